@@ -42,6 +42,7 @@ KINDS = {
     "AWKWARD": lambda s, *d: tensor(d, torch.float32, lambda k, u: AWKWARD[(k + 5 * s) % 19], s),
     "INTS": lambda s, lo, hi, *d: tensor(d, torch.int64, lambda k, u: lo + u % (hi - lo), s),
     "RUN_SIZED": lambda s, *d: KINDS["NORMAL"](s, *d),
+    "RUN_IMAGES": lambda s, *d: KINDS["NORMAL"](s, *d),
     "INTS_OF": lambda s, t, lo, hi, *d: tensor(d, t, lambda k, u: lo + u % (hi - lo), s),
     "BOOLS": lambda s, *d: tensor(d, torch.bool, lambda k, u: u % 2 == 1, s),
     "EXTREMES": lambda s, t, *d: tensor(d, torch.int64, lambda k, u: EXTREMES[(k + 5 * s) % 23], s).to(t),

@@ -8,7 +8,7 @@ static bool is_image(Gen *g, Val v) {
   bool fits = gen_is_f32(g, v) && d.n >= 3 && d.n <= 2 + CONV_AXES;
   for (uint32_t k = 1; k < d.n && fits; k++) {
     int64_t n = ir_dim_bound(g->p, d.d[k]);
-    fits = ir_dim_is_const(g->p, d.d[k]) && n > 0 && n <= 12;
+    fits = (k + 1 < d.n || ir_dim_is_const(g->p, d.d[k])) && n > 0 && n <= 12;
   }
   return fits;
 }
@@ -18,14 +18,18 @@ static Val image_of(Gen *g) {
   if (!ir_none(x)) return x;
   Dims d = {.n = 3 + gen_below(g, CONV_AXES)};
   d.d[0] = gen_chance(g, 50) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, 3));
-  for (uint32_t k = 1; k < d.n; k++) d.d[k] = ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
+  for (uint32_t k = 1; k < d.n; k++) {
+    bool by_run = k + 1 < d.n && gen_chance(g, 20);
+    d.d[k] = by_run ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
+  }
   Shape s = gen_shape(g, &d);
   return gen_is_small(g, s) ? gen_leaf(g, s) : (Val){0};
 }
 
 typedef struct {
   uint32_t spatial;
-  int64_t stride[CONV_AXES], pad[2 * CONV_AXES], dilation[CONV_AXES], kernel[CONV_AXES], out[CONV_AXES], groups;
+  int64_t stride[CONV_AXES], pad[2 * CONV_AXES], dilation[CONV_AXES], kernel[CONV_AXES], groups;
+  Dim out[CONV_AXES];
 } Window;
 
 static bool window_of(Gen *g, Val x, Window *w) {
@@ -37,15 +41,16 @@ static bool window_of(Gen *g, Val x, Window *w) {
     w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, 3), w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
     w->kernel[k] = 1 + gen_below(g, 3);
     w->pad[k] = gen_below(g, 3), w->pad[k + w->spatial] = gen_chance(g, 80) ? w->pad[k] : gen_below(g, 3);
-    w->out[k] = ir_conv_positions(ir_dim_bound(g->p, d.d[k + 1]), w->pad[k], w->pad[k + w->spatial], w->kernel[k],
-                                  w->stride[k], w->dilation[k]);
-    if (w->out[k] < 1) return false;
+    w->out[k] = ir_conv_positions(g->p, d.d[k + 1], w->pad[k] + w->pad[k + w->spatial], w->kernel[k], w->stride[k],
+                                  w->dilation[k]);
+    if (!w->out[k].i || ir_dim_least(g->p, w->out[k]) < 0 || ir_dim_bound(g->p, w->out[k]) < 1) return false;
   }
   return true;
 }
 
-static bool is_for_winograd(const Window *w) {
+static bool is_for_winograd(Gen *g, const Window *w) {
   bool fits = w->spatial == 2 && w->groups == 1;
+  for (uint32_t k = 0; k < w->spatial; k++) fits &= ir_dim_is_const(g->p, w->out[k]);
   for (uint32_t k = 0; k < w->spatial; k++) fits &= w->kernel[k] == 3 && w->stride[k] == 1 && w->dilation[k] == 1;
   return fits;
 }
@@ -56,15 +61,15 @@ static uint32_t attributes(Gen *g, const Window *w, Attr *attr) {
   attr[2] = ir_a_list(KEY_dilation, ir_shape_ints(g->p, w->dilation, w->spatial));
   attr[3] = ir_a_int(KEY_groups, w->groups);
   if (!gen_chance(g, 70)) return 4;
-  ConvAlgorithm a = is_for_winograd(w) ? CONV_WINOGRAD : CONV_EXACT;
+  ConvAlgorithm a = is_for_winograd(g, w) ? CONV_WINOGRAD : CONV_EXACT;
   attr[4] = ir_a_str(KEY_algorithm, ir_str(g->p, ir_conv_algorithm_name(a)));
   return 5;
 }
 
 // x with other spatial sizes and channels
-static Shape shaped(Gen *g, Val x, const int64_t *spatial, int64_t channels) {
+static Shape shaped(Gen *g, Val x, const Dim *spatial, int64_t channels) {
   Dims d = gen_dims(g, x);
-  for (uint32_t k = 1; k + 1 < d.n; k++) d.d[k] = ir_dim(g->p, spatial[k - 1]);
+  for (uint32_t k = 1; k + 1 < d.n; k++) d.d[k] = spatial[k - 1];
   d.d[d.n - 1] = ir_dim(g->p, channels);
   return gen_shape(g, &d);
 }
@@ -98,9 +103,7 @@ void add_conv(Gen *g) {
     gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, x));
     return;
   }
-  int64_t in[CONV_AXES];
-  for (uint32_t k = 0; k < w.spatial; k++) in[k] = ir_dim_bound(g->p, d.d[k + 1]);
   of[0] = gen_leaf(g, y), of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
-  attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, in, w.spatial));
+  attr[n] = ir_a_list(KEY_shape, ir_shape(g->p, d.d + 1, w.spatial));
   gen_keep_tame(g, gen_emit(g, OP_conv_transpose, of, 2, attr, n + 1), 40);
 }

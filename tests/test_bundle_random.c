@@ -8,6 +8,7 @@
 // weights, with entries for threads, with buckets.
 #include "frontend/fe.h"
 #include "runtime/bundle/about.h"
+#include "runtime/exec/numbers.h"
 #include "tests/check.h"
 #include "tests/random_program.h"
 #include "tests/trial.h"
@@ -114,12 +115,10 @@ static const RtParam *param_of(const Case *c, const char *path, uint32_t *at) {
   return NULL;
 }
 
-static void encode(unsigned char *to, uint32_t dtype, Tensor from) {
+static void encode(unsigned char *to, RtDType dtype, Tensor from) {
   for (int64_t i = 0; i < from.n; i++) {
-    float f = (float)from.v[i];
-    int64_t n = (int64_t)from.v[i];
-    if (dtype == RT_F32) memcpy(to + 4 * i, &f, 4);
-    else memcpy(to + 8 * i, &n, 8);
+    if (dtype == RT_F32 || dtype == RT_F16 || dtype == RT_BF16) rt_put_float((float)from.v[i], dtype, to, (size_t)i);
+    else rt_put_whole((int64_t)from.v[i], dtype, to, (size_t)i);
   }
 }
 
@@ -132,8 +131,8 @@ static void set_params(Case *c, const TrialData *d) {
     const TnBundleTensor *tensor = tensor_of(c, path);
     CHECK(!param == !tensor);
     if (!param || !tensor || !CHECK(param->bytes == (int64_t)tensor->bytes)) continue;
-    encode(rt_instance_change(c->model->inst, at), param->dtype, d->params[k]);
-    encode(c->state + tensor->offset, tensor->dtype, d->params[k]);
+    encode(rt_instance_change(c->model->inst, at), (RtDType)param->dtype, d->params[k]);
+    encode(c->state + tensor->offset, (RtDType)tensor->dtype, d->params[k]);
   }
 }
 
@@ -220,7 +219,7 @@ static void bind_inputs(Call *c, const TrialData *d) {
     size_t bytes;
     c->in[k] = array_of(c, &c->row->inputs[k], &bytes);
     CHECK(bytes == (size_t)d->in[k].n * rt_dtype_bytes(c->row->inputs[k].dtype));
-    encode(c->in[k].data, c->row->inputs[k].dtype, d->in[k]);
+    encode(c->in[k].data, (RtDType)c->row->inputs[k].dtype, d->in[k]);
     c->in_struct[n + k] = c->in[k].data;
   }
 }

@@ -92,10 +92,11 @@ static void stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef
   int64_t last_row = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
   LLVMValueRef zero = cg_i64(c, 0), all = cg_i64(c, x->n);
   *first = zero, *n = all;
-  if (!x->by_rows || (p->offset >= 0 && last_row <= u->s->src[1])) return;
+  bool always = !u->s->c.run_sized && p->offset >= 0 && last_row <= u->s->src[1];
+  if (!x->by_rows || always) return;
   LLVMValueRef row = cg_add(c, cg_mul(c, cg_add(c, u->row, i), cg_i64(c, p->src_step)), cg_i64(c, p->offset));
   LLVMValueRef above = cg_max(c, zero, cg_sub(c, zero, row));
-  LLVMValueRef inside = cg_max(c, zero, cg_sub(c, cg_i64(c, u->s->src[1]), row));
+  LLVMValueRef inside = cg_max(c, zero, cg_sub(c, cg_dim(c, u->s->src_dim[1]), row));
   *first = cg_min(c, all, cg_ceil_div_value(c, above, p->gap));
   *n = cg_max(c, zero, cg_sub(c, cg_min(c, all, cg_ceil_div_value(c, inside, p->gap)), *first));
 }
@@ -147,7 +148,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .stretches = {k ? inside : cg_i64(c, 0)},
                      .a_stretch = {cg_i64(c, x.a)},
                      .b_stretch = {cg_i64(c, x.b)}};
-    int64_t left = p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
+    int64_t left = u->s->c.run_sized || p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
     TileRows rows = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
     cg_tile_rows(c, &spec, &args, &rows);
   }
@@ -161,7 +162,7 @@ static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
 // Do the band's rows follow one another in the strip and in the result, as one row? Windows of one tap inside the source.
 static bool is_one_row(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
-  bool one = u->b->columns == p[2].count;
+  bool one = u->b->columns == p[2].count && !u->s->c.run_sized;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     int64_t last = p[k].offset + (p[k].count - 1) * p[k].src_step;
     one &= p[k].n_taps == 1 && p[k].step == 1 && p[k].offset >= 0 && last < u->s->src[k];

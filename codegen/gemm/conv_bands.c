@@ -48,23 +48,36 @@ Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t
                    .columns = cg_conv_strip_span(s, &p[2], b.columns),
                    .channels = block,
                    .step = {cg_conv_strip_step(s, &p[0]), cg_conv_strip_step(s, &p[1]), cg_conv_strip_step(s, &p[2])},
-                   .size = {s->src[0], s->src[1], s->src[2]},
+                   .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]},
                    .pixel = s->src_channels * s->c.groups};
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * cg_ceil_div(p[2].count, b.columns);
   return b;
 }
 
 // ---- a unit
+// Elements of the strip that `count` elements of the result read along an axis.
+static LLVMValueRef strip_span(const ConvUnit *u, uint32_t k, LLVMValueRef count) {
+  Cg *c = u->c;
+  const Phase *p = &u->b->w.axis[k];
+  LLVMValueRef first = cg_mul(c, cg_sub(c, count, cg_i64(c, 1)), cg_i64(c, cg_conv_window_step(u->s, p)));
+  return cg_add(c, first, cg_i64(c, cg_conv_reach(p)));
+}
+
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
   const Phase *p = u->b->w.axis;
   LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column};
-  for (uint32_t k = 0; k < CONV_AXES; k++)
-    begin[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
-  int64_t image = s->src[0] * s->src[1] * s->src[2] * s->src_channels * s->c.groups;
-  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, cg_i64(c, image)), cg_mul(c, u->group, cg_i64(c, s->src_channels)));
-  cg_conv_fill_strip(c, &u->b->strip, cg_at(c, c->f32, src, cg_add(c, at, channel)), begin, strip);
+  LLVMValueRef image = cg_i64(c, s->src_channels * s->c.groups);
+  StripFill fill = {.strip = strip};
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    fill.at[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
+    image = cg_mul(c, image, cg_dim(c, s->src_dim[k]));
+  }
+  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, image), cg_mul(c, u->group, cg_i64(c, s->src_channels)));
+  fill.image = cg_at(c, c->f32, src, cg_add(c, at, channel));
+  if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
+  cg_conv_fill_strip(c, &u->b->strip, &fill);
 }
 
 LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j) {
@@ -73,7 +86,7 @@ LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j) {
   LLVMValueRef at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     at[k] = cg_add(c, cg_mul(c, at[k], cg_i64(c, p[k].step)), cg_i64(c, p[k].first));
-    pixel = cg_add(c, cg_mul(c, pixel, cg_i64(c, u->s->dst[k])), at[k]);
+    pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, u->s->dst_dim[k])), at[k]);
   }
   return pixel;
 }
@@ -92,29 +105,55 @@ void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMVa
   cg_loop_end(c, &l, NULL);
 }
 
+// What a phase has of them.
+typedef struct {
+  LLVMValueRef count[CONV_AXES];
+  LLVMValueRef bands, columns;
+} Counts;
+
+static Counts counts_of(const ConvUnit *u) {
+  Cg *c = u->c;
+  const Bands *b = u->b;
+  Counts n;
+  for (uint32_t k = 0; k < CONV_AXES; k++) n.count[k] = cg_conv_count(c, u->s, &b->w.axis[k], k);
+  n.bands = cg_ceil_div_value(c, n.count[1], b->band), n.columns = cg_ceil_div_value(c, n.count[2], b->columns);
+  return n;
+}
+
+// Number *number of neighbours, of which there are n; those before it remain in *number.
+static LLVMValueRef take(Cg *c, LLVMValueRef *number, LLVMValueRef n) {
+  LLVMValueRef nth = cg_gemm_rem(c, *number, n);
+  *number = cg_div(c, *number, n);
+  return nth;
+}
+
+// How many of a part are there from `at` on, of all that the phase has; whole parts are constants.
+static LLVMValueRef there_are(Cg *c, int64_t part, LLVMValueRef all, LLVMValueRef at) {
+  int64_t n;
+  bool divides = cg_const_value(all, &n) && n % part == 0;
+  return divides ? cg_i64(c, part) : cg_min(c, cg_i64(c, part), cg_sub(c, all, at));
+}
+
 ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
   Cg *c = of->c;
   ConvUnit u = *of;
   const Bands *b = u.b;
-  const Phase *p = b->w.axis;
-  int64_t columns = cg_ceil_div(p[2].count, b->columns), bands = cg_ceil_div(p[1].count, b->band);
-  LLVMValueRef rest = cg_div(c, number, cg_i64(c, columns));
-  u.column = cg_mul(c, cg_gemm_rem(c, number, cg_i64(c, columns)), cg_i64(c, b->columns));
-  u.row = cg_mul(c, cg_gemm_rem(c, rest, cg_i64(c, bands)), cg_i64(c, b->band)),
-  rest = cg_div(c, rest, cg_i64(c, bands));
-  u.plane = cg_gemm_rem(c, rest, cg_i64(c, p[0].count)), rest = cg_div(c, rest, cg_i64(c, p[0].count));
-  u.group = cg_gemm_rem(c, rest, cg_i64(c, u.s->c.groups)), u.image = cg_div(c, rest, cg_i64(c, u.s->c.groups));
-  u.rows = cg_min(c, cg_i64(c, b->band), cg_sub(c, cg_i64(c, p[1].count), u.row));
-  u.columns = cg_min(c, cg_i64(c, b->columns), cg_sub(c, cg_i64(c, p[2].count), u.column));
-  if (columns == 1) u.columns = cg_i64(c, b->columns);
-  if (p[1].count % b->band == 0) u.rows = cg_i64(c, b->band);
+  Counts n = counts_of(of);
+  u.column = cg_mul(c, take(c, &number, n.columns), cg_i64(c, b->columns));
+  u.row = cg_mul(c, take(c, &number, n.bands), cg_i64(c, b->band));
+  u.plane = take(c, &number, n.count[0]);
+  u.group = take(c, &number, cg_i64(c, u.s->c.groups)), u.image = number;
+  u.rows = there_are(c, b->band, n.count[1], u.row);
+  u.columns = there_are(c, b->columns, n.count[2], u.column);
   return u;
 }
 
 void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
-  LLVMValueRef lo, hi, count = cg_mul(c, cg_dim(c, of->s->c.n), cg_i64(c, of->s->c.groups * of->b->units));
+  Counts n = counts_of(of);
+  LLVMValueRef lo, hi, units = cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
+  LLVMValueRef count = cg_mul(c, cg_dim(c, of->s->c.n), cg_mul(c, cg_i64(c, of->s->c.groups), units));
   bool whole = of->parts <= 1;
   cg_share(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1, &lo, &hi);
   Loop l;

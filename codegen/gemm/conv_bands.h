@@ -10,7 +10,7 @@ typedef struct {
   Windows w;
   int64_t band, columns;  // of the result in a unit
   StripShape strip;
-  int64_t units;  // of an image and a group
+  int64_t units;  // of an image and a group, by bounds
 } Bands;
 
 // Channels of a block: equal ones, so few that a strip for `few` columns of so many rows that they are `pixels` fits;

@@ -15,16 +15,19 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
 }
 
 // The first place along axis k of the strip, which begins at `from`, that is at `to` or behind; at most `most`.
-static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRef from, int64_t to, int64_t most) {
-  LLVMValueRef away = cg_max(c, cg_sub(c, cg_i64(c, to), from), cg_i64(c, 0));
-  return cg_min(c, cg_ceil_div_value(c, away, cg_larger(1, s->step[k])), cg_i64(c, most));
+static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRef from, LLVMValueRef to,
+                             LLVMValueRef most) {
+  LLVMValueRef away = cg_max(c, cg_sub(c, to, from), cg_i64(c, 0));
+  return cg_min(c, cg_ceil_div_value(c, away, cg_larger(1, s->step[k])), most);
 }
 
-// Columns [lo, hi) of the strip's row at `to` are those of the source's row at `from`, whose column `column` is the first.
-static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef column, LLVMValueRef to) {
-  LLVMValueRef n = cg_i64(c, s->channels), all = cg_i64(c, s->columns);
-  LLVMValueRef lo = first_at(c, s, 2, column, 0, s->columns);
-  LLVMValueRef hi = first_at(c, s, 2, column, s->size[2], s->columns);
+// Columns [lo, hi) of the strip's row at `to`, of which `all` are read, are those of the source's row at `from`, whose column
+// `column` is the first.
+static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef column, LLVMValueRef to,
+                     LLVMValueRef all) {
+  LLVMValueRef n = cg_i64(c, s->channels);
+  LLVMValueRef lo = first_at(c, s, 2, column, cg_i64(c, 0), all);
+  LLVMValueRef hi = first_at(c, s, 2, column, cg_dim(c, s->size[2]), all);
   cg_conv_clear(c, to, cg_mul(c, lo, n));
   cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
   LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
@@ -41,27 +44,29 @@ static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef
   cg_loop_end(c, &l, NULL);
 }
 
-static LLVMValueRef is_inside(Cg *c, LLVMValueRef at, int64_t size) {
-  return LLVMBuildICmp(c->b, LLVMIntULT, at, cg_i64(c, size), "");
+static LLVMValueRef is_inside(Cg *c, LLVMValueRef at, Dim size) {
+  return LLVMBuildICmp(c->b, LLVMIntULT, at, cg_dim(c, size), "");
 }
 
-void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValueRef at[CONV_AXES],
-                        LLVMValueRef strip) {
+void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f) {
   Loop plane, row;
-  int64_t width = s->columns * s->channels;
+  LLVMValueRef width = cg_i64(c, s->columns * s->channels);
+  LLVMValueRef rows = f->used[1] ? f->used[1] : cg_i64(c, s->rows);
+  LLVMValueRef columns = f->used[2] ? f->used[2] : cg_i64(c, s->columns);
   cg_loop_begin(c, &plane, cg_i64(c, 0), cg_i64(c, s->planes), cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, s->rows), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &row, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
   LLVMValueRef to = cg_add(c, cg_mul(c, plane.i, cg_i64(c, s->rows)), row.i);
-  to = cg_at(c, c->f32, strip, cg_mul(c, to, cg_i64(c, width)));
-  LLVMValueRef z = cg_add(c, at[0], cg_mul(c, plane.i, cg_i64(c, cg_larger(1, s->step[0]))));
-  LLVMValueRef y = cg_add(c, at[1], cg_mul(c, row.i, cg_i64(c, cg_larger(1, s->step[1]))));
+  to = cg_at(c, c->f32, f->strip, cg_mul(c, to, width));
+  LLVMValueRef z = cg_add(c, f->at[0], cg_mul(c, plane.i, cg_i64(c, cg_larger(1, s->step[0]))));
+  LLVMValueRef y = cg_add(c, f->at[1], cg_mul(c, row.i, cg_i64(c, cg_larger(1, s->step[1]))));
   If inside;
   cg_if(c, &inside, LLVMBuildAnd(c->b, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]), ""));
-  LLVMValueRef from = cg_add(c, cg_mul(c, z, cg_i64(c, s->size[1])), y);
-  from = cg_at(c, c->f32, image, cg_mul(c, from, cg_i64(c, s->size[2] * s->pixel)));
-  fill_row(c, s, from, at[2], to);
+  LLVMValueRef from = cg_add(c, cg_mul(c, z, cg_dim(c, s->size[1])), y);
+  LLVMValueRef line = cg_mul(c, cg_dim(c, s->size[2]), cg_i64(c, s->pixel));
+  from = cg_at(c, c->f32, f->image, cg_mul(c, from, line));
+  fill_row(c, s, from, f->at[2], to, columns);
   cg_else(c, &inside);
-  cg_conv_clear(c, to, cg_i64(c, width));
+  cg_conv_clear(c, to, cg_mul(c, columns, cg_i64(c, s->channels)));
   cg_endif(c, &inside);
   cg_loop_end(c, &row, NULL);
   cg_loop_end(c, &plane, NULL);

@@ -93,7 +93,7 @@ static StripShape shape_of(const Plan *p) {
                   .rows = span_of(c, 1, p->cut.band),
                   .columns = span_of(c, 2, p->cut.columns),
                   .channels = p->block,
-                  .size = {c->in[0], c->in[1], c->in[2]},
+                  .size = {c->in_dim[0], c->in_dim[1], c->in_dim[2]},
                   .pixel = c->c,
                   .step = {1, 1, 1}};
   for (uint32_t k = 1; k < CONV_AXES; k++)
@@ -105,7 +105,8 @@ static bool is_once(const Fn *f, const Plan *p) {
   const Conv *c = &p->c;
   bool whole = p->cut.band == c->out[1] && p->cut.columns == c->out[2] && c->out[0] == 1;
   int64_t images = ir_dim_bound(f->prog, c->n);
-  return whole && ir_dim_is_const(f->prog, c->n) && images && cg_ceil_div(images, p->slices) <= p->cut.images;
+  return whole && !c->run_sized && ir_dim_is_const(f->prog, c->n) && images &&
+         cg_ceil_div(images, p->slices) <= p->cut.images;
 }
 
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
@@ -128,8 +129,14 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   return p;
 }
 
+bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t) {
+  Conv c;
+  ir_conv(f, v, &c);
+  return !c.run_sized && cg_depthwise_weight_fits(f, v, t);
+}
+
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  if (cg_depthwise_weight_fits(f, v, t)) return cg_depthwise_weight_scratch_bytes(f, v, t);
+  if (cg_conv_weight_is_depthwise(f, v, t)) return cg_depthwise_weight_scratch_bytes(f, v, t);
   WinogradPlan winograd;
   if (cg_winograd_weight_plan(f, v, t, &winograd)) return cg_winograd_weight_scratch_bytes(f, v, t);
   Plan p = plan_of(f, v, t);
@@ -148,20 +155,33 @@ typedef struct {
   LLVMValueRef row, column, images, rows, columns;
 } Unit;
 
+// span_of for a number of g's pixels of the run
+static LLVMValueRef span(const Unit *u, uint32_t k, LLVMValueRef n) {
+  Cg *c = u->c;
+  const Conv *v = &u->p->c;
+  LLVMValueRef first = cg_mul(c, cg_sub(c, n, cg_i64(c, 1)), cg_i64(c, step_of(v, k)));
+  return cg_add(c, first, cg_i64(c, (v->kernel[k] - 1) * v->dilation[k] + 1));
+}
+
 static void fill(const Unit *u) {
   Cg *c = u->c;
   const Conv *v = &u->p->c;
-  LLVMValueRef at[CONV_AXES] = {u->plane, u->row, u->column};
-  for (uint32_t k = 0; k < CONV_AXES; k++)
-    at[k] = cg_sub(c, cg_mul(c, at[k], cg_i64(c, v->stride[k])), cg_i64(c, v->before[k]));
-  at[0] = cg_add(c, at[0], cg_mul(c, u->z, cg_i64(c, v->dilation[0])));
+  LLVMValueRef at[CONV_AXES] = {u->plane, u->row, u->column}, image = cg_i64(c, v->c);
+  StripFill fill = {0};
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    fill.at[k] = cg_sub(c, cg_mul(c, at[k], cg_i64(c, v->stride[k])), cg_i64(c, v->before[k]));
+    image = cg_mul(c, image, cg_dim(c, v->in_dim[k]));
+  }
+  fill.at[0] = cg_add(c, fill.at[0], cg_mul(c, u->z, cg_i64(c, v->dilation[0])));
+  if (v->run_sized) fill.used[1] = span(u, 1, u->rows), fill.used[2] = span(u, 2, u->columns);
   LLVMValueRef channel =
       cg_add(c, cg_mul(c, u->group, cg_i64(c, u->p->c_group)), cg_mul(c, u->block, cg_i64(c, u->p->block)));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->images, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_mul(c, cg_add(c, u->image, l.i), cg_i64(c, v->in[0] * v->in[1] * v->in[2] * v->c));
-  LLVMValueRef to = cg_at(c, c->f32, u->strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->p->strip))));
-  cg_conv_fill_strip(c, &u->p->strip, cg_at(c, c->f32, u->x, cg_add(c, from, channel)), at, to);
+  LLVMValueRef from = cg_mul(c, cg_add(c, u->image, l.i), image);
+  fill.image = cg_at(c, c->f32, u->x, cg_add(c, from, channel));
+  fill.strip = cg_at(c, c->f32, u->strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->p->strip))));
+  cg_conv_fill_strip(c, &u->p->strip, &fill);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -175,7 +195,7 @@ static WindowRow window_row(const Unit *u, LLVMValueRef y) {
   const Conv *v = &u->p->c;
   LLVMValueRef zero = cg_i64(c, 0), above = cg_sub(c, cg_i64(c, v->before[1]), cg_mul(c, y, cg_i64(c, v->dilation[1])));
   LLVMValueRef lo = cg_ceil_div_value(c, cg_max(c, zero, above), v->stride[1]);
-  LLVMValueRef below = cg_max(c, zero, cg_add(c, above, cg_i64(c, v->in[1])));
+  LLVMValueRef below = cg_max(c, zero, cg_add(c, above, cg_dim(c, v->in_dim[1])));
   LLVMValueRef hi = cg_min(c, cg_ceil_div_value(c, below, v->stride[1]), cg_add(c, u->row, u->rows));
   LLVMValueRef begin = cg_max(c, lo, u->row);
   return (WindowRow){y, cg_sub(c, begin, u->row), cg_max(c, zero, cg_sub(c, hi, begin))};
@@ -187,7 +207,8 @@ static void tiles(const Unit *u, const WindowRow *w, int64_t rows, int64_t a, LL
   Cg *c = u->c;
   const Plan *p = u->p;
   const Conv *v = &p->c;
-  int64_t vl = c->t->vl, strip_row = p->strip.columns * p->block, g_row = v->out[2] * v->o;
+  int64_t vl = c->t->vl, strip_row = p->strip.columns * p->block;
+  LLVMValueRef g_row = cg_mul(c, cg_dim(c, v->out_dim[2]), cg_i64(c, v->o));
   uint32_t nv = (uint32_t)cg_ceil_div(columns, vl);
   TileSpec spec = {.mr = cg_tile_height(rows, c->t->gemm_mr * c->t->gemm_nv / nv),
                    .nv = nv,
@@ -205,13 +226,13 @@ static void tiles(const Unit *u, const WindowRow *w, int64_t rows, int64_t a, LL
   LLVMValueRef row =
       cg_add(c, cg_mul(c, w->first, cg_i64(c, step_of(v, 1))), cg_mul(c, w->y, cg_i64(c, v->dilation[1])));
   TileArgs args = {.a = cg_at(c, c->f32, u->strip, cg_add(c, cg_i64(c, a), cg_mul(c, row, cg_i64(c, strip_row)))),
-                   .b = cg_at(c, c->f32, g, cg_mul(c, w->first, cg_i64(c, g_row))),
+                   .b = cg_at(c, c->f32, g, cg_mul(c, w->first, g_row)),
                    .c = sums,
                    .k = u->columns,
                    .n = cg_i64(c, columns),
                    .stretches = {w->n, u->images},
                    .a_stretch = {cg_i64(c, step_of(v, 1) * strip_row), cg_i64(c, cg_strip_elements(&p->strip))},
-                   .b_stretch = {cg_i64(c, g_row), cg_i64(c, v->out[1] * g_row)}};
+                   .b_stretch = {g_row, cg_mul(c, cg_dim(c, v->out_dim[1]), g_row)}};
   TileRows r = {.rows = cg_i64(c, rows), .left = rows % spec.mr, .a_block = cg_i64(c, spec.mr)};
   cg_tile_rows(c, &spec, &args, &r);
 }
@@ -220,9 +241,9 @@ static void panel(const Unit *u, LLVMValueRef n0, int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const Conv *v = &p->c;
-  LLVMValueRef pixel = cg_add(c, cg_mul(c, u->image, cg_i64(c, v->out[0])), u->plane);
-  pixel = cg_add(c, cg_mul(c, pixel, cg_i64(c, v->out[1])), u->row);
-  pixel = cg_add(c, cg_mul(c, pixel, cg_i64(c, v->out[2])), u->column);
+  LLVMValueRef pixel = cg_add(c, cg_mul(c, u->image, cg_dim(c, v->out_dim[0])), u->plane);
+  pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, v->out_dim[1])), u->row);
+  pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, v->out_dim[2])), u->column);
   LLVMValueRef at = cg_add(c, cg_mul(c, pixel, cg_i64(c, v->o)), cg_mul(c, u->group, cg_i64(c, p->o_group)));
   LLVMValueRef g = cg_at(c, c->f32, u->g, cg_add(c, at, n0));
   int64_t rows = v->kernel[2] * p->block, taps = 1;
@@ -257,11 +278,11 @@ static void each_strip(Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
   Loop row, column;
-  cg_loop_begin(c, &row, cg_i64(c, 0), cg_i64(c, p->c.out[1]), cg_i64(c, p->cut.band), NULL, 0);
-  cg_loop_begin(c, &column, cg_i64(c, 0), cg_i64(c, p->c.out[2]), cg_i64(c, p->cut.columns), NULL, 0);
+  cg_loop_begin(c, &row, cg_i64(c, 0), cg_dim(c, p->c.out_dim[1]), cg_i64(c, p->cut.band), NULL, 0);
+  cg_loop_begin(c, &column, cg_i64(c, 0), cg_dim(c, p->c.out_dim[2]), cg_i64(c, p->cut.columns), NULL, 0);
   u->row = row.i, u->column = column.i;
-  u->rows = cg_min(c, cg_i64(c, p->cut.band), cg_sub(c, cg_i64(c, p->c.out[1]), row.i));
-  u->columns = cg_min(c, cg_i64(c, p->cut.columns), cg_sub(c, cg_i64(c, p->c.out[2]), column.i));
+  u->rows = cg_min(c, cg_i64(c, p->cut.band), cg_sub(c, cg_dim(c, p->c.out_dim[1]), row.i));
+  u->columns = cg_min(c, cg_i64(c, p->cut.columns), cg_sub(c, cg_dim(c, p->c.out_dim[2]), column.i));
   fill(u);
   each_panel(u);
   cg_loop_end(c, &column, NULL);
@@ -274,7 +295,7 @@ static void each_image(Unit *u, LLVMValueRef lo, LLVMValueRef hi) {
   LLVMValueRef at_once = cg_i64(c, u->p->cut.images);
   Loop image, plane;
   cg_loop_begin(c, &image, lo, hi, at_once, NULL, 0);
-  cg_loop_begin(c, &plane, cg_i64(c, 0), cg_i64(c, u->p->c.out[0]), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &plane, cg_i64(c, 0), cg_dim(c, u->p->c.out_dim[0]), cg_i64(c, 1), NULL, 0);
   u->image = image.i, u->plane = plane.i, u->images = cg_min(c, at_once, cg_sub(c, hi, image.i));
   each_strip(u);
   cg_loop_end(c, &plane, NULL);
@@ -407,7 +428,7 @@ bool cg_emit_conv_weight(Cg *c) {
   if (p.sums == 0) return true;
   LLVMValueRef x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
   LLVMValueRef g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
-  if (cg_depthwise_weight_fits(c->f, v, c->t)) {
+  if (cg_conv_weight_is_depthwise(c->f, v, c->t)) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }

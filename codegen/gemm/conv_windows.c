@@ -11,6 +11,8 @@ void cg_conv_shape(const Fn *f, Val v, ConvShape *s) {
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     s->src[k] = s->transposed ? c->out[k] : c->in[k];
     s->dst[k] = s->transposed ? c->in[k] : c->out[k];
+    s->src_dim[k] = s->transposed ? c->out_dim[k] : c->in_dim[k];
+    s->dst_dim[k] = s->transposed ? c->in_dim[k] : c->out_dim[k];
     if (s->transposed) s->n_windows *= (uint32_t)c->stride[k];
   }
 }
@@ -39,6 +41,11 @@ static Phase transposed(const Conv *c, uint32_t k, int64_t r) {
     last = t, p.n_taps++;
   }
   return p;
+}
+
+LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k) {
+  LLVMValueRef left = cg_sub(c, cg_dim(c, s->dst_dim[k]), cg_i64(c, p->first));
+  return cg_ceil_div_value(c, p->first ? cg_max(c, cg_i64(c, 0), left) : left, p->step);
 }
 
 void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {

@@ -8,7 +8,7 @@
 #include "ir/conv.h"
 
 typedef struct {
-  int64_t first, step, count;  // elements of the result
+  int64_t first, step, count;  // elements of the result; count: of its bound, cg_conv_count has those of the run
   int64_t src_step;
   int64_t n_taps, tap, tap_step;  // taps of the weight, in the order of their offsets: tap + i * tap_step
   int64_t offset, gap;            // of those: offset + i * gap
@@ -24,8 +24,9 @@ typedef struct {
 typedef struct {
   Conv c;
   bool transposed;
-  int64_t src_channels, dst_channels;  // of a group
-  int64_t src[CONV_AXES], dst[CONV_AXES];
+  int64_t src_channels, dst_channels;      // of a group
+  int64_t src[CONV_AXES], dst[CONV_AXES];  // bounds of sizes that the run gives
+  Dim src_dim[CONV_AXES], dst_dim[CONV_AXES];
   uint32_t n_windows;  // the product of the numbers of phases
   int64_t rows;        // of a panel: taps x src_channels
   bool tight;          // strips leave out what lies between the elements that windows of one tap read
@@ -34,6 +35,8 @@ typedef struct {
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
 // The windows of phase number `nth`, which follow those of the one before it, in w.
 void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
+// Elements of the phase along axis k.
+LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
 // Elements of the source that `count` elements of the result read.
 static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
@@ -55,12 +58,18 @@ static inline int64_t cg_conv_strip_span(const ConvShape *s, const Phase *p, int
 // ---- conv_strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
 typedef struct {
   int64_t planes, rows, columns, channels;
-  int64_t size[CONV_AXES], pixel;  // of the source; elements from one pixel to the next
-  int64_t step[CONV_AXES];         // of the source, from one of the strip to the next; 0: 1
+  Dim size[CONV_AXES];      // of the source
+  int64_t pixel;            // elements of the source from one pixel to the next
+  int64_t step[CONV_AXES];  // of the source, from one of the strip to the next; 0: 1
 } StripShape;
 static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
-// image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative.
-void cg_conv_fill_strip(Cg *c, const StripShape *s, LLVMValueRef image, LLVMValueRef at[CONV_AXES], LLVMValueRef strip);
+// image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative; used: rows
+// and columns that are read, NULL: all.
+typedef struct {
+  LLVMValueRef image, at[CONV_AXES], strip;
+  LLVMValueRef used[CONV_AXES];
+} StripFill;
+void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
 // ---- conv_weights.c
@@ -76,6 +85,8 @@ WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
 void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
 // ---- conv_weight_grad.c
+// Is it made by depthwise_weight_grad.c? That takes images of constant sizes.
+bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t);
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -3,7 +3,7 @@
 // Units are bands of rows, as those of conv.c, but their windows are read where they lie: each row of the result is made by
 // depthwise_row.c, from those rows of taps that lie inside the source. Before an epilogue a row's sums wait on the stack, in
 // blocks of channels. Pixels of so many channels that neighbours meet in the same few sets of L1 are copied into a padded
-// strip on the stack before, in blocks of channels too.
+// strip on the stack before, in blocks of channels too; so are those of images whose sizes the run gives, as conv.c has them.
 #include "codegen/gemm/depthwise.h"
 
 enum {
@@ -14,11 +14,19 @@ enum {
 };
 
 // ---- the plan
+// Of images of run-time sizes, channels of a strip: whole vectors, or all; 0: none fits.
+static int64_t run_block(const Fn *f, const GemmPlan *p, const Target *t) {
+  ConvShape s;
+  cg_depthwise_shape(f, p->product, &s);
+  int64_t block = cg_conv_block(&s, t->vl, DEPTHWISE_COLUMNS, 1, t);
+  return block % t->vl == 0 || block == s.src_channels ? block : 0;
+}
+
 bool cg_gemm_depthwise_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   Conv c;
   if (!p->is_conv) return false;
   ir_conv(f, p->product, &c);
-  return cg_channels_in_lane_group(&c, t) > 0;
+  return cg_channels_in_lane_group(&c, t) > 0 && (!c.run_sized || run_block(f, p, t));
 }
 
 static int64_t group_of(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -28,14 +36,15 @@ static int64_t group_of(const Fn *f, const GemmPlan *p, const Target *t) {
 }
 
 // block: channels of its strip.
-static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block) {
+static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block, const Target *t) {
   const Phase *p = w->axis;
+  if (s->c.run_sized) return cg_conv_bands(s, w, block, DEPTHWISE_COLUMNS, t);
   Bands b = {.w = *w, .band = cg_larger(1, cg_smaller(BAND, p[1].count)), .columns = cg_larger(1, p[2].count)};
   b.strip = (StripShape){.planes = cg_conv_span(&p[0], 1),
                          .rows = cg_conv_span(&p[1], b.band),
                          .columns = cg_conv_span(&p[2], b.columns),
                          .channels = block,
-                         .size = {s->src[0], s->src[1], s->src[2]},
+                         .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]},
                          .pixel = s->src_channels};
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * (p[2].count > 0);
   return b;
@@ -48,7 +57,7 @@ static int64_t strip_block(const ConvShape *s, int64_t most, const Target *t) {
   if (4 * s->src_channels % SETS_BYTES) return 0;
   for (uint32_t k = 0; k < s->n_windows; k++) {
     cg_conv_windows(s, k, &w);
-    Bands b = bands_of(s, &w, 1);
+    Bands b = bands_of(s, &w, 1, t);
     block = cg_smaller(block, ir_f32_in(STRIP_BYTES) / cg_strip_elements(&b.strip) / t->vl * t->vl);
   }
   while (block && s->src_channels % block) block -= t->vl;
@@ -62,17 +71,19 @@ void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->pack_b = B_BY_STRATEGY;
   p->b_elements = ir_conv_taps(&s.c) * group_of(f, p, t) * cg_round_up(s.src_channels, t->vl);
   Windows w;
+  int64_t by_run = s.c.run_sized ? run_block(f, p, t) : 0;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
-    Bands b = bands_of(&s, &w, 1);
+    Bands b = bands_of(&s, &w, cg_larger(1, by_run), t);
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
     p->strip_rows = cg_larger(p->strip_rows, b.columns);
     p->units += b.units;
   }
   int64_t fit = ir_f32_in(SUMS_BYTES) / cg_larger(1, p->strip_rows) / t->vl, most = s.src_channels;
   if (p->epilogue) most = cg_smaller(most, cg_larger(1, fit) * t->vl);
-  int64_t block = strip_block(&s, most, t);
-  p->kc = block ? block : most, p->mc *= block;
+  int64_t block = by_run ? by_run : strip_block(&s, most, t);
+  p->kc = block ? block : most;
+  if (!by_run) p->mc *= block;
   p->width = cg_round_up(p->kc, t->vl);
 }
 
@@ -126,7 +137,7 @@ static LLVMValueRef taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, 
 static DepthwiseRow strip_spec(const ConvUnit *u, DepthwiseRow r) {
   const StripShape *s = &u->b->strip;
   const Phase *p = u->b->w.axis;
-  r.pixel = s->channels, r.offset = 0, r.columns = s->columns;
+  r.pixel = s->channels, r.offset = 0, r.columns = s->columns, r.by_run = u->s->c.run_sized;
   for (uint32_t k = 0; k < 2; k++)
     r.x_gap[k] = p[k].n_taps == 1 ? 0 : p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
   return r;
@@ -161,7 +172,7 @@ static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) 
   DepthwiseArgs a = {
       .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
   if (g->a_block) {
-    r = strip_spec(u, r);
+    r = strip_spec(u, r), a.count = r.by_run ? u->columns : NULL;
     cg_conv_fill(u, g->a, channel, g->a_block);
   }
   Loop l;
@@ -222,7 +233,7 @@ void cg_gemm_depthwise_emit(Gemm *g) {
   Windows w;
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
-    Bands b = bands_of(&s, &w, g->p->kc);
+    Bands b = bands_of(&s, &w, g->p->kc, c->t);
     cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b}, each_block);
   }
 }

@@ -36,12 +36,14 @@ typedef struct {
   int64_t pixel;                                                // elements from one pixel of the source to the next
   int64_t w_vector;                                             // of a vector's weights for each of its channels
   int64_t count, out_pixel;                                     // pixels of the result; elements from one to the next
+  bool by_run;              // of which the run gives the number: all taps lie inside
   int64_t src_step, gap;    // columns of the source from one pixel of the result to the next, from one tap to the next
   int64_t offset, columns;  // of the first pixel's first tap; of the source
 } DepthwiseRow;
 typedef struct {
   LLVMValueRef x, w, out;         // the source's first column at the first tap, which may lie outside; the first weight
   LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
+  LLVMValueRef count;             // pixels of the run; NULL: the row's
 } DepthwiseArgs;
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 // Lane number `nth` of each group of lanes in all of them.

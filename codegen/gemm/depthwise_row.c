@@ -212,31 +212,49 @@ static void looped_row(const Row *r) {
   outer_pixels(r, end, s->count);
 }
 
+// Pixels [0, count), whose taps all lie inside: some at once, the rest one by one.
+static void row_by_run(const Row *r) {
+  Cg *c = r->c;
+  bool is_loop = r->s->taps[2] * r->s->group > UNROLLED;
+  LLVMValueRef lo = is_loop ? cg_i64(c, 0) : NULL, hi = is_loop ? cg_i64(c, r->s->taps[2]) : NULL;
+  LLVMValueRef whole = cg_mul(c, cg_div(c, r->a.count, cg_i64(c, PIXELS)), cg_i64(c, PIXELS));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, PIXELS), NULL, 0);
+  some_pixels(&(Pixels){r, l.i, PIXELS, -1, lo, hi});
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, whole, r->a.count, cg_i64(c, 1), NULL, 0);
+  some_pixels(&(Pixels){r, l.i, 1, -1, lo, hi});
+  cg_loop_end(c, &l, NULL);
+}
+
 // ---- the function
-enum { P_X, P_W, P_OUT, P_FIRST, P_END = P_FIRST + 2, N_PARAMS = P_END + 2 };
+enum { P_X, P_W, P_OUT, P_FIRST, P_END = P_FIRST + 2, P_COUNT = P_END + 2, N_PARAMS };
 
 static void make_row(Cg *c, LLVMValueRef fn, void *ctx) {
   Row r = {.c = c, .s = ctx};
-  r.a = (DepthwiseArgs){LLVMGetParam(fn, P_X), LLVMGetParam(fn, P_W), LLVMGetParam(fn, P_OUT), {NULL}, {NULL}};
+  r.a = (DepthwiseArgs){LLVMGetParam(fn, P_X),    LLVMGetParam(fn, P_W), LLVMGetParam(fn, P_OUT), {NULL}, {NULL},
+                        LLVMGetParam(fn, P_COUNT)};
   for (uint32_t k = 0; k < 2; k++) {
     r.a.first[k] = LLVMGetParam(fn, P_FIRST + k), r.a.end[k] = LLVMGetParam(fn, P_END + k);
     if (!r.s->x_gap[k]) r.a.first[k] = cg_i64(c, 0), r.a.end[k] = cg_i64(c, 1);
   }
-  if (r.s->taps[2] * r.s->group <= UNROLLED) unrolled_row(&r);
+  if (r.s->by_run) row_by_run(&r);
+  else if (r.s->taps[2] * r.s->group <= UNROLLED) unrolled_row(&r);
   else looped_row(&r);
   LLVMBuildRetVoid(c->b);
 }
 
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a) {
   char name[512];
-  const int64_t sizes[] = {s->channels, s->group,    s->pixel,    s->w_vector, s->count,    s->out_pixel,
-                           s->src_step, s->gap,      s->offset,   s->columns,  s->taps[0],  s->taps[1],
-                           s->taps[2],  s->x_gap[0], s->x_gap[1], s->w_gap[0], s->w_gap[1], s->w_gap[2]};
+  const int64_t sizes[] = {s->channels, s->group,    s->pixel,    s->w_vector, s->count,   s->out_pixel, s->src_step,
+                           s->gap,      s->offset,   s->columns,  s->taps[0],  s->taps[1], s->taps[2],   s->x_gap[0],
+                           s->x_gap[1], s->w_gap[0], s->w_gap[1], s->w_gap[2], s->by_run};
   int at = snprintf(name, sizeof name, "depthwise");
   for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     at += snprintf(name + at, sizeof name - (size_t)at, ".%lld", (long long)sizes[k]);
-  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
-  LLVMValueRef arg[N_PARAMS] = {a->x, a->w, a->out, a->first[0], a->first[1], a->end[0], a->end[1]};
+  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64};
+  LLVMValueRef count = a->count ? a->count : cg_i64(c, s->count);
+  LLVMValueRef arg[N_PARAMS] = {a->x, a->w, a->out, a->first[0], a->first[1], a->end[0], a->end[1], count};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_PARAMS, false);
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_row, (void *)s), arg, N_PARAMS, "");
 }

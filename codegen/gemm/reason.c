@@ -14,7 +14,7 @@ static void product_reason(const Fn *f, Val v, const Target *t, RtText *out) {
 
 static void weight_reason(const Fn *f, Val v, const Target *t, RtText *out) {
   WinogradPlan w;
-  if (cg_depthwise_weight_fits(f, v, t)) {
+  if (cg_conv_weight_is_depthwise(f, v, t)) {
     rt_text_add(out, "depthwise: sums over pixels, by vectors of channels");
     return;
   }

@@ -25,7 +25,7 @@ static bool is_known(const ConvShape *s) {
   bool one_plane = c->kernel[0] == 1 && c->stride[0] == 1 && !c->before[0] && !c->behind[0];
   bool taps = c->kernel[1] == WINOGRAD_TAPS && c->kernel[2] == WINOGRAD_TAPS;
   bool steps = c->stride[1] == 1 && c->stride[2] == 1 && c->dilation[1] == 1 && c->dilation[2] == 1;
-  bool some = s->src_channels > 0 && s->dst_channels > 0 && s->dst[1] > 0 && s->dst[2] > 0;
+  bool some = !c->run_sized && s->src_channels > 0 && s->dst_channels > 0 && s->dst[1] > 0 && s->dst[2] > 0;
   return one_plane && taps && steps && c->groups == 1 && some;
 }
 

@@ -110,19 +110,22 @@ static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
   Prog *p = c->f->p->ir;
   Attr attr[6];
   uint32_t n = attributes(c, attr);
-  int64_t size[CONV_AXES] = {0};
+  Dim size[CONV_AXES] = {{0}};
   for (uint32_t k = 0; k < c->spatial && fe_ok(x); k++) {
-    int64_t in = ir_dim_bound(p, fe_axis_dim(x, 1 + k)), kernel = ir_dim_bound(p, fe_axis_dim(weight, 2 + k));
-    size[k] = (in - 1) * c->stride[k] - 2 * c->padding[k] + c->dilation[k] * (kernel - 1) + c->extra[k] + 1;
-    if (size[k] < 0 || (c->extra[k] && c->extra[k] >= c->stride[k])) {
+    Dim in = fe_axis_dim(x, 1 + k);
+    int64_t reach = c->dilation[k] * (ir_dim_bound(p, fe_axis_dim(weight, 2 + k)) - 1) + 1;
+    int64_t more = reach - c->stride[k] - 2 * c->padding[k] + c->extra[k];
+    size[k] = ir_dim_add(p, ir_dim_mul(p, in, ir_dim(p, c->stride[k])), ir_dim(p, more));
+    ir_dim_computed_at(p, size[k], fe_loc(c->f->p, c->at));
+    if (ir_dim_most(p, size[k]) < 0 || (c->extra[k] && c->extra[k] >= c->stride[k])) {
       fe_error(c->f->p, E_ARGUMENT, c->at,
                "a transposed convolution of %lld elements along spatial axis %u would give %lld, "
                "with an output padding of %lld that must be below the stride",
-               (long long)in, k, (long long)size[k], (long long)c->extra[k]);
+               (long long)ir_dim_bound(p, in), k, (long long)ir_dim_most(p, size[k]), (long long)c->extra[k]);
       return fe_poison(c->f);
     }
   }
-  attr[n++] = ir_a_list(KEY_shape, ir_shape_ints(p, size, c->spatial));
+  attr[n++] = ir_a_list(KEY_shape, ir_shape(p, size, c->spatial));
   return fe_emit(OP_conv_transpose, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
 }
 

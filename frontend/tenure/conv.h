@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 // How a convolution and its gradients are computed: what is estimated to be faster; by sums of products; by Winograd's
-// algorithm F(4x4, 3x3), which is for conv2d with windows of 3 x 3, stride 1, dilation 1, one group, of which other
-// convolutions are E003. It rounds more (docs/gemm.md). The option `exact_convolution` of tn_compile comes first.
+// algorithm F(4x4, 3x3), which is for conv2d with windows of 3 x 3, stride 1, dilation 1, one group, on images of constant
+// sizes, of which other convolutions are E003. It rounds more (docs/gemm.md). The option `exact_convolution` of tn_compile comes first.
 typedef enum { TN_CONV_AUTO, TN_CONV_EXACT, TN_CONV_WINOGRAD } tn_conv_algorithm;
 
 // One number for all spatial axes, or a number for each: where an array has a number that is not 0, it counts instead.
@@ -33,9 +33,10 @@ typedef struct {
 } tn_conv_options;
 
 // x [N, C, spatial..], weight [O, C / groups, kernel..], bias [O] or TN_NONE -> [N, O, positions..], where along each axis
-// positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1. Channels and spatial axes have constant
-// sizes, N any. The product of the strides is at most 4096. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that
-// are no such numbers E003.
+// positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. Channels have constant sizes, N and spatial
+// axes may have those of the run, which is refused where it has less than 0 positions. The product of the strides is at most
+// 4096. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that are no such
+// numbers E003.
 TN_API tn_tensor tn_conv1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv3d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);

@@ -51,25 +51,33 @@ static void each_pixel(const Related *r, Visit *visit) {
     }
 }
 
-bool eval_conv(Run *r, Val v) {
+// With the sizes of the run.
+static Conv conv_of(const Run *r, Val v) {
   Conv c;
   ir_conv(r->f, v, &c);
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    c.in[k] = ir_dim_eval(r->f->prog, c.in_dim[k], r->env->slots);
+    c.out[k] = ir_dim_eval(r->f->prog, c.out_dim[k], r->env->slots);
+  }
+  return c;
+}
+
+bool eval_conv(Run *r, Val v) {
+  Conv c = conv_of(r, v);
   Tensor y = run_result(r, v, 0);
   each_pixel(&(Related){&c, run_sizes(r, v).dim[0], run_arg(r, v, 0).v, y.v, run_arg(r, v, 1).v}, add_to_y);
   return true;
 }
 
 bool eval_conv_transpose(Run *r, Val v) {
-  Conv c;
-  ir_conv(r->f, v, &c);
+  Conv c = conv_of(r, v);
   Tensor x = run_result(r, v, 0);
   each_pixel(&(Related){&c, run_sizes(r, v).dim[0], x.v, run_arg(r, v, 0).v, run_arg(r, v, 1).v}, add_to_x);
   return true;
 }
 
 bool eval_conv_weight_grad(Run *r, Val v) {
-  Conv c;
-  ir_conv(r->f, v, &c);
+  Conv c = conv_of(r, v);
   Tensor w = run_result(r, v, 0);
   each_pixel(&(Related){&c, run_arg_sizes(r, v, 0).dim[0], run_arg(r, v, 0).v, run_arg(r, v, 1).v, w.v}, add_to_w);
   return true;

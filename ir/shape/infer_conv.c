@@ -27,10 +27,9 @@ static void read_operands(const Fn *f, Val v, Conv *c) {
   }
 }
 
-int64_t ir_conv_positions(int64_t in, int64_t before, int64_t behind, int64_t kernel, int64_t stride,
-                          int64_t dilation) {
-  int64_t room = in + before + behind - dilation * (kernel - 1) - 1;
-  return room < 0 ? -1 : room / stride + 1;
+Dim ir_conv_positions(Prog *p, Dim in, int64_t padding, int64_t kernel, int64_t stride, int64_t dilation) {
+  Dim room = ir_dim_add(p, in, ir_dim(p, padding - dilation * (kernel - 1) - 1)), step = ir_dim(p, stride);
+  return ir_dim_most(p, room) < 0 ? (Dim){0} : ir_dim_div(p, ir_dim_add(p, room, step), step);
 }
 
 const char *ir_conv_algorithm_name(ConvAlgorithm a) {
@@ -57,9 +56,12 @@ void ir_conv(const Fn *f, Val v, Conv *c) {
   c->c = size_at(f, c->x, c->rank + 1), c->o = size_at(f, c->y, c->rank + 1);
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     c->in[k] = c->out[k] = c->kernel[k] = c->stride[k] = c->dilation[k] = 1;
+    c->in_dim[k] = c->out_dim[k] = ir_dim(f->prog, 1);
     if (k < first) continue;
     uint32_t axis = k - first;
     c->in[k] = size_at(f, c->x, 1 + axis), c->out[k] = size_at(f, c->y, 1 + axis);
+    c->in_dim[k] = dim_at(f, c->x, 1 + axis), c->out_dim[k] = dim_at(f, c->y, 1 + axis);
+    c->run_sized |= !ir_dim_is_const(f->prog, c->in_dim[k]) || !ir_dim_is_const(f->prog, c->out_dim[k]);
     c->kernel[k] = size_at(f, c->weight, 2 + axis);
     c->stride[k] = item(f, v, KEY_stride, axis, 1), c->dilation[k] = item(f, v, KEY_dilation, axis, 1);
     c->before[k] = item(f, v, KEY_pad, axis, 0), c->behind[k] = item(f, v, KEY_pad, axis + c->rank, 0);
@@ -101,32 +103,39 @@ static uint16_t check_algorithm(const Infer *c, const int64_t *kernel, uint32_t 
   if (a == N_CONV_ALGORITHMS) return ir_infer_fault(c, E_ARGUMENT, "{algorithm} must be exact or winograd");
   bool fits = spatial == 2 && ir_attr_int(c->f, c->v, KEY_groups, 1) == 1;
   for (uint32_t k = 0; k < spatial; k++)
-    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && item(c->f, c->v, KEY_dilation, k, 1) == 1;
+    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && item(c->f, c->v, KEY_dilation, k, 1) == 1 &&
+            ir_dim_is_const(c->p, dim_of(c, 0, k + 1));
   if (a != CONV_WINOGRAD || fits) return 0;
-  return ir_infer_fault(c, E_ARGUMENT, "{algorithm} winograd is for windows of 3 x 3, stride 1, dilation 1, one group");
+  return ir_infer_fault(
+      c, E_ARGUMENT, "{algorithm} winograd is for windows of 3 x 3, stride 1, dilation 1, one group, constant sizes");
 }
 
-// Spatial axes and channels are constants; of images there may be any number.
-static uint16_t check_constant(const Infer *c, uint32_t k, uint32_t from) {
-  for (uint32_t axis = from; axis < rank_of(c, k); axis++)
-    if (!ir_dim_is_const(c->p, dim_of(c, k, axis)))
-      return bad_shape(c, "channels and spatial axes must have constant sizes");
+// Channels and windows are constants; of images there may be any number, of any size.
+static uint16_t check_activations(const Infer *c, uint32_t k) {
+  if (ir_dim_is_const(c->p, dim_of(c, k, rank_of(c, k) - 1))) return 0;
+  return bad_shape(c, "channels must have a constant size");
+}
+
+static uint16_t check_weight(const Infer *c) {
+  for (uint32_t axis = 0; axis < rank_of(c, 1); axis++)
+    if (!ir_dim_is_const(c->p, dim_of(c, 1, axis))) return bad_shape(c, "weights must have constant sizes");
   return 0;
 }
 
 static uint16_t check_operands(const Infer *c, bool has_weight) {
   TRY(ir_infer_rank(c, 0, 3, 2 + CONV_AXES));
   TRY(ir_infer_rank(c, 1, rank_of(c, 0), rank_of(c, 0)));
-  TRY(check_constant(c, 0, 1));
-  TRY(check_constant(c, 1, has_weight ? 0 : 1));
+  TRY(check_activations(c, 0));
+  TRY(has_weight ? check_weight(c) : check_activations(c, 1));
   return check_attributes(c, rank_of(c, 0) - 2);
 }
 
 static int64_t const_of(const Infer *c, uint32_t k, uint32_t axis) { return ir_dim_bound(c->p, dim_of(c, k, axis)); }
 
-static int64_t positions(const Infer *c, uint32_t axis, uint32_t spatial, int64_t in, int64_t kernel) {
-  return ir_conv_positions(in, item(c->f, c->v, KEY_pad, axis, 0), item(c->f, c->v, KEY_pad, axis + spatial, 0), kernel,
-                           item(c->f, c->v, KEY_stride, axis, 1), item(c->f, c->v, KEY_dilation, axis, 1));
+static Dim positions(const Infer *c, uint32_t axis, uint32_t spatial, Dim in, int64_t kernel) {
+  int64_t padding = item(c->f, c->v, KEY_pad, axis, 0) + item(c->f, c->v, KEY_pad, axis + spatial, 0);
+  return ir_conv_positions(c->p, in, padding, kernel, item(c->f, c->v, KEY_stride, axis, 1),
+                           item(c->f, c->v, KEY_dilation, axis, 1));
 }
 
 static uint16_t too_long(const Infer *c, uint32_t axis) {
@@ -149,9 +158,8 @@ uint16_t ir_rule_conv(const Infer *c) {
   int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = const_of(c, 1, k + 2);
-    int64_t n = positions(c, k, spatial, const_of(c, 0, k + 1), kernel[k]);
-    if (n < 0 || kernel[k] < 1) return too_long(c, k);
-    d[k + 1] = ir_dim(c->p, n);
+    d[k + 1] = positions(c, k, spatial, dim_of(c, 0, k + 1), kernel[k]);
+    if (!d[k + 1].i || kernel[k] < 1) return too_long(c, k);
   }
   TRY(check_algorithm(c, kernel, spatial));
   d[spatial + 1] = dim_of(c, 1, 0);
@@ -159,16 +167,41 @@ uint16_t ir_rule_conv(const Infer *c) {
   return 0;
 }
 
-// A list of the attribute {shape}
-static uint16_t check_shape(const Infer *c, uint32_t spatial, int64_t least) {
+// {shape}: sizes of a window, or of an image, which the run may give.
+static uint16_t check_window(const Infer *c, uint32_t spatial) {
   if (!ir_attr(c->f, c->v, KEY_shape)) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
-  return check_list(c, KEY_shape, spatial, least);
+  return check_list(c, KEY_shape, spatial, 1);
+}
+
+static uint16_t check_image(const Infer *c, uint32_t spatial) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_shape);
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {shape}");
+  bool good = ir_rank(c->p, a->u.list) == spatial;
+  for (uint32_t k = 0; good && k < spatial; k++) {
+    Dim d = ir_dim_at(c->p, a->u.list, k);
+    good = ir_dim_exists(c->p, d) && ir_dim_most(c->p, d) >= 0 && ir_dim_bound(c->p, d) <= MOST;
+  }
+  if (good) return 0;
+  rt_text_add(c->why, "{shape} must have %u sizes of 0 or more", spatial);
+  return ir_infer_fault(c, E_ARGUMENT, "");
+}
+
+// "a convolution of 5 elements along spatial axis 0 gives 2, not 3"
+static uint16_t bad_positions(const Infer *c, uint32_t axis, Dim in, Dim gives, Dim found) {
+  rt_text_add(c->why, "a convolution of ");
+  ir_dim_text(c->p, in, c->why);
+  rt_text_add(c->why, " elements along spatial axis %u gives ", axis);
+  if (gives.i) ir_dim_text(c->p, gives, c->why);
+  else rt_text_add(c->why, "none");
+  rt_text_add(c->why, ", not ");
+  ir_dim_text(c->p, found, c->why);
+  return bad_shape(c, "");
 }
 
 uint16_t ir_rule_conv_transpose(const Infer *c) {
   TRY(check_operands(c, true));
   uint32_t spatial = rank_of(c, 0) - 2;
-  TRY(check_shape(c, spatial, 0));
+  TRY(check_image(c, spatial));
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
   if (const_of(c, 1, 0) != const_of(c, 0, spatial + 1))
     return bad_shape(c, "y has other channels than the weight's first size");
@@ -177,13 +210,9 @@ uint16_t ir_rule_conv_transpose(const Infer *c) {
   int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = const_of(c, 1, k + 2);
-    int64_t in = item(c->f, c->v, KEY_shape, k, 0), n = positions(c, k, spatial, in, kernel[k]);
-    if (n != const_of(c, 0, k + 1) || kernel[k] < 1) {
-      rt_text_add(c->why, "a convolution of %lld elements along spatial axis %u gives %lld, not %lld", (long long)in, k,
-                  (long long)n, (long long)const_of(c, 0, k + 1));
-      return bad_shape(c, "");
-    }
-    d[k + 1] = ir_dim(c->p, in);
+    d[k + 1] = ir_dim_at(c->p, ir_attr(c->f, c->v, KEY_shape)->u.list, k);
+    Dim n = positions(c, k, spatial, d[k + 1], kernel[k]);
+    if (n.i != dim_of(c, 0, k + 1).i || kernel[k] < 1) return bad_positions(c, k, d[k + 1], n, dim_of(c, 0, k + 1));
   }
   TRY(check_algorithm(c, kernel, spatial));
   d[spatial + 1] = ir_dim(c->p, const_of(c, 1, 1) * groups);
@@ -194,7 +223,7 @@ uint16_t ir_rule_conv_transpose(const Infer *c) {
 uint16_t ir_rule_conv_weight_grad(const Infer *c) {
   TRY(check_operands(c, false));
   uint32_t spatial = rank_of(c, 0) - 2;
-  TRY(check_shape(c, spatial, 1));
+  TRY(check_window(c, spatial));
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, spatial + 1);
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 0).i) return bad_shape(c, "x and g have different numbers of images");
   if (channels % groups || const_of(c, 1, spatial + 1) % groups)
@@ -203,7 +232,7 @@ uint16_t ir_rule_conv_weight_grad(const Infer *c) {
   int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = item(c->f, c->v, KEY_shape, k, 1);
-    if (positions(c, k, spatial, const_of(c, 0, k + 1), kernel[k]) != const_of(c, 1, k + 1))
+    if (positions(c, k, spatial, dim_of(c, 0, k + 1), kernel[k]).i != dim_of(c, 1, k + 1).i)
       return bad_shape(c, "g has other spatial sizes than the convolution gives");
     d[k + 2] = ir_dim(c->p, kernel[k]);
   }

@@ -9,7 +9,19 @@
 #include <stdlib.h>
 
 enum { MAX_INPUTS = 4 };
-typedef enum { NORMAL_, POSITIVE_, UNIT_, TIES_, AWKWARD_, INTS_, BOOLS_, EXTREMES_, SCALAR_, RUN_SIZED_ } InputKind;
+typedef enum {
+  NORMAL_,
+  POSITIVE_,
+  UNIT_,
+  TIES_,
+  AWKWARD_,
+  INTS_,
+  BOOLS_,
+  EXTREMES_,
+  SCALAR_,
+  RUN_SIZED_,
+  RUN_IMAGES_
+} InputKind;
 typedef struct {
   InputKind kind;
   tn_dtype dtype;
@@ -43,6 +55,7 @@ typedef struct {
 #define AWKWARD(...) {AWKWARD_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define INTS(lo, hi, ...) {INTS_, TN_I64, lo, hi, DIMS_OF(__VA_ARGS__)}
 #define RUN_SIZED(...) {RUN_SIZED_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
+#define RUN_IMAGES(...) {RUN_IMAGES_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define INTS_OF(dtype, lo, hi, ...) {INTS_, dtype, lo, hi, DIMS_OF(__VA_ARGS__)}
 #define BOOLS(...) {BOOLS_, TN_BOOL, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define EXTREMES(dtype, ...) {EXTREMES_, dtype, 0, 0, DIMS_OF(__VA_ARGS__)}
@@ -107,7 +120,8 @@ static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
   uint32_t u = case_bits(k, seed);
   switch (in->kind) {
   case NORMAL_:
-  case RUN_SIZED_: return case_normal(k, seed);
+  case RUN_SIZED_:
+  case RUN_IMAGES_: return case_normal(k, seed);
   case POSITIVE_: return 0.25 + (double)u / 32768;
   case UNIT_: return ((double)u + 0.5) / 65536;
   case TIES_: return (double)(u % 7) - 3;
@@ -173,14 +187,15 @@ static tn_shape shape_of(uint32_t rank, const int64_t *dims) {
 }
 
 // Sizes that the run gives: axes of one size share a dim.
-static tn_shape run_shape_of(tn_program *p, uint32_t rank, const int64_t *dims) {
+static tn_shape run_shape_of(tn_program *p, const CaseInput *in) {
   tn_dim d[TN_MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) {
+  for (uint32_t k = 0; k < in->rank; k++) {
     char name[24];
-    snprintf(name, sizeof name, "n%d", (int)dims[k]);
-    d[k] = tn_dim_bounded(p, name, dims[k] + 3);
+    snprintf(name, sizeof name, "n%d", (int)in->dims[k]);
+    bool is_const = in->kind == RUN_IMAGES_ && k == 1;
+    d[k] = is_const ? tn_dim_const(in->dims[k]) : tn_dim_bounded(p, name, in->dims[k] + 3);
   }
-  return tn_shape_of(d, rank);
+  return tn_shape_of(d, in->rank);
 }
 
 static tn_tensor run_weighted_sum(tn_program *p, tn_function *f, tn_tensor y) {
@@ -213,9 +228,9 @@ static void build(tn_program *p, const Case *c, const Literal *lit, const char *
   bool is_run_sized = false;
   for (uint32_t k = 0; k < c->n_inputs; k++) {
     const CaseInput *i = &c->inputs[k];
-    bool by_run = i->kind == RUN_SIZED_;
+    bool by_run = i->kind == RUN_SIZED_ || i->kind == RUN_IMAGES_;
     is_run_sized |= by_run;
-    in[k] = tn_input(f, names[k], i->dtype, by_run ? run_shape_of(p, i->rank, i->dims) : shape_of(i->rank, i->dims));
+    in[k] = tn_input(f, names[k], i->dtype, by_run ? run_shape_of(p, i) : shape_of(i->rank, i->dims));
     if (c->has_grad && lit->grad[k]) tn_set_requires_grad(in[k], true);
   }
   tn_tensor y = c->call(f, in[0], in[1], in[2], in[3]);
