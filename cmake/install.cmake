@@ -3,6 +3,8 @@
 #   libtenure-runtime-dev  its headers, static library, tenure-runtime.pc and CMake package
 #   libtenure0             libtenure.so.0: the compiler
 #   libtenure-dev          the same of it
+#   libtenure-mpi0         libtenure_mpi.so.0, where it is built, for the MPI that it is built for (cmake/mpi.cmake)
+#   libtenure-mpi-dev      tenure_mpi.h, tenure-mpi.pc, the component `mpi` of the CMake package
 #   tenure                 the command
 # tests/test_install.sh builds outside projects from it.
 include(CMakePackageConfigHelpers)
@@ -30,6 +32,13 @@ foreach(set Runtime:libtenure-runtime-dev RuntimeStatic:libtenure-runtime-dev :l
   string(REGEX MATCH "([A-Za-z]*):(.+)" set ${set})
   install(EXPORT tenure${CMAKE_MATCH_1}Targets NAMESPACE tenure:: DESTINATION ${package_dir} COMPONENT ${CMAKE_MATCH_2})
 endforeach()
+set(pc_files tenure:libtenure-dev tenure-runtime:libtenure-runtime-dev)
+if(TARGET tenure_mpi)
+  list(APPEND pc_files tenure-mpi:libtenure-mpi-dev)
+  install(FILES mpi/tenure_mpi.h DESTINATION ${include_dir} COMPONENT libtenure-mpi-dev)
+  install(TARGETS tenure_mpi EXPORT tenureMpiTargets LIBRARY COMPONENT libtenure-mpi0 NAMELINK_COMPONENT libtenure-mpi-dev)
+  install(EXPORT tenureMpiTargets NAMESPACE tenure:: DESTINATION ${package_dir} COMPONENT libtenure-mpi-dev)
+endif()
 configure_package_config_file(cmake/tenureConfig.cmake.in tenureConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(tenureConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureConfigVersion.cmake
@@ -37,7 +46,7 @@ install(FILES ${CMAKE_BINARY_DIR}/tenureConfig.cmake ${CMAKE_BINARY_DIR}/tenureC
 
 # ---- pkg-config: a .pc file finds its prefix from where it lies, so that an installed folder may be moved.
 file(RELATIVE_PATH up /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
-foreach(pc tenure:libtenure-dev tenure-runtime:libtenure-runtime-dev)
+foreach(pc ${pc_files})
   string(REGEX MATCH "(.+):(.+)" pc ${pc})
   set(component ${CMAKE_MATCH_2})
   set(pc ${CMAKE_MATCH_1}.pc)

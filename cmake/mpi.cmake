@@ -1,5 +1,10 @@
-# libtenure_mpi and what uses it: where MPI is found. Nothing else knows mpi.h.
-option(TENURE_MPI "Build libtenure_mpi where MPI is found" ON)
+# libtenure_mpi and what uses it: where MPI is found. Nothing else knows mpi.h. A library belongs to one MPI: TENURE_MPI chooses
+# among those that Debian has side by side (mpicc.openmpi, mpicc.mpich); MPI_C_COMPILER and MPIEXEC_EXECUTABLE name any other.
+set(TENURE_MPI ON CACHE STRING "Build libtenure_mpi where MPI is found: ON (mpicc), OFF, openmpi, mpich")
+if(TENURE_MPI MATCHES "^(openmpi|mpich)$")
+  find_program(MPI_C_COMPILER mpicc.${TENURE_MPI} REQUIRED)
+  find_program(MPIEXEC_EXECUTABLE mpirun.${TENURE_MPI} REQUIRED)
+endif()
 if(TENURE_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI QUIET COMPONENTS C)
@@ -9,10 +14,12 @@ if(NOT MPI_C_FOUND)
   return()
 endif()
 add_library(tenure_mpi SHARED mpi/transport.c)
-set_target_properties(tenure_mpi PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
-target_include_directories(tenure_mpi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+set_target_properties(tenure_mpi PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME mpi)
+target_include_directories(tenure_mpi PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(tenure_mpi PUBLIC $<BUILD_INTERFACE:TN_SOURCE_TREE=>)
-target_link_libraries(tenure_mpi PUBLIC MPI::MPI_C PRIVATE tenure_flags)
+# MPICH declares an array of statuses, gcc takes MPI_STATUSES_IGNORE for one that is too small.
+target_compile_options(tenure_mpi PRIVATE $<$<C_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+target_link_libraries(tenure_mpi PUBLIC MPI::MPI_C PRIVATE $<BUILD_INTERFACE:tenure_flags>)
 
 foreach(name charlm_mpi vowels_mpi gpt2_mpi)
   add_executable(${name} examples/mpi/${name}.c examples/mpi/job.c)
@@ -24,6 +31,3 @@ target_sources(gpt2_mpi PRIVATE examples/gpt2/model.c)
 add_executable(tenure_ddp bench/mpi/ddp.c bench/recurrent.c bench/transformer.c bench/data.c)
 target_compile_definitions(tenure_ddp PRIVATE _GNU_SOURCE=)
 target_link_libraries(tenure_ddp PRIVATE tenure_mpi tenure m tenure_flags)
-
-install(TARGETS tenure_mpi COMPONENT libtenure-mpi-dev)
-install(FILES mpi/tenure_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libtenure-mpi-dev)

@@ -8,6 +8,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL libtenure-runtime0 libtenure-runtime-dev libtenure0 libtenure-dev tenure)
+if(TARGET tenure_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL libtenure-mpi0 libtenure-mpi-dev)
+endif()
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -52,6 +55,17 @@ package(libtenure-dev libdevel "libtenure0 ${version}, libtenure-runtime-dev ${v
         "${about} This package has what programs need that build and compile models:\nheaders, the static library, files for pkg-config and CMake.")
 package(tenure devel "" "compiler of neural networks (command)"
         "${about} This package has the command: it checks, explains and compares\nprograms as text.")
+if(TARGET tenure_mpi)
+  set(mpi_dev libopenmpi-dev)
+  if(MPI_C_LIB_NAMES MATCHES mpich)
+    set(mpi_dev libmpich-dev)
+  endif()
+  package(libtenure-mpi0 libs "" "several processes train one neural network (shared library)"
+          "${about} This package lets processes over MPI share a training step.")
+  package(libtenure-mpi-dev libdevel "libtenure-mpi0 ${version}, libtenure-runtime-dev ${version}, ${mpi_dev}"
+          "several processes train one neural network (development files)"
+          "${about} This package has the header of the transport over MPI, files for\npkg-config and CMake.")
+endif()
 set(CPACK_DEBIAN_LIBTENURE-RUNTIME-DEV_PACKAGE_SUGGESTS "zlib1g-dev, libpng-dev, libjpeg62-turbo-dev")  # for the static libraries
 set(CPACK_DEBIAN_LIBTENURE-DEV_PACKAGE_SUGGESTS "llvm-19-dev, libopenblas-serial-dev")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR})

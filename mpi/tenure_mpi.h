@@ -8,7 +8,7 @@
 //   ..
 //   tn_model_free(m), tn_mpi_transport_free(t), MPI_Finalize();
 //
-//   mpicc train.c $(pkg-config --cflags --libs tenure) -ltenure_mpi
+//   mpicc train.c $(pkg-config --cflags --libs tenure tenure-mpi)
 #ifndef TENURE_MPI_H
 #define TENURE_MPI_H
 

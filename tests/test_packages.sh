@@ -22,6 +22,9 @@ cd "$scratch"
 # ---- building
 cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages" >log 2>&1 || { tail -n 30 log && fail "cpack failed"; }
 names=(libtenure-runtime0 libtenure-runtime-dev libtenure0 libtenure-dev tenure)
+mpi=()
+[[ ! -e $build/libtenure_mpi.so ]] || mpi=(libtenure-mpi0 libtenure-mpi-dev)
+names+=("${mpi[@]}")
 mapfile -t debs < <(find packages -maxdepth 1 -name '*.deb' | sort)
 ((${#debs[@]} == ${#names[@]})) || fail "cpack made ${debs[*]:-nothing}"
 deb_of() { find packages -maxdepth 1 -name "$1_*.deb"; }
@@ -60,6 +63,9 @@ synopses=$(for name in "${names[@]}"; do field "$name" Description | head -n 1; 
 ! field libtenure-runtime0 Depends | grep -iE 'llvm|blas' || fail "libtenure-runtime0 wants a compiler"
 field libtenure0 Depends | grep -q 'libllvm19' || fail "libtenure0 does not name LLVM: $(field libtenure0 Depends)"
 field libtenure0 Depends | grep -qF "libtenure-runtime0 (= $(field libtenure0 Version))" || fail "libtenure0 does not want its own runtime"
+
+((${#mpi[@]} == 0)) || field libtenure-mpi0 Depends | grep -qE 'libopenmpi3|libmpich12' || fail "libtenure-mpi0 does not name its MPI"
+! field libtenure0 Depends | grep -q mpi || fail "libtenure0 wants MPI"
 
 # ---- a scratch system: the packages that are installed here are in its list, without their files
 root=$scratch/root
@@ -104,6 +110,13 @@ build_outside all "compiler;runtime" "compiler runtime"
 for program in all/build/shared all/build/runtime all/compiler all/runtime; do LD_LIBRARY_PATH=$lib $program; done
 LD_LIBRARY_PATH=$lib "$root/usr/bin/tenure" --version
 ! dpkg_in --purge libtenure-runtime0 || fail "libtenure-runtime0 was removed below libtenure0"
+if ((${#mpi[@]})) && command -v mpirun >/dev/null; then
+  install_in "${mpi[@]}"
+  build_outside mpi "runtime;mpi" mpi
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  for program in mpi/build/mpi mpi/mpi; do LD_LIBRARY_PATH=$lib mpirun -n 2 $program | grep -x 'rank 1 of 2'; done
+  purge_in "${mpi[@]}"
+fi
 purge_in tenure libtenure-dev libtenure0 libtenure-runtime-dev libtenure-runtime0
 rm -f "$root/etc/ld.so.cache" "$root/var/cache/ldconfig/aux-cache"
 left=$(files | LC_ALL=C comm -13 before - | grep -vE '^\./var(/cache(/ldconfig)?)?$' || true)
