@@ -47,7 +47,7 @@ foreach(table ${case_tables})
   tenure_test(${name} ${name})
 endforeach()
 
-foreach(name test_misuse test_pointwise test_diagnostic_pages)
+foreach(name test_misuse test_misuse_calls test_pointwise test_diagnostic_pages)
   target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h, diagnostic_programs.h
 endforeach()
 add_dependencies(test_diagnostic_pages tenure_diag_pages)

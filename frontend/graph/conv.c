@@ -77,6 +77,47 @@ static bool check_ranks(const ConvCall *c, tn_tensor x, tn_tensor weight, tn_ten
   return true;
 }
 
+static int64_t size_of(tn_tensor t, uint32_t axis) {
+  Prog *p = t.fn->p->ir;
+  Dim d = fe_axis_dim(t, axis);
+  return ir_dim_is_const(p, d) ? ir_dim_bound(p, d) : -1;
+}
+
+static void note_operands(tn_tensor x, tn_tensor weight, tn_tensor bias) {
+  fe_note_value(x, "x");
+  fe_note_value(weight, "the weight");
+  if (bias.fn) fe_note_value(bias, "the bias");
+}
+
+// By the shapes that the caller knows; the op has channels last. weight: [O, C / groups, ..], transposed [C, O / groups, ..]
+static bool check_sizes(const ConvCall *c, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias) {
+  int64_t channels = size_of(x, 1), first = size_of(weight, 0), second = size_of(weight, 1), g = c->groups;
+  int64_t in = is_transposed ? first : second * g, out = is_transposed ? second * g : first;
+  if (channels < 0 || first < 0 || second < 0) return true;  // the op refuses sizes of the run
+  bool is_biased = !bias.fn || size_of(bias, 0) == out, is_divided = first % g == 0;
+  bool fits = channels == in && is_divided && is_biased;
+  if (!fits) {
+    fe_error(c->f->p, E_SHAPE, c->at, "x has %lld channels, a weight %s of %lld group%s takes %lld and gives %lld%s",
+             (long long)channels, fe_type_text(weight), (long long)g, g == 1 ? "" : "s", (long long)in, (long long)out,
+             !is_divided ? ", which wants its first axis divided by the groups"
+             : is_biased ? ""
+                         : ", as many as the bias must have");
+    note_operands(x, weight, bias);
+    fe_hint(c->f->p, is_transposed ? "x is [N, C, ..], the weight [C, O / groups, ..], the bias [O]"
+                                   : "x is [N, C, ..], the weight [O, C / groups, ..], the bias [O]");
+  }
+  for (uint32_t k = 0; fits && !is_transposed && k < c->spatial; k++) {
+    int64_t n = size_of(x, 2 + k) + c->padding[k] + c->padding[c->spatial + k], kernel = size_of(weight, 2 + k);
+    if (size_of(x, 2 + k) < 0 || kernel < 1 || c->dilation[k] * (kernel - 1) < n) continue;
+    fe_error(c->f->p, E_SHAPE, c->at,
+             "a window of %lld elements is longer than spatial axis %u, which has %lld with its padding",
+             (long long)(c->dilation[k] * (kernel - 1) + 1), k, (long long)n);
+    note_operands(x, weight, (tn_tensor){0});
+    fits = false;
+  }
+  return fits;
+}
+
 static uint32_t attributes(const ConvCall *c, Attr *attr) {
   Prog *p = c->f->p->ir;
   attr[0] = ir_a_list(KEY_stride, ir_shape_ints(p, c->stride, c->spatial));
@@ -134,6 +175,7 @@ tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tens
   ConvCall c = {.f = x.fn, .spatial = spatial, .at = o.at};
   tn_tensor batch = fe_batch_of(x, spatial, o.at);
   if (!check_ranks(&c, batch, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
+  if (!check_sizes(&c, is_transposed, batch, weight, bias)) return fe_poison(c.f);
   tn_tensor last = fe_channels_last(batch, o.at);
   tn_tensor y = is_transposed ? transposed(&c, last, weight) : forward(&c, last, weight);
   if (bias.fn) y = fe_binary(OP_add, y, bias, o.at);

@@ -26,12 +26,13 @@ static tn_tensor resized(tn_tensor x, const int64_t *sizes, tn_interpolation mod
                   ir_a_str(KEY_filter, ir_str(p, filters[mode])), ir_a_int(KEY_align, 1)};
   tn_tensor last = fe_channels_last(x, o.at);
   if (!fe_ok(last)) return last;
-  return fe_channels_first(fe_emit(OP_resize, &last, 1, attr, o.align_corners && mode != TN_NEAREST ? 3 : 2, o.at),
-                           o.at);
+  return fe_channels_first(fe_emit(OP_resize, &last, 1, attr, o.align_corners ? 3 : 2, o.at), o.at);
 }
 
 tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
   if (!check_resize(x, sizes, mode, o.at)) return fe_poison(x.fn);
+  if (o.align_corners && mode != TN_LINEAR && mode != TN_CUBIC)
+    return fe_refuse(x, E_ARGUMENT, o.at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
   bool differs = false;
   for (uint32_t k = 2; k < fe_rank(x); k++) differs |= ir_dim_bound(x.fn->p->ir, fe_axis_dim(x, k)) != sizes[k - 2];
   if (!differs) return fe_same(x, o.at);

@@ -57,7 +57,11 @@ bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
   int k = axis < 0 ? axis + rank : axis;
   *out = (uint32_t)k;
   if (k >= 0 && k < rank) return true;
-  fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is none of a value with %d axes", axis, rank);
+  if (rank)
+    fe_error(a.fn->p, E_ARGUMENT, at, "axis %d does not exist: %s has axes 0 to %d, or -%d to -1 from the last", axis,
+             fe_type_text(a), rank - 1, rank);
+  else fe_error(a.fn->p, E_ARGUMENT, at, "axis %d does not exist: %s has no axes", axis, fe_type_text(a));
+  fe_note_value(a, "the value");
   return false;
 }
 

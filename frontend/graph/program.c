@@ -245,7 +245,10 @@ tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at) {
   if (d.d == DIM_REPORTED) return false;
   if (d.d == DIM_BAD_SIZE || d.d == DIM_INFERRED || d.d == 0) {
-    fe_error(p, E_ARGUMENT, at, d.d ? "a size must lie in [0, 2^%d)" : "an empty tn_dim stands for no size", SIZE_BITS);
+    fe_error(p, E_ARGUMENT, at,
+             d.d ? "a size must lie in [0, 2^%d)"
+                 : "an empty tn_dim stands for no size: tn_dim_of gives one of an axis that does not exist",
+             SIZE_BITS);
     return false;
   }
   if (d.d & DIM_IS_SIZE) {
@@ -276,8 +279,13 @@ bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at) {
     fe_error(p, E_ARGUMENT, at, "a shape has at most %d axes, not %u", MAX_RANK, s.rank);
     return false;
   }
-  for (uint32_t k = 0; k < s.rank; k++)
+  for (uint32_t k = 0; k < s.rank; k++) {
+    if (s.dims[k].d == DIM_BAD_SIZE) {
+      fe_error(p, E_ARGUMENT, at, "the size of axis %u does not lie in [0, 2^%d)", k, SIZE_BITS);
+      return false;
+    }
     if (!fe_dim(p, s.dims[k], &dims[k], at)) return false;
+  }
   *out = ir_shape(p->ir, dims, s.rank);
   if (ir_shape_bound(p->ir, *out) <= MAX_ELEMENTS) return true;
   report_large(p, *out, at);

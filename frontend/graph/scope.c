@@ -276,8 +276,16 @@ static bool check_owner(const tn_scope *s, tn_tensor t, tn_site at) {
   return false;
 }
 
+// A scope that is NULL: its tn_scope_begin failed and was reported, or there never was one.
+static bool refuse_no_scope(tn_tensor t, tn_site at) {
+  if (!t.fn) return false;
+  FE_GUARD(t.fn->p, false);
+  if (!tn_n_errors(t.fn->p)) fe_error(t.fn->p, E_ARGUMENT, at, "the scope is NULL: tn_scope_begin gives one");
+  return false;
+}
+
 static bool attach(tn_scope *s, tn_tensor t, bool packed, tn_site at) {
-  if (!s) return false;
+  if (!s) return refuse_no_scope(t, at);
   FE_GUARD(s->fn->p, false);
   if (!open_scope_of(s, "given a value", at) || !fe_all_named(s->fn, &t, 1, at)) return false;
   if (!fe_open_entity(t, packed, "attached", at)) return false;
@@ -287,7 +295,7 @@ static bool attach(tn_scope *s, tn_tensor t, bool packed, tn_site at) {
 }
 
 static bool leave(tn_scope *s, tn_tensor t, bool packed, bool outwards, tn_site at) {
-  if (!s) return false;
+  if (!s) return refuse_no_scope(t, at);
   FE_GUARD(s->fn->p, false);
   if (!open_scope_of(s, "asked to give a value away", at) || !fe_all_named(s->fn, &t, 1, at)) return false;
   if (!fe_open_entity(t, packed, outwards ? "moved" : "detached", at) || !check_owner(s, t, at)) return false;
@@ -359,7 +367,10 @@ tn_tensor tn_scoped_end(tn_function *f, tn_tensor t, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   tn_scope *s = f->scope;
   while (s && !s->is_expression) s = s->parent;
-  if (!s) return fe_poison(f);
+  if (!s) {
+    fe_error(f->p, E_SCOPE_CLOSED, at, "tn_scoped_end without a tn_scoped_begin before it");
+    return fe_poison(f);
+  }
   const FeLogicalValue *e = fe_ok(t) ? fe_known(f, fe_val(t)) : NULL;
   bool is_mine = e && e->owner == s->index && e->state == FE_ALIVE;
   if (is_mine) move_to_outer(t, e->n_members, at);

@@ -228,6 +228,12 @@ static uint32_t refuse_parts(tn_tensor x, tn_site at, const char *text) {
   return 0;
 }
 
+static bool has_room(tn_tensor x, int64_t parts, const tn_tensor *out, uint32_t max, tn_site at) {
+  if (parts <= max && out) return true;
+  refuse_parts(x, at, rt_printf(x.fn->p->mem, "there are %lld parts and room for %u", (long long)parts, out ? max : 0));
+  return false;
+}
+
 #define OPEN_PARTS(k)                    \
   tn_function *f;                        \
   uint32_t k;                            \
@@ -247,7 +253,7 @@ static uint32_t split(const char *call, tn_tensor x, uint32_t axis, int64_t size
   int64_t n = const_size(x, axis), parts = size > 0 ? (n + size - 1) / size : 0;
   if (size < 1) return refuse_parts(x, at, "parts have 1 element or more");
   if (n == 0) parts = 1;  // an empty one
-  if (parts > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  if (!has_room(x, parts, out, max, at)) return 0;
   for (int64_t k = 0; k < parts; k++) {
     int64_t left = n - k * size;
     out[k] = fe_made_by(call, fe_slice(x, axis, k * size, left < size ? left : size, at), at);
@@ -263,7 +269,7 @@ uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t 
 // As many parts as are asked for: the run refuses sizes of which the last part would have less than nothing.
 static uint32_t chunk_bounded(tn_tensor x, uint32_t axis, uint32_t chunks, tn_tensor *out, uint32_t max, tn_site at) {
   Prog *p = ir_of(x);
-  if (chunks > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  if (!has_room(x, chunks, out, max, at)) return 0;
   Dim n = fe_axis_dim(x, axis), size = ir_dim_ceil_div(p, n, ir_dim(p, chunks));
   for (uint32_t k = 0; k < chunks; k++) {
     Dim from = ir_dim_mul(p, size, ir_dim(p, k)), count = k + 1 < chunks ? size : ir_dim_sub(p, n, from);
@@ -307,7 +313,7 @@ uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site 
   OPEN_PARTS(k);
   int64_t n = const_size(x, k);
   if (!has_fixed_parts(x, k, at)) return 0;
-  if (n > max || !out) return refuse_parts(x, at, "there are more parts than there is room for");
+  if (!has_room(x, n, out, max, at)) return 0;
   for (int64_t j = 0; j < n; j++) out[j] = fe_made(at_index(x, k, j, at), at);
   return (uint32_t)n;
 }

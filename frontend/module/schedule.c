@@ -224,8 +224,14 @@ static void advance(const Place *e, const tn_schedule *s) {
   set(e, count, add(e, fe_use(e->f, count, e->at), e->f->when.fn ? e->f->when : num(e, 1)));
 }
 
+// A schedule that is NULL: the call that makes it failed and was reported, or there was none.
+static bool is_given(tn_program *p, const tn_schedule *s, tn_site at) {
+  if (!s && !tn_n_errors(p)) fe_error(p, E_ARGUMENT, at, "the schedule is NULL: tn_step_lr and its kin give one");
+  return s;
+}
+
 static bool open_step(tn_function *f, const tn_schedule *s, bool is_plateau, tn_site at) {
-  if (!fe_fn_open(f, at) || !s || !own(f, s, at)) return false;
+  if (!fe_fn_open(f, at) || !is_given(f->p, s, at) || !own(f, s, at)) return false;
   if (!fe_outside_scan(f, "a schedule", "it is advanced when the scan has ended", at)) return false;
   if ((s->rate == rate_plateau) == is_plateau) return true;
   fe_error(f->p, E_ARGUMENT, at, "schedule '%s' is advanced by tn_%s_step", s->name,
@@ -401,8 +407,9 @@ tn_schedule *tn_reduce_lr_on_plateau(tn_program *p, const char *name, tn_reduce_
 
 // A plateau counts metrics: it has no count to be set against a milestone.
 static bool is_part(tn_program *p, const char *name, const tn_schedule *s, tn_site at) {
-  if (s && s->p == p && s->rate != rate_plateau) return true;
-  if (s) fe_error(p, E_ARGUMENT, at, "schedule '%s' cannot be a part of '%.80s'", s->name, name ? name : "");
+  if (!is_given(p, s, at)) return false;
+  if (s->p == p && s->rate != rate_plateau) return true;
+  fe_error(p, E_ARGUMENT, at, "schedule '%s' cannot be a part of '%.80s'", s->name, name ? name : "");
   return false;
 }
 

@@ -9,21 +9,21 @@ static tn_tensor total(Op op, tn_packed s, const Attr *attr, tn_site at) {
   return fe_emit(op, (const tn_tensor[]){s.data, s.layout}, 2, attr, attr != NULL, at);
 }
 
-static tn_tensor made_total(Op op, tn_packed s, const Attr *attr, tn_site at) {
+static tn_tensor made_total(Op op, tn_packed s, const Attr *attr, const char *call, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   return fe_made(total(op, s, attr, at), at);
 }
 
-tn_tensor tn_packed_sum(tn_packed s, tn_site at) { return made_total(OP_seq_sum, s, NULL, at); }
-tn_tensor tn_packed_max(tn_packed s, tn_site at) { return made_total(OP_seq_max, s, NULL, at); }
-tn_tensor tn_packed_min(tn_packed s, tn_site at) { return made_total(OP_seq_min, s, NULL, at); }
-tn_tensor tn_packed_last(tn_packed s, tn_site at) { return made_total(OP_seq_select, s, NULL, at); }
+tn_tensor tn_packed_sum(tn_packed s, tn_site at) { return made_total(OP_seq_sum, s, NULL, __func__, at); }
+tn_tensor tn_packed_max(tn_packed s, tn_site at) { return made_total(OP_seq_max, s, NULL, __func__, at); }
+tn_tensor tn_packed_min(tn_packed s, tn_site at) { return made_total(OP_seq_min, s, NULL, __func__, at); }
+tn_tensor tn_packed_last(tn_packed s, tn_site at) { return made_total(OP_seq_select, s, NULL, __func__, at); }
 
 tn_tensor tn_packed_first(tn_packed s, tn_site at) {
   Attr first = ir_a_int(KEY_first, 1);
-  return made_total(OP_seq_select, s, &first, at);
+  return made_total(OP_seq_select, s, &first, __func__, at);
 }
 
 tn_tensor tn_take_last(tn_tensor x, tn_tensor lengths, tn_site at) {

@@ -45,6 +45,8 @@ tn_status tn_run_refuse(tn_model *m, const char *why) {
 }
 
 void tn_shard_rows(int64_t rows, uint32_t n_shards, uint32_t rank, uint32_t n_ranks, int64_t *first, int64_t *count) {
+  *first = *count = 0;
+  if (rows < 0 || !n_shards || rank >= n_ranks) return;
   uint32_t begin = rt_first_shard(n_shards, rank, n_ranks), end = rt_first_shard(n_shards, rank + 1, n_ranks);
   *first = rt_first_row(rows, n_shards, begin);
   *count = rt_first_row(rows, n_shards, end) - *first;

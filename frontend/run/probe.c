@@ -92,6 +92,10 @@ tn_status tn_model_probe_sink(tn_model *m, tn_probe_sink fn, void *ctx) {
 
 tn_status tn_model_probe_file(tn_model *m, FILE *out, tn_probe_format format) {
   FE_MODEL_CALL(m, tn_model_probe_file, TN_ERR_ARGUMENT);
+  if (format != TN_PROBE_CSV && format != TN_PROBE_JSON) {
+    rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE, "the format is TN_PROBE_CSV or TN_PROBE_JSON");
+    return TN_ERR_ARGUMENT;
+  }
   FeProbing *p = probing_of(m);
   if (!p) return no_memory(m);
   p->file = out, p->format = format, p->has_header = false;
