@@ -199,6 +199,7 @@ EmitFn cg_emit_axis_gather;              // order/gather.c
 EmitFn cg_emit_axis_scatter;             // order/scatter.c
 EmitFn cg_emit_slice_update;             // memory/slice_update.c
 EmitFn cg_emit_global_norm;              // memory/optimizer.c
+EmitFn cg_emit_exchange;                 // memory/exchange.c
 EmitFn cg_emit_optimizer;                // memory/optimizer.c
 EmitFn *cg_kernel_emitter(OpClass cls);  // kernels.c; NULL: none
 uint32_t cg_kernel_compile_cost(const Kernel *k);

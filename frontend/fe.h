@@ -94,6 +94,7 @@ typedef struct {
   uint32_t n;
   Dim batch;
   tn_tensor count;
+  int64_t bucket_bytes;  // 0: the default
   Loc loc;
 } FeShards;
 

@@ -60,7 +60,9 @@ static bool check_operands(Verifier *vf, uint32_t i) {
     uint32_t a = f->args[ins->args + k].i;
     if (a == 0 || a >= i) return BROKEN(vf, i, "has operand %u = %%%u, which is not made before it", k, a);
     if (!is_value(f, a)) return BROKEN(vf, i, "has operand %u = %%%u, which is no value", k, a);
-    if (f->ins[a].op == OP_output) return BROKEN(vf, i, "has operand %u = %%%u, an output: it is the caller's", k, a);
+    bool is_output = f->ins[a].op == OP_output, is_exchanged = row->cls == CLASS_EXCHANGE;
+    if (is_output && !is_exchanged) return BROKEN(vf, i, "has operand %u = %%%u, an output: it is the caller's", k, a);
+    if (!is_output && is_exchanged) return BROKEN(vf, i, "has operand %u = %%%u, which is no output", k, a);
   }
   return true;
 }

@@ -113,6 +113,7 @@ static void test_coverage(void) {
                                  OP_overwritten,
                                  OP_grad_replace,
                                  OP_shard_mean,
+                                 OP_exchange_begin,
                                  OP_table,
                                  OP_bitwise_and,
                                  OP_bitwise_or,

@@ -10,24 +10,26 @@ enum { BATCH = 48, WIDTH = 8, HIDDEN = 3008, CLASSES = 16, SHARDS = 8, MOST_PARA
 static float xs[BATCH * WIDTH];
 static int64_t labels[BATCH];
 
-static tn_model *build(uint32_t shards) {
+static tn_model *build_with(uint32_t shards, int64_t bucket_bytes, uint32_t n_workers) {
   tn_program *p = tn_program_create("ranks");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
   tn_module *net = tn_root(p), *hidden = tn_linear(net, "hidden", WIDTH, HIDDEN),
             *head = tn_linear(net, "head", HIDDEN, CLASSES);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
-  if (shards) tn_distributed(f, .n = shards, .batch = B);
+  if (shards) tn_distributed(f, .n = shards, .batch = B, .bucket_bytes = bucket_bytes);
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_dropout(tn_relu(tn_call(hidden, x)), 0.25)), y);
   tn_backward(loss);
   tn_output(f, "norm", tn_clip_grad_norm(f, net, 0.1));
   tn_adamw(f, net, .lr = 1e-2);
   tn_output(f, "loss", loss);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 1, .seed = 3);
+  tn_model *m = tn_compile(p, .n_workers = n_workers, .seed = 3);
   tn_program_free(p);
   return m;
 }
+
+static tn_model *build(uint32_t shards) { return build_with(shards, 0, 1); }
 
 // ---- one rank
 typedef struct {
@@ -182,6 +184,27 @@ static void test_bits(const tn_model *m) {
       }
     free(one);
   }
+}
+
+// A bucket for each gradient, and several workers, who add the sums of a bucket together: the same bits.
+static void test_buckets(const tn_model *m) {
+  static const int64_t bytes[] = {1, HIDDEN * sizeof(float)};
+  Rank *one = alone(m, plain);
+  for (uint32_t j = 0; j < 2; j++) {
+    tn_model *small = build_with(SHARDS, bytes[j], 1 + j);
+    for (uint32_t n = 1; n <= SHARDS && CHECK(small); n++) {
+      Rank like = plain;
+      like.n_ranks = n;
+      Rank *r = train_all(small, like);
+      for (uint32_t k = 0; k < n; k++)
+        if (!CHECK(!r[k].status && is_same(&r[k], one))) printf("  rank %u of %u: %s\n", k, n, r[k].error);
+      uint64_t n_exchanges = r[0].exchanged.n_exchanges - r[0].at_begin.n_exchanges;
+      CHECK(n_exchanges == (uint64_t)like.steps * (j ? 8 : 9));  // three buckets, or four, and five beside them
+      free(r);
+    }
+    tn_model_free(small);
+  }
+  free(one);
 }
 
 // Of N elements of gradients a rank sends N (R - 1) / R to those who add, and as many of parameters to all; beside that sums that
@@ -361,12 +384,15 @@ int main(void) {
   tn_model *m = build(SHARDS);
   if (!CHECK(m)) return check_report();
   test_bits(m);
+  test_buckets(m);
   test_bytes(m);
   test_files(m, folder ? folder : "/tmp");
-  test_refusals(m);
+  tn_model *small = build_with(SHARDS, 1, 1);
+  test_refusals(m), test_refusals(small);
   test_no_item(m, folder ? folder : "/tmp");
-  test_faults(m);
+  test_faults(m), test_faults(small);
   test_transport(m, folder ? folder : "/tmp");
+  tn_model_free(small);
   test_arguments();
   tn_model_free(m);
   return check_report();

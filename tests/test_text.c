@@ -56,7 +56,7 @@ static const char *const op_lines[] = {
     "scope_end {scope=1}",
     "%g = grad_of %s, %x",
     "%gl = grad_replace %s, %x, %g",
-    "%shm = shard_mean %x, %s {dim=B, shards=8}",
+    "%shm = shard_mean %x, %s {dim=B, shards=8, bucket_bytes=64}",
     "%r1 = rand {id=2, shape=[2,B]}",
     "%r2 = randn {id=3, shape=[]}",
     "%r3 = uniform {lo=-1, hi=1e-3, id=4, shape=[B*3]}",
@@ -200,7 +200,8 @@ static const char *const op_lines[] = {
     "%sf = scan_final %x {scan=0, index=0}",
     "scan_end {scan=0}",
     "%s1, %s2 = scan %seq, %x {body=\"b\", slices=1, carries=1, time=B, reverse}",
-    "output %x {index=0, name=\"x\"}",
+    "%x0 = output %x {index=0, name=\"x\", bucket=0, bucket_bytes=64}",
+    "%xb = exchange_begin %x0 {bucket=0}",
 };
 
 // Values that lines above stand on, before the line that needs them.

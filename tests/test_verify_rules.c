@@ -19,11 +19,12 @@ static const Sample samples[] = {
     {"dim B <= 4\nparam @w : f32[4,3] trainable\n", "%x: f32[4,3], %y: f32[4,3], %s: f32[], %i: i64[2]",
      "%0 = const {value=nan}\n%d = dim_size {dim=B}\n%tab = table {bits=\"3f80000080000000\", dtype=f32, "
      "shape=[2]}\n%w = param @w\n%g = grad_of %s, %x\n%gr = grad_replace %s, %x, "
-     "%g\n%shm = shard_mean %x, %s {dim=B, shards=8}\n%k = cast %x {dtype=i64}\n%sg "
+     "%g\n%shm = shard_mean %x, %s {dim=B, shards=8, bucket_bytes=8}\n%k = cast %x {dtype=i64}\n%sg "
      "= stop_grad %x\n"
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
-     "scope_end {scope=1}\noutput %x {index=0, name=\"x\"}\n"},
+     "scope_end {scope=1}\n%x0 = output %x {index=0, name=\"x\", bucket=1, bucket_bytes=8}\n"
+     "%xb = exchange_begin %x0 {bucket=1}\n"},
     {"", "%i: i64[4,3], %j: i64[3]",
      "%0 = const {value=2, dtype=i64}\n%a = bitwise_and %i, %j\n%o = bitwise_or %i, %j\n%x = bitwise_xor %i, %j\n"
      "%n = bitwise_not %i\n%l = bitwise_left_shift %i, %j\n%r = bitwise_right_shift %i, %j\n"

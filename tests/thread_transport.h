@@ -52,7 +52,7 @@ static inline void net_push(Net *net, uint32_t from, const tn_message *m, double
 static inline bool net_begin(void *ctx, const tn_message *send, size_t n_send, const tn_message *receive,
                              size_t n_receive, char *why, size_t why_size) {
   NetRank *r = ctx;
-  if (n_receive > NET_MESSAGES) return snprintf(why, why_size, "too many messages"), false;
+  if (r->n_receive + n_receive > NET_MESSAGES) return snprintf(why, why_size, "too many messages"), false;
   pthread_mutex_lock(&r->net->lock);
   for (size_t k = 0; k < n_send; k++) {
     bool is_faulty = r->rank == 0 && r->net->n_sent++ == r->net->faulty && r->net->fault;
@@ -61,8 +61,8 @@ static inline bool net_begin(void *ctx, const tn_message *send, size_t n_send, c
     if (is_faulty && r->net->fault == NET_REPEATS) net_push(r->net, r->rank, &send[k], 0);
   }
   pthread_mutex_unlock(&r->net->lock);
-  if (n_receive) memcpy(r->receive, receive, n_receive * sizeof *receive);
-  r->n_receive = n_receive;
+  if (n_receive) memcpy(r->receive + r->n_receive, receive, n_receive * sizeof *receive);
+  r->n_receive += n_receive;
   return true;
 }
 

@@ -272,6 +272,15 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
   if (next) wait_for_team(c);
 }
 
+// Messages between processes move on while it computes.
+static void poll(Cg *c) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), &c->ptr, 1, false);
+  If first;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  LLVMBuildCall2(c->b, type, cg_service(c, offsetof(TnServices, poll)), &c->frame, 1, "");
+  cg_endif(c, &first);
+}
+
 // A barrier after the check: all workers have read the status before a later kernel may set it.
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
@@ -307,7 +316,7 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   Bases base;
   if (e->single_threaded && !plan->one_worker) return_unless_first(c);
   load_bases(c, plan, e->single_threaded, &base);
-  bool guarded_arena = plan->p->guarded_arena;
+  bool guarded_arena = plan->p->guarded_arena, polls = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     if (e->calls[i].checks_status) return_if_rejected(c, e->single_threaded);
     LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;
@@ -319,6 +328,8 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
     if (n > 1) call_fill(c, plan, &e->calls[i], n_rows, &base);
     else call_kernel(c, plan, &e->calls[i], &base);
     if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
+    if (polls) poll(c);
+    polls |= e->calls[i].k->cls == CLASS_EXCHANGE;
     i += n - 1;
   }
   if (guarded_arena && e->n_calls) call_guard_check(c, &e->calls[e->n_calls - 1], NULL);

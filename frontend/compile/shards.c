@@ -152,12 +152,23 @@ static uint32_t sum_owned_by(const RtShards *s, const Fn *update, Val range) {
   return s->update_in[ir_attr_int(update, range, KEY_index, 0)] - RT_OWNED;
 }
 
-static int by_param(const void *a, const void *b) {
+static int by_bucket(const void *a, const void *b) {
   const RtOwnedUpdate *x = a, *y = b;
+  if (x->bucket != y->bucket) return x->bucket < y->bucket ? -1 : 1;
   return (x->param > y->param) - (x->param < y->param);
 }
 
-static void list_owned(FeJitCode *c, const Fn *update, RtShards *s) {
+// By sum: its bucket, as pass exchange has it.
+static uint32_t *buckets_of(const Fn *shard, const RtShards *s) {
+  uint32_t *bucket = rt_alloc(shard->prog->mem, (s->n_out + 1) * sizeof *bucket);
+  const Val *v = by_position(shard, OP_output);
+  for (uint32_t k = 0; k < s->n_out; k++)
+    if (s->out[k] >= RT_SUM) bucket[s->out[k] - RT_SUM] = (uint32_t)ir_attr_int(shard, v[k], KEY_bucket, 0);
+  return bucket;
+}
+
+static void list_owned(FeJitCode *c, const Fn *shard, const Fn *update, RtShards *s) {
+  const uint32_t *bucket = buckets_of(shard, s);
   RtOwnedUpdate *list = rt_alloc(c->mem, (s->n_update_in + 1) * sizeof *list);
   for (Val v = {1}; v.i < update->n_ins; v.i++) {
     const Ins *ins = ir_ins(update, v);
@@ -166,9 +177,10 @@ static void list_owned(FeJitCode *c, const Fn *update, RtShards *s) {
     uint32_t *state = rt_alloc(c->mem, (n_state + 1) * sizeof *state);
     for (uint32_t k = 0; k < n_state; k++) state[k] = param_at(update, ir_arg(update, v, k + 1));
     uint32_t sum = sum_owned_by(s, update, ir_operand(update, v, ARG_owned));
-    list[s->n_owned++] = (RtOwnedUpdate){sum, param_at(update, ir_arg(update, v, 0)), state, n_state};
+    list[s->n_owned++] = (RtOwnedUpdate){sum, bucket[sum], param_at(update, ir_arg(update, v, 0)), state, n_state};
   }
-  if (s->n_owned) qsort(list, s->n_owned, sizeof *list, by_param);
+  if (s->n_owned) qsort(list, s->n_owned, sizeof *list, by_bucket);
+  s->n_buckets = s->n_owned ? list[s->n_owned - 1].bucket + 1 : 0;
   s->owned = list;
 }
 
@@ -193,7 +205,7 @@ static bool is_owned(const RtShards *s, uint32_t sum) {
   return false;
 }
 
-// Those that are wanted whole come first.
+// Those that are wanted whole come first, then bucket by bucket the others.
 static void place_sums(FeJitCode *c, const Fn *shard, RtShards *s) {
   int64_t *at = rt_alloc(c->mem, (s->n_out + 1) * sizeof *at);
   const Val *v = by_position(shard, OP_output);
@@ -229,7 +241,7 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   s->out = positions(c, shard, OP_output, step->outputs, step->n_outputs, s->n_out);
   s->update_in = positions(c, update, OP_input, step->inputs, step->n_inputs, s->n_update_in);
   s->update_out = positions(c, update, OP_output, step->outputs, step->n_outputs, s->n_update_out);
-  list_owned(c, update, s);
+  list_owned(c, shard, update, s);
   list_norms(c, update, s);
   place_sums(c, shard, s);
   step->shards = s, step->only_reads = false;

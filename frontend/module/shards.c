@@ -44,18 +44,24 @@ void tn_distributed(tn_function *f, tn_distributed_options o) {
     fe_error(f->p, E_ARGUMENT, o.at, "a batch is cut into 1 to %d shards, not %u", IR_MOST_SHARDS, o.n);
     return;
   }
+  if (o.bucket_bytes < 0) {
+    fe_error(f->p, E_ARGUMENT, o.at, "a bucket has 1 byte or more, not %lld", (long long)o.bucket_bytes);
+    return;
+  }
   if (o.count.fn && !check_count(f, o.count, o.at)) return;
   tn_tensor count = o.count.fn ? fe_cast(o.count, DT_F32, o.at) : fe_size(f, batch, o.at);
   FeShards *s = rt_alloc(f->p->mem, sizeof *s);
-  *s = (FeShards){o.n, batch, fe_keep(count, o.at), fe_loc(f->p, o.at)};
+  *s = (FeShards){o.n, batch, fe_keep(count, o.at), o.bucket_bytes, fe_loc(f->p, o.at)};
   f->shards = s;
 }
 
 tn_tensor fe_shard_mean(tn_tensor x, tn_site at) {
   if (!fe_ok(x) || !x.fn->shards) return x;
   const FeShards *s = x.fn->shards;
-  const Attr a[] = {ir_a_dim(KEY_dim, s->batch), ir_a_int(KEY_shards, s->n)};
-  return fe_keep(fe_emit(OP_shard_mean, (const tn_tensor[]){x, s->count}, 2, a, 2, at), at);
+  const Attr a[] = {ir_a_dim(KEY_dim, s->batch), ir_a_int(KEY_shards, s->n),
+                    ir_a_int(KEY_bucket_bytes, s->bucket_bytes)};
+  uint32_t n = s->bucket_bytes ? 3 : 2;
+  return fe_keep(fe_emit(OP_shard_mean, (const tn_tensor[]){x, s->count}, 2, a, n, at), at);
 }
 
 tn_tensor tn_shard_mean(tn_tensor x, tn_site at) {

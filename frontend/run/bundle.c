@@ -21,7 +21,7 @@ LAYOUT(RtSlot, 16);
 LAYOUT(RtFit, 16);
 LAYOUT(RtHyper, 12);
 LAYOUT(TnFrame, 144);
-LAYOUT(TnServices, 32);
+LAYOUT(TnServices, 48);
 LAYOUT(TnKernelStatus, 24);
 
 typedef struct {

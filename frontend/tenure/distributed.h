@@ -27,11 +27,12 @@ typedef struct {
 typedef struct {
   uint32_t rank, n_ranks;
   void *ctx;
-  // Begins to send and to receive. Messages from one rank to another arrive in the order in which they were begun, as long
-  // as they are; all memory stays until `test` has said that it is done.
+  // Begins to send and to receive, maybe before what was begun earlier is done. Messages from one rank to another arrive in the order
+  // in which they were begun, as long as they are; what they name stays until `test` has said that all is done.
   bool (*begin)(void *ctx, const tn_message *send, size_t n_send, const tn_message *receive, size_t n_receive,
                 char *why, size_t why_size);
-  // *done: is all that was begun sent and received? Does not wait.
+  // *done: is all that was begun sent and received? Does not wait. Called after each kernel while something is not, so that
+  // messages move on.
   bool (*test)(void *ctx, bool *done, char *why, size_t why_size);
   // Ends all ranks, saying why; NULL: the call fails in this one alone, with that sentence.
   void (*end)(void *ctx, const char *why);

@@ -54,6 +54,9 @@ typedef struct {
   uint32_t n;  // 1 to 4096
   tn_dim batch;
   tn_tensor count;
+  // Where several processes share the shards (distributed.h), they exchange gradients in buckets of so many bytes, while the rest of the
+  // backward is computed; 0: 25 MiB. The first bucket has 1 MiB at most. Results do not depend on it.
+  int64_t bucket_bytes;
   tn_site at;
 } tn_distributed_options;
 TN_API void tn_distributed(tn_function *f, tn_distributed_options o);

@@ -16,6 +16,11 @@ bool eval_global_norm(Run *r, Val v) {
   return true;
 }
 
+bool eval_exchange_begin(Run *r, Val v) {
+  run_result(r, v, 0).v[0] = (double)ir_attr_int(r->f, v, KEY_bucket, 0);
+  return true;
+}
+
 // ---- the rows of optimizers.def
 typedef struct {
   Run *r;

@@ -362,6 +362,7 @@ static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table
   bool is_behind = s->anchor[v.i] && s->anchor[v.i] != v.i && !s->fused_into[v.i];
   Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false, is_behind, v.i};
   if (s->anchor[v.i]) key.group = s->anchor[v.i];
+  else if (ir_ops[ir_ins(f, v)->op].cls == CLASS_EXCHANGE) key.group = 0;  // before what else waits for its operands
   else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
   return key;
 }

@@ -20,6 +20,8 @@
 //   %n = global_norm %m                                    %n = mul (global_norm %1, %owned {exchange=0}), 1 / %0
 //   %w1 = sgd %w, %m * %c, ..                          ->  %w1 = sgd %w, %1 * (1 / %0 * %c), .. owned=%owned
 //
+// Such sums have {bucket_bytes}: pass exchange makes buckets of them.
+//
 // Relies on pure SSA: it stands behind pass grad.
 #include "ir/passes/split_shards.h"
 #include "ir/rewrite.h"
@@ -38,6 +40,7 @@ typedef struct {
   uint32_t n_sums, cap_sums;
   Val *update_of;  // by value: of a mean, what updates a parameter by it in parts; none: it is wanted whole
   bool *is_owned;  // by number of a sum: of such a mean
+  int64_t bucket_bytes;
 } Split;
 
 static bool report(const Split *s, Val at, const char *what, const char *hint) {
@@ -316,8 +319,9 @@ static void build_shard(const Split *s) {
     Val v = e.map[s->sums[k].i];
     Loc loc = e.old[s->sums[k].i].loc;
     if (k) v = weighted(f, v, e.map[s->count.i], loc);
-    Attr a[2] = {ir_a_str(KEY_name, ir_str(s->p, name_of_sum(s, k))), ir_a_int(KEY_index, f->n_outputs)};
-    ir_emit(f, OP_output, &v, 1, a, 2, loc);
+    Attr a[3] = {ir_a_str(KEY_name, ir_str(s->p, name_of_sum(s, k))), ir_a_int(KEY_index, f->n_outputs)};
+    a[2] = ir_a_int(KEY_bucket_bytes, s->bucket_bytes);
+    ir_emit(f, OP_output, &v, 1, a, s->is_owned[k] ? 3 : 2, loc);
   }
   ir_rewrite_end(&e);
 }
@@ -328,6 +332,7 @@ static bool begin(Split *s) {
   uint32_t n = s->f->n_ins;
   s->batch = ir_attr(s->f, first, KEY_dim)->u.dim;
   s->count = ir_arg(s->f, first, 1);
+  s->bucket_bytes = ir_attr_int(s->f, first, KEY_bucket_bytes, IR_BUCKET_BYTES);
   s->of_shard = rt_alloc(s->p->mem, n), s->is_averaged = rt_alloc(s->p->mem, n);
   s->in_shard = rt_alloc(s->p->mem, n), s->in_update = rt_alloc(s->p->mem, n);
   s->is_sized = rt_alloc(s->p->mem, s->p->n_syms + 1);

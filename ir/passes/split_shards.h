@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 
 enum { IR_MOST_NORMED = 4096 };  // operands of a global_norm
+enum { IR_BUCKET_BYTES = 25 << 20, IR_FIRST_BUCKET_BYTES = 1 << 20 };
 
 // update_of: by value. Of a mean over shards: the update of the parameter whose gradient it is, if each process may make a part
 // of that update alone and take the rest of the parameter from others; none otherwise. in_update: by value

@@ -816,6 +816,11 @@ uint16_t ir_rule_global_norm(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_exchange_begin(const Infer *c) {
+  set(c, 0, DT_I64, (Shape){0});
+  return 0;
+}
+
 // Result k is the next version of operand k; a gradient of operand 0's shape follows, then scalars.
 uint16_t ir_rule_writes(const Infer *c) {
   uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res, owned = ir_operand_at(c->f, c->v, ARG_owned);

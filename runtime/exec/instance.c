@@ -29,6 +29,7 @@ struct RtInstance {
   int64_t *part_slots;    // the same in one part of a run of a distributed function
   RtSums sums;            // of distributed functions
   RtNode *nodes;          // likewise: room for each shard
+  int64_t *worker_slots;  // by worker, for rt_instance_add
   RtRange *ranges;        // likewise: room for each sum
   RtRanks *ranks;         // NULL: alone
   RtOwners owners;        // of parameters that distributed functions update
@@ -45,6 +46,8 @@ struct RtInstance {
 };
 
 static void gather(TnFrame *f, int32_t number, void *data);
+static void exchange(TnFrame *f, int32_t bucket, int32_t worker, int32_t n_workers);
+static void poll(TnFrame *f);
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 
 // ---- creation
@@ -124,12 +127,18 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
   RtInstance *i = rt_malloc(sizeof *i);
   if (!i) return NULL;
   *i = (RtInstance){.plan = plan, .seed = seed};
-  if (!allocate(i) || !(i->team = rt_team_new(n_workers))) {
+  bool good = allocate(i) && (i->team = rt_team_new(n_workers));
+  if (good) i->worker_slots = rt_malloc(sizeof *i->worker_slots * plan->n_slots * rt_team_size(i->team));
+  if (!good || !i->worker_slots) {
     rt_instance_free(i);
     return NULL;
   }
-  i->services = (TnServices){
-      .barrier = wait_at_barrier, .sgemm = plan->sgemm, .guarded_arena = rt_guarded_arena_step, .gather = gather};
+  i->services = (TnServices){.barrier = wait_at_barrier,
+                             .sgemm = plan->sgemm,
+                             .guarded_arena = rt_guarded_arena_step,
+                             .gather = gather,
+                             .exchange = exchange,
+                             .poll = poll};
   i->frame = (TnFrame){
       .in = i->in, .out = i->out, .dims = i->slots, .svc = &i->services, .status = &i->status, .team = i->team};
   i->frame.seg[SEG_ARENA] = i->arena;
@@ -148,6 +157,7 @@ void rt_instance_free(RtInstance *i) {
   rt_block_free(i->arena, i->arena_bytes);
   rt_free(i->slots);
   rt_free(i->part_slots);
+  rt_free(i->worker_slots);
   rt_sums_free(&i->sums);
   rt_free(i->nodes);
   rt_free(i->ranges);
@@ -264,8 +274,33 @@ static RtStatus run_shards(RtInstance *i, const RtShapeCache *s, const RtArray *
   return status;
 }
 
+static RtInstance *instance_of(TnFrame *f) {
+  return (RtInstance *)(void *)((unsigned char *)f - offsetof(RtInstance, frame));
+}
+
+static void exchange(TnFrame *f, int32_t bucket, int32_t worker, int32_t n_workers) {
+  RtShardRun *r = instance_of(f)->shard_run;
+  if (!rt_shards_fold(r, (uint32_t)bucket, (uint32_t)worker, (uint32_t)n_workers)) return;
+  if (r->n_left && n_workers > 1) wait_at_barrier(f, 0, n_workers);
+  if (worker == 0 && rt_shards_begin(r, (uint32_t)bucket)) f->status->code = TN_KERR_RANKS;
+}
+
+static void poll(TnFrame *f) {
+  RtRanks *ranks = instance_of(f)->ranks;
+  if (ranks && rt_ranks_poll(ranks)) f->status->code = TN_KERR_RANKS;
+}
+
+void rt_instance_add(RtInstance *i, const RtShards *s, float *to, float *from, int64_t n, uint32_t worker) {
+  void *in[] = {to, from}, *out[] = {to};
+  TnFrame frame = i->frame;
+  frame.in = in, frame.out = out;
+  frame.dims = i->worker_slots + (size_t)worker * i->plan->n_slots;
+  frame.dims[s->sums_slot] = n;
+  if (n > 0) i->plan->functions[s->add].entry(&frame, 0, 1);
+}
+
 static void gather(TnFrame *f, int32_t number, void *data) {
-  RtInstance *i = (RtInstance *)(void *)((unsigned char *)f - offsetof(RtInstance, frame));
+  RtInstance *i = instance_of(f);
   if (rt_shards_gather(i->shard_run, (uint32_t)number, data)) f->status->code = TN_KERR_RANKS;
 }
 
@@ -349,6 +384,7 @@ static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
     const RtShards *s = p->functions[f].shards;
     h = rt_hash(p->functions[f].name, strlen(p->functions[f].name), h);
     if (s) h = rt_hash(&s->n, sizeof s->n, h), h = rt_hash(&s->n_elements, sizeof s->n_elements, h);
+    for (uint32_t k = 0; s && k < s->n_owned; k++) h = rt_hash(&s->owned[k].bucket, sizeof s->owned[k].bucket, h);
   }
   for (uint32_t k = 0; k < p->n_params; k++) {
     h = rt_hash(p->params[k].path, strlen(p->params[k].path), h);
@@ -363,7 +399,7 @@ static RtRanks *new_ranks(const RtInstance *i, const RtTransport *t) {
     const RtShards *s = i->plan->functions[f].shards;
     if (!s) continue;
     int64_t bytes =
-        rt_chunk_of(&i->owners, s, t->rank) * (int64_t)sizeof(float) * rt_nodes_of_others(s->n, t->rank, t->n_ranks);
+        rt_part_of(&i->owners, s, t->rank) * (int64_t)sizeof(float) * rt_nodes_of_others(s->n, t->rank, t->n_ranks);
     if (bytes > received) received = bytes;
   }
   return rt_ranks_new(t, received);

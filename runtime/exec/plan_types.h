@@ -125,7 +125,7 @@ typedef struct {
 #define RT_OWNED 0x40000000u
 // A parameter each process updates a part of: that of the sum, of the parameter and of its state.
 typedef struct {
-  uint32_t sum, param;
+  uint32_t sum, bucket, param;
   const uint32_t *state;
   uint32_t n_state;
 } RtOwnedUpdate;
@@ -145,8 +145,8 @@ typedef struct {
   uint32_t n_out, n_update_in, n_update_out, n_sums;
   const int64_t *sum_at;         // by sum, in elements of one array of f32
   int64_t n_shared, n_elements;  // those that the update wants whole come first; of it
-  const RtOwnedUpdate *owned;    // in the order of the parameters, and of their sums
-  uint32_t n_owned;
+  const RtOwnedUpdate *owned;    // in the order of buckets, in each of parameters, and of their sums
+  uint32_t n_owned, n_buckets;
   const RtNorm *norms;  // by number of the exchange
   uint32_t n_norms;
 } RtShards;

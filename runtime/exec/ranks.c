@@ -59,34 +59,56 @@ static RtStatus give_up(RtRanks *r) {
   return RT_ERR_RANKS;
 }
 
-// Polls without a pause for a while, then lets others run: ranks may share a CPU.
-static bool wait_until_done(RtRanks *r, double begin, char *why, size_t why_size) {
+RtStatus rt_ranks_give_up(RtRanks *r, const char *why) {
   const RtTransport *t = &r->transport;
-  bool done = false;
-  for (uint32_t n = 0;; n++) {
-    if (!t->test(t->ctx, &done, why, why_size)) return false;
-    if (done) return true;
-    if (n > 64) sched_yield();
-    if (n % 64 == 63 && rt_now_s() - begin > r->time_limit)
-      return rt_fail(why, why_size, "other ranks have not answered for %g seconds", r->time_limit);
-  }
+  r->is_open = false;
+  rt_fail(r->error, r->error_size, "rank %" PRIu32 " of %" PRIu32 ", exchange %" PRIu64 ": %s", t->rank, t->n_ranks,
+          r->n_exchanges, why);
+  return give_up(r);
 }
 
-RtStatus rt_ranks_exchange(RtRanks *r) {
+RtStatus rt_ranks_begin(RtRanks *r) {
   const RtTransport *t = &r->transport;
   char why[RT_WHY_SIZE] = "";
   double begin = rt_now_s();
   bool good = !r->lacks_memory || rt_fail(why, sizeof why, "there is no memory for a list of messages");
-  good = good && t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why) &&
-         wait_until_done(r, begin, why, sizeof why);
+  good = good && t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why);
   r->n_exchanges++, r->n_messages += r->n_send;
   for (size_t k = 0; k < r->n_send; k++) r->bytes_sent += r->send[k].bytes;
   r->seconds += rt_now_s() - begin;
-  r->n_send = r->n_receive = 0;
-  if (good) return RT_OK;
-  rt_fail(r->error, r->error_size, "rank %" PRIu32 " of %" PRIu32 ", exchange %" PRIu64 ": %s", t->rank, t->n_ranks,
-          r->n_exchanges, why);
-  return give_up(r);
+  r->n_send = r->n_receive = 0, r->is_open = true;
+  return good ? RT_OK : rt_ranks_give_up(r, why);
+}
+
+static bool test(RtRanks *r, char *why, size_t why_size) {
+  bool done = false, good = r->transport.test(r->transport.ctx, &done, why, why_size);
+  r->is_open = !done;
+  return good;
+}
+
+RtStatus rt_ranks_poll(RtRanks *r) {
+  char why[RT_WHY_SIZE] = "";
+  return !r->is_open || test(r, why, sizeof why) ? RT_OK : rt_ranks_give_up(r, why);
+}
+
+// Polls without a pause for a while, then lets others run: ranks may share a CPU.
+RtStatus rt_ranks_wait(RtRanks *r) {
+  char why[RT_WHY_SIZE] = "";
+  double begin = rt_now_s();
+  bool good = true;
+  for (uint32_t n = 0; good && r->is_open; n++) {
+    good = test(r, why, sizeof why);
+    if (n > 64) sched_yield();
+    if (good && r->is_open && n % 64 == 63 && rt_now_s() - begin > r->time_limit)
+      good = rt_fail(why, sizeof why, "other ranks have not answered for %g seconds", r->time_limit);
+  }
+  r->seconds += rt_now_s() - begin;
+  return good ? RT_OK : rt_ranks_give_up(r, why);
+}
+
+RtStatus rt_ranks_exchange(RtRanks *r) {
+  RtStatus status = rt_ranks_begin(r);
+  return status ? status : rt_ranks_wait(r);
 }
 
 // ---- agreeing

@@ -38,6 +38,7 @@ typedef struct RtRanks {
   RtMessage *send, *receive;
   size_t n_send, n_receive, cap_send, cap_receive;
   bool lacks_memory;  // a message of the next exchange could not be listed
+  bool is_open;       // an exchange that was begun is not known to be done
   float *received;    // partial sums of others
   int64_t received_bytes;
   uint64_t n_exchanges, n_messages, bytes_sent;
@@ -51,7 +52,13 @@ void rt_ranks_free(RtRanks *r);                                                /
 void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes);  // of 0 bytes nothing is sent
 void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes);
 void rt_ranks_share(RtRanks *r, uint32_t owner, void *data, int64_t bytes);  // of the owner to all others
-// All that was listed; it does not come back before it is there. RT_ERR_RANKS: a sentence in r->error, unless the job ends
+// Begins all that was listed; what it sends and receives stays where it is until a wait has come back. Like all of these calls,
+// RT_ERR_RANKS: a sentence in r->error, unless the job ends.
+RtStatus rt_ranks_begin(RtRanks *r);
+RtStatus rt_ranks_give_up(RtRanks *r, const char *why);
+RtStatus rt_ranks_poll(RtRanks *r);  // lets what was begun move on
+RtStatus rt_ranks_wait(RtRanks *r);  // until all that was begun is there
+// Begins, and waits
 RtStatus rt_ranks_exchange(RtRanks *r);
 // Tells all and hears all: r->words. RT_ERR_RANKS: they do something else; another status: the first rank's that was refused
 RtStatus rt_ranks_agree(RtRanks *r, RtWord mine);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { BLOCK = RT_OWNED_BLOCK };
+enum { BLOCK = RT_OWNED_BLOCK, LINE = TN_ALIGN / sizeof(float), ELEMENT = sizeof(float) };
 
 void rt_sums_free(RtSums *s) {
   for (size_t k = 0; k < sizeof s->list / sizeof *s->list; k++) rt_block_free(s->list[k], s->bytes);
@@ -95,6 +95,14 @@ static RtStatus run_shard(RtShardRun *r, uint32_t shard, float *sums) {
   return rt_instance_enter(r->instance, f, r->slots, r->counter * s->n + shard);
 }
 
+// The rank's last shard: from here on the sums of buckets may be exchanged.
+static void expect_buckets(RtShardRun *r, float *sums) {
+  uint32_t k = r->n_nodes;
+  while (r->nodes[--k].rank != rank_of(r)) continue;
+  r->nodes[k].sum = r->n_left ? r->left[0] : sums;
+  r->last = sums;
+}
+
 // The sum over shards [lo, lo + n), some of which have rows; NULL: *status says why.
 static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
   if (n > 1) {
@@ -102,13 +110,17 @@ static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
     if (!rows_of(r, lo, half)) return sum_of(r, lo + half, n - half, status);
     float *left = sum_of(r, lo, half, status);
     if (!left || !rows_of(r, lo + half, n - half)) return left;
+    r->left[r->n_left++] = left;
     float *right = sum_of(r, lo + half, n - half, status);
+    r->n_left--;
     if (!right) return NULL;
-    add(r, left, right, r->function->shards->n_elements, status);
+    add(r, left, right, r->last ? r->function->shards->n_shared : r->function->shards->n_elements, status);
     give_back(r, right);
     return *status ? NULL : left;
   }
   float *sums = take_for_sums(r, status);
+  bool is_guarded = r->function->guarded_arena;  // its arena is one kernel's at a time, and adding is one
+  if (sums && r->ranks && lo == r->last_shard && !is_guarded) expect_buckets(r, sums);
   if (sums) *status = run_shard(r, lo, sums);
   return *status ? NULL : sums;
 }
@@ -132,7 +144,11 @@ static void list_nodes(RtShardRun *r, uint32_t lo, uint32_t n) {
   uint32_t all = r->function->shards->n, n_ranks = n_ranks_of(r), rank = owner_of(lo, all, n_ranks);
   if (!rows_of(r, lo, n)) return;
   if (lo + n <= rt_first_shard(all, rank + 1, n_ranks)) {
-    r->nodes[r->n_nodes++] = (RtNode){.lo = lo, .n = n, .rank = rank};
+    const RtNode *before = r->n_nodes ? &r->nodes[r->n_nodes - 1] : NULL;
+    uint32_t n_others = before ? before->n_others + (before->rank != rank_of(r)) : 0;
+    r->nodes[r->n_nodes++] = (RtNode){.lo = lo, .n = n, .rank = rank, .n_others = n_others};
+    for (uint32_t k = lo; rank == rank_of(r) && k < lo + n; k++)
+      if (rows_of(r, k, 1)) r->last_shard = k;
     return;
   }
   list_nodes(r, lo, left_half(n));
@@ -156,77 +172,199 @@ static RtStatus sum_nodes(RtShardRun *r) {
   return status;
 }
 
-// ---- chunks: of the sums that the update wants whole, and of the others
+static RtWord word_of(const RtShardRun *r, RtStatus status) {
+  RtWord w = {.program = r->ranks->program, .counter = r->counter, .seed = r->seed, .status = (uint64_t)status};
+  w.function = (uint64_t)(r->function - rt_instance_plan(r->instance)->functions);
+  w.rows = r->sizes->slots[r->function->shards->slot];
+  if (status) memccpy(w.why, r->error, 0, sizeof w.why);
+  return w;
+}
+
+// ---- parts of the sums that a rank adds for all: of those that are wanted whole, and of each bucket
+enum { SHARED = -1 };  // in the place of the number of a bucket
 typedef struct {
-  int64_t at[2], n[2];
-} Chunk;
+  int64_t at, n;  // elements
+} Run;
+typedef struct {
+  const RtOwners *owners;
+  const RtShards *shards;
+  int64_t bucket;
+  uint32_t rank, next;  // next: of those that are owned
+} Runs;
 
-static Chunk chunk_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
-  Chunk c = {.at = {rt_shared_cut(s, rank, o->n_ranks), rt_owned_cut(o, s, rank)}};
-  c.n[0] = rt_shared_cut(s, rank + 1, o->n_ranks) - c.at[0];
-  c.n[1] = rt_owned_cut(o, s, rank + 1) - c.at[1];
-  return c;
+static Runs runs_of(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
+  Runs runs = {.owners = o, .shards = s, .bucket = bucket, .rank = rank};
+  while (bucket >= 0 && runs.next < s->n_owned && s->owned[runs.next].bucket < (uint64_t)bucket) runs.next++;
+  return runs;
 }
 
-int64_t rt_chunk_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
-  Chunk c = chunk_of(o, s, rank);
-  return c.n[0] + c.n[1];
+static bool next_shared(Runs *p, Run *run) {
+  run->at = rt_shared_cut(p->shards, p->rank, p->owners->n_ranks);
+  run->n = rt_shared_cut(p->shards, p->rank + 1, p->owners->n_ranks) - run->at;
+  return !p->next++ && run->n;
 }
 
-enum { ELEMENT = sizeof(float) };
-
-static void send_node(RtShardRun *r, const RtNode *node, uint32_t to) {
-  Chunk c = chunk_of(r->owners, r->function->shards, to);
-  for (int k = 0; k < 2; k++) rt_ranks_send(r->ranks, to, node->sum + c.at[k], c.n[k] * ELEMENT);
-}
-
-// Of other ranks' nodes this rank's chunk, its two parts one behind the other
-static RtStatus exchange_nodes(RtShardRun *r) {
-  Chunk mine = chunk_of(r->owners, r->function->shards, rank_of(r));
-  float *room = r->ranks->received;
-  for (uint32_t k = 0; k < r->n_nodes; k++) {
-    RtNode *node = &r->nodes[k];
-    if (node->rank != rank_of(r)) {
-      node->sum = room;
-      for (int j = 0; j < 2; room += mine.n[j++]) rt_ranks_receive(r->ranks, node->rank, room, mine.n[j] * ELEMENT);
-      continue;
-    }
-    for (uint32_t to = 0; to < n_ranks_of(r); to++)
-      if (to != rank_of(r)) send_node(r, node, to);
+// Parts of sums that touch are one run.
+static bool next_run(Runs *p, Run *run) {
+  const RtShards *s = p->shards;
+  if (p->bucket == SHARED) return next_shared(p, run);
+  *run = (Run){0};
+  for (; p->next < s->n_owned && s->owned[p->next].bucket == (uint64_t)p->bucket; p->next++) {
+    RtRange own = rt_owned_of(p->owners, s->owned[p->next].param, p->rank);
+    int64_t at = s->sum_at[s->owned[p->next].sum] + own.lo, n = own.hi - own.lo;
+    if (!n) continue;
+    if (run->n && at - run->at - run->n >= LINE) return true;
+    if (!run->n) run->at = at;
+    run->n = at + n - run->at;
   }
-  return rt_ranks_exchange(r->ranks);
+  return run->n != 0;
 }
 
-// Part `which` of this rank's chunk of the sum over shards [lo, lo + n), which have rows; nodes come in their order.
-static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Chunk *c, int which, RtStatus *status) {
+static int64_t length_of(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
+  int64_t n = 0;
+  Runs runs = runs_of(o, s, bucket, rank);
+  for (Run run; next_run(&runs, &run);) n += run.n;
+  return n;
+}
+
+// Before that bucket
+static int64_t length_before(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
+  int64_t n = 0;
+  for (int64_t k = SHARED; k < bucket; k++) n += length_of(o, s, k, rank);
+  return n;
+}
+
+int64_t rt_part_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
+  return length_before(o, s, s->n_buckets, rank);
+}
+
+// Of other ranks' nodes this rank's part lies in r->ranks->received: bucket by bucket, in each node by node.
+typedef struct {
+  float *at;
+  int64_t n;  // of one node
+} Room;
+
+static Room room_of(const RtShardRun *r, int64_t bucket) {
+  const RtShards *s = r->function->shards;
+  int64_t before = length_before(r->owners, s, bucket, rank_of(r));
+  int64_t others = rt_nodes_of_others(s->n, rank_of(r), n_ranks_of(r));
+  return (Room){r->ranks->received + before * others, length_of(r->owners, s, bucket, rank_of(r))};
+}
+
+// A shard that could not be computed is as large; its run is refused by all.
+static const float *sum_to_send(const RtShardRun *r, const RtNode *node) {
+  return node->sum ? node->sum : r->sums->list[0];
+}
+
+static RtStatus send_node(RtShardRun *r, const RtNode *node, int64_t bucket, uint32_t to) {
+  const float *sum = sum_to_send(r, node);
+  Runs runs = runs_of(r->owners, r->function->shards, bucket, to);
+  for (Run run; next_run(&runs, &run);) {
+    if (!sum) return rt_ranks_give_up(r->ranks, "there is no memory for sums over shards");
+    rt_ranks_send(r->ranks, to, sum + run.at, run.n * ELEMENT);
+  }
+  return RT_OK;
+}
+
+static void receive_node(RtShardRun *r, const RtNode *node, int64_t bucket, Room of) {
+  float *room = of.at + of.n * node->n_others;
+  Runs runs = runs_of(r->owners, r->function->shards, bucket, rank_of(r));
+  for (Run run; next_run(&runs, &run); room += run.n) rt_ranks_receive(r->ranks, node->rank, room, run.n * ELEMENT);
+}
+
+static RtStatus list_parts(RtShardRun *r, int64_t bucket) {
+  RtStatus status = RT_OK;
+  Room room = room_of(r, bucket);
+  for (uint32_t k = 0; k < r->n_nodes && !status; k++) {
+    if (r->nodes[k].rank != rank_of(r)) receive_node(r, &r->nodes[k], bucket, room);
+    for (uint32_t to = 0; r->nodes[k].rank == rank_of(r) && to < n_ranks_of(r) && !status; to++)
+      if (to != rank_of(r)) status = send_node(r, &r->nodes[k], bucket, to);
+  }
+  return status;
+}
+
+RtStatus rt_shards_begin(RtShardRun *r, uint32_t bucket) {
+  RtStatus status = list_parts(r, bucket);
+  r->n_begun++;
+  return status ? status : rt_ranks_begin(r->ranks);
+}
+
+// The elements of a bucket, of all ranks
+static Run span_of(const RtShards *s, uint32_t bucket) {
+  int64_t lo = s->n_elements, hi = s->n_elements;
+  for (uint32_t k = s->n_owned; k-- > 0;) {
+    if (s->owned[k].bucket > bucket) hi = s->sum_at[s->owned[k].sum];
+    if (s->owned[k].bucket >= bucket) lo = s->sum_at[s->owned[k].sum];
+  }
+  return (Run){lo, hi - lo};
+}
+
+bool rt_shards_fold(const RtShardRun *r, uint32_t bucket, uint32_t worker, uint32_t n_workers) {
+  const RtShards *s = r->function->shards;
+  if (!r->last) return false;
+  Run all = span_of(s, bucket);
+  int64_t lines = (all.n + LINE - 1) / LINE, lo = lines * worker / n_workers * LINE,
+          hi = lines * (worker + 1) / n_workers * LINE;
+  if (hi > all.n) hi = all.n;
+  float *from = r->last + all.at + lo;
+  for (uint32_t k = r->n_left; k-- > 0; from = r->left[k] + all.at + lo)
+    rt_instance_add(r->instance, s, r->left[k] + all.at + lo, from, hi - lo, worker);
+  return true;
+}
+
+// Elements [at, at + n) of the sums. in_part: their place among those of the bucket that this rank adds
+typedef struct {
+  Room room;
+  int64_t at, n, in_part;
+} Place;
+
+// Theirs over shards [lo, lo + n), which have rows; nodes come in their order.
+static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Place *p, RtStatus *status) {
   const RtNode *node = &r->nodes[r->next];
-  if (node->lo == lo && node->n == n)
-    return r->next++, node->sum + (node->rank == rank_of(r) ? c->at[which] : which ? c->n[0] : 0);
+  if (node->lo == lo && node->n == n) {
+    r->next++;
+    return node->rank == rank_of(r) ? node->sum + p->at : p->room.at + p->room.n * node->n_others + p->in_part;
+  }
   uint32_t half = left_half(n);
-  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, c, which, status);
-  float *left = add_nodes(r, lo, half, c, which, status);
-  if (rows_of(r, lo + half, n - half))
-    add(r, left, add_nodes(r, lo + half, n - half, c, which, status), c->n[which], status);
+  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, p, status);
+  float *left = add_nodes(r, lo, half, p, status);
+  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, p, status), p->n, status);
   return left;
+}
+
+static RtStatus add_parts(RtShardRun *r, int64_t bucket, float *total) {
+  RtStatus status = RT_OK;
+  Runs runs = runs_of(r->owners, r->function->shards, bucket, rank_of(r));
+  Place p = {.room = room_of(r, bucket)};
+  for (Run run; !status && next_run(&runs, &run); p.in_part += run.n) {
+    p.at = run.at, p.n = run.n;
+    r->next = 0;
+    const float *part = add_nodes(r, 0, r->function->shards->n, &p, &status);
+    memcpy(total + run.at, part, (size_t)run.n * sizeof *part);
+  }
+  return status;
 }
 
 // total: the sums over all shards, whoever has them: of those that are wanted whole all, of the others this rank's
 static RtStatus add_ranks(RtShardRun *r, float *total) {
   const RtShards *s = r->function->shards;
-  Chunk c = chunk_of(r->owners, s, rank_of(r));
-  RtStatus status = exchange_nodes(r);
-  if (status) return status;
-  for (int which = 0; which < 2; which++) {
-    r->next = 0;
-    const float *part = add_nodes(r, 0, s->n, &c, which, &status);
-    memcpy(total + c.at[which], part, (size_t)c.n[which] * sizeof *part);
-  }
+  RtStatus status = RT_OK;
+  for (int64_t k = SHARED; k < s->n_buckets && !status; k++) status = add_parts(r, k, total);
   if (status) return status;
   for (uint32_t k = 0; k < n_ranks_of(r); k++) {
-    Chunk of = chunk_of(r->owners, s, k);
-    rt_ranks_share(r->ranks, k, total + of.at[0], of.n[0] * ELEMENT);
+    Runs runs = runs_of(r->owners, s, SHARED, k);
+    for (Run run; next_run(&runs, &run);) rt_ranks_share(r->ranks, k, total + run.at, run.n * ELEMENT);
   }
   return rt_ranks_exchange(r->ranks);
+}
+
+// Buckets that the last shard of the rank did not begin, as it has none, or could not compute it; then all hear how each has
+// fared, and what was begun is there.
+static RtStatus exchange_sums(RtShardRun *r, RtStatus fared) {
+  RtStatus status = RT_OK;
+  for (uint32_t k = r->n_begun; k < r->function->shards->n_buckets && !status; k++) status = rt_shards_begin(r, k);
+  if (!status) status = list_parts(r, SHARED);
+  return status ? status : rt_ranks_agree(r->ranks, word_of(r, fared));
 }
 
 // ---- what is handed to all in parts: pieces of the same owner that touch are one message
@@ -291,14 +429,6 @@ RtStatus rt_shards_gather(RtShardRun *r, uint32_t number, float *blocks) {
 }
 
 // ---- a run
-static RtWord word_of(const RtShardRun *r, RtStatus status) {
-  RtWord w = {.program = r->ranks->program, .counter = r->counter, .seed = r->seed, .status = (uint64_t)status};
-  w.function = (uint64_t)(r->function - rt_instance_plan(r->instance)->functions);
-  w.rows = r->sizes->slots[r->function->shards->slot];
-  if (status) memccpy(w.why, r->error, 0, sizeof w.why);
-  return w;
-}
-
 static RtStatus refuse_rows(RtShardRun *r, uint32_t rank, int64_t expected) {
   rt_fail(r->error, r->error_size, "%s: rank %u was given %lld rows, not %lld", r->function->name, rank,
           (long long)r->ranks->words[rank].rows, (long long)expected);
@@ -339,8 +469,9 @@ RtStatus rt_shards_run(RtShardRun *r) {
   memset(r->sums->is_used, 0, sizeof r->sums->is_used);
   list_nodes(r, 0, s->n);
   status = sum_nodes(r);
+  if (status == RT_ERR_RANKS) return status;
   float *total = r->ranks && !status ? take_for_sums(r, &status) : r->nodes[0].sum;
-  if (r->ranks) status = rt_ranks_agree(r->ranks, word_of(r, status));
+  if (r->ranks) status = exchange_sums(r, status);
   if (r->ranks && !status) status = add_ranks(r, total);
   if (!status) status = update(r, total);
   return r->ranks && !status ? share_params(r) : status;
