@@ -119,9 +119,8 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
   return r;
 }
 
-// Where element number `at` of the phase meets the source along axis k, and which taps lie inside.
-static LLVMValueRef taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
-                                LLVMValueRef *end) {
+LLVMValueRef cg_depthwise_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
+                                      LLVMValueRef *end) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
   LLVMValueRef zero = cg_i64(c, 0), taps = cg_i64(c, p->n_taps);
@@ -156,8 +155,8 @@ static void in_place(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, De
   Cg *c = u->c;
   const ConvShape *s = u->s;
   int64_t all = s->src_channels;
-  LLVMValueRef plane = taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
-  LLVMValueRef row = taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  LLVMValueRef plane = cg_depthwise_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
+  LLVMValueRef row = cg_depthwise_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
   LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
   x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
   a->x = cg_at(c, c->f32, u->g->a, cg_add(c, x, channel));

@@ -19,6 +19,10 @@ static inline void cg_depthwise_shape(const Fn *f, Val v, ConvShape *s) {
   s->c.groups = 1;
 }
 
+// Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
+LLVMValueRef cg_depthwise_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
+                                      LLVMValueRef *end);
+
 // ---- loops that carry sums
 static inline void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *sum, uint32_t n) {
   cg_loop_begin(c, l, lo, hi, cg_i64(c, 1), sum, n);
@@ -48,6 +52,27 @@ typedef struct {
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 // Lane number `nth` of each group of lanes in all of them.
 LLVMValueRef cg_spread_lanes(Cg *c, LLVMValueRef x, int64_t group, int64_t nth);
+
+// ---- depthwise_weight_rows.c: some taps of the gradient of a weight, over rows of g's pixels: a function
+// Rows and columns of the window whose sums stay in registers, of so many.
+void cg_depthwise_taps_at_once(const Target *t, int64_t group, int64_t rows, int64_t columns, int64_t *rows_at_once,
+                               int64_t *columns_at_once);
+typedef struct {
+  int64_t lanes, group;        // of a vector of channels, of its groups
+  int64_t taps[2], gap[2];     // rows and columns; from one to the next: elements of x, columns
+  int64_t sums;                // taps x group
+  int64_t pixel, g_pixel;      // elements from one pixel to the next, of x and g
+  int64_t x_row, g_row;        // from one row of g's pixels to the next
+  int64_t count;               // pixels of a row; 0: an argument, and all columns lie inside
+  int64_t src_step;            // columns of x from one pixel of g to the next
+  int64_t offset, columns;     // of the first pixel's first tap; of x
+  int64_t sums_row, sums_tap;  // elements from a row of taps to the next, and from one tap or channel i to the next
+} DepthwiseWeightRows;
+typedef struct {
+  LLVMValueRef x, g, sums;   // x: its column 0 in the row of the first tap
+  LLVMValueRef rows, count;  // of g
+} DepthwiseWeightArgs;
+void cg_depthwise_weight_rows(Cg *c, const DepthwiseWeightRows *s, const DepthwiseWeightArgs *a);
 
 // ---- depthwise_weight_grad.c: the gradient of its weight, v; x and g: what it is made of
 bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t);  // of not too many taps

@@ -1,18 +1,30 @@
 // Class conv_weight of convolutions of groups of few channels, for each of the group's channels of the source:
-// sums[tap, i, c] += strip[pixel * stride + tap, channel i of c's group] * g[pixel, c], by vectors of channels, with the sums
-// of some taps in registers. Below, a tap is one of a channel i.
+// sums[tap, i, c] += x[pixel * stride + tap, channel i of c's group] * g[pixel, c], by vectors of channels, with the sums of
+// some taps in registers (depthwise_weight_rows.c).
 //
-// The units of conv_bands.h are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a
-// block of channels. Slices have sums of their own, [slice][block][tap][channels, whole vectors], added in order.
+// Bands of rows are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a block of
+// channels. Slices have sums of their own, [slice][block][tap, i][channels, whole vectors], added in order. x is read where
+// it lies, rows of the window that lie outside are left out. Pixels of so many channels that neighbours meet in the same
+// few sets of L1, and windows that lie outside by many columns, are copied into a padded strip on the stack before.
 #include "codegen/gemm/depthwise.h"
 
-enum { MOST_SLICES = 8, SLICE_BYTES = 4 << 20, TAPS_AT_ONCE = 10, MOST_TAPS = 256 };
+enum {
+  MOST_SLICES = 16,
+  SLICE_BYTES = 4 << 20,
+  MOST_TAPS = 256,
+  L2_PART = 2,         // of it has a band of x and g
+  STRIP_COLUMNS = 64,  // at least, of so many rows that they are
+  STRIP_PIXELS = 256,
+  EDGE = 16,         // columns outside for which code is made
+  SETS_BYTES = 2048  // pixels of a multiple of so many meet in two sets of L1
+};
 
 typedef struct {
   ConvShape s;
   Bands b;
+  bool copies;                          // strips
   int64_t group;                        // channels of a group
-  int64_t taps, block, blocks, padded;  // padded: a block in whole vectors
+  int64_t taps, block, blocks, padded;  // taps: with each of the group's channels; padded: a block in whole vectors
   int64_t slices;
 } Plan;
 
@@ -22,15 +34,33 @@ static int64_t group_of(const Fn *f, Val v, const Target *t) {
   return cg_channels_in_lane_group(&c, t);
 }
 
+static bool copies(const ConvShape *s, const Phase *p) {
+  int64_t right = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p) - s->src[2];
+  return 4 * s->src_channels % SETS_BYTES == 0 || cg_larger(-p->offset, right) > EDGE;
+}
+
+// Of rows of the source as they lie.
+static Bands bands_in_place(const ConvShape *s, const Windows *w, const Target *t) {
+  const Phase *p = w->axis;
+  Bands b = {.w = *w, .columns = cg_larger(1, p[2].count)};
+  int64_t row = s->src_channels * (p[1].src_step * s->src[2] + p[2].count);
+  int64_t most = ir_f32_in(t->facts.l2_bytes / L2_PART) / cg_larger(1, row);
+  b.band = cg_larger(1, cg_smaller(most, p[1].count));
+  if (p[1].count) b.band = cg_ceil_div(p[1].count, cg_ceil_div(p[1].count, b.band));  // about equal
+  b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * (p[2].count > 0);
+  return b;
+}
+
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
   Plan p = {0};
   Windows w;
   cg_depthwise_shape(f, v, &p.s);
   cg_conv_windows(&p.s, 0, &w);
   p.group = group_of(f, v, t), p.taps = ir_conv_taps(&p.s.c) * p.group;
-  p.block = cg_conv_block(&p.s, t->vl, DEPTHWISE_COLUMNS, 1, t), p.blocks = p.s.src_channels / p.block;
-  p.padded = cg_round_up(p.block, t->vl);
-  p.b = cg_conv_bands(&p.s, &w, p.block, DEPTHWISE_COLUMNS, t);
+  p.copies = copies(&p.s, &w.axis[2]);
+  p.block = p.copies ? cg_conv_block(&p.s, t->vl, STRIP_COLUMNS, STRIP_PIXELS, t) : p.s.src_channels;
+  p.blocks = p.s.src_channels / p.block, p.padded = cg_round_up(p.block, t->vl);
+  p.b = p.copies ? cg_conv_bands(&p.s, &w, p.block, STRIP_COLUMNS, t) : bands_in_place(&p.s, &w, t);
   int64_t units = ir_dim_bound(f->prog, p.s.c.n) * p.b.units;
   int64_t fit = ir_f32_in(SLICE_BYTES) / cg_larger(1, p.blocks * p.taps * p.padded);
   p.slices = cg_larger(1, cg_smaller(cg_smaller(MOST_SLICES, units), fit));
@@ -52,65 +82,136 @@ int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
 typedef struct {
   const Plan *p;
   ConvUnit u;
-  LLVMValueRef g, strip, sums;  // sums: of the slice and block
-  LLVMValueRef channel;         // the block's first
+  LLVMValueRef x, g, strip, sums;  // sums: of the slice and block
+  LLVMValueRef channel;            // the block's first
 } Part;
 
-// Where the window's tap number `tap` lies from its first, in the strip.
-static int64_t tap_offset(const Plan *p, int64_t tap) {
-  const StripShape *s = &p->b.strip;
-  int64_t offset = 0, stride = s->channels;
-  for (uint32_t k = CONV_AXES; k-- > 0;) {
-    offset += tap % p->s.c.kernel[k] * p->s.c.dilation[k] * stride;
-    tap /= p->s.c.kernel[k];
-    stride *= k == 2 ? s->columns : s->rows;
-  }
-  return offset;
-}
-
+// A vector of channels, with the taps of one plane of the window.
 typedef struct {
-  LLVMValueRef at, mask;  // the first channel in the block; of g, NULL: whole
-  int64_t tap, n;
+  int64_t lanes;
+  LLVMValueRef x, g, sums;  // x: its column 0, or the strip's, in the row of the first row's first tap
 } Vector;
 
-static void one_pixel(const Part *t, const Vector *v, LLVMValueRef x, LLVMValueRef g, LLVMValueRef *sum) {
-  Cg *c = t->u.c;
-  LLVMValueRef grad = v->mask ? cg_load_masked(c, c->vf, g, v->mask) : cg_load(c, c->vf, g);
-  for (int64_t k = 0; k < v->n; k++) {
-    int64_t tap = (v->tap + k) / t->p->group, nth = (v->tap + k) % t->p->group;
-    LLVMValueRef some = cg_load(c, c->vf, cg_at(c, c->f32, x, cg_i64(c, tap_offset(t->p, tap))));
-    sum[k] = cg_fma(c, cg_spread_lanes(c, some, t->p->group, nth), grad, sum[k]);
-  }
+// Rows and columns of the window whose sums are in registers.
+typedef struct {
+  int64_t first[2], n[2];
+} Taps;
+
+// Elements of x, or of the strip, from one plane, row and pixel to the next.
+static void strides(const Plan *p, int64_t out[CONV_AXES]) {
+  const StripShape *s = &p->b.strip;
+  out[2] = p->copies ? s->channels : p->s.src_channels;
+  out[1] = out[2] * (p->copies ? s->columns : p->s.src[2]);
+  out[0] = out[1] * (p->copies ? s->rows : p->s.src[1]);
 }
 
-// Some taps of a vector of channels, over all pixels of the unit.
-static void some_taps(const Part *t, const Vector *v) {
+static DepthwiseWeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
+  const Plan *p = t->p;
+  const Phase *axis = p->b.w.axis;
+  int64_t stride[CONV_AXES], columns;
+  strides(p, stride);
+  bool known = cg_const_value(t->u.columns, &columns);
+  return (DepthwiseWeightRows){.lanes = v->lanes,
+                               .group = p->group,
+                               .taps = {taps->n[0], taps->n[1]},
+                               .gap = {axis[1].gap * stride[1], axis[2].gap},
+                               .sums = taps->n[0] * taps->n[1] * p->group,
+                               .pixel = stride[2],
+                               .g_pixel = p->s.src_channels,
+                               .x_row = axis[1].src_step * stride[1],
+                               .g_row = p->s.dst[2] * p->s.src_channels,
+                               .count = known ? columns : 0,
+                               .src_step = axis[2].src_step,
+                               .offset = (p->copies ? 0 : axis[2].offset) + taps->first[1] * axis[2].gap,
+                               .columns = p->copies ? p->b.strip.columns : p->s.src[2],
+                               .sums_row = axis[2].n_taps * p->group * p->padded,
+                               .sums_tap = p->padded};
+}
+
+// Rows [first, end) of the band, in all of which the taps' rows lie inside.
+static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValueRef first, LLVMValueRef end) {
+  Cg *c = t->u.c;
+  DepthwiseWeightRows s = spec_of(t, v, taps);
+  int64_t from, until, to = taps->first[0] * s.sums_row + taps->first[1] * t->p->group * s.sums_tap;
+  if (cg_const_value(first, &from) && cg_const_value(end, &until) && from >= until) return;
+  LLVMValueRef x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.gap[0]));
+  cg_depthwise_weight_rows(c, &s,
+                           &(DepthwiseWeightArgs){.x = cg_at(c, c->f32, v->x, x),
+                                                  .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
+                                                  .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
+                                                  .rows = cg_sub(c, end, first),
+                                                  .count = t->u.columns});
+}
+
+// Rows [*lo, *hi) of the band are those for which rows [first, first + n) of the window lie inside.
+static void rows_inside(const Part *t, int64_t first, int64_t n, LLVMValueRef *lo, LLVMValueRef *hi) {
+  Cg *c = t->u.c;
+  const Phase *p = &t->p->b.w.axis[1];
+  int64_t begin = p->offset + first * p->gap, until = t->p->s.src[1] - begin - (n - 1) * p->gap;
+  LLVMValueRef from = cg_i64(c, cg_ceil_div(cg_larger(0, -begin), p->src_step));
+  LLVMValueRef to = cg_i64(c, cg_ceil_div(cg_larger(0, until), p->src_step)), zero = cg_i64(c, 0);
+  *lo = cg_min(c, cg_max(c, zero, cg_sub(c, from, t->u.row)), t->u.rows);
+  *hi = cg_max(c, *lo, cg_min(c, cg_sub(c, to, t->u.row), t->u.rows));
+}
+
+// Row k of the taps, for those rows of [first, end) for which it lies inside.
+static void one_row_of_taps(const Part *t, const Vector *v, const Taps *taps, int64_t k, LLVMValueRef first,
+                            LLVMValueRef end) {
+  Cg *c = t->u.c;
+  LLVMValueRef lo, hi;
+  Taps row = {{taps->first[0] + k, taps->first[1]}, {1, taps->n[1]}};
+  rows_inside(t, row.first[0], 1, &lo, &hi);
+  some_rows(t, v, &row, cg_max(c, lo, first), cg_min(c, hi, end));
+}
+
+static void some_taps(const Part *t, const Vector *v, const Taps *taps) {
+  LLVMValueRef lo = cg_i64(t->u.c, 0), hi = t->u.rows;
+  if (!t->p->copies) rows_inside(t, taps->first[0], taps->n[0], &lo, &hi);
+  bool several = !t->p->copies && taps->n[0] > 1;
+  for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, cg_i64(t->u.c, 0), lo);
+  some_rows(t, v, taps, lo, hi);
+  for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, hi, t->u.rows);
+}
+
+// Those of a plane, as many at once as registers hold.
+static void plane_of_taps(const Part *t, const Vector *v) {
+  const Phase *p = t->p->b.w.axis;
+  int64_t rows, columns;
+  cg_depthwise_taps_at_once(t->u.c->t, t->p->group, p[1].n_taps, p[2].n_taps, &rows, &columns);
+  int64_t down = cg_ceil_div(p[1].n_taps, rows), across = cg_ceil_div(p[2].n_taps, columns);
+  for (int64_t i = 0; i < down; i++)
+    for (int64_t j = 0; j < across; j++) {
+      Taps taps = {.first = {i * p[1].n_taps / down, j * p[2].n_taps / across}};
+      taps.n[0] = (i + 1) * p[1].n_taps / down - taps.first[0];
+      taps.n[1] = (j + 1) * p[2].n_taps / across - taps.first[1];
+      some_taps(t, v, &taps);
+    }
+}
+
+// Vector `at` of the block, with all planes of the window that lie inside.
+static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  int64_t channels = p->s.src_channels, row = p->b.strip.columns * p->block;
-  LLVMValueRef sum[TAPS_AT_ONCE], zero = cg_i64(c, 0);
-  LLVMValueRef sums = cg_at(c, c->f32, t->sums, cg_add(c, v->at, cg_i64(c, v->tap * p->padded)));
-  for (int64_t k = 0; k < v->n; k++) sum[k] = cg_load(c, c->vf, cg_at(c, c->f32, sums, cg_i64(c, k * p->padded)));
-  Loop i, j;
-  cg_sums_begin(c, &i, zero, t->u.rows, sum, (uint32_t)v->n);
-  LLVMValueRef first = cg_mul(c, cg_conv_pixel(&t->u, i.i, zero), cg_i64(c, channels));
-  LLVMValueRef g = cg_at(c, c->f32, t->g, cg_add(c, first, cg_add(c, t->channel, v->at)));
-  LLVMValueRef x = cg_mul(c, i.i, cg_i64(c, p->s.c.stride[1] * row));
-  x = cg_at(c, c->f32, t->strip, cg_add(c, x, v->at));
-  cg_sums_begin(c, &j, zero, t->u.columns, sum, (uint32_t)v->n);
-  one_pixel(t, v, cg_at(c, c->f32, x, cg_mul(c, j.i, cg_i64(c, p->s.c.stride[2] * p->block))),
-            cg_at(c, c->f32, g, cg_mul(c, j.i, cg_i64(c, channels))), sum);
-  cg_sums_end(c, &j, sum);
-  cg_sums_end(c, &i, sum);
-  for (int64_t k = 0; k < v->n; k++) cg_store(c, sum[k], cg_at(c, c->f32, sums, cg_i64(c, k * p->padded)));
-}
-
-static void all_taps(const Part *t, LLVMValueRef at, LLVMValueRef mask) {
-  int64_t parts = cg_ceil_div(t->p->taps, TAPS_AT_ONCE);
-  for (int64_t k = 0; k < parts; k++) {
-    int64_t first = k * t->p->taps / parts, end = (k + 1) * t->p->taps / parts;
-    some_taps(t, &(Vector){at, mask, first, end - first});
+  const Phase *axis = p->b.w.axis;
+  LLVMValueRef zero = cg_i64(c, 0), lo = zero, hi = cg_i64(c, axis[0].n_taps), x = at, base = t->strip;
+  int64_t stride[CONV_AXES];
+  strides(p, stride);
+  if (!p->copies) {
+    LLVMValueRef plane = cg_depthwise_taps_inside(&t->u, 0, t->u.plane, &lo, &hi);
+    LLVMValueRef row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
+    x = cg_add(c, cg_add(c, t->channel, at), cg_mul(c, row, cg_i64(c, stride[1])));
+    x = cg_add(c, x, cg_mul(c, plane, cg_i64(c, stride[0])));
+    x = cg_add(c, x, cg_mul(c, t->u.image, cg_i64(c, p->s.src[0] * stride[0]))), base = t->x;
   }
+  LLVMValueRef g = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.src_channels));
+  Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
+  int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  v.x = cg_at(c, c->f32, base, cg_add(c, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0]))));
+  v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
+  plane_of_taps(t, &v);
+  cg_loop_end(c, &l, NULL);
 }
 
 static void each_vector(const Part *t) {
@@ -118,13 +219,13 @@ static void each_vector(const Part *t) {
   int64_t vl = c->t->vl, block = t->p->block, whole = block / vl * vl;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
-  all_taps(t, l.i, NULL);
+  one_vector(t, l.i, vl);
   cg_loop_end(c, &l, NULL);
-  if (block > whole) all_taps(t, cg_i64(c, whole), cg_mask(c, cg_i64(c, block - whole)));
+  if (block > whole) one_vector(t, cg_i64(c, whole), block - whole);
 }
 
 // Slices and blocks, shared by the team.
-static void each_part(Part *t, LLVMValueRef x, LLVMValueRef scratch) {
+static void each_part(Part *t, LLVMValueRef scratch) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   LLVMValueRef lo, hi, size = cg_i64(c, p->taps * p->padded), slices = cg_i64(c, p->slices), one = cg_i64(c, 1);
@@ -142,40 +243,75 @@ static void each_part(Part *t, LLVMValueRef x, LLVMValueRef scratch) {
   if (p->b.units) {
     cg_loop_begin(c, &unit, begin, end, one, NULL, 0);
     t->u = cg_conv_unit(&all, unit.i);
-    cg_conv_fill(&t->u, x, t->channel, t->strip);
+    if (p->copies) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
     each_vector(t);
     cg_loop_end(c, &unit, NULL);
   }
   cg_loop_end(c, &part, NULL);
 }
 
-// ---- the sums of all slices, as weights [C, C / groups, taps]
-static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef out) {
+// ---- the sums of all slices, as weights [C, C / groups, taps], by squares of vl x vl
+typedef struct {
+  Cg *c;
+  const Plan *p;
+  LLVMValueRef sums, out;       // of the first slice's vector of channels; of the result
+  LLVMValueRef square, turned;  // [element of a channel's weight][channel], and [channel][element]
+  LLVMValueRef element, elements;
+} Square;
+
+static void add_slices(const Square *s) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
   int64_t slice = p->blocks * p->taps * p->padded;
-  LLVMValueRef lo, hi, taps = cg_i64(c, p->taps), group = cg_i64(c, p->group);
-  Loop row, l;
-  cg_share(c, cg_i64(c, p->blocks * p->taps), 1, &lo, &hi);
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, scratch, cg_mul(c, row.i, cg_i64(c, p->padded)));
-  LLVMValueRef first = cg_mul(c, cg_div(c, row.i, taps), cg_i64(c, p->block)), tap = cg_gemm_rem(c, row.i, taps);
-  tap = cg_add(c, cg_mul(c, cg_gemm_rem(c, tap, group), cg_i64(c, p->taps / p->group)), cg_div(c, tap, group));
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->block), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, from, l.i));
-  for (int64_t k = 1; k < p->slices; k++) {
-    LLVMValueRef at = cg_at(c, c->f32, from, cg_add(c, l.i, cg_i64(c, k * slice)));
-    sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->f32, at), "");
-  }
-  cg_store(c, sum, cg_at(c, c->f32, out, cg_add(c, cg_mul(c, cg_add(c, first, l.i), taps), tap)));
+  LLVMValueRef taps = cg_i64(c, p->taps / p->group);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->elements, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef element = cg_add(c, s->element, l.i), nth = cg_div(c, element, taps);
+  LLVMValueRef row = cg_add(c, cg_mul(c, cg_gemm_rem(c, element, taps), cg_i64(c, p->group)), nth);
+  LLVMValueRef at = cg_at(c, c->f32, s->sums, cg_mul(c, row, cg_i64(c, p->padded))), sum = cg_load(c, c->vf, at);
+  for (int64_t k = 1; k < p->slices; k++)
+    sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
+  cg_store(c, sum, cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl))));
   cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &row, NULL);
+}
+
+static void store_square(const Square *s, LLVMValueRef channels) {
+  Cg *c = s->c;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), stride = cg_i64(c, s->p->taps), mask = cg_mask(c, s->elements);
+  cg_transpose_block(c, s->square, vl, s->elements, channels, s->turned, vl);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), channels, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef row = cg_load(c, c->vf, cg_at(c, c->f32, s->turned, cg_mul(c, l.i, vl)));
+  LLVMValueRef to = cg_add(c, cg_mul(c, l.i, stride), s->element);
+  cg_store_masked(c, row, cg_at(c, c->f32, s->out, to), mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef out) {
+  int64_t vl = c->t->vl, across = cg_ceil_div(p->taps, vl), down = p->padded / vl;
+  Square s = {.c = c, .p = p, .square = cg_block(c, c->f32, vl * vl), .turned = cg_block(c, c->f32, vl * vl)};
+  LLVMValueRef lo, hi, width = cg_i64(c, vl);
+  cg_share(c, cg_i64(c, p->blocks * down * across), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef vector = cg_div(c, l.i, cg_i64(c, across)), block = cg_div(c, vector, cg_i64(c, down));
+  LLVMValueRef at = cg_mul(c, cg_gemm_rem(c, vector, cg_i64(c, down)), width);
+  s.element = cg_mul(c, cg_gemm_rem(c, l.i, cg_i64(c, across)), width);
+  s.elements = cg_min(c, width, cg_sub(c, cg_i64(c, p->taps), s.element));
+  s.sums = cg_at(c, c->f32, scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->taps * p->padded)), at));
+  LLVMValueRef channel = cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), at);
+  s.out = cg_at(c, c->f32, out, cg_mul(c, channel, cg_i64(c, p->taps)));
+  add_slices(&s);
+  store_square(&s, cg_min(c, width, cg_sub(c, cg_i64(c, p->block), at)));
+  cg_loop_end(c, &l, NULL);
 }
 
 void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
   Val v = {c->k->first};
   Plan p = plan_of(c->f, v, c->t);
-  Part t = {.p = &p, .u = {.c = c, .s = &p.s, .b = &p.b}, .g = g};
-  t.strip = cg_block(c, c->f32, cg_strip_elements(&p.b.strip) + c->t->vl);  // the last vector may read further
-  each_part(&t, x, c->scratch);
+  Part t = {.p = &p, .u = {.c = c, .s = &p.s, .b = &p.b}, .x = x, .g = g};
+  if (p.copies) t.strip = cg_block(c, c->f32, cg_strip_elements(&p.b.strip));
+  each_part(&t, c->scratch);
   cg_wait_for_team(c);
   store_sums(c, &p, c->scratch, cg_ptr(c, v));
 }
