@@ -50,6 +50,11 @@ uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape 
   return p->n_params - 1;
 }
 
+void ir_set_hyper(Prog *p, uint32_t param, uint8_t kind, uint32_t group) {
+  Param *q = &p->params[param];
+  q->is_hyper = true, q->hyper = kind, q->group = group;
+}
+
 uint32_t ir_param_find(const Prog *p, const char *path) {
   for (uint32_t k = 0; k < p->n_params; k++) {
     const Param *q = &p->params[k];

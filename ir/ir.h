@@ -289,6 +289,9 @@ typedef struct {
   Loc loc;
   Str *aliases;
   uint32_t n_aliases, cap_aliases;
+  bool is_hyper;  // a hyper-parameter that may be set between runs: f32[]
+  uint8_t hyper;  // RtHyperKind
+  uint32_t group;
   int64_t offset;  // in SEG_PARAM, after place of the program
 } Param;
 
@@ -433,7 +436,8 @@ void ir_dim_text(const Prog *p, Dim d, RtText *out);
 Fn *ir_fn_new(Prog *p, const char *name, Loc loc);
 Fn *ir_fn_find(const Prog *p, const char *name);
 uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc);
-uint32_t ir_param_find(const Prog *p, const char *path);  // by path or alias; UINT32_MAX: none
+void ir_set_hyper(Prog *p, uint32_t param, uint8_t kind, uint32_t group);  // RtHyperKind: it may be set between runs
+uint32_t ir_param_find(const Prog *p, const char *path);                   // by path or alias; UINT32_MAX: none
 uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
 Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // of a scan, with a name of its own: name, name_2, ..
 Fn *ir_body_find(const Prog *p, Str name);            // NULL: none

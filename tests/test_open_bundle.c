@@ -189,32 +189,57 @@ static const char *in_folder(const char *folder, const char *name) {
   return path;
 }
 
-static void *emit(const char *folder) {
+// The program as it was built, or as it is read from its text.
+static tn_program *build_or_read(bool from_text) {
   tn_program *p = build();
-  tn_dim B = tn_dim_bounded(p, "batch", BATCH);
-  if (!CHECK(!tn_bundle(p, in_folder(folder, "net"), .emit = "so", .seed = 5, .buckets = TN_BUCKET_LIST({B, 2}))))
-    tn_report(p, stdout);
+  if (!from_text) return p;
+  CHECK(fe_seal(p, TN_SITE));
+  tn_program *q = tn_program_parse(p->built, strlen(p->built), "net.tir");
+  return tn_program_free(p), q;
+}
+
+static void *emit(const char *folder, bool from_text) {
+  tn_program *p = build_or_read(from_text);
+  tn_bundle_options o = {.emit = "so", .seed = 5};
+  tn_bucket small = {.bound = 2};
+  if (!from_text) small.dim = tn_dim_bounded(p, "batch", BATCH), o.buckets = &small, o.n_buckets = 1;
+  if (!CHECK(!(tn_bundle)(p, in_folder(folder, "net"), o))) tn_report(p, stdout);
   tn_program_free(p);
   void *library = dlopen(in_folder(folder, "net.so"), RTLD_NOW);
   if (!CHECK(library)) puts(dlerror());
   return library;
 }
 
-static void test_emitted(void) {
+static void test_emitted(bool from_text) {
   static const char *const files[] = {"net.so", "net.o", "net.h", "net.safetensors", "net_selftest.c", "net.json"};
   char folder[] = "open_bundle_XXXXXX", why[256] = "";
-  void *library = CHECK(mkdtemp(folder)) ? emit(folder) : NULL;
+  void *library = CHECK(mkdtemp(folder)) ? emit(folder, from_text) : NULL;
   tn_program *p = build();
   tn_model *m = compile(p);
   tn_model *b = library ? tn_model_open_bundle(dlsym(library, "net_about"),
                                                &(tn_open_options){.n_workers = 2, .seed = 5}, why, sizeof why)
                         : NULL;
   if (!CHECK(b)) puts(why);
-  if (b) test_training(m, b), test_plans(m, b), test_loader(b), test_files(m, b);
+  if (b) test_training(m, b);
+  if (b && !from_text) test_plans(m, b);
+  if (b) test_loader(b), test_files(m, b);
   tn_model_free(b), tn_model_free(m), tn_program_free(p);
   if (library) dlclose(library);
   for (size_t k = 0; k < sizeof files / sizeof *files; k++) CHECK(!unlink(in_folder(folder, files[k])));
   CHECK(!rmdir(folder));
+}
+
+// A model compiled from the text has the rates that the program has which wrote it, and no others.
+static void test_rates_of_text(void) {
+  tn_program *p = build_or_read(true);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  if (!CHECK(m)) return;
+  CHECK(!tn_set_lr(m, 0, 0.5) && !tn_set_lr(m, 7, 0.25) && !tn_set_weight_decay(m, 0, 0));
+  float lr = 0;
+  CHECK(!tn_get(m, "optimizer.lr.7", &lr, 1) && lr == 0.25f);
+  CHECK(tn_set_lr(m, 1, 1) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "no optimizer has a group 1 with a lr: groups with one are 0, 7");
+  tn_model_free(m), tn_program_free(p);
 }
 
 int main(void) {
@@ -230,7 +255,9 @@ int main(void) {
   test_files(m, b);
   test_refusals(&bundle);
   test_no_memory(&bundle);
-  test_emitted();
+  test_emitted(false);
+  test_emitted(true);
+  test_rates_of_text();
   tn_model_free(b);
   tn_model_free(m);
   tn_program_free(p);

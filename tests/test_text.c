@@ -274,6 +274,8 @@ static void add_params(Prog *p) {
     const char *path = odd_paths[k];
     ir_param_add(p, path, (ParamKind)below(3), DT_F32, ir_shape_ints(p, (int64_t[]){4}, 1), below(2), odd_loc(p));
   }
+  ir_set_hyper(p, ir_param_add(p, "lr", PARAM_STATE, DT_F32, (Shape){0}, false, odd_loc(p)), (uint8_t)below(3),
+               below(9));
   Param *q = &p->params[below(6)];
   *RT_PUSH(p->mem, q->aliases, q->n_aliases, q->cap_aliases) = ir_str(p, "alias of it");
 }
@@ -477,8 +479,37 @@ static void check_many_faults(void) {
   rt_arena_free(mem);
 }
 
+// Hyper-parameters that may be set between runs are marked in the text.
+static void check_hypers(void) {
+  static const struct {
+    const char *line, *part;  // NULL: good
+  } lines[] = {{"state @a : f32[] lr of group 0", NULL},
+               {"state @a : f32[] weight_decay of group 7", NULL},
+               {"state @a : f32[] momentum of group 4294967295", NULL},
+               {"state @lr : f32[]", NULL},
+               {"state @a : f32[] lr of group 4294967296", "the number of a group must lie in [0, 4294967295]"},
+               {"state @a : f32[] lr of group", "expected the number of a group"},
+               {"state @a : f32[] lr", "expected 'of group' and its number"},
+               {"state @a : f32[] lrr of group 1", "expected the end of the line"},
+               {"state @a : f32[1] lr of group 1", "expected f32[]"},
+               {"state @a : f16[] lr of group 1", "expected f32[]"},
+               {"param @a : f32[] lr of group 1", "expected the end of the line"}};
+  for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+    RtArena *mem = rt_arena_new();
+    RtDiags d = {.mem = mem};
+    RtText again = {.mem = mem};
+    const char *text = rt_printf(mem, "program @p\n%s\n", lines[k].line);
+    Prog *p = ir_parse(mem, text, strlen(text), "p.tir", &d);
+    if (p) ir_print(p, &again, 0);
+    if (lines[k].part) CHECK_HAS(d.n ? d.list[0].text : "", lines[k].part);
+    else CHECK(p && !strcmp(again.text, text));
+    rt_arena_free(mem);
+  }
+}
+
 int main(void) {
   check_all_ops();
+  check_hypers();
   check_random();
   check_large();
   check_damage();

@@ -140,26 +140,11 @@ static void take_reports(Bundle *b, const tn_program *q) {
   }
 }
 
-// Text does not say which state entries are rates that may be set between runs: they are found again by their paths.
-static void take_hypers(const Bundle *b, tn_program *q) {
-  for (uint32_t k = 0; k < b->p->n_hypers; k++) {
-    const FeHyper *h = &b->p->hypers[k];
-    for (uint32_t i = 0; i < q->ir->n_params; i++) {
-      if (strcmp(ir_text(q->ir, q->ir->params[i].path), h->param->path) != 0) continue;
-      FeParam *param = rt_alloc(q->mem, sizeof *param);
-      *param = (FeParam){.path = h->param->path, .index = i};
-      *RT_PUSH(q->mem, q->hypers, q->n_hypers, q->cap_hypers) = (FeHyper){NULL, param, h->group, h->kind};
-    }
-  }
-}
-
 static tn_program *read_again(Bundle *b) {
   tn_program *q = tn_program_parse(b->p->built, strlen(b->p->built), b->path);
   if (!q) return b->p->oom = true, NULL;
   if (!check_functions(b, q)) return q;
   if (b->o->functions) ir_keep_functions(q->ir, b->o->functions, q->init);
-  FE_GUARD(q, q);
-  take_hypers(b, q);
   return q;
 }
 

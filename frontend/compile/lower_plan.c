@@ -195,13 +195,14 @@ static void keep_variants(tn_program *p, FeJitCode *c) {
   c->code.bounds = fe_bounds(&c->plan, c->mem);
 }
 
-static void keep_hypers(const tn_program *p, FeJitCode *c) {
-  RtHyper *hypers = rt_alloc(c->mem, (p->n_hypers + 1) * sizeof *hypers);
-  for (uint32_t k = 0; k < p->n_hypers; k++) {
-    const FeHyper *h = &p->hypers[k];
-    hypers[k] = (RtHyper){h->param->index, h->group, h->kind};
+static void keep_hypers(const Prog *ir, FeJitCode *c) {
+  RtHyper *hypers = rt_alloc(c->mem, (ir->n_params + 1) * sizeof *hypers);
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < ir->n_params; k++) {
+    const Param *q = &ir->params[k];
+    if (q->is_hyper) hypers[n++] = (RtHyper){k, q->group, q->hyper};
   }
-  c->plan.hypers = hypers, c->plan.n_hypers = p->n_hypers;
+  c->plan.hypers = hypers, c->plan.n_hypers = n;
 }
 
 void fe_plan(tn_program *p, FeJitCode *c) {
@@ -239,7 +240,7 @@ void fe_plan(tn_program *p, FeJitCode *c) {
   c->plan.packed_bytes = ir->packed_bytes;
   c->plan.sgemm = cg_sgemm;
   c->code.stats = stats, c->code.bytes_moved = moved;
-  keep_hypers(p, c);
+  keep_hypers(ir, c);
   keep_variants(p, c);
   fe_plan_probes(p, c);
 }

@@ -138,6 +138,7 @@ FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, 
     fe_note(p, q->loc, "the first was built here");
     return NULL;
   }
+  ir_set_hyper(p->ir, q->index, (uint8_t)kind, group);
   *RT_PUSH(p->mem, p->hypers, p->n_hypers, p->cap_hypers) = (FeHyper){m, q, group, kind};
   return q;
 }

@@ -3,6 +3,7 @@
 // After a fault the parser goes on with the next line; a value whose line is wrong is known but poisoned, so that its
 // uses add no further report. Any bytes are safe to read.
 #include "ir/text/read.h"
+#include "runtime/exec/plan_types.h"
 
 #include <string.h>
 
@@ -489,23 +490,40 @@ static bool want_free_path(Parser *ps, const Token *t, Str path) {
   return FAULT(ps, t, "%s is already there", ir_rd_shown(ps, t));
 }
 
+// ` lr of group 7`, for state of one number
+static bool read_hyper(Parser *ps, Param *out) {
+  int64_t group;
+  for (uint32_t k = 0; k < RT_N_HYPERS && !out->is_hyper; k++)
+    if (ir_rd_accept_word(ps, rt_hyper_name(k))) out->is_hyper = true, out->hyper = (uint8_t)k;
+  if (!out->is_hyper) return true;
+  if (!ir_rd_accept_word(ps, "of") || !ir_rd_accept_word(ps, "group"))
+    return ir_rd_expected(ps, "'of group' and its number");
+  if (!ir_read_int(ps, "the number of a group", 0, UINT32_MAX, &group)) return false;
+  out->group = (uint32_t)group;
+  return true;
+}
+
 static bool parse_param(Parser *ps, ParamKind kind) {
   Token t = ps->tok;
   Str path;
   DType dtype;
   Shape shape;
+  Param hyper = {0};
   if (!ir_read_path(ps, &path) || !ir_rd_want(ps, ':')) return false;
   Token type = ps->tok;
   if (!ir_read_type(ps, &dtype, &shape)) return false;
   bool trainable = ir_rd_accept_word(ps, "trainable");
+  if (!trainable && kind == PARAM_STATE && !read_hyper(ps, &hyper)) return false;
   if (!ir_rd_want_line_end(ps)) return false;
+  if (hyper.is_hyper && (dtype != DT_F32 || ir_rank(ps->p, shape))) return ir_rd_fault(ps, &type, "expected f32[]");
   uint32_t takes = trainable ? FLOATS : NUMBER;
   if (!(takes >> dtype & 1) || !ir_shape_is_const(ps->p, shape))
     return ir_rd_fault(ps, &type,
                        trainable ? "expected a float of constant sizes" : "expected numbers of constant sizes");
   if (!want_free_path(ps, &t, path)) return false;
   ir_rd_known(ps, path)->param = ps->p->n_params + 1;
-  ir_param_add(ps->p, ir_text(ps->p, path), kind, dtype, shape, trainable, ir_rd_line_loc(ps, 0));
+  uint32_t k = ir_param_add(ps->p, ir_text(ps->p, path), kind, dtype, shape, trainable, ir_rd_line_loc(ps, 0));
+  if (hyper.is_hyper) ir_set_hyper(ps->p, k, hyper.hyper, hyper.group);
   return true;
 }
 

@@ -8,6 +8,7 @@
 //   }
 #include "ir/ir.h"
 #include "ir/text/lex.h"
+#include "runtime/exec/plan_types.h"
 #include "runtime/format.h"
 
 #include <math.h>
@@ -534,6 +535,7 @@ static void print_param(const Prog *p, RtText *out, uint32_t flags, const Param 
   put(out, " : ");
   ir_type_text(p, q->dtype, q->shape, out);
   if (q->trainable) put(out, " trainable");
+  if (q->is_hyper) rt_text_add(out, " %s of group %u", rt_hyper_name(q->hyper), q->group);
   end_line(p, out, flags, q->loc);
 }
 
