@@ -87,6 +87,9 @@ foreach(target x86-64-v2 aarch64 riscv64)
   set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES
                        SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 endforeach()
+# A machine is booted for each case: every tenth here, all of them by `foreign_ops thumbv8.1m` in three minutes.
+tenure_test(test_foreign_ops_thumbv8.1m foreign_ops --every 10 thumbv8.1m)
+set_tests_properties(test_foreign_ops_thumbv8.1m PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
 tenure_test(test_random_corpus test_random --file ${once_different})
