@@ -33,6 +33,11 @@ CALL(transposed_steps, tn_relu(tn_conv_transpose2d(x, w, TN_NONE, .strides = {3,
 CALL(pooled, tn_max_pool2d(tn_relu(x), 3, .stride = 2, .padding = 1))
 CALL(averaged, tn_avg_pool2d(x, 2, .ceil = true))
 CALL(columns, tn_unfold2d(x, 3, .padding = 1, .stride = 2))
+CALL(resized, tn_interpolate(x, ((int64_t[]){9, 33}), TN_CUBIC))
+CALL(resized_aligned, tn_interpolate(x, ((int64_t[]){30, 5}), TN_LINEAR, .align_corners = true))
+CALL(resized_nearest, tn_interpolate(x, ((int64_t[]){11, 90}), TN_NEAREST))
+static tn_program *building;
+CALL(doubled, tn_call(tn_upsample_module(tn_root(building), "up", 2, TN_LINEAR), x))
 static const Spec specs[] = {
     {"same", 17, {35, 17, 3, 3}, same},
     {"strided", 3, {20, 3, 3, 3}, strided},
@@ -46,6 +51,10 @@ static const Spec specs[] = {
     {"pooled", 5, {1, 1, 1, 1}, pooled},
     {"averaged", 5, {1, 1, 1, 1}, averaged},
     {"columns", 3, {1, 1, 1, 1}, columns},
+    {"doubled", 3, {1, 1, 1, 1}, doubled},
+    {"resized", 3, {1, 1, 1, 1}, resized},
+    {"resized_aligned", 3, {1, 1, 1, 1}, resized_aligned},
+    {"resized_nearest", 3, {1, 1, 1, 1}, resized_nearest},
 };
 
 typedef struct {
@@ -71,7 +80,7 @@ static tn_tensor weighted_sum(tn_program *p, tn_function *f, tn_tensor y) {
 // at: constant sizes; NULL: those of the run
 static Compiled compile(const Spec *s, const Sizes *at, uint32_t workers) {
   tn_program *p = tn_program_create("images");
-  tn_function *f = tn_function_begin(p, "run");
+  tn_function *f = tn_function_begin(building = p, "run");
   tn_dim n = tn_dim_bounded(p, "n", BOUND_N), h = tn_dim_bounded(p, "h", BOUND_H), w = tn_dim_bounded(p, "w", BOUND_W);
   if (at) n = tn_dim_const(at->n), h = tn_dim_const(at->h), w = tn_dim_const(at->w);
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, s->channels, h, w));

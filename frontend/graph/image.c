@@ -1,49 +1,65 @@
 // Images resized (ir/resize.h), and their pixels and channels rearranged by reshapes and permutations.
 #include "frontend/graph/spatial.h"
 
-static bool check_resize(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_site at) {
+// *by_run: the run gives a size.
+static bool check_resize(tn_tensor x, const Dim *sizes, tn_interpolation mode, bool *by_run, tn_site at) {
   const int64_t most = 1 << 20;
+  Prog *p = x.fn->p->ir;
   uint32_t rank = fe_rank(x);
+  *by_run = false;
   bool good = rank >= 3 && rank <= 5 && fe_ins(x)->dtype == DT_F32;
   for (uint32_t k = 2; good && k < rank; k++) {
     Dim d = fe_axis_dim(x, k);
-    good = ir_dim_is_const(x.fn->p->ir, d) && ir_dim_bound(x.fn->p->ir, d) > 0;
+    good = ir_dim_bound(p, d) > 0;
+    *by_run |= !ir_dim_is_const(p, d);
   }
   if (!good)
-    return fe_refuse(x, E_SHAPE, at,
-                     "tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes of constant sizes"),
-           false;
-  good = sizes && (uint32_t)mode <= TN_AREA;
-  for (uint32_t k = 2; good && k < rank; k++) good = sizes[k - 2] > 0 && sizes[k - 2] <= most;
+    return fe_refuse(x, E_SHAPE, at, "tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes"), false;
+  good = (uint32_t)mode <= TN_AREA;
+  for (uint32_t k = 2; good && k < rank; k++)
+    good = ir_dim_most(p, sizes[k - 2]) > 0 && ir_dim_most(p, sizes[k - 2]) <= most;
   if (!good) fe_refuse(x, E_ARGUMENT, at, "tn_interpolate takes a mode and a size in [1, 2^20] for each spatial axis");
   return good;
 }
 
-static tn_tensor resized(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
+static tn_tensor resized(tn_tensor x, const Dim *sizes, tn_interpolation mode, tn_interpolate_options o) {
   static const char *const filters[] = {[TN_NEAREST] = "nearest", [TN_LINEAR] = "linear", [TN_CUBIC] = "cubic"};
   Prog *p = x.fn->p->ir;
-  Attr attr[3] = {ir_a_list(KEY_shape, ir_shape_ints(p, sizes, fe_rank(x) - 2)),
+  Attr attr[3] = {ir_a_list(KEY_shape, ir_shape(p, sizes, fe_rank(x) - 2)),
                   ir_a_str(KEY_filter, ir_str(p, filters[mode])), ir_a_int(KEY_align, 1)};
   tn_tensor last = fe_channels_last(x, o.at);
   if (!fe_ok(last)) return last;
   return fe_channels_first(fe_emit(OP_resize, &last, 1, attr, o.align_corners ? 3 : 2, o.at), o.at);
 }
 
-tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
-  if (!check_resize(x, sizes, mode, o.at)) return fe_poison(x.fn);
+static tn_tensor averaged(tn_tensor x, const Dim *sizes, tn_site at) {
+  int64_t out[SPATIAL_AXES] = {0};
+  for (uint32_t k = 0; k + 2 < fe_rank(x); k++) {
+    out[k] = ir_dim_bound(x.fn->p->ir, sizes[k]);
+    if (!ir_dim_is_const(x.fn->p->ir, sizes[k]))
+      return fe_refuse(x, E_SHAPE, at, "averages of areas are taken to constant sizes");
+  }
+  return fe_adaptive_pool(fe_rank(x) - 2, false, x, out, at);
+}
+
+tn_tensor fe_interpolate(tn_tensor x, const Dim *sizes, tn_interpolation mode, tn_interpolate_options o) {
+  bool differs = false, by_run;
+  if (!check_resize(x, sizes, mode, &by_run, o.at)) return fe_poison(x.fn);
   if (o.align_corners && mode != TN_LINEAR && mode != TN_CUBIC)
     return fe_refuse(x, E_ARGUMENT, o.at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
-  bool differs = false;
-  for (uint32_t k = 2; k < fe_rank(x); k++) differs |= ir_dim_bound(x.fn->p->ir, fe_axis_dim(x, k)) != sizes[k - 2];
+  for (uint32_t k = 2; k < fe_rank(x); k++) differs |= fe_axis_dim(x, k).i != sizes[k - 2].i;
   if (!differs) return fe_same(x, o.at);
-  return mode == TN_AREA ? fe_adaptive_pool(fe_rank(x) - 2, false, x, sizes, o.at) : resized(x, sizes, mode, o);
+  if (mode == TN_AREA) return averaged(x, sizes, o.at);
+  return by_run ? fe_resize_by_index(x, sizes, mode, o.align_corners, o.at) : resized(x, sizes, mode, o);
 }
 
 tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(fe_interpolate(x, sizes, mode, o), o.at);
+  Dim d[MAX_RANK] = {{0}};  // none: refused
+  for (uint32_t k = 2; k < fe_rank(x); k++) d[k - 2] = ir_dim(f->p->ir, sizes ? sizes[k - 2] : 0);
+  return fe_made(fe_interpolate(x, d, mode, o), o.at);
 }
 
 // ---- channels and places

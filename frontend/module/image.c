@@ -119,9 +119,11 @@ tn_module *tn_adaptive_max_pool_module(tn_module *parent, const char *name, cons
 // ---- sizes
 static tn_tensor upsample(tn_module *m, tn_tensor x, tn_site at) {
   const FeImageModule *c = m->config.image;
-  int64_t sizes[MAX_RANK];
+  Dim sizes[MAX_RANK];
+  Prog *p = m->p->ir;
   for (uint32_t k = 2; k < fe_rank(x); k++)
-    sizes[k - 2] = c->number ? c->number * ir_dim_bound(m->p->ir, fe_axis_dim(x, k)) : c->sizes[k < 5 ? k - 2 : 0];
+    sizes[k - 2] =
+        c->number ? ir_dim_mul(p, fe_axis_dim(x, k), ir_dim(p, c->number)) : ir_dim(p, c->sizes[k < 5 ? k - 2 : 0]);
   return fe_interpolate(x, sizes, c->mode, (tn_interpolate_options){.align_corners = c->align_corners, .at = at});
 }
 

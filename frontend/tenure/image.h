@@ -64,7 +64,8 @@ TN_API tn_tensor tn_adaptive_max_pool1d(tn_tensor x, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);
 
-// ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3, of constant sizes. NEAREST repeats elements;
+// ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3, whose sizes before may be
+// those of the run (tn_upsample_module multiplies them), of AREA too. NEAREST repeats elements;
 // LINEAR goes in a straight line along each axis, bilinear of two; CUBIC along a curve through four elements, bicubic of two; AREA
 // is the average of what an element covers, tn_adaptive_avg_pool. `align_corners`: the outermost elements keep their places.
 //
