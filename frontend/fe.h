@@ -745,6 +745,9 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at);  // without the mod
 tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
                       tn_conv_options o);
 
+// ---- packed/conv.c: of data that has the rows of a packed layout; the result has those of its windows' layout
+tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+
 // ---- module/norm.c
 tn_tensor fe_norm(tn_module *m, tn_tensor x, tn_site at);  // of a layer or RMS norm
 // Over the last n_axes, without weight and bias

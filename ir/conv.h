@@ -38,4 +38,21 @@ static inline int64_t ir_conv_taps(const Conv *c) { return c->kernel[0] * c->ker
 // Positions of a window along an axis of `in` elements; none: the window is longer, whatever the run gives.
 Dim ir_conv_positions(Prog *p, Dim in, int64_t padding, int64_t kernel, int64_t stride, int64_t dilation);
 
+// ---- windows along packed sequences: seq_windows and its gradient
+//
+//   %n = seq_window_lengths %L {size=5, step=2} : i64[batch]                (length - 5) / 2 + 1
+//   %W = packed_layout %n {time=(time-5)/2+1, rows=rows_2} : layout
+//   %v = seq_windows %x, %L, %W {kernel=[5], stride=[2]} : f32[rows_2,5*C]  tap by tap; y = linear %v, %w [O, 5*C]
+typedef struct {
+  int64_t taps, stride, dilation, before;  // tap k of the window at t is step t * stride + k * dilation - before
+} SeqWindow;
+SeqWindow ir_seq_window(const Fn *f, Val v);
+// The time axis of windows of `size` steps that move by `step`, over sequences of up to `time` steps
+Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step);
+// Of seq_window_lengths: the steps of a sequence that has one window, {size} without {padding}
+int64_t ir_window_steps(const Fn *f, Val v);
+// The lengths whose values a run must have in range; none: constants that were checked before,
+// or windows that fit into any sequence.
+Val ir_windowed_lengths(const Fn *f, Val v);
+
 #endif

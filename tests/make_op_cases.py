@@ -71,6 +71,13 @@ def rope(x, offset=0, base=10000.0, size=None, interleaved=False):
     return torch.cat([y, x[..., size:]], -1)
 
 
+def conv_packed(x, lengths, w, bias=None, **options):
+    """F.conv1d of each sequence of x [B, T, C] alone, padded to as many steps as T give; an empty one stays empty."""
+    longest = F.conv1d(x[:1].mT, w, bias, **options).shape[2]
+    y = [F.conv1d(s[None, :n].mT, w, bias, **options)[0].T if n else s.new_zeros(0, len(w)) for s, n in zip(x, lengths)]
+    return torch.stack([F.pad(s, (0, 0, 0, longest - len(s))) for s in y]) if y else F.conv1d(x.mT, w, bias, **options).mT
+
+
 # ---- reading a .def
 def split(text):
     """The parts between commas that are in no parentheses and no string."""
@@ -129,7 +136,7 @@ def literal(with_grad, expression, inputs_text):
         ins = [x.double() if x.is_floating_point() else x for x in ins]
     if with_grad:
         ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
-    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, **dict(zip("abcd", ins))})
+    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "conv_packed": conv_packed, **dict(zip("abcd", ins))})
     grads = ["NULL"] * len(ins)
     if with_grad:
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)

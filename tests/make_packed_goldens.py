@@ -156,4 +156,30 @@ for what, lengths, width, major in (("", [2, 4, 1, 3], 29, ""), (" of whole vect
          {"y": y, "q": y ** 2, "s": per_sequence(x, lengths, lambda v: v.sum(0), 0.0)}, dims=dims,
          shapes={"x": f"[time,batch,{width}]" if major else f"[batch,time,{width}]", "len": "[batch]"})
 
+# windows: three taps, two apart; a sequence of windows moved by two
+lengths = [2, 5, 1, 3]
+x = rnd(4, 5, 3)
+dims, shapes, ins = packed_dims(lengths, 5), {"x": "[batch,time,3]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
+
+
+def windows(s, stride):
+    padded = torch.cat([s.new_zeros(2, 3), s, s.new_zeros(2, 3)])
+    return torch.stack([torch.cat([padded[t], padded[t + 2], padded[t + 4]]) for t in range(0, len(s), stride)])
+
+
+body = LAYOUT + "%k = pack_padded %x, %L\n"
+case("seq_windows", body + "%y = seq_windows %k, %L, %L {kernel=[3], pad=[2], dilation=[2]}", ins,
+     {"y": repack([windows(s, 1) for s in steps_of(x, lengths)], lengths, x.new_zeros(4, 5, 9))}, dims=dims, shapes=shapes)
+counts = [torch.tensor([sum(0 <= t + 2 - 2 * k < n for k in range(3)) for t in range(n)])[:, None] for n in lengths]
+case("seq_windows_grad", body + "%v = seq_windows %k, %L, %L {kernel=[3], pad=[2], dilation=[2]}\n"
+     "%y = seq_windows_grad %v, %L, %L {kernel=[3], pad=[2], dilation=[2]}", ins,
+     {"y": repack([s * c for s, c in zip(steps_of(x, lengths), counts)], lengths, x)}, dims=dims, shapes=shapes)
+every_other = body + "%n = seq_window_lengths %L {size=5, step=2, padding=4}\n"
+halves = [(n - 1) // 2 + 1 for n in lengths]
+case("seq_window_lengths", every_other, ins, {"n": ints(*halves)}, dims=dims, shapes=shapes)
+gradient("seq_windows", every_other + "%W = packed_layout %n {time=3, rows=half, empty}\n"
+         "%v = seq_windows %k, %L, %W {kernel=[3], stride=[2], pad=[2], dilation=[2]}\n%q = square %v\n%y = unpack_padded %q, %W {value=0}",
+         ins, lambda x, **_: torch.stack([torch.cat([windows(s, 2), s.new_zeros(3 - n, 9)]) ** 2 for s, n in zip(steps_of(x, lengths), halves)]),
+         ["x"], dims=dims + [("half", 18, -1)], shapes=shapes, y_shape="[batch,3,9]")
+
 m.main(sys.stdout, "tests/make_packed_goldens.py", "packed_cases")

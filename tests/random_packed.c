@@ -133,6 +133,36 @@ static void along_steps(Gen *g, const Layout *l) {
   }
 }
 
+// Windows over a layout, whose positions are the rows of that layout or another; what lies outside is zeros.
+static void add_windows(Gen *g, const Layout *l) {
+  Val x = gen_rows_of(g, l, true), windows = l->v;
+  Dim rows = l->rows;
+  for (uint32_t k = 0; k < g->n_layouts; k++)
+    if (g->layout[k].batch.i == l->batch.i && g->layout[k].scope == l->scope && gen_chance(g, 50))
+      windows = g->layout[k].v, rows = g->layout[k].rows;
+  if (ir_none(x) || ir_rank(g->p, gen_shape_at(g, x)) != 2 || !gen_is_f32(g, x)) return;
+  int64_t taps = 1 + gen_below(g, 4), stride = 1 + gen_below(g, 3), pad = gen_below(g, 4),
+          dilation = 1 + gen_below(g, 3);
+  Dim wide = ir_dim_at(g->p, gen_shape_at(g, x), 1);
+  if (taps * ir_dim_bound(g->p, wide) * ir_dim_bound(g->p, rows) > 2 * MAX_ELEMENTS) return;
+  Attr a[] = {ir_a_list(KEY_kernel, ir_shape_ints(g->p, &taps, 1)),
+              ir_a_list(KEY_stride, ir_shape_ints(g->p, &stride, 1)), ir_a_list(KEY_pad, ir_shape_ints(g->p, &pad, 1)),
+              ir_a_list(KEY_dilation, ir_shape_ints(g->p, &dilation, 1))};
+  Val v = gen_emit(g, OP_seq_windows, (Val[]){x, l->v, windows}, 3, a, 4);
+  if (ir_none(v)) return;
+  gen_keep(g, v, gen_mag(g, x));
+  if (!gen_chance(g, 50)) return;
+  Val back = gen_emit(g, OP_seq_windows_grad, (Val[]){v, l->v, windows}, 3, a, 4);
+  gen_keep_tame(g, back, gen_mag(g, x) * (double)taps);
+}
+
+static void add_window_lengths(Gen *g, const Layout *l) {
+  int64_t size = 1 + gen_below(g, 4);  // such that any sequence is long enough
+  Attr a[] = {ir_a_int(KEY_size, size), ir_a_int(KEY_step, 1 + gen_below(g, 3)),
+              ir_a_int(KEY_padding, size - 1 + gen_below(g, 3))};
+  gen_keep(g, gen_emit(g, OP_seq_window_lengths, &l->v, 1, a, 3), 20);
+}
+
 static void add_part(Gen *g, const Layout *l) {
   static const char *const parts[] = {"batch_sizes", "sorted", "unsorted", "lengths"};
   Attr a = ir_a_str(KEY_part, ir_str(g->p, parts[gen_below(g, 4)]));
@@ -143,6 +173,8 @@ void add_pack(Gen *g) {
   Layout *l = gen_some_layout(g);
   if (!l) return;
   if (gen_chance(g, 10)) add_part(g, l);
+  else if (gen_chance(g, 15)) add_windows(g, l);
+  else if (gen_chance(g, 5)) add_window_lengths(g, l);
   else if (gen_chance(g, 70)) along_steps(g, l);
   else pack(g, l);
 }

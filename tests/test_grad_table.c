@@ -172,6 +172,15 @@ static const Case cases[] = {
     ROW("seq_softmax", "%a: f32[7,2]", LAYOUT "%v = seq_softmax %a, %L"),
     ROW("seq_softmax_grad", "%a: f32[7,2], %b: f32[7,2]", LAYOUT "%v = seq_softmax_grad %a, %L, %b"),
     ROW("seq_reverse", "%a: f32[7,2]", LAYOUT "%v = seq_reverse %a, %L"),
+    ROW("seq_windows", "%a: f32[7,2]", LAYOUT "%v = seq_windows %a, %L, %L {kernel=[3], pad=[1]}"),
+    ROW("seq_windows", "%a: f32[7,2]",
+        LAYOUT "%n = seq_window_lengths %L {size=1, step=2, padding=1}\n"
+               "%W = packed_layout %n {time=2, rows=W, empty}\n"
+               "%u = seq_windows %a, %L, %W {kernel=[3], stride=[2], pad=[1], dilation=[2]}\n"
+               "%v = unpack_padded %u, %W {value=0}",
+        .header = "dim W <= 6\n"),
+    ROW("seq_windows_grad", "%a: f32[7,6]", LAYOUT "%v = seq_windows_grad %a, %L, %L {kernel=[3], dilation=[2]}"),
+    ROW("seq_window_lengths", "", LAYOUT "%v = seq_window_lengths %L {size=1, step=2}"),
     ROW("seq_from_list", "%a: f32[7,2]", LAYOUT "%v = seq_from_list %a, %L"),
     ROW("seq_to_list", "%a: f32[7,2]", LAYOUT "%v = seq_to_list %a, %L"),
     ROW("rnn_seq", "%a: f32[7,8], %w: f32[8,2], %b: f32[8], %h: f32[3,2], %c: f32[3,2]",

@@ -101,7 +101,8 @@ static void sequences(tn_packed s, tn_tensor t) {
   tn_packed_sum(s), tn_packed_mean(s), tn_packed_argmax(s), tn_packed_last(s), tn_packed_softmax(s),
       tn_packed_reverse(s);
   tn_packed_attend(s, packed), tn_packed_broadcast(s, t), tn_packed_lengths(s), tn_packed_sorted_indices(s);
-  tn_packed_call(linear, s), tn_packed_call(NULL, s), tn_packed_dropout(s, 0.5), tn_packed_concat(packed, s);
+  tn_packed_call(linear, s), tn_packed_call(NULL, s), tn_packed_conv1d(s, t, t), tn_packed_conv1d(packed, t, TN_NONE),
+      tn_packed_dropout(s, 0.5), tn_packed_concat(packed, s);
   tn_packed_cross_entropy(s, packed), tn_packed_mse(packed, s), tn_rnn_call(lstm, s), tn_rnn_call(NULL, s);
   tn_rnn_call_dense(lstm, t), tn_rnn_step(lstm, t, .h0 = t, .c0 = t), tn_last_hidden(((tn_rnn_output){.last = {t, t}}));
   tn_scan *scan = tn_scan_begin(f, .over = s);

@@ -92,7 +92,11 @@ static const Sample samples[] = {
      "%s0 = seq_sum %d, %L\n%s1, %s2 = seq_max %d, %L\n%s3, %s4 = seq_min %d, %L\n%s5 = seq_select %d, %L {first}\n"
      "%s6 = seq_broadcast %b, %L\n%s7 = seq_scatter %b, %L, %i\n%s8 = seq_softmax %d, %L\n%s9 = seq_softmax_grad %d, "
      "%L, %s8\n"
-     "%s10 = seq_reverse %d, %L\n%s11 = seq_from_list %d, %L\n%s12 = seq_to_list %d, %L\n"},
+     "%s10 = seq_reverse %d, %L\n%s11 = seq_from_list %d, %L\n%s12 = seq_to_list %d, %L\n"
+     "%M = packed_layout {lengths=[2,2], time=4, rows=4}\n"
+     "%s13 = seq_windows %d, %L, %M {kernel=[3], stride=[2], pad=[1], dilation=[2]}\n"
+     "%s14 = seq_windows_grad %s13, %L, %M {kernel=[3], stride=[2], pad=[1], dilation=[2]}\n"
+     "%s15 = seq_window_lengths %L {size=2, step=2, padding=1}\n"},
     {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
      LAYOUT "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\"}\n"
             "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\"}\n"},
@@ -333,7 +337,7 @@ static uint32_t bad_lists(Prog *p, Key key, Attr *out) {
   out[0] = ir_a_list(key, ir_shape_ints(p, (int64_t[]){-1}, 1));
   out[1] = key == KEY_shape ? ir_a_list(key, ir_shape_ints(p, many, 9))
                             : ir_a_list(key, ir_shape_ints(p, (int64_t[]){0, 0}, 2));
-  out[2] = ir_a_list(key, ir_shape_ints(p, (int64_t[]){99}, 1));
+  out[2] = ir_a_list(key, ir_shape_ints(p, (int64_t[]){(int64_t)1 << 40}, 1));
   return key == KEY_shape ? 2 : 3;
 }
 

@@ -103,6 +103,8 @@ bool cg_emit_sequence_rows(Cg *c) {
   Val v = {c->k->first};
   Op op = (Op)ir_ins(c->f, v)->op;
   if (op == OP_seq_part) return part(c, v), true;
+  if (op == OP_seq_windows || op == OP_seq_windows_grad) return cg_emit_seq_windows(c, v), true;
+  if (op == OP_seq_window_lengths) return cg_emit_seq_window_lengths(c, v), true;
   RowMove r = open_rows(c, v);
   switch (op) {
   case OP_seq_select: pick(&r); return true;

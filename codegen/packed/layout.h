@@ -13,7 +13,9 @@ CgLayout cg_layout_of(Cg *c, Val layout);
 // A part by its first word, for example TN_LAYOUT_SORTED(l->steps, l->seqs); its element i as i64
 LLVMValueRef cg_layout_part(Cg *c, const CgLayout *l, int64_t word);
 LLVMValueRef cg_layout_get(Cg *c, LLVMValueRef part, LLVMValueRef i);
-bool cg_emit_sequence_rows(Cg *c);  // gather_rows.c: the ops of seq that move whole rows
+bool cg_emit_sequence_rows(Cg *c);       // gather_rows.c: the ops of seq that move whole rows
+void cg_emit_seq_windows(Cg *c, Val v);  // windows.c: also their gradient
+void cg_emit_seq_window_lengths(Cg *c, Val v);
 // The parts that are read most
 LLVMValueRef cg_layout_sizes(Cg *c, const CgLayout *l);
 LLVMValueRef cg_layout_offsets(Cg *c, const CgLayout *l);

@@ -182,6 +182,18 @@ tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tens
   return fe_like_batch_of(fe_channels_first(y, o.at), x, spatial, o.at);
 }
 
+bool fe_conv_window(tn_tensor weight, tn_conv_options o, FeWindow *out) {
+  ConvCall c = {.f = weight.fn, .spatial = 1, .at = o.at};
+  if (!read_options(&c, o, weight)) return false;
+  if (o.algorithm == TN_CONV_WINOGRAD) {
+    fe_error(c.f->p, E_ARGUMENT, o.at, "Winograd's algorithm is for windows of 3 x 3, not along packed sequences");
+    return false;
+  }
+  int64_t taps = ir_dim_bound(c.f->p->ir, fe_axis_dim(weight, 2));
+  *out = (FeWindow){taps, c.stride[0], c.dilation[0], c.padding[0], c.padding[1], c.groups};
+  return true;
+}
+
 static tn_tensor convolve(const char *call, uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight,
                           tn_tensor bias, tn_conv_options o) {
   tn_function *f;

@@ -38,7 +38,7 @@ static const tn_tensor *row_operand(Op op, const tn_tensor *a, uint32_t n, uint3
 }
 
 static uint32_t layout_of(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor y) {
-  tn_tensor layout = n >= 2 ? a[1] : (tn_tensor){0};
+  tn_tensor layout = op == OP_seq_windows ? a[2] : n >= 2 ? a[1] : (tn_tensor){0};
   if (n >= 2 && fe_ins(layout)->dtype == DT_LAYOUT) {
     bool is_rows = op != OP_unpack_padded && op != OP_seq_to_list &&
                    fe_axis_dim(y, 0).i == ir_dim_at(y.fn->p->ir, fe_shape_of(layout), 2).i;

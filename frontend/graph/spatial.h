@@ -21,6 +21,12 @@ tn_tensor fe_like_batch_of(tn_tensor y, tn_tensor x, uint32_t n_spatial, tn_site
 // x [N, C, spatial..] of sizes of the run, by nearest, linear or cubic weights
 tn_tensor fe_resize_by_index(tn_tensor x, const Dim *sizes, tn_interpolation mode, bool align, tn_site at);
 
+// Windows along one axis, as the options of a convolution with weight [O, C / groups, taps] say; false: reported
+typedef struct {
+  int64_t taps, stride, dilation, before, behind, groups;
+} FeWindow;
+bool fe_conv_window(tn_tensor weight, tn_conv_options o, FeWindow *out);
+
 // a op b; poison where one of them is
 tn_tensor fe_binary(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_with_number(Op op, tn_tensor a, double b, tn_site at);

@@ -134,12 +134,14 @@ static tn_values run_values_of(tn_module *m, tn_values in, bool with_hooks, cons
 tn_values tn_call_n(tn_module *m, tn_values in, tn_site at) { return run_values_of(m, in, true, __func__, at); }
 tn_values tn_forward_n(tn_module *m, tn_values in, tn_site at) { return run_values_of(m, in, false, __func__, at); }
 
-// On the rows of a packed sequence.
+// On the rows of a packed sequence. What comes out has its layout, or another where the module changed lengths.
 tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   tn_tensor data = fe_callable(f, m, at) ? fe_call(m, s.data, at) : fe_poison(f);
   if (!fe_ok(data)) return fe_poisoned_packed(f);
-  return tn_packed_with_data(s, data, at);
+  tn_packed changed = {data, {f, fe_rows_of(data)}};
+  if (!changed.layout.v || changed.layout.v == s.layout.v) return tn_packed_with_data(s, data, at);
+  return fe_made_packed(changed, tn_packed_n_members(s) == 2, at);
 }

@@ -76,6 +76,20 @@ static bool check_value(const tn_module *m, const FeConv *c, tn_tensor x, tn_sit
   return false;
 }
 
+// Rows of packed sequences
+static bool check_rows(const tn_module *m, const FeConv *c, tn_tensor x, tn_site at) {
+  if (c->o.padding_mode) {
+    fe_error(m->p, E_ARGUMENT, at, "module '%s' pads with more than zeros, which packed sequences do not have",
+             m->path);
+    return false;
+  }
+  if (ir_list_at(m->p->ir, fe_shape_of(x), 1) == c->in) return true;
+  fe_error(m->p, E_SHAPE, at, "module '%s' takes packed rows of %lld channels, not %s", m->path, (long long)c->in,
+           fe_type_text(x));
+  fe_note_value(x, "the value");
+  return false;
+}
+
 // x with its padding, where that is not of zeros: two numbers for each axis, those of the last axis first.
 static tn_tensor padded(const FeConv *c, tn_tensor x, tn_conv_options *o) {
   int64_t pads[6];
@@ -111,9 +125,11 @@ static tn_tensor convolve(tn_module *m, tn_tensor x, tn_site at) {
   const FeConv *c = m->config.conv;
   tn_conv_options o = options_of(c, at);
   const FeEntry *weight = fe_entry(m, "weight"), *bias = fe_entry(m, "bias");
-  if (!weight || !check_value(m, c, x, at)) return fe_poison(x.fn);
-  if (c->o.padding_mode) x = padded(c, x, &o);
+  bool by_rows = c->n_spatial == 1 && !c->is_transposed && fe_rank(x) == 2 && fe_rows_of(x);
+  if (!weight || !(by_rows ? check_rows(m, c, x, at) : check_value(m, c, x, at))) return fe_poison(x.fn);
+  if (c->o.padding_mode && !by_rows) x = padded(c, x, &o);
   tn_tensor w = fe_read(x.fn, weight->param, at), b = bias ? fe_read(x.fn, bias->param, at) : (tn_tensor){0};
+  if (by_rows) return fe_convolve_rows(x, w, b, o);
   return fe_ok(x) ? fe_convolve(c->n_spatial, c->is_transposed, x, w, b, o) : x;
 }
 

@@ -2,6 +2,7 @@
 #ifndef TN_PACKED_H
 #define TN_PACKED_H
 
+#include "conv.h"
 #include "ops.h"
 #include "scope.h"
 
@@ -91,7 +92,17 @@ TN_API tn_tensor tn_packed_unsorted_indices(tn_packed s, tn_site at);
 // The calls for tensors, on the rows that exist. Whatever keeps rows apart works on s.data as well, and
 // tn_packed_with_data makes the result packed. Two packed values must have one layout (E111), as must s.data and t.data
 // where they meet in tn_add and the like.
-TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, embedding, ..
+TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, conv1d, ..
+// tn_conv1d of each sequence alone: data [rows, C], weight [O, C / groups, kernel], bias [O] or TN_NONE -> rows of O. What
+// lies outside of a sequence is zeros, and no window sees two of them. A sequence of n steps becomes one of
+// (n + 2 padding - dilation (kernel - 1) - 1) / stride + 1 steps: where that is n, as with .same, the layout is that of s,
+// else another, the same for all such convolutions of s. An empty sequence stays empty. One whose padded steps are fewer
+// than a window's is refused, by tn_run before anything is written (E115 where lengths are constants). E003 options, E004 shapes.
+// tn_packed_call takes modules of tn_conv1d_module, and those that have them inside, with padding of zeros.
+//
+//   s = tn_packed_conv1d(s, w, b, .same = true);                    // 12 channels -> 32, lengths stay
+//   s = tn_packed_conv1d(s, w2, TN_NONE, .stride = 2, .padding = 1);
+TN_API tn_packed tn_packed_conv1d(tn_packed s, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_packed tn_packed_dropout(tn_packed s, double p, tn_site at);
 TN_API tn_packed tn_packed_concat(tn_packed a, tn_packed b, tn_site at);  // along the last axis
 // Mean over rows; TN_REDUCE_NONE: [rows]

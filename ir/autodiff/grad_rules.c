@@ -361,6 +361,22 @@ void ir_grad_rule_seq_to_list(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_from_list, v, adj));
 }
 
+// Each is the other's transpose.
+static Val windows_like(Grad *g, Op op, Val v, Val adj) {
+  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad, KEY_dilation};
+  Attr attr[4];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < 4; k++)
+    if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
+  return ir_emit(g->f, op, (Val[]){adj, arg(g, v, 1), arg(g, v, 2)}, 3, attr, n, g->loc);
+}
+void ir_grad_rule_seq_windows(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), windows_like(g, OP_seq_windows_grad, v, adj));
+}
+void ir_grad_rule_seq_windows_grad(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), windows_like(g, OP_seq_windows, v, adj));
+}
+
 void ir_grad_rule_seq_best(Grad *g, Val v, Val adj) {
   if (!ir_none(adj))
     ir_grad_give(g, arg(g, v, 0), ir_op3(g->f, OP_seq_scatter, adj, arg(g, v, 1), ir_result(v, 1), g->loc));

@@ -2,6 +2,7 @@
 //
 // Data are [rows, width]; values of a whole sequence are [B, width] in user order. `row_of` says where step t of a
 // sequence stands.
+#include "ir/conv.h"
 #include "ir/interp/packed.h"
 #include <math.h>
 #include <string.h>
@@ -145,5 +146,50 @@ bool eval_seq_list(Run *r, Val v) {
         double *a = to_list ? out.v + flat : out.v + row_of(&s, u, t);
         a[j] = to_list ? x.v[row_of(&s, u, t) + j] : x.v[flat + j];
       }
+  return true;
+}
+
+// ---- windows
+// data [rows, C] and windows [rows of windows, taps * C]: each element of a window beside its step's, added to it or
+// taken from it.
+static void each_tap(Run *r, Val v, double *data, double *windows, int64_t width, bool adds) {
+  SeqWindow w = ir_seq_window(r->f, v);
+  Seq x = {.l = run_layout_of(r, ir_arg(r->f, v, 1)), .width = width};
+  Seq y = {.l = run_layout_of(r, ir_arg(r->f, v, 2)), .width = width * w.taps};
+  for (int64_t u = 0; u < (int64_t)x.l.head[TN_LAYOUT_SEQS]; u++)
+    for (int64_t at = 0; at < length_of(&y, u) * w.taps; at++) {
+      int64_t k = at % w.taps, t = at / w.taps * w.stride + k * w.dilation - w.before;
+      if (t < 0 || t >= length_of(&x, u)) continue;
+      double *step = data + row_of(&x, u, t), *tap = windows + row_of(&y, u, at / w.taps) + k * width;
+      for (int64_t j = 0; j < width; j++) {
+        if (adds) step[j] += tap[j];
+        else tap[j] = step[j];
+      }
+    }
+}
+
+bool eval_seq_windows(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);  // zeros
+  each_tap(r, v, run_arg(r, v, 0).v, out.v, run_arg_sizes(r, v, 0).dim[1], false);
+  return true;
+}
+
+bool eval_seq_windows_grad(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0);
+  each_tap(r, v, out.v, run_arg(r, v, 0).v, run_sizes(r, v).dim[1], true);
+  return true;
+}
+
+bool eval_seq_window_lengths(Run *r, Val v) {
+  Layout l = run_layout_of(r, ir_arg(r->f, v, 0));
+  Tensor out = run_result(r, v, 0);
+  int64_t size = ir_window_steps(r->f, v), step = ir_attr_int(r->f, v, KEY_step, 1);
+  for (int64_t u = 0; u < out.n; u++) {
+    int64_t n = (int64_t)l.lengths[u];
+    if (n && n < size)
+      return run_fail(r, v, "length %lld at %lld is below %lld, the steps of a window", (long long)n, (long long)u,
+                      (long long)size);
+    out.v[u] = n ? (double)((n - size) / step + 1) : 0;
+  }
   return true;
 }

@@ -5,6 +5,7 @@
 //   %c = slice %rows {axis=1, start=1, size=1}     rows = pack_padded %x, %L; every second element of the steps that exist
 //   %y = embedding %w, (reshape %c)
 #include "ir/attention.h"
+#include "ir/conv.h"
 #include "ir/ir.h"
 #include "ir/slice_at.h"
 #include <string.h>
@@ -95,6 +96,17 @@ static const char *start_text(const Fn *f, Val v) {
   return text.text;
 }
 
+// Sequences are as long as a window, or empty.
+static InputCheck window_check(const Fn *f, Val v) {
+  Val layout = ir_view_base(f, ir_arg(f, v, 0));
+  int64_t size = ir_window_steps(f, v);
+  return (InputCheck){.lo = size,
+                      .hi = ir_dim_at(f->prog, f->ins[layout.i].shape, 1),
+                      .incl = true,
+                      .has_other = ir_attr(f, layout, KEY_empty) != NULL,
+                      .what = rt_printf(f->prog->mem, "with windows that need %lld steps, length", (long long)size)};
+}
+
 // The operand of v whose numbers must be in a range, and the range; false: none.
 static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
@@ -146,6 +158,11 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
                       .sorted = ir_attr(f, v, KEY_sorted) != NULL,
                       .what = "length"};
     return true;
+  case OP_seq_window_lengths:
+    *source = ir_windowed_lengths(f, v);
+    if (ir_none(*source)) return false;
+    *c = window_check(f, v);
+    return true;
   case OP_sdpa:
   case OP_sdpa_grad:
   case OP_sdpa_bias_grad:
@@ -179,9 +196,19 @@ static bool passes_over(const Fn *f, Val v) {
          op == OP_sdpa_bias_grad || op == OP_embedding_bag_grad || op == OP_embedding_bag_factor;
 }
 
+// So many windows fit into the time axis, and into every sequence at least one.
+static bool are_window_lengths(const Fn *f, Val v, Val lengths) {
+  const Ins *of = &f->ins[ir_arg(f, lengths, 0).i];
+  int64_t size = ir_window_steps(f, lengths), step = ir_attr_int(f, lengths, KEY_step, 1);
+  Dim time = ir_window_time(f->prog, ir_dim_at(f->prog, of->shape, 1), size, step);
+  return ir_dim_at(f->prog, f->ins[v.i].shape, 1).i == time.i && ir_attr(f, v, KEY_empty);
+}
+
 // Lengths of a layout that has them already are in the range of its time axis.
 static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
   while (f->ins[lengths.i].op == OP_slice || ir_view_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
+  if (f->ins[lengths.i].op == OP_seq_window_lengths && !ir_attr(f, v, KEY_sorted))
+    return are_window_lengths(f, v, lengths);
   if (f->ins[lengths.i].op != OP_seq_part || ir_attr(f, v, KEY_sorted) || !ir_attr(f, v, KEY_empty)) return false;
   Shape own = f->ins[v.i].shape, of = f->ins[ir_arg(f, lengths, 0).i].shape;
   return !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
@@ -219,6 +246,8 @@ bool ir_may_fault(const Fn *f, Val v) {
   if (f->ins[v.i].op == OP_global_norm && ir_attr(f, v, KEY_exchange)) return true;
   if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
+  if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))
+    return f->ins[ir_view_base(f, ir_arg(f, v, 0)).i].op == OP_dense_layout && ir_window_steps(f, v) > 1;
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
   if (are_own_indices(f, v, index)) return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);

@@ -240,3 +240,74 @@ uint16_t ir_rule_conv_weight_grad(const Infer *c) {
   set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
   return 0;
 }
+
+// ---- windows along packed sequences
+SeqWindow ir_seq_window(const Fn *f, Val v) {
+  return (SeqWindow){.taps = item(f, v, KEY_kernel, 0, 1),
+                     .stride = item(f, v, KEY_stride, 0, 1),
+                     .dilation = item(f, v, KEY_dilation, 0, 1),
+                     .before = item(f, v, KEY_pad, 0, 0)};
+}
+
+Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step) {
+  Dim room = ir_dim_sub(p, time, ir_dim(p, size));
+  return ir_dim_add(p, ir_dim_div(p, room, ir_dim(p, step)), ir_dim(p, 1));
+}
+
+int64_t ir_window_steps(const Fn *f, Val v) {
+  return ir_attr_int(f, v, KEY_size, 1) - ir_attr_int(f, v, KEY_padding, 0);
+}
+
+Val ir_windowed_lengths(const Fn *f, Val v) {
+  Val layout = ir_view_base(f, ir_arg(f, v, 0));
+  bool is_packed = ir_ins(f, layout)->op == OP_packed_layout;
+  return is_packed && ir_window_steps(f, v) > 1 ? ir_operand(f, layout, ARG_lengths) : (Val){0};
+}
+
+static uint16_t check_seq_window(const Infer *c) {
+  if (!ir_attr(c->f, c->v, KEY_kernel)) return ir_infer_fault(c, E_ARGUMENT, "needs {kernel}");
+  TRY(check_list(c, KEY_kernel, 1, 1));
+  TRY(check_list(c, KEY_stride, 1, 1));
+  TRY(check_list(c, KEY_dilation, 1, 1));
+  TRY(check_list(c, KEY_pad, 1, 0));
+  TRY(ir_infer_rank(c, 0, 2, 2));
+  if (dim_of(c, 1, 0).i != dim_of(c, 2, 0).i) return bad_shape(c, "the layouts have different batches");
+  return 0;
+}
+
+uint16_t ir_rule_seq_windows(const Infer *c) {
+  TRY(check_seq_window(c));
+  if (dim_of(c, 0, 0).i != dim_of(c, 1, 2).i) return bad_shape(c, "rows differ from the layout's");
+  int64_t wide, taps = ir_seq_window(c->f, c->v).taps;
+  if (__builtin_mul_overflow(ir_dim_bound(c->p, dim_of(c, 0, 1)), taps, &wide) || wide > MOST)
+    return ir_infer_fault(c, E_ARGUMENT, "a window has more than 2^30 elements");
+  Dim d[] = {dim_of(c, 2, 2), ir_dim_mul(c->p, ir_dim(c->p, taps), dim_of(c, 0, 1))};
+  set(c, 0, DT_F32, ir_shape(c->p, d, 2));
+  return 0;
+}
+
+uint16_t ir_rule_seq_windows_grad(const Infer *c) {
+  TRY(check_seq_window(c));
+  if (dim_of(c, 0, 0).i != dim_of(c, 2, 2).i) return bad_shape(c, "rows differ from those of the windows");
+  Dim channels = ir_dim_exact_div(c->p, dim_of(c, 0, 1), ir_dim(c->p, ir_seq_window(c->f, c->v).taps));
+  if (!channels.i) return bad_shape(c, "a row of windows is not {kernel} times as wide as one of the sequences");
+  set(c, 0, DT_F32, ir_shape(c->p, (Dim[]){dim_of(c, 1, 2), channels}, 2));
+  return 0;
+}
+
+uint16_t ir_rule_seq_window_lengths(const Infer *c) {
+  int64_t size = ir_attr_int(c->f, c->v, KEY_size, 0), step = ir_attr_int(c->f, c->v, KEY_step, 0);
+  int64_t padding = ir_attr_int(c->f, c->v, KEY_padding, 0), least = size - padding;
+  if (size < 1 || size > MOST || step < 1 || step > MOST || padding < 0 || padding > MOST)
+    return ir_infer_fault(c, E_ARGUMENT, "{size} and {step} must be in [1, 2^30], {padding} in [0, 2^30]");
+  const Attr *lengths = ir_attr(c->f, ir_view_base(c->f, ir_arg(c->f, c->v, 0)), KEY_lengths);
+  for (uint32_t k = 0; lengths && k < ir_rank(c->p, lengths->u.list); k++) {
+    int64_t n = ir_list_at(c->p, lengths->u.list, k);
+    if (!n || n >= least) continue;
+    rt_text_add(c->why, "sequence %u has %lld steps, and a window needs %lld", k, (long long)n, (long long)least);
+    return E_LENGTH_RANGE;
+  }
+  Dim batch = dim_of(c, 0, 0);
+  set(c, 0, DT_I64, ir_shape(c->p, &batch, 1));
+  return 0;
+}
