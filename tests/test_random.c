@@ -30,7 +30,13 @@
 #include <unistd.h>
 
 enum { MAX_WORKERS = 3, N_BARS = 3, N_MORE_BARS = 60, N_DRAWS = 3 };
-enum { LEAST_SHARP = 75 /* percent */, MAX_OPEN = 5 /* percent */, LEAST_FUNCTIONS = 100 };
+enum {
+  LEAST_SHARP = 75,  // percent
+  MAX_OPEN = 5,      // percent
+  LEAST_FUNCTIONS = 100,
+  MOST_NO_RUN =
+      5  // qemu's translator fails on one run of twelve on riscv64; on more than one of so many: too little is seen
+};
 
 typedef enum {
   FINE,
@@ -925,8 +931,9 @@ static int run_files(int argc, char **argv, int at) {
 static double percent(uint64_t part, uint64_t whole) { return whole ? 100 * (double)part / (double)whole : 0; }
 
 static bool sees_enough(void) {
-  if (10 * shared->n.no_run > shared->n.runs) return false;
+  if (MOST_NO_RUN * shared->n.no_run > shared->n.runs) return false;
   if (shared->n.functions < LEAST_FUNCTIONS) return true;
+  if (percent(shared->n.sharp, shared->n.values) < LEAST_SHARP) return false;
   return percent(shared->n.open, shared->n.values) <= MAX_OPEN && percent(shared->n.blind, shared->n.runs) <= MAX_OPEN;
 }
 
@@ -945,7 +952,9 @@ static void print_counts(uint32_t n_failed, double seconds) {
          (unsigned long long)shared->n.slopes, (unsigned long long)shared->n.nested, n_failed, seconds,
          (double)shared->n.functions / seconds);
   if (!sees_enough())
-    printf("the bars are too wide: at least %d %% are to be held, at most %d %% passed over\n", LEAST_SHARP, MAX_OPEN);
+    printf("too little is seen: at least %d %% are to be held, at most %d %% passed over, the emulator may fail on one "
+           "run of %d\n",
+           LEAST_SHARP, MAX_OPEN, MOST_NO_RUN);
 }
 
 int main(int argc, char **argv) {
