@@ -51,6 +51,22 @@ static const char *peer_of(const char *call) {
   return "";
 }
 
+// ---- schedules
+static const struct {
+  const char *call, *rate;
+} schedules[] = {
+#define SCHEDULE(call, rate) {#call, rate},
+#include "frontend/module/schedules.def"
+};
+
+static void put_schedules(FILE *out) {
+  fprintf(out, "\n## Schedules\n\nPyTorch's of these names, as state that the step reads: %s",
+          "the rate behind t calls of `tn_schedule_step` (of the last:\n`tn_plateau_step`). Momentum is not cycled.\n\n"
+          "| call | rate |\n| --- | --- |\n");
+  for (size_t k = 0; k < sizeof schedules / sizeof *schedules; k++)
+    fprintf(out, "| `tn_%s` | %s |\n", schedules[k].call, schedules[k].rate);
+}
+
 static void put_row(FILE *out, const UpdateRow *u) {
   fprintf(out, "| `%s` |%s |%s | %s | %s%s |\n", u->name, u->states, u->numbers, u->doc, u->scalars, u->elements);
 }
@@ -73,12 +89,6 @@ bool gen_put_optimizers(FILE *out, const char *source_dir) {
           "c) = a b + c; lerp(a, b, w): from a to b by w; power(b, n) = b^n;\nselect(c, a, b): a where c is not 0.\n\n"
           "| update | state | numbers that a run reads | meaning | in this order |\n| --- | --- | --- | --- | --- |\n");
   for (const UpdateRow *u = updates; u->name; u++) put_row(out, u);
-  fprintf(
-      out,
-      "\n## Schedules\n\nPyTorch's of these names, as state that the step reads: "
-      "`tn_step_lr`, `tn_multi_step_lr`, `tn_exponential_lr`, `tn_polynomial_lr`,\n`tn_linear_lr`, `tn_constant_lr`, "
-      "`tn_cosine_annealing_lr`, `tn_cosine_annealing_warm_restarts`, `tn_one_cycle_lr`, `tn_cyclic_lr`,\n"
-      "`tn_sequential_lr`, `tn_lambda_lr`, `tn_reduce_lr_on_plateau`. The last is advanced by `tn_plateau_step`, the "
-      "others by\n`tn_schedule_step`. `tn_one_cycle_lr` and `tn_cyclic_lr` do not cycle momentum.\n");
+  put_schedules(out);
   return !ferror(out);
 }
