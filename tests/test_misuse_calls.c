@@ -221,20 +221,19 @@ typedef struct {
   const char *call;
   void (*run)(void);
 } Pointwise;
+#define NUMBERED last_number = __COUNTER__ + 9
 #define CALL1(n, ...)                                                                                          \
-  static void wrong_##n(void) {                                                                                \
-    last_number = __COUNTER__ + 9, tn_##n(H(3) __VA_ARGS__), say_report(p, __FILE__, __LINE__);                \
-  }                                                                                                            \
+  static void wrong_##n(void) { NUMBERED, tn_##n(H(3) __VA_ARGS__), say_report(p, __FILE__, __LINE__); }       \
   static void wrong_in_place_##n(void) {                                                                       \
     tn_##n##_(tn_expand(tn_ones(f, TN_SHAPE(1)), TN_SHAPE(3)) __VA_ARGS__), say_report(p, __FILE__, __LINE__); \
   }
-#define CALL2(n)                                                                         \
-  static void wrong_##n(void) { tn_##n(F(2), F(3)), say_report(p, __FILE__, __LINE__); } \
-  static void wrong_in_place_##n(void) {                                                 \
-    tn_##n##_(tn_ones(f, TN_SHAPE(3)), F(2, 3)), say_report(p, __FILE__, __LINE__);      \
+#define CALL2(n)                                                                                   \
+  static void wrong_##n(void) { NUMBERED, tn_##n(F(2), F(3)), say_report(p, __FILE__, __LINE__); } \
+  static void wrong_in_place_##n(void) {                                                           \
+    NUMBERED, tn_##n##_(tn_ones(f, TN_SHAPE(3)), F(2, 3)), say_report(p, __FILE__, __LINE__);      \
   }
 #define CALL3(n, ...) \
-  static void wrong_##n(void) { tn_##n(F(2), F(3), F(2) __VA_ARGS__), say_report(p, __FILE__, __LINE__); }
+  static void wrong_##n(void) { NUMBERED, tn_##n(F(2), F(3), F(2) __VA_ARGS__), say_report(p, __FILE__, __LINE__); }
 #define POINTWISE_ATTR(key) 0.5
 #include "pointwise_list.h"
 #undef CALL1

@@ -2,12 +2,13 @@
 #include "codegen/gemm/conv_windows.h"
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s) {
+  *s = (ConvShape){.n_windows = 1};
   ir_conv(f, v, &s->c);
   const Conv *c = &s->c;
   s->transposed = ir_ins(f, v)->op == OP_conv_transpose;
   s->src_channels = (s->transposed ? c->o : c->c) / c->groups;
   s->dst_channels = (s->transposed ? c->c : c->o) / c->groups;
-  s->n_windows = 1, s->rows = ir_conv_taps(c) * s->src_channels;
+  s->rows = ir_conv_taps(c) * s->src_channels;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     s->src[k] = s->transposed ? c->out[k] : c->in[k];
     s->dst[k] = s->transposed ? c->in[k] : c->out[k];
