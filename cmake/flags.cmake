@@ -1,5 +1,6 @@
 # Compiler flags of everything in the project; users of the library get none of them.
 include(CheckCCompilerFlag)
+file(RELATIVE_PATH from_build ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 add_library(tenure_flags INTERFACE)
 # The object cache knows the code generator by its build id.
 target_link_options(tenure_flags INTERFACE LINKER:--build-id=sha1)
@@ -13,6 +14,7 @@ target_compile_options(tenure_flags INTERFACE
   -Wvla                      # stack use must not depend on input
   -ffp-contract=off          # the interpreter's doubles are the same with every compiler
   -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=  # call sites read examples/vowels.c:20 wherever the tree lies
+  -fmacro-prefix-map=${from_build}=         # also where a compiler cache made the path a relative one
   -fno-common)               # one definition per object, at link time
 if(TENURE_WERROR)
   target_compile_options(tenure_flags INTERFACE -Werror)

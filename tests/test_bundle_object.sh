@@ -59,7 +59,7 @@ mkdir lib && cp vowels.a lib/libvowels.a
 "$cc" -O2 -I. vowels_selftest.c -Llib -lvowels -o selftest && ./selftest
 cp vowels.so lib/libvowels.so && rm lib/libvowels.a
 "$cc" -O2 -I. vowels_selftest.c -Llib -lvowels -Wl,-rpath,"$PWD/lib" -o selftest && ./selftest
-"$tenure" bundle vowels.tir -o each --embed-weights --section=.flash && readelf -SW each.o | grep -q ' \.flash ' || fail "no .flash"
+"$tenure" bundle vowels.tir -o each --embed-weights --section=.flash && grep -q ' \.flash ' < <(readelf -SW each.o) || fail "no .flash"
 
 # ---- the CPU decides
 if has qemu-x86_64 "which target a CPU takes"; then

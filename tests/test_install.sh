@@ -20,8 +20,8 @@ cmake -G Ninja -S "$outside" -B "$outside/build" -DCMAKE_PREFIX_PATH="$prefix" -
   -DCMAKE_C_FLAGS="$sanitize" >>"$scratch/log"
 cmake --build "$outside/build" >>"$scratch/log"
 for program in shared static runtime runtime_static; do (cd "$outside/build" && ./$program); done
-needs "$outside/build/shared" | grep -q 'libtenure\.so\.0' || fail "soname is not libtenure.so.0"
-needs "$outside/build/runtime" | grep -q 'libtenure_runtime\.so\.0' || fail "soname is not libtenure_runtime.so.0"
+grep -q 'libtenure\.so\.0' < <(needs "$outside/build/shared") || fail "soname is not libtenure.so.0"
+grep -q 'libtenure_runtime\.so\.0' < <(needs "$outside/build/runtime") || fail "soname is not libtenure_runtime.so.0"
 for program in runtime runtime_static; do
   ! ldd "$outside/build/$program" | grep -E 'LLVM|blas|libtenure\.' || fail "$program is linked with the compiler"
 done
@@ -38,7 +38,7 @@ if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$lib/pkgconfig
   make -s -C "$outside" CC="$cc" CFLAGS="$sanitize" runtime compiler
   for program in runtime compiler; do (cd "$outside" && LD_LIBRARY_PATH=$lib ./$program); done
-  pkg-config --libs --static tenure-runtime | grep -qw -e -lz || fail "tenure-runtime.pc lacks what static programs want"
+  grep -qw -e -lz < <(pkg-config --libs --static tenure-runtime) || fail "tenure-runtime.pc lacks what static programs want"
 fi
 # The C++ example, by every compiler there is, as strict C++17 and, for options by name, C++20.
 sed 's|"frontend/tenure.hpp"|<tenure.hpp>|' "$TENURE_SOURCE/examples/mlp.cpp" >"$scratch/mlp.cpp"

@@ -48,9 +48,9 @@ check_package() {
   done
   while read -r binary; do
     ! readelf -d "$binary" | grep -E 'R(UN)?PATH' || echo "$name: $binary has a path of its own"
-    ! readelf -S "$binary" | grep -q '\.debug_info' || echo "$name: $binary is not stripped"
+    ! grep -q '\.debug_info' < <(readelf -S "$binary") || echo "$name: $binary is not stripped"
   done < <(find "$tree/usr" -type f \( -path '*/bin/*' -o -name '*.so.*' \))
-  [[ $name != lib*0 ]] || dpkg-deb -I "$deb" shlibs | grep -q "^libtenure.* $name " || echo "$name has no shlibs"
+  [[ $name != lib*0 ]] || grep -q "^libtenure.* $name " < <(dpkg-deb -I "$deb" shlibs) || echo "$name has no shlibs"
   [[ $name != lib*0 ]] || runs_ldconfig "$deb" || echo "$name does not run ldconfig"
 }
 offences=$(for name in "${names[@]}"; do check_package "$name"; done)
@@ -58,14 +58,14 @@ offences=$(for name in "${names[@]}"; do check_package "$name"; done)
 for text in man/man1/tenure.1 bash-completion/completions/tenure zsh/vendor-completions/_tenure fish/vendor_completions.d/tenure.fish; do
   [[ -s unpacked/tenure/usr/share/$text ]] || fail "the package of the command has no $text"
 done
-synopses=$(for name in "${names[@]}"; do field "$name" Description | head -n 1; done | sort | uniq -d)
+synopses=$(for name in "${names[@]}"; do field "$name" Description | sed -n 1p; done | sort | uniq -d)
 [[ -z "$synopses" ]] || fail "two packages are described as '$synopses'"
 ! field libtenure-runtime0 Depends | grep -iE 'llvm|blas' || fail "libtenure-runtime0 wants a compiler"
-field libtenure0 Depends | grep -q 'libllvm19' || fail "libtenure0 does not name LLVM: $(field libtenure0 Depends)"
-field libtenure0 Depends | grep -qF "libtenure-runtime0 (= $(field libtenure0 Version))" || fail "libtenure0 does not want its own runtime"
+grep -q 'libllvm19' < <(field libtenure0 Depends) || fail "libtenure0 does not name LLVM: $(field libtenure0 Depends)"
+grep -qF "libtenure-runtime0 (= $(field libtenure0 Version))" < <(field libtenure0 Depends) || fail "libtenure0 does not want its own runtime"
 
-((${#mpi[@]} == 0)) || field libtenure-mpi0 Depends | grep -qE 'libopenmpi3|libmpich12' || fail "libtenure-mpi0 does not name its MPI"
-! field libtenure0 Depends | grep -q mpi || fail "libtenure0 wants MPI"
+((${#mpi[@]} == 0)) || grep -qE 'libopenmpi3|libmpich12' < <(field libtenure-mpi0 Depends) || fail "libtenure-mpi0 does not name its MPI"
+! grep -q mpi < <(field libtenure0 Depends) || fail "libtenure0 wants MPI"
 
 # ---- a scratch system: the packages that are installed here are in its list, without their files
 root=$scratch/root
