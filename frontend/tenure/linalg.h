@@ -33,9 +33,9 @@ TN_API tn_tensor tn_einsum(const char *equation, const tn_tensor *a, uint32_t n,
 // ---- triangular systems, as torch.linalg.solve_triangular and torch.linalg.cholesky; axes before the last two are batches.
 // Matrices that are not square, or right-hand sides of another size, are E004; other dtypes than f32 are E005.
 //
-//   tn_tensor l = tn_cholesky(a, false);                        a [N, N], positive definite
-//   tn_tensor y = tn_solve_triangular(l, b);                    L y = b
-//   tn_tensor x = tn_solve_triangular(l, y, .transposed = true);   L^T x = y: x solves a x = b
+//   tn_tensor l = tn_cholesky(a, false);                        // a [N, N], positive definite
+//   tn_tensor y = tn_solve_triangular(l, b);                    // L y = b
+//   tn_tensor x = tn_solve_triangular(l, y, .transposed = true);   // L^T x = y: x solves a x = b
 typedef struct {
   bool upper;          // the upper triangle of a is read; else the lower one. The other is not
   bool right;          // X op(a) = b, b [.., K, N], as with left=False

@@ -91,8 +91,8 @@ TN_API void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_si
 // Before any function uses a parameter (E009), and not of trained ones for whole numbers (E005). A constant that a
 // buffer begins with is one that t holds. Modules compute with f16 and bf16 as f32, and so does who casts:
 //
-//   tn_buffer(m, "seen", TN_SCALAR, (tn_init){TN_INIT_ZEROS, 0, 0});
-//   tn_store_as(m, "seen", TN_I64);                         // a counter
+//   tn_buffer(net, "seen", TN_SCALAR, (tn_init){TN_INIT_ZEROS, 0, 0});
+//   tn_store_as(net, "seen", TN_I64);                       // a counter
 //   tn_store_as(tn_root(p), "encoder", TN_BF16);            // half the memory; docs/dtypes.md says how it is trained
 TN_API void tn_store_as(tn_module *m, const char *pattern, tn_dtype t, tn_site at);
 // Sum of magnitudes, or of squares, of all elements of the trainable parameters below m that match
@@ -292,8 +292,8 @@ TN_API tn_module *tn_learned_positions(tn_module *parent, const char *name, int6
 // norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size].
 //
 //   tn_module *enc = tn_transformer_encoder(net, "encoder", 64, 4, 2, .feedforward = 256, .norm_first = true);
-//   tn_tensor memory = tn_encoder_call(enc, x, .lengths = n);         // tn_call(enc, x): no mask
-//   tn_tensor y = tn_decoder_call(dec, target, memory, .self = {.causal = true}, .cross = {.lengths = n});
+//   tn_tensor memory = tn_encoder_call(enc, x, .lengths = lengths);         // tn_call(enc, x): no mask
+//   tn_tensor y = tn_decoder_call(dec, target, memory, .self = {.causal = true}, .cross = {.lengths = lengths});
 //
 // Every part runs with its hooks, but for multihead_attn, which has two inputs.
 typedef struct {
@@ -325,7 +325,8 @@ TN_API tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn
 // uniform values. final_norm is not read.
 //
 //   tn_module *m = tn_transformer(net, "model", 64, 4, 2, 2, .feedforward = 256);
-//   y = tn_transformer_call(m, source, target, .target = {.causal = true}, .memory = {.lengths = n}, .source = {.lengths = n});
+//   y = tn_transformer_call(m, source, target, .target = {.causal = true}, .memory = {.lengths = lengths},
+//                           .source = {.lengths = lengths});
 TN_API tn_module *tn_transformer(tn_module *parent, const char *name, int64_t size, int64_t heads, int64_t n_encoder,
                                  int64_t n_decoder, tn_transformer_options o);
 typedef struct {

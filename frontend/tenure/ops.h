@@ -97,7 +97,7 @@ TN_API tn_tensor tn_rms_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, 
 //   tn_add_(c, u);                                    // t is read later: one copy; else in place
 //   tn_copy_(tn_slice(c, 0, 2, 1), row);              // writes one row of c; broadcast and cast as c wants it
 //   tn_no_grad_begin(f);
-//   tn_sub_(w, tn_mul(tn_param_grad(f, m, "w"), lr)); // a trainable parameter; outside of the region this is E113
+//   tn_sub_(w, tn_mul(tn_param_grad(f, fc, "w"), lr)); // a trainable parameter; outside of the region this is E113
 //   tn_no_grad_end(f);
 //
 // Gradients flow to what was written, none to what was overwritten: nor through a write that stands in a no-grad region
