@@ -5,7 +5,8 @@ static tn_program *p;
 static tn_function *f;
 static tn_module *net, *root, *parent, *fc, *block, *in, *hidden, *dec, *cache, *lstm, *rnn;
 static tn_model *m;
-static tn_tensor a, b, c, g, h, h0, k, lr, lengths, logits, loss, memory, q, row, source, t, table, target, token, u, v, w, w2;
+static tn_tensor a, b, c, g, h, h0, k, lr, lengths, logits, loss, memory, q, row, source, t, table, target, token, u, v,
+    w, w2;
 static tn_tensor words, x, y;
 static tn_dim B, H, T, W;
 static tn_dataset *cifar;
