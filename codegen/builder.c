@@ -295,6 +295,11 @@ void cg_endif(Cg *c, If *s) {
 }
 
 // ---- the team
+void cg_range(Cg *c, Val range, LLVMValueRef *lo, LLVMValueRef *hi) {
+  *lo = cg_load(c, c->i64, cg_ptr(c, range));
+  *hi = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, range), cg_i64(c, 1)));
+}
+
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi) {
   LLVMValueRef g = cg_i64(c, grain), units = cg_div(c, cg_add(c, n, cg_i64(c, grain - 1)), g);
   LLVMValueRef next = cg_add(c, c->worker, cg_i64(c, 1));

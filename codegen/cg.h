@@ -122,9 +122,10 @@ void cg_loop_end(Cg *c, Loop *l, LLVMValueRef *next);
 typedef struct {
   LLVMBasicBlockRef then, other, join;
 } If;
-void cg_if(Cg *c, If *s, LLVMValueRef cond);  // .. then part ..
-void cg_else(Cg *c, If *s);                   // .. optional ..
-void cg_endif(Cg *c, If *s);                  // works with and without cg_else
+void cg_if(Cg *c, If *s, LLVMValueRef cond);                          // .. then part ..
+void cg_else(Cg *c, If *s);                                           // .. optional ..
+void cg_endif(Cg *c, If *s);                                          // works with and without cg_else
+void cg_range(Cg *c, Val range, LLVMValueRef *lo, LLVMValueRef *hi);  // i64[2] in memory: elements [lo, hi)
 // [lo, hi) of this worker's share of n items, in units of `grain` items (the last unit may be short): contiguous,
 // balanced.
 void cg_share(Cg *c, LLVMValueRef n, int64_t grain, LLVMValueRef *lo, LLVMValueRef *hi);

@@ -184,6 +184,7 @@ typedef struct {
   uint32_t first, n;
   uint8_t cls;       // OpClass
   uint32_t scratch;  // Buf of private scratch memory; 0: none
+  Val wanted;        // i64[2]: the elements that its pointwise instructions compute; none: all
 } Kernel;
 
 // Facts about a function that passes need and give: HAS_SCOPES, ..
@@ -712,6 +713,8 @@ enum { IR_MOST_SHARDS = 4096 };
 Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed
 
 // ---- ir/passes/fuse_prologue.c
+// By value: i64[2] that says which elements of a pointwise value are wanted, where not all are; NULL: of every value all
+const Val *ir_find_wanted(const Fn *f);
 Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none

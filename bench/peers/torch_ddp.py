@@ -1,8 +1,9 @@
 """lstm256, transformer4 shared by processes of one thread each: PyTorch's DistributedDataParallel over gloo. See bench/ddp.py.
 
-    torch_ddp.py WEIGHTS WORKLOAD RANKS STEPS
+    torch_ddp.py
 
-Prints as tenure_ddp does: the third loss; ms of a step, the least and the median; ms of it that synchronising takes, which is the
+Reads lines WORKLOAD WEIGHTS RANKS STEPS, and for each starts as many processes, by fork: importing PyTorch takes longer than all steps. Prints
+as tenure_ddp does: the third loss; ms of a step, the least and the median; ms of it that synchronising takes, which is the
 median less that of steps without it (no_sync).
 """
 import os
@@ -80,10 +81,12 @@ def run(rank, weights, workload, ranks, steps):
     ms, alone = timed(step, steps), timed(step_alone, steps)
     if rank == 0:
         middle = statistics.median(ms)
-        print(f"{loss.item() / ranks:.9g} {min(ms):.4f} {middle:.4f} {max(0.0, middle - statistics.median(alone)):.4f} 0 0")
+        print(f"{loss.item() / ranks:.9g} {min(ms):.4f} {middle:.4f} {max(0.0, middle - statistics.median(alone)):.4f} 0 0", flush=True)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
-    mp.spawn(run, (sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])), int(sys.argv[3]))
+    for number, line in enumerate(sys.stdin):
+        workload, weights, ranks, steps = line.split()
+        os.environ["MASTER_PORT"] = str(20000 + (os.getpid() + number) % 20000)
+        mp.start_processes(run, (weights, workload, int(ranks), int(steps)), int(ranks), start_method="fork")

@@ -271,10 +271,8 @@ typedef struct {
 // range: its first and last element, i64[2] in memory; none: the tensor is all this process's
 static Part part_of(Cg *c, Shape shape, Val range, int64_t unit) {
   Part p = {cg_i64(c, 0), cg_numel(c, shape), NULL};
-  if (!ir_none(range)) {
-    p.lo = cg_load(c, c->i64, cg_ptr(c, range));
-    p.hi = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, range), cg_i64(c, 1)));
-  }
+  if (!ir_none(range)) cg_range(c, range, &p.lo, &p.hi);
+  p.hi = cg_min(c, p.hi, cg_numel(c, shape));
   LLVMValueRef rounded = cg_add(c, cg_sub(c, p.hi, p.lo), cg_i64(c, unit - 1));
   p.units = cg_div(c, rounded, cg_i64(c, unit));
   return p;

@@ -201,6 +201,13 @@ static int32_t slot_written(const KernelCall *c) {
   return ir_dim_info(c->f->prog, rows)->slot;
 }
 
+static void put_wanted(ModulePlan *plan, KernelCall *c, RtText *out) {
+  if (ir_none(c->k->wanted)) return;
+  uint32_t port = kernel_arg_of(plan, c, c->k->wanted);
+  c->kernel_args[port].reads = true;
+  rt_text_add(out, "elements p%u\n", port);
+}
+
 bool cg_describe(ModulePlan *plan, KernelCall *c) {
   RtText text = {plan->mem, NULL, 0, 0};
   rt_text_add(&text, "class %s", ir_class_name((OpClass)c->k->cls));
@@ -214,6 +221,7 @@ bool cg_describe(ModulePlan *plan, KernelCall *c) {
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
     if (in_kernel(c, (Val){i}) && !ir_is_output_alias(c->f, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text))
       return false;
+  put_wanted(plan, c, &text);
   if (c->body) cg_scan_text(plan, c, &text);
   c->key = text.text;
   c->key_len = text.len;

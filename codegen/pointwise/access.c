@@ -168,7 +168,7 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a == 0) continue;    // written only
+    if (op_of(p, v) == OP_assign && a != 1) continue;    // written only; a range, read once
     if (op_of(p, v) == OP_slice_at && a == 1) continue;  // read once, by cg_slice_start
     if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;

@@ -242,6 +242,18 @@ static void emit_shares(Pointwise *p) {
   }
 }
 
+// Elements that the run says: of what processes compute in parts.
+static bool emit_wanted(Pointwise *p) {
+  Cg *c = p->c;
+  V lo, hi, from, to;
+  if (p->n_loop != 1 || p->seg.n)
+    return rt_text_add(c->why, "elements of a range do not lie one behind the other in all operands"), false;
+  cg_range(c, c->k->wanted, &lo, &hi);
+  cg_share(c, cg_sub(c, hi, lo), GRAIN, &from, &to);
+  emit_rows(p, NULL, NULL, cg_add(c, lo, from), cg_add(c, lo, to));
+  return true;
+}
+
 bool cg_emit_pointwise(Cg *c) {
   if (cg_is_run_copy(c)) return cg_emit_concat(c);
   Pointwise p = {.c = c, .to = c->k->n};
@@ -251,6 +263,7 @@ bool cg_emit_pointwise(Cg *c) {
   bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
+  if (!ir_none(c->k->wanted)) return emit_wanted(&p);
   If good;
   if (p.in_range) cg_if(c, &good, p.in_range);
   if (plan_tiles(&p)) emit_tiles(&p);

@@ -38,7 +38,7 @@ static bool has_size_of_batch(tn_program *p, const Fn *f, Dim batch) {
   return false;
 }
 
-enum { LINE = TN_ALIGN / sizeof(float) };  // each sum begins a line of its own
+enum { LINE = TN_ALIGN / sizeof(float), BLOCK = 4096 };  // each sum begins a line of its own; of a norm: RT_OWNED_BLOCK
 
 static int64_t bound_of_sums(const Fn *shard) {
   int64_t n = 0;
@@ -167,35 +167,98 @@ static uint32_t *buckets_of(const Fn *shard, const RtShards *s) {
   return bucket;
 }
 
-static void list_owned(FeJitCode *c, const Fn *shard, const Fn *update, RtShards *s) {
-  const uint32_t *bucket = buckets_of(shard, s);
-  RtOwnedUpdate *list = rt_alloc(c->mem, (s->n_update_in + 1) * sizeof *list);
+// Entries that other functions than the update read: those are everybody's whole. Initial values are made in every process.
+static bool *find_read(const tn_program *p, const Fn *update) {
+  bool *is_read = rt_alloc(p->mem, p->ir->n_params + 1);
+  for (uint32_t k = 0; k < p->ir->n_fns; k++) {
+    const Fn *f = p->ir->fns[k];
+    if (f == update || !strcmp(ir_text(p->ir, f->name), "init")) continue;
+    for (Val v = {1}; v.i < f->n_ins; v.i++)
+      for (uint32_t a = 0; a < ir_ins(f, v)->n_args; a++)
+        if (ir_ins(f, ir_arg(f, v, a))->op == OP_param) is_read[param_at(f, ir_arg(f, v, a))] = true;
+  }
+  return is_read;
+}
+
+// What the update changes of the elements of one sum
+typedef struct {
+  uint32_t *shared, *state, n_shared, n_state;
+} Changed;
+
+static void add_once(uint32_t *list, uint32_t *n, uint32_t param) {
+  for (uint32_t k = 0; k < *n; k++)
+    if (list[k] == param) return;
+  list[(*n)++] = param;
+}
+
+static Changed changed_with(const tn_program *p, const Fn *update, const RtShards *s, uint32_t sum,
+                            const bool *is_read) {
+  uint32_t n = p->ir->n_params;
+  Changed c = {.shared = rt_alloc(p->mem, n * sizeof *c.shared), .state = rt_alloc(p->mem, n * sizeof *c.state)};
   for (Val v = {1}; v.i < update->n_ins; v.i++) {
-    const Ins *ins = ir_ins(update, v);
-    if (ir_ops[ins->op].cls != CLASS_OPTIMIZER || !ir_has_operand(update, v, ARG_owned)) continue;
-    uint32_t n_state = ir_ops[ins->op].n_res - 1u;
-    uint32_t *state = rt_alloc(c->mem, (n_state + 1) * sizeof *state);
-    for (uint32_t k = 0; k < n_state; k++) state[k] = param_at(update, ir_arg(update, v, k + 1));
-    uint32_t sum = sum_owned_by(s, update, ir_operand(update, v, ARG_owned));
-    list[s->n_owned++] = (RtOwnedUpdate){sum, bucket[sum], param_at(update, ir_arg(update, v, 0)), state, n_state};
+    if (!ir_has_operand(update, v, ARG_owned) || sum_owned_by(s, update, ir_operand(update, v, ARG_owned)) != sum)
+      continue;
+    for (uint32_t k = 0; k < ir_ops[ir_ins(update, v)->op].n_res; k++) {
+      uint32_t param = param_at(update, ir_arg(update, v, k));
+      bool is_state = p->ir->params[param].kind == PARAM_STATE && !is_read[param];
+      if (is_state) add_once(c.state, &c.n_state, param);
+      else add_once(c.shared, &c.n_shared, param);
+    }
+  }
+  return c;
+}
+
+static const uint32_t *kept(FeJitCode *c, const uint32_t *list, uint32_t n) {
+  uint32_t *copy = rt_alloc(c->mem, (n + 1) * sizeof *copy);
+  if (n) memcpy(copy, list, n * sizeof *copy);
+  return copy;
+}
+
+static void list_owned(const tn_program *p, FeJitCode *c, const Fn *shard, const Fn *update, RtShards *s) {
+  const uint32_t *bucket = buckets_of(shard, s);
+  const bool *is_read = find_read(p, update);
+  RtOwnedUpdate *list = rt_alloc(c->mem, (s->n_update_in + 1) * sizeof *list);
+  for (uint32_t k = 0; k < s->n_update_in; k++) {
+    if (s->update_in[k] < RT_OWNED || s->update_in[k] >= RT_SUM) continue;
+    uint32_t sum = s->update_in[k] - RT_OWNED;
+    Changed all = changed_with(p, update, s, sum, is_read);
+    if (!all.n_shared && !all.n_state) continue;  // of all elements
+    uint32_t param = all.n_shared ? all.shared[0] : all.state[0];
+    list[s->n_owned++] = (RtOwnedUpdate){.sum = sum,
+                                         .bucket = bucket[sum],
+                                         .param = param,
+                                         .shared = kept(c, all.shared, all.n_shared),
+                                         .state = kept(c, all.state, all.n_state),
+                                         .n_shared = all.n_shared,
+                                         .n_state = all.n_state};
   }
   if (s->n_owned) qsort(list, s->n_owned, sizeof *list, by_bucket);
   s->n_buckets = s->n_owned ? list[s->n_owned - 1].bucket + 1 : 0;
   s->owned = list;
 }
 
+static RtNorm norm_of(FeJitCode *c, const Fn *update, const RtShards *s, uint32_t n_sums, Val v) {
+  uint32_t n = ir_ins(update, v)->n_args / 2, *sums = rt_alloc(c->mem, (n + 1) * sizeof *sums);
+  int64_t *n_blocks = rt_alloc(c->mem, (n + 1) * sizeof *n_blocks);
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t sum = sum_owned_by(s, update, ir_arg(update, v, 2 * k + 1));
+    sums[k] = sum < n_sums ? sum : RT_WHOLE;
+    n_blocks[k] = (ir_shape_bound(update->prog, ir_ins(update, ir_arg(update, v, 2 * k))->shape) + BLOCK - 1) / BLOCK;
+  }
+  return (RtNorm){sums, n_blocks, n};
+}
+
 static void list_norms(FeJitCode *c, const Fn *update, RtShards *s) {
+  uint32_t n_sums = 0;
+  for (uint32_t k = 0; k < s->n_out; k++) n_sums += s->out[k] >= RT_SUM;
   for (Val v = {1}; v.i < update->n_ins; v.i++) {
     uint32_t number = (uint32_t)ir_attr_int(update, v, KEY_exchange, -1) + 1;
     if (number > s->n_norms) s->n_norms = number;
   }
   RtNorm *list = rt_alloc(c->mem, (s->n_norms + 1) * sizeof *list);
-  for (Val v = {1}; v.i < update->n_ins; v.i++) {
-    if (!ir_attr(update, v, KEY_exchange)) continue;
-    uint32_t n = ir_ins(update, v)->n_args / 2, *sums = rt_alloc(c->mem, (n + 1) * sizeof *sums);
-    for (uint32_t k = 0; k < n; k++) sums[k] = sum_owned_by(s, update, ir_arg(update, v, 2 * k + 1));
-    list[ir_attr_int(update, v, KEY_exchange, 0)] = (RtNorm){sums, n};
-  }
+  for (Val v = {1}; v.i < update->n_ins; v.i++)
+    if (ir_attr(update, v, KEY_exchange))
+      list[ir_attr_int(update, v, KEY_exchange, 0)] = norm_of(c, update, s, n_sums, v);
   s->norms = list;
 }
 
@@ -241,7 +304,7 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   s->out = positions(c, shard, OP_output, step->outputs, step->n_outputs, s->n_out);
   s->update_in = positions(c, update, OP_input, step->inputs, step->n_inputs, s->n_update_in);
   s->update_out = positions(c, update, OP_output, step->outputs, step->n_outputs, s->n_update_out);
-  list_owned(c, shard, update, s);
+  list_owned(p, c, shard, update, s);
   list_norms(c, update, s);
   place_sums(c, shard, s);
   step->shards = s, step->only_reads = false;

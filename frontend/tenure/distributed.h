@@ -45,8 +45,8 @@ typedef struct {
   bool has_own_rows;
 } tn_distribute_options;
 // From here on distributed functions of m share their shards with all other ranks, which make the same calls on models of the
-// same program in the same order. Parameters, state and random stream of rank 0 are copied to all; of the state of a parameter
-// that an optimizer updates by its gradient alone each rank keeps a part (tn_param_owned). Files with state are then saved by all
+// same program in the same order. Parameters, state and random stream of rank 0 are copied to all; of the state of parameters
+// that are updated element by element each rank keeps a part (tn_param_owned, docs/distributed.md). Files with state are then saved by all
 // ranks together, with the same arguments, in a folder that all see: one file, whole or not at all. Once for a model.
 // TN_ERR_ARGUMENT: a function has fewer shards than there are ranks. TN_ERR_RANKS: others cannot be reached within the limit, or have another program. A
 // refused run of one rank is refused by all, with its sentence; whatever else one rank cannot do ends all.

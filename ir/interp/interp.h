@@ -23,8 +23,9 @@ typedef struct {
 static inline Tensor run_arg(const Run *r, Val v, uint32_t k) { return r->val[ir_arg(r->f, v, k).i]; }
 // By name; absent: an empty one, whose v is NULL.
 static inline Tensor run_operand(const Run *r, Val v, ArgName name) { return r->val[ir_operand(r->f, v, name).i]; }
-Tensor run_result(Run *r, Val v, uint32_t k);  // allocates result k, zeroed, with its shape's run-time size
-Sizes run_sizes(const Run *r, Val v);          // of a value, at run time
+bool run_is_owned(const Run *r, Val v, int64_t i);  // element i of what v writes: does this process change it?
+Tensor run_result(Run *r, Val v, uint32_t k);       // allocates result k, zeroed, with its shape's run-time size
+Sizes run_sizes(const Run *r, Val v);               // of a value, at run time
 Sizes run_arg_sizes(const Run *r, Val v, uint32_t k);
 int64_t run_cols(const Sizes *s);  // size of the last axis
 bool run_fail(Run *r, Val v, const char *fmt, ...) RT_PRINTF(3, 4);

@@ -59,12 +59,16 @@ static void run_lets(Update *u, const IrLet *lets, uint32_t n) {
   }
 }
 
+bool run_is_owned(const Run *r, Val v, int64_t i) {
+  if (!ir_has_operand(r->f, v, ARG_owned)) return true;
+  const double *owned = run_operand(r, v, ARG_owned).v;
+  return (double)i >= owned[0] && (double)i < owned[1];
+}
+
 // Does the update leave element i as it is?
 static bool is_off(const Run *r, Val v, int64_t i) {
   if (ir_has_operand(r->f, v, ARG_when) && run_operand(r, v, ARG_when).v[0] == 0) return true;
-  if (!ir_has_operand(r->f, v, ARG_owned)) return false;
-  const double *owned = run_operand(r, v, ARG_owned).v;
-  return (double)i < owned[0] || (double)i >= owned[1];
+  return !run_is_owned(r, v, i);
 }
 
 // By the gradient g of param, whatever operands it was made of.

@@ -129,6 +129,7 @@ bool eval_assign(Run *r, Val v) {
   Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
   int64_t stride[MAX_RANK];
   run_broadcast(&from, &to, stride);
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = src.v[run_offset(&to, stride, i)];
+  Tensor old = run_arg(r, v, 0);
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = run_is_owned(r, v, i) ? src.v[run_offset(&to, stride, i)] : old.v[i];
   return true;
 }

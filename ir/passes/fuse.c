@@ -362,8 +362,8 @@ static void remark_gap(Fn *f, Val v, uint32_t kernel, Val between) {
   remark(f, v, kernel, why.text);
 }
 
-static void new_kernel(Fn *f, uint32_t *cap, uint32_t i, OpClass cls) {
-  *RT_PUSH(f->prog->mem, f->kernels, f->n_kernels, *cap) = (Kernel){.first = i, .cls = (uint8_t)cls};
+static void new_kernel(Fn *f, uint32_t *cap, uint32_t i, OpClass cls, Val wanted) {
+  *RT_PUSH(f->prog->mem, f->kernels, f->n_kernels, *cap) = (Kernel){.first = i, .cls = (uint8_t)cls, .wanted = wanted};
   add_to(f, f->n_kernels - 1, i);
 }
 
@@ -375,6 +375,7 @@ bool ir_pass_fuse(Fn *f) {
   f->n_kernels = f->n_remarks = 0;
   uint32_t cap = 0;
   const uint32_t *fused_into = fused_producers(f);
+  const Val *wanted = ir_find_wanted(f);
   Val gap = {0};  // what keeps the last kernel from being extended, if anything does
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_result) continue;
@@ -390,9 +391,12 @@ bool ir_pass_fuse(Fn *f) {
       continue;
     }
     bool becomes_rows = false;
-    const char *bar = !k              ? NULL
-                      : fused_into[i] ? "it is the first of what is made in the prologue of a product"
-                                      : bar_of(f, k, last, v, &becomes_rows);
+    Val elements = wanted ? wanted[i] : (Val){0};
+    const char *bar = !k                          ? NULL
+                      : fused_into[i]             ? "it is the first of what is made in the prologue of a product"
+                      : k->wanted.i != elements.i ? "the process computes another part of it than of the kernel"
+                                                  : bar_of(f, k, last, v, &becomes_rows);
+    if (!bar && becomes_rows && !ir_none(elements)) bar = "rows are computed whole";
     if (k && !bar) {
       add_to(f, last, i);
       if (becomes_rows) f->kernels[last].cls = CLASS_ROW;
@@ -400,7 +404,7 @@ bool ir_pass_fuse(Fn *f) {
     }
     if (k) remark(f, v, last, bar);
     else if (f->n_kernels) remark_gap(f, v, last, gap);
-    new_kernel(f, &cap, i, fused_into[i] ? CLASS_GEMM : kernel_class(f, i));
+    new_kernel(f, &cap, i, fused_into[i] ? CLASS_GEMM : kernel_class(f, i), elements);
     gap = (Val){0};
   }
   return true;

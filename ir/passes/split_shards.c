@@ -14,11 +14,14 @@
 // update. A value that both parts want is computed in both, unless it differs between shards: then there is no such cut
 // (E129). An output that is one f32 number of a shard is taken for its mean.
 //
-// Where a mean is a gradient that nothing but an update and norms read (split_owned.c), the update takes the range of elements
-// that the process owns, `owned K` of `sum K`, and so does the norm, whose other parts come by exchange:
+// Where nothing but updates by element and norms are made of a mean (split_owned.c), what is kept of them takes the range of
+// elements that the process owns, `owned K` of `sum K`, and so do norms, whose other parts come by exchange:
 //
 //   %n = global_norm %m                                    %n = mul (global_norm %1, %owned {exchange=0}), 1 / %0
 //   %w1 = sgd %w, %m * %c, ..                          ->  %w1 = sgd %w, %1 * (1 / %0 * %c), .. owned=%owned
+//   %e1 = assign %e, (%e + %w1) / 2                        %e1 = assign %e, (%e + %w1) / 2, owned=%owned
+//
+// What a norm is made of and each process has whole is of all elements: `owned N`, behind the last sum.
 //
 // Such sums have {bucket_bytes}: pass exchange makes buckets of them.
 //
@@ -38,7 +41,7 @@ typedef struct {
   uint32_t *sum_of;   // by value: the number of its weighted sum; 0: none
   Val *sums;          // by number: what is summed, the count first
   uint32_t n_sums, cap_sums;
-  Val *update_of;  // by value: of a mean, what updates a parameter by it in parts; none: it is wanted whole
+  Val *mean_of;    // by value: the mean whose parts it is made of; none: it is computed whole (split_owned.c)
   bool *is_owned;  // by number of a sum: of such a mean
   int64_t bucket_bytes;
 } Split;
@@ -181,9 +184,9 @@ static void find_sums(Split *s) {
 
 static void find_owned(Split *s) {
   s->is_owned = rt_alloc(s->p->mem, s->n_sums);
-  ir_find_owned(s->f, s->in_update, s->update_of);
+  ir_find_owned(s->f, s->in_update, s->mean_of);
   for (uint32_t i = 1; i < s->f->n_ins; i++)
-    if (!ir_none(s->update_of[i])) s->is_owned[s->sum_of[ir_arg(s->f, (Val){i}, 0).i]] = true;
+    if (!ir_none(s->mean_of[i])) s->is_owned[s->sum_of[ir_arg(s->f, s->mean_of[i], 0).i]] = true;
 }
 
 static const char *name_of_sum(const Split *s, uint32_t k) { return rt_printf(s->p->mem, "sum %u", k); }
@@ -197,7 +200,7 @@ static void copy_at(Rewrite *e, Val v, int64_t index) {
 typedef struct {
   const Split *s;
   Rewrite e;
-  Val *input, *owned;  // by number of a sum; owned: none, it is wanted whole
+  Val *input, *owned;  // by number of a sum; owned: none, it is wanted whole; one more, of all elements
   Val factor;          // 1 / the count
   uint32_t n_norms;
 } Update;
@@ -206,9 +209,41 @@ static Val mean_of(const Update *u, Val of, Loc loc) {
   return ir_op2(u->e.f, OP_mul, u->input[u->s->sum_of[of.i]], u->factor, loc);
 }
 
+// i64[2]: the elements of a sum that the process has
+static Val range_input(Update *u, uint32_t sum, Loc loc) {
+  RtArena *mem = u->s->p->mem;
+  return ir_input(u->e.f, rt_printf(mem, "owned %u", sum), DT_I64, ir_shape_ints(u->s->p, (const int64_t[]){2}, 1),
+                  loc);
+}
+
 static uint32_t sum_of_mean(const Update *u, Val mean) { return u->s->sum_of[ir_rewrite_old_arg(&u->e, mean, 0).i]; }
-static bool is_owned(const Update *u, Val old) {
-  return u->e.old[old.i].op == OP_shard_mean && !ir_none(u->owned[sum_of_mean(u, old)]);
+static bool is_mean(const Update *u, Val old) { return u->e.old[old.i].op == OP_shard_mean; }
+
+// The elements of old value v that the process computes; none: all
+static Val range_of(const Update *u, Val v) {
+  Val mean = u->s->mean_of[v.i];
+  return ir_none(mean) ? mean : u->owned[sum_of_mean(u, mean)];
+}
+
+static uint32_t n_parts(const Update *u, Val norm) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < u->e.old[norm.i].n_args; k++) n += !ir_none(range_of(u, ir_rewrite_old_arg(&u->e, norm, k)));
+  return n;
+}
+
+static bool is_mixed(const Update *u, Val v) {
+  if (u->e.old[v.i].op != OP_global_norm || !u->s->in_update[v.i]) return false;
+  uint32_t n = n_parts(u, v);
+  return n && n < u->e.old[v.i].n_args;
+}
+
+static void add_ranges(Update *u) {
+  const Split *s = u->s;
+  bool any = false;
+  for (uint32_t k = 0; k < s->n_sums; k++)
+    if (s->is_owned[k]) u->owned[k] = range_input(u, k, u->e.old[s->sums[k].i].loc);
+  for (uint32_t i = 1; i < u->e.n_old; i++) any |= is_mixed(u, (Val){i});
+  if (any) u->owned[s->n_sums] = range_input(u, s->n_sums, u->e.old[s->count.i].loc);
 }
 
 // The norm of means is that of the sums times the factor.
@@ -216,13 +251,16 @@ static void copy_norm(Update *u, Val v) {
   Rewrite *e = &u->e;
   const Ins *old = &e->old[v.i];
   Val *args = rt_alloc(e->f->prog->mem, (2 * old->n_args + 1) * sizeof *args);
+  bool of_means = true;
+  for (uint32_t k = 0; k < old->n_args; k++) of_means &= is_mean(u, ir_rewrite_old_arg(e, v, k));
   for (uint32_t k = 0; k < old->n_args; k++) {
-    uint32_t sum = sum_of_mean(u, ir_rewrite_old_arg(e, v, k));
-    args[2 * k] = u->input[sum], args[2 * k + 1] = u->owned[sum];
+    Val x = ir_rewrite_old_arg(e, v, k), range = range_of(u, x);
+    args[2 * k] = of_means ? u->input[sum_of_mean(u, x)] : e->map[x.i];
+    args[2 * k + 1] = ir_none(range) ? u->owned[u->s->n_sums] : range;
   }
   Attr number = ir_a_int(KEY_exchange, u->n_norms++);
   Val norm = ir_emit(e->f, OP_global_norm, args, 2 * old->n_args, &number, 1, old->loc);
-  e->map[v.i] = ir_op2(e->f, OP_mul, norm, u->factor, old->loc);
+  e->map[v.i] = of_means ? ir_op2(e->f, OP_mul, norm, u->factor, old->loc) : norm;
   ir_copy_metadata(ir_ins(e->f, e->map[v.i]), old);
 }
 
@@ -230,28 +268,24 @@ static void copy_norm(Update *u, Val v) {
 static bool copy_scaled(Update *u, Val v) {
   Rewrite *e = &u->e;
   for (uint32_t k = 0; e->old[v.i].op == OP_mul && k < 2; k++) {
-    Val mean = ir_rewrite_old_arg(e, v, k);
-    if (!is_owned(u, mean)) continue;
+    Val mean = ir_rewrite_old_arg(e, v, k), number = ir_rewrite_old_arg(e, v, 1 - k);
+    if (!is_mean(u, mean) || ir_none(range_of(u, mean)) || ir_rank(e->f->prog, e->old[number.i].shape)) continue;
     Loc loc = e->old[v.i].loc;
-    Val scale = ir_op2(e->f, OP_mul, u->factor, e->map[ir_rewrite_old_arg(e, v, 1 - k).i], loc);
+    Val scale = ir_op2(e->f, OP_mul, u->factor, e->map[number.i], loc);
     e->map[v.i] = ir_op2(e->f, OP_mul, u->input[sum_of_mean(u, mean)], scale, loc);
     return true;
   }
   return false;
 }
 
-static void copy_owned_updates(Update *u) {
-  const Split *s = u->s;
-  Fn *f = u->e.f;
-  Val in[MAX_OPERANDS];
-  for (uint32_t i = 1; i < u->e.n_old; i++) {
-    if (ir_none(s->update_of[i]) || !is_owned(u, (Val){i})) continue;
-    Val v = u->e.map[s->update_of[i].i];
-    uint32_t at = ir_op_operand((Op)ir_ins(f, v)->op, ARG_owned);
-    for (uint32_t k = ir_operands(f, v, in); k < at; k++) in[k] = (Val){0};
-    in[at] = u->owned[sum_of_mean(u, (Val){i})];
-    ir_set_operands(f, v, in, at + 1);
-  }
+// Of what is kept of a group the process's part
+static void copy_with_range(Update *u, Val old) {
+  Val in[MAX_OPERANDS], v = ir_rewrite_copy(&u->e, old), range = range_of(u, old);
+  uint32_t at = ir_op_operand((Op)ir_ins(u->e.f, v)->op, ARG_owned);
+  if (ir_none(range) || at == UINT32_MAX) return;
+  for (uint32_t k = ir_operands(u->e.f, v, in); k < at; k++) in[k] = (Val){0};
+  in[at] = range;
+  ir_set_operands(u->e.f, v, in, at + 1);
 }
 
 static void copy_to_update(Update *u, Val v) {
@@ -264,20 +298,20 @@ static void copy_to_update(Update *u, Val v) {
   } else if (op == OP_shard_mean) {
     e->map[v.i] = mean_of(u, ir_rewrite_old_arg(e, v, 0), loc);
     ir_copy_metadata(ir_ins(e->f, e->map[v.i]), &e->old[v.i]);
-  } else if (op == OP_global_norm && is_owned(u, ir_rewrite_old_arg(e, v, 0))) {
+  } else if (op == OP_global_norm && n_parts(u, v)) {
     copy_norm(u, v);
   } else if (op == OP_output) {
     Val of = ir_rewrite_old_arg(e, v, 0);
     if (s->is_averaged[v.i]) e->map[of.i] = mean_of(u, of, loc);
     copy_at(e, v, e->f->n_outputs++);
   } else if (!copy_scaled(u, v)) {
-    ir_rewrite_copy(e, v);
+    copy_with_range(u, v);
   }
 }
 
 static void build_update(const Split *s, const char *name) {
   Update u = {.s = s, .input = rt_alloc(s->p->mem, s->n_sums * sizeof *u.input)};
-  u.owned = rt_alloc(s->p->mem, s->n_sums * sizeof *u.owned);
+  u.owned = rt_alloc(s->p->mem, (s->n_sums + 1) * sizeof *u.owned);
   Fn *f = ir_fn_copy(s->f, name);
   f->n_inputs = f->n_outputs = 0, f->cur_scope = 0;
   ir_rewrite_begin(&u.e, f);
@@ -287,15 +321,11 @@ static void build_update(const Split *s, const char *name) {
     const Ins *of = &u.e.old[s->sums[k].i];
     u.input[k] = ir_input(f, name_of_sum(s, k), DT_F32, of->shape, of->loc);
   }
-  Shape range = ir_shape_ints(s->p, (const int64_t[]){2}, 1);
-  for (uint32_t k = 0; k < s->n_sums; k++)
-    if (s->is_owned[k])
-      u.owned[k] = ir_input(f, rt_printf(s->p->mem, "owned %u", k), DT_I64, range, u.e.old[s->sums[k].i].loc);
+  add_ranges(&u);
   Loc at = u.e.old[s->count.i].loc;
   u.factor = ir_op2(f, OP_div, ir_const(f, 1, at), u.input[0], at);
   for (uint32_t i = 1; i < u.e.n_old; i++)
     if (s->in_update[i] && u.e.old[i].op != OP_result && u.e.old[i].op != OP_input) copy_to_update(&u, (Val){i});
-  copy_owned_updates(&u);
   ir_rewrite_end(&u.e);
 }
 
@@ -337,7 +367,7 @@ static bool begin(Split *s) {
   s->in_shard = rt_alloc(s->p->mem, n), s->in_update = rt_alloc(s->p->mem, n);
   s->is_sized = rt_alloc(s->p->mem, s->p->n_syms + 1);
   s->sum_of = rt_alloc(s->p->mem, n * sizeof *s->sum_of);
-  s->update_of = rt_alloc(s->p->mem, n * sizeof *s->update_of);
+  s->mean_of = rt_alloc(s->p->mem, n * sizeof *s->mean_of);
   return true;
 }
 

@@ -7,10 +7,8 @@
 enum { IR_MOST_NORMED = 4096 };  // operands of a global_norm
 enum { IR_BUCKET_BYTES = 25 << 20, IR_FIRST_BUCKET_BYTES = 1 << 20 };
 
-// update_of: by value. Of a mean over shards: the update of the parameter whose gradient it is, if each process may make a part
-// of that update alone and take the rest of the parameter from others; none otherwise. in_update: by value
-void ir_find_owned(const Fn *f, const bool *in_update, Val *update_of);
-// mul = g times a number: the number; none: it is something else
-Val ir_scale_of(const Fn *f, Val mul, Val g);
+// mean_of: by value. Of what each process may compute its part of alone, and take what is wanted whole of the rest from others: the
+// mean over shards whose parts it is made of; none otherwise. in_update: by value
+void ir_find_owned(const Fn *f, const bool *in_update, Val *mean_of);
 
 #endif

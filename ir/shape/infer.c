@@ -238,8 +238,14 @@ uint16_t ir_rule_output(const Infer *c) {
   return ir_rule_same(c);
 }
 
+static bool is_range(const Infer *c, uint32_t k) {
+  return dtype_of(c, k) == DT_I64 && shape_of(c, k).i == ir_shape_ints(c->p, (const int64_t[]){2}, 1).i;
+}
+
 uint16_t ir_rule_assign(const Infer *c) {
+  uint32_t owned = ir_operand_at(c->f, c->v, ARG_owned);
   TRY(check_source(c));
+  if (owned != UINT32_MAX && !is_range(c, owned)) return bad_shape(c, "a range of elements is i64[2]");
   return ir_rule_same(c);
 }
 
@@ -799,10 +805,6 @@ uint16_t ir_rule_bag_grad(const Infer *c) {
   bool of_table = ir_ins(c->f, c->v)->op == OP_embedding_bag_grad;
   set(c, 0, DT_F32, of_table ? shape_of(c, 0) : shape_of(c, 1));
   return 0;
-}
-
-static bool is_range(const Infer *c, uint32_t k) {
-  return dtype_of(c, k) == DT_I64 && shape_of(c, k).i == ir_shape_ints(c->p, (const int64_t[]){2}, 1).i;
 }
 
 uint16_t ir_rule_global_norm(const Infer *c) {

@@ -30,7 +30,7 @@ struct RtInstance {
   RtSums sums;            // of distributed functions
   RtNode *nodes;          // likewise: room for each shard
   int64_t *worker_slots;  // by worker, for rt_instance_add
-  RtRange *ranges;        // likewise: room for each sum
+  RtRange *ranges;        // likewise: room for each sum, and all elements
   RtRanks *ranks;         // NULL: alone
   RtOwners owners;        // of parameters that distributed functions update
   RtShardRun *shard_run;  // while one runs
@@ -110,7 +110,7 @@ static bool allocate(RtInstance *i) {
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
   i->nodes = rt_malloc(sizeof *i->nodes * most_shards(p));
-  i->ranges = rt_malloc(sizeof *i->ranges * most_sums(p));
+  i->ranges = rt_malloc(sizeof *i->ranges * (most_sums(p) + 1));
   i->part_slots = rt_malloc(sizeof *i->part_slots * p->n_slots);
   i->sizes = rt_shape_cache_new(p);
   i->is_known = rt_malloc(sizeof *i->is_known * p->n_slots);
@@ -405,9 +405,7 @@ static RtRanks *new_ranks(const RtInstance *i, const RtTransport *t) {
   return rt_ranks_new(t, received);
 }
 
-static bool is_owned_state(const RtInstance *i, uint32_t k) {
-  return i->plan->params[k].kind == RT_STATE && rt_is_owned(&i->owners, k);
-}
+static bool is_owned_state(const RtInstance *i, uint32_t k) { return rt_is_owned(&i->owners, k); }
 
 // Of rank 0 to all: large ones in parts, which are then everybody's to hand on.
 enum { HANDED_ON = 1 << 16 };

@@ -19,7 +19,8 @@ static void find_places(RtOwners *o, const RtPlan *p) {
         o->place[u->param] = ++o->n;
         o->first[o->n] = o->first[o->n - 1] + elements_of(p, u->param);
       }
-      for (uint32_t j = 0; j < u->n_state; j++) o->place[u->state[j]] = o->place[u->param];
+      for (uint32_t j = 0; j < u->n_state; j++)
+        o->place[u->state[j]] = o->place[u->param], o->is_part[u->state[j]] = true;
     }
   }
 }
@@ -58,7 +59,9 @@ bool rt_owners_new(RtOwners *o, const RtPlan *p, uint32_t n_ranks) {
   o->place = rt_malloc((p->n_params + 1) * sizeof *o->place);
   o->first = rt_malloc((p->n_params + 1) * sizeof *o->first);
   o->bucket = rt_malloc((p->n_params + 1) * sizeof *o->bucket);
-  if (!o->place || !o->first || !o->bucket) return rt_owners_free(o), false;
+  o->is_part = rt_malloc(p->n_params + 1);
+  if (!o->place || !o->first || !o->bucket || !o->is_part) return rt_owners_free(o), false;
+  memset(o->is_part, 0, p->n_params + 1);
   memset(o->place, 0, (p->n_params + 1) * sizeof *o->place);
   o->first[0] = 0;
   find_places(o, p);
@@ -68,11 +71,11 @@ bool rt_owners_new(RtOwners *o, const RtPlan *p, uint32_t n_ranks) {
 }
 
 void rt_owners_free(RtOwners *o) {
-  rt_free(o->place), rt_free(o->first), rt_free(o->bucket), rt_free(o->cut);
+  rt_free(o->place), rt_free(o->first), rt_free(o->bucket), rt_free(o->is_part), rt_free(o->cut);
   *o = (RtOwners){0};
 }
 
-bool rt_is_owned(const RtOwners *o, uint32_t param) { return o->n_ranks > 1 && o->place[param]; }
+bool rt_is_owned(const RtOwners *o, uint32_t param) { return o->n_ranks > 1 && o->is_part[param]; }
 
 static int64_t inside(int64_t x, int64_t n) { return x < 0 ? 0 : x < n ? x : n; }
 

@@ -15,7 +15,8 @@ typedef struct {
 
 typedef struct {
   uint32_t n_ranks;
-  uint32_t *place;   // by parameter, or its state: 1 + its place; 0: every process has and updates all of it
+  uint32_t *place;   // by parameter, or state: 1 + its place; 0: it is not cut
+  bool *is_part;     // likewise: each process has its part alone
   int64_t *first;    // by place: elements before it; one more
   uint32_t *bucket;  // by place: number of its bucket, among those of all functions
   uint32_t n, n_buckets;
@@ -24,7 +25,7 @@ typedef struct {
 
 bool rt_owners_new(RtOwners *o, const RtPlan *p, uint32_t n_ranks);  // false: no memory
 void rt_owners_free(RtOwners *o);
-bool rt_is_owned(const RtOwners *o, uint32_t param);  // in parts
+bool rt_is_owned(const RtOwners *o, uint32_t param);  // each process has its part alone
 RtRange rt_owned_of(const RtOwners *o, uint32_t param, uint32_t rank);
 // Where the part of a rank begins among the sums of a function that are wanted whole.
 int64_t rt_shared_cut(const RtShards *s, uint32_t rank, uint32_t n_ranks);

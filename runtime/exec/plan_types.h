@@ -120,18 +120,23 @@ typedef struct {
 
 // How a distributed function is put together: the entry runs once for each shard of the batch, `update` once on the sums over
 // shards. The entry's inputs are the function's. Other positions are given by number: of the function's own inputs and
-// outputs, RT_SUM + the number of a sum, or RT_OWNED + that of one: i64[2], the elements of it that this process owns.
+// outputs, RT_SUM + the number of a sum, or RT_OWNED + that of one: i64[2], the elements of it that this process owns; behind the last
+// sum, all elements of whatever it is.
 #define RT_SUM 0x80000000u
 #define RT_OWNED 0x40000000u
-// A parameter each process updates a part of: that of the sum, of the parameter and of its state.
+// Entries each process updates a part of, by elements of one sum over shards: param says whose elements are cut. All processes
+// have the shared ones whole, and each has its part alone of the state.
 typedef struct {
   uint32_t sum, bucket, param;
-  const uint32_t *state;
-  uint32_t n_state;
+  const uint32_t *shared, *state;
+  uint32_t n_shared, n_state;
 } RtOwnedUpdate;
-// A norm of so many sums, of which each process computes its part.
+// A norm of so many tensors, each by sums over so many blocks. Of which of them each process has the part that it has of a sum: the
+// number of that; RT_WHOLE: it has all.
+#define RT_WHOLE UINT32_MAX
 typedef struct {
   const uint32_t *sums;
+  const int64_t *n_blocks;
   uint32_t n;
 } RtNorm;
 typedef struct {

@@ -129,6 +129,7 @@ static RtStatus update(RtShardRun *r, float *sums) {
   const RtShards *s = r->function->shards;
   for (uint32_t k = 0; k < s->n_owned; k++)
     r->ranges[s->owned[k].sum] = rt_owned_of(r->owners, s->owned[k].param, rank_of(r));
+  r->ranges[s->n_sums] = (RtRange){0, INT64_MAX};
   for (uint32_t k = 0; k < s->n_update_in; k++) {
     uint32_t at = s->update_in[k];
     if (at >= RT_SUM) r->in[k] = sums + s->sum_at[at - RT_SUM];
@@ -393,8 +394,10 @@ static RtStatus share_params(RtShardRun *r) {
     Piece piece = {.ranks = r->ranks, .owner = rank};
     for (uint32_t k = 0; k < s->n_owned; k++) {
       RtRange own = rt_owned_of(r->owners, s->owned[k].param, rank);
-      unsigned char *data = rt_instance_change(r->instance, s->owned[k].param);
-      add_piece(&piece, data + own.lo * ELEMENT, (own.hi - own.lo) * ELEMENT, TN_ALIGN);
+      for (uint32_t j = 0; j < s->owned[k].n_shared; j++) {
+        unsigned char *data = rt_instance_change(r->instance, s->owned[k].shared[j]);
+        add_piece(&piece, data + own.lo * ELEMENT, (own.hi - own.lo) * ELEMENT, TN_ALIGN);
+      }
     }
     end_piece(&piece);
   }
@@ -417,11 +420,11 @@ RtStatus rt_shards_gather(RtShardRun *r, uint32_t number, float *blocks) {
     Piece piece = {.ranks = r->ranks, .owner = rank};
     float *of_sum = blocks;
     for (uint32_t k = 0; k < norm->n; k++) {
-      uint32_t param = param_of_sum(s, norm->sums[k]);
-      RtRange own = rt_owned_of(r->owners, param, rank);
+      RtRange own = {0};
+      if (norm->sums[k] != RT_WHOLE) own = rt_owned_of(r->owners, param_of_sum(s, norm->sums[k]), rank);
       int64_t lo = blocks_before(own.lo), hi = blocks_before(own.hi);
       add_piece(&piece, of_sum + lo, (hi - lo) * ELEMENT, 1);
-      of_sum += blocks_before(rt_instance_plan(r->instance)->params[param].bytes / ELEMENT);
+      of_sum += norm->n_blocks[k];
     }
     end_piece(&piece);
   }

@@ -52,7 +52,7 @@ typedef struct {
   uint64_t counter, seed;
   RtRanks *ranks;           // NULL: alone
   const RtOwners *owners;   // of one rank: alone
-  RtRange *ranges;          // by sum: room for all
+  RtRange *ranges;          // by sum: room for all, and for all elements
   int64_t rows, first_row;  // of the whole batch; number of the first one that the caller gave
   RtNode *nodes;            // in the order of shards: room for one of each
   uint32_t n_nodes, next;
