@@ -144,7 +144,7 @@ foreach(source ${example_sources})
 endforeach()
 
 # What threads do to each other: the label `threads`, all that the preset tsan builds and runs. The last ones count and trace kernels.
-set(thread_tests test_threads test_team test_one_run test_loaders test_feed_faults test_packed_weights test_ranks test_owned)
+set(thread_tests test_threads test_probe_views test_team test_one_run test_loaders test_feed_faults test_packed_weights test_ranks test_owned)
 add_custom_target(thread_tests DEPENDS ${thread_tests})
 tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json $<TARGET_FILE:test_threads>)
 set_tests_properties(${thread_tests} threads_profile PROPERTIES LABELS threads)

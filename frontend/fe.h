@@ -127,7 +127,6 @@ typedef struct {
 } FeHooks;
 typedef struct FeGradTap FeGradTap;  // module/grad_hook.c
 
-// Statistics of a value: FE_PROBE_STATS numbers in the order of tn_probe_value, then the bins
 // One call of a module, for tn_summary: what it built lies in [first, end)
 typedef struct {
   tn_module *m;
@@ -138,7 +137,7 @@ typedef struct {
 typedef struct {
   const char *name;
   Loc loc;
-  Val stats;            // these three as they were built: a compiled function knows them by origin
+  Val seen;  // statistics, or the value; these three as they were built: a compiled function knows them by origin
   uint32_t first, end;  // what it built, which nothing else reads
   tn_probe_options o;
 } FeProbed;

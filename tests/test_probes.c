@@ -277,7 +277,7 @@ static void test_mistakes(void) {
   const char *text = report_of(p);
   CHECK_HAS(text, "user.c:4: error[E110]: probe 'a' exists already");
   CHECK_HAS(text, "user.c:5: error[E003]: a probe is named 'a b'");
-  CHECK_HAS(text, "user.c:6: error[E005]: a probe takes f32 values");
+  CHECK_HAS(text, "user.c:6: error[E005]: statistics of a probe are of f32 values");
   CHECK_HAS(text, "user.c:7: error[E003]: probe 'h' has 3 bins in [0, 0]");
   tn_program_free(p);
 

@@ -63,6 +63,7 @@ REFUSES(tn_set_momentum, tn_set_momentum(w->m, 0, 0.5))
 REFUSES(tn_set_momentum_all, tn_set_momentum_all(w->m, 0.5))
 REFUSES(tn_model_probe, tn_model_probe(w->m, "**", false))
 REFUSES(tn_model_probe_sink, tn_model_probe_sink(w->m, NULL, NULL))
+REFUSES(tn_model_probe_views, tn_model_probe_views(w->m, NULL, NULL))
 REFUSES(tn_model_probe_file, tn_model_probe_file(w->m, NULL, TN_PROBE_CSV))
 REFUSES(tn_save, tn_save(w->m, w->path, true))
 REFUSES(tn_save_as, tn_save_as(w->m, w->path, NULL))
@@ -265,9 +266,9 @@ static void test_two_in_a_call(char *store) {
   CHECK(tn_save_merged(parts, 3, w.path, false) == TN_OK);
   CHECK(fe_lock(&w.other->lock, CALL_tn_set, &w.other->lock));
   CHECK(tn_save_merged(parts, 3, w.path, false) == TN_ERR_ARGUMENT);
-  CHECK_HAS(tn_error_text(w.m), "tn_save_merged: tn_set is running in another thread on another model");
+  CHECK_HAS(tn_error_text(w.m), "tn_save_merged: tn_set is running in this very thread on another model");
   CHECK(tn_copy_params(w.m, w.other, true) == TN_ERR_ARGUMENT);
-  CHECK_HAS(tn_error_text(w.m), "tn_copy_params: tn_set is running in another thread on another model");
+  CHECK_HAS(tn_error_text(w.m), "tn_copy_params: tn_set is running in this very thread on another model");
   fe_unlock(&w.other->lock);
   CHECK(tn_save_merged(parts, 3, w.path, false) == TN_OK && !tn_error_text(w.m)[0]);
   CHECK(tn_copy_params(w.m, w.other, true) == TN_OK);

@@ -131,8 +131,8 @@ bool fe_takes_tensors(const tn_module *m) {
 }
 
 static bool is_of(const tn_hook *h, const tn_module *m) {
-  bool of_rnn = h->rnn_pre || h->rnn_post;
-  if (of_rnn != (m->kind == MOD_RNN) && !h->backward && !h->backward_pre) return false;
+  bool of_rnn = h->rnn_pre || h->rnn_post, of_others = h->pre || h->post || h->values_pre || h->values_post;
+  if (!(m->kind == MOD_RNN ? of_rnn : of_others) && !h->backward && !h->backward_pre) return false;
   if ((h->pre || h->post) && (fe_n_in(m) > 1 || fe_n_out(m) > 1)) return false;
   const tn_module *up = m;
   while (up && up != h->module) up = up->parent;

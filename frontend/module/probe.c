@@ -1,4 +1,4 @@
-// Probes: statistics of values, computed by a twin of the function that hands them out.
+// Probes: statistics of values, or the values, handed out by a twin of the function.
 //
 //   tn_probe(h, "hidden")             %s = concat ..          statistics of h; nothing in the function reads them
 //   tn_compile                        @step                   without %s and all that was built for it
@@ -70,6 +70,9 @@ static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
   return fe_keep(fe_concat(v, n, 0, at), at);
 }
 
+// ---- the value itself: of what is written to it later nothing is seen
+static tn_tensor value_of(tn_tensor x, tn_site at) { return fe_keep(fe_emit1(OP_clone, x, at), at); }
+
 // ---- building
 static bool is_name(const char *s) {
   for (; s && *s; s++)
@@ -83,6 +86,22 @@ static const FeProbed *probe_named(const tn_function *f, const char *name) {
   return NULL;
 }
 
+static bool has_probed_dtype(tn_tensor t, const tn_probe_options *o) { return o->view || fe_ins(t)->dtype == DT_F32; }
+
+static bool check_bins(tn_program *p, const char *name, const tn_probe_options *o) {
+  if (!o->bins) return true;
+  if (o->view) {
+    fe_error(p, E_ARGUMENT, o->at,
+             "probe '%s' has %u bins and hands out the value: statistics are of a probe without .view", name, o->bins);
+    return false;
+  }
+  bool has_range = o->lo < o->hi && fe_is_finite(o->lo) && fe_is_finite(o->hi);
+  if (o->bins <= TN_PROBE_MAX_BINS && has_range) return true;
+  fe_error(p, E_ARGUMENT, o->at, "probe '%s' has %u bins in [%g, %g]: at most %d, from a lower number to a higher one",
+           name, o->bins, o->lo, o->hi, TN_PROBE_MAX_BINS);
+  return false;
+}
+
 static bool check_probe(tn_tensor t, const char *name, const tn_probe_options *o) {
   tn_program *p = t.fn->p;
   if (!name || !*name || !is_name(name)) {
@@ -90,18 +109,13 @@ static bool check_probe(tn_tensor t, const char *name, const tn_probe_options *o
              name ? name : "");
     return false;
   }
-  if (fe_ins(t)->dtype != DT_F32) {
-    fe_error(p, E_DTYPE, o->at, "a probe takes f32 values");
+  if (!has_probed_dtype(t, o)) {
+    fe_error(p, E_DTYPE, o->at, "statistics of a probe are of f32 values");
     fe_note_value(t, "the value");
+    fe_hint(p, "tn_probe(x, name, .view = true) shows values of any dtype");
     return false;
   }
-  bool has_range = o->lo < o->hi && fe_is_finite(o->lo) && fe_is_finite(o->hi);
-  if (o->bins > TN_PROBE_MAX_BINS || (o->bins && !has_range)) {
-    fe_error(p, E_ARGUMENT, o->at,
-             "probe '%s' has %u bins in [%g, %g]: at most %d, from a lower number to a higher one", name, o->bins,
-             o->lo, o->hi, TN_PROBE_MAX_BINS);
-    return false;
-  }
+  if (!check_bins(p, name, o)) return false;
   const FeProbed *taken = probe_named(t.fn, name);
   if (taken) return fe_unique(p, &(FeName){name, taken->loc}, "probe", name, o->at);
   return fe_outside_scan(t.fn, "tn_probe", "probe what tn_scan_output hands out", o->at);
@@ -113,10 +127,10 @@ void tn_probe(tn_tensor t, const char *name, tn_probe_options o) {
   FE_GUARD(f->p, );
   if (!check_probe(t, name, &o)) return;
   uint32_t first = f->ir->n_ins;
-  tn_tensor stats = stats_of(t, &o);
-  if (!fe_ok(stats)) return;
+  tn_tensor seen = o.view ? value_of(t, o.at) : stats_of(t, &o);
+  if (!fe_ok(seen)) return;
   *RT_PUSH(f->p->mem, f->probes, f->n_probes, f->cap_probes) =
-      (FeProbed){rt_strdup(f->p->mem, name), fe_loc(f->p, o.at), fe_val(stats), first, f->ir->n_ins, o};
+      (FeProbed){rt_strdup(f->p->mem, name), fe_loc(f->p, o.at), fe_val(seen), first, f->ir->n_ins, o};
 }
 
 // ---- of modules
@@ -137,21 +151,32 @@ static tn_tensor probe_gradient(tn_tensor g, void *ctx) {
   return TN_NONE;
 }
 
-static tn_values probe_outputs(tn_module *m, tn_values in, tn_values out, void *ctx) {
-  const ModuleProbe *b = ctx;
+// output NULL: the only one
+static void probe_output(const tn_module *m, tn_tensor v, const char *output, const ModuleProbe *b) {
   tn_program *p = m->p;
+  if (!fe_ok(v) || !has_probed_dtype(v, &b->o)) return;
+  const char *name = output ? rt_printf(p->mem, "%s.%s", m->path, output) : m->path;
+  name = free_name(v.fn, *name ? name : "root");
+  (tn_probe)(v, name, b->o);
+  if (!b->o.gradients || !fe_is_tracked(v)) return;
+  ModuleProbe *of_grad = rt_alloc(p->mem, sizeof *of_grad);
+  *of_grad = (ModuleProbe){b->o, rt_printf(p->mem, "%s.grad", name)};
+  tn_hook *h = (tn_on_grad)(v, probe_gradient, of_grad, (tn_hook_options){.at = b->o.at});
+  if (h) h->fired = true;  // without a gradient there is no probe, and nothing to report
+}
+
+static tn_values probe_outputs(tn_module *m, tn_values in, tn_values out, void *ctx) {
   (void)in;
-  for (uint32_t k = 0; k < out.n; k++) {
-    if (!fe_ok(out.v[k]) || fe_ins(out.v[k])->dtype != DT_F32) continue;
-    const char *name = out.n > 1 ? rt_printf(p->mem, "%s.%s", m->path, out.names[k]) : m->path;
-    name = free_name(out.v[k].fn, *name ? name : "root");
-    (tn_probe)(out.v[k], name, b->o);
-    if (!b->o.gradients || !fe_is_tracked(out.v[k])) continue;
-    ModuleProbe *of_grad = rt_alloc(p->mem, sizeof *of_grad);
-    *of_grad = (ModuleProbe){b->o, rt_printf(p->mem, "%s.grad", name)};
-    (tn_on_grad)(out.v[k], probe_gradient, of_grad, (tn_hook_options){.at = b->o.at});
-  }
+  for (uint32_t k = 0; k < out.n; k++) probe_output(m, out.v[k], out.n > 1 ? out.names[k] : NULL, ctx);
   return TN_KEEP;
+}
+
+static tn_rnn_output probe_rnn_outputs(tn_module *m, tn_rnn_input in, tn_rnn_output out, void *ctx) {
+  (void)in;
+  probe_output(m, out.out.data.fn ? out.out.data : out.dense, "output", ctx);
+  probe_output(m, out.hidden, "hidden", ctx);
+  if (out.cell.fn) probe_output(m, out.cell, "cell", ctx);
+  return out;
 }
 
 tn_hook *tn_probe_modules(tn_module *m, const char *pattern, tn_probe_options o) {
@@ -159,7 +184,8 @@ tn_hook *tn_probe_modules(tn_module *m, const char *pattern, tn_probe_options o)
   FE_GUARD(m->p, NULL);
   ModuleProbe *b = rt_alloc(m->p->mem, sizeof *b);
   b->o = o;
-  return (tn_hook_values_post)(m, probe_outputs, b, (tn_hook_options){.pattern = pattern ? pattern : "**", .at = o.at});
+  return fe_hook_add(m, (tn_hook){.values_post = probe_outputs, .rnn_post = probe_rnn_outputs, .ctx = b},
+                     (tn_hook_options){.pattern = pattern ? pattern : "**", .at = o.at});
 }
 
 // ---- compiling: values are told by their origins, since merged counters (counters.c) may have moved them,
@@ -191,7 +217,7 @@ static void hand_out(tn_program *p, const tn_function *f, Fn *twin) {
     const FeProbed *b = &f->probes[k];
     Attr a[2] = {ir_a_str(KEY_name, ir_str(p->ir, rt_printf(p->mem, "probe.%s", b->name))),
                  ir_a_int(KEY_index, twin->n_outputs)};
-    ir_emit(twin, OP_output, &now[b->stats.i], 1, a, 2, b->loc);
+    ir_emit(twin, OP_output, &now[b->seen.i], 1, a, 2, b->loc);
   }
 }
 
@@ -238,6 +264,7 @@ void fe_plan_probes(tn_program *p, FeJitCode *c) {
                             .function = index_of(p->ir, f->name),
                             .twin = twin,
                             .n_bins = b->o.bins,
+                            .is_view = b->o.view,
                             .lo = b->o.lo,
                             .hi = b->o.hi};
     }

@@ -55,24 +55,26 @@ static bool try_lock(FeCallLock *l, FeCall call, uint64_t *word) {
 
 static FeCall call_of(uint64_t word) { return word >> CALL_BIT & 0xff; }
 
+// A call of a data set inside tn_loader_next, what a probe calls, or a signal handler: who waited for itself would wait
+// for ever.
+static bool is_mine(const FeCallLock *l) {
+  return atomic_load_explicit(&l->word, memory_order_relaxed) >> PROCESS_BIT == rt_team_process() &&
+         atomic_load_explicit(&l->thread, memory_order_relaxed) == &of_this_thread;
+}
+
 // Into the text of `speaker`, which the caller has unless it is the one that it did not get.
 static void refuse(const FeCallLock *l, FeCall call, uint64_t word, const FeCallLock *speaker) {
   char text[512];
   uint32_t function = word & FUNCTION_MASK;
   const char *what = l->plan ? "model" : "loader", *name = function ? l->plan->functions[function - 1].name : "";
-  const char *way_out =
-      l->plan ? "wait for it, or give each thread an instance of its own (tn_instance)" : "one thread asks a loader";
-  snprintf(text, sizeof text, "%s: %s%s%.200s%s is running in another thread on %s %s; %s", call_name[call],
+  const char *way_out = is_mine(l) ? "call it after that has returned"
+                        : l->plan  ? "wait for it, or give each thread an instance of its own (tn_instance)"
+                                   : "one thread asks a loader";
+  snprintf(text, sizeof text, "%s: %s%s%.200s%s is running in %s thread on %s %s; %s", call_name[call],
            call_name[call_of(word)], function ? " of '" : "", name, function ? "'" : "",
-           speaker == l ? "this" : "another", what, way_out);
+           is_mine(l) ? "this very" : "another", speaker == l ? "this" : "another", what, way_out);
   if (speaker == l) fe_say(l, "%s", text);
   else rt_fail(speaker->error, RT_ERROR_SIZE, "%s", text);
-}
-
-// A call of a data set inside tn_loader_next, or a signal handler: who waited for itself would wait for ever.
-static bool is_mine(const FeCallLock *l) {
-  return atomic_load_explicit(&l->word, memory_order_relaxed) >> PROCESS_BIT == rt_team_process() &&
-         atomic_load_explicit(&l->thread, memory_order_relaxed) == &of_this_thread;
 }
 
 static void pause_before(uint32_t try) {

@@ -1,17 +1,26 @@
 // Probes of a model: which are on, and where what they see goes. A run that some probe watches is one of the function's twin
-// (frontend/module/probe.c), which hands out their numbers behind the function's own outputs.
+// (frontend/module/probe.c), which hands out their numbers and values behind the function's own outputs.
 #include "frontend/run/run.h"
 #include "runtime/format.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>
 
+typedef struct {
+  void *data;
+  int64_t bytes;
+} Room;
+
 struct FeProbing {
   bool *is_on;     // by probe
+  Room *rooms;     // by probe: for the value that it shows
   uint32_t *n_on;  // by function of the plan
   float *numbers;  // of all probes of one function
   RtArray *out;    // of one run
+  uint32_t n_probes;
   tn_probe_sink sink;
   void *ctx;
+  tn_probe_viewer viewer;
+  void *viewer_ctx;
   FILE *file;
   tn_probe_format format;
   bool has_header;
@@ -20,6 +29,8 @@ struct FeProbing {
 
 void fe_probing_free(FeProbing *p) {
   if (!p) return;
+  for (uint32_t k = 0; p->rooms && k < p->n_probes; k++) rt_free(p->rooms[k].data);
+  rt_free(p->rooms);
   rt_free(p->is_on);
   rt_free(p->n_on);
   rt_free(p->numbers);
@@ -32,7 +43,7 @@ static tn_status no_memory(tn_model *m) {
   return TN_ERR_MEMORY;
 }
 
-static size_t numbers_of(const FeProbe *b) { return FE_PROBE_STATS + b->n_bins; }
+static size_t numbers_of(const FeProbe *b) { return b->is_view ? 0 : FE_PROBE_STATS + b->n_bins; }
 
 // What serves any function: room for all probes
 static FeProbing *probing_of(tn_model *m) {
@@ -41,15 +52,17 @@ static FeProbing *probing_of(tn_model *m) {
   if (m->probing) return m->probing;
   FeProbing *p = rt_malloc(sizeof *p);
   if (!p) return NULL;
-  *p = (FeProbing){0};
+  *p = (FeProbing){.n_probes = c->n_probes};
   for (uint32_t k = 0; k < c->n_probes; k++) n += numbers_of(&c->probes[k]);
   for (uint32_t k = 0; k < c->plan->n_functions; k++)
     if (c->plan->functions[k].n_outputs > most) most = c->plan->functions[k].n_outputs;
   p->is_on = rt_malloc(c->n_probes + 1);
+  p->rooms = rt_malloc((c->n_probes + 1) * sizeof *p->rooms);
   p->n_on = rt_malloc((c->plan->n_functions + 1) * sizeof *p->n_on);
   p->numbers = rt_malloc((n + 1) * sizeof *p->numbers);
   p->out = rt_malloc((most + 1) * sizeof *p->out);
-  if (!p->is_on || !p->n_on || !p->numbers || !p->out) {
+  if (p->rooms) memset(p->rooms, 0, (c->n_probes + 1) * sizeof *p->rooms);
+  if (!p->is_on || !p->rooms || !p->n_on || !p->numbers || !p->out) {
     fe_probing_free(p);
     return NULL;
   }
@@ -87,6 +100,14 @@ tn_status tn_model_probe_sink(tn_model *m, tn_probe_sink fn, void *ctx) {
   FeProbing *p = probing_of(m);
   if (!p) return no_memory(m);
   p->sink = fn, p->ctx = ctx;
+  return TN_OK;
+}
+
+tn_status tn_model_probe_views(tn_model *m, tn_probe_viewer fn, void *ctx) {
+  FE_MODEL_CALL(m, tn_model_probe_views, TN_ERR_ARGUMENT);
+  FeProbing *p = probing_of(m);
+  if (!p) return no_memory(m);
+  p->viewer = fn, p->viewer_ctx = ctx;
   return TN_OK;
 }
 
@@ -167,41 +188,92 @@ static tn_probe_value value_of(const tn_model *m, const FeProbe *b, const float 
                           .hi = b->hi};
 }
 
+static void tell_numbers(const tn_model *m, const FeProbe *b, const float *x) {
+  FeProbing *p = m->probing;
+  tn_probe_value v = value_of(m, b, x);
+  if (p->sink) p->sink(&v, p->ctx);
+  if (p->file) put_line(p, &v);
+}
+
+static void show(const tn_model *m, const FeProbe *b, uint32_t output, const void *data) {
+  const FeProbing *p = m->probing;
+  if (!p->viewer) return;
+  RtArray a = rt_instance_output(m->inst, b->twin, output);
+  tn_probe_view v = {.function = m->code->plan->functions[b->function].name,
+                     .name = b->name,
+                     .file = b->file,
+                     .line = (int)b->line,
+                     .run = p->n_runs,
+                     .dtype = (tn_dtype)a.dtype,
+                     .rank = a.rank,
+                     .data = data};
+  memcpy(v.dims, a.dims, sizeof v.dims);
+  p->viewer(&v, p->viewer_ctx);
+}
+
 static void tell(tn_model *m, uint32_t function) {
   FeProbing *p = m->probing;
   const float *x = p->numbers;
+  uint32_t output = m->code->plan->functions[function].n_outputs;
   p->n_runs++;
   for (uint32_t k = 0; k < m->code->n_probes; k++) {
     const FeProbe *b = &m->code->probes[k];
     if (b->function != function) continue;
-    tn_probe_value v = value_of(m, b, x);
-    x += numbers_of(b);
-    if (!p->is_on[k]) continue;
-    if (p->sink) p->sink(&v, p->ctx);
-    if (p->file) put_line(p, &v);
+    if (p->is_on[k] && b->is_view) show(m, b, output, p->rooms[k].data);
+    if (p->is_on[k] && !b->is_view) tell_numbers(m, b, x);
+    x += numbers_of(b), output++;
   }
+}
+
+// false: no memory
+static bool make_room(Room *r, const RtArray *a) {
+  int64_t bytes = (int64_t)rt_dtype_bytes(a->dtype);
+  for (uint32_t d = 0; d < a->rank; d++)
+    if (__builtin_mul_overflow(bytes, a->dims[d], &bytes)) return false;
+  if (bytes <= r->bytes) return true;
+  rt_free(r->data);
+  r->data = rt_malloc((size_t)bytes);
+  r->bytes = r->data ? bytes : 0;
+  return r->data;
+}
+
+// What the twin hands out behind the function's n outputs: this run's sizes are bound. false: no memory
+static bool add_outputs(tn_model *m, uint32_t function, uint32_t n, bool by_name) {
+  FeProbing *p = m->probing;
+  float *x = p->numbers;
+  for (uint32_t k = 0; k < m->code->n_probes; k++) {
+    const FeProbe *b = &m->code->probes[k];
+    if (b->function != function) continue;
+    RtArray *a = &p->out[n];
+    *a = rt_instance_output(m->inst, b->twin, n++);
+    if (b->is_view && !make_room(&p->rooms[k], a)) return false;
+    a->data = b->is_view ? p->rooms[k].data : x;
+    a->name = by_name ? b->output : NULL;
+    x += numbers_of(b);
+  }
+  return true;
+}
+
+static uint32_t twin_of(const FeCode *c, uint32_t function) {
+  uint32_t k = 0;
+  while (c->probes[k].function != function) k++;
+  return c->probes[k].twin;
 }
 
 bool fe_run_probed(tn_model *m, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out, size_t n_out,
                    RtStatus *status) {
   FeProbing *p = m->probing;
   const RtPlan *plan = m->code->plan;
-  // Another number of outputs is a mistake, which the function itself reports.
+  // Another number of outputs, and wrong inputs, are mistakes that the function itself reports.
   if (!p->n_on[function] || n_out != plan->functions[function].n_outputs) return false;
-  uint32_t twin = 0;
-  float *x = p->numbers;
-  size_t n = n_out;
-  bool by_name = n_out && out[0].name;
+  uint32_t twin = twin_of(m->code, function);
+  if (rt_instance_bind(m->inst, twin, in, n_in)) return false;
   if (n_out) memcpy(p->out, out, n_out * sizeof *out);
-  for (uint32_t k = 0; k < m->code->n_probes; k++) {
-    const FeProbe *b = &m->code->probes[k];
-    if (b->function != function) continue;
-    twin = b->twin;
-    p->out[n++] = (RtArray){
-        .data = x, .dtype = RT_F32, .rank = 1, .dims = {(int64_t)numbers_of(b)}, .name = by_name ? b->output : NULL};
-    x += numbers_of(b);
+  if (!add_outputs(m, function, (uint32_t)n_out, n_out && out[0].name)) {
+    *status = (RtStatus)no_memory(m);
+    return true;
   }
-  *status = rt_instance_run(m->inst, twin, in, n_in, p->out, n);
+  *status = rt_instance_run(m->inst, twin, in, n_in, p->out, plan->functions[twin].n_outputs);
   if (*status == RT_OK) tell(m, function);
   return true;
 }

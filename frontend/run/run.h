@@ -42,6 +42,7 @@ typedef struct {
   const char *name, *output;  // as tn_run knows it
   const char *file;           // NULL: unknown
   uint32_t line, function, twin, n_bins;
+  bool is_view;  // hands out the value, and no statistics
   double lo, hi;
 } FeProbe;
 typedef struct FeProbing FeProbing;  // run/probe.c

@@ -256,6 +256,18 @@ static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
   return RT_OK;
 }
 
+RtStatus rt_check_inputs(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  if (c->n_in != f->n_inputs)
+    return refuse(c, RT_ERR_ARGUMENT, "takes %" PRIu32 " inputs, got %zu", f->n_inputs, c->n_in);
+  RtStatus status = RT_OK;
+  for (size_t k = 0; k < c->n_in && !status; k++) status = check_form(c, (Given){"input", &f->inputs[k], &c->in[k]});
+  if (!status) status = bind_slots(c);
+  for (size_t k = 0; k < c->n_in && !status; k++)
+    status = check_sizes(c, (Given){"input", &f->inputs[k], &c->in[k]}, false);
+  return status;
+}
+
 RtStatus rt_check_arrays(RtRunCheck *c) {
   RtStatus status = check_forms(c);
   if (!status) status = check_all_sizes(c);

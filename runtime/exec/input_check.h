@@ -19,7 +19,8 @@ typedef struct {
   size_t error_size;
 } RtRunCheck;
 
-RtStatus rt_check_arrays(RtRunCheck *c);  // everything but values; fills slots and dims
+RtStatus rt_check_arrays(RtRunCheck *c);        // everything but values; fills slots and dims
+RtStatus rt_check_inputs(const RtRunCheck *c);  // forms and sizes of inputs only; fills slots and dims
 RtStatus rt_check_values(const RtRunCheck *c);
 
 #endif

@@ -376,6 +376,32 @@ RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, si
   return execute(i, s, in, out);
 }
 
+RtStatus rt_instance_bind(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in) {
+  RtShapeCache *s = &i->sizes[function];
+  size_t n_out = 0;
+  const RtArray *out = NULL;
+  if (!order_named(i, s->function, &in, &n_in, &out, &n_out)) return RT_ERR_ARGUMENT;
+  s->is_set = false;  // its dims are written over
+  return rt_check_inputs(&(RtRunCheck){.plan = i->plan,
+                                       .function = s->function,
+                                       .in = in,
+                                       .n_in = n_in,
+                                       .slots = i->slots,
+                                       .dims = s->dims,
+                                       .is_known = i->is_known,
+                                       .error = i->error,
+                                       .error_size = sizeof i->error});
+}
+
+RtArray rt_instance_output(RtInstance *i, uint32_t function, uint32_t k) {
+  RtShapeCache *s = &i->sizes[function];
+  const RtPort *port = &s->function->outputs[k];
+  RtArray a = {.dtype = (RtDType)port->dtype, .rank = port->rank};
+  rt_plan_dims(i->plan, i->slots, s->dims);
+  for (uint32_t d = 0; d < a.rank; d++) a.dims[d] = s->dims[port->dims[d]];
+  return a;
+}
+
 // ---- several processes
 static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
   const RtPlan *p = i->plan;

@@ -49,6 +49,11 @@ void rt_instance_poison(RtInstance *i, bool on);  // tests: fill the arena with 
 // computed by the compiled code: here it counts as its bound, and an output with it must have at least that size.
 RT_API RtStatus rt_instance_run(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in, const RtArray *out,
                                 size_t n_out);
+// Before a run: named dims take the values that they have in a run with these inputs.
+RtStatus rt_instance_bind(RtInstance *i, uint32_t function, const RtArray *in, size_t n_in);
+// Dtype and sizes of an output, without data, by named dims as rt_instance_bind or the last run left them: before a run a
+// computed one counts as its bound. The last run or binding was of this function.
+RtArray rt_instance_output(RtInstance *i, uint32_t function, uint32_t k);
 RtStatus rt_instance_initialize(RtInstance *i, uint64_t seed);
 // Parameters that begin with random numbers are 0.
 RtStatus rt_instance_initialize_undrawn(RtInstance *i, uint64_t seed);
