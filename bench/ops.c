@@ -1,5 +1,6 @@
 // ops: one op along one axis. A case is OP SIZES AXIS: `sort 1024 64 1`; of topk the number comes first, `topk5`. Indices are
 // drawn with repetition; index_add, scatter_add add to zeros. embedding_bag ROWS WIDTH BAGS LENGTH has a table and bags.
+// A reduction of whole numbers has their dtype behind its name: `sum_u8 1000 1000 0`.
 // einsum HEADS TIME WIDTH is the scores of attention, "ihd,jhd->hij", of operands as a projection leaves them.
 #include "bench/bench.h"
 #include <stdlib.h>
@@ -19,13 +20,21 @@ static const char *const cases[] = {
     "index_select 10000 64 0", "index_add 10000 64 0",
     "bag_sum 100000 64 1024 32", "bag_mean 100000 64 1024 32", "bag_max 100000 64 1024 32", "bag_sum 1000 128 256 8",
     "bag_sum 1000 16 4096 4",
-    "einsum 8 128 64", NULL};
+    "einsum 8 128 64",
+    "sum_i64 1000 1000 0", "sum_i64 1000 1000 1", "sum_i64 1 1000000 1", "sum_i32 1000 1000 0", "sum_u8 1000 1000 0",
+    "sum_bool 1000 1000 0", "sum_bool 1000 1000 1", "sum_bool 1 1000000 1", "sum_i64 100000 3 0", "sum_i64 100000 5 1",
+    "any_bool 1000 1000 0", "any_bool 1000 1000 1", "all_bool 1000 1000 0", "any_i64 1000 1000 0",
+    "amax_i64 1000 1000 0", "amax_i64 1000 1000 1", "amin_i32 1000 1000 0", "amin_u8 1000 1000 0", "amin_u8 1000 1000 1",
+    "argmax_i64 1000 1000 0", "argmax_i64 1000 1000 1", "argmax_i64 1 1000000 1", "argmin_i32 1000 1000 0",
+    "argmax_u8 1000 1000 0", NULL};
 // clang-format on
 
 typedef struct {
   tn_model *model;
   char op[32];
-  int64_t k, dim[4];  // k: of topk
+  int64_t k, dim[4];                                                     // k: of topk
+  tn_dtype whole;                                                        // of a reduction
+  tn_tensor (*reduce)(tn_tensor a, int axis, bool keepdim, tn_site at);  // NULL: another op
   uint32_t n_dims;
   tn_array in[3], out[2];  // out[1]: indices of what is ordered
   uint32_t n_in, n_out;
@@ -41,6 +50,24 @@ static void close_op(void *w) {
   free(o);
 }
 
+static void parse_reduction(OneOp *o) {
+  static const struct {
+    const char *name;
+    tn_tensor (*call)(tn_tensor a, int axis, bool keepdim, tn_site at);
+  } calls[] = {{"sum", tn_sum_axis},   {"any", tn_any_axis},       {"all", tn_all_axis},      {"amax", tn_amax_axis},
+               {"amin", tn_amin_axis}, {"argmax", tn_argmax_axis}, {"argmin", tn_argmin_axis}};
+  static const struct {
+    const char *name;
+    tn_dtype type;
+  } types[] = {{"i64", TN_I64}, {"i32", TN_I32}, {"u8", TN_U8}, {"bool", TN_BOOL}};
+  const char *type = strchr(o->op, '_');
+  for (size_t k = 0; type && k < sizeof types / sizeof *types; k++)
+    for (size_t j = 0; j < sizeof calls / sizeof *calls; j++)
+      if (!strcmp(type + 1, types[k].name) && strlen(calls[j].name) == (size_t)(type - o->op) &&
+          !strncmp(o->op, calls[j].name, (size_t)(type - o->op)))
+        o->whole = types[k].type, o->reduce = calls[j].call;
+}
+
 static bool parse_case(OneOp *o, const char *variant) {
   long dim[4];
   int n = sscanf(variant, "%31s %ld %ld %ld %ld", o->op, &dim[0], &dim[1], &dim[2], &dim[3]);
@@ -48,6 +75,7 @@ static bool parse_case(OneOp *o, const char *variant) {
   o->n_dims = (uint32_t)n - 1;
   for (uint32_t k = 0; k < o->n_dims; k++) o->dim[k] = dim[k];
   if (!strncmp(o->op, "topk", 4)) o->k = strtol(o->op + 4, NULL, 10), o->op[4] = 0;
+  parse_reduction(o);
   return true;
 }
 
@@ -101,6 +129,28 @@ static tn_tensor build_einsum(tn_function *f, OneOp *o) {
   return tn_reshape(tn_einsum("ihd,jhd->hij", TN_TENSORS(q, k)), TN_SHAPE(heads * time, time));
 }
 
+static size_t bytes_of(tn_dtype t) { return t == TN_I64 ? 8 : t == TN_I32 ? 4 : 1; }
+
+static void *whole_numbers(tn_dtype t, int64_t n) {
+  uint8_t *x = bench_block(bytes_of(t) * (size_t)n);
+  int64_t *from = indices(n, t == TN_BOOL ? 2 : 100), at = 0;
+  for (; at < n; at++) {
+    int32_t low = (int32_t)from[at];
+    memcpy(x + (size_t)at * bytes_of(t), t == TN_I64 ? (const void *)&from[at] : &low, bytes_of(t));
+  }
+  free(from);
+  return x;
+}
+
+static tn_tensor build_reduction(tn_function *f, OneOp *o) {
+  int64_t a = o->dim[0], b = o->dim[1];
+  bool along_first = o->dim[2] == 0, keeps = !strncmp(o->op, "am", 2);
+  tn_dtype type = keeps ? o->whole : o->op[1] == 'n' || o->op[1] == 'l' ? TN_BOOL : TN_I64;
+  tn_tensor x = input(f, o, "x", array(whole_numbers(o->whole, a * b), o->whole, a, b));
+  o->out[0] = array(bench_block(8 * (size_t)(a + b)), type, along_first ? 1 : a, along_first ? b : 1);
+  return o->reduce(x, along_first ? 0 : 1, true, TN_SITE);
+}
+
 // The indices are handed out too: PyTorch makes them in any case.
 static tn_tensor with_indices(tn_function *f, OneOp *o, tn_ordered both) {
   int64_t a = o->out[0].dims[0], b = o->out[0].dims[1];
@@ -133,7 +183,10 @@ static void *open_op(Opening *how) {
   tn_program *p = tn_program_create("ops");
   tn_function *f = tn_function_begin(p, "run");
   o->n_out = 1;
-  tn_tensor y = is_bag(o) ? build_bag(f, o) : is_einsum(o) ? build_einsum(f, o) : build_axis(f, o);
+  tn_tensor y = is_bag(o)      ? build_bag(f, o)
+                : is_einsum(o) ? build_einsum(f, o)
+                : o->reduce    ? build_reduction(f, o)
+                               : build_axis(f, o);
   tn_output(f, "y", y);
   tn_function_end(f);
   o->model = bench_compile(p, how);
@@ -148,10 +201,22 @@ static bool step(void *w) {
   return tn_run(o->model, "run", o->in, o->n_in, o->n_out == 2 ? swapped : o->out, o->n_out) == TN_OK;
 }
 
+static float as_float(const tn_array *a, size_t k) {
+  int64_t wide = 0;
+  int32_t narrow = 0;
+  if (a->dtype == TN_I64) memcpy(&wide, (const int64_t *)a->data + k, sizeof wide);
+  else memcpy(&narrow, (const uint8_t *)a->data + k * bytes_of(a->dtype), bytes_of(a->dtype));
+  return (float)(wide + narrow);
+}
+
 static bool check(void *w, double *loss) {
   OneOp *o = w;
   bool ok = step(w);
-  *loss = bench_checksum(o->out[0].data, (size_t)(o->out[0].dims[0] * o->out[0].dims[1]));
+  size_t n = (size_t)(o->out[0].dims[0] * o->out[0].dims[1]);
+  float *x = o->out[0].dtype == TN_F32 ? NULL : bench_block(n * sizeof *x);
+  for (size_t k = 0; x && k < n; k++) x[k] = as_float(&o->out[0], k);
+  *loss = bench_checksum(x ? x : o->out[0].data, n);
+  free(x);
   return ok;
 }
 
@@ -163,7 +228,8 @@ static void limits(const char *variant, double *flops, double *bytes) {
   else if (is_einsum(&o)) {
     double rows = (double)(o.dim[0] * o.dim[1]), width = (double)o.dim[2], time = (double)o.dim[1];
     *flops = 2 * rows * time * width, *bytes = 4 * rows * (2 * width + time);
-  } else *bytes = 8.0 * (double)(o.dim[0] * o.dim[1]) * (adds(&o) || !strcmp(o.op, "gather") ? 2 : 1);
+  } else if (o.reduce) *bytes = (double)bytes_of(o.whole) * (double)(o.dim[0] * o.dim[1]);
+  else *bytes = 8.0 * (double)(o.dim[0] * o.dim[1]) * (adds(&o) || !strcmp(o.op, "gather") ? 2 : 1);
 }
 
 const Workload bench_ops = {.name = "ops",

@@ -151,7 +151,9 @@ static Val whole_step(Gen *g, Val v) {
   static const Op sums[] = {OP_whole_sum, OP_whole_prod, OP_whole_amax, OP_whole_argmax};
   if (gen_chance(g, 25)) op = sums[gen_below(g, 4)], n_attrs = 0;
   bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;
-  if (is_sum && (!gen_dims(g, v).n || gen_last_size(g, v) == 0)) return v;
+  if (is_sum && (!gen_dims(g, v).n || ir_shape_bound(g->p, ir_ins(g->f, v)->shape) == 0)) return v;
+  if (is_sum && gen_chance(g, 60)) attr[n_attrs++] = ir_a_int(KEY_axis, gen_below(g, gen_dims(g, v).n));
+  if ((op == OP_whole_amax || op == OP_whole_argmax) && gen_chance(g, 50)) attr[n_attrs++] = ir_a_int(KEY_least, 1);
   Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);
   if (is_sum) return ir_none(y) ? v : y;
   if (!ir_none(y) && gen_chance(g, 20)) y = gen_emit(g, OP_select, (Val[]){y, b, v}, 3, NULL, 0);

@@ -75,6 +75,8 @@ static const char *const op_lines[] = {
     "%ws2 = whole_prod %k",
     "%ws3 = whole_amax %k",
     "%ws4 = whole_argmax %k",
+    "%ws5 = whole_amax %k {least}",
+    "%ws6 = whole_argmax %k {axis=0, least}",
     "%sg = stop_grad %x",
     "%as = assign %x, %v",
     "%re = reshape %x {shape=[12]}",

@@ -26,7 +26,18 @@ def einsum(heads, time, width):
     return lambda: torch.einsum("ihd,jhd->hij", q, k).contiguous()
 
 
+DTYPES = {"i64": torch.int64, "i32": torch.int32, "u8": torch.uint8, "bool": torch.bool}
+
+
+def reduction(op, dtype, a, b, axis):
+    x, call = indices(2 if dtype == "bool" else 100, a, b).to(DTYPES[dtype]), getattr(torch, op)
+    return lambda: call(x, axis)
+
+
 def along(op, a, b, axis):
+    name, _, dtype = op.rpartition("_")
+    if dtype in DTYPES:
+        return reduction(name, dtype, a, b, axis)
     x, n = numbers(a, b), (a, b)[axis]
     if op == "sort":
         return lambda: torch.sort(x, dim=axis, stable=True).values
@@ -55,7 +66,7 @@ def main():
         state["compute"] = maybe_compiled(compute, sys.argv[4])
 
     with torch.inference_mode():
-        serve(lambda: checksum(state["compute"]().numpy()), lambda: state["compute"](), 1, case)
+        serve(lambda: checksum(state["compute"]().float().numpy()), lambda: state["compute"](), 1, case)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-// What a reduction and the sums of a row kernel need of scratch.
+// What reductions and the sums of a row kernel need of scratch.
 #ifndef TN_CODEGEN_REDUCE_REDUCE_H
 #define TN_CODEGEN_REDUCE_REDUCE_H
 
 #include "codegen/cg.h"
 
 int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_whole_reduce_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -1,28 +1,55 @@
-// Reductions of whole numbers and bool along the last axis: sums and products in i64, modulo 2^64, the largest element, and
-// where the first of the largest stands.
+// Reductions of whole numbers and bool along an axis: sums and products in i64, modulo 2^64, the largest element or the
+// smallest, and where the first of these stands.
 //
-//   %y = whole_sum %x : i64[n]     %x: u8[n,64]: a worker has rows; lanes are elements of one row, added up behind it
+// Seen as [outer][n][inner], n the axis. Nothing is rounded: the order of terms is free, and results are those of any team.
 //
-// Nothing is rounded: the order of terms is free, and results are those of any team.
-#include "codegen/cg.h"
+//   inner 1   rows: lanes are elements of one row, joined behind it
+//   else      columns: lanes are neighbouring results; a block of columns walks the axis
+//
+// Few results of many terms: the axis is cut into chunks, whose results lie in scratch memory, [chunk][outer][inner], and
+// are reduced as columns.
+#include "codegen/order/axis.h"
+#include "codegen/reduce/reduce.h"
 
 typedef LLVMValueRef V;
+
+enum {
+  RUN = 8192,  // elements of a chunk, at least
+  ROWS = 128,  // places along the axis of a chunk of columns, at least
+  MAX_CHUNKS = 64,
+  FEW = 8,   // rows or blocks of columns: below, too few to split the work by
+  WIDE = 4,  // vectors of vl lanes that are worked on together; of places of elements NARROW
+  NARROW = 2,
+};
 
 typedef struct {
   Cg *c;
   Op op;
   DType from, to;  // of elements, of what is summed or compared
-  V x, y, n;       // n: elements of a row
-  LLVMTypeRef elem;
+  bool least;      // compared with all bits the other way
+  CgAxis of;
+  V x, x_places;  // x_places: which places the elements stand for; NULL: their own
+  V y, y_places;  // either may be NULL
 } Reduce;
 
+// A part of the axis of outer slice `outer`, and the place of the result for its first column.
+typedef struct {
+  V outer, lo, hi, at;
+} Part;
+
+static bool finds_place(const Reduce *r) { return r->op == OP_whole_argmax; }
+static uint32_t n_carries(const Reduce *r) { return finds_place(r) ? 2 : 1; }
+static uint32_t wide_lanes(const Reduce *r) { return (finds_place(r) ? NARROW : WIDE) * r->c->t->vl; }
 static bool is_signed(DType t) { return t == DT_I64 || t == DT_I32; }
-static V splat(const Reduce *r, int64_t x) {
-  return cg_splat_n(r->c, LLVMConstInt(r->elem, (uint64_t)x, true), r->c->t->vl);
+
+static LLVMTypeRef elem(const Reduce *r) { return cg_elem_type(r->c, r->to); }
+static V splat(const Reduce *r, int64_t x, uint32_t lanes) {
+  return cg_splat_n(r->c, LLVMConstInt(elem(r), (uint64_t)x, true), lanes);
 }
-static V across(const Reduce *r, const char *name, V x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return cg_call_intrinsic(r->c, name, &t, 1, &x, 1);
+static V lane_numbers(Cg *c, uint32_t lanes) {
+  V lane[64];
+  for (uint32_t k = 0; k < lanes; k++) lane[k] = cg_i64(c, k);
+  return LLVMConstVector(lane, lanes);
 }
 
 static int64_t identity_of(const Reduce *r) {
@@ -31,66 +58,263 @@ static int64_t identity_of(const Reduce *r) {
   return r->to == DT_BOOL ? 0 : ir_to_whole(r->to, -0x1p63);  // the least number
 }
 
+// What is the smallest element becomes the largest, and back.
+static V turned(const Reduce *r, V x) {
+  if (!r->least) return x;
+  if (r->to != DT_BOOL) return LLVMBuildNot(r->c->b, x, "");
+  return LLVMBuildXor(r->c->b, x, splat(r, 1, LLVMGetVectorSize(LLVMTypeOf(x))), "");
+}
+
+static V choose(const Reduce *r, V cond, V a, V b) { return LLVMBuildSelect(r->c->b, cond, a, b, ""); }
 static V greater(const Reduce *r, V a, V b) {
   return LLVMBuildICmp(r->c->b, is_signed(r->to) ? LLVMIntSGT : LLVMIntUGT, a, b, "");
 }
 
-// vl elements from element i of a row on, as what they are summed or compared as; mask NULL: all of them.
-static V load(const Reduce *r, V row, V i, V mask) {
+// ---- terms
+static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
-  LLVMTypeRef t = cg_vector_type(c, r->from, c->t->vl);
-  V at = cg_at(c, cg_elem_type(c, r->from), row, i), x = mask ? cg_load_masked(c, t, at, mask) : cg_load(c, t, at);
+  LLVMTypeRef type = cg_vector_type(c, t, lanes);
+  V p = cg_at(c, cg_elem_type(c, t), base, at);
+  return mask ? cg_load_masked(c, type, p, mask) : cg_load(c, type, p);
+}
+
+static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
+  Cg *c = r->c;
+  V x = load_of(r, r->from, r->x, at, lanes, mask);
   if (r->from == DT_BOOL) {
-    V is_set = LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(t), "");
-    x = LLVMBuildZExt(c->b, is_set, t, "");
+    V is_set = LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    x = LLVMBuildZExt(c->b, is_set, LLVMTypeOf(x), "");
   }
-  x = cg_convert(c, r->from, r->to, x);
-  return mask ? LLVMBuildSelect(c->b, mask, x, splat(r, identity_of(r)), "") : x;
+  x = turned(r, cg_convert(c, r->from, r->to, x));
+  return mask ? choose(r, mask, x, splat(r, identity_of(r), lanes)) : x;
 }
 
-// carry: the sum, or the largest element of each lane and its place.
-static void take(const Reduce *r, V row, V i, V mask, V *carry) {
+static V join(const Reduce *r, V a, V b) {
+  LLVMBuilderRef at = r->c->b;
+  if (r->op == OP_whole_sum) return LLVMBuildAdd(at, a, b, "");
+  if (r->op == OP_whole_prod) return LLVMBuildMul(at, a, b, "");
+  return choose(r, greater(r, b, a), b, a);
+}
+
+// carry: the sum, or the largest element of each lane and its place. Places come in their order.
+static void take(const Reduce *r, V x, V place, V *carry) {
+  if (finds_place(r)) carry[1] = choose(r, greater(r, x, carry[0]), place, carry[1]);
+  carry[0] = join(r, carry[0], x);
+}
+
+static void start(const Reduce *r, uint32_t lanes, V places, V *carry) {
+  carry[0] = splat(r, identity_of(r), lanes);
+  carry[1] = places;
+}
+
+// ---- rows
+static V across(const Reduce *r, const char *name, V x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return cg_call_intrinsic(r->c, name, &t, 1, &x, 1);
+}
+
+static void finish_row(const Reduce *r, V *carry) {
   Cg *c = r->c;
-  V x = load(r, row, i, mask);
-  switch (r->op) {
-  case OP_whole_sum: carry[0] = LLVMBuildAdd(c->b, carry[0], x, ""); return;
-  case OP_whole_prod: carry[0] = LLVMBuildMul(c->b, carry[0], x, ""); return;
-  default: break;
+  bool is_sum = r->op == OP_whole_sum, is_prod = r->op == OP_whole_prod;
+  V lanes = carry[0];
+  carry[0] = across(r,
+                    is_sum             ? "llvm.vector.reduce.add"
+                    : is_prod          ? "llvm.vector.reduce.mul"
+                    : is_signed(r->to) ? "llvm.vector.reduce.smax"
+                                       : "llvm.vector.reduce.umax",
+                    lanes);
+  if (!finds_place(r)) return;
+  V most = cg_splat_n(c, carry[0], LLVMGetVectorSize(LLVMTypeOf(lanes)));
+  V is_most = LLVMBuildICmp(c->b, LLVMIntEQ, lanes, most, "");
+  carry[1] = across(r, "llvm.vector.reduce.umin", choose(r, is_most, carry[1], LLVMConstAllOnes(LLVMTypeOf(carry[1]))));
+}
+
+// vl of the lanes: those of all vectors, joined.
+static void narrow(const Reduce *r, V *carry) {
+  Cg *c = r->c;
+  uint32_t vl = c->t->vl, n = LLVMGetVectorSize(LLVMTypeOf(carry[0])) / vl;
+  V part[2][WIDE];
+  for (uint32_t k = 0; k < n_carries(r); k++)
+    for (uint32_t j = 0; j < n; j++) {
+      V lane[64];
+      for (uint32_t i = 0; i < vl; i++) lane[i] = cg_i32(c, (int32_t)(j * vl + i));
+      part[k][j] =
+          LLVMBuildShuffleVector(c->b, carry[k], LLVMGetPoison(LLVMTypeOf(carry[k])), LLVMConstVector(lane, vl), "");
+    }
+  carry[0] = part[0][0], carry[1] = part[1][0];
+  for (uint32_t j = 1; j < n; j++) {
+    if (finds_place(r)) {
+      V more = greater(r, part[0][j], carry[0]), same = LLVMBuildICmp(c->b, LLVMIntEQ, part[0][j], carry[0], "");
+      V before = LLVMBuildICmp(c->b, LLVMIntULT, part[1][j], carry[1], "");
+      V takes = LLVMBuildOr(c->b, more, LLVMBuildAnd(c->b, same, before, ""), "");
+      carry[1] = choose(r, takes, part[1][j], carry[1]);
+    }
+    carry[0] = join(r, carry[0], part[0][j]);
   }
-  V is_more = greater(r, x, carry[0]);
-  carry[0] = LLVMBuildSelect(c->b, is_more, x, carry[0], "");
-  if (r->op != OP_whole_argmax) return;
-  V place = LLVMBuildAdd(c->b, cg_splat(c, i), cg_lane_numbers(c), "");
-  carry[1] = LLVMBuildSelect(c->b, is_more, place, carry[1], "");
 }
 
-static V result(const Reduce *r, V *carry) {
+static V places_from(const Reduce *r, V i, uint32_t lanes) {
   Cg *c = r->c;
-  if (r->op == OP_whole_sum) return across(r, "llvm.vector.reduce.add", carry[0]);
-  if (r->op == OP_whole_prod) return across(r, "llvm.vector.reduce.mul", carry[0]);
-  V most = across(r, is_signed(r->to) ? "llvm.vector.reduce.smax" : "llvm.vector.reduce.umax", carry[0]);
-  if (r->op != OP_whole_argmax) return most;
-  V is_most = LLVMBuildICmp(c->b, LLVMIntEQ, carry[0], cg_splat_n(c, most, c->t->vl), "");
-  V none = LLVMConstAllOnes(LLVMTypeOf(carry[1]));
-  return across(r, "llvm.vector.reduce.umin", LLVMBuildSelect(c->b, is_most, carry[1], none, ""));
+  return LLVMBuildAdd(c->b, cg_splat_n(c, i, lanes), lane_numbers(c, lanes), "");
 }
 
-static void emit_row(const Reduce *r, V number) {
+// Of elements i .. of the row at `row`; NULL where nobody asks.
+static V places_of(const Reduce *r, V row, V i, uint32_t lanes, V mask) {
+  if (!finds_place(r)) return NULL;
+  return r->x_places ? load_of(r, DT_I64, r->x_places, cg_add(r->c, row, i), lanes, mask) : places_from(r, i, lanes);
+}
+
+// Whole vectors in [lo, hi) of the row at `row`.
+static void take_run(const Reduce *r, V row, V lo, V hi, uint32_t lanes, V *carry) {
   Cg *c = r->c;
-  V row = cg_at(c, cg_elem_type(c, r->from), r->x, cg_mul(c, number, r->n)), vl = cg_i64(c, c->t->vl);
-  V whole = cg_mul(c, cg_div(c, r->n, vl), vl), rest = cg_sub(c, r->n, whole);
-  V carry[] = {splat(r, identity_of(r)), cg_lane_numbers(c)};
-  uint32_t n = 1 + (r->op == OP_whole_argmax);
+  uint32_t n = n_carries(r);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, carry, n);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, lanes), carry, n);
   for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
-  take(r, row, l.i, NULL, carry);
+  take(r, load(r, cg_add(c, row, l.i), lanes, NULL), places_of(r, row, l.i, lanes, NULL), carry);
   cg_loop_end(c, &l, carry);
   for (uint32_t k = 0; k < n; k++) carry[k] = l.out[k];
+}
+
+static V whole_units(Cg *c, V n, uint32_t unit) { return cg_mul(c, cg_div(c, n, cg_i64(c, unit)), cg_i64(c, unit)); }
+
+static void store_results(const Reduce *r, V at, V mask, V *carry) {
+  Cg *c = r->c;
+  const V to[] = {r->y, r->y_places}, x[] = {turned(r, carry[0]), carry[1]};
+  const LLVMTypeRef type[] = {elem(r), c->i64};
+  for (uint32_t k = 0; k < 2; k++) {
+    if (!to[k]) continue;
+    V p = cg_at(c, type[k], to[k], at);
+    if (mask) cg_store_masked(c, x[k], p, mask);
+    else cg_store(c, x[k], p);
+  }
+}
+
+static void reduce_row(const Reduce *r, const Part *p) {
+  Cg *c = r->c;
+  uint32_t vl = c->t->vl, wide = wide_lanes(r);
+  V row = cg_mul(c, p->outer, r->of.n), n = cg_sub(c, p->hi, p->lo), carry[2];
+  V blocks = cg_add(c, p->lo, whole_units(c, n, wide)), whole = cg_add(c, p->lo, whole_units(c, n, vl));
+  V rest = cg_sub(c, p->hi, whole);
   int64_t left;
-  if (!cg_const_value(rest, &left) || left) take(r, row, whole, cg_mask(c, rest), carry);
-  V y = result(r, carry);
-  cg_store(c, y, cg_at(c, LLVMTypeOf(y), r->y, number));
+  start(r, wide, finds_place(r) ? places_from(r, p->lo, wide) : NULL, carry);
+  take_run(r, row, p->lo, blocks, wide, carry);
+  narrow(r, carry);
+  take_run(r, row, blocks, whole, vl, carry);
+  if (!cg_const_value(rest, &left) || left) {
+    V mask = cg_mask(c, rest);
+    take(r, load(r, cg_add(c, row, whole), vl, mask), places_of(r, row, whole, vl, mask), carry);
+  }
+  finish_row(r, carry);
+  carry[0] = LLVMBuildInsertElement(c->b, LLVMGetPoison(LLVMVectorType(elem(r), 1)), carry[0], cg_i32(c, 0), "");
+  if (finds_place(r))
+    carry[1] = LLVMBuildInsertElement(c->b, LLVMGetPoison(LLVMVectorType(c->i64, 1)), carry[1], cg_i32(c, 0), "");
+  store_results(r, p->at, NULL, carry);
+}
+
+// ---- columns
+static void reduce_strip(const Reduce *r, const Part *p, V column, uint32_t lanes, V mask) {
+  Cg *c = r->c;
+  uint32_t n = n_carries(r);
+  V first = cg_add(c, cg_mul(c, cg_mul(c, p->outer, r->of.n), r->of.inner), column), carry[2];
+  Loop l;
+  start(r, lanes, finds_place(r) ? cg_splat_n(c, p->lo, lanes) : NULL, carry);
+  cg_loop_begin(c, &l, p->lo, p->hi, cg_i64(c, 1), carry, n);
+  for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
+  V at = cg_add(c, first, cg_mul(c, l.i, r->of.inner)), place = NULL;
+  if (finds_place(r))
+    place = r->x_places ? load_of(r, DT_I64, r->x_places, at, lanes, mask) : cg_splat_n(c, l.i, lanes);
+  take(r, load(r, at, lanes, mask), place, carry);
+  cg_loop_end(c, &l, carry);
+  store_results(r, cg_add(c, p->at, column), mask, l.out);
+}
+
+// n columns from `column` on, at most as many as are worked on together.
+static void reduce_block(const Reduce *r, const Part *p, V column, V n) {
+  Cg *c = r->c;
+  uint32_t vl = c->t->vl, wide = wide_lanes(r);
+  V end = cg_add(c, column, n), whole = cg_add(c, column, whole_units(c, n, vl));
+  If all, some;
+  Loop l;
+  cg_if(c, &all, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, wide), ""));
+  reduce_strip(r, p, column, wide, NULL);
+  cg_else(c, &all);
+  cg_loop_begin(c, &l, column, whole, cg_i64(c, vl), NULL, 0);
+  reduce_strip(r, p, l.i, vl, NULL);
+  cg_loop_end(c, &l, NULL);
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntULT, whole, end, ""));
+  reduce_strip(r, p, whole, vl, cg_mask(c, cg_sub(c, end, whole)));
+  cg_endif(c, &some);
+  cg_endif(c, &all);
+}
+
+// ---- the work: units are (chunk, outer slice, block of columns); chunk 0: the axis is whole
+static void reduce_all(const Reduce *r, int64_t chunk) {
+  Cg *c = r->c;
+  int64_t inner;
+  bool by_row = cg_const_value(r->of.inner, &inner) && inner == 1;
+  V one = cg_i64(c, 1), width = by_row ? one : cg_i64(c, wide_lanes(r));
+  V blocks = by_row ? one : cg_ceil_div_value(c, r->of.inner, wide_lanes(r)), slices = cg_mul(c, r->of.outer, blocks);
+  V n_chunks = chunk ? cg_ceil_div_value(c, r->of.n, chunk) : one, lo, hi;
+  Loop l;
+  cg_share(c, cg_mul(c, n_chunks, slices), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
+  V which = chunk ? cg_div(c, l.i, slices) : cg_i64(c, 0), rest = cg_sub(c, l.i, cg_mul(c, which, slices));
+  V outer = cg_div(c, rest, blocks), column = cg_mul(c, cg_sub(c, rest, cg_mul(c, outer, blocks)), width);
+  Part p = {.outer = outer, .lo = cg_i64(c, 0), .hi = r->of.n};
+  if (chunk) p.lo = cg_mul(c, which, cg_i64(c, chunk)), p.hi = cg_min(c, cg_add(c, p.lo, cg_i64(c, chunk)), r->of.n);
+  p.at = cg_mul(c, cg_add(c, cg_mul(c, which, r->of.outer), outer), r->of.inner);
+  if (by_row) reduce_row(r, &p);
+  else reduce_block(r, &p, column, cg_min(c, width, cg_sub(c, r->of.inner, column)));
+  cg_loop_end(c, &l, NULL);
+}
+
+// By bounds alone.
+typedef struct {
+  int64_t results, n, chunk, n_chunks;  // chunk 0: the axis is not cut
+} Cut;
+
+static uint32_t axis_of(const Fn *f, Val v) {
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  return (uint32_t)ir_attr_int(f, v, KEY_axis, ir_rank(f->prog, s) - 1);
+}
+
+static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
+  int64_t n = 1;
+  for (uint32_t k = from; k < to; k++) n *= ir_dim_bound(p, ir_dim_at(p, s, k));
+  return n;
+}
+
+static Cut cut_of(const Fn *f, Val v, const Target *t) {
+  const Prog *p = f->prog;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  uint32_t axis = axis_of(f, v), rank = ir_rank(p, s);
+  int64_t outer = bound_of(p, s, 0, axis), inner = bound_of(p, s, axis + 1, rank), n = bound_of(p, s, axis, axis + 1);
+  Cut cut = {.results = outer * inner, .n = n};
+  if (!cut.results || !n || outer * cg_ceil_div(inner, WIDE * t->vl) > FEW) return cut;
+  int64_t least = inner == 1 ? RUN : cg_larger(ROWS, cg_ceil_div(RUN, inner));
+  if (n < 2 * least) return cut;
+  cut.chunk = cg_larger(least, cg_ceil_div(n, MAX_CHUNKS));
+  cut.n_chunks = cg_ceil_div(n, cut.chunk);
+  return cut;
+}
+
+int64_t cg_whole_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  Cut cut = cut_of(f, v, t);
+  int64_t numbers = ir_ins(f, v)->op == OP_whole_argmax ? 2 : 1;
+  return 8 * numbers * cut.n_chunks * cut.results;
+}
+
+static void reduce_by_chunks(const Reduce *r, const Cut *cut) {
+  Cg *c = r->c;
+  Reduce first = *r, second = *r;
+  V places = finds_place(r) ? cg_at(c, c->i64, c->scratch, cg_i64(c, cut->n_chunks * cut->results)) : NULL;
+  first.y = c->scratch, first.y_places = places;
+  reduce_all(&first, cut->chunk);
+  cg_wait_for_team(c);
+  second.from = r->to, second.x = c->scratch, second.x_places = places;
+  second.of = (CgAxis){cg_i64(c, 1), cg_ceil_div_value(c, r->of.n, cut->chunk), cg_mul(c, r->of.outer, r->of.inner)};
+  reduce_all(&second, 0);
 }
 
 bool cg_emit_whole_reduce(Cg *c) {
@@ -99,15 +323,13 @@ bool cg_emit_whole_reduce(Cg *c) {
   if (ir_shape_bound(c->f->prog, ins->shape) == 0) return true;
   bool sums = ins->op == OP_whole_sum || ins->op == OP_whole_prod;
   Reduce r = {.c = c, .op = (Op)ins->op, .from = (DType)of->dtype, .to = sums ? DT_I64 : (DType)of->dtype};
-  r.elem = cg_elem_type(c, r.to);
-  r.n = cg_dim(c, ir_dim_at(c->f->prog, of->shape, ir_rank(c->f->prog, of->shape) - 1));
+  r.least = ir_attr(c->f, v, KEY_least) != NULL;
+  r.of = cg_axis_of(c, of->shape, axis_of(c->f, v));
   bool is_empty = ir_shape_bound(c->f->prog, of->shape) == 0;
-  r.x = is_empty ? LLVMConstNull(c->ptr) : cg_ptr(c, a), r.y = cg_ptr(c, v);
-  V lo, hi;
-  Loop l;
-  cg_share(c, cg_numel(c, ins->shape), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  emit_row(&r, l.i);
-  cg_loop_end(c, &l, NULL);
+  r.x = is_empty ? LLVMConstNull(c->ptr) : cg_ptr(c, a);
+  *(finds_place(&r) ? &r.y_places : &r.y) = cg_ptr(c, v);
+  Cut cut = cut_of(c->f, v, c->t);
+  if (cut.chunk && c->scratch) reduce_by_chunks(&r, &cut);
+  else reduce_all(&r, 0);
   return true;
 }

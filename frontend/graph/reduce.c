@@ -53,30 +53,41 @@ static Dim count_of(const Reduction *r) {
   return count;
 }
 
-// ---- whole numbers and bool: along the last axis, where the reduced axes are joined
+// ---- whole numbers and bool: neighbouring axes that are all kept or all reduced are joined, and what is reduced is taken
+// one axis after the other, the last one first
 static bool is_countable(tn_tensor a) { return fe_ok(a) && COUNTABLE >> fe_ins(a)->dtype & 1; }
 
-static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) {
-  Prog *p = r->a.fn->p->ir;
-  uint32_t perm[MAX_RANK], n_kept = 0, n = fe_rank(r->a), at = 0;
-  Dim dims[MAX_RANK], out[MAX_RANK];
+static tn_tensor along(Op op, tn_tensor a, uint32_t axis, bool least, tn_site at) {
+  Attr attr[2];
+  uint32_t n = 0;
   if (!fe_ok(a)) return a;
-  for (uint32_t k = 0; k < n; k++)
-    if (!r->set[k]) dims[n_kept] = fe_axis_dim(r->a, k), perm[n_kept++] = k;
-  for (uint32_t k = 0, end = n_kept; k < n; k++)
-    if (r->set[k]) perm[end++] = k;
-  dims[n_kept] = count_of(r);
-  for (uint32_t k = 0; k < n; k++) at += perm[k] != k;
-  tn_tensor rows = fe_reshape(at ? fe_permute(a, perm, r->at) : a, dims, n_kept + 1, r->at);
-  tn_tensor y = fe_ok(rows) ? fe_emit1(op, rows, r->at) : rows;
-  for (uint32_t k = 0; k < n; k++) out[k] = r->set[k] ? ir_dim(p, 1) : fe_axis_dim(r->a, k);
-  return r->keepdim ? fe_reshape(y, out, n, r->at) : y;
+  if (axis + 1 < fe_rank(a)) attr[n++] = ir_a_int(KEY_axis, axis);
+  if (least) attr[n++] = ir_a_int(KEY_least, 1);
+  return fe_emit(op, &a, 1, attr, n, at);
 }
 
-// The least element: what is left of the largest with all bits the other way.
-static tn_tensor whole_least(const Reduction *r, Op op, tn_tensor a) {
-  return whole(r, op, fe_ok(a) ? fe_emit1(OP_bitwise_not, a, r->at) : a);
+static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least) {
+  Prog *p = r->a.fn->p->ir;
+  Dim dims[MAX_RANK], out[MAX_RANK];
+  bool reduced_axis[MAX_RANK];
+  uint32_t n = 0, n_out = 0;
+  if (!fe_ok(a)) return a;
+  for (uint32_t k = 0; k < fe_rank(r->a); k++) {
+    Dim d = fe_axis_dim(r->a, k);
+    bool joins = n && reduced_axis[n - 1] == r->set[k];
+    if (!r->set[k] || r->keepdim) out[n_out++] = r->set[k] ? ir_dim(p, 1) : d;
+    if (!joins) reduced_axis[n] = r->set[k], dims[n++] = d;
+    else dims[n - 1] = ir_dim_mul(p, dims[n - 1], d);
+  }
+  if (!fe_rank(r->a)) reduced_axis[0] = true, dims[0] = ir_dim(p, 1), n = 1;
+  tn_tensor y = fe_reshape(a, dims, n, r->at);
+  for (uint32_t k = n; k-- > 0;)
+    if (reduced_axis[k]) y = along(op, y, k, least, r->at);
+  return fe_reshape(y, out, n_out, r->at);
 }
+
+static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) { return whole_of(r, op, a, false); }
+static tn_tensor whole_least(const Reduction *r, tn_tensor a) { return whole_of(r, OP_whole_amax, a, true); }
 
 static tn_tensor as_bool(const Reduction *r) { return fe_cast(r->a, DT_BOOL, r->at); }
 
@@ -126,9 +137,7 @@ static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
 
 static tn_tensor amin(const Reduction *r, double x) {
   (void)x;
-  if (!is_countable(r->a)) return amin_of(r, r->a);
-  tn_tensor y = whole_least(r, OP_whole_amax, r->a);
-  return fe_ok(y) ? op1(r, OP_bitwise_not, y) : y;
+  return is_countable(r->a) ? whole_least(r, r->a) : amin_of(r, r->a);
 }
 
 static tn_tensor mean(const Reduction *r, double x) {
@@ -186,10 +195,7 @@ static tn_tensor any(const Reduction *r, double x) {
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
-  if (fe_ins(r->a)->dtype != DT_F32) {
-    tn_tensor y = whole_least(r, OP_whole_amax, as_bool(r));
-    return fe_ok(y) ? op1(r, OP_bitwise_not, y) : y;
-  }
+  if (fe_ins(r->a)->dtype != DT_F32) return whole_least(r, as_bool(r));
   tn_tensor most = reduced(r, OP_amax, op2(r, OP_eq, r->a, number(r, 0)));
   return fe_cast(op2(r, OP_le, most, number(r, 0)), DT_BOOL, r->at);
 }
@@ -260,15 +266,18 @@ static tn_tensor to_last(tn_tensor a, uint32_t axis, tn_site at) {
   return fe_permute(a, perm, at);
 }
 
+static tn_tensor arg_of_float(tn_tensor a, uint32_t axis, bool least, tn_site at) {
+  tn_tensor last = to_last(least ? fe_emit1(OP_neg, a, at) : a, axis, at);
+  return fe_ok(last) ? fe_emit1(OP_argmax, last, at) : last;
+}
+
 static tn_tensor arg_best(const char *call, tn_tensor a, int axis, bool keepdim, bool least, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  bool counts = is_countable(a);
-  tn_tensor x = least ? fe_emit1(counts ? OP_bitwise_not : OP_neg, a, at) : a, last = to_last(x, k, at);
-  tn_tensor y = fe_ok(last) ? fe_emit1(counts ? OP_whole_argmax : OP_argmax, last, at) : last;
+  tn_tensor y = is_countable(a) ? along(OP_whole_argmax, a, k, least, at) : arg_of_float(a, k, least, at);
   if (!keepdim || !fe_ok(y)) return y;
   Dim dims[MAX_RANK];
   for (uint32_t j = 0; j < fe_rank(a); j++) dims[j] = j == k ? ir_dim(f->p->ir, 1) : fe_axis_dim(a, j);

@@ -1,21 +1,24 @@
-// Reductions of whole numbers and bool along the last axis.
+// Reductions of whole numbers and bool along an axis.
 #include "ir/interp/interp.h"
 
 typedef int64_t Step(int64_t so_far, int64_t x);
 static int64_t sum(int64_t so_far, int64_t x) { return (int64_t)((uint64_t)so_far + (uint64_t)x); }
 static int64_t prod(int64_t so_far, int64_t x) { return (int64_t)((uint64_t)so_far * (uint64_t)x); }
 static int64_t larger(int64_t so_far, int64_t x) { return x > so_far ? x : so_far; }
+static int64_t smaller(int64_t so_far, int64_t x) { return x < so_far ? x : so_far; }
 
-// Of `first` and the elements of each row; with `at` the place of the first element that gave the result.
+// Of `first` and the elements along the axis; with `at` the place of the first element that gave the result.
 static bool reduce(Run *r, Val v, Step *step, int64_t first, bool at) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0);
   Sizes of = run_arg_sizes(r, v, 0);
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
-  int64_t n = run_cols(&of);
+  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, of.rank - 1);
+  int64_t n = of.dim[axis], inner = 1;
+  for (uint32_t k = axis + 1; k < of.rank; k++) inner *= of.dim[k];
   for (int64_t i = 0; i < out.n; i++) {
-    int64_t so_far = first, place = 0;
+    int64_t so_far = first, place = 0, at_first = i / inner * n * inner + i % inner;
     for (int64_t k = 0; k < n; k++) {
-      int64_t next = step(so_far, ir_modulo(t, run_whole(&x, i * n + k)));
+      int64_t next = step(so_far, ir_modulo(t, run_whole(&x, at_first + k * inner)));
       if (next != so_far) place = k;
       so_far = next;
     }
@@ -25,12 +28,14 @@ static bool reduce(Run *r, Val v, Step *step, int64_t first, bool at) {
   return true;
 }
 
-static int64_t least_of(const Run *r, Val v) {
+static bool find_most(Run *r, Val v, bool at) {
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
-  return t == DT_BOOL ? 0 : ir_to_whole(t, -0x1p63);
+  bool least = ir_attr(r->f, v, KEY_least) != NULL, is_bool = t == DT_BOOL;
+  int64_t low = is_bool ? 0 : ir_to_whole(t, -0x1p63), high = is_bool ? 1 : ir_to_whole(t, 0x1p63);
+  return reduce(r, v, least ? smaller : larger, least ? high : low, at);
 }
 
 bool eval_whole_sum(Run *r, Val v) { return reduce(r, v, sum, 0, false); }
 bool eval_whole_prod(Run *r, Val v) { return reduce(r, v, prod, 1, false); }
-bool eval_whole_amax(Run *r, Val v) { return reduce(r, v, larger, least_of(r, v), false); }
-bool eval_whole_argmax(Run *r, Val v) { return reduce(r, v, larger, least_of(r, v), true); }
+bool eval_whole_amax(Run *r, Val v) { return find_most(r, v, false); }
+bool eval_whole_argmax(Run *r, Val v) { return find_most(r, v, true); }

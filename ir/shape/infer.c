@@ -489,13 +489,33 @@ uint16_t ir_rule_argmax(const Infer *c) {
   return 0;
 }
 
-static uint16_t along_last(const Infer *c, DType t) {
+// Whole numbers, along {axis} or the last.
+static uint16_t whole_axis(const Infer *c, uint32_t *axis) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  set(c, 0, t, without_last(c, shape_of(c, 0)));
+  *axis = rank_of(c, 0) - 1;
+  return ir_attr(c->f, c->v, KEY_axis) ? axis_of(c, axis) : 0;
+}
+
+static uint16_t without_axis(const Infer *c, DType t) {
+  Dim d[MAX_RANK];
+  uint32_t axis, n = 0;
+  TRY(whole_axis(c, &axis));
+  for (uint32_t k = 0; k < rank_of(c, 0); k++)
+    if (k != axis) d[n++] = dim_of(c, 0, k);
+  set(c, 0, t, ir_shape(c->p, d, n));
   return 0;
 }
-uint16_t ir_rule_whole_sum(const Infer *c) { return along_last(c, DT_I64); }
-uint16_t ir_rule_whole_amax(const Infer *c) { return along_last(c, dtype_of(c, 0)); }
+uint16_t ir_rule_whole_sum(const Infer *c) { return without_axis(c, DT_I64); }
+uint16_t ir_rule_whole_amax(const Infer *c) { return without_axis(c, dtype_of(c, 0)); }
+
+uint16_t ir_rule_whole_argmax(const Infer *c) {
+  uint32_t axis;
+  TRY(whole_axis(c, &axis));
+  Dim size = dim_of(c, 0, axis);
+  if (ir_dim_is_const(c->p, size) && ir_dim_bound(c->p, size) == 0)
+    return bad_shape(c, "the axis is empty: there is no largest element");
+  return without_axis(c, DT_I64);
+}
 
 // Logits [.., C], labels [..] -> [..]
 static uint16_t check_labels(const Infer *c, Shape *rows) {
