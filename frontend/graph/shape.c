@@ -541,23 +541,77 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
 }
 
 // ---- diagonals
-// Rows and columns as one axis, of which the diagonal is every (columns + 1)-th element.
+// So many elements from row `row` and column `column` on, of which one is 0
+typedef struct {
+  uint32_t rows, columns;  // axes
+  int64_t row, column;
+  Dim count;
+} Diagonal;
+
+static Dim size_from(tn_tensor x, uint32_t axis, int64_t from) {
+  int64_t n = const_size(x, axis);
+  return n >= 0 && n < from ? ir_dim(ir_of(x), 0) : less(x, fe_axis_dim(x, axis), from);
+}
+
+// The diagonal ends with the shorter of both; false: which that is only the run knows.
+static bool has_length(tn_tensor x, Diagonal *d) {
+  Prog *p = ir_of(x);
+  Dim n = size_from(x, d->rows, d->row), m = size_from(x, d->columns, d->column);
+  bool rows = ir_dim_most(p, ir_dim_sub(p, n, m)) <= 0;
+  d->count = rows ? n : m;
+  return rows || ir_dim_most(p, ir_dim_sub(p, m, n)) <= 0;
+}
+
+static Diagonal across(Diagonal d) { return (Diagonal){d.columns, d.rows, d.column, d.row, d.count}; }
+
+// Of m columns: rows and columns as one axis, of which the diagonal is every (m + 1)-th element.
+static tn_tensor every_step(tn_tensor y, Diagonal d, int64_t m, tn_site at) {
+  Prog *p = ir_of(y);
+  uint32_t rank = fe_rank(y);
+  Dim dims[MAX_RANK];
+  dims_of(y, dims);
+  dims[rank - 2] = ir_dim_mul(p, dims[rank - 2], ir_dim(p, m));
+  bool is_empty = ir_dim_is_const(p, d.count) && !ir_dim_bound(p, d.count);
+  return fe_strided(fe_reshape(y, dims, rank - 1, at), rank - 2, ir_dim(p, is_empty ? 0 : d.row * m + d.column),
+                    d.count, m + 1, false, at);
+}
+
+// Of so many columns as the run says: of each row the element at the diagonal.
+static tn_tensor each_row(tn_tensor y, Diagonal d, tn_site at) {
+  Prog *p = ir_of(y);
+  uint32_t rank = fe_rank(y);
+  tn_tensor index = fe_positions(y.fn, d.count, at);
+  Dim dims[MAX_RANK], one[MAX_RANK];
+  y = fe_strided(y, rank - 2, ir_dim(p, d.row), d.count, 1, false, at);
+  if (!fe_ok(index) || !fe_ok(y)) return fe_poison(y.fn);
+  if (d.column) index = fe_emit2(OP_add, index, fe_const(y.fn, (double)d.column, at), at);
+  dims_of(y, dims);
+  dims[rank - 1] = ir_dim(p, 1);
+  for (uint32_t k = 0; k < rank; k++) one[k] = k == rank - 2 ? d.count : ir_dim(p, 1);
+  index = fe_reshape(fe_cast(index, DT_I64, at), one, rank, at);
+  Shape s = ir_shape(p, dims, rank);
+  if (fe_shape_of(index).i != s.i)
+    index = fe_emit(OP_expand, &index, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
+  Attr axis = ir_a_int(KEY_axis, rank - 1);
+  return fe_reshape(fe_emit(OP_gather, (const tn_tensor[]){y, index}, 2, &axis, 1, at), dims, rank - 1, at);
+}
+
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at) {
+  Diagonal d = {a, b, offset < 0 ? -(int64_t)offset : 0, offset > 0 ? offset : 0, {0}};
   uint32_t rank = fe_rank(x);
-  int64_t m = const_size(x, b), n = const_size(x, a);
-  if (a == b || m < 0 || n < 0) return refuse(x, E_SHAPE, at, "a diagonal runs along two axes of constant size");
-  tn_tensor y = move_axis(x, a, rank - 1, at);
-  y = move_axis(y, b > a ? b - 1 : b, rank - 1, at);
+  if (a == b) return refuse(x, E_SHAPE, at, "a diagonal runs along two axes");
+  if (!has_length(x, &d)) {
+    refuse(x, E_SHAPE, at, "a diagonal ends with the shorter of its axes, and which that is only a run knows");
+    fe_hint(x.fn->p, "both axes of a square have one tn_dim; else tn_slice cuts one of them to a constant size");
+    return fe_poison(x.fn);
+  }
+  if (!ir_dim_is_const(ir_of(x), d.count)) ir_dim_computed_at(ir_of(x), d.count, fe_loc(x.fn->p, at));
+  if (const_size(x, d.columns) < 0) d = across(d);
+  int64_t m = const_size(x, d.columns);
+  tn_tensor y = move_axis(x, d.rows, rank - 1, at);
+  y = move_axis(y, d.columns > d.rows ? d.columns - 1 : d.columns, rank - 1, at);
   if (!fe_ok(y)) return y;
-  int64_t rows = offset < 0 ? n + offset : n, columns = offset > 0 ? m - offset : m,
-          count = rows < columns ? rows : columns;
-  if (count < 0) count = 0;
-  Dim d[MAX_RANK];
-  dims_of(y, d);
-  d[rank - 2] = ir_dim(ir_of(x), n * m);
-  y = fe_reshape(y, d, rank - 1, at);
-  int64_t from = count == 0 ? 0 : offset < 0 ? -(int64_t)offset * m : offset;
-  return fe_strided(y, rank - 2, ir_dim(ir_of(x), from), ir_dim(ir_of(x), count), m + 1, false, at);
+  return m < 0 ? each_row(y, d, at) : every_step(y, d, m, at);
 }
 
 tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at) {
@@ -565,4 +619,11 @@ tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site a
   uint32_t a, b;
   if (!fe_axis(x, axis_a, &a, at) || !fe_axis(x, axis_b, &b, at)) return fe_poison(f);
   return fe_made(fe_diagonal(x, offset, a, b, at), at);
+}
+
+tn_tensor tn_trace(tn_tensor x, tn_site at) {
+  OPEN(&x, 1);
+  if (fe_rank(x) != 2) return refuse(x, E_SHAPE, at, "a trace is of a matrix");
+  tn_tensor y = fe_diagonal(x, 0, 0, 1, at);
+  return fe_ok(y) ? fe_made(fe_sum(y, NULL, 0, false, at), at) : y;
 }

@@ -29,8 +29,10 @@ TN_API tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at);  // a new axis
 TN_API tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at);
 TN_API tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at);
 TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
-// The elements (k, k + offset) of two axes, which become the last one. The size of axis_b is constant (else E004).
+// The elements (k, k + offset) of two axes, which become the last one. Which of both ends the diagonal is known from their
+// sizes or bounds, as of a square with one tn_dim (else E004). A run whose axes are shorter than |offset| is refused.
 TN_API tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at);
+TN_API tn_tensor tn_trace(tn_tensor x, tn_site at);  // [n, m] -> []: the sum of the main diagonal, as tn_sum has it
 
 // ---- parts: views written to out[0], out[1], ..; more than `max` of them are E003. They give the number of parts.
 // Of an axis that the run sizes, tn_chunk makes as many parts as are asked for, each of n / chunks rounded up and the last of
