@@ -646,6 +646,7 @@ FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site
 FeParam *fe_state_like(tn_program *p, const char *path, FeParam *of, tn_site at);      // begins with the values of `of`
 bool fe_has_state(const tn_program *p, const char *path);
 const char *fe_path(tn_program *p, const char *path, const char *name);
+const char *fe_module_text(const tn_module *m);  // as messages name it: "module 'enc.0'", "the root module"
 bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at);  // false: taken, reported
 void fe_add_alias(tn_module *m, const char *name, FeParam *q);
 Val fe_initial(tn_program *p, FeParam *q);  // made when it was not yet

@@ -138,7 +138,8 @@ SCENARIO(M_untrained) {
   tn_tensor h = (tn_detach)((tn_call)(enc, x, at(6)), at(7));
   (tn_backward)((tn_sum)((tn_call)(head, h, at(8)), at(8)), at(9));
   (tn_sgd)(f, net, (tn_sgd_options){.at = at(10)});
-  SAYS("user.c:10: note[E126]: 4 of 6 parameters below module '' are not trained here: 'enc.weight' (cut off from the "
+  SAYS("user.c:10: note[E126]: 4 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off "
+       "from the "
        "loss), 'enc.bias' (cut off from the loss), 'spare.weight' (not used in 'step'), 'spare.bias' (not used in "
        "'step')\n"
        "user.c:7: note: no gradient flows through this tn_stop_grad to 'enc.weight'\n"
@@ -148,7 +149,8 @@ SCENARIO(M_untrained) {
   linear(net, "spare", 8, 3, 2);
   (tn_backward)((tn_sum)((tn_call)(linear(net, "head", 8, 3, 3), x, at(4)), at(4)), at(5));
   (tn_adamw)(f, net, (tn_adamw_options){.require_gradients = true, .at = at(6)});
-  SAYS("user.c:6: error[E122]: 2 of 4 parameters below module '' are not trained here: 'spare.weight' (not used in "
+  SAYS("user.c:6: error[E122]: 2 of 4 parameters below the root module are not trained here: 'spare.weight' (not used "
+       "in "
        "'step'), 'spare.bias' (not used in 'step')\n"
        "hint: tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error\n");
 }
@@ -169,9 +171,10 @@ SCENARIO(M_empty_group) {
   linear(net, "fc", 8, 3, 2);
   (tn_group)(net, 1, "", (tn_group_options){.lr = 1, .at = at(3)});
   (tn_group)(net, 1, "fc/wieght", (tn_group_options){.lr = 1, .at = at(4)});
-  SAYS("user.c:3: error[E003]: the pattern of group 1 is empty: it does not say which parameters below module ''\n"
-       "hint: \"**\" takes all of them, \"**/bias\" those named bias\n"
-       "user.c:4: error[E003]: no parameter below module '' matches 'fc/wieght'; did you mean 'fc.weight'?\n");
+  SAYS(
+      "user.c:3: error[E003]: the pattern of group 1 is empty: it does not say which parameters below the root module\n"
+      "hint: \"**\" takes all of them, \"**/bias\" those named bias\n"
+      "user.c:4: error[E003]: no parameter below the root module matches 'fc/wieght'; did you mean 'fc.weight'?\n");
 }
 
 SCENARIO(M_environment) {

@@ -395,7 +395,7 @@ SCENARIO(G24) {
   tn_linear(root, "late", 2, 1);
   char want[400];
   snprintf(want, sizeof want,
-           "@:%d: error[E009]: parameter 'late.weight' is added after the optimizer of module '' was built\n"
+           "@:%d: error[E009]: parameter 'late.weight' is added after the optimizer of the root module was built\n"
            "@:%d: note: the optimizer was built here: it would never train the parameter\n"
            "hint: declare all parameters before the optimizer\n",
            built + 1, built);

@@ -392,7 +392,7 @@ SCENARIO(E122) {
   weight(10, 11);
   (tn_clip_grad_norm)(f, tn_root(p), 1, at(12));
   tn_adam(f, tn_root(p));
-  SAYS("user.c:12: error[E122]: no parameter below module '' has a gradient\n"
+  SAYS("user.c:12: error[E122]: no parameter below the root module has a gradient\n"
        "hint: tn_backward(loss) comes first\n");
 }
 

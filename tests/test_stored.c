@@ -359,7 +359,7 @@ static void adopted(tn_program *p) {
 static void mistakes(void) {
   refused(whole_parameter, "error[E005]: parameter 'w' cannot be stored as i32: what may be trained is a float");
   refused(unknown_dtype, "error[E005]: parameters are stored as a dtype: TN_F32, TN_BF16, ..");
-  refused(no_match, "no parameter or buffer below module '' matches 'wight'");
+  refused(no_match, "no parameter or buffer below the root module matches 'wight'");
   refused(does_not_hold, "'w' begins with 256, which u8 does not hold");
   refused(too_late, "error[E009]: 'w' is given another dtype after a function used parameters");
   refused(arithmetic, "error[E005]");

@@ -118,7 +118,7 @@ static void test_missing_names(void) {
   tn_module *root = tied(p);
   tn_function *f = tn_function_begin(p, "f");
   tn_param_value(f, root, "net.tail.weight");
-  CHECK_HAS(report_of(p), "module '' has no parameter 'net.tail.weight'");
+  CHECK_HAS(report_of(p), "the root module has no parameter 'net.tail.weight'");
   tn_program_free(p);
 }
 

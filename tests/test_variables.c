@@ -112,7 +112,7 @@ static void variables(void) {
   tn_module_at_path(root, "a//b");
   CHECK(tn_n_errors(p) == 2);
   tn_freeze_path(root, "none.*", true);
-  CHECK_HAS(report_of(p), "error[E003]: no parameter below module '' matches 'none.*'");
+  CHECK_HAS(report_of(p), "error[E003]: no parameter below the root module matches 'none.*'");
   tn_program_free(p);
 }
 
@@ -247,7 +247,7 @@ static void group_mistakes(void) {
   tn_group(root, 1, "b", .lr = 2);
   CHECK_HAS(report_of(p), "error[E003]: group 1 has other options already");
   tn_group(root, 2, "c");
-  CHECK_HAS(report_of(p), "error[E003]: no parameter below module '' matches 'c'");
+  CHECK_HAS(report_of(p), "error[E003]: no parameter below the root module matches 'c'");
   tn_group(root, 2, "b", .lr = -2);
   CHECK(tn_n_errors(p) == 3);
   tn_function *f = tn_function_begin(p, "step");

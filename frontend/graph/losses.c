@@ -147,6 +147,7 @@ tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_
   LOSS(m, o.at, x, y);
   tn_tensor beyond = at_least(&m, sub(&m, number(&m, margin), x), 0), zero = number(&m, 0);
   tn_tensor apart = pick(&m, op2(&m, OP_ne, y, number(&m, 1)), beyond, zero);
+  if (!fe_ok(apart)) return apart;  // one mistake, one report
   return reduced(&m, add(&m, apart, pick(&m, op2(&m, OP_ne, y, number(&m, -1)), x, zero)), o.reduction);
 }
 
@@ -267,6 +268,7 @@ tn_tensor tn_cosine_embedding(tn_tensor a, tn_tensor b, tn_tensor y, double marg
   tn_tensor bb = sum_last(&m, op1(&m, OP_square, b)), zero = number(&m, 0);
   tn_tensor size = op1(&m, OP_sqrt, mul(&m, plus(&m, aa, 1e-12), plus(&m, bb, 1e-12))), cosine = div_by(&m, dot, size);
   tn_tensor alike = pick(&m, op2(&m, OP_eq, y, number(&m, 1)), sub(&m, number(&m, 1), cosine), zero);
+  if (!fe_ok(alike)) return alike;
   tn_tensor apart = at_least(&m, plus(&m, cosine, -margin), 0);
   return reduced(&m, add(&m, alike, pick(&m, op2(&m, OP_eq, y, number(&m, -1)), apart, zero)), o.reduction);
 }

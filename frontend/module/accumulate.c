@@ -93,7 +93,7 @@ void tn_accumulate_flush(tn_function *f, tn_module *m, tn_site at) {
   if (!check_place(f, m, at)) return;
   const FeAccumulation *a = find(f->p, m);
   if (!a) {
-    fe_error(f->p, E_STATE, at, "no function accumulates gradients of module '%s'", m->path);
+    fe_error(f->p, E_STATE, at, "no function accumulates gradients of %s", fe_module_text(m));
     fe_hint(f->p, "the function with tn_accumulate of this module is built first");
     return;
   }

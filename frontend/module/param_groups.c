@@ -87,8 +87,8 @@ static bool put_in_group(tn_program *p, FeParam *q, uint32_t number, tn_site at)
 // Everywhere else an empty pattern means everything; here that would leave the default group empty.
 static bool check_pattern(const tn_module *m, uint32_t group, const char *pattern, tn_site at) {
   if (pattern && *pattern) return true;
-  fe_error(m->p, E_ARGUMENT, at, "the pattern of group %u is empty: it does not say which parameters below module '%s'",
-           group, m->path);
+  fe_error(m->p, E_ARGUMENT, at, "the pattern of group %u is empty: it does not say which parameters below %s", group,
+           fe_module_text(m));
   fe_hint(m->p, "\"**\" takes all of them, \"**/bias\" those named bias");
   return false;
 }
@@ -109,8 +109,8 @@ bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at) {
   if (m->poisoned || kind != PARAM_WEIGHT) return !m->poisoned;
   while (up && !up->trained.i) up = up->parent;
   if (!up) return true;
-  fe_error(m->p, E_STATE, at, "parameter '%s%s%s' is added after the optimizer of module '%s' was built", m->path,
-           *m->path ? "." : "", name, up->path);
+  fe_error(m->p, E_STATE, at, "parameter '%s%s%s' is added after the optimizer of %s was built", m->path,
+           *m->path ? "." : "", name, fe_module_text(up));
   fe_note(m->p, up->trained, "the optimizer was built here: it would never train the parameter");
   fe_hint(m->p, "declare all parameters before the optimizer");
   m->poisoned = true;

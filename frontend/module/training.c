@@ -96,7 +96,7 @@ static void note_backward(tn_function *f, const char *what) {
 // One mistake, one report: without any tn_backward, only the first call that misses it says so.
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at) {
   if (n || f->lost_gradients) return n > 0;
-  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below module '%s' has a gradient", m->path);
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter below %s has a gradient", fe_module_text(m));
   note_backward(f, "any of them");
   f->lost_gradients = !f->backward.i;
   return false;
@@ -127,7 +127,7 @@ tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, tn_site 
   const FeEntry *e = name ? fe_entry_at(m, name) : NULL;
   uint32_t index = e ? e->param->index : FE_NO_PARAM;
   if (!e)
-    fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'%s", m->path, name ? name : "",
+    fe_error(f->p, E_ARGUMENT, at, "%s has no parameter '%.80s'%s", fe_module_text(m), name ? name : "",
              fe_near_entry(m, name));
   else if (index < f->n_uses && f->uses[index].grad.fn) return f->uses[index].grad;
   else report_no_gradient(f, e->param, at);
@@ -171,7 +171,7 @@ static bool any_to_clip(tn_function *f, const tn_module *m, const uint32_t *grou
   uint32_t n_all;
   fe_with_gradient(f, m, &n_all);
   if (n || !n_all) return fe_check_gradients(f, m, n, at);
-  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter of group %u below module '%s' has a gradient", *group, m->path);
+  fe_error(f->p, E_NO_GRAD_PATH, at, "no parameter of group %u below %s has a gradient", *group, fe_module_text(m));
   return false;
 }
 

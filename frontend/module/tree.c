@@ -9,6 +9,10 @@
 #include <string.h>
 
 // ---- modules
+const char *fe_module_text(const tn_module *m) {
+  return *m->path ? rt_printf(m->p->mem, "module '%s'", m->path) : "the root module";
+}
+
 static tn_module *find_child(const tn_module *m, const char *name) {
   for (tn_module *c = m->first; c; c = c->next)
     if (!strcmp(c->name, name)) return c;
@@ -303,7 +307,7 @@ static bool replace_entry(tn_module *m, FeEntry *e, FeParam *q, tn_site at) {
 static const FeEntry *find_shared(tn_module *from, const char *name, tn_site at) {
   const FeEntry *e = name ? fe_entry_at(from, name) : NULL;
   if (!e)
-    fe_error(from->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s' to share%s", from->path, name ? name : "",
+    fe_error(from->p, E_ARGUMENT, at, "%s has no parameter '%.80s' to share%s", fe_module_text(from), name ? name : "",
              fe_near_entry(from, name));
   return e;
 }
@@ -364,7 +368,7 @@ tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site
   }
   const FeEntry *e = name ? fe_entry_at(m, name) : NULL;
   if (e) return fe_use(f, e->param, at);
-  fe_error(f->p, E_ARGUMENT, at, "module '%s' has no parameter '%.80s'%s", m->path, name ? name : "",
+  fe_error(f->p, E_ARGUMENT, at, "%s has no parameter '%.80s'%s", fe_module_text(m), name ? name : "",
            fe_near_entry(m, name));
   return fe_poison(f);
 }

@@ -1,6 +1,6 @@
 // Parameters that an optimizer covers and no gradient reaches: they stay as they are, which is seldom meant.
 //
-//   train.c:40: note[E126]: 2 of 6 parameters below module '' are not trained here: 'enc.weight' (cut off from the loss),
+//   train.c:40: note[E126]: 2 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off from the loss),
 //     'aux.bias' (not used in 'step')
 //   train.c:31: note: no gradient flows through this tn_stop_grad to 'enc.weight'
 #include "frontend/fe.h"
@@ -97,7 +97,7 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
   if (!s.n_untrained) return true;
   find_what_enters(&s);
   fe_diag(f->p, required ? RT_ERROR : RT_NOTE, required ? E_NO_GRAD_PATH : E_NOT_TRAINED, fe_loc(f->p, at),
-          "%u of %u parameters below module '%s' are not trained here: %s", s.n_untrained, s.n_covered, m->path,
+          "%u of %u parameters below %s are not trained here: %s", s.n_untrained, s.n_covered, fe_module_text(m),
           list_text(&s));
   for (uint32_t k = 0; k < s.n_untrained && k < MOST_NAMED; k++) note_cut(&s, s.untrained[k]);
   fe_hint(f->p, "tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error");

@@ -146,7 +146,7 @@ bool fe_matched(const tn_module *m, const char *pattern, const char *what, uint3
   RtNear near = {.wanted = pattern};
   uint32_t n_all = fe_variables((tn_module *)m, NULL, TN_PARAMETERS, &v);
   for (uint32_t k = 0; k < n_all; k++) rt_near_offer(&near, v[k].path);
-  fe_error(m->p, E_ARGUMENT, at, "no %s below module '%s' matches '%.100s'%s", what, m->path, pattern ? pattern : "",
+  fe_error(m->p, E_ARGUMENT, at, "no %s below %s matches '%.100s'%s", what, fe_module_text(m), pattern ? pattern : "",
            rt_near_text(&near));
   return false;
 }
