@@ -9,7 +9,8 @@ static const char *const cases[] = {
     "cholesky 1 16 0", "cholesky 1 64 0", "cholesky 1 256 0", "cholesky 1 512 0", "cholesky 1 1024 0",
     "cholesky 512 16 0", "cholesky 64 64 0", "cholesky 8 256 0",
     "solve 1 16 16", "solve 1 64 64", "solve 1 256 256", "solve 1 512 512", "solve 1 1024 1024",
-    "solve 1 512 1", "solve 512 16 16", "solve 64 64 64", "solve 64 64 1",
+    "solve 1 512 1", "solve 512 16 16", "solve 64 64 64", "solve 64 64 1", "solve 512 16 1", "solve 1 2048 1",
+    "solve_upper 1 512 1", "solve_upper 64 64 1", "solve_right 1 512 1", "solve_right 64 64 1",
     "solve_upper 1 256 256", "solve_right 1 256 256", "solve_right 1 512 512", NULL};
 // clang-format on
 

@@ -8,7 +8,8 @@
 // becomes x. A tile adds T times the rows above, which are x already; the triangle of NB rows is solved in registers.
 //
 // An element sums in the order of k by fused multiply-adds, whatever NB, strip or worker: results are the same bits for any
-// number of workers. A diagonal counts by its reciprocal.
+// number of workers. A diagonal counts by its reciprocal. A single right-hand side fills no vector of neighbours: it has
+// dots, or columns, of its own.
 #ifndef TN_CODEGEN_LINALG_LINALG_H
 #define TN_CODEGEN_LINALG_LINALG_H
 
@@ -43,6 +44,15 @@ void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, LLVMValueRef fr
 // The same of the strip whose columns are [from, to): the triangle is the panel's own, and its diagonal is found. Where the
 // matrix is not positive definite, that and all that depends on it is NaN. Below the diagonal: 0.
 void cg_factor_diagonal(Cg *c, const CgPanel *p, LLVMValueRef from, LLVMValueRef to);
+
+// ---- single.c: a square triangle, as it lies, and n elements of x
+typedef struct {
+  LLVMValueRef t, x, n;  // t, x: first element; the last one where it is reversed
+  bool by_columns;       // columns are neighbours in memory, not rows
+  bool is_reversed;      // rows and columns are counted from the end
+  bool is_unit;
+} CgSingle;
+void cg_substitute_single(Cg *c, const CgSingle *s);  // x, the right-hand side, becomes the solution
 
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);

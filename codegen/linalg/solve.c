@@ -40,9 +40,11 @@ static bool is_private(const Fn *f, const Solve *s, const Target *t) {
   return 4 * panel_elements(f, s, t) <= private_bytes;
 }
 
+static bool is_single(const Fn *f, const Solve *s) { return ir_dim_is_one(f->prog, s->lanes); }
+
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Solve s = solve_of(f, v);
-  if (is_private(f, &s, t)) return 0;
+  if (is_single(f, &s) || is_private(f, &s, t)) return 0;
   int64_t n = ir_dim_bound(f->prog, s.n), lanes = ir_dim_bound(f->prog, s.lanes), width = vectors_of(f, &s, t) * t->vl;
   int64_t batch = n && lanes ? ir_shape_bound(f->prog, ir_ins(f, s.b)->shape) / (n * lanes) : 0;
   return 4 * batch * cg_ceil_div(lanes, width) * panel_elements(f, &s, t);
@@ -67,18 +69,45 @@ static CgTriangle triangle_of(Cg *c, const Solve *s, V matrix, V n) {
   return (CgTriangle){cg_at(c, c->f32, matrix, last), cg_sub(c, zero, row), cg_sub(c, zero, k), s->is_unit};
 }
 
+static V batch_of(Cg *c, Shape s) {
+  V n = cg_i64(c, 1);
+  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  return n;
+}
+
+static void solve_single(Cg *c, Val v, const Solve *s) {
+  V a = cg_ptr(c, s->a), b = cg_ptr(c, s->b), x = cg_ptr(c, v), n = cg_dim(c, s->n), one = cg_i64(c, 1), lo, hi;
+  V square = cg_mul(c, n, n), zero = cg_i64(c, 0);
+  Loop l;
+  cg_share(c, batch_of(c, ir_ins(c->f, s->b)->shape), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
+  V at = cg_mul(c, l.i, n), own_a = s->shares_a ? zero : cg_mul(c, l.i, square);
+  V first_t = s->is_reversed ? cg_sub(c, square, one) : zero, first_x = s->is_reversed ? cg_sub(c, n, one) : zero;
+  cg_copy_run(c, DT_F32, cg_at(c, c->f32, x, at), cg_at(c, c->f32, b, at), n);
+  CgSingle single = {.t = cg_at(c, c->f32, a, cg_add(c, own_a, first_t)),
+                     .x = cg_at(c, c->f32, x, cg_add(c, at, first_x)),
+                     .n = n,
+                     .by_columns = s->is_turned,
+                     .is_reversed = s->is_reversed,
+                     .is_unit = s->is_unit};
+  cg_substitute_single(c, &single);
+  cg_loop_end(c, &l, NULL);
+}
+
 void cg_emit_solve(Cg *c, Val v) {
   Solve s = solve_of(c->f, v);
-  uint32_t nv = vectors_of(c->f, &s, c->t), rank = ir_rank(c->f->prog, ir_ins(c->f, s.b)->shape);
+  if (is_single(c->f, &s)) {
+    solve_single(c, v, &s);
+    return;
+  }
+  uint32_t nv = vectors_of(c->f, &s, c->t);
   int64_t elements = panel_elements(c->f, &s, c->t);
   bool own = is_private(c->f, &s, c->t);
   V a = cg_ptr(c, s.a), b = cg_ptr(c, s.b), x = cg_ptr(c, v);
   CgPanel p = {
       .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s.right ? cg_panel_square(c) : NULL};
-  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv)), batch = cg_i64(c, 1), lo,
-    hi;
-  for (uint32_t k = 0; k + 2 < rank; k++)
-    batch = cg_mul(c, batch, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, s.b)->shape, k)));
+  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv)), lo, hi;
+  V batch = batch_of(c, ir_ins(c->f, s.b)->shape);
   V strips = cg_ceil_div_value(c, lanes, cg_panel_width(c, nv)), each = cg_mul(c, n, lanes);
   cg_share(c, cg_mul(c, batch, strips), 1, &lo, &hi);
   Loop l;
