@@ -309,6 +309,7 @@ struct tn_function {
   uint32_t n_taps, cap_taps;
   Loc backward;            // the last tn_backward
   const FeShards *shards;  // NULL: not distributed
+  Loc running;             // the first layer with running statistics of whole batches
   Val *losses;             // of all of them
   uint32_t n_losses, cap_losses;
   bool lost_gradients;  // its loss was refused, and reported: that gradients are missing is no news

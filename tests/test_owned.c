@@ -81,12 +81,14 @@ static tn_model *build(const Kind *kind, uint32_t n_workers) {
   tn_program *p = tn_program_create("owned");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
   tn_module *net = tn_root(p), *rnn = tn_gru(net, "rnn", WIDTH, HIDDEN, .batch_first = true),
-            *wide = tn_linear(net, "wide", HIDDEN, WIDE), *head = tn_linear(net, "head", WIDE, CLASSES);
+            *wide = tn_linear(net, "wide", HIDDEN, WIDE), *norm = tn_batch_norm(net, "norm", WIDE),
+            *head = tn_linear(net, "head", WIDE, CLASSES);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, TIME, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_distributed(f, .n = SHARDS, .batch = B, .bucket_bytes = 1 << 16);
   tn_tensor h = tn_last_hidden(tn_rnn_call_dense(rnn, x));
-  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_relu(tn_call(wide, h))), y);
+  h = tn_call(norm, tn_call(wide, h));  // running statistics are buffers, which are updated in parts and sent to all
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_relu(h)), y);
   tn_backward(loss);
   kind->update(f, net);
   tn_output(f, "loss", loss);
@@ -154,7 +156,7 @@ static size_t read_file(const char *path, unsigned char *to) {
 }
 
 static void test_kind(const Kind *kind, uint32_t n_workers, const char *folder) {
-  enum { N = 3 * HIDDEN * (WIDTH + HIDDEN + 2) + WIDE * (HIDDEN + 1) + CLASSES * (WIDE + 1) };
+  enum { N = 3 * HIDDEN * (WIDTH + HIDDEN + 2) + WIDE * (HIDDEN + 3) + CLASSES * (WIDE + 1) };
   static unsigned char a[MOST], b[MOST];
   char path[600];
   tn_model *m = build(kind, n_workers);

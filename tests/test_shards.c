@@ -305,12 +305,28 @@ static void second_loss(tn_program *p, tn_function *f, tn_module *net, tn_dim B,
   tn_backward(tn_mean(tn_call(b, tn_detach(tn_call(a, x)))));
   tn_sgd(f, b);
 }
+static void late_statistics(tn_program *p, tn_function *f, tn_module *net, tn_dim B, tn_tensor x) {
+  (void)p;
+  tn_tensor y = tn_call(tn_batch_norm(net, "norm", WIDTH), x);
+  tn_distributed(f, .n = 2, .batch = B);
+  tn_backward(tn_mean(tn_square(y)));
+  tn_sgd(f, net);
+}
 static void probed(tn_program *p, tn_function *f, tn_module *net, tn_dim B, tn_tensor x) {
   (void)p;
   tn_distributed(f, .n = 2, .batch = B);
   tn_probe(x, "x");
   tn_backward(mean_of(net, x));
   tn_sgd(f, net);
+}
+
+static void check_report_of(tn_program *p, const char *expected) {
+  char text[4096] = "";
+  FILE *out = tmpfile();
+  tn_report(p, out), rewind(out);
+  text[fread(text, 1, sizeof text - 1, out)] = 0;
+  fclose(out);
+  CHECK_HAS(text, expected);
 }
 
 static void check_mistake(Mistake *make, const char *expected) {
@@ -320,25 +336,35 @@ static void check_mistake(Mistake *make, const char *expected) {
   make(p, f, tn_root(p), B, tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)));
   tn_function_end(f);
   tn_model *m = tn_compile(p, .quiet = true);
-  char text[4096] = "";
-  FILE *out = tmpfile();
-  tn_report(p, out), rewind(out);
-  text[fread(text, 1, sizeof text - 1, out)] = 0;
-  fclose(out);
   CHECK(!m);
-  CHECK_HAS(text, expected);
+  check_report_of(p, expected);
   tn_model_free(m), tn_program_free(p);
 }
 
-static void test_buckets(void) {
-  tn_program *p = tn_program_create("buckets");
-  tn_dim B = tn_dim_bounded(p, "batch", 8);
+static tn_program *two_shards(tn_dim *batch) {
+  tn_program *p = tn_program_create("refused");
+  tn_dim B = *batch = tn_dim_bounded(p, "batch", 8);
   tn_function *f = tn_function_begin(p, "step");
   tn_distributed(f, .n = 2, .batch = B);
   tn_output(f, "mean", tn_mean(tn_input(f, "x", TN_F32, TN_SHAPE(B))));
   tn_output(f, "other", tn_shard_mean(tn_scalar(f, 1)));
   tn_function_end(f);
+  return p;
+}
+
+static void test_buckets(void) {
+  tn_dim B;
+  tn_program *p = two_shards(&B);
   CHECK(!tn_compile(p, .quiet = true, .buckets = TN_BUCKET_LIST({B, 4})));
+  check_report_of(p, "is planned for its shards alone: buckets have no place");
+  tn_program_free(p);
+}
+
+static void test_bundle(void) {
+  tn_dim B;
+  tn_program *p = two_shards(&B);
+  CHECK(tn_bundle(p, "refused") != TN_OK);
+  check_report_of(p, "bundles have no such functions: cutting a batch and exchanging take the runtime");
   tn_program_free(p);
 }
 
@@ -354,12 +380,49 @@ static void test_mistakes(void) {
   check_mistake(one_shards_buffer, "it differs between shards, and the update is one of all shards");
   check_mistake(mean_in_a_loss, "each shard would compute with a mean of all shards");
   check_mistake(second_loss, "each shard would compute with a parameter that the update has changed");
+  check_mistake(late_statistics, "tn_distributed comes after a layer of function 'step' that keeps running statistics");
   check_mistake(probed, "probe 'x' stands in the distributed function 'step'");
   test_buckets();
+  test_bundle();
+}
+
+// ---- running statistics: the mean over shards, weighed by their rows, of what each makes of them
+static void test_batch_norm(void) {
+  enum { N_ROWS = 7, N = 3 };
+  float x[N_ROWS * 2], expected[4] = {0, 0, 0, 0};
+  for (int k = 0; k < N_ROWS * 2; k++) x[k] = (float)((k * 29) % 17) / 4 - 2;
+  tn_program *p = tn_program_create("statistics");
+  tn_dim B = tn_dim_bounded(p, "batch", N_ROWS);
+  tn_module *norm = tn_batch_norm(tn_root(p), "norm", 2);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, 2));
+  tn_distributed(f, .n = N, .batch = B);
+  tn_backward(tn_mean(tn_square(tn_add(tn_call(norm, in), tn_scalar(f, 0.5)))));
+  tn_sgd(f, norm, .lr = 0.1);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p);
+  tn_program_free(p);
+  if (!CHECK(m)) return;
+  CHECK(!tn_run(m, "step", TN_IN(tn_f32(x, N_ROWS, 2)), TN_NO_OUT));
+  for (int s = 0; s < N; s++) {
+    int lo = s * N_ROWS / N, n = (s + 1) * N_ROWS / N - lo;
+    for (int c = 0; c < 2; c++) {
+      float mean = 0, square = 0;
+      for (int r = lo; r < lo + n; r++) mean += x[2 * r + c] / (float)n;
+      for (int r = lo; r < lo + n; r++) square += (x[2 * r + c] - mean) * (x[2 * r + c] - mean) / (float)(n - 1);
+      expected[c] += 0.1f * mean * (float)n / N_ROWS;
+      expected[2 + c] += (0.9f + 0.1f * square) * (float)n / N_ROWS;
+    }
+  }
+  float mean[2], var[2];
+  CHECK(!tn_get(m, "norm.running_mean", mean, 2) && !tn_get(m, "norm.running_var", var, 2));
+  for (int c = 0; c < 2; c++) CHECK(fabsf(mean[c] - expected[c]) < 1e-6f && fabsf(var[c] - expected[2 + c]) < 1e-6f);
+  tn_model_free(m);
 }
 
 int main(void) {
   fill();
+  test_batch_norm();
   test_gradients();
   test_bits();
   test_draws();

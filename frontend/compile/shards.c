@@ -20,6 +20,7 @@ static bool has_probes(tn_program *p, const Fn *f) {
     if (g->ir == f && g->n_probes) {
       fe_diag(p, RT_ERROR, E_STATE, g->probes[0].loc, "probe '%s' stands in the distributed function '%s'",
               g->probes[0].name, g->name);
+      fe_note(p, f->loc, "its statistics, as the least and the greatest, are no sums over shards");
       fe_hint(p, "tn_output(f, name, tn_shard_mean(x)) hands out what is wanted of all shards");
       return true;
     }
@@ -102,7 +103,7 @@ bool fe_cut_shards(tn_program *p, const tn_compile_options *o) {
     if (ir_none(mean)) continue;
     if (p->is_for_object || o->n_buckets) {
       fe_error(p, E_STATE, o->at, "function '%s' is distributed, and %s", ir_text(p->ir, p->ir->fns[k]->name),
-               p->is_for_object ? "bundles have no such functions"
+               p->is_for_object ? "bundles have no such functions: cutting a batch and exchanging take the runtime"
                                 : "is planned for its shards alone: buckets have no place");
       good = false;
     } else {

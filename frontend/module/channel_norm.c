@@ -155,10 +155,13 @@ static tn_tensor next_share(const Call *c) {
   return c->m->config.is_cumulative ? op2(c, OP_div, number(c, 1), n) : number(c, c->m->config.momentum);
 }
 
+// Of a batch in shards they are the mean of what each shard makes of them.
 static void update(const Call *c, const char *name, tn_tensor now, tn_tensor share) {
+  tn_function *f = c->x.fn;
   tn_tensor old = value_of(c, name);
   tn_tensor kept = op2(c, OP_mul, old, op2(c, OP_sub, number(c, 1), share));
-  write(c, name, op2(c, OP_add, kept, op2(c, OP_mul, now, share)));
+  write(c, name, fe_shard_mean(op2(c, OP_add, kept, op2(c, OP_mul, now, share)), c->at));
+  if (!f->shards && !f->running.i) f->running = fe_loc(f->p, c->at);
 }
 
 // mean, variance: [C]

@@ -11,6 +11,13 @@ static bool check_place(tn_function *f, tn_site at) {
     fe_note(f->p, f->shards->loc, "it was here first");
     return false;
   }
+  if (f->running.i) {
+    fe_error(f->p, E_STATE, at, "tn_distributed comes after a layer of function '%s' that keeps running statistics",
+             f->name);
+    fe_note(f->p, f->running, "they would be those of one shard");
+    fe_hint(f->p, "tn_distributed stands between the inputs and the layers");
+    return false;
+  }
   if (!f->backward.i) return fe_outside_scan(f, "tn_distributed", "a batch is cut before the scan", at);
   fe_error(f->p, E_STATE, at, "tn_distributed comes after a tn_backward of function '%s'", f->name);
   fe_note(f->p, f->backward, "its gradients are those of one shard");
