@@ -99,7 +99,7 @@ def main():
     p = argparse.ArgumentParser(prog="bench ddp")
     p.add_argument("workloads", nargs="*", default=["lstm256", "transformer4"])
     p.add_argument("--python", default="python3")
-    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--root", required=True)
     o = p.parse_args()
