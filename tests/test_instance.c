@@ -374,7 +374,7 @@ static void test_out_of_memory(void) {
     i = rt_instance_new(&plan, 2, 0);
     rt_malloc_fail_at(0);
   }
-  if (!CHECK(i && n == 20)) printf("  %d allocations\n", (int)n);
+  if (!CHECK(i && n > 10)) printf("  %d allocations\n", (int)n);
   rt_instance_free(i);
 }
 
