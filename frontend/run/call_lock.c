@@ -104,8 +104,13 @@ void fe_lock_names(FeCallLock *l, uint32_t function) {
   atomic_store_explicit(&l->word, word_of(call, function + 1), memory_order_relaxed);
 }
 
-// The word is the last thing that a call touches, so that tn_model_free may free it right then: nobody is woken.
-void fe_unlock(FeCallLock *l) { atomic_store_explicit(&l->word, 0, memory_order_release); }
+// The word is the last thing that a call touches, so that tn_model_free may free it right then: nobody is woken. The
+// thread goes first: who takes the word next names itself a moment later, and until then this thread must not take that
+// call for its own.
+void fe_unlock(FeCallLock *l) {
+  atomic_store_explicit(&l->thread, NULL, memory_order_relaxed);
+  atomic_store_explicit(&l->word, 0, memory_order_release);
+}
 
 void fe_end_call(FeCallLock *l) {
   fe_keep_error(l);

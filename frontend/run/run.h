@@ -72,7 +72,7 @@ typedef enum {
 } FeCall;
 typedef struct {
   _Atomic uint64_t word;         // whose call is under way; 0: nobody's
-  _Atomic(const char *) thread;  // whose it is, or was last
+  _Atomic(const char *) thread;  // whose it is; NULL: nobody, or one that has just come
   uint64_t id;                   // no other lock of the process ever has it
   const RtPlan *plan;            // names what runs; NULL: a loader
   char *error;                   // what the last call with a status said. Like the next, of who has the lock
