@@ -427,6 +427,7 @@ bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char 
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
 // The sizes of s, one of which may be -1: what is left of `whole`. false: reported
 bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at);
+tn_shape fe_kept_sizes(tn_tensor a, tn_shape s);  // s with the sizes of a, counted from the last axis, where it says -1
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 
@@ -621,6 +622,9 @@ DType fe_common_dtype(const tn_tensor *a, uint32_t n);
 tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at);  // a scalar constant of t
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at);             // cast; a constant is one of t
 tn_tensor fe_searchable(tn_tensor a, tn_site at);                    // f32 or i64, and 0 where a is
+// Smaller whole numbers and bools are computed in i64 where op takes no others: a as op takes it, and y of a's dtype again
+tn_tensor fe_widened(Op op, tn_tensor a, tn_site at);
+tn_tensor fe_narrowed(tn_tensor y, tn_tensor like, tn_site at);
 bool fe_fits_into(DType from, DType to);  // a result may be written to what has the dtype `to`
 
 // ---- graph/activations.c

@@ -205,14 +205,29 @@ static const tn_tensor *given_of(Op op, const tn_tensor *a, uint32_t *n, tn_tens
   return given;
 }
 
+// Whole numbers of fewer bits where a row takes i64 alone: labels and indices of i32 and u8.
+static const tn_tensor *as_indices(Op op, const tn_tensor *a, uint32_t n, tn_tensor wide[MAX_OPERANDS], tn_site at) {
+  const OpInfo *row = &ir_ops[op];
+  bool is_other = false;
+  if (row->is_pointwise || n > row->n_operands || n > MAX_OPERANDS) return a;
+  for (uint32_t k = 0; k < n; k++) {
+    bool is_small = a[k].fn && (row->operands[k].flags & NUMBER) == I64 && (I32 | U8) >> fe_ins(a[k])->dtype & 1;
+    wide[k] = is_small ? fe_cast(a[k], DT_I64, at) : a[k];
+    is_other |= is_small;
+  }
+  return is_other ? wide : a;
+}
+
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   tn_function *f;
-  tn_tensor some[MAX_OPERANDS];
+  tn_tensor some[MAX_OPERANDS], wide[MAX_OPERANDS];
   uint32_t n_given = n;
   const tn_tensor *given = given_of(op, a, &n_given, some);
   EmitFault fault;
   if (!fe_join_for(ir_ops[op].name, given, n_given, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
+  a = as_indices(op, a, n, wide, at);
+  given = given_of(op, a, &n_given, some);
   if (!fe_rows_fit(op, given, n_given, attrs, n_attrs, at)) return fe_poison(f);
   if (f->n_scans && !fe_scan_allows(f, op, given, n_given, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
@@ -275,6 +290,8 @@ tn_dim tn_dim_of(tn_tensor t, int axis) {
   if (axis < 0 || axis >= rank) return (tn_dim){0};
   return fe_dim_handle(t.fn->p, fe_axis_dim(t, (uint32_t)axis));
 }
+
+tn_dtype tn_dtype_of(tn_tensor t) { return fe_ok(t) && !t.fn->p->sealed ? (tn_dtype)fe_ins(t)->dtype : 0; }
 
 FeUse *fe_use_of(tn_function *f, uint32_t index) {
   while (f->n_uses <= index) RT_PUSH(f->p->mem, f->uses, f->n_uses, f->cap_uses);

@@ -48,7 +48,7 @@ static tn_tensor triangle(tn_tensor x, Op op, int k, tn_site at) {
   if (rank < 2) return refuse(f, E_SHAPE, at, "a triangle is part of a matrix: of a value with two axes or more");
   tn_tensor keep = mask(f, op, fe_axis_dim(x, rank - 2), fe_axis_dim(x, rank - 1), k, at);
   if (!fe_ok(keep)) return keep;
-  return fe_emit(OP_select, (const tn_tensor[]){keep, x, fe_const(f, 0, at)}, 3, NULL, 0, at);
+  return fe_emit(OP_select, (const tn_tensor[]){keep, x, fe_number(f, 0, (DType)fe_ins(x)->dtype, at)}, 3, NULL, 0, at);
 }
 
 tn_tensor tn_tril(tn_tensor x, int k, tn_site at) {

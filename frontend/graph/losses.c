@@ -131,8 +131,22 @@ tn_tensor tn_poisson_nll(tn_tensor x, tn_tensor target, bool log_input, tn_nll_o
   return reduced(&m, loss, o.reduction);
 }
 
+// One variance for each row of x is one for all elements of that row.
+static tn_tensor of_each_row(tn_tensor var, tn_tensor x, tn_site at) {
+  uint32_t rank = fe_rank(x);
+  Dim d[MAX_RANK];
+  if (rank == 0 || fe_rank(var) != rank - 1) return var;
+  for (uint32_t k = 0; k + 1 < rank; k++) {
+    d[k] = fe_axis_dim(var, k);
+    if (d[k].i != fe_axis_dim(x, k).i) return var;
+  }
+  d[rank - 1] = ir_dim(x.fn->p->ir, 1);
+  return fe_reshape(var, d, rank, at);
+}
+
 tn_tensor tn_gaussian_nll(tn_tensor x, tn_tensor target, tn_tensor var, tn_nll_options o) {
   LOSS(m, o.at, x, target, var);
+  var = of_each_row(var, x, o.at);
   double eps = o.eps > 0 ? o.eps : 1e-6;
   // A variance below eps counts as eps, and has its gradient all the same.
   tn_tensor fixed = op1(&m, OP_stop_grad, op2(&m, OP_max, sub(&m, number(&m, eps), var), number(&m, 0)));

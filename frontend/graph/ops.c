@@ -86,7 +86,12 @@ tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at) {
   return fe_made(fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, shape)}, 1, at), at);
 }
 
-tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) { return fe_made(emit_shaped(OP_expand, a, s, at), at); }
+tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(emit_shaped(OP_expand, a, fe_kept_sizes(a, s), at), at);
+}
 
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   if (!fe_ok(a)) return a;
@@ -220,13 +225,17 @@ tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
   return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at), at);
 }
 
+// Of smaller whole numbers and bools a scan gives i64, as sums do; what is added to a target (of three operands) has its dtype.
 tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
   if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  return fe_made(fe_emit(op, a, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at), at);
+  tn_tensor wide[3] = {{0}};
+  for (uint32_t j = 0; j < n; j++) wide[j] = fe_widened(op, a[j], at);
+  tn_tensor y = fe_emit(op, wide, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at);
+  return fe_made(n == 3 ? fe_narrowed(y, a[0], at) : y, at);
 }
 
 // ---- rows: the IR works on the last axis

@@ -12,10 +12,10 @@ tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at) {
   return fe_over_axis(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
 }
 
-// Values, which are result 0, and their indices, result 1.
-static tn_ordered made_both(tn_tensor t, tn_site at) {
+// Values, which are result 0, of a's dtype, and their indices, result 1.
+static tn_ordered made_both(tn_tensor t, tn_tensor a, tn_site at) {
   if (!fe_ok(t)) return poisoned(t.fn);
-  return (tn_ordered){fe_made(t, at), fe_made((tn_tensor){t.fn, t.v + 1}, at)};
+  return (tn_ordered){fe_made(fe_narrowed(t, a, at), at), fe_made((tn_tensor){t.fn, t.v + 1}, at)};
 }
 
 static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const Attr *more, uint32_t n, tn_site at) {
@@ -26,7 +26,8 @@ static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const 
   if (!fe_axis(a, axis, &k, at)) return poisoned(f);
   Attr attr[4] = {ir_a_int(KEY_axis, k)};
   for (uint32_t i = 0; i < n; i++) attr[1 + i] = more[i];
-  return made_both(fe_emit(op, &a, 1, attr, 1 + n, at), at);
+  tn_tensor wide = fe_widened(op, a, at);
+  return made_both(fe_emit(op, &wide, 1, attr, 1 + n, at), a, at);
 }
 
 tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at) { return ordered(__func__, OP_cummax, a, axis, NULL, 0, at); }
@@ -49,6 +50,7 @@ tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at) {
   uint32_t k;
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
   Attr attr[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_descending, 1)};
+  a = fe_widened(OP_sort, a, at);
   tn_tensor both = fe_emit(OP_sort, &a, 1, attr, descending ? 2 : 1, at);
   return fe_ok(both) ? fe_made((tn_tensor){f, both.v + 1}, at) : both;
 }
@@ -75,10 +77,10 @@ static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool ke
   if (!fe_axis(a, axis, &k, at)) return poisoned(f);
   Attr attr[2] = {ir_a_int(KEY_axis, k)};
   if (size) attr[1] = *size;
-  tn_tensor t = fe_emit(op, &a, 1, attr, size ? 2 : 1, at);
-  if (!fe_ok(t) || keepdim) return made_both(t, at);
+  tn_tensor wide = fe_widened(op, a, at), t = fe_emit(op, &wide, 1, attr, size ? 2 : 1, at);
+  if (!fe_ok(t) || keepdim) return made_both(t, a, at);
   tn_tensor index = without_axis((tn_tensor){f, t.v + 1}, k, at);
-  return (tn_ordered){fe_made(without_axis(t, k, at), at), fe_made(index, at)};
+  return (tn_ordered){fe_made(fe_narrowed(without_axis(t, k, at), a, at), at), fe_made(index, at)};
 }
 
 tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at) {
@@ -100,10 +102,10 @@ tn_tensor tn_median(tn_tensor a, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Attr axis = ir_a_int(KEY_axis, 0);
-  tn_tensor row = flattened(a, at);
+  tn_tensor row = fe_widened(OP_median, flattened(a, at), at);
   if (!fe_ok(row)) return row;
   tn_tensor t = fe_emit(OP_median, &row, 1, &axis, 1, at);
-  return fe_ok(t) ? fe_made(without_axis(t, 0, at), at) : t;
+  return fe_ok(t) ? fe_made(fe_narrowed(without_axis(t, 0, at), a, at), at) : t;
 }
 
 // 1 for each element of a sorted row that differs from the one before it, and for the first.
@@ -119,7 +121,7 @@ tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Attr axis = ir_a_int(KEY_axis, 0), axes = ir_a_list(KEY_axes, ir_shape_ints(f->p->ir, (int64_t[]){0}, 1));
-  tn_tensor flat = flattened(a, at);
+  tn_tensor flat = fe_widened(OP_sort, flattened(a, at), at);
   if (!fe_ok(flat)) return flat;
   tn_tensor row = fe_emit(OP_sort, &flat, 1, &axis, 1, at);
   if (!fe_ok(row)) return row;

@@ -322,6 +322,13 @@ bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at
   return k == MAX_RANK || infer_dim(p, whole, out, s.rank, k, at);
 }
 
+tn_shape fe_kept_sizes(tn_tensor a, tn_shape s) {
+  uint32_t rank = fe_rank(a), more = s.rank - rank;
+  for (uint32_t k = more; rank <= s.rank && s.rank <= MAX_RANK && k < s.rank; k++)
+    if (s.dims[k].d == DIM_INFERRED) s.dims[k] = fe_dim_handle(a.fn->p, fe_axis_dim(a, k - more));
+  return s;
+}
+
 // ---- sizes computed from sizes
 typedef Dim DimOp(Prog *p, Dim a, Dim b);
 

@@ -120,6 +120,16 @@ tn_tensor fe_searchable(tn_tensor a, tn_site at) {
   return fe_cast(a, rank_of[fe_ins(a)->dtype].kind == OF_WHOLE ? DT_I64 : DT_F32, at);
 }
 
+tn_tensor fe_widened(Op op, tn_tensor a, tn_site at) {
+  bool is_small = fe_ok(a) && (COUNTABLE & ~I64) >> fe_ins(a)->dtype & 1;
+  return is_small && !takes(op, (DType)fe_ins(a)->dtype) && takes(op, DT_I64) ? fe_cast(a, DT_I64, at) : a;
+}
+
+tn_tensor fe_narrowed(tn_tensor y, tn_tensor like, tn_site at) {
+  bool is_wider = fe_ok(y) && COUNTABLE >> fe_ins(like)->dtype & 1 && fe_ins(y)->dtype == DT_I64;
+  return is_wider ? fe_cast(y, (DType)fe_ins(like)->dtype, at) : y;
+}
+
 bool fe_fits_into(DType from, DType to) { return rank_of[from].kind <= rank_of[to].kind; }
 
 // ---- calls that no row makes

@@ -182,7 +182,7 @@ static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor mean = op1(&c, OP_stop_grad, mean_over(&c, x, true));
   tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean)), rest = mean_over(&c, apart, true);
   tn_tensor square = mean_over(&c, op1(&c, OP_square, apart), true);
-  tn_tensor variance = op2(&c, OP_max, op2(&c, OP_sub, square, op1(&c, OP_square, rest)), number(&c, 0));
+  tn_tensor variance = op2(&c, OP_clamp_min, op2(&c, OP_sub, square, op1(&c, OP_square, rest)), number(&c, 0));
   if (is_training && m->config.has_running)
     track(&c, op2(&c, OP_add, mean, rest), unbiased(&c, variance, true), next_share(&c));
   tn_tensor scale = scale_of(&c, variance), bias = value_of(&c, "bias");

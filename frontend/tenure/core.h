@@ -86,6 +86,7 @@ TN_API void tn_output(tn_function *f, const char *name, tn_tensor t, tn_site at)
 // The size of axis `axis` and the rank of a tensor, as built (symbolic dims stay symbolic).
 TN_API uint32_t tn_rank(tn_tensor t);
 TN_API tn_dim tn_dim_of(tn_tensor t, int axis);  // negative: from the end
+TN_API tn_dtype tn_dtype_of(tn_tensor t);        // 0 of what is no value
 
 #ifdef __cplusplus
 }
