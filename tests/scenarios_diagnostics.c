@@ -86,7 +86,7 @@ SCENARIO(I06) {
   start();
   (tn_pack_constant)(input(10), ((int64_t[]){2, 3}), 2, (tn_pack_options){.enforce_sorted = true, .at = at(11)});
   refused("user.c:11: error[E114]: length 3 at index 1 is longer than the one before it, and sorting is enforced\n"
-          "user.c:10: note: the value to pack was made here\n"
+          "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
           "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n");
 }
 

@@ -331,12 +331,12 @@ SCENARIO(D15) {
 #define WAY_OUT "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n"
   CHECK_REPORT(
       p, "user.c:10: error[E114]: length 3 at index 1 is longer than the one before it, and sorting is enforced\n"
-         "user.c:1: note: the value to pack was made here\n" WAY_OUT
+         "user.c:1: note: the value to pack is input 'x', f32[3,3], made here\n" WAY_OUT
          "user.c:11: error[E116]: 1 constant lengths are given for a batch of 0\n"
-         "user.c:2: note: the value to pack was made here\n"
+         "user.c:2: note: the value to pack is input 'none', f32[0,0], made here\n"
          "hint: one length for each sequence\n"
          "user.c:12: error[E114]: length 25 at index 1 is longer than the one before it, and sorting is enforced\n"
-         "user.c:3: note: the value to pack was made here\n" WAY_OUT
+         "user.c:3: note: the value to pack is input 'pair', f32[2,25], made here\n" WAY_OUT
          "user.c:13: error[E004]: packing takes a value with batch and time axes, found 1 axes\n"
          "user.c:4: note: the value is input 'flat', f32[3], made here\n");
   tn_program_free(p);

@@ -269,32 +269,32 @@ static void pack(int64_t a, int64_t b, uint32_t n, bool sorted) {
 SCENARIO(E114) {
   pack(2, 3, 2, true);
   SAYS("user.c:11: error[E114]: length 3 at index 1 is longer than the one before it, and sorting is enforced\n"
-       "user.c:10: note: the value to pack was made here\n"
+       "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
        "hint: enforce_sorted = false sorts while packing, and gives results in the order of the input\n");
 }
 
 SCENARIO(E115) {
   pack(3, 0, 2, false);
   SAYS("user.c:11: error[E115]: length 0 at index 1 is not in [1, 3]\n"
-       "user.c:10: note: the value to pack was made here\n"
+       "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
        "hint: leave empty sequences out of the batch, or set allow_empty\n");
   pack(4, 2, 2, false);
   SAYS("user.c:11: error[E115]: length 4 at index 0 is not in [1, 3]\n"
-       "user.c:10: note: the value to pack was made here\n"
+       "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
        "hint: a length counts the steps of one sequence\n");
 }
 
 SCENARIO(E116) {
   pack(3, 2, 3, false);
   SAYS("user.c:11: error[E116]: 3 constant lengths are given for a batch of 2\n"
-       "user.c:10: note: the value to pack was made here\n"
+       "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
        "hint: one length for each sequence\n");
   start();
   tn_tensor x = input(10), lengths = (tn_input)(f, "lengths", TN_I64, TN_SHAPE(3), at(11));
   go_on(tn_pad_packed((tn_pack_padded)(x, lengths, (tn_pack_options){.at = at(12)}), 0, true));
   SAYS("user.c:12: error[E116]: the number of lengths is not the batch of the packed value\n"
-       "user.c:11: note: the lengths were made here\n"
-       "user.c:10: note: the value to pack was made here\n"
+       "user.c:11: note: the list of lengths is input 'lengths', i64[3], made here\n"
+       "user.c:10: note: the value to pack is input 'x', f32[2,3], made here\n"
        "hint: one length for each sequence: both axes are the same tn_dim\n");
 }
 

@@ -319,7 +319,7 @@ static void layouts(void) {
   const char *have = report_of(p);
   CHECK_HAS(have, want);
   CHECK_HAS(have, "user.c:21: error[E116]: 2 sequences are taken from a value whose batch is not that constant\n"
-                  "user.c:1: note: the padded value was made here\n");
+                  "user.c:1: note: the padded value is input 'x', f32[batch,time], made here\n");
   CHECK_HAS(have, "user.c:22: error[E004]: features are joined along the last axis, and these rows have none\n");
   CHECK(tn_n_errors(p) == 8);
   tn_program_free(p);
@@ -368,9 +368,10 @@ static void lists_refused(void) {
   tn_function_end(f);
 #define OTHER(line)                                                                                            \
   "user.c:" #line ": error[E111]: sequence 1 has another dtype, or other sizes behind time, than sequence 0\n" \
-  "user.c:1: note: sequence 0 was made here\nuser.c:2: note: sequence 1 was made here\n"
+  "user.c:1: note: sequence 0 is input 'a', f32[3,2], made here\n"                                             \
+  "user.c:2: note: sequence 1 is input 'b', f32[2,4], made here\n"
   CHECK_HAS(report_of(p), OTHER(10) OTHER(11) "user.c:12: error[E115]: length 3 at index 1 is not in [0, 2]\n"
-                                              "user.c:1: note: the padded value was made here\n");
+                                              "user.c:1: note: the padded value is input 'a', f32[3,2], made here\n");
   CHECK(tn_n_errors(p) == 3);
   tn_program_free(p);
 }

@@ -222,9 +222,11 @@ static void sizes(void) {
             "of its run and number 1 of those of its run\n");
   CHECK_HAS(have, "user.c:12: error[E111]: ");
   CHECK_HAS(have, "user.c:13: error[E003]: a list has a constant number of sequences, the batch up to 4\n"
-                  "user.c:2: note: the padded value was made here\n"
+                  "user.c:2: note: the padded value is input 'z', f32[batch,time], made here\n"
+                  "user.c:4: note: the list of lengths is input 'zlen', i64[batch], made here\n"
                   "user.c:14: error[E116]: the number of lengths is not the batch of the padded value\n"
-                  "user.c:1: note: the padded value was made here\n"
+                  "user.c:1: note: the padded value is input 'x', f32[2,time], made here\n"
+                  "user.c:4: note: the list of lengths is input 'zlen', i64[batch], made here\n"
                   "user.c:15: error[E004]: lengths are an i64 value with one axis\n");
   CHECK_HAS(have,
             "user.c:16: error[E004]: packing takes a value with batch and time axes, found 1 axes\n"
@@ -255,7 +257,7 @@ static void known_numbers(void) {
   CHECK(tn_pack_padded(x, n[3]).data.v);
   tn_function_end(f);
   CHECK_HAS(report_of(p), "user.c:10: error[E115]: length 0 at index 1 is not in [1, 4]\n"
-                          "user.c:1: note: the value to pack was made here\n");
+                          "user.c:1: note: the value to pack is input 'x', f32[3,time], made here\n");
   CHECK_HAS(report_of(p), "user.c:11: error[E115]: length 5 at index 0 is not in [1, 4]\n");
   CHECK_HAS(report_of(p), "user.c:12: error[E114]: length 3 at index 1 is longer than the one before it");
   CHECK(tn_n_errors(p) == 3);

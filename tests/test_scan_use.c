@@ -311,7 +311,7 @@ static void check_mistakes(void) {
   tn_scan_input(w.s, w.h0);
   tn_scan_next(w.s, w.h, w.x);
   tn_scan_end(w.s);
-  end_wrong(&w, "error[E004]: this value has another number of steps than scan 'wrong'", "the scan began here");
+  end_wrong(&w, "error[E004]: this value has 5 steps, scan 'wrong' has 7", "the scan began here");
 
   w = begin_wrong();
   tn_scan_final(w.s, w.x);
@@ -344,7 +344,7 @@ static void check_layouts(void) {
   tn_scan_input(s, two.data);
   tn_scan_output(s, tn_zeros(f, TN_SHAPE(3)));
   CHECK_HAS(report_of(p), "error[E111]: these packed sequences have another layout than scan 'scan' goes over");
-  CHECK_HAS(report_of(p), "error[E004]: the rows of this value are not those of the layout that scan 'scan' goes over");
+  CHECK_HAS(report_of(p), "error[E004]: this value has rows_2 rows, the layout that scan 'scan' goes over has rows");
   CHECK_HAS(report_of(p), "an output of a packed scan has the rows of the step as first axis");
   CHECK(tn_n_errors(p) == 3);
   tn_program_free(p);

@@ -298,15 +298,22 @@ static tn_tensor steps_first(tn_scan *s, tn_tensor x, tn_site at) {
   return fe_emit(OP_permute, &x, 1, &a, 1, at);
 }
 
-static bool check_steps(const tn_scan *s, tn_tensor x, tn_site at) {
+static const char *text_of(tn_program *p, Dim d) {
+  RtText text = {.mem = p->mem};
+  ir_dim_text(p->ir, d, &text);
+  return text.text;
+}
+
+// Of xs, whose steps are the first axis of x
+static bool check_steps(const tn_scan *s, tn_tensor xs, tn_tensor x, tn_site at) {
   tn_program *p = s->f->p;
-  Dim want = is_packed(s) ? s->rows : s->steps;
-  if (fe_axis_dim(x, 0).i == want.i) return true;
+  Dim want = is_packed(s) ? s->rows : s->steps, have = fe_axis_dim(x, 0);
+  if (have.i == want.i) return true;
   fe_error(p, E_SHAPE, at,
-           is_packed(s) ? "the rows of this value are not those of the layout that scan '%s' goes over"
-                        : "this value has another number of steps than scan '%s'",
-           s->name);
-  fe_note(p, fe_ins(x)->loc, "the value was made here");
+           is_packed(s) ? "this value has %s rows, the layout that scan '%s' goes over has %s"
+                        : "this value has %s steps, scan '%s' has %s",
+           text_of(p, have), s->name, text_of(p, want));
+  fe_note_value(xs, "the value");
   fe_note(p, s->begin, "the scan began here");
   return false;
 }
@@ -321,7 +328,7 @@ tn_tensor tn_scan_input(tn_scan *s, tn_tensor xs, tn_site at) {
     return fe_poison(f);
   }
   tn_tensor x = is_packed(s) ? xs : steps_first(s, xs, at);
-  if (!fe_ok(x) || !check_steps(s, x, at)) return fe_poison(f);
+  if (!fe_ok(x) || !check_steps(s, xs, x, at)) return fe_poison(f);
   Attr a[2] = {number_of(s), ir_a_dim(KEY_live, s->live)};
   return fe_made(fe_emit(OP_scan_input, &x, 1, a, is_packed(s) ? 2 : 1, at), at);
 }

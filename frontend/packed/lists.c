@@ -21,14 +21,14 @@ static bool check_sequences(const tn_tensor *list, uint32_t n, int64_t *lengths,
   for (uint32_t k = 0; k < n; k++) {
     if (fe_rank(list[k]) < 1 || fe_rank(list[k]) >= MAX_RANK || fe_ins(list[k])->dtype == DT_LAYOUT) {
       fe_error(p, E_SHAPE, at, "sequence %u has no time axis", k);
-      fe_note(p, fe_ins(list[k])->loc, "it was made here");
+      fe_note_value(list[k], "the value");
       return false;
     }
     if (!same_behind(list[0], list[k])) {
       fe_error(p, E_REGISTERED_SHAPE, at, "sequence %u has another dtype, or other sizes behind time, than sequence 0",
                k);
-      fe_note(p, fe_ins(list[0])->loc, "sequence 0 was made here");
-      fe_note(p, fe_ins(list[k])->loc, "sequence %u was made here", k);
+      fe_note_value(list[0], "sequence 0");
+      fe_note_value(list[k], rt_printf(p->mem, "sequence %u", k));
       return false;
     }
     lengths[k] = ir_dim_bound(ir, fe_axis_dim(list[k], 0));
@@ -188,7 +188,7 @@ bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first,
   if (!batch.i || !ir_shape_is_const(ir, fe_shape_of(x)) || ir_dim_bound(ir, batch) != n) {
     fe_error(f->p, batch.i ? E_LENGTH_COUNT : E_SHAPE, at,
              "%u sequences are taken from a value whose batch is not that constant", n);
-    fe_note(f->p, fe_ins(x)->loc, "the padded value was made here");
+    fe_note_value(x, "the padded value");
     return false;
   }
   int64_t time = ir_dim_bound(ir, fe_axis_dim(x, batch_first ? 1 : 0));
@@ -196,7 +196,7 @@ bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first,
     if (lengths[k] < 0 || lengths[k] > time) {
       fe_error(f->p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [0, %lld]", (long long)lengths[k], k,
                (long long)time);
-      fe_note(f->p, fe_ins(x)->loc, "the padded value was made here");
+      fe_note_value(x, "the padded value");
       return poison_all(f, out, k), false;
     }
     out[k] = fe_made(one_of(x, k, lengths[k], batch_first, at), at);

@@ -18,7 +18,7 @@ Dim fe_new_rows(tn_program *p, int64_t bound) {
 
 // Where the sequences come from, after an error about their lengths.
 static void note_padded(tn_tensor x, const char *hint) {
-  fe_note(x.fn->p, fe_ins(x)->loc, "the value to pack was made here");
+  fe_note_value(x, "the value to pack");
   fe_hint(x.fn->p, "%s", hint);
 }
 
@@ -152,7 +152,7 @@ tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), &o)) return fe_poisoned_packed(f);
   if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, &o);
   fe_error(f->p, E_LENGTH_COUNT, o.at, "the number of lengths is not the batch of the packed value");
-  fe_note(f->p, fe_ins(lengths)->loc, "the lengths were made here");
+  fe_note_value(lengths, "the list of lengths");
   note_padded(x, "one length for each sequence: both axes are the same tn_dim");
   return fe_poisoned_packed(f);
 }

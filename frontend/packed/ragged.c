@@ -72,7 +72,8 @@ static bool check_unpad(tn_tensor x, tn_tensor lengths, bool batch_first, tn_sit
     fe_error(p, E_ARGUMENT, at, "a list has a constant number of sequences, the batch up to %lld",
              (long long)ir_dim_bound(p->ir, batch));
   else return true;
-  fe_note(p, fe_ins(x)->loc, "the padded value was made here");
+  fe_note_value(x, "the padded value");
+  fe_note_value(lengths, "the list of lengths");
   return false;
 }
 
