@@ -1,16 +1,17 @@
 # Support code of bundles as LLVM bitcode, for each architecture that has objects: freestanding C, built by the clang of the
 # LLVM that reads it, and embedded in the library. runtime/bundle/bundle.h says what it is.
 set(tenure_bundle_sources runtime/bundle/call.c runtime/bundle/cpu.c runtime/bundle/file.c runtime/bundle/load.c runtime/bundle/save.c
-    runtime/bundle/memory.c runtime/bundle/arm.c runtime/exec/value_check.c)
+    runtime/bundle/memory.c runtime/bundle/arm.c runtime/bundle/wide.c runtime/exec/value_check.c)
+# -Os: with -Oz a shift of 64 bits becomes a call of a library where it takes more than one instruction.
 set(tenure_bundle_targets
     x86_64 "x86_64-unknown-linux-gnu"
-    i686 "i686-unknown-linux-gnu"
+    i686 "i686-unknown-linux-gnu -Os"
     aarch64 "aarch64-unknown-linux-gnu"
-    armv7 "armv7-unknown-linux-gnueabihf"
-    thumbv7em "thumbv7em-none-eabihf -mcpu=cortex-m7"
+    armv7 "armv7-unknown-linux-gnueabihf -Os"
+    thumbv7em "thumbv7em-none-eabihf -mcpu=cortex-m7 -Os"
     thumbv8_1m "thumbv8.1m.main-none-eabihf -mcpu=cortex-m55"
     riscv64 "riscv64-unknown-linux-gnu -march=rv64gc -mabi=lp64d"
-    riscv32 "riscv32-unknown-elf -march=rv32imafdc -mabi=ilp32d"
+    riscv32 "riscv32-unknown-elf -march=rv32imafdc -mabi=ilp32d -Os"
     powerpc64le "powerpc64le-unknown-linux-gnu"
     loongarch64 "loongarch64-unknown-linux-gnu")
 
@@ -31,7 +32,7 @@ while(tenure_bundle_targets)
     get_filename_component(stem ${source} NAME_WE)
     set(part ${bundle_dir}/${arch}_${stem}.bc)
     add_custom_command(OUTPUT ${part} DEPFILE ${part}.d DEPENDS ${source} VERBATIM
-                       COMMAND ${TENURE_CLANG} -target ${triple} ${bundle_flags} -MD -MF ${part}.d -MT ${part} ${source} -o ${part})
+                       COMMAND ${TENURE_CLANG} ${bundle_flags} -target ${triple} -MD -MF ${part}.d -MT ${part} ${source} -o ${part})
     list(APPEND parts ${part})
   endforeach()
   add_custom_command(OUTPUT ${bundle_dir}/${arch}.bc DEPENDS ${parts} VERBATIM

@@ -39,6 +39,17 @@ for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,s
   done
 done
 
+# ---- CPUs without a row, 32-bit ones above all: what compilers call there by themselves is in the object
+undefined() { readelf -sW "$1" | awk '$7 == "UND" && $8 != "" && $8 != "_GLOBAL_OFFSET_TABLE_" && $8 != ".TOC." {print $8}'; }
+for target in i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf riscv32-unknown-elf,features=+m,+a,+f,+d,+c \
+  thumbv7em-none-eabihf,cpu=cortex-m7 powerpc64le-unknown-linux-gnu; do
+  for options in "spiral.tir" "vowels.tir --size"; do
+    # shellcheck disable=SC2086
+    "$tenure" bundle $options -o each --target=triple=$target
+    [[ -s each.o && -z $(undefined each.o) ]] || fail "$target $options has undefined symbols: $(undefined each.o)"
+  done
+done
+
 # ---- a bounded stack: what does not fit lies in the arena
 "$tenure" bundle vowels.tir -o small --target=x86-64-v2,stack=4096 --workers
 check_object small.o small

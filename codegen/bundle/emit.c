@@ -309,9 +309,8 @@ static bool is_public(const Emission *e, const char *name) {
 }
 
 static bool is_runtime_call(const char *name) {
-  bool is_of_arm =
-      !strncmp(name, "__aeabi_", 8) || !strncmp(name, "tn_bundle_divide", 16);  // the latter: from assembly
-  return is_of_arm || !strcmp(name, "memcpy") || !strcmp(name, "memset") || !strcmp(name, "memmove");
+  bool is_of_compiler = !strncmp(name, "__", 2) || !strncmp(name, "tn_bundle_divide", 16);  // the latter: from assembly
+  return is_of_compiler || !strcmp(name, "memcpy") || !strcmp(name, "memset") || !strcmp(name, "memmove");
 }
 
 static void set_visibility(const Emission *e, LLVMValueRef g) {
@@ -325,12 +324,12 @@ static void set_visibility(const Emission *e, LLVMValueRef g) {
 
 // Code generation calls these by name after the passes that drop what nobody calls.
 static void keep_runtime_calls(const Emission *e) {
-  enum { MOST = 32 };
-  LLVMValueRef kept[MOST];
-  uint32_t n = 0;
+  LLVMValueRef *kept = NULL;
+  uint32_t n = 0, cap = 0;
   for (LLVMValueRef fn = LLVMGetFirstFunction(e->mod); fn; fn = LLVMGetNextFunction(fn)) {
     size_t length;
-    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)) && n < MOST) kept[n++] = fn;
+    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)))
+      *RT_PUSH(e->mem, kept, n, cap) = fn;
   }
   if (!n) return;
   LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n),

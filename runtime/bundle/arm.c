@@ -1,5 +1,5 @@
-// What code for 32-bit Arm calls by these names (the run-time ABI of Arm's EABI): blocks of memory, quotients of 64 bits, and
-// 64-bit integers from and to floating point. In bundles only, where they are local; memory.c has what all machines call.
+// What code for 32-bit Arm calls by these names (the run-time ABI of Arm's EABI): blocks of memory, and quotients where a CPU
+// does not divide. In bundles only, where they are local; memory.c has what all machines call, wide.c integers of 64 bits.
 #if defined(TN_BUNDLE_SUPPORT) && defined(__arm__)
 #include <stddef.h>
 #include <stdint.h>
@@ -28,82 +28,32 @@ FILL(__aeabi_memset, int byte) { memset(to, byte, n); }
 FILL(__aeabi_memset4, int byte) { memset(to, byte, n); }
 FILL(__aeabi_memset8, int byte) { memset(to, byte, n); }
 
-// ---- quotients: the result in r0:r1, the remainder in r2:r3, where a structure of C would come back in memory
-uint64_t tn_bundle_divide(uint64_t n, uint64_t d, uint64_t *rest);
-int64_t tn_bundle_divide_signed(int64_t n, int64_t d, int64_t *rest);
+#ifndef __ARM_FEATURE_IDIV
+// The remainder in r1: the upper half of what a function returns
+uint32_t __aeabi_uidiv(uint32_t n, uint32_t d);
+int32_t __aeabi_idiv(int32_t n, int32_t d);
+uint64_t __aeabi_uidivmod(uint32_t n, uint32_t d);
+uint64_t __aeabi_idivmod(int32_t n, int32_t d);
 
-uint64_t tn_bundle_divide(uint64_t n, uint64_t d, uint64_t *rest) {
-  uint64_t q = 0, r = 0;
-  for (int bit = 63; bit >= 0; bit--) {
-    uint64_t carry = r >> 63;
-    r = r << 1 | (n >> bit & 1);
+uint64_t __aeabi_uidivmod(uint32_t n, uint32_t d) {
+  uint32_t q = 0, r = 0;
+  for (int k = 0; k < 32; k++, n <<= 1) {
+    uint32_t carry = r >> 31;
+    r = r << 1 | n >> 31;
     q <<= 1;
     if (carry || r >= d) r -= d, q |= 1;
   }
-  *rest = r;
-  return q;
+  return (uint64_t)r << 32 | q;
 }
 
-int64_t tn_bundle_divide_signed(int64_t n, int64_t d, int64_t *rest) {
-  uint64_t r, a = n < 0 ? 0 - (uint64_t)n : (uint64_t)n, b = d < 0 ? 0 - (uint64_t)d : (uint64_t)d;
-  uint64_t q = tn_bundle_divide(a, b, &r);
-  *rest = (int64_t)(n < 0 ? 0 - r : r);
-  return (int64_t)((n < 0) != (d < 0) ? 0 - q : q);
+uint64_t __aeabi_idivmod(int32_t n, int32_t d) {
+  uint32_t a = n < 0 ? 0 - (uint32_t)n : (uint32_t)n, b = d < 0 ? 0 - (uint32_t)d : (uint32_t)d;
+  uint64_t both = __aeabi_uidivmod(a, b);
+  uint32_t q = (uint32_t)both, r = (uint32_t)(both >> 32);
+  return (uint64_t)(n < 0 ? 0 - r : r) << 32 | ((n < 0) != (d < 0) ? 0 - q : q);
 }
 
-#define QUOTIENT(name, call)                                                                   \
-  __attribute__((naked)) void name(void);                                                      \
-  __attribute__((naked)) void name(void) {                                                     \
-    __asm__("push {r6, lr}\n sub sp, sp, #16\n add r6, sp, #8\n str r6, [sp]\n bl " #call "\n" \
-            "ldr r2, [sp, #8]\n ldr r3, [sp, #12]\n add sp, sp, #16\n pop {r6, pc}");          \
-  }
-QUOTIENT(__aeabi_uldivmod, tn_bundle_divide)
-QUOTIENT(__aeabi_ldivmod, tn_bundle_divide_signed)
-
-// ---- integers of 64 bits and floating point; what does not fit is the nearest that does
-static uint64_t bits_of(double x) {
-  union {
-    double f;
-    uint64_t u;
-  } v = {x};
-  return v.u;
-}
-
-#define BASE __attribute__((pcs("aapcs")))  // numbers come and go in integer registers, whatever other functions do
-BASE uint64_t __aeabi_d2ulz(double x);
-BASE int64_t __aeabi_d2lz(double x);
-BASE uint64_t __aeabi_f2ulz(float x);
-BASE int64_t __aeabi_f2lz(float x);
-BASE double __aeabi_ul2d(uint64_t n);
-BASE double __aeabi_l2d(int64_t n);
-BASE float __aeabi_ul2f(uint64_t n);
-BASE float __aeabi_l2f(int64_t n);
-
-uint64_t __aeabi_d2ulz(double x) {
-  uint64_t bits = bits_of(x), significand = (bits & (~0ull >> 12)) | 1ull << 52;
-  int exponent = (int)(bits >> 52 & 0x7ff) - 1075;
-  if (exponent < -63 || bits >> 63 || x != x) return 0;
-  if (exponent > 11) return UINT64_MAX;
-  return exponent < 0 ? significand >> -exponent : significand << exponent;
-}
-
-int64_t __aeabi_d2lz(double x) {
-  uint64_t n = __aeabi_d2ulz(x < 0 ? -x : x);
-  if (n >> 63) return x < 0 ? INT64_MIN : INT64_MAX;
-  return x < 0 ? -(int64_t)n : (int64_t)n;
-}
-
-uint64_t __aeabi_f2ulz(float x) { return __aeabi_d2ulz((double)x); }
-int64_t __aeabi_f2lz(float x) { return __aeabi_d2lz((double)x); }
-double __aeabi_ul2d(uint64_t n) { return (double)(uint32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
-double __aeabi_l2d(int64_t n) { return (double)(int32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
-
-// Rounded once: what a double cannot hold leaves a mark behind the bits that a float looks at.
-float __aeabi_ul2f(uint64_t n) {
-  uint64_t rest = n & 0x7ff;
-  if (n >> 53) n = (n & ~0x7ffull) | (rest ? 0x400 : 0);
-  return (float)__aeabi_ul2d(n);
-}
-
-float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint64_t)n) : __aeabi_ul2f((uint64_t)n); }
+uint32_t __aeabi_uidiv(uint32_t n, uint32_t d) { return (uint32_t)__aeabi_uidivmod(n, d); }
+int32_t __aeabi_idiv(int32_t n, int32_t d) { return (int32_t)(uint32_t)__aeabi_idivmod(n, d); }
+#endif
 #endif
