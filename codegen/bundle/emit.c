@@ -328,8 +328,7 @@ static void keep_runtime_calls(const Emission *e) {
   uint32_t n = 0, cap = 0;
   for (LLVMValueRef fn = LLVMGetFirstFunction(e->mod); fn; fn = LLVMGetNextFunction(fn)) {
     size_t length;
-    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length)))
-      *RT_PUSH(e->mem, kept, n, cap) = fn;
+    if (!LLVMIsDeclaration(fn) && is_runtime_call(LLVMGetValueName2(fn, &length))) *RT_PUSH(e->mem, kept, n, cap) = fn;
   }
   if (!n) return;
   LLVMValueRef list = LLVMConstArray2(e->k.ptr, kept, n),
