@@ -117,10 +117,10 @@ int64_t __aeabi_f2lz(float x) { return __aeabi_d2lz((double)x); }
 double __aeabi_ul2d(uint64_t n) { return (double)(uint32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
 double __aeabi_l2d(int64_t n) { return (double)(int32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
 
-// Rounded once: what a double cannot hold leaves a mark behind the bits that a float looks at.
+// Rounded once: what a double cannot hold leaves a mark in its last bit, far behind those of a float.
 float __aeabi_ul2f(uint64_t n) {
   uint64_t rest = n & 0x7ff;
-  if (n >> 53) n = (n & ~0x7ffull) | (rest ? 0x400 : 0);
+  if (n >> 53) n = (n & ~0x7ffull) | (rest ? 0x800 : 0);
   return (float)__aeabi_ul2d(n);
 }
 
