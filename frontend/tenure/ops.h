@@ -68,7 +68,7 @@ TN_API tn_tensor tn_swiglu(tn_tensor a, int axis, tn_site at);
 TN_API tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at);
 TN_API tn_tensor tn_stop_grad(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_reshape(tn_tensor a, tn_shape s, tn_site at);  // same number of elements; one size may be -1
-TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);  // a size of -1 stays what it is
+TN_API tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at);   // a size of -1 stays what it is
 // tn_permute(x, TN_INTS(0, 2, 1))
 TN_API tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at);
 TN_API tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at);
