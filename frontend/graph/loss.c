@@ -1,9 +1,14 @@
-// Cross-entropy, and its half behind the logarithm, with classes that weigh, labels that are ignored, and smoothing; PyTorch's formulas. By row:
+// Cross-entropy, and its half behind the logarithm, with classes that weigh, labels that are ignored, and smoothing;
+// PyTorch's formulas. By row:
 //
 //   %nll, %lse = cross_entropy_rows %logits, %labels {ignore=-100}        0 where the label is ignored
 //   %m = ne(label, -100)      %w = weight[label] m              how much the row counts; without weights %m
 //   %row = (1 - s) w nll + s / C m (lse sum(weight) - sum(weight logits))
 //   %loss = sum(row) / sum(w)
+//
+// Of probabilities of the classes, t, in place of a label:
+//
+//   %row = -sum(weight ((1 - s) t + s / C) log_softmax(logits))      %loss = sum(row) / rows
 #include "frontend/fe.h"
 
 #include <string.h>
@@ -69,7 +74,28 @@ static tn_tensor smooth_rows(const Loss *l, tn_tensor lse, tn_tensor mask) {
   return mask.fn ? fe_emit(OP_select, (const tn_tensor[]){mask, rows, number(l, 0)}, 3, NULL, 0, l->at) : rows;
 }
 
+// Each row's labels are probabilities of the classes.
+static tn_tensor probable_rows(const Loss *l) {
+  tn_program *p = l->logits.fn->p;
+  if (fe_shape_of(l->labels).i != fe_shape_of(l->logits).i || l->o.has_ignore) {
+    if (l->o.has_ignore) fe_error(p, E_ARGUMENT, l->at, "probabilities of classes are no labels to ignore");
+    else fe_error(p, E_SHAPE, l->at, "probabilities of classes must have the shape of the logits");
+    fe_note_value(l->logits, "logits");
+    fe_note_value(l->labels, "labels");
+    return fe_poison(l->logits.fn);
+  }
+  tn_tensor target = l->labels;
+  double s = l->o.label_smoothing;
+  if (s > 0) {
+    tn_tensor share = fe_emit2(OP_div, number(l, s), fe_size(l->logits.fn, classes(l), l->at), l->at);
+    target = fe_emit2(OP_add, mul(l, target, number(l, 1 - s)), share, l->at);
+  }
+  if (l->weight.fn) target = mul(l, target, l->weight);
+  return fe_emit1(OP_neg, sum_last(l, mul(l, target, fe_emit1(OP_log_softmax, l->logits, l->at))), l->at);
+}
+
 static tn_tensor loss_rows(Loss *l) {
+  if (fe_ins(l->labels)->dtype == DT_F32 && fe_rank(l->labels) == fe_rank(l->logits)) return probable_rows(l);
   Attr ignore = ir_a_int(KEY_ignore, l->o.ignore_index);
   tn_tensor nll =
       fe_emit(OP_cross_entropy_rows, (const tn_tensor[]){l->logits, l->labels}, 2, &ignore, l->o.has_ignore, l->at);

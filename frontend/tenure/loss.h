@@ -15,6 +15,8 @@ typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE, TN_REDUCE_BATCHMEA
 // Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
 // By PyTorch's rules for the options. MEAN divides by the weights of the labels that count: NaN when there
 // are none. NONE gives a loss for each row, [..]. A label that is neither in [0, C) nor the ignored one is an error.
+// Labels f32 [.., C] are probabilities of the classes, with a gradient of their own: a row's loss is -sum(labels ln softmax),
+// MEAN divides by the number of rows, and none is ignored (E003).
 //
 //   loss = tn_cross_entropy(logits, y, .has_ignore = true, .ignore_index = -100);
 typedef struct {
