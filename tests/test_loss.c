@@ -122,7 +122,7 @@ static void refused_in_build(void) {
   (tn_cross_entropy)(x, y, (tn_loss_options){.has_ignore = true, .ignore_index = 1 << 24, .at = at(11)});
   (tn_cross_entropy)(x, y, (tn_loss_options){.weight = w, .at = at(12)});
   (tn_cross_entropy)(x, y, (tn_loss_options){.reduction = (tn_reduction)7, .at = at(13)});
-  (tn_cross_entropy)(x, x, (tn_loss_options){.at = at(14)});
+  (tn_cross_entropy)(x, x, (tn_loss_options){.has_ignore = true, .at = at(14)});
   const char *have = report_of(p);
   CHECK_HAS(have, "user.c:10: error[E003]: label smoothing takes a number in [0, 1], not 1.5\n"
                   "user.c:11: error[E003]: the ignored label 16777216 is not between -2^24 and 2^24\n"

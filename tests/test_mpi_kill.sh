@@ -11,6 +11,7 @@ resume=()
 
 start() { # N STEPS EVERY: in the background
   [[ ! -s $file ]] || resume=(--resume)
+  : >"$folder/log" # here, lest who waits for a line finds one of the job before
   run "$1" charlm_mpi --steps "$2" --every "$3" --checkpoint "$file" "${resume[@]}" "$text" >"$folder/log" 2>"$folder/errors" &
   launcher=$!
 }

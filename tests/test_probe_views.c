@@ -138,6 +138,7 @@ static void test_packed(void) {
   tn_function_end(f);
   tn_model *m = compile(p, 2);
   static Seen seen;
+  seen.n = 0;
   float xs[BATCH * STEPS * WIDE], last[BATCH * 2];
   for (int k = 0; k < BATCH * STEPS * WIDE; k++) xs[k] = (float)k;
   CHECK(tn_model_probe_views(m, look, &seen) == TN_OK && tn_model_probe(m, NULL, true) == TN_OK);
