@@ -13,7 +13,8 @@ set(tenure_bundle_targets
     riscv64 "riscv64-unknown-linux-gnu -march=rv64gc -mabi=lp64d"
     riscv32 "riscv32-unknown-elf -march=rv32imafdc -mabi=ilp32d -Os"
     powerpc64le "powerpc64le-unknown-linux-gnu"
-    loongarch64 "loongarch64-unknown-linux-gnu")
+    loongarch64 "loongarch64-unknown-linux-gnu"
+    wasm32 "wasm32-unknown-unknown -Os")
 
 find_program(TENURE_CLANG NAMES clang-${LLVM_VERSION_MAJOR} HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
 find_program(TENURE_LLVM_LINK NAMES llvm-link-${LLVM_VERSION_MAJOR} llvm-link HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)

@@ -42,13 +42,34 @@ done
 # ---- CPUs without a row, 32-bit ones above all: what compilers call there by themselves is in the object
 undefined() { readelf -sW "$1" | awk '$7 == "UND" && $8 != "" && $8 != "_GLOBAL_OFFSET_TABLE_" && $8 != ".TOC." {print $8}'; }
 for target in i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf riscv32-unknown-elf,features=+m,+a,+f,+d,+c \
-  thumbv7em-none-eabihf,cpu=cortex-m7 powerpc64le-unknown-linux-gnu; do
+  thumbv7em-none-eabihf,cpu=cortex-m7 powerpc64le-unknown-linux-gnu i386-linux-gnu loongarch64-linux-gnu; do
   for options in "spiral.tir" "vowels.tir --size"; do
     # shellcheck disable=SC2086
-    "$tenure" bundle $options -o each --target=triple=$target
+    "$tenure" bundle $options -o each --target=$target
     [[ -s each.o && -z $(undefined each.o) ]] || fail "$target $options has undefined symbols: $(undefined each.o)"
   done
 done
+"$tenure" bundle vowels.tir -o each --target=i386-linux-gnu,cpu=pentium,features=-sse2 --emit=s
+grep -q 'addps' each.s || fail "i386 without SSE computes in more digits than f32 has"
+
+# ---- other formats of objects; the compiler itself refuses what would have undefined symbols
+for target in x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc x86_64-apple-darwin arm64-apple-macosx \
+  wasm32-unknown-unknown wasm32-wasi,features=+simd128; do
+  rm -f each.o
+  "$tenure" bundle vowels.tir -o each --target=$target
+  [[ -s each.o ]] || fail "no object for $target"
+done
+refused() {  # TARGET SENTENCE
+  rm -f each.o
+  if "$tenure" bundle vowels.tir -o each --target="$1" 2>log; then fail "$1 is taken"; fi
+  grep -qF -- "$2" log && [[ ! -e each.o ]] || fail "$1: $(cat log)"
+}
+refused riscv32-unknown-elf,features=+m,+f,+d "calls '__atomic_compare_exchange_4', which bundles do not have"
+refused thumbv7em-none-eabihf "it has no instructions for floating point: cpu= or features= of one that has"
+refused mips64el-linux-gnuabi64 "there are no bundles for 'mips64el-unknown-linux-gnuabi64': the architectures are x86_64, "
+refused s390x-linux-gnu "its memory is big-endian"
+refused quantum-linux-gnu "there is no target 'quantum-linux-gnu'"
+refused x86-64-v2,aarch64 "is of another family than those before it"
 
 # ---- a bounded stack: what does not fit lies in the arena
 "$tenure" bundle vowels.tir -o small --target=x86-64-v2,stack=4096 --workers

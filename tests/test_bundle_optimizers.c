@@ -12,17 +12,25 @@
 #include <unistd.h>
 
 enum { BATCH = 5, WIDTH = 7, CLASSES = 3, N_STEPS = 3, SEED = 5 };
-enum { LION = N_WAYS, RMSPROP_MOMENTUM, RMSPROP_CENTERED, LAMB, N_UPDATES };
+enum { LION = N_WAYS, RMSPROP_MOMENTUM, RMSPROP_CENTERED, LAMB, SCHEDULED, N_UPDATES };
 
 static char folder[] = "/tmp/tenure-bundle-XXXXXX";
 
 // ---- one function for each update, over a layer of its own
+// A rate that differs in each of the steps
+static void scheduled_update(tn_function *f, tn_module *m) {
+  tn_schedule *s = tn_exponential_lr(f->p, "decay", .gamma = 0.5);
+  tn_sgd(f, m, .lr = 0.1, .momentum = 0.9, .schedule = s);
+  tn_schedule_step(f, s);
+}
+
 static void any_update(tn_function *f, tn_module *m, uint32_t way) {
   switch (way) {
   case LION: tn_lion(f, m, .weight_decay = 0.1); break;
   case RMSPROP_MOMENTUM: tn_rmsprop(f, m, .momentum = 0.5); break;
   case RMSPROP_CENTERED: tn_rmsprop(f, m, .centered = true, .eps = 1e-3); break;
   case LAMB: tn_lamb(f, m, .weight_decay = 0.1); break;
+  case SCHEDULED: scheduled_update(f, m); break;
   default: update(f, m, way);
   }
 }

@@ -46,13 +46,19 @@ static void test_words(RtArena *mem) {
   CHECK(t.pointer_bits == 64 && !strcmp(t.cpu, "znver4") && strstr(t.features, "+sse4.2"));
   t = made(mem, "triple=i686-linux-gnu,cpu=pentium4");
   CHECK(t.pointer_bits == 32 && !t.has_fma && !t.has_rounding && !t.fixed_place);
+  t = made(mem, "i386-linux-gnu");  // as i686, and its x87 is not used
+  CHECK(!strcmp(t.triple, "i686-unknown-linux-gnu") && !strcmp(t.features, "+sse2"));
+  t = made(mem, "arm64-linux-gnu,cpu=cortex-a76");
+  CHECK(!strcmp(t.triple, "aarch64-unknown-linux-gnu") && !strcmp(t.features, "+neon"));
+  t = made(mem, "native");
+  CHECK(t.name && cg_target_find(t.name) && t.without_blas);
+  t = made(mem, "loongarch64-linux-gnu");
+  CHECK(t.pointer_bits == 64 && t.has_fma);
   t = made(mem, "triple=powerpc64le-linux-gnu,cpu=pwr9");
   CHECK(t.pointer_bits == 64 && t.has_fma && t.has_rounding);
   t = made(mem, "triple=thumbv7em-none-eabihf,cpu=cortex-m7");
   CHECK(t.pointer_bits == 32 && t.has_fma && t.fixed_place && t.stack_bytes <= 8 << 10);
   CHECK(!strcmp(t.triple, "thumbv7em-unknown-none-eabihf"));
-  t = made(mem, "triple=thumbv6m-none-eabi,cpu=cortex-m0");
-  CHECK(t.pointer_bits == 32 && !t.has_fma && !t.has_rounding);
   t = made(mem, "triple=wasm32-unknown-unknown,features=+simd128");
   CHECK(t.pointer_bits == 32 && t.has_rounding);
 }
@@ -76,6 +82,8 @@ static void test_refusals(RtArena *mem) {
   refuses(mem, "aarch64,cpu=cortex-z9", "'cortex-z9' is not a recognized processor for this target");
   refuses(mem, "aarch64,features=+warp", "'+warp' is not a recognized feature for this target");
   refuses(mem, "triple=quantum-none-elf", "quantum");
+  refuses(mem, "quantum-none-elf", "there is no target 'quantum-none-elf': x86-64-v4 (avx512), ");
+  refuses(mem, "triple=thumbv6m-none-eabi,cpu=cortex-m0", "it has no instructions for floating point");
   refuses(mem, "triple=powerpc64-linux-gnu,cpu=pwr9", "its memory is big-endian");
 }
 

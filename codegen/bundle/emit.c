@@ -3,6 +3,7 @@
 #include "codegen/bundle/support_code.h"
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
+#include "codegen/module/undefined.h"
 
 #include <string.h>
 
@@ -352,10 +353,21 @@ static bool emit_code(Emission *e, LLVMCodeGenFileType type, LLVMMemoryBufferRef
   return fail(e, error ? error : "no code was made");
 }
 
+// Functions that LLVM calls on such a CPU and that the support code does not have.
+static bool is_whole(const Emission *e, LLVMMemoryBufferRef object) {
+  const char *name = object ? cg_first_undefined(e->ctx, object) : NULL;
+  if (!name) return true;
+  rt_text_add(e->why,
+              "code for '%s' calls '%s', which bundles do not have: features= or cpu= of one that does not need it",
+              e->b->targets[0]->name, name);
+  return false;
+}
+
 static bool make_files(Emission *e, CgObject file[CG_N_FORMS]) {
   LLVMMemoryBufferRef buffer[CG_N_FORMS] = {0};
   const bool *wants = e->b->wants;
   if (wants[CG_OBJECT_FILE] && !emit_code(e, LLVMObjectFile, &buffer[CG_OBJECT_FILE])) return false;
+  if (!is_whole(e, buffer[CG_OBJECT_FILE])) return false;
   if (wants[CG_ASSEMBLY] && !emit_code(e, LLVMAssemblyFile, &buffer[CG_ASSEMBLY])) return false;
   if (wants[CG_BITCODE]) buffer[CG_BITCODE] = LLVMWriteBitcodeToMemoryBuffer(e->mod);
   for (int f = 0; f < CG_N_FORMS; f++)

@@ -3,12 +3,14 @@
 //   aarch64                                          the row
 //   aarch64,cpu=cortex-a76,features=+dotprod,+rcpc   the row, for another CPU
 //   triple=riscv64-unknown-linux-gnu,cpu=sifive-x280,lanes=8
-//   triple=thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096
+//   thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096   the same without triple=
+//   native                                           the row that this machine takes
 //
 // What LLVM knows is asked of LLVM: whether there is such a CPU, how large pointers are, whether a b + d and floor are
 // instructions or calls of a library that code cannot have.
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
+#include "codegen/module/undefined.h"
 #include "runtime/near.h"
 
 #include <stdio.h>
@@ -17,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <llvm-c/Object.h>
+#include <llvm-c/TargetMachine.h>
 
 // ---- LLVM's answers, in the compiler's process
 typedef struct {
@@ -25,33 +27,28 @@ typedef struct {
   bool has_fma, has_rounding;
 } Answer;
 
-// void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector.
+// void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector. Without an intrinsic: a + a.
 static void add_probe(const CgModule *m, const Target *t, const char *intrinsic, uint32_t n_args) {
   LLVMTypeRef f32 = LLVMFloatTypeInContext(m->ctx), type[] = {f32, LLVMVectorType(f32, t->vl)};
   LLVMTypeRef ptr = LLVMPointerTypeInContext(m->ctx, 0);
   LLVMTypeRef fn_type = LLVMFunctionType(LLVMVoidTypeInContext(m->ctx), &ptr, 1, false);
   LLVMValueRef fn = LLVMAddFunction(m->mod, "probe", fn_type), at = LLVMGetParam(fn, 0);
+  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", strlen("nounwind"));  // else Arm names a personality
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(m->ctx, nounwind, 0));
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->ctx, fn, "entry"));
-  unsigned id = LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic));
+  unsigned id = intrinsic ? LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic)) : 0;
   for (uint32_t k = 0; k < 2; k++) {
-    LLVMValueRef x = LLVMBuildLoad2(b, type[k], at, ""), arg[] = {x, x, x};
-    LLVMValueRef op = LLVMGetIntrinsicDeclaration(m->mod, id, &type[k], 1);
-    LLVMBuildStore(b, LLVMBuildCall2(b, LLVMIntrinsicGetType(m->ctx, id, &type[k], 1), op, arg, n_args, ""), at);
+    LLVMValueRef x = LLVMBuildLoad2(b, type[k], at, ""), arg[] = {x, x, x}, y;
+    if (intrinsic) {
+      LLVMValueRef op = LLVMGetIntrinsicDeclaration(m->mod, id, &type[k], 1);
+      y = LLVMBuildCall2(b, LLVMIntrinsicGetType(m->ctx, id, &type[k], 1), op, arg, n_args, "");
+    } else {
+      y = LLVMBuildFAdd(b, x, x, "");
+    }
+    LLVMBuildStore(b, y, at);
   }
   LLVMBuildRetVoid(b);
-}
-
-static bool has_symbol(const CgModule *m, const char *symbol) {
-  char *error = NULL;
-  LLVMBinaryRef file = LLVMCreateBinary(m->object, m->ctx, &error);
-  bool found = !file;
-  LLVMSymbolIteratorRef s = file ? LLVMObjectFileCopySymbolIterator(file) : NULL;
-  for (; file && !LLVMObjectFileIsSymbolIteratorAtEnd(file, s); LLVMMoveToNextSymbol(s)) {
-    const char *name = LLVMGetSymbolName(s);
-    found |= !strcmp(name + (*name == '_'), symbol);  // some systems put a dash before every name
-  }
-  return found;
 }
 
 static void open_module(CgModule *m, const Target *t) {
@@ -61,13 +58,13 @@ static void open_module(CgModule *m, const Target *t) {
   cg_open_module(m, NULL, machine, &cg_quick_pipeline);
 }
 
-// Is the intrinsic an instruction, and no function of a library?
-static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_args, const char *function) {
+// Is the intrinsic, or a + a, an instruction, and no function of a library?
+static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_args) {
   CgModule m;
   open_module(&m, t);
   add_probe(&m, t, intrinsic, n_args);
   if (!cg_finish_module(&m)) cg_child_fail(CG_NO_CODE, m.error);
-  return !has_symbol(&m, function);
+  return !cg_first_undefined(m.ctx, m.object);
 }
 
 // LLVM says on stderr that it does not know a CPU or a feature, and goes on without.
@@ -88,9 +85,11 @@ static void ask(void *ctx) {
   open_module(&m, t);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.tm);
   if (LLVMByteOrder(layout) != LLVMLittleEndian) cg_child_fail(CG_NO_CODE, "its memory is big-endian");
+  if (!is_instruction(t, NULL, 0))
+    cg_child_fail(CG_NO_CODE, "it has no instructions for floating point: cpu= or features= of one that has");
   Answer a = {.pointer_bits = 8 * LLVMPointerSize(layout),
-              .has_fma = is_instruction(t, "llvm.fma", 3, "fmaf"),
-              .has_rounding = is_instruction(t, "llvm.floor", 1, "floorf")};
+              .has_fma = is_instruction(t, "llvm.fma", 3),
+              .has_rounding = is_instruction(t, "llvm.floor", 1)};
   if (said >= 0) fail_of_words(said);
   cg_child_answer(&(CgObject){&a, sizeof a});
 }
@@ -107,6 +106,30 @@ static bool ask_llvm(Target *t, bool is_new, RtText *why) {
   }
   rt_free(answer.data);
   return good;
+}
+
+// ---- triples
+// Second names of architectures that have a row or support code of bundles
+static const char *const arch_names[][2] = {{"amd64", "x86_64"}, {"arm64", "aarch64"}, {"i386", "i686"},
+                                            {"i486", "i686"},    {"i586", "i686"},     {"ppc64le", "powerpc64le"}};
+
+// What our arithmetic needs of an architecture, whatever CPU is named: numbers of i386's x87 are longer than f32.
+static const char *const arch_needs[][2] = {{"i686", "+sse2"}, {"loongarch64", "+f,+d"}};
+
+static const char *arch_word(const char *const (*table)[2], size_t n, const char *triple, size_t length) {
+  for (size_t k = 0; k < n; k++)
+    if (strlen(table[k][0]) == length && !strncmp(table[k][0], triple, length)) return table[k][1];
+  return NULL;
+}
+
+// In LLVM's four words: arm-none-eabi has no vendor, and would not be an EABI's.
+static const char *full_triple(RtArena *mem, const char *triple) {
+  size_t length = strcspn(triple, "-");
+  const char *arch = arch_word(arch_names, sizeof arch_names / sizeof *arch_names, triple, length);
+  char *text = LLVMNormalizeTargetTriple(arch ? rt_printf(mem, "%s%s", arch, triple + length) : triple);
+  const char *copy = rt_strdup(mem, text);
+  LLVMDisposeMessage(text);
+  return copy;
 }
 
 // ---- the words
@@ -154,6 +177,20 @@ static char *item_end(char *at) {
   return at;
 }
 
+// A row, this machine's, or a triple.
+static bool read_name(Spec *s, RtArena *mem, const char *name) {
+  Target host;
+  LLVMTargetRef known = NULL;
+  char *error = NULL;
+  s->row = cg_target_find(!strcmp(name, "native") && cg_target_host(&host, mem) ? host.name : name);
+  if (s->row || !strchr(name, '-')) return s->row;
+  cg_init_llvm();
+  s->triple = name;
+  bool is_triple = !LLVMGetTargetFromTriple(full_triple(mem, name), &known, &error);
+  if (!is_triple) LLVMDisposeMessage(error);
+  return is_triple;
+}
+
 static bool read_spec(Spec *s, RtArena *mem, const char *text, RtText *why) {
   char *at = rt_strdup(mem, text);
   for (bool is_first = true; *at; is_first = false) {
@@ -163,7 +200,7 @@ static bool read_spec(Spec *s, RtArena *mem, const char *text, RtText *why) {
     if (equals && equals < end) {
       *equals = 0;
       if (!read_word(s, at, equals + 1, why)) return false;
-    } else if (!is_first || !(s->row = cg_target_find(at))) return cg_target_unknown(at, why), false;
+    } else if (!is_first || !read_name(s, mem, at)) return cg_target_unknown(at, why), false;
     at = is_last ? end : end + 1;
   }
   return true;
@@ -184,14 +221,6 @@ static const char *both(RtArena *mem, const char *a, const char *b) {
   return *a && *b ? rt_printf(mem, "%s,%s", a, b) : *a ? a : b;
 }
 
-// In LLVM's four words: arm-none-eabi has no vendor, and would not be an EABI's.
-static const char *full_triple(RtArena *mem, const char *triple) {
-  char *text = LLVMNormalizeTargetTriple(triple);
-  const char *copy = rt_strdup(mem, text);
-  LLVMDisposeMessage(text);
-  return copy;
-}
-
 static bool set_lanes(Target *t, int64_t lanes, RtText *why) {
   if (lanes != 4 && lanes != 8 && lanes != 16)
     return rt_text_add(why, "lanes=%lld: 4, 8 or 16", (long long)lanes), false;
@@ -203,9 +232,11 @@ static bool set_lanes(Target *t, int64_t lanes, RtText *why) {
 static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (s->triple) t->triple = full_triple(mem, s->triple);
   if (!t->triple) return rt_text_add(why, "row '%s' is this machine's: triple= is missing", t->name), false;
-  if (s->triple) t->fixed_place = strstr(t->triple, "-none-") != NULL;
+  if (s->triple) t->fixed_place = strstr(t->triple, "-none-") || !strncmp(t->triple, "wasm", 4);
   if (s->cpu) t->cpu = s->cpu;
   if (s->features) t->features = both(mem, t->features, s->features);
+  const char *needs = arch_word(arch_needs, sizeof arch_needs / sizeof *arch_needs, t->triple, strcspn(t->triple, "-"));
+  if (needs) t->features = both(mem, t->features, needs);
   if (s->abi) t->abi = s->abi;
   if (s->stack) t->stack_bytes = s->stack, t->bounded_stack = true;
   return !s->lanes || set_lanes(t, s->lanes, why);
@@ -216,7 +247,7 @@ bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why) {
   if (!read_spec(&s, mem, text, why)) return false;
   if (!s.row && !s.triple) return rt_text_add(why, "a target is a row, or has a triple="), false;
   const Target *like = s.row ? s.row : row_like(full_triple(mem, s.triple));
-  bool is_new = !like, is_row = s.row && s.row == cg_target_find(text);
+  bool is_new = !like, is_row = s.row && !strchr(text, ',');
   *t = like ? *like : *cg_target_plain(strstr(full_triple(mem, s.triple), "-none-") != NULL);
   t->without_blas = true;
   if (is_row) return true;

@@ -4,6 +4,7 @@
 #include "frontend/bundle/link.h"
 #include "frontend/bundle/texts.h"
 #include "frontend/fe.h"
+#include "runtime/near.h"
 #include "runtime/store/file.h"
 
 #include <stdlib.h>
@@ -117,16 +118,22 @@ static bool read_targets(Bundle *b) {
   return true;
 }
 
-static bool has_function(const Prog *ir, const char *name, const Fn *init) {
-  for (uint32_t k = 0; k < ir->n_fns; k++)
-    if (ir->fns[k] != init && !strcmp(ir_text(ir, ir->fns[k]->name), name)) return true;
-  return false;
+static bool check_function(Bundle *b, const tn_program *q, const char *name) {
+  const Prog *ir = q->ir;
+  RtNear near = {.wanted = name};
+  for (uint32_t k = 0; k < ir->n_fns; k++) {
+    const char *other = ir_text(ir, ir->fns[k]->name);
+    if (ir->fns[k] == q->init) continue;
+    if (!strcmp(other, name)) return true;
+    rt_near_offer(&near, other);
+  }
+  return refuse(b, "the program has no function '%s", rt_printf(b->p->mem, "%s'%s", name, rt_near_text(&near)));
 }
 
 static bool check_functions(Bundle *b, const tn_program *q) {
   const char *list = b->o->functions;
   for (const char *word; list && (word = next_word(b->p->mem, &list));)
-    if (!has_function(q->ir, word, q->init)) return refuse(b, "the program has no function '%s'", word);
+    if (!check_function(b, q, word)) return false;
   return true;
 }
 
