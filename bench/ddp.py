@@ -1,10 +1,10 @@
 """Data-parallel training steps beside PyTorch's: 1 and 2 processes of one thread each, in turn, the same model, batch and weights.
 
-    tools/bench ddp [--python PATH] [--rounds N] [--steps N] [WORKLOAD ..]
+    tools/bench ddp [--python PATH] [--rounds N] [--steps N] [--progress-thread] [WORKLOAD ..]
 
 PATH is a Python that has PyTorch. For each workload and peer: the least and the median of ms for a step, over rounds; how many times faster
 than one process two are; with 2 processes the part of a step that exchanges take, and bytes that a step sends beside ZeRO-1's formula. The third
-loss of both must agree. Takes some minutes.
+loss of both must agree. With --progress-thread each of Tenure's processes has one. Takes some minutes.
 """
 import argparse
 import os
@@ -46,6 +46,7 @@ class Torch:
 
 def run_tenure(o, workload, weights, n):
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(n), o.program, workload, weights, str(n), str(o.steps)]
+    command += ["thread"] if o.progress_thread else []
     try:
         done = subprocess.run(command, cwd=o.root, env=ENV, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -101,6 +102,7 @@ def main():
     p.add_argument("--python", default="python3")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--progress-thread", action="store_true")
     p.add_argument("--root", required=True)
     o = p.parse_args()
     o.root = os.path.abspath(o.root)

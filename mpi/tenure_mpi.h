@@ -26,7 +26,8 @@ extern "C" {
 
 // Over a duplicate of comm, whose errors it returns as sentences: messages of the program's own do not meet it. All ranks of
 // comm call it. NULL: a sentence in `why`; MPI has not begun, has ended, or fails. The thread that runs the model is the one
-// that makes MPI's calls: with MPI_THREAD_FUNNELED, the thread that began MPI. Its `end` prints the sentence with the rank on
+// that makes MPI's calls: with MPI_THREAD_FUNNELED, the thread that began MPI. A progress thread (tn_distribute_options) makes some of
+// them, one at a time, and wants MPI_THREAD_SERIALIZED or more. Its `end` prints the sentence with the rank on
 // stderr and calls MPI_Abort.
 TN_API tn_transport *tn_mpi_transport(MPI_Comm comm, char *why, size_t why_size);
 // Before MPI_Finalize, behind the last call on models that have it. NULL: nothing

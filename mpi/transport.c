@@ -91,15 +91,16 @@ static bool is_running(char *why, size_t size) {
 }
 
 tn_transport *tn_mpi_transport(MPI_Comm comm, char *why, size_t why_size) {
-  int rank = 0, n = 0;
+  int rank = 0, n = 0, level = MPI_THREAD_SINGLE;
   if (!is_running(why, why_size)) return NULL;
   Mpi *m = calloc(1, sizeof *m);
   if (!m) return fail(why, why_size, "there is no memory for a transport"), NULL;
   if (check(MPI_Comm_dup(comm, &m->comm), "MPI_Comm_dup", why, why_size) &&
       check(MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", why, why_size) &&
       check(MPI_Comm_rank(m->comm, &rank), "MPI_Comm_rank", why, why_size) &&
-      check(MPI_Comm_size(m->comm, &n), "MPI_Comm_size", why, why_size)) {
-    m->transport = (tn_transport){(uint32_t)rank, (uint32_t)n, m, begin, test, end};
+      check(MPI_Comm_size(m->comm, &n), "MPI_Comm_size", why, why_size) &&
+      check(MPI_Query_thread(&level), "MPI_Query_thread", why, why_size)) {
+    m->transport = (tn_transport){(uint32_t)rank, (uint32_t)n, m, begin, test, end, level >= MPI_THREAD_SERIALIZED};
     return &m->transport;
   }
   free(m);

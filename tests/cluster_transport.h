@@ -104,7 +104,7 @@ static inline bool cluster_test(void *ctx, bool *done, char *why, size_t why_siz
 
 static inline tn_transport cluster_transport(Cluster *c, Node *n, uint32_t rank, uint32_t n_ranks) {
   *n = (Node){.cluster = c, .rank = rank, .computes = true};
-  return (tn_transport){rank, n_ranks, n, cluster_begin, cluster_test, NULL};
+  return (tn_transport){rank, n_ranks, n, cluster_begin, cluster_test, NULL, false};
 }
 
 #endif

@@ -6,6 +6,9 @@
 #include "tests/check.h"
 #include "tests/thread_transport.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 enum { BATCH = 48, WIDTH = 8, HIDDEN = 3008, CLASSES = 16, SHARDS = 8, MOST_PARAMS = 1 << 18 };
 static float xs[BATCH * WIDTH];
 static int64_t labels[BATCH];
@@ -41,6 +44,7 @@ typedef struct {
   int bad_label_at;        // of this rank; -1: none
   int refuses_at;          // this rank has nothing for that run, and all go on; `steps`: nothing to save; -1: it has
   double limit;
+  bool has_thread;  // a progress thread
   tn_status status;
   char error[512];
   float loss, norm, params[MOST_PARAMS];  // those of all ranks that it has
@@ -89,7 +93,8 @@ static void *train(void *ctx) {
   Rank *r = ctx;
   NetRank *rank = malloc(sizeof *rank);
   tn_transport t = net_transport(r->net, rank, r->rank, r->n_ranks);
-  tn_distribute_options o = {.time_limit = r->limit, .has_own_rows = r->own_rows >= 0};
+  tn_distribute_options o = {
+      .time_limit = r->limit, .has_own_rows = r->own_rows >= 0, .progress_thread = r->has_thread};
   r->status = r->net ? tn_distribute(r->model, &t, &o) : TN_OK;
   r->at_begin = tn_exchanged_of(r->model);
   for (int k = 0; k < r->steps && k != r->stops_at && !r->status; k++) r->status = run_step(r, k);
@@ -205,6 +210,69 @@ static void test_buckets(const tn_model *m) {
     tn_model_free(small);
   }
   free(one);
+}
+
+// A thread that tests the transport while kernels run: the same bits, of one worker and of two.
+static void test_thread(const tn_model *m) {
+  Rank *one = alone(m, plain);
+  for (uint32_t workers = 1; workers <= 2; workers++) {
+    tn_model *small = build_with(SHARDS, 1, workers);
+    for (uint32_t n = 1; n <= SHARDS && CHECK(small); n += n < 4 ? 1 : 2) {
+      Rank like = plain;
+      like.n_ranks = n, like.has_thread = true;
+      Rank *r = train_all(small, like);
+      for (uint32_t k = 0; k < n; k++)
+        if (!CHECK(!r[k].status && is_same(&r[k], one))) printf("  rank %u of %u: %s\n", k, n, r[k].error);
+      free(r);
+    }
+    tn_model_free(small);
+  }
+  free(one);
+}
+
+// A transport of which nothing is done before its tests are counted
+typedef struct {
+  pthread_t maker;
+  atomic_int n_tests, n_elsewhere;
+  atomic_bool is_done, fails;
+} Slow;
+
+static bool slow_test(void *ctx, bool *done, char *why, size_t why_size) {
+  Slow *s = ctx;
+  s->n_tests++;
+  s->n_elsewhere += !pthread_equal(pthread_self(), s->maker);
+  *done = s->is_done;
+  return !s->fails || (snprintf(why, why_size, "the cable was cut"), false);
+}
+
+static bool wait_for(const atomic_int *n, int least) {
+  double end = net_now() + 20;
+  while (*n < least && net_now() < end) sched_yield();
+  return *n >= least;
+}
+
+// The thread tests between start and stop alone, until all is done or a test fails, which the next stop says.
+static void test_poller(void) {
+  Slow s = {.maker = pthread_self()};
+  char why[64] = "";
+  bool is_open = false;
+  RtTransport t = {.n_ranks = 2, .ctx = &s, .test = slow_test, .any_thread = true};
+  RtPoller *p = rt_poller_new(&t);
+  rt_poller_start(p);
+  CHECK(wait_for(&s.n_tests, 3) && rt_poller_stop(p, &is_open, why, sizeof why) && is_open);
+  int n = s.n_tests;
+  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  CHECK(s.n_tests == n && s.n_elsewhere == n);
+  s.is_done = true;
+  rt_poller_start(p);
+  CHECK(wait_for(&s.n_tests, n + 1));
+  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  CHECK(s.n_tests == n + 1 && rt_poller_stop(p, &is_open, why, sizeof why) && !is_open);
+  s.fails = true;
+  rt_poller_start(p);
+  CHECK(wait_for(&s.n_tests, n + 2) && !rt_poller_stop(p, &is_open, why, sizeof why) && rt_poller_has_failed(p));
+  CHECK_HAS(why, "the cable was cut");
+  rt_poller_free(p);
 }
 
 // Of N elements of gradients a rank sends N (R - 1) / R to those who add, and as many of parameters to all; beside that sums that
@@ -352,6 +420,7 @@ static void test_transport(const tn_model *m, const char *folder) {
   CHECK(file.n > 0 && net.n_sent > 20);
   remove(path);
   for (uint32_t k = 0; k < net.n_sent; k++) {
+    like.has_thread = k % 2;
     check_fault(m, like, (Net){.fault = NET_DELAYS, .faulty = k, .delay = 0.02}, true, &file);
     check_fault(m, like, (Net){.fault = NET_REPEATS, .faulty = k}, k + 1 == net.n_sent, &file);
     if (k + 1 == net.n_sent) break;
@@ -371,6 +440,11 @@ static void test_arguments(void) {
   CHECK_HAS(tn_error_text(none), "tn_distribute: no function of the program is distributed");
   CHECK(tn_distribute(m, &wrong, NULL) == TN_ERR_ARGUMENT && tn_distribute(m, NULL, NULL) == TN_ERR_ARGUMENT);
   CHECK_HAS(tn_error_text(m), "its rank is not one of its ranks");
+  tn_transport funneled = net_transport(&net, rank, 0, 2);
+  funneled.any_thread = false;
+  CHECK(tn_distribute(m, &funneled, &(tn_distribute_options){.progress_thread = true}) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m),
+            "tn_distribute: a progress thread has no place: the transport's calls may come from one thread");
   int64_t first = 0, count = 0, all = 0;
   for (uint32_t k = 0; k < 3; k++) tn_shard_rows(29, 8, k, 3, &first, &count), all += count;
   CHECK(all == 29 && first + count == 29);
@@ -385,6 +459,8 @@ int main(void) {
   if (!CHECK(m)) return check_report();
   test_bits(m);
   test_buckets(m);
+  test_poller();
+  test_thread(m);
   test_bytes(m);
   test_files(m, folder ? folder : "/tmp");
   tn_model *small = build_with(SHARDS, 1, 1);

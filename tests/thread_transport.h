@@ -108,7 +108,7 @@ static inline void net_end(void *ctx, const char *why) {
 
 static inline tn_transport net_transport(Net *net, NetRank *r, uint32_t rank, uint32_t n_ranks) {
   *r = (NetRank){.net = net, .rank = rank};
-  return (tn_transport){rank, n_ranks, r, net_begin, net_test, net_end};
+  return (tn_transport){rank, n_ranks, r, net_begin, net_test, net_end, true};
 }
 
 static inline void net_free(Net *net) {

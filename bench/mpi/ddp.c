@@ -1,9 +1,9 @@
 // One training step of a workload shared by processes, each with one thread: what bench/ddp.py starts and compares with
 // PyTorch's DistributedDataParallel.
 //
-//   mpirun -n 2 tenure_ddp lstm256 WEIGHTS SHARDS STEPS
+//   mpirun -n 2 tenure_ddp lstm256 WEIGHTS SHARDS STEPS [thread]
 //
-// Rank 0 saves the initial weights, then prints one line: the third loss; ms of a step, the least and the median; ms of it spent
+// `thread`: each process has a progress thread. Rank 0 saves the initial weights, then prints one line: the third loss; ms of a step, the least and the median; ms of it spent
 // in exchanges, waiting included, the median; bytes that all ranks send in a step, and that ZeRO-1's formula says.
 #include "bench/bench.h"
 #include "mpi/tenure_mpi.h"
@@ -43,10 +43,11 @@ static double weight_bytes(const tn_model *m) {
   return n;
 }
 
-static int train(const Workload *w, void *state, const tn_transport *t, int steps) {
+static int train(const Workload *w, void *state, const tn_transport *t, int steps, bool has_thread) {
   tn_model *m = w->model(state);
   double loss = 0;
-  if (tn_distribute(m, t, NULL) || !w->check(state, &loss)) return fail(w->name, tn_error_text(m));
+  if (tn_distribute(m, t, &(tn_distribute_options){.progress_thread = has_thread}) || !w->check(state, &loss))
+    return fail(w->name, tn_error_text(m));
   uint64_t before = tn_exchanged_of(m).bytes_sent, sent, all = 0;
   for (int k = 0; k < steps; k++) {
     double waited = tn_exchanged_of(m).seconds, begin = MPI_Wtime();
@@ -70,19 +71,20 @@ static const Workload *find_workload(const char *name) {
 }
 
 int main(int argc, char **argv) {
-  const Workload *w = argc == 5 ? find_workload(argv[1]) : NULL;
-  int level, steps = argc == 5 ? atoi(argv[4]) : 0;
+  bool has_thread = argc == 6 && !strcmp(argv[5], "thread");
+  const Workload *w = argc == 5 || has_thread ? find_workload(argv[1]) : NULL;
+  int level, steps = w ? atoi(argv[4]) : 0;
   char why[512] = "";
   if (!w || steps < 1 || steps > MOST_STEPS)
-    return fputs("usage: tenure_ddp lstm256|transformer4 WEIGHTS SHARDS STEPS\n", stderr), 2;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    return fputs("usage: tenure_ddp lstm256|transformer4 WEIGHTS SHARDS STEPS [thread]\n", stderr), 2;
+  MPI_Init_thread(&argc, &argv, has_thread ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED, &level);
   tn_transport *t = tn_mpi_transport(MPI_COMM_WORLD, why, sizeof why);
   if (!t) return fail("MPI", why);
   Opening o = {.root = ".", .variant = "", .n_workers = 1, .shards = (uint32_t)atoi(argv[3]), .why = why};
   o.weights = t->rank == 0 ? argv[2] : NULL, o.why_size = sizeof why;
   void *state = w->open(&o);
   if (!state) return fail(w->name, why);
-  int status = train(w, state, t, steps);
+  int status = train(w, state, t, steps, has_thread);
   w->close(state);
   tn_mpi_transport_free(t);
   MPI_Finalize();

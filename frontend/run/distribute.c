@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 _Static_assert(sizeof(tn_transport) == sizeof(RtTransport) && sizeof(tn_message) == sizeof(RtMessage) &&
-                   offsetof(tn_transport, end) == offsetof(RtTransport, end) &&
+                   offsetof(tn_transport, any_thread) == offsetof(RtTransport, any_thread) &&
                    offsetof(tn_message, bytes) == offsetof(RtMessage, bytes),
                "one layout");
 
@@ -33,8 +33,14 @@ tn_status tn_distribute(tn_model *m, const tn_transport *t, const tn_distribute_
   FE_MODEL_CALL(m, tn_distribute, TN_ERR_ARGUMENT);
   if (!check_transport(m, t)) return TN_ERR_ARGUMENT;
   if (!o) o = &defaults;
-  double limit = o->time_limit > 0 ? o->time_limit : 60;
-  return (tn_status)rt_instance_distribute(m->inst, (const RtTransport *)(const void *)t, limit, o->has_own_rows);
+  if (o->progress_thread && !t->any_thread) {
+    rt_fail(rt_instance_error_buffer(m->inst), RT_ERROR_SIZE,
+            "tn_distribute: a progress thread has no place: the transport's calls may come from one thread alone (MPI "
+            "must begin with MPI_THREAD_SERIALIZED or more)");
+    return TN_ERR_ARGUMENT;
+  }
+  RtRankOptions options = {o->time_limit > 0 ? o->time_limit : 60, o->has_own_rows, o->progress_thread};
+  return (tn_status)rt_instance_distribute(m->inst, (const RtTransport *)(const void *)t, options);
 }
 
 tn_status tn_run_refuse(tn_model *m, const char *why) {

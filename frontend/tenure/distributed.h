@@ -36,6 +36,8 @@ typedef struct {
   bool (*test)(void *ctx, bool *done, char *why, size_t why_size);
   // Ends all ranks, saying why; NULL: the call fails in this one alone, with that sentence.
   void (*end)(void *ctx, const char *why);
+  // Calls may come from other threads than that which runs the model, one at a time: what a progress thread needs
+  bool any_thread;
 } tn_transport;
 
 typedef struct {
@@ -43,6 +45,9 @@ typedef struct {
   // Runs are given the rows of this rank's shards alone, in arrays of so many rows: what tn_shard_rows says. Other inputs are
   // the same for all.
   bool has_own_rows;
+  // A thread of its own calls `test` while kernels run, not the thread that runs them: for ranks with a CPU to spare. TN_ERR_ARGUMENT if
+  // the transport lacks any_thread.
+  bool progress_thread;
 } tn_distribute_options;
 // From here on distributed functions of m share their shards with all other ranks, which make the same calls on models of the
 // same program in the same order. Parameters, state and random stream of rank 0 are copied to all; of the state of parameters

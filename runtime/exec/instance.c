@@ -517,7 +517,7 @@ RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status) {
   return rt_ranks_agree(i->ranks, w);
 }
 
-RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, double time_limit, bool has_own_rows) {
+RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, RtRankOptions o) {
   rt_ranks_free(i->ranks);
   rt_owners_free(&i->owners);
   i->ranks = rt_owners_new(&i->owners, i->plan, t->n_ranks) ? new_ranks(i, t) : NULL;
@@ -525,9 +525,15 @@ RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, double time
     rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks send");
     return RT_ERR_MEMORY;
   }
-  i->ranks->time_limit = time_limit, i->ranks->has_own_rows = has_own_rows;
+  if (o.progress_thread && !rt_ranks_poll_by_thread(i->ranks)) {
+    rt_ranks_free(i->ranks);
+    i->ranks = NULL;
+    rt_fail(i->error, sizeof i->error, "there is no thread for messages between ranks");
+    return RT_ERR_MEMORY;
+  }
+  i->ranks->time_limit = o.time_limit, i->ranks->has_own_rows = o.has_own_rows;
   i->ranks->error = i->error, i->ranks->error_size = sizeof i->error;
-  i->ranks->program = program_of(i, has_own_rows);
+  i->ranks->program = program_of(i, o.has_own_rows);
   RtStatus status = rt_instance_agree(i, RT_BEGINNING, RT_OK);
   return status ? status : copy_of_rank_0(i);
 }

@@ -85,7 +85,11 @@ const char *rt_instance_warning(const RtInstance *i);
 struct RtTransport;
 struct RtRanks;
 struct RtOwners;
-RtStatus rt_instance_distribute(RtInstance *i, const struct RtTransport *t, double time_limit, bool has_own_rows);
+typedef struct {
+  double time_limit;  // seconds
+  bool has_own_rows, progress_thread;
+} RtRankOptions;
+RtStatus rt_instance_distribute(RtInstance *i, const struct RtTransport *t, RtRankOptions o);
 struct RtRanks *rt_instance_ranks(const RtInstance *i);  // NULL: alone
 // Elements [*lo, *hi) of parameter k are those that this rank has: all, or its part of state that each rank has a part of.
 // True: it is such state.

@@ -18,9 +18,15 @@ RtRanks *rt_ranks_new(const RtTransport *t, int64_t received_bytes) {
 
 void rt_ranks_free(RtRanks *r) {
   if (!r) return;
+  rt_poller_free(r->poller);
   rt_free(r->words), rt_free(r->send), rt_free(r->receive);
   rt_block_free(r->received, r->received_bytes);
   rt_free(r);
+}
+
+bool rt_ranks_poll_by_thread(RtRanks *r) {
+  r->poller = rt_poller_new(&r->transport);
+  return r->poller != NULL;
 }
 
 // ---- exchanges
@@ -59,25 +65,42 @@ static RtStatus give_up(RtRanks *r) {
   return RT_ERR_RANKS;
 }
 
+// Before this thread calls the transport. False: a call of the other one has failed.
+static bool stop_thread(RtRanks *r, char *why, size_t why_size) {
+  if (!r->is_polled) return true;
+  r->is_polled = false;
+  return rt_poller_stop(r->poller, &r->is_open, why, why_size);
+}
+
 RtStatus rt_ranks_give_up(RtRanks *r, const char *why) {
   const RtTransport *t = &r->transport;
+  stop_thread(r, NULL, 0);
   r->is_open = false;
   rt_fail(r->error, r->error_size, "rank %" PRIu32 " of %" PRIu32 ", exchange %" PRIu64 ": %s", t->rank, t->n_ranks,
           r->n_exchanges, why);
   return give_up(r);
 }
 
-RtStatus rt_ranks_begin(RtRanks *r) {
+static RtStatus begin(RtRanks *r) {
   const RtTransport *t = &r->transport;
   char why[RT_WHY_SIZE] = "";
   double begin = rt_now_s();
-  bool good = !r->lacks_memory || rt_fail(why, sizeof why, "there is no memory for a list of messages");
+  bool good = stop_thread(r, why, sizeof why);
+  if (good && r->lacks_memory) good = rt_fail(why, sizeof why, "there is no memory for a list of messages");
   good = good && t->begin(t->ctx, r->send, r->n_send, r->receive, r->n_receive, why, sizeof why);
   r->n_exchanges++, r->n_messages += r->n_send;
   for (size_t k = 0; k < r->n_send; k++) r->bytes_sent += r->send[k].bytes;
   r->seconds += rt_now_s() - begin;
   r->n_send = r->n_receive = 0, r->is_open = true;
   return good ? RT_OK : rt_ranks_give_up(r, why);
+}
+
+RtStatus rt_ranks_begin(RtRanks *r) {
+  RtStatus status = begin(r);
+  if (status || !r->poller) return status;
+  rt_poller_start(r->poller);
+  r->is_polled = true;
+  return RT_OK;
 }
 
 static bool test(RtRanks *r, char *why, size_t why_size) {
@@ -88,6 +111,8 @@ static bool test(RtRanks *r, char *why, size_t why_size) {
 
 RtStatus rt_ranks_poll(RtRanks *r) {
   char why[RT_WHY_SIZE] = "";
+  if (r->is_polled && !rt_poller_has_failed(r->poller)) return RT_OK;
+  if (!stop_thread(r, why, sizeof why)) return rt_ranks_give_up(r, why);
   return !r->is_open || test(r, why, sizeof why) ? RT_OK : rt_ranks_give_up(r, why);
 }
 
@@ -95,7 +120,7 @@ RtStatus rt_ranks_poll(RtRanks *r) {
 RtStatus rt_ranks_wait(RtRanks *r) {
   char why[RT_WHY_SIZE] = "";
   double begin = rt_now_s();
-  bool good = true;
+  bool good = stop_thread(r, why, sizeof why);
   for (uint32_t n = 0; good && r->is_open; n++) {
     good = test(r, why, sizeof why);
     if (n > 64) sched_yield();
@@ -107,7 +132,7 @@ RtStatus rt_ranks_wait(RtRanks *r) {
 }
 
 RtStatus rt_ranks_exchange(RtRanks *r) {
-  RtStatus status = rt_ranks_begin(r);
+  RtStatus status = begin(r);
   return status ? status : rt_ranks_wait(r);
 }
 
