@@ -86,6 +86,8 @@ LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint3
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v);
+LLVMValueRef cg_any_lane(Cg *c, LLVMValueRef mask);  // i1: is one set?
+LLVMValueRef cg_nan_lanes(Cg *c, LLVMValueRef v);
 uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements go to in turn: as many on all targets
 // The lanes of the vector that begins at element `first` of `left` elements: false where it is known that there are none,
 // *mask NULL where all are.

@@ -6,7 +6,8 @@
 //
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
-// Stretches that lie in the padding above or below the source are left out. A large source is cut into blocks of channels,
+// Stretches that lie in the padding above or below the source are left out; what zeros beside it do to weights that are
+// infinite or NaN, conv_border.c mends. A large source is cut into blocks of channels,
 // a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
 #include "codegen/gemm/conv_bands.h"
 
@@ -60,8 +61,8 @@ void cg_gemm_conv_stack(Gemm *g) {
 
 // ---- a unit
 typedef struct {
-  LLVMValueRef n0, columns;  // of the group's channels
-  LLVMValueRef weights;
+  LLVMValueRef n0, columns;           // of the group's channels
+  LLVMValueRef weights, all_weights;  // of the block of channels at hand, of all
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } Panel;
@@ -176,15 +177,16 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   int64_t channels = u->s->dst_channels * u->s->c.groups, width = g->p->width;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, 1), NULL, 0);
+  ConvSums s = {.weights = n->all_weights, .columns = n->columns, .nv = n->nv, .masked = n->masked};
   if (g->epilogue) {
-    LLVMValueRef sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width)));
-    row_of_pixels(u, n, l.i, sums, width, adds);
-    if (ends) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, sums);
+    s.sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width))), s.pixel = width;
   } else {
     LLVMValueRef at = cg_mul(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
-    row_of_pixels(u, n, l.i, cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), u->b->w.axis[2].step * channels,
-                  adds);
+    s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
   }
+  row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
+  if (ends) cg_conv_mend_border(u, &s, l.i, stretches_of(u).by_rows);
+  if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -198,7 +200,7 @@ static void panel(const ConvUnit *u, Panel *n) {
   Gemm *g = u->g;
   Cg *c = g->c;
   int64_t blocks = u->s->src_channels / g->p->kc, rows = u->b->w.taps * g->p->kc;
-  LLVMValueRef first = n->weights;
+  LLVMValueRef first = n->all_weights = n->weights;
   if (blocks == 1) {
     each_row(u, n, false, true);
     return;

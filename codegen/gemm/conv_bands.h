@@ -37,9 +37,22 @@ ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
+// Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
+LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
+                                 LLVMValueRef *end);
 // Number of the result's pixel at row i, column j of the band.
 LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j);
 // The epilogue over the sums of the band's row i, columns [n0, n0 + n) of the product; pixels lie the plan's width apart.
 void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef sums);
+
+// ---- conv_border.c: the sums of one of the band's rows, with a panel of weights [block of channels][tap][channel]
+typedef struct {
+  LLVMValueRef sums, weights, columns;  // columns: of the panel
+  int64_t pixel;                        // elements from one pixel's sums to the next
+  uint32_t nv;
+  int64_t masked;  // columns of the last vector; 0: all
+} ConvSums;
+// Those of row i that zeros of the padding have made NaN. rows_left_out: rows of windows outside were no part of them.
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out);
 
 #endif

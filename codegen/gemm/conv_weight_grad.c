@@ -8,7 +8,8 @@
 //
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
-// Slices, of which there are so many by bounds alone, have sums of their own, which are added in order.
+// Slices, of which there are so many by bounds alone, have sums of their own, which are added in order; what zeros of the
+// strips do to a g that is infinite or NaN, conv_weight_border.c mends then.
 #include "codegen/gemm/depthwise.h"
 #include "codegen/gemm/winograd.h"
 
@@ -354,7 +355,7 @@ static void each_unit(Unit *u, LLVMValueRef scratch) {
 typedef struct {
   Cg *c;
   const Plan *p;
-  LLVMValueRef scratch, out;
+  LLVMValueRef scratch, out, x, g;
   LLVMValueRef square, turned;   // [element of the weight][channel of g], and [channel][element]
   LLVMValueRef group, first, o;  // the first element of the weight, [channel of x][tap], and the first channel of g
   LLVMValueRef elements, channels;
@@ -372,6 +373,17 @@ static LLVMValueRef row_of(const Square *s, LLVMValueRef element) {
   return cg_add(c, cg_mul(c, at, cg_i64(c, p->block)), in_block);
 }
 
+// Of the element's row of the square.
+static void mend(const Square *s, LLVMValueRef element, LLVMValueRef row) {
+  Cg *c = s->c;
+  const Plan *p = s->p;
+  ConvWeightSum sum = {.conv = &p->c, .x = s->x, .g = s->g, .tap = element, .mask = cg_mask(c, s->channels)};
+  LLVMValueRef channel = split(c, &sum.tap, ir_conv_taps(&p->c));
+  sum.channel = cg_add(c, cg_mul(c, s->group, cg_i64(c, p->c_group)), channel);
+  sum.o = cg_add(c, cg_mul(c, s->group, cg_i64(c, p->o_group)), s->o);
+  cg_conv_weight_mend(c, &sum, row);
+}
+
 static void add_slices(const Square *s) {
   Cg *c = s->c;
   const Plan *p = s->p;
@@ -383,7 +395,9 @@ static void add_slices(const Square *s) {
   LLVMValueRef at = cg_at(c, c->f32, of_group, cg_mul(c, row, cg_i64(c, p->o_pad))), sum = cg_load(c, c->vf, at);
   for (int64_t k = 1; k < p->slices; k++)
     sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
-  cg_store(c, sum, cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl))));
+  LLVMValueRef to = cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl)));
+  cg_store(c, sum, to);
+  mend(s, cg_add(c, s->first, l.i), to);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -437,7 +451,7 @@ bool cg_emit_conv_weight(Cg *c) {
     cg_winograd_weight_emit(c, x, g);
     return true;
   }
-  Square s = {.c = c, .p = &p, .scratch = c->scratch};
+  Square s = {.c = c, .p = &p, .scratch = c->scratch, .x = x, .g = g};
   int64_t square = (int64_t)c->t->vl * c->t->vl;
   Unit u = {.c = c, .p = &p, .x = x, .g = g};
   u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));

@@ -84,6 +84,15 @@ int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
 WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
 void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
+// ---- conv_weight_border.c: a vector of the sums of a weight's gradient, of channels o .. of g
+typedef struct {
+  const Conv *conv;
+  LLVMValueRef x, g;
+  LLVMValueRef channel, tap, o, mask;  // channel: of x, of all groups
+} ConvWeightSum;
+// Where it is NaN because of zeros of the padding; at: on the worker's stack.
+void cg_conv_weight_mend(Cg *c, const ConvWeightSum *s, LLVMValueRef at);
+
 // ---- conv_weight_grad.c
 // Is it made by depthwise_weight_grad.c? That takes images of constant sizes.
 bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t);

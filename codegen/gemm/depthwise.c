@@ -110,7 +110,8 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
                     .columns = s->src[2]};
   *first_tap = 0;
   for (uint32_t k = CONV_AXES; k-- > 0;) {
-    bool always = p[k].n_taps == 1 && p[k].offset >= 0 && (p[k].count - 1) * p[k].src_step + p[k].offset < s->src[k];
+    bool always = p[k].n_taps == 1 && p[k].offset >= 0 && (p[k].count - 1) * p[k].src_step + p[k].offset < s->src[k] &&
+                  ir_dim_is_const(u->c->f->prog, s->src_dim[k]);
     r.taps[k] = p[k].n_taps;
     r.x_gap[k] = always ? 0 : p[k].gap * x, r.w_gap[k] = p[k].n_taps > 1 ? p[k].tap_step * w : 0;
     *first_tap += p[k].tap * w;
@@ -119,44 +120,41 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
   return r;
 }
 
-LLVMValueRef cg_depthwise_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
-                                      LLVMValueRef *end) {
-  Cg *c = u->c;
-  const Phase *p = &u->b->w.axis[k];
-  LLVMValueRef zero = cg_i64(c, 0), taps = cg_i64(c, p->n_taps);
-  LLVMValueRef begin = cg_add(c, cg_mul(c, at, cg_i64(c, p->src_step)), cg_i64(c, p->offset));
-  LLVMValueRef before = cg_max(c, zero, cg_sub(c, zero, begin));
-  LLVMValueRef until = cg_max(c, zero, cg_sub(c, cg_i64(c, u->s->src[k]), begin));
-  *first = cg_min(c, taps, cg_ceil_div_value(c, before, p->gap));
-  *end = cg_min(c, taps, cg_ceil_div_value(c, until, p->gap));
-  return begin;
-}
-
-// As row_spec has it, of the strip, in which all taps lie.
+// As row_spec has it, of the strip.
 static DepthwiseRow strip_spec(const ConvUnit *u, DepthwiseRow r) {
   const StripShape *s = &u->b->strip;
   const Phase *p = u->b->w.axis;
-  r.pixel = s->channels, r.offset = 0, r.columns = s->columns, r.by_run = u->s->c.run_sized;
+  r.pixel = s->channels, r.by_run = u->s->c.run_sized;
+  if (r.by_run) r.offset = 0;
   for (uint32_t k = 0; k < 2; k++)
-    r.x_gap[k] = p[k].n_taps == 1 ? 0 : p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
+    if (r.x_gap[k]) r.x_gap[k] = p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
   return r;
 }
 
-// Row i of the band in the strip.
+// Row i of the band in the strip. Zeros of the padding are left out there too: times an infinite weight they would be NaN.
 static void from_strip(const ConvUnit *u, LLVMValueRef i, DepthwiseArgs *a) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
-  int64_t row = p[1].src_step * u->b->strip.columns * u->b->strip.channels;
-  a->x = cg_at(c, c->f32, u->g->a_block, cg_mul(c, i, cg_i64(c, row)));
-  for (uint32_t k = 0; k < 2; k++) a->first[k] = cg_i64(c, 0), a->end[k] = cg_i64(c, p[k].n_taps);
+  int64_t channels = u->b->strip.channels, row = p[1].src_step * u->b->strip.columns * channels;
+  cg_conv_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
+  cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  LLVMValueRef at = cg_mul(c, i, cg_i64(c, row));
+  int64_t offset = p[2].n_taps ? p[2].offset : 0;
+  if (u->s->c.run_sized) {
+    a->column = cg_add(c, cg_mul(c, u->column, cg_i64(c, p[2].src_step)), cg_i64(c, offset));
+    a->columns = cg_dim(c, u->s->src_dim[2]);
+  } else {
+    at = cg_sub(c, at, cg_i64(c, offset * channels));  // the source's column 0
+  }
+  a->x = cg_at(c, c->f32, u->g->a_block, at);
 }
 
 static void in_place(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, DepthwiseArgs *a) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
   int64_t all = s->src_channels;
-  LLVMValueRef plane = cg_depthwise_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
-  LLVMValueRef row = cg_depthwise_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  LLVMValueRef plane = cg_conv_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
+  LLVMValueRef row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
   LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
   x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
   a->x = cg_at(c, c->f32, u->g->a, cg_add(c, x, channel));
@@ -171,7 +169,7 @@ static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) 
   DepthwiseArgs a = {
       .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
   if (g->a_block) {
-    r = strip_spec(u, r), a.count = r.by_run ? u->columns : NULL;
+    r = strip_spec(u, r), a.count = u->columns;
     cg_conv_fill(u, g->a, channel, g->a_block);
   }
   Loop l;

@@ -19,10 +19,6 @@ static inline void cg_depthwise_shape(const Fn *f, Val v, ConvShape *s) {
   s->c.groups = 1;
 }
 
-// Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
-LLVMValueRef cg_depthwise_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
-                                      LLVMValueRef *end);
-
 // ---- loops that carry sums
 static inline void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *sum, uint32_t n) {
   cg_loop_begin(c, l, lo, hi, cg_i64(c, 1), sum, n);
@@ -40,14 +36,15 @@ typedef struct {
   int64_t pixel;                                                // elements from one pixel of the source to the next
   int64_t w_vector;                                             // of a vector's weights for each of its channels
   int64_t count, out_pixel;                                     // pixels of the result; elements from one to the next
-  bool by_run;              // of which the run gives the number: all taps lie inside
+  bool by_run;              // of which the run gives the number, and which columns there are
   int64_t src_step, gap;    // columns of the source from one pixel of the result to the next, from one tap to the next
   int64_t offset, columns;  // of the first pixel's first tap; of the source
 } DepthwiseRow;
 typedef struct {
   LLVMValueRef x, w, out;         // the source's first column at the first tap, which may lie outside; the first weight
   LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
-  LLVMValueRef count;             // pixels of the run; NULL: the row's
+  // by_run: pixels; the column of the first one's first tap; columns of the source
+  LLVMValueRef count, column, columns;
 } DepthwiseArgs;
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 // Lane number `nth` of each group of lanes in all of them.
@@ -63,14 +60,15 @@ typedef struct {
   int64_t sums;                // taps x group
   int64_t pixel, g_pixel;      // elements from one pixel to the next, of x and g
   int64_t x_row, g_row;        // from one row of g's pixels to the next
-  int64_t count;               // pixels of a row; 0: an argument, and all columns lie inside
+  int64_t count;               // pixels of a row; 0: an argument, as are the columns that lie inside
   int64_t src_step;            // columns of x from one pixel of g to the next
-  int64_t offset, columns;     // of the first pixel's first tap; of x
+  int64_t offset, columns;     // of the first pixel's first tap, from where x begins; of x
   int64_t sums_row, sums_tap;  // elements from a row of taps to the next, and from one tap or channel i to the next
 } DepthwiseWeightRows;
 typedef struct {
-  LLVMValueRef x, g, sums;   // x: its column 0 in the row of the first tap
+  LLVMValueRef x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel
   LLVMValueRef rows, count;  // of g
+  LLVMValueRef column;       // of x, where it begins, if count is none
 } DepthwiseWeightArgs;
 void cg_depthwise_weight_rows(Cg *c, const DepthwiseWeightRows *s, const DepthwiseWeightArgs *a);
 

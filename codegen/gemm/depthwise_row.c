@@ -4,7 +4,7 @@
 //
 // for a vector of channels and some neighbouring pixels at a time, whose sums do not wait for one another. A vector of x is
 // read once for all taps of a row that meet it, and its channels are spread over their groups' lanes. Taps that lie outside
-// are left out: planes and rows at run time, columns at the ends of the row as these are compiled.
+// are left out: planes and rows at run time, columns at the ends of the row as these are compiled, or by the run too.
 #include "codegen/gemm/depthwise.h"
 
 #include <stdio.h>
@@ -188,15 +188,15 @@ static void unrolled_row(const Row *r) {
 }
 
 // Pixels [first, end) one by one, with the taps that lie inside.
-static void outer_pixels(const Row *r, int64_t first, int64_t end) {
+static void outer_pixels(const Row *r, LLVMValueRef first, LLVMValueRef end) {
   const DepthwiseRow *s = r->s;
   Cg *c = r->c;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, first), cg_i64(c, end), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, first, end, cg_i64(c, 1), NULL, 0);
   LLVMValueRef zero = cg_i64(c, 0), taps = cg_i64(c, s->taps[2]);
-  LLVMValueRef column = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->src_step)), cg_i64(c, s->offset));
+  LLVMValueRef column = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->src_step)), r->a.column);
   LLVMValueRef before = cg_max(c, zero, cg_sub(c, zero, column));
-  LLVMValueRef until = cg_max(c, zero, cg_sub(c, cg_i64(c, s->columns), column));
+  LLVMValueRef until = cg_max(c, zero, cg_sub(c, r->a.columns, column));
   some_pixels(&(Pixels){r, l.i, 1, -1, cg_min(c, taps, cg_ceil_div_value(c, before, s->gap)),
                         cg_min(c, taps, cg_ceil_div_value(c, until, s->gap))});
   cg_loop_end(c, &l, NULL);
@@ -207,33 +207,45 @@ static void looped_row(const Row *r) {
   int64_t first = 0, end = s->count;
   while (first < end && first * s->src_step + s->offset < 0) first++;
   while (end > first && !all_inside(s, end - 1, 1)) end--;
-  outer_pixels(r, 0, first);
+  outer_pixels(r, cg_i64(r->c, 0), cg_i64(r->c, first));
   inner_pixels(r, first, end, cg_i64(r->c, 0), cg_i64(r->c, s->taps[2]));
-  outer_pixels(r, end, s->count);
+  outer_pixels(r, cg_i64(r->c, end), cg_i64(r->c, s->count));
 }
 
-// Pixels [0, count), whose taps all lie inside: some at once, the rest one by one.
+// Those whose taps all lie inside some at once, the rest of them one by one.
 static void row_by_run(const Row *r) {
+  const DepthwiseRow *s = r->s;
   Cg *c = r->c;
-  bool is_loop = r->s->taps[2] * r->s->group > UNROLLED;
-  LLVMValueRef lo = is_loop ? cg_i64(c, 0) : NULL, hi = is_loop ? cg_i64(c, r->s->taps[2]) : NULL;
-  LLVMValueRef whole = cg_mul(c, cg_div(c, r->a.count, cg_i64(c, PIXELS)), cg_i64(c, PIXELS));
+  bool is_loop = s->taps[2] * s->group > UNROLLED;
+  LLVMValueRef lo = is_loop ? cg_i64(c, 0) : NULL, hi = is_loop ? cg_i64(c, s->taps[2]) : NULL, zero = cg_i64(c, 0);
+  LLVMValueRef first = cg_ceil_div_value(c, cg_max(c, zero, cg_sub(c, zero, r->a.column)), s->src_step);
+  LLVMValueRef until = cg_sub(c, r->a.columns, cg_add(c, r->a.column, cg_i64(c, (s->taps[2] - 1) * s->gap)));
+  LLVMValueRef end = cg_min(c, r->a.count, cg_ceil_div_value(c, cg_max(c, zero, until), s->src_step));
+  first = cg_min(c, first, r->a.count), end = cg_max(c, first, end);
+  LLVMValueRef whole = cg_mul(c, cg_div(c, cg_sub(c, end, first), cg_i64(c, PIXELS)), cg_i64(c, PIXELS));
+  whole = cg_add(c, first, whole);
+  outer_pixels(r, zero, first);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, PIXELS), NULL, 0);
+  cg_loop_begin(c, &l, first, whole, cg_i64(c, PIXELS), NULL, 0);
   some_pixels(&(Pixels){r, l.i, PIXELS, -1, lo, hi});
   cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, whole, r->a.count, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, whole, end, cg_i64(c, 1), NULL, 0);
   some_pixels(&(Pixels){r, l.i, 1, -1, lo, hi});
   cg_loop_end(c, &l, NULL);
+  outer_pixels(r, end, r->a.count);
 }
 
 // ---- the function
-enum { P_X, P_W, P_OUT, P_FIRST, P_END = P_FIRST + 2, P_COUNT = P_END + 2, N_PARAMS };
+enum { P_X, P_W, P_OUT, P_FIRST, P_END = P_FIRST + 2, P_COUNT = P_END + 2, P_COLUMN, P_COLUMNS, N_PARAMS };
 
 static void make_row(Cg *c, LLVMValueRef fn, void *ctx) {
   Row r = {.c = c, .s = ctx};
-  r.a = (DepthwiseArgs){LLVMGetParam(fn, P_X),    LLVMGetParam(fn, P_W), LLVMGetParam(fn, P_OUT), {NULL}, {NULL},
-                        LLVMGetParam(fn, P_COUNT)};
+  r.a = (DepthwiseArgs){.x = LLVMGetParam(fn, P_X),
+                        .w = LLVMGetParam(fn, P_W),
+                        .out = LLVMGetParam(fn, P_OUT),
+                        .count = LLVMGetParam(fn, P_COUNT),
+                        .column = r.s->by_run ? LLVMGetParam(fn, P_COLUMN) : cg_i64(c, r.s->offset),
+                        .columns = r.s->by_run ? LLVMGetParam(fn, P_COLUMNS) : cg_i64(c, r.s->columns)};
   for (uint32_t k = 0; k < 2; k++) {
     r.a.first[k] = LLVMGetParam(fn, P_FIRST + k), r.a.end[k] = LLVMGetParam(fn, P_END + k);
     if (!r.s->x_gap[k]) r.a.first[k] = cg_i64(c, 0), r.a.end[k] = cg_i64(c, 1);
@@ -252,9 +264,11 @@ void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a) {
   int at = snprintf(name, sizeof name, "depthwise");
   for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     at += snprintf(name + at, sizeof name - (size_t)at, ".%lld", (long long)sizes[k]);
-  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64};
-  LLVMValueRef count = a->count ? a->count : cg_i64(c, s->count);
-  LLVMValueRef arg[N_PARAMS] = {a->x, a->w, a->out, a->first[0], a->first[1], a->end[0], a->end[1], count};
+  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64, c->i64, c->i64};
+  LLVMValueRef zero = cg_i64(c, 0),
+               arg[N_PARAMS] = {a->x, a->w, a->out, a->first[0], a->first[1], a->end[0], a->end[1]};
+  arg[P_COUNT] = s->by_run ? a->count : zero;
+  arg[P_COLUMN] = s->by_run ? a->column : zero, arg[P_COLUMNS] = s->by_run ? a->columns : zero;
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_PARAMS, false);
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_row, (void *)s), arg, N_PARAMS, "");
 }

@@ -5,7 +5,8 @@
 // Bands of rows are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a block of
 // channels. Slices have sums of their own, [slice][block][tap, i][channels, whole vectors], added in order. x is read where
 // it lies, rows of the window that lie outside are left out. Pixels of so many channels that neighbours meet in the same
-// few sets of L1, and windows that lie outside by many columns, are copied into a padded strip on the stack before.
+// few sets of L1, and windows that lie outside by many columns, are copied into a strip on the stack before, of which what
+// lies outside is left out as well.
 #include "codegen/gemm/depthwise.h"
 
 enum {
@@ -34,9 +35,13 @@ static int64_t group_of(const Fn *f, Val v, const Target *t) {
   return cg_channels_in_lane_group(&c, t);
 }
 
-static bool copies(const ConvShape *s, const Phase *p) {
+static bool has_wide_border(const ConvShape *s, const Phase *p) {
   int64_t right = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p) - s->src[2];
-  return 4 * s->src_channels % SETS_BYTES == 0 || cg_larger(-p->offset, right) > EDGE;
+  return cg_larger(-p->offset, right) > EDGE;
+}
+
+static bool copies(const ConvShape *s, const Phase *p) {
+  return 4 * s->src_channels % SETS_BYTES == 0 || has_wide_border(s, p);
 }
 
 // Of rows of the source as they lie.
@@ -105,12 +110,18 @@ static void strides(const Plan *p, int64_t out[CONV_AXES]) {
   out[0] = out[1] * (p->copies ? s->rows : p->s.src[1]);
 }
 
+// Is code made for the columns outside? Not where strips hold parts of rows, or where there are many.
+static bool knows_columns(const Plan *p) {
+  const Phase *columns = &p->b.w.axis[2];
+  return !p->copies || (p->b.columns == columns->count && !has_wide_border(&p->s, columns));
+}
+
 static DepthwiseWeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
-  int64_t stride[CONV_AXES], columns;
+  int64_t stride[CONV_AXES];
   strides(p, stride);
-  bool known = cg_const_value(t->u.columns, &columns);
+  bool known = knows_columns(p);
   return (DepthwiseWeightRows){.lanes = v->lanes,
                                .group = p->group,
                                .taps = {taps->n[0], taps->n[1]},
@@ -120,12 +131,18 @@ static DepthwiseWeightRows spec_of(const Part *t, const Vector *v, const Taps *t
                                .g_pixel = p->s.src_channels,
                                .x_row = axis[1].src_step * stride[1],
                                .g_row = p->s.dst[2] * p->s.src_channels,
-                               .count = known ? columns : 0,
+                               .count = known ? axis[2].count : 0,
                                .src_step = axis[2].src_step,
-                               .offset = (p->copies ? 0 : axis[2].offset) + taps->first[1] * axis[2].gap,
-                               .columns = p->copies ? p->b.strip.columns : p->s.src[2],
+                               .offset = (known ? axis[2].offset : 0) + taps->first[1] * axis[2].gap,
+                               .columns = p->s.src[2],
                                .sums_row = axis[2].n_taps * p->group * p->padded,
                                .sums_tap = p->padded};
+}
+
+// Of x, that the first tap of the unit's first pixel meets.
+static LLVMValueRef column_of(const Part *t) {
+  const Phase *p = &t->p->b.w.axis[2];
+  return cg_add(t->u.c, cg_mul(t->u.c, t->u.column, cg_i64(t->u.c, p->src_step)), cg_i64(t->u.c, p->offset));
 }
 
 // Rows [first, end) of the band, in all of which the taps' rows lie inside.
@@ -140,7 +157,8 @@ static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValu
                                                   .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
                                                   .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
                                                   .rows = cg_sub(c, end, first),
-                                                  .count = t->u.columns});
+                                                  .count = t->u.columns,
+                                                  .column = column_of(t)});
 }
 
 // Rows [*lo, *hi) of the band are those for which rows [first, first + n) of the window lie inside.
@@ -165,9 +183,9 @@ static void one_row_of_taps(const Part *t, const Vector *v, const Taps *taps, in
 }
 
 static void some_taps(const Part *t, const Vector *v, const Taps *taps) {
-  LLVMValueRef lo = cg_i64(t->u.c, 0), hi = t->u.rows;
-  if (!t->p->copies) rows_inside(t, taps->first[0], taps->n[0], &lo, &hi);
-  bool several = !t->p->copies && taps->n[0] > 1;
+  LLVMValueRef lo, hi;
+  rows_inside(t, taps->first[0], taps->n[0], &lo, &hi);
+  bool several = taps->n[0] > 1;
   for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, cg_i64(t->u.c, 0), lo);
   some_rows(t, v, taps, lo, hi);
   for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, hi, t->u.rows);
@@ -193,11 +211,12 @@ static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
-  LLVMValueRef zero = cg_i64(c, 0), lo = zero, hi = cg_i64(c, axis[0].n_taps), x = at, base = t->strip;
+  LLVMValueRef zero = cg_i64(c, 0), lo, hi, base = t->strip;
   int64_t stride[CONV_AXES];
   strides(p, stride);
+  LLVMValueRef plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &lo, &hi);
+  LLVMValueRef x = knows_columns(p) ? cg_sub(c, at, cg_i64(c, axis[2].offset * stride[2])) : at;  // column 0
   if (!p->copies) {
-    LLVMValueRef plane = cg_depthwise_taps_inside(&t->u, 0, t->u.plane, &lo, &hi);
     LLVMValueRef row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
     x = cg_add(c, cg_add(c, t->channel, at), cg_mul(c, row, cg_i64(c, stride[1])));
     x = cg_add(c, x, cg_mul(c, plane, cg_i64(c, stride[0])));

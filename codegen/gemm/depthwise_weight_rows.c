@@ -4,7 +4,8 @@
 //
 // for a vector of channels, with all sums in registers. A vector of x is read once for all taps of a row that meet it, and
 // g stays in registers as long as taps meet it: of 3 x 3 taps four loads serve nine products. Every tap has one chain of
-// sums in the order of the pixels, however these are cut. Columns that lie outside are left out as the code is made.
+// sums in the order of the pixels, however these are cut. Columns that lie outside are left out as the code is made, or, of
+// rows that are cut, count 0 times the 0 that the strip has there.
 #include "codegen/gemm/depthwise.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ typedef struct {
   Cg *c;
   const DepthwiseWeightRows *s;
   int64_t pixels;  // at once
-  LLVMValueRef mask, count;
+  LLVMValueRef mask, count, column;
 } Rows;
 
 // Some neighbouring pixels of a row.
@@ -25,6 +26,7 @@ typedef struct {
   LLVMValueRef first;
   int64_t n;
   int64_t known;  // the first one, if some columns of their taps may lie outside; -1: none does
+  bool by_run;    // some may, which only the run knows
 } Pixels;
 
 // Neighbouring pixels at a time, of which so many are in registers as taps of a row meet a column.
@@ -57,6 +59,15 @@ static bool is_inside(const Pixels *p, int64_t at) {
   return p->known < 0 || (column >= 0 && column < p->r->s->columns);
 }
 
+static LLVMValueRef where_inside(const Pixels *p, int64_t at, LLVMValueRef g) {
+  const DepthwiseWeightRows *s = p->r->s;
+  Cg *c = p->r->c;
+  LLVMValueRef column = cg_add(c, p->r->column, cg_mul(c, p->first, cg_i64(c, s->src_step)));
+  column = cg_add(c, column, cg_i64(c, s->offset + at));
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, column, cg_i64(c, s->columns), "");
+  return LLVMBuildSelect(c->b, inside, g, LLVMConstNull(c->vf), "");
+}
+
 // The column `at` of x, in row `row` of the window, with all pixels that meet it there.
 static void one_column(const Pixels *p, LLVMValueRef x, int64_t at, int64_t row, LLVMValueRef *g, LLVMValueRef *sum) {
   const DepthwiseWeightRows *s = p->r->s;
@@ -70,7 +81,7 @@ static void one_column(const Pixels *p, LLVMValueRef x, int64_t at, int64_t row,
       if (!some) some = load(p->r, x, cg_i64(c, row * s->gap[0] + at * s->pixel));
       if (!v) v = cg_spread_lanes(c, some, s->group, nth);
       if (!g[k]) g[k] = load(p->r, p->g, cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, s->g_pixel)));
-      sum[to] = cg_fma(c, v, g[k], sum[to]);
+      sum[to] = cg_fma(c, v, p->by_run ? where_inside(p, at, g[k]) : g[k], sum[to]);
     }
   }
 }
@@ -87,7 +98,7 @@ static void some_pixels(const Pixels *p, LLVMValueRef *sum) {
 }
 
 // ---- a row
-static void inner_pixels(const Pixels *of, LLVMValueRef first, LLVMValueRef end, int64_t n, LLVMValueRef *sum) {
+static void each_pixel(const Pixels *of, LLVMValueRef first, LLVMValueRef end, int64_t n, LLVMValueRef *sum) {
   Cg *c = of->r->c;
   Pixels p = *of;
   Loop l;
@@ -98,12 +109,22 @@ static void inner_pixels(const Pixels *of, LLVMValueRef first, LLVMValueRef end,
   cg_sums_end(c, &l, sum);
 }
 
-// All columns inside, of a number of pixels that only the run knows.
-static void any_row(const Pixels *p, LLVMValueRef *sum) {
-  Cg *c = p->r->c;
-  LLVMValueRef n = cg_i64(c, p->r->pixels), whole = cg_mul(c, cg_div(c, p->r->count, n), n);
-  inner_pixels(p, cg_i64(c, 0), whole, p->r->pixels, sum);
-  inner_pixels(p, whole, p->r->count, 1, sum);
+// Of a number of pixels that only the run knows: those with columns outside one by one, the others some at once.
+static void any_row(const Pixels *of, LLVMValueRef *sum) {
+  const DepthwiseWeightRows *s = of->r->s;
+  Cg *c = of->r->c;
+  LLVMValueRef zero = cg_i64(c, 0), column = cg_add(c, of->r->column, cg_i64(c, s->offset)), count = of->r->count;
+  LLVMValueRef until = cg_sub(c, cg_i64(c, s->columns - (s->taps[1] - 1) * s->gap[1]), column);
+  LLVMValueRef first = cg_ceil_div_value(c, cg_max(c, zero, cg_sub(c, zero, column)), s->src_step);
+  LLVMValueRef end = cg_min(c, count, cg_ceil_div_value(c, cg_max(c, zero, until), s->src_step));
+  first = cg_min(c, first, count), end = cg_max(c, first, end);
+  LLVMValueRef n = cg_i64(c, of->r->pixels), whole = cg_mul(c, cg_div(c, cg_sub(c, end, first), n), n);
+  Pixels border = *of;
+  border.by_run = true, whole = cg_add(c, first, whole);
+  each_pixel(&border, zero, first, 1, sum);
+  each_pixel(of, first, whole, of->r->pixels, sum);
+  each_pixel(of, whole, end, 1, sum);
+  each_pixel(&border, end, count, 1, sum);
 }
 
 static bool all_inside(const DepthwiseWeightRows *s, int64_t first, int64_t n) {
@@ -118,7 +139,7 @@ static void known_row(const Pixels *of, LLVMValueRef *sum) {
   for (int64_t n = of->r->pixels, first = 0, end; first < s->count; first = end) {
     for (end = first; end + n <= s->count && all_inside(s, end, n);) end += n;
     if (end > first) {
-      inner_pixels(of, cg_i64(c, first), cg_i64(c, end), n, sum);
+      each_pixel(of, cg_i64(c, first), cg_i64(c, end), n, sum);
       continue;
     }
     end = cg_smaller(first + n, s->count);
@@ -128,7 +149,7 @@ static void known_row(const Pixels *of, LLVMValueRef *sum) {
 }
 
 // ---- the function
-enum { P_X, P_G, P_SUMS, P_ROWS, P_COUNT, N_PARAMS };
+enum { P_X, P_G, P_SUMS, P_ROWS, P_COUNT, P_COLUMN, N_PARAMS };
 
 static LLVMValueRef sum_at(const Rows *r, LLVMValueRef sums, int64_t k) {
   const DepthwiseWeightRows *s = r->s;
@@ -138,6 +159,7 @@ static LLVMValueRef sum_at(const Rows *r, LLVMValueRef sums, int64_t k) {
 
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   Rows r = {.c = c, .s = ctx, .count = LLVMGetParam(fn, P_COUNT), .pixels = pixels_at_once(c->t)};
+  r.column = LLVMGetParam(fn, P_COLUMN);
   const DepthwiseWeightRows *s = r.s;
   LLVMValueRef sum[MAX_CARRY], sums = LLVMGetParam(fn, P_SUMS);
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
@@ -162,8 +184,8 @@ void cg_depthwise_weight_rows(Cg *c, const DepthwiseWeightRows *s, const Depthwi
   int at = snprintf(name, sizeof name, "depthwise_weight");
   for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     at += snprintf(name + at, sizeof name - (size_t)at, ".%lld", (long long)sizes[k]);
-  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64};
-  LLVMValueRef arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows, a->count};
+  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64};
+  LLVMValueRef arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows, a->count, a->column};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_PARAMS, false);
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_rows, (void *)s), arg, N_PARAMS, "");
 }

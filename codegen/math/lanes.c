@@ -26,6 +26,13 @@ LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v) {
 
 LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) { return cg_reduce_lanes(c, OP_max, v); }
 
+LLVMValueRef cg_any_lane(Cg *c, LLVMValueRef mask) {
+  LLVMTypeRef bits = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(mask)));
+  return LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildBitCast(c->b, mask, bits, ""), LLVMConstNull(bits), "");
+}
+
+LLVMValueRef cg_nan_lanes(Cg *c, LLVMValueRef v) { return LLVMBuildFCmp(c->b, LLVMRealUNO, v, v, ""); }
+
 // Targets that round a b + d twice have other bits anyway: theirs is the order that takes least time.
 uint32_t cg_sum_lanes(const Target *t) {
   enum { LANES = 16 };

@@ -35,7 +35,8 @@ typedef struct {
   bool fast_math;  // exp, log, tanh .. to 16 ulp instead of 2 where that is faster (docs/vector-math.md)
   // Convolutions as sums of products in every case. Otherwise those of 3 x 3 taps and stride 1, and both of their
   // gradients, are computed by Winograd's algorithm F(4x4, 3x3) where that is estimated to be faster (docs/gemm.md): as
-  // many bits on any number of workers, but with larger errors of rounding.
+  // many bits on any number of workers, but with larger errors of rounding, and what is infinite or NaN spreads to sums
+  // nearby that it is no part of.
   bool exact_convolution;
   bool copy_saved;           // keep what a write in place would take from a backward, with a warning, instead of E112
   const tn_bucket *buckets;  // in any order; bounds of several dims are combined, at most 64 plans for a function

@@ -1,0 +1,139 @@
+// Sums of windows that reach over the border of an image (conv_bands.h).
+//
+// Strips have zeros for what lies outside, as windows are stretches there. Times an infinite weight, or one that is NaN, such
+// a zero is NaN, where a tap that lies outside is no part of the sum. Zeros that spoil a sum make it NaN, so that a sum of
+// such a window that is no NaN is right; pixels of one that is are summed again, of the taps that lie inside, from the source
+// as it lies and in the same order. Numbers that are finite cost a look at the border's sums while these are in L1.
+#include "codegen/gemm/conv_bands.h"
+
+// May taps lie outside along axis k?
+static bool reaches_out(const ConvUnit *u, uint32_t k) {
+  const Phase *p = &u->b->w.axis[k];
+  int64_t last = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
+  return !ir_dim_is_const(u->c->f->prog, u->s->src_dim[k]) || p->offset < 0 || last > u->s->src[k];
+}
+
+// The row's pixels of windows that may reach out: all, or those below `lo` and those `skip` behind them.
+typedef struct {
+  LLVMValueRef n, lo, skip;
+  LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
+  LLVMValueRef at[CONV_AXES];     // where the windows of the row's first pixel meet the source
+} Border;
+
+static Border border_of(const ConvUnit *u, LLVMValueRef i, bool rows_left_out) {
+  Cg *c = u->c;
+  const Phase *p = u->b->w.axis;
+  Border b;
+  LLVMValueRef zero = cg_i64(c, 0), all = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), first, end;
+  b.at[0] = cg_conv_taps_inside(u, 0, u->plane, &b.first[0], &b.end[0]);
+  b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.first[1], &b.end[1]);
+  b.at[2] = cg_conv_taps_inside(u, 2, u->column, &first, &end);
+  for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
+    if (!reaches_out(u, k)) continue;
+    LLVMValueRef inside = cg_sub(c, b.end[k], b.first[k]);
+    all = LLVMBuildOr(c->b, all, LLVMBuildICmp(c->b, LLVMIntSLT, inside, cg_i64(c, p[k].n_taps), ""), "");
+  }
+  LLVMValueRef left = cg_max(c, zero, cg_sub(c, zero, b.at[2]));
+  LLVMValueRef right = cg_sub(c, cg_dim(c, u->s->src_dim[2]), cg_add(c, b.at[2], cg_i64(c, cg_conv_reach(&p[2]) - 1)));
+  b.lo = cg_min(c, u->columns, cg_ceil_div_value(c, left, p[2].src_step));
+  LLVMValueRef hi = cg_min(c, u->columns, cg_ceil_div_value(c, cg_max(c, zero, right), p[2].src_step));
+  b.skip = LLVMBuildSelect(c->b, all, zero, cg_max(c, zero, cg_sub(c, hi, b.lo)), "");
+  b.n = cg_sub(c, u->columns, b.skip);
+  return b;
+}
+
+static LLVMValueRef pixel_of(Cg *c, const Border *b, LLVMValueRef nth) {
+  LLVMValueRef is_left = LLVMBuildICmp(c->b, LLVMIntSLT, nth, b->lo, "");
+  return LLVMBuildSelect(c->b, is_left, nth, cg_add(c, nth, b->skip), "");
+}
+
+static LLVMValueRef mask_of(Cg *c, const ConvSums *s, uint32_t j) {
+  bool masked = s->masked && j + 1 == s->nv;
+  return masked ? cg_mask(c, cg_sub(c, s->columns, cg_i64(c, j * c->t->vl))) : NULL;
+}
+
+// Is a sum of these pixels NaN? So may be infinite ones of both signs together, which are summed again for nothing.
+static LLVMValueRef some_nan(Cg *c, const Border *b, const ConvSums *s) {
+  LLVMValueRef sum = cg_splat(c, cg_f32(c, 0));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1);
+  sum = l.carry[0];
+  LLVMValueRef at = cg_at(c, c->f32, s->sums, cg_mul(c, pixel_of(c, b, l.i), cg_i64(c, s->pixel)));
+  for (uint32_t j = 0; j < s->nv; j++) {
+    LLVMValueRef p = cg_at(c, c->f32, at, cg_i64(c, j * c->t->vl)), mask = mask_of(c, s, j);
+    sum = LLVMBuildFAdd(c->b, sum, mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p), "");
+  }
+  cg_loop_end(c, &l, &sum);
+  return cg_any_lane(c, cg_nan_lanes(c, l.out[0]));
+}
+
+static void clear(Cg *c, const ConvSums *s, LLVMValueRef at) {
+  for (uint32_t j = 0; j < s->nv; j++) {
+    LLVMValueRef p = cg_at(c, c->f32, at, cg_i64(c, j * c->t->vl)), mask = mask_of(c, s, j);
+    if (mask) cg_store_masked(c, cg_splat(c, cg_f32(c, 0)), p, mask);
+    else cg_store(c, cg_splat(c, cg_f32(c, 0)), p);
+  }
+}
+
+// One tap, in one block of channels: a tile of one row.
+static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMValueRef tap, LLVMValueRef to) {
+  Cg *c = u->c;
+  const GemmPlan *p = u->g->p;
+  int64_t vl = c->t->vl;
+  TileSpec spec = {.mr = 1,
+                   .nv = s->nv,
+                   .a_k = 1,
+                   .b_k = p->width,
+                   .b_vec = vl,
+                   .c_vec = vl,
+                   .more = true,
+                   .mask_from = s->masked ? s->nv - 1 : s->nv,
+                   .mask_step = vl,
+                   .mask_c = true};
+  cg_tile_call(c, &spec,
+               &(TileArgs){.a = x,
+                           .b = cg_at(c, c->f32, s->weights, cg_mul(c, tap, cg_i64(c, p->kc * p->width))),
+                           .c = to,
+                           .k = cg_i64(c, p->kc),
+                           .n = s->columns});
+}
+
+// Pixel j of the row: blocks of channels, planes, rows and columns of taps.
+static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLVMValueRef j) {
+  Cg *c = u->c;
+  const Phase *p = u->b->w.axis;
+  int64_t pixel = u->s->src_channels * u->s->c.groups, block = u->g->p->kc;
+  LLVMValueRef one = cg_i64(c, 1), image = u->image, lo[CONV_AXES] = {b->first[0], b->first[1]},
+               hi[CONV_AXES] = {b->end[0], b->end[1]}, at[CONV_AXES] = {b->at[0], b->at[1]};
+  at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &lo[2], &hi[2]);
+  LLVMValueRef to = cg_at(c, c->f32, s->sums, cg_mul(c, j, cg_i64(c, s->pixel)));
+  clear(c, s, to);
+  Loop l, axis[CONV_AXES];
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->s->src_channels / block), one, NULL, 0);
+  LLVMValueRef tap = l.i;
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    cg_loop_begin(c, &axis[k], lo[k], hi[k], one, NULL, 0);
+    tap = cg_add(c, cg_mul(c, tap, cg_i64(c, p[k].n_taps)), axis[k].i);
+    LLVMValueRef place = cg_add(c, at[k], cg_mul(c, axis[k].i, cg_i64(c, p[k].gap)));
+    image = cg_add(c, cg_mul(c, image, cg_dim(c, u->s->src_dim[k])), place);
+  }
+  LLVMValueRef channel =
+      cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->src_channels)), cg_mul(c, l.i, cg_i64(c, block)));
+  LLVMValueRef x = cg_at(c, c->f32, u->g->a, cg_add(c, cg_mul(c, image, cg_i64(c, pixel)), channel));
+  add_tap(u, s, x, tap, to);
+  for (uint32_t k = CONV_AXES; k-- > 0;) cg_loop_end(c, &axis[k], NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out) {
+  Cg *c = u->c;
+  if (!u->b->w.taps || !(reaches_out(u, 0) || reaches_out(u, 2) || (!rows_left_out && reaches_out(u, 1)))) return;
+  Border b = border_of(u, i, rows_left_out);
+  If spoilt;
+  cg_if(c, &spoilt, some_nan(c, &b, s));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), b.n, cg_i64(c, 1), NULL, 0);
+  sum_pixel(u, s, &b, pixel_of(c, &b, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_endif(c, &spoilt);
+}
