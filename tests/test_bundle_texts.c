@@ -96,8 +96,13 @@ static void headers_compile(const Case *c) {
   write_offsets(c);
   RtText t = {.mem = mem};
   rt_text_add(&t, "#include \"%1$s.h\"\n#include \"%1$s.h\"\nint unused_here;\n", c->name);
-  write_text("user.c", &t);
   write_text("user.cpp", &t);
+  RtText after_others = {.mem = mem};  // of which come macros
+  rt_text_add(
+      &after_others,
+      "#include <complex.h>\n#include <errno.h>\n#include <math.h>\n#include <stdbool.h>\n#include <stdio.h>\n%s",
+      t.text);
+  write_text("user.c", &after_others);
   compiles("cc", "c99", "user.c");
   compiles("cc", "c11", "user.c");
   compiles("c++", "c++17", "user.cpp");
@@ -232,12 +237,13 @@ static void hostile_names(void) {
   tn_dim B = tn_dim_bounded(p, "class", 4), C = tn_dim_bounded(p, "Class", 4);
   tn_module *root = tn_root(p);
   tn_init ones = {TN_INIT_CONSTANT, 1, 0};
-  static const char *const names[] = {"int",       "plan", "seed", "reserved", "padding",
-                                      "padding_3", "a_b",  "NULL", "offsetof", "operator"};
+  static const char *const names[] = {"int",  "plan",     "seed",     "reserved", "padding", "padding_3",    "a_b",
+                                      "NULL", "offsetof", "operator", "EOF",      "I",       "_Bool",        "Bool",
+                                      "__x",  "errno",    "stdin",    "complex",  "M_PI",    "typeof_unqual"};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) tn_parameter(root, names[k], TN_SHAPE(3), ones);
   tn_parameter(tn_module_new(root, "a"), "b", TN_SHAPE(3), ones);
   tn_parameter(root, "nothing", TN_SHAPE(0, 2), ones);
-  static const char *const functions[] = {"load", "state", "f", "f_in", "info", "ABI", "register"};
+  static const char *const functions[] = {"load", "state", "f", "f_in", "info", "ABI", "register", "EOF"};
   for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
     tn_function *f = tn_function_begin(p, functions[k]);
     tn_tensor x = tn_input(f, "class", TN_F32, TN_SHAPE(B, 3)), y = tn_input(f, "double", TN_F32, TN_SHAPE(C, 3));

@@ -98,8 +98,35 @@ static void no_init(void) {
   tn_model_free(m), tn_program_free(p);
 }
 
+// Text may name functions as C does not, and each name has its own code.
+static void any_names(void) {
+  static const char *const names[] = {"a_b", "a b", "a.b", "a-b", "größe", "grüße", "a$20b", "", "0", "_0"};
+  enum { N = sizeof names / sizeof *names };
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  fprintf(out, "program @p\n");
+  for (int k = 0; k < N; k++)
+    fprintf(out,
+            "func @\"%s\"(%%x: f32[2]) {\n  %%c = const {value=%d}\n  %%y = add %%x, %%c\n  output %%y {index=0, "
+            "name=\"y\"}\n}\n",
+            names[k], k);
+  fclose(out);
+  tn_program *p = tn_program_parse(text, n, NULL);
+  tn_model *m = tn_compile(p);
+  CHECK(m != NULL);
+  for (int k = 0; k < N; k++) {
+    float x[2] = {1, 2}, y[2];
+    CHECK(tn_run(m, names[k], TN_IN(tn_f32(x, 2)), TN_OUT(tn_f32(y, 2))) == TN_OK);
+    if (!CHECK(y[1] == (float)(2 + k))) printf("  '%s' gives %g\n", names[k], (double)y[1]);
+  }
+  tn_model_free(m), tn_program_free(p);
+  free(text);
+}
+
 int main(void) {
   same_bits();
+  any_names();
   mistakes();
   no_init();
   return check_report();

@@ -22,8 +22,11 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
 // when the kernels are emitted. NULL: nothing.
 void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes);
 
-// A name as an identifier of C and C++: "emb.weight" is emb_weight, a keyword gets a _ behind it.
+// A name as an identifier of C and C++: "emb.weight" is emb_weight; what is a keyword or looks like a macro gets a _
+// behind it.
 char *cg_c_name(RtArena *mem, const char *name);
+// The same as part of an identifier, where keywords are as good as others
+char *cg_c_part(RtArena *mem, const char *name);
 char *cg_c_upper_name(RtArena *mem, const char *name);
 // The name of function k behind "NAME_": as it is, unless NAME_init or another symbol of the header has that name.
 char *cg_bundle_symbol(RtArena *mem, const TnBundleAbout *about, uint32_t k);

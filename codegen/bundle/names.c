@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static const char *const keywords[] = {"alignas",
+// Keywords of C23, C++20 and GNU C; types that the header names; macros of small letters that systems have.
+static const char *const reserved[] = {"alignas",
                                        "alignof",
                                        "and",
                                        "and_eq",
@@ -17,21 +18,21 @@ static const char *const keywords[] = {"alignas",
                                        "case",
                                        "catch",
                                        "char",
-                                       "char8_t",
                                        "char16_t",
                                        "char32_t",
+                                       "char8_t",
                                        "class",
-                                       "compl",
-                                       "concept",
-                                       "const",
-                                       "consteval",
-                                       "constexpr",
-                                       "constinit",
-                                       "const_cast",
-                                       "continue",
                                        "co_await",
                                        "co_return",
                                        "co_yield",
+                                       "compl",
+                                       "concept",
+                                       "const",
+                                       "const_cast",
+                                       "consteval",
+                                       "constexpr",
+                                       "constinit",
+                                       "continue",
                                        "decltype",
                                        "default",
                                        "delete",
@@ -88,6 +89,7 @@ static const char *const keywords[] = {"alignas",
                                        "typeid",
                                        "typename",
                                        "typeof",
+                                       "typeof_unqual",
                                        "union",
                                        "unsigned",
                                        "using",
@@ -98,33 +100,62 @@ static const char *const keywords[] = {"alignas",
                                        "while",
                                        "xor",
                                        "xor_eq",
-                                       "NULL",
                                        "int32_t",
                                        "int64_t",
                                        "uint8_t",
+                                       "uint16_t",
                                        "uint32_t",
                                        "uint64_t",
                                        "size_t",
+                                       "complex",
+                                       "imaginary",
+                                       "noreturn",
                                        "errno",
+                                       "stdin",
+                                       "stdout",
+                                       "stderr",
+                                       "environ",
                                        "linux",
-                                       "unix"};
+                                       "unix",
+                                       "i386",
+                                       "near",
+                                       "far",
+                                       "small",
+                                       "interface"};
 
-static bool is_keyword(const char *s) {
-  for (size_t k = 0; k < sizeof keywords / sizeof *keywords; k++)
-    if (!strcmp(s, keywords[k])) return true;
+static bool is_reserved(const char *s) {
+  for (size_t k = 0; k < sizeof reserved / sizeof *reserved; k++)
+    if (!strcmp(s, reserved[k])) return true;
   return false;
 }
 
-char *cg_c_name(RtArena *mem, const char *name) {
+static bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+
+// EOF, BUFSIZ, M_PI, and I of <complex.h>: who includes the header may have included any other before.
+static bool looks_like_macro(const char *s) {
+  uint32_t n = 0;
+  if (!strcmp(s, "I")) return true;
+  for (; *s; s++) {
+    if (*s >= 'a' && *s <= 'z') return false;
+    n += is_upper(*s);
+  }
+  return n > 1;
+}
+
+char *cg_c_part(RtArena *mem, const char *name) {
   RtText t = {.mem = mem};
-  if (rt_is_digit(*name)) rt_text_add(&t, "_");
   for (; *name; name++) rt_text_add(&t, "%c", rt_is_alnum(*name) ? *name : '_');
-  if (!t.text || is_keyword(t.text)) rt_text_add(&t, "_");
-  return t.text;
+  return t.text ? t.text : rt_strdup(mem, "_");
+}
+
+char *cg_c_name(RtArena *mem, const char *name) {
+  char *s = cg_c_part(mem, name);
+  while (*s == '_' && (s[1] == '_' || is_upper(s[1]))) s++;  // _X and __x are the compiler's
+  return rt_printf(mem, "%s%s%s", rt_is_digit(*s) ? "_" : "", s, is_reserved(s) || looks_like_macro(s) ? "_" : "");
 }
 
 char *cg_c_upper_name(RtArena *mem, const char *name) {
-  char *s = cg_c_name(mem, name);
+  char *s = cg_c_part(mem, name);
   for (char *c = s; *c; c++)
     if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
   return s;
@@ -177,7 +208,7 @@ static bool is_free_symbol(const CgNames *names, const char *stem) {
 }
 
 static const char *new_symbol(CgNames *names, const char *function) {
-  const char *name = cg_c_name(names->mem, function), *stem = name;
+  const char *name = cg_c_part(names->mem, function), *stem = name;
   for (uint32_t k = 2; !is_free_symbol(names, stem); k++) stem = rt_printf(names->mem, "%s_%u", name, k);
   for (size_t k = 0; k < sizeof of_function / sizeof *of_function; k++)
     cg_new_name(names, rt_printf(names->mem, "%s%s", stem, of_function[k]));

@@ -17,10 +17,11 @@
 enum { FORMAT = 4 };  // version of the interface between an object and its caller
 
 // ---- names
-// A dot is kept: only variants for smaller bounds have one (step.time16), so no function has the same symbol.
+// Text may name functions in any way: two names are two symbols, or one's code would run for the other. A dot is kept:
+// variants for smaller bounds have one (step.time16), and text has no variants.
 static void put_identifier(RtText *out, const char *s) {
   if (rt_is_digit(*s) && !out->len) rt_text_add(out, "_");
-  for (; *s; s++) rt_text_add(out, "%c", rt_is_alnum(*s) || *s == '.' ? *s : '_');
+  for (; *s; s++) rt_text_add(out, rt_is_alnum(*s) || *s == '.' || *s == '_' ? "%c" : "$%02x", (unsigned char)*s);
 }
 
 char *cg_program_symbol(RtArena *mem, const Prog *p) {

@@ -54,8 +54,9 @@ static const char *next_target(RtArena *mem, const char **list) {
   return target;
 }
 
-static bool is_identifier(const char *s) {
-  bool good = *s && !(*s >= '0' && *s <= '9');
+// What begins with a _ is C's own at file scope. A keyword is none any more with what follows the name.
+static bool is_stem(const char *s) {
+  bool good = *s && *s != '_' && !(*s >= '0' && *s <= '9');
   for (; *s; s++) good &= (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_';
   return good;
 }
@@ -64,8 +65,10 @@ static bool read_name(Bundle *b) {
   const char *slash = b->path ? strrchr(b->path, '/') : NULL;
   if (!b->path || !*b->path) return refuse(b, "a bundle wants a path for its files%s", "");
   b->name = b->o->name ? b->o->name : slash ? slash + 1 : b->path;
-  if (is_identifier(b->name) && !strcmp(cg_c_name(b->p->mem, b->name), b->name)) return true;
-  return refuse(b, "'%s' cannot be a bundle's name: it is an identifier of C, with which all its symbols begin",
+  if (is_stem(b->name)) return true;
+  return refuse(b,
+                "'%s' cannot be a bundle's name: all its symbols begin with it, so that it is a letter and then "
+                "letters, digits and _",
                 b->name);
 }
 

@@ -38,7 +38,7 @@ FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t) {
     n.dim_max[d] =
         cg_new_name(&macros, rt_printf(mem, "%s_%s_MAX", n.macro, cg_c_upper_name(mem, about->dims[d].name)));
   for (uint32_t a = 0; a < t->b->n_aliases; a++)
-    n.aliases[a] = cg_new_name(&macros, rt_printf(mem, "%s_ALIAS_%s", n.macro, cg_c_name(mem, t->b->aliases[a])));
+    n.aliases[a] = cg_new_name(&macros, rt_printf(mem, "%s_ALIAS_%s", n.macro, cg_c_part(mem, t->b->aliases[a])));
   return n;
 }
 
