@@ -90,9 +90,15 @@ static void draw_i64(uint64_t *state, int64_t *to, int64_t n, const FeBundleRang
 }
 
 // ---- sums
-static void add_value(FeBundleSum *s, int64_t at, double v) {
-  s->sum += v * (double)(1 + at % 7);
-  s->norm += (v < 0 ? -v : v) * (double)(1 + at % 7);
+// NaN counts once, infinity twice and the negative one three times.
+static void add_value(FeBundleSum *s, int64_t at, double v, double *norm) {
+  int64_t weight = 1 + at % 7;
+  if (v - v != 0) {
+    s->not_finite += (uint64_t)weight * (v != v ? 1 : v > 0 ? 2 : 3);
+    return;
+  }
+  s->sum += v * (double)weight;
+  *norm += (v < 0 ? -v : v) * (double)weight;
 }
 
 static void add_word(FeBundleSum *s, uint32_t word) { s->checksum = (s->checksum ^ word) * UINT64_C(0x100000001b3); }
@@ -106,16 +112,37 @@ static double value_of(uint32_t dtype, const uint32_t words[2]) {
   return words[0];
 }
 
-static FeBundleSum sum_of(const void *data, uint32_t dtype, int64_t n) {
-  FeBundleSum s = {.checksum = UINT64_C(0xcbf29ce484222325)};
-  size_t width = rt_dtype_bytes(dtype);
+static void get_words(const void *data, size_t width, int64_t k, uint32_t words[2]) {
+  words[0] = words[1] = 0;
+  memcpy(words, (const char *)data + (size_t)k * width, width);  // little-endian, as every target is
+}
+
+// How far the sum of `other` could be from that of `data`.
+static double apart(const void *data, const void *other, uint32_t dtype, int64_t n) {
+  double sum = 0;
   for (int64_t k = 0; k < n; k++) {
-    uint32_t words[2] = {0, 0};
-    memcpy(words, (const char *)data + (size_t)k * width, width);  // little-endian, as every target is
-    add_word(&s, words[0]);
-    if (width == 8) add_word(&s, words[1]);
-    add_value(&s, k, value_of(dtype, words));
+    uint32_t a[2], b[2];
+    get_words(data, rt_dtype_bytes(dtype), k, a);
+    get_words(other, rt_dtype_bytes(dtype), k, b);
+    double d = value_of(dtype, a) - value_of(dtype, b);
+    if (d - d == 0) sum += (d < 0 ? -d : d) * (double)(1 + k % 7);
   }
+  return sum;
+}
+
+// About a thousandth; more where rounding decides. A gradient that is 0 but for rounding, as that of the bias of keys,
+// is of any sign, and Adam makes a whole step of it.
+static FeBundleSum sum_of(const void *data, const void *other, uint32_t dtype, int64_t n) {
+  FeBundleSum s = {.checksum = UINT64_C(0xcbf29ce484222325)};
+  double norm = 0;
+  for (int64_t k = 0; k < n; k++) {
+    uint32_t words[2];
+    get_words(data, rt_dtype_bytes(dtype), k, words);
+    add_word(&s, words[0]);
+    if (rt_dtype_bytes(dtype) == 8) add_word(&s, words[1]);
+    add_value(&s, k, value_of(dtype, words), &norm);
+  }
+  s.tolerance = 1e-3 * norm + 1e-4 + 4 * apart(data, other, dtype, n);
   return s;
 }
 
@@ -123,8 +150,7 @@ static FeBundleSum sum_of(const void *data, uint32_t dtype, int64_t n) {
 typedef struct {
   RtArena *mem;
   const FeBundleText *t;
-  FeBundleCall *call;
-  void *ctx;
+  FeBundleModel m, disturbed;
   FeBundleRun *runs;
   uint32_t n, cap;
 } Expect;
@@ -132,6 +158,12 @@ typedef struct {
 static void *array_of(const Expect *e, const RtFunction *f, const int64_t *dims, const RtPort *port) {
   int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, port);
   return rt_alloc(e->mem, (size_t)n * rt_dtype_bytes(port->dtype) + 8);
+}
+
+static void **outputs_of(const Expect *e, const RtFunction *f, const int64_t *dims) {
+  void **out = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *out);
+  for (uint32_t k = 0; k < f->n_outputs; k++) out[k] = array_of(e, f, dims, &f->outputs[k]);
+  return out;
 }
 
 static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void **in) {
@@ -149,15 +181,15 @@ static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void
 static void run(Expect *e, uint32_t listed, const int64_t *dims) {
   const RtFunction *f = fe_bundle_function(e->t, listed);
   if (!are_sizes(f, dim_values(e->mem, e->t->plan, f, dims))) return;  // no call has these sizes
-  void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in),
-       **out = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *out);
+  void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in), **out = outputs_of(e, f, dims),
+       **other = outputs_of(e, f, dims);
   FeBundleSum *sums = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *sums);
   draw(e, f, dims, in);
-  for (uint32_t k = 0; k < f->n_outputs; k++) out[k] = array_of(e, f, dims, &f->outputs[k]);
-  if (e->call(e->ctx, listed, dims, in, out)) return;
+  if (e->m.call(e->m.ctx, listed, dims, in, out)) return;
+  if (e->disturbed.call(e->disturbed.ctx, listed, dims, in, other)) other = out;
   for (uint32_t k = 0; k < f->n_outputs; k++) {
     int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->outputs[k]);
-    sums[k] = sum_of(out[k], f->outputs[k].dtype, n);
+    sums[k] = sum_of(out[k], other[k], f->outputs[k].dtype, n);
   }
   *RT_PUSH(e->mem, e->runs, e->n, e->cap) = (FeBundleRun){listed, dims, sums};
 }
@@ -173,10 +205,28 @@ static const int64_t *sizes(const Expect *e, const TnBundleFunction *f, bool is_
   return dims;
 }
 
-FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
-                                  const void *params) {
-  Expect e = {.mem = mem, .t = t, .call = call, .ctx = ctx};
+static void *block_of(const FeBundleModel *m, const TnBundleTensor *q) {
+  return (char *)m->params + (q->offset - sizeof(TnBundleState));
+}
+
+static int64_t elements_of(const TnBundleTensor *q) { return (int64_t)(q->bytes / rt_dtype_bytes(q->dtype)); }
+
+// Up or down by the last bit; neither 0 nor what is not finite.
+static void disturb(const Expect *e) {
+  uint64_t state = 0;
+  for (uint32_t t = 0; t < e->t->b->about->n_tensors; t++) {
+    const TnBundleTensor *q = &e->t->b->about->tensors[t];
+    if (q->kind != RT_WEIGHT || q->dtype != RT_F32) continue;
+    float *v = block_of(&e->disturbed, q);
+    for (int64_t k = 0; k < elements_of(q); k++)
+      if (v[k] - v[k] == 0) v[k] *= next(&state) >> 31 ? 1 + 0x1p-23f : 1 - 0x1p-23f;
+  }
+}
+
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleModel m, FeBundleModel disturbed) {
+  Expect e = {.mem = mem, .t = t, .m = m, .disturbed = disturbed};
   const TnBundleAbout *about = t->b->about;
+  disturb(&e);
   for (uint32_t k = 0; k < about->n_functions; k++) {
     bool only_reads = fe_bundle_function(t, k)->only_reads;
     int n_runs = only_reads ? 2 : 3;
@@ -185,8 +235,7 @@ FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleC
   FeBundleSum *tensors = rt_alloc(mem, (about->n_tensors + 1) * sizeof *tensors);
   for (uint32_t k = 0; k < about->n_tensors; k++) {
     const TnBundleTensor *q = &about->tensors[k];
-    const char *data = (const char *)params + (q->offset - sizeof(TnBundleState));
-    tensors[k] = sum_of(data, q->dtype, (int64_t)(q->bytes / rt_dtype_bytes(q->dtype)));
+    tensors[k] = sum_of(block_of(&m, q), block_of(&disturbed, q), q->dtype, elements_of(q));
   }
   return (FeBundleExpected){e.runs, e.n, tensors};
 }
@@ -201,8 +250,13 @@ static RtArray *arrays(RtArena *mem, const RtPort *ports, uint32_t n, void *cons
   return list;
 }
 
-int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
-  const FeBundleInstance *c = ctx;
+typedef struct {
+  RtArena *mem;
+  RtInstance *inst;
+} Instance;
+
+static int call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
+  const Instance *c = ctx;
   const RtPlan *p = rt_instance_plan(c->inst);
   uint32_t function = cg_bundle_function(p, listed);
   const RtFunction *f = &p->functions[function];
@@ -210,4 +264,10 @@ int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *given, vo
   RtArray *ins = arrays(c->mem, f->inputs, f->n_inputs, in, dims);
   RtArray *outs = arrays(c->mem, f->outputs, f->n_outputs, out, dims);
   return rt_instance_run(c->inst, function, ins, f->n_inputs, outs, f->n_outputs);
+}
+
+FeBundleModel fe_bundle_model(RtArena *mem, RtInstance *inst) {
+  Instance *ctx = rt_alloc(mem, sizeof *ctx);
+  *ctx = (Instance){mem, inst};
+  return (FeBundleModel){call_instance, ctx, (void *)(uintptr_t)rt_instance_block(inst)};
 }

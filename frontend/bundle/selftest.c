@@ -77,34 +77,37 @@ static const char draws_of_i64[] =
     "}\n"
     "\n";
 
-static const char called[] = "// ---- results: bits by a checksum, values by weighted sums\n"
-                             "static int n_failed, n_other_bits;\n"
-                             "static int called(const char *what, int status) {\n"
-                             "  if (!status) return 1;\n"
-                             "  n_failed++;\n"
-                             "  printf(\"%%s: %%s\\n\", what, %1$s_error(status));\n"
-                             "  return 0;\n"
-                             "}\n"
-                             "\n";
+static const char called[] =
+    "// ---- results: bits by a checksum, values by weighted sums, NaN and infinities by counts\n"
+    "static int n_failed, n_other_bits;\n"
+    "static int called(const char *what, int status) {\n"
+    "  if (!status) return 1;\n"
+    "  n_failed++;\n"
+    "  printf(\"%%s: %%s\\n\", what, %1$s_error(status));\n"
+    "  return 0;\n"
+    "}\n"
+    "\n";
 
 static const char sums[] =
     "typedef struct {\n"
-    "  uint64_t checksum;\n"
-    "  double sum, norm;\n"
+    "  uint64_t checksum, not_finite;\n"
+    "  double sum;\n"
     "} result;\n"
     "static void add_value(result *s, int64_t at, double v) {\n"
-    "  s->sum += v * (double)(1 + at % 7);\n"
-    "  s->norm += (v < 0 ? -v : v) * (double)(1 + at % 7);\n"
+    "  int weight = (int)(1 + at % 7);\n"
+    "  if (v - v == 0) s->sum += v * weight;\n"
+    "  else s->not_finite += (uint64_t)weight * (v != v ? 1 : v > 0 ? 2 : 3);\n"
     "}\n"
     "static void add_word(result *s, uint32_t word) { s->checksum = (s->checksum ^ word) * 0x100000001b3u; }\n"
     "\n"
-    "static void compare(const char *what, const result *got, const result *wanted) {\n"
+    "static void compare(const char *what, const result *got, const result *wanted, double tolerance) {\n"
     "  double apart = got->sum - wanted->sum;\n"
     "  if (got->checksum == wanted->checksum) return;\n"
     "  n_other_bits++;\n"
-    "  if ((apart < 0 ? -apart : apart) <= 1e-3 * wanted->norm + 1e-4) return;\n"
+    "  if ((apart < 0 ? -apart : apart) <= tolerance && got->not_finite == wanted->not_finite) return;\n"
     "  n_failed++;\n"
-    "  printf(\"%s: a sum of %.9g, and %.9g is expected\\n\", what, got->sum, wanted->sum);\n"
+    "  if (got->not_finite != wanted->not_finite) printf(\"%s: other NaN or infinities than expected\\n\", what);\n"
+    "  else printf(\"%s: a sum of %.9g, and %.9g is expected\\n\", what, got->sum, wanted->sum);\n"
     "}\n"
     "\n";
 
@@ -126,15 +129,15 @@ static const char of_bf16[] = "static double of_bf16(uint16_t h) {\n"
 
 // %1$s is the dtype, %2$s its C type, %3$s adds its bits to the checksum, %4$s is its value.
 static const char expects[] = "static void expect_%1$s(const char *what, const void *data, int64_t n, uint64_t "
-                              "checksum, double sum, double norm) {\n"
-                              "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, sum, norm};\n"
+                              "checksum, uint64_t not_finite, double sum, double tolerance) {\n"
+                              "  result got = {0xcbf29ce484222325u, 0, 0}, wanted = {checksum, not_finite, sum};\n"
                               "  for (int64_t k = 0; k < n; k++) {\n"
                               "    %2$s v;\n"
                               "    memcpy(&v, (const char *)data + k * (int64_t)sizeof v, sizeof v);\n"
                               "%3$s"
                               "    add_value(&got, k, %4$s);\n"
                               "  }\n"
-                              "  compare(what, &got, &wanted);\n"
+                              "  compare(what, &got, &wanted, tolerance);\n"
                               "}\n"
                               "\n";
 static const char bits_of_f32[] = "    uint32_t word;\n    memcpy(&word, &v, 4);\n    add_word(&got, word);\n";
@@ -230,8 +233,8 @@ static void put_structs(const Selftest *s, const FeBundleRun *run) {
 
 static void put_expect(const Selftest *s, uint32_t dtype, const char *what, const char *data, int64_t n,
                        const FeBundleSum *sum) {
-  ADD(s, "  expect_%s(\"%s\", %s, %" PRId64 ", 0x%016" PRIx64 "u, %.17g, %.17g);\n", rt_dtype_name(dtype), what, data,
-      n, sum->checksum, sum->sum, sum->norm);
+  ADD(s, "  expect_%s(\"%s\", %s, %" PRId64 ", 0x%016" PRIx64 "u, %" PRIu64 ", %.17g, %.17g);\n", rt_dtype_name(dtype),
+      what, data, n, sum->checksum, sum->not_finite, sum->sum, sum->tolerance);
 }
 
 static void put_run(const Selftest *s, uint32_t r) {

@@ -6,10 +6,12 @@
 #include "codegen/bundle/facts.h"
 #include "runtime/exec/instance.h"
 
-// What a result is known by: bits by a checksum, values by weighted sums.
+// What a result is known by: bits by a checksum, values by a weighted sum.
 typedef struct {
   uint64_t checksum;
-  double sum, norm;
+  uint64_t not_finite;  // weighted counts of NaN and infinities, which no sum has
+  double sum;
+  double tolerance;  // of the sum, for other bits
 } FeBundleSum;
 
 // One call of the selftest. Inputs are drawn from the call's number on.
@@ -40,16 +42,16 @@ void fe_bundle_selftest(const FeBundleText *t, RtText *out);
 enum { FE_SELFTEST_SEED = 7 };
 // Runs function `listed` of about on these arrays; 0: it ran. Of one model, initialised with FE_SELFTEST_SEED.
 typedef int FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
-// params: the parameter block that the calls change. Calls that give a status are left out.
-FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleCall *call, void *ctx,
-                                  const void *params);
-
-// Such a call on an instance of the plan's code
 typedef struct {
-  RtArena *mem;
-  RtInstance *inst;
-} FeBundleInstance;
-int fe_bundle_call_instance(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
+  FeBundleCall *call;
+  void *ctx;
+  void *params;  // the parameter block that the calls change
+} FeBundleModel;
+// What `m` gives. `disturbed` is the same model, whose parameters are moved by their last bit before it is called: what
+// that moves is what rounding of another kind moves. Calls that give a status are left out.
+FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleModel m, FeBundleModel disturbed);
+
+FeBundleModel fe_bundle_model(RtArena *mem, RtInstance *inst);  // an instance of the plan's code
 
 // One range that elements of an i64 input are drawn from; of each `group` those in [first, first + size), group 0: all
 typedef struct {
