@@ -69,7 +69,14 @@ refused thumbv7em-none-eabihf "it has no instructions for floating point: cpu= o
 refused mips64el-linux-gnuabi64 "there are no bundles for 'mips64el-unknown-linux-gnuabi64': the architectures are x86_64, "
 refused s390x-linux-gnu "its memory is big-endian"
 refused quantum-linux-gnu "there is no target 'quantum-linux-gnu'"
+refused x86_64-linux-gnux32 "its structs have another layout than the architecture's"
+refused aarch64-linux-gnu_ilp32 "its structs have another layout than the architecture's"
 refused x86-64-v2,aarch64 "is of another family than those before it"
+
+for list in emit functions target; do
+  if "$tenure" bundle vowels.tir -o each --$list= 2>log; then fail "an empty --$list is taken"; fi
+  grep -q "the list of .* is empty" log || fail "--$list=: $(cat log)"
+done
 
 # ---- a bounded stack: what does not fit lies in the arena
 "$tenure" bundle vowels.tir -o small --target=x86-64-v2,stack=4096 --workers

@@ -64,7 +64,10 @@ check 1 'input x has 1 axes, it wants f32[n,3]' run double.tir twice --in x=k.np
 check 1 "did you mean 'relu'?" run bad.tir f
 check 1 'No such file' run none.tir f
 check 1 'none.safetensors' run double.tir twice --in '*=zeros' --params none.safetensors
-check 2 '--times wants a whole number of at least 1' run double.tir twice --times 0
+check 2 '--times wants a whole number from 1 to 1000000000, not' run double.tir twice --times 0
+check 2 "not '4294967296'" run double.tir twice --in '*=zeros' --times 4294967296
+check 2 "not '4294967297'" run double.tir twice --in '*=zeros' --workers 4294967297
+check 2 "not '18446744073709551616'" run double.tir twice --in '*=zeros' --seed 18446744073709551616
 check 2 '--in wants NAME=FILE.npy' run double.tir twice --in x
 check 2 'run needs FILE.tir FUNCTION' run double.tir
 # Inputs, entries and outputs of every dtype; bfloat16 lies in files as JAX writes it.

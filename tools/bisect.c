@@ -39,7 +39,7 @@ static int bisect(RtArena *mem, void *ctx) {
   size_t n;
   const char *path = a->operand[0], *passes = cli_value(a, "--passes"), *function = cli_value(a, "--function");
   int64_t seed;
-  if (!cli_number(a, "--seed", 0, 0, &seed)) return EXIT_USAGE;
+  if (!cli_number(a, "--seed", (CliRange){0, INT64_MAX}, 0, &seed)) return EXIT_USAGE;
   char *text = tool_read_file(mem, path, &n);
   if (!text) return fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno)), EXIT_ERRORS;
   if (!strcmp(path, "-")) path = "<stdin>";

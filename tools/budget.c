@@ -46,8 +46,9 @@ static bool has_options(const CliArgs *a) {
 static bool read_options(Budget *b) {
   Limits l;
   const CliArgs *a = b->args;
-  if (!cli_bytes(a, "--peak", -1, &l.most[PEAK]) || !cli_number(a, "--copies", 0, -1, &l.most[COPIES]) ||
-      !cli_number(a, "--kernels", 0, -1, &l.most[KERNELS]))
+  if (!cli_bytes(a, "--peak", -1, &l.most[PEAK]) ||
+      !cli_number(a, "--copies", (CliRange){0, INT64_MAX}, -1, &l.most[COPIES]) ||
+      !cli_number(a, "--kernels", (CliRange){0, INT64_MAX}, -1, &l.most[KERNELS]))
     return false;
   for (uint32_t k = 0; k < b->plan.n_fns; k++) b->limits[k] = l;
   return true;

@@ -12,7 +12,7 @@ static int bundle_in(RtArena *mem, void *ctx) {
   int64_t seed;
   size_t n;
   if (!cli_has(a, "-o")) return cli_usage_error(a, "where do the files go? -o DIR/NAME");
-  if (!cli_number(a, "--seed", 0, 0, &seed)) return EXIT_USAGE;
+  if (!cli_number(a, "--seed", (CliRange){0, INT64_MAX}, 0, &seed)) return EXIT_USAGE;
   char *text = tool_read_file(mem, file, &n);
   if (!text) {
     fprintf(stderr, "tenure: %s: %s\n", file, strerror(errno));

@@ -3,6 +3,7 @@
 
 #include "runtime/near.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,15 +69,17 @@ const char *cli_value(const CliArgs *a, const char *option) {
   return last;
 }
 
-bool cli_number(const CliArgs *a, const char *option, int64_t least, int64_t otherwise, int64_t *out) {
+bool cli_number(const CliArgs *a, const char *option, CliRange r, int64_t otherwise, int64_t *out) {
   const char *text = cli_value(a, option);
   *out = otherwise;
   if (!text) return true;
   char *end;
+  errno = 0;
   long long n = strtoll(text, &end, 10);
   *out = n;
-  if (*text && !*end && n >= least) return true;
-  cli_usage_error(a, "%s wants a whole number of at least %lld, not '%s'", option, (long long)least, text);
+  if (*text && !*end && n >= r.least && n <= r.most && !errno) return true;
+  cli_usage_error(a, "%s wants a whole number from %lld to %lld, not '%s'", option, (long long)r.least,
+                  (long long)r.most, text);
   return false;
 }
 

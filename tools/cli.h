@@ -56,7 +56,10 @@ const char *cli_value(const CliArgs *a, const char *option);  // the last one; N
 // Option k of this name, from 0; NULL: there are no more
 const char *cli_value_at(const CliArgs *a, const char *option, uint32_t k);
 // A whole number of at least `least`; `otherwise` where the option is absent. False: said why, status EXIT_USAGE.
-bool cli_number(const CliArgs *a, const char *option, int64_t least, int64_t otherwise, int64_t *out);
+typedef struct {
+  int64_t least, most;
+} CliRange;
+bool cli_number(const CliArgs *a, const char *option, CliRange r, int64_t otherwise, int64_t *out);
 // 4096, 64KB, 64KiB, 4MB, 1.5GiB: K.. are powers of 1000, Ki.. of 1024
 bool cli_bytes(const CliArgs *a, const char *option, int64_t otherwise, int64_t *out);
 // Says it on stderr, with the command's usage line; EXIT_USAGE.

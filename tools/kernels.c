@@ -182,7 +182,7 @@ static int kernels(RtArena *mem, void *ctx) {
 
 int tool_kernels(const CliArgs *a) {
   Kernels w = {.args = a, .function = cli_value(a, "--function")};
-  if (!cli_number(a, "--kernel", 0, -1, &w.kernel)) return EXIT_USAGE;
+  if (!cli_number(a, "--kernel", (CliRange){0, UINT32_MAX}, -1, &w.kernel)) return EXIT_USAGE;
   if (w.kernel < 0 && (cli_has(a, "--llvm") || cli_has(a, "--asm")))
     return cli_usage_error(a, "--llvm and --asm show one kernel: --kernel=N says which");
   if (w.function && *w.function == '@') w.function++;

@@ -89,7 +89,7 @@ static int reduce(RtArena *mem, void *ctx) {
   Holding *h = ctx;
   const char *path = h->args->operand[0], *text = read_program(mem, &path);
   int64_t most;
-  if (!cli_number(h->args, "--tries", 1, 4000, &most)) return EXIT_USAGE;
+  if (!cli_number(h->args, "--tries", (CliRange){1, INT64_MAX}, 4000, &most)) return EXIT_USAGE;
   if (!text) return EXIT_ERRORS;
   h->check.path = path;
   const char *folder = getenv("TMPDIR");

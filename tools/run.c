@@ -220,8 +220,9 @@ static int run(RtArena *mem, void *ctx) {
 
 int tool_run(const CliArgs *a) {
   int64_t seed, workers, n_times;
-  if (!cli_number(a, "--seed", 0, 0, &seed) || !cli_number(a, "--workers", 1, 0, &workers) ||
-      !cli_number(a, "--times", 1, 1, &n_times))
+  if (!cli_number(a, "--seed", (CliRange){0, INT64_MAX}, 0, &seed) ||
+      !cli_number(a, "--workers", (CliRange){1, 4096}, 0, &workers) ||
+      !cli_number(a, "--times", (CliRange){1, 1000000000}, 1, &n_times))
     return EXIT_USAGE;
   ToolRun r = {.args = a,
                .status = EXIT_ERRORS,

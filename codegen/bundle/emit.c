@@ -100,6 +100,16 @@ static bool link_module(const Emission *e, LLVMModuleRef other) {
   return !LLVMLinkModules2(e->mod, other) || fail(e, "modules could not be linked");
 }
 
+// Whether structs lie alike: x86_64-linux-gnux32 has 32-bit pointers where x86_64 has others.
+static bool same_layout(LLVMModuleRef a, LLVMModuleRef b) {
+  LLVMTargetDataRef x = LLVMGetModuleDataLayout(a), y = LLVMGetModuleDataLayout(b);
+  LLVMTypeRef types[] = {LLVMInt64TypeInContext(LLVMGetModuleContext(a)),
+                         LLVMDoubleTypeInContext(LLVMGetModuleContext(a))};
+  bool same = LLVMPointerSize(x) == LLVMPointerSize(y);
+  for (size_t k = 0; k < 2; k++) same &= LLVMABIAlignmentOfType(x, types[k]) == LLVMABIAlignmentOfType(y, types[k]);
+  return same;
+}
+
 static bool link_support(Emission *e) {
   const void *bytes;
   size_t n;
@@ -108,6 +118,12 @@ static bool link_support(Emission *e) {
   if (!cg_support_code(triple, &bytes, &n, e->why)) return false;
   LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRange(bytes, n, "support", false);
   if (LLVMParseBitcodeInContext2(e->ctx, buffer, &support)) return fail(e, "the support code could not be read");
+  if (!same_layout(e->mod, support)) {
+    LLVMDisposeModule(support);
+    rt_text_add(e->why, "there are no bundles for '%s': its structs have another layout than the architecture's",
+                triple);
+    return false;
+  }
   LLVMSetTarget(support, triple);
   LLVMSetModuleDataLayout(support, LLVMGetModuleDataLayout(e->mod));
   return link_module(e, support);

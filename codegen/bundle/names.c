@@ -131,7 +131,7 @@ static bool is_reserved(const char *s) {
 
 static bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 
-// EOF, BUFSIZ, M_PI, and I of <complex.h>: who includes the header may have included any other before.
+// EOF, BUFSIZ, M_PI, and I of complex numbers: who includes the header may have included any other before.
 static bool looks_like_macro(const char *s) {
   uint32_t n = 0;
   if (!strcmp(s, "I")) return true;

@@ -18,7 +18,7 @@ enum { FORMAT = 4 };  // version of the interface between an object and its call
 
 // ---- names
 // Text may name functions in any way: two names are two symbols, or one's code would run for the other. A dot is kept:
-// variants for smaller bounds have one (step.time16), and text has no variants.
+// variants for smaller bounds have one (step.time16). C calls give no name with one, and text no bounds.
 static void put_identifier(RtText *out, const char *s) {
   if (rt_is_digit(*s) && !out->len) rt_text_add(out, "_");
   for (; *s; s++) rt_text_add(out, rt_is_alnum(*s) || *s == '.' || *s == '_' ? "%c" : "$%02x", (unsigned char)*s);

@@ -74,6 +74,7 @@ static bool read_name(Bundle *b) {
 
 static bool read_emit(Bundle *b, bool wants[CG_N_FORMS]) {
   const char *list = b->o->emit ? b->o->emit : "o";
+  if (!*list) return refuse(b, "the list of forms is empty: o, a, so, s, ll, bc%s", "");
   for (const char *word; (word = next_word(b->p->mem, &list));) {
     bool is_archive = !strcmp(word, "a"), is_shared = !strcmp(word, "so");
     b->wants_archive |= is_archive, b->wants_shared |= is_shared;
@@ -135,6 +136,7 @@ static bool check_function(Bundle *b, const tn_program *q, const char *name) {
 
 static bool check_functions(Bundle *b, const tn_program *q) {
   const char *list = b->o->functions;
+  if (list && !*list) return refuse(b, "the list of functions is empty%s", "");
   for (const char *word; list && (word = next_word(b->p->mem, &list));)
     if (!check_function(b, q, word)) return false;
   return true;

@@ -273,7 +273,8 @@ static void put_workers(const Header *h) {
       "arguments and\n"
       "// its own number, 0 .. n_workers - 1, and gets the same status. barrier(ctx, which, count) comes back when "
       "`count`\n"
-      "// threads called it with that `which`, 0 .. %d. The bits do not depend on the number of threads.\n\n",
+      "// threads called it with that `which`, 0 .. %d; others may wait with another one meanwhile. The bits do not\n"
+      "// depend on the number of threads.\n\n",
       TN_N_BARRIERS, TN_N_BARRIERS - 1);
 }
 
