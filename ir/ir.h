@@ -177,6 +177,11 @@ typedef struct {
   bool scratch;         // belongs to one kernel only
   uint32_t reuses;      // buffer whose slot it takes over in place; 0: none
   uint32_t n_shares;    // values on it
+  uint32_t
+      within;  // of sums over shards, which are outputs and inputs: the buffer in the arena that they lie in; 0: none
+  int64_t within_at;  // bytes from its beginning
+  bool is_kept;       // its contents outlast the run: the next shard's, or the update's, has them
+  uint32_t twin;      // in an update: the buffer of the shard's function whose place it has; 0: none
 } Buf;
 
 // A kernel: instructions [first, first + n) of the function, lowered as one.
@@ -255,6 +260,9 @@ typedef struct Fn {
   uint32_t cur_scope;  // owner of what ir_emit makes next
   bool is_body;        // of a scan
   bool has_writes;     // in place, or scans: a handle may show another content later on
+  // Of a distributed function: what each of n_shards shards computes has its update, which has the former (split_shards.c).
+  struct Fn *update, *shard;
+  uint32_t n_shards;
   RootMemo *roots;
   // facts
   uint32_t facts;       // HAS_*: those known to hold; every change of an instruction drops them
@@ -722,8 +730,8 @@ ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel 
 bool ir_is_cheap_op(Op op);  // cheap to rematerialise: takes no longer than a load
 
 // ---- ir/passes/arena_guards.c
-int64_t ir_guard_before(uint32_t buf);  // bytes around the slot of a root buffer
-int64_t ir_guard_behind(uint32_t buf);
+int64_t ir_guard_before(const Fn *f, uint32_t buf);  // bytes around the slot of a root buffer
+int64_t ir_guard_behind(const Fn *f, uint32_t buf);
 // Of a placed function; NULL: the program is not guarded
 const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem);
 

@@ -60,9 +60,11 @@ static bool check_operands(Verifier *vf, uint32_t i) {
     uint32_t a = f->args[ins->args + k].i;
     if (a == 0 || a >= i) return BROKEN(vf, i, "has operand %u = %%%u, which is not made before it", k, a);
     if (!is_value(f, a)) return BROKEN(vf, i, "has operand %u = %%%u, which is no value", k, a);
-    bool is_output = f->ins[a].op == OP_output, is_exchanged = row->cls == CLASS_EXCHANGE;
-    if (is_output && !is_exchanged) return BROKEN(vf, i, "has operand %u = %%%u, an output: it is the caller's", k, a);
-    if (!is_output && is_exchanged) return BROKEN(vf, i, "has operand %u = %%%u, which is no output", k, a);
+    bool is_output = f->ins[a].op == OP_output, begins = ins->op == OP_exchange_begin;
+    if (is_output && !begins) return BROKEN(vf, i, "has operand %u = %%%u, an output: it is the caller's", k, a);
+    if (!is_output && begins) return BROKEN(vf, i, "has operand %u = %%%u, which is no output", k, a);
+    if (ins->op == OP_exchange_end && f->ins[a].op != OP_input)
+      return BROKEN(vf, i, "has operand %u = %%%u, which is no input", k, a);
   }
   return true;
 }

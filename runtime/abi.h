@@ -34,9 +34,10 @@ typedef struct {
   // Where several processes share the shards of a function: fills in what others have computed of the numbers at `data`, which are
   // those of exchange `number`; by one worker. One that fails says so in the frame's status.
   void (*gather)(struct TnFrame *f, int32_t number, void *data);
-  // In the same functions: the sums of a bucket are there, and their exchange may begin; by all workers. From then on one worker
-  // polls after each kernel.
-  void (*exchange)(struct TnFrame *f, int32_t bucket, int32_t worker, int32_t n_workers);
+  // In the same functions, by all workers: the sums of a bucket are there, and their exchange may begin; from then on one worker
+  // polls after each kernel. In their updates `ends`: the kernels that follow read sums over all shards. Bucket -1: those that the update
+  // wants whole.
+  void (*exchange)(struct TnFrame *f, int32_t bucket, int32_t ends, int32_t worker, int32_t n_workers);
   void (*poll)(struct TnFrame *f);
 } TnServices;
 

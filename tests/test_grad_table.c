@@ -530,8 +530,9 @@ static bool has_case(const char *op) {
 
 // Marks and leaves: nothing flows in, or pass grad does not meet them.
 static bool is_outside(Op op) {
-  static const Op gone[] = {OP_result,     OP_output,      OP_grad_of,    OP_grad_replace,  OP_scan_input,
-                            OP_scan_carry, OP_scan_output, OP_scan_final, OP_exchange_begin};
+  static const Op gone[] = {OP_result,         OP_output,       OP_grad_of,     OP_grad_replace,
+                            OP_scan_input,     OP_scan_carry,   OP_scan_output, OP_scan_final,
+                            OP_exchange_begin, OP_exchange_end, OP_exchanged};
   for (uint32_t k = 0; k < sizeof gone / sizeof *gone; k++)
     if (gone[k] == op) return true;
   return ir_ops[op].n_max == 0 || ir_ops[op].n_res == 0;

@@ -114,6 +114,8 @@ static void test_coverage(void) {
                                  OP_grad_replace,
                                  OP_shard_mean,
                                  OP_exchange_begin,
+                                 OP_exchange_end,
+                                 OP_exchanged,
                                  OP_table,
                                  OP_bitwise_and,
                                  OP_bitwise_or,

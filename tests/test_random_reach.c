@@ -21,6 +21,8 @@ static const Reason not_written[] = {
     {OP_scan, "pass outline_scans makes it of the marks of a scan"},
     {OP_shard_mean, "it cuts a function in two; test_shards has it"},
     {OP_exchange_begin, "pass exchange makes it of the sums of shards; test_ranks has it"},
+    {OP_exchange_end, "pass exchange makes it of the sums of shards; test_ranks has it"},
+    {OP_exchanged, "pass exchange makes it of the sums of shards; test_ranks has it"},
 };
 static const Reason not_left[] = {
     {OP_scope_begin, "pass check_scopes drops marks"},
@@ -42,6 +44,8 @@ static const Reason not_left[] = {
     {OP_grad_replace, "pass grad replaces it"},
     {OP_shard_mean, "pass split_shards cuts there"},
     {OP_exchange_begin, "pass exchange makes it of the sums of shards; test_ranks has it"},
+    {OP_exchange_end, "pass exchange makes it of the sums of shards; test_ranks has it"},
+    {OP_exchanged, "pass exchange makes it of the sums of shards; test_ranks has it"},
     {OP_stop_grad, "pass simplify drops views without effect"},
 };
 

@@ -297,6 +297,17 @@ static void test_bytes(const tn_model *m) {
   }
 }
 
+// Sums, those of earlier shards and what is received lie in the arena, and its lower bound counts them: of one process with eight shards
+// four times all gradients, and of three, whose last one has two nodes of its own, a third more but for blocks.
+static void test_memory(const tn_model *m) {
+  int64_t sums = (HIDDEN * WIDTH + HIDDEN + HIDDEN * CLASSES + CLASSES) * (int64_t)sizeof(float);
+  tn_plan step, update;
+  CHECK(!tn_plan_of(m, "step", &step) && !tn_plan_of(m, "step.update", &update));
+  CHECK(update.lower_bound > 4 * sums && update.lower_bound < 4 * sums + sums / 2);
+  CHECK(step.lower_bound >= update.lower_bound && (getenv("TN_CHECK") || step.peak_bytes == step.lower_bound));
+  CHECK(update.peak_bytes >= update.lower_bound && update.peak_bytes <= step.peak_bytes);
+}
+
 // ---- files
 enum { FILE_MOST = 1 << 21 };
 static size_t read_file(const char *path, unsigned char *to, size_t most) {
@@ -462,6 +473,7 @@ int main(void) {
   test_poller();
   test_thread(m);
   test_bytes(m);
+  test_memory(m);
   test_files(m, folder ? folder : "/tmp");
   tn_model *small = build_with(SHARDS, 1, 1);
   test_refusals(m), test_refusals(small);

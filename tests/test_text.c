@@ -206,7 +206,9 @@ static const char *const op_lines[] = {
     "scan_end {scan=0}",
     "%s1, %s2 = scan %seq, %x {body=\"b\", slices=1, carries=1, time=B, reverse}",
     "%x0 = output %x {index=0, name=\"x\", bucket=0, bucket_bytes=64}",
-    "%xb = exchange_begin %x0 {bucket=0}",
+    "%xb, %xr = exchange_begin %x0 {bucket=0, room=64}",
+    "%xe, %xf = exchange_end %x {bucket=0, room=64}",
+    "%xd = exchanged %x, %xe",
 };
 
 // Values that lines above stand on, before the line that needs them.

@@ -24,7 +24,8 @@ static const Sample samples[] = {
      "%cl = clone %x\nwrite %cl, %y {no_grad}\noverwritten %cl, %y\n%as = assign %w, %x\n"
      "scope_begin {scope=1, name=\"one\"}\n%a = copy %x\nmove %a {scope=0}\nattach %a {scope=1}\ndispose %a\n"
      "scope_end {scope=1}\n%x0 = output %x {index=0, name=\"x\", bucket=1, bucket_bytes=8}\n"
-     "%xb = exchange_begin %x0 {bucket=1}\n"},
+     "%xb, %xr = exchange_begin %x0 {bucket=1, room=4}\n%xe, %xf = exchange_end %y {bucket=1, room=4}\n"
+     "%xd = exchanged %y, %xe\n"},
     {"", "%i: i64[4,3], %j: i64[3]",
      "%0 = const {value=2, dtype=i64}\n%a = bitwise_and %i, %j\n%o = bitwise_or %i, %j\n%x = bitwise_xor %i, %j\n"
      "%n = bitwise_not %i\n%l = bitwise_left_shift %i, %j\n%r = bitwise_right_shift %i, %j\n"

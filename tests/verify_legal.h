@@ -65,6 +65,8 @@
     {" embedding ", 0, AXIS(0) | AXIS(1), "a table of any size", false},
     {" embedding ", 1, SHAPES, "any number of look-ups", false},
     {" exchange_begin ", 0, SHAPES, "sums of any shape; that they are outputs the verifier sees", false},
+    {" exchange_end ", 0, SHAPES, "sums of any shape; that they are inputs the verifier sees", false},
+    {" exchanged ", ALL_ARGS, SHAPES, "any sum, and the memory of any exchange", false},
     {" global_norm ", ALL_ARGS, SHAPES, "the norm of any tensors", false},
     {" pack_padded ", 0, RANK_UP_BEHIND | AXIS(2), "any features", false},
     {" %p ", 0, AXIS(1), "time may be longer than the layout's", false},

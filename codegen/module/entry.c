@@ -23,6 +23,12 @@ typedef struct {
 static void add_buf(const ModulePlan *plan, const Fn *f, uint32_t buf, bool writes, Accesses *out) {
   const Buf *b = &f->bufs[buf];
   if (b->bytes == 0) return;
+  if (b->within) {
+    int64_t lo = f->bufs[b->within].offset + b->within_at;
+    *RT_PUSH(plan->mem, out->list, out->n, out->cap) =
+        (Access){lo, cg_round_up(lo + b->bytes, TN_ALIGN), SEG_ARENA, writes};
+    return;
+  }
   bool by_position = b->seg == SEG_IN || b->seg == SEG_OUT;
   int64_t hi = by_position ? b->offset + 1 : cg_round_up(b->offset + b->bytes, TN_ALIGN);  // none begins in the padding
   *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){b->offset, hi, b->seg, writes};
@@ -281,6 +287,12 @@ static void poll(Cg *c) {
   cg_endif(c, &first);
 }
 
+// What the update wants whole goes with how the run has fared, when no kernel is left.
+static bool begins_exchange(const KernelCall *c) {
+  Val v = {c->k->first};
+  return ir_ins(c->f, v)->op == OP_exchange_begin && ir_attr(c->f, v, KEY_bucket);
+}
+
 // A barrier after the check: all workers have read the status before a later kernel may set it.
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
@@ -329,7 +341,7 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
     else call_kernel(c, plan, &e->calls[i], &base);
     if (plan->profile) cg_profile_add(c, plan, e, i, before, start);
     if (polls) poll(c);
-    polls |= e->calls[i].k->cls == CLASS_EXCHANGE;
+    polls |= begins_exchange(&e->calls[i]);
     i += n - 1;
   }
   if (guarded_arena && e->n_calls) call_guard_check(c, &e->calls[e->n_calls - 1], NULL);

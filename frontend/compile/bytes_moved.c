@@ -76,6 +76,7 @@ void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out) {
   Traffic t = {mem, f, out};
   uint32_t *seen = rt_alloc(f->prog->mem, f->n_ins * sizeof *seen);
   for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    if (ir_ops[f->ins[ir_head(f, v).i].op].cls == CLASS_EXCHANGE) continue;  // the runtime moves what it does
     if (ir_attr(f, v, KEY_reader)) add_copy(&t, v);
     add_stored(&t, v);
     add_loaded(&t, v, seen);

@@ -7,6 +7,7 @@
 // The first two have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of the
 // caller's has.
 #include "frontend/fe.h"
+#include "runtime/exec/shard_tree.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static bool has_size_of_batch(tn_program *p, const Fn *f, Dim batch) {
   return false;
 }
 
-enum { LINE = TN_ALIGN / sizeof(float), BLOCK = 4096 };  // each sum begins a line of its own; of a norm: RT_OWNED_BLOCK
+enum { LINE = TN_ALIGN / sizeof(float), BLOCK = RT_OWNED_BLOCK };  // each sum begins a line of its own; of a norm
 
 static int64_t bound_of_sums(const Fn *shard) {
   int64_t n = 0;
@@ -156,16 +157,7 @@ static uint32_t sum_owned_by(const RtShards *s, const Fn *update, Val range) {
 static int by_bucket(const void *a, const void *b) {
   const RtOwnedUpdate *x = a, *y = b;
   if (x->bucket != y->bucket) return x->bucket < y->bucket ? -1 : 1;
-  return (x->param > y->param) - (x->param < y->param);
-}
-
-// By sum: its bucket, as pass exchange has it.
-static uint32_t *buckets_of(const Fn *shard, const RtShards *s) {
-  uint32_t *bucket = rt_alloc(shard->prog->mem, (s->n_out + 1) * sizeof *bucket);
-  const Val *v = by_position(shard, OP_output);
-  for (uint32_t k = 0; k < s->n_out; k++)
-    if (s->out[k] >= RT_SUM) bucket[s->out[k] - RT_SUM] = (uint32_t)ir_attr_int(shard, v[k], KEY_bucket, 0);
-  return bucket;
+  return (x->sum > y->sum) - (x->sum < y->sum);
 }
 
 // Entries that other functions than the update read: those are everybody's whole. Initial values are made in every process.
@@ -215,8 +207,7 @@ static const uint32_t *kept(FeJitCode *c, const uint32_t *list, uint32_t n) {
   return copy;
 }
 
-static void list_owned(const tn_program *p, FeJitCode *c, const Fn *shard, const Fn *update, RtShards *s) {
-  const uint32_t *bucket = buckets_of(shard, s);
+static void list_owned(const tn_program *p, FeJitCode *c, const Fn *update, RtShards *s) {
   const bool *is_read = find_read(p, update);
   RtOwnedUpdate *list = rt_alloc(c->mem, (s->n_update_in + 1) * sizeof *list);
   for (uint32_t k = 0; k < s->n_update_in; k++) {
@@ -226,7 +217,7 @@ static void list_owned(const tn_program *p, FeJitCode *c, const Fn *shard, const
     if (!all.n_shared && !all.n_state) continue;  // of all elements
     uint32_t param = all.n_shared ? all.shared[0] : all.state[0];
     list[s->n_owned++] = (RtOwnedUpdate){.sum = sum,
-                                         .bucket = bucket[sum],
+                                         .bucket = s->sum_bucket[sum],
                                          .param = param,
                                          .shared = kept(c, all.shared, all.n_shared),
                                          .state = kept(c, all.state, all.n_state),
@@ -234,60 +225,64 @@ static void list_owned(const tn_program *p, FeJitCode *c, const Fn *shard, const
                                          .n_state = all.n_state};
   }
   if (s->n_owned) qsort(list, s->n_owned, sizeof *list, by_bucket);
-  s->n_buckets = s->n_owned ? list[s->n_owned - 1].bucket + 1 : 0;
   s->owned = list;
 }
 
-static RtNorm norm_of(FeJitCode *c, const Fn *update, const RtShards *s, uint32_t n_sums, Val v) {
+static RtNorm norm_of(FeJitCode *c, const Fn *update, const RtShards *s, Val v) {
   uint32_t n = ir_ins(update, v)->n_args / 2, *sums = rt_alloc(c->mem, (n + 1) * sizeof *sums);
   int64_t *n_blocks = rt_alloc(c->mem, (n + 1) * sizeof *n_blocks);
   for (uint32_t k = 0; k < n; k++) {
     uint32_t sum = sum_owned_by(s, update, ir_arg(update, v, 2 * k + 1));
-    sums[k] = sum < n_sums ? sum : RT_WHOLE;
+    sums[k] = sum < s->n_sums ? sum : RT_WHOLE;
     n_blocks[k] = (ir_shape_bound(update->prog, ir_ins(update, ir_arg(update, v, 2 * k))->shape) + BLOCK - 1) / BLOCK;
   }
   return (RtNorm){sums, n_blocks, n};
 }
 
 static void list_norms(FeJitCode *c, const Fn *update, RtShards *s) {
-  uint32_t n_sums = 0;
-  for (uint32_t k = 0; k < s->n_out; k++) n_sums += s->out[k] >= RT_SUM;
   for (Val v = {1}; v.i < update->n_ins; v.i++) {
     uint32_t number = (uint32_t)ir_attr_int(update, v, KEY_exchange, -1) + 1;
     if (number > s->n_norms) s->n_norms = number;
   }
   RtNorm *list = rt_alloc(c->mem, (s->n_norms + 1) * sizeof *list);
   for (Val v = {1}; v.i < update->n_ins; v.i++)
-    if (ir_attr(update, v, KEY_exchange))
-      list[ir_attr_int(update, v, KEY_exchange, 0)] = norm_of(c, update, s, n_sums, v);
+    if (ir_attr(update, v, KEY_exchange)) list[ir_attr_int(update, v, KEY_exchange, 0)] = norm_of(c, update, s, v);
   s->norms = list;
 }
 
-static bool is_owned(const RtShards *s, uint32_t sum) {
-  for (uint32_t k = 0; k < s->n_owned; k++)
-    if (s->owned[k].sum == sum) return true;
-  return false;
+// ---- sums: where the plan of what a shard computes has them, by exchange
+static Val *exchanges_of(const Fn *shard, uint32_t *n) {
+  Val *list = rt_alloc(shard->prog->mem, (shard->n_ins + 1) * sizeof *list);
+  for (Val v = {1}; v.i < shard->n_ins; v.i++)
+    if (ir_ins(shard, v)->op == OP_exchange_begin) list[(*n)++] = v;
+  return list;
 }
 
-// Those that are wanted whole come first, then bucket by bucket the others.
+static const Buf *buf_of(const Fn *f, Val v) { return &f->bufs[f->buf_of[v.i]]; }
+
+static RtBucket bucket_of(const Fn *shard, Val exchange) {
+  const Buf *sums = buf_of(shard, exchange), *room = buf_of(shard, (Val){exchange.i + 1});
+  return (RtBucket){sums->offset, room->offset, sums->bytes / (int64_t)sizeof(float),
+                    room->bytes / (int64_t)sizeof(float)};
+}
+
 static void place_sums(FeJitCode *c, const Fn *shard, RtShards *s) {
+  uint32_t n = 0;
+  const Val *list = exchanges_of(shard, &n);
   int64_t *at = rt_alloc(c->mem, (s->n_out + 1) * sizeof *at);
-  const Val *v = by_position(shard, OP_output);
-  for (uint32_t k = 0; k < s->n_out; k++) {
-    if (s->out[k] < RT_SUM) continue;
-    at[s->n_sums++] = (ir_shape_bound(shard->prog, ir_ins(shard, v[k])->shape) + LINE - 1) / LINE * LINE;
+  uint32_t *bucket = rt_alloc(c->mem, (s->n_out + 1) * sizeof *bucket);
+  RtBucket *buckets = rt_alloc(c->mem, n * sizeof *buckets);
+  s->n_buckets = n - 1;
+  for (uint32_t j = 0; j < n; j++) {
+    uint32_t b = (uint32_t)ir_attr_int(shard, list[j], KEY_bucket, s->n_buckets);
+    buckets[b] = bucket_of(shard, list[j]);
+    for (uint32_t k = 0; k < ir_ins(shard, list[j])->n_args; k++, s->n_sums++) {
+      Val v = ir_arg(shard, list[j], k);
+      uint32_t sum = s->out[ir_attr_int(shard, v, KEY_index, 0)] - RT_SUM;
+      at[sum] = buf_of(shard, v)->within_at / (int64_t)sizeof(float), bucket[sum] = b;
+    }
   }
-  for (uint32_t k = 0; k < s->n_sums; k++) {
-    int64_t size = at[k];
-    if (is_owned(s, k)) continue;
-    at[k] = s->n_elements, s->n_elements += size;
-  }
-  s->n_shared = s->n_elements;
-  for (uint32_t k = 0; k < s->n_owned; k++) {
-    int64_t size = at[s->owned[k].sum];
-    at[s->owned[k].sum] = s->n_elements, s->n_elements += size;
-  }
-  s->sum_at = at;
+  s->sum_at = at, s->sum_bucket = bucket, s->buckets = buckets;
 }
 
 static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFunction *functions) {
@@ -305,9 +300,9 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
   s->out = positions(c, shard, OP_output, step->outputs, step->n_outputs, s->n_out);
   s->update_in = positions(c, update, OP_input, step->inputs, step->n_inputs, s->n_update_in);
   s->update_out = positions(c, update, OP_output, step->outputs, step->n_outputs, s->n_update_out);
-  list_owned(p, c, shard, update, s);
-  list_norms(c, update, s);
   place_sums(c, shard, s);
+  list_owned(p, c, update, s);
+  list_norms(c, update, s);
   step->shards = s, step->only_reads = false;
   functions[f->update].is_internal = functions[f->add].is_internal = true;
 }

@@ -1,9 +1,14 @@
 // From a function placed with guards around its buffers to the tables by which the runtime poisons and looks.
 #include "ir/ir.h"
 
-// What stands around a buffer in a guarded arena: 64 to 192 bytes on each side, by its number.
-int64_t ir_guard_before(uint32_t buf) { return TN_ALIGN * (1 + (int64_t)(rt_hash(&buf, sizeof buf, 21) % 3)); }
-int64_t ir_guard_behind(uint32_t buf) { return TN_ALIGN * (1 + (int64_t)(rt_hash(&buf, sizeof buf, 22) % 3)); }
+// What stands around a buffer in a guarded arena: 64 to 192 bytes on each side, by its number; around one that has the place of another
+// function's as there.
+static int64_t guard(const Fn *f, uint32_t buf, uint64_t side) {
+  uint32_t n = f->bufs[buf].twin ? f->bufs[buf].twin : buf;
+  return TN_ALIGN * (1 + (int64_t)(rt_hash(&n, sizeof n, side) % 3));
+}
+int64_t ir_guard_before(const Fn *f, uint32_t buf) { return guard(f, buf, 21); }
+int64_t ir_guard_behind(const Fn *f, uint32_t buf) { return guard(f, buf, 22); }
 
 static const char *describe(const Fn *f, Val v, RtArena *mem) {
   const Prog *p = f->prog;
@@ -31,15 +36,15 @@ static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
     if (buf->seg != SEG_ARENA || buf->last < 0) continue;
     uint32_t root = root_of(f, b);
     if (!zone_of[root]) {
-      zone[h->n_zones] = (RtZone){buf->offset, buf->offset, buf->offset - ir_guard_before(root), 0,
-                                  INT32_MAX,   -1,          describe(f, f->bufs[root].head, mem)};
+      zone[h->n_zones] = (RtZone){buf->offset, buf->offset, buf->offset - ir_guard_before(f, root), 0,
+                                  INT32_MAX,   -1,          describe(f, f->bufs[root].head, mem),   buf->is_kept};
       zone_of[root] = ++h->n_zones;
     }
     RtZone *z = &zone[zone_of[root] - 1];
     if (buf->offset + buf->bytes > z->hi) z->hi = buf->offset + buf->bytes;
     if (buf->first < z->first) z->first = buf->first;
     if (buf->last > z->last) z->last = buf->last;
-    z->guard_hi = z->lo + (z->hi - z->lo + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + ir_guard_behind(root);
+    z->guard_hi = z->lo + (z->hi - z->lo + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + ir_guard_behind(f, root);
   }
   h->zones = zone;
 }

@@ -6,6 +6,9 @@
 // elementwise; so do the saved gates of a recurrent layer (its projected input) and their gradient (the saved gates),
 // and a table to which rows are added (what they are added to).
 // n_inplace counts these, and writes into operand 0's buffer (assign, slice_assign, index_assign).
+//
+// Sums over shards are outputs, and inputs of the update, that lie in the arena one behind the other, in memory that instructions of class
+// EXCHANGE have: it lives while one of them does, and to the end or from the beginning of a function that others go on from.
 #include "ir/attention.h"
 #include <string.h>
 
@@ -35,7 +38,8 @@ static void find_stored(Liveness *l) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     uint32_t kernel = f->kernel_of[i];
     Val v = {i};
-    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v))
+    if (ir_is_stored_leaf(f, v) || op_at(f, v) == OP_output || op_at(f, v) == OP_packed_layout || writes(f, v) ||
+        class_at(f, ir_head(f, v)) == CLASS_EXCHANGE)
       l->stored[i] = true;
     if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
@@ -135,6 +139,35 @@ static void alias_output(Liveness *l) {
     }
     f->stats.n_kernels -= n == f->kernels[k].n;
   }
+}
+
+// ---- sums over shards
+static void place_sums(Fn *f, Val exchange) {
+  int64_t at = 0;
+  for (uint32_t k = 0; k < ir_ins(f, exchange)->n_args; k++) {
+    Buf *sum = &f->bufs[f->buf_of[ir_arg(f, exchange, k).i]];
+    sum->within = f->buf_of[exchange.i], sum->within_at = at;
+    at += (sum->bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+  }
+}
+
+static void touch(Fn *f, uint32_t buf, uint32_t kernel);
+
+// What a shard computes leaves sums, and has the room from the first shard on; the update begins with both.
+static void find_kept_ranges(Fn *f, Val exchange) {
+  uint32_t sums = f->buf_of[exchange.i], room = f->buf_of[exchange.i + 1];
+  f->bufs[sums].is_kept = f->bufs[room].is_kept = true;
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (f->bufs[b].within == sums && f->bufs[b].last >= 0)
+      touch(f, sums, (uint32_t)f->bufs[b].first), touch(f, sums, (uint32_t)f->bufs[b].last);
+  touch(f, room, 0);
+  if (op_at(f, exchange) == OP_exchange_end) touch(f, sums, 0);
+  else touch(f, sums, f->n_kernels - 1), touch(f, room, f->n_kernels - 1);
+}
+
+static void for_exchanges(Fn *f, void (*visit)(Fn *f, Val exchange)) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (class_at(f, (Val){i}) == CLASS_EXCHANGE) visit(f, (Val){i});
 }
 
 static void make_scratch(Liveness *l) {
@@ -365,8 +398,10 @@ bool ir_pass_assign_buffers(Fn *f) {
   find_stored(&l);
   make_bufs(&l);
   alias_output(&l);
+  for_exchanges(f, place_sums);
   make_scratch(&l);
   find_ranges(&l);
+  for_exchanges(f, find_kept_ranges);
   if (!check_writes(&l)) return false;
   l.reused_by = rt_alloc(mem, f->n_bufs * sizeof *l.reused_by);
   reuse_in_place(&l);

@@ -9,6 +9,11 @@
 // The meaning is the same to the last bit. A product that anything else reads stays.
 #include "ir/passes/rules.h"
 
+static bool is_stored(const Fn *f, Val x) {
+  bool is_view = ir_ops[ir_ins(f, x)->op].cls == CLASS_VIEW;
+  return !ir_is_immediate(f, x) && (!is_view || ir_ins(f, x)->op == OP_exchanged);
+}
+
 // Is the product g of a stored tensor and a scalar? Then which operand is the scalar. Kernels of updates read their
 // operands from memory, but for a factor that is a constant.
 static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
@@ -16,9 +21,7 @@ static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   for (*scalar = 2; (*scalar)-- > 0;) {
     Val x = ir_arg(f, g, 1 - *scalar), factor = ir_arg(f, g, *scalar);
     bool fits = ir_rank(f->prog, ir_ins(f, factor)->shape) == 0 && ir_ins(f, x)->shape.i == ir_ins(f, g)->shape.i;
-    if (fits && !ir_is_immediate(f, x) && ir_ops[ir_ins(f, x)->op].cls != CLASS_VIEW &&
-        ir_ins(f, factor)->op != OP_dim_size)
-      return true;
+    if (fits && is_stored(f, x) && ir_ins(f, factor)->op != OP_dim_size) return true;
   }
   return false;
 }

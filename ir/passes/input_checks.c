@@ -244,6 +244,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   InputCheck c;
   if (f->ins[v.i].op == OP_nonzero) return true;
   if (f->ins[v.i].op == OP_global_norm && ir_attr(f, v, KEY_exchange)) return true;
+  if (f->ins[v.i].op == OP_exchange_end && !ir_attr(f, v, KEY_bucket)) return true;
   if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
   if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))

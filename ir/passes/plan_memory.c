@@ -6,6 +6,9 @@
 //   first fit   takes blocks in order, each at the lowest gap among the placed blocks that are live with it
 //   scan        first fit in order of start over the blocks live then: cheap, for plans with very many blocks
 //
+// The update of a distributed function has sums over shards, and room beside them, where what its shards compute left them: those blocks
+// are placed before all others.
+//
 // Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
 // the plan is the same everywhere.
 #include "ir/ir.h"
@@ -17,6 +20,7 @@ typedef struct {
   int64_t size, offset;
   int32_t first, last;  // inclusive
   uint32_t buf;         // root of the reuse chain
+  bool is_placed;       // its offset is given
   int64_t key;
 } Block;
 
@@ -29,6 +33,18 @@ static uint32_t root_buf(const Fn *f, uint32_t b) {
   return b;
 }
 
+// In an update: the buffers of what its shards compute, by the exchange that both have.
+static void find_twins(Fn *f, Val exchange) {
+  const Fn *shard = f->shard;
+  int64_t bucket = ir_attr_int(f, exchange, KEY_bucket, -1);
+  for (Val v = {1}; v.i < shard->n_ins && shard->bufs; v.i++) {
+    if (ir_ins(shard, v)->op != OP_exchange_begin || ir_attr_int(shard, v, KEY_bucket, -1) != bucket) continue;
+    for (uint32_t k = 0; k < 2; k++) f->bufs[f->buf_of[exchange.i + k]].twin = shard->buf_of[v.i + k];
+  }
+}
+
+static int64_t twin_offset(const Fn *f, uint32_t b) { return f->shard->bufs[f->bufs[b].twin].offset; }
+
 static uint32_t make_blocks(const Fn *f, Block *blocks) {
   uint32_t n = 0;
   uint32_t *block_of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *block_of);
@@ -37,7 +53,8 @@ static uint32_t make_blocks(const Fn *f, Block *blocks) {
     if (buf->seg != SEG_ARENA || buf->last < 0) continue;
     uint32_t root = root_buf(f, b);
     if (!block_of[root]) {
-      blocks[n] = (Block){.first = INT32_MAX, .last = -1, .buf = root};
+      blocks[n] = (Block){.first = INT32_MAX, .last = -1, .buf = root, .is_placed = f->bufs[root].twin};
+      if (f->bufs[root].twin) blocks[n].offset = twin_offset(f, root);
       block_of[root] = ++n;
     }
     Block *k = &blocks[block_of[root] - 1];
@@ -65,6 +82,7 @@ static int64_t live_bound(const Fn *f, const Block *blocks, uint32_t n) {
 typedef enum { BY_LIFE, BY_AREA, BY_SIZE, BY_START, N_ORDERS } Order;
 static int by_key_down(const void *a, const void *b) {
   const Block *x = a, *y = b;
+  if (x->is_placed != y->is_placed) return x->is_placed ? -1 : 1;
   if (x->key != y->key) return x->key > y->key ? -1 : 1;
   return x->buf < y->buf ? -1 : x->buf > y->buf;
 }
@@ -81,16 +99,38 @@ static void sort_blocks(Block *blocks, uint32_t n, Order order) {
   qsort(blocks, n, sizeof *blocks, by_key_down);
 }
 
-// ---- decoders: set offsets, return the peak
+// ---- decoders: set offsets, return the peak. Blocks with a given one come first.
+static int64_t top_of(const Block *b, uint32_t n) {
+  int64_t top = 0;
+  for (uint32_t k = 0; k < n && b[k].is_placed; k++)
+    if (b[k].offset + b[k].size > top) top = b[k].offset + b[k].size;
+  return top;
+}
+
+// Raises a block above one with a given offset that it meets; false: it meets none.
+static bool raise(Block *b, const Block *placed) {
+  for (const Block *p = placed; p->is_placed; p++) {
+    bool meets = overlap(p, b) && p->offset < b->offset + b->size && b->offset < p->offset + p->size;
+    if (!meets) continue;
+    b->offset = p->offset + p->size;
+    return true;
+  }
+  return false;
+}
+
 static int64_t decode_lowest(Block *b, uint32_t n, uint32_t *todo) {
-  int64_t peak = 0;
-  uint32_t left = n;
-  for (uint32_t k = 0; k < n; k++) todo[k] = k, b[k].offset = 0;
+  int64_t peak = top_of(b, n);
+  uint32_t left = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    if (b[k].is_placed) continue;
+    todo[left++] = k, b[k].offset = 0;
+  }
   while (left) {
     uint32_t best = 0;
     for (uint32_t k = 1; k < left; k++)
       if (b[todo[k]].offset < b[todo[best]].offset) best = k;
     Block *placed = &b[todo[best]];
+    if (raise(placed, b)) continue;
     memmove(todo + best, todo + best + 1, (--left - best) * sizeof *todo);
     int64_t top = placed->offset + placed->size;
     if (top > peak) peak = top;
@@ -107,8 +147,9 @@ static int by_offset(const void *a, const void *b) {
 }
 
 static int64_t decode_first_fit(Block *b, uint32_t n, Block **placed) {
-  int64_t peak = 0;
+  int64_t peak = top_of(b, n);
   for (uint32_t k = 0; k < n; k++) {
+    if (b[k].is_placed) continue;
     uint32_t m = 0;
     for (uint32_t j = 0; j < k; j++)
       if (overlap(&b[k], &b[j])) placed[m++] = &b[j];
@@ -122,7 +163,7 @@ static int64_t decode_first_fit(Block *b, uint32_t n, Block **placed) {
   return peak;
 }
 
-// Blocks in order of start; `placed` holds those still live, by offset.
+// Blocks in order of start; `placed` holds those still live, by offset. Given offsets are those of what is live at the start.
 static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
   int64_t peak = 0;
   uint32_t live = 0;
@@ -130,9 +171,9 @@ static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
     uint32_t m = 0;
     for (uint32_t j = 0; j < live; j++)
       if (placed[j]->last >= b[k].first) placed[m++] = placed[j];
-    int64_t at = 0;
+    int64_t at = b[k].is_placed ? b[k].offset : 0;
     uint32_t before = 0;
-    while (before < m && placed[before]->offset < at + b[k].size) {
+    while (!b[k].is_placed && before < m && placed[before]->offset < at + b[k].size) {
       if (placed[before]->offset + placed[before]->size > at) at = placed[before]->offset + placed[before]->size;
       before++;
     }
@@ -186,13 +227,16 @@ static int64_t place_guarded(const Fn *f, Block *blocks, uint32_t n) {
   int64_t *offset = rt_alloc(mem, f->n_bufs * sizeof *offset);
   for (uint32_t k = 0; k < n; k++) {
     Block *b = &blocks[k];
-    b->size += ir_guard_before(b->buf) + ir_guard_behind(b->buf);
+    b->size += ir_guard_before(f, b->buf) + ir_guard_behind(f, b->buf);
+    if (b->is_placed) b->offset -= ir_guard_before(f, b->buf);
     b->key = (int64_t)(rt_hash(&b->buf, sizeof b->buf, 23) >> 1);
   }
   qsort(blocks, n, sizeof *blocks, by_key_down);
   int64_t peak = n <= FIRST_FIT_LIMIT ? decode_first_fit(blocks, n, rt_alloc(mem, (n + 1) * sizeof(Block *))) : 0;
-  for (uint32_t k = 0; k < n && n > FIRST_FIT_LIMIT; k++) blocks[k].offset = peak, peak += blocks[k].size;
-  for (uint32_t k = 0; k < n; k++) offset[blocks[k].buf] = blocks[k].offset + ir_guard_before(blocks[k].buf);
+  if (n > FIRST_FIT_LIMIT) peak = top_of(blocks, n);
+  for (uint32_t k = 0; k < n && n > FIRST_FIT_LIMIT; k++)
+    if (!blocks[k].is_placed) blocks[k].offset = peak, peak += blocks[k].size;
+  for (uint32_t k = 0; k < n; k++) offset[blocks[k].buf] = blocks[k].offset + ir_guard_before(f, blocks[k].buf);
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].seg == SEG_ARENA) f->bufs[b].offset = offset[root_buf(f, b)];
   return peak;
@@ -211,7 +255,9 @@ static bool report_huge(Fn *f, const Buf *b) {
 bool ir_pass_plan_memory(Fn *f) {
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].bytes > MAX_BYTES) return report_huge(f, &f->bufs[b]);
-  Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);
+  for (uint32_t i = 1; f->shard && i < f->n_ins; i++)
+    if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
+  Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);  // one more: it ends the given ones
   uint32_t n = make_blocks(f, blocks);
   f->stats.lower_bound = live_bound(f, blocks, n);
   f->stats.peak_bytes =

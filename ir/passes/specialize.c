@@ -71,6 +71,7 @@ Fn *ir_fn_copy(const Fn *f, const char *name) {
   RootMemo *roots = g->roots;
   *g = *f;
   g->name = own, g->roots = roots;
+  g->update = g->shard = NULL;
   g->ins = copy_of(mem, f->ins, f->n_ins * sizeof *f->ins);
   g->args = copy_of(mem, f->args, f->n_args * sizeof *f->args);
   g->attrs = copy_of(mem, f->attrs, f->n_attrs * sizeof *f->attrs);

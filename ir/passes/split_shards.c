@@ -23,7 +23,7 @@
 //
 // What a norm is made of and each process has whole is of all elements: `owned N`, behind the last sum.
 //
-// Such sums have {bucket_bytes}: pass exchange makes buckets of them.
+// Such sums have {bucket_bytes}, the others 0: pass exchange makes buckets of them.
 //
 // Relies on pure SSA: it stands behind pass grad.
 #include "ir/passes/split_shards.h"
@@ -313,6 +313,8 @@ static void build_update(const Split *s, const char *name) {
   Update u = {.s = s, .input = rt_alloc(s->p->mem, s->n_sums * sizeof *u.input)};
   u.owned = rt_alloc(s->p->mem, (s->n_sums + 1) * sizeof *u.owned);
   Fn *f = ir_fn_copy(s->f, name);
+  s->f->update = f, f->shard = s->f;
+  s->f->n_shards = (uint32_t)ir_attr_int(s->f, ir_find_shard_mean(s->f), KEY_shards, 1);
   f->n_inputs = f->n_outputs = 0, f->cur_scope = 0;
   ir_rewrite_begin(&u.e, f);
   for (uint32_t i = 1; i < u.e.n_old; i++)
@@ -350,8 +352,8 @@ static void build_shard(const Split *s) {
     Loc loc = e.old[s->sums[k].i].loc;
     if (k) v = weighted(f, v, e.map[s->count.i], loc);
     Attr a[3] = {ir_a_str(KEY_name, ir_str(s->p, name_of_sum(s, k))), ir_a_int(KEY_index, f->n_outputs)};
-    a[2] = ir_a_int(KEY_bucket_bytes, s->bucket_bytes);
-    ir_emit(f, OP_output, &v, 1, a, s->is_owned[k] ? 3 : 2, loc);
+    a[2] = ir_a_int(KEY_bucket_bytes, s->is_owned[k] ? s->bucket_bytes : 0);
+    ir_emit(f, OP_output, &v, 1, a, 3, loc);
   }
   ir_rewrite_end(&e);
 }

@@ -19,6 +19,7 @@ typedef struct {
   uint32_t n_cuts;
   uint32_t *tag;   // by interval [cut[k], cut[k + 1]): the value that it holds
   uint32_t *held;  // by written buffer outside the arena: the value that it holds; 0: its initial contents
+  bool *is_begun;  // by buffer of sums over shards: one of them is written
 } Check;
 
 bool ir_plan_broken(Fn *f, Val v, const char *fmt, ...) {
@@ -217,9 +218,46 @@ static bool check_outside(Fn *f) {
   return true;
 }
 
+// Sums over shards lie one behind the other in what their exchange says, and an update has them, and the room beside them, where what its
+// shards compute has them.
+static bool check_twins(Fn *f, Val v) {
+  const Fn *shard = f->shard;
+  Val w = {1};
+  int64_t bucket = ir_attr_int(f, v, KEY_bucket, -1);
+  if (!shard || !(shard->facts & HAS_OFFSETS)) return true;
+  while (w.i < shard->n_ins &&
+         (op_at(shard, w) != OP_exchange_begin || ir_attr_int(shard, w, KEY_bucket, -1) != bucket))
+    w.i++;
+  if (w.i == shard->n_ins) return ir_plan_broken(f, v, "ends an exchange that does not begin");
+  for (uint32_t k = 0; k < 2; k++) {
+    const Buf *a = buf_at(f, (Val){v.i + k}), *b = buf_at(shard, (Val){w.i + k});
+    if (a->offset != b->offset || a->bytes != b->bytes)
+      return ir_plan_broken(f, v, "has sums or room at %lld, their exchange began at %lld", (long long)a->offset,
+                            (long long)b->offset);
+  }
+  return true;
+}
+
+static bool check_exchange(Fn *f, Val v) {
+  int64_t at = 0;
+  for (uint32_t k = 0; k < 2; k++)
+    if (buf_at(f, (Val){v.i + k})->seg != SEG_ARENA || !buf_at(f, (Val){v.i + k})->is_kept)
+      return ir_plan_broken(f, v, "does not keep its memory in the arena");
+  for (uint32_t k = 0; k < f->ins[v.i].n_args; k++) {
+    const Buf *sum = buf_at(f, ir_arg(f, v, k));
+    if (sum->within != f->buf_of[v.i] || sum->within_at != at)
+      return ir_plan_broken(f, ir_arg(f, v, k), "does not lie behind the sums before it");
+    at += aligned(sum->bytes);
+  }
+  if (at > buf_at(f, v)->bytes) return ir_plan_broken(f, v, "has less memory than its sums take");
+  return op_at(f, v) != OP_exchange_end || check_twins(f, v);
+}
+
 static bool check_values(Fn *f) {
-  for (uint32_t i = 1; i < f->n_ins; i++)
+  for (uint32_t i = 1; i < f->n_ins; i++) {
     if (!check_value(f, (Val){i})) return false;
+    if (class_at(f, (Val){i}) == CLASS_EXCHANGE && !check_exchange(f, (Val){i})) return false;
+  }
   return check_outside(f);
 }
 
@@ -261,6 +299,19 @@ static void touch(Range *of, uint32_t buf, int32_t kernel) {
   if (kernel > r->last) r->last = kernel;
 }
 
+// Sums live from the first that is computed to the end, and from the beginning to the last reader; the room beside them, which has sums of
+// earlier shards, as long as shards run, and to the end of the exchange.
+static void touch_kept(const Fn *f, Range *of, Val exchange) {
+  uint32_t sums = f->buf_of[exchange.i], room = f->buf_of[exchange.i + 1];
+  bool ends = op_at(f, exchange) == OP_exchange_end;
+  for (uint32_t k = 0; k < f->ins[exchange.i].n_args; k++) {
+    const Range *sum = &of[f->buf_of[ir_arg(f, exchange, k).i]];
+    if (sum->last >= 0) touch(of, sums, sum->first), touch(of, sums, sum->last);
+  }
+  touch(of, sums, ends ? 0 : (int32_t)f->n_kernels - 1), touch(of, room, 0);
+  if (!ends) touch(of, room, (int32_t)f->n_kernels - 1);
+}
+
 static bool check_ranges(Fn *f) {
   Range *of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *of);
   for (uint32_t b = 1; b < f->n_bufs; b++) of[b] = (Range){INT32_MAX, -1};
@@ -272,6 +323,8 @@ static bool check_ranges(Fn *f) {
         touch(of, f->buf_of[ir_arg(f, (Val){i}, a).i], (int32_t)k);
     }
   }
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (class_at(f, (Val){i}) == CLASS_EXCHANGE) touch_kept(f, of, (Val){i});
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (of[b].first != f->bufs[b].first || of[b].last != f->bufs[b].last)
       return ir_plan_broken(f, f->bufs[b].head, "is said to live in kernels %d to %d, it does from %d to %d",
@@ -298,9 +351,9 @@ static uint32_t place_of(const Fn *f, uint32_t b) {
   return b;
 }
 
-static int64_t guarded_lo(const Fn *f, uint32_t b) { return f->bufs[b].offset - ir_guard_before(place_of(f, b)); }
+static int64_t guarded_lo(const Fn *f, uint32_t b) { return f->bufs[b].offset - ir_guard_before(f, place_of(f, b)); }
 static int64_t guarded_hi(const Fn *f, uint32_t b) {
-  return f->bufs[b].offset + aligned(f->bufs[b].bytes) + ir_guard_behind(place_of(f, b));
+  return f->bufs[b].offset + aligned(f->bufs[b].bytes) + ir_guard_behind(f, place_of(f, b));
 }
 
 static bool are_disjoint(const Fn *f, uint32_t a, uint32_t b) {
@@ -382,9 +435,62 @@ static bool expect_range(Check *c, Val user, Val v) {
   return true;
 }
 
+// ---- sums over shards: the tag of their memory is the exchange, that of the room beside it the one behind; before its end UNENDED
+enum { UNENDED = 1u << 31 };
+
+static bool expect_tag(Check *c, Val user, uint32_t buf, uint32_t tag) {
+  const Buf *b = &c->f->bufs[buf];
+  for (uint32_t k = interval_at(c, b->offset); b->bytes && k < c->n_cuts && c->cut[k] < b->offset + b->bytes; k++)
+    if (c->tag[k] != tag)
+      return ir_plan_broken(c->f, user, "reads sums over shards before they are there, or what has overwritten them");
+  return true;
+}
+
+static bool is_sum(const Fn *f, Val v) { return f->buf_of[v.i] && buf_at(f, v)->within; }
+
+static bool expect_sum(Check *c, Val user, Val v) {
+  uint32_t sums = buf_at(c->f, v)->within, exchange = c->f->bufs[sums].head.i;
+  return op_at(c->f, user) == OP_exchange_end || expect_tag(c, user, sums, exchange);
+}
+
+static bool write_sum(Check *c, Val v) {
+  uint32_t sums = buf_at(c->f, v)->within, exchange = c->f->bufs[sums].head.i;
+  if (c->is_begun[sums] && !expect_tag(c, v, sums, exchange)) return false;
+  c->is_begun[sums] = true;
+  tag_range(c, sums, exchange);
+  return true;
+}
+
+static void begin_kept(Check *c) {
+  const Fn *f = c->f;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    uint32_t at_first = op_at(f, (Val){i}) == OP_exchange_end ? UNENDED : 0;
+    if (class_at(f, (Val){i}) != CLASS_EXCHANGE) continue;
+    if (at_first) tag_range(c, f->buf_of[i], i | at_first);
+    tag_range(c, f->buf_of[i + 1], (i + 1) | at_first);
+  }
+}
+
+static bool run_exchange(Check *c, Val v) {
+  const Fn *f = c->f;
+  uint32_t at_first = op_at(f, v) == OP_exchange_end ? UNENDED : 0;
+  for (uint32_t k = 0; k < 2; k++)
+    if (!expect_tag(c, v, f->buf_of[v.i + k], (v.i + k) | at_first)) return false;
+  return true;
+}
+
+// What follows the last kernel has sums and room where this function leaves them.
+static bool check_kept(Check *c) {
+  const Fn *f = c->f;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (op_at(f, (Val){i}) == OP_exchange_begin && !run_exchange(c, (Val){i})) return false;
+  return true;
+}
+
 static bool expect_value(Check *c, Val user, Val v) {
   const Fn *f = c->f;
   Op op = op_at(f, v);
+  if (is_sum(f, v) && !expect_sum(c, user, v)) return false;
   if (!f->buf_of[v.i] && op != OP_const && op != OP_dim_size)
     return ir_plan_broken(c->f, user, "reads a value that has no memory");
   if (in_arena(f, v)) return expect_range(c, user, v);
@@ -397,6 +503,7 @@ static bool run_reads(Check *c, const Kernel *k) {
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     for (uint32_t j = 0; op_at(f, (Val){i}) != OP_result && j < f->ins[i].n_args; j++) {
       Val a = ir_plan_shown(f, ir_arg(f, (Val){i}, j));
+      if (ir_plan_is_same_bytes(f, a)) a = ir_plan_shown(f, ir_arg(f, a, 0));
       bool here = a.i >= k->first && a.i < k->first + k->n;
       if (!here && !expect_value(c, (Val){i}, a)) return false;
     }
@@ -407,9 +514,13 @@ static bool run_reads(Check *c, const Kernel *k) {
 static bool run_kernel(Check *c, const Kernel *k) {
   Fn *f = c->f;
   if (!run_reads(c, k)) return false;
+  if (class_at(f, (Val){k->first}) == CLASS_EXCHANGE && !run_exchange(c, (Val){k->first})) return false;
   if (k->scratch) tag_range(c, k->scratch, UINT32_MAX);
   for (uint32_t i = k->first; i < k->first + k->n; i++) {
     if (in_arena(f, (Val){i})) tag_range(c, f->buf_of[i], i);
+    if (is_sum(f, (Val){i}) && op_at(f, (Val){i}) != OP_input && !ir_plan_is_same_bytes(f, (Val){i}) &&
+        !write_sum(c, (Val){i}))
+      return false;
     if (is_held(f, (Val){i}) && !ir_plan_is_same_bytes(f, (Val){i})) c->held[f->buf_of[i]] = i;
   }
   return true;
@@ -429,6 +540,7 @@ static bool check_outputs(Check *c) {
 
 bool ir_pass_verify_plan(Fn *f) {
   Check c = {.f = f, .held = rt_alloc(f->prog->mem, f->n_bufs * sizeof *c.held)};
+  c.is_begun = rt_alloc(f->prog->mem, f->n_bufs);
   if (!check_cover(f) || !check_values(f) || !check_ranges(f)) return false;
   for (uint32_t k = 0; k < f->n_kernels; k++)
     if (!check_scratch(f, k)) return false;
@@ -436,9 +548,10 @@ bool ir_pass_verify_plan(Fn *f) {
     if (!check_place(f, b)) return false;
   if (!check_guards(f)) return false;
   make_cuts(&c);
+  begin_kept(&c);
   for (uint32_t k = 0; k < f->n_kernels; k++)
     if (!ir_plan_check_kernel(f, k) || !run_kernel(&c, &f->kernels[k])) return false;
-  return check_outputs(&c);
+  return check_outputs(&c) && check_kept(&c);
 }
 
 // ---- segments shared by all functions

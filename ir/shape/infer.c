@@ -838,8 +838,14 @@ uint16_t ir_rule_global_norm(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_exchange_begin(const Infer *c) {
-  set(c, 0, DT_I64, (Shape){0});
+// Each sum begins a line of its own.
+uint16_t ir_rule_exchange(const Infer *c) {
+  enum { LINE = TN_ALIGN / 4 };
+  Prog *p = c->f->prog;
+  int64_t n = 0, room = ir_attr_int(c->f, c->v, KEY_room, 0);
+  for (uint32_t k = 0; k < n_args(c); k++) n += (ir_shape_bound(p, shape_of(c, k)) + LINE - 1) / LINE * LINE;
+  set(c, 0, DT_F32, ir_shape_ints(p, &n, 1));
+  set(c, 1, DT_F32, ir_shape_ints(p, &room, 1));
   return 0;
 }
 

@@ -261,6 +261,8 @@ static void put_buf(const Printer *pr, uint32_t b, Val v) {
   static const char *const seg_name[N_SEGMENTS] = {TN_SEGMENTS(ROW)};
 #undef ROW
   if (f->facts & HAS_OFFSETS) rt_text_add(pr->out, " %s+%lld", seg_name[buf->seg], (long long)buf->offset);
+  if (f->facts & HAS_OFFSETS && buf->within)
+    rt_text_add(pr->out, " at %s+%lld", seg_name[SEG_ARENA], (long long)(f->bufs[buf->within].offset + buf->within_at));
   rt_text_add(pr->out, " %lld B [%d,", (long long)buf->bytes, buf->first);
   if (buf->last == INT32_MAX) put(pr->out, "end]");
   else rt_text_add(pr->out, "%d]", buf->last);

@@ -50,21 +50,35 @@ bool rt_nan_report(const RtGuardedRun *r, char *error, size_t error_size) {
 }
 
 // ---- a step
+// The arena but for what is kept; zones are disjoint, guards included.
+static void poison_all(const RtGuardedArena *plan, unsigned char *arena) {
+  const RtZone *next = NULL;
+  for (int64_t at = 0; at < plan->arena_bytes; at = next ? next->hi : plan->arena_bytes) {
+    next = NULL;
+    for (uint32_t k = 0; k < plan->n_zones; k++) {
+      const RtZone *z = &plan->zones[k];
+      if (z->is_kept && z->hi > at && (!next || z->lo < next->lo)) next = z;
+    }
+    fill(arena, at, next ? next->lo : plan->arena_bytes, RT_POISON);
+  }
+}
+
 void rt_guarded_arena_step(TnFrame *f, int32_t done, int32_t next) {
   RtGuardedRun *r = f->guarded_arena;
   unsigned char *arena = f->seg[SEG_ARENA];
   if (done >= 0) look_for_nan(r, f, done);
-  if (done < 0) fill(arena, 0, r->plan->arena_bytes, RT_POISON);
+  if (done < 0) poison_all(r->plan, arena);
   else look_at_guards(r, arena, done);
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {
     const RtZone *z = &r->plan->zones[k];
+    if (z->is_kept) continue;
     if (z->first <= done && z->last >= done && z->last < next) fill(arena, z->guard_lo, z->guard_hi, RT_POISON);
   }
   for (uint32_t k = 0; k < r->plan->n_zones; k++) {
     const RtZone *z = &r->plan->zones[k];
     if (z->first <= done || z->first > next || z->last < next) continue;  // a kernel without code: never live
-    fill(arena, z->guard_lo, z->guard_hi, RT_GUARD);
-    fill(arena, z->lo, z->hi, RT_POISON);
+    fill(arena, z->guard_lo, z->lo, RT_GUARD), fill(arena, z->hi, z->guard_hi, RT_GUARD);
+    if (!z->is_kept) fill(arena, z->lo, z->hi, RT_POISON);
   }
 }
 

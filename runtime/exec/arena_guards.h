@@ -15,6 +15,7 @@ typedef struct {
   int64_t guard_lo, guard_hi;  // guards: [guard_lo, lo) and [hi, guard_hi)
   int32_t first, last;         // kernels
   const char *what;            // "%h (model.c:12)"
+  bool is_kept;                // its bytes are another run's, too: they are not poisoned
 } RtZone;
 
 // TN_CHECK=nan: what a kernel stores, looked through after it. Bytes by the bounds of dims: those that a run does not

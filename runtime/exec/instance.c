@@ -27,8 +27,7 @@ struct RtInstance {
   bool *is_known;         // by slot: an input of this function names it
   void **in, **out;       // pointer tables for the frame
   int64_t *part_slots;    // the same in one part of a run of a distributed function
-  RtSums sums;            // of distributed functions
-  RtNode *nodes;          // likewise: room for each shard
+  RtNode *nodes;          // of distributed functions: room for each shard
   int64_t *worker_slots;  // by worker, for rt_instance_add
   RtRange *ranges;        // likewise: room for each sum, and all elements
   RtRanks *ranks;         // NULL: alone
@@ -46,7 +45,7 @@ struct RtInstance {
 };
 
 static void gather(TnFrame *f, int32_t number, void *data);
-static void exchange(TnFrame *f, int32_t bucket, int32_t worker, int32_t n_workers);
+static void exchange(TnFrame *f, int32_t bucket, int32_t ends, int32_t worker, int32_t n_workers);
 static void poll(TnFrame *f);
 static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
 
@@ -100,8 +99,6 @@ static bool allocate(RtInstance *i) {
     n_out = largest_u32(n_out, p->functions[f].n_outputs);
     const RtShards *s = p->functions[f].shards;
     if (s) n_in = largest_u32(n_in, s->n_update_in > 2 ? s->n_update_in : 2), n_out = largest_u32(n_out, s->n_out);
-    if (s && s->n_elements * (int64_t)sizeof(float) > i->sums.bytes)
-      i->sums.bytes = s->n_elements * (int64_t)sizeof(float);
     int64_t bytes = largest_arena(&p->functions[f]);
     if (bytes > i->arena_bytes) i->arena_bytes = bytes;
   }
@@ -158,7 +155,6 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i->slots);
   rt_free(i->part_slots);
   rt_free(i->worker_slots);
-  rt_sums_free(&i->sums);
   rt_free(i->nodes);
   rt_free(i->ranges);
   rt_owners_free(&i->owners);
@@ -180,6 +176,8 @@ uint64_t rt_instance_seed(const RtInstance *i) { return i->seed; }
 void rt_instance_poison(RtInstance *i, bool on) { i->poison = on; }
 uint64_t rt_instance_n_weight_packs(const RtInstance *i) { return i->packed.n_made; }
 const unsigned char *rt_instance_block(const RtInstance *i) { return i->params; }
+
+unsigned char *rt_instance_arena(RtInstance *i) { return i->arena; }
 
 unsigned char *rt_instance_change(RtInstance *i, uint32_t k) {
   rt_packed_weights_changed(&i->packed, k);
@@ -230,7 +228,6 @@ static RtStatus enter(RtInstance *i, const RtFunction *f, const RtVariant *by, c
   RtGuardedRun guarded_arena = {.plan = by ? by->guarded_arena : f->guarded_arena};
   i->frame.no_draws = i->no_draws;
   i->frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
-  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
   rt_packed_weights_prepare(&i->packed, function, &i->frame, i->team);
   rt_packed_weights_ran(&i->packed, function);
   uint32_t most = by ? by->max_workers : f->max_workers;
@@ -250,7 +247,6 @@ static RtShardRun shard_run(RtInstance *i, const RtShapeCache *s, const RtArray 
   return (RtShardRun){.instance = i,
                       .function = s->function,
                       .sizes = s,
-                      .sums = &i->sums,
                       .in = i->in,
                       .out = i->out,
                       .slots = i->part_slots,
@@ -278,11 +274,14 @@ static RtInstance *instance_of(TnFrame *f) {
   return (RtInstance *)(void *)((unsigned char *)f - offsetof(RtInstance, frame));
 }
 
-static void exchange(TnFrame *f, int32_t bucket, int32_t worker, int32_t n_workers) {
+static void exchange(TnFrame *f, int32_t bucket, int32_t ends, int32_t worker, int32_t n_workers) {
   RtShardRun *r = instance_of(f)->shard_run;
-  if (!rt_shards_fold(r, (uint32_t)bucket, (uint32_t)worker, (uint32_t)n_workers)) return;
-  if (r->n_left && n_workers > 1) wait_at_barrier(f, 0, n_workers);
-  if (worker == 0 && rt_shards_begin(r, (uint32_t)bucket)) f->status->code = TN_KERR_RANKS;
+  uint32_t b = bucket < 0 ? r->function->shards->n_buckets : (uint32_t)bucket;
+  bool goes_on = ends ? rt_shards_end(r, b, (uint32_t)worker, (uint32_t)n_workers)
+                      : rt_shards_fold(r, b, (uint32_t)worker, (uint32_t)n_workers);
+  if (!goes_on) return;
+  if (n_workers > 1 && (ends || r->n_left)) wait_at_barrier(f, 0, n_workers);
+  if (worker == 0 && (ends ? rt_shards_share(r) : rt_shards_begin(r, b))) f->status->code = TN_KERR_RANKS;
 }
 
 static void poll(TnFrame *f) {
@@ -290,8 +289,8 @@ static void poll(TnFrame *f) {
   if (ranks && rt_ranks_poll(ranks)) f->status->code = TN_KERR_RANKS;
 }
 
-void rt_instance_add(RtInstance *i, const RtShards *s, float *to, float *from, int64_t n, uint32_t worker) {
-  void *in[] = {to, from}, *out[] = {to};
+void rt_instance_add(RtInstance *i, const RtShards *s, float *const add[2], float *to, int64_t n, uint32_t worker) {
+  void *in[] = {add[0], add[1]}, *out[] = {to};
   TnFrame frame = i->frame;
   frame.in = in, frame.out = out;
   frame.dims = i->worker_slots + (size_t)worker * i->plan->n_slots;
@@ -317,6 +316,7 @@ static RtStatus execute(RtInstance *i, const RtShapeCache *s, const RtArray *in,
   const RtVariant *by = s->by;
   atomic_uint_fast64_t *n_runs = &i->n_runs[f - i->plan->functions][by ? (size_t)(by - f->variants) : f->n_variants];
   atomic_store_explicit(n_runs, *n_runs + 1, memory_order_relaxed);  // one run at a time adds
+  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
   return f->shards ? run_shards(i, s, in, out) : enter(i, f, by, s->slots, i->counter);
 }
 
@@ -409,7 +409,8 @@ static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
   for (uint32_t f = 0; f < p->n_functions; f++) {
     const RtShards *s = p->functions[f].shards;
     h = rt_hash(p->functions[f].name, strlen(p->functions[f].name), h);
-    if (s) h = rt_hash(&s->n, sizeof s->n, h), h = rt_hash(&s->n_elements, sizeof s->n_elements, h);
+    if (s) h = rt_hash(&s->n, sizeof s->n, h);
+    for (uint32_t k = 0; s && k <= s->n_buckets; k++) h = rt_hash(&s->buckets[k].n, sizeof s->buckets[k].n, h);
     for (uint32_t k = 0; s && k < s->n_owned; k++) h = rt_hash(&s->owned[k].bucket, sizeof s->owned[k].bucket, h);
   }
   for (uint32_t k = 0; k < p->n_params; k++) {
@@ -419,16 +420,13 @@ static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
   return h;
 }
 
-static RtRanks *new_ranks(const RtInstance *i, const RtTransport *t) {
-  int64_t received = 0;
-  for (uint32_t f = 0; f < i->plan->n_functions; f++) {
-    const RtShards *s = i->plan->functions[f].shards;
-    if (!s) continue;
-    int64_t bytes =
-        rt_part_of(&i->owners, s, t->rank) * (int64_t)sizeof(float) * rt_nodes_of_others(s->n, t->rank, t->n_ranks);
-    if (bytes > received) received = bytes;
-  }
-  return rt_ranks_new(t, received);
+// The plan has room for what any number of ranks needs.
+static bool has_room(RtInstance *i, const RtTransport *t) {
+  for (uint32_t f = 0; f < i->plan->n_functions; f++)
+    if (i->plan->functions[f].shards && !rt_shards_fit(&i->owners, i->plan->functions[f].shards, t->rank))
+      return rt_fail(i->error, sizeof i->error, "%s: the arena has no room for sums of %" PRIu32 " ranks",
+                     i->plan->functions[f].name, t->n_ranks);
+  return true;
 }
 
 static bool is_owned_state(const RtInstance *i, uint32_t k) { return rt_is_owned(&i->owners, k); }
@@ -520,11 +518,12 @@ RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status) {
 RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, RtRankOptions o) {
   rt_ranks_free(i->ranks);
   rt_owners_free(&i->owners);
-  i->ranks = rt_owners_new(&i->owners, i->plan, t->n_ranks) ? new_ranks(i, t) : NULL;
+  i->ranks = rt_owners_new(&i->owners, i->plan, t->n_ranks) ? rt_ranks_new(t) : NULL;
   if (!i->ranks) {
-    rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks send");
+    rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks say");
     return RT_ERR_MEMORY;
   }
+  if (!has_room(i, t)) return rt_ranks_free(i->ranks), i->ranks = NULL, RT_ERR_CODEGEN;
   if (o.progress_thread && !rt_ranks_poll_by_thread(i->ranks)) {
     rt_ranks_free(i->ranks);
     i->ranks = NULL;

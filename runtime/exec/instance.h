@@ -106,8 +106,10 @@ RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status);
 // is the random stream's.
 RtStatus rt_instance_enter(RtInstance *i, const RtFunction *f, const int64_t *slots, uint64_t counter);
 
-// By one of several workers that each add another part: to += from, n elements, by the code of s->add
-void rt_instance_add(RtInstance *i, const RtShards *s, float *to, float *from, int64_t n, uint32_t worker);
+unsigned char *rt_instance_arena(RtInstance *i);
+// By one of several workers that each add another part: the sum of two arrays of n elements, maybe in the place of one, by the code of
+// s->add
+void rt_instance_add(RtInstance *i, const RtShards *s, float *const add[2], float *to, int64_t n, uint32_t worker);
 
 // ---- for runtime/store/checkpoint.c
 RT_API const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block

@@ -87,6 +87,7 @@ RtRange rt_owned_of(const RtOwners *o, uint32_t param, uint32_t rank) {
 }
 
 int64_t rt_shared_cut(const RtShards *s, uint32_t rank, uint32_t n_ranks) {
-  int64_t blocks = (s->n_shared + RT_OWNED_BLOCK - 1) / RT_OWNED_BLOCK, at = blocks * rank / n_ranks * RT_OWNED_BLOCK;
-  return at < s->n_shared ? at : s->n_shared;
+  int64_t all = s->buckets[s->n_buckets].n, blocks = (all + RT_OWNED_BLOCK - 1) / RT_OWNED_BLOCK;
+  int64_t at = blocks * rank / n_ranks * RT_OWNED_BLOCK;
+  return at < all ? at : all;
 }

@@ -6,8 +6,7 @@
 #define TN_RUNTIME_EXEC_OWNERS_H
 
 #include "runtime/exec/plan.h"
-
-enum { RT_OWNED_BLOCK = 4096 };  // elements: the chunk of a norm (codegen/memory/optimizer.c)
+#include "runtime/exec/shard_tree.h"
 
 typedef struct {
   int64_t lo, hi;  // elements [lo, hi)

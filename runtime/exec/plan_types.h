@@ -139,6 +139,12 @@ typedef struct {
   const int64_t *n_blocks;
   uint32_t n;
 } RtNorm;
+// Sums over shards that are exchanged together, in the arena: they lie one behind the other in `n` elements at sums_off; in `room`
+// elements at room_off as many as that again for each level of the tree, and what comes of other processes (runtime/exec/shard_tree.h).
+typedef struct {
+  int64_t sums_off, room_off;  // bytes
+  int64_t n, room;             // elements
+} RtBucket;
 typedef struct {
   uint32_t n;       // shards
   uint32_t slot;    // of the batch
@@ -148,9 +154,10 @@ typedef struct {
   uint32_t sums_slot;
   const uint32_t *out, *update_in, *update_out;
   uint32_t n_out, n_update_in, n_update_out, n_sums;
-  const int64_t *sum_at;         // by sum, in elements of one array of f32
-  int64_t n_shared, n_elements;  // those that the update wants whole come first; of it
-  const RtOwnedUpdate *owned;    // in the order of buckets, in each of parameters, and of their sums
+  const uint32_t *sum_bucket;  // by sum; those that the update wants whole: n_buckets
+  const int64_t *sum_at;       // by sum, in elements of its bucket
+  const RtBucket *buckets;     // one more than n_buckets
+  const RtOwnedUpdate *owned;  // in the order of buckets, in each of sums
   uint32_t n_owned, n_buckets;
   const RtNorm *norms;  // by number of the exchange
   uint32_t n_norms;

@@ -5,13 +5,12 @@
 #include <sched.h>
 #include <string.h>
 
-RtRanks *rt_ranks_new(const RtTransport *t, int64_t received_bytes) {
+RtRanks *rt_ranks_new(const RtTransport *t) {
   RtRanks *r = rt_malloc(sizeof *r);
   if (!r) return NULL;
-  *r = (RtRanks){.transport = *t, .received_bytes = received_bytes};
+  *r = (RtRanks){.transport = *t};
   r->words = rt_malloc(t->n_ranks * sizeof *r->words);
-  r->received = rt_block_new(received_bytes);
-  if (r->words && r->received) return r;
+  if (r->words) return r;
   rt_ranks_free(r);
   return NULL;
 }
@@ -20,7 +19,6 @@ void rt_ranks_free(RtRanks *r) {
   if (!r) return;
   rt_poller_free(r->poller);
   rt_free(r->words), rt_free(r->send), rt_free(r->receive);
-  rt_block_free(r->received, r->received_bytes);
   rt_free(r);
 }
 

@@ -43,15 +43,13 @@ typedef struct RtRanks {
   bool is_open;       // an exchange that was begun is not known to be done
   RtPoller *poller;   // tests the transport while kernels run; NULL: they poll
   bool is_polled;     // it does so now
-  float *received;    // partial sums of others
-  int64_t received_bytes;
   uint64_t n_exchanges, n_messages, bytes_sent;
   double seconds;
   char *error;
   size_t error_size;
 } RtRanks;
 
-RtRanks *rt_ranks_new(const RtTransport *t, int64_t received_bytes);           // NULL: no memory
+RtRanks *rt_ranks_new(const RtTransport *t);                                   // NULL: no memory
 void rt_ranks_free(RtRanks *r);                                                // NULL: nothing
 void rt_ranks_send(RtRanks *r, uint32_t to, const void *data, int64_t bytes);  // of 0 bytes nothing is sent
 void rt_ranks_receive(RtRanks *r, uint32_t from, void *data, int64_t bytes);

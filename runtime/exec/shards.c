@@ -4,67 +4,53 @@
 
 enum { BLOCK = RT_OWNED_BLOCK, LINE = TN_ALIGN / sizeof(float), ELEMENT = sizeof(float) };
 
-void rt_sums_free(RtSums *s) {
-  for (size_t k = 0; k < sizeof s->list / sizeof *s->list; k++) rt_block_free(s->list[k], s->bytes);
-}
-
 // ---- memory
-static float *take(RtShardRun *r) {
-  RtSums *s = r->sums;
-  for (size_t k = 0; k < sizeof s->list / sizeof *s->list; k++) {
-    if (s->is_used[k]) continue;
-    if (!s->list[k]) s->list[k] = rt_block_new(s->bytes);
-    s->is_used[k] = s->list[k] != NULL;
-    return s->list[k];
-  }
-  return NULL;
+static const RtShards *shards_of(const RtShardRun *r) { return r->function->shards; }
+
+static float *array_of(const RtShardRun *r, int32_t array, uint32_t bucket) {
+  const RtBucket *b = &shards_of(r)->buckets[bucket];
+  unsigned char *arena = rt_instance_arena(r->instance);
+  if (array == RT_SUMS) return (float *)(void *)(arena + b->sums_off);
+  return (float *)(void *)(arena + b->room_off) + (array - 1) * b->n;
 }
 
-static float *take_for_sums(RtShardRun *r, RtStatus *status) {
-  float *sums = take(r);
-  if (sums) return sums;
-  rt_fail(r->error, r->error_size, "%s: there is no memory for sums over shards", r->function->name);
-  *status = RT_ERR_MEMORY;
-  return NULL;
+static float *sum_at(const RtShardRun *r, int32_t array, uint32_t sum) {
+  return array_of(r, array, shards_of(r)->sum_bucket[sum]) + shards_of(r)->sum_at[sum];
 }
 
-static void give_back(RtShardRun *r, const float *sum) {
-  for (size_t k = 0; k < sizeof r->sums->list / sizeof *r->sums->list; k++)
-    if (r->sums->list[k] == sum) r->sums->is_used[k] = false;
+static int32_t take_level(RtShardRun *r) {
+  int32_t level = 1;
+  while (r->is_used[level]) level++;
+  r->is_used[level] = true;
+  return level;
 }
 
 // ---- the tree
-static int64_t first_row(const RtShardRun *r, uint32_t shard) {
-  return rt_first_row(r->rows, r->function->shards->n, shard);
-}
+static int64_t first_row(const RtShardRun *r, uint32_t shard) { return rt_first_row(r->rows, shards_of(r)->n, shard); }
 
 static int64_t rows_of(const RtShardRun *r, uint32_t lo, uint32_t n) { return first_row(r, lo + n) - first_row(r, lo); }
 
 static uint32_t n_ranks_of(const RtShardRun *r) { return r->ranks ? r->ranks->transport.n_ranks : 1; }
 static uint32_t rank_of(const RtShardRun *r) { return r->ranks ? r->ranks->transport.rank : 0; }
 
-static uint32_t owner_of(uint32_t shard, uint32_t n, uint32_t n_ranks) {
-  uint32_t rank = (uint32_t)((uint64_t)shard * n_ranks / n);  // or the next one
-  while (rt_first_shard(n, rank + 1, n_ranks) <= shard) rank++;
-  return rank;
-}
-
-// Shards in the left half of n > 1.
-static uint32_t left_half(uint32_t n) {
-  uint32_t half = 1;
-  while (half * 2 < n) half *= 2;
-  return half;
-}
-
-// to += from, by compiled code
-static void add(RtShardRun *r, float *to, float *from, int64_t n, RtStatus *status) {
-  const RtShards *s = r->function->shards;
+// The sum of two arrays of the same elements, by compiled code and all workers
+static void add(RtShardRun *r, float *left, float *right, float *to, int64_t n, RtStatus *status) {
+  const RtShards *s = shards_of(r);
   const RtPlan *p = rt_instance_plan(r->instance);
   if (*status || !n) return;
   memcpy(r->slots, r->sizes->slots, p->n_slots * sizeof *r->slots);
   r->slots[s->sums_slot] = n;
-  r->in[0] = to, r->in[1] = from, r->out[0] = to;
+  r->in[0] = left, r->in[1] = right, r->out[0] = to;
   *status = rt_instance_enter(r->instance, &p->functions[s->add], r->slots, r->counter);
+}
+
+// Of two arrays; the rank's last shard is added where it is. Buckets that are exchanged already are added.
+static int32_t add_arrays(RtShardRun *r, int32_t left, int32_t right, RtStatus *status) {
+  int32_t to = r->has_last ? right : left;
+  for (uint32_t b = r->folds ? shards_of(r)->n_buckets : 0; b <= shards_of(r)->n_buckets; b++)
+    add(r, array_of(r, left, b), array_of(r, right, b), array_of(r, to, b), shards_of(r)->buckets[b].n, status);
+  r->is_used[to == left ? right : left] = false;
+  return *status ? RT_NO_ARRAY : to;
 }
 
 // ---- the parts of a run
@@ -79,7 +65,7 @@ static void *rows_at(const RtShardRun *r, const RtArray *a, const RtPort *port, 
   return (unsigned char *)a->data + r->sizes->bytes[at] / a->dims[0] * row;
 }
 
-static RtStatus run_shard(RtShardRun *r, uint32_t shard, float *sums) {
+static RtStatus run_shard(RtShardRun *r, uint32_t shard, int32_t array) {
   const RtFunction *f = r->function;
   const RtShards *s = f->shards;
   uint32_t n_slots = rt_instance_plan(r->instance)->n_slots;
@@ -87,7 +73,7 @@ static RtStatus run_shard(RtShardRun *r, uint32_t shard, float *sums) {
   for (uint32_t k = 0; k < f->n_inputs; k++) r->in[k] = rows_at(r, &r->inputs[k], &f->inputs[k], k, row);
   for (uint32_t k = 0; k < s->n_out; k++) {
     uint32_t at = s->out[k];
-    if (at >= RT_SUM) r->out[k] = sums + s->sum_at[at - RT_SUM];
+    if (at >= RT_SUM) r->out[k] = sum_at(r, array, at - RT_SUM);
     else r->out[k] = rows_at(r, &r->outputs[at], &f->outputs[at], f->n_inputs + at, row);
   }
   memcpy(r->slots, r->sizes->slots, n_slots * sizeof *r->slots);
@@ -95,44 +81,47 @@ static RtStatus run_shard(RtShardRun *r, uint32_t shard, float *sums) {
   return rt_instance_enter(r->instance, f, r->slots, r->counter * s->n + shard);
 }
 
-// The rank's last shard: from here on the sums of buckets may be exchanged.
-static void expect_buckets(RtShardRun *r, float *sums) {
+// The rank's last shard: from here on the sums of buckets may be exchanged. With a guarded arena, which is one kernel's at a time, they are
+// not: adding is one.
+static void expect_buckets(RtShardRun *r) {
   uint32_t k = r->n_nodes;
+  if (!r->ranks || r->function->guarded_arena) return;
   while (r->nodes[--k].rank != rank_of(r)) continue;
-  r->nodes[k].sum = r->n_left ? r->left[0] : sums;
-  r->last = sums;
+  r->nodes[k].array = RT_SUMS;
+  r->folds = true;
 }
 
-// The sum over shards [lo, lo + n), some of which have rows; NULL: *status says why.
-static float *sum_of(RtShardRun *r, uint32_t lo, uint32_t n, RtStatus *status) {
-  if (n > 1) {
-    uint32_t half = left_half(n);
-    if (!rows_of(r, lo, half)) return sum_of(r, lo + half, n - half, status);
-    float *left = sum_of(r, lo, half, status);
-    if (!left || !rows_of(r, lo + half, n - half)) return left;
-    r->left[r->n_left++] = left;
-    float *right = sum_of(r, lo + half, n - half, status);
-    r->n_left--;
-    if (!right) return NULL;
-    add(r, left, right, r->last ? r->function->shards->n_shared : r->function->shards->n_elements, status);
-    give_back(r, right);
-    return *status ? NULL : left;
-  }
-  float *sums = take_for_sums(r, status);
-  bool is_guarded = r->function->guarded_arena;  // its arena is one kernel's at a time, and adding is one
-  if (sums && r->ranks && lo == r->last_shard && !is_guarded) expect_buckets(r, sums);
-  if (sums) *status = run_shard(r, lo, sums);
-  return *status ? NULL : sums;
+static int32_t sum_of_shard(RtShardRun *r, uint32_t shard, bool is_right, RtStatus *status) {
+  bool is_last = shard == r->last_shard;
+  int32_t array = is_right || is_last ? RT_SUMS : take_level(r);
+  if (is_last) expect_buckets(r);
+  *status = run_shard(r, shard, array);
+  r->has_last = is_last;
+  return *status ? RT_NO_ARRAY : array;
 }
 
-static RtStatus update(RtShardRun *r, float *sums) {
+// The sum over shards [lo, lo + n), some of which have rows; RT_NO_ARRAY: *status says why. is_right: it is added to another one at once.
+static int32_t sum_of(RtShardRun *r, uint32_t lo, uint32_t n, bool is_right, RtStatus *status) {
+  if (n == 1) return sum_of_shard(r, lo, is_right, status);
+  uint32_t half = rt_left_half(n);
+  if (!rows_of(r, lo, half)) return sum_of(r, lo + half, n - half, is_right, status);
+  bool is_pair = rows_of(r, lo + half, n - half);
+  int32_t left = sum_of(r, lo, half, is_right && !is_pair, status);
+  if (left == RT_NO_ARRAY || !is_pair) return left;
+  r->left[r->n_left++] = left;
+  int32_t right = sum_of(r, lo + half, n - half, true, status);
+  r->n_left--;
+  return right == RT_NO_ARRAY ? right : add_arrays(r, left, right, status);
+}
+
+static RtStatus update(RtShardRun *r) {
   const RtShards *s = r->function->shards;
   for (uint32_t k = 0; k < s->n_owned; k++)
     r->ranges[s->owned[k].sum] = rt_owned_of(r->owners, s->owned[k].param, rank_of(r));
   r->ranges[s->n_sums] = (RtRange){0, INT64_MAX};
   for (uint32_t k = 0; k < s->n_update_in; k++) {
     uint32_t at = s->update_in[k];
-    if (at >= RT_SUM) r->in[k] = sums + s->sum_at[at - RT_SUM];
+    if (at >= RT_SUM) r->in[k] = sum_at(r, RT_SUMS, at - RT_SUM);
     else r->in[k] = at >= RT_OWNED ? (void *)&r->ranges[at - RT_OWNED] : r->inputs[at].data;
   }
   for (uint32_t k = 0; k < s->n_update_out; k++) r->out[k] = r->outputs[s->update_out[k]].data;
@@ -142,34 +131,24 @@ static RtStatus update(RtShardRun *r, float *sums) {
 
 // ---- nodes
 static void list_nodes(RtShardRun *r, uint32_t lo, uint32_t n) {
-  uint32_t all = r->function->shards->n, n_ranks = n_ranks_of(r), rank = owner_of(lo, all, n_ranks);
+  uint32_t all = r->function->shards->n, n_ranks = n_ranks_of(r), rank = rt_rank_of_shard(lo, all, n_ranks);
   if (!rows_of(r, lo, n)) return;
   if (lo + n <= rt_first_shard(all, rank + 1, n_ranks)) {
     const RtNode *before = r->n_nodes ? &r->nodes[r->n_nodes - 1] : NULL;
     uint32_t n_others = before ? before->n_others + (before->rank != rank_of(r)) : 0;
-    r->nodes[r->n_nodes++] = (RtNode){.lo = lo, .n = n, .rank = rank, .n_others = n_others};
+    r->nodes[r->n_nodes++] = (RtNode){lo, n, rank, n_others, RT_NO_ARRAY};
     for (uint32_t k = lo; rank == rank_of(r) && k < lo + n; k++)
       if (rows_of(r, k, 1)) r->last_shard = k;
     return;
   }
-  list_nodes(r, lo, left_half(n));
-  list_nodes(r, lo + left_half(n), n - left_half(n));
-}
-
-static uint32_t count_others(uint32_t all, uint32_t lo, uint32_t n, uint32_t rank, uint32_t n_ranks) {
-  uint32_t owner = owner_of(lo, all, n_ranks), half = n > 1 ? left_half(n) : 0;
-  if (lo + n <= rt_first_shard(all, owner + 1, n_ranks)) return owner != rank;
-  return count_others(all, lo, half, rank, n_ranks) + count_others(all, lo + half, n - half, rank, n_ranks);
-}
-
-uint32_t rt_nodes_of_others(uint32_t n, uint32_t rank, uint32_t n_ranks) {
-  return count_others(n, 0, n, rank, n_ranks);
+  list_nodes(r, lo, rt_left_half(n));
+  list_nodes(r, lo + rt_left_half(n), n - rt_left_half(n));
 }
 
 static RtStatus sum_nodes(RtShardRun *r) {
   RtStatus status = RT_OK;
   for (uint32_t k = 0; k < r->n_nodes && !status; k++)
-    if (r->nodes[k].rank == rank_of(r)) r->nodes[k].sum = sum_of(r, r->nodes[k].lo, r->nodes[k].n, &status);
+    if (r->nodes[k].rank == rank_of(r)) r->nodes[k].array = sum_of(r, r->nodes[k].lo, r->nodes[k].n, false, &status);
   return status;
 }
 
@@ -182,20 +161,18 @@ static RtWord word_of(const RtShardRun *r, RtStatus status) {
 }
 
 // ---- parts of the sums that a rank adds for all: of those that are wanted whole, and of each bucket
-enum { SHARED = -1 };  // in the place of the number of a bucket
 typedef struct {
   int64_t at, n;  // elements
 } Run;
 typedef struct {
   const RtOwners *owners;
   const RtShards *shards;
-  int64_t bucket;
-  uint32_t rank, next;  // next: of those that are owned
+  uint32_t bucket, rank, next;  // next: of those that are owned
 } Runs;
 
-static Runs runs_of(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
+static Runs runs_of(const RtOwners *o, const RtShards *s, uint32_t bucket, uint32_t rank) {
   Runs runs = {.owners = o, .shards = s, .bucket = bucket, .rank = rank};
-  while (bucket >= 0 && runs.next < s->n_owned && s->owned[runs.next].bucket < (uint64_t)bucket) runs.next++;
+  while (bucket < s->n_buckets && s->owned[runs.next].bucket < bucket) runs.next++;
   return runs;
 }
 
@@ -208,9 +185,9 @@ static bool next_shared(Runs *p, Run *run) {
 // Parts of sums that touch are one run.
 static bool next_run(Runs *p, Run *run) {
   const RtShards *s = p->shards;
-  if (p->bucket == SHARED) return next_shared(p, run);
+  if (p->bucket == s->n_buckets) return next_shared(p, run);
   *run = (Run){0};
-  for (; p->next < s->n_owned && s->owned[p->next].bucket == (uint64_t)p->bucket; p->next++) {
+  for (; p->next < s->n_owned && s->owned[p->next].bucket == p->bucket; p->next++) {
     RtRange own = rt_owned_of(p->owners, s->owned[p->next].param, p->rank);
     int64_t at = s->sum_at[s->owned[p->next].sum] + own.lo, n = own.hi - own.lo;
     if (!n) continue;
@@ -221,150 +198,153 @@ static bool next_run(Runs *p, Run *run) {
   return run->n != 0;
 }
 
-static int64_t length_of(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
+static int64_t length_of(const RtOwners *o, const RtShards *s, uint32_t bucket, uint32_t rank) {
   int64_t n = 0;
   Runs runs = runs_of(o, s, bucket, rank);
   for (Run run; next_run(&runs, &run);) n += run.n;
   return n;
 }
 
-// Before that bucket
-static int64_t length_before(const RtOwners *o, const RtShards *s, int64_t bucket, uint32_t rank) {
-  int64_t n = 0;
-  for (int64_t k = SHARED; k < bucket; k++) n += length_of(o, s, k, rank);
-  return n;
+bool rt_shards_fit(const RtOwners *o, const RtShards *s, uint32_t rank) {
+  int64_t levels = rt_levels(s->n, rank, o->n_ranks), others = rt_nodes_of_others(s->n, rank, o->n_ranks);
+  bool fits = levels <= RT_MOST_LEVELS;
+  for (uint32_t b = 0; b <= s->n_buckets; b++)
+    fits &= levels * s->buckets[b].n + others * length_of(o, s, b, rank) <= s->buckets[b].room;
+  return fits;
 }
 
-int64_t rt_part_of(const RtOwners *o, const RtShards *s, uint32_t rank) {
-  return length_before(o, s, s->n_buckets, rank);
-}
-
-// Of other ranks' nodes this rank's part lies in r->ranks->received: bucket by bucket, in each node by node.
+// Of other ranks' nodes this rank's part lies behind its levels, node by node.
 typedef struct {
   float *at;
   int64_t n;  // of one node
 } Room;
 
-static Room room_of(const RtShardRun *r, int64_t bucket) {
-  const RtShards *s = r->function->shards;
-  int64_t before = length_before(r->owners, s, bucket, rank_of(r));
-  int64_t others = rt_nodes_of_others(s->n, rank_of(r), n_ranks_of(r));
-  return (Room){r->ranks->received + before * others, length_of(r->owners, s, bucket, rank_of(r))};
+static Room room_of(const RtShardRun *r, uint32_t bucket) {
+  return (Room){array_of(r, (int32_t)r->n_levels + 1, bucket), length_of(r->owners, shards_of(r), bucket, rank_of(r))};
 }
 
 // A shard that could not be computed is as large; its run is refused by all.
-static const float *sum_to_send(const RtShardRun *r, const RtNode *node) {
-  return node->sum ? node->sum : r->sums->list[0];
+static const float *sums_to_send(const RtShardRun *r, const RtNode *node, uint32_t bucket) {
+  return array_of(r, node->array == RT_NO_ARRAY ? RT_SUMS : node->array, bucket);
 }
 
-static RtStatus send_node(RtShardRun *r, const RtNode *node, int64_t bucket, uint32_t to) {
-  const float *sum = sum_to_send(r, node);
-  Runs runs = runs_of(r->owners, r->function->shards, bucket, to);
-  for (Run run; next_run(&runs, &run);) {
-    if (!sum) return rt_ranks_give_up(r->ranks, "there is no memory for sums over shards");
-    rt_ranks_send(r->ranks, to, sum + run.at, run.n * ELEMENT);
-  }
-  return RT_OK;
+static void send_node(RtShardRun *r, const RtNode *node, uint32_t bucket, uint32_t to) {
+  const float *sums = sums_to_send(r, node, bucket);
+  Runs runs = runs_of(r->owners, shards_of(r), bucket, to);
+  for (Run run; next_run(&runs, &run);) rt_ranks_send(r->ranks, to, sums + run.at, run.n * ELEMENT);
 }
 
-static void receive_node(RtShardRun *r, const RtNode *node, int64_t bucket, Room of) {
+static void receive_node(RtShardRun *r, const RtNode *node, uint32_t bucket, Room of) {
   float *room = of.at + of.n * node->n_others;
-  Runs runs = runs_of(r->owners, r->function->shards, bucket, rank_of(r));
+  Runs runs = runs_of(r->owners, shards_of(r), bucket, rank_of(r));
   for (Run run; next_run(&runs, &run); room += run.n) rt_ranks_receive(r->ranks, node->rank, room, run.n * ELEMENT);
 }
 
-static RtStatus list_parts(RtShardRun *r, int64_t bucket) {
-  RtStatus status = RT_OK;
+static void list_parts(RtShardRun *r, uint32_t bucket) {
   Room room = room_of(r, bucket);
-  for (uint32_t k = 0; k < r->n_nodes && !status; k++) {
+  for (uint32_t k = 0; k < r->n_nodes; k++) {
     if (r->nodes[k].rank != rank_of(r)) receive_node(r, &r->nodes[k], bucket, room);
-    for (uint32_t to = 0; r->nodes[k].rank == rank_of(r) && to < n_ranks_of(r) && !status; to++)
-      if (to != rank_of(r)) status = send_node(r, &r->nodes[k], bucket, to);
+    for (uint32_t to = 0; r->nodes[k].rank == rank_of(r) && to < n_ranks_of(r); to++)
+      if (to != rank_of(r)) send_node(r, &r->nodes[k], bucket, to);
   }
-  return status;
 }
 
 RtStatus rt_shards_begin(RtShardRun *r, uint32_t bucket) {
-  RtStatus status = list_parts(r, bucket);
+  list_parts(r, bucket);
   r->n_begun++;
-  return status ? status : rt_ranks_begin(r->ranks);
+  return rt_ranks_begin(r->ranks);
 }
 
-// The elements of a bucket, of all ranks
-static Run span_of(const RtShards *s, uint32_t bucket) {
-  int64_t lo = s->n_elements, hi = s->n_elements;
-  for (uint32_t k = s->n_owned; k-- > 0;) {
-    if (s->owned[k].bucket > bucket) hi = s->sum_at[s->owned[k].sum];
-    if (s->owned[k].bucket >= bucket) lo = s->sum_at[s->owned[k].sum];
-  }
-  return (Run){lo, hi - lo};
+// Elements [*lo, *hi) of n, whole lines, are those of one worker.
+static void share_lines(int64_t n, uint32_t worker, uint32_t n_workers, int64_t *lo, int64_t *hi) {
+  int64_t lines = (n + LINE - 1) / LINE;
+  *lo = lines * worker / n_workers * LINE, *hi = lines * (worker + 1) / n_workers * LINE;
+  if (*hi > n) *hi = n;
 }
 
-bool rt_shards_fold(const RtShardRun *r, uint32_t bucket, uint32_t worker, uint32_t n_workers) {
-  const RtShards *s = r->function->shards;
-  if (!r->last) return false;
-  Run all = span_of(s, bucket);
-  int64_t lines = (all.n + LINE - 1) / LINE, lo = lines * worker / n_workers * LINE,
-          hi = lines * (worker + 1) / n_workers * LINE;
-  if (hi > all.n) hi = all.n;
-  float *from = r->last + all.at + lo;
-  for (uint32_t k = r->n_left; k-- > 0; from = r->left[k] + all.at + lo)
-    rt_instance_add(r->instance, s, r->left[k] + all.at + lo, from, hi - lo, worker);
+bool rt_shards_fold(RtShardRun *r, uint32_t bucket, uint32_t worker, uint32_t n_workers) {
+  const RtShards *s = shards_of(r);
+  int64_t lo, hi;
+  if (!r->folds || bucket == s->n_buckets) return false;  // what is wanted whole goes with how the run has fared
+  share_lines(s->buckets[bucket].n, worker, n_workers, &lo, &hi);
+  float *sums = array_of(r, RT_SUMS, bucket) + lo;
+  for (uint32_t k = r->n_left; k-- > 0;)
+    rt_instance_add(r->instance, s, (float *[]){array_of(r, r->left[k], bucket) + lo, sums}, sums, hi - lo, worker);
   return true;
 }
 
-// Elements [at, at + n) of the sums. in_part: their place among those of the bucket that this rank adds
+// ---- the rest of the tree: elements [at, at + n) of the sums. in_part: their place among those of the bucket that this rank adds
 typedef struct {
   Room room;
+  uint32_t bucket, worker, next;  // next: node
   int64_t at, n, in_part;
+  RtStatus status;
 } Place;
 
+static void add_at(RtShardRun *r, float *left, float *right, Place *p) {
+  if (r->function->guarded_arena) add(r, left, right, left, p->n, &p->status);
+  else rt_instance_add(r->instance, shards_of(r), (float *[]){left, right}, left, p->n, p->worker);
+}
+
 // Theirs over shards [lo, lo + n), which have rows; nodes come in their order.
-static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, const Place *p, RtStatus *status) {
-  const RtNode *node = &r->nodes[r->next];
+static float *add_nodes(RtShardRun *r, uint32_t lo, uint32_t n, Place *p) {
+  const RtNode *node = &r->nodes[p->next];
   if (node->lo == lo && node->n == n) {
-    r->next++;
-    return node->rank == rank_of(r) ? node->sum + p->at : p->room.at + p->room.n * node->n_others + p->in_part;
+    p->next++;
+    if (node->rank == rank_of(r)) return array_of(r, node->array, p->bucket) + p->at;
+    return p->room.at + p->room.n * node->n_others + p->in_part;
   }
-  uint32_t half = left_half(n);
-  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, p, status);
-  float *left = add_nodes(r, lo, half, p, status);
-  if (rows_of(r, lo + half, n - half)) add(r, left, add_nodes(r, lo + half, n - half, p, status), p->n, status);
+  uint32_t half = rt_left_half(n);
+  if (!rows_of(r, lo, half)) return add_nodes(r, lo + half, n - half, p);
+  float *left = add_nodes(r, lo, half, p);
+  if (rows_of(r, lo + half, n - half)) add_at(r, left, add_nodes(r, lo + half, n - half, p), p);
   return left;
 }
 
-static RtStatus add_parts(RtShardRun *r, int64_t bucket, float *total) {
-  RtStatus status = RT_OK;
-  Runs runs = runs_of(r->owners, r->function->shards, bucket, rank_of(r));
-  Place p = {.room = room_of(r, bucket)};
-  for (Run run; !status && next_run(&runs, &run); p.in_part += run.n) {
-    p.at = run.at, p.n = run.n;
-    r->next = 0;
-    const float *part = add_nodes(r, 0, r->function->shards->n, &p, &status);
-    memcpy(total + run.at, part, (size_t)run.n * sizeof *part);
+// Nothing of this part is sent: others have their own, and read what is sent them until this rank waits for the next time.
+static RtStatus add_part(RtShardRun *r, uint32_t bucket, uint32_t worker, uint32_t n_workers) {
+  Runs runs = runs_of(r->owners, shards_of(r), bucket, rank_of(r));
+  Place p = {.room = room_of(r, bucket), .bucket = bucket, .worker = worker};
+  int64_t before = 0, lo, hi;
+  for (Run run; !p.status && next_run(&runs, &run); before += run.n) {
+    share_lines(run.n, worker, n_workers, &lo, &hi);
+    p.at = run.at + lo, p.n = hi - lo, p.in_part = before + lo, p.next = 0;
+    float *to = array_of(r, RT_SUMS, bucket) + p.at, *part = p.n > 0 ? add_nodes(r, 0, shards_of(r)->n, &p) : to;
+    if (part != to) memcpy(to, part, (size_t)p.n * sizeof *part);
   }
-  return status;
+  return p.status;
 }
 
-// total: the sums over all shards, whoever has them: of those that are wanted whole all, of the others this rank's
-static RtStatus add_ranks(RtShardRun *r, float *total) {
-  const RtShards *s = r->function->shards;
-  RtStatus status = RT_OK;
-  for (int64_t k = SHARED; k < s->n_buckets && !status; k++) status = add_parts(r, k, total);
-  if (status) return status;
+bool rt_shards_end(RtShardRun *r, uint32_t bucket, uint32_t worker, uint32_t n_workers) {
+  if (!r->ranks || r->is_ended) return false;
+  add_part(r, bucket, worker, n_workers);
+  return bucket == shards_of(r)->n_buckets;
+}
+
+RtStatus rt_shards_share(RtShardRun *r) {
+  const RtShards *s = shards_of(r);
+  float *sums = array_of(r, RT_SUMS, s->n_buckets);
   for (uint32_t k = 0; k < n_ranks_of(r); k++) {
-    Runs runs = runs_of(r->owners, s, SHARED, k);
-    for (Run run; next_run(&runs, &run);) rt_ranks_share(r->ranks, k, total + run.at, run.n * ELEMENT);
+    Runs runs = runs_of(r->owners, s, s->n_buckets, k);
+    for (Run run; next_run(&runs, &run);) rt_ranks_share(r->ranks, k, sums + run.at, run.n * ELEMENT);
   }
   return rt_ranks_exchange(r->ranks);
+}
+
+// Before the update, whose kernels have a guarded arena each for itself
+static RtStatus end_all(RtShardRun *r) {
+  RtStatus status = RT_OK;
+  for (uint32_t b = 0; b <= shards_of(r)->n_buckets && !status; b++) status = add_part(r, b, 0, 1);
+  r->is_ended = true;
+  return status ? status : rt_shards_share(r);
 }
 
 // Buckets that the last shard of the rank did not begin, as it has none, or could not compute it; then all hear how each has
 // fared, and what was begun is there.
 static RtStatus exchange_sums(RtShardRun *r, RtStatus fared) {
   RtStatus status = RT_OK;
-  for (uint32_t k = r->n_begun; k < r->function->shards->n_buckets && !status; k++) status = rt_shards_begin(r, k);
-  if (!status) status = list_parts(r, SHARED);
+  for (uint32_t k = r->n_begun; k < shards_of(r)->n_buckets && !status; k++) status = rt_shards_begin(r, k);
+  if (!status) list_parts(r, shards_of(r)->n_buckets);
   return status ? status : rt_ranks_agree(r->ranks, word_of(r, fared));
 }
 
@@ -469,14 +449,13 @@ RtStatus rt_shards_run(RtShardRun *r) {
     rt_fail(r->error, r->error_size, "%s: a batch without rows has no mean", r->function->name);
     return RT_ERR_ARGUMENT;
   }
-  memset(r->sums->is_used, 0, sizeof r->sums->is_used);
+  r->n_levels = rt_levels(s->n, rank_of(r), n_ranks_of(r));
   list_nodes(r, 0, s->n);
   status = sum_nodes(r);
   if (status == RT_ERR_RANKS) return status;
-  float *total = r->ranks && !status ? take_for_sums(r, &status) : r->nodes[0].sum;
   if (r->ranks) status = exchange_sums(r, status);
-  if (r->ranks && !status) status = add_ranks(r, total);
-  if (!status) status = update(r, total);
+  if (r->ranks && !status && r->function->guarded_arena) status = end_all(r);
+  if (!status) status = update(r);
   return r->ranks && !status ? share_params(r) : status;
 }
 
