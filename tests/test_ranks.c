@@ -308,6 +308,27 @@ static void test_memory(const tn_model *m) {
   CHECK(update.peak_bytes >= update.lower_bound && update.peak_bytes <= step.peak_bytes);
 }
 
+// A model that could not be distributed for want of memory or of a thread is what it was.
+static void test_no_memory(const tn_model *m) {
+  Net net = {.fault = NET_FAULTLESS};
+  NetRank *rank = malloc(sizeof *rank);
+  tn_transport t = net_transport(&net, rank, 0, 2);
+  Rank *one = alone(m, plain), like = plain;
+  for (uint64_t k = 1; k <= 6; k++) {
+    Rank *r = malloc(sizeof *r);
+    *r = like;
+    r->model = tn_instance(m, 3), r->n_ranks = 1;
+    rt_malloc_fail_at(k);
+    tn_status status = tn_distribute(r->model, &t, &(tn_distribute_options){.progress_thread = true});
+    rt_malloc_fail_at(0);
+    CHECK(status == TN_ERR_MEMORY);
+    train(r);
+    CHECK(!r->status && is_same(r, one));
+    tn_model_free(r->model), free(r);
+  }
+  free(one), free(rank);
+}
+
 // ---- files
 enum { FILE_MOST = 1 << 21 };
 static size_t read_file(const char *path, unsigned char *to, size_t most) {
@@ -474,6 +495,7 @@ int main(void) {
   test_thread(m);
   test_bytes(m);
   test_memory(m);
+  test_no_memory(m);
   test_files(m, folder ? folder : "/tmp");
   tn_model *small = build_with(SHARDS, 1, 1);
   test_refusals(m), test_refusals(small);

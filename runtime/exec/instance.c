@@ -421,11 +421,11 @@ static uint64_t program_of(const RtInstance *i, bool has_own_rows) {
 }
 
 // The plan has room for what any number of ranks needs.
-static bool has_room(RtInstance *i, const RtTransport *t) {
+static bool has_room(RtInstance *i, const RtOwners *o, uint32_t rank) {
   for (uint32_t f = 0; f < i->plan->n_functions; f++)
-    if (i->plan->functions[f].shards && !rt_shards_fit(&i->owners, i->plan->functions[f].shards, t->rank))
+    if (i->plan->functions[f].shards && !rt_shards_fit(o, i->plan->functions[f].shards, rank))
       return rt_fail(i->error, sizeof i->error, "%s: the arena has no room for sums of %" PRIu32 " ranks",
-                     i->plan->functions[f].name, t->n_ranks);
+                     i->plan->functions[f].name, o->n_ranks);
   return true;
 }
 
@@ -515,24 +515,31 @@ RtStatus rt_instance_agree(RtInstance *i, int what, RtStatus status) {
   return rt_ranks_agree(i->ranks, w);
 }
 
+static RtRanks *new_ranks(RtInstance *i, const RtTransport *t, RtRankOptions o) {
+  RtRanks *r = rt_ranks_new(t);
+  bool good = r && (!o.progress_thread || rt_ranks_poll_by_thread(r));
+  if (!good) {
+    rt_fail(i->error, sizeof i->error, "there is no memory, or no thread, for messages between ranks");
+    return rt_ranks_free(r), NULL;
+  }
+  r->time_limit = o.time_limit, r->has_own_rows = o.has_own_rows;
+  r->error = i->error, r->error_size = sizeof i->error;
+  r->program = program_of(i, o.has_own_rows);
+  return r;
+}
+
+// What fails before others are asked leaves the instance as it was.
 RtStatus rt_instance_distribute(RtInstance *i, const RtTransport *t, RtRankOptions o) {
-  rt_ranks_free(i->ranks);
-  rt_owners_free(&i->owners);
-  i->ranks = rt_owners_new(&i->owners, i->plan, t->n_ranks) ? rt_ranks_new(t) : NULL;
-  if (!i->ranks) {
-    rt_fail(i->error, sizeof i->error, "there is no memory for what other ranks say");
+  RtOwners owners;
+  if (!rt_owners_new(&owners, i->plan, t->n_ranks)) {
+    rt_fail(i->error, sizeof i->error, "there is no memory for parts of parameters");
     return RT_ERR_MEMORY;
   }
-  if (!has_room(i, t)) return rt_ranks_free(i->ranks), i->ranks = NULL, RT_ERR_CODEGEN;
-  if (o.progress_thread && !rt_ranks_poll_by_thread(i->ranks)) {
-    rt_ranks_free(i->ranks);
-    i->ranks = NULL;
-    rt_fail(i->error, sizeof i->error, "there is no thread for messages between ranks");
-    return RT_ERR_MEMORY;
-  }
-  i->ranks->time_limit = o.time_limit, i->ranks->has_own_rows = o.has_own_rows;
-  i->ranks->error = i->error, i->ranks->error_size = sizeof i->error;
-  i->ranks->program = program_of(i, o.has_own_rows);
+  bool fits = has_room(i, &owners, t->rank);
+  RtRanks *ranks = fits ? new_ranks(i, t, o) : NULL;
+  if (!ranks) return rt_owners_free(&owners), fits ? RT_ERR_MEMORY : RT_ERR_CODEGEN;
+  rt_ranks_free(i->ranks), rt_owners_free(&i->owners);
+  i->ranks = ranks, i->owners = owners;
   RtStatus status = rt_instance_agree(i, RT_BEGINNING, RT_OK);
   return status ? status : copy_of_rank_0(i);
 }
