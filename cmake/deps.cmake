@@ -1,4 +1,4 @@
-# LLVM 19 (shared library, C API only), OpenBLAS (codegen/gemm/sgemm.c only), zlib (runtime/data/zip.c only), threads; libpng and
+# LLVM 19 (shared library, C API only), OpenBLAS (codegen/gemm/sgemm.c only), zlib (runtime/data/zip.c, gzip.c), threads; libpng and
 # libjpeg-turbo (runtime/data/png.c, jpeg.c) where they are installed.
 # Debian 12: llvm-19-dev, libopenblas-serial-dev, zlib1g-dev, libpng-dev, libjpeg62-turbo-dev.
 set(THREADS_PREFER_PTHREAD_FLAG ON)

@@ -14,7 +14,7 @@ static void resize(const RtImage *image, uint32_t channels) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char error[400] = "";
   for (uint32_t channels = 1; channels <= 3; channels += 2) {
-    const RtImageBytes in = {"f.png", bytes, n, channels, 1 << 16};
+    const RtImageBytes in = {"f.png", bytes, n, channels, 1 << 16, false};
     RtImage image;
     if (!rt_image_decode(&in, &image, error, sizeof error)) {
       need(!strncmp(error, "f.png: ", 7) && !image.pixels);

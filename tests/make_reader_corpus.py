@@ -1,5 +1,6 @@
 """Files that tests/test_readers.c reads and the fuzzers of readers begin with: python3 tests/make_reader_corpus.py
 Needs NumPy. Values are written out in the test."""
+import gzip
 import io
 import os
 import struct
@@ -99,7 +100,11 @@ put("idx", "huge", idx(np.zeros((1, 1, 1), "u1"), sizes=[0xFFFFFFFF] * 3))
 put("idx", "type", idx(grid.astype("u1"), code=10))
 put("idx", "rank", b"\0\0\x08\x09" + bytes(36))
 put("idx", "cut_sizes", b"\0\0\x08\x03\0\0\0\x01")
-put("idx", "compressed", b"\x1f\x8b\x08\0\0\0")
+packed = [gzip.compress(part, mtime=0) for part in (idx(np.arange(24).astype("u1").reshape(2, 3, 4))[:9], idx(np.arange(24).astype("u1").reshape(2, 3, 4))[9:])]
+put("idx", "images.gz", packed[0] + packed[1] + bytes(5))
+put("idx", "cut.gz", packed[0][:-9])
+put("idx", "damaged.gz", packed[0][:-6] + bytes(6))
+put("idx", "head.gz", b"\x1f\x8b\x08\0\0\0")
 put("idx", "other", b"PNG?")
 put("idx", "empty", b"")
 

@@ -82,7 +82,18 @@ static void test_damage(bool has_png, bool has_jpeg) {
   refused("cut.jpg", "remature end of JPEG file");
   refused("head.jpg", "remature end of JPEG file");
   refused("huge.jpg", "65500 x 65500 pixels, 1 to 67108864 in all are allowed");
-  refused("four.jpg", "nsupported color conversion");
+}
+
+// As the file has its rows, of which the first is at the right of the scene (6) or the left (5)
+static void test_as_stored(bool has_jpeg) {
+  for (int k = 5; has_jpeg && k <= 6; k++) {
+    const tn_image_file_options o = {.height = 12, .width = 17, .as_stored = true};
+    tn_batch turned = first_batch(open_one(k == 5 ? "turned5.jpg" : "turned6.jpg", o));
+    tn_batch photo = first_batch(open_one("photo.jpg", o));
+    tn_array a = tn_batch_array(turned, "image"), b = tn_batch_array(photo, "image");
+    CHECK(a.rank == 4 && b.rank == 4 && !memcmp(a.data, b.data, 12 * 17 * 3 * sizeof(float)));
+    tn_batch_release(turned), tn_batch_release(photo);
+  }
 }
 
 static void test_misuse(void) {
@@ -128,6 +139,7 @@ int main(void) {
   for (size_t k = 0; k < sizeof goldens_images / sizeof *goldens_images; k++)
     if (strstr(goldens_images[k].name, ".png") ? has_png : has_jpeg) check_values(k);
   test_damage(has_png, has_jpeg);
+  test_as_stored(has_jpeg);
   test_misuse();
   test_random_parts(has_png);
   return check_report();

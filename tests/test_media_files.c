@@ -33,9 +33,9 @@ static void test_idx_numbers(void) {
     }
 }
 
-static void test_idx_pair(void) {
-  const tn_column files[] = {{.name = "tests/corpus/idx/images", .dtype = TN_F32},
-                             {.name = "tests/corpus/idx/labels", .field = "label"}};
+// As they are, and as they are downloaded: here of two streams and padding
+static void test_idx_pair(const char *images) {
+  const tn_column files[] = {{.name = images, .dtype = TN_F32}, {.name = "tests/corpus/idx/labels", .field = "label"}};
   tn_batch b = all_of(tn_dataset_idx(files, 2, why, sizeof why));
   tn_array x = tn_batch_array(b, "images"), y = tn_batch_array(b, "label");
   CHECK(x.rank == 3 && x.dims[0] == 2 && x.dims[1] == 3 && x.dims[2] == 4 && y.rank == 1 && y.dims[0] == 2);
@@ -51,7 +51,9 @@ static void test_idx_mistakes(void) {
   expect(idx("type", 0), "type 10 of an IDX file is unknown");
   expect(idx("rank", 0), "an array of 9 axes, 1 to 8 are read");
   expect(idx("cut_sizes", 0), "12 bytes are needed at byte 4");
-  expect(idx("compressed", 0), "unpack it with gunzip first");
+  expect(idx("head.gz", 0), "head.gz: the packed file ends too early");
+  expect(idx("cut.gz", 0), "cut.gz: the packed file ends too early");
+  expect(idx("damaged.gz", 0), "damaged.gz: the packed file is damaged");
   expect(idx("other", 0), "its first two bytes are not 0");
   expect(idx("empty", 0), "not an IDX file: it has 0 bytes");
   expect(idx("f4", TN_I64), "holds floats, which are not read as i64");
@@ -170,7 +172,7 @@ static void test_wav_mistakes(void) {
 
 int main(void) {
   test_idx_numbers();
-  test_idx_pair();
+  test_idx_pair("tests/corpus/idx/images"), test_idx_pair("tests/corpus/idx/images.gz");
   test_idx_mistakes();
   test_cifar();
   test_cifar_mistakes();

@@ -104,7 +104,8 @@ tn_dataset *tn_dataset_image_files(const tn_image_file *files, size_t n, const t
                           .width = o->width,
                           .channels = o->channels ? o->channels : 3,
                           .max_pixels = o->max_pixels ? o->max_pixels : RT_IMAGE_FILE_PIXELS,
-                          .stretch = o->stretch};
+                          .stretch = o->stretch,
+                          .as_stored = o->as_stored};
   return made(rt_dataset_image_files((const RtImageFile *)files, n, &r, error, error_size));
 }
 

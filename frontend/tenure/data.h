@@ -131,8 +131,8 @@ typedef struct {
 } tn_column;
 // Arrays of one first dim (E111), item k being row k of each. f2 f4 f8, i1 to i8, u1 to u8, bool; either byte order.
 TN_API tn_dataset *tn_dataset_npy(const tn_column *files, uint32_t n, char *error, size_t error_size);
-// The same of IDX files, in which MNIST and its kin come (unpacked: no .gz), of u8, i8, i16, i32, f32 and f64. Bytes with
-// dtype TN_F32 are 0 to 255.
+// The same of IDX files, in which MNIST and its kin come, of u8, i8, i16, i32, f32 and f64. Bytes with dtype TN_F32 are 0 to
+// 255. Files packed by gzip are brought to memory when the set is opened, 4 GiB at most.
 //
 //   tn_column files[] = {{.name = "train-images-idx3-ubyte", .field = "image", .dtype = TN_F32},   // [28, 28]
 //                        {.name = "train-labels-idx1-ubyte", .field = "label"}};                   // []
@@ -157,8 +157,8 @@ TN_API tn_dataset *tn_dataset_cifar(const char *path, tn_cifar kind, char *error
 
 // PNG and JPEG files, an item each: fields image f32 [channels, height, width], 0 to 255, and label i64 []. A file is opened,
 // decoded and resized where a batch needs it, by the loader's threads; a file that is missing, damaged, cut short or too
-// large is an error of its batch. Palettes, 16 bits and gray become what `channels` says, what is transparent lies on
-// black; JPEG of four colors (CMYK) is refused, and how a camera was turned (EXIF) is not read. A build without libpng or libjpeg-turbo says
+// large is an error of its batch. Pixels are Pillow's: palettes, 16 bits, gray and CMYK become what `channels` says, and
+// transparency is passed over. An image is turned as the camera was held (EXIF). A build without libpng or libjpeg-turbo says
 // so. What follows, random parts and mirrored images, numbers around 0, is tn_dataset_images:
 //
 //   tn_dataset *photos = tn_dataset_image_files(files, n, &(tn_image_file_options){.height = 256, .width = 256}, why, sizeof why);
@@ -172,6 +172,7 @@ typedef struct {
   // Of every image: a file's is resized until it covers this size, and the middle is kept. Images that shrink are smoothed.
   int64_t height, width;
   bool stretch;         // resized to this very size instead, whatever its proportions
+  bool as_stored;       // not turned
   uint32_t channels;    // 1: gray; 3: red, green, blue; 0: 3
   uint64_t max_pixels;  // of a file, larger ones are errors; 0: 2^26
 } tn_image_file_options;

@@ -1,4 +1,5 @@
 #include "runtime/data/array_files.h"
+#include "runtime/data/gzip.h"
 #include "runtime/data/idx.h"
 #include "runtime/near.h"
 #include "runtime/store/safetensors.h"
@@ -6,6 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const uint64_t most_unpacked = UINT64_C(4) << 30;
 
 // One array: rows of a source.
 typedef struct {
@@ -195,10 +198,20 @@ RtDataset *rt_dataset_npy(const RtColumn *columns, uint32_t n, char *error, size
 }
 
 // ---- IDX
+static bool unpack(Stored *s, Array *a, char *error, size_t error_size) {
+  size_t n;
+  if (!rt_is_gzip(&a->source)) return true;
+  unsigned char *bytes = rt_gzip_unpack(&a->source, most_unpacked - s->n_unpacked, &n, error, error_size);
+  if (!bytes) return false;
+  take_memory(a, bytes, n);
+  s->n_unpacked += n;
+  return true;
+}
+
 static bool open_idx(Stored *s, uint32_t k, const RtColumn *c, char *error, size_t error_size) {
   Array *a = &s->arrays[k];
   RtNpy idx;
-  if (!rt_idx_parse(&a->source, &idx, error, error_size)) return false;
+  if (!unpack(s, a, error, error_size) || !rt_idx_parse(&a->source, &idx, error, error_size)) return false;
   a->at = idx.data_at;
   return set_array(s, k, c, idx.number, idx.rank, idx.dims, error, error_size);
 }
@@ -263,14 +276,13 @@ static bool open_members(Stored *s, const RtColumn *columns, const RtZipMember *
 
 RtDataset *rt_dataset_npz(const char *path, const RtColumn *columns, uint32_t n, uint64_t max_unpacked, char *error,
                           size_t error_size) {
-  const uint64_t generous = UINT64_C(4) << 30;
   RtSource file;
   RtZipMember *list = NULL;
   uint32_t n_list = 0;
   if (!rt_source_open(&file, path, error, error_size)) return NULL;
   bool ok = rt_zip_list(&file, &list, &n_list, error, error_size);
   Stored *s = ok ? new_stored(columns ? n : n_list, error, error_size) : NULL;
-  if (s) s->shared = file, s->most_unpacked = max_unpacked ? max_unpacked : generous;
+  if (s) s->shared = file, s->most_unpacked = max_unpacked ? max_unpacked : most_unpacked;
   else rt_source_close(&file);
   ok = s && open_members(s, columns, list, n_list, error, error_size);
   rt_free(list);

@@ -37,8 +37,6 @@ bool rt_idx_parse(const RtSource *s, RtNpy *out, char *error, size_t error_size)
   if (s->size < sizeof head)
     return rt_fail(error, error_size, "%s: not an IDX file: it has %" PRIu64 " bytes", s->name, s->size);
   if (!rt_source_read(s, 0, head, sizeof head, error, error_size)) return false;
-  if (head[0] == 0x1f && head[1] == 0x8b)
-    return rt_fail(error, error_size, "%s: the file is compressed: unpack it with gunzip first", s->name);
   if (head[0] || head[1])
     return rt_fail(error, error_size, "%s: not an IDX file: its first two bytes are not 0", s->name);
   if (!number_of(head[2], &out->number))

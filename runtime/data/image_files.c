@@ -46,8 +46,12 @@ static bool decode_file(const Files *m, const char *path, RtImage *out, char *er
   RtSource s;
   if (!rt_source_open(&s, path, error, error_size)) return false;
   unsigned char *bytes = read_all(&s, error, error_size);
-  const RtImageBytes in = {
-      .name = s.name, .bytes = bytes, .n = (size_t)s.size, .channels = m->o.channels, .max_pixels = m->o.max_pixels};
+  const RtImageBytes in = {.name = s.name,
+                           .bytes = bytes,
+                           .n = (size_t)s.size,
+                           .channels = m->o.channels,
+                           .max_pixels = m->o.max_pixels,
+                           .as_stored = m->o.as_stored};
   bool ok = bytes && rt_image_decode(&in, out, error, error_size);
   rt_free(bytes);
   rt_source_close(&s);

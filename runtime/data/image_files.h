@@ -16,6 +16,7 @@ typedef struct {
   uint32_t channels;      // 1 or 3
   uint64_t max_pixels;    // of a file
   bool stretch;           // to that size; else as far as it covers it, and the middle is kept
+  bool as_stored;         // not turned as EXIF says
 } RtImageFileOptions;
 // Fields image f32 [channels, height, width], 0 to 255, and label i64 []
 RtDataset *rt_dataset_image_files(const RtImageFile *files, size_t n, const RtImageFileOptions *o, char *error,
