@@ -47,6 +47,16 @@ static bool check_algorithm(const ConvCall *c, tn_conv_algorithm a) {
   return false;
 }
 
+// What only one of both directions has
+static bool check_direction(const ConvCall *c, bool is_transposed, const tn_conv_options *o) {
+  const char *what = NULL;
+  if (is_transposed && o->same) what = "padding `same` is not for transposed convolutions";
+  for (uint32_t k = 0; k < c->spatial && !is_transposed; k++)
+    if (c->extra[k]) what = "output padding is for transposed convolutions";
+  if (what) fe_error(c->f->p, E_ARGUMENT, c->at, "%s", what);
+  return !what;
+}
+
 static bool read_options(ConvCall *c, tn_conv_options o, tn_tensor weight) {
   int64_t one[CONV_AXES] = {o.groups ? o.groups : 1, 1, 1};
   fe_fill_axes(c->stride, c->spatial, o.stride ? o.stride : 1, o.strides, NULL);
@@ -147,34 +157,61 @@ static tn_tensor forward(const ConvCall *c, tn_tensor x, tn_tensor weight) {
   return fe_emit2(OP_linear, x, fe_reshape(weight, d, 2, c->at), c->at);
 }
 
-static tn_tensor transposed(const ConvCall *c, tn_tensor x, tn_tensor weight) {
+// The op is the gradient of a convolution that has as many positions as x has elements: of an output padding below the stride
+// whatever it is, of a larger one, where windows reach across more, if the padding behind is so much less.
+static bool place_extra(ConvCall *c, uint32_t k, int64_t *behind) {
+  int64_t stride = c->stride[k], extra = c->extra[k], *back = &c->padding[c->spatial + k];
+  if (extra && extra >= stride && extra >= c->dilation[k]) {
+    fe_error(c->f->p, E_ARGUMENT, c->at,
+             "an output padding of %lld along spatial axis %u must be below the stride, %lld, or the dilation, %lld",
+             (long long)extra, k, (long long)stride, (long long)c->dilation[k]);
+    return false;
+  }
+  *behind = 0;
+  if (extra < stride) return true;
+  *behind = extra > *back ? extra - *back : 0;
+  *back -= extra - *behind;
+  c->extra[k] = 0;
+  return true;
+}
+
+static bool find_transposed_size(const ConvCall *c, uint32_t k, tn_tensor x, tn_tensor weight, Dim *size) {
+  Prog *p = c->f->p->ir;
+  Dim in = fe_axis_dim(x, 1 + k);
+  int64_t reach = c->dilation[k] * (ir_dim_bound(p, fe_axis_dim(weight, 2 + k)) - 1) + 1;
+  int64_t more = reach - c->stride[k] - c->padding[k] - c->padding[c->spatial + k] + c->extra[k];
+  *size = ir_dim_add(p, ir_dim_mul(p, in, ir_dim(p, c->stride[k])), ir_dim(p, more));
+  ir_dim_computed_at(p, *size, fe_loc(c->f->p, c->at));
+  if (ir_dim_most(p, *size) >= 0) return true;
+  fe_error(c->f->p, E_ARGUMENT, c->at,
+           "a transposed convolution of %lld elements along spatial axis %u would give %lld, with a padding of %lld",
+           (long long)ir_dim_bound(p, in), k, (long long)ir_dim_most(p, *size), (long long)c->padding[k]);
+  return false;
+}
+
+static tn_tensor transposed(ConvCall *c, tn_tensor x, tn_tensor weight) {
   Prog *p = c->f->p->ir;
   Attr attr[6];
-  uint32_t n = attributes(c, attr);
   Dim size[CONV_AXES] = {{0}};
+  int64_t behind[CONV_AXES] = {0}, pads[2 * CONV_AXES + 2] = {0};
+  bool is_padded = false;
   for (uint32_t k = 0; k < c->spatial && fe_ok(x); k++) {
-    Dim in = fe_axis_dim(x, 1 + k);
-    int64_t reach = c->dilation[k] * (ir_dim_bound(p, fe_axis_dim(weight, 2 + k)) - 1) + 1;
-    int64_t more = reach - c->stride[k] - 2 * c->padding[k] + c->extra[k];
-    size[k] = ir_dim_add(p, ir_dim_mul(p, in, ir_dim(p, c->stride[k])), ir_dim(p, more));
-    ir_dim_computed_at(p, size[k], fe_loc(c->f->p, c->at));
-    if (ir_dim_most(p, size[k]) < 0 || (c->extra[k] && c->extra[k] >= c->stride[k])) {
-      fe_error(c->f->p, E_ARGUMENT, c->at,
-               "a transposed convolution of %lld elements along spatial axis %u would give %lld, "
-               "with an output padding of %lld that must be below the stride",
-               (long long)ir_dim_bound(p, in), k, (long long)ir_dim_most(p, size[k]), (long long)c->extra[k]);
-      return fe_poison(c->f);
-    }
+    if (!place_extra(c, k, &behind[k]) || !find_transposed_size(c, k, x, weight, &size[k])) return fe_poison(c->f);
+    pads[2 * (c->spatial - k) + 1] = behind[k];  // of the last axis, the channels, first: none
+    is_padded |= behind[k] > 0;
   }
+  uint32_t n = attributes(c, attr);
   attr[n++] = ir_a_list(KEY_shape, ir_shape(p, size, c->spatial));
-  return fe_emit(OP_conv_transpose, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
+  tn_tensor y = fe_emit(OP_conv_transpose, (tn_tensor[]){x, weight}, 2, attr, n, c->at);
+  return is_padded && fe_ok(y) ? fe_pad(y, pads, 2 * c->spatial + 2, TN_PAD_CONSTANT, 0, c->at) : y;
 }
 
 tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
                       tn_conv_options o) {
   ConvCall c = {.f = x.fn, .spatial = spatial, .at = o.at};
   tn_tensor batch = fe_batch_of(x, spatial, o.at);
-  if (!check_ranks(&c, batch, weight, bias) || !read_options(&c, o, weight)) return fe_poison(c.f);
+  if (!check_ranks(&c, batch, weight, bias) || !read_options(&c, o, weight) || !check_direction(&c, is_transposed, &o))
+    return fe_poison(c.f);
   if (!check_sizes(&c, is_transposed, batch, weight, bias)) return fe_poison(c.f);
   tn_tensor last = fe_channels_last(batch, o.at);
   tn_tensor y = is_transposed ? transposed(&c, last, weight) : forward(&c, last, weight);

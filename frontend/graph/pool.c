@@ -42,38 +42,23 @@ static bool read_sizes(PoolCall *p, tn_tensor x) {
   return false;
 }
 
-static bool find_constant_positions(PoolCall *p, uint32_t k, int64_t reach) {
-  int64_t in = const_in(p, k), room = in + 2 * p->padding[k] - reach;
-  if (room < 0) {
+// (in + room) / stride + 1, rounded down, where the last window of all elements lies `room` behind the last element. One that
+// is cut off may be up to stride - 1 behind that, but begins before the padding behind.
+static bool find_positions(PoolCall *p, uint32_t k) {
+  int64_t reach = p->dilation[k] * (p->kernel[k] - 1) + 1, stride = p->stride[k], in = const_in(p, k);
+  int64_t room = 2 * p->padding[k] - reach;
+  if (p->ceil) room = room + stride < p->padding[k] ? room + stride - 1 : p->padding[k] - 1;
+  p->out[k] = ir_dim_div(ir_of(p), plus(p, p->in[k], room + stride), dim(p, stride));
+  if (ir_dim_most(ir_of(p), p->out[k]) >= (in < 0 ? 0 : 1)) return true;
+  if (in < 0)
+    fe_error(p->f->p, E_SHAPE, p->at,
+             "a window of %lld elements is longer than spatial axis %u, by its bound and with its padding",
+             (long long)reach, k);
+  else
     fe_error(p->f->p, E_SHAPE, p->at,
              "a window of %lld elements is longer than spatial axis %u of %lld, with its padding", (long long)reach, k,
              (long long)in);
-    return false;
-  }
-  int64_t n = (room + (p->ceil ? p->stride[k] - 1 : 0)) / p->stride[k] + 1;
-  if (p->ceil && (n - 1) * p->stride[k] >= in + p->padding[k]) n--;
-  p->out[k] = dim(p, n);
-  return true;
-}
-
-// (room + stride) / stride, rounded down or up. Rounded up, a last window may begin behind the padding: not where the stride
-// and the padding are as long as the window at most.
-static bool find_bounded_positions(PoolCall *p, uint32_t k, int64_t reach) {
-  int64_t stride = p->stride[k], up = p->ceil ? stride - 1 : 0;
-  p->out[k] = ir_dim_div(ir_of(p), plus(p, p->in[k], 2 * p->padding[k] - reach + stride + up), dim(p, stride));
-  bool is_short = ir_dim_most(ir_of(p), p->out[k]) < 0;
-  if (!is_short && (!p->ceil || stride + p->padding[k] <= reach)) return true;
-  fe_error(p->f->p, E_SHAPE, p->at,
-           is_short ? "a window of %lld elements is longer than spatial axis %u, by its bound and with its padding"
-                    : "a last window that is cut off, of %lld elements, needs a constant size of spatial axis %u, or a "
-                      "stride and padding that are no longer together",
-           (long long)reach, k);
   return false;
-}
-
-static bool find_positions(PoolCall *p, uint32_t k) {
-  int64_t reach = p->dilation[k] * (p->kernel[k] - 1) + 1;
-  return (const_in(p, k) >= 0 ? find_constant_positions : find_bounded_positions)(p, k, reach);
 }
 
 static bool read_options(PoolCall *p, int64_t kernel, const tn_pool_options *o) {

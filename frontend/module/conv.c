@@ -35,8 +35,9 @@ static bool check_padding(tn_module *m, const FeConv *c) {
   if ((uint32_t)c->o.padding_mode > TN_PAD_CIRCULAR) return refuse(m, "no such padding mode", c->o.at);
   if (c->is_transposed && (c->o.same || c->o.padding_mode))
     return refuse(m, "a transposed convolution takes zeros of a given number as padding only", c->o.at);
-  if (!c->is_transposed && (c->o.output_padding || c->o.output_paddings[0]))
-    return refuse(m, "output padding is of transposed convolutions", c->o.at);
+  for (uint32_t k = 0; k < c->n_spatial && !c->is_transposed; k++)
+    if (at_axis(c->o.output_padding, c->o.output_paddings, k))
+      return refuse(m, "output padding is of transposed convolutions", c->o.at);
   for (uint32_t k = 0; k < c->n_spatial && c->o.same; k++)
     if (at_axis(c->o.stride, c->o.strides, k) > 1)
       return refuse(m, "padding `same` is possible with stride 1 only", c->o.at);

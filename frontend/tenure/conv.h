@@ -26,8 +26,9 @@ typedef struct {
   int64_t dilation;  // 1 when 0
   int64_t groups;    // 1 when 0
   int64_t strides[3], paddings[3], dilations[3];
-  bool same;               // padding such that the size stays; of stride 1. One more zero behind where they are odd
-  int64_t output_padding;  // of transposed convolutions: so many more elements behind each axis
+  bool same;  // padding such that the size stays; of stride 1. One more zero behind where they are odd
+  int64_t
+      output_padding;  // of transposed convolutions: so many more elements behind each axis; below its stride or dilation
   int64_t output_paddings[3];
   tn_conv_algorithm algorithm;
   tn_site at;
