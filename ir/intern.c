@@ -397,7 +397,11 @@ static DimRange range_of(const Prog *p, Dim d, bool fit) {
   return corners(x, y, floor_div);
 }
 
+// A run refuses sizes below 0, and products of which a factor is (passes/size_checks.c): two of them make no large one.
 static int64_t most_of(const Prog *p, Dim d, bool fit) {
+  const DimInfo *i = ir_dim_info(p, d);
+  bool is_product = i->kind == DIM_MUL && !(ir_dim_is_const(p, i->b) && ir_dim_info(p, i->b)->value < 0);
+  if (is_product) return mul_sat(most_of(p, i->a, fit), most_of(p, i->b, fit));
   int64_t most = range_of(p, d, fit).most;
   return most < 0 && !ir_dim_is_const(p, d) ? 0 : most;
 }

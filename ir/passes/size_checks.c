@@ -31,14 +31,13 @@ static void add(Fn *f, Dim d, Loc used, bool is_room) {
   *RT_PUSH(f->prog->mem, f->size_checks, f->n_size_checks, f->cap_size_checks) = (SizeCheck){d, what};
 }
 
-// A product is not below 0 where no factor is.
+// Of a product no factor is below 0: by that its bound is found (ir_dim_bound).
 static void need(Fn *f, Dim d, Loc used, bool is_room) {
   Prog *p = f->prog;
-  if (ir_dim_least(p, d) >= 0) return;
   DimInfo i = *ir_dim_info(p, d);
   bool has_sign = i.kind == DIM_MUL && ir_dim_is_const(p, i.b) && ir_dim_least(p, i.b) < 0;
   if (i.kind != DIM_MUL || has_sign) {
-    add(f, d, used, is_room);
+    if (ir_dim_least(p, d) < 0) add(f, d, used, is_room);
     return;
   }
   need(f, i.a, used, is_room);

@@ -91,7 +91,13 @@ static DimRange range_of(const Prog *p, Dim d, bool of_any) {
   return (DimRange){lower(lower(x, y), lower(z, w)), higher(higher(x, y), higher(z, w))};
 }
 
-static int64_t size_bound(const Prog *p, Dim d, bool of_any) { return higher(range_of(p, d, of_any).hi, 0); }
+// Of a size, which a run refuses where it, or a factor that it is a product of, is below 0.
+static int64_t size_bound(const Prog *p, Dim d, bool of_any) {
+  const DimInfo *in = ir_dim_info(p, d);
+  bool is_product = in->kind == DIM_MUL && !(ir_dim_is_const(p, in->b) && ir_dim_info(p, in->b)->value < 0);
+  if (is_product) return times(size_bound(p, in->a, of_any), size_bound(p, in->b, of_any));
+  return higher(range_of(p, d, of_any).hi, 0);
+}
 
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
   _Static_assert(N_DTYPES == 9, "a new dtype needs its width here");
