@@ -2,16 +2,20 @@
 // a cosine schedule, and names the classes of images that it has not seen. Images are CIFAR-10's binary files where they
 // are given, else the handwritten digits of this repository, drawn larger; every fifth is kept for testing. Photos, PNG or
 // JPEG files of any size, it names at last: --depth 50 --classes 1000 --side 224 --epochs 0 --weights FILE PHOTO
+// Ctrl-C ends the training: what it has learned is tested and saved (--out).
 // ctest: --side 16 --epochs 3 --expect 0.9
 #include "examples/resnet/data.h"
 #include "examples/resnet/model.h"
 #include "examples/resnet/options.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 64, SHOWN = 5 };
 static Options o = {.depth = 20, .epochs = 10, .side = 32, .classes = 10, .lr = 0.1};
 
+static tn_loader *train;
+static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(train); }
 static void fail(const char *what, const char *why) { fprintf(stderr, "resnet: %s: %s\n", what, why), exit(1); }
 
 // ---- the data
@@ -83,14 +87,14 @@ static tn_model *build(size_t steps) {
   return tn_program_free(p), m;
 }
 
-// One epoch; the share of images that it names right
+// One epoch, or what there is of it before a Ctrl-C; the share of images that it names right
 static double pass(tn_model *m, tn_loader *l, bool is_training, bool is_last) {
   double right = 0, count = 0;
-  for (tn_batch b;;) {
+  for (tn_batch b; !tn_loader_is_stopped(l);) {
     float n = 0, loss;
     int64_t best[BATCH];
     if (tn_loader_next(l, &b)) fail("reading", tn_loader_error(l));
-    if (!b.number) return right / count;
+    if (!b.number) break;
     const tn_array out[] = {tn_f32_scalar(&n),
                             is_training ? tn_f32_scalar(&loss) : tn_i64(best, (int64_t)tn_batch_size(b))};
     if (tn_run_batch(m, is_training ? "train" : "predict", b, out, 2)) fail("running", tn_error_text(m));
@@ -99,6 +103,7 @@ static double pass(tn_model *m, tn_loader *l, bool is_training, bool is_last) {
       printf("image %zu: class %lld, it is %lld\n", tn_batch_index(b)[k], (long long)best[k], (long long)label[k]);
     right += (double)n, count += (double)tn_batch_size(b);
   }
+  return count ? right / count : 0;
 }
 
 // PNG and JPEG files: the class of each
@@ -126,10 +131,16 @@ int main(int argc, char **argv) {
   char why[512];
   tn_dataset *d = o.n_files ? open_cifar(o.files, o.n_files, why, sizeof why) : open_digits(why, sizeof why);
   if (!d) fail("the data", why);
-  tn_loader *train = new_part(d, true), *test = new_part(d, false);
+  tn_loader *test = new_part(d, false);
+  train = new_part(d, true);
   tn_model *m = build(tn_loader_count(train) * (size_t)(o.epochs ? o.epochs : 1));
-  for (int k = 0; k < o.epochs; k++)
-    printf("epoch %d: %.4f of the training set right\n", k + 1, pass(m, train, true, false)), fflush(stdout);
+  signal(SIGINT, interrupt);
+  for (int k = 0; k < o.epochs && !tn_loader_is_stopped(train); k++) {
+    double right = pass(m, train, true, false);
+    if (tn_loader_is_stopped(train)) printf("stopped after %d of %d epochs\n", k, o.epochs);
+    else printf("epoch %d: %.4f of the training set right\n", k + 1, right), fflush(stdout);
+  }
+  signal(SIGINT, SIG_DFL);
   double right = pass(m, test, false, true);
   printf("resnet: %.4f of the test set right\n", right);
   if (o.n_photos) name_photos(m);

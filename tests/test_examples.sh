@@ -95,6 +95,9 @@ cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: the loaded ne
   fail "resnet: a file of depth 20 has no layer3.8"
 "$bin/resnet" --side 8 --epochs 0 --weights "$dir/resnet" tests/corpus/image/gray.png > "$dir/again" 2>&1
 grep -q -e '^tests/corpus/image/gray.png: class [0-9]$' -e 'this build reads no PNG' "$dir/again" || fail "resnet: $(tail -1 "$dir/again")"
+interrupt "$bin/resnet" --side 8 --epochs 100000 --out "$dir/stopped"
+"$bin/resnet" --side 8 --epochs 0 --weights "$dir/stopped" > "$dir/again" || fail "resnet: what it saved after Ctrl-C"
+cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: what it saved after Ctrl-C predicts something else"
 refused 2 "resnet [--depth" "$bin/resnet" --depth 21
 refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
 refused 1 "resnet: the weights: $dir/short: byte 0: a header of " "$bin/resnet" --weights "$dir/short" --epochs 0
