@@ -83,6 +83,7 @@ typedef struct {
   uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
   int64_t width;            // NR
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
+  bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
   int64_t acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
   int64_t a_tile;       // A_PACKED: elements of one k

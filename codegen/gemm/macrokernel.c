@@ -8,7 +8,7 @@
 //           +----+----+----+       rows.
 //
 // B packed by its worker, or prepacked: panel by panel, KC block by KC block, all rows of the (high) MC block pass by.
-// A packed: KC block by KC block, on the stack, for all panels of the worker's panel range. With several KC blocks the
+// A packed, or beyond L2: KC block by KC block, on the stack, for all panels of the worker's panel range. With several KC blocks the
 // accumulators are in memory between blocks, or on the stack for an epilogue. The epilogue takes strips of rows of a
 // macro tile while their sums are in L1.
 #include "codegen/gemm/gemm.h"
@@ -215,6 +215,10 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   cg_loop_end(c, &l, NULL);
 }
 
+static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
+  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+}
+
 // B's block is packed by the worker that uses it, or prepacked.
 static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
@@ -222,7 +226,7 @@ static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   begin_blocks(g, &block, u);
-  if (g->p->pack_b == B_PRIVATE) cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   if (has_strips(g)) tile_strips(g, u);
   else emit_tile(g, u);
   end_blocks(g, &block);
@@ -254,6 +258,7 @@ static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
+  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   emit_tile(g, u);
   if (by_macro_tile) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
@@ -332,7 +337,8 @@ void cg_gemm_tiled_emit(Gemm *g) {
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
   if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
-  if (p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED) range_by_panels(g, &u, p0, p1);
+  bool by_panels = p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED;
+  if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
 }

@@ -85,8 +85,10 @@ static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
 
 static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k) {
   const TileSpec *s = t->s;
-  LLVMValueRef row = k, at = cg_i64(c, 0);
+  LLVMValueRef at = cg_i64(c, 0);
   if (!s->prefetch_lines) return;
+  if (s->prefetch_steps) k = cg_div(c, k, cg_i64(c, s->prefetch_steps));
+  LLVMValueRef row = k;
   if (s->prefetch_rows) {
     row = LLVMBuildURem(c->b, k, cg_i64(c, s->prefetch_rows), "");
     at = cg_mul(c, cg_div(c, k, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
@@ -208,11 +210,12 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 static void tile_name(const TileSpec *s, char *out, size_t size) {
   snprintf(
       out, size,
-      "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%d.q%lld,%lld.k%u%s",
+      "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld.k%u%s",
       s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k, (long long)s->b_vec,
       (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row, (long long)s->x_vec, s->has_bias,
       (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b, s->mask_c, s->prefetch_lines,
-      s->prefetch_rows, s->prefetch_result, (long long)s->pre_k, (long long)s->pre_row, cg_tile_chains(s),
+      s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k, (long long)s->pre_row,
+      cg_tile_chains(s),
       s->stretched == 2 ? ".tt"
       : s->stretched    ? ".t"
                         : "");

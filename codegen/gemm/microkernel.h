@@ -35,6 +35,7 @@ typedef struct {
   int64_t mask_step;
   bool mask_b, mask_c;      // B and C are masked too (x and bias always are)
   uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
+  uint32_t prefetch_steps;  // or with so many k, so that few are on their way at a time; 0: one
   uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
   uint32_t prefetch_rows;   // which step down so many rows before they go on to the next lines; 0: all rows
   bool prefetch_result;     // the lines that the tile's elements are stored to in the end, before they are summed

@@ -2,14 +2,14 @@
 //
 //   A that is read in place and larger than L2: the rows of the next tile
 //   a result larger than L2, where k is one block: the lines that a tile is going to store, by the tile itself
-//   B, or a weight's copy, that is too large for the last-level cache: the next KC block of the panel, by the first
-//   tiles of rows
+//   B, or a weight's copy, that is too large for the last-level cache, or for L2 where rows are many: the next KC block
+//   of the panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
 //   A that is stored transposed: the next KC block of the MC block, by its first tiles; by the others, the block of the
 //   next panel that the team packed
 //   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
 //
 // Every tile of a specification prefetches; those that have nothing to prefetch touch what is near. Found by
-// docs/experiments/021 and 046.
+// docs/experiments/021, 046 and 081.
 #include "codegen/gemm/gemm.h"
 
 // Whole rows are accumulated for an update (docs/experiments/046).
@@ -29,17 +29,26 @@ static Val result_of(const Gemm *g) {
 
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
-static bool prefetches_b(const Gemm *g) {
-  return cg_gemm_b_exceeds_llc(g->p, g->c->t) &&
-         (g->p->pack_b == B_PREPACKED || (g->p->pack_b == B_PRIVATE && !g->p->b_has_batch));
-}
-
 static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->pack_b == B_SHARED; }
 
-enum { L2_PART = 2 };  // larger operands and results are not in L2 when their turn comes (065)
+enum {
+  L2_PART = 2,     // larger operands and results are not in L2 when their turn comes (065)
+  MANY_TILES = 8,  // of rows, at least, so that most of them find the panel there (081),
+  MOST_TILES = 40  // at most: what the first of them waits for the panel is little
+};
 
 static bool exceeds_l2(const Gemm *g, int64_t elements) {
   return elements > ir_f32_in(g->c->t->facts.l2_bytes / L2_PART);
+}
+
+// From memory always; from the last-level cache where the rows of A stay in L2.
+static bool prefetches_b(const Gemm *g) {
+  const GemmPlan *p = g->p;
+  bool stored = !p->b_has_batch && p->prologue != PROLOGUE_B;
+  bool by_worker = p->pack_b == B_PREPACKED || (p->pack_b == B_PRIVATE && stored);
+  int64_t rows = cg_smaller(p->mc, p->m_max), k = p->k_outermost ? p->kc : p->k_max, tiles = rows / p->mr;
+  bool stay = rows * k <= ir_f32_in(g->c->t->facts.l2_bytes), pays = tiles >= MANY_TILES && tiles < MOST_TILES;
+  return by_worker && (cg_gemm_b_exceeds_llc(p, g->c->t) || (stay && pays && exceeds_l2(g, p->n_max * p->k_max)));
 }
 
 static bool in_rows(const GemmPlan *p) { return p->pack_a == A_PADDED || (p->pack_a == A_IN_PLACE && !p->ta); }
@@ -57,16 +66,33 @@ static bool prefetches_result(const Gemm *g) {
   return one_block && !ir_none(result_of(g)) && exceeds_l2(g, p->batch_max * p->m_max * p->n_max);
 }
 
-// With each k, of a block that a panel's tiles read.
-static int64_t lines_of_b(const GemmPlan *p) { return p->m_max > p->mr ? 1 : cg_ceil_div(p->width, TILE_LINE); }
+// How the tiles of rows share the lines of the next block of B: each prefetches `lines` with `steps` k. The fewer at a time
+// the better: lines on their way take the buffers that loads from L2 need (081).
+typedef struct {
+  uint32_t tiles;
+  int64_t lines, steps;
+} ShareOfB;
+
+static ShareOfB share_of_b(const GemmPlan *p) {
+  enum { MAX_TILES = 16 };
+  int64_t of_k = cg_ceil_div(p->width, TILE_LINE), rows = cg_smaller(p->mc, p->m_max);
+  ShareOfB s = {.tiles = 1};
+  while (2 * s.tiles <= cg_smaller(MAX_TILES, rows / p->mr)) s.tiles *= 2;
+  bool by_rows = p->pack_b == B_PRIVATE && !p->tb;
+  s.lines = s.tiles == 1 || by_rows ? of_k : 1;
+  s.steps = cg_larger(1, s.tiles * s.lines / of_k);
+  s.tiles = (uint32_t)cg_smaller(s.tiles, cg_ceil_div(of_k * s.steps, s.lines));
+  return s;
+}
 
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   s->prefetch_result = prefetches_result(g);
   if (prefetches_rows(g)) s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? g->p->mr : 0;
   if (prefetches_update(g) || prefetches_a(g) || prefetches_panel(g)) s->prefetch_lines = 1;
   if (!prefetches_b(g)) return;
-  s->prefetch_lines = (uint32_t)lines_of_b(g->p);
-  s->prefetch_tiles = (uint32_t)cg_ceil_div(g->p->width, TILE_LINE) / s->prefetch_lines;
+  ShareOfB share = share_of_b(g->p);
+  s->prefetch_lines = (uint32_t)share.lines, s->prefetch_tiles = share.tiles;
+  s->prefetch_steps = share.steps > 1 ? (uint32_t)share.steps : 0;
   if (g->p->pack_b == B_PRIVATE && g->p->tb) s->prefetch_rows = (uint32_t)g->p->width;
 }
 
@@ -105,23 +131,29 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   }
 }
 
-// The next KC block of the panel, or the next panel's first, as it is stored.
+// The next KC block of the panel, or the next panel's first, as it is stored; where k is outermost, that of
+// the next panel.
 static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k),
-               lines = cg_i64(c, lines_of_b(p) * TILE_LINE);
+  ShareOfB share = share_of_b(p);
+  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k);
+  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
+  LLVMValueRef ahead = p->k_outermost ? g->k_pad : u->n_k;
   if (p->pack_b == B_PREPACKED) {
-    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, u->n_k, width));
-    args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, u->n_k, lines);
+    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, width));
+    args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, steps, lines);
     return;
   }
-  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
-  LLVMValueRef k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
-  LLVMValueRef n = LLVMBuildSelect(c->b, more, u->n0, cg_add(c, u->n0, width), "");
+  LLVMValueRef k = u->k0, n = cg_add(c, u->n0, width);
+  if (!p->k_outermost) {
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
+    k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
+    n = LLVMBuildSelect(c->b, more, u->n0, n, "");
+  }
   LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
   args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
-  args->prefetch_tile = p->tb ? cg_mul(c, cg_div(c, u->n_k, width), lines) : lines;
+  args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
 }
 
 // Packed panels lie apart by all of k: the block of the next one, or the next block of the first one.

@@ -14,6 +14,7 @@ enum {
   STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
   PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
   SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
+  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
   PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
   L2_PART = 8,          // of L2: parameter and state of an MC block with an update (046); rows of a prologue's A (028)
   CHAINS = 8,           // accumulators that hide the latency of additions (029),
@@ -130,15 +131,25 @@ static int64_t even_rows(const GemmPlan *p) {
 
 // NC: columns with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
-  if ((!waits && ir_none(p->update)) || p->epilogue == EPILOGUE_FROM_MEMORY || by_panels(p)) return 0;
+  bool at_once = (!waits && ir_none(p->update)) || (by_panels(p) && !p->k_outermost);
+  if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
   return cg_larger(1, columns / p->width) * p->width;
+}
+
+// Each panel would bring all rows of A into L2 again.
+static void place_k(GemmPlan *p, const Target *t) {
+  int64_t rows = cg_smaller(p->mc, p->m_max);
+  bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS;
+  p->k_outermost = by_panels(p) && pays && p->kc < p->k_max && !p->k_slice;
+  if (p->k_outermost) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
 }
 
 static void choose_mc(GemmPlan *p, const Target *t) {
   bool waits = p->epilogue && p->kc < p->k_max;
   int64_t rows = cg_smaller(fitting_rows(p, t, waits), even_rows(p));
   p->mc = cg_larger(p->mr, cg_round_up(rows, p->mr));
+  place_k(p, t);
   p->strip_rows = waits ? p->mc : cg_smaller(p->mc, cg_round_up(STRIP_ROWS, p->mr));
   p->acc_columns = choose_nc(p, t, waits);
 }
