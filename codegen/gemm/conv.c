@@ -192,6 +192,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
 
 static void fill(const ConvUnit *u, LLVMValueRef block) {
   Gemm *g = u->g;
+  if (u->b->w.taps == 0) return;  // nothing is read
   cg_conv_fill(u, g->a, cg_mul(g->c, block, cg_i64(g->c, g->p->kc)), g->a_block);
 }
 
@@ -201,7 +202,7 @@ static void panel(const ConvUnit *u, Panel *n) {
   Cg *c = g->c;
   int64_t blocks = u->s->src_channels / g->p->kc, rows = u->b->w.taps * g->p->kc;
   LLVMValueRef first = n->all_weights = n->weights;
-  if (blocks == 1) {
+  if (blocks == 1 || u->b->w.taps == 0) {
     each_row(u, n, false, true);
     return;
   }

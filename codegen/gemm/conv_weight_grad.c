@@ -8,8 +8,11 @@
 //
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
+// Where a window has several taps in a row and rows are short, x is read in place, without what lies outside, and taps share
+// what is in registers (conv_weight_rows.c).
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order; what zeros of the
 // strips do to a g that is infinite or NaN, conv_weight_border.c mends then.
+#include "codegen/gemm/conv_weight_rows.h"
 #include "codegen/gemm/depthwise.h"
 #include "codegen/gemm/winograd.h"
 
@@ -21,7 +24,9 @@ enum {
   L2_PART = 4,
   FEW_COLUMNS = 16,
   G_BYTES = 32 << 10,  // of a panel of g that a strip meets: it stays in L1
-  FEW_ROWS = 12        // of tiles
+  FEW_ROWS = 12,       // of tiles
+  SETS_BYTES = 2048,   // pixels of a multiple of so many meet in two sets of L1
+  EDGE = 16            // columns outside for which code is made
 };
 
 // g's pixels that a strip serves.
@@ -41,6 +46,8 @@ typedef struct {
   int64_t row_sums;  // of a group, for a row of the window
   int64_t sums;      // of a slice and group
   StripShape strip;  // of one image
+  bool in_place;     // x, by taps whose sums are in registers (conv_weight_rows.h)
+  int64_t channels;  // of x at once, there
 } Plan;
 
 // ---- the plan
@@ -110,18 +117,70 @@ static bool is_once(const Fn *f, const Plan *p) {
          cg_ceil_div(images, p->slices) <= p->cut.images;
 }
 
+// ---- in place
+// What all calls have in common.
+static ConvWeightRows rows_of(const Plan *p) {
+  const Conv *c = &p->c;
+  return (ConvWeightRows){.taps = c->kernel[2],
+                          .gap = c->dilation[2],
+                          .src_step = c->stride[2],
+                          .count = c->out[2],
+                          .offset = -c->before[2],
+                          .columns = c->in[2],
+                          .pixel = c->c,
+                          .g_pixel = c->o,
+                          .sums_tap = p->block * p->o_pad,
+                          .sums_channel = p->o_pad};
+}
+
+// Pixels of g of which a panel stays in L1 with a line of each of x's.
+static int64_t pixels_in_l1(int64_t nv, const Target *t) {
+  return ir_f32_in(t->facts.l1_bytes / 2) / (nv * t->vl + TILE_LINE);
+}
+
+// Taps in a row that share what they read, rows that need not be cut, pixels of x that lie in different sets of L1.
+static bool is_in_place(Plan *p, const Target *t) {
+  const Conv *c = &p->c;
+  ConvWeightRows s = rows_of(p);
+  int64_t nv, channels;
+  if (c->run_sized || c->kernel[2] == 1 || c->out[2] == 0 || 4 * c->c % SETS_BYTES == 0) return false;
+  int64_t right = (c->out[2] - 1) * c->stride[2] - c->before[2] + (c->kernel[2] - 1) * c->dilation[2] + 1 - c->in[2];
+  if (c->before[2] > EDGE || right > EDGE || !cg_conv_weight_at_once(t, &s, p->o_group, &nv, &channels)) return false;
+  if (c->out[2] > 2 * pixels_in_l1(nv, t)) return false;
+  p->nv = nv, p->channels = cg_tile_height(p->c_group, (uint32_t)channels);
+  return true;
+}
+
+// Strips of as many pixels of g as stay in L1; blocks of channels make units enough.
+static void cut_in_place(Plan *p, int64_t images, const Target *t) {
+  const Conv *c = &p->c;
+  int64_t pixel = p->c_group * c->stride[1] * c->stride[2] + p->o_group;
+  int64_t wanted = cg_smaller(pixels_in_l1(p->nv, t), ir_f32_in(t->facts.l2_bytes / 2) / cg_larger(1, pixel));
+  int64_t band = cg_larger(1, cg_smaller(c->out[1], wanted / c->out[2]));
+  if (c->out[1]) band = cg_ceil_div(c->out[1], cg_ceil_div(c->out[1], band));  // about equal
+  bool whole = band == c->out[1] && c->out[0] == 1;
+  p->cut = (Cut){1, band, c->out[2]};
+  if (whole) p->cut.images = cg_larger(1, cg_smaller(images, wanted / (band * c->out[2])));
+  int64_t units = c->groups * c->kernel[0] * cg_larger(1, cg_smaller(MOST_SLICES, images));
+  p->block = cg_larger(1, p->c_group);
+  for (int64_t n = 2; n * t->vl <= p->c_group && units * (p->c_group / p->block) < UNITS_WANTED; n++)
+    if (p->c_group % n == 0) p->block = p->c_group / n;
+}
+
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
   Plan p = {0};
   ir_conv(f, v, &p.c);
   const Conv *c = &p.c;
   p.c_group = c->c / c->groups, p.o_group = c->o / c->groups;
-  p.nv = cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(p.o_group, t->vl))), p.width = p.nv * t->vl;
+  p.nv = cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(p.o_group, t->vl)));
+  p.in_place = is_in_place(&p, t);
+  p.width = p.nv * t->vl;
   p.panels = cg_ceil_div(p.o_group, p.width), p.o_pad = cg_round_up(p.o_group, t->vl);
   p.row_sums = c->kernel[2] * p.c_group * p.o_pad, p.sums = c->kernel[0] * c->kernel[1] * p.row_sums;
   int64_t images = ir_dim_bound(f->prog, c->n), fit = ir_f32_in(SLICE_BYTES) / cg_larger(1, p.sums * c->groups);
   p.wanted = ir_f32_in(G_BYTES) / p.width / (ir_conv_taps(c) == 1 ? 2 : 1);
-  choose_block(&p, images, t);
-  p.strip = shape_of(&p);
+  if (p.in_place) cut_in_place(&p, images, t);
+  else choose_block(&p, images, t), p.strip = shape_of(&p);
   int64_t units = cg_larger(1, c->groups * c->kernel[0] * (p.c_group / p.block));
   p.slices = cg_smaller(cg_smaller(MOST_SLICES, cg_ceil_div(UNITS_WANTED, units)), cg_smaller(fit, images));
   p.slices = cg_larger(1, p.slices), units *= p.slices;
@@ -238,6 +297,76 @@ static void tiles(const Unit *u, const WindowRow *w, int64_t rows, int64_t a, LL
   cg_tile_rows(c, &spec, &args, &r);
 }
 
+// Elements of x from one row of a plane to the next, one plane and one image.
+static void strides_of_x(const Unit *u, LLVMValueRef out[CONV_AXES]) {
+  LLVMValueRef at = cg_i64(u->c, u->p->c.c);
+  for (uint32_t k = CONV_AXES; k-- > 0;) out[k] = at = cg_mul(u->c, at, cg_dim(u->c, u->p->c.in_dim[k]));
+}
+
+// Plane z of x that meets the plane of g at hand; it may lie outside.
+static LLVMValueRef plane_of_x(const Unit *u) {
+  Cg *c = u->c;
+  const Conv *v = &u->p->c;
+  LLVMValueRef z = cg_add(c, cg_mul(c, u->plane, cg_i64(c, v->stride[0])), cg_mul(c, u->z, cg_i64(c, v->dilation[0])));
+  return cg_sub(c, z, cg_i64(c, v->before[0]));
+}
+
+// Column 0 of the row of x that meets the first of the window's rows, at the block's first channel.
+static LLVMValueRef first_row_of_x(const Unit *u, const WindowRow *w, const LLVMValueRef stride[CONV_AXES]) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  const Conv *v = &p->c;
+  LLVMValueRef row = cg_mul(c, cg_add(c, u->row, w->first), cg_i64(c, v->stride[1]));
+  row = cg_add(c, row, cg_sub(c, cg_mul(c, w->y, cg_i64(c, v->dilation[1])), cg_i64(c, v->before[1])));
+  LLVMValueRef at = cg_add(c, cg_mul(c, u->group, cg_i64(c, p->c_group)), cg_mul(c, u->block, cg_i64(c, p->block)));
+  at = cg_add(c, at, cg_add(c, cg_mul(c, u->image, stride[0]), cg_mul(c, plane_of_x(u), stride[1])));
+  return cg_at(c, c->f32, u->x, cg_add(c, at, cg_mul(c, row, stride[2])));
+}
+
+static ConvWeightArgs arguments_in_place(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums) {
+  Cg *c = u->c;
+  const Conv *v = &u->p->c;
+  LLVMValueRef x[CONV_AXES], g_row = cg_mul(c, cg_dim(c, v->out_dim[2]), cg_i64(c, v->o));
+  strides_of_x(u, x);
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, plane_of_x(u), cg_dim(c, v->in_dim[0]), "");
+  return (ConvWeightArgs){.x = first_row_of_x(u, w, x),
+                          .g = cg_at(c, c->f32, g, cg_mul(c, w->first, g_row)),
+                          .sums = sums,
+                          .rows = LLVMBuildSelect(c->b, inside, w->n, cg_i64(c, 0), ""),
+                          .images = u->images,
+                          .x_row = cg_mul(c, x[2], cg_i64(c, v->stride[1])),
+                          .x_image = x[0],
+                          .g_row = g_row,
+                          .g_image = cg_mul(c, cg_mul(c, cg_dim(c, v->out_dim[0]), cg_dim(c, v->out_dim[1])), g_row)};
+}
+
+// Channels [lo, lo + n) of the block.
+static void some_channels(const Unit *u, const ConvWeightRows *of, const ConvWeightArgs *args, LLVMValueRef lo,
+                          int64_t n) {
+  Cg *c = u->c;
+  ConvWeightRows s = *of;
+  ConvWeightArgs a = *args;
+  s.channels = n;
+  a.x = cg_at(c, c->f32, args->x, lo);
+  a.sums = cg_at(c, c->f32, args->sums, cg_mul(c, lo, cg_i64(c, s.sums_channel)));
+  cg_conv_weight_rows(c, &s, &a);
+}
+
+// A panel of g with a row of the window, where x lies.
+static void rows_in_place(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums, int64_t columns) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  ConvWeightRows s = rows_of(p);
+  ConvWeightArgs a = arguments_in_place(u, w, g, sums);
+  s.nv = cg_ceil_div(columns, c->t->vl), s.lanes = columns - (s.nv - 1) * c->t->vl, s.more = !p->once;
+  int64_t whole = p->block / p->channels * p->channels;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, p->channels), NULL, 0);
+  some_channels(u, &s, &a, l.i, p->channels);
+  cg_loop_end(c, &l, NULL);
+  if (whole < p->block) some_channels(u, &s, &a, cg_i64(c, whole), p->block - whole);
+}
+
 static void panel(const Unit *u, LLVMValueRef n0, int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
@@ -253,7 +382,8 @@ static void panel(const Unit *u, LLVMValueRef n0, int64_t columns) {
   cg_loop_begin(c, &y, cg_i64(c, 0), cg_i64(c, v->kernel[1]), cg_i64(c, 1), NULL, 0);
   WindowRow w = window_row(u, y.i);
   LLVMValueRef of_row = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0);
-  for (int64_t k = 0; k < taps; k++) {
+  if (p->in_place) rows_in_place(u, &w, g, cg_at(c, c->f32, u->sums, of_row), columns);
+  for (int64_t k = 0; !p->in_place && k < taps; k++) {
     LLVMValueRef sums = cg_at(c, c->f32, u->sums, cg_add(c, of_row, cg_i64(c, k * rows * p->o_pad)));
     tiles(u, &w, rows, k * v->dilation[2] * p->block, g, sums, columns);
   }
@@ -284,7 +414,7 @@ static void each_strip(Unit *u) {
   u->row = row.i, u->column = column.i;
   u->rows = cg_min(c, cg_i64(c, p->cut.band), cg_sub(c, cg_dim(c, p->c.out_dim[1]), row.i));
   u->columns = cg_min(c, cg_i64(c, p->cut.columns), cg_sub(c, cg_dim(c, p->c.out_dim[2]), column.i));
-  fill(u);
+  if (!u->p->in_place) fill(u);
   each_panel(u);
   cg_loop_end(c, &column, NULL);
   cg_loop_end(c, &row, NULL);
@@ -397,7 +527,7 @@ static void add_slices(const Square *s) {
     sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
   LLVMValueRef to = cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl)));
   cg_store(c, sum, to);
-  mend(s, cg_add(c, s->first, l.i), to);
+  if (!p->in_place) mend(s, cg_add(c, s->first, l.i), to);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -454,7 +584,7 @@ bool cg_emit_conv_weight(Cg *c) {
   Square s = {.c = c, .p = &p, .scratch = c->scratch, .x = x, .g = g};
   int64_t square = (int64_t)c->t->vl * c->t->vl;
   Unit u = {.c = c, .p = &p, .x = x, .g = g};
-  u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));
+  if (!p.in_place) u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));
   s.square = cg_block(c, c->f32, square), s.turned = cg_block(c, c->f32, square);
   each_unit(&u, c->scratch);
   cg_wait_for_team(c);

@@ -19,7 +19,7 @@ static void weight_reason(const Fn *f, Val v, const Target *t, RtText *out) {
     return;
   }
   bool winograd = cg_winograd_weight_plan(f, v, t, &w);
-  rt_text_add(out, "%s; ", winograd ? "winograd: sums over tiles" : "conv: sums over pixels of a strip");
+  rt_text_add(out, "%s; ", winograd ? "winograd: sums over tiles" : "conv: sums over pixels");
   cg_winograd_reason(&w, out);
 }
 
