@@ -134,7 +134,8 @@ static void misfits(void) {
   tn_add_(y, c.b);
   CHECK(reports(c.p,
                 HERE "error[E004]: tn_add_ makes f32[2,3], which does not fit into f32[3]\n" HERE
-                     "note: what it writes to was made here\n",
+                     "note: what it writes to was made here\n"
+                     "hint: without _ at its end the call gives a value of its own, of that shape\n",
                 line, line - 2));
   finish(c, NULL);
   c = begin();

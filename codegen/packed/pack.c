@@ -257,7 +257,8 @@ static LLVMValueRef fill_words(Cg *c, Val v) {
   double value = ir_attr_num(c->f, v, KEY_value, 0);
   DType t = (DType)ir_ins(c->f, v)->dtype;
   uint32_t lanes = c->t->vl * 4 / ir_dtype_bytes[t];
-  LLVMValueRef x = t == DT_I64 ? cg_i64(c, ir_to_i64(value)) : cg_convert(c, DT_F32, t, cg_f32(c, value));
+  bool is_whole = COUNTABLE >> t & 1;
+  LLVMValueRef x = is_whole ? cg_convert(c, DT_I64, t, cg_i64(c, ir_to_whole(t, value))) : cg_f32(c, value);
   return LLVMBuildBitCast(c->b, cg_splat_n(c, x, lanes), c->vi32, "");
 }
 

@@ -16,9 +16,7 @@ static tn_tensor refuse(tn_function *f, int id, tn_site at, const char *text) {
   return fe_poison(f);
 }
 
-static tn_tensor full(tn_function *f, double v, Shape s, tn_site at) {
-  return fe_emit_in(f, OP_full, (const Attr[]){ir_a_num(KEY_value, v), ir_a_list(KEY_shape, s)}, 2, at);
-}
+static tn_tensor full(tn_function *f, double v, Shape s, tn_site at) { return fe_full(f, v, s, DT_F32, at); }
 
 static tn_tensor cumsum(tn_tensor x, tn_site at) {
   return fe_ok(x) ? fe_emit(OP_cumsum, &x, 1, (const Attr[]){ir_a_int(KEY_axis, 0)}, 1, at) : x;
@@ -73,7 +71,7 @@ static tn_tensor diag_embed(tn_tensor x, int k, tn_site at) {
   for (uint32_t j = 0; j + 1 < rank; j++) d[j] = fe_axis_dim(x, j);
   if (pad) {
     d[rank - 1] = ir_dim(p, pad);
-    tn_tensor zeros = full(f, 0, ir_shape(p, d, rank), at);
+    tn_tensor zeros = fe_full(f, 0, ir_shape(p, d, rank), (DType)fe_ins(x)->dtype, at);
     wide = fe_concat(k > 0 ? (const tn_tensor[]){zeros, x} : (const tn_tensor[]){x, zeros}, 2, rank - 1, at);
   }
   d[rank - 1] = ir_dim(p, 1), d[rank] = size;
@@ -81,7 +79,8 @@ static tn_tensor diag_embed(tn_tensor x, int k, tn_site at) {
   wide = fe_ok(wide) ? fe_reshape(wide, d, rank + 1, at) : wide;
   tn_tensor on = mask(f, OP_eq, size, size, k, at);
   if (!fe_ok(wide) || !fe_ok(on)) return fe_poison(f);
-  return fe_emit(OP_select, (const tn_tensor[]){on, wide, fe_const(f, 0, at)}, 3, NULL, 0, at);
+  tn_tensor zero = fe_number(f, 0, (DType)fe_ins(x)->dtype, at);
+  return fe_emit(OP_select, (const tn_tensor[]){on, wide, zero}, 3, NULL, 0, at);
 }
 
 tn_tensor tn_diag_embed(tn_tensor x, int k, tn_site at) {
@@ -100,15 +99,18 @@ tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
   OPEN(&x, 1);
   Dim d[MAX_RANK];
   uint32_t rank = fe_rank(x);
-  if (fe_ins(x)->dtype == DT_F32) return refuse(f, E_DTYPE, at, "tn_one_hot takes whole numbers");
+  if (!(COUNTABLE >> fe_ins(x)->dtype & 1)) {
+    refuse(f, E_DTYPE, at, "tn_one_hot takes whole numbers");
+    fe_hint(f->p, "tn_cast(x, TN_I64) makes them whole");
+    return fe_poison(f);
+  }
   if (classes < 0 || classes > 1 << 24 || rank == MAX_RANK)
     return refuse(f, E_ARGUMENT, at, "tn_one_hot makes up to 2^24 classes of a value with at most 7 axes");
   for (uint32_t j = 0; j < rank; j++) d[j] = fe_axis_dim(x, j);
   d[rank] = ir_dim(f->p->ir, 1);
   tn_tensor index = fe_reshape(fe_cast(x, DT_I64, at), d, rank + 1, at);
   d[rank] = ir_dim(f->p->ir, classes);
-  tn_tensor zeros = fe_cast(full(f, 0, ir_shape(f->p->ir, d, rank + 1), at), DT_I64, at);
-  tn_tensor one = fe_cast(fe_const(f, 1, at), DT_I64, at);
+  tn_tensor zeros = fe_full(f, 0, ir_shape(f->p->ir, d, rank + 1), DT_I64, at), one = fe_number(f, 1, DT_I64, at);
   return fe_over_axis("tn_one_hot", OP_scatter, (const tn_tensor[]){zeros, index, one}, 3, (int)rank, at);
 }
 
@@ -120,36 +122,54 @@ tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
 
 static bool is_small_whole(double x) { return x == floor(x) && fabs(x) <= 1 << 24; }
 
-// i64: the cumulative sum of start, step, step, .., which is exact.
+static const struct {
+  double least, most;
+} range_of[N_DTYPES] = {
+    [DT_I64] = {-0x1p63, 0x1p63}, [DT_I32] = {INT32_MIN, INT32_MAX}, [DT_U8] = {0, UINT8_MAX}, [DT_BOOL] = {0, 1}};
+
+static bool check_whole_range(tn_function *f, double start, double step, Dim n, DType t, tn_site at) {
+  int64_t count = ir_dim_bound(f->p->ir, n);
+  double last = start + (double)(count - 1) * step, least = range_of[t].least, most = range_of[t].most;
+  if (!is_small_whole(start) || !is_small_whole(step))
+    fe_error(f->p, E_ARGUMENT, at, "start and step of a range of %s are whole numbers, at most 2^24 in size",
+             ir_dtype_name[t]);
+  else if (count && (fmin(start, last) < least || fmax(start, last) > most)) {
+    fe_error(f->p, E_ARGUMENT, at, "a range of %s goes from %.0f to %.0f: %s holds %.0f to %.0f", ir_dtype_name[t],
+             start, last, ir_dtype_name[t], least, most);
+    fe_hint(f->p, "TN_I64 holds it");
+  } else return true;
+  return false;
+}
+
+// i64: the cumulative sum of start, step, step, .., which is exact; where the run knows the length, that of step, ..
 static tn_tensor whole_range(tn_function *f, double start, double step, Dim n, tn_site at) {
   Prog *p = f->p->ir;
   Dim one = ir_dim(p, 1), rest = ir_dim_sub(p, n, one);
   if (!ir_dim_is_const(p, n)) {
-    tn_tensor k = cumsum(fe_cast(full(f, step, ir_shape(p, &n, 1), at), DT_I64, at), at);
-    if (start == step || !fe_ok(k)) return k;
-    return refuse(f, E_ARGUMENT, at,
-                  "a range of whole numbers whose length the run knows starts at its step: cast one of f32");
+    tn_tensor k = cumsum(fe_full(f, step, ir_shape(p, &n, 1), DT_I64, at), at);
+    return start == step ? k : op2(OP_add, k, fe_number(f, start - step, DT_I64, at), at);
   }
-  if (ir_dim_bound(p, n) == 0) return fe_cast(full(f, 0, ir_shape(p, &n, 1), at), DT_I64, at);
-  tn_tensor first = full(f, start, ir_shape(p, &one, 1), at), steps = full(f, step, ir_shape(p, &rest, 1), at);
-  return cumsum(fe_cast(fe_concat((const tn_tensor[]){first, steps}, 2, 0, at), DT_I64, at), at);
+  if (ir_dim_bound(p, n) == 0) return fe_full(f, 0, ir_shape(p, &n, 1), DT_I64, at);
+  tn_tensor first = fe_full(f, start, ir_shape(p, &one, 1), DT_I64, at),
+            steps = fe_full(f, step, ir_shape(p, &rest, 1), DT_I64, at);
+  return cumsum(fe_concat((const tn_tensor[]){first, steps}, 2, 0, at), at);
 }
 
-tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype t, tn_site at) {
+tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype type, tn_site at) {
   OPEN_FUNCTION();
   Dim size;
+  DType t = fe_dtype(type);
+  if (!t) return refuse(f, E_DTYPE, at, "a range needs a dtype: TN_F32, TN_I64, ..");
   if (!fe_dim(f->p, n, &size, at)) return fe_poison(f);
   if (ir_dim_bound(f->p->ir, size) > 1 << 24) return refuse(f, E_ARGUMENT, at, "a range has at most 2^24 elements");
-  if (t == TN_I64 && (!is_small_whole(start) || !is_small_whole(step)))
-    return refuse(f, E_ARGUMENT, at, "start and step of a range of i64 are whole numbers, at most 2^24 in size");
-  if (t == TN_I64) {
-    bool by_sum = ir_dim_is_const(f->p->ir, size) || start == step;
-    if (by_sum) return fe_made(whole_range(f, start, step, size, at), at);
-  } else if (t != TN_F32) return refuse(f, E_DTYPE, at, "a range is of f32 or i64");
+  if (COUNTABLE >> t & 1) {
+    if (!check_whole_range(f, start, step, size, t, at)) return fe_poison(f);
+    return fe_made(fe_cast(whole_range(f, start, step, size, at), t, at), at);
+  }
   tn_tensor y = fe_positions(f, size, at);
   if (step != 1) y = op2(OP_mul, y, fe_const(f, step, at), at);
   if (start != 0) y = op2(OP_add, y, fe_const(f, start, at), at);
-  return fe_made(t == TN_I64 ? fe_cast(y, DT_I64, at) : y, at);
+  return fe_made(fe_cast(y, t, at), at);
 }
 
 // From each end to the middle, so that both ends are exact: PyTorch's way.
@@ -188,7 +208,7 @@ tn_tensor tn_eye(tn_function *f, tn_dim n, tn_dim m, tn_site at) {
 // ---- like another value
 tn_tensor tn_full_like(tn_tensor x, double v, tn_site at) {
   OPEN(&x, 1);
-  return fe_made(fe_cast(full(f, v, fe_shape_of(x), at), (DType)fe_ins(x)->dtype, at), at);
+  return fe_made(fe_full(f, v, fe_shape_of(x), (DType)fe_ins(x)->dtype, at), at);
 }
 
 tn_tensor tn_zeros_like(tn_tensor x, tn_site at) { return tn_full_like(x, 0, at); }
@@ -196,7 +216,11 @@ tn_tensor tn_ones_like(tn_tensor x, tn_site at) { return tn_full_like(x, 1, at);
 
 tn_tensor tn_rand_like(tn_tensor x, tn_site at) {
   OPEN(&x, 1);
-  if (fe_ins(x)->dtype != DT_F32) return refuse(f, E_DTYPE, at, "random numbers are f32");
+  if (fe_ins(x)->dtype != DT_F32) {
+    refuse(f, E_DTYPE, at, "random numbers are f32");
+    fe_hint(f->p, "tn_rand_like(tn_cast(x, TN_F32)) has x's shape");
+    return fe_poison(f);
+  }
   Attr a[] = {ir_a_num(KEY_lo, 0), ir_a_list(KEY_shape, fe_shape_of(x)), ir_a_num(KEY_hi, 1),
               ir_a_int(KEY_id, fe_stream(f, at))};
   return fe_made(fe_emit_in(f, OP_uniform, a, 4, at), at);

@@ -193,6 +193,9 @@ static bool same_type(tn_tensor t, tn_tensor made, const char *what, tn_site at)
   ir_print_type(t.fn->ir, fe_val(made), &gives);
   fe_error(p, E_SHAPE, at, "%s makes %s, which does not fit into %s", what, gives.text, has.text);
   fe_note(p, fe_ins(t)->loc, "what it writes to was made here");
+  if (fe_ins(t)->dtype != fe_ins(made)->dtype)
+    fe_hint(p, "without _ at its end the call gives a value of its own; tn_copy_ casts that to what it writes to");
+  else fe_hint(p, "without _ at its end the call gives a value of its own, of that shape");
   return false;
 }
 
@@ -214,7 +217,7 @@ tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, 
 
 // Content for t: cast and broadcast as t wants it. What is t's type already is cloned, so that both stay separate.
 static tn_tensor fit(tn_tensor t, tn_tensor src, tn_site at) {
-  tn_tensor x = fe_cast(src, (DType)fe_ins(t)->dtype, at);
+  tn_tensor x = fe_as_dtype(src, (DType)fe_ins(t)->dtype, at);
   if (fe_ok(x) && fe_shape_of(x).i != fe_shape_of(t).i)
     x = fe_emit(OP_expand, &x, 1, (const Attr[]){ir_a_list(KEY_shape, fe_shape_of(t))}, 1, at);
   return x.v == src.v && fe_ok(x) ? fe_emit1(OP_clone, x, at) : x;
@@ -242,7 +245,7 @@ tn_tensor tn_fill_(tn_tensor t, double v, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_copy_in(t, fe_const(f, v, at), "tn_fill_", at);
+  return fe_copy_in(t, fe_number(f, v, (DType)fe_ins(t)->dtype, at), "tn_fill_", at);
 }
 
 tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at) {

@@ -46,6 +46,7 @@ tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at) {
     fe_error(f->p, E_DTYPE, at, "a cast needs a dtype: TN_F32, TN_I64, ..");
     return fe_poison(f);
   }
+  if (fe_dtype(t) != fe_ins(a)->dtype) return fe_made(fe_as_dtype(a, fe_dtype(t), at), at);
   return fe_made(fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, fe_dtype(t))}, 1, at), at);
 }
 
@@ -222,7 +223,7 @@ tn_tensor tn_concat(int axis, const tn_tensor *a, uint32_t n, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
   if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(a, n, k, at), at);
+  return fe_made(n == 1 ? fe_same(a[0], at) : fe_concat(fe_in_one_dtype(a, n, at), n, k, at), at);
 }
 
 // Of smaller whole numbers and bools a scan gives i64, as sums do; what is added to a target (of three operands) has its dtype.

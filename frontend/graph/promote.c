@@ -54,11 +54,18 @@ DType fe_common_dtype(const tn_tensor *a, uint32_t n) {
   return t;
 }
 
+// As a cast makes a number one of t: f32 on the way would round whole numbers above 2^24.
 tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at) {
-  const Attr attrs[] = {ir_a_num(KEY_value, x), ir_a_int(KEY_dtype, t)};
+  const Attr attrs[] = {ir_a_num(KEY_value, t == DT_BOOL ? x != 0 : x), ir_a_int(KEY_dtype, t)};
   bool is_half = !((F32 | COUNTABLE) >> t & 1);
   if (is_half) return fe_cast(fe_const(f, x, at), t, at);
   return fe_emit_in(f, OP_const, attrs, t == DT_F32 ? 1 : 2, at);
+}
+
+tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at) {
+  const Attr attrs[] = {ir_a_num(KEY_value, t == DT_BOOL ? x != 0 : x), ir_a_list(KEY_shape, s),
+                        ir_a_int(KEY_dtype, t)};
+  return fe_cast(fe_emit_in(f, OP_full, attrs, COUNTABLE >> t & 1 ? 3 : 2, at), t, at);
 }
 
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at) {
@@ -99,6 +106,18 @@ void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32
                 tn_site at) {
   DType t = dtype_for(op, a, n, attrs, n_attrs);
   for (uint32_t k = 0; k < n; k++) out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
+}
+
+const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at) {
+  uint32_t k = 0;
+  while (k < n && fe_ins(a[k])->dtype == fe_ins(a[0])->dtype) k++;
+  if (k == n) return a;
+  for (k = 0; k < n; k++)
+    if (!rank_of[fe_ins(a[k])->dtype].kind) return a;  // a layout, which is refused
+  DType t = fe_common_dtype(a, n);
+  tn_tensor *in = rt_alloc(a[0].fn->p->mem, n * sizeof *in);
+  for (k = 0; k < n; k++) in[k] = fe_as_dtype(a[k], t, at);
+  return in;
 }
 
 // Of whole numbers they are the numbers themselves.

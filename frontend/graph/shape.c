@@ -334,7 +334,7 @@ tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at) {
     part[j] = with_axis(x[j], (uint32_t)k, ir_dim(f->p->ir, 1), at);
     if (!fe_ok(part[j])) return part[j];
   }
-  return fe_made(n == 1 ? part[0] : fe_concat(part, n, (uint32_t)k, at), at);
+  return fe_made(n == 1 ? part[0] : fe_concat(fe_in_one_dtype(part, n, at), n, (uint32_t)k, at), at);
 }
 
 static tn_tensor join(tn_tensor *part, uint32_t n, uint32_t axis, tn_site at) {
@@ -374,8 +374,7 @@ static tn_tensor filled(tn_tensor like, uint32_t axis, int64_t size, double valu
   Dim d[MAX_RANK];
   uint32_t n = dims_of(like, d);
   d[axis] = ir_dim(ir_of(like), size);
-  Attr a[] = {ir_a_num(KEY_value, value), ir_a_list(KEY_shape, ir_shape(ir_of(like), d, n))};
-  return fe_cast(fe_emit_in(like.fn, OP_full, a, 2, at), (DType)fe_ins(like)->dtype, at);
+  return fe_full(like.fn, value, ir_shape(ir_of(like), d, n), (DType)fe_ins(like)->dtype, at);
 }
 
 static tn_tensor pad_constant(tn_tensor x, uint32_t axis, int64_t before, int64_t behind, double value, tn_site at) {

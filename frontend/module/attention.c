@@ -40,6 +40,7 @@ static tn_tensor masked_bias(const tn_attention_options *o, tn_site at) {
   if (t != DT_BOOL && t != DT_F32) {
     fe_error(f->p, E_DTYPE, at, "the mask of attention is bool or f32, not %s", fe_type_text(o->mask));
     fe_note_value(o->mask, "the mask");
+    fe_hint(f->p, "tn_cast(mask, TN_BOOL) is true where it is not 0");
     return fe_poison(f);
   }
   tn_tensor bias = o->bias.fn ? o->bias : fe_const(f, 0, at);

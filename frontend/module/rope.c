@@ -82,7 +82,11 @@ static bool refuse(const Rope *r, int id, const char *text) {
 static bool check_value(const Rope *r) {
   Prog *p = r->x.fn->p->ir;
   uint32_t least = r->o->heads_inside ? 3 : 2;
-  if (fe_ins(r->x)->dtype != DT_F32) return refuse(r, E_DTYPE, "tn_rope takes f32");
+  if (fe_ins(r->x)->dtype != DT_F32) {
+    refuse(r, E_DTYPE, "tn_rope takes f32");
+    fe_hint(r->x.fn->p, "tn_cast(x, TN_F32) makes it f32");
+    return false;
+  }
   if (r->rank < least || r->rank + r->o->interleaved > MAX_RANK)
     return refuse(r, E_SHAPE, r->o->heads_inside ? "tn_rope takes [..,T,H,D]" : "tn_rope takes [..,T,D]");
   Dim last = fe_axis_dim(r->x, r->rank - 1);

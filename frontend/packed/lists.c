@@ -85,10 +85,7 @@ static tn_tensor padded(tn_tensor x, int64_t time, double value, bool batch_firs
   for (uint32_t k = 0; k < rank; k++) dims[k] = fe_axis_dim(x, k);
   if (length < time) {
     dims[0] = ir_dim(ir, time - length);
-    Attr attr[] = {ir_a_num(KEY_value, value), ir_a_list(KEY_shape, ir_shape(ir, dims, rank))};
-    tn_tensor rest = fe_leaf(x.fn, OP_full, attr, 2, attr[1].u.list, at);
-    Attr type = ir_a_int(KEY_dtype, fe_ins(x)->dtype);
-    if (fe_ins(x)->dtype != DT_F32) rest = fe_emit(OP_cast, &rest, 1, &type, 1, at);
+    tn_tensor rest = fe_full(x.fn, value, ir_shape(ir, dims, rank), (DType)fe_ins(x)->dtype, at);
     x = length ? fe_concat((const tn_tensor[]){x, rest}, 2, 0, at) : rest;
   }
   if (!fe_ok(x)) return x;

@@ -75,7 +75,7 @@ TN_API tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at);
 
 // ---- values made of a shape
 TN_API tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype t,
-                           tn_site at);  // n elements; i64: |number| <= 2^24
+                           tn_site at);  // n elements of any dtype; whole numbers: start and step at most 2^24 in size
 TN_API tn_tensor tn_linspace(tn_function *f, double start, double end, int64_t n,
                              tn_site at);  // f32, both ends included
 TN_API tn_tensor tn_logspace(tn_function *f, double start, double end, int64_t n, double base,

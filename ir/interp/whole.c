@@ -122,8 +122,7 @@ bool run_pointwise_whole(Run *r, Val v, DType t) {
 static bool only_moves(Op op) {
   OpClass cls = (OpClass)ir_ops[op].cls;
   bool by_element = op == OP_assign || op == OP_scatter || op == OP_index_copy;
-  return by_element || cls == CLASS_VIEW || cls == CLASS_INDEX || cls == CLASS_AXIS_GATHER ||
-         (cls == CLASS_SLICE_UPDATE && op != OP_index_assign);
+  return by_element || cls == CLASS_VIEW || cls == CLASS_INDEX || cls == CLASS_AXIS_GATHER || cls == CLASS_SLICE_UPDATE;
 }
 
 static bool is_moved(const Run *r, Val v, uint32_t k) {

@@ -69,6 +69,12 @@ uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most
   return ir_infer_fault(c, E_SHAPE, "");
 }
 
+// Operands of different dtypes, where one is asked for.
+static uint16_t differ(const Infer *c, const char *what) {
+  rt_text_add(c->fits, "tn_cast brings them to one dtype");
+  return ir_infer_fault(c, E_DTYPE, what);
+}
+
 // NumPy broadcasting of two shapes; false when they do not fit.
 static bool broadcast(const Infer *c, Shape a, Shape b, Shape *out) {
   uint32_t ra = ir_rank(c->p, a), rb = ir_rank(c->p, b), r = ra > rb ? ra : rb;
@@ -103,7 +109,7 @@ static uint16_t pointwise_dtype(const Infer *c, DType *out) {
   if (n_args(c) == 0) return constant_dtype(c, out);
   for (uint32_t k = first + 1; k < n_args(c); k++)
     if (dtype_of(c, k) != dtype_of(c, first))
-      return ir_infer_fault(c, E_DTYPE, first ? "both values must have one dtype" : "all operands must have one dtype");
+      return differ(c, first ? "both values must have one dtype" : "all operands must have one dtype");
   *out = ir_ops[op].flags & MASK ? DT_F32 : dtype_of(c, first);
   return 0;
 }
@@ -222,7 +228,7 @@ static uint16_t axis_of(const Infer *c, uint32_t *axis) {
 
 static uint16_t check_source(const Infer *c) {
   Shape joint;
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return differ(c, "both operands must have one dtype");
   if (broadcast(c, shape_of(c, 0), shape_of(c, 1), &joint) && joint.i == shape_of(c, 0).i) return 0;
   return bad_shape(c, "the source does not broadcast to the target");
 }
@@ -376,7 +382,7 @@ uint16_t ir_rule_slice_at(const Infer *c) {
 uint16_t ir_rule_slice_assign_at(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return differ(c, "both operands must have one dtype");
   if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
   Dim part = dim_of(c, 1, axis);
   if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
@@ -399,7 +405,7 @@ uint16_t ir_rule_pad_axis(const Infer *c) {
 }
 
 uint16_t ir_rule_write(const Infer *c) {
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return differ(c, "both operands must have one dtype");
   if (shape_of(c, 0).i != shape_of(c, 1).i) {
     would_fit(c, "content", shape_of(c, 0));
     return bad_shape(c, "the new content has another shape");
@@ -410,7 +416,7 @@ uint16_t ir_rule_write(const Infer *c) {
 uint16_t ir_rule_slice_assign(const Infer *c) {
   uint32_t axis;
   TRY(axis_of(c, &axis));
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return differ(c, "both operands must have one dtype");
   int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1);
   Dim whole = dim_of(c, 0, axis);
   if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
@@ -430,7 +436,8 @@ uint16_t ir_rule_index_assign(const Infer *c) {
   TRY(ir_infer_rank(c, 1, 1, 1));
   if (rank_of(c, 2) != rank_of(c, 0) || ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 0)).i != shape_of(c, 2).i)
     return bad_shape(c, "the rows do not have the shape of the target's");
-  set(c, 0, DT_F32, shape_of(c, 0));
+  if (dtype_of(c, 2) != dtype_of(c, 0)) return differ(c, "target and source must have one dtype");
+  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 
@@ -439,7 +446,7 @@ uint16_t ir_rule_concat(const Infer *c) {
   TRY(axis_of(c, &axis));
   Dim total = dim_of(c, 0, axis);
   for (uint32_t k = 1; k < n_args(c); k++) {
-    if (dtype_of(c, k) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "all operands must have one dtype");
+    if (dtype_of(c, k) != dtype_of(c, 0)) return differ(c, "all operands must have one dtype");
     bool same = rank_of(c, k) == rank_of(c, 0);
     if (!same) rt_text_add(c->fits, "all have the axes of the first, and differ in size along axis %u alone", axis);
     if (!same) return bad_shape(c, "ranks differ");
@@ -713,7 +720,7 @@ uint16_t ir_rule_sort(const Infer *c) {
 
 uint16_t ir_rule_searchsorted(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_fault(c, E_DTYPE, "both operands must have one dtype");
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return differ(c, "both operands must have one dtype");
   uint32_t r = rank_of(c, 0);
   bool fits = r == 1 || r == rank_of(c, 1);
   for (uint32_t k = 0; fits && k + 1 < r; k++) fits = dim_of(c, 0, k).i == dim_of(c, 1, k).i;
@@ -767,7 +774,7 @@ uint16_t ir_rule_index_select(const Infer *c) {
 
 // The source has that shape, or is one number.
 static uint16_t check_scattered(const Infer *c, Shape want) {
-  if (dtype_of(c, 2) != dtype_of(c, 0)) return ir_infer_fault(c, E_DTYPE, "target and source must have one dtype");
+  if (dtype_of(c, 2) != dtype_of(c, 0)) return differ(c, "target and source must have one dtype");
   if (shape_of(c, 2).i == want.i || rank_of(c, 2) == 0) return 0;
   would_fit(c, "source", want);
   return bad_shape(c, "the source has another shape than what is written");
