@@ -48,7 +48,7 @@ static void check_value(const tn_probe_value *v, const float *x, int n) {
 static void check_bins(const float *bins, const float *x, int n) {
   float want[BINS] = {0};
   for (int k = 0; k < n; k++)
-    for (int b = 0; b < BINS; b++) want[b] += x[k] >= (float)b - 2 && x[k] < (float)b - 1;
+    for (int b = 0; b < BINS; b++) want[b] += x[k] >= (float)b - 2 && (b < BINS - 1 ? x[k] < (float)b - 1 : x[k] <= 2);
   for (int b = 0; b < BINS; b++) CHECK(bins[b] == want[b]);
 }
 
@@ -69,7 +69,7 @@ static void test_statistics(void) {
   if (!CHECK(m)) exit(1);
   float in[N], out[N], relu[N], nothing[COLS];
   for (int k = 0; k < N; k++) in[k] = (float)((k * 37) % 23) / 5 - 2.1f, relu[k] = in[k] > 0 ? in[k] : 0;
-  in[3] = NAN, in[9] = INFINITY, in[11] = -INFINITY;
+  in[3] = NAN, in[9] = INFINITY, in[11] = -INFINITY, in[13] = -2, in[15] = 2;  // the ends of the histogram
   relu[9] = INFINITY, relu[11] = 0;
   Seen seen = {0};
   CHECK(tn_run(m, "run", TN_IN(tn_f32(in, ROWS, COLS)), TN_OUT(tn_f32(out, ROWS, COLS))) == TN_OK);
@@ -94,6 +94,36 @@ static void test_statistics(void) {
   CHECK(tn_run(m, "run", TN_IN(tn_f32(in, ROWS, COLS)), TN_OUT(tn_f32(out, ROWS, COLS))) == TN_OK && seen.n == 0);
   CHECK(tn_model_probe(m, "nobody", true) == TN_ERR_ARGUMENT);
   CHECK_HAS(tn_error_text(m), "no probe has a name that matches 'nobody'");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Squares of these are infinite or 0 in f32, and so is the sum of the largest.
+static void test_magnitudes(void) {
+  static const float size[] = {1e30f, 3e38f, 1e-30f, 1e-44f, 1};
+  enum { N_LARGE = 300 };
+  tn_program *p = tn_program_create("p");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N_LARGE));
+  tn_probe(x, "in");
+  tn_output(f, "y", tn_neg(x));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  if (!CHECK(m)) exit(1);
+  Seen seen = {0};
+  CHECK(tn_model_probe_sink(m, see, &seen) == TN_OK && tn_model_probe(m, "in", true) == TN_OK);
+  for (uint32_t k = 0; k < sizeof size / sizeof *size; k++, seen.n = 0) {
+    float in[N_LARGE], out[N_LARGE];
+    double sum = 0, squares = 0, spread = 0;
+    for (int i = 0; i < N_LARGE; i++) in[i] = i % 3 ? size[k] : -size[k] / 2;
+    for (int i = 0; i < N_LARGE; i++) sum += (double)in[i], squares += (double)in[i] * (double)in[i];
+    for (int i = 0; i < N_LARGE; i++) spread += pow((double)in[i] - sum / N_LARGE, 2);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(in, N_LARGE)), TN_OUT(tn_f32(out, N_LARGE))) == TN_OK);
+    const tn_probe_value *v = &seen.last[0];
+    double unit = (double)in[1];
+    CHECK(seen.n == 1 && near(v->mean / unit, sum / N_LARGE / unit) && near(v->norm / unit, sqrt(squares) / unit) &&
+          near(v->std / unit, sqrt(spread / N_LARGE) / unit));
+  }
   tn_model_free(m);
   tn_program_free(p);
 }
@@ -294,6 +324,7 @@ static void test_mistakes(void) {
 
 int main(void) {
   test_statistics();
+  test_magnitudes();
   test_lines(TN_PROBE_CSV, "run,function,probe,count,mean,std,min,max,norm,zero,nan,inf,histogram\n1,step,net.a,48,",
              17);
   test_lines(TN_PROBE_JSON, "{\"run\": 1, \"function\": \"step\", \"probe\": \"net.a\", \"count\": 48, ", 16);

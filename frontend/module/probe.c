@@ -4,7 +4,8 @@
 //   tn_compile                        @step                   without %s and all that was built for it
 //                                     @step.probes            a copy: output %s {name="probe.hidden"}
 //
-// Statistics are sums and maxima of pointwise values, which fuse as any others do.
+// Statistics are sums and maxima of pointwise values, which fuse as any others do. What is summed is first divided by the power of
+// two next below the largest magnitude, which is exact: squares of large numbers do not become infinite, nor those of small ones 0.
 #include "frontend/fe.h"
 #include "ir/rewrite.h"
 #include "runtime/format.h"
@@ -38,10 +39,19 @@ static tn_tensor greatest(const Stats *s, tn_tensor v) {
   return n ? fe_emit(OP_amax, &v, 1, &a, 1, s->at) : v;
 }
 
-// Elements from the k-th edge on, of which there are n + 1
+// Elements from the k-th edge on, of which there are n + 1; those at the last one are in the last bin
 static tn_tensor from_edge(const Stats *s, const tn_probe_options *o, uint32_t k) {
   tn_tensor edge = number(s, o->lo + (o->hi - o->lo) * k / o->bins);
-  return count(s, fe_emit2(OP_mul, s->finite, fe_cast(fe_emit2(OP_ge, s->x, edge, s->at), DT_F32, s->at), s->at));
+  tn_tensor is_from = fe_emit2(k < o->bins ? OP_ge : OP_gt, s->x, edge, s->at);
+  return count(s, fe_emit2(OP_mul, s->finite, fe_cast(is_from, DT_F32, s->at), s->at));
+}
+
+// The power of two, or 1 where no element is finite, or all are 0
+static tn_tensor scale_of(const Stats *s, tn_tensor min, tn_tensor max) {
+  tn_tensor most = fe_emit2(OP_max, max, fe_emit1(OP_neg, min, s->at), s->at);
+  tn_tensor power = fe_emit1(OP_exp2, fe_emit1(OP_floor, fe_emit1(OP_log2, most, s->at), s->at), s->at);
+  tn_tensor is_some = fe_emit2(OP_gt, most, number(s, 0), s->at);
+  return fe_emit(OP_select, (const tn_tensor[]){is_some, power, number(s, 1)}, 3, NULL, 0, s->at);
 }
 
 static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
@@ -54,11 +64,13 @@ static tn_tensor stats_of(tn_tensor x, const tn_probe_options *o) {
   v[FE_PROBE_NAN] = count(&s, fe_emit1(OP_isnan, s.x, at));
   v[FE_PROBE_INF] = count(&s, fe_emit1(OP_isinf, s.x, at));
   v[FE_PROBE_ZERO] = count(&s, fe_emit2(OP_eq, s.x, number(&s, 0), at));
-  v[FE_PROBE_MEAN] = fe_emit2(OP_div, fe_sum(where_finite(&s, s.x, 0), NULL, 0, false, at), v[FE_PROBE_FINITE], at);
-  v[FE_PROBE_SPREAD] = squares(&s, fe_emit2(OP_sub, s.x, v[FE_PROBE_MEAN], at));
-  v[FE_PROBE_SQUARES] = squares(&s, s.x);
   v[FE_PROBE_MIN] = fe_emit1(OP_neg, greatest(&s, fe_emit1(OP_neg, s.x, at)), at);
   v[FE_PROBE_MAX] = greatest(&s, s.x);
+  v[FE_PROBE_SCALE] = scale_of(&s, v[FE_PROBE_MIN], v[FE_PROBE_MAX]);
+  tn_tensor scaled = fe_emit2(OP_div, s.x, v[FE_PROBE_SCALE], at);
+  v[FE_PROBE_MEAN] = fe_emit2(OP_div, fe_sum(where_finite(&s, scaled, 0), NULL, 0, false, at), v[FE_PROBE_FINITE], at);
+  v[FE_PROBE_SPREAD] = squares(&s, fe_emit2(OP_sub, scaled, v[FE_PROBE_MEAN], at));
+  v[FE_PROBE_SQUARES] = squares(&s, scaled);
   tn_tensor from = o->bins ? from_edge(&s, o, 0) : TN_NONE;
   for (uint32_t k = 0; k < o->bins; k++) {
     tn_tensor next = from_edge(&s, o, k + 1);

@@ -167,7 +167,7 @@ static void put_line(FeProbing *p, const tn_probe_value *v) {
 
 // ---- runs
 static tn_probe_value value_of(const tn_model *m, const FeProbe *b, const float *x) {
-  double n = x[FE_PROBE_FINITE], none = (double)NAN;
+  double n = x[FE_PROBE_FINITE], scale = x[FE_PROBE_SCALE], none = (double)NAN;
   return (tn_probe_value){.function = m->code->plan->functions[b->function].name,
                           .name = b->name,
                           .file = b->file,
@@ -177,11 +177,11 @@ static tn_probe_value value_of(const tn_model *m, const FeProbe *b, const float 
                           .n_nan = x[FE_PROBE_NAN],
                           .n_inf = x[FE_PROBE_INF],
                           .n_zero = x[FE_PROBE_ZERO],
-                          .mean = n > 0 ? x[FE_PROBE_MEAN] : none,
-                          .std = n > 0 ? sqrt(x[FE_PROBE_SPREAD] / n) : none,
+                          .mean = n > 0 ? scale * x[FE_PROBE_MEAN] : none,
+                          .std = n > 0 ? scale * sqrt(x[FE_PROBE_SPREAD] / n) : none,
                           .min = n > 0 ? x[FE_PROBE_MIN] : none,
                           .max = n > 0 ? x[FE_PROBE_MAX] : none,
-                          .norm = n > 0 ? sqrt(x[FE_PROBE_SQUARES]) : none,
+                          .norm = n > 0 ? scale * sqrt(x[FE_PROBE_SQUARES]) : none,
                           .bins = b->n_bins ? x + FE_PROBE_STATS : NULL,
                           .n_bins = b->n_bins,
                           .lo = b->lo,

@@ -25,17 +25,19 @@ typedef struct {
 } FeBytesMoved;
 
 // What a function's twin hands out behind the outputs of the function: count of finite, NaN, infinite and zero elements,
-// mean, sum of squares of the distances from it, sum of squares, least, greatest; then n_bins counts.
+// least, greatest, a power of two, and of elements divided by it mean, sum of squares of the distances from it, sum of squares; then
+// n_bins counts.
 enum {
   FE_PROBE_FINITE,
   FE_PROBE_NAN,
   FE_PROBE_INF,
   FE_PROBE_ZERO,
+  FE_PROBE_MIN,
+  FE_PROBE_MAX,
+  FE_PROBE_SCALE,  // of the three that follow
   FE_PROBE_MEAN,
   FE_PROBE_SPREAD,
   FE_PROBE_SQUARES,
-  FE_PROBE_MIN,
-  FE_PROBE_MAX,
   FE_PROBE_STATS
 };
 typedef struct {

@@ -16,7 +16,7 @@ typedef struct {
   const char *file;  // where tn_probe stands
   int line;
   uint64_t run;  // counted from 1, of those of this model that some probe saw
-  double count;  // of elements
+  double count;  // of elements; counts are exact up to 2^24
   double n_nan, n_inf;
   double mean, std, min, max, norm;  // of those that are finite; NaN where there is none. std divides by their number
   double n_zero;                     // exactly 0: dead units

@@ -30,7 +30,7 @@ extern "C" {
 enum { TN_PROBE_MAX_BINS = 256 };
 typedef struct {
   uint32_t bins;   // of the histogram, at most TN_PROBE_MAX_BINS; 0: none
-  double lo, hi;   // its range, in equal parts; what lies outside is in no bin
+  double lo, hi;   // its range, in equal parts, of which the last has hi too; what lies outside is in no bin
   bool gradients;  // of tn_probe_modules: those of the outputs, too, as "PATH.grad", where a backward is built
   bool view;       // no statistics, but the value, for tn_model_probe_views; has no bins
   tn_site at;
