@@ -104,7 +104,10 @@ static int go_on(tn_model *m, const int64_t *truth) {
 }
 
 int main(int argc, char **argv) {
-  long steps = argc == 3 && !strcmp(argv[1], "--steps") ? strtol(argv[2], NULL, 10) : 1500;
+  char *end = "";
+  bool is_given = argc == 3 && !strcmp(argv[1], "--steps");
+  long steps = is_given ? strtol(argv[2], &end, 10) : 1500;
+  if (argc != 1 + 2 * is_given || *end || steps < 0) return fputs("gpt [--steps N]\n", stderr), 2;
   tn_model *m = build();
   if (!m) return 1;
   float loss = 0;

@@ -1,6 +1,7 @@
 // GPT-2 of any size: initialises, or loads a state_dict with the usual names (model.safetensors in DIR), trains, resumes,
 // and writes with a cache of keys and values. Tokens are those of vocab.json and merges.txt in DIR; without them, bytes.
-// Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened.
+// Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened. --epochs 0 writes only: it reads no
+// text, and saves nothing.
 // ctest: --epochs 1 --tokens 40 --checkpoint gpt2.safetensors docs/seeing.md
 #include "examples/gpt2/bpe.h"
 #include "examples/gpt2/options.h"
@@ -77,7 +78,7 @@ static void keep(tn_model *m, bool load) {
   tn_extra extra = {"loader", &at, sizeof at};
   if (load ? tn_load_with(m, o.checkpoint, true, &extra, 1) : tn_save_with(m, o.checkpoint, true, &extra, 1))
     fail(o.checkpoint, tn_error_text(m));
-  if (load && tn_loader_set_state(loader, at)) fail(o.checkpoint, tn_loader_error(loader));
+  if (load && o.epochs && tn_loader_set_state(loader, at)) fail(o.checkpoint, tn_loader_error(loader));
 }
 
 static void train(tn_model *m) {
@@ -111,7 +112,7 @@ static void write_text(tn_model *m) {
   tn_status status = tn_run(m, "reset", NULL, 0, NULL, 0);
   if (!status) status = tn_run(m, "prefill", TN_IN(tn_i64(ids, 1, n)), TN_OUT(tn_f32(logits, o.size.words)));
   for (int64_t k = 0; k < n; k++) put(ids[k]);
-  for (long k = 0; k < o.n_tokens && !status && n + k < o.size.places; k++) {
+  for (long k = 0; k < o.n_tokens && !status && n + k < o.size.places && !tn_loader_is_stopped(loader); k++) {
     int64_t id = sample_token(logits, o.size.words, &o.sampling);
     put(id);
     status = tn_run(m, "decode", TN_IN(tn_i64(&id, 1, 1)), TN_OUT(tn_f32(logits, o.size.words)));
@@ -125,19 +126,20 @@ int main(int argc, char **argv) {
   char why[512], path[3][4096] = {0};
   bool has_words = o.folder && !access(in_folder(path[1], 4096, "vocab.json"), R_OK);
   bool has_weights = o.folder && !access(in_folder(path[0], 4096, "model.safetensors"), R_OK);
+  if (o.folder && !has_words && !has_weights) fail(o.folder, "neither vocab.json nor model.safetensors can be read");
   bpe =
       bpe_open(has_words ? path[1] : NULL, has_words ? in_folder(path[2], 4096, "merges.txt") : NULL, why, sizeof why);
   if (!bpe) fail("the tokens", why);
   o.size.words = (int64_t)bpe_count(bpe);
   if (has_weights && !gpt2_size_of(path[0], &o.size, why, sizeof why)) fail("the weights", why);
-  for (int k = 0; k < o.n_texts; k++) read_text(o.texts[k]);
+  for (int k = 0; k < o.n_texts && o.epochs; k++) read_text(o.texts[k]);
   set_up();
   tn_model *m = build();
   tn_load_report report;
   if (has_weights && tn_load_partial(m, path[0], false, &report)) fail("the weights", tn_error_text(m));
   if (o.resumes) keep(m, true);
   signal(SIGINT, interrupt);
-  train(m);
+  if (o.epochs) train(m);
   if (!tn_loader_is_stopped(loader)) write_text(m);
   tn_model_free(m), tn_loader_free(loader), bpe_free(bpe), free(text);
   return fflush(stdout) || ferror(stdout);

@@ -63,8 +63,8 @@ static float draw(uint64_t *s) {
 
 int main(int argc, char **argv) {
   int steps = 2000, n_blocks = 0;
-  if (argc == 3 && !strcmp(argv[1], "--steps")) steps = atoi(argv[2]);
-  else if (argc > 1) return fprintf(stderr, "usage: module [--steps N]\n"), 2;
+  if (argc == 3 && !strcmp(argv[1], "--steps")) steps = atoi(argv[2]), argc = 1;
+  if (argc > 1 || steps < 1) return fprintf(stderr, "usage: module [--steps N]\n"), 2;
 
   tn_program *p = tn_program_create("module");
   tn_module *root = tn_root(p), *net = tn_sequential(root, "net");

@@ -102,5 +102,29 @@ refused 2 "resnet [--depth" "$bin/resnet" --depth 21
 refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
 refused 1 "resnet: the weights: $dir/short: byte 0: a header of " "$bin/resnet" --weights "$dir/short" --epochs 0
 
+# gpt2: without epochs it writes alone, reads no text and saves nothing; a resumed one goes on as the whole one; Ctrl-C stops it while it
+# writes; heads are those of config.json
+refused 2 "gpt [--steps N]" "$bin/gpt" --bogus
+refused 2 "usage: module [--steps N]" "$bin/module" --steps 0
+refused 2 "gpt2 [--files DIR]" "$bin/gpt2" --size 2,10,3,5
+refused 1 "gpt2: /no/such: neither vocab.json nor model.safetensors can be read" "$bin/gpt2" --files /no/such --epochs 0
+refused 1 "/no/such/file: No such file" "$bin/gpt2" --epochs 0 --resume --checkpoint /no/such/file
+small=(--size 1,16,2,128 --tokens 20)
+(cd "$dir" && "$bin/gpt2" "${small[@]}" --epochs 0 > out) || fail "gpt2 --epochs 0 where there is no text"
+[ ! -e "$dir/gpt2.safetensors" ] || fail "gpt2 --epochs 0 saves a model that nobody trained"
+"$bin/gpt2" "${small[@]}" --epochs 2 --checkpoint "$dir/whole" "$dir/text" > "$dir/out" || fail "gpt2, 2 epochs"
+"$bin/gpt2" "${small[@]}" --epochs 1 --checkpoint "$dir/parts" "$dir/text" > "$dir/out" || fail "gpt2, 1 epoch"
+"$bin/gpt2" "${small[@]}" --epochs 2 --checkpoint "$dir/parts" --resume "$dir/text" > "$dir/out" || fail "gpt2, resumed"
+cmp "$dir/whole" "$dir/parts" || fail "gpt2: resumed training differs"
+"$bin/gpt2" "${small[@]}" --epochs 0 --temperature 0 --checkpoint "$dir/whole" --resume > "$dir/a" || fail "gpt2 --epochs 0 --resume"
+"$bin/gpt2" "${small[@]}" --epochs 0 --top-k 1 --seed 7 --checkpoint "$dir/parts" --resume > "$dir/b"
+cmp "$dir/a" "$dir/b" || fail "gpt2: the likeliest tokens are not those of --top-k 1"
+cmp "$dir/whole" "$dir/parts" || fail "gpt2 --epochs 0 changes its checkpoint"
+rm -f "$dir/out" "$dir/status"
+( set -m; "$bin/gpt2" --size 1,8,1,400000 --epochs 0 --tokens 399000 > "$dir/out" & echo $! > "$dir/pid"; wait $!; echo $? > "$dir/status" ) &
+for ((k = 0; k < 600; k++)); do [ -s "$dir/out" ] && break; sleep 0.1; done
+kill -INT "$(cat "$dir/pid")"; wait
+[ "$(cat "$dir/status")" = 0 ] && [ "$(wc -c < "$dir/out")" -lt 300000 ] || fail "gpt2: Ctrl-C does not stop it while it writes"
+
 echo "charlm: $bits bits a character; tagger: Ctrl-C after step $done, tagger: $right right; $n_failed failed"
 [ $n_failed = 0 ]

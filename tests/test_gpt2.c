@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static double number(uint32_t k, uint32_t seed) {  // in [0, 1); as tests/make_gpt2_goldens.py
   uint32_t h = k * 2654435761u + seed * 40503u;
@@ -155,6 +156,31 @@ static void write_file(const char *path, const char *text) {
   if (CHECK(out)) fputs(text, out), fclose(out);
 }
 
+// Layers, width and places from the shapes of a file, heads from the config.json beside it
+static void test_size_of_file(void) {
+  const Gpt2 g = {.words = 11, .places = 7, .width = 6, .layers = 2, .heads = 3};
+  tn_program *p = tn_program_create("gpt2");
+  gpt2_make(p, &g);
+  gpt2_add_generation(p, &g);
+  tn_model *m = tn_compile(p);
+  char folder[] = "gpt2_XXXXXX", weights[64], config[64], why[256];
+  if (!CHECK(m && mkdtemp(folder))) return;
+  snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
+  snprintf(config, sizeof config, "%s/config.json", folder);
+  CHECK(tn_save(m, weights, false) == TN_OK);
+  Gpt2 found = {0};
+  CHECK(gpt2_size_of(weights, &found, why, sizeof why) && found.heads == 1);  // 64 wide
+  CHECK(found.words == 11 && found.places == 7 && found.width == 6 && found.layers == 2);
+  write_file(config, "{\n  \"n_embd\": 6,\n  \"n_head\": 3\n}\n");
+  CHECK(gpt2_size_of(weights, &found, why, sizeof why) && found.heads == 3);
+  write_file(config, "{\"n_head\":4}");
+  CHECK(!gpt2_size_of(weights, &found, why, sizeof why));
+  CHECK_HAS(why, "n_head of the config.json beside it does not divide 6");
+  remove(config), remove(weights), rmdir(folder);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 static void test_tokens(void) {
   char why[256], text[8192] = "{", merges[] = "#version: 0.2\nt h\nth e\n\xc4\xa0 the\n";
   for (int k = 0, n = 0; k < 256; k++) {  // the signs of all bytes, those that cannot be seen from U+0100 on
@@ -202,6 +228,7 @@ static void test_sampling(void) {
 
 int main(void) {
   test_words();
+  test_size_of_file();
   test_tokens();
   test_sampling();
   test_generation();

@@ -8,8 +8,9 @@
 // ---- the size of a file's model
 // Dims of the tensor of that name in the header of a safetensors file; false: there is none.
 static bool find_shape(const char *header, const char *name, int64_t dims[2]) {
-  const char *at = strstr(header, name), *shape = at ? strstr(at, "\"shape\":[") : NULL,
-             *end = at ? strchr(at, '}') : NULL;
+  const char *at = strstr(header, name);
+  while (at && at[strlen(name) + strspn(at + strlen(name), " :")] != '{') at = strstr(at + 1, name);  // an alias
+  const char *shape = at ? strstr(at, "\"shape\":[") : NULL, *end = at ? strchr(at, '}') : NULL;
   return shape && end && shape < end && sscanf(shape, "\"shape\":[%" SCNd64 ",%" SCNd64, &dims[0], &dims[1]) == 2;
 }
 
@@ -26,17 +27,32 @@ static char *read_header(const char *path) {
   return text;
 }
 
+// Heads are in no shape: "n_head" of the config.json beside the file; without one as OpenAI's models have them, 64 wide.
+static bool find_heads(const char *path, Gpt2 *g) {
+  const char *slash = strrchr(path, '/');
+  char config[4096], text[8192];
+  snprintf(config, sizeof config, "%.*sconfig.json", slash ? (int)(slash - path) + 1 : 0, path);
+  FILE *in = fopen(config, "rb");
+  g->heads = (g->width + 63) / 64;
+  if (!in) return true;
+  text[fread(text, 1, sizeof text - 1, in)] = 0, fclose(in);
+  const char *at = strstr(text, "\"n_head\"");
+  return !at || (sscanf(at, "\"n_head\" : %" SCNd64, &g->heads) == 1 && g->heads > 0 && g->width % g->heads == 0);
+}
+
 bool gpt2_size_of(const char *path, Gpt2 *g, char *why, size_t why_size) {
   char *header = read_header(path), name[64];
   int64_t words[2], places[2], any[2];
   bool ok = header && find_shape(header, "wte.weight\"", words) && find_shape(header, "wpe.weight\"", places);
   if (ok) {
     g->no_prefix = !strstr(header, "\"transformer.wte.weight\"");
-    g->words = words[0], g->width = words[1], g->places = places[0], g->heads = (words[1] + 63) / 64;
+    g->words = words[0], g->width = words[1], g->places = places[0];
     for (g->layers = 0;; g->layers++) {
       snprintf(name, sizeof name, "h.%d.attn.c_attn.weight\"", (int)g->layers);
       if (!find_shape(header, name, any)) break;
     }
+    ok = find_heads(path, g);
+    if (!ok) snprintf(why, why_size, "%s: n_head of the config.json beside it does not divide %d", path, (int)g->width);
   } else snprintf(why, why_size, "%s: no safetensors file with the tables of a GPT-2", path);
   free(header);
   return ok;

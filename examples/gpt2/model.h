@@ -11,7 +11,8 @@ typedef struct {
   bool no_prefix;  // names without "transformer."
 } Gpt2;
 
-// The size of the model in a safetensors file; heads are 64 wide. false: `why`
+// The size of the model in a safetensors file; heads are those of a config.json beside it,
+// else 64 wide. false: `why`
 bool gpt2_size_of(const char *path, Gpt2 *g, char *why, size_t why_size);
 void gpt2_make(tn_program *p, const Gpt2 *g);
 // ids i64 [B,T] -> logits f32 [B,T,words]
