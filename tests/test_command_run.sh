@@ -100,6 +100,19 @@ for way in "" --interpreter; do
   check 0 $'x: f16[2]  min -2  mean -0.5  max 1\n  1 -2\n' "${types[@]}" --in e=e.npy --out y=y.npy --out x=x2.npy --out w=w.npy $way
   check 0 $'y: bf16[2]  min -2.5  mean -0.75  max 1\n  1 -2.5\n' "${types[@]}" --in d=x2.npy --in e=y.npy --in b=w.npy $way
 done
+# Whole numbers with all their digits, those beyond the doubles' too
+cat >whole.tir <<'TIR'
+program @p
+func @f(%i: i64[2]) {
+  output %i {index=0, name="y"}
+}
+TIR
+{ npy '<i8' False '2,' && printf '\377\377\377\377\377\377\377\177\1\0\0\0\0\0\40\0'; } >i.npy
+for way in "" --interpreter; do
+  check 0 $'y: i64[2]  min 9007199254740993  mean 4.61619e+18  max 9223372036854775807\n  9223372036854775807 9007199254740993\n' \
+    run whole.tir f --in i=i.npy $way
+  check 0 '"min":9007199254740993,' run whole.tir f --in i=i.npy --json $way
+done
 check 0 'bf16' run types.tir f --in '*=random' --params random --save types.safetensors
 check 0 'bf16' run types.tir f --in '*=random' --params types.safetensors
 { npy '|u1' False '2,' && printf '\3\2'; } >b.npy

@@ -136,9 +136,31 @@ void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, cons
     for (int64_t k = 0; k < n; k++) array_set(a, k, (double)(float)ir_philox_normal(seed, 0, stream, (uint64_t)k));
 }
 
+// What a double holds of a whole number, and the rest, which is 0 but beyond 2^53.
+static double rest_of(int64_t x) {
+  double held = (double)x;
+  uint64_t bits = held < 0x1p63 ? (uint64_t)(int64_t)held : 1ull << 63;
+  return (double)(int64_t)((uint64_t)x - bits);
+}
+
 Tensor array_tensor(RtArena *mem, const tn_array *a) {
   Tensor t = {.n = array_elements(a)};
-  t.v = rt_alloc(mem, (size_t)t.n * sizeof *t.v + 8);
+  size_t bytes = (size_t)t.n * sizeof *t.v + 8;
+  t.v = rt_alloc(mem, bytes);
   for (int64_t k = 0; k < t.n; k++) t.v[k] = array_at(a, k);
+  for (int64_t k = 0; a->dtype == TN_I64 && k < t.n; k++) {
+    double rest = rest_of(((const int64_t *)a->data)[k]);
+    if (rest == 0) continue;
+    if (!t.low) t.low = memset(rt_alloc(mem, bytes), 0, bytes);
+    t.low[k] = rest;
+  }
   return t;
+}
+
+void array_take(tn_array *a, Tensor t) {
+  int64_t n = array_elements(a) < t.n ? array_elements(a) : t.n;
+  for (int64_t k = 0; k < n; k++) {
+    if (a->dtype == TN_I64) ((int64_t *)a->data)[k] = run_whole(&t, k);
+    else array_set(a, k, t.v[k]);
+  }
 }

@@ -20,6 +20,7 @@ int64_t array_elements(const tn_array *a);
 double array_at(const tn_array *a, int64_t k);
 void array_set(tn_array *a, int64_t k, double x);      // i64: cut towards zero
 Tensor array_tensor(RtArena *mem, const tn_array *a);  // for the interpreter
+void array_take(tn_array *a, Tensor t);                // what it gave
 
 // Normal numbers; integers in the range that `check` (NULL: there is none, [0, 10)) wants by the sizes of dims.
 void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,

@@ -97,10 +97,6 @@ static bool run_compiled(ToolRun *r, tn_model *m) {
 }
 
 // ---- interpreted
-static void take_back(tn_array *a, Tensor t) {
-  for (int64_t k = 0; k < t.n && k < array_elements(a); k++) array_set(a, k, t.v[k]);
-}
-
 const char *tool_passes_to_grad(RtArena *mem) {
   RtText t = {.mem = mem};
   for (uint32_t k = 0; k <= PASS_grad; k++) rt_text_add(&t, "%s%s", k ? "," : "", ir_passes[k].name);
@@ -127,10 +123,10 @@ static bool interpret_once(ToolRun *r, const Fn *f, tn_model *m, uint64_t counte
   }
   env.in = in;
   bool ok = ir_interpret(f, &env, &why);
-  for (uint32_t k = 0; ok && k < f->n_outputs; k++) take_back(&r->out[k].array, env.out[k]);
+  for (uint32_t k = 0; ok && k < f->n_outputs; k++) array_take(&r->out[k].array, env.out[k]);
   for (uint32_t k = 0; ok && k < n; k++) {
     tn_array a = tn_param_at(m, k);
-    take_back(&a, env.params[k]);
+    array_take(&a, env.params[k]);
   }
   if (!ok) fprintf(stderr, "tenure: %s\n", why.text ? why.text : "the interpreter failed");
   rt_arena_free(mem);

@@ -10,18 +10,27 @@
 enum { N_FIRST = 6 };
 
 typedef struct {
-  double min, mean, max;  // of the finite elements
-  int64_t n, n_other;     // others: not finite
+  int64_t at_min, at_max;  // elements; of the finite ones
+  double mean;
+  int64_t n, n_other;  // others: not finite
 } Summary;
 
+// Of i64, more than doubles hold.
+static bool is_less(const tn_array *a, int64_t i, int64_t j) {
+  const int64_t *x = a->data;
+  return a->dtype == TN_I64 ? x[i] < x[j] : array_at(a, i) < array_at(a, j);
+}
+
 static Summary summarize(const tn_array *a) {
-  Summary s = {.min = INFINITY, .max = -INFINITY, .n = array_elements(a)};
+  Summary s = {.at_min = -1, .at_max = -1, .n = array_elements(a)};
   double sum = 0;
   for (int64_t k = 0; k < s.n; k++) {
     double x = array_at(a, k);
     if (!isfinite(x)) s.n_other++;
     if (!isfinite(x)) continue;
-    s.min = fmin(s.min, x), s.max = fmax(s.max, x), sum += x;
+    if (s.at_min < 0 || is_less(a, k, s.at_min)) s.at_min = k;
+    if (s.at_max < 0 || is_less(a, s.at_max, k)) s.at_max = k;
+    sum += x;
   }
   s.mean = s.n > s.n_other ? sum / (double)(s.n - s.n_other) : NAN;
   return s;
@@ -33,15 +42,33 @@ static void put_size(RtText *out, const tn_array *a) {
   rt_text_add(out, "]");
 }
 
+static bool is_whole(const tn_array *a) {
+  return a->dtype == TN_I64 || a->dtype == TN_I32 || a->dtype == TN_U8 || a->dtype == TN_BOOL;
+}
+
+static int64_t whole_at(const tn_array *a, int64_t k) {
+  return a->dtype == TN_I64 ? ((const int64_t *)a->data)[k] : (int64_t)array_at(a, k);
+}
+
+// Whole numbers with all their digits
+static void put_element(RtText *out, const char *before, const tn_array *a, int64_t k) {
+  if (is_whole(a)) rt_text_add(out, "%s%lld", before, (long long)whole_at(a, k));
+  else rt_text_add(out, "%s%.6g", before, array_at(a, k));
+}
+
 static void put_output(RtText *out, const Port *port) {
   const tn_array *a = &port->array;
   Summary s = summarize(a);
   rt_text_add(out, "%s: ", port->name);
   put_size(out, a);
-  if (s.n > s.n_other) rt_text_add(out, "  min %.6g  mean %.6g  max %.6g", s.min, s.mean, s.max);
+  if (s.at_min >= 0) {
+    put_element(out, "  min ", a, s.at_min);
+    rt_text_add(out, "  mean %.6g", s.mean);
+    put_element(out, "  max ", a, s.at_max);
+  }
   if (s.n_other) rt_text_add(out, "  %lld not finite", (long long)s.n_other);
   rt_text_add(out, "\n ");
-  for (int64_t k = 0; k < s.n && k < N_FIRST; k++) rt_text_add(out, " %.6g", array_at(a, k));
+  for (int64_t k = 0; k < s.n && k < N_FIRST; k++) put_element(out, " ", a, k);
   rt_text_add(out, s.n > N_FIRST ? " ..\n" : "\n");
 }
 
@@ -69,6 +96,12 @@ void run_print(const ToolRun *r, RtText *out) {
   rt_text_add(out, "\n");
 }
 
+// at -1: none
+static void json_element(RtText *out, const char *key, const tn_array *a, int64_t at) {
+  if (at >= 0 && is_whole(a)) json_int(out, key, whole_at(a, at));
+  else json_number(out, key, at < 0 ? NAN : array_at(a, at));
+}
+
 static void json_array(RtText *out, const Port *port, bool has_values) {
   const tn_array *a = &port->array;
   json_open(out, NULL, '{');
@@ -79,12 +112,12 @@ static void json_array(RtText *out, const Port *port, bool has_values) {
   json_close(out, ']');
   if (has_values) {
     Summary s = summarize(a);
-    json_number(out, "min", s.min);
+    json_element(out, "min", a, s.at_min);
     json_number(out, "mean", s.mean);
-    json_number(out, "max", s.max);
+    json_element(out, "max", a, s.at_max);
     json_int(out, "not_finite", s.n_other);
     json_open(out, "first", '[');
-    for (int64_t k = 0; k < s.n && k < N_FIRST; k++) json_number(out, NULL, array_at(a, k));
+    for (int64_t k = 0; k < s.n && k < N_FIRST; k++) json_element(out, NULL, a, k);
     json_close(out, ']');
   }
   json_close(out, '}');
