@@ -152,7 +152,8 @@ TN_API void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn
 // ---- optimizers
 // Parameters below m that no gradient reaches, frozen ones apart, stay as they are: a note in tn_report lists them, and
 // names what cuts them off. require_gradients: it is an error, E122. Options and state have PyTorch's names; a number that is 0
-// is PyTorch's default (but a weight decay, momentum or dampening of 0 is none). maximize: against the gradient's sign.
+// is PyTorch's default (but a weight decay, momentum or dampening of 0 is none; what shall be 0, as a beta1, is 1e-30, which is
+// nothing beside 1). maximize: against the gradient's sign.
 // State of parameter PATH is the entry optimizer.exp_avg.PATH and so on, as in the list of each; optimizer.step.PATH counts.
 #define TN_OPTIMIZER_OPTIONS \
   bool maximize;             \

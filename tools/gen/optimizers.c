@@ -77,7 +77,8 @@ bool gen_put_optimizers(FILE *out, const char *source_dir) {
           "# Optimizers\n\nWritten by tools/gen from `ir/optimizers.def` and `frontend/module/optimizers.def`. Calls, "
           "groups and schedules: `frontend/tenure/train.h`.\n\n"
           "## Calls\n\nA number that is 0 in the options is the default; a weight decay, momentum or dampening of 0 is "
-          "none. `maximize` goes against the\ngradient's sign. Numbers that a run reads (below) are state, "
+          "none. What shall be 0, as a\n`beta1`, is 1e-30, which is nothing beside 1. `maximize` goes against the "
+          "gradient's sign. Numbers that a run reads (below)\nare state, "
           "`optimizer.lr.GROUP` and so on, and change without compiling.\n\n"
           "| call | numbers and their defaults | in torch.optim |\n| --- | --- | --- |\n");
   for (const CallRow *c = calls; c->call; c++)
