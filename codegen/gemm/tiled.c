@@ -26,6 +26,8 @@ enum {
   PAD_PANELS = 12,      // of B; with fewer the team's copy of A costs more than it wins (022)
   PAD_L2_PART = 2,      // of L2: the copied rows of an MC block, at least
   PAD_ROWS = 28,        // so many (065)
+  TALL_L1_PART = 2,     // of L1: rows of an MC block of a tall product,
+  TALL_L2_PART = 2,     // of L2: all of its B (077)
   PROLOGUE_ROWS = 64,   // of an MC block whose rows a prologue computes: at least so many,
   PROLOGUE_PANELS = 2,  // which pass by at most so many panels (028)
   MAX_NV = 8
@@ -58,10 +60,19 @@ static int64_t summed_k(const GemmPlan *p) { return p->k_slice ? p->k_slice : p-
 
 static int64_t panels_of(const GemmPlan *p) { return cg_ceil_div(p->n_max, p->width); }
 
-static PackB choose_pack_b(const GemmPlan *p) {
+// Of more rows than L2 has room for, beside a B that stays there: MC blocks whose rows stay in L1 pass by all panels, so that
+// rows of A are read once from end to end, and so are rows of C written.
+static bool is_tall(const GemmPlan *p, const Target *t) {
+  int64_t in_l2 = ir_f32_in(t->facts.l2_bytes / TALL_L2_PART), b = panels_of(p) * p->width * p->k_max;
+  bool plain = p->pack_a == A_IN_PLACE && !p->ta && !p->batch.n && !p->k_slice && p->prologue == PROLOGUE_NONE;
+  if (!plain || p->single_threaded || p->pack_b == B_PREPACKED || !ir_none(p->update)) return false;
+  return p->k_max <= t->gemm_kc && b <= in_l2 && p->m_max * cg_larger(p->k_max, p->n_max) > in_l2;
+}
+
+static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
   bool far = cg_ceil_div(p->m_max, p->mr) >= 2 && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
   if (p->pack_b == B_PREPACKED || (!p->tb && !far)) return p->pack_b;
-  if (p->pack_a == A_PADDED_PER_MC_BLOCK) return B_SHARED;
+  if (p->pack_a == A_PADDED_PER_MC_BLOCK || is_tall(p, t)) return B_SHARED;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
   return !p->ta && once ? B_PRIVATE : B_SHARED;
 }
@@ -118,6 +129,7 @@ static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return packed_a_tiles(p, t) * (int64_t)p->mr;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
   if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
+  if (is_tall(p, t)) return ir_f32_in(t->facts.l1_bytes / TALL_L1_PART) / cg_larger(1, p->k_max) / p->mr * p->mr;
   int64_t rows = t->gemm_mc_bytes / 4 / cg_larger(1, summed_k(p));
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
 }
@@ -168,7 +180,7 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = panel_vectors(p, t), p->width = (int64_t)p->nv * t->vl;
   p->mr = cg_tile_height(p->m_max, t->gemm_mr), p->a_tile = cg_round_up(p->mr, t->vl);
   p->chains = chains_of(p);
-  p->pack_a = choose_pack_a(f, p, t), p->pack_b = choose_pack_b(p);
+  p->pack_a = choose_pack_a(f, p, t), p->pack_b = choose_pack_b(p, t);
   p->kc = choose_kc(p, t);
   choose_mc(p, t);
   p->units = panels_of(p) * cg_ceil_div(p->m_max, p->mc);
