@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BIASED = 1, RUN_SIZED = 2 };
+enum { BIASED = 1, RUN_SIZED = 2, PROLOGUE = 4 };
 enum { AXES = 3, MOST_WORKERS = 2, FEW = 4 };
 
 typedef struct {
@@ -33,6 +33,13 @@ static const Layer layers[] = {
     {1, 2, 3, 20, 1, {1, 1, 23}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {1, 1, 2}, 0},
     {3, 1, 2, 3, 1, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, BIASED},
     {3, 1, 2, 3, 1, {4, 3, 5}, {2, 3, 2}, {2, 1, 1}, {2, 2, 1}, {1, 2, 2}, 0},
+    // what the convolution reads is made as it is copied: zeros of the padding stay zeros
+    {2, 3, 3, 16, 1, {1, 5, 6}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE | BIASED},
+    {2, 2, 20, 9, 1, {1, 9, 14}, {1, 5, 3}, {1, 2, 1}, {0, 2, 1}, {1, 1, 1}, PROLOGUE},
+    {2, 2, 3, 4, 1, {1, 9, 8}, {1, 3, 3}, {1, 3, 2}, {0, 3, 3}, {1, 2, 3}, PROLOGUE | BIASED},
+    {1, 2, 3, 20, 1, {1, 1, 23}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {1, 1, 2}, PROLOGUE},
+    {3, 1, 2, 3, 1, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, PROLOGUE},
+    {2, 2, 5, 18, 1, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE | RUN_SIZED},
     // of the sizes of the run
     {2, 2, 5, 18, 1, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, RUN_SIZED | BIASED},
     {2, 2, 4, 6, 1, {1, 9, 8}, {1, 3, 4}, {1, 3, 2}, {0, 3, 3}, {1, 2, 3}, RUN_SIZED},
@@ -58,7 +65,7 @@ static int64_t out_of(const Layer *l, uint32_t k) {
 }
 
 // ---- arrays, [image][channel][spatial..] as PyTorch has them
-typedef enum { X, WEIGHT, SCALE, BIAS, N_INPUTS } Input;
+typedef enum { X, WEIGHT, SCALE, BIAS, SHIFT, N_INPUTS } Input;  // SHIFT: by channel, of the prologue
 typedef enum { Y, DX, DW, N_RESULTS } Result;
 static const char *const input_name[N_INPUTS] = {"x", "the weight", "the gradient"};
 static const char *const result_name[N_RESULTS] = {"y", "dx", "dw"};
@@ -104,6 +111,15 @@ typedef struct {
   double *want[N_RESULTS];
 } Data;
 
+// Element x of the image that is convolved.
+static double source_of(const Data *d, int64_t x) {
+  const Layer *l = d->l;
+  double a = (double)d->in[X].v[x];
+  if (!(l->options & PROLOGUE)) return a;
+  a += (double)d->in[SHIFT].v[x / (l->in[0] * l->in[1] * l->in[2]) % l->c];
+  return a > 0 || isnan(a) ? a : 0;
+}
+
 static void add_products(Data *d, int64_t n, int64_t p, int64_t at, int64_t tap) {
   const Layer *l = d->l;
   int64_t in = l->in[0] * l->in[1] * l->in[2], out = out_of(l, 0) * out_of(l, 1) * out_of(l, 2);
@@ -112,7 +128,7 @@ static void add_products(Data *d, int64_t n, int64_t p, int64_t at, int64_t tap)
     for (int64_t i = 0; i < in_group; i++) {
       int64_t x = (n * l->c + o / out_group * in_group + i) * in + at, y = (n * l->o + o) * out + p;
       int64_t w = (o * in_group + i) * taps + tap;
-      double a = (double)d->in[X].v[x], b = (double)d->in[WEIGHT].v[w], g = (double)d->in[SCALE].v[y];
+      double a = source_of(d, x), b = (double)d->in[WEIGHT].v[w], g = (double)d->in[SCALE].v[y];
       d->want[Y][y] += a * b, d->want[DX][x] += g * b, d->want[DW][w] += a * g;
     }
 }
@@ -145,6 +161,7 @@ static void sum_up(Data *d) {
 static Data data_of(const Layer *l, Input wild, uint32_t seed) {
   Data d = {.l = l, .in = {image(l, false), weight(l), image(l, true)}};
   d.in[BIAS] = (Array){calloc((size_t)l->o, sizeof(float)), 1, {l->o}, l->o};
+  d.in[SHIFT] = (Array){calloc((size_t)l->c, sizeof(float)), 1, {l->c}, l->c};
   for (Input k = 0; k < N_INPUTS; k++) draw(&d.in[k], seed + k, k == wild);
   d.out[Y] = image(l, true), d.out[DX] = image(l, false), d.out[DW] = weight(l);
   for (Result k = 0; k < N_RESULTS; k++) d.want[k] = calloc((size_t)d.out[k].size + 1, sizeof(double));
@@ -175,6 +192,14 @@ static tn_tensor convolve(const Layer *l, tn_tensor x, tn_tensor w, tn_tensor b)
   return l->rank == 1 ? (tn_conv1d)(x, w, b, o) : l->rank == 2 ? (tn_conv2d)(x, w, b, o) : (tn_conv3d)(x, w, b, o);
 }
 
+// The gradients read this too: it has no prologue then.
+static Result n_results(const Layer *l) { return l->options & PROLOGUE ? 1 : N_RESULTS; }
+static tn_tensor made_of(tn_function *f, tn_tensor x, const Array *shift) {
+  tn_shape by_channel = {.rank = tn_rank(x) - 1, .dims = {tn_dim_const(shift->size)}};
+  for (uint32_t k = 1; k < by_channel.rank; k++) by_channel.dims[k] = tn_dim_const(1);
+  return tn_relu(tn_add(x, tn_reshape(input(f, "shift", shift, NULL), by_channel)));
+}
+
 static tn_model *compiled(const Data *d, uint32_t workers) {
   const Layer *l = d->l;
   tn_program *p = tn_program_create("padding");
@@ -186,10 +211,14 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
   }
   tn_tensor x = input(f, "x", &d->in[X], l->options & RUN_SIZED ? spatial : NULL),
             w = input(f, "w", &d->in[WEIGHT], NULL);
-  tn_tensor b = input(f, "b", &d->in[BIAS], NULL), y = convolve(l, x, w, (l->options & BIASED) ? b : TN_NONE);
+  tn_tensor b = input(f, "b", &d->in[BIAS], NULL), read = l->options & PROLOGUE ? made_of(f, x, &d->in[SHIFT]) : x;
+  tn_tensor y = convolve(l, read, w, (l->options & BIASED) ? b : TN_NONE);
+  tn_output(f, "y", y);
   for (uint32_t k = 0; k < l->rank; k++) spatial[k] = tn_dim_of(y, (int)k + 2);
-  tn_tensor loss = tn_sum(tn_mul(y, input(f, "scale", &d->in[SCALE], spatial)));
-  tn_output(f, "y", y), tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, w));
+  if (n_results(l) > 1) {
+    tn_tensor loss = tn_sum(tn_mul(y, input(f, "scale", &d->in[SCALE], spatial)));
+    tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, w));
+  }
   tn_function_end(f);
   tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = true);
   if (!CHECK(m != NULL)) printf("  %s\n", report_of(p));
@@ -198,9 +227,10 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
 }
 
 static bool run(const Data *d, tn_model *m) {
-  tn_array in[] = {view(&d->in[X]), view(&d->in[WEIGHT]), view(&d->in[BIAS]), view(&d->in[SCALE])};
+  bool made = d->l->options & PROLOGUE;
+  tn_array in[] = {view(&d->in[X]), view(&d->in[WEIGHT]), view(&d->in[BIAS]), view(&d->in[made ? SHIFT : SCALE])};
   tn_array out[] = {view(&d->out[Y]), view(&d->out[DX]), view(&d->out[DW])};
-  return CHECK(tn_run(m, "run", in, 4, out, 3) == TN_OK);
+  return CHECK(tn_run(m, "run", in, 4, out, (uint32_t)n_results(d->l)) == TN_OK);
 }
 
 static void compare(const Data *d, Input wild, Result r, const char *target) {
@@ -218,11 +248,11 @@ static void compare(const Data *d, Input wild, Result r, const char *target) {
 
 static void check_layer(const Layer *l, uint32_t workers, const char *target) {
   tn_model *m = NULL;
-  for (Input wild = X; wild <= SCALE; wild++) {
+  for (Input wild = X; wild <= (n_results(l) > 1 ? SCALE : WEIGHT); wild++) {
     Data d = data_of(l, wild, (uint32_t)(l - layers) * 7 + wild);
     if (!m) m = compiled(&d, workers);
     if (m && run(&d, m))
-      for (Result r = 0; r < N_RESULTS; r++) compare(&d, wild, r, target);
+      for (Result r = 0; r < n_results(l); r++) compare(&d, wild, r, target);
     free_data(&d);
   }
   tn_model_free(m);

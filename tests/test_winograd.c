@@ -1,4 +1,4 @@
-// Winograd's convolution against sums of products in f64: forward with and without an epilogue, both gradients, over odd
+// Winograd's convolution against sums of products in f64: forward with and without prologue and epilogue, both gradients, over odd
 // sizes, cut tiles, paddings, channels that fill no vector, empty and short batches, targets; the same bits for any number
 // of workers. Errors are relative to the largest element of the result.
 #include "codegen/target.h"
@@ -12,8 +12,8 @@
 enum { MOST_WORKERS = 2, N_RANDOM = 4 };
 static const double FORWARD_BOUND = 8e-6, WEIGHT_BOUND = 5e-6;
 
-typedef enum { FORWARD, EPILOGUE, DATA, WEIGHT, N_KINDS } Kind;
-static const char *const kind_name[N_KINDS] = {"forward", "epilogue", "data", "weight"};
+typedef enum { FORWARD, PROLOGUE, EPILOGUE, DATA, WEIGHT, N_KINDS } Kind;
+static const char *const kind_name[N_KINDS] = {"forward", "prologue", "epilogue", "data", "weight"};
 
 typedef struct {
   int64_t bound, h, w, c, o, pad[4];  // pad: above, left, below, right
@@ -39,6 +39,11 @@ static char *text_of(const Layer *l, Kind kind, bool kept) {
   char *to = text + at;
   size_t room = sizeof text - (size_t)at;
   if (kind == FORWARD) snprintf(to, room, "func @f(%%x: %s%s) {\n%s%%y = conv %%x, %%w {%s}\n", x, in, use, attr);
+  if (kind == PROLOGUE)  // of zeros it makes something else
+    snprintf(to, room,
+             "func @f(%%x: %s%s) {\n%s%%k = const {value=0.25}\n%%s = add %%x, %%k\n%%p = relu %%s\n"
+             "%%y = conv %%p, %%w {%s}\n",
+             x, in, use, attr);
   if (kind == EPILOGUE)
     snprintf(to, room,
              "func @f(%%x: %s%s, %%b: f32[%lld], %%r: %s) {\n%s%%h = conv %%x, %%w {%s}\n%%s = add %%h, %%b\n"
@@ -101,6 +106,7 @@ static void add_products(const Data *d, Kind kind, int64_t x, int64_t g, int64_t
       int64_t at = (o * l->c + c) * 9;
       if (kind == DATA) want[x * l->c + c] += (double)gs[o] * (double)w[at];
       else if (kind == WEIGHT) want[at + tap] += (double)xs[c] * (double)gs[o];
+      else if (kind == PROLOGUE) want[g * l->o + o] += fmax((double)xs[c] + 0.25, 0) * (double)w[at];
       else want[g * l->o + o] += (double)xs[c] * (double)w[at];
     }
   }

@@ -68,12 +68,14 @@ void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLV
   const ConvShape *s = u->s;
   const Phase *p = u->b->w.axis;
   LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column};
-  LLVMValueRef image = cg_i64(c, s->src_channels * s->c.groups);
-  StripFill fill = {.strip = strip};
+  LLVMValueRef image = cg_i64(c, s->src_channels * s->c.groups), pixels = cg_i64(c, 1);
+  StripFill fill = {.strip = strip, .prologue = u->g ? u->g->prologue : NULL};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     fill.at[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
-    image = cg_mul(c, image, cg_dim(c, s->src_dim[k]));
+    image = cg_mul(c, image, cg_dim(c, s->src_dim[k])), pixels = cg_mul(c, pixels, cg_dim(c, s->src_dim[k]));
   }
+  fill.pixel = cg_mul(c, u->image, pixels);
+  fill.channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, s->src_channels)), channel);
   LLVMValueRef at = cg_add(c, cg_mul(c, u->image, image), cg_mul(c, u->group, cg_i64(c, s->src_channels)));
   fill.image = cg_at(c, c->f32, src, cg_add(c, at, channel));
   if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);

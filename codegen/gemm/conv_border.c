@@ -5,6 +5,7 @@
 // such a window that is no NaN is right; pixels of one that is are summed again, of the taps that lie inside, from the source
 // as it lies and in the same order. Numbers that are finite cost a look at the border's sums while these are in L1.
 #include "codegen/gemm/conv_bands.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 
 // May taps lie outside along axis k?
 static bool reaches_out(const ConvUnit *u, uint32_t k) {
@@ -98,11 +99,22 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMVa
                            .n = s->columns});
 }
 
+// A pixel of the source, from a channel on; what a prologue makes of it lies behind the strip.
+static LLVMValueRef pixel_at(const ConvUnit *u, LLVMValueRef number, LLVMValueRef channel) {
+  Gemm *g = u->g;
+  Cg *c = u->c;
+  LLVMValueRef pixel = cg_i64(c, u->s->src_channels * u->s->c.groups);
+  if (!g->prologue) return cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, number, pixel), channel));
+  LLVMValueRef to = cg_at(c, c->f32, g->a_block, cg_i64(c, g->p->mc));
+  cg_prologue_row(g->prologue, number, channel, cg_add(c, channel, cg_i64(c, g->p->kc)), to);
+  return to;
+}
+
 // Pixel j of the row: blocks of channels, planes, rows and columns of taps.
 static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLVMValueRef j) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
-  int64_t pixel = u->s->src_channels * u->s->c.groups, block = u->g->p->kc;
+  int64_t block = u->g->p->kc;
   LLVMValueRef one = cg_i64(c, 1), image = u->image, lo[CONV_AXES] = {b->first[0], b->first[1]},
                hi[CONV_AXES] = {b->end[0], b->end[1]}, at[CONV_AXES] = {b->at[0], b->at[1]};
   at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &lo[2], &hi[2]);
@@ -119,7 +131,7 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLV
   }
   LLVMValueRef channel =
       cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->src_channels)), cg_mul(c, l.i, cg_i64(c, block)));
-  LLVMValueRef x = cg_at(c, c->f32, u->g->a, cg_add(c, cg_mul(c, image, cg_i64(c, pixel)), channel));
+  LLVMValueRef x = pixel_at(u, image, channel);
   add_tap(u, s, x, tap, to);
   for (uint32_t k = CONV_AXES; k-- > 0;) cg_loop_end(c, &axis[k], NULL);
   cg_loop_end(c, &l, NULL);

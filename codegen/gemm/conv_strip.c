@@ -1,5 +1,6 @@
 // A part of one image with its padding, copied to the worker's stack (conv_windows.h).
 #include "codegen/gemm/conv_windows.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 
 // Zeros, by whole vectors; nothing behind the last is touched.
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
@@ -23,13 +24,22 @@ static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRe
 
 // Columns [lo, hi) of the strip's row at `to`, of which `all` are read, are those of the source's row at `from`, whose column
 // `column` is the first.
-static void fill_row(Cg *c, const StripShape *s, LLVMValueRef from, LLVMValueRef column, LLVMValueRef to,
-                     LLVMValueRef all) {
+static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRef from, LLVMValueRef column,
+                     LLVMValueRef to, LLVMValueRef all) {
   LLVMValueRef n = cg_i64(c, s->channels);
   LLVMValueRef lo = first_at(c, s, 2, column, cg_i64(c, 0), all);
   LLVMValueRef hi = first_at(c, s, 2, column, cg_dim(c, s->size[2]), all);
   cg_conv_clear(c, to, cg_mul(c, lo, n));
   cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
+  if (f->prologue) {
+    Loop p;
+    cg_loop_begin(c, &p, lo, hi, cg_i64(c, 1), NULL, 0);
+    LLVMValueRef at = cg_add(c, column, cg_mul(c, p.i, cg_i64(c, cg_larger(1, s->step[2]))));
+    cg_prologue_row(f->prologue, cg_add(c, from, at), f->channel, cg_add(c, f->channel, n),
+                    cg_at(c, c->f32, to, cg_mul(c, p.i, n)));
+    cg_loop_end(c, &p, NULL);
+    return;
+  }
   LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
   int64_t step = s->pixel * cg_larger(1, s->step[2]);
   if (step == s->channels) {
@@ -62,9 +72,9 @@ void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f) {
   If inside;
   cg_if(c, &inside, LLVMBuildAnd(c->b, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]), ""));
   LLVMValueRef from = cg_add(c, cg_mul(c, z, cg_dim(c, s->size[1])), y);
-  LLVMValueRef line = cg_mul(c, cg_dim(c, s->size[2]), cg_i64(c, s->pixel));
-  from = cg_at(c, c->f32, f->image, cg_mul(c, from, line));
-  fill_row(c, s, from, f->at[2], to, columns);
+  LLVMValueRef line = cg_mul(c, cg_dim(c, s->size[2]), cg_i64(c, f->prologue ? 1 : s->pixel));
+  from = f->prologue ? cg_add(c, f->pixel, cg_mul(c, from, line)) : cg_at(c, c->f32, f->image, cg_mul(c, from, line));
+  fill_row(c, s, f, from, f->at[2], to, columns);
   cg_else(c, &inside);
   cg_conv_clear(c, to, cg_mul(c, columns, cg_i64(c, s->channels)));
   cg_endif(c, &inside);

@@ -68,6 +68,8 @@ static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes 
 typedef struct {
   LLVMValueRef image, at[CONV_AXES], strip;
   LLVMValueRef used[CONV_AXES];
+  struct RowStrip *prologue;    // makes pixels of the source; NULL: they are stored
+  LLVMValueRef pixel, channel;  // then the image's first one, and the first channel wanted
 } StripFill;
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);

@@ -46,6 +46,7 @@ typedef enum {
   PROLOGUE_A_PRIVATE,       // every worker all of it, on its stack
   PROLOGUE_A_PER_MC_BLOCK,  // every worker the rows of its MC blocks, on its stack
   PROLOGUE_A_ON_LOAD,       // every worker while it loads its only row
+  PROLOGUE_A_BY_STRIP,      // every worker while it copies a part of an image
   PROLOGUE_B,               // the packing, or the team into scratch; a barrier
 } GemmPrologue;
 typedef enum {
@@ -144,7 +145,9 @@ int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);        // B_SHARED
 int64_t cg_gemm_packed_a(const GemmPlan *p);                         // A_PADDED, or PROLOGUE_A_SHARED
 int64_t cg_gemm_sums(const GemmPlan *p);                             // of slices, or that only the epilogue reads
 int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of all
-static inline bool cg_gemm_fuses_a(const GemmPlan *p) { return p->prologue && p->prologue != PROLOGUE_B; }
+static inline bool cg_gemm_fuses_a(const GemmPlan *p) {
+  return p->prologue && p->prologue != PROLOGUE_B && p->prologue != PROLOGUE_A_BY_STRIP;
+}
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 

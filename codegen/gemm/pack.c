@@ -136,7 +136,8 @@ static void fill_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef wi
   Cg *c = g->c;
   Loop row;
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_prologue_row(g->prologue, row.i, width, cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
+  cg_prologue_row(g->prologue, row.i, cg_i64(c, 0), width,
+                  cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
   cg_loop_end(c, &row, NULL);
 }
 

@@ -92,6 +92,7 @@ static bool has_private_a(const Fn *f, Val v, const GemmPlan *p, const Target *t
 static GemmPrologue prologue_of(const Fn *f, Val v, const GemmPlan *p, const Target *t) {
   uint32_t first = f->kernels[f->kernel_of[v.i]].first;
   if (first == v.i) return PROLOGUE_NONE;
+  if (p->is_conv) return PROLOGUE_A_BY_STRIP;
   if (ir_arg(f, v, 0).i < first) return PROLOGUE_B;
   return has_private_a(f, v, p, t) ? PROLOGUE_A_PRIVATE : PROLOGUE_A_SHARED;
 }

@@ -84,9 +84,11 @@ static void put_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx
   mask ? cg_store_masked(c, v, at, mask) : cg_store(c, v, at);
 }
 
-void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to) {
+void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef to) {
+  Cg *c = r->p.c;
   enter(r, row);
-  each_vector(r, cg_i64(r->p.c, 0), n, put_vector, &to);
+  to = cg_at(c, c->f32, to, cg_sub(c, cg_i64(c, 0), lo));
+  each_vector(r, lo, hi, put_vector, &to);
 }
 
 int64_t cg_prologue_cost(const Fn *f, Val product) {

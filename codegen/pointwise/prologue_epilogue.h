@@ -15,8 +15,8 @@ void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValue
 
 // The prologue: producers of an operand of the product; NULL: c->why.
 RowStrip *cg_prologue_new(Cg *c);
-// The operand's row `row`: columns [0, n) to memory at `to`.
-void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef n, LLVMValueRef to);
+// The operand's row `row`, of an image a pixel: columns [lo, hi) to memory at `to`.
+void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef to);
 // Or one vector of the row entered last: from column `column` on, zero in lanes that are masked off.
 void cg_prologue_enter(RowStrip *r, LLVMValueRef row);
 LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask);

@@ -8,9 +8,13 @@
 // producers have the operand's shape. A value that can fuse into the kernel of its own operands is left there. The
 // producers' operands are still intact when the product runs: no write to them comes in between.
 //
+// So is the image that a convolution reads, where it is cheap to make of one other image, as batch norm and relu are: its
+// pixels are computed as they are copied, about twice, which costs less than storing and loading them (080).
+//
 // Pass duplicate_producers gives each of several such products its own copy of producers that are cheap to
 // rematerialise and have no other use: the input of a layer, scaled or looked up, is read by the forward product and
 // by the product of the weight's gradient.
+#include "ir/conv.h"
 #include "ir/rewrite.h"
 #include <string.h>
 
@@ -18,10 +22,12 @@ enum {
   MANY = UINT32_MAX,
   MAX_MEMBERS = 8,
   MAX_MEMBER_ARGS = 16,
-  SMALL_RATIO = 8,  // an operand of at most an eighth of the elements is small
-  L2_PART = 16,     // of L2: a smaller operand stays in cache
-  NARROW = 32,      // columns of a product that is bound by loading its operand,
-  MAX_K = 448       // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
+  SMALL_RATIO = 8,    // an operand of at most an eighth of the elements is small
+  L2_PART = 16,       // of L2: a smaller operand stays in cache
+  NARROW = 32,        // columns of a product that is bound by loading its operand,
+  MAX_K = 448,        // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
+  MAX_WINDOW = 2048,  // elements of a convolution's window: a strip of them has all channels (codegen/gemm/conv.c)
+  MAX_SEARCH = 64     // values
 };
 
 typedef struct {
@@ -49,8 +55,17 @@ static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
+// Groups may be those of a depthwise kernel, which reads images where they lie.
+static bool makes_image(const Fn *f, Val v) {
+  Conv c;
+  if (ir_ins(f, v)->op != OP_conv) return false;
+  ir_conv(f, v, &c);
+  return c.groups == 1 && c.c * ir_conv_taps(&c) <= MAX_WINDOW;
+}
+
 // Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
+  if (ir_ins(f, v)->op == OP_conv) return k == 0 && makes_image(f, v);
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
@@ -123,8 +138,9 @@ static void find_products(Search *s) {
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i};
     bool many = s->fused_into[i] == MANY;
-    if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v) ||
-        (many && !(s->duplicates && is_cheap(f, v))))
+    bool is_cheap_only = many || (s->fused_into[i] && f->ins[s->fused_into[i]].op == OP_conv);
+    if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v) || (many && !s->duplicates) ||
+        (is_cheap_only && !is_cheap(f, v)))
       s->fused_into[i] = 0;
     else if (!many) s->members[s->fused_into[i]]++;
     if (f->ins[i].op == OP_result) continue;
@@ -149,6 +165,34 @@ static void exclude(Search *s, Val v) {
   s->excluded[v.i] = true;
 }
 
+// Is b made of a? Operands stand before what is made of them.
+static bool depends_on(const Fn *f, Val b, Val a) {
+  uint32_t stack[MAX_SEARCH + MAX_MEMBER_ARGS], n = 0, seen = 0;
+  stack[n++] = b.i;
+  while (n && seen++ < MAX_SEARCH) {
+    Val v = ir_head(f, (Val){stack[--n]});
+    if (v.i == ir_head(f, a).i) return true;
+    for (uint32_t k = 0; v.i > a.i && k < ir_ins(f, v)->n_args && n < MAX_SEARCH + MAX_MEMBER_ARGS; k++)
+      stack[n++] = ir_arg(f, v, k).i;
+  }
+  return false;
+}
+
+// v cannot fuse into the kernel of operand k, of which another operand, small as a channel's scale is, is made first.
+static bool waits_for_small(const Fn *f, Val v, uint32_t k) {
+  int64_t elements = ir_shape_bound(f->prog, ir_ins(f, v)->shape);
+  for (uint32_t other = 0; other < ir_ins(f, v)->n_args; other++) {
+    Val b = ir_arg(f, v, other);
+    bool small = ir_shape_bound(f->prog, ir_ins(f, b)->shape) * SMALL_RATIO <= elements;
+    if (other != k && small && depends_on(f, b, ir_arg(f, v, k))) return true;
+  }
+  return false;
+}
+
+static bool stays_with_operand(const Fn *f, uint32_t p, Val v, uint32_t k) {
+  return fuses_with_operand(f, v, k) && !(f->ins[p].op == OP_conv && waits_for_small(f, v, k));
+}
+
 // Operand v of product p and, recursively, its producers.
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
@@ -157,7 +201,7 @@ static void check_tree(Search *s, uint32_t p, Val v) {
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (s->fused_into[a.i]) check_tree(s, p, a);
-    else if (fuses_with_operand(f, v, k) || s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
+    else if (stays_with_operand(f, p, v, k) || s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
   }
 }
 
