@@ -259,6 +259,41 @@ static void check_channel_mistakes(void) {
   tn_program_free(p);
 }
 
+// A batch without values has no mean: running statistics stay, as PyTorch's, where its size comes with the run and where it is a
+// constant.
+static void check_empty_batches(void) {
+  tn_program *p = tn_program_create("empty");
+  tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 2), *samples;
+  tn_module *all = tn_batch_norm(net, "all", 2, .cumulative = true);
+  samples = tn_instance_norm(net, "samples", 2, .running_stats = true);
+  tn_function *f = tn_function_begin(p, "run"), *none;
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "n", 4), 2, 3));
+  tn_output(f, "y", tn_add(tn_call(batch, in), tn_add(tn_call(all, in), tn_call(samples, in))));
+  tn_function_end(f);
+  none = tn_function_begin(p, "none");
+  tn_output(none, "y", tn_call(batch, tn_input(none, "x", TN_F32, TN_SHAPE(0, 2, 3))));
+  tn_function_end(none);
+  tn_model *m = tn_compile(p);
+  if (!CHECK(m)) return;
+  static const char *const paths[] = {"batch.running_mean", "batch.running_var",    "all.running_mean",
+                                      "all.running_var",    "samples.running_mean", "samples.running_var"};
+  static const float xs[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3};
+  static const float want[6][2] = {{0.5f, 0.35f}, {2.06f, 1.25f}, {5, 3.5f}, {11.6f, 3.5f}, {0.5f, 0.35f}, {1, 1}};
+  float y[12], got[2];
+  int64_t n_batches;
+  for (int n = 2; n >= 0; n -= 2) {
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(xs, n, 2, 3)), TN_OUT(tn_f32(y, n, 2, 3))) == TN_OK);
+    if (n == 0) CHECK(tn_run(m, "none", TN_IN(tn_f32(xs, 0, 2, 3)), TN_OUT(tn_f32(y, 0, 2, 3))) == TN_OK);
+    for (int k = 0; k < 6; k++) {
+      CHECK(tn_get(m, paths[k], got, 2) == TN_OK);
+      CHECK(fabsf(got[0] - want[k][0]) < 1e-5f && fabsf(got[1] - want[k][1]) < 1e-5f);
+    }
+  }
+  CHECK(tn_get_array(m, "batch.num_batches_tracked", tn_i64(&n_batches)) == TN_OK && n_batches == 3);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 static void check_mistakes(void) {
   tn_program *p = tn_program_create("wrong");
   tn_dim B = tn_dim_bounded(p, "batch", 4);
@@ -285,6 +320,7 @@ int main(void) {
   check_eval(true, true, 4);   // the scales; the image, channels last; the product; its result, channels first
   check_eval(true, false, 4);  // by Winograd's transforms
   check_eval(false, true, 2);
+  check_empty_batches();
   check_channel_mistakes();
   check_mistakes();
   return check_report();

@@ -128,7 +128,7 @@ static Dim count_over(const Call *c, bool with_batch) {
 static bool check_count(const Call *c, bool with_batch) {
   Prog *p = c->m->p->ir;
   Dim n = count_over(c, with_batch);
-  if (!ir_dim_is_const(p, n) || ir_dim_info(p, n)->value > 1) return true;
+  if (!ir_dim_is_const(p, n) || ir_dim_info(p, n)->value != 1) return true;
   fe_error(c->m->p, E_SHAPE, c->at, "module '%s' normalizes over one value for each channel: training needs two",
            c->m->path);
   fe_note_value(c->x, "the value");
@@ -155,10 +155,21 @@ static tn_tensor next_share(const Call *c) {
   return c->m->config.is_cumulative ? op2(c, OP_div, number(c, 1), n) : number(c, c->m->config.momentum);
 }
 
+// v, or 0 where the batch has no values: statistics that are NaN then, and their share.
+static tn_tensor where_any(const Call *c, tn_tensor v) {
+  Prog *p = c->m->p->ir;
+  Dim n = count_over(c, true);
+  if (ir_dim_is_const(p, n)) return ir_dim_info(p, n)->value ? v : number(c, 0);
+  if (!fe_ok(v)) return v;
+  tn_tensor is_any = op2(c, OP_gt, fe_size(c->x.fn, n, c->at), number(c, 0));
+  return fe_emit(OP_select, (const tn_tensor[]){is_any, v, number(c, 0)}, 3, NULL, 0, c->at);
+}
+
 // Of a batch in shards they are the mean of what each shard makes of them.
 static void update(const Call *c, const char *name, tn_tensor now, tn_tensor share) {
   tn_function *f = c->x.fn;
   tn_tensor old = value_of(c, name);
+  now = where_any(c, now), share = where_any(c, share);
   tn_tensor kept = op2(c, OP_mul, old, op2(c, OP_sub, number(c, 1), share));
   write(c, name, fe_shard_mean(op2(c, OP_add, kept, op2(c, OP_mul, now, share)), c->at));
   if (!f->shards && !f->running.i) f->running = fe_loc(f->p, c->at);
@@ -191,8 +202,15 @@ static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o) {
-  Plan plan = {o.eps,        o.momentum, !o.no_affine, !o.no_affine, !o.no_running_stats,
-               o.cumulative, batch_norm, "BatchNorm",  o.at};
+  Plan plan = {.eps = o.eps,
+               .momentum = o.momentum,
+               .has_weight = !o.no_affine,
+               .has_bias = !o.no_affine && !o.no_bias,
+               .has_running = !o.no_running_stats,
+               .is_cumulative = o.cumulative,
+               .forward = batch_norm,
+               .kind = "BatchNorm",
+               .at = o.at};
   return make(parent, name, channels, 1, &plan);
 }
 
@@ -229,7 +247,14 @@ static tn_tensor instance_norm(tn_module *m, tn_tensor x, tn_site at) {
 }
 
 tn_module *tn_instance_norm(tn_module *parent, const char *name, int64_t channels, tn_instance_norm_options o) {
-  Plan plan = {o.eps, o.momentum, o.affine, o.affine, o.running_stats, false, instance_norm, "InstanceNorm", o.at};
+  Plan plan = {.eps = o.eps,
+               .momentum = o.momentum,
+               .has_weight = o.affine,
+               .has_bias = o.affine && !o.no_bias,
+               .has_running = o.running_stats,
+               .forward = instance_norm,
+               .kind = "InstanceNorm",
+               .at = o.at};
   return make(parent, name, channels, 1, &plan);
 }
 

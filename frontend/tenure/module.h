@@ -177,12 +177,14 @@ TN_API tn_module *tn_rms_norm(tn_module *parent, const char *name, tn_shape norm
 //
 // Batch norm: over N and all axes behind C. In training by the batch's mean and (biased) variance, which also go into
 // the buffers running_mean [C] and running_var [C] (unbiased); in functions marked by tn_eval by those. Any other
-// function that calls it updates them, as PyTorch's do in training mode; num_batches_tracked, i64 [], counts.
+// function that calls it updates them, as PyTorch's do in training mode; num_batches_tracked, i64 [], counts. A batch without
+// values leaves them as they are, and counts.
 typedef struct {
   double eps;             // 0: 1e-5
   double momentum;        // share of the newest batch in the running statistics; 0: 0.1
   bool cumulative;        // they are means over all batches so far, whatever the momentum: PyTorch's momentum=None
   bool no_affine;         // no "weight" [C], which begins as 1, and no "bias" [C], 0
+  bool no_bias;           // no "bias" alone
   bool no_running_stats;  // none are kept: evaluation goes by the batch too
   tn_site at;
 } tn_batch_norm_options;
@@ -191,6 +193,7 @@ TN_API tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t cha
 typedef struct {
   double eps;          // 0: 1e-5
   bool affine;         // "weight" [C] and "bias" [C]
+  bool no_bias;        // "weight" alone
   bool running_stats;  // as batch norm has them: means over the samples of a batch, which are not counted
   double momentum;     // 0: 0.1
   tn_site at;
