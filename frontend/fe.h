@@ -601,7 +601,7 @@ tn_tensor fe_norm_pool(uint32_t n_spatial, tn_tensor x, double power, int64_t ke
 tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at);
 
 // ---- graph/image.c
-tn_tensor fe_interpolate(tn_tensor x, const Dim *sizes, tn_interpolation mode, tn_interpolate_options o);
+tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
 tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);

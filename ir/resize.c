@@ -8,6 +8,7 @@ enum { MOST_TAPS = 4 };
 
 typedef struct {
   int64_t in, out;
+  double scale;  // 0: out / in
   bool align;
 } Axis;
 
@@ -15,20 +16,29 @@ typedef struct {
 typedef uint32_t Filter(const Axis *a, int64_t j, int64_t *first, double *weight);
 
 // In single precision, as PyTorch finds it.
+static float float_step(const Axis *a) { return a->scale > 0 ? (float)(1 / a->scale) : (float)a->in / (float)a->out; }
+
 static uint32_t nearest(const Axis *a, int64_t j, int64_t *first, double *weight) {
-  float scale = (float)a->in / (float)a->out;
-  *first = a->out == 2 * a->in ? j / 2 : (int64_t)floorf((float)j * scale);
+  bool is_same = a->out == a->in, is_twice = a->out == 2 * a->in;
+  *first = is_same ? j : is_twice ? j / 2 : (int64_t)floorf((float)j * float_step(a));
+  weight[0] = 1;
+  return 1;
+}
+
+static uint32_t nearest_exact(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  *first = (int64_t)floorf((float)(((double)j + 0.5) * (double)float_step(a)));
   weight[0] = 1;
   return 1;
 }
 
 static double place(const Axis *a, int64_t j) {
   if (a->align) return a->out == 1 ? 0 : (double)j * ((double)(a->in - 1) / (double)(a->out - 1));
-  return ((double)j + 0.5) * ((double)a->in / (double)a->out) - 0.5;
+  return ((double)j + 0.5) * (a->scale > 0 ? 1 / a->scale : (double)a->in / (double)a->out) - 0.5;
 }
 
+// Of as many elements as there were it copies, whatever the scale.
 static uint32_t linear(const Axis *a, int64_t j, int64_t *first, double *weight) {
-  double at = fmax(place(a, j), 0);
+  double at = a->in == a->out ? (double)j : fmax(place(a, j), 0);
   *first = (int64_t)at;
   weight[1] = at - (double)*first, weight[0] = 1 - weight[1];
   return 2;
@@ -49,7 +59,7 @@ static Filter *filter_of(const char *name) {
   static const struct {
     const char *name;
     Filter *filter;
-  } filters[] = {{"nearest", nearest}, {"linear", linear}, {"cubic", cubic}};
+  } filters[] = {{"nearest", nearest}, {"nearest_exact", nearest_exact}, {"linear", linear}, {"cubic", cubic}};
   for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
     if (!strcmp(filters[k].name, name)) return filters[k].filter;
   return NULL;
@@ -106,6 +116,7 @@ AxisTaps ir_axis_taps(const Fn *f, Val v, uint32_t axis, RtArena *mem) {
   Shape from = ir_ins(f, ir_arg(f, v, 0))->shape, to = ir_ins(f, v)->shape;
   Axis a = {.in = ir_dim_bound(f->prog, ir_dim_at(f->prog, is_grad ? to : from, axis + 1)),
             .out = ir_dim_bound(f->prog, ir_dim_at(f->prog, is_grad ? from : to, axis + 1)),
+            .scale = ir_attr_num(f, v, (Key)(KEY_scale0 + axis), 0),
             .align = ir_attr(f, v, KEY_align) != NULL};
   AxisTaps t = forward(mem, filter_of(ir_text(f->prog, ir_attr(f, v, KEY_filter)->u.s)), &a);
   return is_grad ? transposed(mem, &t, a.in) : t;

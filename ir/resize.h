@@ -4,6 +4,7 @@
 //   %dx = resize_grad %dy {filter="linear", shape=[H,W]}
 //
 // An element of the result is made of neighbours: nearest of one, linear of two, cubic of four, where the axis has so many.
+// Elements of the result lie in / out apart in x, or 1 / {scale0}, .. where the axis has one: out = floor(in scale).
 #ifndef TN_IR_RESIZE_H
 #define TN_IR_RESIZE_H
 

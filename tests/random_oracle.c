@@ -231,7 +231,8 @@ static double jump_of(Op op) {
   case OP_copysign:
   case OP_atan2:
   case OP_hardshrink:
-  case OP_threshold: return 1e-3;
+  case OP_threshold:
+  case OP_softplus_scaled: return 1e-3;
   default: return -1;
   }
 }

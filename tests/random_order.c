@@ -65,7 +65,8 @@ void add_axis_gather(Gen *g) {
 }
 
 void add_axis_scatter(Gen *g) {
-  static const Op ops[] = {OP_scatter, OP_scatter_add, OP_scatter_amax, OP_scatter_amin, OP_index_copy, OP_index_add};
+  static const Op ops[] = {OP_scatter,      OP_scatter_add, OP_scatter_prod, OP_scatter_amax,
+                           OP_scatter_amin, OP_index_copy,  OP_index_add};
   Attr axis;
   Dims part;
   Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];

@@ -81,6 +81,34 @@ static void check_summary(void) {
   tn_program_free(p);
 }
 
+// The parts of a list that is not called itself are told apart by its name.
+static void check_names_in_summary(void) {
+  tn_program *p = quiet();
+  tn_module *net = tn_module_new(tn_root(p), "net"), *first = tn_module_list(net, "a"),
+            *second = tn_module_list(net, "b");
+  tn_module *enc = tn_transformer_encoder(net, "enc", 4, 2, 1, .feedforward = 8);
+  tn_module *x = tn_linear(first, NULL, 4, 4), *y = tn_linear(second, NULL, 4, 4);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 4));
+  tn_output(f, "y", tn_call(y, tn_call(x, tn_call(enc, in))));
+  tn_function_end(f);
+  char *text = NULL;
+  size_t n = 0;
+  FILE *out = open_memstream(&text, &n);
+  tn_summary(f, net, out);
+  fclose(out);
+  static const char *const rows[] = {"\na.0 (Linear)",
+                                     "\nb.0 (Linear)",
+                                     "\nenc (TransformerEncoder)",
+                                     "\n  layers.0 (TransformerEncoderLayer)",
+                                     "\n    self_attn (MultiheadAttention)",
+                                     "\n      out_proj (Linear)"};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+    if (!CHECK(strstr(text, rows[k]) != NULL)) printf("%s\n", text);
+  free(text);
+  tn_program_free(p);
+}
+
 // Pools and paddings stand in a sequence as any module does, and are called by PyTorch's names.
 static void check_sequence(void) {
   tn_program *p = quiet();
@@ -114,7 +142,7 @@ static void check_images(void) {
   REFUSED("images of 1 to 3 spatial axes", tn_max_pool_module(net, "c", 4, 2));
   REFUSED("images of 1 to 3 spatial axes", tn_adaptive_avg_pool_module(net, "c", NULL, 2));
   REFUSED("1 to 3 axes are padded", tn_pad_module(net, "c", TN_SIZES(1), TN_PAD_REFLECT, 0));
-  REFUSED("sizes are multiplied by 1 to 1024", tn_upsample_module(net, "c", 0, TN_LINEAR));
+  REFUSED("sizes are multiplied by numbers up to 1024", tn_upsample_module(net, "c", 0, TN_LINEAR));
   REFUSED("a probability in [0, 1]", tn_channel_dropout_module(net, "c", 1.5));
 }
 
@@ -125,5 +153,6 @@ int main(void) {
   check_values();
   check_algorithm();
   check_summary();
+  check_names_in_summary();
   return check_report();
 }

@@ -87,7 +87,7 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
-  // has run; scans: tests/test_scan.c; convolutions, pools and resizing: tests/op_cases; tables: tests/test_constants.c; of whole
+  // has run; scans: tests/test_scan.c; convolutions, pools, resizing and products by index: tests/op_cases; tables: tests/test_constants.c; of whole
   // numbers: tests/test_whole.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
@@ -137,7 +137,8 @@ static void test_coverage(void) {
                                  OP_sum_pool,
                                  OP_sum_pool_grad,
                                  OP_resize,
-                                 OP_resize_grad};
+                                 OP_resize_grad,
+                                 OP_scatter_prod};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = has_literal((Op)op);
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;

@@ -59,15 +59,16 @@ static const Sample samples[] = {
      "%mg = max_pool_grad %mp, %mi {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], dilation=[1,1,2], shape=[4,15,16]}\n"
      "%sp = sum_pool %im {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,8,5]}\n"
      "%sg = sum_pool_grad %sp {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,15,16]}\n"
-     "%rz = resize %im {filter=\"cubic\", align, shape=[4,7,30]}\n"
-     "%rg = resize_grad %rz {filter=\"cubic\", align, shape=[4,15,16]}\n"},
+     "%rz = resize %im {filter=\"cubic\", align, shape=[4,7,30], scale0=1.2, scale1=0.5, scale2=1.9}\n"
+     "%rg = resize_grad %rz {filter=\"cubic\", align, shape=[4,15,16], scale0=1.2, scale1=0.5, scale2=1.9}\n"},
     {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7]",
      "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
      "reverse}\n"
      "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
      "shifted}\n"
      "%c6 = shift %x {axis=1, reverse}\n%g0 = gather %x, %i {axis=1}\n%g1 = index_select %x, %k {axis=1}\n"
-     "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s2 = scatter_amax %x, %i, %s "
+     "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s6 = scatter_prod %x, %i, %s "
+     "{axis=1}\n%s2 = scatter_amax %x, %i, %s "
      "{axis=1}\n"
      "%s3 = scatter_amin %x, %i, %s {axis=1}\n%s4 = index_copy %x, %k, %t {axis=1}\n%s5 = index_add %x, %k, %t "
      "{axis=1}\n"

@@ -124,6 +124,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_index_select:
       case OP_scatter:
       case OP_scatter_add:
+      case OP_scatter_prod:
       case OP_scatter_amax:
       case OP_scatter_amin:
       case OP_index_copy:

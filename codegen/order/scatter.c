@@ -112,6 +112,7 @@ static V combined(const Scatter *s, V old, V x) {
   switch (s->op) {
   case OP_scatter_add:
   case OP_index_add: return is_f32 ? LLVMBuildFAdd(c->b, old, x, "") : LLVMBuildAdd(c->b, old, x, "");
+  case OP_scatter_prod: return is_f32 ? LLVMBuildFMul(c->b, old, x, "") : LLVMBuildMul(c->b, old, x, "");
   case OP_scatter_amax:
   case OP_scatter_amin:
     if (is_f32) return cg_primitive(c, s->op == OP_scatter_amax ? OP_max : OP_min, (V[]){old, x});

@@ -1,65 +1,111 @@
 // Images resized (ir/resize.h), and their pixels and channels rearranged by reshapes and permutations.
 #include "frontend/graph/spatial.h"
 
-// *by_run: the run gives a size.
-static bool check_resize(tn_tensor x, const Dim *sizes, tn_interpolation mode, bool *by_run, tn_site at) {
+#include <math.h>
+
+// ---- what is asked for
+static bool refuse(tn_tensor x, int id, tn_site at, const char *text) { return fe_refuse(x, id, at, text), false; }
+
+static bool check_image(tn_tensor x, tn_site at) {
+  uint32_t rank = fe_rank(x);
+  bool good = rank >= 3 && rank <= 2 + SPATIAL_AXES && fe_ins(x)->dtype == DT_F32;
+  for (uint32_t k = 2; good && k < rank; k++) good = ir_dim_bound(x.fn->p->ir, fe_axis_dim(x, k)) > 0;
+  return good || refuse(x, E_SHAPE, at, "tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes");
+}
+
+// n scale, rounded down; *rest: a number was rounded, or may be in a run. False: a size of the run is no multiple of 1/1024.
+static bool scaled_size(Prog *p, Dim n, double scale, Dim *size, bool *rest) {
+  enum { PARTS = 1 << 10 };
+  if (ir_dim_is_const(p, n)) {
+    double exact = (double)ir_dim_bound(p, n) * scale;
+    *rest = exact != floor(exact);
+    *size = ir_dim(p, (int64_t)exact);
+    return true;
+  }
+  *rest = scale != floor(scale);
+  *size = *rest ? ir_dim_div(p, ir_dim_mul(p, n, ir_dim(p, (int64_t)(scale * PARTS))), ir_dim(p, PARTS))
+                : ir_dim_mul(p, n, ir_dim(p, (int64_t)scale));
+  return scale * PARTS == floor(scale * PARTS);
+}
+
+static bool sizes_by_scale(tn_tensor x, const tn_interpolate_options *o, FeResize *r) {
+  bool by_sizes = o->recompute_scale_factor || r->align || r->mode == TN_AREA;
+  for (uint32_t k = 0; k + 2 < fe_rank(x); k++) {
+    double scale = o->scale_factors[k] != 0 ? o->scale_factors[k] : o->scale_factor;
+    bool rest = false;
+    if (!(scale > 0 && scale <= 1 << 10))
+      return refuse(x, E_ARGUMENT, r->at, "tn_interpolate takes sizes, or a scale_factor in (0, 1024]");
+    if (!scaled_size(x.fn->p->ir, fe_axis_dim(x, k + 2), scale, &r->sizes[k], &rest))
+      return refuse(x, E_ARGUMENT, r->at, "sizes of the run are scaled by multiples of 1/1024");
+    r->scales[k] = rest && !by_sizes ? scale : 0;
+  }
+  return true;
+}
+
+static bool read_sizes(tn_tensor x, const int64_t *sizes, const tn_interpolate_options *o, FeResize *r) {
+  bool has_scale = o->scale_factor != 0;
+  for (uint32_t k = 0; k < SPATIAL_AXES; k++) has_scale |= o->scale_factors[k] != 0;
+  if (sizes && has_scale) return refuse(x, E_ARGUMENT, r->at, "tn_interpolate takes sizes or a scale_factor, not both");
+  for (uint32_t k = 0; sizes && k + 2 < fe_rank(x); k++) r->sizes[k] = ir_dim(x.fn->p->ir, sizes[k]);
+  return sizes || sizes_by_scale(x, o, r);
+}
+
+static bool check_resize(tn_tensor x, const FeResize *r) {
   const int64_t most = 1 << 20;
   Prog *p = x.fn->p->ir;
-  uint32_t rank = fe_rank(x);
-  *by_run = false;
-  bool good = rank >= 3 && rank <= 5 && fe_ins(x)->dtype == DT_F32;
-  for (uint32_t k = 2; good && k < rank; k++) {
-    Dim d = fe_axis_dim(x, k);
-    good = ir_dim_bound(p, d) > 0;
-    *by_run |= !ir_dim_is_const(p, d);
-  }
+  bool good = (uint32_t)r->mode <= TN_NEAREST_EXACT;
+  for (uint32_t k = 0; good && k + 2 < fe_rank(x); k++)
+    good = ir_dim_most(p, r->sizes[k]) > 0 && ir_dim_most(p, r->sizes[k]) <= most;
   if (!good)
-    return fe_refuse(x, E_SHAPE, at, "tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes"), false;
-  good = (uint32_t)mode <= TN_AREA;
-  for (uint32_t k = 2; good && k < rank; k++)
-    good = ir_dim_most(p, sizes[k - 2]) > 0 && ir_dim_most(p, sizes[k - 2]) <= most;
-  if (!good) fe_refuse(x, E_ARGUMENT, at, "tn_interpolate takes a mode and a size in [1, 2^20] for each spatial axis");
-  return good;
+    return refuse(x, E_ARGUMENT, r->at, "tn_interpolate takes a mode and a size in [1, 2^20] for each spatial axis");
+  return !r->align || r->mode == TN_LINEAR || r->mode == TN_CUBIC ||
+         refuse(x, E_ARGUMENT, r->at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
 }
 
-static tn_tensor resized(tn_tensor x, const Dim *sizes, tn_interpolation mode, tn_interpolate_options o) {
-  static const char *const filters[] = {[TN_NEAREST] = "nearest", [TN_LINEAR] = "linear", [TN_CUBIC] = "cubic"};
+// ---- the op
+static tn_tensor resized(tn_tensor x, const FeResize *r) {
+  static const char *const filters[] = {
+      [TN_NEAREST] = "nearest", [TN_LINEAR] = "linear", [TN_CUBIC] = "cubic", [TN_NEAREST_EXACT] = "nearest_exact"};
   Prog *p = x.fn->p->ir;
-  Attr attr[3] = {ir_a_list(KEY_shape, ir_shape(p, sizes, fe_rank(x) - 2)),
-                  ir_a_str(KEY_filter, ir_str(p, filters[mode])), ir_a_int(KEY_align, 1)};
-  tn_tensor last = fe_channels_last(x, o.at);
-  if (!fe_ok(last)) return last;
-  return fe_channels_first(fe_emit(OP_resize, &last, 1, attr, o.align_corners ? 3 : 2, o.at), o.at);
+  Attr attr[3 + SPATIAL_AXES] = {ir_a_list(KEY_shape, ir_shape(p, r->sizes, fe_rank(x) - 2)),
+                                 ir_a_str(KEY_filter, ir_str(p, filters[r->mode]))};
+  uint32_t n = 2;
+  if (r->align) attr[n++] = ir_a_int(KEY_align, 1);
+  for (uint32_t k = 0; k < SPATIAL_AXES; k++)
+    if (r->scales[k] != 0) attr[n++] = ir_a_num((Key)(KEY_scale0 + k), r->scales[k]);
+  tn_tensor last = fe_channels_last(x, r->at);
+  return fe_ok(last) ? fe_channels_first(fe_emit(OP_resize, &last, 1, attr, n, r->at), r->at) : last;
 }
 
-static tn_tensor averaged(tn_tensor x, const Dim *sizes, tn_site at) {
+static tn_tensor averaged(tn_tensor x, const FeResize *r) {
   int64_t out[SPATIAL_AXES] = {0};
   for (uint32_t k = 0; k + 2 < fe_rank(x); k++) {
-    out[k] = ir_dim_bound(x.fn->p->ir, sizes[k]);
-    if (!ir_dim_is_const(x.fn->p->ir, sizes[k]))
-      return fe_refuse(x, E_SHAPE, at, "averages of areas are taken to constant sizes");
+    out[k] = ir_dim_bound(x.fn->p->ir, r->sizes[k]);
+    if (!ir_dim_is_const(x.fn->p->ir, r->sizes[k]))
+      return fe_refuse(x, E_SHAPE, r->at, "averages of areas are taken to constant sizes");
   }
-  return fe_adaptive_pool(fe_rank(x) - 2, false, x, out, at);
+  return fe_adaptive_pool(fe_rank(x) - 2, false, x, out, r->at);
 }
 
-tn_tensor fe_interpolate(tn_tensor x, const Dim *sizes, tn_interpolation mode, tn_interpolate_options o) {
-  bool differs = false, by_run;
-  if (!check_resize(x, sizes, mode, &by_run, o.at)) return fe_poison(x.fn);
-  if (o.align_corners && mode != TN_LINEAR && mode != TN_CUBIC)
-    return fe_refuse(x, E_ARGUMENT, o.at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
-  for (uint32_t k = 2; k < fe_rank(x); k++) differs |= fe_axis_dim(x, k).i != sizes[k - 2].i;
+tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
+  FeResize r = {.mode = mode, .align = o.align_corners, .at = o.at};
+  if (!check_image(x, o.at) || !read_sizes(x, sizes, &o, &r) || !check_resize(x, &r)) return fe_poison(x.fn);
+  bool differs = false, by_run = false;
+  for (uint32_t k = 0; k + 2 < fe_rank(x); k++) {
+    Dim in = fe_axis_dim(x, k + 2);
+    differs |= in.i != r.sizes[k].i || r.scales[k] != 0;
+    by_run |= !ir_dim_is_const(x.fn->p->ir, in) || !ir_dim_is_const(x.fn->p->ir, r.sizes[k]);
+  }
   if (!differs) return fe_same(x, o.at);
-  if (mode == TN_AREA) return averaged(x, sizes, o.at);
-  return by_run ? fe_resize_by_index(x, sizes, mode, o.align_corners, o.at) : resized(x, sizes, mode, o);
+  if (mode == TN_AREA) return averaged(x, &r);
+  return by_run ? fe_resize_by_index(x, &r) : resized(x, &r);
 }
 
 tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
   tn_function *f;
   if (!fe_join(&x, 1, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  Dim d[MAX_RANK] = {{0}};  // none: refused
-  for (uint32_t k = 2; k < fe_rank(x); k++) d[k - 2] = ir_dim(f->p->ir, sizes ? sizes[k - 2] : 0);
-  return fe_made(fe_interpolate(x, d, mode, o), o.at);
+  return fe_made(fe_interpolate(x, sizes, mode, o), o.at);
 }
 
 // ---- channels and places

@@ -1,6 +1,8 @@
 // Elements by index and by mask.
 #include "frontend/fe.h"
 
+#include <math.h>
+
 tn_tensor tn_gather(tn_tensor a, int axis, tn_tensor index, tn_site at) {
   return fe_over_axis(__func__, OP_gather, (const tn_tensor[]){a, index}, 2, axis, at);
 }
@@ -58,36 +60,64 @@ tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, do
   return fe_over_axis(__func__, OP_index_add, (const tn_tensor[]){a, index, scaled}, 3, axis, at);
 }
 
-// ---- reductions by index
-static tn_tensor scatter_add(tn_tensor a, uint32_t axis, tn_tensor index, tn_tensor src, tn_site at) {
-  return fe_emit(OP_scatter_add, (const tn_tensor[]){a, index, src}, 3, (const Attr[]){ir_a_int(KEY_axis, axis)}, 1,
-                 at);
+// ---- reductions by index: each op starts from the target, whose elements count, or from what changes no result
+typedef struct {
+  tn_tensor index, src;
+  uint32_t axis;
+  tn_scatter_kind how;
+  tn_site at;
+} Scatter;
+
+static tn_tensor scattered(const Scatter *s, Op op, tn_tensor target, tn_tensor src) {
+  const tn_tensor in[] = {fe_widened(op, target, s->at), fe_widened(op, s->index, s->at), fe_widened(op, src, s->at)};
+  if (!fe_ok(in[0]) || !fe_ok(in[2])) return fe_poison(s->index.fn);
+  return fe_narrowed(fe_emit(op, in, 3, (const Attr[]){ir_a_int(KEY_axis, s->axis)}, 1, s->at), target, s->at);
 }
 
-// The sum by how many there are: a itself, and a one for each index.
-static tn_tensor scatter_mean(tn_tensor a, uint32_t axis, tn_tensor index, tn_tensor src, tn_site at) {
-  Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, fe_shape_of(a))};
-  tn_tensor sum = scatter_add(a, axis, index, src, at);
-  if (!fe_ok(sum)) return sum;
-  tn_tensor count =
-      scatter_add(fe_leaf(a.fn, OP_full, ones, 2, fe_shape_of(a), at), axis, index, fe_const(a.fn, 1, at), at);
-  return fe_emit2(OP_div, sum, count, at);
+static bool is_whole(tn_tensor a) { return fe_ins(a)->dtype != DT_F32; }
+
+// Extremes of whole numbers start from one of the elements that come: infinities are none of theirs.
+static tn_tensor neutral(const Scatter *s, tn_tensor a) {
+  static const double number[] = {[TN_SCATTER_AMAX] = -INFINITY, [TN_SCATTER_AMIN] = INFINITY, [TN_SCATTER_PROD] = 1};
+  bool is_extreme = s->how == TN_SCATTER_AMAX || s->how == TN_SCATTER_AMIN;
+  return is_extreme && is_whole(a) ? s->src : like(a, number[s->how], s->at);
 }
 
-tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_scatter_kind how, tn_site at) {
-  static const Op ops[] = {OP_scatter_add, OP_scatter_add, OP_scatter_amax, OP_scatter_amin};
-  const tn_tensor in[] = {a, index, src};
+static tn_tensor full_like(tn_tensor a, double value, tn_site at) {
+  Attr attr[] = {ir_a_num(KEY_value, value), ir_a_list(KEY_shape, fe_shape_of(a))};
+  return fe_leaf(a.fn, OP_full, attr, 2, fe_shape_of(a), at);
+}
+
+// The sum by how many there are: a one for each index, and for each element of a that counts. Whole numbers rounded down.
+static tn_tensor mean_of(const Scatter *s, tn_tensor a, tn_tensor sum, bool exclude_self) {
+  tn_function *f = a.fn;
+  tn_tensor count = full_like(a, 1, s->at);
+  if (exclude_self) count = scattered(s, OP_scatter, count, fe_const(f, 0, s->at));
+  count = scattered(s, OP_scatter_add, count, fe_const(f, 1, s->at));
+  if (!fe_ok(sum) || !fe_ok(count)) return fe_poison(f);
+  if (!is_whole(a)) return fe_emit2(OP_div, sum, count, s->at);
+  return fe_emit2(OP_floor_divide, sum, fe_cast(count, (DType)fe_ins(a)->dtype, s->at), s->at);
+}
+
+tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_scatter_kind how,
+                            tn_scatter_options o) {
+  static const Op ops[] = {[TN_SCATTER_SUM] = OP_scatter_add,
+                           [TN_SCATTER_MEAN] = OP_scatter_add,
+                           [TN_SCATTER_AMAX] = OP_scatter_amax,
+                           [TN_SCATTER_AMIN] = OP_scatter_amin,
+                           [TN_SCATTER_PROD] = OP_scatter_prod};
   tn_function *f;
-  uint32_t k;
-  if (!fe_join(in, 3, &f, at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){a, index, src}, 3, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if ((uint32_t)how > TN_SCATTER_AMIN) {
-    fe_error(f->p, E_ARGUMENT, at, "%d is no tn_scatter_kind", (int)how);
+  if ((uint32_t)how > TN_SCATTER_PROD) {
+    fe_error(f->p, E_ARGUMENT, o.at, "%d is no tn_scatter_kind", (int)how);
     return fe_poison(f);
   }
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  if (how != TN_SCATTER_MEAN) return fe_over_axis(__func__, ops[how], in, 3, axis, at);
-  return fe_made(scatter_mean(a, k, index, src, at), at);
+  Scatter s = {index, src, 0, how, o.at};
+  if (!fe_axis(a, axis, &s.axis, o.at)) return fe_poison(f);
+  tn_tensor target = o.exclude_self ? scattered(&s, OP_scatter, a, neutral(&s, a)) : a;
+  tn_tensor y = scattered(&s, ops[how], target, src);
+  return fe_made(how == TN_SCATTER_MEAN ? mean_of(&s, a, y, o.exclude_self) : y, o.at);
 }
 
 // ---- broadcast against each other but along the axis

@@ -36,10 +36,10 @@ static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
   case TN_REDUCE_NONE: return fe_made(loss, m->at);
   case TN_REDUCE_SUM: return fe_made(fe_sum(loss, NULL, 0, false, m->at), m->at);
   case TN_REDUCE_MEAN: return fe_made(fe_mean(loss, NULL, 0, false, m->at), m->at);
-  case TN_REDUCE_BATCHMEAN: break;
-  }
-  if (how == TN_REDUCE_BATCHMEAN && fe_rank(loss) > 0)
+  case TN_REDUCE_BATCHMEAN:
+    if (fe_rank(loss) == 0) return fe_made(loss, m->at);  // without a batch, as in PyTorch
     return fe_made(div_by(m, fe_sum(loss, NULL, 0, false, m->at), fe_size(m->f, fe_axis_dim(loss, 0), m->at)), m->at);
+  }
   fe_error(m->f->p, E_ARGUMENT, m->at, "%d is no reduction of this loss", (int)how);
   return fe_poison(m->f);
 }
@@ -157,8 +157,13 @@ tn_tensor tn_gaussian_nll(tn_tensor x, tn_tensor target, tn_tensor var, tn_nll_o
 }
 
 // ---- margins: y is 1 or -1
+static tn_tensor as_f32(const Maker *m, tn_tensor y) {
+  return COUNTABLE >> fe_ins(y)->dtype & 1 ? fe_cast(y, DT_F32, m->at) : y;
+}
+
 tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_options o) {
   LOSS(m, o.at, x, y);
+  y = as_f32(&m, y);
   tn_tensor beyond = at_least(&m, sub(&m, number(&m, margin), x), 0), zero = number(&m, 0);
   tn_tensor apart = pick(&m, op2(&m, OP_ne, y, number(&m, 1)), beyond, zero);
   if (!fe_ok(apart)) return apart;  // one mistake, one report
@@ -167,22 +172,39 @@ tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_
 
 tn_tensor tn_soft_margin(tn_tensor x, tn_tensor y, tn_reduce_options o) {
   LOSS(m, o.at, x, y);
-  return reduced(&m, op1(&m, OP_softplus, op1(&m, OP_neg, mul(&m, y, x))), o.reduction);
+  return reduced(&m, op1(&m, OP_softplus, op1(&m, OP_neg, mul(&m, as_f32(&m, y), x))), o.reduction);
 }
 
 tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o) {
   LOSS(m, o.at, a, b, y);
-  tn_tensor order = mul(&m, op1(&m, OP_neg, y), sub(&m, a, b));
+  tn_tensor order = mul(&m, op1(&m, OP_neg, as_f32(&m, y)), sub(&m, a, b));
   return reduced(&m, at_least(&m, plus(&m, order, margin), 0), o.reduction);
 }
 
 // ---- margins of classes
-static bool has_classes(const Maker *m, const char *call, tn_tensor x, tn_tensor labels, uint32_t rank) {
-  if (fe_rank(x) == 2 && fe_ins(labels)->dtype == DT_I64 && fe_rank(labels) == rank) return true;
-  fe_error(m->f->p, E_SHAPE, m->at, "%s takes x f32 [N, C] and labels i64 %s", call, rank == 1 ? "[N]" : "[N, C]");
-  fe_note_value(x, "x");
-  fe_note_value(labels, "the labels");
+// One sample, x [C], becomes a batch of one; its labels have an axis less, too.
+static tn_tensor as_batch(const Maker *m, tn_tensor a) {
+  Dim d[MAX_RANK] = {ir_dim(m->f->p->ir, 1)};
+  for (uint32_t k = 0; k < fe_rank(a); k++) d[k + 1] = fe_axis_dim(a, k);
+  return fe_reshape(a, d, fe_rank(a) + 1, m->at);
+}
+
+static bool open_classes(const Maker *m, const char *call, tn_tensor *x, tn_tensor *labels, uint32_t rank) {
+  bool is_one = fe_rank(*x) == 1 && fe_rank(*labels) + 1 == rank;
+  if (fe_ins(*labels)->dtype == DT_I64 && (is_one || (fe_rank(*x) == 2 && fe_rank(*labels) == rank))) {
+    if (is_one) *x = as_batch(m, *x), *labels = as_batch(m, *labels);
+    return true;
+  }
+  fe_error(m->f->p, E_SHAPE, m->at, "%s takes x f32 [N, C] and labels i64 %s, or one sample of both", call,
+           rank == 1 ? "[N]" : "[N, C]");
+  fe_note_value(*x, "x");
+  fe_note_value(*labels, "the labels");
   return false;
+}
+
+// Losses [N] of samples; of one that came without a batch [].
+static tn_tensor like_samples(const Maker *m, tn_tensor loss, tn_tensor x) {
+  return fe_rank(x) == 1 && fe_ok(loss) ? fe_reshape(loss, NULL, 0, m->at) : loss;
 }
 
 static tn_tensor gathered(const Maker *m, tn_tensor a, int64_t axis, tn_tensor index) {
@@ -200,9 +222,10 @@ static tn_tensor per_class(const Maker *m, tn_tensor sum, tn_tensor x) {
   return div_by(m, sum, fe_size(m->f, fe_axis_dim(x, 1), m->at));
 }
 
-tn_tensor tn_multi_margin(tn_tensor x, tn_tensor labels, tn_multi_margin_options o) {
-  LOSS(m, o.at, x, labels, o.weight.fn ? o.weight : x);
-  if (!has_classes(&m, "multi_margin", x, labels, 1)) return fe_poison(m.f);
+tn_tensor tn_multi_margin(tn_tensor given, tn_tensor labels, tn_multi_margin_options o) {
+  LOSS(m, o.at, given, labels, o.weight.fn ? o.weight : given);
+  tn_tensor x = given;
+  if (!open_classes(&m, "multi_margin", &x, &labels, 1)) return fe_poison(m.f);
   Dim column[] = {fe_axis_dim(labels, 0), ir_dim(m.f->p->ir, 1)};
   tn_tensor index = fe_reshape(labels, column, 2, m.at), own = gathered(&m, x, 1, index);
   tn_tensor beyond = at_least(&m, plus(&m, sub(&m, x, own), o.has_margin ? o.margin : 1), 0);
@@ -211,12 +234,13 @@ tn_tensor tn_multi_margin(tn_tensor x, tn_tensor labels, tn_multi_margin_options
   tn_tensor others = op2(&m, OP_ne, position, fe_cast(index, DT_F32, m.at));
   tn_tensor loss = per_class(&m, sum_last(&m, pick(&m, others, beyond, number(&m, 0))), x);
   if (o.weight.fn) loss = mul(&m, loss, gathered(&m, o.weight, 0, labels));
-  return reduced(&m, loss, o.reduction);
+  return reduced(&m, like_samples(&m, loss, given), o.reduction);
 }
 
-tn_tensor tn_multilabel_margin(tn_tensor x, tn_tensor labels, tn_reduce_options o) {
-  LOSS(m, o.at, x, labels);
-  if (!has_classes(&m, "multilabel_margin", x, labels, 2)) return fe_poison(m.f);
+tn_tensor tn_multilabel_margin(tn_tensor given, tn_tensor labels, tn_reduce_options o) {
+  LOSS(m, o.at, given, labels);
+  tn_tensor x = given;
+  if (!open_classes(&m, "multilabel_margin", &x, &labels, 2)) return fe_poison(m.f);
   Attr axis = ir_a_int(KEY_axis, 1);
   tn_tensor label = fe_cast(labels, DT_F32, m.at), zero = number(&m, 0);
   tn_tensor ends = op2(&m, OP_lt, label, zero), n_ends = fe_emit(OP_cumsum, &ends, 1, &axis, 1, m.at);
@@ -228,7 +252,21 @@ tn_tensor tn_multilabel_margin(tn_tensor x, tn_tensor labels, tn_reduce_options 
   tn_tensor beyond = at_least(&m, plus(&m, sub(&m, with_axis(&m, x, false), with_axis(&m, own, true)), 1), 0);
   beyond = pick(&m, with_axis(&m, counts, true), beyond, zero);
   beyond = pick(&m, op2(&m, OP_eq, is_label, zero), beyond, zero);
-  return reduced(&m, per_class(&m, fe_sum(beyond, (const int[]){1, 2}, 2, false, m.at), x), o.reduction);
+  tn_tensor loss = per_class(&m, fe_sum(beyond, (const int[]){1, 2}, 2, false, m.at), x);
+  return reduced(&m, like_samples(&m, loss, given), o.reduction);
+}
+
+tn_tensor tn_multilabel_soft_margin(tn_tensor x, tn_tensor target, tn_multilabel_options o) {
+  LOSS(m, o.at, x, target, o.weight.fn ? o.weight : x);
+  if (fe_rank(x) == 0) {
+    fe_error(m.f->p, E_SHAPE, m.at, "multilabel_soft_margin takes classes along the last axis, not %s",
+             fe_type_text(x));
+    fe_note_value(x, "the scores");
+    return fe_poison(m.f);
+  }
+  tn_tensor loss = op2(&m, OP_bce_with_logits, x, as_f32(&m, target));
+  if (o.weight.fn) loss = mul(&m, loss, o.weight);
+  return reduced(&m, fe_ok(loss) ? fe_mean(loss, (const int[]){-1}, 1, false, m.at) : loss, o.reduction);
 }
 
 // ---- distances of rows, along the last axis
@@ -278,6 +316,7 @@ tn_tensor tn_cosine_similarity(tn_tensor a, tn_tensor b, int axis, double eps, t
 tn_tensor tn_cosine_embedding(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o) {
   LOSS(m, o.at, a, b, y);
   if (!has_rows(&m, a)) return fe_poison(m.f);
+  y = as_f32(&m, y);
   tn_tensor dot = sum_last(&m, mul(&m, a, b)), aa = sum_last(&m, op1(&m, OP_square, a));
   tn_tensor bb = sum_last(&m, op1(&m, OP_square, b)), zero = number(&m, 0);
   tn_tensor size = op1(&m, OP_sqrt, mul(&m, plus(&m, aa, 1e-12), plus(&m, bb, 1e-12))), cosine = div_by(&m, dot, size);

@@ -130,19 +130,34 @@ tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
 }
 
 // ---- search
-static tn_tensor search(const char *call, tn_tensor row, tn_tensor values, bool right, tn_site at) {
-  tn_function *f;
-  Attr flag = ir_a_int(KEY_right, 1);
-  const tn_tensor in[] = {row, values};
-  if (!fe_join_for(call, in, 2, &f, at)) return fe_poison(f);
-  FE_GUARD_AS(f->p, fe_poison(f), call);
-  return fe_made(fe_emit(OP_searchsorted, in, 2, &flag, right, at), at);
+static tn_tensor in_order(tn_tensor row, tn_tensor sorter, tn_site at) {
+  tn_function *f = row.fn;
+  if (fe_rank(row) && fe_shape_of(row).i == fe_shape_of(sorter).i) {
+    Attr last = ir_a_int(KEY_axis, fe_rank(row) - 1);
+    return fe_emit(OP_gather, (const tn_tensor[]){row, fe_widened(OP_gather, sorter, at)}, 2, &last, 1, at);
+  }
+  fe_error(f->p, E_SHAPE, at,
+           "tn_searchsorted: the sorter has an index for each element, in the shape of what is sorted");
+  fe_note_value(row, "what is sorted");
+  fe_note_value(sorter, "the sorter");
+  return fe_poison(f);
 }
 
-tn_tensor tn_searchsorted(tn_tensor row, tn_tensor values, bool right, tn_site at) {
-  return search(__func__, row, values, right, at);
+static tn_tensor search(const char *call, tn_tensor row, tn_tensor values, tn_search_options o) {
+  tn_function *f;
+  Attr flag = ir_a_int(KEY_right, 1);
+  tn_tensor in[] = {row, values, o.sorter};
+  if (!fe_join_for(call, in, o.sorter.fn ? 3 : 2, &f, o.at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  if (o.sorter.fn) in[0] = in_order(row, o.sorter, o.at);
+  for (uint32_t k = 0; k < 2; k++) in[k] = fe_widened(OP_searchsorted, in[k], o.at);
+  return fe_ok(in[0]) ? fe_made(fe_emit(OP_searchsorted, in, 2, &flag, o.right, o.at), o.at) : in[0];
+}
+
+tn_tensor tn_searchsorted(tn_tensor row, tn_tensor values, tn_search_options o) {
+  return search(__func__, row, values, o);
 }
 
 tn_tensor tn_bucketize(tn_tensor values, tn_tensor boundaries, bool right, tn_site at) {
-  return search(__func__, boundaries, values, right, at);
+  return search(__func__, boundaries, values, (tn_search_options){.right = right, .at = at});
 }

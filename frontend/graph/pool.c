@@ -283,11 +283,17 @@ static tn_tensor to_size(const PoolCall *p, tn_tensor x) {
   return average_or_maximum(p, x, &(tn_pool_options){0});
 }
 
+static bool open_sizes(PoolCall *p, tn_tensor *x, const int64_t *out) {
+  *x = fe_batch_of(*x, p->n_spatial, p->at);
+  if (!fe_ok(*x) || !read_sizes(p, *x) || !check_positions(p, out)) return false;
+  find_windows(p, out);
+  return true;
+}
+
 tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at) {
   PoolCall p = {.f = x.fn, .n_spatial = n_spatial, .is_max = is_max, .at = at};
-  tn_tensor batch = fe_batch_of(x, n_spatial, at);
-  if (!fe_ok(batch) || !read_sizes(&p, batch) || !check_positions(&p, out)) return fe_poison(p.f);
-  find_windows(&p, out);
+  tn_tensor batch = x;
+  if (!open_sizes(&p, &batch, out)) return fe_poison(p.f);
   return fe_like_batch_of(to_size(&p, batch), x, n_spatial, at);
 }
 
@@ -311,6 +317,27 @@ static tn_tensor adaptive(const char *call, bool is_max, tn_tensor x, const int6
   }
 ADAPTIVE(avg, false)
 ADAPTIVE(max, true)
+
+static tn_ordered adaptive_with_indices(const char *call, tn_tensor x, const int64_t *out, uint32_t n_spatial,
+                                        tn_site at) {
+  PoolCall p = {.n_spatial = n_spatial, .is_max = true, .at = at};
+  tn_ordered none = {fe_poison(x.fn), fe_poison(x.fn)};
+  if (!fe_join_for(call, &x, 1, &p.f, at)) return none;
+  FE_GUARD_AS(p.f->p, none, call);
+  tn_tensor batch = x;
+  if (!open_sizes(&p, &batch, out)) return none;
+  return made_both(call, with_places(&p, x, fe_channels_last(batch, at)), at);
+}
+
+tn_ordered tn_adaptive_max_pool1d_with_indices(tn_tensor x, int64_t width, tn_site at) {
+  return adaptive_with_indices(__func__, x, &width, 1, at);
+}
+tn_ordered tn_adaptive_max_pool2d_with_indices(tn_tensor x, int64_t height, int64_t width, tn_site at) {
+  return adaptive_with_indices(__func__, x, (const int64_t[]){height, width}, 2, at);
+}
+tn_ordered tn_adaptive_max_pool3d_with_indices(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at) {
+  return adaptive_with_indices(__func__, x, (const int64_t[]){depth, height, width}, 3, at);
+}
 
 // ---- back from places: the axes of a plane as one, where each value goes to its place among zeros
 static bool unpooled_sizes(PoolCall *p, int64_t kernel, const tn_unpool_options *o) {

@@ -161,9 +161,10 @@ static tn_tensor std(const Reduction *r, double correction) { return where_posit
 // a row of -infinity is 0.
 static tn_tensor logsumexp(const Reduction *r, double x) {
   (void)x;
-  tn_tensor top = op1(r, OP_stop_grad, kept(r, OP_amax, r->a)), zero = number(r, 0);
+  tn_tensor a = is_countable(r->a) ? fe_cast(r->a, DT_F32, r->at) : r->a;
+  tn_tensor top = op1(r, OP_stop_grad, kept(r, OP_amax, a)), zero = number(r, 0);
   top = pick(r, op1(r, OP_isfinite, top), top, zero);
-  tn_tensor total = kept(r, OP_sum, op1(r, OP_exp, op2(r, OP_sub, r->a, top)));
+  tn_tensor total = kept(r, OP_sum, op1(r, OP_exp, op2(r, OP_sub, a, top)));
   tn_tensor is_none = op2(r, OP_eq, total, zero), safe = pick(r, is_none, number(r, 1), total);
   tn_tensor y = pick(r, is_none, number(r, -INFINITY), op2(r, OP_add, op1(r, OP_log, safe), top));
   return r->keepdim ? y : reduced(r, OP_sum, y);  // over axes of size 1

@@ -5,6 +5,7 @@
 typedef struct {
   uint32_t axis;
   Dim in, out;
+  double scale;  // of which out is the product with in, rounded down; 0: elements lie in / out apart
   bool align;
   tn_site at;
 } Axis;
@@ -14,13 +15,19 @@ static tn_tensor plus(tn_tensor x, double n, const Axis *a) { return fe_with_num
 static tn_tensor times(tn_tensor x, double n, const Axis *a) { return fe_with_number(OP_mul, x, n, a->at); }
 static tn_tensor unary(Op op, tn_tensor x, const Axis *a) { return fe_ok(x) ? fe_emit1(op, x, a->at) : x; }
 
+// How far apart the elements of the result lie in x; where `copies`, one, whatever the scale, where there are as many as in x.
+static tn_tensor step(tn_tensor x, bool copies, const Axis *a) {
+  tn_tensor in = size(x, a->in, a), out = size(x, a->out, a), one = fe_const(x.fn, 1, a->at);
+  if (a->scale == 0) return fe_binary(OP_div, in, out, a->at);
+  tn_tensor by_scale = fe_const(x.fn, 1 / a->scale, a->at), is_same = fe_binary(OP_eq, in, out, a->at);
+  if (!copies || !fe_ok(is_same)) return by_scale;
+  return fe_emit(OP_select, (const tn_tensor[]){is_same, one, by_scale}, 3, NULL, 0, a->at);
+}
+
 // Where each element of the result lies in x.
-static tn_tensor places(tn_tensor x, const Axis *a) {
+static tn_tensor places(tn_tensor x, bool copies, const Axis *a) {
   tn_tensor j = fe_positions(x.fn, a->out, a->at), in = size(x, a->in, a), out = size(x, a->out, a);
-  if (!a->align) {
-    tn_tensor scale = fe_binary(OP_div, in, out, a->at);
-    return plus(fe_binary(OP_mul, plus(j, 0.5, a), scale, a->at), -0.5, a);
-  }
+  if (!a->align) return plus(fe_binary(OP_mul, plus(j, 0.5, a), step(x, copies, a), a->at), -0.5, a);
   tn_tensor steps = fe_with_number(OP_max, plus(out, -1, a), 1, a->at);
   return fe_binary(OP_mul, j, fe_binary(OP_div, plus(in, -1, a), steps, a->at), a->at);
 }
@@ -42,13 +49,17 @@ static tn_tensor weighted(tn_tensor x, tn_tensor weight, const Axis *a) {
 }
 
 static tn_tensor nearest(tn_tensor x, const Axis *a) {
-  tn_tensor scale = fe_binary(OP_div, size(x, a->in, a), size(x, a->out, a), a->at);
-  tn_tensor at = fe_binary(OP_mul, fe_positions(x.fn, a->out, a->at), scale, a->at);
+  tn_tensor at = fe_binary(OP_mul, fe_positions(x.fn, a->out, a->at), step(x, true, a), a->at);
   return elements(x, unary(OP_floor, at, a), 0, a);
 }
 
+static tn_tensor nearest_exact(tn_tensor x, const Axis *a) {
+  tn_tensor middle = plus(fe_positions(x.fn, a->out, a->at), 0.5, a);
+  return elements(x, unary(OP_floor, fe_binary(OP_mul, middle, step(x, false, a), a->at), a), 0, a);
+}
+
 static tn_tensor linear(tn_tensor x, const Axis *a) {
-  tn_tensor at = fe_with_number(OP_max, places(x, a), 0, a->at), first = unary(OP_floor, at, a);
+  tn_tensor at = fe_with_number(OP_max, places(x, true, a), 0, a->at), first = unary(OP_floor, at, a);
   tn_tensor t = fe_binary(OP_sub, at, first, a->at);
   tn_tensor before = weighted(elements(x, first, 0, a), plus(times(t, -1, a), 1, a), a);
   return fe_binary(OP_add, before, weighted(elements(x, first, 1, a), t, a), a->at);
@@ -58,7 +69,8 @@ static tn_tensor linear(tn_tensor x, const Axis *a) {
 static tn_tensor cubic(tn_tensor x, const Axis *a) {
   static const double c[4][4] = {
       {-0.75, 1.5, -0.75, 0}, {1.25, -2.25, 0, 1}, {-1.25, 1.5, 0.75, 0}, {0.75, -0.75, 0, 0}};
-  tn_tensor at = places(x, a), first = unary(OP_floor, at, a), t = fe_binary(OP_sub, at, first, a->at), sum = {0};
+  tn_tensor at = places(x, false, a), first = unary(OP_floor, at, a), t = fe_binary(OP_sub, at, first, a->at),
+            sum = {0};
   for (int k = 0; k < 4; k++) {
     tn_tensor w = plus(times(t, c[k][0], a), c[k][1], a);
     for (int n = 2; n < 4; n++) w = plus(fe_binary(OP_mul, w, t, a->at), c[k][n], a);
@@ -68,13 +80,13 @@ static tn_tensor cubic(tn_tensor x, const Axis *a) {
   return sum;
 }
 
-tn_tensor fe_resize_by_index(tn_tensor x, const Dim *sizes, tn_interpolation mode, bool align, tn_site at) {
+tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r) {
   static tn_tensor (*const filters[])(tn_tensor, const Axis *) = {
-      [TN_NEAREST] = nearest, [TN_LINEAR] = linear, [TN_CUBIC] = cubic};
+      [TN_NEAREST] = nearest, [TN_LINEAR] = linear, [TN_CUBIC] = cubic, [TN_NEAREST_EXACT] = nearest_exact};
   tn_tensor y = x;
   for (uint32_t k = 2; k < fe_rank(x) && fe_ok(y); k++) {
-    Axis a = {.axis = k, .in = fe_axis_dim(x, k), .out = sizes[k - 2], .align = align, .at = at};
-    if (a.in.i != a.out.i) y = filters[mode](y, &a);
+    Axis a = {k, fe_axis_dim(x, k), r->sizes[k - 2], r->scales[k - 2], r->align, r->at};
+    if (a.in.i != a.out.i || a.scale != 0) y = filters[r->mode](y, &a);
   }
   return y;
 }

@@ -75,7 +75,9 @@ static tn_tensor step_of_bounded(tn_tensor x, uint32_t axis, int64_t start, int6
     Dim at_front = stop < 0 ? ir_dim_add(p, n, ir_dim(p, stop)) : ir_dim(p, stop);
     to = back ? ir_dim_sub(p, ir_dim_sub(p, n, ir_dim(p, 1)), at_front) : at_front;
   }
-  Dim count = ir_dim_ceil_div(p, ir_dim_sub(p, to, from), ir_dim(p, by));
+  Dim span = ir_dim_sub(p, to, from);
+  if (ir_dim_is_const(p, span) && ir_dim_info(p, span)->value < 0) span = zero;  // x[4:2]: none, whatever the size
+  Dim count = ir_dim_ceil_div(p, span, ir_dim(p, by));
   return fe_strided(x, axis, from, count, by, back, at);
 }
 

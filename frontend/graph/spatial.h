@@ -18,8 +18,16 @@ tn_tensor fe_channels_first(tn_tensor x, tn_site at);
 tn_tensor fe_batch_of(tn_tensor x, uint32_t n_spatial, tn_site at);
 tn_tensor fe_like_batch_of(tn_tensor y, tn_tensor x, uint32_t n_spatial, tn_site at);
 
-// x [N, C, spatial..] of sizes of the run, by nearest, linear or cubic weights
-tn_tensor fe_resize_by_index(tn_tensor x, const Dim *sizes, tn_interpolation mode, bool align, tn_site at);
+// How x [N, C, spatial..] is resized: along each axis to a size, elements of the result 1 / scale apart, or where that is 0 by
+// the quotient of the sizes
+typedef struct {
+  Dim sizes[SPATIAL_AXES];
+  double scales[SPATIAL_AXES];
+  tn_interpolation mode;
+  bool align;
+  tn_site at;
+} FeResize;
+tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r);  // sizes of the run, and not by area
 
 // Windows along one axis, as the options of a convolution with weight [O, C / groups, taps] say; false: reported
 typedef struct {

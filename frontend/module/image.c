@@ -10,7 +10,7 @@ enum { AXES = 3 };
 struct FeImageModule {
   uint32_t n_spatial;
   bool is_max;
-  int64_t number;  // of the kernel, the scale, the groups
+  int64_t number;  // of the kernel, the groups
   double power;    // of norms; the probability of dropout; the value of padding
   tn_pool_options pool;
   tn_unfold_options unfold;
@@ -18,7 +18,7 @@ struct FeImageModule {
   int64_t sizes[2 * AXES];  // of the result, or what is padded
   uint32_t n_sizes;
   tn_interpolation mode;
-  bool align_corners;
+  tn_interpolate_options interpolate;
   tn_pad_mode pad_mode;
 };
 
@@ -119,21 +119,26 @@ tn_module *tn_adaptive_max_pool_module(tn_module *parent, const char *name, cons
 // ---- sizes
 static tn_tensor upsample(tn_module *m, tn_tensor x, tn_site at) {
   const FeImageModule *c = m->config.image;
-  Dim sizes[MAX_RANK];
-  Prog *p = m->p->ir;
-  for (uint32_t k = 2; k < fe_rank(x); k++)
-    sizes[k - 2] =
-        c->number ? ir_dim_mul(p, fe_axis_dim(x, k), ir_dim(p, c->number)) : ir_dim(p, c->sizes[k < 5 ? k - 2 : 0]);
-  return fe_interpolate(x, sizes, c->mode, (tn_interpolate_options){.align_corners = c->align_corners, .at = at});
+  tn_interpolate_options o = c->interpolate;
+  o.at = at;
+  return fe_interpolate(x, c->sizes[0] ? c->sizes : NULL, c->mode, o);
 }
 
-tn_module *tn_upsample_module(tn_module *parent, const char *name, int64_t scale, tn_interpolation mode,
+tn_module *tn_upsample_module(tn_module *parent, const char *name, double scale, tn_interpolation mode,
                               tn_upsample_options o) {
-  FeImageModule given = {.number = scale, .mode = mode, .align_corners = o.align_corners};
-  for (uint32_t k = 0; k < AXES; k++) given.sizes[k] = o.sizes[k];
+  FeImageModule given = {.mode = mode};
+  given.interpolate = (tn_interpolate_options){
+      .align_corners = o.align_corners, .scale_factor = scale, .recompute_scale_factor = o.recompute_scale_factor};
+  bool good = true, has_scale = scale != 0;
+  for (uint32_t k = 0; k < AXES; k++) {
+    double factor = given.interpolate.scale_factors[k] = o.scales[k];
+    good &= factor >= 0 && factor <= 1 << 10;
+    has_scale |= factor != 0;
+    given.sizes[k] = o.sizes[k];
+  }
   tn_module *m = make(parent, name, "Upsample", upsample, given, o.at);
-  bool good = scale ? scale > 0 && scale <= 1 << 10 && !o.sizes[0] : o.sizes[0] > 0;
-  return good ? m : refuse(m, o.at, "sizes are multiplied by 1 to 1024, or given, of which one is done");
+  good &= scale >= 0 && scale <= 1 << 10 && has_scale == (o.sizes[0] == 0) && o.sizes[0] >= 0;
+  return good ? m : refuse(m, o.at, "sizes are multiplied by numbers up to 1024, or given, of which one is done");
 }
 
 static tn_tensor pad(tn_module *m, tn_tensor x, tn_site at) {

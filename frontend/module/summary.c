@@ -74,10 +74,22 @@ static const char *count_text(RtArena *mem, double n) {
   return t.text;
 }
 
-static void put_row(const Table *t, const FeModuleCall *c, uint32_t depth, bool has_children) {
+// Its path below the module of the row that it stands in, or below the table's own: the parts of a list, which is not called
+// itself, have the list's name too.
+static const char *name_in_table(const Table *t, const FeModuleCall *c, const tn_module *top) {
+  const tn_module *above = top;
+  const FeModuleCall *outer = c;
+  while (outer > t->f->calls && outer->depth >= c->depth) outer--;
+  if (outer->depth < c->depth && is_below(outer->m, top)) above = outer->m;
+  if (c->m == top || !is_below(c->m, above) || c->m == above) return c->m->name ? c->m->name : "root";
+  size_t skipped = strlen(above->path);
+  return c->m->path + skipped + (skipped > 0);
+}
+
+static void put_row(const Table *t, const FeModuleCall *c, const char *of, uint32_t depth, bool has_children) {
   const tn_module *m = c->m;
   RtText name = {.mem = t->mem}, type = {.mem = t->mem};
-  rt_text_add(&name, "%*s%s (%s)", (int)(2 * depth), "", m->name ? m->name : "root", tn_module_kind(m));
+  rt_text_add(&name, "%*s%s (%s)", (int)(2 * depth), "", of, tn_module_kind(m));
   for (uint32_t k = 0; k < c->out.n; k++)
     rt_text_add(&type, "%s%s", k ? " " : "", fe_ok(c->out.v[k]) ? fe_type_text(c->out.v[k]) : "-");
   int64_t n = count_params(m, t->stamp, !has_children, false).n;
@@ -115,7 +127,7 @@ static void put_table(Table *t, const tn_module *m) {
     if (!is_below(c->m, m) || !c->end) continue;
     if (c->first >= until) top = c->depth, until = c->end, macs += multiply_adds(f, c);
     bool has_children = k + 1 < f->n_calls && c[1].depth > c->depth && c[1].first < c->end;
-    put_row(t, c, c->depth - top, has_children);
+    put_row(t, c, name_in_table(t, c, m), c->depth - top, has_children);
     if (!has_children) activations += bytes_of(f, c);
   }
   put_totals(t, m, macs, activations);

@@ -63,16 +63,28 @@ TN_API tn_tensor tn_adaptive_avg_pool3d(tn_tensor x, int64_t depth, int64_t heig
 TN_API tn_tensor tn_adaptive_max_pool1d(tn_tensor x, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool2d(tn_tensor x, int64_t height, int64_t width, tn_site at);
 TN_API tn_tensor tn_adaptive_max_pool3d(tn_tensor x, int64_t depth, int64_t height, int64_t width, tn_site at);
+TN_API tn_ordered tn_adaptive_max_pool1d_with_indices(tn_tensor x, int64_t width, tn_site at);
+TN_API tn_ordered tn_adaptive_max_pool2d_with_indices(tn_tensor x, int64_t height, int64_t width, tn_site at);
+TN_API tn_ordered tn_adaptive_max_pool3d_with_indices(tn_tensor x, int64_t depth, int64_t height, int64_t width,
+                                                      tn_site at);
 
 // ---- resizing: [N, C, spatial..] -> [N, C, size..] of as many spatial axes, 1 to 3, whose sizes before may be
-// those of the run (tn_upsample_module multiplies them), of AREA too. NEAREST repeats elements;
+// those of the run, of AREA too. NEAREST repeats elements;
 // LINEAR goes in a straight line along each axis, bilinear of two; CUBIC along a curve through four elements, bicubic of two; AREA
-// is the average of what an element covers, tn_adaptive_avg_pool. `align_corners`: the outermost elements keep their places.
+// is the average of what an element covers, tn_adaptive_avg_pool. NEAREST_EXACT takes the element that the middle lies in.
+// `align_corners`: the outermost elements keep their places. Without sizes (NULL) each is multiplied by its factor and rounded down.
 //
 //   y = tn_interpolate(x, ((int64_t[]){64, 48}), TN_LINEAR, .align_corners = true);
-typedef enum { TN_NEAREST, TN_LINEAR, TN_CUBIC, TN_AREA } tn_interpolation;
+//   y = tn_interpolate(x, NULL, TN_CUBIC, .scale_factor = 1.5);
+typedef enum { TN_NEAREST, TN_LINEAR, TN_CUBIC, TN_AREA, TN_NEAREST_EXACT } tn_interpolation;
 typedef struct {
   bool align_corners;  // of LINEAR and CUBIC
+  // In (0, 1024]; one for all axes, or where the array has a number that is not 0, that one. Of an axis that the run sizes a
+  // multiple of 1/1024, and not with AREA, which is to constant sizes
+  double scale_factor, scale_factors[3];
+  // By the sizes before and behind, as where those are given; else elements lie 1 / factor apart, without AREA and
+  // align_corners, which differs where a size was rounded
+  bool recompute_scale_factor;
   tn_site at;
 } tn_interpolate_options;
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
@@ -123,13 +135,14 @@ TN_API tn_module *tn_adaptive_avg_pool_module(tn_module *parent, const char *nam
                                               tn_site at);
 TN_API tn_module *tn_adaptive_max_pool_module(tn_module *parent, const char *name, const int64_t *sizes, uint32_t n,
                                               tn_site at);
-// Sizes times `scale`, or where that is 0 those given
+// Sizes times `scale`, or the scales of the axes, as tn_interpolate's factors; where those are 0 the sizes given
 typedef struct {
   int64_t sizes[3];
-  bool align_corners;
+  double scales[3];
+  bool align_corners, recompute_scale_factor;
   tn_site at;
 } tn_upsample_options;
-TN_API tn_module *tn_upsample_module(tn_module *parent, const char *name, int64_t scale, tn_interpolation mode,
+TN_API tn_module *tn_upsample_module(tn_module *parent, const char *name, double scale, tn_interpolation mode,
                                      tn_upsample_options o);
 // n numbers as tn_pad has them; `value` is for TN_PAD_CONSTANT
 TN_API tn_module *tn_pad_module(tn_module *parent, const char *name, const int64_t *pads, uint32_t n, tn_pad_mode mode,

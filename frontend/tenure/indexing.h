@@ -21,10 +21,14 @@ TN_API tn_tensor tn_scatter(tn_tensor a, int axis, tn_tensor index, tn_tensor sr
 TN_API tn_tensor tn_scatter_value(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
 // a with src added by index, in order: the same bits for any number of workers
 TN_API tn_tensor tn_scatter_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
-typedef enum { TN_SCATTER_SUM, TN_SCATTER_MEAN, TN_SCATTER_AMAX, TN_SCATTER_AMIN } tn_scatter_kind;
-// a and what src has by index, reduced; a counts as one of the elements
+typedef enum { TN_SCATTER_SUM, TN_SCATTER_MEAN, TN_SCATTER_AMAX, TN_SCATTER_AMIN, TN_SCATTER_PROD } tn_scatter_kind;
+typedef struct {
+  bool exclude_self;  // an element of a counts only where nothing comes to its place: PyTorch's include_self=False
+  tn_site at;
+} tn_scatter_options;
+// a and what src has by index, reduced; a counts as one of the elements. A mean of whole numbers is rounded down
 TN_API tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_scatter_kind how,
-                                   tn_site at);
+                                   tn_scatter_options o);
 
 // ---- an index [n] for whole slices along the axis
 TN_API tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at);

@@ -69,14 +69,14 @@ TN_API tn_tensor tn_poisson_nll(tn_tensor x, tn_tensor target, bool log_input, t
 // (ln var + (x - target)^2 / var) / 2, where var counts as eps at least
 TN_API tn_tensor tn_gaussian_nll(tn_tensor x, tn_tensor target, tn_tensor var, tn_nll_options o);
 
-// ---- margins; y is 1 or -1
+// ---- margins; y is 1 or -1, a whole number or f32
 // x where y is 1, max(margin - x, 0) where it is -1
 TN_API tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_options o);
 TN_API tn_tensor tn_soft_margin(tn_tensor x, tn_tensor y, tn_reduce_options o);  // ln(1 + e^(-y x))
 // max(margin - y (a - b), 0)
 TN_API tn_tensor tn_margin_ranking(tn_tensor a, tn_tensor b, tn_tensor y, double margin, tn_reduce_options o);
 
-// ---- margins of classes: x [N, C]
+// ---- margins of classes: x [N, C], or one sample of it, [C], whose labels have an axis less, too
 typedef struct {
   tn_reduction reduction;
   double margin;  // read with has_margin; else 1
@@ -91,6 +91,14 @@ TN_API tn_tensor tn_multi_margin(tn_tensor x, tn_tensor labels, tn_multi_margin_
 // Labels i64 [N, C]: those of a row stand before its first negative one. Sum over them, and over the classes that are
 // none, of max(1 - x[label] + x, 0), divided by C
 TN_API tn_tensor tn_multilabel_margin(tn_tensor x, tn_tensor labels, tn_reduce_options o);
+
+// Of every class whether it is one, target [.., C], f32 or a whole number: the mean over classes of tn_bce_with_logits
+typedef struct {
+  tn_reduction reduction;
+  tn_tensor weight;  // of each class, [C]; empty: 1
+  tn_site at;
+} tn_multilabel_options;
+TN_API tn_tensor tn_multilabel_soft_margin(tn_tensor x, tn_tensor target, tn_multilabel_options o);
 
 // ---- sequences of labels without a place for each: connectionist temporal classification
 typedef struct {

@@ -42,8 +42,16 @@ TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at
 TN_API tn_tensor tn_unique_count(tn_tensor a, tn_site at);
 
 // ---- search: i64 places in a sorted row at which values may be put, the first ones, or with `right` the last. sorted is
-// [n] or [.., n], values [..] or [.., m], both of one dtype, f32 or i64
-TN_API tn_tensor tn_searchsorted(tn_tensor sorted, tn_tensor values, bool right, tn_site at);
+// [n] or [.., n], values [..] or [.., m], both f32 or both whole numbers
+//
+//   y = tn_searchsorted(x, v, .sorter = tn_argsort(x, -1, false));  // places in what sorting x gives
+typedef struct {
+  bool right;
+  tn_tensor
+      sorter;  // i64 of sorted's shape (else E004): its elements in order are those at these indices; empty: as they are
+  tn_site at;
+} tn_search_options;
+TN_API tn_tensor tn_searchsorted(tn_tensor sorted, tn_tensor values, tn_search_options o);
 TN_API tn_tensor tn_bucketize(tn_tensor values, tn_tensor boundaries, bool right, tn_site at);  // boundaries [n]
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ TN_API tn_tensor tn_amax_axes(tn_tensor a, bool keepdim, const int *axes, uint32
 TN_API tn_tensor tn_amin(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_amin_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_amin_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// ln sum e^a, without overflow; of elements that are all -infinity -infinity, and no gradient
+// ln sum e^a, without overflow; of elements that are all -infinity -infinity, and no gradient. Of whole numbers f32
 TN_API tn_tensor tn_logsumexp(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_logsumexp_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_logsumexp_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);

@@ -147,6 +147,25 @@ static void added(Grad *g, Val v, Val adj, Op take_op) {
 void ir_grad_rule_scatter_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_gather); }
 void ir_grad_rule_index_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_index_select); }
 
+// The target by the product of what came to its place, and each element by that of the others: the quotient of all that are
+// not 0, or 0 where another one is.
+void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
+  Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2), one = number(g, 1);
+  Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, target))};
+  if (g->dep[target.i]) {
+    Val factors = put(g, OP_scatter_prod, v, ir_emit(g->f, OP_full, NULL, 0, ones, 2, g->loc), index, source);
+    ir_grad_give(g, target, mul(g, adj, factors));
+  }
+  if (!g->dep[source.i]) return;
+  Val is_zero = op2(g, OP_eq, source, number(g, 0)), safe = ir_op3(g->f, OP_select, is_zero, one, source, g->loc);
+  Val product = put(g, OP_scatter_prod, v, target, index, safe);
+  Val zeros_there =
+      take(g, OP_gather, v, put(g, OP_scatter_add, v, zeros(g, shape_of(g, target)), index, is_zero), index);
+  Val others = op2(g, OP_div, take(g, OP_gather, v, mul(g, adj, product), index), safe);
+  Val is_alone = op2(g, OP_eq, op2(g, OP_sub, zeros_there, is_zero), number(g, 0));
+  ir_grad_give(g, source, where(g, is_alone, others));
+}
+
 // Shared equally among all that attain the extreme.
 void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);

@@ -3,7 +3,8 @@
 
 // The op with the windows of v; `sized`: whose spatial sizes its result has.
 static Val pool_like(Grad *g, Val v, Op op, const Val *in, uint32_t n_in, Val sized) {
-  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad, KEY_dilation, KEY_divisor, KEY_filter, KEY_align};
+  static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad,    KEY_dilation, KEY_divisor,
+                             KEY_filter, KEY_align,  KEY_scale0, KEY_scale1,   KEY_scale2};
   enum { N_KEYS_OF_WINDOWS = sizeof keys / sizeof *keys };
   Attr attr[N_KEYS_OF_WINDOWS + 1];
   Dim d[MAX_RANK];

@@ -53,6 +53,7 @@ static double combined(Op op, double old, double x) {
   switch (op) {
   case OP_scatter_add:
   case OP_index_add: return old + x;
+  case OP_scatter_prod: return old * x;
   case OP_scatter_amax: return ir_primitive(OP_max, old, x, 0);
   case OP_scatter_amin: return ir_primitive(OP_min, old, x, 0);
   default: return x;
@@ -77,6 +78,7 @@ static bool put(Run *r, Val v) {
 
 bool eval_scatter(Run *r, Val v) { return put(r, v); }
 bool eval_scatter_add(Run *r, Val v) { return put(r, v); }
+bool eval_scatter_prod(Run *r, Val v) { return put(r, v); }
 bool eval_scatter_amax(Run *r, Val v) { return put(r, v); }
 bool eval_scatter_amin(Run *r, Val v) { return put(r, v); }
 bool eval_index_copy(Run *r, Val v) { return put(r, v); }

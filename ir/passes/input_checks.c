@@ -142,6 +142,7 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_index_select:
   case OP_scatter:
   case OP_scatter_add:
+  case OP_scatter_prod:
   case OP_scatter_amax:
   case OP_scatter_amin:
   case OP_index_copy:
