@@ -356,7 +356,7 @@ static const Case large[] = {
     {142, 260, 1920, 0, false, true, PLAIN, 160, 0},
     // tall ones: rows that exceed L2 beside a B that does not
     {1500, 100, 70, 0, false, true, SCALED_DROPOUT, 0, 0}, {1030, 131, 60, 0, false, false, RESIDUAL_KEPT, 0, 0},
-    {1290, 110, 33, 0, false, true, PLAIN, 1400, 0},
+    {1290, 110, 33, 0, false, true, PLAIN, 1400, 0}, {3000, 100, 20, 0, false, true, BIAS_GELU, 0, 0},
     // blocks of k even where nothing is packed
     {3, 20, 4500, 0, false, false, BIAS_GELU, 0, 0}, {20, 40, 5000, 0, false, false, PLAIN, 0, 0},
     {15, 34, 4200, 0, false, false, RESIDUAL_KEPT, 0, 0},

@@ -129,8 +129,8 @@ static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return packed_a_tiles(p, t) * (int64_t)p->mr;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
   if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
-  if (is_tall(p, t)) return ir_f32_in(t->facts.l1_bytes / TALL_L1_PART) / cg_larger(1, p->k_max) / p->mr * p->mr;
-  int64_t rows = t->gemm_mc_bytes / 4 / cg_larger(1, summed_k(p));
+  int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
+  int64_t rows = ir_f32_in(bytes) / cg_larger(1, summed_k(p));
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
 }
 
