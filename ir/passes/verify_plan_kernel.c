@@ -251,9 +251,11 @@ static bool check_taken_over(const Look *l, Val w, uint32_t from) {
   return b->reuses == from || ir_plan_broken(l->f, w, "takes the place of an operand without saying so");
 }
 
+// Sums over shards have the place of all of their exchange, whose own result is that place.
 static bool check_read_write(const Look *l, uint32_t i, uint32_t k, Val w) {
-  uint32_t from = l->f->buf_of[ir_arg(l->f, (Val){i}, k).i], to = l->f->buf_of[w.i];
-  if (!to || ir_plan_is_same_bytes(l->f, w) || !ir_plan_overlap(l->f, from, to)) return true;
+  uint32_t operand = l->f->buf_of[ir_arg(l->f, (Val){i}, k).i], to = l->f->buf_of[w.i];
+  uint32_t sums = l->f->bufs[operand].within, from = sums ? sums : operand;
+  if (!to || to == sums || ir_plan_is_same_bytes(l->f, w) || !ir_plan_overlap(l->f, from, to)) return true;
   if (is_write_to(l, i, k, w)) return true;
   if (!reads_by_element(l, i, k, w)) {
     RtText name = {.mem = l->f->prog->mem};
