@@ -240,7 +240,8 @@ static void compare(const Data *d, Input wild, Result r, const char *target) {
     no_numbers += isnan(want);
     wrong += isnan(got) && isnan(want) ? 0 : got != want;
   }
-  if (CHECK(no_numbers < d->out[r].size) & CHECK(wrong == 0)) return;
+  bool good = CHECK(no_numbers < d->out[r].size);
+  if (CHECK(wrong == 0) && good) return;
   printf("  layer %d, %s, %s not finite: %lld of %lld elements of %s are wrong, %lld should be NaN\n",
          (int)(d->l - layers), target, input_name[wild], (long long)wrong, (long long)d->out[r].size, result_name[r],
          (long long)no_numbers);
