@@ -55,20 +55,13 @@ static void finish(Module *m, LLVMTargetMachineRef machine) {
 }
 
 // ---- threads
-// The next module that nobody finishes yet. NULL: none, and if `waits`, none will come.
-static Module *take(Pipeline *p, bool waits) {
+// The next module that nobody finishes yet, where more than n_left of them wait. NULL: no, and if `waits`, none will come.
+static Module *take(Pipeline *p, uint32_t n_left, bool waits) {
   pthread_mutex_lock(&p->lock);
   while (waits && p->n_taken == p->n_built && !p->is_over) pthread_cond_wait(&p->changed, &p->lock);
-  Module *m = p->n_taken < p->n_built ? p->order[p->n_taken++] : NULL;
+  Module *m = p->n_built - p->n_taken > n_left ? p->order[p->n_taken++] : NULL;
   pthread_mutex_unlock(&p->lock);
   return m;
-}
-
-static uint32_t n_waiting(Pipeline *p) {
-  pthread_mutex_lock(&p->lock);
-  uint32_t n = p->n_built - p->n_taken;
-  pthread_mutex_unlock(&p->lock);
-  return n;
 }
 
 static void tell(Pipeline *p, uint32_t n_more, bool is_over) {
@@ -82,7 +75,7 @@ static void *finish_modules(void *ctx) {
   Pipeline *p = ctx;
   LLVMTargetMachineRef machine = cg_make_machine(p->plan->t, &cg_quick_pipeline, (char[CG_ERROR_SIZE]){0});
   cg_child_lane();
-  for (Module *m; (m = take(p, true));) finish(m, machine);
+  for (Module *m; (m = take(p, 0, true));) finish(m, machine);
   return NULL;
 }
 
@@ -118,10 +111,10 @@ static bool run(Pipeline *p) {
   for (uint32_t k = 0; k < p->n; k++) {
     if (!build(p, p->order[k], machine, &helpers)) return false;
     tell(p, 1, false);
-    while (n_waiting(p) > p->n_threads) finish(take(p, false), machine);
+    for (Module *m; (m = take(p, p->n_threads, false));) finish(m, machine);
   }
   tell(p, 0, true);
-  for (Module *m; (m = take(p, false));) finish(m, machine);
+  for (Module *m; (m = take(p, 0, false));) finish(m, machine);
   for (uint32_t k = 0; k < p->n_threads; k++) pthread_join(p->threads[k], NULL);
   return true;
 }
