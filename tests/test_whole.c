@@ -60,7 +60,7 @@ static Wide sign(DType t, Wide a, Wide b) { return (void)t, (void)b, (a > 0) - (
 static Wide relu(DType t, Wide a, Wide b) { return (void)t, (void)b, a > 0 ? a : 0; }
 static Wide inverted(DType t, Wide a, Wide b) { return (void)b, t == DT_BOOL ? !a : ~a; }
 static Wide not(DType t, Wide a, Wide b) { return (void)t, (void)b, !a; }
-static Wide clamped(DType t, Wide a, Wide b) { return (void)t, (void)b, a < -3 ? -3 : a > 100 ? 100 : a; }
+static Wide clamped(DType t, Wide a, Wide b) { return (void)t, (void)b, a < 3 ? 3 : a > 100 ? 100 : a; }
 static Wide at_least_7(DType t, Wide a, Wide b) { return (void)t, (void)b, a < 7 ? 7 : a; }
 static Wide itself(DType t, Wide a, Wide b) { return (void)t, (void)b, a; }
 
@@ -104,7 +104,7 @@ CALL1(floor, tn_floor(a))
 CALL1(trunc, tn_trunc(a))
 CALL1(bitwise_not, tn_bitwise_not(a))
 CALL1(logical_not, tn_logical_not(a))
-CALL1(clamp, tn_clamp(a, -3, 100))
+CALL1(clamp, tn_clamp(a, 3, 100))
 CALL1(clamp_low, tn_clamp(a, 7, INFINITY))
 CALL1(add_scalar, tn_add_scalar(a, 7))
 static tn_tensor call_where(tn_tensor a, tn_tensor b) { return tn_where(tn_gt(a, b), a, b); }

@@ -245,7 +245,8 @@ tn_tensor tn_fill_(tn_tensor t, double v, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_copy_in(t, fe_number(f, v, (DType)fe_ins(t)->dtype, at), "tn_fill_", at);
+  tn_tensor number = fe_number(f, v, (DType)fe_ins(t)->dtype, at);
+  return fe_ok(number) ? fe_copy_in(t, number, "tn_fill_", at) : number;
 }
 
 tn_tensor tn_slice_assign_(tn_tensor t, int axis, int64_t start, tn_tensor src, tn_site at) {

@@ -6,6 +6,7 @@
 //   tn_gt(%x, %y)                      %m = gt %x, %y               cast %m {dtype=bool}
 #include "frontend/fe.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 // The order of dtypes in a kind, and kinds by order: bool < whole < float. Of two halves the common dtype is f32.
@@ -55,14 +56,42 @@ DType fe_common_dtype(const tn_tensor *a, uint32_t n) {
 }
 
 // As a cast makes a number one of t: f32 on the way would round whole numbers above 2^24.
-tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at) {
+static tn_tensor number(tn_function *f, double x, DType t, tn_site at) {
   const Attr attrs[] = {ir_a_num(KEY_value, t == DT_BOOL ? x != 0 : x), ir_a_int(KEY_dtype, t)};
   bool is_half = !((F32 | COUNTABLE) >> t & 1);
   if (is_half) return fe_cast(fe_const(f, x, at), t, at);
   return fe_emit_in(f, OP_const, attrs, t == DT_F32 ? 1 : 2, at);
 }
 
+// ---- numbers that fill whole values, as PyTorch takes them: cut toward zero, negative ones of u8 from its end
+static double highest(DType t) { return (double)ir_to_whole(t, 0x1p63); }
+static double lowest(DType t) { return (double)ir_to_whole(t, -0x1p63); }
+
+static bool in_range(DType t, double x) {
+  bool is_any = t == DT_BOOL || rank_of[t].kind == OF_FLOAT;
+  return is_any || (x >= lowest(t) && x <= highest(t) && x < 0x1p63);
+}
+
+static void refuse_number(tn_function *f, double x, DType t, tn_site at) {
+  fe_error(f->p, E_ARGUMENT, at, "%.17g does not fit into %s, which holds %" PRId64 " to %" PRId64, x, ir_dtype_name[t],
+           ir_to_whole(t, -0x1p63), ir_to_whole(t, 0x1p63));
+}
+
+static bool fits_number(tn_function *f, double *x, DType t, tn_site at) {
+  bool is_from_end = t == DT_U8 && is_whole(*x) && *x < 0 && *x >= -highest(t);
+  if (is_from_end) *x += 256;
+  if (in_range(t, *x)) return true;
+  refuse_number(f, *x, t, at);
+  fe_hint(f->p, "tn_cast the value to a dtype that holds it, TN_I64 or TN_F32, before it is filled");
+  return false;
+}
+
+tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at) {
+  return fits_number(f, &x, t, at) ? number(f, x, t, at) : fe_poison(f);
+}
+
 tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at) {
+  if (!fits_number(f, &x, t, at)) return fe_poison(f);
   const Attr attrs[] = {ir_a_num(KEY_value, t == DT_BOOL ? x != 0 : x), ir_a_list(KEY_shape, s),
                         ir_a_int(KEY_dtype, t)};
   return fe_cast(fe_emit_in(f, OP_full, attrs, COUNTABLE >> t & 1 ? 3 : 2, at), t, at);
@@ -70,7 +99,7 @@ tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at) {
 
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at) {
   bool is_other = fe_ok(a) && is_number(a) && t != DT_F32;
-  return is_other ? fe_number(a.fn, number_of(a), t, at) : fe_cast(a, t, at);
+  return is_other ? number(a.fn, number_of(a), t, at) : fe_cast(a, t, at);
 }
 
 // ---- by op
@@ -91,6 +120,19 @@ static bool bounds_fit(Op op, const Attr *attrs, uint32_t n_attrs) {
   return true;
 }
 
+// As for PyTorch: a bound that the dtype does not hold is none of its numbers. (PyTorch's negative bounds of u8 count from the end.)
+static bool bounds_hold(Op op, const tn_tensor *a, DType t, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  for (uint32_t k = 0; op == OP_clamp && rank_of[t].kind == OF_WHOLE && k < n_attrs; k++) {
+    bool is_number = ir_key_kind[attrs[k].key] == KIND_NUM && !isinf(attrs[k].u.f);
+    if (!is_number || in_range(t, attrs[k].u.f)) continue;
+    refuse_number(a->fn, attrs[k].u.f, t, at);
+    fe_hint(a->fn->p,
+            "INFINITY and -INFINITY are no bounds; tn_cast the value to TN_I64 to compare it with larger numbers");
+    return false;
+  }
+  return true;
+}
+
 // The dtype that op computes in; none: it refuses these operands itself.
 static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
   uint32_t first = op == OP_select;
@@ -105,7 +147,10 @@ static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
 void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
                 tn_site at) {
   DType t = dtype_for(op, a, n, attrs, n_attrs);
-  for (uint32_t k = 0; k < n; k++) out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
+  bool is_refused = !bounds_hold(op, a, t, attrs, n_attrs, at);
+  for (uint32_t k = 0; k < n; k++)
+    if (is_refused) out[k] = fe_poison(a->fn);
+    else out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
 }
 
 const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at) {

@@ -86,7 +86,7 @@ static tn_tensor padded(tn_tensor x, int64_t time, double value, bool batch_firs
   if (length < time) {
     dims[0] = ir_dim(ir, time - length);
     tn_tensor rest = fe_full(x.fn, value, ir_shape(ir, dims, rank), (DType)fe_ins(x)->dtype, at);
-    x = length ? fe_concat((const tn_tensor[]){x, rest}, 2, 0, at) : rest;
+    x = length && fe_ok(rest) ? fe_concat((const tn_tensor[]){x, rest}, 2, 0, at) : rest;
   }
   if (!fe_ok(x)) return x;
   for (uint32_t k = 0; k < rank; k++) dims[k + (k >= axis)] = fe_axis_dim(x, k);

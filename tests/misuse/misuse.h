@@ -4,15 +4,15 @@
 
 #include "frontend/tenure.h"
 
-// Inputs of the row's function: f32, i64, bool and f16 of a shape
+// Inputs of the row's function: f32, i64, u8, bool and f16 of a shape
 #define F(...) MAKE_INPUT(TN_F32, TN_SHAPE(__VA_ARGS__))
 #define F0 MAKE_INPUT(TN_F32, TN_SCALAR)
 #define I(...) MAKE_INPUT(TN_I64, TN_SHAPE(__VA_ARGS__))
+#define U(...) MAKE_INPUT(TN_U8, TN_SHAPE(__VA_ARGS__))
 #define B(...) MAKE_INPUT(TN_BOOL, TN_SHAPE(__VA_ARGS__))
 #define H(...) MAKE_INPUT(TN_F16, TN_SHAPE(__VA_ARGS__))
 #define D(n) tn_dim_const(n)
 #define WHY why, sizeof why
-
 static tn_program *p, *other;       // the program that is built; another one
 static tn_function *f, *foreign;    // its function, open; a function of the other one
 static tn_module *net, *fc, *lstm;  // the root, linear 3 -> 2, LSTM 2 -> 2
