@@ -320,6 +320,13 @@ static void probed(tn_program *p, tn_function *f, tn_module *net, tn_dim B, tn_t
   tn_sgd(f, net);
 }
 
+static uint32_t n_errors(const char *report) {
+  uint32_t n = 0;
+  while ((report = strstr(report, ": error[")) != NULL) n++, report++;
+  return n;
+}
+
+// One mistake has one error.
 static void check_report_of(tn_program *p, const char *expected) {
   char text[4096] = "";
   FILE *out = tmpfile();
@@ -327,6 +334,7 @@ static void check_report_of(tn_program *p, const char *expected) {
   text[fread(text, 1, sizeof text - 1, out)] = 0;
   fclose(out);
   CHECK_HAS(text, expected);
+  if (!CHECK(n_errors(text) == 1)) printf("%s\n", text);
 }
 
 static void check_mistake(Mistake *make, const char *expected) {
@@ -420,8 +428,64 @@ static void test_batch_norm(void) {
   tn_model_free(m);
 }
 
+// ---- buffers: the mean over shards of what each makes of them, weighed by its rows; one without rows that count keeps them
+enum { N_SEEN = 7, N_PARTS = 3 };
+static const float counts[N_SEEN] = {0, 0, 1, 1, 0, 1, 1};  // rows 0 and 1 are the first shard
+
+static tn_model *build_buffers(void) {
+  tn_program *p = tn_program_create("buffers");
+  tn_dim B = tn_dim_bounded(p, "batch", N_SEEN);
+  tn_module *net = tn_root(p);
+  tn_buffer(net, "mean", TN_SHAPE(2), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_buffer(net, "square", TN_SHAPE(2), (tn_init){.kind = TN_INIT_CONSTANT, .a = 1});
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, 2)), rows = tn_sum(tn_input(f, "counts", TN_F32, TN_SHAPE(B)));
+  tn_distributed(f, .n = N_PARTS, .batch = B);
+  tn_tensor any = tn_gt(rows, tn_scalar(f, 0)), mean = tn_div(tn_sum_axis(x, 0, false), rows);
+  tn_tensor seen[] = {tn_param_value(f, net, "mean"), tn_param_value(f, net, "square")};
+  tn_tensor next[] = {mean, tn_square(mean)};
+  for (int k = 0; k < 2; k++) {
+    tn_tensor now = tn_add(tn_mul_scalar(seen[k], 0.5), next[k]);
+    tn_copy_(seen[k], tn_shard_mean(tn_where(any, now, seen[k])));
+  }
+  tn_function_end(f);
+  tn_model *m = tn_compile(p);
+  tn_program_free(p);
+  return m;
+}
+
+// expected: mean[2], square[2]
+static void next_buffers(const float *x, float *expected) {
+  float now[4] = {0, 0, 0, 0};
+  for (int s = 0; s < N_PARTS; s++) {
+    int lo = s * N_SEEN / N_PARTS, hi = (s + 1) * N_SEEN / N_PARTS;
+    for (int k = 0; k < 4; k++) {
+      float sum = 0, rows = 0;
+      for (int r = lo; r < hi; r++) sum += x[2 * r + k % 2], rows += counts[r];
+      float of = k < 2 ? sum / rows : sum / rows * (sum / rows);
+      now[k] += (rows > 0 ? 0.5f * expected[k] + of : expected[k]) * (float)(hi - lo) / N_SEEN;
+    }
+  }
+  memcpy(expected, now, sizeof now);
+}
+
+static void test_buffers_of_shards(void) {
+  float x[N_SEEN * 2], expected[4] = {1, 1, 1, 1}, found[4];
+  for (int k = 0; k < N_SEEN * 2; k++) x[k] = (float)((k * 29) % 17) / 4 - 2;
+  tn_model *m = build_buffers();
+  if (!CHECK(m)) return;
+  for (int run = 0; run < 2; run++) {
+    CHECK(!tn_run(m, "step", TN_IN(tn_f32(x, N_SEEN, 2), tn_f32(counts, N_SEEN)), TN_NO_OUT));
+    next_buffers(x, expected);
+  }
+  CHECK(!tn_get(m, "mean", found, 2) && !tn_get(m, "square", found + 2, 2));
+  for (int k = 0; k < 4; k++) CHECK(fabsf(found[k] - expected[k]) < 1e-5f);
+  tn_model_free(m);
+}
+
 int main(void) {
   fill();
+  test_buffers_of_shards();
   test_batch_norm();
   test_gradients();
   test_bits();

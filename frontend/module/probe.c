@@ -233,14 +233,17 @@ static void hand_out(tn_program *p, const tn_function *f, Fn *twin) {
   }
 }
 
+// What a distributed function has is refused where it is cut (compile/shards.c).
+static bool has_twin(const tn_function *f) { return f->n_probes && ir_none(ir_find_shard_mean(f->ir)); }
+
 void fe_probe_twins(tn_program *p) {
   uint32_t n = p->n_built, more = 0;
-  for (tn_function *f = p->first; f; f = f->next) more += f->n_probes > 0;
+  for (tn_function *f = p->first; f; f = f->next) more += has_twin(f);
   if (!more || p->is_text) return;
   const char **texts = rt_alloc(p->mem, (n + more) * sizeof *texts);
   memcpy(texts, p->built_fn, n * sizeof *texts);
   for (tn_function *f = p->first; f; f = f->next) {
-    if (!f->n_probes) continue;
+    if (!has_twin(f)) continue;
     Fn *twin = ir_fn_copy(f->ir, rt_printf(p->mem, "%s.probes", f->name));
     twin->cur_scope = 0;
     hand_out(p, f, twin);
