@@ -3,8 +3,9 @@
 //
 //   mpirun -n 2 tenure_ddp lstm256 WEIGHTS SHARDS STEPS [thread]
 //
-// `thread`: each process has a progress thread. Rank 0 saves the initial weights, then prints one line: the third loss; ms of a step, the least and the median; ms of it spent
-// in exchanges, waiting included, the median; bytes that all ranks send in a step, and that ZeRO-1's formula says.
+// `thread`: each process has a progress thread. Rank 0 saves the initial weights, then prints one line: the third loss; ms of a
+// step, the least and the median; ms of it spent in exchanges, waiting included, the median; bytes that all ranks send in a step,
+// and that ZeRO-1's formula says.
 #include "bench/bench.h"
 #include "mpi/tenure_mpi.h"
 

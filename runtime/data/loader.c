@@ -1,10 +1,10 @@
 #include "runtime/data/loader.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -186,13 +186,8 @@ static void *worker_main(void *arg) {
   return NULL;
 }
 
-// All signals are blocked in them: the program's handlers run in its own threads.
 static bool start_threads(RtLoader *l, uint32_t n) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (l->n_threads < n && pthread_create(&l->threads[l->n_threads], NULL, worker_main, l) == 0) l->n_threads++;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  while (l->n_threads < n && rt_thread_start(&l->threads[l->n_threads], worker_main, l)) l->n_threads++;
   return l->n_threads == n;
 }
 

@@ -2,9 +2,9 @@
 
 #include "runtime/base.h"
 #include "runtime/exec/ranks.h"
+#include "runtime/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -44,16 +44,6 @@ static void *poll(void *ctx) {
   }
 }
 
-// The program's signal handlers run in its own threads.
-static bool start_thread(RtPoller *p) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool good = pthread_create(&p->thread, NULL, poll, p) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return good;
-}
-
 static void free_all(RtPoller *p) {
   pthread_cond_destroy(&p->changed), pthread_mutex_destroy(&p->lock);
   rt_free(p);
@@ -65,7 +55,7 @@ RtPoller *rt_poller_new(const RtTransport *t) {
   memset(p, 0, sizeof *p);
   p->transport = *t;
   pthread_mutex_init(&p->lock, NULL), pthread_cond_init(&p->changed, NULL);
-  if (start_thread(p)) return p;
+  if (rt_thread_start(&p->thread, poll, p)) return p;
   free_all(p);
   return NULL;
 }

@@ -15,11 +15,11 @@
 #include "runtime/abi.h"
 #include "runtime/base.h"
 #include "runtime/clock.h"
+#include "runtime/thread.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,16 +223,6 @@ static void pin(pthread_t thread, const cpu_set_t *allowed, int32_t index) {
   if (count) pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
-// Threads are made with all signals blocked: the program's handlers run in its own threads.
-static bool start_thread(Worker *w) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool ok = pthread_create(&w->thread, NULL, worker_main, w) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return ok;
-}
-
 static bool start_threads(RtTeam *t) {
   cpu_set_t allowed;
   available_cpus(&allowed);
@@ -240,7 +230,7 @@ static bool start_threads(RtTeam *t) {
   for (t->n_threads = 0; t->n_threads + 1 < t->n; t->n_threads++) {
     Worker *w = &t->workers[t->n_threads + 1];
     *w = (Worker){.team = t, .index = (int32_t)t->n_threads + 1};
-    if (!start_thread(w)) return false;
+    if (!rt_thread_start(&w->thread, worker_main, w)) return false;
     if (t->is_pinned) pin(w->thread, &allowed, w->index);
   }
   return true;
