@@ -69,6 +69,16 @@ static bool check_operands(Verifier *vf, uint32_t i) {
   return true;
 }
 
+// Sums are exchanged between a function of shards and its update, which passes split_shards and exchange make.
+static bool check_exchange(Verifier *vf, uint32_t i) {
+  Op op = vf->f->ins[i].op;
+  bool of_shard = op == OP_exchange_begin, of_update = op == OP_exchange_end || op == OP_exchanged;
+  of_shard |= op == OP_output && (ir_attr(vf->f, (Val){i}, KEY_bucket_bytes) || ir_attr(vf->f, (Val){i}, KEY_bucket));
+  of_update |= op == OP_global_norm && ir_attr(vf->f, (Val){i}, KEY_exchange);
+  bool has_place = (!of_shard || vf->f->update) && (!of_update || vf->f->shard);
+  return has_place || broken(vf, i, "is of a distributed function, which this is not");
+}
+
 static bool check_results(Verifier *vf, uint32_t i) {
   const Fn *f = vf->f;
   const Ins *ins = &f->ins[i];
@@ -388,8 +398,8 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   if (ins->op == OP_none || ins->op >= N_OPS) return broken(vf, i, "has no op");
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
-  return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_owner(vf, i) &&
-         check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
+  return check_operands(vf, i) && check_exchange(vf, i) && check_results(vf, i) && check_attrs(vf, i) &&
+         check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
 }
 
 // A scan before (g, end) that runs the body, in g.

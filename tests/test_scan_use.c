@@ -1,4 +1,5 @@
 // Scans: sums and averages, values from outside, random numbers, wrong uses, lengths that the code does not depend on.
+#include "ir/ir.h"
 #include "tests/report.h"
 #include "tests/scan_oracle.h"
 
@@ -346,8 +347,36 @@ static void check_layouts(void) {
   CHECK_HAS(report_of(p), "error[E111]: these packed sequences have another layout than scan 'scan' goes over");
   CHECK_HAS(report_of(p), "error[E004]: this value has rows_2 rows, the layout that scan 'scan' goes over has rows");
   CHECK_HAS(report_of(p), "an output of a packed scan has the rows of the step as first axis");
-  CHECK(tn_n_errors(p) == 3);
+  tn_scan_end(s);
+  tn_scan *outputs = tn_scan_begin(f, .steps = t);
+  tn_tensor h = tn_scan_carry(outputs, tn_zeros(f, TN_SHAPE(b, 2)));
+  tn_packed_broadcast(one, h);
+  CHECK_HAS(report_of(p), "error[E009]: a layout of sequences is made or read inside a scan");
+  CHECK(tn_n_errors(p) == 5);
   tn_program_free(p);
+}
+
+// Text alone can say this: a count of steps for the scan, another for its output.
+static void check_steps_in_text(void) {
+  static const char text[] = "program @wrong\n"
+                             "func @f(%x: f32[4], %y: f32[3,2]) {\n"
+                             "  scan_begin {scan=0, time=3}\n"
+                             "  %v = scan_input %y {scan=0}\n"
+                             "  %h = scan_carry %x {scan=0, index=0}\n"
+                             "  %g = tanh %h\n"
+                             "  scan_next %g {scan=0, index=0}\n"
+                             "  %ys = scan_output %v {scan=0, time=2}\n"
+                             "  scan_end {scan=0}\n"
+                             "  output %ys {index=0, name=\"ys\"}\n"
+                             "}\n";
+  RtArena *mem = rt_arena_new();
+  RtDiags d = {.mem = mem};
+  Prog *p = ir_parse(mem, text, sizeof text - 1, "wrong.tir", &d);
+  CHECK(p && !ir_run_passes(p->fns[0], NULL, NULL, NULL));
+  CHECK(p->diags.n == 2);
+  CHECK_HAS(p->diags.list[0].text, "an output of a scan has another number of steps than its scan");
+  CHECK(p->diags.list[0].line == 8 && p->diags.list[1].line == 3);
+  rt_arena_free(mem);
 }
 
 // ---- the number of steps is in no kernel
@@ -415,6 +444,7 @@ int main(void) {
   check_ledger();
   check_mistakes();
   check_layouts();
+  check_steps_in_text();
   uint32_t few, many;
   double a = compile_ms(64, &few), b = compile_ms(65536, &many);
   for (int k = 0; k < 4 && b >= 1.5 * a; k++) {  // what other programs add is not in the least of several

@@ -251,6 +251,10 @@ static void check_all_ops(void) {
     for (uint32_t i = 1; i < f->n_ins; i++) seen[f->ins[i].op] = true;
     for (uint32_t op = 1; op < N_OPS; op++)
       if (!CHECK(seen[op])) printf("  a line for op %s is missing in op_lines\n", ir_ops[op].name);
+    RtDiags alone = {.mem = mem};
+    CHECK(!ir_verify(f, &alone) && alone.n == 4);
+    CHECK_HAS(alone.list[0].text, "(output) is of a distributed function, which this is not");
+    f->update = f->shard = f;  // which no text says
     CHECK(ir_verify(f, &d));
     rt_diags_print(&d, stdout);
     CHECK(p->next_id == 6);

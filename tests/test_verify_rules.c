@@ -282,7 +282,10 @@ static Prog *read_sample(RtArena *mem, const Sample *s, const char *extra, RtDia
     if (ir_ops[op].is_pointwise) pointwise_line((Op)op, (const char *const[]){"%x", "%v", "%c"}, 1, &lines);
   const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, extra,
                                s->lines ? s->lines : lines.text);
-  return ir_parse(mem, text, strlen(text), "sample.tir", d);
+  Prog *p = ir_parse(mem, text, strlen(text), "sample.tir", d);
+  Fn *f = p ? ir_fn_find(p, "f") : NULL;
+  if (f) f->update = f->shard = f;  // of a distributed function, which no text says
+  return p;
 }
 
 // The mutant stands where the first line was: after the inputs. Its instructions shift what follows.

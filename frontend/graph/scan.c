@@ -91,10 +91,16 @@ static bool may_read(tn_function *f, Op op, tn_tensor t, tn_site at) {
   if (in_body && (op == OP_scan_input || (op == OP_scan_carry)))
     return refuse_pair(f, E_ARGUMENT, "what a scan takes in is a value of its own body", made->loc, "it was made here",
                        at);
-  if (in_body && (ir_ops[op].cls == CLASS_LAYOUT || ir_ops[op].cls == CLASS_PACK_PADDED))
-    return refuse_pair(f, E_STATE, "sequences are packed or padded inside a scan", f->scan->begin,
-                       "the scan began here", at);
   return true;
+}
+
+// The layout of sequences is known before the scan begins, and no step of it is given one.
+static bool may_use_layout(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_site at) {
+  bool in_body = false, layout = ir_ops[op].cls == CLASS_LAYOUT;
+  for (uint32_t k = 0; k < n; k++) in_body |= f->body_of[a[k].v] != 0, layout |= fe_ins(a[k])->dtype == DT_LAYOUT;
+  return !f->scan || !in_body || !layout ||
+         refuse_pair(f, E_STATE, "a layout of sequences is made or read inside a scan", f->scan->begin,
+                     "the scan began here", at);
 }
 
 // A later step would see what an earlier one wrote.
@@ -116,6 +122,7 @@ bool fe_scan_allows(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_si
   follow_body(f);
   for (uint32_t k = 0; k < n; k++)
     if (!may_read(f, op, a[k], at)) return false;
+  if (!may_use_layout(f, op, a, n, at)) return false;
   const Ins *write = NULL;
   if (op == OP_scan_input || op == OP_scan_carry)
     write = find_access(f, OP_write, ir_written_storage(f->ir, fe_val(a[0])));

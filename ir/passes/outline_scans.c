@@ -129,6 +129,12 @@ static bool has_effect(const Outline *s, uint32_t i) {
   return (ir_ops[old_ins(s, i)->op].flags & EFFECT) || old_attr(s, i, KEY_into_param);
 }
 
+static bool uses_layout(const Outline *s, uint32_t i) {
+  bool uses = ir_ops[old_ins(s, i)->op].cls == CLASS_LAYOUT || old_ins(s, i)->dtype == DT_LAYOUT;
+  for (uint32_t k = 0; k < old_ins(s, i)->n_args; k++) uses |= old_ins(s, old_arg(s, i, k).i)->dtype == DT_LAYOUT;
+  return uses;
+}
+
 // Reports instructions that are not allowed in a body.
 static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   const Ins *ins = old_ins(s, i);
@@ -136,8 +142,8 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   Loc begin = old_ins(s, l->begin)->loc;
   if (ins->op == OP_grad_of)
     return report_pair(s, E_STATE, ins->loc, "a gradient is asked for inside a scan", begin, "the scan began here");
-  if (op->cls == CLASS_LAYOUT || op->cls == CLASS_PACK_PADDED || ins->dtype == DT_LAYOUT)
-    return report_pair(s, E_STATE, ins->loc, "sequences are packed or padded inside a scan", begin,
+  if (uses_layout(s, i))
+    return report_pair(s, E_STATE, ins->loc, "a layout of sequences is made or read inside a scan", begin,
                        "the scan began here");
   bool writes_param = op->cls == CLASS_OPTIMIZER || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
   if (writes_param || writes_outer(s, l, i))
@@ -349,6 +355,9 @@ static void emit_scan(Outline *s, Loop *l) {
   for (uint32_t k = 0; k < l->n_outputs && !ir_none(l->head); k++) {
     const Ins *o = old_ins(s, l->outputs[k].i);
     Ins *r = ir_ins(s->f, ir_result(l->head, k));
+    if (r->shape.i != o->shape.i)
+      report_pair(s, E_SHAPE, o->loc, "an output of a scan has another number of steps than its scan", begin->loc,
+                  "the scan began here");
     r->scope = o->scope, r->name = o->name, r->origin = o->origin;
     s->e.map[l->outputs[k].i] = ir_result(l->head, k);
   }
