@@ -727,6 +727,9 @@ bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: re
 // ---- module/schedule.c
 // The rate that schedule s (NULL: none) makes of lr for a group of the optimizer of m
 tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, tn_tensor lr, tn_site at);
+bool fe_cycles_momentum(const tn_schedule *s);
+tn_tensor fe_scheduled_momentum(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, const char *what,
+                                tn_tensor base, tn_site at);
 
 // ---- module/training.c
 // Indices of parameters below m that have one

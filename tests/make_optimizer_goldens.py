@@ -111,6 +111,18 @@ SCHEDULES = [
     lambda o: S.SequentialLR(o, [S.LinearLR(o, start_factor=0.25, total_iters=4), S.CosineAnnealingLR(o, 12)], [4]),
     lambda o: S.LambdaLR(o, lambda t: 1 / (1 + t)),
 ]
+CYCLED = [
+    (lambda p: O.SGD(p, lr=0.1, momentum=0.9), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: O.SGD(p, lr=0.1), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1, anneal_strategy="linear", three_phase=True)),
+    (lambda p: O.SGD(p, lr=0.1, momentum=0.5, nesterov=True),
+     lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=3, mode="triangular2", base_momentum=0.7, max_momentum=0.85)),
+    (lambda p: O.AdamW(p, lr=0.01, weight_decay=0.1), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: O.Adam(p, lr=0.01, weight_decay=0.1),
+     lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1, three_phase=True, base_momentum=0.6, max_momentum=0.9)),
+    (lambda p: O.Adam(p, lr=0.01, betas=(0.9, 0.95), amsgrad=True),
+     lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=4, step_size_down=3, mode="exp_range", gamma=0.9)),
+    (lambda p: O.RMSprop(p, lr=0.01, momentum=0.5, centered=True), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+]
 LATE = [  # rates far out: of (schedule, step)
     (lambda o: S.CosineAnnealingLR(o, 1000000), 999000), (lambda o: S.CosineAnnealingLR(o, 1000000), 333333),
     (lambda o: S.ExponentialLR(o, 0.99999), 500000), (lambda o: S.PolynomialLR(o, 3000000, power=2.0), 2999000),
@@ -160,6 +172,21 @@ def rates(make):
     return found
 
 
+def cycle(make, schedule):
+    """Weights at the end, and the momentum of every step."""
+    net, found = Net(), []
+    o = make(net.params())
+    s = schedule(o)
+    for k in range(STEPS):
+        group = o.param_groups[0]
+        found.append(group["betas"][0] if "betas" in group else group["momentum"])
+        o.zero_grad()
+        net.backward(k)
+        o.step()
+        s.step()
+    return flat(net.params()), found
+
+
 def late(make, at):
     o = O.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     s = make(o)
@@ -205,6 +232,9 @@ def main():
     table("rates", [rates(make) for make in SCHEDULES + [plateau]], STEPS)
     print(f"static const double metrics[] = {row(metric(k) for k in range(STEPS))};")
     print(f"static const double late_rates[] = {row(late(make, at) for make, at in LATE)};")
+    cycled = [cycle(*pair) for pair in CYCLED]
+    table("cycled", [w for w, m in cycled], n)
+    table("momenta", [m for w, m in cycled], STEPS)
     table("accumulated", [accumulate(3, 0.05), accumulate(4, 1.0)], n)
     table("averaged", [averages(swa.get_ema_multi_avg_fn(0.9)), averages(swa.get_swa_multi_avg_fn())], n)
     print("#endif")

@@ -172,12 +172,19 @@ static tn_schedule *schedule(uint32_t way, tn_program *p) {
   case 6: return tn_cosine_annealing_lr(p, "s", .t_max = 8, .eta_min = 0.01);
   case 7: return tn_cosine_annealing_warm_restarts(p, "s", .t_0 = 4, .t_mult = 2, .eta_min = 0.01);
   case 8: return tn_cosine_annealing_warm_restarts(p, "s", .t_0 = 6);
-  case 9: return tn_one_cycle_lr(p, "s", .max_lr = 0.1, .total_steps = STEPS + 1);
-  case 10: return tn_one_cycle_lr(p, "s", .max_lr = 0.1, .total_steps = STEPS + 1, .linear = true, .three_phase = true);
-  case 11: return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 4, .step_size_down = 3);
-  case 12: return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 3, .triangular2 = true);
+  case 9: return tn_one_cycle_lr(p, "s", .max_lr = 0.1, .total_steps = STEPS + 1, .no_cycle_momentum = true);
+  case 10:
+    return tn_one_cycle_lr(p, "s", .max_lr = 0.1, .total_steps = STEPS + 1, .linear = true, .three_phase = true,
+                           .no_cycle_momentum = true);
+  case 11:
+    return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 4, .step_size_down = 3,
+                        .no_cycle_momentum = true);
+  case 12:
+    return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 3, .triangular2 = true,
+                        .no_cycle_momentum = true);
   case 13:
-    return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 3, .exp_range = true, .gamma = 0.9);
+    return tn_cyclic_lr(p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 3, .exp_range = true, .gamma = 0.9,
+                        .no_cycle_momentum = true);
   case 14: return sequential(p);
   case 15: return tn_lambda_lr(p, "s", inverse, NULL);
   default: return tn_reduce_lr_on_plateau(p, "s", .factor = 0.5, .patience = 2, .cooldown = 1, .min_lr = 0.02);
@@ -210,6 +217,81 @@ static void test_schedule(uint32_t way) {
     if (is_plateau) CHECK(tn_run(m, "epoch", TN_IN(tn_f32_scalar(&metric)), TN_NO_OUT) == TN_OK);
   }
   if (m && !is_plateau) check_resume(m, STEPS / 2);
+  close_all(&s, m);
+}
+
+// ---- momentum that goes against the rate
+enum { N_CYCLED = sizeof cycled / sizeof *cycled };
+
+static void cycle(uint32_t way, Step *s) {
+  tn_function *f = s->f;
+  tn_module *m = s->net;
+  tn_schedule *one =
+      way == 0 || way == 3 || way == 6 ? tn_one_cycle_lr(s->p, "s", .max_lr = 0.1, .total_steps = STEPS + 1) : NULL;
+  switch (way) {
+  case 0: tn_sgd(f, m, .lr = 0.1, .momentum = 0.9, .schedule = one); break;
+  case 1:
+    one = tn_one_cycle_lr(s->p, "s", .max_lr = 0.1, .total_steps = STEPS + 1, .linear = true, .three_phase = true);
+    tn_sgd(f, m, .lr = 0.1, .schedule = one);
+    break;
+  case 2:
+    one = tn_cyclic_lr(s->p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 3, .triangular2 = true,
+                       .base_momentum = 0.7, .max_momentum = 0.85);
+    tn_sgd(f, m, .lr = 0.1, .momentum = 0.5, .nesterov = true, .schedule = one);
+    break;
+  case 3: tn_adamw(f, m, .lr = 0.01, .weight_decay = 0.1, .schedule = one); break;
+  case 4:
+    one = tn_one_cycle_lr(s->p, "s", .max_lr = 0.1, .total_steps = STEPS + 1, .three_phase = true, .base_momentum = 0.6,
+                          .max_momentum = 0.9);
+    tn_adam(f, m, .lr = 0.01, .weight_decay = 0.1, .schedule = one);
+    break;
+  case 5:
+    one = tn_cyclic_lr(s->p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 4, .step_size_down = 3,
+                       .exp_range = true, .gamma = 0.9);
+    tn_adam(f, m, .lr = 0.01, .beta2 = 0.95, .amsgrad = true, .schedule = one);
+    break;
+  default: tn_rmsprop(f, m, .lr = 0.01, .momentum = 0.5, .centered = true, .schedule = one);
+  }
+  tn_schedule_step(f, one);
+}
+
+static void test_cycled(uint32_t way) {
+  const char *path = way >= 3 && way <= 5 ? "optimizer.last_beta1" : "optimizer.last_momentum";
+  Step s;
+  tn_tensor loss = begin(&s, tn_program_create("cycled"));
+  cycle(way, &s);
+  end(&s, loss);
+  tn_model *m = compiled(&s);
+  for (uint32_t k = 0; m && k < STEPS; k++) {
+    float found = 0;
+    run(m, k, k + 1);
+    CHECK(tn_get(m, path, &found, 1) == TN_OK);
+    bool near = fabs(found - momenta[way][k]) <= 1e-6;
+    if (!near) fprintf(stderr, "cycled %u: %u is %.9g, expected %.9g\n", way, k, found, momenta[way][k]);
+    if (!CHECK(near)) break;
+  }
+  check_weights("cycled", way, m, "", cycled[way]);
+  if (m) check_resume(m, STEPS / 2);
+  close_all(&s, m);
+}
+
+// Before a cycle that begins behind a milestone the optimizer's own momentum holds.
+static void test_cycled_later(void) {
+  Step s;
+  tn_tensor loss = begin(&s, tn_program_create("later"));
+  tn_schedule *warm = tn_linear_lr(s.p, "warm"),
+              *cyclic = tn_cyclic_lr(s.p, "cyclic", .max_lr = 0.2, .step_size_up = 2);
+  tn_schedule *both = tn_sequential_lr(s.p, "both", warm, cyclic, 2);
+  static const float expected[] = {0.5F, 0.5F, 0.9F, 0.85F, 0.8F, 0.85F};
+  tn_sgd(s.f, s.net, .lr = 0.1, .momentum = 0.5, .schedule = both);
+  tn_schedule_step(s.f, both);
+  end(&s, loss);
+  tn_model *m = compiled(&s);
+  for (uint32_t k = 0; m && k < sizeof expected / sizeof *expected; k++) {
+    float found = 0;
+    run(m, k, k + 1);
+    CHECK(tn_get(m, "optimizer.last_momentum", &found, 1) == TN_OK && fabsf(found - expected[k]) < 1e-6F);
+  }
   close_all(&s, m);
 }
 
@@ -308,6 +390,8 @@ int main(void) {
   setenv("TN_CHECK", "arena", 1);
   for (uint32_t k = 0; k < N_OPTIMIZERS; k++) test_optimizer(k);
   for (uint32_t k = 0; k < N_SCHEDULES; k++) test_schedule(k);
+  for (uint32_t k = 0; k < N_CYCLED; k++) test_cycled(k);
+  test_cycled_later();
   for (uint32_t k = 0; k < 4; k++) test_late(k);
   for (uint32_t k = 0; k < 2; k++) test_accumulate(k);
   for (uint32_t k = 0; k < 2; k++) test_average(k);

@@ -188,6 +188,8 @@ static const char *const op_lines[] = {
     "%p2 = sgd %x, %x, %s, %s",
     "%p3, %m3 = sgd_momentum %x, %x, %x, %s, %s, %s, %s {dampening=0, nesterov}",
     "%u0a, %u0b, %u0c, %u0d = amsgrad %x, %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}",
+    "%u0e, %u0f, %u0g = adamw_cycled %x, %x, %x, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
+    "%u0h, %u0i, %u0j, %u0k = amsgrad_cycled %x, %x, %x, %x, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
     "%u1a, %u1b, %u1c = nadam %x, %x, %x, %x, %s, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, momentum_decay=0.01, "
     "decoupled}",
     "%u2a, %u2b, %u2c = radam %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}",

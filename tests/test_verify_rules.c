@@ -136,7 +136,10 @@ static const Sample samples[] = {
      "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"
      "%a0, %b00, %b01, %b02 = amsgrad %w, %m, %s, %n, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
      "decoupled}\n"
-     "%a1, %b10, %b11 = nadam %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
+     "%a01, %b03, %b04 = adamw_cycled %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, decoupled}\n"
+     "%a02, %b05, %b06, %b07 = amsgrad_cycled %a01, %b03, %b04, %b02, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, "
+     "eps=1e-06, decoupled}\n"
+     "%a1, %b10, %b11 = nadam %a02, %b05, %b06, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
      "momentum_decay=0.01, decoupled}\n"
      "%a2, %b20, %b21 = radam %a1, %b10, %b11, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}\n"
      "%a3, %b30, %b31 = adamax %a2, %b20, %b21, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06}\n"
@@ -145,7 +148,7 @@ static const Sample samples[] = {
      "%a6, %b60 = rmsprop %a5, %b50, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
      "%a7, %b70, %b71 = rmsprop_momentum %a6, %b60, %b51, %g, %k, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
      "%a8, %b80, %b81 = rmsprop_centered %a7, %b70, %b71, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
-     "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b02, %g, %k, %k, %k, %k, %k {alpha=0.75, "
+     "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b07, %g, %k, %k, %k, %k, %k {alpha=0.75, "
      "eps=1e-06}\n"
      "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"},
 };

@@ -56,6 +56,7 @@ typedef struct {
   bool failed;
   double value[N_NUMBERS];
   tn_tensor lr, weight_decay, momentum;
+  tn_tensor beta1;  // where a schedule cycles it
 } Rates;
 
 typedef void Update(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad);
@@ -139,6 +140,20 @@ static bool open_rate(const Optimizer *o, Rates *r, RtHyperKind kind, double val
   return q != NULL;
 }
 
+// Momentum, or Adam's beta1, as the schedule has it.
+static void cycle_momentum(const Optimizer *o, Rates *r, tn_schedule *s) {
+  if (r->momentum.fn) r->momentum = fe_scheduled_momentum(o->f, o->m, r->group, s, "last_momentum", r->momentum, o->at);
+  else if (o->numbers == adamw_numbers) {
+    tn_tensor own = fe_const(o->f, r->value[NUM_beta1], o->at);
+    r->beta1 = fe_scheduled_momentum(o->f, o->m, r->group, s, "last_beta1", own, o->at);
+  } else {
+    r->failed = true;
+    fe_error(o->f->p, E_ARGUMENT, o->at,
+             "the schedule cycles momentum, which this optimizer has none of that a run reads");
+    fe_hint(o->f->p, "tn_sgd, tn_rmsprop, tn_adam and tn_adamw have; .no_cycle_momentum cycles the rate alone");
+  }
+}
+
 static Rates open_rates(const Optimizer *o, uint32_t group) {
   const tn_group_options *g = fe_group_options(o->f->p, group);
   Rates r = {.group = group};
@@ -146,8 +161,12 @@ static Rates open_rates(const Optimizer *o, uint32_t group) {
   if (r.failed || !open_rate(o, &r, RT_LR, r.value[NUM_lr], &r.lr) ||
       !open_rate(o, &r, RT_WEIGHT_DECAY, r.value[NUM_weight_decay], &r.weight_decay))
     return r;
-  if (r.value[NUM_momentum] > 0) open_rate(o, &r, RT_MOMENTUM, r.value[NUM_momentum], &r.momentum);
-  r.lr = fe_scheduled(o->f, o->m, group, g->schedule ? g->schedule : o->schedule, r.lr, o->at);
+  tn_schedule *s = g->schedule ? g->schedule : o->schedule;
+  bool cycles = fe_cycles_momentum(s), has_momentum = row_of(o, NUM_momentum);
+  if (r.value[NUM_momentum] > 0 || (cycles && has_momentum))
+    open_rate(o, &r, RT_MOMENTUM, r.value[NUM_momentum], &r.momentum);
+  if (cycles && !r.failed) cycle_momentum(o, &r, s);
+  r.lr = fe_scheduled(o->f, o->m, group, s, r.lr, o->at);
   return r;
 }
 
@@ -188,6 +207,7 @@ static tn_tensor number_operand(const Optimizer *o, const Rates *r, const FePara
   case ARG_lr: return r->lr;
   case ARG_weight_decay: return r->weight_decay;
   case ARG_momentum: return r->momentum;
+  case ARG_beta1: return r->beta1;
   case ARG_mu_product:
     return fe_next_mu_product(o->f, q, r->value[NUM_beta1], r->value[NUM_momentum_decay], step, o->at);
   case ARG_when: return o->f->uses[q->index].when;
@@ -298,15 +318,15 @@ ONE_OP(radam)
 ONE_OP(lion)
 
 static Op op_of_adamw(const Optimizer *o, const Rates *r) {
-  (void)r;
+  if (r->beta1.fn) return o->amsgrad ? OP_amsgrad_cycled : OP_adamw_cycled;
   return o->amsgrad ? OP_amsgrad : OP_adamw;
 }
 static Op op_of_sgd(const Optimizer *o, const Rates *r) {
   (void)o;
-  return r->value[NUM_momentum] > 0 ? OP_sgd_momentum : OP_sgd;
+  return r->momentum.fn ? OP_sgd_momentum : OP_sgd;
 }
 static Op op_of_rmsprop(const Optimizer *o, const Rates *r) {
-  if (r->value[NUM_momentum] > 0) return o->centered ? OP_rmsprop_centered_momentum : OP_rmsprop_momentum;
+  if (r->momentum.fn) return o->centered ? OP_rmsprop_centered_momentum : OP_rmsprop_momentum;
   return o->centered ? OP_rmsprop_centered : OP_rmsprop;
 }
 

@@ -130,21 +130,18 @@ static tn_tensor rate_restarts(const tn_schedule *s, Place *e, tn_tensor t, tn_t
   return along_cosine(e, base, num(e, s->o.restarts.eta_min), left);
 }
 
-static tn_tensor anneal(const tn_schedule *s, Place *e, tn_tensor from, tn_tensor to, tn_tensor left) {
+static tn_tensor anneal(const tn_schedule *s, const Place *e, tn_tensor from, tn_tensor to, tn_tensor left) {
   if (!s->o.one_cycle.linear) return along_cosine(e, from, to, left);
   return add(e, to, mul(e, sub(e, from, to), left));
 }
 
-// Up to max_lr, down, and on to the least; with three phases down to where it began in between.
-static tn_tensor rate_one_cycle(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+// From value[0] to value[1], value[2] and, with three phases, value[3]
+static tn_tensor one_cycle(const tn_schedule *s, const Place *e, tn_tensor t, const tn_tensor value[4]) {
   const tn_one_cycle_lr_options *o = &s->o.one_cycle;
-  tn_tensor max = o->max_lr > 0 ? num(e, o->max_lr) : base, initial = divide(e, max, num(e, o->div_factor));
-  tn_tensor least = divide(e, initial, num(e, o->final_div_factor));
-  tn_tensor value[] = {initial, max, o->three_phase ? initial : least, least};
   double end[] = {o->pct_start * o->total_steps - 1, 2 * o->pct_start * o->total_steps - 2, o->total_steps - 1};
   uint32_t n = o->three_phase ? 3 : 2;
   if (!o->three_phase) end[1] = end[2];
-  tn_tensor rate = least;
+  tn_tensor rate = value[3];
   t = two(e, OP_min, t, num(e, o->total_steps - 1));
   for (uint32_t k = n; k-- > 0;) {
     double from = k ? end[k - 1] : 0;
@@ -154,16 +151,42 @@ static tn_tensor rate_one_cycle(const tn_schedule *s, Place *e, tn_tensor t, tn_
   return rate;
 }
 
-static tn_tensor rate_cyclic(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+// Up to max_lr, down, and on to the least; with three phases down to where it began in between.
+static tn_tensor rate_one_cycle(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+  const tn_one_cycle_lr_options *o = &s->o.one_cycle;
+  tn_tensor max = o->max_lr > 0 ? num(e, o->max_lr) : base, initial = divide(e, max, num(e, o->div_factor));
+  tn_tensor least = divide(e, initial, num(e, o->final_div_factor));
+  return one_cycle(s, e, t, (const tn_tensor[]){initial, max, o->three_phase ? initial : least, least});
+}
+
+static tn_tensor momentum_one_cycle(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+  (void)base;
+  tn_tensor max = num(e, s->o.one_cycle.max_momentum), least = num(e, s->o.one_cycle.base_momentum);
+  return one_cycle(s, e, t, (const tn_tensor[]){max, least, max, max});
+}
+
+// Between 0 and 1
+static tn_tensor cycle_height(const tn_schedule *s, const Place *e, tn_tensor t) {
   const tn_cyclic_lr_options *o = &s->o.cyclic;
   double up = o->step_size_up, down = o->step_size_down;
-  tn_tensor least = o->base_lr > 0 ? num(e, o->base_lr) : base, u = in_period(e, t, up + down);
+  tn_tensor u = in_period(e, t, up + down);
   tn_tensor rising = divide(e, u, num(e, up)), falling = divide(e, sub(e, num(e, up + down), u), num(e, down));
-  tn_tensor scale = either(e, two(e, OP_le, u, num(e, up)), rising, falling);
-  tn_tensor height = mul(e, sub(e, num(e, o->max_lr), least), scale);
+  tn_tensor height = either(e, two(e, OP_le, u, num(e, up)), rising, falling);
   if (o->triangular2) height = mul(e, height, power(e, 0.5, periods(e, t, up + down)));
   if (o->exp_range) height = mul(e, height, power(e, o->gamma, t));
-  return add(e, least, height);
+  return height;
+}
+
+static tn_tensor rate_cyclic(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+  const tn_cyclic_lr_options *o = &s->o.cyclic;
+  tn_tensor least = o->base_lr > 0 ? num(e, o->base_lr) : base;
+  return add(e, least, mul(e, sub(e, num(e, o->max_lr), least), cycle_height(s, e, t)));
+}
+
+static tn_tensor momentum_cyclic(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+  (void)base;
+  const tn_cyclic_lr_options *o = &s->o.cyclic;
+  return sub(e, num(e, o->max_momentum), times(e, cycle_height(s, e, t), o->max_momentum - o->base_momentum));
 }
 
 static tn_tensor rate_pair(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
@@ -171,6 +194,27 @@ static tn_tensor rate_pair(const tn_schedule *s, Place *e, tn_tensor t, tn_tenso
   tn_tensor after = two(e, OP_max, sub(e, t, num(e, s->o.pair.milestone)), num(e, 0));
   return either(e, at_least(e, t, s->o.pair.milestone), then->rate(then, e, after, base),
                 first->rate(first, e, t, base));
+}
+
+// What s makes of momentum; NULL: nothing.
+static Rate *momentum_of(const tn_schedule *s);
+
+// The optimizer's own where the part that holds makes nothing of it.
+static tn_tensor momentum_pair(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
+  const tn_schedule *part[] = {s->o.pair.first, s->o.pair.then};
+  tn_tensor after = two(e, OP_max, sub(e, t, num(e, s->o.pair.milestone)), num(e, 0)), now[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    Rate *momentum = momentum_of(part[k]);
+    now[k] = momentum ? momentum(part[k], e, k ? after : t, base) : base;
+  }
+  return either(e, at_least(e, t, s->o.pair.milestone), now[1], now[0]);
+}
+
+static Rate *momentum_of(const tn_schedule *s) {
+  if (s->rate == rate_one_cycle) return s->o.one_cycle.no_cycle_momentum ? NULL : momentum_one_cycle;
+  if (s->rate == rate_cyclic) return s->o.cyclic.no_cycle_momentum ? NULL : momentum_cyclic;
+  if (s->rate != rate_pair) return NULL;
+  return momentum_of(s->o.pair.first) || momentum_of(s->o.pair.then) ? momentum_pair : NULL;
 }
 
 static tn_tensor rate_lambda(const tn_schedule *s, Place *e, tn_tensor t, tn_tensor base) {
@@ -207,15 +251,28 @@ static void set(const Place *e, FeParam *q, tn_tensor now) {
   if (fe_ok(now)) fe_write(old, now, true, e->at);
 }
 
-tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, tn_tensor lr, tn_site at) {
-  if (!s || !fe_ok(lr) || !own(f, s, at)) return lr;
+// What `rate` makes of a group's own number, left in optimizer.WHAT (.MODULE.GROUP).
+static tn_tensor scheduled(tn_function *f, const tn_module *m, uint32_t group, const tn_schedule *s, Rate *rate,
+                           const char *what, tn_tensor base, tn_site at) {
+  if (!rate || !fe_ok(base) || !own(f, s, at)) return base;
   Place e = {f, at};
-  tn_tensor rate = s->rate(s, &e, fe_use(f, entry(s, "last_epoch", 0, at), at), lr);
+  tn_tensor now = rate(s, &e, fe_use(f, entry(s, "last_epoch", 0, at), at), base);
   const char *dot = *m->path ? "." : "", *number = group ? rt_printf(f->p->mem, ".%u", group) : "";
-  FeParam *last =
-      fe_state(f->p, rt_printf(f->p->mem, "optimizer.last_lr%s%s%s", dot, m->path, number), (Shape){0}, 0, at);
-  if (fe_ok(rate)) set(&e, last, rate);
+  const char *path = rt_printf(f->p->mem, "optimizer.%s%s%s%s", what, dot, m->path, number);
+  FeParam *last = fe_state(f->p, path, (Shape){0}, 0, at);
+  if (fe_ok(now)) set(&e, last, now);
   return fe_use(f, last, at);
+}
+
+tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, tn_tensor lr, tn_site at) {
+  return scheduled(f, m, group, s, s ? s->rate : NULL, "last_lr", lr, at);
+}
+
+bool fe_cycles_momentum(const tn_schedule *s) { return s && momentum_of(s); }
+
+tn_tensor fe_scheduled_momentum(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, const char *what,
+                                tn_tensor base, tn_site at) {
+  return scheduled(f, m, group, s, momentum_of(s), what, base, at);
 }
 
 // In a function that accumulates it is the updates that are counted.
@@ -307,6 +364,7 @@ static tn_schedule *make(tn_program *p, const char *name, Rate *rate, ScheduleOp
   *s = (tn_schedule){p, rt_strdup(p->mem, name), fe_loc(p, at), rate, o};
   return *RT_PUSH(p->mem, p->schedules, p->n_schedules, p->cap_schedules) = s;
 }
+#define MOMENTUM(x) check(p, #x, name, o.x, o.x >= 0 && (float)o.x < 1, "from 0 to below 1", o.at)
 #define DEFAULT(x, absent) \
   if (o.x == 0) o.x = absent
 #define MADE(which) make(p, name, rate_##which, (ScheduleOptions){.which = o}, o.at)
@@ -378,6 +436,9 @@ tn_schedule *tn_one_cycle_lr(tn_program *p, const char *name, tn_one_cycle_lr_op
   DEFAULT(pct_start, 0.3);
   DEFAULT(div_factor, 25);
   DEFAULT(final_div_factor, 1e4);
+  DEFAULT(base_momentum, 0.85);
+  DEFAULT(max_momentum, 0.95);
+  if (!MOMENTUM(base_momentum) || !MOMENTUM(max_momentum)) return NULL;
   if (!WHOLE(total_steps) || !ABOVE_0(div_factor) || !ABOVE_0(final_div_factor) || !NOT_BELOW_0(max_lr)) return NULL;
   double up = o.pct_start * o.total_steps - 1, most = o.three_phase ? 0.5 : 1;
   bool fits = up > 0 && o.pct_start < most && (o.three_phase ? 2 * up : up) < o.total_steps - 1;
@@ -391,6 +452,9 @@ tn_schedule *tn_cyclic_lr(tn_program *p, const char *name, tn_cyclic_lr_options 
   DEFAULT(step_size_up, 2000);
   DEFAULT(step_size_down, o.step_size_up);
   DEFAULT(gamma, 1);
+  DEFAULT(base_momentum, 0.8);
+  DEFAULT(max_momentum, 0.9);
+  if (!MOMENTUM(base_momentum) || !MOMENTUM(max_momentum)) return NULL;
   bool good = WHOLE(step_size_up) && WHOLE(step_size_down) && ABOVE_0(max_lr) && NOT_BELOW_0(base_lr) && ABOVE_0(gamma);
   return good ? MADE(cyclic) : NULL;
 }

@@ -107,17 +107,21 @@ typedef struct {
 typedef struct {
   double max_lr;                                                // 0: the group's own
   double total_steps, pct_start, div_factor, final_div_factor;  // 0: 0.3, 25, 1e4
+  double base_momentum, max_momentum;                           // 0: 0.85, 0.95
   bool linear, three_phase;                                     // linear: else the cosine's curve
+  bool no_cycle_momentum;
   tn_site at;
-} tn_one_cycle_lr_options;  // momentum is not cycled
+} tn_one_cycle_lr_options;
 typedef struct {
   double base_lr;  // 0: the group's own
   double max_lr;
   double step_size_up, step_size_down;  // 0: 2000; step_size_up
   double gamma;                         // of exp_range; 0: 1
+  double base_momentum, max_momentum;   // 0: 0.8, 0.9
   bool triangular2, exp_range;          // else triangular
+  bool no_cycle_momentum;
   tn_site at;
-} tn_cyclic_lr_options;  // momentum is not cycled
+} tn_cyclic_lr_options;
 typedef struct {
   double factor, patience, threshold, cooldown, min_lr;  // 0: 0.1, 10, 1e-4
   bool no_patience;                                      // patience is 0
@@ -135,6 +139,8 @@ TN_API tn_schedule *tn_cosine_annealing_warm_restarts(tn_program *p, const char 
                                                       tn_cosine_annealing_warm_restarts_options o);
 TN_API tn_schedule *tn_one_cycle_lr(tn_program *p, const char *name, tn_one_cycle_lr_options o);
 TN_API tn_schedule *tn_cyclic_lr(tn_program *p, const char *name, tn_cyclic_lr_options o);
+// One-cycle and cyclic rates move momentum against the rate, Adam's beta1 for want of one (optimizer.last_momentum, .last_beta1),
+// of tn_sgd, tn_rmsprop, tn_adam and tn_adamw; with others no_cycle_momentum has to be said, as PyTorch has it.
 // first for `milestone` steps, then `then`, which counts from 0 there: warm-up before another. Either may be such a pair.
 TN_API tn_schedule *tn_sequential_lr(tn_program *p, const char *name, tn_schedule *first, tn_schedule *then,
                                      double milestone, tn_site at);
