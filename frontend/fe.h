@@ -75,6 +75,13 @@ typedef struct {
   uint32_t group;
   uint8_t kind;  // RtHyperKind
 } FeHyper;
+
+// Where a function writes a cache of keys and values of so many steps.
+typedef struct {
+  const tn_function *function;
+  Loc loc;
+  int64_t steps;
+} FeCacheWrite;
 typedef struct {
   uint32_t number;
   tn_group_options o;
@@ -365,6 +372,8 @@ struct tn_program {
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;
   uint32_t n_hypers, cap_hypers;
+  FeCacheWrite *cache_writes;
+  uint32_t n_cache_writes, cap_cache_writes;
   FeAccumulation *accumulations;
   uint32_t n_accumulations, cap_accumulations;
   tn_schedule **schedules;

@@ -57,7 +57,33 @@ static void check_decoding(bool interleaved) {
             m, "some",
             TN_IN(tn_f32(in[0], 1, 1, HEADS, SIZE), tn_f32(in[1], 1, 1, HEADS, SIZE), tn_f32(in[2], 1, 1, HEADS, SIZE)),
             TN_OUT(tn_f32(part, 1, 1, HEADS, SIZE))) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(m), "takes at most 9 steps, and where it is full tn_kv_cache_reset empties it");
   tn_model_free(m);
+}
+
+// What does not fit is said of the cache, and changes nothing: a run of fewer steps goes on.
+static void check_full(void) {
+  tn_program *p = tn_program_create("full");
+  tn_dim n = tn_dim_bounded(p, "n", 4);
+  tn_module *cache = tn_kv_cache(tn_root(p), "cache", 1, 1, 4, 2);
+  tn_function *f = tn_function_begin(p, "some");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, n, 1, 2));
+  tn_output(f, "y", (tn_kv_cache_attend)(cache, x, x, x, (tn_attention_options){.at = at(34)}));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  static const tn_status status[] = {TN_OK, TN_ERR_VALUE, TN_OK, TN_ERR_VALUE};
+  for (int k = 0; CHECK(m) && k < 4; k++) {
+    float y[8];
+    int64_t steps = k == 2 ? 1 : 3;
+    CHECK(tn_run(m, "some", TN_IN(tn_f32(in, 1, steps, 1, 2)), TN_OUT(tn_f32(y, 1, steps, 1, 2))) == status[k]);
+    if (k == 1)
+      CHECK_HAS(tn_error_text(m), "some: the cache of tn_kv_cache_attend at user.c:34 is full: it holds 3 of at most 4 "
+                                  "steps, and those of this run do not fit; tn_kv_cache_reset empties it");
+    if (k == 3) CHECK_HAS(tn_error_text(m), "holds 4 of at most 4 steps");
+  }
+  if (m) tn_model_free(m);
+  tn_program_free(p);
 }
 
 // An offset that an input brings is looked at before anything is written.
@@ -188,6 +214,7 @@ static void check_transformer_init(void) {
 
 int main(void) {
   for (int k = 0; k < 2; k++) check_decoding(k);
+  check_full();
   check_position();
   check_lengths_and_classes();
   check_refused();

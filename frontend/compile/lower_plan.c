@@ -205,6 +205,18 @@ static void keep_hypers(const Prog *ir, FeJitCode *c) {
   c->plan.hypers = hypers, c->plan.n_hypers = n;
 }
 
+static void keep_cache_writes(const tn_program *p, FeJitCode *c) {
+  RtCacheWrite *list = rt_alloc(c->mem, (p->n_cache_writes + 1) * sizeof *list);
+  for (uint32_t k = 0; k < p->n_cache_writes; k++) {
+    const FeCacheWrite *w = &p->cache_writes[k];
+    RtText place = {.mem = c->mem};
+    ir_loc_text(p->ir, w->loc, &place);
+    list[k] = (RtCacheWrite){rt_strdup(c->mem, w->function->name), place.text ? place.text : "an unknown line",
+                             ir_loc_line(p->ir, w->loc), w->steps};
+  }
+  c->code.cache_writes = list, c->code.n_cache_writes = p->n_cache_writes;
+}
+
 void fe_plan(tn_program *p, FeJitCode *c) {
   Prog *ir = p->ir;
   Tables t = {.ir = ir, .mem = c->mem};
@@ -241,6 +253,7 @@ void fe_plan(tn_program *p, FeJitCode *c) {
   c->plan.sgemm = cg_sgemm;
   c->code.stats = stats, c->code.bytes_moved = moved;
   keep_hypers(ir, c);
+  keep_cache_writes(p, c);
   keep_variants(p, c);
   fe_plan_probes(p, c);
 }

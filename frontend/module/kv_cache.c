@@ -88,6 +88,9 @@ tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tens
   if (!fe_check_attention(f, &o)) return fe_poison(f);
   tn_tensor position = entry(f, cache, "position", o.at), all = entry(f, cache, "steps", o.at);
   o.offset = fe_cast(position, DT_I64, o.at);
+  int64_t steps = ir_dim_bound(f->p->ir, fe_axis_dim(all, 1));
+  *RT_PUSH(f->p->mem, f->p->cache_writes, f->p->n_cache_writes, f->p->cap_cache_writes) =
+      (FeCacheWrite){f, fe_loc(f->p, o.at), steps};
   tn_slice_assign_at_(all, 1, o.offset, side_by_side(k, v, o.at), o.at);
   tn_copy_(position, fe_emit2(OP_add, fe_cast(position, DT_F32, o.at), fe_size(f, fe_axis_dim(k, 1), o.at), o.at),
            o.at);

@@ -60,7 +60,8 @@ typedef struct FeCode {
   const char *const *bounds;        // the same: "batch <= 8"
   const FeBytesMoved *bytes_moved;  // by function of the plan; NULL: not known
   const FeProbe *probes;            // by function, in order
-  uint32_t n_probes;
+  const RtCacheWrite *cache_writes;
+  uint32_t n_probes, n_cache_writes;
   tn_compile_info info;
   uint32_t n_workers;
 } FeCode;

@@ -17,6 +17,8 @@
 
 struct RtInstance {
   const RtPlan *plan;
+  const RtCacheWrite *cache_writes;
+  uint32_t n_cache_writes;
   RtTeam *team;
   unsigned char *params, *arena;
   RtPackedWeights packed;
@@ -168,6 +170,10 @@ void rt_instance_free(RtInstance *i) {
   rt_free(i);
 }
 
+void rt_instance_set_cache_writes(RtInstance *i, const RtCacheWrite *list, uint32_t n) {
+  i->cache_writes = list, i->n_cache_writes = n;
+}
+
 const char *rt_instance_error(const RtInstance *i) { return i->error; }
 uint32_t rt_instance_workers(const RtInstance *i) { return rt_team_size(i->team); }
 const RtPlan *rt_instance_plan(const RtInstance *i) { return i->plan; }
@@ -201,15 +207,39 @@ void rt_instance_set_random(RtInstance *i, uint64_t seed, uint64_t counter) {
 
 // ---- runs
 
-static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
-  if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
-  if (s->code == TN_KERR_SLICE_RANGE) {
+// The write of that line; line 0: the first of the function.
+static const RtCacheWrite *cache_write(const RtInstance *i, const RtFunction *f, int64_t line) {
+  for (uint32_t k = 0; k < i->n_cache_writes; k++) {
+    const RtCacheWrite *w = &i->cache_writes[k];
+    if ((!line || w->line == line) && !strcmp(w->function, f->name)) return w;
+  }
+  return NULL;
+}
+
+// Where a cache is full, a table of positions may be at its end first.
+static void report_slice(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  const RtCacheWrite *w = s->index ? cache_write(i, f, s->index) : NULL, *any = cache_write(i, f, 0);
+  if (w)
+    rt_fail(i->error, sizeof i->error,
+            "%s: the cache of tn_kv_cache_attend at %s is full: it holds %" PRId64 " of at most %" PRId64
+            " steps, and those of this run do not fit; tn_kv_cache_reset empties it",
+            f->name, w->place, s->value, w->steps);
+  else if (any)
+    rt_fail(i->error, sizeof i->error,
+            "%s: the slice of line %" PRId64 " starts at %" PRId64
+            ", computed in the run: not all of its elements exist; the cache of tn_kv_cache_attend at %s takes at most "
+            "%" PRId64 " steps, and where it is full tn_kv_cache_reset empties it",
+            f->name, s->index, s->value, any->place, any->steps);
+  else
     rt_fail(i->error, sizeof i->error,
             "%s: the slice of line %" PRId64 " starts at %" PRId64
             ", computed in the run: not all of its elements exist",
             f->name, s->index, s->value);
-    return RT_ERR_VALUE;
-  }
+}
+
+static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
+  if (s->code == TN_KERR_SLICE_RANGE) return report_slice(i, f, s), RT_ERR_VALUE;
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
           what[s->code], s->value, s->index,

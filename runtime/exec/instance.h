@@ -35,6 +35,12 @@ typedef struct RtInstance RtInstance;
 
 // 0 workers: one per CPU. NULL: no memory or threads
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed);
+// A write of a cache of keys and values, which its kernel reports by the line. The list stays its owner's.
+typedef struct {
+  const char *function, *place;  // "gpt2.c:34"
+  int64_t line, steps;
+} RtCacheWrite;
+void rt_instance_set_cache_writes(RtInstance *i, const RtCacheWrite *list, uint32_t n);
 void rt_instance_free(RtInstance *i);                // NULL: nothing
 const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);
