@@ -629,7 +629,9 @@ tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
 void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out, tn_site at);
 DType fe_common_dtype(const tn_tensor *a, uint32_t n);
 const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at);  // all in their common dtype
-tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at);            // a scalar constant of t
+// *x as an element of t; false: t does not hold it, which is reported
+bool fe_fits_number(tn_function *f, double *x, DType t, tn_site at);
+tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at);  // a scalar constant of t
 tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at);
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at);  // cast; a constant is one of t
 tn_tensor fe_searchable(tn_tensor a, tn_site at);         // f32 or i64, and 0 where a is

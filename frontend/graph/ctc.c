@@ -136,6 +136,24 @@ static tn_tensor losses(const Ctc *c, bool zero_infinity) {
   return pick(c, is_possible, with_extra, number(c, zero_infinity ? 0 : (double)INFINITY));
 }
 
+// ---- targets on one axis
+// [batch, S] of the targets of one sequence behind those of the other. What is no sequence's is none of a loss.
+static tn_tensor by_sequence(Ctc *c, tn_tensor targets) {
+  Dim own[] = {c->batch, ir_dim(c->f->p->ir, c->n_labels)};
+  const Attr along = ir_a_int(KEY_axis, 0);
+  if (!c->n_labels) return fe_reshape(filled(c, 0, own, 2), own, 2, c->at);
+  tn_tensor end = fe_emit(OP_cumsum, &c->n_targets, 1, &along, 1, c->at);
+  tn_tensor first = op2(c, OP_sub, end, c->n_targets), j = fe_positions(c->f, own[1], c->at);
+  tn_tensor at = pick(c, op2(c, OP_lt, j, c->n_targets), op2(c, OP_add, first, j), number(c, 0));
+  Dim all = ir_shape_numel(c->f->p->ir, ir_shape(c->f->p->ir, own, 2));
+  return fe_reshape(gathered(c, targets, 0, whole(c, fe_reshape(at, &all, 1, c->at))), own, 2, c->at);
+}
+
+static int64_t width_of(const Ctc *c, tn_tensor targets, const tn_ctc_options *o) {
+  int64_t all = ir_dim_bound(c->f->p->ir, fe_axis_dim(targets, fe_rank(targets) - 1));
+  return o->most_targets && o->most_targets < all ? o->most_targets : all;
+}
+
 // ---- the call
 static bool refuse(const Ctc *c, int id, const char *text) {
   fe_error(c->f->p, id, c->at, "%s", text);
@@ -147,13 +165,18 @@ static bool check(const Ctc *c, const tn_tensor *in, const tn_ctc_options *o) {
   for (uint32_t k = 0; k < 4; k++)
     if (fe_ins(in[k])->dtype != (k ? DT_I64 : DT_F32))
       return refuse(c, E_DTYPE, "ctc takes logarithms of f32, and targets and lengths of i64");
-  if (fe_rank(in[0]) != 3 || fe_rank(in[1]) != 2 || fe_rank(in[2]) != 1 || fe_rank(in[3]) != 1)
-    return refuse(c, E_SHAPE, "ctc takes log_p [steps, batch, classes], targets [batch, S] and two lengths [batch]");
-  for (uint32_t k = 1; k < 4; k++)
+  bool is_joined = fe_rank(in[1]) == 1;
+  if (fe_rank(in[0]) != 3 || (fe_rank(in[1]) != 2 && !is_joined) || fe_rank(in[2]) != 1 || fe_rank(in[3]) != 1)
+    return refuse(c, E_SHAPE,
+                  "ctc takes log_p [steps, batch, classes], targets [batch, S] or [n] and two lengths [batch]");
+  for (uint32_t k = 1 + is_joined; k < 4; k++)
     if (fe_axis_dim(in[k], 0).i != fe_axis_dim(in[0], 1).i)
       return refuse(c, E_SHAPE, "the targets and lengths of ctc have the batch of log_p, its axis 1");
   int64_t classes = ir_dim_bound(p, fe_axis_dim(in[0], 2));
-  if (!ir_dim_is_const(p, fe_axis_dim(in[1], 1))) return refuse(c, E_SHAPE, "the targets of ctc have a constant width");
+  if (!ir_dim_is_const(p, fe_axis_dim(in[1], !is_joined)))
+    return refuse(c, E_SHAPE, "the targets of ctc have a constant width");
+  if (o->most_targets < 0 || (o->most_targets > 0 && !is_joined))
+    return refuse(c, E_ARGUMENT, "most_targets bounds the targets of a sequence where they are on one axis");
   if (classes > 1 << 24 || o->blank < 0 || o->blank >= classes)
     return refuse(c, E_ARGUMENT, "the blank of ctc is one of the classes, of which there are at most 2^24");
   if (o->reduction > TN_REDUCE_NONE) return refuse(c, E_ARGUMENT, "ctc is reduced by MEAN, SUM or NONE");
@@ -173,10 +196,11 @@ tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, tn_tenso
   FE_GUARD(c.f->p, fe_poison(c.f));
   if (!check(&c, in, &o)) return fe_poison(c.f);
   c.one = ir_dim(c.f->p->ir, 1), c.steps = fe_axis_dim(log_p, 0), c.batch = fe_axis_dim(log_p, 1);
-  c.n_labels = ir_dim_bound(c.f->p->ir, fe_axis_dim(targets, 1)), c.n_places = 2 * c.n_labels + 1;
-  c.targets = fe_cast(targets, DT_F32, c.at);
+  c.n_labels = width_of(&c, targets, &o), c.n_places = 2 * c.n_labels + 1;
   c.n_steps = shaped(&c, fe_cast(n_steps, DT_F32, c.at), c.batch, c.one, (Dim){0});
   c.n_targets = shaped(&c, fe_cast(n_targets, DT_F32, c.at), c.batch, c.one, (Dim){0});
+  c.targets = fe_cast(targets, DT_F32, c.at);
+  if (fe_rank(targets) == 1) c.targets = by_sequence(&c, c.targets);
   make_labels(&c);
   tn_scope *scope = tn_scope_begin(c.f, "ctc", c.at);  // what the calls of the scan give ends here
   tn_tensor loss = losses(&c, o.zero_infinity);

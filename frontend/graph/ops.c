@@ -244,9 +244,13 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  uint32_t k;
+  uint32_t k, last = fe_rank(a) - 1;
+  if (!fe_rank(a) && (axis == 0 || axis == -1)) {  // a number is a row of one
+    Dim one = ir_dim(f->p->ir, 1);
+    tn_tensor y = fe_emit1(op, fe_reshape(a, &one, 1, at), at);
+    return fe_ok(y) ? fe_reshape(y, NULL, 0, at) : y;
+  }
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  uint32_t last = fe_rank(a) - 1;
   return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
 }
 

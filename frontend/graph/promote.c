@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+enum { POINTWISE_ATTRS = 8 };  // of a pointwise op, at most
+
 // The order of dtypes in a kind, and kinds by order: bool < whole < float. Of two halves the common dtype is f32.
 typedef enum { NO_KIND, OF_BOOL, OF_WHOLE, OF_FLOAT } Kind;
 static const struct {
@@ -77,21 +79,21 @@ static void refuse_number(tn_function *f, double x, DType t, tn_site at) {
            ir_to_whole(t, -0x1p63), ir_to_whole(t, 0x1p63));
 }
 
-static bool fits_number(tn_function *f, double *x, DType t, tn_site at) {
+bool fe_fits_number(tn_function *f, double *x, DType t, tn_site at) {
   bool is_from_end = t == DT_U8 && is_whole(*x) && *x < 0 && *x >= -highest(t);
   if (is_from_end) *x += 256;
   if (in_range(t, *x)) return true;
   refuse_number(f, *x, t, at);
-  fe_hint(f->p, "tn_cast the value to a dtype that holds it, TN_I64 or TN_F32, before it is filled");
+  fe_hint(f->p, "tn_cast the value to a dtype that holds it first, TN_I64 or TN_F32");
   return false;
 }
 
 tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at) {
-  return fits_number(f, &x, t, at) ? number(f, x, t, at) : fe_poison(f);
+  return fe_fits_number(f, &x, t, at) ? number(f, x, t, at) : fe_poison(f);
 }
 
 tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at) {
-  if (!fits_number(f, &x, t, at)) return fe_poison(f);
+  if (!fe_fits_number(f, &x, t, at)) return fe_poison(f);
   const Attr attrs[] = {ir_a_num(KEY_value, t == DT_BOOL ? x != 0 : x), ir_a_list(KEY_shape, s),
                         ir_a_int(KEY_dtype, t)};
   return fe_cast(fe_emit_in(f, OP_full, attrs, COUNTABLE >> t & 1 ? 3 : 2, at), t, at);
@@ -165,6 +167,16 @@ const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at) {
   return in;
 }
 
+// Numbers among the attributes that an op computes with, as elements are: those of addcmul.
+static bool fit_numbers(Op op, tn_tensor a, const Attr *attrs, uint32_t n_attrs, Attr *own, tn_site at) {
+  for (uint32_t k = 0; k < n_attrs; k++) {
+    own[k] = attrs[k];
+    bool is_element = op == OP_addcmul && ir_key_kind[own[k].key] == KIND_NUM;
+    if (is_element && !fe_fits_number(a.fn, &own[k].u.f, (DType)fe_ins(a)->dtype, at)) return false;
+  }
+  return true;
+}
+
 // Of whole numbers they are the numbers themselves.
 static bool rounds(Op op) { return op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc; }
 
@@ -174,8 +186,10 @@ tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
   if (!fe_join_for(ir_ops[op].name, a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (rounds(op) && rank_of[fe_ins(a[0])->dtype].kind == OF_WHOLE) return fe_same(a[0], at);
+  Attr own[POINTWISE_ATTRS];
   fe_promote(op, a, n, attrs, n_attrs, in, at);
-  tn_tensor y = fe_emit(op, in, n, attrs, n_attrs, at);
+  if (!fe_ok(in[0]) || !fit_numbers(op, in[0], attrs, n_attrs, own, at)) return fe_poison(f);
+  tn_tensor y = fe_emit(op, in, n, own, n_attrs, at);
   return fe_ok(y) && ir_ops[op].flags & MASK ? fe_cast(y, DT_BOOL, at) : y;
 }
 

@@ -105,10 +105,12 @@ typedef struct {
   tn_reduction reduction;  // MEAN: of the losses divided by their numbers of targets, at least 1; no BATCHMEAN
   int64_t blank;           // the class that is no label
   bool zero_infinity;      // a loss that is infinite, as there are too few steps, counts 0, as does its gradient
+  int64_t most_targets;    // of targets on one axis: no sequence has more; 0: as many as there are in all
   tn_site at;
 } tn_ctc_options;
 // -ln of the probability of the targets: log_p [steps, batch, classes] is the log_softmax of each step, targets i64
-// [batch, S], of which each sequence has n_targets, and n_steps, i64 [batch] both. S is constant. Lengths and labels out
+// [batch, S], of which each sequence has n_targets, and n_steps, i64 [batch] both; or i64 [n], the targets of one sequence behind those of the
+// other. S and n are constant. Lengths and labels out
 // of range are errors of the run. Not inside of a scan (E009). The gradient is PyTorch's; that of an infinite loss is 0.
 TN_API tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, tn_tensor n_targets, tn_ctc_options o);
 

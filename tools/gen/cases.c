@@ -49,9 +49,23 @@ static const char *outside(const char *s, const char *stop) {
   return s;
 }
 
+// Behind the numbers of an input that are no dims, at the comma or parenthesis there; s itself where no input begins.
+static const char *behind_bounds(const char *s) {
+  static const struct {
+    const char *word;
+    int n;
+  } bounds[] = {{"INTS(", 2}, {"INTS_OF(", 3}, {"SCALAR(", 1}};
+  for (size_t k = 0; k < sizeof bounds / sizeof *bounds; k++) {
+    if (strncmp(s, bounds[k].word, strlen(bounds[k].word)) != 0) continue;
+    for (int n = bounds[k].n; n > 0; n--) s += 1 + strcspn(s + 1, ",)");
+    break;
+  }
+  return s;
+}
+
 static bool has_empty_dim(const char *inputs) {
-  for (const char *s = inputs; (s = strchr(s, '0')); s++)
-    if ((s[-1] == '(' || s[-1] == ' ') && (s[1] == ')' || s[1] == ',')) return true;
+  for (const char *s = inputs; *(s = behind_bounds(s)); s++)
+    if (s > inputs && *s == '0' && strchr("( ", s[-1]) && strchr("),", s[1])) return true;
   return false;
 }
 

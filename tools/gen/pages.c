@@ -101,7 +101,11 @@ static bool put_ops_page(FILE *out, const char *source_dir) {
                "in doubles (`ir/interp/primitives.c`) and in LLVM IR (`codegen/math/primitives.c`).\n\n");
   put_expressions(out);
   fprintf(out, "\n## Other ops\n\nGradient: the rule in `ir/autodiff`; `zero`: none by meaning, `missing`: E125, "
-               "`expanded`: pass grad does not meet it.\n\n");
+               "`expanded`: pass grad does not meet it.\n`tests/test_grad_table.c` holds the gradient of every row of "
+               "this page, and the "
+               "gradient of that, to differences: a second derivative is\nmissing only where the rule leads to an op "
+               "that is `missing`, "
+               "as those of recurrences and attention do.\n\n");
   put_other_ops(out);
   fprintf(out, "\n## Calls against PyTorch\n\n"
                "What `tests/op_cases` compares with PyTorch's numbers: value, and where the call has them, gradients. "
