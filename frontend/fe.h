@@ -613,6 +613,7 @@ tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const i
 tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
 tn_tensor fe_pixel_shuffle(tn_tensor x, int64_t r, tn_site at);
 tn_tensor fe_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);
+tn_tensor fe_local_response_norm(tn_tensor x, int64_t size, tn_local_response_norm_options o);
 tn_tensor fe_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
 tn_tensor fe_channel_dropout(tn_tensor x, double p, tn_site at);
 

@@ -52,7 +52,7 @@ static void check_pooling(void) {
 static void check_images(void) {
   REFUSED("a size in [1, 2^20]", tn_interpolate(v.x, ((int64_t[]){0, 3}), TN_NEAREST));
   REFUSED("tn_interpolate takes sizes, or a scale_factor in (0, 1024]", tn_interpolate(v.x, NULL, TN_LINEAR));
-  REFUSED("tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes",
+  REFUSED("tn_interpolate takes f32 or u8 [N, C, spatial..] with 1 to 3 spatial axes",
           tn_interpolate(v.whole, ((int64_t[]){4, 3}), TN_NEAREST));
   REFUSED("pixels are shuffled", tn_pixel_shuffle(v.x, 2));
   REFUSED("pixels are shuffled", tn_pixel_shuffle(v.channels, 0));

@@ -8,9 +8,9 @@ static bool refuse(tn_tensor x, int id, tn_site at, const char *text) { return f
 
 static bool check_image(tn_tensor x, tn_site at) {
   uint32_t rank = fe_rank(x);
-  bool good = rank >= 3 && rank <= 2 + SPATIAL_AXES && fe_ins(x)->dtype == DT_F32;
+  bool good = rank >= 3 && rank <= 2 + SPATIAL_AXES && (F32 | U8) >> fe_ins(x)->dtype & 1;
   for (uint32_t k = 2; good && k < rank; k++) good = ir_dim_bound(x.fn->p->ir, fe_axis_dim(x, k)) > 0;
-  return good || refuse(x, E_SHAPE, at, "tn_interpolate takes f32 [N, C, spatial..] with 1 to 3 spatial axes");
+  return good || refuse(x, E_SHAPE, at, "tn_interpolate takes f32 or u8 [N, C, spatial..] with 1 to 3 spatial axes");
 }
 
 // n scale, rounded down; *rest: a number was rounded, or may be in a run. False: a size of the run is no multiple of 1/1024.
@@ -50,6 +50,16 @@ static bool read_sizes(tn_tensor x, const int64_t *sizes, const tn_interpolate_o
   return sizes || sizes_by_scale(x, o, r);
 }
 
+static bool is_filter(const FeResize *r) { return r->mode == TN_LINEAR || r->mode == TN_CUBIC; }
+
+static bool is_sized_by_run(tn_tensor x, const FeResize *r) {
+  const Prog *p = x.fn->p->ir;
+  bool by_run = false;
+  for (uint32_t k = 0; k + 2 < fe_rank(x); k++)
+    by_run |= !ir_dim_is_const(p, fe_axis_dim(x, k + 2)) || !ir_dim_is_const(p, r->sizes[k]);
+  return by_run;
+}
+
 static bool check_resize(tn_tensor x, const FeResize *r) {
   const int64_t most = 1 << 20;
   Prog *p = x.fn->p->ir;
@@ -58,8 +68,17 @@ static bool check_resize(tn_tensor x, const FeResize *r) {
     good = ir_dim_most(p, r->sizes[k]) > 0 && ir_dim_most(p, r->sizes[k]) <= most;
   if (!good)
     return refuse(x, E_ARGUMENT, r->at, "tn_interpolate takes a mode and a size in [1, 2^20] for each spatial axis");
-  return !r->align || r->mode == TN_LINEAR || r->mode == TN_CUBIC ||
-         refuse(x, E_ARGUMENT, r->at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
+  if (r->align && !is_filter(r))
+    return refuse(x, E_ARGUMENT, r->at, "align_corners is an option of TN_LINEAR and TN_CUBIC");
+  if (r->of_bytes && r->mode == TN_AREA)
+    return refuse(x, E_DTYPE, r->at, "averages of areas are of f32: tn_cast the image to TN_F32");
+  if (!r->antialias && !(r->of_bytes && is_filter(r))) return true;
+  bool is_plane = fe_rank(x) == 4 && !is_sized_by_run(x, r) && is_filter(r);
+  return is_plane ||
+         refuse(x, r->antialias ? E_ARGUMENT : E_DTYPE, r->at,
+                r->antialias ? "antialias is an option of TN_LINEAR and TN_CUBIC to [N, C, H, W] of constant sizes"
+                             : "u8 is resized along lines and curves in [N, C, H, W] of constant sizes: tn_cast "
+                               "the image to TN_F32");
 }
 
 // ---- the op
@@ -87,18 +106,22 @@ static tn_tensor averaged(tn_tensor x, const FeResize *r) {
   return fe_adaptive_pool(fe_rank(x) - 2, false, x, out, r->at);
 }
 
+static tn_tensor by_mode(tn_tensor x, const FeResize *r) {
+  if (r->mode == TN_AREA) return averaged(x, r);
+  if (r->antialias || (r->of_bytes && is_filter(r))) return fe_resize_by_matrix(x, r);
+  return is_sized_by_run(x, r) ? fe_resize_by_index(x, r) : resized(x, r);
+}
+
 tn_tensor fe_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {
-  FeResize r = {.mode = mode, .align = o.align_corners, .at = o.at};
-  if (!check_image(x, o.at) || !read_sizes(x, sizes, &o, &r) || !check_resize(x, &r)) return fe_poison(x.fn);
-  bool differs = false, by_run = false;
-  for (uint32_t k = 0; k + 2 < fe_rank(x); k++) {
-    Dim in = fe_axis_dim(x, k + 2);
-    differs |= in.i != r.sizes[k].i || r.scales[k] != 0;
-    by_run |= !ir_dim_is_const(x.fn->p->ir, in) || !ir_dim_is_const(x.fn->p->ir, r.sizes[k]);
-  }
+  FeResize r = {.mode = mode, .align = o.align_corners, .antialias = o.antialias, .at = o.at};
+  if (!check_image(x, o.at)) return fe_poison(x.fn);
+  r.of_bytes = fe_ins(x)->dtype == DT_U8;
+  if (!read_sizes(x, sizes, &o, &r) || !check_resize(x, &r)) return fe_poison(x.fn);
+  bool differs = false;
+  for (uint32_t k = 0; k + 2 < fe_rank(x); k++) differs |= fe_axis_dim(x, k + 2).i != r.sizes[k].i || r.scales[k] != 0;
   if (!differs) return fe_same(x, o.at);
-  if (mode == TN_AREA) return averaged(x, &r);
-  return by_run ? fe_resize_by_index(x, &r) : resized(x, &r);
+  tn_tensor y = by_mode(r.of_bytes ? fe_cast(x, DT_F32, o.at) : x, &r);
+  return r.of_bytes && fe_ok(y) ? fe_cast(y, DT_U8, o.at) : y;
 }
 
 tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o) {

@@ -24,10 +24,12 @@ typedef struct {
   Dim sizes[SPATIAL_AXES];
   double scales[SPATIAL_AXES];
   tn_interpolation mode;
-  bool align;
+  bool align, antialias, of_bytes;  // of_bytes: numbers are rounded to bytes, and stay f32
   tn_site at;
 } FeResize;
 tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r);  // sizes of the run, and not by area
+tn_tensor fe_resize_by_matrix(tn_tensor x,
+                              const FeResize *r);  // [N, C, H, W] of constant sizes, by lines or cubic curves
 
 // Windows along one axis, as the options of a convolution with weight [O, C / groups, taps] say; false: reported
 typedef struct {

@@ -20,6 +20,7 @@ struct FeImageModule {
   tn_interpolation mode;
   tn_interpolate_options interpolate;
   tn_pad_mode pad_mode;
+  tn_local_response_norm_options norm;
 };
 
 static tn_module *make(tn_module *parent, const char *name, const char *kind, FeForward *forward, FeImageModule given,
@@ -190,6 +191,19 @@ tn_module *tn_fold_module(tn_module *parent, const char *name, tn_shape sizes, i
 BY_NUMBER(pixel_shuffle, "PixelShuffle")
 BY_NUMBER(pixel_unshuffle, "PixelUnshuffle")
 BY_NUMBER(channel_shuffle, "ChannelShuffle")
+
+static tn_tensor local_response_norm(tn_module *m, tn_tensor x, tn_site at) {
+  const FeImageModule *c = m->config.image;
+  tn_local_response_norm_options o = c->norm;
+  o.at = at;
+  return fe_local_response_norm(x, c->number, o);
+}
+
+tn_module *tn_local_response_norm_module(tn_module *parent, const char *name, int64_t size,
+                                         tn_local_response_norm_options o) {
+  FeImageModule given = {.number = size, .norm = o};
+  return make(parent, name, "LocalResponseNorm", local_response_norm, given, o.at);
+}
 
 static tn_tensor drop_channels(tn_module *m, tn_tensor x, tn_site at) {
   return fe_channel_dropout(x, m->config.image->power, at);

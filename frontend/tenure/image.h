@@ -76,6 +76,10 @@ TN_API tn_ordered tn_adaptive_max_pool3d_with_indices(tn_tensor x, int64_t depth
 //
 //   y = tn_interpolate(x, ((int64_t[]){64, 48}), TN_LINEAR, .align_corners = true);
 //   y = tn_interpolate(x, NULL, TN_CUBIC, .scale_factor = 1.5);
+//   y = tn_interpolate(x, ((int64_t[]){224, 224}), TN_LINEAR, .antialias = true);
+//
+// x may be u8: NEAREST and NEAREST_EXACT move bytes; LINEAR and CUBIC of [N, C, H, W] of constant sizes round to a byte behind each
+// axis, the last one first, with weights of 15 bits, to the bit as PyTorch.
 typedef enum { TN_NEAREST, TN_LINEAR, TN_CUBIC, TN_AREA, TN_NEAREST_EXACT } tn_interpolation;
 typedef struct {
   bool align_corners;  // of LINEAR and CUBIC
@@ -85,6 +89,8 @@ typedef struct {
   // By the sizes before and behind, as where those are given; else elements lie 1 / factor apart, without AREA and
   // align_corners, which differs where a size was rounded
   bool recompute_scale_factor;
+  // Of LINEAR and CUBIC, [N, C, H, W] of constant sizes: made smaller, an element is a mean of all that it covers, as Pillow has it
+  bool antialias;
   tn_site at;
 } tn_interpolate_options;
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
@@ -114,6 +120,14 @@ TN_API tn_tensor tn_pixel_unshuffle(tn_tensor x, int64_t r, tn_site at);  // [..
 TN_API tn_tensor tn_channel_shuffle(tn_tensor x, int64_t groups, tn_site at);
 // [N, C, spatial..]: all of a channel is 0 with probability p, else divided by 1 - p; x itself where tn_eval marks the function
 TN_API tn_tensor tn_channel_dropout(tn_tensor x, double p, tn_site at);
+
+// x / (k + alpha m)^beta, m: the mean of the squares of `size` channels, from c - size / 2 on for channel c, zeros outside; x [N, C, ..]
+// of three axes or more, C constant (else E004), size in [1, 256] (else E003)
+typedef struct {
+  double alpha, beta, k;  // 0: 1e-4, 0.75, 1
+  tn_site at;
+} tn_local_response_norm_options;
+TN_API tn_tensor tn_local_response_norm(tn_tensor x, int64_t size, tn_local_response_norm_options o);
 
 // ---- modules: PyTorch's MaxPool1d to MaxPool3d and so on, whose values have `n_spatial` spatial axes. What the call refuses is
 // refused when the module is called; other numbers of axes are E003.
@@ -153,6 +167,8 @@ TN_API tn_module *tn_fold_module(tn_module *parent, const char *name, tn_shape s
 TN_API tn_module *tn_pixel_shuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
 TN_API tn_module *tn_pixel_unshuffle_module(tn_module *parent, const char *name, int64_t r, tn_site at);
 TN_API tn_module *tn_channel_shuffle_module(tn_module *parent, const char *name, int64_t groups, tn_site at);
+TN_API tn_module *tn_local_response_norm_module(tn_module *parent, const char *name, int64_t size,
+                                                tn_local_response_norm_options o);
 TN_API tn_module *tn_channel_dropout_module(tn_module *parent, const char *name, double p, tn_site at);  // Dropout1d-3d
 
 #ifdef __cplusplus
