@@ -148,6 +148,7 @@ static void test_words(void) {  // as the module regex cuts them
   check_words("Hello world, it's 1999!", "Hello| world|,| it|'s| 1999|!|");
   check_words("a  b\n\n c \n", "a| | b|\n\n| c| \n|");
   check_words("we'll're 'S x²½Ⅷ", "we|'ll|'re| '|S| x|²½Ⅷ|");
+  check_words("a\xe1\xb2\x8a z 1\xf0\x90\xb5\x81 2", "a\xe1\xb2\x8a| z| 1\xf0\x90\xb5\x81| 2|");  // of Unicode 16
   check_words("naïve  中文é🙂!? \xc2\xa0z", "naïve| | 中文é|🙂!?| |\xc2\xa0|z|");
 }
 

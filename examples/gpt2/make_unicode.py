@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes unicode.h: ranges of letters (L), numbers (N) and white space, as GPT-2's pattern of words reads them.
 
-    python3 examples/gpt2/make_unicode.py > examples/gpt2/unicode.h
+    python3 examples/gpt2/make_unicode.py > examples/gpt2/unicode.h      (unicodedata2 16.0: Unicode as tokenizers 0.23 reads it)
 """
-import unicodedata
+import unicodedata2 as unicodedata
 
 
 def ranges(is_in):
