@@ -552,6 +552,8 @@ tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // 
 // A name of its own for the rows of a layout whose lengths come at run time
 Dim fe_new_rows(tn_program *p, int64_t bound);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
+// An op of rows and a layout that moves elements of any dtype; poison stays poison
+tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at);
 // x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o);
 

@@ -71,7 +71,7 @@ tn_packed tn_pack_sequence(const tn_tensor *list, uint32_t n, tn_pack_options o)
   tn_tensor layout = fe_constant_layout(list[0], lengths, n, time, &o);
   if (!fe_ok(layout)) return fe_poisoned_packed(f);
   fe_keep(layout, o.at);
-  tn_tensor data = fe_emit2(OP_seq_from_list, joined(list, lengths, n, o.at), layout, o.at);
+  tn_tensor data = fe_move_rows(OP_seq_from_list, joined(list, lengths, n, o.at), layout, NULL, 0, o.at);
   return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o.enforce_sorted, o.at) : fe_poisoned_packed(f);
 }
 
@@ -112,15 +112,14 @@ static tn_tensor turned(tn_tensor x, bool batch_first, tn_site at) {
   Attr attrs[] = {ir_a_num(KEY_value, 0), ir_a_int(KEY_time_major, 1)};
   tn_tensor layout = fe_dense_layout(x.fn, fe_axis_dim(x, !batch_first), fe_axis_dim(x, batch_first), at);
   if (!fe_ok(layout)) return layout;
-  tn_tensor rows = fe_emit(OP_pack_padded, (const tn_tensor[]){x, layout}, 2, attrs + 1, !batch_first, at);
-  rows = fe_ok(rows) ? fe_emit2(OP_seq_reverse, rows, layout, at) : rows;
-  if (!fe_ok(rows)) return rows;
-  return fe_emit(OP_unpack_padded, (const tn_tensor[]){rows, layout}, 2, attrs, batch_first ? 1 : 2, at);
+  tn_tensor rows = fe_move_rows(OP_pack_padded, x, layout, attrs + 1, !batch_first, at);
+  rows = fe_move_rows(OP_seq_reverse, rows, layout, NULL, 0, at);
+  return fe_move_rows(OP_unpack_padded, rows, layout, attrs, batch_first ? 1 : 2, at);
 }
 
 static tn_tensor turned_one(tn_tensor x, tn_site at) {
   tn_tensor layout = fe_dense_layout(x.fn, ir_dim(x.fn->p->ir, 1), fe_axis_dim(x, 0), at);
-  return fe_ok(layout) ? fe_emit2(OP_seq_reverse, x, layout, at) : layout;
+  return fe_move_rows(OP_seq_reverse, x, layout, NULL, 0, at);
 }
 
 // The sequences turned around, padded behind, and turned back.
@@ -214,7 +213,7 @@ static uint32_t unpack_by_run(tn_packed s, tn_tensor *out, uint32_t max, tn_site
   uint32_t n = (uint32_t)ir_dim_bound(f->p->ir, batch);
   Attr part = ir_a_str(KEY_part, ir_str(f->p->ir, "lengths")), value = ir_a_num(KEY_value, 0);
   tn_tensor lengths = fe_emit(OP_seq_part, &s.layout, 1, &part, 1, at);
-  tn_tensor padded = fe_emit(OP_unpack_padded, (const tn_tensor[]){s.data, s.layout}, 2, &value, 1, at);
+  tn_tensor padded = fe_move_rows(OP_unpack_padded, s.data, s.layout, &value, 1, at);
   if (out && fe_ok(lengths) && fe_ok(padded)) fe_take_apart(padded, lengths, true, out, n < max ? n : max, at);
   return n;
 }
@@ -228,7 +227,7 @@ uint32_t tn_unpack_sequence(tn_packed s, tn_tensor *out, uint32_t max, tn_site a
   if (!lengths) return unpack_by_run(s, out, max, at);
   Shape list = lengths->u.list;
   uint32_t n = ir_rank(f->p->ir, list);
-  tn_tensor flat = fe_emit2(OP_seq_to_list, s.data, s.layout, at);
+  tn_tensor flat = fe_move_rows(OP_seq_to_list, s.data, s.layout, NULL, 0, at);
   for (int64_t k = 0, start = 0; out && k < n && k < max && fe_ok(flat); k++) {
     int64_t length = ir_list_at(f->p->ir, list, (uint32_t)k);
     out[k] = fe_made(fe_slice(flat, 0, start, length, at), at);

@@ -6,6 +6,7 @@ static bool is_packed(tn_packed s, tn_function **f, tn_site at) { return fe_join
 
 // ---- totals, [B, ..] in user order
 static tn_tensor total(Op op, tn_packed s, const Attr *attr, tn_site at) {
+  if (op == OP_seq_select) return fe_move_rows(op, s.data, s.layout, attr, attr != NULL, at);
   return fe_emit(op, (const tn_tensor[]){s.data, s.layout}, 2, attr, attr != NULL, at);
 }
 
@@ -39,7 +40,7 @@ tn_tensor tn_take_last(tn_tensor x, tn_tensor lengths, tn_site at) {
       rows = fe_new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, fe_axis_dim(x, 0), time)));
   Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   tn_packed s = {.layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, 2, at)};
-  if (fe_ok(s.layout)) s.data = fe_emit2(OP_pack_padded, x, s.layout, at);
+  if (fe_ok(s.layout)) s.data = fe_move_rows(OP_pack_padded, x, s.layout, NULL, 0, at);
   return fe_ok(s.layout) && fe_ok(s.data) ? fe_made(total(OP_seq_select, s, NULL, at), at) : fe_poison(f);
 }
 
@@ -84,7 +85,8 @@ tn_tensor tn_packed_mean(tn_packed s, tn_site at) {
 
 // ---- rows
 static tn_packed made_rows(Op op, tn_packed s, tn_tensor x, tn_site at) {
-  tn_tensor data = fe_emit2(op, x, s.layout, at);
+  bool only_moves = op == OP_seq_reverse || op == OP_seq_broadcast;
+  tn_tensor data = only_moves ? fe_move_rows(op, x, s.layout, NULL, 0, at) : fe_emit2(op, x, s.layout, at);
   return fe_ok(data) ? fe_with_data(s, data, at) : fe_poisoned_packed(s.data.fn);
 }
 

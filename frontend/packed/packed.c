@@ -29,9 +29,26 @@ bool fe_check_padded(tn_tensor x, tn_site at) {
   return false;
 }
 
+// An op that moves rows moves words of 32 bits: what is narrower goes as one of them.
+static DType word_of(DType t) { return (U8 | BOOL) >> t & 1 ? DT_I32 : (F16 | BF16) >> t & 1 ? DT_F32 : t; }
+
+tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at) {
+  Attr own[3];
+  if (!fe_ok(x) || !fe_ok(layout)) return fe_poison(x.fn);
+  DType t = (DType)fe_ins(x)->dtype;
+  for (uint32_t k = 0; k < n; k++) {
+    own[k] = attrs[k];
+    if (own[k].key != KEY_value || t == DT_LAYOUT) continue;
+    if (!fe_fits_number(x.fn, &own[k].u.f, t, at)) return fe_poison(x.fn);
+    if (t == DT_BOOL) own[k].u.f = own[k].u.f != 0;
+  }
+  tn_tensor y = fe_emit(op, (const tn_tensor[]){fe_cast(x, word_of(t), at), layout}, 2, own, n, at);
+  return fe_ok(y) ? fe_cast(y, t, at) : y;
+}
+
 static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at) {
   Attr attr = ir_a_int(KEY_time_major, 1);
-  tn_tensor data = fe_emit(OP_pack_padded, (const tn_tensor[]){x, layout}, 2, &attr, time_major, at);
+  tn_tensor data = fe_move_rows(OP_pack_padded, x, layout, &attr, time_major, at);
   return fe_ok(data) ? (tn_packed){data, layout} : fe_poisoned_packed(x.fn);
 }
 
@@ -223,7 +240,7 @@ static tn_tensor pad_packed(const char *call, tn_packed s, double value, bool ba
   uint32_t n = 1;
   if (!batch_first) attrs[n++] = ir_a_int(KEY_time_major, 1);
   if (size) attrs[n++] = *size;
-  return fe_made(fe_emit(OP_unpack_padded, given, 2, attrs, n, at), at);
+  return fe_made(fe_move_rows(OP_unpack_padded, s.data, s.layout, attrs, n, at), at);
 }
 
 tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at) {

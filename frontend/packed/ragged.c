@@ -54,7 +54,7 @@ void fe_take_apart(tn_tensor padded, tn_tensor lengths, bool batch_first, tn_ten
     tn_tensor layout = layout_of_one(lengths, k, time, at);
     tn_tensor one = fe_slice(padded, batch_first ? 0 : 1, k, 1, at);
     if (!fe_ok(layout) || !fe_ok(one)) return;
-    out[k] = fe_made(fe_emit(OP_pack_padded, (const tn_tensor[]){one, layout}, 2, &attr, !batch_first, at), at);
+    out[k] = fe_made(fe_move_rows(OP_pack_padded, one, layout, &attr, !batch_first, at), at);
   }
 }
 
@@ -119,7 +119,7 @@ tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_s
   tn_tensor layout = fe_dense_layout(x.fn, ir_dim(ir, 1), steps, at);
   if (!fe_ok(layout)) return layout;
   Attr attrs[] = {ir_a_num(KEY_value, value), ir_a_int(KEY_size, ir_dim_bound(ir, time)), ir_a_int(KEY_time_major, 1)};
-  return fe_emit(OP_unpack_padded, (const tn_tensor[]){x, layout}, 2, attrs, batch_first ? 2 : 3, at);
+  return fe_move_rows(OP_unpack_padded, x, layout, attrs, batch_first ? 2 : 3, at);
 }
 
 // The lengths of the sequences, i64 [n]: one value for all lists of the same sizes, so that they have one layout.
