@@ -289,6 +289,39 @@ static void wrong_ranges(void) {
   free(f.bytes);
 }
 
+// The header of the file with entries of no data before its own, by name
+static int load_with(Bytes f, const char *const *names, uint32_t n) {
+  const char *header = (const char *)f.bytes + 8, *end = header + *(const uint64_t *)f.bytes;
+  while (end[-1] != '}') end--;
+  RtText text = {.mem = mem};
+  rt_text_add(&text, "{");
+  for (uint32_t k = 0; k < n; k++)
+    rt_text_add(&text, "\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},", names[k]);
+  rt_text_add(&text, "%.*s", (int)(end - header - 1), header + 1);
+  return load_header(f, text.text, text.len);
+}
+
+// Twice: however it is written, and wherever it stands among more names than the reader keeps at a time
+static void names_twice(void) {
+  enum { N = 70 };
+  Parsed p = parse();
+  Bytes f = p.kept;
+  const char *names[N];
+  for (uint32_t k = 0; k < N; k++) names[k] = rt_printf(mem, "n%u", k);
+  CHECK(load_with(f, names, N) == TN_BUNDLE_OK);
+  CHECK_HAS(tn_bundle_error(&bundle, load_with(f, (const char *[]){"x", "y", "x"}, 3)), "header twice");
+  CHECK(load_with(f, (const char *[]){"ab\\n", "a\\u0062\\n"}, 2) == TN_BUNDLE_NAME_TWICE);
+  CHECK(load_with(f, (const char *[]){"ab", "a\\u0062c", "a", "b", ""}, 5) == TN_BUNDLE_OK);
+  CHECK(load_with(f, (const char *[]){"shift"}, 1) == TN_BUNDLE_NAME_TWICE);
+  for (uint32_t k = 0; k < N; k++) {
+    const char *was = names[k];
+    names[k] = names[(k * 37 + 11) % N];
+    CHECK(load_with(f, names, N) == (names[k] == was ? TN_BUNDLE_OK : TN_BUNDLE_NAME_TWICE));
+    names[k] = was;
+  }
+  free(f.bytes);
+}
+
 static void wrong_bytes(void) {
   Parsed p = parse();
   Bytes f = p.kept;
@@ -383,6 +416,7 @@ int main(void) {
   wrong_tensors();
   wrong_state();
   wrong_ranges();
+  names_twice();
   wrong_bytes();
   mutated();
   wrong_calls();

@@ -49,7 +49,7 @@ for target in i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf riscv32-unkno
     [[ -s each.o && -z $(undefined each.o) ]] || fail "$target $options has undefined symbols: $(undefined each.o)"
   done
 done
-"$tenure" bundle vowels.tir -o each --target=i386-linux-gnu,cpu=pentium,features=-sse2 --emit=s
+"$tenure" bundle vowels.tir -o each --target=i386-linux-gnu,cpu=pentium --emit=s
 grep -q 'addps' each.s || fail "i386 without SSE computes in more digits than f32 has"
 
 # ---- other formats of objects; the compiler itself refuses what would have undefined symbols
@@ -67,6 +67,7 @@ refused() {  # TARGET SENTENCE
 refused riscv32-unknown-elf,features=+m,+f,+d "calls '__atomic_compare_exchange_4', which bundles do not have"
 refused thumbv7em-none-eabihf "it has no instructions for floating point: cpu= or features= of one that has"
 refused mips64el-linux-gnuabi64 "there are no bundles for 'mips64el-unknown-linux-gnuabi64': the architectures are x86_64, "
+refused x86_64-unknown-none-elf,features=-sse2 "features=-sse2: code for x86_64 cannot do without it"
 refused s390x-linux-gnu "its memory is big-endian"
 refused quantum-linux-gnu "there is no target 'quantum-linux-gnu'"
 refused x86_64-linux-gnux32 "its structs have another layout than the architecture's"

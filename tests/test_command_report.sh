@@ -65,6 +65,7 @@ check_json 0 '.0.removed_by and .0.in_plan = null' explain step.tir %g --json
 check_json 0 '.0.op = "param"' explain step.tir @w --json
 check_json 0 '.id = "E103" and .name = "USE_AFTER_SCOPE"' explain E103 --json
 check_json 0 '. = []' diff step.tir step.tir --json
+check 2 'standard input is read once: one of the two files needs a name' diff - -
 sed 's/batch <= 8/batch <= 16/' step.tir >more.tir
 check_json 1 'some .* = {"in": "@step", "kind": "figure", "text": "arena 7168 -> 10240 B (+3072)"} and some .*.kind = "changed"' \
   diff step.tir more.tir --json

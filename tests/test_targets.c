@@ -79,8 +79,16 @@ static void test_refusals(RtArena *mem) {
   refuses(mem, "cpu=cortex-m4", "a target is a row, or has a triple=");
   refuses(mem, "aarch64,lanes=6", "lanes=6: 4, 8 or 16");
   refuses(mem, "aarch64,stack=much", "stack=much is no number above 0");
-  refuses(mem, "aarch64,cpu=cortex-z9", "'cortex-z9' is not a recognized processor for this target");
-  refuses(mem, "aarch64,features=+warp", "'+warp' is not a recognized feature for this target");
+  refuses(mem, "aarch64,cpu=cortex-z9",
+          "target aarch64,cpu=cortex-z9: cpu=cortex-z9: LLVM knows no such CPU of aarch64");
+  refuses(mem, "aarch64,features=+warp", "features=+warp: LLVM knows no such feature of aarch64");
+  refuses(mem, "aarch64,features=+dotprod,-warp", "features=-warp: LLVM knows no such feature of aarch64");
+  refuses(mem, "x86-64-v3,cpu=nonsense", "cpu=nonsense: LLVM knows no such CPU of x86_64");
+  refuses(mem, "thumbv7em-none-eabi,cpu=nonsense", "cpu=nonsense: LLVM knows no such CPU of thumbv7em");
+  refuses(mem, "x86_64-linux-gnu,cpu=pentium3", "target x86_64-linux-gnu,cpu=pentium3: LLVM: 64-bit code requested");
+  refuses(mem, "x86_64-unknown-none-elf,features=-sse2", "features=-sse2: code for x86_64 cannot do without it");
+  refuses(mem, "x86-64-v3,features=+fma,-sse", "features=-sse: code for x86_64 cannot do without it");
+  refuses(mem, "i386-linux-gnu,features=-sse2", "features=-sse2: code for i686 cannot do without it");
   refuses(mem, "triple=quantum-none-elf", "quantum");
   refuses(mem, "quantum-none-elf", "there is no target 'quantum-none-elf': x86-64-v4 (avx512), ");
   refuses(mem, "triple=thumbv6m-none-eabi,cpu=cortex-m0", "it has no instructions for floating point");

@@ -274,4 +274,8 @@ static int diff(RtArena *mem, void *ctx) {
   return d.differs ? EXIT_ERRORS : 0;
 }
 
-int tool_diff(const CliArgs *a) { return tool_with_arena(diff, (void *)(uintptr_t)a); }
+int tool_diff(const CliArgs *a) {
+  if (!strcmp(a->operand[0], "-") && !strcmp(a->operand[1], "-"))
+    return cli_usage_error(a, "standard input is read once: one of the two files needs a name");
+  return tool_with_arena(diff, (void *)(uintptr_t)a);
+}

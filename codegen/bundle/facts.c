@@ -59,7 +59,8 @@ static void say_fixed(Facts *f) {
       [TN_BUNDLE_BAD_RANDOM] = "the seed or the run counter in the file's metadata is not a number",
       [TN_BUNDLE_SMALL_BUFFER] = "the buffer is NULL or has fewer bytes than the file takes",
       [TN_BUNDLE_PART_STATE] = "the file holds some of the optimizer's entries, but not all",
-      [TN_BUNDLE_FILE_OVERLAP] = "the file's bytes overlap the state"};
+      [TN_BUNDLE_FILE_OVERLAP] = "the file's bytes overlap the state",
+      [TN_BUNDLE_NAME_TWICE] = "a name stands in the file's header twice"};
   for (int k = 0; k < TN_BUNDLE_N_FIXED; k++) say(f, text[k], TN_ALIGN);  // NOLINT: all formats are above
 }
 

@@ -67,13 +67,19 @@ static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_ar
   return !cg_first_undefined(m.ctx, m.object);
 }
 
-// LLVM says on stderr that it does not know a CPU or a feature, and goes on without.
-static void fail_of_words(int said) {
-  char text[512] = "";
-  ssize_t n = pread(said, text, sizeof text - 1, 0);
-  if (n <= 0) return;
+// LLVM says on stderr that it does not know a CPU or a feature, whose name stands between the first quotes, and goes on without.
+static void fail_of_words(const Target *t, int said) {
+  char text[512] = "", name[256], why[1024];
+  if (said < 0 || pread(said, text, sizeof text - 1, 0) <= 0) return;
   text[strcspn(text, "\n")] = 0;
-  cg_child_fail(CG_NO_CODE, text);
+  bool is_quoted = sscanf(text, "'%255[^']'", name) == 1;
+  int arch = (int)strcspn(t->triple, "-");
+  if (is_quoted && !strcmp(name, t->cpu))
+    snprintf(why, sizeof why, "cpu=%s: LLVM knows no such CPU of %.*s", name, arch, t->triple);
+  else if (is_quoted && (*name == '+' || *name == '-'))
+    snprintf(why, sizeof why, "features=%s: LLVM knows no such feature of %.*s", name, arch, t->triple);
+  else snprintf(why, sizeof why, "LLVM: %s", text);
+  cg_child_fail(CG_NO_CODE, why);
 }
 
 static void ask(void *ctx) {
@@ -83,6 +89,7 @@ static void ask(void *ctx) {
   CgModule m;
   cg_init_llvm();
   open_module(&m, t);
+  fail_of_words(t, said);  // what else is wrong may come of it
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.tm);
   if (LLVMByteOrder(layout) != LLVMLittleEndian) cg_child_fail(CG_NO_CODE, "its memory is big-endian");
   if (!is_instruction(t, NULL, 0))
@@ -90,12 +97,13 @@ static void ask(void *ctx) {
   Answer a = {.pointer_bits = 8 * LLVMPointerSize(layout),
               .has_fma = is_instruction(t, "llvm.fma", 3),
               .has_rounding = is_instruction(t, "llvm.floor", 1)};
-  if (said >= 0) fail_of_words(said);
+  fail_of_words(t, said);
   cg_child_answer(&(CgObject){&a, sizeof a});
 }
 
 static bool ask_llvm(Target *t, bool is_new, RtText *why) {
-  ChildAnswer answer = cg_run_child(&(CgLimits){.seconds = 60}, ask, t, why);
+  RtText said = {.mem = why->mem};
+  ChildAnswer answer = cg_run_child(&(CgLimits){.seconds = 60}, ask, t, &said);
   Answer a;
   bool good = answer.failure == CG_NO_FAILURE && answer.size == sizeof a;
   if (good) {
@@ -103,7 +111,7 @@ static bool ask_llvm(Target *t, bool is_new, RtText *why) {
     t->pointer_bits = a.pointer_bits;
     t->has_fma = a.has_fma && (t->has_fma || is_new);
     t->has_rounding = a.has_rounding && (t->has_rounding || is_new);
-  }
+  } else rt_text_add(why, "target %s: %s", t->name, said.text ? said.text : "");
   rt_free(answer.data);
   return good;
 }
@@ -113,19 +121,42 @@ static bool ask_llvm(Target *t, bool is_new, RtText *why) {
 static const char *const arch_names[][2] = {{"amd64", "x86_64"}, {"arm64", "aarch64"}, {"i386", "i686"},
                                             {"i486", "i686"},    {"i586", "i686"},     {"ppc64le", "powerpc64le"}};
 
-// What our arithmetic needs of an architecture, whatever CPU is named: numbers of i386's x87 are longer than f32.
-static const char *const arch_needs[][2] = {{"i686", "+sse2"}, {"loongarch64", "+f,+d"}};
+// What our arithmetic needs of an architecture, whatever CPU is named: numbers of i386's x87 are longer than f32, and x86_64's
+// calls have them in registers of SSE. What it takes along is refused where it is switched off.
+static const char *const arch_needs[][2] = {{"i686", "+sse2"}, {"x86_64", "+sse2"}, {"loongarch64", "+f,+d"}};
+static const char *const switched_off[][2] = {
+    {"i686", "-sse,-sse2"}, {"x86_64", "-sse,-sse2"}, {"loongarch64", "-f,-d"}};
 
-static const char *arch_word(const char *const (*table)[2], size_t n, const char *triple, size_t length) {
+static const char *arch_word(const char *const (*table)[2], size_t n, const char *triple) {
+  size_t length = strcspn(triple, "-");
   for (size_t k = 0; k < n; k++)
     if (strlen(table[k][0]) == length && !strncmp(table[k][0], triple, length)) return table[k][1];
   return NULL;
 }
 
+// Is item one of list, which has commas between?
+static bool is_item(const char *list, const char *item, size_t length) {
+  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strcspn(at, ",") == length && !strncmp(at, item, length)) return true;
+  return false;
+}
+
+static bool switches_off(const char *triple, const char *features, RtText *why) {
+  const char *list = arch_word(switched_off, sizeof switched_off / sizeof *switched_off, triple);
+  for (const char *at = features; list && *at; at += strcspn(at, ","), at += *at == ',') {
+    size_t length = strcspn(at, ",");
+    if (!is_item(list, at, length)) continue;
+    rt_text_add(why, "features=%.*s: code for %.*s cannot do without it", (int)length, at, (int)strcspn(triple, "-"),
+                triple);
+    return true;
+  }
+  return false;
+}
+
 // In LLVM's four words: arm-none-eabi has no vendor, and would not be an EABI's.
 static const char *full_triple(RtArena *mem, const char *triple) {
   size_t length = strcspn(triple, "-");
-  const char *arch = arch_word(arch_names, sizeof arch_names / sizeof *arch_names, triple, length);
+  const char *arch = arch_word(arch_names, sizeof arch_names / sizeof *arch_names, triple);
   char *text = LLVMNormalizeTargetTriple(arch ? rt_printf(mem, "%s%s", arch, triple + length) : triple);
   const char *copy = rt_strdup(mem, text);
   LLVMDisposeMessage(text);
@@ -234,8 +265,9 @@ static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (!t->triple) return rt_text_add(why, "row '%s' is this machine's: triple= is missing", t->name), false;
   if (s->triple) t->fixed_place = strstr(t->triple, "-none-") || !strncmp(t->triple, "wasm", 4);
   if (s->cpu) t->cpu = s->cpu;
+  if (s->features && switches_off(t->triple, s->features, why)) return false;
   if (s->features) t->features = both(mem, t->features, s->features);
-  const char *needs = arch_word(arch_needs, sizeof arch_needs / sizeof *arch_needs, t->triple, strcspn(t->triple, "-"));
+  const char *needs = arch_word(arch_needs, sizeof arch_needs / sizeof *arch_needs, t->triple);
   if (needs) t->features = both(mem, t->features, needs);
   if (s->abi) t->abi = s->abi;
   if (s->stack) t->stack_bytes = s->stack, t->bounded_stack = true;

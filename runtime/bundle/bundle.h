@@ -58,6 +58,7 @@ typedef enum {
   TN_BUNDLE_SMALL_BUFFER,
   TN_BUNDLE_PART_STATE,    // some optimizer entries but not all
   TN_BUNDLE_FILE_OVERLAP,  // with the state
+  TN_BUNDLE_NAME_TWICE,    // in the file's header
   TN_BUNDLE_N_FIXED
 } TnBundleStatus;
 

@@ -226,14 +226,30 @@ static bool is_covered(const TnFile *f, uint64_t begins, uint64_t ends) {
   return begins + mixed(f->n_data) == ends + mixed(0);
 }
 
-static int check_entries(TnFile *f, Reader *r) {
-  uint64_t begins = 0, ends = 0;
+static uint64_t hash_of(TnText name) {
+  Decoder d = {name, 0, 0};
+  uint64_t hash = 0;
+  for (int c; (c = next_byte(&d)) >= 0;) hash = mixed(hash + (uint64_t)c + 1);
+  return hash;
+}
+
+// There is no memory for all names: of N_KEPT, from number `from` on, hashes are kept, and those behind compared with them.
+enum { N_KEPT = 64 };
+
+static int check_entries(TnFile *f, Reader *r, uint32_t from, uint32_t *n) {
+  uint64_t begins = 0, ends = 0, kept[N_KEPT];
+  f->metadata = NULL;
+  *n = 0;
   do {
     TnFileEntry e;
     bool is_short = false;
     if (!take_entry(r, f, &e, &is_short)) return status_of(is_short);
+    uint64_t hash = hash_of(e.name);
+    for (uint32_t k = from; k < *n && k < from + N_KEPT; k++)
+      if (kept[k - from] == hash) return TN_BUNDLE_NAME_TWICE;
+    if (*n >= from && *n < from + N_KEPT) kept[*n - from] = hash;
+    ++*n;
     if (e.is_metadata) {
-      if (f->metadata) return TN_BUNDLE_NO_FILE;
       Reader inside = {e.name.end + 1, r->end};
       take(&inside, ':'), take(&inside, '{');
       f->metadata = inside.at;
@@ -245,6 +261,18 @@ static int check_entries(TnFile *f, Reader *r) {
   return is_covered(f, begins, ends) ? TN_BUNDLE_OK : TN_BUNDLE_NO_FILE;
 }
 
+static int check_all_entries(TnFile *f, Reader *r) {
+  const unsigned char *first = r->at;
+  uint32_t n = 0, from = 0;
+  int status;
+  do {
+    r->at = first;
+    status = check_entries(f, r, from, &n);
+    from += N_KEPT;
+  } while (!status && from < n);
+  return status;
+}
+
 static int check_header(TnFile *f) {
   Reader r = {f->first, f->end};
   if (!take(&r, '{')) return TN_BUNDLE_NO_FILE;
@@ -252,7 +280,7 @@ static int check_header(TnFile *f) {
   f->first = f->cursor = NULL;
   if (!take(&r, '}')) {
     f->first = f->cursor = r.at;
-    int status = check_entries(f, &r);
+    int status = check_all_entries(f, &r);
     if (status) return status;
     if (!take(&r, '}')) return TN_BUNDLE_NO_FILE;
   } else if (f->n_data) {

@@ -117,9 +117,7 @@ static void copy_tensor(const TnBundleTensor *t, const TnFileEntry *e, unsigned 
   }
 }
 
-// Finds from where the look began: of two entries with one name it takes the one that was looked at.
 static void copy_tensors(Load *l, unsigned char *state) {
-  l->file.cursor = l->file.first;
   for (uint32_t k = 0; k < l->b->about->n_tensors; k++) {
     uint32_t i = l->b->file_order[k];
     const TnBundleTensor *t = &l->b->about->tensors[i];
