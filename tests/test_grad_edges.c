@@ -71,6 +71,40 @@ static void test_edges(uint32_t workers) {
   }
 }
 
+// A step of a recurrent layer with relu that is NaN has a gradient, as relu itself.
+static void test_recurrent_relu(void) {
+  tn_program *p = tn_program_create("recurrent");
+  tn_module *rnn = tn_rnn(tn_root(p), "rnn", 1, 2, true);
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 2, 1));
+  tn_tensor loss = tn_sum(tn_rnn_call_dense(rnn, x).dense), bias = tn_param_value(f, rnn, "bias_ih_l0");
+  tn_output(f, "db", tn_grad(loss, bias));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  float got[2] = {0};
+  CHECK(m && !tn_run(m, "step", TN_IN(tn_f32(((float[]){NAN, NAN}), 1, 2, 1)), TN_OUT(tn_f32(got, 2))));
+  CHECK(got[0] == 2 && got[1] == 2);  // PyTorch's: 1 of each sequence
+  tn_model_free(m), tn_program_free(p);
+}
+
+// Attention of no sequences, or of heads without elements: the gradient of a bias that is broadcast is zeros.
+static void test_bias_of_nothing(int64_t batch, int64_t size) {
+  tn_program *p = tn_program_create("nothing");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(batch, 2, 3, size)),
+            bias = tn_input(f, "bias", TN_F32, TN_SHAPE(3, 3));
+  tn_set_requires_grad(bias, true);
+  tn_tensor y = tn_scaled_dot_product_attention(q, q, q, .bias = bias, .scale = 1);
+  tn_output(f, "db", tn_grad(tn_sum(y), bias));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  float b[9] = {0}, got[9];
+  for (int k = 0; k < 9; k++) got[k] = 7;
+  CHECK(m && !tn_run(m, "step", TN_IN(tn_f32(b, batch, 2, 3, size), tn_f32(b, 3, 3)), TN_OUT(tn_f32(got, 3, 3))));
+  for (int k = 0; k < 9; k++) CHECK(got[k] == 0);
+  tn_model_free(m), tn_program_free(p);
+}
+
 // ---- views between kernels of one level
 enum { ROWS = 3, WIDE = 6, IN = 200, OUT = 170 };  // IN x OUT: large enough for an update in the product's kernel
 
@@ -131,6 +165,8 @@ static void test_view_of_led_gradient(void) {
 
 int main(void) {
   for (uint32_t workers = 1; workers <= 3; workers++) test_edges(workers);
+  test_recurrent_relu();
+  test_bias_of_nothing(0, 4), test_bias_of_nothing(2, 0);
   test_view_between_products();
   test_view_of_led_gradient();
   return check_report();

@@ -214,8 +214,12 @@ V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
 
 bool cg_emit_attention(Cg *c) {
   AttnCode s;
-  bool backward = ir_ins(c->f, (Val){c->k->first})->op != OP_sdpa;
-  if (!cg_attention_open(c, backward ? 4096 : 8192, &s)) return true;  // no elements
+  Op op = (Op)ir_ins(c->f, (Val){c->k->first})->op;
+  bool backward = op != OP_sdpa;
+  if (!cg_attention_open(c, backward ? 4096 : 8192, &s)) {  // no elements
+    if (op == OP_sdpa_bias_grad) cg_attention_no_bias_grad(c, (Val){c->k->first});
+    return true;
+  }
   if (backward) cg_attention_backward(&s);
   else cg_attention_forward(&s);
   return true;

@@ -93,6 +93,7 @@ bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr);  // all blocks of 
 void cg_attention_scale_row(AttnCode *s, LLVMValueRef x, LLVMValueRef scale);
 
 void cg_attention_forward(AttnCode *s);
-void cg_attention_backward(AttnCode *s);  // gradients of queries, keys, values; or that of the bias
+void cg_attention_backward(AttnCode *s);       // gradients of queries, keys, values; or that of the bias
+void cg_attention_no_bias_grad(Cg *c, Val v);  // that of the bias where cg_attention_open finds no elements
 
 #endif

@@ -363,6 +363,19 @@ static void bias_units(Backward *w) {
   cg_loop_end(c, &l, NULL);
 }
 
+// Of what has no queries that could see a key: zeros.
+void cg_attention_no_bias_grad(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape shape = ir_ins(c->f, v)->shape;
+  V lo, hi, n = cg_i64(c, 1), to = storage(c, v), width = cg_i64(c, c->t->vl);
+  for (uint32_t k = 0; k < ir_rank(p, shape); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(p, shape, k)));
+  cg_share(c, n, c->t->vl, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, width, NULL, 0);
+  cg_store_masked(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, to, l.i), cg_mask(c, cg_sub(c, hi, l.i)));
+  cg_loop_end(c, &l, NULL);
+}
+
 void cg_attention_backward(AttnCode *s) {
   Cg *c = s->c;
   Backward w = {.s = s, .delta = c->scratch ? c->scratch : LLVMConstNull(c->ptr)};

@@ -158,7 +158,7 @@ static void plain_cell(Cellwise *e, LLVMValueRef dh) {
   Cg *c = e->w->s->c;
   LLVMValueRef h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
   if (e->w->s->r->cell == CELL_TANH) d = mul(c, dh, slope_tanh(c, h));
-  else d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, h, zero, ""), dh, zero, "");
+  else d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLE, h, zero, ""), zero, dh, "");  // NaN has a gradient
   give(e, 0, d, d);
 }
 

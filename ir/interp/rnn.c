@@ -196,7 +196,7 @@ static void back_gru(const Rnn *n, Saved s, double *dh, double *dx) {
 static void back_plain(const Rnn *n, Saved s, double *dh, double *dx) {
   for (int64_t j = 0; j < n->H; j++) {
     double y = s.out[j];
-    n->hidden[j] = dx[j] = n->cell == CELL_TANH ? dh[j] * (1 - y * y) : dh[j] * (y > 0);
+    n->hidden[j] = dx[j] = n->cell == CELL_TANH ? dh[j] * (1 - y * y) : y <= 0 ? 0 : dh[j];
     dh[j] = 0;
   }
 }
