@@ -123,22 +123,20 @@ static void sync_folder_of(const char *target) {
 
 // Where `path` leads: itself when it does not exist yet. Only regular files are replaced; *mode is that of the one
 // there.
-static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists, mode_t *mode) {
+static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists, mode_t *mode, char *error,
+                           size_t error_size) {
   struct stat st;
   *exists = stat(path, &st) == 0;
   if (*exists) {
     *mode = st.st_mode & 0777;
-    if (S_ISREG(st.st_mode)) return realpath(path, target) != NULL;
-    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-    return false;
+    if (S_ISDIR(st.st_mode)) errno = EISDIR;
+    else if (!S_ISREG(st.st_mode)) return rt_fail(error, error_size, "%s: not a regular file", path);
+    else if (realpath(path, target)) return true;
+  } else if (errno == ENOENT) {
+    if (strlen(path) < PATH_MAX) return strcpy(target, path), true;
+    errno = ENAMETOOLONG;
   }
-  if (errno != ENOENT) return false;
-  if (strlen(path) < PATH_MAX) {
-    strcpy(target, path);
-    return true;
-  }
-  errno = ENAMETOOLONG;
-  return false;
+  return fail_errno(path, error, error_size);
 }
 
 // Fills a temporary file beside `target` and renames it; false: errno. *mode: of the new file; NULL: as it was made.
@@ -166,8 +164,9 @@ bool rt_file_write_with(const char *path, const RtPiece *pieces, size_t n_pieces
   char target[PATH_MAX];
   bool exists;
   mode_t mode;
-  bool ok = resolve_target(path, target, &exists, &mode) &&  // nobody reads what replaces a private file
-            replace(AT_FDCWD, target, exists ? 0600 : 0666, exists ? &mode : NULL, pieces, n_pieces, others);
+  if (!resolve_target(path, target, &exists, &mode, error, error_size)) return false;
+  // nobody reads what replaces a private file
+  bool ok = replace(AT_FDCWD, target, exists ? 0600 : 0666, exists ? &mode : NULL, pieces, n_pieces, others);
   if (ok) sync_folder_of(target);
   if (ok || (others && *error)) return ok;  // what others could not write, they have said
   return fail_errno(path, error, error_size);
