@@ -71,7 +71,8 @@ enum {
   BECOMES_ROWS = 16,
   IN_PLACE = 32,
   EXPENSIVE = 64,
-  ROUNDS = 128
+  ROUNDS = 128,
+  HAS_PROLOGUE = 256
 };
 typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
 enum {
@@ -726,8 +727,8 @@ const Val *ir_find_wanted(const Fn *f);
 Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
-// ---- ir/passes/fuse_prologue.c
-bool ir_is_cheap_op(Op op);  // cheap to rematerialise: takes no longer than a load
+bool ir_is_cheap_op(Op op);            // cheap to rematerialise: takes no longer than a load
+Val ir_masked_of(const Fn *f, Val v);  // what a mask compares with a number; none: v is no mask
 
 // ---- ir/passes/arena_guards.c
 int64_t ir_guard_before(const Fn *f, uint32_t buf);  // bytes around the slot of a root buffer

@@ -99,8 +99,13 @@ void add_conv(Gen *g) {
   }
   attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, w.kernel, w.spatial));
   if (kind == 1) {
+    if (gen_chance(g, 40)) {  // an image that nobody else reads
+      Val leaf = gen_leaf(g, ir_ins(g->f, x)->shape);
+      of[0] = gen_emit(g, OP_relu, &leaf, 1, NULL, 0);
+      if (ir_none(of[0])) return;
+    }
     of[1] = gen_leaf(g, y);
-    gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, x));
+    gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, of[0]));
     return;
   }
   of[0] = gen_leaf(g, y), of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));

@@ -33,13 +33,17 @@ static const Layer layers[] = {
     {1, 2, 3, 20, 1, {1, 1, 23}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {1, 1, 2}, 0},
     {3, 1, 2, 3, 1, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, BIASED},
     {3, 1, 2, 3, 1, {4, 3, 5}, {2, 3, 2}, {2, 1, 1}, {2, 2, 1}, {1, 2, 2}, 0},
-    // what the convolution reads is made as it is copied: zeros of the padding stay zeros
+    // what the convolution and its weight's gradient read is made as it is copied: zeros of the padding stay zeros
     {2, 3, 3, 16, 1, {1, 5, 6}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE | BIASED},
     {2, 2, 20, 9, 1, {1, 9, 14}, {1, 5, 3}, {1, 2, 1}, {0, 2, 1}, {1, 1, 1}, PROLOGUE},
     {2, 2, 3, 4, 1, {1, 9, 8}, {1, 3, 3}, {1, 3, 2}, {0, 3, 3}, {1, 2, 3}, PROLOGUE | BIASED},
     {1, 2, 3, 20, 1, {1, 1, 23}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {1, 1, 2}, PROLOGUE},
     {3, 1, 2, 3, 1, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, PROLOGUE},
     {2, 2, 5, 18, 1, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE | RUN_SIZED},
+    {2, 2, 3, 4, 1, {1, 4, 5}, {1, 1, 1}, {1, 2, 1}, {0, 2, 1}, {1, 1, 1}, PROLOGUE},
+    {2, 2, 3, 16, 1, {1, 7, 9}, {1, 1, 3}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE},
+    {2, 19, 20, 34, 1, {1, 6, 7}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, PROLOGUE | BIASED},
+    {2, 1, 130, 20, 1, {1, 5, 60}, {1, 5, 3}, {1, 1, 1}, {0, 2, 1}, {1, 1, 1}, PROLOGUE},
     // of the sizes of the run
     {2, 2, 5, 18, 1, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, RUN_SIZED | BIASED},
     {2, 2, 4, 6, 1, {1, 9, 8}, {1, 3, 4}, {1, 3, 2}, {0, 3, 3}, {1, 2, 3}, RUN_SIZED},
@@ -156,6 +160,8 @@ static void sum_up(Data *d) {
     }
   for (int64_t k = 0; (l->options & BIASED) && k < d->out[Y].size; k++)
     d->want[Y][k] += (double)d->in[BIAS].v[k / out % l->o];
+  for (int64_t k = 0; (l->options & PROLOGUE) && k < d->out[DX].size; k++)
+    if (!(source_of(d, k) > 0)) d->want[DX][k] = 0;
 }
 
 static Data data_of(const Layer *l, Input wild, uint32_t seed) {
@@ -192,8 +198,6 @@ static tn_tensor convolve(const Layer *l, tn_tensor x, tn_tensor w, tn_tensor b)
   return l->rank == 1 ? (tn_conv1d)(x, w, b, o) : l->rank == 2 ? (tn_conv2d)(x, w, b, o) : (tn_conv3d)(x, w, b, o);
 }
 
-// The gradients read this too: it has no prologue then.
-static Result n_results(const Layer *l) { return l->options & PROLOGUE ? 1 : N_RESULTS; }
 static tn_tensor made_of(tn_function *f, tn_tensor x, const Array *shift) {
   tn_shape by_channel = {.rank = tn_rank(x) - 1, .dims = {tn_dim_const(shift->size)}};
   for (uint32_t k = 1; k < by_channel.rank; k++) by_channel.dims[k] = tn_dim_const(1);
@@ -215,10 +219,8 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
   tn_tensor y = convolve(l, read, w, (l->options & BIASED) ? b : TN_NONE);
   tn_output(f, "y", y);
   for (uint32_t k = 0; k < l->rank; k++) spatial[k] = tn_dim_of(y, (int)k + 2);
-  if (n_results(l) > 1) {
-    tn_tensor loss = tn_sum(tn_mul(y, input(f, "scale", &d->in[SCALE], spatial)));
-    tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, w));
-  }
+  tn_tensor loss = tn_sum(tn_mul(y, input(f, "scale", &d->in[SCALE], spatial)));
+  tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, w));
   tn_function_end(f);
   tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = true);
   if (!CHECK(m != NULL)) printf("  %s\n", report_of(p));
@@ -227,10 +229,12 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
 }
 
 static bool run(const Data *d, tn_model *m) {
-  bool made = d->l->options & PROLOGUE;
-  tn_array in[] = {view(&d->in[X]), view(&d->in[WEIGHT]), view(&d->in[BIAS]), view(&d->in[made ? SHIFT : SCALE])};
+  tn_array in[N_INPUTS] = {view(&d->in[X]), view(&d->in[WEIGHT]), view(&d->in[BIAS])};
+  uint32_t n = 3;
+  if (d->l->options & PROLOGUE) in[n++] = view(&d->in[SHIFT]);
+  in[n++] = view(&d->in[SCALE]);
   tn_array out[] = {view(&d->out[Y]), view(&d->out[DX]), view(&d->out[DW])};
-  return CHECK(tn_run(m, "run", in, 4, out, (uint32_t)n_results(d->l)) == TN_OK);
+  return CHECK(tn_run(m, "run", in, n, out, N_RESULTS) == TN_OK);
 }
 
 static void compare(const Data *d, Input wild, Result r, const char *target) {
@@ -249,11 +253,11 @@ static void compare(const Data *d, Input wild, Result r, const char *target) {
 
 static void check_layer(const Layer *l, uint32_t workers, const char *target) {
   tn_model *m = NULL;
-  for (Input wild = X; wild <= (n_results(l) > 1 ? SCALE : WEIGHT); wild++) {
+  for (Input wild = X; wild <= SCALE; wild++) {
     Data d = data_of(l, wild, (uint32_t)(l - layers) * 7 + wild);
     if (!m) m = compiled(&d, workers);
     if (m && run(&d, m))
-      for (Result r = 0; r < n_results(l); r++) compare(&d, wild, r, target);
+      for (Result r = 0; r < N_RESULTS; r++) compare(&d, wild, r, target);
     free_data(&d);
   }
   tn_model_free(m);

@@ -1,6 +1,6 @@
 // Random programs reach every op of the table: N_LEAST of N_PROGRAMS programs have it as they are written, and as many
 // when all passes have run. What cannot be reached so stands in a list with the reason; a reason that no longer holds
-// fails as well. Convolutions that make what they read count likewise.
+// fails as well. Convolutions, and gradients of their weights, that make what they read count likewise.
 //
 //   test_random_reach [PROGRAMS]     prints the counts
 #include "codegen/cg.h"
@@ -51,8 +51,10 @@ static const Reason not_left[] = {
 
 static uint32_t n_programs_with[N_STAGES][N_OPS];
 static bool seen[N_STAGES][N_OPS];
-static uint32_t n_made_images;  // programs
-static bool made_image;
+typedef enum { OF_CONVOLUTION, OF_WEIGHT, N_MAKERS } Maker;
+static const Op maker[N_MAKERS] = {OP_conv, OP_conv_weight_grad};
+static uint32_t n_made_images[N_MAKERS];  // programs
+static bool made_image[N_MAKERS];
 
 static void look(Stage stage, const Fn *f) {
   for (uint32_t i = 1; i < f->n_ins; i++) seen[stage][f->ins[i].op] = true;
@@ -62,7 +64,8 @@ static void look_for_made_images(const Fn *f) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     const Kernel *kernel = &f->kernels[k];
     Val anchor = ir_anchor(f, kernel);
-    made_image |= !ir_none(anchor) && f->ins[anchor.i].op == OP_conv && kernel->first != anchor.i;
+    for (uint32_t m = 0; m < N_MAKERS; m++)
+      made_image[m] |= !ir_none(anchor) && f->ins[anchor.i].op == maker[m] && kernel->first != anchor.i;
   }
 }
 
@@ -73,7 +76,7 @@ static void look_at_pass(Fn *f, const PassInfo *pass, void *ctx) {
 
 static void count_program(uint64_t seed) {
   RtArena *mem = rt_arena_new();
-  memset(seen, 0, sizeof seen), made_image = false;
+  memset(seen, 0, sizeof seen), memset(made_image, 0, sizeof made_image);
   Prog *p = random_program(mem, seed, N_FUNCTIONS);
   uint32_t n = p->n_fns;
   cg_plan_for(p, cg_target_find("avx2"));
@@ -86,7 +89,7 @@ static void count_program(uint64_t seed) {
     if (p->bodies[k]->facts & HAS_OFFSETS) look(LEFT, p->bodies[k]);
   for (uint32_t s = 0; s < N_STAGES; s++)
     for (uint32_t op = 0; op < N_OPS; op++) n_programs_with[s][op] += seen[s][op];
-  n_made_images += made_image;
+  for (uint32_t m = 0; m < N_MAKERS; m++) n_made_images[m] += made_image[m];
   rt_arena_free(mem);
 }
 
@@ -111,7 +114,8 @@ int main(int argc, char **argv) {
   for (uint64_t seed = 1; seed <= n; seed++) count_program(seed);
   uint32_t least = (n * N_LEAST + N_PROGRAMS - 1) / N_PROGRAMS;
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) check_op(op, least);
-  if (!CHECK(n_made_images >= least))
-    printf("%u programs have a convolution that makes what it reads\n", n_made_images);
+  for (uint32_t m = 0; m < N_MAKERS; m++)
+    if (!CHECK(n_made_images[m] >= least))
+      printf("%u programs have a %s that makes what it reads\n", n_made_images[m], ir_ops[maker[m]].name);
   return check_report();
 }

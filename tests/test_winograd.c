@@ -1,5 +1,5 @@
-// Winograd's convolution against sums of products in f64: forward with and without prologue and epilogue, both gradients, over odd
-// sizes, cut tiles, paddings, channels that fill no vector, empty and short batches, targets; the same bits for any number
+// Winograd's convolution against sums of products in f64: forward with and without prologue and epilogue, both gradients, the
+// weight's with and without prologue, over odd sizes, cut tiles, paddings, channels that fill no vector, empty and short batches, targets; the same bits for any number
 // of workers. Errors are relative to the largest element of the result.
 #include "codegen/target.h"
 #include "frontend/tenure.h"
@@ -12,8 +12,8 @@
 enum { MOST_WORKERS = 2, N_RANDOM = 4 };
 static const double FORWARD_BOUND = 8e-6, WEIGHT_BOUND = 5e-6;
 
-typedef enum { FORWARD, PROLOGUE, EPILOGUE, DATA, WEIGHT, N_KINDS } Kind;
-static const char *const kind_name[N_KINDS] = {"forward", "prologue", "epilogue", "data", "weight"};
+typedef enum { FORWARD, PROLOGUE, EPILOGUE, DATA, WEIGHT, WEIGHT_MADE, N_KINDS } Kind;
+static const char *const kind_name[N_KINDS] = {"forward", "prologue", "epilogue", "data", "weight", "weight, prologue"};
 
 typedef struct {
   int64_t bound, h, w, c, o, pad[4];  // pad: above, left, below, right
@@ -22,6 +22,8 @@ typedef struct {
 static int64_t out_of(const Layer *l, uint32_t axis) {
   return (axis ? l->w : l->h) + l->pad[axis] + l->pad[axis + 2] - 2;
 }
+
+static bool is_of_weight(Kind kind) { return kind == WEIGHT || kind == WEIGHT_MADE; }
 
 // kept: the weight is a parameter, of which there is a transformed copy.
 static char *text_of(const Layer *l, Kind kind, bool kept) {
@@ -54,6 +56,11 @@ static char *text_of(const Layer *l, Kind kind, bool kept) {
              attr, (long long)l->h, (long long)l->w);
   if (kind == WEIGHT)
     snprintf(to, room, "func @f(%%x: %s, %%g: %s) {\n%%y = conv_weight_grad %%x, %%g {%s, shape=[3,3]}\n", x, y, attr);
+  if (kind == WEIGHT_MADE)
+    snprintf(to, room,
+             "func @f(%%x: %s, %%g: %s) {\n%%k = const {value=0.25}\n%%s = add %%x, %%k\n%%p = relu %%s\n"
+             "%%y = conv_weight_grad %%p, %%g {%s, shape=[3,3]}\n",
+             x, y, attr);
   strcat(text, "output %y {name=\"y\", index=0}\n}\n");
   return text;
 }
@@ -106,6 +113,7 @@ static void add_products(const Data *d, Kind kind, int64_t x, int64_t g, int64_t
       int64_t at = (o * l->c + c) * 9;
       if (kind == DATA) want[x * l->c + c] += (double)gs[o] * (double)w[at];
       else if (kind == WEIGHT) want[at + tap] += (double)xs[c] * (double)gs[o];
+      else if (kind == WEIGHT_MADE) want[at + tap] += fmax((double)xs[c] + 0.25, 0) * (double)gs[o];
       else if (kind == PROLOGUE) want[g * l->o + o] += fmax((double)xs[c] + 0.25, 0) * (double)w[at];
       else want[g * l->o + o] += (double)xs[c] * (double)w[at];
     }
@@ -145,12 +153,12 @@ static double error_of(const float *got, const double *want, int64_t n) {
 static double worst[2][N_KINDS];  // [is it Winograd's]
 
 static tn_array result_of(const Data *d, Kind kind) {
-  if (kind == WEIGHT) return filled((int64_t[]){d->l->o, d->l->c, 3, 3}, 4, 9);
+  if (is_of_weight(kind)) return filled((int64_t[]){d->l->o, d->l->c, 3, 3}, 4, 9);
   return image(d->l, d->n, kind != DATA, 9);
 }
 
 static bool run(tn_model *m, const Data *d, Kind kind, tn_array out) {
-  tn_array in[4] = {kind == DATA ? d->g : d->x, kind == WEIGHT ? d->g : d->w, d->bias, d->residual};
+  tn_array in[4] = {kind == DATA ? d->g : d->x, is_of_weight(kind) ? d->g : d->w, d->bias, d->residual};
   return CHECK(tn_run(m, "f", in, kind == EPILOGUE ? 4 : 2, &out, 1) == TN_OK);
 }
 
@@ -159,7 +167,7 @@ static void check_batch(tn_model **model, const Layer *l, Kind kind, int64_t n, 
   Data d = data_of(l, n);
   tn_array one = result_of(&d, kind), more = result_of(&d, kind);
   int64_t size = size_of(one);
-  double *want = calloc((size_t)size + 1, sizeof *want), bound = kind == WEIGHT ? WEIGHT_BOUND : FORWARD_BOUND;
+  double *want = calloc((size_t)size + 1, sizeof *want), bound = is_of_weight(kind) ? WEIGHT_BOUND : FORWARD_BOUND;
   sum_up(&d, kind, want), finish(&d, kind, want, size);
   run(model[0], &d, kind, one);
   for (uint32_t k = 1; k < MOST_WORKERS; k++)

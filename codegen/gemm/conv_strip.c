@@ -22,6 +22,18 @@ static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRe
   return cg_min(c, cg_ceil_div_value(c, away, cg_larger(1, s->step[k])), most);
 }
 
+void cg_conv_make_row(Cg *c, const MadeRow *r) {
+  LLVMValueRef room = cg_i64(c, r->room);
+  cg_conv_clear(c, r->to, cg_mul(c, r->lo, room));
+  cg_conv_clear(c, cg_at(c, c->f32, r->to, cg_mul(c, r->hi, room)), cg_mul(c, cg_sub(c, r->all, r->hi), room));
+  Loop l;
+  cg_loop_begin(c, &l, r->lo, r->hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef pixel = cg_add(c, r->pixel, cg_mul(c, l.i, cg_i64(c, r->step)));
+  LLVMValueRef to = cg_at(c, c->f32, r->to, cg_mul(c, l.i, room));
+  cg_prologue_row(r->prologue, pixel, r->channel, cg_add(c, r->channel, r->channels), to);
+  cg_loop_end(c, &l, NULL);
+}
+
 // Columns [lo, hi) of the strip's row at `to`, of which `all` are read, are those of the source's row at `from`, whose column
 // `column` is the first.
 static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRef from, LLVMValueRef column,
@@ -29,19 +41,15 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRe
   LLVMValueRef n = cg_i64(c, s->channels);
   LLVMValueRef lo = first_at(c, s, 2, column, cg_i64(c, 0), all);
   LLVMValueRef hi = first_at(c, s, 2, column, cg_dim(c, s->size[2]), all);
-  cg_conv_clear(c, to, cg_mul(c, lo, n));
-  cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
+  int64_t columns = cg_larger(1, s->step[2]), step = s->pixel * columns;
   if (f->prologue) {
-    Loop p;
-    cg_loop_begin(c, &p, lo, hi, cg_i64(c, 1), NULL, 0);
-    LLVMValueRef at = cg_add(c, column, cg_mul(c, p.i, cg_i64(c, cg_larger(1, s->step[2]))));
-    cg_prologue_row(f->prologue, cg_add(c, from, at), f->channel, cg_add(c, f->channel, n),
-                    cg_at(c, c->f32, to, cg_mul(c, p.i, n)));
-    cg_loop_end(c, &p, NULL);
+    cg_conv_make_row(
+        c, &(MadeRow){f->prologue, cg_add(c, from, column), f->channel, columns, s->channels, n, lo, hi, all, to});
     return;
   }
+  cg_conv_clear(c, to, cg_mul(c, lo, n));
+  cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
   LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
-  int64_t step = s->pixel * cg_larger(1, s->step[2]);
   if (step == s->channels) {
     LLVMValueRef at = cg_mul(c, lo, n);
     cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), cg_mul(c, cg_sub(c, hi, lo), n));

@@ -7,6 +7,7 @@
 //
 // Sums of other taps, which lie inside for all pixels, are what they are.
 #include "codegen/gemm/conv_windows.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 
 // Of g, along an axis, those for which the tap lies inside.
 typedef struct {
@@ -45,7 +46,8 @@ static LLVMValueRef sum_of(Cg *c, const ConvWeightSum *s, const Inside *in, LLVM
     x = cg_add(c, cg_mul(c, x, cg_dim(c, v->in_dim[k])), at);
     g = cg_add(c, cg_mul(c, g, cg_dim(c, v->out_dim[k])), axis[k].i);
   }
-  x = cg_at(c, c->f32, s->x, cg_add(c, cg_mul(c, x, cg_i64(c, v->c)), s->channel));
+  if (s->prologue) cg_prologue_row(s->prologue, x, s->channel, cg_add(c, s->channel, cg_i64(c, 1)), s->made);
+  x = s->prologue ? s->made : cg_at(c, c->f32, s->x, cg_add(c, cg_mul(c, x, cg_i64(c, v->c)), s->channel));
   g = cg_at(c, c->f32, s->g, cg_add(c, cg_mul(c, g, cg_i64(c, v->o)), s->o));
   sum = cg_fma(c, cg_splat(c, cg_load(c, c->f32, x)), cg_load_masked(c, c->vf, g, s->mask), sum);
   for (uint32_t k = CONV_AXES; k-- > 0;) cg_loop_end(c, &axis[k], &sum), sum = axis[k].out[0];

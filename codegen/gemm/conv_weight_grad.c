@@ -9,12 +9,13 @@
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
 // Where a window has several taps in a row and rows are short, x is read in place, without what lies outside, and taps share
-// what is in registers (conv_weight_rows.c).
+// what is in registers (conv_weight_rows.c). What a prologue makes of x goes to strips in any case; these have whole rows then.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order; what zeros of the
 // strips do to a g that is infinite or NaN, conv_weight_border.c mends then.
 #include "codegen/gemm/conv_weight_rows.h"
 #include "codegen/gemm/depthwise.h"
 #include "codegen/gemm/winograd.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 
 enum {
   MOST_SLICES = 16,
@@ -42,12 +43,13 @@ typedef struct {
   int64_t wanted;  // pixels of g in a strip
   int64_t block;   // of c_group
   Cut cut;
-  bool once;         // one strip for each unit
-  int64_t row_sums;  // of a group, for a row of the window
-  int64_t sums;      // of a slice and group
-  StripShape strip;  // of one image
-  bool in_place;     // x, by taps whose sums are in registers (conv_weight_rows.h)
-  int64_t channels;  // of x at once, there
+  bool once;          // one strip for each unit
+  int64_t row_sums;   // of a group, for a row of the window
+  int64_t sums;       // of a slice and group
+  StripShape strip;   // of one image
+  bool in_registers;  // sums of all taps of a row (conv_weight_rows.h); not: by tiles
+  int64_t channels;   // of x at once, there
+  bool made;          // pixels of x, by a prologue: to strips in any case
 } Plan;
 
 // ---- the plan
@@ -59,6 +61,15 @@ static int64_t span_of(const Conv *c, uint32_t k, int64_t n) {
 
 static int64_t strip_of(const Conv *c, Cut cut, int64_t block) {
   return cut.images * span_of(c, 1, cut.band) * span_of(c, 2, cut.columns) * block;
+}
+
+// Of whole rows of x, and all channels of a group.
+static int64_t strip_of_rows(const Plan *p, Cut cut) {
+  return cut.images * span_of(&p->c, 1, cut.band) * p->c.in[2] * p->c_group;
+}
+
+static int64_t most_in_strip(const Target *t) {
+  return ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART));
 }
 
 static int64_t pixels_of(Cut cut) { return cut.images * cut.band * cut.columns; }
@@ -82,7 +93,7 @@ static Cut cut_of(const Plan *p, int64_t block, int64_t images, int64_t most) {
 // The largest block of channels that has enough pixels; else that with the most of them.
 static void choose_block(Plan *p, int64_t images, const Target *t) {
   const Conv *c = &p->c;
-  int64_t most = ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART));
+  int64_t most = most_in_strip(t);
   p->block = cg_larger(1, p->c_group);
   p->cut = cut_of(p, p->block, images, most);
   for (int64_t n = 2; n <= p->c_group; n++) {
@@ -99,7 +110,7 @@ static StripShape shape_of(const Plan *p) {
   const Conv *c = &p->c;
   StripShape s = {.planes = 1,
                   .rows = span_of(c, 1, p->cut.band),
-                  .columns = span_of(c, 2, p->cut.columns),
+                  .columns = p->in_registers ? c->in[2] : span_of(c, 2, p->cut.columns),
                   .channels = p->block,
                   .size = {c->in_dim[0], c->in_dim[1], c->in_dim[2]},
                   .pixel = c->c,
@@ -127,7 +138,7 @@ static ConvWeightRows rows_of(const Plan *p) {
                           .count = c->out[2],
                           .offset = -c->before[2],
                           .columns = c->in[2],
-                          .pixel = c->c,
+                          .pixel = p->made ? p->block : c->c,
                           .g_pixel = c->o,
                           .sums_tap = p->block * p->o_pad,
                           .sums_channel = p->o_pad};
@@ -139,11 +150,12 @@ static int64_t pixels_in_l1(int64_t nv, const Target *t) {
 }
 
 // Taps in a row that share what they read, rows that need not be cut, pixels of x that lie in different sets of L1.
-static bool is_in_place(Plan *p, const Target *t) {
+static bool goes_by_registers(Plan *p, const Target *t) {
   const Conv *c = &p->c;
   ConvWeightRows s = rows_of(p);
   int64_t nv, channels;
-  if (c->run_sized || c->kernel[2] == 1 || c->out[2] == 0 || 4 * c->c % SETS_BYTES == 0) return false;
+  if (c->run_sized || c->kernel[2] == 1 || c->out[2] == 0 || (!p->made && 4 * c->c % SETS_BYTES == 0)) return false;
+  if (p->made && strip_of_rows(p, (Cut){1, 1, c->out[2]}) > most_in_strip(t)) return false;
   int64_t right = (c->out[2] - 1) * c->stride[2] - c->before[2] + (c->kernel[2] - 1) * c->dilation[2] + 1 - c->in[2];
   if (c->before[2] > EDGE || right > EDGE || !cg_conv_weight_at_once(t, &s, p->o_group, &nv, &channels)) return false;
   if (c->out[2] > 2 * pixels_in_l1(nv, t)) return false;
@@ -152,15 +164,17 @@ static bool is_in_place(Plan *p, const Target *t) {
 }
 
 // Strips of as many pixels of g as stay in L1; blocks of channels make units enough.
-static void cut_in_place(Plan *p, int64_t images, const Target *t) {
+static void cut_rows(Plan *p, int64_t images, const Target *t) {
   const Conv *c = &p->c;
   int64_t pixel = p->c_group * c->stride[1] * c->stride[2] + p->o_group;
   int64_t wanted = cg_smaller(pixels_in_l1(p->nv, t), ir_f32_in(t->facts.l2_bytes / 2) / cg_larger(1, pixel));
   int64_t band = cg_larger(1, cg_smaller(c->out[1], wanted / c->out[2]));
+  while (p->made && band > 1 && strip_of_rows(p, (Cut){1, band, c->out[2]}) > most_in_strip(t)) band--;
   if (c->out[1]) band = cg_ceil_div(c->out[1], cg_ceil_div(c->out[1], band));  // about equal
   bool whole = band == c->out[1] && c->out[0] == 1;
   p->cut = (Cut){1, band, c->out[2]};
   if (whole) p->cut.images = cg_larger(1, cg_smaller(images, wanted / (band * c->out[2])));
+  while (p->made && p->cut.images > 1 && strip_of_rows(p, p->cut) > most_in_strip(t)) p->cut.images--;
   int64_t units = c->groups * c->kernel[0] * cg_larger(1, cg_smaller(MOST_SLICES, images));
   p->block = cg_larger(1, p->c_group);
   for (int64_t n = 2; n * t->vl <= p->c_group && units * (p->c_group / p->block) < UNITS_WANTED; n++)
@@ -173,14 +187,16 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   const Conv *c = &p.c;
   p.c_group = c->c / c->groups, p.o_group = c->o / c->groups;
   p.nv = cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(p.o_group, t->vl)));
-  p.in_place = is_in_place(&p, t);
+  p.made = f->kernel_of && f->kernels[f->kernel_of[v.i]].first != v.i;
+  p.in_registers = goes_by_registers(&p, t);
   p.width = p.nv * t->vl;
   p.panels = cg_ceil_div(p.o_group, p.width), p.o_pad = cg_round_up(p.o_group, t->vl);
   p.row_sums = c->kernel[2] * p.c_group * p.o_pad, p.sums = c->kernel[0] * c->kernel[1] * p.row_sums;
   int64_t images = ir_dim_bound(f->prog, c->n), fit = ir_f32_in(SLICE_BYTES) / cg_larger(1, p.sums * c->groups);
   p.wanted = ir_f32_in(G_BYTES) / p.width / (ir_conv_taps(c) == 1 ? 2 : 1);
-  if (p.in_place) cut_in_place(&p, images, t);
-  else choose_block(&p, images, t), p.strip = shape_of(&p);
+  if (p.in_registers) cut_rows(&p, images, t);
+  else choose_block(&p, images, t);
+  p.strip = shape_of(&p);
   int64_t units = cg_larger(1, c->groups * c->kernel[0] * (p.c_group / p.block));
   p.slices = cg_smaller(cg_smaller(MOST_SLICES, cg_ceil_div(UNITS_WANTED, units)), cg_smaller(fit, images));
   p.slices = cg_larger(1, p.slices), units *= p.slices;
@@ -208,6 +224,7 @@ typedef struct {
   Cg *c;
   const Plan *p;
   LLVMValueRef x, g, strip;
+  RowStrip *prologue;            // makes pixels of x; NULL: they are stored
   LLVMValueRef group, block, z;  // z: plane of the window
   LLVMValueRef first, last;      // panels
   LLVMValueRef sums;             // of this slice, group, block and plane of the window, for its first row
@@ -226,20 +243,20 @@ static LLVMValueRef span(const Unit *u, uint32_t k, LLVMValueRef n) {
 static void fill(const Unit *u) {
   Cg *c = u->c;
   const Conv *v = &u->p->c;
-  LLVMValueRef at[CONV_AXES] = {u->plane, u->row, u->column}, image = cg_i64(c, v->c);
-  StripFill fill = {0};
+  LLVMValueRef at[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
+  StripFill fill = {.prologue = u->prologue};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     fill.at[k] = cg_sub(c, cg_mul(c, at[k], cg_i64(c, v->stride[k])), cg_i64(c, v->before[k]));
-    image = cg_mul(c, image, cg_dim(c, v->in_dim[k]));
+    pixels = cg_mul(c, pixels, cg_dim(c, v->in_dim[k]));
   }
   fill.at[0] = cg_add(c, fill.at[0], cg_mul(c, u->z, cg_i64(c, v->dilation[0])));
+  if (u->p->in_registers) fill.at[2] = cg_i64(c, 0);
   if (v->run_sized) fill.used[1] = span(u, 1, u->rows), fill.used[2] = span(u, 2, u->columns);
-  LLVMValueRef channel =
-      cg_add(c, cg_mul(c, u->group, cg_i64(c, u->p->c_group)), cg_mul(c, u->block, cg_i64(c, u->p->block)));
+  fill.channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, u->p->c_group)), cg_mul(c, u->block, cg_i64(c, u->p->block)));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->images, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_mul(c, cg_add(c, u->image, l.i), image);
-  fill.image = cg_at(c, c->f32, u->x, cg_add(c, from, channel));
+  fill.pixel = cg_mul(c, cg_add(c, u->image, l.i), pixels);
+  fill.image = cg_at(c, c->f32, u->x, cg_add(c, cg_mul(c, fill.pixel, cg_i64(c, v->c)), fill.channel));
   fill.strip = cg_at(c, c->f32, u->strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->p->strip))));
   cg_conv_fill_strip(c, &u->p->strip, &fill);
   cg_loop_end(c, &l, NULL);
@@ -323,18 +340,31 @@ static LLVMValueRef first_row_of_x(const Unit *u, const WindowRow *w, const LLVM
   return cg_at(c, c->f32, u->x, cg_add(c, at, cg_mul(c, row, stride[2])));
 }
 
-static ConvWeightArgs arguments_in_place(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums) {
+// The same in the strip.
+static LLVMValueRef first_row_of_strip(const Unit *u, const WindowRow *w) {
   Cg *c = u->c;
   const Conv *v = &u->p->c;
+  LLVMValueRef row = cg_mul(c, w->first, cg_i64(c, step_of(v, 1)));
+  row = cg_add(c, row, cg_mul(c, w->y, cg_i64(c, v->dilation[1])));
+  return cg_at(c, c->f32, u->strip, cg_mul(c, row, cg_i64(c, u->p->strip.columns * u->p->strip.channels)));
+}
+
+static ConvWeightArgs arguments_of_rows(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums) {
+  Cg *c = u->c;
+  const Plan *p = u->p;
+  const Conv *v = &p->c;
   LLVMValueRef x[CONV_AXES], g_row = cg_mul(c, cg_dim(c, v->out_dim[2]), cg_i64(c, v->o));
   strides_of_x(u, x);
+  LLVMValueRef first = p->made ? first_row_of_strip(u, w) : first_row_of_x(u, w, x);
+  int64_t step = p->made ? step_of(v, 1) : v->stride[1];
+  if (p->made) x[2] = cg_i64(c, p->strip.columns * p->strip.channels), x[0] = cg_i64(c, cg_strip_elements(&p->strip));
   LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, plane_of_x(u), cg_dim(c, v->in_dim[0]), "");
-  return (ConvWeightArgs){.x = first_row_of_x(u, w, x),
+  return (ConvWeightArgs){.x = first,
                           .g = cg_at(c, c->f32, g, cg_mul(c, w->first, g_row)),
                           .sums = sums,
                           .rows = LLVMBuildSelect(c->b, inside, w->n, cg_i64(c, 0), ""),
                           .images = u->images,
-                          .x_row = cg_mul(c, x[2], cg_i64(c, v->stride[1])),
+                          .x_row = cg_mul(c, x[2], cg_i64(c, step)),
                           .x_image = x[0],
                           .g_row = g_row,
                           .g_image = cg_mul(c, cg_mul(c, cg_dim(c, v->out_dim[0]), cg_dim(c, v->out_dim[1])), g_row)};
@@ -352,12 +382,12 @@ static void some_channels(const Unit *u, const ConvWeightRows *of, const ConvWei
   cg_conv_weight_rows(c, &s, &a);
 }
 
-// A panel of g with a row of the window, where x lies.
-static void rows_in_place(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums, int64_t columns) {
+// A panel of g with a row of the window.
+static void rows_in_registers(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums, int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
   ConvWeightRows s = rows_of(p);
-  ConvWeightArgs a = arguments_in_place(u, w, g, sums);
+  ConvWeightArgs a = arguments_of_rows(u, w, g, sums);
   s.nv = cg_ceil_div(columns, c->t->vl), s.lanes = columns - (s.nv - 1) * c->t->vl, s.more = !p->once;
   int64_t whole = p->block / p->channels * p->channels;
   Loop l;
@@ -382,8 +412,8 @@ static void panel(const Unit *u, LLVMValueRef n0, int64_t columns) {
   cg_loop_begin(c, &y, cg_i64(c, 0), cg_i64(c, v->kernel[1]), cg_i64(c, 1), NULL, 0);
   WindowRow w = window_row(u, y.i);
   LLVMValueRef of_row = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0);
-  if (p->in_place) rows_in_place(u, &w, g, cg_at(c, c->f32, u->sums, of_row), columns);
-  for (int64_t k = 0; !p->in_place && k < taps; k++) {
+  if (p->in_registers) rows_in_registers(u, &w, g, cg_at(c, c->f32, u->sums, of_row), columns);
+  for (int64_t k = 0; !p->in_registers && k < taps; k++) {
     LLVMValueRef sums = cg_at(c, c->f32, u->sums, cg_add(c, of_row, cg_i64(c, k * rows * p->o_pad)));
     tiles(u, &w, rows, k * v->dilation[2] * p->block, g, sums, columns);
   }
@@ -414,7 +444,7 @@ static void each_strip(Unit *u) {
   u->row = row.i, u->column = column.i;
   u->rows = cg_min(c, cg_i64(c, p->cut.band), cg_sub(c, cg_dim(c, p->c.out_dim[1]), row.i));
   u->columns = cg_min(c, cg_i64(c, p->cut.columns), cg_sub(c, cg_dim(c, p->c.out_dim[2]), column.i));
-  if (!u->p->in_place) fill(u);
+  if (p->made || !p->in_registers) fill(u);
   each_panel(u);
   cg_loop_end(c, &column, NULL);
   cg_loop_end(c, &row, NULL);
@@ -486,6 +516,8 @@ typedef struct {
   Cg *c;
   const Plan *p;
   LLVMValueRef scratch, out, x, g;
+  RowStrip *prologue;            // makes pixels of x; NULL: they are stored
+  LLVMValueRef made;             // a channel of one
   LLVMValueRef square, turned;   // [element of the weight][channel of g], and [channel][element]
   LLVMValueRef group, first, o;  // the first element of the weight, [channel of x][tap], and the first channel of g
   LLVMValueRef elements, channels;
@@ -508,6 +540,7 @@ static void mend(const Square *s, LLVMValueRef element, LLVMValueRef row) {
   Cg *c = s->c;
   const Plan *p = s->p;
   ConvWeightSum sum = {.conv = &p->c, .x = s->x, .g = s->g, .tap = element, .mask = cg_mask(c, s->channels)};
+  sum.prologue = s->prologue, sum.made = s->made;
   LLVMValueRef channel = split(c, &sum.tap, ir_conv_taps(&p->c));
   sum.channel = cg_add(c, cg_mul(c, s->group, cg_i64(c, p->c_group)), channel);
   sum.o = cg_add(c, cg_mul(c, s->group, cg_i64(c, p->o_group)), s->o);
@@ -527,7 +560,7 @@ static void add_slices(const Square *s) {
     sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
   LLVMValueRef to = cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl)));
   cg_store(c, sum, to);
-  if (!p->in_place) mend(s, cg_add(c, s->first, l.i), to);
+  if (!p->in_registers) mend(s, cg_add(c, s->first, l.i), to);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -566,7 +599,7 @@ static void store_sums(Square *s) {
 }
 
 bool cg_emit_conv_weight(Cg *c) {
-  Val v = {c->k->first};
+  Val v = ir_anchor(c->f, c->k);
   Plan p = plan_of(c->f, v, c->t);
   LLVMValueRef null = LLVMConstNull(c->ptr);
   if (p.sums == 0) return true;
@@ -576,15 +609,18 @@ bool cg_emit_conv_weight(Cg *c) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }
+  RowStrip *prologue = p.made ? cg_prologue_new(c) : NULL;
+  if (p.made && !prologue) return false;
   WinogradPlan winograd;
   if (cg_winograd_weight_plan(c->f, v, c->t, &winograd)) {
-    cg_winograd_weight_emit(c, x, g);
+    cg_winograd_weight_emit(c, x, g, prologue);
     return true;
   }
-  Square s = {.c = c, .p = &p, .scratch = c->scratch, .x = x, .g = g};
+  Square s = {.c = c, .p = &p, .scratch = c->scratch, .x = x, .g = g, .prologue = prologue};
   int64_t square = (int64_t)c->t->vl * c->t->vl;
-  Unit u = {.c = c, .p = &p, .x = x, .g = g};
-  if (!p.in_place) u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));
+  Unit u = {.c = c, .p = &p, .x = x, .g = g, .prologue = prologue};
+  if (p.made) s.made = cg_block(c, c->f32, c->t->vl);
+  if (p.made || !p.in_registers) u.strip = cg_block(c, c->f32, p.cut.images * cg_strip_elements(&p.strip));
   s.square = cg_block(c, c->f32, square), s.turned = cg_block(c, c->f32, square);
   each_unit(&u, c->scratch);
   cg_wait_for_team(c);

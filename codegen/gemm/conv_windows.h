@@ -72,6 +72,15 @@ typedef struct {
   LLVMValueRef pixel, channel;  // then the image's first one, and the first channel wanted
 } StripFill;
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
+// A row of `all` pixels at `to`: those in [lo, hi) are made by the prologue, the others are zero.
+typedef struct {
+  struct RowStrip *prologue;
+  LLVMValueRef pixel,
+      channel;         // of the source: number of the one in place 0, which may not be; the first channel wanted
+  int64_t step, room;  // pixels of the source, and elements of the row, from one to the next
+  LLVMValueRef channels, lo, hi, all, to;
+} MadeRow;
+void cg_conv_make_row(Cg *c, const MadeRow *r);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
 // ---- conv_weights.c
@@ -91,6 +100,8 @@ typedef struct {
   const Conv *conv;
   LLVMValueRef x, g;
   LLVMValueRef channel, tap, o, mask;  // channel: of x, of all groups
+  struct RowStrip *prologue;           // makes pixels of x, to `made`, on the stack; NULL: they are stored
+  LLVMValueRef made;
 } ConvWeightSum;
 // Where it is NaN because of zeros of the padding; at: on the worker's stack.
 void cg_conv_weight_mend(Cg *c, const ConvWeightSum *s, LLVMValueRef at);

@@ -25,5 +25,5 @@ static void weight_reason(const Fn *f, Val v, const Target *t, RtText *out) {
 
 void cg_gemm_reason(const Fn *f, const Kernel *k, const Target *t, RtText *out) {
   if (k->cls == CLASS_GEMM) product_reason(f, ir_anchor(f, k), t, out);
-  if (k->cls == CLASS_CONV_WEIGHT) weight_reason(f, (Val){k->first}, t, out);
+  if (k->cls == CLASS_CONV_WEIGHT) weight_reason(f, ir_anchor(f, k), t, out);
 }

@@ -10,7 +10,6 @@
 // Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
 // [channel]; then a unit is a panel for a block.
 #include "codegen/gemm/winograd.h"
-#include "codegen/pointwise/prologue_epilogue.h"
 
 // ---- the plan
 bool cg_gemm_winograd_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -33,7 +32,7 @@ void cg_gemm_winograd_plan(const Fn *f, GemmPlan *p, const Target *t) {
 
 // What else lies on the worker's stack, in elements from g->strip on.
 typedef struct {
-  int64_t table, result, zeros, taps, patch, end;
+  int64_t table, result, zeros, taps, made, end;
 } Room;
 
 static Room room_of(const WinogradPlan *p, bool prologue) {
@@ -41,8 +40,8 @@ static Room room_of(const WinogradPlan *p, bool prologue) {
   r.result = r.table + 2 * WINOGRAD_SOURCE * WINOGRAD_TABLE_ROW;  // pointers of 64 bits
   r.zeros = r.result + WINOGRAD_TILE * WINOGRAD_TILE * p->width;
   r.taps = r.zeros + p->channels;
-  r.patch = r.taps + WINOGRAD_TAPS * WINOGRAD_TAPS * p->width;
-  r.end = r.patch + (prologue ? WINOGRAD_POINTS * p->channels : 0);
+  r.made = r.taps + WINOGRAD_TAPS * WINOGRAD_TAPS * p->width;
+  r.end = r.made + (prologue ? WINOGRAD_POINTS * p->channels : 0);
   return r;
 }
 
@@ -59,7 +58,7 @@ typedef struct {
   Gemm *g;
   const WinogradPlan *p;
   LLVMValueRef table, result, zeros;  // pointers to a tile's pixels; a tile of a panel; a pixel of the padding
-  LLVMValueRef patch;                 // a tile's pixels that a prologue makes
+  LLVMValueRef made;                  // a tile's pixels that a prologue makes
   LLVMValueRef v;
   LLVMValueRef first, n;  // tiles
   int64_t left;           // of n by the microkernel's rows, or TILE_DYN
@@ -71,60 +70,21 @@ typedef struct {
   uint32_t nv;
 } Panel;
 
-// Pixels [lo, hi) of row y of a tile, the first of them at `first`, that the prologue makes; zeros around them.
-static void make_row(const Unit *u, LLVMValueRef y, LLVMValueRef first, LLVMValueRef lo, LLVMValueRef hi,
-                     LLVMValueRef row) {
-  Cg *c = u->g->c;
-  const ConvShape *s = &u->p->s;
-  LLVMValueRef pixel = cg_i64(c, u->p->channels), side = cg_i64(c, WINOGRAD_SOURCE),
-               channels = cg_i64(c, s->src_channels);
-  cg_conv_clear(c, row, cg_mul(c, lo, pixel));
-  cg_conv_clear(c, cg_at(c, c->f32, row, cg_mul(c, hi, pixel)), cg_mul(c, cg_sub(c, side, hi), pixel));
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef number = cg_add(c, cg_mul(c, y, cg_i64(c, s->src[2])), cg_add(c, first, l.i));
-  cg_prologue_row(u->g->prologue, number, cg_i64(c, 0), channels, cg_at(c, c->f32, row, cg_mul(c, l.i, pixel)));
-  cg_loop_end(c, &l, NULL);
-}
-
-// As read_tile, of pixels that the prologue makes: they go to the stack first.
-static void make_tile(const Unit *u, const WinogradTile *t, LLVMValueRef v) {
-  Cg *c = u->g->c;
-  const WinogradPlan *p = u->p;
-  const ConvShape *s = &p->s;
-  const Phase *axis = p->w.axis;
-  LLVMValueRef zero = cg_i64(c, 0), side = cg_i64(c, WINOGRAD_SOURCE);
-  LLVMValueRef y = cg_add(c, t->y, cg_i64(c, axis[1].offset)), x = cg_add(c, t->x, cg_i64(c, axis[2].offset));
-  LLVMValueRef lo = cg_min(c, side, cg_max(c, zero, cg_sub(c, zero, x)));
-  LLVMValueRef hi = cg_max(c, lo, cg_min(c, side, cg_sub(c, cg_i64(c, s->src[2]), x)));
-  Loop l;
-  cg_loop_begin(c, &l, zero, side, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, y, l.i), row = cg_mul(c, l.i, cg_i64(c, WINOGRAD_SOURCE * p->channels));
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, at, cg_i64(c, s->src[1]), "");
-  LLVMValueRef end = LLVMBuildSelect(c->b, inside, hi, lo, "");
-  at = cg_add(c, cg_mul(c, t->image, cg_i64(c, s->src[1])), at);
-  make_row(u, at, x, lo, end, cg_at(c, c->f32, u->patch, row));
-  cg_loop_end(c, &l, NULL);
-  cg_winograd_transform(c, TRANSFORM_SOURCE, (WinogradSide){u->patch, p->channels}, (WinogradSide){v, p->v_point},
-                        cg_i64(c, s->src_channels), s->src_channels % c->t->vl != 0);
-}
-
 // V of tile number `tile`, to `v`.
 static void read_tile(const Unit *u, LLVMValueRef tile, LLVMValueRef v) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
   WinogradTile t = cg_winograd_tile(c, p, tile);
-  if (u->g->prologue) {
-    make_tile(u, &t, v);
-    return;
-  }
   WinogradRead r = {.source = u->g->a,
                     .first = cg_i64(c, 0),
                     .channels = cg_i64(c, p->s.src_channels),
                     .table = u->table,
                     .zeros = u->zeros,
                     .v = v,
-                    .point = p->v_point};
+                    .point = p->v_point,
+                    .prologue = u->g->prologue,
+                    .made = u->made,
+                    .room = p->channels};
   cg_winograd_read(c, p, &t, &r);
 }
 
@@ -326,7 +286,7 @@ void cg_gemm_winograd_emit(Gemm *g) {
             .table = cg_at(c, c->f32, g->strip, cg_i64(c, r.table)),
             .result = cg_at(c, c->f32, g->strip, cg_i64(c, r.result)),
             .zeros = cg_at(c, c->f32, g->strip, cg_i64(c, r.zeros)),
-            .patch = cg_at(c, c->f32, g->strip, cg_i64(c, r.patch))};
+            .made = cg_at(c, c->f32, g->strip, cg_i64(c, r.made))};
   LLVMValueRef all = cg_mul(c, cg_dim(c, p.s.c.n), cg_i64(c, p.s.dst[0] * p.image_tiles));
   int64_t known;
   u.left = cg_const_value(all, &known) ? known % p.mr : TILE_DYN;

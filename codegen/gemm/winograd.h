@@ -93,6 +93,10 @@ typedef struct {
   LLVMValueRef table, zeros;             // on the stack: [6][8] pointers, a pixel of the padding
   LLVMValueRef v;
   int64_t point;
+  struct RowStrip
+      *prologue;  // makes pixels of the source, to `made`, on the stack, `room` elements apart; NULL: they are stored
+  LLVMValueRef made;
+  int64_t room;
 } WinogradRead;
 void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r);
 
@@ -106,6 +110,7 @@ void cg_winograd_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLV
 // ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
 bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);  // the choice and the times
 int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
-void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g);  // of the kernel's first instruction
+// Of the kernel's anchor. prologue: makes pixels of x; NULL: they are stored.
+void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g, struct RowStrip *prologue);
 
 #endif

@@ -151,9 +151,42 @@ WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number)
                         .x = cg_mul(c, cg_gemm_rem(c, nth, per_row), side)};
 }
 
+// Pixels that the prologue makes go to the stack first.
+static void make_tile(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r) {
+  const ConvShape *s = &p->s;
+  const Phase *axis = p->w.axis;
+  LLVMValueRef zero = cg_i64(c, 0), side = cg_i64(c, WINOGRAD_SOURCE);
+  LLVMValueRef y = cg_add(c, t->y, cg_i64(c, axis[1].offset)), x = cg_add(c, t->x, cg_i64(c, axis[2].offset));
+  LLVMValueRef lo = cg_min(c, side, cg_max(c, zero, cg_sub(c, zero, x)));
+  LLVMValueRef hi = cg_max(c, lo, cg_min(c, side, cg_sub(c, cg_i64(c, s->src[2]), x)));
+  Loop l;
+  cg_loop_begin(c, &l, zero, side, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef at = cg_add(c, y, l.i);
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, at, cg_i64(c, s->src[1]), "");
+  at = cg_add(c, cg_mul(c, t->image, cg_i64(c, s->src[1])), at);
+  cg_conv_make_row(c,
+                   &(MadeRow){.prologue = r->prologue,
+                              .pixel = cg_add(c, cg_mul(c, at, cg_i64(c, s->src[2])), x),
+                              .channel = r->first,
+                              .step = 1,
+                              .room = r->room,
+                              .channels = r->channels,
+                              .lo = lo,
+                              .hi = LLVMBuildSelect(c->b, inside, hi, lo, ""),
+                              .all = side,
+                              .to = cg_at(c, c->f32, r->made, cg_mul(c, l.i, cg_i64(c, WINOGRAD_SOURCE * r->room)))});
+  cg_loop_end(c, &l, NULL);
+  cg_winograd_transform(c, TRANSFORM_SOURCE, (WinogradSide){r->made, r->room}, (WinogradSide){r->v, r->point},
+                        r->channels, s->src_channels % c->t->vl != 0);
+}
+
 void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r) {
   const ConvShape *s = &p->s;
   const Phase *axis = p->w.axis;
+  if (r->prologue) {
+    make_tile(c, p, t, r);
+    return;
+  }
   LLVMValueRef at = cg_mul(c, t->image, cg_i64(c, s->src[1] * s->src[2] * s->src_channels));
   WinogradPixels pixels = {.height = s->src[1],
                            .width = s->src[2],

@@ -99,7 +99,8 @@ typedef struct {
   Cg *c;
   const Plan *p;
   LLVMValueRef x, g, scratch;
-  LLVMValueRef v, d, table, zeros, buffer;  // on the stack
+  LLVMValueRef v, d, table, zeros, buffer, made;  // on the stack; made: a tile's pixels of x
+  struct RowStrip *prologue;                      // makes them; NULL: x is stored
   LLVMValueRef slice, x_block, g_block;
   LLVMValueRef first, n;  // tiles
   LLVMValueRef sums;
@@ -141,7 +142,10 @@ static void read_tiles(const Unit *u) {
                     .table = u->table,
                     .zeros = u->zeros,
                     .v = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->x_block))),
-                    .point = p->x_point};
+                    .point = p->x_point,
+                    .prologue = u->prologue,
+                    .made = u->made,
+                    .room = p->x_block};
   cg_winograd_read(c, &p->w, &t, &r);
   read_gradient(u, &t, cg_at(c, c->f32, u->d, cg_mul(c, l.i, cg_i64(c, p->g_block))));
   cg_loop_end(c, &l, NULL);
@@ -275,15 +279,16 @@ static void finish(const Unit *u, LLVMValueRef out) {
   cg_loop_end(c, &l, NULL);
 }
 
-void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
-  Val v = {c->k->first};
+void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g, struct RowStrip *prologue) {
+  Val v = ir_anchor(c->f, c->k);
   Plan p;
   plan_of(c->f, v, c->t, &p);
   int64_t zeros = cg_larger(p.x_block, p.g_block);
-  Unit u = {.c = c, .p = &p, .x = x, .g = g, .scratch = c->scratch};
+  Unit u = {.c = c, .p = &p, .x = x, .g = g, .scratch = c->scratch, .prologue = prologue};
   u.v = cg_gemm_on_stack(c, WINOGRAD_POINTS * p.x_point), u.d = cg_gemm_on_stack(c, WINOGRAD_POINTS * p.g_point);
   u.table = cg_block(c, c->ptr, WINOGRAD_SOURCE * WINOGRAD_TABLE_ROW), u.zeros = cg_gemm_on_stack(c, zeros);
   u.buffer = cg_gemm_on_stack(c, (WINOGRAD_POINTS + WINOGRAD_TAPS * WINOGRAD_TAPS) * p.g_block);
+  if (prologue) u.made = cg_gemm_on_stack(c, WINOGRAD_POINTS * p.x_block);
   cg_conv_clear(c, u.zeros, cg_i64(c, zeros));
   each_unit(&u);
   cg_wait_for_team(c);

@@ -14,6 +14,10 @@
 //   %m = gt %h, 0                      level 2, stored until layer 9    ->   level 9, a source in the kernel of %p
 //   %p = linear %g, %w  %d = select %m, %p, 0                                where a later kernel reads %h, too
 //
+// And what is cheap to make of a value that others read later, where the mask alone reads it:
+//
+//   %h = relu (add (mul %x, %s), %b)  %m = gt %h, 0  %d = select %m, %p, 0       where a later kernel reads %x
+//
 // Which epilogue reads a value is known when its readers have their levels, so sources are assumed, and levels are found
 // again without those that were none.
 #include "ir/passes/schedule.h"
@@ -43,16 +47,15 @@ static bool is_ready(const Schedule *s, const bool *written, const bool *ready, 
   return true;
 }
 
-static bool is_comparison(Op op) {
-  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne;
-}
+static Val masked_of(const Fn *f, uint32_t i) { return is_own_value(f, i) ? ir_masked_of(f, (Val){i}) : (Val){0}; }
 
-// The value that a mask compares with a number; none: v is no mask.
-static Val masked_of(const Fn *f, uint32_t i) {
-  if (!is_comparison((Op)f->ins[i].op) || !is_own_value(f, i)) return (Val){0};
-  Val a = ir_arg(f, (Val){i}, 0), b = ir_arg(f, (Val){i}, 1);
-  bool is_mask = ir_is_immediate(f, b) && ir_ins(f, a)->shape.i == f->ins[i].shape.i && ir_view_base(f, a).i == a.i;
-  return is_mask ? a : (Val){0};
+// Cheap, and read by one candidate alone, which is a mask or such a value itself.
+static bool is_for_mask(const Schedule *s, uint32_t i) {
+  const Fn *f = s->f;
+  if (s->first[i] + 1 != s->first[i + 1] || !is_own_value(f, i) || !ir_is_cheap_op((Op)f->ins[i].op)) return false;
+  uint32_t reader = s->readers[s->first[i]];
+  bool may_be = s->may_be_source[reader] && (s->for_mask[reader] || !ir_none(masked_of(f, reader)));
+  return may_be && !s->fused_into[i] && f->ins[reader].shape.i == f->ins[i].shape.i;
 }
 
 void ir_find_sources(Schedule *s) {
@@ -69,6 +72,9 @@ void ir_find_sources(Schedule *s) {
     bool is_candidate = (ready[i] && is_own_value(f, i)) || !ir_none(masked_of(f, i));
     s->may_be_source[i] = is_candidate && !s->fused_into[i] && s->first[i] != s->first[i + 1];
   }
+  s->for_mask = rt_alloc(mem, f->n_ins);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--)
+    if (!s->may_be_source[i] && is_for_mask(s, i)) s->may_be_source[i] = s->for_mask[i] = true;
 }
 
 bool ir_is_source(const Schedule *s, Val v) { return s->may_be_source[v.i] && s->anchor[v.i]; }
@@ -82,15 +88,25 @@ void ir_raise_source(Schedule *s, uint32_t anchor, Val v) {
   for (uint32_t k = 0; k < ir_ins(s->f, v)->n_args; k++) ir_raise_source(s, anchor, ir_arg(s->f, v, k));
 }
 
-// What the mask is of is read at the level of the product, or later, by others: the source keeps nothing alive.
-static bool keeps_nothing(const Schedule *s, Val v) {
-  Val a = masked_of(s->f, v.i);
-  if (ir_none(a) || ir_is_stored_leaf(s->f, a) || s->may_be_source[a.i]) return true;
+// a is read at the level of the product, or later, by others.
+static bool lives_anyway(const Schedule *s, Val v, Val a) {
+  if (ir_is_stored_leaf(s->f, a) || s->may_be_source[a.i]) return true;
   for (uint32_t k = s->first[a.i]; k < s->first[a.i + 1]; k++)
     if (s->readers[k] != v.i && ir_makes_kernel(s->f, (Val){s->readers[k]}) &&
         s->level[s->readers[k]] >= s->level[s->anchor[v.i]])
       return true;
   return false;
+}
+
+// Of what a mask is of, and of what that is made of, nothing lives on for the source's sake but what is small.
+static bool keeps_nothing(const Schedule *s, Val v) {
+  Val masked = masked_of(s->f, v.i);
+  if (!ir_none(masked)) return lives_anyway(s, v, masked);
+  for (uint32_t k = 0; s->for_mask[v.i] && k < ir_ins(s->f, v)->n_args; k++) {
+    Val a = ir_arg(s->f, v, k);
+    if (ir_ins(s->f, a)->shape.i == ir_ins(s->f, v)->shape.i && !lives_anyway(s, v, a)) return false;
+  }
+  return true;
 }
 
 // Every reader is behind the product, element by element; what v reads is there before the product, or a source too.

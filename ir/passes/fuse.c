@@ -28,7 +28,8 @@ enum { MAX_GROUP = 64, MAX_GROUP_INPUTS = 24, MAX_RNN_GROUP = 4, MAX_UPDATES = 6
 
 Val ir_anchor(const Fn *f, const Kernel *k) {
   uint32_t i = k->first;
-  while (k->cls == CLASS_GEMM && ir_ops[f->ins[i].op].cls != CLASS_GEMM) i++;
+  bool has_prologue = ir_classes[k->cls].flags & HAS_PROLOGUE;
+  while (has_prologue && ir_ops[f->ins[i].op].cls != k->cls) i++;
   return (Val){i};
 }
 
@@ -404,7 +405,7 @@ bool ir_pass_fuse(Fn *f) {
     }
     if (k) remark(f, v, last, bar);
     else if (f->n_kernels) remark_gap(f, v, last, gap);
-    new_kernel(f, &cap, i, fused_into[i] ? CLASS_GEMM : kernel_class(f, i), elements);
+    new_kernel(f, &cap, i, kernel_class(f, fused_into[i] ? fused_into[i] : i), elements);
     gap = (Val){0};
   }
   return true;

@@ -8,12 +8,13 @@
 // producers have the operand's shape. A value that can fuse into the kernel of its own operands is left there. The
 // producers' operands are still intact when the product runs: no write to them comes in between.
 //
-// So is the image that a convolution reads, where it is cheap to make of one other image, as batch norm and relu are: its
-// pixels are computed as they are copied, about twice, which costs less than storing and loading them (080).
+// So is the image that a convolution or the gradient of its weight reads, where it is cheap to make of one other image, as
+// batch norm and relu are: its pixels are computed as they are copied, about twice, which costs less than storing and
+// loading them (080, 083).
 //
 // Pass duplicate_producers gives each of several such products its own copy of producers that are cheap to
 // rematerialise and have no other use: the input of a layer, scaled or looked up, is read by the forward product and
-// by the product of the weight's gradient.
+// by the product of the weight's gradient. A mask of it, as relu's gradient has one, has a copy too.
 #include "ir/conv.h"
 #include "ir/rewrite.h"
 #include <string.h>
@@ -55,17 +56,20 @@ static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
+static bool reads_image(const Fn *f, Val v) {
+  return ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_weight_grad;
+}
+
 // Groups may be those of a depthwise kernel, which reads images where they lie.
 static bool makes_image(const Fn *f, Val v) {
   Conv c;
-  if (ir_ins(f, v)->op != OP_conv) return false;
   ir_conv(f, v, &c);
   return c.groups == 1 && c.c * ir_conv_taps(&c) <= MAX_WINDOW;
 }
 
 // Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
-  if (ir_ins(f, v)->op == OP_conv) return k == 0 && makes_image(f, v);
+  if (reads_image(f, v)) return k == 0 && makes_image(f, v);
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
@@ -107,6 +111,17 @@ bool ir_is_cheap_op(Op op) {
   return e.n > 0;
 }
 
+static bool is_comparison(Op op) {
+  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne;
+}
+
+Val ir_masked_of(const Fn *f, Val v) {
+  if (!is_comparison((Op)ir_ins(f, v)->op)) return (Val){0};
+  Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1);
+  bool is_mask = ir_is_immediate(f, b) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && ir_view_base(f, a).i == a.i;
+  return is_mask ? a : (Val){0};
+}
+
 // And does not extend live ranges by more than it saves, up to the last product.
 static bool is_cheap(const Fn *f, Val v) {
   if (!ir_is_cheap_op((Op)ir_ins(f, v)->op)) return false;
@@ -120,9 +135,11 @@ static bool is_cheap(const Fn *f, Val v) {
   return n_large <= 1;
 }
 
-// The product into which operand k fuses for the sake of reader i, MANY, or 0: it must be stored.
+// The product into which operand k fuses for the sake of reader i, MANY, or 0: it must be stored. A mask has a copy of its
+// own, which its reader's epilogue makes (epilogue_sources.c).
 static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
+  if (s->duplicates && k == 0 && ir_masked_of(f, (Val){i}).i) return i;
   if (produces_operand(f, (Val){i}, k)) return i;
   bool elementwise =
       class_of(f, (Val){i}) == CLASS_POINTWISE && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
@@ -138,7 +155,7 @@ static void find_products(Search *s) {
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val v = {i};
     bool many = s->fused_into[i] == MANY;
-    bool is_cheap_only = many || (s->fused_into[i] && f->ins[s->fused_into[i]].op == OP_conv);
+    bool is_cheap_only = many || (s->fused_into[i] && reads_image(f, (Val){s->fused_into[i]}));
     if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v) || (many && !s->duplicates) ||
         (is_cheap_only && !is_cheap(f, v)))
       s->fused_into[i] = 0;
@@ -190,7 +207,7 @@ static bool waits_for_small(const Fn *f, Val v, uint32_t k) {
 }
 
 static bool stays_with_operand(const Fn *f, uint32_t p, Val v, uint32_t k) {
-  return fuses_with_operand(f, v, k) && !(f->ins[p].op == OP_conv && waits_for_small(f, v, k));
+  return fuses_with_operand(f, v, k) && !(reads_image(f, (Val){p}) && waits_for_small(f, v, k));
 }
 
 // Operand v of product p and, recursively, its producers.
@@ -217,7 +234,7 @@ static void check_trees(Search *s) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
-    if (class_of(f, v) == CLASS_GEMM)
+    if (ir_class_has(f->ins[i].op, HAS_PROLOGUE))
       for (uint32_t k = 0; k < 2; k++) check_tree(s, i, ir_arg(f, v, k));
     note_writes(s, v);
   }

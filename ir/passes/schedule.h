@@ -22,6 +22,7 @@ typedef struct {
   uint32_t writes_from;           // lowest level of all other parameter writes
   uint32_t *first;                // CSR use lists: readers[first[i]] .. readers[first[i + 1] - 1] read value i
   uint32_t *readers;
+  bool *for_mask;  // by value: may be a source of an epilogue for the sake of a mask of it, or of what is made of it
   bool *has_row_reader;    // by value: a row op reads its rows
   bool *has_other_reader;  // by value: something else reads it
 } Schedule;

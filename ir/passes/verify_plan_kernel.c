@@ -124,6 +124,11 @@ static bool has_strips(const Look *l) {
   return rows->op == OP_pack_padded && rows->dtype == DT_F32 && ir_rank(l->f->prog, rows->shape) == 2;
 }
 
+static bool makes_operand(const Look *l, uint32_t i) {
+  return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
+         broken_member(l, i, "it makes no operand element by element");
+}
+
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
@@ -132,11 +137,12 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_ROW:
     return is_row_op(l, i) || class_at(l, i) == CLASS_POINTWISE || op_at(l, i) == OP_expand ||
            broken_member(l, i, "it does not work on rows");
+  case CLASS_CONV_WEIGHT:
+    if (i > l->lead) return broken_member(l, i, "it makes no operand of the gradient");
+    return i == l->lead || makes_operand(l, i);
   case CLASS_GEMM:
     if (i == l->lead) return true;
-    if (i < l->lead)
-      return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
-             broken_member(l, i, "it makes no operand element by element");
+    if (i < l->lead) return makes_operand(l, i);
     if (class_at(l, i) != CLASS_POINTWISE && class_at(l, i) != CLASS_OPTIMIZER)
       return broken_member(l, i, "it is not pointwise");
     return class_at(l, i) == CLASS_OPTIMIZER || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
@@ -162,6 +168,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_POINTWISE:
   case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
+  case CLASS_CONV_WEIGHT: return i == l->lead ? k == 0 : reads_direct(l, i, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
     if (class_at(l, i) == CLASS_OPTIMIZER) return k == ir_ops[op_at(l, i)].n_res && op_at(l, i) != OP_adamw_sparse;
@@ -304,7 +311,8 @@ static bool check_results(const Look *l, uint32_t i) {
 bool ir_plan_check_kernel(Fn *f, uint32_t kernel) {
   const Kernel *k = &f->kernels[kernel];
   Look l = {.f = f, .k = k, .number = kernel, .end = k->first + k->n, .lead = k->first};
-  while (k->cls == CLASS_GEMM && l.lead < l.end && class_at(&l, l.lead) != CLASS_GEMM) l.lead++;
+  bool has_prologue = ir_classes[k->cls].flags & HAS_PROLOGUE;
+  while (has_prologue && l.lead < l.end && class_at(&l, l.lead) != (OpClass)k->cls) l.lead++;
   if (l.lead == l.end) return ir_plan_broken(f, (Val){k->first}, "stands in a kernel of products without one");
   if (k->cls == CLASS_ROW) find_rows(&l);
   for (uint32_t i = k->first; i < l.end; i++) {
