@@ -161,7 +161,7 @@ static void sum_up(Data *d) {
   for (int64_t k = 0; (l->options & BIASED) && k < d->out[Y].size; k++)
     d->want[Y][k] += (double)d->in[BIAS].v[k / out % l->o];
   for (int64_t k = 0; (l->options & PROLOGUE) && k < d->out[DX].size; k++)
-    if (!(source_of(d, k) > 0)) d->want[DX][k] = 0;
+    if (source_of(d, k) <= 0) d->want[DX][k] = 0;  // NaN passes it on
 }
 
 static Data data_of(const Layer *l, Input wild, uint32_t seed) {
