@@ -188,7 +188,9 @@ typedef struct {
   bool batch_first;  // of dense input
   // ATTENTION
   uint32_t n_heads;
-  bool is_causal;
+  bool is_causal, has_own_sizes;  // of keys or values: a matrix for each of the three
+  int64_t key_size, value_size;
+  bool has_bias_kv, has_zero_kv;  // a key and a value of its own
   // OWN
   const tn_module_class *class;
   void *self;

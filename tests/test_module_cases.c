@@ -42,6 +42,12 @@ static tn_module *sequential(tn_module *net) {
 // Lengths, which are 1 at least.
 static tn_tensor one_more(tn_tensor n) { return tn_cast(tn_add_scalar(tn_cast(n, TN_F32), 1), TN_I64); }
 
+// Which of 5 keys 3 queries see; what is added to their scores
+static tn_tensor not_one_of_three(tn_function *f) {
+  return tn_constant_of(f, TN_BOOL, (const uint8_t[]){1, 0, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1}, TN_SHAPE(3, 5));
+}
+static tn_tensor quarters(tn_function *f) { return tn_constant(f, (const float[]){0, 0.25f, 0.5f}, TN_SHAPE(3, 1)); }
+
 #define INTS(limit, ...)                                               \
   {                                                                    \
     limit, sizeof((const int64_t[]){__VA_ARGS__}) / 8, { __VA_ARGS__ } \
@@ -312,7 +318,7 @@ static void check_drawn(const Trial *t, const char *name, const Drawn *want) {
   double mean = sum / n, deviation = sqrt(fmax(0, square / n - mean * mean)), few = 6 / sqrt(n);
   bool good = fabs(mean - want->mean) <= few * want->deviation + 1e-6;
   good &= fabs(deviation - want->deviation) <= few * want->deviation + 1e-6;
-  good &= fabs(most - want->most) <= 0.3 * want->most;
+  good &= fabs(most - want->most) <= 0.35 * want->most;
   if (CHECK(good)) return;
   printf("  %s: %s begins with %g +- %g below %g, PyTorch's with %g +- %g below %g\n", t->c->name, name, mean,
          deviation, most, want->mean, want->deviation, want->most);

@@ -1,7 +1,8 @@
 // Attention: scaled dot products of heads that are given, and the module with PyTorch's projections around it.
 //
 // The projection of the module makes queries, keys and values side by side, [B,T,3E]; seen as [B,T,3,H,D] that is what
-// the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied.
+// the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied. Keys that the module
+// has of its own stand in front of those that are projected, so that lengths and causal order count on from them.
 #include "frontend/fe.h"
 
 // ---- the call
@@ -133,8 +134,34 @@ static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_mul
              (long long)size, (long long)heads);
   else if (!(o->dropout >= 0 && (float)o->dropout < 1))
     fe_error(m->p, E_ARGUMENT, o->at, "attention takes a dropout in [0, 1), not %g", o->dropout);
+  else if (o->key_size < 0 || o->key_size > most || o->value_size < 0 || o->value_size > most)
+    fe_error(m->p, E_ARGUMENT, o->at,
+             "keys of %lld and values of %lld numbers: sizes are in [1, 2^20], or 0, which is %lld",
+             (long long)o->key_size, (long long)o->value_size, (long long)size);
   else m->poisoned = false;
   return !m->poisoned;
+}
+
+// PyTorch's: Xavier for the three projections, together where all read values of one size; biases zero.
+static void add_projections(tn_module *m, tn_site at) {
+  const FeModuleConfig *c = &m->config;
+  const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
+  int64_t wide = 3 * c->out;
+  const int64_t sizes[3] = {c->out, c->key_size, c->value_size};
+  static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+  for (uint32_t k = 0; c->has_own_sizes && k < 3; k++) {
+    double most = sqrt(6 / ((double)c->out + (double)sizes[k]));
+    fe_module_param(m, names[k], (const int64_t[]){c->out, sizes[k]}, 2, (tn_init){TN_INIT_UNIFORM, -most, most}, at);
+  }
+  double most = sqrt(6 / (4 * (double)c->out));
+  if (!c->has_own_sizes)
+    fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, c->out}, 2, (tn_init){TN_INIT_UNIFORM, -most, most},
+                    at);
+  if (c->has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, at);
+  const tn_init xavier = {TN_INIT_NORMAL, 0, 1 / sqrt((double)c->out)};
+  const int64_t row[3] = {1, 1, c->out};
+  if (c->has_bias_kv) fe_module_param(m, "bias_k", row, 3, xavier, at);
+  if (c->has_bias_kv) fe_module_param(m, "bias_v", row, 3, xavier, at);
 }
 
 tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t size, int64_t heads,
@@ -143,18 +170,16 @@ tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t 
   FE_GUARD(parent->p, NULL);
   tn_module *m = fe_module(parent, name, MOD_ATTENTION, o.at);
   if (!check_module(m, size, heads, &o)) return m;
-  m->config.in = m->config.out = size, m->config.n_heads = (uint32_t)heads;
-  m->config.has_bias = !o.no_bias, m->config.is_causal = o.causal;
-  m->config.rate = o.dropout;
-  // PyTorch's: Xavier for the three projections together, biases zero.
-  double k = sqrt(6 / (4 * (double)size));
-  int64_t wide = 3 * size;
-  const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
-  fe_module_param(m, "in_proj_weight", (const int64_t[]){wide, size}, 2, (tn_init){TN_INIT_UNIFORM, -k, k}, o.at);
-  if (m->config.has_bias) fe_module_param(m, "in_proj_bias", &wide, 1, zeros, o.at);
+  FeModuleConfig *c = &m->config;
+  c->in = c->out = size, c->n_heads = (uint32_t)heads;
+  c->has_bias = !o.no_bias, c->is_causal = o.causal, c->rate = o.dropout;
+  c->key_size = o.key_size ? o.key_size : size, c->value_size = o.value_size ? o.value_size : size;
+  c->has_own_sizes = c->key_size != size || c->value_size != size;
+  c->has_bias_kv = o.bias_kv, c->has_zero_kv = o.zero_attn;
+  add_projections(m, o.at);
   tn_module *out = tn_linear(m, "out_proj", size, size, (tn_linear_options){.no_bias = true, .at = o.at});
-  if (m->config.has_bias) fe_module_param(out, "bias", &size, 1, zeros, o.at);
-  out->config.has_bias = m->config.has_bias;
+  if (c->has_bias) fe_module_param(out, "bias", &size, 1, (tn_init){TN_INIT_ZEROS, 0, 0}, o.at);
+  out->config.has_bias = c->has_bias;
   return m;
 }
 
@@ -166,15 +191,20 @@ typedef struct {
 
 static tn_tensor weight(const Call *c, const char *name) { return fe_read(c->f, fe_entry(c->m, name)->param, c->at); }
 
-// x through rows [part, part + n) E of the projection: [B,T,n,H,D], or [B,T,H,D] for one part.
+// Rows [part, part + n) E of the projection
+static tn_tensor projection(const Call *c, int64_t part, int64_t n) {
+  static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+  if (c->m->config.has_own_sizes) return weight(c, names[part]);
+  tn_tensor w = weight(c, "in_proj_weight");
+  return n < 3 ? fe_slice(w, 0, part * c->m->config.out, n * c->m->config.out, c->at) : w;
+}
+
+// x through that: [B,T,n,H,D], or [B,T,H,D] for one part.
 static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
   const tn_module *m = c->m;
   Prog *p = c->f->p->ir;
-  tn_tensor w = weight(c, "in_proj_weight"), b = m->config.has_bias ? weight(c, "in_proj_bias") : fe_poison(c->f);
-  if (n < 3) {
-    w = fe_slice(w, 0, part * m->config.out, n * m->config.out, c->at);
-    if (m->config.has_bias) b = fe_slice(b, 0, part * m->config.out, n * m->config.out, c->at);
-  }
+  tn_tensor w = projection(c, part, n), b = m->config.has_bias ? weight(c, "in_proj_bias") : fe_poison(c->f);
+  if (n < 3 && m->config.has_bias) b = fe_slice(b, 0, part * m->config.out, n * m->config.out, c->at);
   tn_tensor y = fe_linear(x, w, b, m->config.has_bias, c->at);
   if (!fe_ok(y)) return y;
   Dim d[5] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(p, n)};
@@ -183,12 +213,67 @@ static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
   return fe_reshape(y, d, rank, c->at);
 }
 
+// ---- keys and values of the module's own
+static uint32_t n_own_keys(const tn_module *m) { return (uint32_t)m->config.has_bias_kv + m->config.has_zero_kv; }
+
+// In front of x [B,T,H,D]
+static tn_tensor behind_own(const Call *c, tn_tensor x, const char *name) {
+  if (!fe_ok(x)) return x;
+  Prog *p = c->f->p->ir;
+  Dim one = ir_dim(p, 1), d[4] = {fe_axis_dim(x, 0), one, fe_axis_dim(x, 2), fe_axis_dim(x, 3)};
+  Shape row = ir_shape(p, d, 4);
+  tn_tensor all[3];
+  uint32_t n = 0;
+  if (c->m->config.has_zero_kv) all[n++] = fe_full(c->f, 0, row, DT_F32, c->at);
+  if (c->m->config.has_bias_kv) {
+    tn_tensor own = fe_reshape(weight(c, name), (Dim[]){one, one, d[2], d[3]}, 4, c->at);
+    all[n++] = fe_emit(OP_expand, &own, 1, (const Attr[]){ir_a_list(KEY_shape, row)}, 1, c->at);
+  }
+  all[n++] = x;
+  return fe_concat(all, n, 1, c->at);
+}
+
+// A mask or a bias of n_keys keys with `value` for the module's own in front of them
+static tn_tensor with_own_keys(const Call *c, tn_tensor t, Dim n_keys, double value) {
+  if (!fe_ok(t)) return t;
+  Prog *p = c->f->p->ir;
+  Dim d[MAX_RANK] = {ir_dim(p, 1)};
+  uint32_t rank = fe_rank(t);
+  for (uint32_t k = 0; k < rank; k++) d[k] = fe_axis_dim(t, k);
+  if (!rank) t = fe_reshape(t, d, rank = 1, c->at);
+  if (fe_ok(t) && ir_dim_is_const(p, d[rank - 1]) && ir_dim_bound(p, d[rank - 1]) == 1) {
+    d[rank - 1] = n_keys;
+    t = fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(p, d, rank))}, 1, c->at);
+  }
+  return fe_ok(t) ? fe_pad(t, (const int64_t[]){n_own_keys(c->m), 0}, 2, TN_PAD_CONSTANT, value, c->at) : t;
+}
+
+// What the call says of its keys, n_keys of them, holds behind the module's own, which every query sees.
+static bool count_own_keys(const Call *c, Dim n_keys, tn_attention_options *o) {
+  uint32_t n = n_own_keys(c->m);
+  if (!n) return true;
+  if (o->window || o->offset.fn || o->const_offset < 0) {
+    fe_error(c->f->p, E_ARGUMENT, c->at,
+             "module '%s' has keys of its own, which every query sees: it takes no window, and an "
+             "offset that is a constant from 0 on",
+             c->m->path);
+    fe_hint(c->f->p, "a mask hides keys from queries");
+    return false;
+  }
+  if (o->causal) o->const_offset += n;
+  if (o->lengths.fn) o->lengths = fe_emit2(OP_add, o->lengths, fe_number(c->f, n, DT_I64, c->at), c->at);
+  if (o->mask.fn) o->mask = with_own_keys(c, o->mask, n_keys, 1);
+  if (o->bias.fn) o->bias = with_own_keys(c, o->bias, n_keys, 0);
+  return (!o->lengths.fn || fe_ok(o->lengths)) && (!o->mask.fn || fe_ok(o->mask)) && (!o->bias.fn || fe_ok(o->bias));
+}
+
+// ---- calling
 // q, k and v stand for one, two or three different values.
 static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o) {
   tn_module *m = c->m;
   tn_tensor in[3];
   uint32_t n = 0;
-  bool one_kv = k.v == v.v;
+  bool is_apart = m->config.has_own_sizes || n_own_keys(m), one_kv = k.v == v.v && !is_apart;
   if (one_kv && q.v == k.v) {
     in[n++] = project(c, q, 0, 3);
   } else {
@@ -199,6 +284,8 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   tn_attention_options how = *o;
   how.heads_inside = true, how.causal |= m->config.is_causal;
   if (how.dropout == 0) how.dropout = m->config.rate;
+  if (!count_own_keys(c, fe_axis_dim(k, 1), &how)) return fe_poison(c->f);
+  if (n_own_keys(m)) in[1] = behind_own(c, in[1], "bias_k"), in[2] = behind_own(c, in[2], "bias_v");
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
   tn_tensor y = fe_attention(in, n, 4, &how, c->at);
@@ -207,10 +294,30 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   return fe_call(m->first, y, c->at);
 }
 
-static void report_rank(const tn_module *m, tn_tensor x, tn_site at) {
-  fe_error(m->p, E_SHAPE, at, "module '%s' takes [B,T,%lld], not a value with %u axes", m->path,
-           (long long)m->config.out, fe_rank(x));
+// [T,E] is a batch of one sequence.
+static tn_tensor as_batch(tn_tensor x, tn_site at) {
+  return fe_rank(x) == 2 ? fe_reshape(x, (Dim[]){ir_dim(x.fn->p->ir, 1), fe_axis_dim(x, 0), fe_axis_dim(x, 1)}, 3, at)
+                         : x;
+}
+
+static tn_tensor attend_ranks(const Call *c, const tn_tensor *x, const tn_attention_options *o) {
+  tn_tensor in[3];
+  for (uint32_t k = 0; k < 3; k++) {
+    uint32_t same = 0;  // values that are one stay one
+    while (x[same].v != x[k].v) same++;
+    in[k] = same < k ? in[same] : as_batch(x[k], c->at);
+  }
+  tn_tensor y = attend(c, in[0], in[1], in[2], o);
+  if (fe_rank(x[0]) == 3 || !fe_ok(y)) return y;
+  return fe_reshape(y, (Dim[]){fe_axis_dim(y, 1), fe_axis_dim(y, 2)}, 2, c->at);
+}
+
+static void report_rank(const tn_module *m, tn_tensor x, tn_tensor q, tn_site at) {
+  fe_error(m->p, E_SHAPE, at,
+           "module '%s' takes [B,T,size], or [T,size], of q, k and v alike, not a value with %u axes", m->path,
+           fe_rank(x));
   fe_note_value(x, "the value");
+  if (x.v != q.v) fe_note_value(q, "q");
 }
 
 static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
@@ -218,28 +325,29 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   tn_program *p = c->f->p;
   if (m && m->poisoned) return false;
   if (!fe_own_module(p, m, "called", c->at)) return false;
-  if (m->kind != MOD_ATTENTION) fe_error(p, E_ARGUMENT, c->at, "module '%s' is no attention", m->path);
-  else {
-    for (uint32_t k = 0; k < n; k++) {
-      if (fe_rank(x[k]) == 3) continue;
-      report_rank(m, x[k], c->at);
-      return false;
-    }
-    return true;
+  if (m->kind != MOD_ATTENTION) {
+    fe_error(p, E_ARGUMENT, c->at, "module '%s' is no attention", m->path);
+    return false;
   }
-  return false;
+  for (uint32_t k = 0; k < n; k++) {
+    if ((fe_rank(x[k]) == 2 || fe_rank(x[k]) == 3) && fe_rank(x[k]) == fe_rank(x[0])) continue;
+    report_rank(m, x[k], x[0], c->at);
+    return false;
+  }
+  return true;
 }
 
 tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
   if (!k.fn) k = q;
   if (!v.fn) v = k;
-  if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
+  const tn_tensor x[] = {q, k, v};
+  if (!join(x, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
-  if (!check_call(&c, (const tn_tensor[]){q, k, v}, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
+  if (!check_call(&c, x, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
-  return attend(&c, q, k, v, &o);
+  return attend_ranks(&c, x, &o);
 }
 
 // A transformer's layer hands on what its own call was given.

@@ -247,14 +247,20 @@ TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);
 typedef struct {
   bool causal, no_bias;
   double dropout;
+  // Of k and v, PyTorch's kdim and vdim; 0: size. Of another size there are q_proj_weight [E,E], k_proj_weight [E,key_size] and
+  // v_proj_weight [E,value_size] in place of in_proj_weight
+  int64_t key_size, value_size;
+  // One more key and value that every query sees: bias_k and bias_v [1,1,E]; zeros. A call of such a module takes no window
+  // and, in causal order, an offset that is a constant from 0 on (E003)
+  bool bias_kv, zero_attn;
   tn_site at;
 } tn_multi_head_options;
 // PyTorch's MultiheadAttention with batch_first, its names and initialisation: in_proj_weight [3E,E], in_proj_bias,
 // out_proj.weight, out_proj.bias. `size` is a multiple of `heads`. tn_call is self-attention.
 TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t size, int64_t heads,
                                           tn_multi_head_options o);
-// q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E]; k TN_NONE: q, v TN_NONE: k. The module's own hooks do not run, those of
-// out_proj do.
+// q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E], or all without the axis B; k TN_NONE: q, v TN_NONE: k. A mask or bias with three
+// axes is [H,Tq,Tk]. The module's own hooks do not run, those of out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
 // Rotary position embedding of x f32 [..,T,D], as queries and keys are: pairs of elements of a head turn by t base^(-2 k / size),
@@ -292,7 +298,8 @@ TN_API tn_module *tn_learned_positions(tn_module *parent, const char *name, int6
                                        tn_position_options o);
 
 // ---- transformers: PyTorch's layers with batch_first, and its names: self_attn, multihead_attn, linear1, linear2, norm1,
-// norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size].
+// norm2, norm3, and of stacks layers.0, layers.1, .., norm. x and the result are f32 [B,T,size], memory [B,S,size]; or all lack the
+// axis B.
 //
 //   tn_module *enc = tn_transformer_encoder(net, "encoder", 64, 4, 2, .feedforward = 256, .norm_first = true);
 //   tn_tensor memory = tn_encoder_call(enc, x, .lengths = lengths);         // tn_call(enc, x): no mask
