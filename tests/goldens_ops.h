@@ -12033,6 +12033,160 @@ static const double v2173[] = {
 static const double v2174[] = {
     2.601878f, -1.9514084458351135, 15.611267566680908, 1.300939f, -0.0f, -1.7674193f, 0.0f, -0.0f, 0.0f, 0.0f, 0.0f,
     0.0f};
+static const double v2175[] = {
+    0.13558863f, -1.1961905f, -0.19222039f, -0.09248061f, 1.8791219f, -0.23736866f, 1.6666735f, -0.06658174f,
+    -0.48100963f, 1.1894547f, 1.9701113f, -1.1058114f, -1.7561742f, 0.4623262f, 1.7990613f};
+static const double v2176[] = {
+    0.16476777f, 0.92802656f, -0.6499486f, -1.3091844f, -0.2146518f, -1.2459621f, 0.11283297f, 1.223122f,
+    0.20046033f, 1.5901113f, 0.606729f, -1.3432711f, -1.5948514f, 0.79046434f, 0.90408164f};
+static const double v2177[] = {
+    0.6243783f, -1.0409305f, -0.7714118f, -0.7372194f, -1.2741328f, 0.123937435f, 1.623938f, -1.3004879f,
+    -0.9292324f, -1.2656406f, 0.09747775f, -1.7901504f, 0.029728934f, 0.9023001f, -1.5099422f};
+static const double v2178[] = {
+    -0.1558409f, -1.5892881f, 0.4214002f, 1.2488583f, -1.429249f, -1.4636267f, 0.14933217f, 1.6531129f, -1.8141053f,
+    -0.88152266f, 1.4733373f, -1.5880648f, -0.15783356f, 1.6284012f, 1.7898772f};
+static const double v2179[] = {
+    -1.2399405f, -1.5475308f, 0.8105225f, 0.9679516f, -0.5210503f, -0.83634263f, 0.050570365f, -1.0405191f,
+    1.442532f, 1.8039356f, -0.15226336f, -1.1725333f, 1.6075609f, -1.1225622f, 0.66917413f};
+static const double v2180[] = {
+    -1.2666607f, 1.2000414f, -1.1380883f, 0.3461024f, 0.7433228f, 1.4868971f, -1.3974005f, 1.5724736f, -0.1985281f,
+    1.8042219f, -0.5385943f, 0.8276197f, 0.10157146f, 0.076441154f, 0.13445023f};
+static const double v2181[] = {
+    -0.17415462f, -0.81567264f, -1.0038238f, 0.69666815f, 1.1482263f, 0.24267569f, 0.1543479f, -1.7758937f,
+    1.6361426f, -0.47231665f, -0.98952776f, -1.2776963f, -0.7292717f, -0.77560496f, -1.3929774f};
+static const double v2182[] = {
+    0.9270349822174246, 0.13016348630792557, 0.6427025658782366, -1.962993800310295, -0.9338794149072915,
+    1.876597056438077, -1.1377552872156929, -0.12618360534882425, -1.8101637751653021, -1.8583911609098465,
+    -0.1321694676685148, 0.5531663306206301, 0.561374211549384, 1.3441740420453034, -0.006451080252543182};
+static const double v2183[] = {
+    0.95173925f, 0.088108115f, 0.60767776f, -1.9937222f, -0.9550518f, 1.8410816f, -1.1026309f, -0.1267383f,
+    -1.8578428f, -1.8471363f, -0.09127567f, 0.48424503f, 0.5382216f, 1.4080862f, 0.022536956f};
+static const double v2184[] = {
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+static const double v2185[] = {
+    -0.13081436390966916, -0.35287365480115995, -0.12841636180804641, 0.10863233287318472, -0.1844942063778521,
+    -0.1883256573646962, 0.16649858362246164, 0.01184762934990057, -0.08198328975146432, 0.14940286089309363,
+    0.15188390219891443, -0.5763698630774975, -0.04213833712073983, 0.183392419973416, 0.1205780243429471};
+static const double v2186[] = {
+    0.16574830145034014, 0.4480567077086777, 0.19110075288314823, 0.22785618154884446, 0.38966848651415437,
+    0.2941158533006623, 0.30500638443859635, 0.5680690589880985, 0.4159247376259632, 0.560994167263932,
+    0.3141257962012774, 0.5295766975776853, 0.3565643564486018, 0.2660811248449225, 0.49885597018892636};
+static const double v2187[] = {
+    -0.64494526f, 0.3538334f, -0.06590008f, -1.9578348f, -1.8013812f, -1.9303455f, 1.7478211f, -0.44466382f,
+    -0.75841486f, -0.22254522f, 0.31100252f, 0.64697295f, 1.1444248f, 1.9657377f, 0.9974224f};
+static const double v2188[] = {
+    -1.3750942f, -1.2564154f, 0.97603434f, 1.1477779f, 0.6614946f, -1.2045597f, -1.1013793f, -1.2278044f, 1.1751326f,
+    1.0875388f, 0.90761113f, 0.27967593f, 1.4111155f, -0.82673293f, 0.258666f};
+static const double v2189[] = {
+    -1.8305718f, 0.6497726f, 0.9585163f, -0.41012204f, -0.8923863f, -1.3982722f, -1.2463578f, -1.8477231f,
+    0.088123925f, 0.18104699f, 0.10277662f, -0.6338005f, -1.027365f, 0.00545371f, 0.891781f};
+static const double v2190[] = {
+    -0.009799761f, -1.9650968f, -1.477775f, 1.5146646f, -0.6967296f, 0.9633068f, -0.09713356f, -0.21335496f,
+    0.93597233f, 0.10738699f, 1.0543404f, -0.5148283f, -0.30703032f, 0.3372916f, -1.97757f};
+static const double v2191[] = {
+    0.0044572684f, -0.730583f, 1.7660828f, -0.9608271f, -0.55779105f, -0.6523026f, -0.7419267f, -1.932599f,
+    0.017736647f, 1.1217715f, -1.9379239f, -1.3136357f, -0.8770539f, 1.4620245f, -0.21205392f};
+static const double v2192[] = {
+    1.9303107f, -0.8782266f, 0.219412f, -0.22712435f, -0.40137917f, -0.7292859f, 0.15123376f, 1.1292005f,
+    -0.9220543f, -0.84000134f, 1.0272297f, -0.77244824f, 0.23688018f, -0.6211965f, 1.3059957f};
+static const double v2193[] = {
+    1.1757865f, -1.7219265f, 1.0405929f, -1.1228926f, 1.6493288f, 1.782337f, 0.06081384f, 1.6282581f, -0.19825573f,
+    -0.6133582f, -1.5277125f, 0.5842904f, -1.6179664f, -1.6585228f, -1.9550601f};
+static const double v2194[] = {
+    -1.7673653945639525, -0.7295309086765678, 1.2686592224331938, -1.8619334976913746, -0.8410774894252879,
+    1.1373969462042233, -0.06818694200527242, 0.6691967525237894, -1.2285534892643766, 0.37927975223306254,
+    1.4308762258559777, -1.1397398018706872, 0.8039196340842314, 0.5166701977464829, 1.4645342816558045};
+static const double v2195[] = {
+    -1.8211753f, -0.7597383f, 1.3151118f, -1.8775102f, -0.882554f, 1.0970621f, -0.08753896f, 0.6086699f, -1.2214718f,
+    0.40621516f, 1.4696658f, -1.1661835f, 0.81461847f, 0.53993845f, 1.4866176f};
+static const double v2196[] = {
+    -0.2070355416621991, -0.43445848132593623, 0.2949123111654778, -0.1222383054475661, -0.20606950064274251,
+    -0.13160983639058116, -0.21809523060462271, -0.29337727059658575, 0.029922305980918627, 0.12778012944807912,
+    0.06181772665801544, -0.2753461219795267, -0.12979758792822516, 0.07409775956121688, -0.029234055392112733};
+static const double v2197[] = {
+    0.011247988929280918, 0.011110441021991522, 0.00928536277550851, 0.010808179056731811, 0.008544167308763695,
+    0.011552310470049683, 0.0064029667450035835, 0.01247519977632062, 0.0037422579001383256, 0.003690419683877394,
+    0.009306053340108485, 0.004320157576893609, 0.007753824066111021, 0.010000377548480379, 0.011271277223667178};
+static const double v2198[] = {
+    1.084259f, -0.6913706f, 0.76313704f, 0.2773777f, -0.7077404f, -0.6426528f, 1.0899355f, 0.20343834f, 1.918504f,
+    1.321361f, -1.8692642f, -0.4845837f, -0.7465421f, -0.55689263f, 1.4076238f};
+static const double v2199[] = {
+    1.4134562f, -0.35972315f, -0.17723672f, 1.418587f, -1.8880664f, -1.4313862f, 0.43906412f, 0.33250442f,
+    1.9570044f, -0.6522796f, -0.49011058f, 1.4285676f, 0.094292745f, -1.3248867f, -1.9545414f};
+static const double v2200[] = {
+    -1.0290278f, 1.5287389f, -0.848242f, -1.2884767f, -0.8133769f, 1.9493897f, 0.9746309f, 0.8623086f, 1.9059145f,
+    1.269983f, -1.0851849f, -0.297562f, 1.0561863f, 1.600153f, 1.9302648f};
+static const double v2201[] = {
+    -1.8313745f, -0.13242735f, -0.5023303f, -0.14858997f, 0.7482178f, -0.6974688f, -0.8622883f, 1.3301107f,
+    1.340402f, 0.80505514f, -0.20012112f, -0.6829886f, 0.40502155f, 1.7497709f, -1.1291687f};
+static const double v2202[] = {
+    -0.9668199f, 1.3327782f, 1.8713083f, -1.5239569f, -0.5761492f, -0.161526f, -0.81036603f, 0.94709074f,
+    -1.8989244f, 0.82393056f, 1.1981004f, 0.17535886f, -1.0650356f, 0.43506753f, 1.4110733f};
+static const double v2203[] = {
+    -0.46386445f, -1.970134f, -1.7574861f, 0.64086f, -0.44997793f, -1.6961029f, -0.49659947f, -1.9597119f,
+    -0.7775687f, -0.19327232f, 1.318375f, 1.7081486f, -1.4551764f, 0.037831604f, -1.0242039f};
+static const double v2204[] = {
+    0.09911334f, 0.91849345f, -1.6106962f, -1.1425701f, -1.72611f, -0.44009462f, -0.27565935f, -0.36410767f,
+    -0.37155086f, 1.9065344f, 0.03714467f, 1.3077639f, 1.0706981f, 1.4162272f, 1.637226f};
+static const double v2205[] = {
+    1.5348891972159768, -0.6466814200121309, 1.6758575962922861, -0.0755716969842225, -1.0538900342080306,
+    1.2423442466012364, -1.8770706974169786, -1.0434424925701364, -1.269552840392496, -1.2815338929928046,
+    1.0796230879911577, 0.40036016517364875, 1.3189077821753135, -0.4572327486373942, 1.7827771783232802};
+static const double v2206[] = {
+    1.5379018f, -0.64596033f, 1.6838964f, -0.07788704f, -1.1113133f, 1.231674f, -1.8683599f, -0.99299085f, -1.22873f,
+    -1.2420547f, 1.0562056f, 0.40720242f, 1.3269451f, -0.44642574f, 1.8115221f};
+static const double v2207[] = {
+    -0.2870951355321333, 0.1552180815996777, -0.14788593468716144, -0.21323509168727767, -0.3064858181394579,
+    -0.10446861790119145, -0.0438875508657016, 0.19905744559351876, 0.2690827136505047, 0.3680660116160115,
+    -0.026742432667786576, 0.15485585022430606, 0.009570175561562127, 0.36154422645083395, 0.15789954066050718};
+static const double v2208[] = {
+    0.36029938318332716, 0.4252081976134992, 0.49719175652765707, 0.3388247456231544, 0.38084084220169756,
+    0.41757140750149524, 0.16682791451648807, 0.34145146479765465, 0.7067498696766035, 0.38825386825505515,
+    0.33479926123409526, 0.3366847686171499, 0.2823789453610491, 0.4237328187613639, 0.7007271144796566};
+static const double v2209[] = {
+    0.3873547089852677, 0.4252081976134992, 0.49719175652765707, 0.3388247456231544, 0.38084084220169756,
+    0.4293549934466471, 0.1716089585098134, 0.3524449948297656, 0.7436324059521592, 0.38825386825505515,
+    0.3523476578048073, 0.3366847686171499, 0.2823789453610491, 0.4237328187613639, 0.7007271144796566};
+static const double v2210[] = {
+    -1.8817089f, -1.4986124f, 1.6330066f, -0.18878107f, -0.46621573f, -1.9208394f, -0.16032693f, 0.0367061f,
+    0.3590829f, -0.6312491f, -0.5943165f, 0.7939907f, 1.4297512f, -1.9289243f, -0.5511029f};
+static const double v2211[] = {
+    -0.35048825f, 0.0041157077f, 0.27159753f, 0.18292107f, -0.050426066f, 0.9700602f, -0.9330514f, 1.5021647f,
+    -0.18654898f, -1.2534338f, 0.50346893f, 0.30696794f, 1.5647467f, -0.6381493f, 1.4164943f};
+static const double v2212[] = {
+    0.066849865f, 0.6424637f, -0.91058767f, -0.14837845f, 0.8950943f, 0.26157963f, 1.1608691f, -1.2397614f,
+    1.3214622f, -0.8456738f, -1.0981085f, -1.8596992f, 1.7721525f, 0.24034022f, 0.58814496f};
+static const double v2213[] = {
+    0.4597413f, 1.7134087f, -1.025895f, 1.8976593f, 1.1660477f, 1.8374567f, 1.2508392f, 1.379728f, 1.7582463f,
+    -0.8563974f, -1.1611407f, 1.0255201f, 1.1460193f, -0.18724197f, -1.9094789f};
+static const double v2214[] = {
+    -0.23528244f, -0.3028136f, -1.5513872f, 1.2580881f, 1.8832082f, -0.30393866f, 1.9985971f, 0.45247334f,
+    -0.8317242f, -0.0077363513f, -0.27361634f, -1.8564743f, 1.5856282f, -1.6111178f, -1.9765546f};
+static const double v2215[] = {
+    0.74727297f, -1.0827211f, 1.9637371f, 1.5360907f, -1.6575725f, -1.3198298f, 1.432767f, 1.7808934f, 1.5962679f,
+    1.886751f, 1.8266405f, 1.4391785f, -1.1478475f, -0.49103642f, -0.9442701f};
+static const double v2216[] = {
+    1.6154073f, -1.8831152f, -1.3168837f, -1.193924f, 0.68911886f, -0.17625338f, -1.1749305f, 1.4752882f,
+    0.20888922f, -1.701131f, -1.8932635f, -1.2354928f, 1.7797939f, -0.7577069f, -0.8246953f};
+static const double v2217[] = {
+    -0.6655864519139715, 0.6735891247459727, -0.9355855314604824, 0.446975271173256, -0.2535960169627877,
+    0.9416891163483279, -0.5794805203334812, 0.5288296586778819, -0.4934928355944312, -1.7682813329727072,
+    -0.02582022740160681, 0.5625284970951869, -1.5464643899169042, 0.5058965108033592, -0.153303671347925};
+static const double v2218[] = {
+    -0.68511444f, 0.67840046f, -0.9465948f, 0.47685122f, -0.23135674f, 0.95221686f, -0.56124103f, 0.5680672f,
+    -0.44586608f, -1.826852f, -0.06478358f, 0.5619219f, -1.4792218f, 0.46536613f, -0.17461346f};
+static const double v2219[] = {
+    0.053096670154871115, 0.047504936404374934, -0.2727968933680481, 0.34732080407076826, 0.2881226380767727,
+    0.150570482910843, 0.36481142374207387, 0.3451283000360845, 0.32213972717416, -0.32841023289631005,
+    -0.23076841753103014, -0.16790283724654856, 0.5211013588669205, -0.27011353069754285, -0.34148082729405843};
+static const double v2220[] = {
+    0.007061893282381554, 0.01009199742735906, 0.012834639008103003, 0.009381409979204834, 0.009027300458340961,
+    0.009847427517131536, 0.010845831753803672, 0.011834495033780338, 0.007889221281561432, 0.011309182576318254,
+    0.01016918014339451, 0.012120432923540803, 0.01362496029635925, 0.007104868504158264, 0.011896636072585676};
+static const double v2221[] = {
+    0.007061893282381554, 0.01009199742735906, 0.012834639008103003, 0.009381409979204834, 0.009027300458340961,
+    0.009850609062402135, 0.010845831753803672, 0.011834495033780338, 0.007889221281561432, 0.011309182576318254,
+    0.01016918014339451, 0.012120432923540803, 0.01362496029635925, 0.007104868504158264, 0.011896636072585676};
 
 static const OpCase op_cases[] = {
     {.name = "copy",
@@ -20594,4 +20748,196 @@ static const OpCase op_cases[] = {
      .n_in = 2, .n_out = 2, .n_params = 0,
      .grad_of = (uint32_t[]){0}, .n_grads = 1,
      .differences = false},
+    {.name = "adamw_cycled beta2=0.95, eps=1e-06, decoupled",
+     .tir =
+        "program @case\n"
+        "param @p : f32[3,5] trainable\n"
+        "param @exp_avg : f32[3,5] trainable\n"
+        "param @exp_avg_sq : f32[3,5] trainable\n"
+        "func @f(%g0: f32[3,5], %g1: f32[3,5], %g2: f32[3,5], %g3: f32[3,5], %g4: f32[3,5], %g5: f32[3,5], %g6: f32[3,5]) {\n"
+        "  %p0 = param @p\n"
+        "  %exp_avg0 = param @exp_avg\n"
+        "  %exp_avg_sq0 = param @exp_avg_sq\n"
+        "  %lr = const {value=0.01}\n"
+        "  %weight_decay = const {value=0.1}\n"
+        "  %step0 = const {value=1}\n"
+        "  %mu_product0 = const {value=0.0}\n"
+        "  %beta10 = const {value=0.95}\n"
+        "  %p1, %exp_avg1, %exp_avg_sq1 = adamw_cycled %p0, %exp_avg0, %exp_avg_sq0, %g0, %step0, %lr, %weight_decay, %beta10 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step1 = const {value=2}\n"
+        "  %mu_product1 = const {value=0.0}\n"
+        "  %beta11 = const {value=0.9}\n"
+        "  %p2, %exp_avg2, %exp_avg_sq2 = adamw_cycled %p1, %exp_avg1, %exp_avg_sq1, %g1, %step1, %lr, %weight_decay, %beta11 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step2 = const {value=3}\n"
+        "  %mu_product2 = const {value=0.0}\n"
+        "  %beta12 = const {value=0.85}\n"
+        "  %p3, %exp_avg3, %exp_avg_sq3 = adamw_cycled %p2, %exp_avg2, %exp_avg_sq2, %g2, %step2, %lr, %weight_decay, %beta12 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step3 = const {value=4}\n"
+        "  %mu_product3 = const {value=0.0}\n"
+        "  %beta13 = const {value=0.875}\n"
+        "  %p4, %exp_avg4, %exp_avg_sq4 = adamw_cycled %p3, %exp_avg3, %exp_avg_sq3, %g3, %step3, %lr, %weight_decay, %beta13 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step4 = const {value=5}\n"
+        "  %mu_product4 = const {value=0.0}\n"
+        "  %beta14 = const {value=0.9}\n"
+        "  %p5, %exp_avg5, %exp_avg_sq5 = adamw_cycled %p4, %exp_avg4, %exp_avg_sq4, %g4, %step4, %lr, %weight_decay, %beta14 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step5 = const {value=6}\n"
+        "  %mu_product5 = const {value=0.0}\n"
+        "  %beta15 = const {value=0.9375}\n"
+        "  %p6, %exp_avg6, %exp_avg_sq6 = adamw_cycled %p5, %exp_avg5, %exp_avg_sq5, %g5, %step5, %lr, %weight_decay, %beta15 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step6 = const {value=7}\n"
+        "  %mu_product6 = const {value=0.0}\n"
+        "  %beta16 = const {value=0.95}\n"
+        "  %p7, %exp_avg7, %exp_avg_sq7 = adamw_cycled %p6, %exp_avg6, %exp_avg_sq6, %g6, %step6, %lr, %weight_decay, %beta16 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  output %p7 {name=\"p7\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2175, 15}, {v2176, 15}, {v2177, 15}, {v2178, 15}, {v2179, 15}, {v2180, 15}, {v2181, 15}},
+     .out = (CaseArray[]){{v2182, 15}},
+     .param = (CaseArray[]){{v2183, 15}, {v2184, 15}, {v2184, 15}},
+     .after = (CaseArray[]){{v2182, 15}, {v2185, 15}, {v2186, 15}},
+     .n_in = 7, .n_out = 1, .n_params = 3},
+    {.name = "adamw_cycled",
+     .tir =
+        "program @case\n"
+        "param @p : f32[3,5] trainable\n"
+        "param @exp_avg : f32[3,5] trainable\n"
+        "param @exp_avg_sq : f32[3,5] trainable\n"
+        "func @f(%g0: f32[3,5], %g1: f32[3,5], %g2: f32[3,5], %g3: f32[3,5], %g4: f32[3,5], %g5: f32[3,5], %g6: f32[3,5]) {\n"
+        "  %p0 = param @p\n"
+        "  %exp_avg0 = param @exp_avg\n"
+        "  %exp_avg_sq0 = param @exp_avg_sq\n"
+        "  %lr = const {value=0.01}\n"
+        "  %weight_decay = const {value=0.1}\n"
+        "  %step0 = const {value=1}\n"
+        "  %mu_product0 = const {value=0.0}\n"
+        "  %beta10 = const {value=0.95}\n"
+        "  %p1, %exp_avg1, %exp_avg_sq1 = adamw_cycled %p0, %exp_avg0, %exp_avg_sq0, %g0, %step0, %lr, %weight_decay, %beta10\n"
+        "  %step1 = const {value=2}\n"
+        "  %mu_product1 = const {value=0.0}\n"
+        "  %beta11 = const {value=0.9}\n"
+        "  %p2, %exp_avg2, %exp_avg_sq2 = adamw_cycled %p1, %exp_avg1, %exp_avg_sq1, %g1, %step1, %lr, %weight_decay, %beta11\n"
+        "  %step2 = const {value=3}\n"
+        "  %mu_product2 = const {value=0.0}\n"
+        "  %beta12 = const {value=0.85}\n"
+        "  %p3, %exp_avg3, %exp_avg_sq3 = adamw_cycled %p2, %exp_avg2, %exp_avg_sq2, %g2, %step2, %lr, %weight_decay, %beta12\n"
+        "  %step3 = const {value=4}\n"
+        "  %mu_product3 = const {value=0.0}\n"
+        "  %beta13 = const {value=0.875}\n"
+        "  %p4, %exp_avg4, %exp_avg_sq4 = adamw_cycled %p3, %exp_avg3, %exp_avg_sq3, %g3, %step3, %lr, %weight_decay, %beta13\n"
+        "  %step4 = const {value=5}\n"
+        "  %mu_product4 = const {value=0.0}\n"
+        "  %beta14 = const {value=0.9}\n"
+        "  %p5, %exp_avg5, %exp_avg_sq5 = adamw_cycled %p4, %exp_avg4, %exp_avg_sq4, %g4, %step4, %lr, %weight_decay, %beta14\n"
+        "  %step5 = const {value=6}\n"
+        "  %mu_product5 = const {value=0.0}\n"
+        "  %beta15 = const {value=0.9375}\n"
+        "  %p6, %exp_avg6, %exp_avg_sq6 = adamw_cycled %p5, %exp_avg5, %exp_avg_sq5, %g5, %step5, %lr, %weight_decay, %beta15\n"
+        "  %step6 = const {value=7}\n"
+        "  %mu_product6 = const {value=0.0}\n"
+        "  %beta16 = const {value=0.95}\n"
+        "  %p7, %exp_avg7, %exp_avg_sq7 = adamw_cycled %p6, %exp_avg6, %exp_avg_sq6, %g6, %step6, %lr, %weight_decay, %beta16\n"
+        "  output %p7 {name=\"p7\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2187, 15}, {v2188, 15}, {v2189, 15}, {v2190, 15}, {v2191, 15}, {v2192, 15}, {v2193, 15}},
+     .out = (CaseArray[]){{v2194, 15}},
+     .param = (CaseArray[]){{v2195, 15}, {v2184, 15}, {v2184, 15}},
+     .after = (CaseArray[]){{v2194, 15}, {v2196, 15}, {v2197, 15}},
+     .n_in = 7, .n_out = 1, .n_params = 3},
+    {.name = "amsgrad_cycled beta2=0.95, eps=1e-06, decoupled",
+     .tir =
+        "program @case\n"
+        "param @p : f32[3,5] trainable\n"
+        "param @exp_avg : f32[3,5] trainable\n"
+        "param @exp_avg_sq : f32[3,5] trainable\n"
+        "param @max_exp_avg_sq : f32[3,5] trainable\n"
+        "func @f(%g0: f32[3,5], %g1: f32[3,5], %g2: f32[3,5], %g3: f32[3,5], %g4: f32[3,5], %g5: f32[3,5], %g6: f32[3,5]) {\n"
+        "  %p0 = param @p\n"
+        "  %exp_avg0 = param @exp_avg\n"
+        "  %exp_avg_sq0 = param @exp_avg_sq\n"
+        "  %max_exp_avg_sq0 = param @max_exp_avg_sq\n"
+        "  %lr = const {value=0.01}\n"
+        "  %weight_decay = const {value=0.1}\n"
+        "  %step0 = const {value=1}\n"
+        "  %mu_product0 = const {value=0.0}\n"
+        "  %beta10 = const {value=0.95}\n"
+        "  %p1, %exp_avg1, %exp_avg_sq1, %max_exp_avg_sq1 = amsgrad_cycled %p0, %exp_avg0, %exp_avg_sq0, %max_exp_avg_sq0, %g0, %step0, %lr, %weight_decay, %beta10 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step1 = const {value=2}\n"
+        "  %mu_product1 = const {value=0.0}\n"
+        "  %beta11 = const {value=0.9}\n"
+        "  %p2, %exp_avg2, %exp_avg_sq2, %max_exp_avg_sq2 = amsgrad_cycled %p1, %exp_avg1, %exp_avg_sq1, %max_exp_avg_sq1, %g1, %step1, %lr, %weight_decay, %beta11 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step2 = const {value=3}\n"
+        "  %mu_product2 = const {value=0.0}\n"
+        "  %beta12 = const {value=0.85}\n"
+        "  %p3, %exp_avg3, %exp_avg_sq3, %max_exp_avg_sq3 = amsgrad_cycled %p2, %exp_avg2, %exp_avg_sq2, %max_exp_avg_sq2, %g2, %step2, %lr, %weight_decay, %beta12 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step3 = const {value=4}\n"
+        "  %mu_product3 = const {value=0.0}\n"
+        "  %beta13 = const {value=0.875}\n"
+        "  %p4, %exp_avg4, %exp_avg_sq4, %max_exp_avg_sq4 = amsgrad_cycled %p3, %exp_avg3, %exp_avg_sq3, %max_exp_avg_sq3, %g3, %step3, %lr, %weight_decay, %beta13 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step4 = const {value=5}\n"
+        "  %mu_product4 = const {value=0.0}\n"
+        "  %beta14 = const {value=0.9}\n"
+        "  %p5, %exp_avg5, %exp_avg_sq5, %max_exp_avg_sq5 = amsgrad_cycled %p4, %exp_avg4, %exp_avg_sq4, %max_exp_avg_sq4, %g4, %step4, %lr, %weight_decay, %beta14 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step5 = const {value=6}\n"
+        "  %mu_product5 = const {value=0.0}\n"
+        "  %beta15 = const {value=0.9375}\n"
+        "  %p6, %exp_avg6, %exp_avg_sq6, %max_exp_avg_sq6 = amsgrad_cycled %p5, %exp_avg5, %exp_avg_sq5, %max_exp_avg_sq5, %g5, %step5, %lr, %weight_decay, %beta15 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  %step6 = const {value=7}\n"
+        "  %mu_product6 = const {value=0.0}\n"
+        "  %beta16 = const {value=0.95}\n"
+        "  %p7, %exp_avg7, %exp_avg_sq7, %max_exp_avg_sq7 = amsgrad_cycled %p6, %exp_avg6, %exp_avg_sq6, %max_exp_avg_sq6, %g6, %step6, %lr, %weight_decay, %beta16 {beta2=0.95, eps=1e-06, decoupled}\n"
+        "  output %p7 {name=\"p7\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2198, 15}, {v2199, 15}, {v2200, 15}, {v2201, 15}, {v2202, 15}, {v2203, 15}, {v2204, 15}},
+     .out = (CaseArray[]){{v2205, 15}},
+     .param = (CaseArray[]){{v2206, 15}, {v2184, 15}, {v2184, 15}, {v2184, 15}},
+     .after = (CaseArray[]){{v2205, 15}, {v2207, 15}, {v2208, 15}, {v2209, 15}},
+     .n_in = 7, .n_out = 1, .n_params = 4},
+    {.name = "amsgrad_cycled",
+     .tir =
+        "program @case\n"
+        "param @p : f32[3,5] trainable\n"
+        "param @exp_avg : f32[3,5] trainable\n"
+        "param @exp_avg_sq : f32[3,5] trainable\n"
+        "param @max_exp_avg_sq : f32[3,5] trainable\n"
+        "func @f(%g0: f32[3,5], %g1: f32[3,5], %g2: f32[3,5], %g3: f32[3,5], %g4: f32[3,5], %g5: f32[3,5], %g6: f32[3,5]) {\n"
+        "  %p0 = param @p\n"
+        "  %exp_avg0 = param @exp_avg\n"
+        "  %exp_avg_sq0 = param @exp_avg_sq\n"
+        "  %max_exp_avg_sq0 = param @max_exp_avg_sq\n"
+        "  %lr = const {value=0.01}\n"
+        "  %weight_decay = const {value=0.1}\n"
+        "  %step0 = const {value=1}\n"
+        "  %mu_product0 = const {value=0.0}\n"
+        "  %beta10 = const {value=0.95}\n"
+        "  %p1, %exp_avg1, %exp_avg_sq1, %max_exp_avg_sq1 = amsgrad_cycled %p0, %exp_avg0, %exp_avg_sq0, %max_exp_avg_sq0, %g0, %step0, %lr, %weight_decay, %beta10\n"
+        "  %step1 = const {value=2}\n"
+        "  %mu_product1 = const {value=0.0}\n"
+        "  %beta11 = const {value=0.9}\n"
+        "  %p2, %exp_avg2, %exp_avg_sq2, %max_exp_avg_sq2 = amsgrad_cycled %p1, %exp_avg1, %exp_avg_sq1, %max_exp_avg_sq1, %g1, %step1, %lr, %weight_decay, %beta11\n"
+        "  %step2 = const {value=3}\n"
+        "  %mu_product2 = const {value=0.0}\n"
+        "  %beta12 = const {value=0.85}\n"
+        "  %p3, %exp_avg3, %exp_avg_sq3, %max_exp_avg_sq3 = amsgrad_cycled %p2, %exp_avg2, %exp_avg_sq2, %max_exp_avg_sq2, %g2, %step2, %lr, %weight_decay, %beta12\n"
+        "  %step3 = const {value=4}\n"
+        "  %mu_product3 = const {value=0.0}\n"
+        "  %beta13 = const {value=0.875}\n"
+        "  %p4, %exp_avg4, %exp_avg_sq4, %max_exp_avg_sq4 = amsgrad_cycled %p3, %exp_avg3, %exp_avg_sq3, %max_exp_avg_sq3, %g3, %step3, %lr, %weight_decay, %beta13\n"
+        "  %step4 = const {value=5}\n"
+        "  %mu_product4 = const {value=0.0}\n"
+        "  %beta14 = const {value=0.9}\n"
+        "  %p5, %exp_avg5, %exp_avg_sq5, %max_exp_avg_sq5 = amsgrad_cycled %p4, %exp_avg4, %exp_avg_sq4, %max_exp_avg_sq4, %g4, %step4, %lr, %weight_decay, %beta14\n"
+        "  %step5 = const {value=6}\n"
+        "  %mu_product5 = const {value=0.0}\n"
+        "  %beta15 = const {value=0.9375}\n"
+        "  %p6, %exp_avg6, %exp_avg_sq6, %max_exp_avg_sq6 = amsgrad_cycled %p5, %exp_avg5, %exp_avg_sq5, %max_exp_avg_sq5, %g5, %step5, %lr, %weight_decay, %beta15\n"
+        "  %step6 = const {value=7}\n"
+        "  %mu_product6 = const {value=0.0}\n"
+        "  %beta16 = const {value=0.95}\n"
+        "  %p7, %exp_avg7, %exp_avg_sq7, %max_exp_avg_sq7 = amsgrad_cycled %p6, %exp_avg6, %exp_avg_sq6, %max_exp_avg_sq6, %g6, %step6, %lr, %weight_decay, %beta16\n"
+        "  output %p7 {name=\"p7\", index=0}\n"
+        "}\n",
+     .in = (CaseArray[]){{v2210, 15}, {v2211, 15}, {v2212, 15}, {v2213, 15}, {v2214, 15}, {v2215, 15}, {v2216, 15}},
+     .out = (CaseArray[]){{v2217, 15}},
+     .param = (CaseArray[]){{v2218, 15}, {v2184, 15}, {v2184, 15}, {v2184, 15}},
+     .after = (CaseArray[]){{v2217, 15}, {v2219, 15}, {v2220, 15}, {v2221, 15}},
+     .n_in = 7, .n_out = 1, .n_params = 4},
 };

@@ -759,25 +759,28 @@ class Lion(torch.optim.Optimizer):
                 m.mul_(b2).add_((1 - b2) * p.grad)
 
 
-def update(op, make, attrs, states, numbers="step lr weight_decay", steps=7, state_of={}):
-    """`steps` chained updates by fresh gradients; parameters and states afterwards."""
+def update(op, make, attrs, states, numbers="step lr weight_decay", steps=7, state_of={}, beta1=None):
+    """`steps` chained updates by fresh gradients; parameters and states afterwards. beta1: of each step."""
     p = torch.nn.Parameter(rnd(3, 5))
     start = {"p": p.detach().clone(), **{s: torch.full((3, 5), state_of.get(s, 0.0)) for s in states}}
     grads = [rnd(3, 5) for _ in range(steps)]
     o = make([p])
     products = []
-    for g in grads:
+    for k, g in enumerate(grads):
         p.grad = g.clone()
+        if beta1:
+            o.param_groups[0]["betas"] = (beta1[k], o.param_groups[0]["betas"][1])
         o.step()
         products.append(float(o.state[p].get("mu_product", 0)))
     after = {"p": p.detach(), **{s: o.state[p][s] for s in states}}
-    hyper = {n: o.param_groups[0][n] for n in numbers.split() if n not in ("step", "mu_product")}
+    hyper = {n: o.param_groups[0][n] for n in numbers.split() if n not in ("step", "mu_product", "beta1")}
     body = [f"%{s}0 = param @{s}" for s in after]
     body += [f"%{n} = const {{value={v}}}" for n, v in hyper.items()]
     for k in range(steps):
         old, new = (", ".join(f"%{s}{i}" for s in after) for i in (k, k + 1))
         body += [f"%step{k} = const {{value={k + 1}}}", f"%mu_product{k} = const {{value={products[k]!r}}}"]
-        of_step = [f"%{n}{k}" if n in ("step", "mu_product") else f"%{n}" for n in numbers.split()]
+        body += [f"%beta1{k} = const {{value={beta1[k]}}}"] if beta1 else []
+        of_step = [f"%{n}{k}" if n in ("step", "mu_product", "beta1") else f"%{n}" for n in numbers.split()]
         body += [f"{new} = {op} {old}, %g{k}, " + ", ".join(of_step) + (f" {{{attrs}}}" if attrs else "")]
     case(f"{op} {attrs}".strip(), "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
          params=[(s, start[s], a) for s, a in after.items()])
@@ -816,6 +819,16 @@ update("lion", lambda p: Lion(p, lr=0.01, betas=(0.6, 0.8)), "beta1=0.6, beta2=0
 whole = torch.tensor([[1.5, -2.0, 0.25, 3.0], [2.0, 0.0, -1.0, 0.5], [0.0, 4.0, 0.0, 2.0]])
 both("prod", "%y = prod %x {axes=[1]}", {"x": whole[:1]}, lambda x: x.prod(1), ["x"])
 gradient("prod with zeros", "%y = prod %x {axes=[1]}", {"x": whole}, lambda x: x.prod(1), ["x"], fd=False)
+
+# ---- Adam whose beta1 a schedule moves, likewise
+cycled = {"numbers": "step lr weight_decay beta1", "beta1": [0.95, 0.9, 0.85, 0.875, 0.9, 0.9375, 0.95]}
+update("adamw_cycled", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1), "beta2=0.95, eps=1e-06, decoupled",
+       ["exp_avg", "exp_avg_sq"], **cycled)
+update("adamw_cycled", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1), "", ["exp_avg", "exp_avg_sq"], **cycled)
+update("amsgrad_cycled", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1, amsgrad=True),
+       "beta2=0.95, eps=1e-06, decoupled", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], **cycled)
+update("amsgrad_cycled", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1, amsgrad=True), "", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"],
+       **cycled)
 
 
 def table(values, render, empty="NULL", kind="CaseArray"):

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { BATCH = 5, WIDTH = 7, CLASSES = 3, N_STEPS = 3, SEED = 5 };
-enum { LION = N_WAYS, RMSPROP_MOMENTUM, RMSPROP_CENTERED, LAMB, SCHEDULED, N_UPDATES };
+enum { LION = N_WAYS, RMSPROP_MOMENTUM, RMSPROP_CENTERED, LAMB, SCHEDULED, CYCLED, CYCLED_AMSGRAD, N_UPDATES };
 
 static char folder[] = "/tmp/tenure-bundle-XXXXXX";
 
@@ -24,6 +24,14 @@ static void scheduled_update(tn_function *f, tn_module *m) {
   tn_schedule_step(f, s);
 }
 
+// A beta1 that differs in each of the steps
+static void cycled_update(tn_function *f, tn_module *m, bool amsgrad) {
+  tn_schedule *s =
+      tn_cyclic_lr(f->p, amsgrad ? "cycle_amsgrad" : "cycle", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 2);
+  tn_adamw(f, m, .lr = 0.01, .amsgrad = amsgrad, .schedule = s);
+  tn_schedule_step(f, s);
+}
+
 static void any_update(tn_function *f, tn_module *m, uint32_t way) {
   switch (way) {
   case LION: tn_lion(f, m, .weight_decay = 0.1); break;
@@ -31,6 +39,8 @@ static void any_update(tn_function *f, tn_module *m, uint32_t way) {
   case RMSPROP_CENTERED: tn_rmsprop(f, m, .centered = true, .eps = 1e-3); break;
   case LAMB: tn_lamb(f, m, .weight_decay = 0.1); break;
   case SCHEDULED: scheduled_update(f, m); break;
+  case CYCLED:
+  case CYCLED_AMSGRAD: cycled_update(f, m, way == CYCLED_AMSGRAD); break;
   default: update(f, m, way);
   }
 }
