@@ -26,7 +26,7 @@ check 0 '@f: arena 0 B' report empty.tir --text
 
 # ---- kernels
 check 0 'gemm' kernels step.tir
-check 0 'matmul, gt, select  f32[batch,32]  m.c:5, 6' kernels step.tir
+check 0 'matmul, le, select  f32[batch,32]  m.c:5, 6' kernels step.tir
 check 0 '16.9 Kflop' kernels step.tir
 check_json 0 '.0.kernels.# = 8 and .0.kernels.0.flops = 16640' kernels step.tir --json
 check 0 'm.c:4' kernels step.tir --kernel 0

@@ -141,7 +141,7 @@ static void sequences_refused_in_build(void) {
   tn_tensor any = tn_input(f, "any", TN_I64, TN_SHAPE(2, tn_dim_bounded(p, "S", 4)));
   tn_tensor row = (tn_input)(f, "row", TN_F32, TN_SHAPE(5), at(9));
   (tn_ctc)(x, x, n, n, (tn_ctc_options){.at = at(10)});
-  (tn_ctc)(x, n, n, n, (tn_ctc_options){.at = at(11)});
+  (tn_ctc)(x, tn_reshape(y, TN_SHAPE(2, 3, 1)), n, n, (tn_ctc_options){.at = at(11)});
   (tn_ctc)(x, wide, n, n, (tn_ctc_options){.at = at(12)});
   (tn_ctc)(x, any, n, n, (tn_ctc_options){.at = at(13)});
   (tn_ctc)(x, y, n, n, (tn_ctc_options){.blank = 5, .at = at(14)});
@@ -150,8 +150,8 @@ static void sequences_refused_in_build(void) {
   const char *have = report_of(p);
   CHECK_HAS(have,
             "user.c:10: error[E005]: ctc takes logarithms of f32, and targets and lengths of i64\n"
-            "user.c:11: error[E004]: ctc takes log_p [steps, batch, classes], targets [batch, S] and two lengths "
-            "[batch]\n"
+            "user.c:11: error[E004]: ctc takes log_p [steps, batch, classes], targets [batch, S] or [n] and two "
+            "lengths [batch]\n"
             "user.c:12: error[E004]: the targets and lengths of ctc have the batch of log_p, its axis 1\n"
             "user.c:13: error[E004]: the targets of ctc have a constant width\n"
             "user.c:14: error[E003]: the blank of ctc is one of the classes, of which there are at most 2^24\n"

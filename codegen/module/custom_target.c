@@ -69,10 +69,11 @@ static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_ar
 
 // LLVM says on stderr that it does not know a CPU or a feature, whose name stands between the first quotes, and goes on without.
 static void fail_of_words(const Target *t, int said) {
-  char text[512] = "", name[256], why[1024];
+  char text[512] = "", name[512] = "", why[1024];
   if (said < 0 || pread(said, text, sizeof text - 1, 0) <= 0) return;
   text[strcspn(text, "\n")] = 0;
-  bool is_quoted = sscanf(text, "'%255[^']'", name) == 1;
+  bool is_quoted = text[0] == '\'' && strchr(text + 1, '\'');
+  if (is_quoted) memcpy(name, text + 1, strcspn(text + 1, "'"));
   int arch = (int)strcspn(t->triple, "-");
   if (is_quoted && !strcmp(name, t->cpu))
     snprintf(why, sizeof why, "cpu=%s: LLVM knows no such CPU of %.*s", name, arch, t->triple);
