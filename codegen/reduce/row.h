@@ -1,4 +1,4 @@
-// The expression graph of a row kernel: the computation for one row, before it is split into sweeps (row.c).
+// The expression graph of a row kernel: the computation for one row, before it is split into sweeps (row_graph.c).
 //
 //   softmax     m = top a    e = exp(a - m)    s = sum e    y = e (1 / s)
 //   sweep       0            1                 1            2
@@ -102,9 +102,24 @@ void cg_row_enter(Row *r);                                      // sets the poin
 // row_ops.c: the nodes of instruction v, in g->of. false: c->why
 bool cg_row_ops(RowGraph *g, Val v);
 
-// row.c
+static inline RowNode *cg_row_at(Row *r, Node n) { return &r->g.node[n]; }
+
+// row_graph.c
 Node cg_row_node(RowGraph *g, RowNode n);             // hash-consed: an equal node is reused
 Node cg_row_operand(RowGraph *g, Val v, uint32_t k);  // of a pointwise instruction: element, row scalar or number
 Node cg_row_scalar(RowGraph *g, Val v, uint32_t k);   // operand with the shape of the rows, without their last axis
 Node cg_row_weight(RowGraph *g, Val v, uint32_t k);   // operand with the shape of a row
+Node cg_row_node_of(Row *r, Val v);                   // v: an instruction of the kernel
+Node cg_row_summed(Row *r, uint32_t j);               // the operand of column sum j
+bool cg_row_in_kernel(const RowGraph *g, Val v);
+bool cg_row_is_reduction(const RowNode *n);
+bool cg_row_is_shaped(Row *r, Val v);                  // has v the shape of the rows?
+bool cg_row_is_stored(Row *r, Val v);                  // a result of the kernel; column sums excepted
+uint32_t cg_row_cost(const Row *r, const RowNode *n);  // operations per element, without those of its arguments
+void cg_row_assign_sweeps(Row *r);                     // `last`, and which nodes are live and buffered
+
+// row_sweep.c
+bool cg_row_is_interleaving(const Row *r);              // row per lane over contiguous rows: operands are interleaved
+int64_t cg_row_sums_in_memory(Row *r, uint32_t sweep);  // partial sums of a sweep that may lie in `sums`
+void cg_row_sweeps(Row *r);                             // of the current row, or rows
 #endif

@@ -4,8 +4,6 @@
 
 typedef LLVMValueRef V;
 
-static RowNode *at(Row *r, Node n) { return &r->g.node[n]; }
-
 static bool is_reduction(const RowNode *n) {
   return n->kind == NODE_SUM || n->kind == NODE_DOT || n->kind == NODE_MAX || n->kind == NODE_TOP;
 }
@@ -73,7 +71,7 @@ static V first_of(Row *r, const RowNode *n) {
 
 void cg_row_enter(Row *r) {
   for (uint32_t k = 1; k < r->g.n; k++) {
-    RowNode *n = at(r, k);
+    RowNode *n = cg_row_at(r, k);
     if (n->live && n->kind == NODE_MEM) n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first_of(r, n));
   }
 }
@@ -119,7 +117,7 @@ static V splat_if_lanes(Row *r, V scalar) { return r->row_per_lane ? cg_splat(r-
 
 static V label(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V x = at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, splat_if_lanes(r, r->size), "");
+  V x = cg_row_at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, splat_if_lanes(r, r->size), "");
   V ignored = NULL;
   if (n->op & LABEL_IGNORES)
     ignored = LLVMBuildICmp(c->b, LLVMIntEQ, x, splat_if_lanes(r, cg_i64(c, (int64_t)n->num)), "");
@@ -155,12 +153,12 @@ static V gather_lanes(Row *r, V rows, V place) {
 
 static V gather(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V at_label = at(r, n->arg[1])->scalar, none = cg_f32(c, 0);
-  if (r->row_per_lane) return gather_lanes(r, at(r, n->arg[0])->row, at_label);
+  V at_label = cg_row_at(r, n->arg[1])->scalar, none = cg_f32(c, 0);
+  if (r->row_per_lane) return gather_lanes(r, cg_row_at(r, n->arg[0])->row, at_label);
   LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
   If s;
   cg_if(c, &s, not_negative(r, at_label));
-  V x = cg_load(c, c->f32, cg_at(c, c->f32, at(r, n->arg[0])->row, at_label));
+  V x = cg_load(c, c->f32, cg_at(c, c->f32, cg_row_at(r, n->arg[0])->row, at_label));
   LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
   cg_endif(c, &s);
   V phi = LLVMBuildPhi(c->b, c->f32, "");
@@ -187,11 +185,11 @@ static V make_scalar(Row *r, const RowNode *n) {
   case NODE_VALUE: return as_float(r, cg_dim(c, ir_attr(c->f, n->v, KEY_dim)->u.dim));
   case NODE_SCALAR: return load_scalar(r, n);
   case NODE_LABEL: return label(r, n);
-  case NODE_VALID: return valid(r, at(r, n->arg[0])->scalar);
+  case NODE_VALID: return valid(r, cg_row_at(r, n->arg[0])->scalar);
   case NODE_GATHER: return gather(r, n);
   default: break;
   }
-  for (uint32_t k = 0; k < n->n_args; k++) arg[k] = at(r, n->arg[k])->scalar;
+  for (uint32_t k = 0; k < n->n_args; k++) arg[k] = cg_row_at(r, n->arg[k])->scalar;
   V number = r->index;
   if (r->row_per_lane) number = LLVMBuildAdd(c->b, cg_splat(c, number), cg_row_lanes(r, c->i64), "");
   return cg_row_compute(r, n, arg, number);
@@ -199,7 +197,7 @@ static V make_scalar(Row *r, const RowNode *n) {
 
 void cg_row_scalars(Row *r, uint32_t sweep) {
   for (uint32_t k = 1; k < r->g.n; k++) {
-    RowNode *n = at(r, k);
+    RowNode *n = cg_row_at(r, k);
     if (!n->elem && n->live && n->level == sweep && !is_reduction(n)) n->scalar = make_scalar(r, n);
   }
 }

@@ -1,0 +1,326 @@
+// Sweeps of a row: loops over its vectors that compute nodes, complete reductions, and store.
+//
+// Sums have an order of their own, whatever a vector holds. Elements go in turn to `wide` groups of 16 partial sums, those
+// behind the last whole round to the first group; groups are added by halves, then the 16 sums by halves. Where a vector
+// has fewer lanes, what makes short code has them in registers; else they are in memory, one vector of them at a time.
+//
+// All stores of a row are in its last sweep, and those of a vector come after all its loads: results may alias operands that
+// are read elementwise.
+#include "codegen/reduce/row.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef LLVMValueRef V;
+
+enum {
+  MAX_PARTS = 4,
+  MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
+  LIGHT = 6,
+  HEAVY = 24,     // operations per vector: up to LIGHT the loop is unrolled by 4, above HEAVY not at all, between by 2
+  REGISTERS = 16  // vectors of partial sums that stay in registers
+};
+
+// ---- one vector
+static V f32_at(Row *r, V base, V i) { return cg_at(r->c, r->c->f32, base, i); }
+
+bool cg_row_is_interleaving(const Row *r) { return r->row_per_lane && !r->strided; }
+
+// Address of the current vector in a strided row.
+static V strided_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r->stride)); }
+
+// Address of the current vector in a row buffer.
+static V buffer_at(Row *r, V buffer) {
+  return f32_at(r, buffer, r->row_per_lane ? cg_mul(r->c, r->i, cg_i64(r->c, r->c->t->vl)) : r->i);
+}
+
+static V load(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  if (r->strided) return cg_load_masked(c, c->vf, strided_at(r, n->row), r->active);
+  if (r->row_per_lane && cg_row_is_dense(&r->g, n)) return cg_load(c, c->vf, buffer_at(r, n->row));
+  V p = f32_at(r, n->row, r->i);
+  if (r->row_per_lane) return cg_splat(c, cg_load(c, c->f32, p));
+  return r->mask ? cg_load_masked(c, c->vf, p, r->mask) : cg_load(c, c->vf, p);
+}
+
+static V one_hot(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V place = cg_row_at(r, n->arg[0])->scalar, is;
+  if (r->row_per_lane) {
+    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_splat(c, r->i), "");
+  } else {
+    place = LLVMBuildSub(c->b, place, r->i, "");  // labels and rows are below 2^31
+    place = cg_splat(c, LLVMBuildTrunc(c->b, place, c->i32, ""));
+    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_row_lanes(r, c->i32), "");
+  }
+  return LLVMBuildSelect(c->b, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)), "");
+}
+
+static V element_numbers(Row *r) {
+  Cg *c = r->c;
+  V step = r->strided ? cg_mul(c, r->i, r->stride) : r->i;
+  V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
+  if (cg_row_is_interleaving(r)) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
+  return LLVMBuildAdd(c->b, first, lane, "");
+}
+
+// The value of node k for the current vector, in sweep s.
+static V vector(Row *r, Node k, uint32_t s) {
+  RowNode *n = cg_row_at(r, k);
+  V arg[3] = {NULL};
+  if (!n->elem) return r->row_per_lane ? n->scalar : cg_splat(r->c, n->scalar);
+  if (n->stamp == r->stamp) return n->value;
+  if (n->is_buffered && n->level < s) {
+    n->value = cg_load(r->c, r->c->vf, buffer_at(r, n->buffer));
+  } else if (n->kind == NODE_MEM) {
+    n->value = load(r, n);
+  } else if (n->kind == NODE_ONE_HOT) {
+    n->value = one_hot(r, n);
+  } else {
+    for (uint32_t j = 0; j < n->n_args; j++) arg[j] = vector(r, n->arg[j], s);
+    n->value = cg_row_compute(r, n, arg, element_numbers(r));
+  }
+  n->stamp = r->stamp;
+  return n->value;
+}
+
+static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+
+static V join(Row *r, const RowNode *n, V a, V b) {
+  if (n->kind == NODE_TOP) return larger(r->c, b, a);
+  return cg_primitive(r->c, n->kind == NODE_MAX ? OP_max : OP_add, (V[]){a, b});
+}
+
+static V add_vector(Row *r, const RowNode *n, uint32_t s, V acc) {
+  Cg *c = r->c;
+  V x = vector(r, n->arg[0], s), next;
+  if (n->kind == NODE_DOT) next = cg_fma(c, x, vector(r, n->arg[1], s), acc);
+  else next = join(r, n, acc, x);
+  return r->mask ? LLVMBuildSelect(c->b, r->mask, next, acc, "") : next;
+}
+
+typedef struct {
+  uint32_t number;
+  Node red[MAX_CARRY];
+  uint32_t n_red, wide;   // wide: unroll factor, each copy with accumulators of its own
+  uint32_t lanes, parts;  // of a group of partial sums; vectors that hold them: [wide][parts][n_red]
+  V memory;               // partial sums in memory: [n_red][wide][lanes]; NULL: none
+} Sweep;
+
+static void store_all(Row *r, uint32_t s) {
+  Cg *c = r->c;
+  Kernel k = *c->k;
+  V *value = rt_alloc(c->mem, k.n * sizeof *value);
+  for (uint32_t j = 0; j < k.n; j++) {
+    Val v = {k.first + j};
+    if (cg_row_is_stored(r, v) && cg_row_is_shaped(r, v)) value[j] = vector(r, cg_row_node_of(r, v), s);
+  }
+  for (uint32_t j = 0; j < r->columns.n; j++)
+    cg_column_sum_add(&r->columns, j, r->i, vector(r, cg_row_summed(r, j), s), r->mask);
+  for (uint32_t j = 0; j < k.n; j++) {
+    if (!value[j]) continue;
+    V row = cg_row_is_interleaving(r) ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
+    V p = r->strided ? strided_at(r, row) : r->row_per_lane ? buffer_at(r, r->interleaved[j]) : f32_at(r, row, r->i);
+    V mask = r->strided ? r->active : r->mask;
+    mask ? cg_store_masked(c, value[j], p, mask) : cg_store(c, value[j], p);
+  }
+}
+
+// Loop body for the vector at i; acc: one accumulator per reduction.
+static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
+  r->i = i, r->mask = mask;
+  r->stamp++;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    RowNode *n = cg_row_at(r, k);
+    if (!n->is_buffered || n->level != s->number) continue;
+    V x = vector(r, k, s->number);
+    cg_store(r->c, x, buffer_at(r, n->buffer));
+  }
+  for (uint32_t k = 0; k < s->n_red; k++) acc[k] = add_vector(r, cg_row_at(r, s->red[k]), s->number, acc[k]);
+  if (s->number == r->last) store_all(r, s->number);
+}
+
+static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
+static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
+
+// Elements of a row per vector.
+static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl; }
+
+// Vectors [lo, hi), n of them at once; acc: n groups of n_red.
+static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t n, V *acc) {
+  Cg *c = r->c;
+  int64_t step = step_of(r);
+  Loop l;
+  if (is_zero(hi) || lo == hi) return;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n * step), acc, n * s->n_red);
+  memcpy(acc, l.carry, n * s->n_red * sizeof *acc);
+  for (uint32_t k = 0; k < n; k++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, k * step)), NULL, acc + k * s->n_red);
+  cg_loop_end(c, &l, acc);
+  memcpy(acc, l.out, n * s->n_red * sizeof *acc);
+}
+
+// ---- sums of a row
+static bool is_sum(const RowNode *n) { return n->kind == NODE_SUM || n->kind == NODE_DOT; }
+
+static void add_halves(Row *r, const RowNode *n, V *x, uint32_t count, bool by_lanes) {
+  for (; count > 1; count /= 2)
+    for (uint32_t j = 0; j < count / 2; j++)
+      x[j] = by_lanes && !is_sum(n) ? cg_primitive(r->c, OP_max, (V[]){x[j], x[j + count / 2]})
+                                    : join(r, n, x[j], x[j + count / 2]);
+}
+
+static void finish(Row *r, const Sweep *s, V *acc) {
+  for (uint32_t k = 0; k < s->n_red; k++) {
+    RowNode *n = cg_row_at(r, s->red[k]);
+    V part[MAX_PARTS], group[4];
+    for (uint32_t p = 0; p < s->parts; p++) {
+      for (uint32_t w = 0; w < s->wide; w++) group[w] = acc[(w * s->parts + p) * s->n_red + k];
+      add_halves(r, n, group, s->wide, false);
+      part[p] = group[0];
+    }
+    add_halves(r, n, part, s->parts, true);
+    if (r->row_per_lane) n->scalar = part[0];
+    else n->scalar = is_sum(n) ? cg_reduce_add(r->c, part[0]) : cg_reduce_max(r->c, part[0]);
+  }
+}
+
+// Partial sum `lane` of reduction k.
+static V memory_at(Row *r, const Sweep *s, uint32_t k, V lane) {
+  return f32_at(r, s->memory, cg_add(r->c, lane, cg_i64(r->c, (int64_t)k * s->wide * s->lanes)));
+}
+
+// All partial sums to memory, or from there.
+static void move_sums(Row *r, const Sweep *s, V *acc, bool store) {
+  Cg *c = r->c;
+  for (uint32_t v = 0; v < s->wide * s->parts; v++)
+    for (uint32_t k = 0; k < s->n_red; k++) {
+      V at_v = memory_at(r, s, k, cg_i64(c, v * (int64_t)c->t->vl));
+      if (store) cg_store(c, acc[v * s->n_red + k], at_v);
+      else acc[v * s->n_red + k] = cg_load(c, c->vf, at_v);
+    }
+}
+
+// The vector at i, its partial sums in memory; those before `groups` belong to all groups in turn.
+static void emit_in_memory(Row *r, const Sweep *s, V i, V mask, V groups) {
+  Cg *c = r->c;
+  V acc[MAX_CARRY], lane = LLVMBuildAnd(c->b, i, cg_i64(c, s->lanes - 1), "");
+  if (s->wide > 1 && !is_zero(groups)) {
+    V turn = LLVMBuildAnd(c->b, i, cg_i64(c, s->wide * s->lanes - 1), "");
+    lane = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, i, groups, ""), turn, lane, "");
+  }
+  for (uint32_t k = 0; k < s->n_red; k++) acc[k] = cg_load(c, c->vf, memory_at(r, s, k, lane));
+  emit_vector(r, s, i, mask, acc);
+  for (uint32_t k = 0; k < s->n_red; k++) cg_store(c, acc[k], memory_at(r, s, k, lane));
+}
+
+static void emit_span_in_memory(Row *r, const Sweep *s, V lo, V groups, V whole) {
+  Cg *c = r->c;
+  Loop l;
+  if (is_zero(whole) || lo == whole) return;
+  cg_loop_begin(c, &l, lo, whole, cg_i64(c, c->t->vl), NULL, 0);
+  emit_in_memory(r, s, l.i, NULL, groups);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Operations per vector in this sweep.
+static uint32_t work_of(Row *r, const Sweep *s) {
+  uint32_t sum = s->n_red;
+  for (uint32_t k = 1; k < r->g.n; k++)
+    if (cg_row_at(r, k)->elem && cg_row_at(r, k)->live &&
+        (cg_row_at(r, k)->level == s->number || (!cg_row_at(r, k)->is_buffered && s->number == r->last)))
+      sum += cg_row_cost(r, cg_row_at(r, k));
+  return sum;
+}
+
+static Sweep plan_sweep(Row *r, uint32_t number) {
+  Sweep s = {.number = number, .lanes = cg_sum_lanes(r->c->t), .parts = 1};
+  for (uint32_t k = 1; k < r->g.n && s.n_red < MAX_CARRY; k++)
+    if (cg_row_is_reduction(cg_row_at(r, k)) && cg_row_at(r, k)->live && cg_row_at(r, k)->level == number + 1)
+      s.red[s.n_red++] = k;
+  uint32_t work = work_of(r, &s);
+  s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  if (s.n_red && !r->row_per_lane) s.parts = s.lanes / r->c->t->vl;
+  return s;
+}
+
+int64_t cg_row_sums_in_memory(Row *r, uint32_t number) {
+  Sweep s = plan_sweep(r, number);
+  return s.parts > 1 ? (int64_t)s.n_red * s.wide * s.lanes : 0;
+}
+
+static void start(Row *r, const Sweep *s, V *acc) {
+  for (uint32_t v = 0; v < s->wide * s->parts; v++)
+    for (uint32_t k = 0; k < s->n_red; k++)
+      acc[v * s->n_red + k] = cg_splat(r->c, cg_f32(r->c, is_sum(cg_row_at(r, s->red[k])) ? 0 : -INFINITY));
+}
+
+// Partial sums in registers, whole rounds and groups of them, and what is left where its size is known. Gives the first
+// element that is left.
+static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  V mask, some = multiple(c, r->size, s->lanes), rest = cg_sub(c, r->size, some);
+  emit_span(r, s, cg_i64(c, 0), groups, s->wide * s->parts, acc);
+  emit_span(r, s, groups, some, s->parts, acc);
+  if (!LLVMIsAConstantInt(rest)) return some;
+  for (uint32_t p = 0; p < s->parts; p++)
+    if (cg_lanes_left(c, rest, p * vl, &mask))
+      emit_vector(r, s, cg_add(c, some, cg_i64(c, p * vl)), mask, acc + p * s->n_red);
+  return r->size;
+}
+
+// Vectors narrower than a group.
+static void emit_narrow_sweep(Row *r, Sweep *s) {
+  Cg *c = r->c;
+  V acc[MAX_SUMS], whole = multiple(c, r->size, c->t->vl), from = cg_i64(c, 0);
+  V groups = multiple(c, r->size, s->wide * s->lanes), rest = cg_sub(c, r->size, whole);
+  start(r, s, acc);
+  bool is_short = s->wide == 4 || s->parts == 2;
+  if (is_short && s->n_red * s->wide * s->parts <= REGISTERS && !c->t->bounded_stack)
+    from = emit_in_registers(r, s, groups, acc);
+  if (from != r->size) {
+    s->memory = r->sums;
+    move_sums(r, s, acc, true);
+    emit_span_in_memory(r, s, from, groups, whole);
+    if (!is_zero(rest)) emit_in_memory(r, s, whole, cg_mask(c, rest), cg_i64(c, 0));
+    move_sums(r, s, acc, false);
+  }
+  finish(r, s, acc);
+}
+
+// Unrolled loop, remainder of whole vectors, masked tail, which may be empty.
+static void emit_sweep(Row *r, uint32_t number) {
+  Cg *c = r->c;
+  Sweep s = plan_sweep(r, number);
+  if (s.parts > 1) {
+    emit_narrow_sweep(r, &s);
+    return;
+  }
+  int64_t step = step_of(r);
+  V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * step), whole = multiple(c, r->size, step);
+  V rest = cg_sub(c, r->size, whole);
+  start(r, &s, acc);
+  emit_span(r, &s, cg_i64(c, 0), groups, s.wide, acc);
+  if (s.wide > 1) emit_span(r, &s, groups, whole, 1, acc);
+  if (!is_zero(rest)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
+  finish(r, &s, acc);
+}
+
+static void store_scalars(Row *r) {
+  Cg *c = r->c;
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+    Val v = {i};
+    if (!cg_row_is_stored(r, v) || cg_row_is_shaped(r, v)) continue;
+    V scalar = cg_row_at(r, cg_row_node_of(r, v))->scalar, to = f32_at(r, cg_ptr(c, v), r->index);
+    r->row_per_lane ? cg_store_masked(c, scalar, to, r->active) : cg_store(c, scalar, to);
+  }
+}
+
+void cg_row_sweeps(Row *r) {
+  for (uint32_t s = 0; s <= r->last; s++) {
+    cg_row_scalars(r, s);
+    emit_sweep(r, s);
+  }
+  cg_row_scalars(r, r->last + 1);
+  store_scalars(r);
+}
