@@ -1,6 +1,6 @@
 // A small ResNet reads handwritten digits, 8 x 8 pixels: batch norm, residual blocks, images shifted by the loader's
 // threads. Each fold of five is held out once; a model that never saw it is tested on it.
-// ctest: --epochs 25 --folds 1 --expect 0.98
+// ctest: --epochs 25 --folds 1 --expect 0.985
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,22 +26,25 @@ static tn_tensor block_call(tn_module *m, tn_tensor x) {
   return tn_relu(tn_add(y, downsample ? tn_call(downsample, x) : x));
 }
 
-static void build_function(tn_program *p, const char *name, bool is_training) {
+// Training has a learning rate that falls to 0 over so many steps; 0: no training.
+static void build_function(tn_program *p, const char *name, size_t steps) {
   tn_function *f = tn_function_begin(p, name);
   tn_module *net = tn_root(p);
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
-  tn_tensor x = tn_input(f, "image", TN_F32, TN_SHAPE(B, 1, SIDE, SIDE)),
-            label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
-  tn_eval(f, !is_training);
+  tn_tensor x = tn_input(f, "image", TN_F32, TN_SHAPE(B, 1, SIDE, SIDE));
+  tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
+  tn_eval(f, !steps);
   x = tn_relu(tn_call(tn_child(net, "bn"), tn_call(tn_child(net, "conv"), x)));
   x = block_call(tn_child(net, "layer2"), block_call(tn_child(net, "layer1"), x));
   tn_tensor logits = tn_call(tn_child(net, "fc"), tn_mean_axes(x, false, TN_INTS(2, 3)));
   tn_tensor loss = tn_cross_entropy(logits, label);
   tn_output(f, "loss", loss);
   tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax(logits), label), TN_F32)));
-  if (is_training) {
+  if (steps) {
     tn_backward(loss);
-    tn_adamw(f, net, .lr = 3e-3, .weight_decay = 1e-2);
+    tn_schedule *s = tn_cosine_annealing_lr(p, "lr", .t_max = (double)steps);
+    tn_adamw(f, net, .lr = 3e-3, .weight_decay = 1e-2, .schedule = s);
+    tn_schedule_step(f, s);
   }
   tn_function_end(f);
 }
@@ -64,8 +67,8 @@ static tn_dataset *open_digits(const char *path, char *error, size_t size) {
       {.name = "label", .dtype = TN_I64, .columns = columns + PIXELS, .n_columns = 1, .is_scalar = true}};
   const tn_field shown[] = {{.name = "image", .dtype = TN_F32, .rank = 2, .dims = {SIDE, SIDE}},
                             {.name = "label", .dtype = TN_I64}};
-  tn_dataset *table =
-      tn_dataset_csv(path, &(tn_csv_options){.no_header = true, .fields = fields, .n_fields = 2}, error, size);
+  const tn_csv_options o = {.no_header = true, .fields = fields, .n_fields = 2};
+  tn_dataset *table = tn_dataset_csv(path, &o, error, size);
   tn_dataset *d = table ? tn_dataset_map(table, shown, 2, to_image, NULL, error, size) : NULL;
   tn_dataset_free(table);
   if (d && tn_dataset_count(d) > MAX_IMAGES)
@@ -78,11 +81,8 @@ static tn_loader *new_loader(tn_dataset *digits, int fold, bool is_training, cha
   size_t chosen[MAX_IMAGES], n = 0;
   for (size_t k = 0; k < tn_dataset_count(digits); k++)
     if (((int)(k % FOLDS) == fold) != is_training) chosen[n++] = k;
-  const tn_image_options o = {.scale = 1.0 / 16,
-                              .padding = is_training,
-                              .crop = {SIDE, SIDE},
-                              .random_crop = is_training,
-                              .seed = (uint64_t)fold};
+  tn_image_options o = {.scale = 1.0 / 16, .crop = {SIDE, SIDE}, .seed = (uint64_t)fold};
+  o.padding = o.random_crop = is_training;
   tn_dataset *part = tn_dataset_subset(digits, chosen, n, error, size);
   tn_dataset *images = part ? tn_dataset_images(part, &o, error, size) : NULL;
   tn_loader_options how = {.batch_size = BATCH,
@@ -127,7 +127,8 @@ int main(int argc, char **argv) {
   conv(net, "conv", 1, 16, 3, 1), tn_batch_norm(net, "bn", 16);
   block(net, "layer1", 16, 16, 1), block(net, "layer2", 16, 32, 2);
   tn_linear(net, "fc", 32, CLASSES);
-  build_function(p, "train_step", true), build_function(p, "evaluate", false);
+  size_t n_train = tn_dataset_count(digits) * (FOLDS - 1) / FOLDS, per_epoch = (n_train + BATCH - 1) / BATCH;
+  build_function(p, "train_step", (size_t)epochs * per_epoch), build_function(p, "evaluate", 0);
   tn_model *m = tn_compile(p);
   for (int fold = 0; m && fold < folds; fold++) {
     tn_model *run = tn_instance(m, (uint64_t)fold);
@@ -142,8 +143,8 @@ int main(int argc, char **argv) {
     tn_loader_free(train), tn_loader_free(test), tn_model_free(run);
   }
   bool is_good = m && sum / folds >= expected;
-  printf("digits: mean accuracy %.4f over %d of %d folds", sum / folds, folds, FOLDS);
-  printf("; PyTorch's over all, after 30 epochs: 0.9738\n");  // tests/digits_in_torch.py
+  printf("digits: mean accuracy %.4f over %d of %d folds; ", sum / folds, folds, FOLDS);
+  printf("PyTorch's over all, after 30 epochs: 0.9905 to 0.9950\n");  // tests/digits_in_torch.py, four seeds
   tn_model_free(m), tn_program_free(p), tn_dataset_free(digits);
   return !is_good;
 }
