@@ -212,12 +212,15 @@ static tn_tensor bag_mean(tn_tensor bags, tn_site at) {
   return fe_emit2(OP_div, bags, fe_reshape(count, column, 2, at), at);
 }
 
-static bool check_bag(tn_function *f, const tn_bag_options *o, tn_site at) {
+// A negative padding_idx counts from the table's end.
+static bool check_bag(tn_function *f, tn_tensor table, tn_bag_options *o, tn_site at) {
+  Prog *p = f->p->ir;
+  Dim rows = fe_rank(table) ? fe_axis_dim(table, 0) : ir_dim(p, 0);
+  if (o->has_padding && o->padding_idx < 0 && ir_dim_is_const(p, rows)) o->padding_idx += ir_dim_bound(p, rows);
   if ((uint32_t)o->mode > TN_BAG_MAX) fe_error(f->p, E_ARGUMENT, at, "%d is no tn_bag_mode", (int)o->mode);
   else if (o->per_sample_weights.fn && o->mode != TN_BAG_SUM)
     fe_error(f->p, E_ARGUMENT, at, "per_sample_weights are of sums alone");
-  else if (o->has_padding && o->padding_idx < 0)
-    fe_error(f->p, E_ARGUMENT, at, "padding_idx %lld is negative", (long long)o->padding_idx);
+  else if (o->has_padding && o->padding_idx < 0) fe_error(f->p, E_ARGUMENT, at, "padding_idx is no row of the table");
   else return true;
   return false;
 }
@@ -230,7 +233,7 @@ tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o) {
   if (o.per_sample_weights.fn) given[n++] = o.per_sample_weights;
   if (!fe_join(given, n, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!check_bag(f, &o, o.at)) return fe_poison(f);
+  if (!check_bag(f, table, &o, o.at)) return fe_poison(f);
   Attr attr[2];
   if (o.mode == TN_BAG_MAX) attr[n_attrs++] = ir_a_int(KEY_max, 1);
   if (o.has_padding) attr[n_attrs++] = ir_a_int(KEY_padding, o.padding_idx);

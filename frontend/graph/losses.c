@@ -71,9 +71,9 @@ tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o) {
 tn_tensor tn_huber(tn_tensor a, tn_tensor b, double delta, tn_reduce_options o) {
   LOSS(m, o.at, a, b);
   if (refuse(&m, !(delta > 0), "huber takes a delta above 0", delta)) return fe_poison(m.f);
-  tn_tensor d = op1(&m, OP_abs, sub(&m, a, b)), near = scaled(&m, op1(&m, OP_square, d), 0.5);
+  tn_tensor near = scaled(&m, op1(&m, OP_square, sub(&m, a, b)), 0.5), d = op1(&m, OP_abs, sub(&m, a, b));
   tn_tensor far = scaled(&m, plus(&m, d, -0.5 * delta), delta);
-  return reduced(&m, pick(&m, op2(&m, OP_le, d, number(&m, delta)), near, far), o.reduction);
+  return reduced(&m, pick(&m, op2(&m, OP_lt, d, number(&m, delta)), near, far), o.reduction);
 }
 
 tn_tensor tn_smooth_l1(tn_tensor a, tn_tensor b, double beta, tn_reduce_options o) {
@@ -81,7 +81,7 @@ tn_tensor tn_smooth_l1(tn_tensor a, tn_tensor b, double beta, tn_reduce_options 
   if (refuse(&m, !(beta >= 0), "smooth_l1 takes a beta of 0 or more", beta)) return fe_poison(m.f);
   tn_tensor d = op1(&m, OP_abs, sub(&m, a, b));
   if (beta == 0) return reduced(&m, d, o.reduction);
-  tn_tensor near = scaled(&m, op1(&m, OP_square, d), 0.5 / beta), far = plus(&m, d, -0.5 * beta);
+  tn_tensor near = scaled(&m, op1(&m, OP_square, sub(&m, a, b)), 0.5 / beta), far = plus(&m, d, -0.5 * beta);
   return reduced(&m, pick(&m, op2(&m, OP_lt, d, number(&m, beta)), near, far), o.reduction);
 }
 
@@ -228,7 +228,7 @@ tn_tensor tn_multi_margin(tn_tensor given, tn_tensor labels, tn_multi_margin_opt
   if (!open_classes(&m, "multi_margin", &x, &labels, 1)) return fe_poison(m.f);
   Dim column[] = {fe_axis_dim(labels, 0), ir_dim(m.f->p->ir, 1)};
   tn_tensor index = fe_reshape(labels, column, 2, m.at), own = gathered(&m, x, 1, index);
-  tn_tensor beyond = at_least(&m, plus(&m, sub(&m, x, own), o.has_margin ? o.margin : 1), 0);
+  tn_tensor beyond = op1(&m, OP_relu, plus(&m, sub(&m, x, own), o.has_margin ? o.margin : 1));
   if (o.squared) beyond = op1(&m, OP_square, beyond);
   tn_tensor position = fe_positions(m.f, fe_axis_dim(x, 1), m.at);
   tn_tensor others = op2(&m, OP_ne, position, fe_cast(index, DT_F32, m.at));
@@ -249,7 +249,7 @@ tn_tensor tn_multilabel_margin(tn_tensor given, tn_tensor labels, tn_reduce_opti
   tn_tensor position = fe_positions(m.f, fe_axis_dim(x, 1), m.at);  // [N, label, class] from here on
   tn_tensor names = op2(&m, OP_eq, with_axis(&m, label, true), position);
   tn_tensor is_label = fe_sum(mul(&m, names, with_axis(&m, counts, true)), (const int[]){1}, 1, true, m.at);
-  tn_tensor beyond = at_least(&m, plus(&m, sub(&m, with_axis(&m, x, false), with_axis(&m, own, true)), 1), 0);
+  tn_tensor beyond = op1(&m, OP_relu, plus(&m, sub(&m, with_axis(&m, x, false), with_axis(&m, own, true)), 1));
   beyond = pick(&m, with_axis(&m, counts, true), beyond, zero);
   beyond = pick(&m, op2(&m, OP_eq, is_label, zero), beyond, zero);
   tn_tensor loss = per_class(&m, fe_sum(beyond, (const int[]){1, 2}, 2, false, m.at), x);

@@ -13,10 +13,11 @@ static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number
 tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, __func__, a, number, at); }
 tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, __func__, a, number, at); }
 
-// The same value as a value of its own: what happens to the result in scopes does not happen to the operand.
+// The same value as a value of its own: what happens to the result in scopes, or is written to it, does not happen to the
+// operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {
   if (!fe_ok(a)) return a;
-  return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_stop_grad, a, at);
+  return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_clone, a, at);
 }
 
 tn_tensor fe_cast(tn_tensor a, DType t, tn_site at) {

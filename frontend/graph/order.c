@@ -97,6 +97,16 @@ static tn_tensor flattened(tn_tensor a, tn_site at) {
   return fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at);
 }
 
+// The maximum of what equals the median: its gradient is shared by them. NaN as it is.
+static tn_tensor shared_median(tn_tensor row, tn_tensor median, tn_site at) {
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(row.fn->p->ir, (int64_t[]){0}, 1));
+  tn_tensor is_median = fe_emit2(OP_eq, row, median, at), is_nan = fe_emit2(OP_ne, median, median, at);
+  tn_tensor least = fe_const(row.fn, -INFINITY, at);
+  tn_tensor same = fe_emit(OP_select, (const tn_tensor[]){is_median, row, least}, 3, NULL, 0, at);
+  tn_tensor shared = fe_emit(OP_amax, &same, 1, &axes, 1, at);
+  return fe_emit(OP_select, (const tn_tensor[]){is_nan, median, shared}, 3, NULL, 0, at);
+}
+
 tn_tensor tn_median(tn_tensor a, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
@@ -105,7 +115,10 @@ tn_tensor tn_median(tn_tensor a, tn_site at) {
   tn_tensor row = fe_widened(OP_median, flattened(a, at), at);
   if (!fe_ok(row)) return row;
   tn_tensor t = fe_emit(OP_median, &row, 1, &axis, 1, at);
-  return fe_ok(t) ? fe_made(fe_narrowed(without_axis(t, 0, at), a, at), at) : t;
+  if (!fe_ok(t)) return t;
+  t = without_axis(t, 0, at);
+  if (fe_ins(a)->dtype == DT_F32) t = shared_median(row, t, at);
+  return fe_made(fe_narrowed(t, a, at), at);
 }
 
 // 1 for each element of a sorted row that differs from the one before it, and for the first.

@@ -99,11 +99,12 @@ static tn_tensor pick(const Reduction *r, tn_tensor cond, tn_tensor a, tn_tensor
   return fe_emit(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, r->at);
 }
 
-// op(a) where a > 0, else a: the gradient where it is not is 0, not that of op times 0.
-static tn_tensor where_positive(const Reduction *r, tn_tensor a,
-                                tn_tensor (*op)(const Reduction *r, tn_tensor a, double x), double x) {
-  tn_tensor is_positive = op2(r, OP_gt, a, number(r, 0));
-  return pick(r, is_positive, op(r, pick(r, is_positive, a, number(r, 1)), x), a);
+// op(a) where a is not 0, else a number, whose gradients are 0, not those of op times 0. A NaN goes through op, so that it
+// reaches the gradient.
+static tn_tensor but_at_zero(const Reduction *r, double number_there, tn_tensor a,
+                             tn_tensor (*op)(const Reduction *r, tn_tensor a, double x), double x) {
+  tn_tensor is_zero = op2(r, OP_eq, a, number(r, 0)), safe = pick(r, is_zero, number(r, 1), a);
+  return pick(r, is_zero, number(r, number_there), op(r, safe, x));
 }
 
 static tn_tensor root(const Reduction *r, tn_tensor a, double x) {
@@ -155,7 +156,7 @@ static tn_tensor var(const Reduction *r, double correction) {
   return op2(r, OP_div, total, n);
 }
 
-static tn_tensor std(const Reduction *r, double correction) { return where_positive(r, var(r, correction), root, 0); }
+static tn_tensor std(const Reduction *r, double correction) { return but_at_zero(r, 0, var(r, correction), root, 0); }
 
 // ln sum e^x by the maximum, which carries no gradient; where that is infinite nothing is taken off. The gradient of
 // a row of -infinity is 0.
@@ -172,13 +173,13 @@ static tn_tensor logsumexp(const Reduction *r, double x) {
 
 static tn_tensor norm(const Reduction *r, double p) {
   tn_tensor zero = number(r, 0);
-  if (p == 2) return where_positive(r, reduced(r, OP_sum, op1(r, OP_square, r->a)), root, 0);
+  if (p == 2) return but_at_zero(r, 0, reduced(r, OP_sum, op1(r, OP_square, r->a)), root, 0);
   if (p == 0) return reduced(r, OP_sum, op2(r, OP_ne, r->a, zero));
   tn_tensor size = op1(r, OP_abs, r->a);
   if (p == 1) return reduced(r, OP_sum, size);
   if (isinf(p)) return p > 0 ? reduced(r, OP_amax, size) : amin_of(r, size);
-  if (p < 0) return power(r, reduced(r, OP_sum, power(r, size, p)), 1 / p);
-  return where_positive(r, reduced(r, OP_sum, where_positive(r, size, power, p)), power, 1 / p);
+  tn_tensor total = reduced(r, OP_sum, but_at_zero(r, p < 0 ? INFINITY : 0, size, power, p));
+  return p < 0 ? power(r, total, 1 / p) : but_at_zero(r, 0, total, power, 1 / p);
 }
 
 static tn_tensor count_nonzero(const Reduction *r, double x) {

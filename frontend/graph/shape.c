@@ -148,7 +148,8 @@ tn_tensor tn_flip(tn_tensor x, const int *axes, uint32_t n, tn_site at) {
     seen |= 1u << k;
     y = backward(y, k, at);
   }
-  return fe_made(seen ? y : fe_same(x, at), at);
+  Dim own[MAX_RANK];
+  return fe_made(seen ? y : fe_reshape(x, own, dims_of(x, own), at), at);
 }
 
 // ---- axes
@@ -284,9 +285,8 @@ static uint32_t chunk_bounded(tn_tensor x, uint32_t axis, uint32_t chunks, tn_te
 uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at) {
   OPEN_PARTS(k);
   if (!chunks) return refuse_parts(x, at, "tn_chunk makes 1 part or more");
-  if (const_size(x, k) < 0) return chunk_bounded(x, k, chunks, out, max, at);
-  int64_t size = (const_size(x, k) + chunks - 1) / chunks;
-  return split("tn_chunk", x, k, size ? size : 1, out, max, at);
+  if (const_size(x, k) <= 0) return chunk_bounded(x, k, chunks, out, max, at);
+  return split("tn_chunk", x, k, (const_size(x, k) + chunks - 1) / chunks, out, max, at);
 }
 
 uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at) {

@@ -60,7 +60,7 @@ typedef struct {
   tn_tensor offsets;             // i64 [B], increasing from 0; empty: index is [B, L]
   tn_tensor per_sample_weights;  // f32 of the index's shape, for sums alone (else E003); empty: 1 each
   bool has_padding;              // rows padding_idx count nothing and get no gradient
-  int64_t padding_idx;
+  int64_t padding_idx;           // negative: from the end of a table of constant size
   tn_site at;
 } tn_bag_options;
 TN_API tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o);

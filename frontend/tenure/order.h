@@ -36,7 +36,7 @@ TN_API tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_sit
 // The k-th smallest, k from 1; the axis goes, or has size 1 with keepdim
 TN_API tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at);
 // The lower of the middle elements, without a mean; NaN where there is one
-TN_API tn_tensor tn_median(tn_tensor a, tn_site at);  // of all elements
+TN_API tn_tensor tn_median(tn_tensor a, tn_site at);  // of all elements; those that equal it share the gradient
 TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 // How many different numbers an f32 has, i64 []; each NaN counts. Exact up to 2^24 of them
 TN_API tn_tensor tn_unique_count(tn_tensor a, tn_site at);
