@@ -110,9 +110,8 @@ tn_tensor tn_bce_with_logits(tn_tensor x, tn_tensor target, tn_bce_options o) {
 tn_tensor tn_kl_div(tn_tensor log_p, tn_tensor target, bool log_target, tn_reduce_options o) {
   LOSS(m, o.at, log_p, target);
   if (log_target) return reduced(&m, mul(&m, op1(&m, OP_exp, target), sub(&m, target, log_p)), o.reduction);
-  tn_tensor is_positive = op2(&m, OP_gt, target, number(&m, 0));
-  tn_tensor safe = pick(&m, is_positive, target, number(&m, 1)), entropy = mul(&m, safe, op1(&m, OP_log, safe));
-  entropy = pick(&m, is_positive, entropy, scaled(&m, target, 0));  // NaN stays
+  tn_tensor is_zero = op2(&m, OP_eq, target, number(&m, 0)), safe = pick(&m, is_zero, number(&m, 1), target);
+  tn_tensor entropy = pick(&m, is_zero, number(&m, 0), mul(&m, safe, op1(&m, OP_log, safe)));
   return reduced(&m, sub(&m, entropy, mul(&m, target, log_p)), o.reduction);
 }
 
