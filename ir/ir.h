@@ -698,9 +698,10 @@ typedef struct {
   Dim live;   // packed: the rows of a step, as the body names them; else none
   Dim steps;  // dense: the number of steps; else none
 } Scan;
-Scan ir_scan_at(const Fn *f, Val v);                // v: an instruction `scan` that the verifier knows
-Val *ir_scan_inputs(const Scan *s);                 // the body's `input` records by position; absent ones are 0
-Val *ir_scan_outputs(const Scan *s);                // the body's `output` records by position
+extern const char ir_layout_in_scan[];  // what is wrong where a body makes or reads a layout, in calls and in text
+Scan ir_scan_at(const Fn *f, Val v);    // v: an instruction `scan` that the verifier knows
+Val *ir_scan_inputs(const Scan *s);     // the body's `input` records by position; absent ones are 0
+Val *ir_scan_outputs(const Scan *s);    // the body's `output` records by position
 bool ir_scan_has_rows(const Scan *s, Shape inner);  // packed, and begins with the rows of the step
 // What has that shape in each step can be stacked over all of them: of a packed scan ({live}; none: it is dense) no axis
 // but the first is as long as the step has rows, since outside of the scan there is no such size.

@@ -13,6 +13,8 @@
 // is stacked of it has a time axis. Over a dense time axis a slice is xs[t] and every carry is one value.
 #include "ir/ir.h"
 
+const char ir_layout_in_scan[] = "a layout of sequences is made or read inside a scan";
+
 Scan ir_scan_at(const Fn *f, Val v) {
   const Attr *live = ir_attr(f, v, KEY_live), *time = ir_attr(f, v, KEY_time);
   Scan s = {.body = ir_body_find(f->prog, ir_attr(f, v, KEY_body)->u.s),

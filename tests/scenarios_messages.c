@@ -1,6 +1,9 @@
 // What a beginner's mistakes are told, word by word: the call, the module, where each operand was made, what would fit.
 #include "tests/ledger.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static tn_program *p;
 static tn_module *net;
 static tn_function *f;
@@ -328,6 +331,31 @@ SCENARIO(M_named_arrays) {
   REFUSED("step: input 2 has no name, and others have: name all of them, or none", X, tn_f32(bs, 8));
   CHECK(tn_run(m, "stepp", TN_IN(X, B), Y) == TN_ERR_ARGUMENT);
   check_text(tn_error_text(m), "there is no function 'stepp'; did you mean 'step'?", "", __FILE__, __LINE__);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Nothing behind a list is read where its count says more than it has and the function takes.
+SCENARIO(M_count_beyond_list) {
+  start();
+  tn_output(f, "y", x);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
+  float xs[32] = {0}, y[32];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(pages != MAP_FAILED && !mprotect(pages + page, page, PROT_NONE));
+  tn_array *last = (tn_array *)(pages + page - sizeof *last);
+  for (int k = 0; k < 2; k++) {
+    *last = k ? X : tn_f32(xs, 4, 8);
+    CHECK(tn_run(m, "step", last, SIZE_MAX, Y) == TN_ERR_ARGUMENT);
+    CHECK_HAS(tn_error_text(m), "step: takes 1 input");
+    *last = k ? TN_NAMED("y", tn_f32(y, 4, 8)) : tn_f32(y, 4, 8);
+    CHECK(tn_run(m, "step", TN_IN(X), last, 3) == TN_ERR_ARGUMENT);
+    CHECK_HAS(tn_error_text(m), ", got");
+    CHECK(tn_run(m, "step", TN_IN(X), last, 1) == TN_OK);
+  }
+  munmap(pages, 2 * page);
   tn_model_free(m);
   tn_program_free(p);
 }

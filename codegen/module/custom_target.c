@@ -123,15 +123,27 @@ static const char *const arch_names[][2] = {{"amd64", "x86_64"}, {"arm64", "aarc
                                             {"i486", "i686"},    {"i586", "i686"},     {"ppc64le", "powerpc64le"}};
 
 // What our arithmetic needs of an architecture, whatever CPU is named: numbers of i386's x87 are longer than f32, and x86_64's
-// calls have them in registers of SSE. What it takes along is refused where it is switched off.
-static const char *const arch_needs[][2] = {{"i686", "+sse2"}, {"x86_64", "+sse2"}, {"loongarch64", "+f,+d"}};
-static const char *const switched_off[][2] = {
-    {"i686", "-sse,-sse2"}, {"x86_64", "-sse,-sse2"}, {"loongarch64", "-f,-d"}};
+// calls have them in registers of SSE. `off`: the words that switch it off, or what it takes along.
+typedef struct {
+  const char *arch, *needs, *off;
+} Needs;
+static const Needs arch_needs[] = {
+    {"i686", "+sse2", "-sse,-sse2"}, {"x86_64", "+sse2", "-sse,-sse2"}, {"loongarch64", "+f,+d", "-f,-d"}};
 
-static const char *arch_word(const char *const (*table)[2], size_t n, const char *triple) {
+static bool is_arch(const char *arch, const char *triple) {
   size_t length = strcspn(triple, "-");
-  for (size_t k = 0; k < n; k++)
-    if (strlen(table[k][0]) == length && !strncmp(table[k][0], triple, length)) return table[k][1];
+  return strlen(arch) == length && !strncmp(arch, triple, length);
+}
+
+static const Needs *needs_of(const char *triple) {
+  for (size_t k = 0; k < sizeof arch_needs / sizeof *arch_needs; k++)
+    if (is_arch(arch_needs[k].arch, triple)) return &arch_needs[k];
+  return NULL;
+}
+
+static const char *first_name(const char *triple) {
+  for (size_t k = 0; k < sizeof arch_names / sizeof *arch_names; k++)
+    if (is_arch(arch_names[k][0], triple)) return arch_names[k][1];
   return NULL;
 }
 
@@ -143,10 +155,10 @@ static bool is_item(const char *list, const char *item, size_t length) {
 }
 
 static bool switches_off(const char *triple, const char *features, RtText *why) {
-  const char *list = arch_word(switched_off, sizeof switched_off / sizeof *switched_off, triple);
-  for (const char *at = features; list && *at; at += strcspn(at, ","), at += *at == ',') {
+  const Needs *needs = needs_of(triple);
+  for (const char *at = features; needs && *at; at += strcspn(at, ","), at += *at == ',') {
     size_t length = strcspn(at, ",");
-    if (!is_item(list, at, length)) continue;
+    if (!is_item(needs->off, at, length)) continue;
     rt_text_add(why, "features=%.*s: code for %.*s cannot do without it", (int)length, at, (int)strcspn(triple, "-"),
                 triple);
     return true;
@@ -157,7 +169,7 @@ static bool switches_off(const char *triple, const char *features, RtText *why) 
 // In LLVM's four words: arm-none-eabi has no vendor, and would not be an EABI's.
 static const char *full_triple(RtArena *mem, const char *triple) {
   size_t length = strcspn(triple, "-");
-  const char *arch = arch_word(arch_names, sizeof arch_names / sizeof *arch_names, triple);
+  const char *arch = first_name(triple);
   char *text = LLVMNormalizeTargetTriple(arch ? rt_printf(mem, "%s%s", arch, triple + length) : triple);
   const char *copy = rt_strdup(mem, text);
   LLVMDisposeMessage(text);
@@ -268,8 +280,8 @@ static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (s->cpu) t->cpu = s->cpu;
   if (s->features && switches_off(t->triple, s->features, why)) return false;
   if (s->features) t->features = both(mem, t->features, s->features);
-  const char *needs = arch_word(arch_needs, sizeof arch_needs / sizeof *arch_needs, t->triple);
-  if (needs) t->features = both(mem, t->features, needs);
+  const Needs *needs = needs_of(t->triple);
+  if (needs) t->features = both(mem, t->features, needs->needs);
   if (s->abi) t->abi = s->abi;
   if (s->stack) t->stack_bytes = s->stack, t->bounded_stack = true;
   return !s->lanes || set_lanes(t, s->lanes, why);

@@ -99,8 +99,7 @@ static bool may_use_layout(tn_function *f, Op op, const tn_tensor *a, uint32_t n
   bool in_body = false, layout = ir_ops[op].cls == CLASS_LAYOUT;
   for (uint32_t k = 0; k < n; k++) in_body |= f->body_of[a[k].v] != 0, layout |= fe_ins(a[k])->dtype == DT_LAYOUT;
   return !f->scan || !in_body || !layout ||
-         refuse_pair(f, E_STATE, "a layout of sequences is made or read inside a scan", f->scan->begin,
-                     "the scan began here", at);
+         refuse_pair(f, E_STATE, ir_layout_in_scan, f->scan->begin, "the scan began here", at);
 }
 
 // A later step would see what an earlier one wrote.

@@ -142,9 +142,7 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   Loc begin = old_ins(s, l->begin)->loc;
   if (ins->op == OP_grad_of)
     return report_pair(s, E_STATE, ins->loc, "a gradient is asked for inside a scan", begin, "the scan began here");
-  if (uses_layout(s, i))
-    return report_pair(s, E_STATE, ins->loc, "a layout of sequences is made or read inside a scan", begin,
-                       "the scan began here");
+  if (uses_layout(s, i)) return report_pair(s, E_STATE, ins->loc, ir_layout_in_scan, begin, "the scan began here");
   bool writes_param = op->cls == CLASS_OPTIMIZER || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
   if (writes_param || writes_outer(s, l, i))
     return report_pair(s, E_WRITE_LEAF, ins->loc, "a value from outside is written inside a scan", begin,

@@ -2,6 +2,7 @@
 #include "runtime/exec/array_names.h"
 #include "runtime/near.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct {
@@ -13,7 +14,11 @@ typedef struct {
   size_t error_size;
 } Ports;
 
-bool rt_any_named(const RtArray *a, size_t n) {
+// A count may be larger than its list, and then it is not what the function takes: arrays that are too many are never read.
+static size_t count_read(size_t n, uint32_t n_ports) { return n < n_ports ? n : n_ports; }
+
+bool rt_any_named(const RtFunction *f, bool outputs, const RtArray *a, size_t n) {
+  n = count_read(n, outputs ? f->n_outputs : f->n_inputs);
   for (size_t k = 0; k < n; k++)
     if (a[k].name) return true;
   return false;
@@ -51,7 +56,9 @@ bool rt_order_by_name(const RtFunction *f, bool outputs, const RtArray *given, s
                    outputs ? "output" : "input",
                    error,
                    error_size};
-  if (!check_names(&p, given, n)) return false;
+  if (!check_names(&p, given, count_read(n, p.n_ports))) return false;
+  if (n > p.n_ports)
+    return rt_fail(error, error_size, "%s: takes %" PRIu32 " %ss, got %zu", f->name, p.n_ports, p.kind, n);
   for (uint32_t port = 0; port < p.n_ports; port++) {
     size_t k = 0;
     while (k < n && !has_name(&given[k], p.ports[port].name)) k++;

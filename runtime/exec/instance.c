@@ -335,11 +335,11 @@ static bool any_of_params(const RtInstance *i, const RtArray *a, size_t n) {
 static bool order_named(RtInstance *i, const RtFunction *f, const RtArray **in, size_t *n_in, const RtArray **out,
                         size_t *n_out) {
   RtArray *inputs = i->by_port, *outputs = i->by_port + f->n_inputs;
-  if (rt_any_named(*in, *n_in)) {
+  if (rt_any_named(f, false, *in, *n_in)) {
     if (!rt_order_by_name(f, false, *in, *n_in, inputs, i->error, sizeof i->error)) return false;
     *in = inputs, *n_in = f->n_inputs;
   }
-  if (rt_any_named(*out, *n_out)) {
+  if (rt_any_named(f, true, *out, *n_out)) {
     if (!rt_order_by_name(f, true, *out, *n_out, outputs, i->error, sizeof i->error)) return false;
     *out = outputs, *n_out = f->n_outputs;
   }
