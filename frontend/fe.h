@@ -210,6 +210,7 @@ struct tn_module {
   FeHooks hooks;          // its own ones, of all kinds, in the order in which they fire
   tn_hook *running;
   Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
+  uint32_t n_running;     // of the user's own: how many calls of its forward function are not over
   bool reported_unused;
 };
 
@@ -851,6 +852,8 @@ typedef struct {
 } FeHooked;
 FeHooked fe_run_grad_hooks(tn_tensor loss, tn_tensor of, tn_site at);
 bool fe_is_tracked(tn_tensor t);  // graph/inplace.c: does it require a gradient?
+bool fe_may_have_gradient(
+    tn_tensor t);  // the same, or it is made of an input or a frozen parameter, of which tn_grad gives one
 
 // ---- module/probe.c: for each function with probes one more, which hands out what they found
 void fe_probe_twins(tn_program *p);

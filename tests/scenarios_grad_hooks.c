@@ -178,6 +178,42 @@ SCENARIO(H10) {
   }
 }
 
+// ---- modules of one's own that are wrong: what they give is found by name all the same, so that the report is reached
+static tn_values fails(tn_module *m, tn_values in, void *how) {
+  if (*(int *)how == 0) return TN_VALUES(in.v[0]);
+  if (*(int *)how == 1) return (tn_call_n)(m, in, at(40));
+  return TN_VALUES(in.v[0], in.v[0]);
+}
+
+SCENARIO(H_own_fails) {
+  static const char *const out[] = {"u", "v"}, *const too_few[1] = {"x"};
+  static const char *const want[] = {
+      "user.c:30: error[E003]: the forward function of module 'two' gives 1 value, its class says 2\n"
+      "user.c:10: note: the module was made here\n",
+      "user.c:40: error[E003]: the forward function of module 'two' calls this module again and again, 100 times "
+      "within each "
+      "other\n"
+      "user.c:10: note: the module was made here\n"
+      "hint: it calls the modules below it; its own values are made by operations\n",
+      "user.c:30: error[E003]: module 'two' takes 1 value, found 2\n"
+      "user.c:10: note: it was made here\n",
+      "user.c:10: error[E003]: module 'two' has 17 inputs and 2 outputs: at most 16 of each\n",
+      "user.c:10: error[E003]: module 'two' has no forward function\n"};
+  for (int k = 0; k < 5; k++) {
+    start();
+    tn_module_class class = {.name = "Two", .forward = k == 4 ? NULL : fails, .n_out = 2, .out = out};
+    if (k == 3) class.n_in = TN_MAX_VALUES + 1, class.in = too_few;
+    tn_module *two = (tn_module_define)(tn_root(p), "two", &class, &k, at(10));
+    tn_tensor x = (tn_input)(f, "x", TN_F32, TN_SHAPE(2, 3), at(20));
+    tn_values y = (tn_call_n)(two, (tn_values){.v = {x, x}, .n = k == 2 ? 2 : 1}, at(30));
+    tn_tensor *v = tn_value_named(&y, "v");
+    if (CHECK(v != NULL)) (tn_output)(f, "y", (tn_relu)(*v, at(50)), at(60));
+    (tn_function_end)(f, at(90));
+    CHECK_REPORT(p, want[k]);
+    end(NULL);
+  }
+}
+
 // ---- counts: Sigmoid, as many gradients as the hook's context says
 static tn_values some(tn_module *m, tn_values in, tn_values out, void *ctx) {
   (void)m, (void)out;
@@ -349,6 +385,40 @@ SCENARIO(H_second) {
       CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 2, 2)), TN_OUT(tn_f32(first, 2, 2), tn_f32(second, 2, 2))) == TN_OK))
     for (int k = 0; k < 4; k++)
       CHECK(fabsf(first[k] - 6 * in[k] * in[k]) < 1e-4f && fabsf(second[k] - 12 * in[k]) < 1e-4f);
+  CHECK_REPORT(p, "");
+  end(m);
+}
+
+// tn_grad asks for what requires no gradient: hooks between see it, and what they give goes on. tn_backward passes over it.
+static tn_values half_in(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)m, (void)out;
+  note(ctx);
+  if (in.v[0].fn) in.v[0] = tn_mul_scalar(in.v[0], 0.5);
+  return in;
+}
+
+SCENARIO(H_asked_for) {
+  Log log = {0};
+  Entry e[3] = {{&log, 0}, {&log, 1}, {&log, 2}};
+  start();
+  tn_module *act = tn_activation(tn_root(p), "act", "relu"), *frozen = tn_linear(tn_root(p), "frozen", 2, 2);
+  tn_module *fc = tn_linear(tn_root(p), "fc", 2, 1, .no_bias = true);
+  tn_freeze(frozen, true);
+  tn_hook_backward(act, half_in, &e[0]);
+  tn_hook_backward(frozen, half_in, &e[1]);
+  tn_hook_backward(fc, half_in, &e[2]);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 2));
+  tn_tensor loss = tn_sum(tn_call(fc, tn_call(frozen, tn_call(act, x))));
+  tn_output(f, "g", tn_grad(loss, x));
+  LOGGED(&log, 2, 1, 0);
+  tn_backward(loss);
+  LOGGED(&log, 2, 1, 0, 2);
+  tn_sgd(f, fc);
+  tn_model *m = compile();
+  float w[2], v[4], in[6] = {1, 2, -1, 3, 4, -5}, g[6];
+  if (CHECK(m) && CHECK(!tn_get(m, "fc.weight", w, 2)) && CHECK(!tn_get(m, "frozen.weight", v, 4)) &&
+      CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 3, 2)), TN_OUT(tn_f32(g, 3, 2))) == TN_OK))
+    for (int k = 0; k < 6; k++) CHECK(fabsf(g[k] - (in[k] > 0) * (w[0] * v[k % 2] + w[1] * v[2 + k % 2]) / 8) < 1e-6f);
   CHECK_REPORT(p, "");
   end(m);
 }

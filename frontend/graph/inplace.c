@@ -67,15 +67,24 @@ static bool is_tracked_leaf(const tn_function *f, Val v) {
   return f->p->ir->params[index].trainable && index < f->n_uses && !f->uses[index].frozen;
 }
 
-bool fe_is_tracked(tn_tensor t) {
+// A leaf whose gradient tn_grad may be asked for, though tn_backward has none for it
+static bool is_free_leaf(const tn_function *f, Val v) {
+  if (f->ir->ins[v.i].op == OP_input) return true;
+  return f->ir->ins[v.i].op == OP_param && f->p->ir->params[ir_attr_int(f->ir, v, KEY_param, 0)].trainable;
+}
+
+static bool reaches_leaf(tn_tensor t, bool (*is_such)(const tn_function *f, Val v)) {
   tn_function *f = t.fn;
   if (!fe_has_gradient(t)) return false;
   f->reach.least = 0;
   ir_grad_reach(f->ir, fe_val(t), &f->reach);
   for (uint32_t k = 0; k < f->reach.n; k++)
-    if (is_tracked_leaf(f, f->reach.list[k])) return true;
+    if (is_such(f, f->reach.list[k])) return true;
   return false;
 }
+
+bool fe_is_tracked(tn_tensor t) { return reaches_leaf(t, is_tracked_leaf); }
+bool fe_may_have_gradient(tn_tensor t) { return reaches_leaf(t, is_free_leaf); }
 
 bool tn_requires_grad(tn_tensor t) {
   if (!fe_ok(t) || !t.fn->ir || t.fn->p->sealed || t.fn->p->oom) return false;

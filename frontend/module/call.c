@@ -107,8 +107,9 @@ tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, 
 tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at) { return run_module(m, x, false, at); }
 
 // ---- several values
-static tn_values poisoned(tn_function *f, const tn_module *m) {
-  tn_values v = {.n = m ? fe_n_out(m) : 1};
+// Found by name as any others
+static tn_values poisoned(tn_function *f, tn_module *m) {
+  tn_values v = {.n = m ? fe_n_out(m) : 1, .names = m ? fe_value_names(m, false) : NULL};
   for (uint32_t k = 0; k < v.n; k++) v.v[k] = fe_poison(f);
   return v;
 }
@@ -119,8 +120,8 @@ static tn_values run_values_of(tn_module *m, tn_values in, bool with_hooks, cons
   uint32_t n = 0;
   for (uint32_t k = 0; k < in.n && k < TN_MAX_VALUES; k++)
     if (in.v[k].fn) given[n++] = in.v[k];
-  if (!fe_join_for(name, given, n, &f, at)) return poisoned(f, NULL);
-  FE_GUARD_AS(f->p, poisoned(f, NULL), name);
+  if (!fe_join_for(name, given, n, &f, at)) return poisoned(f, m);
+  FE_GUARD_AS(f->p, poisoned(f, m), name);
   if (!fe_callable(f, m, at) || m->poisoned || !fe_order_inputs(m, &in, at)) return poisoned(f, m);
   uint32_t first = f->ir->n_ins;
   note_forward(m, with_hooks, at);

@@ -9,23 +9,25 @@
 //
 // A tap is a place where hooks see gradients: one value of the user, or the inputs or outputs of a call of a module. These
 // are clones of the values, which vanish with pass grad: the gradient of an input's clone is what this call sends to it.
-// Taps are visited from the last value to the first, as the backward goes.
+// Taps are visited from the last value to the first, as the backward goes. What requires no gradient is tapped as well, as far as it
+// is made of inputs or frozen parameters: tn_grad may ask for theirs. tn_backward passes over it.
 #include "frontend/fe.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct FeGradTap {
-  tn_tensor v[TN_MAX_VALUES];  // none: not tracked
+  tn_tensor v[TN_MAX_VALUES];  // none: it cannot have a gradient
+  bool is_tracked[TN_MAX_VALUES];
   uint32_t n;
-  FeHooks hooks;    // of a value
-  FeTapCall *call;  // of a module; NULL: of a value
-  bool is_out;
+  FeHooks hooks;            // of a value
+  FeTapCall *call;          // of a module; NULL: of a value
+  bool is_out, is_visited;  // is_visited: by the backward at hand
 };
 
 struct FeTapCall {
   tn_module *m;
   FeHooks hooks;  // as they stood when it was called
-  FeGradTap *in;  // NULL: no input requires a gradient
+  FeGradTap *in;  // NULL: no input can have a gradient
   uint32_t n_in;
   tn_values grad_out;  // of the backward at hand
 };
@@ -43,7 +45,7 @@ static FeGradTap *tap_of(tn_tensor t) {
     FeGradTap *tap = t.fn->taps[k];
     if (!tap->call && tap->v[0].v == t.v) return tap;
   }
-  return add_tap(t.fn, (FeGradTap){.v = {t}, .n = 1});
+  return add_tap(t.fn, (FeGradTap){.v = {t}, .is_tracked = {true}, .n = 1});
 }
 
 static bool check_value(tn_tensor t, tn_grad_hook fn, const tn_hook_options *o) {
@@ -80,10 +82,17 @@ static bool tap_values(FeGradTap *tap, tn_tensor *v, uint32_t n, tn_site at) {
   bool any = false;
   tap->n = n;
   for (uint32_t k = 0; k < n; k++) {
-    if (!fe_ok(v[k]) || !fe_is_tracked(v[k])) continue;
+    if (!fe_ok(v[k]) || !fe_may_have_gradient(v[k])) continue;
+    tap->is_tracked[k] = fe_is_tracked(v[k]);
     tap->v[k] = fe_keep(fe_emit1(OP_clone, v[k], at), at);
     any = true;
   }
+  return any;
+}
+
+static bool any_tracked(const FeGradTap *tap) {
+  bool any = false;
+  for (uint32_t k = 0; k < tap->n; k++) any |= tap->is_tracked[k];
   return any;
 }
 
@@ -111,11 +120,10 @@ FeTapCall *fe_tap_inputs(tn_module *m, const FeHooks *hooks, tn_tensor *v, uint3
 void fe_tap_outputs(FeTapCall *c, tn_tensor *v, uint32_t n, tn_site at) {
   FeGradTap tap = {.call = c, .is_out = true};
   tn_function *f = v[0].fn;
-  if (!tap_values(&tap, v, n, at)) {
-    for (uint32_t k = 0; k < c->hooks.n; k++) c->hooks.list[k]->untracked = fe_loc(f->p, at);
-    if (c->in) c->in->n = 0;
-    return;
-  }
+  bool any = tap_values(&tap, v, n, at);
+  for (uint32_t k = 0; k < c->hooks.n && !any_tracked(&tap); k++) c->hooks.list[k]->untracked = fe_loc(f->p, at);
+  if (!any && c->in) c->in->n = 0;
+  if (!any) return;
   // What the caller sees is a value of its own scope
   for (uint32_t k = 0; k < n; k++)
     if (tap.v[k].fn) v[k] = fe_emit1(OP_clone, tap.v[k], at);
@@ -126,6 +134,7 @@ void fe_tap_outputs(FeTapCall *c, tn_tensor *v, uint32_t n, tn_site at) {
 typedef struct {
   FeHooked result;
   tn_function *f;
+  tn_tensor of;   // none: tn_backward
   bool *reached;  // by value
   tn_site at;
 } Backward;
@@ -180,14 +189,32 @@ static bool run_of_outputs(Backward *b, FeTapCall *c, tn_values *grad) {
     if (!fe_hook_replaces(h, "gradient of the output", b->f, grad, &types, &r, b->at)) return false;
   }
   c->grad_out = *grad;
-  if (c->in) return true;
+  if (c->in && (c->in->is_visited || any_tracked(c->in))) return true;
   tn_values none = {.n = c->n_in, .names = fe_value_names(c->m, true)};
   return run_backward(b, c, &none);
 }
 
-static tn_tensor gradient(Backward *b, tn_tensor v) {
-  if (!v.fn || !b->reached[v.v]) return TN_NONE;
-  return fe_keep(fe_emit2(OP_grad_of, b->result.loss, v, b->at), b->at);
+static bool *reached_from(tn_tensor t) {
+  tn_function *f = t.fn;
+  f->reach.least = 0;
+  ir_grad_reach(f->ir, fe_val(t), &f->reach);
+  bool *has = rt_alloc(f->p->mem, f->ir->n_ins);
+  memcpy(has, f->reach.has, f->ir->n_ins);
+  return has;
+}
+
+static bool leads_to_wanted(const Backward *b, tn_tensor v) {
+  return b->of.fn && (newest(b->of).v == newest(v).v || reached_from(v)[b->of.v]);
+}
+
+static bool has_gradient(const Backward *b, const FeGradTap *tap, uint32_t k) {
+  tn_tensor v = tap->v[k].fn ? newest(tap->v[k]) : TN_NONE;
+  return v.fn && b->reached[v.v] && (tap->is_tracked[k] || leads_to_wanted(b, tap->v[k]));
+}
+
+static tn_tensor gradient(Backward *b, const FeGradTap *tap, uint32_t k) {
+  if (!has_gradient(b, tap, k)) return TN_NONE;
+  return fe_keep(fe_emit2(OP_grad_of, b->result.loss, newest(tap->v[k]), b->at), b->at);
 }
 
 static void replace(Backward *b, tn_tensor v, tn_tensor grad) {
@@ -205,7 +232,7 @@ static bool visit(Backward *b, const FeGradTap *tap) {
   if (tap->call) grad.names = fe_value_names(tap->call->m, !tap->is_out);
   for (uint32_t k = 0; k < tap->n; k++) {
     of[k] = tap->v[k].fn ? newest(tap->v[k]) : TN_NONE;
-    was[k] = grad.v[k] = gradient(b, of[k]);
+    was[k] = grad.v[k] = gradient(b, tap, k);
     if (was[k].fn && !fe_ok(was[k])) return false;
   }
   bool ok = !tap->call    ? run_of_value(b, tap, &grad.v[0])
@@ -229,21 +256,10 @@ static int later_first(const void *a, const void *b) {
   return x->number < y->number ? -1 : 1;
 }
 
-static bool *reached_from(tn_tensor t) {
-  tn_function *f = t.fn;
-  f->reach.least = 0;
-  ir_grad_reach(f->ir, fe_val(t), &f->reach);
-  bool *has = rt_alloc(f->p->mem, f->ir->n_ins);
-  memcpy(has, f->reach.has, f->ir->n_ins);
-  return has;
-}
-
-// Does the gradient of one of its values come by on its way to `of`?
-static bool is_on_way(const Backward *b, const FeGradTap *tap, tn_tensor of) {
-  for (uint32_t k = 0; k < tap->n; k++) {
-    if (!tap->v[k].fn || !b->reached[newest(tap->v[k]).v]) continue;
-    if (!of.fn || newest(of).v == newest(tap->v[k]).v || reached_from(tap->v[k])[of.v]) return true;
-  }
+// Does the gradient of one of its values come by on its way to what is wanted?
+static bool is_on_way(const Backward *b, const FeGradTap *tap) {
+  for (uint32_t k = 0; k < tap->n; k++)
+    if (has_gradient(b, tap, k) && (!b->of.fn || leads_to_wanted(b, tap->v[k]))) return true;
   return false;
 }
 
@@ -256,13 +272,15 @@ static uint32_t first_of(const FeGradTap *tap) {
 
 FeHooked fe_run_grad_hooks(tn_tensor loss, tn_tensor of, tn_site at) {
   tn_function *f = loss.fn;
-  Backward b = {.result = {.loss = loss}, .f = f, .at = at};
+  Backward b = {.result = {.loss = loss}, .f = f, .of = of, .at = at};
   if (!f->n_taps) return b.result;
   uint32_t n = 0;
   Place *places = rt_alloc(f->p->mem, f->n_taps * sizeof *places);
   b.reached = reached_from(loss);
-  for (uint32_t k = 0; k < f->n_taps; k++)
-    if (is_on_way(&b, f->taps[k], of)) places[n++] = (Place){f->taps[k], first_of(f->taps[k]), k};
+  for (uint32_t k = 0; k < f->n_taps; k++) {
+    f->taps[k]->is_visited = is_on_way(&b, f->taps[k]);
+    if (f->taps[k]->is_visited) places[n++] = (Place){f->taps[k], first_of(f->taps[k]), k};
+  }
   qsort(places, n, sizeof *places, later_first);
   for (uint32_t k = 0; k < n; k++) {
     if (visit(&b, places[k].tap)) continue;

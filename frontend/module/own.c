@@ -3,10 +3,15 @@
 #include <string.h>
 
 // ---- classes
+static uint32_t count_of(uint32_t n) { return n == 0 ? 1 : n > TN_MAX_VALUES ? TN_MAX_VALUES : n; }
+
+// n: as the class says; more than there can be (reported) are not looked for.
 static const char *const *names_of(tn_program *p, const char *const *given, uint32_t n, const char *what) {
-  const char **list = rt_alloc(p->mem, n * sizeof *list);
-  for (uint32_t k = 0; k < n; k++)
-    list[k] = given ? rt_strdup(p->mem, given[k]) : n == 1 ? what : rt_printf(p->mem, "%s%u", what, k);
+  const char **list = rt_alloc(p->mem, count_of(n) * sizeof *list);
+  for (uint32_t k = 0; k < count_of(n); k++)
+    list[k] = given && n <= TN_MAX_VALUES && given[k] ? rt_strdup(p->mem, given[k])
+              : count_of(n) == 1                      ? what
+                                                      : rt_printf(p->mem, "%s%u", what, k);
   return list;
 }
 
@@ -42,12 +47,12 @@ tn_module *tn_module_define(tn_module *parent, const char *name, const tn_module
   FE_GUARD(p, NULL);
   tn_module *m = fe_module(parent, name, MOD_OWN, at);
   m->poisoned = m->poisoned || !check_class(m, c, at);
-  if (m->poisoned) return m;
-  tn_module_class *own = rt_alloc(p->mem, sizeof *own);
+  if (!c) return m;
+  tn_module_class *own = rt_alloc(p->mem, sizeof *own);  // of a poisoned module too: what it gives is found by name
   *own = *c;
   own->name = rt_strdup(p->mem, c->name ? c->name : "Module");
-  own->n_in = c->n_in ? c->n_in : 1, own->n_out = c->n_out ? c->n_out : 1;
-  own->in = names_of(p, c->in, own->n_in, "input"), own->out = names_of(p, c->out, own->n_out, "output");
+  own->n_in = count_of(c->n_in), own->n_out = count_of(c->n_out);
+  own->in = names_of(p, c->in, c->n_in, "input"), own->out = names_of(p, c->out, c->n_out, "output");
   m->config.class = own, m->config.self = self;
   return m;
 }
@@ -141,14 +146,28 @@ static bool check_results(tn_module *m, tn_function *f, const tn_values *out, tn
   return true;
 }
 
+static bool check_depth(tn_module *m, tn_site at) {
+  enum { MOST = 100 };  // stack frames of the user's lie between
+  if (m->n_running < MOST) return true;
+  fe_error(m->p, E_ARGUMENT, at,
+           "the forward function of module '%s' calls this module again and again, %d times within each other", m->path,
+           MOST);
+  fe_note(m->p, m->loc, "the module was made here");
+  fe_hint(m->p, "it calls the modules below it; its own values are made by operations");
+  return false;
+}
+
 static tn_values run_own(tn_module *m, tn_values in, tn_site at) {
   tn_program *p = m->p;
+  if (!check_depth(m, at)) return (tn_values){.n = 0};
   tn_function *f = in.v[0].fn;
   FeGuard *guard = p->guard;
   const tn_module *inside = p->inside;
   guard->runs_hook = true;  // what it calls are calls of the user
   p->inside = NULL;
+  m->n_running++;
   tn_values out = m->config.class->forward(m, in, m->config.self);
+  m->n_running--;
   guard->runs_hook = false;
   p->inside = inside;
   return check_results(m, f, &out, at) ? out : (tn_values){.n = 0};

@@ -100,11 +100,11 @@ TN_API tn_hook *tn_hook_values_post(tn_module *m, tn_values_post_hook fn, void *
 //   tn_backward(loss);
 //
 // Of one value: the gradient of a loss with respect to it, all that reaches it added up; TN_NONE keeps it. Several run in
-// order. tn_grad runs those that lie between the loss and what the gradient is of. The value must be alive then (E103).
+// order. tn_grad runs those between the loss and what the gradient is of, whatever requires one. It must be alive then (E103).
 typedef tn_tensor (*tn_grad_hook)(tn_tensor grad, void *ctx);
 TN_API tn_hook *tn_on_grad(tn_tensor t, tn_grad_hook fn, void *ctx, tn_hook_options o);  // pattern: not of values
 // Of a module, for each call: when the gradients of its outputs are there, and when those of its inputs are, as far as
-// this call sends to them. TN_NONE among them: an output that the loss does not read, an input that requires no gradient.
+// this call sends to them. TN_NONE among them: an output that the loss does not read; in tn_backward an input that requires none.
 // If none does, the second kind fires with the first, with nothing to replace. Modules whose output requires no gradient
 // have no gradients to watch: W119. Of a recurrent module, in calls of sequences, the outputs are `output` (packed: its
 // data), `hidden` and, of an LSTM, `cell`, and the inputs `input`, `h0` and `c0`; an initial state that was not given is TN_NONE.
