@@ -1,6 +1,7 @@
 // A character language model: a GRU reads text in LANES places at once and goes on from batch to batch; then it writes.
 // Ctrl-C saves and stops; --resume goes on with the next batch, as if nothing had happened. --tir writes the program as text.
 // ctest: --epochs 2 --sample 80 --checkpoint charlm.safetensors
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <errno.h>
 #include <math.h>
@@ -10,8 +11,6 @@
 
 enum { LANES = 16, STEPS = 48, WIDTH = 32, HIDDEN = 160, LONGEST = 1 << 26 };
 static unsigned char text[LONGEST], code[256], letter[256];  // code[letter[k]] == k
-#define USAGE \
-  "charlm [--epochs N] [--sample N] [--temperature X] [--checkpoint FILE] [--resume] [--tir FILE] [TEXT..]\n"
 static size_t length, n_letters;
 static double mean;  // bits a character, of the last batches
 static tn_loader *loader;
@@ -46,8 +45,7 @@ static tn_model *build(const char *tir) {
   tn_tensor x = tn_slice(text_in, 1, 0, STEPS), y = tn_slice(text_in, 1, 1, STEPS);
   tn_rnn_output r = tn_rnn_call_dense(rnn, tn_call(embed, x), .h0 = tn_clone(memory));
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_dropout(r.dense, 0.1)), y);
-  tn_output(f, "loss", loss);
-  tn_backward(loss);
+  tn_output(f, "loss", loss), tn_backward(loss);
   tn_clip_grad_norm(f, root, 1.0);
   tn_adamw(f, root, .lr = 4e-3, .weight_decay = 1e-2);
   tn_copy_(memory, tn_detach(r.hidden));
@@ -63,8 +61,7 @@ static tn_model *build(const char *tir) {
   if (tir && (!to || tn_dump(p, to, TN_DUMP_IR) || fclose(to))) fail(tir, strerror(errno));
   tn_model *m = tn_compile(p);
   if (!m) exit(1);
-  tn_program_free(p);
-  return m;
+  return tn_program_free(p), m;
 }
 
 // The model, where the loader stands, what was shown of the loss, and what the numbers of characters mean
@@ -97,8 +94,7 @@ static void train(tn_model *m, size_t epochs, const char *checkpoint) {
     else mean += ((double)loss / log(2) - mean) * fmax(0.05, 1 / (double)(done + 1));
     tn_progress_step(bar, batches_done(), "%.3f bits a character", mean);
   }
-  tn_progress_end(bar);
-  keep(m, checkpoint, false);
+  tn_progress_end(bar), keep(m, checkpoint, false);
   if (tn_loader_is_stopped(loader)) printf("stopped after %zu of %zu batches; --resume goes on\n", done, total);
 }
 
@@ -129,28 +125,25 @@ static void set_up(void) {
 
 int main(int argc, char **argv) {
   const char *checkpoint = "charlm.safetensors", *tir = NULL;
-  long epochs = 20, sample = 400, bad = 0;
-  float temperature = 0.7f;
-  bool resumes = false, has_text = false;
-  for (int k = 1; k < argc && !bad; k++) {
-    char *end = "-", *v = k + 1 < argc ? argv[k + 1] : end;
-    if (argv[k][0] != '-') read_text(argv[k]), has_text = true;
-    else if (!strcmp(argv[k], "--resume")) resumes = true;
-    else if (!strcmp(argv[k], "--epochs")) epochs = strtol(v, &end, 10), k++, bad = *end || epochs < 0;
-    else if (!strcmp(argv[k], "--sample")) sample = strtol(v, &end, 10), k++, bad = *end || sample < 0;
-    else if (!strcmp(argv[k], "--temperature")) temperature = strtof(v, &end), k++, bad = *end || !(temperature > 0);
-    else if (!strcmp(argv[k], "--tir")) tir = v, k++, bad = *v == '-';
-    else if (!strcmp(argv[k], "--checkpoint")) checkpoint = v, k++, bad = *v == '-';
-    else bad = 1;
-  }
-  if (bad) return fputs(USAGE, stderr), 2;
-  if (!has_text) read_text("docs/design.md"), read_text("docs/ir.md"), read_text("docs/testing-faults.md");
+  const char *texts[64] = {"docs/design.md", "docs/ir.md", "docs/testing-faults.md"};
+  int n_texts = 0;
+  long epochs = 20, sample = 400;
+  double temperature = 0.7;
+  bool resumes = false;
+  const Argument list[] = {
+      {"--epochs", "N", "passes over the text", .whole = &epochs},
+      {"--sample", "N", "characters that it writes", .whole = &sample},
+      {"--temperature", "X", "below 1: more likely ones", .number = &temperature, .above = true},
+      {"--checkpoint", "FILE", "where it saves", .text = &checkpoint},
+      {"--resume", NULL, "goes on from the checkpoint", .flag = &resumes},
+      {"--tir", "FILE", "where the program goes as text", .text = &tir},
+      {NULL, "TEXT..", "what it reads; none: these docs", .text = texts, .n_texts = &n_texts, .most = 64}};
+  read_arguments(argc, argv, "learns to write like a text", list, sizeof list / sizeof *list);
+  for (int k = 0; k < (n_texts ? n_texts : 3); k++) read_text(texts[k]);
   set_up();
   tn_model *m = build(tir);
   if (resumes) keep(m, checkpoint, true);
-  signal(SIGINT, interrupt);
-  train(m, (size_t)epochs, checkpoint);
-  if (!tn_loader_is_stopped(loader)) write_text(m, sample, temperature);
-  tn_model_free(m), tn_loader_free(loader);
-  return fflush(stdout) || ferror(stdout);
+  signal(SIGINT, interrupt), train(m, (size_t)epochs, checkpoint);
+  if (!tn_loader_is_stopped(loader)) write_text(m, sample, (float)temperature);
+  return tn_model_free(m), tn_loader_free(loader), fflush(stdout) || ferror(stdout);
 }

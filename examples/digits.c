@@ -1,6 +1,7 @@
 // A small ResNet reads handwritten digits, 8 x 8 pixels: batch norm, residual blocks, images shifted by the loader's
 // threads. Each fold of five is held out once; a model that never saw it is tested on it.
 // ctest: --epochs 25 --folds 1 --expect 0.985
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -111,15 +112,14 @@ static double pass(tn_model *m, tn_loader *l, const char *function) {
 int main(int argc, char **argv) {
   const char *path = "data/digits/digits.csv";
   char error[512] = "";
-  int epochs = 30, folds = FOLDS;
+  long epochs = 30, folds = FOLDS;
   double sum = 0, expected = 0;
-  for (int k = 1; k < argc; k += 2) {
-    if (argv[k + 1] && !strcmp(argv[k], "--data")) path = argv[k + 1];
-    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && (epochs = atoi(argv[k + 1])) > 0) continue;
-    else if (argv[k + 1] && !strcmp(argv[k], "--folds") && (folds = atoi(argv[k + 1])) > 0 && folds <= FOLDS) continue;
-    else if (argv[k + 1] && !strcmp(argv[k], "--expect") && (expected = atof(argv[k + 1])) > 0) continue;
-    else return fprintf(stderr, "digits [--data FILE] [--epochs N] [--folds 1..5] [--expect ACCURACY]\n"), 2;
-  }
+  const Argument list[] = {
+      {"--data", "FILE", "a line of 64 pixels and a class for each image", .text = &path},
+      {"--epochs", "N", "passes over the data", .whole = &epochs, .least = 1},
+      {"--folds", "N", "how many of five are held out, one by one", .whole = &folds, .least = 1, .most = FOLDS},
+      {"--expect", "SHARE", "of images right, else it fails", .number = &expected, .most = 1}};
+  read_arguments(argc, argv, "a small ResNet reads handwritten digits", list, sizeof list / sizeof *list);
   tn_dataset *digits = open_digits(path, error, sizeof error);
   if (!digits) return fprintf(stderr, "digits: %s\n", error), 1;
   tn_program *p = tn_program_create("digits");
@@ -142,9 +142,8 @@ int main(int argc, char **argv) {
     sum += accuracy;
     tn_loader_free(train), tn_loader_free(test), tn_model_free(run);
   }
-  bool is_good = m && sum / folds >= expected;
-  printf("digits: mean accuracy %.4f over %d of %d folds; ", sum / folds, folds, FOLDS);
+  bool is_good = m && sum / (double)folds >= expected;
+  printf("digits: mean accuracy %.4f over %ld of %d folds; ", sum / (double)folds, folds, FOLDS);
   printf("PyTorch's over all, after 30 epochs: 0.9905 to 0.9950\n");  // tests/digits_in_torch.py, four seeds
-  tn_model_free(m), tn_program_free(p), tn_dataset_free(digits);
-  return !is_good;
+  return tn_model_free(m), tn_program_free(p), tn_dataset_free(digits), !is_good;
 }

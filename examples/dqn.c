@@ -1,6 +1,7 @@
 // Deep Q-learning of CartPole: a pole on a cart is kept upright by pushes to the left or right. Two networks, of which the
 // second is a copy that follows the first slowly; a replay memory; double Q-learning.
 // ctest: --steps 40000
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <math.h>
 #include <stdlib.h>
@@ -134,11 +135,12 @@ static bool train(tn_model *m, int steps) {
 }
 
 int main(int argc, char **argv) {
-  int steps = argc == 3 && !strcmp(argv[1], "--steps") ? atoi(argv[2]) : 40000;
-  if (steps < 1 || (argc != 1 && argc != 3)) return fprintf(stderr, "dqn [--steps N]\n"), 2;
+  long steps = 40000;
+  const Argument list[] = {{"--steps", "N", "pushes that it learns from", .whole = &steps, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "learns to keep a pole upright", list, 1);
   tn_program *p = build();
   tn_model *m = tn_compile(p, .seed = 1);
-  double stood = m && train(m, steps) ? test(m, 100) : -1;
+  double stood = m && train(m, (int)steps) ? test(m, 100) : -1;
   if (stood < 0) fprintf(stderr, "dqn: %s\n", m ? tn_error_text(m) : "it does not compile");
   else printf("dqn: the pole stands for %.1f of %d steps, the mean of 100 new episodes\n", stood, LONGEST);
   tn_model_free(m), tn_program_free(p);

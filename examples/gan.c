@@ -1,6 +1,7 @@
 // A small GAN: a generator learns to put points on a circle by fooling a discriminator. Two optimizers, each over its own
 // part of the tree; the points that are shown come from averaged weights of the generator, which follow it slowly.
 // ctest: --steps 2000
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <math.h>
 #include <stdlib.h>
@@ -87,12 +88,12 @@ static bool train(tn_model *m, int steps) {
 }
 
 int main(int argc, char **argv) {
-  int steps = 3000;
-  if (argc == 3 && !strcmp(argv[1], "--steps")) steps = atoi(argv[2]);
-  if (steps < 1 || (argc != 1 && argc != 3)) return fprintf(stderr, "gan [--steps N]\n"), 2;
+  long steps = 3000;
+  const Argument list[] = {{"--steps", "N", "of training", .whole = &steps, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "learns to put points on a circle", list, 1);
   tn_program *p = build();
   tn_model *m = tn_compile(p, .seed = 1);
-  bool good = m && train(m, steps);
+  bool good = m && train(m, (int)steps);
   if (m && !good) fprintf(stderr, "gan: %s\n", *tn_error_text(m) ? tn_error_text(m) : "it learned too little");
   tn_model_free(m);
   tn_program_free(p);

@@ -1,6 +1,7 @@
 // A small GPT: it learns that a sequence repeats after 3 to 8 letters, and goes on with one that it has never seen. Two
 // layers find it by attention: one looks one letter back, the other to where the present letter stood before.
 // ctest: --steps 400
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -104,10 +105,9 @@ static int go_on(tn_model *m, const int64_t *truth) {
 }
 
 int main(int argc, char **argv) {
-  char *end = "";
-  bool is_given = argc == 3 && !strcmp(argv[1], "--steps");
-  long steps = is_given ? strtol(argv[2], &end, 10) : 1500;
-  if (argc != 1 + 2 * is_given || *end || steps < 0) return fputs("gpt [--steps N]\n", stderr), 2;
+  long steps = 1500;
+  const Argument list[] = {{"--steps", "N", "of training", .whole = &steps}};
+  read_arguments(argc, argv, "learns that sequences repeat, and goes on with new ones", list, 1);
   tn_model *m = build();
   if (!m) return 1;
   float loss = 0;

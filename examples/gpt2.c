@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BATCH = 4, TIME = 64 };
+enum { BATCH = 4 };
+static int64_t steps = 64;  // steps of a batch, as far as there are places
 static Options o = {.size = {.places = 128, .width = 64, .layers = 2, .heads = 4, .dropout = 0.1},
                     .sampling = {.temperature = 0.8, .top_k = 40, .top_p = 0.95, .seed = 1},
                     .checkpoint = "gpt2.safetensors",
@@ -39,18 +40,19 @@ static void read_text(const char *path) {
   n_text += bpe_encode(bpe, bytes, n, text + n_text);
 }
 
-// Item k: TIME tokens and the next one
+// Item k: `steps` tokens and the next one
 static bool get_item(void *ctx, size_t k, tn_item *to) {
-  memcpy(to->data[0], text + k * TIME, (TIME + 1) * sizeof *text);
+  memcpy(to->data[0], text + (int64_t)k * steps, (size_t)(steps + 1) * sizeof *text);
   return (void)ctx, true;
 }
 
 static void set_up(void) {
-  static const tn_field field = {.name = "text", .dtype = TN_I64, .rank = 1, .dims = {TIME + 1}};
-  char why[512] = "it is too short: a batch takes 257 tokens";  // BATCH * TIME + 1
+  const tn_field field = {.name = "text", .dtype = TN_I64, .rank = 1, .dims = {steps + 1}};
+  char why[512];
+  snprintf(why, sizeof why, "it is too short: a batch takes %lld tokens", (long long)(BATCH * steps + 1));
   const tn_loader_options options = {
       .batch_size = BATCH, .workers = 1, .drop_last = true, .sampler = {.kind = TN_SHUFFLED}};
-  size_t count = n_text ? (n_text - 1) / TIME : 0;
+  size_t count = n_text ? (n_text - 1) / (size_t)steps : 0;
   tn_dataset *d = tn_dataset_new(&(tn_dataset_type){.get = get_item}, NULL, &field, 1, count, why, sizeof why);
   loader = tn_loader_new(d, &options, why, sizeof why), tn_dataset_free(d);  // the loader keeps it
   if (o.epochs && !tn_loader_count(loader)) fail("the text", why);
@@ -60,10 +62,9 @@ static tn_model *build(void) {
   tn_program *p = tn_program_create("gpt2");
   gpt2_make(p, &o.size);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor ids = tn_input(f, "text", TN_I64, TN_SHAPE(BATCH, TIME + 1));
-  tn_tensor loss = tn_cross_entropy(gpt2_logits(p, f, &o.size, tn_slice(ids, 1, 0, TIME)), tn_slice(ids, 1, 1, TIME));
-  tn_output(f, "loss", loss);
-  tn_backward(loss);
+  tn_tensor ids = tn_input(f, "text", TN_I64, TN_SHAPE(BATCH, steps + 1));
+  tn_tensor loss = tn_cross_entropy(gpt2_logits(p, f, &o.size, tn_slice(ids, 1, 0, steps)), tn_slice(ids, 1, 1, steps));
+  tn_output(f, "loss", loss), tn_backward(loss);
   tn_clip_grad_norm(f, tn_root(p), 1.0);
   tn_adamw(f, tn_root(p), .lr = o.lr, .weight_decay = 0.01);
   tn_function_end(f);
@@ -108,7 +109,9 @@ static void write_text(tn_model *m) {
   int64_t *ids = malloc((strlen(o.prompt) + 1) * sizeof *ids),
           n = (int64_t)bpe_encode(bpe, o.prompt, strlen(o.prompt), ids);
   float *logits = malloc((size_t)o.size.words * sizeof *logits);
-  if (n < 1 || n > o.size.places) fail("the prompt", "has no tokens, or more than places");
+  char why[80];
+  snprintf(why, sizeof why, "%lld tokens, where 1 to %lld can be read", (long long)n, (long long)o.size.places);
+  if (n < 1 || n > o.size.places) fail("the prompt", why);
   tn_status status = tn_run(m, "reset", NULL, 0, NULL, 0);
   if (!status) status = tn_run(m, "prefill", TN_IN(tn_i64(ids, 1, n)), TN_OUT(tn_f32(logits, o.size.words)));
   for (int64_t k = 0; k < n; k++) put(ids[k]);
@@ -122,7 +125,7 @@ static void write_text(tn_model *m) {
 }
 
 int main(int argc, char **argv) {
-  if (!read_options(argc, argv, &o)) return 2;
+  read_options(argc, argv, &o);
   char why[512], path[3][4096] = {0};
   bool has_words = o.folder && !access(in_folder(path[1], 4096, "vocab.json"), R_OK);
   bool has_weights = o.folder && !access(in_folder(path[0], 4096, "model.safetensors"), R_OK);
@@ -133,6 +136,7 @@ int main(int argc, char **argv) {
   o.size.words = (int64_t)bpe_count(bpe);
   if (has_weights && !gpt2_size_of(path[0], &o.size, why, sizeof why)) fail("the weights", why);
   for (int k = 0; k < o.n_texts && o.epochs; k++) read_text(o.texts[k]);
+  if (o.size.places < steps) steps = o.size.places;
   set_up();
   tn_model *m = build();
   tn_load_report report;
@@ -141,6 +145,5 @@ int main(int argc, char **argv) {
   signal(SIGINT, interrupt);
   if (o.epochs) train(m);
   if (!tn_loader_is_stopped(loader)) write_text(m);
-  tn_model_free(m), tn_loader_free(loader), bpe_free(bpe), free(text);
-  return fflush(stdout) || ferror(stdout);
+  return tn_model_free(m), tn_loader_free(loader), bpe_free(bpe), free(text), fflush(stdout) || ferror(stdout);
 }

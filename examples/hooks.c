@@ -2,6 +2,7 @@
 // gradient, as a table that is written again in place. Probes are compiled in once; they are on in one step of many, and cost
 // nothing in the others. A hook on gradients clips one layer's.
 // ctest: --steps 200 --every 50
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <math.h>
 #include <stdlib.h>
@@ -92,12 +93,11 @@ static void fill(float *x, int64_t *y, uint64_t *seed) {
 }
 
 int main(int argc, char **argv) {
-  int steps = 2000, every = 100;
-  for (int k = 1; k < argc; k += 2) {
-    if (k + 1 < argc && !strcmp(argv[k], "--steps")) steps = atoi(argv[k + 1]);
-    else if (k + 1 < argc && !strcmp(argv[k], "--every") && atoi(argv[k + 1]) > 0) every = atoi(argv[k + 1]);
-    else return fprintf(stderr, "usage: hooks [--steps N] [--every N]\n"), 2;
-  }
+  long steps = 2000, every = 100;
+  const Argument list[] = {
+      {"--steps", "N", "of training", .whole = &steps, .most = 1e9},
+      {"--every", "N", "steps from one table to the next", .whole = &every, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "looks into a network while it trains", list, sizeof list / sizeof *list);
   tn_program *p = tn_program_create("hooks");
   tn_module *net = tn_sequential(tn_root(p), "net");
   tn_linear(net, "0", IN, HIDDEN), tn_activation(net, "1", "relu");

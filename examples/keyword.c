@@ -2,6 +2,7 @@
 // window never sees another sequence: what lies outside of one is zeros, and nothing is computed for padding. Tells nine
 // speakers apart by one vowel pair each (data/japanese_vowels).
 // ctest: --epochs 8 --seeds 1 --expect 0.9
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -98,19 +99,16 @@ static double train_and_test(tn_model *m, const char *dir, uint64_t seed, int ep
 
 int main(int argc, char **argv) {
   const char *dir = "data/japanese_vowels";
-  int epochs = 40, seeds = 3;
+  long epochs = 40, seeds = 3;
   double expected = 0, sum = 0;
-  for (int k = 1; k < argc; k += 2) {
-    const char *v = argv[k + 1];
-    if (v && !strcmp(argv[k], "--data")) dir = v;
-    else if (v && !strcmp(argv[k], "--epochs") && (epochs = atoi(v)) > 0) continue;
-    else if (v && !strcmp(argv[k], "--seeds") && (seeds = atoi(v)) > 0) continue;
-    else if (v && !strcmp(argv[k], "--expect") && (expected = atof(v)) > 0) continue;
-    else return fprintf(stderr, "keyword [--data DIR] [--epochs N] [--seeds N] [--expect SHARE]\n"), 2;
-  }
+  const Argument list[] = {{"--data", "DIR", "JapaneseVowels_TRAIN.ts and _TEST.ts", .text = &dir},
+                           {"--epochs", "N", "passes over the data", .whole = &epochs, .least = 1, .most = 1e9},
+                           {"--seeds", "N", "models that are trained", .whole = &seeds, .least = 1, .most = 1e9},
+                           {"--expect", "SHARE", "of speakers right, else it fails", .number = &expected, .most = 1}};
+  read_arguments(argc, argv, "tells speakers apart by a vowel", list, sizeof list / sizeof *list);
   tn_model *m = build();
-  for (int k = 0; k < seeds; k++) sum += train_and_test(m, dir, (uint64_t)k, epochs);
-  printf("keyword: mean test accuracy %.4f over %d seeds\n", sum / seeds, seeds);
+  for (int k = 0; k < seeds; k++) sum += train_and_test(m, dir, (uint64_t)k, (int)epochs);
+  printf("keyword: mean test accuracy %.4f over %ld seeds\n", sum / (double)seeds, seeds);
   tn_model_free(m);
-  return sum / seeds < expected;
+  return sum / (double)seeds < expected;
 }

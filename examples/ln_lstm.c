@@ -1,5 +1,6 @@
 // A layer-normalised LSTM, which no layer of the library is, as a scan over packed sequences: nine speakers told apart.
 // ctest: --epochs 6
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +102,10 @@ static tn_series *read_series(const char *dir, const char *name) {
 
 int main(int argc, char **argv) {
   const char *dir = "data/japanese_vowels";
-  int epochs = 30;
-  for (int k = 1; k < argc; k += 2) {
-    if (argv[k + 1] && !strcmp(argv[k], "--data")) dir = argv[k + 1];
-    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && atoi(argv[k + 1]) > 0) epochs = atoi(argv[k + 1]);
-    else return fprintf(stderr, "ln_lstm [--data DIR] [--epochs N]\n"), 2;
-  }
+  long epochs = 30;
+  const Argument list[] = {{"--data", "DIR", "JapaneseVowels_TRAIN.ts and _TEST.ts", .text = &dir},
+                           {"--epochs", "N", "passes over the data", .whole = &epochs, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "a recurrence of one's own tells speakers apart", list, sizeof list / sizeof *list);
   tn_series *train = read_series(dir, "JapaneseVowels_TRAIN.ts"), *test = read_series(dir, "JapaneseVowels_TEST.ts");
   tn_program *p = tn_program_create("ln_lstm");
   add_cell(tn_root(p));

@@ -1,6 +1,7 @@
 // Modules of one's own: a struct, a forward function, and what it holds. A residual block, of which any number stand in a
 // sequence, and a gate of two inputs, which tn_call_n calls by name. Learns y = x / (1 + |x|), coordinate by coordinate.
 // ctest: --steps 300
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <math.h>
 #include <stdlib.h>
@@ -62,10 +63,10 @@ static float draw(uint64_t *s) {
 }
 
 int main(int argc, char **argv) {
-  int steps = 2000, n_blocks = 0;
-  if (argc == 3 && !strcmp(argv[1], "--steps")) steps = atoi(argv[2]), argc = 1;
-  if (argc > 1 || steps < 1) return fprintf(stderr, "usage: module [--steps N]\n"), 2;
-
+  int n_blocks = 0;
+  long steps = 2000;
+  const Argument list[] = {{"--steps", "N", "of training", .whole = &steps, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "modules of one's own", list, 1);
   tn_program *p = tn_program_create("module");
   tn_module *root = tn_root(p), *net = tn_sequential(root, "net");
   Block blocks[3];

@@ -127,18 +127,17 @@ static void name_photos(tn_model *m) {
 }
 
 int main(int argc, char **argv) {
-  if (!read_options(argc, argv, &o)) return 2;
+  read_options(argc, argv, &o);
   char why[512];
   tn_dataset *d = o.n_files ? open_cifar(o.files, o.n_files, why, sizeof why) : open_digits(why, sizeof why);
   if (!d) fail("the data", why);
   tn_loader *test = new_part(d, false);
-  train = new_part(d, true);
+  train = new_part(d, true), signal(SIGINT, interrupt);
   tn_model *m = build(tn_loader_count(train) * (size_t)(o.epochs ? o.epochs : 1));
-  signal(SIGINT, interrupt);
-  for (int k = 0; k < o.epochs && !tn_loader_is_stopped(train); k++) {
+  for (long k = 0; k < o.epochs && !tn_loader_is_stopped(train); k++) {
     double right = pass(m, train, true, false);
-    if (tn_loader_is_stopped(train)) printf("stopped after %d of %d epochs\n", k, o.epochs);
-    else printf("epoch %d: %.4f of the training set right\n", k + 1, right), fflush(stdout);
+    if (tn_loader_is_stopped(train)) printf("stopped after %ld of %ld epochs\n", k, o.epochs);
+    else printf("epoch %ld: %.4f of the training set right\n", k + 1, right), fflush(stdout);
   }
   signal(SIGINT, SIG_DFL);
   double right = pass(m, test, false, true);

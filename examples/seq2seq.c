@@ -1,6 +1,7 @@
 // Dates as people write them in, as machines want them out: "may 3, 1998" -> "1998-05-03", letter by letter. A GRU reads
 // packed strings from both ends; another writes, looks back by attention, and goes on with what it wrote last.
 // ctest: --steps 30
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -128,10 +129,9 @@ static int decode(tn_model *m, const Pairs *p, bool show) {
 int main(int argc, char **argv) {
   static Pairs p;
   uint64_t random = 1, unseen = 12345;
-  char *end = "";
-  int right = 0;
-  long steps = argc == 3 && !strcmp(argv[1], "--steps") ? strtol(argv[2], &end, 10) : 250;
-  if (argc != 1 && (argc != 3 || *end || steps < 0)) return fputs("seq2seq [--steps N]\n", stderr), 2;
+  long steps = 250, right = 0;
+  const Argument list[] = {{"--steps", "N", "of training", .whole = &steps}};
+  read_arguments(argc, argv, "writes dates as machines want them", list, 1);
   tn_model *m = build();
   tn_progress *bar = tn_progress_begin(stdout, "train", (size_t)steps);
   for (long k = 0; k < steps; k++) {

@@ -2,6 +2,7 @@
 // a partner, and which letters stand inside a pair. A label depends on what comes before and on what comes behind.
 // Ctrl-C saves and stops; --resume goes on with the next batch.
 // ctest: --steps 60 --checkpoint tagger.safetensors
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -129,15 +130,12 @@ static void evaluate(tn_model *m, tn_loader *l) {
 
 int main(int argc, char **argv) {
   const char *checkpoint = "tagger.safetensors";
-  long steps = 600, bad = 0, resumes = 0;
-  for (int k = 1; k < argc && !bad; k++) {
-    char *end = "-", *v = k + 1 < argc ? argv[k + 1] : end;
-    if (!strcmp(argv[k], "--resume")) resumes = 1;
-    else if (!strcmp(argv[k], "--steps")) steps = strtol(v, &end, 10), k++, bad = *end || steps < 0;
-    else if (!strcmp(argv[k], "--checkpoint")) checkpoint = v, k++, bad = *v == '-';
-    else bad = 1;
-  }
-  if (bad) return fputs("tagger [--steps N] [--checkpoint FILE] [--resume]\n", stderr), 2;
+  long steps = 600;
+  bool resumes = false;
+  const Argument list[] = {{"--steps", "N", "of training", .whole = &steps},
+                           {"--checkpoint", "FILE", "where it saves", .text = &checkpoint},
+                           {"--resume", NULL, "goes on from the checkpoint", .flag = &resumes}};
+  read_arguments(argc, argv, "finds brackets that have a partner", list, sizeof list / sizeof *list);
   size_t first[] = {0, TRAIN};
   tn_loader *test_set = make_loader(&first[1], TEST, TN_SEQUENTIAL);
   loader = make_loader(&first[0], TRAIN, TN_SHUFFLED);

@@ -2,6 +2,7 @@
 // them, a decoder; images that it makes up. Told is the bound of the held-out images, beside what pixels that know nothing
 // of each other would cost.
 // ctest: --epochs 40
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <math.h>
 #include <stdlib.h>
@@ -107,8 +108,9 @@ static tn_loader *new_loader(tn_dataset *d, bool is_training, char *error, size_
 
 int main(int argc, char **argv) {
   char error[512] = "";
-  int epochs = argc == 3 && !strcmp(argv[1], "--epochs") ? atoi(argv[2]) : 100;
-  if (epochs < 1 || (argc != 1 && argc != 3)) return fprintf(stderr, "vae [--epochs N]\n"), 2;
+  long epochs = 100;
+  const Argument list[] = {{"--epochs", "N", "passes over the data", .whole = &epochs, .least = 1, .most = 1e9}};
+  read_arguments(argc, argv, "makes up handwritten digits", list, 1);
   static char number[PIXELS][4];
   const char *columns[PIXELS];
   for (int k = 0; k < PIXELS; k++) snprintf(number[k], sizeof number[k], "%d", k), columns[k] = number[k];
@@ -123,11 +125,11 @@ int main(int argc, char **argv) {
   tn_program *p = build();
   tn_model *m = tn_compile(p, .seed = 1);
   bool good = m && independent_pixels(l[0], l[1], &alone);
-  for (int k = 1; good && k <= epochs; k++) {
+  for (long k = 1; good && k <= epochs; k++) {
     double train = pass(m, l[0], "train_step");
     if (train < 0 || (k % 20 && k != epochs)) continue;
     if ((nats = pass(m, l[1], "evaluate")) < 0) break;
-    printf("epoch %d: %.2f nats an image, held out %.2f\n", k, train, nats);
+    printf("epoch %ld: %.2f nats an image, held out %.2f\n", k, train, nats);
   }
   good = good && show(m);
   if (good) printf("vae: %.2f nats for a held-out image; pixels one by one take %.2f\n", nats, alone);

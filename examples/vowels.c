@@ -1,5 +1,6 @@
 // A bidirectional LSTM over packed sequences tells nine speakers apart; a training step is one compiled function.
 // ctest: --epochs 4 --seeds 2
+#include "examples/arguments.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -99,19 +100,16 @@ static tn_dataset *open_series(const char *dir, const char *name, tn_series **s)
   return d;
 }
 
-static bool number(const char *s, int *n) { return sscanf(s, "%d%1s", n, (char[2]){0}) == 1 && *n > 0; }
-
 int main(int argc, char **argv) {
   const char *dir = "data/japanese_vowels", *out = ".";
-  int epochs = 40, seeds = 3, n_failed = 0;
+  long epochs = 40, seeds = 3;
+  int n_failed = 0;
   double sum = 0;
-  for (int k = 1; k < argc; k += 2) {
-    if (argv[k + 1] && !strcmp(argv[k], "--data")) dir = argv[k + 1];
-    else if (argv[k + 1] && !strcmp(argv[k], "--out")) out = argv[k + 1];
-    else if (argv[k + 1] && !strcmp(argv[k], "--epochs") && number(argv[k + 1], &epochs)) continue;
-    else if (argv[k + 1] && !strcmp(argv[k], "--seeds") && number(argv[k + 1], &seeds)) continue;
-    else return fprintf(stderr, "vowels [--data DIR] [--epochs N] [--seeds N] [--out DIR]\n"), 2;
-  }
+  const Argument list[] = {{"--data", "DIR", "JapaneseVowels_TRAIN.ts and _TEST.ts", .text = &dir},
+                           {"--epochs", "N", "passes over the data", .whole = &epochs, .least = 1, .most = 1e9},
+                           {"--seeds", "N", "models that are trained", .whole = &seeds, .least = 1, .most = 100},
+                           {"--out", "DIR", "where model and program are written", .text = &out}};
+  read_arguments(argc, argv, "tells speakers apart by a vowel", list, sizeof list / sizeof *list);
   tn_series *series[2];
   tn_dataset *train = open_series(dir, "JapaneseVowels_TRAIN.ts", &series[0]);
   tn_dataset *held_out = open_series(dir, "JapaneseVowels_TEST.ts", &series[1]);
@@ -127,13 +125,13 @@ int main(int argc, char **argv) {
   tn_compile_info c = tn_compile_info_of(m);
   printf("compiled 3 functions, %u kernels (%u distinct): passes %.0f ms, code %.0f ms%s, loading %.0f ms\n",
          c.n_kernels, c.n_distinct_kernels, c.passes_ms, c.codegen_ms, c.from_cache ? " (from cache)" : "", c.load_ms);
-  char path[4096], list[512] = "0";
+  char path[4096], others[512] = "0";
   snprintf(path, sizeof path, "%s/vowels.safetensors", out);
   for (int seed = 0; seed < seeds; seed++) {
     tn_model *run = tn_instance(m, (uint64_t)seed);  // parameters and state of its own over the same code
-    sum += train_and_test(run, train, test, epochs, seed);
+    sum += train_and_test(run, train, test, (int)epochs, seed);
     if (seed == 0) n_failed += !survives_saving(run, test, path);
-    else snprintf(list + strlen(list), sizeof list - strlen(list), ",%d", seed);
+    else snprintf(others + strlen(others), sizeof others - strlen(others), ",%d", seed);
     tn_model_free(run);
   }
   tn_dump_function(p, "train_step", stdout, TN_DUMP_LIFETIMES);
@@ -143,6 +141,6 @@ int main(int argc, char **argv) {
   if (!tir || tn_dump(p, tir, TN_DUMP_IR) || fclose(tir)) perror(path), n_failed++;
   tn_model_free(m), tn_program_free(p), tn_loader_free(test), tn_dataset_free(train), tn_dataset_free(held_out);
   tn_series_free(series[0]), tn_series_free(series[1]);
-  printf("vowels: mean test accuracy %.3f over seeds %s\n", sum / seeds, list);
+  printf("vowels: mean test accuracy %.3f over seeds %s\n", sum / seeds, others);
   return n_failed || fflush(stdout) || ferror(stdout);
 }

@@ -15,10 +15,23 @@ refused() {
   [ $found = "$status" ] || fail "$*: status $found, expected $status"
   [[ $said == *"$part"* ]] || fail "$*: said '$said', expected '$part'"
 }
-refused 2 "charlm [--epochs N]" "$bin/charlm" --epochs
-refused 2 "charlm [--epochs N]" "$bin/charlm" --epochs 3x
-refused 2 "charlm [--epochs N]" "$bin/charlm" --temperature 0
-refused 2 "charlm [--epochs N]" "$bin/charlm" --bogus
+# Every example: --help is an answer, what it does not know a mistake
+for example in $(cd "$TENURE_SOURCE/examples" && ls ./*.c mpi/*_mpi.c); do
+  name=$(basename "$example" .c)
+  [ -x "$bin/$name" ] || { [[ $example == mpi/* ]] && continue; fail "$name was not built"; }
+  said=$("$bin/$name" --help 2> "$dir/err" < /dev/null) || fail "$name --help: status $?"
+  [[ $said == "$name: "*$'\n\n'"$name "*"[--"* && ! -s $dir/err ]] || fail "$name --help says '$said' $(cat "$dir/err")"
+  refused 2 "$name: there is no --bogus" "$bin/$name" --bogus
+  lines=$(wc -l < "$TENURE_SOURCE/examples/$example")
+  [ "$lines" -lt 150 ] || fail "$example has $lines lines, expected less than 150"
+done
+refused 2 "charlm: --epochs takes a whole number from 0 on, and nothing stands behind it" "$bin/charlm" --epochs
+refused 2 "charlm: --epochs takes a whole number from 0 on, not '3x'" "$bin/charlm" --epochs 3x
+refused 2 "charlm: --temperature takes a number above 0, not '0'" "$bin/charlm" --temperature 0
+refused 2 "charlm: --temperature takes a number above 0, not 'nan'" "$bin/charlm" --temperature nan
+refused 2 "charlm: --checkpoint takes FILE, not '--resume'" "$bin/charlm" --checkpoint --resume
+refused 2 "digits: --folds takes a whole number from 1 to 5, not '6'" "$bin/digits" --folds 6
+refused 2 "vae: 'more' is more than it takes" "$bin/vae" more
 refused 1 "/no/such/text: No such file" "$bin/charlm" /no/such/text
 refused 1 "/no/such/file: No such file" "$bin/charlm" --resume --checkpoint /no/such/file
 echo "too short" > "$dir/short"
@@ -105,8 +118,13 @@ refused 1 "resnet: the weights: $dir/short: byte 0: a header of " "$bin/resnet" 
 # gpt2: without epochs it writes alone, reads no text and saves nothing; a resumed one goes on as the whole one; Ctrl-C stops it while it
 # writes; heads are those of config.json
 refused 2 "gpt [--steps N]" "$bin/gpt" --bogus
-refused 2 "usage: module [--steps N]" "$bin/module" --steps 0
-refused 2 "gpt2 [--files DIR]" "$bin/gpt2" --size 2,10,3,5
+refused 2 "module [--steps N]" "$bin/module" --steps 0
+refused 2 "gpt2: --size takes LAYERS,WIDTH,HEADS,PLACES, not '2,10,3,5'" "$bin/gpt2" --size 2,10,3,5
+refused 2 "gpt2: --top-p takes a number from 0 to 1, not '1.5'" "$bin/gpt2" --top-p 1.5
+refused 1 "gpt2: the prompt: 5 tokens, where 1 to 4 can be read" "$bin/gpt2" --size 1,8,1,4 --epochs 0 --prompt abcde
+refused 1 "gpt2: the text: it is too short: a batch takes 17 tokens" "$bin/gpt2" --size 1,8,1,4 --epochs 1 "$dir/short"
+"$bin/gpt2" --size 1,8,1,4 --tokens 1 --prompt a --epochs 1 --checkpoint "$dir/few" "$dir/text" > "$dir/out" || fail "gpt2 of four places"
+refused 1 "gpt2: the prompt: 0 tokens" "$bin/gpt2" --size 1,8,1,4 --epochs 0 --prompt ""
 refused 1 "gpt2: /no/such: neither vocab.json nor model.safetensors can be read" "$bin/gpt2" --files /no/such --epochs 0
 refused 1 "/no/such/file: No such file" "$bin/gpt2" --epochs 0 --resume --checkpoint /no/such/file
 small=(--size 1,16,2,128 --tokens 20)
@@ -119,6 +137,10 @@ cmp "$dir/whole" "$dir/parts" || fail "gpt2: resumed training differs"
 "$bin/gpt2" "${small[@]}" --epochs 0 --temperature 0 --checkpoint "$dir/whole" --resume > "$dir/a" || fail "gpt2 --epochs 0 --resume"
 "$bin/gpt2" "${small[@]}" --epochs 0 --top-k 1 --seed 7 --checkpoint "$dir/parts" --resume > "$dir/b"
 cmp "$dir/a" "$dir/b" || fail "gpt2: the likeliest tokens are not those of --top-k 1"
+for likeliest in "--top-p 0" "--temperature 1e-30 --top-k 100000"; do
+  "$bin/gpt2" "${small[@]}" --epochs 0 $likeliest --checkpoint "$dir/whole" --resume > "$dir/b"
+  cmp "$dir/a" "$dir/b" || fail "gpt2: the likeliest tokens are not those of $likeliest"
+done
 cmp "$dir/whole" "$dir/parts" || fail "gpt2 --epochs 0 changes its checkpoint"
 rm -f "$dir/out" "$dir/status"
 ( set -m; "$bin/gpt2" --size 1,8,1,400000 --epochs 0 --tokens 399000 > "$dir/out" & echo $! > "$dir/pid"; wait $!; echo $? > "$dir/status" ) &

@@ -22,7 +22,8 @@ static bool write_sequences(const tn_series *s, FILE *out) {
 
 int main(int argc, char **argv) {
   char error[512];
-  if (argc != 3) return fprintf(stderr, "data FILE.ts FILE.bin\n"), 2;
+  bool asks = argc == 2 && !strcmp(argv[1], "--help");
+  if (argc != 3) return fprintf(asks ? stdout : stderr, "data FILE.ts FILE.bin\n"), asks ? 0 : 2;
   tn_series *s = tn_series_read(argv[1], error, sizeof error);
   if (!s) return fprintf(stderr, "%s\n", error), 1;
   bool fits = tn_series_features(s) == FEATURES && tn_series_max_length(s) <= TIME;

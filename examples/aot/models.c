@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { FEATURES = 12, TIME = 29, SPEAKERS = 9, HIDDEN = 24, ARMS = 3 };
 
@@ -66,6 +67,7 @@ static bool write_text(tn_program *p, const char *dir, const char *name) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) return fprintf(stderr, "models DIR\n"), 2;
+  bool asks = argc == 2 && !strcmp(argv[1], "--help");
+  if (asks || argc != 2) return fprintf(asks ? stdout : stderr, "models DIR\n"), asks ? 0 : 2;
   return !write_text(spiral(), argv[1], "spiral") || !write_text(speaker(), argv[1], "speaker");
 }

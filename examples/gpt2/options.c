@@ -1,42 +1,35 @@
 #include "examples/gpt2/options.h"
-#include <stdlib.h>
-#include <string.h>
+#include "examples/arguments.h"
 
-#define USAGE                                                                                                    \
-  "gpt2 [--files DIR] [--size LAYERS,WIDTH,HEADS,PLACES] [--epochs N] [--lr X] [--checkpoint FILE] [--resume]\n" \
-  "     [--prompt TEXT] [--tokens N] [--temperature X] [--top-k N] [--top-p X] [--seed N] [TEXT..]\n"
+static Gpt2 size;
 
-static bool read_size(const char *v, Gpt2 *g) {
+static bool read_size(const char *v) {
   long n[4];
-  if (sscanf(v, "%ld,%ld,%ld,%ld", &n[0], &n[1], &n[2], &n[3]) != 4) return false;
-  g->layers = n[0], g->width = n[1], g->heads = n[2], g->places = n[3];
+  if (sscanf(v, "%ld,%ld,%ld,%ld%1s", &n[0], &n[1], &n[2], &n[3], (char[2]){0}) != 4) return false;
+  size.layers = n[0], size.width = n[1], size.heads = n[2], size.places = n[3];
   return n[0] > 0 && n[1] > 0 && n[2] > 0 && n[1] % n[2] == 0 && n[3] > 0;
 }
 
-static bool set_option(Options *o, const char *name, const char *v) {
-  char *end = "";
-  if (!strcmp(name, "--size")) return read_size(v, &o->size);
-  if (!strcmp(name, "--files")) o->folder = v;
-  else if (!strcmp(name, "--prompt")) o->prompt = v;
-  else if (!strcmp(name, "--checkpoint")) o->checkpoint = v;
-  else if (!strcmp(name, "--epochs")) o->epochs = strtol(v, &end, 10);
-  else if (!strcmp(name, "--tokens")) o->n_tokens = strtol(v, &end, 10);
-  else if (!strcmp(name, "--lr")) o->lr = strtod(v, &end);
-  else if (!strcmp(name, "--temperature")) o->sampling.temperature = strtod(v, &end);
-  else if (!strcmp(name, "--top-k")) o->sampling.top_k = strtol(v, &end, 10);
-  else if (!strcmp(name, "--top-p")) o->sampling.top_p = strtod(v, &end);
-  else if (!strcmp(name, "--seed")) o->sampling.seed = strtoull(v, &end, 10);
-  else return false;
-  return *v && !*end && o->epochs >= 0 && o->n_tokens >= 0;
-}
-
-bool read_options(int argc, char **argv, Options *o) {
-  for (int k = 1; k < argc; k++) {
-    if (!strcmp(argv[k], "--resume")) o->resumes = true;
-    else if (argv[k][0] != '-' && o->n_texts < 64) o->texts[o->n_texts++] = argv[k];
-    else if (k + 1 < argc && set_option(o, argv[k], argv[k + 1])) k++;
-    else return fputs(USAGE, stderr), false;
-  }
+void read_options(int argc, char **argv, Options *o) {
+  long seed = (long)o->sampling.seed, top_k = (long)o->sampling.top_k;
+  size = o->size;
+  Sampling *s = &o->sampling;
+  const Argument list[] = {
+      {"--files", "DIR", "model.safetensors, config.json, vocab.json and merges.txt, or some of them",
+       .text = &o->folder},
+      {"--size", "LAYERS,WIDTH,HEADS,PLACES", "of a new model", .read = read_size},
+      {"--epochs", "N", "passes over the texts; 0: it writes only", .whole = &o->epochs},
+      {"--lr", "X", "rate of learning", .number = &o->lr, .above = true},
+      {"--checkpoint", "FILE", "where it saves", .text = &o->checkpoint},
+      {"--resume", NULL, "goes on from the checkpoint", .flag = &o->resumes},
+      {"--prompt", "TEXT", "what it goes on with", .text = &o->prompt},
+      {"--tokens", "N", "that it writes", .whole = &o->n_tokens},
+      {"--temperature", "X", "0: the likeliest token always", .number = &s->temperature},
+      {"--top-k", "N", "draws among so many tokens; 0: all", .whole = &top_k},
+      {"--top-p", "X", "among those that have this share together; 1: all", .number = &s->top_p, .most = 1},
+      {"--seed", "N", "of what it draws", .whole = &seed},
+      {NULL, "TEXT..", "what it learns from", .text = o->texts, .n_texts = &o->n_texts, .most = MOST_TEXTS}};
+  read_arguments(argc, argv, "GPT-2, trained and writing", list, sizeof list / sizeof *list);
+  o->size = size, o->sampling.seed = (uint64_t)seed, o->sampling.top_k = top_k;
   if (!o->n_texts) o->texts[o->n_texts++] = "docs/design.md";
-  return true;
 }

@@ -51,7 +51,7 @@ static tn_model *build(void) {
 }
 
 int main(int argc, char **argv) {
-  if (!job_begin(&job, argc, argv)) return 2;
+  job_begin(&job, argc, argv);
   job_train(&job, build(), read_text());
   job_end(&job);
   free(text);

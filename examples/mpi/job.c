@@ -1,4 +1,5 @@
 #include "examples/mpi/job.h"
+#include "examples/arguments.h"
 #include "mpi/tenure_mpi.h"
 
 #include <stdlib.h>
@@ -24,45 +25,33 @@ static _Noreturn void fail_together(const Job *j, const char *what) {
 }
 
 // ---- arguments
-static bool number(const char *s, int *n, int most) {
-  return s && sscanf(s, "%d%1s", n, (char[2]){0}) == 1 && *n > 0 && *n <= most;
+static void read_job(Job *j, int argc, char **argv) {
+  long steps = 200, shards = 8, every = 50;
+  const Argument list[] = {
+      {"--alone", NULL, "without MPI", .flag = &j->is_alone},
+      {"--steps", "N", "of training", .whole = &steps, .least = 1, .most = 1 << 24},
+      {"--shards", "N", "into which a batch is cut", .whole = &shards, .least = 1, .most = j->batch},
+      {"--every", "N", "steps from one checkpoint to the next", .whole = &every, .least = 1, .most = 1 << 24},
+      {"--checkpoint", "FILE", "where it saves", .text = &j->checkpoint},
+      {"--resume", NULL, "goes on from the checkpoint", .flag = &j->resumes},
+      {NULL, "INPUT", "what it learns from", .text = &j->input}};
+  read_arguments(argc, argv, "trains in several processes, under mpiexec", list, sizeof list / sizeof *list);
+  j->steps = (int)steps, j->shards = (int)shards, j->every = (int)every;
 }
 
-static bool read_arguments(Job *j, int argc, char **argv) {
-  for (int k = 1; k < argc; k++) {
-    const char *v = k + 1 < argc ? argv[k + 1] : NULL;
-    bool is_good = true;
-    if (argv[k][0] != '-') j->input = argv[k];
-    else if (!strcmp(argv[k], "--alone")) j->is_alone = true;
-    else if (!strcmp(argv[k], "--resume")) j->resumes = true;
-    else if (!strcmp(argv[k], "--steps")) is_good = number(v, &j->steps, 1 << 24), k++;
-    else if (!strcmp(argv[k], "--shards")) is_good = number(v, &j->shards, j->batch), k++;
-    else if (!strcmp(argv[k], "--every")) is_good = number(v, &j->every, 1 << 24), k++;
-    else if (!strcmp(argv[k], "--checkpoint")) j->checkpoint = v, k++, is_good = v != NULL;
-    else is_good = false;
-    if (!is_good) return false;
-  }
-  return j->input != NULL;
-}
-
-bool job_begin(Job *j, int argc, char **argv) {
+void job_begin(Job *j, int argc, char **argv) {
   static char checkpoint[256];
   char why[256] = "";
   int level;
   snprintf(checkpoint, sizeof checkpoint, "%s.safetensors", j->name);
-  j->steps = 200, j->shards = 8, j->every = 50, j->checkpoint = checkpoint;
-  if (!read_arguments(j, argc, argv)) {
-    fprintf(stderr, "%s [--alone] [--steps N] [--shards N] [--every N] [--checkpoint FILE] [--resume] INPUT\n",
-            j->name);
-    return false;
-  }
+  j->checkpoint = checkpoint;
+  read_job(j, argc, argv);
   j->losses = malloc((size_t)j->steps * sizeof *j->losses);
   if (!j->losses) job_fail(j, "beginning", "there is no memory for losses");
-  if (j->is_alone) return true;
+  if (j->is_alone) return;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   j->transport = tn_mpi_transport(MPI_COMM_WORLD, why, sizeof why);
   if (!j->transport) job_fail(j, "MPI", why);
-  return true;
 }
 
 // ---- batches: of each, this process reads the items of its shards

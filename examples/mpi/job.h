@@ -1,7 +1,7 @@
 // What the examples of this folder share: arguments, the processes over MPI, batches by shards, checkpoints, the steps.
 //
 //   static Job job = {.name = "charlm_mpi", .batch = 16};
-//   if (!job_begin(&job, argc, argv)) return 2;
+//   job_begin(&job, argc, argv);
 //   job_train(&job, model, data);                // the function "train_step", whose one output is the loss
 //   job_end(&job);
 #ifndef EXAMPLES_MPI_JOB_H
@@ -21,8 +21,8 @@ typedef struct {
   tn_loader *loader;
   float *losses;  // [steps], the same in all processes
 } Job;
-// Begins MPI, unless --alone is given. false: the arguments were wrong, and the usage was printed
-bool job_begin(Job *j, int argc, char **argv);
+// Begins MPI, unless --alone is given. Ends the program where the arguments are wrong, or ask for help
+void job_begin(Job *j, int argc, char **argv);
 // From a new model, or from the checkpoint, to the end. Takes both.
 void job_train(Job *j, tn_model *m, tn_dataset *data);
 void job_end(Job *j);

@@ -30,7 +30,7 @@ static tn_model *build(void) {
 }
 
 int main(int argc, char **argv) {
-  if (!job_begin(&job, argc, argv)) return 2;
+  job_begin(&job, argc, argv);
   char why[512] = "";
   tn_series *series = tn_series_read(job.input, why, sizeof why);
   tn_dataset *data = series ? tn_dataset_series(series, why, sizeof why) : NULL;
