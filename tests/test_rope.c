@@ -212,7 +212,51 @@ static void check_transformer_init(void) {
   tn_program_free(p);
 }
 
+// Two caches of one function, of different room, beside each other or one behind the other: a run in which the second has none
+// left changes neither, and both go on as one cache of a function of its own does.
+static void check_two(bool chained) {
+  enum { ROOM = 6 };
+  tn_program *p = tn_program_create("two");
+  tn_dim n = tn_dim_bounded(p, "n", STEPS);
+  tn_module *cache[] = {tn_kv_cache(tn_root(p), "a", 1, HEADS, STEPS, SIZE),
+                        tn_kv_cache(tn_root(p), "b", 1, HEADS, ROOM, SIZE)},
+            *alone = tn_kv_cache(tn_root(p), "alone", 1, HEADS, ROOM, SIZE);
+  tn_function *f = tn_function_begin(p, "both");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, n, HEADS, SIZE)), y = tn_kv_cache_attend(cache[0], x, x, x);
+  tn_output(f, "y", tn_kv_cache_attend(cache[1], chained ? y : x, chained ? y : x, x));
+  tn_output(f, "a", tn_kv_cache_position(f, cache[0])), tn_output(f, "b", tn_kv_cache_position(f, cache[1]));
+  tn_function_end(f);
+  f = tn_function_begin(p, "alone");
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(1, n, HEADS, SIZE));
+  tn_output(f, "y", tn_kv_cache_attend(alone, x, x, x));
+  tn_function_end(f);
+  f = tn_function_begin(p, "held");
+  for (int k = 0; k < 2; k++) tn_output(f, (const char *[]){"a", "b"}[k], tn_kv_cache_position(f, cache[k]));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2);
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  static float in[ALL], out[ALL], want[ALL];
+  for (int k = 0; k < ALL; k++) in[k] = sinf((float)k);
+  int64_t held[2] = {0};
+  const int64_t room[] = {2, 3, 2, 1};  // the third run has no room in b
+  for (int64_t k = 0, at = 0; m && k < 4; k++) {
+    tn_array part = tn_f32(in + at * HEADS * SIZE, 1, room[k], HEADS, SIZE), to = part, other = part;
+    to.data = out, other.data = want;
+    tn_status status = tn_run(m, "both", TN_IN(part), TN_OUT(to, tn_i64(&held[0]), tn_i64(&held[1])));
+    CHECK(status == (k == 2 ? TN_ERR_VALUE : TN_OK));
+    if (k == 2) CHECK_HAS(tn_error_text(m), "is full: it holds 5 of at most 6 steps");
+    else at += room[k];
+    CHECK(tn_run(m, "held", NULL, 0, TN_OUT(tn_i64(&held[0]), tn_i64(&held[1]))) == TN_OK && held[0] == at &&
+          held[1] == at);
+    if (k == 2 || chained) continue;
+    CHECK(tn_run(m, "alone", TN_IN(part), TN_OUT(other)) == TN_OK);
+    for (int j = 0; j < room[k] * HEADS * SIZE; j++) CHECK(fabsf(out[j] - want[j]) < 1e-6f);
+  }
+  tn_model_free(m), tn_program_free(p);
+}
+
 int main(void) {
+  check_two(false), check_two(true);
   for (int k = 0; k < 2; k++) check_decoding(k);
   check_full();
   check_position();
