@@ -190,7 +190,7 @@ typedef struct {
   uint32_t n_heads;
   bool is_causal, has_own_sizes;  // of keys or values: a matrix for each of the three
   int64_t key_size, value_size;
-  bool has_bias_kv, has_zero_kv;  // a key and a value of its own
+  bool has_bias_kv, has_zero_kv;  // of attention: bias_k and bias_v; add_zero_attn
   // OWN
   const tn_module_class *class;
   void *self;
@@ -785,11 +785,24 @@ bool fe_check_eps(tn_program *p, const char *name, double eps, tn_site at);  // 
 tn_tensor fe_embed(tn_module *m, tn_tensor index, tn_site at);
 
 // ---- module/attention.c
-// sdpa of n tensor operands, as the op takes them; rank: of the caller's
+void fe_poison_weights(const tn_attention_options *o, tn_function *f);  // where they are asked for, until they are made
+// fe_join of the operands and what the options name; poisons the weights
+bool fe_join_attention(const char *call, const tn_tensor *x, uint32_t n, const tn_attention_options *o,
+                       tn_function **f);
 bool fe_check_attention(tn_function *f, const tn_attention_options *o);  // false: reported
+// sdpa of n tensor operands, as the op takes them; rank: of the caller's. Weights that are asked for: [B,H,Tq,Tk]
 tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at);
+// The same as the options want them, without axes that the caller's values do not have, as a value that `call` made
+void fe_give_weights(const char *call, const tn_attention_options *o, bool has_batch, bool has_heads, tn_site at);
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
+
+// ---- module/attention_weights.c: [B,H,Tq,Tk] of the sdpa y with n operands `in` and this bias; stream: of its dropout, 0: none
+tn_tensor fe_attention_weights(const tn_tensor *in, uint32_t n, tn_tensor bias, tn_tensor y, uint32_t stream,
+                               const tn_attention_options *o, tn_site at);
+
+// ---- module/attention_mask.c: bool, as broadcasts to [B,H,Tq,Tk]; empty: every query sees every key
+tn_tensor fe_visible_keys(tn_function *f, Dim n_queries, Dim n_keys, const tn_attention_options *o, tn_site at);
 
 // ---- module/hook.c: registering hooks, and those that a call runs
 tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # used by cases
 from torch import nn
 
-from make_op_cases import bits, calls, numbers, split, tensor, unquoted
+from make_op_cases import band, bits, calls, numbers, split, tensor, unquoted
 
 FOLDER = pathlib.Path(__file__).parent
 PHASES = ["train", "train", "eval"]
@@ -35,6 +35,11 @@ class Learned(nn.Module):
 
     def forward(self, x):
         return x + self.weight[: x.shape[-2]]
+
+
+def of_heads(y, weights):
+    """Attention's result and, behind it along the last axis, the weights of each head."""
+    return torch.cat([y, *weights.unbind(1)], -1)
 
 
 def made(inputs_text, phase):
@@ -61,7 +66,7 @@ def results(m, call, inputs_text):
     for phase, mode in enumerate(PHASES):
         m.train(mode == "train")
         ins = made(inputs_text, phase)
-        y = eval(call, {"m": m, "torch": torch, "F": F, **dict(zip("abcd", ins))})
+        y = eval(call, {"m": m, "torch": torch, "F": F, "of_heads": of_heads, "band": band, **dict(zip("abcd", ins))})
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)
         wanted = [x for x in ins if x.requires_grad] + list(m.parameters())
         grads = torch.autograd.grad((y * w).sum(), wanted, allow_unused=True)

@@ -71,6 +71,20 @@ def rope(x, offset=0, base=10000.0, size=None, interleaved=False):
     return torch.cat([y, x[..., size:]], -1)
 
 
+def weighed(q, k, v, mask=None, scale=None):
+    """Attention's result and, behind it along the last axis, its weights; heads share keys as repeat_interleave says."""
+    k, v = [x if x.dim() < 4 else x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v)]
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+    return torch.cat(torch.ops.aten._scaled_dot_product_attention_math(q, k, v, mask, 0.0, False, scale=scale), -1)
+
+
+def band(n, m, offset=0, window=1 << 40, causal=True):
+    """Which of m keys each of n queries sees."""
+    away = torch.arange(m)[None] - torch.arange(n)[:, None] - offset
+    return (away > -window) & (away < (1 if causal else window))
+
+
 def conv_packed(x, lengths, w, bias=None, **options):
     """F.conv1d of each sequence of x [B, T, C] alone, padded to as many steps as T give; an empty one stays empty."""
     longest = F.conv1d(x[:1].mT, w, bias, **options).shape[2]
@@ -136,7 +150,7 @@ def literal(with_grad, expression, inputs_text):
         ins = [x.double() if x.is_floating_point() else x for x in ins]
     if with_grad:
         ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
-    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "conv_packed": conv_packed, **dict(zip("abcd", ins))})
+    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "weighed": weighed, "band": band, "conv_packed": conv_packed, **dict(zip("abcd", ins))})
     grads = ["NULL"] * len(ins)
     if with_grad:
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)

@@ -308,6 +308,54 @@ static void test_module(void) {
   for (int k = 0; k < 4; k++) check_module(&expected[k], !strcmp(expected[k].what, "causal"));
 }
 
+// ---- weights as a result change nothing; with dropout they are those that the values were summed by
+static void test_weights(void) {
+  enum {
+    QUERIES = 9,
+    KEYS = 70,
+    SIZE = 5,
+    HEADS = 4,
+    GROUPS = 2,
+    N_Y = 2 * HEADS * QUERIES * SIZE,
+    N_W = 2 * HEADS * QUERIES * KEYS,
+    PLAIN = 0,
+    WEIGHED,
+    DROPPED
+  };
+  static const char *const names[] = {"plain", "weighed", "dropped"};
+  tn_program *p = tn_program_create("weights");
+  for (int k = 0; k < 3; k++) {
+    tn_function *f = tn_function_begin(p, names[k]);
+    tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(2, HEADS, QUERIES, SIZE)), w = TN_NONE;
+    tn_tensor kv = tn_input(f, "kv", TN_F32, TN_SHAPE(2, GROUPS, KEYS, SIZE));
+    tn_tensor y = tn_scaled_dot_product_attention(q, kv, kv, .dropout = k == DROPPED ? 0.25 : 0,
+                                                  .weights = k == PLAIN ? NULL : &w);
+    tn_output(f, "y", y);
+    if (k != PLAIN) tn_output(f, "w", w);
+    if (k != PLAIN) tn_output(f, "sum", tn_matmul(w, tn_repeat_interleave(kv, HEADS / GROUPS, 1)));
+    tn_function_end(f);
+  }
+  tn_model *m = compiled(p, 2);
+  float *q = noises(N_Y, 3), *kv = noises(2 * GROUPS * KEYS * SIZE, 4), *y[3], *sum = malloc(N_Y * sizeof *sum),
+        *w = malloc(N_W * sizeof *w);
+  for (int k = 0; k < 3; k++) {
+    y[k] = malloc(N_Y * sizeof *y[k]);
+    const tn_array in[] = {tn_f32(q, 2, HEADS, QUERIES, SIZE), tn_f32(kv, 2, GROUPS, KEYS, SIZE)};
+    const tn_array out[] = {tn_f32(y[k], 2, HEADS, QUERIES, SIZE), tn_f32(w, 2, HEADS, QUERIES, KEYS),
+                            tn_f32(sum, 2, HEADS, QUERIES, SIZE)};
+    CHECK(m && tn_run(m, names[k], in, 2, out, k == PLAIN ? 1 : 3) == TN_OK);
+    if (k != PLAIN) CHECK(near(names[k], sum, y[k], N_Y, 1e-5));
+  }
+  CHECK(!memcmp(y[PLAIN], y[WEIGHED], N_Y * sizeof **y));
+  int dropped = 0;
+  for (int k = 0; k < N_W; k++) dropped += w[k] == 0;
+  CHECK(fabs((double)dropped / N_W - 0.25) < 0.03);
+  tn_model_free(m);
+  tn_program_free(p);
+  free(q), free(kv), free(sum), free(w);
+  for (int k = 0; k < 3; k++) free(y[k]);
+}
+
 // ---- one table in two places: one gradient, one state of the optimizer
 static void test_tied(void) {
   tn_program *p = tn_program_create("tied");
@@ -454,6 +502,7 @@ int main(void) {
   test_shapes();
   test_memory();
   test_module();
+  test_weights();
   test_tied();
   test_refusals();
   test_lengths();

@@ -48,6 +48,19 @@ static tn_tensor not_one_of_three(tn_function *f) {
 }
 static tn_tensor quarters(tn_function *f) { return tn_constant(f, (const float[]){0, 0.25f, 0.5f}, TN_SHAPE(3, 1)); }
 
+// Attention's result and, behind it along the last axis, its weights: their mean over heads, or those of each head
+static tn_tensor averaged(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v) {
+  tn_tensor weights, y = tn_attention_call(m, q, k, v, .weights = &weights, .average_weights = true);
+  return tn_concat(-1, TN_TENSORS(y, weights));
+}
+static tn_tensor of_heads_by(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+  tn_tensor weights, y;
+  o.weights = &weights, o.at = TN_SITE;
+  y = (tn_attention_call)(m, q, k, v, o);
+  return tn_concat(-1, TN_TENSORS(y, tn_select_index(weights, 1, 0), tn_select_index(weights, 1, 1)));
+}
+#define of_heads(m, q, k, v, ...) of_heads_by(m, q, k, v, (tn_attention_options){__VA_ARGS__})
+
 #define INTS(limit, ...)                                               \
   {                                                                    \
     limit, sizeof((const int64_t[]){__VA_ARGS__}) / 8, { __VA_ARGS__ } \

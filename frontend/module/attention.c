@@ -1,11 +1,20 @@
 // Attention: scaled dot products of heads that are given, and the module with PyTorch's projections around it.
 //
 // The projection of the module makes queries, keys and values side by side, [B,T,3E]; seen as [B,T,3,H,D] that is what
-// the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied. Keys that the module
-// has of its own stand in front of those that are projected, so that lengths and causal order count on from them.
+// the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied. The zeros of
+// add_zero_attn and bias_k stand in front of the keys that are projected, so that lengths and causal order count on from
+// them; weights that are a result have them behind, as PyTorch has.
 #include "frontend/fe.h"
 
 // ---- the call
+static bool is_mask(tn_tensor mask) { return (BOOL | F32) >> fe_ins(mask)->dtype & 1; }
+
+static void refuse_mask(tn_tensor mask, tn_site at) {
+  fe_error(mask.fn->p, E_DTYPE, at, "the mask of attention is bool or f32, not %s", fe_type_text(mask));
+  fe_note_value(mask, "the mask");
+  fe_hint(mask.fn->p, "tn_cast(mask, TN_BOOL) is true where it is not 0");
+}
+
 bool fe_check_attention(tn_function *f, const tn_attention_options *o) {
   const int64_t most = INT64_C(1) << 30;
   if (!(o->dropout >= 0 && (float)o->dropout < 1))
@@ -19,31 +28,31 @@ bool fe_check_attention(tn_function *f, const tn_attention_options *o) {
     fe_error(f->p, E_ARGUMENT, o->at, "attention takes one offset, a constant or a value");
   else if ((o->offset.fn || o->const_offset) && !o->causal && !o->window)
     fe_error(f->p, E_ARGUMENT, o->at, "an offset is of causal order or of a window: this attention has none");
+  else if (o->mask.fn && !is_mask(o->mask)) refuse_mask(o->mask, o->at);
   else return true;
   return false;
 }
 
-// All values of a call are of one function.
-static bool join(const tn_tensor *x, uint32_t n, const tn_attention_options *o, tn_function **f) {
+void fe_poison_weights(const tn_attention_options *o, tn_function *f) {
+  if (o->weights) *o->weights = fe_poison(f);
+}
+
+bool fe_join_attention(const char *call, const tn_tensor *x, uint32_t n, const tn_attention_options *o,
+                       tn_function **f) {
   tn_tensor all[7];
   for (uint32_t k = 0; k < n; k++) all[k] = x[k];
   const tn_tensor more[] = {o->lengths, o->bias, o->mask, o->offset};
   for (uint32_t k = 0; k < 4; k++)
     if (more[k].fn) all[n++] = more[k];
-  return fe_join(all, n, f, o->at);
+  bool joined = fe_join_for(call, all, n, f, o->at);
+  fe_poison_weights(o, *f);
+  return joined;
 }
 
 // The bias where the mask lets a query attend, -inf elsewhere.
 static tn_tensor masked_bias(const tn_attention_options *o, tn_site at) {
   if (!o->mask.fn) return o->bias;
   tn_function *f = o->mask.fn;
-  DType t = (DType)fe_ins(o->mask)->dtype;
-  if (t != DT_BOOL && t != DT_F32) {
-    fe_error(f->p, E_DTYPE, at, "the mask of attention is bool or f32, not %s", fe_type_text(o->mask));
-    fe_note_value(o->mask, "the mask");
-    fe_hint(f->p, "tn_cast(mask, TN_BOOL) is true where it is not 0");
-    return fe_poison(f);
-  }
   tn_tensor bias = o->bias.fn ? o->bias : fe_const(f, 0, at);
   return fe_emit(OP_select, (tn_tensor[]){fe_cast(o->mask, DT_F32, at), bias, fe_const(f, -INFINITY, at)}, 3, NULL, 0,
                  at);
@@ -56,6 +65,19 @@ static tn_tensor with_axes(tn_tensor bias, uint32_t rank, tn_site at) {
   for (uint32_t k = 0; k < 4; k++) d[k] = k < front ? ir_dim(bias.fn->p->ir, 1) : fe_axis_dim(bias, k - front);
   if (rank == 3 && n == 3) d[0] = d[1], d[1] = ir_dim(bias.fn->p->ir, 1);  // of sequences, not of heads
   return front ? fe_reshape(bias, d, 4, at) : bias;
+}
+
+void fe_give_weights(const char *call, const tn_attention_options *o, bool has_batch, bool has_heads, tn_site at) {
+  tn_tensor w = o->weights ? *o->weights : (tn_tensor){0};
+  if (!w.fn || !fe_ok(w)) return;
+  const Dim all[] = {fe_axis_dim(w, 0), fe_axis_dim(w, 1), fe_axis_dim(w, 2), fe_axis_dim(w, 3)};
+  const bool has[] = {has_batch, has_heads && !o->average_weights, true, true};
+  Dim d[4];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < 4; k++)
+    if (has[k]) d[n++] = all[k];
+  if (has_heads && o->average_weights) w = fe_mean(w, (const int[]){1}, 1, false, at);
+  *o->weights = fe_made_by(call, fe_ok(w) && n < 4 ? fe_reshape(w, d, n, at) : w, at);
 }
 
 // a: n tensor operands as the op takes them. rank: of the caller's
@@ -74,11 +96,14 @@ tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attenti
   if (o->const_offset) attr[n_attrs++] = ir_a_int(KEY_offset, o->const_offset);
   if (o->window) attr[n_attrs++] = ir_a_int(KEY_window, o->window);
   if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
-  if (o->dropout > 0 && !f->eval) {
+  uint32_t stream = o->dropout > 0 && !f->eval ? fe_stream(f, at) : 0;
+  if (stream) {
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
-    attr[n_attrs++] = ir_a_int(KEY_id, fe_stream(f, at));
+    attr[n_attrs++] = ir_a_int(KEY_id, stream);
   }
-  return fe_emit(OP_sdpa, in, 6, attr, n_attrs, at);
+  tn_tensor y = fe_emit(OP_sdpa, in, 6, attr, n_attrs, at);
+  if (o->weights && fe_ok(y)) *o->weights = fe_attention_weights(a, n, in[4], y, stream, o, at);
+  return y;
 }
 
 // [T,D] and [B,T,D] are heads of their own.
@@ -100,7 +125,7 @@ static const tn_attention_options plain = {0};
 
 tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  if (!join((const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
+  if (!fe_join_attention(__func__, (const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t rank = fe_rank(q);
   if (!fe_check_attention(f, &o)) return fe_poison(f);
@@ -113,14 +138,19 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
     return fe_poison(f);
   }
   tn_tensor in[3] = {with_heads(q, o.at), with_heads(k, o.at), with_heads(v, o.at)};
-  return fe_made(without_heads(fe_attention(in, 3, rank, &o, o.at), rank, o.at), o.at);
+  tn_tensor y = fe_made(without_heads(fe_attention(in, 3, rank, &o, o.at), rank, o.at), o.at);
+  fe_give_weights(__func__, &o, rank > 2, rank > 3, o.at);
+  return y;
 }
 
 tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o) {
   tn_function *f;
-  if (!join(&qkv, 1, &o, &f)) return fe_poison(f);
+  if (!fe_join_attention(__func__, &qkv, 1, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_check_attention(f, &o) ? fe_made(fe_attention(&qkv, 1, 4, &o, o.at), o.at) : fe_poison(f);
+  if (!fe_check_attention(f, &o)) return fe_poison(f);
+  tn_tensor y = fe_made(fe_attention(&qkv, 1, 4, &o, o.at), o.at);
+  fe_give_weights(__func__, &o, true, true, o.at);
+  return y;
 }
 
 // ---- the module
@@ -142,16 +172,19 @@ static bool check_module(tn_module *m, int64_t size, int64_t heads, const tn_mul
   return !m->poisoned;
 }
 
+// Of projections that read values of different sizes
+static const char *const projection_names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+
 // PyTorch's: Xavier for the three projections, together where all read values of one size; biases zero.
 static void add_projections(tn_module *m, tn_site at) {
   const FeModuleConfig *c = &m->config;
   const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
   int64_t wide = 3 * c->out;
   const int64_t sizes[3] = {c->out, c->key_size, c->value_size};
-  static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
   for (uint32_t k = 0; c->has_own_sizes && k < 3; k++) {
     double most = sqrt(6 / ((double)c->out + (double)sizes[k]));
-    fe_module_param(m, names[k], (const int64_t[]){c->out, sizes[k]}, 2, (tn_init){TN_INIT_UNIFORM, -most, most}, at);
+    fe_module_param(m, projection_names[k], (const int64_t[]){c->out, sizes[k]}, 2,
+                    (tn_init){TN_INIT_UNIFORM, -most, most}, at);
   }
   double most = sqrt(6 / (4 * (double)c->out));
   if (!c->has_own_sizes)
@@ -193,8 +226,7 @@ static tn_tensor weight(const Call *c, const char *name) { return fe_read(c->f, 
 
 // Rows [part, part + n) E of the projection
 static tn_tensor projection(const Call *c, int64_t part, int64_t n) {
-  static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
-  if (c->m->config.has_own_sizes) return weight(c, names[part]);
+  if (c->m->config.has_own_sizes) return weight(c, projection_names[part]);
   tn_tensor w = weight(c, "in_proj_weight");
   return n < 3 ? fe_slice(w, 0, part * c->m->config.out, n * c->m->config.out, c->at) : w;
 }
@@ -213,11 +245,11 @@ static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
   return fe_reshape(y, d, rank, c->at);
 }
 
-// ---- keys and values of the module's own
-static uint32_t n_own_keys(const tn_module *m) { return (uint32_t)m->config.has_bias_kv + m->config.has_zero_kv; }
+// ---- bias_k, bias_v and the zeros of add_zero_attn: keys and values that every query sees
+static uint32_t n_added_keys(const tn_module *m) { return (uint32_t)m->config.has_bias_kv + m->config.has_zero_kv; }
 
-// In front of x [B,T,H,D]
-static tn_tensor behind_own(const Call *c, tn_tensor x, const char *name) {
+// In front of x [B,T,H,D]: zeros, then the parameter `name`
+static tn_tensor with_added(const Call *c, tn_tensor x, const char *name) {
   if (!fe_ok(x)) return x;
   Prog *p = c->f->p->ir;
   Dim one = ir_dim(p, 1), d[4] = {fe_axis_dim(x, 0), one, fe_axis_dim(x, 2), fe_axis_dim(x, 3)};
@@ -226,15 +258,15 @@ static tn_tensor behind_own(const Call *c, tn_tensor x, const char *name) {
   uint32_t n = 0;
   if (c->m->config.has_zero_kv) all[n++] = fe_full(c->f, 0, row, DT_F32, c->at);
   if (c->m->config.has_bias_kv) {
-    tn_tensor own = fe_reshape(weight(c, name), (Dim[]){one, one, d[2], d[3]}, 4, c->at);
-    all[n++] = fe_emit(OP_expand, &own, 1, (const Attr[]){ir_a_list(KEY_shape, row)}, 1, c->at);
+    tn_tensor bias = fe_reshape(weight(c, name), (Dim[]){one, one, d[2], d[3]}, 4, c->at);
+    all[n++] = fe_emit(OP_expand, &bias, 1, (const Attr[]){ir_a_list(KEY_shape, row)}, 1, c->at);
   }
   all[n++] = x;
   return fe_concat(all, n, 1, c->at);
 }
 
-// A mask or a bias of n_keys keys with `value` for the module's own in front of them
-static tn_tensor with_own_keys(const Call *c, tn_tensor t, Dim n_keys, double value) {
+// A mask or a bias of n_keys keys with `value` for those in front of them
+static tn_tensor pad_keys(const Call *c, tn_tensor t, Dim n_keys, double value) {
   if (!fe_ok(t)) return t;
   Prog *p = c->f->p->ir;
   Dim d[MAX_RANK] = {ir_dim(p, 1)};
@@ -245,26 +277,39 @@ static tn_tensor with_own_keys(const Call *c, tn_tensor t, Dim n_keys, double va
     d[rank - 1] = n_keys;
     t = fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(p, d, rank))}, 1, c->at);
   }
-  return fe_ok(t) ? fe_pad(t, (const int64_t[]){n_own_keys(c->m), 0}, 2, TN_PAD_CONSTANT, value, c->at) : t;
+  return fe_ok(t) ? fe_pad(t, (const int64_t[]){n_added_keys(c->m), 0}, 2, TN_PAD_CONSTANT, value, c->at) : t;
 }
 
-// What the call says of its keys, n_keys of them, holds behind the module's own, which every query sees.
-static bool count_own_keys(const Call *c, Dim n_keys, tn_attention_options *o) {
-  uint32_t n = n_own_keys(c->m);
+// Causal order and window as part of the mask: the op knows none that lets every query see the keys in front.
+static void as_mask(const Call *c, Dim n_queries, Dim n_keys, tn_attention_options *o) {
+  tn_attention_options order = *o;
+  order.lengths = (tn_tensor){0};
+  tn_tensor seen = fe_visible_keys(c->f, n_queries, n_keys, &order, c->at);
+  if (o->mask.fn && fe_ok(seen)) seen = fe_emit2(OP_bitwise_and, fe_cast(o->mask, DT_BOOL, c->at), seen, c->at);
+  o->mask = seen, o->offset = (tn_tensor){0};
+  o->causal = false, o->const_offset = o->window = 0;
+}
+
+// What the call says of its keys, n_keys of them, holds behind those that the module adds.
+static bool count_added_keys(const Call *c, Dim n_queries, Dim n_keys, tn_attention_options *o) {
+  uint32_t n = n_added_keys(c->m);
   if (!n) return true;
-  if (o->window || o->offset.fn || o->const_offset < 0) {
-    fe_error(c->f->p, E_ARGUMENT, c->at,
-             "module '%s' has keys of its own, which every query sees: it takes no window, and an "
-             "offset that is a constant from 0 on",
-             c->m->path);
-    fe_hint(c->f->p, "a mask hides keys from queries");
-    return false;
-  }
+  if (o->window || o->offset.fn || o->const_offset < 0) as_mask(c, n_queries, n_keys, o);
   if (o->causal) o->const_offset += n;
   if (o->lengths.fn) o->lengths = fe_emit2(OP_add, o->lengths, fe_number(c->f, n, DT_I64, c->at), c->at);
-  if (o->mask.fn) o->mask = with_own_keys(c, o->mask, n_keys, 1);
-  if (o->bias.fn) o->bias = with_own_keys(c, o->bias, n_keys, 0);
+  if (o->mask.fn) o->mask = pad_keys(c, o->mask, n_keys, 1);
+  if (o->bias.fn) o->bias = pad_keys(c, o->bias, n_keys, 0);
   return (!o->lengths.fn || fe_ok(o->lengths)) && (!o->mask.fn || fe_ok(o->mask)) && (!o->bias.fn || fe_ok(o->bias));
+}
+
+// Columns of weights [B,H,Tq,Tk] in PyTorch's order: keys, bias_k, zeros.
+static tn_tensor added_last(const Call *c, tn_tensor w) {
+  uint32_t n = n_added_keys(c->m);
+  if (!n || !fe_ok(w)) return w;
+  Prog *p = c->f->p->ir;
+  tn_tensor all[3] = {fe_part(w, 3, ir_dim(p, n), ir_dim_sub(p, fe_axis_dim(w, 3), ir_dim(p, n)), c->at)};
+  for (uint32_t k = 1; k <= n; k++) all[k] = fe_slice(w, 3, n - k, 1, c->at);
+  return fe_concat(all, n + 1, 3, c->at);
 }
 
 // ---- calling
@@ -273,7 +318,7 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   tn_module *m = c->m;
   tn_tensor in[3];
   uint32_t n = 0;
-  bool is_apart = m->config.has_own_sizes || n_own_keys(m), one_kv = k.v == v.v && !is_apart;
+  bool is_apart = m->config.has_own_sizes || n_added_keys(m), one_kv = k.v == v.v && !is_apart;
   if (one_kv && q.v == k.v) {
     in[n++] = project(c, q, 0, 3);
   } else {
@@ -284,12 +329,13 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   tn_attention_options how = *o;
   how.heads_inside = true, how.causal |= m->config.is_causal;
   if (how.dropout == 0) how.dropout = m->config.rate;
-  if (!count_own_keys(c, fe_axis_dim(k, 1), &how)) return fe_poison(c->f);
-  if (n_own_keys(m)) in[1] = behind_own(c, in[1], "bias_k"), in[2] = behind_own(c, in[2], "bias_v");
+  if (!count_added_keys(c, fe_axis_dim(q, 1), fe_axis_dim(k, 1), &how)) return fe_poison(c->f);
+  if (n_added_keys(m)) in[1] = with_added(c, in[1], "bias_k"), in[2] = with_added(c, in[2], "bias_v");
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
   tn_tensor y = fe_attention(in, n, 4, &how, c->at);
   if (!fe_ok(y)) return y;
+  if (o->weights) *o->weights = added_last(c, *o->weights);
   y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->config.out)}, 3, c->at);
   return fe_call(m->first, y, c->at);
 }
@@ -308,6 +354,7 @@ static tn_tensor attend_ranks(const Call *c, const tn_tensor *x, const tn_attent
     in[k] = same < k ? in[same] : as_batch(x[k], c->at);
   }
   tn_tensor y = attend(c, in[0], in[1], in[2], o);
+  fe_give_weights("tn_attention_call", o, fe_rank(x[0]) == 3, true, c->at);
   if (fe_rank(x[0]) == 3 || !fe_ok(y)) return y;
   return fe_reshape(y, (Dim[]){fe_axis_dim(y, 1), fe_axis_dim(y, 2)}, 2, c->at);
 }
@@ -342,7 +389,7 @@ tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, t
   if (!k.fn) k = q;
   if (!v.fn) v = k;
   const tn_tensor x[] = {q, k, v};
-  if (!join(x, 3, &o, &f)) return fe_poison(f);
+  if (!fe_join_attention(__func__, x, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
   if (!check_call(&c, x, 3) || !fe_check_attention(f, &o)) return fe_poison(f);

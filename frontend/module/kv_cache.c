@@ -73,11 +73,7 @@ static tn_tensor side_by_side(tn_tensor k, tn_tensor v, tn_site at) {
 
 tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
-  tn_tensor given[5] = {q, k, v};
-  uint32_t n = 3;
-  if (o.bias.fn) given[n++] = o.bias;
-  if (o.mask.fn) given[n++] = o.mask;
-  if (!fe_join(given, n, &f, o.at)) return fe_poison(f);
+  if (!fe_join_attention(__func__, (const tn_tensor[]){q, k, v}, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_cache(f->p, cache, o.at) || !check_steps(cache, q, k, v, o.at)) return fe_poison(f);
   if (o.offset.fn || o.const_offset) {
@@ -94,7 +90,9 @@ tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tens
   tn_slice_assign_at_(all, 1, o.offset, side_by_side(k, v, o.at), o.at);
   tn_copy_(position, fe_emit2(OP_add, fe_cast(position, DT_F32, o.at), fe_size(f, fe_axis_dim(k, 1), o.at), o.at),
            o.at);
-  return fe_made(fe_attention((tn_tensor[]){q, fe_cast(all, DT_F32, o.at)}, 2, 4, &o, o.at), o.at);
+  tn_tensor y = fe_made(fe_attention((tn_tensor[]){q, fe_cast(all, DT_F32, o.at)}, 2, 4, &o, o.at), o.at);
+  fe_give_weights(__func__, &o, true, true, o.at);
+  return y;
 }
 
 void tn_kv_cache_reset(tn_function *f, tn_module *cache, tn_site at) {

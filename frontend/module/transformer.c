@@ -197,7 +197,14 @@ static tn_tensor decoder_layer(tn_module *m, tn_tensor x, tn_site at) {
   return around(&c, FEED_FORWARD, "norm3", "dropout3", x);
 }
 
+static tn_tensor refuse_weights(tn_module *m, tn_tensor x, tn_site at) {
+  fe_error(m->p, E_ARGUMENT, at, "module '%s' is a stack, each layer of which has weights of its own", m->path);
+  fe_hint(m->p, "call its layers one after the other: tn_child(tn_child(m, \"layers\"), \"0\"), ..");
+  return fe_poison(x.fn);
+}
+
 static tn_tensor run_layers(tn_module *m, tn_tensor x, const Arguments *a, tn_site at) {
+  if (a && (a->self.weights || a->cross.weights)) return refuse_weights(m, x, at);
   for (tn_module *c = tn_child(m, "layers")->first; c; c = c->next) x = run_with(c, x, a, at);
   tn_module *norm = tn_child(m, "norm");
   return norm ? fe_call(norm, x, at) : x;
@@ -222,7 +229,7 @@ static bool check_kind(tn_function *f, tn_module *m, bool is_decoder, tn_site at
 
 tn_tensor tn_encoder_call(tn_module *m, tn_tensor x, tn_attention_options o) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, o.at)) return fe_poison(f);
+  if (!fe_join_attention(__func__, &x, 1, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_kind(f, m, false, o.at)) return fe_poison(f);
   Arguments a = {.self = o};
@@ -231,7 +238,9 @@ tn_tensor tn_encoder_call(tn_module *m, tn_tensor x, tn_attention_options o) {
 
 tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decoder_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, memory}, 2, &f, o.at)) return fe_poison(f);
+  bool joined = fe_join((const tn_tensor[]){x, memory}, 2, &f, o.at);
+  fe_poison_weights(&o.self, f), fe_poison_weights(&o.cross, f);
+  if (!joined) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_kind(f, m, true, o.at)) return fe_poison(f);
   Arguments a = {o.self, o.cross, memory};
@@ -240,7 +249,9 @@ tn_tensor tn_decoder_call(tn_module *m, tn_tensor x, tn_tensor memory, tn_decode
 
 tn_tensor tn_transformer_call(tn_module *m, tn_tensor source, tn_tensor target, tn_transformer_call_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){source, target}, 2, &f, o.at)) return fe_poison(f);
+  bool joined = fe_join((const tn_tensor[]){source, target}, 2, &f, o.at);
+  fe_poison_weights(&o.source, f), fe_poison_weights(&o.target, f), fe_poison_weights(&o.memory, f);
+  if (!joined) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_callable(f, m, o.at)) return fe_poison(f);
   if (m->config.forward != wants_two) {

@@ -214,12 +214,14 @@ TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward 
 // Dropout does nothing in functions marked so: what is built after this call
 TN_API void tn_eval(tn_function *f, bool eval);
 
-// ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward:
-// it takes memory for q, k, v and the result, and 4 bytes for each query and head.
+// ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward,
+// but where the weights are asked for: it takes memory for q, k, v and the result, and 4 bytes for each query and head.
 //
 //   tn_module *a = tn_multi_head_attention(block, "attn", 256, 4, .causal = true);
 //   x = tn_add(x, tn_call(a, x));                       // self-attention of [B,T,256]
 //   y = tn_attention_call(a, q, memory, TN_NONE);  // queries of one sequence, keys and values of another
+//   tn_tensor w;                                   // what PyTorch's MultiheadAttention gives beside y
+//   y = tn_attention_call(a, q, memory, TN_NONE, .weights = &w, .average_weights = true);
 typedef struct {
   bool causal;        // query i sees keys 0 to i + offset, counted from the first of each
   double scale;       // 0: 1 / sqrt(D)
@@ -235,6 +237,11 @@ typedef struct {
   int64_t const_offset;  // this one, between -2^30 and 2^30
   int64_t window;  // query i sees the last so many keys up to key i + offset; without causal order those less than
                    // so many keys away from it, on both sides; 0: all
+  // Not NULL: takes the weights of the values too, f32 [B,H,Tq,Tk], behind dropout as PyTorch's: 0 for keys that are not seen.
+  // They have gradients. Without the axis of heads, or of batches too: [B,Tq,Tk] and [Tq,Tk]. The result is the same without
+  // them; their matrix takes memory and one more product
+  tn_tensor *weights;
+  bool average_weights;  // their mean over the heads [B,Tq,Tk] instead, as PyTorch's average_attn_weights gives
   tn_site at;
 } tn_attention_options;
 // q [B,H,Tq,D], k and v [B,G,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
@@ -250,8 +257,9 @@ typedef struct {
   // Of k and v, PyTorch's kdim and vdim; 0: size. Of another size there are q_proj_weight [E,E], k_proj_weight [E,key_size] and
   // v_proj_weight [E,value_size] in place of in_proj_weight
   int64_t key_size, value_size;
-  // One more key and value that every query sees: bias_k and bias_v [1,1,E]; zeros. A call of such a module takes no window
-  // and, in causal order, an offset that is a constant from 0 on (E003)
+  // PyTorch's add_bias_kv and add_zero_attn: one more key and value that every query sees, bias_k and bias_v [1,1,E]; zeros.
+  // Lengths, masks, causal order and window are those of the other keys. A window, or an offset that is no constant from 0
+  // on, takes a mask of queries by keys in memory
   bool bias_kv, zero_attn;
   tn_site at;
 } tn_multi_head_options;
@@ -260,7 +268,8 @@ typedef struct {
 TN_API tn_module *tn_multi_head_attention(tn_module *parent, const char *name, int64_t size, int64_t heads,
                                           tn_multi_head_options o);
 // q [B,Tq,E], k and v [B,Tk,E] -> [B,Tq,E], or all without the axis B; k TN_NONE: q, v TN_NONE: k. A mask or bias with three
-// axes is [H,Tq,Tk]. The module's own hooks do not run, those of out_proj do.
+// axes is [H,Tq,Tk]. Weights are [B,H,Tq,Tk], or [H,Tq,Tk]; those of bias_k and of zeros stand behind those of k, in this
+// order. The module's own hooks do not run, those of out_proj do.
 TN_API tn_tensor tn_attention_call(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
 // Rotary position embedding of x f32 [..,T,D], as queries and keys are: pairs of elements of a head turn by t base^(-2 k / size),
@@ -324,7 +333,7 @@ TN_API tn_module *tn_transformer_encoder(tn_module *parent, const char *name, in
                                          int64_t n_layers, tn_transformer_options o);
 TN_API tn_module *tn_transformer_decoder(tn_module *parent, const char *name, int64_t size, int64_t heads,
                                          int64_t n_layers, tn_transformer_options o);
-// Of a layer or a stack: the options are those of self-attention
+// Of a layer or a stack: the options are those of self-attention. Weights are those of a layer; a stack has none to give
 TN_API tn_tensor tn_encoder_call(tn_module *m, tn_tensor x, tn_attention_options o);
 typedef struct {
   tn_attention_options self, cross;  // of x to x; of x to memory

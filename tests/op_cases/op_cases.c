@@ -77,6 +77,20 @@ UNUSED static tn_tensor split_of(tn_tensor a, int axis, const int64_t *sizes, ui
   CHECK(tn_split_sizes(a, sizes, n, axis, part) == n);
   return part[k];
 }
+// Attention's result and, behind it along the last axis, its weights
+UNUSED static tn_tensor weighed_by(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
+  tn_tensor weights;
+  o.weights = &weights, o.at = TN_SITE;
+  tn_tensor y = k.fn ? (tn_scaled_dot_product_attention)(q, k, v, o) : (tn_attention_packed)(q, o);
+  if (o.heads_inside) weights = tn_transpose(weights, 1, 2);
+  return tn_concat(-1, TN_TENSORS(y, weights));
+}
+UNUSED static tn_tensor averaged(tn_tensor q, tn_tensor k, tn_tensor v) {
+  tn_tensor weights;
+  tn_scaled_dot_product_attention(q, k, v, .weights = &weights, .average_weights = true);
+  return weights;
+}
+#define weighed(q, k, v, ...) weighed_by(q, k, v, (tn_attention_options){__VA_ARGS__})
 
 #define OP_CASE(op, torch, call, ...)                                                                \
   static tn_tensor CALL_OF(__LINE__)(UNUSED tn_function * f, UNUSED tn_tensor a, UNUSED tn_tensor b, \
