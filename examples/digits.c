@@ -40,7 +40,7 @@ static void build_function(tn_program *p, const char *name, size_t steps) {
   tn_tensor logits = tn_call(tn_child(net, "fc"), tn_mean_axes(x, false, TN_INTS(2, 3)));
   tn_tensor loss = tn_cross_entropy(logits, label);
   tn_output(f, "loss", loss);
-  tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax(logits), label), TN_F32)));
+  tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax_axis(logits, -1, false), label), TN_F32)));
   if (steps) {
     tn_backward(loss);
     tn_schedule *s = tn_cosine_annealing_lr(p, "lr", .t_max = (double)steps);

@@ -53,7 +53,7 @@ static tn_program *build(void) {
   tn_module *q = make_net(tn_root(p), "online"), *copy = make_net(tn_root(p), "target");
   build_learning(p, q, copy), build_follow(p, q, copy);
   tn_function *f = tn_function_begin(p, "act");
-  tn_output(f, "action", tn_argmax(tn_call(q, tn_input(f, "state", TN_F32, TN_SHAPE(1, STATE)))));
+  tn_output(f, "action", tn_argmax_axis(tn_call(q, tn_input(f, "state", TN_F32, TN_SHAPE(1, STATE))), -1, false));
   tn_function_end(f);
   return p;
 }

@@ -64,7 +64,7 @@ static tn_model *build(void) {
 
   f = tn_function_begin(p, "likeliest");  // the letter that follows each prefix
   tn_tensor one = tn_input(f, "ids", TN_I64, TN_SHAPE(1, T));
-  tn_output(f, "letter", tn_argmax(logits_of(f, net, one)));
+  tn_output(f, "letter", tn_argmax_axis(logits_of(f, net, one), -1, false));
   tn_function_end(f);
   tn_model *m = tn_compile(p, .seed = 1);
   tn_program_free(p);

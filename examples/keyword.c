@@ -35,7 +35,7 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_tensor logits = tn_call(tn_child(net, "head"), tn_dropout(tn_last_hidden(r), 0.3));
   tn_tensor loss = tn_cross_entropy(logits, label);
   tn_output(f, "loss", loss);
-  tn_output(f, "right", tn_sum(tn_cast(tn_eq(tn_argmax(logits), label), TN_F32)));
+  tn_output(f, "right", tn_sum(tn_cast(tn_eq(tn_argmax_axis(logits, -1, false), label), TN_F32)));
   if (is_training) {
     tn_backward(loss);
     tn_clip_grad_norm(f, net, 1.0);

@@ -50,7 +50,7 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_tensor last = ln_lstm(f, tn_child(tn_root(p), "cell"), tn_pack_padded(x, len), B);
   tn_tensor y = tn_call(tn_child(tn_root(p), "head"), last), loss = tn_cross_entropy(y, label);
   tn_output(f, "loss", loss);
-  tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax(y), label), TN_F32)));
+  tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax_axis(y, -1, false), label), TN_F32)));
   if (is_training) {
     tn_backward(loss);
     tn_clip_grad_norm(f, tn_root(p), 1.0);

@@ -46,7 +46,7 @@ void build(tn_program *p, tn_module *net, const char *name, bool trains) {
     tenure::scope forward(f, "forward");
     tn_tensor logits = tn_call(net, x);
     loss = tn_move_to_outer(tn_cross_entropy(logits, label));
-    tn_tensor hit = tn_cast(tn_eq(tn_argmax(logits), label), TN_F32);
+    tn_tensor hit = tn_cast(tn_eq(tn_argmax_axis(logits, -1, false), label), TN_F32);
     right = tn_move_to_outer(tn_mean_axes(hit, false, {0}));
   }
   tn_output(f, "result", tn_concat(0, {tn_reshape(loss, TN_SHAPE(1)), tn_reshape(right, TN_SHAPE(1))}));

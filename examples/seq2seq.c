@@ -83,7 +83,7 @@ static void build_decoding(tn_program *p, tn_dim B, tn_dim T) {
   tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(B, T, 2 * HIDDEN));
   tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(B)), state = tn_input(f, "state", TN_F32, TN_SHAPE(1, B, HIDDEN));
   tn_tensor last = tn_input(f, "last", TN_I64, TN_SHAPE(B, 1));
-  tn_output(f, "next", tn_argmax(write_text(tn_root(p), last, memory, n, &state)));
+  tn_output(f, "next", tn_argmax_axis(write_text(tn_root(p), last, memory, n, &state), -1, false));
   tn_output(f, "state", state);
   tn_function_end(f);
 }

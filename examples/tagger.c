@@ -64,7 +64,8 @@ static void build_function(tn_program *p, const char *name, bool is_training) {
   tn_packed s = tn_pack_padded(x, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)));  // [rows, 2]
   tn_tensor tags = column(s.data, 1), e = tn_call(tn_child(root, "embed"), column(s.data, 0));
   tn_rnn_output r = tn_rnn_call(tn_child(root, "rnn"), tn_packed_with_data(s, e));
-  tn_tensor y = tn_call(tn_child(root, "head"), r.out.data), guess = tn_argmax(y);  // [rows, tags]: no padding
+  tn_tensor y = tn_call(tn_child(root, "head"), r.out.data),
+            guess = tn_argmax_axis(y, -1, false);  // [rows, tags]: no padding
   tn_tensor loss = tn_cross_entropy(y, tags);
   tn_output(f, "loss", loss);
   tn_output(f, "right", tn_sum(tn_cast(tn_eq(guess, tags), TN_F32)));

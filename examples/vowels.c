@@ -23,7 +23,7 @@ static void build_function(tn_program *p, const char *name, bool has_labels, boo
   if (has_labels) {
     tn_tensor label = tn_input(f, "label", TN_I64, TN_SHAPE(B)), loss = tn_cross_entropy(y, label);
     tn_output(f, "loss", loss);
-    tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax(y), label), TN_F32)));
+    tn_output(f, "correct", tn_sum(tn_cast(tn_eq(tn_argmax_axis(y, -1, false), label), TN_F32)));
     if (is_training) {
       tn_backward(loss);
       tn_clip_grad_norm(f, tn_root(p), 1.0);

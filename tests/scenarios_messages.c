@@ -68,22 +68,22 @@ SCENARIO(M_labels) {
 SCENARIO(M_composed) {
   start();
   (tn_mse)(x, (tn_ones)(f, TN_SHAPE(4, 7), at(2)), (tn_reduce_options){.at = at(3)});
-  (tn_mean)((tn_argmax)(x, at(4)), at(5));
+  (tn_mean)((tn_argmax_axis)(x, 1, false, at(4)), at(5));
   (tn_reshape)(x, TN_SHAPE(5, 5), at(6));
-  (tn_argmax)((tn_zeros)(f, TN_SHAPE(3, 0), at(7)), at(8));
-  SAYS(
-      "user.c:3: error[E004]: tn_mse: shapes do not broadcast; operands are f32[4,8] and f32[4,7]\n"
-      "user.c:1: note: a is input 'x', f32[4,8], made here\n"
-      "user.c:2: note: b is f32[4,7], made here\n"
-      "hint: counted from the last axis, sizes are equal or 1\n"
-      "user.c:5: error[E005]: tn_mean: x must be f32; the operand is i64[4]\n"
-      "user.c:4: note: x is i64[4], made here\n"
-      "hint: tn_cast(x, TN_F32) makes it f32\n"
-      "user.c:6: error[E004]: tn_reshape: another number of elements than [5,5]; the operand is f32[4,8]\n"
-      "user.c:1: note: x is input 'x', f32[4,8], made here\n"
-      "hint: the product of the sizes stays: 32 elements are to become 25\n"
-      "user.c:8: error[E004]: tn_argmax: the last axis is empty: there is no largest element; the operand is f32[3,0]\n"
-      "user.c:7: note: x is f32[3,0], made here\n");
+  (tn_argmax_axis)((tn_zeros)(f, TN_SHAPE(3, 0), at(7)), 1, false, at(8));
+  SAYS("user.c:3: error[E004]: tn_mse: shapes do not broadcast; operands are f32[4,8] and f32[4,7]\n"
+       "user.c:1: note: a is input 'x', f32[4,8], made here\n"
+       "user.c:2: note: b is f32[4,7], made here\n"
+       "hint: counted from the last axis, sizes are equal or 1\n"
+       "user.c:5: error[E005]: tn_mean: x must be f32; the operand is i64[4]\n"
+       "user.c:4: note: x is i64[4], made here\n"
+       "hint: tn_cast(x, TN_F32) makes it f32\n"
+       "user.c:6: error[E004]: tn_reshape: another number of elements than [5,5]; the operand is f32[4,8]\n"
+       "user.c:1: note: x is input 'x', f32[4,8], made here\n"
+       "hint: the product of the sizes stays: 32 elements are to become 25\n"
+       "user.c:8: error[E004]: tn_argmax_axis: the last axis is empty: there is no largest element; the operand is "
+       "f32[3,0]\n"
+       "user.c:7: note: x is f32[3,0], made here\n");
 }
 
 // What a hook builds is the user's own call, in no module.

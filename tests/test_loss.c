@@ -244,7 +244,7 @@ static tn_tensor by_mse(tn_packed a, tn_packed b) {
   return (tn_mse)(tn_tanh(a.data), b.data, (tn_reduce_options){.at = at(5)});
 }
 static tn_tensor by_loss(tn_packed a, tn_packed b) {
-  return (tn_cross_entropy)(tn_tanh(a.data), tn_argmax(b.data), (tn_loss_options){.at = at(5)});
+  return (tn_cross_entropy)(tn_tanh(a.data), tn_argmax_axis(b.data, -1, false), (tn_loss_options){.at = at(5)});
 }
 static tn_tensor by_write(tn_packed a, tn_packed b) { return (tn_copy_)(tn_clone(a.data), tn_tanh(b.data), at(5)); }
 static tn_tensor by_other_data(tn_packed a, tn_packed b) {

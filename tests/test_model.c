@@ -52,7 +52,7 @@ static void composed_operations(void) {
   tn_output(f, "concat", tn_concat(-1, many, 20));
   tn_output(f, "transposed", tn_transpose(x, 0, -1));
   tn_output(f, "twice", tn_permute(tn_transpose(x, 0, 1), TN_INTS(1, 0)));
-  tn_output(f, "best", tn_argmax(x));
+  tn_output(f, "best", tn_argmax_axis(x, -1, false));
   tn_output(f, "leaky", tn_leaky_relu(tn_sub(x, tn_scalar(f, 2)), 0.5));
   tn_output(f, "chosen", tn_select(tn_gt(x, tn_scalar(f, 2)), x, tn_scalar(f, 0)));
   tn_output(f, "top", tn_amax_axis(x, 1, true));

@@ -97,7 +97,8 @@ static void add_lookups(tn_program *p, tn_module *net, const char *name, bool is
     tn_tensor now = is_scan ? each : tn_reshape(tn_slice(ids, 0, t, 1), TN_SHAPE(ROWS));
     tn_tensor a = tn_mul(tn_call(table, now), tn_sin(carry));
     tn_tensor scores = tn_matmul(a, tn_transpose(w, 0, 1));
-    tn_tensor next = tn_tanh(tn_add(tn_add(a, tn_call(table, tn_argmax(scores))), tn_matmul(scores, w)));
+    tn_tensor next =
+        tn_tanh(tn_add(tn_add(a, tn_call(table, tn_argmax_axis(scores, -1, false))), tn_matmul(scores, w)));
     if (is_scan) tn_scan_next(s, carry, next);
     else carry = next;
   }

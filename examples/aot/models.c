@@ -30,7 +30,7 @@ static tn_program *spiral(void) {
   tn_output(step, "loss", loss);
   tn_function_end(step);
   tn_function *predict = tn_function_begin(p, "predict");
-  tn_output(predict, "arm", tn_argmax(spiral_logits(predict, p)));
+  tn_output(predict, "arm", tn_argmax_axis(spiral_logits(predict, p), -1, false));
   tn_function_end(predict);
   return p;
 }
@@ -45,7 +45,7 @@ static tn_program *speaker(void) {
   tn_tensor y = tn_call(head, tn_last_hidden(tn_rnn_call(gru, tn_pack_padded(x, lengths))));
   tn_tensor loss = tn_cross_entropy(y, label);
   tn_output(f, "loss", loss);
-  tn_output(f, "predicted", tn_argmax(y));  // before it learns
+  tn_output(f, "predicted", tn_argmax_axis(y, -1, false));  // before it learns
   tn_backward(loss);
   tn_clip_grad_norm(f, tn_root(p), 1.0);
   tn_adamw(f, tn_root(p), .lr = 5e-3);

@@ -273,24 +273,38 @@ static tn_tensor arg_of_float(tn_tensor a, uint32_t axis, bool least, tn_site at
   return fe_ok(last) ? fe_emit1(OP_argmax, last, at) : last;
 }
 
-static tn_tensor arg_best(const char *call, tn_tensor a, int axis, bool keepdim, bool least, tn_site at) {
+static tn_tensor best_along(tn_tensor a, uint32_t axis, bool least, tn_site at) {
+  return is_countable(a) ? along(OP_whole_argmax, a, axis, least, at) : arg_of_float(a, axis, least, at);
+}
+
+// Of all elements, in row-major order.
+static tn_tensor arg_of_all(const char *call, tn_tensor a, bool least, tn_site at) {
+  tn_function *f;
+  if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
+  Dim n = ir_dim(f->p->ir, 1);
+  for (uint32_t k = 0; k < fe_rank(a); k++) n = ir_dim_mul(f->p->ir, n, fe_axis_dim(a, k));
+  return best_along(fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at), 0, least, at);
+}
+
+static tn_tensor arg_of_axis(const char *call, tn_tensor a, int axis, bool keepdim, bool least, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  tn_tensor y = is_countable(a) ? along(OP_whole_argmax, a, k, least, at) : arg_of_float(a, k, least, at);
+  tn_tensor y = best_along(a, k, least, at);
   if (!keepdim || !fe_ok(y)) return y;
   Dim dims[MAX_RANK];
   for (uint32_t j = 0; j < fe_rank(a); j++) dims[j] = j == k ? ir_dim(f->p->ir, 1) : fe_axis_dim(a, j);
   return fe_reshape(y, dims, fe_rank(a), at);
 }
 
-tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(arg_best(__func__, a, -1, false, false, at), at); }
-tn_tensor tn_argmin(tn_tensor a, tn_site at) { return fe_made(arg_best(__func__, a, -1, false, true, at), at); }
+tn_tensor tn_argmax(tn_tensor a, tn_site at) { return fe_made(arg_of_all(__func__, a, false, at), at); }
+tn_tensor tn_argmin(tn_tensor a, tn_site at) { return fe_made(arg_of_all(__func__, a, true, at), at); }
 tn_tensor tn_argmax_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
-  return fe_made(arg_best(__func__, a, axis, keepdim, false, at), at);
+  return fe_made(arg_of_axis(__func__, a, axis, keepdim, false, at), at);
 }
 tn_tensor tn_argmin_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
-  return fe_made(arg_best(__func__, a, axis, keepdim, true, at), at);
+  return fe_made(arg_of_axis(__func__, a, axis, keepdim, true, at), at);
 }

@@ -63,8 +63,9 @@ TN_API tn_tensor tn_std_axes(tn_tensor a, double correction, bool keepdim, const
 TN_API tn_tensor tn_norm(tn_tensor a, double p, tn_site at);
 TN_API tn_tensor tn_norm_axis(tn_tensor a, double p, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_norm_axes(tn_tensor a, double p, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// i64: where the first maximum (minimum) stands along an axis; the first NaN counts as one. An empty axis is E004.
-TN_API tn_tensor tn_argmax(tn_tensor a, tn_site at);  // the last axis
+// i64: where the first maximum (minimum) stands along an axis, or among all elements in row-major order; the first NaN
+// counts as one. Of no elements, or along an empty axis: E004
+TN_API tn_tensor tn_argmax(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_argmax_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_argmin(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_argmin_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
