@@ -436,7 +436,7 @@ static tn_dtype with_number(tn_dtype t, double x) {
 static void numbers_take_the_dtype_of_the_others(void) {
   CHECK(with_number(TN_I32, 2) == TN_I32 && with_number(TN_U8, 255) == TN_U8 && with_number(TN_I64, -1) == TN_I64);
   CHECK(with_number(TN_I32, 0.5) == TN_F32 && with_number(TN_F32, 2) == TN_F32 && with_number(TN_BOOL, 2) == TN_I64);
-  CHECK(with_number(TN_U8, 256) == TN_I64 && with_number(TN_I32, 3e9) == TN_I64 && with_number(TN_I64, 1e30) == TN_F32);
+  CHECK(with_number(TN_U8, 256) == TN_U8 && with_number(TN_I32, 3e9) == TN_I32 && with_number(TN_I64, 1e30) == TN_F32);
 }
 
 // ---- misuse

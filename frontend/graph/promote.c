@@ -32,7 +32,7 @@ static DType combined(DType first, DType then) {
   return first && rank_of[first].kind >= rank_of[then].kind ? first : promoted(first, then);
 }
 
-// ---- numbers: constants, which take the dtype of the others where it holds them
+// ---- numbers: constants, which take the dtype of the others, but where they are of a higher kind
 static bool is_number(tn_tensor t) { return fe_ins(t)->op == OP_const && fe_ins(t)->dtype == DT_F32; }
 static double number_of(tn_tensor t) { return ir_attr_num(t.fn->ir, fe_val(t), KEY_value, 0); }
 static bool is_whole(double x) { return x == trunc(x) && x >= -0x1p63 && x < 0x1p63; }
@@ -51,10 +51,13 @@ DType fe_common_dtype(const tn_tensor *a, uint32_t n) {
     else scalar = promoted(scalar, t);
   }
   if (!with_axes && !scalar) return DT_F32;  // numbers alone are f32
-  DType t = combined(with_axes, combined(scalar, number));
-  for (uint32_t k = 0; k < n; k++)
-    if (is_number(a[k]) && !holds(t, number_of(a[k]))) t = promoted(t, is_whole(number_of(a[k])) ? DT_I64 : DT_F32);
-  return t;
+  return combined(with_axes, combined(scalar, number));
+}
+
+// As arithmetic takes a whole number that t does not hold: modulo 2^bits.
+static double wrapped(DType t, double x) {
+  if (!is_whole(x)) return x;
+  return t == DT_U8 ? (double)(uint8_t)(int64_t)x : t == DT_I32 ? (double)(int32_t)(uint32_t)(int64_t)x : x;
 }
 
 // As a cast makes a number one of t: f32 on the way would round whole numbers above 2^24.
@@ -101,7 +104,7 @@ tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at) {
 
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at) {
   bool is_other = fe_ok(a) && is_number(a) && t != DT_F32;
-  return is_other ? number(a.fn, number_of(a), t, at) : fe_cast(a, t, at);
+  return is_other ? number(a.fn, wrapped(t, number_of(a)), t, at) : fe_cast(a, t, at);
 }
 
 // ---- by op
@@ -135,13 +138,40 @@ static bool bounds_hold(Op op, const tn_tensor *a, DType t, const Attr *attrs, u
   return true;
 }
 
+// Numbers that are chosen, and exponents, are elements of t: one that it does not hold is refused, as PyTorch does.
+static bool is_element(Op op, uint32_t k) {
+  switch (op) {
+  case OP_select: return k > 0;
+  case OP_pow: return k == 1;
+  case OP_clamp_min:
+  case OP_clamp_max:
+  case OP_clamp_tensor: return true;
+  default: return false;
+  }
+}
+
+static bool elements_fit(Op op, const tn_tensor *a, uint32_t n, DType t, tn_site at) {
+  for (uint32_t k = 0; k < n; k++) {
+    double x = is_number(a[k]) ? number_of(a[k]) : 0;
+    if (is_element(op, k) && rank_of[t].kind == OF_WHOLE && !fe_fits_number(a->fn, &x, t, at)) return false;
+  }
+  return true;
+}
+
+// A comparison is with the number itself: no u8 is 256.
+static DType as_compared(Op op, const tn_tensor *a, uint32_t n, DType t) {
+  for (uint32_t k = 0; k < n && ir_ops[op].flags & MASK; k++)
+    if (is_number(a[k]) && !holds(t, number_of(a[k]))) t = promoted(t, DT_I64);
+  return t;
+}
+
 // The dtype that op computes in; none: it refuses these operands itself.
 static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
   uint32_t first = op == OP_select;
   if (n <= first) return DT_NONE;
   for (uint32_t k = first; k < n; k++)
     if (!rank_of[fe_ins(a[k])->dtype].kind) return DT_NONE;  // a layout
-  DType t = fe_common_dtype(a + first, n - first);
+  DType t = as_compared(op, a, n, fe_common_dtype(a + first, n - first));
   if (rank_of[t].kind != OF_FLOAT && (ir_ops[op].flags & FROM_INTS || !bounds_fit(op, attrs, n_attrs))) return DT_F32;
   return takes(op, t) ? t : DT_NONE;
 }
@@ -149,7 +179,7 @@ static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
 void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
                 tn_site at) {
   DType t = dtype_for(op, a, n, attrs, n_attrs);
-  bool is_refused = !bounds_hold(op, a, t, attrs, n_attrs, at);
+  bool is_refused = !bounds_hold(op, a, t, attrs, n_attrs, at) || !elements_fit(op, a, n, t, at);
   for (uint32_t k = 0; k < n; k++)
     if (is_refused) out[k] = fe_poison(a->fn);
     else out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
