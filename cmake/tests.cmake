@@ -111,14 +111,16 @@ foreach(script ${test_scripts})
   tenure_test(${name} bash ${script})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
-# The label `once`: objects and packages, which neither sanitizers nor a guarded arena change; tools/check runs them in release.
+# The label `once`: objects, packages, and rules of the sources, which neither sanitizers nor a guarded arena change; tools/check
+# runs them in release.
 set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800 LABELS once)  # qemu
 set_tests_properties(test_probe_cost PROPERTIES TIMEOUT 1800 LABELS once)  # valgrind
 if(TARGET tenure_mpi)
   set_property(TEST test_mpi test_mpi_kill test_mpi_valgrind APPEND PROPERTY ENVIRONMENT TENURE_MPIEXEC=${MPIEXEC_EXECUTABLE})
 endif()
 set_tests_properties(test_mpi_kill test_mpi_valgrind PROPERTIES LABELS once)
-set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2)  # builds the library
+set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2 LABELS once)  # builds the library
+set_tests_properties(test_names test_layers test_number_text test_report_page PROPERTIES LABELS once)
 set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS "packages;once")
 
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)

@@ -117,7 +117,7 @@ unsigned char *rt_instance_arena(RtInstance *i);
 // s->add
 void rt_instance_add(RtInstance *i, const RtShards *s, float *const add[2], float *to, int64_t n, uint32_t worker);
 
-// ---- for runtime/store/checkpoint.c
+// ---- for runtime/store/
 RT_API const unsigned char *rt_instance_block(const RtInstance *i);  // parameter block
 // To write a parameter now, all of it or a part; the pointer is not kept.
 unsigned char *rt_instance_change(RtInstance *i, uint32_t k);
