@@ -48,7 +48,7 @@ enum { TN_N_BARRIERS = 64 };  // barrier 0 is the whole team; others are for sub
 typedef struct {
   int32_t code;   // 0: none; see TnKernelError
   int32_t input;  // unused by kernels, -1
-  int64_t index;  // flat element index; of a slice the line that made it
+  int64_t index;  // flat element index; of a slice or a count the line that made it
   int64_t value;  // the offending value
 } TnKernelStatus;
 typedef enum {
@@ -57,7 +57,8 @@ typedef enum {
   TN_KERR_LENGTH_RANGE,
   TN_KERR_NOT_SORTED,
   TN_KERR_SLICE_RANGE,
-  TN_KERR_RANKS  // other processes do not answer: the sentence is written already
+  TN_KERR_COUNT,  // below 0, or above what there is room for
+  TN_KERR_RANKS   // other processes do not answer: the sentence is written already
 } TnKernelError;
 
 typedef struct TnFrame {

@@ -177,6 +177,8 @@ for name, s, x in (("one row", torch.sort(rnd(13)).values, rnd(3, 7)), ("rows", 
              {"y": torch.searchsorted(s, x.contiguous(), right=right)})
 case("nonzero", "%y, %v, %n = nonzero %x {size=6}", {"x": t([0, 1, -0.0], [NAN, 0, 2])},
      {"y": ints(1, 3, 5, 0, 0, 0), "v": t(1, 1, 1, 0, 0, 0), "n": ints(3)[0]})
+case("repeat_index", "%y, %v, %n = repeat_index %x {size=7}", {"x": ints(2, 0, 3)},
+     {"y": ints(0, 0, 2, 2, 2, 0, 0), "v": t(1, 1, 1, 1, 1, 0, 0), "n": ints(5)[0]})
 case("nonzero of i64", "%y, %v, %n = nonzero %x {size=2}", {"x": ints(0, 5, 1, 0)}, {"y": ints(1, 2), "v": t(1, 1), "n": ints(2)[0]})
 
 # ---- bags

@@ -118,6 +118,22 @@ void add_nonzero(Gen *g) {
   if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
 }
 
+// By counts that are 0 or 1: of what a comparison finds
+void add_repeat_index(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  Attr size = ir_a_int(KEY_size, 0), to_i64 = ir_a_int(KEY_dtype, DT_I64);
+  if (ir_none(v)) return;
+  Dim n = ir_shape_numel(g->p, gen_shape_at(g, v));
+  if (!gen_is_small(g, gen_shape_at(g, v))) return;
+  size.u.i = ir_dim_bound(g->p, n) + 1;
+  Attr shape = ir_a_list(KEY_shape, ir_shape(g->p, &n, 1));
+  Val set = gen_op2(g, OP_gt, v, gen_number(g, 0.1));
+  Val row = ir_none(set) ? set : gen_emit(g, OP_reshape, &set, 1, &shape, 1);
+  Val counts = ir_none(row) ? row : gen_emit(g, OP_cast, &row, 1, &to_i64, 1);
+  Val y = ir_none(counts) ? counts : gen_emit(g, OP_repeat_index, &counts, 1, &size, 1);
+  if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
+}
+
 static Val bag_gradient(Gen *g, Val table, Val index, Val factor, Dims bags) {
   Val rows = gen_leaf(g, gen_shape(g, &bags));
   if (!ir_none(factor) || gen_chance(g, 50))

@@ -78,6 +78,7 @@ static const Case cases[] = {
     ROW("median", "%a: f32[4,3]", "%v, %i = median %a {axis=0}"),
     ROW("searchsorted", "%a: f32[4], %b: f32[3]", "%v = searchsorted %a, %b"),
     ROW("nonzero", "%a: f32[4]", "%v, %m, %n = nonzero %a {size=4}", .results = 5),
+    ROW("repeat_index", "%i: i64[2]", "%v, %m, %n = repeat_index %i {size=4}", .results = 5),
     ROW("embedding_bag", "%a: f32[3,2], %i: i64[2,3], %b: f32[2,3]", "%v, %n, %r = embedding_bag %a, %i, factor=%b",
         .results = 1),
     ROW("embedding_bag", "%a: f32[3,2], %i: i64[2,3]", "%v, %n, %r = embedding_bag %a, %i {max, padding=0}",

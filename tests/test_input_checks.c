@@ -303,7 +303,34 @@ static void shared(void) {
   tn_model_free(m);
 }
 
+// ---- counts that a run finds: those below 0, and more than there is room for; the line of the call says which
+static void counts(void) {
+  tn_program *p = tn_program_create("counts");
+  tn_function *f = tn_function_begin(p, "repeat"), *g = tn_function_begin(p, "select");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B)), n = tn_input(f, "n", TN_I64, TN_SHAPE(B));
+  tn_output(f, "y", (tn_repeat_interleave_by)(x, 0, n, 6, (tn_site){"user.c", 12}).values);
+  tn_output(f, "again", (tn_repeat_interleave_by)(x, 0, n, 99, (tn_site){"user.c", 13}).values);
+  tn_function_end(f);
+  tn_tensor v = tn_input(g, "x", TN_F32, TN_SHAPE(B));
+  tn_output(g, "y", (tn_masked_select)(v, tn_gt(v, tn_scalar(g, 0)), 2, (tn_site){"user.c", 21}).values);
+  tn_function_end(g);
+  tn_model *m = compile(p);
+  const int64_t good[B] = {4, 0, 2}, many[B] = {4, 1, 2}, negative[B] = {8, -3, 2}, huge[B] = {INT64_MAX, INT64_MAX, 2};
+  const float xs[B] = {5, 6, 7};
+  float y[6], again[99];
+#define REPEAT(by) tn_run(m, "repeat", TN_IN(tn_f32(xs, B), tn_i64(by, B)), TN_OUT(tn_f32(y, 6), tn_f32(again, 99)))
+  CHECK(REPEAT(good) == TN_OK && y[3] == 5 && y[4] == 7 && y[5] == 7 && again[5] == 7 && again[6] == 0);
+  says(m, REPEAT(many), "repeat: line 12 has room for 6 elements, and the run found more", __LINE__);
+  says(m, REPEAT(huge), "repeat: line 12 has room for 6 elements, and the run found more", __LINE__);
+  says(m, REPEAT(negative), "repeat: a count of line 12 is -3, below 0", __LINE__);
+  CHECK(REPEAT(good) == TN_OK);
+  says(m, tn_run(m, "select", TN_IN(tn_f32(xs, B)), TN_OUT(tn_f32(y, 2))),
+       "select: line 21 has room for 2 elements, and the run found more", __LINE__);
+  tn_model_free(m);
+}
+
 int main(void) {
+  counts();
   ranges();
   shared();
   lengths();

@@ -107,6 +107,7 @@ static const char *const op_lines[] = {
     "%sr6, %sr7 = median %x {axis=0}",
     "%sr8 = searchsorted %v, %x {right}",
     "%sr9, %sr10, %sr11 = nonzero %x {size=9}",
+    "%sr12, %sr13, %sr14 = repeat_index %i {size=9}",
     "%bg0, %bg1, %bg2 = embedding_bag %x, %i, %i {max, padding=0}",
     "%bg3 = embedding_bag_grad %x, %i, %bg0, %i",
     "%bg4 = embedding_bag_factor %x, %i, %bg0, %i",

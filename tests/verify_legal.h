@@ -29,6 +29,7 @@
     {" topk kth_value ", 0, OTHER_DTYPE | RANKS | SIZES, "the axis has so many elements still, of f32 or i64", false},
     {" searchsorted ", 0, AXIS(2), "rows of any size", false},
     {" searchsorted ", 1, AXIS(2), "any number of values", false},
+    {" repeat_index ", 0, AXIS(0), "any number of counts", false},
     {" nonzero ", 0, OTHER_DTYPE | SHAPES, "any shape, f32 or i64", false},
     {" embedding_bag ", 0, SIZES, "a table of any size", false},
     {" embedding_bag_grad embedding_bag_factor ", 0, AXIS(0), "a table of any number of rows", false},

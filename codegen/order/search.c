@@ -47,15 +47,57 @@ static bool emit_search(Cg *c, Val v) {
   return true;
 }
 
-// Worker 0 writes the places of what is not 0, in order; behind the last place 0.
+// The n places that were found: too many are reported, behind the last one all is 0.
+static void end_places(Cg *c, Val v, V n) {
+  V size = cg_numel(c, ir_ins(c->f, v)->shape), count = cg_ptr_or_null(c, ir_result(v, 2)),
+    index = cg_ptr_or_null(c, v), valid = cg_ptr_or_null(c, ir_result(v, 1));
+  If over;
+  Loop l;
+  cg_if(c, &over, LLVMBuildICmp(c->b, LLVMIntSGT, n, size, ""));
+  cg_report(c, TN_KERR_COUNT, LLVMBuildSExt(c->b, cg_id(c, v), c->i64, ""), size);
+  cg_endif(c, &over);
+  if (count) cg_store(c, n, count);
+  cg_loop_begin(c, &l, n, size, cg_i64(c, 1), NULL, 0);
+  if (index) cg_store(c, cg_i64(c, 0), cg_at(c, c->i64, index, l.i));
+  if (valid) cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, valid, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Worker 0 writes each index as often as its count says. Counts are cut to the room there is, so that no sum overflows: one
+// that is cut makes the sum too large by itself.
+static bool emit_repeat_index(Cg *c, Val v) {
+  Val counts = ir_arg(c->f, v, 0);
+  V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v),
+    valid = cg_ptr_or_null(c, ir_result(v, 1));
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), room = cg_add(c, size, one);
+  If first, negative;
+  Loop l, times;
+  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
+  cg_loop_begin(c, &l, zero, cg_numel(c, ir_ins(c->f, counts)->shape), one, &zero, 1);
+  V count = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, counts), l.i));
+  cg_if(c, &negative, LLVMBuildICmp(c->b, LLVMIntSLT, count, zero, ""));
+  cg_report(c, TN_KERR_COUNT, LLVMBuildSExt(c->b, cg_id(c, v), c->i64, ""), count);
+  cg_endif(c, &negative);
+  V end = cg_min(c, cg_add(c, l.carry[0], cg_min(c, cg_max(c, count, zero), room)), room);
+  cg_loop_begin(c, &times, l.carry[0], cg_min(c, end, size), one, NULL, 0);
+  if (index) cg_store(c, l.i, cg_at(c, c->i64, index, times.i));
+  if (valid) cg_store(c, cg_f32(c, 1), cg_at(c, c->f32, valid, times.i));
+  cg_loop_end(c, &times, NULL);
+  cg_loop_end(c, &l, &end);
+  end_places(c, v, l.out[0]);
+  cg_endif(c, &first);
+  return true;
+}
+
+// Worker 0 writes the places of what is not 0, in order.
 static bool emit_nonzero(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0);
   DType t = (DType)ir_ins(c->f, x)->dtype;
   LLVMTypeRef elem = cg_elem_type(c, t);
   V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v),
     valid = cg_ptr_or_null(c, ir_result(v, 1));
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1), count = cg_ptr_or_null(c, ir_result(v, 2));
-  If first, take, over;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  If first, take;
   Loop l;
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
   cg_loop_begin(c, &l, zero, cg_numel(c, ir_ins(c->f, x)->shape), one, &zero, 1);
@@ -69,15 +111,7 @@ static bool emit_nonzero(Cg *c, Val v) {
   cg_endif(c, &take);
   V next = cg_add(c, l.carry[0], LLVMBuildZExt(c->b, is_set, c->i64, ""));
   cg_loop_end(c, &l, &next);
-  V n = l.out[0];
-  cg_if(c, &over, LLVMBuildICmp(c->b, LLVMIntSGT, n, size, ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, size, n);
-  cg_endif(c, &over);
-  if (count) cg_store(c, n, count);
-  cg_loop_begin(c, &l, n, size, one, NULL, 0);
-  if (index) cg_store(c, zero, cg_at(c, c->i64, index, l.i));
-  if (valid) cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, valid, l.i));
-  cg_loop_end(c, &l, NULL);
+  end_places(c, v, l.out[0]);
   cg_endif(c, &first);
   return true;
 }
@@ -87,6 +121,7 @@ bool cg_emit_order(Cg *c) {
   switch (ir_ins(c->f, v)->op) {
   case OP_searchsorted: return emit_search(c, v);
   case OP_nonzero: return emit_nonzero(c, v);
+  case OP_repeat_index: return emit_repeat_index(c, v);
   default: return cg_emit_sort(c, v);
   }
 }

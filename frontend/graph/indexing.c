@@ -202,6 +202,54 @@ tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site 
   return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
 }
 
+// As many counts as the axis has slices; poisoned: reported
+static tn_tensor counts_of(tn_tensor a, uint32_t axis, tn_tensor counts, tn_site at) {
+  tn_program *p = a.fn->p;
+  Dim n = fe_axis_dim(a, axis), one = ir_dim(p->ir, 1);
+  bool is_one = fe_rank(counts) == 0 || (fe_rank(counts) == 1 && fe_axis_dim(counts, 0).i == one.i);
+  if (!(WHOLE >> fe_ins(counts)->dtype & 1)) {
+    fe_error(p, E_DTYPE, at, "counts are whole numbers, not %s", fe_type_text(counts));
+    fe_note_value(counts, "the counts");
+    return fe_poison(a.fn);
+  }
+  if (is_one || (fe_rank(counts) == 1 && fe_axis_dim(counts, 0).i == n.i))
+    return broadcast_to(fe_cast(counts, DT_I64, at), ir_shape(p->ir, &n, 1), at);
+  fe_error(p, E_SHAPE, at,
+           "there is one count for each slice along the axis, or one for all: counts are %s, the value %s",
+           fe_type_text(counts), fe_type_text(a));
+  fe_note_value(counts, "the counts");
+  fe_note_value(a, "the value");
+  return fe_poison(a.fn);
+}
+
+// The slices by their indices, and 0 behind the last one.
+static tn_tensor repeated(tn_tensor a, uint32_t axis, tn_tensor index, tn_site at) {
+  tn_function *f = a.fn;
+  Attr along = ir_a_int(KEY_axis, axis);
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < fe_rank(a); k++) d[k] = ir_dim(f->p->ir, 1);
+  d[axis] = fe_axis_dim(index, 0);
+  tn_tensor valid = fe_reshape((tn_tensor){f, index.v + 1}, d, fe_rank(a), at);
+  tn_tensor taken = fe_emit(OP_index_select, (const tn_tensor[]){a, index}, 2, &along, 1, at);
+  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
+  return fe_ok(taken) ? fe_emit(OP_select, shown, 3, NULL, 0, at) : taken;
+}
+
+tn_selected tn_repeat_interleave_by(tn_tensor a, int axis, tn_tensor counts, int64_t most, tn_site at) {
+  tn_function *f;
+  uint32_t k;
+  const tn_tensor in[] = {a, counts};
+  if (!fe_join(in, 2, &f, at)) return (tn_selected){fe_poison(f), fe_poison(f)};
+  const tn_selected none = {fe_poison(f), fe_poison(f)};
+  FE_GUARD(f->p, none);
+  if (!fe_axis(a, axis, &k, at)) return none;
+  Attr size = ir_a_int(KEY_size, most);
+  counts = counts_of(a, k, counts, at);
+  tn_tensor index = fe_ok(counts) ? fe_emit(OP_repeat_index, &counts, 1, &size, 1, at) : counts;
+  if (!fe_ok(index)) return none;
+  return (tn_selected){fe_made(repeated(a, k, index, at), at), fe_made((tn_tensor){f, index.v + 2}, at)};
+}
+
 // ---- bags
 // Sums by how many rows count; an empty bag keeps its 0.
 static tn_tensor bag_mean(tn_tensor bags, tn_site at) {

@@ -49,6 +49,10 @@ typedef struct {
   tn_tensor values, count;
 } tn_selected;
 TN_API tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site at);
+// Slice k of a along the axis as often as counts[k] says, counts being whole numbers [size of the axis], or one for all: likewise
+// `most` places along it, of which the first `count`, the sum of the counts, are taken. One that is below 0 is an error of
+// the run, too. Of one count that the program knows: tn_repeat_interleave
+TN_API tn_selected tn_repeat_interleave_by(tn_tensor a, int axis, tn_tensor counts, int64_t most, tn_site at);
 
 // ---- bags: sums, means or maxima of rows of a table [V, E] -> [B, E]. Of index [B, L] each row is a bag; with offsets [B]
 // index is [n], and bag k goes from offsets[k] to the next one, the last to n. An empty bag gives 0.

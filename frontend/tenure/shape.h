@@ -59,7 +59,8 @@ TN_API tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mod
 // counts are those of the last axes
 TN_API tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
 TN_API tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at);
-TN_API tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at);  // each element `count` times
+// Each element `count` times; tn_repeat_interleave_by: each its own number of times
+TN_API tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at);
 // Windows of `size` elements, `step` apart; the window is a new last axis. A copy. A run that sizes the axis below `size` has
 // no window, or is refused where it is shorter by more than a step.
 TN_API tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at);

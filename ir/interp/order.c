@@ -74,6 +74,20 @@ bool eval_searchsorted(Run *r, Val v) {
   return true;
 }
 
+bool eval_repeat_index(Run *r, Val v) {
+  Tensor index = run_result(r, v, 0), valid = run_result(r, v, 1), total = run_result(r, v, 2),
+         counts = run_arg(r, v, 0);
+  int64_t n = 0;
+  for (int64_t i = 0; i < counts.n; i++) {
+    if (counts.v[i] < 0) return run_fail(r, v, "count %lld at %lld is below 0", (long long)counts.v[i], (long long)i);
+    if (counts.v[i] > (double)(index.n - n))
+      return run_fail(r, v, "the counts have a sum above %lld", (long long)index.n);
+    for (int64_t end = n + (int64_t)counts.v[i]; n < end; n++) index.v[n] = (double)i, valid.v[n] = 1;
+  }
+  total.v[0] = (double)n;
+  return true;
+}
+
 bool eval_nonzero(Run *r, Val v) {
   Tensor index = run_result(r, v, 0), valid = run_result(r, v, 1), count = run_result(r, v, 2), x = run_arg(r, v, 0);
   int64_t n = 0;

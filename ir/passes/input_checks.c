@@ -243,7 +243,7 @@ static bool are_own_indices(const Fn *f, Val v, Val index) {
 bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
-  if (f->ins[v.i].op == OP_nonzero) return true;
+  if (f->ins[v.i].op == OP_nonzero || f->ins[v.i].op == OP_repeat_index) return true;
   if (f->ins[v.i].op == OP_global_norm && ir_attr(f, v, KEY_exchange)) return true;
   if (f->ins[v.i].op == OP_exchange_end && !ir_attr(f, v, KEY_bucket)) return true;
   if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;

@@ -739,6 +739,11 @@ uint16_t ir_rule_nonzero(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_repeat_index(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, 1));
+  return ir_rule_nonzero(c);
+}
+
 // ---- along {axis}
 // Does the index lie in operand 0, but for its axis?
 static uint16_t check_inside(const Infer *c, uint32_t axis) {

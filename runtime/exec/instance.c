@@ -198,9 +198,19 @@ static void report_slice(RtInstance *i, const RtFunction *f, const TnKernelStatu
             f->name, s->index, s->value);
 }
 
+static void report_count(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  if (s->value < 0)
+    rt_fail(i->error, sizeof i->error, "%s: a count of line %" PRId64 " is %" PRId64 ", below 0", f->name, s->index,
+            s->value);
+  else
+    rt_fail(i->error, sizeof i->error, "%s: line %" PRId64 " has room for %" PRId64 " elements, and the run found more",
+            f->name, s->index, s->value);
+}
+
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
   if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
   if (s->code == TN_KERR_SLICE_RANGE) return report_slice(i, f, s), RT_ERR_VALUE;
+  if (s->code == TN_KERR_COUNT) return report_count(i, f, s), RT_ERR_VALUE;
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
           what[s->code], s->value, s->index,
