@@ -694,9 +694,9 @@ FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, 
 // How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
 // update; else it counts for other functions
 tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
-// NAdam's product of the mu of all steps, this one, `step`, included
-tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, double momentum_decay, tn_tensor step,
-                             tn_site at);
+// NAdam's product of the mu of all steps, this one, `step`, included. cycled: beta1 where a schedule moves it, else empty
+tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, tn_tensor cycled, double momentum_decay,
+                             tn_tensor step, tn_site at);
 void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
 
 // ---- graph/inplace.c

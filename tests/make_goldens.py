@@ -829,6 +829,13 @@ update("amsgrad_cycled", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, 
        "beta2=0.95, eps=1e-06, decoupled", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], **cycled)
 update("amsgrad_cycled", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1, amsgrad=True), "", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"],
        **cycled)
+for decay, attrs in ({"weight_decay": 0.1}, "beta2=0.95"), ({"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}, "beta2=0.95, decoupled"):
+    update("nadam_cycled", lambda p: optim.NAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"],
+           **{**cycled, "numbers": "step lr weight_decay mu_product beta1"})
+    update("radam_cycled", lambda p: optim.RAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"], **cycled)
+update("adamax_cycled", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, weight_decay=0.1), "beta2=0.95, eps=0.01",
+       ["exp_avg", "exp_inf"], **cycled)
+update("lion_cycled", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], **{**cycled, "numbers": "lr weight_decay beta1"})
 
 
 def table(values, render, empty="NULL", kind="CaseArray"):

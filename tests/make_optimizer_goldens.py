@@ -122,6 +122,13 @@ CYCLED = [
     (lambda p: O.Adam(p, lr=0.01, betas=(0.9, 0.95), amsgrad=True),
      lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=4, step_size_down=3, mode="exp_range", gamma=0.9)),
     (lambda p: O.RMSprop(p, lr=0.01, momentum=0.5, centered=True), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: O.NAdam(p, lr=0.01, momentum_decay=0.1, weight_decay=0.1), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: O.RAdam(p, lr=0.01, betas=(0.9, 0.95), weight_decay=0.1, decoupled_weight_decay=True),
+     lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: O.Adamax(p, lr=0.05, weight_decay=0.01),
+     lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=4, step_size_down=3, mode="exp_range", gamma=0.9)),
+    (lambda p: Lion(p, lr=0.01, weight_decay=0.1), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    (lambda p: Lamb(p, lr=0.01, weight_decay=0.1), lambda o: S.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
 ]
 LATE = [  # rates far out: of (schedule, step)
     (lambda o: S.CosineAnnealingLR(o, 1000000), 999000), (lambda o: S.CosineAnnealingLR(o, 1000000), 333333),

@@ -12,7 +12,17 @@
 #include <unistd.h>
 
 enum { BATCH = 5, WIDTH = 7, CLASSES = 3, N_STEPS = 3, SEED = 5 };
-enum { LION = N_WAYS, RMSPROP_MOMENTUM, RMSPROP_CENTERED, LAMB, SCHEDULED, CYCLED, CYCLED_AMSGRAD, N_UPDATES };
+enum {
+  LION = N_WAYS,
+  RMSPROP_MOMENTUM,
+  RMSPROP_CENTERED,
+  LAMB,
+  SCHEDULED,
+  CYCLED,
+  CYCLED_AMSGRAD,
+  CYCLED_OTHERS,
+  N_UPDATES = CYCLED_OTHERS + 5
+};
 
 static char folder[] = "/tmp/tenure-bundle-XXXXXX";
 
@@ -32,6 +42,20 @@ static void cycled_update(tn_function *f, tn_module *m, bool amsgrad) {
   tn_schedule_step(f, s);
 }
 
+// The same of an update of their own name each
+static void other_cycled_update(tn_function *f, tn_module *m, uint32_t which) {
+  static const char *const names[] = {"cycle_nadam", "cycle_radam", "cycle_adamax", "cycle_lion", "cycle_lamb"};
+  tn_schedule *s = tn_cyclic_lr(f->p, names[which], .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 2);
+  switch (which) {
+  case 0: tn_nadam(f, m, .lr = 0.01, .schedule = s); break;
+  case 1: tn_radam(f, m, .lr = 0.01, .schedule = s); break;
+  case 2: tn_adamax(f, m, .lr = 0.01, .schedule = s); break;
+  case 3: tn_lion(f, m, .lr = 0.01, .schedule = s); break;
+  default: tn_lamb(f, m, .lr = 0.01, .schedule = s);
+  }
+  tn_schedule_step(f, s);
+}
+
 static void any_update(tn_function *f, tn_module *m, uint32_t way) {
   switch (way) {
   case LION: tn_lion(f, m, .weight_decay = 0.1); break;
@@ -41,7 +65,9 @@ static void any_update(tn_function *f, tn_module *m, uint32_t way) {
   case SCHEDULED: scheduled_update(f, m); break;
   case CYCLED:
   case CYCLED_AMSGRAD: cycled_update(f, m, way == CYCLED_AMSGRAD); break;
-  default: update(f, m, way);
+  default:
+    if (way >= CYCLED_OTHERS) other_cycled_update(f, m, way - CYCLED_OTHERS);
+    else update(f, m, way);
   }
 }
 

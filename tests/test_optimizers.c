@@ -226,8 +226,9 @@ enum { N_CYCLED = sizeof cycled / sizeof *cycled };
 static void cycle(uint32_t way, Step *s) {
   tn_function *f = s->f;
   tn_module *m = s->net;
-  tn_schedule *one =
-      way == 0 || way == 3 || way == 6 ? tn_one_cycle_lr(s->p, "s", .max_lr = 0.1, .total_steps = STEPS + 1) : NULL;
+  tn_schedule *one = way == 0 || way == 3 || (way >= 6 && way != 9)
+                         ? tn_one_cycle_lr(s->p, "s", .max_lr = 0.1, .total_steps = STEPS + 1)
+                         : NULL;
   switch (way) {
   case 0: tn_sgd(f, m, .lr = 0.1, .momentum = 0.9, .schedule = one); break;
   case 1:
@@ -250,13 +251,24 @@ static void cycle(uint32_t way, Step *s) {
                        .exp_range = true, .gamma = 0.9);
     tn_adam(f, m, .lr = 0.01, .beta2 = 0.95, .amsgrad = true, .schedule = one);
     break;
-  default: tn_rmsprop(f, m, .lr = 0.01, .momentum = 0.5, .centered = true, .schedule = one);
+  case 6: tn_rmsprop(f, m, .lr = 0.01, .momentum = 0.5, .centered = true, .schedule = one); break;
+  case 7: tn_nadam(f, m, .lr = 0.01, .momentum_decay = 0.1, .weight_decay = 0.1, .schedule = one); break;
+  case 8:
+    tn_radam(f, m, .lr = 0.01, .beta2 = 0.95, .weight_decay = 0.1, .decoupled_weight_decay = true, .schedule = one);
+    break;
+  case 9:
+    one = tn_cyclic_lr(s->p, "s", .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 4, .step_size_down = 3,
+                       .exp_range = true, .gamma = 0.9);
+    tn_adamax(f, m, .lr = 0.05, .weight_decay = 0.01, .schedule = one);
+    break;
+  case 10: tn_lion(f, m, .lr = 0.01, .weight_decay = 0.1, .schedule = one); break;
+  default: tn_lamb(f, m, .lr = 0.01, .weight_decay = 0.1, .schedule = one);
   }
   tn_schedule_step(f, one);
 }
 
 static void test_cycled(uint32_t way) {
-  const char *path = way >= 3 && way <= 5 ? "optimizer.last_beta1" : "optimizer.last_momentum";
+  const char *path = way >= 3 && way != 6 ? "optimizer.last_beta1" : "optimizer.last_momentum";
   Step s;
   tn_tensor loss = begin(&s, tn_program_create("cycled"));
   cycle(way, &s);

@@ -193,6 +193,11 @@ static const char *const op_lines[] = {
     "%u0h, %u0i, %u0j, %u0k = amsgrad_cycled %x, %x, %x, %x, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
     "%u1a, %u1b, %u1c = nadam %x, %x, %x, %x, %s, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, momentum_decay=0.01, "
     "decoupled}",
+    "%u1d, %u1e, %u1f = nadam_cycled %x, %x, %x, %x, %s, %s, %s, %s, %s {beta2=0.95, eps=1e-06, momentum_decay=0.01, "
+    "decoupled}",
+    "%u2d, %u2e, %u2f = radam_cycled %x, %x, %x, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
+    "%u3d, %u3e, %u3f = adamax_cycled %x, %x, %x, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06}",
+    "%u7d, %u7e = lion_cycled %x, %x, %x, %s, %s, %s {beta2=0.95}",
     "%u2a, %u2b, %u2c = radam %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}",
     "%u3a, %u3b, %u3c = adamax %x, %x, %x, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06}",
     "%u4a, %u4b = adagrad %x, %x, %x, %s, %s, %s {lr_decay=0.5, eps=1e-06}",

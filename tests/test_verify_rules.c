@@ -151,7 +151,13 @@ static const Sample samples[] = {
      "%a8, %b80, %b81 = rmsprop_centered %a7, %b70, %b71, %g, %k, %k, %k, %k {alpha=0.75, eps=1e-06}\n"
      "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b07, %g, %k, %k, %k, %k, %k {alpha=0.75, "
      "eps=1e-06}\n"
-     "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"},
+     "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"
+     "%a11, %b110, %b111 = nadam_cycled %a10, %b100, %b91, %g, %k, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, "
+     "momentum_decay=0.01, decoupled}\n"
+     "%a12, %b120, %b121 = radam_cycled %a11, %b110, %b111, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, "
+     "decoupled}\n"
+     "%a13, %b130, %b131 = adamax_cycled %a12, %b120, %b121, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06}\n"
+     "%a14, %b140 = lion_cycled %a13, %b130, %g, %k, %k, %k, %k, %k {beta2=0.95}\n"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 

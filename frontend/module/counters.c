@@ -18,7 +18,7 @@
 // Where and when it is stepped: in runs of fn, all of them or those of the value `when`.
 typedef struct {
   const tn_function *fn;
-  uint32_t when;
+  uint32_t when, beta1;  // values of fn; 0: none
 } Stepping;
 
 struct FeCounter {
@@ -42,7 +42,7 @@ static FeCounter *counter_of(tn_program *p, FeParam *q) {
 static FeCounter *stepped(tn_function *f, const FeParam *of, const char *key, double init, tn_site at) {
   tn_program *p = f->p;
   FeCounter *c = counter_of(p, fe_state(p, rt_printf(p->mem, "optimizer.%s.%s", key, of->path), (Shape){0}, init, at));
-  *RT_PUSH(p->mem, c->steps, c->n_steps, c->cap_steps) = (Stepping){f, f->uses[of->index].when.v};
+  *RT_PUSH(p->mem, c->steps, c->n_steps, c->cap_steps) = (Stepping){f, f->uses[of->index].when.v, 0};
   return c;
 }
 
@@ -60,14 +60,16 @@ tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool 
 }
 
 // mu = beta1 (1 - 0.96^(step momentum_decay) / 2)
-tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, double momentum_decay, tn_tensor step,
-                             tn_site at) {
+tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, tn_tensor cycled, double momentum_decay,
+                             tn_tensor step, tn_site at) {
   FeCounter *c = stepped(f, of, "mu_product", 1, at);
   c->is_read = true, c->beta1 = beta1, c->momentum_decay = momentum_decay;
+  c->steps[c->n_steps - 1].beta1 = cycled.v;
   tn_tensor old = fe_use(f, c->param, at), when = f->uses[of->index].when;
   tn_tensor power = fe_emit1(OP_exp, fe_emit2(OP_mul, step, fe_const(f, momentum_decay * log(0.96), at), at), at);
-  tn_tensor half = fe_emit2(OP_mul, power, fe_const(f, -beta1 / 2, at), at);
-  tn_tensor now = fe_emit2(OP_mul, old, fe_emit2(OP_add, half, fe_const(f, beta1, at), at), at);
+  tn_tensor less = fe_emit2(OP_add, fe_emit2(OP_mul, power, fe_const(f, -0.5, at), at), fe_const(f, 1, at), at);
+  tn_tensor mu = fe_emit2(OP_mul, less, cycled.fn ? cycled : fe_const(f, beta1, at), at);
+  tn_tensor now = fe_emit2(OP_mul, old, mu, at);
   if (when.fn) now = fe_emit(OP_select, (const tn_tensor[]){when, now, old}, 3, NULL, 0, at);
   return set(old, now, at);
 }
@@ -75,7 +77,7 @@ tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, do
 // ---- which are one
 static bool steps(const FeCounter *c, Stepping s) {
   for (uint32_t k = 0; k < c->n_steps; k++)
-    if (c->steps[k].fn == s.fn && c->steps[k].when == s.when) return true;
+    if (c->steps[k].fn == s.fn && c->steps[k].when == s.when && c->steps[k].beta1 == s.beta1) return true;
   return false;
 }
 

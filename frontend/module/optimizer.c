@@ -140,17 +140,17 @@ static bool open_rate(const Optimizer *o, Rates *r, RtHyperKind kind, double val
   return q != NULL;
 }
 
-// Momentum, or Adam's beta1, as the schedule has it.
+// Momentum, or beta1, as the schedule has it: PyTorch moves it of every optimizer that has either.
 static void cycle_momentum(const Optimizer *o, Rates *r, tn_schedule *s) {
   if (r->momentum.fn) r->momentum = fe_scheduled_momentum(o->f, o->m, r->group, s, "last_momentum", r->momentum, o->at);
-  else if (o->numbers == adamw_numbers) {
+  else if (row_of(o, NUM_beta1)) {
     tn_tensor own = fe_const(o->f, r->value[NUM_beta1], o->at);
     r->beta1 = fe_scheduled_momentum(o->f, o->m, r->group, s, "last_beta1", own, o->at);
   } else {
     r->failed = true;
     fe_error(o->f->p, E_ARGUMENT, o->at,
-             "the schedule cycles momentum, which this optimizer has none of that a run reads");
-    fe_hint(o->f->p, "tn_sgd, tn_rmsprop, tn_adam and tn_adamw have; .no_cycle_momentum cycles the rate alone");
+             "the schedule cycles momentum, and this optimizer has neither momentum nor beta1");
+    fe_hint(o->f->p, ".no_cycle_momentum cycles the rate alone");
   }
 }
 
@@ -209,7 +209,7 @@ static tn_tensor number_operand(const Optimizer *o, const Rates *r, const FePara
   case ARG_momentum: return r->momentum;
   case ARG_beta1: return r->beta1;
   case ARG_mu_product:
-    return fe_next_mu_product(o->f, q, r->value[NUM_beta1], r->value[NUM_momentum_decay], step, o->at);
+    return fe_next_mu_product(o->f, q, r->value[NUM_beta1], r->beta1, r->value[NUM_momentum_decay], step, o->at);
   case ARG_when: return o->f->uses[q->index].when;
   default: return (tn_tensor){0};
   }
@@ -312,10 +312,16 @@ static bool check_place(const Optimizer *o) {
   }
 ONE_OP(adagrad)
 ONE_OP(adadelta)
-ONE_OP(adamax)
-ONE_OP(nadam)
-ONE_OP(radam)
-ONE_OP(lion)
+
+#define ONE_OP_OR_CYCLED(call)                                 \
+  static Op op_of_##call(const Optimizer *o, const Rates *r) { \
+    (void)o;                                                   \
+    return r->beta1.fn ? OP_##call##_cycled : OP_##call;       \
+  }
+ONE_OP_OR_CYCLED(adamax)
+ONE_OP_OR_CYCLED(nadam)
+ONE_OP_OR_CYCLED(radam)
+ONE_OP_OR_CYCLED(lion)
 
 static Op op_of_adamw(const Optimizer *o, const Rates *r) {
   if (r->beta1.fn) return o->amsgrad ? OP_amsgrad_cycled : OP_adamw_cycled;
@@ -380,13 +386,13 @@ static tn_tensor emit2(const Optimizer *o, Op op, tn_tensor a, tn_tensor b) { re
 static tn_tensor number(const Optimizer *o, double x) { return fe_const(o->f, x, o->at); }
 
 // from + (to - from) w
-static tn_tensor moved(const Optimizer *o, tn_tensor from, tn_tensor to, double w) {
-  return emit2(o, OP_add, from, emit2(o, OP_mul, emit2(o, OP_sub, to, from), number(o, w)));
+static tn_tensor moved(const Optimizer *o, tn_tensor from, tn_tensor to, tn_tensor w) {
+  return emit2(o, OP_add, from, emit2(o, OP_mul, emit2(o, OP_sub, to, from), w));
 }
 
 // 1 / (1 - beta^step), by expm1: beta^step is near 1 for long
-static tn_tensor correction(const Optimizer *o, double beta, tn_tensor step) {
-  tn_tensor less = fe_emit1(OP_expm1, emit2(o, OP_mul, step, number(o, log(beta))), o->at);
+static tn_tensor correction(const Optimizer *o, tn_tensor log_beta, tn_tensor step) {
+  tn_tensor less = fe_emit1(OP_expm1, emit2(o, OP_mul, step, log_beta), o->at);
   return emit2(o, OP_div, number(o, -1), less);
 }
 
@@ -413,11 +419,14 @@ static tn_tensor trust_ratio(const Optimizer *o, tn_tensor w, tn_tensor change) 
 static void update_lamb(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
   FeParam *avg, *avg_sq;
   double beta1 = r->value[NUM_beta1], beta2 = r->value[NUM_beta2];
+  bool cycles = r->beta1.fn;
+  tn_tensor part = cycles ? emit2(o, OP_sub, number(o, 1), r->beta1) : number(o, 1 - beta1);
+  tn_tensor log_beta1 = cycles ? fe_emit1(OP_log, r->beta1, o->at) : number(o, log(beta1));
   tn_tensor m = slot(o, "exp_avg", q, 0, &avg), v = slot(o, "exp_avg_sq", q, 0, &avg_sq), step = next_step(o, r, q);
-  m = stored(o, avg, q, m, moved(o, m, grad, 1 - beta1));
-  v = stored(o, avg_sq, q, v, moved(o, v, emit2(o, OP_mul, grad, grad), 1 - beta2));
-  tn_tensor mean = emit2(o, OP_mul, m, correction(o, beta1, step));
-  tn_tensor root = fe_emit1(OP_sqrt, emit2(o, OP_mul, v, correction(o, beta2, step)), o->at);
+  m = stored(o, avg, q, m, moved(o, m, grad, part));
+  v = stored(o, avg_sq, q, v, moved(o, v, emit2(o, OP_mul, grad, grad), number(o, 1 - beta2)));
+  tn_tensor mean = emit2(o, OP_mul, m, correction(o, log_beta1, step));
+  tn_tensor root = fe_emit1(OP_sqrt, emit2(o, OP_mul, v, correction(o, number(o, log(beta2)), step)), o->at);
   tn_tensor change = emit2(o, OP_div, mean, emit2(o, OP_add, root, number(o, r->value[NUM_eps])));
   change = emit2(o, OP_add, change, emit2(o, OP_mul, r->weight_decay, w));
   tn_tensor rate = emit2(o, OP_mul, r->lr, trust_ratio(o, w, change));

@@ -139,8 +139,8 @@ TN_API tn_schedule *tn_cosine_annealing_warm_restarts(tn_program *p, const char 
                                                       tn_cosine_annealing_warm_restarts_options o);
 TN_API tn_schedule *tn_one_cycle_lr(tn_program *p, const char *name, tn_one_cycle_lr_options o);
 TN_API tn_schedule *tn_cyclic_lr(tn_program *p, const char *name, tn_cyclic_lr_options o);
-// One-cycle and cyclic rates move momentum against the rate, Adam's beta1 for want of one (optimizer.last_momentum, .last_beta1),
-// of tn_sgd, tn_rmsprop, tn_adam and tn_adamw; with others no_cycle_momentum has to be said, as PyTorch has it.
+// One-cycle and cyclic rates move momentum against the rate, beta1 for want of one (optimizer.last_momentum, .last_beta1). For
+// tn_adagrad and tn_adadelta, which have neither, no_cycle_momentum has to be said, as PyTorch has it.
 // first for `milestone` steps, then `then`, which counts from 0 there: warm-up before another. Either may be such a pair.
 TN_API tn_schedule *tn_sequential_lr(tn_program *p, const char *name, tn_schedule *first, tn_schedule *then,
                                      double milestone, tn_site at);

@@ -62,7 +62,8 @@ static const struct {
 static void put_schedules(FILE *out) {
   fprintf(out, "\n## Schedules\n\nPyTorch's of these names, as state that the step reads: %s",
           "the rate behind t calls of `tn_schedule_step` (of the last:\n`tn_plateau_step`). `one_cycle_lr` and "
-          "`cyclic_lr` move momentum, or Adam's `beta1`, the other\nway: from `max_momentum` to `base_momentum`, where "
+          "`cyclic_lr` move momentum, or `beta1` for want of it, the other\nway: from `max_momentum` to "
+          "`base_momentum`, where "
           "the rate is highest, and back; `no_cycle_momentum` leaves it alone.\n\n"
           "| call | rate |\n| --- | --- |\n");
   for (size_t k = 0; k < sizeof schedules / sizeof *schedules; k++)
