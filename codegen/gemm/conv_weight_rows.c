@@ -1,6 +1,7 @@
 // The rows of a convolution's weight gradient (conv_weight_rows.h).
 #include "codegen/gemm/conv_weight_rows.h"
 
+#include "codegen/gemm/conv_weight_pixels.h"
 #include "codegen/gemm/depthwise.h"
 
 #include <stdio.h>
@@ -30,97 +31,45 @@ bool cg_conv_weight_at_once(const Target *t, const ConvWeightRows *s, int64_t o,
 typedef struct {
   Cg *c;
   const ConvWeightRows *s;
+  TapRow row;
   LLVMValueRef mask;  // of the last vector; NULL: whole
-  uint32_t n_sums;
+  LLVMValueRef x, g;  // of the row at hand
 } Rows;
 
-// Some neighbouring pixels of a row.
-typedef struct {
-  const Rows *r;
-  LLVMValueRef x, g;  // of the row
-  LLVMValueRef first;
-  int64_t n;
-  int64_t known;  // the first one, if some columns of their taps may lie outside; -1: none does
-} Pixels;
-
-// Number of the pixel whose tap number `tap` is `at` columns from the first one's first tap; below 0: none.
-static int64_t pixel_at(const Pixels *p, int64_t at, int64_t tap) {
-  const ConvWeightRows *s = p->r->s;
-  int64_t from = at - tap * s->gap;
-  return from < 0 || from % s->src_step || from / s->src_step >= p->n ? -1 : from / s->src_step;
+static LLVMValueRef load_g(const Rows *r, const TapPixels *p, int64_t k, int64_t j) {
+  Cg *c = r->c;
+  LLVMValueRef at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, r->s->g_pixel));
+  at = cg_at(c, c->f32, r->g, cg_add(c, at, cg_i64(c, j * c->t->vl)));
+  return r->mask && j + 1 == r->s->nv ? cg_load_masked(c, c->vf, at, r->mask) : cg_load(c, c->vf, at);
 }
 
-static bool is_inside(const Pixels *p, int64_t at) {
-  int64_t column = p->known * p->r->s->src_step + p->r->s->offset + at;
-  return p->known < 0 || (column >= 0 && column < p->r->s->columns);
-}
-
-static LLVMValueRef load_g(const Pixels *p, int64_t k, int64_t j) {
-  Cg *c = p->r->c;
-  LLVMValueRef at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, p->r->s->g_pixel));
-  at = cg_at(c, c->f32, p->g, cg_add(c, at, cg_i64(c, j * c->t->vl)));
-  return p->r->mask && j + 1 == p->r->s->nv ? cg_load_masked(c, c->vf, at, p->r->mask) : cg_load(c, c->vf, at);
-}
+// Pixels of g in registers: [pixel][vector]; NULL: not loaded yet.
+typedef LLVMValueRef GPixels[MOST_PIXELS][MAX_NV];
 
 // A channel of x's column `at`, with all pixels that meet it there.
-static void one_element(const Pixels *p, LLVMValueRef x, int64_t at, int64_t channel, LLVMValueRef (*g)[MAX_NV],
+static void one_element(const Rows *r, const TapPixels *p, LLVMValueRef x, int64_t at, int64_t channel, GPixels g,
                         LLVMValueRef *sum) {
-  const ConvWeightRows *s = p->r->s;
-  Cg *c = p->r->c;
+  const ConvWeightRows *s = r->s;
+  Cg *c = r->c;
   LLVMValueRef v = NULL;
   for (int64_t tap = 0; tap < s->taps; tap++) {
-    int64_t k = pixel_at(p, at, tap), to = (tap * s->channels + channel) * s->nv;
+    int64_t k = cg_tap_pixel(p, at, tap), to = (tap * s->channels + channel) * s->nv;
     if (k < 0) continue;
     if (!v) v = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, x, cg_i64(c, at * s->pixel + channel))));
     for (int64_t j = 0; j < s->nv; j++) {
-      if (!g[k][j]) g[k][j] = load_g(p, k, j);
+      if (!g[k][j]) g[k][j] = load_g(r, p, k, j);
       sum[to + j] = cg_fma(c, v, g[k][j], sum[to + j]);
     }
   }
 }
 
-static void some_pixels(const Pixels *p, LLVMValueRef *sum) {
-  const ConvWeightRows *s = p->r->s;
-  Cg *c = p->r->c;
-  LLVMValueRef g[MOST_PIXELS][MAX_NV] = {{NULL}};
-  LLVMValueRef column = cg_add(c, cg_mul(c, p->first, cg_i64(c, s->src_step)), cg_i64(c, s->offset));
-  LLVMValueRef x = cg_at(c, c->f32, p->x, cg_mul(c, column, cg_i64(c, s->pixel)));
-  int64_t last = (p->n - 1) * s->src_step + (s->taps - 1) * s->gap;
-  for (int64_t at = 0; at <= last; at++)
-    for (int64_t k = 0; is_inside(p, at) && k < s->channels; k++) one_element(p, x, at, k, g, sum);
-}
-
-// ---- a row
-static void inner_pixels(const Pixels *of, int64_t first, int64_t end, LLVMValueRef *sum) {
-  Cg *c = of->r->c;
-  Pixels p = *of;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, first), cg_i64(c, end), cg_i64(c, MOST_PIXELS), sum, of->r->n_sums);
-  for (uint32_t k = 0; k < l.n; k++) sum[k] = l.carry[k];
-  p.first = l.i, p.n = MOST_PIXELS, p.known = -1;
-  some_pixels(&p, sum);
-  cg_sums_end(c, &l, sum);
-}
-
-static bool all_inside(const ConvWeightRows *s, int64_t first) {
-  int64_t begin = first * s->src_step + s->offset;
-  return begin >= 0 && begin + (MOST_PIXELS - 1) * s->src_step + (s->taps - 1) * s->gap < s->columns;
-}
-
-static void one_row(const Pixels *of, LLVMValueRef *sum) {
-  const ConvWeightRows *s = of->r->s;
-  Cg *c = of->r->c;
-  Pixels p = *of;
-  for (int64_t first = 0, end; first < s->count; first = end) {
-    for (end = first; end + MOST_PIXELS <= s->count && all_inside(s, end);) end += MOST_PIXELS;
-    if (end > first) {
-      inner_pixels(of, first, end, sum);
-      continue;
-    }
-    end = cg_smaller(first + MOST_PIXELS, s->count);
-    p.first = cg_i64(c, first), p.n = end - first, p.known = first;
-    some_pixels(&p, sum);
-  }
+static void some_pixels(const TapPixels *p, void *ctx, LLVMValueRef *sum) {
+  const Rows *r = ctx;
+  Cg *c = r->c;
+  GPixels g = {{NULL}};
+  LLVMValueRef x = cg_at(c, c->f32, r->x, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel)));
+  for (int64_t at = 0; at <= cg_tap_last_column(p); at++)
+    for (int64_t k = 0; cg_tap_inside(p, at) && k < r->s->channels; k++) one_element(r, p, x, at, k, g, sum);
 }
 
 // ---- the function
@@ -134,24 +83,32 @@ static LLVMValueRef each_sum(const Rows *r, LLVMValueRef sums, uint32_t k) {
 
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   const ConvWeightRows *s = ctx;
-  Rows r = {.c = c, .s = s, .n_sums = (uint32_t)(s->taps * s->channels * s->nv)};
+  Rows r = {.c = c,
+            .s = s,
+            .row = {.taps = s->taps,
+                    .gap = s->gap,
+                    .src_step = s->src_step,
+                    .count = s->count,
+                    .offset = s->offset,
+                    .columns = s->columns,
+                    .at_once = MOST_PIXELS}};
+  TapSums sums = {.some_pixels = some_pixels, .ctx = &r, .n_sums = (uint32_t)(s->taps * s->channels * s->nv)};
   LLVMValueRef arg[N_PARAMS], sum[MAX_CARRY];
   for (uint32_t k = 0; k < N_PARAMS; k++) arg[k] = LLVMGetParam(fn, k);
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
-  for (uint32_t k = 0; k < r.n_sums; k++)
+  for (uint32_t k = 0; k < sums.n_sums; k++)
     sum[k] = s->more ? cg_load(c, c->vf, each_sum(&r, arg[P_SUMS], k)) : cg_splat(c, cg_f32(c, 0));
   Loop image, row;
-  cg_sums_begin(c, &image, cg_i64(c, 0), arg[P_IMAGES], sum, r.n_sums);
+  cg_sums_begin(c, &image, cg_i64(c, 0), arg[P_IMAGES], sum, sums.n_sums);
   LLVMValueRef x = cg_at(c, c->f32, arg[P_X], cg_mul(c, image.i, arg[P_X_IMAGE]));
   LLVMValueRef g = cg_at(c, c->f32, arg[P_G], cg_mul(c, image.i, arg[P_G_IMAGE]));
-  cg_sums_begin(c, &row, cg_i64(c, 0), arg[P_ROWS], sum, r.n_sums);
-  Pixels p = {.r = &r,
-              .x = cg_at(c, c->f32, x, cg_mul(c, row.i, arg[P_X_ROW])),
-              .g = cg_at(c, c->f32, g, cg_mul(c, row.i, arg[P_G_ROW]))};
-  one_row(&p, sum);
+  cg_sums_begin(c, &row, cg_i64(c, 0), arg[P_ROWS], sum, sums.n_sums);
+  r.x = cg_at(c, c->f32, x, cg_mul(c, row.i, arg[P_X_ROW]));
+  r.g = cg_at(c, c->f32, g, cg_mul(c, row.i, arg[P_G_ROW]));
+  cg_tap_row(c, &r.row, &sums, sum);
   cg_sums_end(c, &row, sum);
   cg_sums_end(c, &image, sum);
-  for (uint32_t k = 0; k < r.n_sums; k++) cg_store(c, sum[k], each_sum(&r, arg[P_SUMS], k));
+  for (uint32_t k = 0; k < sums.n_sums; k++) cg_store(c, sum[k], each_sum(&r, arg[P_SUMS], k));
   LLVMBuildRetVoid(c->b);
 }
 
