@@ -1,5 +1,5 @@
 // Rules of images: convolutions have channels last, calls have them first. The permutation behind a convolution moves
-// down through what is pointwise and through sums, until it meets the one before the next convolution and both go:
+// down through what is pointwise, sums and slices, until it meets the one before the next convolution and both go:
 //
 //   %p = permute (conv %x, %w) {perm=[0,3,1,2]}     %y = relu %p     %q = permute %y {perm=[0,2,3,1]}
 //     ->     %r = relu (conv %x, %w)     %y = permute %r {perm=[0,3,1,2]}     %q is %r
@@ -19,6 +19,7 @@ static bool is_made_of_image(const Rules *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
   if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (ir_rank(r->p, ins->shape) < 3) return false;
+  if (ins->op == OP_slice || ins->op == OP_slice_at) return r->image[ir_arg(r->f, v, 0).i];
   if (ins->op == OP_linear) return r->image[ir_arg(r->f, v, 0).i] || ir_perm_of(r->f, ir_arg(r->f, v, 0));
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
     Val a = ir_arg(r->f, v, k);
@@ -170,6 +171,31 @@ Val rule_sum_of_image(Rules *r, Val v) {
   }
   if (keeps_axes(r->p, perm.u.list)) return sum;
   Val p = ir_emit(f, OP_permute, &sum, 1, &perm, 1, ins.loc);
+  ir_copy_origin(ir_ins(f, p), &ins);
+  return p;
+}
+
+// ---- parts
+enum { MAX_SLICE_ATTRS = 8 };
+
+Val rule_slice_of_image(Rules *r, Val v) {
+  Fn *f = r->f;
+  const Ins ins = *ir_ins(f, v);
+  const Attr *found = image_perm(r, ir_arg(f, v, 0));
+  if (!found) return (Val){0};
+  Attr perm = *found, attrs[MAX_SLICE_ATTRS];
+  if (ins.n_attrs > MAX_SLICE_ATTRS) return (Val){0};
+  for (uint32_t k = 0; k < ins.n_attrs; k++) {
+    attrs[k] = f->attrs[ins.attrs + k];
+    if (attrs[k].key == KEY_axis)
+      attrs[k] = ir_a_int(KEY_axis, ir_list_at(r->p, perm.u.list, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)));
+  }
+  Val of[2] = {ir_arg(f, ir_arg(f, v, 0), 0)};
+  if (ins.n_args > 1) of[1] = ir_arg(f, v, 1);
+  Val part = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
+  part = ir_eliminate_common(r, part);
+  ir_copy_metadata(ir_ins(f, part), &ins);
+  Val p = ir_emit(f, OP_permute, &part, 1, &perm, 1, ins.loc);
   ir_copy_origin(ir_ins(f, p), &ins);
   return p;
 }
