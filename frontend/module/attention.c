@@ -389,7 +389,7 @@ tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, t
   if (!k.fn) k = q;
   if (!v.fn) v = k;
   const tn_tensor x[] = {q, k, v};
-  if (!fe_join_attention(__func__, x, 3, &o, &f)) return fe_poison(f);
+  if (!fe_join_attention("tn_attention_call", x, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
   if (!check_call(&c, x, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
