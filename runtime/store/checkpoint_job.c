@@ -75,8 +75,7 @@ bool rt_job_check_extras(const RtJob *j, const RtExtra *extra, size_t n) {
                      extra[k].name && *extra[k].name ? "bytes" : "name");
     for (size_t i = 0; i < k; i++)
       if (!strcmp(extra[i].name, extra[k].name))
-        return rt_fail(rt_job_error(j), RT_ERROR_SIZE, "%.500s: two extras are named '%.200s'", j->path,
-                       extra[k].name);
+        return rt_fail(rt_job_error(j), RT_ERROR_SIZE, "%.500s: two extras are named '%.200s'", j->path, extra[k].name);
   }
   return true;
 }
