@@ -61,8 +61,7 @@ static void add_function(tn_program *p, const Resnet *r, const char *name, size_
   tn_tensor x = tn_input(f, "image", TN_F32, TN_SHAPE(B, 3, o.side, o.side)),
             label = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   tn_eval(f, !steps);
-  tn_tensor logits = resnet_logits(p, r, x), loss = tn_cross_entropy(logits, label),
-            best = tn_argmax_axis(logits, -1, false);
+  tn_tensor y = resnet_logits(p, r, x), loss = tn_cross_entropy(y, label), best = tn_argmax_axis(y, -1, false);
   tn_output(f, "right", tn_sum(tn_cast(tn_eq(best, label), TN_F32)));
   tn_output(f, steps ? "loss" : "best", steps ? loss : best);
   if (steps) {
