@@ -136,7 +136,6 @@ static void test_coverage(void) {
                                  OP_max_pool_grad,
                                  OP_sum_pool,
                                  OP_sum_pool_grad,
-                                 OP_repeat_index,
                                  OP_resize,
                                  OP_resize_grad,
                                  OP_scatter_prod};
