@@ -150,8 +150,14 @@ static void added(Grad *g, Val v, Val adj, Op take_op) {
 void ir_grad_rule_scatter_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_gather); }
 void ir_grad_rule_index_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_index_select); }
 
-// The target by the product of what came to its place, and each element by that of the others: the quotient of all that are
-// not 0, or 0 where another one is.
+// Of each element of x, the sum of those others that v scatters to the same place.
+static Val sum_of_others(Grad *g, Val v, Val x) {
+  Val index = arg(g, v, 1), none = zeros(g, shape_of(g, arg(g, v, 0)));
+  return op2(g, OP_sub, take(g, OP_gather, v, put(g, OP_scatter_add, v, none, index, x), index), x);
+}
+
+// The target by the product of what came to its place, and each element by that of the others, as in ir_grad_rule_prod: the
+// quotient of all that are not 0; where another one is, that times the 0; where more are, 0.
 void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2), one = number(g, 1);
   Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, target))};
@@ -162,11 +168,10 @@ void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   if (!g->dep[source.i]) return;
   Val is_zero = op2(g, OP_eq, source, number(g, 0)), safe = ir_op3(g->f, OP_select, is_zero, one, source, g->loc);
   Val product = put(g, OP_scatter_prod, v, target, index, safe);
-  Val zeros_there =
-      take(g, OP_gather, v, put(g, OP_scatter_add, v, zeros(g, shape_of(g, target)), index, is_zero), index);
   Val others = op2(g, OP_div, take(g, OP_gather, v, mul(g, adj, product), index), safe);
-  Val is_alone = op2(g, OP_eq, op2(g, OP_sub, zeros_there, is_zero), number(g, 0));
-  ir_grad_give(g, source, where(g, is_alone, others));
+  Val n_zeros = sum_of_others(g, v, is_zero), zeros_sum = sum_of_others(g, v, where(g, is_zero, source));
+  Val by_zero = where(g, op2(g, OP_eq, n_zeros, one), mul(g, others, zeros_sum));
+  ir_grad_give(g, source, ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, number(g, 0)), others, by_zero, g->loc));
 }
 
 // Shared equally among all that attain the extreme.
