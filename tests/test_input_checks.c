@@ -4,6 +4,7 @@
 #include "runtime/exec/range_check.h"
 #include "tests/check.h"
 #include "tests/report.h"
+#include <math.h>
 #include <stdlib.h>
 
 #define D(n) tn_dim_const(n)
@@ -329,8 +330,44 @@ static void counts(void) {
   tn_model_free(m);
 }
 
+// ---- rows that a run computes, in which two tables are written: in whatever order, both are in range before either is changed
+static tn_model *two_tables(void) {
+  tn_program *p = tn_program_create("tables");
+  tn_module *net = tn_root(p);
+  tn_module *e[] = {tn_embedding(net, "a", WORDS, 2, .max_norm = 1),
+                    tn_embedding(net, "b", WORDS + 1, 2, .max_norm = 1)};
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(B)), j = tn_input(f, "j", TN_I64, TN_SHAPE(B));
+  tn_output(f, "y", tn_add(tn_call(e[0], tn_add(i, j)), tn_call(e[1], tn_mul(i, j))));
+  tn_function_end(f);
+  return compile(p);
+}
+
+static void tables(void) {
+  tn_model *m = two_tables();
+  float a[WORDS * 2], b[(WORDS + 1) * 2], now[(WORDS + 1) * 2], y[B * 2];
+  for (int k = 0; k < (WORDS + 1) * 2; k++) b[k] = 1 + (float)k;
+  memcpy(a, b, sizeof a);
+  CHECK(!tn_set(m, "a.weight", a, WORDS * 2) && !tn_set(m, "b.weight", b, (WORDS + 1) * 2));
+  const int64_t i[B] = {1, 2, 0}, j[B] = {3, 2, 1}, high[B] = {3, 3, 1}, low[B] = {1, -1, 1};
+#define LOOK(by) tn_run(m, "run", TN_IN(tn_i64(i, B), tn_i64(by, B)), TN_OUT(tn_f32(y, B, 2)))
+  says(m, LOOK(high), "run: index 6 at [1], computed in the run, is out of range", __LINE__);
+  says(m, LOOK(low), "run: index -2 at [1], computed in the run, is out of range", __LINE__);
+  CHECK(!tn_get(m, "a.weight", now, WORDS * 2) && !memcmp(now, a, sizeof a));
+  CHECK(!tn_get(m, "b.weight", now, (WORDS + 1) * 2) && !memcmp(now, b, sizeof b));
+  CHECK(LOOK(j) == TN_OK);
+  for (int k = 0; k < B; k++) {  // rows 4, 4, 1 of a, and 3, 4, 0 of b, of norm 1
+    const float *p = a + 2 * (i[k] + j[k]), *q = b + 2 * (i[k] * j[k]);
+    for (int d = 0; d < 2; d++)
+      CHECK(fabsf(y[2 * k + d] - p[d] / hypotf(p[0], p[1]) - q[d] / hypotf(q[0], q[1])) < 1e-6f);
+  }
+  CHECK(!tn_get(m, "a.weight", now, WORDS * 2) && now[0] == a[0] && now[8] < 1);
+  tn_model_free(m);
+}
+
 int main(void) {
   counts();
+  tables();
   ranges();
   shared();
   lengths();

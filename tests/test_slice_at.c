@@ -76,6 +76,26 @@ static void check_computed(uint32_t n_workers) {
   tn_model_free(m);
 }
 
+// A start plus an element at that place is no start that was checked, unless the element is 0.
+static void check_added(void) {
+  tn_program *p = tn_program_create("added");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_clone(tn_input(f, "x", TN_F32, TN_SHAPE(6))), at = tn_input(f, "at", TN_I64, TN_SCALAR);
+  tn_tensor list = tn_full_like(tn_input(f, "list", TN_I64, TN_SHAPE(5)), 5);
+  tn_tensor start = tn_add(at, tn_reshape(tn_slice_at(list, 0, at, 1), TN_SCALAR));
+  tn_slice_assign_at_(x, 0, start, tn_full(f, 9, TN_SHAPE(2)));
+  tn_output(f, "x", x);
+  tn_function_end(f);
+  tn_model *m = compile(p, 1);
+  if (!m) return;
+  float in[6] = {0}, out[6];
+  int64_t numbers[5] = {0}, first = 2;
+  CHECK(tn_run(m, "step", TN_IN(tn_f32(in, 6), ((tn_array){.data = &first, .dtype = TN_I64}), tn_i64(numbers, 5)),
+               TN_OUT(tn_f32(out, 6))) == TN_ERR_VALUE);
+  CHECK(strstr(tn_error_text(m), "starts at 7") != NULL);
+  tn_model_free(m);
+}
+
 // The start of a view stays what it was when the view was made.
 static void check_start_stays(void) {
   tn_program *p = tn_program_create("stays");
@@ -167,5 +187,6 @@ int main(void) {
   check_parts();
   for (uint32_t w = 1; w <= 3; w += 2) check_cache(w), check_computed(w);
   check_start_stays();
+  check_added();
   return check_report();
 }

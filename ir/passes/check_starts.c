@@ -1,24 +1,46 @@
-// Pass check_starts: where several writes into parameters begin at numbers of the run, all of these are checked before the first write.
+// Pass check_starts: where several writes into parameters begin at numbers of the run, or take places that the run computes, all of
+// these are checked before the first write.
 //
 //   %w = slice_assign_at %cache, %k, %i {axis=1, into_param}          %z = full : i64[m]       m: how many starts there are
-//   %v = slice_assign_at %other, %l, %j {axis=1, into_param}    ->    %c = slice_at %z, %i {axis=0, count=1}
+//   %v = index_assign %table, %j, %l {into_param}              ->     %c = slice_at %z, %i {axis=0, count=1}
 //                                                                     %s = add %i, (reshape %c)
+//                                                                     %t = full : i64[n]       n: how many rows there are
+//                                                                     %d = index_select %t, %j {axis=0}
+//                                                                     %u = add %j, %d
 //                                                                     %w = slice_assign_at %cache, %k, %s ..
-//                                                                     and %v likewise
+//                                                                     %v = index_assign %table, %u, %l ..
 //
-// %c is 0, and a run in which there is no such start fails there: nothing was written yet (pass schedule). One write alone
-// checks its start itself (codegen/pointwise/slice_start.c), as does one whose start depends on what another changed.
+// %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass schedule). What
+// comes later takes %s and %u as well, so that reading what was written needs no check either. One write alone checks its start
+// itself (codegen/pointwise/slice_start.c), as does one whose start depends on what another changed.
 #include "ir/rewrite.h"
 #include "ir/slice_at.h"
 
 typedef struct {
   Fn *f;
   Rewrite e;
-  Dim *last;  // by old value, the last start that there is; none: it is left as it is
+  Val *start;   // by old value, the start or the index that is checked; none: it is left as it is
+  Dim *places;  // how many starts or rows there are
 } CheckStarts;
 
+// Of a write that takes numbers of the run, else none
+static Val start_of(const Fn *f, Val v) {
+  if (!ir_writes_param(f, v) || !ir_may_fault(f, v)) return (Val){0};
+  if (ir_ins(f, v)->op == OP_index_assign) return ir_operand(f, v, ARG_index);
+  return ir_ins(f, v)->op == OP_slice_assign_at ? ir_operand(f, v, ARG_at) : (Val){0};
+}
+
+static Dim places_of(const Fn *f, Val v) {
+  Prog *p = f->prog;
+  if (ir_ins(f, v)->op == OP_index_assign) return ir_dim_at(p, ir_ins(f, v)->shape, 0);
+  SliceAt s;
+  ir_slice_at(f, v, &s);
+  return ir_dim_add(p, s.last_start, ir_dim(p, 1));
+}
+
 // Writes whose starts depend on no change of a parameter; gives their number.
-static uint32_t find_writes(const Fn *f, Dim *last) {
+static uint32_t find_writes(CheckStarts *c) {
+  const Fn *f = c->f;
   bool *changed = rt_alloc(f->prog->mem, f->n_ins);
   uint32_t n = 0;
   for (Val v = {1}; v.i < f->n_ins; v.i++) {
@@ -26,57 +48,62 @@ static uint32_t find_writes(const Fn *f, Dim *last) {
       changed[v.i] = changed[ir_head(f, v).i];
       continue;
     }
-    bool writes = ir_writes_param(f, v);
-    if (writes && ir_ins(f, v)->op == OP_slice_assign_at && ir_may_fault(f, v)) {
-      SliceAt s;
-      ir_slice_at(f, v, &s);
-      if (!changed[s.at.i]) last[v.i] = s.last_start, n++;
-    }
+    Val start = start_of(f, v);
+    if (!ir_none(start) && !changed[start.i]) c->start[v.i] = start, c->places[v.i] = places_of(f, v), n++;
     for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) changed[v.i] |= changed[ir_arg(f, v, k).i];
-    changed[v.i] |= writes;
+    changed[v.i] |= ir_writes_param(f, v);
   }
   return n;
 }
 
-static Val emit_check(CheckStarts *c, Val start, Dim last, Loc loc) {
+// The start, or the index [n], plus zeros that lie in places 0 to n - 1.
+static Val emit_check(CheckStarts *c, Val start, Dim n, Loc loc) {
   Fn *f = c->f;
   Prog *p = f->prog;
-  Dim one = ir_dim(p, 1), n = ir_dim_add(p, last, one);
   const Attr full[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(p, &n, 1)), ir_a_int(KEY_dtype, DT_I64)};
-  const Attr part[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, one)};
+  const Attr part[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, ir_dim(p, 1))};
   const Attr scalar = ir_a_list(KEY_shape, (Shape){0});
+  bool is_scalar = !ir_rank(p, ir_ins(f, start)->shape);
   Val zeros = ir_emit(f, OP_full, NULL, 0, full, 3, loc);
-  Val zero = ir_emit(f, OP_slice_at, (Val[]){zeros, start}, 2, part, 2, loc);
-  zero = ir_emit(f, OP_reshape, &zero, 1, &scalar, 1, loc);
+  Val zero =
+      ir_emit(f, is_scalar ? OP_slice_at : OP_index_select, (Val[]){zeros, start}, 2, part, is_scalar ? 2 : 1, loc);
+  if (is_scalar) zero = ir_emit(f, OP_reshape, &zero, 1, &scalar, 1, loc);
   return ir_emit(f, OP_add, (Val[]){start, zero}, 2, NULL, 0, loc);
 }
 
 bool ir_pass_check_starts(Fn *f) {
-  CheckStarts c = {.f = f, .last = rt_alloc(f->prog->mem, f->n_ins * sizeof *c.last)};
-  if (find_writes(f, c.last) < 2) return true;
+  CheckStarts c = {.f = f};
+  c.start = rt_alloc(f->prog->mem, f->n_ins * sizeof *c.start);
+  c.places = rt_alloc(f->prog->mem, f->n_ins * sizeof *c.places);
+  if (find_writes(&c) < 2) return true;
   ir_rewrite_begin(&c.e, f);
   for (Val v = {1}; v.i < c.e.n_old; v.i++) {
     const Ins *old = ir_rewrite_old(&c.e, v);
     if (old->op == OP_result) continue;
-    if (!c.last[v.i].i) {
-      ir_rewrite_copy(&c.e, v);
-      continue;
+    if (!ir_none(c.start[v.i])) {
+      Val *start = &c.e.map[c.start[v.i].i];
+      *start = emit_check(&c, *start, c.places[v.i], old->loc);
     }
-    Val at = ir_rewrite_old_arg(&c.e, v, 2), start = c.e.map[at.i];
-    c.e.map[at.i] = emit_check(&c, start, c.last[v.i], old->loc);
     ir_rewrite_copy(&c.e, v);
-    c.e.map[at.i] = start;
   }
   ir_rewrite_end(&c.e);
   return true;
 }
 
-// Is it what emit_check made for such a write?
-bool ir_is_checked_start(const Fn *f, Val start, Dim last) {
-  if (ir_ins(f, start)->op != OP_add) return false;
-  Val part = ir_view_base(f, ir_arg(f, start, 1));
-  if (ir_ins(f, part)->op != OP_slice_at || ir_ins(f, ir_arg(f, part, 0))->op != OP_full) return false;
-  SliceAt s;
-  ir_slice_at(f, part, &s);
-  return s.at.i == ir_arg(f, start, 0).i && s.last_start.i == last.i;
+// The zeros that emit_check adds to a start: how many there are; none: it is something else.
+static Dim zeros_at(const Fn *f, Val v, Val start) {
+  Op op = (Op)ir_ins(f, v)->op;
+  if ((op != OP_slice_at && op != OP_index_select) || ir_arg(f, v, 1).i != start.i) return (Dim){0};
+  Val zeros = ir_arg(f, v, 0);
+  bool is_list = ir_rank(f->prog, ir_ins(f, zeros)->shape) == 1;
+  if (!is_list || ir_ins(f, zeros)->op != OP_full || ir_attr_num(f, zeros, KEY_value, 1) != 0) return (Dim){0};
+  return ir_dim_at(f->prog, ir_ins(f, zeros)->shape, 0);
+}
+
+bool ir_is_checked_start(const Fn *f, Val start, Dim n) {
+  for (start = ir_view_base(f, start); ir_ins(f, start)->op == OP_add; start = ir_arg(f, start, 0)) {
+    Dim found = zeros_at(f, ir_view_base(f, ir_arg(f, start, 1)), ir_arg(f, start, 0));
+    if (!found.i || found.i == n.i) return found.i == n.i;
+  }
+  return false;
 }

@@ -251,7 +251,8 @@ bool ir_may_fault(const Fn *f, Val v) {
   if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))
     return f->ins[ir_view_base(f, ir_arg(f, v, 0)).i].op == OP_dense_layout && ir_window_steps(f, v) > 1;
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
-  if (are_own_indices(f, v, index) || (f->ins[v.i].op == OP_slice_assign_at && ir_is_checked_start(f, index, c.hi)))
+  if (are_own_indices(f, v, index)) return false;
+  if (!c.has_other && ir_is_checked_start(f, index, c.incl ? ir_dim_add(f->prog, c.hi, ir_dim(f->prog, 1)) : c.hi))
     return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
 }
