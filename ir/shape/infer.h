@@ -1,4 +1,4 @@
-// What shape rules are made of (infer.c, infer_packed.c, infer_attention.c, scan.c): the instruction, its operands,
+// What shape rules are made of (infer.c and its neighbours, scan.c): the instruction, its operands,
 // setting types, faults.
 #ifndef TN_IR_SHAPE_INFER_H
 #define TN_IR_SHAPE_INFER_H
@@ -56,6 +56,13 @@ static inline uint16_t bad_shape(const Infer *c, const char *text) { return ir_i
 // 0, or the fault
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t);
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most);
+uint16_t ir_infer_axis(const Infer *c, uint32_t *axis);  // {axis}, of operand 0
+// The fault of operands of different dtypes, where one is asked for
+uint16_t ir_infer_differ(const Infer *c, const char *what);
+// NumPy broadcasting of two shapes; false when they do not fit
+bool ir_infer_broadcast(const Infer *c, Shape a, Shape b, Shape *out);
+// To the hint "x of shape [batch,12] would fit", and for another one ", or .."
+void ir_infer_would_fit(const Infer *c, const char *name, Shape s);
 // s with `d` as its size along `axis`
 Shape ir_infer_with_dim(const Infer *c, Shape s, uint32_t axis, Dim d);
 

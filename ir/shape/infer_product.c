@@ -1,0 +1,80 @@
+// Shape rules of products of matrices and of triangular systems.
+#include "ir/shape/infer.h"
+
+#include <string.h>
+
+uint16_t ir_rule_matmul(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
+  bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
+  uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
+  Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
+  Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);
+  if (k.i != k2.i) {
+    ir_infer_would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 1), tb ? rb - 1 : rb - 2, k));
+    ir_infer_would_fit(c, "a", ir_infer_with_dim(c, shape_of(c, 0), ta ? ra - 2 : ra - 1, k2));
+    return bad_shape(c, "inner sizes differ");
+  }
+  Shape batch;
+  Dim d[MAX_RANK + 2];
+  Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 0)), ra * sizeof(Dim)), ra - 2);
+  Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 1)), rb * sizeof(Dim)), rb - 2);
+  if (!ir_infer_broadcast(c, ba, bb, &batch)) {
+    rt_text_add(c->fits, "before the last two axes, sizes are equal or 1");
+    return bad_shape(c, "batch sizes do not broadcast");
+  }
+  uint32_t r = ir_rank(c->p, batch);
+  for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
+  d[r] = m, d[r + 1] = n;
+  set(c, 0, DT_F32, ir_shape(c->p, d, r + 2));
+  return 0;
+}
+
+// The last two axes of operand k.
+static uint16_t check_square(const Infer *c, uint32_t k) {
+  TRY(ir_infer_rank(c, k, 2, MAX_RANK));
+  uint32_t r = rank_of(c, k);
+  return dim_of(c, k, r - 2).i == dim_of(c, k, r - 1).i ? 0 : bad_shape(c, "the matrix is not square");
+}
+
+static bool has_batch_of(const Infer *c, uint32_t k, uint32_t other) {
+  for (uint32_t j = 0; j + 2 < rank_of(c, k); j++)
+    if (dim_of(c, k, j).i != dim_of(c, other, j).i) return false;
+  return rank_of(c, k) == rank_of(c, other);
+}
+
+uint16_t ir_rule_solve_triangular(const Infer *c) {
+  TRY(check_square(c, 0));
+  TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
+  uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1), axis = ir_attr(c->f, c->v, KEY_right) ? rb - 1 : rb - 2;
+  if (dim_of(c, 1, axis).i != dim_of(c, 0, ra - 1).i) {
+    ir_infer_would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 1), axis, dim_of(c, 0, ra - 1)));
+    return bad_shape(c, "the system and its right-hand sides differ in size");
+  }
+  if (ra != 2 && !has_batch_of(c, 0, 1)) return bad_shape(c, "batch sizes differ");
+  set(c, 0, DT_F32, shape_of(c, 1));
+  return 0;
+}
+
+uint16_t ir_rule_cholesky(const Infer *c) {
+  TRY(check_square(c, 0));
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_linear(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_rank(c, 1, 2, 2));
+  uint32_t r = rank_of(c, 0);
+  if (dim_of(c, 0, r - 1).i != dim_of(c, 1, 1).i) {
+    ir_infer_would_fit(c, "x", ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 1)));
+    return bad_shape(c, "the last size of x differs from the weight's second");
+  }
+  if (ir_has_operand(c->f, c->v, ARG_bias)) {
+    TRY(ir_infer_rank(c, 2, 1, 1));
+    if (dim_of(c, 2, 0).i != dim_of(c, 1, 0).i)
+      return bad_shape(c, "the bias has another size than the weight's first");
+  }
+  set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 1, 0)));
+  return 0;
+}

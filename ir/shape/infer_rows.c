@@ -1,0 +1,146 @@
+// Shape rules of what works along an axis: rows, scans, reductions, losses and norms of rows.
+#include "ir/shape/infer.h"
+
+// Softmax and its kin: rows of one shape, along {axis} or the last.
+uint16_t ir_rule_row(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
+  if (ir_attr(c->f, c->v, KEY_axis)) TRY(ir_infer_axis(c, &axis));
+  return ir_rule_same(c);
+}
+
+// Scans along {axis}: operands of one type, which is the result's; a second result has indices.
+uint16_t ir_rule_along(const Infer *c) {
+  uint32_t axis;
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(ir_infer_axis(c, &axis));
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
+  if (ir_ops[ir_ins(c->f, c->v)->op].n_res > 1) set(c, 1, DT_I64, shape_of(c, 0));
+  return ir_rule_same(c);
+}
+
+uint16_t ir_rule_reduce(const Infer *c) {
+  const Attr *a = ir_attr(c->f, c->v, KEY_axes);
+  if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {axes}");
+  uint32_t r = rank_of(c, 0), mask = 0, n = 0;
+  for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
+    int64_t axis = ir_list_at(c->p, a->u.list, k);
+    if (axis < 0 || axis >= r || (mask >> axis & 1))
+      return ir_infer_fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
+    mask |= 1u << axis;
+  }
+  bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) {
+    if (!(mask >> k & 1)) d[n++] = dim_of(c, 0, k);
+    else if (keep) d[n++] = ir_dim(c->p, 1);
+  }
+  set(c, 0, DT_F32, ir_shape(c->p, d, n));
+  return 0;
+}
+
+static Shape without_last(const Infer *c, Shape s) {
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s);
+  for (uint32_t k = 0; k + 1 < r; k++) d[k] = ir_dim_at(c->p, s, k);
+  return ir_shape(c->p, d, r ? r - 1 : 0);
+}
+
+uint16_t ir_rule_argmax(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Dim last = dim_of(c, 0, rank_of(c, 0) - 1);
+  if (ir_dim_is_const(c->p, last) && ir_dim_bound(c->p, last) == 0)
+    return bad_shape(c, "the last axis is empty: there is no largest element");
+  set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
+  return 0;
+}
+
+// Whole numbers, along {axis} or the last.
+static uint16_t whole_axis(const Infer *c, uint32_t *axis) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  *axis = rank_of(c, 0) - 1;
+  return ir_attr(c->f, c->v, KEY_axis) ? ir_infer_axis(c, axis) : 0;
+}
+
+static uint16_t without_axis(const Infer *c, DType t) {
+  Dim d[MAX_RANK];
+  uint32_t axis, n = 0;
+  TRY(whole_axis(c, &axis));
+  for (uint32_t k = 0; k < rank_of(c, 0); k++)
+    if (k != axis) d[n++] = dim_of(c, 0, k);
+  set(c, 0, t, ir_shape(c->p, d, n));
+  return 0;
+}
+uint16_t ir_rule_whole_sum(const Infer *c) { return without_axis(c, DT_I64); }
+uint16_t ir_rule_whole_amax(const Infer *c) { return without_axis(c, dtype_of(c, 0)); }
+
+uint16_t ir_rule_whole_argmax(const Infer *c) {
+  uint32_t axis;
+  TRY(whole_axis(c, &axis));
+  Dim size = dim_of(c, 0, axis);
+  if (ir_dim_is_const(c->p, size) && ir_dim_bound(c->p, size) == 0)
+    return bad_shape(c, "the axis is empty: there is no largest element");
+  return without_axis(c, DT_I64);
+}
+
+// Logits [.., C], labels [..] -> [..]
+static uint16_t check_labels(const Infer *c, Shape *rows) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  *rows = without_last(c, shape_of(c, 0));
+  if (shape_of(c, 1).i != rows->i) ir_infer_would_fit(c, "labels", *rows);
+  if (shape_of(c, 1).i != rows->i)
+    return bad_shape(c, "labels must have the shape of the logits without the last axis");
+  int64_t ignore = ir_attr_int(c->f, c->v, KEY_ignore, 0);
+  bool fits = ignore <= INT64_C(1) << 53 && ignore >= -(INT64_C(1) << 53);
+  return fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "{ignore} is too large");
+}
+
+uint16_t ir_rule_cross_entropy(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
+  set(c, 0, DT_F32, rows);
+  set(c, 1, DT_F32, rows);
+  return 0;
+}
+
+uint16_t ir_rule_cross_entropy_grad(const Infer *c) {
+  Shape rows;
+  TRY(check_labels(c, &rows));
+  for (uint32_t k = 2; k < n_args(c); k++)
+    if (shape_of(c, k).i != rows.i) return bad_shape(c, "the numbers and gradients of rows have another shape");
+  set(c, 0, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+// x [.., C], weight and bias [C] -> y, then numbers of each row.
+uint16_t ir_rule_norm(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  for (uint32_t k = 1; k < n_args(c); k++)
+    if (shape_of(c, k).i != ir_shape(c->p, &width, 1).i) {
+      ir_infer_would_fit(c, "x", ir_infer_with_dim(c, s, rank_of(c, 0) - 1, dim_of(c, k, 0)));
+      return bad_shape(c, "weight and bias must have the size of the last axis");
+    }
+  if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return ir_infer_fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
+  set(c, 0, DT_F32, s);
+  for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
+  return 0;
+}
+
+uint16_t ir_rule_norm_grad(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Shape s = shape_of(c, 0);
+  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  for (uint32_t k = 1; k < n_args(c); k++) {
+    uint32_t flags = ir_operand_flags(c->f, c->v, k);
+    Shape want = flags & ROW_SCALAR ? without_last(c, s) : flags & ELEMENT ? s : ir_shape(c->p, &width, 1);
+    if (shape_of(c, k).i != want.i)
+      return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");
+  }
+  set(c, 0, DT_F32, s);
+  return 0;
+}
