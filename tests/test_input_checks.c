@@ -349,9 +349,9 @@ static void tables(void) {
   for (int k = 0; k < (WORDS + 1) * 2; k++) b[k] = 1 + (float)k;
   memcpy(a, b, sizeof a);
   CHECK(!tn_set(m, "a.weight", a, WORDS * 2) && !tn_set(m, "b.weight", b, (WORDS + 1) * 2));
-  const int64_t i[B] = {1, 2, 0}, j[B] = {3, 2, 1}, high[B] = {3, 3, 1}, low[B] = {1, -1, 1};
+  const int64_t i[B] = {1, 2, 0}, j[B] = {3, 2, 1}, high[B] = {4, 2, 1}, low[B] = {1, -1, 1};  // of a; of b
 #define LOOK(by) tn_run(m, "run", TN_IN(tn_i64(i, B), tn_i64(by, B)), TN_OUT(tn_f32(y, B, 2)))
-  says(m, LOOK(high), "run: index 6 at [1], computed in the run, is out of range", __LINE__);
+  says(m, LOOK(high), "run: index 5 at [0], computed in the run, is out of range", __LINE__);
   says(m, LOOK(low), "run: index -2 at [1], computed in the run, is out of range", __LINE__);
   CHECK(!tn_get(m, "a.weight", now, WORDS * 2) && !memcmp(now, a, sizeof a));
   CHECK(!tn_get(m, "b.weight", now, (WORDS + 1) * 2) && !memcmp(now, b, sizeof b));
