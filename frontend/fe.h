@@ -596,6 +596,7 @@ bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *wha
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
+tn_tensor fe_flattened(tn_tensor a, tn_site at);  // [n], all elements in row-major order
 // Elements [start, start + size); along an axis that the run sizes the run checks that they exist
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same of sizes of the run

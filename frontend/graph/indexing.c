@@ -172,34 +172,38 @@ tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at) 
   return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
 }
 
-static tn_tensor as_row(tn_tensor t, tn_site at) {
-  Dim n = ir_shape_numel(t.fn->p->ir, fe_shape_of(t));
-  return fe_reshape(t, &n, 1, at);
-}
-
 static tn_tensor broadcast_to(tn_tensor t, Shape s, tn_site at) {
   if (!fe_ok(t)) return t;
   if (fe_shape_of(t).i == s.i) return t;
   return fe_emit(OP_expand, &t, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
 }
 
-// The places of what is set, the elements there, and 0 behind the last one.
+// What lies at the places that nonzero or repeat_index found along an axis, and 0 behind the last one; how many there are.
+static tn_selected found_along(tn_tensor a, uint32_t axis, tn_tensor places, Op take, tn_site at) {
+  tn_function *f = a.fn;
+  Attr along = ir_a_int(KEY_axis, axis);
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < fe_rank(a); k++) d[k] = ir_dim(f->p->ir, 1);
+  d[axis] = fe_axis_dim(places, 0);
+  tn_tensor valid = {f, places.v + 1}, taken = fe_emit(take, (const tn_tensor[]){a, places}, 2, &along, 1, at);
+  if (fe_rank(a) > 1) valid = fe_reshape(valid, d, fe_rank(a), at);
+  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
+  tn_tensor values = fe_ok(taken) && fe_ok(valid) ? fe_emit(OP_select, shown, 3, NULL, 0, at) : fe_poison(f);
+  return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
+}
+
 tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site at) {
   tn_function *f;
   const tn_tensor in[] = {a, mask};
   if (!fe_join(in, 2, &f, at)) return (tn_selected){fe_poison(f), fe_poison(f)};
   tn_selected none = {fe_poison(f), fe_poison(f)};
   FE_GUARD(f->p, none);
-  Attr size = ir_a_int(KEY_size, most), axis = ir_a_int(KEY_axis, 0);
+  Attr size = ir_a_int(KEY_size, most);
   tn_tensor set = broadcast_to(fe_searchable(mask, at), fe_shape_of(a), at);
   if (!fe_ok(set)) return none;
   tn_tensor places = fe_emit(OP_nonzero, &set, 1, &size, 1, at);
   if (!fe_ok(places)) return none;
-  const tn_tensor row[] = {as_row(a, at), places};
-  tn_tensor taken = fe_emit(OP_gather, row, 2, &axis, 1, at), valid = {f, places.v + 1};
-  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
-  tn_tensor values = fe_emit(OP_select, shown, 3, NULL, 0, at);
-  return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
+  return found_along(fe_flattened(a, at), 0, places, OP_gather, at);
 }
 
 // As many counts as the axis has slices; poisoned: reported
@@ -222,19 +226,6 @@ static tn_tensor counts_of(tn_tensor a, uint32_t axis, tn_tensor counts, tn_site
   return fe_poison(a.fn);
 }
 
-// The slices by their indices, and 0 behind the last one.
-static tn_tensor repeated(tn_tensor a, uint32_t axis, tn_tensor index, tn_site at) {
-  tn_function *f = a.fn;
-  Attr along = ir_a_int(KEY_axis, axis);
-  Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < fe_rank(a); k++) d[k] = ir_dim(f->p->ir, 1);
-  d[axis] = fe_axis_dim(index, 0);
-  tn_tensor valid = fe_reshape((tn_tensor){f, index.v + 1}, d, fe_rank(a), at);
-  tn_tensor taken = fe_emit(OP_index_select, (const tn_tensor[]){a, index}, 2, &along, 1, at);
-  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
-  return fe_ok(taken) ? fe_emit(OP_select, shown, 3, NULL, 0, at) : taken;
-}
-
 tn_selected tn_repeat_interleave_by(tn_tensor a, int axis, tn_tensor counts, int64_t most, tn_site at) {
   tn_function *f;
   uint32_t k;
@@ -246,8 +237,7 @@ tn_selected tn_repeat_interleave_by(tn_tensor a, int axis, tn_tensor counts, int
   Attr size = ir_a_int(KEY_size, most);
   counts = counts_of(a, k, counts, at);
   tn_tensor index = fe_ok(counts) ? fe_emit(OP_repeat_index, &counts, 1, &size, 1, at) : counts;
-  if (!fe_ok(index)) return none;
-  return (tn_selected){fe_made(repeated(a, k, index, at), at), fe_made((tn_tensor){f, index.v + 2}, at)};
+  return fe_ok(index) ? found_along(a, k, index, OP_index_select, at) : none;
 }
 
 // ---- bags

@@ -100,6 +100,11 @@ tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   return fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(a.fn->p->ir, dims, n))}, 1, at);
 }
 
+tn_tensor fe_flattened(tn_tensor a, tn_site at) {
+  Dim n = ir_shape_numel(a.fn->p->ir, fe_shape_of(a));
+  return fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at);
+}
+
 static tn_tensor permuted(tn_tensor a, const int64_t *order, tn_site at) {
   Attr perm = ir_a_list(KEY_perm, ir_shape_ints(a.fn->p->ir, order, fe_rank(a)));
   return fe_emit(OP_permute, &a, 1, &perm, 1, at);

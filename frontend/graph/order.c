@@ -92,11 +92,6 @@ tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at) {
   return picked(__func__, OP_median, a, axis, keepdim, NULL, at);
 }
 
-static tn_tensor flattened(tn_tensor a, tn_site at) {
-  Dim n = ir_shape_numel(a.fn->p->ir, fe_shape_of(a));
-  return fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at);
-}
-
 // The maximum of what equals the median: its gradient is shared by them. NaN as it is.
 static tn_tensor shared_median(tn_tensor row, tn_tensor median, tn_site at) {
   Attr axes = ir_a_list(KEY_axes, ir_shape_ints(row.fn->p->ir, (int64_t[]){0}, 1));
@@ -112,7 +107,7 @@ tn_tensor tn_median(tn_tensor a, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Attr axis = ir_a_int(KEY_axis, 0);
-  tn_tensor row = fe_widened(OP_median, flattened(a, at), at);
+  tn_tensor row = fe_widened(OP_median, fe_flattened(a, at), at);
   if (!fe_ok(row)) return row;
   tn_tensor t = fe_emit(OP_median, &row, 1, &axis, 1, at);
   if (!fe_ok(t)) return t;
@@ -134,7 +129,7 @@ tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Attr axis = ir_a_int(KEY_axis, 0), axes = ir_a_list(KEY_axes, ir_shape_ints(f->p->ir, (int64_t[]){0}, 1));
-  tn_tensor flat = fe_widened(OP_sort, flattened(a, at), at);
+  tn_tensor flat = fe_widened(OP_sort, fe_flattened(a, at), at);
   if (!fe_ok(flat)) return flat;
   tn_tensor row = fe_emit(OP_sort, &flat, 1, &axis, 1, at);
   if (!fe_ok(row)) return row;

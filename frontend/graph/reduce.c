@@ -282,9 +282,7 @@ static tn_tensor arg_of_all(const char *call, tn_tensor a, bool least, tn_site a
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
-  Dim n = ir_dim(f->p->ir, 1);
-  for (uint32_t k = 0; k < fe_rank(a); k++) n = ir_dim_mul(f->p->ir, n, fe_axis_dim(a, k));
-  return best_along(fe_rank(a) == 1 ? a : fe_reshape(a, &n, 1, at), 0, least, at);
+  return best_along(fe_flattened(a, at), 0, least, at);
 }
 
 static tn_tensor arg_of_axis(const char *call, tn_tensor a, int axis, bool keepdim, bool least, tn_site at) {

@@ -359,9 +359,9 @@ static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
 
 tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at) {
   OPEN(&x, 1);
-  Dim own[MAX_RANK], all = ir_shape_numel(f->p->ir, fe_shape_of(x));
+  Dim own[MAX_RANK];
   if (!shifts || (n && !axes)) return refuse(x, E_ARGUMENT, at, "tn_roll takes a shift for each axis");
-  tn_tensor y = n ? x : fe_reshape(x, &all, 1, at);
+  tn_tensor y = n ? x : fe_flattened(x, at);
   uint32_t k = 0, rank = dims_of(x, own);
   for (uint32_t j = 0; j < n; j++) {
     if (!fe_axis(x, axes[j], &k, at)) return fe_poison(f);

@@ -62,6 +62,9 @@ Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed);  // of gr
 
 // Adds d to the gradient with respect to v.
 void ir_grad_give(Grad *g, Val v, Val d);
+// The product of all factors but one: `without` is that of those that are not 0, of the others n_zeros are 0, `zeros` is their sum.
+// Where one other factor is 0 it is `without` times that 0, which has a gradient; where more are, 0.
+Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros);
 // Gives the operands of v their parts of adj, the gradient with respect to v.
 void ir_grad_through(Grad *g, Val v, Val adj);
 // Reports that a wanted gradient flows through v, which `what` ("has no gradient rule"), with the path that it takes.

@@ -156,8 +156,7 @@ static Val sum_of_others(Grad *g, Val v, Val x) {
   return op2(g, OP_sub, take(g, OP_gather, v, put(g, OP_scatter_add, v, none, index, x), index), x);
 }
 
-// The target by the product of what came to its place, and each element by that of the others, as in ir_grad_rule_prod: the
-// quotient of all that are not 0; where another one is, that times the 0; where more are, 0.
+// The target by the product of what came to its place, and each element by that of the others.
 void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2), one = number(g, 1);
   Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, target))};
@@ -170,8 +169,7 @@ void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   Val product = put(g, OP_scatter_prod, v, target, index, safe);
   Val others = op2(g, OP_div, take(g, OP_gather, v, mul(g, adj, product), index), safe);
   Val n_zeros = sum_of_others(g, v, is_zero), zeros_sum = sum_of_others(g, v, where(g, is_zero, source));
-  Val by_zero = where(g, op2(g, OP_eq, n_zeros, one), mul(g, others, zeros_sum));
-  ir_grad_give(g, source, ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, number(g, 0)), others, by_zero, g->loc));
+  ir_grad_give(g, source, ir_grad_other_factors(g, others, n_zeros, zeros_sum));
 }
 
 // Shared equally among all that attain the extreme.

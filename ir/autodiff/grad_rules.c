@@ -237,8 +237,12 @@ void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
 }
 
-// The product of the other elements: where none of them is 0, that of all that are not 0 without x. Where one is, that
-// product times the 0, found as the sum of all zeros but x: it has a gradient. Where more are, 0.
+Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros) {
+  Val zero = number(g, 0), by_zero = op2(g, OP_mul, without, zeros);
+  by_zero = ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, number(g, 1)), by_zero, zero, g->loc);
+  return ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, zero), without, by_zero, g->loc);
+}
+
 void ir_grad_rule_prod(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), zero = ir_const(g->f, 0, g->loc), one = ir_const(g->f, 1, g->loc);
   Shape kept = kept_shape(g, v);
@@ -248,10 +252,8 @@ void ir_grad_rule_prod(Grad *g, Val v, Val adj) {
   Val y = reshape(g, ir_emit(g->f, OP_prod, &x, 1, axes, 1, g->loc), kept);
   Val own_zero = ir_op3(g->f, OP_select, is_zero, a, zero, g->loc);
   Val all_zeros = reshape(g, ir_emit(g->f, OP_sum, &own_zero, 1, axes, 1, g->loc), kept);
-  Val n_others = op2(g, OP_sub, n, is_zero), without = op2(g, OP_div, y, x);
-  Val by_zero = op2(g, OP_mul, without, op2(g, OP_sub, all_zeros, own_zero));
-  by_zero = ir_op3(g->f, OP_select, op2(g, OP_eq, n_others, one), by_zero, zero, g->loc);
-  Val others = ir_op3(g->f, OP_select, op2(g, OP_eq, n_others, zero), without, by_zero, g->loc);
+  Val others =
+      ir_grad_other_factors(g, op2(g, OP_div, y, x), op2(g, OP_sub, n, is_zero), op2(g, OP_sub, all_zeros, own_zero));
   ir_grad_give(g, a, op2(g, OP_mul, others, reshape(g, adj, kept)));
 }
 

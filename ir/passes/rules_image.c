@@ -97,13 +97,31 @@ static const Attr *perm_of_operands(Rules *r, Val v) {
   return perm;
 }
 
+static bool keeps_axes(const Prog *p, Shape perm) {
+  for (uint32_t k = 0; k < ir_rank(p, perm); k++)
+    if (ir_list_at(p, perm, k) != k) return false;
+  return true;
+}
+
+// y, made before the permutation in the place of `ins`, and what it is behind it.
+static Val permuted_for(Rules *r, Val y, const Ins *ins, Attr perm) {
+  y = ir_eliminate_common(r, y);
+  ir_copy_metadata(ir_ins(r->f, y), ins);
+  if (keeps_axes(r->p, perm.u.list)) return y;
+  Val p = ir_emit(r->f, OP_permute, &y, 1, &perm, 1, ins->loc);
+  ir_copy_origin(ir_ins(r->f, p), ins);
+  return p;
+}
+
+enum { MOST_ATTRS = 8 };
+
 Val rule_pointwise_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
   const Attr *found = ir_ops[ins.op].flags & RANDOM ? NULL : perm_of_operands(r, v);
   if (!found) return (Val){0};
-  Attr perm = *found, attrs[8];
-  if (ins.n_attrs > 8) return (Val){0};
+  Attr perm = *found, attrs[MOST_ATTRS];
+  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
   for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = f->attrs[ins.attrs + k];
   Val of[3];
   for (uint32_t k = 0; k < ins.n_args; k++) {
@@ -113,11 +131,7 @@ Val rule_pointwise_of_image(Rules *r, Val v) {
     of[k] = same ? ir_arg(f, a, 0) : before_permute(r, a, &perm, ins.loc);
   }
   Val y = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
-  y = ir_eliminate_common(r, y);
-  ir_copy_metadata(ir_ins(f, y), &ins);
-  Val p = ir_emit(f, OP_permute, &y, 1, &perm, 1, ins.loc);
-  ir_copy_origin(ir_ins(f, p), &ins);
-  return p;
+  return permuted_for(r, y, &ins, perm);
 }
 
 // ---- sums over axes
@@ -145,12 +159,6 @@ static uint32_t left_axes(const Rules *r, const Attr *perm, Shape axes, int64_t 
   return m;
 }
 
-static bool keeps_axes(const Prog *p, Shape perm) {
-  for (uint32_t k = 0; k < ir_rank(p, perm); k++)
-    if (ir_list_at(p, perm, k) != k) return false;
-  return true;
-}
-
 Val rule_sum_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
@@ -163,28 +171,22 @@ Val rule_sum_of_image(Rules *r, Val v) {
   uint32_t n = mapped_axes(r, &perm, axes, list);
   Attr attrs[2] = {ir_a_list(KEY_axes, ir_shape_ints(r->p, list, n)), ir_a_int(KEY_keepdim, 1)};
   Val a = ir_arg(f, ir_arg(f, v, 0), 0), sum = ir_emit(f, (Op)ins.op, &a, 1, attrs, keeps ? 2 : 1, ins.loc);
-  sum = ir_eliminate_common(r, sum);
-  ir_copy_metadata(ir_ins(f, sum), &ins);
   if (!keeps) {
     n = left_axes(r, &perm, axes, list);
     perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
   }
-  if (keeps_axes(r->p, perm.u.list)) return sum;
-  Val p = ir_emit(f, OP_permute, &sum, 1, &perm, 1, ins.loc);
-  ir_copy_origin(ir_ins(f, p), &ins);
-  return p;
+  return permuted_for(r, sum, &ins, perm);
 }
 
 // ---- parts
-enum { MAX_SLICE_ATTRS = 8 };
 
 Val rule_slice_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
   const Attr *found = image_perm(r, ir_arg(f, v, 0));
   if (!found) return (Val){0};
-  Attr perm = *found, attrs[MAX_SLICE_ATTRS];
-  if (ins.n_attrs > MAX_SLICE_ATTRS) return (Val){0};
+  Attr perm = *found, attrs[MOST_ATTRS];
+  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
   for (uint32_t k = 0; k < ins.n_attrs; k++) {
     attrs[k] = f->attrs[ins.attrs + k];
     if (attrs[k].key == KEY_axis)
@@ -193,11 +195,7 @@ Val rule_slice_of_image(Rules *r, Val v) {
   Val of[2] = {ir_arg(f, ir_arg(f, v, 0), 0)};
   if (ins.n_args > 1) of[1] = ir_arg(f, v, 1);
   Val part = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
-  part = ir_eliminate_common(r, part);
-  ir_copy_metadata(ir_ins(f, part), &ins);
-  Val p = ir_emit(f, OP_permute, &part, 1, &perm, 1, ins.loc);
-  ir_copy_origin(ir_ins(f, p), &ins);
-  return p;
+  return permuted_for(r, part, &ins, perm);
 }
 
 // ---- permutations that move no elements: those of axes of one element alone
