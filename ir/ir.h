@@ -219,7 +219,7 @@ typedef struct {
   bool incl;
   bool sorted;       // must be non-increasing
   const char *what;  // "label", "index", "length"
-  bool has_other;    // `other` is right too: a label that is ignored
+  bool has_other;    // `other` is right too: a label that is ignored, an index that names nothing
   int64_t other;
   // Of each `group` of elements only [first, first + size) are looked at; group 0: all
   int64_t group, first, size;

@@ -175,11 +175,16 @@ for name, s, x in (("one row", torch.sort(rnd(13)).values, rnd(3, 7)), ("rows", 
     for flag, right in (("", False), (" {right}", True)):
         case(f"searchsorted in {name}{flag}", f"%y = searchsorted %s, %x{flag}", {"s": s, "x": x},
              {"y": torch.searchsorted(s, x.contiguous(), right=right)})
-case("nonzero", "%y, %v, %n = nonzero %x {size=6}", {"x": t([0, 1, -0.0], [NAN, 0, 2])},
-     {"y": ints(1, 3, 5, 0, 0, 0), "v": t(1, 1, 1, 0, 0, 0), "n": ints(3)[0]})
-case("repeat_index", "%y, %v, %n = repeat_index %x {size=7}", {"x": ints(2, 0, 3)},
-     {"y": ints(0, 0, 2, 2, 2, 0, 0), "v": t(1, 1, 1, 1, 1, 0, 0), "n": ints(5)[0]})
-case("nonzero of i64", "%y, %v, %n = nonzero %x {size=2}", {"x": ints(0, 5, 1, 0)}, {"y": ints(1, 2), "v": t(1, 1), "n": ints(2)[0]})
+case("nonzero", "%y, %n = nonzero %x {size=6}", {"x": t([0, 1, -0.0], [NAN, 0, 2])},
+     {"y": ints(1, 3, 5, -1, -1, -1), "n": ints(3)[0]})
+case("repeat_index", "%y, %n = repeat_index %x {size=7}", {"x": ints(2, 0, 3)},
+     {"y": ints(0, 0, 2, 2, 2, -1, -1), "n": ints(5)[0]})
+case("nonzero of i64", "%y, %n = nonzero %x {size=2}", {"x": ints(0, 5, 1, 0)}, {"y": ints(1, 2), "n": ints(2)[0]})
+case("padded index of none", "%i, %n = nonzero %x {size=3}\n%y = index_select %w, %i {axis=0, padded}\n"
+     "  %z = index_add %w, %i, %g {axis=0, padded}", {"x": t(1.0)[:0], "w": rnd(0, 2), "g": rnd(3, 2)}, {"y": torch.zeros(3, 2), "z": rnd(0, 2)})
+case("padded index", "%i, %n = nonzero %x {size=5}\n%y = gather %x, %i {axis=0, padded}\n%z = scatter_add %x, %i, %g {axis=0, padded}\n"
+     "  %u = scatter %x, %i, %g {axis=0, padded}", {"x": t(0, 3, -2, 0), "g": t(10, 20, 30, 40, 50)},
+     {"y": t(3, -2, 0, 0, 0), "z": t(0, 13, 18, 0), "u": t(0, 10, 20, 0)})
 
 # ---- bags
 import torch.nn.functional as F

@@ -80,6 +80,12 @@ static Shape weight_shape(Gen *g, const Window *w, int64_t out, int64_t channels
   return ir_shape_ints(g->p, d, 2 + w->spatial);
 }
 
+// An image like x that nobody else reads, which whoever reads it may make
+static Val image_of_its_own(Gen *g, Val x) {
+  Val leaf = gen_leaf(g, ir_ins(g->f, x)->shape);
+  return gen_emit(g, OP_relu, &leaf, 1, NULL, 0);
+}
+
 void add_conv(Gen *g) {
   Window w;
   Attr attr[6];
@@ -92,18 +98,15 @@ void add_conv(Gen *g) {
   if (!gen_is_small(g, y)) return;
   uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);
   Val of[2] = {x, (Val){0}};
+  if (kind < 2 && gen_chance(g, 40)) of[0] = image_of_its_own(g, x);
+  if (ir_none(of[0])) return;
   if (kind == 0) {
     of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
-    gen_keep_tame(g, gen_emit(g, OP_conv, of, 2, attr, n), 20 * gen_mag(g, x));
+    gen_keep_tame(g, gen_emit(g, OP_conv, of, 2, attr, n), 20 * gen_mag(g, of[0]));
     return;
   }
   attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, w.kernel, w.spatial));
   if (kind == 1) {
-    if (gen_chance(g, 40)) {  // an image that nobody else reads
-      Val leaf = gen_leaf(g, ir_ins(g->f, x)->shape);
-      of[0] = gen_emit(g, OP_relu, &leaf, 1, NULL, 0);
-      if (ir_none(of[0])) return;
-    }
     of[1] = gen_leaf(g, y);
     gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, of[0]));
     return;

@@ -109,29 +109,40 @@ void add_search(Gen *g) {
   gen_keep(g, gen_emit(g, OP_cast, &place, 1, &as_f32, 1), 10);
 }
 
-void add_nonzero(Gen *g) {
-  Val v = gen_pick(g);
-  Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, v)) + 1);
-  if (!gen_is_small(g, gen_shape_at(g, v))) return;
-  Val set = gen_op2(g, OP_gt, v, gen_number(g, 0.1));
-  Val y = gen_emit(g, OP_nonzero, &set, 1, &size, 1);
-  if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
+static Val flattened(Gen *g, Val v) {
+  Dim n = ir_shape_numel(g->p, gen_shape_at(g, v));
+  Attr shape = ir_a_list(KEY_shape, ir_shape(g->p, &n, 1));
+  return gen_emit(g, OP_reshape, &v, 1, &shape, 1);
 }
 
-// By counts that are 0 or 1: of what a comparison finds
+// What lies in a row at the places that `find` finds, in a list with room for one more
+static void keep_found(Gen *g, Op find, Val searched, Val row) {
+  Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, row)) + 1);
+  const Attr attr[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
+  Val index = ir_none(searched) ? searched : gen_emit(g, find, &searched, 1, &size, 1);
+  if (ir_none(index)) return;
+  gen_keep(g, gen_emit(g, gen_chance(g, 50) ? OP_gather : OP_index_select, (Val[]){row, index}, 2, attr, 2),
+           gen_mag(g, row));
+}
+
+// What is above a number
+static Val found_in(Gen *g, Val *row) {
+  Val v = gen_pick(g);
+  if (!gen_is_small(g, gen_shape_at(g, v))) return (Val){0};
+  *row = flattened(g, v);
+  return ir_none(*row) ? *row : gen_op2(g, OP_gt, *row, gen_number(g, 0.1));
+}
+
+void add_nonzero(Gen *g) {
+  Val row, set = found_in(g, &row);
+  if (!ir_none(set)) keep_found(g, OP_nonzero, set, row);
+}
+
+// By counts that are 0 or 1
 void add_repeat_index(Gen *g) {
-  Val v = gen_pick_where(g, gen_any_row);
-  Attr size = ir_a_int(KEY_size, 0), to_i64 = ir_a_int(KEY_dtype, DT_I64);
-  if (ir_none(v)) return;
-  Dim n = ir_shape_numel(g->p, gen_shape_at(g, v));
-  if (!gen_is_small(g, gen_shape_at(g, v))) return;
-  size.u.i = ir_dim_bound(g->p, n) + 1;
-  Attr shape = ir_a_list(KEY_shape, ir_shape(g->p, &n, 1));
-  Val set = gen_op2(g, OP_gt, v, gen_number(g, 0.1));
-  Val row = ir_none(set) ? set : gen_emit(g, OP_reshape, &set, 1, &shape, 1);
-  Val counts = ir_none(row) ? row : gen_emit(g, OP_cast, &row, 1, &to_i64, 1);
-  Val y = ir_none(counts) ? counts : gen_emit(g, OP_repeat_index, &counts, 1, &size, 1);
-  if (!ir_none(y)) gen_keep(g, ir_result(y, 1), 1);
+  Attr to_i64 = ir_a_int(KEY_dtype, DT_I64);
+  Val row, set = found_in(g, &row);
+  if (!ir_none(set)) keep_found(g, OP_repeat_index, gen_emit(g, OP_cast, &set, 1, &to_i64, 1), row);
 }
 
 static Val bag_gradient(Gen *g, Val table, Val index, Val factor, Dims bags) {

@@ -170,11 +170,11 @@ static bool run_compiled(const OpCase *c, const Prog *p, double **out, double **
   return true;
 }
 
-// ---- indices that no host has checked: the first one is reported and no row is put, whatever the number of workers
-static void check_bad_rows(const char *tir) {
-  static const double x[] = {1, 2, 3, 4, 5, 6}, n[] = {2, 3, 0, -1, 0},
-                      part[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
-  static const CaseArray in[] = {{x, 6}, {n, 5}, {part, 10}};
+// ---- indices that no host has checked: the first one is reported, whatever the number of workers; no row is put by assigns
+static void check_bad_rows(const char *tir, double bad, bool assigns) {
+  static const double x[] = {1, 2, 3, 4, 5, 6}, part[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const double n[] = {2, bad, 0, -1, 0};
+  const CaseArray in[] = {{x, 6}, {n, 5}, {part, 10}};
   const CaseArray out = {x, 6};
   OpCase c = {.name = "bad rows", .tir = tir, .in = in, .out = &out, .n_in = 3, .n_out = 1};
   RtArena *mem = rt_arena_new();
@@ -187,8 +187,8 @@ static void check_bad_rows(const char *tir) {
     Compiled k = run_with(&like, w);
     double found[6];
     decode(found, k.out[0], DT_F32, 6);
-    CHECK(!memcmp(found, x, sizeof x));
-    CHECK(k.status.code == TN_KERR_INDEX_RANGE && k.status.index == 1 && k.status.value == 3);
+    CHECK(!assigns || !memcmp(found, x, sizeof x));
+    CHECK(k.status.code == TN_KERR_INDEX_RANGE && k.status.index == 1 && (double)k.status.value == bad);
   }
   cg_jit_free(jit);
   rt_arena_free(mem);
@@ -198,8 +198,20 @@ static void check_bad_rows(const char *tir) {
   "program @p\nfunc @f(%x: f32[3,2], %n: " index "[5], %p: f32[5,2]) {\n" body "output %y {name=\"y\", index=0}\n}\n"
 
 static void test_bad_rows(void) {
-  check_bad_rows(BAD_ROWS("i64", "%y = index_assign %x, %n, %p\n"));
-  check_bad_rows(BAD_ROWS("f32", "%i = cast %n {dtype=i64}\n%y = index_assign %x, %i, %p\n"));
+  static const double outside[] = {3, -2, 9e15, -9e15};
+  check_bad_rows(BAD_ROWS("i64", "%y = index_assign %x, %n, %p\n"), 3, true);
+  check_bad_rows(BAD_ROWS("f32", "%i = cast %n {dtype=i64}\n%y = index_assign %x, %i, %p\n"), 3, true);
+  for (uint32_t k = 0; k < sizeof outside / sizeof *outside; k++) {  // -1 alone names nothing where an index is padded
+    check_bad_rows(BAD_ROWS("i64", "%y = index_add %x, %n, %p {axis=0, padded}\n"), outside[k], false);
+    check_bad_rows(
+        BAD_ROWS("i64", "%t = index_select %x, %n {axis=0, padded}\n%y = slice %t {axis=0, start=0, size=3}\n"),
+        outside[k], false);
+  }
+  // zeros read by a padded index have not checked it
+  check_bad_rows(BAD_ROWS("f32", "%i = cast %n {dtype=i64}\n%z = full {value=0, shape=[3], dtype=i64}\n"
+                                 "%c = index_select %z, %i {axis=0, padded}\n%j = add %i, %c\n"
+                                 "%y = index_assign %x, %j, %p\n"),
+                 -1, true);
 }
 
 // What the host is told to check before a run.

@@ -74,8 +74,8 @@ static const Sample samples[] = {
      "{axis=1}\n"
      "%o0, %p0 = sort %x {axis=1, descending}\n%o1, %p1 = topk %x {axis=1, size=2, descending}\n"
      "%o3, %p3 = kth_value %x {axis=1, size=2}\n%o4, %p4 = median %x {axis=1}\n"
-     "%o5 = searchsorted %x, %t5 {right}\n%o6, %p6, %q6 = nonzero %x {size=60}\n"
-     "%o7, %p7, %q7 = repeat_index %k {size=9}\n"},
+     "%o5 = searchsorted %x, %t5 {right}\n%o6, %p6 = nonzero %x {size=60}\n"
+     "%o7, %p7 = repeat_index %k {size=9}\n"},
     {"", "%w: f32[7,6], %i: i64[5], %o: i64[3], %f: f32[5], %g: f32[3,6], %k: i64[4,2], %h: f32[4,2]",
      "%b0, %n0, %r0 = embedding_bag %w, %i, %o, %f {padding=1}\n%b1, %n1, %r1 = embedding_bag %w, %k {max}\n"
      "%b2 = embedding_bag_grad %w, %i, %g, %o, %f {padding=1}\n%b3 = embedding_bag_factor %w, %i, %g, %o "

@@ -34,4 +34,12 @@ V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V f
   return sum;
 }
 
+void cg_report_index(Cg *c, V at, V index) {
+  If named;
+  bool is_padded = ir_attr(c->f, (Val){c->k->first}, KEY_padded) != NULL;
+  if (is_padded) cg_if(c, &named, LLVMBuildICmp(c->b, LLVMIntNE, index, cg_i64(c, -1), ""));
+  cg_report(c, TN_KERR_INDEX_RANGE, at, index);
+  if (is_padded) cg_endif(c, &named);
+}
+
 V cg_ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }

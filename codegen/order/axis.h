@@ -14,6 +14,8 @@ CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis);
 LLVMValueRef cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, LLVMValueRef flat);
 bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to);
 LLVMValueRef cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
+// Reports an index that is out of range; of {padded} ops no -1, which names nothing.
+void cg_report_index(Cg *c, LLVMValueRef at, LLVMValueRef index);
 LLVMValueRef cg_ptr_or_null(Cg *c, Val v);  // NULL: nobody reads it
 
 #endif

@@ -2,7 +2,7 @@
 //
 //   y[o][k][i] = x[o][index][i]     x seen as [..][n][..], y as [outer][m][inner]
 //
-// Workers share the elements of the result. An index out of range is reported; zero stands in the result.
+// Workers share the elements of the result. An index out of range is reported, unless it is the -1 of {padded}; zero stands in the result.
 #include "codegen/order/axis.h"
 
 typedef LLVMValueRef V;
@@ -43,7 +43,7 @@ static void take(const Gather *g, V at, V base, V to) {
   V from = cg_add(c, base, cg_mul(c, index, g->stride));
   cg_store(c, cg_load(c, elem(g), cg_at(c, elem(g), g->x, from)), place);
   cg_else(c, &in);
-  cg_report(c, TN_KERR_INDEX_RANGE, at, index);
+  cg_report_index(c, at, index);
   cg_store(c, LLVMConstNull(elem(g)), place);
   cg_endif(c, &in);
 }
@@ -97,7 +97,7 @@ static void copy_slice(const Gather *g, V k, V base, V to) {
   V from = cg_at(c, elem(g), g->x, cg_add(c, base, cg_mul(c, index, g->stride)));
   cg_copy_run(c, g->type, out, from, g->to.inner);
   cg_else(c, &in);
-  cg_report(c, TN_KERR_INDEX_RANGE, k, index);
+  cg_report_index(c, k, index);
   cg_loop_begin(c, &l, cg_i64(c, 0), g->to.inner, cg_i64(c, 1), NULL, 0);
   cg_store(c, LLVMConstNull(elem(g)), cg_at(c, elem(g), out, l.i));
   cg_loop_end(c, &l, NULL);

@@ -141,7 +141,7 @@ static void begin_own(const Scatter *s, If *own, V index, V at) {
   Cg *c = s->c;
   If out;
   cg_if(c, &out, LLVMBuildICmp(c->b, LLVMIntUGE, index, s->to.n, ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, at, index);
+  cg_report_index(c, at, index);
   cg_endif(c, &out);
   V n = cg_sub(c, s->place_hi, s->place_lo);
   cg_if(c, own, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, s->place_lo, ""), n, ""));

@@ -47,19 +47,19 @@ static bool emit_search(Cg *c, Val v) {
   return true;
 }
 
-// The n places that were found: too many are reported, behind the last one all is 0.
+// The n places that were found: too many are reported, those behind the last one are -1.
 static void end_places(Cg *c, Val v, V n) {
-  V size = cg_numel(c, ir_ins(c->f, v)->shape), count = cg_ptr_or_null(c, ir_result(v, 2)),
-    index = cg_ptr_or_null(c, v), valid = cg_ptr_or_null(c, ir_result(v, 1));
+  V size = cg_numel(c, ir_ins(c->f, v)->shape), count = cg_ptr_or_null(c, ir_result(v, 1)),
+    index = cg_ptr_or_null(c, v);
   If over;
   Loop l;
   cg_if(c, &over, LLVMBuildICmp(c->b, LLVMIntSGT, n, size, ""));
   cg_report(c, TN_KERR_COUNT, LLVMBuildSExt(c->b, cg_id(c, v), c->i64, ""), size);
   cg_endif(c, &over);
   if (count) cg_store(c, n, count);
+  if (!index) return;
   cg_loop_begin(c, &l, n, size, cg_i64(c, 1), NULL, 0);
-  if (index) cg_store(c, cg_i64(c, 0), cg_at(c, c->i64, index, l.i));
-  if (valid) cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, valid, l.i));
+  cg_store(c, cg_i64(c, -1), cg_at(c, c->i64, index, l.i));
   cg_loop_end(c, &l, NULL);
 }
 
@@ -67,8 +67,7 @@ static void end_places(Cg *c, Val v, V n) {
 // that is cut makes the sum too large by itself.
 static bool emit_repeat_index(Cg *c, Val v) {
   Val counts = ir_arg(c->f, v, 0);
-  V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v),
-    valid = cg_ptr_or_null(c, ir_result(v, 1));
+  V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v);
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), room = cg_add(c, size, one);
   If first, negative;
   Loop l, times;
@@ -81,7 +80,6 @@ static bool emit_repeat_index(Cg *c, Val v) {
   V end = cg_min(c, cg_add(c, l.carry[0], cg_min(c, cg_max(c, count, zero), room)), room);
   cg_loop_begin(c, &times, l.carry[0], cg_min(c, end, size), one, NULL, 0);
   if (index) cg_store(c, l.i, cg_at(c, c->i64, index, times.i));
-  if (valid) cg_store(c, cg_f32(c, 1), cg_at(c, c->f32, valid, times.i));
   cg_loop_end(c, &times, NULL);
   cg_loop_end(c, &l, &end);
   end_places(c, v, l.out[0]);
@@ -94,8 +92,7 @@ static bool emit_nonzero(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0);
   DType t = (DType)ir_ins(c->f, x)->dtype;
   LLVMTypeRef elem = cg_elem_type(c, t);
-  V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v),
-    valid = cg_ptr_or_null(c, ir_result(v, 1));
+  V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v);
   V zero = cg_i64(c, 0), one = cg_i64(c, 1);
   If first, take;
   Loop l;
@@ -107,7 +104,6 @@ static bool emit_nonzero(Cg *c, Val v) {
   V fits = LLVMBuildICmp(c->b, LLVMIntSLT, l.carry[0], size, "");
   cg_if(c, &take, LLVMBuildAnd(c->b, is_set, fits, ""));
   if (index) cg_store(c, l.i, cg_at(c, c->i64, index, l.carry[0]));
-  if (valid) cg_store(c, cg_f32(c, 1), cg_at(c, c->f32, valid, l.carry[0]));
   cg_endif(c, &take);
   V next = cg_add(c, l.carry[0], LLVMBuildZExt(c->b, is_set, c->i64, ""));
   cg_loop_end(c, &l, &next);

@@ -9,6 +9,8 @@
 //   RADIX      all of the row is sorted by digits (radix.c)
 #include "codegen/order/order.h"
 
+#include <math.h>
+
 typedef LLVMValueRef V;
 
 enum {
@@ -444,6 +446,24 @@ static void sort_row(Sort *s, Way way, V buffer, V ranks) {
   }
 }
 
+// A median of no elements is NaN, or 0, and stands at -1.
+static void give_none(const Sort *s) {
+  Cg *c = s->c;
+  V none = s->keys.type == DT_F32 ? cg_f32(c, NAN) : LLVMConstNull(elem(s));
+  if (s->values) cg_store(c, none, cg_at(c, elem(s), s->values, s->to));
+  if (s->index) cg_store(c, cg_i64(c, -1), cg_at(c, c->i64, s->index, s->to));
+}
+
+static void median_of_row(Sort *s, Way way, V buffer, V ranks) {
+  Cg *c = s->c;
+  If some;
+  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, s->from.n, cg_i64(c, 0), ""));
+  sort_row(s, way, buffer, ranks);
+  cg_else(c, &some);
+  give_none(s);
+  cg_endif(c, &some);
+}
+
 bool cg_emit_sort(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0);
   const Ins *ins = ir_ins(c->f, v);
@@ -470,7 +490,8 @@ bool cg_emit_sort(Cg *c, Val v) {
   V o = cg_div(c, row.i, s.from.inner), i = cg_sub(c, row.i, cg_mul(c, o, s.from.inner));
   s.first = cg_add(c, cg_mul(c, o, cg_mul(c, s.from.n, s.from.inner)), i);
   s.to = cg_add(c, cg_mul(c, o, cg_mul(c, s.m, s.from.inner)), i);
-  sort_row(&s, way, buffer, ranks);
+  if (s.op == OP_median) median_of_row(&s, way, buffer, ranks);
+  else sort_row(&s, way, buffer, ranks);
   cg_loop_end(c, &row, NULL);
   return true;
 }

@@ -180,16 +180,9 @@ static tn_tensor broadcast_to(tn_tensor t, Shape s, tn_site at) {
 
 // What lies at the places that nonzero or repeat_index found along an axis, and 0 behind the last one; how many there are.
 static tn_selected found_along(tn_tensor a, uint32_t axis, tn_tensor places, Op take, tn_site at) {
-  tn_function *f = a.fn;
-  Attr along = ir_a_int(KEY_axis, axis);
-  Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < fe_rank(a); k++) d[k] = ir_dim(f->p->ir, 1);
-  d[axis] = fe_axis_dim(places, 0);
-  tn_tensor valid = {f, places.v + 1}, taken = fe_emit(take, (const tn_tensor[]){a, places}, 2, &along, 1, at);
-  if (fe_rank(a) > 1) valid = fe_reshape(valid, d, fe_rank(a), at);
-  const tn_tensor shown[] = {valid, taken, like(a, 0, at)};
-  tn_tensor values = fe_ok(taken) && fe_ok(valid) ? fe_emit(OP_select, shown, 3, NULL, 0, at) : fe_poison(f);
-  return (tn_selected){fe_made(values, at), fe_made((tn_tensor){f, places.v + 2}, at)};
+  const Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_padded, 1)};
+  tn_tensor values = fe_emit(take, (const tn_tensor[]){a, places}, 2, attr, 2, at);
+  return (tn_selected){fe_made(values, at), fe_made((tn_tensor){a.fn, places.v + 1}, at)};
 }
 
 tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site at) {

@@ -35,7 +35,8 @@ TN_API tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at);
 TN_API tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_site at);
 // The k-th smallest, k from 1; the axis goes, or has size 1 with keepdim
 TN_API tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at);
-// The lower of the middle elements, without a mean; NaN where there is one
+// The lower of the middle elements, without a mean; NaN where there is one. Of no elements NaN, or 0 of whole numbers; its
+// index is -1
 TN_API tn_tensor tn_median(tn_tensor a, tn_site at);  // of all elements; those that equal it share the gradient
 TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 // How many different numbers an f32 has, i64 []; each NaN counts. Exact up to 2^24 of them

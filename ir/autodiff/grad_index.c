@@ -63,10 +63,15 @@ void ir_grad_rule_linear_scan(Grad *g, Val v, Val adj) {
 
 void ir_grad_rule_shift(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), shift(g, v, adj, !is_reverse(g, v))); }
 
-// ---- gather and scatter
-static Val take(Grad *g, Op op, Val v, Val x, Val index) { return along(g, op, v, (Val[]){x, index}, 2, false, NULL); }
+// ---- gather and scatter: {padded} where v is
+static Val by_index(Grad *g, Op op, Val v, const Val *in, uint32_t n_in) {
+  Key key = KEY_padded;
+  return along(g, op, v, in, n_in, false, ir_attr(g->f, v, key) ? &key : NULL);
+}
+
+static Val take(Grad *g, Op op, Val v, Val x, Val index) { return by_index(g, op, v, (Val[]){x, index}, 2); }
 static Val put(Grad *g, Op op, Val v, Val target, Val index, Val source) {
-  return along(g, op, v, (Val[]){target, index, source}, 3, false, NULL);
+  return by_index(g, op, v, (Val[]){target, index, source}, 3);
 }
 
 // Each element goes to the first of equal ones that it came from.
@@ -92,23 +97,25 @@ static Val numbers_of(Grad *g, Val index, int64_t axis) {
 
 // 1 where an element of the source is the one that stayed, 0 where a later one of an equal index took its place: found by
 // putting their numbers in the source's place and reading them again.
-static Val stayed(Grad *g, Shape target, Val index, int64_t axis, Op put_op, Op take_op) {
-  Attr at = ir_a_int(KEY_axis, axis);
-  Val numbers = numbers_of(g, index, axis);
-  Val all = ir_emit(g->f, put_op, (Val[]){zeros(g, target), index, numbers}, 3, &at, 1, g->loc);
-  return op2(g, OP_eq, ir_emit(g->f, take_op, (Val[]){all, index}, 2, &at, 1, g->loc), numbers);
+static Val elements_stayed(Grad *g, Val v) {
+  Val index = arg(g, v, 1), numbers = numbers_of(g, index, ir_attr_int(g->f, v, KEY_axis, 0));
+  Val all = put(g, OP_scatter, v, zeros(g, shape_of(g, arg(g, v, 0))), index, numbers);
+  return op2(g, OP_eq, take(g, OP_gather, v, all, index), numbers);
 }
 
 // The same of an index [n] of slices along an axis of v, as [n, 1, ..].
 static Val slices_stayed(Grad *g, Val v, int64_t axis) {
-  Val index = arg(g, v, 1);
+  Val index = arg(g, v, 1), numbers = numbers_of(g, index, 0);
+  Attr along_row = ir_a_int(KEY_axis, 0);
   Shape target = shape_of(g, arg(g, v, 0));
   Shape row = ir_shape(g->p, (Dim[]){ir_dim_at(g->p, target, (uint32_t)axis)}, 1);
   Dim d[MAX_RANK];
   uint32_t rank = ir_rank(g->p, target);
   for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim(g->p, 1);
   d[axis] = ir_dim_at(g->p, shape_of(g, index), 0);
-  return reshape(g, stayed(g, row, index, 0, OP_index_copy, OP_index_select), ir_shape(g->p, d, rank));
+  Val all = ir_emit(g->f, OP_index_copy, (Val[]){zeros(g, row), index, numbers}, 3, &along_row, 1, g->loc);
+  Val again = ir_emit(g->f, OP_index_select, (Val[]){all, index}, 2, &along_row, 1, g->loc);
+  return reshape(g, op2(g, OP_eq, again, numbers), ir_shape(g->p, d, rank));
 }
 
 static Val where(Grad *g, Val is_in, Val x) { return ir_op3(g->f, OP_select, is_in, x, number(g, 0), g->loc); }
@@ -118,8 +125,7 @@ void ir_grad_rule_scatter(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
   if (g->dep[target.i]) ir_grad_give(g, target, put(g, OP_scatter, v, adj, index, number(g, 0)));
   if (!g->dep[source.i]) return;
-  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
-  Val is_in = stayed(g, shape_of(g, target), index, axis, OP_scatter, OP_gather);
+  Val is_in = elements_stayed(g, v);
   ir_grad_give(g, source, where(g, is_in, take(g, OP_gather, v, adj, index)));
 }
 
@@ -181,10 +187,15 @@ void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   if (g->dep[source.i]) ir_grad_give(g, source, mul(g, is_source, take(g, OP_gather, v, share, index)));
 }
 
-// Every element of the result comes from another one.
+// Every element of the result comes from another one; a median of no elements from none.
 void ir_grad_rule_by_index(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0);
-  if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter, v, zeros(g, shape_of(g, x)), ir_result(v, 1), adj));
+  if (ir_none(adj)) return;
+  Dim n = ir_dim_at(g->p, shape_of(g, x), (uint32_t)ir_attr_int(g->f, v, KEY_axis, 0));
+  Key key = KEY_padded;
+  bool may_be_none = ir_ins(g->f, v)->op == OP_median && !ir_dim_is_const(g->p, n);
+  const Val in[] = {zeros(g, shape_of(g, x)), ir_result(v, 1), adj};
+  ir_grad_give(g, x, along(g, OP_scatter, v, in, 3, false, may_be_none ? &key : NULL));
 }
 
 // ---- bags

@@ -9,7 +9,8 @@ typedef struct {
   int64_t stride[MAX_RANK];  // of the whole, row-major
   uint32_t axis;
   Tensor index;
-  bool by_slice;  // the index is [n]
+  bool by_slice;   // the index is [n]
+  bool is_padded;  // an index of -1 names nothing
 } Places;
 
 static Places places_of(Run *r, Val v, const Sizes *moved) {
@@ -17,14 +18,18 @@ static Places places_of(Run *r, Val v, const Sizes *moved) {
   p.axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
   Op op = (Op)ir_ins(r->f, v)->op;
   p.by_slice = op == OP_index_select || op == OP_index_copy || op == OP_index_add;
+  p.is_padded = ir_attr(r->f, v, KEY_padded) != NULL;
   run_strides(&p.whole, p.stride);
   return p;
 }
 
+// -1: the element stands for none
 static bool place_of(Run *r, Val v, const Places *p, int64_t e, int64_t *place) {
   int64_t rest = e, at[MAX_RANK], sum = 0;
   for (uint32_t k = p->moved.rank; k-- > 0;) at[k] = rest % p->moved.dim[k], rest /= p->moved.dim[k];
   int64_t from = p->by_slice ? at[p->axis] : e, index = (int64_t)p->index.v[from], n = p->whole.dim[p->axis];
+  *place = -1;
+  if (p->is_padded && index == -1) return true;
   if (index < 0 || index >= n)
     return run_fail(r, v, "index %lld at element %lld is not in [0, %lld)", (long long)index, (long long)from,
                     (long long)n);
@@ -41,7 +46,7 @@ static bool take(Run *r, Val v) {
   int64_t place;
   for (int64_t e = 0; e < out.n; e++) {
     if (!place_of(r, v, &p, e, &place)) return false;
-    out.v[e] = x.v[place];
+    out.v[e] = place < 0 ? 0 : x.v[place];
   }
   return true;
 }
@@ -71,6 +76,7 @@ static bool put(Run *r, Val v) {
   bool is_number = ir_rank(r->f->prog, ir_ins(r->f, ir_operand(r->f, v, ARG_source))->shape) == 0;
   for (int64_t e = 0; e < n; e++) {
     if (!place_of(r, v, &p, e, &place)) return false;
+    if (place < 0) continue;
     out.v[place] = combined((Op)ir_ins(r->f, v)->op, out.v[place], source.v[is_number ? 0 : e]);
   }
   return true;

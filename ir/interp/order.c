@@ -33,9 +33,12 @@ static bool sort_rows(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
   int64_t n = from.dim[axis], m = to.dim[axis], step = 1;
   for (uint32_t k = axis + 1; k < from.rank; k++) step *= from.dim[k];
-  if (n == 0 && out.n) return run_fail(r, v, "a row has no elements");
   Element *row = rt_alloc(r->env->mem, (size_t)(n + 1) * sizeof *row);
-  for (int64_t i = 0; i < (n ? x.n / n : 0); i++) {
+  if (n == 0) {  // of which a median alone has results
+    for (int64_t i = 0; i < out.n; i++) out.v[i] = ir_ins(r->f, v)->dtype == DT_F32 ? NAN : 0, index.v[i] = -1;
+    return true;
+  }
+  for (int64_t i = 0; i < x.n / n; i++) {
     int64_t first = i / step * step * n + i % step, start = i / step * step * m + i % step;
     for (int64_t j = 0; j < n; j++)
       row[j] = (Element){x.v[first + j * step], j, ir_attr(r->f, v, KEY_descending) != NULL};
@@ -74,28 +77,33 @@ bool eval_searchsorted(Run *r, Val v) {
   return true;
 }
 
+static void pad_places(Tensor index, int64_t n) {
+  for (; n < index.n; n++) index.v[n] = -1;
+}
+
 bool eval_repeat_index(Run *r, Val v) {
-  Tensor index = run_result(r, v, 0), valid = run_result(r, v, 1), total = run_result(r, v, 2),
-         counts = run_arg(r, v, 0);
+  Tensor index = run_result(r, v, 0), total = run_result(r, v, 1), counts = run_arg(r, v, 0);
   int64_t n = 0;
   for (int64_t i = 0; i < counts.n; i++) {
     if (counts.v[i] < 0) return run_fail(r, v, "count %lld at %lld is below 0", (long long)counts.v[i], (long long)i);
     if (counts.v[i] > (double)(index.n - n))
       return run_fail(r, v, "the counts have a sum above %lld", (long long)index.n);
-    for (int64_t end = n + (int64_t)counts.v[i]; n < end; n++) index.v[n] = (double)i, valid.v[n] = 1;
+    for (int64_t end = n + (int64_t)counts.v[i]; n < end; n++) index.v[n] = (double)i;
   }
+  pad_places(index, n);
   total.v[0] = (double)n;
   return true;
 }
 
 bool eval_nonzero(Run *r, Val v) {
-  Tensor index = run_result(r, v, 0), valid = run_result(r, v, 1), count = run_result(r, v, 2), x = run_arg(r, v, 0);
+  Tensor index = run_result(r, v, 0), count = run_result(r, v, 1), x = run_arg(r, v, 0);
   int64_t n = 0;
   for (int64_t i = 0; i < x.n; i++) {
     if (x.v[i] == 0) continue;
     if (n == index.n) return run_fail(r, v, "more than %lld elements are not 0", (long long)n);
-    index.v[n] = (double)i, valid.v[n++] = 1;
+    index.v[n++] = (double)i;
   }
+  pad_places(index, n);
   count.v[0] = (double)n;
   return true;
 }

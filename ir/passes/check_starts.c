@@ -93,7 +93,8 @@ bool ir_pass_check_starts(Fn *f) {
 // The zeros that emit_check adds to a start: how many there are; none: it is something else.
 static Dim zeros_at(const Fn *f, Val v, Val start) {
   Op op = (Op)ir_ins(f, v)->op;
-  if ((op != OP_slice_at && op != OP_index_select) || ir_arg(f, v, 1).i != start.i) return (Dim){0};
+  if ((op != OP_slice_at && op != OP_index_select) || ir_attr(f, v, KEY_padded)) return (Dim){0};
+  if (ir_arg(f, v, 1).i != start.i) return (Dim){0};
   Val zeros = ir_arg(f, v, 0);
   bool is_list = ir_rank(f->prog, ir_ins(f, zeros)->shape) == 1;
   if (!is_list || ir_ins(f, zeros)->op != OP_full || ir_attr_num(f, zeros, KEY_value, 1) != 0) return (Dim){0};

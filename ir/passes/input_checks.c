@@ -148,7 +148,10 @@ static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_index_copy:
   case OP_index_add:
     *source = ir_operand(f, v, ARG_index);
-    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)), .what = "index"};
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)),
+                      .what = "index",
+                      .has_other = ir_attr(f, v, KEY_padded) != NULL,
+                      .other = -1};
     return true;
   case OP_packed_layout:
     *source = ir_operand(f, v, ARG_lengths);

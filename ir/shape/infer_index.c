@@ -86,8 +86,7 @@ uint16_t ir_rule_nonzero(const Infer *c) {
   if (size < 1 || size > INT32_MAX) return ir_infer_fault(c, E_ARGUMENT, "{size} must be 1 or more");
   Shape s = ir_shape_ints(c->p, &size, 1);
   set(c, 0, DT_I64, s);
-  set(c, 1, DT_F32, s);
-  set(c, 2, DT_I64, (Shape){0});
+  set(c, 1, DT_I64, (Shape){0});
   return 0;
 }
 
