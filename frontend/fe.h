@@ -594,9 +594,12 @@ bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
 tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
+// Axis from[k] becomes number to[k]; the others fill what is left, in their order. No axis stands twice in either list.
+tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at);
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
-tn_tensor fe_flattened(tn_tensor a, tn_site at);  // [n], all elements in row-major order
+tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at);  // which has size 1
+tn_tensor fe_flattened(tn_tensor a, tn_site at);                    // [n], all elements in row-major order
 // Elements [start, start + size); along an axis that the run sizes the run checks that they exist
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same of sizes of the run

@@ -88,6 +88,15 @@ tn_tensor tn_diag_embed(tn_tensor x, int k, tn_site at) {
   return fe_made(diag_embed(x, k, at), at);
 }
 
+tn_tensor tn_diag_embed_axes(tn_tensor x, int k, int rows, int columns, tn_site at) {
+  OPEN(&x, 1);
+  tn_tensor y = diag_embed(x, k, at);
+  uint32_t to[2], rank = fe_rank(x) + 1;
+  if (!fe_ok(y) || !fe_axis(y, rows, &to[0], at) || !fe_axis(y, columns, &to[1], at)) return fe_poison(f);
+  if (to[0] == to[1]) return refuse(f, E_ARGUMENT, at, "rows and columns are different axes");
+  return fe_made(fe_move_axes(y, (const uint32_t[]){rank - 2, rank - 1}, to, 2, at), at);
+}
+
 tn_tensor tn_diag(tn_tensor x, int k, tn_site at) {
   OPEN(&x, 1);
   uint32_t rank = fe_rank(x);

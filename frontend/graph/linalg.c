@@ -14,23 +14,14 @@ static tn_tensor with_unit_axis(tn_tensor a, uint32_t k, tn_site at) {
   return fe_reshape(a, dims, n, at);
 }
 
-static tn_tensor without_axis(tn_tensor a, uint32_t k, tn_site at) {
-  Dim dims[MAX_RANK];
-  uint32_t n = 0;
-  if (!fe_ok(a)) return a;
-  for (uint32_t j = 0; j < fe_rank(a); j++)
-    if (j != k) dims[n++] = fe_axis_dim(a, j);
-  return fe_reshape(a, dims, n, at);
-}
-
 static tn_tensor any_ranks(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_ok(a) || !fe_ok(b)) return fe_poison(a.fn);
   bool is_row = fe_rank(a) == 1, is_column = fe_rank(b) == 1;
   if (is_row && fe_rank(b)) a = with_unit_axis(a, 0, at);
   if (is_column && fe_rank(a)) b = with_unit_axis(b, 1, at);
   tn_tensor y = fe_emit2(OP_matmul, a, b, at);
-  if (is_column && fe_ok(y)) y = without_axis(y, fe_rank(y) - 1, at);
-  if (is_row && fe_ok(y)) y = without_axis(y, fe_rank(y) - (is_column ? 1 : 2), at);
+  if (is_column && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - 1, at);
+  if (is_row && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - (is_column ? 1 : 2), at);
   return y;
 }
 
@@ -115,4 +106,113 @@ tn_tensor tn_baddbmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double 
 
 tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, double alpha, tn_site at) {
   return fe_made(added(__func__, c, product(__func__, a, 2, v, 1, at), beta, alpha, at), at);
+}
+
+// ---- products of any ranks
+// As an element of [a_0, b_0, a_1, b_1, ..], whose pairs of axes then become one
+tn_tensor tn_kron(tn_tensor a, tn_tensor b, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t ra = fe_rank(a), rb = fe_rank(b), rank = ra > rb ? ra : rb;
+  Dim one = ir_dim(f->p->ir, 1), da[MAX_RANK], db[MAX_RANK], d[MAX_RANK];
+  if (2 * rank > MAX_RANK) {
+    fe_error(f->p, E_SHAPE, at, "tn_kron takes values with at most %d axes", MAX_RANK / 2);
+    return fe_poison(f);
+  }
+  for (uint32_t k = 0; k < rank; k++) {
+    Dim own_a = k < rank - ra ? one : fe_axis_dim(a, k - (rank - ra));
+    Dim own_b = k < rank - rb ? one : fe_axis_dim(b, k - (rank - rb));
+    da[2 * k] = own_a, da[2 * k + 1] = db[2 * k] = one, db[2 * k + 1] = own_b;
+    d[k] = ir_dim_mul(f->p->ir, own_a, own_b);
+  }
+  const tn_tensor in[] = {fe_reshape(a, da, 2 * rank, at), fe_reshape(b, db, 2 * rank, at)};
+  tn_tensor y = fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_mul, in, 2, NULL, 0, at) : fe_poison(f);
+  return fe_made(fe_ok(y) ? fe_reshape(y, d, rank, at) : y, at);
+}
+
+typedef struct {
+  uint32_t n_free, n_sum, free[MAX_RANK], sum[MAX_RANK];
+} Split;
+
+// Which axes are summed over, and which are not; false: reported
+static bool split_axes(tn_tensor a, const int *axes, uint32_t n, Split *s, tn_site at) {
+  bool is_summed[MAX_RANK] = {false};
+  *s = (Split){.n_sum = n};
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(a, axes[k], &s->sum[k], at)) return false;
+    if (is_summed[s->sum[k]]) {
+      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d stands twice", axes[k]);
+      return false;
+    }
+    is_summed[s->sum[k]] = true;
+  }
+  for (uint32_t k = 0; k < fe_rank(a); k++)
+    if (!is_summed[k]) s->free[s->n_free++] = k;
+  return true;
+}
+
+// The axes of one list behind those of another, each list as one axis
+static tn_tensor as_matrix(tn_tensor a, const uint32_t *rows, uint32_t n_rows, const uint32_t *columns,
+                           uint32_t n_columns, tn_site at) {
+  Prog *p = a.fn->p->ir;
+  uint32_t perm[MAX_RANK];
+  Dim d[] = {ir_dim(p, 1), ir_dim(p, 1)};
+  for (uint32_t k = 0; k < n_rows; k++) perm[k] = rows[k], d[0] = ir_dim_mul(p, d[0], fe_axis_dim(a, rows[k]));
+  for (uint32_t k = 0; k < n_columns; k++)
+    perm[n_rows + k] = columns[k], d[1] = ir_dim_mul(p, d[1], fe_axis_dim(a, columns[k]));
+  tn_tensor y = fe_permute(a, perm, at);
+  return fe_ok(y) ? fe_reshape(y, d, 2, at) : y;
+}
+
+static bool check_sums(tn_tensor a, const Split *sa, tn_tensor b, const Split *sb, tn_site at) {
+  bool fits = sa->n_free + sb->n_free <= MAX_RANK;
+  for (uint32_t k = 0; k < sa->n_sum; k++) fits &= fe_axis_dim(a, sa->sum[k]).i == fe_axis_dim(b, sb->sum[k]).i;
+  if (fits) return true;
+  fe_error(a.fn->p, E_SHAPE, at, "axes summed over have one size in both operands, and at most %d are left: %s and %s",
+           MAX_RANK, fe_type_text(a), fe_type_text(b));
+  fe_note_value(a, "the first operand");
+  fe_note_value(b, "the second operand");
+  return false;
+}
+
+tn_tensor tn_tensordot(tn_tensor a, tn_tensor b, const int *axes_a, const int *axes_b, uint32_t n, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (n > MAX_RANK || (n && (!axes_a || !axes_b))) {
+    fe_error(f->p, E_ARGUMENT, at, "tn_tensordot takes as many axes of one operand as of the other");
+    return fe_poison(f);
+  }
+  Split sa, sb;
+  Dim d[MAX_RANK];
+  if (!split_axes(a, axes_a, n, &sa, at) || !split_axes(b, axes_b, n, &sb, at) || !check_sums(a, &sa, b, &sb, at))
+    return fe_poison(f);
+  for (uint32_t k = 0; k < sa.n_free; k++) d[k] = fe_axis_dim(a, sa.free[k]);
+  for (uint32_t k = 0; k < sb.n_free; k++) d[sa.n_free + k] = fe_axis_dim(b, sb.free[k]);
+  tn_tensor rows = as_matrix(a, sa.free, sa.n_free, sa.sum, n, at),
+            columns = as_matrix(b, sb.sum, n, sb.free, sb.n_free, at);
+  tn_tensor y = fe_ok(rows) && fe_ok(columns) ? fe_emit2(OP_matmul, rows, columns, at) : fe_poison(f);
+  return fe_made(fe_ok(y) ? fe_reshape(y, d, sa.n_free + sb.n_free, at) : y, at);
+}
+
+// |a_i - b_j| of every pair of rows
+tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t ra = fe_rank(a), rb = fe_rank(b);
+  bool fits = ra >= 2 && rb >= 2 && ra < MAX_RANK && rb < MAX_RANK;
+  if (!fits || fe_axis_dim(a, ra - 1).i != fe_axis_dim(b, rb - 1).i) {
+    fe_error(f->p, E_SHAPE, at, "operands are rows of one width, [.., n, width] and [.., m, width], not %s and %s",
+             fe_type_text(a), fe_type_text(b));
+    return fe_poison(f);
+  }
+  if (!(p >= 0)) {
+    fe_error(f->p, E_ARGUMENT, at, "tn_cdist takes a p of 0 or more, not %g", p);
+    return fe_poison(f);
+  }
+  const tn_tensor in[] = {with_unit_axis(a, ra - 1, at), with_unit_axis(b, rb - 2, at)};
+  tn_tensor apart = fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_sub, in, 2, NULL, 0, at) : fe_poison(f);
+  return fe_made(fe_ok(apart) ? fe_vector_norm(apart, p, -1, at) : apart, at);
 }

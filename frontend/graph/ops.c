@@ -3,6 +3,9 @@
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
 #include "frontend/fe.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
@@ -12,6 +15,21 @@ static tn_tensor with_number(Op op, const char *call, tn_tensor a, double number
 
 tn_tensor tn_add_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_add, __func__, a, number, at); }
 tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at) { return with_number(OP_mul, __func__, a, number, at); }
+
+// By whole powers of ten, which single precision has exactly up to 10^10, as PyTorch does.
+tn_tensor tn_round_decimals(tn_tensor a, int decimals, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (decimals < -38 || decimals > 38) {
+    fe_error(f->p, E_ARGUMENT, at, "decimals lie in [-38, 38], not %d", decimals);
+    return fe_poison(f);
+  }
+  tn_tensor power = fe_const(f, pow(10, abs(decimals)), at);
+  tn_tensor y = fe_emit2(decimals < 0 ? OP_div : OP_mul, a, power, at);
+  if (fe_ok(y)) y = fe_emit1(OP_round, y, at);
+  return fe_made(fe_ok(y) ? fe_emit2(decimals < 0 ? OP_mul : OP_div, y, power, at) : y, at);
+}
 
 // The same value as a value of its own: what happens to the result in scopes, or is written to it, does not happen to the
 // operand.
@@ -98,6 +116,15 @@ tn_tensor tn_expand(tn_tensor a, tn_shape s, tn_site at) {
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at) {
   if (!fe_ok(a)) return a;
   return fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(a.fn->p->ir, dims, n))}, 1, at);
+}
+
+tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at) {
+  Dim d[MAX_RANK];
+  uint32_t n = 0;
+  if (!fe_ok(a)) return a;
+  for (uint32_t k = 0; k < fe_rank(a); k++)
+    if (k != axis) d[n++] = fe_axis_dim(a, k);
+  return fe_reshape(a, d, n, at);
 }
 
 tn_tensor fe_flattened(tn_tensor a, tn_site at) {

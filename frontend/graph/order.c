@@ -12,6 +12,32 @@ tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at) {
   return fe_over_axis(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
 }
 
+// x[1:] - x[:-1]
+static tn_tensor differences(tn_tensor x, uint32_t k, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Prog *p = x.fn->p->ir;
+  Dim one = ir_dim(p, 1), rest = ir_dim_sub(p, fe_axis_dim(x, k), one);
+  const tn_tensor in[] = {fe_part(x, k, one, rest, at), fe_part(x, k, ir_dim(p, 0), rest, at)};
+  return fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_sub, in, 2, NULL, 0, at) : fe_poison(x.fn);
+}
+
+tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  if (times < 0) {
+    fe_error(f->p, E_ARGUMENT, at, "differences are taken 0 times or more, not %lld", (long long)times);
+    return fe_poison(f);
+  }
+  int64_t most = ir_dim_bound(f->p->ir, fe_axis_dim(a, k));
+  if (times > most) times = most;
+  tn_tensor y = a;
+  for (int64_t j = 0; j < times; j++) y = differences(y, k, at);
+  return times ? fe_made(y, at) : fe_made(fe_same(a, at), at);
+}
+
 // Values, which are result 0, of a's dtype, and their indices, result 1.
 static tn_ordered made_both(tn_tensor t, tn_tensor a, tn_site at) {
   if (!fe_ok(t)) return poisoned(t.fn);
@@ -60,15 +86,6 @@ tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_site at) {
   return ordered(__func__, OP_topk, a, axis, more, largest ? 2 : 1, at);
 }
 
-// t without its axis of size 1
-static tn_tensor without_axis(tn_tensor t, uint32_t axis, tn_site at) {
-  Dim d[MAX_RANK];
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < fe_rank(t); k++)
-    if (k != axis) d[n++] = fe_axis_dim(t, k);
-  return fe_reshape(t, d, n, at);
-}
-
 static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool keepdim, const Attr *size, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
@@ -79,8 +96,8 @@ static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool ke
   if (size) attr[1] = *size;
   tn_tensor wide = fe_widened(op, a, at), t = fe_emit(op, &wide, 1, attr, size ? 2 : 1, at);
   if (!fe_ok(t) || keepdim) return made_both(t, a, at);
-  tn_tensor index = without_axis((tn_tensor){f, t.v + 1}, k, at);
-  return (tn_ordered){fe_made(fe_narrowed(without_axis(t, k, at), a, at), at), fe_made(index, at)};
+  tn_tensor index = fe_without_axis((tn_tensor){f, t.v + 1}, k, at);
+  return (tn_ordered){fe_made(fe_narrowed(fe_without_axis(t, k, at), a, at), at), fe_made(index, at)};
 }
 
 tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn_site at) {
@@ -111,7 +128,7 @@ tn_tensor tn_median(tn_tensor a, tn_site at) {
   if (!fe_ok(row)) return row;
   tn_tensor t = fe_emit(OP_median, &row, 1, &axis, 1, at);
   if (!fe_ok(t)) return t;
-  t = without_axis(t, 0, at);
+  t = fe_without_axis(t, 0, at);
   if (fe_ins(a)->dtype == DT_F32) t = shared_median(row, t, at);
   return fe_made(fe_narrowed(t, a, at), at);
 }

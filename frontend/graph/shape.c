@@ -100,15 +100,6 @@ tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size, tn_site 
   return fe_made(fe_part(x, k, from, ir_dim(ir_of(x), size), at), at);
 }
 
-static tn_tensor without_axis(tn_tensor x, uint32_t axis, tn_site at) {
-  if (!fe_ok(x)) return x;
-  Dim d[MAX_RANK];
-  uint32_t n = dims_of(x, d), m = 0;
-  for (uint32_t k = 0; k < n; k++)
-    if (k != axis) d[m++] = d[k];
-  return fe_reshape(x, d, m, at);
-}
-
 static tn_tensor with_axis(tn_tensor x, uint32_t axis, Dim size, tn_site at) {
   if (!fe_ok(x)) return x;
   if (fe_rank(x) == MAX_RANK) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
@@ -123,9 +114,9 @@ static tn_tensor at_index(tn_tensor x, uint32_t axis, int64_t index, tn_site at)
   int64_t n = const_size(x, axis);
   if (n < 0 && index < 0) {
     Dim one = ir_dim(ir_of(x), 1);
-    return without_axis(fe_strided(x, axis, ir_dim(ir_of(x), -index - 1), one, 1, true, at), axis, at);
+    return fe_without_axis(fe_strided(x, axis, ir_dim(ir_of(x), -index - 1), one, 1, true, at), axis, at);
   }
-  return without_axis(fe_slice(x, axis, index < 0 ? index + n : index, 1, at), axis, at);
+  return fe_without_axis(fe_slice(x, axis, index < 0 ? index + n : index, 1, at), axis, at);
 }
 
 tn_tensor tn_select_index(tn_tensor x, int axis, int64_t index, tn_site at) {
@@ -192,7 +183,7 @@ tn_tensor tn_squeeze(tn_tensor x, int axis, tn_site at) {
   uint32_t k;
   Dim d[MAX_RANK];
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
-  if (const_size(x, k) == 1) return fe_made(without_axis(x, k, at), at);
+  if (const_size(x, k) == 1) return fe_made(fe_without_axis(x, k, at), at);
   uint32_t n = dims_of(x, d);
   return fe_made(fe_reshape(x, d, n, at), at);
 }
@@ -204,15 +195,21 @@ tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at) {
   return fe_made(with_axis(x, (uint32_t)k, ir_dim(f->p->ir, 1), at), at);
 }
 
-static tn_tensor move_axis(tn_tensor x, uint32_t from, uint32_t to, tn_site at) {
+tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at) {
   if (!fe_ok(x)) return x;
-  int64_t perm[MAX_RANK];
-  uint32_t n = fe_rank(x);
-  for (uint32_t k = 0, next = 0; k < n; k++) {
-    if (next == from) next++;
-    perm[k] = k == to ? from : next++;
+  bool is_moved[MAX_RANK] = {false}, is_taken[MAX_RANK] = {false};
+  uint32_t perm[MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) is_moved[from[k]] = is_taken[to[k]] = true, perm[to[k]] = from[k];
+  for (uint32_t k = 0, next = 0; k < fe_rank(x); k++) {
+    if (is_taken[k]) continue;
+    while (is_moved[next]) next++;
+    perm[k] = next++;
   }
-  return fe_emit(OP_permute, &x, 1, (const Attr[]){ir_a_list(KEY_perm, ir_shape_ints(ir_of(x), perm, n))}, 1, at);
+  return fe_permute(x, perm, at);
+}
+
+static tn_tensor move_axis(tn_tensor x, uint32_t from, uint32_t to, tn_site at) {
+  return fe_move_axes(x, &from, &to, 1, at);
 }
 
 tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at) {
@@ -220,6 +217,29 @@ tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at) {
   uint32_t a, b;
   bool ok = fe_axis(x, from, &a, at) && fe_axis(x, to, &b, at);
   return ok ? fe_made(move_axis(x, a, b, at), at) : fe_poison(f);
+}
+
+// n different axes of x.
+static bool read_axes(tn_tensor x, const int *axes, uint32_t n, uint32_t *out, tn_site at) {
+  bool is_there[MAX_RANK] = {false};
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(x, axes[k], &out[k], at)) return false;
+    if (is_there[out[k]]) {
+      refuse(x, E_ARGUMENT, at, rt_printf(x.fn->p->mem, "axis %d stands twice", axes[k]));
+      return false;
+    }
+    is_there[out[k]] = true;
+  }
+  return true;
+}
+
+tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32_t n, tn_site at) {
+  OPEN(&x, 1);
+  uint32_t a[MAX_RANK], b[MAX_RANK];
+  if (n > MAX_RANK || (n && (!from || !to)))
+    return refuse(x, E_ARGUMENT, at, "tn_movedims takes a place for each axis");
+  bool ok = read_axes(x, from, n, a, at) && read_axes(x, to, n, b, at);
+  return ok ? fe_made(fe_move_axes(x, a, b, n, at), at) : fe_poison(f);
 }
 
 tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at) { return tn_transpose(x, a, b, at); }

@@ -20,6 +20,15 @@ TN_API tn_tensor tn_outer(tn_tensor a, tn_tensor b, tn_site at);  // [M] x [N] -
 TN_API tn_tensor tn_addmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);    // tn_mm
 TN_API tn_tensor tn_baddbmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);  // tn_bmm
 TN_API tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, double alpha, tn_site at);    // tn_mv
+// Each element of a times the whole of b: [n, m] and [k, l] give [n k, m l]; the axes of the one with fewer are its last. At most 4
+// axes (else E004); whole numbers, too
+TN_API tn_tensor tn_kron(tn_tensor a, tn_tensor b, tn_site at);
+// Sums of products over axes_a[k] of a and axes_b[k] of b, n pairs of one size: tn_tensordot(a, b, (int[]){1, 2}, TN_INTS(0, 1)).
+// The axes that are left are a's, then b's
+TN_API tn_tensor tn_tensordot(tn_tensor a, tn_tensor b, const int *axes_a, const int *axes_b, uint32_t n, tn_site at);
+// The norm of order p >= 0 of the difference of every two rows: [.., n, width] and [.., m, width] -> [.., n, m]; batches broadcast.
+// Differences are taken one by one, so that what is near has no rounding error of a product; rows that are equal have gradient 0
+TN_API tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at);
 // Sums of products by labels of axes, a letter each, as PyTorch's: a label that the result has not is summed over.
 //
 //   tn_einsum("bij,bjk->bik", TN_TENSORS(a, b))       a batch of products

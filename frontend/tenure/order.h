@@ -20,6 +20,9 @@ typedef struct {
 TN_API tn_tensor tn_cumsum(tn_tensor a, int axis, tn_site at);        // f32 or i64; f32 is summed in doubles
 TN_API tn_tensor tn_cumprod(tn_tensor a, int axis, tn_site at);       // f32 or i64; zeros have exact gradients
 TN_API tn_tensor tn_logcumsumexp(tn_tensor a, int axis, tn_site at);  // ln of the sums of e^a
+// Each element less the one before it, `times` times over: the axis is one shorter each time, and at last empty; numbers. A run
+// that sizes the axis below `times` is refused. times < 0 is E003
+TN_API tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_site at);
 // The largest (smallest) so far, f32 or i64, and the index of the last of equal ones; a NaN stays from where it stands
 TN_API tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at);
 TN_API tn_ordered tn_cummin(tn_tensor a, int axis, tn_site at);
@@ -39,6 +42,17 @@ TN_API tn_ordered tn_kthvalue(tn_tensor a, int64_t k, int axis, bool keepdim, tn
 // index is -1
 TN_API tn_tensor tn_median(tn_tensor a, tn_site at);  // of all elements; those that equal it share the gradient
 TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+// What a part q in [0, 1] (else E003) of the elements does not exceed, as torch.quantile has it: element q (n - 1) in order,
+// from a line between its neighbours, whose gradients it shares; f32, NaN where there is one. The axis has a constant size
+// above 0 (else E004)
+TN_API tn_tensor tn_quantile(tn_tensor a, double q, tn_site at);  // of all elements
+TN_API tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_site at);
+// How often each of 0, 1, .. bins - 1 is among whole numbers [n], i64 [bins]. One that is not in 0..bins - 1 is an error of the
+// run, as an index of tn_gather
+TN_API tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_site at);
+// How many elements of an f32 lie in each of so many parts of [lo, hi] of one size, f32 [bins], the end hi in the last one.
+// What lies outside, and NaN, counts nowhere. lo < hi (else E003)
+TN_API tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at);
 // How many different numbers an f32 has, i64 []; each NaN counts. Exact up to 2^24 of them
 TN_API tn_tensor tn_unique_count(tn_tensor a, tn_site at);
 

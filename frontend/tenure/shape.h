@@ -27,6 +27,8 @@ TN_API tn_tensor tn_squeeze(tn_tensor x, int axis,
                             tn_site at);  // without an axis of size 1; of another size x as it is
 TN_API tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at);  // a new axis of size 1, which is number `axis` then
 TN_API tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at);
+// Axis from[k] becomes number to[k], the others stay in order: tn_movedims(x, (int[]){0, 1}, TN_INTS(2, 0))
+TN_API tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32_t n, tn_site at);
 TN_API tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at);
 TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
 // The elements (k, k + offset) of two axes, which become the last one. Which of both ends the diagonal is known from their
@@ -70,6 +72,8 @@ TN_API tn_tensor tn_triu(tn_tensor x, int k, tn_site at);
 TN_API tn_tensor tn_diag(tn_tensor x, int k, tn_site at);  // [n]: the matrix with that diagonal; [n, m]: its diagonal
 TN_API tn_tensor tn_diag_embed(tn_tensor x, int k,
                                tn_site at);  // x [.., n] (f32) on the k-th diagonal of [.., n+|k|, n+|k|]
+// The same with rows and columns of the matrices as these axes of the result
+TN_API tn_tensor tn_diag_embed_axes(tn_tensor x, int k, int rows, int columns, tn_site at);
 // i64 [..] -> i64 [.., classes]: 1 at the index. An index that is not in 0..classes - 1 is an error of the run: of an
 // input before anything is computed, else before any parameter changes.
 TN_API tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at);

@@ -1,0 +1,98 @@
+// Quantiles, and how many elements have a number or lie in a range.
+#include "frontend/fe.h"
+
+#include <math.h>
+
+static tn_tensor refuse(tn_tensor a, int id, tn_site at, const char *text) {
+  fe_error(a.fn->p, id, at, "%s", text);
+  fe_note_value(a, "the value");
+  return fe_poison(a.fn);
+}
+
+// ---- quantiles: sorted, NaN is last, so that the last element tells of one
+static tn_tensor element_of(tn_tensor sorted, uint32_t k, int64_t at_place, tn_site at) {
+  return fe_slice(sorted, k, at_place, 1, at);
+}
+
+static tn_tensor quantile(tn_tensor a, double q, uint32_t k, tn_site at) {
+  Prog *p = a.fn->p->ir;
+  Dim size = fe_axis_dim(a, k);
+  if (fe_ins(a)->dtype != DT_F32) return refuse(a, E_DTYPE, at, "a quantile is of f32");
+  if (!(q >= 0 && q <= 1)) return refuse(a, E_ARGUMENT, at, "q lies in [0, 1]");
+  if (!ir_dim_is_const(p, size) || ir_dim_bound(p, size) == 0)
+    return refuse(a, E_SHAPE, at, "a quantile is of an axis of constant size above 0");
+  Attr axis = ir_a_int(KEY_axis, k);
+  tn_tensor sorted = fe_emit(OP_sort, &a, 1, &axis, 1, at);
+  if (!fe_ok(sorted)) return sorted;
+  int64_t last = ir_dim_bound(p, size) - 1;
+  double place = q * (double)last, below = floor(place);
+  tn_tensor y = element_of(sorted, k, (int64_t)below, at), end = element_of(sorted, k, last, at);
+  if (place > below) {
+    const tn_tensor line[] = {y, element_of(sorted, k, (int64_t)below + 1, at), fe_const(a.fn, place - below, at)};
+    y = fe_emit(OP_lerp, line, 3, NULL, 0, at);
+  }
+  tn_tensor is_nan = fe_emit2(OP_ne, end, end, at);
+  return fe_emit(OP_select, (const tn_tensor[]){is_nan, end, y}, 3, NULL, 0, at);
+}
+
+tn_tensor tn_quantile(tn_tensor a, double q, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  return fe_made(fe_without_axis(quantile(fe_flattened(a, at), q, 0, at), 0, at), at);
+}
+
+tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  tn_tensor y = quantile(a, q, k, at);
+  return fe_made(keepdim ? y : fe_without_axis(y, k, at), at);
+}
+
+// ---- counts: a one is added at each index
+static bool check_bins(tn_tensor a, int64_t bins, tn_site at) {
+  if (bins >= 1 && bins <= INT32_MAX) return true;
+  refuse(a, E_ARGUMENT, at, "bins are 1 or more");
+  return false;
+}
+
+static tn_tensor counted(tn_tensor index, int64_t bins, DType t, bool is_padded, tn_site at) {
+  tn_function *f = index.fn;
+  if (!fe_ok(index)) return index;
+  const Attr attr[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
+  const tn_tensor in[] = {fe_full(f, 0, ir_shape_ints(f->p->ir, &bins, 1), t, at), index, fe_number(f, 1, t, at)};
+  return fe_emit(OP_scatter_add, in, 3, attr, is_padded ? 2 : 1, at);
+}
+
+tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!(WHOLE >> fe_ins(a)->dtype & 1)) return refuse(a, E_DTYPE, at, "tn_bincount counts whole numbers");
+  if (fe_rank(a) != 1) return refuse(a, E_SHAPE, at, "tn_bincount takes one axis");
+  if (!check_bins(a, bins, at)) return fe_poison(f);
+  return fe_made(counted(fe_cast(a, DT_I64, at), bins, DT_I64, false, at), at);
+}
+
+// Which part of [lo, hi] an element lies in; -1: none
+static tn_tensor part_of(tn_tensor x, int64_t bins, double lo, double hi, tn_site at) {
+  tn_function *f = x.fn;
+  tn_tensor first = fe_const(f, lo, at), last = fe_const(f, (double)bins - 1, at), none = fe_const(f, -1, at);
+  tn_tensor is_in = fe_emit2(OP_mul, fe_emit2(OP_ge, x, first, at), fe_emit2(OP_le, x, fe_const(f, hi, at), at), at);
+  tn_tensor part = fe_emit2(OP_mul, fe_emit2(OP_sub, x, first, at), fe_const(f, (double)bins / (hi - lo), at), at);
+  part = fe_emit2(OP_min, fe_emit1(OP_floor, part, at), last, at);
+  return fe_cast(fe_emit(OP_select, (const tn_tensor[]){is_in, part, none}, 3, NULL, 0, at), DT_I64, at);
+}
+
+tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (fe_ins(a)->dtype != DT_F32) return refuse(a, E_DTYPE, at, "tn_histc counts f32");
+  if (!(lo < hi) || !isfinite(lo) || !isfinite(hi)) return refuse(a, E_ARGUMENT, at, "lo is below hi, both finite");
+  if (!check_bins(a, bins, at)) return fe_poison(f);
+  return fe_made(counted(part_of(fe_flattened(a, at), bins, lo, hi, at), bins, DT_F32, true, at), at);
+}
