@@ -27,6 +27,8 @@ cd "$scratch"
 # ---- this machine
 [[ $(wc -l <"$aot/vowels.c") -lt 80 ]] || fail "vowels.c has 80 lines or more"
 "$cc" -std=c11 "${strict[@]}" -I. "$aot/vowels.c" vowels.o -o train
+./train --help 2>usage && grep -q EPOCHS usage || fail "vowels --help"
+[[ $(./train train.bin 2>/dev/null; echo $?) == 2 ]] || fail "vowels without a test set"
 ./train train.bin test.bin $epochs trained.safetensors | tee here
 "$build/bin/bundle_vowels" vowels.tir train.bin $epochs trained.safetensors
 "$cc" -std=c11 "${strict[@]}" -I. "$aot/two.c" vowels.o spiral.o -o two && ./two

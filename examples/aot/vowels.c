@@ -62,7 +62,7 @@ static means pass(const sequence *s, int n, int trains) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 4) return fprintf(stderr, "vowels TRAIN TEST EPOCHS [SAVED]\n"), 2;
+  if (argc < 4) return fputs("vowels TRAIN TEST EPOCHS [SAVED]\n", stderr), strcmp(argv[argc - 1], "--help") ? 2 : 0;
   int n_train = read_sequences(argv[1], train), n_test = read_sequences(argv[2], test);
   int status = vowels_init(&state, SEED);
   if (status) return fprintf(stderr, "%s\n", vowels_error(status)), 1;

@@ -243,6 +243,19 @@ static tn_tensor bag_mean(tn_tensor bags, tn_site at) {
   return fe_emit2(OP_div, bags, fe_reshape(count, column, 2, at), at);
 }
 
+static bool has_last_offset(tn_function *f, const tn_bag_options *o) {
+  if (!o->offsets.fn || fe_rank(o->offsets) != 1) return false;
+  return ir_dim_bound(f->p->ir, fe_axis_dim(o->offsets, 0)) > 0;
+}
+
+// All bags but the one behind the last offset.
+static tn_tensor ended_bags(tn_tensor bags, tn_site at) {
+  if (!fe_ok(bags)) return bags;
+  Prog *p = bags.fn->p->ir;
+  Dim one = ir_dim(p, 1);
+  return fe_part(bags, 0, ir_dim(p, 0), ir_dim_sub(p, fe_axis_dim(bags, 0), one), at);
+}
+
 // A negative padding_idx counts from the table's end.
 static bool check_bag(tn_function *f, tn_tensor table, tn_bag_options *o, tn_site at) {
   Prog *p = f->p->ir;
@@ -251,6 +264,8 @@ static bool check_bag(tn_function *f, tn_tensor table, tn_bag_options *o, tn_sit
   if ((uint32_t)o->mode > TN_BAG_MAX) fe_error(f->p, E_ARGUMENT, at, "%d is no tn_bag_mode", (int)o->mode);
   else if (o->per_sample_weights.fn && o->mode != TN_BAG_SUM)
     fe_error(f->p, E_ARGUMENT, at, "per_sample_weights are of sums alone");
+  else if (o->include_last_offset && !has_last_offset(f, o))
+    fe_error(f->p, E_ARGUMENT, at, "include_last_offset is of offsets, one more than there are bags");
   else if (o->has_padding && o->padding_idx < 0) fe_error(f->p, E_ARGUMENT, at, "padding_idx is no row of the table");
   else return true;
   return false;
@@ -271,5 +286,6 @@ tn_tensor tn_embedding_bag(tn_tensor table, tn_tensor index, tn_bag_options o) {
   const tn_tensor in[] = {table, index, o.offsets, o.per_sample_weights};
   tn_tensor bags = fe_emit(OP_embedding_bag, in, 4, attr, n_attrs, o.at);
   if (!fe_ok(bags)) return bags;
-  return fe_made(o.mode == TN_BAG_MEAN ? bag_mean(bags, o.at) : bags, o.at);
+  if (o.mode == TN_BAG_MEAN) bags = bag_mean(bags, o.at);
+  return fe_made(o.include_last_offset ? ended_bags(bags, o.at) : bags, o.at);
 }

@@ -62,6 +62,7 @@ typedef enum { TN_BAG_SUM, TN_BAG_MEAN, TN_BAG_MAX } tn_bag_mode;
 typedef struct {
   tn_bag_mode mode;
   tn_tensor offsets;             // i64 [B], increasing from 0; empty: index is [B, L]
+  bool include_last_offset;      // offsets are [B + 1], and the last bag ends at the last one
   tn_tensor per_sample_weights;  // f32 of the index's shape, for sums alone (else E003); empty: 1 each
   bool has_padding;              // rows padding_idx count nothing and get no gradient
   int64_t padding_idx;           // negative: from the end of a table of constant size
