@@ -259,8 +259,16 @@ static void check_channel_mistakes(void) {
   tn_program_free(p);
 }
 
+// The gradients of sum(y): of its weight, sums of what has mean 0, and of its bias, how many values there are
+static void add_slopes(tn_function *f, tn_module *batch, tn_tensor in, tn_tensor y) {
+  tn_tensor loss = tn_sum(tn_call(batch, in));
+  tn_output(f, "y", y);
+  tn_output(f, "dw", tn_grad(loss, tn_param_value(f, batch, "weight")));
+  tn_output(f, "db", tn_grad(loss, tn_param_value(f, batch, "bias")));
+}
+
 // A batch without values has no mean: running statistics stay, as PyTorch's, where its size comes with the run and where it is a
-// constant.
+// constant, and gradients of parameters are 0.
 static void check_empty_batches(void) {
   tn_program *p = tn_program_create("empty");
   tn_module *net = tn_root(p), *batch = tn_batch_norm(net, "batch", 2), *samples;
@@ -268,10 +276,12 @@ static void check_empty_batches(void) {
   samples = tn_instance_norm(net, "samples", 2, .running_stats = true);
   tn_function *f = tn_function_begin(p, "run"), *none;
   tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "n", 4), 2, 3));
-  tn_output(f, "y", tn_add(tn_call(batch, in), tn_add(tn_call(all, in), tn_call(samples, in))));
+  add_slopes(f, tn_batch_norm(net, "b", 2), in,
+             tn_add(tn_call(batch, in), tn_add(tn_call(all, in), tn_call(samples, in))));
   tn_function_end(f);
   none = tn_function_begin(p, "none");
-  tn_output(none, "y", tn_call(batch, tn_input(none, "x", TN_F32, TN_SHAPE(0, 2, 3))));
+  in = tn_input(none, "x", TN_F32, TN_SHAPE(0, 2, 3));
+  add_slopes(none, tn_child(net, "b"), in, tn_call(batch, in));
   tn_function_end(none);
   tn_model *m = tn_compile(p);
   if (!CHECK(m)) return;
@@ -279,11 +289,15 @@ static void check_empty_batches(void) {
                                       "all.running_var",    "samples.running_mean", "samples.running_var"};
   static const float xs[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3};
   static const float want[6][2] = {{0.5f, 0.35f}, {2.06f, 1.25f}, {5, 3.5f}, {11.6f, 3.5f}, {0.5f, 0.35f}, {1, 1}};
-  float y[12], got[2];
+  float y[12], dw[2], db[2], got[2];
   int64_t n_batches;
   for (int n = 2; n >= 0; n -= 2) {
-    CHECK(tn_run(m, "run", TN_IN(tn_f32(xs, n, 2, 3)), TN_OUT(tn_f32(y, n, 2, 3))) == TN_OK);
-    if (n == 0) CHECK(tn_run(m, "none", TN_IN(tn_f32(xs, 0, 2, 3)), TN_OUT(tn_f32(y, 0, 2, 3))) == TN_OK);
+#define SLOPES_OF(name) \
+  tn_run(m, name, TN_IN(tn_f32(xs, n, 2, 3)), TN_OUT(tn_f32(y, n, 2, 3), tn_f32(dw, 2), tn_f32(db, 2)))
+    for (int is_const = 0; is_const <= (n == 0); is_const++) {
+      CHECK((is_const ? SLOPES_OF("none") : SLOPES_OF("run")) == TN_OK);
+      for (int k = 0; k < 2; k++) CHECK(fabsf(dw[k]) < 1e-5f && db[k] == (float)(3 * n));
+    }
     for (int k = 0; k < 6; k++) {
       CHECK(tn_get(m, paths[k], got, 2) == TN_OK);
       CHECK(fabsf(got[0] - want[k][0]) < 1e-5f && fabsf(got[1] - want[k][1]) < 1e-5f);

@@ -108,20 +108,27 @@ static tn_tensor by_running_statistics(const Call *c) {
 }
 
 // ---- running statistics
-// Mean over axis 0, where it has one, and over axes 2 and behind.
-static tn_tensor mean_over(const Call *c, tn_tensor v, bool with_batch) {
-  int axes[MAX_RANK];
-  uint32_t n = 0;
-  for (uint32_t k = with_batch ? 0 : 2; k < c->rank; k += k ? 1 : 2) axes[n++] = (int)k;
-  return n ? fe_mean(v, axes, n, false, c->at) : v;
-}
-
 // So many values have one mean.
 static Dim count_over(const Call *c, bool with_batch) {
   Prog *p = c->m->p->ir;
   Dim n = with_batch ? fe_axis_dim(c->x, 0) : ir_dim(p, 1);
   for (uint32_t k = 2; k < c->rank; k++) n = ir_dim_mul(p, n, fe_axis_dim(c->x, k));
   return n;
+}
+
+// Mean over axis 0, where it has one, and over axes 2 and behind. Of no values it is 0: with NaN the gradients of the
+// parameters of an empty batch, sums of nothing, were NaN, too.
+static tn_tensor mean_over(const Call *c, tn_tensor v, bool with_batch) {
+  int axes[MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t k = with_batch ? 0 : 2; k < c->rank; k += k ? 1 : 2) axes[n++] = (int)k;
+  if (!n) return v;
+  Dim count = count_over(c, with_batch);
+  bool is_some = ir_dim_is_const(c->m->p->ir, count) && ir_dim_info(c->m->p->ir, count)->value > 0;
+  if (is_some) return fe_mean(v, axes, n, false, c->at);
+  tn_tensor size = op2(c, OP_max, fe_size(c->x.fn, count, c->at), number(c, 1));
+  tn_tensor total = fe_sum(v, axes, n, false, c->at);
+  return fe_ok(total) ? op2(c, OP_div, total, size) : total;
 }
 
 // A single value has no variance to divide by n - 1.
