@@ -185,6 +185,7 @@ EmitFn cg_emit_reduce;                   // reduce/reduce.c
 EmitFn cg_emit_cumulative;               // order/cumulative.c
 EmitFn cg_emit_pool;                     // reduce/pool.c
 EmitFn cg_emit_whole_reduce;             // reduce/whole.c
+EmitFn cg_emit_moments;                  // reduce/moments.c
 EmitFn cg_emit_row;                      // reduce/row.c
 EmitFn cg_emit_gemm;                     // gemm/kernel.c
 EmitFn cg_emit_layout;                   // packed/pack.c

@@ -725,7 +725,10 @@ Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is no
 // ---- ir/passes/fuse_prologue.c
 // By value: i64[2] that says which elements of a pointwise value are wanted, where not all are; NULL: of every value all
 const Val *ir_find_wanted(const Fn *f);
-Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
+// Op moments at the end of a kernel of products, of what the kernel makes; none.
+Val ir_moments_of(const Fn *f, const Kernel *k);
+uint32_t ir_end_of_elements(const Fn *f, const Kernel *k);  // its end, or those moments: what follows is by element
+Val ir_anchor(const Fn *f, const Kernel *k);                // the instruction that says how the kernel is emitted
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 bool ir_is_cheap_op(Op op);            // cheap to rematerialise: takes no longer than a load

@@ -86,6 +86,26 @@ static Val image_of_its_own(Gen *g, Val x) {
   return gen_emit(g, OP_relu, &leaf, 1, NULL, 0);
 }
 
+// x so many times by channel: pixels.
+static Val times_pixels(Gen *g, Val x, Val image) {
+  Dims d = gen_dims(g, image);
+  Dim n = ir_dim(g->p, 1);
+  for (uint32_t k = 0; k + 1 < d.n; k++) n = ir_dim_mul(g->p, n, d.d[k]);
+  Attr of = ir_a_dim(KEY_dim, n);
+  return gen_op2(g, OP_mul, x, gen_emit(g, OP_dim_size, NULL, 0, &of, 1));
+}
+
+// Of what a convolution makes, as it is or with what may follow in its kernel. The sum of x less the mean is what rounding left
+// of that: together they are the sum of x.
+static void add_moments(Gen *g, Val x, double mag) {
+  if (gen_chance(g, 30)) x = gen_op1(g, OP_relu, x);
+  Val m = ir_none(x) ? x : gen_emit(g, OP_moments, &x, 1, NULL, 0);
+  if (ir_none(m)) return;
+  gen_keep_tame(g, m, mag);
+  gen_keep_tame(g, gen_op2(g, OP_add, times_pixels(g, m, x), ir_result(m, 1)), MAX_ELEMENTS * mag);
+  gen_keep_tame(g, ir_result(m, 2), MAX_ELEMENTS * mag * mag);
+}
+
 void add_conv(Gen *g) {
   Window w;
   Attr attr[6];
@@ -102,7 +122,9 @@ void add_conv(Gen *g) {
   if (ir_none(of[0])) return;
   if (kind == 0) {
     of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
-    gen_keep_tame(g, gen_emit(g, OP_conv, of, 2, attr, n), 20 * gen_mag(g, of[0]));
+    Val made = gen_emit(g, OP_conv, of, 2, attr, n);
+    if (!ir_none(made) && gen_chance(g, 40)) add_moments(g, made, 20 * gen_mag(g, of[0]));
+    gen_keep_tame(g, made, 20 * gen_mag(g, of[0]));
     return;
   }
   attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, w.kernel, w.spatial));

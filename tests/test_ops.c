@@ -129,6 +129,7 @@ static void test_coverage(void) {
                                  OP_whole_argmax,
                                  OP_solve_triangular,
                                  OP_cholesky,
+                                 OP_moments,
                                  OP_conv,
                                  OP_conv_transpose,
                                  OP_conv_weight_grad,

@@ -26,6 +26,7 @@ static const Sample samples[] = {
      "scope_end {scope=1}\n%x0 = output %x {index=0, name=\"x\", bucket=1, bucket_bytes=8}\n"
      "%xb, %xr = exchange_begin %x0 {bucket=1, room=4}\n%xe, %xf = exchange_end %y {bucket=1, room=4}\n"
      "%xd = exchanged %y, %xe\n"},
+    {"", "%x: f32[4,3,5]", "%m, %r, %q = moments %x\n"},
     {"", "%i: i64[4,3], %j: i64[3]",
      "%0 = const {value=2, dtype=i64}\n%a = bitwise_and %i, %j\n%o = bitwise_or %i, %j\n%x = bitwise_xor %i, %j\n"
      "%n = bitwise_not %i\n%l = bitwise_left_shift %i, %j\n%r = bitwise_right_shift %i, %j\n"

@@ -11,6 +11,7 @@
     {" bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift ", 1, RANK_DOWN, "broadcasts", false},
     {" bitwise_not ", 0, SHAPES, "works on any shape", false},
     {" whole_sum whole_prod whole_amax whole_argmax ", 0, SHAPES, "the last axis is there still", false},
+    {" moments ", 0, SHAPES, "rows of any number and size", false},
     {" move attach dispose ", 0, IS_LAYOUT, "layouts have scopes, too", false},
     {" grad_of ", 1, SHAPES, "the gradient is as large", false},
     {" shard_mean ", 0, SHAPES, "the mean of any tensor", false},

@@ -50,6 +50,7 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
     p->units += b.units;
   }
+  p->moment_slots = cg_gemm_moment_slots(f, p, ir_dim_bound(f->prog, s.c.n) * p->units);
 }
 
 void cg_gemm_conv_stack(Gemm *g) {
@@ -188,6 +189,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
   if (ends) cg_conv_mend_border(u, &s, l.i, stretches_of(u).by_rows);
   if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
+  if (ends) cg_conv_add_moments(u, l.i, channel_of(u, n), n->columns, s.sums, s.pixel);
   cg_loop_end(c, &l, NULL);
 }
 

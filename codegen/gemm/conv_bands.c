@@ -154,13 +154,32 @@ ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
   ConvUnit u = *of;
   const Bands *b = u.b;
   Counts n = counts_of(of);
-  u.column = cg_mul(c, take(c, &number, n.columns), cg_i64(c, b->columns));
-  u.row = cg_mul(c, take(c, &number, n.bands), cg_i64(c, b->band));
+  LLVMValueRef column = take(c, &number, n.columns), band = take(c, &number, n.bands);
+  u.column = cg_mul(c, column, cg_i64(c, b->columns)), u.row = cg_mul(c, band, cg_i64(c, b->band));
   u.plane = take(c, &number, n.count[0]);
   u.group = take(c, &number, cg_i64(c, u.s->c.groups)), u.image = number;
+  if (u.g && u.g->moment_slots) {
+    LLVMValueRef nth = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, u.image, n.count[0]), u.plane), n.bands), band);
+    u.slot = cg_add(c, u.g->moment_slots, cg_add(c, cg_mul(c, nth, n.columns), column));
+  }
   u.rows = there_are(c, b->band, n.count[1], u.row);
   u.columns = there_are(c, b->columns, n.count[2], u.column);
   return u;
+}
+
+void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
+                         int64_t pixel) {
+  Cg *c = u->c;
+  if (!u->slot) return;
+  cg_gemm_add_moments(u->g, &(MomentPixels){.slot = u->slot,
+                                            .is_first = LLVMBuildICmp(c->b, LLVMIntEQ, i, cg_i64(c, 0), ""),
+                                            .n0 = n0,
+                                            .channels = columns,
+                                            .from = from,
+                                            .rows = cg_i64(c, 1),
+                                            .columns = u->columns,
+                                            .row = cg_i64(c, 0),
+                                            .column = cg_i64(c, pixel)});
 }
 
 void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
@@ -177,4 +196,6 @@ void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
   emit(&u);
   cg_loop_end(c, &l, NULL);
+  if (of->g && of->g->moment_slots)
+    of->g->moment_slots = cg_add(c, of->g->moment_slots, cg_mul(c, cg_dim(c, of->s->c.n), units));
 }

@@ -29,12 +29,16 @@ typedef struct {
   LLVMValueRef image, group;
   LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
   LLVMValueRef rows, columns;       // that there are
+  LLVMValueRef slot;                // of moments, of all phases: the same for all groups
 } ConvUnit;
 
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
 // All of them, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
+// Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.
+void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
+                         int64_t pixel);
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
 // Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.

@@ -79,6 +79,7 @@ void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
     p->strip_rows = cg_larger(p->strip_rows, b.columns);
     p->units += b.units;
   }
+  p->moment_slots = cg_gemm_moment_slots(f, p, ir_dim_bound(f->prog, s.c.n) * p->units);
   int64_t fit = ir_f32_in(SUMS_BYTES) / cg_larger(1, p->strip_rows) / t->vl, most = s.src_channels;
   if (p->epilogue) most = cg_smaller(most, cg_larger(1, fit) * t->vl);
   int64_t block = by_run ? by_run : strip_block(&s, most, t);
@@ -180,6 +181,7 @@ static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) 
   a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
   cg_depthwise_row(c, &r, &a);
   if (g->epilogue) cg_conv_epilogue(u, l.i, channel, cg_i64(c, channels), g->strip);
+  cg_conv_add_moments(u, l.i, channel, cg_i64(c, channels), a.out, r.out_pixel);
   cg_loop_end(c, &l, NULL);
 }
 

@@ -11,6 +11,7 @@
 //   blocks.c         what strategies, packing and prefetch compute with
 //   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
 //   pack.c           packed and padded operands       epilogue.c   what follows a product in its kernel
+//   moments.c        mean and variance by channel of what is stored
 //   prefetch.c       what tiles prefetch              module/packed_weights.c   weights packed once per change
 #ifndef TN_CODEGEN_GEMM_GEMM_H
 #define TN_CODEGEN_GEMM_GEMM_H
@@ -18,6 +19,7 @@
 #include "codegen/gemm/microkernel.h"
 #include "codegen/memory/optimizer.h"
 #include "codegen/pointwise/prologue_epilogue.h"
+#include "codegen/reduce/moments.h"
 
 enum { GEMM_STRIDE_PAD = 16 };  // elements between padded rows of A
 
@@ -86,10 +88,11 @@ typedef struct {
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
-  int64_t acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
-  int64_t a_tile;       // A_PACKED: elements of one k
-  int64_t b_elements;   // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
-  int64_t units;        // pieces of work for the team, with all of k
+  int64_t acc_columns;   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
+  int64_t a_tile;        // A_PACKED: elements of one k
+  int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
+  int64_t units;         // pieces of work for the team, with all of k
+  int64_t moment_slots;  // that the strategy sums moments of the product in; 0: it does not
 } GemmPlan;
 
 // ---- values of a kernel (kernel.c)
@@ -99,6 +102,8 @@ typedef struct {
   RowStrip *prologue;  // NULL: none
   RowStrip *epilogue;  // NULL: none
   UpdateScalars *update_scalars;
+  Moments *moments;           // of what the kernel stores; NULL: none are wanted
+  LLVMValueRef moment_slots;  // that the strategy has used so far; NULL: it sums none
   LLVMValueRef m, n, k, batch;
   LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
   LLVMValueRef a, b, out, bias;
@@ -199,6 +204,14 @@ bool cg_gemm_begin_epilogue(Gemm *g);          // once in the kernel; false: c->
 // Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
 void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
                       LLVMValueRef stride);
+
+// ---- moments.c
+int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p,
+                             int64_t slots);  // of a strategy that has so many; 0: not worth it
+void cg_gemm_open_moments(Gemm *g);
+void cg_gemm_add_moments(Gemm *g, const MomentPixels *p);  // stored pixels of the product, where its strategy sums them
+void cg_gemm_finish_moments(Gemm *g);                      // after the strategy's code
+int64_t cg_moments_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 // ---- pack.c
 bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for

@@ -59,6 +59,7 @@ static void emit_single_threaded(Gemm *g) {
   cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
   c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
   emit_strategy(g);
+  cg_gemm_finish_moments(g);
   c->worker = worker, c->n_workers = n_workers;
   cg_endif(c, &first);
 }
@@ -68,8 +69,13 @@ bool cg_emit_gemm(Cg *c) {
   Gemm g = make_values(c, &p);
   if (p.prologue && !(g.prologue = cg_prologue_new(c))) return false;
   if (!cg_gemm_begin_epilogue(&g)) return false;
-  if (p.single_threaded) emit_single_threaded(&g);
-  else if (p.k_slice) cg_gemm_emit_split_k(&g, emit_strategy);
+  cg_gemm_open_moments(&g);
+  if (p.single_threaded) {
+    emit_single_threaded(&g);
+    return true;
+  }
+  if (p.k_slice) cg_gemm_emit_split_k(&g, emit_strategy);
   else emit_strategy(&g);
+  cg_gemm_finish_moments(&g);
   return true;
 }

@@ -97,22 +97,21 @@ static GemmPrologue prologue_of(const Fn *f, Val v, const GemmPlan *p, const Tar
   return has_private_a(f, v, p, t) ? PROLOGUE_A_PRIVATE : PROLOGUE_A_SHARED;
 }
 
-// Instructions of its kernel that follow the product.
-static uint32_t n_after(const Kernel *k, Val v) { return k->first + k->n - 1 - v.i; }
+// Instructions of its kernel that follow the product, but for moments of what they make.
+static uint32_t n_after(const Fn *f, Val v) { return ir_end_of_elements(f, &f->kernels[f->kernel_of[v.i]]) - 1 - v.i; }
 
 // Where the product is stored as it is: in its own buffer, or as the output that is all that follows it.
 static Val stored_as(const Fn *f, Val v) {
-  const Kernel *k = &f->kernels[f->kernel_of[v.i]];
   Val next = {v.i + 1};
   bool is_output =
-      n_after(k, v) == 1 && !f->buf_of[v.i] && ir_ins(f, next)->op == OP_output && ir_arg(f, next, 0).i == v.i;
+      n_after(f, v) == 1 && !f->buf_of[v.i] && ir_ins(f, next)->op == OP_output && ir_arg(f, next, 0).i == v.i;
   return is_output ? next : v;
 }
 
 static void find_epilogue(const Fn *f, Val v, GemmPlan *p) {
   p->out = stored_as(f, v);
   p->stores_product = f->buf_of[p->out.i] != 0;
-  if (p->out.i != v.i || n_after(&f->kernels[f->kernel_of[v.i]], v) == 0) return;
+  if (p->out.i != v.i || n_after(f, v) == 0) return;
   p->epilogue = EPILOGUE_FROM_STACK;
   p->update = cg_gemm_update(f, v);
 }

@@ -20,7 +20,7 @@ static Val result_of(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->epilogue != EPILOGUE_FROM_STACK) return g->p->out;
   const Ins *product = ir_ins(c->f, g->p->product);
-  for (uint32_t i = c->k->first + c->k->n; i-- > g->p->product.i;) {
+  for (uint32_t i = ir_end_of_elements(c->f, c->k); i-- > g->p->product.i;) {
     const Ins *ins = ir_ins(c->f, (Val){i});
     if (cg_stored(c, (Val){i}) && ins->shape.i == product->shape.i && ins->dtype == product->dtype) return (Val){i};
   }

@@ -27,7 +27,9 @@ void cg_gemm_winograd_plan(const Fn *f, GemmPlan *p, const Target *t) {
   if (w.keeps_weights) p->pack = cg_winograd_pack(p);
   else p->pack_b = B_BY_STRATEGY, p->b_elements = cg_winograd_weight_elements(&w);
   if (w.shares_tiles) p->b_elements += w.chunk / w.tiles * block_elements(&w);
-  p->units = cg_ceil_div(w.images * w.image_tiles, w.tiles) * (w.shares_tiles ? w.panels : 1);
+  int64_t blocks = cg_ceil_div(w.images * w.image_tiles, w.tiles);
+  p->units = blocks * (w.shares_tiles ? w.panels : 1);
+  p->moment_slots = cg_gemm_moment_slots(f, p, blocks);
 }
 
 // What else lies on the worker's stack, in elements from g->strip on.
@@ -176,6 +178,25 @@ static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, Win
                         n->columns % c->t->vl != 0);
 }
 
+// Of the tile's pixels that are in the image. A slot is a block of tiles.
+static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, LLVMValueRef nth) {
+  Gemm *g = u->g;
+  Cg *c = g->c;
+  if (!g->moment_slots) return;
+  const ConvShape *s = &u->p->s;
+  LLVMValueRef side = cg_i64(c, WINOGRAD_TILE), pixel = cg_i64(c, s->dst_channels);
+  LLVMValueRef at = cg_add(c, cg_mul(c, pixel_number(c, u->p, t, t->y), pixel), n->n0);
+  cg_gemm_add_moments(g, &(MomentPixels){.slot = cg_div(c, u->first, cg_i64(c, u->p->tiles)),
+                                         .is_first = LLVMBuildICmp(c->b, LLVMIntEQ, nth, cg_i64(c, 0), ""),
+                                         .n0 = n->n0,
+                                         .channels = cg_i64(c, n->columns),
+                                         .from = cg_at(c, c->f32, g->out, at),
+                                         .rows = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[1]), t->y)),
+                                         .columns = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[2]), t->x)),
+                                         .row = cg_mul(c, cg_i64(c, s->dst[2]), pixel),
+                                         .column = pixel});
+}
+
 static void panel(const Unit *u, const Panel *n) {
   Cg *c = u->g->c;
   products(u, n);
@@ -185,6 +206,7 @@ static void panel(const Unit *u, const Panel *n) {
   WinogradSide from = {cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, u->p->width))), u->p->m_point};
   if (u->g->epilogue) finish_tile(u, n, &t, from);
   else store_tile(u, n, &t, from);
+  add_moments(u, n, &t, l.i);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -297,4 +319,5 @@ void cg_gemm_winograd_emit(Gemm *g) {
   }
   if (p.shares_tiles) each_chunk(&u, all);
   else each_block(&u, all);
+  if (g->moment_slots) g->moment_slots = cg_ceil_div_value(c, all, p.tiles);
 }

@@ -48,7 +48,12 @@ static void each_vector(RowStrip *r, LLVMValueRef lo, LLVMValueRef hi,
 
 // ---- epilogue
 RowStrip *cg_epilogue_new(Cg *c, Val back) {
-  Pointwise p = {.c = c, .from = product_of(c), .to = c->k->n, .by_rows = true, .is_epilogue = true, .lanes = c->t->vl};
+  Pointwise p = {.c = c,
+                 .from = product_of(c),
+                 .to = ir_end_of_elements(c->f, c->k) - c->k->first,
+                 .by_rows = true,
+                 .is_epilogue = true,
+                 .lanes = c->t->vl};
   if (!ir_none(back) && back.i != ir_anchor(c->f, c->k).i && !cg_stored(c, back)) p.back = back;
   return new_rows(&p);
 }

@@ -161,3 +161,19 @@ bool eval_cross_entropy_rows_grad(Run *r, Val v) {
   }
   return true;
 }
+
+// ---- moments by channel
+bool eval_moments(Run *r, Val v) {
+  Tensor x = run_arg(r, v, 0), mean = run_result(r, v, 0), rest = run_result(r, v, 1), squares = run_result(r, v, 2);
+  int64_t channels = mean.n, rows = channels ? x.n / channels : 0;
+  for (int64_t k = 0; k < channels; k++) {
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++) sum += x.v[i * channels + k];
+    mean.v[k] = rows ? (float)(sum / (double)rows) : 0, rest.v[k] = squares.v[k] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+      double d = x.v[i * channels + k] - mean.v[k];
+      rest.v[k] += d, squares.v[k] += d * d;
+    }
+  }
+  return true;
+}

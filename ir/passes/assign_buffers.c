@@ -24,13 +24,13 @@ static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
 static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
 static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
 
-// A use outside of the defining kernel.
-static void mark_read(Liveness *l, uint32_t kernel, Val v) {
+// A use outside of the defining kernel, or of all rows, which a product's kernel sums when it has stored them.
+static void mark_read(Liveness *l, uint32_t kernel, Val reader, Val v) {
   Fn *f = l->f;
   Val base = ir_view_base(f, v);
   if (ir_is_immediate(f, base) || ir_is_stored_leaf(f, base)) return;
   bool here = f->kernel_of[base.i] == kernel && class_at(f, (Val){f->kernels[kernel].first}) != CLASS_RNN;
-  if (!here) l->stored[base.i] = true;
+  if (!here || op_at(f, reader) == OP_moments) l->stored[base.i] = true;
 }
 
 static void find_stored(Liveness *l) {
@@ -42,7 +42,7 @@ static void find_stored(Liveness *l) {
         class_at(f, ir_head(f, v)) == CLASS_EXCHANGE)
       l->stored[i] = true;
     if (kernel == UINT32_MAX || op_at(f, v) == OP_result) continue;
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, ir_arg(f, v, k));
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++) mark_read(l, kernel, v, ir_arg(f, v, k));
     for (uint32_t k = 0; writes(f, v) && k < f->ins[i].n_res; k++) l->stored[ir_view_base(f, ir_arg(f, v, k)).i] = true;
   }
 }

@@ -33,6 +33,16 @@ Val ir_anchor(const Fn *f, const Kernel *k) {
   return (Val){i};
 }
 
+Val ir_moments_of(const Fn *f, const Kernel *k) {
+  Val last = ir_head(f, (Val){k->first + k->n - 1});
+  return k->cls == CLASS_GEMM && ir_ins(f, last)->op == OP_moments ? last : (Val){0};
+}
+
+uint32_t ir_end_of_elements(const Fn *f, const Kernel *k) {
+  Val moments = ir_moments_of(f, k);
+  return ir_none(moments) ? k->first + k->n : moments.i;
+}
+
 static OpClass kernel_class(const Fn *f, uint32_t i) { return (OpClass)ir_classes[ir_ops[f->ins[i].op].cls].kernel; }
 
 // Instruction i reads operand a elementwise.
@@ -140,7 +150,6 @@ static bool has_update(const Fn *f, const Kernel *k) {
   return kernel_class(f, ir_head(f, (Val){k->first + k->n - 1}).i) == CLASS_OPTIMIZER;
 }
 
-// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 // What an epilogue takes, whatever it reads.
 static const char *epilogue_bar(const Fn *f, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
@@ -148,9 +157,21 @@ static const char *epilogue_bar(const Fn *f, Val v) {
   return op->flags & WRITES ? "what follows in such a kernel writes nothing in place" : NULL;
 }
 
+// Moments of what a product's kernel makes are its last member.
+static const char *moments_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  if (k->cls != CLASS_GEMM || ir_ins(f, v)->op != OP_moments) return other_kind;
+  Val x = ir_arg(f, v, 0);
+  if (f->kernel_of[x.i] != kernel || x.i < ir_anchor(f, k).i) return nothing_shared;
+  if (ir_ins(f, x)->shape.i != ir_ins(f, ir_anchor(f, k))->shape.i) return "its rows are not those of the product";
+  if (has_update(f, k)) return "the kernel of the product ends with the update of a parameter";
+  return ir_none(ir_moments_of(f, k)) ? NULL : "the kernel of the product has moments already";
+}
+
+// The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
-  if (k->cls != CLASS_GEMM) return other_kind;
+  if (k->cls != CLASS_GEMM || ir_ins(f, v)->op == OP_moments) return other_kind;
+  if (!ir_none(ir_moments_of(f, k))) return "the kernel of the product ends with moments of what it makes";
   const char *bar = epilogue_bar(f, v);
   if (ins->shape.i != ir_ins(f, ir_anchor(f, k))->shape.i) return bar ? bar : "its shape is not that of the product";
   if (has_update(f, k)) return "the kernel of the product ends with the update of a parameter";
@@ -298,7 +319,7 @@ static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
 }
 
 typedef const char *BarOf(const Fn *f, const Kernel *k, uint32_t kernel, Val v);
-static BarOf *const bars[] = {point_bar, product_bar, pack_bar, rnn_bar, updates_bar};
+static BarOf *const bars[] = {point_bar, product_bar, moments_bar, pack_bar, rnn_bar, updates_bar};
 
 // NULL: v joins the kernel, and *becomes_rows says how.
 static const char *bar_of(const Fn *f, const Kernel *k, uint32_t kernel, Val v, bool *becomes_rows) {

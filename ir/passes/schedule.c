@@ -19,7 +19,7 @@
 #include <string.h>
 
 typedef struct {
-  uint32_t level, group, is_view, is_behind, index;  // is_behind: in a product's epilogue, sources among it
+  uint32_t level, group, is_view, behind, index;  // behind: 1 in a product's epilogue, sources among it; 2 behind that
 } Place;
 
 bool ir_makes_kernel(const Fn *f, Val v) { return ir_class_has(ir_ins(f, v)->op, MAKES_KERNEL); }
@@ -81,17 +81,27 @@ static void find_row_readers(Schedule *s) {
       *(reads_rows_of(s->f, s->readers[k], (Val){i}) ? &s->has_row_reader[i] : &s->has_other_reader[i]) = true;
 }
 
+// Of what a product's kernel makes: its last member.
+static uint32_t anchor_of_moments(const Schedule *s, Val v) {
+  Val x = ir_arg(s->f, v, 0);
+  uint32_t anchor = s->fused_into[x.i] || s->may_be_source[x.i] ? 0 : s->anchor[x.i];
+  bool by_rows = anchor && ir_is_product(s->f, (Val){anchor}) && s->f->ins[anchor].shape.i == ir_ins(s->f, x)->shape.i;
+  return by_rows && s->min_level[v.i] <= s->level[anchor] ? anchor : 0;
+}
+
 static uint32_t anchor_of(const Schedule *s, Val v) {
   const Fn *f = s->f;
   if (s->fused_into[v.i]) return s->fused_into[v.i];
   if (ir_is_product(f, v) || ir_takes_packed_readers(f, v)) return v.i;
   if (ir_ops[ir_ins(f, v)->op].cls == CLASS_OPTIMIZER) return ir_anchor_of_update(s, v);
+  if (ir_ins(f, v)->op == OP_moments) return anchor_of_moments(s, v);
   if (!is_pointwise(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES) || ir_is_for_rows(s, v)) return 0;
   uint32_t anchor = 0;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (s->may_be_source[a.i]) continue;
-    uint32_t of = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i ? s->anchor[a.i] : 0;
+    bool by_element = ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && ir_ins(f, a)->op != OP_moments;
+    uint32_t of = by_element ? s->anchor[a.i] : 0;
     if (of && (!anchor || ir_is_before_anchor(s, (Val){anchor}, of))) anchor = of;
   }
   for (uint32_t k = 0; anchor && k < ir_ins(f, v)->n_args; k++) {
@@ -228,7 +238,7 @@ static int by_key(const void *a, const void *b) {
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
   if (x->is_view != y->is_view) return x->is_view < y->is_view ? -1 : 1;
-  if (x->is_behind != y->is_behind) return x->is_behind < y->is_behind ? -1 : 1;
+  if (x->behind != y->behind) return x->behind < y->behind ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -360,7 +370,8 @@ static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table
     return (Place){keys[base].level, base, true, false, v.i};
   }
   bool is_behind = s->anchor[v.i] && s->anchor[v.i] != v.i && !s->fused_into[v.i];
-  Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false, is_behind, v.i};
+  Place key = {2 * s->level[v.i] + (s->anchor[v.i] && s->has_update[s->anchor[v.i]]), v.i, false,
+               is_behind + (is_behind && ir_ins(f, v)->op == OP_moments), v.i};
   if (s->anchor[v.i]) key.group = s->anchor[v.i];
   else if (ir_ops[ir_ins(f, v)->op].cls == CLASS_EXCHANGE) key.group = 0;  // before what else waits for its operands
   else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);

@@ -172,8 +172,8 @@ static void move_to_readers(Sink *s, uint32_t i) {
   if (to == UINT32_MAX || to <= s->schedule->level[i]) return;
   double added = live_bytes_added(s, i, to, 0);
   if (fused_at < to && !is_far_from_readers(s, i, to, added, gain)) return;
-  bool leaves = s->schedule->anchor[i];  // an epilogue: a store is worth a few bytes
-  if (added > gain + (leaves ? gain / TINY_RATIO : 0) || (added == gain && !leaves && !reads_memory(s, i))) return;
+  bool saves_store = s->schedule->anchor[i] || reads_memory(s, i);  // which is worth a few bytes
+  if (saves_store ? added > gain + gain / TINY_RATIO : added >= gain) return;
   s->to[i] = to;
   s->n_moves++;
 }

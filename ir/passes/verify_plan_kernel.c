@@ -129,6 +129,15 @@ static bool makes_operand(const Look *l, uint32_t i) {
          broken_member(l, i, "it makes no operand element by element");
 }
 
+// The last member, of rows that the kernel has stored.
+static bool check_moments(const Look *l, uint32_t i) {
+  Val x = ir_arg(l->f, (Val){i}, 0);
+  if (i + l->f->ins[i].n_res != l->end) return broken_member(l, i, "it is not the last one");
+  if (x.i < l->lead || x.i >= i || shape_at(l, x).i != shape_at(l, (Val){l->lead}).i)
+    return broken_member(l, i, "the kernel does not make what it reads");
+  return l->f->buf_of[x.i] || broken_member(l, i, "what it reads has no memory");
+}
+
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
@@ -143,6 +152,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_GEMM:
     if (i == l->lead) return true;
     if (i < l->lead) return makes_operand(l, i);
+    if (class_at(l, i) == CLASS_MOMENTS) return check_moments(l, i);
     if (class_at(l, i) != CLASS_POINTWISE && class_at(l, i) != CLASS_OPTIMIZER)
       return broken_member(l, i, "it is not pointwise");
     return class_at(l, i) == CLASS_OPTIMIZER || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
@@ -171,6 +181,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_CONV_WEIGHT: return i == l->lead ? k == 0 : reads_direct(l, i, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
+    if (class_at(l, i) == CLASS_MOMENTS) return k == 0;
     if (class_at(l, i) == CLASS_OPTIMIZER) return k == ir_ops[op_at(l, i)].n_res && op_at(l, i) != OP_adamw_sparse;
     return reads_direct(l, i, a);
   default: return false;

@@ -74,6 +74,13 @@ static uint16_t without_axis(const Infer *c, DType t) {
   set(c, 0, t, ir_shape(c->p, d, n));
   return 0;
 }
+uint16_t ir_rule_moments(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  Dim channels = dim_of(c, 0, rank_of(c, 0) - 1);
+  for (uint32_t k = 0; k < 3; k++) set(c, k, DT_F32, ir_shape(c->p, &channels, 1));
+  return 0;
+}
+
 uint16_t ir_rule_whole_sum(const Infer *c) { return without_axis(c, DT_I64); }
 uint16_t ir_rule_whole_amax(const Infer *c) { return without_axis(c, dtype_of(c, 0)); }
 
