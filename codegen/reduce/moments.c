@@ -90,14 +90,28 @@ static V part_of(Cg *c, V slot, int64_t width, uint32_t what, V channel) {
   return cg_at(c, c->f32, slot, cg_add(c, cg_i64(c, what * width), channel));
 }
 
+// Lanes behind the mask are other channels' own, which another worker may have: of a convolution's next group.
+static V load_part(Cg *c, V at, V mask) { return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at); }
+
+static void store_part(Cg *c, V value, V at, V mask) {
+  if (mask) cg_store_masked(c, value, at, mask);
+  else cg_store(c, value, at);
+}
+
+// The pixel at `from`, 0 where it is infinite or NaN: of others less such a one nothing could be summed.
+static V pivot_of(Cg *c, const Lanes *l) {
+  V x = load(c, l, cg_i64(c, 0)), is_finite = LLVMBuildFCmp(c->b, LLVMRealOEQ, sub(c, x, x), zero(c), "");
+  return LLVMBuildSelect(c->b, is_finite, x, zero(c), "");
+}
+
 static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
   V at[N_SUMS], old[N_SUMS], sums[2 * CHAINS];
   V is_first = LLVMBuildICmp(c->b, LLVMIntNE, p[P_FIRST], cg_i32(c, 0), "");
   Lanes l = {.from = cg_at(c, c->f32, p[P_FROM], channel), .mask = mask};
   for (uint32_t k = 0; k < N_SUMS; k++) {
     at[k] = part_of(c, p[P_SLOT], s->width, k, channel);
-    V first = k == PIVOT ? load(c, &l, cg_i64(c, 0)) : zero(c);
-    old[k] = LLVMBuildSelect(c->b, is_first, first, cg_load(c, c->vf, at[k]), "");
+    V first = k == PIVOT ? pivot_of(c, &l) : zero(c);
+    old[k] = LLVMBuildSelect(c->b, is_first, first, load_part(c, at[k], mask), "");
   }
   l.pivot = old[PIVOT];
   for (uint32_t k = 0; k < 2 * CHAINS; k++) sums[k] = zero(c);
@@ -108,10 +122,10 @@ static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
   add_row(c, &l, cg_mul(c, rows.i, p[P_ROW]), p[P_COLUMNS], p[P_COLUMN], next);
   cg_loop_end(c, &rows, next);
   V n = LLVMBuildSIToFP(c->b, cg_mul(c, p[P_ROWS], p[P_COLUMNS]), c->f32, "");
-  cg_store(c, old[PIVOT], at[PIVOT]);
-  cg_store(c, add(c, old[SUM], joined(c, rows.out)), at[SUM]);
-  cg_store(c, add(c, old[SQUARES], joined(c, rows.out + CHAINS)), at[SQUARES]);
-  cg_store(c, add(c, old[COUNT], cg_splat(c, n)), at[COUNT]);
+  store_part(c, old[PIVOT], at[PIVOT], mask);
+  store_part(c, add(c, old[SUM], joined(c, rows.out)), at[SUM], mask);
+  store_part(c, add(c, old[SQUARES], joined(c, rows.out + CHAINS)), at[SQUARES], mask);
+  store_part(c, add(c, old[COUNT], cg_splat(c, n)), at[COUNT], mask);
 }
 
 static void make_add(Cg *c, V fn, void *ctx) {
