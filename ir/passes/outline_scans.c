@@ -142,6 +142,9 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   Loc begin = old_ins(s, l->begin)->loc;
   if (ins->op == OP_grad_of)
     return report_pair(s, E_STATE, ins->loc, "a gradient is asked for inside a scan", begin, "the scan began here");
+  if (ins->op == OP_output && s->inside[i])
+    return report_pair(s, E_STATE, ins->loc, "a function's output is a value of one step of a scan", begin,
+                       "the scan began here; scan_output hands out a value of each step");
   if (uses_layout(s, i)) return report_pair(s, E_STATE, ins->loc, ir_layout_in_scan, begin, "the scan began here");
   bool writes_param = op->cls == CLASS_OPTIMIZER || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
   if (writes_param || writes_outer(s, l, i))
