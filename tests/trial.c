@@ -20,14 +20,16 @@ static Rng rng_for(const char *what, const char *name, uint32_t draw) {
   return (Rng){rt_hash(name, strlen(name), rt_hash(what, strlen(what), 77 + draw))};
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static int64_t run_size(const Prog *p, const Fn *f, Dim d, uint32_t draw) {
   const DimInfo *in = ir_dim_info(p, d);
   const char *name = ir_text(p, in->name);
   Rng r = rng_for(ir_text(p, f->name), name, draw);
-  int64_t least = !strncmp(name, "time", 4);
+  int64_t least = smaller(!strncmp(name, "time", 4), in->value);  // a bound may be 0
   switch (rng_below(&r, 10)) {
   case 0: return least;
-  case 1: return 1;
+  case 1: return smaller(1, in->value);
   case 2:
   case 3:
   case 4: return least + rng_below(&r, (uint32_t)(in->value + 1 - least));
@@ -75,8 +77,6 @@ static void grow_sizes(const Fn *f, TrialData *d, RtArena *mem) {
     if (grow[k]) d->slots[k] = ir_dim_bound(p, p->syms[k]);
   d->runs = !any_negative_size(f, d->slots, grow);
 }
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // What the readers of an i64 value want: an index below `hi`, or lengths.
 typedef struct {
