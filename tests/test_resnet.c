@@ -181,8 +181,8 @@ static void test_training_plan(bool exact, int64_t most_bytes) {
 
 int main(void) {
   CHECK(!resnet_of_depth(21));
-  test_training_plan(true, 77850000);
-  test_training_plan(false, 79550000);
+  test_training_plan(true, 78350000);
+  test_training_plan(false, 80050000);
   test_evaluation(20, 22, 3, 0);
   test_evaluation(50, 54, 10, 1);
   for (int k = 0; k < (int)(sizeof resnet_states / sizeof *resnet_states); k++) test_state(k);
