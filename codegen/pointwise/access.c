@@ -29,9 +29,11 @@ static const Ins *type_of(const Pointwise *p, Val v) {
   return in->op == OP_output ? ir_ins(fn_of(p), ir_arg(fn_of(p), v, 0)) : in;
 }
 
-// Looks through views that keep the shape, to a register of this kernel if there is one.
+// Looks through views that keep the shape, to a register of this kernel if there is one; and through any to an immediate, which
+// is one number whatever its shape.
 static Val see_through(const Pointwise *p, Val v) {
-  Val at = v;
+  Val at = v, base = ir_view_base(fn_of(p), v);
+  if (ir_is_immediate(fn_of(p), base)) return base;
   for (;;) {
     if (in_group(p, at) && is_code(p, at)) return at;
     if (ir_is_immediate(fn_of(p), at)) return at;
