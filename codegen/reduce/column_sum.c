@@ -20,26 +20,28 @@ static int64_t rows_bound(const Prog *p, Shape rows) {
   return n;
 }
 
-static int64_t chunk_of(const Prog *p, Shape rows) {
+int64_t cg_column_chunk(const Prog *p, Shape rows) {
   int64_t even = cg_ceil_div(rows_bound(p, rows), MAX_CHUNKS);
   return even < MIN_ROWS ? MIN_ROWS : even;
 }
 
-static int64_t n_chunks_of(const Prog *p, Shape rows) { return cg_ceil_div(rows_bound(p, rows), chunk_of(p, rows)); }
+int64_t cg_column_chunks(const Prog *p, Shape rows) {
+  return cg_ceil_div(rows_bound(p, rows), cg_column_chunk(p, rows));
+}
 
-static int64_t width_of(const Prog *p, Shape rows) {
+int64_t cg_column_width(const Prog *p, Shape rows) {
   return cg_round_up(ir_dim_bound(p, ir_dim_at(p, rows, ir_rank(p, rows) - 1)), LANES);
 }
 
 int64_t cg_column_sum_scratch(const Fn *f, Val v) {
   Shape rows = ir_ins(f, ir_arg(f, v, 0))->shape;
-  return 4 * n_chunks_of(f->prog, rows) * width_of(f->prog, rows);
+  return 4 * cg_column_chunks(f->prog, rows) * cg_column_width(f->prog, rows);
 }
 
 void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
   const Prog *p = c->f->prog;
-  *s = (ColumnSums){.c = c, .chunk = chunk_of(p, rows), .n_chunks = n_chunks_of(p, rows)};
-  s->bound = width_of(p, rows);
+  *s = (ColumnSums){.c = c, .chunk = cg_column_chunk(p, rows), .n_chunks = cg_column_chunks(p, rows)};
+  s->bound = cg_column_width(p, rows);
   s->size = cg_dim(c, ir_dim_at(p, rows, ir_rank(p, rows) - 1));
   int64_t at = 0;
   Shape own;

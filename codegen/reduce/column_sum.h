@@ -4,6 +4,11 @@
 
 #include "codegen/cg.h"
 
+// Rows of a partial sum, how many there are of these, and a row in whole vectors: by bounds alone.
+int64_t cg_column_chunk(const Prog *p, Shape rows);
+int64_t cg_column_chunks(const Prog *p, Shape rows);
+int64_t cg_column_width(const Prog *p, Shape rows);
+
 enum { MAX_COLUMNS = 8, COLUMN_STEP = 32 };  // sums in a kernel; rows of a strip, before it is added to the partial sum
 
 typedef struct {

@@ -1,37 +1,27 @@
 // Op moments: its sums, its kernel where no product makes x (moments.h).
 #include "codegen/reduce/moments.h"
+#include "codegen/reduce/column_sum.h"
 
 #include <stdio.h>
 
 typedef LLVMValueRef V;
 
-enum { MAX_CHUNKS = 64, MIN_ROWS = 8, LANES = 16, CHAINS = 4 };
+enum { CHAINS = 4 };
 enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its first row; of x less that; of the squares of that; rows
 
 // ---- the plan: by bounds alone
 static Shape shape_of_x(const Fn *f, Val v) { return ir_ins(f, ir_arg(f, v, 0))->shape; }
 
-static int64_t rows_bound(const Fn *f, Val v) {
-  Shape s = shape_of_x(f, v);
-  int64_t n = 1;
-  for (uint32_t k = 0; k + 1 < ir_rank(f->prog, s); k++) n *= ir_dim_bound(f->prog, ir_dim_at(f->prog, s, k));
-  return n;
+int64_t cg_moments_chunks(const Fn *f, Val v) { return cg_column_chunks(f->prog, shape_of_x(f, v)); }
+
+int64_t cg_moments_slot_bytes(const Fn *f, Val v, int64_t n) {
+  return 4 * N_SUMS * cg_column_width(f->prog, shape_of_x(f, v)) * cg_larger(1, n);
 }
-
-static int64_t chunk_of(const Fn *f, Val v) { return cg_larger(MIN_ROWS, cg_ceil_div(rows_bound(f, v), MAX_CHUNKS)); }
-int64_t cg_moments_chunks(const Fn *f, Val v) { return cg_ceil_div(rows_bound(f, v), chunk_of(f, v)); }
-
-static int64_t width_of(const Fn *f, Val v) {
-  Shape s = shape_of_x(f, v);
-  return cg_round_up(ir_dim_bound(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1)), LANES);
-}
-
-int64_t cg_moments_slot_bytes(const Fn *f, Val v, int64_t n) { return 4 * N_SUMS * width_of(f, v) * cg_larger(1, n); }
 
 void cg_moments_open(Moments *m, Cg *c, Val v, V scratch) {
   Shape s = shape_of_x(c->f, v);
   uint32_t rank = ir_rank(c->f->prog, s);
-  *m = (Moments){.c = c, .v = v, .slots = scratch, .width = width_of(c->f, v), .rows = cg_i64(c, 1)};
+  *m = (Moments){.c = c, .v = v, .slots = scratch, .width = cg_column_width(c->f->prog, s), .rows = cg_i64(c, 1)};
   m->channels = cg_dim(c, ir_dim_at(c->f->prog, s, rank - 1));
   for (uint32_t k = 0; k + 1 < rank; k++) m->rows = cg_mul(c, m->rows, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
 }
@@ -172,11 +162,13 @@ void cg_moments_add(Moments *m, const MomentPixels *p) {
 }
 
 // ---- all rows, by chunks
-V cg_moments_chunks_there(Moments *m) { return cg_ceil_div_value(m->c, m->rows, chunk_of(m->c->f, m->v)); }
+V cg_moments_chunks_there(Moments *m) {
+  return cg_ceil_div_value(m->c, m->rows, cg_column_chunk(m->c->f->prog, shape_of_x(m->c->f, m->v)));
+}
 
 void cg_moments_add_chunks(Moments *m, V x) {
   Cg *c = m->c;
-  V lo, hi, chunk = cg_i64(c, chunk_of(c->f, m->v));
+  V lo, hi, chunk = cg_i64(c, cg_column_chunk(c->f->prog, shape_of_x(c->f, m->v)));
   cg_share(c, cg_moments_chunks_there(m), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
