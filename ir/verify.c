@@ -132,6 +132,14 @@ static bool check_attrs(Verifier *vf, uint32_t i) {
   return true;
 }
 
+// Of all results. Where it is for some sizes of a run alone, that is refused (passes/size_checks.c).
+static bool check_sizes(Verifier *vf, uint32_t i) {
+  const Ins *ins = &vf->f->ins[i];
+  for (uint32_t k = 0; k == 0 || k < ins->n_res; k++)
+    if (has_negative(vf->p, ins[k].shape)) return broken(vf, i + k, "has a negative size");
+  return true;
+}
+
 // ---- scopes
 
 static bool check_scope_table(Verifier *vf) {
@@ -409,7 +417,7 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
   return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_exchange(vf, i) &&
-         check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_mark(vf, i);
+         check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_sizes(vf, i) && check_mark(vf, i);
 }
 
 // A scan before (g, end) that runs the body, in g.

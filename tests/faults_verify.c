@@ -98,6 +98,16 @@ bool fault_type_dtype(Fn *f, uint32_t site) {
   return false;
 }
 
+bool fault_input_negative(Fn *f, uint32_t site) {
+  Dim below = ir_dim(f->prog, -1);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (op_at(f, i) != OP_input || !at(&site)) continue;
+    f->ins[i].shape = ir_shape(f->prog, &below, 1);
+    return true;
+  }
+  return false;
+}
+
 // A value before i of another type than its operand k has.
 static uint32_t other_type(const Fn *f, uint32_t i, uint32_t k, DType wanted) {
   for (uint32_t v = 1; v < i; v++)

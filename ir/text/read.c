@@ -284,6 +284,14 @@ static bool read_sum(Parser *ps, DimCount *n, Dim *out) {
 
 static bool read_dim(Parser *ps, Dim *out) { return read_sum(ps, &(DimCount){0}, out); }
 
+// Of a shape. What is below 0 for some sizes of the run alone is refused there.
+static bool read_size(Parser *ps, Dim *out) {
+  Token t = ps->tok;
+  if (!read_dim(ps, out)) return false;
+  int64_t size = ir_dim_is_const(ps->p, *out) ? ir_dim_info(ps->p, *out)->value : 0;
+  return size >= 0 || FAULT(ps, &t, "expected a size of 0 or more, found %lld", (long long)size);
+}
+
 // Elements of an attribute list other than a shape: axes, orders, lengths.
 static bool read_element(Parser *ps, Dim *out) {
   int64_t v;
@@ -328,7 +336,7 @@ static bool read_dtype(Parser *ps, DType *out) {
 
 bool ir_read_type(Parser *ps, DType *t, Shape *s) {
   Token first = ps->tok;
-  if (!read_dtype(ps, t) || !read_list(ps, MAX_RANK, read_dim, s)) return false;
+  if (!read_dtype(ps, t) || !read_list(ps, MAX_RANK, read_size, s)) return false;
   if (*t == DT_LAYOUT && ir_rank(ps->p, *s) != 3) return ir_rd_fault(ps, &first, "expected layout[batch,time,rows]");
   return true;
 }
@@ -411,7 +419,7 @@ static bool read_attr_value(Parser *ps, Attr *a) {
   case KIND_NUM: return read_num(ps, &a->u.f);
   case KIND_STR: return ir_read_string(ps, &a->u.s);
   case KIND_LIST:
-    if (a->key == KEY_shape) return read_list(ps, MAX_RANK, read_dim, &a->u.list);
+    if (a->key == KEY_shape) return read_list(ps, MAX_RANK, read_size, &a->u.list);
     return read_list(ps, MAX_LIST, read_element, &a->u.list);
   case KIND_DIM: return read_dim(ps, &a->u.dim);
   case KIND_PARAM: return ir_read_param_index(ps, &a->u.i);
