@@ -170,6 +170,41 @@ static void check_far_mean(void) {
   tn_model_free(m);
 }
 
+// ---- a variance that f32 does not hold: all values are the bias, and no gradient reaches x, as in PyTorch
+enum { LARGE_N = 37, LARGE_C = 3 };
+
+static tn_model *large_model(bool of_product) {
+  tn_program *p = tn_program_create("large");
+  tn_module *batch = tn_batch_norm(tn_root(p), "batch", LARGE_C, .momentum = 1);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(LARGE_N, LARGE_C));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(LARGE_C, LARGE_C));
+  tn_set_requires_grad(in, true);
+  tn_tensor y = tn_call(batch, of_product ? tn_matmul(in, w) : in), loss = tn_sum(tn_mul(y, tn_cos(y)));
+  tn_output(f, "y", y);
+  tn_output(f, "dx", tn_grad(loss, in));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  tn_program_free(p);
+  return m;
+}
+
+static void check_large_variance(bool of_product, float scale) {
+  float in[LARGE_N * LARGE_C], y[LARGE_N * LARGE_C], dx[LARGE_N * LARGE_C], variance[LARGE_C];
+  float w[LARGE_C * LARGE_C] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  for (int k = 0; k < LARGE_N * LARGE_C; k++) in[k] = scale * (float)((k * 29 + 5) % 64);
+  tn_model *m = large_model(of_product);
+  if (!m) return;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, LARGE_N, LARGE_C), tn_f32(w, LARGE_C, LARGE_C)),
+               TN_OUT(tn_f32(y, LARGE_N, LARGE_C), tn_f32(dx, LARGE_N, LARGE_C))) == TN_OK);
+  CHECK(tn_get(m, "batch.running_var", variance, LARGE_C) == TN_OK);
+  bool ok = true;
+  for (int k = 0; k < LARGE_N * LARGE_C; k++) ok &= y[k] == 0 && dx[k] == 0;
+  for (int k = 0; k < LARGE_C; k++) ok &= variance[k] == INFINITY;
+  if (!CHECK(ok)) printf("%s %g: y %g, dx %g, variance %g\n", of_product ? "product" : "x", scale, y[1], dx[1], variance[0]);
+  tn_model_free(m);
+}
+
 // ---- evaluation: a norm, what follows it and the product before it are one kernel
 enum { N = 3, CHANNELS = 16, SIDE = 9, IMAGE = CHANNELS * SIDE * SIDE };
 static const char *const statistics[] = {"weight", "bias", "running_mean", "running_var"};
@@ -331,6 +366,7 @@ int main(void) {
   check_operation();
   check_packed();
   check_far_mean();
+  for (int k = 0; k < 4; k++) check_large_variance(k & 1, k & 2 ? 1e29f : 1e19f);
   check_eval(true, true, 4);   // the scales; the image, channels last; the product; its result, channels first
   check_eval(true, false, 4);  // by Winograd's transforms
   check_eval(false, true, 2);

@@ -2,6 +2,7 @@
 #include "codegen/reduce/moments.h"
 #include "codegen/reduce/column_sum.h"
 
+#include <math.h>
 #include <stdio.h>
 
 typedef LLVMValueRef V;
@@ -88,10 +89,13 @@ static void store_part(Cg *c, V value, V at, V mask) {
   else cg_store(c, value, at);
 }
 
-// The pixel at `from`, 0 where it is infinite or NaN: of others less such a one nothing could be summed.
+// The pixel at `from`, 0 where it is infinite, NaN or so large that others less it, or a slot's sum of them, could overflow
+// where the sum of x does not: there would be no mean. What differs from so large a pixel does by 2^78 at least, whose square
+// is infinite whatever the pivot.
 static V pivot_of(Cg *c, const Lanes *l) {
-  V x = load(c, l, cg_i64(c, 0)), is_finite = LLVMBuildFCmp(c->b, LLVMRealOEQ, sub(c, x, x), zero(c), "");
-  return LLVMBuildSelect(c->b, is_finite, x, zero(c), "");
+  V x = load(c, l, cg_i64(c, 0)), size = cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1);
+  V is_usable = LLVMBuildFCmp(c->b, LLVMRealOLT, size, cg_splat(c, cg_f32(c, 0x1p102)), "");
+  return LLVMBuildSelect(c->b, is_usable, x, zero(c), "");
 }
 
 static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
@@ -212,7 +216,8 @@ static V mean_of(const Moments *m, V n_slots, V channel) {
   return LLVMBuildSelect(c->b, is_some, mean, zero(c), "");
 }
 
-// Sums about the mean: with e = pivot - mean, x - mean is (x - pivot) + e.
+// Sums about the mean: with e = pivot - mean, x - mean is (x - pivot) + e. Squares that are infinite about the pivot stay so
+// about the mean, where what e takes from them may be -infinity, too; NaN where an x is infinite, and so the sum of x.
 static void sums_about(const Moments *m, V n_slots, V channel, V mean, V *out) {
   Cg *c = m->c;
   V init[] = {zero(c), zero(c)};
@@ -220,7 +225,10 @@ static void sums_about(const Moments *m, V n_slots, V channel, V mean, V *out) {
   cg_loop_begin(c, &l, cg_i64(c, 0), n_slots, cg_i64(c, 1), init, 2);
   Slot s = load_slot(m, l.i, channel);
   V e = sub(c, s.part[PIVOT], mean), rest = cg_fma(c, s.part[COUNT], e, s.part[SUM]);
+  V overflows = LLVMBuildFCmp(c->b, LLVMRealOEQ, s.part[SQUARES], cg_splat(c, cg_f32(c, INFINITY)), "");
+  V infinite = add(c, s.part[SQUARES], sub(c, s.part[SUM], s.part[SUM]));
   V squares = cg_fma(c, e, add(c, s.part[SUM], rest), s.part[SQUARES]);
+  squares = LLVMBuildSelect(c->b, overflows, infinite, squares, "");
   cg_loop_end(c, &l, (V[]){add(c, l.carry[0], rest), add(c, l.carry[1], squares)});
   out[0] = l.out[0], out[1] = l.out[1];
 }

@@ -7,6 +7,8 @@
 // What is over one sample is a layer norm after a reshape, which is free. Statistics over the batch are two reductions.
 #include "frontend/fe.h"
 
+#include <float.h>
+
 // ---- making
 static bool check_channels(tn_module *m, int64_t channels, int64_t groups, double momentum, tn_site at) {
   const int64_t most = INT64_C(1) << 30;
@@ -191,6 +193,7 @@ static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance, tn
 // ---- batch norm
 // The variance, and the mean of what was centered, which is what rounding left of it: any number would do in the place of
 // the mean that is subtracted, so that it has no gradient, and that of x is made of sums by channel that others need, too.
+// Where squares overflow the variance is infinite, y the bias: the square of that mean stays finite.
 static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x, fe_rank(x), at};
   bool is_training = !x.fn->eval;
@@ -200,7 +203,8 @@ static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   tn_tensor mean = op1(&c, OP_stop_grad, mean_over(&c, x, true));
   tn_tensor apart = op2(&c, OP_sub, x, beside(&c, mean)), rest = mean_over(&c, apart, true);
   tn_tensor square = mean_over(&c, op1(&c, OP_square, apart), true);
-  tn_tensor variance = op2(&c, OP_clamp_min, op2(&c, OP_sub, square, op1(&c, OP_square, rest)), number(&c, 0));
+  tn_tensor left = op2(&c, OP_clamp_max, op1(&c, OP_square, rest), number(&c, (double)FLT_MAX));
+  tn_tensor variance = op2(&c, OP_clamp_min, op2(&c, OP_sub, square, left), number(&c, 0));
   if (is_training && m->config.has_running)
     track(&c, op2(&c, OP_add, mean, rest), unbiased(&c, variance, true), next_share(&c));
   tn_tensor scale = scale_of(&c, variance), bias = value_of(&c, "bias");

@@ -50,11 +50,12 @@ TN_API tn_tensor tn_any_axes(tn_tensor a, bool keepdim, const int *axes, uint32_
 TN_API tn_tensor tn_all(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_all_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_all_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// The sum of squared distances from the mean, which is taken first, by max(n - correction, 0): 1 in PyTorch
+// The sum of squared distances from the mean, which is taken first, by max(n - correction, 0): 1 in PyTorch. Squares are f32:
+// of distances above 1.8e19 infinite, below 1e-19 coarse, then 0
 TN_API tn_tensor tn_var(tn_tensor a, double correction, tn_site at);
 TN_API tn_tensor tn_var_axis(tn_tensor a, double correction, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_var_axes(tn_tensor a, double correction, bool keepdim, const int *axes, uint32_t n, tn_site at);
-// Its root; the gradient where it is 0 is 0
+// Its root, infinite and 0 with it, where PyTorch's, which sums in f64, is still a number; the gradient where it is 0 is 0
 TN_API tn_tensor tn_std(tn_tensor a, double correction, tn_site at);
 TN_API tn_tensor tn_std_axis(tn_tensor a, double correction, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_std_axes(tn_tensor a, double correction, bool keepdim, const int *axes, uint32_t n, tn_site at);
