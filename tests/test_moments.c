@@ -112,7 +112,8 @@ typedef enum {
 
 static void fill_x(Array *x, Kind kind, uint32_t *seed) {
   int64_t n = size_of(x);
-  for (int64_t k = 0; k < n; k++) x->v[k] = (next(seed) - 0.5f + (kind == FAR ? 1000 : 0)) * (kind == LARGE ? 1e25f : 1);
+  for (int64_t k = 0; k < n; k++)
+    x->v[k] = (next(seed) - 0.5f + (kind == FAR ? 1000 : 0)) * (kind == LARGE ? 1e25f : 1);
   if (kind == INFINITE && n) x->v[0] = INFINITY;
   if (kind != OPPOSITE) return;
   for (int64_t k = 0; k < n; k++) x->v[k] = 0;

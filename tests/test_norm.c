@@ -201,7 +201,8 @@ static void check_large_variance(bool of_product, float scale) {
   bool ok = true;
   for (int k = 0; k < LARGE_N * LARGE_C; k++) ok &= y[k] == 0 && dx[k] == 0;
   for (int k = 0; k < LARGE_C; k++) ok &= variance[k] == INFINITY;
-  if (!CHECK(ok)) printf("%s %g: y %g, dx %g, variance %g\n", of_product ? "product" : "x", scale, y[1], dx[1], variance[0]);
+  if (!CHECK(ok))
+    printf("%s %g: y %g, dx %g, variance %g\n", of_product ? "product" : "x", scale, y[1], dx[1], variance[0]);
   tn_model_free(m);
 }
 
