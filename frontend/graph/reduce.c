@@ -1,7 +1,7 @@
 // Reductions over all axes, one, or several: what is not one op is composed of few, which fuse into the passes over the
 // operand that sums and softmax take.
 //
-//   %v = var %x                 %n = max(size - correction, 0)
+//   %v = var %x                 %n = size - correction
 //                               %m = sum(%x) / size      %d = %x - %m      %v = sum(%d * %d) / %n
 #include "frontend/fe.h"
 
@@ -11,6 +11,7 @@
 typedef struct {
   tn_tensor a;
   bool set[MAX_RANK], keepdim;
+  bool all;  // no axes were named
   tn_site at;
 } Reduction;
 
@@ -147,13 +148,56 @@ static tn_tensor mean(const Reduction *r, double x) {
   return fe_ok(total) ? op2(r, OP_div, total, fe_size(r->a.fn, count_of(r), r->at)) : total;
 }
 
-// Of the distances from the mean, which is taken first: nothing cancels.
+// ---- the variance: of the distances from the mean, which is taken first, so that nothing cancels. Where no more elements
+// are there than the correction takes off (`left` <= 0) it is infinite, and has PyTorch's gradients.
+typedef struct {
+  tn_tensor size, left;  // left: size - correction
+  bool may_be_0, may_be_negative;
+} Freedom;
+
+static Freedom freedom_of(const Reduction *r, double correction) {
+  Prog *p = r->a.fn->p->ir;
+  Dim count = count_of(r);
+  double least = 0, most = (double)ir_dim_bound(p, count);
+  if (ir_dim_is_const(p, count)) least = most;
+  Freedom free = {.size = fe_size(r->a.fn, count, r->at)};
+  free.left = correction == 0 ? free.size : op2(r, OP_sub, free.size, number(r, correction));
+  free.may_be_0 = correction > 0 && least <= correction && most >= correction;
+  free.may_be_negative = correction > 0 && least < correction;
+  return free;
+}
+
+// Over all elements PyTorch has one gradient where nothing is left, infinity, and NaN of elements that are the mean: that
+// of x, 0 or 1 times, by 0. Its value is that of the square.
+static tn_tensor term_of_none(const Reduction *r, tn_tensor square, tn_tensor mean) {
+  tn_tensor x = r->a, counts = op1(r, OP_stop_grad, op2(r, OP_ne, x, mean));
+  tn_tensor slope = op2(r, OP_mul, counts, op2(r, OP_sub, x, op1(r, OP_stop_grad, x)));
+  return op2(r, OP_add, op1(r, OP_stop_grad, square), slope);
+}
+
+static tn_tensor var_of_all(const Reduction *r, Freedom free, tn_tensor mean) {
+  tn_tensor square = op1(r, OP_square, op2(r, OP_sub, r->a, mean)), zero = number(r, 0);
+  if (free.may_be_0 || free.may_be_negative)
+    square = pick(r, op2(r, OP_gt, free.left, zero), square, term_of_none(r, square, mean));
+  tn_tensor n = free.may_be_negative ? op2(r, OP_max, free.left, zero) : free.left;
+  return op2(r, OP_div, reduced(r, OP_sum, square), n);
+}
+
+// Along axes the gradient is 2 (x - mean) / left: where left is 0 the mean has none, which would be infinity less infinity.
+static tn_tensor var_of_axes(const Reduction *r, Freedom free, tn_tensor mean) {
+  tn_tensor zero = number(r, 0);
+  if (free.may_be_0) mean = pick(r, free.left, mean, op1(r, OP_stop_grad, mean));
+  tn_tensor total = reduced(r, OP_sum, op1(r, OP_square, op2(r, OP_sub, r->a, mean)));
+  tn_tensor y = op2(r, OP_div, total, free.left);
+  if (!free.may_be_negative) return y;
+  tn_tensor infinite = op1(r, OP_stop_grad, op2(r, OP_div, total, zero));
+  return op2(r, OP_add, y, pick(r, op2(r, OP_lt, free.left, zero), infinite, zero));
+}
+
 static tn_tensor var(const Reduction *r, double correction) {
-  tn_tensor size = fe_size(r->a.fn, count_of(r), r->at), m = op2(r, OP_div, kept(r, OP_sum, r->a), size);
-  tn_tensor total = reduced(r, OP_sum, op1(r, OP_square, op2(r, OP_sub, r->a, m)));
-  if (correction == 0) return op2(r, OP_div, total, size);
-  tn_tensor n = op2(r, OP_max, op2(r, OP_sub, size, number(r, correction)), number(r, 0));
-  return op2(r, OP_div, total, n);
+  Freedom free = freedom_of(r, correction);
+  tn_tensor mean = op2(r, OP_div, kept(r, OP_sum, r->a), free.size);
+  return (r->all ? var_of_all : var_of_axes)(r, free, mean);
 }
 
 static tn_tensor std(const Reduction *r, double correction) { return but_at_zero(r, 0, var(r, correction), root, 0); }
@@ -208,7 +252,7 @@ static tn_tensor apply(const char *call, Reducer *reducer, double x, tn_tensor a
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
-  Reduction r = {.a = a, .keepdim = keepdim, .at = at};
+  Reduction r = {.a = a, .keepdim = keepdim, .all = n == 0, .at = at};
   return axis_set(a, axes, n, r.set, at) ? reducer(&r, x) : fe_poison(f);
 }
 
