@@ -110,7 +110,13 @@ static int64_t bound_of(const RtPlan *p, uint32_t row) {
   if (d->kind == RT_DIM_CONST) return d->value;
   if (d->kind == RT_DIM_SLOT) return p->slots[d->value].bound;
   int64_t a = bound_of(p, d->a), b = bound_of(p, d->b);
-  return d->kind == RT_DIM_MUL ? a * b : d->kind == RT_DIM_DIV ? rt_floor_div(a, b) : a + b;
+  switch ((RtDimKind)d->kind) {
+  case RT_DIM_MUL: return a * b;
+  case RT_DIM_DIV: return rt_floor_div(a, b);
+  case RT_DIM_MAX: return rt_larger(a, b);
+  case RT_DIM_MIN: return rt_smaller(a, b);
+  default: return a + b;
+  }
 }
 
 static tn_array full_array(const RtPlan *p, const RtPort *port, size_t *n) {

@@ -102,13 +102,11 @@ LLVMValueRef cg_dim(Cg *c, Dim d) {
   const DimInfo *in = ir_dim_info(c->f->prog, d);
   Dim a = in->a, b = in->b;
   switch (in->kind) {
-  case DIM_MUL:
-  case DIM_ADD:
-  case DIM_DIV: {
-    DimKind kind = (DimKind)in->kind;
-    LLVMValueRef x = cg_dim(c, a), y = cg_dim(c, b);
-    return kind == DIM_MUL ? cg_mul(c, x, y) : kind == DIM_ADD ? cg_add(c, x, y) : floor_div(c, x, y);
-  }
+  case DIM_MUL: return cg_mul(c, cg_dim(c, a), cg_dim(c, b));
+  case DIM_ADD: return cg_add(c, cg_dim(c, a), cg_dim(c, b));
+  case DIM_DIV: return floor_div(c, cg_dim(c, a), cg_dim(c, b));
+  case DIM_MAX: return cg_max(c, cg_dim(c, a), cg_dim(c, b));
+  case DIM_MIN: return cg_min(c, cg_dim(c, a), cg_dim(c, b));
   case DIM_CONST: return cg_i64(c, in->value);
   default: break;
   }

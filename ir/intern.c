@@ -348,6 +348,18 @@ Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b) {
   return ir_dim_div(p, ir_dim_add(p, a, ir_dim_sub(p, b, ir_dim(p, 1))), b);
 }
 
+// ---- the larger and the smaller one, in one order
+static Dim extreme(Prog *p, DimKind kind, Dim a, Dim b) {
+  Dim ahead = ir_dim_sub(p, a, b);
+  bool a_is_larger = ir_dim_least(p, ahead) >= 0;
+  if (a_is_larger || ir_dim_most(p, ahead) <= 0) return a_is_larger == (kind == DIM_MAX) ? a : b;
+  bool swaps = compare_dims(p, a, b) > 0;
+  return intern_dim(p, (DimInfo){.kind = kind, .a = swaps ? b : a, .b = swaps ? a : b, .slot = -1});
+}
+
+Dim ir_dim_max(Prog *p, Dim a, Dim b) { return extreme(p, DIM_MAX, a, b); }
+Dim ir_dim_min(Prog *p, Dim a, Dim b) { return extreme(p, DIM_MIN, a, b); }
+
 static bool take_factor(DimParts *parts, Dim rest) {
   for (uint32_t k = 0; k < parts->n; k++) {
     if (parts->v[k].rest.i != rest.i) continue;
@@ -385,6 +397,9 @@ static DimRange corners(DimRange x, DimRange y, int64_t (*of)(int64_t, int64_t))
   return r;
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static DimRange range_of(const Prog *p, Dim d, bool fit) {
   const DimInfo *i = ir_dim_info(p, d);
   if (i->kind == DIM_CONST) return (DimRange){i->value, i->value};
@@ -392,6 +407,8 @@ static DimRange range_of(const Prog *p, Dim d, bool fit) {
   DimRange x = range_of(p, i->a, fit), y = range_of(p, i->b, fit);
   if (i->kind == DIM_MUL) return corners(x, y, mul_sat);
   if (i->kind == DIM_ADD) return (DimRange){add_sat(x.least, y.least), add_sat(x.most, y.most)};
+  if (i->kind == DIM_MAX) return (DimRange){larger(x.least, y.least), larger(x.most, y.most)};
+  if (i->kind == DIM_MIN) return (DimRange){smaller(x.least, y.least), smaller(x.most, y.most)};
   if (y.least < 1) y.least = 1;  // a run refuses to divide by what is not positive
   if (y.most < 1) y.most = 1;
   return corners(x, y, floor_div);
@@ -413,12 +430,15 @@ int64_t ir_dim_least(const Prog *p, Dim d) { return range_of(p, d, false).least;
 
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots) {
   const DimInfo *i = ir_dim_info(p, d);
-  switch (i->kind) {
-  case DIM_CONST: return i->value;
-  case DIM_SYM: return slots[i->slot];
-  case DIM_MUL: return mul_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
-  case DIM_DIV: return floor_div(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
-  default: return add_sat(ir_dim_eval(p, i->a, slots), ir_dim_eval(p, i->b, slots));
+  if (i->kind == DIM_CONST) return i->value;
+  if (i->kind == DIM_SYM) return slots[i->slot];
+  int64_t a = ir_dim_eval(p, i->a, slots), b = ir_dim_eval(p, i->b, slots);
+  switch ((DimKind)i->kind) {
+  case DIM_MUL: return mul_sat(a, b);
+  case DIM_DIV: return floor_div(a, b);
+  case DIM_MAX: return larger(a, b);
+  case DIM_MIN: return smaller(a, b);
+  default: return add_sat(a, b);
   }
 }
 
@@ -488,6 +508,14 @@ static void dim_text(const Prog *p, Dim d, RtText *out, bool in_product) {
     dim_text(p, i->a, out, true);
     rt_text_put(out, "*", 1);
     operand_text(p, i->b, out, DIM_DIV);
+    break;
+  case DIM_MAX:
+  case DIM_MIN:
+    rt_text_add(out, "%s(", i->kind == DIM_MAX ? "max" : "min");
+    dim_text(p, i->a, out, false);
+    rt_text_put(out, ",", 1);
+    dim_text(p, i->b, out, false);
+    rt_text_put(out, ")", 1);
     break;
   default:  // a/b/c is (a/b)/c, and a/(b*c) needs its parentheses
     dim_text(p, i->a, out, true);

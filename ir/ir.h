@@ -341,13 +341,13 @@ typedef struct {
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 
 // Of what parts a size is made: DIM_MUL and those behind it have two. A difference is a sum with a negative factor.
-typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD, DIM_DIV /* rounded down */ } DimKind;
+typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD, DIM_DIV /* rounded down */, DIM_MAX, DIM_MIN } DimKind;
 typedef struct {
   uint8_t kind;
   Str name;       // SYM
   int64_t value;  // CONST: the value; SYM: the bound
   int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/specialize.c)
-  Dim a, b;       // MUL, ADD, DIV
+  Dim a, b;       // MUL and those behind it
   int32_t slot;   // SYM: index in TnFrame.dims; -1
   Loc loc;        // where the user computed it first; 0: unknown
 } DimInfo;
@@ -409,8 +409,10 @@ Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 Dim ir_dim_sub(Prog *p, Dim a, Dim b);
-Dim ir_dim_div(Prog *p, Dim a, Dim b);        // rounded down, toward minus infinity; by a constant 0: none
-Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);   // rounded up; b is positive
+Dim ir_dim_div(Prog *p, Dim a, Dim b);       // rounded down, toward minus infinity; by a constant 0: none
+Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);  // rounded up; b is positive
+Dim ir_dim_max(Prog *p, Dim a, Dim b);       // one of them where the bounds of their parts say which
+Dim ir_dim_min(Prog *p, Dim a, Dim b);
 Dim ir_dim_exact_div(Prog *p, Dim a, Dim b);  // where b is a factor of a; else none
 void ir_dim_computed_at(Prog *p, Dim d, Loc loc);
 static inline bool ir_dim_has_parts(const DimInfo *d) { return d->kind >= DIM_MUL; }

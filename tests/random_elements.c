@@ -284,15 +284,19 @@ uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count,
   return k;
 }
 
-// Of an axis that the run sizes: x[a:-b], x[-a:], x[a:b], x[a::step], from either end.
+// Of an axis that the run sizes: x[a:-b], x[-a:], x[a:b], x[a::step], from either end; x[a:-b] that may be empty.
 static void slice_by_run(Gen *g, Val v, uint32_t axis, Dim n) {
   int64_t most = ir_dim_bound(g->p, n), a = gen_below(g, most < 4 ? (uint32_t)most : 4);
   int64_t b = gen_below(g, most - a < 3 ? (uint32_t)(most - a) : 3), step = 1 + gen_below(g, 3), room = 0;
   Dim from = ir_dim(g->p, a), left = ir_dim_sub(g->p, n, from), count = ir_dim_ceil_div(g->p, left, ir_dim(g->p, step));
-  switch (gen_below(g, 4)) {
+  Dim zero = ir_dim(g->p, 0);
+  switch (gen_below(g, 5)) {
   case 0: count = ir_dim_sub(g->p, left, ir_dim(g->p, b)), step = 1, room = b; break;
   case 1: from = ir_dim_sub(g->p, left, ir_dim(g->p, 1)), count = ir_dim(g->p, a + 1), step = 1; break;
   case 2: count = ir_dim(g->p, b + 1), step = 1; break;
+  case 3:
+    count = ir_dim_max(g->p, ir_dim_sub(g->p, left, ir_dim(g->p, b)), zero), from = ir_dim_min(g->p, from, n), step = 1;
+    break;
   default: break;
   }
   Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count),

@@ -171,6 +171,8 @@ static int64_t size_of(const Call *c, uint32_t row) {
   case RT_DIM_MUL: return size_of(c, d->a) * size_of(c, d->b);
   case RT_DIM_ADD: return size_of(c, d->a) + size_of(c, d->b);
   case RT_DIM_DIV: return rt_floor_div(size_of(c, d->a), size_of(c, d->b));
+  case RT_DIM_MAX: return rt_larger(size_of(c, d->a), size_of(c, d->b));
+  case RT_DIM_MIN: return rt_smaller(size_of(c, d->a), size_of(c, d->b));
   }
   return 0;
 }

@@ -168,14 +168,21 @@ static void check_dims(void) {
   tn_output(f, "half", tn_add(tn_zeros(f, TN_SHAPE(half, 3)), tn_slice_step(x, 0, TN_END, TN_END, 2)));
   tn_output(f, "ones", tn_sum(tn_ones(f, TN_SHAPE(more, tn_dim_sub(p, more, tn_dim_mul(p, n, 2))))));
   tn_output(f, "down", tn_sum(tn_ones(f, TN_SHAPE(tn_dim_div(p, n, 4)))));
+  tn_dim few = tn_dim_min(p, tn_dim_mul(p, n, 2), 5), rest = tn_dim_max(p, tn_dim_sub(p, n, 3), 0);
+  tn_output(f, "few", tn_add(tn_scalar(f, 1), tn_zeros(f, TN_SHAPE(few))));
+  tn_output(f, "rest", tn_sum(tn_ones(f, TN_SHAPE(rest, tn_dim_sub(p, n, tn_dim_min(p, n, 2))))));
   tn_function_end(f);
   tn_model *m = compile(p, 1);
   if (!m) return;
   for (int64_t rows = 0; rows <= 6; rows++) {
-    float in[18], half_of[9], ones = 0, down = 0;
+    float in[18], half_of[9], few_of[5], ones = 0, down = 0, rest_of = 0;
+    int64_t n_few = 2 * rows < 5 ? 2 * rows : 5, n_rest = rows > 3 ? rows - 3 : 0, n_left = rows > 2 ? rows - 2 : 0;
     for (int k = 0; k < 18; k++) in[k] = (float)k;
     CHECK(tn_run(m, "step", TN_IN(tn_f32(in, rows, 3)),
-                 TN_OUT(tn_f32(half_of, (rows + 1) / 2, 3), tn_f32_scalar(&ones), tn_f32_scalar(&down))) == TN_OK);
+                 TN_OUT(tn_f32(half_of, (rows + 1) / 2, 3), tn_f32_scalar(&ones), tn_f32_scalar(&down),
+                        tn_f32(few_of, n_few), tn_f32_scalar(&rest_of))) == TN_OK);
+    for (int64_t k = 0; k < n_few; k++) CHECK(few_of[k] == 1);
+    CHECK(rest_of == (float)(n_rest * n_left));
     for (int64_t k = 0; k < (rows + 1) / 2 * 3; k++) CHECK(half_of[k] == in[k / 3 * 6 + k % 3]);
     CHECK(ones == (float)(2 * rows + 1) && down == (float)(rows / 4));
   }

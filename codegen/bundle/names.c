@@ -244,6 +244,14 @@ static void put_dim(const RtPlan *p, uint32_t row, bool is_factor, RtText *out) 
     rt_text_add(out, " / ");
     put_dim(p, d->b, true, out);
     return;
+  case RT_DIM_MAX:
+  case RT_DIM_MIN:
+    rt_text_add(out, d->kind == RT_DIM_MAX ? "max(" : "min(");
+    put_dim(p, d->a, false, out);
+    rt_text_add(out, ", ");
+    put_dim(p, d->b, false, out);
+    rt_text_add(out, ")");
+    return;
   }
 }
 

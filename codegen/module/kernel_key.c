@@ -61,10 +61,10 @@ static void put_dim(ModulePlan *plan, KernelCall *c, Dim d, RtText *out) {
   case DIM_SYM: rt_text_add(out, "d%u<=%lld", cg_number_dim(plan, c, d), (long long)in->value); return;
   default: break;
   }
-  char sign = in->kind == DIM_MUL ? '*' : in->kind == DIM_ADD ? '+' : '/';
+  static const char sign_of[] = {[DIM_MUL] = '*', [DIM_ADD] = '+', [DIM_DIV] = '/', [DIM_MAX] = '>', [DIM_MIN] = '<'};
   rt_text_add(out, "(");
   put_dim(plan, c, a, out);
-  rt_text_add(out, "%c", sign);
+  rt_text_add(out, "%c", sign_of[in->kind]);
   put_dim(plan, c, b, out);
   rt_text_add(out, ")");
 }

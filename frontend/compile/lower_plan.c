@@ -10,6 +10,10 @@ typedef struct {
   uint32_t n, cap, n_dims, cap_dims;
 } Tables;
 
+_Static_assert((int)RT_DIM_MUL == (int)DIM_MUL && (int)RT_DIM_ADD == (int)DIM_ADD && (int)RT_DIM_DIV == (int)DIM_DIV &&
+                   (int)RT_DIM_MAX == (int)DIM_MAX && (int)RT_DIM_MIN == (int)DIM_MIN,
+               "plans number what sizes are made of as the IR does");
+
 // The row of a dim; operands get theirs first.
 static uint32_t row_of(Tables *t, Dim d) {
   for (uint32_t k = 0; k < t->n; k++)
@@ -18,7 +22,7 @@ static uint32_t row_of(Tables *t, Dim d) {
   RtDim row = {.kind = RT_DIM_CONST, .value = info.value};
   if (info.kind == DIM_SYM) row = (RtDim){.kind = RT_DIM_SLOT, .value = info.slot};
   if (ir_dim_has_parts(&info)) {
-    row.kind = info.kind == DIM_MUL ? RT_DIM_MUL : info.kind == DIM_ADD ? RT_DIM_ADD : RT_DIM_DIV;
+    row.kind = info.kind;
     row.a = row_of(t, info.a);
     row.b = row_of(t, info.b);
   }

@@ -12,30 +12,45 @@ tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at) {
   return fe_over_axis(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
 }
 
-// x[1:] - x[:-1]
-static tn_tensor differences(tn_tensor x, uint32_t k, tn_site at) {
+// x[1:] - x[:-1], of which there are `rest`: of no elements none
+static tn_tensor differences(tn_tensor x, uint32_t k, Dim rest, tn_site at) {
   if (!fe_ok(x)) return x;
   Prog *p = x.fn->p->ir;
-  Dim one = ir_dim(p, 1), rest = ir_dim_sub(p, fe_axis_dim(x, k), one);
-  const tn_tensor in[] = {fe_part(x, k, one, rest, at), fe_part(x, k, ir_dim(p, 0), rest, at)};
+  Dim from = ir_dim_sub(p, fe_axis_dim(x, k), rest);
+  const tn_tensor in[] = {fe_part(x, k, from, rest, at), fe_part(x, k, ir_dim(p, 0), rest, at)};
   return fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_sub, in, 2, NULL, 0, at) : fe_poison(x.fn);
 }
 
-tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_site at) {
+// What is given before and behind it, along the axis
+static tn_tensor extended(tn_tensor a, uint32_t axis, const tn_diff_options *o) {
+  tn_tensor part[3];
+  uint32_t n = 0;
+  if (o->prepend.fn) part[n++] = o->prepend;
+  part[n++] = a;
+  if (o->append.fn) part[n++] = o->append;
+  return n > 1 ? fe_concat(fe_in_one_dtype(part, n, o->at), n, axis, o->at) : a;
+}
+
+tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_diff_options o) {
   tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  tn_tensor given[3] = {a};
+  uint32_t k, n_given = 1;
+  if (o.prepend.fn) given[n_given++] = o.prepend;
+  if (o.append.fn) given[n_given++] = o.append;
+  if (!fe_join(given, n_given, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  if (!fe_axis(a, axis, &k, o.at)) return fe_poison(f);
   if (times < 0) {
-    fe_error(f->p, E_ARGUMENT, at, "differences are taken 0 times or more, not %lld", (long long)times);
+    fe_error(f->p, E_ARGUMENT, o.at, "differences are taken 0 times or more, not %lld", (long long)times);
     return fe_poison(f);
   }
-  int64_t most = ir_dim_bound(f->p->ir, fe_axis_dim(a, k));
-  if (times > most) times = most;
-  tn_tensor y = a;
-  for (int64_t j = 0; j < times; j++) y = differences(y, k, at);
-  return times ? fe_made(y, at) : fe_made(fe_same(a, at), at);
+  tn_tensor y = extended(a, k, &o);
+  if (!fe_ok(y)) return y;
+  Prog *p = f->p->ir;
+  Dim n = fe_axis_dim(y, k), zero = ir_dim(p, 0);
+  if (times > ir_dim_bound(p, n)) times = ir_dim_bound(p, n);
+  for (int64_t j = 1; j <= times; j++) y = differences(y, k, ir_dim_max(p, ir_dim_sub(p, n, ir_dim(p, j)), zero), o.at);
+  return fe_made(y.v == a.v ? fe_same(a, o.at) : y, o.at);
 }
 
 // Values, which are result 0, of a's dtype, and their indices, result 1.

@@ -360,3 +360,5 @@ tn_dim tn_dim_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combin
 tn_dim tn_dim_ceil_div(tn_program *p, tn_dim a, tn_dim b, tn_site at) {
   return combine(p, a, b, ir_dim_ceil_div, true, at);
 }
+tn_dim tn_dim_max(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_max, false, at); }
+tn_dim tn_dim_min(tn_program *p, tn_dim a, tn_dim b, tn_site at) { return combine(p, a, b, ir_dim_min, false, at); }

@@ -365,15 +365,22 @@ static tn_tensor join(tn_tensor *part, uint32_t n, uint32_t axis, tn_site at) {
   return fe_concat(part, n, axis, at);
 }
 
+// v modulo n, in [0, n), of no elements 0
+static Dim modulo(Prog *p, int64_t v, Dim n) {
+  Dim divisor = ir_dim_max(p, n, ir_dim(p, 1)), quotient = ir_dim_div(p, ir_dim(p, v), divisor);
+  Dim rest = ir_dim_sub(p, ir_dim(p, v), ir_dim_mul(p, quotient, divisor));
+  return ir_dim_max(p, ir_dim(p, 0), ir_dim_min(p, rest, n));  // which it is, said to who looks for its bounds
+}
+
 static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
   if (!fe_ok(x)) return x;
   Prog *p = ir_of(x);
-  int64_t n = const_size(x, axis), by = n > 0 ? (shift % n + n) % n : n == 0 ? 0 : shift;
-  if (by == 0) return x;
-  if (by > INT32_MAX || by < -INT32_MAX) return refuse(x, E_ARGUMENT, at, "a shift lies between -2^31 and 2^31");
-  Dim all = fe_axis_dim(x, axis), cut = by > 0 ? ir_dim_sub(p, all, ir_dim(p, by)) : ir_dim(p, -by);
-  Dim rest = ir_dim_sub(p, all, cut);
-  ir_dim_computed_at(p, by > 0 ? cut : rest, fe_loc(x.fn->p, at));
+  int64_t n = const_size(x, axis);
+  if (n > 0) shift %= n;
+  if (shift > INT32_MAX || shift < -INT32_MAX) return refuse(x, E_ARGUMENT, at, "a shift lies between -2^31 and 2^31");
+  Dim all = fe_axis_dim(x, axis), cut = modulo(p, -shift, all), rest = ir_dim_sub(p, all, cut);
+  if (ir_dim_most(p, cut) == 0) return x;
+  ir_dim_computed_at(p, rest, fe_loc(x.fn->p, at));
   return join((tn_tensor[]){fe_part(x, axis, cut, rest, at), fe_part(x, axis, ir_dim(p, 0), cut, at)}, 2, axis, at);
 }
 

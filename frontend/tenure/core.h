@@ -55,12 +55,14 @@ TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30); -1: what is
 // Sizes computed from sizes, bounds included: tn_dim_add(p, B, 1). A difference that is always below 0 is E003, and so is a
 // divisor that is no constant above 0. Where it depends on the run, a run whose sizes make a size of the function
 // negative is refused before anything is written, with the line of the call that computed it. Quotients are rounded
-// down, of ceil_div up.
+// down, of ceil_div up. The smaller of a size and 3 is tn_dim_min(p, n, 3), n - 3 or nothing tn_dim_max(p, tn_dim_sub(p, n, 3), 0).
 TN_API tn_dim tn_dim_add(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_mul(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_sub(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_div(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_ceil_div(tn_program *p, tn_dim a, tn_dim b, tn_site at);
+TN_API tn_dim tn_dim_max(tn_program *p, tn_dim a, tn_dim b, tn_site at);
+TN_API tn_dim tn_dim_min(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 static inline tn_dim tn_dim_itself(tn_dim d) { return d; }
 // A shape whose dims are not written in the source; more than TN_MAX_RANK of them are an error where it is used
 TN_API tn_shape tn_shape_of(const tn_dim *dims, uint32_t rank);

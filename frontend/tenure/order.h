@@ -20,9 +20,16 @@ typedef struct {
 TN_API tn_tensor tn_cumsum(tn_tensor a, int axis, tn_site at);        // f32 or i64; f32 is summed in doubles
 TN_API tn_tensor tn_cumprod(tn_tensor a, int axis, tn_site at);       // f32 or i64; zeros have exact gradients
 TN_API tn_tensor tn_logcumsumexp(tn_tensor a, int axis, tn_site at);  // ln of the sums of e^a
-// Each element less the one before it, `times` times over: the axis is one shorter each time, and at last empty; numbers. A run
-// that sizes the axis below `times` is refused. times < 0 is E003
-TN_API tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_site at);
+// Each element less the one before it, `times` times over: the axis is one shorter each time, and at last empty; numbers.
+// times < 0 is E003
+//
+//   y = tn_diff(x, 1, 0, .prepend = tn_zeros(f, TN_SHAPE(1)));
+typedef struct {
+  tn_tensor prepend,
+      append;  // what stands before and behind a along the axis, of its other sizes, else E004; empty: nothing
+  tn_site at;
+} tn_diff_options;
+TN_API tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_diff_options o);
 // The largest (smallest) so far, f32 or i64, and the index of the last of equal ones; a NaN stays from where it stands
 TN_API tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at);
 TN_API tn_ordered tn_cummin(tn_tensor a, int axis, tn_site at);

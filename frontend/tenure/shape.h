@@ -49,7 +49,7 @@ TN_API uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, t
 // ---- values of their own
 TN_API tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at);  // along a new axis
 // Elements move by shifts[k] along axes[k], and enter again at the other end; n axes. With none, n_axes 0, one shift moves
-// the elements in row-major order. An axis that the run sizes has at least |shift| elements, else the run is refused.
+// the elements in row-major order.
 TN_API tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at);
 // How many elements are added before and behind the last axis, then the one before it, ..: PyTorch's order. A negative
 // number takes elements away. `value` is for TN_PAD_CONSTANT. REFLECT leaves the edge out, and adds fewer elements than there

@@ -22,6 +22,8 @@ static Dim map_dim(const Map *m, Dim d) {
   case DIM_SYM: return m->within[in.slot].i ? m->within[in.slot] : d;
   case DIM_MUL: return ir_dim_mul(m->p, map_dim(m, in.a), map_dim(m, in.b));
   case DIM_DIV: return ir_dim_div(m->p, map_dim(m, in.a), map_dim(m, in.b));
+  case DIM_MAX: return ir_dim_max(m->p, map_dim(m, in.a), map_dim(m, in.b));
+  case DIM_MIN: return ir_dim_min(m->p, map_dim(m, in.a), map_dim(m, in.b));
   default: return ir_dim_add(m->p, map_dim(m, in.a), map_dim(m, in.b));
   }
 }

@@ -84,6 +84,8 @@ static DimRange range_of(const Prog *p, Dim d, bool of_any) {
   if (in->kind == DIM_SYM) return (DimRange){0, of_any ? in->value : in->fit};
   DimRange a = range_of(p, in->a, of_any), b = range_of(p, in->b, of_any);
   if (in->kind == DIM_ADD) return (DimRange){plus(a.lo, b.lo), plus(a.hi, b.hi)};
+  if (in->kind == DIM_MAX) return (DimRange){higher(a.lo, b.lo), higher(a.hi, b.hi)};
+  if (in->kind == DIM_MIN) return (DimRange){lower(a.lo, b.lo), lower(a.hi, b.hi)};
   bool divides = in->kind == DIM_DIV;
   int64_t (*of)(int64_t, int64_t) = divides ? quotient : times;
   if (divides) b = (DimRange){higher(b.lo, 1), higher(b.hi, 1)};

@@ -233,6 +233,18 @@ typedef struct {
 
 static bool read_sum(Parser *ps, DimCount *n, Dim *out);
 
+// `(a,b)` behind max or min
+static bool read_extreme(Parser *ps, DimCount *n, bool is_max, Dim *out) {
+  Token t = ps->tok;
+  Dim a, b;
+  if (!ir_rd_want(ps, '(')) return false;
+  if (++n->nesting > MAX_DIM_NESTING) return ir_rd_fault(ps, &t, "expected a dim with fewer parentheses");
+  if (!read_sum(ps, n, &a) || !ir_rd_want(ps, ',') || !read_sum(ps, n, &b) || !ir_rd_want(ps, ')')) return false;
+  n->nesting--;
+  *out = is_max ? ir_dim_max(ps->p, a, b) : ir_dim_min(ps->p, a, b);
+  return true;
+}
+
 static bool read_factor(Parser *ps, DimCount *n, Dim *out) {
   Token t = ps->tok;
   if (++n->terms > MAX_DIM_TERMS) return FAULT(ps, &t, "expected a dim of at most %d terms", MAX_DIM_TERMS);
@@ -249,12 +261,14 @@ static bool read_factor(Parser *ps, DimCount *n, Dim *out) {
     return ok;
   }
   if (t.kind != TOK_WORD) return ir_rd_expected(ps, "a size or a dim");
+  bool is_max = ir_rd_at_word(ps, "max"), is_min = ir_rd_at_word(ps, "min");
   *out = ir_rd_known(ps, ir_strn(ps->p, t.text, t.n))->dim;
   RtNear near;
+  if (is_max || is_min || out->i) ir_rd_next(ps);
+  if ((is_max || is_min) && ir_rd_at_punct(ps, '(')) return read_extreme(ps, n, is_max, out);
   if (!out->i)
     return FAULT(ps, &t, "expected a size or a dim, found %s, which no dim line names%s", ir_rd_shown(ps, &t),
                  near_dim(ps, &t, &near));
-  ir_rd_next(ps);
   return true;
 }
 

@@ -81,13 +81,19 @@ static int bind_dims(Run *r, const int64_t *given) {
 static void evaluate_dims(Run *r) {
   for (uint32_t k = 0; k < r->plan->n_dims; k++) {
     const RtDim *d = &r->plan->dims[k];
-    switch ((RtDimKind)d->kind) {
-    case RT_DIM_CONST: r->dims[k] = d->value; break;
-    case RT_DIM_SLOT: r->dims[k] = r->slots[d->value]; break;
-    case RT_DIM_MUL: r->dims[k] = r->dims[d->a] * r->dims[d->b]; break;
-    case RT_DIM_ADD: r->dims[k] = r->dims[d->a] + r->dims[d->b]; break;
-    case RT_DIM_DIV: r->dims[k] = rt_floor_div(r->dims[d->a], r->dims[d->b]); break;
+    if (d->kind <= RT_DIM_SLOT) {
+      r->dims[k] = d->kind == RT_DIM_SLOT ? r->slots[d->value] : d->value;
+      continue;
     }
+    int64_t a = r->dims[d->a], b = r->dims[d->b];
+    switch ((RtDimKind)d->kind) {
+    case RT_DIM_MUL: a *= b; break;
+    case RT_DIM_DIV: a = rt_floor_div(a, b); break;
+    case RT_DIM_MAX: a = rt_larger(a, b); break;
+    case RT_DIM_MIN: a = rt_smaller(a, b); break;
+    default: a += b;
+    }
+    r->dims[k] = a;
   }
 }
 

@@ -37,6 +37,8 @@ bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
     case RT_DIM_MUL: overflow = __builtin_mul_overflow(out[d->a], out[d->b], &out[i]); break;
     case RT_DIM_ADD: overflow = __builtin_add_overflow(out[d->a], out[d->b], &out[i]); break;
     case RT_DIM_DIV: out[i] = rt_floor_div(out[d->a], out[d->b]); break;
+    case RT_DIM_MAX: out[i] = rt_larger(out[d->a], out[d->b]); break;
+    case RT_DIM_MIN: out[i] = rt_smaller(out[d->a], out[d->b]); break;
     }
     if (overflow || out[i] >= LIMIT || out[i] <= -LIMIT) return false;
   }

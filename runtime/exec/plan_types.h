@@ -57,12 +57,23 @@ static inline int64_t rt_floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+static inline int64_t rt_larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t rt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 // A size expression: a row of a table in topological order.
-typedef enum { RT_DIM_CONST, RT_DIM_SLOT, RT_DIM_MUL, RT_DIM_ADD, RT_DIM_DIV /* rounded down */ } RtDimKind;
+typedef enum {
+  RT_DIM_CONST,
+  RT_DIM_SLOT,
+  RT_DIM_MUL,
+  RT_DIM_ADD,
+  RT_DIM_DIV,  // rounded down
+  RT_DIM_MAX,
+  RT_DIM_MIN,
+} RtDimKind;
 typedef struct {
   uint8_t kind;
   int64_t value;  // CONST: the size; SLOT: index of the slot
-  uint32_t a, b;  // MUL, ADD, DIV: rows of this table
+  uint32_t a, b;  // MUL and those behind it: rows of this table
 } RtDim;
 
 typedef struct {
