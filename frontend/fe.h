@@ -590,7 +590,10 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
 tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);  // n 0: of all, as in fe_mean
 tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at);                 // of order p, without the axis
+tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);                // reports it about x: poison
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
+// n different axes, which are at most MAX_RANK
+bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at);
 tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);

@@ -43,7 +43,7 @@ static tn_tensor mask(tn_function *f, Op op, Dim n, Dim m, int k, tn_site at) {
 static tn_tensor triangle(tn_tensor x, Op op, int k, tn_site at) {
   uint32_t rank = fe_rank(x);
   tn_function *f = x.fn;
-  if (rank < 2) return refuse(f, E_SHAPE, at, "a triangle is part of a matrix: of a value with two axes or more");
+  if (rank < 2) return fe_refuse(x, E_SHAPE, at, "a triangle is part of a matrix: of a value with two axes or more");
   tn_tensor keep = mask(f, op, fe_axis_dim(x, rank - 2), fe_axis_dim(x, rank - 1), k, at);
   if (!fe_ok(keep)) return keep;
   return fe_emit(OP_select, (const tn_tensor[]){keep, x, fe_number(f, 0, (DType)fe_ins(x)->dtype, at)}, 3, NULL, 0, at);
@@ -64,7 +64,7 @@ static tn_tensor diag_embed(tn_tensor x, int k, tn_site at) {
   tn_function *f = x.fn;
   Prog *p = f->p->ir;
   uint32_t rank = fe_rank(x);
-  if (rank < 1 || rank == MAX_RANK) return refuse(f, E_SHAPE, at, "a diagonal is made of a value with 1 to 7 axes");
+  if (rank < 1 || rank == MAX_RANK) return fe_refuse(x, E_SHAPE, at, "a diagonal is made of a value with 1 to 7 axes");
   int64_t pad = k < 0 ? -(int64_t)k : k;
   Dim n = fe_axis_dim(x, rank - 1), size = ir_dim_add(p, n, ir_dim(p, pad)), d[MAX_RANK];
   tn_tensor wide = x;
@@ -93,14 +93,14 @@ tn_tensor tn_diag_embed_axes(tn_tensor x, int k, int rows, int columns, tn_site 
   tn_tensor y = diag_embed(x, k, at);
   uint32_t to[2], rank = fe_rank(x) + 1;
   if (!fe_ok(y) || !fe_axis(y, rows, &to[0], at) || !fe_axis(y, columns, &to[1], at)) return fe_poison(f);
-  if (to[0] == to[1]) return refuse(f, E_ARGUMENT, at, "rows and columns are different axes");
+  if (to[0] == to[1]) return fe_refuse(y, E_ARGUMENT, at, "rows and columns are different axes");
   return fe_made(fe_move_axes(y, (const uint32_t[]){rank - 2, rank - 1}, to, 2, at), at);
 }
 
 tn_tensor tn_diag(tn_tensor x, int k, tn_site at) {
   OPEN(&x, 1);
   uint32_t rank = fe_rank(x);
-  if (rank == 0 || rank > 2) return refuse(f, E_SHAPE, at, "tn_diag takes a vector or a matrix");
+  if (rank == 0 || rank > 2) return fe_refuse(x, E_SHAPE, at, "tn_diag takes a vector or a matrix");
   return fe_made(rank == 1 ? diag_embed(x, k, at) : fe_diagonal(x, k, 0, 1, at), at);
 }
 
@@ -109,12 +109,12 @@ tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
   Dim d[MAX_RANK];
   uint32_t rank = fe_rank(x);
   if (!(COUNTABLE >> fe_ins(x)->dtype & 1)) {
-    refuse(f, E_DTYPE, at, "tn_one_hot takes whole numbers");
+    fe_refuse(x, E_DTYPE, at, "tn_one_hot takes whole numbers");
     fe_hint(f->p, "tn_cast(x, TN_I64) makes them whole");
     return fe_poison(f);
   }
   if (classes < 0 || classes > 1 << 24 || rank == MAX_RANK)
-    return refuse(f, E_ARGUMENT, at, "tn_one_hot makes up to 2^24 classes of a value with at most 7 axes");
+    return fe_refuse(x, E_ARGUMENT, at, "tn_one_hot makes up to 2^24 classes of a value with at most 7 axes");
   for (uint32_t j = 0; j < rank; j++) d[j] = fe_axis_dim(x, j);
   d[rank] = ir_dim(f->p->ir, 1);
   tn_tensor index = fe_reshape(fe_cast(x, DT_I64, at), d, rank + 1, at);
@@ -226,7 +226,7 @@ tn_tensor tn_ones_like(tn_tensor x, tn_site at) { return tn_full_like(x, 1, at);
 tn_tensor tn_rand_like(tn_tensor x, tn_site at) {
   OPEN(&x, 1);
   if (fe_ins(x)->dtype != DT_F32) {
-    refuse(f, E_DTYPE, at, "random numbers are f32");
+    fe_refuse(x, E_DTYPE, at, "random numbers are f32");
     fe_hint(f->p, "tn_rand_like(tn_cast(x, TN_F32)) has x's shape");
     return fe_poison(f);
   }
@@ -243,7 +243,7 @@ void tn_meshgrid(const tn_tensor *x, uint32_t n, bool xy, tn_tensor *out, tn_sit
   for (uint32_t k = 0; k < n; k++) {
     out[k] = fe_poison(f);
     if (n > MAX_RANK || fe_rank(x[k]) != 1) {
-      refuse(f, E_SHAPE, at, "tn_meshgrid takes up to 8 vectors");
+      fe_refuse(x[k], E_SHAPE, at, "tn_meshgrid takes up to 8 vectors");
       return;
     }
   }

@@ -139,14 +139,8 @@ typedef struct {
 static bool split_axes(tn_tensor a, const int *axes, uint32_t n, Split *s, tn_site at) {
   bool is_summed[MAX_RANK] = {false};
   *s = (Split){.n_sum = n};
-  for (uint32_t k = 0; k < n; k++) {
-    if (!fe_axis(a, axes[k], &s->sum[k], at)) return false;
-    if (is_summed[s->sum[k]]) {
-      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d stands twice", axes[k]);
-      return false;
-    }
-    is_summed[s->sum[k]] = true;
-  }
+  if (!fe_axes(a, axes, n, s->sum, at)) return false;
+  for (uint32_t k = 0; k < n; k++) is_summed[s->sum[k]] = true;
   for (uint32_t k = 0; k < fe_rank(a); k++)
     if (!is_summed[k]) s->free[s->n_free++] = k;
   return true;

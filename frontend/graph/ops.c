@@ -71,6 +71,12 @@ tn_tensor tn_cast(tn_tensor a, tn_dtype t, tn_site at) {
 
 tn_tensor tn_stop_grad(tn_tensor a, tn_site at) { return fe_made(fe_emit1(OP_stop_grad, a, at), at); }
 
+tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text) {
+  fe_error(x.fn->p, id, at, "%s", text);
+  fe_note_value(x, "the value");
+  return fe_poison(x.fn);
+}
+
 // ---- shape
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
   int rank = (int)fe_rank(a);
@@ -83,6 +89,21 @@ bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
   else fe_error(a.fn->p, E_ARGUMENT, at, "axis %d does not exist: %s has no axes", axis, fe_type_text(a));
   fe_note_value(a, "the value");
   return false;
+}
+
+bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at) {
+  uint32_t axis, seen = 0;
+  if (!fe_check_list(a.fn, axes, n, "axes", at)) return false;
+  for (uint32_t k = 0; k < n; k++) {
+    if (!fe_axis(a, axes[k], &axis, at)) return false;
+    if (seen >> axis & 1) {
+      fe_refuse(a, E_ARGUMENT, at, rt_printf(a.fn->p->mem, "axis %d is named twice", axes[k]));
+      return false;
+    }
+    seen |= 1u << axis;
+    out[k] = axis;
+  }
+  return true;
 }
 
 static tn_tensor emit_shaped(Op op, tn_tensor a, tn_shape s, tn_site at) {
@@ -148,21 +169,13 @@ tn_tensor tn_permute(tn_tensor a, const int *perm, uint32_t n, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   int64_t order[MAX_RANK] = {0};
-  uint32_t seen = 0, axis = 0;
+  uint32_t axes[MAX_RANK] = {0};
   if (n != fe_rank(a)) {
     fe_error(f->p, E_ARGUMENT, at, "a permutation of %u axes is given for a value with %u", n, fe_rank(a));
     return fe_poison(f);
   }
-  if (!fe_check_list(f, perm, n, "axes of a permutation", at)) return fe_poison(f);
-  for (uint32_t k = 0; k < n; k++) {
-    if (!fe_axis(a, perm[k], &axis, at)) return fe_poison(f);
-    order[k] = axis;
-    seen |= 1u << axis;
-  }
-  if (seen != (1u << n) - 1) {
-    fe_error(f->p, E_ARGUMENT, at, "a permutation names an axis twice");
-    return fe_poison(f);
-  }
+  if (!fe_axes(a, perm, n, axes, at)) return fe_poison(f);
+  for (uint32_t k = 0; k < n; k++) order[k] = axes[k];
   return fe_made(permuted(a, order, at), at);
 }
 

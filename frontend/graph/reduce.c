@@ -18,17 +18,10 @@ typedef struct {
 // ---- the axes
 // As a sorted set; none given means all of them.
 static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
-  uint32_t axis;
+  uint32_t list[MAX_RANK];
   for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
-  if (!fe_check_list(a.fn, axes, n, "axes", at)) return false;
-  for (uint32_t k = 0; k < n; k++) {
-    if (!fe_axis(a, axes[k], &axis, at)) return false;
-    if (set[axis]) {
-      fe_error(a.fn->p, E_ARGUMENT, at, "axis %d is named twice", axes[k]);
-      return false;
-    }
-    set[axis] = true;
-  }
+  if (!fe_axes(a, axes, n, list, at)) return false;
+  for (uint32_t k = 0; k < n; k++) set[list[k]] = true;
   return true;
 }
 

@@ -8,12 +8,6 @@
   if (!fe_join(x, n, &f, at)) return fe_poison(f); \
   FE_GUARD(f->p, fe_poison(f))
 
-static tn_tensor refuse(tn_tensor x, int id, tn_site at, const char *text) {
-  fe_error(x.fn->p, id, at, "%s", text);
-  fe_note_value(x, "the value");
-  return fe_poison(x.fn);
-}
-
 static Prog *ir_of(tn_tensor x) { return x.fn->p->ir; }
 
 // The size of an axis; -1: the run knows it.
@@ -86,7 +80,7 @@ tn_tensor tn_slice_step(tn_tensor x, int axis, int64_t start, int64_t stop, int6
   uint32_t k;
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
   if (step == 0 || step > 1 << 30 || step < -(1 << 30))
-    return refuse(x, E_ARGUMENT, at, "the step of a slice lies in [-2^30, 2^30] and is not 0");
+    return fe_refuse(x, E_ARGUMENT, at, "the step of a slice lies in [-2^30, 2^30] and is not 0");
   bool constant = const_size(x, k) >= 0;
   return fe_made((constant ? step_of_constant : step_of_bounded)(x, k, start, stop, step, at), at);
 }
@@ -102,7 +96,7 @@ tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size, tn_site 
 
 static tn_tensor with_axis(tn_tensor x, uint32_t axis, Dim size, tn_site at) {
   if (!fe_ok(x)) return x;
-  if (fe_rank(x) == MAX_RANK) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  if (fe_rank(x) == MAX_RANK) return fe_refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   Dim d[MAX_RANK];
   uint32_t n = dims_of(x, d);
   for (uint32_t k = n; k > axis; k--) d[k] = d[k - 1];
@@ -131,16 +125,12 @@ static tn_tensor backward(tn_tensor x, uint32_t axis, tn_site at) {
 
 tn_tensor tn_flip(tn_tensor x, const int *axes, uint32_t n, tn_site at) {
   OPEN(&x, 1);
-  uint32_t k, seen = 0;
+  uint32_t list[MAX_RANK];
   tn_tensor y = x;
-  for (uint32_t j = 0; j < n && axes; j++) {
-    if (!fe_axis(x, axes[j], &k, at)) return fe_poison(f);
-    if (seen >> k & 1) return refuse(x, E_ARGUMENT, at, "tn_flip names an axis twice");
-    seen |= 1u << k;
-    y = backward(y, k, at);
-  }
+  if (!fe_axes(x, axes, n, list, at)) return fe_poison(f);
+  for (uint32_t k = 0; k < n; k++) y = backward(y, list[k], at);
   Dim own[MAX_RANK];
-  return fe_made(seen ? y : fe_reshape(x, own, dims_of(x, own), at), at);
+  return fe_made(n ? y : fe_reshape(x, own, dims_of(x, own), at), at);
 }
 
 // ---- axes
@@ -150,7 +140,7 @@ tn_tensor tn_flatten(tn_tensor x, int first, int last, tn_site at) {
   Dim d[MAX_RANK + 1], all = ir_dim(f->p->ir, 1);
   uint32_t n = dims_of(x, d);
   if (n && (!fe_axis(x, first, &a, at) || !fe_axis(x, last, &b, at))) return fe_poison(f);
-  if (a > b) return refuse(x, E_ARGUMENT, at, "tn_flatten takes the first axis, then the last");
+  if (a > b) return fe_refuse(x, E_ARGUMENT, at, "tn_flatten takes the first axis, then the last");
   for (uint32_t k = a; k <= b && k < n; k++) all = ir_dim_mul(f->p->ir, all, d[k]);
   for (uint32_t k = 0; k < n; k++)
     if (k <= a || k > b) d[m++] = k == a ? all : d[k];
@@ -165,7 +155,7 @@ tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at) {
   Dim whole = fe_axis_dim(x, k);
   if (!fe_inferred_dims(x.fn->p, s, whole, parts, at)) return fe_poison(x.fn);
   uint32_t n = dims_of(x, own);
-  if (n + s.rank > MAX_RANK + 1) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  if (n + s.rank > MAX_RANK + 1) return fe_refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   for (uint32_t j = 0; j < n; j++) {
     if (j != k) d[m++] = own[j];
     for (uint32_t i = 0; j == k && i < s.rank; i++) d[m++] = parts[i];
@@ -191,7 +181,7 @@ tn_tensor tn_squeeze(tn_tensor x, int axis, tn_site at) {
 tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at) {
   OPEN(&x, 1);
   int rank = (int)fe_rank(x), k = axis < 0 ? axis + rank + 1 : axis;
-  if (k < 0 || k > rank) return refuse(x, E_ARGUMENT, at, "tn_unsqueeze takes the place of the new axis");
+  if (k < 0 || k > rank) return fe_refuse(x, E_ARGUMENT, at, "tn_unsqueeze takes the place of the new axis");
   return fe_made(with_axis(x, (uint32_t)k, ir_dim(f->p->ir, 1), at), at);
 }
 
@@ -219,26 +209,12 @@ tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at) {
   return ok ? fe_made(move_axis(x, a, b, at), at) : fe_poison(f);
 }
 
-// n different axes of x.
-static bool read_axes(tn_tensor x, const int *axes, uint32_t n, uint32_t *out, tn_site at) {
-  bool is_there[MAX_RANK] = {false};
-  for (uint32_t k = 0; k < n; k++) {
-    if (!fe_axis(x, axes[k], &out[k], at)) return false;
-    if (is_there[out[k]]) {
-      refuse(x, E_ARGUMENT, at, rt_printf(x.fn->p->mem, "axis %d stands twice", axes[k]));
-      return false;
-    }
-    is_there[out[k]] = true;
-  }
-  return true;
-}
-
 tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32_t n, tn_site at) {
   OPEN(&x, 1);
   uint32_t a[MAX_RANK], b[MAX_RANK];
   if (n > MAX_RANK || (n && (!from || !to)))
-    return refuse(x, E_ARGUMENT, at, "tn_movedims takes a place for each axis");
-  bool ok = read_axes(x, from, n, a, at) && read_axes(x, to, n, b, at);
+    return fe_refuse(x, E_ARGUMENT, at, "tn_movedims takes a place for each axis");
+  bool ok = fe_axes(x, from, n, a, at) && fe_axes(x, to, n, b, at);
   return ok ? fe_made(fe_move_axes(x, a, b, n, at), at) : fe_poison(f);
 }
 
@@ -247,7 +223,7 @@ tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at) { return tn_expan
 
 // ---- parts
 static uint32_t refuse_parts(tn_tensor x, tn_site at, const char *text) {
-  refuse(x, E_ARGUMENT, at, text);
+  fe_refuse(x, E_ARGUMENT, at, text);
   return 0;
 }
 
@@ -346,12 +322,12 @@ tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at) {
   if (!x || !n || !fe_join(x, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   int rank = (int)fe_rank(x[0]), k = axis < 0 ? axis + rank + 1 : axis;
-  if (k < 0 || k > rank) return refuse(x[0], E_ARGUMENT, at, "tn_stack takes the place of the new axis");
+  if (k < 0 || k > rank) return fe_refuse(x[0], E_ARGUMENT, at, "tn_stack takes the place of the new axis");
   tn_tensor *part = rt_alloc(f->p->mem, n * sizeof *part);
   for (uint32_t j = 0; j < n; j++) {
     if (fe_shape_of(x[j]).i != fe_shape_of(x[0]).i) {
       fe_note_value(x[0], "the first");
-      return refuse(x[j], E_SHAPE, at, "what is stacked has one shape");
+      return fe_refuse(x[j], E_SHAPE, at, "what is stacked has one shape");
     }
     part[j] = with_axis(x[j], (uint32_t)k, ir_dim(f->p->ir, 1), at);
     if (!fe_ok(part[j])) return part[j];
@@ -377,7 +353,8 @@ static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
   Prog *p = ir_of(x);
   int64_t n = const_size(x, axis);
   if (n > 0) shift %= n;
-  if (shift > INT32_MAX || shift < -INT32_MAX) return refuse(x, E_ARGUMENT, at, "a shift lies between -2^31 and 2^31");
+  if (shift > INT32_MAX || shift < -INT32_MAX)
+    return fe_refuse(x, E_ARGUMENT, at, "a shift lies between -2^31 and 2^31");
   Dim all = fe_axis_dim(x, axis), cut = modulo(p, -shift, all), rest = ir_dim_sub(p, all, cut);
   if (ir_dim_most(p, cut) == 0) return x;
   ir_dim_computed_at(p, rest, fe_loc(x.fn->p, at));
@@ -387,7 +364,7 @@ static tn_tensor roll(tn_tensor x, uint32_t axis, int64_t shift, tn_site at) {
 tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t n, tn_site at) {
   OPEN(&x, 1);
   Dim own[MAX_RANK];
-  if (!shifts || (n && !axes)) return refuse(x, E_ARGUMENT, at, "tn_roll takes a shift for each axis");
+  if (!shifts || (n && !axes)) return fe_refuse(x, E_ARGUMENT, at, "tn_roll takes a shift for each axis");
   tn_tensor y = n ? x : fe_flattened(x, at);
   uint32_t k = 0, rank = dims_of(x, own);
   for (uint32_t j = 0; j < n; j++) {
@@ -462,7 +439,7 @@ static tn_tensor pad_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_pa
   if (!fe_ok(x) || (!add[0] && !add[1])) return x;
   if (mode == TN_PAD_CONSTANT) return pad_constant(x, axis, add[0], add[1], value, at);
   if (!has_enough(x, axis, add[0] > add[1] ? add[0] : add[1], mode))
-    return refuse(
+    return fe_refuse(
         x, E_SHAPE, at,
         "there are too few elements to pad with: reflect adds fewer than there are, circular at most as many");
   tn_tensor part[3];
@@ -476,10 +453,10 @@ static tn_tensor pad_axis(tn_tensor x, uint32_t axis, const int64_t *pads, tn_pa
 tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
   uint32_t rank = fe_rank(x);
   if ((n && !pads) || n % 2 || n / 2 > rank)
-    return refuse(x, E_ARGUMENT, at, "tn_pad takes two numbers for each of the last axes");
+    return fe_refuse(x, E_ARGUMENT, at, "tn_pad takes two numbers for each of the last axes");
   for (uint32_t k = 0; k < n; k++)
     if (pads[k] > INT32_MAX || pads[k] < -INT32_MAX)
-      return refuse(x, E_ARGUMENT, at, "a padding lies between -2^31 and 2^31");
+      return fe_refuse(x, E_ARGUMENT, at, "a padding lies between -2^31 and 2^31");
   tn_tensor y = x;
   for (uint32_t k = 0; k < n / 2 && fe_ok(y); k++) y = pad_axis(y, rank - 1 - k, pads + 2 * k, mode, value, at);
   return y;
@@ -514,14 +491,14 @@ tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at)
   OPEN(&x, 1);
   uint32_t k;
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
-  if (!good_count(count)) return refuse(x, E_ARGUMENT, at, "elements are repeated 0 times or more");
+  if (!good_count(count)) return fe_refuse(x, E_ARGUMENT, at, "elements are repeated 0 times or more");
   return fe_made(count == 1 ? fe_same(x, at) : repeat_axis(x, k, count, true, at), at);
 }
 
 static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
-  if (n > MAX_RANK) return refuse(x, E_SHAPE, at, "a value has at most 8 axes");
+  if (n > MAX_RANK) return fe_refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   for (uint32_t k = 0; k < n; k++)
-    if (!counts || !good_count(counts[k])) return refuse(x, E_ARGUMENT, at, "axes are repeated 0 times or more");
+    if (!counts || !good_count(counts[k])) return fe_refuse(x, E_ARGUMENT, at, "axes are repeated 0 times or more");
   tn_tensor y = x;
   while (fe_ok(y) && fe_rank(y) < n) y = with_axis(y, 0, ir_dim(ir_of(x), 1), at);
   uint32_t rank = fe_ok(y) ? fe_rank(y) : 0;
@@ -532,7 +509,7 @@ static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site 
 tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
   OPEN(&x, 1);
   if (n < fe_rank(x))
-    return refuse(x, E_ARGUMENT, at, "tn_repeat takes a count for each axis, and for new ones in front");
+    return fe_refuse(x, E_ARGUMENT, at, "tn_repeat takes a count for each axis, and for new ones in front");
   return fe_made(repeat(x, counts, n, at), at);
 }
 
@@ -560,7 +537,7 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
   int64_t n = const_size(x, k);
   if (size < 1 || (n >= 0 && size > n) || size > MOST_PARTS || step < 1 || step > 1 << 30)
-    return refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
+    return fe_refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
   Prog *p = ir_of(x);
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
@@ -627,9 +604,9 @@ static tn_tensor each_row(tn_tensor y, Diagonal d, tn_site at) {
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at) {
   Diagonal d = {a, b, offset < 0 ? -(int64_t)offset : 0, offset > 0 ? offset : 0, {0}};
   uint32_t rank = fe_rank(x);
-  if (a == b) return refuse(x, E_SHAPE, at, "a diagonal runs along two axes");
+  if (a == b) return fe_refuse(x, E_SHAPE, at, "a diagonal runs along two axes");
   if (!has_length(x, &d)) {
-    refuse(x, E_SHAPE, at, "a diagonal ends with the shorter of its axes, and which that is only a run knows");
+    fe_refuse(x, E_SHAPE, at, "a diagonal ends with the shorter of its axes, and which that is only a run knows");
     fe_hint(x.fn->p, "both axes of a square have one tn_dim; else tn_slice cuts one of them to a constant size");
     return fe_poison(x.fn);
   }
@@ -651,7 +628,7 @@ tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site a
 
 tn_tensor tn_trace(tn_tensor x, tn_site at) {
   OPEN(&x, 1);
-  if (fe_rank(x) != 2) return refuse(x, E_SHAPE, at, "a trace is of a matrix");
+  if (fe_rank(x) != 2) return fe_refuse(x, E_SHAPE, at, "a trace is of a matrix");
   tn_tensor y = fe_diagonal(x, 0, 0, 1, at);
   return fe_ok(y) ? fe_made(fe_sum(y, NULL, 0, false, at), at) : y;
 }

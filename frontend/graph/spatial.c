@@ -35,17 +35,11 @@ tn_tensor fe_like_batch_of(tn_tensor y, tn_tensor x, uint32_t n_spatial, tn_site
   return fe_reshape(y, d, fe_rank(y) - 1, at);
 }
 
-// ---- arithmetic and refusals
+// ---- arithmetic
 tn_tensor fe_binary(Op op, tn_tensor a, tn_tensor b, tn_site at) {
   return fe_ok(a) && fe_ok(b) ? fe_emit2(op, a, b, at) : fe_poison(a.fn);
 }
 
 tn_tensor fe_with_number(Op op, tn_tensor a, double b, tn_site at) {
   return fe_binary(op, a, fe_const(a.fn, b, at), at);
-}
-
-tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text) {
-  fe_error(x.fn->p, id, at, "%s", text);
-  fe_note_value(x, "the value");
-  return fe_poison(x.fn);
 }

@@ -41,7 +41,4 @@ bool fe_conv_window(tn_tensor weight, tn_conv_options o, FeWindow *out);
 tn_tensor fe_binary(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_with_number(Op op, tn_tensor a, double b, tn_site at);
 
-// Reports `text` about x: poison.
-tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);
-
 #endif

@@ -3,12 +3,6 @@
 
 #include <math.h>
 
-static tn_tensor refuse(tn_tensor a, int id, tn_site at, const char *text) {
-  fe_error(a.fn->p, id, at, "%s", text);
-  fe_note_value(a, "the value");
-  return fe_poison(a.fn);
-}
-
 // ---- quantiles: sorted, NaN is last, so that the last element tells of one
 static tn_tensor element_of(tn_tensor sorted, uint32_t k, int64_t at_place, tn_site at) {
   return fe_slice(sorted, k, at_place, 1, at);
@@ -17,10 +11,10 @@ static tn_tensor element_of(tn_tensor sorted, uint32_t k, int64_t at_place, tn_s
 static tn_tensor quantile(tn_tensor a, double q, uint32_t k, tn_site at) {
   Prog *p = a.fn->p->ir;
   Dim size = fe_axis_dim(a, k);
-  if (fe_ins(a)->dtype != DT_F32) return refuse(a, E_DTYPE, at, "a quantile is of f32");
-  if (!(q >= 0 && q <= 1)) return refuse(a, E_ARGUMENT, at, "q lies in [0, 1]");
+  if (fe_ins(a)->dtype != DT_F32) return fe_refuse(a, E_DTYPE, at, "a quantile is of f32");
+  if (!(q >= 0 && q <= 1)) return fe_refuse(a, E_ARGUMENT, at, "q lies in [0, 1]");
   if (!ir_dim_is_const(p, size) || ir_dim_bound(p, size) == 0)
-    return refuse(a, E_SHAPE, at, "a quantile is of an axis of constant size above 0");
+    return fe_refuse(a, E_SHAPE, at, "a quantile is of an axis of constant size above 0");
   Attr axis = ir_a_int(KEY_axis, k);
   tn_tensor sorted = fe_emit(OP_sort, &a, 1, &axis, 1, at);
   if (!fe_ok(sorted)) return sorted;
@@ -55,7 +49,7 @@ tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_sit
 // ---- counts: a one is added at each index
 static bool check_bins(tn_tensor a, int64_t bins, tn_site at) {
   if (bins >= 1 && bins <= INT32_MAX) return true;
-  refuse(a, E_ARGUMENT, at, "bins are 1 or more");
+  fe_refuse(a, E_ARGUMENT, at, "bins are 1 or more");
   return false;
 }
 
@@ -71,8 +65,8 @@ tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!(WHOLE >> fe_ins(a)->dtype & 1)) return refuse(a, E_DTYPE, at, "tn_bincount counts whole numbers");
-  if (fe_rank(a) != 1) return refuse(a, E_SHAPE, at, "tn_bincount takes one axis");
+  if (!(WHOLE >> fe_ins(a)->dtype & 1)) return fe_refuse(a, E_DTYPE, at, "tn_bincount counts whole numbers");
+  if (fe_rank(a) != 1) return fe_refuse(a, E_SHAPE, at, "tn_bincount takes one axis");
   if (!check_bins(a, bins, at)) return fe_poison(f);
   return fe_made(counted(fe_cast(a, DT_I64, at), bins, DT_I64, false, at), at);
 }
@@ -91,8 +85,8 @@ tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at) 
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (fe_ins(a)->dtype != DT_F32) return refuse(a, E_DTYPE, at, "tn_histc counts f32");
-  if (!(lo < hi) || !isfinite(lo) || !isfinite(hi)) return refuse(a, E_ARGUMENT, at, "lo is below hi, both finite");
+  if (fe_ins(a)->dtype != DT_F32) return fe_refuse(a, E_DTYPE, at, "tn_histc counts f32");
+  if (!(lo < hi) || !isfinite(lo) || !isfinite(hi)) return fe_refuse(a, E_ARGUMENT, at, "lo is below hi, both finite");
   if (!check_bins(a, bins, at)) return fe_poison(f);
   return fe_made(counted(part_of(fe_flattened(a, at), bins, lo, hi, at), bins, DT_F32, true, at), at);
 }
