@@ -1,15 +1,8 @@
 // Every update of ir/optimizers.def in a bundle: three steps of each on one state, with the outputs, the parameters and what
 // the optimizer keeps those of tn_run, bit for bit.
-#include "frontend/fe.h"
 #include "ir/optimizers.h"
-#include "runtime/bundle/about.h"
-#include "tests/check.h"
+#include "tests/bundle_so.h"
 #include "tests/optimizers.h"
-
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { BATCH = 5, WIDTH = 7, CLASSES = 3, N_STEPS = 3, SEED = 5 };
 enum {
@@ -23,8 +16,6 @@ enum {
   CYCLED_OTHERS,
   N_UPDATES = CYCLED_OTHERS + 5
 };
-
-static char folder[] = "/tmp/tenure-bundle-XXXXXX";
 
 // ---- one function for each update, over a layer of its own
 // A rate that differs in each of the steps
@@ -105,80 +96,28 @@ static void check_rows(const Prog *p) {
 }
 
 // ---- both, step by step
-typedef struct {
-  tn_model *model;
-  const TnBundleAbout *about;
-  unsigned char *state, *arena;
-} Pair;
-
-static bool same_state(const Pair *c) {
-  const RtPlan *plan = rt_instance_plan(c->model->inst);
-  bool same = CHECK(plan->n_params == c->about->n_tensors);
-  for (uint32_t k = 0; k < plan->n_params && same; k++) {
-    const TnBundleTensor *t = &c->about->tensors[k];
-    same = !strcmp(t->path, plan->params[k].path) &&
-           !memcmp(rt_instance_block(c->model->inst) + plan->params[k].offset, c->state + t->offset, t->bytes);
-    if (!same) printf("%s differs\n", t->path);
-  }
-  return same;
-}
-
-static void train(const Pair *c, const TnBundleFunction *f) {
+static void train(const BundleSo *b, uint32_t function) {
   float x[BATCH * WIDTH], loss = 0, twin = 1;
   int64_t label[BATCH];
+  const char *name = b->about->functions[function].name;
   for (int step = 0; step < N_STEPS; step++) {
     for (int k = 0; k < BATCH * WIDTH; k++) x[k] = (float)((k * 37 + step * 11) % 23) / 16 - 0.7f;
     for (int k = 0; k < BATCH; k++) label[k] = (k + step) % CLASSES;
-    tn_status status =
-        tn_run(c->model, f->name, TN_IN(tn_f32(x, BATCH, WIDTH), tn_i64(label, BATCH)), TN_OUT(tn_f32_scalar(&loss)));
-    CHECK(status == TN_OK);
-    CHECK(f->call(c->state, c->arena, c->about->arena_bytes, (const void *[]){x, label}, (void *[]){&twin}) == 0);
+    CHECK(!tn_run(b->model, name, TN_IN(tn_f32(x, BATCH, WIDTH), tn_i64(label, BATCH)), TN_OUT(tn_f32_scalar(&loss))));
+    CHECK(bundle_so_call(b, function, (const void *[]){x, label}, (void *[]){&twin}) == 0);
     bool same = CHECK(!memcmp(&loss, &twin, sizeof loss));
-    same &= CHECK(same_state(c));
-    if (!same) printf("%s, step %d: loss %g, the bundle's %g\n", f->name, step, (double)loss, (double)twin);
+    same &= CHECK(bundle_so_same_state(b));
+    if (!same) printf("%s, step %d: loss %g, the bundle's %g\n", name, step, (double)loss, (double)twin);
   }
-}
-
-static void *aligned(size_t n) {
-  void *p = aligned_alloc(TN_ALIGN, (n / TN_ALIGN + 1) * TN_ALIGN);
-  if (!p) abort();
-  return p;
-}
-
-static void train_all(tn_model *m, const TnBundleAbout *about) {
-  Pair c = {.model = m, .about = about, .state = aligned(about->state_bytes), .arena = aligned(about->arena_bytes)};
-  CHECK(about->init(c.state, c.arena, about->arena_bytes, SEED) == 0);
-  CHECK(about->n_functions == N_UPDATES && same_state(&c));
-  for (uint32_t f = 0; f < about->n_functions; f++) train(&c, &about->functions[f]);
-  free(c.state), free(c.arena);
-}
-
-static void remove_files(void) {
-  static const char *const ending[] = {".so", ".o", ".h", ".json", "_selftest.c", ".safetensors"};
-  char path[64];
-  for (size_t k = 0; k < sizeof ending / sizeof *ending; k++) {
-    snprintf(path, sizeof path, "%s/o%s", folder, ending[k]);
-    unlink(path);
-  }
-  rmdir(folder);
 }
 
 int main(void) {
-  char path[64];
-  if (!mkdtemp(folder)) return 1;
-  setenv("TN_GEMM", "own", 1);  // as in a bundle
-  snprintf(path, sizeof path, "%s/o", folder);
-  tn_program *p = make_program(), *q = make_program();
-  check_rows(q->ir);
-  CHECK(tn_bundle(q, path, .emit = "so", .seed = SEED) == TN_OK);
-  tn_model *m = tn_compile(p, .n_workers = 1, .seed = SEED, .no_packed_weights = true, .cache_dir = "");
-  void *library = dlopen(rt_printf(p->mem, "%s.so", path), RTLD_NOW | RTLD_LOCAL);
-  const TnBundleAbout *about = library ? dlsym(library, "o_about") : NULL;
-  if (CHECK(m && about)) train_all(m, about);
-  else tn_report(q, stdout);
-  tn_model_free(m);
-  tn_program_free(p), tn_program_free(q);
-  if (library) dlclose(library);
-  remove_files();
+  tn_program *p = make_program();
+  check_rows(p->ir);
+  tn_program_free(p);
+  BundleSo b = bundle_so_open(make_program, SEED);
+  if (b.about && CHECK(b.about->n_functions == N_UPDATES && bundle_so_same_state(&b)))
+    for (uint32_t f = 0; f < N_UPDATES; f++) train(&b, f);
+  bundle_so_close(&b);
   return check_report();
 }
