@@ -160,5 +160,5 @@ Val rule_fold_copy(Rules *r, Val v) {
   Fn *f = r->f;
   if (ir_attr(f, v, KEY_reader)) return (Val){0};
   Val a = ir_arg(f, v, 0);
-  return ir_ins(f, a)->op == OP_dim_size ? (Val){0} : a;  // the stored form of a size
+  return ir_ins(f, ir_view_base(f, a))->op == OP_dim_size ? (Val){0} : a;  // the stored form of a size
 }

@@ -16,11 +16,11 @@ typedef struct {
 } Simplify;
 
 // ---- constants where kernels read memory
-// Kernels other than pointwise ones read memory: a constant operand becomes a stored value. Emits it before the user is
-// copied.
+// Kernels other than pointwise ones read memory: a constant operand, or one that is a size in any shape, becomes a stored
+// value. Emits it before the user is copied.
 static Val stored_form(Fn *f, Val a, Loc loc) {
   double x;
-  if (ir_ins(f, a)->op == OP_dim_size) return ir_op1(f, OP_copy, a, loc);
+  if (ir_ins(f, ir_view_base(f, a))->op == OP_dim_size) return ir_op1(f, OP_copy, a, loc);
   if (!ir_is_const(f, a, &x)) return (Val){0};
   DType t = (DType)ir_ins(f, a)->dtype;
   Attr at[] = {ir_a_num(KEY_value, x), ir_a_list(KEY_shape, (Shape){0}), ir_a_int(KEY_dtype, t)};
