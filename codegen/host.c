@@ -9,6 +9,10 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 #if defined(__x86_64__)
@@ -24,7 +28,17 @@ static uint64_t saved_state(void) {
 static bool has_feature(const CgX86Feature *f) {
   uint32_t r[4];
   if (!__get_cpuid_count(f->leaf, 0, &r[0], &r[1], &r[2], &r[3])) return false;
-  return (r[f->is_ecx ? 2 : 1] >> f->bit & 1) && (saved_state() & f->xcr0) == f->xcr0;
+  return (r[f->reg] >> f->bit & 1) && (saved_state() & f->xcr0) == f->xcr0;
+}
+
+// Linux saves the registers of AMX for a process that asks; children inherit it.
+static bool may_use_tiles(void) {
+#if defined(__linux__)
+  enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+  return !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+#else
+  return false;
+#endif
 }
 
 static bool has_all(const char *list, char lack[TARGET_LACK]) {
@@ -39,6 +53,7 @@ static bool has_all(const char *list, char lack[TARGET_LACK]) {
 #define FAMILY "x86_64"
 #else
 static bool has_all(const char *list, char lack[TARGET_LACK]) { return (void)list, (void)lack, true; }
+static bool may_use_tiles(void) { return false; }
 #if defined(__aarch64__)
 #define FAMILY "aarch64"
 #else
@@ -59,7 +74,9 @@ static const char *family_name(const char *triple) {
 bool cg_target_runs_here(const Target *t, char lack[TARGET_LACK]) {
   if (!t->triple) return true;
   snprintf(lack, TARGET_LACK, "%s", family_name(t->triple));
-  return !strncmp(t->triple, FAMILY, strlen(FAMILY)) && has_all(t->features, lack);
+  if (strncmp(t->triple, FAMILY, strlen(FAMILY)) || !has_all(t->features, lack)) return false;
+  if (!t->has_amx || may_use_tiles()) return true;
+  return snprintf(lack, TARGET_LACK, "the registers of AMX, which the system refuses"), false;
 }
 
 static bool pick_best(Target *t, RtText *why) {

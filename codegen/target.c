@@ -26,11 +26,15 @@
   .stack_bytes = 8 << 10, .bounded_stack = true, .gemm_mc_bytes = 4 << 10, .gemm_kc = 256, .gemm_kc_packed_a = 128, \
   .gemm_kc_in_place = 256, .gemm_acc_bytes = 4 << 10, .rnn_kc_bytes = 4 << 10, .facts = IR_TARGET_FACTS
 
+#define AVX512_ROW                                                                                            \
+  .pointer_bits = 64, .has_image = true, .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, \
+  .cheap_shuffle = true, .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_ON_AVX512
+
 // clang-format off
 static const Target targets[] = {
-    {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, .pointer_bits = 64, .has_image = true,
-     .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, .cheap_shuffle = true,
-     .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_ON_AVX512},
+    {"x86-64-v4-amx", "amx", X86_LINUX, "x86-64-v4", X86_V4 ",+amx-tile,+amx-bf16", .ahead = "x86-64-v4",
+     .has_amx = true, AVX512_ROW},
+    {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
      .vl = 8, .has_fma = true, .has_rounding = true,
      .gemm_mr = 6, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 2, MEASURED_ON_AVX512},
@@ -78,6 +82,8 @@ const Target *cg_target_find(const char *name) {
   return NULL;
 }
 
+const Target *cg_target_ahead(const Target *t) { return t->ahead ? cg_target_find(t->ahead) : t; }
+
 const Target *cg_target_plain(bool small) { return &plain[small]; }
 
 void cg_target_unknown(const char *name, RtText *why) {
@@ -93,10 +99,10 @@ void cg_target_unknown(const char *name, RtText *why) {
 }
 
 void cg_target_key(const Target *t, RtText *out) {
-  rt_text_add(out, "%s %s %s %s %s\npointer %u%s%s%s vl %u fma %d rounding %d avx512 %d shuffle %d\n", t->name,
+  rt_text_add(out, "%s %s %s %s %s\npointer %u%s%s%s vl %u fma %d rounding %d avx512 %d amx %d shuffle %d\n", t->name,
               t->triple ? t->triple : "host", t->cpu, t->features, t->abi ? t->abi : "", t->pointer_bits,
               t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
-              t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->cheap_shuffle);
+              t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
   const int64_t size[] = {t->gemm_mr,      t->gemm_nv,          t->dot_accumulators, t->gemm_mc_bytes,
                           t->gemm_kc,      t->gemm_kc_packed_a, t->gemm_kc_in_place, t->gemm_acc_bytes,

@@ -15,6 +15,8 @@ typedef struct {
   const char *features;      // the explicit list
   const char *abi;           // LLVM's name of a calling convention; NULL: the triple's
   uint32_t pointer_bits;
+  const char *
+      ahead;  // the row of objects for such CPUs, since its own code needs what a process asks the system for; NULL: itself
   bool has_image;  // programs run in the process that compiles them: link.c knows its relocations
   bool
       fixed_place;  // code is linked where it runs, as on machines without an operating system: not position-independent
@@ -28,6 +30,7 @@ typedef struct {
   bool has_rounding;   // floor in one instruction
   bool loses_nan;      // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
   bool has_avx512;     // what AVX-512 has and LLVM has no operation for (math/avx512.c)
+  bool has_amx;        // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)
   bool cheap_shuffle;  // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
   // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B.
   // Numbers: pages of docs/experiments that found the value
@@ -51,6 +54,7 @@ typedef struct {
 // ---- codegen/target.c: the table
 const Target *cg_targets(uint32_t *n);           // in order of preference
 const Target *cg_target_find(const char *name);  // by name or alias; NULL: none
+const Target *cg_target_ahead(const Target *t);  // the row that objects for t's CPUs are compiled for
 // What words without a row begin with: no vectors are known to be there. small: of a machine without an operating system.
 const Target *cg_target_plain(bool small);
 void cg_target_unknown(const char *name, RtText *why);  // "there is no target 'x': ..; did you mean 'y'?"

@@ -8,7 +8,7 @@
 typedef struct {
   const char *name;
   uint32_t leaf;
-  bool is_ecx;  // else ebx
+  enum { CPUID_EBX = 1, CPUID_ECX, CPUID_EDX } reg;
   uint32_t bit;
   uint64_t xcr0;  // register state
 } CgX86Feature;

@@ -415,7 +415,8 @@ static void refuses_target(const char *name, const char *expected) {
 }
 
 static void targets(void) {
-  refuses_target("none such", "there is no target 'none such': x86-64-v4 (avx512), x86-64-v3 (avx2), ");
+  refuses_target("none such",
+                 "there is no target 'none such': x86-64-v4-amx (amx), x86-64-v4 (avx512), x86-64-v3 (avx2), ");
 #if defined(__x86_64__)
   refuses_target("neon", "target 'neon' needs an AArch64 CPU, which this machine lacks");
 #endif

@@ -7,11 +7,9 @@
 
 // ---- rows
 static void test_names(void) {
-  static const char *const names[][2] = {{"x86-64-v4", "avx512"},
-                                         {"x86-64-v3", "avx2"},
-                                         {"aarch64", "neon"},
-                                         {"riscv64", "rv64gcv"},
-                                         {"thumbv8.1m", "cortex-m55"}};
+  static const char *const names[][2] = {{"x86-64-v4-amx", "amx"}, {"x86-64-v4", "avx512"},
+                                         {"x86-64-v3", "avx2"},    {"aarch64", "neon"},
+                                         {"riscv64", "rv64gcv"},   {"thumbv8.1m", "cortex-m55"}};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++)
     CHECK(cg_target_find(names[k][0]) && cg_target_find(names[k][0]) == cg_target_find(names[k][1]));
   CHECK(cg_target_find("x86-64-v2") && cg_target_find("generic") && !cg_target_find("x86-64-v9"));
@@ -51,7 +49,7 @@ static void test_words(RtArena *mem) {
   t = made(mem, "arm64-linux-gnu,cpu=cortex-a76");
   CHECK(!strcmp(t.triple, "aarch64-unknown-linux-gnu") && !strcmp(t.features, "+neon"));
   t = made(mem, "native");
-  CHECK(t.name && cg_target_find(t.name) && t.without_blas);
+  CHECK(t.name && cg_target_find(t.name) && t.without_blas && !t.has_amx);
   t = made(mem, "loongarch64-linux-gnu");
   CHECK(t.pointer_bits == 64 && t.has_fma);
   t = made(mem, "triple=powerpc64le-linux-gnu,cpu=pwr9");
@@ -72,7 +70,8 @@ static void refuses(RtArena *mem, const char *text, const char *expected) {
 }
 
 static void test_refusals(RtArena *mem) {
-  refuses(mem, "x86-64-v9", "there is no target 'x86-64-v9': x86-64-v4 (avx512), ");
+  refuses(mem, "amx", "target 'x86-64-v4-amx' is for programs that run in the process that compiles them");
+  refuses(mem, "x86-64-v9", "there is no target 'x86-64-v9': x86-64-v4-amx (amx), x86-64-v4 (avx512), ");
   refuses(mem, "aarch46", "; did you mean 'aarch64'?");
   refuses(mem, "aarch64,cpus=generic",
           "a target has no 'cpus': triple, cpu, features, abi, lanes, stack; did you mean 'cpu'?");
@@ -90,7 +89,7 @@ static void test_refusals(RtArena *mem) {
   refuses(mem, "x86-64-v3,features=+fma,-sse", "features=-sse: code for x86_64 cannot do without it");
   refuses(mem, "i386-linux-gnu,features=-sse2", "features=-sse2: code for i686 cannot do without it");
   refuses(mem, "triple=quantum-none-elf", "quantum");
-  refuses(mem, "quantum-none-elf", "there is no target 'quantum-none-elf': x86-64-v4 (avx512), ");
+  refuses(mem, "quantum-none-elf", "there is no target 'quantum-none-elf': x86-64-v4-amx (amx), x86-64-v4 (avx512), ");
   refuses(mem, "triple=thumbv6m-none-eabi,cpu=cortex-m0", "it has no instructions for floating point");
   refuses(mem, "triple=powerpc64-linux-gnu,cpu=pwr9", "its memory is big-endian");
 }

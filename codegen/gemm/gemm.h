@@ -5,7 +5,7 @@
 //   strategies.def   the strategies in order of preference; each has a file:
 //   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
 //   winograd.c (with winograd_plan.c, winograd_transform.c, winograd_weights.c)
-//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  tiled.c (with macrokernel.c)
+//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with parts.c)  tiled.c (with macrokernel.c)
 //   reason.c         the plan in words
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
@@ -41,6 +41,12 @@ typedef enum {
   B_PREPACKED,
   B_BY_STRATEGY,  // by the team into scratch, as the strategy wants it: b_elements
 } PackB;
+// Operands as three bf16 parts of each f32 (parts.c), besides the form that pack_a and pack_b say.
+typedef enum {
+  PARTS_NONE,
+  PARTS_A_SHARED,   // all of A by the team into scratch; B's block by the worker that uses it
+  PARTS_A_PRIVATE,  // an MC x KC block of A too
+} Parts;
 // The operand that the instructions before the product compute in its kernel, and who does.
 typedef enum {
   PROLOGUE_NONE,
@@ -83,6 +89,7 @@ typedef struct {
   const GemmStrategy *strategy;
   PackA pack_a;
   PackB pack_b;
+  Parts parts;
   uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
   int64_t width;            // NR
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
@@ -114,8 +121,11 @@ typedef struct {
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
   // on the worker's stack
-  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
-  LLVMValueRef a_block, b_block;  // packed blocks
+  LLVMValueRef strip;              // sums: rows of NR of one macro tile, or of NC of a panel range
+  LLVMValueRef a_block, b_block;   // packed blocks
+  LLVMValueRef a_parts;            // those of A that the team makes, in scratch
+  LLVMValueRef parts_most, zeros;  // on the stack: the largest numbers of a block; a row of zeros
+  LLVMValueRef wide_a, wide_b;     // i1: has A's MC block, or B's block, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -186,12 +196,30 @@ void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));
 // ---- a macro tile: what its microkernels see (macrokernel.c)
 typedef struct {
   LLVMValueRef batch, mc, panel;
-  LLVMValueRef m0, n0, row;    // row: of the result, batches included
-  LLVMValueRef rows, columns;  // columns: up to the end of the result; may be more than a panel
-  LLVMValueRef k0, n_k;        // the KC block
-  LLVMValueRef k_begin;        // the first one's
-  LLVMValueRef acc0;           // the first column with accumulators on the stack
+  LLVMValueRef m0, n0, row;     // row: of the result, batches included
+  LLVMValueRef rows, columns;   // columns: up to the end of the result; may be more than a panel
+  LLVMValueRef k0, n_k;         // the KC block
+  LLVMValueRef k_begin, k_end;  // of all of them
+  LLVMValueRef acc0;            // the first column with accumulators on the stack
 } GemmMacroTile;
+
+// ---- macrokernel.c
+LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u);  // f32 elements of A: address and strides
+LLVMValueRef cg_gemm_tile_a_row(const Gemm *g);
+LLVMValueRef cg_gemm_tile_a_k(const Gemm *g);
+LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch);
+
+// ---- parts.c: blocks of 32 x 32 elements as parts, and how large numbers are
+enum { PARTS = 3, PARTS_SIDE = 32, PARTS_BLOCK = PARTS * PARTS_SIDE * PARTS_SIDE / 2 /* f32 elements that it takes */ };
+int64_t cg_parts_elements(int64_t rows, int64_t k);  // of scratch or stack, in f32, for the parts of a panelled operand
+int64_t cg_parts_shared_elements(const GemmPlan *p);             // of scratch, where all of A is shared
+void cg_parts_pack_a_shared(Gemm *g);                            // by the team, which must wait
+LLVMValueRef cg_parts_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
+LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);   // an MC x KC block to a_block; is it wide?
+LLVMValueRef cg_parts_pack_b(Gemm *g, const GemmMacroTile *u);   // a KC x 32 block to b_block; is it wide?
+
+// ---- amx.c: sums of a macro tile from parts, added to args->c; first: i1, they begin with the bias or 0 instead
+void cg_amx_tile(Gemm *g, const GemmMacroTile *u, const TileArgs *args, LLVMValueRef first);
 
 // ---- prefetch.c
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s);

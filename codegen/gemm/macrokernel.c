@@ -26,11 +26,11 @@ static bool has_own_rows(const Gemm *g) {
   return g->p->pack_a == A_PADDED || g->p->pack_a == A_PADDED_PER_MC_BLOCK || cg_gemm_fuses_a(g->p);
 }
 
-static LLVMValueRef tile_a_row(const Gemm *g) {
+LLVMValueRef cg_gemm_tile_a_row(const Gemm *g) {
   if (g->p->pack_a == A_PACKED) return cg_i64(g->c, 1);
   return has_own_rows(g) ? cg_gemm_row_stride(g) : g->a_row;
 }
-static LLVMValueRef tile_a_k(const Gemm *g) {
+LLVMValueRef cg_gemm_tile_a_k(const Gemm *g) {
   if (g->p->pack_a == A_PACKED) return cg_i64(g->c, g->p->a_tile);
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
@@ -43,24 +43,27 @@ static LLVMValueRef tile_c_row(const Gemm *g) {
 static LLVMValueRef tile_a_block(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->pack_a == A_PACKED) return cg_i64(c, g->p->kc * g->p->a_tile);
-  return cg_mul(c, cg_i64(c, g->p->mr), tile_a_row(g));
+  return cg_mul(c, cg_i64(c, g->p->mr), cg_gemm_tile_a_row(g));
 }
 
 static bool one_block(const Gemm *g) { return g->p->kc >= g->p->k_max; }
+
+// Microkernels begin their sums; else they add to what is there.
+static bool begins_sums(const Gemm *g) { return one_block(g) && !g->p->parts; }
 
 static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t vl = g->c->t->vl;
   return (TileSpec){.mr = p->mr,
                     .nv = p->nv,
-                    .a_row = stride_or_dyn(tile_a_row(g), 1),
-                    .a_k = stride_or_dyn(tile_a_k(g), p->pack_a == A_PACKED ? p->a_tile : 1),
+                    .a_row = stride_or_dyn(cg_gemm_tile_a_row(g), 1),
+                    .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), p->pack_a == A_PACKED ? p->a_tile : 1),
                     .b_k = stride_or_dyn(tile_b_k(g), p->width),
                     .b_vec = vl,
                     .c_row = stride_or_dyn(tile_c_row(g), p->width),
                     .c_vec = vl,
-                    .more = !one_block(g),
-                    .has_bias = g->bias && one_block(g),
+                    .more = !begins_sums(g),
+                    .has_bias = g->bias && begins_sums(g),
                     .bias_vec = vl,
                     .mask_from = p->nv,
                     .mask_step = vl,
@@ -100,18 +103,18 @@ static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
   cg_endif(c, &full);
 }
 
-static LLVMValueRef tile_a(Gemm *g, const GemmMacroTile *u) {
+LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_a == A_PACKED) return g->a_block;
   LLVMValueRef row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
-  LLVMValueRef off = cg_add(c, cg_mul(c, row, tile_a_row(g)), cg_mul(c, u->k0, tile_a_k(g)));
+  LLVMValueRef off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   return cg_at(c, c->f32, g->a, off);
 }
 
-static LLVMValueRef b_matrix(Gemm *g, LLVMValueRef batch) {
+LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch) {
   Cg *c = g->c;
   if (!g->p->b_has_batch) return g->b;
   return cg_at(c, c->f32, g->b, cg_gemm_batch(g, g->p->b_batch, batch, cg_mul(c, g->k, g->n)));
@@ -121,7 +124,8 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_b == B_PRIVATE) return g->b_block;
-  if (p->pack_b == B_IN_PLACE) return cg_at(c, c->f32, b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
+  if (p->pack_b == B_IN_PLACE)
+    return cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
   LLVMValueRef panel = p->b_has_batch ? cg_add(c, cg_mul(c, u->batch, g->panels), u->panel) : u->panel;
   LLVMValueRef k = cg_add(c, cg_mul(c, panel, g->k_pad), u->k0);
   return cg_at(c, c->f32, g->packed_b, cg_mul(c, k, cg_i64(c, p->width)));
@@ -133,7 +137,8 @@ static LLVMValueRef tile_c(Gemm *g, const GemmMacroTile *u) {
   return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
-// With several KC blocks the accumulators begin as the bias or zero in memory, so that all blocks have one microkernel.
+// With several KC blocks, or parts, the accumulators begin as the bias or zero in memory, so that all blocks have one
+// microkernel.
 static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   LLVMValueRef value[8], mask[8], to = tile_c(g, u);
@@ -156,20 +161,32 @@ static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
 
 static void emit_tile(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  TileArgs args = {.a = tile_a(g, u), .b = tile_b(g, u), .c = tile_c(g, u), .k = u->n_k, .n = u->columns};
+  TileArgs args = {.a = cg_gemm_tile_a(g, u), .b = tile_b(g, u), .c = tile_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
-  args.a_row = tile_a_row(g), args.a_k = tile_a_k(g), args.b_k = tile_b_k(g), args.c_row = tile_c_row(g);
+  args.a_row = cg_gemm_tile_a_row(g), args.a_k = cg_gemm_tile_a_k(g), args.b_k = tile_b_k(g),
+  args.c_row = tile_c_row(g);
   cg_gemm_prefetch(g, u, &args);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
-  rows.left = cg_const_value(g->m, &m) ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
-  if (!one_block(g)) {
+  bool whole = cg_const_value(g->m, &m) && g->p->mc % g->p->mr == 0;  // MC blocks end where tiles do
+  rows.left = whole ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
+  LLVMValueRef is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
+  If wide;
+  if (g->p->parts) {
+    cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, g->wide_b, ""));
+    cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  }
+  if (!begins_sums(g)) {
     If first;
-    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, ""));
+    cg_if(c, &first, is_first);
     tile_prefill(g, u);
     cg_endif(c, &first);
   }
   tile_columns(g, &args, &rows);
+  if (!g->p->parts) return;
+  cg_else(c, &wide);
+  cg_amx_tile(g, u, &args, is_first);
+  cg_endif(c, &wide);
 }
 
 static void tile_epilogue(Gemm *g, const GemmMacroTile *u) {
@@ -190,7 +207,8 @@ static void set_panel(Gemm *g, GemmMacroTile *u, LLVMValueRef panel) {
 static void begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
   Cg *c = g->c;
   LLVMValueRef end;
-  cg_gemm_k_range(g, u->batch, &u->k_begin, &end);
+  cg_gemm_k_range(g, u->batch, &u->k_begin, &u->k_end);
+  end = u->k_end;
   u->k0 = u->k_begin, u->n_k = g->k;
   if (one_block(g)) return;
   cg_loop_begin(c, l, u->k_begin, cg_max(c, end, cg_i64(c, 1)), cg_i64(c, g->p->kc), NULL, 0);
@@ -216,7 +234,8 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
 }
 
 static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
-  cg_gemm_pack_b(g, b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  if (g->p->parts) g->wide_b = cg_parts_pack_b(g, u);
+  else cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
 }
 
 // B's block is packed by the worker that uses it, or prepacked.
@@ -256,6 +275,7 @@ static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMV
   Loop panel, block;
   begin_blocks(g, &block, u);
   if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
+  if (g->p->parts == PARTS_A_PRIVATE) g->wide_a = cg_parts_pack_a(g, u);
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
@@ -337,6 +357,7 @@ void cg_gemm_tiled_emit(Gemm *g) {
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
   if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+  if (p->parts == PARTS_A_SHARED) g->wide_a = cg_parts_is_wide(g, &u);
   bool by_panels = p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED;
   if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);

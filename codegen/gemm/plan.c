@@ -175,7 +175,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
 // ---- scratch: it belongs to what is packed, stored or summed, whatever the strategy
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
   if (p->b_elements) return cg_round_up(p->b_elements, TN_ALIGN / 4);
-  if (p->prologue == PROLOGUE_B && p->pack_b == B_IN_PLACE) return cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4);
+  if (p->prologue == PROLOGUE_B && p->pack_b != B_SHARED) return cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4);
   if (p->pack_b != B_SHARED) return 0;
   int64_t one = cg_ceil_div(p->n_max, p->width) * cg_round_up(p->k_max, t->vl) * p->width;
   return cg_round_up(one * (p->b_has_batch ? p->batch_max : 1), TN_ALIGN / 4);

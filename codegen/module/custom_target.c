@@ -226,7 +226,8 @@ static bool read_name(Spec *s, RtArena *mem, const char *name) {
   Target host;
   LLVMTargetRef known = NULL;
   char *error = NULL;
-  s->row = cg_target_find(!strcmp(name, "native") && cg_target_host(&host, mem) ? host.name : name);
+  bool native = !strcmp(name, "native") && cg_target_host(&host, mem);
+  s->row = native ? cg_target_ahead(cg_target_find(host.name)) : cg_target_find(name);
   if (s->row || !strchr(name, '-')) return s->row;
   cg_init_llvm();
   s->triple = name;
@@ -292,6 +293,9 @@ bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why) {
   if (!read_spec(&s, mem, text, why)) return false;
   if (!s.row && !s.triple) return rt_text_add(why, "a target is a row, or has a triple="), false;
   const Target *like = s.row ? s.row : row_like(full_triple(mem, s.triple));
+  if (like && like->ahead)
+    return rt_text_add(why, "target '%s' is for programs that run in the process that compiles them", like->name),
+           false;
   bool is_new = !like, is_row = s.row && !strchr(text, ',');
   *t = like ? *like : *cg_target_plain(strstr(full_triple(mem, s.triple), "-none-") != NULL);
   t->without_blas = true;

@@ -109,7 +109,7 @@ static bool read_targets(Bundle *b) {
   Target host;
   if (!b->o->targets) {
     if (!cg_target_pick(&host, getenv("TN_TARGET"), &why)) return refuse(b, "%s", why.text);
-    return add_target(b, &host);
+    return add_target(b, cg_target_ahead(&host));
   }
   const char *list = b->o->targets;
   for (const char *words; (words = next_target(b->p->mem, &list));) {
