@@ -504,7 +504,8 @@ static const char *into_domain(Op op, const char **name) {
     const char *text;
   } ways[] = {{1, 0, ""},
               {0.7, 0, "%s = const {value=0.7}\n%d = mul %a, %s\n"},
-              {1, 1, "%s = const {value=1}\n%d = add %a, %s\n"}};
+              {1, 1, "%s = const {value=1}\n%d = add %a, %s\n"},
+              {0, 1, "%s = const {value=0}\n%t = const {value=1}\n%u = mul %a, %s\n%d = add %u, %t\n"}};
   for (uint32_t k = 0; k < sizeof ways / sizeof *ways; k++) {
     *name = k ? "%d" : "%a";
     double low = 0.3 * ways[k].scale + ways[k].add, high = 1.3 * ways[k].scale + ways[k].add;

@@ -33,6 +33,7 @@ static double inverse_root(double x) { return 1 / sqrt(x); }
   W(rsqrt, inverse_root)                                                                                            \
   W(tan, tan) W(asin, asin) W(acos, acos) W(atan, atan) W(sinh, sinh) W(cosh, cosh) W(asinh, asinh) W(acosh, acosh) \
       W(atanh, atanh) W(log1p, log1p) W(expm1, expm1) W(log2, log2) W(log10, log10) W(exp2, exp2) W(erfc, erfc)     \
+          W(lgamma, lgamma)                                                                                         \
           W(round, nearbyint) W(ceil, ceil) W(trunc, trunc)
 // clang-format on
 

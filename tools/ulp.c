@@ -31,6 +31,9 @@ static double exact_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 
 static double exact_erfinv(double x) { return ir_primitive(OP_erfinv, x, 0, 0); }
+static double exact_digamma(double x) { return ir_primitive(OP_digamma, x, 0, 0); }
+static double exact_trigamma(double x) { return ir_primitive(OP_polygamma, 1, x, 0); }
+static double exact_polygamma_4(double x) { return ir_primitive(OP_polygamma, 4, x, 0); }
 
 typedef struct {
   const char *name, *code;
@@ -39,23 +42,44 @@ typedef struct {
   double limit, fast_math;
 } Word;
 static const Word words[] = {
-    {"exp", "exp %x", exp, NULL, 2, 16},           {"log", "log %x", log, NULL, 2, 16},
-    {"tanh", "tanh %x", tanh, NULL, 2, 16},        {"sigmoid", "sigmoid %x", exact_sigmoid, NULL, 2, 16},
-    {"erf", "erf %x", erf, NULL, 2, 16},           {"gelu", "gelu %x", exact_gelu, NULL, 2, 16},
-    {"silu", "silu %x", exact_silu, NULL, 2, 16},  {"softplus", "softplus %x", exact_softplus, NULL, 2, 16},
-    {"sin", "sin %x", sin, NULL, 2, 16},           {"cos", "cos %x", cos, NULL, 2, 16},
-    {"pow", "pow %x, %z", NULL, pow, 2, 16},       {"rsqrt", "rsqrt %x", exact_rsqrt, NULL, 2, 16},
-    {"sqrt", "sqrt %x", sqrt, NULL, 0.5, 0.5},     {"floor", "floor %x", floor, NULL, 0, 0},
-    {"tan", "tan %x", tan, NULL, 2, 16},           {"asin", "asin %x", asin, NULL, 2, 16},
-    {"acos", "acos %x", acos, NULL, 2, 16},        {"atan", "atan %x", atan, NULL, 2, 16},
-    {"sinh", "sinh %x", sinh, NULL, 2, 16},        {"cosh", "cosh %x", cosh, NULL, 2, 16},
-    {"asinh", "asinh %x", asinh, NULL, 2, 16},     {"acosh", "acosh %x", acosh, NULL, 2, 16},
-    {"atanh", "atanh %x", atanh, NULL, 2, 16},     {"log1p", "log1p %x", log1p, NULL, 2, 16},
-    {"expm1", "expm1 %x", expm1, NULL, 2, 16},     {"log2", "log2 %x", log2, NULL, 2, 16},
-    {"log10", "log10 %x", log10, NULL, 2, 16},     {"exp2", "exp2 %x", exp2, NULL, 2, 16},
-    {"erfc", "erfc %x", erfc, NULL, 2, 16},        {"erfinv", "erfinv %x", exact_erfinv, NULL, 2, 16},
-    {"atan2", "atan2 %x, %z", NULL, atan2, 2, 16}, {"hypot", "hypot %x, %z", NULL, hypot, 2, 16},
-    {"fmod", "fmod %x, %z", NULL, fmod, 0, 0},     {"round", "round %x", nearbyint, NULL, 0, 0},
+    {"exp", "exp %x", exp, NULL, 2, 16},
+    {"log", "log %x", log, NULL, 2, 16},
+    {"tanh", "tanh %x", tanh, NULL, 2, 16},
+    {"sigmoid", "sigmoid %x", exact_sigmoid, NULL, 2, 16},
+    {"erf", "erf %x", erf, NULL, 2, 16},
+    {"gelu", "gelu %x", exact_gelu, NULL, 2, 16},
+    {"silu", "silu %x", exact_silu, NULL, 2, 16},
+    {"softplus", "softplus %x", exact_softplus, NULL, 2, 16},
+    {"sin", "sin %x", sin, NULL, 2, 16},
+    {"cos", "cos %x", cos, NULL, 2, 16},
+    {"pow", "pow %x, %z", NULL, pow, 2, 16},
+    {"rsqrt", "rsqrt %x", exact_rsqrt, NULL, 2, 16},
+    {"sqrt", "sqrt %x", sqrt, NULL, 0.5, 0.5},
+    {"floor", "floor %x", floor, NULL, 0, 0},
+    {"tan", "tan %x", tan, NULL, 2, 16},
+    {"asin", "asin %x", asin, NULL, 2, 16},
+    {"acos", "acos %x", acos, NULL, 2, 16},
+    {"atan", "atan %x", atan, NULL, 2, 16},
+    {"sinh", "sinh %x", sinh, NULL, 2, 16},
+    {"cosh", "cosh %x", cosh, NULL, 2, 16},
+    {"asinh", "asinh %x", asinh, NULL, 2, 16},
+    {"acosh", "acosh %x", acosh, NULL, 2, 16},
+    {"atanh", "atanh %x", atanh, NULL, 2, 16},
+    {"log1p", "log1p %x", log1p, NULL, 2, 16},
+    {"expm1", "expm1 %x", expm1, NULL, 2, 16},
+    {"log2", "log2 %x", log2, NULL, 2, 16},
+    {"log10", "log10 %x", log10, NULL, 2, 16},
+    {"exp2", "exp2 %x", exp2, NULL, 2, 16},
+    {"erfc", "erfc %x", erfc, NULL, 2, 16},
+    {"erfinv", "erfinv %x", exact_erfinv, NULL, 2, 16},
+    {"atan2", "atan2 %x, %z", NULL, atan2, 2, 16},
+    {"hypot", "hypot %x, %z", NULL, hypot, 2, 16},
+    {"lgamma", "lgamma %x", lgamma, NULL, 2, 2},
+    {"digamma", "digamma %x", exact_digamma, NULL, 2, 2},
+    {"trigamma", "polygamma %one, %x", exact_trigamma, NULL, 2, 2},
+    {"polygamma_4", "polygamma %four, %x", exact_polygamma_4, NULL, 2, 2},
+    {"fmod", "fmod %x, %z", NULL, fmod, 0, 0},
+    {"round", "round %x", nearbyint, NULL, 0, 0},
 };
 
 // ---- one primitive compiled for one target
@@ -69,7 +93,8 @@ typedef struct {
 static bool compile(RtArena *mem, const char *code, Variant *v) {
   char text[512];
   int n = snprintf(text, sizeof text,
-                   "program @ulp\nfunc @word(%%x: f32[%d], %%z: f32[%d]) {\n  %%y = %s\n"
+                   "program @ulp\nfunc @word(%%x: f32[%d], %%z: f32[%d]) {\n  %%one = const {value=1}\n"
+                   "  %%four = const {value=4}\n  %%y = %s\n"
                    "  output %%y {index=0, name=\"y\"}\n}\n",
                    CHUNK, CHUNK, code);
   RtDiags diags = {.mem = mem};

@@ -71,6 +71,7 @@ V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <=
 
 V cg_log1p(Cg *c, V t);  // ln(1 + t), t in [0, 1]
 V cg_floor(Cg *c, V x);
+V cg_round(Cg *c, V x);  // to the nearest integer, of two the even one
 // x = n pi/2 + r for |x| <= 10^6, |r| <= pi/4: r in doubles, n as i32.
 V cg_reduce_trig(Cg *c, V x, V *n);
 
@@ -85,6 +86,7 @@ V cg_log1p_double(Cg *c, V d);
 V cg_exp2_double(Cg *c, V t);  // |t| <= 300, or NaN; off by 2e-10
 V cg_exp_double(Cg *c, V x);   // |x| <= 700, or NaN; off by 2e-9
 V cg_pow(Cg *c, V a, V b);
+bool cg_is_number(V b, double *value);      // the number that all lanes of b are, if they are known
 V cg_log_scaled(Cg *c, V a, double scale);  // log2 a times `scale`
 V cg_exp2(Cg *c, V a);
 V cg_hypot(Cg *c, V a, V b);
@@ -129,6 +131,11 @@ V cg_cosh(Cg *c, V x);
 V cg_asinh(Cg *c, V x);
 V cg_acosh(Cg *c, V x);
 V cg_atanh(Cg *c, V x);
+
+// ---- gamma.c
+V cg_lgamma(Cg *c, V a);
+V cg_digamma(Cg *c, V a);
+V cg_polygamma(Cg *c, V order, V a);
 
 // ---- remainder.c
 V cg_fmod(Cg *c, V a, V b);

@@ -208,8 +208,7 @@ V cg_floor(Cg *c, V x) {
   return pick(c, small, with_sign(c, y, x), x);
 }
 
-// To the nearest integer, of two the even one.
-static V round_of(Cg *c, V x) {
+V cg_round(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.roundeven", &t, 1, &x, 1);
   V size = fabs_of(c, x), magic = k(c, x, 0x1p23), small = cmp(c, LLVMRealOLT, size, magic);
@@ -259,7 +258,7 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
   case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
   case OP_select: return pick(c, cmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
-  case OP_round: return round_of(c, a);
+  case OP_round: return cg_round(c, a);
   case OP_copysign: return with_sign(c, a, arg[1]);
   case OP_fmod: return cg_fmod(c, a, arg[1]);
   case OP_hypot: return cg_hypot(c, a, arg[1]);
@@ -280,6 +279,9 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_exp2: return cg_exp2(c, a);
   case OP_erfc: return cg_erfc(c, a);
   case OP_erfinv: return cg_erfinv(c, a);
+  case OP_lgamma: return cg_lgamma(c, a);
+  case OP_digamma: return cg_digamma(c, a);
+  case OP_polygamma: return cg_polygamma(c, a, arg[1]);
   default: break;
   }
   if (c->why) rt_text_add(c->why, "%s has no code as a primitive; ", ir_ops[op].name);
@@ -322,6 +324,9 @@ uint32_t cg_primitive_cost(Op op) {
     case OP_pow:
     case OP_rand:
     case OP_randn: return 60;
+    case OP_lgamma:
+    case OP_digamma: return 150;
+    case OP_polygamma: return 400;
     default: return 1;
     }
   }

@@ -48,8 +48,7 @@ V cg_exp2_double(Cg *c, V t) {
   return mul(c, y, two_to(c, u));
 }
 
-// The number that all lanes of b are, if they are known.
-static bool is_number(V b, double *value) {
+bool cg_is_number(V b, double *value) {
   if (!LLVMIsConstant(b) || LLVMIsUndef(b)) return false;
   uint32_t n = is_vector(LLVMTypeOf(b)) ? LLVMGetVectorSize(LLVMTypeOf(b)) : 1;
   V first = is_vector(LLVMTypeOf(b)) ? LLVMGetAggregateElement(b, 0) : b;
@@ -83,7 +82,7 @@ static V by_products(Cg *c, V a, double b) {
 // The rules of C's pow: a^0 = 1^b = 1, even for NaN; a negative base wants an integer exponent.
 V cg_pow(Cg *c, V a, V b) {
   double number;
-  V known = is_number(b, &number) ? by_products(c, a, number) : NULL;
+  V known = cg_is_number(b, &number) ? by_products(c, a, number) : NULL;
   if (known) return known;
   V size = fabs_of(c, a), l = cg_log2_double(c, cg_widen(c, size)), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
   V t = at_least(c, at_most(c, mul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);

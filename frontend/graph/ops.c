@@ -31,6 +31,18 @@ tn_tensor tn_round_decimals(tn_tensor a, int decimals, tn_site at) {
   return fe_made(fe_ok(y) ? fe_emit2(decimals < 0 ? OP_mul : OP_div, y, power, at) : y, at);
 }
 
+tn_tensor tn_polygamma(int n, tn_tensor a, tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (n < 0 || n > 32) {
+    fe_error(f->p, E_ARGUMENT, at, "the order of a derivative lies in [0, 32], not %d", n);
+    return fe_poison(f);
+  }
+  if (!n) return fe_made(fe_pointwise(OP_digamma, &a, 1, NULL, 0, at), at);
+  return fe_made(fe_pointwise(OP_polygamma, (const tn_tensor[]){fe_const(f, n, at), a}, 2, NULL, 0, at), at);
+}
+
 // The same value as a value of its own: what happens to the result in scopes, or is written to it, does not happen to the
 // operand.
 tn_tensor fe_same(tn_tensor a, tn_site at) {

@@ -46,29 +46,35 @@ tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_sit
   return fe_made(keepdim ? y : fe_without_axis(y, k, at), at);
 }
 
-// ---- counts: a one is added at each index
+// ---- counts: a one, or a weight, is added at each index
 static bool check_bins(tn_tensor a, int64_t bins, tn_site at) {
   if (bins >= 1 && bins <= INT32_MAX) return true;
   fe_refuse(a, E_ARGUMENT, at, "bins are 1 or more");
   return false;
 }
 
-static tn_tensor counted(tn_tensor index, int64_t bins, DType t, bool is_padded, tn_site at) {
+static tn_tensor added_by(tn_tensor index, int64_t bins, tn_tensor each, bool is_padded, tn_site at) {
   tn_function *f = index.fn;
-  if (!fe_ok(index)) return index;
+  if (!fe_ok(index) || !fe_ok(each)) return fe_poison(f);
+  DType t = (DType)fe_ins(each)->dtype;
   const Attr attr[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
-  const tn_tensor in[] = {fe_full(f, 0, ir_shape_ints(f->p->ir, &bins, 1), t, at), index, fe_number(f, 1, t, at)};
+  const tn_tensor in[] = {fe_full(f, 0, ir_shape_ints(f->p->ir, &bins, 1), t, at), index, each};
   return fe_emit(OP_scatter_add, in, 3, attr, is_padded ? 2 : 1, at);
 }
 
-tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_site at) {
+tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_bincount_options o) {
   tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  tn_site at = o.at;
+  bool is_weighed = o.weights.fn != NULL;
+  if (!fe_join((const tn_tensor[]){a, o.weights}, 1 + is_weighed, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!(WHOLE >> fe_ins(a)->dtype & 1)) return fe_refuse(a, E_DTYPE, at, "tn_bincount counts whole numbers");
   if (fe_rank(a) != 1) return fe_refuse(a, E_SHAPE, at, "tn_bincount takes one axis");
   if (!check_bins(a, bins, at)) return fe_poison(f);
-  return fe_made(counted(fe_cast(a, DT_I64, at), bins, DT_I64, false, at), at);
+  if (is_weighed && fe_shape_of(o.weights).i != fe_shape_of(a).i)
+    return fe_refuse(o.weights, E_SHAPE, at, "there is one weight for each number");
+  tn_tensor each = is_weighed ? fe_cast(o.weights, DT_F32, at) : fe_number(f, 1, DT_I64, at);
+  return fe_made(added_by(fe_cast(a, DT_I64, at), bins, each, false, at), at);
 }
 
 // Which part of [lo, hi] an element lies in; -1: none
@@ -88,5 +94,6 @@ tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at) 
   if (fe_ins(a)->dtype != DT_F32) return fe_refuse(a, E_DTYPE, at, "tn_histc counts f32");
   if (!(lo < hi) || !isfinite(lo) || !isfinite(hi)) return fe_refuse(a, E_ARGUMENT, at, "lo is below hi, both finite");
   if (!check_bins(a, bins, at)) return fe_poison(f);
-  return fe_made(counted(part_of(fe_flattened(a, at), bins, lo, hi, at), bins, DT_F32, true, at), at);
+  tn_tensor part = part_of(fe_flattened(a, at), bins, lo, hi, at);
+  return fe_made(added_by(part, bins, fe_number(f, 1, DT_F32, at), true, at), at);
 }

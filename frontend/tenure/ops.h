@@ -38,6 +38,8 @@ TN_API tn_tensor tn_mul_scalar(tn_tensor a, double number, tn_site at);
 // tn_round at so many places behind the point, or before it where decimals < 0: a 10^decimals is rounded; f32. In [-38, 38], else
 // E003
 TN_API tn_tensor tn_round_decimals(tn_tensor a, int decimals, tn_site at);
+// The n-th derivative of tn_digamma, n in [0, 32], else E003; f32
+TN_API tn_tensor tn_polygamma(int n, tn_tensor a, tn_site at);
 // Whole numbers and bool, bit by bit; of two dtypes in the common one. Of f32 they are E005.
 TN_API tn_tensor tn_bitwise_and(tn_tensor a, tn_tensor b, tn_site at);
 TN_API tn_tensor tn_bitwise_or(tn_tensor a, tn_tensor b, tn_site at);

@@ -55,8 +55,14 @@ TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at
 TN_API tn_tensor tn_quantile(tn_tensor a, double q, tn_site at);  // of all elements
 TN_API tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_site at);
 // How often each of 0, 1, .. bins - 1 is among whole numbers [n], i64 [bins]. One that is not in 0..bins - 1 is an error of the
-// run, as an index of tn_gather
-TN_API tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_site at);
+// run, as an index of tn_gather. With weights the sum of those of each, f32
+//
+//   y = tn_bincount(words, 100, .weights = w);
+typedef struct {
+  tn_tensor weights;  // a number for each of a, of its shape, else E004; empty: 1 each
+  tn_site at;
+} tn_bincount_options;
+TN_API tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_bincount_options o);
 // How many elements of an f32 lie in each of so many parts of [lo, hi] of one size, f32 [bins], the end hi in the last one.
 // What lies outside, and NaN, counts nowhere. lo < hi (else E003)
 TN_API tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at);

@@ -29,6 +29,44 @@ static double erf_inverse(double x) {
   return copysign(y, x);
 }
 
+// ---- derivatives of ln gamma: of numbers below 1/2 by those on the other side of 0, as tan and sums have them
+static double from_next_whole(double x) { return x - nearbyint(x); }
+
+static double digamma(double x) {
+  static const double series[] = {1. / 12, -1. / 120, 1. / 252, -1. / 240, 1. / 132, -691. / 32760};
+  double r = from_next_whole(x), y = 0, power = 1;
+  if (x == 0) return copysign(INFINITY, -x);
+  if (x < 0 && !(r < 0 || r > 0)) return NAN;
+  if (x < 0.5) return digamma(1 - x) - 3.14159265358979324 / tan(3.14159265358979324 * r);
+  if (isinf(x)) return x;
+  for (; x < 20; x++) y -= 1 / x;
+  for (int k = 0; k < 6; k++) power /= x * x, y -= series[k] * power;
+  return y + log(x) - 0.5 / x;
+}
+
+// The sum of all (y + k)^-s, y >= 1/2
+static double hurwitz(double s, double y) {
+  static const double bernoulli[] = {1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160};
+  double sum = 0, z = y + 20, factor = s * pow(z, -s - 1);
+  for (int k = 0; k < 20; k++) sum += pow(y + k, -s);
+  sum += pow(z, 1 - s) / (s - 1) + 0.5 * pow(z, -s);
+  for (int k = 0; k < 5; k++) {
+    sum += bernoulli[k] * factor;
+    factor *= (s + 2 * k + 1) * (s + 2 * k + 2) / (z * z);
+  }
+  return sum;
+}
+
+static double polygamma(double order, double x) {
+  double s = order + 1, r = from_next_whole(x), sign = fmod(order, 2) == 1 ? 1 : -1, zeta;
+  if (!(order >= 1 && order <= 32) || order != floor(order) || isnan(x) || x == -INFINITY) return NAN;
+  if (x == INFINITY) zeta = 0;
+  else if (x >= 0.5) zeta = hurwitz(s, x);
+  else if (fabs(r) == 0.5 && sign < 0) zeta = hurwitz(s, 1 - x);  // the others cancel
+  else zeta = pow(r, -s) + hurwitz(s, 1 + r) + sign * (hurwitz(s, 1 - r) - hurwitz(s, 1 - x));
+  return sign * tgamma(s) * zeta;
+}
+
 double ir_primitive(Op op, double a, double b, double c) {
   switch (op) {
   case OP_neg: return -a;
@@ -77,6 +115,9 @@ double ir_primitive(Op op, double a, double b, double c) {
   case OP_exp2: return exp2(a);
   case OP_erfc: return erfc(a);
   case OP_erfinv: return erf_inverse(a);
+  case OP_lgamma: return lgamma(a);
+  case OP_digamma: return digamma(a);
+  case OP_polygamma: return polygamma(a, b);
   default: return NAN;  // no primitive by hand
   }
 }
