@@ -5,6 +5,7 @@
 #include "tests/check.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,12 +186,23 @@ static void check_case(const Case *c) {
   for (uint32_t w = 0; w < MOST_WORKERS; w++) tn_model_free(m[w]);
 }
 
+// On a stack of no more than many threads have.
+static void *check_cases(void *none) {
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_case(&cases[k]);
+  return none;
+}
+
 int main(void) {
   char lack[TARGET_LACK];
   if (!cg_target_runs_here(cg_target_find("amx"), lack)) {
     printf("not run: this machine lacks %s\n", lack);
     return check_report();
   }
-  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_case(&cases[k]);
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, 512 * 1024);
+  if (CHECK(!pthread_create(&thread, &attr, check_cases, NULL))) pthread_join(thread, NULL);
+  pthread_attr_destroy(&attr);
   return check_report();
 }

@@ -20,10 +20,11 @@ enum {
   A_BYTES = 5 << 18,       // of an MC block's parts: they stay in L2
   SHARED_BYTES = 8 << 20,  // of all of A's parts in scratch
   KC = 256,
-  PRIVATE_ROWS = 256,  // of an MC block that lies on the stack,
-  MOST_ROWS = 512,     // or in scratch,
-  FEWEST_ROWS = 128,   // at least, for
-  UNITS = 16           // macro tiles, so that shares are even
+  PRIVATE_ROWS =
+      256,            // of an MC block that lies on the stack; half as many beside sums that wait there: 400 KB in all,
+  MOST_ROWS = 512,    // or in scratch,
+  FEWEST_ROWS = 128,  // at least, for
+  UNITS = 16          // macro tiles, so that shares are even
 };
 enum { TILES = 8, TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 };
 
@@ -51,7 +52,9 @@ static void place_parts(GemmPlan *p) {
 
 static void choose_rows(GemmPlan *p) {
   int64_t in_l2 = A_BYTES / parts_bytes(PARTS_SIDE, p->k_outermost ? p->kc : summed_k(p)) * PARTS_SIDE;
-  int64_t fit = p->parts == PARTS_A_SHARED ? cg_smaller(in_l2, MOST_ROWS) : PRIVATE_ROWS;
+  int64_t fit = p->parts == PARTS_A_SHARED ? cg_smaller(in_l2, MOST_ROWS)
+                : p->epilogue              ? PRIVATE_ROWS / 2
+                                           : PRIVATE_ROWS;
   int64_t panels = cg_ceil_div(p->n_max, p->width) * p->batch_max;
   int64_t for_units = cg_ceil_div(p->m_max, cg_ceil_div(UNITS, panels));
   int64_t most = cg_larger(PARTS_SIDE, cg_smaller(fit, cg_larger(FEWEST_ROWS, for_units)));
