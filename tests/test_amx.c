@@ -93,7 +93,9 @@ static tn_model *compiled(const Case *c, uint32_t workers) {
   if (c->options & BIAS) y = tn_add(y, tn_input(f, "bias", TN_F32, TN_SHAPE(c->n)));
   tn_output(f, "y", c->options & GELU ? tn_gelu(y) : y);
   tn_function_end(f);
-  return tn_compile(p, .n_workers = workers);
+  tn_model *m = tn_compile(p, .n_workers = workers);
+  tn_program_free(p);
+  return m;
 }
 
 static tn_array matrix(const Case *c, float *x, int64_t rows, int64_t cols, bool transposed) {
