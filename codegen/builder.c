@@ -337,6 +337,20 @@ LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(C
   return fn;
 }
 
+void cg_call_helper(Cg *c, const char *name, LLVMValueRef *arg, uint32_t n,
+                    void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx) {
+  LLVMTypeRef *types = rt_alloc(c->mem, sizeof *types * n);
+  for (uint32_t i = 0; i < n; i++) types[i] = LLVMTypeOf(arg[i]);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
+  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make, ctx), arg, n, "");
+}
+
+LLVMValueRef cg_phi(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMBasicBlockRef from[2]) {
+  LLVMValueRef p = LLVMBuildPhi(c->b, LLVMTypeOf(a), "");
+  LLVMAddIncoming(p, (LLVMValueRef[]){a, b}, from, 2);
+  return p;
+}
+
 // void report(TnKernelStatus *, i64 index, i64 value, i32 code): the worker that turns the code from 0 writes the rest.
 static void make_report(Cg *c, LLVMValueRef fn, void *ctx) {
   (void)ctx;

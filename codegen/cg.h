@@ -143,6 +143,12 @@ void cg_report(Cg *c, TnKernelError code, LLVMValueRef index, LLVMValueRef value
 LLVMValueRef cg_helper(Cg *c, const char *name, LLVMTypeRef type, void (*make)(Cg *c, LLVMValueRef fn, void *ctx),
                        void *ctx);
 
+// Calls a helper without a result; its parameters are of the arguments' types.
+void cg_call_helper(Cg *c, const char *name, LLVMValueRef *arg, uint32_t n,
+                    void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);
+// a where control comes from block from[0], b from block from[1]
+LLVMValueRef cg_phi(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMBasicBlockRef from[2]);
+
 // ---- codegen/math/primitives.c: primitives (PRIM) on scalars or vectors of f32 (any lane count)
 // exp log tanh sigmoid erf sin cos .. by polynomials, inline
 LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg);

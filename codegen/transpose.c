@@ -71,12 +71,6 @@ static void copy_partial(Cg *c, V fn, V square) {
   cg_loop_end(c, &l, NULL);
 }
 
-static V phi(Cg *c, V a, V b, LLVMBasicBlockRef *from) {
-  V p = LLVMBuildPhi(c->b, LLVMTypeOf(a), "");
-  LLVMAddIncoming(p, (V[]){a, b}, from, 2);
-  return p;
-}
-
 static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
   (void)ctx;
   V vl = cg_i64(c, c->t->vl), square = cg_stack_block(c, c->f32, (int64_t)c->t->vl * c->t->vl), r[MAX_LANES];
@@ -87,7 +81,7 @@ static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
   copy_partial(c, fn, square);
   from[1] = LLVMGetInsertBlock(c->b);
   cg_endif(c, &partial);
-  V src = phi(c, LLVMGetParam(fn, T_SRC), square, from), ld = phi(c, LLVMGetParam(fn, T_LD), vl, from);
+  V src = cg_phi(c, LLVMGetParam(fn, T_SRC), square, from), ld = cg_phi(c, LLVMGetParam(fn, T_LD), vl, from);
   for (uint32_t i = 0; i < c->t->vl; i++) r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)));
   cg_transpose(c, r);
   V dst = LLVMGetParam(fn, T_DST), dst_ld = LLVMGetParam(fn, T_DST_LD);
@@ -97,8 +91,5 @@ static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
 
 void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
                         LLVMValueRef dst, LLVMValueRef dst_ld) {
-  LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
-  LLVMValueRef fn = cg_helper(c, "transpose_block", type, make_transpose, NULL);
-  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){src, dst, ld, rows, cols, dst_ld}, 6, "");
+  cg_call_helper(c, "transpose_block", (LLVMValueRef[]){src, dst, ld, rows, cols, dst_ld}, 6, make_transpose, NULL);
 }

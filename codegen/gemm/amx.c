@@ -183,14 +183,10 @@ static void make_block(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_block(Cg *c, const BlockSpec *s, const V *arg) {
-  LLVMTypeRef types[N_T] = {c->ptr, c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->ptr, c->i64, c->i64};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_T, false);
+static void call_block(Cg *c, const BlockSpec *s, V *arg) {
   char name[64];
-  V given[N_T];
-  memcpy(given, arg, sizeof given);
   snprintf(name, sizeof name, "amx%u.p%u", s->halves * TILE_ROWS, s->prefetch_rows);
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_block, (void *)s), given, N_T, "");
+  cg_call_helper(c, name, arg, N_T, make_block, (void *)s);
 }
 
 // ---- rows of blocks: those of the block's function, then A from panel to panel, rows, columns
@@ -296,12 +292,9 @@ void cg_amx_tile(Gemm *g, const GemmMacroTile *u, const TileArgs *args, V first)
   arg[T_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
   arg[R_ROWS] = u->rows, arg[R_COLUMNS] = u->columns;
   set_prefetch(g, u, arg, &s);
-  LLVMTypeRef types[N_R];
-  for (uint32_t k = 0; k < N_R; k++) types[k] = LLVMTypeOf(arg[k]);
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
   char name[64];
   snprintf(name, sizeof name, "amx_rows.p%u", s.prefetch_rows);
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_rows, &s), arg, N_R, "");
+  cg_call_helper(c, name, arg, N_R, make_rows, &s);
 }
 
 void cg_gemm_amx_emit(Gemm *g) {

@@ -206,13 +206,11 @@ static void set_panel(Gemm *g, GemmMacroTile *u, LLVMValueRef panel) {
 // for each KC block: the body; once where k is 0, so that sums begin.
 static void begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
   Cg *c = g->c;
-  LLVMValueRef end;
   cg_gemm_k_range(g, u->batch, &u->k_begin, &u->k_end);
-  end = u->k_end;
   u->k0 = u->k_begin, u->n_k = g->k;
   if (one_block(g)) return;
-  cg_loop_begin(c, l, u->k_begin, cg_max(c, end, cg_i64(c, 1)), cg_i64(c, g->p->kc), NULL, 0);
-  u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, end, l->i));
+  cg_loop_begin(c, l, u->k_begin, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc), NULL, 0);
+  u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l->i));
 }
 static void end_blocks(Gemm *g, Loop *l) {
   if (!one_block(g)) cg_loop_end(g->c, l, NULL);

@@ -247,19 +247,11 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVM
   return n;
 }
 
-static void call_helper(Cg *c, const char *name, LLVMValueRef *arg, uint32_t n,
-                        void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx) {
-  LLVMTypeRef types[MAX_PARAMS];
-  for (uint32_t i = 0; i < n; i++) types[i] = LLVMTypeOf(arg[i]);
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, n, false);
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make, ctx), arg, n, "");
-}
-
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
   LLVMValueRef arg[MAX_PARAMS];
   char name[256];
   tile_name(s, name, sizeof name);
-  call_helper(c, name, arg, tile_arguments(c, s, a, arg), make_tile, (void *)s);
+  cg_call_helper(c, name, arg, tile_arguments(c, s, a, arg), make_tile, (void *)s);
 }
 
 // ---- rows
@@ -363,5 +355,5 @@ void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r
   arg[n++] = r->rows, arg[n++] = r->a_block, arg[n++] = s->prefetch_lines ? a->prefetch_tile : cg_i64(c, 0);
   tile_name(s, tile, sizeof tile);
   snprintf(name, sizeof name, "rows.%s.t%u.l%lld", tile, s->prefetch_tiles, (long long)r->left);
-  call_helper(c, name, arg, n, make_rows, &(RowsSpec){s, r->left});
+  cg_call_helper(c, name, arg, n, make_rows, &(RowsSpec){s, r->left});
 }

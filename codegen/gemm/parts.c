@@ -106,12 +106,6 @@ static void split_square(Cg *c, const V *arg, BlockKind kind, V src, V ld) {
   cg_store(c, most, arg[B_MOST]);
 }
 
-static V phi(Cg *c, V a, LLVMBasicBlockRef from_a, V b, LLVMBasicBlockRef from_b) {
-  V p = LLVMBuildPhi(c->b, LLVMTypeOf(a), "");
-  LLVMAddIncoming(p, (V[]){a, b}, (LLVMBasicBlockRef[]){from_a, from_b}, 2);
-  return p;
-}
-
 static void make_block(Cg *c, V fn, void *ctx) {
   BlockKind kind = *(BlockKind *)ctx;
   V arg[N_B], side = cg_i64(c, PARTS_SIDE), square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
@@ -121,24 +115,20 @@ static void make_block(Cg *c, V fn, void *ctx) {
     split_square(c, arg, kind, square, side);
   } else {
     If part;
-    LLVMBasicBlockRef whole = LLVMGetInsertBlock(c->b);
+    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(c->b)};
     cg_if(c, &part, LLVMBuildICmp(c->b, LLVMIntSLT, cg_min(c, arg[B_ROWS], arg[B_COLS]), side, ""));
     copy_square(c, arg, square);
-    LLVMBasicBlockRef copied = LLVMGetInsertBlock(c->b);
+    from[1] = LLVMGetInsertBlock(c->b);
     cg_endif(c, &part);
-    V src = phi(c, arg[B_SRC], whole, square, copied);
-    split_square(c, arg, kind, src, phi(c, arg[B_LD], whole, side, copied));
+    V src = cg_phi(c, arg[B_SRC], square, from);
+    split_square(c, arg, kind, src, cg_phi(c, arg[B_LD], side, from));
   }
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_block(Cg *c, BlockKind kind, const V *arg) {
-  LLVMTypeRef types[N_B] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->ptr};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_B, false);
+static void call_block(Cg *c, BlockKind kind, V *arg) {
   const char *name = kind.is_b ? kind.transposed ? "parts_b_t" : "parts_b" : kind.transposed ? "parts_a_t" : "parts_a";
-  V given[N_B];
-  for (uint32_t k = 0; k < N_B; k++) given[k] = arg[k];
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_block, &kind), given, N_B, "");
+  cg_call_helper(c, name, arg, N_B, make_block, &kind);
 }
 
 // ---- operands
