@@ -118,6 +118,16 @@ enum { FAR_N = 32, FAR_C = 16, FAR_S = 12, FAR_ROWS = FAR_N * FAR_S * FAR_S, FAR
 static int far_channel(int k) { return k / (FAR_S * FAR_S) % FAR_C; }
 static double far_weight(int k) { return (double)((unsigned)k * 40503u >> 3 & 63) / 64; }  // of y in the loss
 
+// y, and the gradient of x
+static tn_model *with_gradient(tn_program *p, tn_function *f, tn_tensor in, tn_tensor y, tn_tensor loss) {
+  tn_output(f, "y", y);
+  tn_output(f, "dx", tn_grad(loss, in));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  tn_program_free(p);
+  return m;
+}
+
 static tn_model *far_model(void) {
   tn_program *p = tn_program_create("far");
   tn_module *batch = tn_batch_norm(tn_root(p), "batch", FAR_C, .momentum = 1);
@@ -126,12 +136,7 @@ static tn_model *far_model(void) {
   tn_set_requires_grad(in, true);
   tn_tensor by = tn_input(f, "by", TN_F32, TN_SHAPE(FAR_N, FAR_C, FAR_S, FAR_S));
   tn_tensor y = tn_call(batch, in), loss = tn_sum(tn_mul(y, by));
-  tn_output(f, "y", y);
-  tn_output(f, "dx", tn_grad(loss, in));
-  tn_function_end(f);
-  tn_model *m = compile(p);
-  tn_program_free(p);
-  return m;
+  return with_gradient(p, f, in, y, loss);
 }
 
 static void check_far_values(const float *in, const float *y, const float *dx, const float *variance) {
@@ -181,12 +186,7 @@ static tn_model *large_model(bool of_product) {
   tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(LARGE_C, LARGE_C));
   tn_set_requires_grad(in, true);
   tn_tensor y = tn_call(batch, of_product ? tn_matmul(in, w) : in), loss = tn_sum(tn_mul(y, tn_cos(y)));
-  tn_output(f, "y", y);
-  tn_output(f, "dx", tn_grad(loss, in));
-  tn_function_end(f);
-  tn_model *m = compile(p);
-  tn_program_free(p);
-  return m;
+  return with_gradient(p, f, in, y, loss);
 }
 
 static void check_large_variance(bool of_product, float scale) {
