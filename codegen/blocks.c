@@ -1,6 +1,7 @@
 // Private blocks of a kernel: on the worker's stack, up to the row's bound for it. A kernel of a row whose stack is bounded
 // puts what is too large into TnFrame.blocks, which all kernels of a function share: they run one after the other, by
-// one worker.
+// one worker. Rows with worker_bytes have a part of TnFrame.blocks for each worker: for what stays in L2 and is too large for
+// the stack of a thread that is not ours.
 //
 //   stack_bytes:  frames of calls (FRAMES) | blocks, first come, first served
 #include "codegen/cg.h"
@@ -11,7 +12,7 @@ enum {
   FRAMES = 3 << 10
 };  // entry, kernel, helpers, with the registers that LLVM puts there (docs/targets.md has sizes)
 
-void cg_begin_blocks(Cg *c) { c->stack_used = FRAMES, c->frame_used = 0; }
+void cg_begin_blocks(Cg *c) { c->stack_used = FRAMES, c->frame_used = c->worker_used = 0; }
 
 static int64_t bytes_of(const Cg *c, LLVMTypeRef elem, int64_t n) {
   int64_t size = elem == c->ptr ? c->t->pointer_bits / 8 : elem == c->i64 ? 8 : 4;
@@ -35,4 +36,11 @@ LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n) {
   int64_t bytes = bytes_of(c, elem, n);
   bool fits = c->stack_used + bytes + TN_ALIGN <= c->t->stack_bytes;
   return fits || !c->t->bounded_stack ? cg_stack_block(c, elem, n) : in_frame(c, bytes);
+}
+
+LLVMValueRef cg_worker_block(Cg *c, int64_t n) {
+  int64_t at = c->worker_used;
+  c->worker_used += cg_round_up(4 * n, TN_ALIGN);
+  LLVMValueRef own = cg_mul(c, c->worker, cg_i64(c, c->t->worker_bytes));
+  return cg_at(c, c->i8, cg_frame_ptr(c, offsetof(TnFrame, blocks)), cg_add(c, own, cg_i64(c, at)));
 }

@@ -210,7 +210,8 @@ static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
                    .counter = 3,
                    .svc = &services,
                    .status = &status,
-                   .team = teams[n_workers]};
+                   .team = teams[n_workers],
+                   .blocks = aligned(r->mem, r->target->worker_bytes * n_workers)};
   frame.seg[SEG_ARENA] = aligned(r->mem, r->f->stats.peak_bytes);
   frame.seg[SEG_CONST] = aligned(r->mem, r->p->const_bytes);
   frame.seg[SEG_PARAM] = (unsigned char *)r->in[1];

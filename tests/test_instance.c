@@ -125,7 +125,7 @@ static RtStatus run(RtInstance *i, const Batch *b) { return rt_instance_run(i, S
 
 static void test_runs(void) {
   for (uint32_t workers = 1; workers <= 5; workers++) {
-    RtInstance *i = rt_instance_new(&plan, workers, 7);
+    RtInstance *i = rt_instance_new(&plan, workers, 0, 7);
     if (!CHECK(i && rt_instance_workers(i) == workers && !rt_instance_error(i)[0])) return;
     CHECK(rt_instance_counter(i) == 0 && rt_instance_seed(i) == 7);
     uint64_t mallocs = rt_malloc_count();
@@ -207,7 +207,7 @@ static void test_bad_values(RtInstance *i, bool after_good) {
 }
 
 static void test_bad_runs(void) {
-  RtInstance *i = rt_instance_new(&plan, 2, 0);
+  RtInstance *i = rt_instance_new(&plan, 2, 0, 0);
   if (!CHECK(i != NULL)) return;
   for (int after_good = 0; after_good < 2; after_good++) {
     test_bad_arrays(i, after_good);
@@ -230,7 +230,7 @@ static void test_bad_runs(void) {
 
 static void test_params(void) {
   float w[6], more[7] = {1, 2, 3, 4, 5, 6, 7};
-  RtInstance *i = rt_instance_new(&plan, 2, 0);
+  RtInstance *i = rt_instance_new(&plan, 2, 0, 0);
   CHECK(rt_plan_function(&plan, "step") == STEP && rt_plan_function(&plan, "none") == RT_NO_FUNCTION);
   CHECK(rt_instance_initialize(i, 3) == RT_OK && rt_instance_counter(i) == 1 && rt_instance_seed(i) == 3);
   CHECK(rt_instance_get(i, "head.weight", w, 6) == RT_OK && w[0] == 300 && w[5] == 305);
@@ -251,7 +251,7 @@ static void test_params(void) {
   rt_instance_free(i);
   RtPlan bare = plan;
   bare.init = RT_NO_FUNCTION;
-  i = rt_instance_new(&bare, 1, 0);
+  i = rt_instance_new(&bare, 1, 0, 0);
   CHECK(rt_instance_initialize(i, 3) == RT_OK && rt_instance_counter(i) == 1);
   rt_instance_free(i);
 }
@@ -262,7 +262,7 @@ static char path[64];
 
 static void test_save_and_load(void) {
   float w[6], b[2] = {8, 9};
-  RtInstance *i = rt_instance_new(&plan, 1, 0), *k = rt_instance_new(&plan, 1, 0);
+  RtInstance *i = rt_instance_new(&plan, 1, 0, 0), *k = rt_instance_new(&plan, 1, 0, 0);
   rt_instance_initialize(i, 5);
   rt_instance_set(i, "head.bias", b, 2);
   run(i, batch_of(1, 1));
@@ -297,7 +297,7 @@ static void test_save_and_load(void) {
 
 static void test_files_from_torch(void) {
   float w[6], b[2];
-  RtInstance *i = rt_instance_new(&plan, 1, 0);
+  RtInstance *i = rt_instance_new(&plan, 1, 0, 0);
   static const char *const files[] = {"tests/corpus/safetensors/torch_tied", "tests/corpus/safetensors/torch_bf16"};
   for (int k = 0; k < 2; k++) {
     rt_instance_initialize(i, 5);
@@ -335,7 +335,7 @@ static void test_files_that_do_not_fit(void) {
                    ints = {"head.bias", RT_ST_I32, 1, {2}, 2, bytes, 8, 0, NULL};
   const RtStTensor extra = {"extra", RT_ST_U8, 0, {0}, 1, bytes, 1, 0, NULL},
                    state = {"optimizer.x", RT_ST_U8, 0, {0}, 1, bytes, 1, 0, NULL};
-  RtInstance *i = rt_instance_new(&plan, 1, 0);
+  RtInstance *i = rt_instance_new(&plan, 1, 0, 0);
   rt_instance_initialize(i, 1);
   write_tensors((RtStTensor[]){w, twin, b, state}, 4);
   CHECK(rt_instance_load(i, path, false) == RT_OK);
@@ -371,7 +371,7 @@ static void test_out_of_memory(void) {
   uint64_t n = 0;
   while (!i && ++n < 50) {
     rt_malloc_fail_at(n);
-    i = rt_instance_new(&plan, 2, 0);
+    i = rt_instance_new(&plan, 2, 0, 0);
     rt_malloc_fail_at(0);
   }
   if (!CHECK(i && n > 10)) printf("  %d allocations\n", (int)n);

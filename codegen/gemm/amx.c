@@ -5,28 +5,31 @@
 // what fused multiply-adds of vectors can. A result below 2^-94 may be off by as much for each k: AMX knows no
 // denormal numbers.
 //
-//   C 32 x 32 in four tiles += A 32 x 32 (two tiles of each part) x B 32 x 32 (two of each part)
+// As tiled, shares are panels of 32 columns x MC blocks of rows (macrokernel.c), but a worker computes its panels by groups:
 //
-// Macro tiles, shares and epilogues are those of strategy tiled (macrokernel.c).
-#include "codegen/gemm/gemm.h"
+//   for each group of NC columns, for each KC block (or KC blocks first):
+//     B's group as parts, which stay in L2                  packed from rows of NC columns: the hardware prefetches them
+//     for each 32 rows of the MC block: A's parts pass by, in L1 meanwhile, and C is written by rows (amx_block.c)
+//
+// B's parts are in the worker's memory, or all of them in scratch where they are small and k is one KC block; A's are in scratch
+// up to SHARED_BYTES, else KC block by KC block in the worker's memory.
+#include "codegen/gemm/amx.h"
 
-#include <stdio.h>
-#include <string.h>
-
-// Numbers: docs/experiments/086.
+// Numbers: docs/experiments/086, 087.
 enum {
-  LEAST_K = 64,            // of products that are worth parts,
-  LEAST_SIDE = 40,         // and half of the harmonic mean of m and n
-  A_BYTES = 5 << 18,       // of an MC block's parts: they stay in L2
-  SHARED_BYTES = 8 << 20,  // of all of A's parts in scratch
+  LEAST_K = 64,               // of products that are worth parts,
+  LEAST_SIDE = 40,            // and half of the harmonic mean of m and n
+  SHARED_A_BYTES = 8 << 20,   // of all of A's parts in scratch
+  SHARED_B_BYTES = 5 << 18,   // of all of B's: they stay in L2
+  GROUP_BYTES = 3 << 18,      // of a group's parts in the worker's memory, of which
+  SUMS_BYTES = 1 << 19,       // of sums that wait there for all KC blocks
   KC = 256,
-  PRIVATE_ROWS =
-      256,            // of an MC block that lies on the stack; half as many beside sums that wait there: 400 KB in all,
-  MOST_ROWS = 512,    // or in scratch,
-  FEWEST_ROWS = 128,  // at least, for
-  UNITS = 16          // macro tiles, so that shares are even
+  PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
+  MOST_ROWS = 1024,
+  UNITS = 16  // macro tiles, so that shares are even
 };
-enum { TILES = 8, TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE_BYTES / 4 };
+
+typedef LLVMValueRef V;
 
 // ---- the plan
 bool cg_gemm_amx_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -37,33 +40,42 @@ bool cg_gemm_amx_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 
 static int64_t parts_bytes(int64_t rows, int64_t k) { return 4 * cg_parts_elements(rows, k); }
 
-static int64_t summed_k(const GemmPlan *p) { return p->k_slice ? p->k_slice : p->k_max; }
+static bool one_block(const GemmPlan *p) { return p->kc >= p->k_max; }
 
-// A's blocks on the stack pass by once, and B's rows of a KC block are read from panel to panel. Only a B stored [N, K] is read
-// along k, if all of the MC block stays in L2 that long.
+static bool sums_wait(const GemmPlan *p) { return p->epilogue == EPILOGUE_FROM_STACK && !one_block(p); }
+
 static void place_parts(GemmPlan *p) {
-  int64_t k = summed_k(p), rows = cg_smaller(p->m_max, PRIVATE_ROWS);
-  bool shared = !p->batch.n && parts_bytes(p->m_max, p->k_max) <= SHARED_BYTES;
-  p->parts = shared ? PARTS_A_SHARED : PARTS_A_PRIVATE;
-  p->kc = cg_gemm_even_kc(k, KC, PARTS_SIDE);
-  bool along_k = shared && p->tb && parts_bytes(rows, k) <= A_BYTES;
-  p->k_outermost = !shared || (p->kc < k && !along_k);
+  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, KC, PARTS_SIDE);
+  p->parts = PARTS_PRIVATE;
+  if (p->batch.n) return;
+  if (parts_bytes(p->m_max, p->k_max) <= SHARED_A_BYTES) p->parts |= PARTS_A_SHARED;
+  if (one_block(p) && parts_bytes(p->n_max, p->k_max) <= SHARED_B_BYTES) p->parts |= PARTS_B_SHARED;
 }
 
 static void choose_rows(GemmPlan *p) {
-  int64_t in_l2 = A_BYTES / parts_bytes(PARTS_SIDE, p->k_outermost ? p->kc : summed_k(p)) * PARTS_SIDE;
-  int64_t fit = p->parts == PARTS_A_SHARED ? cg_smaller(in_l2, MOST_ROWS)
-                : p->epilogue              ? PRIVATE_ROWS / 2
-                                           : PRIVATE_ROWS;
+  int64_t fit = !(p->parts & PARTS_A_SHARED) || sums_wait(p) ? PRIVATE_ROWS : MOST_ROWS;
   int64_t panels = cg_ceil_div(p->n_max, p->width) * p->batch_max;
   int64_t for_units = cg_ceil_div(p->m_max, cg_ceil_div(UNITS, panels));
-  int64_t most = cg_larger(PARTS_SIDE, cg_smaller(fit, cg_larger(FEWEST_ROWS, for_units)));
+  int64_t most = cg_larger(PARTS_SIDE, cg_smaller(fit, for_units));
   p->mc = cg_round_up(cg_ceil_div(p->m_max, cg_ceil_div(p->m_max, most)), PARTS_SIDE);
 }
 
-// Of scratch, for a B that the prologue makes; A's parts follow.
+static void choose_columns(GemmPlan *p) {
+  int64_t most = GROUP_BYTES / parts_bytes(PARTS_SIDE, p->kc);
+  if (sums_wait(p)) most = cg_smaller(most, SUMS_BYTES / 4 / p->mc / p->width);
+  if (p->parts & PARTS_B_SHARED) most = cg_ceil_div(p->n_max, p->width);
+  p->acc_columns = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
+}
+
+// Of scratch, for a B that the prologue makes; parts follow: A's, then B's.
 static int64_t made_b(const GemmPlan *p) {
   return p->prologue == PROLOGUE_B ? cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4) : 0;
+}
+static int64_t shared_a(const GemmPlan *p) {
+  return p->parts & PARTS_A_SHARED ? cg_parts_shared_elements(p->m_max, p->k_max) : 0;
+}
+static int64_t shared_b(const GemmPlan *p) {
+  return p->parts & PARTS_B_SHARED ? cg_parts_shared_elements(p->n_max, p->k_max) : 0;
 }
 
 void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
@@ -73,241 +85,174 @@ void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->pack_a = A_IN_PLACE, p->pack_b = B_PRIVATE;
   place_parts(p);
   choose_rows(p);
+  choose_columns(p);
   p->strip_rows = p->mc;
-  if (p->epilogue == EPILOGUE_FROM_STACK && p->k_outermost && p->kc < p->k_max)
-    p->acc_columns = cg_larger(1, ir_f32_in(t->gemm_acc_bytes) / p->mc / p->width) * p->width;
+  p->k_outermost = !(p->parts & PARTS_A_SHARED) && !sums_wait(p);
   p->units = cg_ceil_div(p->n_max, p->width) * cg_ceil_div(p->m_max, p->mc);
-  if (p->parts == PARTS_A_SHARED) p->b_elements = made_b(p) + cg_parts_shared_elements(p);
+  if (p->parts != PARTS_PRIVATE) p->b_elements = made_b(p) + shared_a(p) + shared_b(p);
 }
 
+// Sums of a group for the epilogue: of 32 rows, or of all of the MC block until the last KC block.
 void cg_gemm_amx_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->acc_columns) g->strip = cg_gemm_on_stack(c, p->mc * (p->acc_columns + GEMM_STRIDE_PAD));
-  else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->mc * p->width);
-  if (p->parts == PARTS_A_PRIVATE) g->a_block = cg_gemm_on_stack(c, cg_parts_elements(p->mc, p->kc));
-  g->b_block = cg_gemm_on_stack(c, cg_parts_elements(PARTS_SIDE, p->kc));
-  g->parts_most = cg_gemm_on_stack(c, TILE_ROWS);
+  int64_t row = p->acc_columns + GEMM_STRIDE_PAD;
+  if (sums_wait(p)) g->strip = cg_worker_block(c, p->mc * row);
+  else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_worker_block(c, PARTS_SIDE * row);
+  if (!(p->parts & PARTS_A_SHARED)) g->a_block = cg_worker_block(c, cg_parts_elements(p->mc, p->kc));
+  if (!(p->parts & PARTS_B_SHARED)) g->b_parts = cg_worker_block(c, cg_parts_elements(p->acc_columns, p->kc));
+  g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
+  g->parts_most = cg_gemm_on_stack(c, cg_larger(p->acc_columns, p->mc) / PARTS_SIDE * c->t->vl);
   g->zeros = cg_gemm_on_stack(c, PARTS_SIDE);
 }
 
-// ---- tiles of a block of C
-typedef LLVMValueRef V;
-
-static V number(Cg *c, int64_t tile) { return LLVMConstInt(c->i8, (uint64_t)tile, false); }
-
-static void amx(Cg *c, const char *name, V *arg, uint32_t n) { cg_call_intrinsic(c, name, NULL, 0, arg, n); }
-
-static void load_tile(Cg *c, int64_t tile, V from, V row_bytes) {
-  amx(c, "llvm.x86.tileloadd64", (V[]){number(c, tile), from, row_bytes}, 3);
+// ---- 32 rows of a group, for a KC block
+static V parts_at(Gemm *g, V base, V panel, V k0) {
+  Cg *c = g->c;
+  V steps = cg_ceil_div_value(c, g->k, PARTS_SIDE);
+  V block = cg_add(c, cg_mul(c, panel, steps), cg_div(c, k0, cg_i64(c, PARTS_SIDE)));
+  return cg_at(c, c->f32, base, cg_mul(c, block, cg_i64(c, PARTS_BLOCK)));
 }
 
-// C's tiles are 0 to 3, by rows; A's 4 and 5; B's 6 and 7.
-enum { TILE_C = 0, TILE_A = 4, TILE_B = 6 };
-
-// All registers: 16 rows of 64 bytes.
-static void configure(Cg *c) {
-  V byte[64];
-  for (uint32_t k = 0; k < 64; k++) {
-    uint32_t tile_bytes = k >= 16 && k < 16 + 2 * TILES && k % 2 == 0 ? TILE_BYTES : 0;
-    byte[k] = number(c, k == 0 ? 1 : k >= 48 && k < 48 + TILES ? TILE_ROWS : tile_bytes);
-  }
-  V config = cg_stack_block(c, c->i32, 16);
-  cg_store(c, LLVMConstVector(byte, 64), config);
-  amx(c, "llvm.x86.ldtilecfg", &config, 1);
+static void find_a(Gemm *g, const GemmMacroTile *u, V nth, V *arg) {
+  Cg *c = g->c;
+  V per_panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  arg[AMX_A] = g->p->parts & PARTS_A_SHARED ? parts_at(g, g->a_parts, cg_div(c, u->m0, cg_i64(c, PARTS_SIDE)), u->k0)
+                                            : cg_at(c, c->f32, g->a_block, cg_mul(c, nth, per_panel));
 }
 
-// Products of parts, so that one operand changes from each to the next, the large ones last.
-static const struct {
-  uint8_t a, b;
-} products[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
-enum { N_PRODUCTS = sizeof products / sizeof *products };
-
-static void load_part(Cg *c, int64_t tile, V block, uint32_t part, uint32_t halves) {
-  for (uint32_t h = 0; h < halves; h++)
-    load_tile(c, tile + h, cg_at(c, c->f32, block, cg_i64(c, (2 * (int64_t)part + h) * TILE_WORDS)),
-              cg_i64(c, TILE_BYTES));
+static void find_b(Gemm *g, const GemmMacroTile *u, V *arg) {
+  Cg *c = g->c;
+  arg[AMX_B] = g->b_parts, arg[AMX_B_PANEL] = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  if (!(g->p->parts & PARTS_B_SHARED)) return;
+  arg[AMX_B] = parts_at(g, g->b_parts, u->panel, u->k0);
+  arg[AMX_B_PANEL] = cg_mul(c, cg_ceil_div_value(c, g->k, PARTS_SIDE), cg_i64(c, PARTS_BLOCK));
 }
 
-static void multiply_block(Cg *c, V a, V b, uint32_t a_halves) {
-  for (uint32_t k = 0; k < N_PRODUCTS; k++) {
-    if (!k || products[k].a != products[k - 1].a) load_part(c, TILE_A, a, products[k].a, a_halves);
-    if (!k || products[k].b != products[k - 1].b) load_part(c, TILE_B, b, products[k].b, 2);
-    for (uint32_t i = 0; i < a_halves; i++)
-      for (uint32_t j = 0; j < 2; j++)
-        amx(c, "llvm.x86.tdpbf16ps", (V[]){number(c, TILE_C + 2 * i + j), number(c, TILE_A + i), number(c, TILE_B + j)},
-            3);
-  }
+static void by_tiles(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
+  Cg *c = g->c;
+  V arg[N_AMX_ARGS], zero = cg_i64(c, 0), side = cg_i64(c, PARTS_SIDE);
+  V begin = g->bias ? cg_at(c, c->f32, g->bias, u->n0) : g->zeros;
+  find_a(g, u, nth, arg), find_b(g, u, arg);
+  arg[AMX_C] = cg_gemm_tile_c(g, u), arg[AMX_C_ROW] = cg_gemm_tile_c_row(g);
+  arg[AMX_FROM] = LLVMBuildSelect(c->b, is_first, begin, arg[AMX_C], "");
+  arg[AMX_FROM_ROW] = LLVMBuildSelect(c->b, is_first, zero, arg[AMX_C_ROW], "");
+  arg[AMX_FROM_PANEL] = g->bias ? side : LLVMBuildSelect(c->b, is_first, zero, side, "");
+  arg[AMX_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
+  arg[AMX_ROWS] = u->rows, arg[AMX_COLUMNS] = u->columns;
+  cg_amx_row(c, arg);
 }
 
-static void move_c(Cg *c, const char *name, V at_c, V row, uint32_t halves) {
-  V bytes = cg_mul(c, row, cg_i64(c, 4));
-  for (int64_t i = 0; i < halves; i++)
-    for (int64_t j = 0; j < 2; j++) {
-      V at = cg_add(c, cg_mul(c, row, cg_i64(c, i * TILE_ROWS)), cg_i64(c, j * TILE_ROWS));
-      amx(c, name, (V[]){number(c, TILE_C + 2 * i + j), cg_at(c, c->f32, at_c, at), bytes}, 3);
-    }
+static void by_vectors(Gemm *g, const GemmMacroTile *u) {
+  cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  cg_gemm_tile(g, u);
 }
 
-// void block(..): C = from + A B. From: C itself, or a row for all rows (0 apart), which may be the bias.
-// With each step some rows of two lines are prefetched, and a tile is stored that nobody reads: a CPU that has stored none
-// for some 2,000 cycles takes 1,000 more for the first.
-enum { T_A, T_B, T_C, T_FROM, T_C_ROW, T_FROM_ROW, T_STEPS, T_PREFETCH, T_PREFETCH_ROW, T_PREFETCH_STEP, N_T };
-typedef struct {
-  uint32_t halves;         // of A: 2, or 1 where at most 16 rows are there
-  uint32_t prefetch_rows;  // with a step
-} BlockSpec;
-
-static void prefetch_step(Cg *c, const V *arg, V step, uint32_t rows) {
-  V from = cg_at(c, c->f32, arg[T_PREFETCH], cg_mul(c, step, arg[T_PREFETCH_STEP]));
-  for (int64_t r = 0; r < rows; r++) {
-    V row = cg_at(c, c->f32, from, cg_mul(c, cg_i64(c, r), arg[T_PREFETCH_ROW]));
-    for (int64_t line = 0; line < 2; line++) cg_prefetch_l2(c, cg_at(c, c->f32, row, cg_i64(c, line * TILE_LINE)));
-  }
-}
-
-static void make_block(Cg *c, V fn, void *ctx) {
-  const BlockSpec *s = ctx;
-  V arg[N_T];
-  for (uint32_t k = 0; k < N_T; k++) arg[k] = LLVMGetParam(fn, k);
-  V nowhere = cg_stack_block(c, c->f32, TILE_WORDS);
-  move_c(c, "llvm.x86.tileloadd64", arg[T_FROM], arg[T_FROM_ROW], s->halves);
+// A panel is computed by vectors if it is wide, whatever group it is in: groups follow from the team's shares.
+static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
+  Cg *c = g->c;
+  V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  GemmMacroTile panel = *u;
+  bool shared = g->p->parts & PARTS_B_SHARED;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), arg[T_STEPS], cg_i64(c, 1), NULL, 0);
-  V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
-  prefetch_step(c, arg, l.i, s->prefetch_rows);
-  multiply_block(c, cg_at(c, c->f32, arg[T_A], at), cg_at(c, c->f32, arg[T_B], at), s->halves);
-  amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, TILE_BYTES)}, 3);
-  cg_loop_end(c, &l, NULL);
-  move_c(c, "llvm.x86.tilestored64", arg[T_C], arg[T_C_ROW], s->halves);
-  LLVMBuildRetVoid(c->b);
-}
-
-static void call_block(Cg *c, const BlockSpec *s, V *arg) {
-  char name[64];
-  snprintf(name, sizeof name, "amx%u.p%u", s->halves * TILE_ROWS, s->prefetch_rows);
-  cg_call_helper(c, name, arg, N_T, make_block, (void *)s);
-}
-
-// ---- rows of blocks: those of the block's function, then A from panel to panel, rows, columns
-enum { R_A_PANEL = N_T, R_ROWS, R_COLUMNS, N_R };
-
-// The rows and columns that C has: from where sums begin to a block on the stack, or from there to C.
-static void copy_part(Cg *c, const V *arg, V rows, V square, bool back) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  for (int64_t j = 0; j < 2; j++) {
-    V lane = cg_i64(c, j * TILE_ROWS), mask = cg_mask(c, cg_sub(c, arg[R_COLUMNS], lane));
-    V at = cg_add(c, cg_mul(c, l.i, arg[back ? T_C_ROW : T_FROM_ROW]), lane);
-    V in_c = cg_at(c, c->f32, arg[back ? T_C : T_FROM], at);
-    V here = cg_at(c, c->f32, square, cg_add(c, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)), lane));
-    if (back) cg_store_masked(c, cg_load(c, c->vf, here), in_c, mask);
-    else cg_store(c, cg_load_masked(c, c->vf, in_c, mask), here);
-  }
+  If wide;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, u->columns, PARTS_SIDE), cg_i64(c, 1), NULL, 0);
+  V column = cg_mul(c, l.i, side);
+  panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
+  panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
+  V wide_b = shared ? g->wide_b : cg_parts_panel_is_wide(g, l.i);
+  cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, wide_b, ""));
+  by_vectors(g, &panel);
+  cg_else(c, &wide);
+  if (!shared) g->b_parts = cg_at(c, c->f32, b_parts, cg_mul(c, l.i, per_panel));
+  by_tiles(g, &panel, nth, is_first);
+  g->b_parts = b_parts;
+  cg_endif(c, &wide);
   cg_loop_end(c, &l, NULL);
 }
 
-static void call_part(Cg *c, const BlockSpec *s, const V *arg, V rows, V square) {
-  V in_square[N_T];
-  memcpy(in_square, arg, sizeof in_square);
-  in_square[T_C] = in_square[T_FROM] = square;
-  in_square[T_C_ROW] = in_square[T_FROM_ROW] = cg_i64(c, PARTS_SIDE);
-  copy_part(c, arg, rows, square, false);
-  If few;
-  cg_if(c, &few, LLVMBuildICmp(c->b, LLVMIntSLE, rows, cg_i64(c, TILE_ROWS), ""));
-  call_block(c, &(BlockSpec){1, s->prefetch_rows}, in_square);
-  cg_else(c, &few);
-  call_block(c, s, in_square);
-  cg_endif(c, &few);
-  copy_part(c, arg, rows, square, true);
+// The sums are complete where this is the last KC block.
+static void finish_rows(Gemm *g, const GemmMacroTile *u) {
+  Cg *c = g->c;
+  If last;
+  if (!g->epilogue) return;
+  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), u->k_end, ""));
+  cg_gemm_epilogue(g, u->row, u->rows, u->n0, u->columns, cg_gemm_tile_c(g, u), cg_gemm_tile_c_row(g));
+  cg_endif(c, &last);
 }
 
-static V unless(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, otherwise, x, ""); }
-
-static void make_rows(Cg *c, V fn, void *ctx) {
-  const BlockSpec *s = ctx;
-  V arg[N_R], side = cg_i64(c, PARTS_SIDE), zero = cg_i64(c, 0);
-  V square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
-  for (uint32_t k = 0; k < N_R; k++) arg[k] = LLVMGetParam(fn, k);
+// ---- a group: columns from n0 on, for the KC block at hand
+static void group_block(Gemm *g, const GemmMacroTile *u) {
+  Cg *c = g->c;
+  V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
+  if (!(g->p->parts & PARTS_B_SHARED)) g->wide_b = cg_parts_pack_b(g, u);
+  GemmMacroTile rows = *u;
   Loop l;
-  cg_loop_begin(c, &l, zero, cg_ceil_div_value(c, arg[R_ROWS], PARTS_SIDE), cg_i64(c, 1), NULL, 0);
-  V below[N_R], first = cg_mul(c, l.i, side), rows = cg_min(c, side, cg_sub(c, arg[R_ROWS], first));
-  memcpy(below, arg, sizeof below);
-  below[T_A] = cg_at(c, c->f32, arg[T_A], cg_mul(c, l.i, arg[R_A_PANEL]));
-  below[T_C] = cg_at(c, c->f32, arg[T_C], cg_mul(c, first, arg[T_C_ROW]));
-  below[T_FROM] = cg_at(c, c->f32, arg[T_FROM], cg_mul(c, first, arg[T_FROM_ROW]));
-  V next = cg_mul(c, l.i, cg_i64(c, s->prefetch_rows)), done = LLVMBuildICmp(c->b, LLVMIntSGE, next, side, "");
-  V ahead = cg_at(c, c->f32, arg[T_PREFETCH], cg_mul(c, next, arg[T_PREFETCH_ROW]));
-  below[T_PREFETCH] = unless(c, done, ahead, arg[T_B]);  // what is near already
-  below[T_PREFETCH_ROW] = unless(c, done, arg[T_PREFETCH_ROW], zero);
-  below[T_PREFETCH_STEP] = unless(c, done, arg[T_PREFETCH_STEP], zero);
-  If whole;
-  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, rows, arg[R_COLUMNS]), side, ""));
-  call_block(c, s, below);
-  cg_else(c, &whole);
-  call_part(c, s, below, rows, square);
-  cg_endif(c, &whole);
+  If wide;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, side, NULL, 0);
+  rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
+  rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
+  if (sums_wait(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
+  cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, g->wide_b, ""));
+  by_panels(g, &rows, cg_div(c, l.i, side), is_first);
+  cg_else(c, &wide);
+  by_tiles(g, &rows, cg_div(c, l.i, side), is_first);
+  cg_endif(c, &wide);
+  finish_rows(g, &rows);
   cg_loop_end(c, &l, NULL);
-  LLVMBuildRetVoid(c->b);
+  g->strip = strip;
 }
 
-static V parts_of_a(Gemm *g, const GemmMacroTile *u, V *panel) {
+static void set_group(Gemm *g, GemmMacroTile *u, V panel, V end) {
   Cg *c = g->c;
-  V side = cg_i64(c, PARTS_SIDE), block = cg_i64(c, PARTS_BLOCK);
-  if (g->p->parts == PARTS_A_PRIVATE) {
-    *panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
-    return g->a_block;
+  u->panel = panel;
+  u->n0 = u->acc0 = cg_mul(c, panel, cg_i64(c, PARTS_SIDE));
+  u->columns = cg_sub(c, cg_min(c, cg_mul(c, end, cg_i64(c, PARTS_SIDE)), g->n), u->n0);
+}
+
+static void pack_a(Gemm *g, const GemmMacroTile *u) {
+  if (!(g->p->parts & PARTS_A_SHARED)) g->wide_a = cg_parts_pack_a(g, u);
+}
+
+// ---- a panel range: equal groups of the panels [p0, p1), for all rows of the MC block
+void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
+  Cg *c = g->c;
+  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE), n = cg_sub(c, p1, p0), one = cg_i64(c, 1);
+  V groups = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, most, one)), most), one);
+  V step = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, groups, one)), groups), one);
+  Loop group, block;
+  if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
+  if (g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
+  cg_loop_begin(c, &group, p0, p1, step, NULL, 0);
+  set_group(g, u, group.i, cg_min(c, p1, cg_add(c, group.i, step)));
+  if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
+  group_block(g, u);
+  if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
+  cg_loop_end(c, &group, NULL);
+  if (g->p->k_outermost) cg_gemm_end_blocks(g, &block);
+}
+
+// ---- the kernel
+static void pack_shared(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  if (p->parts == PARTS_PRIVATE) return;
+  g->a_parts = cg_at(c, c->f32, g->own, cg_i64(c, made_b(p)));
+  if (p->parts & PARTS_A_SHARED) cg_parts_pack_a_shared(g);
+  if (p->parts & PARTS_B_SHARED) {
+    g->b_parts = cg_at(c, c->f32, g->a_parts, cg_i64(c, shared_a(p)));
+    cg_parts_pack_b_shared(g);
   }
-  *panel = cg_mul(c, cg_ceil_div_value(c, g->k, PARTS_SIDE), block);
-  V at = cg_add(c, cg_mul(c, cg_div(c, u->m0, side), *panel), cg_mul(c, cg_div(c, u->k0, side), block));
-  return cg_at(c, c->f32, g->a_parts, at);
-}
-
-// What is packed next: the panel's next KC block, or the panel behind this one. Rows of it are spread over as many blocks of
-// rows as there may be.
-static void set_prefetch(Gemm *g, const GemmMacroTile *u, V *arg, BlockSpec *s) {
-  Cg *c = g->c;
-  V side = cg_i64(c, PARTS_SIDE), ld = g->p->tb ? g->k : g->n, n = cg_add(c, u->n0, side), k = u->k0;
-  if (!g->p->k_outermost) {
-    V next = cg_add(c, u->k0, cg_i64(c, g->p->kc)), is_last = LLVMBuildICmp(c->b, LLVMIntSGE, next, u->k_end, "");
-    n = unless(c, is_last, u->n0, n), k = unless(c, is_last, next, u->k_begin);
-  }
-  V at = g->p->tb ? cg_add(c, cg_mul(c, n, ld), k) : cg_add(c, cg_mul(c, k, ld), n);
-  arg[T_PREFETCH] = cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), at);
-  arg[T_PREFETCH_ROW] = ld;
-  arg[T_PREFETCH_STEP] = g->p->tb ? side : cg_mul(c, side, ld);
-  int64_t blocks = g->p->mc / PARTS_SIDE;
-  s->prefetch_rows = 4;
-  while (s->prefetch_rows * blocks < PARTS_SIDE) s->prefetch_rows *= 2;
-}
-
-void cg_amx_tile(Gemm *g, const GemmMacroTile *u, const TileArgs *args, V first) {
-  Cg *c = g->c;
-  BlockSpec s = {.halves = 2};
-  V arg[N_R] = {[T_B] = g->b_block, [T_C] = args->c, [T_C_ROW] = args->c_row};
-  V row = g->bias ? args->bias : g->zeros;
-  arg[T_FROM] = LLVMBuildSelect(c->b, first, row, args->c, "");
-  arg[T_FROM_ROW] = LLVMBuildSelect(c->b, first, cg_i64(c, 0), args->c_row, "");
-  arg[T_A] = parts_of_a(g, u, &arg[R_A_PANEL]);
-  arg[T_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
-  arg[R_ROWS] = u->rows, arg[R_COLUMNS] = u->columns;
-  set_prefetch(g, u, arg, &s);
-  char name[64];
-  snprintf(name, sizeof name, "amx_rows.p%u", s.prefetch_rows);
-  cg_call_helper(c, name, arg, N_R, make_rows, &s);
+  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  if (p->parts & PARTS_B_SHARED) g->wide_b = cg_parts_b_is_wide(g);
 }
 
 void cg_gemm_amx_emit(Gemm *g) {
   Cg *c = g->c;
-  const GemmPlan *p = g->p;
-  configure(c);
-  for (int64_t j = 0; j < 2; j++)
-    cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, g->zeros, cg_i64(c, j * TILE_ROWS)));
-  if (p->parts == PARTS_A_SHARED) {
-    g->a_parts = cg_at(c, c->f32, g->own, cg_i64(c, made_b(p)));
-    cg_parts_pack_a_shared(g);
-    cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  }
+  cg_amx_begin(c);
+  for (int64_t j = 0; j < PARTS_SIDE; j += c->t->vl)
+    cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, g->zeros, cg_i64(c, j)));
+  pack_shared(g);
   cg_gemm_tiled_emit(g);
-  amx(c, "llvm.x86.tilerelease", NULL, 0);
+  cg_amx_end(c);
 }

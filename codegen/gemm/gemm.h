@@ -5,7 +5,7 @@
 //   strategies.def   the strategies in order of preference; each has a file:
 //   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
 //   winograd.c (with winograd_plan.c, winograd_transform.c, winograd_weights.c)
-//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with parts.c)  tiled.c (with macrokernel.c)
+//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with amx_block.c, parts.c)  tiled.c (with macrokernel.c)
 //   reason.c         the plan in words
 //   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
@@ -41,11 +41,12 @@ typedef enum {
   B_PREPACKED,
   B_BY_STRATEGY,  // by the team into scratch, as the strategy wants it: b_elements
 } PackB;
-// Operands as three bf16 parts of each f32 (parts.c), besides the form that pack_a and pack_b say.
+// Operands as three bf16 parts of each f32 (parts.c), besides the form that pack_a and pack_b say: flags.
 typedef enum {
   PARTS_NONE,
-  PARTS_A_SHARED,   // all of A by the team into scratch; B's block by the worker that uses it
-  PARTS_A_PRIVATE,  // an MC x KC block of A too
+  PARTS_PRIVATE = 1,   // an MC x KC block of A, and a KC x NC block of B, by the worker that uses them;
+  PARTS_A_SHARED = 2,  // all of A,
+  PARTS_B_SHARED = 4   // all of B by the team into scratch instead
 } Parts;
 // The operand that the instructions before the product compute in its kernel, and who does.
 typedef enum {
@@ -89,13 +90,13 @@ typedef struct {
   const GemmStrategy *strategy;
   PackA pack_a;
   PackB pack_b;
-  Parts parts;
+  uint32_t parts;  // Parts
   uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
   int64_t width;            // NR
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
-  int64_t acc_columns;   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none
+  int64_t acc_columns;   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none. Of parts: of a group
   int64_t a_tile;        // A_PACKED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;         // pieces of work for the team, with all of k
@@ -123,9 +124,9 @@ typedef struct {
   // on the worker's stack
   LLVMValueRef strip;              // sums: rows of NR of one macro tile, or of NC of a panel range
   LLVMValueRef a_block, b_block;   // packed blocks
-  LLVMValueRef a_parts;            // those of A that the team makes, in scratch
-  LLVMValueRef parts_most, zeros;  // on the stack: the largest numbers of a block; a row of zeros
-  LLVMValueRef wide_a, wide_b;     // i1: has A's MC block, or B's block, a number that does not go through parts?
+  LLVMValueRef a_parts, b_parts;   // those that are shared, or B's of a group
+  LLVMValueRef parts_most, zeros;  // on the stack: the largest numbers of each panel; a row of zeros
+  LLVMValueRef wide_a, wide_b;     // i1: has A's MC block, or B's group, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -208,18 +209,27 @@ LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u);  // f32 elements o
 LLVMValueRef cg_gemm_tile_a_row(const Gemm *g);
 LLVMValueRef cg_gemm_tile_a_k(const Gemm *g);
 LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch);
+LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u);  // where sums are
+LLVMValueRef cg_gemm_tile_c_row(const Gemm *g);
+void cg_gemm_tile(Gemm *g, const GemmMacroTile *u);  // by microkernels; B is where the plan says
+// for each KC block: the body; once where k is 0, so that sums begin.
+void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u);
+void cg_gemm_end_blocks(Gemm *g, Loop *l);
 
 // ---- parts.c: blocks of 32 x 32 elements as parts, and how large numbers are
 enum { PARTS = 3, PARTS_SIDE = 32, PARTS_BLOCK = PARTS * PARTS_SIDE * PARTS_SIDE / 2 /* f32 elements that it takes */ };
-int64_t cg_parts_elements(int64_t rows, int64_t k);  // of scratch or stack, in f32, for the parts of a panelled operand
-int64_t cg_parts_shared_elements(const GemmPlan *p);             // of scratch, where all of A is shared
-void cg_parts_pack_a_shared(Gemm *g);                            // by the team, which must wait
-LLVMValueRef cg_parts_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);   // an MC x KC block to a_block; is it wide?
-LLVMValueRef cg_parts_pack_b(Gemm *g, const GemmMacroTile *u);   // a KC x 32 block to b_block; is it wide?
+int64_t cg_parts_elements(int64_t rows, int64_t k);         // of f32, for the parts of a panelled operand
+int64_t cg_parts_shared_elements(int64_t rows, int64_t k);  // of scratch, of an operand that is shared
+void cg_parts_pack_a_shared(Gemm *g);                       // by the team, which must wait
+void cg_parts_pack_b_shared(Gemm *g);
+LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
+LLVMValueRef cg_parts_b_is_wide(Gemm *g);                          // of a shared B
+LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
+LLVMValueRef cg_parts_pack_b(Gemm *g, const GemmMacroTile *u);     // a KC block of u's columns to b_parts; is any panel wide?
+LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef panel);  // the panel of that number in what was packed last
 
-// ---- amx.c: sums of a macro tile from parts, added to args->c; first: i1, they begin with the bias or 0 instead
-void cg_amx_tile(Gemm *g, const GemmMacroTile *u, const TileArgs *args, LLVMValueRef first);
+// ---- amx.c: the panels [p0, p1) of u's MC block
+void cg_amx_range(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1);
 
 // ---- prefetch.c
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s);

@@ -35,8 +35,8 @@ LLVMValueRef cg_gemm_tile_a_k(const Gemm *g) {
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
-static LLVMValueRef tile_c_row(const Gemm *g) {
-  if (g->p->acc_columns) return cg_i64(g->c, g->p->acc_columns + GEMM_STRIDE_PAD);
+LLVMValueRef cg_gemm_tile_c_row(const Gemm *g) {
+  if (g->p->acc_columns && in_strip(g)) return cg_i64(g->c, g->p->acc_columns + GEMM_STRIDE_PAD);
   return in_strip(g) ? cg_i64(g->c, g->p->width) : g->n;
 }
 // From one full tile of rows to the next.
@@ -60,7 +60,7 @@ static TileSpec make_spec(const Gemm *g) {
                     .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), p->pack_a == A_PACKED ? p->a_tile : 1),
                     .b_k = stride_or_dyn(tile_b_k(g), p->width),
                     .b_vec = vl,
-                    .c_row = stride_or_dyn(tile_c_row(g), p->width),
+                    .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
                     .c_vec = vl,
                     .more = !begins_sums(g),
                     .has_bias = g->bias && begins_sums(g),
@@ -131,9 +131,9 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
   return cg_at(c, c->f32, g->packed_b, cg_mul(c, k, cg_i64(c, p->width)));
 }
 
-static LLVMValueRef tile_c(Gemm *g, const GemmMacroTile *u) {
+LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  if (g->p->acc_columns) return cg_at(c, c->f32, g->strip, cg_sub(c, u->n0, u->acc0));
+  if (g->p->acc_columns && in_strip(g)) return cg_at(c, c->f32, g->strip, cg_sub(c, u->n0, u->acc0));
   return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
 }
 
@@ -141,7 +141,7 @@ static LLVMValueRef tile_c(Gemm *g, const GemmMacroTile *u) {
 // microkernel.
 static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  LLVMValueRef value[8], mask[8], to = tile_c(g, u);
+  LLVMValueRef value[8], mask[8], to = cg_gemm_tile_c(g, u);
   for (uint32_t j = 0; j < g->p->nv; j++) {
     LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl);
     mask[j] = cg_mask(c, cg_sub(c, u->columns, lane));
@@ -150,7 +150,7 @@ static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   }
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_mul(c, l.i, tile_c_row(g));
+  LLVMValueRef row = cg_mul(c, l.i, cg_gemm_tile_c_row(g));
   for (uint32_t j = 0; j < g->p->nv; j++) {
     LLVMValueRef at = cg_at(c, c->f32, to, cg_add(c, row, cg_i64(c, (int64_t)j * c->t->vl)));
     if (in_strip(g)) cg_store(c, value[j], at);
@@ -159,41 +159,31 @@ static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-static void emit_tile(Gemm *g, const GemmMacroTile *u) {
+void cg_gemm_tile(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  TileArgs args = {.a = cg_gemm_tile_a(g, u), .b = tile_b(g, u), .c = tile_c(g, u), .k = u->n_k, .n = u->columns};
+  TileArgs args = {.a = cg_gemm_tile_a(g, u), .b = tile_b(g, u), .c = cg_gemm_tile_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
   args.a_row = cg_gemm_tile_a_row(g), args.a_k = cg_gemm_tile_a_k(g), args.b_k = tile_b_k(g),
-  args.c_row = tile_c_row(g);
+  args.c_row = cg_gemm_tile_c_row(g);
   cg_gemm_prefetch(g, u, &args);
   int64_t m;
   TileRows rows = {.rows = u->rows, .a_block = tile_a_block(g)};
-  bool whole = cg_const_value(g->m, &m) && g->p->mc % g->p->mr == 0;  // MC blocks end where tiles do
+  bool whole = cg_const_value(g->m, &m) && g->p->mc % g->p->mr == 0 && !g->p->parts;  // MC blocks end where tiles do
   rows.left = whole ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
-  LLVMValueRef is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
-  If wide;
-  if (g->p->parts) {
-    cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, g->wide_b, ""));
-    cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
-  }
   if (!begins_sums(g)) {
     If first;
-    cg_if(c, &first, is_first);
+    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, ""));
     tile_prefill(g, u);
     cg_endif(c, &first);
   }
   tile_columns(g, &args, &rows);
-  if (!g->p->parts) return;
-  cg_else(c, &wide);
-  cg_amx_tile(g, u, &args, is_first);
-  cg_endif(c, &wide);
 }
 
 static void tile_epilogue(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   if (!g->epilogue) return;
-  cg_gemm_epilogue(g, u->row, u->rows, u->n0, cg_min(c, u->columns, cg_i64(c, g->p->width)), tile_c(g, u),
-                   tile_c_row(g));
+  cg_gemm_epilogue(g, u->row, u->rows, u->n0, cg_min(c, u->columns, cg_i64(c, g->p->width)), cg_gemm_tile_c(g, u),
+                   cg_gemm_tile_c_row(g));
 }
 
 static void set_panel(Gemm *g, GemmMacroTile *u, LLVMValueRef panel) {
@@ -203,8 +193,7 @@ static void set_panel(Gemm *g, GemmMacroTile *u, LLVMValueRef panel) {
 }
 
 // ---- panel ranges: the panels [p0, p1) of one MC block
-// for each KC block: the body; once where k is 0, so that sums begin.
-static void begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
+void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
   Cg *c = g->c;
   cg_gemm_k_range(g, u->batch, &u->k_begin, &u->k_end);
   u->k0 = u->k_begin, u->n_k = g->k;
@@ -212,7 +201,7 @@ static void begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
   cg_loop_begin(c, l, u->k_begin, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc), NULL, 0);
   u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l->i));
 }
-static void end_blocks(Gemm *g, Loop *l) {
+void cg_gemm_end_blocks(Gemm *g, Loop *l) {
   if (!one_block(g)) cg_loop_end(g->c, l, NULL);
 }
 
@@ -226,14 +215,13 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, g->p->strip_rows), NULL, 0);
   strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
   strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
-  emit_tile(g, &strip);
+  cg_gemm_tile(g, &strip);
   tile_epilogue(g, &strip);
   cg_loop_end(c, &l, NULL);
 }
 
 static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
-  if (g->p->parts) g->wide_b = cg_parts_pack_b(g, u);
-  else cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+  cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
 }
 
 // B's block is packed by the worker that uses it, or prepacked.
@@ -242,11 +230,11 @@ static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
-  begin_blocks(g, &block, u);
+  cg_gemm_begin_blocks(g, &block, u);
   if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   if (has_strips(g)) tile_strips(g, u);
-  else emit_tile(g, u);
-  end_blocks(g, &block);
+  else cg_gemm_tile(g, u);
+  cg_gemm_end_blocks(g, &block);
   if (!has_strips(g)) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
 }
@@ -264,23 +252,22 @@ static void panels_finish(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueR
   if (!g->epilogue) return;
   LLVMValueRef end = cg_min(c, cg_mul(c, p1, cg_i64(c, g->p->width)), g->n);
   set_panel(g, u, p0);
-  cg_gemm_epilogue(g, u->row, u->rows, u->n0, cg_sub(c, end, u->n0), tile_c(g, u), tile_c_row(g));
+  cg_gemm_epilogue(g, u->row, u->rows, u->n0, cg_sub(c, end, u->n0), cg_gemm_tile_c(g, u), cg_gemm_tile_c_row(g));
 }
 
 static void panels_by_mc_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   bool by_macro_tile = one_block(g) && !g->p->acc_columns;  // else the sums of all panels are complete at the end
   Loop panel, block;
-  begin_blocks(g, &block, u);
+  cg_gemm_begin_blocks(g, &block, u);
   if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
-  if (g->p->parts == PARTS_A_PRIVATE) g->wide_a = cg_parts_pack_a(g, u);
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
-  emit_tile(g, u);
+  cg_gemm_tile(g, u);
   if (by_macro_tile) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
-  end_blocks(g, &block);
+  cg_gemm_end_blocks(g, &block);
   if (!by_macro_tile) panels_finish(g, u, p0, p1);
 }
 
@@ -355,9 +342,9 @@ void cg_gemm_tiled_emit(Gemm *g) {
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
   if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
-  if (p->parts == PARTS_A_SHARED) g->wide_a = cg_parts_is_wide(g, &u);
   bool by_panels = p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED;
-  if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
+  if (p->parts) cg_amx_range(g, &u, p0, p1);
+  else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
 }

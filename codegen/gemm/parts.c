@@ -20,8 +20,8 @@ int64_t cg_parts_elements(int64_t rows, int64_t k) {
   return cg_ceil_div(rows, PARTS_SIDE) * cg_ceil_div(k, PARTS_SIDE) * PARTS_BLOCK;
 }
 
-int64_t cg_parts_shared_elements(const GemmPlan *p) {
-  int64_t parts = cg_parts_elements(p->m_max, p->k_max);
+int64_t cg_parts_shared_elements(int64_t rows, int64_t k) {
+  int64_t parts = cg_parts_elements(rows, k);
   return parts + parts / PARTS_BLOCK * HALF;
 }
 
@@ -132,13 +132,45 @@ static void call_block(Cg *c, BlockKind kind, V *arg) {
 }
 
 // ---- operands
-// The block of A at u->m0 and u->k0, of which so many rows and k are there; `most` grows.
-static void pack_block_of_a(Gemm *g, const GemmMacroTile *u, V rows, V n_k, V dst, V most) {
+static V blocks_of(Cg *c, V n) { return cg_ceil_div_value(c, n, PARTS_SIDE); }
+
+// What packs the block of A at row m0, or of B at column n0, and at k0; `most` grows.
+typedef struct {
+  Gemm *g;
+  bool is_b;
+  V matrix, ld;  // where k and n or m are 0, and from row to row as it is stored
+  V size, k;     // rows of A, or columns of B; sums: both from 0 on
+} Operand;
+
+static Operand operand_a(Gemm *g, V batch) {
   Cg *c = g->c;
-  bool by_k = g->p->ta;
-  V ld = by_k ? cg_gemm_tile_a_k(g) : cg_gemm_tile_a_row(g);
-  call_block(c, (BlockKind){false, by_k},
-             (V[]){dst, cg_gemm_tile_a(g, u), ld, by_k ? n_k : rows, by_k ? rows : n_k, most});
+  const GemmPlan *p = g->p;
+  GemmMacroTile origin = {.batch = batch, .m0 = cg_i64(c, 0), .k0 = cg_i64(c, 0)};
+  V ld = p->ta ? cg_gemm_tile_a_k(g) : cg_gemm_tile_a_row(g);
+  return (Operand){g, false, cg_gemm_tile_a(g, &origin), ld, g->m, g->k};
+}
+
+static Operand operand_b(Gemm *g, V batch) {
+  return (Operand){g, true, cg_gemm_b_matrix(g, batch), g->p->tb ? g->k : g->n, g->n, g->k};
+}
+
+static bool along_k(const Operand *o) { return o->is_b ? o->g->p->tb : !o->g->p->ta; }
+
+static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V most) {
+  Cg *c = o->g->c;
+  bool by_k = !along_k(o);  // a row as stored has one k
+  V left = cg_sub(c, o->size, at), n_k = cg_sub(c, k_end, k0);
+  V src = by_k ? cg_add(c, cg_mul(c, k0, o->ld), at) : cg_add(c, cg_mul(c, at, o->ld), k0);
+  call_block(c, (BlockKind){o->is_b, o->is_b != by_k},
+             (V[]){dst, cg_at(c, c->f32, o->matrix, src), o->ld, by_k ? n_k : left, by_k ? left : n_k, most});
+}
+
+// Number `nth` of panels x steps blocks, in the order in which the operand is stored: rows of it are then read from end to end,
+// which the hardware prefetches.
+static void place(const Operand *o, V nth, V panels, V steps, V *panel, V *step) {
+  Cg *c = o->g->c;
+  V inner = along_k(o) ? steps : panels, first = cg_div(c, nth, inner), second = cg_gemm_rem(c, nth, inner);
+  *panel = along_k(o) ? first : second, *step = along_k(o) ? second : first;
 }
 
 static V no_lanes(Cg *c) { return cg_splat(c, cg_i32(c, 0)); }
@@ -148,69 +180,82 @@ static V is_wide(Cg *c, V most) {
   return LLVMBuildICmp(c->b, LLVMIntUGE, largest, cg_i32(c, WIDE), "");
 }
 
-static V blocks_of(Cg *c, V n) { return cg_ceil_div_value(c, n, PARTS_SIDE); }
+// ---- by the team, all of an operand: parts, then 16 words for each block, which tell its largest
+static V shared_most(Cg *c, V base, V panels, V steps, V nth) {
+  V parts = cg_mul(c, cg_mul(c, panels, steps), cg_i64(c, PARTS_BLOCK));
+  return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, HALF))));
+}
 
-// After A's parts in scratch: 16 words for each block, what pack_block_of_a tells of it.
-static V shared_most(Gemm *g, V block) {
-  Cg *c = g->c;
-  V begin = cg_i64(c, cg_parts_elements(g->p->m_max, g->p->k_max));
-  return cg_at(c, c->f32, g->a_parts, cg_add(c, begin, cg_mul(c, block, cg_i64(c, HALF))));
+static void pack_shared(const Operand *o, V base) {
+  Cg *c = o->g->c;
+  V panels = blocks_of(c, o->size), steps = blocks_of(c, o->k), side = cg_i64(c, PARTS_SIDE), lo, hi, panel, step;
+  cg_share(c, cg_mul(c, panels, steps), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  place(o, l.i, panels, steps, &panel, &step);
+  V nth = cg_add(c, cg_mul(c, panel, steps), step), most = shared_most(c, base, panels, steps, nth);
+  cg_store(c, no_lanes(c), most);
+  pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k,
+             cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), most);
+  cg_loop_end(c, &l, NULL);
 }
 
 void cg_parts_pack_a_shared(Gemm *g) {
-  Cg *c = g->c;
-  V steps = blocks_of(c, g->k), side = cg_i64(c, PARTS_SIDE), lo, hi;
-  cg_share(c, cg_mul(c, blocks_of(c, g->m), steps), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  GemmMacroTile u = {.m0 = cg_mul(c, cg_div(c, l.i, steps), side), .k0 = cg_mul(c, cg_gemm_rem(c, l.i, steps), side)};
-  V most = shared_most(g, l.i);
-  cg_store(c, no_lanes(c), most);
-  pack_block_of_a(g, &u, cg_sub(c, g->m, u.m0), cg_sub(c, g->k, u.k0),
-                  cg_at(c, c->f32, g->a_parts, cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK))), most);
-  cg_loop_end(c, &l, NULL);
+  Operand o = operand_a(g, cg_i64(g->c, 0));
+  pack_shared(&o, g->a_parts);
+}
+void cg_parts_pack_b_shared(Gemm *g) {
+  Operand o = operand_b(g, cg_i64(g->c, 0));
+  pack_shared(&o, g->b_parts);
 }
 
-V cg_parts_is_wide(Gemm *g, const GemmMacroTile *u) {
-  Cg *c = g->c;
-  V steps = blocks_of(c, g->k), first = cg_mul(c, cg_div(c, u->m0, cg_i64(c, PARTS_SIDE)), steps), none = no_lanes(c);
+// Of `n` blocks or panels, 16 words each.
+static V any_wide(Cg *c, V most, V n) {
+  V none = no_lanes(c);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, blocks_of(c, u->rows), steps), cg_i64(c, 1), &none, 1);
-  V most = cg_load(c, c->vi32, shared_most(g, cg_add(c, first, l.i)));
-  most = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){l.carry[0], most}, 2);
-  cg_loop_end(c, &l, &most);
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
+  V here = cg_load(c, c->vi32, cg_at(c, c->f32, most, cg_mul(c, l.i, cg_i64(c, HALF))));
+  here = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){l.carry[0], here}, 2);
+  cg_loop_end(c, &l, &here);
   return is_wide(c, l.out[0]);
 }
 
-V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {
+// Of panels that hold `rows` rows from `first` on.
+static V shared_is_wide(Gemm *g, V base, V size, V first, V rows) {
   Cg *c = g->c;
-  V most = g->parts_most, side = cg_i64(c, PARTS_SIDE), per_panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
-  cg_store(c, no_lanes(c), most);
-  Loop panel, step;
-  cg_loop_begin(c, &panel, cg_i64(c, 0), u->rows, side, NULL, 0);
-  cg_loop_begin(c, &step, cg_i64(c, 0), u->n_k, side, NULL, 0);
-  GemmMacroTile at = *u;
-  at.m0 = cg_add(c, u->m0, panel.i), at.k0 = cg_add(c, u->k0, step.i);
-  V nth = cg_mul(c, cg_div(c, panel.i, side), per_panel);
-  nth = cg_add(c, nth, cg_mul(c, cg_div(c, step.i, side), cg_i64(c, PARTS_BLOCK)));
-  pack_block_of_a(g, &at, cg_sub(c, u->rows, panel.i), cg_sub(c, u->n_k, step.i), cg_at(c, c->f32, g->a_block, nth),
-                  most);
-  cg_loop_end(c, &step, NULL);
-  cg_loop_end(c, &panel, NULL);
-  return is_wide(c, cg_load(c, c->vi32, most));
+  V steps = blocks_of(c, g->k), from = cg_mul(c, cg_div(c, first, cg_i64(c, PARTS_SIDE)), steps);
+  return any_wide(c, shared_most(c, base, blocks_of(c, size), steps, from), cg_mul(c, blocks_of(c, rows), steps));
 }
 
-V cg_parts_pack_b(Gemm *g, const GemmMacroTile *u) {
-  Cg *c = g->c;
-  bool by_n = g->p->tb;
-  V most = g->parts_most, side = cg_i64(c, PARTS_SIDE), b = cg_gemm_b_matrix(g, u->batch), ld = by_n ? g->k : g->n;
-  cg_store(c, no_lanes(c), most);
+V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g, g->a_parts, g->m, u->m0, u->rows); }
+V cg_parts_b_is_wide(Gemm *g) { return shared_is_wide(g, g->b_parts, g->n, cg_i64(g->c, 0), g->n); }
+
+// ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
+static V most_of(Gemm *g, V panel) { return cg_at(g->c, g->c->f32, g->parts_most, cg_mul(g->c, panel, cg_i64(g->c, HALF))); }
+
+static V pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst) {
+  Cg *c = o->g->c;
+  V side = cg_i64(c, PARTS_SIDE), panels = blocks_of(c, rows), steps = blocks_of(c, u->n_k), panel, step;
+  V per_panel = cg_i64(c, o->g->p->kc / PARTS_SIDE * PARTS_BLOCK);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n_k, side, NULL, 0);
-  V k = cg_add(c, u->k0, l.i), left = cg_sub(c, u->n_k, l.i);
-  V src = cg_at(c, c->f32, b, by_n ? cg_add(c, cg_mul(c, u->n0, ld), k) : cg_add(c, cg_mul(c, k, ld), u->n0));
-  V dst = cg_at(c, c->f32, g->b_block, cg_mul(c, cg_div(c, l.i, side), cg_i64(c, PARTS_BLOCK)));
-  call_block(c, (BlockKind){true, by_n}, (V[]){dst, src, ld, by_n ? u->columns : left, by_n ? left : u->columns, most});
+  cg_loop_begin(c, &l, cg_i64(c, 0), panels, cg_i64(c, 1), NULL, 0);
+  cg_store(c, no_lanes(c), most_of(o->g, l.i));
   cg_loop_end(c, &l, NULL);
-  return is_wide(c, cg_load(c, c->vi32, most));
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, panels, steps), cg_i64(c, 1), NULL, 0);
+  place(o, l.i, panels, steps, &panel, &step);
+  V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
+  pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
+             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), most_of(o->g, panel));
+  cg_loop_end(c, &l, NULL);
+  return any_wide(c, o->g->parts_most, panels);
 }
+
+V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {
+  Operand o = operand_a(g, u->batch);
+  return pack_private(&o, u, u->m0, u->rows, g->a_block);
+}
+V cg_parts_pack_b(Gemm *g, const GemmMacroTile *u) {
+  Operand o = operand_b(g, u->batch);
+  return pack_private(&o, u, u->n0, u->columns, g->b_parts);
+}
+V cg_parts_panel_is_wide(Gemm *g, V panel) { return is_wide(g->c, cg_load(g->c, g->c->vi32, most_of(g, panel))); }

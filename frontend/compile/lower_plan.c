@@ -255,6 +255,7 @@ void fe_plan(tn_program *p, FeJitCode *c) {
   c->plan.packed_weights = packs, c->plan.n_packed_weights = ir->n_packed_weights;
   c->plan.packed_bytes = ir->packed_bytes;
   c->plan.sgemm = cg_sgemm;
+  c->code.worker_bytes = ((const Target *)ir->scratch_ctx)->worker_bytes;
   c->code.stats = stats, c->code.bytes_moved = moved;
   keep_hypers(ir, c);
   keep_cache_writes(p, c);

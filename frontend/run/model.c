@@ -14,7 +14,7 @@ tn_model *fe_model_new(FeCode *c, uint64_t seed, bool draws) {
   if (!m) return NULL;
   *m = (tn_model){.code = c};
   atomic_fetch_add(&c->n_refs, 1);
-  m->inst = rt_instance_new(c->plan, c->n_workers, seed);
+  m->inst = rt_instance_new(c->plan, c->n_workers, c->worker_bytes, seed);
   if (m->inst) rt_instance_set_cache_writes(m->inst, c->cache_writes, c->n_cache_writes);
   RtStatus (*initialize)(RtInstance *, uint64_t) = draws ? rt_instance_initialize : rt_instance_initialize_undrawn;
   if (m->inst) fe_lock_init(&m->lock, c->plan, rt_instance_error_buffer(m->inst), rt_instance_warning(m->inst));

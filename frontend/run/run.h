@@ -64,6 +64,7 @@ typedef struct FeCode {
   uint32_t n_probes, n_cache_writes;
   tn_compile_info info;
   uint32_t n_workers;
+  int64_t worker_bytes;  // of TnFrame.blocks, for each worker
 } FeCode;
 
 // One call at a time (call_lock.c).

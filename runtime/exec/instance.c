@@ -33,8 +33,9 @@ static int64_t largest_arena(const RtFunction *f) {
   return most;
 }
 
-static int64_t largest_blocks(const RtPlan *p) {
-  int64_t most = 0;
+// Of functions that one worker runs, or of all workers.
+static int64_t bytes_of_blocks(const RtPlan *p, int64_t of_workers) {
+  int64_t most = of_workers;
   for (uint32_t f = 0; f < p->n_functions; f++)
     if (p->functions[f].block_bytes > most) most = p->functions[f].block_bytes;
   return most;
@@ -65,7 +66,6 @@ static bool allocate(RtInstance *i) {
     int64_t bytes = largest_arena(&p->functions[f]);
     if (bytes > i->arena_bytes) i->arena_bytes = bytes;
   }
-  i->arena_bytes = (i->arena_bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + largest_blocks(p);
   i->params = rt_block_new(p->param_bytes);
   i->arena = rt_block_new(i->arena_bytes);
   i->slots = rt_malloc(sizeof *i->slots * p->n_slots);
@@ -83,11 +83,13 @@ static bool allocate(RtInstance *i) {
          i->nodes && i->sizes && i->is_known && i->in && i->out && i->by_port && i->n_runs;
 }
 
-RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed) {
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, int64_t worker_bytes, uint64_t seed) {
   RtInstance *i = rt_malloc(sizeof *i);
   if (!i) return NULL;
   *i = (RtInstance){.plan = plan, .seed = seed};
   bool good = allocate(i) && (i->team = rt_team_new(n_workers));
+  if (good) i->block_bytes = bytes_of_blocks(plan, worker_bytes * rt_team_size(i->team));
+  good = good && (i->blocks = rt_block_new(i->block_bytes));
   if (good) i->worker_slots = rt_malloc(sizeof *i->worker_slots * plan->n_slots * rt_team_size(i->team));
   if (!good || !i->worker_slots) {
     rt_instance_free(i);
@@ -102,7 +104,7 @@ RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t see
   i->frame = (TnFrame){
       .in = i->in, .out = i->out, .dims = i->slots, .svc = &i->services, .status = &i->status, .team = i->team};
   i->frame.seg[SEG_ARENA] = i->arena;
-  i->frame.blocks = i->arena + i->arena_bytes - largest_blocks(plan);
+  i->frame.blocks = i->blocks;
   i->frame.seg[SEG_PARAM] = i->params;
   i->frame.seg[SEG_CONST] = (unsigned char *)plan->consts;
   i->frame.seg[SEG_PACKED] = i->packed.block;
@@ -115,6 +117,7 @@ void rt_instance_free(RtInstance *i) {
   rt_block_free(i->params, i->plan->param_bytes);
   rt_packed_weights_free(&i->packed);
   rt_block_free(i->arena, i->arena_bytes);
+  rt_block_free(i->blocks, i->block_bytes);
   rt_free(i->slots);
   rt_free(i->part_slots);
   rt_free(i->worker_slots);

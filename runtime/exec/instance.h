@@ -1,6 +1,6 @@
 // One set of parameters and state over compiled code, and the runs on it.
 //
-//   RtInstance *i = rt_instance_new(plan, 0, seed);     // parameters zero
+//   RtInstance *i = rt_instance_new(plan, 0, 0, seed);    // parameters zero
 //   rt_instance_initialize(i, seed);
 //   if (rt_instance_run(i, step, in, 3, out, 1)) puts(rt_instance_error(i));
 //
@@ -34,7 +34,7 @@ typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is rea
 typedef struct RtInstance RtInstance;
 
 // 0 workers: one per CPU. NULL: no memory or threads
-RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, uint64_t seed);
+RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, int64_t worker_bytes, uint64_t seed);
 // A write of a cache of keys and values, which its kernel reports by the line. The list stays its owner's.
 typedef struct {
   const char *function, *place;  // "gpt2.c:34"

@@ -18,9 +18,9 @@ struct RtInstance {
   const RtCacheWrite *cache_writes;
   uint32_t n_cache_writes;
   RtTeam *team;
-  unsigned char *params, *arena;
+  unsigned char *params, *arena, *blocks;
   RtPackedWeights packed;
-  int64_t arena_bytes;
+  int64_t arena_bytes, block_bytes;
   bool params_written;    // since they were allocated: they are zero until then
   RtShapeCache *sizes;    // by function: of the last call that was accepted
   int64_t *slots;         // values of named dims in this run: compiled code sets some
