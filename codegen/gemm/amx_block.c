@@ -87,12 +87,12 @@ enum { K_A, K_B, K_C, K_FROM, K_C_ROW, K_FROM_ROW, K_STEPS, N_K };
 // With each step but the last a tile is stored that nobody reads: a CPU that has stored none for some 2,000 cycles takes 1,000 more
 // for the first.
 static void steps_but_last(Cg *c, const V *arg, V last, uint32_t halves) {
-  V nowhere = cg_stack_block(c, c->f32, TILE_WORDS);
+  V nowhere = cg_stack_block(c, c->f32, TILE_BYTES / 4);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), NULL, 0);
   V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
   multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), halves);
-  amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, TILE_BYTES)}, 3);
+  amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
   cg_loop_end(c, &l, NULL);
 }
 

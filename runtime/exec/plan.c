@@ -65,7 +65,7 @@ static void *map_aligned(size_t size) {
 
 void *rt_block_new(int64_t bytes) {
   if (bytes < 0 || bytes > PTRDIFF_MAX - 2 * HUGE_PAGE) return NULL;
-  if (bytes >= HUGE_PAGE) return rt_malloc_refused() ? NULL : map_aligned(mapped_size(bytes));
+  if (bytes >= HUGE_PAGE / 2) return rt_malloc_refused() ? NULL : map_aligned(mapped_size(bytes));
   void *p = rt_malloc_aligned(TN_ALIGN, (size_t)bytes);
   return p ? memset(p, 0, (size_t)bytes) : NULL;
 }
@@ -77,6 +77,6 @@ void rt_block_drop(void *part, int64_t bytes) {
 }
 
 void rt_block_free(void *block, int64_t bytes) {
-  if (bytes < HUGE_PAGE) rt_free(block);
+  if (bytes < HUGE_PAGE / 2) rt_free(block);
   else if (block) munmap(block, mapped_size(bytes));
 }
