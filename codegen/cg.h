@@ -48,7 +48,7 @@ typedef struct {
   LLVMValueRef keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
   // private blocks (blocks.c)
   int64_t stack_used, frame_used, worker_used;  // bytes
-  RtText *why;                     // set on failure
+  RtText *why;                                  // set on failure
 } Cg;
 
 // ---- codegen/builder.c: small builders. All sizes and indices are i64.
@@ -100,7 +100,7 @@ LLVMValueRef cg_service(Cg *c, size_t service);  // a function
 // ---- codegen/blocks.c: private memory of a worker, while its kernel runs; in the entry block, aligned to TN_ALIGN
 LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, i32, i64 or pointers
 LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
-                            int64_t n);  // on the stack always: of functions that kernels share
+                            int64_t n);          // on the stack always: of functions that kernels share
 LLVMValueRef cg_worker_block(Cg *c, int64_t n);  // n of f32, of Target.worker_bytes
 void cg_begin_blocks(Cg *c);                     // of a kernel
 // ---- codegen/pointwise/slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell

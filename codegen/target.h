@@ -22,9 +22,9 @@ typedef struct {
       fixed_place;  // code is linked where it runs, as on machines without an operating system: not position-independent
   bool without_blas;  // nobody gives code a matrix product (TnServices.sgemm): of objects, in no row
   // ---- the stack of a run (codegen/blocks.c)
-  int64_t stack_bytes;  // bound of entry and kernel together; where blocks cannot be static, wide rows may exceed it
-  bool bounded_stack;   // kernels take what does not fit from TnFrame.blocks, and one worker runs them
-  int64_t worker_bytes; // that each worker has in TnFrame.blocks, beside the stack; 0: none
+  int64_t stack_bytes;   // bound of entry and kernel together; where blocks cannot be static, wide rows may exceed it
+  bool bounded_stack;    // kernels take what does not fit from TnFrame.blocks, and one worker runs them
+  int64_t worker_bytes;  // that each worker has in TnFrame.blocks, beside the stack; 0: none
   // ---- vectors
   uint32_t vl;         // f32 lanes
   bool has_fma;        // a b + d in one instruction, rounded once

@@ -444,11 +444,14 @@ static void check_run_time_k(const Target *t) {
     }
 }
 
+static int64_t split_k(int64_t units, int64_t m, int64_t n, int64_t k) {
+  return cg_gemm_split_k(&(GemmPlan){.units = units, .m_max = m, .n_max = n, .k_max = k});
+}
+
 static void test_slices(void) {
-  CHECK(cg_gemm_split_k(1, 10, 16, 100000) == 4096 && cg_gemm_split_k(7, 64, 64, 8193) == 4096);
-  CHECK(cg_gemm_split_k(1, 1, 8, 320000) == 10048 && cg_gemm_split_k(1, 1, 8, INT64_C(1) << 40) == INT64_C(1) << 35);
-  CHECK(!cg_gemm_split_k(8, 64, 64, 100000) && !cg_gemm_split_k(1, 129, 128, 100000) &&
-        !cg_gemm_split_k(1, 9, 128, 8192));
+  CHECK(split_k(1, 10, 16, 100000) == 4096 && split_k(7, 64, 64, 8193) == 4096);
+  CHECK(split_k(1, 1, 8, 320000) == 10048 && split_k(1, 1, 8, INT64_C(1) << 40) == INT64_C(1) << 35);
+  CHECK(!split_k(8, 64, 64, 100000) && !split_k(1, 129, 128, 100000) && !split_k(1, 9, 128, 8192));
 }
 
 // ---- strategies: the table in docs/gemm.md

@@ -17,12 +17,12 @@
 
 // Numbers: docs/experiments/086, 087.
 enum {
-  LEAST_K = 64,               // of products that are worth parts,
-  LEAST_SIDE = 40,            // and half of the harmonic mean of m and n
-  SHARED_A_BYTES = 8 << 20,   // of all of A's parts in scratch
-  SHARED_B_BYTES = 5 << 18,   // of all of B's: they stay in L2
-  GROUP_BYTES = 3 << 18,      // of a group's parts in the worker's memory, of which
-  SUMS_BYTES = 1 << 19,       // of sums that wait there for all KC blocks
+  LEAST_K = 64,              // of products that are worth parts,
+  LEAST_SIDE = 40,           // and half of the harmonic mean of m and n
+  SHARED_A_BYTES = 8 << 20,  // of all of A's parts in scratch
+  SHARED_B_BYTES = 5 << 18,  // of all of B's: they stay in L2
+  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, of which
+  SUMS_BYTES = 1 << 19,      // of sums that wait there for all KC blocks
   KC = 256,
   PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
   MOST_ROWS = 1024,

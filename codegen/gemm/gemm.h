@@ -90,13 +90,14 @@ typedef struct {
   const GemmStrategy *strategy;
   PackA pack_a;
   PackB pack_b;
-  uint32_t parts;  // Parts
+  uint32_t parts;           // Parts
   uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
   int64_t width;            // NR
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
-  int64_t acc_columns;   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none. Of parts: of a group
+  int64_t
+      acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none. Of parts: of a group
   int64_t a_tile;        // A_PACKED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;         // pieces of work for the team, with all of k
@@ -186,9 +187,9 @@ LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
 
 // ---- split_k.c
-// Length of the slices of k of a product of m x n elements that has `units` pieces of work with all of k; 0: k is not
-// cut. By bounds and constants alone: the same sums for any number of workers.
-int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k);
+// Length of the slices of k that the product is cut into, which has been planned with all of k; 0: it is not cut. By bounds and
+// constants alone: the same sums for any number of workers.
+int64_t cg_gemm_split_k(const GemmPlan *whole);
 // The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
 void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
 // The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
@@ -225,7 +226,8 @@ void cg_parts_pack_b_shared(Gemm *g);
 LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
 LLVMValueRef cg_parts_b_is_wide(Gemm *g);                          // of a shared B
 LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
-LLVMValueRef cg_parts_pack_b(Gemm *g, const GemmMacroTile *u);     // a KC block of u's columns to b_parts; is any panel wide?
+LLVMValueRef cg_parts_pack_b(Gemm *g,
+                             const GemmMacroTile *u);  // a KC block of u's columns to b_parts; is any panel wide?
 LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef panel);  // the panel of that number in what was packed last
 
 // ---- amx.c: the panels [p0, p1) of u's MC block

@@ -161,7 +161,8 @@ static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
 
 void cg_gemm_tile(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  TileArgs args = {.a = cg_gemm_tile_a(g, u), .b = tile_b(g, u), .c = cg_gemm_tile_c(g, u), .k = u->n_k, .n = u->columns};
+  TileArgs args = {
+      .a = cg_gemm_tile_a(g, u), .b = tile_b(g, u), .c = cg_gemm_tile_c(g, u), .k = u->n_k, .n = u->columns};
   if (g->bias) args.bias = cg_at(c, c->f32, g->bias, u->n0);
   args.a_row = cg_gemm_tile_a_row(g), args.a_k = cg_gemm_tile_a_k(g), args.b_k = tile_b_k(g),
   args.c_row = cg_gemm_tile_c_row(g);

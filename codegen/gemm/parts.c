@@ -231,7 +231,9 @@ V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g,
 V cg_parts_b_is_wide(Gemm *g) { return shared_is_wide(g, g->b_parts, g->n, cg_i64(g->c, 0), g->n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
-static V most_of(Gemm *g, V panel) { return cg_at(g->c, g->c->f32, g->parts_most, cg_mul(g->c, panel, cg_i64(g->c, HALF))); }
+static V most_of(Gemm *g, V panel) {
+  return cg_at(g->c, g->c->f32, g->parts_most, cg_mul(g->c, panel, cg_i64(g->c, HALF)));
+}
 
 static V pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst) {
   Cg *c = o->g->c;

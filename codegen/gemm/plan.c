@@ -168,7 +168,7 @@ GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t) {
   drop_modifiers(&p);
   GemmPlan whole = planned(f, p, t);
   if (!(p.strategy->modifiers & SPLIT_K) || p.single_threaded || p.batch.n) return whole;
-  p.k_slice = cg_gemm_split_k(whole.units, p.m_max, p.n_max, p.k_max);
+  p.k_slice = cg_gemm_split_k(&whole);
   return p.k_slice ? planned(f, p, t) : whole;  // by what a slice reads
 }
 

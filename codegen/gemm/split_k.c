@@ -11,15 +11,26 @@
 
 // docs/experiments/019 found these values.
 enum {
-  LEAST_K = 4096,        // of a slice: 4 us and more, where a barrier takes less than one
-  K_STEP = 64,           // slices are a multiple of all vectors
-  MOST_SLICES = 32,      // so that scratch is small, of
-  FEW_UNITS = 8,         // products with fewer units of work than this
-  MOST_ELEMENTS = 16384  // and at most so many elements
+  LEAST_K = 4096,           // of a slice: 4 us and more, where a barrier takes less than one
+  K_STEP = 64,              // slices are a multiple of all vectors
+  MOST_SLICES = 32,         // so that scratch is small, of
+  FEW_UNITS = 8,            // products with fewer units of work than this
+  MOST_ELEMENTS = 16384,    // and at most so many elements;
+  PARTS_SLICES = 8,         // of products whose A every worker would pack for itself (087),
+  PARTS_BLOCKS = 4,         // with fewer MC blocks than this
+  PARTS_ELEMENTS = 1 << 20  // and at most so many elements
 };
 
-int64_t cg_gemm_split_k(int64_t units, int64_t m, int64_t n, int64_t k) {
-  if (units >= FEW_UNITS || m * n > MOST_ELEMENTS || k <= 2 * LEAST_K) return 0;
+static bool packs_a_again(const GemmPlan *p) {
+  return p->parts && !(p->parts & PARTS_A_SHARED) && cg_ceil_div(p->m_max, p->mc) < PARTS_BLOCKS &&
+         p->m_max * p->n_max <= PARTS_ELEMENTS;
+}
+
+int64_t cg_gemm_split_k(const GemmPlan *p) {
+  int64_t k = p->k_max;
+  if (k <= 2 * LEAST_K) return 0;
+  if (packs_a_again(p)) return cg_round_up(cg_ceil_div(k, PARTS_SLICES), p->kc);
+  if (p->units >= FEW_UNITS || p->m_max * p->n_max > MOST_ELEMENTS) return 0;
   return cg_round_up(cg_larger(LEAST_K, cg_ceil_div(k, MOST_SLICES)), K_STEP);
 }
 
