@@ -11,6 +11,7 @@
 //     B's group as parts, which stay in L2                  packed from rows of NC columns: the hardware prefetches them
 //     for each 32 rows of the MC block: A's parts pass by, in L1 meanwhile, and C is written by rows (amx_block.c)
 //
+// A B stored [K, N] is packed ahead: a block of the next group with each block of C, by the vectors that tiles leave idle.
 // B's parts are in the worker's memory, or all of them in scratch where they are small and k is one KC block; A's are in scratch
 // up to SHARED_BYTES, else KC block by KC block in the worker's memory.
 #include "codegen/gemm/amx.h"
@@ -60,8 +61,10 @@ static void choose_rows(GemmPlan *p) {
   p->mc = cg_round_up(cg_ceil_div(p->m_max, cg_ceil_div(p->m_max, most)), PARTS_SIDE);
 }
 
+static bool packs_ahead(const GemmPlan *p) { return !p->tb && !(p->parts & PARTS_B_SHARED); }
+
 static void choose_columns(GemmPlan *p) {
-  int64_t most = GROUP_BYTES / parts_bytes(PARTS_SIDE, p->kc);
+  int64_t most = GROUP_BYTES / (packs_ahead(p) ? 2 : 1) / parts_bytes(PARTS_SIDE, p->kc);
   if (sums_wait(p)) most = cg_smaller(most, SUMS_BYTES / 4 / p->mc / p->width);
   if (p->parts & PARTS_B_SHARED) most = cg_ceil_div(p->n_max, p->width);
   p->acc_columns = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
@@ -87,7 +90,7 @@ void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
   choose_rows(p);
   choose_columns(p);
   p->strip_rows = p->mc;
-  p->k_outermost = !(p->parts & PARTS_A_SHARED) && !sums_wait(p);
+  p->k_outermost = !sums_wait(p) && (packs_ahead(p) || !(p->parts & PARTS_A_SHARED));
   p->units = cg_ceil_div(p->n_max, p->width) * cg_ceil_div(p->m_max, p->mc);
   if (p->parts != PARTS_PRIVATE) p->b_elements = made_b(p) + shared_a(p) + shared_b(p);
 }
@@ -99,10 +102,16 @@ void cg_gemm_amx_stack(Gemm *g) {
   int64_t row = p->acc_columns + GEMM_STRIDE_PAD;
   if (sums_wait(p)) g->strip = cg_worker_block(c, p->mc * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_worker_block(c, PARTS_SIDE * row);
-  if (!(p->parts & PARTS_A_SHARED)) g->a_block = cg_worker_block(c, cg_parts_elements(p->mc, p->kc));
-  if (!(p->parts & PARTS_B_SHARED)) g->b_parts = cg_worker_block(c, cg_parts_elements(p->acc_columns, p->kc));
+  if (!(p->parts & PARTS_A_SHARED)) {
+    g->a_block = cg_worker_block(c, cg_parts_elements(p->mc, p->kc));
+    g->a_most = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * c->t->vl);
+  }
+  if (!(p->parts & PARTS_B_SHARED)) {
+    g->b_parts = cg_worker_block(c, (packs_ahead(p) ? 2 : 1) * cg_parts_elements(p->acc_columns, p->kc));
+    g->b_most = cg_gemm_on_stack(c, (packs_ahead(p) ? 2 : 1) * p->acc_columns / PARTS_SIDE * c->t->vl);
+  }
+  if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->turn = cg_block(c, c->i64, 1);
   g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
-  g->parts_most = cg_gemm_on_stack(c, cg_larger(p->acc_columns, p->mc) / PARTS_SIDE * c->t->vl);
   g->zeros = cg_gemm_on_stack(c, PARTS_SIDE);
 }
 
@@ -140,7 +149,8 @@ static void by_tiles(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   arg[AMX_FROM_PANEL] = g->bias ? side : LLVMBuildSelect(c->b, is_first, zero, side, "");
   arg[AMX_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
   arg[AMX_ROWS] = u->rows, arg[AMX_COLUMNS] = u->columns;
-  cg_amx_row(c, arg);
+  arg[AMX_AHEAD] = g->ahead;
+  cg_amx_row(c, arg, g->ahead);
 }
 
 static void by_vectors(Gemm *g, const GemmMacroTile *u) {
@@ -160,7 +170,7 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   V column = cg_mul(c, l.i, side);
   panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
   panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
-  V wide_b = shared ? g->wide_b : cg_parts_panel_is_wide(g, l.i);
+  V wide_b = shared ? g->wide_b : cg_parts_panel_is_wide(g, g->b_most, l.i);
   cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, wide_b, ""));
   by_vectors(g, &panel);
   cg_else(c, &wide);
@@ -185,7 +195,8 @@ static void finish_rows(Gemm *g, const GemmMacroTile *u) {
 static void group_block(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
-  if (!(g->p->parts & PARTS_B_SHARED)) g->wide_b = cg_parts_pack_b(g, u);
+  if (!(g->p->parts & PARTS_B_SHARED))
+    g->wide_b = cg_parts_is_wide(g, g->b_most, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
   Loop l;
   If wide;
@@ -215,20 +226,101 @@ static void pack_a(Gemm *g, const GemmMacroTile *u) {
 }
 
 // ---- a panel range: equal groups of the panels [p0, p1), for all rows of the MC block
-void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
+typedef struct {
+  V p0, p1, step;  // panels of a group
+} Groups;
+
+static void group_at(Gemm *g, GemmMacroTile *u, const Groups *all, V panel) {
+  set_group(g, u, panel, cg_min(g->c, all->p1, cg_add(g->c, panel, all->step)));
+}
+
+static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
+  Cg *c = g->c;
+  u->k0 = k0, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, k0));
+}
+
+static V either(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, x, otherwise, ""); }
+
+// What is computed after u, or something that exists; i1: is there anything?
+static V next_of(Gemm *g, const GemmMacroTile *u, const Groups *all, GemmMacroTile *next) {
+  Cg *c = g->c;
+  V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
+  V more_n = LLVMBuildICmp(c->b, LLVMIntSLT, panel, all->p1, "");
+  V more_k = LLVMBuildICmp(c->b, LLVMIntSLT, k, u->k_end, "");
+  V panel_or_last = either(c, more_n, panel, u->panel), k_or_last = either(c, more_k, k, u->k0);
+  *next = *u;
+  if (g->p->k_outermost) {
+    group_at(g, next, all, either(c, more_n, panel, all->p0));
+    block_at(g, next, either(c, more_n, u->k0, k_or_last));
+  } else {
+    group_at(g, next, all, either(c, more_k, u->panel, panel_or_last));
+    block_at(g, next, either(c, more_k, k, u->k_begin));
+  }
+  return LLVMBuildOr(c->b, more_n, more_k, "");
+}
+
+typedef struct {
+  V parts, most;
+} Half;
+static Half half_of(Gemm *g, V turn) {
+  Cg *c = g->c;
+  V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
+  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * c->t->vl);
+  return (Half){cg_at(c, c->f32, g->b_parts, cg_mul(c, turn, parts)), cg_at(c, c->f32, g->b_most, cg_mul(c, turn, most))};
+}
+
+static void group_ahead(Gemm *g, const GemmMacroTile *u, const Groups *all) {
+  Cg *c = g->c;
+  V turn = cg_load(c, c->i64, g->turn), other = cg_sub(c, cg_i64(c, 1), turn), b_parts = g->b_parts, b_most = g->b_most;
+  Half here = half_of(g, turn), there = half_of(g, other);
+  GemmMacroTile next;
+  V some = next_of(g, u, all, &next);
+  cg_ahead_begin(g, g->ahead, &next, some, there.parts, there.most);
+  g->b_parts = here.parts, g->b_most = here.most;
+  group_block(g, u);
+  g->b_parts = b_parts, g->b_most = b_most;
+  cg_ahead_finish(c, g->ahead);
+  cg_store(c, other, g->turn);
+}
+
+static void group(Gemm *g, const GemmMacroTile *u, const Groups *all) {
+  if (g->ahead) {
+    group_ahead(g, u, all);
+    return;
+  }
+  if (!(g->p->parts & PARTS_B_SHARED)) cg_parts_pack_b(g, u, g->b_parts, g->b_most);
+  group_block(g, u);
+}
+
+static void pack_first(Gemm *g, GemmMacroTile first, const Groups *all) {
+  Cg *c = g->c;
+  cg_gemm_k_range(g, first.batch, &first.k_begin, &first.k_end);
+  group_at(g, &first, all, all->p0);
+  block_at(g, &first, first.k_begin);
+  cg_store(c, cg_i64(c, 0), g->turn);
+  cg_parts_pack_b(g, &first, g->b_parts, g->b_most);
+}
+
+static Groups equal_groups(Gemm *g, V p0, V p1) {
   Cg *c = g->c;
   V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE), n = cg_sub(c, p1, p0), one = cg_i64(c, 1);
   V groups = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, most, one)), most), one);
-  V step = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, groups, one)), groups), one);
-  Loop group, block;
+  return (Groups){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, groups, one)), groups), one)};
+}
+
+void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
+  Cg *c = g->c;
+  Groups all = equal_groups(g, p0, p1);
+  Loop l, block;
   if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
+  if (g->ahead) pack_first(g, *u, &all);
   if (g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  cg_loop_begin(c, &group, p0, p1, step, NULL, 0);
-  set_group(g, u, group.i, cg_min(c, p1, cg_add(c, group.i, step)));
+  cg_loop_begin(c, &l, p0, p1, all.step, NULL, 0);
+  group_at(g, u, &all, l.i);
   if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  group_block(g, u);
+  group(g, u, &all);
   if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
-  cg_loop_end(c, &group, NULL);
+  cg_loop_end(c, &l, NULL);
   if (g->p->k_outermost) cg_gemm_end_blocks(g, &block);
 }
 

@@ -46,6 +46,19 @@ static void move_c(Cg *c, const char *name, int64_t tile, V at_c, V row) {
   amx(c, name, (V[]){number(c, TILE_C + tile), cg_at(c, c->f32, at_c, at), cg_mul(c, row, cg_i64(c, 4))}, 3);
 }
 
+// ---- a block of B that is packed meanwhile: rows of it with each step
+enum { ROWS_A_STEP = 4 };
+typedef struct {
+  V src, ld, dst, prefetch;
+  V first, most;  // the step's first row; what is known of the largest numbers
+} Ahead;
+
+static void pack_ahead(Cg *c, Ahead *a, uint32_t nth) {
+  V row = cg_add(c, a->first, cg_i64(c, nth));
+  cg_parts_prefetch_row(c, a->prefetch, a->ld, row);
+  a->most = cg_parts_pack_row(c, a->src, a->ld, a->dst, row, a->most);
+}
+
 // ---- a step: a block of A times a block of B
 // Products of parts, so that one operand changes from each to the next, the large ones last.
 static const struct {
@@ -53,8 +66,8 @@ static const struct {
 } products[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
 enum { N_PRODUCTS = sizeof products / sizeof *products };
 
-// Four products of tiles for two or four loads.
-static void multiply_blocks(Cg *c, V a, V b, uint32_t halves) {
+// Four products of tiles for two or four loads; then a row that is packed ahead.
+static void multiply_blocks(Cg *c, V a, V b, uint32_t halves, Ahead *ahead) {
   for (uint32_t k = 0; k < N_PRODUCTS; k++) {
     for (uint32_t h = 0; h < halves && (!k || products[k].a != products[k - 1].a); h++)
       load_half(c, TILE_A + h, a, products[k].a, h);
@@ -62,6 +75,7 @@ static void multiply_blocks(Cg *c, V a, V b, uint32_t halves) {
       load_half(c, TILE_B + h, b, products[k].b, h);
     for (uint32_t i = 0; i < halves; i++)
       for (uint32_t j = 0; j < 2; j++) multiply(c, 2 * i + j, i, j);
+    if (ahead && k < ROWS_A_STEP) pack_ahead(c, ahead, k);
   }
 }
 
@@ -81,29 +95,41 @@ static void multiply_for_tile(Cg *c, V a, V b, int64_t tile) {
   multiply(c, tile, 0, 0);
 }
 
-// ---- a block of C: void block(ptr a, ptr b, ptr c, ptr from, i64 c_row, i64 from_row, i64 steps)
-enum { K_A, K_B, K_C, K_FROM, K_C_ROW, K_FROM_ROW, K_STEPS, N_K };
+// ---- a block of C: void block(ptr a, ptr b, ptr c, ptr from, i64 c_row, i64 from_row, i64 steps), and what is packed ahead:
+// ptr src, ptr dst, ptr prefetch, ptr most, i64 ld
+enum { K_A, K_B, K_C, K_FROM, K_C_ROW, K_FROM_ROW, K_STEPS, N_K, K_SRC = N_K, K_DST, K_PREFETCH, K_MOST, K_LD, N_K_AHEAD };
+typedef struct {
+  uint32_t halves;  // of A: 2, or 1 where at most 16 rows are there
+  bool packs_ahead;
+} BlockSpec;
 
 // With each step but the last a tile is stored that nobody reads: a CPU that has stored none for some 2,000 cycles takes 1,000 more
 // for the first.
-static void steps_but_last(Cg *c, const V *arg, V last, uint32_t halves) {
+static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahead *ahead) {
   V nowhere = cg_stack_block(c, c->f32, TILE_BYTES / 4);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), ahead ? &ahead->most : NULL, ahead ? 1 : 0);
   V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
-  multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), halves);
+  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, ROWS_A_STEP)), ahead->most = l.carry[0];
+  multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), s->halves, ahead);
   amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
-  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &l, ahead ? &ahead->most : NULL);
+  if (ahead) ahead->most = l.out[0];
+}
+
+// What the steps have left.
+static void finish_ahead(Cg *c, Ahead *a, V steps) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, ROWS_A_STEP)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->most, 1);
+  a->first = l.i, a->most = l.carry[0];
+  pack_ahead(c, a, 0);
+  cg_loop_end(c, &l, &a->most);
+  a->most = l.out[0];
 }
 
 // In the last step tile by tile, so that each is stored while the next ones are computed.
-static void make_block(Cg *c, V fn, void *ctx) {
-  uint32_t halves = *(uint32_t *)ctx;
-  V arg[N_K];
-  for (uint32_t k = 0; k < N_K; k++) arg[k] = LLVMGetParam(fn, k);
-  for (uint32_t t = 0; t < 2 * halves; t++) move_c(c, "llvm.x86.tileloadd64", t, arg[K_FROM], arg[K_FROM_ROW]);
-  V last = cg_sub(c, arg[K_STEPS], cg_i64(c, 1)), at = cg_mul(c, last, cg_i64(c, PARTS_BLOCK));
-  steps_but_last(c, arg, last, halves);
+static void last_step(Cg *c, const V *arg, V last, uint32_t halves) {
+  V at = cg_mul(c, last, cg_i64(c, PARTS_BLOCK));
   If some;
   cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGE, last, cg_i64(c, 0), ""));
   for (uint32_t t = 0; t < 2 * halves; t++) {
@@ -113,11 +139,29 @@ static void make_block(Cg *c, V fn, void *ctx) {
   cg_else(c, &some);
   for (uint32_t t = 0; t < 2 * halves; t++) move_c(c, "llvm.x86.tilestored64", t, arg[K_C], arg[K_C_ROW]);
   cg_endif(c, &some);
+}
+
+static void make_block(Cg *c, V fn, void *ctx) {
+  const BlockSpec *s = ctx;
+  V arg[N_K_AHEAD];
+  for (uint32_t k = 0; k < (s->packs_ahead ? N_K_AHEAD : N_K); k++) arg[k] = LLVMGetParam(fn, k);
+  Ahead ahead = {0};
+  if (s->packs_ahead)
+    ahead = (Ahead){arg[K_SRC], arg[K_LD], arg[K_DST], arg[K_PREFETCH], NULL, cg_load(c, c->vi32, arg[K_MOST])};
+  for (uint32_t t = 0; t < 2 * s->halves; t++) move_c(c, "llvm.x86.tileloadd64", t, arg[K_FROM], arg[K_FROM_ROW]);
+  V last = cg_sub(c, arg[K_STEPS], cg_i64(c, 1));
+  steps_but_last(c, arg, last, s, s->packs_ahead ? &ahead : NULL);
+  if (s->packs_ahead) {
+    finish_ahead(c, &ahead, cg_max(c, last, cg_i64(c, 0)));
+    cg_store(c, ahead.most, arg[K_MOST]);
+  }
+  last_step(c, arg, last, s->halves);
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_block(Cg *c, V *arg, uint32_t halves) {
-  cg_call_helper(c, halves == 2 ? "amx_32" : "amx_16", arg, N_K, make_block, &halves);
+static void call_block(Cg *c, V *arg, const BlockSpec *s) {
+  const char *name = s->packs_ahead ? "amx_32_ahead" : s->halves == 2 ? "amx_32" : "amx_16";
+  cg_call_helper(c, name, arg, s->packs_ahead ? N_K_AHEAD : N_K, make_block, (void *)s);
 }
 
 // ---- a part of a block: what C has of its rows and columns
@@ -144,18 +188,42 @@ static void call_part(Cg *c, const V *arg, V rows, V columns, V square) {
   copy_part(c, arg, rows, columns, square, false);
   If few;
   cg_if(c, &few, LLVMBuildICmp(c->b, LLVMIntSLE, rows, cg_i64(c, TILE_ROWS), ""));
-  call_block(c, in_square, 1);
+  call_block(c, in_square, &(BlockSpec){1, false});
   cg_else(c, &few);
-  call_block(c, in_square, 2);
+  call_block(c, in_square, &(BlockSpec){2, false});
   cg_endif(c, &few);
   copy_part(c, arg, rows, columns, square, true);
 }
 
 // ---- a row of blocks
+// A whole block of C; a block of the list is packed meanwhile if it is whole, and before otherwise.
+static void call_whole(Cg *c, V *arg, V list) {
+  BlockSpec plain = {2, false};
+  If more, whole;
+  AheadBlock b;
+  if (!list) {
+    call_block(c, arg, &plain);
+    return;
+  }
+  cg_if(c, &more, cg_ahead_more(c, list));
+  cg_ahead_take(c, list, &b);
+  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, b.rows, b.columns), cg_i64(c, PARTS_SIDE), ""));
+  V with[N_K_AHEAD] = {[K_SRC] = b.src, [K_DST] = b.dst, [K_PREFETCH] = b.prefetch, [K_MOST] = b.most, [K_LD] = b.ld};
+  memcpy(with, arg, N_K * sizeof *arg);
+  call_block(c, with, &(BlockSpec){2, true});
+  cg_else(c, &whole);
+  cg_ahead_pack(c, &b);
+  call_block(c, arg, &plain);
+  cg_endif(c, &whole);
+  cg_else(c, &more);
+  call_block(c, arg, &plain);
+  cg_endif(c, &more);
+}
+
 static void make_row(Cg *c, V fn, void *ctx) {
-  (void)ctx;
+  bool packs_ahead = *(bool *)ctx;
   V arg[N_AMX_ARGS], side = cg_i64(c, PARTS_SIDE), square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
-  for (uint32_t k = 0; k < N_AMX_ARGS; k++) arg[k] = LLVMGetParam(fn, k);
+  for (uint32_t k = 0; k < N_AMX_ARGS - (packs_ahead ? 0u : 1u); k++) arg[k] = LLVMGetParam(fn, k);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, arg[AMX_COLUMNS], PARTS_SIDE), cg_i64(c, 1), NULL, 0);
   V first = cg_mul(c, l.i, side), columns = cg_min(c, side, cg_sub(c, arg[AMX_COLUMNS], first));
@@ -168,7 +236,7 @@ static void make_row(Cg *c, V fn, void *ctx) {
                   [K_STEPS] = arg[AMX_STEPS]};
   If whole;
   cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, arg[AMX_ROWS], columns), side, ""));
-  call_block(c, block, 2);
+  call_whole(c, block, packs_ahead ? arg[AMX_AHEAD] : NULL);
   cg_else(c, &whole);
   call_part(c, block, arg[AMX_ROWS], columns, square);
   cg_endif(c, &whole);
@@ -176,4 +244,6 @@ static void make_row(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_amx_row(Cg *c, V *arg) { cg_call_helper(c, "amx_row", arg, N_AMX_ARGS, make_row, NULL); }
+void cg_amx_row(Cg *c, V *arg, bool packs_ahead) {
+  cg_call_helper(c, packs_ahead ? "amx_row_ahead" : "amx_row", arg, N_AMX_ARGS - (packs_ahead ? 0u : 1u), make_row, &packs_ahead);
+}

@@ -126,7 +126,9 @@ typedef struct {
   LLVMValueRef strip;              // sums: rows of NR of one macro tile, or of NC of a panel range
   LLVMValueRef a_block, b_block;   // packed blocks
   LLVMValueRef a_parts, b_parts;   // those that are shared, or B's of a group
-  LLVMValueRef parts_most, zeros;  // on the stack: the largest numbers of each panel; a row of zeros
+  LLVMValueRef a_most, b_most;     // on the stack: the largest numbers of each panel of a_block and b_parts
+  LLVMValueRef ahead, turn;        // likewise: the list of what is packed ahead, NULL: nothing is; which half of b_parts is at hand
+  LLVMValueRef zeros;              // likewise: a row of zeros
   LLVMValueRef wide_a, wide_b;     // i1: has A's MC block, or B's group, a number that does not go through parts?
 } Gemm;
 
@@ -225,10 +227,28 @@ void cg_parts_pack_a_shared(Gemm *g);                       // by the team, whic
 void cg_parts_pack_b_shared(Gemm *g);
 LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
 LLVMValueRef cg_parts_b_is_wide(Gemm *g);                          // of a shared B
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
-LLVMValueRef cg_parts_pack_b(Gemm *g,
-                             const GemmMacroTile *u);  // a KC block of u's columns to b_parts; is any panel wide?
-LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef panel);  // the panel of that number in what was packed last
+LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);  // an MC x KC block to a_block; is it wide?
+// A KC block of u's columns; most: for each panel 16 words, its largest numbers.
+void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef most);
+LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panels);  // any of so many
+LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panel);
+// Row `nth` of 32 in each half of a whole block of B, stored [K, N]: where it is packed, and as it will be.
+LLVMValueRef cg_parts_pack_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef dst, LLVMValueRef nth,
+                               LLVMValueRef most);
+void cg_parts_prefetch_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef nth);
+// Blocks of a B stored [K, N] that are packed ahead: a list in memory of AHEAD_WORDS i64.
+enum { AHEAD_WORDS = 10 };
+typedef struct {
+  LLVMValueRef src, ld, dst, most, rows, columns;  // there are so many rows and columns from src on
+  LLVMValueRef prefetch;                           // the source of a later block
+} AheadBlock;
+// u's KC block and columns, if `some`.
+void cg_ahead_begin(Gemm *g, LLVMValueRef list, const GemmMacroTile *u, LLVMValueRef some, LLVMValueRef to,
+                    LLVMValueRef most);
+LLVMValueRef cg_ahead_more(Cg *c, LLVMValueRef list);  // i1
+void cg_ahead_take(Cg *c, LLVMValueRef list, AheadBlock *b);
+void cg_ahead_pack(Cg *c, const AheadBlock *b);
+void cg_ahead_finish(Cg *c, LLVMValueRef list);  // packs what is left
 
 // ---- amx.c: the panels [p0, p1) of u's MC block
 void cg_amx_range(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1);

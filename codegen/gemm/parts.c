@@ -49,20 +49,38 @@ static V larger(Cg *c, V most, V x) {
   return cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){most, magnitude}, 2);
 }
 
-// 16 rows of a tile of each part: rows `ld` apart, the second elements of pairs `second` behind the first.
-static V split_rows(Cg *c, V src, V ld, V second, V dst, V most) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &most, 1);
-  V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
+// A row of a tile of each part, whose pairs have their second elements `second` behind the first.
+static V split_row(Cg *c, V from, V second, V to, V most) {
   V x = cg_load(c, c->vf, from), y = cg_load(c, c->vf, cg_at(c, c->f32, from, second)), low[PARTS], high[PARTS];
   split(c, x, low), split(c, y, high);
   for (uint32_t k = 0; k < PARTS; k++) {
     V first = LLVMBuildLShr(c->b, low[k], word(c, 16), "");
     cg_store(c, LLVMBuildOr(c->b, first, upper(c, high[k]), ""), cg_at(c, c->f32, to, cg_i64(c, k * PART)));
   }
-  most = larger(c, larger(c, l.carry[0], x), y);
+  return larger(c, larger(c, most, x), y);
+}
+
+// 16 rows, `ld` apart.
+static V split_rows(Cg *c, V src, V ld, V second, V dst, V most) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &most, 1);
+  V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
+  most = split_row(c, from, second, to, l.carry[0]);
   cg_loop_end(c, &l, &most);
   return l.out[0];
+}
+
+V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V most) {
+  V side = cg_i64(c, HALF), half = cg_div(c, nth, side), row = cg_gemm_rem(c, nth, side);
+  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, half, side)));
+  V to = cg_add(c, cg_mul(c, row, side), cg_mul(c, half, cg_i64(c, HALF * HALF)));
+  return split_row(c, from, cg_mul(c, side, ld), cg_at(c, c->f32, dst, to), most);
+}
+
+void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
+  V side = cg_i64(c, HALF), row = cg_gemm_rem(c, nth, side);
+  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, cg_div(c, nth, side), side)));
+  cg_prefetch_l2(c, from), cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_mul(c, side, ld)));
 }
 
 // ---- a block of an operand, from where it lies
@@ -231,33 +249,106 @@ V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g,
 V cg_parts_b_is_wide(Gemm *g) { return shared_is_wide(g, g->b_parts, g->n, cg_i64(g->c, 0), g->n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
-static V most_of(Gemm *g, V panel) {
-  return cg_at(g->c, g->c->f32, g->parts_most, cg_mul(g->c, panel, cg_i64(g->c, HALF)));
+static V most_of(Cg *c, V most, V panel) { return cg_at(c, c->f32, most, cg_mul(c, panel, cg_i64(c, HALF))); }
+
+static void clear_most(Cg *c, V most, V panels) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), panels, cg_i64(c, 1), NULL, 0);
+  cg_store(c, no_lanes(c), most_of(c, most, l.i));
+  cg_loop_end(c, &l, NULL);
 }
 
-static V pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst) {
+static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst, V most) {
   Cg *c = o->g->c;
   V side = cg_i64(c, PARTS_SIDE), panels = blocks_of(c, rows), steps = blocks_of(c, u->n_k), panel, step;
   V per_panel = cg_i64(c, o->g->p->kc / PARTS_SIDE * PARTS_BLOCK);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), panels, cg_i64(c, 1), NULL, 0);
-  cg_store(c, no_lanes(c), most_of(o->g, l.i));
-  cg_loop_end(c, &l, NULL);
+  clear_most(c, most, panels);
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, panels, steps), cg_i64(c, 1), NULL, 0);
   place(o, l.i, panels, steps, &panel, &step);
   V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
   pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
-             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), most_of(o->g, panel));
+             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), most_of(c, most, panel));
   cg_loop_end(c, &l, NULL);
-  return any_wide(c, o->g->parts_most, panels);
 }
 
 V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {
   Operand o = operand_a(g, u->batch);
-  return pack_private(&o, u, u->m0, u->rows, g->a_block);
+  pack_private(&o, u, u->m0, u->rows, g->a_block, g->a_most);
+  return any_wide(g->c, g->a_most, blocks_of(g->c, u->rows));
 }
-V cg_parts_pack_b(Gemm *g, const GemmMacroTile *u) {
+void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, V to, V most) {
   Operand o = operand_b(g, u->batch);
-  return pack_private(&o, u, u->n0, u->columns, g->b_parts);
+  pack_private(&o, u, u->n0, u->columns, to, most);
 }
-V cg_parts_panel_is_wide(Gemm *g, V panel) { return is_wide(g->c, cg_load(g->c, g->c->vi32, most_of(g, panel))); }
+V cg_parts_is_wide(Gemm *g, V most, V panels) { return any_wide(g->c, most, panels); }
+V cg_parts_panel_is_wide(Gemm *g, V most, V panel) {
+  return is_wide(g->c, cg_load(g->c, g->c->vi32, most_of(g->c, most, panel)));
+}
+
+// ---- ahead: blocks of B's next group that are packed while this one is computed
+// A list in memory, of what the blocks have in common and of the number of the next one.
+enum { L_NEXT, L_COUNT, L_PANELS, L_LD, L_PANEL, L_N_K, L_COLUMNS, L_SRC, L_DST, L_MOST, N_L };
+_Static_assert((int)N_L <= (int)AHEAD_WORDS, "room for a list");
+enum { AHEAD = 2 };  // blocks from the one that is packed to the one that is prefetched (087)
+
+static V list_at(Cg *c, V list, uint32_t field) { return cg_at(c, c->i64, list, cg_i64(c, field)); }
+static V read_list(Cg *c, V list, uint32_t field) {
+  return cg_load(c, field >= L_SRC ? c->ptr : c->i64, list_at(c, list, field));
+}
+
+void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V most) {
+  Cg *c = g->c;
+  Operand o = operand_b(g, u->batch);
+  V panels = blocks_of(c, u->columns), count = cg_mul(c, panels, blocks_of(c, u->n_k));
+  V src = cg_at(c, c->f32, o.matrix, cg_add(c, cg_mul(c, u->k0, o.ld), u->n0));
+  V field[N_L] = {[L_NEXT] = cg_i64(c, 0),
+                  [L_COUNT] = LLVMBuildSelect(c->b, some, count, cg_i64(c, 0), ""),
+                  [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
+                  [L_LD] = o.ld,
+                  [L_PANEL] = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK),
+                  [L_N_K] = u->n_k,
+                  [L_COLUMNS] = u->columns,
+                  [L_SRC] = src,
+                  [L_DST] = to,
+                  [L_MOST] = most};
+  for (uint32_t k = 0; k < N_L; k++) cg_store(c, field[k], list_at(c, list, k));
+  clear_most(c, most, panels);
+}
+
+V cg_ahead_more(Cg *c, V list) {
+  return LLVMBuildICmp(c->b, LLVMIntSLT, read_list(c, list, L_NEXT), read_list(c, list, L_COUNT), "");
+}
+
+static V source(Cg *c, V list, V step, V panel) {
+  V side = cg_i64(c, PARTS_SIDE), row = cg_mul(c, cg_mul(c, step, side), read_list(c, list, L_LD));
+  return cg_at(c, c->f32, read_list(c, list, L_SRC), cg_add(c, row, cg_mul(c, panel, side)));
+}
+
+void cg_ahead_take(Cg *c, V list, AheadBlock *b) {
+  V nth = read_list(c, list, L_NEXT), panels = read_list(c, list, L_PANELS), side = cg_i64(c, PARTS_SIDE);
+  cg_store(c, cg_add(c, nth, cg_i64(c, 1)), list_at(c, list, L_NEXT));
+  V step = cg_div(c, nth, panels), panel = cg_gemm_rem(c, nth, panels);
+  V to = cg_add(c, cg_mul(c, panel, read_list(c, list, L_PANEL)), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
+  b->rows = cg_sub(c, read_list(c, list, L_N_K), cg_mul(c, step, side));
+  b->columns = cg_sub(c, read_list(c, list, L_COLUMNS), cg_mul(c, panel, side));
+  b->src = source(c, list, step, panel), b->ld = read_list(c, list, L_LD);
+  b->dst = cg_at(c, c->f32, read_list(c, list, L_DST), to);
+  b->most = most_of(c, read_list(c, list, L_MOST), panel);
+  V later = cg_min(c, cg_add(c, nth, cg_i64(c, AHEAD)), cg_sub(c, read_list(c, list, L_COUNT), cg_i64(c, 1)));
+  b->prefetch = source(c, list, cg_div(c, later, panels), cg_gemm_rem(c, later, panels));
+}
+
+void cg_ahead_pack(Cg *c, const AheadBlock *b) {
+  call_block(c, (BlockKind){true, false}, (V[]){b->dst, b->src, b->ld, b->rows, b->columns, b->most});
+}
+
+void cg_ahead_finish(Cg *c, V list) {
+  AheadBlock b;
+  Loop l;
+  V left = cg_sub(c, read_list(c, list, L_COUNT), read_list(c, list, L_NEXT));
+  cg_loop_begin(c, &l, cg_i64(c, 0), left, cg_i64(c, 1), NULL, 0);
+  cg_ahead_take(c, list, &b);
+  cg_ahead_pack(c, &b);
+  cg_loop_end(c, &l, NULL);
+}
