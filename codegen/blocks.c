@@ -39,8 +39,9 @@ LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n) {
 }
 
 LLVMValueRef cg_worker_block(Cg *c, int64_t n) {
-  int64_t at = c->worker_used;
-  c->worker_used += cg_round_up(4 * n, TN_ALIGN);
+  int64_t at = c->worker_used, bytes = bytes_of(c, c->f32, n);
+  if (at + bytes > c->t->worker_bytes) return cg_block(c, c->f32, n);
+  c->worker_used += bytes;
   LLVMValueRef own = cg_mul(c, c->worker, cg_i64(c, c->t->worker_bytes));
   return cg_at(c, c->i8, cg_frame_ptr(c, offsetof(TnFrame, blocks)), cg_add(c, own, cg_i64(c, at)));
 }

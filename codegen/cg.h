@@ -101,7 +101,7 @@ LLVMValueRef cg_service(Cg *c, size_t service);  // a function
 LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, i32, i64 or pointers
 LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
                             int64_t n);          // on the stack always: of functions that kernels share
-LLVMValueRef cg_worker_block(Cg *c, int64_t n);  // n of f32, of Target.worker_bytes
+LLVMValueRef cg_worker_block(Cg *c, int64_t n);  // n of f32, of Target.worker_bytes if there is room
 void cg_begin_blocks(Cg *c);                     // of a kernel
 // ---- codegen/pointwise/slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
 // whether all elements of the slice exist; what it reports. Else NULL.

@@ -23,8 +23,10 @@ static const Case cases[] = {
     {2000, 42, 65, 0}, {45, 3000, 70, TB}, {49, 500, 64, TA},
     // several KC blocks, B beyond one, A on the stack, many MC blocks
     {256, 100, 1000, 0}, {256, 100, 1000, TB}, {90, 90, 6000, TA}, {300, 70, 8000, TB}, {1500, 64, 300, TA | TB}, {513, 33 * 32 + 5, 1057, 0},
+    // several groups of columns, packed ahead: KC blocks first, or last; edges of both; B stored [N, K]
+    {256, 1100, 600, 0}, {256, 1111, 601, GELU}, {100, 777, 555, BIAS | GELU}, {70, 1500, 200, 0}, {300, 1100, 600, TB}, {96, 1111, 601, TB | GELU},
     // slices of k
-    {100, 100, 20000, TA}, {64, 110, 9000, 0},
+    {100, 100, 20000, TA}, {64, 110, 9000, 0}, {160, 300, 12000, 0}, {200, 290, 9001, GELU}, {300, 300, 9000, TB | BIAS | DYNAMIC},
     // what is fused
     {200, 300, 500, GELU}, {200, 300, 500, TB | BIAS}, {200, 300, 70, TB | BIAS | GELU}, {130, 300, 8200, TB | BIAS | GELU},
     {100, 200, 300, RELU_A}, {100, 200, 300, TA | RELU_B}, {100, 200, 300, RELU_A | TB | BIAS | GELU}, {90, 2000, 9000, TA | RELU_B},
@@ -188,13 +190,37 @@ static void check_case(const Case *c) {
   for (uint32_t w = 0; w < MOST_WORKERS; w++) tn_model_free(m[w]);
 }
 
-// On a stack of no more than many threads have.
-static void *check_cases(void *none) {
-  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_case(&cases[k]);
-  return none;
+// Sizes that nobody chose.
+typedef struct {
+  uint64_t seed;
+  int64_t rounds;
+} Random;
+
+static void check_random(const Random *of_all) {
+  uint64_t s = of_all->seed;
+  static const uint32_t options[] = {0,    TA,     TB,     TA | TB, GELU,       TB | BIAS | GELU,
+                                     BIAS, RELU_A, RELU_B, BATCH,   BATCH | TB, DYNAMIC};
+  for (int64_t r = 0; r < of_all->rounds; r++) {
+    int64_t of[3], most[] = {500, 1500, 1500};
+    for (uint32_t k = 0; k < 3; k++) {
+      s = s * 6364136223846793005u + 1442695040888963407u;
+      of[k] = 64 + (int64_t)((s >> 33) % (uint64_t)most[k]);
+    }
+    Case c = {of[0], of[1], of[2], options[(s >> 20) % (sizeof options / sizeof *options)]};
+    check_case(&c);
+  }
 }
 
-int main(void) {
+// On a stack of no more than many threads have.
+static void *check_cases(void *random) {
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_case(&cases[k]);
+  check_random(random);
+  return NULL;
+}
+
+// test_amx [SEED ROUNDS]
+int main(int argc, char **argv) {
+  Random random = {argc > 1 ? strtoull(argv[1], NULL, 10) : 1, argc > 2 ? atoll(argv[2]) : 6};
   char lack[TARGET_LACK];
   if (!cg_target_runs_here(cg_target_find("amx"), lack)) {
     printf("not run: this machine lacks %s\n", lack);
@@ -204,7 +230,7 @@ int main(void) {
   pthread_attr_t attr;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, 512 * 1024);
-  if (CHECK(!pthread_create(&thread, &attr, check_cases, NULL))) pthread_join(thread, NULL);
+  if (CHECK(!pthread_create(&thread, &attr, check_cases, &random))) pthread_join(thread, NULL);
   pthread_attr_destroy(&attr);
   return check_report();
 }

@@ -142,7 +142,12 @@ static const Tensor *compiled(const Case *c, const Target *t) {
   void *in[MAX_IN], *out[MAX_OUT], *entry = cg_jit_find(jit, cg_symbol(c->mem, p, f));
   bind(c, f, in, out);
   TnKernelStatus status = {0};
-  TnFrame frame = {.in = in, .out = out, .svc = &services, .status = &status, .team = team};
+  TnFrame frame = {.in = in,
+                   .out = out,
+                   .svc = &services,
+                   .status = &status,
+                   .team = team,
+                   .blocks = aligned(c->mem, t->worker_bytes * rt_team_size(team))};
   frame.seg[SEG_ARENA] = aligned(c->mem, f->stats.peak_bytes);
   frame.seg[SEG_CONST] = aligned(c->mem, p->const_bytes);
   if (p->const_bytes) ir_fill_const(p, frame.seg[SEG_CONST]);

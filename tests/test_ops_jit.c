@@ -86,7 +86,8 @@ static void run_once(Compiled *k, uint32_t n_workers) {
                    .counter = c->counter,
                    .svc = &services,
                    .status = &k->status,
-                   .team = teams[n_workers]};
+                   .team = teams[n_workers],
+                   .blocks = new_block(mem, (size_t)target.worker_bytes * n_workers).at};
   for (uint32_t i = 1; i < k->f->n_ins; i++) {
     const Ins *ins = &k->f->ins[i];
     int64_t at = ir_attr_int(k->f, (Val){i}, KEY_index, 0);

@@ -285,7 +285,10 @@ static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
 bool trial_compile(Prog *p, const Target *target, RtArena *mem, TrialCode *out, RtText *why) {
   CgObject object = {0};
   if (!cg_compile(p, target, NULL, &object, NULL, why)) return false;
-  *out = (TrialCode){.p = p, .jit = cg_jit_load(&object, NULL, why), .consts = new_block(mem, p->const_bytes)};
+  *out = (TrialCode){.p = p,
+                     .jit = cg_jit_load(&object, NULL, why),
+                     .consts = new_block(mem, p->const_bytes),
+                     .worker_bytes = target->worker_bytes};
   rt_free(object.bytes);
   if (out->jit && p->const_bytes) ir_fill_const(p, out->consts.at);
   return out->jit != NULL;
@@ -418,7 +421,8 @@ static TrialEnd run_here(const TrialCode *c, const Fn *f, Memory *m, RtTeam *tea
                    .counter = TRIAL_COUNTER,
                    .svc = &services,
                    .status = &status,
-                   .team = team};
+                   .team = team,
+                   .blocks = new_block(mem, c->worker_bytes * rt_team_size(team)).at};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;

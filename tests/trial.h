@@ -39,8 +39,9 @@ typedef struct {
 
 typedef struct {
   Prog *p;
-  CgJit *jit;        // NULL: another machine runs it
-  Foreign *foreign;  // that machine, or NULL
+  CgJit *jit;            // NULL: another machine runs it
+  Foreign *foreign;      // that machine, or NULL
+  int64_t worker_bytes;  // of TnFrame.blocks, for each worker
   TrialBlock consts;
 } TrialCode;
 bool trial_compile(Prog *p, const Target *t, RtArena *mem, TrialCode *out, RtText *why);

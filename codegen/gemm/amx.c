@@ -13,7 +13,7 @@
 //
 // A B stored [K, N] is packed ahead: a block of the next group with each block of C, by the vectors that tiles leave idle.
 // B's parts are in the worker's memory, or all of them in scratch where they are small and k is one KC block; A's are in scratch
-// up to SHARED_BYTES, else KC block by KC block in the worker's memory.
+// up to SHARED_A_BYTES, else KC block by KC block in the worker's memory.
 #include "codegen/gemm/amx.h"
 
 // Numbers: docs/experiments/086, 087.
@@ -266,7 +266,8 @@ static Half half_of(Gemm *g, V turn) {
   Cg *c = g->c;
   V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
   V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * c->t->vl);
-  return (Half){cg_at(c, c->f32, g->b_parts, cg_mul(c, turn, parts)), cg_at(c, c->f32, g->b_most, cg_mul(c, turn, most))};
+  return (Half){cg_at(c, c->f32, g->b_parts, cg_mul(c, turn, parts)),
+                cg_at(c, c->f32, g->b_most, cg_mul(c, turn, most))};
 }
 
 static void group_ahead(Gemm *g, const GemmMacroTile *u, const Groups *all) {

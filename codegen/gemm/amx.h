@@ -5,7 +5,7 @@
 #include "codegen/gemm/gemm.h"
 
 // C[32][columns] = from + A B, by panels of 32 columns. A: blocks of parts for its 32 rows, along k; B: likewise each panel,
-// b_panel elements apart. from: C itself, or a row for all rows (from_row 0), from_panel elements on with each panel.
+// AMX_B_PANEL elements apart. From: C itself, or a row for all rows (AMX_FROM_ROW 0), AMX_FROM_PANEL elements on with each panel.
 enum {
   AMX_A,
   AMX_B,

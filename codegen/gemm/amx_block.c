@@ -97,7 +97,22 @@ static void multiply_for_tile(Cg *c, V a, V b, int64_t tile) {
 
 // ---- a block of C: void block(ptr a, ptr b, ptr c, ptr from, i64 c_row, i64 from_row, i64 steps), and what is packed ahead:
 // ptr src, ptr dst, ptr prefetch, ptr most, i64 ld
-enum { K_A, K_B, K_C, K_FROM, K_C_ROW, K_FROM_ROW, K_STEPS, N_K, K_SRC = N_K, K_DST, K_PREFETCH, K_MOST, K_LD, N_K_AHEAD };
+enum {
+  K_A,
+  K_B,
+  K_C,
+  K_FROM,
+  K_C_ROW,
+  K_FROM_ROW,
+  K_STEPS,
+  N_K,
+  K_SRC = N_K,
+  K_DST,
+  K_PREFETCH,
+  K_MOST,
+  K_LD,
+  N_K_AHEAD
+};
 typedef struct {
   uint32_t halves;  // of A: 2, or 1 where at most 16 rows are there
   bool packs_ahead;
@@ -245,5 +260,6 @@ static void make_row(Cg *c, V fn, void *ctx) {
 }
 
 void cg_amx_row(Cg *c, V *arg, bool packs_ahead) {
-  cg_call_helper(c, packs_ahead ? "amx_row_ahead" : "amx_row", arg, N_AMX_ARGS - (packs_ahead ? 0u : 1u), make_row, &packs_ahead);
+  cg_call_helper(c, packs_ahead ? "amx_row_ahead" : "amx_row", arg, N_AMX_ARGS - (packs_ahead ? 0u : 1u), make_row,
+                 &packs_ahead);
 }

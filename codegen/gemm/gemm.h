@@ -123,13 +123,14 @@ typedef struct {
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
   // on the worker's stack
-  LLVMValueRef strip;              // sums: rows of NR of one macro tile, or of NC of a panel range
-  LLVMValueRef a_block, b_block;   // packed blocks
-  LLVMValueRef a_parts, b_parts;   // those that are shared, or B's of a group
-  LLVMValueRef a_most, b_most;     // on the stack: the largest numbers of each panel of a_block and b_parts
-  LLVMValueRef ahead, turn;        // likewise: the list of what is packed ahead, NULL: nothing is; which half of b_parts is at hand
-  LLVMValueRef zeros;              // likewise: a row of zeros
-  LLVMValueRef wide_a, wide_b;     // i1: has A's MC block, or B's group, a number that does not go through parts?
+  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
+  LLVMValueRef a_block, b_block;  // packed blocks
+  LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of a group
+  LLVMValueRef a_most, b_most;    // on the stack: the largest numbers of each panel of a_block and b_parts
+  LLVMValueRef ahead,
+      turn;            // likewise: the list of what is packed ahead, NULL: nothing is; which half of b_parts is at hand
+  LLVMValueRef zeros;  // likewise: a row of zeros
+  LLVMValueRef wide_a, wide_b;  // i1: has A's MC block, or B's group, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -227,7 +228,7 @@ void cg_parts_pack_a_shared(Gemm *g);                       // by the team, whic
 void cg_parts_pack_b_shared(Gemm *g);
 LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
 LLVMValueRef cg_parts_b_is_wide(Gemm *g);                          // of a shared B
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);  // an MC x KC block to a_block; is it wide?
+LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
 // A KC block of u's columns; most: for each panel 16 words, its largest numbers.
 void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef most);
 LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panels);  // any of so many
