@@ -25,6 +25,7 @@ enum {
   GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, of which
   SUMS_BYTES = 1 << 19,      // of sums that wait there for all KC blocks
   KC = 256,
+  LONG_KC = 768,
   PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
   MOST_ROWS = 1024,
   UNITS = 16  // macro tiles, so that shares are even
@@ -45,12 +46,14 @@ static bool one_block(const GemmPlan *p) { return p->kc >= p->k_max; }
 
 static bool sums_wait(const GemmPlan *p) { return p->epilogue == EPILOGUE_FROM_STACK && !one_block(p); }
 
+// A B stored [N, K] is packed from rows that are read from end to end: a long KC block, where it costs no memory for A.
 static void place_parts(GemmPlan *p) {
-  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, KC, PARTS_SIDE);
+  bool shared_a = !p->batch.n && parts_bytes(p->m_max, p->k_max) <= SHARED_A_BYTES;
+  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, p->tb && shared_a ? LONG_KC : KC, PARTS_SIDE);
   p->parts = PARTS_PRIVATE;
-  if (p->batch.n) return;
-  if (parts_bytes(p->m_max, p->k_max) <= SHARED_A_BYTES) p->parts |= PARTS_A_SHARED;
-  if (one_block(p) && parts_bytes(p->n_max, p->k_max) <= SHARED_B_BYTES) p->parts |= PARTS_B_SHARED;
+  if (shared_a) p->parts |= PARTS_A_SHARED;
+  bool shared_b = !p->batch.n && one_block(p) && parts_bytes(p->n_max, p->k_max) <= SHARED_B_BYTES;
+  if (shared_b) p->parts |= PARTS_B_SHARED;
 }
 
 static void choose_rows(GemmPlan *p) {
