@@ -22,10 +22,10 @@ enum {
   LEAST_SIDE = 40,           // and half of the harmonic mean of m and n
   SHARED_A_BYTES = 8 << 20,  // of all of A's parts in scratch
   SHARED_B_BYTES = 5 << 18,  // of all of B's: they stay in L2
-  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, of which
+  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, two halves where it is packed ahead; beside
   SUMS_BYTES = 1 << 19,      // of sums that wait there for all KC blocks
   KC = 256,
-  LONG_KC = 768,
+  LONG_KC = 768,       // of a B stored [N, K]
   PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
   MOST_ROWS = 1024,
   UNITS = 16  // macro tiles, so that shares are even
