@@ -74,8 +74,8 @@ typedef struct TnFrame {
   void *guarded_arena;   // RtGuardedRun; NULL: the arena is an ordinary one
   const uint8_t *stale;  // by packed copy: the entry that packs makes it; others do not look
   int32_t no_draws;      // parameters that begin with random numbers keep what they hold
-  unsigned char *
-      blocks;  // RtFunction.block_bytes of memory, or what the target has for each worker, TN_ALIGN-aligned; NULL: none wanted
+  // RtFunction.block_bytes, or what the target has for each worker, TN_ALIGN-aligned; NULL: none wanted
+  unsigned char *blocks;
 } TnFrame;
 
 typedef void (*TnEntry)(TnFrame *f, int32_t worker, int32_t n_workers);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TA = 1, TB = 2, GELU = 4, RELU_A = 8, RELU_B = 16, BATCH = 32, DYNAMIC = 64, BIAS = 128 };
+enum { TA = 1, TB = 2, GELU = 4, RELU_A = 8, RELU_B = 16, BATCH = 32, DYNAMIC = 64, BIAS = 128, RUN_TIME_K = 256 };
 enum { MOST_WORKERS = 4, BATCHES = 3 };
 
 typedef struct {
@@ -20,13 +20,13 @@ typedef struct {
 static const Case cases[] = {
     // whole blocks, parts of them, one row or column more
     {64, 128, 64, 0}, {96, 96, 96, TA | TB}, {257, 129, 100, 0}, {129, 257, 101, TA}, {80, 81, 333, TB}, {100, 150, 95, TA | TB},
-    {2000, 42, 65, 0}, {45, 3000, 70, TB}, {49, 500, 64, TA},
-    // several KC blocks, B beyond one, A on the stack, many MC blocks
+    {2000, 42, 65, 0}, {45, 3000, 70, TB}, {5500, 100, 250, 0}, {5500, 100, 250, TA | GELU}, {49, 500, 64, TA},
+    // several KC blocks, B beyond one, A by its worker, many MC blocks
     {256, 100, 1000, 0}, {256, 100, 1000, TB}, {90, 90, 6000, TA}, {300, 70, 8000, TB}, {1500, 64, 300, TA | TB}, {513, 33 * 32 + 5, 1057, 0},
     // several groups of columns, packed ahead: KC blocks first, or last; edges of both; B stored [N, K]
     {256, 1100, 600, 0}, {256, 1111, 601, GELU}, {100, 777, 555, BIAS | GELU}, {70, 1500, 200, 0}, {300, 1100, 600, TB}, {96, 1111, 601, TB | GELU},
     // slices of k
-    {100, 100, 20000, TA}, {64, 110, 9000, 0}, {160, 300, 12000, 0}, {200, 290, 9001, GELU}, {300, 300, 9000, TB | BIAS | DYNAMIC},
+    {100, 100, 20000, TA}, {64, 110, 9000, 0}, {64, 110, 9000, RUN_TIME_K}, {300, 300, 9000, RUN_TIME_K}, {160, 300, 12000, 0}, {200, 290, 9001, GELU}, {300, 300, 9000, TB | BIAS | DYNAMIC},
     // what is fused
     {200, 300, 500, GELU}, {200, 300, 500, TB | BIAS}, {200, 300, 70, TB | BIAS | GELU}, {130, 300, 8200, TB | BIAS | GELU},
     {100, 200, 300, RELU_A}, {100, 200, 300, TA | RELU_B}, {100, 200, 300, RELU_A | TB | BIAS | GELU}, {90, 2000, 9000, TA | RELU_B},
@@ -89,7 +89,8 @@ static tn_tensor operand(tn_function *f, const char *name, const Case *c, tn_dim
 static tn_model *compiled(const Case *c, uint32_t workers) {
   tn_program *p = tn_program_create("amx");
   tn_function *f = tn_function_begin(p, "run");
-  tn_dim rows = c->options & DYNAMIC ? tn_dim_bounded(p, "rows", c->m) : tn_dim_const(c->m), k = tn_dim_const(c->k);
+  tn_dim rows = c->options & DYNAMIC ? tn_dim_bounded(p, "rows", c->m) : tn_dim_const(c->m);
+  tn_dim k = c->options & RUN_TIME_K ? tn_dim_bounded(p, "k", c->k) : tn_dim_const(c->k);
   tn_tensor a = operand(f, "a", c, rows, k), b = operand(f, "b", c, k, tn_dim_const(c->n));
   tn_tensor y = tn_matmul(a, b);
   if (c->options & BIAS) y = tn_add(y, tn_input(f, "bias", TN_F32, TN_SHAPE(c->n)));
@@ -159,7 +160,7 @@ static bool all_near(const Operands *o, const float *y) {
 static Operands made(const Case *c, int64_t rows, Numbers kind) {
   Operands o = {c, c->options & BATCH ? BATCHES : 1, rows, NULL, NULL, NULL};
   o.a = numbers(o.batch * rows * c->k, 1), o.b = numbers(o.batch * c->k * c->n, 2), o.bias = numbers(c->n, 3);
-  if (rows) change(&o, kind);
+  if (rows && c->k) change(&o, kind);
   return o;
 }
 
@@ -187,6 +188,12 @@ static void check_case(const Case *c) {
   static const int64_t fewer[] = {0, 1, 17, 33, 100};
   for (size_t k = 0; ok && c->options & DYNAMIC && k < sizeof fewer / sizeof *fewer; k++)
     check_run(m, c, fewer[k], ORDINARY);
+  static const int64_t shorter[] = {0, 1, 7, 33, 256, 1280, 1281, 4100};
+  for (size_t k = 0; ok && c->options & RUN_TIME_K && k < sizeof shorter / sizeof *shorter; k++) {
+    Case at = *c;
+    at.k = shorter[k];
+    check_run(m, &at, c->m, ORDINARY);
+  }
   for (uint32_t w = 0; w < MOST_WORKERS; w++) tn_model_free(m[w]);
 }
 

@@ -73,13 +73,14 @@ static size_t pages_in_memory(void *p, size_t bytes) {
 
 // A large block takes no memory before it is used; every block is zero, aligned, and can be refused.
 static void test_blocks(void) {
-  static const int64_t sizes[] = {0, 1, 100, (2 << 20) - 1, 2 << 20, (3 << 20) + 5, (4 << 20) - 1, 64 << 20};
+  static const int64_t sizes[] = {
+      0, 1, 100, (1 << 20) - 1, 1 << 20, (2 << 20) - 1, 2 << 20, (3 << 20) + 5, (4 << 20) - 1, 64 << 20};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
     int64_t n = sizes[k];
     unsigned char *p = rt_block_new(n);
     if (!CHECK(p != NULL)) return;
-    CHECK((uintptr_t)p % (n < 2 << 20 ? TN_ALIGN : 2 << 20) == 0);
-    if (n >= 2 << 20) CHECK(pages_in_memory(p, (size_t)n) == 0);
+    CHECK((uintptr_t)p % (n < 1 << 20 ? TN_ALIGN : 2 << 20) == 0);
+    if (n >= 1 << 20) CHECK(pages_in_memory(p, (size_t)n) == 0);
     for (int64_t at = 0; at < n; at += 4000) CHECK(p[at] == 0);
     if (n) p[0] = p[n - 1] = 1;
     rt_block_free(p, n);

@@ -7,7 +7,7 @@
 //
 // As tiled, shares are panels of 32 columns x MC blocks of rows (macrokernel.c), but a worker computes its panels by groups:
 //
-//   for each group of NC columns, for each KC block (or KC blocks first):
+//   for each group of NC columns, for each KC block (or k outermost):
 //     B's group as parts, which stay in L2                  packed from rows of NC columns: the hardware prefetches them
 //     for each 32 rows of the MC block: A's parts pass by, in L1 meanwhile, and C is written by rows (amx_block.c)
 //
@@ -22,14 +22,18 @@ enum {
   LEAST_SIDE = 40,           // and half of the harmonic mean of m and n
   SHARED_A_BYTES = 8 << 20,  // of all of A's parts in scratch
   SHARED_B_BYTES = 5 << 18,  // of all of B's: they stay in L2
-  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, two halves where it is packed ahead; beside
+  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, two buffers where it is packed ahead; beside
   SUMS_BYTES = 1 << 19,      // of sums that wait there for all KC blocks
   KC = 256,
   LONG_KC = 768,       // of a B stored [N, K]
   PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
   MOST_ROWS = 1024,
-  UNITS = 16  // macro tiles, so that shares are even
+  FEWEST_ROWS = 128,  // at least, for
+  UNITS = 16          // macro tiles, so that shares are even
 };
+
+_Static_assert((KC / PARTS_SIDE - 1) * AMX_ROWS_AHEAD <= PARTS_SIDE,
+               "a block that is packed meanwhile ends with the steps");
 
 typedef LLVMValueRef V;
 
@@ -60,7 +64,7 @@ static void choose_rows(GemmPlan *p) {
   int64_t fit = !(p->parts & PARTS_A_SHARED) || sums_wait(p) ? PRIVATE_ROWS : MOST_ROWS;
   int64_t panels = cg_ceil_div(p->n_max, p->width) * p->batch_max;
   int64_t for_units = cg_ceil_div(p->m_max, cg_ceil_div(UNITS, panels));
-  int64_t most = cg_larger(PARTS_SIDE, cg_smaller(fit, for_units));
+  int64_t most = cg_smaller(fit, cg_larger(FEWEST_ROWS, for_units));
   p->mc = cg_round_up(cg_ceil_div(p->m_max, cg_ceil_div(p->m_max, most)), PARTS_SIDE);
 }
 
@@ -92,7 +96,6 @@ void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
   place_parts(p);
   choose_rows(p);
   choose_columns(p);
-  p->strip_rows = p->mc;
   p->k_outermost = !sums_wait(p) && (packs_ahead(p) || !(p->parts & PARTS_A_SHARED));
   p->units = cg_ceil_div(p->n_max, p->width) * cg_ceil_div(p->m_max, p->mc);
   if (p->parts != PARTS_PRIVATE) p->b_elements = made_b(p) + shared_a(p) + shared_b(p);
@@ -113,7 +116,7 @@ void cg_gemm_amx_stack(Gemm *g) {
     g->b_parts = cg_worker_block(c, (packs_ahead(p) ? 2 : 1) * cg_parts_elements(p->acc_columns, p->kc));
     g->b_most = cg_gemm_on_stack(c, (packs_ahead(p) ? 2 : 1) * p->acc_columns / PARTS_SIDE * c->t->vl);
   }
-  if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->turn = cg_block(c, c->i64, 1);
+  if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->buffer = cg_block(c, c->i64, 1);
   g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
   g->zeros = cg_gemm_on_stack(c, PARTS_SIDE);
 }
@@ -128,14 +131,14 @@ static V parts_at(Gemm *g, V base, V panel, V k0) {
 
 static void find_a(Gemm *g, const GemmMacroTile *u, V nth, V *arg) {
   Cg *c = g->c;
-  V per_panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  V per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
   arg[AMX_A] = g->p->parts & PARTS_A_SHARED ? parts_at(g, g->a_parts, cg_div(c, u->m0, cg_i64(c, PARTS_SIDE)), u->k0)
                                             : cg_at(c, c->f32, g->a_block, cg_mul(c, nth, per_panel));
 }
 
 static void find_b(Gemm *g, const GemmMacroTile *u, V *arg) {
   Cg *c = g->c;
-  arg[AMX_B] = g->b_parts, arg[AMX_B_PANEL] = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  arg[AMX_B] = g->b_parts, arg[AMX_B_PANEL] = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
   if (!(g->p->parts & PARTS_B_SHARED)) return;
   arg[AMX_B] = parts_at(g, g->b_parts, u->panel, u->k0);
   arg[AMX_B_PANEL] = cg_mul(c, cg_ceil_div_value(c, g->k, PARTS_SIDE), cg_i64(c, PARTS_BLOCK));
@@ -164,7 +167,7 @@ static void by_vectors(Gemm *g, const GemmMacroTile *u) {
 // A panel is computed by vectors if it is wide, whatever group it is in: groups follow from the team's shares.
 static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   Cg *c = g->c;
-  V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
   GemmMacroTile panel = *u;
   bool shared = g->p->parts & PARTS_B_SHARED;
   Loop l;
@@ -173,7 +176,7 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   V column = cg_mul(c, l.i, side);
   panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
   panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
-  V wide_b = shared ? g->wide_b : cg_parts_panel_is_wide(g, g->b_most, l.i);
+  V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_most, l.i);
   cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, wide_b, ""));
   by_vectors(g, &panel);
   cg_else(c, &wide);
@@ -242,7 +245,7 @@ static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
   u->k0 = k0, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, k0));
 }
 
-static V either(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, x, otherwise, ""); }
+static V select_value(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, x, otherwise, ""); }
 
 // What is computed after u, or something that exists; i1: is there anything?
 static V next_of(Gemm *g, const GemmMacroTile *u, const Groups *all, GemmMacroTile *next) {
@@ -250,33 +253,34 @@ static V next_of(Gemm *g, const GemmMacroTile *u, const Groups *all, GemmMacroTi
   V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
   V more_n = LLVMBuildICmp(c->b, LLVMIntSLT, panel, all->p1, "");
   V more_k = LLVMBuildICmp(c->b, LLVMIntSLT, k, u->k_end, "");
-  V panel_or_last = either(c, more_n, panel, u->panel), k_or_last = either(c, more_k, k, u->k0);
+  V panel_or_last = select_value(c, more_n, panel, u->panel), k_or_last = select_value(c, more_k, k, u->k0);
   *next = *u;
   if (g->p->k_outermost) {
-    group_at(g, next, all, either(c, more_n, panel, all->p0));
-    block_at(g, next, either(c, more_n, u->k0, k_or_last));
+    group_at(g, next, all, select_value(c, more_n, panel, all->p0));
+    block_at(g, next, select_value(c, more_n, u->k0, k_or_last));
   } else {
-    group_at(g, next, all, either(c, more_k, u->panel, panel_or_last));
-    block_at(g, next, either(c, more_k, k, u->k_begin));
+    group_at(g, next, all, select_value(c, more_k, u->panel, panel_or_last));
+    block_at(g, next, select_value(c, more_k, k, u->k_begin));
   }
   return LLVMBuildOr(c->b, more_n, more_k, "");
 }
 
 typedef struct {
   V parts, most;
-} Half;
-static Half half_of(Gemm *g, V turn) {
+} Buffer;
+static Buffer buffer(Gemm *g, V number) {
   Cg *c = g->c;
   V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
   V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * c->t->vl);
-  return (Half){cg_at(c, c->f32, g->b_parts, cg_mul(c, turn, parts)),
-                cg_at(c, c->f32, g->b_most, cg_mul(c, turn, most))};
+  return (Buffer){cg_at(c, c->f32, g->b_parts, cg_mul(c, number, parts)),
+                  cg_at(c, c->f32, g->b_most, cg_mul(c, number, most))};
 }
 
 static void group_ahead(Gemm *g, const GemmMacroTile *u, const Groups *all) {
   Cg *c = g->c;
-  V turn = cg_load(c, c->i64, g->turn), other = cg_sub(c, cg_i64(c, 1), turn), b_parts = g->b_parts, b_most = g->b_most;
-  Half here = half_of(g, turn), there = half_of(g, other);
+  V number = cg_load(c, c->i64, g->buffer), other = cg_sub(c, cg_i64(c, 1), number), b_parts = g->b_parts,
+    b_most = g->b_most;
+  Buffer here = buffer(g, number), there = buffer(g, other);
   GemmMacroTile next;
   V some = next_of(g, u, all, &next);
   cg_ahead_begin(g, g->ahead, &next, some, there.parts, there.most);
@@ -284,7 +288,7 @@ static void group_ahead(Gemm *g, const GemmMacroTile *u, const Groups *all) {
   group_block(g, u);
   g->b_parts = b_parts, g->b_most = b_most;
   cg_ahead_finish(c, g->ahead);
-  cg_store(c, other, g->turn);
+  cg_store(c, other, g->buffer);
 }
 
 static void group(Gemm *g, const GemmMacroTile *u, const Groups *all) {
@@ -301,7 +305,7 @@ static void pack_first(Gemm *g, GemmMacroTile first, const Groups *all) {
   cg_gemm_k_range(g, first.batch, &first.k_begin, &first.k_end);
   group_at(g, &first, all, all->p0);
   block_at(g, &first, first.k_begin);
-  cg_store(c, cg_i64(c, 0), g->turn);
+  cg_store(c, cg_i64(c, 0), g->buffer);
   cg_parts_pack_b(g, &first, g->b_parts, g->b_most);
 }
 
@@ -340,7 +344,7 @@ static void pack_shared(Gemm *g) {
     cg_parts_pack_b_shared(g);
   }
   cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  if (p->parts & PARTS_B_SHARED) g->wide_b = cg_parts_b_is_wide(g);
+  if (p->parts & PARTS_B_SHARED) g->wide_b = cg_parts_b_is_wide(g, cg_i64(c, 0), g->n);
 }
 
 void cg_gemm_amx_emit(Gemm *g) {

@@ -47,7 +47,6 @@ static void move_c(Cg *c, const char *name, int64_t tile, V at_c, V row) {
 }
 
 // ---- a block of B that is packed meanwhile: rows of it with each step
-enum { ROWS_A_STEP = 4 };
 typedef struct {
   V src, ld, dst, prefetch;
   V first, most;  // the step's first row; what is known of the largest numbers
@@ -75,7 +74,7 @@ static void multiply_blocks(Cg *c, V a, V b, uint32_t halves, Ahead *ahead) {
       load_half(c, TILE_B + h, b, products[k].b, h);
     for (uint32_t i = 0; i < halves; i++)
       for (uint32_t j = 0; j < 2; j++) multiply(c, 2 * i + j, i, j);
-    if (ahead && k < ROWS_A_STEP) pack_ahead(c, ahead, k);
+    if (ahead && k < AMX_ROWS_AHEAD) pack_ahead(c, ahead, k);
   }
 }
 
@@ -125,7 +124,7 @@ static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahea
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), ahead ? &ahead->most : NULL, ahead ? 1 : 0);
   V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
-  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, ROWS_A_STEP)), ahead->most = l.carry[0];
+  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, AMX_ROWS_AHEAD)), ahead->most = l.carry[0];
   multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), s->halves, ahead);
   amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
   cg_loop_end(c, &l, ahead ? &ahead->most : NULL);
@@ -135,7 +134,7 @@ static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahea
 // What the steps have left.
 static void finish_ahead(Cg *c, Ahead *a, V steps) {
   Loop l;
-  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, ROWS_A_STEP)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->most, 1);
+  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->most, 1);
   a->first = l.i, a->most = l.carry[0];
   pack_ahead(c, a, 0);
   cg_loop_end(c, &l, &a->most);

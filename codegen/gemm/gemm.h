@@ -96,8 +96,8 @@ typedef struct {
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
-  int64_t
-      acc_columns;  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; 0: none. Of parts: of a group
+  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; of B's block, of strategy amx. 0: none
+  int64_t acc_columns;
   int64_t a_tile;        // A_PACKED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;         // pieces of work for the team, with all of k
@@ -122,15 +122,15 @@ typedef struct {
   LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
-  // on the worker's stack
+  // on the worker's stack, or beside it (cg_worker_block)
   LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
   LLVMValueRef a_block, b_block;  // packed blocks
   LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of a group
   LLVMValueRef a_most, b_most;    // on the stack: the largest numbers of each panel of a_block and b_parts
-  LLVMValueRef ahead,
-      turn;            // likewise: the list of what is packed ahead, NULL: nothing is; which half of b_parts is at hand
-  LLVMValueRef zeros;  // likewise: a row of zeros
-  LLVMValueRef wide_a, wide_b;  // i1: has A's MC block, or B's group, a number that does not go through parts?
+  LLVMValueRef ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
+  LLVMValueRef buffer;            // likewise: the number of the buffer at hand, of two in b_parts
+  LLVMValueRef zeros;             // likewise: a row of zeros
+  LLVMValueRef wide_a, wide_b;    // i1: has A's MC block, or B's group, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -226,9 +226,9 @@ int64_t cg_parts_elements(int64_t rows, int64_t k);         // of f32, for the p
 int64_t cg_parts_shared_elements(int64_t rows, int64_t k);  // of scratch, of an operand that is shared
 void cg_parts_pack_a_shared(Gemm *g);                       // by the team, which must wait
 void cg_parts_pack_b_shared(Gemm *g);
-LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
-LLVMValueRef cg_parts_b_is_wide(Gemm *g);                          // of a shared B
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
+LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);           // of a shared A's MC block
+LLVMValueRef cg_parts_b_is_wide(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // of a shared B: columns n0 ..
+LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);              // an MC x KC block to a_block; is it wide?
 // A KC block of u's columns; most: for each panel 16 words, its largest numbers.
 void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef most);
 LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panels);  // any of so many

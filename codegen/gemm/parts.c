@@ -152,12 +152,11 @@ static void call_block(Cg *c, BlockKind kind, V *arg) {
 // ---- operands
 static V blocks_of(Cg *c, V n) { return cg_ceil_div_value(c, n, PARTS_SIDE); }
 
-// What packs the block of A at row m0, or of B at column n0, and at k0; `most` grows.
 typedef struct {
   Gemm *g;
   bool is_b;
   V matrix, ld;  // where k and n or m are 0, and from row to row as it is stored
-  V size, k;     // rows of A, or columns of B; sums: both from 0 on
+  V size, k;     // rows of A, or columns of B
 } Operand;
 
 static Operand operand_a(Gemm *g, V batch) {
@@ -174,6 +173,7 @@ static Operand operand_b(Gemm *g, V batch) {
 
 static bool along_k(const Operand *o) { return o->is_b ? o->g->p->tb : !o->g->p->ta; }
 
+// The block of A at row `at`, or of B at that column, and at k0; `most` grows.
 static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V most) {
   Cg *c = o->g->c;
   bool by_k = !along_k(o);  // a row as stored has one k
@@ -246,7 +246,7 @@ static V shared_is_wide(Gemm *g, V base, V size, V first, V rows) {
 }
 
 V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g, g->a_parts, g->m, u->m0, u->rows); }
-V cg_parts_b_is_wide(Gemm *g) { return shared_is_wide(g, g->b_parts, g->n, cg_i64(g->c, 0), g->n); }
+V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, g->n, n0, n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
 static V most_of(Cg *c, V most, V panel) { return cg_at(c, c->f32, most, cg_mul(c, panel, cg_i64(c, HALF))); }
@@ -261,7 +261,7 @@ static void clear_most(Cg *c, V most, V panels) {
 static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst, V most) {
   Cg *c = o->g->c;
   V side = cg_i64(c, PARTS_SIDE), panels = blocks_of(c, rows), steps = blocks_of(c, u->n_k), panel, step;
-  V per_panel = cg_i64(c, o->g->p->kc / PARTS_SIDE * PARTS_BLOCK);
+  V per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, o->g->p->kc));
   Loop l;
   clear_most(c, most, panels);
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, panels, steps), cg_i64(c, 1), NULL, 0);
@@ -306,7 +306,7 @@ void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V mos
                   [L_COUNT] = LLVMBuildSelect(c->b, some, count, cg_i64(c, 0), ""),
                   [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
                   [L_LD] = o.ld,
-                  [L_PANEL] = cg_i64(c, g->p->kc / PARTS_SIDE * PARTS_BLOCK),
+                  [L_PANEL] = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc)),
                   [L_N_K] = u->n_k,
                   [L_COLUMNS] = u->columns,
                   [L_SRC] = src,

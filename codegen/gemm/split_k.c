@@ -1,5 +1,5 @@
 // Split-K: products of few units of work with a long k, as weight gradients of heads and reductions that are written as
-// products. k is cut into slices, each a unit for every macro tile, so that the team has enough of them.
+// products; and products on AMX with a long k, for which every worker would pack all of A. k is cut into slices, each a unit for every macro tile, so that the team has enough of them.
 //
 //   scratch:  slice 0 [m][n] | slice 1 [m][n] | ..
 //

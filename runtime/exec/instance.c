@@ -320,7 +320,7 @@ static RtStatus execute(RtInstance *i, const RtShapeCache *s, const RtArray *in,
   const RtVariant *by = s->by;
   atomic_uint_fast64_t *n_runs = &i->n_runs[f - i->plan->functions][by ? (size_t)(by - f->variants) : f->n_variants];
   atomic_store_explicit(n_runs, *n_runs + 1, memory_order_relaxed);  // one run at a time adds
-  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes);
+  if (i->poison) memset(i->arena, 0xff, (size_t)i->arena_bytes), memset(i->blocks, 0xff, (size_t)i->block_bytes);
   return f->shards ? run_shards(i, s, in, out) : enter(i, f, by, s->slots, i->counter);
 }
 

@@ -33,7 +33,7 @@ typedef struct __attribute__((may_alias)) {  // layout of tn_array, which is rea
 
 typedef struct RtInstance RtInstance;
 
-// 0 workers: one per CPU. NULL: no memory or threads
+// 0 workers: one per CPU. worker_bytes: of TnFrame.blocks, for each, as the code's target has them. NULL: no memory or threads
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, int64_t worker_bytes, uint64_t seed);
 // A write of a cache of keys and values, which its kernel reports by the line. The list stays its owner's.
 typedef struct {

@@ -48,7 +48,7 @@ bool rt_plan_dims(const RtPlan *p, const int64_t *slots, int64_t *out) {
 // ---- blocks
 // Mapped size of a large block: rounded up to a huge page, unless most of the last one would be unused.
 static size_t mapped_size(int64_t bytes) {
-  size_t rest = (size_t)bytes % HUGE_PAGE, page = rest > HUGE_PAGE / 2 ? HUGE_PAGE : SMALL_PAGE;
+  size_t rest = (size_t)bytes % HUGE_PAGE, page = rest >= HUGE_PAGE / 2 ? HUGE_PAGE : SMALL_PAGE;
   return ((size_t)bytes + page - 1) / page * page;
 }
 
