@@ -3,9 +3,9 @@
 #include "codegen/cg.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/small_stack.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,7 +218,6 @@ static void check_random(const Random *of_all) {
   }
 }
 
-// On a stack of no more than many threads have.
 static void *check_cases(void *random) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_case(&cases[k]);
   check_random(random);
@@ -233,11 +232,6 @@ int main(int argc, char **argv) {
     printf("not run: this machine lacks %s\n", lack);
     return check_report();
   }
-  pthread_t thread;
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, 512 * 1024);
-  if (CHECK(!pthread_create(&thread, &attr, check_cases, &random))) pthread_join(thread, NULL);
-  pthread_attr_destroy(&attr);
+  on_small_stack(check_cases, &random);
   return check_report();
 }

@@ -5,8 +5,8 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/optimizers.h"
+#include "tests/small_stack.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,12 +81,7 @@ static void *work(void *arg) {
 
 static void train_on_small_stack(tn_model *m, Kind kind, int64_t rows) {
   Job job = {m, kind, rows};
-  pthread_t thread;
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, 512 * 1024);
-  if (CHECK(!pthread_create(&thread, &attr, work, &job))) pthread_join(thread, NULL);
-  pthread_attr_destroy(&attr);
+  on_small_stack(work, &job);
 }
 
 static void compare(tn_model *a, tn_model *b, const char *what) {

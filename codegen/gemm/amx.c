@@ -70,8 +70,10 @@ static void choose_rows(GemmPlan *p) {
 
 static bool packs_ahead(const GemmPlan *p) { return !p->tb && !(p->parts & PARTS_B_SHARED); }
 
+static int64_t n_buffers(const GemmPlan *p) { return packs_ahead(p) ? 2 : 1; }
+
 static void choose_columns(GemmPlan *p) {
-  int64_t most = GROUP_BYTES / (packs_ahead(p) ? 2 : 1) / parts_bytes(PARTS_SIDE, p->kc);
+  int64_t most = GROUP_BYTES / n_buffers(p) / parts_bytes(PARTS_SIDE, p->kc);
   if (sums_wait(p)) most = cg_smaller(most, SUMS_BYTES / 4 / p->mc / p->width);
   if (p->parts & PARTS_B_SHARED) most = cg_ceil_div(p->n_max, p->width);
   p->acc_columns = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
@@ -110,11 +112,11 @@ void cg_gemm_amx_stack(Gemm *g) {
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_worker_block(c, PARTS_SIDE * row);
   if (!(p->parts & PARTS_A_SHARED)) {
     g->a_block = cg_worker_block(c, cg_parts_elements(p->mc, p->kc));
-    g->a_most = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * c->t->vl);
+    g->a_most = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * PARTS_MOST);
   }
   if (!(p->parts & PARTS_B_SHARED)) {
-    g->b_parts = cg_worker_block(c, (packs_ahead(p) ? 2 : 1) * cg_parts_elements(p->acc_columns, p->kc));
-    g->b_most = cg_gemm_on_stack(c, (packs_ahead(p) ? 2 : 1) * p->acc_columns / PARTS_SIDE * c->t->vl);
+    g->b_parts = cg_worker_block(c, n_buffers(p) * cg_parts_elements(p->acc_columns, p->kc));
+    g->b_most = cg_gemm_on_stack(c, n_buffers(p) * p->acc_columns / PARTS_SIDE * PARTS_MOST);
   }
   if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->buffer = cg_block(c, c->i64, 1);
   g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
@@ -156,7 +158,7 @@ static void by_tiles(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   arg[AMX_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
   arg[AMX_ROWS] = u->rows, arg[AMX_COLUMNS] = u->columns;
   arg[AMX_AHEAD] = g->ahead;
-  cg_amx_row(c, arg, g->ahead);
+  cg_amx_row(c, arg);
 }
 
 static void by_vectors(Gemm *g, const GemmMacroTile *u) {
@@ -271,7 +273,7 @@ typedef struct {
 static Buffer buffer(Gemm *g, V number) {
   Cg *c = g->c;
   V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
-  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * c->t->vl);
+  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * PARTS_MOST);
   return (Buffer){cg_at(c, c->f32, g->b_parts, cg_mul(c, number, parts)),
                   cg_at(c, c->f32, g->b_most, cg_mul(c, number, most))};
 }

@@ -18,11 +18,11 @@ enum {
   AMX_STEPS,  // blocks of k
   AMX_ROWS,   // at most 32
   AMX_COLUMNS,
-  AMX_AHEAD,  // the list of what is packed meanwhile
+  AMX_AHEAD,  // the list of what is packed meanwhile; NULL: nothing is
   N_AMX_ARGS
 };
 enum { AMX_ROWS_AHEAD = 4 };  // of a block of 32, packed with each step
-void cg_amx_row(Cg *c, LLVMValueRef *arg, bool packs_ahead);
+void cg_amx_row(Cg *c, LLVMValueRef *arg);
 void cg_amx_begin(Cg *c);  // the tile registers, for rows until cg_amx_end
 void cg_amx_end(Cg *c);
 

@@ -235,9 +235,9 @@ static void call_whole(Cg *c, V *arg, V list) {
 }
 
 static void make_row(Cg *c, V fn, void *ctx) {
-  bool packs_ahead = *(bool *)ctx;
-  V arg[N_AMX_ARGS], side = cg_i64(c, PARTS_SIDE), square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
-  for (uint32_t k = 0; k < N_AMX_ARGS - (packs_ahead ? 0u : 1u); k++) arg[k] = LLVMGetParam(fn, k);
+  (void)ctx;
+  V arg[N_AMX_ARGS] = {0}, side = cg_i64(c, PARTS_SIDE), square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
+  for (uint32_t k = 0; k < LLVMCountParams(fn); k++) arg[k] = LLVMGetParam(fn, k);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, arg[AMX_COLUMNS], PARTS_SIDE), cg_i64(c, 1), NULL, 0);
   V first = cg_mul(c, l.i, side), columns = cg_min(c, side, cg_sub(c, arg[AMX_COLUMNS], first));
@@ -250,7 +250,7 @@ static void make_row(Cg *c, V fn, void *ctx) {
                   [K_STEPS] = arg[AMX_STEPS]};
   If whole;
   cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, arg[AMX_ROWS], columns), side, ""));
-  call_whole(c, block, packs_ahead ? arg[AMX_AHEAD] : NULL);
+  call_whole(c, block, arg[AMX_AHEAD]);
   cg_else(c, &whole);
   call_part(c, block, arg[AMX_ROWS], columns, square);
   cg_endif(c, &whole);
@@ -258,7 +258,7 @@ static void make_row(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_amx_row(Cg *c, V *arg, bool packs_ahead) {
-  cg_call_helper(c, packs_ahead ? "amx_row_ahead" : "amx_row", arg, N_AMX_ARGS - (packs_ahead ? 0u : 1u), make_row,
-                 &packs_ahead);
+void cg_amx_row(Cg *c, V *arg) {
+  bool ahead = arg[AMX_AHEAD];
+  cg_call_helper(c, ahead ? "amx_row_ahead" : "amx_row", arg, ahead ? N_AMX_ARGS : AMX_AHEAD, make_row, NULL);
 }

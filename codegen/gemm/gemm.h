@@ -222,6 +222,7 @@ void cg_gemm_end_blocks(Gemm *g, Loop *l);
 
 // ---- parts.c: blocks of 32 x 32 elements as parts, and how large numbers are
 enum { PARTS = 3, PARTS_SIDE = 32, PARTS_BLOCK = PARTS * PARTS_SIDE * PARTS_SIDE / 2 /* f32 elements that it takes */ };
+enum { PARTS_MOST = 16 };                                   // words that tell the largest number of a block or a panel
 int64_t cg_parts_elements(int64_t rows, int64_t k);         // of f32, for the parts of a panelled operand
 int64_t cg_parts_shared_elements(int64_t rows, int64_t k);  // of scratch, of an operand that is shared
 void cg_parts_pack_a_shared(Gemm *g);                       // by the team, which must wait
@@ -229,7 +230,7 @@ void cg_parts_pack_b_shared(Gemm *g);
 LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);           // of a shared A's MC block
 LLVMValueRef cg_parts_b_is_wide(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // of a shared B: columns n0 ..
 LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);              // an MC x KC block to a_block; is it wide?
-// A KC block of u's columns; most: for each panel 16 words, its largest numbers.
+// A KC block of u's columns; most: for each panel PARTS_MOST words, its largest numbers.
 void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef most);
 LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panels);  // any of so many
 LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panel);

@@ -22,7 +22,7 @@ int64_t cg_parts_elements(int64_t rows, int64_t k) {
 
 int64_t cg_parts_shared_elements(int64_t rows, int64_t k) {
   int64_t parts = cg_parts_elements(rows, k);
-  return parts + parts / PARTS_BLOCK * HALF;
+  return parts + parts / PARTS_BLOCK * PARTS_MOST;
 }
 
 // ---- a block
@@ -201,7 +201,7 @@ static V is_wide(Cg *c, V most) {
 // ---- by the team, all of an operand: parts, then 16 words for each block, which tell its largest
 static V shared_most(Cg *c, V base, V panels, V steps, V nth) {
   V parts = cg_mul(c, cg_mul(c, panels, steps), cg_i64(c, PARTS_BLOCK));
-  return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, HALF))));
+  return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, PARTS_MOST))));
 }
 
 static void pack_shared(const Operand *o, V base) {
@@ -232,7 +232,7 @@ static V any_wide(Cg *c, V most, V n) {
   V none = no_lanes(c);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
-  V here = cg_load(c, c->vi32, cg_at(c, c->f32, most, cg_mul(c, l.i, cg_i64(c, HALF))));
+  V here = cg_load(c, c->vi32, cg_at(c, c->f32, most, cg_mul(c, l.i, cg_i64(c, PARTS_MOST))));
   here = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){l.carry[0], here}, 2);
   cg_loop_end(c, &l, &here);
   return is_wide(c, l.out[0]);
@@ -249,7 +249,7 @@ V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g,
 V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, g->n, n0, n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
-static V most_of(Cg *c, V most, V panel) { return cg_at(c, c->f32, most, cg_mul(c, panel, cg_i64(c, HALF))); }
+static V most_of(Cg *c, V most, V panel) { return cg_at(c, c->f32, most, cg_mul(c, panel, cg_i64(c, PARTS_MOST))); }
 
 static void clear_most(Cg *c, V most, V panels) {
   Loop l;
