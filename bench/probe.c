@@ -123,20 +123,32 @@ static void plain_read(const Stream *s) {
       P##_storeu_ps(s->w + k, v);                                                               \
       P##_storeu_ps(s->y + k, P##_sub_ps(P##_loadu_ps(s->y + k), P##_mul_ps(m, v)));            \
     }                                                                                           \
-  }                                                                                             \
-  __attribute__((target(isa))) static void read_##lanes(const Stream *s) {                      \
-    const float *const array[] = {s->x, s->y, s->z, s->w};                                      \
-    T sum[READ_CHAINS];                                                                         \
-    for (int i = 0; i < READ_CHAINS; i++) sum[i] = P##_setzero_ps();                            \
-    for (int a = 0; a < 4; a++)                                                                 \
-      for (size_t k = 0; k + READ_CHAINS * lanes <= s->n; k += READ_CHAINS * lanes)             \
-        _Pragma("GCC unroll 8") for (int i = 0; i < READ_CHAINS; i++) sum[i] =                  \
-            P##_add_ps(sum[i], P##_loadu_ps(array[a] + k + i * lanes));                         \
-    for (int i = 1; i < READ_CHAINS; i++) sum[0] = P##_add_ps(sum[0], sum[i]);                  \
-    read_sum = sum[0][0];                                                                       \
   }
+
+// Elements of the arrays, one after the other; PREFETCH: of the line that is loaded now, or nothing.
+#define READ(name, isa, lanes, T, P, PREFETCH)                                      \
+  __attribute__((target(isa))) static void name(const Stream *s) {                  \
+    const float *const array[] = {s->x, s->y, s->z, s->w};                          \
+    T sum[READ_CHAINS];                                                             \
+    for (int i = 0; i < READ_CHAINS; i++) sum[i] = P##_setzero_ps();                \
+    for (int a = 0; a < 4; a++)                                                     \
+      for (size_t k = 0; k + READ_CHAINS * lanes <= s->n; k += READ_CHAINS * lanes) \
+        _Pragma("GCC unroll 8") for (int i = 0; i < READ_CHAINS; i++) {             \
+          const float *at = array[a] + k + i * lanes;                               \
+          PREFETCH(at);                                                             \
+          sum[i] = P##_add_ps(sum[i], P##_loadu_ps(at));                            \
+        }                                                                           \
+    for (int i = 1; i < READ_CHAINS; i++) sum[0] = P##_add_ps(sum[0], sum[i]);      \
+    read_sum = sum[0][0];                                                           \
+  }
+#define NO_PREFETCH(at) (void)(at)
+#define PREFETCH_L2(at) __builtin_prefetch((const char *)(at) + 4096, 0, 2)
 STREAMS("avx512f", 16, __m512, _mm512)
 STREAMS("avx2,fma", 8, __m256, _mm256)
+READ(read_16, "avx512f", 16, __m512, _mm512, NO_PREFETCH)
+READ(read_8, "avx2,fma", 8, __m256, _mm256, NO_PREFETCH)
+READ(read_ahead_16, "avx512f", 16, __m512, _mm512, PREFETCH_L2)
+READ(read_ahead_8, "avx2,fma", 8, __m256, _mm256, PREFETCH_L2)
 
 static int vector_width(void) {
   if (__builtin_cpu_supports("avx512f")) return 16;
@@ -150,6 +162,8 @@ static int vector_width(void) { return 1; }
 #define update_8 plain_update
 #define read_16 plain_read
 #define read_8 plain_read
+#define read_ahead_16 plain_read
+#define read_ahead_8 plain_read
 #endif
 
 static void *run_scale(void *s) {
@@ -164,6 +178,11 @@ static void *run_update(void *s) {
 
 static void *run_read(void *s) {
   (vector_width() == 16 ? read_16 : vector_width() == 8 ? read_8 : plain_read)(s);
+  return NULL;
+}
+
+static void *run_read_ahead(void *s) {
+  (vector_width() == 16 ? read_ahead_16 : vector_width() == 8 ? read_ahead_8 : plain_read)(s);
   return NULL;
 }
 
@@ -201,7 +220,12 @@ static double stream(uint32_t n_threads, void *(*run)(void *), double n_streams)
 
 static double scale_rate(uint32_t n_threads) { return stream(n_threads, run_scale, 3); }
 static double update_rate(uint32_t n_threads) { return stream(n_threads, run_update, 7); }
-static double read_rate(uint32_t n_threads) { return stream(n_threads, run_read, 4); }
+
+// With and without prefetches: CPUs differ in which is faster (docs/experiments/063).
+static double read_rate(uint32_t n_threads) {
+  double alone = stream(n_threads, run_read, 4), ahead = stream(n_threads, run_read_ahead, 4);
+  return alone > ahead ? alone : ahead;
+}
 
 const Bandwidth bench_scaling = {"", scale_rate};
 const Bandwidth bench_updating = {" of updates: 4 streams read, 3 of them written", update_rate};

@@ -33,7 +33,7 @@
 // clang-format off
 static const Target targets[] = {
     {"x86-64-v4-amx", "amx", X86_LINUX, "x86-64-v4", X86_V4 ",+amx-tile,+amx-bf16", .ahead = "x86-64-v4",
-     .has_amx = true, .worker_bytes = 2 << 20, AVX512_ROW},
+     .has_amx = true, .worker_bytes = 2 << 20, .stream_ahead = 4096, .follows_streams = true, AVX512_ROW},
     {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
      .vl = 8, .has_fma = true, .has_rounding = true,
@@ -104,10 +104,11 @@ void cg_target_key(const Target *t, RtText *out) {
               t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
               t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
-  const int64_t size[] = {t->gemm_mr,          t->gemm_nv,          t->dot_accumulators, t->gemm_mc_bytes, t->gemm_kc,
-                          t->gemm_kc_packed_a, t->gemm_kc_in_place, t->gemm_acc_bytes,   t->prefers_blas,  t->rnn_mr,
-                          t->rnn_kc_bytes,     t->stack_bytes,      t->worker_bytes,     f->lanes,         f->l1_bytes,
-                          f->l2_bytes,         f->llc_bytes,        f->page_bytes,       f->dtlb_entries};
+  const int64_t size[] = {t->gemm_mr,       t->gemm_nv,  t->dot_accumulators, t->stream_ahead,     t->follows_streams,
+                          t->gemm_mc_bytes, t->gemm_kc,  t->gemm_kc_packed_a, t->gemm_kc_in_place, t->gemm_acc_bytes,
+                          t->prefers_blas,  t->rnn_mr,   t->rnn_kc_bytes,     t->stack_bytes,      t->worker_bytes,
+                          f->lanes,         f->l1_bytes, f->l2_bytes,         f->llc_bytes,        f->page_bytes,
+                          f->dtlb_entries};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
   rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);
 }

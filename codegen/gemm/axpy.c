@@ -4,8 +4,9 @@
 //   sums[m][n .. n + vl)  +=  A[m][k] B[k][n ..)  +  A[m][k + 1] B[k + 1][n ..)  +  ..   `mr` rows of B at once
 //
 // A worker has a range of columns, in blocks whose sums stay in L1 from the first k to the last. Several rows of B at
-// once spare loads and stores of sums. They are several streams, of which the hardware prefetcher makes little; so the
-// next rows are prefetched into L2, line after line in the order of addresses (docs/experiments/063).
+// once spare loads and stores of sums. They are several streams, of which most hardware prefetchers make little; so the
+// next rows are prefetched into L2, line after line in the order of addresses, but for targets with `follows_streams`
+// (docs/experiments/063).
 #include "codegen/gemm/gemm.h"
 
 enum {
@@ -147,7 +148,7 @@ static Ahead prefetch(Gemm *g, const Block *u, Ahead at, uint32_t lines) {
 // Adds rows [k, k + n_rows) of B.
 static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
   Cg *c = g->c;
-  bool ahead = n_rows > 1;
+  bool ahead = n_rows > 1 && !c->t->follows_streams;
   LLVMValueRef vl = cg_i64(c, c->t->vl), rest = cg_gemm_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
   Rows r = rows_from(g, u, k, n_rows);
   Ahead at = ahead_of(g, u, cg_add(c, k, cg_i64(c, n_rows)));

@@ -5,8 +5,8 @@
 //   vl results of each row
 //
 // The hardware prefetcher follows one stream better than the several that neighbouring rows are; from memory it reaches
-// what reading alone does (docs/experiments/063). A is copied to the stack first: half of all loads are of it, and those
-// that cross a cache line count twice.
+// what reading alone does, on targets with `stream_ahead` with prefetches (docs/experiments/063). A is copied to the stack
+// first: half of all loads are of it, and those that cross a cache line count twice.
 #include "codegen/gemm/gemm.h"
 
 #include <string.h>
@@ -14,11 +14,11 @@
 // docs/experiments/018 and 063 found these values.
 enum {
   MOST_ROWS = 4,
-  N_ACC = 4,       // accumulators of a row: as many as an addition takes cycles
-  AHEAD = 256,     // elements of B that are prefetched where it is in LLC
-  LONG_K = 2048,   // rows of B that are a stream each, wherever B comes from
-  MOST_A = 16384,  // elements of A on the stack
-  MOST_K = 8192,   // of a row, where B is in LLC
+  N_ACC = 4,        // accumulators of a row: as many as an addition takes cycles
+  LLC_AHEAD = 256,  // elements of B that are prefetched where it is in LLC
+  LONG_K = 2048,    // rows of B that are a stream each, wherever B comes from
+  MOST_A = 16384,   // elements of A on the stack
+  MOST_K = 8192,    // of a row, where B is in LLC
   MAX_LANES = 64
 };
 
@@ -69,6 +69,15 @@ static void copy_rows(Gemm *g) {
   cg_loop_end(c, &l, NULL);
 }
 
+// Prefetches line `at` of B by that much ahead of its load.
+static void prefetch_ahead(Gemm *g, LLVMValueRef at) {
+  Cg *c = g->c;
+  bool in_llc = !g->p->b_streams && g->p->n_max * g->p->k_max > ir_f32_in(c->t->facts.l2_bytes);
+  int64_t stream = ir_f32_in(c->t->stream_ahead);
+  if (in_llc) cg_prefetch_l1(c, cg_at(c, c->f32, at, cg_i64(c, LLC_AHEAD)));
+  if (g->p->b_streams && stream) cg_prefetch_l2(c, cg_at(c, c->f32, at, cg_i64(c, stream)));
+}
+
 typedef struct {
   uint32_t rows, wide;                  // of A; vectors a turn
   LLVMValueRef acc[MOST_ROWS * N_ACC];  // [row][wide]
@@ -79,13 +88,12 @@ static void add_part(Gemm *g, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to
                      Sums *s) {
   Cg *c = g->c;
   int64_t vl = c->t->vl;
-  bool in_llc = !g->p->b_streams && g->p->n_max * g->p->k_max > ir_f32_in(c->t->facts.l2_bytes);
   Loop l;
   cg_loop_begin(c, &l, from, to, cg_i64(c, wide * vl), s->acc, s->rows * s->wide);
   memcpy(s->acc, l.carry, s->rows * s->wide * sizeof *s->acc);
   for (uint32_t i = 0; i < wide; i++) {
     LLVMValueRef k = cg_add(c, l.i, cg_i64(c, (int64_t)i * vl)), at = cg_at(c, c->f32, b, k);
-    if (in_llc && wide > 1) cg_prefetch_l1(c, cg_at(c, c->f32, at, cg_i64(c, AHEAD)));
+    if (wide > 1) prefetch_ahead(g, at);
     LLVMValueRef y = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
     for (uint32_t m = 0; m < s->rows; m++) {
       LLVMValueRef *acc = &s->acc[m * s->wide + i];
