@@ -5,13 +5,14 @@
 // what fused multiply-adds of vectors can. A result below 2^-94 may be off by as much for each k: AMX knows no
 // denormal numbers.
 //
-// As tiled, shares are panels of 32 columns x MC blocks of rows (macrokernel.c), but a worker computes its panels by groups:
+// As tiled, shares are panels of 32 columns x MC blocks of rows (macrokernel.c), but a worker computes its panels by NC blocks:
 //
-//   for each group of NC columns, for each KC block (or k outermost):
-//     B's group as parts, which stay in L2                  packed from rows of NC columns: the hardware prefetches them
+//   for each NC block of columns, for each KC block (or k outermost):
+//     B's NC block as parts, which stay in L2               packed from rows of NC columns: the hardware prefetches them
 //     for each 32 rows of the MC block: A's parts pass by, in L1 meanwhile, and C is written by rows (amx_block.c)
 //
-// A B stored [K, N] is packed ahead: a block of the next group with each block of C, by the vectors that tiles leave idle.
+// A B stored [K, N] is packed ahead, into the other of two buffers: a block of the next NC block with each block of C, by the
+// vectors that tiles leave idle (pack_ahead.c).
 // B's parts are in the worker's memory, or all of them in scratch where they are small and k is one KC block; A's are in scratch
 // up to SHARED_A_BYTES, else KC block by KC block in the worker's memory.
 #include "codegen/gemm/amx.h"
@@ -22,8 +23,8 @@ enum {
   LEAST_SIDE = 40,           // and half of the harmonic mean of m and n
   SHARED_A_BYTES = 8 << 20,  // of all of A's parts in scratch
   SHARED_B_BYTES = 5 << 18,  // of all of B's: they stay in L2
-  GROUP_BYTES = 3 << 18,     // of a group's parts in the worker's memory, two buffers where it is packed ahead; beside
-  SUMS_BYTES = 1 << 19,      // of sums that wait there for all KC blocks
+  NC_BYTES = 3 << 18,   // of an NC block's parts in the worker's memory, two buffers where it is packed ahead; beside
+  ACC_BYTES = 1 << 19,  // of an NC block's accumulators there, while KC blocks pass by
   KC = 256,
   LONG_KC = 768,       // of a B stored [N, K]
   PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
@@ -48,7 +49,7 @@ static int64_t parts_bytes(int64_t rows, int64_t k) { return 4 * cg_parts_elemen
 
 static bool one_block(const GemmPlan *p) { return p->kc >= p->k_max; }
 
-static bool sums_wait(const GemmPlan *p) { return p->epilogue == EPILOGUE_FROM_STACK && !one_block(p); }
+static bool keeps_accumulators(const GemmPlan *p) { return p->epilogue == EPILOGUE_FROM_STACK && !one_block(p); }
 
 // A B stored [N, K] is packed from rows that are read from end to end: a long KC block, where it costs no memory for A.
 static void place_parts(GemmPlan *p) {
@@ -61,7 +62,7 @@ static void place_parts(GemmPlan *p) {
 }
 
 static void choose_rows(GemmPlan *p) {
-  int64_t fit = !(p->parts & PARTS_A_SHARED) || sums_wait(p) ? PRIVATE_ROWS : MOST_ROWS;
+  int64_t fit = !(p->parts & PARTS_A_SHARED) || keeps_accumulators(p) ? PRIVATE_ROWS : MOST_ROWS;
   int64_t panels = cg_ceil_div(p->n_max, p->width) * p->batch_max;
   int64_t for_units = cg_ceil_div(p->m_max, cg_ceil_div(UNITS, panels));
   int64_t most = cg_smaller(fit, cg_larger(FEWEST_ROWS, for_units));
@@ -73,8 +74,8 @@ static bool packs_ahead(const GemmPlan *p) { return !p->tb && !(p->parts & PARTS
 static int64_t n_buffers(const GemmPlan *p) { return packs_ahead(p) ? 2 : 1; }
 
 static void choose_columns(GemmPlan *p) {
-  int64_t most = GROUP_BYTES / n_buffers(p) / parts_bytes(PARTS_SIDE, p->kc);
-  if (sums_wait(p)) most = cg_smaller(most, SUMS_BYTES / 4 / p->mc / p->width);
+  int64_t most = NC_BYTES / n_buffers(p) / parts_bytes(PARTS_SIDE, p->kc);
+  if (keeps_accumulators(p)) most = cg_smaller(most, ACC_BYTES / 4 / p->mc / p->width);
   if (p->parts & PARTS_B_SHARED) most = cg_ceil_div(p->n_max, p->width);
   p->acc_columns = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
 }
@@ -98,32 +99,32 @@ void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
   place_parts(p);
   choose_rows(p);
   choose_columns(p);
-  p->k_outermost = !sums_wait(p) && (packs_ahead(p) || !(p->parts & PARTS_A_SHARED));
+  p->k_outermost = !keeps_accumulators(p) && (packs_ahead(p) || !(p->parts & PARTS_A_SHARED));
   p->units = cg_ceil_div(p->n_max, p->width) * cg_ceil_div(p->m_max, p->mc);
   if (p->parts != PARTS_PRIVATE) p->b_elements = made_b(p) + shared_a(p) + shared_b(p);
 }
 
-// Sums of a group for the epilogue: of 32 rows, or of all of the MC block until the last KC block.
+// Sums of an NC block for the epilogue: of 32 rows, or of all of the MC block until the last KC block.
 void cg_gemm_amx_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   int64_t row = p->acc_columns + GEMM_STRIDE_PAD;
-  if (sums_wait(p)) g->strip = cg_worker_block(c, p->mc * row);
+  if (keeps_accumulators(p)) g->strip = cg_worker_block(c, p->mc * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_worker_block(c, PARTS_SIDE * row);
   if (!(p->parts & PARTS_A_SHARED)) {
     g->a_block = cg_worker_block(c, cg_parts_elements(p->mc, p->kc));
-    g->a_most = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * PARTS_MOST);
+    g->a_amax = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * PARTS_AMAX);
   }
   if (!(p->parts & PARTS_B_SHARED)) {
     g->b_parts = cg_worker_block(c, n_buffers(p) * cg_parts_elements(p->acc_columns, p->kc));
-    g->b_most = cg_gemm_on_stack(c, n_buffers(p) * p->acc_columns / PARTS_SIDE * PARTS_MOST);
+    g->b_amax = cg_gemm_on_stack(c, n_buffers(p) * p->acc_columns / PARTS_SIDE * PARTS_AMAX);
   }
   if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->buffer = cg_block(c, c->i64, 1);
   g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
   g->zeros = cg_gemm_on_stack(c, PARTS_SIDE);
 }
 
-// ---- 32 rows of a group, for a KC block
+// ---- 32 rows of an NC block, for a KC block
 static V parts_at(Gemm *g, V base, V panel, V k0) {
   Cg *c = g->c;
   V steps = cg_ceil_div_value(c, g->k, PARTS_SIDE);
@@ -166,7 +167,7 @@ static void by_vectors(Gemm *g, const GemmMacroTile *u) {
   cg_gemm_tile(g, u);
 }
 
-// A panel is computed by vectors if it is wide, whatever group it is in: groups follow from the team's shares.
+// A panel is computed by vectors if it is wide, whatever NC block it is in: they follow from the team's shares.
 static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   Cg *c = g->c;
   V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
@@ -178,7 +179,7 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   V column = cg_mul(c, l.i, side);
   panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
   panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
-  V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_most, l.i);
+  V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_amax, l.i);
   cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, wide_b, ""));
   by_vectors(g, &panel);
   cg_else(c, &wide);
@@ -199,19 +200,19 @@ static void finish_rows(Gemm *g, const GemmMacroTile *u) {
   cg_endif(c, &last);
 }
 
-// ---- a group: columns from n0 on, for the KC block at hand
-static void group_block(Gemm *g, const GemmMacroTile *u) {
+// ---- an NC block: columns from n0 on, for the KC block at hand
+static void compute(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
   if (!(g->p->parts & PARTS_B_SHARED))
-    g->wide_b = cg_parts_is_wide(g, g->b_most, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
+    g->wide_b = cg_parts_is_wide(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
   Loop l;
   If wide;
   cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, side, NULL, 0);
   rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
   rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
-  if (sums_wait(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
+  if (keeps_accumulators(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
   cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, g->wide_b, ""));
   by_panels(g, &rows, cg_div(c, l.i, side), is_first);
   cg_else(c, &wide);
@@ -222,7 +223,7 @@ static void group_block(Gemm *g, const GemmMacroTile *u) {
   g->strip = strip;
 }
 
-static void set_group(Gemm *g, GemmMacroTile *u, V panel, V end) {
+static void set_columns(Gemm *g, GemmMacroTile *u, V panel, V end) {
   Cg *c = g->c;
   u->panel = panel;
   u->n0 = u->acc0 = cg_mul(c, panel, cg_i64(c, PARTS_SIDE));
@@ -233,13 +234,13 @@ static void pack_a(Gemm *g, const GemmMacroTile *u) {
   if (!(g->p->parts & PARTS_A_SHARED)) g->wide_a = cg_parts_pack_a(g, u);
 }
 
-// ---- a panel range: equal groups of the panels [p0, p1), for all rows of the MC block
+// ---- a panel range: equal NC blocks of the panels [p0, p1), for all rows of the MC block
 typedef struct {
-  V p0, p1, step;  // panels of a group
-} Groups;
+  V p0, p1, step;  // panels of an NC block
+} NcBlocks;
 
-static void group_at(Gemm *g, GemmMacroTile *u, const Groups *all, V panel) {
-  set_group(g, u, panel, cg_min(g->c, all->p1, cg_add(g->c, panel, all->step)));
+static void nc_block_at(Gemm *g, GemmMacroTile *u, const NcBlocks *all, V panel) {
+  set_columns(g, u, panel, cg_min(g->c, all->p1, cg_add(g->c, panel, all->step)));
 }
 
 static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
@@ -250,7 +251,7 @@ static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
 static V select_value(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, x, otherwise, ""); }
 
 // What is computed after u, or something that exists; i1: is there anything?
-static V next_of(Gemm *g, const GemmMacroTile *u, const Groups *all, GemmMacroTile *next) {
+static V next_of(Gemm *g, const GemmMacroTile *u, const NcBlocks *all, GemmMacroTile *next) {
   Cg *c = g->c;
   V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
   V more_n = LLVMBuildICmp(c->b, LLVMIntSLT, panel, all->p1, "");
@@ -258,77 +259,77 @@ static V next_of(Gemm *g, const GemmMacroTile *u, const Groups *all, GemmMacroTi
   V panel_or_last = select_value(c, more_n, panel, u->panel), k_or_last = select_value(c, more_k, k, u->k0);
   *next = *u;
   if (g->p->k_outermost) {
-    group_at(g, next, all, select_value(c, more_n, panel, all->p0));
+    nc_block_at(g, next, all, select_value(c, more_n, panel, all->p0));
     block_at(g, next, select_value(c, more_n, u->k0, k_or_last));
   } else {
-    group_at(g, next, all, select_value(c, more_k, u->panel, panel_or_last));
+    nc_block_at(g, next, all, select_value(c, more_k, u->panel, panel_or_last));
     block_at(g, next, select_value(c, more_k, k, u->k_begin));
   }
   return LLVMBuildOr(c->b, more_n, more_k, "");
 }
 
 typedef struct {
-  V parts, most;
+  V parts, amax;
 } Buffer;
 static Buffer buffer(Gemm *g, V number) {
   Cg *c = g->c;
   V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
-  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE * PARTS_MOST);
+  V amax = cg_i64(c, g->p->acc_columns / PARTS_SIDE * PARTS_AMAX);
   return (Buffer){cg_at(c, c->f32, g->b_parts, cg_mul(c, number, parts)),
-                  cg_at(c, c->f32, g->b_most, cg_mul(c, number, most))};
+                  cg_at(c, c->f32, g->b_amax, cg_mul(c, number, amax))};
 }
 
-static void group_ahead(Gemm *g, const GemmMacroTile *u, const Groups *all) {
+static void nc_block_packing_next(Gemm *g, const GemmMacroTile *u, const NcBlocks *all) {
   Cg *c = g->c;
   V number = cg_load(c, c->i64, g->buffer), other = cg_sub(c, cg_i64(c, 1), number), b_parts = g->b_parts,
-    b_most = g->b_most;
+    b_amax = g->b_amax;
   Buffer here = buffer(g, number), there = buffer(g, other);
   GemmMacroTile next;
   V some = next_of(g, u, all, &next);
-  cg_ahead_begin(g, g->ahead, &next, some, there.parts, there.most);
-  g->b_parts = here.parts, g->b_most = here.most;
-  group_block(g, u);
-  g->b_parts = b_parts, g->b_most = b_most;
+  cg_ahead_begin(g, g->ahead, &next, some, there.parts, there.amax);
+  g->b_parts = here.parts, g->b_amax = here.amax;
+  compute(g, u);
+  g->b_parts = b_parts, g->b_amax = b_amax;
   cg_ahead_finish(c, g->ahead);
   cg_store(c, other, g->buffer);
 }
 
-static void group(Gemm *g, const GemmMacroTile *u, const Groups *all) {
+static void nc_block(Gemm *g, const GemmMacroTile *u, const NcBlocks *all) {
   if (g->ahead) {
-    group_ahead(g, u, all);
+    nc_block_packing_next(g, u, all);
     return;
   }
-  if (!(g->p->parts & PARTS_B_SHARED)) cg_parts_pack_b(g, u, g->b_parts, g->b_most);
-  group_block(g, u);
+  if (!(g->p->parts & PARTS_B_SHARED)) cg_parts_pack_b(g, u, g->b_parts, g->b_amax);
+  compute(g, u);
 }
 
-static void pack_first(Gemm *g, GemmMacroTile first, const Groups *all) {
+static void pack_first(Gemm *g, GemmMacroTile first, const NcBlocks *all) {
   Cg *c = g->c;
   cg_gemm_k_range(g, first.batch, &first.k_begin, &first.k_end);
-  group_at(g, &first, all, all->p0);
+  nc_block_at(g, &first, all, all->p0);
   block_at(g, &first, first.k_begin);
   cg_store(c, cg_i64(c, 0), g->buffer);
-  cg_parts_pack_b(g, &first, g->b_parts, g->b_most);
+  cg_parts_pack_b(g, &first, g->b_parts, g->b_amax);
 }
 
-static Groups equal_groups(Gemm *g, V p0, V p1) {
+static NcBlocks equal_nc_blocks(Gemm *g, V p0, V p1) {
   Cg *c = g->c;
   V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE), n = cg_sub(c, p1, p0), one = cg_i64(c, 1);
-  V groups = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, most, one)), most), one);
-  return (Groups){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, groups, one)), groups), one)};
+  V blocks = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, most, one)), most), one);
+  return (NcBlocks){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, blocks, one)), blocks), one)};
 }
 
 void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
-  Groups all = equal_groups(g, p0, p1);
+  NcBlocks all = equal_nc_blocks(g, p0, p1);
   Loop l, block;
   if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
   if (g->ahead) pack_first(g, *u, &all);
   if (g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
   cg_loop_begin(c, &l, p0, p1, all.step, NULL, 0);
-  group_at(g, u, &all, l.i);
+  nc_block_at(g, u, &all, l.i);
   if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  group(g, u, &all);
+  nc_block(g, u, &all);
   if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
   cg_loop_end(c, &l, NULL);
   if (g->p->k_outermost) cg_gemm_end_blocks(g, &block);

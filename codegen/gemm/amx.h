@@ -2,7 +2,7 @@
 #ifndef TN_CODEGEN_GEMM_AMX_H
 #define TN_CODEGEN_GEMM_AMX_H
 
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/parts.h"
 
 // C[32][columns] = from + A B, by panels of 32 columns. A: blocks of parts for its 32 rows, along k; B: likewise each panel,
 // AMX_B_PANEL elements apart. From: C itself, or a row for all rows (AMX_FROM_ROW 0), AMX_FROM_PANEL elements on with each panel.

@@ -49,13 +49,13 @@ static void move_c(Cg *c, const char *name, int64_t tile, V at_c, V row) {
 // ---- a block of B that is packed meanwhile: rows of it with each step
 typedef struct {
   V src, ld, dst, prefetch;
-  V first, most;  // the step's first row; what is known of the largest numbers
+  V first, amax;  // the step's first row; what is known of the largest numbers
 } Ahead;
 
 static void pack_ahead(Cg *c, Ahead *a, uint32_t nth) {
   V row = cg_add(c, a->first, cg_i64(c, nth));
   cg_parts_prefetch_row(c, a->prefetch, a->ld, row);
-  a->most = cg_parts_pack_row(c, a->src, a->ld, a->dst, row, a->most);
+  a->amax = cg_parts_pack_row(c, a->src, a->ld, a->dst, row, a->amax);
 }
 
 // ---- a step: a block of A times a block of B
@@ -95,7 +95,7 @@ static void multiply_for_tile(Cg *c, V a, V b, int64_t tile) {
 }
 
 // ---- a block of C: void block(ptr a, ptr b, ptr c, ptr from, i64 c_row, i64 from_row, i64 steps), and what is packed ahead:
-// ptr src, ptr dst, ptr prefetch, ptr most, i64 ld
+// ptr src, ptr dst, ptr prefetch, ptr amax, i64 ld
 enum {
   K_A,
   K_B,
@@ -108,7 +108,7 @@ enum {
   K_SRC = N_K,
   K_DST,
   K_PREFETCH,
-  K_MOST,
+  K_AMAX,
   K_LD,
   N_K_AHEAD
 };
@@ -122,23 +122,23 @@ typedef struct {
 static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahead *ahead) {
   V nowhere = cg_stack_block(c, c->f32, TILE_BYTES / 4);
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), ahead ? &ahead->most : NULL, ahead ? 1 : 0);
+  cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), ahead ? &ahead->amax : NULL, ahead ? 1 : 0);
   V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
-  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, AMX_ROWS_AHEAD)), ahead->most = l.carry[0];
+  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, AMX_ROWS_AHEAD)), ahead->amax = l.carry[0];
   multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), s->halves, ahead);
   amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
-  cg_loop_end(c, &l, ahead ? &ahead->most : NULL);
-  if (ahead) ahead->most = l.out[0];
+  cg_loop_end(c, &l, ahead ? &ahead->amax : NULL);
+  if (ahead) ahead->amax = l.out[0];
 }
 
 // What the steps have left.
 static void finish_ahead(Cg *c, Ahead *a, V steps) {
   Loop l;
-  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->most, 1);
-  a->first = l.i, a->most = l.carry[0];
+  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->amax, 1);
+  a->first = l.i, a->amax = l.carry[0];
   pack_ahead(c, a, 0);
-  cg_loop_end(c, &l, &a->most);
-  a->most = l.out[0];
+  cg_loop_end(c, &l, &a->amax);
+  a->amax = l.out[0];
 }
 
 // In the last step tile by tile, so that each is stored while the next ones are computed.
@@ -161,13 +161,13 @@ static void make_block(Cg *c, V fn, void *ctx) {
   for (uint32_t k = 0; k < (s->packs_ahead ? N_K_AHEAD : N_K); k++) arg[k] = LLVMGetParam(fn, k);
   Ahead ahead = {0};
   if (s->packs_ahead)
-    ahead = (Ahead){arg[K_SRC], arg[K_LD], arg[K_DST], arg[K_PREFETCH], NULL, cg_load(c, c->vi32, arg[K_MOST])};
+    ahead = (Ahead){arg[K_SRC], arg[K_LD], arg[K_DST], arg[K_PREFETCH], NULL, cg_load(c, c->vi32, arg[K_AMAX])};
   for (uint32_t t = 0; t < 2 * s->halves; t++) move_c(c, "llvm.x86.tileloadd64", t, arg[K_FROM], arg[K_FROM_ROW]);
   V last = cg_sub(c, arg[K_STEPS], cg_i64(c, 1));
   steps_but_last(c, arg, last, s, s->packs_ahead ? &ahead : NULL);
   if (s->packs_ahead) {
     finish_ahead(c, &ahead, cg_max(c, last, cg_i64(c, 0)));
-    cg_store(c, ahead.most, arg[K_MOST]);
+    cg_store(c, ahead.amax, arg[K_AMAX]);
   }
   last_step(c, arg, last, s->halves);
   LLVMBuildRetVoid(c->b);
@@ -214,19 +214,19 @@ static void call_part(Cg *c, const V *arg, V rows, V columns, V square) {
 static void call_whole(Cg *c, V *arg, V list) {
   BlockSpec plain = {2, false};
   If more, whole;
-  AheadBlock b;
+  V prefetch;
   if (!list) {
     call_block(c, arg, &plain);
     return;
   }
   cg_if(c, &more, cg_ahead_more(c, list));
-  cg_ahead_take(c, list, &b);
+  PartsBlock b = cg_ahead_take(c, list, &prefetch);
   cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, b.rows, b.columns), cg_i64(c, PARTS_SIDE), ""));
-  V with[N_K_AHEAD] = {[K_SRC] = b.src, [K_DST] = b.dst, [K_PREFETCH] = b.prefetch, [K_MOST] = b.most, [K_LD] = b.ld};
+  V with[N_K_AHEAD] = {[K_SRC] = b.src, [K_DST] = b.dst, [K_PREFETCH] = prefetch, [K_AMAX] = b.amax, [K_LD] = b.ld};
   memcpy(with, arg, N_K * sizeof *arg);
   call_block(c, with, &(BlockSpec){2, true});
   cg_else(c, &whole);
-  cg_ahead_pack(c, &b);
+  cg_parts_pack_block(c, &b);
   call_block(c, arg, &plain);
   cg_endif(c, &whole);
   cg_else(c, &more);

@@ -125,8 +125,8 @@ typedef struct {
   // on the worker's stack, or beside it (cg_worker_block)
   LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
   LLVMValueRef a_block, b_block;  // packed blocks
-  LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of a group
-  LLVMValueRef a_most, b_most;    // on the stack: the largest numbers of each panel of a_block and b_parts
+  LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of an NC block
+  LLVMValueRef a_amax, b_amax;    // on the stack: the largest magnitudes in each panel of a_block and b_parts
   LLVMValueRef ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
   LLVMValueRef buffer;            // likewise: the number of the buffer at hand, of two in b_parts
   LLVMValueRef zeros;             // likewise: a row of zeros
@@ -219,38 +219,6 @@ void cg_gemm_tile(Gemm *g, const GemmMacroTile *u);  // by microkernels; B is wh
 // for each KC block: the body; once where k is 0, so that sums begin.
 void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u);
 void cg_gemm_end_blocks(Gemm *g, Loop *l);
-
-// ---- parts.c: blocks of 32 x 32 elements as parts, and how large numbers are
-enum { PARTS = 3, PARTS_SIDE = 32, PARTS_BLOCK = PARTS * PARTS_SIDE * PARTS_SIDE / 2 /* f32 elements that it takes */ };
-enum { PARTS_MOST = 16 };                                   // words that tell the largest number of a block or a panel
-int64_t cg_parts_elements(int64_t rows, int64_t k);         // of f32, for the parts of a panelled operand
-int64_t cg_parts_shared_elements(int64_t rows, int64_t k);  // of scratch, of an operand that is shared
-void cg_parts_pack_a_shared(Gemm *g);                       // by the team, which must wait
-void cg_parts_pack_b_shared(Gemm *g);
-LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);           // of a shared A's MC block
-LLVMValueRef cg_parts_b_is_wide(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // of a shared B: columns n0 ..
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);              // an MC x KC block to a_block; is it wide?
-// A KC block of u's columns; most: for each panel PARTS_MOST words, its largest numbers.
-void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef most);
-LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panels);  // any of so many
-LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef most, LLVMValueRef panel);
-// Row `nth` of 32 in each half of a whole block of B, stored [K, N]: where it is packed, and as it will be.
-LLVMValueRef cg_parts_pack_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef dst, LLVMValueRef nth,
-                               LLVMValueRef most);
-void cg_parts_prefetch_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef nth);
-// Blocks of a B stored [K, N] that are packed ahead: a list in memory of AHEAD_WORDS i64.
-enum { AHEAD_WORDS = 10 };
-typedef struct {
-  LLVMValueRef src, ld, dst, most, rows, columns;  // there are so many rows and columns from src on
-  LLVMValueRef prefetch;                           // the source of a later block
-} AheadBlock;
-// u's KC block and columns, if `some`.
-void cg_ahead_begin(Gemm *g, LLVMValueRef list, const GemmMacroTile *u, LLVMValueRef some, LLVMValueRef to,
-                    LLVMValueRef most);
-LLVMValueRef cg_ahead_more(Cg *c, LLVMValueRef list);  // i1
-void cg_ahead_take(Cg *c, LLVMValueRef list, AheadBlock *b);
-void cg_ahead_pack(Cg *c, const AheadBlock *b);
-void cg_ahead_finish(Cg *c, LLVMValueRef list);  // packs what is left
 
 // ---- amx.c: the panels [p0, p1) of u's MC block
 void cg_amx_range(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1);

@@ -11,7 +11,7 @@
 // Numbers of 2^32 and more, infinities and NaN do not go through parts: infinity times a part that is 0 would be NaN, and
 // AMX takes denormal numbers for 0, which a large factor would show. What packs a block tells the largest, and a macro
 // tile with a wide operand is computed by the f32 microkernel.
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/parts.h"
 
 enum { HALF = PARTS_SIDE / 2, PART = PARTS_SIDE * HALF /* 32-bit words of a part of a block */ };
 enum { WIDE = 159 << 23 };  // the bits of 2^32
@@ -22,7 +22,7 @@ int64_t cg_parts_elements(int64_t rows, int64_t k) {
 
 int64_t cg_parts_shared_elements(int64_t rows, int64_t k) {
   int64_t parts = cg_parts_elements(rows, k);
-  return parts + parts / PARTS_BLOCK * PARTS_MOST;
+  return parts + parts / PARTS_BLOCK * PARTS_AMAX;
 }
 
 // ---- a block
@@ -44,37 +44,37 @@ static void split(Cg *c, V x, V *part) {
   }
 }
 
-static V larger(Cg *c, V most, V x) {
+static V larger(Cg *c, V amax, V x) {
   V magnitude = LLVMBuildAnd(c->b, words(c, x), word(c, 0x7fffffff), "");
-  return cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){most, magnitude}, 2);
+  return cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){amax, magnitude}, 2);
 }
 
 // A row of a tile of each part, whose pairs have their second elements `second` behind the first.
-static V split_row(Cg *c, V from, V second, V to, V most) {
+static V split_row(Cg *c, V from, V second, V to, V amax) {
   V x = cg_load(c, c->vf, from), y = cg_load(c, c->vf, cg_at(c, c->f32, from, second)), low[PARTS], high[PARTS];
   split(c, x, low), split(c, y, high);
   for (uint32_t k = 0; k < PARTS; k++) {
     V first = LLVMBuildLShr(c->b, low[k], word(c, 16), "");
     cg_store(c, LLVMBuildOr(c->b, first, upper(c, high[k]), ""), cg_at(c, c->f32, to, cg_i64(c, k * PART)));
   }
-  return larger(c, larger(c, most, x), y);
+  return larger(c, larger(c, amax, x), y);
 }
 
 // 16 rows, `ld` apart.
-static V split_rows(Cg *c, V src, V ld, V second, V dst, V most) {
+static V split_rows(Cg *c, V src, V ld, V second, V dst, V amax) {
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &most, 1);
+  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &amax, 1);
   V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
-  most = split_row(c, from, second, to, l.carry[0]);
-  cg_loop_end(c, &l, &most);
+  amax = split_row(c, from, second, to, l.carry[0]);
+  cg_loop_end(c, &l, &amax);
   return l.out[0];
 }
 
-V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V most) {
+V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax) {
   V side = cg_i64(c, HALF), half = cg_div(c, nth, side), row = cg_gemm_rem(c, nth, side);
   V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, half, side)));
   V to = cg_add(c, cg_mul(c, row, side), cg_mul(c, half, cg_i64(c, HALF * HALF)));
-  return split_row(c, from, cg_mul(c, side, ld), cg_at(c, c->f32, dst, to), most);
+  return split_row(c, from, cg_mul(c, side, ld), cg_at(c, c->f32, dst, to), amax);
 }
 
 void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
@@ -87,7 +87,7 @@ void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
 typedef struct {
   bool is_b, transposed;  // transposed: stored by columns of what the block has as rows
 } BlockKind;
-enum { B_DST, B_SRC, B_LD, B_ROWS, B_COLS, B_MOST, N_B };  // rows and columns as stored, from src on; most: 16 words
+enum { B_DST, B_SRC, B_LD, B_ROWS, B_COLS, B_AMAX, N_B };  // rows and columns as stored, from src on; amax: 16 words
 
 // A square in memory, zero beyond `rows` and `cols`.
 static void copy_square(Cg *c, const V *arg, V square) {
@@ -115,13 +115,13 @@ static void transpose_square(Cg *c, const V *arg, V square) {
 }
 
 static void split_square(Cg *c, const V *arg, BlockKind kind, V src, V ld) {
-  V most = cg_load(c, c->vi32, arg[B_MOST]), half = cg_i64(c, HALF), halves = cg_mul(c, half, ld);
+  V amax = cg_load(c, c->vi32, arg[B_AMAX]), half = cg_i64(c, HALF), halves = cg_mul(c, half, ld);
   for (int64_t h = 0; h < 2; h++) {
     V from = cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, h), kind.is_b ? half : halves));
     V to = cg_at(c, c->f32, arg[B_DST], cg_i64(c, h * HALF * HALF));
-    most = split_rows(c, from, ld, kind.is_b ? halves : half, to, most);
+    amax = split_rows(c, from, ld, kind.is_b ? halves : half, to, amax);
   }
-  cg_store(c, most, arg[B_MOST]);
+  cg_store(c, amax, arg[B_AMAX]);
 }
 
 static void make_block(Cg *c, V fn, void *ctx) {
@@ -149,6 +149,10 @@ static void call_block(Cg *c, BlockKind kind, V *arg) {
   cg_call_helper(c, name, arg, N_B, make_block, &kind);
 }
 
+void cg_parts_pack_block(Cg *c, const PartsBlock *b) {
+  call_block(c, (BlockKind){true, false}, (V[]){b->dst, b->src, b->ld, b->rows, b->columns, b->amax});
+}
+
 // ---- operands
 static V blocks_of(Cg *c, V n) { return cg_ceil_div_value(c, n, PARTS_SIDE); }
 
@@ -173,14 +177,14 @@ static Operand operand_b(Gemm *g, V batch) {
 
 static bool along_k(const Operand *o) { return o->is_b ? o->g->p->tb : !o->g->p->ta; }
 
-// The block of A at row `at`, or of B at that column, and at k0; `most` grows.
-static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V most) {
+// The block of A at row `at`, or of B at that column, and at k0; `amax` grows.
+static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V amax) {
   Cg *c = o->g->c;
   bool by_k = !along_k(o);  // a row as stored has one k
   V left = cg_sub(c, o->size, at), n_k = cg_sub(c, k_end, k0);
   V src = by_k ? cg_add(c, cg_mul(c, k0, o->ld), at) : cg_add(c, cg_mul(c, at, o->ld), k0);
   call_block(c, (BlockKind){o->is_b, o->is_b != by_k},
-             (V[]){dst, cg_at(c, c->f32, o->matrix, src), o->ld, by_k ? n_k : left, by_k ? left : n_k, most});
+             (V[]){dst, cg_at(c, c->f32, o->matrix, src), o->ld, by_k ? n_k : left, by_k ? left : n_k, amax});
 }
 
 // Number `nth` of panels x steps blocks, in the order in which the operand is stored: rows of it are then read from end to end,
@@ -193,15 +197,15 @@ static void place(const Operand *o, V nth, V panels, V steps, V *panel, V *step)
 
 static V no_lanes(Cg *c) { return cg_splat(c, cg_i32(c, 0)); }
 
-static V is_wide(Cg *c, V most) {
-  V largest = cg_call_intrinsic(c, "llvm.vector.reduce.umax", &c->vi32, 1, &most, 1);
+static V is_wide(Cg *c, V amax) {
+  V largest = cg_call_intrinsic(c, "llvm.vector.reduce.umax", &c->vi32, 1, &amax, 1);
   return LLVMBuildICmp(c->b, LLVMIntUGE, largest, cg_i32(c, WIDE), "");
 }
 
 // ---- by the team, all of an operand: parts, then 16 words for each block, which tell its largest
-static V shared_most(Cg *c, V base, V panels, V steps, V nth) {
+static V shared_amax(Cg *c, V base, V panels, V steps, V nth) {
   V parts = cg_mul(c, cg_mul(c, panels, steps), cg_i64(c, PARTS_BLOCK));
-  return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, PARTS_MOST))));
+  return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, PARTS_AMAX))));
 }
 
 static void pack_shared(const Operand *o, V base) {
@@ -211,10 +215,10 @@ static void pack_shared(const Operand *o, V base) {
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   place(o, l.i, panels, steps, &panel, &step);
-  V nth = cg_add(c, cg_mul(c, panel, steps), step), most = shared_most(c, base, panels, steps, nth);
-  cg_store(c, no_lanes(c), most);
+  V nth = cg_add(c, cg_mul(c, panel, steps), step), amax = shared_amax(c, base, panels, steps, nth);
+  cg_store(c, no_lanes(c), amax);
   pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k,
-             cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), most);
+             cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), amax);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -228,11 +232,11 @@ void cg_parts_pack_b_shared(Gemm *g) {
 }
 
 // Of `n` blocks or panels, 16 words each.
-static V any_wide(Cg *c, V most, V n) {
+static V any_wide(Cg *c, V amax, V n) {
   V none = no_lanes(c);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
-  V here = cg_load(c, c->vi32, cg_at(c, c->f32, most, cg_mul(c, l.i, cg_i64(c, PARTS_MOST))));
+  V here = cg_load(c, c->vi32, cg_at(c, c->f32, amax, cg_mul(c, l.i, cg_i64(c, PARTS_AMAX))));
   here = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){l.carry[0], here}, 2);
   cg_loop_end(c, &l, &here);
   return is_wide(c, l.out[0]);
@@ -242,113 +246,46 @@ static V any_wide(Cg *c, V most, V n) {
 static V shared_is_wide(Gemm *g, V base, V size, V first, V rows) {
   Cg *c = g->c;
   V steps = blocks_of(c, g->k), from = cg_mul(c, cg_div(c, first, cg_i64(c, PARTS_SIDE)), steps);
-  return any_wide(c, shared_most(c, base, blocks_of(c, size), steps, from), cg_mul(c, blocks_of(c, rows), steps));
+  return any_wide(c, shared_amax(c, base, blocks_of(c, size), steps, from), cg_mul(c, blocks_of(c, rows), steps));
 }
 
 V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g, g->a_parts, g->m, u->m0, u->rows); }
 V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, g->n, n0, n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
-static V most_of(Cg *c, V most, V panel) { return cg_at(c, c->f32, most, cg_mul(c, panel, cg_i64(c, PARTS_MOST))); }
+V cg_parts_amax_of(Cg *c, V amax, V panel) { return cg_at(c, c->f32, amax, cg_mul(c, panel, cg_i64(c, PARTS_AMAX))); }
 
-static void clear_most(Cg *c, V most, V panels) {
+void cg_parts_clear_amax(Cg *c, V amax, V panels) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), panels, cg_i64(c, 1), NULL, 0);
-  cg_store(c, no_lanes(c), most_of(c, most, l.i));
+  cg_store(c, no_lanes(c), cg_parts_amax_of(c, amax, l.i));
   cg_loop_end(c, &l, NULL);
 }
 
-static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst, V most) {
+static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst, V amax) {
   Cg *c = o->g->c;
   V side = cg_i64(c, PARTS_SIDE), panels = blocks_of(c, rows), steps = blocks_of(c, u->n_k), panel, step;
   V per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, o->g->p->kc));
   Loop l;
-  clear_most(c, most, panels);
+  cg_parts_clear_amax(c, amax, panels);
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, panels, steps), cg_i64(c, 1), NULL, 0);
   place(o, l.i, panels, steps, &panel, &step);
   V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
   pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
-             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), most_of(c, most, panel));
+             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), cg_parts_amax_of(c, amax, panel));
   cg_loop_end(c, &l, NULL);
 }
 
 V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {
   Operand o = operand_a(g, u->batch);
-  pack_private(&o, u, u->m0, u->rows, g->a_block, g->a_most);
-  return any_wide(g->c, g->a_most, blocks_of(g->c, u->rows));
+  pack_private(&o, u, u->m0, u->rows, g->a_block, g->a_amax);
+  return any_wide(g->c, g->a_amax, blocks_of(g->c, u->rows));
 }
-void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, V to, V most) {
+void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, V to, V amax) {
   Operand o = operand_b(g, u->batch);
-  pack_private(&o, u, u->n0, u->columns, to, most);
+  pack_private(&o, u, u->n0, u->columns, to, amax);
 }
-V cg_parts_is_wide(Gemm *g, V most, V panels) { return any_wide(g->c, most, panels); }
-V cg_parts_panel_is_wide(Gemm *g, V most, V panel) {
-  return is_wide(g->c, cg_load(g->c, g->c->vi32, most_of(g->c, most, panel)));
-}
-
-// ---- ahead: blocks of B's next group that are packed while this one is computed
-// A list in memory, of what the blocks have in common and of the number of the next one.
-enum { L_NEXT, L_COUNT, L_PANELS, L_LD, L_PANEL, L_N_K, L_COLUMNS, L_SRC, L_DST, L_MOST, N_L };
-_Static_assert((int)N_L <= (int)AHEAD_WORDS, "room for a list");
-enum { AHEAD = 2 };  // blocks from the one that is packed to the one that is prefetched (087)
-
-static V list_at(Cg *c, V list, uint32_t field) { return cg_at(c, c->i64, list, cg_i64(c, field)); }
-static V read_list(Cg *c, V list, uint32_t field) {
-  return cg_load(c, field >= L_SRC ? c->ptr : c->i64, list_at(c, list, field));
-}
-
-void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V most) {
-  Cg *c = g->c;
-  Operand o = operand_b(g, u->batch);
-  V panels = blocks_of(c, u->columns), count = cg_mul(c, panels, blocks_of(c, u->n_k));
-  V src = cg_at(c, c->f32, o.matrix, cg_add(c, cg_mul(c, u->k0, o.ld), u->n0));
-  V field[N_L] = {[L_NEXT] = cg_i64(c, 0),
-                  [L_COUNT] = LLVMBuildSelect(c->b, some, count, cg_i64(c, 0), ""),
-                  [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
-                  [L_LD] = o.ld,
-                  [L_PANEL] = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc)),
-                  [L_N_K] = u->n_k,
-                  [L_COLUMNS] = u->columns,
-                  [L_SRC] = src,
-                  [L_DST] = to,
-                  [L_MOST] = most};
-  for (uint32_t k = 0; k < N_L; k++) cg_store(c, field[k], list_at(c, list, k));
-  clear_most(c, most, panels);
-}
-
-V cg_ahead_more(Cg *c, V list) {
-  return LLVMBuildICmp(c->b, LLVMIntSLT, read_list(c, list, L_NEXT), read_list(c, list, L_COUNT), "");
-}
-
-static V source(Cg *c, V list, V step, V panel) {
-  V side = cg_i64(c, PARTS_SIDE), row = cg_mul(c, cg_mul(c, step, side), read_list(c, list, L_LD));
-  return cg_at(c, c->f32, read_list(c, list, L_SRC), cg_add(c, row, cg_mul(c, panel, side)));
-}
-
-void cg_ahead_take(Cg *c, V list, AheadBlock *b) {
-  V nth = read_list(c, list, L_NEXT), panels = read_list(c, list, L_PANELS), side = cg_i64(c, PARTS_SIDE);
-  cg_store(c, cg_add(c, nth, cg_i64(c, 1)), list_at(c, list, L_NEXT));
-  V step = cg_div(c, nth, panels), panel = cg_gemm_rem(c, nth, panels);
-  V to = cg_add(c, cg_mul(c, panel, read_list(c, list, L_PANEL)), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
-  b->rows = cg_sub(c, read_list(c, list, L_N_K), cg_mul(c, step, side));
-  b->columns = cg_sub(c, read_list(c, list, L_COLUMNS), cg_mul(c, panel, side));
-  b->src = source(c, list, step, panel), b->ld = read_list(c, list, L_LD);
-  b->dst = cg_at(c, c->f32, read_list(c, list, L_DST), to);
-  b->most = most_of(c, read_list(c, list, L_MOST), panel);
-  V later = cg_min(c, cg_add(c, nth, cg_i64(c, AHEAD)), cg_sub(c, read_list(c, list, L_COUNT), cg_i64(c, 1)));
-  b->prefetch = source(c, list, cg_div(c, later, panels), cg_gemm_rem(c, later, panels));
-}
-
-void cg_ahead_pack(Cg *c, const AheadBlock *b) {
-  call_block(c, (BlockKind){true, false}, (V[]){b->dst, b->src, b->ld, b->rows, b->columns, b->most});
-}
-
-void cg_ahead_finish(Cg *c, V list) {
-  AheadBlock b;
-  Loop l;
-  V left = cg_sub(c, read_list(c, list, L_COUNT), read_list(c, list, L_NEXT));
-  cg_loop_begin(c, &l, cg_i64(c, 0), left, cg_i64(c, 1), NULL, 0);
-  cg_ahead_take(c, list, &b);
-  cg_ahead_pack(c, &b);
-  cg_loop_end(c, &l, NULL);
+V cg_parts_is_wide(Gemm *g, V amax, V panels) { return any_wide(g->c, amax, panels); }
+V cg_parts_panel_is_wide(Gemm *g, V amax, V panel) {
+  return is_wide(g->c, cg_load(g->c, g->c->vi32, cg_parts_amax_of(g->c, amax, panel)));
 }
