@@ -4,36 +4,70 @@
 #include <math.h>
 
 // ---- quantiles: sorted, NaN is last, so that the last element tells of one
-static tn_tensor element_of(tn_tensor sorted, uint32_t k, int64_t at_place, tn_site at) {
-  return fe_slice(sorted, k, at_place, 1, at);
+typedef struct {
+  tn_tensor sorted;
+  uint32_t axis;
+  int64_t last;
+  tn_site at;
+} Sorted;
+
+static tn_tensor element_of(const Sorted *s, double place) {
+  return fe_slice(s->sorted, s->axis, (int64_t)place, 1, s->at);
 }
 
-static tn_tensor quantile(tn_tensor a, double q, uint32_t k, tn_site at) {
+// false: reported
+static bool sorted_along(tn_tensor a, uint32_t k, tn_site at, Sorted *s) {
   Prog *p = a.fn->p->ir;
   Dim size = fe_axis_dim(a, k);
-  if (fe_ins(a)->dtype != DT_F32) return fe_refuse(a, E_DTYPE, at, "a quantile is of f32");
-  if (!(q >= 0 && q <= 1)) return fe_refuse(a, E_ARGUMENT, at, "q lies in [0, 1]");
+  if (fe_ins(a)->dtype != DT_F32) return fe_refuse(a, E_DTYPE, at, "a quantile is of f32"), false;
   if (!ir_dim_is_const(p, size) || ir_dim_bound(p, size) == 0)
-    return fe_refuse(a, E_SHAPE, at, "a quantile is of an axis of constant size above 0");
+    return fe_refuse(a, E_SHAPE, at, "a quantile is of an axis of constant size above 0"), false;
   Attr axis = ir_a_int(KEY_axis, k);
-  tn_tensor sorted = fe_emit(OP_sort, &a, 1, &axis, 1, at);
-  if (!fe_ok(sorted)) return sorted;
-  int64_t last = ir_dim_bound(p, size) - 1;
-  double place = q * (double)last, below = floor(place);
-  tn_tensor y = element_of(sorted, k, (int64_t)below, at), end = element_of(sorted, k, last, at);
-  if (place > below) {
-    const tn_tensor line[] = {y, element_of(sorted, k, (int64_t)below + 1, at), fe_const(a.fn, place - below, at)};
-    y = fe_emit(OP_lerp, line, 3, NULL, 0, at);
+  *s = (Sorted){fe_emit(OP_sort, &a, 1, &axis, 1, at), k, ir_dim_bound(p, size) - 1, at};
+  return fe_ok(s->sorted);
+}
+
+// How far from the element below to the one above, which is `part` of the way.
+static double weight_of(double below, double part, tn_quantile_interpolation how) {
+  switch (how) {
+  case TN_QUANTILE_LOWER: return 0;
+  case TN_QUANTILE_HIGHER: return 1;
+  case TN_QUANTILE_MIDPOINT: return 0.5;
+  case TN_QUANTILE_NEAREST: return nearbyint(below + part) - below;
+  default: return part;
   }
-  tn_tensor is_nan = fe_emit2(OP_ne, end, end, at);
-  return fe_emit(OP_select, (const tn_tensor[]){is_nan, end, y}, 3, NULL, 0, at);
+}
+
+static tn_tensor quantile(const Sorted *s, double q, tn_quantile_interpolation how) {
+  tn_function *f = s->sorted.fn;
+  double place = q * (double)s->last, below = floor(place);
+  double weight = place > below ? weight_of(below, place - below, how) : 0;
+  tn_tensor y = element_of(s, weight == 1 ? below + 1 : below), end = element_of(s, (double)s->last);
+  if (weight > 0 && weight < 1) {
+    const tn_tensor line[] = {y, element_of(s, below + 1), fe_const(f, weight, s->at)};
+    y = fe_emit(OP_lerp, line, 3, NULL, 0, s->at);
+  }
+  tn_tensor is_nan = fe_emit2(OP_ne, end, end, s->at);
+  return fe_emit(OP_select, (const tn_tensor[]){is_nan, end, y}, 3, NULL, 0, s->at);
+}
+
+static bool check_parts(tn_tensor a, const double *q, uint32_t n, tn_site at) {
+  for (uint32_t j = 0; j < n; j++)
+    if (!(q[j] >= 0 && q[j] <= 1)) return fe_refuse(a, E_ARGUMENT, at, "q lies in [0, 1]"), false;
+  return true;
+}
+
+static tn_tensor one_quantile(tn_tensor a, double q, uint32_t k, tn_site at) {
+  Sorted s;
+  if (!check_parts(a, &q, 1, at) || !sorted_along(a, k, at, &s)) return fe_poison(a.fn);
+  return quantile(&s, q, TN_QUANTILE_LINEAR);
 }
 
 tn_tensor tn_quantile(tn_tensor a, double q, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(fe_without_axis(quantile(fe_flattened(a, at), q, 0, at), 0, at), at);
+  return fe_made(fe_without_axis(one_quantile(fe_flattened(a, at), q, 0, at), 0, at), at);
 }
 
 tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_site at) {
@@ -42,8 +76,41 @@ tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_sit
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
   if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  tn_tensor y = quantile(a, q, k, at);
+  tn_tensor y = one_quantile(a, q, k, at);
   return fe_made(keepdim ? y : fe_without_axis(y, k, at), at);
+}
+
+// [1, the other axes], of one whose axis k has size 1
+static tn_tensor in_front(tn_tensor y, uint32_t k, bool keepdim, tn_site at) {
+  Dim dims[MAX_RANK];
+  uint32_t n = 0;
+  if (!fe_ok(y)) return y;
+  dims[n++] = ir_dim(y.fn->p->ir, 1);
+  for (uint32_t j = 0; j < fe_rank(y); j++)
+    if (j != k || keepdim) dims[n++] = fe_axis_dim(y, j);
+  return fe_reshape(y, dims, n, at);
+}
+
+tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpolation how, const double *q, uint32_t n,
+                       tn_site at) {
+  tn_function *f;
+  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  Sorted s;
+  uint32_t k;
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  if (!q || !n) return fe_refuse(a, E_ARGUMENT, at, "tn_quantiles takes one q or more");
+  if ((unsigned)how > TN_QUANTILE_NEAREST)
+    return fe_refuse(a, E_ARGUMENT, at, "the interpolation is one of TN_QUANTILE_LINEAR to TN_QUANTILE_NEAREST");
+  if (keepdim && fe_rank(a) == MAX_RANK)
+    return fe_refuse(a, E_SHAPE, at, "quantiles have one axis more than the value, which has as many as there can be");
+  if (!check_parts(a, q, n, at) || !sorted_along(a, k, at, &s)) return fe_poison(f);
+  tn_tensor *part = rt_alloc(f->p->mem, n * sizeof *part);
+  for (uint32_t j = 0; j < n; j++) {
+    part[j] = in_front(quantile(&s, q[j], how), k, keepdim, at);
+    if (!fe_ok(part[j])) return part[j];
+  }
+  return fe_made(n == 1 ? part[0] : fe_concat(part, n, 0, at), at);
 }
 
 // ---- counts: a one, or a weight, is added at each index

@@ -138,5 +138,6 @@ template <class... T> tn_shape tn_shape_literal(T... d) {
 #endif
 #define TN_TENSORS(...) TN_LIST_OF(tn_tensor, __VA_ARGS__)
 #define TN_INTS(...) TN_LIST_OF(int, __VA_ARGS__)
+#define TN_DOUBLES(...) TN_LIST_OF(double, __VA_ARGS__)
 
 #endif

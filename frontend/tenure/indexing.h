@@ -34,6 +34,7 @@ TN_API tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_te
 TN_API tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at);
 // src has a's shape but n along the axis; alpha multiplies it
 TN_API tn_tensor tn_index_add(tn_tensor a, int axis, tn_tensor index, tn_tensor src, double alpha, tn_site at);
+// src likewise, or [] for all places: what index_fill of a tensor is
 TN_API tn_tensor tn_index_copy(tn_tensor a, int axis, tn_tensor index, tn_tensor src, tn_site at);
 TN_API tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double value, tn_site at);
 

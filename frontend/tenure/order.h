@@ -54,6 +54,19 @@ TN_API tn_ordered tn_median_axis(tn_tensor a, int axis, bool keepdim, tn_site at
 // above 0 (else E004)
 TN_API tn_tensor tn_quantile(tn_tensor a, double q, tn_site at);  // of all elements
 TN_API tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_site at);
+// n of them, of elements that are sorted once: [n, the other axes]; n >= 1 (else E003). Between two elements as
+// torch.quantile's interpolation has it; the nearest of two that are as near is the even one.
+//
+//   y = tn_quantiles(x, 1, false, TN_QUANTILE_NEAREST, TN_DOUBLES(0.25, 0.5, 0.75));
+typedef enum {
+  TN_QUANTILE_LINEAR,
+  TN_QUANTILE_LOWER,
+  TN_QUANTILE_HIGHER,
+  TN_QUANTILE_MIDPOINT,
+  TN_QUANTILE_NEAREST
+} tn_quantile_interpolation;
+TN_API tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpolation how, const double *q,
+                              uint32_t n, tn_site at);
 // How often each of 0, 1, .. bins - 1 is among whole numbers [n], i64 [bins]. One that is not in 0..bins - 1 is an error of the
 // run, as an index of tn_gather. With weights the sum of those of each, f32
 //
