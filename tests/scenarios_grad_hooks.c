@@ -116,11 +116,13 @@ SCENARIO(H09) {
   start();
   tn_module *fc = tn_linear(tn_root(p), "fc", 2, 2);
   tn_hook_backward_pre(fc, times_zero, NULL);
-  tn_tensor a = tracked("a", 1, 2, 11), y = tn_call(fc, a);
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(2));
+  tn_set_requires_grad(a, true);
+  tn_tensor y = tn_call(fc, a);
   tn_output(f, "g", tn_grad(tn_sum(y), a));
   tn_model *m = compile();
   float in[2] = {1, 1}, g[2] = {7, 7};
-  if (CHECK(m)) CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 2)), TN_OUT(tn_f32(g, 1, 2))) == TN_OK);
+  if (CHECK(m)) CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 2)), TN_OUT(tn_f32(g, 2))) == TN_OK);
   CHECK(g[0] == 0 && g[1] == 0);
   CHECK_REPORT(p, "");
   end(m);
@@ -147,21 +149,31 @@ static tn_values post_bias(tn_module *m, tn_values in, tn_values out, void *ctx)
   return out;
 }
 
-static const char *const add_inputs[] = {"x", "bias"};
-static tn_module *adder(void) {
-  return (tn_module_define)(tn_root(p), "add",
-                            &(tn_module_class){.name = "AddBias", .forward = add_bias, .n_in = 2, .in = add_inputs},
-                            NULL, at(10));
+// The post-hook as a method: it works on what the module was made with.
+static tn_values own_post(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  int *n_calls = tn_module_self(m);
+  ++*n_calls;
+  return post_bias(m, in, out, ctx);
 }
 
+static const char *const add_inputs[] = {"x", "bias"};
+static tn_module *adder(int *n_calls) {
+  return (tn_module_define)(tn_root(p), "add",
+                            &(tn_module_class){.name = "AddBias", .forward = add_bias, .n_in = 2, .in = add_inputs},
+                            n_calls, at(10));
+}
+
+// Pre alone, pre and post, a method as post; then two of these
 SCENARIO(H10) {
-  for (int with = 0; with < 3; with++) {
+  static const float want[] = {3, 5, 3, 4};
+  for (int with = 0; with < 4; with++) {
+    int n_calls = 0;
     start();
-    tn_module *add = adder();
+    tn_module *add = adder(&n_calls);
     if (with < 2) tn_hook_values_pre(add, double_bias, NULL);
     if (with == 1) tn_hook_values_post(add, post_bias, NULL);
-    if (with == 2)
-      tn_hook_values_post(add, post_bias, NULL), tn_hook_values_post(add, post_bias, NULL, .prepend = true);
+    if (with >= 2) tn_hook_values_post(add, own_post, NULL);
+    if (with == 3) tn_hook_values_post(add, own_post, NULL, .prepend = true);
     tn_tensor x = tracked("x", 10, 10, 11), bias = tracked("bias", 10, 10, 12);
     static const char *const swapped[] = {"bias", "x"};
     tn_values in = {.v = {bias, x}, .n = 2, .names = swapped}, out = tn_call_n(add, in);
@@ -172,7 +184,8 @@ SCENARIO(H10) {
     for (int k = 0; k < 100; k++) one[k] = 1;
     if (CHECK(m))
       CHECK(tn_run(m, "run", TN_IN(tn_f32(one, 10, 10), tn_f32(one, 10, 10)), TN_OUT(tn_f32(y, 10, 10))) == TN_OK);
-    for (int k = 0; k < 100; k++) CHECK(y[k] == (with == 0 ? 3 : with == 1 ? 5 : 4));
+    for (int k = 0; k < 100; k++) CHECK(y[k] == want[with]);
+    CHECK(n_calls == (with < 2 ? 0 : with - 1));
     CHECK_REPORT(p, "");
     end(m);
   }

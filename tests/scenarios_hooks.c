@@ -316,7 +316,8 @@ static tn_tensor tap(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   return TN_NONE;
 }
 
-static tn_model *chain(bool is_observed) {
+// Bytes stored by a run go to *stored.
+static tn_model *chain(bool is_observed, int64_t *stored) {
   start();
   tn_module *net = tn_sequential(tn_root(p), "net");
   tn_module_define(net, "plus", &(tn_module_class){.name = "Plus", .forward = add_one}, NULL);
@@ -326,19 +327,22 @@ static tn_model *chain(bool is_observed) {
   tn_output(f, "y", tn_call(net, input(3, 5, 11)));
   tn_model *m = compile(NULL);
   CHECK_REPORT(p, "");
+  *stored = m ? tn_plan_bytes_written(m, "run", NULL) : -1;
   return m;
 }
 
 SCENARIO(H16) {
   float x[15], y[2][15], seen_by_hook[15];
   tn_plan plan[2];
+  int64_t stored[2];
   for (int k = 0; k < 15; k++) x[k] = (float)(k - 7) * 0.5f;
-  tn_model *m = chain(false);
+  tn_model *m = chain(false, &stored[0]);
   CHECK(m && !tn_run(m, "run", TN_IN(tn_f32(x, 3, 5)), TN_OUT(tn_f32(y[0], 3, 5))) && !tn_plan_of(m, "run", &plan[0]));
   end(m);
-  m = chain(true);
+  m = chain(true, &stored[1]);
   CHECK(m && !tn_plan_of(m, "run", &plan[1]) && plan[0].n_kernels == 1 && plan[1].n_kernels == 1);
   CHECK(plan[1].peak_bytes == plan[0].peak_bytes && plan[1].n_copies == 0);  // stored where the output is
+  CHECK(stored[0] == sizeof y[0] && stored[1] == sizeof y[0] + sizeof seen_by_hook);
   char *dump = NULL;
   size_t size;
   FILE *out = open_memstream(&dump, &size);
