@@ -877,7 +877,7 @@ bool fe_may_have_gradient(
 
 // ---- module/probe.c: for each function with probes one more, which hands out what they found
 void fe_probe_twins(tn_program *p);
-void fe_plan_probes(tn_program *p, FeJitCode *c);
+void fe_plan_probes(tn_program *p, FeJitCode *c, RtFunction *functions);
 
 // ---- compile/lower_plan.c
 void fe_plan(tn_program *p, FeJitCode *c);  // fills the plan from the placed program, entries apart

@@ -322,8 +322,36 @@ static void test_mistakes(void) {
   tn_program_free(p);
 }
 
+// What a watched run cannot do is said as of one that nobody watches.
+static void test_reports(void) {
+  tn_program *p = tn_program_create("p");
+  tn_module *cache = tn_kv_cache(tn_root(p), "cache", 1, 1, 2, 4);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, 1, 1, 4));
+  tn_tensor y = (tn_kv_cache_attend)(cache, x, x, x, (tn_attention_options){.at = at(7)});
+  tn_probe(y, "y");
+  tn_output(f, "y", y);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  float in[4] = {1, 2, 3, 4}, out[4];
+  char text[2][400];
+  if (!CHECK(m)) return tn_program_free(p);
+  for (int run = 0; run < 4; run++) {
+    bool is_full = run >= 2, is_on = run == 3;
+    CHECK(tn_model_probe(m, "y", is_on) == TN_OK);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, 1, 1, 4)), TN_OUT(tn_f32(out, 1, 1, 1, 4))) ==
+          (is_full ? TN_ERR_VALUE : TN_OK));
+    if (is_full) snprintf(text[is_on], sizeof text[0], "%s", tn_error_text(m));
+  }
+  CHECK_HAS(text[0], "run: the cache of tn_kv_cache_attend at user.c:7 is full: it holds 2 of at most 2 steps");
+  CHECK(!strcmp(text[0], text[1]));
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   test_statistics();
+  test_reports();
   test_magnitudes();
   test_lines(TN_PROBE_CSV, "run,function,probe,count,mean,std,min,max,norm,zero,nan,inf,histogram\n1,step,net.a,48,",
              17);

@@ -247,6 +247,7 @@ void fe_plan(tn_program *p, FeJitCode *c) {
     if (ir->fns[k] == p->init) c->plan.init = k;
   }
   fe_plan_shards(p, c, fns);
+  fe_plan_probes(p, c, fns);
   c->plan.slots = slots, c->plan.n_slots = ir->n_syms;
   c->plan.dims = t.rows, c->plan.n_dims = t.n;
   c->plan.functions = fns, c->plan.n_functions = p->n_built;
@@ -260,5 +261,4 @@ void fe_plan(tn_program *p, FeJitCode *c) {
   keep_hypers(ir, c);
   keep_cache_writes(p, c);
   keep_variants(p, c);
-  fe_plan_probes(p, c);
 }

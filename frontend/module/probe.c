@@ -261,7 +261,7 @@ static uint32_t index_of(const Prog *p, const char *name) {
   return k;
 }
 
-void fe_plan_probes(tn_program *p, FeJitCode *c) {
+void fe_plan_probes(tn_program *p, FeJitCode *c, RtFunction *functions) {
   uint32_t n = 0;
   for (tn_function *f = p->first; f; f = f->next) n += f->n_probes;
   FeProbe *list = rt_alloc(c->mem, (n + 1) * sizeof *list);
@@ -270,7 +270,8 @@ void fe_plan_probes(tn_program *p, FeJitCode *c) {
     for (uint32_t k = 0; k < f->n_probes; k++) {
       const FeProbed *b = &f->probes[k];
       uint32_t twin = index_of(p->ir, rt_printf(p->mem, "%s.probes", f->name));
-      if (twin >= p->n_built) continue;  // of a bundle
+      if (twin >= p->n_built) continue;                                 // of a bundle
+      functions[twin].name = functions[index_of(p->ir, f->name)].name;  // reports of runs name what the caller ran
       const char *file = ir_loc_file(p->ir, b->loc);
       list[n++] = (FeProbe){.name = rt_strdup(c->mem, b->name),
                             .output = rt_printf(c->mem, "probe.%s", b->name),
