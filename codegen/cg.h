@@ -195,6 +195,7 @@ EmitFn cg_emit_whole_reduce;             // reduce/whole.c
 EmitFn cg_emit_moments;                  // reduce/moments.c
 EmitFn cg_emit_row;                      // reduce/row.c
 EmitFn cg_emit_gemm;                     // gemm/kernel.c
+EmitFn cg_emit_whole_matmul;             // gemm/whole.c
 EmitFn cg_emit_layout;                   // packed/pack.c
 EmitFn cg_emit_pack_padded;              // packed/pack.c
 EmitFn cg_emit_sequence;                 // packed/reduce_time.c

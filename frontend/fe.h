@@ -636,6 +636,10 @@ tn_tensor fe_fold2d(tn_tensor x, tn_shape sizes, int64_t kernel, tn_unfold_optio
 // ---- graph/alpha_dropout.c
 tn_tensor fe_alpha_dropout(tn_tensor x, double p, bool by_channel, tn_site at);
 
+// ---- graph/linalg.c
+// Of matrices that are stored transposed where asked; of whole numbers of one dtype, too
+tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at);
+
 // ---- graph/promote.c: dtypes of pointwise calls
 // A pointwise op of a public call: operands in their common dtype; a comparison gives bool
 tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);

@@ -184,6 +184,18 @@ static const char *product_text(RtArena *mem, const Product *c) {
                                   : "");
 }
 
+// Of whole numbers, modulo 2^bits and then 251
+static const char *whole_product_text(RtArena *mem, const Product *c, const char *dtype) {
+  return rt_printf(
+      mem,
+      "program @product\nfunc @f(%%a: f32[%d,%d], %%b: f32[%d,%d]) {\n"
+      "%%c = const {value=65536}\n%%d = const {value=251, dtype=%s}\n"
+      "%%ac = mul %%a, %%c\n%%bc = mul %%b, %%c\n%%ai = cast %%ac {dtype=%s}\n%%bi = cast %%bc {dtype=%s}\n"
+      "%%x = whole_matmul %%ai, %%bi\n%%r = remainder %%x, %%d\n%%y = cast %%r {dtype=f32}\n"
+      "output %%y {name=\"y\", index=0}\n}\n",
+      c->m, c->k, c->k, c->n, dtype, dtype, dtype);
+}
+
 static void fill(double *x, int64_t n, uint32_t state) {
   for (int64_t i = 0; i < n; i++) {
     state = state * 1664525u + 1013904223u;
@@ -251,6 +263,14 @@ static void check_products(const char *part) {
     char what[64];
     snprintf(what, sizeof what, "product %dx%dx%d%s%s", c->m, c->n, c->k, c->ta ? " ta" : "", c->tb ? " tb" : "");
     if (!part || strstr(what, part)) check_text(what, product_text(mem, c), TOLERANCE);
+  }
+  static const char *const dtypes[] = {"i64", "i32", "u8"};
+  for (size_t k = 0; k < 3 * (sizeof products / sizeof *products); k++) {
+    const Product *c = &products[k / 3];
+    char what[64];
+    snprintf(what, sizeof what, "product %dx%dx%d of %s", c->m, c->n, c->k, dtypes[k % 3]);
+    bool is_new = !c->ta && !c->tb;
+    if (is_new && (!part || strstr(what, part))) check_text(what, whole_product_text(mem, c, dtypes[k % 3]), TOLERANCE);
   }
   rt_arena_free(mem);
 }

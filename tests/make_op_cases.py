@@ -44,6 +44,7 @@ KINDS = {
     "RUN_SIZED": lambda s, *d: KINDS["NORMAL"](s, *d),
     "RUN_IMAGES": lambda s, *d: KINDS["NORMAL"](s, *d),
     "INTS_OF": lambda s, t, lo, hi, *d: tensor(d, t, lambda k, u: lo + u % (hi - lo), s),
+    "RUN_INTS": lambda s, *d: KINDS["INTS_OF"](s, *d),
     "BOOLS": lambda s, *d: tensor(d, torch.bool, lambda k, u: u % 2 == 1, s),
     "EXTREMES": lambda s, t, *d: tensor(d, torch.int64, lambda k, u: EXTREMES[(k + 5 * s) % 23], s).to(t),
     "SCALAR": lambda s, x: torch.tensor(x, dtype=torch.float32),

@@ -142,12 +142,36 @@ static Op pick_whole_op(Gen *g, DType t) {
   return of[gen_below(g, n)];
 }
 
+// v, or another matrix, times one that fits: its own transpose, or what is new
+static Val whole_product(Gen *g, Val v) {
+  static const DType of[] = {DT_I64, DT_I32, DT_U8};
+  Dims d = gen_dims(g, v);
+  if (d.n < 2) return v;
+  if (ir_ins(g->f, v)->dtype == DT_BOOL) v = as_dtype(g, v, of[gen_below(g, 3)]);
+  DType t = (DType)ir_ins(g->f, v)->dtype;
+  Dims other = {.d = {d.d[d.n - 1], ir_dim(g->p, gen_size(g))}, .n = 2};
+  Val b = gen_chance(g, 50) ? whole_leaf(g, gen_shape(g, &other)) : (Val){0};
+  if (ir_none(b)) {
+    int64_t perm[MAX_RANK];
+    for (uint32_t k = 0; k < d.n; k++) perm[k] = k;
+    perm[d.n - 2] = d.n - 1, perm[d.n - 1] = d.n - 2;
+    Attr a = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, d.n));
+    b = gen_emit(g, OP_permute, &v, 1, &a, 1);
+    if (!ir_none(b) && gen_chance(g, 50)) return gen_emit(g, OP_whole_matmul, (Val[]){b, v}, 2, NULL, 0);
+  }
+  return ir_none(b) ? v : gen_emit(g, OP_whole_matmul, (Val[]){v, as_dtype(g, b, t)}, 2, NULL, 0);
+}
+
 static Val whole_step(Gen *g, Val v) {
   DType t = (DType)ir_ins(g->f, v)->dtype;
   Op op = pick_whole_op(g, t);
   Attr attr[MAX_POINTWISE_ATTRS];
   uint32_t n_attrs = ir_ops[op].is_pointwise ? pointwise_attrs(op, 0, attr) : 0;
   Val b = gen_chance(g, 50) ? v : whole_number(g, t), c = gen_chance(g, 50) ? v : whole_number(g, t);
+  if (gen_chance(g, 12)) {
+    Val y = whole_product(g, v);
+    return ir_none(y) || !gen_is_small(g, ir_ins(g->f, y)->shape) ? v : y;
+  }
   static const Op sums[] = {OP_whole_sum, OP_whole_prod, OP_whole_amax, OP_whole_argmax};
   if (gen_chance(g, 25)) op = sums[gen_below(g, 4)], n_attrs = 0;
   bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;

@@ -39,11 +39,29 @@ for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,s
   done
 done
 
+# Products of whole numbers: of i64 on 32 bits, too
+cat >products.tir <<'END'
+program @products
+dim n <= 70
+func @f(%a: i64[3,n,90], %b: i64[90,37], %c: i32[61,80], %d: i32[80,1], %e: u8[n,50], %g: u8[50,41]) {
+  %x = whole_matmul %a, %b
+  %y = whole_matmul %c, %d
+  %z = whole_matmul %e, %g
+  output %x {name="x", index=0}
+  output %y {name="y", index=1}
+  output %z {name="z", index=2}
+}
+END
+for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,stack=4096; do
+  "$tenure" bundle products.tir -o each --target=$target
+  check_object each.o each
+done
+
 # ---- CPUs without a row, 32-bit ones above all: what compilers call there by themselves is in the object
 undefined() { readelf -sW "$1" | awk '$7 == "UND" && $8 != "" && $8 != "_GLOBAL_OFFSET_TABLE_" && $8 != ".TOC." {print $8}'; }
 for target in i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf riscv32-unknown-elf,features=+m,+a,+f,+d,+c \
   thumbv7em-none-eabihf,cpu=cortex-m7 powerpc64le-unknown-linux-gnu i386-linux-gnu loongarch64-linux-gnu; do
-  for options in "spiral.tir" "vowels.tir --size"; do
+  for options in "spiral.tir" "vowels.tir --size" "products.tir"; do
     # shellcheck disable=SC2086
     "$tenure" bundle $options -o each --target=$target
     [[ -s each.o && -z $(undefined each.o) ]] || fail "$target $options has undefined symbols: $(undefined each.o)"

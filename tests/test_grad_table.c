@@ -61,6 +61,7 @@ static const Case cases[] = {
     ROW("whole_prod", "%i: i64[2,3]", "%v = whole_prod %i"),
     ROW("whole_amax", "%i: i64[2,3]", "%v = whole_amax %i"),
     ROW("whole_argmax", "%i: i64[2,3]", "%v = whole_argmax %i"),
+    ROW("whole_matmul", "%i: i64[2,3], %j: i64[3,4]", "%v = whole_matmul %i, %j"),
     ROW("cumsum", "%a: f32[2,4,3]", "%v = cumsum %a {axis=1}"),
     ROW("cumsum", "%a: f32[n,4]", "%v = cumsum %a {axis=1, reverse}"),
     ROW("cumprod", "%a: f32[2,4]", "%v = cumprod %a {axis=1}"),

@@ -127,6 +127,7 @@ static void test_coverage(void) {
                                  OP_whole_prod,
                                  OP_whole_amax,
                                  OP_whole_argmax,
+                                 OP_whole_matmul,
                                  OP_solve_triangular,
                                  OP_cholesky,
                                  OP_moments,

@@ -78,6 +78,8 @@ static const char *const op_lines[] = {
     "%ws4 = whole_argmax %k",
     "%ws5 = whole_amax %k {least}",
     "%ws6 = whole_argmax %k {axis=0, least}",
+    "%kp = permute %k {perm=[1,0]}",
+    "%wm = whole_matmul %k, %kp",
     "%sg = stop_grad %x",
     "%as = assign %x, %v",
     "%re = reshape %x {shape=[12]}",

@@ -55,6 +55,8 @@
     {" %tr1 ", 1, AXIS(1), "any number of right-hand sides", false},
     {" %tr2 ", 1, RANK_UP | RANK_DOWN | AXIS(0) | AXIS(2), "any number of right-hand sides and batches", false},
     {" cholesky ", 0, RANK_UP | RANK_DOWN | AXIS(0), "any number of matrices", false},
+    {" whole_matmul ", 0, RANK_UP | RANK_DOWN | AXIS(1), "batches broadcast, any number of rows", false},
+    {" whole_matmul ", 1, RANK_UP | RANK_DOWN | AXIS(2), "batches broadcast, any number of columns", false},
     {" matmul linear ", 0, RANK_UP | RANK_DOWN | AXIS(0) | AXIS(1), "any number of rows; one matrix for the batch",
      false},
     {" %m ", 1, AXIS(1), "the number of columns", false},

@@ -159,6 +159,8 @@ struct GemmStrategy {
 #undef STRATEGY
 
 // ---- plan.c
+// Batch axes of a, b and their product; of operands those that they have, others are 0. Whether b has any
+bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b);
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
 // Scratch, in elements, in this order.
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);        // B_SHARED, or PROLOGUE_B
@@ -186,7 +188,10 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl);  // equal KC blocks of at most so many
 LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
+int64_t cg_dims_bound(const Prog *p, const DimList *l);
+LLVMValueRef cg_dims_product(Cg *c, const DimList *l);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
+LLVMValueRef cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
 LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
 
 // ---- split_k.c

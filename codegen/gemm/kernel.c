@@ -3,12 +3,6 @@
 #include "codegen/gemm/gemm.h"
 
 // ---- values of a kernel
-static LLVMValueRef product(Cg *c, const DimList *l) {
-  LLVMValueRef n = cg_i64(c, 1);
-  for (uint32_t i = 0; i < l->n; i++) n = cg_mul(c, n, cg_dim(c, l->dim[i]));
-  return n;
-}
-
 // A matrix without elements has no storage, and nothing of it is read.
 static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
@@ -36,7 +30,8 @@ static void find_operands(Gemm *g) {
 static Gemm make_values(Cg *c, const GemmPlan *p) {
   Gemm g = {.c = c, .p = p};
   p->strategy->stack(&g);  // in the entry block
-  g.m = product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k), g.batch = product(c, &p->batch);
+  g.m = cg_dims_product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k),
+  g.batch = cg_dims_product(c, &p->batch);
   g.panels = cg_ceil_div_value(c, g.n, p->width);
   g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
   find_operands(&g);

@@ -13,12 +13,6 @@ enum {
   PRIVATE_WORK = 64 * 1024    // and operations for it, 2 us at most, where a barrier takes one (028)
 };
 
-static int64_t bound_of(const Fn *f, const DimList *l) {
-  int64_t n = 1;
-  for (uint32_t i = 0; i < l->n; i++) n *= ir_dim_bound(f->prog, l->dim[i]);
-  return n;
-}
-
 // ---- operands and sizes
 static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   Shape x = ir_ins(f, p->a)->shape, w = ir_ins(f, p->b)->shape;
@@ -38,6 +32,18 @@ static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
   return ir_dim_is_one(f->prog, d) ? (Dim){0} : d;
 }
 
+bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b) {
+  bool b_has_batch = false;
+  batch->n = ir_rank(f->prog, s[2]) - 2;
+  for (uint32_t i = 0; i < batch->n; i++) {
+    batch->dim[i] = ir_dim_at(f->prog, s[2], i);
+    of_a[i] = batch_axis(f, s[0], batch->n, i);
+    of_b[i] = batch_axis(f, s[1], batch->n, i);
+    b_has_batch |= of_b[i].i != 0;
+  }
+  return b_has_batch;
+}
+
 static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
   Shape a = ir_ins(f, p->a)->shape, b = ir_ins(f, p->b)->shape, out = ir_ins(f, v)->shape;
   uint32_t r = ir_rank(f->prog, out), ra = ir_rank(f->prog, a);
@@ -45,13 +51,7 @@ static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
   p->tb = ir_attr(f, v, KEY_tb) != NULL;
   p->k = ir_dim_at(f->prog, a, p->ta ? ra - 2 : ra - 1);
   p->n = ir_dim_at(f->prog, out, r - 1);
-  p->batch.n = r - 2;
-  for (uint32_t i = 0; i < r - 2; i++) {
-    p->batch.dim[i] = ir_dim_at(f->prog, out, i);
-    p->a_batch[i] = batch_axis(f, a, r - 2, i);
-    p->b_batch[i] = batch_axis(f, b, r - 2, i);
-    p->b_has_batch |= p->b_batch[i].i != 0;
-  }
+  p->b_has_batch = cg_read_batch(f, (Shape[]){a, b, out}, &p->batch, p->a_batch, p->b_batch);
   if (!p->b_has_batch && !p->ta && ra == r) {  // one matrix for all of the batch: its axes are rows
     p->m = p->batch;
     p->batch.n = 0;
@@ -77,8 +77,8 @@ static GemmPlan read_product(const Fn *f, Val v) {
   else if (ir_ins(f, v)->op == OP_matmul) read_matmul(f, v, &p);
   else read_conv(f, v, &p);
   if (ir_dim_is_one(f->prog, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
-  p.m_max = bound_of(f, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
-  p.batch_max = bound_of(f, &p.batch);
+  p.m_max = cg_dims_bound(f->prog, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
+  p.batch_max = cg_dims_bound(f->prog, &p.batch);
   return p;
 }
 

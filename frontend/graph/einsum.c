@@ -241,16 +241,15 @@ static Term without_ones(Einsum *e, const Term *t) {
 
 // Without the labels that nobody wants.
 static Term summed(Einsum *e, const Term *t, Labels wanted) {
-  int64_t axes[MAX_RANK];
+  int axes[MAX_RANK];
   uint32_t n = 0;
   Term out = {.n = 0};
   for (uint32_t k = 0; k < t->n; k++) {
     if (wanted & bit(t->label[k])) out.label[out.n++] = t->label[k];
-    else axes[n++] = k;
+    else axes[n++] = (int)k;
   }
   if (!n) return *t;
-  Attr attr = ir_a_list(KEY_axes, ir_shape_ints(e->f->p->ir, axes, n));
-  return emit_term(e, &out, fe_emit(OP_sum, &t->t, 1, &attr, 1, e->at));
+  return emit_term(e, &out, fe_sum(t->t, axes, n, false, e->at));
 }
 
 // ---- two operands
@@ -309,11 +308,8 @@ static Term by_matmul(Einsum *e, const Term *a, const Term *b, Roles r) {
   bool ta, tb;
   tn_tensor x = as_matrices(e, a, &batch, &rows, &sum, &ta), y = as_matrices(e, b, &batch, &sum, &columns, &tb);
   if (e->fails) return *a;
-  Attr attrs[2];
-  uint32_t n_attrs = 0, n = 0;
-  if (ta) attrs[n_attrs++] = ir_a_int(KEY_ta, 1);
-  if (tb) attrs[n_attrs++] = ir_a_int(KEY_tb, 1);
-  tn_tensor z = fe_emit(OP_matmul, (const tn_tensor[]){x, y}, 2, attrs, n_attrs, e->at);
+  uint32_t n = 0;
+  tn_tensor z = fe_matmul(x, y, ta, tb, e->at);
   Dim dims[MAX_RANK];
   out = batch;
   take(&rows, ~UINT64_C(0), &out), take(&columns, ~UINT64_C(0), &out);
@@ -321,13 +317,22 @@ static Term by_matmul(Einsum *e, const Term *a, const Term *b, Roles r) {
   return emit_term(e, &out, fe_ok(z) ? fe_reshape(z, dims, n, e->at) : z);
 }
 
+// A sum of small whole numbers or bools is i64: what was of its dtype becomes i64, too.
+static void in_one_dtype(Einsum *e, const Term *from_a, Term *a, const Term *from_b, Term *b) {
+  if (fe_ins(from_a->t)->dtype != fe_ins(from_b->t)->dtype || fe_ins(a->t)->dtype == fe_ins(b->t)->dtype) return;
+  const tn_tensor *in = fe_in_one_dtype((const tn_tensor[]){a->t, b->t}, 2, e->at);
+  a->t = in[0], b->t = in[1];
+}
+
 // What is wanted of the product of two, labels that nobody wants summed over.
 static Term contracted(Einsum *e, const Term *from_a, const Term *from_b, Labels wanted) {
   Term a = summed(e, from_a, wanted | labels_of(from_b)), b = summed(e, from_b, wanted | labels_of(from_a));
   if (e->fails) return a;
+  in_one_dtype(e, from_a, &a, from_b, &b);
   Labels la = labels_of(&a), lb = labels_of(&b);
   Roles r = {.batch = la & lb & wanted, .rows = la & ~lb, .columns = lb & ~la, .sum = la & lb & ~wanted};
-  if (r.sum && (r.rows || r.columns)) return by_matmul(e, &a, &b, r);
+  bool is_counted = COUNTABLE >> fe_ins(a.t)->dtype & 1;  // products and sums of f32 are one kernel, too
+  if (r.sum && (r.rows || r.columns || is_counted)) return by_matmul(e, &a, &b, r);
   Term order = {.n = 0};
   take(&a, r.batch | r.sum, &order), take(&a, r.rows, &order), take(&b, r.columns, &order);
   if (order.n > MAX_RANK) return refuse(e, "a product of two operands has more than 8 axes"), a;

@@ -1,7 +1,11 @@
-// Products of matrices and vectors: what PyTorch calls by the ranks of the operands is one op of matrices.
+// Products of matrices and vectors: what PyTorch calls by the ranks of the operands is one op of matrices, or another one of
+// matrices of whole numbers.
 //
 //   tn_matmul(a: f32[5,3,4], v: f32[4])      %m = reshape %v {shape=[4,1]}   %y = matmul %a, %m   reshape %y {shape=[5,3]}
+//   tn_matmul(a: i32[3,4], b: i32[4,2])      %y = whole_matmul %a, %b
 #include "frontend/fe.h"
+
+#include <math.h>
 
 // With an axis of size 1 put in at k.
 static tn_tensor with_unit_axis(tn_tensor a, uint32_t k, tn_site at) {
@@ -14,12 +18,34 @@ static tn_tensor with_unit_axis(tn_tensor a, uint32_t k, tn_site at) {
   return fe_reshape(a, dims, n, at);
 }
 
+static bool is_counted(tn_tensor a) { return COUNTABLE >> fe_ins(a)->dtype & 1; }
+
+static tn_tensor with_last_swapped(tn_tensor a, tn_site at) {
+  uint32_t perm[MAX_RANK], r = fe_rank(a);
+  for (uint32_t k = 0; k < r; k++) perm[k] = k;
+  perm[r - 2] = r - 1, perm[r - 1] = r - 2;
+  return fe_permute(a, perm, at);
+}
+
+tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at) {
+  Attr attrs[2];
+  uint32_t n = 0;
+  if (is_counted(a) && is_counted(b)) {
+    if (ta) a = with_last_swapped(a, at);
+    if (tb) b = with_last_swapped(b, at);
+    return fe_emit2(OP_whole_matmul, a, b, at);
+  }
+  if (ta) attrs[n++] = ir_a_int(KEY_ta, 1);
+  if (tb) attrs[n++] = ir_a_int(KEY_tb, 1);
+  return fe_emit(OP_matmul, (const tn_tensor[]){a, b}, 2, attrs, n, at);
+}
+
 static tn_tensor any_ranks(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_ok(a) || !fe_ok(b)) return fe_poison(a.fn);
   bool is_row = fe_rank(a) == 1, is_column = fe_rank(b) == 1;
   if (is_row && fe_rank(b)) a = with_unit_axis(a, 0, at);
   if (is_column && fe_rank(a)) b = with_unit_axis(b, 1, at);
-  tn_tensor y = fe_emit2(OP_matmul, a, b, at);
+  tn_tensor y = fe_matmul(a, b, false, false, at);
   if (is_column && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - 1, at);
   if (is_row && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - (is_column ? 1 : 2), at);
   return y;
@@ -67,8 +93,10 @@ tn_tensor tn_dot(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_ranks(a, 1, b, 1, at)) return fe_poison(f);
-  if (fe_axis_dim(a, 0).i == fe_axis_dim(b, 0).i)
-    return fe_made(fe_sum(fe_emit2(OP_mul, a, b, at), NULL, 0, false, at), at);
+  if (fe_axis_dim(a, 0).i == fe_axis_dim(b, 0).i) {
+    bool is_whole = is_counted(a) && is_counted(b);
+    return fe_made(is_whole ? any_ranks(a, b, at) : fe_sum(fe_emit2(OP_mul, a, b, at), NULL, 0, false, at), at);
+  }
   fe_error(f->p, E_SHAPE, at, "vectors have different sizes, %s and %s", fe_type_text(a), fe_type_text(b));
   return fe_poison(f);
 }
@@ -83,7 +111,9 @@ tn_tensor tn_outer(tn_tensor a, tn_tensor b, tn_site at) {
 
 // ---- with an addend
 static tn_tensor scaled(tn_tensor a, double by, tn_site at) {
-  return by == 1 || !fe_ok(a) ? a : fe_emit2(OP_mul, a, fe_const(a.fn, by, at), at);
+  if (by == 1 || !fe_ok(a)) return a;
+  tn_tensor number = is_counted(a) ? fe_number(a.fn, trunc(by), (DType)fe_ins(a)->dtype, at) : fe_const(a.fn, by, at);
+  return fe_ok(number) ? fe_emit2(OP_mul, a, number, at) : number;
 }
 
 static tn_tensor added(const char *call, tn_tensor c, tn_tensor y, double beta, double alpha, tn_site at) {
@@ -186,7 +216,7 @@ tn_tensor tn_tensordot(tn_tensor a, tn_tensor b, const int *axes_a, const int *a
   for (uint32_t k = 0; k < sb.n_free; k++) d[sa.n_free + k] = fe_axis_dim(b, sb.free[k]);
   tn_tensor rows = as_matrix(a, sa.free, sa.n_free, sa.sum, n, at),
             columns = as_matrix(b, sb.sum, n, sb.free, sb.n_free, at);
-  tn_tensor y = fe_ok(rows) && fe_ok(columns) ? fe_emit2(OP_matmul, rows, columns, at) : fe_poison(f);
+  tn_tensor y = fe_ok(rows) && fe_ok(columns) ? fe_matmul(rows, columns, false, false, at) : fe_poison(f);
   return fe_made(fe_ok(y) ? fe_reshape(y, d, sa.n_free + sb.n_free, at) : y, at);
 }
 

@@ -1,4 +1,4 @@
-// Tenure, linear algebra: products of matrices, vectors and batches of them; f32.
+// Tenure, linear algebra: products of matrices, vectors and batches of them; of f32, or of whole numbers of one dtype, modulo 2^bits.
 #ifndef TN_LINALG_H
 #define TN_LINALG_H
 
@@ -9,14 +9,16 @@ extern "C" {
 #endif
 
 // [.., M, K] x [.., K, N] -> [.., M, N]; axes before the last two broadcast. A vector [K] is a row on the left and a column
-// on the right, whose axis the result has not. Shapes that do not fit are E004, here and below.
+// on the right, whose axis the result has not. Here and below shapes that do not fit are E004, and operands of two dtypes or of bool E005:
+// f32, i64, i32 and u8 are multiplied, each with its own kind.
 TN_API tn_tensor tn_matmul(tn_tensor a, tn_tensor b, tn_site at);
 TN_API tn_tensor tn_mm(tn_tensor a, tn_tensor b, tn_site at);     // [M, K] x [K, N]
 TN_API tn_tensor tn_bmm(tn_tensor a, tn_tensor b, tn_site at);    // [B, M, K] x [B, K, N]
 TN_API tn_tensor tn_mv(tn_tensor a, tn_tensor v, tn_site at);     // [M, K] x [K] -> [M]
 TN_API tn_tensor tn_dot(tn_tensor a, tn_tensor b, tn_site at);    // [K] x [K] -> []
 TN_API tn_tensor tn_outer(tn_tensor a, tn_tensor b, tn_site at);  // [M] x [N] -> [M, N]
-// beta c + alpha (a b); c broadcasts to the product's shape, and is not read where beta is 0
+// beta c + alpha (a b); c broadcasts to the product's shape, and is not read where beta is 0. Of whole numbers c has the product's
+// dtype, and fractions of beta and alpha are cut off; what the dtype does not hold is E003
 TN_API tn_tensor tn_addmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);    // tn_mm
 TN_API tn_tensor tn_baddbmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);  // tn_bmm
 TN_API tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, double alpha, tn_site at);    // tn_mv

@@ -8,6 +8,19 @@ typedef struct {
   int64_t m, n, k, ai, ak, bk, bj;
 } Product;
 
+static void multiply_whole(Run *r, DType t, const Product *p, const Tensor *a, const Tensor *b, Tensor *y,
+                           int64_t at[3]) {
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      uint64_t sum = 0;
+      for (int64_t k = 0; k < p->k; k++) {
+        int64_t x = run_whole(a, at[0] + i * p->ai + k * p->ak), w = run_whole(b, at[1] + k * p->bk + j * p->bj);
+        sum += (uint64_t)x * (uint64_t)w;
+      }
+      run_set_whole(r, y, at[2] + i * p->n + j, ir_modulo(t, (int64_t)sum));
+    }
+}
+
 static void multiply(const Product *p, const double *a, const double *b, double *c) {
   for (int64_t i = 0; i < p->m; i++)
     for (int64_t j = 0; j < p->n; j++) {
@@ -24,7 +37,7 @@ static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *
   for (uint32_t k = 0; k < batch->rank; k++) stride[k] *= matrix;
 }
 
-bool eval_matmul(Run *r, Val v) {
+static bool eval_product(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
   Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
   bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb);
@@ -40,10 +53,18 @@ bool eval_matmul(Run *r, Val v) {
   int64_t stride_a[MAX_RANK], stride_b[MAX_RANK], each = p.m * p.n;
   batch_strides(sa, &batch, a0 * a1, stride_a);
   batch_strides(sb, &batch, b0 * b1, stride_b);
-  for (int64_t i = 0; each && i < out.n / each; i++)
-    multiply(&p, a.v + run_offset(&batch, stride_a, i), b.v + run_offset(&batch, stride_b, i), out.v + i * each);
+  DType t = (DType)ir_ins(r->f, v)->dtype;
+  for (int64_t i = 0; each && i < out.n / each; i++) {
+    int64_t at[] = {run_offset(&batch, stride_a, i), run_offset(&batch, stride_b, i), i * each};
+    if (t == DT_F32) multiply(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
+    else multiply_whole(r, t, &p, &a, &b, &out, at);
+  }
+  r->val[v.i] = out;
   return true;
 }
+
+bool eval_matmul(Run *r, Val v) { return eval_product(r, v); }
+bool eval_whole_matmul(Run *r, Val v) { return eval_product(r, v); }
 
 bool eval_linear(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), w = run_arg(r, v, 1);

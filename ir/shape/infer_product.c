@@ -4,6 +4,7 @@
 #include <string.h>
 
 uint16_t ir_rule_matmul(const Infer *c) {
+  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
   bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
@@ -26,7 +27,7 @@ uint16_t ir_rule_matmul(const Infer *c) {
   uint32_t r = ir_rank(c->p, batch);
   for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
   d[r] = m, d[r + 1] = n;
-  set(c, 0, DT_F32, ir_shape(c->p, d, r + 2));
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 2));
   return 0;
 }
 

@@ -20,7 +20,8 @@ typedef enum {
   EXTREMES_,
   SCALAR_,
   RUN_SIZED_,
-  RUN_IMAGES_
+  RUN_IMAGES_,
+  RUN_INTS_
 } InputKind;
 typedef struct {
   InputKind kind;
@@ -57,6 +58,7 @@ typedef struct {
 #define RUN_SIZED(...) {RUN_SIZED_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define RUN_IMAGES(...) {RUN_IMAGES_, TN_F32, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define INTS_OF(dtype, lo, hi, ...) {INTS_, dtype, lo, hi, DIMS_OF(__VA_ARGS__)}
+#define RUN_INTS(dtype, lo, hi, ...) {RUN_INTS_, dtype, lo, hi, DIMS_OF(__VA_ARGS__)}
 #define BOOLS(...) {BOOLS_, TN_BOOL, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define EXTREMES(dtype, ...) {EXTREMES_, dtype, 0, 0, DIMS_OF(__VA_ARGS__)}
 #define SCALAR(x) {SCALAR_, TN_F32, x, 0, 0, {0}}
@@ -155,7 +157,8 @@ static int64_t whole_element(const CaseInput *in, uint32_t k, uint32_t seed) {
                                      INT64_MAX, INT64_MIN};
   uint32_t u = case_bits(k, seed);
   switch (in->kind) {
-  case INTS_: return (int64_t)in->lo + (int64_t)(u % (uint32_t)(in->hi - in->lo));
+  case INTS_:
+  case RUN_INTS_: return (int64_t)in->lo + (int64_t)(u % (uint32_t)(in->hi - in->lo));
   case BOOLS_: return u % 2;
   case EXTREMES_: return extremes[(k + 5 * seed) % 23];
   default: return (int64_t)in->lo;
@@ -242,7 +245,7 @@ static void build(tn_program *p, const Case *c, const Literal *lit, const char *
   bool is_run_sized = false;
   for (uint32_t k = 0; k < c->n_inputs; k++) {
     const CaseInput *i = &c->inputs[k];
-    bool by_run = i->kind == RUN_SIZED_ || i->kind == RUN_IMAGES_;
+    bool by_run = i->kind == RUN_SIZED_ || i->kind == RUN_IMAGES_ || i->kind == RUN_INTS_;
     is_run_sized |= by_run;
     in[k] = tn_input(f, names[k], i->dtype, by_run ? run_shape_of(p, i) : shape_of(i->rank, i->dims));
     if (c->has_grad && lit->grad[k]) tn_set_requires_grad(in[k], true);
