@@ -16,9 +16,14 @@
 //
 // Cache and block sizes were found on the AVX-512 machine (codegen/target.h names the experiments) and are every row's
 // until somebody measures on another one.
-#define MEASURED_ON_AVX512                                                                        \
+#define MEASURED_ON_AVX512 MEASURED_SIZES, .facts = IR_TARGET_FACTS
+#define MEASURED_SIZES                                                                            \
   .stack_bytes = 256 << 10, .gemm_mc_bytes = 512 << 10, .gemm_kc = 1024, .gemm_kc_packed_a = 256, \
-  .gemm_kc_in_place = 2048, .gemm_acc_bytes = 128 << 10, .rnn_kc_bytes = 32 << 10, .facts = IR_TARGET_FACTS
+  .gemm_kc_in_place = 2048, .gemm_acc_bytes = 128 << 10, .rnn_kc_bytes = 32 << 10
+
+// Products on AMX outrun the memory that an update in their epilogue waits for: it reads the gradient from cache right
+// behind them instead.
+#define NO_UPDATE_IN_EPILOGUE INT64_MAX
 
 // Of a microcontroller: blocks by the stack, which is most of what its memory has room for; fusion as everywhere, so that
 // kernels are the same.
@@ -28,13 +33,14 @@
 
 #define AVX512_ROW                                                                                            \
   .pointer_bits = 64, .has_image = true, .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, \
-  .cheap_shuffle = true, .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_ON_AVX512
+  .cheap_shuffle = true, .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_SIZES
 
 // clang-format off
 static const Target targets[] = {
     {"x86-64-v4-amx", "amx", X86_LINUX, "x86-64-v4", X86_V4 ",+amx-tile,+amx-bf16", .ahead = "x86-64-v4",
-     .has_amx = true, .worker_bytes = 2 << 20, .stream_ahead = 4096, .follows_streams = true, AVX512_ROW},
-    {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW},
+     .has_amx = true, .worker_bytes = 2 << 20, .stream_ahead = 4096, .follows_streams = true, AVX512_ROW,
+     .facts = IR_TARGET_FACTS_WITH(NO_UPDATE_IN_EPILOGUE)},
+    {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW, .facts = IR_TARGET_FACTS},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
      .vl = 8, .has_fma = true, .has_rounding = true,
      .gemm_mr = 6, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 2, MEASURED_ON_AVX512},
@@ -104,11 +110,12 @@ void cg_target_key(const Target *t, RtText *out) {
               t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
               t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
-  const int64_t size[] = {t->gemm_mr,       t->gemm_nv,  t->dot_accumulators, t->stream_ahead,     t->follows_streams,
-                          t->gemm_mc_bytes, t->gemm_kc,  t->gemm_kc_packed_a, t->gemm_kc_in_place, t->gemm_acc_bytes,
-                          t->prefers_blas,  t->rnn_mr,   t->rnn_kc_bytes,     t->stack_bytes,      t->worker_bytes,
-                          f->lanes,         f->l1_bytes, f->l2_bytes,         f->llc_bytes,        f->page_bytes,
-                          f->dtlb_entries};
+  const int64_t size[] = {t->gemm_mr,          t->gemm_nv,        t->dot_accumulators, t->stream_ahead,
+                          t->follows_streams,  t->gemm_mc_bytes,  t->gemm_kc,          t->gemm_kc_packed_a,
+                          t->gemm_kc_in_place, t->gemm_acc_bytes, t->prefers_blas,     t->rnn_mr,
+                          t->rnn_kc_bytes,     t->stack_bytes,    t->worker_bytes,     f->lanes,
+                          f->l1_bytes,         f->l2_bytes,       f->llc_bytes,        f->page_bytes,
+                          f->dtlb_entries,     f->update_bytes};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
   rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);
 }

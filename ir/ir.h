@@ -329,14 +329,17 @@ typedef struct {
               // of sums, are the same on all targets
   int64_t l1_bytes, l2_bytes, llc_bytes;  // of one worker; llc: its share of the last-level cache
   int64_t page_bytes, dtlb_entries;       // dtlb: pages that L1's translation buffer holds
+  int64_t update_bytes;  // a gradient of so many is not stored if the epilogue of its product can hold its update (089)
 } TargetFacts;
-#define IR_TARGET_FACTS   \
-  {.lanes = 16,           \
-   .l1_bytes = 48 << 10,  \
-   .l2_bytes = 1 << 20,   \
-   .llc_bytes = 16 << 20, \
-   .page_bytes = 4096,    \
-   .dtlb_entries = 64}
+#define IR_TARGET_FACTS IR_TARGET_FACTS_WITH(128 << 10)
+#define IR_TARGET_FACTS_WITH(least_update_bytes) \
+  {.lanes = 16,                                  \
+   .l1_bytes = 48 << 10,                         \
+   .l2_bytes = 1 << 20,                          \
+   .llc_bytes = 16 << 20,                        \
+   .page_bytes = 4096,                           \
+   .dtlb_entries = 64,                           \
+   .update_bytes = least_update_bytes}
 // As many f32 elements as so many bytes hold.
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 

@@ -7,13 +7,11 @@
 // fused update is scheduled last in its level, and the update needs no level of its own.
 #include "ir/passes/schedule.h"
 
-enum {
-  L2_PART = 8,  // of L2: a smaller gradient stays in cache, and its update is batched with other updates
-  MAX_CHAIN = 8
-};
+enum { MAX_CHAIN = 8 };
 
+// A smaller gradient stays in cache, and its update is batched with other updates.
 static bool is_large(const Fn *f, Val v) {
-  return ir_shape_bound(f->prog, ir_ins(f, v)->shape) >= ir_f32_in(f->prog->target.l2_bytes / L2_PART);
+  return ir_shape_bound(f->prog, ir_ins(f, v)->shape) >= ir_f32_in(f->prog->target.update_bytes);
 }
 
 // The products from which a gradient is computed elementwise: one of them may be the anchor of its update.

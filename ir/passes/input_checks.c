@@ -243,6 +243,15 @@ static bool are_own_indices(const Fn *f, Val v, Val index) {
   return ir_dim_at(f->prog, own, axis).i == ir_dim_at(f->prog, of, from).i;
 }
 
+// A number that the program knows to be in range.
+static bool is_known(const Fn *f, Val index, const InputCheck *c) {
+  Val of = ir_view_base(f, index);
+  bool is_number = f->ins[of.i].op == OP_full || f->ins[of.i].op == OP_const;
+  if (!is_number || !ir_dim_is_const(f->prog, c->hi)) return false;
+  double x = ir_attr_num(f, of, KEY_value, 0), hi = (double)ir_dim_bound(f->prog, c->hi);
+  return x >= (double)c->lo && (c->incl ? x <= hi : x < hi);
+}
+
 bool ir_may_fault(const Fn *f, Val v) {
   Val index;
   InputCheck c;
@@ -254,7 +263,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))
     return f->ins[ir_view_base(f, ir_arg(f, v, 0)).i].op == OP_dense_layout && ir_window_steps(f, v) > 1;
   if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
-  if (are_own_indices(f, v, index)) return false;
+  if (are_own_indices(f, v, index) || is_known(f, index, &c)) return false;
   if (!c.has_other && ir_is_checked_start(f, index, c.incl ? ir_dim_add(f->prog, c.hi, ir_dim(f->prog, 1)) : c.hi))
     return false;
   return f->ins[v.i].op != OP_packed_layout || !are_lengths_of(f, v, index);
