@@ -125,7 +125,7 @@ static void plain_read(const Stream *s) {
     }                                                                                           \
   }
 
-// Elements of the arrays, one after the other; PREFETCH: of the line that is loaded now, or nothing.
+// Reads one array after the other; PREFETCH(at): beside the load of a vector at `at`.
 #define READ(name, isa, lanes, T, P, PREFETCH)                                      \
   __attribute__((target(isa))) static void name(const Stream *s) {                  \
     const float *const array[] = {s->x, s->y, s->z, s->w};                          \

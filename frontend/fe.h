@@ -503,6 +503,7 @@ static inline DType fe_dtype(tn_dtype t) {
 static inline const Ins *fe_ins(tn_tensor t) { return &t.fn->ir->ins[t.v]; }
 static inline Shape fe_shape_of(tn_tensor t) { return fe_ins(t)->shape; }
 static inline bool fe_has_gradient(tn_tensor t) { return FLOATS >> fe_ins(t)->dtype & 1; }
+static inline bool fe_is_countable(tn_tensor t) { return fe_ok(t) && COUNTABLE >> fe_ins(t)->dtype & 1; }
 static inline uint32_t fe_rank(tn_tensor t) { return ir_rank(t.fn->p->ir, fe_shape_of(t)); }
 static inline Dim fe_axis_dim(tn_tensor t, uint32_t axis) { return ir_dim_at(t.fn->p->ir, fe_shape_of(t), axis); }
 
@@ -601,6 +602,7 @@ tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
 tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at);
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
+tn_tensor fe_with_axis(tn_tensor a, uint32_t axis, tn_site at);     // of size 1, put in there
 tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at);  // which has size 1
 tn_tensor fe_flattened(tn_tensor a, tn_site at);                    // [n], all elements in row-major order
 // Elements [start, start + size); along an axis that the run sizes the run checks that they exist

@@ -130,7 +130,7 @@ typedef struct {
   LLVMValueRef ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
   LLVMValueRef buffer;            // likewise: the number of the buffer at hand, of two in b_parts
   LLVMValueRef zeros;             // likewise: a row of zeros
-  LLVMValueRef wide_a, wide_b;    // i1: has A's MC block, or B's group, a number that does not go through parts?
+  LLVMValueRef wide_a, wide_b;    // i1: has A's MC block, or B's NC block, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def

@@ -69,7 +69,7 @@ static void copy_rows(Gemm *g) {
   cg_loop_end(c, &l, NULL);
 }
 
-// Prefetches line `at` of B by that much ahead of its load.
+// With the load of line `at` of B: prefetches a later one.
 static void prefetch_ahead(Gemm *g, LLVMValueRef at) {
   Cg *c = g->c;
   bool in_llc = !g->p->b_streams && g->p->n_max * g->p->k_max > ir_f32_in(c->t->facts.l2_bytes);

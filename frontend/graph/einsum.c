@@ -331,8 +331,8 @@ static Term contracted(Einsum *e, const Term *from_a, const Term *from_b, Labels
   in_one_dtype(e, from_a, &a, from_b, &b);
   Labels la = labels_of(&a), lb = labels_of(&b);
   Roles r = {.batch = la & lb & wanted, .rows = la & ~lb, .columns = lb & ~la, .sum = la & lb & ~wanted};
-  bool is_counted = COUNTABLE >> fe_ins(a.t)->dtype & 1;  // products and sums of f32 are one kernel, too
-  if (r.sum && (r.rows || r.columns || is_counted)) return by_matmul(e, &a, &b, r);
+  // Products and sums of f32 are one kernel, too.
+  if (r.sum && (r.rows || r.columns || fe_is_countable(a.t))) return by_matmul(e, &a, &b, r);
   Term order = {.n = 0};
   take(&a, r.batch | r.sum, &order), take(&a, r.rows, &order), take(&b, r.columns, &order);
   if (order.n > MAX_RANK) return refuse(e, "a product of two operands has more than 8 axes"), a;

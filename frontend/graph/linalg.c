@@ -7,19 +7,6 @@
 
 #include <math.h>
 
-// With an axis of size 1 put in at k.
-static tn_tensor with_unit_axis(tn_tensor a, uint32_t k, tn_site at) {
-  Dim dims[MAX_RANK];
-  uint32_t n = 0;
-  for (uint32_t j = 0; j <= fe_rank(a); j++) {
-    if (j == k) dims[n++] = ir_dim(a.fn->p->ir, 1);
-    if (j < fe_rank(a)) dims[n++] = fe_axis_dim(a, j);
-  }
-  return fe_reshape(a, dims, n, at);
-}
-
-static bool is_counted(tn_tensor a) { return COUNTABLE >> fe_ins(a)->dtype & 1; }
-
 static tn_tensor with_last_swapped(tn_tensor a, tn_site at) {
   uint32_t perm[MAX_RANK], r = fe_rank(a);
   for (uint32_t k = 0; k < r; k++) perm[k] = k;
@@ -30,7 +17,7 @@ static tn_tensor with_last_swapped(tn_tensor a, tn_site at) {
 tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at) {
   Attr attrs[2];
   uint32_t n = 0;
-  if (is_counted(a) && is_counted(b)) {
+  if (fe_is_countable(a) && fe_is_countable(b)) {
     if (ta) a = with_last_swapped(a, at);
     if (tb) b = with_last_swapped(b, at);
     return fe_emit2(OP_whole_matmul, a, b, at);
@@ -43,8 +30,8 @@ tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at) {
 static tn_tensor any_ranks(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_ok(a) || !fe_ok(b)) return fe_poison(a.fn);
   bool is_row = fe_rank(a) == 1, is_column = fe_rank(b) == 1;
-  if (is_row && fe_rank(b)) a = with_unit_axis(a, 0, at);
-  if (is_column && fe_rank(a)) b = with_unit_axis(b, 1, at);
+  if (is_row && fe_rank(b)) a = fe_with_axis(a, 0, at);
+  if (is_column && fe_rank(a)) b = fe_with_axis(b, 1, at);
   tn_tensor y = fe_matmul(a, b, false, false, at);
   if (is_column && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - 1, at);
   if (is_row && fe_ok(y)) y = fe_without_axis(y, fe_rank(y) - (is_column ? 1 : 2), at);
@@ -94,7 +81,7 @@ tn_tensor tn_dot(tn_tensor a, tn_tensor b, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   if (!check_ranks(a, 1, b, 1, at)) return fe_poison(f);
   if (fe_axis_dim(a, 0).i == fe_axis_dim(b, 0).i) {
-    bool is_whole = is_counted(a) && is_counted(b);
+    bool is_whole = fe_is_countable(a) && fe_is_countable(b);
     return fe_made(is_whole ? any_ranks(a, b, at) : fe_sum(fe_emit2(OP_mul, a, b, at), NULL, 0, false, at), at);
   }
   fe_error(f->p, E_SHAPE, at, "vectors have different sizes, %s and %s", fe_type_text(a), fe_type_text(b));
@@ -106,13 +93,14 @@ tn_tensor tn_outer(tn_tensor a, tn_tensor b, tn_site at) {
   if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_ranks(a, 1, b, 1, at)) return fe_poison(f);
-  return fe_made(fe_emit2(OP_mul, with_unit_axis(a, 1, at), b, at), at);
+  return fe_made(fe_emit2(OP_mul, fe_with_axis(a, 1, at), b, at), at);
 }
 
 // ---- with an addend
 static tn_tensor scaled(tn_tensor a, double by, tn_site at) {
   if (by == 1 || !fe_ok(a)) return a;
-  tn_tensor number = is_counted(a) ? fe_number(a.fn, trunc(by), (DType)fe_ins(a)->dtype, at) : fe_const(a.fn, by, at);
+  tn_tensor number =
+      fe_is_countable(a) ? fe_number(a.fn, trunc(by), (DType)fe_ins(a)->dtype, at) : fe_const(a.fn, by, at);
   return fe_ok(number) ? fe_emit2(OP_mul, a, number, at) : number;
 }
 
@@ -236,7 +224,7 @@ tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "tn_cdist takes a p of 0 or more, not %g", p);
     return fe_poison(f);
   }
-  const tn_tensor in[] = {with_unit_axis(a, ra - 1, at), with_unit_axis(b, rb - 2, at)};
+  const tn_tensor in[] = {fe_with_axis(a, ra - 1, at), fe_with_axis(b, rb - 2, at)};
   tn_tensor apart = fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_sub, in, 2, NULL, 0, at) : fe_poison(f);
   return fe_made(fe_ok(apart) ? fe_vector_norm(apart, p, -1, at) : apart, at);
 }

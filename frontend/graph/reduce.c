@@ -49,7 +49,6 @@ static Dim count_of(const Reduction *r) {
 
 // ---- whole numbers and bool: neighbouring axes that are all kept or all reduced are joined, and what is reduced is taken
 // one axis after the other, the last one first
-static bool is_countable(tn_tensor a) { return fe_ok(a) && COUNTABLE >> fe_ins(a)->dtype & 1; }
 
 static tn_tensor along(Op op, tn_tensor a, uint32_t axis, bool least, tn_site at) {
   Attr attr[2];
@@ -113,17 +112,17 @@ typedef tn_tensor Reducer(const Reduction *r, double x);
 
 static tn_tensor sum(const Reduction *r, double x) {
   (void)x;
-  return is_countable(r->a) ? whole(r, OP_whole_sum, r->a) : reduced(r, OP_sum, r->a);
+  return fe_is_countable(r->a) ? whole(r, OP_whole_sum, r->a) : reduced(r, OP_sum, r->a);
 }
 
 static tn_tensor amax(const Reduction *r, double x) {
   (void)x;
-  return is_countable(r->a) ? whole(r, OP_whole_amax, r->a) : reduced(r, OP_amax, r->a);
+  return fe_is_countable(r->a) ? whole(r, OP_whole_amax, r->a) : reduced(r, OP_amax, r->a);
 }
 
 static tn_tensor prod(const Reduction *r, double x) {
   (void)x;
-  return is_countable(r->a) ? whole(r, OP_whole_prod, r->a) : reduced(r, OP_prod, r->a);
+  return fe_is_countable(r->a) ? whole(r, OP_whole_prod, r->a) : reduced(r, OP_prod, r->a);
 }
 
 static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
@@ -132,7 +131,7 @@ static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
 
 static tn_tensor amin(const Reduction *r, double x) {
   (void)x;
-  return is_countable(r->a) ? whole_least(r, r->a) : amin_of(r, r->a);
+  return fe_is_countable(r->a) ? whole_least(r, r->a) : amin_of(r, r->a);
 }
 
 static tn_tensor mean(const Reduction *r, double x) {
@@ -199,7 +198,7 @@ static tn_tensor std(const Reduction *r, double correction) { return but_at_zero
 // a row of -infinity is 0.
 static tn_tensor logsumexp(const Reduction *r, double x) {
   (void)x;
-  tn_tensor a = is_countable(r->a) ? fe_cast(r->a, DT_F32, r->at) : r->a;
+  tn_tensor a = fe_is_countable(r->a) ? fe_cast(r->a, DT_F32, r->at) : r->a;
   tn_tensor top = op1(r, OP_stop_grad, kept(r, OP_amax, a)), zero = number(r, 0);
   top = pick(r, op1(r, OP_isfinite, top), top, zero);
   tn_tensor total = kept(r, OP_sum, op1(r, OP_exp, op2(r, OP_sub, a, top)));
@@ -311,7 +310,7 @@ static tn_tensor arg_of_float(tn_tensor a, uint32_t axis, bool least, tn_site at
 }
 
 static tn_tensor best_along(tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  return is_countable(a) ? along(OP_whole_argmax, a, axis, least, at) : arg_of_float(a, axis, least, at);
+  return fe_is_countable(a) ? along(OP_whole_argmax, a, axis, least, at) : arg_of_float(a, axis, least, at);
 }
 
 // Of all elements, in row-major order.

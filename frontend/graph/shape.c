@@ -94,13 +94,13 @@ tn_tensor tn_narrow(tn_tensor x, int axis, int64_t start, int64_t size, tn_site 
   return fe_made(fe_part(x, k, from, ir_dim(ir_of(x), size), at), at);
 }
 
-static tn_tensor with_axis(tn_tensor x, uint32_t axis, Dim size, tn_site at) {
+tn_tensor fe_with_axis(tn_tensor x, uint32_t axis, tn_site at) {
   if (!fe_ok(x)) return x;
   if (fe_rank(x) == MAX_RANK) return fe_refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   Dim d[MAX_RANK];
   uint32_t n = dims_of(x, d);
   for (uint32_t k = n; k > axis; k--) d[k] = d[k - 1];
-  d[axis] = size;
+  d[axis] = ir_dim(ir_of(x), 1);
   return fe_reshape(x, d, n + 1, at);
 }
 
@@ -182,7 +182,7 @@ tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at) {
   OPEN(&x, 1);
   int rank = (int)fe_rank(x), k = axis < 0 ? axis + rank + 1 : axis;
   if (k < 0 || k > rank) return fe_refuse(x, E_ARGUMENT, at, "tn_unsqueeze takes the place of the new axis");
-  return fe_made(with_axis(x, (uint32_t)k, ir_dim(f->p->ir, 1), at), at);
+  return fe_made(fe_with_axis(x, (uint32_t)k, at), at);
 }
 
 tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at) {
@@ -329,7 +329,7 @@ tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at) {
       fe_note_value(x[0], "the first");
       return fe_refuse(x[j], E_SHAPE, at, "what is stacked has one shape");
     }
-    part[j] = with_axis(x[j], (uint32_t)k, ir_dim(f->p->ir, 1), at);
+    part[j] = fe_with_axis(x[j], (uint32_t)k, at);
     if (!fe_ok(part[j])) return part[j];
   }
   return fe_made(n == 1 ? part[0] : fe_concat(fe_in_one_dtype(part, n, at), n, (uint32_t)k, at), at);
@@ -475,7 +475,7 @@ static tn_tensor repeat_axis(tn_tensor x, uint32_t k, int64_t count, bool inside
   Prog *p = ir_of(x);
   Dim d[MAX_RANK + 1], n = ir_dim(p, count);
   uint32_t rank = dims_of(x, d);
-  tn_tensor y = with_axis(x, inside ? k + 1 : k, ir_dim(p, 1), at);
+  tn_tensor y = fe_with_axis(x, inside ? k + 1 : k, at);
   if (!fe_ok(y)) return y;
   Dim wide[MAX_RANK];
   uint32_t more = dims_of(y, wide);
@@ -500,7 +500,7 @@ static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site 
   for (uint32_t k = 0; k < n; k++)
     if (!counts || !good_count(counts[k])) return fe_refuse(x, E_ARGUMENT, at, "axes are repeated 0 times or more");
   tn_tensor y = x;
-  while (fe_ok(y) && fe_rank(y) < n) y = with_axis(y, 0, ir_dim(ir_of(x), 1), at);
+  while (fe_ok(y) && fe_rank(y) < n) y = fe_with_axis(y, 0, at);
   uint32_t rank = fe_ok(y) ? fe_rank(y) : 0;
   for (uint32_t k = 0; k < n && fe_ok(y); k++) y = repeat_axis(y, rank - n + k, counts[k], false, at);
   return fe_ok(y) && y.v == x.v ? fe_same(x, at) : y;
@@ -525,7 +525,7 @@ tn_tensor fe_windows(tn_tensor x, uint32_t axis, Dim count, int64_t size, int64_
   tn_tensor *part = rt_alloc(x.fn->p->mem, (size_t)size * sizeof *part);
   for (int64_t j = 0; j < size; j++) {
     part[j] = fe_strided(x, axis, ir_dim(p, j * dilation), count, step, false, at);
-    part[j] = with_axis(part[j], rank, ir_dim(p, 1), at);
+    part[j] = fe_with_axis(part[j], rank, at);
   }
   return join(part, (uint32_t)size, rank, at);
 }

@@ -80,17 +80,6 @@ tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_sit
   return fe_made(keepdim ? y : fe_without_axis(y, k, at), at);
 }
 
-// [1, the other axes], of one whose axis k has size 1
-static tn_tensor in_front(tn_tensor y, uint32_t k, bool keepdim, tn_site at) {
-  Dim dims[MAX_RANK];
-  uint32_t n = 0;
-  if (!fe_ok(y)) return y;
-  dims[n++] = ir_dim(y.fn->p->ir, 1);
-  for (uint32_t j = 0; j < fe_rank(y); j++)
-    if (j != k || keepdim) dims[n++] = fe_axis_dim(y, j);
-  return fe_reshape(y, dims, n, at);
-}
-
 tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpolation how, const double *q, uint32_t n,
                        tn_site at) {
   tn_function *f;
@@ -102,12 +91,11 @@ tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpol
   if (!q || !n) return fe_refuse(a, E_ARGUMENT, at, "tn_quantiles takes one q or more");
   if ((unsigned)how > TN_QUANTILE_NEAREST)
     return fe_refuse(a, E_ARGUMENT, at, "the interpolation is one of TN_QUANTILE_LINEAR to TN_QUANTILE_NEAREST");
-  if (keepdim && fe_rank(a) == MAX_RANK)
-    return fe_refuse(a, E_SHAPE, at, "quantiles have one axis more than the value, which has as many as there can be");
   if (!check_parts(a, q, n, at) || !sorted_along(a, k, at, &s)) return fe_poison(f);
   tn_tensor *part = rt_alloc(f->p->mem, n * sizeof *part);
   for (uint32_t j = 0; j < n; j++) {
-    part[j] = in_front(quantile(&s, q[j], how), k, keepdim, at);
+    tn_tensor y = quantile(&s, q[j], how);
+    part[j] = fe_with_axis(keepdim ? y : fe_without_axis(y, k, at), 0, at);
     if (!fe_ok(part[j])) return part[j];
   }
   return fe_made(n == 1 ? part[0] : fe_concat(part, n, 0, at), at);
