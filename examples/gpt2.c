@@ -83,16 +83,15 @@ static void keep(tn_model *m, bool load) {
 }
 
 static void train(tn_model *m) {
-  size_t count = tn_loader_count(loader), total = (size_t)o.epochs * count, done = 0;
+  tn_loader_state at = tn_loader_get_state(loader);
+  size_t count = tn_loader_count(loader), total = (size_t)o.epochs * count, done = at.epoch * count + at.position;
   float loss = 0;
   tn_progress *bar = tn_progress_begin(stdout, "train", total);
-  for (tn_batch b; !tn_loader_is_stopped(loader);) {
-    tn_loader_state at = tn_loader_get_state(loader);
-    if ((done = (size_t)at.epoch * count + (size_t)at.position) >= total) break;
-    tn_progress_resume(bar, done);
+  tn_progress_resume(bar, done);
+  for (tn_batch b; done < total && !tn_loader_is_stopped(loader);) {
     if (tn_loader_next(loader, &b)) fail("reading", tn_loader_error(loader));
     if (b.number && tn_run_batch(m, "train_step", b, TN_OUT(tn_f32_scalar(&loss)))) fail("training", tn_error_text(m));
-    tn_progress_step(bar, done + 1, "loss %.3f", loss);
+    if (b.number) tn_progress_step(bar, ++done, "loss %.3f", loss);
   }
   tn_progress_end(bar), keep(m, false);
   if (done < total) printf("stopped after %zu of %zu batches; --resume goes on\n", done, total);
