@@ -688,7 +688,9 @@ bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 Val ir_storage_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
-void ir_changed(Fn *f, Val from);         // instructions from this one on were edited: what was known of f is dropped
+Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of,
+                 Loc loc);         // {reader="READER FILE:LINE"}: which no rule drops
+void ir_changed(Fn *f, Val from);  // instructions from this one on were edited: what was known of f is dropped
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //

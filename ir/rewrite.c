@@ -3,8 +3,19 @@
 #include <string.h>
 
 // ---- rebuilding: the instruction array starts anew, old instructions stay readable and are copied one by one
+static bool *find_versions(const Fn *f) {
+  bool *is_version = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) is_version[i] = f->ins[ir_storage_root(f, (Val){i}).i].op == OP_param;
+  return is_version;
+}
+
 void ir_rewrite_begin(Rewrite *e, Fn *f) {
-  *e = (Rewrite){.f = f, .old = f->ins, .n_old = f->n_ins, .map = rt_alloc(f->prog->mem, f->n_ins * sizeof *e->map)};
+  bool *is_version = find_versions(f);
+  *e = (Rewrite){.f = f,
+                 .old = f->ins,
+                 .n_old = f->n_ins,
+                 .map = rt_alloc(f->prog->mem, f->n_ins * sizeof *e->map),
+                 .is_version = is_version};
   f->ins = NULL;
   f->n_ins = f->cap_ins = 0;
   f->has_writes = false;
@@ -12,13 +23,35 @@ void ir_rewrite_begin(Rewrite *e, Fn *f) {
   *RT_PUSH(f->prog->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
 }
 
+// An update of a computed value does not become one of a parameter, or of an older version of it, where the value is
+// found to be equal to that.
+//
+//   %c = mul %w, %one                       %c = copy %w {reader="sgd m.c:7"}
+//   %u = sgd %c, ..                  ->     %u = sgd %c, ..
+static Val own_target(Rewrite *e, const Ins *ins, Val was, Val now) {
+  if (e->is_version[was.i] || ir_ins(e->f, ir_storage_root(e->f, now))->op != OP_param) return now;
+  return ir_emit_copy(e->f, now, ir_ops[ins->op].name, ins->loc, ins->loc);
+}
+
+// By operand; NULL: the instruction writes none.
+static Val *own_targets(Rewrite *e, const Ins *ins) {
+  if (!(ir_ops[ins->op].flags & WRITES) || !(ir_ops[ins->op].flags & EFFECT)) return NULL;
+  Val *own = rt_alloc(e->f->prog->mem, ins->n_res * sizeof *own);
+  for (uint32_t k = 0; k < ins->n_res; k++) {
+    Val was = e->f->args[ins->args + k];
+    own[k] = own_target(e, ins, was, e->map[was.i]);
+  }
+  return own;
+}
+
 Val ir_rewrite_copy(Rewrite *e, Val old) {
   Fn *f = e->f;
   RtArena *mem = f->prog->mem;
   Ins ins = e->old[old.i];
+  const Val *own = own_targets(e, &ins);
   uint32_t args = f->n_args;
   for (uint32_t k = 0; k < ins.n_args; k++) {
-    Val a = e->map[f->args[ins.args + k].i];
+    Val a = own && k < ins.n_res ? own[k] : e->map[f->args[ins.args + k].i];
     *RT_PUSH(mem, f->args, f->n_args, f->cap_args) = a;
   }
   ins.args = args;

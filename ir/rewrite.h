@@ -22,7 +22,8 @@ typedef struct {
   Fn *f;
   Ins *old;  // the old instructions
   uint32_t n_old;
-  Val *map;  // old value -> new value
+  Val *map;          // old value -> new value
+  bool *is_version;  // by old value: it lies in a parameter's storage
 } Rewrite;
 void ir_rewrite_begin(Rewrite *e, Fn *f);               // f becomes empty; old instructions stay readable through e
 Val ir_rewrite_copy(Rewrite *e, Val old);               // appends a copy with mapped operands (results too)

@@ -249,23 +249,13 @@ static const char *name_of(const Verifier *vf, Val v) {
   return name.text;
 }
 
-// Operands of i that are no parameters, each the target of a result: no two lie in one storage.
-static bool check_apart(Verifier *vf, uint32_t i, uint32_t k) {
-  Val storage = ir_written_storage(vf->f, ir_arg(vf->f, (Val){i}, k));
-  for (uint32_t j = 0; j < k; j++)
-    if (ir_written_storage(vf->f, ir_arg(vf->f, (Val){i}, j)).i == storage.i)
-      return BROKEN(vf, i, "writes %s twice, as operands %u and %u", name_of(vf, storage), j, k);
-  return true;
-}
-
 // Is the version v, operand k of i, one that may be overwritten? Then result k is the newest.
 static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
   Val old = ir_view_base(vf->f, ir_arg(vf->f, (Val){i}, k));
   int64_t param = m->param[old.i] - 1;
   if (param < 0 && ir_attr(vf->f, (Val){i}, KEY_into_param))
     return broken(vf, i, "has {into_param}, but operand 0 is no parameter");
-  if (param < 0 && ir_is_immediate(vf->f, old)) return BROKEN(vf, i, "writes operand %u, which has no storage", k);
-  if (param < 0) return check_apart(vf, i, k);
+  if (param < 0) return true;
   Val newest = m->newest[param];
   bool is_newest = ir_none(newest) ? vf->f->ins[old.i].op == OP_param : newest.i == old.i;
   const char *path = ir_text(vf->p, vf->p->params[param].path);

@@ -209,12 +209,13 @@ bool fault_schedule_size_early(Fn *f, uint32_t site) {
   return false;
 }
 
-// What the copy c is there for: somebody reads it behind a write to the original, the write itself reads it, or it is
-// written in the place of what is not the function's own.
-typedef enum { COPY_NONE, COPY_READ, COPY_OVERLAP, COPY_OF_PARAM, COPY_OF_INPUT } CopyKind;
+// What the copy c is there for: somebody reads it behind a write to the original, the write itself reads it or writes it
+// beside the original, or it is written in the place of what is not the function's own.
+typedef enum { COPY_NONE, COPY_READ, COPY_OVERLAP, COPY_OF_TARGET, COPY_OF_PARAM, COPY_OF_INPUT } CopyKind;
 static CopyKind written_copy_kind(const Fn *f, uint32_t c, uint32_t root, uint32_t write) {
   if (op_at(f, root) == OP_input) return COPY_OF_INPUT;
-  bool read = op_at(f, root) != OP_param;  // of what others read or write, assign_buffers would say so
+  // Of what others read or write, assign_buffers would say so; of an update, it would be one of the parameter.
+  bool read = op_at(f, root) != OP_param || class_at(f, write) != CLASS_SLICE_UPDATE;
   for (uint32_t i = c + 1; i < f->n_ins; i++)
     for (uint32_t k = 0; i != write && k < n_operands(f, i); k++)
       read |= arg(f, i, k) == c || ir_storage_root(f, (Val){arg(f, i, k)}).i == root;
@@ -229,6 +230,8 @@ static CopyKind copy_kind(const Fn *f, uint32_t c) {
     if (is_write && arg(f, i, 0) == c) return written_copy_kind(f, c, root, i);
     for (uint32_t k = 0; k < n_operands(f, i); k++) reads |= arg(f, i, k) == c;
     bool here = is_write && ir_storage_root(f, (Val){arg(f, i, 0)}).i == root;
+    for (uint32_t k = 1; is_write && k < f->ins[i].n_res; k++)
+      if (arg(f, i, k) == c) return here && op_at(f, root) != OP_param ? COPY_OF_TARGET : COPY_NONE;
     if (reads && (here || wrote)) return here ? COPY_OVERLAP : class_at(f, i) == CLASS_VIEW ? COPY_NONE : COPY_READ;
     wrote |= here;
   }
@@ -248,6 +251,7 @@ static bool lose_copy(Fn *f, uint32_t site, CopyKind kind) {
 
 bool fault_insert_copies_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_READ); }
 bool fault_insert_copies_overlap_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OVERLAP); }
+bool fault_insert_copies_target_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_TARGET); }
 bool fault_insert_copies_param_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_PARAM); }
 bool fault_insert_copies_input_lost(Fn *f, uint32_t site) { return lose_copy(f, site, COPY_OF_INPUT); }
 

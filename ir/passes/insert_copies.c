@@ -6,8 +6,9 @@
 //                                             %r = sum %c {..}
 //
 // Old content is wanted by a later read, by the caller (an input), or by the module (a parameter that is not the one
-// written): in the last two the write itself goes to the copy. A write that also reads its target in another order
-// reads a copy of it. A constant tensor is rematerialised instead of being copied.
+// written): in the last two the write itself goes to the copy, as it does for a constant and where one write has two
+// targets in one buffer. A write that also reads its target in another order reads a copy of it. A constant tensor is
+// rematerialised instead of being copied.
 //
 // What a run may refuse comes before every change of a parameter (pass schedule), and a write after all reads of the old
 // content. Where it takes a write to find out, and one of these reads is such a change or follows it, the write goes to a
@@ -21,6 +22,7 @@ typedef struct {
   uint32_t *last;  // by old value: the last instruction that reads its bytes, through views too
   Val *moved;      // by old value: the copy that holds its old content (new numbering); 0: none
   Val *view;       // by old view: the same view of the copy (new numbering); 0: none
+  Val *viewed;     // by old view: the copy that it is of, which another write may have replaced
   Val *first;      // by old result of a write: the first version of its storage (new numbering)
   uint32_t
       *late;  // by old value: the first that reads its bytes and changes a parameter, or depends on a change; 0: none
@@ -79,10 +81,11 @@ static Val now_of(CopyInsertion *s, Val v) {
   Val base = base_of(s, v);
   if (ir_none(s->moved[base.i])) return s->e.map[v.i];
   if (v.i == base.i) return s->moved[v.i];
-  if (!ir_none(s->view[v.i])) return s->view[v.i];
+  if (!ir_none(s->view[v.i]) && s->viewed[v.i].i == s->moved[base.i].i) return s->view[v.i];
   Val parent = old_arg(s, v, 0), keep = s->e.map[parent.i], own = s->e.map[v.i];
   s->e.map[parent.i] = now_of(s, parent);
   s->view[v.i] = ir_rewrite_copy(&s->e, v);
+  s->viewed[v.i] = s->moved[base.i];
   s->e.map[parent.i] = keep;
   s->e.map[v.i] = own;
   return s->view[v.i];
@@ -96,13 +99,7 @@ static Val copy_of(CopyInsertion *s, Val x, const char *who, Loc at, Loc loc) {
     for (uint32_t k = 0; k < n; k++) same[k] = s->f->attrs[ins->attrs + k];
     return ir_emit(s->f, OP_full, NULL, 0, same, n, ins->loc);
   }
-  RtText text = {.mem = s->p->mem};
-  rt_text_add(&text, "%s", who);
-  if (ir_loc_file(s->p, at)) rt_text_add(&text, " %s:%u", ir_loc_file(s->p, at), ir_loc_line(s->p, at));
-  // copy is a pointwise op, for f32; an expand to the shape at hand copies whatever it is
-  Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(s->p, text.text)), ir_a_list(KEY_shape, ir_ins(s->f, x)->shape)};
-  bool f32 = ir_ins(s->f, x)->dtype == DT_F32;
-  return ir_emit(s->f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);
+  return ir_emit_copy(s->f, x, who, at, loc);
 }
 
 static bool into_param(const CopyInsertion *s, Val v) {
@@ -115,19 +112,32 @@ static Val first_of(const CopyInsertion *s, Val base) {
   return ir_none(s->first[base.i]) ? s->e.map[base.i] : s->first[base.i];
 }
 
+static const char *owner_of(const CopyInsertion *s, Val v, Val root) {
+  switch (s->f->ins[root.i].op) {
+  case OP_input: return "the caller's input";
+  case OP_table: return "the constant";
+  case OP_param: return into_param(s, v) ? NULL : "the parameter";
+  default: return ir_is_immediate(s->f, root) ? "the constant" : NULL;
+  }
+}
+
+// Is the buffer of operand k also that of a target before it?
+static bool is_target_twice(const CopyInsertion *s, Val v, uint32_t k) {
+  for (uint32_t j = 0; j < k; j++)
+    if (base_of(s, old_arg(s, v, j)).i == base_of(s, old_arg(s, v, k)).i) return true;
+  return false;
+}
+
 // The new operand k of the write at v; copies first what is read later, or what is not the function's own.
 static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   Val old = old_arg(s, v, k), base = base_of(s, old), now = now_of(s, old), root = first_of(s, base);
   Val result = {v.i + k};
   Loc loc = old_ins(s, v)->loc;
-  Op from = s->f->ins[root.i].op;
-  bool owned = from == OP_input || from == OP_table || (from == OP_param && !into_param(s, v));
-  if (owned) {
-    const char *who = from == OP_input ? "the caller's input" : from == OP_table ? "the constant" : "the parameter";
-    return s->first[result.i] = copy_of(s, now, who, s->f->ins[root.i].loc, loc);
-  }
+  const char *owner = owner_of(s, v, root);
+  if (owner) return s->first[result.i] = copy_of(s, now, owner, s->f->ins[root.i].loc, loc);
+  if (is_target_twice(s, v, k)) return s->first[result.i] = copy_of(s, now, ir_ops[old_ins(s, v)->op].name, loc, loc);
   uint32_t late = s->late[base.i];
-  if (late && late < v.i && s->is_early[v.i] && from != OP_param) {
+  if (late && late < v.i && s->is_early[v.i] && s->f->ins[root.i].op != OP_param) {
     const Ins *r = &s->e.old[late];
     return s->first[result.i] = copy_of(s, now, ir_ops[r->op].name, r->loc, loc);
   }
@@ -147,11 +157,24 @@ static bool is_by_element(const CopyInsertion *s, Val v, uint32_t k) {
   return ins->op == OP_assign || k == ir_op_operand((Op)ins->op, ARG_grad);
 }
 
-// Does the write at v read, beside its targets, what it writes?
+static bool is_reshaped_base(const CopyInsertion *s, Val v) {
+  while (old_ins(s, v)->op == OP_reshape) v = old_arg(s, v, 0);
+  return !is_view(s, v);
+}
+
+// Two views of one buffer: is element i of one element i of the other?
+static bool is_same_order(const CopyInsertion *s, Val a, Val b) {
+  return a.i == b.i ||
+         (old_ins(s, a)->shape.i == old_ins(s, b)->shape.i && is_reshaped_base(s, a) && is_reshaped_base(s, b));
+}
+
+// Does the write at v read, beside its targets, what it writes, and not just each element before it is written?
 static bool reads_target(const CopyInsertion *s, Val v, uint32_t n, uint32_t k) {
-  if (is_by_element(s, v, k)) return false;
-  for (uint32_t t = 0; t < n; t++)
-    if (base_of(s, old_arg(s, v, k)).i == base_of(s, old_arg(s, v, t)).i) return true;
+  for (uint32_t t = 0; t < n; t++) {
+    Val read = old_arg(s, v, k), target = old_arg(s, v, t);
+    bool shared = base_of(s, read).i == base_of(s, target).i;
+    if (shared && !(is_by_element(s, v, k) && is_same_order(s, read, target))) return true;
+  }
   return false;
 }
 
@@ -196,6 +219,7 @@ bool ir_pass_insert_copies(Fn *f) {
   s.last = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.last);
   s.moved = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.moved);
   s.view = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.view);
+  s.viewed = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.viewed);
   s.first = rt_alloc(f->prog->mem, s.e.n_old * sizeof *s.first);
   find_last_reads(&s);
   for (uint32_t i = 1; i < s.e.n_old; i++)

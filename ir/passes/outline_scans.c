@@ -187,7 +187,7 @@ static bool check_reads(Outline *s, const Loop *l) {
   bool ok = true;
   for (uint32_t i = l->begin; i < s->e.n_old; i++) {
     const Ins *ins = old_ins(s, i);
-    bool reads = i > l->end && ins->op != OP_result && ins->op != OP_overwritten;
+    bool reads = i > l->end && ins->op != OP_result;
     for (uint32_t k = 0; k < ins->n_args; k++) {
       Val a = old_arg(s, i, k);
       const Ins *made = old_ins(s, a.i);
