@@ -15,8 +15,9 @@ enum {
   MAX_BYTES = 1 << 24
 };
 #ifndef COMPILED_OF
-#define COMPILED_OF 4  // one program of so many is compiled; where the corpus is a test, all
+#define COMPILED_OF 4  // where the corpus is a test: 1
 #endif
+uint32_t fuzz_run_compiled_of = COMPILED_OF;  // one program of so many is compiled; 0: none
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t room, unsigned seed);
@@ -105,6 +106,10 @@ static void run_passes(Prog *p, const Target *t) {
 }
 
 // ---- runs
+static bool is_compiled(const uint8_t *bytes, size_t n) {
+  return fuzz_run_compiled_of && rt_hash((const char *)bytes, n, 1) % fuzz_run_compiled_of == 0;
+}
+
 static void interpret(const Fn *f, const TrialData *d, RtArena *mem) {
   const Prog *p = f->prog;
   RtText why = {.mem = mem};
@@ -185,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
        *written = ir_parse(mem, (const char *)bytes, n, "", &d);
   bool sound = p && written;
   for (uint32_t k = 0; sound && k < p->n_fns; k++) sound = ir_verify(p->fns[k], &d);
-  if (sound && is_small(written)) test_program(written, p, rt_hash((const char *)bytes, n, 1) % COMPILED_OF == 0);
+  if (sound && is_small(written)) test_program(written, p, is_compiled(bytes, n));
   rt_arena_free(mem);
   return 0;
 }

@@ -1,7 +1,8 @@
 // Mutants of the programs in tests/corpus/run through the target of fuzz_run, without a fuzzer: they are refused or run.
 // Enough of them must be accepted, or the mutations are too wild to find anything.
 //
-//   test_mutants [N [SEED [FOLDER]]]     N mutants, each of up to N_DEEP generations, from a seed
+//   test_mutants [--interpret] [N [SEED [FOLDER]]]     N mutants, each of up to N_DEEP generations, from a seed;
+//                                                      --interpret: no code is generated, so that many more are tried
 #include "tests/check.h"
 #include "tests/tir_mutate.h"
 
@@ -11,6 +12,7 @@
 
 enum { N_MUTANTS = 150, N_DEEP = 3, MAX_FILES = 256, LEAST_SHARE = 15 /* percent */, MAX_SECONDS = 60 };
 
+extern uint32_t fuzz_run_compiled_of;
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 static char *files[MAX_FILES];
@@ -71,6 +73,7 @@ static uint32_t try_mutants(const char *text, Rng *r) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "--interpret")) fuzz_run_compiled_of = 0, argc--, argv++;
   uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : N_MUTANTS, n_accepted = 0;
   Rng r = {argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
   read_folder(argc > 3 ? argv[3] : "tests/corpus/run");
