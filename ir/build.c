@@ -132,3 +132,13 @@ Val ir_param(Fn *f, uint32_t param, Loc loc) {
 Val ir_op1(Fn *f, Op op, Val a, Loc loc) { return ir_emit(f, op, &a, 1, NULL, 0, loc); }
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc) { return ir_emit(f, op, (Val[]){a, b}, 2, NULL, 0, loc); }
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc) { return ir_emit(f, op, (Val[]){a, b, c}, 3, NULL, 0, loc); }
+
+Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc) {
+  Prog *p = f->prog;
+  const char *file = ir_loc_file(p, of);
+  const char *text = file ? rt_printf(p->mem, "%s %s:%u", reader, file, ir_loc_line(p, of)) : reader;
+  // copy is a pointwise op, for f32; an expand to the shape at hand copies whatever it is
+  Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(p, text)), ir_a_list(KEY_shape, ir_ins(f, x)->shape)};
+  bool f32 = ir_ins(f, x)->dtype == DT_F32;
+  return ir_emit(f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);
+}

@@ -497,6 +497,8 @@ Val ir_param(Fn *f, uint32_t param, Loc loc);
 Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
+// {reader="READER FILE:LINE"}, the place of `of`: no rule drops it
+Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc);
 static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }
 static inline Attr ir_a_num(Key k, double v) { return (Attr){(uint8_t)k, {.f = v}}; }
 static inline Attr ir_a_str(Key k, Str v) { return (Attr){(uint8_t)k, {.s = v}}; }
@@ -688,9 +690,7 @@ bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 Val ir_gradient_of(const Fn *f, Val update);                                 // none: v is no update, or one by rows
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 Val ir_storage_root(const Fn *f, Val v);  // follows views and WRITES results to the first version of their buffer
-Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of,
-                 Loc loc);         // {reader="READER FILE:LINE"}: which no rule drops
-void ir_changed(Fn *f, Val from);  // instructions from this one on were edited: what was known of f is dropped
+void ir_changed(Fn *f, Val from);         // instructions from this one on were edited: what was known of f is dropped
 
 // ---- ir/scan.c: a scan runs another function of the program, its body, once for each step of a sequence
 //

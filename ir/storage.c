@@ -33,16 +33,6 @@ void ir_changed(Fn *f, Val from) {
   if (f->roots->n > from.i) f->roots->n = from.i;
 }
 
-Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc) {
-  Prog *p = f->prog;
-  const char *file = ir_loc_file(p, of);
-  const char *text = file ? rt_printf(p->mem, "%s %s:%u", reader, file, ir_loc_line(p, of)) : reader;
-  // copy is a pointwise op, for f32; an expand to the shape at hand copies whatever it is
-  Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(p, text)), ir_a_list(KEY_shape, ir_ins(f, x)->shape)};
-  bool f32 = ir_ins(f, x)->dtype == DT_F32;
-  return ir_emit(f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);
-}
-
 bool ir_is_stored_leaf(const Fn *f, Val v) {
   Op op = (Op)f->ins[v.i].op;
   return op == OP_input || op == OP_param || op == OP_table;
