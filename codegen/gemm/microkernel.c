@@ -83,19 +83,22 @@ static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
 }
 
-static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k) {
+// What belongs to `steps` steps from k on; prefetch_rows is a multiple of them.
+static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
   const TileSpec *s = t->s;
-  LLVMValueRef at = cg_i64(c, 0);
+  uint32_t each = s->prefetch_steps ? s->prefetch_steps : 1;
+  LLVMValueRef row = each > 1 ? cg_div(c, k, cg_i64(c, each)) : k, at = cg_i64(c, 0);
   if (!s->prefetch_lines) return;
-  if (s->prefetch_steps) k = cg_div(c, k, cg_i64(c, s->prefetch_steps));
-  LLVMValueRef row = k;
   if (s->prefetch_rows) {
-    row = LLVMBuildURem(c->b, k, cg_i64(c, s->prefetch_rows), "");
-    at = cg_mul(c, cg_div(c, k, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
+    at = cg_mul(c, cg_div(c, row, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
+    row = LLVMBuildURem(c->b, row, cg_i64(c, s->prefetch_rows), "");
   }
   at = cg_add(c, at, cg_mul(c, row, t->arg[P_PREFETCH_ROW]));
-  for (int64_t line = 0; line < s->prefetch_lines; line++)
-    cg_prefetch_l2(c, cg_at(c, c->f32, t->arg[P_PREFETCH], cg_add(c, at, cg_i64(c, line * TILE_LINE))));
+  for (uint32_t j = 0; j * each < steps; j++)
+    for (int64_t line = 0; line < s->prefetch_lines; line++) {
+      LLVMValueRef off = cg_add(c, cg_mul(c, cg_i64(c, j), t->arg[P_PREFETCH_ROW]), cg_i64(c, line * TILE_LINE));
+      cg_prefetch_l2(c, cg_at(c, c->f32, cg_at(c, c->f32, t->arg[P_PREFETCH], at), off));
+    }
 }
 
 // Of k: n steps, the first of them at a and b.
@@ -112,12 +115,9 @@ static LLVMValueRef row_of_a(Cg *c, const TileBody *t, const PanelRange *of, LLV
   return cg_at(c, c->i8, a, cg_mul(c, t->odd_rows[m / scale / 2], cg_i64(c, scale)));
 }
 
-static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef k, LLVMValueRef *acc) {
+static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
   const TileSpec *s = t->s;
-  LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, k, t->a_k));
-  LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, k, t->b_k));
   LLVMValueRef row[MAX_NV];
-  prefetch(c, t, k);
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
@@ -129,15 +129,23 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
   }
 }
 
-// Whole turns of `chains` steps from `begin` on, one for each chain of additions; gives where they end.
-static LLVMValueRef k_turns(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t chains,
-                            LLVMValueRef *acc) {
+// From `begin` on by `unroll` steps at a time, which the chains of additions take by turns; gives where they end.
+static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t unroll,
+                               uint32_t chains, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv;
-  LLVMValueRef turn = cg_i64(c, chains), end = cg_mul(c, cg_div(c, of->n, turn), turn);
+  LLVMValueRef step = cg_i64(c, unroll), end = cg_mul(c, cg_div(c, of->n, step), step);
   Loop l;
-  cg_loop_begin(c, &l, begin, end, turn, acc, n * chains);
+  cg_loop_begin(c, &l, begin, end, step, acc, n * chains);
   memcpy(acc, l.carry, n * chains * sizeof *acc);
-  for (uint32_t j = 0; j < chains; j++) k_step(c, t, of, cg_add(c, l.i, cg_i64(c, j)), acc + j * n);
+  if (unroll > 1) prefetch(c, t, l.i, unroll);
+  LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
+  LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
+  if (!LLVMIsConstant(of->a_row)) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
+  for (uint32_t j = 0; j < unroll; j++) {
+    LLVMValueRef k = cg_i64(c, j);
+    LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
+    k_step(c, t, of, a_at, b_at, acc + j % chains * n);
+  }
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * chains * sizeof *acc);
   return end;
@@ -146,14 +154,11 @@ static LLVMValueRef k_turns(Cg *c, const TileBody *t, const PanelRange *of, LLVM
 // acc += A B
 static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
-  LLVMValueRef begin = cg_i64(c, 0);
-  if (chains > 1) {
-    for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-    begin = k_turns(c, t, of, begin, chains, acc);
-  }
+  for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+  LLVMValueRef end = k_unrolled(c, t, of, cg_i64(c, 0), chains > 1 ? chains : TILE_UNROLL, chains, acc);
   for (; chains > 1; chains /= 2)
     for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
-  k_turns(c, t, of, begin, 1, acc);
+  k_unrolled(c, t, of, end, 1, 1, acc);
 }
 
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.

@@ -6,7 +6,7 @@
 // stretched: k then stands for so many elements of each of several stretches, whose sums follow one another, as those of
 // the rows of an image's window do, and so on for several such sets of stretches.
 //
-// A elements are broadcast, B is read as whole vectors, the k loop is rolled with mr x nv accumulators. Every element
+// A elements are broadcast, B is read as whole vectors, mr x nv accumulators stay in registers. Every element
 // sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
 // result depends neither on the tile that made it nor on the number of workers. A tile is a function of its module,
 // named by its specification: kernels with equal strides share it.
@@ -17,6 +17,7 @@
 
 enum { TILE_DYN = -1 };             // a stride that is passed at run time
 enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
+enum { TILE_UNROLL = 4 };           // steps of k in one turn of the loop: address arithmetic and prefetch are shared (090)
 enum { STRETCH_LEVELS = 2 };
 
 typedef struct {
@@ -37,7 +38,7 @@ typedef struct {
   uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
   uint32_t prefetch_steps;  // or with so many k, so that few are on their way at a time; 0: one
   uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
-  uint32_t prefetch_rows;   // which step down so many rows before they go on to the next lines; 0: all rows
+  uint32_t prefetch_rows;   // which step down so many rows, a multiple of TILE_UNROLL, before they go on to the next lines; 0: all rows
   bool prefetch_result;     // the lines that the tile's elements are stored to in the end, before they are summed
   uint32_t chains;          // of additions that take k by turns, a power of two, so that none is waited for; 0: one
 } TileSpec;

@@ -87,7 +87,7 @@ static ShareOfB share_of_b(const GemmPlan *p) {
 
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   s->prefetch_result = prefetches_result(g);
-  if (prefetches_rows(g)) s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? g->p->mr : 0;
+  if (prefetches_rows(g)) s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
   if (prefetches_update(g) || prefetches_a(g) || prefetches_panel(g)) s->prefetch_lines = 1;
   if (!prefetches_b(g)) return;
   ShareOfB share = share_of_b(g->p);
