@@ -96,7 +96,8 @@ typedef struct {
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
-  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; of B's block, of strategy amx. 0: none
+  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; A_PACKED: of B's block, which stays in
+  // L2 while tiles of rows pass by; of strategy amx likewise. 0: none
   int64_t acc_columns;
   int64_t a_tile;        // A_PACKED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
@@ -210,7 +211,8 @@ typedef struct {
   LLVMValueRef rows, columns;   // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;         // the KC block
   LLVMValueRef k_begin, k_end;  // of all of them
-  LLVMValueRef acc0;            // the first column with accumulators on the stack
+  LLVMValueRef acc0;            // the first column of NC
+  LLVMValueRef strip;           // A_PACKED: number of the tile of rows in the MC block
 } GemmMacroTile;
 
 // ---- macrokernel.c

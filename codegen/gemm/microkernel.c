@@ -13,6 +13,12 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
   return (uint32_t)cg_ceil_div(rows, cg_ceil_div(rows, most));
 }
 
+// The addresses of a small tile fit the registers.
+static uint32_t unroll_of(const TileSpec *s) {
+  enum { SUMS = 12 };
+  return s->long_k && s->mr * s->nv >= SUMS ? TILE_UNROLL : 1;
+}
+
 // ---- the microkernel
 // Parameters: a b c x bias prefetch pre odd_rows result, k n prefetch_row, then what is known at run time of a_row a_k b_k
 // c_row result_row and, level by level, stretches a_stretch b_stretch.
@@ -83,7 +89,7 @@ static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
 }
 
-// What belongs to `steps` steps from k on; prefetch_rows is a multiple of them.
+// What belongs to `steps` steps from k on, which never pass the end of prefetch_rows.
 static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
   const TileSpec *s = t->s;
   uint32_t each = s->prefetch_steps ? s->prefetch_steps : 1;
@@ -129,22 +135,34 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
   }
 }
 
+// Packed panels stay in L2: what a later step reads comes into L1 (090).
+static void prefetch_step(Cg *c, const TileSpec *s, LLVMValueRef a, LLVMValueRef b) {
+  enum { AHEAD = 8 };
+  bool packed_a = s->a_row == 1 && s->a_k != TILE_DYN, packed_b = s->b_k != TILE_DYN;
+  for (int64_t at = 0; packed_b && at < s->b_k; at += TILE_LINE)
+    cg_prefetch_l1(c, cg_at(c, c->f32, b, cg_i64(c, AHEAD * s->b_k + at)));
+  for (int64_t at = 0; packed_a && at < s->a_k; at += TILE_LINE)
+    cg_prefetch_l1(c, cg_at(c, c->f32, a, cg_i64(c, AHEAD * s->a_k + at)));
+}
+
 // From `begin` on by `unroll` steps at a time, which the chains of additions take by turns; gives where they end.
 static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t unroll,
-                               uint32_t chains, LLVMValueRef *acc) {
+                               uint32_t chains, bool prefetches, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv;
   LLVMValueRef step = cg_i64(c, unroll), end = cg_mul(c, cg_div(c, of->n, step), step);
   Loop l;
   cg_loop_begin(c, &l, begin, end, step, acc, n * chains);
   memcpy(acc, l.carry, n * chains * sizeof *acc);
-  if (unroll > 1) prefetch(c, t, l.i, unroll);
+  if (prefetches) prefetch(c, t, l.i, unroll);
   LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
-  if (!LLVMIsConstant(of->a_row)) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
+  if (unroll > 1 && !LLVMIsConstant(of->a_row))
+    a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
   for (uint32_t j = 0; j < unroll; j++) {
     LLVMValueRef k = cg_i64(c, j);
     LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
     k_step(c, t, of, a_at, b_at, acc + j % chains * n);
+    if (prefetches && unroll > 1) prefetch_step(c, t->s, a_at, b_at);
   }
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * chains * sizeof *acc);
@@ -154,11 +172,12 @@ static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, L
 // acc += A B
 static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
+  uint32_t unroll = (uint32_t)cg_larger(chains, unroll_of(t->s));
   for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef end = k_unrolled(c, t, of, cg_i64(c, 0), chains > 1 ? chains : TILE_UNROLL, chains, acc);
+  LLVMValueRef end = k_unrolled(c, t, of, cg_i64(c, 0), unroll, chains, true, acc);
   for (; chains > 1; chains /= 2)
     for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
-  k_unrolled(c, t, of, end, 1, 1, acc);
+  if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
@@ -213,17 +232,17 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(
-      out, size,
-      "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld.k%u%s",
-      s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k, (long long)s->b_vec,
-      (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row, (long long)s->x_vec, s->has_bias,
-      (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b, s->mask_c, s->prefetch_lines,
-      s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k, (long long)s->pre_row,
-      cg_tile_chains(s),
-      s->stretched == 2 ? ".tt"
-      : s->stretched    ? ".t"
-                        : "");
+  snprintf(out, size,
+           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
+           "k%u,%u%s",
+           s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
+           (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
+           (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
+           s->mask_c, s->prefetch_lines, s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k,
+           (long long)s->pre_row, cg_tile_chains(s), unroll_of(s),
+           s->stretched == 2 ? ".tt"
+           : s->stretched    ? ".t"
+                             : "");
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {

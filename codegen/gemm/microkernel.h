@@ -17,7 +17,7 @@
 
 enum { TILE_DYN = -1 };             // a stride that is passed at run time
 enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
-enum { TILE_UNROLL = 4 };           // steps of k in one turn of the loop: address arithmetic and prefetch are shared (090)
+enum { TILE_UNROLL = 4 };           // steps of a long k in one turn of its loop (090): code is as many times as long
 enum { STRETCH_LEVELS = 2 };
 
 typedef struct {
@@ -38,9 +38,11 @@ typedef struct {
   uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
   uint32_t prefetch_steps;  // or with so many k, so that few are on their way at a time; 0: one
   uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
-  uint32_t prefetch_rows;   // which step down so many rows, a multiple of TILE_UNROLL, before they go on to the next lines; 0: all rows
-  bool prefetch_result;     // the lines that the tile's elements are stored to in the end, before they are summed
-  uint32_t chains;          // of additions that take k by turns, a power of two, so that none is waited for; 0: one
+  // which step down so many rows, a multiple of TILE_UNROLL, before they go on to the next lines; 0: all rows
+  uint32_t prefetch_rows;
+  bool prefetch_result;  // the lines that the tile's elements are stored to in the end, before they are summed
+  bool long_k;           // TILE_UNROLL steps of k in one turn of the loop
+  uint32_t chains;       // of additions that take k by turns, a power of two, so that none is waited for; 0: one
 } TileSpec;
 static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
 

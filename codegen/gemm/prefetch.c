@@ -4,16 +4,14 @@
 //   a result larger than L2, where k is one block: the lines that a tile is going to store, by the tile itself
 //   B, or a weight's copy, that is too large for the last-level cache, or for L2 where rows are many: the next KC block
 //   of the panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
-//   A that is stored transposed: the next KC block of the MC block, by its first tiles; by the others, the block of the
-//   next panel that the team packed
+//   A that is stored transposed: the next KC block of the MC block
 //   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
 //
 // Every tile of a specification prefetches; those that have nothing to prefetch touch what is near. Found by
-// docs/experiments/021, 046 and 081.
+// docs/experiments/021, 046, 081 and 090.
 #include "codegen/gemm/gemm.h"
 
-// Whole rows are accumulated for an update (docs/experiments/046).
-static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns >= g->p->n_max; }
+static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns; }
 
 // What the kernel stores with the product's rows: the product, or the last value of its epilogue; none.
 static Val result_of(const Gemm *g) {
@@ -27,9 +25,10 @@ static Val result_of(const Gemm *g) {
   return (Val){0};
 }
 
-static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
+// Of what lies in rows of a matrix: a line with each of STEPS k, of so many rows before the next lines of them (090).
+enum { ROWS = 16, STEPS = 2 };
 
-static bool prefetches_panel(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->pack_b == B_SHARED; }
+static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
 enum {
   L2_PART = 2,     // larger operands and results are not in L2 when their turn comes (065)
@@ -87,8 +86,10 @@ static ShareOfB share_of_b(const GemmPlan *p) {
 
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   s->prefetch_result = prefetches_result(g);
-  if (prefetches_rows(g)) s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
-  if (prefetches_update(g) || prefetches_a(g) || prefetches_panel(g)) s->prefetch_lines = 1;
+  if (prefetches_rows(g))
+    s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
+  if (prefetches_update(g) || prefetches_a(g))
+    s->prefetch_lines = 1, s->prefetch_rows = ROWS, s->prefetch_steps = STEPS;
   if (!prefetches_b(g)) return;
   ShareOfB share = share_of_b(g->p);
   s->prefetch_lines = (uint32_t)share.lines, s->prefetch_tiles = share.tiles;
@@ -96,38 +97,46 @@ void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   if (g->p->pack_b == B_PRIVATE && g->p->tb) s->prefetch_rows = (uint32_t)g->p->width;
 }
 
-static int64_t tiles_of_mc_block(const GemmPlan *p) { return cg_ceil_div(p->mc, p->mr); }
+// A line with each of STEPS k: so many of each of ROWS rows, in elements.
+static LLVMValueRef share_of_rows(Gemm *g, const GemmMacroTile *u) {
+  return cg_mul(g->c, cg_div(g->c, u->n_k, cg_i64(g->c, ROWS * STEPS)), cg_i64(g->c, TILE_LINE));
+}
 
-// Tiles of all panels count through; each prefetches a line of every row of k.
+static LLVMValueRef panel_of_nc(Gemm *g, const GemmMacroTile *u) {
+  return cg_div(g->c, cg_sub(g->c, u->n0, u->acc0), cg_i64(g->c, g->p->width));
+}
+
+static void prefetch_if(Gemm *g, TileArgs *args, LLVMValueRef now, LLVMValueRef from, LLVMValueRef row) {
+  Cg *c = g->c;
+  args->prefetch = LLVMBuildSelect(c->b, now, from, args->prefetch, "");
+  args->prefetch_row = LLVMBuildSelect(c->b, now, row, args->prefetch_row, "");
+  args->prefetch_tile = LLVMBuildSelect(c->b, now, cg_mul(c, row, cg_i64(c, g->p->mr)), args->prefetch_tile, "");
+}
+
+// Each tile of NC ROWS of the next k, of those columns that the MC block packs, and some more.
 static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef k = cg_add(c, u->k0, u->n_k), tile = cg_mul(c, u->panel, cg_i64(c, tiles_of_mc_block(p)));
-  LLVMValueRef at = cg_add(c, cg_add(c, cg_mul(c, k, g->m), u->m0), cg_mul(c, tile, cg_i64(c, TILE_LINE)));
+  LLVMValueRef next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->acc_columns / p->width);
+  LLVMValueRef tile = cg_add(c, cg_mul(c, u->strip, panels), panel_of_nc(g, u));
+  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))), first = cg_mul(c, u->strip, cg_i64(c, p->mr));
+  LLVMValueRef at = cg_add(c, cg_mul(c, k, g->m), cg_sub(c, u->m0, first));
   if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
-  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, k, g->k, "");
-  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSLT, tile, cg_i64(c, cg_ceil_div(p->mc, TILE_LINE) + 1), "");
-  more = LLVMBuildAnd(c->b, more, some, "");
-  args->prefetch = LLVMBuildSelect(c->b, more, cg_at(c, c->f32, g->a, at), args->prefetch, "");
-  args->prefetch_row = LLVMBuildSelect(c->b, more, g->m, args->prefetch_row, "");
-  args->prefetch_tile = LLVMBuildSelect(c->b, more, cg_i64(c, TILE_LINE), args->prefetch_tile, "");
+  LLVMValueRef end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
+  prefetch_if(g, args, LLVMBuildICmp(c->b, LLVMIntSLT, k, end, ""), cg_at(c, c->f32, g->a, at), g->m);
 }
 
-// Lines of the macro tile's rows of one tensor after the other, a line for each k of each tile.
+// Lines of the tile's rows in NC, of one tensor after the other.
 static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
-  LLVMValueRef rows = cg_mul(c, cg_i64(c, g->p->mc), g->n), one = cg_i64(c, 1);  // elements of a tensor
-  LLVMValueRef panel = cg_max(c, cg_mul(c, u->n_k, cg_i64(c, tiles_of_mc_block(g->p) * TILE_LINE)), one);
-  LLVMValueRef panels = cg_div(c, cg_add(c, rows, cg_sub(c, panel, one)), panel);  // that one tensor takes
-  LLVMValueRef tensor = cg_div(c, u->panel, panels), at = cg_mul(c, cg_gemm_rem(c, u->panel, panels), panel);
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
-  at = cg_add(c, at, cg_mul(c, u->m0, g->n));
+  LLVMValueRef nc = cg_i64(c, g->p->acc_columns), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
+  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->acc0, cg_gemm_rem(c, at, nc));
+  LLVMValueRef element = cg_add(c, cg_mul(c, u->row, g->n), column);
   for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
-    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), at);
+    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);
     LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
-    args->prefetch = LLVMBuildSelect(c->b, now, from, args->prefetch, "");
-    args->prefetch_row = LLVMBuildSelect(c->b, now, cg_i64(c, TILE_LINE), args->prefetch_row, "");
-    args->prefetch_tile = LLVMBuildSelect(c->b, now, cg_mul(c, u->n_k, cg_i64(c, TILE_LINE)), args->prefetch_tile, "");
+    prefetch_if(g, args, now, from, g->n);
   }
 }
 
@@ -156,21 +165,6 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
 }
 
-// Packed panels lie apart by all of k: the block of the next one, or the next block of the first one.
-static void prefetch_panel(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
-  Cg *c = g->c;
-  const GemmPlan *p = g->p;
-  LLVMValueRef next = cg_add(c, u->panel, cg_i64(c, 1)), more = LLVMBuildICmp(c->b, LLVMIntSLT, next, g->panels, "");
-  LLVMValueRef after = cg_add(c, u->k0, u->n_k), zero = cg_i64(c, 0);
-  LLVMValueRef k = LLVMBuildSelect(c->b, more, u->k0, after, "");
-  next = LLVMBuildSelect(c->b, more, next, zero, "");
-  if (p->b_has_batch) next = cg_add(c, next, cg_mul(c, u->batch, g->panels));
-  LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, next, g->k_pad), k), cg_i64(c, p->width));
-  args->prefetch = cg_at(c, c->f32, g->packed_b, at);
-  args->prefetch_row = cg_i64(c, cg_larger(1, p->width / tiles_of_mc_block(p)));
-  args->prefetch_tile = cg_mul(c, u->n_k, args->prefetch_row);
-}
-
 // One line with each k covers the rows, which are neighbours, or their parts in the KC block.
 static void prefetch_rows(Gemm *g, TileArgs *args) {
   Cg *c = g->c;
@@ -191,7 +185,6 @@ void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   if (prefetches_result(g)) prefetch_result(g, u, args);
   if (prefetches_rows(g)) prefetch_rows(g, args);
   if (prefetches_b(g)) prefetch_b(g, u, args);
-  if (prefetches_panel(g)) prefetch_panel(g, u, args);
   if (prefetches_a(g)) prefetch_a(g, u, args);
   if (prefetches_update(g)) prefetch_update(g, u, args);
 }

@@ -16,7 +16,8 @@ enum {
   SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
   OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
   PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
-  L2_PART = 8,          // of L2: parameter and state of an MC block with an update (046); rows of a prologue's A (028)
+  L2_PART = 8,          // of L2: rows of a prologue's A (028)
+  NC_L2_PART = 2,       // of L2: NC columns of B, past which tiles of a packed A go (090)
   CHAINS = 8,           // accumulators that hide the latency of additions (029),
   CHAINED_K = 64,       // from so long sums on,
   CHAINED_ROWS = 4,     // of products with fewer rows than a prepacked one: it has the sums of others
@@ -118,15 +119,9 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
   return cg_ceil_div(p->m_max, cg_ceil_div(units, panels));
 }
 
-static int64_t packed_a_tiles(const GemmPlan *p, const Target *t) {
-  if (ir_none(p->update)) return PACKED_A_TILES;
-  int64_t most = ir_f32_in(t->facts.l2_bytes / L2_PART) / (p->n_max * (int64_t)p->mr);
-  return cg_larger(1, cg_smaller(PACKED_A_TILES, most));
-}
-
 // Rows that fit, and rows that make units enough for even shares.
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
-  if (p->pack_a == A_PACKED) return packed_a_tiles(p, t) * (int64_t)p->mr;
+  if (p->pack_a == A_PACKED) return PACKED_A_TILES * (int64_t)p->mr;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
   if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
   int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
@@ -141,8 +136,17 @@ static int64_t even_rows(const GemmPlan *p) {
                    cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
 }
 
+// Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums of a tile of rows are on the stack.
+static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
+  int64_t most = ir_f32_in(t->facts.l2_bytes / NC_L2_PART) / cg_smaller(p->kc, cg_larger(1, p->k_max));
+  if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / p->mr);
+  int64_t panels = cg_larger(1, panels_of(p)), parts = cg_ceil_div(panels, cg_larger(1, most / p->width));
+  return cg_ceil_div(panels, parts) * p->width;
+}
+
 // NC: columns with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
+  if (p->pack_a == A_PACKED && !(waits && p->epilogue == EPILOGUE_FROM_STACK)) return columns_in_l2(p, t);
   bool at_once = (!waits && ir_none(p->update)) || (by_panels(p) && !p->k_outermost);
   if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
@@ -190,7 +194,10 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_tiled_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->acc_columns) g->strip = cg_gemm_on_stack(c, p->mc * (p->acc_columns + GEMM_STRIDE_PAD));
+  bool by_strips = p->pack_a == A_PACKED && p->kc >= p->k_max;
+  int64_t rows = by_strips ? p->mr : p->mc;
+  if (p->acc_columns && p->epilogue == EPILOGUE_FROM_STACK)
+    g->strip = cg_gemm_on_stack(c, rows * (p->acc_columns + GEMM_STRIDE_PAD));
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
   if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
