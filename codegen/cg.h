@@ -81,8 +81,8 @@ LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef m
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d);  // a b + d, scalar or vector
 LLVMValueRef cg_opaque(Cg *c, LLVMValueRef x);  // x in a register, of which LLVM knows nothing; no instruction
-void cg_prefetch_l2(Cg *c, LLVMValueRef at);                                 // prefetch into L2
-void cg_prefetch_l1(Cg *c, LLVMValueRef at);                                 // into L1
+void cg_prefetch_l2(Cg *c, LLVMValueRef at);    // prefetch into L2
+void cg_prefetch_l1(Cg *c, LLVMValueRef at);    // into L1
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
                                uint32_t n);
 LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v);  // fixed tree: halves, then halves of halves
