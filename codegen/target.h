@@ -41,7 +41,7 @@ typedef struct {
   int64_t gemm_kc;            // KC where workers pack B: a panel's block stays in L2, rows of A pass by (023)
   int64_t gemm_kc_packed_a;   // KC where A is packed: the MC block stays in L2 (025, 046)
   int64_t gemm_kc_in_place;   // KC where nothing is packed and k is long: a panel's block stays in L2 (023)
-  int64_t gemm_acc_bytes;     // MC x NC accumulators on the stack while KC blocks pass by (046)
+  int64_t gemm_acc_bytes;     // accumulators on the stack, MC x NC while KC blocks pass by, or MR x NC (046, 090)
   int64_t stream_ahead;  // bytes of one stream from memory prefetched into L2; 0: none, hardware does as well (063)
   bool follows_streams;  // its hardware prefetcher keeps up with eight streams as with one (063)
   bool prefers_blas;     // a tuned library is faster than code for this row

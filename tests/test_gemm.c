@@ -345,6 +345,8 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {30, 70, 600, 0, true, false, PLAIN, 0, 0},     {75, 33, 257, 0, true, false, RESIDUAL_KEPT, 0, 0},
     {100, 140, 300, 0, true, false, BIAS_GELU, 0, 0}, {17, 66, 40, 2, true, false, PLAIN, 0, 0},
     {20, 50, 31, 0, true, true, PLAIN, 0, 0},
+    // likewise past several NC: sums of a micropanel complete, and a last one with fewer rows
+    {23, 300, 16, 0, true, false, RESIDUAL_KEPT, 0, 0}, {52, 257, 10, 0, true, true, SCALED_DROPOUT, 0, 0},
     // both by rows of k, the second narrow: made transposed; whole squares and others, one block of k and several
     {70, 12, 60, 0, true, false, PLAIN, 0, 0},      {256, 64, 300, 0, true, false, PLAIN, 0, 0},
     {101, 33, 270, 0, true, false, PLAIN, 0, 0},    {33, 32, 100, 0, true, false, PLAIN, 0, 0},
@@ -362,6 +364,10 @@ static const Case large[] = {
     // rows of A beyond L2: all panels take a block of k before the next one, and wait for the epilogue in groups
     {150, 290, 1801, 0, false, true, BIAS_GELU, 0, 0}, {150, 270, 1790, 0, false, false, RESIDUAL_KEPT, 0, 0},
     {142, 260, 1920, 0, false, true, PLAIN, 160, 0},
+    // first operand transposed, several NC: one block of k, several in memory, several on the stack
+    {150, 1100, 203, 0, true, false, BIAS_GELU, 0, 0}, {161, 1100, 603, 0, true, false, PLAIN, 0, 0},
+    {161, 1100, 603, 0, true, false, RESIDUAL_KEPT, 0, 0}, {131, 600, 515, 2, true, false, PLAIN, 0, 0},
+    {135, 1060, 300, 0, true, true, SCALED_DROPOUT, 0, 0},
     // tall ones: rows that exceed L2 beside a B that does not
     {1500, 100, 70, 0, false, true, SCALED_DROPOUT, 0, 0}, {1030, 131, 60, 0, false, false, RESIDUAL_KEPT, 0, 0},
     {1290, 110, 33, 0, false, true, PLAIN, 1400, 0}, {3000, 100, 20, 0, false, true, BIAS_GELU, 0, 0},

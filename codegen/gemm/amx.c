@@ -77,7 +77,7 @@ static void choose_columns(GemmPlan *p) {
   int64_t most = NC_BYTES / n_buffers(p) / parts_bytes(PARTS_SIDE, p->kc);
   if (keeps_accumulators(p)) most = cg_smaller(most, ACC_BYTES / 4 / p->mc / p->width);
   if (p->parts & PARTS_B_SHARED) most = cg_ceil_div(p->n_max, p->width);
-  p->acc_columns = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
+  p->nc = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
 }
 
 // Of scratch, for a B that the prologue makes; parts follow: A's, then B's.
@@ -108,7 +108,7 @@ void cg_gemm_amx_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_amx_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  int64_t row = p->acc_columns + GEMM_STRIDE_PAD;
+  int64_t row = p->nc + GEMM_STRIDE_PAD;
   if (keeps_accumulators(p)) g->strip = cg_worker_block(c, p->mc * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_worker_block(c, PARTS_SIDE * row);
   if (!(p->parts & PARTS_A_SHARED)) {
@@ -116,8 +116,8 @@ void cg_gemm_amx_stack(Gemm *g) {
     g->a_amax = cg_gemm_on_stack(c, p->mc / PARTS_SIDE * PARTS_AMAX);
   }
   if (!(p->parts & PARTS_B_SHARED)) {
-    g->b_parts = cg_worker_block(c, n_buffers(p) * cg_parts_elements(p->acc_columns, p->kc));
-    g->b_amax = cg_gemm_on_stack(c, n_buffers(p) * p->acc_columns / PARTS_SIDE * PARTS_AMAX);
+    g->b_parts = cg_worker_block(c, n_buffers(p) * cg_parts_elements(p->nc, p->kc));
+    g->b_amax = cg_gemm_on_stack(c, n_buffers(p) * p->nc / PARTS_SIDE * PARTS_AMAX);
   }
   if (packs_ahead(p)) g->ahead = cg_block(c, c->i64, AHEAD_WORDS), g->buffer = cg_block(c, c->i64, 1);
   g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
@@ -226,7 +226,7 @@ static void compute(Gemm *g, const GemmMacroTile *u) {
 static void set_columns(Gemm *g, GemmMacroTile *u, V panel, V end) {
   Cg *c = g->c;
   u->panel = panel;
-  u->n0 = u->acc0 = cg_mul(c, panel, cg_i64(c, PARTS_SIDE));
+  u->n0 = u->nc0 = cg_mul(c, panel, cg_i64(c, PARTS_SIDE));
   u->columns = cg_sub(c, cg_min(c, cg_mul(c, end, cg_i64(c, PARTS_SIDE)), g->n), u->n0);
 }
 
@@ -273,8 +273,8 @@ typedef struct {
 } Buffer;
 static Buffer buffer(Gemm *g, V number) {
   Cg *c = g->c;
-  V parts = cg_i64(c, cg_parts_elements(g->p->acc_columns, g->p->kc));
-  V amax = cg_i64(c, g->p->acc_columns / PARTS_SIDE * PARTS_AMAX);
+  V parts = cg_i64(c, cg_parts_elements(g->p->nc, g->p->kc));
+  V amax = cg_i64(c, g->p->nc / PARTS_SIDE * PARTS_AMAX);
   return (Buffer){cg_at(c, c->f32, g->b_parts, cg_mul(c, number, parts)),
                   cg_at(c, c->f32, g->b_amax, cg_mul(c, number, amax))};
 }
@@ -314,7 +314,7 @@ static void pack_first(Gemm *g, GemmMacroTile first, const NcBlocks *all) {
 
 static NcBlocks equal_nc_blocks(Gemm *g, V p0, V p1) {
   Cg *c = g->c;
-  V most = cg_i64(c, g->p->acc_columns / PARTS_SIDE), n = cg_sub(c, p1, p0), one = cg_i64(c, 1);
+  V most = cg_i64(c, g->p->nc / PARTS_SIDE), n = cg_sub(c, p1, p0), one = cg_i64(c, 1);
   V blocks = cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, most, one)), most), one);
   return (NcBlocks){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, blocks, one)), blocks), one)};
 }

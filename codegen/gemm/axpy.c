@@ -37,11 +37,11 @@ void cg_gemm_axpy_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = 1, p->width = t->vl;
   p->mr = rows_at_once(p, t);
   p->kc = cg_larger(1, p->k_max);
-  p->acc_columns = cg_larger(1, t->stack_bytes / STACK_PART / 4 / cg_larger(1, p->m_max) / p->width) * p->width;
+  p->nc = cg_larger(1, t->stack_bytes / STACK_PART / 4 / cg_larger(1, p->m_max) / p->width) * p->width;
   p->units = cg_ceil_div(p->n_max, GRAIN * p->width);
 }
 
-void cg_gemm_axpy_stack(Gemm *g) { g->strip = cg_gemm_on_stack(g->c, g->p->m_max * g->p->acc_columns); }
+void cg_gemm_axpy_stack(Gemm *g) { g->strip = cg_gemm_on_stack(g->c, g->p->m_max * g->p->nc); }
 
 // ---- a block of columns
 typedef struct {
@@ -51,7 +51,7 @@ typedef struct {
 
 static LLVMValueRef sums_at(Gemm *g, int64_t m, LLVMValueRef n) {
   Cg *c = g->c;
-  return cg_at(c, c->f32, g->strip, cg_add(c, cg_i64(c, m * g->p->acc_columns), n));
+  return cg_at(c, c->f32, g->strip, cg_add(c, cg_i64(c, m * g->p->nc), n));
 }
 
 static void begin_sums(Gemm *g, const Block *u) {
@@ -69,7 +69,7 @@ static void begin_sums(Gemm *g, const Block *u) {
 
 static void end_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  LLVMValueRef stride = cg_i64(c, g->p->acc_columns), vl = cg_i64(c, c->t->vl);
+  LLVMValueRef stride = cg_i64(c, g->p->nc), vl = cg_i64(c, c->t->vl);
   if (g->epilogue) {
     cg_gemm_epilogue(g, cg_i64(c, 0), g->m, u->n0, u->n, g->strip, stride);
     return;
@@ -164,7 +164,7 @@ static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
 
 void cg_gemm_axpy_emit(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef at_once = cg_i64(c, g->p->mr), lo, hi, step = cg_i64(c, g->p->acc_columns);
+  LLVMValueRef at_once = cg_i64(c, g->p->mr), lo, hi, step = cg_i64(c, g->p->nc);
   LLVMValueRef whole = cg_sub(c, g->k, cg_gemm_rem(c, g->k, at_once));
   cg_share(c, g->panels, GRAIN, &lo, &hi);
   LLVMValueRef end = cg_min(c, cg_mul(c, hi, cg_i64(c, g->p->width)), g->n);

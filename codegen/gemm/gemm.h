@@ -80,7 +80,7 @@ typedef struct {
   // ---- modifiers
   GemmPrologue prologue;
   GemmEpilogue epilogue;
-  Val update;            // the epilogue's update of a parameter, which takes whole rows; none
+  Val update;            // the epilogue's update of a parameter, which takes rows of NC columns; none
   bool stores_product;   // the product itself is stored
   bool single_threaded;  // worker 0 alone
   int64_t k_slice;       // k is cut into slices of so many; 0: it is not
@@ -95,10 +95,10 @@ typedef struct {
   int64_t width;            // NR
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
-  int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once
+  int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once; cg_gemm_by_micropanels: mr
   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; A_PACKED: of B's block, which stays in
-  // L2 while tiles of rows pass by; of strategy amx likewise. 0: none
-  int64_t acc_columns;
+  // L2 while micropanels of A pass by; of strategy amx likewise. 0: none
+  int64_t nc;
   int64_t a_tile;        // A_PACKED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;         // pieces of work for the team, with all of k
@@ -124,7 +124,7 @@ typedef struct {
   LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
   LLVMValueRef a_row, a_k;                // strides of A as it is stored
   // on the worker's stack, or beside it (cg_worker_block)
-  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a panel range
+  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
   LLVMValueRef a_block, b_block;  // packed blocks
   LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of an NC block
   LLVMValueRef a_amax, b_amax;    // on the stack: the largest magnitudes in each panel of a_block and b_parts
@@ -171,6 +171,8 @@ int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) {
   return p->prologue && p->prologue != PROLOGUE_B && p->prologue != PROLOGUE_A_BY_STRIP;
 }
+// The epilogue takes the sums of one micropanel of a packed A after the other, which are complete.
+static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return p->pack_a == A_PACKED && p->kc >= p->k_max; }
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 
@@ -211,8 +213,8 @@ typedef struct {
   LLVMValueRef rows, columns;   // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;         // the KC block
   LLVMValueRef k_begin, k_end;  // of all of them
-  LLVMValueRef acc0;            // the first column of NC
-  LLVMValueRef strip;           // A_PACKED: number of the tile of rows in the MC block
+  LLVMValueRef nc0;             // the first column of NC
+  LLVMValueRef micropanel;      // A_PACKED: number of the tile of rows in the MC block
 } GemmMacroTile;
 
 // ---- macrokernel.c

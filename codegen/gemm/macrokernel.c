@@ -9,12 +9,12 @@
 //
 // B packed by its worker, or prepacked: panel by panel, KC block by KC block, all rows of the (high) MC block pass by.
 // A packed, or beyond L2: KC block by KC block, on the stack, for all panels of the worker's panel range. Past NC columns of
-// B, which stay in L2, go tiles of a packed A one after the other, so that each stays in L1 and its rows of C are written from
+// B, which stay in L2, go micropanels of a packed A one after the other, so that each stays in L1 and its rows of C are written from
 // end to end. With several KC blocks the accumulators are in memory between blocks, or on the stack for an epilogue. The
-// epilogue takes strips of rows of a macro tile, or a tile of rows of NC columns, while their sums are in cache.
+// epilogue takes strips of rows of a macro tile, or a micropanel's rows of NC columns, while their sums are in cache.
 #include "codegen/gemm/gemm.h"
 
-enum { LONG_K = 128 };  // where a turn of several steps pays for its code (090)
+enum { UNROLLED_K = 128 };  // where a turn of several steps pays for its code (090)
 
 // Strides that are sizes of the product are arguments of a tile: products of other sizes share it.
 static int64_t stride_or_dyn(LLVMValueRef v, int64_t of_blocks) {
@@ -39,7 +39,7 @@ LLVMValueRef cg_gemm_tile_a_k(const Gemm *g) {
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
 LLVMValueRef cg_gemm_tile_c_row(const Gemm *g) {
-  if (g->p->acc_columns && in_strip(g)) return cg_i64(g->c, g->p->acc_columns + GEMM_STRIDE_PAD);
+  if (g->p->nc && in_strip(g)) return cg_i64(g->c, g->p->nc + GEMM_STRIDE_PAD);
   return in_strip(g) ? cg_i64(g->c, g->p->width) : g->n;
 }
 // From one full tile of rows to the next.
@@ -72,7 +72,7 @@ static TileSpec make_spec(const Gemm *g) {
                     .mask_step = vl,
                     .mask_b = p->pack_b == B_IN_PLACE,
                     .mask_c = !in_strip(g),
-                    .long_k = p->k_max >= LONG_K,
+                    .long_k = p->k_max >= UNROLLED_K,
                     .chains = p->chains};
 }
 
@@ -110,7 +110,8 @@ static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
 LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->pack_a == A_PACKED) return cg_at(c, c->f32, g->a_block, cg_mul(c, u->strip, cg_i64(c, p->kc * p->a_tile)));
+  if (p->pack_a == A_PACKED)
+    return cg_at(c, c->f32, g->a_block, cg_mul(c, u->micropanel, cg_i64(c, p->kc * p->a_tile)));
   LLVMValueRef row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   LLVMValueRef off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
@@ -137,10 +138,10 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
 
 LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  if (g->p->acc_columns && in_strip(g)) {
-    LLVMValueRef at = cg_sub(c, u->n0, u->acc0);
-    bool all_rows = u->strip && !one_block(g);  // of the MC block
-    if (all_rows) at = cg_add(c, at, cg_mul(c, cg_mul(c, u->strip, cg_i64(c, g->p->mr)), cg_gemm_tile_c_row(g)));
+  if (g->p->nc && in_strip(g)) {
+    LLVMValueRef at = cg_sub(c, u->n0, u->nc0);
+    bool all_rows = u->micropanel && !cg_gemm_by_micropanels(g->p);  // of the MC block
+    if (all_rows) at = cg_add(c, at, cg_mul(c, cg_mul(c, u->micropanel, cg_i64(c, g->p->mr)), cg_gemm_tile_c_row(g)));
     return cg_at(c, c->f32, g->strip, at);
   }
   return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
@@ -273,22 +274,22 @@ static void panels_of_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
   set_panel(g, u, panel.i);
   if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   cg_gemm_tile(g, u);
-  if (one_block(g) && !g->p->acc_columns) tile_epilogue(g, u);
+  if (one_block(g) && !g->p->nc) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
 }
 
-// Likewise, of one tile of rows after the other: it stays in L1, and the panels' block in L2.
-static void strips_of_block(Gemm *g, const GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+// Likewise, of one micropanel of A after the other: it stays in L1, and the panels' block in L2.
+static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
-  GemmMacroTile strip = *u;
+  GemmMacroTile part = *u;
   Loop l;
   LLVMValueRef mr = cg_i64(c, g->p->mr);
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, u->rows, g->p->mr), cg_i64(c, 1), NULL, 0);
   LLVMValueRef above = cg_mul(c, l.i, mr);
-  strip.strip = l.i, strip.m0 = cg_add(c, u->m0, above), strip.row = cg_add(c, u->row, above);
-  strip.rows = cg_min(c, mr, cg_sub(c, u->rows, above));
-  panels_of_block(g, &strip, p0, p1);
-  if (one_block(g)) panels_finish(g, &strip, p0, p1);
+  part.micropanel = l.i, part.m0 = cg_add(c, u->m0, above), part.row = cg_add(c, u->row, above);
+  part.rows = cg_min(c, mr, cg_sub(c, u->rows, above));
+  panels_of_block(g, &part, p0, p1);
+  if (cg_gemm_by_micropanels(g->p)) panels_finish(g, &part, p0, p1);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -298,7 +299,7 @@ static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
 }
 
 static void block_of_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
-  if (g->p->pack_a == A_PACKED) strips_of_block(g, u, p0, p1);
+  if (g->p->pack_a == A_PACKED) micropanels_of_block(g, u, p0, p1);
   else panels_of_block(g, u, p0, p1);
 }
 
@@ -316,21 +317,20 @@ static void range_by_nc(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef
                         void (*emit)(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1)) {
   Cg *c = g->c;
   Loop nc;
-  if (!g->p->acc_columns) {
+  if (!g->p->nc) {
     emit(g, u, p0, p1);
     return;
   }
-  LLVMValueRef step = cg_i64(c, g->p->acc_columns / g->p->width);
+  LLVMValueRef step = cg_i64(c, g->p->nc / g->p->width);
   cg_loop_begin(c, &nc, p0, p1, step, NULL, 0);
-  u->acc0 = cg_mul(c, nc.i, cg_i64(c, g->p->width));
+  u->nc0 = cg_mul(c, nc.i, cg_i64(c, g->p->width));
   emit(g, u, nc.i, cg_min(c, p1, cg_add(c, nc.i, step)));
   cg_loop_end(c, &nc, NULL);
 }
 
 static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Loop block;
-  bool by_strips = g->p->pack_a == A_PACKED && one_block(g);
-  if (g->p->acc_columns && in_strip(g) && !by_strips) {
+  if (g->p->nc && in_strip(g) && !cg_gemm_by_micropanels(g->p)) {
     range_by_nc(g, u, p0, p1, nc_with_sums);
     return;
   }

@@ -156,13 +156,13 @@ static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, L
   if (prefetches) prefetch(c, t, l.i, unroll);
   LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
-  if (unroll > 1 && !LLVMIsConstant(of->a_row))
+  if (unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row))
     a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
   for (uint32_t j = 0; j < unroll; j++) {
     LLVMValueRef k = cg_i64(c, j);
     LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
     k_step(c, t, of, a_at, b_at, acc + j % chains * n);
-    if (prefetches && unroll > 1) prefetch_step(c, t->s, a_at, b_at);
+    if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
   }
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * chains * sizeof *acc);
@@ -172,7 +172,7 @@ static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, L
 // acc += A B
 static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
-  uint32_t unroll = (uint32_t)cg_larger(chains, unroll_of(t->s));
+  uint32_t unroll = chains > 1 ? chains : unroll_of(t->s);  // the same chains in tiles of all heights
   for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
   LLVMValueRef end = k_unrolled(c, t, of, cg_i64(c, 0), unroll, chains, true, acc);
   for (; chains > 1; chains /= 2)

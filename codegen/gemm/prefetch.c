@@ -1,7 +1,7 @@
 // What tiles prefetch while they compute (microkernel.h): memory has little to do then.
 //
 //   A that is read in place and larger than L2: the rows of the next tile
-//   a result larger than L2, where k is one block: the lines that a tile is going to store, by the tile itself
+//   a result larger than L2, where k is one block and A not packed: the lines that a tile is going to store, by the tile itself
 //   B, or a weight's copy, that is too large for the last-level cache, or for L2 where rows are many: the next KC block
 //   of the panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
 //   A that is stored transposed: the next KC block of the MC block
@@ -11,7 +11,7 @@
 // docs/experiments/021, 046, 081 and 090.
 #include "codegen/gemm/gemm.h"
 
-static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->acc_columns; }
+static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->nc; }
 
 // What the kernel stores with the product's rows: the product, or the last value of its epilogue; none.
 static Val result_of(const Gemm *g) {
@@ -25,8 +25,8 @@ static Val result_of(const Gemm *g) {
   return (Val){0};
 }
 
-// Of what lies in rows of a matrix: a line with each of STEPS k, of so many rows before the next lines of them (090).
-enum { ROWS = 16, STEPS = 2 };
+// Of A, or an update's tensors: so many rows before the next lines of them (090).
+enum { ROWS = 16 };
 
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
@@ -58,10 +58,10 @@ static bool prefetches_rows(const Gemm *g) {
   return in_rows(p) && !elsewhere && p->m_max > p->mr && exceeds_l2(g, p->batch_max * p->m_max * p->k_max);
 }
 
-// Several KC blocks add to sums that are on their way already.
+// Several KC blocks add to sums that are on their way already; past a micropanel of A they are written from end to end.
 static bool prefetches_result(const Gemm *g) {
   const GemmPlan *p = g->p;
-  bool one_block = p->kc >= p->k_max && !p->acc_columns && !g->slices;
+  bool one_block = p->kc >= p->k_max && !p->nc && !g->slices;
   return one_block && !ir_none(result_of(g)) && exceeds_l2(g, p->batch_max * p->m_max * p->n_max);
 }
 
@@ -84,26 +84,33 @@ static ShareOfB share_of_b(const GemmPlan *p) {
   return s;
 }
 
+// A tile has lines enough for its share of three tensors: NR columns of ROWS rows each. The fewer at a time the better.
+enum { TENSORS = 3 };
+static int64_t lines_of_tile(const GemmPlan *p) { return cg_ceil_div(TENSORS * p->width, TILE_LINE) * ROWS; }
+static uint32_t lines_of_rows(const GemmPlan *p) { return cg_smaller(p->kc, p->k_max) < lines_of_tile(p) ? 2 : 1; }
+static uint32_t steps_of_rows(const GemmPlan *p) { return cg_smaller(p->kc, p->k_max) < 2 * lines_of_tile(p) ? 1 : 2; }
+
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   s->prefetch_result = prefetches_result(g);
   if (prefetches_rows(g))
     s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
   if (prefetches_update(g) || prefetches_a(g))
-    s->prefetch_lines = 1, s->prefetch_rows = ROWS, s->prefetch_steps = STEPS;
+    s->prefetch_lines = lines_of_rows(g->p), s->prefetch_rows = ROWS, s->prefetch_steps = steps_of_rows(g->p);
   if (!prefetches_b(g)) return;
   ShareOfB share = share_of_b(g->p);
   s->prefetch_lines = (uint32_t)share.lines, s->prefetch_tiles = share.tiles;
   s->prefetch_steps = share.steps > 1 ? (uint32_t)share.steps : 0;
-  if (g->p->pack_b == B_PRIVATE && g->p->tb) s->prefetch_rows = (uint32_t)g->p->width;
+  s->prefetch_rows = g->p->pack_b == B_PRIVATE && g->p->tb ? (uint32_t)g->p->width : 0;
 }
 
-// A line with each of STEPS k: so many of each of ROWS rows, in elements.
+// What a tile prefetches of each of ROWS rows, in elements.
 static LLVMValueRef share_of_rows(Gemm *g, const GemmMacroTile *u) {
-  return cg_mul(g->c, cg_div(g->c, u->n_k, cg_i64(g->c, ROWS * STEPS)), cg_i64(g->c, TILE_LINE));
+  LLVMValueRef columns = cg_div(g->c, u->n_k, cg_i64(g->c, ROWS * steps_of_rows(g->p)));
+  return cg_mul(g->c, columns, cg_i64(g->c, lines_of_rows(g->p) * TILE_LINE));
 }
 
 static LLVMValueRef panel_of_nc(Gemm *g, const GemmMacroTile *u) {
-  return cg_div(g->c, cg_sub(g->c, u->n0, u->acc0), cg_i64(g->c, g->p->width));
+  return cg_div(g->c, cg_sub(g->c, u->n0, u->nc0), cg_i64(g->c, g->p->width));
 }
 
 static void prefetch_if(Gemm *g, TileArgs *args, LLVMValueRef now, LLVMValueRef from, LLVMValueRef row) {
@@ -117,9 +124,10 @@ static void prefetch_if(Gemm *g, TileArgs *args, LLVMValueRef now, LLVMValueRef 
 static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->acc_columns / p->width);
-  LLVMValueRef tile = cg_add(c, cg_mul(c, u->strip, panels), panel_of_nc(g, u));
-  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))), first = cg_mul(c, u->strip, cg_i64(c, p->mr));
+  LLVMValueRef next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->nc / p->width);
+  LLVMValueRef tile = cg_add(c, cg_mul(c, u->micropanel, panels), panel_of_nc(g, u));
+  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))),
+               first = cg_mul(c, u->micropanel, cg_i64(c, p->mr));
   LLVMValueRef at = cg_add(c, cg_mul(c, k, g->m), cg_sub(c, u->m0, first));
   if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   LLVMValueRef end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
@@ -130,8 +138,8 @@ static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
 static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
-  LLVMValueRef nc = cg_i64(c, g->p->acc_columns), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
-  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->acc0, cg_gemm_rem(c, at, nc));
+  LLVMValueRef nc = cg_i64(c, g->p->nc), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
+  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_gemm_rem(c, at, nc));
   LLVMValueRef element = cg_add(c, cg_mul(c, u->row, g->n), column);
   for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
     LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);

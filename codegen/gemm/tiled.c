@@ -17,7 +17,7 @@ enum {
   OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
   PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
   L2_PART = 8,          // of L2: rows of a prologue's A (028)
-  NC_L2_PART = 2,       // of L2: NC columns of B, past which tiles of a packed A go (090)
+  NC_L2_PART = 2,       // of L2: NC columns of B, past which micropanels of a packed A go (090)
   CHAINS = 8,           // accumulators that hide the latency of additions (029),
   CHAINED_K = 64,       // from so long sums on,
   CHAINED_ROWS = 4,     // of products with fewer rows than a prepacked one: it has the sums of others
@@ -136,17 +136,18 @@ static int64_t even_rows(const GemmPlan *p) {
                    cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
 }
 
-// Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums of a tile of rows are on the stack.
+// Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums are on the stack.
 static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
   int64_t most = ir_f32_in(t->facts.l2_bytes / NC_L2_PART) / cg_smaller(p->kc, cg_larger(1, p->k_max));
-  if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / p->mr);
+  int64_t rows = cg_gemm_by_micropanels(p) ? p->mr : p->mc;
+  if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / rows);
   int64_t panels = cg_larger(1, panels_of(p)), parts = cg_ceil_div(panels, cg_larger(1, most / p->width));
   return cg_ceil_div(panels, parts) * p->width;
 }
 
-// NC: columns with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
+// NC: of B, or with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
-  if (p->pack_a == A_PACKED && !(waits && p->epilogue == EPILOGUE_FROM_STACK)) return columns_in_l2(p, t);
+  if (p->pack_a == A_PACKED) return columns_in_l2(p, t);
   bool at_once = (!waits && ir_none(p->update)) || (by_panels(p) && !p->k_outermost);
   if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
@@ -167,7 +168,7 @@ static void choose_mc(GemmPlan *p, const Target *t) {
   p->mc = cg_larger(p->mr, cg_round_up(rows, p->mr));
   place_k(p, t);
   p->strip_rows = waits ? p->mc : cg_smaller(p->mc, cg_round_up(STRIP_ROWS, p->mr));
-  p->acc_columns = choose_nc(p, t, waits);
+  p->nc = choose_nc(p, t, waits);
 }
 
 // With few panels, a worker needs the rows of its MC blocks alone, but for the first and the last block of its share.
@@ -194,10 +195,8 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_tiled_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  bool by_strips = p->pack_a == A_PACKED && p->kc >= p->k_max;
-  int64_t rows = by_strips ? p->mr : p->mc;
-  if (p->acc_columns && p->epilogue == EPILOGUE_FROM_STACK)
-    g->strip = cg_gemm_on_stack(c, rows * (p->acc_columns + GEMM_STRIDE_PAD));
+  int64_t rows = cg_gemm_by_micropanels(p) ? p->mr : p->mc;
+  if (p->nc && p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, rows * (p->nc + GEMM_STRIDE_PAD));
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
   if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
