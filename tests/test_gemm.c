@@ -361,7 +361,7 @@ static const Case large[] = {
     // several chunks of rows, with one block of k and several
     {1500, 65, 40, 0, false, true, SCALED_DROPOUT, 0, 0}, {1100, 33, 64, 0, false, true, PLAIN, 1200, 0},
     {600, 36, 1030, 0, false, true, RESIDUAL_KEPT, 0, 0}, {560, 33, 1040, 0, false, false, PLAIN, 0, 0},
-    // rows of A beyond L2: all panels take a block of k before the next one, and wait for the epilogue in groups
+    // rows of A beyond L2: all panels take a block of k before the next one, and wait for the epilogue in memory
     {150, 290, 1801, 0, false, true, BIAS_GELU, 0, 0}, {150, 270, 1790, 0, false, false, RESIDUAL_KEPT, 0, 0},
     {142, 260, 1920, 0, false, true, PLAIN, 160, 0},
     // first operand transposed, several NC: one block of k, several in memory, several on the stack

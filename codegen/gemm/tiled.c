@@ -148,18 +148,20 @@ static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
 // NC: of B, or with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return columns_in_l2(p, t);
-  bool at_once = (!waits && ir_none(p->update)) || (by_panels(p) && !p->k_outermost);
+  bool at_once = (!waits && ir_none(p->update)) || by_panels(p);
   if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
   return cg_larger(1, columns / p->width) * p->width;
 }
 
-// Each panel would bring all rows of A into L2 again.
+// Each panel would bring all rows of A into L2 again, and so would each group of panels whose sums fit the stack.
 static void place_k(GemmPlan *p, const Target *t) {
   int64_t rows = cg_smaller(p->mc, p->m_max);
   bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS;
   p->k_outermost = by_panels(p) && pays && p->kc < p->k_max && !p->k_slice;
-  if (p->k_outermost) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
+  if (!p->k_outermost) return;
+  p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
+  if (p->epilogue) p->epilogue = EPILOGUE_FROM_MEMORY;
 }
 
 static void choose_mc(GemmPlan *p, const Target *t) {
