@@ -136,11 +136,13 @@ static int64_t even_rows(const GemmPlan *p) {
                    cg_smaller(FEW_ROWS, rows_for_units(p, FEW_UNITS, panels)));
 }
 
+// Of NC columns, on the stack.
+static int64_t rows_with_sums(const GemmPlan *p) { return cg_gemm_by_micropanels(p) ? p->mr : p->mc; }
+
 // Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums are on the stack.
 static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
   int64_t most = ir_f32_in(t->facts.l2_bytes / NC_L2_PART) / cg_smaller(p->kc, cg_larger(1, p->k_max));
-  int64_t rows = cg_gemm_by_micropanels(p) ? p->mr : p->mc;
-  if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / rows);
+  if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / rows_with_sums(p));
   int64_t panels = cg_larger(1, panels_of(p)), parts = cg_ceil_div(panels, cg_larger(1, most / p->width));
   return cg_ceil_div(panels, parts) * p->width;
 }
@@ -197,8 +199,8 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_tiled_stack(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  int64_t rows = cg_gemm_by_micropanels(p) ? p->mr : p->mc;
-  if (p->nc && p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, rows * (p->nc + GEMM_STRIDE_PAD));
+  int64_t row = p->nc + GEMM_STRIDE_PAD;
+  if (p->nc && p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, rows_with_sums(p) * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
   if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
   if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
