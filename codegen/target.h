@@ -38,13 +38,15 @@ typedef struct {
   uint32_t gemm_mr, gemm_nv;  // microkernel: MR rows x vectors of accumulators; NR is gemm_nv vl columns
   uint32_t dot_accumulators;  // of a tile of dot products
   int64_t gemm_mc_bytes;      // of an MC block: its rows of A stay in L2 (054)
-  int64_t gemm_kc;            // KC where workers pack B: a panel's block stays in L2, rows of A pass by (023)
-  int64_t gemm_kc_packed_a;   // KC where A is packed: the MC block stays in L2 (025, 046)
-  int64_t gemm_kc_in_place;   // KC where nothing is packed and k is long: a panel's block stays in L2 (023)
-  int64_t gemm_acc_bytes;     // accumulators on the stack, MC x NC while KC blocks pass by, or MR x NC (046, 090)
-  int64_t stream_ahead;  // bytes of one stream from memory prefetched into L2; 0: none, hardware does as well (063)
-  bool follows_streams;  // its hardware prefetcher keeps up with eight streams as with one (063)
-  bool prefers_blas;     // a tuned library is faster than code for this row
+  int64_t gemm_kc;  // KC where workers pack B, or it is prepacked: a panel's block stays in L2, rows of A pass by (023)
+  int64_t
+      gemm_b_bytes;  // of a KC x NC block of B that a worker packs, on its stack; 0: of one panel, and A is not packed (091)
+  int64_t gemm_kc_packed_a;  // KC where A is packed: the MC block stays in L2 (025, 046)
+  int64_t gemm_kc_in_place;  // KC where nothing is packed and k is long: a panel's block stays in L2 (023)
+  int64_t gemm_acc_bytes;    // accumulators on the stack, MC x NC while KC blocks pass by, or MR x NC (046, 090)
+  int64_t stream_ahead;      // bytes of one stream from memory prefetched into L2; 0: none, hardware does as well (063)
+  bool follows_streams;      // its hardware prefetcher keeps up with eight streams as with one (063)
+  bool prefers_blas;         // a tuned library is faster than code for this row
   // ---- recurrences
   uint32_t rnn_mr;       // rows of the recurrent tile (gates x vectors wide)
   int64_t rnn_kc_bytes;  // of w_hh in a KC block; the rest of L1 is for rows and sums (012)

@@ -361,9 +361,15 @@ static const Case large[] = {
     // several chunks of rows, with one block of k and several
     {1500, 65, 40, 0, false, true, SCALED_DROPOUT, 0, 0}, {1100, 33, 64, 0, false, true, PLAIN, 1200, 0},
     {600, 36, 1030, 0, false, true, RESIDUAL_KEPT, 0, 0}, {560, 33, 1040, 0, false, false, PLAIN, 0, 0},
-    // rows of A beyond L2: all panels take a block of k before the next one, and wait for the epilogue in memory
+    // several blocks of k: all panels take one before the next, and wait for the epilogue in memory
     {150, 290, 1801, 0, false, true, BIAS_GELU, 0, 0}, {150, 270, 1790, 0, false, false, RESIDUAL_KEPT, 0, 0},
     {142, 260, 1920, 0, false, true, PLAIN, 160, 0},
+    // B packed in several NC by the workers, A by the team: KC blocks of B from memory, tails of all kinds, sizes of run time
+    {45, 900, 1603, 0, false, false, PLAIN, 0, 0}, {47, 901, 1601, 0, false, true, BIAS_GELU, 0, 0},
+    {300, 450, 131, 0, false, false, SCALED_DROPOUT, 0, 0}, {1030, 420, 700, 0, false, true, RESIDUAL_KEPT, 0, 0},
+    {29, 710, 790, 0, false, false, RESIDUAL_KEPT, 70, 0}, {33, 500, 300, 0, false, false, PLAIN, 0, 900},
+    {31, 450, 0, 0, false, true, PLAIN, 0, 900}, {15, 385, 16, 0, false, false, BIAS_GELU, 300, 0},
+    {33, 300, 900, 3, false, false, PLAIN, 0, 0}, {20, 260, 300, 2, false, true, PLAIN, 0, 0},
     // first operand transposed, several NC: one block of k, several in memory, several on the stack
     {150, 1100, 203, 0, true, false, BIAS_GELU, 0, 0}, {161, 1100, 603, 0, true, false, PLAIN, 0, 0},
     {161, 1100, 603, 0, true, false, RESIDUAL_KEPT, 0, 0}, {131, 600, 515, 2, true, false, PLAIN, 0, 0},
@@ -507,13 +513,40 @@ static void test_strategies(void) {
   }
 }
 
+// Which operands are packed, by whom, and in what blocks.
+static void test_blocks(void) {
+  static const struct {
+    Chosen of;
+    PackA pack_a;
+    PackB pack_b;
+    int64_t kc, nc;
+  } want[] = {{{256, 3072, 768, false, false, false, NULL}, A_SHARED, B_PRIVATE, 768, 64},
+              {{256, 3072, 768, false, true, false, NULL}, A_SHARED, B_PRIVATE, 768, 64},
+              {{256, 768, 3072, false, false, false, NULL}, A_SHARED, B_PRIVATE, 768, 64},
+              {{64, 384, 96, false, false, false, NULL}, A_SHARED, B_PRIVATE, 96, 128},
+              {{64, 256, 1000, false, false, false, NULL}, A_IN_PLACE, B_PRIVATE, 512, 96},
+              {{256, 3072, 768, false, true, true, NULL}, A_SHARED, B_PREPACKED, 768, 0},
+              {{42, 3072, 1000, false, true, false, NULL}, A_IN_PLACE, B_PRIVATE, 1008, 32},
+              {{1000, 384, 96, false, false, false, NULL}, A_IN_PLACE, B_SHARED, 96, 0}};
+  for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
+    RtArena *mem = rt_arena_new();
+    GemmPlan p = plan_of(&want[k].of, cg_target_find("avx512"), mem);
+    bool same = p.pack_a == want[k].pack_a && p.pack_b == want[k].pack_b && p.kc == want[k].kc && p.nc == want[k].nc;
+    if (!CHECK(same))
+      printf("  case %zu: A %d, B %d, KC %lld, NC %lld\n", k, p.pack_a, p.pack_b, (long long)p.kc, (long long)p.nc);
+    bool cut = p.kc < want[k].of.k;
+    CHECK(p.k_outermost == cut && p.kc * p.nc * 4 <= 192 << 10);
+    rt_arena_free(mem);
+  }
+}
+
 // A row of its own: blocks and caches so small that small shapes have every kind of block, by a name that none knows. L2
 // limits what is fused, which kernels_of counts on.
 static Target tiny_row(const Target *like) {
   Target t = *like;
   t.name = "tiny", t.gemm_mr = 5, t.gemm_nv = 1, t.dot_accumulators = 4;
   t.gemm_mc_bytes = 4096, t.gemm_kc = 2 * t.vl, t.gemm_kc_packed_a = t.vl, t.gemm_kc_in_place = 2 * t.vl;
-  t.gemm_acc_bytes = 2048, t.rnn_kc_bytes = 1024;
+  t.gemm_b_bytes = 4096, t.gemm_acc_bytes = 2048, t.rnn_kc_bytes = 1024;
   t.facts.l1_bytes = 512, t.facts.llc_bytes = 16384, t.facts.page_bytes = 128;
   return t;
 }
@@ -539,6 +572,7 @@ int main(void) {
   test_packing();
   test_slices();
   test_strategies();
+  test_blocks();
   static const char *const names[] = {"amx", "avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {

@@ -30,14 +30,14 @@ typedef struct {
 
 typedef enum {
   A_IN_PLACE,
-  A_PACKED,               // by the worker that uses it, on its stack: an MC x KC block as [tile][kc][a_tile]
-  A_PADDED,               // copied by the team, with rows that are no power of two apart
-  A_PADDED_PER_MC_BLOCK,  // likewise the rows of an MC block, by the worker that uses them, on its stack
+  A_PACKED,               // an MC x KC block by the worker that uses it, on its stack: [micropanel][kc][a_tile]
+  A_SHARED,               // all of it by the team, into scratch: [micropanel][k][a_tile]
+  A_PADDED_PER_MC_BLOCK,  // an MC block by the worker that uses it, on its stack, as rows that are no power of two apart
 } PackA;
 typedef enum {
   B_IN_PLACE,
   B_SHARED,   // all of it by the team, into scratch: [panel][k][NR]
-  B_PRIVATE,  // a KC x NR block by the worker that uses it, on its stack
+  B_PRIVATE,  // a KC x NC block by the worker that uses it, on its stack: [panel][kc][NR]
   B_PREPACKED,
   B_BY_STRATEGY,  // by the team into scratch, as the strategy wants it: b_elements
 } PackB;
@@ -96,10 +96,10 @@ typedef struct {
   int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once; cg_gemm_by_micropanels: mr
-  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; A_PACKED: of B's block, which stays in
-  // L2 while micropanels of A pass by; of strategy amx likewise. 0: none
+  // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; cg_gemm_has_micropanels: of B's block,
+  // which stays in L2 while micropanels of A pass by; of strategy amx likewise. 0: none
   int64_t nc;
-  int64_t a_tile;        // A_PACKED: elements of one k
+  int64_t a_tile;        // A_PACKED, A_SHARED: elements of one k
   int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
   int64_t units;         // pieces of work for the team, with all of k
   int64_t moment_slots;  // that the strategy sums moments of the product in; 0: it does not
@@ -165,14 +165,20 @@ bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim
 GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
 // Scratch, in elements, in this order.
 int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);        // B_SHARED, or PROLOGUE_B
-int64_t cg_gemm_packed_a(const GemmPlan *p);                         // A_PADDED, or PROLOGUE_A_SHARED
+int64_t cg_gemm_packed_a(const GemmPlan *p, const Target *t);        // A_SHARED, or PROLOGUE_A_SHARED
 int64_t cg_gemm_sums(const GemmPlan *p);                             // of slices, or that only the epilogue reads
 int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of all
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) {
   return p->prologue && p->prologue != PROLOGUE_B && p->prologue != PROLOGUE_A_BY_STRIP;
 }
-// The epilogue takes the sums of one micropanel of a packed A after the other, which are complete.
-static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return p->pack_a == A_PACKED && p->kc >= p->k_max; }
+// Tiles of a micropanel of A pass NC columns of B before the next one's.
+static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
+  return p->pack_a == A_PACKED || (p->pack_b == B_PRIVATE && !p->parts);
+}
+// The epilogue takes the sums of one micropanel after the other, which are complete.
+static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }
+// A as [micropanel][k][a_tile]
+static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PACKED || p->pack_a == A_SHARED; }
 // Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
 
@@ -213,8 +219,9 @@ typedef struct {
   LLVMValueRef rows, columns;   // columns: up to the end of the result; may be more than a panel
   LLVMValueRef k0, n_k;         // the KC block
   LLVMValueRef k_begin, k_end;  // of all of them
+  LLVMValueRef first, end;      // panels of the worker's range of the MC block
   LLVMValueRef nc0;             // the first column of NC
-  LLVMValueRef micropanel;      // A_PACKED: number of the tile of rows in the MC block
+  LLVMValueRef micropanel;      // cg_gemm_has_micropanels: number of the tile of rows in the MC block
 } GemmMacroTile;
 
 // ---- macrokernel.c
@@ -257,9 +264,12 @@ bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
 LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
 bool cg_gemm_has_own_mc_block(const GemmPlan *p);  // rows of A that its worker computes or copies for each MC block
 void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);
-// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR].
+// Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR];
 void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
-// An MC block of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [tile][kc][a_tile].
+// of the panels [p0, p1) as [panel][kc][NR].
+void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef p0, LLVMValueRef p1,
+                     LLVMValueRef dst);
+// An MC block of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [micropanel][kc][a_tile].
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
 
 // ---- dot products (dot.c)

@@ -17,7 +17,7 @@ static void find_operands(Gemm *g) {
   g->a = storage(c, p->a), g->b = storage(c, p->b), g->out = storage(c, p->out);
   g->bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
   LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
-  int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p), rows = rows_on_stack(p);
+  int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p, c->t), rows = rows_on_stack(p);
   g->packed_b = p->pack_b == B_PREPACKED ? c->weight : scratch, g->own = scratch;
   g->packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
   if (rows) g->packed_a = cg_gemm_on_stack(c, rows * (p->k_max + GEMM_STRIDE_PAD));

@@ -25,16 +25,14 @@ static int64_t stride_or_dyn(LLVMValueRef v, int64_t of_blocks) {
 // Sums are on the stack until the epilogue has taken them.
 static bool in_strip(const Gemm *g) { return g->p->epilogue == EPILOGUE_FROM_STACK; }
 
-static bool has_own_rows(const Gemm *g) {
-  return g->p->pack_a == A_PADDED || g->p->pack_a == A_PADDED_PER_MC_BLOCK || cg_gemm_fuses_a(g->p);
-}
+static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED_PER_MC_BLOCK || cg_gemm_fuses_a(g->p); }
 
 LLVMValueRef cg_gemm_tile_a_row(const Gemm *g) {
-  if (g->p->pack_a == A_PACKED) return cg_i64(g->c, 1);
+  if (cg_gemm_packs_a(g->p)) return cg_i64(g->c, 1);
   return has_own_rows(g) ? cg_gemm_row_stride(g) : g->a_row;
 }
 LLVMValueRef cg_gemm_tile_a_k(const Gemm *g) {
-  if (g->p->pack_a == A_PACKED) return cg_i64(g->c, g->p->a_tile);
+  if (cg_gemm_packs_a(g->p)) return cg_i64(g->c, g->p->a_tile);
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
 static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
@@ -46,6 +44,7 @@ LLVMValueRef cg_gemm_tile_c_row(const Gemm *g) {
 static LLVMValueRef tile_a_block(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->pack_a == A_PACKED) return cg_i64(c, g->p->kc * g->p->a_tile);
+  if (g->p->pack_a == A_SHARED) return cg_mul(c, g->k_pad, cg_i64(c, g->p->a_tile));
   return cg_mul(c, cg_i64(c, g->p->mr), cg_gemm_tile_a_row(g));
 }
 
@@ -60,7 +59,7 @@ static TileSpec make_spec(const Gemm *g) {
   return (TileSpec){.mr = p->mr,
                     .nv = p->nv,
                     .a_row = stride_or_dyn(cg_gemm_tile_a_row(g), 1),
-                    .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), p->pack_a == A_PACKED ? p->a_tile : 1),
+                    .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), cg_gemm_packs_a(p) ? p->a_tile : 1),
                     .b_k = stride_or_dyn(tile_b_k(g), p->width),
                     .b_vec = vl,
                     .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
@@ -112,6 +111,10 @@ LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   const GemmPlan *p = g->p;
   if (p->pack_a == A_PACKED)
     return cg_at(c, c->f32, g->a_block, cg_mul(c, u->micropanel, cg_i64(c, p->kc * p->a_tile)));
+  if (p->pack_a == A_SHARED) {
+    LLVMValueRef k = cg_add(c, cg_mul(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad), u->k0);
+    return cg_at(c, c->f32, g->packed_a, cg_mul(c, k, cg_i64(c, p->a_tile)));
+  }
   LLVMValueRef row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   LLVMValueRef off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
@@ -128,7 +131,10 @@ LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch) {
 static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->pack_b == B_PRIVATE) return g->b_block;
+  if (p->pack_b == B_PRIVATE) {
+    LLVMValueRef first = p->parts ? u->n0 : u->nc0;  // parts: the block is a panel
+    return cg_at(c, c->f32, g->b_block, cg_mul(c, cg_sub(c, u->n0, first), cg_i64(c, p->kc)));
+  }
   if (p->pack_b == B_IN_PLACE)
     return cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
   LLVMValueRef panel = p->b_has_batch ? cg_add(c, cg_mul(c, u->batch, g->panels), u->panel) : u->panel;
@@ -231,18 +237,13 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
-  cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
-}
-
-// B's block is packed by the worker that uses it, or prepacked.
+// B is prepacked.
 static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   cg_gemm_begin_blocks(g, &block, u);
-  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   if (has_strips(g)) tile_strips(g, u);
   else cg_gemm_tile(g, u);
   cg_gemm_end_blocks(g, &block);
@@ -272,7 +273,6 @@ static void panels_of_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
   Loop panel;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
-  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   cg_gemm_tile(g, u);
   if (one_block(g) && !g->p->nc) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
@@ -299,7 +299,8 @@ static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
 }
 
 static void block_of_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
-  if (g->p->pack_a == A_PACKED) micropanels_of_block(g, u, p0, p1);
+  if (g->p->pack_b == B_PRIVATE) cg_gemm_pack_nc(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, p0, p1, g->b_block);
+  if (cg_gemm_has_micropanels(g->p)) micropanels_of_block(g, u, p0, p1);
   else panels_of_block(g, u, p0, p1);
 }
 
@@ -392,13 +393,13 @@ void cg_gemm_tiled_emit(Gemm *g) {
   GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
   bool several = p->batch.n || g->slices;
   if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_gemm_rem(c, l.i, blocks);
+  u.first = p0, u.end = p1;
   u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
   if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
-  bool by_panels = p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED;
   if (p->parts) cg_amx_range(g, &u, p0, p1);
-  else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
+  else if (p->pack_b == B_PREPACKED && !p->k_outermost) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
 }

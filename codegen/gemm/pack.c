@@ -2,6 +2,7 @@
 #include "codegen/gemm/gemm.h"
 
 // ---- B as [panel][k][NR], zero beyond N
+// `vl` rows of k. Of a block that a worker packs the next ones are prefetched: NC columns are too few for the hardware's stream.
 static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
   Cg *c = g->c;
   uint32_t vl = c->t->vl;
@@ -10,10 +11,13 @@ static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  bool made = g->p->prologue == PROLOGUE_B;
+  enum { ROWS_AHEAD = 8 };
+  bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
   LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
   LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
   if (made) cg_prologue_enter(g->prologue, k);
+  for (int64_t at = 0; g->p->pack_b == B_PRIVATE && at < g->p->width; at += TILE_LINE)
+    cg_prefetch_l1(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->n, cg_i64(c, ROWS_AHEAD)), cg_i64(c, at))));
   for (uint32_t j = 0; j < g->p->nv; j++) {
     LLVMValueRef at = cg_i64(c, (int64_t)j * vl);
     LLVMValueRef x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
@@ -49,6 +53,22 @@ void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef row
     else pack_rows(g, src, k, n0, to);
     cg_loop_end(c, &l, NULL);
   }
+}
+
+// Of B stored [K, N] rows are read from end to end, some at a time.
+void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef p0, LLVMValueRef p1,
+                     LLVMValueRef dst) {
+  Cg *c = g->c;
+  LLVMValueRef width = cg_i64(c, g->p->width), block = cg_i64(c, g->p->kc * g->p->width);
+  LLVMValueRef some = g->p->tb ? rows : cg_i64(c, c->t->vl);
+  Loop l, panel;
+  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_max(c, some, cg_i64(c, 1)), NULL, 0);
+  cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef n0 = cg_mul(c, panel.i, width), to = cg_mul(c, cg_sub(c, panel.i, p0), block);
+  LLVMValueRef at = cg_at(c, c->f32, dst, cg_add(c, to, cg_mul(c, l.i, width)));
+  cg_gemm_pack_b(g, src, cg_add(c, k0, l.i), cg_min(c, some, cg_sub(c, rows, l.i)), n0, at);
+  cg_loop_end(c, &panel, NULL);
+  cg_loop_end(c, &l, NULL);
 }
 
 // Units: vl values of k of one panel. Where B is stored by rows of k, the units of all panels follow each other, so
@@ -118,10 +138,24 @@ static void pad_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef fir
   cg_loop_end(c, &row, NULL);
 }
 
-static void pad_a(Gemm *g) {
-  LLVMValueRef lo, hi;
-  cg_share(g->c, g->m, 1, &lo, &hi);
-  pad_rows(g, lo, hi, cg_i64(g->c, 0));
+// ---- A as [micropanel][k][a_tile]
+// Units: vl values of k of a micropanel.
+static void pack_a_shared(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef vl = cg_i64(c, c->t->vl), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
+  cg_share(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), vl);
+  LLVMValueRef m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
+  LLVMValueRef from = cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, m0, g->k), k0));
+  LLVMValueRef to = cg_mul(c, cg_add(c, cg_mul(c, micropanel, g->k_pad), k0), cg_i64(c, p->a_tile));
+  for (int64_t lane = 0; lane < p->a_tile; lane += c->t->vl)
+    cg_transpose_block(c, cg_at(c, c->f32, from, cg_mul(c, cg_i64(c, lane), g->k)), g->k,
+                       cg_sub(c, rows, cg_i64(c, lane)), cg_sub(c, g->k, k0),
+                       cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))), cg_i64(c, p->a_tile));
+  cg_loop_end(c, &l, NULL);
 }
 
 // ---- operands that a prologue computes
@@ -176,8 +210,8 @@ static bool run_prologue(Gemm *g) {
 }
 
 bool cg_gemm_pack_shared(Gemm *g) {
-  bool packs_b = g->p->pack_b == B_SHARED, pads_a = g->p->pack_a == A_PADDED;
+  bool packs_b = g->p->pack_b == B_SHARED, packs_a = g->p->pack_a == A_SHARED;
   if (packs_b) pack_b_shared(g);
-  if (pads_a) pad_a(g);
-  return run_prologue(g) || packs_b || pads_a;
+  if (packs_a) pack_a_shared(g);
+  return run_prologue(g) || packs_b || packs_a;
 }

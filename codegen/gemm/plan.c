@@ -181,8 +181,9 @@ int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
   return cg_round_up(one * (p->b_has_batch ? p->batch_max : 1), TN_ALIGN / 4);
 }
 
-int64_t cg_gemm_packed_a(const GemmPlan *p) {
-  if (p->prologue != PROLOGUE_A_SHARED && p->pack_a != A_PADDED) return 0;
+int64_t cg_gemm_packed_a(const GemmPlan *p, const Target *t) {
+  if (p->pack_a == A_SHARED) return cg_ceil_div(p->m_max, p->mr) * p->a_tile * cg_round_up(p->k_max, t->vl);
+  if (p->prologue != PROLOGUE_A_SHARED) return 0;
   return cg_round_up(p->m_max * (p->k_max + GEMM_STRIDE_PAD), TN_ALIGN / 4);
 }
 
@@ -194,7 +195,7 @@ int64_t cg_gemm_sums(const GemmPlan *p) {
 
 int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   GemmPlan p = cg_gemm_plan(f, v, t);
-  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p) + cg_gemm_sums(&p)), TN_ALIGN);
+  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p, t) + cg_gemm_sums(&p)), TN_ALIGN);
 }
 
 // ---- weights packed once per change

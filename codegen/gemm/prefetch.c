@@ -2,8 +2,9 @@
 //
 //   A that is read in place and larger than L2: the rows of the next tile
 //   a result larger than L2, where k is one block and A not packed: the lines that a tile is going to store, by the tile itself
-//   B, or a weight's copy, that is too large for the last-level cache, or for L2 where rows are many: the next KC block
-//   of the panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
+//   a weight's copy that is too large for the last-level cache, or for L2 where rows are many: the next KC block of the
+//   panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
+//   B stored [K, N] that its worker packs and L2 does not hold: the next KC x NC block, a share by each tile
 //   A that is stored transposed: the next KC block of the MC block
 //   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
 //
@@ -43,18 +44,24 @@ static bool exceeds_l2(const Gemm *g, int64_t elements) {
 // From memory always; from the last-level cache where the rows of A stay in L2.
 static bool prefetches_b(const Gemm *g) {
   const GemmPlan *p = g->p;
-  bool stored = !p->b_has_batch && p->prologue != PROLOGUE_B;
-  bool by_worker = p->pack_b == B_PREPACKED || (p->pack_b == B_PRIVATE && stored);
   int64_t rows = cg_smaller(p->mc, p->m_max), k = p->k_outermost ? p->kc : p->k_max, tiles = rows / p->mr;
   bool stay = rows * k <= ir_f32_in(g->c->t->facts.l2_bytes), pays = tiles >= MANY_TILES && tiles < MOST_TILES;
-  return by_worker && (cg_gemm_b_exceeds_llc(p, g->c->t) || (stay && pays && exceeds_l2(g, p->n_max * p->k_max)));
+  return p->pack_b == B_PREPACKED &&
+         (cg_gemm_b_exceeds_llc(p, g->c->t) || (stay && pays && exceeds_l2(g, p->n_max * p->k_max)));
 }
 
-static bool in_rows(const GemmPlan *p) { return p->pack_a == A_PADDED || (p->pack_a == A_IN_PLACE && !p->ta); }
+// Rows of NC columns are too short for the hardware's streams; those of B stored [N, K] are not.
+static bool prefetches_nc(const Gemm *g) {
+  const GemmPlan *p = g->p;
+  bool packs = p->pack_b == B_PRIVATE && !p->parts && !p->tb && !p->b_has_batch && p->prologue != PROLOGUE_B;
+  return packs && exceeds_l2(g, p->n_max * p->k_max);
+}
+
+static bool in_rows(const GemmPlan *p) { return p->pack_a == A_IN_PLACE && !p->ta; }
 
 static bool prefetches_rows(const Gemm *g) {
   const GemmPlan *p = g->p;
-  bool elsewhere = prefetches_b(g) || prefetches_update(g) || p->single_threaded;
+  bool elsewhere = prefetches_nc(g) || prefetches_b(g) || prefetches_update(g) || p->single_threaded;
   return in_rows(p) && !elsewhere && p->m_max > p->mr && exceeds_l2(g, p->batch_max * p->m_max * p->k_max);
 }
 
@@ -77,10 +84,23 @@ static ShareOfB share_of_b(const GemmPlan *p) {
   int64_t of_k = cg_ceil_div(p->width, TILE_LINE), rows = cg_smaller(p->mc, p->m_max);
   ShareOfB s = {.tiles = 1};
   while (2 * s.tiles <= cg_smaller(MAX_TILES, rows / p->mr)) s.tiles *= 2;
-  bool by_rows = p->pack_b == B_PRIVATE && !p->tb;
-  s.lines = s.tiles == 1 || by_rows ? of_k : 1;
+  s.lines = s.tiles == 1 ? of_k : 1;
   s.steps = cg_larger(1, s.tiles * s.lines / of_k);
   s.tiles = (uint32_t)cg_smaller(s.tiles, cg_ceil_div(of_k * s.steps, s.lines));
+  return s;
+}
+
+// Of a KC x NC block a tile prefetches so many rows, one line of NC after the other: `lines` with `steps` k.
+typedef struct {
+  int64_t rows, lines, steps;
+} ShareOfNc;
+
+static ShareOfNc share_of_nc(const GemmPlan *p) {
+  int64_t tiles = cg_ceil_div(cg_smaller(p->mc, p->m_max), p->mr) * (p->nc / p->width),
+          kc = cg_smaller(p->kc, p->k_max);
+  ShareOfNc s = {.rows = cg_round_up(cg_ceil_div(kc, tiles), TILE_UNROLL)};
+  int64_t all = s.rows * cg_ceil_div(p->nc, TILE_LINE);
+  s.steps = cg_larger(1, kc / all), s.lines = cg_ceil_div(all, cg_larger(1, kc));
   return s;
 }
 
@@ -96,11 +116,16 @@ void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
     s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
   if (prefetches_update(g) || prefetches_a(g))
     s->prefetch_lines = lines_of_rows(g->p), s->prefetch_rows = ROWS, s->prefetch_steps = steps_of_rows(g->p);
+  if (prefetches_nc(g)) {
+    ShareOfNc share = share_of_nc(g->p);
+    s->prefetch_rows = (uint32_t)share.rows, s->prefetch_lines = (uint32_t)share.lines;
+    s->prefetch_steps = (uint32_t)share.steps;
+  }
   if (!prefetches_b(g)) return;
   ShareOfB share = share_of_b(g->p);
   s->prefetch_lines = (uint32_t)share.lines, s->prefetch_tiles = share.tiles;
   s->prefetch_steps = share.steps > 1 ? (uint32_t)share.steps : 0;
-  s->prefetch_rows = g->p->pack_b == B_PRIVATE && g->p->tb ? (uint32_t)g->p->width : 0;
+  s->prefetch_rows = 0;
 }
 
 // What a tile prefetches of each of ROWS rows, in elements.
@@ -134,6 +159,21 @@ static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   prefetch_if(g, args, LLVMBuildICmp(c->b, LLVMIntSLT, k, end, ""), cg_at(c, c->f32, g->a, at), g->m);
 }
 
+// The next NC columns of the KC block, or the first ones of the next.
+static void prefetch_nc(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  LLVMValueRef width = cg_i64(c, p->width), n = cg_add(c, u->nc0, cg_i64(c, p->nc));
+  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_mul(c, u->end, width), "");
+  n = LLVMBuildSelect(c->b, more, n, cg_mul(c, u->first, width), "");
+  LLVMValueRef next = LLVMBuildSelect(c->b, more, u->k0, cg_add(c, u->k0, u->n_k), "");
+  LLVMValueRef tile = cg_add(c, cg_mul(c, u->micropanel, cg_i64(c, p->nc / p->width)), panel_of_nc(g, u));
+  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, share_of_nc(p).rows)));
+  LLVMValueRef end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
+  LLVMValueRef from = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, k, g->n), n));
+  prefetch_if(g, args, LLVMBuildICmp(c->b, LLVMIntSLT, k, end, ""), from, g->n);
+}
+
 // Lines of the tile's rows in NC, of one tensor after the other.
 static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
@@ -148,29 +188,14 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   }
 }
 
-// The next KC block of the panel, or the next panel's first, as it is stored; where k is outermost, that of
-// the next panel.
+// The next KC block of the panel, or the next panel's first; where k is outermost, that of the next panel.
 static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   ShareOfB share = share_of_b(p);
-  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k);
-  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
-  LLVMValueRef ahead = p->k_outermost ? g->k_pad : u->n_k;
-  if (p->pack_b == B_PREPACKED) {
-    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, width));
-    args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, steps, lines);
-    return;
-  }
-  LLVMValueRef k = u->k0, n = cg_add(c, u->n0, width);
-  if (!p->k_outermost) {
-    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
-    k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
-    n = LLVMBuildSelect(c->b, more, u->n0, n, "");
-  }
-  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
-  args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
-  args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
+  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), ahead = p->k_outermost ? g->k_pad : u->n_k;
+  args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, cg_i64(c, p->width)));
+  args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, cg_div(c, u->n_k, cg_i64(c, share.steps)), lines);
 }
 
 // One line with each k covers the rows, which are neighbours, or their parts in the KC block.
@@ -194,5 +219,6 @@ void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   if (prefetches_rows(g)) prefetch_rows(g, args);
   if (prefetches_b(g)) prefetch_b(g, u, args);
   if (prefetches_a(g)) prefetch_a(g, u, args);
+  if (prefetches_nc(g)) prefetch_nc(g, u, args);
   if (prefetches_update(g)) prefetch_update(g, u, args);
 }

@@ -1,8 +1,8 @@
 // Strategy tiled: macro tiles of an MC block of rows x a panel of NR columns (macrokernel.c), for every product.
 //
-// Here: the shape of tiles and blocks, and which operands are packed. Operands that are stored the wrong way, or with
-// rows too far apart, are packed: B by the worker that uses it, since a panel then serves all rows of an MC block; by
-// the team into scratch where A is packed too, since MC blocks are low then.
+// Here: the shape of tiles and blocks, and which operands are packed. B with rows too far apart, or stored the wrong way, is
+// packed by the worker that uses it, since a block then serves all rows of an MC block; by the team into scratch where A is
+// stored the wrong way, since MC blocks are low then. A that passes many panels is packed by the team.
 #include "codegen/gemm/gemm.h"
 
 // Numbers: pages of docs/experiments that found the value.
@@ -14,7 +14,7 @@ enum {
   STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
   PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
   SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
-  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
+  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while prepacked panels pass by (081)
   PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
   L2_PART = 8,          // of L2: rows of a prologue's A (028)
   NC_L2_PART = 2,       // of L2: NC columns of B, past which micropanels of a packed A go (090)
@@ -24,7 +24,10 @@ enum {
   FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place,
   FAR_K = 16,           // by so many of them (023)
   LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
-  PAD_PANELS = 12,      // of B; with fewer the team's copy of A costs more than it wins (022)
+  SHARED_PANELS = 12,   // of B; with fewer a packed A costs more than it wins (022, 091)
+  MANY_TILES = 4,       // of rows, at least, for which A is packed, and B by several panels:
+  NC_PANELS = 4,        // most of them in a block,
+  NC_LEAST_PANELS = 2,  // for which KC leaves room (091)
   PAD_L2_PART = 2,      // of L2: the copied rows of an MC block, at least
   PAD_ROWS = 28,        // so many (065)
   TALL_L1_PART = 2,     // of L1: rows of an MC block of a tall product,
@@ -61,6 +64,11 @@ static int64_t summed_k(const GemmPlan *p) { return p->k_slice ? p->k_slice : p-
 
 static int64_t panels_of(const GemmPlan *p) { return cg_ceil_div(p->n_max, p->width); }
 
+// Tiles of rows that pass a block of B are so many that both operands are packed for them.
+static bool has_many_tiles(const GemmPlan *p, const Target *t) {
+  return t->gemm_b_bytes && cg_ceil_div(p->m_max, p->mr) >= MANY_TILES;
+}
+
 // Of more rows than L2 has room for, beside a B that stays there: MC blocks whose rows stay in L1 pass by all panels, so that
 // rows of A are read once from end to end, and so are rows of C written.
 static bool is_tall(const GemmPlan *p, const Target *t) {
@@ -92,7 +100,6 @@ static int64_t padded_rows(const GemmPlan *p, const Target *t) {
 // A tile reads each line of its rows with a whole line's k: they must not evict each other, as rows of a page that are
 // more than L1 has ways do.
 static PackA choose_padding(const GemmPlan *p, const Target *t) {
-  if (panels_of(p) >= PAD_PANELS) return A_PADDED;
   bool pages = p->k_max % ir_f32_in(t->facts.page_bytes) == 0, fits = padded_rows(p, t) >= PAD_ROWS;
   return pages && fits && p->m_max >= 2 * PAD_ROWS && p->pack_b != B_PREPACKED ? A_PADDED_PER_MC_BLOCK : A_IN_PLACE;
 }
@@ -100,16 +107,20 @@ static PackA choose_padding(const GemmPlan *p, const Target *t) {
 static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (p->single_threaded) return A_IN_PLACE;
   if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
-  bool pads = has_bad_stride(f, p, t) && p->m_max > p->mr && !p->batch.n && !p->k_slice && !cg_gemm_fuses_a(p);
-  return pads ? choose_padding(p, t) : A_IN_PLACE;
+  if (p->m_max <= p->mr || p->batch.n || p->k_slice || cg_gemm_fuses_a(p)) return A_IN_PLACE;
+  bool shares = panels_of(p) >= SHARED_PANELS && has_many_tiles(p, t) && p->k_max >= FAR_K;
+  if (shares && !is_tall(p, t)) return A_SHARED;
+  return has_bad_stride(f, p, t) ? choose_padding(p, t) : A_IN_PLACE;
 }
 
-// A worker takes all rows of an MC block past a panel before it goes on to the next one.
+// All rows of an MC block, which is high, pass by a block of B.
 static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED; }
 
 static int64_t choose_kc(const GemmPlan *p, const Target *t) {
   int64_t k = summed_k(p);
   if (p->pack_a == A_PACKED) return cg_gemm_even_kc(k, t->gemm_kc_packed_a, t->vl);
+  int64_t by_nc = ir_f32_in(t->gemm_b_bytes) / NC_LEAST_PANELS / p->width;
+  if (p->pack_b == B_PRIVATE && has_many_tiles(p, t)) return cg_gemm_even_kc(k, cg_smaller(t->gemm_kc, by_nc), t->vl);
   if (by_panels(p)) return cg_gemm_even_kc(k, t->gemm_kc, t->vl);
   return k > LONG_K ? cg_gemm_even_kc(k, t->gemm_kc_in_place, t->vl) : cg_larger(1, k);
 }
@@ -123,7 +134,7 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return PACKED_A_TILES * (int64_t)p->mr;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
-  if (by_panels(p)) return waits ? SUM_ROWS : PRIVATE_ROWS;
+  if (by_panels(p)) return waits && p->pack_b == B_PREPACKED ? SUM_ROWS : PRIVATE_ROWS;
   int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
   int64_t rows = ir_f32_in(bytes) / cg_larger(1, summed_k(p));
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
@@ -139,9 +150,16 @@ static int64_t even_rows(const GemmPlan *p) {
 // Of NC columns, on the stack.
 static int64_t rows_with_sums(const GemmPlan *p) { return cg_gemm_by_micropanels(p) ? p->mr : p->mc; }
 
+// Columns of a block of B that a worker packs.
+static int64_t packed_columns(const GemmPlan *p, const Target *t) {
+  int64_t panel = p->width * p->kc, fit = cg_larger(1, ir_f32_in(t->gemm_b_bytes) / panel);
+  return has_many_tiles(p, t) ? cg_smaller(fit, NC_PANELS) * p->width : p->width;
+}
+
 // Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums are on the stack.
 static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
   int64_t most = ir_f32_in(t->facts.l2_bytes / NC_L2_PART) / cg_smaller(p->kc, cg_larger(1, p->k_max));
+  if (p->pack_b == B_PRIVATE) most = packed_columns(p, t);
   if (p->epilogue == EPILOGUE_FROM_STACK) most = cg_smaller(most, ir_f32_in(t->gemm_acc_bytes) / rows_with_sums(p));
   int64_t panels = cg_larger(1, panels_of(p)), parts = cg_ceil_div(panels, cg_larger(1, most / p->width));
   return cg_ceil_div(panels, parts) * p->width;
@@ -149,20 +167,22 @@ static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
 
 // NC: of B, or with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
-  if (p->pack_a == A_PACKED) return columns_in_l2(p, t);
+  if (cg_gemm_has_micropanels(p)) return columns_in_l2(p, t);
   bool at_once = (!waits && ir_none(p->update)) || by_panels(p);
   if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
   return cg_larger(1, columns / p->width) * p->width;
 }
 
-// Each panel would bring all rows of A into L2 again, and so would each group of panels whose sums fit the stack.
+// Each prepacked panel would bring all rows of A into L2 again. A block that a worker packs serves all rows at once, whose
+// sums would be too many for the stack.
 static void place_k(GemmPlan *p, const Target *t) {
   int64_t rows = cg_smaller(p->mc, p->m_max);
   bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS;
-  p->k_outermost = by_panels(p) && pays && p->kc < p->k_max && !p->k_slice;
+  bool outermost = p->pack_b == B_PRIVATE || (p->pack_b == B_PREPACKED && pays && !p->k_slice);
+  p->k_outermost = outermost && p->kc < p->k_max;
   if (!p->k_outermost) return;
-  p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
+  if (p->pack_b == B_PREPACKED) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
   if (p->epilogue) p->epilogue = EPILOGUE_FROM_MEMORY;
 }
 
@@ -203,5 +223,5 @@ void cg_gemm_tiled_stack(Gemm *g) {
   if (p->nc && p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, rows_with_sums(p) * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
   if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
-  if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->width);
+  if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->nc);
 }
