@@ -25,7 +25,7 @@ enum {
   FAR_K = 16,           // by so many of them (023)
   LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
   SHARED_PANELS = 12,   // of B; with fewer a packed A costs more than it wins (022, 091)
-  MANY_TILES = 4,       // of rows, at least, for which A is packed, and B by several panels:
+  MANY_TILES = 4,       // of rows, at least, for which A is packed whatever its stride, and B by several panels:
   NC_PANELS = 4,        // most of them in a block,
   NC_LEAST_PANELS = 2,  // for which KC leaves room (091)
   PAD_L2_PART = 2,      // of L2: the copied rows of an MC block, at least
@@ -64,7 +64,7 @@ static int64_t summed_k(const GemmPlan *p) { return p->k_slice ? p->k_slice : p-
 
 static int64_t panels_of(const GemmPlan *p) { return cg_ceil_div(p->n_max, p->width); }
 
-// Tiles of rows that pass a block of B are so many that both operands are packed for them.
+// Tiles of rows that pass a block of B are so many that A is packed for them, and B by several panels.
 static bool has_many_tiles(const GemmPlan *p, const Target *t) {
   return t->gemm_b_bytes && cg_ceil_div(p->m_max, p->mr) >= MANY_TILES;
 }
@@ -78,9 +78,13 @@ static bool is_tall(const GemmPlan *p, const Target *t) {
   return p->k_max <= t->gemm_kc && b <= in_l2 && p->m_max * cg_larger(p->k_max, p->n_max) > in_l2;
 }
 
-static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
+static bool stays_in_place(const GemmPlan *p) {
   bool far = cg_ceil_div(p->m_max, p->mr) >= 2 && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
-  if (p->pack_b == B_PREPACKED || (!p->tb && !far)) return p->pack_b;
+  return p->pack_b != B_PREPACKED && !p->tb && !far;
+}
+
+static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
+  if (p->pack_b == B_PREPACKED || stays_in_place(p)) return p->pack_b;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK || is_tall(p, t)) return B_SHARED;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
   return !p->ta && once ? B_PRIVATE : B_SHARED;
@@ -108,9 +112,9 @@ static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (p->single_threaded) return A_IN_PLACE;
   if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
   if (p->m_max <= p->mr || p->batch.n || p->k_slice || cg_gemm_fuses_a(p)) return A_IN_PLACE;
-  bool shares = panels_of(p) >= SHARED_PANELS && has_many_tiles(p, t) && p->k_max >= FAR_K;
-  if (shares && !is_tall(p, t)) return A_SHARED;
-  return has_bad_stride(f, p, t) ? choose_padding(p, t) : A_IN_PLACE;
+  bool bad = has_bad_stride(f, p, t), pays = panels_of(p) >= SHARED_PANELS && !stays_in_place(p);
+  if (pays && (bad || (has_many_tiles(p, t) && !is_tall(p, t)))) return A_SHARED;
+  return bad ? choose_padding(p, t) : A_IN_PLACE;
 }
 
 // All rows of an MC block, which is high, pass by a block of B.
