@@ -526,8 +526,8 @@ static void test_blocks(void) {
               {{64, 384, 96, false, false, false, NULL}, A_SHARED, B_PRIVATE, 96, 128},
               {{64, 256, 1000, false, false, false, NULL}, A_IN_PLACE, B_PRIVATE, 512, 96},
               {{256, 3072, 768, false, true, true, NULL}, A_SHARED, B_PREPACKED, 768, 0},
-              {{42, 3072, 1024, false, true, false, NULL}, A_SHARED, B_PRIVATE, 1024, 32},
-              {{42, 3072, 1000, false, true, false, NULL}, A_IN_PLACE, B_PRIVATE, 1008, 32},
+              {{42, 3072, 1024, false, true, false, NULL}, A_SHARED, B_PRIVATE, 1024, 0},
+              {{42, 3072, 1000, false, true, false, NULL}, A_IN_PLACE, B_PRIVATE, 1008, 0},
               {{1000, 384, 96, false, false, false, NULL}, A_IN_PLACE, B_SHARED, 96, 0}};
   for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
     RtArena *mem = rt_arena_new();

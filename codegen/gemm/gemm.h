@@ -37,7 +37,7 @@ typedef enum {
 typedef enum {
   B_IN_PLACE,
   B_SHARED,   // all of it by the team, into scratch: [panel][k][NR]
-  B_PRIVATE,  // a KC x NC block by the worker that uses it, on its stack: [panel][kc][NR]
+  B_PRIVATE,  // a KC x NC block, or KC x NR, by the worker that uses it, on its stack: [panel][kc][NR]
   B_PREPACKED,
   B_BY_STRATEGY,  // by the team into scratch, as the strategy wants it: b_elements
 } PackB;
@@ -173,7 +173,7 @@ static inline bool cg_gemm_fuses_a(const GemmPlan *p) {
 }
 // Tiles of a micropanel of A pass NC columns of B before the next one's.
 static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
-  return p->pack_a == A_PACKED || (p->pack_b == B_PRIVATE && !p->parts);
+  return p->pack_a == A_PACKED || (p->pack_b == B_PRIVATE && p->nc && !p->parts);
 }
 // The epilogue takes the sums of one micropanel after the other, which are complete.
 static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }

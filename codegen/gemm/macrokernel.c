@@ -132,8 +132,8 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_b == B_PRIVATE) {
-    LLVMValueRef first = p->parts ? u->n0 : u->nc0;  // parts: the block is a panel
-    return cg_at(c, c->f32, g->b_block, cg_mul(c, cg_sub(c, u->n0, first), cg_i64(c, p->kc)));
+    if (!cg_gemm_has_micropanels(p)) return g->b_block;
+    return cg_at(c, c->f32, g->b_block, cg_mul(c, cg_sub(c, u->n0, u->nc0), cg_i64(c, p->kc)));
   }
   if (p->pack_b == B_IN_PLACE)
     return cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
@@ -237,13 +237,18 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// B is prepacked.
+static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
+  cg_gemm_pack_b(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, u->n0, g->b_block);
+}
+
+// B's panel is packed by the worker that uses it, or prepacked.
 static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
   Cg *c = g->c;
   Loop panel, block;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
   cg_gemm_begin_blocks(g, &block, u);
+  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
   if (has_strips(g)) tile_strips(g, u);
   else cg_gemm_tile(g, u);
   cg_gemm_end_blocks(g, &block);
@@ -273,6 +278,7 @@ static void panels_of_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
   Loop panel;
   cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
   set_panel(g, u, panel.i);
+  if (g->p->pack_b == B_PRIVATE && !g->p->nc) pack_b_block(g, u);
   cg_gemm_tile(g, u);
   if (one_block(g) && !g->p->nc) tile_epilogue(g, u);
   cg_loop_end(c, &panel, NULL);
@@ -299,7 +305,8 @@ static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
 }
 
 static void block_of_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
-  if (g->p->pack_b == B_PRIVATE) cg_gemm_pack_nc(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, p0, p1, g->b_block);
+  if (g->p->pack_b == B_PRIVATE && g->p->nc)
+    cg_gemm_pack_nc(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, p0, p1, g->b_block);
   if (cg_gemm_has_micropanels(g->p)) micropanels_of_block(g, u, p0, p1);
   else panels_of_block(g, u, p0, p1);
 }
@@ -398,8 +405,9 @@ void cg_gemm_tiled_emit(Gemm *g) {
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
   u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
   if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+  bool by_panels = (p->pack_b == B_PRIVATE && !p->nc) || p->pack_b == B_PREPACKED;
   if (p->parts) cg_amx_range(g, &u, p0, p1);
-  else if (p->pack_b == B_PREPACKED && !p->k_outermost) range_by_panels(g, &u, p0, p1);
+  else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
   else range_by_mc_blocks(g, &u, p0, p1);
   cg_loop_end(c, &l, NULL);
 }

@@ -4,6 +4,7 @@
 // ---- B as [panel][k][NR], zero beyond N
 // `vl` rows of k. Of a block that a worker packs the next ones are prefetched: NC columns are too few for the hardware's stream.
 static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+  enum { ROWS_AHEAD = 8 };
   Cg *c = g->c;
   uint32_t vl = c->t->vl;
   LLVMValueRef rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
@@ -11,12 +12,11 @@ static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  enum { ROWS_AHEAD = 8 };
   bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
   LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
   LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
   if (made) cg_prologue_enter(g->prologue, k);
-  for (int64_t at = 0; g->p->pack_b == B_PRIVATE && at < g->p->width; at += TILE_LINE)
+  for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
     cg_prefetch_l1(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->n, cg_i64(c, ROWS_AHEAD)), cg_i64(c, at))));
   for (uint32_t j = 0; j < g->p->nv; j++) {
     LLVMValueRef at = cg_i64(c, (int64_t)j * vl);

@@ -2,9 +2,9 @@
 //
 //   A that is read in place and larger than L2: the rows of the next tile
 //   a result larger than L2, where k is one block and A not packed: the lines that a tile is going to store, by the tile itself
-//   a weight's copy that is too large for the last-level cache, or for L2 where rows are many: the next KC block of the
-//   panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
-//   B stored [K, N] that its worker packs and L2 does not hold: the next KC x NC block, a share by each tile
+//   B packed by panels, or a weight's copy, that is too large for the last-level cache, or for L2 where rows are many: the next
+//   KC block of the panel, or of the next panel where k is outermost, a share by each of the first tiles of rows
+//   B stored [K, N] that is packed by NC columns, and L2 does not hold: the next KC x NC block, a share by each tile
 //   A that is stored transposed: the next KC block of the MC block
 //   an update: while the last KC block is summed, the rows of the parameter and its state that are about to change
 //
@@ -44,16 +44,17 @@ static bool exceeds_l2(const Gemm *g, int64_t elements) {
 // From memory always; from the last-level cache where the rows of A stay in L2.
 static bool prefetches_b(const Gemm *g) {
   const GemmPlan *p = g->p;
+  bool stored = !p->b_has_batch && p->prologue != PROLOGUE_B;
+  bool by_worker = p->pack_b == B_PREPACKED || (p->pack_b == B_PRIVATE && !p->nc && stored);
   int64_t rows = cg_smaller(p->mc, p->m_max), k = p->k_outermost ? p->kc : p->k_max, tiles = rows / p->mr;
   bool stay = rows * k <= ir_f32_in(g->c->t->facts.l2_bytes), pays = tiles >= MANY_TILES && tiles < MOST_TILES;
-  return p->pack_b == B_PREPACKED &&
-         (cg_gemm_b_exceeds_llc(p, g->c->t) || (stay && pays && exceeds_l2(g, p->n_max * p->k_max)));
+  return by_worker && (cg_gemm_b_exceeds_llc(p, g->c->t) || (stay && pays && exceeds_l2(g, p->n_max * p->k_max)));
 }
 
 // Rows of NC columns are too short for the hardware's streams; those of B stored [N, K] are not.
 static bool prefetches_nc(const Gemm *g) {
   const GemmPlan *p = g->p;
-  bool packs = p->pack_b == B_PRIVATE && !p->parts && !p->tb && !p->b_has_batch && p->prologue != PROLOGUE_B;
+  bool packs = p->pack_b == B_PRIVATE && p->nc && !p->parts && !p->tb && !p->b_has_batch && p->prologue != PROLOGUE_B;
   return packs && exceeds_l2(g, p->n_max * p->k_max);
 }
 
@@ -84,7 +85,8 @@ static ShareOfB share_of_b(const GemmPlan *p) {
   int64_t of_k = cg_ceil_div(p->width, TILE_LINE), rows = cg_smaller(p->mc, p->m_max);
   ShareOfB s = {.tiles = 1};
   while (2 * s.tiles <= cg_smaller(MAX_TILES, rows / p->mr)) s.tiles *= 2;
-  s.lines = s.tiles == 1 ? of_k : 1;
+  bool by_rows = p->pack_b == B_PRIVATE && !p->tb;
+  s.lines = s.tiles == 1 || by_rows ? of_k : 1;
   s.steps = cg_larger(1, s.tiles * s.lines / of_k);
   s.tiles = (uint32_t)cg_smaller(s.tiles, cg_ceil_div(of_k * s.steps, s.lines));
   return s;
@@ -125,7 +127,7 @@ void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   ShareOfB share = share_of_b(g->p);
   s->prefetch_lines = (uint32_t)share.lines, s->prefetch_tiles = share.tiles;
   s->prefetch_steps = share.steps > 1 ? (uint32_t)share.steps : 0;
-  s->prefetch_rows = 0;
+  s->prefetch_rows = g->p->pack_b == B_PRIVATE && g->p->tb ? (uint32_t)g->p->width : 0;
 }
 
 // What a tile prefetches of each of ROWS rows, in elements.
@@ -188,14 +190,29 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   }
 }
 
-// The next KC block of the panel, or the next panel's first; where k is outermost, that of the next panel.
+// The next KC block of the panel, or the next panel's first, as it is stored; where k is outermost, that of
+// the next panel.
 static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   ShareOfB share = share_of_b(p);
-  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), ahead = p->k_outermost ? g->k_pad : u->n_k;
-  args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, cg_i64(c, p->width)));
-  args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, cg_div(c, u->n_k, cg_i64(c, share.steps)), lines);
+  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k);
+  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
+  LLVMValueRef ahead = p->k_outermost ? g->k_pad : u->n_k;
+  if (p->pack_b == B_PREPACKED) {
+    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, width));
+    args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, steps, lines);
+    return;
+  }
+  LLVMValueRef k = u->k0, n = cg_add(c, u->n0, width);
+  if (!p->k_outermost) {
+    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
+    k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
+    n = LLVMBuildSelect(c->b, more, u->n0, n, "");
+  }
+  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
+  args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
+  args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
 }
 
 // One line with each k covers the rows, which are neighbours, or their parts in the KC block.

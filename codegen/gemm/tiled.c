@@ -14,7 +14,7 @@ enum {
   STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
   PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
   SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
-  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while prepacked panels pass by (081)
+  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
   PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
   L2_PART = 8,          // of L2: rows of a prologue's A (028)
   NC_L2_PART = 2,       // of L2: NC columns of B, past which micropanels of a packed A go (090)
@@ -25,6 +25,7 @@ enum {
   FAR_K = 16,           // by so many of them (023)
   LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
   SHARED_PANELS = 12,   // of B; with fewer a packed A costs more than it wins (022, 091)
+  SHARED_K = 64,        // and of a shorter sum the barrier
   MANY_TILES = 4,       // of rows, at least, for which A is packed whatever its stride, and B by several panels:
   NC_PANELS = 4,        // most of them in a block,
   NC_LEAST_PANELS = 2,  // for which KC leaves room (091)
@@ -112,7 +113,8 @@ static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (p->single_threaded) return A_IN_PLACE;
   if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
   if (p->m_max <= p->mr || p->batch.n || p->k_slice || cg_gemm_fuses_a(p)) return A_IN_PLACE;
-  bool bad = has_bad_stride(f, p, t), pays = panels_of(p) >= SHARED_PANELS && !stays_in_place(p);
+  bool bad = has_bad_stride(f, p, t),
+       pays = panels_of(p) >= SHARED_PANELS && p->k_max >= SHARED_K && !stays_in_place(p);
   if (pays && (bad || (has_many_tiles(p, t) && !is_tall(p, t)))) return A_SHARED;
   return bad ? choose_padding(p, t) : A_IN_PLACE;
 }
@@ -120,11 +122,16 @@ static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
 // All rows of an MC block, which is high, pass by a block of B.
 static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED; }
 
+// B is packed by several panels.
+static bool by_nc(const GemmPlan *p, const Target *t) {
+  return p->pack_b == B_PRIVATE && has_many_tiles(p, t) && panels_of(p) >= NC_LEAST_PANELS;
+}
+
 static int64_t choose_kc(const GemmPlan *p, const Target *t) {
   int64_t k = summed_k(p);
   if (p->pack_a == A_PACKED) return cg_gemm_even_kc(k, t->gemm_kc_packed_a, t->vl);
-  int64_t by_nc = ir_f32_in(t->gemm_b_bytes) / NC_LEAST_PANELS / p->width;
-  if (p->pack_b == B_PRIVATE && has_many_tiles(p, t)) return cg_gemm_even_kc(k, cg_smaller(t->gemm_kc, by_nc), t->vl);
+  int64_t in_nc = ir_f32_in(t->gemm_b_bytes) / NC_LEAST_PANELS / p->width;
+  if (by_nc(p, t)) return cg_gemm_even_kc(k, cg_smaller(t->gemm_kc, in_nc), t->vl);
   if (by_panels(p)) return cg_gemm_even_kc(k, t->gemm_kc, t->vl);
   return k > LONG_K ? cg_gemm_even_kc(k, t->gemm_kc_in_place, t->vl) : cg_larger(1, k);
 }
@@ -138,7 +145,7 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return PACKED_A_TILES * (int64_t)p->mr;
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
-  if (by_panels(p)) return waits && p->pack_b == B_PREPACKED ? SUM_ROWS : PRIVATE_ROWS;
+  if (by_panels(p)) return waits && !by_nc(p, t) ? SUM_ROWS : PRIVATE_ROWS;
   int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
   int64_t rows = ir_f32_in(bytes) / cg_larger(1, summed_k(p));
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
@@ -156,8 +163,8 @@ static int64_t rows_with_sums(const GemmPlan *p) { return cg_gemm_by_micropanels
 
 // Columns of a block of B that a worker packs.
 static int64_t packed_columns(const GemmPlan *p, const Target *t) {
-  int64_t panel = p->width * p->kc, fit = cg_larger(1, ir_f32_in(t->gemm_b_bytes) / panel);
-  return has_many_tiles(p, t) ? cg_smaller(fit, NC_PANELS) * p->width : p->width;
+  int64_t fit = ir_f32_in(t->gemm_b_bytes) / (p->width * p->kc);
+  return cg_larger(1, cg_smaller(fit, NC_PANELS)) * p->width;
 }
 
 // Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums are on the stack.
@@ -171,22 +178,21 @@ static int64_t columns_in_l2(const GemmPlan *p, const Target *t) {
 
 // NC: of B, or with accumulators on the stack, where the epilogue needs them after all KC blocks, or whole rows.
 static int64_t choose_nc(const GemmPlan *p, const Target *t, bool waits) {
-  if (cg_gemm_has_micropanels(p)) return columns_in_l2(p, t);
+  if (p->pack_a == A_PACKED || by_nc(p, t)) return columns_in_l2(p, t);
   bool at_once = (!waits && ir_none(p->update)) || by_panels(p);
   if (at_once || p->epilogue == EPILOGUE_FROM_MEMORY) return 0;
   int64_t columns = cg_smaller(ir_f32_in(t->gemm_acc_bytes) / p->mc, cg_round_up(p->n_max, p->width));
   return cg_larger(1, columns / p->width) * p->width;
 }
 
-// Each prepacked panel would bring all rows of A into L2 again. A block that a worker packs serves all rows at once, whose
-// sums would be too many for the stack.
+// Each panel would bring all rows of A into L2 again. Past several panels of B go all rows at once, whose sums would be too
+// many for the stack.
 static void place_k(GemmPlan *p, const Target *t) {
   int64_t rows = cg_smaller(p->mc, p->m_max);
-  bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS;
-  bool outermost = p->pack_b == B_PRIVATE || (p->pack_b == B_PREPACKED && pays && !p->k_slice);
-  p->k_outermost = outermost && p->kc < p->k_max;
+  bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS && !p->k_slice;
+  p->k_outermost = (by_nc(p, t) || (by_panels(p) && pays)) && p->kc < p->k_max;
   if (!p->k_outermost) return;
-  if (p->pack_b == B_PREPACKED) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
+  if (!by_nc(p, t)) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
   if (p->epilogue) p->epilogue = EPILOGUE_FROM_MEMORY;
 }
 
@@ -227,5 +233,5 @@ void cg_gemm_tiled_stack(Gemm *g) {
   if (p->nc && p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, rows_with_sums(p) * row);
   else if (p->epilogue == EPILOGUE_FROM_STACK) g->strip = cg_gemm_on_stack(c, p->strip_rows * p->width);
   if (p->pack_a == A_PACKED) g->a_block = cg_gemm_on_stack(c, cg_ceil_div(p->mc, p->mr) * p->kc * p->a_tile);
-  if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * p->nc);
+  if (p->pack_b == B_PRIVATE) g->b_block = cg_gemm_on_stack(c, p->kc * cg_larger(p->nc, p->width));
 }
