@@ -367,9 +367,9 @@ static const Case large[] = {
     // B packed in several NC by the workers, A by the team: KC blocks of B from memory, tails of all kinds, sizes of run time
     {45, 900, 1603, 0, false, false, PLAIN, 0, 0}, {47, 901, 1601, 0, false, true, BIAS_GELU, 0, 0},
     {300, 450, 131, 0, false, false, SCALED_DROPOUT, 0, 0}, {1030, 420, 700, 0, false, true, RESIDUAL_KEPT, 0, 0},
-    {29, 710, 790, 0, false, false, RESIDUAL_KEPT, 70, 0}, {33, 500, 300, 0, false, false, PLAIN, 0, 900},
-    {31, 450, 0, 0, false, true, PLAIN, 0, 900}, {15, 385, 16, 0, false, false, BIAS_GELU, 300, 0},
-    {33, 300, 900, 3, false, false, PLAIN, 0, 0}, {20, 260, 300, 2, false, true, PLAIN, 0, 0},
+    {29, 710, 790, 0, false, false, RESIDUAL_KEPT, 70, 0}, {61, 500, 300, 0, false, false, PLAIN, 0, 900},
+    {61, 450, 0, 0, false, true, PLAIN, 0, 900}, {15, 385, 16, 0, false, false, BIAS_GELU, 300, 0},
+    {61, 300, 900, 3, false, false, PLAIN, 0, 0}, {57, 260, 300, 2, false, true, PLAIN, 0, 0},
     // first operand transposed, several NC: one block of k, several in memory, several on the stack
     {150, 1100, 203, 0, true, false, BIAS_GELU, 0, 0}, {161, 1100, 603, 0, true, false, PLAIN, 0, 0},
     {161, 1100, 603, 0, true, false, RESIDUAL_KEPT, 0, 0}, {131, 600, 515, 2, true, false, PLAIN, 0, 0},
