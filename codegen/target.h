@@ -39,8 +39,7 @@ typedef struct {
   uint32_t dot_accumulators;  // of a tile of dot products
   int64_t gemm_mc_bytes;      // of an MC block: its rows of A stay in L2 (054)
   int64_t gemm_kc;  // KC where workers pack B, or it is prepacked: a panel's block stays in L2, rows of A pass by (023)
-  int64_t
-      gemm_b_bytes;  // of a KC x NC block of B that a worker packs, on its stack; 0: of one panel, and A is not packed (091)
+  int64_t gemm_b_bytes;      // of a KC x NC block of B that a worker packs, on its stack; 0: KC x NR, A as it is (091)
   int64_t gemm_kc_packed_a;  // KC where A is packed: the MC block stays in L2 (025, 046)
   int64_t gemm_kc_in_place;  // KC where nothing is packed and k is long: a panel's block stays in L2 (023)
   int64_t gemm_acc_bytes;    // accumulators on the stack, MC x NC while KC blocks pass by, or MR x NC (046, 090)
