@@ -117,4 +117,31 @@ check 0 'bf16' run types.tir f --in '*=random' --params random --save types.safe
 check 0 'bf16' run types.tir f --in '*=random' --params types.safetensors
 { npy '|u1' False '2,' && printf '\3\2'; } >b.npy
 check 1 'b.npy: element 0 does not fit bool' "${types[@]}" --in e=e.npy
+# Of the optimizer's entries, those that the function reads come from the file, or are missing; what it does not use is passed over.
+cat >average.tir <<'TIR'
+program @average
+param @w : f32[2,3] trainable
+state @optimizer.average : f32[2,3]
+func @step(%x: f32[2,3]) {
+  %w = param @w
+  %next = add %w, %x
+  %new = assign %w, %next
+  %a = param @optimizer.average
+  %sum = add %a, %x
+  %moved = assign %a, %sum
+  output %next {index=0, name="w"}
+}
+func @predict() {
+  %a = param @optimizer.average
+  output %a {index=0, name="y"}
+}
+TIR
+sed 's/param @w :.*/&\nparam @head : f32[2] trainable/' average.tir >more.tir
+check 0 '0 1 2 3 4 5' run more.tir step --in x=x.npy --save trained.safetensors
+check 0 '0 1 2 3 4 5' run average.tir predict --params trained.safetensors
+check 0 '0 2 4 6 8 10' run average.tir step --in x=x.npy --params trained.safetensors --save twice.safetensors
+check 0 '0 1 2 3 4 5' run average.tir predict --params twice.safetensors  # a step begins with an optimizer of its own
+sed 's/state @optimizer.average/state @optimizer.other/; s/param @optimizer.average/param @optimizer.other/' average.tir >other.tir
+check 1 "'optimizer.other' is missing" run other.tir predict --params trained.safetensors
+check 0 '0 2 4 6 8 10' run other.tir step --in x=x.npy --params trained.safetensors
 exit $((n_failed != 0))

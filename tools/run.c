@@ -4,8 +4,10 @@
 // changes them between the runs too, and --save writes them.
 #include "tools/run.h"
 
+#include "frontend/run/run.h"
 #include "runtime/clock.h"
 #include "runtime/near.h"
+#include "runtime/store/checkpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -185,7 +187,10 @@ static void draw_params(ToolRun *r, tn_model *m) {
 static bool take_params(ToolRun *r, tn_model *m) {
   const char *from = cli_value(r->args, "--params");
   if (from && !strcmp(from, "random")) draw_params(r, m);
-  else if (from && model_failed(m, tn_load(m, from, false))) return false;
+  else if (from) {
+    uint32_t function = fe_find_function(m, ir_text(r->p, r->f->name));
+    return !model_failed(m, (tn_status)rt_instance_load_to_use(m->inst, from, function));
+  }
   return true;
 }
 

@@ -278,6 +278,6 @@ LLVMValueRef cg_constant_bundle(CgConstants *k, const TnBundle *b, LLVMValueRef 
              string_table(k, b->aliases, b->n_aliases, "aliases"), u32_table(k, b->alias_of, b->n_aliases, "alias_of"),
              u32(k, b->n_aliases), cg_constant_bytes(k, b->file_header, b->file_header_bytes, 1),
              size(k, b->file_header_bytes), size(k, b->file_bytes), size(k, b->seed_at), size(k, b->runs_at),
-             u32_table(k, b->file_order, b->about->n_tensors, "file_order"), weights);
+             u32_table(k, b->file_order, b->about->n_tensors, "file_order"), u32(k, b->needs_state), weights);
   return cg_constant_global(k, bundle, "bundle");
 }

@@ -1,6 +1,7 @@
 #include "codegen/bundle/facts.h"
 #include "codegen/x86_features.h"
 #include "runtime/format.h"
+#include "runtime/store/checkpoint.h"
 #include "runtime/store/safetensors.h"
 
 #include <inttypes.h>
@@ -293,6 +294,15 @@ void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes) {
   }
 }
 
+// Averages that a function reads and that no function of the bundle trains come from a file alone.
+static bool needs_state(const Facts *f) {
+  bool *read = rt_alloc(f->mem, f->plan->n_params + 1);
+  if (rt_state_read(f->plan, RT_NO_FUNCTION, read)) return false;
+  for (uint32_t k = 0; k < f->plan->n_params; k++)
+    if (read[k]) return true;
+  return false;
+}
+
 // ---- all
 static bool same_params(const RtPlan *a, const RtPlan *b) {
   bool same = a->n_params == b->n_params && a->param_bytes == b->param_bytes && a->n_functions == b->n_functions;
@@ -338,5 +348,6 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
   cg_bundle_set_arenas(out, NULL);
   fill_tensors(&f);
   fill_sentences(&f);
+  out->needs_state = needs_state(&f);
   return fill_file(&f);
 }

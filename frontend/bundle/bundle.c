@@ -5,6 +5,7 @@
 #include "frontend/bundle/texts.h"
 #include "frontend/fe.h"
 #include "runtime/near.h"
+#include "runtime/store/checkpoint.h"
 #include "runtime/store/file.h"
 
 #include <stdlib.h>
@@ -232,7 +233,7 @@ static bool compile_here(Bundle *b) {
 }
 
 static bool load_weights(Bundle *b) {
-  if (!b->o->weights || tn_load(b->model, b->o->weights, false) == TN_OK) return true;
+  if (!b->o->weights || rt_instance_load_to_use(b->model->inst, b->o->weights, RT_NO_FUNCTION) == RT_OK) return true;
   fe_error(b->p, E_ARGUMENT, b->o->at, "%s", tn_error_text(b->model));
   return false;
 }

@@ -25,12 +25,15 @@ typedef struct {
   // Comma-separated: o, a (static library), so (shared library), s (assembly), ll, bc (LLVM's); NULL: o
   const char *emit;
   const char *section;  // of the object, for constants and embedded weights; NULL: .rodata
-  const char *weights;  // a safetensors file with the parameters' first values; NULL: initial values by `seed`
-  uint64_t seed;        // of those initial values
-  bool embed_weights;   // they are constants of the object, and NAME_init copies them
-  bool has_workers;     // one more entry per function, for threads of the caller
-  bool small;           // code for size rather than speed
-  bool fast_math;       // as in tn_compile_options, like the next two
+  // A safetensors file with the parameters' first values, trained or not; NULL: initial values by `seed`. Every weight and buffer
+  // must be in it, and so must entries of the optimizer's that a function reads which does not train, as the averages of
+  // tn_use_ema: all of the optimizer's where another function trains them. Others are passed over
+  const char *weights;
+  uint64_t seed;       // of those initial values
+  bool embed_weights;  // they are constants of the object, and NAME_init copies them
+  bool has_workers;    // one more entry per function, for threads of the caller
+  bool small;          // code for size rather than speed
+  bool fast_math;      // as in tn_compile_options, like the next two
   bool exact_convolution;
   const tn_bucket *buckets;
   size_t n_buckets;

@@ -38,6 +38,7 @@ typedef struct {
   const unsigned char *file_header;  // of a saved file: length and JSON; digits of seed and run counter are put in
   size_t file_header_bytes, file_bytes, seed_at, runs_at;
   const uint32_t *file_order;    // all tensors, as they stand in a saved file; it lacks those that are RT_TRANSIENT
+  uint32_t needs_state;          // a function reads entries of the optimizer's, and no function makes them
   const unsigned char *weights;  // initial parameter block; NULL: drawn by @init
 } TnBundle;
 
@@ -133,7 +134,8 @@ int tn_bundle_cpu(const TnBundle *b);
 
 // ---- runtime/bundle/load.c, save.c: safetensors in memory
 // Any bytes are safe; a file that does not fit changes nothing. Every weight and buffer must be there under its path or
-// an alias; the optimizer's entries all, and then seed and run counter are taken too, or none; others are passed over.
+// an alias; the optimizer's entries all, and then seed and run counter are taken too, or none (needs_state: all); others are
+// passed over.
 int tn_bundle_load(const TnBundle *b, void *state, const void *bytes, size_t n);
 // bytes NULL and n 0: only *needed is wanted, which may be NULL otherwise.
 int tn_bundle_save(const TnBundle *b, const void *state, void *bytes, size_t n, size_t *needed);

@@ -64,7 +64,7 @@ static int check_tensor(Load *l, uint32_t k, uint32_t *n_found) {
   Find found = find_tensor(l, k, &e);
   bool is_state = t->kind == RT_STATE;
   uint32_t status = l->b->tensor_status + k * TN_BUNDLE_PER_TENSOR;
-  if (found == MISSING) return is_state ? TN_BUNDLE_OK : (int)(status + TN_BUNDLE_TENSOR_MISSING);
+  if (found == MISSING) return is_state && !l->b->needs_state ? TN_BUNDLE_OK : (int)(status + TN_BUNDLE_TENSOR_MISSING);
   if (found == AMBIGUOUS || !fits(t, &e)) return (int)(status + TN_BUNDLE_TENSOR_DIFFERS);
   *n_found += is_state;
   return TN_BUNDLE_OK;

@@ -42,13 +42,24 @@ typedef struct {
 } RtLoadReport;
 typedef struct {
   bool with_state;
-  bool partial;          // entries that are missing, extra or of another shape or dtype are passed over and listed
+  bool partial;      // entries that are missing, extra or of another shape or dtype are passed over and listed
+  bool passes_over;  // what the file has beyond the parameters is no fault
+  const bool
+      *state;  // by parameter of the only part: optimizer's entries that are loaded without the others; NULL: none
   RtLoadReport *report;  // NULL: not wanted
   const RtExtra *extra;  // each must be there in its size; copied out when all fits
   size_t n_extra;
 } RtLoadOptions;
 // No part has a parameter and the file has entries: nothing is loaded, and rt_instance_warning says so.
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o);
+
+// ---- runtime/store/checkpoint_use.c: a trained file for a program that uses it
+// What `function` (RT_NO_FUNCTION: any but @init) needs of a file: weights, buffers, and what it reads of the optimizer's
+// entries unless it trains, as the averages that tn_use_ema reads; a function that trains begins with entries of its own. Where
+// one of these functions reads what another one trains, all of the optimizer's entries are needed. Others are passed over.
+RT_API RtStatus rt_instance_load_to_use(RtInstance *i, const char *path, uint32_t function);
+// By parameter: does a function that does not train read this entry of the optimizer's? true: another function trains one.
+RT_API bool rt_state_read(const RtPlan *p, uint32_t function, bool *out);
 
 RtStatus rt_extra_size(RtInstance *i, const char *path, const char *name, size_t *size);
 

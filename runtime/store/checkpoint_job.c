@@ -35,7 +35,8 @@ RtStatus rt_job_run(RtJob *j, RtStatus (*work)(RtJob *j)) {
 }
 
 bool rt_job_wants(const RtJob *j, const RtParam *p) {
-  return p->kind == RT_STATE ? j->with_state : p->kind != RT_TRANSIENT;
+  if (p->kind != RT_STATE) return p->kind != RT_TRANSIENT;
+  return j->with_state || (j->load.state && j->load.state[p - j->parts->plan->params]);
 }
 
 const char *rt_job_name(const RtJob *j, const RtJobPart *part, const char *name) {

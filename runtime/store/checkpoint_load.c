@@ -311,7 +311,12 @@ static RtStatus load(RtJob *j) {
 }
 
 RtStatus rt_store_load(const RtPart *parts, size_t n, const char *path, const RtLoadOptions *o) {
-  RtJob j = {.given = parts, .n_parts = n, .path = path, .load = *o, .with_state = o->with_state};
+  RtJob j = {.given = parts,
+             .n_parts = n,
+             .path = path,
+             .load = *o,
+             .with_state = o->with_state,
+             .takes_subset = o->passes_over};
   if (!rt_job_check_extras(&j, o->extra, o->n_extra)) return RT_ERR_ARGUMENT;
   RtStatus status = rt_job_run(&j, load);
   for (size_t k = 0; k < n; k++) rt_instance_drop_others(parts[k].inst);
