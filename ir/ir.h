@@ -75,6 +75,8 @@ enum {
   HAS_PROLOGUE = 256
 };
 typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
+// What an op does along an axis of packed rows: ir/ops.def explains the words.
+typedef enum { ROWS_EACH, ROWS_BY_AXIS, ROWS_TOTAL, ROWS_PICK, ROWS_ALONG } OpRows;
 enum {
   PURE = 1,
   COMM = 2,
@@ -518,9 +520,9 @@ typedef struct {
 typedef struct {
   const char *name, *doc;
   const OperandInfo *operands;
-  uint8_t n_operands;     // rows of `operands`; a REPEATED one counts once
-  uint16_t n_min, n_max;  // operands of an instruction
-  uint8_t n_res, cls;
+  uint8_t n_operands;        // rows of `operands`; a REPEATED one counts once
+  uint16_t n_min, n_max;     // operands of an instruction
+  uint8_t n_res, cls, rows;  // rows: OpRows
   uint16_t flags;
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;

@@ -43,18 +43,20 @@ enum {
 #include "ir/ops.def"
 };
 
-// .name, .doc, .operands, .n_operands, .n_min, .n_max, .n_res, .cls, .flags, .is_pointwise
-#define POINTWISE_OP(n, n_args, flags, doc) \
-  [OP_##n] = {#n, doc, pointwise_operands[DTYPES_OF(flags)], n_args, n_args, n_args, 1, CLASS_POINTWISE, flags, true},
+// .name, .doc, .operands, .n_operands, .n_min, .n_max, .n_res, .cls, .rows, .flags, .is_pointwise
+#define POINTWISE_OP(n, n_args, flags, doc)                                                                            \
+  [OP_##n] = {#n,    doc, pointwise_operands[DTYPES_OF(flags)], n_args, n_args, n_args, 1, CLASS_POINTWISE, ROWS_EACH, \
+              flags, true},
 #define NULLARY(n, fwd, flags, doc) POINTWISE_OP(n, 0, flags, doc)
 #define UNARY(n, fwd, ga, flags, doc) POINTWISE_OP(n, 1, flags, doc)
 #define BINARY(n, fwd, ga, gb, flags, doc) POINTWISE_OP(n, 2, flags, doc)
 #define TERNARY(n, fwd, ga, gb, gc, flags, doc) POINTWISE_OP(n, 3, flags, doc)
 #define N_ROWS(n) (sizeof operands_##n / sizeof *operands_##n - 1)
-#define OP(n, operands, n_results, shape_rule, grad_rule, class, flags, doc) \
-  [OP_##n] = {#n, doc, operands_##n, N_ROWS(n), n_min_##n, n_max_##n, n_results, CLASS_##class, flags, false},
+#define OP(n, operands, n_results, shape_rule, grad_rule, class, rows, flags, doc)     \
+  [OP_##n] = {#n,        doc,           operands_##n, N_ROWS(n), n_min_##n, n_max_##n, \
+              n_results, CLASS_##class, ROWS_##rows,  flags,     false},
 const OpInfo ir_ops[N_OPS] = {
-    [OP_none] = {"none", "no operation", NULL, 0, 0, 0, 0, CLASS_LEAF, 0, false},
+    [OP_none] = {"none", "no operation", NULL, 0, 0, 0, 0, CLASS_LEAF, ROWS_EACH, 0, false},
 #include "ir/ops.def"
 };
 

@@ -13,6 +13,7 @@ typedef struct {
   int n_operands, n_results;                            // n_operands: of pointwise rows
   const char *forward, *grad[MAX_OPERANDS];             // pointwise: expressions, as the row has them
   const char *operands, *grad_rule, *op_class, *flags;  // of the others; operands: by name, optional ones in brackets
+  const char *rows;                                     // of the others: what they do along packed rows
 } OpRow;
 typedef struct {
   const char *name, *kind;

@@ -74,11 +74,11 @@ static void put_expressions(FILE *out) {
 }
 
 static void put_other_ops(FILE *out) {
-  fprintf(out, "| op | operands | results | class | flags | gradient | attributes | meaning |\n"
-               "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  fprintf(out, "| op | operands | results | class | rows | flags | gradient | attributes | meaning |\n"
+               "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const OpRow *op = gen_ops; op->name; op++) {
     if (op->is_pointwise) continue;
-    fprintf(out, "| `%s` |%s | %d | %s | ", op->name, op->operands, op->n_results, op->op_class);
+    fprintf(out, "| `%s` |%s | %d | %s | %s | ", op->name, op->operands, op->n_results, op->op_class, op->rows);
     put_cell(out, op->flags);
     fprintf(out, " | %s | ", op->grad_rule);
     put_attrs(out, op);

@@ -18,13 +18,14 @@
 #define ARG(n, flags) " " #n
 #define OPT(n, flags) " [" #n "]"
 #define LIST(n, least, most, flags) " " #n ".."
-#define OP(n, row_operands, results, shape_rule, rule, cls, op_flags, text) \
-  {.name = #n,                                                              \
-   .doc = text,                                                             \
-   .operands = "" row_operands,                                             \
-   .n_results = results,                                                    \
-   .grad_rule = #rule,                                                      \
-   .op_class = #cls,                                                        \
+#define OP(n, row_operands, results, shape_rule, rule, cls, by_rows, op_flags, text) \
+  {.name = #n,                                                                       \
+   .doc = text,                                                                      \
+   .operands = "" row_operands,                                                      \
+   .n_results = results,                                                             \
+   .grad_rule = #rule,                                                               \
+   .op_class = #cls,                                                                 \
+   .rows = #by_rows,                                                                 \
    .flags = #op_flags},
 const OpRow gen_ops[] = {
 #include "ir/ops.def"
