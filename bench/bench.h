@@ -46,11 +46,12 @@ typedef struct {
   const char *large;                      // which cases are compared with the FMA peak, in words
   bool (*is_large)(const char *variant);  // is it one of them? NULL: none is
   bool has_openblas;                      // OpenBLAS can be its peer
+  bool has_layouts;                       // its peer may have images with channels first or last
 } Workload;
 extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
     bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,
     bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20, bench_resnet50,
-    bench_pool, bench_linalg;
+    bench_pool, bench_linalg, bench_sweep;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
@@ -65,13 +66,20 @@ double bench_checksum(const float *v, size_t n);                               /
 // Compiles p (and frees it), saves the weights unless o->weights is NULL. NULL: o->why.
 tn_model *bench_compile(tn_program *p, Opening *o);
 
+// ---- bench/ways.c: the settings that a peer's process runs with
+enum { MAX_WAYS = 4 };
+typedef struct {
+  const char *name, *env[4];  // NAME=VALUE, to NULL
+} PeerWay;
+void bench_set_way(const PeerWay *way);  // of this process, before it becomes the peer
+
 // ---- bench/peer.c: a process that is asked line by line
 typedef struct {
   int pid;
   const char *program;
   FILE *in, *out;
 } Peer;
-bool bench_peer_start(Peer *p, char *const argv[]);
+bool bench_peer_start(Peer *p, const PeerWay *way, char *const argv[]);
 bool bench_peer_ask(Peer *p, const char *question, char *answer, int size);
 void bench_peer_stop(Peer *p);
 bool bench_peer_complain(Peer *p, const char *workload, const char *name);  // it gave no answer: why; always false

@@ -1,5 +1,6 @@
 // tenure_bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N] [--workers N]
-//              [--json] [--root DIR]
+//              [--stock] [--json] [--root DIR]
+//              a peer runs in several ways, of which the fastest counts (bench/ways.c); --stock: as installed alone
 // tenure_bench WORKLOAD --compile [--rounds N] [--vs PEER ..]   cold compile times alone, with the CPU time that they took;
 //              of a peer what its first call takes longer than its second, in a process whose caches are off
 // tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
@@ -24,10 +25,11 @@
 #include <unistd.h>
 
 static const Workload *const workloads[] = {
-    &bench_vowels,       &bench_lstm256,       &bench_lstm64,   &bench_gru256,   &bench_bilstm256,  &bench_mlp,
-    &bench_tiny,         &bench_chain,         &bench_softmax,  &bench_gemm,     &bench_gemm_plain, &bench_adamw,
-    &bench_transformer4, &bench_transformer12, &bench_concat,   &bench_cast,     &bench_gpt2,       &bench_gpt2_decode,
-    &bench_ops,          &bench_conv,          &bench_resnet20, &bench_resnet50, &bench_pool,       &bench_linalg,
+    &bench_vowels,     &bench_lstm256,  &bench_lstm64,       &bench_gru256,        &bench_bilstm256,
+    &bench_mlp,        &bench_tiny,     &bench_chain,        &bench_softmax,       &bench_gemm,
+    &bench_gemm_plain, &bench_adamw,    &bench_transformer4, &bench_transformer12, &bench_concat,
+    &bench_cast,       &bench_gpt2,     &bench_gpt2_decode,  &bench_ops,           &bench_conv,
+    &bench_resnet20,   &bench_resnet50, &bench_pool,         &bench_linalg,        &bench_sweep,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};
@@ -36,7 +38,7 @@ enum { N_PEER_NAMES = sizeof peer_names / sizeof *peer_names };
 // ---- what there is
 static int usage(FILE *out) {
   fputs("usage: bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N]\n"
-        "             [--workers N] [--json | --compile]\n"
+        "             [--workers N] [--stock] [--json | --compile]\n"
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench compile [--layers N]\n"
         "       bench aot [WORKLOAD | FILE.tir ..]\n"
@@ -121,15 +123,31 @@ static void drop_missing_peers(Options *o, const Workload *w) {
 }
 
 // ---- one case
-static bool start_peer(Peer *p, const Options *o, const Workload *w, const char *peer, const char *weights) {
+static bool start_way(Peer *p, const PeerWay *way, const Options *o, const Workload *w, const char *peer,
+                      const char *weights) {
   char n[16];
   snprintf(n, sizeof n, "%ld", o->workers);
   if (!strcmp(peer, "openblas")) {
     bench_openblas_kernels();
-    return bench_peer_start(p, (char *[]){(char *)o->self, "--as-openblas", (char *)w->name, n, NULL});
+    return bench_peer_start(p, way, (char *[]){(char *)o->self, "--as-openblas", (char *)w->name, n, NULL});
   }
-  return bench_peer_start(p, (char *[]){(char *)o->python, (char *)script_of(o, w, peer), (char *)o->root,
-                                        (char *)weights, (char *)w->name, (char *)peer, NULL});
+  return bench_peer_start(p, way,
+                          (char *[]){(char *)o->python, (char *)script_of(o, w, peer), (char *)o->root, (char *)weights,
+                                     (char *)w->name, (char *)peer, NULL});
+}
+
+static bool start_peer(Contender *c, const Options *o, const Workload *w, const char *peer, const char *weights) {
+  int n = bench_n_ways(o, w, peer);
+  while (c->n_ways < n) {
+    if (!start_way(&c->process[c->n_ways], bench_way(peer, c->n_ways), o, w, peer, weights)) return false;
+    c->n_ways++;
+  }
+  return true;
+}
+
+static void stop_peer(Contender *c) {
+  for (int k = 0; k < c->n_ways; k++) bench_peer_stop(&c->process[k]);
+  c->n_ways = 0;
 }
 
 static void find_limits(const Workload *w, void *state, Case *c) {
@@ -142,7 +160,8 @@ static void find_limits(const Workload *w, void *state, Case *c) {
   c->flops = plan->flops * (w->filled ? w->filled(state) : 1), c->bytes = (double)plan->least_bytes;
 }
 
-static bool measure(const Options *o, const Workload *w, void *state, Peer *peers, const char *variant, Summary *sum) {
+static bool measure(const Options *o, const Workload *w, void *state, Contender *peers, const char *variant,
+                    Summary *sum) {
   static Case c;  // large
   c = (Case){.w = w, .variant = variant};
   find_limits(w, state, &c);
@@ -163,27 +182,34 @@ static void *open_case(const Options *o, const Workload *w, Opening *opening) {
   return state;
 }
 
-static int run_case(const Options *o, const Workload *w, Peer *peers, const char *weights, const char *variant,
+static int run_case(const Options *o, const Workload *w, Contender *peers, const char *weights, const char *variant,
                     Summary *sum) {
   void *state = open_case(o, w, &(Opening){.weights = weights, .variant = variant});
   if (!state) return 2;
   bool ok = true;
   for (int k = 0; ok && k < o->n_vs; k++)
-    ok = peers[k].pid || start_peer(&peers[k], o, w, o->vs[k], weights) || !complain("cannot start ", o->vs[k]);
+    ok = start_peer(&peers[k], o, w, o->vs[k], weights) || !complain("cannot start ", o->vs[k]);
   ok = ok && measure(o, w, state, peers, variant, sum);
   w->close(state);
   return ok ? 0 : 1;
 }
 
 static int run_workload(const Options *o, const Workload *w, const char *weights) {
-  Peer peers[MAX_PEERS] = {{0}};
-  Summary sum = {0};
+  static Contender peers[MAX_PEERS];  // large
+  static Summary sum;                 // large
   const char *const one[] = {o->variant ? o->variant : "", NULL};
   const char *const *list = w->cases && !o->variant ? w->cases : one;
-  int status = 0;
-  for (size_t k = 0; list[k] && !status; k++) status = run_case(o, w, peers, weights, list[k], &sum);
-  for (int k = 0; k < o->n_vs; k++) bench_peer_stop(&peers[k]);
-  if (!status) bench_show_summary(o, w, &sum);
+  int status = 0, n_failed = 0;
+  for (size_t k = 0; list[k]; k++) {
+    int now = run_case(o, w, peers, weights, list[k], &sum);
+    if (!now) continue;
+    for (int i = 0; i < o->n_vs; i++) stop_peer(&peers[i]);  // the next case has new ones
+    if (list[1]) fprintf(stderr, "bench: %s %s failed\n", w->name, list[k]);
+    status = now, n_failed++;
+  }
+  for (int k = 0; k < o->n_vs; k++) stop_peer(&peers[k]);
+  bench_show_summary(o, w, &sum);
+  if (n_failed && list[1]) fprintf(stderr, "bench: %d cases of %s failed\n", n_failed, w->name);
   return status;
 }
 
@@ -202,7 +228,7 @@ static int time_peer_compilation(const Options *o, const Workload *w, const char
   Peer p = {0};
   char line[256];
   double first[2], second[2];  // ms: elapsed, of CPU time
-  if (!start_peer(&p, o, w, name, weights)) return complain("cannot start ", name);
+  if (!start_way(&p, bench_way(name, 0), o, w, name, weights)) return complain("cannot start ", name);
   if (!bench_peer_ask(&p, "compile", line, sizeof line) ||
       sscanf(line, "%lf %lf %lf %lf", &first[0], &first[1], &second[0], &second[1]) != 4)
     return bench_peer_complain(&p, w->name, name), 1;
@@ -274,6 +300,7 @@ static bool parse(Options *o, int argc, char **argv) {
   for (int k = 1; k < argc; k++) {
     char *a = argv[k];
     if (!strcmp(a, "--json")) o->json = true;
+    else if (!strcmp(a, "--stock")) o->stock = true;
     else if (!strcmp(a, "--compile")) o->compile = true;
     else if (!strcmp(a, "--where-there-is")) o->skip_missing = true;
     else if (a[0] != '-' && o->workload) return complain("one workload at a time; what is ", a), false;

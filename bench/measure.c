@@ -1,5 +1,7 @@
 // Bursts. Those of ours and of the peers alternate, so that all meet the same moods of the machine. The minimum is over
 // all steps; the median is that of the bursts' medians. A burst that the machine's other programs stretch ends early.
+// A peer runs in several ways (ways.c): those whose first bursts are near the fastest are timed in every round, and the
+// fastest of them is the peer's figure.
 #include "bench/measure.h"
 #include "runtime/clock.h"
 #include <math.h>
@@ -70,12 +72,27 @@ static bool warm_up(const Options *o, const Workload *w, void *state, Outcome *r
   return true;
 }
 
-static bool warm_peer_up(const Options *o, const Workload *w, Peer *peer, Times *t) {
+static bool warm_peer_up(const Options *o, const Workload *w, Peer *peer, Times *t, double *first) {
   double min, med, calls = w->calls ? w->calls : 1;
   if (!peer_burst(peer, N_LEAST, &min, &med)) return false;
   t->steps = o->steps ? o->steps / 4 + 1 : steps_for(w, min * calls);
   if (!peer_burst(peer, t->steps, &min, &med)) return false;
   if (!o->steps) t->steps = steps_for(w, min * calls);
+  *first = min;
+  return true;
+}
+
+// Which ways are worth more bursts: a slow one stays behind by far more than bursts differ.
+static bool warm_ways_up(const Options *o, const Workload *w, const char *name, Contender *c) {
+  const double near = 1.15;
+  double first[MAX_WAYS], least = INFINITY;
+  for (int i = 0; i < c->n_ways; i++) {
+    c->way[i] = (Times){0};
+    if (!warm_peer_up(o, w, &c->process[i], &c->way[i], &first[i]))
+      return bench_peer_complain(&c->process[i], w->name, name);
+    least = fmin(least, first[i]);
+  }
+  for (int i = 0; i < c->n_ways; i++) c->is_slow[i] = first[i] > near * least;
   return true;
 }
 
@@ -99,14 +116,14 @@ static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *p
   return false;
 }
 
-static bool is_ready(const Options *o, void *state, Peer *peers, Case *c) {
+static bool is_ready(const Options *o, void *state, Contender *peers, Case *c) {
   if (!c->w->check(state, &c->r.loss)) return fprintf(stderr, "bench: %s: the first steps fail\n", c->w->name), false;
   for (int k = 0; k < o->n_vs; k++)
-    if (!same_loss(o, c, &peers[k], k, &c->r.peer_loss[k])) return false;
+    for (int i = 0; i < peers[k].n_ways; i++)
+      if (!same_loss(o, c, &peers[k].process[i], k, &c->r.peer_loss[k])) return false;
   if (!warm_up(o, c->w, state, &c->r)) return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
   for (int k = 0; k < o->n_vs; k++)
-    if (!warm_peer_up(o, c->w, &peers[k], &c->r.theirs[k])) return bench_peer_complain(&peers[k], c->w->name, o->vs[k]);
-  for (int k = 0; k < o->n_vs; k++) find_memory(&peers[k], o->vs[k], &c->r.peer_rss[k], &c->r.peer_growth[k]);
+    if (!warm_ways_up(o, c->w, o->vs[k], &peers[k])) return false;
   return true;
 }
 
@@ -118,7 +135,27 @@ static void probe(const Workload *w, Outcome *r) {
   if (gbs > r->gbs) r->gbs = gbs;
 }
 
-bool bench_measure(const Options *o, void *state, Peer *peers, Case *c) {
+static bool burst_of_ways(const char *workload, const char *name, Contender *c) {
+  double min, med;
+  for (int i = 0; i < c->n_ways; i++) {
+    if (c->is_slow[i]) continue;
+    if (!peer_burst(&c->process[i], c->way[i].steps, &min, &med))
+      return bench_peer_complain(&c->process[i], workload, name);
+    add_burst(&c->way[i], min, med);
+  }
+  return true;
+}
+
+static void take_fastest(const Options *o, Contender *c, int k, Outcome *r) {
+  int best = -1;
+  for (int i = 0; i < c->n_ways; i++)
+    if (!c->is_slow[i] && (best < 0 || c->way[i].min < c->way[best].min)) best = i;
+  r->theirs[k] = c->way[best];
+  r->way[k] = bench_way(o->vs[k], best)->name;
+  find_memory(&c->process[best], o->vs[k], &r->peer_rss[k], &r->peer_growth[k]);
+}
+
+bool bench_measure(const Options *o, void *state, Contender *peers, Case *c) {
   double min, med;
   Outcome *r = &c->r;
   if (!is_ready(o, state, peers, c)) return false;
@@ -127,11 +164,9 @@ bool bench_measure(const Options *o, void *state, Peer *peers, Case *c) {
     if (!our_burst(c->w, state, r->ours.steps, &min, &med))
       return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
     add_burst(&r->ours, min, med);
-    for (int k = 0; k < o->n_vs; k++) {
-      if (!peer_burst(&peers[k], r->theirs[k].steps, &min, &med))
-        return bench_peer_complain(&peers[k], c->w->name, o->vs[k]);
-      add_burst(&r->theirs[k], min, med);
-    }
+    for (int k = 0; k < o->n_vs; k++)
+      if (!burst_of_ways(c->w->name, o->vs[k], &peers[k])) return false;
   }
+  for (int k = 0; k < o->n_vs; k++) take_fastest(o, &peers[k], k, r);
   return true;
 }

@@ -13,6 +13,7 @@ typedef struct {
   long rounds, steps, workers;  // rounds 0: 8, or 3 for each of several cases; steps 0: what fills a burst
   long layers;                  // of the largest program of `compile`; 0: 100
   bool json, compile;
+  bool stock;         // peers run as installed alone
   bool skip_missing;  // peers that the workload does not have: for a report of all workloads
 } Options;
 
@@ -22,8 +23,17 @@ typedef struct {
   long steps;
 } Times;
 
+// A peer of --vs: a process for each of its ways.
+typedef struct {
+  Peer process[MAX_WAYS];
+  Times way[MAX_WAYS];  // of this case
+  int n_ways;
+  bool is_slow[MAX_WAYS];  // in this case: not timed beyond its first bursts
+} Contender;
+
 typedef struct {
   Times ours, theirs[MAX_PEERS];
+  const char *way[MAX_PEERS];                      // with which the peer was fastest
   double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
   tn_plan plan;                                    // of the workload's function; zeros: it names none
   tn_compile_info compiled;
@@ -44,8 +54,12 @@ typedef struct {
 
 double bench_median(const double *v, int n);
 
-// Times c->w in turn with n_vs peers. NULL in c->r.theirs[k].n: there is none. False: a sentence was printed.
-bool bench_measure(const Options *o, void *state, Peer *peers, Case *c);
+// Times c->w in turn with n_vs peers, of each the fastest way. False: a sentence was printed.
+bool bench_measure(const Options *o, void *state, Contender *peers, Case *c);
+
+// ---- ways.c
+int bench_n_ways(const Options *o, const Workload *w, const char *peer);
+const PeerWay *bench_way(const char *peer, int k);
 
 // ---- limit.c: what the machine's two rates allow
 typedef struct {
@@ -57,16 +71,24 @@ typedef struct {
 Limit bench_limit(const Case *c);
 
 // ---- show.c
+enum { MAX_BEHIND = 1024 };
+typedef struct {
+  const char *variant, *peer;
+  double ratio, share;  // share: of the limit; 0: none is known
+} Behind;
+
 typedef struct {
   double log_min[MAX_PEERS], log_median[MAX_PEERS], worst[MAX_PEERS];  // sums over cases; least ratio
-  const char *worst_case[MAX_PEERS];
+  const char *worst_case[MAX_PEERS], *worst_way[MAX_PEERS];
+  double log_share;             // sum over the cases that have a limit
   double peak_least, peak_sum;  // share of the FMA peak, of cases that arithmetic bounds
   const char *peak_case;
-  int n, n_peak;
+  int n, n_peak, n_share, n_behind;
+  Behind behind[MAX_BEHIND];  // cases that are slower than a peer
 } Summary;
 
 void bench_show(const Options *o, const Case *c);  // as text or JSON
 void bench_sum(const Options *o, const Case *c, Summary *s);
-void bench_show_summary(const Options *o, const Workload *w, const Summary *s);  // the last lines
+void bench_show_summary(const Options *o, const Workload *w, Summary *s);  // the last lines
 
 #endif

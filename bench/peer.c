@@ -13,14 +13,15 @@ static void close_both(const int fd[2]) {
 }
 
 // Ctrl-C is for the parent; with it the peer ends.
-static void become(char *const argv[]) {
+static void become(const PeerWay *way, char *const argv[]) {
+  bench_set_way(way);
   signal(SIGINT, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   execvp(argv[0], argv);
   _exit(127);
 }
 
-bool bench_peer_start(Peer *p, char *const argv[]) {
+bool bench_peer_start(Peer *p, const PeerWay *way, char *const argv[]) {
   int to[2], from[2];
   if (pipe2(to, O_CLOEXEC)) return false;  // not for the peers that start later: each sees the end of its own
   if (pipe2(from, O_CLOEXEC)) {
@@ -33,7 +34,7 @@ bool bench_peer_start(Peer *p, char *const argv[]) {
     dup2(from[1], 1);
     close_both(to);
     close_both(from);
-    become(argv);
+    become(way, argv);
   }
   close(to[0]);
   close(from[1]);

@@ -1,6 +1,7 @@
 // What bursts found, as text and as JSON.
 #include "bench/measure.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static double compile_ms(const tn_compile_info *c) { return c->build_ms + c->passes_ms + c->codegen_ms + c->load_ms; }
@@ -75,6 +76,7 @@ static void print_text(const Options *o, const Case *c) {
   print_times("tenure", &r->ours);
   for (int k = 0; k < o->n_vs; k++) {
     print_times(o->vs[k], &r->theirs[k]);
+    printf("best way      %s\n", r->way[k]);
     if (r->peer_rss[k] > 0)
       printf("memory        %s had %.0f MB resident at most, %.0f MB more than before its first step\n", o->vs[k],
              r->peer_rss[k], r->peer_growth[k]);
@@ -94,9 +96,10 @@ static void print_json(const Options *o, const Case *c) {
   printf("\"loss\": %.9g, \"tenure\": {\"min_ms\": %.6f, \"median_ms\": %.6f}, \"peers\": [", r->loss, r->ours.min,
          bench_median(r->ours.medians, r->ours.n));
   for (int k = 0; k < o->n_vs; k++)
-    printf("%s{\"name\": \"%s\", \"loss\": %.9g, \"min_ms\": %.6f, \"median_ms\": %.6f, \"ratio_min\": %.3f, "
+    printf("%s{\"name\": \"%s\", \"way\": \"%s\", \"loss\": %.9g, \"min_ms\": %.6f, \"median_ms\": %.6f, "
+           "\"ratio_min\": %.3f, "
            "\"ratio_median\": %.3f}",
-           k ? ", " : "", o->vs[k], r->peer_loss[k], r->theirs[k].min,
+           k ? ", " : "", o->vs[k], r->way[k], r->peer_loss[k], r->theirs[k].min,
            bench_median(r->theirs[k].medians, r->theirs[k].n), ratio_min(r, k), ratio_median(r, k));
   printf("]}\n");
 }
@@ -107,13 +110,21 @@ void bench_show(const Options *o, const Case *c) {
 }
 
 // ---- all cases
+static void add_behind(Summary *s, const char *variant, const char *peer, double ratio, double share) {
+  if (s->n_behind == MAX_BEHIND) return;
+  s->behind[s->n_behind++] = (Behind){variant, peer, ratio, share};
+}
+
 void bench_sum(const Options *o, const Case *c, Summary *s) {
   const Outcome *r = &c->r;
+  double reached = bench_limit(c).share;
+  if (reached > 0) s->log_share += log(reached), s->n_share++;
   for (int k = 0; k < o->n_vs; k++) {
     double ratio = ratio_min(r, k);
     s->log_min[k] += log(ratio);
     s->log_median[k] += log(ratio_median(r, k));
-    if (!s->n || ratio < s->worst[k]) s->worst[k] = ratio, s->worst_case[k] = c->variant;
+    if (!s->n || ratio < s->worst[k]) s->worst[k] = ratio, s->worst_case[k] = c->variant, s->worst_way[k] = r->way[k];
+    if (ratio < 1) add_behind(s, c->variant, o->vs[k], ratio, reached);
   }
   s->n++;
   if (!c->w->is_large || !c->w->is_large(c->variant) || r->gflops <= 0) return;
@@ -122,7 +133,25 @@ void bench_sum(const Options *o, const Case *c, Summary *s) {
   if (!s->n_peak++ || share < s->peak_least) s->peak_least = share, s->peak_case = c->variant;
 }
 
-void bench_show_summary(const Options *o, const Workload *w, const Summary *s) {
+static int by_ratio(const void *a, const void *b) {
+  double x = ((const Behind *)a)->ratio, y = ((const Behind *)b)->ratio;
+  return (x > y) - (x < y);
+}
+
+// What is slower than a peer, the slowest first
+static void show_behind(Summary *s) {
+  if (!s->n_behind || s->n < 2) return;
+  qsort(s->behind, (size_t)s->n_behind, sizeof *s->behind, by_ratio);
+  printf("%d of %d cases are slower than a peer%s:\n", s->n_behind, s->n, s->n_behind == MAX_BEHIND ? " at least" : "");
+  for (int k = 0; k < s->n_behind; k++) {
+    const Behind *b = &s->behind[k];
+    printf("  %.2f of %-14s %s", b->ratio, b->peer, b->variant);
+    if (b->share > 0) printf(", at %.3g %% of the limit", 100 * b->share);
+    putchar('\n');
+  }
+}
+
+void bench_show_summary(const Options *o, const Workload *w, Summary *s) {
   int hardest = 0;
   if (o->json || !s->n) return;
   for (int k = 0; k < o->n_vs; k++) {
@@ -135,7 +164,11 @@ void bench_show_summary(const Options *o, const Workload *w, const Summary *s) {
   if (s->n_peak > 1)
     printf("%s, %d cases with %s: at least %.0f %% of the FMA peak (%s), %.0f %% on average\n", w->name, s->n_peak,
            w->large, 100 * s->peak_least, s->peak_case, 100 * s->peak_sum / s->n_peak);
-  if (o->n_vs)
-    printf("%s ratio-min %.2f ratio-median %.2f\n", w->name, exp(s->log_min[hardest] / s->n),
-           exp(s->log_median[hardest] / s->n));
+  show_behind(s);
+  if (!o->n_vs) return;
+  printf("%s ", w->name);
+  if (s->n_share) printf("reaches %.0f %% of its limit%s, ", 100 * exp(s->log_share / s->n_share), s->n > 1 ? "s" : "");
+  printf("ratio-min %.2f ratio-median %.2f beside %s", exp(s->log_min[hardest] / s->n),
+         exp(s->log_median[hardest] / s->n), o->vs[hardest]);
+  printf(s->n > 1 ? "\n" : " (%s)\n", s->worst_way[hardest]);
 }

@@ -1,11 +1,11 @@
-"""conv in PyTorch, channels_last: see bench/conv.c."""
+"""conv in PyTorch, in both layouts: see bench/conv.c."""
 import sys
 
 import torch
 from torch.nn.functional import conv1d, conv2d
 
 from peer import checksum, floats, serve
-from torch_peer import maybe_compiled
+from torch_peer import in_layout, maybe_compiled
 
 
 def axes(text):
@@ -13,15 +13,15 @@ def axes(text):
 
 
 def images(n, channels, size, seed):
-    """Made with channels last, seen with channels first."""
+    """Numbers with channels last, seen with channels first."""
     shape = [n, *size, channels]
     x = torch.from_numpy(floats(torch.Size(shape).numel(), -1, 1, seed)).reshape(shape)
-    return x.movedim(-1, 1)
+    return in_layout(x.movedim(-1, 1))
 
 
 def weights(shape):
     w = torch.from_numpy(floats(torch.Size(shape).numel(), -0.05, 0.05, 2)).reshape(shape)
-    return w.contiguous(memory_format=torch.channels_last) if len(shape) == 4 else w
+    return in_layout(w)
 
 
 def calls(work, x, w, g, stride, padding, groups):

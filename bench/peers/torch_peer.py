@@ -1,4 +1,6 @@
 """What the PyTorch peers share."""
+import os
+
 import torch
 
 from peer import THREADS, read_weights
@@ -8,6 +10,15 @@ torch.set_num_threads(THREADS)
 
 def maybe_compiled(f, peer):
     return torch.compile(f, dynamic=False) if peer.endswith("-compile") else f
+
+
+IS_CHANNELS_FIRST = os.environ.get("TENURE_PEER_LAYOUT") == "first"  # else images have channels last
+
+
+def in_layout(images):
+    if IS_CHANNELS_FIRST:
+        return images.contiguous()
+    return images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
 
 
 def load(net, path):

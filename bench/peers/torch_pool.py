@@ -1,17 +1,17 @@
-"""pool in PyTorch, channels_last: see bench/pool.c."""
+"""pool in PyTorch, in both layouts: see bench/pool.c."""
 import sys
 
 import torch
 import torch.nn.functional as F
 
 from peer import checksum, floats, serve
-from torch_peer import maybe_compiled
+from torch_peer import in_layout, maybe_compiled
 
 
 def images(n, channels, size, seed):
-    """Made with channels last, seen with channels first."""
+    """Numbers with channels last, seen with channels first."""
     shape = [n, *size, channels]
-    return torch.from_numpy(floats(torch.Size(shape).numel(), -1, 1, seed)).reshape(shape).movedim(-1, 1)
+    return in_layout(torch.from_numpy(floats(torch.Size(shape).numel(), -1, 1, seed)).reshape(shape).movedim(-1, 1))
 
 
 def pool(kind, kernel, stride, padding):

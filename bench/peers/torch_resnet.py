@@ -1,4 +1,4 @@
-"""resnet20, resnet50 in PyTorch, channels_last: see bench/resnet.c. The networks have torchvision's names."""
+"""resnet20, resnet50 in PyTorch, in both layouts: see bench/resnet.c. The networks have torchvision's names."""
 import sys
 
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from peer import checksum, floats, integers, serve
-from torch_peer import load, maybe_compiled, third_loss, trainer
+from torch_peer import IS_CHANNELS_FIRST, in_layout, load, maybe_compiled, third_loss, trainer
 
 # depth: first convolution small, blocks with a neck, blocks of each layer; as examples/resnet/model.c
 TABLE = {20: (True, False, 16, (3, 3, 3)), 18: (False, False, 64, (2, 2, 2, 2)), 50: (False, True, 64, (3, 4, 6, 3))}
@@ -61,8 +61,7 @@ class Resnet(nn.Module):
 
 
 def images(n, side):
-    x = torch.from_numpy(floats(n * 3 * side * side, -1, 1, 1)).reshape(n, 3, side, side)
-    return x.contiguous(memory_format=torch.channels_last)
+    return in_layout(torch.from_numpy(floats(n * 3 * side * side, -1, 1, 1)).reshape(n, 3, side, side))
 
 
 def training(net, peer):
@@ -84,7 +83,8 @@ def main():
     _, weights, workload, peer = sys.argv[1:]
     net = Resnet(20, 10) if workload == "resnet20" else Resnet(50, 1000)
     load(net, weights)
-    net = net.to(memory_format=torch.channels_last)
+    if not IS_CHANNELS_FIRST:
+        net = net.to(memory_format=torch.channels_last)
     (training if workload == "resnet20" else forward)(net, peer)
 
 

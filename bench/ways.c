@@ -1,0 +1,51 @@
+// The settings that a peer runs with. A ratio beside a peer that its installation holds back says nothing, so each case takes
+// the fastest of these:
+//   stock            as installed
+//   tuned            MKL takes the kernels that the CPU's features allow, on AMD too (peers/mkl_as_intel.c); glibc keeps the
+//                    pages of large results instead of mapping fresh ones in every call
+//   channels first   of workloads of images, whose data have channels last in the other ways
+#include "bench/measure.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEEPS_PAGES "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=30000000000"
+#define CHANNELS_FIRST "TENURE_PEER_LAYOUT=first"
+static const PeerWay stock = {"stock", {NULL}};
+static const PeerWay torch_ways[] = {{"stock", {NULL}},
+                                     {"tuned", {KEEPS_PAGES}},
+                                     {"stock, channels first", {CHANNELS_FIRST}},
+                                     {"tuned, channels first", {KEEPS_PAGES, CHANNELS_FIRST}}};
+
+static bool is_torch(const char *peer) { return !strncmp(peer, "torch", 5); }
+
+int bench_n_ways(const Options *o, const Workload *w, const char *peer) {
+  return !is_torch(peer) || o->stock ? 1 : w->has_layouts ? MAX_WAYS : MAX_WAYS / 2;
+}
+
+const PeerWay *bench_way(const char *peer, int k) { return is_torch(peer) ? &torch_ways[k] : &stock; }
+
+static bool is_amd(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+// The library beside this program that the build makes of peers/mkl_as_intel.c.
+static const char *preload(void) {
+  static char path[4200];
+  char self[4096];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0) return NULL;
+  self[n] = 0;
+  snprintf(path, sizeof path, "%.*s/mkl_as_intel.so", (int)(strrchr(self, '/') - self), self);
+  return access(path, R_OK) ? NULL : path;
+}
+
+void bench_set_way(const PeerWay *way) {
+  for (int k = 0; way->env[k]; k++) putenv((char *)way->env[k]);
+  const char *library = !strncmp(way->name, "tuned", 5) && is_amd() ? preload() : NULL;
+  if (library) setenv("LD_PRELOAD", library, 1);
+}
