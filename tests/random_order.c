@@ -115,12 +115,22 @@ static Val flattened(Gen *g, Val v) {
   return gen_emit(g, OP_reshape, &v, 1, &shape, 1);
 }
 
+// The row with elements put, or added, at places
+static void keep_put(Gen *g, Val row, Val index, const Attr *attr) {
+  static const Op ops[] = {OP_index_copy, OP_index_add, OP_scatter, OP_scatter_add};
+  Val source = gen_leaf(g, gen_shape_at(g, index));
+  if (ir_none(source)) return;
+  Val y = gen_emit(g, ops[gen_below(g, 4)], (Val[]){row, index, source}, 3, attr, 2);
+  gen_keep(g, y, gen_mag(g, row) + gen_mag(g, source));
+}
+
 // What lies in a row at the places that `find` finds, in a list with room for one more
 static void keep_found(Gen *g, Op find, Val searched, Val row) {
   Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, row)) + 1);
   const Attr attr[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
   Val index = ir_none(searched) ? searched : gen_emit(g, find, &searched, 1, &size, 1);
   if (ir_none(index)) return;
+  if (find == OP_nonzero && gen_chance(g, 40)) keep_put(g, row, index, attr);  // no index is there twice
   gen_keep(g, gen_emit(g, gen_chance(g, 50) ? OP_gather : OP_index_select, (Val[]){row, index}, 2, attr, 2),
            gen_mag(g, row));
 }

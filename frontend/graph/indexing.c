@@ -172,6 +172,21 @@ tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at) 
   return fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at);
 }
 
+tn_tensor tn_masked_fill_by(tn_tensor a, tn_tensor mask, tn_tensor value, tn_site at) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){a, mask, value}, 3, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  DType t = (DType)fe_ins(a)->dtype;
+  if (!fe_fits_into((DType)fe_ins(value)->dtype, t)) {
+    fe_error(f->p, E_DTYPE, at, "values of %s do not fill what is %s", fe_type_text(value), fe_type_text(a));
+    fe_note_value(value, "the value");
+    fe_hint(f->p, "tn_cast converts them");
+    return fe_poison(f);
+  }
+  const tn_tensor in[] = {mask, fe_as_dtype(value, t, at), a};
+  return fe_ok(in[1]) ? fe_made(fe_emit(OP_select, in, 3, NULL, 0, at), at) : in[1];
+}
+
 static tn_tensor broadcast_to(tn_tensor t, Shape s, tn_site at) {
   if (!fe_ok(t)) return t;
   if (fe_shape_of(t).i == s.i) return t;

@@ -128,6 +128,34 @@ tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, double al
 
 // ---- products of any ranks
 // As an element of [a_0, b_0, a_1, b_1, ..], whose pairs of axes then become one
+// The vectors with their elements moved by k places
+static tn_tensor turned(tn_tensor a, uint32_t axis, int64_t k, tn_site at) {
+  const tn_tensor part[] = {fe_slice(a, axis, k, 3 - k, at), fe_slice(a, axis, 0, k, at)};
+  return fe_ok(part[0]) && fe_ok(part[1]) ? fe_concat(part, 2, axis, at) : fe_poison(a.fn);
+}
+
+static tn_tensor product_of(tn_tensor a, tn_tensor b, tn_site at) {
+  return fe_ok(a) && fe_ok(b) ? fe_pointwise(OP_mul, (const tn_tensor[]){a, b}, 2, NULL, 0, at) : fe_poison(a.fn);
+}
+
+tn_tensor tn_cross(tn_tensor a, tn_tensor b, int axis, tn_site at) {
+  tn_function *f;
+  uint32_t k;
+  if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  Dim three = ir_dim(f->p->ir, 3);
+  if (fe_rank(a) != fe_rank(b) || fe_axis_dim(a, k).i != three.i || fe_axis_dim(b, k).i != three.i) {
+    fe_error(f->p, E_SHAPE, at, "tn_cross takes two values with as many axes and size 3 along axis %d", axis);
+    fe_note_value(a, "the first");
+    fe_note_value(b, "the second");
+    return fe_poison(f);
+  }
+  tn_tensor in[] = {product_of(turned(a, k, 1, at), turned(b, k, 2, at), at), fe_poison(f)};
+  if (fe_ok(in[0])) in[1] = product_of(turned(a, k, 2, at), turned(b, k, 1, at), at);
+  return fe_ok(in[1]) ? fe_made(fe_pointwise(OP_sub, in, 2, NULL, 0, at), at) : fe_poison(f);
+}
+
 tn_tensor tn_kron(tn_tensor a, tn_tensor b, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){a, b}, 2, &f, at)) return fe_poison(f);

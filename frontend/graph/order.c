@@ -148,27 +148,6 @@ tn_tensor tn_median(tn_tensor a, tn_site at) {
   return fe_made(fe_narrowed(t, a, at), at);
 }
 
-// 1 for each element of a sorted row that differs from the one before it, and for the first.
-static tn_tensor marks_of_new(tn_tensor row, tn_site at) {
-  Attr axis = ir_a_int(KEY_axis, 0), ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, fe_shape_of(row))};
-  tn_tensor one = fe_leaf(row.fn, OP_full, ones, 2, fe_shape_of(row), at);
-  tn_tensor has_other = fe_emit(OP_shift, &one, 1, &axis, 1, at), other = fe_emit(OP_shift, &row, 1, &axis, 1, at);
-  return fe_emit(OP_select, (const tn_tensor[]){has_other, fe_emit2(OP_ne, row, other, at), one}, 3, NULL, 0, at);
-}
-
-tn_tensor tn_unique_count(tn_tensor a, tn_site at) {
-  tn_function *f;
-  if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
-  Attr axis = ir_a_int(KEY_axis, 0), axes = ir_a_list(KEY_axes, ir_shape_ints(f->p->ir, (int64_t[]){0}, 1));
-  tn_tensor flat = fe_widened(OP_sort, fe_flattened(a, at), at);
-  if (!fe_ok(flat)) return flat;
-  tn_tensor row = fe_emit(OP_sort, &flat, 1, &axis, 1, at);
-  if (!fe_ok(row)) return row;
-  tn_tensor marks = marks_of_new(row, at), count = fe_ok(marks) ? fe_emit(OP_sum, &marks, 1, &axes, 1, at) : marks;
-  return fe_made(fe_cast(count, DT_I64, at), at);
-}
-
 // ---- search
 static tn_tensor in_order(tn_tensor row, tn_tensor sorter, tn_site at) {
   tn_function *f = row.fn;

@@ -140,6 +140,16 @@ static tn_tensor mean(const Reduction *r, double x) {
   return fe_ok(total) ? op2(r, OP_div, total, fe_size(r->a.fn, count_of(r), r->at)) : total;
 }
 
+static tn_tensor nansum(const Reduction *r, double x) {
+  if (fe_is_countable(r->a)) return sum(r, x);
+  return reduced(r, OP_sum, pick(r, op2(r, OP_ne, r->a, r->a), number(r, 0), r->a));
+}
+
+static tn_tensor nanmean(const Reduction *r, double x) {
+  if (fe_is_countable(r->a)) return mean(r, x);
+  return op2(r, OP_div, nansum(r, x), reduced(r, OP_sum, op2(r, OP_eq, r->a, r->a)));
+}
+
 // ---- the variance: of the distances from the mean, which is taken first, so that nothing cancels. Where no more elements
 // are there than the correction takes off (`left` <= 0) it is infinite, and has PyTorch's gradients.
 typedef struct {
@@ -282,6 +292,8 @@ tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_sit
   }
 REDUCTION(sum)
 REDUCTION(mean)
+REDUCTION(nansum)
+REDUCTION(nanmean)
 REDUCTION(prod)
 REDUCTION(amax)
 REDUCTION(amin)

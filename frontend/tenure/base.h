@@ -55,9 +55,9 @@ typedef struct {
 #endif
 
 #ifndef __cplusplus
-#define TN_LIST_OF(type, ...) (const type[]){__VA_ARGS__}, sizeof((const type[]){__VA_ARGS__}) / sizeof(type)
+#define TN_LIST_OF(type, ...) ((const type[]){__VA_ARGS__}), sizeof((const type[]){__VA_ARGS__}) / sizeof(type)
 #else
-#define TN_LIST_OF(type, ...) std::initializer_list<type>{__VA_ARGS__}.begin(), sizeof(tn_counted(__VA_ARGS__))
+#define TN_LIST_OF(type, ...) (std::initializer_list<type>{__VA_ARGS__}.begin()), sizeof(tn_counted(__VA_ARGS__))
 template <class... T> char (&tn_counted(const T &...))[sizeof...(T)];  // has no body: only its size is asked
 #endif
 

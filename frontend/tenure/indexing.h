@@ -43,6 +43,9 @@ TN_API tn_tensor tn_index_fill(tn_tensor a, int axis, tn_tensor index, double va
 TN_API tn_tensor tn_where(tn_tensor condition, tn_tensor a, tn_tensor b, tn_site at);
 // value as a cast to a's dtype makes it; broadcast
 TN_API tn_tensor tn_masked_fill(tn_tensor a, tn_tensor mask, double value, tn_site at);
+// The same with values of a tensor, which broadcasts too. One of a kind that a's dtype does not hold (a float for a whole number)
+// is E005
+TN_API tn_tensor tn_masked_fill_by(tn_tensor a, tn_tensor mask, tn_tensor value, tn_site at);
 // The elements of a where the mask, which broadcasts to a's shape, is set, in row-major order. How many there are is known
 // in the run alone: values has `most` places [most], of which the first `count` (i64 []) are taken and the others are 0. More
 // of them are an error of the run. most >= 1 (else E003)
@@ -54,6 +57,29 @@ TN_API tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, t
 // `most` places along it, of which the first `count`, the sum of the counts, are taken. One that is below 0 is an error of
 // the run, too. Of one count that the program knows: tn_repeat_interleave
 TN_API tn_selected tn_repeat_interleave_by(tn_tensor a, int axis, tn_tensor counts, int64_t most, tn_site at);
+
+// Where a is not 0 (NaN is not): i64 [most, rank of a], the places of each element along the axes, in row-major order; likewise,
+// but places behind the last one are -1
+TN_API tn_selected tn_nonzero(tn_tensor a, int64_t most, tn_site at);
+
+// ---- several indices at once, as PyTorch's a[i, :, j]: index k stands for axis k, TN_NONE leaves the axis whole. Indices are
+// whole numbers that broadcast against each other. A mask, of bool, stands for as many axes as it has, whose sizes it has (else
+// E004): it is the index of the elements that are set, of which there are at most `most`, in so many places. The axes of the
+// indices take the place of those that are indexed, where they are neighbours, else they are the first of the result.
+//
+//   y = tn_index(x, TN_TENSORS(i, TN_NONE, j));                                            x[i, :, j]
+//   y = tn_index_put(x, TN_TENSORS(i, j), v, .accumulate = true);                          x.index_put((i, j), v, True)
+//   y = tn_index(x, TN_TENSORS(mask), .most = 32);                                         x[mask], zeros behind
+typedef struct {
+  int64_t most;  // elements that are set in a mask: more are an error of the run. >= 1 where there is one (else E003)
+  bool padded;   // an index of -1, as behind what tn_nonzero gives, names nothing: 0 is read there, and nothing is put
+  bool accumulate;  // of tn_index_put: values are added
+  tn_site at;
+} tn_index_options;
+TN_API tn_tensor tn_index(tn_tensor a, const tn_tensor *index, uint32_t n, tn_index_options o);
+// a with the elements that tn_index would read replaced by values, which broadcast to its shape, or added to, in order. The last
+// of equal indices wins. Values of a kind that a's dtype does not hold are E005
+TN_API tn_tensor tn_index_put(tn_tensor a, const tn_tensor *index, uint32_t n, tn_tensor values, tn_index_options o);
 
 // ---- bags: sums, means or maxima of rows of a table [V, E] -> [B, E]. Of index [B, L] each row is a bag; with offsets [B]
 // index is [n], and bag k goes from offsets[k] to the next one, the last to n. An empty bag gives 0.

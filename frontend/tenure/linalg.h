@@ -22,6 +22,8 @@ TN_API tn_tensor tn_outer(tn_tensor a, tn_tensor b, tn_site at);  // [M] x [N] -
 TN_API tn_tensor tn_addmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);    // tn_mm
 TN_API tn_tensor tn_baddbmm(tn_tensor c, tn_tensor a, tn_tensor b, double beta, double alpha, tn_site at);  // tn_bmm
 TN_API tn_tensor tn_addmv(tn_tensor c, tn_tensor a, tn_tensor v, double beta, double alpha, tn_site at);    // tn_mv
+// a x b of vectors along an axis of size 3: a and b have one number of axes, and the others broadcast (else E004)
+TN_API tn_tensor tn_cross(tn_tensor a, tn_tensor b, int axis, tn_site at);
 // Each element of a times the whole of b: [n, m] and [k, l] give [n k, m l]; the axes of the one with fewer are its last. At most 4
 // axes (else E004); whole numbers, too
 TN_API tn_tensor tn_kron(tn_tensor a, tn_tensor b, tn_site at);

@@ -22,6 +22,15 @@ TN_API tn_tensor tn_zeros(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_ones(tn_function *f, tn_shape s, tn_site at);
 TN_API tn_tensor tn_rand(tn_function *f, tn_shape s, tn_site at);   // uniform in [0, 1)
 TN_API tn_tensor tn_randn(tn_function *f, tn_shape s, tn_site at);  // normal, mean 0, standard deviation 1
+// Of probabilities (f32, else E005), by the function's random numbers; no gradient. bernoulli: f32, 1 with probability p, else 0.
+// p is not checked: 1 and more is always 1, below 0 and NaN always 0
+TN_API tn_tensor tn_bernoulli(tn_tensor p, tn_site at);
+// i64 [.., n]: n numbers in [0, size of the last axis) of p [.., size], each with probability p by the sum of its row. p need not
+// add up to 1; below 0, and NaN, counts as 0. Without replacement the numbers of a row differ, in the order in which they are
+// drawn, those of probability 0 last: n is at most the size, which is constant (else E004). n >= 1 (else E003)
+//
+//   tn_tensor next = tn_multinomial(tn_softmax(tn_mul_scalar(logits, 1 / 0.8), -1), 1, false);
+TN_API tn_tensor tn_multinomial(tn_tensor p, int64_t n, bool replacement, tn_site at);
 // The numbers become part of the program, in row-major order, copied: at most 2^26 of them, of constant shape, else E003.
 // Equal ones are stored once, read only, in a bundle among its constants.
 TN_API tn_tensor tn_constant(tn_function *f, const float *v, tn_shape s, tn_site at);

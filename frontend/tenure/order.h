@@ -79,8 +79,25 @@ TN_API tn_tensor tn_bincount(tn_tensor a, int64_t bins, tn_bincount_options o);
 // How many elements of an f32 lie in each of so many parts of [lo, hi] of one size, f32 [bins], the end hi in the last one.
 // What lies outside, and NaN, counts nowhere. lo < hi (else E003)
 TN_API tn_tensor tn_histc(tn_tensor a, int64_t bins, double lo, double hi, tn_site at);
-// How many different numbers an f32 has, i64 []; each NaN counts. Exact up to 2^24 of them
+// How many different numbers f32 or whole numbers have, i64 []; each NaN counts. Exact up to 2^24 of them
 TN_API tn_tensor tn_unique_count(tn_tensor a, tn_site at);
+// Which numbers they are, in order. How many there are is known in the run alone: values has `most` places [most], of which the
+// first `count` (i64 []) are taken and the others are 0. More of them are an error of the run. most >= 1 (else E003)
+typedef struct {
+  tn_tensor values, count;
+  tn_tensor inverse;  // i64 of a's shape: which of the values each element is
+  tn_tensor counts;   // i64 [most]: how often each value is there
+} tn_uniques;
+TN_API tn_uniques tn_unique(tn_tensor a, int64_t most, tn_site at);
+// bool of a's shape: is the element one of `among`, of any shape? In the common dtype of both, f32 or whole numbers; NaN is
+// none of any.
+//
+//   tn_tensor is_end = tn_isin(words, tn_constant_i64(f, (int64_t[]){0, 2}, TN_SHAPE(2)));
+typedef struct {
+  bool invert;  // is it none of them?
+  tn_site at;
+} tn_isin_options;
+TN_API tn_tensor tn_isin(tn_tensor a, tn_tensor among, tn_isin_options o);
 
 // ---- search: i64 places in a sorted row at which values may be put, the first ones, or with `right` the last. sorted is
 // [n] or [.., n], values [..] or [.., m], both f32 or both whole numbers

@@ -21,6 +21,14 @@ TN_API tn_tensor tn_sum_axes(tn_tensor a, bool keepdim, const int *axes, uint32_
 TN_API tn_tensor tn_mean(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_mean_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
 TN_API tn_tensor tn_mean_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
+// The sum of the elements that are not NaN, 0 of none; the same by how many they are: of none NaN. NaN has gradient 0. Sums are
+// of whole numbers too, as tn_sum; means are of f32 alone
+TN_API tn_tensor tn_nansum(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_nansum_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+TN_API tn_tensor tn_nansum_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
+TN_API tn_tensor tn_nanmean(tn_tensor a, tn_site at);
+TN_API tn_tensor tn_nanmean_axis(tn_tensor a, int axis, bool keepdim, tn_site at);
+TN_API tn_tensor tn_nanmean_axes(tn_tensor a, bool keepdim, const int *axes, uint32_t n, tn_site at);
 // The product; its gradient is that of the other elements' product, where some are 0 too
 TN_API tn_tensor tn_prod(tn_tensor a, tn_site at);
 TN_API tn_tensor tn_prod_axis(tn_tensor a, int axis, bool keepdim, tn_site at);

@@ -106,15 +106,16 @@ static Val elements_stayed(Grad *g, Val v) {
 // The same of an index [n] of slices along an axis of v, as [n, 1, ..].
 static Val slices_stayed(Grad *g, Val v, int64_t axis) {
   Val index = arg(g, v, 1), numbers = numbers_of(g, index, 0);
-  Attr along_row = ir_a_int(KEY_axis, 0);
+  const Attr along_row[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
+  uint32_t n_attrs = ir_attr(g->f, v, KEY_padded) ? 2 : 1;
   Shape target = shape_of(g, arg(g, v, 0));
   Shape row = ir_shape(g->p, (Dim[]){ir_dim_at(g->p, target, (uint32_t)axis)}, 1);
   Dim d[MAX_RANK];
   uint32_t rank = ir_rank(g->p, target);
   for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim(g->p, 1);
   d[axis] = ir_dim_at(g->p, shape_of(g, index), 0);
-  Val all = ir_emit(g->f, OP_index_copy, (Val[]){zeros(g, row), index, numbers}, 3, &along_row, 1, g->loc);
-  Val again = ir_emit(g->f, OP_index_select, (Val[]){all, index}, 2, &along_row, 1, g->loc);
+  Val all = ir_emit(g->f, OP_index_copy, (Val[]){zeros(g, row), index, numbers}, 3, along_row, n_attrs, g->loc);
+  Val again = ir_emit(g->f, OP_index_select, (Val[]){all, index}, 2, along_row, n_attrs, g->loc);
   return reshape(g, op2(g, OP_eq, again, numbers), ir_shape(g->p, d, rank));
 }
 
