@@ -5,6 +5,7 @@
 #include "bench/bench.h"
 #include "frontend/bundle/texts.h"
 #include "frontend/fe.h"
+#include "tools/arrays.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -96,6 +97,7 @@ static bool show_sizes(const Aot *a, const char *functions) {
 typedef struct {
   tn_model *model;
   const RtFunction *f;
+  const Fn *fn;
   const RtPlan *plan;
   const TnBundleFunction *listed;
   void *state, *arena;
@@ -127,16 +129,13 @@ static tn_array full_array(const RtPlan *p, const RtPort *port, size_t *n) {
   return a;
 }
 
-static void fill(const Aot *a, const Pair *c, uint32_t k, size_t n) {
-  const FeBundleRange *r;
-  uint32_t n_ranges = fe_bundle_ranges(a->mem, c->plan, c->f, c->dims, k, &r);
-  if (c->f->inputs[k].dtype == RT_F32) {
-    bench_floats(c->in[k].data, n, -1, 1, k + 1);
-    return;
-  }
-  int64_t lo = n_ranges ? r[0].lo : 0, last = n_ranges ? r[0].last : 7, *to = c->in[k].data;
-  bench_integers(to, n, last - lo + 1, k + 1);
-  for (size_t i = 0; i < n; i++) to[i] += lo;
+// As selftests draw: a call that refuses them is tried again with less spread.
+static void fill(const Aot *a, const Pair *c, uint32_t k, int64_t spread) {
+  Drawn d = {.spread = spread, .seed = 1};
+  int64_t *slots = rt_alloc(a->mem, (c->fn->prog->n_syms + 1) * sizeof *slots);
+  for (uint32_t s = 0; s < c->fn->prog->n_syms; s++) slots[s] = ir_dim_bound(c->fn->prog, c->fn->prog->syms[s]);
+  d.n_ranges = ir_draw_ranges(a->mem, c->fn, slots, k, &d.ranges);
+  array_fill_random(&c->in[k], &d, k);
 }
 
 static void bind(const Aot *a, const TnBundleAbout *about, Pair *c) {
@@ -154,7 +153,7 @@ static void bind(const Aot *a, const TnBundleAbout *about, Pair *c) {
   }
   for (uint32_t k = 0; k < c->f->n_inputs; k++) {
     c->in[k] = full_array(c->plan, &c->f->inputs[k], &elements);
-    fill(a, c, k, elements);
+    fill(a, c, k, ir_draw_spreads[0]);
     c->in_struct[n + k] = c->in[k].data;
   }
   for (uint32_t k = 0; k < c->f->n_outputs; k++) {
@@ -197,9 +196,21 @@ static bool time_pair(const Aot *a, const Pair *c) {
   return true;
 }
 
-static bool time_function(const Aot *a, const TnBundleAbout *about, tn_model *m, uint32_t listed) {
+static bool takes_inputs(const Aot *a, const Pair *c) {
+  bool good = call(c, false);
+  for (uint32_t s = 1; !good && s < DRAW_N_SPREADS; s++) {
+    for (uint32_t k = 0; k < c->f->n_inputs; k++) fill(a, c, k, ir_draw_spreads[s]);
+    good = call(c, false);
+  }
+  if (!good)
+    fprintf(stderr, "bench: no inputs were found that %s takes: %s\n", c->listed->name, tn_error_text(c->model));
+  return good;
+}
+
+static bool time_function(const Aot *a, const TnBundleAbout *about, const tn_program *p, tn_model *m, uint32_t listed) {
   const RtPlan *plan = rt_instance_plan(m->inst);
   Pair c = {.model = m,
+            .fn = p->ir->fns[cg_bundle_function(plan, listed)],
             .plan = plan,
             .f = &plan->functions[cg_bundle_function(plan, listed)],
             .listed = &about->functions[listed],
@@ -207,7 +218,7 @@ static bool time_function(const Aot *a, const TnBundleAbout *about, tn_model *m,
             .arena_bytes = about->arena_bytes};
   c.arena = bench_block(about->arena_bytes);
   bind(a, about, &c);
-  bool good = about->init(c.state, c.arena, c.arena_bytes, 0) == 0 && time_pair(a, &c);
+  bool good = about->init(c.state, c.arena, c.arena_bytes, 0) == 0 && takes_inputs(a, &c) && time_pair(a, &c);
   for (uint32_t k = 0; k < c.f->n_inputs; k++) free(c.in[k].data);
   for (uint32_t k = 0; k < c.f->n_outputs; k++) free(c.out[k].data);
   free(c.state), free(c.arena);
@@ -221,7 +232,7 @@ static bool show_calls(const Aot *a) {
   tn_program *p = tn_program_parse(a->text, a->n_text, a->file);
   tn_model *m = tn_compile(p, .n_workers = 1);
   bool good = about && m;
-  for (uint32_t k = 0; good && k < about->n_functions; k++) good = time_function(a, about, m, k);
+  for (uint32_t k = 0; good && k < about->n_functions; k++) good = time_function(a, about, p, m, k);
   tn_model_free(m);
   tn_program_free(p);
   if (library) dlclose(library);

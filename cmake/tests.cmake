@@ -56,6 +56,9 @@ add_dependencies(test_diagnostic_pages tenure_diag_pages)
 target_sources(test_self_check PRIVATE ${CMAKE_SOURCE_DIR}/tools/self_check.c ${CMAKE_SOURCE_DIR}/tools/arrays.c
     ${CMAKE_SOURCE_DIR}/tools/bisect_find.c ${CMAKE_SOURCE_DIR}/tools/reduce_edits.c)
 
+# What `tenure bisect` makes up as inputs
+target_sources(test_draw PRIVATE ${CMAKE_SOURCE_DIR}/tools/self_check.c ${CMAKE_SOURCE_DIR}/tools/arrays.c)
+
 file(GLOB random_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/random_*.c)
 list(REMOVE_ITEM random_sources ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 set(trial_sources ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)

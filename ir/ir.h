@@ -676,6 +676,8 @@ bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 bool ir_is_stored_leaf(const Fn *f, Val v);              // input, param or table: has a buffer without a kernel
 void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
+// The operand of v whose numbers a run refuses unless they are in a range, and the range; false: v has none.
+bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c);
 // Adds to f->size_checks; false: a size that only the run finds can be below 0
 bool ir_find_size_checks(Fn *f);
 const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);  // the first that these sizes make so; NULL: none

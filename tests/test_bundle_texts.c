@@ -55,7 +55,8 @@ static Case open_case(tn_program *p, const char *name) {
 static void write_texts(Case *c, bool has_workers) {
   tn_model *m = tn_instance(c->m, FE_SELFTEST_SEED), *disturbed = tn_instance(c->m, FE_SELFTEST_SEED);
   RtText header = {.mem = mem}, json = {.mem = mem}, selftest = {.mem = mem};
-  c->t = (FeBundleText){.b = &c->b, .plan = c->m->code->plan, .has_workers = has_workers, .expected = &c->expected};
+  c->t = (FeBundleText){
+      .b = &c->b, .plan = c->m->code->plan, .ir = c->p->ir, .has_workers = has_workers, .expected = &c->expected};
   c->expected = fe_bundle_expect(mem, &c->t, fe_bundle_model(mem, m->inst), fe_bundle_model(mem, disturbed->inst));
   fe_bundle_header(&c->t, &header);
   fe_bundle_json(&c->t, &json);
@@ -216,6 +217,23 @@ static void all_of(Case *c, bool has_workers) {
 }
 
 // ---- programs
+// Every function is called, with labels of another dtype and by columns of an input, too.
+static void casts(void) {
+  static const char text[] = "program @casts\n"
+                             "dim n <= 9\n"
+                             "func @f(%x: f32[n,3], %label: u8[n], %table: f32[2,3], %pair: f16[n,2]) {\n"
+                             "%l = cast %label {dtype=i64}\n%c, %e = cross_entropy_rows %x, %l\n"
+                             "%s = slice %pair {axis=1, start=1, size=1}\n%i = cast %s {dtype=i64}\n"
+                             "%j = reshape %i {shape=[n]}\n%y = embedding %table, %j\n"
+                             "output %c {name=\"loss\", index=0}\noutput %y {name=\"y\", index=1}\n}\n";
+  Case c = open_case(tn_program_parse(text, strlen(text), "casts.tir"), "casts");
+  all_of(&c, false);
+  CHECK(c.expected.n_runs == 2 && !c.expected.refused[0]);
+  const char *said = rt_printf(mem, "grep -q 'passed: 2 calls of f.n' %s", path_of("casts_selftest.c"));
+  CHECK(runs(said));
+  close_case(&c);
+}
+
 static void words(void) {
   Case c = open_case(case_program(), "words");
   all_of(&c, false);
@@ -331,6 +349,7 @@ int main(void) {
   mem = rt_arena_new();
   CHECK(mkdtemp(folder) != NULL);
   words();
+  casts();
   hostile_names();
   not_finite();
   left_to_rounding();

@@ -117,6 +117,31 @@ check 0 'bf16' run types.tir f --in '*=random' --params random --save types.safe
 check 0 'bf16' run types.tir f --in '*=random' --params types.safetensors
 { npy '|u1' False '2,' && printf '\3\2'; } >b.npy
 check 1 'b.npy: element 0 does not fit bool' "${types[@]}" --in e=e.npy
+# Random labels of another dtype are in range, too; inputs that are never valid are said to be so.
+cat >labels.tir <<'TIR'
+program @labels
+func @f(%x: f32[64,2], %label: u8[64]) {
+  %l = cast %label {dtype=i64}
+  %y, %lse = cross_entropy_rows %x, %l
+  output %y {index=0, name="y"}
+}
+func @never(%w: f32[3,2], %i: i64[4]) {
+  %m = full {value=9, shape=[], dtype=i64}
+  %k = max %i, %m
+  %y = embedding %w, %k
+  output %y {index=0, name="y"}
+}
+TIR
+for way in "" --interpreter; do
+  check 0 'y: f32[64]' run labels.tir f --in '*=random' $way
+  check 1 'no random inputs were found that the function takes' run labels.tir never --in '*=random' $way
+done
+check 1 'no inputs were found that the function takes' bisect labels.tir
+check 0 'the same results after each pass' bisect labels.tir --function f
+check 1 'no inputs were found that the function takes' reduce labels.tir --differs -o reduced.tir
+check 1 "the selftest cannot call 'never': no inputs were found that it takes: never: index 9" bundle labels.tir -o labels
+check 0 '' bundle labels.tir -o labels --functions f
+
 # Of the optimizer's entries, those that the function reads come from the file, or are missing; what it does not use is passed over.
 cat >average.tir <<'TIR'
 program @average

@@ -110,30 +110,23 @@ bool array_write_npy(const char *path, const tn_array *a) {
 }
 
 // ---- random numbers
-static int descending(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x > y ? -1 : x < y;
-}
-
-static void fill_ints(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
-                      uint32_t stream) {
-  enum { UNCHECKED = 10 };
-  int64_t n = array_elements(a), lo = check ? check->lo : 0, hi = a->dtype == TN_BOOL ? 2 : UNCHECKED;
-  if (check) hi = ir_dim_eval(p, check->hi, slots) + check->incl;
+static void fill_whole(tn_array *a, const Drawn *d, uint32_t stream) {
+  int64_t n = array_elements(a), lo, last, before = 0;
   for (int64_t k = 0; k < n; k++) {
-    double u = ir_philox_uniform(seed, 0, stream, (uint64_t)k);
-    int64_t x = hi > lo ? lo + (int64_t)(u * (double)(hi - lo)) : lo;
-    array_set(a, k, (double)(x >= hi && hi > lo ? hi - 1 : x));
+    ir_draw_bounds(d->ranges, d->n_ranges, d->spread, k, before, &lo, &last);
+    double u = ir_philox_uniform(d->seed, 0, stream, (uint64_t)k);
+    before = lo < last ? lo + (int64_t)(u * (double)(last - lo + 1)) : lo;
+    if (lo < last && before > last) before = last;
+    array_set(a, k, (double)before);
   }
-  if (check && check->sorted) qsort(a->data, (size_t)n, sizeof(int64_t), descending);  // lengths: i64
 }
 
-void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
-                       uint32_t stream) {
+void array_fill_random(tn_array *a, const Drawn *d, uint32_t stream) {
   int64_t n = array_elements(a);
-  if (ir_dtype_kind[a->dtype] != DTYPE_FLOAT) fill_ints(a, p, check, slots, seed, stream);
+  bool is_whole = d->n_ranges || d->spread == 0 || ir_dtype_kind[a->dtype] != DTYPE_FLOAT;
+  if (is_whole) fill_whole(a, d, stream);
   else
-    for (int64_t k = 0; k < n; k++) array_set(a, k, (double)(float)ir_philox_normal(seed, 0, stream, (uint64_t)k));
+    for (int64_t k = 0; k < n; k++) array_set(a, k, (double)(float)ir_philox_normal(d->seed, 0, stream, (uint64_t)k));
 }
 
 // What a double holds of a whole number, and the rest, which is 0 but beyond 2^53.

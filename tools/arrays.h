@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 #include "ir/interp/interp.h"
 #include "ir/ir.h"
+#include "ir/passes/draw.h"
 
 // An input or output of a function as its author wrote it.
 typedef struct {
@@ -12,6 +13,7 @@ typedef struct {
   uint8_t dtype;  // DType
   Shape shape;
   tn_array array;  // data NULL: not given
+  bool is_random;
 } Port;
 
 bool array_read_npy(RtArena *mem, const char *path, uint8_t dtype, tn_array *out);  // false: said why
@@ -22,8 +24,14 @@ void array_set(tn_array *a, int64_t k, double x);      // i64: cut towards zero
 Tensor array_tensor(RtArena *mem, const tn_array *a);  // for the interpreter
 void array_take(tn_array *a, Tensor t);                // what it gave
 
-// Normal numbers; integers in the range that `check` (NULL: there is none, [0, 10)) wants by the sizes of dims.
-void array_fill_random(tn_array *a, const Prog *p, const InputCheck *check, const int64_t *slots, uint64_t seed,
-                       uint32_t stream);
+// How an input is made up: whole numbers in the ranges that a run takes, which a float has too where it becomes an index; else
+// normal numbers. spread: one of ir_draw_spreads.
+typedef struct {
+  const DrawRange *ranges;
+  uint32_t n_ranges;
+  int64_t spread;
+  uint64_t seed;
+} Drawn;
+void array_fill_random(tn_array *a, const Drawn *d, uint32_t stream);
 
 #endif

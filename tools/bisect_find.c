@@ -6,6 +6,7 @@
 
 static const char *const what_of[] = {[CHECK_SAME] = "the same results",
                                       [CHECK_REFUSED] = "the program has errors",
+                                      [CHECK_NO_INPUTS] = "no inputs were found that the function takes",
                                       [CHECK_PASS_FAILS] = "a pass fails",
                                       [CHECK_PASS_DIFFERS] = "a pass changes what is computed",
                                       [CHECK_CODE_FAILS] = "there is no code that runs",

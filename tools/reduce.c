@@ -76,12 +76,15 @@ static bool begin(Holding *h, const char *text) {
   }
   h->check.text = text, h->check.n = strlen(text);
   h->first = self_check(&h->check);
-  if (h->first.verdict != CHECK_SAME && h->first.verdict != CHECK_REFUSED) {
+  bool is_checked = h->first.verdict != CHECK_REFUSED && h->first.verdict != CHECK_NO_INPUTS;
+  if (h->first.verdict != CHECK_SAME && is_checked) {
     fprintf(stderr, "@%s: %s%s%s: %s\n", h->first.function, bisect_what(h->first.verdict), *h->first.pass ? ": " : "",
             h->first.pass, h->first.why);
     return true;
   }
-  fputs("tenure: nothing differs: the program gives the same results after each pass and compiled\n", stderr);
+  if (is_checked)
+    fputs("tenure: nothing differs: the program gives the same results after each pass and compiled\n", stderr);
+  else fprintf(stderr, "tenure: @%s: %s: %s\n", h->first.function, bisect_what(h->first.verdict), h->first.why);
   return false;
 }
 

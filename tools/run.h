@@ -19,11 +19,13 @@ typedef struct {
   uint64_t seed;
   uint32_t n_workers, n_times;
   bool uses_interpreter;
-  double *ms;  // by run
+  uint32_t n_draws;  // of random inputs, which a run has refused
+  double *ms;        // by run
   double compile_ms;
 } ToolRun;
 
-bool run_read_inputs(ToolRun *r);               // tools/run_inputs.c; false: said why
+bool run_read_inputs(ToolRun *r);  // tools/run_inputs.c; false: said why
+bool run_draw_again(ToolRun *r);   // random inputs with less spread, after a run refused; false: no more ways
 void run_print(const ToolRun *r, RtText *out);  // tools/run_print.c
 void run_print_json(const ToolRun *r, RtText *out);
 

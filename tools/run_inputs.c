@@ -130,22 +130,33 @@ static bool no_such_file(const char *source) {
   return true;
 }
 
-static const InputCheck *check_of(const ToolRun *r, uint32_t input) {
-  for (uint32_t k = 0; k < r->planned->n_checks; k++)
-    if (r->planned->checks[k].input == input) return &r->planned->checks[k];
-  return NULL;
+static void draw(const ToolRun *r, Port *in, int64_t spread) {
+  uint32_t k = (uint32_t)(in - r->in);
+  Drawn d = {.spread = spread, .seed = r->seed};
+  d.n_ranges = ir_draw_ranges(r->mem, r->planned, r->slots, k, &d.ranges);
+  array_fill_random(&in->array, &d, k);
 }
 
 static void make_up(ToolRun *r, uint32_t k, bool is_random) {
   Port *in = &r->in[k];
+  in->is_random = is_random;
   in->array = (tn_array){.dtype = (tn_dtype)in->dtype, .rank = ir_rank(r->p, in->shape)};
   for (uint32_t d = 0; d < in->array.rank; d++)
     in->array.dims[d] = ir_dim_eval(r->p, ir_dim_at(r->p, in->shape, d), r->slots);
-  const InputCheck *check = check_of(r, k);
   in->array.data = rt_alloc(r->mem, (size_t)array_elements(&in->array) * 8 + 8);
-  int64_t least = check && !is_random ? check->lo : 0;  // zeros that are no length would be refused
-  for (int64_t e = 0; least && e < array_elements(&in->array); e++) array_set(&in->array, e, (double)least);
-  if (is_random) array_fill_random(&in->array, r->planned->prog, check, r->slots, r->seed, k);
+  draw(r, in,
+       is_random ? ir_draw_spreads[0] : 0);  // zeros that are no length would be refused: the least that is valid
+}
+
+bool run_draw_again(ToolRun *r) {
+  bool any = false;
+  if (r->n_draws + 1 >= DRAW_N_SPREADS) return false;
+  for (uint32_t k = 0; k < r->f->n_inputs; k++) any |= r->in[k].is_random;
+  if (!any) return false;
+  r->n_draws++;
+  for (uint32_t k = 0; k < r->f->n_inputs; k++)
+    if (r->in[k].is_random) draw(r, &r->in[k], ir_draw_spreads[r->n_draws]);
+  return true;
 }
 
 bool run_read_inputs(ToolRun *r) {

@@ -58,6 +58,8 @@ static bool fail(Check *k, CheckVerdict v, const char *fmt, ...) {
   return false;
 }
 
+static void note_pass(Check *k, const char *name) { snprintf(k->found->pass, sizeof k->found->pass, "%s", name); }
+
 static bool fail_diags(Check *k, CheckVerdict v, const RtDiags *d) {
   const RtDiag *first = NULL;
   for (uint32_t i = 0; i < d->n && !first; i++)
@@ -77,13 +79,8 @@ static const char *passes_to_grad(RtArena *mem) {
   return t.text;
 }
 
-static const InputCheck *check_of(const Fn *f, uint32_t input) {
-  for (uint32_t k = 0; k < f->n_checks; k++)
-    if (f->checks[k].input == input) return &f->checks[k];
-  return NULL;
-}
-
-static void make_input(Check *k, const Fn *f, Val v) {
+static void make_input(Check *k, Val v, int64_t spread) {
+  const Fn *f = k->data.f;
   const Ins *ins = ir_ins(f, v);
   uint32_t at = (uint32_t)ir_attr_int(f, v, KEY_index, 0);
   tn_array *a = &k->data.in[at];
@@ -91,8 +88,15 @@ static void make_input(Check *k, const Fn *f, Val v) {
   for (uint32_t d = 0; d < a->rank; d++)
     a->dims[d] = ir_dim_eval(f->prog, ir_dim_at(f->prog, ins->shape, d), k->data.slots);
   a->data = rt_alloc(k->mem, (size_t)array_elements(a) * 8 + 8);
-  array_fill_random(a, f->prog, check_of(f, at), k->data.slots, k->c->seed, at);
+  Drawn d = {.spread = spread, .seed = k->c->seed};
+  d.n_ranges = ir_draw_ranges(k->mem, f, k->data.slots, at, &d.ranges);
+  array_fill_random(a, &d, at);
   k->data.in_values[at] = array_tensor(k->mem, a);
+}
+
+static void make_inputs(Check *k, int64_t spread) {
+  for (uint32_t i = 1; i < k->data.f->n_ins; i++)
+    if (k->data.f->ins[i].op == OP_input) make_input(k, (Val){i}, spread);
 }
 
 // Weights of both signs; state and buffers, such as second moments, are not negative; counters and rates are 1.
@@ -133,11 +137,9 @@ static bool make_data(Check *k, Fn *f) {
                    .params = rt_alloc(k->mem, (p->n_params + 1) * sizeof(Tensor)),
                    .slots = rt_alloc(k->mem, (p->n_syms + 1) * sizeof(int64_t))};
   for (uint32_t s = 0; s < p->n_syms; s++) k->data.slots[s] = ir_dim_bound(p, p->syms[s]);
-  ir_find_input_checks(f);
   const SizeCheck *negative = ir_find_size_checks(f) ? ir_negative_size(f, k->data.slots) : NULL;
   if (negative) return fail(k, CHECK_REFUSED, "by the bounds %s is below 0", negative->what);
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_input) make_input(k, f, (Val){i});
+  make_inputs(k, ir_draw_spreads[0]);
   for (uint32_t q = 0; q < p->n_params; q++) k->data.params[q] = make_param(k, f, q);
   if (!is_init(f)) run_init(k, f->prog);
   return true;
@@ -209,14 +211,25 @@ static Fn *copy_of(Check *k, const Fn *f) {
   return p ? ir_fn_find(p, ir_text(f->prog, f->name)) : NULL;
 }
 
+// What the function takes, as the interpreter sees it: the inputs with the widest spread that it does not refuse.
+static bool find_inputs(Check *k, RtText *why) {
+  for (uint32_t s = 0; s < DRAW_N_SPREADS; s++) {
+    if (s) make_inputs(k, ir_draw_spreads[s]);
+    if (k->found->n_draws <= s) k->found->n_draws = s + 1;
+    if (interpret(k, k->reference, 0, 0, k->mem, &k->bars.exact, &k->bars.slots, s ? &(RtText){.mem = k->mem} : why))
+      return true;
+  }
+  note_pass(k, "");
+  return fail(k, CHECK_NO_INPUTS, "the interpreter: %s", why->text ? why->text : "");
+}
+
 static bool take_reference(Check *k, const Fn *f) {
   RtText why = {.mem = k->mem};
   if (!is_interpretable(f)) return true;
   k->reference = copy_of(k, f);
   if (!k->reference) return fail(k, CHECK_PASS_FAILS, "the text of the function does not read back");
   k->bars = (Bars){0};
-  if (!interpret(k, k->reference, 0, 0, k->mem, &k->bars.exact, &k->bars.slots, &why))
-    return fail(k, CHECK_PASS_FAILS, "the interpreter: %s", why.text ? why.text : "");
+  if (!find_inputs(k, &why)) return false;
   k->bars.dev = rt_alloc(k->mem, (k->bars.exact.n + 1) * sizeof *k->bars.dev);
   for (uint32_t r = 0; r < k->bars.exact.n; r++)
     k->bars.dev[r] = rt_alloc(k->mem, ((size_t)k->bars.exact.t[r].n + 1) * sizeof(double));
@@ -250,8 +263,6 @@ static bool agree(Check *k, const Results *r, double strict, CheckVerdict v) {
 }
 
 // ---- passes
-static void note_pass(Check *k, const char *name) { snprintf(k->found->pass, sizeof k->found->pass, "%s", name); }
-
 // The name of the pass behind `pass`, in the list or of all.
 static const char *next_pass(const Check *k, const char *pass) {
   if (!k->c->passes) {

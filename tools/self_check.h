@@ -11,6 +11,7 @@
 typedef enum {
   CHECK_SAME,
   CHECK_REFUSED,       // the text has errors
+  CHECK_NO_INPUTS,     // none were found that the function takes
   CHECK_PASS_FAILS,    // a pass reports an error, or leaves a function that the verifier refuses
   CHECK_PASS_DIFFERS,  // what the interpreter finds after a pass is not what it found before
   CHECK_CODE_FAILS,    // no code, or a run that reports an error
@@ -35,6 +36,7 @@ typedef struct {
   uint32_t id;                                          // of the diagnostic behind it; 0: none
   uint64_t n_rules;                                     // applications of rewrite rules up to the end of the pass
   uint32_t n_passes, n_functions;                       // that were fine
+  uint32_t n_draws;                                     // of inputs until every function took them; 1: at once
   char function[128], pass[64], why[1024], rule[2048];  // rule: the last application
 } Finding;
 

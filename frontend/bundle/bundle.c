@@ -324,13 +324,23 @@ static bool expect(Bundle *b, const FeBundleText *in, FeBundleExpected *out) {
   return disturbed != NULL;
 }
 
+// What the selftest does not call, nobody has tried.
+static bool check_calls(Bundle *b, const FeBundleExpected *e) {
+  for (uint32_t k = 0; k < b->facts.about->n_functions; k++)
+    if (e->refused[k])
+      fe_error(b->p, E_ARGUMENT, b->o->at, "the selftest cannot call '%s': no inputs were found that it takes: %s",
+               b->facts.about->functions[k].name, e->refused[k]);
+  return !b->p->ir->diags.n_errors;
+}
+
 static bool write_texts(Bundle *b) {
   RtText header = {.mem = b->p->mem}, json = header, selftest = header;
   FeBundleExpected expected;
-  FeBundleText in = {.b = &b->facts, .plan = &b->placed[0]->code->plan, .has_workers = b->o->has_workers};
+  FeBundleText in = {
+      .b = &b->facts, .plan = &b->placed[0]->code->plan, .ir = b->placed[0]->ir, .has_workers = b->o->has_workers};
   fe_bundle_header(&in, &header);
   fe_bundle_json(&in, &json);
-  if (!expect(b, &in, &expected)) return false;
+  if (!expect(b, &in, &expected) || !check_calls(b, &expected)) return false;
   in.expected = &expected;
   fe_bundle_selftest(&in, &selftest);
   return write_file(b, ".h", header.text, header.len) && write_file(b, ".json", json.text, json.len) &&

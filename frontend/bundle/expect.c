@@ -6,9 +6,8 @@
 #include <string.h>
 
 // ---- sizes
-static int64_t *dim_values(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given) {
-  int64_t *slots = rt_alloc(mem, (p->n_slots + 1) * sizeof *slots),
-          *dims = rt_alloc(mem, (p->n_dims + 1) * sizeof *dims);
+static int64_t *slot_values(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given) {
+  int64_t *slots = rt_alloc(mem, (p->n_slots + 1) * sizeof *slots);
   uint32_t n = 0;
   for (uint32_t s = 0; s < p->n_slots; s++) slots[s] = -1;
   for (uint32_t k = 0; k < f->n_inputs; k++)
@@ -18,6 +17,12 @@ static int64_t *dim_values(RtArena *mem, const RtPlan *p, const RtFunction *f, c
     }
   for (uint32_t s = 0; s < p->n_slots; s++)
     if (slots[s] < 0) slots[s] = p->slots[s].bound;
+  return slots;
+}
+
+static int64_t *dim_values(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given) {
+  int64_t *dims = rt_alloc(mem, (p->n_dims + 1) * sizeof *dims);
+  const int64_t *slots = slot_values(mem, p, f, given);
   rt_plan_dims(p, slots, dims);  // below the bounds, which fit
   return dims;
 }
@@ -39,18 +44,10 @@ int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, c
   return elements(dim_values(mem, p, f, dims), port);
 }
 
-uint32_t fe_bundle_ranges(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *given, uint32_t input,
-                          const FeBundleRange **out) {
-  const int64_t *dims = dim_values(mem, p, f, given);
-  FeBundleRange *list = rt_alloc(mem, (f->n_checks + 1) * sizeof *list);
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < f->n_checks; k++) {
-    const RtCheck *c = &f->checks[k];
-    if (c->input != input) continue;
-    list[n++] = (FeBundleRange){c->lo, dims[c->hi] - !c->is_inclusive, c->group, c->first, c->size, c->is_sorted};
-  }
-  *out = list;
-  return n;
+uint32_t fe_bundle_ranges(RtArena *mem, const FeBundleText *t, uint32_t listed, const int64_t *given, uint32_t input,
+                          const DrawRange **out) {
+  const int64_t *slots = slot_values(mem, t->plan, fe_bundle_function(t, listed), given);
+  return ir_draw_ranges(mem, t->ir->fns[cg_bundle_function(t->plan, listed)], slots, input, out);
 }
 
 // ---- drawing
@@ -61,7 +58,7 @@ static uint32_t next(uint64_t *state) {  // splitmix64
   return (uint32_t)(z >> 32);
 }
 
-// Of i64 see below; halves are from .5 to 1 in size.
+// Without ranges; halves are from .5 to 1 in size.
 static void draw_any(uint64_t *state, uint32_t dtype, void *to, int64_t n) {
   for (int64_t k = 0; k < n; k++) {
     uint32_t w = next(state);
@@ -76,16 +73,25 @@ static void draw_any(uint64_t *state, uint32_t dtype, void *to, int64_t n) {
   }
 }
 
-static void draw_i64(uint64_t *state, int64_t *to, int64_t n, const FeBundleRange *r, uint32_t n_ranges) {
+static void put_whole(uint32_t dtype, void *to, int64_t k, int64_t v) {
+  switch (dtype) {
+  case RT_I64: ((int64_t *)to)[k] = v; break;
+  case RT_I32: ((int32_t *)to)[k] = (int32_t)v; break;
+  case RT_U8:
+  case RT_BOOL: ((uint8_t *)to)[k] = (uint8_t)v; break;
+  case RT_F16: ((uint16_t *)to)[k] = rt_f16_of_f32((float)v); break;
+  case RT_BF16: ((uint16_t *)to)[k] = rt_bf16_of_f32((float)v); break;
+  default: ((float *)to)[k] = (float)v;
+  }
+}
+
+static void draw_whole(uint64_t *state, uint32_t dtype, void *to, int64_t n, const DrawRange *r, uint32_t n_ranges,
+                       int64_t spread) {
+  int64_t before = 0, lo, last;
   for (int64_t k = 0; k < n; k++) {
-    int64_t lo = 0, last = 7;
-    for (uint32_t i = 0; i < n_ranges; i++) {
-      int64_t at = r[i].group ? k % r[i].group - r[i].first : k;
-      if (r[i].group && (at < 0 || at >= r[i].size)) continue;
-      lo = r[i].lo, last = r[i].last;
-      if (r[i].is_sorted && at > 0 && to[k - 1] < last) last = to[k - 1];
-    }
-    to[k] = lo > last ? lo : lo + (int64_t)(next(state) % (uint64_t)(last - lo + 1));
+    ir_draw_bounds(r, n_ranges, spread, k, before, &lo, &last);
+    before = lo > last ? lo : lo + (int64_t)(next(state) % ((uint64_t)last - (uint64_t)lo + 1));
+    put_whole(dtype, to, k, before);
   }
 }
 
@@ -166,32 +172,49 @@ static void **outputs_of(const Expect *e, const RtFunction *f, const int64_t *di
   return out;
 }
 
-static void draw(const Expect *e, const RtFunction *f, const int64_t *dims, void **in) {
+static void draw(const Expect *e, uint32_t listed, const int64_t *dims, int64_t spread, void **in) {
+  const RtFunction *f = fe_bundle_function(e->t, listed);
   uint64_t state = e->n;
   for (uint32_t k = 0; k < f->n_inputs; k++) {
-    const FeBundleRange *ranges;
-    uint32_t n_ranges = fe_bundle_ranges(e->mem, e->t->plan, f, dims, k, &ranges);
+    const DrawRange *ranges;
+    uint32_t n_ranges = fe_bundle_ranges(e->mem, e->t, listed, dims, k, &ranges);
     int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->inputs[k]);
     in[k] = array_of(e, f, dims, &f->inputs[k]);
-    if (f->inputs[k].dtype == RT_I64) draw_i64(&state, in[k], n, ranges, n_ranges);
+    if (fe_bundle_is_whole(&f->inputs[k], n_ranges, spread))
+      draw_whole(&state, f->inputs[k].dtype, in[k], n, ranges, n_ranges, spread);
     else draw_any(&state, f->inputs[k].dtype, in[k], n);
   }
 }
 
-static void run(Expect *e, uint32_t listed, const int64_t *dims) {
+bool fe_bundle_is_whole(const RtPort *input, uint32_t n_ranges, int64_t spread) {
+  bool is_float = rt_dtype_is_float(input->dtype);
+  return n_ranges || input->dtype == RT_I64 || spread == 0 || (!is_float && spread != ir_draw_spreads[0]);
+}
+
+// Of these sizes. NULL: it ran, else why no inputs were found.
+static const char *run(Expect *e, uint32_t listed, const int64_t *dims) {
   const RtFunction *f = fe_bundle_function(e->t, listed);
-  if (!are_sizes(f, dim_values(e->mem, e->t->plan, f, dims))) return;  // no call has these sizes
+  const char *why = NULL;
+  if (!are_sizes(f, dim_values(e->mem, e->t->plan, f, dims))) return "sizes by the bounds are below 0";
   void **in = rt_alloc(e->mem, (f->n_inputs + 1) * sizeof *in), **out = outputs_of(e, f, dims),
        **other = outputs_of(e, f, dims);
   FeBundleSum *sums = rt_alloc(e->mem, (f->n_outputs + 1) * sizeof *sums);
-  draw(e, f, dims, in);
-  if (e->m.call(e->m.ctx, listed, dims, in, out)) return;
-  if (e->disturbed.call(e->disturbed.ctx, listed, dims, in, other)) other = out;
-  for (uint32_t k = 0; k < f->n_outputs; k++) {
-    int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->outputs[k]);
-    sums[k] = sum_of(out[k], other[k], f->outputs[k].dtype, n);
+  for (uint32_t s = 0; s < DRAW_N_SPREADS; s++) {
+    draw(e, listed, dims, ir_draw_spreads[s], in);
+    const char *refused = e->m.call(e->m.ctx, listed, dims, in, out);
+    if (refused) {
+      if (!why) why = rt_strdup(e->mem, refused);
+      continue;
+    }
+    if (e->disturbed.call(e->disturbed.ctx, listed, dims, in, other)) other = out;
+    for (uint32_t k = 0; k < f->n_outputs; k++) {
+      int64_t n = fe_bundle_elements(e->mem, e->t->plan, f, dims, &f->outputs[k]);
+      sums[k] = sum_of(out[k], other[k], f->outputs[k].dtype, n);
+    }
+    *RT_PUSH(e->mem, e->runs, e->n, e->cap) = (FeBundleRun){listed, dims, ir_draw_spreads[s], sums};
+    return NULL;
   }
-  *RT_PUSH(e->mem, e->runs, e->n, e->cap) = (FeBundleRun){listed, dims, sums};
+  return why;
 }
 
 // Of the bounds, or of a third of them
@@ -203,6 +226,13 @@ static const int64_t *sizes(const Expect *e, const TnBundleFunction *f, bool is_
       if (!strcmp(dim->name, f->dims[d])) dims[d] = is_full || dim->max < 6 ? dim->max : dim->max / 3;
     }
   return dims;
+}
+
+// A third of the bounds may be too little for what the function makes of them, the bounds too much.
+static const char *run_once(Expect *e, uint32_t listed, bool is_full) {
+  const TnBundleFunction *f = &e->t->b->about->functions[listed];
+  const char *why = run(e, listed, sizes(e, f, is_full));
+  return why && !run(e, listed, sizes(e, f, !is_full)) ? NULL : why;
 }
 
 static void *block_of(const FeBundleModel *m, const TnBundleTensor *q) {
@@ -226,18 +256,19 @@ static void disturb(const Expect *e) {
 FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleModel m, FeBundleModel disturbed) {
   Expect e = {.mem = mem, .t = t, .m = m, .disturbed = disturbed};
   const TnBundleAbout *about = t->b->about;
+  const char **refused = rt_alloc(mem, (about->n_functions + 1) * sizeof *refused);
   disturb(&e);
   for (uint32_t k = 0; k < about->n_functions; k++) {
     bool only_reads = fe_bundle_function(t, k)->only_reads;
     int n_runs = only_reads ? 2 : 3;
-    for (int i = 0; i < n_runs; i++) run(&e, k, sizes(&e, &about->functions[k], i == 1));
+    for (int i = 0; i < n_runs && !refused[k]; i++) refused[k] = run_once(&e, k, i == 1);
   }
   FeBundleSum *tensors = rt_alloc(mem, (about->n_tensors + 1) * sizeof *tensors);
   for (uint32_t k = 0; k < about->n_tensors; k++) {
     const TnBundleTensor *q = &about->tensors[k];
     tensors[k] = sum_of(block_of(&m, q), block_of(&disturbed, q), q->dtype, elements_of(q));
   }
-  return (FeBundleExpected){e.runs, e.n, tensors};
+  return (FeBundleExpected){e.runs, e.n, refused, tensors};
 }
 
 // ---- on an instance
@@ -255,7 +286,7 @@ typedef struct {
   RtInstance *inst;
 } Instance;
 
-static int call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
+static const char *call_instance(void *ctx, uint32_t listed, const int64_t *given, void *const *in, void *const *out) {
   const Instance *c = ctx;
   const RtPlan *p = rt_instance_plan(c->inst);
   uint32_t function = cg_bundle_function(p, listed);
@@ -263,7 +294,8 @@ static int call_instance(void *ctx, uint32_t listed, const int64_t *given, void 
   const int64_t *dims = dim_values(c->mem, p, f, given);
   RtArray *ins = arrays(c->mem, f->inputs, f->n_inputs, in, dims);
   RtArray *outs = arrays(c->mem, f->outputs, f->n_outputs, out, dims);
-  return rt_instance_run(c->inst, function, ins, f->n_inputs, outs, f->n_outputs);
+  RtStatus status = rt_instance_run(c->inst, function, ins, f->n_inputs, outs, f->n_outputs);
+  return status ? rt_instance_error(c->inst) : NULL;
 }
 
 FeBundleModel fe_bundle_model(RtArena *mem, RtInstance *inst) {

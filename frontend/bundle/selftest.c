@@ -40,15 +40,16 @@ static const char generator[] = "// ---- inputs\n"
 
 // What a dtype other than i64 is drawn as, of 32 random bits, and its value; f32 is looked at by its bits.
 static const struct {
-  const char *draw, *value;
+  const char *draw, *value, *whole;
 } texts_of[RT_N_DTYPES] = {
-    [RT_F32] = {"(float)(next() >> 8) / 8388608.0f - 1", "v"},
-    [RT_I64] = {NULL, "(double)v"},
-    [RT_I32] = {"(int32_t)(next() >> 24) - 128", "v"},
-    [RT_U8] = {"(uint8_t)(next() >> 24)", "v"},
-    [RT_BOOL] = {"(uint8_t)(next() >> 31)", "v"},
-    [RT_F16] = {"(uint16_t)((next() >> 16 & 0x83ff) | 0x3800)", "of_f16(v)"},
-    [RT_BF16] = {"(uint16_t)((next() >> 16 & 0x807f) | 0x3f00)", "of_bf16(v)"},
+    [RT_F32] = {"(float)(next() >> 8) / 8388608.0f - 1", "v", "(float)v"},
+    [RT_I64] = {NULL, "(double)v", "v"},
+    [RT_I32] = {"(int32_t)(next() >> 24) - 128", "v", "(int32_t)v"},
+    [RT_U8] = {"(uint8_t)(next() >> 24)", "v", "(uint8_t)v"},
+    [RT_BOOL] = {"(uint8_t)(next() >> 31)", "v", "(uint8_t)v"},
+    [RT_F16] = {"(uint16_t)((next() >> 16 & 0x83ff) | 0x3800)", "of_f16(v)",
+                "(uint16_t)(v ? (bits_of(v) >> 16 & 0x8000) | ((bits_of(v) >> 13 & 0x3ffff) - 0x1c000) : 0)"},
+    [RT_BF16] = {"(uint16_t)((next() >> 16 & 0x807f) | 0x3f00)", "of_bf16(v)", "(uint16_t)(bits_of(v) >> 16)"},
 };
 
 // %1$s is the dtype, %2$s its C type, %3$s how one is drawn.
@@ -57,25 +58,47 @@ static const char draws[] = "static void draw_%1$s(%2$s *to, int64_t n) {\n"
                             "}\n"
                             "\n";
 
-static const char draws_of_i64[] =
-    "// What elements may be; of each `group` it is about those in [first, first + size), group 0: about all\n"
+static const char draws_whole[] =
+    "// What whole numbers may be; of each `group` it is about those in [first, first + size), group 0: about all.\n"
+    "// order 1: none is above the one before it, 2: none is below it\n"
     "typedef struct {\n"
     "  int64_t lo, last, group, first, size;\n"
-    "  int is_sorted;\n"
+    "  int order;\n"
     "} range;\n"
-    "static void draw_i64(int64_t *to, int64_t n, const range *r, int n_ranges) {\n"
+    "static int64_t draw(const range *r, int n_ranges, int64_t spread, int64_t k, int64_t before) {\n"
+    "  int64_t lo = INT64_MIN, last = INT64_MAX;\n"
+    "  int i, has_range = 0;\n"
+    "  for (i = 0; i < n_ranges; i++) {\n"
+    "    int64_t at = r[i].group ? k %% r[i].group - r[i].first : k;\n"
+    "    if (r[i].group && (at < 0 || at >= r[i].size)) continue;\n"
+    "    has_range = 1;\n"
+    "    if (r[i].lo > lo) lo = r[i].lo;\n"
+    "    if (r[i].last < last) last = r[i].last;\n"
+    "    if (r[i].order == 1 && at > 0 && before < last) last = before;\n"
+    "    if (r[i].order == 2 && at > 0 && before > lo) lo = before;\n"
+    "  }\n"
+    "  if (!has_range) lo = 0, last = %d;\n"
+    "  if (lo <= last && (uint64_t)last - (uint64_t)lo > (uint64_t)spread) last = lo + spread;\n"
+    "  return lo > last ? lo : lo + (int64_t)(next() %% ((uint64_t)last - (uint64_t)lo + 1));\n"
+    "}\n"
+    "\n";
+// %1$s is the dtype, %2$s its C type, %3$s the number `v` as one.
+static const char draws_in[] =
+    "static void draw_whole_%1$s(%2$s *to, int64_t n, const range *r, int n_ranges, int64_t spread) {\n"
+    "  int64_t v = 0;\n"
     "  for (int64_t k = 0; k < n; k++) {\n"
-    "    int64_t lo = 0, last = 7;\n"
-    "    for (int i = 0; i < n_ranges; i++) {\n"
-    "      int64_t at = r[i].group ? k % r[i].group - r[i].first : k;\n"
-    "      if (r[i].group && (at < 0 || at >= r[i].size)) continue;\n"
-    "      lo = r[i].lo, last = r[i].last;\n"
-    "      if (r[i].is_sorted && at > 0 && to[k - 1] < last) last = to[k - 1];\n"
-    "    }\n"
-    "    to[k] = lo > last ? lo : lo + (int64_t)(next() % (uint64_t)(last - lo + 1));\n"
+    "    v = draw(r, n_ranges, spread, k, v);\n"
+    "    to[k] = %3$s;\n"
     "  }\n"
     "}\n"
     "\n";
+static const char halves[] = "static uint32_t bits_of(int64_t v) {\n"
+                             "  float f = (float)v;\n"
+                             "  uint32_t word;\n"
+                             "  memcpy(&word, &f, 4);\n"
+                             "  return word;\n"
+                             "}\n"
+                             "\n";
 
 static const char called[] =
     "// ---- results: bits by a checksum, values by weighted sums, NaN and infinities by counts\n"
@@ -145,10 +168,11 @@ static const char bits_of_i64[] =
     "    add_word(&got, (uint32_t)v);\n    add_word(&got, (uint32_t)((uint64_t)v >> 32));\n";
 static const char bits_of_others[] = "    add_word(&got, (uint32_t)v);\n";
 
+// %2$s says what was called.
 static const char bottom[] =
     "  if (n_failed) printf(\"%1$s selftest: %%d failed\\n\", n_failed);\n"
-    "  else if (n_other_bits) printf(\"%1$s selftest: passed, %%d results with other bits\\n\", n_other_bits);\n"
-    "  else printf(\"%1$s selftest: passed\\n\");\n"
+    "  else if (n_other_bits) printf(\"%1$s selftest: passed, %%d results with other bits%2$s\\n\", n_other_bits);\n"
+    "  else printf(\"%1$s selftest: passed%2$s\\n\");\n"
     "  return n_failed != 0;\n"
     "}\n";
 
@@ -190,19 +214,16 @@ static void put_memory(const Selftest *s) {
 }
 
 // ---- calls
-static void put_i64_draw(const Selftest *s, const FeBundleRun *run, uint32_t input, const char *array, int64_t n) {
-  const RtFunction *f = fe_bundle_function(s->t, run->function);
-  const FeBundleRange *r;
-  uint32_t n_ranges = fe_bundle_ranges(s->out->mem, s->t->plan, f, run->dims, input, &r);
-  if (!n_ranges) {
-    ADD(s, "  draw_i64(%s, %" PRId64 ", NULL, 0);\n", array, n);
-    return;
-  }
-  ADD(s, "  static const range range_%" PRIu32 "[] = {", input);
+static void put_whole_draw(const Selftest *s, const FeBundleRun *run, uint32_t input, const char *array, int64_t n,
+                           const DrawRange *r, uint32_t n_ranges) {
+  const char *dtype = rt_dtype_name(fe_bundle_function(s->t, run->function)->inputs[input].dtype);
+  if (n_ranges) ADD(s, "  static const range range_%" PRIu32 "[] = {", input);
   for (uint32_t k = 0; k < n_ranges; k++)
-    ADD(s, "%s{%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %d}", k ? ", " : "", r[k].lo, r[k].last,
-        r[k].group, r[k].first, r[k].size, r[k].is_sorted);
-  ADD(s, "};\n  draw_i64(%s, %" PRId64 ", range_%" PRIu32 ", %" PRIu32 ");\n", array, n, input, n_ranges);
+    ADD(s, "%s{%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %d}%s", k ? ", " : "", r[k].lo,
+        r[k].last, r[k].group, r[k].first, r[k].size, r[k].order, k + 1 < n_ranges ? "" : "};\n");
+  const char *ranges = n_ranges ? rt_printf(s->out->mem, "range_%" PRIu32, input) : "NULL";
+  const char *spread = run->spread == INT64_MAX ? "INT64_MAX" : rt_printf(s->out->mem, "%" PRId64, run->spread);
+  ADD(s, "  draw_whole_%s(%s, %" PRId64 ", %s, %" PRIu32 ", %s);\n", dtype, array, n, ranges, n_ranges, spread);
 }
 
 static void put_inputs(const Selftest *s, const FeBundleRun *run) {
@@ -211,9 +232,11 @@ static void put_inputs(const Selftest *s, const FeBundleRun *run) {
   for (uint32_t k = 0; k < f->n_inputs; k++) {
     int64_t count = fe_bundle_elements(s->out->mem, s->t->plan, f, run->dims, &f->inputs[k]);
     const char *array = rt_printf(s->out->mem, "in%" PRIu32 "_%s", run->function, n->inputs[k]);
-    uint32_t t = f->inputs[k].dtype;
-    if (t == RT_I64) put_i64_draw(s, run, k, array, count);
-    else ADD(s, "  draw_%s(%s, %" PRId64 ");\n", rt_dtype_name(t), array, count);
+    const DrawRange *ranges;
+    uint32_t n_ranges = fe_bundle_ranges(s->out->mem, s->t, run->function, run->dims, k, &ranges);
+    if (fe_bundle_is_whole(&f->inputs[k], n_ranges, run->spread))
+      put_whole_draw(s, run, k, array, count, ranges, n_ranges);
+    else ADD(s, "  draw_%s(%s, %" PRId64 ");\n", rt_dtype_name(f->inputs[k].dtype), array, count);
   }
 }
 
@@ -268,6 +291,27 @@ static void put_state(const Selftest *s) {
   ADD(s, "}\n");
 }
 
+// Of the program's names what may stand in a string of C, and in a format.
+static const char *in_string(const Selftest *s, const char *text) {
+  char *plain = rt_strdup(s->out->mem, text);
+  for (char *c = plain; *c; c++)
+    if (*c == '"' || *c == '\\' || *c == '%' || *c == '?' || (unsigned char)*c < ' ') *c = '_';
+  return plain;
+}
+
+// ": 3 calls of train_step, 2 of predict"
+static const char *calls_text(const Selftest *s) {
+  RtText t = {.mem = s->out->mem};
+  for (uint32_t k = 0; k < s->about->n_functions; k++) {
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < s->t->expected->n_runs; r++) n += s->t->expected->runs[r].function == k;
+    if (n)
+      rt_text_add(&t, "%s%" PRIu32 "%s of %s", t.len ? ", " : ": ", n, t.len ? "" : " calls",
+                  in_string(s, s->about->functions[k].name));
+  }
+  return t.text ? t.text : "";
+}
+
 static void put_main(const Selftest *s) {
   bool has_arena = cg_bundle_init_arena(s->t->b) > 0;
   ADD(s, "\nint main(void) {\n  if (%s_cpu() < 0 || !called(\"init\", %s_init(&state, %s%d))) {\n", s->n.name,
@@ -275,12 +319,12 @@ static void put_main(const Selftest *s) {
   ADD(s, "    printf(\"%1$s selftest: this CPU cannot run it\\n\");\n    return 1;\n  }\n", s->n.name);
   for (uint32_t r = 0; r < s->t->expected->n_runs; r++) ADD(s, "  run_%" PRIu32 "();\n", r);
   ADD(s, "  expect_state();\n");
-  ADD(s, bottom, s->n.name);  // NOLINT: formats are above
+  ADD(s, bottom, s->n.name, calls_text(s));  // NOLINT: formats are above
 }
 
 // What nothing calls is not there: static functions without use are warnings.
 typedef struct {
-  bool any_draw, any_result, draws[RT_N_DTYPES], results[RT_N_DTYPES];
+  bool any_draw, any_result, any_whole, draws[RT_N_DTYPES], whole[RT_N_DTYPES], results[RT_N_DTYPES];
 } Uses;
 
 static void note(bool *any, bool *of, uint32_t dtype) { *any = of[dtype] = true; }
@@ -290,8 +334,16 @@ static Uses uses_of(const Selftest *s) {
   for (uint32_t k = 0; k < s->about->n_tensors; k++)
     if (s->about->tensors[k].bytes) note(&u.any_result, u.results, s->about->tensors[k].dtype);
   for (uint32_t r = 0; r < s->t->expected->n_runs; r++) {
-    const TnBundleFunction *f = &s->about->functions[s->t->expected->runs[r].function];
-    for (uint32_t k = 0; k < f->n_inputs; k++) note(&u.any_draw, u.draws, f->inputs[k].dtype);
+    const FeBundleRun *run = &s->t->expected->runs[r];
+    const TnBundleFunction *f = &s->about->functions[run->function];
+    const RtFunction *fn = fe_bundle_function(s->t, run->function);
+    for (uint32_t k = 0; k < f->n_inputs; k++) {
+      const DrawRange *ranges;
+      uint32_t n_ranges = fe_bundle_ranges(s->out->mem, s->t, run->function, run->dims, k, &ranges);
+      u.any_draw = true;
+      if (fe_bundle_is_whole(&fn->inputs[k], n_ranges, run->spread)) note(&u.any_whole, u.whole, f->inputs[k].dtype);
+      else u.draws[f->inputs[k].dtype] = true;
+    }
     for (uint32_t k = 0; k < f->n_outputs; k++) note(&u.any_result, u.results, f->outputs[k].dtype);
   }
   return u;
@@ -299,10 +351,12 @@ static Uses uses_of(const Selftest *s) {
 
 static void put_draws(const Selftest *s, const Uses *u) {
   if (u->any_draw) ADD(s, "%s", generator);
+  if (u->any_whole) ADD(s, draws_whole, DRAW_FREE);  // NOLINT: formats are above
+  if (u->whole[RT_F16] || u->whole[RT_BF16]) ADD(s, "%s", halves);
   for (uint32_t t = RT_F32; t < RT_N_DTYPES; t++) {
-    if (!u->draws[t]) continue;
-    if (t == RT_I64) ADD(s, "%s", draws_of_i64);
-    else ADD(s, draws, rt_dtype_name(t), rt_dtype_c_type(t), texts_of[t].draw);  // NOLINT: formats are above
+    const char *name = rt_dtype_name(t), *type = rt_dtype_c_type(t);
+    if (u->draws[t]) ADD(s, draws, name, type, texts_of[t].draw);      // NOLINT
+    if (u->whole[t]) ADD(s, draws_in, name, type, texts_of[t].whole);  // NOLINT
   }
 }
 

@@ -4,6 +4,7 @@
 #define TN_FE_BUNDLE_TEXTS_H
 
 #include "codegen/bundle/facts.h"
+#include "ir/passes/draw.h"
 #include "runtime/exec/instance.h"
 
 // What a result is known by: bits by a checksum, values by a weighted sum.
@@ -18,18 +19,21 @@ typedef struct {
 typedef struct {
   uint32_t function;    // of about
   const int64_t *dims;  // as its in struct has them
+  int64_t spread;       // of the whole numbers that are drawn
   const FeBundleSum *outputs;
 } FeBundleRun;
 
 typedef struct {
   const FeBundleRun *runs;
   uint32_t n_runs;
+  const char **refused;        // by function of about: why it takes no inputs that were drawn; NULL: it was called
   const FeBundleSum *tensors;  // of the state after all runs
 } FeBundleExpected;
 
 typedef struct {
   const TnBundle *b;
   const RtPlan *plan;                // of the first target
+  const Prog *ir;                    // its program
   bool has_workers;                  // NAME_f_worker are there
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;
@@ -40,28 +44,28 @@ void fe_bundle_selftest(const FeBundleText *t, RtText *out);
 
 // ---- expect.c: what the selftest's calls give on this machine
 enum { FE_SELFTEST_SEED = 7 };
-// Runs function `listed` of about on these arrays; 0: it ran. Of one model, initialised with FE_SELFTEST_SEED.
-typedef int FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
+// Runs function `listed` of about on these arrays; NULL: it ran, else why not. Of one model, initialised with FE_SELFTEST_SEED.
+typedef const char *FeBundleCall(void *ctx, uint32_t listed, const int64_t *dims, void *const *in, void *const *out);
 typedef struct {
   FeBundleCall *call;
   void *ctx;
   void *params;  // the parameter block that the calls change
 } FeBundleModel;
 // What `m` gives. `disturbed` is the same model, whose parameters are moved by their last bit before it is called: what
-// that moves is what rounding of another kind moves. Calls that give a status are left out.
+// that moves is what rounding of another kind moves. Inputs that a call refuses are drawn again, with less spread, then for other
+// sizes; a function that takes none of them is in `refused`.
 FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleModel m, FeBundleModel disturbed);
+
+// Is the input drawn as whole numbers in ranges, or just as its dtype is?
+bool fe_bundle_is_whole(const RtPort *input, uint32_t n_ranges, int64_t spread);
 
 FeBundleModel fe_bundle_model(RtArena *mem, RtInstance *inst);  // an instance of the plan's code
 
-// One range that elements of an i64 input are drawn from; of each `group` those in [first, first + size), group 0: all
-typedef struct {
-  int64_t lo, last, group, first, size;
-  bool is_sorted;
-} FeBundleRange;
 // What stands in the arrays of a run with these dims (as its in struct has them).
 int64_t fe_bundle_elements(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims, const RtPort *port);
-uint32_t fe_bundle_ranges(RtArena *mem, const RtPlan *p, const RtFunction *f, const int64_t *dims, uint32_t input,
-                          const FeBundleRange **out);
+// What input `input` of such a call of function `listed` is drawn from.
+uint32_t fe_bundle_ranges(RtArena *mem, const FeBundleText *t, uint32_t listed, const int64_t *dims, uint32_t input,
+                          const DrawRange **out);
 
 // ---- names.c: identifiers of the header, which the selftest and the JSON use too
 typedef struct {

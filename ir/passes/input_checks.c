@@ -108,7 +108,7 @@ static InputCheck window_check(const Fn *f, Val v) {
 }
 
 // The operand of v whose numbers must be in a range, and the range; false: none.
-static bool index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
+bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
   Attention a;
   SliceAt slice;
@@ -184,7 +184,7 @@ void ir_find_input_checks(Fn *f) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     Val v = {i}, source;
     InputCheck c;
-    if (index_range(f, v, &source, &c)) add_check(f, source, c);
+    if (ir_index_range(f, v, &source, &c)) add_check(f, source, c);
     if (f->ins[i].op != OP_scan) continue;
     Scan s = ir_scan_at(f, v);  // what a body wants of its slices and captures
     for (uint32_t k = 0; k < s.body->n_checks; k++)
@@ -224,7 +224,7 @@ static bool body_may_fault(const Fn *f, Val v) {
   for (uint32_t i = 1; i < s.body->n_ins; i++) {
     Val index;
     InputCheck c, outside = {0};
-    if (passes_over(s.body, (Val){i}) || !index_range(s.body, (Val){i}, &index, &c)) continue;
+    if (passes_over(s.body, (Val){i}) || !ir_index_range(s.body, (Val){i}, &index, &c)) continue;
     if (!is_found(s.body, index, &c) || !is_found(f, ir_arg(f, v, s.first + c.input), &outside)) return true;
   }
   return false;
@@ -262,7 +262,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   if (f->ins[v.i].op == OP_scan) return body_may_fault(f, v);
   if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))
     return f->ins[ir_view_base(f, ir_arg(f, v, 0)).i].op == OP_dense_layout && ir_window_steps(f, v) > 1;
-  if (passes_over(f, v) || !index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
+  if (passes_over(f, v) || !ir_index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
   if (are_own_indices(f, v, index) || is_known(f, index, &c)) return false;
   if (!c.has_other && ir_is_checked_start(f, index, c.incl ? ir_dim_add(f->prog, c.hi, ir_dim(f->prog, 1)) : c.hi))
     return false;

@@ -42,7 +42,7 @@ typedef struct {
 } RtCacheWrite;
 void rt_instance_set_cache_writes(RtInstance *i, const RtCacheWrite *list, uint32_t n);
 void rt_instance_free(RtInstance *i);                // NULL: nothing
-const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
+RT_API const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);
 RT_API const RtPlan *rt_instance_plan(const RtInstance *i);
 uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
