@@ -41,8 +41,9 @@ typedef struct {
   int64_t line, steps;
 } RtCacheWrite;
 void rt_instance_set_cache_writes(RtInstance *i, const RtCacheWrite *list, uint32_t n);
-void rt_instance_free(RtInstance *i);                // NULL: nothing
-RT_API const char *rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
+void rt_instance_free(RtInstance *i);  // NULL: nothing
+RT_API const char *
+rt_instance_error(const RtInstance *i);  // sentence about the last call that failed; "" when none did
 uint32_t rt_instance_workers(const RtInstance *i);
 RT_API const RtPlan *rt_instance_plan(const RtInstance *i);
 uint64_t rt_instance_counter(const RtInstance *i);  // runs since initialisation, itself included
