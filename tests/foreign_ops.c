@@ -149,8 +149,8 @@ static bool has_nan(const CaseArray *a, uint32_t n) {
 static void check_cases(const char *part) {
   uint32_t n_left_out = 0, number = 0;
   for (uint32_t t = 0; t < N_OP_TABLES; t++)
-    for (uint32_t k = 0; k < op_tables[t].n; k++) {
-      const OpCase *c = &op_tables[t].cases[k];
+    for (uint32_t k = 0; k < op_tables()[t].n; k++) {
+      const OpCase *c = &op_tables()[t].cases[k];
       bool may_differ = target.loses_nan && (has_nan(c->in, c->n_in) || has_nan(c->out, c->n_out)),
            left_out = may_differ != with_nan;
       n_left_out += may_differ && left_out;

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_attention.h: attention as F.scaled_dot_product_attention computes it, as cases of make_goldens.py.
+"""Writes tests/op_tables/attention.txt and .bin: attention as F.scaled_dot_product_attention computes it, as cases of make_goldens.py.
 
-    python3 tests/make_attention_goldens.py > tests/goldens_attention.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_attention_goldens.py          (PyTorch 2.13, NumPy)
 """
-import sys
-
 import torch
 import torch.nn.functional as F
 
@@ -12,7 +10,6 @@ import make_goldens as m
 from make_goldens import INF, RUN, SEED, both, case, gradient, ints, rnd, stream
 
 m.cases.clear()
-m.array_prefix[0] = "a"
 
 
 def attend(q, k, v, causal=False, scale=None, length=None):
@@ -162,4 +159,4 @@ case("sdpa dropout", """%y, %lse = sdpa %q, %k, %v {p=0.25, id=4}
      grad_of=["q", "k", "v"])
 
 if __name__ == "__main__":
-    m.main(sys.stdout, "tests/make_attention_goldens.py", "attention_cases")
+    m.main("attention", "tests/make_attention_goldens.py")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_ops.h: one case per use of an op, with PyTorch's results as literals.
+"""Writes tests/op_tables/ops.txt and .bin: one case per use of an op, with PyTorch's results.
 
-    python3 tests/make_goldens.py > tests/goldens_ops.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_goldens.py          (PyTorch 2.13, NumPy)
 
 A case is a small .tir program, its inputs, and what its outputs (and parameters) must be. Inputs are exact in f32, so that
 the same case can be run in single precision; results are PyTorch's in float64. A gradient case has the loss as output 0 and
 its gradients as the outputs after it. Random streams come from a second Philox4x32-10, written below in NumPy.
+tests/op_tables/README.md has the form of the files.
 """
 import math
-import sys
+import pathlib
 
 import numpy as np
 import torch
@@ -18,12 +19,23 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 torch.manual_seed(20)
 torch.set_default_dtype(torch.float64)
 NAN, INF = math.nan, math.inf
-cases = []
+cases, draws = [], {}
 
 
 def rnd(*shape, lo=-2.0, hi=2.0):
-    """Values in [lo, hi), exact in f32."""
-    return (torch.rand(shape) * (hi - lo) + lo).float().double()
+    """Values in [lo, hi), exact in f32, which tests/op_tables.h draws from the same seed."""
+    seed = rnd.seed = rnd.seed + 1
+    n = math.prod(shape)
+    h = (np.arange(n, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(((seed + 1) * 0x9E3779B9) & 0xFFFFFFFF)).astype(np.uint32)
+    h = (h ^ (h >> np.uint32(15))) * np.uint32(0x85EBCA6B)
+    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    u = ((h ^ (h >> np.uint32(16))) >> np.uint32(8)) / 2.0**24
+    x = (lo + (hi - lo) * u).astype(np.float32).astype(np.float64)
+    draws.setdefault(x.tobytes(), (seed, lo, hi))
+    return torch.from_numpy(x).reshape(shape)
+
+
+rnd.seed = 0
 
 
 def t(*values):
@@ -43,13 +55,11 @@ def case(name, body, ins, outs, dims=(), params=(), shapes=None, seed=0, counter
     """body: lines; the names in `outs` are its results. ins: {name: tensor}. dims: (name, bound, value).
     params: (name, tensor, tensor after). grad_of: names of the inputs whose gradients are outputs 1, 2, .."""
     shapes = shapes or {}
-    text = ["program @case"]
-    text += [f"dim {n} <= {bound}" for n, bound, _ in dims]
+    text = [f"dim {n} <= {bound}" for n, bound, _ in dims]
     text += [f"param @{n} : {type_of(x)} trainable" for n, x, _ in params]
     text += ["func @f(" + ", ".join(f"%{n}: {type_of(x, shapes.get(n))}" for n, x in ins.items()) + ") {"]
     text += ["  " + line.strip() for line in body.strip().splitlines()]
-    text += [f'  output %{n} {{name="{n}", index={k}}}' for k, n in enumerate(outs)]
-    text += ["}"]
+    text += ["-> " + " ".join(outs)]
     cases.append(dict(name=name, tir=text, ins=list(ins.values()), outs=list(outs.values()),
                       params=[x for _, x, _ in params], after=[a for _, _, a in params], dims=[v for _, _, v in dims],
                       seed=seed, counter=counter, grad_of=[list(ins).index(n) for n in grad_of], fd=fd))
@@ -685,44 +695,27 @@ case("dense_layout of constant sizes", "%L = dense_layout {dim=3, time=4}\n%k = 
      {"x": x}, {"y": x.t()})
 
 
-# ---- the header
+# ---- the files
 def number(x):
-    if math.isnan(x):
-        return "NAN"
-    if math.isinf(x):
-        return "INFINITY" if x > 0 else "-INFINITY"
-    if x == int(x) and 0 < abs(x) < 1e15:
-        return str(int(x))
-    if float(np.float32(x)) == x:
-        return str(np.float32(x)) + "f"  # exact, and shorter
-    return repr(float(x))
+    return str(int(x)) if math.isfinite(x) and x == int(x) and (x or math.copysign(1, x) > 0) else repr(float(x))
 
 
-arrays, array_prefix = {}, ["v"]
+def given(kind, x, stored):
+    """A line for an input: how it is drawn, its numbers, or that they are stored."""
+    values = x.detach().double().reshape(-1).contiguous().numpy()
+    if len(values) and values.tobytes() in draws:
+        seed, lo, hi = draws[values.tobytes()]
+        return f"{kind} draw {len(values)} {seed} {lo!r} {hi!r}"
+    if len(values) <= 64:
+        return " ".join([kind, "is", str(len(values)), *map(number, values.tolist())])
+    stored.append(values)
+    return f"{kind} stored {len(values)}"
 
 
-def array(x):
-    """Name of a static array with these values; equal ones are shared."""
-    values = [number(v) for v in x.reshape(-1).tolist()]
-    if not values:
-        return "{0, 0}"
-    text = ", ".join(values)
-    name = arrays.setdefault(text, f"{array_prefix[0]}{len(arrays)}")
-    return f"{{{name}, {len(values)}}}"
-
-
-def wrap(text, indent="    ", width=118):
-    lines, line = [], indent
-    for word in text.split(" "):
-        if len(line) + len(word) + 1 > width:
-            lines.append(line.rstrip())
-            line = indent
-        line += word + " "
-    return "\n".join(lines + [line.rstrip()])
-
-
-def quoted(line):
-    return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"'
+def wanted(kind, results, stored):
+    """Results are stored, one behind the other."""
+    stored += [x.detach().double().reshape(-1).contiguous().numpy() for x in results]
+    return " ".join([kind, *(str(x.numel()) for x in results)])
 
 
 # ---- rows along another axis than the last
@@ -838,32 +831,23 @@ update("adamax_cycled", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, 
 update("lion_cycled", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], **{**cycled, "numbers": "lr weight_decay beta1"})
 
 
-def table(values, render, empty="NULL", kind="CaseArray"):
-    return f"({kind}[]){{" + ", ".join(render(v) for v in values) + "}" if values else empty
-
-
-def main(out, script="tests/make_goldens.py", names="op_cases"):
-    rows = []
+def main(table, script="tests/make_goldens.py"):
+    stored, lines = [], [f"# Made by {script} with PyTorch {torch.__version__.split('+')[0]}; do not edit."]
     for c in cases:
-        fields = [f".name = {quoted(c['name'])[:-3]}\"", ".tir =\n        " + "\n        ".join(map(quoted, c["tir"]))]
-        for key in ("in", "out", "param", "after"):
-            values = c[{"in": "ins", "out": "outs", "param": "params"}.get(key, key)]
-            if values:
-                fields.append(wrap(f".{key} = {table(values, array)}", "     ").lstrip())
-        fields.append(f".n_in = {len(c['ins'])}, .n_out = {len(c['outs'])}, .n_params = {len(c['params'])}")
+        lines.append("case " + c["name"])
+        lines += [given("in", x, stored) for x in c["ins"]] + [given("param", x, stored) for x in c["params"]]
+        lines += [wanted(kind, c[key], stored) for kind, key in (("out", "outs"), ("after", "after")) if c[key]]
         if c["dims"]:
-            fields.append(f".dims = {table(c['dims'], str, kind='int64_t')}, .n_dims = {len(c['dims'])}")
+            lines.append("dims " + " ".join(map(str, c["dims"])))
         if c["grad_of"]:
-            fields.append(f".grad_of = {table(c['grad_of'], str, kind='uint32_t')}, .n_grads = {len(c['grad_of'])}")
-            fields.append(f".differences = {'true' if c['fd'] else 'false'}")
+            lines.append(f"grads {' '.join(map(str, c['grad_of']))}" + (" differences" if c["fd"] else ""))
         if c["seed"]:
-            fields.append(f".seed = {c['seed']:#x}, .counter = {c['counter']}")
-        rows.append("    {" + ",\n     ".join(fields) + "},")
-    out.write(f"// Made by {script} with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off\n")
-    for text, name in arrays.items():
-        out.write(f"static const double {name}[] = {{\n{wrap(text)}}};\n")
-    out.write(f"\nstatic const OpCase {names}[] = {{\n" + "\n".join(rows) + "\n};\n")
+            lines.append(f"stream {c['seed']} {c['counter']}")
+        lines += c["tir"]
+    folder = pathlib.Path(__file__).parent / "op_tables"
+    (folder / f"{table}.txt").write_text("\n".join(lines) + "\n")
+    (folder / f"{table}.bin").write_bytes(np.concatenate(stored).astype("<f8").tobytes())
 
 
 if __name__ == "__main__":
-    main(sys.stdout)
+    main("ops")

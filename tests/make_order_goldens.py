@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_order.h: scans, order, gather and scatter along an axis, as cases of make_goldens.py.
+"""Writes tests/op_tables/order.txt and .bin: scans, order, gather and scatter along an axis, as cases of make_goldens.py.
 
-    python3 tests/make_order_goldens.py > tests/goldens_order.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_order_goldens.py          (PyTorch 2.13, NumPy)
 """
-import sys
-
 import torch
 
 import make_goldens as m
 from make_goldens import INF, NAN, both, case, gradient, ints, rnd, t
 
 m.cases.clear()
-m.array_prefix[0] = "o"
 
 # ---- scans
 shapes = ((1, (19,), 0), (3, (5, 7), 1), (2, (5, 7), 0), (4, (2, 9, 3), 1), (5, (2, 3, 37), 1), (6, (2, 0), 1), (7, (2, 29), 1),
@@ -212,4 +209,4 @@ counted = ints([0, 1, 1], [2, 0, 1], [1, 1, 1])
 case("embedding_bag counts", "%y, %n, %r = embedding_bag %w, %i {padding=1}", {"w": rnd(3, 2), "i": counted}, {"n": t(1, 2, 0)})
 
 if __name__ == "__main__":
-    m.main(sys.stdout, "tests/make_order_goldens.py", "order_cases")
+    m.main("order", "tests/make_order_goldens.py")

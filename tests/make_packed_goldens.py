@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_packed.h: ops over packed rows, with PyTorch's results as literals; cases as in make_goldens.py.
+"""Writes tests/op_tables/packed.txt and .bin: ops over packed rows, with PyTorch's results as literals; cases as in make_goldens.py.
 
-    python3 tests/make_packed_goldens.py > tests/goldens_packed.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_packed_goldens.py          (PyTorch 2.13, NumPy)
 """
-import sys
-
 import torch
 
 import make_goldens as m
@@ -12,8 +10,6 @@ from make_goldens import INF, NAN, case, gradient, ints, packed_data, packed_dim
 
 torch.manual_seed(41)
 m.cases.clear()
-m.arrays.clear()
-m.array_prefix[0] = "p"
 LAYOUT = "%L = packed_layout %len {time=time, rows=rows, empty}\n"
 
 
@@ -182,4 +178,4 @@ gradient("seq_windows", every_other + "%W = packed_layout %n {time=3, rows=half,
          ins, lambda x, **_: torch.stack([torch.cat([windows(s, 2), s.new_zeros(3 - n, 9)]) ** 2 for s, n in zip(steps_of(x, lengths), halves)]),
          ["x"], dims=dims + [("half", 18, -1)], shapes=shapes, y_shape="[batch,3,9]")
 
-m.main(sys.stdout, "tests/make_packed_goldens.py", "packed_cases")
+m.main("packed", "tests/make_packed_goldens.py")

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_shape.h: slices with steps, backward, and from starts that the run gives, as cases of make_goldens.py.
+"""Writes tests/op_tables/shape.txt and .bin: slices with steps, backward, and from starts that the run gives, as cases of make_goldens.py.
 
-    python3 tests/make_shape_goldens.py > tests/goldens_shape.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_shape_goldens.py          (PyTorch 2.13, NumPy)
 """
-import sys
-
 import torch
 
 import make_goldens as m
 from make_goldens import both, case, gradient, ints, rnd
 
 m.cases.clear()
-m.array_prefix[0] = "z"
 
 
 def places(n, start, count, step, reverse):
@@ -55,4 +52,4 @@ case("slice_at of integers", "%y = slice_at %x {axis=1, from=1, count=3, step=2,
      {"y": whole.index_select(1, ints(5, 3, 1))})
 
 if __name__ == "__main__":
-    m.main(sys.stdout, "tests/make_shape_goldens.py", "shape_cases")
+    m.main("shape", "tests/make_shape_goldens.py")

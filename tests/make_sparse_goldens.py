@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_sparse.h: updates of a table by rows of gradient with an index each, as torch.optim.AdamW makes them
+"""Writes tests/op_tables/sparse.txt and .bin: updates of a table by rows of gradient with an index each, as torch.optim.AdamW makes them
 of the dense gradient; gradients of tables that are looked up in and multiplied by.
 
-    python3 tests/make_sparse_goldens.py > tests/goldens_sparse.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_sparse_goldens.py          (PyTorch 2.13, NumPy)
 """
-import sys
-
 import torch
 
 import make_goldens as m
 from make_goldens import case, gradient, ints, rnd
 
 m.cases.clear()
-m.array_prefix[0] = "r"
 
 
 def update(name, size, width, indices, make, attrs, lr, decay, factor=None):
@@ -68,4 +65,4 @@ tied("table behind its product", "%x = embedding %w, %i\n%z = linear %x, %w\n%t 
      6, 4, ints(5, 1, 1, 3), lambda w, i: (look(i, w) @ w.T).T @ look(i, w))
 
 if __name__ == "__main__":
-    m.main(sys.stdout, "tests/make_sparse_goldens.py", "sparse_cases")
+    m.main("sparse", "tests/make_sparse_goldens.py")
