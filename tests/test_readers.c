@@ -491,11 +491,13 @@ static void test_csv_dtypes(void) {
   }
   tn_csv_field field = {.name = "v", .dtype = TN_U8, .columns = &column, .n_columns = 1};
   tn_csv_options o = {.fields = &field, .n_fields = 1, .allow_missing = true, .fill = 256};
-  expect(csv("a\n1\n", &o), "what fills missing numbers, 256, does not fit u8");
-  field.dtype = TN_F16, o.fill = 1e5;
+  field.missing_as = "256";
+  expect(csv("a\n1\n", &o), "`missing_as` of field 'v': '256' is no whole number that fits u8");
+  field.dtype = TN_F16, field.missing_as = NULL, o.fill = 1e5;
   expect(csv("a\n1\n", &o), "what fills missing numbers, 100000, does not fit f16");
-  field.dtype = TN_I32, o.fill = 0.5;
-  expect(csv("a\n1\n", &o), "what fills missing whole numbers is none: 0.5");
+  field.dtype = TN_I32, field.missing_as = "nan";
+  expect(csv("a\n1\n", &o), "`missing_as` of field 'v': 'nan' is no whole number that fits i32");
+  field.missing_as = NULL;
   field.dtype = TN_BOOL, o.fill = 0, field.classes = (const char *const[]){"x", "y", "z"}, field.n_classes = 3;
   expect(csv("a\nx\n", &o), "field 'v' has 3 classes, whose numbers bool does not hold");
   field.dtype = (tn_dtype)99, field.n_classes = 0;
@@ -608,15 +610,97 @@ static void test_csv_mistakes(void) {
   expect(csv("b\n1\n", &o), "readers.csv:1: there is no column 'a'");
   field.classes = (const char *const[]){"x", "y"}, field.n_classes = 2;
   expect(csv("a\nx\nz\n", &o), "readers.csv:3: column 1 (a): 'z' is none of the 2 classes");
-  o.allow_missing = true, o.fill = NAN;
-  expect(csv("a\n\n", &o), "what fills missing whole numbers is none");
-  o.fill = 0.5;
-  expect(csv("a\n\n", &o), "what fills missing whole numbers is none: 0.5");
+  field.missing_as = "z";
+  expect(csv("a\nx\n", &o), "`missing_as` of field 'n': 'z' is none of the 2 classes");
   expect(csv("a\n\n", &(tn_csv_options){.allow_missing = true, .fill = 1e39}),
          "missing numbers, 1e+39, does not fit f32");
   expect(csv("a\n9223372036854775808\n", &(tn_csv_options){.fields = &whole_field, .n_fields = 1}),
          "'9223372036854775808' is no whole number that fits i64");
   expect(csv("a\n1\n", &(tn_csv_options){.delimiter = '"'}), "the delimiter is a quote or line end");
+}
+
+// A missing class or whole number is what its field says, or an error: 0 would be a class like any other.
+static void test_csv_missing(void) {
+  const char *const x[] = {"x"}, *const color[] = {"color"}, *const label[] = {"label"}, *const age[] = {"age"};
+  const char *const colors[] = {"red", "blue", "none"}, *const open_colors[] = {"red", "blue", ""};
+  const char *const labels[] = {"low", "high"};
+  enum { X, COLOR, LABEL, AGE };
+  tn_csv_field f[] = {
+      [X] = {.name = "x", .columns = x, .n_columns = 1, .is_scalar = true},
+      [COLOR] =
+          {.name = "color", .columns = color, .n_columns = 1, .is_scalar = true, .classes = colors, .n_classes = 3},
+      [LABEL] =
+          {.name = "label", .columns = label, .n_columns = 1, .is_scalar = true, .classes = labels, .n_classes = 2},
+      [AGE] = {.name = "age", .dtype = TN_I32, .columns = age, .n_columns = 1, .is_scalar = true}};
+  tn_csv_options o = {.fields = f, .n_fields = 4, .allow_missing = true, .missing = "NA", .fill = 7};
+  const char *text = "x,color,label,age\n,,high,NA\n1,NA,low,3\n";
+  expect(csv(text, &o),
+         "readers.csv:2: column 2 (color): the value is missing; `missing_as` of field 'color' says which class");
+  f[COLOR].missing_as = "none";
+  expect(csv(text, &o),
+         "readers.csv:2: column 4 (age): the value is missing; `missing_as` of field 'age' says which number");
+  f[AGE].missing_as = "-1";
+  for (int listed = 0; listed < 2; listed++) {  // the empty cell is a class of its own then, "NA" is not
+    f[COLOR].classes = listed ? open_colors : colors;
+    f[COLOR].missing_as = listed ? "blue" : "none";
+    tn_batch b = whole(csv(text, &o));
+    const float *xs = tn_batch_array(b, "x").data;
+    const int64_t *c = tn_batch_array(b, "color").data, *l = tn_batch_array(b, "label").data;
+    const int32_t *a = tn_batch_array(b, "age").data;
+    CHECK(xs && xs[0] == 7 && xs[1] == 1);
+    CHECK(c && c[0] == 2 && c[1] == (listed ? 1 : 2) && l && l[0] == 1 && l[1] == 0 && a && a[0] == -1 && a[1] == 3);
+    tn_batch_release(b);
+  }
+  expect(csv("x,color,label,age\n1,red,,3\n", &o),
+         "readers.csv:2: column 3 (label): the value is missing; `missing_as`");
+  f[X].missing_as = "nan", o.allow_missing = false;
+  tn_batch b = whole(csv("x,color,label,age\n,red,low,3\n", &o));
+  const float *xs = tn_batch_array(b, "x").data;
+  CHECK(xs && isnan(xs[0]));
+  tn_batch_release(b);
+  f[X].missing_as = NULL;
+  expect(csv("x,color,label,age\n,red,low,3\n", &o),
+         "the value is missing; `allow_missing` fills it, `missing_as` of field 'x'");
+}
+
+// LF, CR LF and CR alone, in one file too, and in quotes; a chunk of the reader's ends between CR and LF.
+static void test_csv_line_ends(void) {
+  static const char *const texts[] = {"a,b\n1,2\n3,4\n",
+                                      "a,b\r1,2\r3,4\r",
+                                      "a,b\r\n1,2\r\n3,4\r\n",
+                                      "a,b\r1,2\n3,4",
+                                      "a,b\r\r1,2\r\n\r3,4",
+                                      "\xef\xbb\xbf"
+                                      "a,b\r1,2\r3,4"};
+  for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+    tn_batch b = whole(csv(texts[k], NULL));
+    const float *x = tn_batch_array(b, "x").data;
+    CHECK(tn_batch_size(b) == 2 && x && x[0] == 1 && x[1] == 2 && x[2] == 3 && x[3] == 4);
+    tn_batch_release(b);
+  }
+  expect(csv("a,b\r1,2\r3,x\r", NULL), "readers.csv:3: column 2 (b): 'x' is no number");
+  expect(csv("a,b\n1,2\r3\n", NULL), "readers.csv:3: column 1 (a): 2 columns are expected, the line ends here");
+  expect(csv("a\r\"1\r\n2\r3\"\r4\r", NULL), "readers.csv:2: column 1 (a): '1\r\n2\r3' is no number");
+  expect(csv("a\r\"1\"\r\"2\r\n\r\"\rx\r",
+             &(tn_csv_options){.fields = &(tn_csv_field){.name = "a",
+                                                         .columns = (const char *const[]){"a"},
+                                                         .n_columns = 1,
+                                                         .classes = (const char *const[]){"1", "2\r\n\r"},
+                                                         .n_classes = 2},
+                               .n_fields = 1}),
+         "readers.csv:6: column 1 (a): 'x' is none of the 2 classes");
+  for (int cut = -2; cut <= 2; cut++) {
+    char *text = malloc((1 << 16) + 64);
+    int n = (1 << 16) + cut - 3;
+    memset(text, ' ', (size_t)n);
+    memcpy(text, "a\n1", 3);
+    strcpy(text + n, "\r\n2\r3");
+    tn_batch b = whole(csv(text, NULL));
+    const float *x = tn_batch_array(b, "x").data;
+    CHECK(tn_batch_size(b) == 3 && x && x[0] == 1 && x[1] == 2 && x[2] == 3);
+    tn_batch_release(b);
+    free(text);
+  }
 }
 
 // Many chunks, records over their borders; the file is cut behind the reader's back.
@@ -755,6 +839,8 @@ int main(void) {
   test_zero_bytes();
   test_number_forms();
   test_csv_mistakes();
+  test_csv_missing();
+  test_csv_line_ends();
   test_large_csv();
   test_text();
   test_text_mark();

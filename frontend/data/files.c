@@ -119,8 +119,8 @@ tn_dataset *tn_dataset_csv(const char *path, const tn_csv_options *given, char *
     return refuse(error, error_size, "1 to 16 fields are possible");
   for (uint32_t k = 0; o.fields && k < o.n_fields; k++) {
     const tn_csv_field *f = &o.fields[k];
-    fields[k] =
-        (RtCsvField){f->name, (RtDType)f->dtype, f->columns, f->n_columns, f->is_scalar, f->classes, f->n_classes};
+    fields[k] = (RtCsvField){f->name,      (RtDType)f->dtype, f->columns,   f->n_columns,
+                             f->is_scalar, f->classes,        f->n_classes, f->missing_as};
     for (uint32_t i = 0; f->columns && i < f->n_columns; i++)
       if (!f->columns[i]) return refuse(error, error_size, "a column has no name");
   }

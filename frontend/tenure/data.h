@@ -193,9 +193,10 @@ typedef struct {
 TN_API tn_dataset *tn_dataset_wav(const tn_wav_file *files, size_t n, const tn_wav_options *o, char *error,
                                   size_t error_size);
 
-// CSV as RFC 4180 has it. Opening checks every cell that is used: an error names line and column. Numbers are decimal,
-// with a point in any locale: no hexadecimal ones, no "inf" or "nan"; whole numbers are in their dtype's range, those of f16
-// and bf16 rounded to nearest even, and bools are 0, 1, false, true, False or True. 8 bytes of memory for each line.
+// CSV as RFC 4180 has it; lines end with CR LF, LF or CR alone. Opening checks every cell that is used: an error names line
+// and column. Numbers are decimal, with a point in any locale: no hexadecimal ones, no "inf" or "nan"; whole numbers are in
+// their dtype's range, those of f16 and bf16 rounded to nearest even, and bools are 0, 1, false, true, False or True. 8 bytes
+// of memory for each line.
 typedef struct {
   const char *name;
   tn_dtype dtype;              // any; 0: f32, or i64 with classes
@@ -204,16 +205,19 @@ typedef struct {
   bool is_scalar;              // of one column: the item is []
   const char *const *classes;  // texts: the item is the cell's place in this list
   uint32_t n_classes;
+  // What a missing cell is read as: a number, "nan" of floats, or one of `classes`. NULL: a missing class or whole number is an
+  // error, a missing float is `fill`. A class may also be listed by the missing cell's own text, as "".
+  const char *missing_as;
 } tn_csv_field;
 typedef struct {
   char delimiter;  // 0: ','
   bool no_header;
   const tn_csv_field *fields;  // NULL: one field "x" of all columns, f32
   uint32_t n_fields;
-  bool allow_missing;   // empty cells, and those that are the text `missing`, become `fill`; else they are errors
-  const char *missing;  // NULL: only empty ones
-  double fill;
-} tn_csv_options;  // NULL: all columns, commas, a header, nothing missing
+  bool allow_missing;   // floats that are missing, of fields without `missing_as`, become `fill`; else they are errors
+  const char *missing;  // the text of a missing cell, beside the empty one; NULL: only empty cells are missing
+  double fill;          // of floats alone: 0 would be a class, or a whole number, like any other
+} tn_csv_options;       // NULL: all columns, commas, a header, nothing missing
 TN_API tn_dataset *tn_dataset_csv(const char *path, const tn_csv_options *o, char *error, size_t error_size);
 
 // Text: symbols are bytes or code points of UTF-8, ids their places in the ascending vocabulary. A byte order mark in

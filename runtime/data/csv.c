@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 16, MOST_RECORD = 1 << 24, MOST_COLUMNS = 1 << 16 };
+enum { CHUNK = 1 << 16, MOST_RECORD = 1 << 24, MOST_COLUMNS = 1 << 16, WHAT = 200 };
 
 // What one column of the file becomes.
 typedef struct {
@@ -53,6 +53,9 @@ typedef struct {
   uint64_t line;
 } Record;
 
+// LF, CR LF, or CR alone; `next` is the byte after c, any other at the end of the file.
+static bool ends_line(char c, char next) { return c == '\n' || (c == '\r' && next != '\n'); }
+
 // The next cell; *last: nothing but a line end follows. False: the quotes are wrong, or a byte is no text.
 static bool next_cell(Record *r, Cell *out, bool *last, const char **problem) {
   *out = (Cell){.text = r->at, .line = r->line, .was_quoted = r->at < r->end && *r->at == '"'};
@@ -66,13 +69,12 @@ static bool next_cell(Record *r, Cell *out, bool *last, const char **problem) {
     else if (inside && c == '"') {
       inside = false;
       continue;
-    } else if (!inside && (c == r->delimiter || c == '\n' || (c == '\r' && r->at + 1 < r->end && r->at[1] == '\n')))
-      break;
+    } else if (!inside && (c == r->delimiter || c == '\n' || c == '\r')) break;
     else if (!inside && (c == '"' || out->was_quoted)) {
       *problem = c == '"' ? "a quote inside a cell without quotes" : "text behind the closing quote";
       return false;
     }
-    r->line += c == '\n';
+    r->line += ends_line(c, r->at + 1 < r->end ? r->at[1] : 0);
     *r->to++ = c;
   }
   *problem = "a quoted cell that does not end";
@@ -100,17 +102,16 @@ static bool put_float(const RtCsvField *f, float v, uint32_t place, void *to) {
   return isfinite(rt_get_float(f->dtype, to, place)) || !isfinite(v);
 }
 
-// A number that is whole where the dtype is. False: it does not fit
-static bool put(const RtCsvField *f, double v, uint32_t place, void *to) {
-  return rt_dtype_is_float(f->dtype) ? put_float(f, (float)v, place, to)
-                                     : rt_put_whole((int64_t)v, f->dtype, to, place);
+// False: it does not fit
+static bool put_class(const RtCsvField *f, uint32_t k, uint32_t place, void *to) {
+  return rt_dtype_is_float(f->dtype) ? put_float(f, (float)k, place, to) : rt_put_whole(k, f->dtype, to, place);
 }
 
 static bool take_class(const RtCsvField *f, const RtNames *classes, const Cell *cell, uint32_t place, void *to,
-                       char what[160]) {
+                       char what[WHAT]) {
   uint32_t k = rt_names_find(classes, cell->text, cell->n);
-  if (k != RT_NO_NAME) return put(f, k, place, to);
-  snprintf(what, 160, "'%.60s' is none of the %" PRIu32 " classes", cell->text, f->n_classes);
+  if (k != RT_NO_NAME) return put_class(f, k, place, to);
+  snprintf(what, WHAT, "'%.60s' is none of the %" PRIu32 " classes", cell->text, f->n_classes);
   return false;
 }
 
@@ -139,11 +140,11 @@ static bool read_and_put(const RtCsvField *f, const char *text, size_t n, uint32
   return (f->dtype == RT_BOOL ? read_bool : rt_read_i64)(text, n, &i) && rt_put_whole(i, f->dtype, to, place);
 }
 
-static bool take_number(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[160]) {
+static bool take_number(const RtCsvField *f, const Cell *cell, uint32_t place, void *to, char what[WHAT]) {
   size_t n;
   const char *text = trim(cell, &n);
   if (read_and_put(f, text, n, place, to)) return true;
-  snprintf(what, 160, "'%.*s' is no %s%s", n < 60 ? (int)n : 60, text,
+  snprintf(what, WHAT, "'%.*s' is no %s%s", n < 60 ? (int)n : 60, text,
            rt_dtype_is_float(f->dtype) ? "number that fits "
            : f->dtype == RT_BOOL       ? "truth value: 0, 1, false or true are "
                                        : "whole number that fits ",
@@ -151,23 +152,46 @@ static bool take_number(const RtCsvField *f, const Cell *cell, uint32_t place, v
   return false;
 }
 
-static bool take_cell(const Csv *c, const Cell *cell, const Target *t, void *const *data, char what[160]) {
+static bool take_value(const Csv *c, const Cell *cell, const Target *t, void *to, char what[WHAT]) {
   const RtCsvField *f = &c->fields[t->field];
-  if (is_missing(c, cell)) {
-    // a number that the field holds: check_fill
-    if (c->allow_missing) return put(f, c->fill, t->place, data[t->field]);
-    snprintf(what, 160, "the value is missing");
-    return false;
-  }
-  return f->n_classes ? take_class(f, &c->classes[t->field], cell, t->place, data[t->field], what)
-                      : take_number(f, cell, t->place, data[t->field], what);
+  return f->n_classes ? take_class(f, &c->classes[t->field], cell, t->place, to, what)
+                      : take_number(f, cell, t->place, to, what);
+}
+
+// `missing_as` of the field, which may be NaN where a cell may not.
+static bool take_missing_as(const Csv *c, const Target *t, void *to, char what[WHAT]) {
+  const RtCsvField *f = &c->fields[t->field];
+  const Cell cell = {.text = (char *)(uintptr_t)f->missing_as, .n = strlen(f->missing_as)};
+  if (!f->n_classes && rt_dtype_is_float(f->dtype) && !strcmp(f->missing_as, "nan"))
+    return put_float(f, NAN, t->place, to);
+  return take_value(c, &cell, t, to, what);
+}
+
+// One number for all fields fills floats only: as a class or a whole number it would be a value like any other.
+static bool take_missing(const Csv *c, const Target *t, void *to, char what[WHAT]) {
+  const RtCsvField *f = &c->fields[t->field];
+  if (f->missing_as) return take_missing_as(c, t, to, what);
+  bool is_filled = rt_dtype_is_float(f->dtype) && !f->n_classes;
+  if (is_filled && c->allow_missing) return put_float(f, (float)c->fill, t->place, to);
+  snprintf(what, WHAT, "the value is missing; %s`missing_as` of field '%.60s' says %s",
+           is_filled ? "`allow_missing` fills it, " : "", f->name,
+           f->n_classes ? "which class it counts as" : "which number it counts as");
+  return false;
+}
+
+// A missing cell's text may be one of the classes: it is that one then.
+static bool take_cell(const Csv *c, const Cell *cell, const Target *t, void *const *data, char what[WHAT]) {
+  bool is_class =
+      c->fields[t->field].n_classes && rt_names_find(&c->classes[t->field], cell->text, cell->n) != RT_NO_NAME;
+  return is_missing(c, cell) && !is_class ? take_missing(c, t, data[t->field], what)
+                                          : take_value(c, cell, t, data[t->field], what);
 }
 
 // One record of n bytes, 0-terminated, which begins in `line`; its cells go to data.
 static bool take_record(const Csv *c, char *text, size_t n, uint64_t line, void *const *data, char *error,
                         size_t error_size) {
   Record r = {.at = text, .end = text + n, .delimiter = c->delimiter, .line = line};
-  char what[160];
+  char what[WHAT];
   bool last = false;
   for (uint32_t column = 0; !last; column++) {
     Cell cell;
@@ -211,18 +235,30 @@ static bool fill_more(Reader *r) {
   return true;
 }
 
+// Byte k of the record at hand; 0 behind the end of the file, whose length is *bytes then. False: it cannot be read
+static bool peek(Reader *r, size_t k, char *c, bool *is_end) {
+  while (r->start + k >= r->n) {
+    *is_end = r->at + (r->n - r->start) == r->c->source.size;
+    *c = 0;
+    if (*is_end) return true;
+    if (!fill_more(r)) return false;
+  }
+  return *is_end = false, *c = r->c->buffer[r->start + k], true;
+}
+
 // Bytes of the record at hand, its line end included, and the line ends in it. 0 bytes: there is none.
 static bool measure(Reader *r, size_t *bytes, uint64_t *lines) {
-  bool inside = false;
+  bool inside = false, is_end;
+  char c, next;
   *lines = 0;
-  for (size_t k = 0;; k++) {
-    bool is_end = r->start + k == r->n;
-    if (is_end && r->at + k == r->c->source.size) return *bytes = k, true;
-    if (is_end && !fill_more(r)) return false;
-    char c = r->c->buffer[r->start + k];
+  if (!peek(r, 0, &c, &is_end)) return false;
+  for (size_t k = 0;; k++, c = next) {
+    if (is_end) return *bytes = k, true;
+    if (!peek(r, k + 1, &next, &is_end)) return false;
     if (c == '"') inside = !inside;
-    *lines += c == '\n';
-    if (c == '\n' && !inside) return *bytes = k + 1, true;
+    if (!ends_line(c, next)) continue;
+    ++*lines;
+    if (!inside) return *bytes = k + 1, true;
   }
 }
 
@@ -293,6 +329,13 @@ static bool check_classes(const RtCsvField *f, char *error, size_t error_size) {
                  f->n_classes, rt_dtype_name(f->dtype));
 }
 
+static bool check_missing_as(const Csv *c, uint32_t field, char *error, size_t error_size) {
+  uint64_t element = 0;
+  char what[WHAT];
+  if (!c->fields[field].missing_as || take_missing_as(c, &(Target){.field = field}, &element, what)) return true;
+  return rt_fail(error, error_size, "`missing_as` of field '%.60s': %s", c->fields[field].name, what);
+}
+
 static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error_size) {
   if (!o->fields) return default_fields(c);
   if (o->n_fields == 0 || o->n_fields > RT_MAX_FIELDS)
@@ -314,7 +357,8 @@ static bool copy_fields(Csv *c, const RtCsvOptions *o, char *error, size_t error
     c->fields[k].classes = copy_texts(c, f->classes, c->fields[k].n_classes);
     if (!index_classes(c, k, error, error_size)) return false;
     c->fields[k].dtype = dtype_of(f);
-    if (!check_classes(&c->fields[k], error, error_size)) return false;
+    c->fields[k].missing_as = f->missing_as ? rt_strdup(c->mem, f->missing_as) : NULL;
+    if (!check_classes(&c->fields[k], error, error_size) || !check_missing_as(c, k, error, error_size)) return false;
   }
   return true;
 }
@@ -444,11 +488,10 @@ static bool read_all(Csv *c, const RtCsvOptions *o, char *error, size_t error_si
 
 static bool check_fill_of(const RtCsvField *f, double fill, char *error, size_t error_size) {
   RtDType t = dtype_of(f);
-  bool is_whole = fabs(fill) < 0x1p62 && (double)(int64_t)fill == fill;
   uint64_t element = 0;
-  if (!rt_dtype_is_float(t) && !is_whole)
-    return rt_fail(error, error_size, "what fills missing whole numbers is none: %g", fill);
-  if (put(&(RtCsvField){.dtype = t}, fill, 0, &element) && (!isfinite(fill) || isfinite((float)fill))) return true;
+  if (f->classes || !rt_dtype_is_float(t) || f->missing_as) return true;  // it fills no cell of this field
+  if (put_float(&(RtCsvField){.dtype = t}, (float)fill, 0, &element) && (!isfinite(fill) || isfinite((float)fill)))
+    return true;
   return rt_fail(error, error_size, "what fills missing numbers, %g, does not fit %s", fill, rt_dtype_name(t));
 }
 

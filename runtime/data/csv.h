@@ -19,6 +19,7 @@ typedef struct {
   bool is_scalar;              // of one column: [] instead of [1]
   const char *const *classes;  // texts: the item is the place of the cell's in this list
   uint32_t n_classes;
+  const char *missing_as;  // what a missing cell is read as: a number, "nan" or one of the classes; NULL: nothing
 } RtCsvField;
 
 typedef struct {
@@ -26,8 +27,8 @@ typedef struct {
   bool no_header;
   const RtCsvField *fields;  // NULL: one field "x" of all columns in their order
   uint32_t n_fields;
-  bool allow_missing;   // empty cells, and those that are `missing`, become `fill`; else they are errors
-  const char *missing;  // NULL: only empty ones
+  bool allow_missing;   // missing floats of fields without `missing_as` become `fill`
+  const char *missing;  // the text of a missing cell, beside the empty one; NULL: none
   double fill;
 } RtCsvOptions;
 
