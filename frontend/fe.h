@@ -767,7 +767,8 @@ uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
 
 // ---- module/shards.c
-tn_tensor fe_shard_mean(tn_tensor x, tn_site at);  // x itself where its function is not distributed
+// x itself where its function is not distributed. A gradient is 0 where no shard counts, any other mean NaN.
+tn_tensor fe_shard_mean(tn_tensor x, bool is_gradient, tn_site at);
 
 // ---- module/untrained.c
 // Does a gradient reach every parameter below m? A note that lists the others; required: an error, and false

@@ -180,7 +180,7 @@ static void update(const Call *c, const char *name, tn_tensor now, tn_tensor sha
   tn_tensor old = value_of(c, name);
   now = where_any(c, now), share = where_any(c, share);
   tn_tensor kept = op2(c, OP_mul, old, op2(c, OP_sub, number(c, 1), share));
-  write(c, name, fe_shard_mean(op2(c, OP_add, kept, op2(c, OP_mul, now, share)), c->at));
+  write(c, name, fe_shard_mean(op2(c, OP_add, kept, op2(c, OP_mul, now, share)), false, c->at));
   if (!f->shards && !f->running.i) f->running = fe_loc(f->p, c->at);
 }
 

@@ -62,12 +62,13 @@ void tn_distributed(tn_function *f, tn_distributed_options o) {
   f->shards = s;
 }
 
-tn_tensor fe_shard_mean(tn_tensor x, tn_site at) {
+tn_tensor fe_shard_mean(tn_tensor x, bool is_gradient, tn_site at) {
   if (!fe_ok(x) || !x.fn->shards) return x;
   const FeShards *s = x.fn->shards;
-  const Attr a[] = {ir_a_dim(KEY_dim, s->batch), ir_a_int(KEY_shards, s->n),
-                    ir_a_int(KEY_bucket_bytes, s->bucket_bytes)};
-  uint32_t n = s->bucket_bytes ? 3 : 2;
+  Attr a[4] = {ir_a_dim(KEY_dim, s->batch), ir_a_int(KEY_shards, s->n)};
+  uint32_t n = 2;
+  if (s->bucket_bytes) a[n++] = ir_a_int(KEY_bucket_bytes, s->bucket_bytes);
+  if (is_gradient) a[n++] = ir_a_int(KEY_empty, 1);
   return fe_keep(fe_emit(OP_shard_mean, (const tn_tensor[]){x, s->count}, 2, a, n, at), at);
 }
 
@@ -76,7 +77,7 @@ tn_tensor tn_shard_mean(tn_tensor x, tn_site at) {
   if (!fe_join(&x, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_outside_scan(f, "tn_shard_mean", "take the mean of what tn_scan_output hands out", at)) return fe_poison(f);
-  if (f->shards) return fe_made(fe_shard_mean(x, at), at);
+  if (f->shards) return fe_made(fe_shard_mean(x, false, at), at);
   fe_error(f->p, E_STATE, at, "function '%s' has no shards to take a mean of", f->name);
   fe_hint(f->p, "tn_distributed(f, .n = 8, .batch = B) comes first");
   return fe_poison(f);

@@ -37,7 +37,7 @@ static bool add_gradient(const FeHooked *hooked, uint32_t k, const bool *reached
   Val w = f->uses[k].now;
   if (ir_none(w) || f->uses[k].frozen || !reached[w.i]) return false;
   tn_tensor g = fe_keep(gradient_by(hooked, (tn_tensor){f, w.i}, at), at), old = f->uses[k].grad;
-  g = fe_shard_mean(g, at);
+  g = fe_shard_mean(g, true, at);
   f->uses[k].grad = fe_ok(old) ? fe_keep(fe_emit2(OP_add, old, g, at), at) : g;
   return true;
 }

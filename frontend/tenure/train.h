@@ -46,7 +46,9 @@ TN_API void tn_accumulate_flush(tn_function *f, tn_module *m, tn_site at);
 //   tn_distributed(f, .n = 8, .batch = B);     // before tn_backward
 //
 // `batch` is a named dim and the first axis of every input that has it. Gradients are means over shards, weighed by how many
-// rows, or whatever the loss is a mean of, each has: `count`, a scalar; absent, the size of the batch. An output
+// rows, or whatever the loss is a mean of, each has: `count`, a scalar; absent, the size of the batch. Where all shards count 0,
+// gradients are 0, as they are without shards, losses and other means that are handed out are NaN, and a parameter or buffer that
+// would be written with such a mean keeps what it holds. An output
 // that is one f32 number of a shard is such a mean as well; outputs with the batch as their first axis have the rows of all.
 // Dropout and its kin draw other numbers in each shard. Everything else that differs between shards ends with them: an
 // update or a buffer that would take it is E129.

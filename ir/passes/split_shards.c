@@ -6,7 +6,7 @@
 //     %w1 = sgd %w, %m, ..                               output select(%n > 0, %g * %n, 0) {name="sum 1"}
 //   }                                              ->  }
 //                                                      func @step.update(%0 "sum 0", %1 "sum 1") {   once, of the sums
-//                                                        %m = %1 * (1 / %0)
+//                                                        %m = %1 * (1 / %0)           {empty}: select(%0 == 0, 0, 1 / %0)
 //                                                        %w1 = sgd %w, %m, ..
 //                                                      }
 //
@@ -24,6 +24,9 @@
 // What a norm is made of and each process has whole is of all elements: `owned N`, behind the last sum.
 //
 // Such sums have {bucket_bytes}, the others 0: pass exchange makes buckets of them.
+//
+// Where nothing counts, means are 0 / 0. One that is {empty}, as a gradient is, is 0 then. Any other stays NaN in what is handed out;
+// what would be written to state with it, the state keeps: `assign %k, select(%0 == 0, %k, %m)`, and an optimizer takes 0 for it.
 //
 // Relies on pure SSA: it stands behind pass grad.
 #include "ir/passes/split_shards.h"
@@ -202,11 +205,14 @@ typedef struct {
   Rewrite e;
   Val *input, *owned;  // by number of a sum; owned: none, it is wanted whole; one more, of all elements
   Val factor;          // 1 / the count
+  Val is_empty;        // the count is 0
+  Val empty_factor;    // 0 where it is, otherwise 1 / the count
+  bool *may_be_nan;    // by old value: made of a mean that is NaN where nothing counts
   uint32_t n_norms;
 } Update;
 
-static Val mean_of(const Update *u, Val of, Loc loc) {
-  return ir_op2(u->e.f, OP_mul, u->input[u->s->sum_of[of.i]], u->factor, loc);
+static Val mean_of(const Update *u, Val of, Val factor, Loc loc) {
+  return ir_op2(u->e.f, OP_mul, u->input[u->s->sum_of[of.i]], factor, loc);
 }
 
 // i64[2]: the elements of a sum that the process has
@@ -218,6 +224,19 @@ static Val range_input(Update *u, uint32_t sum, Loc loc) {
 
 static uint32_t sum_of_mean(const Update *u, Val mean) { return u->s->sum_of[ir_rewrite_old_arg(&u->e, mean, 0).i]; }
 static bool is_mean(const Update *u, Val old) { return u->e.old[old.i].op == OP_shard_mean; }
+static Val factor_of(const Update *u, Val old) { return u->may_be_nan[old.i] ? u->factor : u->empty_factor; }
+
+// What is written to state is none: written() sees to it.
+static void find_nan(Update *u) {
+  const Fn *f = u->s->f;
+  u->may_be_nan = rt_alloc(f->prog->mem, f->n_ins);
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    bool any = false;
+    for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) any |= u->may_be_nan[ir_arg(f, v, k).i];
+    if (ir_ins(f, v)->op == OP_shard_mean) any = !ir_attr(f, v, KEY_empty);
+    u->may_be_nan[v.i] = any && !ir_writes_param(f, v);
+  }
+}
 
 // The elements of old value v that the process computes; none: all
 static Val range_of(const Update *u, Val v) {
@@ -246,6 +265,29 @@ static void add_ranges(Update *u) {
   if (any) u->owned[s->n_sums] = range_input(u, s->n_sums, u->e.old[s->count.i].loc);
 }
 
+// What operand x of an instruction that writes state is: where nothing counts, an assignment writes what is there, an optimizer takes 0.
+static Val written(Update *u, Val old, Val x) {
+  Fn *f = u->e.f;
+  Loc loc = u->e.old[old.i].loc;
+  Val now = u->e.map[x.i];
+  bool keeps = u->e.old[old.i].op == OP_assign;
+  Val other = keeps ? u->e.map[ir_rewrite_old_arg(&u->e, old, 0).i] : ir_const(f, 0, loc);
+  return ir_op3(f, OP_select, u->is_empty, other, now, loc);
+}
+
+static Val copy_written(Update *u, Val old) {
+  Val made[MAX_OPERANDS];
+  uint32_t n = ir_writes_param(u->s->f, old) ? u->e.old[old.i].n_args : 0;
+  for (uint32_t k = 0; k < n; k++) {
+    Val x = ir_rewrite_old_arg(&u->e, old, k);
+    made[k] = u->may_be_nan[x.i] ? written(u, old, x) : (Val){0};
+  }
+  Val v = ir_rewrite_copy(&u->e, old);
+  for (uint32_t k = 0; k < n; k++)
+    if (!ir_none(made[k])) ir_set_arg(u->e.f, v, k, made[k]);
+  return v;
+}
+
 // The norm of means is that of the sums times the factor.
 static void copy_norm(Update *u, Val v) {
   Rewrite *e = &u->e;
@@ -260,7 +302,7 @@ static void copy_norm(Update *u, Val v) {
   }
   Attr number = ir_a_int(KEY_exchange, u->n_norms++);
   Val norm = ir_emit(e->f, OP_global_norm, args, 2 * old->n_args, &number, 1, old->loc);
-  e->map[v.i] = of_means ? ir_op2(e->f, OP_mul, norm, u->factor, old->loc) : norm;
+  e->map[v.i] = of_means ? ir_op2(e->f, OP_mul, norm, factor_of(u, v), old->loc) : norm;
   ir_copy_metadata(ir_ins(e->f, e->map[v.i]), old);
 }
 
@@ -271,7 +313,7 @@ static bool copy_scaled(Update *u, Val v) {
     Val mean = ir_rewrite_old_arg(e, v, k), number = ir_rewrite_old_arg(e, v, 1 - k);
     if (!is_mean(u, mean) || ir_none(range_of(u, mean)) || ir_rank(e->f->prog, e->old[number.i].shape)) continue;
     Loc loc = e->old[v.i].loc;
-    Val scale = ir_op2(e->f, OP_mul, u->factor, e->map[number.i], loc);
+    Val scale = ir_op2(e->f, OP_mul, factor_of(u, mean), e->map[number.i], loc);
     e->map[v.i] = ir_op2(e->f, OP_mul, u->input[sum_of_mean(u, mean)], scale, loc);
     return true;
   }
@@ -280,7 +322,7 @@ static bool copy_scaled(Update *u, Val v) {
 
 // Of what is kept of a group the process's part
 static void copy_with_range(Update *u, Val old) {
-  Val in[MAX_OPERANDS], v = ir_rewrite_copy(&u->e, old), range = range_of(u, old);
+  Val in[MAX_OPERANDS], v = copy_written(u, old), range = range_of(u, old);
   uint32_t at = ir_op_operand((Op)ir_ins(u->e.f, v)->op, ARG_owned);
   if (ir_none(range) || at == UINT32_MAX) return;
   for (uint32_t k = ir_operands(u->e.f, v, in); k < at; k++) in[k] = (Val){0};
@@ -296,13 +338,13 @@ static void copy_to_update(Update *u, Val v) {
   if (op == OP_input) {
     copy_at(e, v, e->f->n_inputs++);
   } else if (op == OP_shard_mean) {
-    e->map[v.i] = mean_of(u, ir_rewrite_old_arg(e, v, 0), loc);
+    e->map[v.i] = mean_of(u, ir_rewrite_old_arg(e, v, 0), factor_of(u, v), loc);
     ir_copy_metadata(ir_ins(e->f, e->map[v.i]), &e->old[v.i]);
   } else if (op == OP_global_norm && n_parts(u, v)) {
     copy_norm(u, v);
   } else if (op == OP_output) {
     Val of = ir_rewrite_old_arg(e, v, 0);
-    if (s->is_averaged[v.i]) e->map[of.i] = mean_of(u, of, loc);
+    if (s->is_averaged[v.i]) e->map[of.i] = mean_of(u, of, u->factor, loc);
     copy_at(e, v, e->f->n_outputs++);
   } else if (!copy_scaled(u, v)) {
     copy_with_range(u, v);
@@ -315,6 +357,7 @@ static void build_update(const Split *s, const char *name) {
   Fn *f = ir_fn_copy(s->f, name);
   s->f->update = f, f->shard = s->f;
   s->f->n_shards = (uint32_t)ir_attr_int(s->f, ir_find_shard_mean(s->f), KEY_shards, 1);
+  find_nan(&u);
   f->n_inputs = f->n_outputs = 0, f->cur_scope = 0;
   ir_rewrite_begin(&u.e, f);
   for (uint32_t i = 1; i < u.e.n_old; i++)
@@ -326,6 +369,8 @@ static void build_update(const Split *s, const char *name) {
   add_ranges(&u);
   Loc at = u.e.old[s->count.i].loc;
   u.factor = ir_op2(f, OP_div, ir_const(f, 1, at), u.input[0], at);
+  u.is_empty = ir_op2(f, OP_eq, u.input[0], ir_const(f, 0, at), at);
+  u.empty_factor = ir_op3(f, OP_select, u.is_empty, ir_const(f, 0, at), u.factor, at);
   for (uint32_t i = 1; i < u.e.n_old; i++)
     if (s->in_update[i] && u.e.old[i].op != OP_result && u.e.old[i].op != OP_input) copy_to_update(&u, (Val){i});
   ir_rewrite_end(&u.e);
