@@ -154,6 +154,7 @@ typedef struct {
   uint16_t absent;  // bit k: the optional operand k of the row is not there, but one behind it is
   uint8_t n_attrs;  // each key once
   uint8_t dtype;
+  uint16_t backward_of;  // the Op whose gradient it is part of, at loc; OP_none: part of none
   uint32_t args;   // first operand in Fn.args
   uint32_t attrs;  // first attribute in Fn.attrs
   Shape shape;

@@ -48,7 +48,9 @@ void ir_unset_attr(Fn *f, Val v, Key k);
 void ir_set_op(Fn *f, Val v, Op op);  // of as many results
 
 // ---- metadata: what a new value takes over from the one that it replaces
-static inline void ir_copy_origin(Ins *to, const Ins *from) { to->scope = from->scope, to->origin = from->origin; }
+static inline void ir_copy_origin(Ins *to, const Ins *from) {
+  to->scope = from->scope, to->origin = from->origin, to->backward_of = from->backward_of;
+}
 static inline void ir_copy_metadata(Ins *to, const Ins *from) {
   ir_copy_origin(to, from);
   to->name = from->name, to->loc = from->loc;

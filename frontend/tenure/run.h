@@ -26,7 +26,8 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 // whole or not at all; a name that is unknown, given twice or missing is TN_ERR_ARGUMENT, as is another count, before arrays beyond are
 // read. All are checked before anything is written: dtype, rank, sizes against bounds and each other, lengths, labels and indices against
 // their ranges. What the run computes of them, an index made by tn_argmax for one, is checked in it: after TN_ERR_VALUE outputs may hold
-// anything, while parameters, optimizer state and the random stream are as before, except for a change on which that very index depended.
+// anything, while parameters, optimizer state and the random stream are as before, except for a change on which that very index depended. With
+// TN_CHECK=nan in the environment of tn_compile a run with a NaN is TN_ERR_VALUE, too, and all of them are as before.
 // The calling thread is worker 0 and wants up to 512 KiB of stack; with attention of heads above 1024 elements, 512
 // bytes for each element of a head.
 TN_API tn_status tn_run(tn_model *m, const char *function, const tn_array *in, size_t n_in, const tn_array *out,

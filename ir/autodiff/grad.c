@@ -58,7 +58,8 @@ void ir_grad_step(Grad *g, Val v) {
   g->loc = ins.loc;
   f->cur_scope = ins.scope;
   ir_grad_through(g, v, g->adj[v.i]);
-  while (g->first + g->n_of < f->n_ins) *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v;
+  for (; g->first + g->n_of < f->n_ins; *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v)
+    f->ins[g->first + g->n_of].backward_of = ins.op;
 }
 
 static void walk_back(Grad *g) {

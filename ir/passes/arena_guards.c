@@ -22,6 +22,19 @@ static const char *describe(const Fn *f, Val v, RtArena *mem) {
   return t.text;
 }
 
+// "mul, in the backward of sqrt, model.c:14 (%17)"
+static const char *describe_op(const Fn *f, Val v, RtArena *mem) {
+  const Ins *ins = ir_ins(f, ir_head(f, v));
+  RtText t = {.mem = mem};
+  rt_text_add(&t, "%s, ", ir_ops[ins->op].name);
+  if (ins->backward_of) rt_text_add(&t, "in the backward of %s, ", ir_ops[ins->backward_of].name);
+  if (ins->loc.i) ir_loc_text(f->prog, ins->loc, &t), rt_text_add(&t, " ");
+  rt_text_add(&t, "(");
+  ir_print_name(f, v, &t);
+  rt_text_add(&t, ")");
+  return t.text;
+}
+
 static uint32_t root_of(const Fn *f, uint32_t b) {
   while (f->bufs[b].reuses) b = f->bufs[b].reuses;
   return b;
@@ -49,17 +62,25 @@ static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
   h->zones = zone;
 }
 
+// Exchanges have memory, which they do not fill.
+static bool stores(const Fn *f, uint32_t i) {
+  Op op = (Op)ir_ins(f, ir_head(f, (Val){i}))->op;
+  const Buf *b = &f->bufs[f->buf_of[i]];
+  return f->buf_of[i] && f->ins[i].dtype == DT_F32 && b->seg != SEG_IN && b->seg != SEG_CONST &&
+         op != OP_exchange_begin && op != OP_exchange_end;
+}
+
 // What kernels store as f32, in their order
 static void watch(const Fn *f, RtArena *mem, RtGuardedArena *h) {
   RtWatched *list = rt_alloc(mem, (f->n_ins + 1) * sizeof *list);
   for (uint32_t k = 0; k < f->n_kernels; k++)
     for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
       const Buf *b = &f->bufs[f->buf_of[i]];
-      if (!f->buf_of[i] || f->ins[i].dtype != DT_F32 || b->seg == SEG_IN || b->seg == SEG_CONST) continue;
+      if (!stores(f, i)) continue;
       bool is_const = ir_shape_is_const(f->prog, f->ins[i].shape);
       if (b->seg == SEG_OUT && !is_const) continue;
       int64_t bytes = 4 * ir_shape_bound(f->prog, f->ins[i].shape);
-      list[h->n_watched++] = (RtWatched){b->seg, b->offset, bytes, (int32_t)k, describe(f, (Val){i}, mem)};
+      list[h->n_watched++] = (RtWatched){b->seg, b->offset, bytes, (int32_t)k, describe_op(f, (Val){i}, mem)};
     }
   h->watched = list;
 }

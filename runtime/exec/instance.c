@@ -55,6 +55,20 @@ static uint32_t most_sums(const RtPlan *p) {
   return most;
 }
 
+// A run that is refused because of a NaN may have written parameters by then: it takes a copy of them first.
+static bool keeps_params(const RtFunction *f, const RtGuardedArena *g) { return g && g->n_watched && !f->only_reads; }
+
+static bool allocate_kept(RtInstance *i) {
+  const RtPlan *p = i->plan;
+  bool any = false;
+  for (uint32_t k = 0; k < p->n_functions; k++) {
+    const RtFunction *f = &p->functions[k];
+    any |= keeps_params(f, f->guarded_arena);
+    for (uint32_t v = 0; v < f->n_variants; v++) any |= keeps_params(f, f->variants[v].guarded_arena);
+  }
+  return !any || (i->kept = rt_block_new(p->param_bytes));
+}
+
 static bool allocate(RtInstance *i) {
   const RtPlan *p = i->plan;
   uint32_t n_in = 0, n_out = 0;
@@ -79,8 +93,8 @@ static bool allocate(RtInstance *i) {
   i->by_port = rt_malloc(sizeof *i->by_port * ((size_t)n_in + n_out));
   i->n_runs = new_counters(p);
   bool packed = rt_packed_weights_new(&i->packed, p);
-  return packed && i->ranges && rt_owners_new(&i->owners, p, 1) && i->params && i->arena && i->slots && i->part_slots &&
-         i->nodes && i->sizes && i->is_known && i->in && i->out && i->by_port && i->n_runs;
+  return packed && allocate_kept(i) && i->ranges && rt_owners_new(&i->owners, p, 1) && i->params && i->arena &&
+         i->slots && i->part_slots && i->nodes && i->sizes && i->is_known && i->in && i->out && i->by_port && i->n_runs;
 }
 
 RtInstance *rt_instance_new(const RtPlan *plan, uint32_t n_workers, int64_t worker_bytes, uint64_t seed) {
@@ -115,6 +129,7 @@ void rt_instance_free(RtInstance *i) {
   if (!i) return;
   rt_team_free(i->team);
   rt_block_free(i->params, i->plan->param_bytes);
+  rt_block_free(i->kept, i->plan->param_bytes);
   rt_packed_weights_free(&i->packed);
   rt_block_free(i->arena, i->arena_bytes);
   rt_block_free(i->blocks, i->block_bytes);
@@ -221,6 +236,12 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   return RT_ERR_VALUE;
 }
 
+static RtStatus report_guards(RtInstance *i, const RtGuardedRun *r) {
+  if (r->plan && !rt_guarded_arena_report(r, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
+  if (r->plan && !rt_nan_report(r, i->error, sizeof i->error)) return RT_ERR_VALUE;
+  return RT_OK;
+}
+
 static RtStatus enter(RtInstance *i, const RtFunction *f, const RtVariant *by, const int64_t *slots, uint64_t counter) {
   i->params_written = true;
   uint32_t function = (uint32_t)(f - i->plan->functions);
@@ -230,17 +251,18 @@ static RtStatus enter(RtInstance *i, const RtFunction *f, const RtVariant *by, c
   i->frame.seed = i->seed;
   i->frame.counter = counter;
   RtGuardedRun guarded_arena = {.plan = by ? by->guarded_arena : f->guarded_arena};
+  bool keeps = keeps_params(f, guarded_arena.plan);
+  if (keeps) memcpy(i->kept, i->params, (size_t)i->plan->param_bytes);
   i->frame.no_draws = i->no_draws;
   i->frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
   rt_packed_weights_prepare(&i->packed, function, &i->frame, i->team);
   rt_packed_weights_ran(&i->packed, function);
   uint32_t most = by ? by->max_workers : f->max_workers;
   rt_team_enter(i->team, entry, &i->frame, most);
-  if (i->status.code) return report_kernel(i, f, &i->status);
-  i->counter += !f->only_reads && !f->shards;  // of a distributed function its update counts
-  if (guarded_arena.plan && !rt_guarded_arena_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_CODEGEN;
-  if (guarded_arena.plan && !rt_nan_report(&guarded_arena, i->error, sizeof i->error)) return RT_ERR_VALUE;
-  return RT_OK;
+  RtStatus status = i->status.code ? report_kernel(i, f, &i->status) : report_guards(i, &guarded_arena);
+  if (status && keeps) memcpy(i->params, i->kept, (size_t)i->plan->param_bytes);
+  i->counter += !status && !f->only_reads && !f->shards;  // of a distributed function its update counts
+  return status;
 }
 
 RtStatus rt_instance_enter(RtInstance *i, const RtFunction *f, const int64_t *slots, uint64_t counter) {

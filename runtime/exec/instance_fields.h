@@ -19,6 +19,7 @@ struct RtInstance {
   uint32_t n_cache_writes;
   RtTeam *team;
   unsigned char *params, *arena, *blocks;
+  unsigned char *kept;  // TN_CHECK=nan: room for the parameters as they were before a run; NULL: no function needs it
   RtPackedWeights packed;
   int64_t arena_bytes, block_bytes;
   bool params_written;    // since they were allocated: they are zero until then
