@@ -155,8 +155,8 @@ typedef struct {
   uint8_t n_attrs;  // each key once
   uint8_t dtype;
   uint16_t backward_of;  // the Op whose gradient it is part of, at loc; OP_none: part of none
-  uint32_t args;   // first operand in Fn.args
-  uint32_t attrs;  // first attribute in Fn.attrs
+  uint32_t args;         // first operand in Fn.args
+  uint32_t attrs;        // first attribute in Fn.attrs
   Shape shape;
   Str name;  // printed name; 0: its number
   Loc loc;
