@@ -1,4 +1,4 @@
-// Steps of the random generator: triangular systems and Cholesky factors of matrices that are far from singular.
+// Steps of the random generator: triangular systems, Cholesky factors and row operations, of matrices that are far from singular.
 #include "tests/random_gen.h"
 
 enum { MOST_ROWS = 40 };
@@ -64,7 +64,26 @@ static void add_factor(Gen *g) {
   if (!ir_none(a)) gen_keep(g, gen_emit(g, OP_cholesky, &a, 1, &upper, gen_chance(g, 50)), 1.5);
 }
 
+// By row operations: the order of rows may differ by rounding, which solutions and the size of the determinant do not show.
+static void add_row_operations(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
+  if (!n.i) return;
+  Dims d = gen_dims(g, v);
+  d.d[d.n - 1] = n;
+  Shape s = gen_shape(g, &d);
+  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
+  Val small =
+      gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.5 / (double)ir_dim_bound(g->p, n)));
+  Val a = plus_identity(g, small, n), lu = ir_none(a) ? a : gen_emit(g, OP_lu, &a, 1, NULL, 0);
+  if (ir_none(lu)) return;
+  Attr ta = ir_a_int(KEY_ta, 1);
+  Val x = gen_emit(g, OP_lu_solve, (Val[]){a, lu, ir_result(lu, 1), v}, 4, &ta, gen_chance(g, 50));
+  gen_keep_tame(g, x, 4 * gen_mag(g, v));
+}
+
 void add_triangular(Gen *g) {
-  if (gen_chance(g, 60)) add_system(g);
-  else add_factor(g);
+  if (gen_chance(g, 45)) add_system(g);
+  else if (gen_chance(g, 50)) add_factor(g);
+  else add_row_operations(g);
 }

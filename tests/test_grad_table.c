@@ -24,6 +24,11 @@ typedef struct {
 #define ROW(name, in, text, ...) {.op = name, .params = in, .lines = text, __VA_ARGS__}
 #define UPDATED "%a: f32[3], %b: f32[3], %c: f32[3], %d: f32[3], %g: f32[3], %r: f32[]"
 #define SQUARES "%s = const {value=2}\n%p = square %a\n%m = square %b\n%q = square %c\n%n = square %d\n"
+// %u = %a + 4 on its diagonal
+#define LARGE_DIAGONAL                                                                                           \
+  "%o = full {value=1, shape=[3,1]}\n%r = cumsum %o {axis=0}\n%q = full {value=1, shape=[1,3]}\n%c = cumsum %q " \
+  "{axis=1}\n"                                                                                                   \
+  "%f = const {value=4}\n%e = eq %r, %c\n%d = mul %e, %f\n%u = add %a, %d\n"
 static const Case cases[] = {
     ROW("clone", "%a: f32[2,3]", "%v = clone %a"),
     ROW("cast", "%a: f32[2,3]", "%v = cast %a {dtype=f32}"),
@@ -139,6 +144,11 @@ static const Case cases[] = {
     ROW("solve_triangular", "%a: f32[2,3,3], %b: f32[2,2,3]", "%v = solve_triangular %a, %b {ta, right}"),
     ROW("cholesky", "%a: f32[3,4]", "%k = matmul %a, %a {tb}\n%v = cholesky %k"),
     ROW("cholesky", "%a: f32[2,3,4]", "%k = matmul %a, %a {tb}\n%v = cholesky %k {upper}"),
+    ROW("lu", "%a: f32[3,3]", LARGE_DIAGONAL "%v, %p, %s = lu %u", .results = 1),
+    ROW("lu", "%a: f32[2,3,3]", LARGE_DIAGONAL "%v, %p, %s = lu %u", .results = 1),
+    ROW("lu_solve", "%a: f32[3,3], %b: f32[3,2]", LARGE_DIAGONAL "%l, %p, %s = lu %u\n%v = lu_solve %u, %l, %p, %b"),
+    ROW("lu_solve", "%a: f32[2,3,3], %b: f32[2,3,2]",
+        LARGE_DIAGONAL "%l, %p, %s = lu %u\n%v = lu_solve %u, %l, %p, %b {ta}"),
     ROW("matmul", "%a: f32[2,3], %b: f32[3,4]", "%v = matmul %a, %b"),
     ROW("matmul", "%a: f32[3,2], %b: f32[4,3]", "%v = matmul %a, %b {ta, tb}"),
     ROW("matmul", "%a: f32[2,2,3], %b: f32[3,2]", "%v = matmul %a, %b"),

@@ -130,6 +130,8 @@ static void test_coverage(void) {
                                  OP_whole_matmul,
                                  OP_solve_triangular,
                                  OP_cholesky,
+                                 OP_lu,
+                                 OP_lu_solve,
                                  OP_moments,
                                  OP_conv,
                                  OP_conv_transpose,

@@ -139,12 +139,21 @@ void cg_emit_cholesky(Cg *c, Val v) {
 
 // ---- the class
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  return ir_ins(f, v)->op == OP_cholesky ? cg_cholesky_scratch_bytes(f, v, t) : cg_solve_scratch_bytes(f, v, t);
+  switch (ir_ins(f, v)->op) {
+  case OP_cholesky: return cg_cholesky_scratch_bytes(f, v, t);
+  case OP_solve_triangular: return cg_solve_scratch_bytes(f, v, t);
+  case OP_lu: return cg_lu_scratch_bytes(f, v);
+  default: return 0;
+  }
 }
 
 bool cg_emit_linalg(Cg *c) {
   Val v = {c->k->first};
-  if (ir_ins(c->f, v)->op == OP_cholesky) cg_emit_cholesky(c, v);
-  else cg_emit_solve(c, v);
+  switch (ir_ins(c->f, v)->op) {
+  case OP_cholesky: cg_emit_cholesky(c, v); break;
+  case OP_lu: cg_emit_lu(c, v); break;
+  case OP_lu_solve: cg_emit_lu_solve(c, v); break;
+  default: cg_emit_solve(c, v);
+  }
   return true;
 }

@@ -59,5 +59,8 @@ int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_emit_solve(Cg *c, Val v);
 void cg_emit_cholesky(Cg *c, Val v);
+void cg_emit_lu(Cg *c, Val v);  // lu.c
+int64_t cg_lu_scratch_bytes(const Fn *f, Val v);
+void cg_emit_lu_solve(Cg *c, Val v);
 
 #endif

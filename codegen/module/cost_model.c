@@ -49,8 +49,13 @@ static double work_gemm(const Fn *f, Val v) {
 }
 
 static double work_linalg(const Fn *f, Val v) {
-  bool solves = ir_ins(f, v)->op == OP_solve_triangular;
-  return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), 1) / (solves ? 2 : 6);
+  double products = bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), 1);
+  switch (ir_ins(f, v)->op) {
+  case OP_solve_triangular: return products / 2;
+  case OP_lu_solve: return products;
+  case OP_lu: return products / 3;
+  default: return products / 6;
+  }
 }
 
 static double work_rnn(const Fn *f, Val v) {

@@ -64,6 +64,24 @@ TN_API tn_tensor tn_solve_triangular(tn_tensor a, tn_tensor b, tn_solve_options 
 // right: no error of the run, unlike PyTorch's; TN_CHECK=nan names the call. The gradient is symmetric, as PyTorch's.
 TN_API tn_tensor tn_cholesky(tn_tensor a, bool upper, tn_site at);
 
+// ---- systems by row operations with pivots: of a [.., N, N], f32 (else E005), matrices that are not square are E004. Made for many
+// small matrices: each is one worker's. The calls are torch.linalg's, but for a singular matrix, which is no error: what
+// would be divided by 0 is infinite or NaN, and TN_CHECK=nan names the call.
+//
+//   tn_tensor x = tn_solve(a, b);                // a x = b
+//   tn_tensor z = tn_solve(tn_matmul(u, v), w);
+//
+// a X = b: b [.., N, K], or vectors: [N], or one for each matrix, [.., N] with a's batch. Batches broadcast, else E004
+TN_API tn_tensor tn_solve(tn_tensor a, tn_tensor b, tn_site at);
+TN_API tn_tensor tn_inv(tn_tensor a, tn_site at);  // tn_solve of b is faster and more exact than a product with it
+// [..]; of a singular matrix 0, whose gradient is that of the polynomial where the rank is N - 1 (PyTorch's is 0)
+TN_API tn_tensor tn_det(tn_tensor a, tn_site at);
+// The determinant is sign e^logabsdet, [..] both; of a singular matrix 0 and -infinity. The sign has no gradient
+typedef struct {
+  tn_tensor sign, logabsdet;
+} tn_slogdet_value;
+TN_API tn_slogdet_value tn_slogdet(tn_tensor a, tn_site at);
+
 #ifdef __cplusplus
 }
 #endif

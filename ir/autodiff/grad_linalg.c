@@ -1,4 +1,4 @@
-// Gradient rules of triangular systems and Cholesky factors.
+// Gradient rules of triangular systems, Cholesky factors, and systems by row operations.
 #include "ir/autodiff/grad.h"
 
 typedef struct {
@@ -73,4 +73,45 @@ void ir_grad_rule_cholesky(Grad *g, Val v, Val adj) {
   perm[rank - 1] = rank - 2, perm[rank - 2] = rank - 1;
   Val turned = with_attr(g, OP_permute, d, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank)));
   ir_grad_give(g, a, mul(g, half, op2(g, OP_add, d, turned)));
+}
+
+// ---- systems by row operations
+static Val with_rows(Grad *g, Op op, Val v, Val perm, Val x) {
+  Shape s = shape_of(g, x);
+  uint32_t rank = ir_rank(g->p, s);
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(g->p, s, k);
+  d[rank - 1] = ir_dim(g->p, 1);
+  Val index = expand(g, reshape(g, perm, ir_shape(g->p, d, rank)), s);
+  Attr axis = ir_a_int(KEY_axis, rank - 2), zeros[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, shape_of(g, v))};
+  Val target = ir_emit(g->f, OP_full, NULL, 0, zeros, 2, g->loc);
+  return ir_emit(g->f, op, (Val[]){target, index, x}, 3, &axis, 1, g->loc);
+}
+
+// With G for the gradient of L, below the diagonal, and of U: a's rows in order get L^-T P U^-T, where P is L^T G below the diagonal
+// and G U^T above it. A 0 on U's diagonal counts as 1: of what the determinant makes of U nothing depends on that number.
+void ir_grad_rule_lu(Grad *g, Val v, Val adj) {
+  if (ir_none(adj)) return;
+  Val zero = number(g, 0), one = number(g, 1);
+  Dim n = size_of(g, v);
+  Val safe = where(g, OP_eq, n, ir_op3(g->f, OP_select, op2(g, OP_eq, v, zero), one, v, g->loc), v);
+  Val l = where(g, OP_gt, n, v, where(g, OP_eq, n, one, zero)), u = where(g, OP_le, n, safe, zero);
+  Val below = ir_grad_matmul(g, l, where(g, OP_gt, n, adj, zero), true, false);
+  Val above = ir_grad_matmul(g, where(g, OP_le, n, adj, zero), u, false, true);
+  Val p = where(g, OP_gt, n, below, above);
+  Val half_way = solve(g, safe, p, (System){.unit = true, .ta = true});
+  Val d = solve(g, safe, half_way, (System){.upper = true, .ta = true, .right = true});
+  ir_grad_give(g, arg(g, v, 0), with_rows(g, OP_scatter_add, v, ir_result(v, 1), d));
+}
+
+// a X = b: b gets D, the solution of the transposed system for the gradient of X, and a gets -D X^T; {ta}: -X D^T.
+void ir_grad_rule_lu_solve(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 3);
+  bool ta = ir_attr(g->f, v, KEY_ta) != NULL;
+  Attr flag = ir_a_int(KEY_ta, 1);
+  Val d = ir_emit(g->f, OP_lu_solve, (Val[]){a, arg(g, v, 1), arg(g, v, 2), adj}, 4, &flag, !ta, g->loc);
+  if (g->dep[b.i]) ir_grad_give(g, b, d);
+  if (!g->dep[a.i]) return;
+  Val of_a = ta ? ir_grad_matmul(g, v, d, false, true) : ir_grad_matmul(g, d, v, false, true);
+  ir_grad_give(g, a, ir_op1(g->f, OP_neg, of_a, g->loc));
 }

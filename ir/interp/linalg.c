@@ -1,4 +1,4 @@
-// Triangular systems and Cholesky factors.
+// Triangular systems, Cholesky factors, and systems by row operations.
 #include "ir/interp/interp.h"
 
 #include <math.h>
@@ -56,6 +56,72 @@ bool eval_cholesky(Run *r, Val v) {
     Matrix from = {a.v + m * n * n, n, 1}, to = {out.v + m * n * n, n, 1};
     if (upper) from = transposed(from), to = transposed(to);
     factor(&from, &to, n);
+  }
+  return true;
+}
+
+// ---- systems by row operations
+static void swap_rows(const Matrix *m, int64_t i, int64_t k, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    double x = *element(m, i, j);
+    *element(m, i, j) = *element(m, k, j), *element(m, k, j) = x;
+  }
+}
+
+// NaN is greater than every number.
+static int64_t pivot_row(const Matrix *m, int64_t k, int64_t n) {
+  int64_t best = k;
+  for (int64_t i = k + 1; i < n; i++) {
+    double x = fabs(*element(m, i, k)), most = fabs(*element(m, best, k));
+    if (x > most || (isnan(x) && !isnan(most))) best = i;
+  }
+  return best;
+}
+
+// m becomes L and U; the sign of the order of its rows.
+static double eliminate(const Matrix *m, double *perm, int64_t n) {
+  double sign = 1;
+  for (int64_t k = 0; k < n; k++) perm[k] = (double)k;
+  for (int64_t k = 0; k < n; k++) {
+    int64_t from = pivot_row(m, k, n);
+    double row = perm[k], pivot = *element(m, from, k);
+    swap_rows(m, k, from, n);
+    perm[k] = perm[from], perm[from] = row;
+    if (from != k) sign = -sign;
+    for (int64_t i = k + 1; i < n; i++) {
+      double l = pivot == 0 ? 0 : *element(m, i, k) / pivot;
+      *element(m, i, k) = l;
+      for (int64_t j = k + 1; j < n; j++) *element(m, i, j) -= l * *element(m, k, j);
+    }
+  }
+  return sign;
+}
+
+bool eval_lu(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), perm = run_result(r, v, 1), sign = run_result(r, v, 2), a = run_arg(r, v, 0);
+  Sizes s = run_sizes(r, v);
+  int64_t n = s.dim[s.rank - 1];
+  for (int64_t i = 0; i < out.n; i++) out.v[i] = a.v[i];
+  for (int64_t m = 0; m < sign.n; m++) sign.v[m] = eliminate(&(Matrix){out.v + m * n * n, n, 1}, perm.v + m * n, n);
+  return true;
+}
+
+bool eval_lu_solve(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), lu = run_arg(r, v, 1), perm = run_arg(r, v, 2), b = run_arg(r, v, 3);
+  Sizes s = run_sizes(r, v);
+  int64_t n = s.dim[s.rank - 2], lanes = s.dim[s.rank - 1];
+  bool ta = ir_attr(r->f, v, KEY_ta) != NULL;
+  double *y = rt_alloc(r->env->mem, (size_t)(n * lanes + 1) * sizeof *y);
+  for (int64_t m = 0; out.n > 0 && m < out.n / (n * lanes); m++) {
+    Matrix t = {lu.v + m * n * n, n, 1}, x = {y, lanes, 1};
+    const double *order = perm.v + m * n;
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < lanes; j++) *element(&x, i, j) = b.v[(m * n + (ta ? i : (int64_t)order[i])) * lanes + j];
+    if (ta) t = transposed(t);
+    for (int64_t j = 0; j < lanes; j++) substitute(&t, false, !ta, n, &x, j), substitute(&t, true, ta, n, &x, j);
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < lanes; j++)
+        out.v[(m * n + (ta ? (int64_t)order[i] : i)) * lanes + j] = *element(&x, i, j);
   }
   return true;
 }

