@@ -232,9 +232,14 @@ static bool check_signature(Verifier *vf) {
 //   %w = param @w
 //   %1 = sgd %w, %g, %lr, %wd      the newest version of @w is %1 from here on
 //   %2 = sgd %w, %g, %lr, %wd      broken: both cannot be what the parameter holds
+//
+// Before pass functionalize a mark may follow that makes the handle %w show the newest version; then %w names it, too:
+//   write %w, %1
+//   write %w, %x
 typedef struct {
   int64_t *param;  // by value: the parameter whose storage holds it, + 1; 0: none
   Val *newest;     // by parameter: what its last write made; none: not written so far
+  bool *is_shown;  // by parameter: its handle shows the newest version
 } VersionMap;
 
 // In place. Partial writes without {into_param} make a value of their own.
@@ -257,13 +262,15 @@ static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
     return broken(vf, i, "has {into_param}, but operand 0 is no parameter");
   if (param < 0) return true;
   Val newest = m->newest[param];
-  bool is_newest = ir_none(newest) ? vf->f->ins[old.i].op == OP_param : newest.i == old.i;
+  bool is_handle = vf->f->ins[old.i].op == OP_param && (ir_none(newest) || m->is_shown[param]);
+  bool is_newest = is_handle || newest.i == old.i;
   const char *path = ir_text(vf->p, vf->p->params[param].path);
   if (!is_newest && newest.i >= i) return BROKEN(vf, i, "writes parameter '%s' twice, operand %u too", path, k);
   if (!is_newest)
     return BROKEN(vf, i, "writes an older version of parameter '%s': operand %u is %s, the newest is %s", path, k,
                   name_of(vf, old), name_of(vf, newest));
   m->newest[param] = (Val){i + k};
+  m->is_shown[param] = false;
   m->param[i + k] = param + 1;
   return true;
 }
@@ -276,22 +283,23 @@ static bool check_leaf(Verifier *vf, VersionMap *m, uint32_t i) {
                 ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
 }
 
-// A write mark goes by the handle, which stands for what the parameter holds as long as no update made another version;
-// after one, an older handle may only be told that this is the content now.
-static bool check_write(Verifier *vf, const VersionMap *m, uint32_t i) {
+// A write mark goes by the handle. Where an update made a newer version than the handle shows, the mark may only make it
+// show that one.
+static bool check_write(Verifier *vf, VersionMap *m, uint32_t i) {
   const Fn *f = vf->f;
-  Val storage = ir_written_storage(f, ir_arg(f, (Val){i}, 0));
+  Val target = ir_arg(f, (Val){i}, 0), storage = ir_written_storage(f, target);
   int64_t param = m->param[storage.i] - 1;
-  if (param < 0 || ir_none(m->newest[param]) || m->newest[param].i == storage.i) return true;
-  return ir_view_base(f, ir_arg(f, (Val){i}, 1)).i == m->newest[param].i ||
-         BROKEN(vf, i, "writes parameter '%s' behind an update: its newest version is %s",
-                ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
+  if (param < 0 || ir_none(m->newest[param]) || m->newest[param].i == storage.i || m->is_shown[param]) return true;
+  m->is_shown[param] = ir_is_whole(f, target) && ir_view_base(f, ir_arg(f, (Val){i}, 1)).i == m->newest[param].i;
+  return m->is_shown[param] || BROKEN(vf, i, "writes parameter '%s' behind an update: its newest version is %s",
+                                      ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
 }
 
 static bool check_versions(Verifier *vf) {
   const Fn *f = vf->f;
   VersionMap m = {rt_alloc(vf->diags->mem, f->n_ins * sizeof *m.param),
-                  rt_alloc(vf->diags->mem, (vf->p->n_params + 1) * sizeof *m.newest)};
+                  rt_alloc(vf->diags->mem, (vf->p->n_params + 1) * sizeof *m.newest),
+                  rt_alloc(vf->diags->mem, vf->p->n_params + 1)};
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op == OP_param) check_leaf(vf, &m, i);
     if (f->ins[i].op == OP_write) check_write(vf, &m, i);

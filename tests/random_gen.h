@@ -101,7 +101,6 @@ Val gen_labels(Gen *g, Val logits);
 Layout *gen_some_layout(Gen *g);
 Val gen_rows_of(Gen *g, const Layout *l, bool matrix);  // [rows, ..]
 Val gen_per_sequence(Gen *g, const Layout *l);          // [batch, ..]
-Val gen_written(Gen *g, Val old, Val next);             // next stands for old and its views from here on
 
 // ---- steps
 void gen_add_step(Gen *g);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-// ---- steps: writes. After one, the old version must not be read.
+// ---- steps: writes. An update makes a version of a parameter that its handle does not show: from then on either the version
+// alone is used, or a write makes the handle show it, as calls of the API do; what follows may read and write that again.
 bool gen_is_param(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_param && gen_is_f32(g, v); }
 
 static Val root_of(const Gen *g, Val v) {
@@ -12,8 +13,17 @@ static Val root_of(const Gen *g, Val v) {
   return v;
 }
 
-Val gen_written(Gen *g, Val old, Val next) {
+static void show(Gen *g, Val handle, Val version) {
+  Attr no_grad = ir_a_int(KEY_no_grad, 1);
+  gen_emit(g, OP_write, (Val[]){handle, version}, 2, &no_grad, 1);
+}
+
+static Val written(Gen *g, Val old, Val next) {
   if (ir_none(next)) return next;
+  if (gen_chance(g, 60)) {
+    show(g, old, next);
+    return old;
+  }
   for (uint32_t k = g->n; k-- > 0;)
     if (root_of(g, g->pool[k].v).i == old.i) gen_forget(g, g->pool[k].v);
   return gen_keep(g, next, 3);
@@ -25,7 +35,7 @@ void add_assign(Gen *g) {
   Val src =
       gen_chance(g, 50) ? gen_op2(g, OP_add, w, gen_leaf(g, gen_shape_at(g, w))) : gen_leaf(g, gen_shape_at(g, w));
   if (gen_chance(g, 30)) src = gen_number(g, 0.5);
-  gen_written(g, w, gen_op2(g, OP_assign, w, src));
+  written(g, w, gen_op2(g, OP_assign, w, src));
 }
 
 void add_clone(Gen *g) {
@@ -177,7 +187,11 @@ void add_optimizer(Gen *g) {
   }
   while (n && ir_none(in[n - 1])) n--;
   Attr a[8];
-  gen_written(g, w, gen_emit(g, op, in, n, a, update_attributes(g, op, a)));
+  Val new = gen_emit(g, op, in, n, a, update_attributes(g, op, a));
+  if (ir_none(new)) return;
+  for (uint32_t k = 1; k < n_kept; k++)
+    if (gen_chance(g, 60)) show(g, in[k], (Val){new.i + k});
+  written(g, w, new);
 }
 
 // As pass sparse_updates makes it of an update whose gradient is that of look-ups.
@@ -197,7 +211,7 @@ void add_sparse_optimizer(Gen *g) {
   Val rows = gen_leaf(g, gen_shape(g, &d)), step = gen_number(g, 1 + gen_below(g, 5)), rate = gen_number(g, 0.125);
   Attr a[] = {ir_a_num(KEY_beta1, 0.9), ir_a_num(KEY_beta2, 0.99), ir_a_num(KEY_eps, 1e-3), ir_a_int(KEY_decoupled, 1)};
   Val in[] = {w, m, q, index, rows, step, rate, gen_number(g, gen_chance(g, 50) ? 0.125 : 0)};
-  gen_written(g, w, gen_emit(g, OP_adamw_sparse, in, 8, a, 3 + gen_chance(g, 50)));
+  written(g, w, gen_emit(g, OP_adamw_sparse, in, 8, a, 3 + gen_chance(g, 50)));
 }
 
 void add_norm(Gen *g) {

@@ -2,6 +2,7 @@
 // plans in which a write comes too early.
 #include "frontend/fe.h"
 #include "tests/check.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -263,6 +264,141 @@ static void after_update(void) {
   finish(c, NULL);
 }
 
+// ---- behind the optimizer: the write makes the next version of the parameter
+static tn_tensor value(Case c, const char *name) { return tn_param_value(c.f, tn_root(c.p), name); }
+
+// Kept between -2 and 2, as the weights of a WGAN's critic are; then their average
+static void clipped(void) {
+  Case c = begin();
+  tn_backward(tn_sum(tn_mul(c.w, tn_mul_scalar(c.x, 30))));
+  tn_adamw(c.f, tn_root(c.p), .lr = 2);  // to about 1, 1, 5
+  tn_no_grad_begin(c.f);
+  tn_clamp_(c.w, -2, 2);
+  tn_mul_(tn_slice(c.w, 0, 0, 1), tn_scalar(c.f, 4));
+  tn_no_grad_end(c.f);
+  tn_ema(c.f, tn_root(c.p), .decay = 0.5);
+  tn_tensor after = tn_clone(c.w), loss = tn_sum(tn_square(value(c, "w")));
+  tn_output(c.f, "w", after);
+  tn_output(c.f, "g", tn_grad(loss, c.w));  // of a loss behind all that
+  tn_no_grad_begin(c.f);
+  tn_fill_(c.w, 7);
+  tn_no_grad_end(c.f);
+  tn_model *m = compile(c);
+  float x[] = {1, 1, -1}, w[3], g[3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_OUT(tn_f32(w, 3), tn_f32(g, 3))) == TN_OK);
+  CHECK(fabsf(w[0] - 4) < 1e-5f && fabsf(w[1] - 1) < 1e-5f && w[2] == 2);
+  CHECK(g[0] == 2 * w[0] && g[1] == 2 * w[1] && g[2] == 4);
+  float average[3];
+  CHECK(tn_get(m, "optimizer.ema.w", average, 3) == TN_OK && are(average, w[0], w[1], w[2]));
+  CHECK(tn_get(m, "w", w, 3) == TN_OK && are(w, 7, 7, 7));
+  finish(c, m);
+}
+
+// In each run, also in those that only accumulate
+static void clipped_while_accumulating(void) {
+  Case c = begin();
+  tn_backward(tn_sum(tn_mul(c.w, c.x)));
+  tn_accumulate(c.f, tn_root(c.p), 2);
+  tn_sgd(c.f, tn_root(c.p), .lr = 1);
+  tn_no_grad_begin(c.f);
+  tn_clamp_(c.w, -2, 2);
+  tn_no_grad_end(c.f);
+  tn_model *m = compile(c);
+  float x[] = {1, 2, 3}, w[3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_NO_OUT) == TN_OK && tn_get(m, "w", w, 3) == TN_OK && are(w, 2, 2, 2));
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_NO_OUT) == TN_OK && tn_get(m, "w", w, 3) == TN_OK && are(w, 1, 0, -1));
+  finish(c, m);
+}
+
+// Two optimizers, one parameter copied into the other between them; 16 bits
+static void between_optimizers(void) {
+  Case c = {.p = tn_program_create("in_place")};
+  tn_module *a = tn_module_new(tn_root(c.p), "a"), *b = tn_module_new(tn_root(c.p), "b");
+  tn_parameter(a, "w", TN_SHAPE(3), threes), tn_parameter(b, "w", TN_SHAPE(3), threes);
+  tn_store_as(b, "w", TN_BF16);
+  c.f = tn_function_begin(c.p, "both");
+  tn_tensor x = tn_input(c.f, "x", TN_F32, TN_SHAPE(3));
+  tn_tensor aw = tn_param_value(c.f, a, "w"), bw = tn_param_value(c.f, b, "w");
+  tn_backward(tn_sum(tn_mul(tn_add(aw, tn_cast(bw, TN_F32)), x)));
+  tn_sgd(c.f, a, .lr = 1);
+  tn_no_grad_begin(c.f);
+  tn_copy_(bw, aw);
+  tn_no_grad_end(c.f);
+  tn_sgd(c.f, b, .lr = 1);
+  tn_no_grad_begin(c.f);
+  tn_add_(aw, tn_cast(bw, TN_F32));
+  tn_copy_(bw, tn_mul_scalar(tn_cast(bw, TN_F32), 2));
+  tn_no_grad_end(c.f);
+  tn_output(c.f, "b", tn_cast(bw, TN_F32));
+  tn_function_end(c.f);
+  tn_model *m = tn_compile(c.p);
+  float v[] = {1, 2, 4}, w[3], out[3];
+  if (CHECK(m != NULL)) CHECK(tn_run(m, "both", TN_IN(tn_f32(v, 3)), TN_OUT(tn_f32(out, 3))) == TN_OK);
+  CHECK(m && tn_get(m, "a.w", w, 3) == TN_OK && are(w, 3, 0, -6) && are(out, 2, -2, -10));
+  finish(c, m);
+}
+
+// Rows are shortened to norm 1 as they are looked up, by the call behind the step once more
+static void max_norm(void) {
+  tn_program *p = tn_program_create("max_norm");
+  tn_module *table = tn_embedding(tn_root(p), "e", 4, 2, .max_norm = 1);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(2));
+  tn_backward(tn_sum(tn_call(table, i)));
+  tn_sgd(f, tn_root(p), .lr = 1, .maximize = true);
+  tn_output(f, "y", tn_call(table, i));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p);
+  int64_t rows[] = {0, 3};
+  float w[8] = {3, 4, 3, 4, 3, 4, 5, 12}, y[4];
+  CHECK(m && tn_set(m, "e.weight", w, 8) == TN_OK);
+  CHECK(m && tn_run(m, "run", TN_IN(tn_i64(rows, 2)), TN_OUT(tn_f32(y, 2, 2))) == TN_OK);
+  CHECK(m && tn_get(m, "e.weight", w, 8) == TN_OK);
+  double a = 1 + 3 / 5.0, b = 1 + 4 / 5.0, c = 1 + 5 / 13.0, d = 1 + 12 / 13.0;
+  CHECK(fabs(w[0] - a / hypot(a, b)) < 1e-5 && fabs(w[7] - d / hypot(c, d)) < 1e-5 && w[2] == 3 && w[5] == 4);
+  CHECK(!memcmp(y, w, 8) && !memcmp(y + 2, w + 6, 8));
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+static void sharded(void) {
+  Case c = {.p = tn_program_create("in_place")};
+  tn_parameter(tn_root(c.p), "w", TN_SHAPE(3), threes);
+  c.f = tn_function_begin(c.p, "shards");
+  tn_dim n = tn_dim_bounded(c.p, "n", 4);
+  tn_distributed(c.f, .n = 2, .batch = n);
+  tn_tensor x = tn_input(c.f, "x", TN_F32, TN_SHAPE(n, 3));
+  tn_backward(tn_mean(tn_sum_axis(tn_mul(x, value(c, "w")), 1, false)));
+  tn_sgd(c.f, tn_root(c.p), .lr = 1);
+  tn_no_grad_begin(c.f);
+  tn_clamp_(value(c, "w"), -1, 1);
+  tn_no_grad_end(c.f);
+  tn_function_end(c.f);
+  tn_model *m = tn_compile(c.p);
+  float v[12] = {1, 2, 5, 2, 2, 6, 3, 2, 7, 4, 2, 4}, w[3];
+  if (CHECK(m != NULL)) CHECK(tn_run(m, "shards", TN_IN(tn_f32(v, 4, 3)), TN_NO_OUT) == TN_OK);
+  CHECK(m && tn_get(m, "w", w, 3) == TN_OK && are(w, 0.5f, 1, -1));
+  finish(c, m);
+}
+
+// A scan behind the step reads the new content; what it leaves in a buffer goes to the parameter.
+static void scanned(void) {
+  Case c = begin();
+  tn_backward(tn_sum(tn_mul(c.w, c.x)));
+  tn_sgd(c.f, tn_root(c.p), .lr = 1);
+  tn_tensor row = tn_slice(c.b, 0, 1, 1);
+  tn_scan *s = tn_scan_begin(c.f, .steps = D(3));
+  tn_add_(row, tn_detach(tn_reshape(c.w, TN_SHAPE(1, 3))));
+  tn_scan_end(s);
+  tn_no_grad_begin(c.f);
+  tn_copy_(c.w, tn_reshape(row, TN_SHAPE(3)));
+  tn_no_grad_end(c.f);
+  tn_model *m = compile(c);
+  float x[] = {1, 2, 4}, w[3];
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_NO_OUT) == TN_OK && tn_get(m, "w", w, 3) == TN_OK && are(w, 6, 3, -3));
+  finish(c, m);
+}
+
 static void casts(void) {
   Case c = begin();
   tn_tensor i = tn_input(c.f, "i", TN_I64, TN_SHAPE(3)), k = tn_clone(i);
@@ -321,6 +457,12 @@ int main(void) {
   by_hand();
   scaled_gradient();
   after_update();
+  clipped();
+  clipped_while_accumulating();
+  between_optimizers();
+  max_norm();
+  sharded();
+  scanned();
   casts();
   order(false);
   order(true);

@@ -1,5 +1,6 @@
 // Random programs of views, clones and writes in place, against a direct execution of what handles mean: storage is an
-// array, a view a list of places in it, a write changes the array. Every program runs twice, so that buffers last.
+// array, a view a list of places in it, a write changes the array. Weights are written before and behind their optimizer, and
+// averaged there. Every program runs twice, so that buffers, weights and states last.
 // Gradients through writes are compared with differences of the direct execution.
 //   test_inplace_random [programs] [first seed]
 #include "frontend/fe.h"
@@ -7,12 +8,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_STEPS = 48, MAX_N = 24, MAX_OUT = 12, N_BUFFERS = 2, N_INPUTS = 3, ROWS = 4, COLS = 6, N_INDEX = 2 };
+enum {
+  MAX_STEPS = 48,
+  MAX_N = 24,
+  MAX_OUT = 12,
+  N_BUFFERS = 2,
+  N_WEIGHTS = 2,
+  N_INPUTS = 3,
+  ROWS = 4,
+  COLS = 6,
+  N_INDEX = 2
+};
 
 // ---- a program as a list of steps
 typedef enum {
   INPUT,
   BUFFER,
+  WEIGHT,
   NEG,
   SIN,
   ADD,
@@ -28,12 +40,15 @@ typedef enum {
   FILL_,
   SLICE_ASSIGN_,
   INDEX_PUT_,
+  TRAIN,    // a backward and an optimizer step of one weight
+  AVERAGE,  // tn_ema of one
   OUTPUT,
   N_KINDS
 } Kind;
-static const char *const kind_name[N_KINDS] = {"input",  "buffer", "neg",     "sin",           "add",        "clone",
-                                               "detach", "slice",  "permute", "reshape",       "neg_",       "sin_",
-                                               "add_",   "copy_",  "fill_",   "slice_assign_", "index_put_", "output"};
+static const char *const kind_name[N_KINDS] = {"input", "buffer",  "weight", "neg",     "sin",           "add",
+                                               "clone", "detach",  "slice",  "permute", "reshape",       "neg_",
+                                               "sin_",  "add_",    "copy_",  "fill_",   "slice_assign_", "index_put_",
+                                               "train", "average", "output"};
 typedef struct {
   Kind kind;
   int a, b;  // operands: steps
@@ -43,7 +58,19 @@ typedef struct {
 typedef struct {
   Step step[MAX_STEPS];
   int n, n_out;
+  bool trained[N_WEIGHTS], averaged[N_WEIGHTS];
 } Tape;
+
+// What is kept from run to run. The first weight has plain SGD, the second one momentum.
+enum {
+  FIRST_WEIGHT = N_BUFFERS,
+  MOMENTUM = FIRST_WEIGHT + N_WEIGHTS,
+  FIRST_AVERAGE,
+  N_KEPT = FIRST_AVERAGE + N_WEIGHTS
+};
+static const char *const kept_name[N_KEPT] = {
+    "a", "b", "p.w", "q.w", "optimizer.momentum_buffer.q.w", "optimizer.ema.p.w", "optimizer.ema.q.w"};
+static const double initial_weight = 0.5;
 
 static uint64_t state;
 static int below(int n) {
@@ -100,9 +127,9 @@ static Step reshaped(Step s, int a) {
 
 // False: nothing fits, try again
 static bool make_step(const Tape *t, Step *s) {
-  static const Kind kinds[] = {NEG,   SIN,   ADD,     CLONE,         CLONE,         DETACH,     SLICE,
-                               SLICE, SLICE, PERMUTE, RESHAPE,       NEG_,          SIN_,       ADD_,
-                               COPY_, COPY_, FILL_,   SLICE_ASSIGN_, SLICE_ASSIGN_, INDEX_PUT_, OUTPUT};
+  static const Kind kinds[] = {NEG,   SIN,           ADD,           CLONE,      CLONE,  DETACH, SLICE, SLICE,
+                               SLICE, PERMUTE,       RESHAPE,       NEG_,       SIN_,   ADD_,   COPY_, COPY_,
+                               FILL_, SLICE_ASSIGN_, SLICE_ASSIGN_, INDEX_PUT_, OUTPUT, TRAIN,  TRAIN, AVERAGE};
   int a = pick(t);
   *s = t->step[a];
   s->kind = kinds[below((int)(sizeof kinds / sizeof *kinds))];
@@ -136,6 +163,8 @@ static bool make_step(const Tape *t, Step *s) {
     part.dim[0] = N_INDEX;
     return s->rank == 2 && s->dim[0] == ROWS && (s->b = pick_fitting(t, &part, true)) >= 0;
   }
+  case TRAIN: s->a = below(N_WEIGHTS); return !t->trained[s->a] && !t->averaged[s->a];
+  case AVERAGE: s->a = below(N_WEIGHTS); return !t->averaged[s->a];
   case OUTPUT: return t->n_out < MAX_OUT;
   default: return true;
   }
@@ -143,6 +172,8 @@ static bool make_step(const Tape *t, Step *s) {
 
 static void add_step(Tape *t, Step s) {
   t->n_out += s.kind == OUTPUT;
+  if (s.kind == TRAIN) t->trained[s.a] = true;
+  if (s.kind == AVERAGE) t->averaged[s.a] = true;
   t->step[t->n++] = s;
 }
 
@@ -151,6 +182,7 @@ static Tape random_tape(uint64_t seed) {
   state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
   for (int k = 0; k < N_INPUTS; k++) add_step(&t, source(INPUT, k));
   for (int k = 0; k < N_BUFFERS; k++) add_step(&t, source(BUFFER, k));
+  for (int k = 0; k < N_WEIGHTS; k++) add_step(&t, source(WEIGHT, k));
   int n = 12 + below(MAX_STEPS - 20);
   while (t.n < n) {
     Step s;
@@ -180,9 +212,28 @@ typedef struct {
   double *at[MAX_N];  // where each element lies
 } View;
 typedef struct {
-  double in[N_INPUTS][MAX_N], buffer[N_BUFFERS][MAX_N];
+  double in[N_INPUTS][MAX_N], kept[N_KEPT][MAX_N];
+  int n_averaged[N_WEIGHTS];
   int64_t index[N_INDEX];
 } Data;
+
+static double weight_of(int output, int element);
+
+static void train(Data *d, int k) {
+  for (int i = 0; i < ROWS * COLS; i++) {
+    double g = weight_of(MAX_OUT + k, i);
+    if (k == 1) g = d->kept[MOMENTUM][i] = 0.5 * d->kept[MOMENTUM][i] + g;
+    d->kept[FIRST_WEIGHT + k][i] -= 0.25 * g;
+  }
+}
+
+static void average(Data *d, int k) {
+  for (int i = 0; i < ROWS * COLS; i++) {
+    double w = d->kept[FIRST_WEIGHT + k][i], *a = &d->kept[FIRST_AVERAGE + k][i];
+    *a = d->n_averaged[k] ? *a + (w - *a) * 0.5 : w;
+  }
+  d->n_averaged[k]++;
+}
 
 static double apply(Kind k, double a, double b) {
   switch (k) {
@@ -227,15 +278,19 @@ static void execute(const Tape *t, Data *d, double out[][MAX_N]) {
   int n_out = 0;
   for (int k = 0; k < t->n; k++) {
     const Step *s = &t->step[k], *of = &t->step[s->a], *b = &t->step[s->b];
+    if (s->kind == TRAIN) train(d, s->a);
+    if (s->kind == AVERAGE) average(d, s->a);
+    if (s->kind == TRAIN || s->kind == AVERAGE) continue;
     View *v = &view[k], *va = &view[s->a], *vb = &view[s->b];
     double old[MAX_N] = {0}, other[MAX_N] = {0};
-    if (s->kind > BUFFER)
+    if (s->kind > WEIGHT)
       for (int i = 0; i < numel(of); i++) old[i] = *va->at[i];
-    if (s->kind > BUFFER && s->b >= 0)
+    if (s->kind > WEIGHT && s->b >= 0)
       for (int i = 0; i < numel(b); i++) other[i] = *vb->at[i];
     for (int i = 0; i < numel(s); i++) switch (s->kind) {
       case INPUT: v->at[i] = &store[k][i], store[k][i] = d->in[s->a][i]; break;
-      case BUFFER: v->at[i] = &d->buffer[s->a][i]; break;
+      case BUFFER: v->at[i] = &d->kept[s->a][i]; break;
+      case WEIGHT: v->at[i] = &d->kept[FIRST_WEIGHT + s->a][i]; break;
       case NEG:
       case SIN:
       case ADD:
@@ -268,27 +323,52 @@ static tn_shape shape_of(const Step *s, tn_dim dims[3]) {
 
 static tn_tensor weights(tn_function *f, const Step *s, int output, tn_shape shape);
 
+// The loss is the sum of the weight's elements, each with its own factor.
+static void build_train(tn_function *f, tn_module *m, int k) {
+  Step s = source(WEIGHT, k);
+  tn_dim dims[3];
+  tn_backward(tn_sum(tn_mul(tn_param_value(f, m, "w"), weights(f, &s, MAX_OUT + k, shape_of(&s, dims)))));
+  if (k) tn_sgd(f, m, .lr = 0.25, .momentum = 0.5);
+  else tn_sgd(f, m, .lr = 0.25);
+}
+
+static bool is_of_weight(const Tape *t, int k) {
+  while (t->step[k].kind > NEG_ || (t->step[k].kind >= DETACH && t->step[k].kind <= RESHAPE)) k = t->step[k].a;
+  return t->step[k].kind == WEIGHT;
+}
+
+static bool is_write(Kind k) { return k >= NEG_ && k <= INDEX_PUT_; }
+
 // With `loss`: the function is not ended, outputs are summed up in it, and x is -w.
 static tn_function *build(tn_program *p, const Tape *t, tn_tensor *loss) {
-  static const char *const inputs[] = {"x", "row", "rows"}, *const buffers[] = {"a", "b"};
+  static const char *const inputs[] = {"x", "row", "rows"};
   tn_tensor v[MAX_STEPS + 3];
   tn_dim dims[3];
   int n_out = 0;
   for (int k = 0; k < N_BUFFERS; k++)
-    tn_buffer(tn_root(p), buffers[k], TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_ZEROS, 0, 0}));
+    tn_buffer(tn_root(p), kept_name[k], TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_ZEROS, 0, 0}));
+  tn_module *module[N_WEIGHTS] = {tn_module_new(tn_root(p), "p"), tn_module_new(tn_root(p), "q")};
+  for (int k = 0; k < N_WEIGHTS; k++)
+    tn_parameter(module[k], "w", TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_CONSTANT, initial_weight, 0}));
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor index = tn_input(f, "index", TN_I64, TN_SHAPE(N_INDEX));
   for (int k = 0; k < t->n; k++) {
     const Step *s = &t->step[k];
-    tn_tensor a = s->kind > BUFFER ? v[s->a] : TN_NONE, b = s->kind > BUFFER && s->b >= 0 ? v[s->b] : a;
+    bool has_operand = s->kind > WEIGHT && s->kind != TRAIN && s->kind != AVERAGE;
+    tn_tensor a = has_operand ? v[s->a] : TN_NONE, b = has_operand && s->b >= 0 ? v[s->b] : a;
+    bool writes_weight = is_write(s->kind) && is_of_weight(t, s->a);
     char name[16];
+    if (writes_weight) tn_no_grad_begin(f);
     v[k] = a;
     switch (s->kind) {
     case INPUT:
       if (loss && s->a == 0) v[k] = tn_neg(tn_param_value(f, tn_root(p), "w"));
       else v[k] = tn_input(f, inputs[s->a], TN_F32, shape_of(s, dims));
       break;
-    case BUFFER: v[k] = tn_param_value(f, tn_root(p), buffers[s->a]); break;
+    case BUFFER: v[k] = tn_param_value(f, tn_root(p), kept_name[s->a]); break;
+    case WEIGHT: v[k] = tn_param_value(f, module[s->a], "w"); break;
+    case TRAIN: build_train(f, module[s->a], s->a); break;
+    case AVERAGE: tn_ema(f, module[s->a], .decay = 0.5); break;
     case NEG: v[k] = tn_neg(a); break;
     case SIN: v[k] = tn_sin(a); break;
     case ADD: v[k] = tn_add(a, b); break;
@@ -315,6 +395,7 @@ static tn_function *build(tn_program *p, const Tape *t, tn_tensor *loss) {
       break;
     default: break;
     }
+    if (writes_weight) tn_no_grad_end(f);
   }
   if (!loss) tn_function_end(f);
   return f;
@@ -347,8 +428,16 @@ static bool run_oracle(tn_program *p, tn_function *f, int n_out, Data *d, double
   for (int k = 0, n = 0; k < N_INPUTS + 1; k++)
     if (k != 1 || !has_w) in[n++] = all[k];
   Tensor *params = rt_alloc(p->mem, p->ir->n_params * sizeof *params), res[MAX_OUT + 3];
-  for (int k = 0; k < N_BUFFERS; k++)
-    params[ir_param_find(p->ir, k ? "b" : "a")] = (Tensor){.v = d->buffer[k], .n = ROWS * COLS};
+  for (uint32_t k = 0; k < p->n_params; k++) {  // rates and counters are numbers
+    FeParam *q = p->params[k];
+    if (ir_rank(p->ir, q->shape) || q->index == FE_NO_PARAM) continue;
+    params[q->index] = (Tensor){.v = rt_alloc(p->mem, sizeof(double)), .n = 1};
+    params[q->index].v[0] = q->init.kind == TN_INIT_CONSTANT ? q->init.a : 0;
+  }
+  for (int k = 0; k < N_KEPT; k++) {
+    uint32_t at = ir_param_find(p->ir, kept_name[k]);
+    if (at != UINT32_MAX) params[at] = (Tensor){.v = d->kept[k], .n = ROWS * COLS};
+  }
   if (has_w) params[ir_param_find(p->ir, "w")] = all[1];
   InterpEnv env = {.slots = slots, .params = params, .in = in, .out = res, .mem = p->mem};
   if (!ir_interpret(f->ir, &env, &why)) return printf("  %s\n", why.text), false;
@@ -356,8 +445,12 @@ static bool run_oracle(tn_program *p, tn_function *f, int n_out, Data *d, double
   return ir_run_passes(f->ir, "schedule,fuse,assign_buffers,plan_memory,verify_plan", NULL, NULL);
 }
 
+static bool is_kept(const Tape *t, int k) {
+  return k < MOMENTUM || (k == MOMENTUM ? t->trained[1] : t->averaged[k - FIRST_AVERAGE]);
+}
+
 static bool run_model(tn_model *m, const Tape *t, Data *d, double out[][MAX_N]) {
-  float in[N_INPUTS][MAX_N], res[MAX_OUT + 3][MAX_N], buffer[MAX_N];
+  float in[N_INPUTS][MAX_N], res[MAX_OUT + 3][MAX_N], kept[MAX_N];
   tn_array a[MAX_OUT + 3];
   for (int k = 0; k < N_INPUTS; k++)
     for (int i = 0; i < MAX_N; i++) in[k][i] = (float)d->in[k][i];
@@ -374,9 +467,10 @@ static bool run_model(tn_model *m, const Tape *t, Data *d, double out[][MAX_N]) 
     return printf("  %s\n", tn_error_text(m)), false;
   for (int k = 0; k < n_out; k++)
     for (int i = 0; i < MAX_N; i++) out[k][i] = res[k][i];
-  for (int k = 0; k < N_BUFFERS; k++) {
-    tn_get(m, k ? "b" : "a", buffer, ROWS * COLS);
-    for (int i = 0; i < ROWS * COLS; i++) d->buffer[k][i] = buffer[i];
+  for (int k = 0; k < N_KEPT; k++) {
+    if (!is_kept(t, k)) continue;
+    if (tn_get(m, kept_name[k], kept, ROWS * COLS) != TN_OK) return printf("  %s\n", tn_error_text(m)), false;
+    for (int i = 0; i < ROWS * COLS; i++) d->kept[k][i] = kept[i];
   }
   return true;
 }
@@ -385,7 +479,10 @@ static Data random_data(void) {
   Data d;
   for (int k = 0; k < N_INPUTS; k++)
     for (int i = 0; i < MAX_N; i++) d.in[k][i] = below(2000) / 1000.0 - 1;
-  memset(d.buffer, 0, sizeof d.buffer);
+  memset(d.kept, 0, sizeof d.kept);
+  memset(d.n_averaged, 0, sizeof d.n_averaged);
+  for (int k = 0; k < N_WEIGHTS; k++)
+    for (int i = 0; i < MAX_N; i++) d.kept[FIRST_WEIGHT + k][i] = initial_weight;
   for (int k = 0; k < N_INDEX; k++) d.index[k] = below(ROWS);
   return d;
 }
@@ -400,9 +497,9 @@ static bool compare(const Tape *t, double want[][MAX_N], double found[][MAX_N], 
       good &= same;
       n++;
     }
-  for (int k = 0; k < N_BUFFERS; k++) {
-    bool same = near(direct->buffer[k], d->buffer[k], ROWS * COLS);
-    if (!same) printf("  buffer %d\n", k);
+  for (int k = 0; k < N_KEPT; k++) {
+    bool same = !is_kept(t, k) || near(direct->kept[k], d->kept[k], ROWS * COLS);
+    if (!same) printf("  %s\n", kept_name[k]);
     good &= same;
   }
   return good;
@@ -430,8 +527,12 @@ static tn_tensor weights(tn_function *f, const Step *s, int output, tn_shape sha
 
 static bool check_gradient(uint64_t seed) {
   Tape t = random_tape(seed);
-  for (int k = 0; k < t.n; k++)
-    if (t.step[k].kind == DETACH) t.step[k].kind = CLONE;  // differences see through it
+  for (int k = 0; k < t.n; k++) {  // differences see through what is detached, and through writes to weights
+    Kind *kind = &t.step[k].kind;
+    if (*kind == DETACH) *kind = CLONE;
+    if (*kind == WEIGHT) *kind = BUFFER;
+    if (*kind == TRAIN || *kind == AVERAGE) t.step[k] = source(INPUT, 1), t.step[k].kind = FILL_, t.step[k].a = 1;
+  }
   Data d = random_data();
   tn_program *p = tn_program_create("gradients");
   tn_parameter(tn_root(p), "w", TN_SHAPE(ROWS, COLS), ((tn_init){TN_INIT_ZEROS, 0, 0}));

@@ -117,7 +117,8 @@ TN_API tn_tensor tn_rms_norm_of(tn_tensor x, uint32_t n_axes, tn_tensor weight, 
 // Gradients flow to what was written, none to what was overwritten: nor through a write that stands in a no-grad region
 // or goes through tn_detach, after which PyTorch goes on as if nothing had been written. A write that destroys what a
 // backward needs is E112, with both places; with the option copy_saved the old content is kept, and E112 is a warning.
-// Writes to buffers and parameters last over runs. An input shows what was written to it; the caller's memory is never
+// Writes to buffers and parameters last over runs. After an optimizer a parameter's handles show what it became, and may be
+// written again, as weight clipping does. An input shows what was written to it; the caller's memory is never
 // changed (W124).
 // Pointwise calls in place are in tenure_ops.h.
 TN_API tn_tensor tn_clone(tn_tensor t, tn_site at);   // same content, written apart; differentiable

@@ -363,7 +363,22 @@ static bool is_view_of_product(const Schedule *s, Val v) {
   return base.i != v.i && s->anchor[base.i] && s->level[base.i] == s->level[v.i];
 }
 
-static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table, uint32_t cap) {
+// An update of another parameter stands at `group`. Does a kernel behind it, at the same level, read what v overwrites?
+static bool is_read_behind(const Schedule *s, Place *keys, Val v, uint32_t group) {
+  const Fn *f = s->f;
+  if (ir_ops[ir_ins(f, v)->op].cls != CLASS_OPTIMIZER || group == v.i) return false;
+  for (uint32_t k = 0; k < ir_ops[ir_ins(f, v)->op].n_res; k++) {
+    uint32_t old = ir_view_base(f, ir_arg(f, v, k)).i;
+    for (uint32_t j = s->first[old]; j < s->first[old + 1]; j++) {
+      uint32_t r = s->readers[j];
+      if (r < v.i && s->level[r] == s->level[v.i] && ir_makes_kernel(f, (Val){r}) && root_of(keys, r) > group)
+        return true;
+    }
+  }
+  return false;
+}
+
+static Place key_of(const Schedule *s, Place *keys, Val v, uint32_t *table, uint32_t cap) {
   const Fn *f = s->f;
   if (is_view_of_product(s, v)) {
     uint32_t base = ir_view_base(f, v).i;
@@ -374,7 +389,10 @@ static Place key_of(const Schedule *s, const Place *keys, Val v, uint32_t *table
                is_behind + (is_behind && ir_ins(f, v)->op == OP_moments), v.i};
   if (s->anchor[v.i]) key.group = s->anchor[v.i];
   else if (ir_ops[ir_ins(f, v)->op].cls == CLASS_EXCHANGE) key.group = 0;  // before what else waits for its operands
-  else if (ir_makes_kernel(f, v)) key.group = group_of(f, keys, v, key.level, table, cap);
+  else if (ir_makes_kernel(f, v)) {
+    key.group = group_of(f, keys, v, key.level, table, cap);
+    if (is_read_behind(s, keys, v, key.group)) key.group = v.i;
+  }
   return key;
 }
 
