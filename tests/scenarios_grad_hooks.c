@@ -316,7 +316,9 @@ SCENARIO(H23) {
   CHECK(c.forward == 6 && c.backward == 4);
   tn_hook_remove(fwd), tn_hook_remove(bwd);
   tn_grad(loss[4], x);
-  CHECK(c.backward == 4);  // removed before the gradient was made
+  CHECK(c.backward == 5);  // the call took it
+  tn_grad(tn_sum(tn_call(act[0], x)), x);
+  CHECK(c.backward == 5);  // of a call behind its removal
   tn_model *m = compile();
   CHECK(m != NULL);
   CHECK_REPORT(p, "");
@@ -534,4 +536,102 @@ SCENARIO(H_grad_observed) {
   }
   CHECK(!strcmp(text[0], text[1]));
   free(text[0]), free(text[1]);
+}
+
+// ---- hooks that ask for gradients
+typedef struct {
+  tn_tensor of, by;  // of the sum of squares of `of`, by `by`
+  int runs;
+} Asked;
+
+static tn_tensor ask(tn_tensor g, void *ctx) {
+  Asked *a = ctx;
+  a->runs++;
+  return tn_add(g, (tn_grad)(tn_sum(tn_square(a->of)), a->by, at(41)));
+}
+
+static tn_tensor ask_by_backward(tn_tensor g, void *ctx) {
+  Asked *a = ctx;
+  a->runs++;
+  (tn_backward)(tn_sum(tn_square(a->of)), at(41));
+  return g;
+}
+
+static tn_values ask_of_module(tn_module *m, tn_values grads, void *ctx) {
+  (void)m;
+  ask(grads.v[0], ctx);
+  return TN_KEEP;
+}
+
+static tn_values ask_of_inputs(tn_module *m, tn_values in, tn_values out, void *ctx) {
+  (void)out;
+  return ask_of_module(m, in, ctx);
+}
+
+// Through the hooked value itself it would not end; through what is detached from it, or stands before it, it does.
+SCENARIO(H_asks_for_itself) {
+  for (int k = 0; k < 4; k++) {
+    start();
+    tn_module *a = tn_identity(tn_root(p), "a");
+    tn_parameter(tn_root(p), "w", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
+    tn_tensor w = tn_param_value(f, tn_root(p), "w"), h = tn_mul_scalar(w, 2);
+    tn_hook_options there = {.at = at(31)};
+    Asked asked = {.by = w};
+    if (k == 2) (tn_hook_backward)(a, ask_of_inputs, &asked, there);
+    if (k == 3) (tn_hook_backward_pre)(a, ask_of_module, &asked, there);
+    if (k > 1) h = tn_call(a, h);
+    else (tn_on_grad)(h, k ? ask_by_backward : ask, &asked, there);
+    asked.of = h;
+    tn_backward(tn_sum(h));
+    CHECK(asked.runs == 1);
+    CHECK_REPORT(
+        p, k < 2 ? "user.c:41: error[E009]: a hook on a gradient asks for a gradient that it is itself a part of\n"
+                   "user.c:31: note: the hook was registered here\n"
+                   "hint: a hook takes gradients of what does not depend on the hooked value, or of its "
+                   "tn_detach(..)\n"
+                 : "user.c:41: error[E009]: a hook of module 'a' asks for a gradient that it is itself a part of\n"
+                   "user.c:31: note: the hook was registered here\n"
+                   "hint: a hook takes gradients of what does not depend on the hooked value, or of its "
+                   "tn_detach(..)\n");
+    end(NULL);
+  }
+}
+
+SCENARIO(H_asks_before_itself) {
+  start();
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), ((tn_init){TN_INIT_CONSTANT, 3, 0}));
+  tn_tensor w = tn_param_value(f, tn_root(p), "w"), x = tn_mul_scalar(w, 1), h = tn_mul_scalar(x, 2);
+  Asked asked = {.of = x, .by = x}, outer = {.of = h, .by = x};
+  tn_on_grad(h, ask, &asked);
+  tn_on_grad(tn_mul_scalar(w, 5), ask, &outer);  // not on the way
+  tn_backward(tn_sum(h));
+  tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
+  tn_model *m = compile();
+  float g[2];
+  CHECK(m && tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(g, 2))) == TN_OK);
+  CHECK(asked.runs == 1 && outer.runs == 0 && g[0] == 2 * (1 + 2 * 3) && g[1] == g[0]);
+  end(m);
+}
+
+// A call takes a module's hooks: one that is removed behind it still sees the gradient of that call, as in PyTorch
+static tn_values doubled(tn_module *m, tn_values out, void *ctx) {
+  (void)m, (void)ctx;
+  out.v[0] = tn_mul_scalar(out.v[0], 2);
+  return out;
+}
+
+SCENARIO(H_removed_behind_call) {
+  start();
+  tn_module *a = tn_identity(tn_root(p), "a");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(1), ((tn_init){TN_INIT_CONSTANT, 1, 0}));
+  tn_hook *h = tn_hook_backward_pre(a, doubled, NULL);
+  tn_tensor y = tn_call(a, tn_param_value(f, tn_root(p), "w"));
+  tn_hook_remove(h);
+  tn_backward(tn_sum(tn_add(y, tn_call(a, tn_param_value(f, tn_root(p), "w")))));
+  tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
+  tn_model *m = compile();
+  float g;
+  CHECK(m && tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(&g, 1))) == TN_OK && g == 3);
+  CHECK_REPORT(p, "");
+  end(m);
 }

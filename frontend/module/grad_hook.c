@@ -22,14 +22,16 @@ struct FeGradTap {
   FeHooks hooks;            // of a value
   FeTapCall *call;          // of a module; NULL: of a value
   bool is_out, is_visited;  // is_visited: by the backward at hand
+  const tn_hook *running;   // one of a value, or of a module's outputs; NULL: none
 };
 
 struct FeTapCall {
   tn_module *m;
-  FeHooks hooks;  // as they stood when it was called
+  FeHooks hooks;  // as they stood when it was called: one that is removed later runs all the same
   FeGradTap *in;  // NULL: no input can have a gradient
   uint32_t n_in;
-  tn_values grad_out;  // of the backward at hand
+  tn_values grad_out;      // of the backward at hand
+  const tn_hook *running;  // one of its inputs; NULL: none
 };
 
 static FeGradTap *add_tap(tn_function *f, FeGradTap tap) {
@@ -148,15 +150,31 @@ static tn_tensor newest(tn_tensor t) {
   return (tn_tensor){t.fn, now.i};
 }
 
-static bool run_of_value(Backward *b, const FeGradTap *tap, tn_tensor *grad) {
+// False: `running`, a hook of the same place, asks for this gradient, and would without end. Reported
+static bool may_run(const Backward *b, const tn_hook *running) {
+  if (!running) return true;
+  tn_program *p = b->f->p;
+  if (running->on)
+    fe_error(p, E_STATE, b->at, "a hook of module '%s' asks for a gradient that it is itself a part of",
+             running->on->path);
+  else fe_error(p, E_STATE, b->at, "a hook on a gradient asks for a gradient that it is itself a part of");
+  fe_note(p, running->loc, "the hook was registered here");
+  fe_hint(p, "a hook takes gradients of what does not depend on the hooked value, or of its tn_detach(..)");
+  return false;
+}
+
+static bool run_of_value(Backward *b, FeGradTap *tap, tn_tensor *grad) {
   FeHooks hooks = tap->hooks;
   tn_values v = {.v = {*grad}, .n = 1};
   FeTypes types = fe_types_of(&v);
   for (uint32_t k = 0; k < hooks.n; k++) {
     tn_hook *h = hooks.list[k];
     if (h->removed) continue;
+    if (!may_run(b, tap->running)) return false;
     FeHookRun run = fe_hook_begins(h, NULL);
+    tap->running = h;
     tn_tensor r = h->on_grad(v.v[0], h->ctx);
+    tap->running = NULL;
     fe_hook_ended(&run);
     tn_values by = {.v = {r.fn ? r : v.v[0]}, .n = 1};
     if (!fe_hook_replaces(h, "gradient", b->f, &v, &types, &by, b->at)) return false;
@@ -169,22 +187,29 @@ static bool run_backward(Backward *b, FeTapCall *c, tn_values *grad_in) {
   FeTypes types = fe_types_of(grad_in);
   for (uint32_t k = 0; k < c->hooks.n; k++) {
     tn_hook *h = c->hooks.list[k];
-    if (!h->backward || h->removed) continue;
+    if (!h->backward) continue;
+    if (!may_run(b, c->running)) return false;
     FeHookRun run = fe_hook_begins(h, c->m);
+    c->running = h;
     tn_values r = h->backward(c->m, *grad_in, c->grad_out, h->ctx);
+    c->running = NULL;
     fe_hook_ended(&run);
     if (!fe_hook_replaces(h, "gradient of the input", b->f, grad_in, &types, &r, b->at)) return false;
   }
   return true;
 }
 
-static bool run_of_outputs(Backward *b, FeTapCall *c, tn_values *grad) {
+static bool run_of_outputs(Backward *b, FeGradTap *tap, tn_values *grad) {
+  FeTapCall *c = tap->call;
   FeTypes types = fe_types_of(grad);
   for (uint32_t k = 0; k < c->hooks.n; k++) {
     tn_hook *h = c->hooks.list[k];
-    if (!h->backward_pre || h->removed) continue;
+    if (!h->backward_pre) continue;
+    if (!may_run(b, tap->running)) return false;
     FeHookRun run = fe_hook_begins(h, c->m);
+    tap->running = h;
     tn_values r = h->backward_pre(c->m, *grad, h->ctx);
+    tap->running = NULL;
     fe_hook_ended(&run);
     if (!fe_hook_replaces(h, "gradient of the output", b->f, grad, &types, &r, b->at)) return false;
   }
@@ -226,7 +251,7 @@ static void replace(Backward *b, tn_tensor v, tn_tensor grad) {
         fe_keep(fe_emit(OP_grad_replace, (const tn_tensor[]){b->result.loss, v, grad}, 3, NULL, 0, b->at), b->at);
 }
 
-static bool visit(Backward *b, const FeGradTap *tap) {
+static bool visit(Backward *b, FeGradTap *tap) {
   tn_values grad = {.n = tap->n};
   tn_tensor of[TN_MAX_VALUES], was[TN_MAX_VALUES];
   if (tap->call) grad.names = fe_value_names(tap->call->m, !tap->is_out);
@@ -236,7 +261,7 @@ static bool visit(Backward *b, const FeGradTap *tap) {
     if (was[k].fn && !fe_ok(was[k])) return false;
   }
   bool ok = !tap->call    ? run_of_value(b, tap, &grad.v[0])
-            : tap->is_out ? run_of_outputs(b, tap->call, &grad)
+            : tap->is_out ? run_of_outputs(b, tap, &grad)
                           : run_backward(b, tap->call, &grad);
   for (uint32_t k = 0; k < tap->n && ok; k++)
     if (grad.v[k].v != was[k].v) replace(b, of[k], grad.v[k]);
@@ -245,7 +270,7 @@ static bool visit(Backward *b, const FeGradTap *tap) {
 
 // ---- which, in which order
 typedef struct {
-  const FeGradTap *tap;
+  FeGradTap *tap;
   uint32_t first;  // its first value
   uint32_t number;
 } Place;

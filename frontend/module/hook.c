@@ -156,7 +156,8 @@ FeHooks fe_hooks_of(const tn_module *m) {
 // ---- running one, and what it returns
 FeHookRun fe_hook_begins(tn_hook *h, tn_module *m) {
   tn_program *p = h->p;
-  FeHookRun run = {.hook = h, .p = p, .module = m, .guard = p->guard, .inside = p->inside};
+  FeHookRun run = {
+      .hook = h, .p = p, .module = m, .running = m ? m->running : NULL, .guard = p->guard, .inside = p->inside};
   h->fired = true;
   h->on = m;
   if (m) m->running = h;
@@ -166,7 +167,7 @@ FeHookRun fe_hook_begins(tn_hook *h, tn_module *m) {
 }
 
 void fe_hook_ended(const FeHookRun *run) {
-  if (run->module) run->module->running = NULL;
+  if (run->module) run->module->running = run->running;
   run->guard->runs_hook = false;
   run->p->inside = run->inside;
 }

@@ -93,7 +93,8 @@ TN_API tn_hook *tn_hook_values_pre(tn_module *m, tn_values_pre_hook fn, void *ct
 TN_API tn_hook *tn_hook_values_post(tn_module *m, tn_values_post_hook fn, void *ctx, tn_hook_options o);
 
 // ---- hooks on gradients. They run where tn_backward or tn_grad is called, each time, and see the gradient as any value:
-// what they build is part of the function. What they return takes its place for all that comes before in the model.
+// what they build is part of the function. What they return takes its place for all that comes before in the model. A hook that
+// asks for a gradient which would run it again is E009.
 //
 //   static tn_tensor clip(tn_tensor g, void *ctx) { return tn_clamp(g, -1, 1); }
 //   tn_on_grad(h, clip, NULL);                       // of any f32 value; of a parameter: tn_param_value(f, fc, "weight")
@@ -103,7 +104,7 @@ TN_API tn_hook *tn_hook_values_post(tn_module *m, tn_values_post_hook fn, void *
 // order. tn_grad runs those between the loss and what the gradient is of, whatever requires one. It must be alive then (E103).
 typedef tn_tensor (*tn_grad_hook)(tn_tensor grad, void *ctx);
 TN_API tn_hook *tn_on_grad(tn_tensor t, tn_grad_hook fn, void *ctx, tn_hook_options o);  // pattern: not of values
-// Of a module, for each call: when the gradients of its outputs are there, and when those of its inputs are, as far as
+// Of a module, for each call that took it, also where it was removed after that call (ctx is read then): when the gradients of its outputs are there, and when those of its inputs are, as far as
 // this call sends to them. TN_NONE among them: an output that the loss does not read; in tn_backward an input that requires none.
 // If none does, the second kind fires with the first, with nothing to replace. Modules whose output requires no gradient
 // have no gradients to watch: W119. Of a recurrent module, in calls of sequences, the outputs are `output` (packed: its
