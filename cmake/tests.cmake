@@ -1,4 +1,4 @@
-# Tests run in build/*/scratch, where `data`, `docs`, `tests` and `examples` are links to the tree: relative paths work from there and
+# Tests run in build/*/scratch, where `data`, `docs`, `examples`, `frontend` and `tests` are links to the tree: relative paths work from there and
 # what a test writes never lands in the tree.
 #   tests/test_NAME.c   a program; status 0 passes
 #   tests/test_NAME.sh  a bash script; gets TENURE_SOURCE, TENURE_BUILD, TENURE_CC
@@ -7,7 +7,7 @@
 #   examples/NAME.c     run with the arguments in its line `// ctest: ...` (none: not run)
 set(scratch ${CMAKE_BINARY_DIR}/scratch)
 file(MAKE_DIRECTORY ${scratch})
-foreach(folder data docs tests examples)
+foreach(folder data docs examples frontend tests)
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${scratch}/${folder} SYMBOLIC)
 endforeach()
 set(test_env TN_CACHE=${CMAKE_BINARY_DIR}/cache TENURE_SOURCE=${CMAKE_SOURCE_DIR} TENURE_BUILD=${CMAKE_BINARY_DIR}

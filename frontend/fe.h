@@ -490,6 +490,10 @@ tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Sh
 tn_tensor fe_const(tn_function *f, double v, tn_site at);
 tn_tensor fe_size(tn_function *f, Dim d, tn_site at);  // of a dim, as f32
 static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
+// What a call that gives several values writes first: one that is refused leaves no handle unwritten
+static inline void fe_poison_all(tn_function *f, tn_tensor *out, uint32_t n) {
+  for (uint32_t k = 0; out && k < n; k++) out[k] = fe_poison(f);
+}
 // Neither poisoned nor a number that no call gave
 static inline bool fe_ok(tn_tensor t) { return t.fn && t.fn->ir && t.v && t.v < t.fn->ir->n_ins; }
 static inline Val fe_val(tn_tensor t) { return (Val){t.v}; }
@@ -830,6 +834,7 @@ typedef struct {
   tn_hook *hook;
   tn_program *p;
   tn_module *module;
+  tn_hook *running;  // of the module, around this one
   FeGuard *guard;
   const tn_module *inside;
 } FeHookRun;

@@ -1,20 +1,20 @@
 #include "ir/slice_at.h"
 
 // Elements from the first to the last one, both included.
-static Dim span_of(Prog *p, Dim count, int64_t step) {
+static Dim span_of(Prog *p, Dim count, Dim step) {
   if (ir_dim_is_const(p, count) && ir_dim_info(p, count)->value == 0) return count;
   Dim one = ir_dim(p, 1);
-  return ir_dim_add(p, ir_dim_mul(p, ir_dim_sub(p, count, one), ir_dim(p, step)), one);
+  return ir_dim_add(p, ir_dim_mul(p, ir_dim_sub(p, count, one), step), one);
 }
 
 void ir_slice_at(const Fn *f, Val v, SliceAt *out) {
   Prog *p = f->prog;
-  const Attr *from = ir_attr(f, v, KEY_from), *count = ir_attr(f, v, KEY_count);
+  const Attr *from = ir_attr(f, v, KEY_from), *count = ir_attr(f, v, KEY_count), *pitch = ir_attr(f, v, KEY_pitch);
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   *out = (SliceAt){.axis = axis,
                    .from = from ? from->u.dim : ir_dim(p, 0),
                    .size = ir_dim_at(p, ir_ins(f, ir_arg(f, v, 0))->shape, axis),
-                   .step = ir_attr_int(f, v, KEY_step, 1),
+                   .step = pitch ? pitch->u.dim : ir_dim(p, ir_attr_int(f, v, KEY_step, 1)),
                    .reverse = ir_attr(f, v, KEY_reverse) != NULL,
                    .at = ir_operand(f, v, ARG_at)};
   out->count = count ? count->u.dim : ir_dim_at(p, ir_ins(f, ir_operand(f, v, ARG_source))->shape, axis);
@@ -23,11 +23,11 @@ void ir_slice_at(const Fn *f, Val v, SliceAt *out) {
 
 bool ir_slice_is_rest(Prog *p, const SliceAt *s) {
   Dim left = ir_dim_sub(p, s->size, s->from);
-  return s->count.i == ir_dim_ceil_div(p, left, ir_dim(p, s->step)).i && ir_dim_least(p, left) >= 0;
+  return s->count.i == ir_dim_ceil_div(p, left, s->step).i && ir_dim_least(p, left) >= 0;
 }
 
 bool ir_is_flip(const Fn *f, Val v) {
   SliceAt s;
   ir_slice_at(f, v, &s);
-  return s.reverse && s.step == 1 && ir_none(s.at) && s.count.i == s.size.i;
+  return s.reverse && ir_dim_is_one(f->prog, s.step) && ir_none(s.at) && s.count.i == s.size.i;
 }

@@ -9,7 +9,7 @@
 typedef struct {
   uint32_t axis;
   Dim from, size, count;  // size: of the whole along the axis
-  int64_t step;
+  Dim step;               // {step}, or {pitch} where the run knows it
   bool reverse;
   Val at;          // none: 0
   Dim last_start;  // the largest `at` for which all elements lie in the whole

@@ -303,7 +303,8 @@ uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count,
   uint32_t k = 0;
   a[k++] = ir_a_int(KEY_axis, axis);
   if (from) a[k++] = ir_a_dim(KEY_from, ir_dim(g->p, from));
-  if (step > 1) a[k++] = ir_a_int(KEY_step, step);
+  if (gen_chance(g, 20)) a[k++] = ir_a_dim(KEY_pitch, ir_dim(g->p, step));
+  else if (step > 1) a[k++] = ir_a_int(KEY_step, step);
   if (gen_chance(g, 50)) a[k++] = ir_a_int(KEY_reverse, 1);
   return k;
 }

@@ -10,6 +10,8 @@
 #include "misuse/misuse.h"
 #include "tests/check.h"
 
+#include <ctype.h>
+#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,12 +19,29 @@ static const tn_init zeros = {TN_INIT_ZEROS, 0, 0};
 static FILE *said;
 static tn_dim nine_dims[9];
 static tn_tensor outs[8];
+static uint32_t n_outs;  // of the row at hand; 0: it has none
 static float xs[16];
 static int64_t first, count, classes[4];
 static tn_array labels, loss;
 static tn_scan *the_scan;
 
 // ---- values that rows name
+static tn_tensor *unwritten(uint32_t n) {
+  memset(outs, 0x5a, sizeof outs);
+  n_outs = n;
+  return outs;
+}
+
+// The first n_outs are poisoned, what lies behind them is as it was.
+static bool are_poisoned(void) {
+  static tn_tensor as_it_was;
+  memset(&as_it_was, 0x5a, sizeof as_it_was);
+  for (uint32_t k = 0; k < sizeof outs / sizeof *outs; k++)
+    if (k < n_outs ? outs[k].v || outs[k].fn == as_it_was.fn : outs[k].v != as_it_was.v || outs[k].fn != as_it_was.fn)
+      return printf("  %u of %u handles\n", k, n_outs), false;
+  return true;
+}
+
 static tn_tensor disposed(void) {
   tn_tensor t = tn_ones(f, TN_SHAPE(2));
   tn_dispose(t);
@@ -284,7 +303,9 @@ static void run_rows(const char *subject, bool update) {
     if (strcmp(table[k].subject, subject) != 0) continue;
     start();
     fprintf(said, "%s\n", table[k].text);
+    n_outs = 0;
     table[k].run();
+    if (n_outs && !CHECK(are_poisoned())) printf("  %s:%d leaves handles unwritten\n", table[k].file, table[k].line);
     finish();
   }
   fclose(said);
@@ -331,6 +352,44 @@ static int check_rows(const char *list) {
   return n;
 }
 
+// ---- every function that writes handles to an array has a row with OUTS
+static bool has_row_with_outs(const char *call) {
+  for (int k = 0; k < N_ROWS; k++)
+    if (!strcmp(table[k].call, call) && strstr(table[k].text, "OUTS(")) return true;
+  return false;
+}
+
+// The name before the ( that `at`, a place in a declaration, stands behind
+static void name_of_function(const char *text, const char *at, char name[64]) {
+  const char *open = at;
+  while (open > text && *open != '(') open--;
+  const char *begin = open;
+  while (begin > text && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_')) begin--;
+  snprintf(name, 64, "%.*s", (int)(open - begin), begin);
+}
+
+static int check_outs(const char *header) {
+  char *text = read_text(header), name[64];
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, "tn_tensor *out")); at++) {
+    if (at - text > 6 && !strncmp(at - 6, "const ", 6)) continue;
+    name_of_function(text, at, name);
+    n++;
+    if (!CHECK(has_row_with_outs(name))) printf("  %s of %s: no row of tests/misuse/*.def has OUTS\n", name, header);
+  }
+  free(text);
+  return n;
+}
+
+static int check_all_outs(void) {
+  glob_t headers;
+  int n = 0;
+  CHECK(glob("frontend/tenure/*.h", 0, NULL, &headers) == 0);
+  for (size_t k = 0; k < headers.gl_pathc; k++) n += check_outs(headers.gl_pathv[k]);
+  globfree(&headers);
+  return n;
+}
+
 int main(int argc, char **argv) {
   bool update = argc > 1 && !strcmp(argv[1], "--update");
   m = make_model();
@@ -340,6 +399,7 @@ int main(int argc, char **argv) {
     if (!k || strcmp(table[k].subject, table[k - 1].subject) != 0) run_rows(table[k].subject, update);
   run_pointwise(update);
   CHECK(check_rows("tests/abi/libtenure.symbols") + check_rows("tests/abi/libtenure_runtime.symbols") > 700);
+  CHECK(check_all_outs() >= 8);
   CHECK(!has_row("tn_no_such_call"));
   tn_dataset_free(rows()), tn_vocabulary_free((tn_vocabulary *)(uintptr_t)letters());
   tn_model_free(m);

@@ -55,6 +55,7 @@ static bool has_negative_size(const Fn *f, Val v, const int64_t *slots, bool *gr
   ir_slice_at(f, v, &s);
   any |= is_negative(p, s.from, slots, grow);
   any |= is_negative(p, s.count, slots, grow);
+  any |= is_negative(p, ir_dim_sub(f->prog, s.step, ir_dim(f->prog, 1)), slots, grow);
   bool leaves = is_negative(p, s.last_start, slots, grow);
   return any || (leaves && ir_none(s.at));  // with a start the run looks at that
 }

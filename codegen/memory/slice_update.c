@@ -73,21 +73,20 @@ static bool slice_assign(Cg *c, Val v) {
 // Element k of the part along the axis lies at first + k step of the buffer. A run of elements behind the axis is copied
 // at once; with none behind it elements are copied one by one.
 typedef struct {
-  LLVMValueRef inner, size, count,
-      first;  // elements behind the axis; along it: of the buffer, of the part, where it begins
-  int64_t step;
+  // Elements behind the axis; along it: of the buffer, of the part, where it begins, from one to the next
+  LLVMValueRef inner, size, count, first, step;
 } Places;
 
 static Places places_of(Cg *c, Val v, LLVMValueRef first) {
   SliceAt s;
   ir_slice_at(c->f, v, &s);
   uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
-  LLVMValueRef size = cg_dim(c, s.size), last = cg_sub(c, size, cg_i64(c, 1));
+  LLVMValueRef size = cg_dim(c, s.size), last = cg_sub(c, size, cg_i64(c, 1)), step = cg_dim(c, s.step);
   return (Places){.inner = product(c, v, s.axis + 1, rank),
                   .size = size,
                   .count = cg_dim(c, s.count),
                   .first = s.reverse ? cg_sub(c, last, first) : first,
-                  .step = s.reverse ? -s.step : s.step};
+                  .step = s.reverse ? cg_sub(c, cg_i64(c, 0), step) : step};
 }
 
 // Rows [lo, hi) of the part, `inner` elements each.
@@ -98,7 +97,7 @@ static void put_rows(Cg *c, Val v, const Places *at, LLVMValueRef lo, LLVMValueR
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef outer = cg_div(c, l.i, at->count), k_th = cg_sub(c, l.i, cg_mul(c, outer, at->count));
-  LLVMValueRef row = cg_add(c, at->first, cg_mul(c, k_th, cg_i64(c, at->step)));
+  LLVMValueRef row = cg_add(c, at->first, cg_mul(c, k_th, at->step));
   row = cg_add(c, cg_mul(c, outer, at->size), row);
   LLVMValueRef out = cg_at(c, k.elem, to, cg_mul(c, row, at->inner)),
                in = cg_at(c, k.elem, from, cg_mul(c, l.i, at->inner));
@@ -115,7 +114,7 @@ static bool slice_assign_at(Cg *c, Val v) {
   LLVMValueRef in_range, first = cg_slice_start(c, v, &in_range), lo, hi;
   If good;
   if (in_range) cg_if(c, &good, in_range);
-  if (s.step == 1 && !s.reverse) put_block(c, v, s.axis, first);
+  if (ir_dim_is_one(c->f->prog, s.step) && !s.reverse) put_block(c, v, s.axis, first);
   else {
     Places at = places_of(c, v, first);
     share_part(c, part, product(c, part, 0, s.axis + 1), 1, &lo, &hi);

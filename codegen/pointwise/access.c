@@ -78,7 +78,9 @@ static void map_slice_at(Pointwise *p, Access *a, Val v) {
   if (in_range) p->in_range = both(c, p->in_range, in_range);
   a->offset[s.axis] =
       s.reverse ? cg_sub(c, cg_dim(c, ir_dim_sub(c->f->prog, s.size, ir_dim(c->f->prog, 1))), first) : first;
-  a->factor[s.axis] = s.reverse ? -s.step : s.step == 1 ? 0 : s.step;
+  bool is_plain = ir_dim_is_one(c->f->prog, s.step) && !s.reverse;
+  V step = cg_dim(c, s.step);
+  a->factor[s.axis] = is_plain ? NULL : s.reverse ? cg_sub(c, cg_i64(c, 0), step) : step;
 }
 
 static void map_index(Pointwise *p, Access *a, Val v) {
@@ -257,7 +259,7 @@ static void place_access(Pointwise *p, Access *a, const uint32_t *first_of) {
   for (uint32_t g = 0; g < p->n_loop; g++) {
     uint32_t j = first_of[g], last = p->last_of[g];
     a->stride[g] = a->axis[last] < 0 ? cg_i64(c, 0) : row_stride(p, a, a->axis[last]);
-    if (a->factor[last]) a->stride[g] = cg_mul(c, a->stride[g], cg_i64(c, a->factor[last]));
+    if (a->factor[last]) a->stride[g] = cg_mul(c, a->stride[g], a->factor[last]);
     if (!a->lo[j]) continue;
     V scale = cg_i64(c, 1);
     for (uint32_t i = j + 1; i <= last; i++) scale = cg_mul(c, scale, cg_dim(c, p->dim[i]));

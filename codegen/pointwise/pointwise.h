@@ -20,7 +20,7 @@ typedef struct {
   // before merging, by iteration axis
   int axis[MAX_RANK];                       // operand axis; -1: broadcast
   LLVMValueRef offset[MAX_RANK];            // added to the index; NULL: 0
-  int64_t factor[MAX_RANK];                 // of the index; 0: 1
+  LLVMValueRef factor[MAX_RANK];            // of the index; NULL: 1
   LLVMValueRef lo[MAX_RANK], hi[MAX_RANK];  // valid range of the index; NULL: all
   // after merging, by loop axis
   LLVMValueRef stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];

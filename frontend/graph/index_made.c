@@ -101,7 +101,9 @@ tn_tensor tn_diag(tn_tensor x, int k, tn_site at) {
   OPEN(&x, 1);
   uint32_t rank = fe_rank(x);
   if (rank == 0 || rank > 2) return fe_refuse(x, E_SHAPE, at, "tn_diag takes a vector or a matrix");
-  return fe_made(rank == 1 ? diag_embed(x, k, at) : fe_diagonal(x, k, 0, 1, at), at);
+  if (rank == 1) return fe_made(diag_embed(x, k, at), at);
+  tn_tensor y = fe_diagonal(x, k, 0, 1, at);  // a value of its own, unlike that of tn_diagonal
+  return fe_made(fe_ok(y) ? fe_emit1(OP_clone, y, at) : y, at);
 }
 
 tn_tensor tn_one_hot(tn_tensor x, int64_t classes, tn_site at) {
@@ -237,22 +239,25 @@ tn_tensor tn_rand_like(tn_tensor x, tn_site at) {
 
 void tn_meshgrid(const tn_tensor *x, uint32_t n, bool xy, tn_tensor *out, tn_site at) {
   tn_function *f = NULL;
-  if (!x || !out || !n || !fe_join(x, n, &f, at)) return;
+  tn_tensor vector[MAX_RANK];
+  bool joined = x && out && n && fe_join(x, n, &f, at);
+  for (uint32_t k = 0; joined && k < n && k < MAX_RANK; k++) vector[k] = x[k];  // out may be the same array
+  tn_tensor last = joined ? x[n - 1] : fe_poison(f);
+  fe_poison_all(f, out, n);
+  if (!joined) return;
   FE_GUARD(f->p, );
   Dim all[MAX_RANK], own[MAX_RANK], one = ir_dim(f->p->ir, 1);
   for (uint32_t k = 0; k < n; k++) {
-    out[k] = fe_poison(f);
-    if (n > MAX_RANK || fe_rank(x[k]) != 1) {
-      fe_refuse(x[k], E_SHAPE, at, "tn_meshgrid takes up to 8 vectors");
-      return;
-    }
+    if (n <= MAX_RANK && fe_rank(vector[k]) == 1) continue;
+    fe_refuse(n > MAX_RANK ? last : vector[k], E_SHAPE, at, "tn_meshgrid takes up to 8 vectors");
+    return;
   }
-  for (uint32_t k = 0; k < n; k++) all[xy && k < 2 && n > 1 ? 1 - k : k] = fe_axis_dim(x[k], 0);
+  for (uint32_t k = 0; k < n; k++) all[xy && k < 2 && n > 1 ? 1 - k : k] = fe_axis_dim(vector[k], 0);
   for (uint32_t k = 0; k < n; k++) {
     for (uint32_t j = 0; j < n; j++) own[j] = one;
     uint32_t axis = xy && k < 2 && n > 1 ? 1 - k : k;
     own[axis] = all[axis];
-    tn_tensor y = fe_reshape(x[k], own, n, at);
+    tn_tensor y = fe_reshape(vector[k], own, n, at);
     Attr shape = ir_a_list(KEY_shape, ir_shape(f->p->ir, all, n));
     if (fe_ok(y)) y = fe_emit(OP_expand, &y, 1, &shape, 1, at);
     out[k] = fe_made(y, at);

@@ -35,6 +35,12 @@ tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t st
   return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
 }
 
+// y, made of x, as a value of its own: a write to it is none to x.
+static tn_tensor separate(tn_tensor y, tn_tensor x, tn_site at) {
+  if (!fe_ok(y) || ir_written_storage(x.fn->ir, fe_val(y)).i != ir_written_storage(x.fn->ir, fe_val(x)).i) return y;
+  return y.v == x.v ? fe_same(x, at) : fe_emit1(OP_clone, y, at);
+}
+
 // ---- slices
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 
@@ -233,9 +239,10 @@ static bool has_room(tn_tensor x, int64_t parts, const tn_tensor *out, uint32_t 
   return false;
 }
 
-#define OPEN_PARTS(k)                    \
+#define OPEN_PARTS(k, most)              \
   tn_function *f;                        \
   uint32_t k;                            \
+  fe_poison_all(x.fn, out, most);        \
   if (!fe_join(&x, 1, &f, at)) return 0; \
   FE_GUARD(f->p, 0);                     \
   if (!fe_axis(x, axis, &k, at)) return 0
@@ -261,7 +268,7 @@ static uint32_t split(const char *call, tn_tensor x, uint32_t axis, int64_t size
 }
 
 uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max, tn_site at) {
-  OPEN_PARTS(k);
+  OPEN_PARTS(k, max);
   return has_fixed_parts(x, k, at) ? split("tn_split", x, k, size, out, max, at) : 0;
 }
 
@@ -279,14 +286,14 @@ static uint32_t chunk_bounded(tn_tensor x, uint32_t axis, uint32_t chunks, tn_te
 }
 
 uint32_t tn_chunk(tn_tensor x, uint32_t chunks, int axis, tn_tensor *out, uint32_t max, tn_site at) {
-  OPEN_PARTS(k);
+  OPEN_PARTS(k, max);
   if (!chunks) return refuse_parts(x, at, "tn_chunk makes 1 part or more");
   if (const_size(x, k) <= 0) return chunk_bounded(x, k, chunks, out, max, at);
   return split("tn_chunk", x, k, (const_size(x, k) + chunks - 1) / chunks, out, max, at);
 }
 
 uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis, tn_tensor *out, tn_site at) {
-  OPEN_PARTS(k);
+  OPEN_PARTS(k, n);
   Prog *p = ir_of(x);
   Dim left = fe_axis_dim(x, k), from = ir_dim(p, 0);
   uint32_t n_open = 0;
@@ -308,7 +315,7 @@ uint32_t tn_split_sizes(tn_tensor x, const int64_t *sizes, uint32_t n, int axis,
 }
 
 uint32_t tn_unbind(tn_tensor x, int axis, tn_tensor *out, uint32_t max, tn_site at) {
-  OPEN_PARTS(k);
+  OPEN_PARTS(k, max);
   int64_t n = const_size(x, k);
   if (!has_fixed_parts(x, k, at)) return 0;
   if (!has_room(x, n, out, max, at)) return 0;
@@ -332,7 +339,8 @@ tn_tensor tn_stack(int axis, const tn_tensor *x, uint32_t n, tn_site at) {
     part[j] = fe_with_axis(x[j], (uint32_t)k, at);
     if (!fe_ok(part[j])) return part[j];
   }
-  return fe_made(n == 1 ? part[0] : fe_concat(fe_in_one_dtype(part, n, at), n, (uint32_t)k, at), at);
+  if (n == 1) return fe_made(separate(part[0], x[0], at), at);
+  return fe_made(fe_concat(fe_in_one_dtype(part, n, at), n, (uint32_t)k, at), at);
 }
 
 static tn_tensor join(tn_tensor *part, uint32_t n, uint32_t axis, tn_site at) {
@@ -372,7 +380,7 @@ tn_tensor tn_roll(tn_tensor x, const int64_t *shifts, const int *axes, uint32_t 
     y = roll(y, k, shifts[j], at);
   }
   if (!n) y = roll(y, 0, shifts[0], at), y = fe_reshape(y, own, rank, at);
-  return fe_made(n && y.v == x.v ? fe_same(x, at) : y, at);
+  return fe_made(separate(y, x, at), at);
 }
 
 // ---- padding
@@ -464,8 +472,7 @@ tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode,
 
 tn_tensor tn_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at) {
   OPEN(&x, 1);
-  tn_tensor y = fe_pad(x, pads, n, mode, value, at);
-  return fe_made(fe_ok(y) && y.v == x.v ? fe_same(x, at) : y, at);
+  return fe_made(separate(fe_pad(x, pads, n, mode, value, at), x, at), at);
 }
 
 // ---- repeating
@@ -503,7 +510,7 @@ static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site 
   while (fe_ok(y) && fe_rank(y) < n) y = fe_with_axis(y, 0, at);
   uint32_t rank = fe_ok(y) ? fe_rank(y) : 0;
   for (uint32_t k = 0; k < n && fe_ok(y); k++) y = repeat_axis(y, rank - n + k, counts[k], false, at);
-  return fe_ok(y) && y.v == x.v ? fe_same(x, at) : y;
+  return separate(y, x, at);
 }
 
 tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
@@ -542,7 +549,7 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
   ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  return fe_made(fe_windows(x, k, count, size, step, 1, at), at);
+  return fe_made(separate(fe_windows(x, k, count, size, step, 1, at), x, at), at);
 }
 
 // ---- diagonals
@@ -567,38 +574,23 @@ static bool has_length(tn_tensor x, Diagonal *d) {
   return rows || ir_dim_most(p, ir_dim_sub(p, m, n)) <= 0;
 }
 
-static Diagonal across(Diagonal d) { return (Diagonal){d.columns, d.rows, d.column, d.row, d.count}; }
-
-// Of m columns: rows and columns as one axis, of which the diagonal is every (m + 1)-th element.
-static tn_tensor every_step(tn_tensor y, Diagonal d, int64_t m, tn_site at) {
+// Rows and columns as one axis, of which the diagonal is every (m + 1)-th element, of m columns.
+static tn_tensor every_step(tn_tensor y, Diagonal d, tn_site at) {
   Prog *p = ir_of(y);
   uint32_t rank = fe_rank(y);
   Dim dims[MAX_RANK];
   dims_of(y, dims);
-  dims[rank - 2] = ir_dim_mul(p, dims[rank - 2], ir_dim(p, m));
+  Dim m = dims[rank - 1], step = ir_dim_add(p, m, ir_dim(p, 1)), from = ir_dim_mul(p, m, ir_dim(p, d.row));
+  from = ir_dim_add(p, from, ir_dim(p, d.column));
+  dims[rank - 2] = ir_dim_mul(p, dims[rank - 2], m);
+  y = fe_reshape(y, dims, rank - 1, at);
+  if (!fe_ok(y)) return y;
   bool is_empty = ir_dim_is_const(p, d.count) && !ir_dim_bound(p, d.count);
-  return fe_strided(fe_reshape(y, dims, rank - 1, at), rank - 2, ir_dim(p, is_empty ? 0 : d.row * m + d.column),
-                    d.count, m + 1, false, at);
-}
-
-// Of so many columns as the run says: of each row the element at the diagonal.
-static tn_tensor each_row(tn_tensor y, Diagonal d, tn_site at) {
-  Prog *p = ir_of(y);
-  uint32_t rank = fe_rank(y);
-  tn_tensor index = fe_positions(y.fn, d.count, at);
-  Dim dims[MAX_RANK], one[MAX_RANK];
-  y = fe_strided(y, rank - 2, ir_dim(p, d.row), d.count, 1, false, at);
-  if (!fe_ok(index) || !fe_ok(y)) return fe_poison(y.fn);
-  if (d.column) index = fe_emit2(OP_add, index, fe_const(y.fn, (double)d.column, at), at);
-  dims_of(y, dims);
-  dims[rank - 1] = ir_dim(p, 1);
-  for (uint32_t k = 0; k < rank; k++) one[k] = k == rank - 2 ? d.count : ir_dim(p, 1);
-  index = fe_reshape(fe_cast(index, DT_I64, at), one, rank, at);
-  Shape s = ir_shape(p, dims, rank);
-  if (fe_shape_of(index).i != s.i)
-    index = fe_emit(OP_expand, &index, 1, (const Attr[]){ir_a_list(KEY_shape, s)}, 1, at);
-  Attr axis = ir_a_int(KEY_axis, rank - 1);
-  return fe_reshape(fe_emit(OP_gather, (const tn_tensor[]){y, index}, 2, &axis, 1, at), dims, rank - 1, at);
+  if (is_empty) from = ir_dim(p, 0);
+  if (ir_dim_is_const(p, step)) return fe_strided(y, rank - 2, from, d.count, ir_dim_bound(p, step), false, at);
+  const Attr a[] = {ir_a_int(KEY_axis, rank - 2), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, d.count),
+                    ir_a_dim(KEY_pitch, step)};
+  return fe_emit(OP_slice_at, &y, 1, a, 4, at);
 }
 
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at) {
@@ -611,12 +603,10 @@ tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site a
     return fe_poison(x.fn);
   }
   if (!ir_dim_is_const(ir_of(x), d.count)) ir_dim_computed_at(ir_of(x), d.count, fe_loc(x.fn->p, at));
-  if (const_size(x, d.columns) < 0) d = across(d);
-  int64_t m = const_size(x, d.columns);
   tn_tensor y = move_axis(x, d.rows, rank - 1, at);
   y = move_axis(y, d.columns > d.rows ? d.columns - 1 : d.columns, rank - 1, at);
   if (!fe_ok(y)) return y;
-  return m < 0 ? each_row(y, d, at) : every_step(y, d, m, at);
+  return every_step(y, d, at);
 }
 
 tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at) {

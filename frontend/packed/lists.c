@@ -154,11 +154,6 @@ tn_tensor tn_pad_sequence_left(const tn_tensor *list, uint32_t n, double value, 
 }
 
 // ---- taken apart
-static tn_tensor *poison_all(tn_function *f, tn_tensor *out, uint32_t n) {
-  for (uint32_t k = 0; out && k < n; k++) out[k] = fe_poison(f);
-  return out;
-}
-
 // Sequence k of a padded value, [length, ..].
 static tn_tensor one_of(tn_tensor x, uint32_t k, int64_t length, bool batch_first, tn_site at) {
   Dim dims[MAX_RANK];
@@ -172,9 +167,9 @@ static tn_tensor one_of(tn_tensor x, uint32_t k, int64_t length, bool batch_firs
 
 bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first, tn_tensor *out, tn_site at) {
   tn_function *f;
-  if (!fe_join(&x, 1, &f, at)) return poison_all(f, out, n), false;
+  fe_poison_all(x.fn, out, n);
+  if (!fe_join(&x, 1, &f, at)) return false;
   FE_GUARD(f->p, false);
-  poison_all(f, out, n);
   Prog *ir = f->p->ir;
   if (n && (!lengths || !out)) {
     fe_error(f->p, E_ARGUMENT, at, "the %u %s are missing", n, lengths ? "places for sequences" : "lengths");
@@ -193,7 +188,7 @@ bool tn_unpad(tn_tensor x, const int64_t *lengths, uint32_t n, bool batch_first,
       fe_error(f->p, E_LENGTH_RANGE, at, "length %lld at index %u is not in [0, %lld]", (long long)lengths[k], k,
                (long long)time);
       fe_note_value(x, "the padded value");
-      return poison_all(f, out, k), false;
+      return fe_poison_all(f, out, k), false;
     }
     out[k] = fe_made(one_of(x, k, lengths[k], batch_first, at), at);
   }
@@ -220,9 +215,9 @@ static uint32_t unpack_by_run(tn_packed s, tn_tensor *out, uint32_t max, tn_site
 
 uint32_t tn_unpack_sequence(tn_packed s, tn_tensor *out, uint32_t max, tn_site at) {
   tn_function *f;
-  if (!fe_join_packed(&s, 1, &f, at)) return poison_all(f, out, max), 0;
+  fe_poison_all(s.data.fn, out, max);
+  if (!fe_join_packed(&s, 1, &f, at)) return 0;
   FE_GUARD(f->p, 0);
-  poison_all(f, out, max);
   const Attr *lengths = ir_attr(f->ir, fe_val(s.layout), KEY_lengths);
   if (!lengths) return unpack_by_run(s, out, max, at);
   Shape list = lengths->u.list;

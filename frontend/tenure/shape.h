@@ -36,7 +36,8 @@ TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
 TN_API tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at);
 TN_API tn_tensor tn_trace(tn_tensor x, tn_site at);  // [n, m] -> []: the sum of the main diagonal, as tn_sum has it
 
-// ---- parts: views written to out[0], out[1], ..; more than `max` of them are E003. They give the number of parts.
+// ---- parts: views written to out[0], out[1], ..; more than `max` of them are E003. They give the number of parts. All `max`
+// handles are written: those behind the parts, and all of a call that is refused, are poisoned.
 // Of an axis that the run sizes, tn_chunk makes as many parts as are asked for, each of n / chunks rounded up and the last of
 // what is left; a run in which that is below 0 is refused. tn_split and tn_unbind take axes of constant size (else E003).
 TN_API uint32_t tn_split(tn_tensor x, int64_t size, int axis, tn_tensor *out, uint32_t max,

@@ -173,7 +173,7 @@ void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
 
 // The attributes of slice_at and slice_assign_at that say which elements they mean.
 static uint32_t slice_attrs(Grad *g, Val v, Attr out[5]) {
-  static const Key keys[] = {KEY_axis, KEY_from, KEY_step, KEY_reverse};
+  static const Key keys[] = {KEY_axis, KEY_from, KEY_step, KEY_pitch, KEY_reverse};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
     const Attr *a = ir_attr(g->f, v, keys[k]);

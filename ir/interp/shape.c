@@ -57,13 +57,14 @@ bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *
   ir_slice_at(r->f, v, &s);
   const int64_t *slots = r->env->slots;
   int64_t from = ir_dim_eval(r->f->prog, s.from, slots), last = ir_dim_eval(r->f->prog, s.last_start, slots);
+  int64_t step = ir_dim_eval(r->f->prog, s.step, slots);
   int64_t at = ir_none(s.at) ? 0 : (int64_t)run_operand(r, v, ARG_at).v[0], n = whole->dim[s.axis];
   if (at < 0 || at > last || from < 0)
-    return run_fail(r, v, "%lld elements in steps of %lld from %lld on of %lld", (long long)count, (long long)s.step,
+    return run_fail(r, v, "%lld elements in steps of %lld from %lld on of %lld", (long long)count, (long long)step,
                     (long long)(from + at), (long long)n);
   run_strides(whole, out->stride);
   out->base = (s.reverse ? n - 1 - from - at : from + at) * out->stride[s.axis];
-  out->stride[s.axis] *= s.reverse ? -s.step : s.step;
+  out->stride[s.axis] *= s.reverse ? -step : step;
   return true;
 }
 

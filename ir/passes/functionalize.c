@@ -167,7 +167,7 @@ static Val into_storage(Functionalize *s, Val root, Val x) {
 // ---- writes
 // The attributes of the slice_at v for the write into it.
 static uint32_t slice_at_attrs(const Functionalize *s, Val v, Attr *out) {
-  static const Key keys[] = {KEY_from, KEY_step, KEY_reverse};
+  static const Key keys[] = {KEY_from, KEY_step, KEY_pitch, KEY_reverse};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
     const Attr *a = old_attr(s, v, keys[k]);

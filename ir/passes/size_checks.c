@@ -51,6 +51,7 @@ static void need_slice(Fn *f, Val v) {
   Loc used = f->ins[v.i].loc;
   need(f, s.from, used, false);
   need(f, s.count, used, false);
+  need(f, ir_dim_sub(p, s.step, ir_dim(p, 1)), used, false);
   if (ir_none(s.at) && !ir_slice_is_rest(p, &s)) need(f, s.last_start, used, true);
 }
 

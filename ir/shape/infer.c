@@ -320,6 +320,12 @@ uint16_t ir_rule_slice(const Infer *c) {
 // Below 0 for some sizes that only the run finds: the host cannot check them.
 static bool can_be_negative(const Infer *c, Dim d) { return ir_dim_least(c->p, d) < 0 && ir_dim_found_by_run(c->f, d); }
 
+// Of 1 or more; where sizes say less, the run checks it (ir/passes/size_checks.c)
+static bool is_pitch(const Infer *c, Dim d) {
+  if (!ir_dim_exists(c->p, d)) return false;
+  return ir_dim_most(c->p, d) >= 1 && !can_be_negative(c, ir_dim_sub(c->p, d, ir_dim(c->p, 1)));
+}
+
 // What slice_at and slice_assign_at share: `count` elements along the axis of operand 0 lie in it, whatever `at` is.
 static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
   SliceAt s;
@@ -327,9 +333,11 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
     return bad_shape(c, "at, the start of a slice, is a scalar");
   int64_t step = ir_attr_int(c->f, c->v, KEY_step, 1);
   if (step < 1 || step > 1 << 30) return ir_infer_fault(c, E_ARGUMENT, "{step} must lie in [1, 2^30]");
-  const Attr *from = ir_attr(c->f, c->v, KEY_from);
+  const Attr *from = ir_attr(c->f, c->v, KEY_from), *pitch = ir_attr(c->f, c->v, KEY_pitch);
   if (!ir_dim_exists(c->p, count) || (from && !ir_dim_exists(c->p, from->u.dim)))
     return ir_infer_fault(c, E_ARGUMENT, "{from} and {count} are sizes");
+  if (pitch && (step != 1 || !is_pitch(c, pitch->u.dim)))
+    return ir_infer_fault(c, E_ARGUMENT, "{pitch} is a size of 1 or more, in place of {step}");
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
   ir_slice_at(c->f, c->v, &s);
   // What depends on sizes of the run is checked there (ir/passes/size_checks.c)
@@ -341,7 +349,9 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
   ir_dim_text(c->p, s.from, c->why);
   rt_text_add(c->why, " on, ");
   ir_dim_text(c->p, count, c->why);
-  rt_text_add(c->why, " of them in steps of %lld, do not lie in axis %u", (long long)s.step, axis);
+  rt_text_add(c->why, " of them in steps of ");
+  ir_dim_text(c->p, s.step, c->why);
+  rt_text_add(c->why, ", do not lie in axis %u", axis);
   return bad_shape(c, "");
 }
 

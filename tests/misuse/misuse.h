@@ -37,4 +37,8 @@ static tn_tensor make_input(tn_dtype t, tn_shape s, int number, tn_site at) {
 static tn_packed sequences_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){3, 2}), 2); }
 static tn_packed others_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){1, 3}), 2); }
 
+// Room for n values, which the call must write: whatever it refuses, no handle is left as it was
+#define OUTS(n) unwritten(n)
+static tn_tensor *unwritten(uint32_t n);
+
 #endif
