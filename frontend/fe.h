@@ -488,7 +488,8 @@ tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Shape s, tn_site at);  // f32
 tn_tensor fe_const(tn_function *f, double v, tn_site at);
-tn_tensor fe_size(tn_function *f, Dim d, tn_site at);  // of a dim, as f32
+tn_tensor fe_size(tn_function *f, Dim d, tn_site at);        // of a dim, as f32
+tn_tensor fe_whole_size(tn_function *f, Dim d, tn_site at);  // as i64: exact of a constant, else below 2^24
 static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
 // What a call that gives several values writes first: one that is refused leaves no handle unwritten
 static inline void fe_poison_all(tn_function *f, tn_tensor *out, uint32_t n) {

@@ -138,8 +138,7 @@ static tn_tensor pick(const Indexing *x, tn_tensor is, tn_tensor a, tn_tensor b)
 }
 static tn_tensor whole(const Indexing *x, double v) { return fe_number(x->f, v, DT_I64, x->at); }
 
-// i64 []; exact of a constant, else below 2^24
-static tn_tensor whole_size(tn_function *f, Dim d, tn_site at) {
+tn_tensor fe_whole_size(tn_function *f, Dim d, tn_site at) {
   if (ir_dim_is_const(f->p->ir, d)) return fe_number(f, (double)ir_dim_bound(f->p->ir, d), DT_I64, at);
   return fe_cast(fe_size(f, d, at), DT_I64, at);
 }
@@ -149,7 +148,7 @@ static tn_tensor joined_index(const Indexing *x) {
   tn_tensor sum = x->named[0].index, fits = TN_NONE, none = TN_NONE, all = whole(x, 1);
   if (x->n == 1) return sum;
   for (uint32_t k = 0; k < x->n; k++) {
-    tn_tensor index = x->named[k].index, size = whole_size(x->f, x->named[k].size, x->at);
+    tn_tensor index = x->named[k].index, size = fe_whole_size(x->f, x->named[k].size, x->at);
     tn_tensor is_in = op2(x, OP_mul, op2(x, OP_ge, index, whole(x, 0)), op2(x, OP_lt, index, size));
     tn_tensor is_none = op2(x, OP_eq, index, whole(x, -1));
     if (k) sum = op2(x, OP_add, op2(x, OP_mul, sum, size), index);
@@ -300,7 +299,7 @@ static tn_tensor coordinates(tn_tensor a, tn_tensor places, tn_site at) {
   Dim d[] = {fe_axis_dim(places, 0), ir_dim(f->p->ir, rank ? 1 : 0)};
   if (!rank) return fe_full(f, 0, ir_shape(f->p->ir, d, 2), DT_I64, at);
   for (uint32_t k = rank; k-- > 0;) {
-    tn_tensor size = whole_size(f, fe_axis_dim(a, k), at), own = k ? fe_emit2(OP_fmod, rest, size, at) : rest;
+    tn_tensor size = fe_whole_size(f, fe_axis_dim(a, k), at), own = k ? fe_emit2(OP_fmod, rest, size, at) : rest;
     const tn_tensor in[] = {none, fe_number(f, -1, DT_I64, at), own};
     column[k] = fe_reshape(fe_emit(OP_select, in, 3, NULL, 0, at), d, 2, at);
     rest = fe_emit2(OP_trunc_divide, rest, size, at);

@@ -95,6 +95,25 @@ typedef struct {
 } tn_interpolate_options;
 TN_API tn_tensor tn_interpolate(tn_tensor x, const int64_t *sizes, tn_interpolation mode, tn_interpolate_options o);
 
+// ---- images read at places that the program computes: x f32 [N, C, H, W], grid f32 [N, h, w, 2] -> [N, C, h, w]; or [N, C, D, H, W] and
+// [N, d, h, w, 3]. A place is (x, y) or (x, y, z), the first along the last axis, in [-1, 1] from one end of the image to the other: from edge
+// to edge, or with align_corners from middle to middle of its outermost elements. Between elements in a straight line along
+// each axis. Other shapes are E004, other dtypes E005. Gradients flow to x and to the grid; with `nearest` to x alone.
+//
+//   y = tn_grid_sample(x, g, .padding = TN_GRID_BORDER);
+typedef enum {
+  TN_GRID_ZEROS,      // outside of the image is 0; NaN is outside
+  TN_GRID_BORDER,     // what is nearest in the image
+  TN_GRID_REFLECTION  // the image again and again, every second time turned around
+} tn_grid_padding;
+typedef struct {
+  bool nearest;  // the nearest element, of two the one with the even place
+  tn_grid_padding padding;
+  bool align_corners;
+  tn_site at;
+} tn_grid_sample_options;
+TN_API tn_tensor tn_grid_sample(tn_tensor x, tn_tensor grid, tn_grid_sample_options o);
+
 // ---- windows as columns, PyTorch's nn.functional.unfold and fold (tn_unfold is Tensor.unfold): x f32 [N, C, H, W], or one image ->
 // [N, C kernel kernel, positions], where along each axis positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride +
 // 1, rounded down, and both axes' are one. Back, tn_fold2d adds what the windows have to an image of `sizes`, TN_SHAPE(H, W).

@@ -45,7 +45,8 @@ static void look_for_nan(RtGuardedRun *r, const TnFrame *f, int32_t done) {
 
 bool rt_nan_report(const RtGuardedRun *r, char *error, size_t error_size) {
   if (!r->nan) return true;
-  return rt_fail(error, error_size, "the first NaN of the run is in %s, element %lld: kernel %d, %s, stored it; nothing was updated",
+  return rt_fail(error, error_size,
+                 "the first NaN of the run is in %s, element %lld: kernel %d, %s, stored it; nothing was updated",
                  r->nan->what, (long long)r->element, (int)r->nan->kernel, r->plan->kernels[r->nan->kernel]);
 }
 
