@@ -401,7 +401,7 @@ struct tn_program {
   uint32_t n_variants, cap_variants, n_built;
   FeSharded *sharded;
   uint32_t n_sharded, cap_sharded;
-  const char *built;      // the whole program as text, kept before passes rewrite it
+  const char *built;      // the whole program as text by number (ir_text_of), kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
   FeJitCode *code;        // NULL before tn_compile
 };
@@ -900,6 +900,8 @@ bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the varian
 
 // ---- compile/compile.c
 bool fe_seal(tn_program *p, tn_site at);  // no building from now on; false: the program has errors
+// Reads again what the sealed program `of` was built as. Tables are those of `of`, which outlives it. NULL: no memory
+tn_program *fe_program_of(const tn_program *of, const char *file);
 // The following stand inside FE_GUARD. The program has code from here, and its memory is guarded; false: reported.
 bool fe_begin_code(tn_program *p, tn_site at);
 void fe_end_code(tn_program *p);

@@ -11,6 +11,7 @@ typedef struct {
 
 typedef struct {
   const char *text;
+  uint64_t hash;
   uint32_t len;
 } StrEntry;
 typedef struct {
@@ -64,25 +65,32 @@ static uint32_t *slot_for(Prog *p, Table *t, uint64_t h, SameFn *same, HashFn *h
 }
 
 // ---- strings
-static uint64_t hash_str(const Interner *in, uint32_t i) { return rt_hash(in->str[i].text, in->str[i].len, 1); }
+static uint64_t hash_str(const Interner *in, uint32_t i) { return in->str[i].hash; }
 static bool same_str(const Interner *in, uint32_t i, const void *key) {
   const StrEntry *k = key;
-  return in->str[i].len == k->len && memcmp(in->str[i].text, k->text, k->len) == 0;
+  return in->str[i].hash == k->hash && in->str[i].len == k->len && memcmp(in->str[i].text, k->text, k->len) == 0;
 }
 
-Str ir_strn(Prog *p, const char *s, size_t n) {
+static Str intern_str(Prog *p, const char *s, size_t n, bool is_borrowed) {
   Interner *in = p->in;
-  StrEntry key = {s, (uint32_t)n};
-  uint32_t *slot = slot_for(p, &in->strs, rt_hash(s, n, 1), same_str, hash_str, &key);
+  StrEntry key = {s, rt_hash(s, n, 1), (uint32_t)n};
+  uint32_t *slot = slot_for(p, &in->strs, key.hash, same_str, hash_str, &key);
   if (*slot) return (Str){*slot - 1};
-  *RT_PUSH(p->mem, in->str, in->n_str, in->cap_str) = (StrEntry){rt_strndup(p->mem, s, n), (uint32_t)n};
+  if (!is_borrowed) key.text = rt_strndup(p->mem, s, n);
+  *RT_PUSH(p->mem, in->str, in->n_str, in->cap_str) = key;
   *slot = in->n_str;
   in->strs.n++;
   return (Str){in->n_str - 1};
 }
 
+Str ir_strn(Prog *p, const char *s, size_t n) { return intern_str(p, s, n, false); }
+Str ir_str_borrowed(Prog *p, const char *s, size_t n) { return intern_str(p, s, n, true); }
+
 Str ir_str(Prog *p, const char *s) { return s ? ir_strn(p, s, strlen(s)) : (Str){0}; }
 const char *ir_text(const Prog *p, Str s) { return p->in->str[s.i].text; }
+size_t ir_text_size(const Prog *p, Str s) { return p->in->str[s.i].len; }
+uint64_t ir_text_hash(const Prog *p, Str s) { return p->in->str[s.i].hash; }
+uint32_t ir_text_count(const Prog *p) { return p->in->n_str; }
 
 // ---- locations
 static uint64_t hash_loc(const Interner *in, uint32_t i) { return rt_hash(&in->loc[i], sizeof in->loc[i], 2); }

@@ -130,7 +130,7 @@ typedef enum {
 #include "ir/attrs.def"
   N_KEYS
 } Key;
-typedef enum { KIND_INT, KIND_NUM, KIND_STR, KIND_LIST, KIND_FLAG, KIND_DIM, KIND_PARAM } AttrKind;
+typedef enum { KIND_INT, KIND_NUM, KIND_STR, KIND_BYTES, KIND_LIST, KIND_FLAG, KIND_DIM, KIND_PARAM } AttrKind;
 typedef struct {
   uint8_t key;  // Key; its kind is in ir_key_kind
   union {
@@ -398,7 +398,12 @@ typedef struct Prog {
 Prog *ir_prog_new(RtArena *mem, const char *name);
 Str ir_str(Prog *p, const char *s);
 Str ir_strn(Prog *p, const char *s, size_t n);
+// The same without a copy: n bytes of any value, below 2^32, and one that is 0, which outlive p.
+Str ir_str_borrowed(Prog *p, const char *s, size_t n);
 const char *ir_text(const Prog *p, Str s);
+size_t ir_text_size(const Prog *p, Str s);
+uint64_t ir_text_hash(const Prog *p, Str s);
+uint32_t ir_text_count(const Prog *p);         // Str{0} to Str{count - 1} exist
 uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n random streams that nobody has; 0: so many are not left
 Loc ir_loc(Prog *p, const char *file, uint32_t line);
 Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module);  // module NULL or "": in none
@@ -572,7 +577,8 @@ uint16_t ir_infer_why(Fn *f, Val v, RtText *why, RtText *fits);  // fits: what w
 const char *ir_operand_text(const Fn *f, Val v, uint32_t k);
 
 // ---- ir/text/print.c, ir/text/parse.c, ir/verify.c
-enum { PRINT_LOCS = 1, PRINT_FACTS = 2 };
+// PRINT_BY_NUMBER: bytes of tables stay in the program, the text has their numbers: for ir_parse_of and ir_text_of alone
+enum { PRINT_LOCS = 1, PRINT_FACTS = 2, PRINT_BY_NUMBER = 4 };
 void ir_print_ins(const Fn *f, Val v, RtText *out, uint32_t flags);  // one line
 void ir_print(const Prog *p, RtText *out, uint32_t flags);
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
@@ -584,6 +590,10 @@ const char *ir_value_text(const Fn *f, Val v);                          // "%12 
 void ir_keep_functions(Prog *p, const char *list, const Fn *init);
 // NULL: see diags; caret lines in the text
 Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
+// The same of a text that was printed by number: bytes of tables are those of `of`, which outlives what is read
+Prog *ir_parse_of(const Prog *of, RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
+// Such a text with the bytes in the place of their numbers; or with hashes of them, which tell programs apart
+void ir_text_of(const Prog *of, const char *text, bool by_hash, RtText *out);
 bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
 // ---- ir/autodiff/grad_rules.c: what becomes of a gradient at an op

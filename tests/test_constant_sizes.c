@@ -9,6 +9,7 @@
 #include "tests/report.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static const struct {
   tn_dtype t;
@@ -115,13 +116,15 @@ static void check_size(int kind, int64_t n) {
   tn_program *p = build(kind, n, v);
   char *text = text_of(p);
   check_model(p, kind, n, v);
+  char *built = text_of(p);  // kept with the numbers beside it
+  CHECK(!strcmp(text, built));
   tn_program_free(p);
   p = tn_program_parse(text, strlen(text), "constants.tir");
   char *again = text_of(p);
   CHECK(!strcmp(text, again));
   check_model(p, kind, n, v);
   tn_program_free(p);
-  free(v), free(text), free(again);
+  free(v), free(text), free(again), free(built);
 }
 
 static void write_text(const char *folder, int kind, int64_t n) {
@@ -137,8 +140,69 @@ static void write_text(const char *folder, int kind, int64_t n) {
   free(v);
 }
 
+// ---- memory: of 16 MiB, with what else compiling takes
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { COUNTS_MEMORY = 0 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { COUNTS_MEMORY = 0 };
+#else
+enum { COUNTS_MEMORY = 1 };
+#endif
+#else
+enum { COUNTS_MEMORY = 1 };
+#endif
+
+static long status_kib(const char *key) {
+  char line[200];
+  long kib = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (f && fgets(line, sizeof line, f))
+    if (!strncmp(line, key, strlen(key))) sscanf(line + strlen(key), "%ld", &kib);
+  if (f) fclose(f);
+  return kib;
+}
+
+static tn_program *program_of(const float *v, int64_t n) {
+  tn_program *p = tn_program_create("memory");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, n / 1024));
+  tn_output(f, "y", tn_matmul(x, tn_constant(f, v, TN_SHAPE(n / 1024, 1024))));
+  tn_function_end(f);
+  return p;
+}
+
+// The program has the numbers once, as bytes, and a model once more. A bundle has its object in the place of the program's copy
+// that was compiled for this machine; its compiler, a fork, holds LLVM's copies.
+static void check_memory(void) {
+  enum { N = 4 << 20, KIB = N / 256, OTHER = 48 << 10 };
+  float *v = malloc(N * sizeof *v);
+  if (!COUNTS_MEMORY || !v) return free(v);
+  for (int k = 0; k < N; k++) v[k] = (float)k;
+  long before = status_kib("VmRSS:");
+  tn_program *p = program_of(v, N);
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "", .no_init = true);
+  long grown = status_kib("VmHWM:") - before;
+  if (!CHECK(m && grown < 2 * KIB + OTHER)) printf("  compiling 16 MiB took %ld KiB\n", grown);
+  tn_model_free(m), tn_program_free(p);
+  before = status_kib("VmRSS:");
+  p = program_of(v, N);
+  CHECK(tn_bundle(p, "constant_memory", .targets = "x86-64-v3") == TN_OK);
+  grown = status_kib("VmHWM:") - before;
+  if (!CHECK(grown < 3 * KIB + OTHER)) printf("  a bundle of 16 MiB took %ld KiB\n", grown);
+  struct rusage r;
+  CHECK(getrusage(RUSAGE_CHILDREN, &r) == 0);
+  if (!CHECK(r.ru_maxrss - before < 7 * KIB + OTHER)) printf("  its compiler took %ld KiB\n", r.ru_maxrss - before);
+  tn_program_free(p);
+  free(v);
+  static const char *const files[] = {"constant_memory.o", "constant_memory.h", "constant_memory.json",
+                                      "constant_memory.safetensors", "constant_memory_selftest.c"};
+  for (size_t k = 0; k < sizeof files / sizeof *files; k++) remove(files[k]);
+}
+
 int main(int argc, char **argv) {
   bool writes = argc == 3 && !strcmp(argv[1], "WRITE");
+  if (!writes) check_memory();
   for (int kind = 0; kind < N_KINDS; kind++)
     for (int k = 0; k < N_SIZES; k++)
       if (writes) write_text(argv[2], kind, sizes[k]);

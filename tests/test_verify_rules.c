@@ -368,6 +368,7 @@ static uint32_t bad_values(Prog *p, Op op, Key key, Attr *out) {
   case KIND_FLAG: out[0] = ir_a_int(key, 0), out[1] = ir_a_int(key, 2); return 2;
   case KIND_DIM: out[0] = ir_a_dim(key, (Dim){0}); return 1;
   case KIND_PARAM: out[0] = ir_a_int(key, -1), out[1] = ir_a_int(key, 99); return 2;
+  case KIND_BYTES:
   case KIND_STR: out[0] = ir_a_str(key, ir_str(p, "nothing of that name")); return !open;
   case KIND_LIST: return bad_lists(p, key, out);
   case KIND_INT: break;

@@ -190,6 +190,7 @@ static void add_attributes(Text *t, Op op, RtText *out) {
     any = true;                                                                                    \
     if (kind == KIND_LIST) rt_text_add(out, "=%s", lists[below(t, sizeof lists / sizeof *lists)]); \
     else if (kind == KIND_STR) rt_text_add(out, "=\"lengths\"");                                   \
+    else if (kind == KIND_BYTES) rt_text_add(out, "=\"3f80000040000000\"");                        \
     else if (kind != KIND_FLAG) rt_text_add(out, "=%s", random_number(t, "1", 1));                 \
   }
 #include "ir/op_attrs.def"

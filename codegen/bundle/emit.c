@@ -279,17 +279,21 @@ static LLVMValueRef large_constant(Emission *e, const void *bytes, size_t n) {
 
 // Constants of a target; those of the target before where they are the same.
 typedef struct {
-  const void *bytes;
+  const void *bytes;  // of several targets; LLVM has a copy, so that those of one are given back
   size_t n;
   LLVMValueRef global;
 } Constants;
 
 static Constants constants_of(Emission *e, Prog *p, const Constants *before) {
   Constants c = {.n = (size_t)p->const_bytes};
-  void *bytes = rt_alloc(e->mem, c.n + 1);
-  if (c.n) ir_fill_const(p, bytes);
-  if (before->global && before->n == c.n && !memcmp(before->bytes, bytes, c.n)) return *before;
-  c.bytes = bytes, c.global = large_constant(e, bytes, c.n);
+  if (!c.n) return c.global = LLVMConstNull(e->k.ptr), c;
+  void *bytes = rt_malloc(c.n);
+  if (!bytes) cg_child_fail(CG_NO_MEMORY, "out of memory");
+  ir_fill_const(p, bytes);
+  bool is_same = before->bytes && before->n == c.n && !memcmp(before->bytes, bytes, c.n);
+  c.global = is_same ? before->global : large_constant(e, bytes, c.n);
+  if (e->about->n_targets > 1) c.bytes = bytes;
+  else rt_free(bytes);
   return c;
 }
 
@@ -419,11 +423,10 @@ static size_t block_table_size(const Emission *e) {
 
 // One answer: the blocks of functions, sizes of all forms, then their bytes.
 _Noreturn static void answer(const Emission *e, const CgObject file[CG_N_FORMS]) {
-  RtText all = {.mem = e->mem};
-  rt_text_put(&all, (const char *)e->block_bytes, block_table_size(e));
-  for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, (const char *)&file[f].size, sizeof file[f].size);
-  for (int f = 0; f < CG_N_FORMS; f++) rt_text_put(&all, file[f].bytes, file[f].size);
-  cg_child_answer(&(CgObject){all.text, all.len});
+  size_t sizes[CG_N_FORMS];
+  CgObject piece[2 + CG_N_FORMS] = {{e->block_bytes, block_table_size(e)}, {sizes, sizeof sizes}};
+  for (int f = 0; f < CG_N_FORMS; f++) sizes[f] = file[f].size, piece[2 + f] = file[f];
+  cg_child_answer_pieces(piece, 2 + CG_N_FORMS);
 }
 
 static void emit_in_child(void *ctx) {
@@ -438,22 +441,19 @@ static void emit_in_child(void *ctx) {
   cg_child_fail(CG_NO_CODE, e->why->text);
 }
 
-static bool take_answer(const Emission *e, const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
-  const unsigned char *sizes = (const unsigned char *)a->data + block_table_size(e);
-  const unsigned char *at = sizes + CG_N_FORMS * sizeof(size_t);
+static void take_answer(const Emission *e, const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
+  unsigned char *sizes = (unsigned char *)a->data + block_table_size(e);
+  unsigned char *at = sizes + CG_N_FORMS * sizeof(size_t);
   memcpy(e->block_bytes, a->data, block_table_size(e));
   cg_bundle_set_arenas(e->b->facts, e->block_bytes);
   for (int f = 0; f < CG_N_FORMS; f++) {
     memcpy(&files[f].size, sizes + (size_t)f * sizeof(size_t), sizeof(size_t));
-    if (!files[f].size) continue;
-    if (!(files[f].bytes = rt_malloc(files[f].size))) return false;
-    memcpy(files[f].bytes, at, files[f].size);
+    files[f].bytes = files[f].size ? at : NULL;
     at += files[f].size;
   }
-  return true;
 }
 
-bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgInfo *info, RtText *why) {
+bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], void **block, CgInfo *info, RtText *why) {
   Emission e = {.mem = mem, .b = b, .about = b->facts->about, .why = why};
   uint32_t n = e.about->n_targets;
   e.plans = rt_alloc(mem, n * sizeof *e.plans);
@@ -469,8 +469,7 @@ bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgIn
   ChildAnswer a = cg_run_child(&(CgLimits){0}, emit_in_child, &e, why);
   info->failure = a.failure;
   if (a.failure) return false;
-  bool good = take_answer(&e, &a, files);
-  if (!good) info->failure = CG_NO_MEMORY, rt_text_add(why, "out of memory");
-  rt_free(a.data);
-  return good;
+  take_answer(&e, &a, files);
+  *block = a.data;
+  return true;
 }

@@ -17,7 +17,8 @@ typedef struct {
   bool wants[CG_N_FORMS];
 } CgBundle;
 
-// In a process of its own. Sets the arenas of b's facts. files: bytes from rt_malloc, of the forms that are wanted.
-bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], CgInfo *info, RtText *why);
+// In a process of its own. Sets the arenas of b's facts. files: of the forms that are wanted, all inside of *block, which is
+// from rt_malloc.
+bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], void **block, CgInfo *info, RtText *why);
 
 #endif

@@ -85,18 +85,23 @@ static void send_bytes(const void *bytes, size_t n) {
 }
 
 // The first thread that answers is the one.
-_Noreturn static void answer(CgFailure failure, const void *bytes, size_t n) {
+_Noreturn static void answer(CgFailure failure, const CgObject *piece, uint32_t n) {
   static atomic_flag has_answered = ATOMIC_FLAG_INIT;
   while (atomic_flag_test_and_set(&has_answered)) pause();
-  Head head = {.failure = failure, .size = n};
+  Head head = {.failure = failure};
+  for (uint32_t k = 0; k < n; k++) head.size += piece[k].size;
   send_bytes(&head, sizeof head);
-  send_bytes(bytes, n);
+  for (uint32_t k = 0; k < n; k++) send_bytes(piece[k].bytes, piece[k].size);
   _exit(0);
 }
 
-_Noreturn void cg_child_answer(const CgObject *data) { answer(CG_NO_FAILURE, data->bytes, data->size); }
+_Noreturn void cg_child_answer_pieces(const CgObject *piece, uint32_t n) { answer(CG_NO_FAILURE, piece, n); }
 
-_Noreturn void cg_child_fail(CgFailure failure, const char *text) { answer(failure, text, strlen(text)); }
+_Noreturn void cg_child_answer(const CgObject *data) { answer(CG_NO_FAILURE, data, 1); }
+
+_Noreturn void cg_child_fail(CgFailure failure, const char *text) {
+  answer(failure, &(CgObject){(void *)(uintptr_t)text, strlen(text)}, 1);
+}
 
 // Faults end the child, as they would in a program that handles none; what is meant for the program, Ctrl-C among it,
 // stays blocked and is the parent's business: when that ends, so does the child.

@@ -20,6 +20,7 @@ void cg_child_lane(void);  // the first call of a further thread
 bool cg_child_may_have_threads(void);
 // In the child: ends it with this answer. text: why it failed.
 _Noreturn void cg_child_answer(const CgObject *data);
+_Noreturn void cg_child_answer_pieces(const CgObject *piece, uint32_t n);  // one behind the other
 _Noreturn void cg_child_fail(CgFailure failure, const char *text);
 
 // Runs work(ctx) in a child; it ends in cg_child_answer or cg_child_fail. A failure is told in `why`, in memory of its

@@ -120,6 +120,7 @@ static void put_attr(ModulePlan *plan, KernelCall *c, const Attr *a, RtText *out
   case KIND_PARAM: rt_text_add(out, "%lld", (long long)a->u.i); break;
   case KIND_NUM: rt_text_add(out, "%a", a->u.f); break;
   case KIND_STR: rt_text_add(out, "%s", ir_text(plan->p, a->u.s)); break;
+  case KIND_BYTES: rt_text_add(out, "%llx", (unsigned long long)ir_text_hash(plan->p, a->u.s)); break;
   case KIND_LIST: put_shape(plan, c, a->u.list, out); break;
   case KIND_DIM: put_dim(plan, c, a->u.dim, out); break;
   }

@@ -24,7 +24,8 @@ typedef struct {
   tn_model *model;
   bool same_target;  // the model's is the bundle's: same bits
   TnBundle facts;
-  CgObject file[CG_N_FORMS];
+  CgObject file[CG_N_FORMS];  // in `block`
+  void *block;
   bool wants_archive, wants_shared;
 } Bundle;
 
@@ -154,7 +155,7 @@ static void take_reports(Bundle *b, const tn_program *q) {
 }
 
 static tn_program *read_again(Bundle *b) {
-  tn_program *q = tn_program_parse(b->p->built, strlen(b->p->built), b->path);
+  tn_program *q = fe_program_of(b->p, b->path);
   if (!q) return b->p->oom = true, NULL;
   if (!check_functions(b, q)) return q;
   if (b->o->functions) ir_keep_functions(q->ir, b->o->functions, q->init);
@@ -244,7 +245,7 @@ static uint64_t plan_hash(const Bundle *b) {
   for (uint32_t t = 0; t < b->n_targets; t++) cg_target_key(b->target[t], &key);
   rt_text_add(&key, "%s\n%s\n%d%d%d%d\n", b->name, b->o->functions ? b->o->functions : "", b->o->has_workers,
               b->o->small, b->o->fast_math, b->o->exact_convolution);
-  rt_text_put(&key, b->p->built, strlen(b->p->built));
+  ir_text_of(b->p->ir, b->p->built, true, &key);
   uint64_t hash = rt_hash(key.text, key.len, TN_BUNDLE_ABI);
   return hash ? hash : 1;
 }
@@ -275,7 +276,7 @@ static bool make_object(Bundle *b) {
                  .has_workers = b->o->has_workers,
                  .small = b->o->small};
   if (!read_emit(b, in.wants)) return false;
-  if (cg_bundle(b->p->mem, &in, b->file, &info, &why)) return true;
+  if (cg_bundle(b->p->mem, &in, b->file, &b->block, &info, &why)) return true;
   fe_error(b->p, E_CODEGEN, b->o->at, "%s", why.text ? why.text : "no object was made");
   return false;
 }
@@ -364,7 +365,7 @@ static bool make(Bundle *b) {
 
 static void give_back(Bundle *b) {
   for (uint32_t t = 0; t < b->n_targets; t++) tn_program_free(b->placed[t]);
-  for (int f = 0; f < CG_N_FORMS; f++) rt_free(b->file[f].bytes);
+  rt_free(b->block);
   tn_model_free(b->model);
   tn_program_free(b->here);
 }

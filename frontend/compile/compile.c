@@ -57,8 +57,8 @@ static void keep_origins(tn_program *p) {
 
 static const char *text_of(tn_program *p, const Fn *f) {
   RtText t = {.mem = p->mem};
-  if (f) ir_print_fn(f, &t, PRINT_LOCS);
-  else ir_print(p->ir, &t, PRINT_LOCS);
+  if (f) ir_print_fn(f, &t, PRINT_LOCS | PRINT_BY_NUMBER);
+  else ir_print(p->ir, &t, PRINT_LOCS | PRINT_BY_NUMBER);
   return t.text ? t.text : "";
 }
 

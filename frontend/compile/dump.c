@@ -89,10 +89,10 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
     if (function ? strcmp(ir_text(p->ir, f->name), function) != 0 : f == p->init) continue;
     found = true;
     if (p->built && k >= p->n_built && kind == TN_DUMP_IR)
-      rt_text_add(&t, "%s", p->built_fn[p->variants[k - p->n_built].of]);
+      ir_text_of(p->ir, p->built_fn[p->variants[k - p->n_built].of], false, &t);
     else if (kind == TN_DUMP_LIFETIMES) ir_print_fn(f, &t, PRINT_FACTS | PRINT_LOCS);
     else if (kind == TN_DUMP_SUMMARY) add_summary(f, &t);
-    else if (p->built) rt_text_add(&t, "%s", p->built_fn[k]);
+    else if (p->built) ir_text_of(p->ir, p->built_fn[k], false, &t);
     else ir_print_fn(f, &t, PRINT_LOCS);
   }
   put(&t, out);
@@ -103,14 +103,14 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
 static tn_status guarded_dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind) {
   if (!p || !out || (kind != TN_DUMP_IR && !p->compiled)) return TN_ERR_ARGUMENT;
   if (p->oom) return TN_ERR_MEMORY;
-  if (kind == TN_DUMP_IR && !function && p->built) return fputs(p->built, out) < 0 ? TN_ERR_FILE : TN_OK;
   RtArena *mem = rt_arena_new();
   tn_status status = TN_ERR_MEMORY;
   jmp_buf oom;
   if (mem && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
     RtText whole = {.mem = mem};
-    if (kind == TN_DUMP_IR && !function) ir_print(p->ir, &whole, PRINT_LOCS);
+    if (kind == TN_DUMP_IR && !function && p->built) ir_text_of(p->ir, p->built, false, &whole);
+    else if (kind == TN_DUMP_IR && !function) ir_print(p->ir, &whole, PRINT_LOCS);
     put(&whole, out);
     status = whole.text ? TN_OK : dump(p, function, out, kind, mem);
   } else {

@@ -160,9 +160,9 @@ static Fn *find_init(const Prog *ir) {
 }
 
 // Functions that the verifier refuses are not kept.
-static void read_text(tn_program *p, const char *text, size_t n, const char *file) {
+static void read_text(tn_program *p, const tn_program *of, const char *text, size_t n, const char *file) {
   RtDiags diags = {.mem = p->mem};
-  Prog *ir = ir_parse(p->mem, text, n, file, &diags);
+  Prog *ir = ir_parse_of(of ? of->ir : NULL, p->mem, text, n, file, &diags);
   bool good = ir != NULL;
   for (uint32_t k = 0; good && k < ir->n_fns; k++) good = ir_verify(ir->fns[k], &diags);
   if (good) p->ir = ir, p->init = find_init(ir);
@@ -174,8 +174,17 @@ tn_program *tn_program_parse(const char *text, size_t n, const char *file) {
   if (!p) return NULL;
   FE_GUARD(p, p);
   p->is_text = true;
-  if (text) read_text(p, text, n, file ? file : "<text>");
+  if (text) read_text(p, NULL, text, n, file ? file : "<text>");
   else fe_error_at(p, E_ARGUMENT, (Loc){0}, "there is no text to read a program from");
+  return p;
+}
+
+tn_program *fe_program_of(const tn_program *of, const char *file) {
+  tn_program *p = tn_program_create("text");
+  if (!p) return NULL;
+  FE_GUARD(p, p);
+  p->is_text = true;
+  read_text(p, of, of->built, strlen(of->built), file);
   return p;
 }
 

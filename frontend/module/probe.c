@@ -249,7 +249,7 @@ void fe_probe_twins(tn_program *p) {
     hand_out(p, f, twin);
     take_out(f);
     RtText text = {.mem = p->mem};
-    ir_print_fn(twin, &text, PRINT_LOCS);
+    ir_print_fn(twin, &text, PRINT_LOCS | PRINT_BY_NUMBER);
     texts[p->n_built++] = text.text;
   }
   p->built_fn = texts;

@@ -65,7 +65,8 @@ static bool same_attr(const Attr *a, const Attr *b) {
   if (a->key != b->key) return false;
   switch ((AttrKind)ir_key_kind[a->key]) {
   case KIND_NUM: return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0;
-  case KIND_STR: return a->u.s.i == b->u.s.i;
+  case KIND_STR:
+  case KIND_BYTES: return a->u.s.i == b->u.s.i;
   case KIND_LIST: return a->u.list.i == b->u.list.i;
   case KIND_DIM: return a->u.dim.i == b->u.dim.i;
   default: return a->u.i == b->u.i;

@@ -577,9 +577,17 @@ static void parse_program(Parser *ps) {
 }
 
 Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags) {
+  return ir_parse_of(NULL, mem, text, n, file, diags);
+}
+
+Prog *ir_parse_of(const Prog *of, RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags) {
   Parser *ps = rt_alloc(mem, sizeof *ps);
-  *ps = (Parser){
-      .begin = text, .end = text + n, .file = file ? file : "<text>", .diags = diags, .p = ir_prog_new(mem, "")};
+  *ps = (Parser){.begin = text,
+                 .end = text + n,
+                 .file = file ? file : "<text>",
+                 .diags = diags,
+                 .of = of,
+                 .p = ir_prog_new(mem, "")};
   if (n >= UINT32_MAX) {
     rt_diag(diags, RT_ERROR, E_SYNTAX, ps->file, 0, "the text is longer than 4 GiB");
     return NULL;

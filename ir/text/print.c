@@ -48,6 +48,21 @@ static void put_quoted(RtText *out, const char *s) {
   rt_text_put(out, "\"", 1);
 }
 
+// Two digits a byte, by the chunk: tables have millions.
+static void put_bytes(RtText *out, const char *bytes, size_t n) {
+  char digits[1024];
+  size_t filled = 0;
+  rt_text_put(out, "\"", 1);
+  for (size_t k = 0; k < n; k++) {
+    digits[filled++] = "0123456789abcdef"[(unsigned char)bytes[k] >> 4];
+    digits[filled++] = "0123456789abcdef"[bytes[k] & 15];
+    if (filled < sizeof digits && k + 1 < n) continue;
+    rt_text_put(out, digits, filled);
+    filled = 0;
+  }
+  rt_text_put(out, "\"", 1);
+}
+
 static void put_word(RtText *out, const char *s) { ir_lex_is_word(s, strlen(s)) ? put(out, s) : put_quoted(out, s); }
 
 static void put_path(RtText *out, const char *s) {
@@ -135,13 +150,17 @@ static void put_list(const Prog *p, RtText *out, Shape list) {
   put(out, "]");
 }
 
-static void put_attr(const Prog *p, RtText *out, const Attr *a) {
+static void put_attr(const Prog *p, RtText *out, const Attr *a, uint32_t flags) {
   put(out, ir_key_name[a->key]);
   if (ir_key_kind[a->key] == KIND_FLAG && a->u.i == 1) return;
   put(out, "=");
   switch ((AttrKind)ir_key_kind[a->key]) {
   case KIND_NUM: put_num(out, a->u.f); break;
   case KIND_STR: put_quoted(out, ir_text(p, a->u.s)); break;
+  case KIND_BYTES:
+    if (flags & PRINT_BY_NUMBER) rt_text_add(out, "%u", a->u.s.i);
+    else put_bytes(out, ir_text(p, a->u.s), ir_text_size(p, a->u.s));
+    break;
   case KIND_LIST: put_list(p, out, a->u.list); break;
   case KIND_DIM: ir_dim_text(p, a->u.dim, out); break;
   case KIND_PARAM:
@@ -161,7 +180,7 @@ static void put_attrs(const Printer *pr, const Ins *ins, uint32_t but) {
     const Attr *a = &pr->f->attrs[ins->attrs + k];
     if (a->key == but) continue;
     put(pr->out, n++ ? ", " : " {");
-    put_attr(pr->p, pr->out, a);
+    put_attr(pr->p, pr->out, a, pr->flags);
   }
   if (n) put(pr->out, "}");
 }
@@ -562,4 +581,31 @@ void ir_print(const Prog *p, RtText *out, uint32_t flags) {
     put(out, "\n");
     ir_print_fn(p->fns[k], out, flags);
   }
+}
+
+// ---- texts printed by number
+// Is `t` the value in `key=value` of bytes?
+static bool is_number_of_bytes(const Token *key, const Token *sign, const Token *t) {
+  if (t->kind != TOK_INT || sign->kind != TOK_PUNCT || sign->punct != '=' || key->kind != TOK_WORD) return false;
+  for (uint32_t k = 0; k < N_KEYS; k++)
+    if (ir_key_kind[k] == KIND_BYTES && strlen(ir_key_name[k]) == key->n && !memcmp(ir_key_name[k], key->text, key->n))
+      return true;
+  return false;
+}
+
+void ir_text_of(const Prog *of, const char *text, bool by_hash, RtText *out) {
+  Lexer lx;
+  Token key = {0}, sign = {0};
+  const char *done = text;
+  ir_lex_open(&lx, text, strlen(text));
+  for (Token t = ir_lex_next(&lx); t.kind != TOK_END; key = sign, sign = t, t = ir_lex_next(&lx)) {
+    Str s = {0};
+    if (!is_number_of_bytes(&key, &sign, &t)) continue;
+    for (uint32_t k = 0; k < t.n; k++) s.i = 10 * s.i + (uint32_t)(t.text[k] - '0');
+    rt_text_put(out, done, (size_t)(t.at - done));
+    if (by_hash) rt_text_add(out, "%zu bytes %llx", ir_text_size(of, s), (unsigned long long)ir_text_hash(of, s));
+    else put_bytes(out, ir_text(of, s), ir_text_size(of, s));
+    done = t.at + t.n_at;
+  }
+  put(out, done);
 }

@@ -425,6 +425,29 @@ static bool read_flag(Parser *ps, int64_t *out) {
   return !ir_rd_accept(ps, '=') || ir_read_int(ps, "a flag", 1, 1, out);
 }
 
+// "3f80", or the number of a string of ps->of, which stays there.
+static bool read_bytes(Parser *ps, Str *out) {
+  const Token t = ps->tok;
+  int64_t number;
+  if (ps->of && t.kind == TOK_INT) {
+    if (!ir_read_int(ps, "a string's number", 0, (int64_t)ir_text_count(ps->of) - 1, &number)) return false;
+    const Str s = {(uint32_t)number};
+    *out = ir_str_borrowed(ps->p, ir_text(ps->of, s), ir_text_size(ps->of, s));
+    return true;
+  }
+  if (t.kind != TOK_STRING) return ir_rd_expected(ps, "hexadecimal digits in quotes");
+  char *bytes = rt_alloc(ps->p->mem, t.n / 2 + 1);
+  for (uint32_t k = 0; k < t.n; k++) {
+    const char c = t.text[k];
+    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0 || t.n % 2) return ir_rd_fault(ps, &t, "expected pairs of digits from 0 to 9 and from a to f");
+    bytes[k / 2] = (char)(k % 2 ? (unsigned char)bytes[k / 2] | digit : digit << 4);
+  }
+  *out = ir_str_borrowed(ps->p, bytes, t.n / 2);
+  ir_rd_next(ps);
+  return true;
+}
+
 static bool read_attr_value(Parser *ps, Attr *a) {
   AttrKind kind = (AttrKind)ir_key_kind[a->key];
   if (kind == KIND_FLAG) return read_flag(ps, &a->u.i);
@@ -432,6 +455,7 @@ static bool read_attr_value(Parser *ps, Attr *a) {
   switch (kind) {
   case KIND_NUM: return read_num(ps, &a->u.f);
   case KIND_STR: return ir_read_string(ps, &a->u.s);
+  case KIND_BYTES: return read_bytes(ps, &a->u.s);
   case KIND_LIST:
     if (a->key == KEY_shape) return read_list(ps, MAX_RANK, read_size, &a->u.list);
     return read_list(ps, MAX_LIST, read_element, &a->u.list);

@@ -33,6 +33,7 @@ typedef struct {
   const char *begin, *end, *file;
   Prog *p;
   RtDiags *diags;
+  const Prog *of;  // whose bytes the text has by number; NULL: it has them itself
   uint32_t n_faults;
   const char *last_fault;
   Known *known;

@@ -18,8 +18,8 @@ static void put_list(FILE *out, const char *name, bool optional, int *n) {
 static const char *kind_text(const char *kind) {
   static const struct {
     const char *kind, *text;
-  } kinds[] = {{"INT", "whole number"}, {"NUM", "number"}, {"STR", "text"},       {"LIST", "list"},
-               {"FLAG", "flag"},        {"DIM", "dim"},    {"PARAM", "parameter"}};
+  } kinds[] = {{"INT", "whole number"}, {"NUM", "number"}, {"STR", "text"}, {"BYTES", "bytes"},
+               {"LIST", "list"},        {"FLAG", "flag"},  {"DIM", "dim"},  {"PARAM", "parameter"}};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     if (!strcmp(kinds[k].kind, kind)) return kinds[k].text;
   return kind;
