@@ -66,6 +66,8 @@ target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/r
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
+target_sources(test_select_shapes PRIVATE ${trial_sources})
+
 target_sources(test_bundle_random PRIVATE ${random_sources} ${trial_sources})
 
 target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial_sources}
@@ -87,7 +89,8 @@ target_link_libraries(foreign_ops PRIVATE tenure_static tenure_flags)
 foreach(target x86-64-v2 aarch64 riscv64)
   tenure_test(test_foreign_ops_${target} foreign_ops ${target})
   tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 40)
-  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} PROPERTIES
+  tenure_test(test_foreign_selects_${target} $<TARGET_FILE:test_select_shapes> --on ${target})
+  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target} PROPERTIES
                        SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 endforeach()
 # A machine is booted for each case: every tenth here, all of them by `foreign_ops thumbv8.1m` in three minutes.

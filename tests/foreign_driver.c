@@ -144,7 +144,7 @@ BASE_CALL float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint6
 #endif
 
 // ---- blocks with guards behind them
-enum { POOL = 24 << 20, N_BLOCKS = 512 };
+enum { POOL = 24 << 20, N_BLOCKS = 2 * FOREIGN_PORTS + 16 };
 static _Alignas(TN_ALIGN) unsigned char pool[POOL];
 static int64_t pool_used;
 static struct {

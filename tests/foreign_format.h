@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { FOREIGN_PORTS = 128, FOREIGN_GUARD = 128 /* bytes behind each block */ };
+enum { FOREIGN_PORTS = 1024, FOREIGN_GUARD = 128 /* bytes behind each block */ };
 typedef struct {  // bytes, but for counts
   int64_t n_in, n_out, n_dims, param_bytes, const_bytes, arena_bytes, seed, counter;
   int64_t in_bytes[FOREIGN_PORTS], out_bytes[FOREIGN_PORTS];

@@ -79,6 +79,34 @@ static void add_attribute(Cg *c, LLVMValueRef fn, const char *key, const char *v
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
 }
 
+static bool is_fabs(LLVMValueRef v) {
+  return LLVMIsACallInst(v) && LLVMGetIntrinsicID(LLVMGetCalledValue(v)) == LLVMLookupIntrinsicID("llvm.fabs", 9);
+}
+
+static bool may_be_zero(LLVMValueRef v) {
+  LLVMBool loses;
+  if (LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);
+  return !LLVMIsAConstantFP(v) || LLVMConstRealGetDouble(v, &loses) == 0;
+}
+
+static bool compares_size_with_zero(LLVMValueRef fn) {
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+      if (LLVMGetInstructionOpcode(i) != LLVMFCmp) continue;
+      LLVMValueRef x = LLVMGetOperand(i, 0), y = LLVMGetOperand(i, 1);
+      if ((is_fabs(x) && may_be_zero(y)) || (is_fabs(y) && may_be_zero(x))) return true;
+    }
+  return false;
+}
+
+// LLVM 19 takes the sign bit of x to be clear where |x| > 0 (its fcmpImpliesClass looks through the fabs and
+// forgets it), so that it drops |x|, sign and the like behind a select. It concludes nothing from a comparison with 0 where
+// denormals may count as 0, as "dynamic" says: a function that could be misread has that attribute. The others do not,
+// since LLVM then keeps some sums with 0.
+static void guard_comparisons(Cg *c, LLVMValueRef fn) {
+  if (compares_size_with_zero(fn)) add_attribute(c, fn, "denormal-fp-math", "dynamic,dynamic");
+}
+
 // Without these LLVM splits 512-bit vectors in two. Functions of other modules have them too: what LLVM does around a call
 // does not depend on where the function stands.
 static void set_attributes(Cg *c) {
@@ -88,6 +116,7 @@ static void set_attributes(Cg *c) {
     if (LLVMGetIntrinsicID(fn)) continue;
     add_attribute(c, fn, "prefer-vector-width", bits);
     add_attribute(c, fn, "min-legal-vector-width", bits);
+    guard_comparisons(c, fn);
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
   }
 }
