@@ -9,6 +9,7 @@ set(tenure_bundle_targets
     aarch64 "aarch64-unknown-linux-gnu"
     armv7 "armv7-unknown-linux-gnueabihf -Os"
     thumbv7em "thumbv7em-none-eabihf -mcpu=cortex-m7 -Os"
+    thumbv8m_main "thumbv8m.main-none-eabihf -Os"
     thumbv8_1m "thumbv8.1m.main-none-eabihf -mcpu=cortex-m55"
     riscv64 "riscv64-unknown-linux-gnu -march=rv64gc -mabi=lp64d"
     riscv32 "riscv32-unknown-elf -march=rv32imafdc -mabi=ilp32d -Os"
@@ -17,6 +18,7 @@ set(tenure_bundle_targets
     wasm32 "wasm32-unknown-unknown -Os")
 
 find_program(TENURE_CLANG NAMES clang-${LLVM_VERSION_MAJOR} HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
+find_program(TENURE_LLVM_AS NAMES llvm-as-${LLVM_VERSION_MAJOR} llvm-as HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
 find_program(TENURE_LLVM_LINK NAMES llvm-link-${LLVM_VERSION_MAJOR} llvm-link HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
 set(bundle_dir ${TENURE_GENERATED}/bundle)
 file(MAKE_DIRECTORY ${bundle_dir})
@@ -36,8 +38,11 @@ while(tenure_bundle_targets)
                        COMMAND ${TENURE_CLANG} ${bundle_flags} -target ${triple} -MD -MF ${part}.d -MT ${part} ${source} -o ${part})
     list(APPEND parts ${part})
   endforeach()
+  # A module's flags say the calling convention and the instruction set that clang was told: each object has those of its target.
   add_custom_command(OUTPUT ${bundle_dir}/${arch}.bc DEPENDS ${parts} VERBATIM
-                     COMMAND ${TENURE_LLVM_LINK} ${parts} -o ${bundle_dir}/${arch}.bc)
+                     COMMAND ${TENURE_LLVM_LINK} ${parts} -S -o ${bundle_dir}/${arch}.flags.ll
+                     COMMAND sed -e "s/!\"target-abi\"/!\"tenure.abi\"/" -e "s/!\"riscv-isa\"/!\"tenure.isa\"/" ${bundle_dir}/${arch}.flags.ll > ${bundle_dir}/${arch}.ll
+                     COMMAND ${TENURE_LLVM_AS} ${bundle_dir}/${arch}.ll -o ${bundle_dir}/${arch}.bc)
   list(APPEND bundle_files ${bundle_dir}/${arch}.bc)
   string(APPEND bundle_rows "ROW(${arch})\n")
 endwhile()

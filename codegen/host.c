@@ -2,7 +2,7 @@
 //
 // A host is recognised by features alone, each one checked twice: the CPU has it (cpuid) and the system saves its
 // registers (xgetbv). CPU names lie in virtual machines.
-#include "codegen/x86_features.h"
+#include "codegen/cpu_features.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,13 @@ static uint64_t saved_state(void) {
   return (uint64_t)hi << 32 | lo;
 }
 
-static bool has_feature(const CgX86Feature *f) {
+static bool has_feature(const CgCpuFeature *f) {
+  static const struct {
+    uint32_t leaf, subleaf, reg;
+  } word[TN_CPU_WORDS] = {{1, 0, 2}, {7, 0, 1}, {7, 0, 2}, {7, 0, 3}, {7, 1, 0}, {7, 1, 3}, {0x80000001, 0, 2}};
   uint32_t r[4];
-  if (!__get_cpuid_count(f->leaf, 0, &r[0], &r[1], &r[2], &r[3])) return false;
-  return (r[f->reg] >> f->bit & 1) && (saved_state() & f->xcr0) == f->xcr0;
+  if (!__get_cpuid_count(word[f->word].leaf, word[f->word].subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
+  return (r[word[f->word].reg] >> f->bit & 1) && (saved_state() & f->state) == f->state;
 }
 
 // Linux saves the registers of AMX for a process that asks; children inherit it.
@@ -44,7 +47,7 @@ static bool may_use_tiles(void) {
 static bool has_all(const char *list, char lack[TARGET_LACK]) {
   for (const char *s = list; *s;) {
     size_t n = strcspn(s, ",");
-    const CgX86Feature *f = cg_x86_feature(s + 1, n - 1);
+    const CgCpuFeature *f = cg_x86_feature(s + 1, n - 1);
     if (!f || !has_feature(f)) return snprintf(lack, TARGET_LACK, "%.*s", (int)(n - 1), s + 1), false;
     s += s[n] ? n + 1 : n;
   }

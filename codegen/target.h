@@ -13,6 +13,7 @@ typedef struct {
   const char *triple;        // NULL: the host's
   const char *cpu;           // LLVM's name of a baseline CPU, e.g. "x86-64-v4"
   const char *features;      // the explicit list
+  const char *cpu_features;  // those that LLVM says the CPU has beyond its triple's plainest; NULL: `features` has them
   const char *abi;           // LLVM's name of a calling convention; NULL: the triple's
   uint32_t pointer_bits;
   const char *

@@ -13,7 +13,7 @@
 enum { BATCH = 3, TIME = 4, FEATURES = 12, FILL = 0x5a };
 
 static vowels_state state, before;
-static VOWELS_ALIGNED unsigned char arena[VOWELS_ARENA_BYTES + 64];
+VOWELS_ALIGNED static unsigned char arena[VOWELS_ARENA_BYTES + 64];
 static float x[BATCH * TIME * FEATURES + 1], loss, correct;
 static int64_t lengths[BATCH] = {4, 1, 2}, label[BATCH] = {0, 8, 4};
 static int n_failed;

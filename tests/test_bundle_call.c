@@ -183,7 +183,7 @@ static void refused(void) {
 
 static void init_refused(void) {
   unsigned char *state = case_block(bundle.about->state_bytes);
-  TnBundleCpu never = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX};
+  TnBundleCpu never = {.word = {UINT32_MAX, UINT32_MAX, UINT32_MAX}, .state = UINT64_MAX};
   TnBundle foreign = bundle;
   foreign.cpus = &never;
   CHECK(tn_bundle_cpu(&bundle) == 0 && tn_bundle_cpu(&foreign) == -1);

@@ -259,9 +259,17 @@ static LLVMValueRef cpus_of(CgConstants *k, const TnBundle *b) {
   LLVMValueRef *row = rows(k, b->about->n_targets);
   for (uint32_t t = 0; t < b->about->n_targets; t++) {
     const TnBundleCpu *c = &b->cpus[t];
-    row[t] = STRUCT(u32(k, c->leaf1_ecx), u32(k, c->leaf7_ebx), u32(k, c->ext1_ecx), i64(k, (int64_t)c->xcr0));
+    LLVMValueRef word[TN_CPU_WORDS];
+    for (uint32_t w = 0; w < TN_CPU_WORDS; w++) word[w] = u32(k, c->word[w]);
+    row[t] = STRUCT(LLVMConstArray2(k->i32, word, TN_CPU_WORDS), i64(k, (int64_t)c->state));
   }
   return table(k, row, b->about->n_targets, "cpus");
+}
+
+static LLVMValueRef pieces_of(CgConstants *k, const TnBundle *b) {
+  LLVMValueRef *row = rows(k, b->n_pieces);
+  for (uint32_t p = 0; p < b->n_pieces; p++) row[p] = STRUCT(size(k, b->pieces[p].offset), size(k, b->pieces[p].bytes));
+  return table(k, row, b->n_pieces, "pieces");
 }
 
 static size_t sentence_bytes(const TnBundle *b) {
@@ -278,6 +286,7 @@ LLVMValueRef cg_constant_bundle(CgConstants *k, const TnBundle *b, LLVMValueRef 
              string_table(k, b->aliases, b->n_aliases, "aliases"), u32_table(k, b->alias_of, b->n_aliases, "alias_of"),
              u32(k, b->n_aliases), cg_constant_bytes(k, b->file_header, b->file_header_bytes, 1),
              size(k, b->file_header_bytes), size(k, b->file_bytes), size(k, b->seed_at), size(k, b->runs_at),
-             u32_table(k, b->file_order, b->about->n_tensors, "file_order"), u32(k, b->needs_state), weights);
+             u32_table(k, b->file_order, b->about->n_tensors, "file_order"), u32(k, b->needs_state), weights,
+             pieces_of(k, b), u32(k, b->n_pieces));
   return cg_constant_global(k, bundle, "bundle");
 }

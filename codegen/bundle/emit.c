@@ -1,6 +1,7 @@
 #include "codegen/bundle/emit.h"
 #include "codegen/bundle/constants.h"
 #include "codegen/bundle/support_code.h"
+#include "codegen/cpu_features.h"
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
 #include "codegen/module/undefined.h"
@@ -110,6 +111,23 @@ static bool same_layout(LLVMModuleRef a, LLVMModuleRef b) {
   return same;
 }
 
+// Support code has the target's own instructions, as all code of a machine that is linked for its CPU. Where a program asks
+// for the CPU, that code runs before it is known: then it is compiled for the plainest one of the architecture, less what the
+// target is said to lack.
+static void set_support_target(const Emission *e, LLVMModuleRef support) {
+  const Target *t = e->b->targets[0];
+  const CgPlainCpu *plain = cg_plain_cpu(t->triple);
+  const char *features = plain ? cg_plain_features(e->mem, plain, t->features) : NULL;
+  static const char *const keys[] = {"target-cpu", "target-features", "tune-cpu"};
+  for (LLVMValueRef fn = LLVMGetFirstFunction(support); fn; fn = LLVMGetNextFunction(fn)) {
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+      LLVMRemoveStringAttributeAtIndex(fn, LLVMAttributeFunctionIndex, keys[k], (unsigned)strlen(keys[k]));
+    if (!plain || LLVMIsDeclaration(fn)) continue;
+    set_attribute(e->ctx, fn, "target-cpu", plain->cpu);
+    set_attribute(e->ctx, fn, "target-features", features);
+  }
+}
+
 static bool link_support(Emission *e) {
   const void *bytes;
   size_t n;
@@ -126,6 +144,7 @@ static bool link_support(Emission *e) {
   }
   LLVMSetTarget(support, triple);
   LLVMSetModuleDataLayout(support, LLVMGetModuleDataLayout(e->mod));
+  set_support_target(e, support);
   return link_module(e, support);
 }
 
@@ -312,7 +331,9 @@ static void emit_tables(Emission *e) {
   CgBundleCode code = {.plans = plan_table(e)};
   const TnBundle *facts = e->b->facts;
   LLVMValueRef hole = LLVMAddGlobal(e->mod, e->k.i8, "about.hole");
-  LLVMValueRef weights = large_constant(e, facts->weights, (size_t)e->about->plans[0]->param_bytes);
+  size_t weight_bytes = 0;
+  for (uint32_t k = 0; k < facts->n_pieces; k++) weight_bytes += facts->pieces[k].bytes;
+  LLVMValueRef weights = large_constant(e, facts->weights, facts->weights && !weight_bytes ? 1 : weight_bytes);
   LLVMValueRef bundle = cg_constant_bundle(&e->k, facts, hole, weights);
   emit_calls(e, bundle, &code);
   emit_others(e, bundle, &code);

@@ -1,5 +1,5 @@
 #include "codegen/bundle/facts.h"
-#include "codegen/x86_features.h"
+#include "codegen/cpu_features.h"
 #include "runtime/format.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/safetensors.h"
@@ -25,7 +25,7 @@ uint32_t cg_bundle_function(const RtPlan *p, uint32_t k) {
 
 size_t cg_bundle_init_arena(const TnBundle *b) {
   size_t most = 0;
-  for (uint32_t t = 0; t < b->about->n_targets && !b->weights; t++) {
+  for (uint32_t t = 0; t < b->about->n_targets; t++) {
     size_t bytes = tn_bundle_init_bytes(b->about->plans[t]);
     if (bytes > most) most = bytes;
   }
@@ -61,7 +61,8 @@ static void say_fixed(Facts *f) {
       [TN_BUNDLE_SMALL_BUFFER] = "the buffer is NULL or has fewer bytes than the file takes",
       [TN_BUNDLE_PART_STATE] = "the file holds some of the optimizer's entries, but not all",
       [TN_BUNDLE_FILE_OVERLAP] = "the file's bytes overlap the state",
-      [TN_BUNDLE_NAME_TWICE] = "a name stands in the file's header twice"};
+      [TN_BUNDLE_NAME_TWICE] = "a name stands in the file's header twice",
+      [TN_BUNDLE_MANY_NAMES] = "the file's header has more names than a bundle of so many tensors reads"};
   for (int k = 0; k < TN_BUNDLE_N_FIXED; k++) say(f, text[k], TN_ALIGN);  // NOLINT: all formats are above
 }
 
@@ -303,6 +304,35 @@ static bool needs_state(const Facts *f) {
   return false;
 }
 
+// Tensors of which a byte is not 0: of most optimizers' none is at the start.
+static bool is_zero(const unsigned char *bytes, size_t n) {
+  for (size_t k = 0; k < n; k++)
+    if (bytes[k]) return false;
+  return true;
+}
+
+static int by_place(const void *a, const void *b) {
+  const TnBundlePiece *x = a, *y = b;
+  return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void fill_weights(Facts *f) {
+  const unsigned char *block = f->in->weights;
+  TnBundlePiece *pieces = rt_alloc(f->mem, (f->plan->n_params + 1) * sizeof *pieces);
+  uint32_t n = 0;
+  if (!block) return;
+  for (uint32_t k = 0; k < f->plan->n_params; k++) {
+    const RtParam *q = &f->plan->params[k];
+    if (!is_zero(block + q->offset, (size_t)q->bytes))
+      pieces[n++] = (TnBundlePiece){(size_t)q->offset, (size_t)q->bytes};
+  }
+  qsort(pieces, n, sizeof *pieces, by_place);
+  RtText packed = {.mem = f->mem};
+  for (uint32_t k = 0; k < n; k++) rt_text_put(&packed, (const char *)block + pieces[k].offset, pieces[k].bytes);
+  f->out->pieces = pieces, f->out->n_pieces = n;
+  f->out->weights = n ? (const unsigned char *)packed.text : (const unsigned char *)"";
+}
+
 // ---- all
 static bool same_params(const RtPlan *a, const RtPlan *b) {
   bool same = a->n_params == b->n_params && a->param_bytes == b->param_bytes && a->n_functions == b->n_functions;
@@ -324,7 +354,7 @@ static void fill_targets(Facts *f) {
 
 bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtText *why) {
   TnBundleAbout *about = rt_alloc(mem, sizeof *about);
-  *out = (TnBundle){.about = about, .weights = in->weights};
+  *out = (TnBundle){.about = about};
   Facts f = {
       .mem = mem, .in = in, .plan = in->plans[0], .out = out, .about = about, .sentences = {.mem = mem}, .why = why};
   for (uint32_t t = 1; t < in->n_targets; t++)
@@ -347,6 +377,7 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
   fill_functions(&f);
   cg_bundle_set_arenas(out, NULL);
   fill_tensors(&f);
+  fill_weights(&f);
   fill_sentences(&f);
   out->needs_state = needs_state(&f);
   return fill_file(&f);

@@ -8,6 +8,7 @@
 //
 // What LLVM knows is asked of LLVM: whether there is such a CPU, how large pointers are, whether a b + d and floor are
 // instructions or calls of a library that code cannot have.
+#include "codegen/cpu_features.h"
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
 #include "codegen/module/undefined.h"
@@ -25,6 +26,7 @@
 typedef struct {
   uint32_t pointer_bits;
   bool has_fma, has_rounding;
+  char features[1024];  // of the CPU, of those that a program can ask for
 } Answer;
 
 // void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector. Without an intrinsic: a + a.
@@ -67,6 +69,111 @@ static bool is_instruction(const Target *t, const char *intrinsic, uint32_t n_ar
   return !cg_first_undefined(m.ctx, m.object);
 }
 
+static bool is_arch(const char *arch, const char *triple) {
+  size_t length = strcspn(triple, "-");
+  return strlen(arch) == length && !strncmp(arch, triple, length);
+}
+
+// Is item one of list, which has commas between?
+static bool is_item(const char *list, const char *item, size_t length) {
+  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strcspn(at, ",") == length && !strncmp(at, item, length)) return true;
+  return false;
+}
+
+// ---- features of a CPU. LLVM's C interface has no list; but code that needs a feature is inlined into code that has it alone.
+static LLVMValueRef add_function(const CgModule *m, const char *name, const char *cpu, const char *features) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->ctx), NULL, 0, false);
+  LLVMValueRef fn = LLVMAddFunction(m->mod, name, type);
+  const char *const key[] = {"target-cpu", "target-features"}, *const value[] = {cpu, features};
+  for (size_t k = 0; k < 2; k++) {
+    LLVMAttributeRef a =
+        LLVMCreateStringAttribute(m->ctx, key[k], (unsigned)strlen(key[k]), value[k], (unsigned)strlen(value[k]));
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
+  }
+  LLVMAppendBasicBlockInContext(m->ctx, fn, "entry");
+  return fn;
+}
+
+static void add_question(const CgModule *m, const char *cpu, const char *features, const char *feature) {
+  char more[2048];
+  const char *with =
+      strncmp(feature, "zv", 2) ? "" : "+v,";  // parts of vectors that are not there are a fatal error of LLVM
+  snprintf(more, sizeof more, "%s%s%s+%s", features, *features ? "," : "", with, feature);
+  LLVMValueRef wants = add_function(m, "wants", cpu, more), has = add_function(m, feature, cpu, features);
+  LLVMSetLinkage(wants, LLVMInternalLinkage);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
+  LLVMPositionBuilderAtEnd(b, LLVMGetEntryBasicBlock(wants));
+  LLVMBuildRetVoid(b);
+  LLVMPositionBuilderAtEnd(b, LLVMGetEntryBasicBlock(has));
+  LLVMBuildCall2(b, LLVMGlobalGetValueType(wants), wants, NULL, 0, "");
+  LLVMBuildRetVoid(b);
+  LLVMDisposeBuilder(b);
+}
+
+static bool was_inlined(const CgModule *m, const char *feature) {
+  LLVMValueRef fn = LLVMGetNamedFunction(m->mod, feature);
+  return !LLVMIsACallInst(LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn)));
+}
+
+// "+avx,+fma": of the list those that the CPU has with these features.
+static void find_features(const Target *t, const char *cpu, const char *features, const CgCpuFeature *list, uint32_t n,
+                          char *out, size_t size) {
+  static const CgPipeline inlining = {"cgscc(inline)", LLVMCodeGenLevelNone};
+  CgModule m;
+  size_t length = 0;
+  char error[CG_ERROR_SIZE];
+  LLVMTargetMachineRef machine = cg_make_machine(t, &inlining, error);
+  if (!machine) cg_child_fail(CG_NO_CODE, error);
+  cg_open_module(&m, NULL, machine, &inlining);
+  for (uint32_t k = 0; k < n; k++) add_question(&m, cpu, features, list[k].name);
+  if (!cg_optimise_module(&m)) cg_child_fail(CG_NO_CODE, m.error);
+  for (uint32_t k = 0; k < n && length < size; k++)
+    if (was_inlined(&m, list[k].name))
+      length += (size_t)snprintf(out + length, size - length, "%s+%s", length ? "," : "", list[k].name);
+}
+
+// Linux tells what an AArch64 CPU has; elsewhere a program cannot ask for more than every machine has.
+static void refuse_unknown(const Target *t) {
+  char own[1024] = "", all[1024] = "", why[512];
+  bool is_apple = strstr(t->triple, "-apple-");
+  if (!is_arch("aarch64", t->triple) && !is_arch("arm64", t->triple)) return;
+  if (strstr(t->triple, "-none") || strstr(t->triple, "-linux")) return;
+  uint32_t n;
+  const CgCpuFeature *list = cg_cpu_features("aarch64-unknown-linux-gnu", &n);
+  find_features(t, t->cpu, t->features, list, n, own, sizeof own);
+  find_features(t, is_apple ? "apple-m1" : "generic", "+neon", list, n, all, sizeof all);
+  for (const char *f = own; *f; f += strcspn(f, ","), f += *f == ',') {
+    if (is_item(all, f, strcspn(f, ","))) continue;
+    snprintf(why, sizeof why, "a program could not ask whether its CPU has '%.*s': a CPU without it, as of %.*s",
+             (int)strcspn(f, ",") - 1, f + 1, (int)strcspn(t->triple, "-"), t->triple);
+    cg_child_fail(CG_NO_CODE, why);
+  }
+}
+
+// LLVM adds what a triple of Arm means to whatever CPU is named: code would have instructions that the CPU lacks, or be marked as
+// of another architecture. Both are asked apart, the CPU under a triple that means nothing.
+static void refuse_other_architecture(const Target *t) {
+  static const CgCpuFeature levels[] = {
+      {"v8.1m.main", 0, 0, 0}, {"v8m.main", 0, 0, 0}, {"v8m", 0, 0, 0}, {"v7", 0, 0, 0}, {"mclass", 0, 0, 0}};
+  enum { N = sizeof levels / sizeof *levels };
+  char of_cpu[256] = "", of_triple[256] = "", why[512];
+  if (strncmp(t->triple, "thumb", 5) || !*t->cpu || !strcmp(t->cpu, "generic")) return;
+  Target neutral = *t;
+  neutral.triple = "thumb-unknown-none-eabi";
+  find_features(&neutral, t->cpu, "", levels, N, of_cpu, sizeof of_cpu);
+  find_features(t, "generic", "", levels, N, of_triple, sizeof of_triple);
+  if (!strcmp(of_cpu, of_triple)) return;
+  const char *arch = strstr(of_cpu, "v8.1m.main") ? "thumbv8.1m.main"
+                     : strstr(of_cpu, "v8m.main") ? "thumbv8m.main"
+                     : strstr(of_cpu, "v7")       ? "thumbv7em or thumbv7m"
+                     : strstr(of_cpu, "v8m")      ? "thumbv8m.base"
+                                                  : "another architecture";
+  snprintf(why, sizeof why, "cpu=%s is no CPU of %.*s: its triple begins with %s", t->cpu, (int)strcspn(t->triple, "-"),
+           t->triple, arch);
+  cg_child_fail(CG_NO_CODE, why);
+}
+
 // LLVM says on stderr that it does not know a CPU or a feature, whose name stands between the first quotes, and goes on without.
 static void fail_of_words(const Target *t, int said) {
   char text[512] = "", name[512] = "", why[1024];
@@ -99,6 +206,11 @@ static void ask(void *ctx) {
               .has_fma = is_instruction(t, "llvm.fma", 3),
               .has_rounding = is_instruction(t, "llvm.floor", 1)};
   fail_of_words(t, said);
+  uint32_t n_features;
+  const CgCpuFeature *list = cg_cpu_features(t->triple, &n_features);
+  if (list) find_features(t, t->cpu, t->features, list, n_features, a.features, sizeof a.features);
+  refuse_unknown(t);
+  refuse_other_architecture(t);
   cg_child_answer(&(CgObject){&a, sizeof a});
 }
 
@@ -110,6 +222,7 @@ static bool ask_llvm(Target *t, bool is_new, RtText *why) {
   if (good) {
     memcpy(&a, answer.data, sizeof a);
     t->pointer_bits = a.pointer_bits;
+    t->cpu_features = rt_strdup(why->mem, a.features);
     t->has_fma = a.has_fma && (t->has_fma || is_new);
     t->has_rounding = a.has_rounding && (t->has_rounding || is_new);
   } else rt_text_add(why, "target %s: %s", t->name, said.text ? said.text : "");
@@ -130,11 +243,6 @@ typedef struct {
 static const Needs arch_needs[] = {
     {"i686", "+sse2", "-sse,-sse2"}, {"x86_64", "+sse2", "-sse,-sse2"}, {"loongarch64", "+f,+d", "-f,-d"}};
 
-static bool is_arch(const char *arch, const char *triple) {
-  size_t length = strcspn(triple, "-");
-  return strlen(arch) == length && !strncmp(arch, triple, length);
-}
-
 static const Needs *needs_of(const char *triple) {
   for (size_t k = 0; k < sizeof arch_needs / sizeof *arch_needs; k++)
     if (is_arch(arch_needs[k].arch, triple)) return &arch_needs[k];
@@ -145,13 +253,6 @@ static const char *first_name(const char *triple) {
   for (size_t k = 0; k < sizeof arch_names / sizeof *arch_names; k++)
     if (is_arch(arch_names[k][0], triple)) return arch_names[k][1];
   return NULL;
-}
-
-// Is item one of list, which has commas between?
-static bool is_item(const char *list, const char *item, size_t length) {
-  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-    if (strcspn(at, ",") == length && !strncmp(at, item, length)) return true;
-  return false;
 }
 
 static bool switches_off(const char *triple, const char *features, RtText *why) {
@@ -266,6 +367,27 @@ static const char *both(RtArena *mem, const char *a, const char *b) {
   return *a && *b ? rt_printf(mem, "%s,%s", a, b) : *a ? a : b;
 }
 
+// Does `off`, "-v", take the row's `on`, "+zvl128b", along? LLVM leaves on what a feature implied, and the row's vectors of RISC-V
+// are the extension with all that it implies.
+static bool takes_along(const char *off, size_t n_off, const char *on, size_t n_on) {
+  if (n_off == n_on && !memcmp(off + 1, on + 1, n_on - 1)) return true;
+  bool is_vector = n_off == 2 && off[1] == 'v';
+  return is_vector && n_on > 2 && on[1] == 'z' && on[2] == 'v';
+}
+
+// The row's features but for those that `own` switches off.
+static const char *without(RtArena *mem, const char *row, const char *own) {
+  RtText left = {.mem = mem};
+  for (const char *at = row; *at; at += strcspn(at, ","), at += *at == ',') {
+    bool is_off = false;
+    size_t n = strcspn(at, ",");
+    for (const char *o = own; *o; o += strcspn(o, ","), o += *o == ',')
+      is_off |= *o == '-' && takes_along(o, strcspn(o, ","), at, n);
+    if (!is_off) rt_text_add(&left, "%s%.*s", left.len ? "," : "", (int)n, at);
+  }
+  return left.text ? left.text : "";
+}
+
 static bool set_lanes(Target *t, int64_t lanes, RtText *why) {
   if (lanes != 4 && lanes != 8 && lanes != 16)
     return rt_text_add(why, "lanes=%lld: 4, 8 or 16", (long long)lanes), false;
@@ -280,7 +402,7 @@ static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (s->triple) t->fixed_place = strstr(t->triple, "-none-") || !strncmp(t->triple, "wasm", 4);
   if (s->cpu) t->cpu = s->cpu;
   if (s->features && switches_off(t->triple, s->features, why)) return false;
-  if (s->features) t->features = both(mem, t->features, s->features);
+  if (s->features) t->features = both(mem, without(mem, t->features, s->features), s->features);
   const Needs *needs = needs_of(t->triple);
   if (needs) t->features = both(mem, t->features, needs->needs);
   if (s->abi) t->abi = s->abi;

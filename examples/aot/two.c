@@ -9,7 +9,7 @@
 
 static vowels_state vowels;
 static spiral_state first, second;
-static VOWELS_ALIGNED unsigned char
+VOWELS_ALIGNED static unsigned char
     arena[VOWELS_ARENA_BYTES > SPIRAL_ARENA_BYTES ? VOWELS_ARENA_BYTES : SPIRAL_ARENA_BYTES];
 
 static int train_spiral(spiral_state *s, float *loss) {

@@ -16,7 +16,7 @@ typedef struct {  // one utterance, as data.c writes it
 static sequence train[MOST], test[MOST];
 static int order[MOST];
 static vowels_state state;
-static VOWELS_ALIGNED unsigned char arena[VOWELS_ARENA_BYTES];
+VOWELS_ALIGNED static unsigned char arena[VOWELS_ARENA_BYTES];
 
 static int read_sequences(const char *path, sequence *to) {
   FILE *f = fopen(path, "rb");

@@ -13,7 +13,7 @@ typedef struct {  // as examples/aot/data.c writes it
 extern const sequence sequences[N];  // data.S
 
 static speaker_state state;
-static SPEAKER_ALIGNED unsigned char arena[SPEAKER_ARENA_BYTES];
+SPEAKER_ALIGNED static unsigned char arena[SPEAKER_ARENA_BYTES];
 
 static void say_number(uint32_t n) {
   char text[11];

@@ -63,10 +63,14 @@ static bool is_stem(const char *s) {
   return good;
 }
 
+static const char *last_part(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 static bool read_name(Bundle *b) {
-  const char *slash = b->path ? strrchr(b->path, '/') : NULL;
   if (!b->path || !*b->path) return refuse(b, "a bundle wants a path for its files%s", "");
-  b->name = b->o->name ? b->o->name : slash ? slash + 1 : b->path;
+  b->name = b->o->name ? b->o->name : last_part(b->path);
   if (is_stem(b->name)) return true;
   return refuse(b,
                 "'%s' cannot be a bundle's name: all its symbols begin with it, so that it is a letter and then "
@@ -337,8 +341,11 @@ static bool check_calls(Bundle *b, const FeBundleExpected *e) {
 static bool write_texts(Bundle *b) {
   RtText header = {.mem = b->p->mem}, json = header, selftest = header;
   FeBundleExpected expected;
-  FeBundleText in = {
-      .b = &b->facts, .plan = &b->placed[0]->code->plan, .ir = b->placed[0]->ir, .has_workers = b->o->has_workers};
+  FeBundleText in = {.b = &b->facts,
+                     .plan = &b->placed[0]->code->plan,
+                     .ir = b->placed[0]->ir,
+                     .file = last_part(b->path),
+                     .has_workers = b->o->has_workers};
   fe_bundle_header(&in, &header);
   fe_bundle_json(&in, &json);
   if (!expect(b, &in, &expected) || !check_calls(b, &expected)) return false;

@@ -60,7 +60,7 @@ static void put_example_call(const Header *h, uint32_t k) {
 static void put_top(const Header *h) {
   const char *name = h->n.name, *macro = h->n.macro;
   const TnBundleAbout *a = h->about;
-  ADD(h, "// %s: a neural network, compiled to %s.o by %s for", name, name, a->compiler);
+  ADD(h, "// %s: a neural network, compiled to %s.o by %s for", name, fe_bundle_file(h->t), a->compiler);
   for (uint32_t k = 0; k < a->n_targets; k++) ADD(h, "%s %s", k ? "," : "", a->targets[k]);
   ADD(h,
       ". Written by the compiler.\n//\n"
@@ -70,10 +70,10 @@ static void put_top(const Header *h) {
       "//   state   parameters%s: lives on between calls, is saved and loaded\n"
       "//   arena   scratch of one call: what it holds may be lost between calls\n//\n",
       h->t->b->about->n_functions ? ", buffers and what optimizers keep" : "");
-  ADD(h, "//   static %s_state state;\n//   static %s_ALIGNED unsigned char arena[%s_ARENA_BYTES];\n", name, macro,
+  ADD(h, "//   static %s_state state;\n//   %s_ALIGNED static unsigned char arena[%s_ARENA_BYTES];\n", name, macro,
       macro);
   if (has_init_arena(h)) {
-    ADD(h, "//   static %s_ALIGNED unsigned char scratch[%s_INIT_ARENA_BYTES];\n", macro, macro);
+    ADD(h, "//   %s_ALIGNED static unsigned char scratch[%s_INIT_ARENA_BYTES];\n", macro, macro);
     ADD(h, "//   int status = %s_init(&state, scratch, sizeof scratch, 1);\n", name);
   } else {
     ADD(h, "//   int status = %s_init(&state, 1);\n", name);

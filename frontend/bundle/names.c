@@ -42,6 +42,8 @@ FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t) {
   return n;
 }
 
+const char *fe_bundle_file(const FeBundleText *t) { return t->file ? t->file : t->b->about->name; }
+
 static void put_range(const RtPlan *p, const RtCheck *c, RtText *out) {
   const RtDim *hi = &p->dims[c->hi];
   rt_text_add(out, "%s%s %" PRId64 " .. ", out->len ? "; " : "", c->what, c->lo);

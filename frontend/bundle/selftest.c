@@ -13,15 +13,15 @@ typedef struct {
 
 #define ADD(s, ...) rt_text_add((s)->out, __VA_ARGS__)
 
-// %1$s is NAME, %2$s its macros' beginning. The generator and the sums are those of expect.c.
+// %1$s is NAME, %2$s the files' name. The generator and the sums are those of expect.c.
 static const char top[] =
     "// Calls every function of %1$s on inputs that it draws, and compares with what the compiler's machine got:\n"
     "//\n"
-    "//   cc %1$s_selftest.c %1$s.o -o %1$s_selftest && ./%1$s_selftest\n"
+    "//   cc %2$s_selftest.c %2$s.o -o %2$s_selftest && ./%2$s_selftest\n"
     "//\n"
     "// Status 0: all is as there, bit by bit on the same target, within a tolerance on others. Written by the "
     "compiler.\n"
-    "#include \"%1$s.h\"\n"
+    "#include \"%2$s.h\"\n"
     "\n"
     "#include <stdio.h>\n"
     "#include <string.h>\n"
@@ -203,8 +203,8 @@ static void put_memory(const Selftest *s) {
   bool has_arena = cg_bundle_init_arena(s->t->b) > 0;
   ADD(s, "static %s_state state;\n", s->n.name);
   if (has_arena)
-    ADD(s, "static %1$s_ALIGNED unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, %1$s_INIT_ARENA_BYTES)];\n", s->n.macro);
-  else ADD(s, "static %1$s_ALIGNED unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, 1)];\n", s->n.macro);
+    ADD(s, "%1$s_ALIGNED static unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, %1$s_INIT_ARENA_BYTES)];\n", s->n.macro);
+  else ADD(s, "%1$s_ALIGNED static unsigned char arena[MAX_OF(%1$s_ARENA_BYTES, 1)];\n", s->n.macro);
   for (uint32_t k = 0; k < s->about->n_functions; k++) {
     const RtFunction *f = fe_bundle_function(s->t, k);
     if (!is_run(s, k)) continue;
@@ -373,7 +373,7 @@ static void put_sums(const Selftest *s, const Uses *u) {
 void fe_bundle_selftest(const FeBundleText *t, RtText *out) {
   Selftest s = {t, t->b->about, fe_bundle_names(out->mem, t), out};
   Uses u = uses_of(&s);
-  ADD(&s, top, s.n.name);  // NOLINT: formats are above
+  ADD(&s, top, s.n.name, fe_bundle_file(t));  // NOLINT: formats are above
   put_memory(&s);
   ADD(&s, "\n");
   put_draws(&s, &u);

@@ -34,6 +34,7 @@ typedef struct {
   const TnBundle *b;
   const RtPlan *plan;                // of the first target
   const Prog *ir;                    // its program
+  const char *file;                  // the name of the files beside each other, without endings; NULL: the bundle's
   bool has_workers;                  // NAME_f_worker are there
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;
@@ -80,6 +81,7 @@ typedef struct {
   const char **aliases;  // macros, by alias
 } FeBundleNames;
 FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t);
+const char *fe_bundle_file(const FeBundleText *t);
 const RtFunction *fe_bundle_function(const FeBundleText *t, uint32_t listed);
 // "each 0 .. batch - 1, non-increasing; or -100, which is ignored"; "" for an input without checks
 const char *fe_bundle_range_text(RtArena *mem, const RtPlan *p, const RtFunction *f, uint32_t input);

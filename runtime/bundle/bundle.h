@@ -17,11 +17,31 @@ typedef struct {
   uint32_t reserved[9];
 } TnBundleState;  // 64 bytes
 
-// Features that a target wants of an x86 CPU, as cpuid and xgetbv report them.
+// Features that a target wants of a CPU: on x86 as cpuid reports them, elsewhere as Linux does.
+typedef enum {
+  TN_LEAF1_ECX,
+  TN_LEAF7_EBX,
+  TN_LEAF7_ECX,
+  TN_LEAF7_EDX,
+  TN_LEAF7_1_EAX,
+  TN_LEAF7_1_EDX,
+  TN_EXT1_ECX,
+  TN_CPU_WORDS,
+  TN_HWCAP = 0,
+  TN_HWCAP2,
+  TN_HWCAP2_HIGH,
+  TN_HWPROBE,
+  TN_HWPROBE_HIGH
+} TnCpuWord;
 typedef struct TnBundleCpu {
-  uint32_t leaf1_ecx, leaf7_ebx, ext1_ecx;
-  uint64_t xcr0;
+  uint32_t word[TN_CPU_WORDS];
+  uint64_t state;  // x86: registers that the system saves (XCR0); RISC-V: bytes of a vector register, at least
 } TnBundleCpu;
+
+// Bytes of the parameter block, of which the rest is 0
+typedef struct {
+  size_t offset, bytes;
+} TnBundlePiece;
 
 // Everything of one bundle: constants of the object.
 typedef struct {
@@ -37,9 +57,12 @@ typedef struct {
   uint32_t n_aliases;
   const unsigned char *file_header;  // of a saved file: length and JSON; digits of seed and run counter are put in
   size_t file_header_bytes, file_bytes, seed_at, runs_at;
-  const uint32_t *file_order;    // all tensors, as they stand in a saved file; it lacks those that are RT_TRANSIENT
-  uint32_t needs_state;          // a function reads entries of the optimizer's, and no function makes them
-  const unsigned char *weights;  // initial parameter block; NULL: drawn by @init
+  const uint32_t *file_order;  // all tensors, as they stand in a saved file; it lacks those that are RT_TRANSIENT
+  uint32_t needs_state;        // a function reads entries of the optimizer's, and no function makes them
+  const unsigned char
+      *weights;  // bytes of the initial parameter block that are not 0, one piece after the other; NULL: drawn by @init
+  const TnBundlePiece *pieces;
+  uint32_t n_pieces;
 } TnBundle;
 
 // ---- statuses: indices of sentences. Fixed ones, then those of functions, then those of tensors.
@@ -60,6 +83,7 @@ typedef enum {
   TN_BUNDLE_PART_STATE,    // some optimizer entries but not all
   TN_BUNDLE_FILE_OVERLAP,  // with the state
   TN_BUNDLE_NAME_TWICE,    // in the file's header
+  TN_BUNDLE_MANY_NAMES,    // in the file's header, more than tn_bundle_most_names
   TN_BUNDLE_N_FIXED
 } TnBundleStatus;
 
@@ -83,6 +107,11 @@ static inline uint32_t tn_status_of_kernel(const RtFunction *f, uint32_t n_dims)
 }
 static inline uint32_t tn_n_statuses(const RtFunction *f, uint32_t n_dims) {
   return tn_status_of_kernel(f, n_dims) + 1;
+}
+
+// Names of a file are compared without memory for them, in time that grows with their square: so many and no more.
+static inline uint32_t tn_bundle_most_names(const TnBundleAbout *a) {
+  return a->n_tensors < 1024 ? 4096 : 4 * a->n_tensors;
 }
 
 // ---- one call, in memory behind the plan's arena

@@ -286,8 +286,13 @@ int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed,
 }
 
 // ---- initial values
-static void copy(unsigned char *to, const unsigned char *from, size_t n) {
-  for (size_t k = 0; k < n; k++) to[k] = from ? from[k] : 0;
+static void put_weights(const TnBundle *b, unsigned char *block, size_t n) {
+  const unsigned char *from = b->weights;
+  __builtin_memset(block, 0, n);
+  for (uint32_t k = 0; k < b->n_pieces; k++) {
+    __builtin_memcpy(block + b->pieces[k].offset, from, b->pieces[k].bytes);
+    from += b->pieces[k].bytes;
+  }
 }
 
 static void run_init(const RtPlan *plan, TnBundleState *s, unsigned char *arena) {
@@ -311,7 +316,7 @@ int tn_bundle_init(const TnBundle *b, void *state, void *arena, size_t arena_byt
   int status = check_arena(b, state, arena, arena_bytes, wanted);
   if (status) return status;
   *s = (TnBundleState){.plan = b->about->plan, .seed = seed, .counter = 1, .target = (uint32_t)target};
-  copy((unsigned char *)(s + 1), b->weights, (size_t)plan->param_bytes);
+  put_weights(b, (unsigned char *)(s + 1), (size_t)plan->param_bytes);
   if (plan->init != RT_NO_FUNCTION && !b->weights) run_init(plan, s, arena);
   return TN_BUNDLE_OK;
 }

@@ -248,7 +248,7 @@ static int check_entries(TnFile *f, Reader *r, uint32_t from, uint32_t *n) {
     for (uint32_t k = from; k < *n && k < from + N_KEPT; k++)
       if (kept[k - from] == hash) return TN_BUNDLE_NAME_TWICE;
     if (*n >= from && *n < from + N_KEPT) kept[*n - from] = hash;
-    ++*n;
+    if (++*n > f->most_names) return TN_BUNDLE_MANY_NAMES;
     if (e.is_metadata) {
       Reader inside = {e.name.end + 1, r->end};
       take(&inside, ':'), take(&inside, '{');
@@ -290,9 +290,9 @@ static int check_header(TnFile *f) {
   return r.at == r.end ? TN_BUNDLE_OK : TN_BUNDLE_NO_FILE;
 }
 
-int tn_file_open(TnFile *f, const void *bytes, size_t n) {
+int tn_file_open(TnFile *f, const void *bytes, size_t n, uint32_t most_names) {
   enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
-  *f = (TnFile){0};
+  *f = (TnFile){.most_names = most_names};
   const unsigned char *b = bytes;
   if (!b || n < LENGTH_BYTES) return TN_BUNDLE_NO_FILE;
   uint64_t length = 0;

@@ -18,6 +18,7 @@ typedef struct {
   const unsigned char *metadata;              // behind its {; NULL: none
   const unsigned char *data;
   size_t n_data;
+  uint32_t most_names;
 } TnFile;
 
 // Those of arrays, numbered as RtDType is, and F64.
@@ -34,7 +35,8 @@ typedef struct {
   bool is_metadata;
 } TnFileEntry;
 
-int tn_file_open(TnFile *f, const void *bytes, size_t n);                // a TnBundleStatus; all of the header is valid
+// A TnBundleStatus; all of the header is valid
+int tn_file_open(TnFile *f, const void *bytes, size_t n, uint32_t most_names);
 bool tn_file_find(TnFile *f, TnText name, TnFileEntry *out);             // false: none
 bool tn_file_find_metadata(const TnFile *f, TnText key, TnText *value);  // the same
 

@@ -132,7 +132,7 @@ int tn_bundle_load(const TnBundle *b, void *state, const void *bytes, size_t n) 
   TnBundleState *s = state;
   int status = tn_bundle_check_state(b, state);
   if (!status && tn_bundle_overlaps_state(b, state, bytes, n)) status = TN_BUNDLE_FILE_OVERLAP;
-  if (!status) status = tn_file_open(&l.file, bytes, n);
+  if (!status) status = tn_file_open(&l.file, bytes, n, tn_bundle_most_names(b->about));
   if (!status) status = check_tensors(&l);
   if (!status) status = check_random(&l);
   if (status) return status;

@@ -1,6 +1,7 @@
 // 64-bit integers on CPUs of 32 bits: quotients, and conversions from and to floating point, under the names that compilers
 // call: Arm's EABI has its own. In bundles only, where they are local; shifts are inline, since cmake/bundle.cmake builds this
 // for speed rather than for size where a CPU has none.
+#include <stdbool.h>
 #include <stdint.h>
 #if defined(TN_BUNDLE_SUPPORT) && UINTPTR_MAX == UINT32_MAX
 
@@ -81,12 +82,37 @@ int64_t __moddi3(int64_t n, int64_t d) {
 #define __aeabi_ul2f __floatundisf
 #define __aeabi_l2f __floatdisf
 #endif
+// By integers alone: a CPU may have single precision and no double.
 static uint64_t bits_of(double x) {
   union {
     double f;
     uint64_t u;
   } v = {x};
   return v.u;
+}
+
+static uint32_t bits_of_single(float x) {
+  union {
+    float f;
+    uint32_t u;
+  } v = {x};
+  return v.u;
+}
+
+static double double_of(uint64_t bits) {
+  union {
+    uint64_t u;
+    double f;
+  } v = {bits};
+  return v.f;
+}
+
+static float single_of(uint32_t bits) {
+  union {
+    uint32_t u;
+    float f;
+  } v = {bits};
+  return v.f;
 }
 
 BASE uint64_t __aeabi_d2ulz(double x);
@@ -98,32 +124,53 @@ BASE double __aeabi_l2d(int64_t n);
 BASE float __aeabi_ul2f(uint64_t n);
 BASE float __aeabi_l2f(int64_t n);
 
-uint64_t __aeabi_d2ulz(double x) {
-  uint64_t bits = bits_of(x), significand = (bits & (~0ull >> 12)) | 1ull << 52;
-  int exponent = (int)(bits >> 52 & 0x7ff) - 1075;
-  if (exponent < -63 || bits >> 63 || x != x) return 0;
-  if (exponent > 11) return UINT64_MAX;
+// significand 2^exponent, towards zero
+static uint64_t scaled(uint64_t significand, int exponent) {
+  if (exponent < -63) return 0;
   return exponent < 0 ? significand >> -exponent : significand << exponent;
 }
 
-int64_t __aeabi_d2lz(double x) {
-  uint64_t n = __aeabi_d2ulz(x < 0 ? -x : x);
-  if (n >> 63) return x < 0 ? INT64_MIN : INT64_MAX;
-  return x < 0 ? -(int64_t)n : (int64_t)n;
+static int64_t with_sign(uint64_t n, bool is_negative) {
+  if (n >> 63) return is_negative ? INT64_MIN : INT64_MAX;
+  return is_negative ? -(int64_t)n : (int64_t)n;
 }
 
-uint64_t __aeabi_f2ulz(float x) { return __aeabi_d2ulz((double)x); }
-int64_t __aeabi_f2lz(float x) { return __aeabi_d2lz((double)x); }
-double __aeabi_ul2d(uint64_t n) { return (double)(uint32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
-double __aeabi_l2d(int64_t n) { return (double)(int32_t)(n >> 32) * 0x1p32 + (double)(uint32_t)n; }
-
-// Rounded once: what a double cannot hold leaves a mark in its last bit, far behind those of a float.
-float __aeabi_ul2f(uint64_t n) {
-  uint64_t rest = n & 0x7ff;
-  if (n >> 53) n = (n & ~0x7ffull) | (rest ? 0x800 : 0);
-  return (float)__aeabi_ul2d(n);
+static uint64_t of_double(uint64_t bits) {  // without its sign
+  int exponent = (int)(bits >> 52 & 0x7ff) - 1075;
+  if (exponent == 0x7ff - 1075 && bits << 12) return 0;
+  return exponent > 11 ? UINT64_MAX : scaled((bits & (~0ull >> 12)) | 1ull << 52, exponent);
 }
 
-float __aeabi_l2f(int64_t n) { return n < 0 ? -__aeabi_ul2f(0 - (uint64_t)n) : __aeabi_ul2f((uint64_t)n); }
+static uint64_t of_single(uint32_t bits) {
+  int exponent = (int)(bits >> 23 & 0xff) - 150;
+  if (exponent == 0xff - 150 && bits << 9) return 0;
+  return exponent > 40 ? UINT64_MAX : scaled((bits & 0x7fffff) | 0x800000, exponent);
+}
+
+uint64_t __aeabi_d2ulz(double x) { return bits_of(x) >> 63 ? 0 : of_double(bits_of(x)); }
+int64_t __aeabi_d2lz(double x) { return with_sign(of_double(bits_of(x)), bits_of(x) >> 63); }
+uint64_t __aeabi_f2ulz(float x) { return bits_of_single(x) >> 31 ? 0 : of_single(bits_of_single(x)); }
+int64_t __aeabi_f2lz(float x) { return with_sign(of_single(bits_of_single(x)), bits_of_single(x) >> 31); }
+
+// n as a floating-point number with so many bits behind the point, rounded to nearest even: exponent and fraction, where a carry
+// out of the fraction is one more in the exponent.
+static uint64_t as_float(uint64_t n, int fraction_bits, int bias) {
+  if (!n) return 0;
+  int top = 63;
+  while (!(n >> top)) top--;
+  uint64_t exponent = (uint64_t)(top + bias);
+  if (top <= fraction_bits) return ((exponent - 1) << fraction_bits) + (n << (fraction_bits - top));
+  int off = top - fraction_bits;
+  uint64_t kept = n >> off, rest = n & ((1ull << off) - 1), half = 1ull << (off - 1);
+  kept += rest > half || (rest == half && (kept & 1));
+  return ((exponent - 1) << fraction_bits) + kept;
+}
+
+static uint64_t size_of(int64_t n) { return n < 0 ? 0 - (uint64_t)n : (uint64_t)n; }
+
+double __aeabi_ul2d(uint64_t n) { return double_of(as_float(n, 52, 1023)); }
+double __aeabi_l2d(int64_t n) { return double_of(as_float(size_of(n), 52, 1023) | (uint64_t)(n < 0) << 63); }
+float __aeabi_ul2f(uint64_t n) { return single_of((uint32_t)as_float(n, 23, 127)); }
+float __aeabi_l2f(int64_t n) { return single_of((uint32_t)as_float(size_of(n), 23, 127) | (uint32_t)(n < 0) << 31); }
 #endif
 #endif

@@ -1,0 +1,32 @@
+// What a program can ask of its CPU, by LLVM's names of features: x86 by cpuid and the registers that the system saves, AArch64 and
+// RISC-V of 64 bits by what Linux tells.
+#ifndef TN_CODEGEN_CPU_FEATURES_H
+#define TN_CODEGEN_CPU_FEATURES_H
+
+#include "codegen/cg.h"
+#include "runtime/bundle/bundle.h"
+
+typedef struct {
+  const char *name;
+  TnCpuWord word;
+  uint32_t bit;    // of the word
+  uint64_t state;  // TnBundleCpu.state
+} CgCpuFeature;
+
+// The features that code for the triple may ask for; *n 0: a program cannot ask there.
+const CgCpuFeature *cg_cpu_features(const char *triple, uint32_t *n);
+const CgCpuFeature *cg_x86_feature(const char *name, size_t n);  // NULL: unknown
+
+// What a target wants of a CPU; of one that cannot be asked, nothing.
+void cg_target_cpu(const Target *t, TnBundleCpu *out);
+
+// The plainest CPU for the triple, which every machine that runs such programs is at least; NULL: programs are linked for their
+// CPU, as without an operating system.
+typedef struct {
+  const char *cpu, *features;
+} CgPlainCpu;
+const CgPlainCpu *cg_plain_cpu(const char *triple);
+// Its features, less those that `features` switches off.
+const char *cg_plain_features(RtArena *mem, const CgPlainCpu *plain, const char *features);
+
+#endif
