@@ -288,7 +288,7 @@ int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed,
 // ---- initial values
 static void put_weights(const TnBundle *b, unsigned char *block, size_t n) {
   const unsigned char *from = b->weights;
-  __builtin_memset(block, 0, n);
+  for (size_t k = 0; k < n; k++) block[k] = 0;  // a memset of zeros is a call of bzero on Darwin
   for (uint32_t k = 0; k < b->n_pieces; k++) {
     __builtin_memcpy(block + b->pieces[k].offset, from, b->pieces[k].bytes);
     from += b->pieces[k].bytes;
