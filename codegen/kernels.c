@@ -19,7 +19,7 @@ typedef struct {
 // What a row without emitter or scratch names.
 #define cg_emit_none NULL
 #define cg_none_scratch_bytes NULL
-#define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \
+#define CLASS(id, name, kernel, flags, emit, scratch, elements, work, rate, base, per, doc) \
   [CLASS_##id] = {cg_emit_##emit, cg_##scratch##_scratch_bytes, base, per},
 static const KernelInfo kernels[N_CLASSES] = {
 #include "ir/kernels.def"

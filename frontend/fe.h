@@ -286,6 +286,13 @@ typedef struct {
   tn_tensor at;
 } FeListSizes;
 
+// Which axis of a value holds rows of a packed batch (graph/packed_rows.c)
+typedef struct {
+  uint32_t layout;  // whose rows they are; 0: of none
+  uint8_t axis;
+  bool is_plain;  // tn_rows said that these are just rows
+} FeRows;
+
 struct tn_function {
   tn_program *p;
   tn_function *next;
@@ -302,7 +309,7 @@ struct tn_function {
   uint32_t *entity_of;  // by value; 0: none
   uint32_t n_entity_of, cap_entity_of;
   uint32_t n_stamps;
-  uint32_t *rows_of;  // by value: the layout whose rows its first axis is; 0: none
+  FeRows *rows_of;  // by value
   uint32_t n_rows_of, cap_rows_of;
   FeListSizes *list_sizes;
   uint32_t n_list_sizes, cap_list_sizes;
@@ -578,17 +585,32 @@ tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
 bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
 // Are the lengths the same? false: reported, as a mistake of tn_`what`
 bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
-// The layout whose rows the first axis of t is; 0: of none
-uint32_t fe_rows_of(tn_tensor t);
+static inline FeRows fe_rows(tn_tensor t) {
+  return fe_ok(t) && t.v < t.fn->n_rows_of ? t.fn->rows_of[t.v] : (FeRows){0};
+}
+uint32_t fe_rows_of(tn_tensor t);  // the layout whose rows the first axis of t is; 0: of none
 void fe_set_rows(tn_tensor t, uint32_t layout);
-// For the result y of an operation
-void fe_follow_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor y);
-// Of operands that meet row by row, E111 where layouts differ; false: reported
-bool fe_rows_fit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+void fe_tag_rows(tn_tensor t, FeRows r);
+// What an operation does with operands that have rows
+typedef struct {
+  tn_tensor kept, summed, mixed;  // the first of each kind; fn NULL: none
+  uint32_t axis, n_summed;        // axis: of the result, where the kept one's rows lie
+} FeRowsEffect;
+// Before it is made: E111 where rows of two layouts meet; false: reported. Operands by position in the row, as for fe_emit
+bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
+                  tn_site at);
+// For its results, of which y is the first: E130 where sequences would be mixed; false: reported
+bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
+                    tn_tensor y, tn_site at);
+// Before tn_`call` writes it to t, which holds rows from then on where the content does; false: reported
+bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at);
+// Are steps along the axis those of one sequence? false: it holds packed rows, reported as a mistake of the call
+bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at);
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 
 // ---- graph/ops.c
 tn_tensor fe_same(tn_tensor a, tn_site at);
+tn_tensor fe_view(tn_tensor a, tn_site at);           // the same storage under another name
 tn_tensor fe_cast(tn_tensor a, DType t, tn_site at);  // a itself where it has that dtype
 // A public call of an op over n operands with {axis}, of the first one
 tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at);

@@ -74,7 +74,6 @@ enum {
   ROUNDS = 128,
   HAS_PROLOGUE = 256
 };
-typedef enum { ROWS_NONE, ROWS_ARG0, ROWS_ARG1, ROWS_ANY } ClassRows;
 // What an op does along an axis of packed rows: ir/ops.def explains the words.
 typedef enum { ROWS_EACH, ROWS_BY_AXIS, ROWS_TOTAL, ROWS_PICK, ROWS_ALONG } OpRows;
 enum {
@@ -546,7 +545,6 @@ extern const uint8_t ir_dtype_kind[N_DTYPES];  // DTypeKind
 typedef struct {
   const char *name, *doc;
   uint8_t kernel;  // OpClass of the kernel that an instruction of the class opens
-  uint8_t rows;    // ClassRows
   uint16_t flags;
 } ClassInfo;
 extern const ClassInfo ir_classes[N_CLASSES];

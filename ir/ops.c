@@ -130,8 +130,8 @@ Val ir_operand(const Fn *f, Val v, ArgName name) {
   return k == UINT32_MAX ? (Val){0} : ir_arg(f, v, k);
 }
 
-#define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \
-  [CLASS_##id] = {name, doc, CLASS_##kernel, ROWS_##rows, flags},
+#define CLASS(id, name, kernel, flags, emit, scratch, elements, work, rate, base, per, doc) \
+  [CLASS_##id] = {name, doc, CLASS_##kernel, flags},
 const ClassInfo ir_classes[N_CLASSES] = {
 #include "ir/kernels.def"
 };

@@ -247,6 +247,15 @@ static tn_tensor by_loss(tn_packed a, tn_packed b) {
   return (tn_cross_entropy)(tn_tanh(a.data), tn_argmax_axis(b.data, -1, false), (tn_loss_options){.at = at(5)});
 }
 static tn_tensor by_write(tn_packed a, tn_packed b) { return (tn_copy_)(tn_clone(a.data), tn_tanh(b.data), at(5)); }
+static tn_tensor by_data_of_another(tn_packed a, tn_packed b) {
+  return (tn_packed_with_data)(a, tn_tanh(b.data), at(5)).data;
+}
+static tn_tensor by_pair(tn_packed a, tn_packed b) {
+  return (tn_packed_sum)((tn_packed){tn_tanh(a.data), b.layout}, at(5));
+}
+static tn_tensor by_products(tn_packed a, tn_packed b) {
+  return (tn_matmul)(tn_transpose(a.data, 0, 1), tn_tanh(b.data), at(5));
+}
 static tn_tensor by_other_data(tn_packed a, tn_packed b) {
   tn_packed c = tn_packed_with_data(b, tn_tanh(b.data));
   return (tn_add)(tn_dropout(c.data, 0.5), tn_reshape(a.data, TN_SHAPE(4, 4)), at(5));
@@ -264,6 +273,9 @@ static void layouts(void) {
                {by_mse, "mse", "[3,1] and [2,2]"},
                {by_loss, "cross_entropy", "[3,1] and [2,2]"},
                {by_write, "copy_", "[3,1] and [2,2]"},
+               {by_data_of_another, "packed_with_data", "[3,1] and [2,2]"},
+               {by_pair, "packed", "[3,1] and [2,2]"},
+               {by_products, "matmul", "[3,1] and [2,2]"},
                {by_other_data, "add", "[2,2] and [3,1]"}};
   for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
     char want[160];
@@ -274,7 +286,7 @@ static void layouts(void) {
   }
 }
 
-// Totals of sequences, and rows along another axis, belong to no layout.
+// Totals, and what tn_rows gives, belong to no layout.
 static void no_layout(void) {
   static const int64_t lengths[2][4] = {{3, 1, 2, 2}, {2, 2, 2, 2}};
   tn_program *p = tn_program_create("rows");
@@ -282,10 +294,10 @@ static void no_layout(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(4, 3, 8));
   tn_packed a = tn_pack_constant(x, lengths[0], 4), b = tn_pack_constant(x, lengths[1], 4);
   tn_output(f, "s", tn_add(tn_packed_sum(a), tn_packed_last(b)));
-  tn_output(f, "t", tn_add(tn_transpose(a.data, 0, 1), b.data));
-  tn_output(f, "c", tn_concat(0, TN_TENSORS(a.data, b.data)));
+  tn_output(f, "t", tn_add(tn_transpose(tn_rows(a), 0, 1), b.data));
+  tn_output(f, "c", tn_concat(0, TN_TENSORS(tn_rows(a), tn_rows(b))));
   tn_output(f, "m", tn_add(tn_sum_axis(a.data, 0, false), tn_sum_axis(b.data, 0, false)));
-  tn_output(f, "g", tn_matmul(a.data, b.data));
+  tn_output(f, "g", tn_matmul(a.data, tn_rows(b)));
   tn_function_end(f);
   if (!CHECK(tn_n_errors(p) == 0)) tn_report(p, stdout);
   tn_program_free(p);

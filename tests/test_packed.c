@@ -376,6 +376,31 @@ static void lists_refused(void) {
   tn_program_free(p);
 }
 
+// Packed data put on a layout stays the storage that it is, as in PyTorch: writes to either are seen in both.
+static void with_data_shares(void) {
+  tn_program *p = tn_program_create("with_data");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_packed s = tn_pack_constant(tn_input(f, "x", TN_F32, TN_SHAPE(2, 2)), ((int64_t[]){2, 1}), 2);
+  tn_tensor t = tn_mul_scalar(s.data, 1);
+  tn_packed q = tn_packed_with_data(s, t);
+  tn_mul_(q.data, tn_scalar(f, 0.5));
+  tn_add_(t, tn_scalar(f, 1));
+  tn_packed_dispose(q);
+  CHECK(tn_is_alive(t));
+  tn_tensor plain = tn_rows(s);
+  tn_add_(plain, tn_scalar(f, 10));
+  tn_output(f, "t", t);
+  tn_output(f, "s", s.data);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
+  float x[] = {1, 3, 2, 99}, shared[3], rows[3];
+  CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, 2, 2)), TN_OUT(tn_f32(shared, 3), tn_f32(rows, 3))) == TN_OK);
+  CHECK(shared[0] == 1.5f && shared[1] == 2 && shared[2] == 2.5f);
+  CHECK(rows[0] == 11 && rows[1] == 12 && rows[2] == 13);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   against_padding();
   attention();
@@ -389,5 +414,6 @@ int main(void) {
   rows_of_another_layout();
   lists_refused();
   empty_lists();
+  with_data_shares();
   return check_report();
 }

@@ -89,7 +89,7 @@ typedef struct {
   double (*work)(const Fn *f, Val v);
   double elements, rate;  // per ns of one worker, vectors and tails mixed
 } CostRow;
-#define CLASS(id, name, kernel, rows, flags, emit, scratch, elements, work, rate, base, per, doc) \
+#define CLASS(id, name, kernel, flags, emit, scratch, elements, work, rate, base, per, doc) \
   [CLASS_##id] = {work_##work, elements, rate},
 static const CostRow costs[N_CLASSES] = {
 #include "ir/kernels.def"

@@ -228,7 +228,8 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   FE_GUARD(f->p, fe_poison(f));
   a = as_indices(op, a, n, wide, at);
   given = given_of(op, a, &n_given, some);
-  if (!fe_rows_fit(op, given, n_given, attrs, n_attrs, at)) return fe_poison(f);
+  FeRowsEffect rows = {0};
+  if (f->n_rows_of && !fe_rows_meet(&rows, op, a, n, attrs, n_attrs, at)) return fe_poison(f);
   if (f->n_scans && !fe_scan_allows(f, op, given, n_given, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = a[k].fn ? fe_val(a[k]) : (Val){0};
@@ -240,8 +241,8 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   }
   tn_tensor y = {f, ir_try_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at), &fault).i};
   if (fault.id) fe_report_fault(op, given, n_given, &fault, at);
-  fe_follow_rows(op, given, n_given, attrs, n_attrs, y);
-  return y;
+  bool follows = !y.v || fe_rows_follow(&rows, op, a, n, attrs, n_attrs, y, at);
+  return follows ? y : fe_poison(f);
 }
 
 tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at) {

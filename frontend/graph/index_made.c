@@ -44,6 +44,8 @@ static tn_tensor triangle(tn_tensor x, Op op, int k, tn_site at) {
   uint32_t rank = fe_rank(x);
   tn_function *f = x.fn;
   if (rank < 2) return fe_refuse(x, E_SHAPE, at, "a triangle is part of a matrix: of a value with two axes or more");
+  const char *call = op == OP_le ? "tn_tril" : "tn_triu";
+  if (!fe_steps_apart(x, rank - 2, call, at) || !fe_steps_apart(x, rank - 1, call, at)) return fe_poison(f);
   tn_tensor keep = mask(f, op, fe_axis_dim(x, rank - 2), fe_axis_dim(x, rank - 1), k, at);
   if (!fe_ok(keep)) return keep;
   return fe_emit(OP_select, (const tn_tensor[]){keep, x, fe_number(f, 0, (DType)fe_ins(x)->dtype, at)}, 3, NULL, 0, at);

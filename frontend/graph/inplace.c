@@ -191,6 +191,7 @@ static tn_tensor write_checked(tn_tensor t, tn_tensor content, const char *what,
     fe_hint(f->p, "tn_detach(..) the new content, or write it between tn_no_grad_begin and tn_no_grad_end");
     return fe_poison(f);
   }
+  if (!fe_rows_written(t, content, what + strlen("tn_"), at)) return fe_poison(f);
   return fe_write(t, content, frozen, at);
 }
 

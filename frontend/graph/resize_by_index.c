@@ -85,6 +85,7 @@ tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r) {
       [TN_NEAREST] = nearest, [TN_LINEAR] = linear, [TN_CUBIC] = cubic, [TN_NEAREST_EXACT] = nearest_exact};
   tn_tensor y = x;
   for (uint32_t k = 2; k < fe_rank(x) && fe_ok(y); k++) {
+    if (!fe_steps_apart(x, k, "tn_interpolate", r->at)) return fe_poison(x.fn);
     Axis a = {k, fe_axis_dim(x, k), r->sizes[k - 2], r->scales[k - 2], r->align, r->at};
     if (a.in.i != a.out.i || a.scale != 0) y = filters[r->mode](y, &a);
   }

@@ -17,6 +17,7 @@ struct tn_scan {
   struct {
     tn_tensor carry, initial, last;  // last: an empty handle until it is asked for or the scan ends
     Loc made, next;                  // next 0: none so far
+    FeRows rows;                     // of a dense scan: where the last value has packed rows
   } *carries;
   uint32_t n_carries, cap_carries, n_outputs;
 };
@@ -254,7 +255,11 @@ void tn_scan_end(tn_scan *s, tn_site at) {
   FE_GUARD(s->f->p, );
   if (!scan_open(s, at)) return;
   check_carries(s, at);
-  for (uint32_t k = 0; k < s->n_carries; k++) last_of(s, k, at);
+  for (uint32_t k = 0; k < s->n_carries; k++) {
+    tn_tensor last = last_of(s, k, at);
+    if (s->carries[k].rows.layout) fe_tag_rows(last, s->carries[k].rows);
+    if (ir_attr(s->f->ir, fe_val(s->carries[k].carry), KEY_live)) fe_tag_rows(last, fe_rows(s->over.layout));
+  }
   Attr a = number_of(s);
   mark(s, OP_scan_end, NULL, 0, &a, 1, at);
   follow_body(s->f);
@@ -335,8 +340,11 @@ tn_tensor tn_scan_input(tn_scan *s, tn_tensor xs, tn_site at) {
   }
   tn_tensor x = is_packed(s) ? xs : steps_first(s, xs, at);
   if (!fe_ok(x) || !check_steps(s, xs, x, at)) return fe_poison(f);
+  if (is_packed(s) && !fe_same_rows("scan_input", s->over.data, x, at)) return fe_poison(f);
   Attr a[2] = {number_of(s), ir_a_dim(KEY_live, s->live)};
-  return fe_made(fe_emit(OP_scan_input, &x, 1, a, is_packed(s) ? 2 : 1, at), at);
+  tn_tensor step = fe_emit(OP_scan_input, &x, 1, a, is_packed(s) ? 2 : 1, at);
+  if (is_packed(s) && fe_ok(step)) fe_set_rows(step, s->over.layout.v);
+  return fe_made(step, at);
 }
 
 static bool has_layout(const tn_scan *s, tn_packed x) {
@@ -366,8 +374,9 @@ tn_tensor tn_scan_carry(tn_scan *s, tn_tensor h0, tn_site at) {
   Attr a[3] = {number_of(s), ir_a_int(KEY_index, s->n_carries), ir_a_dim(KEY_live, s->live)};
   tn_tensor h = fe_made(fe_emit(OP_scan_carry, &h0, 1, a, row ? 3 : 2, at), at);
   if (!fe_ok(h)) return h;
+  if (row) fe_set_rows(h, s->over.layout.v);
   *RT_PUSH(f->p->mem, s->carries, s->n_carries, s->cap_carries) =
-      (typeof(*s->carries)){h, h0, {0}, fe_loc(f->p, at), {0}};
+      (typeof(*s->carries)){h, h0, {0}, fe_loc(f->p, at), {0}, {0}};
   return h;
 }
 
@@ -408,6 +417,7 @@ void tn_scan_next(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
   bool good = join(s, &next, 1, at) && check_next(s, k, next, at) && fe_scan_allows(s->f, OP_scan_next, &next, 1, at);
   if (!s->carries[k].next.i) s->carries[k].next = fe_loc(s->f->p, at);
   if (!good) return;
+  if (!is_packed(s)) s->carries[k].rows = fe_rows(next);
   Attr a[2] = {number_of(s), ir_a_int(KEY_index, k)};
   Val v = fe_val(next);
   mark(s, OP_scan_next, &v, 1, a, 2, at);
@@ -429,6 +439,7 @@ tn_tensor tn_scan_output(tn_scan *s, tn_tensor y, tn_site at) {
   Attr a[3] = {number_of(s), is_packed(s) ? ir_a_dim(KEY_rows, s->rows) : ir_a_dim(KEY_time, s->steps),
                ir_a_dim(KEY_live, s->live)};
   tn_tensor ys = fe_emit(OP_scan_output, &y, 1, a, is_packed(s) ? 3 : 2, at);
+  if (is_packed(s) && fe_ok(ys)) fe_set_rows(ys, s->over.layout.v);
   ys = made_outside(s, given_outside(s, ys, at), at);
   s->n_outputs += fe_ok(ys);
   return ys;

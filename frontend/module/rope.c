@@ -120,7 +120,7 @@ tn_tensor tn_rope(tn_tensor x, tn_rope_options o) {
   Rope r = {.x = x, .o = &o, .rank = fe_rank(x)};
   if (!check_value(&r)) return fe_poison(f);
   r.time = r.rank - (o.heads_inside ? 3 : 2);
-  if (!check_options(&r)) return fe_poison(f);
+  if (!check_options(&r) || !fe_steps_apart(x, r.time, "tn_rope", o.at)) return fe_poison(f);
   double base = o.base != 0 ? o.base : 10000;
   tn_tensor cosine = rows_of(&r, base, false), sine = rows_of(&r, base, true);
   return fe_ok(cosine) && fe_ok(sine) ? fe_made(turn(&r, cosine, sine), o.at) : fe_poison(f);

@@ -308,7 +308,9 @@ tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at) {
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poisoned_packed(f);
   bool fits = fe_rank(data) >= 1 && fe_ins(data)->dtype != DT_LAYOUT &&
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
-  if (fits) return fe_with_data(s, fe_same(data, at), at);
+  if (fits && (!fe_rows_of(data) || fe_same_rows("packed_with_data", s.data, data, at)))
+    return fe_with_data(s, fe_view(data, at), at);
+  if (fits) return fe_poisoned_packed(f);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
   fe_note_value(data, "the data");
   fe_note_value(s.layout, "the layout");

@@ -27,8 +27,15 @@ TN_API tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options 
 TN_API tn_packed tn_pack_constant(tn_tensor x, const int64_t *lengths, uint32_t n, tn_pack_options o);
 // [B, T, ..], `value` beyond each length. T: the longest of constant lengths, else the time axis packed.
 TN_API tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at);
-// Other data [rows, ..], the same layout
+// Other data [rows, ..], the same layout. The storage is that of `data`: a write in place to one is seen in both. E111 where
+// `data` has rows of another layout.
 TN_API tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at);
+// The data as an ordinary tensor, in the same storage: rows that belong to no sequence. What works along the rows takes it,
+// and so do sequences of another layout.
+//
+//   tn_cumsum(s.data, 0);       E130: it would run from one sequence into the next
+//   tn_cumsum(tn_rows(s), 0);   a running total over all rows, in the order in which they are stored
+TN_API tn_tensor tn_rows(tn_packed s, tn_site at);
 // The same with a time axis of total_length steps: E117 when a sequence may be longer.
 TN_API tn_tensor tn_pad_packed_to(tn_packed s, double value, bool batch_first, int64_t total_length, tn_site at);
 
@@ -91,7 +98,9 @@ TN_API tn_tensor tn_packed_sorted_indices(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_unsorted_indices(tn_packed s, tn_site at);
 // The calls for tensors, on the rows that exist. Whatever keeps rows apart works on s.data as well, and
 // tn_packed_with_data makes the result packed. Two packed values must have one layout (E111), as must s.data and t.data
-// where they meet in tn_add and the like.
+// where they meet in tn_add and the like. Totals over all rows are ordinary tensors, and so is what an index picks; what else
+// works along the rows, in a module too, is E130, because neighbours may belong to different sequences: softmax, cumsum,
+// sort, slice and concat along that axis, attention, a product of rows with rows, positions.
 TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, conv1d, ..
 // tn_conv1d of each sequence alone: data [rows, C], weight [O, C / groups, kernel], bias [O] or TN_NONE -> rows of O. What
 // lies outside of a sequence is zeros, and no window sees two of them. A sequence of n steps becomes one of

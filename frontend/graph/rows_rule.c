@@ -1,0 +1,241 @@
+// What becomes of the axis of packed rows in an operation: column `rows` of ir/ops.def, with the attributes of the call.
+// Neighbours along that axis may belong to different sequences, so that nothing may be computed along it but totals over all
+// rows. The axis may be any: a transposed value has its rows along the last one. An axis that a reshape makes of rows and the
+// axes after them counts as one of rows, too: each row has a stretch of it.
+#include "frontend/graph/rows.h"
+
+typedef struct {
+  Op op;
+  const tn_tensor *a;  // by position in the row of the op
+  uint32_t n, n_attrs;
+  const Attr *attrs;
+  Prog *ir;
+} Call;
+
+static FeWay kept(uint32_t axis) { return (FeWay){FE_ROWS_KEPT, axis}; }
+static FeWay gone(void) { return (FeWay){FE_ROWS_GONE, 0}; }
+static FeWay mixed(void) { return (FeWay){FE_ROWS_MIXED, 0}; }
+
+static const Attr *attr_of(const Call *c, Key key) {
+  for (uint32_t k = 0; k < c->n_attrs; k++)
+    if (c->attrs[k].key == key) return &c->attrs[k];
+  return NULL;
+}
+
+static uint32_t rank_of(const Call *c, uint32_t k) { return fe_rank(c->a[k]); }
+
+static bool has(const Call *c, uint32_t k) { return k < c->n && c->a[k].fn; }
+
+static uint32_t most_axes(const Call *c) {
+  uint32_t most = 0;
+  for (uint32_t k = 0; k < c->n; k++)
+    if (has(c, k) && rank_of(c, k) > most) most = rank_of(c, k);
+  return most;
+}
+
+// Axes are counted from the last where operands broadcast.
+static FeWay from_last(const Call *c, uint32_t k, uint32_t axis) { return kept(axis + most_axes(c) - rank_of(c, k)); }
+
+// ---- EACH
+static FeWay product(const Call *c, uint32_t k, uint32_t axis) {
+  bool transposed = attr_of(c, k ? KEY_tb : KEY_ta) != NULL;
+  uint32_t rank = rank_of(c, k), most = most_axes(c), own = k == 0 ? rank - 2 : rank - 1;
+  if (rank < 2 || axis + 2 < rank) return from_last(c, k, axis);
+  if (transposed) own = 2 * rank - 3 - own;
+  return axis == own ? kept(k == 0 ? most - 2 : most - 1) : (FeWay){FE_ROWS_SUMMED, 0};
+}
+
+static FeWay linear(const Call *c, uint32_t k, uint32_t axis) {
+  uint32_t last = rank_of(c, 0) - 1;
+  if (k == 0 ? axis == last : k == 1 && axis == 1) return (FeWay){FE_ROWS_SUMMED, 0};
+  return kept(k == 0 ? axis : last);
+}
+
+// A table whose rows are the packed ones is read by whole rows.
+static FeWay embedding(const Call *c, uint32_t k, uint32_t axis) {
+  if (k == 1) return kept(axis);
+  return axis == 0 ? gone() : kept(rank_of(c, 1));
+}
+
+// Matrices are worked on one by one. perm of lu_solve has one axis for each matrix, all others two.
+static FeWay linalg(const Call *c, uint32_t k, uint32_t axis) {
+  uint32_t rank = rank_of(c, k) + (c->op == OP_lu_solve && k == 2);
+  return axis + 2 < rank ? kept(axis + most_axes(c) - rank) : mixed();
+}
+
+static FeWay each(const Call *c, uint32_t k, uint32_t axis) {
+  bool is_last = axis + 1 == rank_of(c, k);
+  switch (c->op) {
+  case OP_linear: return linear(c, k, axis);
+  case OP_matmul:
+  case OP_whole_matmul: return product(c, k, axis);
+  case OP_layer_norm:
+  case OP_rms_norm: return k == 0 && !is_last ? kept(axis) : mixed();
+  case OP_cross_entropy_rows: return k == 1 || !is_last ? kept(axis) : mixed();
+  case OP_conv:
+  case OP_conv_transpose: return k == 0 && axis == 0 ? kept(0) : mixed();
+  case OP_max_pool:
+  case OP_max_pool_grad:
+  case OP_sum_pool:
+  case OP_sum_pool_grad:
+  case OP_resize:
+  case OP_resize_grad: return axis == 0 || is_last ? kept(axis) : mixed();
+  case OP_searchsorted: return k == 1 || !is_last ? kept(axis) : mixed();
+  case OP_embedding: return embedding(c, k, axis);
+  case OP_embedding_bag: return k != 0 && axis == 0 && !has(c, 2) ? kept(0) : mixed();
+  case OP_grad_of: return k == 1 ? kept(axis) : gone();
+  case OP_grad_replace:
+  case OP_shard_mean:
+  case OP_exchanged: return k == 0 ? kept(axis) : gone();
+  default: break;
+  }
+  switch ((OpClass)ir_ops[c->op].cls) {
+  case CLASS_POINTWISE:
+  case CLASS_VIEW:
+  case CLASS_MARK: return from_last(c, k, axis);
+  case CLASS_LINALG: return linalg(c, k, axis);
+  default: return mixed();  // an op that nobody told this file of
+  }
+}
+
+// ---- BY_AXIS
+// The product of sizes [from, to)
+static Dim product_of(Prog *p, Shape s, uint32_t from, uint32_t to) {
+  Dim d = ir_dim(p, 1);
+  for (uint32_t k = from; k < to; k++) d = ir_dim_mul(p, d, ir_dim_at(p, s, k));
+  return d;
+}
+
+// Is the size a constant number of elements for each row?
+static bool divides(Prog *p, Dim rows, Dim size) {
+  int64_t n = ir_dim_bound(p, rows), each = n > 0 ? ir_dim_bound(p, size) / n : 0;
+  return each > 0 && ir_dim_mul(p, rows, ir_dim(p, each)).i == size.i;
+}
+
+// The axis of `to` that begins with the same elements and holds whole rows
+FeWay fe_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows) {
+  Dim before = product_of(p, from, 0, axis);
+  for (uint32_t j = 0; j < ir_rank(p, to); j++) {
+    if (product_of(p, to, 0, j).i != before.i) continue;
+    if (divides(p, rows, ir_dim_at(p, to, j))) return kept(j);
+    for (uint32_t end = axis + 1; end <= ir_rank(p, from); end++)
+      if (product_of(p, from, axis, end).i == ir_dim_at(p, to, j).i) return kept(j);
+  }
+  return mixed();
+}
+
+static FeWay permuted(const Call *c, uint32_t axis) {
+  Shape perm = attr_of(c, KEY_perm)->u.list;
+  for (uint32_t k = 0; k < ir_rank(c->ir, perm); k++)
+    if (ir_list_at(c->ir, perm, k) == axis) return kept(k);
+  return mixed();
+}
+
+static uint32_t worked_axis(const Call *c) {
+  const Attr *a = attr_of(c, KEY_axis);
+  return a ? (uint32_t)a->u.i : rank_of(c, 0) - 1;
+}
+
+static bool adds_by_index(Op op) {
+  return op == OP_scatter_add || op == OP_scatter_prod || op == OP_scatter_amax || op == OP_scatter_amin ||
+         op == OP_index_add;
+}
+
+// Rows that are added by index to a value which is not of rows are a total by index.
+static FeWay scattered(const Call *c, uint32_t k, uint32_t axis) {
+  bool is_list = (c->op == OP_index_add || c->op == OP_index_copy) && k == 1;
+  if (!is_list && axis != worked_axis(c)) return kept(axis);
+  return k && adds_by_index(c->op) ? gone() : mixed();
+}
+
+static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
+  uint32_t along = worked_axis(c);
+  switch (c->op) {
+  case OP_reshape: return fe_reshaped_rows(c->ir, fe_shape_of(c->a[0]), attr_of(c, KEY_shape)->u.list, axis, rows);
+  case OP_expand: return kept(axis + ir_rank(c->ir, attr_of(c, KEY_shape)->u.list) - rank_of(c, k));
+  case OP_permute: return permuted(c, axis);
+  case OP_gather: return axis != along || k == 1 ? kept(axis) : mixed();
+  case OP_scatter:
+  case OP_scatter_add:
+  case OP_scatter_prod:
+  case OP_scatter_amax:
+  case OP_scatter_amin:
+  case OP_index_copy:
+  case OP_index_add: return scattered(c, k, axis);
+  case OP_argmax:
+  case OP_whole_argmax: return axis == along ? mixed() : kept(axis - (axis > along));
+  default: return axis == along ? mixed() : kept(axis);
+  }
+}
+
+// ---- TOTAL, PICK
+static FeWay total(const Call *c, uint32_t k, uint32_t axis) {
+  const Attr *axes = attr_of(c, KEY_axes);
+  uint32_t before = 0;
+  if (ir_ops[c->op].cls == CLASS_WHOLE_REDUCE)
+    return axis == worked_axis(c) ? gone() : kept(axis - (axis > worked_axis(c)));
+  if (c->op == OP_moments) return axis + 1 == rank_of(c, k) ? kept(0) : gone();
+  if (!axes) return gone();
+  for (uint32_t j = 0; j < ir_rank(c->ir, axes->u.list); j++) {
+    int64_t reduced = ir_list_at(c->ir, axes->u.list, j);
+    if (reduced == axis) return gone();
+    before += reduced < axis;
+  }
+  return kept(attr_of(c, KEY_keepdim) ? axis : axis - before);
+}
+
+static FeWay pick(const Call *c, uint32_t k, uint32_t axis) {
+  if (c->op == OP_index_assign) return k == 0 || (k == 2 && axis) ? kept(axis) : gone();
+  if (k == 1) return kept(worked_axis(c));
+  return axis == worked_axis(c) ? gone() : kept(axis);
+}
+
+// ---- ALONG
+uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n) {
+  uint32_t k = ir_op_operand(op, ARG_layout);
+  return k < n && a[k].fn && fe_ins(a[k])->dtype == DT_LAYOUT ? k : UINT32_MAX;
+}
+
+// Values of whole sequences, [B, ..], may be rows of an outer layout, as the characters of packed words have it.
+static bool is_by_sequence(Op op, uint32_t k) {
+  uint32_t h0 = op == OP_rnn_seq ? ir_op_operand(op, ARG_h0) : UINT32_MAX;
+  return op == OP_pack_padded || op == OP_seq_broadcast || op == OP_seq_scatter || (k >= h0 && k <= h0 + 1);
+}
+
+static FeWay with_layout(const Call *c, uint32_t k, uint32_t axis) {
+  bool time_major = c->op == OP_pack_padded && attr_of(c, KEY_time_major);
+  if (is_by_sequence(c->op, k)) return axis == (uint32_t)time_major ? gone() : mixed();
+  return axis == 0 ? (FeWay){FE_ROWS_OF_LAYOUT, 0} : mixed();
+}
+
+static FeWay in_scan(const Call *c, uint32_t axis) {
+  bool is_packed = attr_of(c, KEY_live) != NULL;
+  if (is_packed || c->op == OP_scan_carry || c->op == OP_scan_final) return kept(axis);
+  if (c->op == OP_scan_output) return kept(axis + 1);
+  return axis ? kept(axis - 1) : mixed();
+}
+
+static FeWay along(const Call *c, uint32_t k, uint32_t axis) {
+  switch (c->op) {
+  case OP_packed_layout:
+  case OP_sdpa: return axis == 0 ? kept(0) : mixed();
+  case OP_scan_input:
+  case OP_scan_carry:
+  case OP_scan_output:
+  case OP_scan_final: return in_scan(c, axis);
+  default: return fe_layout_operand(c->op, c->a, c->n) < c->n ? with_layout(c, k, axis) : mixed();
+  }
+}
+
+FeWay fe_way_of_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, uint32_t k) {
+  FeRows rows = fe_rows(a[k]);
+  Call c = {op, a, n, n_attrs, attrs, a[k].fn->p->ir};
+  switch ((OpRows)ir_ops[op].rows) {
+  case ROWS_EACH: return each(&c, k, rows.axis);
+  case ROWS_BY_AXIS: return by_axis(&c, k, rows.axis, fe_axis_dim((tn_tensor){a[k].fn, rows.layout}, 2));
+  case ROWS_TOTAL: return total(&c, k, rows.axis);
+  case ROWS_PICK: return pick(&c, k, rows.axis);
+  case ROWS_ALONG: return along(&c, k, rows.axis);
+  }
+  return mixed();
+}
