@@ -82,6 +82,22 @@ typedef struct {
 } tn_slogdet_value;
 TN_API tn_slogdet_value tn_slogdet(tn_tensor a, tn_site at);
 
+// ---- Fourier transforms of real numbers, torch.fft.rfft, irfft and torch.stft: f32 (else E005), a complex number is two along a last
+// axis of size 2, its real and its imaginary part (torch.view_as_real). They are products with constant matrices: of 1 to 1024 points
+// (else E003), any number of them.
+//
+//   tn_tensor bins = tn_stft(x, 400, .hop = 160, .window = w);       // x [B, T], w [400] -> [B, 201, T / 160 + 1, 2]
+//   tn_tensor power = tn_sum_axis(tn_square(bins), -1, false);
+TN_API tn_tensor tn_rfft(tn_tensor x, tn_site at);  // [.., n] of constant size (else E004) -> [.., n / 2 + 1, 2]
+TN_API tn_tensor tn_irfft(tn_tensor x, int64_t n, tn_site at);  // [.., n / 2 + 1, 2] (else E004) -> [.., n], by n
+typedef struct {
+  int64_t hop;        // from one window to the next; 0: n / 4
+  tn_tensor window;   // [n] (else E004), times each window's elements; empty: 1
+  bool not_centered;  // the first window begins at element 0; else its middle lies there, and x goes on as in a mirror
+  tn_site at;
+} tn_stft_options;
+TN_API tn_tensor tn_stft(tn_tensor x, int64_t n, tn_stft_options o);  // [T] or [B, T] -> [B, n / 2 + 1, windows, 2]
+
 #ifdef __cplusplus
 }
 #endif
