@@ -464,9 +464,25 @@ static void what_is_not_defined_is_refused(void) {
   tn_program_free(p);
 }
 
+// Whether some or all of u8 are set is found without storing which.
+static void truth_of_bytes_takes_no_memory(void) {
+  tn_program *p = tn_program_create("truth");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_U8, TN_SHAPE(3, 1 << 16));
+  tn_output(f, "any", tn_any(x));
+  tn_output(f, "all", tn_all_axis(x, 1, false));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  tn_plan plan;
+  if (!CHECK(m && tn_plan_of(m, "run", &plan) == TN_OK)) return;
+  if (!CHECK(plan.peak_bytes < 1 << 12)) printf("  peak of %lld bytes\n", (long long)plan.peak_bytes);
+  tn_model_free(m), tn_program_free(p);
+}
+
 int main(void) {
   every_op_of_every_dtype();
   reductions_of_every_dtype();
+  truth_of_bytes_takes_no_memory();
   means_are_of_f32();
   operands_are_promoted();
   numbers_take_the_dtype_of_the_others();

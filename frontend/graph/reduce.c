@@ -233,9 +233,11 @@ static tn_tensor count_nonzero(const Reduction *r, double x) {
   return whole(r, OP_whole_sum, as_bool(r));
 }
 
-// Of f32 as sums, which fuse with what makes the operand.
+// Of f32 as sums, which fuse with what makes the operand. Of u8 by the largest or the smallest element, so that no truth values
+// are stored; of none these are 0 and 255.
 static tn_tensor any(const Reduction *r, double x) {
   (void)x;
+  if (fe_ins(r->a)->dtype == DT_U8) return fe_cast(whole(r, OP_whole_amax, r->a), DT_BOOL, r->at);
   if (fe_ins(r->a)->dtype != DT_F32) return whole(r, OP_whole_amax, as_bool(r));
   tn_tensor most = reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0)));
   return fe_cast(op2(r, OP_gt, most, number(r, 0)), DT_BOOL, r->at);  // over none: -inf > 0
@@ -243,6 +245,7 @@ static tn_tensor any(const Reduction *r, double x) {
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
+  if (fe_ins(r->a)->dtype == DT_U8) return fe_cast(whole_least(r, r->a), DT_BOOL, r->at);
   if (fe_ins(r->a)->dtype != DT_F32) return whole_least(r, as_bool(r));
   tn_tensor most = reduced(r, OP_amax, op2(r, OP_eq, r->a, number(r, 0)));
   return fe_cast(op2(r, OP_le, most, number(r, 0)), DT_BOOL, r->at);
