@@ -69,6 +69,13 @@ for k in range(1, 9):
         put(f"turned{k}.jpg", saved(Image.fromarray(smooth), "JPEG", quality=95, subsampling=0, exif=b"Exif\0\0" + exif))
     else:
         put(f"turned{k}.png", rgb[:33] + chunk(b"eXIf", exif) + rgb[33:])
+# the orientation as a long, and as a byte, which is passed over
+for name, kind, value in [("long", 4, struct.pack("<I", 3)), ("byte", 1, b"\6\0\0\0")]:
+    exif = struct.pack("<2sHIHHHI", b"II", 42, 8, 1, 0x112, kind, 1) + value + bytes(4)
+    put(f"turned{name}.jpg", saved(Image.fromarray(smooth), "JPEG", quality=95, subsampling=0, exif=b"Exif\0\0" + exif))
+# colors whose luma is not that of the red, green and blue which they are clipped to
+vivid = np.random.default_rng(1).choice([0, 255], (12, 17, 3)).astype("u1")
+put("vivid.jpg", saved(Image.fromarray(vivid), "JPEG", quality=75, subsampling=2))
 # what a PNG may be else: gray of few bits, a transparent color, levels, in seven passes, gamma
 bits = Image.fromarray((np.add.outer(np.arange(5), np.arange(11)) % 3 == 0).astype("u1") * 255)
 put("bits.png", saved(bits.convert("1"), "PNG"))
@@ -122,6 +129,7 @@ cases += [("gray.png", 5, 5, 1, 0), ("gray.png", 3, 4, 1, 1), ("photo.jpg", 12, 
 cases += [("scans.jpg", 4, 4, 3, 0), ("gray.jpg", 5, 7, 1, 0)]
 cases += [("four.jpg", 12, 17, 3, 0), ("four.jpg", 5, 4, 1, 0), ("ycck.jpg", 5, 4, 3, 0), ("photo.jpg", 6, 5, 1, 0)]
 cases += [(f"turned{k}.png", 4, 5, 3, 1) for k in range(1, 5)] + [(f"turned{k}.jpg", 17, 12, 3, 0) for k in range(5, 9)]
+cases += [("turnedlong.jpg", 12, 17, 3, 0), ("turnedbyte.jpg", 17, 12, 3, 0), ("vivid.jpg", 12, 17, 1, 0), ("vivid.jpg", 4, 5, 1, 0)]
 cases += [("bits.png", 5, 11, 1, 0), ("deep.png", 2, 2, 3, 0), ("few.png", 4, 5, 3, 0), ("key.png", 4, 5, 3, 0), ("graya.png", 4, 5, 3, 0)]
 cases += [("gamma.png", 4, 5, 3, 0), ("passes.png", 4, 5, 3, 0), ("rgb.png", 4, 5, 1, 0), ("clear.png", 4, 5, 1, 0), ("bits.png", 5, 11, 3, 0)]
 with open(os.path.join(root, "goldens_images.h"), "w") as out:

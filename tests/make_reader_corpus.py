@@ -79,6 +79,17 @@ put("csv", "missing_as", b"\x9cNA,1\n2,3\n,5\n")
 put("csv", "classes", b'\x801,1\n"3",3\n')
 put("csv", "cr", b'\0a,b\r1,2\r"3",4\r')
 put("csv", "cr_in_quotes", b'\x02"1\r\n\r",2\r3,4\r\n\r')
+f = io.BytesIO()
+with zipfile.ZipFile(f, "w") as z:
+    for name, values in [("a/w.npy", grid.astype("<f4")), ("b/w.npy", grid.astype("<f4") + 1), ("b.w.npy", np.arange(4))]:
+        z.writestr(zipfile.ZipInfo(name), npy(values))
+    z.writestr(zipfile.ZipInfo("a/"), b"")
+put("zip", "folders.npz", f.getvalue())
+
+head = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[8,12]},'
+head += b'"b":{"dtype":"F4","shape":[2,4],"data_offsets":[12,16]},"c":{"dtype":"C64","shape":[1],"data_offsets":[16,24]}}'
+put("safetensors", "unread_dtypes", struct.pack("<Q", len(head)) + head + bytes(24))
+
 put("text", "ascii", b"to be or not to be, that is the question")
 put("text", "utf8", "gr\u00fc\u00dfe \u2192 \u4e16\u754c \U0001f600!".encode())
 put("text", "cut", "\u4e16\u754c".encode()[:-1])
@@ -164,7 +175,13 @@ put("wav", "frame", riff(fmt(1, 16, 2, frame=3), chunk(b"data", bytes(4))))
 put("wav", "odd", riff(fmt(1, 16, 2), chunk(b"data", bytes(5))))
 put("wav", "no_fmt", riff(chunk(b"data", bytes(4))))
 put("wav", "no_data", riff(fmt(1, 16, 1)))
-put("wav", "pipe", riff(fmt(1, 16, 1), b"data\xff\xff\xff\xff" + bytes(8)))
+streamed = fmt(1, 16, 1) + b"data%b" + struct.pack("<hhhh", 1, 2, 3, 4)
+put("wav", "pipe", riff(streamed % b"\xff\xff\xff\xff"))
+put("wav", "pipe_zero", b"RIFF\0\0\0\0WAVE" + streamed % bytes(4))
+put("wav", "pipe_all", b"RIFF\xff\xff\xff\xffWAVE" + streamed % bytes(4) + b"\5")
+put("wav", "pipe_head", b"RIFF\x24\0\0\0WAVE" + streamed % bytes(4))
+put("wav", "silent_list", riff(fmt(1, 16, 1), chunk(b"data", b""), chunk(b"LIST", b"some")))
+put("wav", "cut_data", riff(streamed % b"\xfe\xff\xff\xff"))
 put("wav", "truncated", riff(fmt(1, 16, 2), chunk(b"data", pcm(16)))[:-1])
 put("wav", "cut_head", riff(fmt(1, 16, 1), b"dat"))
 put("wav", "other", b"RIFX" + bytes(20))

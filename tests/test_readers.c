@@ -103,6 +103,20 @@ static void test_npz(void) {
   tn_batch_release(b);
 }
 
+// Folders belong to a name; what stands for the folder itself is no array.
+static void test_npz_folders(void) {
+  const char *path = "tests/corpus/zip/folders.npz";
+  tn_batch b = whole(tn_dataset_npz(path, NULL, 0, why, sizeof why));
+  tn_array a = tn_batch_array(b, "a/w"), w = tn_batch_array(b, "b/w"), dot = tn_batch_array(b, "b.w");
+  CHECK(a.data && w.data && dot.data && ((float *)a.data)[4] == 4 && ((float *)w.data)[4] == 5);
+  CHECK(dot.dtype == TN_I64 && ((int64_t *)dot.data)[3] == 3);
+  tn_batch_release(b);
+  b = whole(tn_dataset_npz(path, &(tn_column){.name = "b/w"}, 1, why, sizeof why));
+  w = tn_batch_array(b, "b/w");
+  CHECK(w.data && ((float *)w.data)[0] == 1);
+  tn_batch_release(b);
+}
+
 // Who opens an archive says how much of it may be unpacked: x of 2528 bytes and y of 160.
 static void test_npz_limit(void) {
   const char *path = "tests/corpus/zip/deflated.npz";
@@ -211,6 +225,75 @@ static void test_safetensors(void) {
   remove(path);
   tn_model_free(m);
   tn_program_free(p);
+}
+
+// A header and zeros behind it
+static void write_tensors(const char *path, const char *header, size_t n) {
+  char file[600] = {[0] = (char)(strlen(header) & 255), [1] = (char)(strlen(header) >> 8)};
+  CHECK(8 + strlen(header) + n <= sizeof file);
+  memcpy(file + 8, header, strlen(header));
+  write_file(path, file, 8 + strlen(header) + n);
+}
+
+// Tensors of dtypes that nothing reads are refused where they are asked for, by name, and nowhere else.
+static void test_unread_dtypes(void) {
+  static const struct {
+    const char *dtype, *shape;
+    int bytes;
+  } kinds[] = {{"F8_E4M3", "4", 4}, {"F8_E5M2", "2,2", 4}, {"F4", "8", 4},
+               {"C64", "1", 8},     {"F6_E2M3", "4", 3},   {"F8_E8M0", "0", 0}};
+  const char *path = "unread.safetensors";
+  char header[500], sentence[200];
+  tn_program *p = tn_program_create("unread");
+  tn_parameter(tn_root(p), "w", TN_SHAPE(2), (tn_init){TN_INIT_CONSTANT, 1, 0});
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output(f, "y", tn_param_value(f, tn_root(p), "w"));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .n_workers = 1);
+  if (!CHECK(m != NULL)) return;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    snprintf(
+        header, sizeof header,
+        "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"other\":{\"dtype\":\"%s\",\"shape\":[%s],"
+        "\"data_offsets\":[8,%d]}}",
+        kinds[k].dtype, kinds[k].shape, 8 + kinds[k].bytes);
+    write_tensors(path, header, 8 + (size_t)kinds[k].bytes);
+    tn_load_report r;
+    if (!CHECK(tn_load_partial(m, path, false, &r) == TN_OK && r.n_loaded == 1 && r.n_extra == 1))
+      puts(tn_error_text(m));
+    tn_batch b = whole(tn_dataset_safetensors(path, &(tn_column){.name = "w"}, 1, why, sizeof why));
+    CHECK(tn_batch_size(b) == 2);
+    tn_batch_release(b);
+    snprintf(sentence, sizeof sentence, "array 'other' has dtype %s, which is not read", kinds[k].dtype);
+    expect(tn_dataset_safetensors(path, NULL, 0, why, sizeof why), sentence);
+    expect(tn_dataset_safetensors(path, &(tn_column){.name = "other"}, 1, why, sizeof why), sentence);
+    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[0,%d]}}", kinds[k].dtype,
+             kinds[k].shape, kinds[k].bytes);
+    write_tensors(path, header, (size_t)kinds[k].bytes);
+    snprintf(sentence, sizeof sentence, "'w' has dtype %s, expected F32, F64, F16 or BF16", kinds[k].dtype);
+    CHECK(tn_load(m, path, true) != TN_OK);
+    CHECK_HAS(tn_error_text(m), sentence);
+  }
+  write_tensors(path, "{\"w\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1);
+  expect(tn_dataset_safetensors(path, NULL, 0, why, sizeof why),
+         "tensor \"w\" of dtype F4 has 12 bits, no whole bytes");
+  static const struct {
+    const char *bytes, *what;
+  } others[] = {{"PK\3\4\24\0\0\10\10\0", "a zip archive, as torch.save writes them (.pt, .pth)"},
+                {"\x80\2\x8a\nl\xfc\x9c"
+                 "F\xf9 ",
+                 "a pickle, as torch.save wrote them"},
+                {"a,b,c\n1,2,3\n", "text, as CSV and JSON are"},
+                {"\x93NUMPY\1\0v\0", "a NumPy array"}};
+  for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+    write_file(path, others[k].bytes, 10);
+    CHECK(tn_load(m, path, true) == TN_ERR_FILE);
+    CHECK_HAS(tn_error_text(m), "unread.safetensors: ");
+    CHECK_HAS(tn_error_text(m), "no safetensors file but ");
+    CHECK_HAS(tn_error_text(m), others[k].what);
+  }
+  remove(path);
+  tn_model_free(m), tn_program_free(p);
 }
 
 // Unsigned numbers of every width, above the largest signed one too; what is too large for i64 is told.
@@ -824,10 +907,12 @@ int main(void) {
   test_npy_mistakes();
   test_npz();
   test_npz_limit();
+  test_npz_folders();
   test_rows_of_nothing();
   test_series();
   test_safetensors();
   test_unsigned();
+  test_unread_dtypes();
   test_shrinking();
   test_larger_than_memory();
   test_other_large_files();

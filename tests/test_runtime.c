@@ -195,6 +195,40 @@ static void test_files(void) {
   CHECK(count_files(in_folder("a/b")) == 5);  // . .. c file link: no temporary file stays
 }
 
+// A link stays one, and what it names is made: beside it, in another folder, by way of another link.
+static void test_dangling_links(void) {
+  char error[500], link[256], name[256];
+  struct stat st;
+  CHECK(mkdir(in_folder("links"), 0755) == 0 && mkdir(in_folder("links/far"), 0755) == 0);
+  snprintf(name, sizeof name, "%s", in_folder("links/far/absolute"));
+  const char *const to[][2] = {
+      {"made", "links/made"}, {"far/made", "links/far/made"}, {name, "links/far/absolute"}, {"0", "links/made"}};
+  for (int k = 0; k < 4; k++) {
+    char base[32];
+    snprintf(base, sizeof base, "links/%d", k);
+    snprintf(link, sizeof link, "%s", in_folder(base));
+    if (k == 3) CHECK(unlink(in_folder("links/made")) == 0);
+    CHECK(symlink(to[k][0], link) == 0);
+    CHECK(rt_file_write(link, (RtPiece[]){{"abc", 3}}, 1, error, sizeof error));
+    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && lstat(in_folder(to[k][1]), &st) == 0 && S_ISREG(st.st_mode) &&
+          st.st_size == 3);
+  }
+  snprintf(link, sizeof link, "%s", in_folder("links/lost"));
+  CHECK(symlink("no/folder", link) == 0 && !rt_file_write(link, NULL, 0, error, sizeof error));
+  CHECK_HAS(error, "links/lost: No such file or directory");
+  CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+  snprintf(link, sizeof link, "%s", in_folder("links/round"));
+  CHECK(symlink("round", link) == 0 && !rt_file_write(link, NULL, 0, error, sizeof error));
+  CHECK_HAS(error, "links/round: Too many levels of symbolic links");
+  static const char *const left[] = {"0",    "1",     "2",   "3", "made", "far/made", "far/absolute",
+                                     "lost", "round", "far", ""};
+  for (size_t k = 0; k < sizeof left / sizeof *left; k++) {
+    char base[32];
+    snprintf(base, sizeof base, "links/%s", left[k]);
+    CHECK(remove(in_folder(base)) == 0);
+  }
+}
+
 // Who may read a file may read what replaces it, and nobody else.
 static void test_file_modes(void) {
   static const mode_t modes[] = {0600, 0640, 0644, 0444, 0777};
@@ -742,6 +776,7 @@ int main(void) {
   test_diagnostics();
   test_hash();
   test_files();
+  test_dangling_links();
   test_file_modes();
   test_stale_files();
   test_blas();

@@ -157,9 +157,9 @@ TN_API tn_dataset *tn_dataset_cifar(const char *path, tn_cifar kind, char *error
 
 // PNG and JPEG files, an item each: fields image f32 [channels, height, width], 0 to 255, and label i64 []. A file is opened,
 // decoded and resized where a batch needs it, by the loader's threads; a file that is missing, damaged, cut short or too
-// large is an error of its batch. Pixels are Pillow's: palettes, 16 bits, gray and CMYK become what `channels` says, and
-// transparency is passed over. An image is turned as the camera was held (EXIF). A build without libpng or libjpeg-turbo says
-// so. What follows, random parts and mirrored images, numbers around 0, is tn_dataset_images:
+// large is an error of its batch. Pixels are Pillow's: palettes, gray and CMYK become what `channels` says, and
+// transparency is passed over. Of 16 bits the upper 8 are taken, of gray too, where Pillow's are 255 at most. An image is turned
+// as the camera was held (EXIF). A build without libpng or libjpeg-turbo says so. What follows, random parts and mirrored images, numbers around 0, is tn_dataset_images:
 //
 //   tn_dataset *photos = tn_dataset_image_files(files, n, &(tn_image_file_options){.height = 256, .width = 256}, why, sizeof why);
 //   tn_dataset *d = tn_dataset_images(photos, &(tn_image_options){.crop = {224, 224}, .random_crop = true, .random_flip = true,
@@ -181,7 +181,8 @@ TN_API tn_dataset *tn_dataset_image_files(const tn_image_file *files, size_t n, 
 
 // WAV files, an item each: fields wave f32 [<= longest, channels] and label i64 []. PCM of 8, 16, 24 and 32 bits is divided
 // by 2^(bits - 1) and lies in [-1, 1]; floats of 32 and 64 bits stay as they are. All have one rate and one number of
-// channels: nothing is resampled or mixed. Headers are read when it is opened, frames where a batch needs them.
+// channels: nothing is resampled or mixed. Headers are read when it is opened, frames where a batch needs them. What a
+// program wrote to a pipe, without sizes ('data' of 2^32 - 1 bytes, or of 0 where RIFF ends there, too), goes to the file's end.
 typedef struct {
   const char *path;
   int64_t label;

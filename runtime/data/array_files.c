@@ -263,13 +263,22 @@ static bool open_member(Stored *s, uint32_t k, const RtColumn *c, const RtZipMem
   return open_npy(s, k, c, error, error_size);
 }
 
+// "enc/x.npy" -> "enc/x": folders belong to the name, as in NumPy, where two arrays may differ in nothing else
+static void name_after_member(RtField *f, const char *name) {
+  size_t n = strlen(name);
+  char stem[RT_FIELD_NAME];
+  bool has_ending = n > 4 && !strcmp(name + n - 4, ".npy");
+  snprintf(stem, sizeof stem, "%.*s", (int)(has_ending ? n - 4 : n), name);
+  rt_field_name(f, stem);
+}
+
 static bool open_members(Stored *s, const RtColumn *columns, const RtZipMember *list, uint32_t n_list, char *error,
                          size_t error_size) {
   for (uint32_t k = 0; k < s->n; k++) {
     RtColumn c = columns ? columns[k] : (RtColumn){.name = list[k].name};
     const RtZipMember *m = columns ? find_member(s, list, n_list, c.name, error, error_size) : &list[k];
     if (!m || !open_member(s, k, &c, m, error, error_size)) return false;
-    if (!columns) name_after_file(&s->fields[k], c.name);
+    if (!columns) name_after_member(&s->fields[k], c.name);
   }
   return true;
 }
@@ -315,6 +324,9 @@ static bool open_tensors(Stored *s, const RtColumn *columns, const RtSt *st, cha
     for (uint32_t i = 0; !t && i < st->n_tensors; i++) rt_near_offer(&near, st->tensors[i].name);
     if (!t)
       return rt_fail(error, error_size, "%s: there is no array '%s'%s", s->shared.name, c.name, rt_near_text(&near));
+    if (!rt_st_is_read(t->dtype))
+      return rt_fail(error, error_size, "%s: array '%s' has dtype %s, which is not read%s", s->shared.name, c.name,
+                     rt_st_dtype_name[t->dtype], columns ? "" : ": name the others as columns");
     rt_source_part(&s->arrays[k].source, &s->shared, 0, s->shared.size);
     s->arrays[k].at = t->offset;
     if (!set_array(s, k, &c, st_number[t->dtype], t->rank, t->dims, error, error_size)) return false;

@@ -18,7 +18,7 @@ typedef struct {
   const RtImageBytes *in;
   RtImage *out;
   uint32_t *orientation;
-  unsigned char *row;  // of four colors, where the file has them: rt_free
+  unsigned char *row;  // of the colors that a line has before it is mixed: rt_free
   char *error;
   size_t error_size;
 } Decoder;
@@ -75,7 +75,8 @@ static void read_rows(Decoder *d) {
     unsigned char *to = d->out->pixels + (size_t)jpeg->output_scanline * jpeg->output_width * channels;
     JSAMPROW row = d->row ? d->row : to;
     jpeg_read_scanlines(jpeg, &row, 1);
-    if (d->row) mix_colors(d->row, jpeg->output_width, channels, to);
+    if (d->row && jpeg->out_color_space == JCS_CMYK) mix_colors(d->row, jpeg->output_width, channels, to);
+    else if (d->row) rt_image_to_gray(d->row, to, jpeg->output_width);
   }
 }
 
@@ -87,8 +88,10 @@ static void read_pixels(Decoder *d) {
   if (!rt_image_alloc(d->in, jpeg->image_height, jpeg->image_width, d->in->channels, d->out, d->error, d->error_size))
     give_up(d);
   bool has_four = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
-  jpeg->out_color_space = has_four ? JCS_CMYK : d->in->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  if (has_four && !(d->row = rt_malloc((size_t)jpeg->image_width * 4))) {
+  // Gray of colors is made of what they are as red, green and blue, as Pillow makes it: the file's own luma is not clipped.
+  bool is_mixed = has_four || (d->in->channels == 1 && jpeg->jpeg_color_space != JCS_GRAYSCALE);
+  jpeg->out_color_space = has_four ? JCS_CMYK : d->in->channels == 1 && !is_mixed ? JCS_GRAYSCALE : JCS_RGB;
+  if (is_mixed && !(d->row = rt_malloc((size_t)jpeg->image_width * 4))) {
     rt_fail(d->error, d->error_size, "%s: out of memory", d->in->name);
     give_up(d);
   }

@@ -19,15 +19,18 @@ static uint32_t read_number(const Exif *e, uint64_t at, unsigned n_bytes) {
 }
 
 uint32_t rt_exif_orientation(const unsigned char *bytes, size_t n) {
-  enum { ORIENTATION = 0x112, SHORT = 3, ENTRY = 12 };
+  enum { ORIENTATION = 0x112, ENTRY = 12 };
+  static const uint8_t width_of[] = {
+      [3] = 2, [4] = 4};  // by type: short, as the standard wants it, and long, as some write it
   const Exif e = {bytes, n, n > 0 && bytes[0] == 'M'};
   if (n < 8 || (memcmp(bytes, "II*", 4) && memcmp(bytes, "MM\0*", 4))) return 1;
   uint64_t at = read_number(&e, 4, 4);
   uint32_t n_entries = read_number(&e, at, 2);
   for (uint32_t k = 0; k < n_entries; k++) {
     uint64_t entry = at + 2 + (uint64_t)k * ENTRY;
-    if (read_number(&e, entry, 2) != ORIENTATION || read_number(&e, entry + 2, 2) != SHORT) continue;
-    uint32_t found = read_number(&e, entry + 8, 2);
+    uint32_t type = read_number(&e, entry + 2, 2), width = type < sizeof width_of ? width_of[type] : 0;
+    if (read_number(&e, entry, 2) != ORIENTATION || !width) continue;
+    uint32_t found = read_number(&e, entry + 8, width);
     return found >= 1 && found <= 8 ? found : 1;
   }
   return 1;

@@ -37,8 +37,20 @@ static bool read_format(const RtSource *s, uint64_t at, uint32_t size, RtWav *w,
   return true;
 }
 
-static bool take_data(const RtSource *s, uint64_t at, uint32_t size, RtWav *w, char *error, size_t error_size) {
+// Who writes to a pipe cannot go back to fill in the sizes: they stay what they were at first, which is nothing or all bits set.
+static bool is_streamed(uint32_t riff, uint64_t at, uint32_t size) {
+  const bool ends_here = riff == UINT32_MAX || riff + UINT64_C(8) <= at;
+  return size == UINT32_MAX || (size == 0 && ends_here);
+}
+
+static bool take_data(const RtSource *s, uint32_t riff, uint64_t at, uint32_t size, RtWav *w, char *error,
+                      size_t error_size) {
   uint32_t frame = w->channels * (uint32_t)w->bytes;
+  if (is_streamed(riff, at, size)) {
+    w->data_at = at;
+    w->n_frames = (s->size - at) / frame;
+    return true;
+  }
   if (size % frame)
     return rt_fail(error, error_size, "%s: 'data' has %u bytes, which are no whole number of frames of %u", s->name,
                    size, frame);
@@ -47,11 +59,11 @@ static bool take_data(const RtSource *s, uint64_t at, uint32_t size, RtWav *w, c
   return true;
 }
 
-// The chunk at `at`, whose bytes lie inside of the source; *at goes behind its head.
+// The chunk at `at`, whose bytes lie inside of the source, or are `data` of no known size; *at goes behind its head.
 static bool read_head(const RtSource *s, uint64_t *at, unsigned char head[8], char *error, size_t error_size) {
   if (!rt_source_read(s, *at, head, 8, error, error_size)) return false;
   *at += 8;
-  if (u32_at(head + 4) <= s->size - *at) return true;
+  if (u32_at(head + 4) <= s->size - *at || (!memcmp(head, "data", 4) && u32_at(head + 4) == UINT32_MAX)) return true;
   return rt_fail(error, error_size,
                  "%s: byte %" PRIu64 ": a part of %u bytes, and %" PRIu64
                  " are left: the file was cut short, or written to a pipe without its sizes",
@@ -68,11 +80,12 @@ bool rt_wav_parse(const RtSource *s, RtWav *out, char *error, size_t error_size)
   if (memcmp(head, "RIFF", 4) || memcmp(head + 8, "WAVE", 4))
     return rt_fail(error, error_size, "%s: not a WAV file: it does not begin with RIFF and WAVE", s->name);
   uint64_t at = sizeof head;
+  const uint32_t riff = u32_at(head + 4);
   for (int k = 0; k < MOST_PARTS && at < s->size; k++) {
     if (!read_head(s, &at, head, error, error_size)) return false;
     uint32_t size = u32_at(head + 4);
     if (!memcmp(head, "data", 4)) {
-      if (out->channels) return take_data(s, at, size, out, error, error_size);
+      if (out->channels) return take_data(s, riff, at, size, out, error, error_size);
       return rt_fail(error, error_size, "%s: 'data' stands before 'fmt '", s->name);
     }
     if (!memcmp(head, "fmt ", 4) && !read_format(s, at, size, out, error, error_size)) return false;

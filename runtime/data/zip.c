@@ -117,10 +117,18 @@ static bool take_entry(const Zip *z, const unsigned char *p, size_t left, size_t
          check_member(z, m, number(p + 8, 2), number(p + 10, 2));
 }
 
-static bool take_directory(const Zip *z, const unsigned char *directory, RtZipMember *list) {
+static bool is_folder(const RtZipMember *m) {
+  size_t n = strlen(m->name);
+  return m->size == 0 && n && m->name[n - 1] == '/';
+}
+
+// Folders have members of their own, where other programs than NumPy wrote the archive: they are passed over.
+static bool take_directory(const Zip *z, const unsigned char *directory, RtZipMember *list, uint32_t *n) {
   size_t at = 0, used = 0;
-  for (uint64_t k = 0; k < z->n; k++, at += used)
-    if (!take_entry(z, directory + at, (size_t)z->size - at, &used, &list[k])) return false;
+  for (uint64_t k = 0; k < z->n; k++, at += used) {
+    if (!take_entry(z, directory + at, (size_t)z->size - at, &used, &list[*n])) return false;
+    *n += !is_folder(&list[*n]);
+  }
   return true;
 }
 
@@ -132,9 +140,10 @@ bool rt_zip_list(const RtSource *s, RtZipMember **out, uint32_t *n, char *error,
   unsigned char *directory = rt_malloc((size_t)z.size);
   RtZipMember *list = rt_malloc((size_t)(z.n + 1) * sizeof *list);
   bool ok = (directory && list) || rt_fail(error, error_size, "out of memory");
-  ok = ok && read_bytes(&z, z.at, directory, (size_t)z.size) && take_directory(&z, directory, list);
+  uint32_t n_taken = 0;
+  ok = ok && read_bytes(&z, z.at, directory, (size_t)z.size) && take_directory(&z, directory, list, &n_taken);
   rt_free(directory);
-  if (ok) *out = list, *n = (uint32_t)z.n;
+  if (ok) *out = list, *n = n_taken;
   else rt_free(list);
   return ok;
 }

@@ -121,6 +121,23 @@ static void sync_folder_of(const char *target) {
   close(fd);
 }
 
+// A link whose file does not exist yet: what it names, as the system would follow it. False: errno
+static bool follow_links(char path[PATH_MAX]) {
+  enum { MOST_LINKS = 40 };
+  char link[PATH_MAX];
+  struct stat st;
+  for (int k = 0; lstat(path, &st) == 0 && S_ISLNK(st.st_mode); k++) {
+    ssize_t n = k < MOST_LINKS ? readlink(path, link, sizeof link) : (errno = ELOOP, -1);
+    if (n < 0) return false;
+    char *slash = strrchr(path, '/');
+    size_t folder = slash && link[0] != '/' ? (size_t)(slash + 1 - path) : 0;
+    if (folder + (size_t)n >= PATH_MAX) return errno = ENAMETOOLONG, false;
+    memcpy(path + folder, link, (size_t)n);
+    path[folder + (size_t)n] = 0;
+  }
+  return true;
+}
+
 // Where `path` leads: itself when it does not exist yet. Only regular files are replaced; *mode is that of the one
 // there.
 static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists, mode_t *mode, char *error,
@@ -133,8 +150,8 @@ static bool resolve_target(const char *path, char target[PATH_MAX], bool *exists
     else if (!S_ISREG(st.st_mode)) return rt_fail(error, error_size, "%s: not a regular file", path);
     else if (realpath(path, target)) return true;
   } else if (errno == ENOENT) {
-    if (strlen(path) < PATH_MAX) return strcpy(target, path), true;
-    errno = ENAMETOOLONG;
+    if (strlen(path) >= PATH_MAX) errno = ENAMETOOLONG;
+    else if (follow_links(strcpy(target, path))) return true;
   }
   return fail_errno(path, error, error_size);
 }

@@ -7,11 +7,16 @@
 #include <string.h>
 
 #define ROW(n, b) #n,
-const char *const rt_st_dtype_name[RT_N_ST_DTYPES] = {RT_ST_DTYPES(ROW)};
+const char *const rt_st_dtype_name[RT_N_ST_DTYPES] = {RT_ST_DTYPES(ROW) RT_ST_UNREAD_DTYPES(ROW)};
 #undef ROW
 #define ROW(n, b) b,
 const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES] = {RT_ST_DTYPES(ROW)};
 #undef ROW
+#define BYTES(n, b) 8 * b,
+#define BITS(n, b) b,
+static const uint8_t bits_of[RT_N_ST_DTYPES] = {RT_ST_DTYPES(BYTES) RT_ST_UNREAD_DTYPES(BITS)};
+#undef BITS
+#undef BYTES
 
 RtStDType rt_st_dtype_of(uint32_t t) {
 #define ROW(id, name, bytes, file, ...) [id] = RT_ST_##file,
@@ -192,9 +197,11 @@ static bool take_dtype(Reader *r, uint8_t *out) {
       *out = d;
       return true;
     }
-  return rt_fail(r->error, r->error_size,
-                 "byte %zu: dtype \"%.20s\" is none of F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL",
-                 start + LENGTH_BYTES, name);
+  return rt_fail(
+      r->error, r->error_size,
+      "byte %zu: dtype \"%.20s\" is none of F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL, nor F8_.., F6_.., F4 "
+      "or C64, which are passed over",
+      start + LENGTH_BYTES, name);
 }
 
 // One `"key": value` of a tensor's object; *seen collects HAS_*.
@@ -225,9 +232,15 @@ static bool finish_tensor(Reader *r, RtStTensor *t, const int64_t offsets[2], ui
   for (uint32_t i = 0; i < t->rank; i++) is_empty |= t->dims[i] == 0;
   for (uint32_t i = 0; i < t->rank && !is_empty; i++) overflow |= __builtin_mul_overflow(count, t->dims[i], &count);
   if (is_empty) count = 0;
-  if (overflow || __builtin_mul_overflow(count, rt_st_dtype_bytes[t->dtype], &size))
+  int64_t bits = bits_of[t->dtype];
+  if (overflow || __builtin_mul_overflow(count, bits, &size))
     return rt_fail(r->error, r->error_size, "byte %zu: tensor \"%.80s\" has a shape of more than 2^63 bytes",
                    start + LENGTH_BYTES, t->name);
+  if (size % 8)
+    return rt_fail(r->error, r->error_size,
+                   "byte %zu: tensor \"%.80s\" of dtype %s has %" PRId64 " bits, no whole bytes", start + LENGTH_BYTES,
+                   t->name, rt_st_dtype_name[t->dtype], size);
+  size /= 8;
   if (offsets[0] > offsets[1] || (uint64_t)offsets[1] > n_data)
     return rt_fail(r->error, r->error_size,
                    "byte %zu: tensor \"%.80s\" has data_offsets [%" PRId64 ",%" PRId64 "], the file holds %" PRIu64
@@ -337,15 +350,39 @@ static bool index_names(Reader *r, RtSt *st) {
          rt_fail(r->error, r->error_size, "byte %d: tensor \"%.80s\" stands in the header twice", LENGTH_BYTES, twice);
 }
 
+// What a file is whose first bytes make no length.
+static const char *other_file(const unsigned char *b, size_t n) {
+  static const struct {
+    uint8_t n;
+    const char *bytes, *what;
+  } files[] = {
+      {4, "PK\3\4",
+       "a zip archive, as torch.save writes them (.pt, .pth): safetensors.torch.save_file writes what is read here"},
+      {2, "\x80\2",
+       "a pickle, as torch.save wrote them (.pt, .pth): safetensors.torch.save_file writes what is read here"},
+      {6, "\x93NUMPY", "a NumPy array (.npy)"},
+      {4, "\x89HDF", "an HDF5 file (.h5)"},
+      {4, "GGUF", "a GGUF file"}};
+  for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+    if (n >= files[k].n && !memcmp(b, files[k].bytes, files[k].n)) return files[k].what;
+  for (size_t k = 0; k < n && k < LENGTH_BYTES; k++)
+    if (!(b[k] >= 0x20 && b[k] < 0x7f) && !is_space(b[k])) return NULL;
+  return n >= LENGTH_BYTES ? "text, as CSV and JSON are" : NULL;
+}
+
 bool rt_st_parse_header(RtArena *mem, const void *bytes, size_t n, uint64_t n_file, RtSt *out, char *error,
                         size_t error_size) {
   *out = (RtSt){0};
   const unsigned char *b = bytes;
+  const char *other = n_file ? other_file(b, n) : NULL;
+  if (n < LENGTH_BYTES && other) return rt_fail(error, error_size, "byte 0: this is no safetensors file but %s", other);
   if (n < LENGTH_BYTES)
     return rt_fail(error, error_size, "byte %zu: the file ends inside the 8 bytes of the header's length", n);
   uint64_t length = 0;
   for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)b[i] << (8 * i);
-  if (length > MAX_HEADER || length > n - LENGTH_BYTES)
+  bool is_too_long = length > MAX_HEADER || length > n - LENGTH_BYTES;
+  if (is_too_long && other) return rt_fail(error, error_size, "byte 0: this is no safetensors file but %s", other);
+  if (is_too_long)
     return rt_fail(error, error_size, "byte 0: a header of %" PRIu64 " bytes does not fit: %s", length,
                    length > MAX_HEADER ? "the limit is 100000000" : "the file is shorter");
   Reader r = {.mem = mem,

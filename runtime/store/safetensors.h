@@ -19,11 +19,17 @@
   ROW(F16, 2)             \
   ROW(BF16, 2)            \
   ROW(I64, 8) ROW(I32, 4) ROW(I16, 2) ROW(I8, 1) ROW(U64, 8) ROW(U32, 4) ROW(U16, 2) ROW(U8, 1) ROW(BOOL, 1)
+// ROW(name, bits of one element): tensors that a file may hold beside others, and that nothing reads
+#define RT_ST_UNREAD_DTYPES(ROW) \
+  ROW(F8_E4M3, 8)                \
+  ROW(F8_E5M2, 8)                \
+  ROW(F8_E8M0, 8) ROW(F8_E4M3FNUZ, 8) ROW(F8_E5M2FNUZ, 8) ROW(F6_E2M3, 6) ROW(F6_E3M2, 6) ROW(F4, 4) ROW(C64, 64)
 #define ROW(n, b) RT_ST_##n,
-typedef enum { RT_ST_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
+typedef enum { RT_ST_DTYPES(ROW) RT_ST_UNREAD_DTYPES(ROW) RT_N_ST_DTYPES } RtStDType;
 #undef ROW
 extern const char *const rt_st_dtype_name[RT_N_ST_DTYPES];
-extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];
+extern const uint8_t rt_st_dtype_bytes[RT_N_ST_DTYPES];  // 0: of one that is not read
+static inline bool rt_st_is_read(uint8_t dtype) { return dtype <= RT_ST_BOOL; }
 
 RT_API RtStDType rt_st_dtype_of(uint32_t t);  // of an array's RtDType
 
