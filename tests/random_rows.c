@@ -14,7 +14,7 @@ void add_reduce(Gen *g) {
       axes[n++] = k;
       count *= (double)ir_dim_bound(g->p, ir_dim_at(g->p, gen_shape_at(g, v), k));
     }
-  Op op = gen_chance(g, 65) ? OP_sum : gen_chance(g, 70) || count > 8 ? OP_amax : OP_prod;
+  Op op = gen_chance(g, 55) ? OP_sum : gen_chance(g, 20) ? OP_mean : gen_chance(g, 70) || count > 8 ? OP_amax : OP_prod;
   Attr a[2] = {ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n)), ir_a_int(KEY_keepdim, 1)};
   if (op == OP_prod) v = gen_tame(g, v, 1.5);
   double mag = op == OP_prod ? pow(1.5, count) : gen_mag(g, v) * (op == OP_sum ? sqrt(count) + 1 : 1);

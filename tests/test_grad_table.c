@@ -52,6 +52,7 @@ static const Case cases[] = {
     ROW("sum", "%a: f32[2,3,2]", "%v = sum %a {axes=[1]}"),
     ROW("sum", "%a: f32[2,3,2]", "%v = sum %a {axes=[0,2], keepdim}"),
     ROW("moments", "%a: f32[2,3,2]", "%v, %r, %q = moments %a", .missing_once = "moments"),
+    ROW("mean", "%a: f32[2,3,2]", "%v = mean %a {axes=[0,2], keepdim}"),
     ROW("amax", "%a: f32[2,3,2]", "%v = amax %a {axes=[1,2]}"),
     ROW("prod", "%a: f32[2,3,2]", "%v = prod %a {axes=[1,2]}"),
     ROW("prod", "%a: f32[2,3]", "%v = prod %a {axes=[0], keepdim}"),

@@ -210,6 +210,83 @@ static void check_large_variance(bool of_product, float scale) {
 enum { N = 3, CHANNELS = 16, SIDE = 9, IMAGE = CHANNELS * SIDE * SIDE };
 static const char *const statistics[] = {"weight", "bias", "running_mean", "running_var"};
 
+// ---- equal elements are normalized to 0, and their variance is 0: the mean is that element, bit for bit
+enum { EQUAL_ROWS = 20 };
+
+static tn_tensor largest(tn_tensor y, uint32_t n) {
+  tn_tensor size = tn_abs(tn_reshape(y, TN_SHAPE(EQUAL_ROWS, n)));
+  return tn_amax_axis(size, 1, false);
+}
+
+static void check_equal(int n, bool is_bounded) {
+  static const float number[] = {0.1f, 0.7f, 3.3f, 100.7f, 1000.1f, 12345.678f, 1e5f + 0.3f, 1.2345e6f, 1e-3f};
+  static float in[EQUAL_ROWS * 20000], out[9][EQUAL_ROWS], total;
+  for (int i = 0; i < EQUAL_ROWS * n; i++) in[i] = number[i / n % 9];
+  tn_program *p = tn_program_create("equal");
+  tn_module *net = tn_root(p);
+  tn_module *instance = tn_instance_norm(net, "in", EQUAL_ROWS),
+            *group = tn_group_norm(net, "gn", EQUAL_ROWS, EQUAL_ROWS);
+  tn_module *batch = tn_batch_norm(net, "bn", EQUAL_ROWS, .no_affine = true);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim rows = is_bounded ? tn_dim_bounded(p, "rows", EQUAL_ROWS) : (tn_dim){0};
+  tn_tensor t =
+      is_bounded ? tn_input(f, "x", TN_F32, TN_SHAPE(rows, n)) : tn_input(f, "x", TN_F32, TN_SHAPE(EQUAL_ROWS, n));
+  uint32_t n_out = 0;
+  const char *names[] = {"ln", "of", "var", "std", "column", "instance", "group", "batch", "middle"};
+  tn_tensor y[9] = {tn_amax_axis(tn_abs(tn_layer_norm_of(t, 1, TN_NONE, TN_NONE, 1e-5)), 1, false),
+                    tn_amax_axis(tn_abs(tn_layer_norm_of(tn_mul_scalar(t, 0.3), 1, TN_NONE, TN_NONE, 1e-5)), 1, false),
+                    tn_var_axis(t, 0, 1, false), tn_std_axis(t, 1, 1, false)};
+  n_out = 4;
+  if (!is_bounded) {
+    tn_tensor columns = tn_transpose(t, 0, 1), image = tn_reshape(t, TN_SHAPE(1, EQUAL_ROWS, n));
+    y[4] = tn_std_axis(columns, 1, 0, false);
+    y[5] = largest(tn_call(instance, image), (uint32_t)n), y[6] = largest(tn_call(group, image), (uint32_t)n);
+    y[7] = tn_amax_axis(tn_abs(tn_call(batch, columns)), 0, false);
+    y[8] = tn_std_axis(tn_reshape(columns, TN_SHAPE(1, n, EQUAL_ROWS)), 0, 1, false);
+    n_out = 9;
+  }
+  for (uint32_t k = 0; k < n_out; k++) tn_output(f, names[k], y[k]);
+  tn_output(f, "all", tn_std(tn_slice(t, 0, 5, 1), 0));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  tn_array to[10];
+  for (uint32_t k = 0; k < n_out; k++) to[k] = k == 8 ? tn_f32(out[k], 1, EQUAL_ROWS) : tn_f32(out[k], EQUAL_ROWS);
+  to[n_out] = tn_f32_scalar(&total);
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, EQUAL_ROWS, n)), to, n_out + 1) == TN_OK);
+  for (uint32_t k = 0; k < n_out; k++)
+    for (int r = 0; r < EQUAL_ROWS; r++)
+      if (!CHECK(out[k][r] == 0))
+        printf("  %s of %d times %g: %g\n", names[k], n, (double)number[r % 9], (double)out[k][r]);
+  CHECK(total == 0);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// A row of a quarter of a million elements: no sum of so many terms, one after the other.
+static void check_long_rows(void) {
+  enum { LONG = 1 << 18 };
+  static float in[LONG], y[LONG];
+  double mean = 0, square = 0, most = 0;
+  uint32_t state = 1;
+  for (int i = 0; i < LONG; i++) {
+    state = state * 1664525 + 1013904223;
+    in[i] = 2 + 4 * (float)(state >> 8) / (1 << 24), mean += in[i] / (double)LONG;
+  }
+  for (int i = 0; i < LONG; i++) square += (in[i] - mean) * (in[i] - mean) / LONG;
+  tn_program *p = tn_program_create("long");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_output(f, "y", tn_layer_norm_of(tn_input(f, "x", TN_F32, TN_SHAPE(1, LONG)), 1, TN_NONE, TN_NONE, 1e-5));
+  tn_function_end(f);
+  tn_model *m = compile(p);
+  if (!m) return;
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, LONG)), TN_OUT(tn_f32(y, 1, LONG))) == TN_OK);
+  for (int i = 0; i < LONG; i++) most = fmax(most, fabs(y[i] - (in[i] - mean) / sqrt(square + 1e-5)));
+  CHECK(most < 5e-7);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 static void set_statistics(tn_model *m, const char *norm, float to[4][CHANNELS]) {
   for (int k = 0; k < 4; k++) {
     char path[32];
@@ -363,6 +440,9 @@ static void check_mistakes(void) {
 }
 
 int main(void) {
+  check_equal(3, false), check_equal(130, false), check_equal(768, true), check_equal(4097, false),
+      check_equal(20000, false);
+  check_long_rows();
   check_modules();
   check_operation();
   check_packed();

@@ -88,7 +88,7 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
   // has run; scans: tests/test_scan.c; convolutions, pools, resizing and products by index: tests/op_cases; tables: tests/test_constants.c; of whole
-  // numbers: tests/test_whole.c
+  // numbers: tests/test_whole.c; means about a pivot: tests/test_norm.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
                                  OP_scan_carry,
@@ -133,6 +133,7 @@ static void test_coverage(void) {
                                  OP_lu,
                                  OP_lu_solve,
                                  OP_moments,
+                                 OP_mean,
                                  OP_conv,
                                  OP_conv_transpose,
                                  OP_conv_weight_grad,

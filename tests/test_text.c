@@ -72,6 +72,7 @@ static const char *const op_lines[] = {
     "%bw5 = bitwise_left_shift %k, %k2",
     "%bw6 = bitwise_right_shift %k, %k2",
     "%mo1, %mo2, %mo3 = moments %x",
+    "%me = mean %x {axes=[1], keepdim}",
     "%ws1 = whole_sum %k",
     "%ws2 = whole_prod %k",
     "%ws3 = whole_amax %k",

@@ -42,7 +42,8 @@ static const Sample samples[] = {
      "{axis=0, start=2, into_param}\n"
      "%w2 = index_assign %w1, %i, %p {into_param}\n"},
     {"", "%x: f32[5,4,3], %l: i64[5,4], %c: f32[3], %r: f32[5,4], %g: f32[5,4,3]",
-     "%su = sum %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%pr = prod %x {axes=[0,2]}\n%ar = argmax %x\n%so = "
+     "%su = sum %x {axes=[0], keepdim}\n%me = mean %x {axes=[0], keepdim}\n%am = amax %x {axes=[0,2]}\n%pr = prod %x "
+     "{axes=[0,2]}\n%ar = argmax %x\n%so = "
      "softmax %x {axis=1}\n"
      "%sg = softmax_grad %so, %g {axis=1}\n%ls = log_softmax %x\n%lg = log_softmax_grad %ls, %g\n"
      "%n0, %n1 = cross_entropy_rows %x, %l {ignore=-100}\n%ng = cross_entropy_rows_grad %x, %l, %n1, %r {ignore=-100}\n"

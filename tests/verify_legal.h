@@ -23,7 +23,7 @@
      "moves elements of any dtype", false},
     {" expand ", 0, RANK_DOWN, "broadcasts", false},
     {" permute ", 0, SIZES, "the order alone says which axes there are", false},
-    {" slice slice_at sum argmax softmax log_softmax ", 0, SHAPES, "the axis is there still", false},
+    {" slice slice_at sum mean argmax softmax log_softmax ", 0, SHAPES, "the axis is there still", false},
     {" cumsum cumprod logcumsumexp cummax cummin shift ", 0, SHAPES, "the axis is there still", false},
     {" cumsum cumprod cummax cummin shift ", 0, OTHER_DTYPE, "of i64 too", false},
     {" sort median ", 0, SHAPES | OTHER_DTYPE, "the axis is there still, of f32 or i64", false},

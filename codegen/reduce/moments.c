@@ -1,5 +1,6 @@
 // Op moments: its sums, its kernel where no product makes x (moments.h).
 #include "codegen/reduce/moments.h"
+#include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
 
 #include <math.h>
@@ -89,14 +90,7 @@ static void store_part(Cg *c, V value, V at, V mask) {
   else cg_store(c, value, at);
 }
 
-// The pixel at `from`, 0 where it is infinite, NaN or so large that others less it, or a slot's sum of them, could overflow
-// where the sum of x does not: there would be no mean. What differs from so large a pixel does by 2^78 at least, whose square
-// is infinite whatever the pivot.
-static V pivot_of(Cg *c, const Lanes *l) {
-  V x = load(c, l, cg_i64(c, 0)), size = cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1);
-  V is_usable = LLVMBuildFCmp(c->b, LLVMRealOLT, size, cg_splat(c, cg_f32(c, 0x1p102)), "");
-  return LLVMBuildSelect(c->b, is_usable, x, zero(c), "");
-}
+static V pivot_of(Cg *c, const Lanes *l) { return cg_usable_pivots(c, load(c, l, cg_i64(c, 0))); }
 
 static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
   V at[N_SUMS], old[N_SUMS], sums[2 * CHAINS];

@@ -1,4 +1,4 @@
-// Reductions: sum, product, amax and argmax.
+// Reductions: sum, mean, product, amax and argmax.
 //
 // Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
 // the loop:
@@ -8,8 +8,12 @@
 //
 // Work is split by results. Few results of many terms: two stages. The terms are split into chunks fixed by the shape's
 // bounds, each chunk that a run reaches leaves a partial result in scratch memory, and the second stage adds these in
-// order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers.
+// order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers. Long runs are
+// summed by blocks (cascade.h), columns by blocks of rows.
+//
+// A mean sums what its terms are apart from the first one, its pivot, so that the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
+#include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
 
 #include <math.h>
@@ -100,7 +104,7 @@ typedef struct {
   V size, stride;  // in elements
 } Axis;
 
-typedef struct {
+typedef struct Reduce {
   Cg *c;
   Op op;
   Axis kept[MAX_RANK], reduced[MAX_RANK];  // without the vector axis
@@ -108,11 +112,15 @@ typedef struct {
   V inner;            // size of the vector axis
   V n_outer, n_rows;  // products of kept, of reduced
   V from;
+  int64_t run_terms, rows;  // bounds of a run's elements, and of runs
+  bool about_pivot;         // of a mean: terms less `pivot` are summed,
+  V pivot;
+  const struct Reduce *terms_of;  // and the sum makes the mean of the terms there; NULL: it stays a sum
 } Reduce;
 
-static double identity_of(Op op) { return op == OP_sum ? 0 : op == OP_prod ? 1 : -INFINITY; }
+static double identity_of(Op op) { return op == OP_sum || op == OP_mean ? 0 : op == OP_prod ? 1 : -INFINITY; }
 static V identity(Reduce *r) { return cg_f32(r->c, identity_of(r->op)); }
-static Op joining(Op op) { return op == OP_sum ? OP_add : op == OP_prod ? OP_mul : OP_max; }
+static Op joining(Op op) { return op == OP_sum || op == OP_mean ? OP_add : op == OP_prod ? OP_mul : OP_max; }
 static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, joining(r->op), (V[]){a, b}); }
 
 static V f32_at(Reduce *r, V base, V index) { return cg_at(r->c, r->c->f32, base, index); }
@@ -148,7 +156,39 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
     else r.kept[r.n_kept++] = axis[g], r.n_outer = cg_mul(c, r.n_outer, axis[g].size);
   }
   r.from = cg_ptr(c, a);
+  bool is_row = p->runs && p->n_chunks;
+  r.run_terms = is_row ? p->chunk : p->runs ? p->group[p->n - 1].bound : 0;
+  r.rows = p->runs ? p->terms / cg_larger(1, p->group[p->n - 1].bound) : 0;
+  r.about_pivot = r.op == OP_mean;
   return r;
+}
+
+// ---- means
+static V terms_there(const Reduce *r) { return cg_mul(r->c, r->n_rows, r->inner); }
+
+// The first terms of n results at p, where there are terms.
+static V pivots_at(Reduce *r, V p, V n) {
+  Cg *c = r->c;
+  V some = LLVMBuildICmp(c->b, LLVMIntSGT, terms_there(r->terms_of ? r->terms_of : r), cg_i64(c, 0), "");
+  return cg_usable_pivots(c, cg_load_masked(c, c->vf, p, cg_mask(c, LLVMBuildSelect(c->b, some, n, cg_i64(c, 0), ""))));
+}
+
+static V pivot_at(Reduce *r, V p) {
+  return LLVMBuildExtractElement(r->c->b, pivots_at(r, p, cg_i64(r->c, 1)), cg_i32(r->c, 0), "");
+}
+
+static V term(Reduce *r, V x) {
+  if (!r->about_pivot) return x;
+  V pivot = LLVMGetTypeKind(LLVMTypeOf(r->pivot)) == LLVMVectorTypeKind ? r->pivot : cg_splat(r->c, r->pivot);
+  return LLVMBuildFSub(r->c->b, x, pivot, "");
+}
+
+// Of a sum about the pivot; vectors or numbers.
+static V mean_of(Reduce *r, V pivot, V sum) {
+  Cg *c = r->c;
+  V n = LLVMBuildSIToFP(c->b, terms_there(r->terms_of), c->f32, "");
+  if (LLVMTypeOf(sum) == c->vf) n = cg_splat(c, n);
+  return LLVMBuildFAdd(c->b, pivot, LLVMBuildFDiv(c->b, sum, n, ""), "");
 }
 
 // Chunks of n run-time terms.
@@ -193,9 +233,22 @@ static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   if (is_zero(hi)) return;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc);
   for (uint32_t k = 0; k < n_acc; k++)
-    acc[k] = join(r, l.carry[k], cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
+    acc[k] = join(r, l.carry[k], term(r, cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl))))));
   cg_loop_end(c, &l, acc);
   for (uint32_t k = 0; k < n_acc; k++) acc[k] = l.out[k];
+}
+
+typedef struct {
+  Reduce *r;
+  V p;
+} Run;
+
+static void start_run(void *ctx, V *acc) { start(((Run *)ctx)->r, acc, all_parts(((Run *)ctx)->r->c)); }
+static V join_run(void *ctx, uint32_t k, V a, V b) { return (void)k, join(((Run *)ctx)->r, a, b); }
+
+static void add_blocks(void *ctx, V lo, V hi, V *acc) {
+  Run *x = ctx;
+  add_span(x->r, acc, all_parts(x->r->c), x->p, lo, hi);
 }
 
 // Reduces the n elements at p into the accumulators: whole blocks of N_ACC groups, whole groups into the first one,
@@ -206,13 +259,22 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
   uint32_t parts = parts_of(c);
   V blocks = multiple(c, n, block_of(c)), some = multiple(c, n, lanes_of(c)), rest = cg_sub(c, n, some),
     none = cg_i64(c, 0);
-  add_span(r, acc, all_parts(c), p, none, blocks);
+  Run run = {r, p};
+  uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(r->run_terms / block_of(c)) : 0;
+  Cascade s = {.c = c,
+               .n = all_parts(c),
+               .step = block_of(c),
+               .start = start_run,
+               .join = join_run,
+               .add = add_blocks,
+               .ctx = &run};
+  if (!is_zero(blocks)) cg_cascade(&s, levels, none, blocks, acc);
   add_span(r, acc, parts, p, blocks, some);
   if (is_zero(rest)) return;
   for (uint32_t k = 0; k < parts; k++) {
     V mask, at = f32_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
     if (!cg_lanes_left(c, rest, k * vl, &mask)) continue;
-    V x = load_lanes(c, at, mask);
+    V x = term(r, load_lanes(c, at, mask));
     acc[k] = join(r, acc[k], mask ? LLVMBuildSelect(c->b, mask, x, cg_splat(c, identity(r)), "") : x);
   }
 }
@@ -223,22 +285,43 @@ static V finish(Reduce *r, V *acc) {
   return cg_reduce_lanes(r->c, joining(r->op), acc[0]);
 }
 
+// The runs [lo, hi) of a result.
+static void add_runs(void *ctx, V lo, V hi, V *acc) {
+  Run *x = ctx;
+  Reduce *r = x->r;
+  uint32_t n_acc = all_parts(r->c);
+  Loop l;
+  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), acc, n_acc);
+  memcpy(acc, l.carry, n_acc * sizeof *acc);
+  add_run(r, acc, f32_at(r, x->p, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
+  cg_loop_end(r->c, &l, acc);
+  memcpy(acc, l.out, n_acc * sizeof *acc);
+}
+
+// Where the first term of result o is.
+static V first_of(const Reduce *r, V o) {
+  return f32_at((Reduce *)r, r->from, offset_of((Reduce *)r, r->kept, r->n_kept, o));
+}
+
 // Result o, over all its runs.
 static V reduce_result(Reduce *r, V o) {
   Cg *c = r->c;
-  uint32_t n_acc = all_parts(c);
-  V acc[MAX_ACC], base = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, o));
-  start(r, acc, n_acc);
-  if (!r->n_reduced) {
+  V acc[MAX_ACC], base = first_of(r, o);
+  if (r->about_pivot) r->pivot = pivot_at(r, base);
+  start(r, acc, all_parts(c));
+  if (r->n_reduced) {
+    Run run = {r, base};
+    int64_t terms = r->rows * cg_larger(1, r->run_terms / block_of(c));
+    uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(terms) : 0;
+    Cascade s = {
+        .c = c, .n = all_parts(c), .step = 1, .start = start_run, .join = join_run, .add = add_runs, .ctx = &run};
+    cg_cascade(&s, levels, cg_i64(c, 0), r->n_rows, acc);
+  } else {
     add_run(r, acc, base, r->inner);
-    return finish(r, acc);
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), r->n_rows, cg_i64(c, 1), acc, n_acc);
-  for (uint32_t k = 0; k < n_acc; k++) acc[k] = l.carry[k];
-  add_run(r, acc, f32_at(r, base, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
-  cg_loop_end(c, &l, acc);
-  return finish(r, l.out);
+  V sum = finish(r, acc);
+  if (!r->terms_of) return sum;
+  return mean_of(r, r->about_pivot ? r->pivot : pivot_at(r, first_of(r->terms_of, o)), sum);
 }
 
 static void reduce_results(Reduce *r, V to, V lo, V hi) {
@@ -259,6 +342,7 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
   V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
+  if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
   start(r, acc, n_acc);
   V n = cg_min(c, size, cg_sub(c, r->inner, first));
   add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
@@ -270,6 +354,7 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
 static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   Reduce stage2 = *r;
+  if (r->about_pivot) stage2.terms_of = r;
   int64_t terms = p->terms > 0 ? p->terms : 1;
   V lo, hi;
   if (p->n_chunks && c->scratch) {
@@ -278,11 +363,13 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
     stage2.from = c->scratch;
     stage2.inner = chunks_of(c, r->inner, p);
     stage2.kept[0].stride = stage2.inner;
+    stage2.run_terms = p->n_chunks;
+    stage2.about_pivot = false;
   }
   If s;
   bool cut = p->n_chunks && c->scratch, alone = begin_alone(c, &s, cut ? p->n_chunks : p->results * p->terms);
   share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
-  reduce_results(cut ? &stage2 : r, to, lo, hi);
+  reduce_results(&stage2, to, lo, hi);
   if (alone) cg_endif(c, &s);
 }
 
@@ -290,17 +377,32 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
 typedef struct {
   V from, to;  // at the first column of the strip
   V q0, q1;
+  V pivot[MAX_ACC];  // of a mean
 } Strip;
 
 static V row_at(Reduce *r, const Strip *s, V q) {
   return f32_at(r, s->from, offset_of(r, r->reduced, r->n_reduced, q));
 }
 
+static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
+  return r->about_pivot ? LLVMBuildFSub(r->c->b, x, s->pivot[k], "") : x;
+}
+
+// The first row's.
+static void load_pivots(Reduce *r, Strip *s, uint32_t n, V mask) {
+  Cg *c = r->c;
+  for (uint32_t k = 0; r->about_pivot && k < n; k++) {
+    V x = load_lanes(c, f32_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl)), mask);
+    s->pivot[k] = cg_usable_pivots(c, x);
+  }
+}
+
 // Row q of n vectors, joined with the accumulators `from`.
 static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, const V *from, V *to) {
   V row = row_at(r, s, q);
   for (uint32_t k = 0; k < n; k++)
-    to[k] = join(r, from[k], load_lanes(r->c, f32_at(r, row, cg_i64(r->c, k * (int64_t)r->c->t->vl)), mask));
+    to[k] = join(r, from[k],
+                 column_term(r, s, k, load_lanes(r->c, f32_at(r, row, cg_i64(r->c, k * (int64_t)r->c->t->vl)), mask)));
 }
 
 // A block of columns at once, row by row; `acc` is updated.
@@ -342,6 +444,7 @@ static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Loop l;
   cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, STEP_ROWS), all, n_acc);
   Strip step = *s;
+  load_pivots(r, &step, n, mask);
   step.q0 = l.i, step.q1 = cg_min(c, cg_add(c, l.i, cg_i64(c, STEP_ROWS)), s->q1);
   start(r, acc, n_acc);
   if (wide) add_rows_wide(r, &step, acc);
@@ -390,7 +493,8 @@ static void add_block(Reduce *r, const Strip *s, V n) {
 static void make_block(Cg *c, LLVMValueRef fn, void *ctx) {
   V arg[6];
   for (uint32_t k = 0; k < 6; k++) arg[k] = LLVMGetParam(fn, k);
-  Reduce r = {.c = c, .op = *(const Op *)ctx, .n_reduced = 1};
+  Op op = *(const Op *)ctx;
+  Reduce r = {.c = c, .op = op, .n_reduced = 1, .about_pivot = op == OP_mean};
   r.reduced[0].stride = arg[4];
   add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
   LLVMBuildRetVoid(c->b);
@@ -406,6 +510,23 @@ static void call_block(Reduce *r, const Strip *s, V n) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
   LLVMValueRef fn = cg_helper(c, rt_printf(c->mem, "%s_block", ir_ops[r->op].name), type, make_block, &r->op);
   LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n}, 6, "");
+}
+
+// The means of the sums about pivots at `to`.
+static void make_means(Reduce *r, V to, bool alone) {
+  Cg *c = r->c;
+  V vl = cg_i64(c, c->t->vl), per_row = cg_ceil_div_value(c, r->inner, c->t->vl), lo, hi;
+  Reduce whole = *r;
+  whole.terms_of = r;
+  share(c, alone, cg_mul(c, r->n_outer, per_row), SMALL / 2 / c->t->vl, &lo, &hi);
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V o = cg_div(c, l.i, per_row), column = cg_mul(c, cg_sub(c, l.i, cg_mul(c, o, per_row)), vl);
+  V n = cg_min(c, vl, cg_sub(c, r->inner, column)), mask = cg_mask(c, n);
+  V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->inner), column)),
+    pivot = pivots_at(r, f32_at(r, first_of(r, o), column), n);
+  cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, c->vf, at, mask)), at, mask);
+  cg_loop_end(c, &l, NULL);
 }
 
 // Units of work are (chunk, outer index, block of columns); a chunk of `chunk` rows stores its results at to + chunk
@@ -433,26 +554,38 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
   cg_loop_end(c, &l, NULL);
 }
 
-static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
+// Of all terms, or of the partial results of r in scratch; so much work.
+static void emit_all_strips(Reduce *r, Reduce *last, V to, int64_t work) {
   Cg *c = r->c;
   If s;
+  bool alone = begin_alone(c, &s, work);
+  emit_strips(last, to, NULL, 0, alone);
+  if (r->about_pivot) {
+    if (!alone) cg_wait_for_team(c);
+    make_means(r, to, alone);
+  }
+  if (alone) cg_endif(c, &s);
+}
+
+static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
+  Cg *c = r->c;
   if (p->n_chunks && c->scratch) {
     V n_chunks = chunks_of(c, r->n_rows, p);
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
     cg_wait_for_team(c);
     V results = cg_mul(c, r->n_outer, r->inner);
-    Reduce stage2 = {
-        .c = c, .op = r->op, .n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1), .from = c->scratch};
+    Reduce stage2 = {.c = c,
+                     .op = r->op == OP_mean ? OP_sum : r->op,
+                     .n_reduced = 1,
+                     .inner = results,
+                     .n_outer = cg_i64(c, 1),
+                     .from = c->scratch};
     stage2.n_rows = n_chunks;
     stage2.reduced[0] = (Axis){stage2.n_rows, results};
-    bool alone = begin_alone(c, &s, p->n_chunks * p->results);
-    emit_strips(&stage2, to, NULL, 0, alone);
-    if (alone) cg_endif(c, &s);
+    emit_all_strips(r, &stage2, to, p->n_chunks * p->results);
     return;
   }
-  bool alone = begin_alone(c, &s, p->results * p->terms);
-  emit_strips(r, to, NULL, 0, alone);
-  if (alone) cg_endif(c, &s);
+  emit_all_strips(r, r, to, p->results * p->terms);
 }
 
 // ---- argmax
@@ -556,7 +689,7 @@ bool cg_emit_reduce(Cg *c) {
   ReducePlan p = plan_reduce(c->f, v);
   if (p.results == 0) return true;
   if (p.terms == 0) {
-    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, identity_of(op)));
+    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, op == OP_mean ? NAN : identity_of(op)));
     return true;
   }
   if (op == OP_argmax && !p.runs) return fill(c, v, cg_i64(c, 0)), true;  // rows of one element

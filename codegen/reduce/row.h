@@ -30,6 +30,7 @@ typedef enum {
   NODE_VALID,      // row scalar: 1 for a valid label, else 0
   NODE_ONE_HOT,    // element: 1 at the label's index, else 0
   NODE_GATHER,     // row scalar: the element in memory at the label's index
+  NODE_PIVOT,      // row scalar: the row's first element; 0 where others less it could overflow
 } NodeKind;
 
 enum { LABEL_MAY_FAULT = 1, LABEL_IGNORES = 2 };  // an index out of range is reported; label `num` is ignored
@@ -98,6 +99,9 @@ LLVMValueRef cg_row_lanes(Row *r, LLVMTypeRef t);  // 0, 1, 2, ..
 bool cg_row_is_dense(const RowGraph *g, const RowNode *n);
 bool cg_row_is_invariant(const RowGraph *g, const RowNode *n);  // the operand is the same for all rows
 void cg_row_enter(Row *r);                                      // sets the pointers to the operands of the current row
+
+// row_sweep.c: the value of a NODE_PIVOT
+LLVMValueRef cg_row_pivot(Row *r, const RowNode *n);
 
 // row_ops.c: the nodes of instruction v, in g->of. false: c->why
 bool cg_row_ops(RowGraph *g, Val v);

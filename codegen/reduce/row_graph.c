@@ -117,7 +117,8 @@ static void use_scalar(Row *r, Node k) {
   RowNode *n = cg_row_at(r, k);
   if (n->live) return;
   n->live = true;
-  for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], n->level - 1);
+  uint32_t sweep = n->kind == NODE_PIVOT ? n->level : n->level - 1;
+  for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], sweep);
 }
 
 // Node k is used in sweep s.

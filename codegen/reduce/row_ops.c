@@ -106,6 +106,13 @@ static void cross_entropy_rows_grad(RowGraph *g, Val v) {
 // ---- norms
 static Node mean(RowGraph *g, Node sum) { return div_by(g, sum, size_of(g)); }
 
+// The mean of x, whose sum is divided by n: elements less the first one are summed. So the mean of equal elements is that
+// element, and what rounding takes from the mean is of the size of their differences, not of their distance from 0.
+static Node mean_about_pivot(RowGraph *g, Node x, Node n) {
+  Node pivot = cg_row_node(g, (RowNode){.kind = NODE_PIVOT, .n_args = 1, .arg = {x}});
+  return fma_of(g, reduce(g, NODE_SUM, sub(g, x, pivot)), div_by(g, number(g, 1), n), pivot);
+}
+
 static Node rstd_of(RowGraph *g, Val v, Node squares) {
   Node eps = number(g, ir_attr_num(g->c->f, v, KEY_eps, 0)), variance = mean(g, squares);
   Node root = primitive(g, OP_sqrt, add(g, variance, eps), 0);
@@ -120,7 +127,7 @@ static Node weighted(RowGraph *g, Val v, Node unit) {
 }
 
 static void layer_norm(RowGraph *g, Val v) {
-  Node x = arg(g, v, 0), m = mean(g, reduce(g, NODE_SUM, x)), d = sub(g, x, m), rstd = rstd_of(g, v, dot(g, d, d));
+  Node x = arg(g, v, 0), m = mean_about_pivot(g, x, size_of(g)), d = sub(g, x, m), rstd = rstd_of(g, v, dot(g, d, d));
   set(g, v, 0, weighted(g, v, mul(g, d, rstd)));
   set(g, v, 1, m);
   set(g, v, 2, rstd);
@@ -204,6 +211,7 @@ bool cg_row_ops(RowGraph *g, Val v) {
   case OP_layer_norm_grad:
   case OP_rms_norm_grad: norm_grad(g, v); break;
   case OP_sum: sum(g, v); break;
+  case OP_mean: set(g, v, 0, mean_about_pivot(g, arg(g, v, 0), size_of(g))); break;
   case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
   case OP_output:
   case OP_expand: set(g, v, 0, arg(g, v, 0)); break;

@@ -187,6 +187,7 @@ static V make_scalar(Row *r, const RowNode *n) {
   case NODE_LABEL: return label(r, n);
   case NODE_VALID: return valid(r, cg_row_at(r, n->arg[0])->scalar);
   case NODE_GATHER: return gather(r, n);
+  case NODE_PIVOT: return cg_row_pivot(r, n);
   default: break;
   }
   for (uint32_t k = 0; k < n->n_args; k++) arg[k] = cg_row_at(r, n->arg[k])->scalar;

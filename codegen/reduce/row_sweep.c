@@ -1,11 +1,13 @@
 // Sweeps of a row: loops over its vectors that compute nodes, complete reductions, and store.
 //
 // Sums have an order of their own, whatever a vector holds. Elements go in turn to `wide` groups of 16 partial sums, those
-// behind the last whole round to the first group; groups are added by halves, then the 16 sums by halves. Where a vector
-// has fewer lanes, what makes short code has them in registers; else they are in memory, one vector of them at a time.
+// behind the last whole round to the first group; groups are added by halves, then the 16 sums by halves. In a long row
+// they are added up by blocks (cascade.h). Where a vector has fewer lanes, what makes short code has them in registers; else they are
+// in memory, one vector of them at a time.
 //
 // All stores of a row are in its last sweep, and those of a vector come after all its loads: results may alias operands that
 // are read elementwise.
+#include "codegen/reduce/cascade.h"
 #include "codegen/reduce/row.h"
 
 #include <math.h>
@@ -82,6 +84,41 @@ static V vector(Row *r, Node k, uint32_t s) {
   }
   n->stamp = r->stamp;
   return n->value;
+}
+
+// x, 0 where it is infinite, NaN or so large that others less it, or their sum, could overflow where the sum of the elements
+// does not: there would be no mean. One number takes a branch that is never taken: a choice would have to be waited for.
+static V usable_pivot(Row *r, V x) {
+  Cg *c = r->c;
+  if (r->row_per_lane) return cg_usable_pivots(c, x);
+  V bits = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, c->i32, ""), cg_i32(c, INT32_MAX), "");
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
+  If s;
+  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntUGE, bits, cg_i32(c, 0x72800000), ""));  // 2^102
+  V none = LLVMBuildBitCast(c->b, cg_opaque(c, cg_i32(c, 0)), c->f32, "");
+  LLVMBasicBlockRef taken = LLVMGetInsertBlock(c->b);
+  cg_endif(c, &s);
+  V phi = LLVMBuildPhi(c->b, c->f32, "");
+  // cg_endif's join is the else block itself, entered from both sides
+  LLVMAddIncoming(phi, (V[]){x, none}, (LLVMBasicBlockRef[]){before, taken}, 2);
+  return phi;
+}
+
+// Element 0 of the row, where it has one.
+V cg_row_pivot(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  V vl = cg_i64(c, c->t->vl), active = r->active, mask = r->mask, x;
+  const RowNode *of = cg_row_at(r, n->arg[0]);
+  r->i = cg_i64(c, 0), r->mask = NULL;
+  r->stamp++;
+  if (!r->row_per_lane) cg_lanes_left(c, cg_min(c, r->size, vl), 0, &r->mask);
+  if (r->strided) r->active = cg_mask(c, cg_min(c, r->n_rows, cg_mul(c, r->size, vl)));
+  if (of->kind == NODE_MEM && !r->row_per_lane && !r->mask) x = cg_load(c, c->f32, of->row);
+  else x = vector(r, n->arg[0], n->level);
+  if (!r->row_per_lane && LLVMTypeOf(x) == c->vf) x = LLVMBuildExtractElement(c->b, x, cg_i32(c, 0), "");
+  r->stamp++;
+  r->active = active, r->mask = mask;
+  return usable_pivot(r, x);
 }
 
 static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
@@ -254,13 +291,61 @@ static void start(Row *r, const Sweep *s, V *acc) {
       acc[v * s->n_red + k] = cg_splat(r->c, cg_f32(r->c, is_sum(cg_row_at(r, s->red[k])) ? 0 : -INFINITY));
 }
 
+static uint32_t vectors_of(const Sweep *s) { return s->wide * s->parts; }
+// Elements that every partial sum has one of.
+static int64_t round_of(const Row *r, const Sweep *s) { return step_of(r) * vectors_of(s); }
+
+static uint32_t levels_of(Row *r, const Sweep *s) {
+  bool sums = false;
+  for (uint32_t k = 0; k < s->n_red; k++) sums |= is_sum(cg_row_at(r, s->red[k]));
+  return sums ? cg_cascade_levels(r->bound / round_of(r, s)) : 0;
+}
+
+typedef struct {
+  Row *r;
+  const Sweep *s;
+} Rounds;
+
+static void start_rounds(void *ctx, V *acc) { start(((Rounds *)ctx)->r, ((Rounds *)ctx)->s, acc); }
+
+static V join_rounds(void *ctx, uint32_t k, V a, V b) {
+  const Rounds *x = ctx;
+  return join(x->r, cg_row_at(x->r, x->s->red[k % x->s->n_red]), a, b);
+}
+
+static void add_in_registers(void *ctx, V lo, V hi, V *acc) {
+  const Rounds *x = ctx;
+  emit_span(x->r, x->s, lo, hi, vectors_of(x->s), acc);
+}
+
+static void add_in_memory(void *ctx, V lo, V hi, V *acc) {
+  const Rounds *x = ctx;
+  move_sums(x->r, x->s, acc, true);
+  emit_span_in_memory(x->r, x->s, lo, hi, hi);
+  move_sums(x->r, x->s, acc, false);
+}
+
+// Whole rounds [lo, hi).
+static void emit_rounds(Row *r, const Sweep *s, V lo, V hi, bool in_memory, V *acc) {
+  Rounds x = {r, s};
+  if (is_zero(hi) || lo == hi) return;
+  cg_cascade(&(Cascade){.c = r->c,
+                        .n = vectors_of(s) * s->n_red,
+                        .step = round_of(r, s),
+                        .start = start_rounds,
+                        .join = join_rounds,
+                        .add = in_memory ? add_in_memory : add_in_registers,
+                        .ctx = &x},
+             levels_of(r, s), lo, hi, acc);
+}
+
 // Partial sums in registers, whole rounds and groups of them, and what is left where its size is known. Gives the first
 // element that is left.
 static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
   V mask, some = multiple(c, r->size, s->lanes), rest = cg_sub(c, r->size, some);
-  emit_span(r, s, cg_i64(c, 0), groups, s->wide * s->parts, acc);
+  emit_rounds(r, s, cg_i64(c, 0), groups, false, acc);
   emit_span(r, s, groups, some, s->parts, acc);
   if (!LLVMIsAConstantInt(rest)) return some;
   for (uint32_t p = 0; p < s->parts; p++)
@@ -280,6 +365,10 @@ static void emit_narrow_sweep(Row *r, Sweep *s) {
     from = emit_in_registers(r, s, groups, acc);
   if (from != r->size) {
     s->memory = r->sums;
+    if (is_zero(from) && levels_of(r, s)) {
+      emit_rounds(r, s, from, groups, true, acc);
+      from = groups;
+    }
     move_sums(r, s, acc, true);
     emit_span_in_memory(r, s, from, groups, whole);
     if (!is_zero(rest)) emit_in_memory(r, s, whole, cg_mask(c, rest), cg_i64(c, 0));
@@ -300,7 +389,7 @@ static void emit_sweep(Row *r, uint32_t number) {
   V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * step), whole = multiple(c, r->size, step);
   V rest = cg_sub(c, r->size, whole);
   start(r, &s, acc);
-  emit_span(r, &s, cg_i64(c, 0), groups, s.wide, acc);
+  emit_rounds(r, &s, cg_i64(c, 0), groups, false, acc);
   if (s.wide > 1) emit_span(r, &s, groups, whole, 1, acc);
   if (!is_zero(rest)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
   finish(r, &s, acc);

@@ -226,6 +226,18 @@ void ir_grad_rule_sum(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, expand(g, reshape(g, adj, kept_shape(g, v)), shape_of(g, a)));
 }
 
+void ir_grad_rule_mean(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  Shape axes = ir_attr(g->f, v, KEY_axes)->u.list;
+  Dim n = ir_dim(g->p, 1);
+  for (uint32_t k = 0; k < ir_rank(g->p, axes); k++)
+    n = ir_dim_mul(g->p, n, ir_dim_at(g->p, shape_of(g, a), (uint32_t)ir_list_at(g->p, axes, k)));
+  Attr dim = ir_a_dim(KEY_dim, n);
+  Val size = ir_dim_is_const(g->p, n) ? number(g, (double)ir_dim_bound(g->p, n))
+                                      : ir_emit(g->f, OP_dim_size, NULL, 0, &dim, 1, g->loc);
+  ir_grad_give(g, a, expand(g, reshape(g, op2(g, OP_div, adj, size), kept_shape(g, v)), shape_of(g, a)));
+}
+
 // Shared equally among all elements that attain the maximum.
 void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);

@@ -26,10 +26,14 @@ static bool reduce(Run *r, Val v, double start, Op fold) {
     double *at = &out.v[run_offset(&from, stride, i)];
     *at = ir_primitive(fold, *at, a.v[i], 0);
   }
+  bool is_mean = ir_ins(r->f, v)->op == OP_mean;
+  for (int64_t i = 0; is_mean && i < out.n; i++) out.v[i] /= (double)a.n / (double)out.n;
   return true;
 }
 
 bool eval_sum(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
+bool eval_mean(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
+
 bool eval_prod(Run *r, Val v) { return reduce(r, v, 1, OP_mul); }
 bool eval_amax(Run *r, Val v) { return reduce(r, v, -INFINITY, OP_max); }
 

@@ -6,6 +6,14 @@
 //   %m, %r, %q = moments %p        in the kernel of %p        %d is made by who reads it
 //
 // The sum of %d, which is what rounding left of the mean, is the op's second result.
+//
+// Of any other value that is squared less its mean, %m becomes op mean, so that equal elements have a variance of 0:
+//
+//   %s = sum %x {axes=[1]}         %m = div %s, %n         %d = sub %x, %m         sum (square %d)
+//   ->
+//   %m = mean %x {axes=[1]}                                %d = sub %x, %m         sum (square %d)
+//
+// But where %d is summed too, as a batch norm does: it takes what rounding left of the mean from the result.
 #include "ir/rewrite.h"
 
 enum {
@@ -21,6 +29,7 @@ typedef struct {
   Val *product;   // by value: of a %d, the product; of a product, itself; 0: neither
   Val *result;    // by value: of what becomes a result of the op, the product
   uint32_t *nth;  // which result
+  Val *sum;       // by value: of what becomes op mean, the sum that it divides; 0: it does not
 } Moments;
 
 static uint32_t n_readers(const Moments *r, Val v) { return r->uses.first[v.i + 1] - r->uses.first[v.i]; }
@@ -154,6 +163,42 @@ static bool find(Moments *r, Val v) {
   return n > 0;
 }
 
+// ---- means of other values
+// m: a sum of v, which nothing else reads, divided by the number of its terms; the sum. None.
+static Val sum_of_mean(const Moments *r, Val m, Val v) {
+  const Fn *f = r->f;
+  if (ir_ins(f, m)->op != OP_div) return (Val){0};
+  Val s = ir_arg(f, m, 0);
+  while (ir_ins(f, s)->op == OP_reshape && n_readers(r, s) == 1) s = ir_arg(f, s, 0);
+  if (ir_ins(f, s)->op != OP_sum || ir_arg(f, s, 0).i != v.i || n_readers(r, s) != 1) return (Val){0};
+  Shape axes = ir_attr(f, s, KEY_axes)->u.list;
+  Dim n = ir_dim(f->prog, 1);
+  for (uint32_t k = 0; k < ir_rank(f->prog, axes); k++)
+    n = ir_dim_mul(f->prog, n, ir_dim_at(f->prog, ir_ins(f, v)->shape, (uint32_t)ir_list_at(f->prog, axes, k)));
+  Val count = ir_arg(f, m, 1);
+  return ir_ins(f, count)->op != OP_max && is_count(f, count, n) ? s : (Val){0};
+}
+
+// d is squared, and the squares are summed; but d itself is not.
+static bool is_squared(const Moments *r, Val d) {
+  bool squared = false;
+  for (uint32_t k = r->uses.first[d.i]; k < r->uses.first[d.i + 1]; k++) {
+    Val x = {r->uses.user[k]};
+    if (ir_ins(r->f, x)->op == OP_sum) return false;
+    squared |= is_square(r->f, x, d);
+  }
+  return squared;
+}
+
+static bool find_mean(Moments *r, Val d) {
+  const Fn *f = r->f;
+  if (ir_ins(f, d)->op != OP_sub || ir_ins(f, d)->dtype != DT_F32 || !is_squared(r, d)) return false;
+  Val v = ir_arg(f, d, 0), m = ir_view_base(f, ir_arg(f, d, 1)), s = sum_of_mean(r, m, v);
+  if (ir_none(s) || !ir_none(r->result[m.i])) return false;
+  r->sum[m.i] = s;
+  return true;
+}
+
 // ---- the new instructions
 static void add_op(Moments *r, Val v) {
   Fn *f = r->f;
@@ -184,6 +229,19 @@ static void replace(Moments *r, Val v) {
   ir_rewrite_replace(&r->e, v, now);
 }
 
+static void replace_by_mean(Moments *r, Val v) {
+  Fn *f = r->f;
+  const Attr *keepdim = ir_rewrite_old_attr(&r->e, r->sum[v.i], KEY_keepdim);
+  Attr attrs[2] = {*ir_rewrite_old_attr(&r->e, r->sum[v.i], KEY_axes), keepdim ? *keepdim : (Attr){0}};
+  Val x = ir_rewrite_arg(&r->e, r->sum[v.i], 0);
+  Val now = ir_emit(f, OP_mean, &x, 1, attrs, keepdim ? 2 : 1, ir_rewrite_old(&r->e, v)->loc);
+  if (!ir_ins(f, now)->name.i) ir_copy_metadata(ir_ins(f, now), ir_rewrite_old(&r->e, v));
+  Shape s = ir_rewrite_old(&r->e, v)->shape;
+  Attr shape = ir_a_list(KEY_shape, s);
+  if (ir_ins(f, now)->shape.i != s.i) now = ir_emit(f, OP_reshape, &now, 1, &shape, 1, ir_rewrite_old(&r->e, v)->loc);
+  ir_rewrite_replace(&r->e, v, now);
+}
+
 // Instruction i, each of whose operands %d is a difference of its own.
 static void copy_reader(Moments *r, uint32_t i) {
   uint32_t n = r->e.old[i].n_args;
@@ -203,15 +261,17 @@ bool ir_pass_fuse_moments(Fn *f) {
   uint32_t n = f->n_ins;
   Moments r = {.f = f, .uses = ir_use_lists(f)};
   r.product = rt_alloc(mem, n * sizeof *r.product), r.result = rt_alloc(mem, n * sizeof *r.result);
-  r.nth = rt_alloc(mem, n * sizeof *r.nth);
+  r.nth = rt_alloc(mem, n * sizeof *r.nth), r.sum = rt_alloc(mem, n * sizeof *r.sum);
   bool any = false;
   for (uint32_t i = 1; i < n; i++) any |= f->ins[i].op != OP_result && find(&r, (Val){i});
+  for (uint32_t i = 1; i < n; i++) any |= find_mean(&r, (Val){i});
   if (!any) return true;
   ir_rewrite_begin(&r.e, f);
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (r.e.old[i].op == OP_result) continue;
     if (!ir_none(r.result[i])) replace(&r, v);
+    else if (!ir_none(r.sum[i])) replace_by_mean(&r, v);
     else copy_reader(&r, i);
   }
   ir_rewrite_end(&r.e);

@@ -33,10 +33,11 @@ bool ir_column_sum(const Fn *f, Val v, Shape *out) {
   return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
 }
 
-// A sum or maximum over this axis only.
+static bool is_row_reduction(Op op) { return op == OP_sum || op == OP_mean || op == OP_amax; }
+
+// Over this axis only.
 static bool is_along(const Fn *f, Val v, uint32_t axis) {
-  Op op = (Op)ir_ins(f, v)->op;
-  if (op != OP_sum && op != OP_amax) return false;
+  if (!is_row_reduction((Op)ir_ins(f, v)->op)) return false;
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   return ir_rank(f->prog, axes) == 1 && ir_list_at(f->prog, axes, 0) == axis;
 }
@@ -54,7 +55,7 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
     return true;
   }
   if (ir_column_sum(f, v, &s)) return true;
-  return (ins->op == OP_sum || ins->op == OP_amax) && is_along(f, v, last);
+  return is_along(f, v, last);
 }
 
 typedef enum {

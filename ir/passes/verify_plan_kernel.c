@@ -51,6 +51,7 @@ static const RowReads row_reads[] = {
     {OP_rms_norm, 1, 0},
     {OP_rms_norm_grad, 5, 2},
     {OP_sum, 1, 0},
+    {OP_mean, 1, 0},
     {OP_amax, 1, 0},
 };
 

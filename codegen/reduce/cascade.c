@@ -1,0 +1,34 @@
+// Long sums by blocks (cascade.h).
+#include "codegen/reduce/cascade.h"
+
+#include <string.h>
+
+enum { MAX_SUMS = 4 * MAX_CARRY };
+
+uint32_t cg_cascade_levels(int64_t terms) {
+  return terms <= CASCADE_TERMS ? 0 : terms <= CASCADE_TERMS * CASCADE_TERMS ? 1 : 2;
+}
+
+void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *acc) {
+  Cg *c = s->c;
+  LLVMValueRef part[MAX_SUMS];
+  if (!levels) {
+    s->add(s->ctx, lo, hi, acc);
+    return;
+  }
+  LLVMValueRef block = cg_i64(c, s->step * CASCADE_TERMS * (levels > 1 ? CASCADE_TERMS : 1));
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, block, acc, s->n);
+  memcpy(acc, l.carry, s->n * sizeof *acc);
+  s->start(s->ctx, part);
+  cg_cascade(s, levels - 1, l.i, cg_min(c, cg_add(c, l.i, block), hi), part);
+  for (uint32_t k = 0; k < s->n; k++) acc[k] = s->join(s->ctx, k, acc[k], part[k]);
+  cg_loop_end(c, &l, acc);
+  memcpy(acc, l.out, s->n * sizeof *acc);
+}
+
+LLVMValueRef cg_usable_pivots(Cg *c, LLVMValueRef x) {
+  LLVMValueRef size = cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1);
+  LLVMValueRef is_usable = LLVMBuildFCmp(c->b, LLVMRealOLT, size, cg_splat(c, cg_f32(c, 0x1p102)), "");
+  return LLVMBuildSelect(c->b, is_usable, x, LLVMConstNull(c->vf), "");
+}
