@@ -235,7 +235,7 @@ typedef struct {
   uint32_t prev, next;  // in its owner's list
   uint32_t stamp;       // of the keep-list that named it last
   FeParam *param;       // that took it over, or that it is
-  uint32_t was;         // of a parameter: the entity of the handle that it took over
+  uint32_t was;         // of a parameter: the entity of the handle that it took over, which may have taken over another
   uint8_t state;        // FeValueState
   uint8_t dtype;        // op, dtype and shape of v as built: passes renumber values
   uint16_t op;
@@ -620,6 +620,11 @@ tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site
 tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at);                 // of order p, without the axis
 tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);                // reports it about x: poison
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
+// The same of calls for which a number is a row of one, as in PyTorch: axis 0, or -1, of it is that of *a, which becomes the row.
+// fe_like_row: the result a number again, where a is one; y of one element
+bool fe_row_axis(tn_tensor *a, int axis, uint32_t *out, tn_site at);
+tn_tensor fe_as_row(tn_tensor a, tn_site at);  // of another rank a itself
+tn_tensor fe_like_row(tn_tensor y, tn_tensor a, tn_site at);
 // n different axes, which are at most MAX_RANK
 bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at);
 tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);

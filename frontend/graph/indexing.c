@@ -45,7 +45,8 @@ tn_tensor tn_index_select(tn_tensor a, int axis, tn_tensor index, tn_site at) {
   uint32_t k;
   if (!fe_join((const tn_tensor[]){a, index}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis, &k, at)) return fe_poison(f);
   if (is_table(a, k, index)) return fe_made(fe_emit2(OP_embedding, a, index, at), at);
   return fe_over_axis(__func__, OP_index_select, (const tn_tensor[]){a, index}, 2, axis, at);
 }
@@ -113,11 +114,14 @@ tn_tensor tn_scatter_reduce(tn_tensor a, int axis, tn_tensor index, tn_tensor sr
     fe_error(f->p, E_ARGUMENT, o.at, "%d is no tn_scatter_kind", (int)how);
     return fe_poison(f);
   }
+  const tn_tensor given = a;
+  if (!fe_rank(a)) index = fe_as_row(index, o.at), src = fe_as_row(src, o.at);
   Scatter s = {index, src, 0, how, o.at};
-  if (!fe_axis(a, axis, &s.axis, o.at)) return fe_poison(f);
+  if (!fe_row_axis(&a, axis, &s.axis, o.at)) return fe_poison(f);
   tn_tensor target = o.exclude_self ? scattered(&s, OP_scatter, a, neutral(&s, a)) : a;
   tn_tensor y = scattered(&s, ops[how], target, src);
-  return fe_made(how == TN_SCATTER_MEAN ? mean_of(&s, a, y, o.exclude_self) : y, o.at);
+  if (how == TN_SCATTER_MEAN) y = mean_of(&s, a, y, o.exclude_self);
+  return fe_made(fe_like_row(y, given, o.at), o.at);
 }
 
 // ---- broadcast against each other but along the axis

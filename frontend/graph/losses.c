@@ -299,9 +299,9 @@ tn_tensor tn_triplet_margin(tn_tensor anchor, tn_tensor positive, tn_tensor nega
 // a b / (max(|a|, eps) max(|b|, eps))
 tn_tensor tn_cosine_similarity(tn_tensor a, tn_tensor b, int axis, double eps, tn_site at) {
   LOSS(m, at, a, b);
-  tn_tensor product = mul(&m, a, b);
+  tn_tensor product = mul(&m, a, b), row = product;
   uint32_t k;
-  if (!fe_ok(product) || !fe_axis(product, axis, &k, at)) return fe_poison(m.f);
+  if (!fe_ok(product) || !fe_row_axis(&row, axis, &k, at)) return fe_poison(m.f);
   Attr shape = ir_a_list(KEY_shape, fe_shape_of(product));
   tn_tensor length[2] = {a, b};
   for (int j = 0; j < 2; j++) {

@@ -108,6 +108,24 @@ bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at) {
   return false;
 }
 
+bool fe_row_axis(tn_tensor *a, int axis, uint32_t *out, tn_site at) {
+  if (fe_rank(*a) || (axis != 0 && axis != -1)) return fe_axis(*a, axis, out, at);
+  *a = fe_as_row(*a, at);
+  *out = 0;
+  return fe_ok(*a);
+}
+
+tn_tensor fe_as_row(tn_tensor a, tn_site at) {
+  if (!fe_ok(a) || fe_rank(a)) return a;
+  Dim one = ir_dim(a.fn->p->ir, 1);
+  return fe_reshape(a, &one, 1, at);
+}
+
+tn_tensor fe_like_row(tn_tensor y, tn_tensor a, tn_site at) {
+  bool is_one = fe_ok(y) && fe_rank(y) == 1 && ir_dim_is_one(y.fn->p->ir, fe_axis_dim(y, 0));
+  return is_one && !fe_rank(a) ? fe_reshape(y, NULL, 0, at) : y;
+}
+
 bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at) {
   uint32_t axis, seen = 0;
   if (!fe_check_list(a.fn, axes, n, "axes", at)) return false;
@@ -216,7 +234,8 @@ tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t i, j;
-  if (!fe_axis(a, axis_a, &i, at) || !fe_axis(a, axis_b, &j, at)) return fe_poison(f);
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis_a, &i, at) || !fe_axis(row, axis_b, &j, at)) return fe_poison(f);
   Attr same = ir_a_list(KEY_shape, fe_shape_of(a));  // a view in any case: a write to it is a write to a
   return fe_made(i == j ? fe_emit(OP_reshape, &a, 1, &same, 1, at) : swap_axes(a, i, j, at), at);
 }
@@ -295,11 +314,16 @@ tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, 
   if (!fe_join_for(call, a, n, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
-  if (!fe_axis(a[0], axis, &k, at)) return fe_poison(f);
-  tn_tensor wide[3] = {{0}};
-  for (uint32_t j = 0; j < n; j++) wide[j] = fe_widened(op, a[j], at);
+  tn_tensor first = a[0], wide[3] = {{0}};
+  if (!fe_row_axis(&first, axis, &k, at)) return fe_poison(f);
+  for (uint32_t j = 0; j < n; j++) {
+    tn_tensor x = j ? a[j] : first;
+    wide[j] = fe_widened(op, fe_rank(a[0]) ? x : fe_as_row(x, at), at);
+  }
   tn_tensor y = fe_emit(op, wide, n, (const Attr[]){ir_a_int(KEY_axis, k)}, 1, at);
-  return fe_made(n == 3 ? fe_narrowed(y, a[0], at) : y, at);
+  if (n == 3) y = fe_narrowed(y, a[0], at);
+  return fe_made(op == OP_gather && fe_rank(a[1]) ? y : fe_like_row(y, a[0], at),
+                 at);  // gather: in the shape of the index
 }
 
 // ---- rows: the IR works on the last axis
@@ -307,14 +331,11 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  uint32_t k, last = fe_rank(a) - 1;
-  if (!fe_rank(a) && (axis == 0 || axis == -1)) {  // a number is a row of one
-    Dim one = ir_dim(f->p->ir, 1);
-    tn_tensor y = fe_emit1(op, fe_reshape(a, &one, 1, at), at);
-    return fe_ok(y) ? fe_reshape(y, NULL, 0, at) : y;
-  }
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
-  return swap_axes(fe_emit1(op, swap_axes(a, k, last, at), at), k, last, at);
+  uint32_t k;
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis, &k, at)) return fe_poison(f);
+  uint32_t last = fe_rank(row) - 1;
+  return fe_like_row(swap_axes(fe_emit1(op, swap_axes(row, k, last, at), at), k, last, at), a, at);
 }
 
 tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(fe_along(OP_softmax, a, axis, at), at); }

@@ -53,10 +53,11 @@ tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_diff_options o) {
   return fe_made(y.v == a.v ? fe_same(a, o.at) : y, o.at);
 }
 
-// Values, which are result 0, of a's dtype, and their indices, result 1.
+// Values, which are result 0, of a's dtype, and their indices, result 1. Of a number they are numbers.
 static tn_ordered made_both(tn_tensor t, tn_tensor a, tn_site at) {
   if (!fe_ok(t)) return poisoned(t.fn);
-  return (tn_ordered){fe_made(fe_narrowed(t, a, at), at), fe_made((tn_tensor){t.fn, t.v + 1}, at)};
+  tn_tensor index = fe_like_row((tn_tensor){t.fn, t.v + 1}, a, at);
+  return (tn_ordered){fe_made(fe_narrowed(fe_like_row(t, a, at), a, at), at), fe_made(index, at)};
 }
 
 static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const Attr *more, uint32_t n, tn_site at) {
@@ -64,10 +65,11 @@ static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const 
   if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
   FE_GUARD_AS(f->p, poisoned(f), call);
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return poisoned(f);
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis, &k, at)) return poisoned(f);
   Attr attr[4] = {ir_a_int(KEY_axis, k)};
   for (uint32_t i = 0; i < n; i++) attr[1 + i] = more[i];
-  tn_tensor wide = fe_widened(op, a, at);
+  tn_tensor wide = fe_widened(op, row, at);
   return made_both(fe_emit(op, &wide, 1, attr, 1 + n, at), a, at);
 }
 
@@ -89,11 +91,12 @@ tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis, &k, at)) return fe_poison(f);
   Attr attr[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_descending, 1)};
-  a = fe_widened(OP_sort, a, at);
-  tn_tensor both = fe_emit(OP_sort, &a, 1, attr, descending ? 2 : 1, at);
-  return fe_ok(both) ? fe_made((tn_tensor){f, both.v + 1}, at) : both;
+  row = fe_widened(OP_sort, row, at);
+  tn_tensor both = fe_emit(OP_sort, &row, 1, attr, descending ? 2 : 1, at);
+  return fe_ok(both) ? fe_made(fe_like_row((tn_tensor){f, both.v + 1}, a, at), at) : both;
 }
 
 tn_ordered tn_topk(tn_tensor a, int64_t k, int axis, bool largest, tn_site at) {
@@ -106,10 +109,11 @@ static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool ke
   if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
   FE_GUARD_AS(f->p, poisoned(f), call);
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return poisoned(f);
+  tn_tensor row = a;
+  if (!fe_row_axis(&row, axis, &k, at)) return poisoned(f);
   Attr attr[2] = {ir_a_int(KEY_axis, k)};
   if (size) attr[1] = *size;
-  tn_tensor wide = fe_widened(op, a, at), t = fe_emit(op, &wide, 1, attr, size ? 2 : 1, at);
+  tn_tensor wide = fe_widened(op, row, at), t = fe_emit(op, &wide, 1, attr, size ? 2 : 1, at);
   if (!fe_ok(t) || keepdim) return made_both(t, a, at);
   tn_tensor index = fe_without_axis((tn_tensor){f, t.v + 1}, k, at);
   return (tn_ordered){fe_made(fe_narrowed(fe_without_axis(t, k, at), a, at), at), fe_made(index, at)};

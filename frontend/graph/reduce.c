@@ -16,9 +16,10 @@ typedef struct {
 } Reduction;
 
 // ---- the axes
-// As a sorted set; none given means all of them.
+// As a sorted set; none given means all of them. A number has axis 0 as a row of one has it: nothing is reduced.
 static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK], tn_site at) {
   uint32_t list[MAX_RANK];
+  if (!fe_rank(a) && n) return fe_axes(fe_as_row(a, at), axes, n, list, at);
   for (uint32_t k = 0; k < MAX_RANK; k++) set[k] = n == 0 && k < fe_rank(a);
   if (!fe_axes(a, axes, n, list, at)) return false;
   for (uint32_t k = 0; k < n; k++) set[list[k]] = true;
@@ -341,9 +342,10 @@ static tn_tensor arg_of_axis(const char *call, tn_tensor a, int axis, bool keepd
   if (!fe_join_for(call, &a, 1, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), call);
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  bool is_number = !fe_rank(a);
+  if (!fe_row_axis(&a, axis, &k, at)) return fe_poison(f);
   tn_tensor y = best_along(a, k, least, at);
-  if (!keepdim || !fe_ok(y)) return y;
+  if (!keepdim || is_number || !fe_ok(y)) return y;
   Dim dims[MAX_RANK];
   for (uint32_t j = 0; j < fe_rank(a); j++) dims[j] = j == k ? ir_dim(f->p->ir, 1) : fe_axis_dim(a, j);
   return fe_reshape(y, dims, fe_rank(a), at);

@@ -132,11 +132,11 @@ static tn_tensor backward(tn_tensor x, uint32_t axis, tn_site at) {
 tn_tensor tn_flip(tn_tensor x, const int *axes, uint32_t n, tn_site at) {
   OPEN(&x, 1);
   uint32_t list[MAX_RANK];
-  tn_tensor y = x;
-  if (!fe_axes(x, axes, n, list, at)) return fe_poison(f);
+  tn_tensor y = n ? fe_as_row(x, at) : x;
+  if (!fe_axes(y, axes, n, list, at)) return fe_poison(f);
   for (uint32_t k = 0; k < n; k++) y = backward(y, list[k], at);
   Dim own[MAX_RANK];
-  return fe_made(n ? y : fe_reshape(x, own, dims_of(x, own), at), at);
+  return fe_made(n ? fe_like_row(y, x, at) : fe_reshape(x, own, dims_of(x, own), at), at);
 }
 
 // ---- axes
@@ -178,7 +178,7 @@ tn_tensor tn_squeeze(tn_tensor x, int axis, tn_site at) {
   OPEN(&x, 1);
   uint32_t k;
   Dim d[MAX_RANK];
-  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  if (!fe_row_axis(&x, axis, &k, at)) return fe_poison(f);
   if (const_size(x, k) == 1) return fe_made(fe_without_axis(x, k, at), at);
   uint32_t n = dims_of(x, d);
   return fe_made(fe_reshape(x, d, n, at), at);
@@ -211,8 +211,9 @@ static tn_tensor move_axis(tn_tensor x, uint32_t from, uint32_t to, tn_site at) 
 tn_tensor tn_movedim(tn_tensor x, int from, int to, tn_site at) {
   OPEN(&x, 1);
   uint32_t a, b;
-  bool ok = fe_axis(x, from, &a, at) && fe_axis(x, to, &b, at);
-  return ok ? fe_made(move_axis(x, a, b, at), at) : fe_poison(f);
+  tn_tensor row = x;
+  bool ok = fe_row_axis(&row, from, &a, at) && fe_axis(row, to, &b, at);
+  return ok ? fe_made(fe_like_row(move_axis(row, a, b, at), x, at), at) : fe_poison(f);
 }
 
 tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32_t n, tn_site at) {
@@ -220,8 +221,9 @@ tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32_t n, t
   uint32_t a[MAX_RANK], b[MAX_RANK];
   if (n > MAX_RANK || (n && (!from || !to)))
     return fe_refuse(x, E_ARGUMENT, at, "tn_movedims takes a place for each axis");
-  bool ok = fe_axes(x, from, n, a, at) && fe_axes(x, to, n, b, at);
-  return ok ? fe_made(fe_move_axes(x, a, b, n, at), at) : fe_poison(f);
+  tn_tensor row = fe_as_row(x, at);
+  bool ok = fe_axes(row, from, n, a, at) && fe_axes(row, to, n, b, at);
+  return ok ? fe_made(fe_like_row(fe_move_axes(row, a, b, n, at), x, at), at) : fe_poison(f);
 }
 
 tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at) { return tn_transpose(x, a, b, at); }
@@ -541,7 +543,8 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   enum { MOST_PARTS = 1 << 16 };
   OPEN(&x, 1);
   uint32_t k;
-  if (!fe_axis(x, axis, &k, at)) return fe_poison(f);
+  bool is_number = !fe_rank(x);
+  if (!fe_row_axis(&x, axis, &k, at)) return fe_poison(f);
   int64_t n = const_size(x, k);
   if (size < 1 || (n >= 0 && size > n) || size > MOST_PARTS || step < 1 || step > 1 << 30)
     return fe_refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
@@ -549,7 +552,8 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
   ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  return fe_made(separate(fe_windows(x, k, count, size, step, 1, at), x, at), at);
+  tn_tensor y = separate(fe_windows(x, k, count, size, step, 1, at), x, at);
+  return fe_made(is_number && fe_ok(y) ? fe_flattened(y, at) : y, at);
 }
 
 // ---- diagonals

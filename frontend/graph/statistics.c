@@ -75,9 +75,10 @@ tn_tensor tn_quantile_axis(tn_tensor a, double q, int axis, bool keepdim, tn_sit
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  const tn_tensor given = a;
+  if (!fe_row_axis(&a, axis, &k, at)) return fe_poison(f);
   tn_tensor y = one_quantile(a, q, k, at);
-  return fe_made(keepdim ? y : fe_without_axis(y, k, at), at);
+  return fe_made(keepdim ? fe_like_row(y, given, at) : fe_without_axis(y, k, at), at);
 }
 
 tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpolation how, const double *q, uint32_t n,
@@ -87,7 +88,8 @@ tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpol
   FE_GUARD(f->p, fe_poison(f));
   Sorted s;
   uint32_t k;
-  if (!fe_axis(a, axis, &k, at)) return fe_poison(f);
+  const bool is_number = !fe_rank(a);
+  if (!fe_row_axis(&a, axis, &k, at)) return fe_poison(f);
   if (!q || !n) return fe_refuse(a, E_ARGUMENT, at, "tn_quantiles takes one q or more");
   if ((unsigned)how > TN_QUANTILE_NEAREST)
     return fe_refuse(a, E_ARGUMENT, at, "the interpolation is one of TN_QUANTILE_LINEAR to TN_QUANTILE_NEAREST");
@@ -95,7 +97,7 @@ tn_tensor tn_quantiles(tn_tensor a, int axis, bool keepdim, tn_quantile_interpol
   tn_tensor *part = rt_alloc(f->p->mem, n * sizeof *part);
   for (uint32_t j = 0; j < n; j++) {
     tn_tensor y = quantile(&s, q[j], how);
-    part[j] = fe_with_axis(keepdim ? y : fe_without_axis(y, k, at), 0, at);
+    part[j] = fe_with_axis(keepdim && !is_number ? y : fe_without_axis(y, k, at), 0, at);
     if (!fe_ok(part[j])) return part[j];
   }
   return fe_made(n == 1 ? part[0] : fe_concat(part, n, 0, at), at);

@@ -1,6 +1,7 @@
 // Tenure, shapes: taking apart, putting together, moving and repeating elements; values made of a shape alone.
-// Names, arguments and order are PyTorch's. Axes may be negative. Sizes that only the run knows (tn_dim_bounded) work like
-// constant ones unless a line says otherwise.
+// Names, arguments and order are PyTorch's. Axes may be negative. A number, of rank 0, has axis 0, or -1, as a row of one has it,
+// in calls that give a number of it: reductions, softmax, order, scans and look-ups along an axis, flips and moved axes.
+// Sizes that only the run knows (tn_dim_bounded) work like constant ones unless a line says otherwise.
 #ifndef TN_SHAPE_H
 #define TN_SHAPE_H
 
