@@ -222,7 +222,7 @@ void rt_diag(RtDiags *d, RtSeverity severity, uint16_t id, const char *file, uin
 void rt_diags_clear(RtDiags *d) { d->n = d->n_errors = d->n_warnings = 0; }
 
 // A mistake in a loop is one report: groups (an error with its notes and hints) that differ in numbers alone are printed
-// once, with how often they came.
+// once, with how often they came and whom the others name.
 typedef struct {
   RtSeverity least;
   bool only_new;
@@ -256,39 +256,56 @@ static uint64_t hash_group(const RtDiags *d, uint32_t first) {
 
 typedef struct {
   uint64_t hash;  // 0: free
-  uint32_t first;
+  uint32_t first, last;
 } Seen;
 
-// By diagnostic: how often the group that it begins came; 0 for repetitions. NULL: no memory, all are printed.
-static uint32_t *count_groups(const RtDiags *d, Choice c) {
+typedef struct {
+  uint32_t times;  // 0: a repetition
+  uint32_t next;   // the next one of the same group; 0: none
+} Repeats;
+
+// By diagnostic: how often the group that it begins came. NULL: no memory, all are printed.
+static Repeats *count_groups(const RtDiags *d, Choice c) {
   uint32_t cap = 8;
   while (cap < 2 * d->n) cap *= 2;
-  uint32_t *times = rt_malloc(d->n * sizeof *times);
-  Seen *seen = times ? rt_malloc(cap * sizeof *seen) : NULL;
+  Repeats *group = rt_malloc(d->n * sizeof *group);
+  Seen *seen = group ? rt_malloc(cap * sizeof *seen) : NULL;
   if (seen) memset(seen, 0, cap * sizeof *seen);
   for (uint32_t i = 0; seen && i < d->n; i++) {
-    times[i] = 1;
+    group[i] = (Repeats){1, 0};
     if (!begins_chosen(&d->list[i], c)) continue;
     uint64_t h = hash_group(d, i);
     uint32_t at = (uint32_t)h & (cap - 1);
     while (seen[at].hash && seen[at].hash != h) at = (at + 1) & (cap - 1);
-    if (seen[at].hash) times[i] = 0, times[seen[at].first]++;
-    else seen[at] = (Seen){h, i};
+    if (!seen[at].hash) seen[at] = (Seen){h, i, i};
+    else {
+      group[i].times = 0, group[seen[at].first].times++;
+      seen[at].last = group[seen[at].last].next = i;
+    }
   }
-  if (!seen) rt_free(times);
+  if (!seen) rt_free(group);
   rt_free(seen);
-  return seen ? times : NULL;
+  return seen ? group : NULL;
 }
 
-static void each_once(const RtDiags *d, Choice c, void (*print)(const RtDiag *, uint32_t times, bool first, FILE *),
-                      FILE *out) {
-  uint32_t *times = count_groups(d, c);
-  bool shown = !c.only_new, first = true;
-  for (uint32_t i = 0; i < d->n; i++) {
-    if (begins_group(&d->list[i])) shown = begins_chosen(&d->list[i], c) && (!times || times[i]);
-    if (shown) print(&d->list[i], times ? times[i] : 1, first, out), first = false;
+// What is printed: diagnostic i, and how often it came; group: NULL: once
+typedef struct {
+  const RtDiags *d;
+  const Repeats *group;
+  uint32_t i;
+  bool is_first;
+} Printed;
+static uint32_t times_of(const Printed *p) { return p->group ? p->group[p->i].times : 1; }
+
+static void each_once(const RtDiags *d, Choice c, void (*print)(const Printed *p, FILE *), FILE *out) {
+  Repeats *group = count_groups(d, c);
+  Printed p = {d, group, 0, true};
+  bool shown = !c.only_new;
+  for (; p.i < d->n; p.i++) {
+    if (begins_group(&d->list[p.i])) shown = begins_chosen(&d->list[p.i], c) && times_of(&p);
+    if (shown) print(&p, out), p.is_first = false;
   }
-  rt_free(times);
+  rt_free(group);
 }
 
 static const char *const severity_name[] = {"note", "hint", "warning", "error"};
@@ -297,8 +314,33 @@ static char id_letter(RtSeverity s) { return s == RT_WARNING ? 'W' : 'E'; }
 
 static bool has_id(const RtDiag *g) { return g->id; }
 
-static void print_line(const RtDiag *g, uint32_t times, bool first, FILE *out) {
-  (void)first;
+// Where the names in quotes begin in which b differs from a; NULL: they name the same
+static const char *other_name(const char *a, const char *b) {
+  for (;;) {
+    a = strchr(a, '\''), b = strchr(b, '\'');
+    if (!a || !b) return NULL;
+    size_t n = strcspn(a + 1, "'"), m = strcspn(b + 1, "'");
+    if (n != m || strncmp(a, b, n + 1) != 0) return b;
+    if (!a[n + 1] || !b[m + 1]) return NULL;
+    a += n + 2, b += m + 2;
+  }
+}
+
+// Whom the repetitions of a group name, as far as they fit on a line
+static void print_others(const Printed *p, FILE *out) {
+  enum { MOST_NAMED = 4 };
+  uint32_t n = 0;
+  for (uint32_t i = p->group ? p->group[p->i].next : 0; i; i = p->group[i].next) {
+    const char *name = other_name(p->d->list[p->i].text, p->d->list[i].text);
+    if (!name) continue;
+    if (n == MOST_NAMED) fputs(", ..", out);
+    if (n++ == MOST_NAMED) break;
+    fprintf(out, "%s%.*s'", n == 1 ? "; likewise " : ", ", (int)strcspn(name + 1, "'") + 1, name);
+  }
+}
+
+static void print_line(const Printed *p, FILE *out) {
+  const RtDiag *g = &p->d->list[p->i];
   if (g->file && g->severity != RT_HINT) {
     fputs(g->file, out);
     if (g->line) fprintf(out, ":%" PRIu32, g->line);
@@ -307,8 +349,10 @@ static void print_line(const RtDiag *g, uint32_t times, bool first, FILE *out) {
   }
   fputs(severity_name[g->severity], out);
   if (has_id(g)) fprintf(out, "[%c%03u]", id_letter(g->severity), g->id);
-  if (times > 1) fprintf(out, " (x %" PRIu32 ")", times);
-  fprintf(out, ": %s\n", g->text);
+  if (times_of(p) > 1) fprintf(out, " (x %" PRIu32 ")", times_of(p));
+  fprintf(out, ": %s", g->text);
+  print_others(p, out);
+  fputc('\n', out);
 }
 
 void rt_diags_print(const RtDiags *d, FILE *out) { each_once(d, everything, print_line, out); }
@@ -336,10 +380,11 @@ static void print_json_string(const char *text, FILE *out) {
   fputc('"', out);
 }
 
-static void print_json(const RtDiag *g, uint32_t times, bool first, FILE *out) {
-  fprintf(out, "%s\n  {\"severity\": \"%s\"", first ? "" : ",", severity_name[g->severity]);
+static void print_json(const Printed *p, FILE *out) {
+  const RtDiag *g = &p->d->list[p->i];
+  fprintf(out, "%s\n  {\"severity\": \"%s\"", p->is_first ? "" : ",", severity_name[g->severity]);
   if (has_id(g)) fprintf(out, ", \"id\": \"%c%03u\"", id_letter(g->severity), g->id);
-  if (times > 1) fprintf(out, ", \"times\": %" PRIu32, times);
+  if (times_of(p) > 1) fprintf(out, ", \"times\": %" PRIu32, times_of(p));
   if (g->file) {
     fputs(", \"file\": ", out);
     print_json_string(g->file, out);

@@ -127,6 +127,22 @@ SCENARIO(E102) {
        "user.c:10: note: it was made here\n"
        "user.c:11: note: parameter 'w' took it over here\n"
        "hint: tn_as_parameter gives the handle to go on with\n");
+
+  start();  // a parameter made of a parameter
+  t = (tn_full)(tn_init_function(p), 1, TN_SHAPE(3), at(10));
+  tn_tensor first = (tn_as_parameter)(t, at(11)), second = (tn_as_parameter)(first, at(12));
+  (tn_exp)(first, at(13));
+  tn_exp(second);
+  (tn_parameter_adopt)(tn_root(p), "w", second, at(14));
+  (tn_exp)(t, at(15));
+  SAYS("user.c:13: error[E102]: the result of tn_as_parameter (f32[3]) is used after a parameter took it over\n"
+       "user.c:10: note: it was made here\n"
+       "user.c:12: note: a parameter took it over here\n"
+       "hint: tn_as_parameter gives the handle to go on with\n"
+       "user.c:15: error[E102]: the result of tn_full (f32[3]) is used after a parameter took it over\n"
+       "user.c:10: note: it was made here\n"
+       "user.c:11: note: parameter 'w' took it over here\n"
+       "hint: tn_as_parameter gives the handle to go on with\n");
 }
 
 SCENARIO(E103) {
@@ -419,4 +435,42 @@ SCENARIO(W124) {
        "memory keeps the old\n"
        "user.c:10: note: input 'x' was made here\n"
        "hint: tn_clone(x) leaves it as it is\n");
+}
+
+SCENARIO(W131) {
+  start();
+  tn_tensor w = weight(9, 10), h = (tn_mul)(w, w, at(11)), other = tn_exp(w);
+  tn_no_grad_begin(f);
+  (tn_clamp_)(h, 0, 1, at(12));
+  (tn_clamp_)(other, 0, 1, at(13));  // no loss reads it
+  tn_no_grad_end(f);
+  (tn_backward)(tn_sum(tn_mul(h, w)), at(14));
+  tn_no_grad_begin(f);
+  tn_mul_(tn_param_grad(f, tn_root(p), "w"), tn_scalar(f, 2));  // nor this
+  tn_no_grad_end(f);
+  tn_sgd(f, tn_root(p));
+  (tn_function_end)(f, at(20));
+  tn_model *m = (tn_compile)(p, (tn_compile_options){.cache_dir = "", .quiet = true, .at = at(21)});
+  CHECK(m != NULL);
+  CHECK_REPORT(
+      p, "user.c:12: warning[W131]: a computed value is written in a no-grad region: the gradient of 'w' does not "
+         "pass what is written\n"
+         "user.c:11: note: it was made here\n"
+         "user.c:14: note: the gradient is taken here\n"
+         "hint: outside of the region the gradient flows to what is written; tn_detach(..) of that ends it\n");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Reports that differ in numbers alone are one, which names the others.
+SCENARIO(names_of_repetitions) {
+  start();
+  weight(9, 10);
+  static const char *const name[] = {"lost1", "lost2", "lost3"};
+  for (int k = 0; k < 3; k++) (tn_parameter)(tn_root(p), name[k], TN_SHAPE(2), ones, at(11));
+  (tn_backward)(tn_sum(tn_param_value(f, tn_root(p), "w")), at(12));
+  for (int k = 0; k < 3; k++) (tn_param_grad)(f, tn_root(p), name[k], at(13));
+  CHECK_HAS(report_of(p), "user.c:13: error[E122] (x 3): parameter 'lost1' has no gradient in function 'run'; likewise "
+                          "'lost2', 'lost3'\n");
+  tn_program_free(p);
 }

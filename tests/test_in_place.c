@@ -264,6 +264,21 @@ static void after_update(void) {
   finish(c, NULL);
 }
 
+// Zeros where no path leads, where they are asked for: of a value that is cut off, and of one that the loss does not read
+static void zeros_for_none(void) {
+  Case c = begin();
+  tn_tensor loss = tn_sum(tn_mul(tn_detach(tn_square(c.w)), c.x)), zero = tn_grad_or_zeros(loss, c.w);
+  tn_output(c.f, "x", tn_grad_or_zeros(loss, c.x));
+  tn_output(c.f, "w", zero);
+  tn_output(c.f, "b", tn_grad_or_zeros(loss, c.b));
+  CHECK(tn_n_errors(c.p) == 0);
+  tn_model *m = compile(c);
+  float x[] = {1, 2, 4}, g[3], w[3], b[6] = {1, 1, 1, 1, 1, 1};
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 3)), TN_OUT(tn_f32(g, 3), tn_f32(w, 3), tn_f32(b, 2, 3))) == TN_OK);
+  CHECK(are(g, 9, 9, 9) && are(w, 0, 0, 0) && are(b, 0, 0, 0) && are(b + 3, 0, 0, 0));
+  finish(c, m);
+}
+
 // ---- behind the optimizer: the write makes the next version of the parameter
 static tn_tensor value(Case c, const char *name) { return tn_param_value(c.f, tn_root(c.p), name); }
 
@@ -457,6 +472,7 @@ int main(void) {
   by_hand();
   scaled_gradient();
   after_update();
+  zeros_for_none();
   clipped();
   clipped_while_accumulating();
   between_optimizers();

@@ -108,6 +108,7 @@ void fe_rename_entity(tn_function *f, uint32_t k, Val v, Loc at) {
   f->entities[old].call = e->call;
   f->entities[old].state = FE_ADOPTED;
   f->entities[old].ended = at;
+  f->entities[old].was = e->was;
   e->is_param = true;
   e->was = old;
   fe_name_entity(f, k, v);

@@ -61,11 +61,13 @@ static bool check_initial(tn_tensor t, uint32_t dtypes, tn_site at) {
 }
 
 // ---- take-over: the entity stays, its handle changes
-static tn_tensor take_over(tn_tensor t, tn_site at) {
+// A parameter that no module has yet is taken over again where `again` says so: the handle before is dead as well.
+static tn_tensor take_over(tn_tensor t, bool again, tn_site at) {
   tn_function *f = t.fn;
   uint32_t k = fe_entity_index(f, fe_entity(t));
-  if (f->entities[k].is_param) return t;
+  if (f->entities[k].is_param && (!again || f->entities[k].param)) return t;
   uint32_t owner = f->entities[k].owner;
+  if (f->entities[k].is_param) f->entities[k].call = "tn_as_parameter";
   tn_tensor p = fe_emit1(OP_clone, t, at);
   if (!fe_ok(p)) return p;
   if (f->scope && f->scope->index != owner) fe_mark_owner(p, owner, at);
@@ -73,15 +75,15 @@ static tn_tensor take_over(tn_tensor t, tn_site at) {
   return p;
 }
 
-static tn_tensor as_entry(tn_tensor t, uint32_t dtypes, tn_site at) {
+static tn_tensor as_entry(tn_tensor t, uint32_t dtypes, bool again, tn_site at) {
   tn_function *f;
   if (!fe_join(&t, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!fe_open_entity(t, false, "taken over", at) || !check_initial(t, dtypes, at)) return fe_poison(f);
-  return take_over(t, at);
+  return take_over(t, again, at);
 }
 
-tn_tensor tn_as_parameter(tn_tensor t, tn_site at) { return as_entry(t, FLOATS, at); }
+tn_tensor tn_as_parameter(tn_tensor t, tn_site at) { return as_entry(t, FLOATS, true, at); }
 
 // ---- entries
 void fe_param_end(tn_program *p, FeParam *q, Loc at) {
@@ -142,7 +144,7 @@ static FeParam *new_param(tn_module *m, const char *name, ParamKind kind, tn_ten
   q->value = fe_val(p);
   q->entity = fe_entity_index(init, fe_entity(p));
   init->entities[q->entity].param = q;
-  if (init->entities[q->entity].was) init->entities[init->entities[q->entity].was].param = q;
+  for (uint32_t k = init->entities[q->entity].was; k; k = init->entities[k].was) init->entities[k].param = q;
   return q;
 }
 
@@ -218,7 +220,7 @@ static void take(tn_module *m, const char *name, ParamKind kind, tn_tensor t, tn
     return;
   }
   if (!t.v || !same_program(m, t, at)) return;
-  tn_tensor p = as_entry(t, kind == PARAM_WEIGHT ? FLOATS : NUMBER, at);
+  tn_tensor p = as_entry(t, kind == PARAM_WEIGHT ? FLOATS : NUMBER, false, at);
   if (!fe_ok(p)) return;
   FeEntry *e = fe_entry(m, name);
   if (e) replace(m, e, kind, p, at);

@@ -68,20 +68,24 @@ void tn_backward(tn_tensor loss, tn_site at) {
   f->lost_gradients = true;
 }
 
-tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) {
+static tn_tensor grad(const char *call, tn_tensor loss, tn_tensor of, bool or_zeros, tn_site at) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
-  FE_GUARD(f->p, fe_poison(f));
+  if (!fe_join_for(call, (const tn_tensor[]){loss, of}, 2, &f, at)) return fe_poison(f);
+  FE_GUARD_AS(f->p, fe_poison(f), call);
   if (!check_loss(loss, at)) return fe_poison(f);
   if (reached_from(loss, of.v)[of.v]) {
     FeHooked hooked = fe_run_grad_hooks(loss, of, at);
-    return fe_ok(hooked.loss) ? fe_made(gradient_by(&hooked, of, at), at) : fe_poison(f);
+    return fe_ok(hooked.loss) ? fe_made_by(call, gradient_by(&hooked, of, at), at) : fe_poison(f);
   }
+  if (or_zeros && fe_has_gradient(of)) return fe_made_by(call, fe_full(f, 0, fe_shape_of(of), DT_F32, at), at);
   fe_error(f->p, E_GRAD_OF_DETACHED, at, "no gradient flows from the loss to this value");
   fe_note(f->p, fe_ins(of)->loc, "the value was made here");
   fe_hint(f->p, "tn_detach, tn_stop_grad and no-grad regions cut gradients, and so do integers and comparisons");
   return fe_poison(f);
 }
+
+tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at) { return grad(__func__, loss, of, false, at); }
+tn_tensor tn_grad_or_zeros(tn_tensor loss, tn_tensor of, tn_site at) { return grad(__func__, loss, of, true, at); }
 
 static bool check_module(tn_function *f, const tn_module *m, tn_site at) {
   if (!fe_fn_open(f, at) || (m && m->poisoned)) return false;

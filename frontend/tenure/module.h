@@ -36,7 +36,8 @@ TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no 
 //
 // A parameter is the value it was made of, under a new owner: nothing is counted twice, the old handle is dead (E102).
 TN_API tn_function *tn_init_function(tn_program *p);
-// The same value as a parameter that no module has yet, in the scope of t; usable in the init function
+// The same value as a parameter that no module has yet, in the scope of t; usable in the init function. Of such a parameter: it
+// is taken over once more, and t is dead.
 TN_API tn_tensor tn_as_parameter(tn_tensor t, tn_site at);
 // Gives m a parameter of that name: takes t over, detaches it from its scope, and disposes the one that had the name.
 // The same one again: nothing. TN_NONE: no parameter of that name from now on (a linear module without bias).

@@ -137,7 +137,7 @@ TN_API void tn_no_grad_begin(tn_function *f, tn_site at);
 TN_API void tn_no_grad_end(tn_function *f, tn_site at);
 // Does it depend on a trainable parameter, or an input marked below, by a path that gradients take?
 TN_API bool tn_requires_grad(tn_tensor t);
-// Of an input (false at first; then a target of tn_grad like any value) or of a parameter, as used in this function.
+// Of an input (false at first: it alone makes no gradient wanted; tn_grad takes any input) or of a parameter, as used in this function.
 // E120 for a computed value: it has what its operands have.
 TN_API void tn_set_requires_grad(tn_tensor t, bool on, tn_site at);
 

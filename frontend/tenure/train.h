@@ -13,10 +13,13 @@ extern "C" {
 
 // A scalar; adds to the gradients of all trainable parameters that it reaches
 TN_API void tn_backward(tn_tensor loss, tn_site at);
-// d loss / d of, as a value, of which gradients can be taken again, as a gradient penalty does. Recurrent layers and
-// attention have first gradients only: a wanted gradient through theirs is E125, which names the operation and the
-// path.
+// d loss / d of, as a value, of which gradients can be taken again, as a gradient penalty does: of any value that the loss depends
+// on. Inputs that are not marked and frozen parameters are among them, which tn_backward passes over; E120 where no gradient
+// flows to it. Recurrent layers and attention have first gradients only: a wanted gradient through theirs is E125, which names the
+// operation and the path.
 TN_API tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at);
+// The same with zeros, f32 in the shape of `of`, a float, where no gradient flows to it: PyTorch's materialize_grads
+TN_API tn_tensor tn_grad_or_zeros(tn_tensor loss, tn_tensor of, tn_site at);
 TN_API tn_tensor tn_param_grad(tn_function *f, tn_module *m, const char *name, tn_site at);  // after tn_backward
 // Scales all gradients below m; gives the norm before
 TN_API tn_tensor tn_clip_grad_norm(tn_function *f, tn_module *m, double max_norm, tn_site at);

@@ -15,6 +15,7 @@
 // 4. A trainable parameter is written only under no_grad; its versions are one leaf. grad_of sums over those that the loss
 //    reads.
 // 5. What is written through a stop_grad view or under no_grad carries no gradient.
+//    A computed value that is written under no_grad passes no gradient on: where a loss reads it, that is said once (W131).
 // 6. `overwritten` keeps what was replaced and where, for E112 in pass grad.
 // 7. What is made outside of a scan and written in its body is a carry: each step writes what the step before left.
 //
@@ -39,6 +40,13 @@ typedef struct {
   Loc at;         // of its first write there
 } Carried;
 
+// A computed value that was written in a no-grad region.
+typedef struct {
+  Val root, before, after;  // root: old numbering
+  Loc at;
+  bool is_said;
+} Cut;
+
 // The scan whose body is walked through.
 typedef struct {
   Val begin, end;  // marks, old numbering; 0: none is open
@@ -61,6 +69,9 @@ typedef struct {
   uint32_t n_stale, cap_stale;
   GradReach reach;  // of `reach_of`
   Val reach_of;     // a loss, new numbering
+  Cut *cuts;
+  uint32_t n_cuts, cap_cuts;
+  GradReach behind;  // of what a cut overwrote
 } Functionalize;
 
 static const Ins *old_ins(const Functionalize *s, Val v) { return ir_rewrite_old(&s->e, v); }
@@ -264,6 +275,8 @@ static void write_value(Functionalize *s, Val mark) {
     *old = (Version){before, s->past[root.i]};
     s->past[root.i] = old;
   }
+  if (old_int(s, mark, KEY_no_grad) && !is_cut(s, v) && !is_leaf(s, root) && ir_none(s->scan.begin))
+    *RT_PUSH(s->p->mem, s->cuts, s->n_cuts, s->cap_cuts) = (Cut){root, before, x, loc, false};
   ir_emit(s->f, OP_overwritten, (Val[]){before, x}, 2, NULL, 0, loc);
   s->now[root.i] = x;
   s->made[root.i]++;
@@ -290,6 +303,43 @@ static void grad_of_versions(Functionalize *s, Val v) {
     sum = ir_none(sum) ? g : ir_op2(s->f, OP_add, sum, g, loc);
   }
   s->e.map[v.i] = ir_none(sum) ? ir_op2(s->f, OP_grad_of, loss, now, loc) : sum;
+}
+
+// ---- gradients that a write in a no-grad region ends
+static bool was_on_way(Functionalize *s, const Cut *cut, Val target) {
+  Val root = s->root[target.i];
+  ir_grad_reach(s->f, cut->before, &s->behind);
+  Version last = {s->e.map[target.i], s->past[root.i]};
+  for (const Version *k = &last; k; k = k->before)
+    if (k->v.i <= cut->before.i && s->behind.has[k->v.i]) return true;
+  return false;
+}
+
+static void say_cut(Functionalize *s, Cut *cut, Val mark) {
+  RtDiags *d = &s->p->diags;
+  Val target = s->root[old_arg(s, mark, 1).i];
+  Loc made = old_ins(s, cut->root)->loc, taken = old_ins(s, mark)->loc;
+  const char *what = "a gradient";
+  if (is_param_op(s, target))
+    what =
+        rt_printf(s->p->mem, "the gradient of '%s'", ir_text(s->p, s->p->params[old_int(s, target, KEY_param)].path));
+  rt_diag(d, RT_WARNING, E_GRADIENT_ENDED, ir_loc_file(s->p, cut->at), ir_loc_line(s->p, cut->at),
+          "a computed value is written in a no-grad region: %s does not pass what is written", what);
+  rt_diag(d, RT_NOTE, 0, ir_loc_file(s->p, made), ir_loc_line(s->p, made), "it was made here");
+  rt_diag(d, RT_NOTE, 0, ir_loc_file(s->p, taken), ir_loc_line(s->p, taken), "the gradient is taken here");
+  rt_diag(d, RT_HINT, 0, NULL, 0,
+          "outside of the region the gradient flows to what is written; tn_detach(..) of that ends it");
+  cut->is_said = true;
+}
+
+static void look_for_cuts(Functionalize *s, Val mark) {
+  Val loss = {0};
+  for (uint32_t k = 0; k < s->n_cuts; k++) {
+    if (s->cuts[k].is_said) continue;
+    if (ir_none(loss)) loss = read(s, old_arg(s, mark, 0));
+    if (reaches(s, loss, s->cuts[k].after) && was_on_way(s, &s->cuts[k], old_arg(s, mark, 1)))
+      say_cut(s, &s->cuts[k], mark);
+  }
 }
 
 // ---- scans
@@ -419,6 +469,7 @@ static void copy_step(Functionalize *s, Val v) {
   }
   for (uint32_t k = 0; k < ins->n_args; k++) read(s, old_arg(s, v, k));
   Val target = ins->op == OP_grad_of ? old_arg(s, v, 1) : (Val){0};
+  if (target.i) look_for_cuts(s, v);
   if (target.i && s->root[target.i].i == target.i && s->past[target.i]) grad_of_versions(s, v);
   else ir_rewrite_copy(&s->e, v);
 }
