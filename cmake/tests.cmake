@@ -104,6 +104,11 @@ add_executable(bundle_vowels ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
 target_compile_definitions(bundle_vowels PRIVATE _GNU_SOURCE=)
 target_link_libraries(bundle_vowels PRIVATE tenure_static tenure_flags)
 
+# What tests/test_tools_agree.sh compares plans of
+add_executable(plan_programs ${CMAKE_SOURCE_DIR}/tests/plan_programs.c)
+target_compile_definitions(plan_programs PRIVATE _GNU_SOURCE=)
+target_link_libraries(plan_programs PRIVATE tenure_static tenure_flags)
+
 # What tests/test_probe_cost.sh counts the instructions of
 add_executable(probe_cost ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 target_compile_definitions(probe_cost PRIVATE _GNU_SOURCE=)

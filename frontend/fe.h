@@ -349,14 +349,6 @@ typedef struct {
   uint32_t n_fits;
 } FeVariant;
 
-// Of a distributed function, once it is compiled: ir->fns[of] is what each shard computes.
-typedef struct {
-  const Fn *built;           // as it was, with the user's inputs and outputs
-  uint32_t of, update, add;  // in ir->fns
-  uint32_t n;
-  Dim batch, sums;  // sums: elements that `add` adds
-} FeSharded;
-
 // Code that tn_compile made.
 typedef struct {
   FeCode code;      // first
@@ -406,8 +398,6 @@ struct tn_program {
   double created_ms;
   FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
   uint32_t n_variants, cap_variants, n_built;
-  FeSharded *sharded;
-  uint32_t n_sharded, cap_sharded;
   const char *built;      // the whole program as text by number (ir_text_of), kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
   FeJitCode *code;        // NULL before tn_compile
@@ -770,9 +760,10 @@ void fe_scan_ends(tn_function *f, tn_site at);              // reports a scan th
 void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
 
 // ---- compile/shards.c
-// Cuts distributed functions in two: NAME.update stands behind the functions that were built, and NAME.add, which adds sums. False: the program has errors
-bool fe_cut_shards(tn_program *p, const tn_compile_options *o);
-const FeSharded *fe_sharded(const tn_program *p, uint32_t function);  // NULL: it is not
+bool fe_check_shards(tn_program *p,
+                     const tn_compile_options *o);  // may distributed functions be cut? False: the program has errors
+void fe_name_shards(
+    tn_program *p);  // texts for the functions that cutting made, which stand behind those that were built
 void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions);
 
 // ---- compile/bytes_moved.c

@@ -387,6 +387,8 @@ typedef struct Prog {
   void (*trace_rule)(const char *text);
   uint64_t n_rule_applications;  // of all rules so far
   uint64_t rule_limit;           // so many of them, and no more: finds the one that does something wrong; 0: any number
+  struct Sharded *sharded;       // distributed functions that are cut
+  uint32_t n_sharded, cap_sharded;
   bool keeps_remarks;
   // Private memory that the kernel of an instruction wants, in bytes by bounds; set by the code generator, NULL: none.
   int64_t (*scratch)(const Fn *f, Val v, const void *ctx);
@@ -643,6 +645,26 @@ extern const uint32_t ir_n_passes;
 // Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes, and
 // checks the facts that each needs and gives.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
+// ---- ir/passes/plan_program.c
+// Of a distributed function, once its program is planned: fns[of] is what each shard computes.
+typedef struct Sharded {
+  const Fn *built;           // as it was, with the user's inputs and outputs
+  uint32_t of, update, add;  // in Prog.fns
+  uint32_t n;
+  Dim batch, sums;  // sums: elements that `add` adds
+} Sharded;
+// Calls before the first pass of a function, and of what it is cut into, and after each pass; each may be NULL.
+typedef struct {
+  void (*before)(Fn *f, void *ctx);
+  void (*after)(Fn *f, const PassInfo *pass, void *ctx);
+  void *ctx;
+} PlanWatch;
+// All passes over all functions, and the memory of the program: what tn_compile does, and every command that shows a plan. The last
+// n_variants functions are others for smaller bounds. Distributed functions are cut, which adds two functions for each; keeps_whole:
+// they are not planned, and nothing is placed, since there is an error. False: diags say why.
+bool ir_plan_program(Prog *p, uint32_t n_variants, bool keeps_whole, const PlanWatch *w);
+const Sharded *ir_sharded(const Prog *p, uint32_t function);  // NULL: it is not
+
 bool ir_run_body_passes(Fn *body);  // those that plan the body of a scan
 
 // ---- ir/remarks.c: what a pass refused and the reason that it decided by. Values are those of the planned function: of

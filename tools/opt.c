@@ -32,10 +32,10 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
 }
 
 static bool run_passes(Prog *p, OptOptions *o) {
-  const char *list = !strcmp(o->passes, "all") ? NULL : o->passes;
+  if (!strcmp(o->passes, "all")) return ir_plan_program(p, 0, false, &(PlanWatch){.after = dump_after, .ctx = o});
   bool placed = p->n_fns > 0;
   for (uint32_t k = 0; k < p->n_fns; k++) {
-    if (!ir_run_passes(p->fns[k], list, dump_after, o)) return false;
+    if (!ir_run_passes(p->fns[k], o->passes, dump_after, o)) return false;
     placed = placed && (p->fns[k]->facts & HAS_OFFSETS);
   }
   return !placed || ir_plan_program_memory(p);

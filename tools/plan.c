@@ -237,19 +237,78 @@ static void find_facts(Follow *w, Fn *f) {
   t->name = print_names(f, w->mem);
 }
 
-static bool plan_fn(ToolFn *t, Fn *f, RtArena *mem, bool keeps_texts) {
-  Follow w = {.tool = t,
-              .mem = mem,
-              .keeps_texts = keeps_texts,
-              .grad_tag = ir_str(f->prog, "=grad"),
-              .early_tag = ir_str(f->prog, "=early")};
-  read_values(&w, f);
-  tag_values(&w, f);
-  keep_text(&w, f);
-  if (!ir_run_passes(f, NULL, after_pass, &w)) return false;
-  find_facts(&w, f);
-  if (t->n_texts != 1 + ir_n_passes) t->n_texts = 0;  // it grew too large on its way
-  return true;
+// ---- all functions
+// Of a distributed function the file's values are followed into both of its parts.
+typedef struct {
+  ToolPlan *plan;
+  RtArena *mem;
+  Follow **of;  // by function; NULL: its passes have not begun
+  uint32_t n;
+} Follows;
+
+static Follow *new_follow(Follows *all, Prog *p) {
+  Follow *w = rt_alloc(all->mem, sizeof *w);
+  *w = (Follow){.tool = rt_alloc(all->mem, sizeof *w->tool),
+                .mem = all->mem,
+                .keeps_texts = all->plan->keeps_texts,
+                .grad_tag = ir_str(p, "=grad"),
+                .early_tag = ir_str(p, "=early")};
+  return w;
+}
+
+static Follow *follow_of(const Follows *all, const Fn *f) {
+  uint32_t k = 0;
+  while (k < all->n && f->prog->fns[k] != f) k++;
+  return k < all->n ? all->of[k] : NULL;
+}
+
+// What the update took over from what each shard computes; it is behind pass grad already.
+static void follow_update(Follows *all, Follow *w, const Fn *f) {
+  const Follow *shard = follow_of(all, f->shard);
+  ToolFn *t = w->tool;
+  *w = *shard, w->tool = t, w->is_after_grad = true;
+  t->n_file = shard->tool->n_file;
+  t->file = rt_alloc(all->mem, t->n_file * sizeof *t->file);
+  memcpy(t->file, shard->tool->file, t->n_file * sizeof *t->file);
+  bool *is_here = rt_alloc(all->mem, t->n_file);
+  for (uint32_t i = 1; i < f->n_ins; i++) is_here[file_value(w, f->ins[i].name)] = true;
+  for (uint32_t v = 1; v < t->n_file; v++) {
+    t->file[v].gone_in = NULL;
+    if (!is_here[v]) t->file[v].name = NULL;
+  }
+}
+
+static void before_passes(Fn *f, void *ctx) {
+  Follows *all = ctx;
+  const Prog *p = f->prog;
+  if (p->n_fns > all->n) {
+    Follow **of = rt_alloc(all->mem, p->n_fns * sizeof *of);
+    if (all->n) memcpy(of, all->of, all->n * sizeof *of);
+    all->of = of, all->n = p->n_fns;
+  }
+  Follow *w = follow_of(all, f);
+  if (w) w->tool->n_texts = w->tool->n_texts ? 1 : 0;  // what a shard computes: behind the cut, its passes begin anew
+  if (w) return;
+  w = new_follow(all, f->prog);
+  for (uint32_t k = 0; k < all->n; k++)
+    if (p->fns[k] == f) all->of[k] = w;
+  if (f->shard && f->shard != f) {
+    follow_update(all, w, f);
+  } else {
+    read_values(w, f);
+    tag_values(w, f);
+  }
+  keep_text(w, f);
+}
+
+static void after_each(Fn *f, const PassInfo *pass, void *ctx) { after_pass(f, pass, follow_of(ctx, f)); }
+
+// A value that went over to the update is no value of what each shard computes.
+static void leave_to_update(const Follows *all, const Fn *update) {
+  const ToolFn *to = follow_of(all, update)->tool;
+  ToolFn *shard = follow_of(all, update->shard)->tool;
+  for (uint32_t v = 1; v < shard->n_file; v++)
+    if (!shard->file[v].now && to->file[v].now) shard->file[v].name = NULL;
 }
 
 static bool plan(ToolPlan *t, RtArena *mem) {
@@ -263,12 +322,19 @@ static bool plan(ToolPlan *t, RtArena *mem) {
   p->packs_weights = true;
   p->keeps_remarks = true;
   cg_plan_for(p, target);
+  bool ok = true;
+  Follows all = {.plan = t, .mem = mem};
+  for (uint32_t k = 0; k < p->n_fns; k++) ok &= ir_verify(p->fns[k], &p->diags);
+  if (!ok || !ir_plan_program(p, 0, false, &(PlanWatch){before_passes, after_each, &all})) return false;
   t->n_fns = p->n_fns;
   t->fns = rt_alloc(mem, (p->n_fns + 1) * sizeof *t->fns);
-  bool ok = true;
-  for (uint32_t k = 0; k < p->n_fns; k++)
-    ok &= ir_verify(p->fns[k], &p->diags) && plan_fn(&t->fns[k], p->fns[k], mem, t->keeps_texts);
-  if (!ok || !ir_plan_program_memory(p)) return false;
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    Follow *w = all.of[k];
+    if (p->fns[k]->shard && p->fns[k]->shard != p->fns[k]) leave_to_update(&all, p->fns[k]);
+    find_facts(w, p->fns[k]);
+    if (w->tool->n_texts != 1 + ir_n_passes) w->tool->n_texts = 0;  // it grew too large on its way
+    t->fns[k] = *w->tool;
+  }
   cg_place_packed_weights(p, target);
   return true;
 }

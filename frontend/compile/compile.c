@@ -101,23 +101,17 @@ static void dump_after(Fn *f, const PassInfo *pass, void *ctx) {
 
 static void print_rule(const char *text) { fputs(text, stderr); }
 
-// All functions are tried, so that one compilation reports the mistakes of all.
 static bool run_passes(tn_program *p, const Target *target, const tn_compile_options *o) {
-  bool good = fe_cut_shards(p, o) && fe_buckets(p, o);
+  bool good = fe_check_shards(p, o) && fe_buckets(p, o);
   char *list = getenv("TN_DUMP");
   good &= ir_select_rules(p->ir, getenv("TN_RULES")) && ir_trace_rules(p->ir, list, print_rule);
   p->ir->watches_nan = !p->is_for_object && in_list(getenv("TN_CHECK"), "nan");
   p->ir->guarded_arena = p->ir->watches_nan || (!p->is_for_object && in_list(getenv("TN_CHECK"), "arena"));
   cg_plan_for(p->ir, target);
-  for (uint32_t k = 0; k < p->n_built; k++)  // one that could not be cut has said why
-    if (ir_none(ir_find_shard_mean(p->ir->fns[k])))
-      good &= ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
-  good = good && p->ir->diags.n_errors == 0;
-  RtDiags said = p->ir->diags;  // what there is to warn of in a function, its variants would say again
-  for (uint32_t k = p->n_built; good && k < p->ir->n_fns; k++)
-    good = ir_run_passes(p->ir->fns[k], NULL, list ? dump_after : NULL, list);
-  if (good) p->ir->diags.n = said.n, p->ir->diags.n_warnings = said.n_warnings;
-  return good && ir_plan_program_memory(p->ir);
+  const PlanWatch watch = {.after = list ? dump_after : NULL, .ctx = list};
+  good = ir_plan_program(p->ir, p->ir->n_fns - p->n_built, !good, &watch) && good;
+  fe_name_shards(p);
+  return good;
 }
 
 // ---- code

@@ -239,7 +239,7 @@ void fe_plan(tn_program *p, FeJitCode *c) {
     packs[k] = (RtPackedWeight){ir->packed_weights[k].param, ir->packed_weights[k].offset, ir->packed_weights[k].bytes};
   c->plan.init = RT_NO_FUNCTION;
   for (uint32_t k = 0; k < p->n_built; k++) {
-    const FeSharded *sharded = fe_sharded(p, k);
+    const Sharded *sharded = ir_sharded(ir, k);
     fns[k] = function_of(&t, ir->fns[k], sharded ? sharded->built : ir->fns[k]);
     fill_variants(&t, p, k, &fns[k]);
     stats[k] = stats_of(ir, ir->fns[k]);

@@ -1,11 +1,7 @@
-// Distributed functions: planned for the batch of a shard, cut in two, and how the runtime puts both together.
+// Distributed functions, which ir/passes/plan_program.c cuts in two: which may be cut, and what the runtime is told of them.
 //
-//   step          ir->fns[of]        one shard's rows -> outputs by row, sums
-//   step.update   ir->fns[update]    sums -> other outputs, parameters
-//   step.add      ir->fns[add]       two arrays of sums -> theirs, of as many elements as a run says
-//
-// The first two have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of the
-// caller's has.
+// `step` and `step.update` have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of
+// the caller's has.
 #include "frontend/fe.h"
 #include "runtime/exec/shard_tree.h"
 #include <stdlib.h>
@@ -15,7 +11,7 @@ static const char *name_of(const Fn *f, Val v) {
   return ir_text(f->prog, ir_ins(f, v)->op == OP_input ? ir_ins(f, v)->name : ir_attr(f, v, KEY_name)->u.s);
 }
 
-// ---- cutting
+// ---- what may be cut
 static bool has_probes(tn_program *p, const Fn *f) {
   for (tn_function *g = p->first; g; g = g->next)
     if (g->ir == f && g->n_probes) {
@@ -28,97 +24,33 @@ static bool has_probes(tn_program *p, const Fn *f) {
   return false;
 }
 
-// What a run checks are sizes of the whole batch.
-static bool has_size_of_batch(tn_program *p, const Fn *f, Dim batch) {
-  for (uint32_t k = 0; k < f->n_size_checks; k++) {
-    if (!ir_shape_names(p->ir, ir_shape(p->ir, &f->size_checks[k].dim, 1), batch)) continue;
-    fe_diag(p, RT_ERROR, E_OF_SHARD, f->loc, "%s of function '%s' could be below 0 in a shard", f->size_checks[k].what,
-            ir_text(p->ir, f->name));
-    fe_hint(p, "sizes of a distributed function that subtract from the batch have no place");
-    return true;
-  }
-  return false;
-}
+enum { BLOCK = RT_OWNED_BLOCK };  // elements of a norm that are added at a time
 
-enum { LINE = TN_ALIGN / sizeof(float), BLOCK = RT_OWNED_BLOCK };  // each sum begins a line of its own; of a norm
-
-static int64_t bound_of_sums(const Fn *shard) {
-  int64_t n = 0;
-  for (Val v = {1}; v.i < shard->n_ins; v.i++) {
-    if (ir_ins(shard, v)->op != OP_output || strncmp(name_of(shard, v), "sum ", 4)) continue;
-    n += (ir_shape_bound(shard->prog, ir_ins(shard, v)->shape) + LINE - 1) / LINE * LINE;
-  }
-  return n;
-}
-
-// func @step.add(%a: f32[step.sums], %b: f32[step.sums]) { output add %a, %b }
-static void build_add(Prog *ir, FeSharded *s) {
-  const Fn *shard = ir->fns[s->of];
-  const char *name = ir_text(ir, shard->name);
-  s->sums = ir_dim_sym(ir, rt_printf(ir->mem, "%s.sums", name), bound_of_sums(shard));
-  s->add = ir->n_fns;
-  Fn *f = ir_fn_new(ir, rt_printf(ir->mem, "%s.add", name), shard->loc);
-  Shape shape = ir_shape(ir, &s->sums, 1);
-  Val a = ir_input(f, "a", DT_F32, shape, shard->loc), b = ir_input(f, "b", DT_F32, shape, shard->loc);
-  Val sum = ir_op2(f, OP_add, a, b, shard->loc);
-  ir_emit(f, OP_output, &sum, 1, (Attr[]){ir_a_str(KEY_name, ir_str(ir, "sum")), ir_a_int(KEY_index, 0)}, 2,
-          shard->loc);
-}
-
-// The passes up to the cut, of the function for as many rows as a shard has.
-static bool cut(tn_program *p, uint32_t of, Val mean) {
-  Prog *ir = p->ir;
-  Fn *built = ir->fns[of];
-  Dim batch = ir_attr(built, mean, KEY_dim)->u.dim;
-  int64_t n = ir_attr_int(built, mean, KEY_shards, 1), bound = ir_dim_bound(ir, batch);
-  DimFit fit = {batch, bound < n ? 1 : (bound + n - 1) / n};
-  Fn *shard = ir_fn_specialize(built, &fit, 1);
-  ir->n_fns--;  // it takes the place of the whole
-  shard->name = built->name;
-  ir->fns[of] = shard;
-  RtText list = {.mem = p->mem};
-  for (uint32_t k = 0; k <= PASS_split_shards; k++) rt_text_add(&list, "%s%s", k ? "," : "", ir_passes[k].name);
-  uint32_t update = ir->n_fns;
-  if (!ir_run_passes(shard, list.text, NULL, NULL) || ir->n_fns == update) return false;
-  if (has_size_of_batch(p, shard, batch)) return false;
-  FeSharded s = {.built = built, .of = of, .update = update, .n = (uint32_t)n, .batch = batch};
-  build_add(ir, &s);
-  *RT_PUSH(p->mem, p->sharded, p->n_sharded, p->cap_sharded) = s;
-  return true;
-}
-
-// As text, functions are what was built; the update is a part of it.
-static void keep_texts(tn_program *p, uint32_t n_built) {
-  const char **texts = rt_alloc(p->mem, p->ir->n_fns * sizeof *texts);
-  memcpy(texts, p->built_fn, n_built * sizeof *texts);
-  for (uint32_t k = n_built; k < p->ir->n_fns; k++) texts[k] = "";
-  p->built_fn = texts;
-  p->n_built = p->ir->n_fns;
-}
-
-bool fe_cut_shards(tn_program *p, const tn_compile_options *o) {
-  uint32_t n = p->n_built;
+bool fe_check_shards(tn_program *p, const tn_compile_options *o) {
   bool good = true;
-  for (uint32_t k = 0; k < n; k++) {
-    Val mean = ir_find_shard_mean(p->ir->fns[k]);
-    if (ir_none(mean)) continue;
+  for (uint32_t k = 0; k < p->n_built; k++) {
+    const Fn *f = p->ir->fns[k];
+    if (ir_none(ir_find_shard_mean(f))) continue;
     if (p->is_for_object || o->n_buckets) {
-      fe_error(p, E_STATE, o->at, "function '%s' is distributed, and %s", ir_text(p->ir, p->ir->fns[k]->name),
+      fe_error(p, E_STATE, o->at, "function '%s' is distributed, and %s", ir_text(p->ir, f->name),
                p->is_for_object ? "bundles have no such functions: cutting a batch and exchanging take the runtime"
                                 : "is planned for its shards alone: buckets have no place");
       good = false;
     } else {
-      good = !has_probes(p, p->ir->fns[k]) && cut(p, k, mean) && good;
+      good = !has_probes(p, f) && good;
     }
   }
-  if (p->n_sharded) keep_texts(p, n);
   return good;
 }
 
-const FeSharded *fe_sharded(const tn_program *p, uint32_t function) {
-  for (uint32_t k = 0; k < p->n_sharded; k++)
-    if (p->sharded[k].of == function) return &p->sharded[k];
-  return NULL;
+// As text, functions are what was built; the update is a part of it.
+void fe_name_shards(tn_program *p) {
+  if (!p->ir->n_sharded) return;
+  const char **texts = rt_alloc(p->mem, p->ir->n_fns * sizeof *texts);
+  memcpy(texts, p->built_fn, p->n_built * sizeof *texts);
+  for (uint32_t k = p->n_built; k < p->ir->n_fns; k++) texts[k] = "";
+  p->built_fn = texts;
+  p->n_built = p->ir->n_fns;
 }
 
 // ---- what the runtime is told
@@ -285,7 +217,7 @@ static void place_sums(FeJitCode *c, const Fn *shard, RtShards *s) {
   s->sum_at = at, s->sum_bucket = bucket, s->buckets = buckets;
 }
 
-static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFunction *functions) {
+static void plan_one(const tn_program *p, FeJitCode *c, const Sharded *f, RtFunction *functions) {
   RtShards *s = rt_alloc(c->mem, sizeof *s);
   RtFunction *step = &functions[f->of];
   const Fn *shard = p->ir->fns[f->of], *update = p->ir->fns[f->update];
@@ -308,5 +240,5 @@ static void plan_one(const tn_program *p, FeJitCode *c, const FeSharded *f, RtFu
 }
 
 void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions) {
-  for (uint32_t k = 0; k < p->n_sharded; k++) plan_one(p, c, &p->sharded[k], functions);
+  for (uint32_t k = 0; k < p->ir->n_sharded; k++) plan_one(p, c, &p->ir->sharded[k], functions);
 }
