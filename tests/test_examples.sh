@@ -113,7 +113,7 @@ interrupt "$bin/resnet" --side 8 --epochs 100000 --out "$dir/stopped"
 cmp <(tail -6 "$dir/out") <(tail -6 "$dir/again") || fail "resnet: what it saved after Ctrl-C predicts something else"
 refused 2 "resnet [--depth" "$bin/resnet" --depth 21
 refused 1 "resnet: the data: $dir/short: 10 bytes are no whole number of images" "$bin/resnet" --cifar "$dir/short"
-refused 1 "resnet: the weights: $dir/short: byte 0: a header of " "$bin/resnet" --weights "$dir/short" --epochs 0
+refused 1 "resnet: the weights: $dir/short: byte 0: this is no safetensors file but text" "$bin/resnet" --weights "$dir/short" --epochs 0
 
 # gpt2: without epochs it writes alone, reads no text and saves nothing; a resumed one goes on as the whole one; Ctrl-C stops it while it
 # writes; heads are those of config.json

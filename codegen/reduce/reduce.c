@@ -111,6 +111,7 @@ typedef struct Reduce {
   uint32_t n_kept, n_reduced;
   V inner;            // size of the vector axis
   V n_outer, n_rows;  // products of kept, of reduced
+  V n_terms;          // of a result
   V from;
   int64_t run_terms, rows;  // bounds of a run's elements, and of runs
   bool about_pivot;         // of a mean: terms less `pivot` are summed,
@@ -160,16 +161,15 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   r.run_terms = is_row ? p->chunk : p->runs ? p->group[p->n - 1].bound : 0;
   r.rows = p->runs ? p->terms / cg_larger(1, p->group[p->n - 1].bound) : 0;
   r.about_pivot = r.op == OP_mean;
+  r.n_terms = p->runs ? cg_mul(c, r.n_rows, r.inner) : r.n_rows;
   return r;
 }
 
 // ---- means
-static V terms_there(const Reduce *r) { return cg_mul(r->c, r->n_rows, r->inner); }
-
 // The first terms of n results at p, where there are terms.
 static V pivots_at(Reduce *r, V p, V n) {
   Cg *c = r->c;
-  V some = LLVMBuildICmp(c->b, LLVMIntSGT, terms_there(r->terms_of ? r->terms_of : r), cg_i64(c, 0), "");
+  V some = LLVMBuildICmp(c->b, LLVMIntSGT, (r->terms_of ? r->terms_of : r)->n_terms, cg_i64(c, 0), "");
   return cg_usable_pivots(c, cg_load_masked(c, c->vf, p, cg_mask(c, LLVMBuildSelect(c->b, some, n, cg_i64(c, 0), ""))));
 }
 
@@ -186,7 +186,7 @@ static V term(Reduce *r, V x) {
 // Of a sum about the pivot; vectors or numbers.
 static V mean_of(Reduce *r, V pivot, V sum) {
   Cg *c = r->c;
-  V n = LLVMBuildSIToFP(c->b, terms_there(r->terms_of), c->f32, "");
+  V n = LLVMBuildSIToFP(c->b, r->terms_of->n_terms, c->f32, "");
   if (LLVMTypeOf(sum) == c->vf) n = cg_splat(c, n);
   return LLVMBuildFAdd(c->b, pivot, LLVMBuildFDiv(c->b, sum, n, ""), "");
 }

@@ -271,10 +271,16 @@ static bool check_taken_over(const Look *l, Val w, uint32_t from) {
 }
 
 // Sums over shards have the place of all of their exchange, whose own result is that place.
+static uint32_t place_of(const Fn *f, Val v) {
+  uint32_t own = f->buf_of[v.i], sums = f->bufs[own].within;
+  return sums ? sums : own;
+}
+
 static bool check_read_write(const Look *l, uint32_t i, uint32_t k, Val w) {
-  uint32_t operand = l->f->buf_of[ir_arg(l->f, (Val){i}, k).i], to = l->f->buf_of[w.i];
-  uint32_t sums = l->f->bufs[operand].within, from = sums ? sums : operand;
-  if (!to || to == sums || ir_plan_is_same_bytes(l->f, w) || !ir_plan_overlap(l->f, from, to)) return true;
+  Val operand = ir_arg(l->f, (Val){i}, k);
+  uint32_t from = place_of(l->f, operand), to = place_of(l->f, w);
+  bool is_sum = from != l->f->buf_of[operand.i];
+  if (!to || (is_sum && to == from) || ir_plan_is_same_bytes(l->f, w) || !ir_plan_overlap(l->f, from, to)) return true;
   if (is_write_to(l, i, k, w)) return true;
   if (!reads_by_element(l, i, k, w)) {
     RtText name = {.mem = l->f->prog->mem};
