@@ -753,8 +753,7 @@ static void test_csv_line_ends(void) {
                                       "a,b\r\n1,2\r\n3,4\r\n",
                                       "a,b\r1,2\n3,4",
                                       "a,b\r\r1,2\r\n\r3,4",
-                                      "\xef\xbb\xbf"
-                                      "a,b\r1,2\r3,4"};
+                                      "\357\273\277a,b\r1,2\r3,4"};
   for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
     tn_batch b = whole(csv(texts[k], NULL));
     const float *x = tn_batch_array(b, "x").data;
