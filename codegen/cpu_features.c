@@ -94,10 +94,11 @@ void cg_target_cpu(const Target *t, TnBundleCpu *out) {
 
 // ---- what all CPUs have
 const CgPlainCpu *cg_plain_cpu(const char *triple) {
-  static const CgPlainCpu x86_64 = {"x86-64", ""}, arm = {"generic", "+neon"},
+  static const CgPlainCpu x86_64 = {"x86-64", ""}, i686 = {"pentium4", "+sse2"}, arm = {"generic", "+neon"},
                           rv64 = {"generic-rv64", "+m,+a,+f,+d,+c"};
   if (strstr(triple, "-none")) return NULL;
   if (is_arch(triple, "x86_64")) return &x86_64;
+  if (is_arch(triple, "i686")) return &i686;
   if (is_arch(triple, "aarch64") && strstr(triple, "-linux")) return &arm;
   return is_arch(triple, "riscv64") && strstr(triple, "-linux") ? &rv64 : NULL;
 }

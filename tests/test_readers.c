@@ -748,12 +748,8 @@ static void test_csv_missing(void) {
 
 // LF, CR LF and CR alone, in one file too, and in quotes; a chunk of the reader's ends between CR and LF.
 static void test_csv_line_ends(void) {
-  static const char *const texts[] = {"a,b\n1,2\n3,4\n",
-                                      "a,b\r1,2\r3,4\r",
-                                      "a,b\r\n1,2\r\n3,4\r\n",
-                                      "a,b\r1,2\n3,4",
-                                      "a,b\r\r1,2\r\n\r3,4",
-                                      "\357\273\277a,b\r1,2\r3,4"};
+  static const char *const texts[] = {"a,b\n1,2\n3,4\n", "a,b\r1,2\r3,4\r",     "a,b\r\n1,2\r\n3,4\r\n",
+                                      "a,b\r1,2\n3,4",   "a,b\r\r1,2\r\n\r3,4", "\357\273\277a,b\r1,2\r3,4"};
   for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
     tn_batch b = whole(csv(texts[k], NULL));
     const float *x = tn_batch_array(b, "x").data;

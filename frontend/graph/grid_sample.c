@@ -49,10 +49,16 @@ static tn_tensor reflected(const Grid *g, tn_tensor x, tn_tensor size) {
   return g->o.align_corners ? pick(g, op2(g, OP_gt, span, zero), back, zero) : back;
 }
 
+// A place without an element beside it, NaN and infinities too, is -2: all of its corners are outside, and nothing flows to it.
+static tn_tensor or_outside(const Grid *g, tn_tensor x, tn_tensor size) {
+  tn_tensor is_near = op2(g, OP_mul, op2(g, OP_ge, x, number(g, -1)), op2(g, OP_lt, x, size));
+  return pick(g, is_near, x, number(g, -2));
+}
+
 static tn_tensor place_along(const Grid *g, tn_tensor c, tn_tensor size) {
   tn_tensor x = in_elements(g, c, size);
   if (g->o.padding == TN_GRID_REFLECTION) x = reflected(g, x, size);
-  return g->o.padding == TN_GRID_ZEROS ? x : clipped(g, x, size);
+  return g->o.padding == TN_GRID_ZEROS ? or_outside(g, x, size) : clipped(g, x, size);
 }
 
 // false: reported. The first number of a place is along the last axis.

@@ -98,7 +98,12 @@ void ir_grad_rule_lu(Grad *g, Val v, Val adj) {
   Val l = where(g, OP_gt, n, v, where(g, OP_eq, n, one, zero)), u = where(g, OP_le, n, safe, zero);
   Val below = ir_grad_matmul(g, l, where(g, OP_gt, n, adj, zero), true, false);
   Val above = ir_grad_matmul(g, where(g, OP_le, n, adj, zero), u, false, true);
-  Val p = where(g, OP_gt, n, below, above);
+  Val all = where(g, OP_gt, n, below, above);
+  // Below a pivot of 0 the factors are 0 whatever the rows are: what its element of P gives the rows below comes by U
+  Val is_lost = op2(g, OP_eq, v, zero);
+  Val lost = where(g, OP_eq, n, ir_op3(g->f, OP_select, is_lost, all, zero, g->loc), zero);
+  Val spread = solve(g, safe, lost, (System){.upper = true, .ta = true});
+  Val p = op2(g, OP_add, op2(g, OP_sub, all, lost), spread);
   Val half_way = solve(g, safe, p, (System){.unit = true, .ta = true});
   Val d = solve(g, safe, half_way, (System){.upper = true, .ta = true, .right = true});
   ir_grad_give(g, arg(g, v, 0), with_rows(g, OP_scatter_add, v, ir_result(v, 1), d));

@@ -155,13 +155,24 @@ static int64_t most_of(const Fn *f, uint32_t input) {
   return INT64_MAX;
 }
 
+// Numbers below 0 are none of u8 and bool.
+static bool is_unsigned(const Fn *f, uint32_t input) {
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_input && ir_attr_int(f, (Val){i}, KEY_index, 0) == input)
+      return f->ins[i].dtype == DT_U8 || f->ins[i].dtype == DT_BOOL;
+  return false;
+}
+
 uint32_t ir_draw_ranges(RtArena *mem, const Fn *f, const int64_t *slots, uint32_t input, const DrawRange **out) {
   Draw d = {.mem = mem, .slots = slots, .input = input};
   find_all(&d, &(Place){.f = f});
   uint32_t n = 0;
   int64_t most = most_of(f, input);
-  for (uint32_t k = 0; k < d.n; k++)
+  int64_t least = is_unsigned(f, input) ? 0 : most == INT64_MAX ? INT64_MIN : -most;
+  for (uint32_t k = 0; k < d.n; k++) {
     if (d.list[k].last > most) d.list[k].last = most;
+    if (d.list[k].lo < least) d.list[k].lo = least;
+  }
   if (!d.n && most < DRAW_FREE) *RT_PUSH(mem, d.list, d.n, d.cap) = (DrawRange){.last = most};
   for (uint32_t k = 0; k < d.n; k++) {
     bool is_new = true;

@@ -265,23 +265,51 @@ static void add_ranges(Update *u) {
   if (any) u->owned[s->n_sums] = range_input(u, s->n_sums, u->e.old[s->count.i].loc);
 }
 
-// What operand x of an instruction that writes state is: where nothing counts, an assignment writes what is there, an optimizer takes 0.
-static Val written(Update *u, Val old, Val x) {
-  Fn *f = u->e.f;
-  Loc loc = u->e.old[old.i].loc;
-  Val now = u->e.map[x.i];
-  bool keeps = u->e.old[old.i].op == OP_assign;
-  Val other = keeps ? u->e.map[ir_rewrite_old_arg(&u->e, old, 0).i] : ir_const(f, 0, loc);
-  return ir_op3(f, OP_select, u->is_empty, other, now, loc);
+// What is written where nothing counts by instruction `old`, which writes to state: what is there. made: operands that were replaced
+static Val overwritten(Update *u, Val old, const Val *made) {
+  static const Key keys[] = {KEY_axis, KEY_start, KEY_from, KEY_step, KEY_pitch, KEY_reverse};
+  const Fn *f = u->s->f;
+  const Ins *ins = ir_ins(f, old);
+  Val in[3] = {{0}};  // target, and of a part where it lies
+  uint32_t at = ins->op == OP_index_assign ? 1 : 2;
+  in[0] = u->e.map[ir_arg(f, old, 0).i];
+  if (ins->op == OP_assign) return in[0];
+  if (at < ins->n_args) in[1] = ir_none(made[at]) ? u->e.map[ir_arg(f, old, at).i] : made[at];
+  Attr a[8] = {ir_a_int(KEY_axis, 0)};
+  if (ins->op == OP_index_assign) return ir_emit(u->e.f, OP_index_select, in, 2, a, 1, ins->loc);
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++)
+    if (ir_attr(f, old, keys[k])) a[n++] = *ir_attr(f, old, keys[k]);
+  Dim count = ir_dim_at(f->prog, ir_ins(f, ir_arg(f, old, 1))->shape, (uint32_t)ir_attr_int(f, old, KEY_axis, 0));
+  bool is_slice = ins->op == OP_slice_assign;
+  a[n++] = is_slice ? ir_a_int(KEY_size, ir_dim_bound(f->prog, count)) : ir_a_dim(KEY_count, count);
+  return ir_emit(u->e.f, is_slice ? OP_slice : OP_slice_at, in, is_slice ? 1 : 2, a, n, ins->loc);
 }
 
+static Val where_empty(Update *u, Val old, uint32_t k, Val other) {
+  Loc loc = u->e.old[old.i].loc;
+  return ir_op3(u->e.f, OP_select, u->is_empty, other, u->e.map[ir_rewrite_old_arg(&u->e, old, k).i], loc);
+}
+
+static Val zero_like(Update *u, Val old, uint32_t k) {
+  Loc loc = u->e.old[old.i].loc;
+  Val zero = ir_const(u->e.f, 0, loc);
+  DType t = (DType)ir_ins(u->s->f, ir_arg(u->s->f, old, k))->dtype;
+  return t == DT_F32 ? zero : ir_emit(u->e.f, OP_cast, &zero, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, loc);
+}
+
+// Where nothing counts, an assignment writes what is there, and an optimizer takes 0.
 static Val copy_written(Update *u, Val old) {
-  Val made[MAX_OPERANDS];
+  Val made[MAX_OPERANDS] = {{0}};
   uint32_t n = ir_writes_param(u->s->f, old) ? u->e.old[old.i].n_args : 0;
+  uint32_t source = ir_op_operand((Op)u->e.old[old.i].op, ARG_source);
+  bool any = false;
   for (uint32_t k = 0; k < n; k++) {
-    Val x = ir_rewrite_old_arg(&u->e, old, k);
-    made[k] = u->may_be_nan[x.i] ? written(u, old, x) : (Val){0};
+    bool is_nan = u->may_be_nan[ir_rewrite_old_arg(&u->e, old, k).i];
+    if (is_nan && k != source) made[k] = where_empty(u, old, k, zero_like(u, old, k));
+    any |= is_nan;
   }
+  if (any && source < n) made[source] = where_empty(u, old, source, overwritten(u, old, made));
   Val v = ir_rewrite_copy(&u->e, old);
   for (uint32_t k = 0; k < n; k++)
     if (!ir_none(made[k])) ir_set_arg(u->e.f, v, k, made[k]);

@@ -324,7 +324,10 @@ static bool holds(RtDType t, int64_t v) {
 }
 
 static bool check_classes(const RtCsvField *f, char *error, size_t error_size) {
-  if (f->n_classes == 0 || holds(f->dtype, f->n_classes - 1)) return true;
+  // Above the numbers that it holds one by one, of two neighbours it lacks one
+  if (f->n_classes == 0 ||
+      (holds(f->dtype, f->n_classes - 1) && (f->n_classes < 2 || holds(f->dtype, f->n_classes - 2))))
+    return true;
   return rt_fail(error, error_size, "field '%.60s' has %" PRIu32 " classes, whose numbers %s does not hold", f->name,
                  f->n_classes, rt_dtype_name(f->dtype));
 }
@@ -489,7 +492,8 @@ static bool read_all(Csv *c, const RtCsvOptions *o, char *error, size_t error_si
 static bool check_fill_of(const RtCsvField *f, double fill, char *error, size_t error_size) {
   RtDType t = dtype_of(f);
   uint64_t element = 0;
-  if (f->classes || !rt_dtype_is_float(t) || f->missing_as) return true;  // it fills no cell of this field
+  if ((f->classes && f->n_classes) || !rt_dtype_is_float(t) || f->missing_as)
+    return true;  // it fills no cell of this field
   if (put_float(&(RtCsvField){.dtype = t}, (float)fill, 0, &element) && (!isfinite(fill) || isfinite((float)fill)))
     return true;
   return rt_fail(error, error_size, "what fills missing numbers, %g, does not fit %s", fill, rt_dtype_name(t));
