@@ -114,6 +114,7 @@ add_executable(probe_cost ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 target_compile_definitions(probe_cost PRIVATE _GNU_SOURCE=)
 target_link_libraries(probe_cost PRIVATE tenure_static tenure_flags)
 
+tenure_test(test_random_chains test_random --chains --count 60 --seed 9010)
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 // ---- steps: pointwise
-static bool joint_is_small(Gen *g, Val a, Val b) {
+bool gen_joint_is_small(Gen *g, Val a, Val b) {
   Dims x = gen_dims(g, a), y = gen_dims(g, b);
   int64_t n = 1;
   uint32_t r = x.n > y.n ? x.n : y.n;
@@ -64,7 +64,7 @@ static Op pick_op(Gen *g, uint32_t n) {
   return rows[gen_below(g, n_rows)];
 }
 
-static void apply_row(Gen *g, Op op, Val *v) {
+static Val apply_row(Gen *g, Op op, Val *v) {
   Attr attr[MAX_POINTWISE_ATTRS];
   bool is_random = ir_ops[op].flags & RANDOM;
   uint32_t n = ir_ops[op].n_min, n_attrs = pointwise_attrs(op, g->p->next_id, attr);
@@ -76,8 +76,11 @@ static void apply_row(Gen *g, Op op, Val *v) {
   }
   g->p->next_id += is_random;
   Val y = gen_emit(g, op, v, n, attr, n_attrs);
-  if (!ir_none(y) && gen_is_small(g, gen_shape_at(g, y))) gen_keep_tame(g, y, mag);
+  if (ir_none(y) || !gen_is_small(g, gen_shape_at(g, y))) return (Val){0};
+  return gen_keep_tame(g, y, mag);
 }
+
+Val gen_row(Gen *g, Val v) { return apply_row(g, pick_op(g, 1), &v); }
 
 void add_unary(Gen *g) {
   Val v = gen_pick(g);
@@ -87,14 +90,14 @@ void add_unary(Gen *g) {
 
 void add_binary(Gen *g) {
   Val a = gen_pick(g), b = gen_partner(g, a);
-  if (!joint_is_small(g, a, b)) return;
+  if (!gen_joint_is_small(g, a, b)) return;
   bool swap = gen_chance(g, 30);
   apply_row(g, pick_op(g, 2), swap ? (Val[]){b, a} : (Val[]){a, b});
 }
 
 void add_ternary(Gen *g) {
   Val b = gen_pick(g), a = gen_partner(g, b), c = gen_partner(g, b);
-  if (!joint_is_small(g, a, b) || !joint_is_small(g, c, b) || !joint_is_small(g, a, c)) return;
+  if (!gen_joint_is_small(g, a, b) || !gen_joint_is_small(g, c, b) || !gen_joint_is_small(g, a, c)) return;
   if (gen_chance(g, 60)) a = gen_op2(g, OP_gt, a, gen_number(g, 0.25));  // a condition
   apply_row(g, pick_op(g, 3), (Val[]){a, b, c});
 }

@@ -32,6 +32,7 @@ typedef struct {
   uint32_t n_layouts;
   uint32_t open[MAX_OPEN], n_open;
   Dim batch, time, any;
+  RandomKind kind;
   bool *param_used;   // by parameter: this function has read it
   uint32_t n_params;  // of earlier functions, which this one may read
   uint32_t n_scans;   // of this function
@@ -58,6 +59,7 @@ Shape gen_random_shape(Gen *g);
 int64_t gen_last_size(const Gen *g, Val v);  // 0: known at run time only
 bool gen_is_one(const Gen *g, Dim d);
 bool gen_is_small(Gen *g, Shape s);
+bool gen_joint_is_small(Gen *g, Val a, Val b);  // so is what they broadcast to
 bool gen_is_f32(const Gen *g, Val v);
 
 // ---- the pool
@@ -72,6 +74,7 @@ double gen_mag(const Gen *g, Val v);
 uint32_t gen_scope(const Gen *g);
 Val gen_tame(Gen *g, Val v, double limit);
 Val gen_positive(Gen *g, Val v, double least);
+Val gen_row(Gen *g, Val v);  // a pointwise op of v, of those with one operand
 
 // ---- leaves
 const char *gen_fresh(Gen *g, const char *stem);
@@ -95,6 +98,8 @@ bool gen_any_row(Gen *g, Val v);
 bool gen_any_matrix(Gen *g, Val v);
 bool gen_any_table(Gen *g, Val v);
 bool gen_is_param(Gen *g, Val v);
+bool gen_may_be_written(Gen *g, Val v);
+void gen_write(Gen *g, Val v, Val x);
 Val gen_index_below(Gen *g, int64_t limit);           // i64 in [0, limit)
 Val gen_linear(Gen *g, Val x, int64_t n, bool bias);  // none: too large
 Val gen_labels(Gen *g, Val logits);

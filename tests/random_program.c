@@ -1,7 +1,7 @@
 // The generator keeps a pool of values that may still be used, each with a bound on its magnitude. A step picks
 // operands from the pool, makes what else it needs, emits, and adds the result. Names carry meaning for whoever makes
 // the data of a run: an input or parameter called "pos.." holds numbers > 0; dims called "time.." are at least 1;
-// "rows.." and "live.." are found by the run.
+// "rows.." and "live.." are found by the run. "edge.." holds numbers at which comparisons turn, "wild.." also infinities and NaN.
 #include "tests/random_gen.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ int64_t gen_size(Gen *g) {
 }
 
 Dim gen_dim(Gen *g) {
-  switch (gen_below(g, 12)) {
+  switch (gen_below(g, g->kind == RANDOM_CHAINS ? 6 : 12)) {
   case 0:
   case 1: return g->batch;
   case 2: return g->time;
@@ -49,7 +49,7 @@ static bool is_plain(const Gen *g, Dim d) {  // an axis that an input may have
 
 Shape gen_random_shape(Gen *g) {
   for (;;) {
-    Dims d = {.n = gen_below(g, 100) < 8 ? 0 : 1 + gen_below(g, gen_chance(g, 20) ? 5 : 3)};
+    Dims d = {.n = gen_chance(g, g->kind == RANDOM_CHAINS ? 20 : 8) ? 0 : 1 + gen_below(g, gen_chance(g, 20) ? 5 : 3)};
     for (uint32_t k = 0; k < d.n; k++) d.d[k] = gen_dim(g);
     Shape s = gen_shape(g, &d);
     if (gen_is_small(g, s)) return s;
@@ -318,16 +318,16 @@ void add_dispose(Gen *g) {
 // ---- a function
 typedef struct {
   void (*add)(Gen *g);
-  uint32_t weight;
+  uint32_t weight[2];  // by kind of program
   bool in_scan;
 } Step;
-#define STEP(name, weight, in_scan) {name, weight, in_scan},
+#define STEP(name, weight, in_chains, in_scan) {name, {weight, in_chains}, in_scan},
 static const Step steps[] = {
 #include "tests/random_steps.def"
 };
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
-static uint32_t weight_of(const Gen *g, const Step *s) { return g->in_scan && !s->in_scan ? 0 : s->weight; }
+static uint32_t weight_of(const Gen *g, const Step *s) { return g->in_scan && !s->in_scan ? 0 : s->weight[g->kind]; }
 
 void gen_add_step(Gen *g) {
   uint32_t total = 0, k = 0;
@@ -371,14 +371,14 @@ static void add_function(Gen *g, uint32_t number) {
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);
   if (gen_chance(g, 80)) gen_leaf(g, gen_random_shape(g));
-  uint32_t n = 2 + gen_below(g, gen_chance(g, 25) ? 28 : 11);
+  uint32_t n = g->kind == RANDOM_CHAINS ? 2 + gen_below(g, 7) : 2 + gen_below(g, gen_chance(g, 25) ? 28 : 11);
   for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++) gen_add_step(g);
   while (g->n_open) close_scope(g);
   add_outputs(g);
 }
 
-Prog *random_program(RtArena *mem, uint64_t seed, uint32_t n_functions) {
-  Gen g = {.p = ir_prog_new(mem, "random"), .r = {seed}};
+Prog *random_program(RtArena *mem, RandomKind kind, uint64_t seed, uint32_t n_functions) {
+  Gen g = {.p = ir_prog_new(mem, "random"), .r = {seed}, .kind = kind};
   g.batch = ir_dim_sym(g.p, "batch", (int64_t[]){1, 3, 5, 8, 17}[gen_below(&g, 5)]);
   g.time = ir_dim_sym(g.p, "time", (int64_t[]){1, 4, 7, 9}[gen_below(&g, 4)]);
   g.any = ir_dim_sym(g.p, "any", (int64_t[]){2, 6, 16, 33}[gen_below(&g, 4)]);

@@ -1,13 +1,18 @@
 // Random programs for differential tests: every op of the table but those that only passes make, over constant and
 // symbolic sizes, scopes and moves, views, packed values, parameters and what writes them, gradients.
 //
-//   Prog *p = random_program(mem, 42, 20);   // 20 functions; the same for the same seed on every machine
+//   Prog *p = random_program(mem, RANDOM_ALL, 42, 20);   // 20 functions; the same for the same seed on every machine
+//
+// RANDOM_CHAINS: mostly chains of pointwise ops with selects and writes through views; often of rank 0 and of sizes that the run
+// gives. They stand in the programs of RANDOM_ALL, too, among all else.
 #ifndef TN_TESTS_RANDOM_PROGRAM_H
 #define TN_TESTS_RANDOM_PROGRAM_H
 
 #include "ir/ir.h"
 #include "tests/rng.h"
 
-Prog *random_program(RtArena *mem, uint64_t seed, uint32_t n_functions);
+typedef enum { RANDOM_ALL, RANDOM_CHAINS } RandomKind;
+
+Prog *random_program(RtArena *mem, RandomKind kind, uint64_t seed, uint32_t n_functions);
 
 #endif

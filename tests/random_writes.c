@@ -43,14 +43,20 @@ void add_clone(Gen *g) {
   if (!ir_none(v)) gen_keep(g, gen_op1(g, OP_clone, v), gen_mag(g, v));
 }
 
-static bool may_be_written(Gen *g, Val v) {
+bool gen_may_be_written(Gen *g, Val v) {
   Val root = root_of(g, v);
   return gen_is_f32(g, v) && ir_ins(g->f, root)->op != OP_const && ir_ins(g->f, root)->op != OP_dim_size;
 }
 
+void gen_write(Gen *g, Val v, Val x) {
+  bool no_grad = gen_chance(g, 30) || ir_ins(g->f, root_of(g, v))->op == OP_param;
+  Attr a = ir_a_int(KEY_no_grad, 1);
+  gen_emit(g, OP_write, (Val[]){v, x}, 2, &a, no_grad);
+}
+
 // y op= x, and copies over a view.
 void add_write(Gen *g) {
-  Val v = gen_pick_where(g, may_be_written), x = {0};
+  Val v = gen_pick_where(g, gen_may_be_written), x = {0};
   if (ir_none(v)) return;
   switch (gen_below(g, 4)) {
   case 0: x = gen_op1(g, OP_tanh, v); break;
@@ -63,9 +69,7 @@ void add_write(Gen *g) {
         x = g->pool[k].v;
   }
   if (ir_none(x) || gen_shape_at(g, x).i != gen_shape_at(g, v).i) return;
-  bool no_grad = gen_chance(g, 30) || ir_ins(g->f, root_of(g, v))->op == OP_param;
-  Attr a = ir_a_int(KEY_no_grad, 1);
-  gen_emit(g, OP_write, (Val[]){v, x}, 2, &a, no_grad);
+  gen_write(g, v, x);
 }
 
 void add_slice_assign(Gen *g) {

@@ -354,7 +354,7 @@ static void remove_files(const Case *c) {
 // False: the program is not legal.
 static bool test_program(uint64_t seed, uint32_t n_functions) {
   Case c = {.seed = seed, .mem = rt_arena_new()};
-  c.p = random_program(c.mem, seed, n_functions);
+  c.p = random_program(c.mem, RANDOM_ALL, seed, n_functions);
   c.text = print_program(c.mem, c.p);
   c.name = rt_printf(c.mem, "r%llu", (unsigned long long)seed);
   c.target = seed % 4 ? NULL : "x86-64-v2,x86-64-v3";

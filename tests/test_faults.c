@@ -232,7 +232,8 @@ static void try_goldens(const char *below) {
 static void try_random(void) {
   for (uint64_t seed = 1; seed <= N_RANDOM; seed++) {
     RtArena *mem = rt_arena_new();
-    try_program(random_program(mem, seed, N_FUNCTIONS), rt_printf(mem, "random program %d", (int)seed), seed % 4 == 0);
+    try_program(random_program(mem, RANDOM_ALL, seed, N_FUNCTIONS), rt_printf(mem, "random program %d", (int)seed),
+                seed % 4 == 0);
     rt_arena_free(mem);
   }
 }

@@ -3,7 +3,7 @@
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
 // must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--print] [--on TARGET]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--chains] [--print] [--on TARGET]
 //               [--file X.tir ..]
 //
 // A count is a number of functions; F of them share a program, and each runs with N_DRAWS draws of sizes and numbers,
@@ -92,8 +92,9 @@ typedef struct {
   char message[2048];
 } Shared;
 static Shared *shared;
-static bool is_hostile;  // TN_CHECK=arena
-static bool no_code;     // --no-code: all but what is compiled, of many more functions in the same time
+static bool is_hostile;    // TN_CHECK=arena
+static bool no_code;       // --no-code: all but what is compiled, of many more functions in the same time
+static RandomKind wanted;  // --chains: RANDOM_CHAINS
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 static const char *machine;  // --on; NULL: this one
@@ -845,7 +846,7 @@ static void drop_dims(Shrink *s) {
 static void report(uint64_t seed, uint32_t n_functions, const char *text) {
   Shrink s = {rt_arena_new(), text, shared->verdict, shared->id, 0};
   RtArena *mem = s.mem;
-  if (!text) s.text = print(mem, random_program(mem, seed, n_functions));
+  if (!text) s.text = print(mem, random_program(mem, wanted, seed, n_functions));
   printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message);
   fflush(stdout);
   uint32_t function = shared->function;
@@ -871,7 +872,7 @@ static void run_child(uint64_t last, uint32_t n_functions, double end) {
     RtArena *mem = rt_arena_new();
     shared->function = UINT32_MAX;
     alarm(120);
-    const char *text = print(mem, random_program(mem, shared->seed, n_functions));
+    const char *text = print(mem, random_program(mem, wanted, shared->seed, n_functions));
     bool ok = test_text(text);
     rt_arena_free(mem);
     if (!ok) break;
@@ -966,12 +967,13 @@ int main(int argc, char **argv) {
     if (status) return status;
   }
   no_code = flag(argc, argv, "--no-code");
+  wanted = flag(argc, argv, "--chains") ? RANDOM_CHAINS : RANDOM_ALL;
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
   if (flag(argc, argv, "--print")) {
     RtArena *mem = rt_arena_new();
-    fputs(print(mem, random_program(mem, option(argc, argv, "--seed", 1), n_functions)), stdout);
+    fputs(print(mem, random_program(mem, wanted, option(argc, argv, "--seed", 1), n_functions)), stdout);
     rt_arena_free(mem);
     return 0;
   }

@@ -77,7 +77,7 @@ static void look_at_pass(Fn *f, const PassInfo *pass, void *ctx) {
 static void count_program(uint64_t seed) {
   RtArena *mem = rt_arena_new();
   memset(seen, 0, sizeof seen), memset(made_image, 0, sizeof made_image);
-  Prog *p = random_program(mem, seed, N_FUNCTIONS);
+  Prog *p = random_program(mem, RANDOM_ALL, seed, N_FUNCTIONS);
   uint32_t n = p->n_fns;
   cg_plan_for(p, cg_target_find("avx2"));
   for (uint32_t k = 0; k < n; k++) {

@@ -162,11 +162,18 @@ static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t
   if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
 }
 
+// Where comparisons turn; the last are no numbers that are added up.
+static const double edges[] = {0,    0,    -0.0,     -0.0,      1,        -1,        0.5,      -0.5,      2,  -2,
+                               0.25, -1.5, 0x1p-126, -0x1p-126, 0x1p-140, -0x1p-140, INFINITY, -INFINITY, NAN};
+enum { N_WILD = 3, N_EDGES = sizeof edges / sizeof *edges - N_WILD };
+
 static void fill_floats(const char *name, Rng *r, Tensor t) {
   bool coarse = rng_below(r, 3) == 0;  // ties and zeros
   for (int64_t k = 0; k < t.n; k++) {
     double x = coarse ? (double)rng_below(r, 7) * 0.5 - 1.5 : rng_unit(r) * 4 - 2;
     if (!strncmp(name, "little", 6)) x *= 0.1;
+    if (!strncmp(name, "edge", 4)) x = edges[rng_below(r, N_EDGES)];
+    if (!strncmp(name, "wild", 4)) x = edges[rng_below(r, N_EDGES + N_WILD)];
     t.v[k] = (float)(strncmp(name, "pos", 3) ? x : fabs(x) + 0.1);
   }
 }

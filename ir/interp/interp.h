@@ -61,6 +61,7 @@ bool run_low_plane(Run *r, Val v);                 // Tensor.low of v, which onl
 
 // X as single precision might have it; scale: of the terms behind it
 double run_rounded(Run *r, double x, double scale);
+double run_any_sign(Run *r, double x);  // |x| or -|x|
 static inline double run_single(const Run *r, double x) { return r->env->single ? (double)(float)x : x; }
 
 // Ops that are evaluated alike

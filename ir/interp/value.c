@@ -96,6 +96,8 @@ static double random_sign(InterpEnv *e) {  // [-1, 1)
   return (double)((z ^ z >> 31) >> 11) * 0x1p-52 - 1;
 }
 
+double run_any_sign(Run *r, double x) { return copysign(x, random_sign(r->env)); }
+
 double run_rounded(Run *r, double x, double scale) {
   const double tiny = 1.2e-38;  // below it numbers may be flushed to zero
   double y = x + r->env->noise * random_sign(r->env) * scale;
