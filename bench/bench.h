@@ -100,6 +100,17 @@ int bench_aot(const char *const *files, int n,
 int bench_compile_layers(long most);                 // programs of 1, 10, .. `most` layers
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 
+// ---- bench/accuracy.c: errors beside the peer's; peer NULL: none. The status says whether one is above the limit.
+#define MOST_RATIO 1.5
+enum { MAX_OVER = 256 };  // that are listed
+typedef struct {
+  const char *weights, *results;  // files: of a module's parameters, of the peer's results
+  const char *part;               // of a row's text; NULL: all
+  bool bars;                      // only rows that have bars
+  uint32_t n_workers;
+} AccuracyOptions;
+int bench_accuracy(const AccuracyOptions *o, Peer *peer);
+
 int bench_openblas(const char *workload, uint32_t n_threads);  // is itself such a process: on `gemm` and `gemm_plain`
 void bench_openblas_kernels(void);  // before it starts: $OPENBLAS_CORETYPE, unless set, to the best that this CPU runs
 

@@ -4,6 +4,8 @@
 // tenure_bench WORKLOAD --compile [--rounds N] [--vs PEER ..]   cold compile times alone, with the CPU time that they took;
 //              of a peer what its first call takes longer than its second, in a process whose caches are off
 // tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
+// tenure_bench accuracy [--vs torch] [--case PART] [--bars]   errors of results beside doubles: bench/accuracy.c; PART: of a row's
+//              text; --bars: only the rows that have bars, as test_accuracy
 // tenure_bench lengths [--rounds N]              packed sequences against a dense batch: bench/lengths.c
 // tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page, or as the table in PAGE.md:
 //              bench/report.c; [--commit TEXT] names what was measured
@@ -41,6 +43,7 @@ static int usage(FILE *out) {
         "             [--workers N] [--stock] [--json | --compile]\n"
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench compile [--layers N]\n"
+        "       bench accuracy [--vs torch] [--python PATH] [--case PART] [--bars] [--workers N]\n"
         "       bench aot [WORKLOAD | FILE.tir ..]\n"
         "       bench aot --write FOLDER WORKLOAD ..\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
@@ -302,6 +305,7 @@ static bool parse(Options *o, int argc, char **argv) {
     if (!strcmp(a, "--json")) o->json = true;
     else if (!strcmp(a, "--stock")) o->stock = true;
     else if (!strcmp(a, "--compile")) o->compile = true;
+    else if (!strcmp(a, "--bars")) o->bars = true;
     else if (!strcmp(a, "--where-there-is")) o->skip_missing = true;
     else if (a[0] != '-' && o->workload) return complain("one workload at a time; what is ", a), false;
     else if (a[0] != '-') o->workload = a;
@@ -400,6 +404,27 @@ static bool make_weights(void) {
   return true;
 }
 
+// ---- errors
+static int accuracy(const Options *o) {
+  char results[] = "/tmp/tenure_results_XXXXXX", script[4096];
+  AccuracyOptions a = {
+      .weights = weights, .results = results, .part = o->variant, .bars = o->bars, .n_workers = (uint32_t)o->workers};
+  if (!o->n_vs) return bench_accuracy(&a, NULL);
+  if (o->n_vs > 1 || strcmp(o->vs[0], "torch"))
+    return complain("accuracy has the peer torch, not ", o->vs[o->n_vs - 1]);
+  int fd = mkstemp(results);
+  if (fd < 0) return complain("cannot write to /tmp: ", strerror(errno));
+  close(fd);
+  snprintf(script, sizeof script, "%s/bench/peers/torch_accuracy.py", o->root);
+  char *argv[] = {(char *)o->python, script, (char *)o->root, weights, results, "torch", NULL};
+  Peer peer = {0};
+  int status = 2;
+  if (bench_peer_start(&peer, bench_way("torch", 0), argv)) status = bench_accuracy(&a, &peer);
+  bench_peer_stop(&peer);
+  unlink(results);
+  return status;
+}
+
 int main(int argc, char **argv) {
   for (int k = 1; k < argc; k++) {
     if (!strcmp(argv[k], "--help")) return usage(stdout);
@@ -414,14 +439,15 @@ int main(int argc, char **argv) {
   if (!parse(&o, argc, argv)) return 2;
   if (!strcmp(o.workload, "compile")) return bench_compile_layers(o.layers ? o.layers : 100);
   if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
-  const Workload *w = find_workload(o.workload);
-  if (!w) return 2;
-  if (o.skip_missing) drop_missing_peers(&o, w);
-  if (!check_options(&o, w)) return 2;
-  if (!o.rounds) o.rounds = w->cases && !o.variant ? 3 : 8;
+  bool is_accuracy = !strcmp(o.workload, "accuracy");
+  const Workload *w = is_accuracy ? NULL : find_workload(o.workload);
+  if (!w && !is_accuracy) return 2;
+  if (w && o.skip_missing) drop_missing_peers(&o, w);
+  if (w && !check_options(&o, w)) return 2;
+  if (w && !o.rounds) o.rounds = w->cases && !o.variant ? 3 : 8;
   give_threads_to_peers(&o);
   if (!make_weights()) return complain("cannot write to /tmp: ", strerror(errno));
-  int status = (o.compile ? time_compilation : run_workload)(&o, w, weights);
+  int status = is_accuracy ? accuracy(&o) : (o.compile ? time_compilation : run_workload)(&o, w, weights);
   unlink(weights);
   return status;
 }

@@ -14,6 +14,7 @@ typedef struct {
   long layers;                  // of the largest program of `compile`; 0: 100
   bool json, compile;
   bool stock;         // peers run as installed alone
+  bool bars;          // of `accuracy`: only rows that have them
   bool skip_missing;  // peers that the workload does not have: for a report of all workloads
 } Options;
 

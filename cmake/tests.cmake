@@ -109,6 +109,12 @@ add_executable(plan_programs ${CMAKE_SOURCE_DIR}/tests/plan_programs.c)
 target_compile_definitions(plan_programs PRIVATE _GNU_SOURCE=)
 target_link_libraries(plan_programs PRIVATE tenure_static tenure_flags)
 
+# Errors of results beside doubles, held to the bars of bench/accuracy.def
+if(TARGET tenure_bench)
+  tenure_test(test_accuracy $<TARGET_FILE:tenure_bench> accuracy --bars)
+  set_tests_properties(test_accuracy PROPERTIES LABELS once)
+endif()
+
 # What tests/test_probe_cost.sh counts the instructions of
 add_executable(probe_cost ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 target_compile_definitions(probe_cost PRIVATE _GNU_SOURCE=)
