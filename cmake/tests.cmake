@@ -66,6 +66,8 @@ target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/r
 
 target_sources(test_random_reach PRIVATE ${random_sources})
 
+target_compile_definitions(test_targets PRIVATE TN_LLVM_MAJOR="${LLVM_VERSION_MAJOR}")
+
 target_sources(test_select_shapes PRIVATE ${trial_sources})
 
 target_sources(test_bundle_random PRIVATE ${random_sources} ${trial_sources})

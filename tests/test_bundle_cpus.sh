@@ -54,20 +54,45 @@ never() {  # TARGET PATTERN: no such operand or instruction is there, as of vect
   llvm-objdump-19 -d --no-show-raw-insn --mattr="${3:-}" net.o >code
   if grep -E -m 3 "$2" code; then fail "$1 has $2"; fi
 }
-for cpu in cortex-m4 cortex-m7; do pair thumbv7em-none-eabihf,cpu=$cpu --mcpu=$cpu; done
-for cpu in cortex-m33; do pair thumbv8m.main-none-eabihf,cpu=$cpu --mcpu=$cpu; done
-for cpu in cortex-m55 cortex-m85; do pair thumbv8.1m.main-none-eabihf,cpu=$cpu --mcpu=$cpu; done
-for cpu in cortex-a76 neoverse-v1 apple-m1; do pair aarch64,cpu=$cpu --mcpu=$cpu; done
-for cpu in sifive-u74 sifive-x280; do pair riscv64,features=-v,cpu=$cpu --mcpu=$cpu; done
+# Every CPU of a triple: by what the disassembler knows of it
+while read -r triple cpus; do
+  case $triple in
+  riscv64) words=,features=-v ;;
+  riscv32*) words=,features=+f ;;
+  *) words= ;;
+  esac
+  for cpu in $cpus; do pair "$triple$words,cpu=$cpu" --mcpu="${cpu%%,*}"; done
+done <<'CPUS'
+thumbv7em-none-eabihf cortex-m4 cortex-m7
+thumbv8m.main-none-eabihf cortex-m33
+thumbv8.1m.main-none-eabihf cortex-m55 cortex-m85
+armv7-unknown-linux-gnueabihf cortex-a5 cortex-a9 cortex-a15
+aarch64 cortex-a53 cortex-a76 cortex-x4 neoverse-v1 a64fx ampere1 apple-m1
+aarch64-none-elf cortex-r82
+arm64-apple-macosx apple-m1
+riscv64 generic-rv64 sifive-u74 sifive-p450,features=-unaligned-vector-mem sifive-x280 veyron-v1,features=-xventanacondops
+riscv32-unknown-elf sifive-e24 sifive-e76
+CPUS
 pair riscv64 --mattr=+m,+a,+f,+d,+c,+v
 pair riscv64,features=-c --mattr=+m,+a,+f,+d,+v
 pair riscv64,features=-v --mattr=+m,+a,+f,+d,+c
 pair riscv32-unknown-elf,features=+m,+a,+f --mattr=+m,+a,+f
 pair riscv32-unknown-elf,features=+m,+a,+f,+c,abi=ilp32 --mattr=+m,+a,+f,+c
 pair riscv64,features=-v,abi=lp64 --mattr=+m,+a,+f,+d,+c
-never x86-64-v2,cpu=nehalem '[yz]mm|\bv(mul|add|mov)'
-never x86-64-v3,cpu=haswell 'zmm|%k[1-7]'
-never x86-64-v3,cpu=skylake 'zmm|%k[1-7]'
+
+# x86's disassembler knows all instructions of all CPUs: by operands and names. What a level lacks, the levels below lack.
+avx='[yz]mm|\bv(mul|add|mov|sub|div|broadcast)' avx2='\bv(fn?m(add|sub)|perm[dqp]|pbroadcast|p?gather|cvtph2ps)|\b(shlx|shrx|sarx|mulx|rorx|pdep|pext|bzhi|andn|blsr|blsi|bextr|lzcnt|movbe)\b'
+avx512='zmm|%k[0-7]|[xy]mm(1[6-9]|2[0-9]|3[01])' newer='\bv(pdp|dpbf16|cvtne|cvtps2phx|addph|mulph|fmadd[123]*ph)|%r(1[6-9]|2[0-9]|3[01])\b'
+level() {  # PATTERN LEVEL CPUS..
+  for cpu in "${@:3}"; do never "$2,cpu=$cpu" "$1"; done
+}
+level "$avx|$avx2|$avx512|$newer" x86-64-v2 nehalem goldmont
+level "$avx2|$avx512|$newer" x86_64-linux-gnu sandybridge btver2
+level "$avx512|$newer" x86-64-v3 haswell skylake alderlake znver3
+level "$newer" x86-64-v4 skylake-avx512
+level "$avx|$avx2|$avx512|$newer" i686-unknown-linux-gnu pentium4
+level "$avx|$avx2|$avx512|$newer|-0x[0-9a-f]+\(%rsp\)" x86_64-none-elf x86-64  # the last: no red zone
+level "$avx512|$newer|-0x[0-9a-f]+\(%rsp\)" x86_64-none-elf haswell
 never thumbv7em-none-eabihf,cpu=cortex-m4 '\.f64' +vfp4
 
 refused() {  # TARGET SENTENCE
@@ -78,6 +103,8 @@ refused thumbv7em-none-eabihf,cpu=cortex-m33 "cpu=cortex-m33 is no CPU of thumbv
 refused thumbv8.1m.main-none-eabihf,cpu=cortex-m4 "its triple begins with thumbv7em"
 refused arm64-apple-macosx,cpu=apple-m4 "a program could not ask whether its CPU has '"
 refused riscv64,features=-v,abi=lp65 "lp65"
+refused riscv64,cpu=veyron-v1 "a program could not ask whether its CPU has 'xventanacondops'"
+refused riscv64,features=-v,+xtheadba "a program could not ask whether its CPU has 'xtheadba'"
 
 # ---- NAME_cpu, and a step, on CPUs that an emulator knows
 cat >run.c <<'END'
@@ -131,6 +158,9 @@ if has qemu-x86_64 "x86-64"; then
   emulated 100 x86-64-v2,cpu=skylake qemu-x86_64 Nehalem
   emulated 100 x86-64-v3,cpu=znver4 qemu-x86_64 Haswell
   emulated 0 x86-64-v2,cpu=nehalem qemu-x86_64 Nehalem
+  emulated 100 x86-64-v2,features=+egpr qemu-x86_64 max
+  emulated 100 x86_64-none-elf,cpu=haswell qemu-x86_64 Nehalem
+  emulated 0 x86_64-none-elf,cpu=haswell qemu-x86_64 Haswell
 fi
 if has qemu-aarch64 AArch64 && has clang-19 AArch64 && has ld.lld-19 AArch64; then
   emulated 0 aarch64 qemu-aarch64 cortex-a53

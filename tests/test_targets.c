@@ -1,5 +1,5 @@
 // Targets by name and by words: what a row is, what words change, what LLVM says to them, and refusals.
-#include "codegen/cg.h"
+#include "codegen/cpu_features.h"
 #include "tests/check.h"
 
 #include <elf.h>
@@ -61,12 +61,88 @@ static void test_words(RtArena *mem) {
   CHECK(t.pointer_bits == 32 && t.has_rounding);
 }
 
+// ---- features: each of LLVM's is asked for by NAME_cpu, needs no question, or is refused
+// Refused where a target says them: no CPU has them, or not beside what all have
+static bool is_refused_word(const char *name) {
+  static const char *const words[] = {"e",
+                                      "32bit",
+                                      "zcf",
+                                      "zce",
+                                      "zcmp",
+                                      "zcmt",
+                                      "zfinx",
+                                      "zdinx",
+                                      "zhinx",
+                                      "zhinxmin",
+                                      "xwchc",
+                                      "all",
+                                      "sse-unaligned-mem",
+                                      "soft-float",
+                                      "16bit-mode",
+                                      "32bit-mode"};
+  for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+    if (!strcmp(words[k], name)) return true;
+  return !strncmp(name, "experimental-", 13);
+}
+
+static void test_feature_table(const char *arch, const char *triple) {
+  char line[512], name[128];
+  bool is_listed = false;
+  uint32_t n = 0;
+  snprintf(line, sizeof line, "llvm-mc-%s -triple=%s -mattr=help </dev/null 2>&1", TN_LLVM_MAJOR, arch);
+  FILE *in = popen(line, "r");
+  while (in && fgets(line, sizeof line, in)) {
+    is_listed |= strstr(line, "Available features") != NULL;
+    if (!is_listed || sscanf(line, "  %127s -", name) != 1 || line[0] != ' ') continue;
+    bool is_known = cg_knows_feature(triple, name, strlen(name));
+    if (!CHECK(is_known != is_refused_word(name))) printf("  %s: %s is no row and not harmless\n", triple, name);
+    n++;
+  }
+  if (in) pclose(in);
+  if (!n) printf("skipped, no llvm-mc-%s: its features of %s\n", TN_LLVM_MAJOR, arch);
+  else CHECK(n > 100);
+}
+
+static void test_features(RtArena *mem) {
+  test_feature_table("x86_64", "x86_64-unknown-linux-gnu");
+  test_feature_table("aarch64", "aarch64-unknown-linux-gnu");
+  test_feature_table("riscv64", "riscv64-unknown-linux-gnu");
+  CHECK(!cg_knows_feature("x86_64-unknown-linux-gnu", "avx2048", 7));
+  CHECK(cg_knows_feature("thumbv7em-unknown-none-eabihf", "anything", 8));  // linked for its CPU
+  Target t;
+  static const char *const apx[] = {"egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"};
+  for (size_t k = 0; k < sizeof apx / sizeof *apx; k++) {
+    TnBundleCpu cpu;
+    t = made(mem, rt_printf(mem, "x86-64-v2,features=+%s", apx[k]));
+    cg_target_cpu(&t, &cpu);
+    CHECK(cpu.word[TN_LEAF7_1_EDX] >> 21 & 1 && cpu.state >> 19 & 1);
+  }
+  made(mem, "riscv64,features=+zba,cpu=sifive-s76");  // its own instructions are none that LLVM uses
+  made(mem, "riscv64,cpu=veyron-v1,features=-xventanacondops");
+  made(mem, "riscv64,features=-v,+zicond");
+  t = made(mem, "riscv64,features=-v,cpu=sifive-x280");  // without the parts of its vectors, too
+  CHECK(!strstr(t.cpu_features, "+zv") && !strstr(t.cpu_features, "+v") && strstr(t.cpu_features, "+zba"));
+}
+
 // ---- refusals
 static void refuses(RtArena *mem, const char *text, const char *expected) {
   RtText why = {.mem = mem};
   Target t;
   CHECK(!cg_target_named(&t, mem, text, &why));
   CHECK_HAS(why.text ? why.text : "", expected);
+}
+
+static void test_refused_features(RtArena *mem) {
+  static const char *const vendor[] = {"xventanacondops", "xtheadba",     "xtheadmempair",
+                                       "xcvalu",          "xsfvqmaccdod", "zve32f"};
+  for (size_t k = 0; k < sizeof vendor / sizeof *vendor; k++)
+    refuses(mem, rt_printf(mem, "riscv64,features=-v,+%s", vendor[k]),
+            rt_printf(mem, "a program could not ask whether its CPU has '%s'", vendor[k]));
+  refuses(mem, "riscv64,cpu=veyron-v1",
+          "has 'xventanacondops': a CPU without it, as of riscv64, or features=-xventanacondops");
+  refuses(mem, "aarch64,features=+fp8", "whether its CPU has 'fp8'");
+  refuses(mem, "riscv64-unknown-freebsd,features=-v,+zba", "whether its CPU has 'zba'");  // nobody tells there
+  refuses(mem, "x86-64-v2,features=+sse-unaligned-mem", "whether its CPU has 'sse-unaligned-mem'");
 }
 
 static void test_refusals(RtArena *mem) {
@@ -137,7 +213,9 @@ int main(void) {
   test_names();
   test_list(mem);
   test_words(mem);
+  test_features(mem);
   test_refusals(mem);
+  test_refused_features(mem);
   test_objects(mem);
   rt_arena_free(mem);
   return check_report();

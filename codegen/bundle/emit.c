@@ -380,6 +380,14 @@ static void keep_runtime_calls(const Emission *e) {
   LLVMSetSection(used, "llvm.metadata");
 }
 
+// Without a system interrupts may come on the stack of what they interrupt, over what lies below the stack pointer.
+static void keep_off_red_zone(const Emission *e) {
+  const char *triple = e->b->targets[0]->triple;
+  if (strncmp(triple, "x86_64", 6) || !strstr(triple, "-none")) return;
+  for (LLVMValueRef fn = LLVMGetFirstFunction(e->mod); fn; fn = LLVMGetNextFunction(fn))
+    if (!LLVMIsDeclaration(fn)) set_flag(e->ctx, fn, "noredzone");
+}
+
 static void set_all_visibilities(const Emission *e) {
   for (LLVMValueRef g = LLVMGetFirstFunction(e->mod); g; g = LLVMGetNextFunction(g)) set_visibility(e, g);
   for (LLVMValueRef g = LLVMGetFirstGlobal(e->mod); g; g = LLVMGetNextGlobal(g)) set_visibility(e, g);
@@ -434,6 +442,7 @@ static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
   cg_constants_open(&e->k, e->mod, e->mem);
   emit_tables(e);
   set_all_visibilities(e);
+  keep_off_red_zone(e);
   cg_child_doing("LLVM compiled the bundle");
   return cg_optimise_module(&e->modules[0]) ? make_files(e, file) : fail(e, e->modules[0].error);
 }

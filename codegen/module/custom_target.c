@@ -23,10 +23,11 @@
 #include <llvm-c/TargetMachine.h>
 
 // ---- LLVM's answers, in the compiler's process
+enum { FEATURES = 2048 };  // bytes of a text of features
 typedef struct {
   uint32_t pointer_bits;
   bool has_fma, has_rounding;
-  char features[1024];  // of the CPU, of those that a program can ask for
+  char features[FEATURES];  // of the CPU, of those that a program can ask for
 } Answer;
 
 // void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector. Without an intrinsic: a + a.
@@ -95,10 +96,17 @@ static LLVMValueRef add_function(const CgModule *m, const char *name, const char
   return fn;
 }
 
+// Does "+avx,+fma" have the name?
+static bool is_wanted(const char *features, const char *name) {
+  for (const char *f = features; *f; f += strcspn(f, ","), f += *f == ',')
+    if (*f == '+' && strcspn(f, ",") == strlen(name) + 1 && !memcmp(f + 1, name, strlen(name))) return true;
+  return false;
+}
+
 static void add_question(const CgModule *m, const char *cpu, const char *features, const char *feature) {
-  char more[2048];
-  const char *with =
-      strncmp(feature, "zv", 2) ? "" : "+v,";  // parts of vectors that are not there are a fatal error of LLVM
+  char more[2 * FEATURES];
+  bool is_vector = !strncmp(feature, "zv", 2) && strncmp(feature, "zve", 3);
+  const char *with = is_vector ? "+v," : "";  // parts of vectors that are not there are a fatal error of LLVM
   snprintf(more, sizeof more, "%s%s%s+%s", features, *features ? "," : "", with, feature);
   LLVMValueRef wants = add_function(m, "wants", cpu, more), has = add_function(m, feature, cpu, features);
   LLVMSetLinkage(wants, LLVMInternalLinkage);
@@ -110,6 +118,9 @@ static void add_question(const CgModule *m, const char *cpu, const char *feature
   LLVMBuildRetVoid(b);
   LLVMDisposeBuilder(b);
 }
+
+// LLVM inlines code that needs these two into any. It makes no use of them by itself: they count where they are named.
+static bool is_not_compared(const char *feature) { return !strcmp(feature, "cx16") || !strcmp(feature, "sahf"); }
 
 static bool was_inlined(const CgModule *m, const char *feature) {
   LLVMValueRef fn = LLVMGetNamedFunction(m->mod, feature);
@@ -128,27 +139,40 @@ static void find_features(const Target *t, const char *cpu, const char *features
   cg_open_module(&m, NULL, machine, &inlining);
   for (uint32_t k = 0; k < n; k++) add_question(&m, cpu, features, list[k].name);
   if (!cg_optimise_module(&m)) cg_child_fail(CG_NO_CODE, m.error);
-  for (uint32_t k = 0; k < n && length < size; k++)
-    if (was_inlined(&m, list[k].name))
-      length += (size_t)snprintf(out + length, size - length, "%s+%s", length ? "," : "", list[k].name);
+  for (uint32_t k = 0; k < n; k++) {
+    bool is_there = is_not_compared(list[k].name) ? is_wanted(features, list[k].name) : was_inlined(&m, list[k].name);
+    if (!is_there) continue;
+    length += (size_t)snprintf(out + length, size - length, "%s+%s", length ? "," : "", list[k].name);
+    if (length >= size) cg_child_fail(CG_NO_CODE, "the CPU has too many features");
+  }
 }
 
-// Linux tells what an AArch64 CPU has; elsewhere a program cannot ask for more than every machine has.
-static void refuse_unknown(const Target *t) {
-  char own[1024] = "", all[1024] = "", why[512];
-  bool is_apple = strstr(t->triple, "-apple-");
-  if (!is_arch("aarch64", t->triple) && !is_arch("arm64", t->triple)) return;
-  if (strstr(t->triple, "-none") || strstr(t->triple, "-linux")) return;
-  uint32_t n;
-  const CgCpuFeature *list = cg_cpu_features("aarch64-unknown-linux-gnu", &n);
-  find_features(t, t->cpu, t->features, list, n, own, sizeof own);
-  find_features(t, is_apple ? "apple-m1" : "generic", "+neon", list, n, all, sizeof all);
-  for (const char *f = own; *f; f += strcspn(f, ","), f += *f == ',') {
-    if (is_item(all, f, strcspn(f, ","))) continue;
-    snprintf(why, sizeof why, "a program could not ask whether its CPU has '%.*s': a CPU without it, as of %.*s",
-             (int)strcspn(f, ",") - 1, f + 1, (int)strcspn(t->triple, "-"), t->triple);
-    cg_child_fail(CG_NO_CODE, why);
-  }
+_Noreturn static void refuse_feature(const Target *t, const char *name, size_t n) {
+  char why[512];
+  snprintf(why, sizeof why,
+           "a program could not ask whether its CPU has '%.*s': a CPU without it, as of %.*s, or features=-%.*s",
+           (int)n, name, (int)strcspn(t->triple, "-"), t->triple, (int)n, name);
+  cg_child_fail(CG_NO_CODE, why);
+}
+
+// What a program cannot ask for it may have alone where every machine has it, or every one that has what it asks for. own: what
+// the target has of the list.
+static void refuse_unknown(const Target *t, const CgCpuFeature *list, uint32_t n, const char *own) {
+  char asked[2 * FEATURES], all[FEATURES] = "";
+  const CgPlainCpu *plain = cg_plain_cpu(t->triple);
+  size_t length = (size_t)snprintf(asked, sizeof asked, "%s", plain->features);
+  for (uint32_t k = 0; k < n; k++)
+    if (cg_can_ask(t->triple, &list[k]) && is_wanted(own, list[k].name))
+      length += (size_t)snprintf(asked + length, sizeof asked - length, "%s+%s", length ? "," : "", list[k].name);
+  find_features(t, plain->cpu, asked, list, n, all, sizeof all);
+  for (int named = 1; named >= 0; named--)  // a word of the target's first
+    for (uint32_t k = 0; k < n; k++)
+      if (is_wanted(own, list[k].name) && !is_wanted(all, list[k].name) &&
+          is_wanted(t->features, list[k].name) == named)
+        refuse_feature(t, list[k].name, strlen(list[k].name));
+  for (const char *f = t->features; *f; f += strcspn(f, ","), f += *f == ',')
+    if (*f == '+' && !cg_knows_feature(t->triple, f + 1, strcspn(f, ",") - 1))
+      refuse_feature(t, f + 1, strcspn(f, ",") - 1);
 }
 
 // LLVM adds what a triple of Arm means to whatever CPU is named: code would have instructions that the CPU lacks, or be marked as
@@ -209,7 +233,7 @@ static void ask(void *ctx) {
   uint32_t n_features;
   const CgCpuFeature *list = cg_cpu_features(t->triple, &n_features);
   if (list) find_features(t, t->cpu, t->features, list, n_features, a.features, sizeof a.features);
-  refuse_unknown(t);
+  if (list) refuse_unknown(t, list, n_features, a.features);
   refuse_other_architecture(t);
   cg_child_answer(&(CgObject){&a, sizeof a});
 }
@@ -388,6 +412,12 @@ static const char *without(RtArena *mem, const char *row, const char *own) {
   return left.text ? left.text : "";
 }
 
+// Without vectors a CPU has none of their parts: LLVM leaves those on that the CPU's "v" stands for.
+static const char *with_parts(RtArena *mem, const Target *t, const char *own) {
+  bool is_off = is_item(own, "-v", 2) && !strncmp(t->triple, "riscv", 5);
+  return is_off ? both(mem, "-zve32x,-zvl32b", own) : own;
+}
+
 static bool set_lanes(Target *t, int64_t lanes, RtText *why) {
   if (lanes != 4 && lanes != 8 && lanes != 16)
     return rt_text_add(why, "lanes=%lld: 4, 8 or 16", (long long)lanes), false;
@@ -402,7 +432,7 @@ static bool apply(Target *t, const Spec *s, RtArena *mem, RtText *why) {
   if (s->triple) t->fixed_place = strstr(t->triple, "-none-") || !strncmp(t->triple, "wasm", 4);
   if (s->cpu) t->cpu = s->cpu;
   if (s->features && switches_off(t->triple, s->features, why)) return false;
-  if (s->features) t->features = both(mem, without(mem, t->features, s->features), s->features);
+  if (s->features) t->features = both(mem, without(mem, t->features, s->features), with_parts(mem, t, s->features));
   const Needs *needs = needs_of(t->triple);
   if (needs) t->features = both(mem, t->features, needs->needs);
   if (s->abi) t->abi = s->abi;
