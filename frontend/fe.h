@@ -667,7 +667,8 @@ tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at);
 // ---- graph/promote.c: dtypes of pointwise calls
 // A pointwise op of a public call: operands in their common dtype; a comparison gives bool
 tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
-void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out, tn_site at);
+tn_tensor fe_promoted(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at);
+bool fe_is_rounded(Op op, tn_tensor a);  // op rounds, and a is whole already: it is the value
 DType fe_common_dtype(const tn_tensor *a, uint32_t n);
 const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at);  // all in their common dtype
 // *x as an element of t; false: t does not hold it, which is reported

@@ -566,7 +566,7 @@ typedef struct {
   uint32_t n;
 } Expr;
 Expr ir_forward(Op op);               // nodes == NULL: PRIM, a primitive by hand
-Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows
+Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows; the number 0: zeros
 
 // ---- ir/shape/infer.c
 // Sets dtype, shape, result records of the instruction at v; false: `why` says it
@@ -598,13 +598,15 @@ bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
 // ---- ir/autodiff/grad_rules.c: what becomes of a gradient at an op
 typedef enum {
-  GRAD_ZERO,    // none flows, by meaning
+  GRAD_NONE,    // none flows, by meaning
+  GRAD_ZERO,    // it is 0 whatever comes in, as through floor: nothing is computed, and who is reached by no other way has zeros
   GRAD_RULE,    // a rule says it
   GRAD_MISSING  // one flows, but there is no rule: E125 where it is wanted
 } GradFlow;
 GradFlow ir_grad_kind(Op op);                           // of a row that is not pointwise
 GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k);  // from v to its operand k
-static inline bool ir_grad_flows(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) != GRAD_ZERO; }
+static inline bool ir_grad_flows(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) > GRAD_ZERO; }
+static inline bool ir_grad_reaches(const Fn *f, Val v, uint32_t k) { return ir_grad_flow(f, v, k) != GRAD_NONE; }
 
 // ---- ir/storage.c: before pass functionalize, values that share storage
 bool ir_is_alias(Op op);               // its result is a view of operand 0: a write to one is a write to the other
@@ -615,6 +617,7 @@ bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is 
 // What a gradient of `loss`, as it is at the end of f, can flow to. Zero before the first use, then used again.
 typedef struct {
   uint32_t least;  // values before this one need not be told
+  bool no_zeros;   // leaves out what a gradient of 0 alone reaches
   bool *has;       // by value
   // With writes in place, by storage: its content at this point of the walk is wanted; what a step of a scan writes there
   // is wanted by the step after it

@@ -439,12 +439,13 @@ SCENARIO(W124) {
 
 SCENARIO(W131) {
   start();
-  tn_tensor w = weight(9, 10), h = (tn_mul)(w, w, at(11)), other = tn_exp(w);
+  tn_tensor w = weight(9, 10), h = (tn_mul)(w, w, at(11)), other = tn_exp(w), rounded = tn_round(w);
   tn_no_grad_begin(f);
   (tn_clamp_)(h, 0, 1, at(12));
+  (tn_clamp_)(rounded, 0, 1, at(12));  // whose gradient is 0
   (tn_clamp_)(other, 0, 1, at(13));  // no loss reads it
   tn_no_grad_end(f);
-  (tn_backward)(tn_sum(tn_mul(h, w)), at(14));
+  (tn_backward)(tn_sum(tn_mul(tn_mul(h, rounded), w)), at(14));
   tn_no_grad_begin(f);
   tn_mul_(tn_param_grad(f, tn_root(p), "w"), tn_scalar(f, 2));  // nor this
   tn_no_grad_end(f);

@@ -105,6 +105,46 @@ static void test_bias_of_nothing(int64_t batch, int64_t size) {
   tn_model_free(m), tn_program_free(p);
 }
 
+// ---- derivatives that are 0: gradients of 0, for hooks and optimizers too
+static tn_tensor add_one(tn_tensor gradient, void *ctx) {
+  ++*(int *)ctx;
+  return tn_add(gradient, tn_scalar(gradient.fn, 1));
+}
+
+// w stands behind round alone: its gradient is 0, and decay shrinks it. h is as round leaves it, and its hook makes of 0 1.
+static void test_zero_gradients(void) {
+  tn_program *p = tn_program_create("zeros");
+  int n_hooks = 0;
+  tn_parameter(tn_root(p), "w", TN_SHAPE(3), (tn_init){TN_INIT_CONSTANT, 1.5, 0});
+  tn_parameter(tn_root(p), "v", TN_SHAPE(3), (tn_init){TN_INIT_CONSTANT, 2.5, 0});
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor w = tn_param_value(f, tn_root(p), "w"), v = tn_param_value(f, tn_root(p), "v"), h = tn_mul(v, v);
+  tn_on_grad(h, add_one, &n_hooks);
+  tn_backward(tn_sum(tn_exp(tn_add(tn_round(w), tn_floor(h)))));
+  tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "dv", tn_param_grad(f, tn_root(p), "v"));
+  tn_sgd(f, tn_root(p), .lr = 0.5, .weight_decay = 1);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  float dw[3] = {7, 7, 7}, dv[3], now[3] = {0};
+  CHECK(m && !tn_run(m, "step", TN_NO_IN, TN_OUT(tn_f32(dw, 3), tn_f32(dv, 3))) && !tn_get(m, "w", now, 3));
+  for (int k = 0; k < 3; k++) CHECK(dw[k] == 0 && dv[k] == 5 && now[k] == 0.75f);
+  CHECK(n_hooks == 1);
+  tn_model_free(m), tn_program_free(p);
+}
+
+// What has no gradient at all is an error still.
+static void test_no_gradient(void) {
+  tn_program *p = tn_program_create("none");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3));
+  tn_grad(tn_sum(tn_cast(tn_round(x), TN_I64)), x);
+  tn_grad(tn_sum(tn_cast(tn_argmax(tn_round(x)), TN_F32)), x);
+  tn_grad(tn_sum(tn_cast(tn_gt(tn_floor(x), tn_scalar(f, 0)), TN_F32)), x);
+  CHECK(tn_n_errors(p) == 3 && !tn_requires_grad(tn_gt(x, x)));
+  tn_program_free(p);
+}
+
 // ---- views between kernels of one level
 enum { ROWS = 3, WIDE = 6, IN = 200, OUT = 170 };  // IN x OUT: large enough for an update in the product's kernel
 
@@ -167,6 +207,8 @@ int main(void) {
   for (uint32_t workers = 1; workers <= 3; workers++) test_edges(workers);
   test_recurrent_relu();
   test_bias_of_nothing(0, 4), test_bias_of_nothing(2, 0);
+  test_zero_gradients();
+  test_no_gradient();
   test_view_between_products();
   test_view_of_led_gradient();
   return check_report();

@@ -215,9 +215,8 @@ tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, 
   if (!fe_join_for(what, a, n, &f, at)) return fe_poison(f);
   FE_GUARD_AS(f->p, fe_poison(f), what);
   if (!may_write(a[0], what, at)) return fe_poison(f);
-  tn_tensor in[3], made;
-  if (ir_ops[op].is_pointwise) fe_promote(op, a, n, attrs, n_attrs, in, at);
-  made = fe_emit(op, ir_ops[op].is_pointwise ? in : a, n, attrs, n_attrs, at);
+  if (fe_is_rounded(op, a[0])) return a[0];
+  tn_tensor made = (ir_ops[op].is_pointwise ? fe_promoted : fe_emit)(op, a, n, attrs, n_attrs, at);
   if (!fe_ok(made)) return fe_poison(f);
   DType to = (DType)fe_ins(a[0])->dtype;
   if (ir_ops[op].flags & MASK || fe_fits_into((DType)fe_ins(made)->dtype, to)) made = fe_cast(made, to, at);

@@ -290,7 +290,9 @@ tn_tensor tn_pairwise_distance(tn_tensor a, tn_tensor b, double p, double eps, t
 tn_tensor tn_triplet_margin(tn_tensor anchor, tn_tensor positive, tn_tensor negative, tn_triplet_options o) {
   LOSS(m, o.at, anchor, positive, negative);
   double p = o.p > 0 ? o.p : 2, eps = o.eps > 0 ? o.eps : 1e-6, margin = o.has_margin ? o.margin : 1;
-  if (!has_rows(&m, anchor) || refuse(&m, !isfinite(p), "triplet_margin takes a finite p", p)) return fe_poison(m.f);
+  if (!has_rows(&m, anchor) || refuse(&m, !isfinite(p), "triplet_margin takes a finite p", p) ||
+      refuse(&m, !(margin > 0), "triplet_margin takes a margin above 0", margin))
+    return fe_poison(m.f);
   tn_tensor near = distance(&m, anchor, positive, p, eps), far = distance(&m, anchor, negative, p, eps);
   if (o.swap) far = op2(&m, OP_min, far, distance(&m, positive, negative, p, eps));
   return reduced(&m, at_least(&m, plus(&m, sub(&m, near, far), margin), 0), o.reduction);

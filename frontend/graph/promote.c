@@ -176,10 +176,25 @@ static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
   return takes(op, t) ? t : DT_NONE;
 }
 
-void fe_promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
+static double attr_of(const Attr *attrs, uint32_t n_attrs, Key key) {
+  for (uint32_t k = 0; k < n_attrs; k++)
+    if (attrs[k].key == key) return attrs[k].u.f;
+  return 0;
+}
+
+static bool bounds_in_order(Op op, const tn_tensor *a, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  double lo = attr_of(attrs, n_attrs, KEY_lo), hi = attr_of(attrs, n_attrs, KEY_hi);
+  if (op != OP_hardtanh || !(lo > hi)) return true;
+  fe_error(a->fn->p, E_ARGUMENT, at, "hardtanh takes a lower bound and an upper one, not %g and %g", lo, hi);
+  fe_hint(a->fn->p, "tn_clamp takes bounds in any order: the upper one holds");
+  return false;
+}
+
+static void promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
                 tn_site at) {
   DType t = dtype_for(op, a, n, attrs, n_attrs);
-  bool is_refused = !bounds_hold(op, a, t, attrs, n_attrs, at) || !elements_fit(op, a, n, t, at);
+  bool is_refused = !bounds_in_order(op, a, attrs, n_attrs, at) || !bounds_hold(op, a, t, attrs, n_attrs, at) ||
+                    !elements_fit(op, a, n, t, at);
   for (uint32_t k = 0; k < n; k++)
     if (is_refused) out[k] = fe_poison(a->fn);
     else out[k] = t && !(k == 0 && op == OP_select) ? fe_as_dtype(a[k], t, at) : a[k];
@@ -207,19 +222,26 @@ static bool fit_numbers(Op op, tn_tensor a, const Attr *attrs, uint32_t n_attrs,
   return true;
 }
 
-// Of whole numbers they are the numbers themselves.
-static bool rounds(Op op) { return op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc; }
+bool fe_is_rounded(Op op, tn_tensor a) {
+  bool rounds = op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc;
+  return rounds && rank_of[fe_ins(a)->dtype].kind == OF_WHOLE;
+}
+
+// The value of op, of operands in its dtype; masks are f32 still.
+tn_tensor fe_promoted(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  tn_tensor in[3];
+  Attr own[POINTWISE_ATTRS];
+  promote(op, a, n, attrs, n_attrs, in, at);
+  if (!fe_ok(in[0]) || !fit_numbers(op, in[0], attrs, n_attrs, own, at)) return fe_poison(a->fn);
+  return fe_emit(op, in, n, own, n_attrs, at);
+}
 
 tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   tn_function *f;
-  tn_tensor in[3];
   if (!fe_join_for(ir_ops[op].name, a, n, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (rounds(op) && rank_of[fe_ins(a[0])->dtype].kind == OF_WHOLE) return fe_same(a[0], at);
-  Attr own[POINTWISE_ATTRS];
-  fe_promote(op, a, n, attrs, n_attrs, in, at);
-  if (!fe_ok(in[0]) || !fit_numbers(op, in[0], attrs, n_attrs, own, at)) return fe_poison(f);
-  tn_tensor y = fe_emit(op, in, n, own, n_attrs, at);
+  if (fe_is_rounded(op, a[0])) return fe_same(a[0], at);
+  tn_tensor y = fe_promoted(op, a, n, attrs, n_attrs, at);
   return fe_ok(y) && ir_ops[op].flags & MASK ? fe_cast(y, DT_BOOL, at) : y;
 }
 

@@ -61,7 +61,7 @@ static uint32_t find_cut(const Search *s, Val from) {
       if (!depends[ir_arg(ir, (Val){i}, k).i]) continue;
       depends[i] = true;
       bool makes_value = ir_ops[ir->ins[i].op].n_res || ir->ins[i].op == OP_result;
-      if (makes_value && s->enters[i] && !ir_grad_flows(ir, (Val){i}, k)) return i;
+      if (makes_value && s->enters[i] && !ir_grad_reaches(ir, (Val){i}, k)) return i;
     }
   return 0;
 }

@@ -119,7 +119,7 @@ TN_API tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, t
 TN_API tn_tensor tn_pairwise_distance(tn_tensor a, tn_tensor b, double p, double eps, tn_site at);
 typedef struct {
   tn_reduction reduction;
-  double margin;  // read with has_margin; else 1
+  double margin;  // above 0 (else E003), read with has_margin; else 1
   bool has_margin;
   double p, eps;  // 0: 2 and 1e-6
   bool swap;      // the negative is as far as it is from the positive, where that is nearer

@@ -41,7 +41,7 @@ void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least) {
   for (uint32_t at = 0; at < g->n_reached; at++, g->p->n_visits++) {
     Val v = g->reached[at];
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
-      if (ir_grad_flows(f, v, k)) reach(g, ir_arg(f, v, k), least);
+      if (ir_grad_reaches(f, v, k)) reach(g, ir_arg(f, v, k), least);
   }
   if (g->n_reached) qsort(g->reached, g->n_reached, sizeof *g->reached, by_index);
   for (uint32_t at = 0; at < g->n_reached; at++) {
@@ -245,6 +245,7 @@ static void list_targets(Gradients *s) {
   RtArena *mem = s->f->prog->mem;
   uint32_t n = s->e.n_old;
   s->done_of = rt_alloc(mem, n * sizeof *s->done_of), s->value = rt_alloc(mem, n * sizeof *s->value);
+  s->is_reached = rt_alloc(mem, n);
   s->first_of = rt_alloc(mem, n * sizeof *s->first_of), s->others = rt_alloc(mem, n * sizeof *s->others);
   s->replaced_by = rt_alloc(mem, n * sizeof *s->replaced_by), s->walk_of = rt_alloc(mem, n * sizeof(GradWalk *));
   for (uint32_t i = n - 1; i > 0; i--) {
@@ -293,7 +294,7 @@ static void take_gradients(Gradients *s, Val old_loss) {
   backward(&g, least);
   for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
     Val x = ir_grad_target(s, i, g.loss);
-    s->value[i] = g.adj[x.i];
+    s->value[i] = g.adj[x.i], s->is_reached[i] = g.is_reached[x.i];
     g.dep[x.i] = false;
   }
   clear_tables(&g);
@@ -303,11 +304,11 @@ static void take_gradients(Gradients *s, Val old_loss) {
   s->done_of[old_loss.i] = s->n_done;
 }
 
-static Val plain_gradient(Gradients *s, uint32_t i, Val *loss, bool *failed) {
+static Val plain_gradient(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reached) {
   Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0);
   if (!s->done_of[old_loss.i]) take_gradients(s, old_loss);
   const GradDone *d = &s->done[s->done_of[old_loss.i] - 1];
-  *loss = d->loss, *failed = d->failed;
+  *loss = d->loss, *failed = d->failed, *reached = s->is_reached[i];
   return s->value[i];
 }
 
@@ -315,11 +316,11 @@ static Val plain_gradient(Gradients *s, uint32_t i, Val *loss, bool *failed) {
 static Val gradient_of(Gradients *s, uint32_t i) {
   Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0), old_x = ir_rewrite_old_arg(&s->e, (Val){i}, 1), loss;
   Val x = s->e.map[old_x.i];
-  bool failed;
-  Val found = (ir_grad_is_hooked(s, old_loss) ? ir_grad_hooked : plain_gradient)(s, i, &loss, &failed);
+  bool failed, reached;
+  Val found = (ir_grad_is_hooked(s, old_loss) ? ir_grad_hooked : plain_gradient)(s, i, &loss, &failed, &reached);
   if (!ir_none(found)) return found;
-  bool zero = s->is_nested && !failed && is_constant_for(&s->e, old_loss, old_x);
-  if (zero) return zeros_like(s->f, x, s->e.old[i].loc);
+  bool zero = reached || (s->is_nested && is_constant_for(&s->e, old_loss, old_x));
+  if (zero && !failed) return zeros_like(s->f, x, s->e.old[i].loc);
   if (!failed) report_unreached(&s->e, (Val){i}, loss, x);
   return x;
 }

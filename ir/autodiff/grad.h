@@ -43,7 +43,8 @@ typedef struct {
   uint32_t *first_of, *others;  // by old loss: its first grad_of; by old grad_of: the next of the same loss; 0: none
   uint32_t *replaced_by;        // by old loss or grad_replace: the first grad_replace that goes on from it; 0: none
   GradWalk **walk_of;           // by old grad_replace, or loss: the walk that ends with it
-  Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there
+  Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there,
+  bool *is_reached;             // or all that do have a derivative of 0, as floor has
   Grad work;                    // tables by value, all zero between two losses
   uint32_t n_tables;            // values that they have room for
 } Gradients;
@@ -58,7 +59,8 @@ Val ir_grad_target(const Gradients *s, uint32_t i, Val loss);  // of grad_of or 
 static inline bool ir_grad_is_hooked(const Gradients *s, Val old_loss) {
   return s->replaced_by[old_loss.i] || s->e.old[old_loss.i].op == OP_grad_replace;
 }
-Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed);  // of grad_of i; none: no path leads there
+// Of grad_of i; none: no path leads there, or it is reached by such as have a derivative of 0.
+Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reached);
 
 // Adds d to the gradient with respect to v.
 void ir_grad_give(Grad *g, Val v, Val d);

@@ -21,7 +21,7 @@ static Val reader_of(const Grad *g, Val v, uint32_t last) {
     const Ins *ins = &g->f->ins[i];
     if (ins->op == OP_result || !g->dep[i] || !has_adjoint(g, (Val){i})) continue;
     for (uint32_t k = 0; k < ins->n_args; k++)
-      if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flow(g->f, (Val){i}, k) != GRAD_ZERO)
+      if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flows(g->f, (Val){i}, k))
         return (Val){i};
   }
   return (Val){0};
@@ -31,7 +31,7 @@ static Val reader_of(const Grad *g, Val v, uint32_t last) {
 static Val towards_target(const Grad *g, Val v) {
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
     Val a = ir_arg(g->f, v, k);
-    if (g->dep[a.i] && ir_grad_flow(g->f, v, k) != GRAD_ZERO) return ir_head(g->f, a);
+    if (g->dep[a.i] && ir_grad_flows(g->f, v, k)) return ir_head(g->f, a);
   }
   return (Val){0};
 }

@@ -8,7 +8,7 @@
 
 bool ir_is_cut(const Fn *f, Val v) {
   for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
-    if (!ir_grad_flows(f, v, 0)) return true;
+    if (!ir_grad_reaches(f, v, 0)) return true;
   return false;
 }
 
@@ -30,9 +30,13 @@ static void look(Reach *r, Val v) {
   for (;; v = ir_arg(r->f, v, 0)) {
     note(r->found, r->f, v);
     if (!ir_is_alias(r->f->ins[v.i].op)) break;
-    if (!ir_grad_flows(r->f, v, 0)) return;
+    if (!ir_grad_reaches(r->f, v, 0)) return;
   }
   r->want[v.i] = true;
+}
+
+static bool reaches(const GradReach *r, const Fn *f, Val v, uint32_t k) {
+  return r->no_zeros ? ir_grad_flows(f, v, k) : ir_grad_reaches(f, v, k);
 }
 
 static bool is_leaf(const Fn *f, Val v) {
@@ -121,7 +125,7 @@ static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
     if (op == OP_scan_begin || op == OP_scan_end) v = pass_scan(&r, v);
     if (!r.want[v.i] || ir_is_alias(op)) continue;
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
-      if (ir_grad_flows(f, v, k)) look(&r, ir_arg(f, v, k));
+      if (reaches(found, f, v, k)) look(&r, ir_arg(f, v, k));
   }
 }
 
@@ -131,7 +135,7 @@ static void reach_values(const Fn *f, Val loss, GradReach *found) {
   for (uint32_t at = 0; at < found->n; at++, f->prog->n_visits++) {
     Val v = found->list[at];
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
-      if (ir_arg(f, v, k).i >= found->least && ir_grad_flows(f, v, k)) note(found, f, ir_arg(f, v, k));
+      if (ir_arg(f, v, k).i >= found->least && reaches(found, f, v, k)) note(found, f, ir_arg(f, v, k));
   }
 }
 

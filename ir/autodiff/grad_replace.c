@@ -142,7 +142,7 @@ static void replace_next(Gradients *s, GradWalk *w) {
   }
   go_back(s, w, x);
   w->is_pending[x.i] = false;
-  if (ir_none(w->g.adj[x.i])) return;  // no path leads there, or the loss is x
+  if (ir_none(w->g.adj[x.i]) && !w->g.is_reached[x.i]) return;  // no path leads there
   w->g.adj[x.i] = ir_rewrite_arg(&s->e, (Val){step}, 2);
   head = ir_head(s->f, x);
   if (head.i <= w->below || is_waiting(w, head)) return;
@@ -151,7 +151,7 @@ static void replace_next(Gradients *s, GradWalk *w) {
   stretch_ends(s, w);
 }
 
-Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed) {
+Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reached) {
   uint32_t node = ir_rewrite_old_arg(&s->e, (Val){i}, 0).i, tip = node, depth = depth_of(s, node);
   while (s->replaced_by[tip]) tip = s->replaced_by[tip];
   GradWalk *w = walk_to(s, tip);
@@ -159,6 +159,6 @@ Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed) {
   if (w->n_applied > depth || (!ir_none(x) && !may_wait(s, w, depth, x))) w = walk_to(s, node);
   while (w->n_applied < depth) replace_next(s, w);
   if (!ir_none(x)) go_back(s, w, x);
-  *loss = w->g.loss, *failed = w->failed;
+  *loss = w->g.loss, *failed = w->failed, *reached = w->g.is_reached[x.i];
   return w->g.adj[x.i];
 }

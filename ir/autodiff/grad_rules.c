@@ -9,13 +9,19 @@
 // ---- which operands a gradient flows to
 static bool is_float(const Fn *f, Val v) { return ir_dtype_kind[ir_ins(f, v)->dtype] == DTYPE_FLOAT; }
 
+static GradFlow pointwise_kind(Op op, uint32_t k) {
+  Expr e = ir_gradient(op, k);
+  if (!e.n) return GRAD_NONE;
+  return e.n == 1 && e.nodes[0].kind == EX_NUM && e.nodes[0].num == 0 ? GRAD_ZERO : GRAD_RULE;
+}
+
 GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
   const Ins *ins = ir_ins(f, v);
-  if (ir_attr(f, v, KEY_no_grad)) return GRAD_ZERO;
-  if (ir_ops[ins->op].is_pointwise) return ir_gradient(ins->op, k).n > 0 ? GRAD_RULE : GRAD_ZERO;
+  if (ir_attr(f, v, KEY_no_grad)) return GRAD_NONE;
+  if (ir_ops[ins->op].is_pointwise) return pointwise_kind(ins->op, k);
   uint32_t operand = ir_operand_flags(f, v, k);
   bool is_integer = ins->op != OP_result && !is_float(f, ir_arg(f, v, k));
-  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && !is_float(f, v))) return GRAD_ZERO;
+  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && !is_float(f, v))) return GRAD_NONE;
   return ir_grad_kind((Op)ins->op);
 }
 
@@ -80,8 +86,8 @@ static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
 
 static void pointwise(Grad *g, Val v, Val adj) {
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
-    Expr e = ir_gradient(ir_ins(g->f, v)->op, k);
-    if (e.n && wants(g, v, k)) ir_grad_give(g, arg(g, v, k), run_expr(g, v, e, adj));
+    if (!ir_grad_flows(g->f, v, k) || !wants(g, v, k)) continue;
+    ir_grad_give(g, arg(g, v, k), run_expr(g, v, ir_gradient(ir_ins(g->f, v)->op, k), adj));
   }
 }
 
@@ -539,7 +545,7 @@ static GradRule *const rules[N_OPS] = {
 };
 
 GradFlow ir_grad_kind(Op op) {
-  if (rules[op] == ir_grad_rule_zero) return GRAD_ZERO;
+  if (rules[op] == ir_grad_rule_zero) return GRAD_NONE;
   return rules[op] == ir_grad_rule_missing || rules[op] == ir_grad_rule_expanded ? GRAD_MISSING : GRAD_RULE;
 }
 

@@ -308,6 +308,7 @@ static void grad_of_versions(Functionalize *s, Val v) {
 // ---- gradients that a write in a no-grad region ends
 static bool was_on_way(Functionalize *s, const Cut *cut, Val target) {
   Val root = s->root[target.i];
+  s->behind.no_zeros = true;
   ir_grad_reach(s->f, cut->before, &s->behind);
   Version last = {s->e.map[target.i], s->past[root.i]};
   for (const Version *k = &last; k; k = k->before)
