@@ -17,9 +17,11 @@ static bool in_list(const char *list, const char *name) {
   return false;
 }
 
+// Those whose value something reads or writes: averages take the place of parameters that a function may not read.
 static void note_params(Keep *k, const Fn *f) {
+  const bool *live = ir_live_as_built(f);
   for (Val v = {1}; v.i < f->n_ins; v.i++)
-    if (ir_ins(f, v)->op == OP_param) k->is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
+    if (ir_ins(f, v)->op == OP_param && live[v.i]) k->is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
 }
 
 static uint32_t param_at(const Rewrite *e, uint32_t i) {
@@ -36,14 +38,24 @@ static uint32_t param_of(const Rewrite *e, uint32_t i) {
   return writes && ir_rewrite_old(e, to)->op == OP_param ? param_at(e, to.i) : UINT32_MAX;
 }
 
+// Has it an operand that is left out?
+static bool reads_left(const Rewrite *e, const bool *is_left, uint32_t i) {
+  for (uint32_t k = 0; k < ir_rewrite_old(e, (Val){i})->n_args; k++)
+    if (is_left[ir_rewrite_old_arg(e, (Val){i}, k).i]) return true;
+  return false;
+}
+
 static void rewrite(const Keep *k, Fn *f) {
   Rewrite e;
   uint32_t scope = f->cur_scope;
+  const bool *live = ir_live_as_built(f);
+  bool *is_left = rt_alloc(k->p->mem, f->n_ins + 1);
   ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++) {
     const Ins *ins = ir_rewrite_old(&e, (Val){i});
     uint32_t param = param_of(&e, i);
-    if (ins->op == OP_result || (param != UINT32_MAX && !k->is_used[param])) continue;
+    is_left[i] = (param != UINT32_MAX && !k->is_used[param]) || (!live[i] && reads_left(&e, is_left, i));
+    if (ins->op == OP_result || is_left[i]) continue;
     Val v = ir_rewrite_copy(&e, (Val){i});
     if (ins->op == OP_param) ir_set_attr(f, v, ir_a_int(KEY_param, k->index[param]));
   }

@@ -158,12 +158,12 @@ bool ir_has_effect(const Fn *f, Val v) {
   return (flags & EFFECT) || ((flags & WRITES) && ir_attr(f, v, KEY_into_param));
 }
 
-static bool *find_live(const Fn *f) {
+static bool *find_live(const Fn *f, bool keeps_writes) {
   bool *live = rt_alloc(f->prog->mem, f->n_ins + 1);
   const Val *makers = ir_rows_makers(f);
   for (uint32_t i = f->n_ins - 1; i > 0; i--) {
     Val h = ir_head(f, (Val){i}), from[IR_MAX_MAKERS];
-    if (ir_has_effect(f, (Val){i})) live[i] = true;
+    if (ir_has_effect(f, (Val){i}) || (keeps_writes && ir_ops[f->ins[i].op].flags & WRITES)) live[i] = true;
     if (!live[i]) continue;
     live[h.i] = true;
     for (uint32_t k = ir_sizes_from(f, makers, (Val){i}, from); k-- > 0;) live[from[k].i] = true;
@@ -172,8 +172,10 @@ static bool *find_live(const Fn *f) {
   return live;
 }
 
+bool *ir_live_as_built(const Fn *f) { return find_live(f, true); }
+
 void ir_eliminate_dead(Fn *f) {
-  const bool *live = find_live(f);
+  const bool *live = find_live(f, false);
   Rewrite e;
   ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++)

@@ -133,6 +133,8 @@ static void test_kind(Kind kind) {
   if (CHECK(bundled(kind, name, "predict", with_state, &why))) {
     Open o = open_bundle(path_of(name), name);
     CHECK(!predicts(&o, y));  // what is drawn
+    for (uint32_t k = 0; k < o.about->n_tensors; k++)
+      CHECK(!strstr(o.about->tensors[k].path, "head"));  // neither the weight nor its average
     if (needs_state) CHECK_HAS(o.about->error(load(&o, without)), "the file has no tensor 'optimizer.");
     else CHECK(load(&o, without) == 0);
     CHECK(load(&o, with_state) == 0 && predicts(&o, y));
