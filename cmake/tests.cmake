@@ -20,64 +20,61 @@ function(tenure_test name)
   set_tests_properties(${name} PROPERTIES WORKING_DIRECTORY ${scratch} ENVIRONMENT "${test_env}" TIMEOUT 600)
 endfunction()
 
+# The subject of a program is the first line that its name fits; what fits none is of `calls`.
+set(test_subjects
+  "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
+  "ops:pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
+  "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
+  "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
+  "packed:packed.*|pack_.*|buckets|conv_packed"
+  "loops:rnn.*|scan.*|fuse_rnn_input"
+  "data:bigdata|image.*|media_files|readers|loaders|feed_faults|streams|disk_full|stored|cache"
+  "products:gemm|winograd|depthwise|conv_.*|amx|attention|triangular|lu|whole|concat|transpose|fuse_.*|moments|norm.*|rope"
+  "kernels:row_kernels|sum_order|pool_sizes|vector_math|dtypes|targets|arena_guards|growth|run_sizes|one_run|threads|team|owned|ranks|probe.*|nan_check"
+  "models:gpt2|resnet|vowels|train|optimizers|module_.*|tied.*|loss.*|counters|sparse_updates|sampling|second_grad.*|shard.*|cluster")
 file(GLOB test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.c)
 foreach(source ${test_sources})
   get_filename_component(name ${source} NAME_WE)
-  add_executable(${name} ${source})
-  target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
-  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
-  tenure_test(${name} ${name})
+  set(subject calls)
+  foreach(line ${test_subjects})
+    string(REGEX MATCH "^([a-z]+):(.*)$" line ${line})
+    set(word ${CMAKE_MATCH_1})
+    if(name MATCHES "^test_(${CMAKE_MATCH_2})$")
+      set(subject ${word})
+      break()
+    endif()
+  endforeach()
+  tenure_program(${name} ${subject} SOURCES ${source})
+  tenure_test(${name} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
 endforeach()
-foreach(part model bpe words sample)
-  target_sources(test_gpt2 PRIVATE ${CMAKE_SOURCE_DIR}/examples/gpt2/${part}.c)
+foreach(part gpt2/model gpt2/bpe gpt2/words gpt2/sample resnet/model)
+  tenure_parts(models ${CMAKE_SOURCE_DIR}/examples/${part}.c)
 endforeach()
-target_sources(test_resnet PRIVATE ${CMAKE_SOURCE_DIR}/examples/resnet/model.c)
 
 # tests/op_cases/SUBJECT.def: public calls against PyTorch
 file(GLOB case_tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/op_cases/*.def)
-add_custom_target(op_cases)
 foreach(table ${case_tables})
   get_filename_component(subject ${table} NAME_WE)
   set(name test_op_cases_${subject})
-  set(literals tests/op_cases/${subject}.literals)
-  add_executable(${name} ${CMAKE_SOURCE_DIR}/tests/op_cases/op_cases.c)
-  target_compile_definitions(${name} PRIVATE _GNU_SOURCE= CASES="tests/op_cases/${subject}.def" LITERALS="${literals}")
-  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
-  add_dependencies(op_cases ${name})
-  tenure_test(${name} ${name})
+  tenure_program(${name} op_cases SOURCES ${CMAKE_SOURCE_DIR}/tests/op_cases/op_cases.c
+                 DEFINES CASES="tests/op_cases/${subject}.def" LITERALS="tests/op_cases/${subject}.literals")
+  tenure_test(${name} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
 endforeach()
+add_custom_target(op_cases DEPENDS tests_op_cases)
 
-foreach(name test_misuse test_misuse_calls test_pointwise test_diagnostic_pages)
-  target_include_directories(${name} PRIVATE ${TENURE_GENERATED}/private)  # pointwise_list.h, diagnostic_programs.h
+add_dependencies(test_diagnostic_pages_program tenure_diag_pages)
+
+# test_self_check: the search of `tenure bisect` and `reduce`, with damage to find; test_draw: what bisect makes up as inputs
+foreach(part self_check arrays bisect_find reduce_edits)
+  tenure_parts(random ${CMAKE_SOURCE_DIR}/tools/${part}.c)
 endforeach()
-add_dependencies(test_diagnostic_pages tenure_diag_pages)
-
-# The search of `tenure bisect` and `reduce`, with damage to find
-target_sources(test_self_check PRIVATE ${CMAKE_SOURCE_DIR}/tools/self_check.c ${CMAKE_SOURCE_DIR}/tools/arrays.c
-    ${CMAKE_SOURCE_DIR}/tools/bisect_find.c ${CMAKE_SOURCE_DIR}/tools/reduce_edits.c)
-
-# What `tenure bisect` makes up as inputs
-target_sources(test_draw PRIVATE ${CMAKE_SOURCE_DIR}/tools/self_check.c ${CMAKE_SOURCE_DIR}/tools/arrays.c)
-
 file(GLOB random_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/random_*.c)
-list(REMOVE_ITEM random_sources ${CMAKE_SOURCE_DIR}/tests/random_oracle.c)
 set(trial_sources ${CMAKE_SOURCE_DIR}/tests/trial.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)
-target_sources(test_random PRIVATE ${random_sources} ${CMAKE_SOURCE_DIR}/tests/random_oracle.c ${trial_sources})
-
-target_sources(test_random_reach PRIVATE ${random_sources})
-
-target_compile_definitions(test_targets PRIVATE TN_LLVM_MAJOR="${LLVM_VERSION_MAJOR}")
-
-target_sources(test_select_shapes PRIVATE ${trial_sources})
-
-target_sources(test_bundle_random PRIVATE ${random_sources} ${trial_sources})
-
-target_sources(test_mutants PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c ${trial_sources}
-    ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
-
-target_sources(test_faults PRIVATE ${CMAKE_SOURCE_DIR}/tests/faults_liveness.c ${CMAKE_SOURCE_DIR}/tests/faults_memory.c
-    ${CMAKE_SOURCE_DIR}/tests/faults_order.c ${CMAKE_SOURCE_DIR}/tests/faults_verify.c ${CMAKE_SOURCE_DIR}/tests/faults_arena.c
-    ${random_sources})
+file(GLOB fault_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/faults_*.c)
+tenure_parts(ops ${random_sources} ${trial_sources})
+tenure_parts(random ${random_sources} ${trial_sources} ${fault_sources} ${CMAKE_SOURCE_DIR}/tests/fuzz_run.c
+             ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+target_compile_definitions(test_targets_program PRIVATE TN_LLVM_MAJOR="${LLVM_VERSION_MAJOR}")
 
 add_executable(json_query ${CMAKE_SOURCE_DIR}/tests/json_query.c)  # for tests/command.sh
 target_compile_definitions(json_query PRIVATE _GNU_SOURCE=)
@@ -85,31 +82,25 @@ target_include_directories(json_query PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(json_query PRIVATE tenure_flags)
 
 # Programs for other machines, run by qemu: skipped where its tools are missing (status 77).
-add_executable(foreign_ops ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c ${CMAKE_SOURCE_DIR}/tests/foreign.c)
-target_compile_definitions(foreign_ops PRIVATE _GNU_SOURCE=)
-target_link_libraries(foreign_ops PRIVATE tenure_static tenure_flags)
+tenure_program(foreign_ops random SOURCES ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c)
 foreach(target x86-64-v2 aarch64 riscv64)
-  tenure_test(test_foreign_ops_${target} foreign_ops ${target})
-  tenure_test(test_foreign_random_${target} $<TARGET_FILE:test_random> --on ${target} --count 40)
-  tenure_test(test_foreign_selects_${target} $<TARGET_FILE:test_select_shapes> --on ${target})
+  tenure_test(test_foreign_ops_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops ${target})
+  tenure_test(test_foreign_random_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --on ${target} --count 40)
+  tenure_test(test_foreign_selects_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_select_shapes --on ${target})
   set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target} PROPERTIES
                        SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 endforeach()
 # A machine is booted for each case: every tenth here, all of them by `foreign_ops thumbv8.1m` in three minutes.
-tenure_test(test_foreign_ops_thumbv8.1m foreign_ops --every 10 thumbv8.1m)
+tenure_test(test_foreign_ops_thumbv8.1m ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 10 thumbv8.1m)
 set_tests_properties(test_foreign_ops_thumbv8.1m PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
-tenure_test(test_random_corpus test_random --file ${once_different})
+tenure_test(test_random_corpus ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --file ${once_different})
 # The same training by a model of this process, for tests/test_bundle_examples.sh.
-add_executable(bundle_vowels ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
-target_compile_definitions(bundle_vowels PRIVATE _GNU_SOURCE=)
-target_link_libraries(bundle_vowels PRIVATE tenure_static tenure_flags)
+tenure_program(bundle_vowels bundles SOURCES ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
 
 # What tests/test_tools_agree.sh compares plans of
-add_executable(plan_programs ${CMAKE_SOURCE_DIR}/tests/plan_programs.c)
-target_compile_definitions(plan_programs PRIVATE _GNU_SOURCE=)
-target_link_libraries(plan_programs PRIVATE tenure_static tenure_flags)
+tenure_program(plan_programs calls SOURCES ${CMAKE_SOURCE_DIR}/tests/plan_programs.c)
 
 # Errors of results beside doubles, held to the bars of bench/accuracy.def
 if(TARGET tenure_bench)
@@ -118,12 +109,14 @@ if(TARGET tenure_bench)
 endif()
 
 # What tests/test_probe_cost.sh counts the instructions of
-add_executable(probe_cost ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
-target_compile_definitions(probe_cost PRIVATE _GNU_SOURCE=)
-target_link_libraries(probe_cost PRIVATE tenure_static tenure_flags)
+tenure_program(probe_cost alone SOURCES ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 
-tenure_test(test_random_chains test_random --chains --count 60 --seed 9010)
+<<<<<<< HEAD
+tenure_test(test_random_chains ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --chains --count 60 --seed 9010)
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
+=======
+tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --seed 1000)
+>>>>>>> ced73090 (Test programs of one subject are one binary with links: 12 binaries are linked where 220 programs were)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)
 foreach(script ${test_scripts})
@@ -147,13 +140,11 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE fuzz_ "" corpus ${name})
-  add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/corpus_main.c)
-  target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
-  target_link_libraries(${name} PRIVATE tenure_static tenure_flags)
-  tenure_test(corpus_${corpus} ${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
+  tenure_program(${name} corpora SOURCES ${CMAKE_SOURCE_DIR}/tests/corpus_main.c ${source}
+                 DEFINES LLVMFuzzerTestOneInput=${name}_input COMPILED_OF=1)
+  tenure_test(corpus_${corpus} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
 endforeach()
-target_sources(fuzz_run PRIVATE ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
-target_compile_definitions(fuzz_run PRIVATE COMPILED_OF=1)
+tenure_parts(corpora ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
 
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)
@@ -168,5 +159,5 @@ endforeach()
 # What threads do to each other: the label `threads`, all that the preset tsan builds and runs. The last ones count and trace kernels.
 set(thread_tests test_threads test_probe_views test_team test_one_run test_loaders test_feed_faults test_packed_weights test_ranks test_owned)
 add_custom_target(thread_tests DEPENDS ${thread_tests})
-tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json $<TARGET_FILE:test_threads>)
+tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_threads)
 set_tests_properties(${thread_tests} threads_profile PROPERTIES LABELS threads)
