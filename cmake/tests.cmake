@@ -111,12 +111,8 @@ endif()
 # What tests/test_probe_cost.sh counts the instructions of
 tenure_program(probe_cost alone SOURCES ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 
-<<<<<<< HEAD
 tenure_test(test_random_chains ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --chains --count 60 --seed 9010)
-tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena $<TARGET_FILE:test_random> --seed 1000)
-=======
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --seed 1000)
->>>>>>> ced73090 (Test programs of one subject are one binary with links: 12 binaries are linked where 220 programs were)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)
 foreach(script ${test_scripts})
