@@ -13,8 +13,8 @@
 enum { N = 40007 };  // no whole number of vectors
 
 static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
-static double silu(double x) { return x == -INFINITY ? 0 : x * sigmoid(x); }
-static double gelu(double x) { return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double silu(double x) { return x * sigmoid(x); }
+static double gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double inverse_root(double x) { return 1 / sqrt(x); }
 

@@ -25,8 +25,8 @@ enum { CHUNK = 65536, BLOCK = 512, MAX_VARIANTS = 8, MAX_THREADS = 64 };
 
 // ---- the primitives and their limits, which hold on every target
 static double exact_sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
-static double exact_silu(double x) { return x == -INFINITY ? -0.0 : x * exact_sigmoid(x); }
-static double exact_gelu(double x) { return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * 0.70710678118654752440); }
+static double exact_silu(double x) { return x * exact_sigmoid(x); }
+static double exact_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 static double exact_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double exact_rsqrt(double x) { return 1 / sqrt(x); }
 

@@ -83,7 +83,8 @@ static V sigmoid_of(Cg *c, V x) {
 static V silu_of(Cg *c, V x) {
   V n, p = split_exp(c, at_least(c, minus_size(c, x), -112), &n), t = scale(c, p, n);
   V y = inverse(c, add(c, t, k(c, x, 1))), low = mul(c, at_least(c, x, -112), y);
-  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), scale(c, mul(c, low, p), n), mul(c, x, y));
+  V below = add(c, scale(c, mul(c, low, p), n), mul(c, x, k(c, x, 0)));  // -infinity times 0 is NaN
+  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), below, mul(c, x, y));
 }
 
 static V softplus_of(Cg *c, V x) {
@@ -199,7 +200,8 @@ static V gelu_of(Cg *c, V a) {
   V top = POLY(c, u, 0.5, 0.43761307, 0.182698563, 0.0404430851, 0.00408527115);
   V bottom = POLY(c, u, 1, 1.67311096, 1.20034277, 0.468045563, 0.101382338, 0.0102401348);
   V tail = scale(c, divide(c, mul(c, mul(c, u, e), top), bottom), n);
-  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
+  // NaN and -0 stay; -infinity times 0 is NaN
+  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), mul(c, a, k(c, a, 0)), a);
   return sub(c, above, tail);
 }
 

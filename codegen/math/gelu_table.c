@@ -98,7 +98,8 @@ static V far_gelu(Cg *c, V a) {
   V t = divide(c, k(c, a, 1), square), q = poly(c, t, far_coef[c->t->fast_math], N_FAR);
   V p = cg_reduce_exp(c, mul(c, square, k(c, a, -0.5)), &n, &whole);
   p = cg_fma(c, mul(c, lost, k(c, a, -0.5)), add(c, p, k(c, a, 1)), p);
-  return neg(c, cg_scalef(c, cg_fma(c, q, p, q), whole));
+  V tail = cg_scalef(c, cg_fma(c, q, p, q), whole);
+  return cg_fma(c, a, k(c, a, 0), neg(c, tail));  // -infinity times 0 is NaN
 }
 
 // Where y does not hold.

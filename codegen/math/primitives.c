@@ -90,7 +90,7 @@ static V silu_of(Cg *c, V x) {
   V y = mul(c, top, inverse), off = cg_fma(c, neg(c, y), t.bottom, top);
   off = cg_fma(c, neg(c, y), t.lost, off);
   y = cg_fma(c, off, inverse, y);
-  V below = mul(c, mul(c, y, t.rest), t.s);
+  V below = cg_fma(c, x, k(c, x, 0), mul(c, mul(c, y, t.rest), t.s));  // -infinity times 0 is NaN
   y = pick(c, is_below, below, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y));
   return with_sign(c, y, x);  // of -0 too
 }

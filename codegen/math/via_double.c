@@ -125,7 +125,8 @@ static V normal_tail(Cg *c, V u, V e) {
 V cg_gelu_via_double(Cg *c, V a) {
   V u = cg_widen(c, at_most(c, fabs_of(c, a), 15)), z = mul(c, mul(c, u, u), k(c, u, -0.5));
   V tail = mul(c, u, normal_tail(c, u, cg_exp_double(c, z)));
-  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN and -0 stay
+  // NaN and -0 stay; -infinity times 0 is NaN
+  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), mul(c, a, k(c, a, 0)), a);
   return cg_narrow(c, sub(c, cg_widen(c, above), tail), a);
 }
 
@@ -138,7 +139,8 @@ V cg_erfc(Cg *c, V a) {
 
 V cg_silu_via_double(Cg *c, V a) {
   V x = cg_widen(c, at_least(c, a, -200)), t = cg_exp_double(c, neg(c, at_most(c, x, 200)));
-  return cg_narrow(c, divide(c, x, add(c, t, k(c, t, 1))), a);
+  V y = cg_narrow(c, divide(c, x, add(c, t, k(c, t, 1))), a);
+  return pick(c, cmp(c, LLVMRealOEQ, a, k(c, a, -INFINITY)), k(c, a, NAN), y);  // infinity times 0
 }
 
 V cg_softplus_via_double(Cg *c, V a) {
