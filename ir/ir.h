@@ -598,8 +598,8 @@ bool ir_verify(const Fn *f, RtDiags *diags);  // structure, types, order; E2
 
 // ---- ir/autodiff/grad_rules.c: what becomes of a gradient at an op
 typedef enum {
-  GRAD_NONE,    // none flows, by meaning
-  GRAD_ZERO,    // it is 0 whatever comes in, as through floor: nothing is computed, and who is reached by no other way has zeros
+  GRAD_NONE,  // none flows, by meaning
+  GRAD_ZERO,  // it is 0 whatever comes in, as through floor: nothing is computed, and who is reached by no other way has zeros
   GRAD_RULE,    // a rule says it
   GRAD_MISSING  // one flows, but there is no rule: E125 where it is wanted
 } GradFlow;

@@ -443,7 +443,7 @@ SCENARIO(W131) {
   tn_no_grad_begin(f);
   (tn_clamp_)(h, 0, 1, at(12));
   (tn_clamp_)(rounded, 0, 1, at(12));  // whose gradient is 0
-  (tn_clamp_)(other, 0, 1, at(13));  // no loss reads it
+  (tn_clamp_)(other, 0, 1, at(13));    // no loss reads it
   tn_no_grad_end(f);
   (tn_backward)(tn_sum(tn_mul(tn_mul(h, rounded), w)), at(14));
   tn_no_grad_begin(f);

@@ -1,5 +1,6 @@
 #include "codegen/bundle/emit.h"
 #include "codegen/bundle/constants.h"
+#include "codegen/bundle/stack.h"
 #include "codegen/bundle/support_code.h"
 #include "codegen/cpu_features.h"
 #include "codegen/module/child.h"
@@ -17,6 +18,8 @@ static const CgPipeline bundle_pipeline = {"globaldce,ipsccp,function(early-cse,
                                            "mssa(licm),simplifycfg),constmerge,globaldce",
                                            LLVMCodeGenLevelDefault};
 
+enum { MAX_ENTRIES = 256 };  // of one function, by target and variant
+
 typedef struct {
   RtArena *mem;
   const CgBundle *b;
@@ -28,6 +31,8 @@ typedef struct {
   LLVMBuilderRef builder;
   int64_t *block_bytes;  // by target and function of the plan
   CgConstants k;
+  CgStack stack;
+  size_t *stack_bytes;  // by function of the header, NAME_init behind them
   RtText *why;
 } Emission;
 
@@ -395,10 +400,20 @@ static void set_all_visibilities(const Emission *e) {
 }
 
 // ---- files
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
+  Emission *e = ctx;
+  char *text = LLVMGetDiagInfoDescription(info);
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) cg_stack_note(&e->stack, text);
+  else if (!e->why->len) fail(e, text);
+  LLVMDisposeMessage(text);
+}
+
 static bool emit_code(Emission *e, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out) {
   char *error = NULL;
   LLVMModuleRef copy = LLVMCloneModule(e->mod);  // making code changes a module
-  if (!LLVMTargetMachineEmitToMemoryBuffer(e->modules[0].tm, copy, type, &error, out)) return true;
+  cg_stack_ask(copy);
+  LLVMContextSetDiagnosticHandler(e->ctx, on_diagnostic, e);
+  if (!LLVMTargetMachineEmitToMemoryBuffer(e->modules[0].tm, copy, type, &error, out)) return !e->why->len;
   return fail(e, error ? error : "no code was made");
 }
 
@@ -428,6 +443,31 @@ static bool make_files(Emission *e, CgObject file[CG_N_FORMS]) {
   return true;
 }
 
+// ---- what calls take of the stack
+static size_t stack_of(Emission *e, const char *symbol, uint32_t function) {
+  const RtPlan *p = e->about->plans[0];
+  LLVMValueRef entry[MAX_ENTRIES];
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < e->about->n_targets; t++)
+    for (uint32_t v = 0; function < p->n_functions && v <= p->functions[function].n_variants && n < MAX_ENTRIES; v++)
+      entry[n++] = LLVMGetNamedFunction(e->mod, entry_symbol(e, t, entry_of(e->about->plans[t], function, v)));
+  LLVMValueRef fn = LLVMGetNamedFunction(e->mod, public_symbol(e, symbol));
+  return n < MAX_ENTRIES && fn ? cg_stack_bytes(&e->stack, fn, entry, n) : 0;
+}
+
+static void note_stacks(Emission *e) {
+  const RtPlan *p = e->about->plans[0];
+  for (uint32_t f = 0; f < e->about->n_functions; f++) {
+    const char *stem = cg_bundle_symbol(e->mem, e->about, f);
+    size_t *out = &e->stack_bytes[f];
+    *out = stack_of(e, stem, cg_bundle_function(p, f));
+    if (!e->b->has_workers) continue;
+    size_t of_worker = stack_of(e, rt_printf(e->mem, "%s_worker", stem), cg_bundle_function(p, f));
+    if (of_worker > *out) *out = of_worker;
+  }
+  e->stack_bytes[e->about->n_functions] = stack_of(e, "init", p->init);
+}
+
 // ---- all, in the compiler's process
 static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
   e->ctx = LLVMContextCreate();
@@ -444,19 +484,27 @@ static bool emit(Emission *e, CgObject file[CG_N_FORMS]) {
   set_all_visibilities(e);
   keep_off_red_zone(e);
   cg_child_doing("LLVM compiled the bundle");
-  return cg_optimise_module(&e->modules[0]) ? make_files(e, file) : fail(e, e->modules[0].error);
+  if (!cg_optimise_module(&e->modules[0])) return fail(e, e->modules[0].error);
+  e->stack = (CgStack){.mem = e->mem, .targets = e->b->targets, .n_targets = e->about->n_targets};
+  cg_stack_open(&e->stack, e->mod, is_runtime_call);
+  if (!make_files(e, file)) return false;
+  note_stacks(e);
+  return true;
 }
 
 static size_t block_table_size(const Emission *e) {
   return (size_t)e->about->n_targets * e->about->plans[0]->n_functions * sizeof *e->block_bytes;
 }
 
-// One answer: the blocks of functions, sizes of all forms, then their bytes.
+static size_t stack_table_size(const Emission *e) { return (e->about->n_functions + 1) * sizeof *e->stack_bytes; }
+
+// One answer: blocks and stacks of functions, sizes of all forms, then their bytes.
 _Noreturn static void answer(const Emission *e, const CgObject file[CG_N_FORMS]) {
   size_t sizes[CG_N_FORMS];
-  CgObject piece[2 + CG_N_FORMS] = {{e->block_bytes, block_table_size(e)}, {sizes, sizeof sizes}};
-  for (int f = 0; f < CG_N_FORMS; f++) sizes[f] = file[f].size, piece[2 + f] = file[f];
-  cg_child_answer_pieces(piece, 2 + CG_N_FORMS);
+  CgObject piece[3 + CG_N_FORMS] = {
+      {e->block_bytes, block_table_size(e)}, {e->stack_bytes, stack_table_size(e)}, {sizes, sizeof sizes}};
+  for (int f = 0; f < CG_N_FORMS; f++) sizes[f] = file[f].size, piece[3 + f] = file[f];
+  cg_child_answer_pieces(piece, 3 + CG_N_FORMS);
 }
 
 static void emit_in_child(void *ctx) {
@@ -472,9 +520,10 @@ static void emit_in_child(void *ctx) {
 }
 
 static void take_answer(const Emission *e, const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
-  unsigned char *sizes = (unsigned char *)a->data + block_table_size(e);
+  unsigned char *stacks = (unsigned char *)a->data + block_table_size(e), *sizes = stacks + stack_table_size(e);
   unsigned char *at = sizes + CG_N_FORMS * sizeof(size_t);
   memcpy(e->block_bytes, a->data, block_table_size(e));
+  memcpy(e->stack_bytes, stacks, stack_table_size(e));
   cg_bundle_set_arenas(e->b->facts, e->block_bytes);
   for (int f = 0; f < CG_N_FORMS; f++) {
     memcpy(&files[f].size, sizes + (size_t)f * sizeof(size_t), sizeof(size_t));
@@ -489,6 +538,7 @@ bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], void
   e.plans = rt_alloc(mem, n * sizeof *e.plans);
   e.modules = rt_alloc(mem, n * sizeof *e.modules);
   e.block_bytes = rt_alloc(mem, block_table_size(&e));
+  e.stack_bytes = b->stack_bytes;
   for (uint32_t t = 0; t < n; t++) {
     e.plans[t] =
         (ModulePlan){.p = b->progs[t], .t = b->targets[t], .one_worker = !b->has_workers, .mem = mem, .why = why};

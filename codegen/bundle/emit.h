@@ -15,6 +15,9 @@ typedef struct {
   bool small;           // code for size
   const Target *const *targets;
   bool wants[CG_N_FORMS];
+  // Out, by function of facts->about and then of NAME_init: bytes of stack that a call takes, at most; 0: not known, as where no
+  // code was wanted or vectors have the size that the CPU gives them.
+  size_t *stack_bytes;
 } CgBundle;
 
 // In a process of its own. Sets the arenas of b's facts. files: of the forms that are wanted, all inside of *block, which is

@@ -24,6 +24,7 @@ typedef struct {
   tn_model *model;
   bool same_target;  // the model's is the bundle's: same bits
   TnBundle facts;
+  size_t *stack_bytes;        // CgBundle's
   CgObject file[CG_N_FORMS];  // in `block`
   void *block;
   bool wants_archive, wants_shared;
@@ -272,13 +273,15 @@ static bool make_object(Bundle *b) {
   RtText why = {.mem = b->p->mem};
   CgInfo info = {0};
   Prog *progs[MAX_TARGETS];
+  b->stack_bytes = rt_alloc(b->p->mem, (b->facts.about->n_functions + 1) * sizeof *b->stack_bytes);
   for (uint32_t t = 0; t < b->n_targets; t++) progs[t] = b->placed[t]->ir;
   CgBundle in = {.facts = &b->facts,
                  .progs = progs,
                  .targets = (const Target *const *)b->target,
                  .section = b->o->section,
                  .has_workers = b->o->has_workers,
-                 .small = b->o->small};
+                 .small = b->o->small,
+                 .stack_bytes = b->stack_bytes};
   if (!read_emit(b, in.wants)) return false;
   if (cg_bundle(b->p->mem, &in, b->file, &b->block, &info, &why)) return true;
   fe_error(b->p, E_CODEGEN, b->o->at, "%s", why.text ? why.text : "no object was made");
@@ -345,7 +348,8 @@ static bool write_texts(Bundle *b) {
                      .plan = &b->placed[0]->code->plan,
                      .ir = b->placed[0]->ir,
                      .file = last_part(b->path),
-                     .has_workers = b->o->has_workers};
+                     .has_workers = b->o->has_workers,
+                     .stack_bytes = b->stack_bytes};
   fe_bundle_header(&in, &header);
   fe_bundle_json(&in, &json);
   if (!expect(b, &in, &expected) || !check_calls(b, &expected)) return false;

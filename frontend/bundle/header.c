@@ -120,6 +120,16 @@ static void put_sizes(const Header *h) {
   ADD(h, is_first ? "" : "\n");
 }
 
+// What is not known has no macro.
+static void put_stacks(const Header *h) {
+  uint32_t n = h->about->n_functions;
+  if (!fe_bundle_init_stack(h->t)) return;
+  ADD(h, "// Of the stack, at most%s\n", h->t->has_workers ? "; your barrier takes its own" : "");
+  ADD(h, "#define %s_INIT_STACK_BYTES %zu\n", h->n.macro, fe_bundle_init_stack(h->t));
+  for (uint32_t k = 0; k < n; k++)
+    if (fe_bundle_stack(h->t, k)) ADD(h, "#define %s %zu\n", h->n.functions[k].stack, fe_bundle_stack(h->t, k));
+}
+
 static void put_macros(const Header *h) {
   const TnBundleAbout *a = h->about;
   const char *macro = h->n.macro;
@@ -133,6 +143,7 @@ static void put_macros(const Header *h) {
   if (has_init_arena(h)) ADD(h, "#define %s_INIT_ARENA_BYTES %zu\n", macro, cg_bundle_init_arena(h->t->b));
   for (uint32_t k = 0; k < a->n_functions; k++)
     ADD(h, "#define %s %zu\n", h->n.functions[k].arena, a->functions[k].arena_bytes);
+  put_stacks(h);
   ADD(h, "#define %s_FILE_BYTES %zu  // of what %s_save writes\n\n", macro, h->t->b->file_bytes, h->n.name);
 }
 

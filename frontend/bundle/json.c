@@ -51,6 +51,7 @@ static void put_head(const Json *j) {
       ",\n  \"align\": %" PRIu32
       ", \"state_bytes\": %zu, \"arena_bytes\": %zu, \"init_arena_bytes\": %zu, \"file_bytes\": %zu",
       a->align, a->state_bytes, a->arena_bytes, cg_bundle_init_arena(j->t->b), j->t->b->file_bytes);
+  if (fe_bundle_init_stack(j->t)) ADD(j, ", \"init_stack_bytes\": %zu", fe_bundle_init_stack(j->t));
   ADD(j, ",\n  \"has_workers\": %s, \"embeds_weights\": %s", j->t->has_workers ? "true" : "false",
       j->t->b->weights ? "true" : "false");
   put_strings(j, "targets", a->targets, a->n_targets);
@@ -115,7 +116,9 @@ static void put_function(const Json *j, uint32_t k) {
   put(j, k ? ",\n    {" : "\n    {", "name", f->name);
   ADD(j, ", \"symbol\": \"%s_%s\"", j->n.name, n->name);
   if (j->t->has_workers) ADD(j, ", \"worker_symbol\": \"%s_%s_worker\"", j->n.name, n->name);
-  ADD(j, ", \"arena_bytes\": %zu, \"only_reads\": %s", f->arena_bytes, r->only_reads ? "true" : "false");
+  ADD(j, ", \"arena_bytes\": %zu", f->arena_bytes);
+  if (fe_bundle_stack(j->t, k)) ADD(j, ", \"stack_bytes\": %zu", fe_bundle_stack(j->t, k));
+  ADD(j, ", \"only_reads\": %s", r->only_reads ? "true" : "false");
   put_strings(j, "dims", f->dims, f->n_dims);
   put_strings(j, "dim_fields", n->dims, f->n_dims);
   ADD(j, ",\n     \"inputs\": [");

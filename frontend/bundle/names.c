@@ -29,10 +29,12 @@ FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t) {
                      .aliases = rt_alloc(mem, (t->b->n_aliases + 1) * sizeof *n.aliases)};
   CgNames macros = {.mem = mem};
   cg_new_name(&macros, rt_printf(mem, "%s_INIT_ARENA_BYTES", n.macro));
+  cg_new_name(&macros, rt_printf(mem, "%s_INIT_STACK_BYTES", n.macro));
   for (uint32_t k = 0; k < about->n_functions; k++) {
     n.functions[k] = function_names(mem, about, k);
     const char *upper = cg_c_upper_name(mem, n.functions[k].name);
     n.functions[k].arena = cg_new_name(&macros, rt_printf(mem, "%s_%s_ARENA_BYTES", n.macro, upper));
+    n.functions[k].stack = cg_new_name(&macros, rt_printf(mem, "%s_%s_STACK_BYTES", n.macro, upper));
   }
   for (uint32_t d = 0; d < about->n_dims; d++)
     n.dim_max[d] =
@@ -41,6 +43,9 @@ FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t) {
     n.aliases[a] = cg_new_name(&macros, rt_printf(mem, "%s_ALIAS_%s", n.macro, cg_c_part(mem, t->b->aliases[a])));
   return n;
 }
+
+size_t fe_bundle_stack(const FeBundleText *t, uint32_t listed) { return t->stack_bytes ? t->stack_bytes[listed] : 0; }
+size_t fe_bundle_init_stack(const FeBundleText *t) { return fe_bundle_stack(t, t->b->about->n_functions); }
 
 const char *fe_bundle_file(const FeBundleText *t) { return t->file ? t->file : t->b->about->name; }
 

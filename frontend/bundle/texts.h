@@ -36,6 +36,7 @@ typedef struct {
   const Prog *ir;                    // its program
   const char *file;                  // the name of the files beside each other, without endings; NULL: the bundle's
   bool has_workers;                  // NAME_f_worker are there
+  const size_t *stack_bytes;         // by function of about, then of NAME_init; 0: not known. NULL: none is
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;
 
@@ -71,7 +72,7 @@ uint32_t fe_bundle_ranges(RtArena *mem, const FeBundleText *t, uint32_t listed, 
 // ---- names.c: identifiers of the header, which the selftest and the JSON use too
 typedef struct {
   const char *name;                        // NAME_name; of its struct of inputs with _in behind it, and so on
-  const char *arena;                       // its macro
+  const char *arena, *stack;               // its macros
   const char **dims, **inputs, **outputs;  // fields
 } FeFunctionNames;
 typedef struct {
@@ -81,6 +82,8 @@ typedef struct {
   const char **aliases;  // macros, by alias
 } FeBundleNames;
 FeBundleNames fe_bundle_names(RtArena *mem, const FeBundleText *t);
+size_t fe_bundle_stack(const FeBundleText *t, uint32_t listed);
+size_t fe_bundle_init_stack(const FeBundleText *t);
 const char *fe_bundle_file(const FeBundleText *t);
 const RtFunction *fe_bundle_function(const FeBundleText *t, uint32_t listed);
 // "each 0 .. batch - 1, non-increasing; or -100, which is ignored"; "" for an input without checks

@@ -191,7 +191,7 @@ static bool bounds_in_order(Op op, const tn_tensor *a, const Attr *attrs, uint32
 }
 
 static void promote(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_tensor *out,
-                tn_site at) {
+                    tn_site at) {
   DType t = dtype_for(op, a, n, attrs, n_attrs);
   bool is_refused = !bounds_in_order(op, a, attrs, n_attrs, at) || !bounds_hold(op, a, t, attrs, n_attrs, at) ||
                     !elements_fit(op, a, n, t, at);

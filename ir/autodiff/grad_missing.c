@@ -21,8 +21,7 @@ static Val reader_of(const Grad *g, Val v, uint32_t last) {
     const Ins *ins = &g->f->ins[i];
     if (ins->op == OP_result || !g->dep[i] || !has_adjoint(g, (Val){i})) continue;
     for (uint32_t k = 0; k < ins->n_args; k++)
-      if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flows(g->f, (Val){i}, k))
-        return (Val){i};
+      if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flows(g->f, (Val){i}, k)) return (Val){i};
   }
   return (Val){0};
 }

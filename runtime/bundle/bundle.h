@@ -150,6 +150,8 @@ typedef struct {
 } TnBundleArgs;
 
 // ---- runtime/bundle/call.c. Statuses.
+void tn_bundle_wait(TnFrame *f, int32_t which,
+                    int32_t count);  // TnServices.barrier: what code generation looks for by name
 int tn_bundle_call(const TnBundle *b, uint32_t function, uint32_t listed, void *state, void *arena, size_t arena_bytes,
                    const void *in, const void *out);
 int tn_bundle_call_worker(const TnBundle *b, uint32_t function, uint32_t listed, void *state, void *arena,

@@ -181,12 +181,12 @@ static int check_arguments(Run *r, const void *in, const void *out) {
 }
 
 // ---- the run
-static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) {
+void tn_bundle_wait(TnFrame *f, int32_t which, int32_t count) {
   const TnBundleCall *c = f->team;
   c->barrier(c->ctx, which, count);
 }
 
-static const TnServices services = {.barrier = wait_at_barrier};
+static const TnServices services = {.barrier = tn_bundle_wait};
 
 static bool fits(const Run *r, const RtVariant *v) {
   for (uint32_t k = 0; k < v->n_fits; k++)
