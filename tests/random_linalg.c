@@ -82,8 +82,26 @@ static void add_row_operations(Gen *g) {
   gen_keep_tame(g, x, 4 * gen_mag(g, v));
 }
 
+// Columns that are far from depending on one another
+static void add_reflections(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
+  if (!n.i) return;
+  Dims d = gen_dims(g, v);
+  d.d[d.n - 1] = n;
+  Shape s = gen_shape(g, &d);
+  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
+  Val small =
+      gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.5 / (double)ir_dim_bound(g->p, n)));
+  Val a = plus_identity(g, small, n), q = ir_none(a) ? a : gen_emit(g, OP_qr, &a, 1, NULL, 0);
+  if (ir_none(q)) return;
+  if (gen_chance(g, 60)) gen_keep(g, q, 1);
+  if (gen_chance(g, 60)) gen_keep(g, ir_result(q, 1), 2);
+}
+
 void add_triangular(Gen *g) {
-  if (gen_chance(g, 45)) add_system(g);
+  if (gen_chance(g, 15)) add_reflections(g);
+  else if (gen_chance(g, 45)) add_system(g);
   else if (gen_chance(g, 50)) add_factor(g);
   else add_row_operations(g);
 }

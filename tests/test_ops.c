@@ -132,6 +132,7 @@ static void test_coverage(void) {
                                  OP_cholesky,
                                  OP_lu,
                                  OP_lu_solve,
+                                 OP_qr,
                                  OP_moments,
                                  OP_mean,
                                  OP_conv,

@@ -142,7 +142,8 @@ int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   switch (ir_ins(f, v)->op) {
   case OP_cholesky: return cg_cholesky_scratch_bytes(f, v, t);
   case OP_solve_triangular: return cg_solve_scratch_bytes(f, v, t);
-  case OP_lu: return cg_lu_scratch_bytes(f, v);
+  case OP_lu: return cg_unread_bytes(f, v);
+  case OP_qr: return cg_qr_scratch_bytes(f, v);
   default: return 0;
   }
 }
@@ -152,6 +153,7 @@ bool cg_emit_linalg(Cg *c) {
   switch (ir_ins(c->f, v)->op) {
   case OP_cholesky: cg_emit_cholesky(c, v); break;
   case OP_lu: cg_emit_lu(c, v); break;
+  case OP_qr: cg_emit_qr(c, v); break;
   case OP_lu_solve: cg_emit_lu_solve(c, v); break;
   default: cg_emit_solve(c, v);
   }

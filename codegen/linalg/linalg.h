@@ -54,13 +54,30 @@ typedef struct {
 } CgSingle;
 void cg_substitute_single(Cg *c, const CgSingle *s);  // x, the right-hand side, becomes the solution
 
+// ---- matrices.c: small matrices as they lie in memory, each of them one worker's
+typedef void CgVectorFn(Cg *c, LLVMValueRef j, LLVMValueRef mask, void *ctx);
+void cg_each_vector(Cg *c, LLVMValueRef from, LLVMValueRef to, CgVectorFn *fn, void *ctx);  // of elements [from, to)
+// The f32 at `at` without its sign, as bits: they are in the order of magnitudes, and NaN is above all.
+LLVMValueRef cg_magnitude(Cg *c, LLVMValueRef at);
+LLVMValueRef cg_n_matrices(Cg *c, Shape s);
+LLVMValueRef cg_matrix_size(Cg *c, Shape s, uint32_t from_end);
+// A result that nobody reads has no storage: the worker writes it to memory of its own, each matrix to the same place.
+typedef struct {
+  LLVMTypeRef elem;
+  LLVMValueRef base, each;  // elements of a matrix; NULL: of its own
+} CgPlace;
+CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, LLVMValueRef each, int64_t most);
+LLVMValueRef cg_place_at(Cg *c, const CgPlace *p, LLVMValueRef matrix);
+int64_t cg_unread_bytes(const Fn *f, Val result);  // of a result that nobody reads, all matrices of it; else 0
+
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_emit_solve(Cg *c, Val v);
 void cg_emit_cholesky(Cg *c, Val v);
 void cg_emit_lu(Cg *c, Val v);  // lu.c
-int64_t cg_lu_scratch_bytes(const Fn *f, Val v);
 void cg_emit_lu_solve(Cg *c, Val v);
+void cg_emit_qr(Cg *c, Val v);  // qr.c
+int64_t cg_qr_scratch_bytes(const Fn *f, Val v);
 
 #endif

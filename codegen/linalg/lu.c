@@ -10,26 +10,10 @@
 
 typedef LLVMValueRef V;
 
-static V less(Cg *c, V a, V b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
 static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
 static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
 
-// ---- rows: something is done to vectors [from, to) of them
-typedef void VectorFn(Cg *c, V j, V mask, void *ctx);
-
-static void each_vector(Cg *c, V from, V to, VectorFn *fn, void *ctx) {
-  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_mul(c, cg_div(c, cg_sub(c, to, from), vl), vl));
-  V all = cg_mask(c, vl);
-  Loop l;
-  cg_loop_begin(c, &l, from, whole, vl, NULL, 0);
-  fn(c, l.i, all, ctx);
-  cg_loop_end(c, &l, NULL);
-  If rest;
-  cg_if(c, &rest, less(c, whole, to));
-  fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);
-  cg_endif(c, &rest);
-}
-
+// ---- rows
 typedef struct {
   V a, b;      // rows
   V a_factor;  // f32
@@ -59,17 +43,11 @@ typedef struct {
 static V row_of(Cg *c, const Matrix *m, V i) { return f32_at(c, m->a, cg_mul(c, i, m->n)); }
 static V element_at(Cg *c, const Matrix *m, V i, V k) { return f32_at(c, row_of(c, m, i), k); }
 
-// Without its sign, as bits: they are in the order of magnitudes, and NaN is above all.
-static V magnitude(Cg *c, V at) {
-  V bits = cg_load(c, c->i32, at);
-  return LLVMBuildAnd(c->b, bits, cg_i32(c, 0x7fffffff), "");
-}
-
 static V pivot_row(Cg *c, const Matrix *m, V k) {
-  V best[] = {magnitude(c, element_at(c, m, k, k)), k};
+  V best[] = {cg_magnitude(c, element_at(c, m, k, k)), k};
   Loop l;
   cg_loop_begin(c, &l, next_to(c, k), m->n, cg_i64(c, 1), best, 2);
-  V size = magnitude(c, element_at(c, m, l.i, k));
+  V size = cg_magnitude(c, element_at(c, m, l.i, k));
   V is_larger = LLVMBuildICmp(c->b, LLVMIntUGT, size, l.carry[0], "");
   V next[] = {LLVMBuildSelect(c->b, is_larger, size, l.carry[0], ""),
               LLVMBuildSelect(c->b, is_larger, l.i, l.carry[1], "")};
@@ -83,7 +61,7 @@ static void swap_rows(Cg *c, const Matrix *m, V i, V k) {
   V of_i = cg_load(c, c->i64, at_i), of_k = cg_load(c, c->i64, at_k);
   cg_store(c, of_k, at_i);
   cg_store(c, of_i, at_k);
-  each_vector(c, cg_i64(c, 0), m->n, swap_vectors, &rows);
+  cg_each_vector(c, cg_i64(c, 0), m->n, swap_vectors, &rows);
 }
 
 static void eliminate(Cg *c, const Matrix *m, V k) {
@@ -95,7 +73,7 @@ static void eliminate(Cg *c, const Matrix *m, V k) {
   V factor = LLVMBuildSelect(c->b, is_zero, zero, quotient, "");
   cg_store(c, factor, at);
   Rows rows = {row_of(c, m, k), row_of(c, m, l.i), factor};
-  each_vector(c, next_to(c, k), m->n, subtract_vectors, &rows);
+  cg_each_vector(c, next_to(c, k), m->n, subtract_vectors, &rows);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -182,52 +160,19 @@ static void make_solve(Cg *c, V fn, void *ctx) {
 }
 
 // ---- a worker has matrices of its own
-static V n_matrices(Cg *c, Shape s) {
-  V n = cg_i64(c, 1);
-  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
-  return n;
-}
-
-static V size_of(Cg *c, Shape s, uint32_t from_end) {
-  return cg_dim(c, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - from_end));
-}
-
-// A result that nobody reads has no storage: the worker writes it to memory of its own, each matrix to the same place.
-typedef struct {
-  LLVMTypeRef elem;
-  V base, each;  // elements of a matrix; NULL: of its own
-} Place;
-
-static Place place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most) {
-  if (cg_stored(c, result)) return (Place){elem, cg_ptr(c, result), each};
-  return (Place){elem, cg_block(c, elem, cg_larger(most, 1)), NULL};
-}
-
-static V place_at(Cg *c, const Place *p, V matrix) {
-  return p->each ? cg_at(c, p->elem, p->base, cg_mul(c, matrix, p->each)) : p->base;
-}
-
-// That of all matrices, where nobody reads them
-int64_t cg_lu_scratch_bytes(const Fn *f, Val v) {
-  for (uint32_t i = v.i + 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
-      if (ir_arg(f, (Val){i}, k).i == v.i && f->ins[i].op != OP_result) return 0;
-  return cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, v)->shape));
-}
-
 void cg_emit_lu(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
-  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = size_of(c, s, 1), square = cg_mul(c, n, n), lo, hi;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n), lo, hi;
   int64_t most = ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1));
-  Place lu = {c->f32, c->scratch ? c->scratch : cg_ptr(c, v), square},
-        perm = place_of(c, ir_result(v, 1), c->i64, n, most);
-  Place sign = place_of(c, ir_result(v, 2), c->f32, cg_i64(c, 1), 1);
+  CgPlace lu = {c->f32, c->scratch ? c->scratch : cg_ptr(c, v), square},
+          perm = cg_place_of(c, ir_result(v, 1), c->i64, n, most);
+  CgPlace sign = cg_place_of(c, ir_result(v, 2), c->f32, cg_i64(c, 1), 1);
   Loop l;
-  cg_share(c, n_matrices(c, s), 1, &lo, &hi);
+  cg_share(c, cg_n_matrices(c, s), 1, &lo, &hi);
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V matrix = place_at(c, &lu, l.i);
+  V matrix = cg_place_at(c, &lu, l.i);
   cg_copy_run(c, DT_F32, matrix, f32_at(c, a, cg_mul(c, l.i, square)), square);
-  V arg[] = {matrix, place_at(c, &perm, l.i), place_at(c, &sign, l.i), n};
+  V arg[] = {matrix, cg_place_at(c, &perm, l.i), cg_place_at(c, &sign, l.i), n};
   cg_call_helper(c, "lu", arg, 4, make_lu, NULL);
   cg_loop_end(c, &l, NULL);
 }
@@ -236,9 +181,9 @@ void cg_emit_lu_solve(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
   bool ta = ir_attr(c->f, v, KEY_ta) != NULL;
   V lu = cg_ptr(c, ir_arg(c->f, v, 1)), perm = cg_ptr(c, ir_arg(c->f, v, 2)), b = cg_ptr(c, ir_arg(c->f, v, 3));
-  V x = cg_ptr(c, v), n = size_of(c, s, 2), lanes = size_of(c, s, 1), lo, hi;
+  V x = cg_ptr(c, v), n = cg_matrix_size(c, s, 2), lanes = cg_matrix_size(c, s, 1), lo, hi;
   Loop l;
-  cg_share(c, n_matrices(c, s), 1, &lo, &hi);
+  cg_share(c, cg_n_matrices(c, s), 1, &lo, &hi);
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   V at = cg_mul(c, l.i, cg_mul(c, n, lanes)), rows = cg_mul(c, l.i, n);
   V arg[] = {

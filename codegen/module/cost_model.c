@@ -54,6 +54,7 @@ static double work_linalg(const Fn *f, Val v) {
   case OP_solve_triangular: return products / 2;
   case OP_lu_solve: return products;
   case OP_lu: return products / 3;
+  case OP_qr: return products * 2;
   default: return products / 6;
   }
 }

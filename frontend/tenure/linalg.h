@@ -82,6 +82,19 @@ typedef struct {
 } tn_slogdet_value;
 TN_API tn_slogdet_value tn_slogdet(tn_tensor a, tn_site at);
 
+// ---- factors of small matrices, each one worker's, f32 (else E005), by calls of torch.linalg's names; axes before the last two are
+// batches, which the run may size. Rows and columns are constant, or one size of the run (else E004).
+//
+//   tn_qr_value f = tn_qr(a);                                       // a [.., M, N] = q r
+//   tn_tensor x = tn_solve_triangular(f.r, tn_matmul(tn_transpose(f.q, 0, 1), b), .upper = true);   // least squares, M >= N
+//
+// K is the smaller of M and N: q [.., M, K] has orthonormal columns, r [.., K, N] is upper triangular, with the signs on its diagonal
+// that LAPACK gives it. Gradients as PyTorch's; of a matrix whose first K columns depend on one another there is none: infinite or NaN
+typedef struct {
+  tn_tensor q, r;
+} tn_qr_value;
+TN_API tn_qr_value tn_qr(tn_tensor a, tn_site at);
+
 // ---- Fourier transforms of real numbers, torch.fft.rfft, irfft and torch.stft: f32 (else E005), a complex number is two along a last
 // axis of size 2, its real and its imaginary part (torch.view_as_real). They are products with constant matrices: of 1 to 1024 points
 // (else E003), any number of them.

@@ -1,4 +1,4 @@
-// Gradient rules of triangular systems, Cholesky factors, and systems by row operations.
+// Gradient rules of triangular systems, Cholesky factors, systems by row operations, and factors of small matrices.
 #include "ir/autodiff/grad.h"
 
 typedef struct {
@@ -37,6 +37,14 @@ static Dim size_of(Grad *g, Val a) {
   return ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
 }
 
+static Val turned(Grad *g, Val a) {
+  uint32_t rank = ir_rank(g->p, shape_of(g, a));
+  int64_t perm[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) perm[k] = k;
+  perm[rank - 1] = rank - 2, perm[rank - 2] = rank - 1;
+  return with_attr(g, OP_permute, a, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank)));
+}
+
 // op(T) X = B: b gets D, the solution of the transposed system for the gradient of X, and op(T) gets -D X^T; {right}: -X^T D.
 void ir_grad_rule_solve_triangular(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1);
@@ -67,12 +75,7 @@ void ir_grad_rule_cholesky(Grad *g, Val v, Val adj) {
   Val p = where(g, OP_gt, n, all, where(g, OP_eq, n, mul(g, half, all), number(g, 0)));
   Val half_way = solve(g, v, p, (System){.upper = upper, .ta = !upper});
   Val d = solve(g, v, half_way, (System){.upper = upper, .ta = upper, .right = true});
-  uint32_t rank = ir_rank(g->p, shape_of(g, d));
-  int64_t perm[MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) perm[k] = k;
-  perm[rank - 1] = rank - 2, perm[rank - 2] = rank - 1;
-  Val turned = with_attr(g, OP_permute, d, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank)));
-  ir_grad_give(g, a, mul(g, half, op2(g, OP_add, d, turned)));
+  ir_grad_give(g, a, mul(g, half, op2(g, OP_add, d, turned(g, d))));
 }
 
 // ---- systems by row operations
@@ -119,4 +122,18 @@ void ir_grad_rule_lu_solve(Grad *g, Val v, Val adj) {
   if (!g->dep[a.i]) return;
   Val of_a = ta ? ir_grad_matmul(g, v, d, false, true) : ir_grad_matmul(g, d, v, false, true);
   ir_grad_give(g, a, ir_op1(g->f, OP_neg, of_a, g->loc));
+}
+
+// ---- factors. a = Q R: with G for the gradients, a gets (Gq + Q P) R^-T, P the triangle of Gr R^T - Q^T Gq above its diagonal, made
+// symmetric.
+static Val sum_of(Grad *g, Val a, Val b) { return ir_none(a) ? b : ir_none(b) ? a : op2(g, OP_add, a, b); }
+
+void ir_grad_rule_qr(Grad *g, Val v, Val adj) {
+  Val r = ir_result(v, 1), of_r = g->adj[r.i], all = {0};
+  Dim n = size_of(g, v);
+  if (!ir_none(of_r)) all = ir_grad_matmul(g, of_r, r, false, true);
+  if (!ir_none(adj)) all = sum_of(g, all, ir_op1(g->f, OP_neg, ir_grad_matmul(g, v, adj, true, false), g->loc));
+  Val p = where(g, OP_le, n, all, turned(g, all));
+  Val d = sum_of(g, adj, ir_grad_matmul(g, v, p, false, false));
+  ir_grad_give(g, arg(g, v, 0), solve(g, r, d, (System){.upper = true, .ta = true, .right = true}));
 }

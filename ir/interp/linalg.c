@@ -1,4 +1,4 @@
-// Triangular systems, Cholesky factors, and systems by row operations.
+// Triangular systems, Cholesky factors, systems by row operations, and factors of small matrices.
 #include "ir/interp/interp.h"
 
 #include <math.h>
@@ -122,6 +122,45 @@ bool eval_lu_solve(Run *r, Val v) {
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j < lanes; j++)
         out.v[(m * n + (ta ? (int64_t)order[i] : i)) * lanes + j] = *element(&x, i, j);
+  }
+  return true;
+}
+
+// ---- factors by reflections: H = 1 - tau v v^T, v 1 in row j and 0 above it
+static void reflect(const Matrix *w, const double *v, double tau, int64_t j, int64_t m, int64_t from, int64_t n) {
+  for (int64_t k = from; k < n; k++) {
+    double sum = 0;
+    for (int64_t i = j; i < m; i++) sum += v[i] * *element(w, i, k);
+    for (int64_t i = j; i < m; i++) *element(w, i, k) -= tau * sum * v[i];
+  }
+}
+
+// v[j ..] of the reflection that makes column j 0 below row j; its tau
+static double reflection(const Matrix *w, double *v, int64_t j, int64_t m) {
+  double alpha = *element(w, j, j), largest = 0, sum = 0, beta;
+  v[j] = 1;
+  for (int64_t i = j + 1; i < m; i++) v[i] = *element(w, i, j);
+  for (int64_t i = j + 1; i < m; i++)
+    if (!(fabs(v[i]) <= largest)) largest = fabs(v[i]);
+  if (largest == 0) return 0;
+  for (int64_t i = j; i < m; i++) sum += *element(w, i, j) * *element(w, i, j);
+  beta = -copysign(sqrt(sum), alpha);
+  for (int64_t i = j + 1; i < m; i++) v[i] /= alpha - beta;
+  return (beta - alpha) / beta;
+}
+
+bool eval_qr(Run *r, Val v) {
+  Tensor q = run_result(r, v, 0), upper = run_result(r, v, 1), a = run_arg(r, v, 0);
+  Sizes s = run_sizes(r, v);
+  int64_t m = s.dim[s.rank - 2], n = s.dim[s.rank - 1];
+  double *work = rt_alloc(r->env->mem, (size_t)(2 * m * n + n + 1) * sizeof *work), *h = work + m * n, *tau = h + m * n;
+  for (int64_t b = 0; q.n > 0 && b < q.n / (m * n); b++) {
+    Matrix w = {work, n, 1}, to = {q.v + b * m * n, n, 1};
+    for (int64_t i = 0; i < m * n; i++) work[i] = a.v[b * m * n + i], to.at[i] = i / n == i % n;
+    for (int64_t j = 0; j < n; j++)
+      tau[j] = reflection(&w, h + j * m, j, m), reflect(&w, h + j * m, tau[j], j, m, j, n);
+    for (int64_t j = n; j-- > 0;) reflect(&to, h + j * m, tau[j], j, m, j, n);
+    for (int64_t i = 0; i < n * n; i++) upper.v[b * n * n + i] = i % n >= i / n ? work[i] : 0;
   }
   return true;
 }

@@ -93,6 +93,22 @@ uint16_t ir_rule_lu_solve(const Infer *c) {
   return 0;
 }
 
+// Sizes that are known to be so: equal, or constant.
+static bool is_at_least(const Infer *c, Dim a, Dim b) {
+  bool known = ir_dim_is_const(c->p, a) && ir_dim_is_const(c->p, b);
+  return a.i == b.i || (known && ir_dim_bound(c->p, a) >= ir_dim_bound(c->p, b));
+}
+
+uint16_t ir_rule_qr(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  uint32_t r = rank_of(c, 0);
+  if (!is_at_least(c, dim_of(c, 0, r - 2), dim_of(c, 0, r - 1)))
+    return bad_shape(c, "a matrix has as many rows as columns, or more, which sizes show that are constant or equal");
+  set(c, 0, DT_F32, shape_of(c, 0));
+  set(c, 1, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), r - 2, dim_of(c, 0, r - 1)));
+  return 0;
+}
+
 uint16_t ir_rule_linear(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));

@@ -1,0 +1,56 @@
+// What emitters share whose matrices are small and lie as they are in memory, each of them one worker's.
+#include "codegen/linalg/linalg.h"
+
+typedef LLVMValueRef V;
+
+static V less(Cg *c, V a, V b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
+
+// ---- rows
+void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx) {
+  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_mul(c, cg_div(c, cg_sub(c, to, from), vl), vl));
+  V all = cg_mask(c, vl);
+  Loop l;
+  cg_loop_begin(c, &l, from, whole, vl, NULL, 0);
+  fn(c, l.i, all, ctx);
+  cg_loop_end(c, &l, NULL);
+  If rest;
+  cg_if(c, &rest, less(c, whole, to));
+  fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);
+  cg_endif(c, &rest);
+}
+
+V cg_magnitude(Cg *c, V at) {
+  V bits = cg_load(c, c->i32, at);
+  return LLVMBuildAnd(c->b, bits, cg_i32(c, 0x7fffffff), "");
+}
+
+// ---- a worker has matrices of its own
+V cg_n_matrices(Cg *c, Shape s) {
+  V n = cg_i64(c, 1);
+  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  return n;
+}
+
+V cg_matrix_size(Cg *c, Shape s, uint32_t from_end) {
+  return cg_dim(c, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - from_end));
+}
+
+CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most) {
+  if (cg_stored(c, result)) return (CgPlace){elem, cg_ptr(c, result), each};
+  return (CgPlace){elem, cg_block(c, elem, cg_larger(most, 1)), NULL};
+}
+
+V cg_place_at(Cg *c, const CgPlace *p, V matrix) {
+  return p->each ? cg_at(c, p->elem, p->base, cg_mul(c, matrix, p->each)) : p->base;
+}
+
+static bool is_read(const Fn *f, Val result) {
+  for (uint32_t i = result.i + 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
+      if (ir_arg(f, (Val){i}, k).i == result.i && f->ins[i].op != OP_result) return true;
+  return false;
+}
+
+int64_t cg_unread_bytes(const Fn *f, Val result) {
+  return is_read(f, result) ? 0 : cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, result)->shape));
+}
