@@ -37,10 +37,12 @@ typedef struct FeParam {
   bool replaced;    // by another one at its path, before it entered the table
   bool disposed;
   bool frozen;
-  uint32_t group;        // of optimizers; 0 unless tn_group said otherwise
-  Loc grouped, updated;  // by tn_group; by the first optimizer; 0: not yet
-  uint32_t stamp;        // of the walk that saw it last
-  uint32_t listed;       // of the walk that gave it out last
+  uint32_t frozen_by;       // number of the tn_freeze, from 1; 0: none
+  uint32_t last_first_use;  // tn_program.n_first_uses of the newest function that uses it; 0: none does
+  uint32_t group;           // of optimizers; 0 unless tn_group said otherwise
+  Loc grouped, updated;     // by tn_group; by the first optimizer; 0: not yet
+  uint32_t stamp;           // of the walk that saw it last
+  uint32_t listed;          // of the walk that gave it out last
   const char **aliases;
   uint32_t n_aliases, cap_aliases;
 } FeParam;
@@ -301,6 +303,8 @@ struct tn_function {
   const char *name;
   Loc loc, end;
   bool ended, eval, reported_ended;
+  Loc asked_eval;     // what depends on eval and was built last; 0: nothing
+  Loc late_eval;      // tn_eval after it, and nothing asked since; 0: none
   tn_scope *scope;    // the newest open one; NULL: the function's own
   tn_scope **scopes;  // by index in Fn.scopes; the function's own is NULL
   uint32_t n_scopes, cap_scopes;
@@ -360,6 +364,20 @@ typedef struct {
   RtPlan plan;
 } FeJitCode;
 
+// A tn_freeze, which acts on functions that use what it freezes for the first time afterwards.
+typedef struct {
+  tn_module *m;
+  Loc at;
+  uint32_t n_first_uses;  // the program's at the time
+} FeFreeze;
+
+// Parameters that an optimizer did not reach.
+typedef struct {
+  tn_function *f;
+  const tn_module *m;
+  uint32_t diag;  // its report
+} FeUntrained;
+
 struct tn_program {
   RtArena *mem;
   Prog *ir;
@@ -378,6 +396,11 @@ struct tn_program {
   uint32_t n_cache_writes, cap_cache_writes;
   FeAccumulation *accumulations;
   uint32_t n_accumulations, cap_accumulations;
+  FeFreeze *freezes;
+  uint32_t n_freezes, cap_freezes;
+  uint32_t n_first_uses;  // of parameters by functions
+  FeUntrained *untrained;
+  uint32_t n_untrained, cap_untrained;
   tn_schedule **schedules;
   uint32_t n_schedules, cap_schedules;
   FeCounter **counters;
@@ -458,15 +481,18 @@ static inline void fe_leave(const FeInside *i) { i->p->inside = i->around; }
 const char *fe_call_text(tn_program *p, Op op);
 // The user's: the outermost on the stack, else `function` where it is one; NULL: neither
 const char *fe_public_call(const tn_program *p, const char *function);
-const char *fe_type_text(tn_tensor t);              // "f32[4,3]"
-void fe_note_value(tn_tensor t, const char *what);  // "x is input 'x', f32[4,3], made here"; nothing of constants
+const char *fe_outermost_call(const tn_program *p);  // the same of the stack alone
+const char *fe_type_text(tn_tensor t);               // "f32[4,3]"
+void fe_note_value(tn_tensor t, const char *what);   // "x is input 'x', f32[4,3], made here"; nothing of constants
 void fe_report_fault(Op op, const tn_tensor *a, uint32_t n, const EmitFault *fault, tn_site at);
 // call: the function that found out
 void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const char *call, tn_site at);
+void fe_report_ended(tn_function *f, tn_tensor t, const char *call, tn_site at);      // f: the one that is built
 void fe_note_module(tn_program *p, const tn_module *m);                               // of another program
 bool fe_own_module(tn_program *p, const tn_module *m, const char *what, tn_site at);  // false: reported
 
 // ---- graph/function.c
+bool fe_eval(tn_function *f, tn_site at);  // was f marked by tn_eval? Asked where something is built that depends on it
 FeUse *fe_use_of(tn_function *f, uint32_t index);  // of a parameter; valid until the next call
 bool fe_fn_open(tn_function *f, tn_site at);       // false: NULL, poisoned, ended or sealed
 // True when all operands are living values of one open function. *f is the function to name in a poisoned result either
@@ -699,6 +725,7 @@ FeEntry *fe_entry(const tn_module *m, const char *name);
 tn_module *fe_holder(tn_module *m, const char **path);
 FeEntry *fe_entry_at(tn_module *m, const char *path);             // by such a path; NULL: none
 const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you mean 'weight'?", or ""
+uint32_t fe_froze(tn_module *m, bool frozen, tn_site at);         // number of the call, for FeParam.frozen_by
 void fe_params_flush(tn_program *p);  // enters all pending ones into the table, with their initialisation
 tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at);   // its current value in f
 tn_tensor fe_read(tn_function *f, FeParam *q, tn_site at);  // the same to compute with: of f16 and bf16 as f32
@@ -782,6 +809,7 @@ bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: re
 // The rate that schedule s (NULL: none) makes of lr for a group of the optimizer of m
 tn_tensor fe_scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, tn_tensor lr, tn_site at);
 bool fe_cycles_momentum(const tn_schedule *s);
+void fe_check_schedule(const tn_schedule *s);  // W133
 tn_tensor fe_scheduled_momentum(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, const char *what,
                                 tn_tensor base, tn_site at);
 
@@ -795,8 +823,13 @@ bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site 
 tn_tensor fe_shard_mean(tn_tensor x, bool is_gradient, tn_site at);
 
 // ---- module/untrained.c
-// Does a gradient reach every parameter below m? A note that lists the others; required: an error, and false
+// Does a gradient reach every parameter below m? A warning that lists the others; required: an error, and false
 bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site at);
+void fe_note_cuts(tn_function *f);       // notes what cuts parameters off from the last loss
+void fe_check_untrained(tn_program *p);  // warnings about parameters that another optimizer trains are notes
+
+// ---- module/no_effect.c
+void fe_warn_no_effect(tn_program *p);
 
 // ---- module/layers.c
 // NULL: no parent; else maybe poisoned

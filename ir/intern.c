@@ -18,7 +18,7 @@ typedef struct {
   uint32_t first, n;  // in Interner.shape_dims
 } ShapeEntry;
 typedef struct {
-  Str file, module;
+  Str file, module, call;
   uint32_t line;
 } LocEntry;
 
@@ -96,15 +96,20 @@ uint32_t ir_text_count(const Prog *p) { return p->in->n_str; }
 static uint64_t hash_loc(const Interner *in, uint32_t i) { return rt_hash(&in->loc[i], sizeof in->loc[i], 2); }
 static bool same_loc(const Interner *in, uint32_t i, const void *key) {
   const LocEntry *k = key;
-  return in->loc[i].file.i == k->file.i && in->loc[i].module.i == k->module.i && in->loc[i].line == k->line;
+  const LocEntry *l = &in->loc[i];
+  return l->file.i == k->file.i && l->module.i == k->module.i && l->call.i == k->call.i && l->line == k->line;
 }
 
 Loc ir_loc(Prog *p, const char *file, uint32_t line) { return ir_loc_in(p, file, line, NULL); }
 
 Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module) {
+  return ir_loc_of_call(p, file, line, module, NULL);
+}
+
+Loc ir_loc_of_call(Prog *p, const char *file, uint32_t line, const char *module, const char *call) {
   if (!file) return (Loc){0};
   Interner *in = p->in;
-  LocEntry key = {ir_str(p, file), ir_str(p, module), line};
+  LocEntry key = {ir_str(p, file), ir_str(p, module), ir_str(p, call), line};
   uint32_t *slot = slot_for(p, &in->locs, rt_hash(&key, sizeof key, 2), same_loc, hash_loc, &key);
   if (*slot) return (Loc){*slot - 1};
   *RT_PUSH(p->mem, in->loc, in->n_loc, in->cap_loc) = key;
@@ -116,6 +121,7 @@ Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module) {
 const char *ir_loc_file(const Prog *p, Loc l) { return l.i ? ir_text(p, p->in->loc[l.i].file) : NULL; }
 uint32_t ir_loc_line(const Prog *p, Loc l) { return p->in->loc[l.i].line; }
 const char *ir_loc_module(const Prog *p, Loc l) { return ir_text(p, p->in->loc[l.i].module); }
+const char *ir_loc_call(const Prog *p, Loc l) { return ir_text(p, p->in->loc[l.i].call); }
 
 void ir_loc_text(const Prog *p, Loc l, RtText *out) {
   if (!l.i) return;

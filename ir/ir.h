@@ -34,7 +34,7 @@ typedef struct {
 } Str;  // interned; 0 is ""
 typedef struct {
   uint32_t i;
-} Loc;  // interned file:line, and the path of the module whose forward the user called there; 0: unknown
+} Loc;  // interned file:line, the path of the module whose forward the user called there, and the call; 0: unknown
 
 enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
 
@@ -381,6 +381,7 @@ typedef struct Prog {
   uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
   bool watches_nan;    // what kernels store is looked through for NaN; with guarded_arena
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
+  bool names_calls;    // built by calls: messages name values by them, not as text does
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
   uint64_t rules_off, rules_traced;  // by row of ir/passes/rules.def: not to be applied; each application is told
@@ -408,9 +409,12 @@ uint32_t ir_text_count(const Prog *p);         // Str{0} to Str{count - 1} exist
 uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n random streams that nobody has; 0: so many are not left
 Loc ir_loc(Prog *p, const char *file, uint32_t line);
 Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module);  // module NULL or "": in none
-const char *ir_loc_file(const Prog *p, Loc l);                                // NULL: unknown
+// The same, of a public call; NULL: unknown
+Loc ir_loc_of_call(Prog *p, const char *file, uint32_t line, const char *module, const char *call);
+const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);
 const char *ir_loc_module(const Prog *p, Loc l);      // "": in none
+const char *ir_loc_call(const Prog *p, Loc l);        // "tn_relu"; "": unknown
 void ir_loc_text(const Prog *p, Loc l, RtText *out);  // "gpt2.c:34 in h.3.attn"; nothing where it is unknown
 Dim ir_dim(Prog *p, int64_t value);
 // A new slot; the same name again with the same bound: the same dim; else none
@@ -585,7 +589,10 @@ void ir_print_fn(const Fn *f, RtText *out, uint32_t flags);
 void ir_print_type(const Fn *f, Val v, RtText *out);
 void ir_type_text(const Prog *p, uint8_t dtype, Shape s, RtText *out);  // "f32[4,3]"
 void ir_print_name(const Fn *f, Val v, RtText *out);                    // %x or %12
-const char *ir_value_text(const Fn *f, Val v);                          // "%12 (add)"
+// ---- ir/text/value_text.c: a value as messages name it
+const char *ir_value_text(const Fn *f, Val v);   // "%12 (add)"; of a program built by calls "tn_add (m.c:12)"
+const char *ir_call_text(const Fn *f, Val v);    // "tn_call of module 'fc'"; of text, too
+const char *ir_result_text(const Fn *f, Val v);  // "%12"; "the result of tn_add": where its place is told, too
 // ir/keep_functions.c: leaves the functions of a comma-separated list and init, and the parameters that the listed ones use
 void ir_keep_functions(Prog *p, const char *list, const Fn *init);
 // NULL: see diags; caret lines in the text

@@ -45,6 +45,7 @@ static bool is_end_of_path(const char *end, size_t n, const char *path, size_t n
 void rt_near_offer(RtNear *n, const char *name) {
   size_t n_wanted = n->wanted ? strlen(n->wanted) : 0, n_name = name ? strlen(name) : 0;
   uint32_t most = least((uint32_t)(n_wanted + 1) / 3, MOST_EDITS), d = UINT32_MAX;
+  if (n_name && n->n_offered++ < RT_NEAR_LISTED) n->offered[n->n_offered - 1] = name;
   if (!n_wanted || !n_name || !strcmp(n->wanted, name)) return;
   size_t gap = n_wanted < n_name ? n_name - n_wanted : n_wanted - n_name;
   if (is_same_but_case(n->wanted, name)) d = 0;
@@ -57,5 +58,15 @@ void rt_near_offer(RtNear *n, const char *name) {
 const char *rt_near_text(RtNear *n) {
   n->text[0] = 0;
   if (n->name) snprintf(n->text, sizeof n->text, "; did you mean '%.120s'?", n->name);
+  return n->text;
+}
+
+const char *rt_near_or_all(RtNear *n) {
+  if (n->name || !n->n_offered) return rt_near_text(n);
+  int at = snprintf(n->text, sizeof n->text, "; there %s", n->n_offered == 1 ? "is" : "are");
+  for (uint32_t k = 0; k < n->n_offered && k < RT_NEAR_LISTED; k++)
+    at += snprintf(n->text + at, sizeof n->text - (size_t)at, "%s '%.60s'", k ? "," : "", n->offered[k]);
+  if (n->n_offered > RT_NEAR_LISTED)
+    snprintf(n->text + at, sizeof n->text - (size_t)at, " and %u more", (unsigned)(n->n_offered - RT_NEAR_LISTED));
   return n->text;
 }

@@ -372,21 +372,23 @@ SCENARIO(F20) {
   int saved, written;
   tn_program *p = write_after(true, &saved, &written);
   CHECK(tn_compile(p) == NULL);
-  CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
-                          "@:%d: note: it was made here\n"
-                          "@:%d: note: the gradient of %%4 (mul) reads it\n"
-                          "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
-                          written, saved - 1, saved));
+  CHECK_REPORT(
+      p,
+      text_of(
+          "@:%d: error[E112]: the result of tn_mul is overwritten in place here, but a backward needs its old value\n"
+          "@:%d: note: it was made here\n"
+          "@:%d: note: the gradient of tn_mul reads it\n"
+          "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
+          written, saved - 1, saved));
   tn_program_free(p);
 
   p = write_after(true, &saved, &written);
   tn_model *m = compile(p, true);
-  CHECK_REPORT(
-      p,
-      text_of("@:%d: warning[W112]: %%3 is overwritten in place here, but a backward needs its old value; it is kept\n"
-              "@:%d: note: it was made here\n"
-              "@:%d: note: the gradient of %%4 (mul) reads it\n",
-              written, saved - 1, saved));
+  CHECK_REPORT(p, text_of("@:%d: warning[W112]: the result of tn_mul is overwritten in place here, but a backward "
+                          "needs its old value; it is kept\n"
+                          "@:%d: note: it was made here\n"
+                          "@:%d: note: the gradient of tn_mul reads it\n",
+                          written, saved - 1, saved));
   float a[3], g[3];
   CHECK(runs(m, TN_NO_IN, TN_OUT(tn_f32(a, 3), tn_f32(g, 3))));
   CHECK(ARE(a, 7, 7, 7) && ARE(g, 24, 24, 24));  // b = (2 w)^2 of the unmodified a: 8 w
@@ -451,10 +453,13 @@ SCENARIO(F23) {
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
   CHECK(tn_compile(p) == NULL);
-  CHECK_REPORT(p, text_of("@:%d: error[E112]: %%3 is overwritten in place here, but a backward needs its old value\n"
-                          "@:%d: note: it was made here\n"
-                          "@:%d: note: the gradient of %%4 (square) reads it\n"
-                          "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
-                          written, saved - 1, saved));
+  CHECK_REPORT(
+      p,
+      text_of(
+          "@:%d: error[E112]: the result of tn_mul is overwritten in place here, but a backward needs its old value\n"
+          "@:%d: note: it was made here\n"
+          "@:%d: note: the gradient of tn_square reads it\n"
+          "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
+          written, saved - 1, saved));
   tn_program_free(p);
 }

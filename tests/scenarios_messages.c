@@ -141,12 +141,11 @@ SCENARIO(M_untrained) {
   tn_tensor h = (tn_detach)((tn_call)(enc, x, at(6)), at(7));
   (tn_backward)((tn_sum)((tn_call)(head, h, at(8)), at(8)), at(9));
   (tn_sgd)(f, net, (tn_sgd_options){.at = at(10)});
-  SAYS("user.c:10: note[E126]: 4 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off "
+  SAYS("user.c:10: warning[W126]: 4 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off "
        "from the "
        "loss), 'enc.bias' (cut off from the loss), 'spare.weight' (not used in 'step'), 'spare.bias' (not used in "
        "'step')\n"
-       "user.c:7: note: no gradient flows through this tn_stop_grad to 'enc.weight'\n"
-       "user.c:7: note: no gradient flows through this tn_stop_grad to 'enc.bias'\n"
+       "user.c:7: note: no gradient flows through this tn_detach to 'enc.weight', 'enc.bias'\n"
        "hint: tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error\n");
   start();
   linear(net, "spare", 8, 3, 2);
@@ -156,6 +155,197 @@ SCENARIO(M_untrained) {
        "in "
        "'step'), 'spare.bias' (not used in 'step')\n"
        "hint: tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error\n");
+}
+
+static void compiles(bool good) {
+  (tn_function_end)(f, at(90));
+  tn_model *m = (tn_compile)(p, (tn_compile_options){.cache_dir = "", .n_workers = 1, .quiet = true, .at = at(91)});
+  CHECK((m != NULL) == good);
+  tn_model_free(m);
+}
+
+// Another optimizer updates what this one does not reach: a note
+SCENARIO(M_trained_elsewhere) {
+  start();
+  tn_module *enc = linear(net, "enc", 8, 8, 2), *head = linear(net, "head", 8, 3, 3);
+  (tn_backward)((tn_sum)((tn_call)(head, x, at(4)), at(4)), at(5));
+  (tn_sgd)(f, net, (tn_sgd_options){.at = at(6)});
+  (tn_function_end)(f, at(7));
+  f = (tn_function_begin)(p, "other", at(8));
+  tn_tensor y = (tn_input)(f, "x", TN_F32, TN_SHAPE(4, 8), at(9));
+  (tn_backward)((tn_sum)((tn_call)(enc, y, at(10)), at(10)), at(11));
+  (tn_sgd)(f, enc, (tn_sgd_options){.at = at(12)});
+  compiles(true);
+  SAYS("user.c:6: note[E126]: 2 of 4 parameters below the root module are not trained here: 'enc.weight' (not used in "
+       "'step'), 'enc.bias' (not used in 'step')\n"
+       "hint: tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error\n");
+}
+
+SCENARIO(M_late_freeze) {
+  start();
+  tn_module *enc = linear(net, "enc", 8, 8, 2), *head = linear(net, "head", 8, 3, 3);
+  (tn_backward)((tn_sum)((tn_call)(head, (tn_call)(enc, x, at(4)), at(5)), at(6)), at(7));
+  (tn_sgd)(f, net, (tn_sgd_options){.at = at(8)});
+  (tn_freeze)(enc, true, at(9));
+  (tn_freeze_path)(net, "head/bias", true, at(10));
+  compiles(true);
+  SAYS("user.c:9: warning[W132]: tn_freeze of module 'enc' comes too late: function 'step' trains 'enc.weight'\n"
+       "user.c:4: note: the function took it as trainable here\n"
+       "hint: tn_freeze stands before the first use of the parameters in the function\n"
+       "user.c:10: warning[W132]: tn_freeze of the root module comes too late: function 'step' trains 'head.bias'\n"
+       "user.c:5: note: the function took it as trainable here\n"
+       "hint: tn_freeze stands before the first use of the parameters in the function\n");
+}
+
+// For the functions that come, undone, and where nothing trains: nothing to say
+SCENARIO(M_freeze_in_time) {
+  start();
+  tn_module *enc = linear(net, "enc", 8, 8, 2);
+  (tn_backward)((tn_sum)((tn_call)(enc, x, at(3)), at(3)), at(4));
+  (tn_sgd)(f, net, (tn_sgd_options){.at = at(5)});
+  (tn_function_end)(f, at(6));
+  (tn_freeze)(enc, true, at(7));
+  f = (tn_function_begin)(p, "predict", at(8));
+  (tn_output)(f, "y", (tn_call)(enc, (tn_input)(f, "x", TN_F32, TN_SHAPE(4, 8), at(9)), at(9)), at(10));
+  (tn_freeze)(enc, true, at(11));
+  (tn_freeze)(enc, false, at(12));
+  compiles(true);
+  SAYS("");
+}
+
+SCENARIO(M_late_eval) {
+  start();
+  (tn_output)(f, "y", (tn_dropout)(x, 0.5, at(2)), at(3));
+  (tn_eval)(f, true, at(4));
+  compiles(true);
+  SAYS("user.c:4: warning[W132]: tn_eval of function 'step' comes too late: what it acts on was built\n"
+       "user.c:2: note: this was built for training\n"
+       "hint: tn_eval stands before what it acts on: dropout, and norms with running statistics\n");
+  start();
+  tn_tensor y = (tn_dropout)(x, 0.5, at(2));
+  (tn_eval)(f, true, at(3));
+  (tn_output)(f, "y", (tn_add)(y, (tn_dropout)(x, 0.5, at(4)), at(5)), at(6));
+  (tn_eval)(f, false, at(7)), (tn_eval)(f, true, at(8)), (tn_eval)(f, false, at(9));
+  compiles(true);
+  SAYS("");
+}
+
+SCENARIO(M_schedule_without_effect) {
+  start();
+  tn_schedule *s[4];
+  static const char *const name[] = {"lost", "still", "a", "b"};
+  for (int k = 0; k < 4; k++) s[k] = (tn_step_lr)(p, name[k], (tn_step_lr_options){.step_size = 2, .at = at(2 + k)});
+  tn_schedule *both = (tn_sequential_lr)(p, "both", s[2], s[3], 4, at(6));
+  (tn_backward)((tn_sum)((tn_call)(linear(net, "fc", 8, 3, 7), x, at(7)), at(7)), at(8));
+  (tn_sgd)(f, net, (tn_sgd_options){.lr = 1, .schedule = s[1], .at = at(9)});
+  (tn_schedule_step)(f, s[0], at(10)), (tn_schedule_step)(f, both, at(11));
+  compiles(true);
+  SAYS("user.c:2: warning[W133]: schedule 'lost' has no effect: no optimizer has it\n"
+       "hint: .schedule of an optimizer takes it\n"
+       "user.c:3: warning[W133]: schedule 'still' has no effect: no function advances it, and the rate stays that of "
+       "the "
+       "first step\n"
+       "hint: tn_schedule_step advances it\n"
+       "user.c:6: warning[W133]: schedule 'both' has no effect: no optimizer has it\n"
+       "hint: .schedule of an optimizer takes it\n");
+}
+
+SCENARIO(M_loss_broadcasts) {
+  start();
+  tn_tensor y = (tn_slice)(x, 1, 0, 1, at(2)), t = (tn_input)(f, "t", TN_F32, TN_SHAPE(4), at(3));
+  (tn_output)(f, "a", (tn_mse)(y, t, (tn_reduce_options){.at = at(4)}), at(5));
+  (tn_output)(f, "b", (tn_l1_loss)(t, x = (tn_slice)(x, 1, 0, 4, at(6)), (tn_reduce_options){.at = at(7)}), at(8));
+  (tn_output)(f, "c", (tn_bce)((tn_sigmoid)(y, at(9)), t, (tn_bce_options){.at = at(10)}), at(11));
+  (tn_output)(f, "d", (tn_huber)(x, (tn_ones)(f, TN_SCALAR, at(12)), 1, (tn_reduce_options){.at = at(12)}), at(12));
+  compiles(true);
+  SAYS("user.c:4: warning[W135]: tn_mse of f32[4,1] and f32[4] compares each element of one with several of the other\n"
+       "user.c:2: note: one is f32[4,1], made here\n"
+       "user.c:3: note: the other is input 't', f32[4], made here\n"
+       "hint: tn_reshape or tn_squeeze gives both one shape\n"
+       "user.c:10: warning[W135]: tn_bce of f32[4,1] and f32[4] compares each element of one with several of the "
+       "other\n"
+       "user.c:9: note: one is f32[4,1], made here\n"
+       "user.c:3: note: the other is input 't', f32[4], made here\n"
+       "hint: tn_reshape or tn_squeeze gives both one shape\n");
+}
+
+SCENARIO(M_no_result) {
+  p = tn_program_create("m");
+  f = (tn_function_begin)(p, "step", at(1));
+  (tn_relu)((tn_ones)(f, TN_SHAPE(4), at(2)), at(3));
+  compiles(true);
+  SAYS("user.c:1: warning[W136]: function 'step' has no outputs and changes no state: a run of it does nothing\n"
+       "hint: tn_output hands a value to the caller; an optimizer or a write changes parameters\n");
+}
+
+// ---- what passes find names calls and lines
+SCENARIO(M_saved_is_written) {
+  start();
+  tn_module *fc = linear(net, "fc", 8, 8, 2);
+  tn_tensor h = (tn_call)(fc, x, at(3)), s = (tn_sigmoid)(h, at(4)), z = (tn_mul)(s, s, at(5));
+  (tn_mul_)(s, z, at(6));
+  (tn_backward)((tn_mean)(z, at(7)), at(8));
+  (tn_sgd)(f, fc, (tn_sgd_options){.at = at(9)});
+  compiles(false);
+  SAYS("user.c:6: error[E112]: the result of tn_sigmoid is overwritten in place here, but a backward needs its old "
+       "value\n"
+       "user.c:4: note: it was made here\n"
+       "user.c:5: note: the gradient of tn_mul reads it\n"
+       "hint: write to tn_clone(..) instead, or compile with copy_saved\n");
+}
+
+SCENARIO(M_cut_by_argmax) {
+  start();
+  tn_module *fc = linear(net, "fc", 8, 3, 2);
+  tn_tensor best = (tn_argmax_axis)((tn_call)(fc, x, at(3)), 1, false, at(4));
+  (tn_backward)((tn_mean)((tn_cast)(best, TN_F32, at(5)), at(6)), at(7));
+  SAYS("user.c:7: error[E122]: the loss depends on no trainable parameter\n"
+       "user.c:6: note: the loss was made here\n"
+       "user.c:4: note: no gradient flows through this tn_argmax_axis to 'fc.weight', 'fc.bias'\n"
+       "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n");
+  start();
+  fc = linear(net, "fc", 8, 3, 2);
+  (tn_backward)((tn_mean)((tn_round)((tn_call)(fc, x, at(3)), at(4)), at(5)), at(6));
+  SAYS("user.c:6: error[E122]: the loss depends on no trainable parameter\n"
+       "user.c:5: note: the loss was made here\n"
+       "user.c:4: note: no gradient flows through this tn_round to 'fc.weight', 'fc.bias'\n"
+       "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n");
+  start();
+  fc = linear(net, "fc", 8, 3, 2);
+  (tn_freeze)(fc, true, at(3));
+  (tn_backward)((tn_mean)((tn_call)(fc, x, at(4)), at(5)), at(6));
+  SAYS("user.c:6: error[E122]: the loss depends on no trainable parameter\n"
+       "user.c:5: note: the loss was made here\n"
+       "user.c:3: note: 'fc.weight' was frozen here\n"
+       "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n");
+}
+
+SCENARIO(M_value_of_ended_function) {
+  start();
+  tn_tensor h = (tn_relu)(x, at(2));
+  (tn_output)(f, "h", h, at(3));
+  (tn_function_end)(f, at(4));
+  f = (tn_function_begin)(p, "other", at(5));
+  (tn_exp)(h, at(6));
+  (tn_mul)(h, (tn_ones)(f, TN_SCALAR, at(7)), at(8));
+  SAYS("user.c:6: error[E008]: tn_exp: a value of function 'step', which was ended, is used while function 'other' is "
+       "built\n"
+       "user.c:2: note: the value is f32[4,8], made here\n"
+       "hint: functions share parameters alone: what one makes, another takes as an input\n"
+       "user.c:8: error[E008]: tn_mul: a value of function 'step', which was ended, is used while function 'other' is "
+       "built\n"
+       "user.c:2: note: the value is f32[4,8], made here\n"
+       "hint: functions share parameters alone: what one makes, another takes as an input\n");
+}
+
+SCENARIO(M_huge_parameter) {
+  start();
+  (tn_output)(f, "y", (tn_call)(linear(net, "fc", 8, 8, 2), x, at(3)), at(3));
+  tn_module *l = linear(net, "large", 1 << 20, 1 << 20, 4);
+  (tn_output)(f, "z", (tn_call)(l, (tn_ones)(f, TN_SHAPE(1, 1 << 20), at(5)), at(6)), at(7));
+  compiles(false);
+  SAYS("user.c:4: error[E006]: parameters need 4.0 TiB; the limit is 4 TiB: the largest is 'large.weight', "
+       "f32[1048576,1048576], 4 TiB\n");
 }
 
 SCENARIO(M_late_clip) {

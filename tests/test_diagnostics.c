@@ -173,6 +173,7 @@ SCENARIO(E105) {
   tn_scope *s = (tn_scope_begin)(f, "s", at(10));
   (tn_move_to)(scalar(11), s, at(12));
   tn_scope_end(s);
+  tn_output(f, "y", scalar(13));
   SAYS("user.c:12: note[E105]: the result of tn_full (f32[]) is owned by scope 's' already\n"
        "user.c:11: note: it was made here, in scope 's'\n"
        "hint: the move does nothing: leave it out\n");
@@ -206,6 +207,7 @@ SCENARIO(W108) {
   tn_scope *s = (tn_scope_begin)(f, "s", at(10));
   (tn_detach_from_scope)((tn_relu)(input(11), at(12)), at(13));
   tn_scope_end(s);
+  tn_output(f, "y", scalar(14));
   SAYS("user.c:13: warning[W108]: the result of tn_relu (f32[2,3]) is detached from its scope and never disposed: it "
        "holds 24 bytes in each "
        "run of 'run'\n"
@@ -256,9 +258,9 @@ SCENARIO(E112) {
   tn_output(f, "a", a);
   tn_function_end(f);
   CHECK(!tn_compile(p));
-  said("user.c:15: error[E112]: %2 is overwritten in place here, but a backward needs its old value\n"
+  said("user.c:15: error[E112]: the result of tn_exp is overwritten in place here, but a backward needs its old value\n"
        "user.c:12: note: it was made here\n"
-       "user.c:14: note: the gradient of %4 (mul) reads it\n"
+       "user.c:14: note: the gradient of tn_mul reads it\n"
        "hint: write to tn_clone(..) instead, or compile with copy_saved\n",
        __LINE__);
   tn_program_free(p);

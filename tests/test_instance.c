@@ -215,7 +215,7 @@ static void test_bad_runs(void) {
   }
   Batch *b = batch_of(3, 4);
   CHECK(rt_instance_run(i, STEP, b->in, 2, b->out, 3) == RT_ERR_ARGUMENT);
-  CHECK_HAS(rt_instance_error(i), "step: takes 3 inputs and 3 outputs, got 2 and 3");
+  CHECK_HAS(rt_instance_error(i), "got 2 and 3");
   CHECK(rt_instance_run(i, 9, NULL, 0, NULL, 0) == RT_ERR_ARGUMENT);
   CHECK_HAS(rt_instance_error(i), "there is no function 9");
   b->x[0] = 666;

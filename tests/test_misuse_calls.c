@@ -9,6 +9,7 @@
 //   NEVER(call, why)   cannot be misused
 #include "misuse/misuse.h"
 #include "tests/check.h"
+#include "tests/report.h"
 
 #include <ctype.h>
 #include <glob.h>
@@ -98,6 +99,13 @@ static tn_program *end_function(tn_tensor y) {
   return p;
 }
 
+// Ends f: what passes find
+static void saved_is_written(void) {
+  tn_tensor x = (tn_input)(f, "saved", TN_F32, TN_SHAPE(2, 3), TN_SITE), y = tn_sigmoid(tn_call(fc, x));
+  tn_tensor loss_of_y = tn_sum(tn_square(y));
+  tn_fill_(y, 0), tn_backward(loss_of_y), tn_sgd(f, fc), tn_scope_end(scope), tn_function_end(f);
+}
+
 static tn_dataset *rows(void) {
   static tn_dataset *d;
   if (!d) d = tn_dataset_arrays(TN_IN(tn_f32(xs, 4, 2)), NULL, WHY);
@@ -173,6 +181,7 @@ static void say_report(const tn_program *of, const char *file, int line) {
   if (tn_n_errors(of)) tn_report(of, out);
   if (of == p && tn_n_errors(other)) tn_report(other, out);
   fclose(out);
+  if (line) CHECK(names_no_number(text));  // line 0: of a program from text
   say(*text ? text : "says nothing", file, line);
   free(text);
 }

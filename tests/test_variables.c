@@ -420,6 +420,21 @@ static void partial_without_parameters(void) {
   tn_program_free(p), tn_program_free(q);
 }
 
+// Both have entries, and none in common: a prefix is forgotten.
+static void partial_of_nothing(void) {
+  tn_program *p = tn_program_create("prefixed"), *q = tn_program_create("plain");
+  entry(p, "model.a", 3, 1), entry(q, "a", 3, 1), entry(q, "b", 2, 1);
+  tn_model *m = store_of(p), *n = store_of(q);
+  tn_load_report r;
+  CHECK(tn_save(m, file, false) == TN_OK && tn_load_partial(n, file, false, &r) == TN_OK && r.n_loaded == 0);
+  CHECK_HAS(tn_warning_text(n), "W134: ");
+  CHECK_HAS(tn_warning_text(n), "the file has 'model.a', the program 'a'");
+  CHECK(tn_save(n, file, false) == TN_OK && tn_load_partial(n, file, false, &r) == TN_OK && r.n_loaded == 2);
+  CHECK(!*tn_warning_text(n));
+  tn_model_free(m), tn_model_free(n);
+  tn_program_free(p), tn_program_free(q);
+}
+
 // Names that mean something else in a file are refused where they are made, or else before anything is written.
 static void kept_names(void) {
   static const char *const kept[] = {"__metadata__", "tenure", "optimizer"};
@@ -520,6 +535,7 @@ int main(void) {
   merged_state();
   partial();
   partial_without_parameters();
+  partial_of_nothing();
   kept_names();
   second_names();
   out_of_memory();

@@ -138,7 +138,7 @@ static bool check_function(Bundle *b, const tn_program *q, const char *name) {
     if (!strcmp(other, name)) return true;
     rt_near_offer(&near, other);
   }
-  return refuse(b, "the program has no function '%s", rt_printf(b->p->mem, "%s'%s", name, rt_near_text(&near)));
+  return refuse(b, "the program has no function '%s", rt_printf(b->p->mem, "%s'%s", name, rt_near_or_all(&near)));
 }
 
 static bool check_functions(Bundle *b, const tn_program *q) {

@@ -41,6 +41,7 @@ static bool check_ready(tn_program *p, tn_site at) {
     if (f->ended) continue;
     fe_error(p, E_STATE, at, "function '%s' was not ended", f->name);
     fe_note(p, f->loc, "it began here");
+    fe_hint(p, "tn_function_end ends it");
   }
   if (p->init_fn) {
     fe_scopes_end(p->init_fn, "the building of initial values", at);
@@ -74,6 +75,7 @@ bool fe_seal(tn_program *p, tn_site at) {
   if (p->sealed) return !p->oom && !p->ir->diags.n_errors;
   if (!check_ready(p, at)) return false;
   fe_unused_hooks(p);
+  fe_warn_no_effect(p);
   fe_params_flush(p);
   keep_origins(p);
   fe_merge_counters(p);

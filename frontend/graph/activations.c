@@ -41,7 +41,7 @@ tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at) {
     return fe_poison(f);
   }
   Attr mean = ir_a_num(KEY_slope, (lo + hi) / 2);
-  if (f->eval) return fe_emit(OP_leaky_relu, &a, 1, &mean, 1, at);
+  if (fe_eval(f, at)) return fe_emit(OP_leaky_relu, &a, 1, &mean, 1, at);
   Attr attrs[] = {ir_a_num(KEY_lo, lo), ir_a_num(KEY_hi, hi), ir_a_list(KEY_shape, fe_shape_of(a)),
                   ir_a_int(KEY_id, fe_stream(f, at))};
   tn_tensor slopes = {f, ir_emit(f->ir, OP_uniform, NULL, 0, attrs, 4, fe_loc(f->p, at)).i};

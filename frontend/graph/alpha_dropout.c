@@ -22,7 +22,7 @@ tn_tensor fe_alpha_dropout(tn_tensor x, double p, bool by_channel, tn_site at) {
     fe_error(x.fn->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
     return fe_poison(x.fn);
   }
-  if (x.fn->eval || p == 0) return fe_same(x, at);
+  if (p == 0 || fe_eval(x.fn, at)) return fe_same(x, at);
   if (p == 1) return fe_with_number(OP_mul, x, 0, at);
   double scale = 1 / sqrt((low * low * p + 1) * (1 - p));
   tn_tensor keep = kept(x, p, by_channel, at);

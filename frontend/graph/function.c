@@ -81,8 +81,18 @@ bool fe_fn_open(tn_function *f, tn_site at) {
   return false;
 }
 
-void tn_eval(tn_function *f, bool eval) {
-  if (f) f->eval = eval;
+bool fe_eval(tn_function *f, tn_site at) {
+  f->late_eval = (Loc){0};
+  f->asked_eval = fe_loc(f->p, at);
+  return f->eval;
+}
+
+void tn_eval(tn_function *f, bool eval, tn_site at) {
+  if (!f) return;
+  FE_GUARD(f->p, );
+  if (eval && !f->eval && f->asked_eval.i) f->late_eval = fe_loc(f->p, at);
+  if (!eval) f->late_eval = (Loc){0};
+  if (eval != f->eval) f->eval = eval;
 }
 
 static bool is_found_in_run(const tn_program *p, Dim d) {
@@ -161,12 +171,27 @@ static bool is_value(const tn_function *f, tn_tensor t) {
   return (ir_ops[op].n_res || op == OP_result) && op != OP_output;
 }
 
+// Where a value's function was ended, the newest one that is open is meant; NULL: none is
+static tn_function *meant_for(const tn_function *f) {
+  tn_function *last = NULL;
+  if (!f->ended || f->p->sealed || f->p->is_text) return NULL;
+  for (tn_function *g = f->p->first; g; g = g->next)
+    if (!g->ended && g->ir) last = g;
+  return last;
+}
+
 bool fe_join_any_for(const char *call, const tn_tensor *a, uint32_t n, tn_function **f, tn_site at) {
   *f = NULL;
   for (uint32_t k = 0; k < n && !*f; k++) *f = a[k].fn;
   if (!*f) return false;
   for (uint32_t k = 0; k < n; k++)
     if (a[k].fn && !a[k].v) return false;
+  tn_function *meant = meant_for(*f);
+  if (meant) {
+    fe_report_ended(meant, (tn_tensor){*f, a[0].fn == *f ? a[0].v : 0}, call, at);
+    *f = meant;
+    return false;
+  }
   if (!fe_fn_open(*f, at)) return false;
   tn_tensor mine = a[0];
   for (uint32_t k = 0; k < n; k++) {

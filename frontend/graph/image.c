@@ -217,7 +217,7 @@ tn_tensor fe_channel_dropout(tn_tensor x, double p, tn_site at) {
   for (uint32_t k = 0; k < fe_rank(x); k++) d[k] = k < 2 ? fe_axis_dim(x, k) : ir_dim(x.fn->p->ir, 1);
   Attr one[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, ir_shape(x.fn->p->ir, d, fe_rank(x)))};
   tn_tensor keep = fe_dropout(fe_emit_in(x.fn, OP_full, one, 2, at), p, at);
-  return x.fn->eval && fe_ok(keep) ? fe_same(x, at) : fe_binary(OP_mul, x, keep, at);
+  return fe_ok(keep) && fe_eval(x.fn, at) ? fe_same(x, at) : fe_binary(OP_mul, x, keep, at);
 }
 
 tn_tensor tn_channel_dropout(tn_tensor x, double p, tn_site at) {

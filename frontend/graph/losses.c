@@ -52,6 +52,31 @@ static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
   FE_GUARD(m.f->p, fe_poison(m.f));                                                              \
   if (!fe_same_rows(__func__ + strlen("tn_"), operands[0], operands[1], m.at)) return fe_poison(m.f)
 
+// [n,1] and [n] make [n,n]: each prediction beside each target, which is seldom meant.
+static void warn_broadcast(const Maker *m, tn_tensor a, tn_tensor b) {
+  uint32_t ra = fe_rank(a), rb = fe_rank(b), rank = ra > rb ? ra : rb;
+  bool widens_a = false, widens_b = false;
+  if (!fe_ok(a) || !fe_ok(b)) return;
+  Dim one = ir_dim(m->f->p->ir, 1);
+  for (uint32_t k = 1; k <= rank; k++) {
+    Dim x = k <= ra ? fe_axis_dim(a, ra - k) : one, y = k <= rb ? fe_axis_dim(b, rb - k) : one;
+    widens_a |= x.i == one.i && y.i != one.i;
+    widens_b |= y.i == one.i && x.i != one.i;
+  }
+  if (!widens_a || !widens_b) return;
+  fe_diag(m->f->p, RT_WARNING, E_LOSS_BROADCASTS, fe_loc(m->f->p, m->at),
+          "%s of %s and %s compares each element of one with several of the other", fe_outermost_call(m->f->p),
+          fe_type_text(a), fe_type_text(b));
+  fe_note_value(a, "one");
+  fe_note_value(b, "the other");
+  fe_hint(m->f->p, "tn_reshape or tn_squeeze gives both one shape");
+}
+
+// Of elements beside elements
+#define PAIR_LOSS(m, site, ...) \
+  LOSS(m, site, __VA_ARGS__);   \
+  warn_broadcast(&m, operands[0], operands[1])
+
 static bool refuse(const Maker *m, bool bad, const char *what, double x) {
   if (bad) fe_error(m->f->p, E_ARGUMENT, m->at, "%s, not %g", what, x);
   return bad;
@@ -59,17 +84,17 @@ static bool refuse(const Maker *m, bool bad, const char *what, double x) {
 
 // ---- distances of numbers
 tn_tensor tn_mse(tn_tensor a, tn_tensor b, tn_reduce_options o) {
-  LOSS(m, o.at, a, b);
+  PAIR_LOSS(m, o.at, a, b);
   return reduced(&m, op1(&m, OP_square, sub(&m, a, b)), o.reduction);
 }
 
 tn_tensor tn_l1_loss(tn_tensor a, tn_tensor b, tn_reduce_options o) {
-  LOSS(m, o.at, a, b);
+  PAIR_LOSS(m, o.at, a, b);
   return reduced(&m, op1(&m, OP_abs, sub(&m, a, b)), o.reduction);
 }
 
 tn_tensor tn_huber(tn_tensor a, tn_tensor b, double delta, tn_reduce_options o) {
-  LOSS(m, o.at, a, b);
+  PAIR_LOSS(m, o.at, a, b);
   if (refuse(&m, !(delta > 0), "huber takes a delta above 0", delta)) return fe_poison(m.f);
   tn_tensor near = scaled(&m, op1(&m, OP_square, sub(&m, a, b)), 0.5), d = op1(&m, OP_abs, sub(&m, a, b));
   tn_tensor far = scaled(&m, plus(&m, d, -0.5 * delta), delta);
@@ -77,7 +102,7 @@ tn_tensor tn_huber(tn_tensor a, tn_tensor b, double delta, tn_reduce_options o) 
 }
 
 tn_tensor tn_smooth_l1(tn_tensor a, tn_tensor b, double beta, tn_reduce_options o) {
-  LOSS(m, o.at, a, b);
+  PAIR_LOSS(m, o.at, a, b);
   if (refuse(&m, !(beta >= 0), "smooth_l1 takes a beta of 0 or more", beta)) return fe_poison(m.f);
   tn_tensor d = op1(&m, OP_abs, sub(&m, a, b));
   if (beta == 0) return reduced(&m, d, o.reduction);
@@ -87,7 +112,7 @@ tn_tensor tn_smooth_l1(tn_tensor a, tn_tensor b, double beta, tn_reduce_options 
 
 // ---- of two classes, and of distributions
 tn_tensor tn_bce(tn_tensor p, tn_tensor target, tn_bce_options o) {
-  LOSS(m, o.at, p, target, o.weight.fn ? o.weight : p, o.pos_weight.fn ? o.pos_weight : p);
+  PAIR_LOSS(m, o.at, p, target, o.weight.fn ? o.weight : p, o.pos_weight.fn ? o.pos_weight : p);
   if (o.pos_weight.fn) {
     fe_error(m.f->p, E_ARGUMENT, m.at, "bce takes no pos_weight: that is an option of bce_with_logits");
     return fe_poison(m.f);
@@ -97,7 +122,7 @@ tn_tensor tn_bce(tn_tensor p, tn_tensor target, tn_bce_options o) {
 }
 
 tn_tensor tn_bce_with_logits(tn_tensor x, tn_tensor target, tn_bce_options o) {
-  LOSS(m, o.at, x, target, o.weight.fn ? o.weight : x, o.pos_weight.fn ? o.pos_weight : x);
+  PAIR_LOSS(m, o.at, x, target, o.weight.fn ? o.weight : x, o.pos_weight.fn ? o.pos_weight : x);
   tn_tensor loss = op2(&m, OP_bce_with_logits, x, target);
   if (o.pos_weight.fn) {  // (1 - t) x + (1 + (pos_weight - 1) t) softplus(-x)
     tn_tensor share = plus(&m, mul(&m, plus(&m, o.pos_weight, -1), target), 1);
@@ -108,7 +133,7 @@ tn_tensor tn_bce_with_logits(tn_tensor x, tn_tensor target, tn_bce_options o) {
 }
 
 tn_tensor tn_kl_div(tn_tensor log_p, tn_tensor target, bool log_target, tn_reduce_options o) {
-  LOSS(m, o.at, log_p, target);
+  PAIR_LOSS(m, o.at, log_p, target);
   if (log_target) return reduced(&m, mul(&m, op1(&m, OP_exp, target), sub(&m, target, log_p)), o.reduction);
   tn_tensor is_zero = op2(&m, OP_eq, target, number(&m, 0)), safe = pick(&m, is_zero, number(&m, 1), target);
   tn_tensor entropy = pick(&m, is_zero, number(&m, 0), mul(&m, safe, op1(&m, OP_log, safe)));
@@ -117,7 +142,7 @@ tn_tensor tn_kl_div(tn_tensor log_p, tn_tensor target, bool log_target, tn_reduc
 
 // ---- of rates, and of means with a variance
 tn_tensor tn_poisson_nll(tn_tensor x, tn_tensor target, bool log_input, tn_nll_options o) {
-  LOSS(m, o.at, x, target);
+  PAIR_LOSS(m, o.at, x, target);
   double eps = o.eps > 0 ? o.eps : 1e-8;
   tn_tensor loss = log_input ? sub(&m, op1(&m, OP_exp, x), mul(&m, target, x))
                              : sub(&m, x, mul(&m, target, op1(&m, OP_log, plus(&m, x, eps))));
@@ -144,7 +169,7 @@ static tn_tensor of_each_row(tn_tensor var, tn_tensor x, tn_site at) {
 }
 
 tn_tensor tn_gaussian_nll(tn_tensor x, tn_tensor target, tn_tensor var, tn_nll_options o) {
-  LOSS(m, o.at, x, target, var);
+  PAIR_LOSS(m, o.at, x, target, var);
   var = of_each_row(var, x, o.at);
   double eps = o.eps > 0 ? o.eps : 1e-6;
   // A variance below eps counts as eps, and has its gradient all the same.
@@ -161,7 +186,7 @@ static tn_tensor as_f32(const Maker *m, tn_tensor y) {
 }
 
 tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_options o) {
-  LOSS(m, o.at, x, y);
+  PAIR_LOSS(m, o.at, x, y);
   y = as_f32(&m, y);
   tn_tensor beyond = at_least(&m, sub(&m, number(&m, margin), x), 0), zero = number(&m, 0);
   tn_tensor apart = pick(&m, op2(&m, OP_ne, y, number(&m, 1)), beyond, zero);
@@ -170,7 +195,7 @@ tn_tensor tn_hinge_embedding(tn_tensor x, tn_tensor y, double margin, tn_reduce_
 }
 
 tn_tensor tn_soft_margin(tn_tensor x, tn_tensor y, tn_reduce_options o) {
-  LOSS(m, o.at, x, y);
+  PAIR_LOSS(m, o.at, x, y);
   return reduced(&m, op1(&m, OP_softplus, op1(&m, OP_neg, mul(&m, as_f32(&m, y), x))), o.reduction);
 }
 

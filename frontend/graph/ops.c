@@ -68,7 +68,7 @@ tn_tensor fe_dropout(tn_tensor a, double p, tn_site at) {
     fe_error(f->p, E_ARGUMENT, at, "dropout takes a probability in [0, 1], not %g", p);
     return fe_poison(f);
   }
-  if (f->eval || p == 0) return fe_same(a, at);
+  if (p == 0 || fe_eval(f, at)) return fe_same(a, at);
   return fe_emit(OP_dropout, &a, 1, (const Attr[]){ir_a_num(KEY_p, p), ir_a_int(KEY_id, fe_stream(f, at))}, 2, at);
 }
 

@@ -35,7 +35,8 @@ void fe_out_of_memory(FeGuard *g) { g->p->oom = true; }
 
 // ---- reports
 Loc fe_loc(tn_program *p, tn_site at) {
-  return ir_loc_in(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0, p->inside ? p->inside->path : NULL);
+  const char *module = p->inside ? p->inside->path : NULL;
+  return ir_loc_of_call(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0, module, fe_outermost_call(p));
 }
 
 static void report(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, va_list ap) {
@@ -135,6 +136,7 @@ static tn_program *create_in(RtArena *mem, const char *name) {
   p->serial = atomic_fetch_add(&next_serial, 1) & INT32_MAX;
   p->created_ms = rt_now_ms();
   p->ir = ir_prog_new(mem, good ? name : "unnamed");
+  p->ir->names_calls = true;
   p->init = ir_fn_new(p->ir, "init", (Loc){0});
   p->root = rt_alloc(mem, sizeof *p->root);
   *p->root = (tn_module){.p = p, .name = "", .path = ""};
@@ -185,6 +187,7 @@ tn_program *fe_program_of(const tn_program *of, const char *file) {
   FE_GUARD(p, p);
   p->is_text = true;
   read_text(p, of, of->built, strlen(of->built), file);
+  p->ir->names_calls = of->ir->names_calls;
   return p;
 }
 

@@ -12,7 +12,7 @@
 
 static bool is_public(const char *call) { return !strncmp(call, "tn_", 3); }
 
-static const char *outermost_call(const tn_program *p) {
+const char *fe_outermost_call(const tn_program *p) {
   const char *name = NULL;
   for (const FeGuard *g = p->guard; g && !g->runs_hook; g = g->outer)
     if (is_public(g->call)) name = g->call;
@@ -20,12 +20,12 @@ static const char *outermost_call(const tn_program *p) {
 }
 
 const char *fe_public_call(const tn_program *p, const char *function) {
-  const char *name = outermost_call(p);
+  const char *name = fe_outermost_call(p);
   return name ? name : is_public(function) ? function : NULL;
 }
 
 const char *fe_call_text(tn_program *p, Op op) {
-  const char *name = outermost_call(p);
+  const char *name = fe_outermost_call(p);
   if (!name) name = rt_printf(p->mem, "tn_%s", ir_ops[op].name);
   return p->inside ? rt_printf(p->mem, "%s of module '%s'", name, p->inside->path) : name;
 }
@@ -95,6 +95,15 @@ void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const ch
         rt_printf(p->mem, "%s%s of function '%s' was made here", own_name(other), fe_type_text(other), other.fn->name));
   if (fe_ok(mine))
     fe_note(p, made_at(mine), "%s%s of function '%s' was made here", own_name(mine), fe_type_text(mine), f->name);
+  fe_hint(p, "functions share parameters alone: what one makes, another takes as an input");
+}
+
+// The value of a function that was ended, in one that is built.
+void fe_report_ended(tn_function *f, tn_tensor t, const char *call, tn_site at) {
+  tn_program *p = f->p;
+  fe_error(p, E_FOREIGN, at, "%sa value of function '%s', which was ended, is used while function '%s' is built",
+           call_prefix(p, call), t.fn->name, f->name);
+  if (fe_ok(t)) fe_note_value(t, "the value");
   fe_hint(p, "functions share parameters alone: what one makes, another takes as an input");
 }
 

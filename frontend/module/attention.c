@@ -96,7 +96,7 @@ tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attenti
   if (o->const_offset) attr[n_attrs++] = ir_a_int(KEY_offset, o->const_offset);
   if (o->window) attr[n_attrs++] = ir_a_int(KEY_window, o->window);
   if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
-  uint32_t stream = o->dropout > 0 && !f->eval ? fe_stream(f, at) : 0;
+  uint32_t stream = o->dropout > 0 && !fe_eval(f, at) ? fe_stream(f, at) : 0;
   if (stream) {
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
     attr[n_attrs++] = ir_a_int(KEY_id, stream);

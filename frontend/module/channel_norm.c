@@ -196,7 +196,7 @@ static void track(const Call *c, tn_tensor mean, tn_tensor unbiased_variance, tn
 // Where squares overflow the variance is infinite, y the bias: the square of that mean stays finite.
 static tn_tensor batch_norm(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x, fe_rank(x), at};
-  bool is_training = !x.fn->eval;
+  bool is_training = !fe_eval(x.fn, at);
   if (!check_value(&c, 2)) return fe_poison(x.fn);
   if (!is_training && m->config.has_running) return by_running_statistics(&c);
   if (is_training && !check_count(&c, true)) return fe_poison(x.fn);
@@ -239,7 +239,7 @@ static void track_instances(const Call *c) {
 }
 
 static tn_tensor instance_norm_of(const Call *c) {
-  bool is_training = !c->x.fn->eval, has_running = c->m->config.has_running;
+  bool is_training = !fe_eval(c->x.fn, c->at), has_running = c->m->config.has_running;
   if (!is_training && has_running) return by_running_statistics(c);
   if (is_training && !check_count(c, false)) return fe_poison(c->x.fn);
   if (is_training && has_running) track_instances(c);

@@ -46,6 +46,9 @@ struct tn_schedule {
   Loc loc;
   Rate *rate;
   ScheduleOptions o;
+  bool is_part;  // of a sequence, which is what optimizers have
+  bool is_used;  // by an optimizer
+  bool is_stepped;
 };
 
 // ---- expressions
@@ -252,9 +255,10 @@ static void set(const Place *e, FeParam *q, tn_tensor now) {
 }
 
 // What `rate` makes of a group's own number, left in optimizer.WHAT (.MODULE.GROUP).
-static tn_tensor scheduled(tn_function *f, const tn_module *m, uint32_t group, const tn_schedule *s, Rate *rate,
+static tn_tensor scheduled(tn_function *f, const tn_module *m, uint32_t group, tn_schedule *s, Rate *rate,
                            const char *what, tn_tensor base, tn_site at) {
   if (!rate || !fe_ok(base) || !own(f, s, at)) return base;
+  s->is_used = true;
   Place e = {f, at};
   tn_tensor now = rate(s, &e, fe_use(f, entry(s, "last_epoch", 0, at), at), base);
   const char *dot = *m->path ? "." : "", *number = group ? rt_printf(f->p->mem, ".%u", group) : "";
@@ -276,7 +280,8 @@ tn_tensor fe_scheduled_momentum(tn_function *f, const tn_module *m, uint32_t gro
 }
 
 // In a function that accumulates it is the updates that are counted.
-static void advance(const Place *e, const tn_schedule *s) {
+static void advance(const Place *e, tn_schedule *s) {
+  s->is_stepped = true;
   FeParam *count = entry(s, "last_epoch", 0, e->at);
   set(e, count, add(e, fe_use(e->f, count, e->at), e->f->when.fn ? e->f->when : num(e, 1)));
 }
@@ -339,6 +344,15 @@ void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn_site a
   advance(&e, s);
 }
 
+// ---- what has no effect
+void fe_check_schedule(const tn_schedule *s) {
+  if (s->is_part || (s->is_used && s->is_stepped)) return;
+  fe_diag(s->p, RT_WARNING, E_SCHEDULE_UNUSED, s->loc, "schedule '%s' has no effect: %s", s->name,
+          s->is_used ? "no function advances it, and the rate stays that of the first step" : "no optimizer has it");
+  if (s->is_used) fe_hint(s->p, "tn_%s_step advances it", s->rate == rate_plateau ? "plateau" : "schedule");
+  else fe_hint(s->p, ".schedule of an optimizer takes it");
+}
+
 // ---- making
 static bool check(tn_program *p, const char *what, const char *name, double x, bool good, const char *expected,
                   tn_site at) {
@@ -361,7 +375,7 @@ static tn_schedule *make(tn_program *p, const char *name, Rate *rate, ScheduleOp
     return NULL;
   }
   tn_schedule *s = rt_alloc(p->mem, sizeof *s);
-  *s = (tn_schedule){p, rt_strdup(p->mem, name), fe_loc(p, at), rate, o};
+  *s = (tn_schedule){.p = p, .name = rt_strdup(p->mem, name), .loc = fe_loc(p, at), .rate = rate, .o = o};
   return *RT_PUSH(p->mem, p->schedules, p->n_schedules, p->cap_schedules) = s;
 }
 #define MOMENTUM(x) check(p, #x, name, o.x, o.x >= 0 && (float)o.x < 1, "from 0 to below 1", o.at)
@@ -482,6 +496,7 @@ tn_schedule *tn_sequential_lr(tn_program *p, const char *name, tn_schedule *firs
   OPEN;
   if (!is_part(p, name, first, at) || !is_part(p, name, then, at)) return NULL;
   if (!check(p, "milestone", name, milestone, milestone >= 0 && milestone < 0x1p24, "from 0 to 2^24", at)) return NULL;
+  first->is_part = then->is_part = true;
   return make(p, name, rate_pair, (ScheduleOptions){.pair = {first, then, milestone}}, at);
 }
 

@@ -64,6 +64,7 @@ void tn_backward(tn_tensor loss, tn_site at) {
   if (n) return;
   fe_error(f->p, E_NO_GRAD_PATH, at, "the loss depends on no trainable parameter");
   fe_note(f->p, fe_ins(loss)->loc, "the loss was made here");
+  fe_note_cuts(f);
   fe_hint(f->p, NO_PATH);
   f->lost_gradients = true;
 }

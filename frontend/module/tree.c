@@ -129,10 +129,25 @@ static bool holds(const tn_module *m, const FeParam *q) {
 
 bool fe_below(const tn_module *m, const FeParam *q) { return holds(m, q); }
 
-void tn_freeze(tn_module *m, bool frozen) {
+uint32_t fe_froze(tn_module *m, bool frozen, tn_site at) {
+  tn_program *p = m->p;
+  if (!frozen) return 0;
+  *RT_PUSH(p->mem, p->freezes, p->n_freezes, p->cap_freezes) = (FeFreeze){m, fe_loc(p, at), p->n_first_uses};
+  return p->n_freezes;
+}
+
+static void freeze(tn_module *m, bool frozen, uint32_t number) {
+  for (uint32_t k = 0; k < m->n_entries; k++) {
+    m->entries[k].param->frozen = frozen;
+    m->entries[k].param->frozen_by = number;
+  }
+  for (tn_module *c = m->first; c; c = c->next) freeze(c, frozen, number);
+}
+
+void tn_freeze(tn_module *m, bool frozen, tn_site at) {
   if (!m || m->poisoned) return;
-  for (uint32_t k = 0; k < m->n_entries; k++) m->entries[k].param->frozen = frozen;
-  for (tn_module *c = m->first; c; c = c->next) tn_freeze(c, frozen);
+  FE_GUARD(m->p, );
+  freeze(m, frozen, fe_froze(m, frozen, at));
 }
 
 // ---- the table
@@ -347,6 +362,7 @@ tn_tensor fe_use(tn_function *f, FeParam *q, tn_site at) {
   if (ir_none(u->now)) {
     u->first = u->now = ir_param(f->ir, q->index, fe_loc(f->p, at));
     u->frozen = q->frozen || q->kind != PARAM_WEIGHT;
+    q->last_first_use = ++f->p->n_first_uses;
   }
   return (tn_tensor){f, u->now.i};
 }

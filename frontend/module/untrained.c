@@ -1,6 +1,6 @@
 // Parameters that an optimizer covers and no gradient reaches: they stay as they are, which is seldom meant.
 //
-//   train.c:40: note[E126]: 2 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off from the loss),
+//   train.c:40: warning[W126]: 2 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off from the loss),
 //     'aux.bias' (not used in 'step')
 //   train.c:31: note: no gradient flows through this tn_stop_grad to 'enc.weight'
 #include "frontend/fe.h"
@@ -72,14 +72,30 @@ static const char *why(const Search *s, const FeParam *q) {
   return s->enters[v.i] ? "cut off from the loss" : "no part of the loss";
 }
 
-static void note_cut(const Search *s, const FeParam *q) {
-  Val v = value_of(s, q);
-  uint32_t cut = !ir_none(v) && s->enters[v.i] ? find_cut(s, v) : 0;
-  if (!cut) return;
-  const Ins *ins = &s->f->ir->ins[cut];
-  bool no_grad = ir_attr(s->f->ir, (Val){cut}, KEY_no_grad) != NULL;
-  if (no_grad) fe_note(s->f->p, ins->loc, "no gradient flows out of this no-grad region to '%s'", q->path);
-  else fe_note(s->f->p, ins->loc, "no gradient flows through this tn_%s to '%s'", ir_ops[ins->op].name, q->path);
+// One note for each place that cuts, with those that it cuts off
+static void note_cuts(const Search *s, const FeParam *const *q, uint32_t n) {
+  uint32_t cut[MOST_NAMED];
+  if (n > MOST_NAMED) n = MOST_NAMED;
+  for (uint32_t k = 0; k < n; k++) {
+    Val v = value_of(s, q[k]);
+    cut[k] = !ir_none(v) && s->enters[v.i] ? find_cut(s, v) : 0;
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    if (!cut[k]) continue;
+    RtText names = {.mem = s->f->p->mem};
+    const uint32_t at = cut[k];
+    for (uint32_t j = k; j < n; j++) {
+      if (cut[j] != at) continue;
+      rt_text_add(&names, "%s'%s'", names.len ? ", " : "", q[j]->path);
+      cut[j] = 0;
+    }
+    const Ins *ins = &s->f->ir->ins[at];
+    bool no_grad = ir_attr(s->f->ir, (Val){at}, KEY_no_grad) != NULL;
+    if (no_grad) fe_note(s->f->p, ins->loc, "no gradient flows out of this no-grad region to %s", names.text);
+    else
+      fe_note(s->f->p, ins->loc, "no gradient flows through this %s to %s", ir_call_text(s->f->ir, (Val){at}),
+              names.text);
+  }
 }
 
 static const char *list_text(const Search *s) {
@@ -96,10 +112,47 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
   visit(&s, m);
   if (!s.n_untrained) return true;
   find_what_enters(&s);
-  fe_diag(f->p, required ? RT_ERROR : RT_NOTE, required ? E_NO_GRAD_PATH : E_NOT_TRAINED, fe_loc(f->p, at),
+  if (!required)
+    *RT_PUSH(f->p->mem, f->p->untrained, f->p->n_untrained, f->p->cap_untrained) =
+        (FeUntrained){f, m, f->p->ir->diags.n};
+  fe_diag(f->p, required ? RT_ERROR : RT_WARNING, required ? E_NO_GRAD_PATH : E_NOT_TRAINED, fe_loc(f->p, at),
           "%u of %u parameters below %s are not trained here: %s", s.n_untrained, s.n_covered, fe_module_text(m),
           list_text(&s));
-  for (uint32_t k = 0; k < s.n_untrained && k < MOST_NAMED; k++) note_cut(&s, s.untrained[k]);
+  note_cuts(&s, s.untrained, s.n_untrained);
   fe_hint(f->p, "tn_freeze says that a parameter shall stay as it is; require_gradients makes this an error");
   return !required;
+}
+
+// ---- of a loss that reaches no parameter at all
+void fe_note_cuts(tn_function *f) {
+  Search s = {.f = f};
+  find_what_enters(&s);
+  const FeParam *frozen = NULL;
+  for (uint32_t k = 0; k < f->p->n_params && s.n_untrained < MOST_NAMED; k++) {
+    const FeParam *q = f->p->params[k];
+    Val v = value_of(&s, q);
+    if (q->frozen_by && !ir_none(v) && s.enters[v.i] && f->uses[q->index].frozen && !frozen) frozen = q;
+    if (!is_left_out(f, q)) s.untrained[s.n_untrained++] = q;
+  }
+  note_cuts(&s, s.untrained, s.n_untrained);
+  if (frozen) fe_note(f->p, f->p->freezes[frozen->frozen_by - 1].at, "'%s' was frozen here", frozen->path);
+}
+
+// ---- when all functions are built
+static bool is_trained_nowhere(const tn_function *f, const tn_module *m) {
+  for (uint32_t k = 0; k < f->p->n_params; k++) {
+    const FeParam *q = f->p->params[k];
+    if (!is_left_out(f, q) && !q->updated.i && fe_below(m, q)) return true;
+  }
+  return false;
+}
+
+void fe_check_untrained(tn_program *p) {
+  for (uint32_t k = 0; k < p->n_untrained; k++) {
+    const FeUntrained *u = &p->untrained[k];
+    RtDiag *d = &p->ir->diags.list[u->diag];
+    if (is_trained_nowhere(u->f, u->m) || d->severity != RT_WARNING) continue;
+    d->severity = RT_NOTE;
+    p->ir->diags.n_warnings--;
+  }
 }

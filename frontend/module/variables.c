@@ -159,7 +159,12 @@ void tn_freeze_path(tn_module *m, const char *pattern, bool frozen, tn_site at) 
   if (!fe_open(m->p, at)) return;
   uint32_t n = fe_variables(m, pattern, TN_PARAMETERS, &v);
   if (!fe_matched(m, pattern, "parameter", n, at)) return;
-  for (uint32_t k = 0; k < n; k++) fe_entry(v[k].module, v[k].name)->param->frozen = frozen;
+  uint32_t number = fe_froze(m, frozen, at);
+  for (uint32_t k = 0; k < n; k++) {
+    FeParam *q = fe_entry(v[k].module, v[k].name)->param;
+    q->frozen = frozen;
+    q->frozen_by = number;
+  }
 }
 
 // ---- dtypes of storage

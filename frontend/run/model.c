@@ -46,7 +46,8 @@ static tn_status refuse(const tn_model *m, const char *fmt, ...) {
 }
 
 const char *tn_error_text(const tn_model *m) {
-  return m ? fe_error_text(&((tn_model *)m)->lock, CALL_tn_error_text) : "";
+  if (!m) return "there is no model: the call that should have made it gave NULL";
+  return fe_error_text(&((tn_model *)m)->lock, CALL_tn_error_text);
 }
 
 const char *tn_warning_text(const tn_model *m) {
@@ -83,7 +84,7 @@ void fe_say_no_function(char *error, size_t error_size, const tn_model *m, const
   RtNear near = {.wanted = name};
   for (uint32_t k = 0; k < plan->n_functions; k++)
     if (k != plan->init) rt_near_offer(&near, plan->functions[k].name);
-  rt_fail(error, error_size, "there is no function '%.200s'%s", name ? name : "", rt_near_text(&near));
+  rt_fail(error, error_size, "there is no function '%.200s'%s", name ? name : "", rt_near_or_all(&near));
 }
 
 // Without dims, each is -1, which no input accepts; of a rank above 8 none is read.

@@ -26,7 +26,8 @@ TN_API void tn_buffer(tn_module *m, const char *name, tn_shape s, tn_init init, 
 TN_API void tn_share(tn_module *m, const char *name, tn_module *from, const char *from_name, tn_site at);
 // Its value in this function
 TN_API tn_tensor tn_param_value(tn_function *f, tn_module *m, const char *name, tn_site at);
-TN_API void tn_freeze(tn_module *m, bool frozen);  // parameters below m get no gradient in functions built afterwards
+// Parameters below m get no gradient in functions built afterwards. In a function that used them before, it changes nothing: W132
+TN_API void tn_freeze(tn_module *m, bool frozen, tn_site at);
 
 // ---- parameters made of values. The function that makes initial values is built as any other, but not ended:
 //
@@ -212,8 +213,9 @@ TN_API uint32_t tn_n_children(const tn_module *m);
 TN_API tn_module *tn_child_at(const tn_module *m, int k);            // -1: the last; NULL: none
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
 TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
-// Dropout does nothing in functions marked so: what is built after this call
-TN_API void tn_eval(tn_function *f, bool eval);
+// Dropout does nothing in functions marked so, and batch norms use their running statistics: what is built after this call.
+// What was built before stays as it is: W132
+TN_API void tn_eval(tn_function *f, bool eval, tn_site at);
 
 // ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward,
 // but where the weights are asked for: it takes memory for q, k, v and the result, and 4 bytes for each query and head.

@@ -112,7 +112,7 @@ static Val storage_of(const Fn *f, Val v) {
 static Loc describe(const Fn *f, Val v, RtText *name) {
   const Prog *p = f->prog;
   if (f->ins[v.i].op != OP_param) {
-    ir_print_name(f, v, name);
+    rt_text_add(name, "%s", ir_result_text(f, v));
     return f->ins[v.i].loc;
   }
   const Param *q = &p->params[ir_attr_int(f, v, KEY_param, 0)];
@@ -130,7 +130,7 @@ static void report_destroyed(Fn *f, Val old, Loc write, Val reader) {
           p->copy_saved ? "; it is kept" : "");
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "it was made here");
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "the gradient of %s reads it",
-          ir_value_text(f, reader));
+          p->names_calls ? ir_call_text(f, reader) : ir_value_text(f, reader));
   if (!p->copy_saved)
     rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "write to tn_clone(..) instead, or compile with copy_saved");
 }
@@ -188,6 +188,7 @@ static void drop_records(Fn *f) {
 static const char *text_of_old(const Rewrite *e, Val old) {
   const Prog *p = e->f->prog;
   const Ins *ins = ir_rewrite_old(e, old);
+  if (p->names_calls) return *ir_loc_call(p, ins->loc) ? ir_loc_call(p, ins->loc) : "a gradient";
   const char *name = ir_text(p, ins->name), *op = ir_ops[ins->op].name;
   return *name ? rt_printf(p->mem, "%%%s (%s)", name, op) : rt_printf(p->mem, "%%%u (%s)", old.i, op);
 }
@@ -200,14 +201,13 @@ static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
   for (uint32_t i = loss.i; i > 0; i--)
     for (uint32_t k = 0; reach[i] && k < f->ins[i].n_args; k++) reach[ir_arg(f, (Val){i}, k).i] = true;
   Loc at = e->old[old.i].loc, made = ir_ins(f, x)->loc;
-  RtText name = {.mem = p->mem};
-  ir_print_name(f, x, &name);
+  const char *name = ir_result_text(f, x);
   bool cut = reach[x.i];
   rt_diag(&p->diags, RT_ERROR, cut ? E_GRAD_OF_DETACHED : E_NO_GRAD_PATH, ir_loc_file(p, at), ir_loc_line(p, at),
           cut ? "the gradient of %s is asked for by %s, but every path from the loss to it is cut"
               : "%s cannot be reached from the loss of %s",
-          name.text, text_of_old(e, old));
-  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name.text);
+          name, text_of_old(e, old));
+  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, made), ir_loc_line(p, made), "%s was made here", name);
   rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "%s",
           cut ? "stop_grad, detach, integers and comparisons cut gradients" : "the loss must be computed from it");
 }

@@ -64,19 +64,18 @@ void ir_grad_missing(Grad *g, Val v, const char *what) {
     *RT_PUSH(mem, up, n_up, cap_up) = from = w;
   for (Val w = towards_target(g, v); !ir_none(w); w = towards_target(g, w))
     *RT_PUSH(mem, down, n_down, cap_down) = to = w;
-  RtText from_name = {.mem = mem}, to_name = {.mem = mem}, path = {.mem = mem};
-  ir_print_name(g->f, from, &from_name);
-  ir_print_name(g->f, to, &to_name);
+  const char *from_name = ir_result_text(g->f, from), *to_name = ir_result_text(g->f, to);
+  RtText path = {.mem = mem};
   add_steps(g, &path, up, n_up, true);
   add_step(g, &path, v);
   add_steps(g, &path, down, n_down, false);
   Loc at = ir_ins(g->f, v)->loc;
   g->failed = true;
   rt_diag(&g->p->diags, RT_ERROR, E_NO_GRAD_RULE, ir_loc_file(g->p, at), ir_loc_line(g->p, at),
-          "%s %s, but the gradient of %s with respect to %s flows through it", ir_value_text(g->f, v), what,
-          from_name.text, to_name.text);
-  note_made(g, from, from_name.text);
-  note_made(g, to, to_name.text);
+          "%s %s, but the gradient of %s with respect to %s flows through it", ir_value_text(g->f, v), what, from_name,
+          to_name);
+  note_made(g, from, from_name);
+  note_made(g, to, to_name);
   rt_diag(&g->p->diags, RT_NOTE, 0, NULL, 0, "the path: %s", path.text);
   rt_diag(&g->p->diags, RT_HINT, 0, NULL, 0, "stop_grad makes a value a constant for gradients");
 }

@@ -363,11 +363,10 @@ static bool check_writes(Liveness *l) {
     if (!writes(f, v)) continue;
     Val h = ir_head(f, v), old = ir_arg(f, h, i - h.i);
     Loc at = f->ins[i].loc;
-    RtText name = {.mem = l->p->mem};
-    ir_print_name(f, old, &name);
+    const char *name = ir_result_text(f, old);
     if (f->bufs[f->buf_of[i]].seg != SEG_PARAM && f->bufs[f->buf_of[i]].seg != SEG_ARENA) {
       rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
-              "%s is the caller's and cannot be written", name.text);
+              "%s is the caller's and cannot be written", name);
       ok = false;
       continue;
     }
@@ -375,8 +374,7 @@ static bool check_writes(Liveness *l) {
     if (reader < h.i + ir_ops[op_at(f, h)].n_res) continue;
     Loc use = f->ins[reader].loc;
     rt_diag(&l->p->diags, RT_ERROR, E_WRITE_SAVED, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
-            "%s is overwritten here, but its old value is read later by %s", name.text,
-            ir_value_text(f, (Val){reader}));
+            "%s is overwritten here, but its old value is read later by %s", name, ir_value_text(f, (Val){reader}));
     rt_diag(&l->p->diags, RT_NOTE, 0, ir_loc_file(l->p, use), ir_loc_line(l->p, use), "it is read here");
     rt_diag(&l->p->diags, RT_HINT, 0, NULL, 0, "write it after its last reader, or write to a clone of it");
     return false;

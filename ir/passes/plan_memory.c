@@ -308,6 +308,25 @@ static void place_constants(Prog *p) {
     }
 }
 
+static int64_t param_bytes(const Prog *p, uint32_t k) {
+  return ir_type_bytes(p, p->params[k].dtype, p->params[k].shape);
+}
+
+// What all of them need is told where the largest is made.
+static bool report_params(Prog *p) {
+  char all[RT_BYTES_SIZE], limit[RT_BYTES_SIZE], one[RT_BYTES_SIZE];
+  uint32_t largest = 0;
+  for (uint32_t k = 0; k < p->n_params; k++)
+    if (param_bytes(p, k) > param_bytes(p, largest)) largest = k;
+  const Param *q = &p->params[largest];
+  RtText type = {.mem = p->mem};
+  ir_type_text(p, q->dtype, q->shape, &type);
+  rt_diag(&p->diags, RT_ERROR, E_NOMEM, ir_loc_file(p, q->loc), ir_loc_line(p, q->loc),
+          "parameters need %s; the limit is %s: the largest is '%s', %s, %s", rt_bytes_text(all, p->param_bytes),
+          rt_bytes_text(limit, MAX_BYTES), ir_text(p, q->path), type.text, rt_bytes_text(one, param_bytes(p, largest)));
+  return false;
+}
+
 bool ir_plan_program_memory(Prog *p) {
   place_params(p);
   place_constants(p);
@@ -319,9 +338,7 @@ bool ir_plan_program_memory(Prog *p) {
     }
   }
   if (p->param_bytes <= MAX_BYTES) return ir_check_segments(p);
-  rt_diag(&p->diags, RT_ERROR, E_NOMEM, NULL, 0, "parameters need %lld bytes; the limit is %lld",
-          (long long)p->param_bytes, (long long)MAX_BYTES);
-  return false;
+  return report_params(p);
 }
 
 // Longest first, ties in user order.

@@ -129,13 +129,6 @@ void ir_print_name(const Fn *f, Val v, RtText *out) {
   else rt_text_add(out, "%%%u", v.i);
 }
 
-const char *ir_value_text(const Fn *f, Val v) {
-  RtText text = {.mem = f->prog->mem};
-  ir_print_name(f, v, &text);
-  rt_text_add(&text, " (%s)", ir_ops[ir_ins(f, v)->op].name);
-  return text.text;
-}
-
 static void put_name(const Printer *pr, Val v) {
   if (pr->named[v.i]) rt_text_add(pr->out, "%%%s", ir_text(pr->p, pr->f->ins[v.i].name));
   else rt_text_add(pr->out, "%%%u", v.i);

@@ -47,7 +47,7 @@ static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
 static bool refuse_name(char names[][RT_ARRAY_NAME], uint32_t n, const char *wanted, char *error, size_t error_size) {
   RtNear near = {.wanted = wanted};
   for (uint32_t k = 0; k < n; k++) rt_near_offer(&near, names[k]);
-  return rt_fail(error, error_size, "a batch has no array '%.80s'%s", wanted ? wanted : "", rt_near_text(&near));
+  return rt_fail(error, error_size, "a batch has no array '%.80s'%s", wanted ? wanted : "", rt_near_or_all(&near));
 }
 
 static bool pick(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, char *error, size_t error_size) {

@@ -30,7 +30,7 @@ static bool refuse_unknown(const Ports *p, const char *name) {
   RtNear near = {.wanted = name};
   for (uint32_t k = 0; k < p->n_ports; k++) rt_near_offer(&near, p->ports[k].name);
   return rt_fail(p->error, p->error_size, "%s: there is no %s '%.80s'%s", p->f->name, p->kind, name,
-                 rt_near_text(&near));
+                 rt_near_or_all(&near));
 }
 
 static bool check_names(const Ports *p, const RtArray *given, size_t n) {

@@ -49,11 +49,27 @@ static RtStatus check_form(const RtRunCheck *c, Given g) {
   return RT_OK;
 }
 
+// " 'x', 'label'", as far as they fit
+static void list_ports(char *text, size_t size, const RtPort *ports, uint32_t n) {
+  int at = 0;
+  text[0] = 0;
+  for (uint32_t k = 0; k < n && at >= 0 && (size_t)at < size; k++)
+    at += snprintf(text + at, size - (size_t)at, "%s'%.40s'", k ? ", " : " ", ports[k].name);
+}
+
+static RtStatus refuse_count(const RtRunCheck *c) {
+  const RtFunction *f = c->function;
+  char in[200], out[200];
+  list_ports(in, sizeof in, f->inputs, f->n_inputs);
+  list_ports(out, sizeof out, f->outputs, f->n_outputs);
+  return refuse(c, RT_ERR_ARGUMENT, "takes %" PRIu32 " input%s%s and %" PRIu32 " output%s%s, got %zu and %zu",
+                f->n_inputs, f->n_inputs == 1 ? "" : "s", in, f->n_outputs, f->n_outputs == 1 ? "" : "s", out, c->n_in,
+                c->n_out);
+}
+
 static RtStatus check_forms(const RtRunCheck *c) {
   const RtFunction *f = c->function;
-  if (c->n_in != f->n_inputs || c->n_out != f->n_outputs)
-    return refuse(c, RT_ERR_ARGUMENT, "takes %" PRIu32 " inputs and %" PRIu32 " outputs, got %zu and %zu", f->n_inputs,
-                  f->n_outputs, c->n_in, c->n_out);
+  if (c->n_in != f->n_inputs || c->n_out != f->n_outputs) return refuse_count(c);
   RtStatus status = RT_OK;
   for (size_t k = 0; k < c->n_in && !status; k++) status = check_form(c, (Given){"input", &f->inputs[k], &c->in[k]});
   for (size_t k = 0; k < c->n_out && !status; k++)
@@ -202,7 +218,8 @@ static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, const RtBadV
   if (bad->last < k->lo)
     return refuse(c, RT_ERR_VALUE, "input '%s': no %s is allowed in this run, found %" PRId64 " at [%" PRId64 "]", name,
                   k->what, bad->value, bad->index);
-  char other[64] = "";
+  char other[80] = "";
+  if (bad->value == -100 && !k->has_other) snprintf(other, sizeof other, "; .has_ignore of the loss leaves rows out");
   if (k->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", k->other);
   return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64 "%s",
                 name, k->what, bad->value, bad->index, k->lo, bad->last, other);

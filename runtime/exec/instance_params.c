@@ -24,7 +24,7 @@ static void report_path(RtInstance *i, const char *path) {
     rt_near_offer(&near, p->path);
     for (uint32_t a = 0; a < p->n_aliases; a++) rt_near_offer(&near, p->aliases[a]);
   }
-  rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'%s", path, rt_near_text(&near));
+  rt_fail(i->error, sizeof i->error, "there is no parameter '%.200s'%s", path, rt_near_or_all(&near));
 }
 
 // The entry at `path`, when all of it is here: its number; UINT32_MAX: the error says that there is none

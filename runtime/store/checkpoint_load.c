@@ -266,6 +266,20 @@ static RtStatus stage(RtJob *j, RtSt *st) {
   return rt_source_is_unchanged(&j->file, rt_job_error(j), RT_ERROR_SIZE) ? RT_OK : RT_ERR_FILE;
 }
 
+// Both have entries and none in common.
+static void warn_nothing(const RtJob *j, const RtSt *st) {
+  for (size_t k = 0; k < j->n_parts; k++)
+    for (uint32_t i = 0; i < j->parts[k].plan->n_params; i++) {
+      const RtParam *q = &j->parts[k].plan->params[i];
+      if (!rt_job_wants(j, q)) continue;
+      rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
+              "W134: %.200s: nothing was loaded: no entry of the file is of this program; the file has '%.80s', the "
+              "program '%.80s'",
+              j->path, st->tensors[0].name, q->path);
+      return;
+    }
+}
+
 static RtStatus take(RtJob *j, RtSt *st) {
   Problems problems = {.text = {.mem = j->mem}};
   for (size_t k = 0; k < j->n_parts; k++) index_params(j, &j->parts[k]), match_part(j, st, &j->parts[k], &problems);
@@ -280,6 +294,7 @@ static RtStatus take(RtJob *j, RtSt *st) {
   for (size_t k = 0; k < j->n_parts; k++) n += copy_part(&j->parts[k]);
   copy_wanted(j, st);
   if (j->load.report) j->load.report->n_loaded = n;
+  if (!n && j->load.partial && st->n_tensors) warn_nothing(j, st);
   return RT_OK;
 }
 
