@@ -3,7 +3,7 @@
 //
 //   scale = root mean square of the result in doubles; 1 where that is 0
 //   rms, greatest = root mean square and greatest size of result - result in doubles, by 2^-24 scale
-//   ratio = ours / the peer's, the larger of both; one unit in the last place of f32 counts as no error
+//   ratio = ours / the peer's, the larger of both; a unit in the last place of f32 counts as no rms, two as no greatest error
 //
 // Doubles come from the reference interpreter. Results of few elements are measured over several draws of inputs.
 #include "bench/bench.h"
@@ -87,7 +87,7 @@ static void add_error(Sum *s, double found, double exact) {
 
 static double ratio_of(const Result *r, Error ours, Error peer) {
   double by_rms = ours.rms / fmax(LAST_PLACE, peer.rms);
-  double by_greatest = ours.greatest / fmax(LAST_PLACE * fmax(1, r->most / scale_of(r)), peer.greatest);
+  double by_greatest = ours.greatest / fmax(2 * LAST_PLACE * fmax(1, r->most / scale_of(r)), peer.greatest);
   return fmax(by_rms, by_greatest);
 }
 

@@ -6,7 +6,7 @@
 //   inner 1    a row at a time; sums and products of f32 a vector at a time, whose prefixes are made in the register
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
-// Sums, products and recurrences of f32 are kept in doubles and rounded once for each element.
+// Sums, those of logcumsumexp too, products and recurrences of f32 are kept in doubles and rounded once for each element.
 #include "codegen/order/axis.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ static void start(const Cumulative *s, V *carry) {
   bool least = s->op == OP_cummin;
   switch (s->op) {
   case OP_cumprod: carry[0] = number(s, sum, 1); return;
-  case OP_logcumsumexp: carry[0] = number(s, f32, -INFINITY), carry[1] = number(s, f32, 0); return;
+  case OP_logcumsumexp: carry[0] = number(s, f32, -INFINITY), carry[1] = number(s, sum, 0); return;
   case OP_cummax:
   case OP_cummin:
     carry[0] = is_f32(s) ? number(s, f32, least ? INFINITY : -INFINITY)
@@ -111,9 +111,10 @@ static void step_logcumsumexp(const Cumulative *s, const Step *p, V *carry) {
   V one = number(s, c->f32, 1), e = cg_primitive(c, OP_exp, &less);
   e = choose(s, compare(s, LLVMRealOEQ, x, top), one, e);
   V scale = choose(s, up, e, one), more = choose(s, up, one, e);
-  carry[1] = LLVMBuildFAdd(c->b, LLVMBuildFMul(c->b, carry[1], scale, ""), more, "");
+  carry[1] = add(s, mul(s, carry[1], widen(s, scale)), widen(s, more));
   carry[0] = choose(s, up, x, top);
-  store(s, c->f32, LLVMBuildFAdd(c->b, carry[0], cg_primitive(c, OP_log, &carry[1]), ""), s->out, p);
+  V sum = narrow(s, carry[1]);
+  store(s, c->f32, LLVMBuildFAdd(c->b, carry[0], cg_primitive(c, OP_log, &sum), ""), s->out, p);
 }
 
 static V takes_over(const Cumulative *s, V x, V best) {

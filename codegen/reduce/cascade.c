@@ -3,10 +3,12 @@
 
 #include <string.h>
 
-enum { MAX_SUMS = 4 * MAX_CARRY };
+enum { MAX_SUMS = 4 * MAX_CARRY, MOST_LEVELS = 3 };
 
 uint32_t cg_cascade_levels(int64_t terms) {
-  return terms <= CASCADE_TERMS ? 0 : terms <= CASCADE_TERMS * CASCADE_TERMS ? 1 : 2;
+  uint32_t levels = 0;
+  for (int64_t most = CASCADE_TERMS; levels < MOST_LEVELS && terms > most; most *= CASCADE_TERMS) levels++;
+  return levels;
 }
 
 void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *acc) {
@@ -16,7 +18,9 @@ void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef
     s->add(s->ctx, lo, hi, acc);
     return;
   }
-  LLVMValueRef block = cg_i64(c, s->step * CASCADE_TERMS * (levels > 1 ? CASCADE_TERMS : 1));
+  int64_t size = s->block;
+  for (uint32_t k = 1; k < levels; k++) size *= CASCADE_TERMS;
+  LLVMValueRef block = cg_i64(c, size);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, block, acc, s->n);
   memcpy(acc, l.carry, s->n * sizeof *acc);

@@ -6,15 +6,15 @@
 // Long sums by blocks, and blocks of blocks: a chain of n additions that round is off by up to n roundings, and by that many
 // where the terms are equal.
 //
-//   acc += (terms 0 .. 63) + (terms 64 .. 127) + ..          each block from zero; a block of level 2 has 64 of level 1
+//   acc += (terms 0 .. 15) + (terms 16 .. 31) + ..           each block from zero; a block of level 2 has 16 of level 1
 //
 // The order of a sum depends on bounds and on its terms alone.
-enum { CASCADE_TERMS = 64 };  // of a partial sum before it is added to another
+enum { CASCADE_TERMS = 16 };  // of a partial sum before it is added to another
 
 typedef struct {
   Cg *c;
-  uint32_t n;    // accumulators
-  int64_t step;  // of the loop variable, in which each accumulator takes one term
+  uint32_t n;     // accumulators
+  int64_t block;  // of the loop variable, in which each accumulator takes CASCADE_TERMS terms: a block of level 1
   void (*start)(void *ctx, LLVMValueRef *acc);
   LLVMValueRef (*join)(void *ctx, uint32_t k, LLVMValueRef a, LLVMValueRef b);  // of accumulator k
   void (*add)(void *ctx, LLVMValueRef lo, LLVMValueRef hi,
@@ -22,8 +22,8 @@ typedef struct {
   void *ctx;
 } Cascade;
 
-uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to 2
-// Adds the terms [lo, hi), whole steps, to acc.
+uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to 3
+// Adds the terms [lo, hi) to acc.
 void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *acc);
 
 // Means are sums of what their terms are apart from one of them, the pivot. Lanes of x, 0 where they are infinite, NaN or so large

@@ -7,7 +7,10 @@
 // Blocked summation: adding up sums of 32 rows has a smaller rounding error than one long sum. Strips and partials are
 // whole vectors, zero in the lanes beyond the row.
 #include "codegen/reduce/column_sum.h"
+#include "codegen/reduce/cascade.h"
 #include "codegen/reduce/reduce.h"
+
+#include <string.h>
 
 typedef LLVMValueRef V;
 
@@ -94,20 +97,44 @@ void cg_column_sum_fold(ColumnSums *s) {
   cg_loop_end(c, &l, NULL);
 }
 
-// Vector i of every sum.
-static void finish_vector(ColumnSums *s, V i) {
-  Cg *c = s->c;
-  V acc[MAX_COLUMNS], next[MAX_COLUMNS];
-  Loop l;
+// A vector of every sum.
+typedef struct {
+  ColumnSums *s;
+  V at;  // its first column
+} Finish;
+
+static void start_sums(void *ctx, V *acc) {
+  const ColumnSums *s = ((Finish *)ctx)->s;
   for (uint32_t k = 0; k < s->n; k++) acc[k] = zero(s);
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, s->n_chunks), cg_i64(c, 1), acc, s->n);
-  V at = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->bound)), i);
+}
+
+static V join_sums(void *ctx, uint32_t k, V a, V b) { return (void)k, add(((Finish *)ctx)->s, a, b); }
+
+static void add_chunks(void *ctx, V lo, V hi, V *acc) {
+  const Finish *f = ctx;
+  const ColumnSums *s = f->s;
+  Cg *c = s->c;
+  V next[MAX_COLUMNS];
+  Loop l;
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), acc, s->n);
+  V at = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->bound)), f->at);
   for (uint32_t k = 0; k < s->n; k++)
     next[k] = add(s, l.carry[k], cg_load(c, c->vf, f32_at(s, s->sum[k].partials, at)));
   cg_loop_end(c, &l, next);
+  memcpy(acc, l.out, s->n * sizeof *acc);
+}
+
+static void finish_vector(ColumnSums *s, V i) {
+  Cg *c = s->c;
+  V acc[MAX_COLUMNS];
+  Finish f = {s, i};
+  Cascade all = {
+      .c = c, .n = s->n, .block = CASCADE_TERMS, .start = start_sums, .join = join_sums, .add = add_chunks, .ctx = &f};
+  start_sums(&f, acc);
+  cg_cascade(&all, cg_cascade_levels(s->n_chunks), cg_i64(c, 0), cg_i64(c, s->n_chunks), acc);
   V mask = cg_mask(c, cg_min(c, cg_i64(c, c->t->vl), cg_sub(c, s->size, i)));
   for (uint32_t k = 0; k < s->n; k++)
-    if (cg_stored(c, s->sum[k].v)) cg_store_masked(c, l.out[k], f32_at(s, cg_ptr(c, s->sum[k].v), i), mask);
+    if (cg_stored(c, s->sum[k].v)) cg_store_masked(c, acc[k], f32_at(s, cg_ptr(c, s->sum[k].v), i), mask);
 }
 
 void cg_column_sum_finish(ColumnSums *s, bool alone) {

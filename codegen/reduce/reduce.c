@@ -8,8 +8,8 @@
 //
 // Work is split by results. Few results of many terms: two stages. The terms are split into chunks fixed by the shape's
 // bounds, each chunk that a run reaches leaves a partial result in scratch memory, and the second stage adds these in
-// order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers. Long runs are
-// summed by blocks (cascade.h), columns by blocks of rows.
+// order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers. Long sums are
+// made by blocks (cascade.h).
 //
 // A mean sums what its terms are apart from the first one, its pivot, so that the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
@@ -26,7 +26,6 @@ enum {
   RUN_CHUNK = 8192,  // terms of a partial row reduction
   ROW_CHUNK = 128,   // rows of a partial column reduction, at least
   MAX_CHUNKS = 64,   // of rows
-  STEP_ROWS = 32,    // rows of a block of the blocked summation
   FEW = 16,          // results, or blocks of 64 columns: below, too few to split the work by
   BLOCK = 64,        // columns of a block that a worker takes, for the plan
   NARROW = 2,        // groups of partial results: shorter runs are reduced row per lane
@@ -113,8 +112,9 @@ typedef struct Reduce {
   V n_outer, n_rows;  // products of kept, of reduced
   V n_terms;          // of a result
   V from;
-  int64_t run_terms, rows;  // bounds of a run's elements, and of runs
-  bool about_pivot;         // of a mean: terms less `pivot` are summed,
+  int64_t run_terms, rows;              // bounds of a run's elements, and of runs
+  uint32_t wide_levels, narrow_levels;  // of cascades over rows of columns: row by row, and N_ACC rows at once
+  bool about_pivot;                     // of a mean: terms less `pivot` are summed,
   V pivot;
   const struct Reduce *terms_of;  // and the sum makes the mean of the terms there; NULL: it stays a sum
 } Reduce;
@@ -263,7 +263,7 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
   uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(r->run_terms / block_of(c)) : 0;
   Cascade s = {.c = c,
                .n = all_parts(c),
-               .step = block_of(c),
+               .block = CASCADE_TERMS * block_of(c),
                .start = start_run,
                .join = join_run,
                .add = add_blocks,
@@ -283,6 +283,12 @@ static V finish(Reduce *r, V *acc) {
   for (uint32_t n = all_parts(r->c) / 2; n; n /= 2)
     for (uint32_t k = 0; k < n; k++) acc[k] = join(r, acc[k], acc[k + n]);
   return cg_reduce_lanes(r->c, joining(r->op), acc[0]);
+}
+
+// That the longest chain of a run has: blocks of it, then groups, then what is left.
+static int64_t terms_of_run(const Reduce *r) {
+  int64_t blocks = r->run_terms / block_of(r->c), groups = r->run_terms / lanes_of(r->c) - N_ACC * blocks;
+  return (blocks > CASCADE_TERMS ? CASCADE_TERMS : blocks) + groups + 1;
 }
 
 // The runs [lo, hi) of a result.
@@ -311,10 +317,15 @@ static V reduce_result(Reduce *r, V o) {
   start(r, acc, all_parts(c));
   if (r->n_reduced) {
     Run run = {r, base};
-    int64_t terms = r->rows * cg_larger(1, r->run_terms / block_of(c));
-    uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(terms) : 0;
-    Cascade s = {
-        .c = c, .n = all_parts(c), .step = 1, .start = start_run, .join = join_run, .add = add_runs, .ctx = &run};
+    int64_t terms = terms_of_run(r);
+    uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(r->rows * terms) : 0;
+    Cascade s = {.c = c,
+                 .n = all_parts(c),
+                 .block = cg_larger(1, CASCADE_TERMS / terms),
+                 .start = start_run,
+                 .join = join_run,
+                 .add = add_runs,
+                 .ctx = &run};
     cg_cascade(&s, levels, cg_i64(c, 0), r->n_rows, acc);
   } else {
     add_run(r, acc, base, r->inner);
@@ -433,26 +444,45 @@ static void add_rows_narrow(Reduce *r, const Strip *s, uint32_t n, V mask, V *ac
   memcpy(acc, rest.out, n * sizeof *acc);
 }
 
-// Blocked summation: adding up sums of STEP_ROWS rows has a smaller rounding error than one long sum. Of n vectors; wide: a
-// block of columns.
+typedef struct {
+  Reduce *r;
+  const Strip *strip;
+  uint32_t n;
+  V mask;
+} Rows;
+
+static bool is_wide(const Rows *x) { return x->n == all_parts(x->r->c); }
+static uint32_t accumulators_of(const Rows *x) { return is_wide(x) ? x->n : N_ACC * x->n; }
+
+static void start_rows(void *ctx, V *acc) { start(((Rows *)ctx)->r, acc, accumulators_of(ctx)); }
+static V join_rows(void *ctx, uint32_t k, V a, V b) { return (void)k, join(((Rows *)ctx)->r, a, b); }
+
+static void add_rows(void *ctx, V lo, V hi, V *acc) {
+  Rows *x = ctx;
+  Strip rows = *x->strip;
+  load_pivots(x->r, &rows, x->n, x->mask);
+  rows.q0 = lo, rows.q1 = hi;
+  if (is_wide(x)) add_rows_wide(x->r, &rows, acc);
+  else add_rows_narrow(x->r, &rows, x->n, x->mask, acc);
+}
+
+// Of n vectors; all parts: a block of columns.
 static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
-  bool wide = n == all_parts(c);
-  uint32_t n_acc = wide ? n : N_ACC * n;
-  V all[MAX_ACC], acc[MAX_ACC];
-  start(r, all, n_acc);
-  Loop l;
-  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, STEP_ROWS), all, n_acc);
-  Strip step = *s;
-  load_pivots(r, &step, n, mask);
-  step.q0 = l.i, step.q1 = cg_min(c, cg_add(c, l.i, cg_i64(c, STEP_ROWS)), s->q1);
-  start(r, acc, n_acc);
-  if (wide) add_rows_wide(r, &step, acc);
-  else add_rows_narrow(r, &step, n, mask, acc);
-  for (uint32_t k = 0; k < n_acc; k++) all[k] = join(r, l.carry[k], acc[k]);
-  cg_loop_end(c, &l, all);
+  Rows rows = {r, s, n, mask};
+  bool wide = is_wide(&rows);
+  V acc[MAX_ACC];
+  Cascade blocks = {.c = c,
+                    .n = accumulators_of(&rows),
+                    .block = CASCADE_TERMS * (wide ? 1 : N_ACC),
+                    .start = start_rows,
+                    .join = join_rows,
+                    .add = add_rows,
+                    .ctx = &rows};
+  start_rows(&rows, acc);
+  cg_cascade(&blocks, wide ? r->wide_levels : r->narrow_levels, s->q0, s->q1, acc);
   for (uint32_t k = 0; k < n; k++) {
-    V *x = l.out + k, to = f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
+    V *x = acc + k, to = f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
     V sum = wide ? *x : join(r, join(r, x[0], x[n]), join(r, x[2 * n], x[3 * n]));
     mask ? cg_store_masked(c, sum, to, mask) : cg_store(c, sum, to);
   }
@@ -489,12 +519,17 @@ static void add_block(Reduce *r, const Strip *s, V n) {
 }
 
 // void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n): add_block where rows lie `row` apart, for reductions of all
-// sizes.
+// sizes that have as many levels.
 static void make_block(Cg *c, LLVMValueRef fn, void *ctx) {
   V arg[6];
   for (uint32_t k = 0; k < 6; k++) arg[k] = LLVMGetParam(fn, k);
-  Op op = *(const Op *)ctx;
-  Reduce r = {.c = c, .op = op, .n_reduced = 1, .about_pivot = op == OP_mean};
+  const Reduce *like = ctx;
+  Reduce r = {.c = c,
+              .op = like->op,
+              .n_reduced = 1,
+              .about_pivot = like->op == OP_mean,
+              .wide_levels = like->wide_levels,
+              .narrow_levels = like->narrow_levels};
   r.reduced[0].stride = arg[4];
   add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
   LLVMBuildRetVoid(c->b);
@@ -508,7 +543,8 @@ static void call_block(Reduce *r, const Strip *s, V n) {
   }
   LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
-  LLVMValueRef fn = cg_helper(c, rt_printf(c->mem, "%s_block", ir_ops[r->op].name), type, make_block, &r->op);
+  const char *name = rt_printf(c->mem, "%s_block.%u.%u", ir_ops[r->op].name, r->wide_levels, r->narrow_levels);
+  LLVMValueRef fn = cg_helper(c, name, type, make_block, r);
   LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n}, 6, "");
 }
 
@@ -567,8 +603,15 @@ static void emit_all_strips(Reduce *r, Reduce *last, V to, int64_t work) {
   if (alone) cg_endif(c, &s);
 }
 
+static void set_levels(Reduce *r, int64_t rows) {
+  if (joining(r->op) != OP_add) return;
+  r->wide_levels = cg_cascade_levels(rows);
+  r->narrow_levels = cg_cascade_levels(cg_ceil_div(rows, N_ACC));
+}
+
 static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
+  set_levels(r, p->n_chunks ? p->chunk : p->terms);
   if (p->n_chunks && c->scratch) {
     V n_chunks = chunks_of(c, r->n_rows, p);
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
@@ -580,6 +623,7 @@ static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
                      .inner = results,
                      .n_outer = cg_i64(c, 1),
                      .from = c->scratch};
+    set_levels(&stage2, p->n_chunks);
     stage2.n_rows = n_chunks;
     stage2.reduced[0] = (Axis){stage2.n_rows, results};
     emit_all_strips(r, &stage2, to, p->n_chunks * p->results);

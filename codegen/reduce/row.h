@@ -49,7 +49,7 @@ typedef struct {
   LLVMValueRef row;     // MEM: pointer to the current row
   LLVMValueRef scalar;  // row scalars: the value
   LLVMValueRef buffer;  // row buffer, if is_buffered or interleaved
-  LLVMValueRef value;   // elements: value of the current vector, valid for iteration `stamp`
+  LLVMValueRef value;   // elements: value of the current vector, valid for iteration `stamp`; PIVOT: in all lanes
   uint32_t stamp;
 } RowNode;
 
@@ -101,7 +101,7 @@ bool cg_row_is_invariant(const RowGraph *g, const RowNode *n);  // the operand i
 void cg_row_enter(Row *r);                                      // sets the pointers to the operands of the current row
 
 // row_sweep.c: the value of a NODE_PIVOT
-LLVMValueRef cg_row_pivot(Row *r, const RowNode *n);
+LLVMValueRef cg_row_pivot(Row *r, RowNode *n);
 
 // row_ops.c: the nodes of instruction v, in g->of. false: c->why
 bool cg_row_ops(RowGraph *g, Val v);

@@ -176,7 +176,7 @@ V cg_row_compute(Row *r, const RowNode *n, V *arg, V element) {
 
 static V as_float(Row *r, V size) { return splat_if_lanes(r, LLVMBuildSIToFP(r->c->b, size, r->c->f32, "")); }
 
-static V make_scalar(Row *r, const RowNode *n) {
+static V make_scalar(Row *r, RowNode *n) {
   Cg *c = r->c;
   V arg[3] = {NULL};
   switch ((NodeKind)n->kind) {

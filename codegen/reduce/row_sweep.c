@@ -70,6 +70,7 @@ static V element_numbers(Row *r) {
 static V vector(Row *r, Node k, uint32_t s) {
   RowNode *n = cg_row_at(r, k);
   V arg[3] = {NULL};
+  if (!n->elem && n->kind == NODE_PIVOT) return n->value;
   if (!n->elem) return r->row_per_lane ? n->scalar : cg_splat(r->c, n->scalar);
   if (n->stamp == r->stamp) return n->value;
   if (n->is_buffered && n->level < s) {
@@ -87,25 +88,26 @@ static V vector(Row *r, Node k, uint32_t s) {
 }
 
 // x, 0 where it is infinite, NaN or so large that others less it, or their sum, could overflow where the sum of the elements
-// does not: there would be no mean. One number takes a branch that is never taken: a choice would have to be waited for.
+// does not: there would be no mean. One number, given in all lanes as a load has it for nothing, takes a branch that is never
+// taken: a choice would have to be waited for.
 static V usable_pivot(Row *r, V x) {
   Cg *c = r->c;
   if (r->row_per_lane) return cg_usable_pivots(c, x);
-  V bits = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, c->i32, ""), cg_i32(c, INT32_MAX), "");
+  V lanes = cg_splat(c, x), bits = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, c->i32, ""), cg_i32(c, INT32_MAX), "");
   LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
   If s;
   cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntUGE, bits, cg_i32(c, 0x72800000), ""));  // 2^102
-  V none = LLVMBuildBitCast(c->b, cg_opaque(c, cg_i32(c, 0)), c->f32, "");
+  V none = cg_splat(c, LLVMBuildBitCast(c->b, cg_opaque(c, cg_i32(c, 0)), c->f32, ""));
   LLVMBasicBlockRef taken = LLVMGetInsertBlock(c->b);
   cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, c->f32, "");
+  V phi = LLVMBuildPhi(c->b, c->vf, "");
   // cg_endif's join is the else block itself, entered from both sides
-  LLVMAddIncoming(phi, (V[]){x, none}, (LLVMBasicBlockRef[]){before, taken}, 2);
+  LLVMAddIncoming(phi, (V[]){lanes, none}, (LLVMBasicBlockRef[]){before, taken}, 2);
   return phi;
 }
 
 // Element 0 of the row, where it has one.
-V cg_row_pivot(Row *r, const RowNode *n) {
+V cg_row_pivot(Row *r, RowNode *n) {
   Cg *c = r->c;
   V vl = cg_i64(c, c->t->vl), active = r->active, mask = r->mask, x;
   const RowNode *of = cg_row_at(r, n->arg[0]);
@@ -118,7 +120,8 @@ V cg_row_pivot(Row *r, const RowNode *n) {
   if (!r->row_per_lane && LLVMTypeOf(x) == c->vf) x = LLVMBuildExtractElement(c->b, x, cg_i32(c, 0), "");
   r->stamp++;
   r->active = active, r->mask = mask;
-  return usable_pivot(r, x);
+  n->value = usable_pivot(r, x);
+  return r->row_per_lane ? n->value : LLVMBuildExtractElement(c->b, n->value, cg_i32(c, 0), "");
 }
 
 static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
@@ -331,7 +334,7 @@ static void emit_rounds(Row *r, const Sweep *s, V lo, V hi, bool in_memory, V *a
   if (is_zero(hi) || lo == hi) return;
   cg_cascade(&(Cascade){.c = r->c,
                         .n = vectors_of(s) * s->n_red,
-                        .step = round_of(r, s),
+                        .block = CASCADE_TERMS * round_of(r, s),
                         .start = start_rounds,
                         .join = join_rounds,
                         .add = in_memory ? add_in_memory : add_in_registers,
