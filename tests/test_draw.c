@@ -124,10 +124,28 @@ static void test_spreads(void) {
   }
 }
 
+// Numbers that would be valid below 0 are none of u8 and bool.
+static void test_unsigned(void) {
+  static const char *const dtypes[] = {"u8", "bool"};
+  for (uint64_t seed = 0; seed < 8; seed++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "program @p\nfunc @f(%%u: %s[4], %%a: f32[5,3]) {\n%%t = cast %%u {dtype=i64}\n"
+             "%%m = full {value=3, shape=[], dtype=i64}\n%%i = add %%t, %%m\n%%v = embedding %%a, %%i\n"
+             "output %%v {name=\"v\", index=0}\n}\n",
+             dtypes[seed % 2]);
+    SelfCheck s = {.text = text, .n = strlen(text), .path = "draw.tir", .passes = ir_passes[0].name, .seed = seed};
+    Finding f = self_check(&s);
+    if (!CHECK(f.verdict == CHECK_SAME && f.n_draws == 1))
+      printf("%s: %u draws: %s\n", dtypes[seed % 2], f.n_draws, f.why);
+  }
+}
+
 int main(void) {
   test_table();
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
     for (uint32_t way = 0; way < sizeof ways / sizeof *ways; way++) check_case(&cases[k], way);
   test_spreads();
+  test_unsigned();
   return check_report();
 }

@@ -103,7 +103,43 @@ static void systems(void) {
   unsetenv("TN_TARGET");
 }
 
+// The determinant of a singular matrix is 0; with one pivot of 0 its gradient are the cofactors, with several it is 0.
+static void singular(void) {
+  static const struct {
+    float a[9], gradient[9];
+  } all[] = {
+      {{0, 1, 2, 0, 3, 5, 0, 4, 7}, {1, 0, 0, 1, 0, 0, -1, 0, 0}},       // the first
+      {{1, 2, 3, 2, 4, 7, 3, 6, 1}, {-38, 19, 0, 16, -8, 0, 2, -1, 0}},  // the second
+      {{1, 2, 3, 0, 1, 1, 1, 3, 4}, {1, 1, -1, 1, 1, -1, -1, -1, 1}},    // the last
+      {{1, 2, 3, 2, 4, 6, 3, 6, 9}, {0}},                                // two, rank 1
+      {{0, 0, 0, 0, 0, 0, 0, 0, 1}, {0}},                                // two, rank 1
+      {{0}, {0}},
+  };
+  enum { COUNT = sizeof all / sizeof *all };
+  tn_program *p = tn_program_create("singular");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(COUNT, 3, 3)), det = tn_det(a);
+  tn_output(f, "det", det);
+  tn_output(f, "grad", tn_grad(tn_sum(det), a));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
+  tn_program_free(p);
+  if (!CHECK(m != NULL)) return;
+  float in[COUNT][9], out[COUNT], slope[COUNT][9];
+  for (int k = 0; k < COUNT; k++) memcpy(in[k], all[k].a, sizeof in[k]);
+  CHECK(!tn_run(m, "run", TN_IN(tn_f32(&in[0][0], COUNT, 3, 3)),
+                TN_OUT(tn_f32(out, COUNT), tn_f32(&slope[0][0], COUNT, 3, 3))));
+  for (int k = 0; k < COUNT; k++) {
+    CHECK(fabsf(out[k]) < 1e-5f);
+    for (int j = 0; j < 9; j++)
+      if (!CHECK(fabsf(slope[k][j] - all[k].gradient[j]) < 1e-4f))
+        printf("matrix %d, element %d: %g, not %g\n", k, j, (double)slope[k][j], (double)all[k].gradient[j]);
+  }
+  tn_model_free(m);
+}
+
 int main(void) {
   systems();
+  singular();
   return check_report();
 }

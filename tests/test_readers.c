@@ -587,6 +587,30 @@ static void test_csv_dtypes(void) {
   expect(csv("a\n1\n", &o), "field 'v' has no known dtype");
 }
 
+// bf16 holds all numbers to 256, then 258, but not 257.
+static void test_csv_classes_of_bf16(void) {
+  enum { MOST = 259 };
+  static char names[MOST][8];
+  static const char *classes[MOST], *column = "a";
+  for (int k = 0; k < MOST; k++) snprintf(names[k], sizeof names[k], "c%d", k), classes[k] = names[k];
+  tn_csv_field field = {.name = "v",
+                        .dtype = TN_BF16,
+                        .columns = &column,
+                        .n_columns = 1,
+                        .is_scalar = true,
+                        .classes = classes,
+                        .n_classes = 257};
+  tn_csv_options o = {.fields = &field, .n_fields = 1};
+  tn_batch b = whole(csv("a\nc256\n", &o));
+  tn_array v = tn_batch_array(b, "v");
+  CHECK(v.data && *(const uint16_t *)v.data == 0x4380);
+  tn_batch_release(b);
+  field.n_classes = 258;
+  expect(csv("a\nc256\n", &o), "field 'v' has 258 classes, whose numbers bf16 does not hold");
+  field.n_classes = 259;
+  expect(csv("a\nc256\n", &o), "field 'v' has 259 classes, whose numbers bf16 does not hold");
+}
+
 // By name a column must be the only one of its name; without names all are taken where they stand.
 static void test_csv_same_names(void) {
   const float want[] = {1, 2, 3, 4, 5, 6};
@@ -915,6 +939,7 @@ int main(void) {
   test_csv_larger_than_memory();
   test_csv();
   test_csv_dtypes();
+  test_csv_classes_of_bf16();
   test_csv_same_names();
   test_zero_bytes();
   test_number_forms();

@@ -107,7 +107,9 @@ static void no_probabilities(void) {
                                   {-1, -2, -3, -4, -5},
                                   {1e-45f, 0, 0, 0, 1e-45f},
                                   {3e38f, 3e38f, 3e38f, 3e38f, 0},
-                                  {-1, 3, 0, 0, 0}};
+                                  {-1, 3, 0, 0, 0},
+                                  {0, 1e-45f, 0, 0, 0},
+                                  {0, 1e-39f, 0, 2, 1e-45f}};
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     if (!draw(1, rows[r], &d)) return;
     bool good = true;
@@ -116,6 +118,11 @@ static void no_probabilities(void) {
         good &= d.many[i][k] >= 0 && d.many[i][k] < N && d.few[i][k] >= 0 && d.few[i][k] < N;
     CHECK(good);
     for (int i = 0; r == 7 && i < ROWS; i++) CHECK(d.many[i][0] == 1 && d.few[i][0] == 1);  // below 0 is 0
+    bool draws_none = false;  // of those that cannot come, where others are denormal
+    for (int i = 0; r > 7 && i < ROWS; i++)
+      for (int k = 0; k < DRAWS; k++)
+        draws_none |= rows[r][d.many[i][k]] == 0 || (k < (r == 8 ? 1 : 3) && rows[r][d.few[i][k]] == 0);
+    CHECK(!draws_none);
   }
 }
 

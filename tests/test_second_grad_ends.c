@@ -94,7 +94,31 @@ static void check_scan(const char *line, double from, double rise) {
   rt_arena_free(mem);
 }
 
+// Sums that begin with -infinity, in either direction: from the first finite element on as if it was not there, and finite before
+static void check_infinite_start(const char *line, const char *finite) {
+  RtArena *mem = rt_arena_new();
+  static double a[4] = {-INFINITY, -INFINITY, 0.5, -0.25}, b[4] = {-0.25, 0.5, -INFINITY, -INFINITY};
+  const char *text =
+      rt_printf(mem,
+                "program @second\nfunc @f(%%a: f32[4]) {\n%s\n%s\n%%sum = sum %%t {axes=[0]}\n"
+                "%%g = grad_of %%sum, %%a\n%%r = mul %%g, %%g\n%%gs = sum %%r {axes=[0]}\n"
+                "%%h = grad_of %%gs, %%a\noutput %%g {index=0, name=\"g\"}\noutput %%h {index=1, name=\"h\"}\n}\n",
+                line, finite);
+  bool reverse = strstr(line, "reverse") != NULL;
+  const Tensor *out = interpret(mem, text, &(Tensor){.v = reverse ? b : a, .n = 4}, 1);
+  for (int k = 0; out && k < 4; k++) CHECK(isfinite(out[0].v[k]) && isfinite(out[1].v[k]));
+  int first = reverse ? 1 : 2, second = reverse ? 0 : 3;
+  // y = (x, log(e^x + e^z)): with s = sigmoid(z - x) their sum has the slopes 2 - s and s
+  double s = 1 / (1 + exp(0.75)), h = 2 * (2 - s) * s * (1 - s) - 2 * s * s * (1 - s);
+  bool good = out && fabs(out[0].v[first] - (2 - s)) < 1e-6 && fabs(out[0].v[second] - s) < 1e-6 &&
+              fabs(out[1].v[first] - h) < 1e-6 && fabs(out[1].v[second] + h) < 1e-6;
+  if (!CHECK(good)) printf("%s behind -infinity\n", line);
+  rt_arena_free(mem);
+}
+
 int main(void) {
+  check_infinite_start("%y = logcumsumexp %a {axis=0}", "%t = slice %y {axis=0, start=2, size=2}");
+  check_infinite_start("%y = logcumsumexp %a {axis=0, reverse}", "%t = slice %y {axis=0, start=0, size=2}");
   static const char *const scans[] = {
       "%y = logcumsumexp %a {axis=0}", "%y = logcumsumexp %a {axis=0, reverse}", "%y = cumsum %a {axis=0}",
       "%b = mul %a, %w\n%e = cos %b\n%y = cumprod %e {axis=0}", "%e = sigmoid %a\n%y = linear_scan %e, %w {axis=0}"};

@@ -4,6 +4,7 @@
 #include "tests/check.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BATCH = 12, WIDTH = 6, CLASSES = 3, TIME = 4, PROGRAMS = 6, RUNS = 6, MOST = 512, IGNORED = -7 };
 
@@ -235,8 +236,100 @@ static void test_program(uint32_t k) {
   tn_model_free(whole), tn_model_free(cut);
 }
 
+// ---- a mean over shards that is written to a part of a buffer, by places, strides and dtypes, and at a place computed of it
+enum { FOUR = 4 };
+typedef struct {
+  const char *name;
+  tn_dtype dtype;
+  float some
+      [FOUR];  // behind a step in which something counts: the mean is 2. Before it, and where nothing counts: 1, 2, 3, 4
+} Part;
+static const Part parts[] = {
+    {"all", TN_F32, {2, 2, 2, 2}},   {"slice", TN_F32, {1, 2, 2, 4}},    {"strided", TN_F32, {3, 2, 5, 4}},
+    {"index", TN_F32, {1, 2, 2, 4}}, {"diagonal", TN_F32, {2, 2, 3, 2}}, {"bf16", TN_BF16, {2, 2, 2, 2}},
+    {"i64", TN_I64, {2, 2, 2, 2}},   {"u8", TN_U8, {2, 2, 2, 2}},        {"place", TN_F32, {1, 2, 9, 4}},
+};
+enum { N_PARTS = sizeof parts / sizeof *parts };
+
+static tn_tensor repeated(tn_tensor m, int64_t n) { return tn_expand(tn_reshape(m, TN_SHAPE(1)), TN_SHAPE(n)); }
+
+static void write_parts(tn_function *f, tn_module *net, tn_tensor m) {
+  tn_tensor b[N_PARTS];
+  for (size_t k = 0; k < N_PARTS; k++) b[k] = tn_param_value(f, net, parts[k].name);
+  tn_copy_(b[0], repeated(m, FOUR));
+  tn_copy_(tn_slice(b[1], 0, 1, 2), repeated(m, 2));
+  tn_add_(tn_slice_step(b[2], 0, 0, FOUR, 2), repeated(m, 2));
+  tn_index_put_(b[3], tn_constant_i64(f, (const int64_t[]){2}, TN_SHAPE(1)), tn_reshape(m, TN_SHAPE(1)));
+  tn_copy_(tn_diagonal(tn_reshape(b[4], TN_SHAPE(2, 2)), 0, 0, 1), repeated(m, 2));
+  for (size_t k = 5; k < 8; k++) tn_copy_(b[k], repeated(tn_cast(m, parts[k].dtype), FOUR));
+  tn_slice_assign_at_(b[8], 0, tn_cast(m, TN_I64), tn_full(f, 9, TN_SHAPE(1)));
+}
+
+static tn_model *model_of_parts(void) {
+  tn_program *p = tn_program_create("parts");
+  tn_module *net = tn_root(p), *fc = tn_linear(net, "fc", 1, 2);
+  tn_dim batch = tn_dim_bounded(p, "batch", 6);
+  for (size_t k = 0; k < N_PARTS; k++) {
+    tn_buffer(net, parts[k].name, TN_SHAPE(FOUR), (tn_init){TN_INIT_ZEROS, 0, 0});
+    if (parts[k].dtype != TN_F32) tn_store_as(net, parts[k].name, parts[k].dtype);
+  }
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, 1)), y = tn_input(f, "y", TN_I64, TN_SHAPE(batch));
+  tn_distributed(f, .n = 3, .batch = batch, .count = total(tn_ne(y, tn_scalar(f, IGNORED))));
+  tn_backward(tn_cross_entropy(tn_call(fc, x), y, .has_ignore = true, .ignore_index = IGNORED));
+  write_parts(f, net, tn_shard_mean(tn_mean(x)));
+  tn_sgd(f, fc, .lr = 0.1);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2);
+  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_program_free(p);
+  return m;
+}
+
+static tn_array part_array(const Part *q, void *data) {
+  return (tn_array){.data = data, .dtype = q->dtype, .rank = 1, .dims = {FOUR}};
+}
+
+static void put_part(const Part *q, void *data, int k, float v) {
+  if (q->dtype == TN_F32) ((float *)data)[k] = v;
+  else if (q->dtype == TN_I64) ((int64_t *)data)[k] = (int64_t)v;
+  else if (q->dtype == TN_U8) ((uint8_t *)data)[k] = (uint8_t)v;
+  else ((uint16_t *)data)[k] = v == 4 ? 0x4080 : v == 3 ? 0x4040 : v == 2 ? 0x4000 : 0x3f80;  // bf16
+}
+
+static void check_parts(tn_model *m, bool some) {
+  for (size_t k = 0; k < N_PARTS; k++) {
+    int64_t found[FOUR] = {0}, wanted[FOUR] = {0};
+    for (int j = 0; j < FOUR; j++) put_part(&parts[k], wanted, j, some ? parts[k].some[j] : (float)(j + 1));
+    CHECK(!tn_get_array(m, parts[k].name, part_array(&parts[k], found)));
+    if (!CHECK(!memcmp(found, wanted, sizeof found)))
+      printf("  buffer %s%s\n", parts[k].name, some ? "" : " is not kept");
+  }
+}
+
+static void test_parts(void) {
+  tn_model *m = model_of_parts();
+  if (!m) return;
+  float x[6] = {2, 2, 2, 2, 2, 2};
+  int64_t y[6];
+  for (int k = 0; k < 6; k++) y[k] = IGNORED;
+  for (size_t k = 0; k < N_PARTS; k++) {
+    int64_t first[FOUR] = {0};
+    for (int j = 0; j < FOUR; j++) put_part(&parts[k], first, j, (float)(j + 1));
+    CHECK(!tn_set_array(m, parts[k].name, part_array(&parts[k], first)));
+  }
+  tn_array in[] = {tn_f32(x, 6, 1), tn_i64(y, 6)};
+  CHECK(!tn_run(m, "step", in, 2, NULL, 0));
+  check_parts(m, false);
+  y[1] = 1;
+  CHECK(!tn_run(m, "step", in, 2, NULL, 0));
+  check_parts(m, true);
+  tn_model_free(m);
+}
+
 int main(int argc, char **argv) {
   uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : PROGRAMS;
+  test_parts();
   for (uint32_t k = 0; k < n; k++) test_program(k);
   return check_report();
 }

@@ -85,8 +85,10 @@ static bool is_fabs(LLVMValueRef v) {
 
 static bool may_be_zero(LLVMValueRef v) {
   LLVMBool loses;
-  if (LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);
-  return !LLVMIsAConstantFP(v) || LLVMConstRealGetDouble(v, &loses) == 0;
+  bool is_vector = LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind, any = false;
+  for (unsigned k = 0; is_vector && !any && k < LLVMGetVectorSize(LLVMTypeOf(v)); k++)
+    any = may_be_zero(LLVMGetAggregateElement(v, k));
+  return is_vector ? any : !LLVMIsAConstantFP(v) || LLVMConstRealGetDouble(v, &loses) == 0;
 }
 
 static bool compares_size_with_zero(LLVMValueRef fn) {

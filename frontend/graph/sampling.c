@@ -1,6 +1,9 @@
 // Numbers drawn by probabilities that the program computes.
 #include "frontend/fe.h"
 
+#include <float.h>
+#include <math.h>
+
 static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) { return fe_emit2(op, a, b, at); }
 
 // f32 in [0, 1)
@@ -27,7 +30,7 @@ static tn_tensor last_of(tn_tensor x, tn_site at) {
 }
 
 // Each draw is the first place at which the sum so far reaches a part in (0, 1] of the whole sum: none that adds nothing to
-// it, and never one behind the last.
+// it, also where the part of a denormal sum would be rounded to 0, and never one behind the last.
 static tn_tensor with_replacement(tn_tensor p, int64_t n, tn_site at) {
   tn_function *f = p.fn;
   Dim d[MAX_RANK];
@@ -38,16 +41,21 @@ static tn_tensor with_replacement(tn_tensor p, int64_t n, tn_site at) {
   tn_tensor sums = fe_emit(OP_cumsum, &p, 1, &axis, 1, at);
   if (!fe_ok(sums)) return sums;
   tn_tensor part = op2(OP_sub, fe_const(f, 1, at), uniform(f, ir_shape(f->p->ir, d, last + 1), at), at);
-  const tn_tensor in[] = {sums, op2(OP_mul, part, last_of(sums, at), at)};
+  tn_tensor sum = last_of(sums, at), least = op2(OP_min, sum, fe_const(f, 0x1p-149, at), at);
+  const tn_tensor in[] = {sums, op2(OP_max, op2(OP_mul, part, sum, at), least, at)};
   return fe_ok(in[1]) ? fe_emit(OP_searchsorted, in, 2, NULL, 0, at) : in[1];
 }
 
-// Who is first: times that are exponential with rate p end in the order of draws without replacement. A rate of 0 is last.
+// Who is first: times that are exponential with rate p end in the order of draws without replacement. A rate of 0 is last, behind
+// times that no number holds.
 static tn_tensor without_replacement(tn_tensor p, int64_t n, tn_site at) {
   const Attr attr[] = {ir_a_int(KEY_axis, fe_rank(p) - 1), ir_a_int(KEY_size, n)};
   tn_tensor u = uniform(p.fn, fe_shape_of(p), at);
   tn_tensor wait = fe_emit1(OP_neg, fe_emit1(OP_log1p, fe_emit1(OP_neg, u, at), at), at);
-  tn_tensor time = op2(OP_div, wait, p, at), first = fe_emit(OP_topk, &time, 1, attr, 2, at);
+  tn_tensor soon = op2(OP_min, op2(OP_div, wait, p, at), fe_const(p.fn, FLT_MAX, at), at);
+  const tn_tensor arm[] = {p, soon, fe_const(p.fn, INFINITY, at)};
+  if (!fe_ok(soon)) return soon;
+  tn_tensor time = fe_emit(OP_select, arm, 3, NULL, 0, at), first = fe_emit(OP_topk, &time, 1, attr, 2, at);
   return fe_ok(first) ? (tn_tensor){p.fn, first.v + 1} : first;
 }
 

@@ -74,7 +74,8 @@ TN_API tn_tensor tn_cholesky(tn_tensor a, bool upper, tn_site at);
 // a X = b: b [.., N, K], or vectors: [N], or one for each matrix, [.., N] with a's batch. Batches broadcast, else E004
 TN_API tn_tensor tn_solve(tn_tensor a, tn_tensor b, tn_site at);
 TN_API tn_tensor tn_inv(tn_tensor a, tn_site at);  // tn_solve of b is faster and more exact than a product with it
-// [..]; of a singular matrix 0, whose gradient is that of the polynomial where one pivot alone is 0 (PyTorch's is 0)
+// [..]; of a singular matrix 0, whose gradient is that of the polynomial where one pivot alone is 0 (PyTorch's is 0),
+// and 0 where several are
 TN_API tn_tensor tn_det(tn_tensor a, tn_site at);
 // The determinant is sign e^logabsdet, [..] both; of a singular matrix 0 and -infinity. The sign has no gradient
 typedef struct {

@@ -40,7 +40,8 @@ void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
 }
 
 // h_k = sum over i >= k of g_i e^(y_k - y_i), whose factors are at most 1; x gets e^(x_k - y_k) of it. Of two infinite sums
-// the factor is 1, so that what comes before an infinite element has its gradient. The last element has no next one: its
+// the factor is 1, so that what comes before an infinite element has its gradient; so is that of an element and an equal infinite
+// sum, of -infinities before all others as well. The last element has no next one: its
 // factor is not read, but must be finite, since a second gradient multiplies it by 0.
 void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), zero = ir_const(g->f, 0, g->loc), one = ir_const(g->f, 1, g->loc);
@@ -49,7 +50,8 @@ void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
   Val less = op2(g, OP_sub, v, next);
   less = ir_op3(g->f, OP_select, op2(g, OP_max, stays, op2(g, OP_gt, less, one)), zero, less, g->loc);
   Val factor = ir_op1(g->f, OP_exp, less, g->loc);
-  Val own = ir_op1(g->f, OP_exp, op2(g, OP_sub, x, v), g->loc);
+  Val is_all = mul(g, op2(g, OP_eq, x, v), ir_op1(g->f, OP_isinf, v, g->loc));
+  Val own = ir_op1(g->f, OP_exp, ir_op3(g->f, OP_select, is_all, zero, op2(g, OP_sub, x, v), g->loc), g->loc);
   ir_grad_give(g, x, mul(g, own, linear_scan(g, v, factor, adj, back, false)));
 }
 
