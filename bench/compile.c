@@ -5,6 +5,8 @@
 // loads LLVM's pages, is not in it. The FMA rate of one thread stands beside, so that figures of two machines compare.
 // Memory is what the compiler's process had resident at most, and what any of the processes had: a model has its
 // parameters and the states of its optimizer, 4.7 GB of 1,000 layers of sizes up to 1,064.
+//
+// And a constant of 64 MiB, for tn_compile and for tn_bundle, with their goals.
 #include "bench/bench.h"
 #include "runtime/clock.h"
 
@@ -104,6 +106,69 @@ static bool print_row(const Shape *s) {
   return true;
 }
 
+// ---- a large constant. Goal: below 1 s, and at most twice its size beside what the program's process had before.
+enum { CONSTANT_MB = 64, SIDE = 4096, CONSTANT = SIDE * SIDE };
+typedef struct {
+  double cpu_ms, wall_ms,
+      times;  // times: of its size, most that the compiler's process had in memory beyond the program's
+} ConstantCost;
+
+static bool compile_constant(tn_program *p, bool is_bundle, const char *folder) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/constant", folder);
+  if (is_bundle) return !tn_bundle(p, path);
+  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
+  tn_model_free(m);
+  return m != NULL;
+}
+
+static int constant_child(bool is_bundle, const char *folder, int to) {
+  float *v = malloc(sizeof *v * CONSTANT);
+  struct rusage before, after;
+  for (long k = 0; v && k < CONSTANT; k++) v[k] = (float)(k % 1021) - 510;
+  if (!v || !compile_once(&(Shape){.layers = 1}, &(Cost){0})) return 1;
+  double cpu = cpu_ms(), wall = rt_now_ms();
+  tn_program *p = tn_program_create("constant");
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, SIDE));
+  tn_output(f, "y", tn_matmul(x, tn_constant(f, v, TN_SHAPE(SIDE, SIDE))));
+  tn_function_end(f);
+  getrusage(RUSAGE_SELF, &before);
+  bool ok = compile_constant(p, is_bundle, folder);
+  getrusage(RUSAGE_CHILDREN, &after);
+  ConstantCost c = {cpu_ms() - cpu, rt_now_ms() - wall,
+                    (double)(after.ru_maxrss - before.ru_maxrss) / (CONSTANT_MB << 10)};
+  tn_program_free(p);
+  free(v);
+  return ok && write(to, &c, sizeof c) == (ssize_t)sizeof c ? 0 : 1;
+}
+
+static bool print_constant(bool is_bundle, const char *folder) {
+  ConstantCost c;
+  int end[2], status = 1;
+  if (pipe(end)) return false;
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) _exit(constant_child(is_bundle, folder, end[1]));
+  close(end[1]);
+  bool ok = pid > 0 && read(end[0], &c, sizeof c) == (ssize_t)sizeof c;
+  close(end[0]);
+  if (pid <= 0 || waitpid(pid, &status, 0) != pid || status || !ok) return false;
+  printf("| %s | %.0f | %.0f | %.1f |\n", is_bundle ? "tn_bundle" : "tn_compile", c.cpu_ms, c.wall_ms, c.times);
+  return true;
+}
+
+static bool print_constants(void) {
+  char folder[] = "/tmp/tenure-bench-XXXXXX", command[64];
+  if (!mkdtemp(folder)) return false;
+  printf("\n| constant of %d MiB | CPU ms | wall ms, goal: 1000 | compiler's memory by its size, goal: 2 |\n"
+         "| --- | ---: | ---: | ---: |\n",
+         CONSTANT_MB);
+  bool ok = print_constant(false, folder) && print_constant(true, folder);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return !system(command) && ok;
+}
+
 int bench_compile_layers(long most) {
   printf("FMA rate of one thread: %.0f GFLOP/s\n\n", bench_peak_gflops(1));
   printf("| layers | | CPU ms | wall ms | MiB, compiler | with the model | kernels | distinct | CPU ms of a distinct "
@@ -112,5 +177,5 @@ int bench_compile_layers(long most) {
   for (long n = 1; n <= most; n *= 10)
     for (int way = 0; way < 4; way++)
       if (!print_row(&(Shape){n, way / 2, way % 2})) return 1;
-  return 0;
+  return print_constants() ? 0 : 1;
 }

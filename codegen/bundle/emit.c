@@ -1,5 +1,6 @@
 #include "codegen/bundle/emit.h"
 #include "codegen/bundle/constants.h"
+#include "codegen/bundle/hole.h"
 #include "codegen/bundle/stack.h"
 #include "codegen/bundle/support_code.h"
 #include "codegen/cpu_features.h"
@@ -8,6 +9,7 @@
 #include "codegen/module/undefined.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include <llvm-c/BitReader.h>
 #include <llvm-c/BitWriter.h>
@@ -18,7 +20,14 @@ static const CgPipeline bundle_pipeline = {"globaldce,ipsccp,function(early-cse,
                                            "mssa(licm),simplifycfg),constmerge,globaldce",
                                            LLVMCodeGenLevelDefault};
 
-enum { MAX_ENTRIES = 256 };  // of one function, by target and variant
+enum { MAX_ENTRIES = 256, MAX_HOLES = 16 };  // entries: of one function, by target and variant
+
+// A large constant of which the module has zeros: the bytes are put into the object.
+typedef struct {
+  uint64_t offset, size;
+  uint64_t source;  // a target, whose constants they are; WEIGHTS
+} Hole;
+enum { WEIGHTS = 1000 };
 
 typedef struct {
   RtArena *mem;
@@ -31,6 +40,9 @@ typedef struct {
   LLVMBuilderRef builder;
   int64_t *block_bytes;  // by target and function of the plan
   CgConstants k;
+  Hole holes[MAX_HOLES];
+  LLVMValueRef hole_of[MAX_HOLES];
+  uint32_t n_holes;
   CgStack stack;
   size_t *stack_bytes;  // by function of the header, NAME_init behind them
   RtText *why;
@@ -294,29 +306,48 @@ static LLVMValueRef find_entry(void *ctx, uint32_t function, uint32_t variant) {
   return LLVMGetNamedFunction(at->e->mod, entry_symbol(at->e, at->target, entry));
 }
 
-// Constants and weights lie in the section that the caller names.
-static LLVMValueRef large_constant(Emission *e, const void *bytes, size_t n) {
-  LLVMValueRef g = cg_constant_bytes(&e->k, bytes, n, TN_ALIGN);
+// Only an object can be filled in afterwards; wasm's symbols tell no place in the file.
+static bool has_holes(const Emission *e) {
+  const bool *wants = e->b->wants;
+  return !wants[CG_ASSEMBLY] && !wants[CG_BITCODE] && !wants[CG_LLVM_TEXT] &&
+         strncmp(e->b->targets[0]->triple, "wasm", 4);
+}
+
+static LLVMValueRef zeros(Emission *e, size_t n, uint32_t source) {
+  LLVMTypeRef type = LLVMArrayType2(e->k.i8, n);
+  LLVMValueRef g = cg_constant_global(&e->k, LLVMConstNull(type), "bytes");
+  LLVMSetExternallyInitialized(g, true);  // no pass concludes anything from the zeros
+  LLVMSetAlignment(g, TN_ALIGN);
+  e->hole_of[e->n_holes] = g;
+  e->holes[e->n_holes++] = (Hole){.size = n, .source = source};
+  return g;
+}
+
+// Constants and weights lie in the section that the caller names. bytes NULL: zeros, until the object is made
+static LLVMValueRef large_constant(Emission *e, const void *bytes, size_t n, uint32_t source) {
+  LLVMValueRef g = n && !bytes ? zeros(e, n, source) : cg_constant_bytes(&e->k, bytes, n, TN_ALIGN);
   if (e->b->section && !LLVMIsNull(g)) LLVMSetSection(g, e->b->section);
   return g;
 }
 
 // Constants of a target; those of the target before where they are the same.
 typedef struct {
-  const void *bytes;  // of several targets; LLVM has a copy, so that those of one are given back
+  const void *bytes;  // NULL: nobody needs them here
   size_t n;
   LLVMValueRef global;
 } Constants;
 
-static Constants constants_of(Emission *e, Prog *p, const Constants *before) {
+static Constants constants_of(Emission *e, uint32_t target, const Constants *before) {
+  Prog *p = e->b->progs[target];
   Constants c = {.n = (size_t)p->const_bytes};
+  bool compares = e->about->n_targets > 1;
   if (!c.n) return c.global = LLVMConstNull(e->k.ptr), c;
-  void *bytes = rt_malloc(c.n);
-  if (!bytes) cg_child_fail(CG_NO_MEMORY, "out of memory");
-  ir_fill_const(p, bytes);
+  void *bytes = compares || !has_holes(e) ? rt_malloc(c.n) : NULL;
+  if (!bytes && (compares || !has_holes(e))) cg_child_fail(CG_NO_MEMORY, "out of memory");
+  if (bytes) ir_fill_const(p, bytes);
   bool is_same = before->bytes && before->n == c.n && !memcmp(before->bytes, bytes, c.n);
-  c.global = is_same ? before->global : large_constant(e, bytes, c.n);
-  if (e->about->n_targets > 1) c.bytes = bytes;
+  c.global = is_same ? before->global : large_constant(e, has_holes(e) ? NULL : bytes, c.n, target);
+  if (compares) c.bytes = bytes;
   else rt_free(bytes);
   return c;
 }
@@ -325,7 +356,7 @@ static LLVMValueRef plan_table(Emission *e) {
   LLVMValueRef *row = rt_alloc(e->mem, (e->about->n_targets + 1) * sizeof *row);
   Constants c = {0};
   for (uint32_t t = 0; t < e->about->n_targets; t++) {
-    c = constants_of(e, e->b->progs[t], &c);
+    c = constants_of(e, t, &c);
     row[t] = cg_constant_plan(&e->k, e->about->plans[t], c.global, find_entry, &(EntryPlace){e, t});
   }
   return cg_constant_global(&e->k, LLVMConstArray2(e->k.ptr, row, e->about->n_targets), "plans");
@@ -338,7 +369,9 @@ static void emit_tables(Emission *e) {
   LLVMValueRef hole = LLVMAddGlobal(e->mod, e->k.i8, "about.hole");
   size_t weight_bytes = 0;
   for (uint32_t k = 0; k < facts->n_pieces; k++) weight_bytes += facts->pieces[k].bytes;
-  LLVMValueRef weights = large_constant(e, facts->weights, facts->weights && !weight_bytes ? 1 : weight_bytes);
+  bool is_hole = weight_bytes && has_holes(e);
+  LLVMValueRef weights =
+      large_constant(e, is_hole ? NULL : facts->weights, facts->weights && !weight_bytes ? 1 : weight_bytes, WEIGHTS);
   LLVMValueRef bundle = cg_constant_bundle(&e->k, facts, hole, weights);
   emit_calls(e, bundle, &code);
   emit_others(e, bundle, &code);
@@ -408,13 +441,33 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
   LLVMDisposeMessage(text);
 }
 
+// Into a file in memory, which unlike LLVM's own buffer is not copied while it grows.
+static bool emit_to_file(Emission *e, LLVMModuleRef mod, LLVMMemoryBufferRef *out, char **error) {
+  int file = memfd_create("tenure", 0);  // stays open: the buffer is its memory
+  const char *path = rt_printf(e->mem, "/proc/self/fd/%d", file);
+  return file >= 0 && !LLVMTargetMachineEmitToFile(e->modules[0].tm, mod, path, LLVMObjectFile, error) &&
+         !LLVMCreateMemoryBufferWithContentsOfFile(path, out, error);
+}
+
 static bool emit_code(Emission *e, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out) {
   char *error = NULL;
   LLVMModuleRef copy = LLVMCloneModule(e->mod);  // making code changes a module
   cg_stack_ask(copy);
   LLVMContextSetDiagnosticHandler(e->ctx, on_diagnostic, e);
-  if (!LLVMTargetMachineEmitToMemoryBuffer(e->modules[0].tm, copy, type, &error, out)) return !e->why->len;
-  return fail(e, error ? error : "no code was made");
+  bool good = type == LLVMObjectFile && e->n_holes
+                  ? emit_to_file(e, copy, out, &error)
+                  : !LLVMTargetMachineEmitToMemoryBuffer(e->modules[0].tm, copy, type, &error, out);
+  return good ? !e->why->len : fail(e, error ? error : "no code was made");
+}
+
+static bool find_holes(Emission *e, LLVMMemoryBufferRef object) {
+  size_t length;
+  for (uint32_t k = 0; k < e->n_holes; k++) {
+    size_t at = cg_hole_offset(e->ctx, object, LLVMGetValueName2(e->hole_of[k], &length), (size_t)e->holes[k].size);
+    if (at == SIZE_MAX) return fail(e, "the object has no place for its constants");
+    e->holes[k].offset = at;
+  }
+  return true;
 }
 
 // Functions that LLVM calls on such a CPU and that the support code does not have.
@@ -431,7 +484,7 @@ static bool make_files(Emission *e, CgObject file[CG_N_FORMS]) {
   LLVMMemoryBufferRef buffer[CG_N_FORMS] = {0};
   const bool *wants = e->b->wants;
   if (wants[CG_OBJECT_FILE] && !emit_code(e, LLVMObjectFile, &buffer[CG_OBJECT_FILE])) return false;
-  if (!is_whole(e, buffer[CG_OBJECT_FILE])) return false;
+  if (!is_whole(e, buffer[CG_OBJECT_FILE]) || !find_holes(e, buffer[CG_OBJECT_FILE])) return false;
   if (wants[CG_ASSEMBLY] && !emit_code(e, LLVMAssemblyFile, &buffer[CG_ASSEMBLY])) return false;
   if (wants[CG_BITCODE]) buffer[CG_BITCODE] = LLVMWriteBitcodeToMemoryBuffer(e->mod);
   for (int f = 0; f < CG_N_FORMS; f++)
@@ -498,13 +551,15 @@ static size_t block_table_size(const Emission *e) {
 
 static size_t stack_table_size(const Emission *e) { return (e->about->n_functions + 1) * sizeof *e->stack_bytes; }
 
-// One answer: blocks and stacks of functions, sizes of all forms, then their bytes.
+// One answer: blocks and stacks of functions, holes of the object, sizes of all forms, then their bytes.
 _Noreturn static void answer(const Emission *e, const CgObject file[CG_N_FORMS]) {
   size_t sizes[CG_N_FORMS];
-  CgObject piece[3 + CG_N_FORMS] = {
-      {e->block_bytes, block_table_size(e)}, {e->stack_bytes, stack_table_size(e)}, {sizes, sizeof sizes}};
-  for (int f = 0; f < CG_N_FORMS; f++) sizes[f] = file[f].size, piece[3 + f] = file[f];
-  cg_child_answer_pieces(piece, 3 + CG_N_FORMS);
+  CgObject piece[4 + CG_N_FORMS] = {{e->block_bytes, block_table_size(e)},
+                                    {e->stack_bytes, stack_table_size(e)},
+                                    {(void *)(uintptr_t)e->holes, sizeof e->holes},
+                                    {sizes, sizeof sizes}};
+  for (int f = 0; f < CG_N_FORMS; f++) sizes[f] = file[f].size, piece[4 + f] = file[f];
+  cg_child_answer_pieces(piece, 4 + CG_N_FORMS);
 }
 
 static void emit_in_child(void *ctx) {
@@ -519,17 +574,29 @@ static void emit_in_child(void *ctx) {
   cg_child_fail(CG_NO_CODE, e->why->text);
 }
 
+static void fill_holes(const Emission *e, const Hole holes[MAX_HOLES], CgObject *object) {
+  for (uint32_t k = 0; k < MAX_HOLES && holes[k].size; k++) {
+    unsigned char *at = (unsigned char *)object->bytes + holes[k].offset;
+    if (holes[k].source == WEIGHTS) memcpy(at, e->b->facts->weights, (size_t)holes[k].size);
+    else ir_fill_const(e->b->progs[holes[k].source], at);
+  }
+}
+
 static void take_answer(const Emission *e, const ChildAnswer *a, CgObject files[CG_N_FORMS]) {
-  unsigned char *stacks = (unsigned char *)a->data + block_table_size(e), *sizes = stacks + stack_table_size(e);
+  Hole holes[MAX_HOLES];
+  unsigned char *stacks = (unsigned char *)a->data + block_table_size(e);
+  unsigned char *hole_table = stacks + stack_table_size(e), *sizes = hole_table + sizeof holes;
   unsigned char *at = sizes + CG_N_FORMS * sizeof(size_t);
   memcpy(e->block_bytes, a->data, block_table_size(e));
   memcpy(e->stack_bytes, stacks, stack_table_size(e));
+  memcpy(holes, hole_table, sizeof holes);
   cg_bundle_set_arenas(e->b->facts, e->block_bytes);
   for (int f = 0; f < CG_N_FORMS; f++) {
     memcpy(&files[f].size, sizes + (size_t)f * sizeof(size_t), sizeof(size_t));
     files[f].bytes = files[f].size ? at : NULL;
     at += files[f].size;
   }
+  fill_holes(e, holes, &files[CG_OBJECT_FILE]);
 }
 
 bool cg_bundle(RtArena *mem, const CgBundle *b, CgObject files[CG_N_FORMS], void **block, CgInfo *info, RtText *why) {

@@ -370,7 +370,12 @@ static bool make(Bundle *b) {
   const RtPlan **plans = rt_alloc(b->p->mem, MAX_TARGETS * sizeof *plans);
   bool wants[CG_N_FORMS] = {0};
   if (!read_name(b) || !read_emit(b, wants) || !read_targets(b) || !fe_seal(b->p, b->o->at)) return false;
-  if (!place_all(b) || !compile_here(b) || !load_weights(b) || !make_facts(b, plans) || !make_object(b)) return false;
+  if (!place_all(b)) return false;
+  // the model has constants of its own: it comes after the compiler's process has ended, but for weights that are embedded
+  bool embeds = b->o->embed_weights;
+  if (embeds && !(compile_here(b) && load_weights(b))) return false;
+  if (!make_facts(b, plans) || !make_object(b)) return false;
+  if (!embeds && !(compile_here(b) && load_weights(b))) return false;
   return write_weights(b) && write_forms(b) && write_texts(b);
 }
 
