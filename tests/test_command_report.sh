@@ -17,6 +17,10 @@ check 0 '' report step.tir --text -o to.txt
 cmp -s report.txt to.txt || fail "the report in a file is another one"
 check_json 0 '.parameters = 4096 and .functions.0.arena = 7168 and .functions.0.kernels.# = 8' report step.tir --json
 check_json 0 'sum .functions.0.peak.values.*.bytes + .functions.0.peak.padding_and_holes = 7168' report step.tir --json
+check_json 0 'sum .functions.0.peak.modules.*.bytes + .functions.0.peak.padding_and_holes = 7168' report step.tir --json
+check_json 0 '.0.function = "step" and .0.peak.bytes = 7168' explain step.tir --peak --json
+check_json 0 '.# = 4 and .0.source = "m.c:5"' explain step.tir m.c:5 --json
+check 0 'tenure explain step.tir --peak' report step.tir --text
 check 0 '<!doctype html>' report step.tir -o -
 check 2 'report needs -o PAGE.html' report step.tir
 check 2 "unknown option --txt; did you mean '--text'?" report step.tir --txt

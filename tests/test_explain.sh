@@ -116,6 +116,24 @@ check 1 "a.tir has no value %a in @predict" explain a.tir %a --function predict
 check 1 "a.tir has no value @nothing" explain a.tir @nothing
 check 1 "a.tir has no function @nothing" explain a.tir %a --function nothing
 check 1 "b.tir: No such file" explain b.tir %a
+# What report prints, lines, modules, the peak
+largest=$("$tenure" report "$dir/a.tir" --text | sed -n 's/^  tenure explain .* \(%[^ ]*\) --planned .*/\1/p')
+check 0 "It is live at the peak" explain a.tir "${largest:-%none}" --planned
+for name in $("$tenure" report "$dir/a.tir" --text | sed -n 's/^ *[0-9.]* [KM]*i*B  \(%[^ ]*\) .*/\1/p'); do
+  check 0 "It is live at the peak" explain a.tir "$name" --planned
+done
+check 0 "@step: 4 values of m.c:5
+  %4           f32[]                  const, backward            no memory
+  %a           f32[batch,4]           relu                       arena+0, 128 B, kernels [2,7]" explain a.tir m.c:5
+check 0 "128 B of them are live at the peak, kernel 8, of 576 B" explain a.tir m.c:5
+check 0 "@step: 0 values of m.c:6
+  %dead                               exp                        removed by pass simplify" explain a.tir m.c:6
+check 0 "@predict: %w is f32[4,4], made by param at m.c:21" explain a.tir m.c:21
+check 1 "a.tir has no value, line or module m.c:77" explain a.tir m.c:77
+check 1 "a.tir has no value, line or module c:5" explain a.tir c:5
+check 1 "a.tir has no value, line or module encoder" explain a.tir encoder
+check 0 "@step: 576 B at kernel 8 of 11: expand at m.c:4" explain a.tir --peak
+check 2 "explain --peak needs a file alone" explain a.tir %a --peak
 check 2 "unknown option --nothing" explain a.tir %a --nothing
 check 2 "%b is too many" explain a.tir %a %b
 check 0 "USE_AFTER_SCOPE" explain E103
@@ -141,6 +159,19 @@ for layer in 0 5 11; do
   value=$(grep -E "= (linear|matmul) .* in h\.$layer\.fc$" "$dir/layers.tir" | grep -oE '%[0-9a-z_]+' | head -n 1)
   check 0 " in h.$layer.fc" explain layers.tir "${value:-%none}" --function step
 done
+check 0 "@step: " explain layers.tir h.5
+# lines 4 and 5 of a.tir in two modules: 384 + 128 of the 576 bytes at the peak
+sed 's/m\.c:4$/m.c:4 in enc.sum/; s/m\.c:5$/m.c:5 in enc.act/' "$dir/a.tir" >"$dir/modules.tir"
+modules="  by module:
+         384 B  enc.sum
+         128 B  enc.act
+          64 B  outside of modules"
+check 0 "$modules" explain modules.tir --peak
+check 0 "$modules" report modules.tir --text
+check 0 "512 B of them are live at the peak, kernel 8, of 576 B" explain modules.tir enc
+check 0 "128 B of them are live at the peak, kernel 8, of 576 B" explain modules.tir enc.act
+check 1 "has no value, line or module en" explain modules.tir en
+check 1 "layers.tir has no value, line or module h.50" explain layers.tir h.50
 check 0 "" report layers.tir -o layers.html
 for layer in {0..11}; do
   grep -q " in h\.$layer\.fc" "$dir/layers.html" || { echo "the page lacks h.$layer.fc" && n_failed=$((n_failed + 1)); }

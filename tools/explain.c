@@ -4,6 +4,7 @@
 //   It was moved to the function's own scope at vowels.c:22, which ends at vowels.c:35.
 //   ..
 #include "runtime/near.h"
+#include "tools/explain_place.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 
@@ -12,6 +13,7 @@
 typedef struct {
   const char *file, *value, *function;
   bool planned;  // the value is named as in the plan
+  bool peak;     // of the functions, and no value
   bool as_json;
 } Options;
 
@@ -325,13 +327,50 @@ static bool explain_param(const ToolPlan *t, const ToolFn *f, const Options *o, 
   return false;
 }
 
+// `scratch of %12`, as report names the memory of a kernel, is explained by the value.
+static const char *value_word(const char *word) {
+  static const char scratch[] = "scratch of ";
+  return strncmp(word, scratch, strlen(scratch)) ? word : word + strlen(scratch);
+}
+
+// The values of a line or of a module; one alone is told whole.
+static bool explain_at(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  uint32_t only = 0, n = tool_n_at(f, o->value, &only);
+  if (!o->as_json && n != 1) return tool_explain_place(f, o->value, out);
+  for (uint32_t i = 1; i < f->f->n_ins; i++)
+    if (tool_is_at(f, i, o->value)) put_value(t, f, o, i, f->from[i], out);
+  return n > 0;
+}
+
+// A number that the file gives to one value and the plan to another.
+static void tell_namesake(const ToolFn *f, const Options *o, RtText *out) {
+  uint32_t from = o->planned ? 0 : tool_find_file(f, o->value), planned = tool_find_planned(f, o->value);
+  if (!o->as_json && from && planned && f->file[from].now != planned)
+    rt_text_add(out, "%s of the plan, as `tenure report` names values, is another value: --planned explains that.\n",
+                f->name[planned]);
+}
+
+static bool explain_peak(const ToolFn *f, const Options *o, RtText *out) {
+  tool_explain_peak(f, o->as_json, out);
+  return true;
+}
+
+static bool explain_word(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  if (!tool_is_line(o->value) && explain_in(t, f, o, out)) {
+    tell_namesake(f, o, out);
+    return true;
+  }
+  return *o->value != '%' && explain_at(t, f, o, out);
+}
+
 static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
-  uint32_t param = o->value[0] == '@' ? ir_param_find(t->p, o->value + 1) : UINT32_MAX;
+  uint32_t param = !o->peak && o->value[0] == '@' ? ir_param_find(t->p, o->value + 1) : UINT32_MAX;
   bool found = false;
   for (uint32_t k = 0; k < t->n_fns; k++) {
     const ToolFn *f = &t->fns[k];
     if (o->function && strcmp(tool_fn_name(f), o->function)) continue;
-    found |= param != UINT32_MAX ? explain_param(t, f, o, param, out) : explain_in(t, f, o, out);
+    if (o->peak) found |= explain_peak(f, o, out);
+    else found |= param != UINT32_MAX ? explain_param(t, f, o, param, out) : explain_word(t, f, o, out);
   }
   return found;
 }
@@ -362,7 +401,8 @@ static int explain(RtArena *mem, void *ctx) {
   if (o->as_json) json_close(&out, ']'), rt_text_add(&out, "\n");
   if (!found) {
     RtNear near = near_value(&t, o->value);
-    fprintf(stderr, "tenure: %s has no value %s%s%s%s\n", t.path, o->value, o->function ? " in @" : "",
+    const char *what = strchr("%@", *o->value) ? "value" : "value, line or module";
+    fprintf(stderr, "tenure: %s has no %s %s%s%s%s\n", t.path, what, o->value, o->function ? " in @" : "",
             o->function ? o->function : "", rt_near_text(&near));
     return EXIT_ERRORS;
   }
@@ -370,11 +410,14 @@ static int explain(RtArena *mem, void *ctx) {
 }
 
 int tool_explain(const CliArgs *a) {
-  if (a->n_operands == 1) return tool_explain_id(a, a->operand[0]);
+  bool peak = cli_has(a, "--peak");
+  if (peak && a->n_operands != 1) return cli_usage_error(a, "explain --peak needs a file alone");
+  if (a->n_operands == 1 && !peak) return tool_explain_id(a, a->operand[0]);
   if (!a->n_operands)
     return cli_usage_error(a, "explain needs an id, such as E103, or a file and a value, such as %%x");
   Options o = {.file = a->operand[0],
-               .value = a->operand[1],
+               .value = peak ? "" : value_word(a->operand[1]),
+               .peak = peak,
                .function = cli_value(a, "--function"),
                .planned = cli_has(a, "--planned"),
                .as_json = cli_has(a, "--json")};

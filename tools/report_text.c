@@ -132,9 +132,29 @@ static void put_fn(const ToolFn *f, RtText *out) {
   RtText at_peak = {.mem = mem};
   rt_text_put(&at_peak, "", 0);
   tool_put_peak(f, AT_PEAK, &at_peak);
+  tool_put_modules(f, AT_PEAK, &at_peak);
   for (const char *line = at_peak.text; *line; line += strcspn(line, "\n"), line += *line == '\n')
     put_line(out, rt_strndup(mem, line, strcspn(line, "\n")));
   if (f->f->n_kernels) put_kernels(f, out);
+}
+
+// Which commands go on from here, of the function with the largest arena
+static void put_commands(const ToolPlan *t, RtText *out) {
+  const ToolFn *f = NULL;
+  for (uint32_t k = 0; k < t->n_fns; k++)
+    if (t->fns[k].f->stats.peak_bytes && (!f || t->fns[k].f->stats.peak_bytes > f->f->stats.peak_bytes)) f = &t->fns[k];
+  if (!f) return;
+  Peak peak = tool_peak(f, out->mem);
+  if (!peak.n_rows) return;
+  const Val head = f->f->bufs[peak.rows[0].buf].head;
+  const Loc at = f->f->ins[head.i].loc;
+  rt_text_add(out, "\nGo on with\n");
+  rt_text_add(out, "  tenure explain %s %s --planned   why the largest value lives\n", t->path, f->name[head.i]);
+  if (at.i)
+    rt_text_add(out, "  tenure explain %s %s:%u   what became of its line\n", t->path, ir_loc_file(t->p, at),
+                ir_loc_line(t->p, at));
+  rt_text_add(out, "  tenure explain %s --peak   all that is live there\n", t->path);
+  rt_text_add(out, "  tenure why --missed %s   what was not fused, not in place, or copied\n", t->path);
 }
 
 void tool_report_text(const ToolPlan *t, RtText *out) {
@@ -142,6 +162,7 @@ void tool_report_text(const ToolPlan *t, RtText *out) {
               tool_bytes(out->mem, t->p->param_bytes), tool_bytes(out->mem, t->p->const_bytes),
               tool_bytes(out->mem, t->p->packed_bytes));
   for (uint32_t k = 0; k < t->n_fns; k++) put_fn(&t->fns[k], out);
+  put_commands(t, out);
 }
 
 static void json_fn(const ToolFn *f, RtText *out) {

@@ -102,7 +102,8 @@ const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  
 
 // ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
 void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);
-void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);  // the member "peak" of an object
+void tool_put_modules(const ToolFn *f, uint32_t most, RtText *out);  // its sum by module; nothing where none is named
+void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);    // the member "peak" of an object
 
 const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
 const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
