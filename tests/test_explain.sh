@@ -160,7 +160,7 @@ for layer in 0 5 11; do
   check 0 " in h.$layer.fc" explain layers.tir "${value:-%none}" --function step
 done
 check 0 "@step: " explain layers.tir h.5
-# lines 4 and 5 of a.tir in two modules: 384 + 128 of the 576 bytes at the peak
+# Lines 4 and 5 of the first program in two modules: 384 + 128 of the 576 bytes at the peak
 sed 's/m\.c:4$/m.c:4 in enc.sum/; s/m\.c:5$/m.c:5 in enc.act/' "$dir/a.tir" >"$dir/modules.tir"
 modules="  by module:
          384 B  enc.sum
