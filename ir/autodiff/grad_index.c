@@ -39,6 +39,15 @@ void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
   ir_grad_give(g, x, mul(g, before, linear_scan(g, v, x, adj, !reverse, true)));
 }
 
+// c_k = sum over j >= k of `less` - ln(factor), which is e^less rounded: over many steps close to 1 these add up. e^(c_k - c_i),
+// nearly 1 + c_k - c_i, is by what the product of the factors from k to i is too small. In exact numbers c is 0: no gradient.
+static Val lost_by_rounding(Grad *g, Val v, Val less, Val factor, bool back) {
+  Val zero = ir_const(g->f, 0, g->loc), is_close = op2(g, OP_gt, less, ir_const(g->f, -1, g->loc));
+  Val lost = op2(g, OP_sub, less, ir_op1(g->f, OP_log, factor, g->loc));
+  lost = ir_op3(g->f, OP_select, is_close, lost, zero, g->loc);
+  return ir_op1(g->f, OP_stop_grad, along(g, OP_cumsum, v, &lost, 1, back, NULL), g->loc);
+}
+
 // h_k = sum over i >= k of g_i e^(y_k - y_i), whose factors are at most 1; x gets e^(x_k - y_k) of it. Of two infinite sums
 // the factor is 1, so that what comes before an infinite element has its gradient; so is that of an element and an equal infinite
 // sum, of -infinities before all others as well. The last element has no next one: its
@@ -49,10 +58,11 @@ void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
   Val next = shift(g, v, v, back), stays = mul(g, op2(g, OP_eq, v, next), ir_op1(g->f, OP_isinf, v, g->loc));
   Val less = op2(g, OP_sub, v, next);
   less = ir_op3(g->f, OP_select, op2(g, OP_max, stays, op2(g, OP_gt, less, one)), zero, less, g->loc);
-  Val factor = ir_op1(g->f, OP_exp, less, g->loc);
+  Val factor = ir_op1(g->f, OP_exp, less, g->loc), lost = lost_by_rounding(g, v, less, factor, back);
   Val is_all = mul(g, op2(g, OP_eq, x, v), ir_op1(g->f, OP_isinf, v, g->loc));
   Val own = ir_op1(g->f, OP_exp, ir_op3(g->f, OP_select, is_all, zero, op2(g, OP_sub, x, v), g->loc), g->loc);
-  ir_grad_give(g, x, mul(g, own, linear_scan(g, v, factor, adj, back, false)));
+  Val h = linear_scan(g, v, factor, mul(g, adj, op2(g, OP_sub, one, lost)), back, false);
+  ir_grad_give(g, x, mul(g, own, mul(g, h, op2(g, OP_add, one, lost))));
 }
 
 // b: d_k = g_k + a_(k+1) d_(k+1)     a: d_k y_(k-1); shifted, where y_k meets a_k: d_(k+1) y_k
