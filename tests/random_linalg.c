@@ -99,7 +99,35 @@ static void add_reflections(Gen *g) {
   if (gen_chance(g, 60)) gen_keep(g, ir_result(q, 1), 2);
 }
 
+// 1, 2, .. on the diagonal, and little elsewhere: values are far apart. Of the vectors' sign nothing depends.
+static void add_values(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
+  int64_t most = n.i ? ir_dim_bound(g->p, n) : 0;
+  if (!n.i || most > 12) return;
+  Dims d = gen_dims(g, v);
+  d.d[d.n - 1] = n;
+  Shape s = gen_shape(g, &d);
+  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
+  Val rows = places(g, n, 0), columns = places(g, n, 1);
+  if (ir_none(rows) || ir_none(columns)) return;
+  Val small = gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.25 / (double)most));
+  Val a = gen_op2(g, OP_add, small, gen_op2(g, OP_mul, rows, gen_op2(g, OP_eq, rows, columns)));
+  if (ir_none(a)) return;
+  bool symmetric = gen_chance(g, 50);
+  Val w = gen_emit(g, symmetric ? OP_eigh : OP_svd, &a, 1, NULL, 0);
+  if (ir_none(w)) return;
+  if (!symmetric) gen_keep(g, ir_result(w, 1), (double)most + 1);
+  else gen_keep(g, w, (double)most + 1);
+  Val vectors = ir_result(w, symmetric ? 1 : 2);
+  if (gen_chance(g, 50)) gen_keep(g, gen_op2(g, OP_mul, vectors, vectors), 1);
+}
+
 void add_triangular(Gen *g) {
+  if (gen_chance(g, 20)) {
+    add_values(g);
+    return;
+  }
   if (gen_chance(g, 15)) add_reflections(g);
   else if (gen_chance(g, 45)) add_system(g);
   else if (gen_chance(g, 50)) add_factor(g);

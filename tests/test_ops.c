@@ -133,6 +133,8 @@ static void test_coverage(void) {
                                  OP_lu,
                                  OP_lu_solve,
                                  OP_qr,
+                                 OP_eigh,
+                                 OP_svd,
                                  OP_moments,
                                  OP_mean,
                                  OP_conv,

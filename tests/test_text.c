@@ -144,6 +144,8 @@ static const char *const op_lines[] = {
     "%lu, %lp, %ld = lu %mm",
     "%lx = lu_solve %mm, %lu, %lp, %x {ta}",
     "%qq, %qr = qr %mm",
+    "%ew, %ev = eigh %mm",
+    "%svu, %svs, %svw = svd %mm",
     "%li = linear %x, %w2",
     "%cv = conv %im, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1, algorithm=\"exact\"}",
     "%ct = conv_transpose %cv, %ke {stride=[1,2], pad=[1,0,1,0], dilation=[1,1], groups=1, shape=[3,4]}",

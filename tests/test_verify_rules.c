@@ -89,7 +89,8 @@ static const Sample samples[] = {
     {"", "%a: f32[2,5,5], %b: f32[2,5,3], %c: f32[2,3,5], %t: f32[5,5]",
      "%tr0 = solve_triangular %a, %b {upper, unit}\n%tr1 = solve_triangular %a, %c {right, ta}\n"
      "%tr2 = solve_triangular %t, %b\n%tr3 = cholesky %a {upper}\n"
-     "%lu, %pm, %sn = lu %a\n%lx = lu_solve %a, %lu, %pm, %b {ta}\n%q, %qr = qr %b\n"},
+     "%lu, %pm, %sn = lu %a\n%lx = lu_solve %a, %lu, %pm, %b {ta}\n%q, %qr = qr %b\n%ev, %eq = eigh %a\n%su, %sv, %sw "
+     "= svd %c\n"},
     {"dim T <= 5, R <= 10\n", "%n: i64[2], %x: f32[2,4,7], %y: f32[4,2,7], %d: f32[3,7], %b: f32[2,7], %i: i64[2,7]",
      LAYOUT
      "%N = packed_layout %n {time=T, rows=R, empty, sorted}\n%D = dense_layout {dim=2, time=4}\n%p = pack_padded %x, "

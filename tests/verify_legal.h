@@ -56,6 +56,8 @@
     {" %tr2 ", 1, RANK_UP | RANK_DOWN | AXIS(0) | AXIS(2), "any number of right-hand sides and batches", false},
     {" lu_solve ", 3, AXIS(2), "any number of right-hand sides", false},
     {" cholesky lu ", 0, RANK_UP | RANK_DOWN | AXIS(0), "any number of matrices", false},
+    {" eigh ", 0, RANK_UP | RANK_DOWN | AXIS(0), "any number of matrices", false},
+    {" svd ", 0, RANKS | AXIS(0) | AXIS(2), "any number of matrices and columns", false},
     {" qr ", 0, RANK_UP | RANK_DOWN | AXIS(0) | AXIS(1), "any number of matrices and rows", false},
     {" whole_matmul ", 0, RANK_UP | RANK_DOWN | AXIS(1), "batches broadcast, any number of rows", false},
     {" whole_matmul ", 1, RANK_UP | RANK_DOWN | AXIS(2), "batches broadcast, any number of columns", false},

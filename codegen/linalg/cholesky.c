@@ -144,6 +144,8 @@ int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   case OP_solve_triangular: return cg_solve_scratch_bytes(f, v, t);
   case OP_lu: return cg_unread_bytes(f, v);
   case OP_qr: return cg_qr_scratch_bytes(f, v);
+  case OP_eigh: return cg_eigh_scratch_bytes(f, v);
+  case OP_svd: return cg_svd_scratch_bytes(f, v);
   default: return 0;
   }
 }
@@ -154,6 +156,8 @@ bool cg_emit_linalg(Cg *c) {
   case OP_cholesky: cg_emit_cholesky(c, v); break;
   case OP_lu: cg_emit_lu(c, v); break;
   case OP_qr: cg_emit_qr(c, v); break;
+  case OP_eigh: cg_emit_eigh(c, v); break;
+  case OP_svd: cg_emit_svd(c, v); break;
   case OP_lu_solve: cg_emit_lu_solve(c, v); break;
   default: cg_emit_solve(c, v);
   }

@@ -55,6 +55,8 @@ static double work_linalg(const Fn *f, Val v) {
   case OP_lu_solve: return products;
   case OP_lu: return products / 3;
   case OP_qr: return products * 2;
+  case OP_eigh:  // about six cycles of pairs of rows
+  case OP_svd: return 18 * bound_of(f, ir_arg(f, v, 0)) * last_bound(f, ir_arg(f, v, 0), 2);
   default: return products / 6;
   }
 }

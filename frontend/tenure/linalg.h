@@ -95,6 +95,21 @@ typedef struct {
   tn_tensor q, r;
 } tn_qr_value;
 TN_API tn_qr_value tn_qr(tn_tensor a, tn_site at);
+// a [.., N, N], symmetric (of another the lower triangle is read, and the upper one taken to be the same): eigenvalues in rising order
+// [.., N], and vectors, the columns of [.., N, N], which are orthonormal: a = vectors diag(values) vectors^T
+typedef struct {
+  tn_tensor values, vectors;
+} tn_eigh_value;
+TN_API tn_eigh_value tn_eigh(tn_tensor a, tn_site at);
+// a [.., M, N] = u diag(s) vh: u [.., M, K] has orthonormal columns and vh [.., K, N] orthonormal rows, also where singular values are 0;
+// s [.., K] falls and is 0 or more
+typedef struct {
+  tn_tensor u, s, vh;
+} tn_svd_value;
+TN_API tn_svd_value tn_svd(tn_tensor a, tn_site at);
+// Of both calls, vectors are known but for their sign, which is not PyTorch's: a loss that depends on it has no meaning. Vectors of
+// values that are equal are any basis of their space: gradients through vectors are infinite or NaN there, and through those of tn_svd
+// where M is not N also at a value of 0. Gradients through values alone are always right. A matrix with NaN or an infinity has NaN
 
 // ---- Fourier transforms of real numbers, torch.fft.rfft, irfft and torch.stft: f32 (else E005), a complex number is two along a last
 // axis of size 2, its real and its imaginary part (torch.view_as_real). They are products with constant matrices: of 1 to 1024 points

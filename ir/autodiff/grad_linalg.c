@@ -137,3 +137,47 @@ void ir_grad_rule_qr(Grad *g, Val v, Val adj) {
   Val d = sum_of(g, adj, ir_grad_matmul(g, v, p, false, false));
   ir_grad_give(g, arg(g, v, 0), solve(g, r, d, (System){.upper = true, .ta = true, .right = true}));
 }
+
+// Numbers of a vector for rows, or columns, of a matrix
+static Val as_column(Grad *g, Val s, bool is_row) {
+  Shape from = shape_of(g, s);
+  uint32_t rank = ir_rank(g->p, from);
+  Dim d[MAX_RANK + 1];
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(g->p, from, k);
+  d[rank] = d[rank - 1], d[rank - (is_row ? 1 : 0)] = ir_dim(g->p, 1);
+  return reshape(g, s, ir_shape(g->p, d, rank + 1));
+}
+
+// x, divided by what f(column) - f(row) is, and on the diagonal what the vector `of_values` has, or 0
+static Val by_distances(Grad *g, Val x, Val f, Val of_values, Dim n) {
+  Val apart = op2(g, OP_sub, as_column(g, f, true), as_column(g, f, false)), zero = number(g, 0);
+  Val off = ir_none(x) ? zero : op2(g, OP_div, x, where(g, OP_eq, n, number(g, 1), apart));
+  return where(g, OP_eq, n, ir_none(of_values) ? zero : as_column(g, of_values, false), off);
+}
+
+// a = V diag(w) V^T: with G for the gradients, a gets V P V^T, P on its diagonal Gw and elsewhere (V^T Gv)_ij / (w_j - w_i).
+void ir_grad_rule_eigh(Grad *g, Val v, Val adj) {
+  Val q = ir_result(v, 1), of_q = g->adj[q.i], x = {0};
+  if (!ir_none(of_q)) x = ir_grad_matmul(g, q, of_q, true, false);
+  Val p = by_distances(g, x, v, adj, size_of(g, q));
+  Val d = ir_grad_matmul(g, ir_grad_matmul(g, q, p, false, false), q, false, true);
+  ir_grad_give(g, arg(g, v, 0), d);
+}
+
+static Val skew(Grad *g, Val x) { return op2(g, OP_sub, x, turned(g, x)); }
+
+// a = U diag(s) W, W with orthonormal rows: a gets U (P W + (Gw - Gw W^T W) / s), P on its diagonal Gs and elsewhere
+// (skew(U^T Gu)_ij s_j + s_i skew(W Gw^T)_ij) / (s_j^2 - s_i^2).
+void ir_grad_rule_svd(Grad *g, Val v, Val adj) {
+  Val s = ir_result(v, 1), w = ir_result(v, 2), of_s = g->adj[s.i], of_w = g->adj[w.i], x = {0};
+  Dim m = size_of(g, v), n = size_of(g, w);
+  if (!ir_none(adj)) x = mul(g, skew(g, ir_grad_matmul(g, v, adj, true, false)), as_column(g, s, true));
+  if (!ir_none(of_w))
+    x = sum_of(g, x, mul(g, skew(g, ir_grad_matmul(g, w, of_w, false, true)), as_column(g, s, false)));
+  Val p = ir_grad_matmul(g, by_distances(g, x, mul(g, s, s), of_s, m), w, false, false);
+  if (!ir_none(of_w) && m.i != n.i) {
+    Val inside = ir_grad_matmul(g, ir_grad_matmul(g, of_w, w, false, true), w, false, false);
+    p = op2(g, OP_add, p, op2(g, OP_div, op2(g, OP_sub, of_w, inside), as_column(g, s, false)));
+  }
+  ir_grad_give(g, arg(g, v, 0), ir_grad_matmul(g, v, p, false, false));
+}

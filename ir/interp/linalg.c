@@ -164,3 +164,142 @@ bool eval_qr(Run *r, Val v) {
   }
   return true;
 }
+
+// ---- eigenvalues and singular values by rotations of rows: two at a time are turned until they are orthogonal
+static double dot(const Matrix *m, int64_t i, int64_t j, int64_t n) {
+  double sum = 0;
+  for (int64_t k = 0; k < n; k++) sum += *element(m, i, k) * *element(m, j, k);
+  return sum;
+}
+
+static void turn(const Matrix *m, int64_t i, int64_t j, int64_t n, double cosine, double sine) {
+  for (int64_t k = 0; k < n; k++) {
+    double a = *element(m, i, k), b = *element(m, j, k);
+    *element(m, i, k) = cosine * a - sine * b, *element(m, j, k) = cosine * b + sine * a;
+  }
+}
+
+static bool turn_pair(const Matrix *x, const Matrix *own, int64_t i, int64_t j, int64_t rows, int64_t n) {
+  double aa = dot(x, i, i, n), bb = dot(x, j, j, n), ab = dot(x, i, j, n), zeta = (bb - aa) / (2 * ab);
+  if (!(fabs(ab) > 1e-15 * sqrt((double)n + 1) * sqrt(aa) * sqrt(bb))) return false;
+  double tangent = copysign(1 / (fabs(zeta) + sqrt(1 + zeta * zeta)), zeta), cosine = 1 / sqrt(1 + tangent * tangent);
+  turn(x, i, j, n, cosine, cosine * tangent);
+  turn(own, i, j, rows, cosine, cosine * tangent);
+  return true;
+}
+
+// Rows of x become orthogonal; `own`, which begins as 1, is what they were multiplied by.
+static void make_orthogonal(const Matrix *x, const Matrix *own, int64_t rows, int64_t n) {
+  enum { MOST_CYCLES = 60 };
+  bool turned = true;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < rows; j++) *element(own, i, j) = i == j;
+  for (int cycle = 0; turned && cycle < MOST_CYCLES; cycle++) {
+    turned = false;
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = i + 1; j < rows; j++) turned |= turn_pair(x, own, i, j, rows, n);
+  }
+}
+
+static double largest_of(const double *x, int64_t n) {
+  double most = 0;
+  for (int64_t k = 0; k < n; k++)
+    if (!(fabs(x[k]) <= most)) most = fabs(x[k]);
+  return most == 0 ? 1 : most;
+}
+
+static void sort_rows(double *key, int64_t rows, double sign, const Matrix *a, int64_t na, const Matrix *b,
+                      int64_t nb) {
+  for (int64_t k = 0; k < rows; k++) {
+    int64_t best = k;
+    for (int64_t i = k + 1; i < rows; i++)
+      if (sign * key[i] > sign * key[best]) best = i;
+    double x = key[k];
+    key[k] = key[best], key[best] = x;
+    swap_rows(a, k, best, na);
+    if (b) swap_rows(b, k, best, nb);
+  }
+}
+
+// Row k, which counts as 0, becomes a unit vector that is orthogonal to those before.
+static void fill_row(const Matrix *x, int64_t k, int64_t n) {
+  double least = 2, sum;
+  int64_t axis = 0;
+  for (int64_t j = 0; j < n; j++) {
+    sum = 0;
+    for (int64_t i = 0; i < k; i++) sum += *element(x, i, j) * *element(x, i, j);
+    if (sum < least) least = sum, axis = j;
+  }
+  *element(x, k, axis) = 1;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t i = 0; i < k; i++) {
+      sum = dot(x, k, i, n);
+      for (int64_t j = 0; j < n; j++) *element(x, k, j) -= sum * *element(x, i, j);
+    }
+  sum = sqrt(dot(x, k, k, n));
+  for (int64_t j = 0; j < n; j++) *element(x, k, j) /= sum;
+}
+
+static void transpose(const Matrix *m, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = i + 1; j < n; j++) {
+      double x = *element(m, i, j);
+      *element(m, i, j) = *element(m, j, i), *element(m, j, i) = x;
+    }
+}
+
+static void decompose(const Matrix *x, const Matrix *u, double *s, double scale, int64_t m, int64_t n) {
+  make_orthogonal(x, u, m, n);
+  for (int64_t k = 0; k < m; k++) s[k] = sqrt(dot(x, k, k, n));
+  sort_rows(s, m, 1, x, n, u, m);
+  for (int64_t k = 0; k < m; k++) {
+    bool is_zero = s[k] < 0x1p-60;
+    for (int64_t j = 0; j < n; j++) *element(x, k, j) = is_zero ? 0 : *element(x, k, j) / s[k];
+    if (is_zero) fill_row(x, k, n);
+    s[k] = is_zero ? 0 : s[k] * scale;
+  }
+  transpose(u, m);
+}
+
+bool eval_svd(Run *r, Val v) {
+  Tensor u = run_result(r, v, 0), s = run_result(r, v, 1), x = run_result(r, v, 2), a = run_arg(r, v, 0);
+  Sizes sizes = run_arg_sizes(r, v, 0);
+  int64_t m = sizes.dim[sizes.rank - 2], n = sizes.dim[sizes.rank - 1];
+  for (int64_t b = 0; s.n > 0 && b < s.n / m; b++) {
+    Matrix of_x = {x.v + b * m * n, n, 1}, of_u = {u.v + b * m * m, m, 1};
+    double scale = largest_of(a.v + b * m * n, m * n);
+    for (int64_t k = 0; k < m * n; k++) of_x.at[k] = a.v[b * m * n + k] / scale;
+    decompose(&of_x, &of_u, s.v + b * m, scale, m, n);
+  }
+  return true;
+}
+
+bool eval_eigh(Run *r, Val v) {
+  Tensor w = run_result(r, v, 0), q = run_result(r, v, 1), a = run_arg(r, v, 0);
+  Sizes sizes = run_arg_sizes(r, v, 0);
+  int64_t n = sizes.dim[sizes.rank - 1];
+  double *work = rt_alloc(r->env->mem, (size_t)(2 * n * n + 1) * sizeof *work), *whole = work + n * n;
+  for (int64_t b = 0; w.n > 0 && b < w.n / n; b++) {
+    Matrix x = {work, n, 1}, full = {whole, n, 1}, of_q = {q.v + b * n * n, n, 1}, given = {a.v + b * n * n, n, 1};
+    double most = 0, scale;
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = 0; j < n; j++) *element(&full, i, j) = *element(&given, i > j ? i : j, i > j ? j : i);
+    scale = largest_of(whole, n * n);
+    for (int64_t i = 0; i < n; i++) {
+      double sum = 0;
+      for (int64_t j = 0; j < n; j++) sum += fabs(*element(&x, i, j) = *element(&full, i, j) / scale);
+      if (sum > most) most = sum;
+    }
+    for (int64_t i = 0; i < n; i++) *element(&x, i, i) += most;
+    make_orthogonal(&x, &of_q, n, n);
+    for (int64_t k = 0; k < n; k++) {
+      double sum = 0;
+      for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) sum += *element(&of_q, k, i) * *element(&full, i, j) * *element(&of_q, k, j);
+      w.v[b * n + k] = sum;
+    }
+    sort_rows(w.v + b * n, n, -1, &of_q, n, NULL, 0);
+    transpose(&of_q, n);
+  }
+  return true;
+}

@@ -109,6 +109,24 @@ uint16_t ir_rule_qr(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_eigh(const Infer *c) {
+  TRY(check_square(c, 0));
+  set(c, 0, DT_F32, leading(c, shape_of(c, 0), 1));
+  set(c, 1, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
+uint16_t ir_rule_svd(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
+  uint32_t r = rank_of(c, 0);
+  if (!is_at_least(c, dim_of(c, 0, r - 1), dim_of(c, 0, r - 2)))
+    return bad_shape(c, "a matrix has as many columns as rows, or more, which sizes show that are constant or equal");
+  set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), r - 1, dim_of(c, 0, r - 2)));
+  set(c, 1, DT_F32, leading(c, shape_of(c, 0), 1));
+  set(c, 2, DT_F32, shape_of(c, 0));
+  return 0;
+}
+
 uint16_t ir_rule_linear(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, 2));

@@ -1,0 +1,346 @@
+// eigh and svd by rotations of rows (one-sided Jacobi): two rows at a time are turned until they are orthogonal, in cycles over all
+// pairs until one cycle turns none. All that is done to rows of X is done to rows of J, which begins as 1.
+//
+//   svd:    X is a / its largest element;     J X = diag(s) V^T,  so that U = J^T
+//   eigh:   X is the same with c on its diagonal added, c the largest sum of a row: no eigenvalue is below 0, and those of X are its
+//           singular values. Rows of J are the eigenvectors, whose eigenvalues are taken of a itself
+//
+// Rows lie as neighbours in memory and are lanes of vectors. Which pairs are turned when does not depend on the workers, each of which
+// has matrices of its own: results are the same bits for any number of them.
+#include "codegen/linalg/linalg.h"
+
+enum { MOST_CYCLES = 30 };
+#define LEAST_LENGTH 0x1p-60  // shorter rows of X, whose squares lose digits, count as 0
+
+typedef LLVMValueRef V;
+
+typedef struct {
+  V at, n;  // rows of n elements
+} Rows;
+
+static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
+static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
+static V row(Cg *c, Rows m, V i) { return f32_at(c, m.at, cg_mul(c, i, m.n)); }
+static V element(Cg *c, Rows m, V i, V j) { return f32_at(c, row(c, m, i), j); }
+static V value(Cg *c, V at) { return cg_load(c, c->f32, at); }
+static V either(Cg *c, V when, V a, V b) { return LLVMBuildSelect(c->b, when, a, b, ""); }
+static V greater(Cg *c, V a, V b) { return LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""); }
+static V product(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
+static V quotient(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
+static V root(Cg *c, V x) { return cg_primitive(c, OP_sqrt, &x); }
+static V size(Cg *c, V x) { return cg_primitive(c, OP_abs, &x); }
+
+static V dot(Cg *c, V a, V b, V n) {
+  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), zero = cg_splat(c, cg_f32(c, 0));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, &zero, 1);
+  V sum = cg_fma(c, cg_load(c, c->vf, f32_at(c, a, l.i)), cg_load(c, c->vf, f32_at(c, b, l.i)), l.carry[0]);
+  cg_loop_end(c, &l, &sum);
+  V mask = cg_mask(c, cg_sub(c, n, whole)), x = cg_load_masked(c, c->vf, f32_at(c, a, whole), mask);
+  return cg_reduce_add(c, cg_fma(c, x, cg_load_masked(c, c->vf, f32_at(c, b, whole), mask), l.out[0]));
+}
+
+// ---- pairs of rows
+typedef struct {
+  V a, b, cosine, sine;
+} Turn;
+
+static void turn_vectors(Cg *c, V k, V mask, void *ctx) {
+  const Turn *t = ctx;
+  V at_a = f32_at(c, t->a, k), at_b = f32_at(c, t->b, k), cosine = cg_splat(c, t->cosine), sine = cg_splat(c, t->sine);
+  V a = cg_load_masked(c, c->vf, at_a, mask), b = cg_load_masked(c, c->vf, at_b, mask);
+  cg_store_masked(c, cg_fma(c, cosine, a, LLVMBuildFNeg(c->b, product(c, sine, b), "")), at_a, mask);
+  cg_store_masked(c, cg_fma(c, cosine, b, product(c, sine, a)), at_b, mask);
+}
+
+static void turn(Cg *c, Rows m, V i, V j, V cosine, V sine) {
+  Turn t = {row(c, m, i), row(c, m, j), cosine, sine};
+  cg_each_vector(c, cg_i64(c, 0), m.n, turn_vectors, &t);
+}
+
+// Turns rows i and j where they are not orthogonal; 1 or 0, i64: whether they were turned.
+static V turn_pair(Cg *c, Rows x, Rows own, V i, V j, V tolerance) {
+  V a = row(c, x, i), b = row(c, x, j), aa = dot(c, a, a, x.n), bb = dot(c, b, b, x.n), ab = dot(c, a, b, x.n);
+  V one = cg_f32(c, 1), is_off = greater(c, size(c, ab), product(c, tolerance, product(c, root(c, aa), root(c, bb))));
+  V zeta = quotient(c, LLVMBuildFSub(c->b, bb, aa, ""), product(c, cg_f32(c, 2), ab));
+  V far = size(c, zeta), is_far = greater(c, far, cg_f32(c, 0x1p+30));  // whose square may overflow
+  V slope = LLVMBuildFAdd(c->b, far, either(c, is_far, far, root(c, cg_fma(c, zeta, zeta, one))), "");
+  V tangent[] = {quotient(c, one, slope), zeta}, t = cg_primitive(c, OP_copysign, tangent);
+  V cosine = quotient(c, one, root(c, cg_fma(c, t, t, one))), sine = product(c, cosine, t);
+  If turns;
+  cg_if(c, &turns, is_off);
+  turn(c, x, i, j, cosine, sine);
+  turn(c, own, i, j, cosine, sine);
+  cg_endif(c, &turns);
+  return LLVMBuildZExt(c->b, is_off, c->i64, "");
+}
+
+static void fill_identity(Cg *c, Rows m) {
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  Loop l, k;
+  cg_loop_begin(c, &l, zero, m.n, one, NULL, 0);
+  cg_loop_begin(c, &k, zero, m.n, one, NULL, 0);
+  V is_on = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, k.i, "");
+  cg_store(c, either(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), element(c, m, l.i, k.i));
+  cg_loop_end(c, &k, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+static V f32_of(Cg *c, V n) { return LLVMBuildSIToFP(c->b, n, c->f32, ""); }
+
+// void(ptr x, ptr j, i64 rows, i64 n): x [rows, n], j [rows, rows]
+static void make_orthogonal(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V n_rows = LLVMGetParam(fn, 2), zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  Rows x = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 3)}, own = {LLVMGetParam(fn, 1), n_rows};
+  V tolerance = product(c, cg_f32(c, 0x1p-23), root(c, f32_of(c, next_to(c, x.n))));
+  Loop cycle, i, j;
+  fill_identity(c, own);
+  cg_loop_begin(c, &cycle, zero, cg_i64(c, MOST_CYCLES), one, &n_rows, 1);
+  cg_loop_begin(c, &i, zero, cycle.carry[0], one, &zero, 1);
+  cg_loop_begin(c, &j, next_to(c, i.i), n_rows, one, &i.carry[0], 1);
+  V turned = LLVMBuildAdd(c->b, j.carry[0], turn_pair(c, x, own, i.i, j.i, tolerance), "");
+  cg_loop_end(c, &j, &turned);
+  cg_loop_end(c, &i, &j.out[0]);
+  V is_done = LLVMBuildICmp(c->b, LLVMIntEQ, i.out[0], zero, "");
+  V next = either(c, is_done, zero, n_rows);
+  cg_loop_end(c, &cycle, &next);
+  LLVMBuildRetVoid(c->b);
+}
+
+// ---- the largest element, sorting, transposing
+static V bits_to_scale(Cg *c, V bits) {
+  V is_zero = LLVMBuildICmp(c->b, LLVMIntEQ, bits, cg_i32(c, 0), "");
+  return either(c, is_zero, cg_f32(c, 1), LLVMBuildBitCast(c->b, bits, c->f32, ""));
+}
+
+// Of n elements; 1 where all are 0
+static V largest(Cg *c, V at, V n) {
+  V none = cg_i32(c, 0);
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
+  V bits = cg_magnitude(c, f32_at(c, at, l.i));
+  V next = either(c, LLVMBuildICmp(c->b, LLVMIntUGT, bits, l.carry[0], ""), bits, l.carry[0]);
+  cg_loop_end(c, &l, &next);
+  return bits_to_scale(c, l.out[0]);
+}
+
+static void swap(Cg *c, V a, V b) {
+  V x = value(c, a), y = value(c, b);
+  cg_store(c, y, a);
+  cg_store(c, x, b);
+}
+
+static void swap_row(Cg *c, Rows m, V i, V k) {
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), m.n, cg_i64(c, 1), NULL, 0);
+  swap(c, element(c, m, i, l.i), element(c, m, k, l.i));
+  cg_loop_end(c, &l, NULL);
+}
+
+// Of n keys the largest first, or with `rises` the smallest; rows of the matrices with them
+static void sort(Cg *c, V keys, V n, bool rises, const Rows *with, uint32_t n_with) {
+  V one = cg_i64(c, 1);
+  Loop k, l;
+  cg_loop_begin(c, &k, cg_i64(c, 0), n, one, NULL, 0);
+  cg_loop_begin(c, &l, next_to(c, k.i), n, one, &k.i, 1);
+  V x = value(c, f32_at(c, keys, l.i)), best = value(c, f32_at(c, keys, l.carry[0]));
+  V next = either(c, rises ? greater(c, best, x) : greater(c, x, best), l.i, l.carry[0]);
+  cg_loop_end(c, &l, &next);
+  If moves;
+  cg_if(c, &moves, LLVMBuildICmp(c->b, LLVMIntNE, l.out[0], k.i, ""));
+  swap(c, f32_at(c, keys, k.i), f32_at(c, keys, l.out[0]));
+  for (uint32_t w = 0; w < n_with; w++) swap_row(c, with[w], k.i, l.out[0]);
+  cg_endif(c, &moves);
+  cg_loop_end(c, &k, NULL);
+}
+
+static void transpose(Cg *c, Rows m) {
+  Loop i, j;
+  cg_loop_begin(c, &i, cg_i64(c, 0), m.n, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &j, next_to(c, i.i), m.n, cg_i64(c, 1), NULL, 0);
+  swap(c, element(c, m, i.i, j.i), element(c, m, j.i, i.i));
+  cg_loop_end(c, &j, NULL);
+  cg_loop_end(c, &i, NULL);
+}
+
+// ---- svd
+typedef struct {
+  V at, by, from, minus;
+} Scaling;
+
+static void divide_vectors(Cg *c, V k, V mask, void *ctx) {
+  const Scaling *s = ctx;
+  V at = f32_at(c, s->at, k);
+  cg_store_masked(c, quotient(c, cg_load_masked(c, c->vf, f32_at(c, s->from, k), mask), cg_splat(c, s->by)), at, mask);
+}
+
+static void divide(Cg *c, V at, V from, V by, V n) {
+  Scaling s = {at, by, from, NULL};
+  cg_each_vector(c, cg_i64(c, 0), n, divide_vectors, &s);
+}
+
+static void subtract_vectors(Cg *c, V k, V mask, void *ctx) {
+  const Scaling *s = ctx;
+  V at = f32_at(c, s->at, k), from = cg_load_masked(c, c->vf, f32_at(c, s->from, k), mask);
+  cg_store_masked(c, cg_fma(c, cg_splat(c, s->minus), from, cg_load_masked(c, c->vf, at, mask)), at, mask);
+}
+
+// Row k, which counts as 0, becomes a unit vector that is orthogonal to those before: what is left of the axis that has most left.
+static void fill_row(Cg *c, Rows x, V k) {
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), start[] = {cg_f32(c, 2), zero};
+  Loop axis, l;
+  cg_loop_begin(c, &axis, zero, x.n, one, start, 2);
+  V none = cg_f32(c, 0);
+  cg_loop_begin(c, &l, zero, k, one, &none, 1);
+  V part = value(c, element(c, x, l.i, axis.i)), sum = cg_fma(c, part, part, l.carry[0]);
+  cg_loop_end(c, &l, &sum);
+  V is_less = greater(c, axis.carry[0], l.out[0]);
+  V next[] = {either(c, is_less, l.out[0], axis.carry[0]), either(c, is_less, axis.i, axis.carry[1])};
+  cg_loop_end(c, &axis, next);
+  cg_loop_begin(c, &l, zero, x.n, one, NULL, 0);
+  cg_store(c, cg_f32(c, 0), element(c, x, k, l.i));
+  cg_loop_end(c, &l, NULL);
+  cg_store(c, cg_f32(c, 1), element(c, x, k, axis.out[1]));
+  V at = row(c, x, k);
+  for (int pass = 0; pass < 2; pass++) {
+    cg_loop_begin(c, &l, zero, k, one, NULL, 0);
+    V other = row(c, x, l.i);
+    Scaling s = {at, NULL, other, LLVMBuildFNeg(c->b, dot(c, at, other, x.n), "")};
+    cg_each_vector(c, zero, x.n, subtract_vectors, &s);
+    cg_loop_end(c, &l, NULL);
+  }
+  divide(c, at, at, root(c, dot(c, at, at, x.n)), x.n);
+}
+
+// void(ptr x, ptr j, ptr s, i64 rows, i64 n, f32 scale): J X to singular values and vectors
+static void make_svd(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V n_rows = LLVMGetParam(fn, 3), zero = cg_i64(c, 0), one = cg_i64(c, 1), s = LLVMGetParam(fn, 2);
+  Rows both[] = {{LLVMGetParam(fn, 0), LLVMGetParam(fn, 4)}, {LLVMGetParam(fn, 1), n_rows}}, x = both[0];
+  Loop l;
+  cg_loop_begin(c, &l, zero, n_rows, one, NULL, 0);
+  V at = row(c, x, l.i);
+  cg_store(c, root(c, dot(c, at, at, x.n)), f32_at(c, s, l.i));
+  cg_loop_end(c, &l, NULL);
+  sort(c, s, n_rows, false, both, 2);
+  cg_loop_begin(c, &l, zero, n_rows, one, NULL, 0);
+  V length = value(c, f32_at(c, s, l.i));
+  V is_zero = greater(c, cg_f32(c, LEAST_LENGTH), length);
+  If fills;
+  cg_if(c, &fills, is_zero);
+  fill_row(c, x, l.i);
+  cg_else(c, &fills);
+  divide(c, row(c, x, l.i), row(c, x, l.i), length, x.n);
+  cg_endif(c, &fills);
+  cg_store(c, either(c, is_zero, cg_f32(c, 0), product(c, length, LLVMGetParam(fn, 5))), f32_at(c, s, l.i));
+  cg_loop_end(c, &l, NULL);
+  transpose(c, both[1]);
+  LLVMBuildRetVoid(c->b);
+}
+
+// Where result k of v lies: its storage, or scratch behind that of those before it
+static V result_at(Cg *c, Val v, uint32_t k) {
+  if (cg_stored(c, ir_result(v, k))) return cg_ptr(c, ir_result(v, k));
+  int64_t bytes = 0;
+  for (uint32_t j = 0; j < k; j++) bytes += cg_unread_bytes(c->f, ir_result(v, j));
+  return f32_at(c, c->scratch, cg_i64(c, bytes / 4));
+}
+
+int64_t cg_svd_scratch_bytes(const Fn *f, Val v) {
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < 3; k++) bytes += cg_unread_bytes(f, ir_result(v, k));
+  return bytes;
+}
+
+void cg_emit_svd(Cg *c, Val v) {
+  Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), m = cg_matrix_size(c, shape, 2), n = cg_matrix_size(c, shape, 1), lo, hi;
+  V u = result_at(c, v, 0), s = result_at(c, v, 1), x = result_at(c, v, 2), all = cg_mul(c, m, n);
+  Loop l;
+  cg_share(c, cg_n_matrices(c, shape), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V at = cg_mul(c, l.i, all), from = f32_at(c, a, at), to = f32_at(c, x, at), scale = largest(c, from, all);
+  V own = f32_at(c, u, cg_mul(c, l.i, cg_mul(c, m, m)));
+  divide(c, to, from, scale, all);
+  V arg[] = {to, own, m, n}, end[] = {to, own, f32_at(c, s, cg_mul(c, l.i, m)), m, n, scale};
+  cg_call_helper(c, "rotate_rows", arg, 4, make_orthogonal, NULL);
+  cg_call_helper(c, "svd", end, 6, make_svd, NULL);
+  cg_loop_end(c, &l, NULL);
+}
+
+// ---- eigh
+// Element (i, j) of a, of which the lower triangle is read
+static V lower(Cg *c, Rows a, V i, V j) { return value(c, element(c, a, cg_max(c, i, j), cg_min(c, i, j))); }
+
+// void(ptr a, ptr x, i64 n): x becomes a / scale + c
+static void make_positive(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V n = LLVMGetParam(fn, 2), zero = cg_i64(c, 0), one = cg_i64(c, 1), none = cg_i32(c, 0), start = cg_f32(c, 0);
+  Rows a = {LLVMGetParam(fn, 0), n}, x = {LLVMGetParam(fn, 1), n};
+  Loop i, j;
+  cg_loop_begin(c, &i, zero, n, one, &none, 1);
+  cg_loop_begin(c, &j, zero, next_to(c, i.i), one, &i.carry[0], 1);
+  V bits = cg_magnitude(c, element(c, a, i.i, j.i));
+  V next = either(c, LLVMBuildICmp(c->b, LLVMIntUGT, bits, j.carry[0], ""), bits, j.carry[0]);
+  cg_loop_end(c, &j, &next);
+  cg_loop_end(c, &i, &j.out[0]);
+  V scale = bits_to_scale(c, i.out[0]);
+  cg_loop_begin(c, &i, zero, n, one, &start, 1);
+  cg_loop_begin(c, &j, zero, n, one, &start, 1);
+  V y = quotient(c, lower(c, a, i.i, j.i), scale), sum = LLVMBuildFAdd(c->b, j.carry[0], size(c, y), "");
+  cg_store(c, y, element(c, x, i.i, j.i));
+  cg_loop_end(c, &j, &sum);
+  V most = either(c, greater(c, j.out[0], i.carry[0]), j.out[0], i.carry[0]);
+  cg_loop_end(c, &i, &most);
+  cg_loop_begin(c, &j, zero, n, one, NULL, 0);
+  V at = element(c, x, j.i, j.i);
+  cg_store(c, LLVMBuildFAdd(c->b, value(c, at), i.out[0], ""), at);
+  cg_loop_end(c, &j, NULL);
+  LLVMBuildRetVoid(c->b);
+}
+
+// void(ptr a, ptr j, ptr w, i64 n): each eigenvalue by its vector, then both in order
+static void make_eigh(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V n = LLVMGetParam(fn, 3), zero = cg_i64(c, 0), one = cg_i64(c, 1), w = LLVMGetParam(fn, 2), start = cg_f32(c, 0);
+  Rows a = {LLVMGetParam(fn, 0), n}, own = {LLVMGetParam(fn, 1), n};
+  Loop k, i;
+  cg_loop_begin(c, &k, zero, n, one, NULL, 0);
+  V v = row(c, own, k.i);
+  cg_loop_begin(c, &i, zero, n, one, &start, 1);
+  V of_i = value(c, f32_at(c, v, i.i)), below = dot(c, row(c, a, i.i), v, i.i);
+  V line = cg_fma(c, value(c, element(c, a, i.i, i.i)), of_i, product(c, cg_f32(c, 2), below));
+  V sum = cg_fma(c, line, of_i, i.carry[0]);
+  cg_loop_end(c, &i, &sum);
+  cg_store(c, i.out[0], f32_at(c, w, k.i));
+  cg_loop_end(c, &k, NULL);
+  sort(c, w, n, true, &own, 1);
+  transpose(c, own);
+  LLVMBuildRetVoid(c->b);
+}
+
+// X, and results that nobody reads
+int64_t cg_eigh_scratch_bytes(const Fn *f, Val v) {
+  int64_t bytes = cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape));
+  for (uint32_t k = 0; k < 2; k++) bytes += cg_unread_bytes(f, ir_result(v, k));
+  return bytes;
+}
+
+void cg_emit_eigh(Cg *c, Val v) {
+  Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, shape, 1), square = cg_mul(c, n, n), lo, hi;
+  V w = result_at(c, v, 0), own = result_at(c, v, 1);
+  int64_t before = cg_unread_bytes(c->f, v) + cg_unread_bytes(c->f, ir_result(v, 1));
+  V x = f32_at(c, c->scratch, cg_i64(c, before / 4));
+  Loop l;
+  cg_share(c, cg_n_matrices(c, shape), 1, &lo, &hi);
+  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  V at = cg_mul(c, l.i, square), from = f32_at(c, a, at), work = f32_at(c, x, at), vectors = f32_at(c, own, at);
+  V begin[] = {from, work, n}, rotate[] = {work, vectors, n, n},
+    end[] = {from, vectors, f32_at(c, w, cg_mul(c, l.i, n)), n};
+  cg_call_helper(c, "eigh.start", begin, 3, make_positive, NULL);
+  cg_call_helper(c, "rotate_rows", rotate, 4, make_orthogonal, NULL);
+  cg_call_helper(c, "eigh", end, 4, make_eigh, NULL);
+  cg_loop_end(c, &l, NULL);
+}
