@@ -76,6 +76,8 @@ Val gen_emit(Gen *g, Op op, const Val *args, uint32_t n, const Attr *attrs, uint
 
 Val gen_keep(Gen *g, Val v, double mag) {
   if (ir_none(v)) return v;
+  for (uint32_t k = 0; k < g->n; k++)
+    if (g->pool[k].v.i == v.i) return v;  // its owner stays
   bool is_leaf = ir_ops[ir_ins(g->f, v)->op].cls == CLASS_LEAF && ir_ins(g->f, v)->op != OP_result;
   if (g->n == MAX_POOL) memmove(g->pool, g->pool + 1, --g->n * sizeof *g->pool);
   Item it = {.v = v, .mag = mag, .scope = is_leaf ? 0 : gen_scope(g)};

@@ -125,8 +125,64 @@ static void run_passes(CgModule *m) {
   }
 }
 
+// ---- selects between zeros
+static bool is_number_but_zero(LLVMValueRef v) {
+  LLVMBool loses;
+  bool is_vector = LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind, all = true;
+  for (unsigned k = 0; is_vector && all && k < LLVMGetVectorSize(LLVMTypeOf(v)); k++)
+    all = is_number_but_zero(LLVMGetAggregateElement(v, k));
+  return is_vector ? all : LLVMIsAConstantFP(v) && LLVMConstRealGetDouble(v, &loses) != 0;
+}
+
+static LLVMRealPredicate inverse_of(LLVMRealPredicate p) {
+  switch (p) {
+  case LLVMRealOLT: return LLVMRealUGE;
+  case LLVMRealOGT: return LLVMRealULE;
+  case LLVMRealULT: return LLVMRealOGE;
+  case LLVMRealUGT: return LLVMRealOLE;
+  default: return LLVMRealPredicateFalse;
+  }
+}
+
+// The comparison of v = x < y ? x : y and the like; NULL: it is none of them, or the two are never both 0.
+static LLVMValueRef extreme_by(LLVMValueRef v) {
+  if (LLVMGetInstructionOpcode(v) != LLVMSelect) return NULL;
+  LLVMValueRef c = LLVMGetOperand(v, 0), yes = LLVMGetOperand(v, 1), no = LLVMGetOperand(v, 2);
+  if (!LLVMIsAInstruction(c) || LLVMGetInstructionOpcode(c) != LLVMFCmp) return NULL;
+  LLVMValueRef x = LLVMGetOperand(c, 0), y = LLVMGetOperand(c, 1);
+  bool is_extreme = (x == yes && y == no) || (x == no && y == yes);
+  return is_extreme && !is_number_but_zero(x) && !is_number_but_zero(y) && inverse_of(LLVMGetFCmpPredicate(c)) ? c
+                                                                                                               : NULL;
+}
+
+// Instruction selection of LLVM 19 makes a minimum or maximum of x < y ? x : y. Of two zeros that gives either, the select one of
+// them; only x86 has instructions that give the same. It does not do so where the comparison holds for equal numbers: the
+// inverse one, with the operands of the select exchanged.
+static void keep_zeros(CgModule *m) {
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
+  for (LLVMValueRef fn = LLVMGetFirstFunction(m->mod); fn; fn = LLVMGetNextFunction(fn))
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(fn); block; block = LLVMGetNextBasicBlock(block))
+      for (LLVMValueRef v = LLVMGetFirstInstruction(block), next; v; v = next) {
+        next = LLVMGetNextInstruction(v);
+        LLVMValueRef c = extreme_by(v);
+        if (!c) continue;
+        LLVMPositionBuilderBefore(b, v);
+        LLVMValueRef turned =
+            LLVMBuildFCmp(b, inverse_of(LLVMGetFCmpPredicate(c)), LLVMGetOperand(c, 0), LLVMGetOperand(c, 1), "");
+        LLVMReplaceAllUsesWith(v, LLVMBuildSelect(b, turned, LLVMGetOperand(v, 2), LLVMGetOperand(v, 1), ""));
+        LLVMInstructionEraseFromParent(v);
+      }
+  LLVMDisposeBuilder(b);
+}
+
+static bool is_x86(const CgModule *m) {
+  const char *triple = LLVMGetTarget(m->mod);
+  return !strncmp(triple, "x86", 3) || !strncmp(triple, "i686", 4);
+}
+
 bool cg_optimise_module(CgModule *m) {
   if (verify(m)) run_passes(m);
+  if (!m->error[0] && !is_x86(m)) keep_zeros(m);
   return !m->error[0];
 }
 
@@ -156,9 +212,7 @@ static bool emit_assembly(CgModule *m, CgObject *out) {
 }
 
 bool cg_module_text(CgModule *m, bool as_assembly, CgObject *out) {
-  if (!verify(m)) return false;
-  run_passes(m);
-  if (m->error[0]) return false;
+  if (!cg_optimise_module(m)) return false;
   if (as_assembly) return emit_assembly(m, out);
   char *text = LLVMPrintModuleToString(m->mod);
   *out = (CgObject){text, strlen(text)};
