@@ -225,6 +225,12 @@ LLVMValueRef cg_opaque(Cg *c, LLVMValueRef x) {
   return LLVMBuildCall2(c->b, fn, nothing, &x, 1, "");
 }
 
+void cg_keep_order(Cg *c) {
+  LLVMTypeRef fn = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), NULL, 0, false);
+  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "~{memory}", 9, true, false, LLVMInlineAsmDialectATT, false);
+  LLVMBuildCall2(c->b, fn, nothing, NULL, 0, "");
+}
+
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,
                                uint32_t n) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));

@@ -14,12 +14,16 @@
 
 // The microkernel fills the register file: mr x nv accumulators, nv vectors of B and one broadcast of A.
 //
+// The rounding errors of a sum of equal terms grow with their number: those of n terms in partial sums of p are as of p + n / p.
+enum { PARTIAL_SUM = 128 };
+
 // Cache and block sizes were found on the AVX-512 machine (codegen/target.h names the experiments) and are every row's
 // until somebody measures on another one.
 #define MEASURED_ON_AVX512 MEASURED_SIZES, .facts = IR_TARGET_FACTS
-#define MEASURED_SIZES                                                                            \
-  .stack_bytes = 256 << 10, .gemm_mc_bytes = 512 << 10, .gemm_kc = 1024, .gemm_kc_packed_a = 256, \
-  .gemm_b_bytes = 192 << 10, .gemm_kc_in_place = 2048, .gemm_acc_bytes = 128 << 10, .rnn_kc_bytes = 32 << 10
+#define MEASURED_SIZES                                                                                       \
+  .partial_sum = PARTIAL_SUM, .stack_bytes = 256 << 10, .gemm_mc_bytes = 512 << 10, .gemm_kc = 1024,         \
+  .gemm_kc_packed_a = 256, .gemm_b_bytes = 192 << 10, .gemm_kc_in_place = 2048, .gemm_acc_bytes = 128 << 10, \
+  .rnn_kc_bytes = 32 << 10
 
 // Products on AMX outrun the memory that an update in their epilogue waits for: it reads the gradient from cache right
 // behind them instead.
@@ -27,9 +31,10 @@
 
 // Of a microcontroller: blocks by the stack, which is most of what its memory has room for; fusion as everywhere, so that
 // kernels are the same.
-#define SMALL_MEMORY                                                                                                \
-  .stack_bytes = 8 << 10, .bounded_stack = true, .gemm_mc_bytes = 4 << 10, .gemm_kc = 256, .gemm_kc_packed_a = 128, \
-  .gemm_kc_in_place = 256, .gemm_acc_bytes = 4 << 10, .rnn_kc_bytes = 4 << 10, .facts = IR_TARGET_FACTS
+#define SMALL_MEMORY                                                                                                   \
+  .partial_sum = PARTIAL_SUM, .stack_bytes = 8 << 10, .bounded_stack = true, .gemm_mc_bytes = 4 << 10, .gemm_kc = 256, \
+  .gemm_kc_packed_a = 128, .gemm_kc_in_place = 256, .gemm_acc_bytes = 4 << 10, .rnn_kc_bytes = 4 << 10,                \
+  .facts = IR_TARGET_FACTS
 
 #define AVX512_ROW                                                                                            \
   .pointer_bits = 64, .has_image = true, .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, \
@@ -110,11 +115,11 @@ void cg_target_key(const Target *t, RtText *out) {
               t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
               t->vl, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
-  const int64_t size[] = {t->gemm_mr,        t->gemm_nv,      t->dot_accumulators, t->stream_ahead, t->follows_streams,
-                          t->gemm_mc_bytes,  t->gemm_kc,      t->gemm_kc_packed_a, t->gemm_b_bytes, t->gemm_kc_in_place,
-                          t->gemm_acc_bytes, t->prefers_blas, t->rnn_mr,           t->rnn_kc_bytes, t->stack_bytes,
-                          t->worker_bytes,   f->lanes,        f->l1_bytes,         f->l2_bytes,     f->llc_bytes,
-                          f->page_bytes,     f->dtlb_entries, f->update_bytes};
+  const int64_t size[] = {
+      t->gemm_mr,  t->gemm_nv,          t->dot_accumulators, t->stream_ahead,     t->follows_streams, t->gemm_mc_bytes,
+      t->gemm_kc,  t->gemm_kc_packed_a, t->gemm_b_bytes,     t->gemm_kc_in_place, t->gemm_acc_bytes,  t->prefers_blas,
+      t->rnn_mr,   t->rnn_kc_bytes,     t->stack_bytes,      t->partial_sum,      t->worker_bytes,    f->lanes,
+      f->l1_bytes, f->l2_bytes,         f->llc_bytes,        f->page_bytes,       f->dtlb_entries,    f->update_bytes};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
   rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);
 }

@@ -47,6 +47,7 @@ typedef struct {
   int64_t stream_ahead;      // bytes of one stream from memory prefetched into L2; 0: none, hardware does as well (063)
   bool follows_streams;      // its hardware prefetcher keeps up with eight streams as with one (063)
   bool prefers_blas;         // a tuned library is faster than code for this row
+  int64_t partial_sum;       // terms of a partial sum: longer sums are added up from such, so that errors stay small
   // ---- recurrences
   uint32_t rnn_mr;       // rows of the recurrent tile (gates x vectors wide)
   int64_t rnn_kc_bytes;  // of w_hh in a KC block; the rest of L1 is for rows and sums (012)

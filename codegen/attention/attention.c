@@ -161,6 +161,7 @@ static void rows_of_tiles(AttnCode *s, const TileSpec *spec, const TileArgs *arg
 void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
   Cg *c = s->c;
   TileSpec spec = spec_of(s, p);
+  cg_tile_sum_in_parts(&spec, c->t, s->a.size, s->a.size, 1);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, s->width), NULL, 0);
   TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, l.i), .c = cg_at(c, c->f32, p->c, l.i), .k = p->k};
@@ -171,8 +172,8 @@ void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
 static void accumulate_at(AttnCode *s, const AttnProduct *p, TileSpec spec, V column) {
   Cg *c = s->c;
   TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, column), .c = cg_at(c, c->f32, p->c, column), .k = p->k};
-  spec.x_n = spec.nv, spec.x_row = spec.c_row, spec.x_vec = spec.c_vec;
-  args.x = args.c;
+  spec.more = true;
+  cg_tile_sum_in_parts(&spec, c->t, p->terms, cg_larger(s->keys, ATTN_BLOCK), 1);
   args.n = cg_sub(c, cg_i64(c, s->a.size), column);
   rows_of_tiles(s, &spec, &args, p);
 }

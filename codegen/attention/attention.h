@@ -77,7 +77,8 @@ typedef struct {
   int64_t a_row, a_k, b_k, c_row;
   LLVMValueRef m, k;
   uint32_t mr;
-  bool exact;  // m is a multiple of mr
+  bool exact;     // m is a multiple of mr
+  int64_t terms;  // of cg_attention_accumulate: that an element sums in all of its calls, at most
 } AttnProduct;
 // Columns are n keys of a block, rounded up to whole tiles: C is a block of scores. C is overwritten.
 void cg_attention_scores(AttnCode *s, const AttnProduct *p, LLVMValueRef n);

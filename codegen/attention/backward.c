@@ -187,6 +187,7 @@ static void add_keys(Backward *w, AttnRole role, V block, AttnRows rows, V q0, V
   p.a_k = s->keys, p.b_k = rows.row, p.c_row = w->d[role].row, p.m = n, p.k = m, p.mr = s->mr_k;
   p.exact = cg_attention_whole(s, s->a.tk, s->mr_k) && cg_attention_is_plain_causal(s) &&
             (!s->a.causal || cg_attention_whole(s, s->a.tq, s->mr_k));
+  p.terms = ir_dim_bound(s->c->f->prog, s->a.tq) * s->a.group;
   cg_attention_accumulate(s, &p, false);
 }
 
@@ -197,7 +198,7 @@ static void add_queries(Backward *w, V q0, V m, V k0, V n) {
   AttnProduct p = {
       .a = w->ds, .b = cg_attention_row(s, keys, k0), .c = cg_attention_row(s, w->d[ATTN_Q], q0), .a_k = 1};
   p.a_row = s->keys, p.b_k = keys.row, p.c_row = w->d[ATTN_Q].row, p.m = m, p.k = n, p.mr = s->mr_q;
-  p.exact = cg_attention_whole(s, s->a.tq, s->mr_q);
+  p.exact = cg_attention_whole(s, s->a.tq, s->mr_q), p.terms = ir_dim_bound(s->c->f->prog, s->a.tk);
   cg_attention_accumulate(s, &p, false);
 }
 

@@ -100,6 +100,7 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   if (!f->stores_out) return;
   AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
   add.b_k = s->size_pad, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q, add.exact = scores.exact;
+  add.terms = ir_dim_bound(c->f->prog, s->a.tk);
   cg_attention_accumulate(s, &add, true);
 }
 

@@ -38,7 +38,7 @@ bool cg_gemm_at_b_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 void cg_gemm_at_b_plan(const Fn *f, GemmPlan *p, const Target *t) {
   (void)f;
   p->width = panel_width(t);
-  p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, KC, t->vl);
+  p->kc = cg_gemm_kc(p->k_slice ? p->k_slice : p->k_max, KC, t);
   p->units = cg_ceil_div(wide_of(p), p->width);
 }
 
@@ -120,6 +120,7 @@ static void tiles(AtB *u, const Panel *of) {
                    .a_k = cg_i64(c, u->n),
                    .b_k = cg_i64(c, u->m)};
   TileRows rows = {.rows = cg_i64(c, u->n), .left = u->n % spec.mr, .a_block = cg_i64(c, spec.mr)};
+  cg_tile_sum_in_parts(&spec, c->t, u->g->p->k_max, u->g->p->kc, 1);
   prefetch_next(u, of, &spec, &args);
   cg_tile_rows(c, &spec, &args, &rows);
 }

@@ -41,7 +41,13 @@ void cg_gemm_axpy_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->units = cg_ceil_div(p->n_max, GRAIN * p->width);
 }
 
-void cg_gemm_axpy_stack(Gemm *g) { g->strip = cg_gemm_on_stack(g->c, g->p->m_max * g->p->nc); }
+// Rows of B whose products are a partial sum: it is added to the sum behind it, and begins anew. All, where they are few.
+static int64_t rows_of_partial(const Gemm *g) { return cg_round_up(g->c->t->partial_sum, g->p->mr); }
+static bool has_partials(const Gemm *g) { return g->p->k_max > rows_of_partial(g); }
+
+void cg_gemm_axpy_stack(Gemm *g) {
+  g->strip = cg_gemm_on_stack(g->c, (has_partials(g) ? 2 : 1) * g->p->m_max * g->p->nc);
+}
 
 // ---- a block of columns
 typedef struct {
@@ -54,6 +60,10 @@ static LLVMValueRef sums_at(Gemm *g, int64_t m, LLVMValueRef n) {
   return cg_at(c, c->f32, g->strip, cg_add(c, cg_i64(c, m * g->p->nc), n));
 }
 
+static LLVMValueRef total_at(Gemm *g, int64_t m, LLVMValueRef n) {
+  return sums_at(g, has_partials(g) ? g->p->m_max + m : m, n);
+}
+
 static void begin_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
   Loop l;
@@ -63,7 +73,22 @@ static void begin_sums(Gemm *g, const Block *u) {
     LLVMValueRef at = cg_at(c, c->f32, g->bias, cg_add(c, u->n0, l.i));
     start = cg_load_masked(c, c->vf, at, cg_mask(c, cg_sub(c, u->n, l.i)));
   }
-  for (int64_t m = 0; m < g->p->m_max; m++) cg_store(c, start, sums_at(g, m, l.i));
+  for (int64_t m = 0; m < g->p->m_max; m++) {
+    cg_store(c, start, total_at(g, m, l.i));
+    if (has_partials(g)) cg_store(c, LLVMConstNull(c->vf), sums_at(g, m, l.i));
+  }
+  cg_loop_end(c, &l, NULL);
+}
+
+static void add_partials(Gemm *g, const Block *u) {
+  Cg *c = g->c;
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl), NULL, 0);
+  for (int64_t m = 0; m < g->p->m_max; m++) {
+    LLVMValueRef partial = sums_at(g, m, l.i), total = total_at(g, m, l.i);
+    cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->vf, total), cg_load(c, c->vf, partial), ""), total);
+    cg_store(c, LLVMConstNull(c->vf), partial);
+  }
   cg_loop_end(c, &l, NULL);
 }
 
@@ -71,13 +96,13 @@ static void end_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
   LLVMValueRef stride = cg_i64(c, g->p->nc), vl = cg_i64(c, c->t->vl);
   if (g->epilogue) {
-    cg_gemm_epilogue(g, cg_i64(c, 0), g->m, u->n0, u->n, g->strip, stride);
+    cg_gemm_epilogue(g, cg_i64(c, 0), g->m, u->n0, u->n, total_at(g, 0, cg_i64(c, 0)), stride);
     return;
   }
   Loop row, l;
   cg_loop_begin(c, &row, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
   cg_loop_begin(c, &l, cg_i64(c, 0), u->n, vl, NULL, 0);
-  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, g->strip, cg_add(c, cg_mul(c, row.i, stride), l.i)));
+  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, total_at(g, 0, l.i), cg_mul(c, row.i, stride)));
   LLVMValueRef to = cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, row.i, g->n), cg_add(c, u->n0, l.i)));
   cg_store_masked(c, sums, to, cg_mask(c, cg_sub(c, u->n, l.i)));
   cg_loop_end(c, &l, NULL);
@@ -162,24 +187,42 @@ static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
   cg_loop_end(c, &l, NULL);
 }
 
+// Adds rows [begin, end) of B.
+static void add_all(Gemm *g, const Block *u, LLVMValueRef begin, LLVMValueRef end) {
+  Cg *c = g->c;
+  LLVMValueRef at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_gemm_rem(c, cg_sub(c, end, begin), at_once));
+  Loop l;
+  cg_loop_begin(c, &l, begin, whole, at_once, NULL, 0);
+  add_rows(g, u, l.i, g->p->mr);
+  cg_loop_end(c, &l, NULL);
+  cg_loop_begin(c, &l, whole, end, cg_i64(c, 1), NULL, 0);
+  add_rows(g, u, l.i, 1);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void add_by_partials(Gemm *g, const Block *u) {
+  Cg *c = g->c;
+  LLVMValueRef step = cg_i64(c, rows_of_partial(g));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, step, NULL, 0);
+  add_all(g, u, l.i, cg_min(c, g->k, cg_add(c, l.i, step)));
+  add_partials(g, u);
+  cg_loop_end(c, &l, NULL);
+}
+
 void cg_gemm_axpy_emit(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef at_once = cg_i64(c, g->p->mr), lo, hi, step = cg_i64(c, g->p->nc);
-  LLVMValueRef whole = cg_sub(c, g->k, cg_gemm_rem(c, g->k, at_once));
+  LLVMValueRef lo, hi, step = cg_i64(c, g->p->nc);
   cg_share(c, g->panels, GRAIN, &lo, &hi);
   LLVMValueRef end = cg_min(c, cg_mul(c, hi, cg_i64(c, g->p->width)), g->n);
   end = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, g->m, cg_i64(c, 0), ""), end, cg_i64(c, 0), "");
-  Loop block, l;
+  Loop block;
   cg_loop_begin(c, &block, cg_mul(c, lo, cg_i64(c, g->p->width)), end, step, NULL, 0);
   Block u = {.n0 = block.i, .n = cg_min(c, step, cg_sub(c, end, block.i))};
   u.tail = cg_mask(c, cg_gemm_rem(c, u.n, cg_i64(c, c->t->vl)));
   begin_sums(g, &u);
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, at_once, NULL, 0);
-  add_rows(g, &u, l.i, g->p->mr);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, whole, g->k, cg_i64(c, 1), NULL, 0);
-  add_rows(g, &u, l.i, 1);
-  cg_loop_end(c, &l, NULL);
+  if (has_partials(g)) add_by_partials(g, &u);
+  else add_all(g, &u, cg_i64(c, 0), g->k);
   end_sums(g, &u);
   cg_loop_end(c, &block, NULL);
 }

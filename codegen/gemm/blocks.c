@@ -19,9 +19,14 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t) {
   return cg_larger(bytes, ir_type_bytes(f->prog, (DType)ir_ins(f, b)->dtype, ir_ins(f, b)->shape)) > t->facts.llc_bytes;
 }
 
-int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t vl) {
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit) {
   int64_t n = cg_ceil_div(k, most);
-  return n <= 1 ? cg_round_up(cg_larger(k, 1), vl) : cg_round_up(cg_ceil_div(k, n), vl);
+  return n <= 1 ? cg_round_up(cg_larger(k, 1), unit) : cg_round_up(cg_ceil_div(k, n), unit);
+}
+
+int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t) {
+  bool parts = k > most && most % t->partial_sum == 0;
+  return cg_gemm_even_kc(k, most, parts ? t->partial_sum : t->vl);
 }
 
 // ---- in code

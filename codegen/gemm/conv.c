@@ -139,6 +139,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .mask_from = n->masked ? n->nv - 1 : n->nv,
                      .mask_step = c->t->vl,
                      .mask_c = true};
+    cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, x.k, x.n);
     int64_t k = x.outer ? x.k : 0;
     LLVMValueRef row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
     row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));

@@ -91,6 +91,7 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMVa
                    .mask_from = s->masked ? s->nv - 1 : s->nv,
                    .mask_step = vl,
                    .mask_c = true};
+  cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, p->kc, 1);
   cg_tile_call(c, &spec,
                &(TileArgs){.a = x,
                            .b = cg_at(c, c->f32, s->weights, cg_mul(c, tap, cg_i64(c, p->kc * p->width))),

@@ -40,6 +40,7 @@ typedef struct {
   int64_t c_group, o_group;
   int64_t slices, chunks;  // chunks: of the panels of a group
   int64_t panels, nv, width, o_pad;
+  int64_t terms;   // pixels of a slice
   int64_t wanted;  // pixels of g in a strip
   int64_t block;   // of c_group
   Cut cut;
@@ -202,6 +203,7 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   p.slices = cg_larger(1, p.slices), units *= p.slices;
   p.chunks = cg_larger(1, cg_smaller(p.panels, cg_ceil_div(UNITS_WANTED, units)));
   p.once = is_once(f, &p);
+  p.terms = cg_ceil_div(images, p.slices) * c->out[0] * c->out[1] * c->out[2];
   return p;
 }
 
@@ -300,6 +302,7 @@ static void tiles(const Unit *u, const WindowRow *w, int64_t rows, int64_t a, LL
                    .mask_from = columns % vl ? nv - 1 : nv,
                    .mask_step = vl,
                    .mask_b = true};
+  cg_tile_sum_in_parts(&spec, c->t, p->terms, p->cut.columns, p->cut.band);
   LLVMValueRef row =
       cg_add(c, cg_mul(c, w->first, cg_i64(c, step_of(v, 1))), cg_mul(c, w->y, cg_i64(c, v->dilation[1])));
   TileArgs args = {.a = cg_at(c, c->f32, u->strip, cg_add(c, cg_i64(c, a), cg_mul(c, row, cg_i64(c, strip_row)))),

@@ -96,8 +96,7 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMValueRef arg[N_PARAMS], sum[MAX_CARRY];
   for (uint32_t k = 0; k < N_PARAMS; k++) arg[k] = LLVMGetParam(fn, k);
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
-  for (uint32_t k = 0; k < sums.n_sums; k++)
-    sum[k] = s->more ? cg_load(c, c->vf, each_sum(&r, arg[P_SUMS], k)) : cg_splat(c, cg_f32(c, 0));
+  for (uint32_t k = 0; k < sums.n_sums; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
   Loop image, row;
   cg_sums_begin(c, &image, cg_i64(c, 0), arg[P_IMAGES], sum, sums.n_sums);
   LLVMValueRef x = cg_at(c, c->f32, arg[P_X], cg_mul(c, image.i, arg[P_X_IMAGE]));
@@ -108,7 +107,10 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   cg_tap_row(c, &r.row, &sums, sum);
   cg_sums_end(c, &row, sum);
   cg_sums_end(c, &image, sum);
-  for (uint32_t k = 0; k < sums.n_sums; k++) cg_store(c, sum[k], each_sum(&r, arg[P_SUMS], k));
+  for (uint32_t k = 0; k < sums.n_sums; k++) {
+    LLVMValueRef at = each_sum(&r, arg[P_SUMS], k);
+    cg_store(c, s->more ? LLVMBuildFAdd(c->b, cg_load(c, c->vf, at), sum[k], "") : sum[k], at);
+  }
   LLVMBuildRetVoid(c->b);
 }
 

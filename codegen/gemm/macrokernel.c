@@ -56,23 +56,25 @@ static bool begins_sums(const Gemm *g) { return one_block(g) && !g->p->parts; }
 static TileSpec make_spec(const Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t vl = g->c->t->vl;
-  return (TileSpec){.mr = p->mr,
-                    .nv = p->nv,
-                    .a_row = stride_or_dyn(cg_gemm_tile_a_row(g), 1),
-                    .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), cg_gemm_packs_a(p) ? p->a_tile : 1),
-                    .b_k = stride_or_dyn(tile_b_k(g), p->width),
-                    .b_vec = vl,
-                    .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
-                    .c_vec = vl,
-                    .more = !begins_sums(g),
-                    .has_bias = g->bias && begins_sums(g),
-                    .bias_vec = vl,
-                    .mask_from = p->nv,
-                    .mask_step = vl,
-                    .mask_b = p->pack_b == B_IN_PLACE,
-                    .mask_c = !in_strip(g),
-                    .long_k = p->k_max >= UNROLLED_K,
-                    .chains = p->chains};
+  TileSpec s = {.mr = p->mr,
+                .nv = p->nv,
+                .a_row = stride_or_dyn(cg_gemm_tile_a_row(g), 1),
+                .a_k = stride_or_dyn(cg_gemm_tile_a_k(g), cg_gemm_packs_a(p) ? p->a_tile : 1),
+                .b_k = stride_or_dyn(tile_b_k(g), p->width),
+                .b_vec = vl,
+                .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
+                .c_vec = vl,
+                .more = !begins_sums(g),
+                .has_bias = g->bias && begins_sums(g),
+                .bias_vec = vl,
+                .mask_from = p->nv,
+                .mask_step = vl,
+                .mask_b = p->pack_b == B_IN_PLACE,
+                .mask_c = !in_strip(g),
+                .long_k = p->k_max >= UNROLLED_K,
+                .chains = p->chains};
+  cg_tile_sum_in_parts(&s, g->c->t, p->k_max, cg_smaller(p->kc, p->k_max), 1);
+  return s;
 }
 
 // The macro tile's panel is whole, or the last one with fewer columns: then vectors without a column are left out and

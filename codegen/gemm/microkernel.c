@@ -76,13 +76,19 @@ static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
   return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p);
 }
 
+static LLVMValueRef place_in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+  LLVMValueRef row = cg_at(c, c->f32, t->arg[P_C], cg_mul(c, cg_i64(c, m), t->c_row));
+  return cg_at(c, c->f32, row, cg_i64(c, j * t->s->c_vec));
+}
+
+static LLVMValueRef in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+  return load_vec(c, place_in_c(c, t, m, j), t->s->mask_c ? t->mask[j] : NULL);
+}
+
 static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   const TileSpec *s = t->s;
   LLVMValueRef x = NULL, bias = NULL;
-  if (s->more) {
-    LLVMValueRef at = cg_add(c, cg_mul(c, cg_i64(c, m), t->c_row), cg_i64(c, j * s->c_vec));
-    return load_vec(c, cg_at(c, c->f32, t->arg[P_C], at), s->mask_c ? t->mask[j] : NULL);
-  }
+  if (s->more) return in_c(c, t, m, j);
   if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
   if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
   if (x && bias) return LLVMBuildFAdd(c->b, x, bias, "");
@@ -107,9 +113,9 @@ static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
     }
 }
 
-// Of k: n steps, the first of them at a and b.
+// Steps [begin, end) of k, of which number 0 is at a and b. begin is a multiple of all steps in a turn.
 typedef struct {
-  LLVMValueRef a, a_row, b, n;
+  LLVMValueRef a, a_row, b, begin, end;
 } PanelRange;
 
 // Row m of A. Multiples of a run-time stride that are odd come from memory, so that the compiler knows nothing of them
@@ -149,18 +155,20 @@ static void prefetch_step(Cg *c, const TileSpec *s, LLVMValueRef a, LLVMValueRef
 static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t unroll,
                                uint32_t chains, bool prefetches, LLVMValueRef *acc) {
   uint32_t n = t->s->mr * t->s->nv;
-  LLVMValueRef step = cg_i64(c, unroll), end = cg_mul(c, cg_div(c, of->n, step), step);
+  LLVMValueRef step = cg_i64(c, unroll), end = cg_mul(c, cg_div(c, of->end, step), step);
   Loop l;
   cg_loop_begin(c, &l, begin, end, step, acc, n * chains);
   memcpy(acc, l.carry, n * chains * sizeof *acc);
   if (prefetches) prefetch(c, t, l.i, unroll);
   LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
   LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
-  if (unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row))
-    a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
+  bool many_rows = unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row);
+  if (many_rows) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
   for (uint32_t j = 0; j < unroll; j++) {
     LLVMValueRef k = cg_i64(c, j);
     LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
+    if (j && many_rows && t->s->partial)
+      cg_keep_order(c);  // else LLVM loads all rows at once, and keeps sums in memory
     k_step(c, t, of, a_at, b_at, acc + j % chains * n);
     if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
   }
@@ -174,27 +182,150 @@ static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
   uint32_t unroll = chains > 1 ? chains : unroll_of(t->s);  // the same chains in tiles of all heights
   for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef end = k_unrolled(c, t, of, cg_i64(c, 0), unroll, chains, true, acc);
+  LLVMValueRef end = k_unrolled(c, t, of, of->begin, unroll, chains, true, acc);
   for (; chains > 1; chains /= 2)
     for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
   if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
+static LLVMValueRef to_stretch(Cg *c, LLVMValueRef p, LLVMValueRef nth, LLVMValueRef stretch) {
+  return cg_at(c, c->f32, p, cg_mul(c, nth, stretch));
+}
+
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
+static void some_stretches(Cg *c, const TileBody *t, uint32_t level, LLVMValueRef begin, LLVMValueRef end,
+                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc);
 static void stretches(Cg *c, const TileBody *t, uint32_t levels, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
-  uint32_t n = t->s->mr * t->s->nv, level = levels - 1;
+  uint32_t level = levels - 1;
   if (levels == 0) {
-    k_loop(c, t, &(PanelRange){a, t->a_row, b, t->arg[P_K]}, acc);
+    k_loop(c, t, &(PanelRange){a, t->a_row, b, cg_i64(c, 0), t->arg[P_K]}, acc);
     return;
   }
+  some_stretches(c, t, level, cg_i64(c, 0), t->stretches[level], a, b, acc);
+}
+
+static void some_stretches(Cg *c, const TileBody *t, uint32_t level, LLVMValueRef begin, LLVMValueRef end,
+                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
+  uint32_t n = t->s->mr * t->s->nv;
   Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), t->stretches[level], cg_i64(c, 1), acc, n);
+  cg_loop_begin(c, &l, begin, end, cg_i64(c, 1), acc, n);
   memcpy(acc, l.carry, n * sizeof *acc);
-  a = cg_at(c, c->f32, a, cg_mul(c, l.i, t->a_stretch[level]));
-  b = cg_at(c, c->f32, b, cg_mul(c, l.i, t->b_stretch[level]));
-  stretches(c, t, level, a, b, acc);
+  stretches(c, t, level, to_stretch(c, a, l.i, t->a_stretch[level]), to_stretch(c, b, l.i, t->b_stretch[level]), acc);
   cg_loop_end(c, &l, acc);
   memcpy(acc, l.out, n * sizeof *acc);
+}
+
+// ---- where sums start and go
+static void begin_sums(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+  for (uint32_t m = 0; m < t->s->mr; m++)
+    for (uint32_t j = 0; j < t->s->nv; j++) acc[m * t->s->nv + j] = initial(c, t, m, j);
+}
+
+static void store_sums(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+  const TileSpec *s = t->s;
+  for (uint32_t m = 0; m < s->mr; m++)
+    for (uint32_t j = 0; j < s->nv; j++) {
+      LLVMValueRef p = place_in_c(c, t, m, j);
+      if (s->mask_c && t->mask[j]) cg_store_masked(c, acc[m * s->nv + j], p, t->mask[j]);
+      else cg_store(c, acc[m * s->nv + j], p);
+    }
+}
+
+// ---- partial sums
+static void add_to(Cg *c, const TileBody *t, LLVMValueRef (*from)(Cg *c, const TileBody *t, uint32_t m, uint32_t j),
+                   LLVMValueRef *acc) {
+  for (uint32_t m = 0; m < t->s->mr; m++)
+    for (uint32_t j = 0; j < t->s->nv; j++) {
+      LLVMValueRef *sum = &acc[m * t->s->nv + j];
+      *sum = LLVMBuildFAdd(c->b, from(c, t, m, j), *sum, "");
+    }
+}
+
+// One more partial sum. summed: i1, C has sums already; NULL: it has.
+static void add_partial(Cg *c, const TileBody *t, LLVMValueRef summed, const LLVMValueRef *partial) {
+  LLVMValueRef acc[MAX_TILE];
+  If some;
+  memcpy(acc, partial, sizeof acc);
+  if (summed) cg_if(c, &some, summed);
+  add_to(c, t, in_c, acc);
+  store_sums(c, t, acc);
+  if (!summed) return;
+  cg_else(c, &some);
+  memcpy(acc, partial, sizeof acc);
+  if (t->s->x_n || t->s->has_bias) add_to(c, t, initial, acc);
+  store_sums(c, t, acc);
+  cg_endif(c, &some);
+}
+
+typedef struct {
+  LLVMValueRef a, a_row, b, n;  // n: of k
+} Panel;
+
+static void clear(LLVMValueRef *acc, LLVMValueRef zero) {
+  for (uint32_t e = 0; e < MAX_TILE; e++) acc[e] = zero;
+}
+
+// All partial sums of the stretches of `levels` levels; gives whether C has sums then.
+static LLVMValueRef partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of, LLVMValueRef summed) {
+  const TileSpec *s = t->s;
+  LLVMValueRef acc[MAX_TILE], yes = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 1, false);
+  bool here = levels == s->partial_level, inside = levels > s->partial_level;
+  LLVMValueRef n = levels ? t->stretches[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
+  Loop l;
+  clear(acc, cg_splat(c, cg_f32(c, 0)));
+  if (!here && !inside) {  // one for all of the tile
+    stretches(c, t, levels, of->a, of->b, acc);
+    add_partial(c, t, summed, acc);
+    return summed ? yes : NULL;
+  }
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, step, &summed, summed ? 1 : 0);
+  LLVMValueRef before = summed ? l.carry[0] : NULL, end = cg_min(c, n, cg_add(c, l.i, step));
+  if (inside) {
+    Panel at = *of;
+    at.a = to_stretch(c, of->a, l.i, t->a_stretch[levels - 1]),
+    at.b = to_stretch(c, of->b, l.i, t->b_stretch[levels - 1]);
+    before = partial_sums(c, t, levels - 1, &at, before);
+  } else {
+    if (levels) some_stretches(c, t, levels - 1, l.i, end, of->a, of->b, acc);
+    else k_loop(c, t, &(PanelRange){of->a, of->a_row, of->b, l.i, end}, acc);
+    add_partial(c, t, before, acc);
+    before = summed ? yes : NULL;
+  }
+  cg_loop_end(c, &l, &before);
+  return summed ? l.out[0] : NULL;
+}
+
+// C by partial sums; where nothing is summed, it becomes what sums start from.
+static void sum_in_parts(Cg *c, const TileBody *t) {
+  const TileSpec *s = t->s;
+  LLVMValueRef summed = s->more ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
+  If none;
+  if (s->pre_k) {
+    summed = partial_sums(c, t, 0, &(Panel){t->arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, summed);
+    b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t->b_k));
+  }
+  summed = partial_sums(c, t, s->stretched, &(Panel){t->arg[P_A], t->a_row, b, t->arg[P_K]}, summed);
+  if (!summed) return;
+  cg_if(c, &none, LLVMBuildNot(c->b, summed, ""));
+  LLVMValueRef acc[MAX_TILE];
+  begin_sums(c, t, acc);
+  store_sums(c, t, acc);
+  cg_endif(c, &none);
+}
+
+void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t stretches) {
+  int64_t most = t->partial_sum * cg_tile_chains(s), of_first = k * cg_larger(1, stretches);
+  s->partial = 0, s->partial_level = 0;
+  if (terms <= most) return;
+  if (k > most) {
+    s->partial = most;
+  } else if (of_first > most) {
+    s->partial = most / cg_larger(1, k), s->partial_level = 1;
+  } else if (s->stretched == 2) {
+    s->partial = most / cg_larger(1, of_first), s->partial_level = 2;
+  } else if (s->more) {
+    s->partial = 1, s->partial_level = s->stretched + 1;
+  }
 }
 
 static void prefetch_result(Cg *c, const TileBody *t) {
@@ -211,30 +342,27 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
   const TileSpec *s = t.s;
   read_params(c, fn, &t);
   if (s->prefetch_result) prefetch_result(c, &t);
+  if (s->partial) {
+    sum_in_parts(c, &t);
+    LLVMBuildRetVoid(c->b);
+    return;
+  }
   LLVMValueRef acc[MAX_TILE];
-  for (uint32_t m = 0; m < s->mr; m++)
-    for (uint32_t j = 0; j < s->nv; j++) acc[m * s->nv + j] = initial(c, &t, m, j);
+  begin_sums(c, &t, acc);
   LLVMValueRef b = t.arg[P_B];
   if (s->pre_k) {
-    k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, acc);
+    k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, 0), cg_i64(c, s->pre_k)}, acc);
     b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
   }
   stretches(c, &t, s->stretched, t.arg[P_A], b, acc);
-  for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef row = cg_at(c, c->f32, t.arg[P_C], cg_mul(c, cg_i64(c, m), t.c_row));
-    for (uint32_t j = 0; j < s->nv; j++) {
-      LLVMValueRef p = cg_at(c, c->f32, row, cg_i64(c, j * s->c_vec));
-      if (s->mask_c && t.mask[j]) cg_store_masked(c, acc[m * s->nv + j], p, t.mask[j]);
-      else cg_store(c, acc[m * s->nv + j], p);
-    }
-  }
+  store_sums(c, &t, acc);
   LLVMBuildRetVoid(c->b);
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
   snprintf(out, size,
            "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
-           "k%u,%u%s",
+           "k%u,%u%s.j%u,%lld",
            s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
@@ -242,7 +370,8 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
            (long long)s->pre_row, cg_tile_chains(s), unroll_of(s),
            s->stretched == 2 ? ".tt"
            : s->stretched    ? ".t"
-                             : "");
+                             : "",
+           s->partial_level, (long long)s->partial);
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {

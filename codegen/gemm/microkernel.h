@@ -7,9 +7,10 @@
 // the rows of an image's window do, and so on for several such sets of stretches.
 //
 // A elements are broadcast, B is read as whole vectors, mr x nv accumulators stay in registers. Every element
-// sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have, so a
-// result depends neither on the tile that made it nor on the number of workers. A tile is a function of its module,
-// named by its specification: kernels with equal strides share it.
+// sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have; long
+// sums are sums of partial ones, which all tiles of a product cut at the same k. So a result depends neither on the tile
+// that made it nor on the number of workers. A tile is a function of its module, named by its specification: kernels
+// with equal strides share it.
 #ifndef TN_CODEGEN_GEMM_MICROKERNEL_H
 #define TN_CODEGEN_GEMM_MICROKERNEL_H
 
@@ -26,7 +27,11 @@ typedef struct {
   int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
   int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
   bool more;             // C += instead: every vector starts from C, there is no x and no bias
-  uint32_t x_n;          // the first x_n vectors start from x
+  // Partial sums (cg_tile_sum_in_parts): each has so many k, or stretches of a level, starts from 0 and is added to C, or to x and
+  // the bias. 0: there are none, one sum takes all of k
+  int64_t partial;         // of k: a multiple of TILE_UNROLL
+  uint32_t partial_level;  // 0: of k; 1 and 2: of the first and the second level; above: one for all of the tile
+  uint32_t x_n;            // the first x_n vectors start from x
   int64_t x_row, x_vec;
   bool has_bias;
   int64_t bias_vec;
@@ -58,6 +63,9 @@ typedef struct {
   LLVMValueRef odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
+// Partial sums where an element sums `terms` products, in this tile and others, and these are too many for one sum. Bounds: k
+// and, where there are stretches, those of the first level.
+void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t stretches);
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
 
 // Rows that are cut into tiles of s->mr and, for what is left, tiles of powers of two.

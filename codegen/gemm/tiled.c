@@ -129,11 +129,11 @@ static bool by_nc(const GemmPlan *p, const Target *t) {
 
 static int64_t choose_kc(const GemmPlan *p, const Target *t) {
   int64_t k = summed_k(p);
-  if (p->pack_a == A_PACKED) return cg_gemm_even_kc(k, t->gemm_kc_packed_a, t->vl);
+  if (p->pack_a == A_PACKED) return cg_gemm_kc(k, t->gemm_kc_packed_a, t);
   int64_t in_nc = ir_f32_in(t->gemm_b_bytes) / NC_LEAST_PANELS / p->width;
-  if (by_nc(p, t)) return cg_gemm_even_kc(k, cg_smaller(t->gemm_kc, in_nc), t->vl);
-  if (by_panels(p)) return cg_gemm_even_kc(k, t->gemm_kc, t->vl);
-  return k > LONG_K ? cg_gemm_even_kc(k, t->gemm_kc_in_place, t->vl) : cg_larger(1, k);
+  if (by_nc(p, t)) return cg_gemm_kc(k, cg_smaller(t->gemm_kc, in_nc), t);
+  if (by_panels(p)) return cg_gemm_kc(k, t->gemm_kc, t);
+  return k > LONG_K ? cg_gemm_kc(k, t->gemm_kc_in_place, t) : cg_larger(1, k);
 }
 
 // ---- MC blocks
@@ -192,7 +192,7 @@ static void place_k(GemmPlan *p, const Target *t) {
   bool exceeds = rows * p->k_max > ir_f32_in(t->facts.l2_bytes), pays = exceeds && rows <= OUTER_ROWS && !p->k_slice;
   p->k_outermost = (by_nc(p, t) || (by_panels(p) && pays)) && p->kc < p->k_max;
   if (!p->k_outermost) return;
-  if (!by_nc(p, t)) p->kc = cg_gemm_even_kc(p->k_max, t->gemm_kc_packed_a, t->vl);
+  if (!by_nc(p, t)) p->kc = cg_gemm_kc(p->k_max, t->gemm_kc_packed_a, t);
   if (p->epilogue) p->epilogue = EPILOGUE_FROM_MEMORY;
 }
 

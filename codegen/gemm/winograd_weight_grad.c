@@ -166,6 +166,7 @@ static void product(const Unit *u, LLVMValueRef point, LLVMValueRef n0, uint32_t
                    .c_vec = c->t->vl,
                    .more = true,
                    .mask_from = nv};
+  cg_tile_sum_in_parts(&spec, c->t, cg_ceil_div(p->w.images * p->w.image_tiles, p->slices), p->tiles, 1);
   LLVMValueRef d = cg_add(c, cg_mul(c, point, cg_i64(c, p->g_point)), n0),
                sums = cg_add(c, cg_mul(c, point, cg_i64(c, p->x_block * p->g_block)), n0);
   TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, point, cg_i64(c, p->x_point))),

@@ -236,6 +236,8 @@ static void sums(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef
                    .bias = p->arg[R_BIAS],
                    .k = cg_i64(c, k),
                    .n = p->arg[R_LANES]};
+  int64_t terms = s->r->input + k;
+  cg_tile_sum_in_parts(&spec, c->t, terms, cg_larger(s->r->input, k), 1);
   start_sums(p, &spec, &args, part < k ? cg_i64(c, 0) : live, n);
   if (p->has[R_ZEROS]) add_zeros(p, acc, live, n);
   if (part >= k) {
@@ -244,6 +246,7 @@ static void sums(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef
   }
   args.b = cg_rnn_row(s, args.b, cg_i64(c, spec.pre_k), spec.b_k);
   spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
+  cg_tile_sum_in_parts(&spec, c->t, terms, part, 1);
   args.x = args.pre = args.bias = NULL;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part), NULL, 0);

@@ -104,6 +104,7 @@ static void columns(Product *m, LLVMValueRef block, uint32_t nv, LLVMValueRef k_
                    .mask_from = p->width % vl ? 0 : nv,
                    .mask_step = vl,
                    .mask_c = true};
+  cg_tile_sum_in_parts(&spec, c->t, p->k, cg_rnn_kc(c->t, WIDE, p->k), 1);
   LLVMValueRef unit = cg_mul(c, block, cg_i64(c, vl));
   LLVMValueRef b_at = cg_add(c, cg_mul(c, block, cg_i64(c, b_block)), cg_mul(c, k_lo, cg_i64(c, vl)));
   TileArgs args = {.a = cg_at(c, c->f32, m->arg[P_A], k_lo),
