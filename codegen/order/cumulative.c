@@ -108,10 +108,9 @@ static void step_logcumsumexp(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
   V x = load(s, s->x, p), top = carry[0], up = compare(s, LLVMRealOGT, x, top);
   V d = LLVMBuildFSub(c->b, x, top, ""), less = choose(s, up, LLVMBuildFNeg(c->b, d, ""), d);
-  V one = number(s, c->f32, 1), e = cg_primitive(c, OP_exp, &less);
-  e = choose(s, compare(s, LLVMRealOEQ, x, top), one, e);
-  V scale = choose(s, up, e, one), more = choose(s, up, one, e);
-  carry[1] = add(s, mul(s, carry[1], widen(s, scale)), widen(s, more));
+  V one = number(s, c->f64, 1), e = cg_primitive(c, OP_exp, &less);
+  e = choose(s, compare(s, LLVMRealOEQ, x, top), one, widen(s, e));
+  carry[1] = add(s, mul(s, carry[1], choose(s, up, e, one)), choose(s, up, one, e));
   carry[0] = choose(s, up, x, top);
   V sum = narrow(s, carry[1]);
   store(s, c->f32, LLVMBuildFAdd(c->b, carry[0], cg_primitive(c, OP_log, &sum), ""), s->out, p);
