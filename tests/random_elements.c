@@ -181,6 +181,7 @@ static Val whole_step(Gen *g, Val v) {
   if (is_sum && (!gen_dims(g, v).n || ir_shape_bound(g->p, ir_ins(g->f, v)->shape) == 0)) return v;
   if (is_sum && gen_chance(g, 60)) attr[n_attrs++] = ir_a_int(KEY_axis, gen_below(g, gen_dims(g, v).n));
   if ((op == OP_whole_amax || op == OP_whole_argmax) && gen_chance(g, 50)) attr[n_attrs++] = ir_a_int(KEY_least, 1);
+  if ((op == OP_whole_amax || op == OP_whole_sum) && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_nonzero, 1);
   Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);
   if (is_sum) return ir_none(y) ? v : y;
   if (!ir_none(y) && gen_chance(g, 20)) y = gen_emit(g, OP_select, (Val[]){y, b, v}, 3, NULL, 0);

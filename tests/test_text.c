@@ -78,6 +78,8 @@ static const char *const op_lines[] = {
     "%ws3 = whole_amax %k",
     "%ws4 = whole_argmax %k",
     "%ws5 = whole_amax %k {least}",
+    "%ws7 = whole_sum %x {nonzero}",
+    "%ws8 = whole_amax %k {least, nonzero}",
     "%ws6 = whole_argmax %k {axis=0, least}",
     "%kp = permute %k {perm=[1,0]}",
     "%wm = whole_matmul %k, %kp",

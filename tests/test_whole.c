@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef __int128 Wide;
 typedef Wide Want(DType t, Wide a, Wide b);
@@ -464,11 +465,15 @@ static void what_is_not_defined_is_refused(void) {
   tn_program_free(p);
 }
 
-// Whether some or all of u8 are set is found without storing which.
-static void truth_of_bytes_takes_no_memory(void) {
+// How many elements are not 0, and whether some or all are, is found without storing which.
+static void truth_takes_no_memory(tn_dtype t) {
+  enum { HIGH = 3, LENGTH = 40000 };
+  static unsigned char bytes[HIGH * LENGTH * 8];
   tn_program *p = tn_program_create("truth");
   tn_function *f = tn_function_begin(p, "run");
-  tn_tensor x = tn_input(f, "x", TN_U8, TN_SHAPE(3, 1 << 16));
+  tn_tensor x = tn_input(f, "x", t, TN_SHAPE(HIGH, LENGTH));
+  tn_output(f, "count", tn_count_nonzero(x));
+  tn_output(f, "rows", tn_count_nonzero_axis(x, 0, false));
   tn_output(f, "any", tn_any(x));
   tn_output(f, "all", tn_all_axis(x, 1, false));
   tn_function_end(f);
@@ -476,13 +481,30 @@ static void truth_of_bytes_takes_no_memory(void) {
   tn_plan plan;
   if (!CHECK(m && tn_plan_of(m, "run", &plan) == TN_OK)) return;
   if (!CHECK(plan.peak_bytes < 1 << 12)) printf("  peak of %lld bytes\n", (long long)plan.peak_bytes);
+  size_t width = t == TN_U8 ? 1 : t == TN_I64 ? 8 : 4;
+  memset(bytes, 0, sizeof bytes);
+  int64_t count = -1, rows[LENGTH];
+  unsigned char any = 0, all[HIGH];
+  for (size_t k = 0; k < HIGH * LENGTH; k++)  // one bit alone: the highest, of f32 that of -0, or the lowest
+    if (k / LENGTH == 1 || k % 7 == 0)
+      bytes[k * width + (k % 2 && t != TN_F32 ? width - 1 : 0)] = k % 2 && t != TN_F32 ? 0x80 : 1;
+  if (t == TN_F32) bytes[5 * width + 3] = 0x80;  // -0 is 0
+  CHECK(tn_run(m, "run", TN_IN((tn_array){.data = bytes, .dtype = t, .rank = 2, .dims = {HIGH, LENGTH}}),
+               TN_OUT((tn_array){.data = &count, .dtype = TN_I64}, tn_i64(rows, LENGTH),
+                      (tn_array){.data = &any, .dtype = TN_BOOL}, tn_bool(all, HIGH))) == TN_OK);
+  int64_t wanted = 0;
+  for (int64_t k = 0; k < HIGH * LENGTH; k++) wanted += k / LENGTH == 1 || k % 7 == 0;
+  CHECK(count == wanted && any && !all[0] && all[1] && !all[2]);
+  for (int64_t k = 0; k < LENGTH; k++)
+    if (!CHECK(rows[k] == 1 + (k % 7 == 0) + ((k + 2 * LENGTH) % 7 == 0))) break;
   tn_model_free(m), tn_program_free(p);
 }
 
 int main(void) {
   every_op_of_every_dtype();
   reductions_of_every_dtype();
-  truth_of_bytes_takes_no_memory();
+  static const tn_dtype dtypes[] = {TN_U8, TN_I32, TN_I64, TN_F32};
+  for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) truth_takes_no_memory(dtypes[k]);
   means_are_of_f32();
   operands_are_promoted();
   numbers_take_the_dtype_of_the_others();

@@ -27,6 +27,7 @@ typedef struct {
   Op op;
   DType from, to;  // of elements, of what is summed or compared
   bool least;      // compared with all bits the other way
+  bool nonzero;    // of each element whether it is not 0
   CgAxis of;
   V x, x_places;  // x_places: which places the elements stand for; NULL: their own
   V y, y_places;  // either may be NULL
@@ -81,11 +82,13 @@ static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask)
 static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
   V x = load_of(r, r->from, r->x, at, lanes, mask);
-  if (r->from == DT_BOOL) {
-    V is_set = LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
-    x = LLVMBuildZExt(c->b, is_set, LLVMTypeOf(x), "");
+  if (r->nonzero || r->from == DT_BOOL) {
+    V zero = LLVMConstNull(LLVMTypeOf(x));
+    V is_set =
+        r->from == DT_F32 ? LLVMBuildFCmp(c->b, LLVMRealUNE, x, zero, "") : LLVMBuildICmp(c->b, LLVMIntNE, x, zero, "");
+    x = LLVMBuildZExt(c->b, is_set, cg_vector_type(c, DT_BOOL, lanes), "");
   }
-  x = turned(r, cg_convert(c, r->from, r->to, x));
+  x = turned(r, cg_convert(c, r->nonzero ? DT_BOOL : r->from, r->to, x));
   return mask ? choose(r, mask, x, splat(r, identity_of(r), lanes)) : x;
 }
 
@@ -312,7 +315,7 @@ static void reduce_by_chunks(const Reduce *r, const Cut *cut) {
   first.y = c->scratch, first.y_places = places;
   reduce_all(&first, cut->chunk);
   cg_wait_for_team(c);
-  second.from = r->to, second.x = c->scratch, second.x_places = places;
+  second.from = r->to, second.nonzero = false, second.x = c->scratch, second.x_places = places;
   second.of = (CgAxis){cg_i64(c, 1), cg_ceil_div_value(c, r->of.n, cut->chunk), cg_mul(c, r->of.outer, r->of.inner)};
   reduce_all(&second, 0);
 }
@@ -322,8 +325,8 @@ bool cg_emit_whole_reduce(Cg *c) {
   const Ins *ins = ir_ins(c->f, v), *of = ir_ins(c->f, a);
   if (ir_shape_bound(c->f->prog, ins->shape) == 0) return true;
   bool sums = ins->op == OP_whole_sum || ins->op == OP_whole_prod;
-  Reduce r = {.c = c, .op = (Op)ins->op, .from = (DType)of->dtype, .to = sums ? DT_I64 : (DType)of->dtype};
-  r.least = ir_attr(c->f, v, KEY_least) != NULL;
+  Reduce r = {.c = c, .op = (Op)ins->op, .from = (DType)of->dtype, .to = sums ? DT_I64 : (DType)ins->dtype};
+  r.least = ir_attr(c->f, v, KEY_least) != NULL, r.nonzero = ir_attr(c->f, v, KEY_nonzero) != NULL;
   r.of = cg_axis_of(c, of->shape, axis_of(c->f, v));
   bool is_empty = ir_shape_bound(c->f->prog, of->shape) == 0;
   r.x = is_empty ? LLVMConstNull(c->ptr) : cg_ptr(c, a);

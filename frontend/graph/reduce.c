@@ -51,16 +51,22 @@ static Dim count_of(const Reduction *r) {
 // ---- whole numbers and bool: neighbouring axes that are all kept or all reduced are joined, and what is reduced is taken
 // one axis after the other, the last one first
 
-static tn_tensor along(Op op, tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  Attr attr[2];
+static tn_tensor along_of(Op op, tn_tensor a, uint32_t axis, bool least, bool nonzero, tn_site at) {
+  Attr attr[3];
   uint32_t n = 0;
   if (!fe_ok(a)) return a;
   if (axis + 1 < fe_rank(a)) attr[n++] = ir_a_int(KEY_axis, axis);
   if (least) attr[n++] = ir_a_int(KEY_least, 1);
+  if (nonzero) attr[n++] = ir_a_int(KEY_nonzero, 1);
   return fe_emit(op, &a, 1, attr, n, at);
 }
 
-static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least) {
+static tn_tensor along(Op op, tn_tensor a, uint32_t axis, bool least, tn_site at) {
+  return along_of(op, a, axis, least, false, at);
+}
+
+// nonzero: of each element whether it is not 0, without storing that; later axes have the counts, or the truth values
+static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least, bool nonzero) {
   Prog *p = r->a.fn->p->ir;
   Dim dims[MAX_RANK], out[MAX_RANK];
   bool reduced_axis[MAX_RANK];
@@ -76,14 +82,21 @@ static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least) {
   if (!fe_rank(r->a)) reduced_axis[0] = true, dims[0] = ir_dim(p, 1), n = 1;
   tn_tensor y = fe_reshape(a, dims, n, r->at);
   for (uint32_t k = n; k-- > 0;)
-    if (reduced_axis[k]) y = along(op, y, k, least, r->at);
+    if (reduced_axis[k]) y = along_of(op, y, k, least, nonzero, r->at), nonzero = false;
   return fe_reshape(y, out, n_out, r->at);
 }
 
-static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) { return whole_of(r, op, a, false); }
-static tn_tensor whole_least(const Reduction *r, tn_tensor a) { return whole_of(r, OP_whole_amax, a, true); }
+static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) { return whole_of(r, op, a, false, false); }
+static tn_tensor whole_least(const Reduction *r, tn_tensor a) { return whole_of(r, OP_whole_amax, a, true, false); }
 
-static tn_tensor as_bool(const Reduction *r) { return fe_cast(r->a, DT_BOOL, r->at); }
+// What lies in memory is compared as it is read; what is made by element becomes truth values where it is made, a quarter of
+// the bytes or less.
+static tn_tensor of_nonzero(const Reduction *r, Op op, bool least) {
+  DType t = (DType)fe_ins(r->a)->dtype;
+  bool is_made = ir_class_has(fe_ins(r->a)->op, BY_ELEMENT), is_read = t == DT_F32 || (COUNTABLE >> t & 1);
+  if (t == DT_BOOL || is_made || !is_read) return whole_of(r, op, fe_cast(r->a, DT_BOOL, r->at), least, false);
+  return whole_of(r, op, r->a, least, true);
+}
 
 // ---- parts of the compositions
 static tn_tensor number(const Reduction *r, double x) { return fe_const(r->a.fn, x, r->at); }
@@ -231,23 +244,24 @@ static tn_tensor norm(const Reduction *r, double p) {
 
 static tn_tensor count_nonzero(const Reduction *r, double x) {
   (void)x;
-  return whole(r, OP_whole_sum, as_bool(r));
+  return of_nonzero(r, OP_whole_sum, false);
 }
 
-// Of f32 as sums, which fuse with what makes the operand. Of u8 by the largest or the smallest element, so that no truth values
-// are stored; of none these are 0 and 255.
+// f32 that is made by element: as sums, which fuse with what makes the operand.
+static bool fuses(const Reduction *r) {
+  return fe_ins(r->a)->dtype == DT_F32 && ir_class_has(fe_ins(r->a)->op, BY_ELEMENT);
+}
+
 static tn_tensor any(const Reduction *r, double x) {
   (void)x;
-  if (fe_ins(r->a)->dtype == DT_U8) return fe_cast(whole(r, OP_whole_amax, r->a), DT_BOOL, r->at);
-  if (fe_ins(r->a)->dtype != DT_F32) return whole(r, OP_whole_amax, as_bool(r));
+  if (!fuses(r)) return of_nonzero(r, OP_whole_amax, false);
   tn_tensor most = reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0)));
   return fe_cast(op2(r, OP_gt, most, number(r, 0)), DT_BOOL, r->at);  // over none: -inf > 0
 }
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
-  if (fe_ins(r->a)->dtype == DT_U8) return fe_cast(whole_least(r, r->a), DT_BOOL, r->at);
-  if (fe_ins(r->a)->dtype != DT_F32) return whole_least(r, as_bool(r));
+  if (!fuses(r)) return of_nonzero(r, OP_whole_amax, true);
   tn_tensor most = reduced(r, OP_amax, op2(r, OP_eq, r->a, number(r, 0)));
   return fe_cast(op2(r, OP_le, most, number(r, 0)), DT_BOOL, r->at);
 }

@@ -12,13 +12,16 @@ static bool reduce(Run *r, Val v, Step *step, int64_t first, bool at) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0);
   Sizes of = run_arg_sizes(r, v, 0);
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
+  bool nonzero = ir_attr(r->f, v, KEY_nonzero) != NULL;
   uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, of.rank - 1);
   int64_t n = of.dim[axis], inner = 1;
   for (uint32_t k = axis + 1; k < of.rank; k++) inner *= of.dim[k];
   for (int64_t i = 0; i < out.n; i++) {
     int64_t so_far = first, place = 0, at_first = i / inner * n * inner + i % inner;
     for (int64_t k = 0; k < n; k++) {
-      int64_t next = step(so_far, ir_modulo(t, run_whole(&x, at_first + k * inner)));
+      int64_t e = at_first + k * inner;
+      int64_t next =
+          step(so_far, nonzero ? (t == DT_F32 ? x.v[e] != 0 : run_whole(&x, e) != 0) : ir_modulo(t, run_whole(&x, e)));
       if (next != so_far) place = k;
       so_far = next;
     }
@@ -30,7 +33,7 @@ static bool reduce(Run *r, Val v, Step *step, int64_t first, bool at) {
 
 static bool find_most(Run *r, Val v, bool at) {
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
-  bool least = ir_attr(r->f, v, KEY_least) != NULL, is_bool = t == DT_BOOL;
+  bool least = ir_attr(r->f, v, KEY_least) != NULL, is_bool = t == DT_BOOL || ir_attr(r->f, v, KEY_nonzero);
   int64_t low = is_bool ? 0 : ir_to_whole(t, -0x1p63), high = is_bool ? 1 : ir_to_whole(t, 0x1p63);
   return reduce(r, v, least ? smaller : larger, least ? high : low, at);
 }

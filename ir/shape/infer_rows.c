@@ -81,8 +81,21 @@ uint16_t ir_rule_moments(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_whole_sum(const Infer *c) { return without_axis(c, DT_I64); }
-uint16_t ir_rule_whole_amax(const Infer *c) { return without_axis(c, dtype_of(c, 0)); }
+// f32 is counted where it is not 0, and not summed up.
+static uint16_t countable(const Infer *c) {
+  if (dtype_of(c, 0) != DT_F32 || ir_attr(c->f, c->v, KEY_nonzero)) return 0;
+  return bad_shape(c, "x of f32 wants {nonzero}");
+}
+
+uint16_t ir_rule_whole_sum(const Infer *c) {
+  TRY(countable(c));
+  return without_axis(c, DT_I64);
+}
+
+uint16_t ir_rule_whole_amax(const Infer *c) {
+  TRY(countable(c));
+  return without_axis(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
+}
 
 uint16_t ir_rule_whole_argmax(const Infer *c) {
   uint32_t axis;
