@@ -54,6 +54,13 @@ static bool has_open_sign(Op op, const double *x, double y) {
   return isnan(y) || ((op == OP_max || op == OP_min) && x[0] == 0 && x[1] == 0 && signbit(x[0]) != signbit(x[1]));
 }
 
+// What cancels but for roundings is 0 in some of the noisy runs.
+static bool may_cancel(const At *at, Op op, const double *x, double y) {
+  double noise = at->r->env->noise;
+  return noise > 0 && (op == OP_add || op == OP_sub) && fabs(y) <= noise * (fabs(x[0]) + fabs(x[1])) &&
+         run_rounded(at->r, 0, 1) > 0;
+}
+
 // Where a result of noisy operands is a number of single precision there is nothing to round: what is 0 or 1 by meaning,
 // as a product of masks, stays so, and decides what it decided without noise.
 static double eval_primitive(const At *at, Op op, const double *x) {
@@ -61,6 +68,7 @@ static double eval_primitive(const At *at, Op op, const double *x) {
   if (may_be_equal(at, op, x)) return op == OP_eq;
   double y = ir_primitive(op, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0, n > 2 ? x[2] : 0);
   y = run_single(at->r, y);
+  if (may_cancel(at, op, x, y)) return 0;
   if (at->r->env->noise > 0 && has_open_sign(op, x, y)) return run_any_sign(at->r, y);
   bool is_exact = ir_is_exact(op) || (ir_is_rounded_once(op) && y == (double)(float)y);
   return at->r->env->noise > 0 && !is_exact ? run_rounded(at->r, y, fabs(y)) : y;
