@@ -107,6 +107,12 @@ static LLVMValueRef sum_at(const Rows *r, LLVMValueRef sums, int64_t k) {
   return cg_at(r->c, r->c->f32, sums, cg_i64(r->c, k / in_row * s->sums_row + k % in_row * s->sums_tap));
 }
 
+// Rows of pixels that a partial sum takes: about as many pixels as its terms.
+static int64_t rows_of_partial(const Target *t, const DepthwiseWeightRows *s) {
+  enum { COLUMNS = 64 };  // where the run knows how many
+  return cg_larger(1, t->partial_sum / (s->count ? s->count : COLUMNS));
+}
+
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   const DepthwiseWeightRows *s = ctx;
   Rows r = {.c = c,
@@ -123,15 +129,21 @@ static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
   TapSums of = {.some_pixels = some_pixels, .ctx = &r, .n_sums = (uint32_t)s->sums};
   LLVMValueRef sum[MAX_CARRY], sums = LLVMGetParam(fn, P_SUMS);
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
-  for (int64_t k = 0; k < s->sums; k++) sum[k] = cg_load(c, c->vf, sum_at(&r, sums, k));
-  Loop l;
-  cg_sums_begin(c, &l, cg_i64(c, 0), LLVMGetParam(fn, P_ROWS), sum, (uint32_t)s->sums);
+  LLVMValueRef rows = LLVMGetParam(fn, P_ROWS), some = cg_i64(c, rows_of_partial(c->t, s));
+  Loop part, l;
+  cg_loop_begin(c, &part, cg_i64(c, 0), rows, some, NULL, 0);
+  for (int64_t k = 0; k < s->sums; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
+  cg_sums_begin(c, &l, part.i, cg_min(c, rows, cg_add(c, part.i, some)), sum, (uint32_t)s->sums);
   r.x = cg_at(c, c->f32, LLVMGetParam(fn, P_X), cg_mul(c, l.i, cg_i64(c, s->x_row)));
   r.g = cg_at(c, c->f32, LLVMGetParam(fn, P_G), cg_mul(c, l.i, cg_i64(c, s->g_row)));
   if (s->count) cg_tap_row(c, &r.row, &of, sum);
   else any_row(&r, &of, sum);
   cg_sums_end(c, &l, sum);
-  for (int64_t k = 0; k < s->sums; k++) cg_store(c, sum[k], sum_at(&r, sums, k));
+  for (int64_t k = 0; k < s->sums; k++) {
+    LLVMValueRef at = sum_at(&r, sums, k);
+    cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->vf, at), sum[k], ""), at);
+  }
+  cg_loop_end(c, &part, NULL);
   LLVMBuildRetVoid(c->b);
 }
 
