@@ -259,7 +259,7 @@ static void after_update(void) {
       HERE
       "error[E112]: parameter 'w' is overwritten in place here, but a backward needs its old value\n" HERE
       "note: it was made here\n" HERE
-      "note: the gradient of %%4 (square) reads it\nhint: write to tn_clone(..) instead, or compile with copy_saved\n",
+      "note: the gradient of tn_square reads it\nhint: write to tn_clone(..) instead, or compile with copy_saved\n",
       written, w_made, saved));
   finish(c, NULL);
 }

@@ -13,9 +13,11 @@
 typedef struct {
   Rewrite e;
   Rules r;
+  Val *numbers;  // by value, a full of rank 0: the same as a const; 0: not made yet
+  uint32_t n_numbers, cap_numbers;
 } Simplify;
 
-// ---- constants where kernels read memory
+// ---- constants where kernels read memory, and where they do not
 // Kernels other than pointwise ones read memory: a constant operand, or one that is a size in any shape, becomes a stored
 // value. Emits it before the user is copied.
 static Val stored_form(Fn *f, Val a, Loc loc) {
@@ -34,13 +36,37 @@ static bool reads_memory(Op op) {
          op != OP_expand;  // absent gradients; rule fold_full takes the others
 }
 
-// Copies the old instruction with constants stored where its kernel wants them so.
+// Pointwise code has one number that is stored, a full of rank 0, in itself: it takes no memory.
+static Val number_form(Simplify *s, Val a) {
+  Fn *f = s->e.f;
+  const Ins full = *ir_ins(f, a);
+  if (full.op != OP_full || ir_rank(f->prog, full.shape) || !((F32 | COUNTABLE) >> full.dtype & 1)) return (Val){0};
+  while (s->n_numbers <= a.i) *RT_PUSH(f->prog->mem, s->numbers, s->n_numbers, s->cap_numbers) = (Val){0};
+  Attr at[] = {ir_a_num(KEY_value, ir_attr_num(f, a, KEY_value, 0)), ir_a_int(KEY_dtype, full.dtype)};
+  if (ir_none(s->numbers[a.i]))
+    s->numbers[a.i] = ir_emit(f, OP_const, NULL, 0, at, full.dtype == DT_F32 ? 1 : 2, full.loc);
+  return s->numbers[a.i];
+}
+
+static bool has_number(const Simplify *s, Val old) {
+  for (uint32_t k = 0; k < s->e.old[old.i].n_args; k++) {
+    const Ins *a = ir_ins(s->e.f, ir_rewrite_arg(&s->e, old, k));
+    if (a->op == OP_full && !ir_rank(s->e.f->prog, a->shape)) return true;
+  }
+  return false;
+}
+
+// Copies the old instruction with constants in the form that its kernel wants.
 static Val copy_stored(Simplify *s, Val old) {
   Fn *f = s->e.f;
   Ins ins = s->e.old[old.i];
-  if (!reads_memory(ins.op)) return ir_rewrite_copy(&s->e, old);
+  bool reads = reads_memory(ins.op), is_code = ir_ops[ins.op].is_pointwise && has_number(s, old);
+  if (!reads && !is_code) return ir_rewrite_copy(&s->e, old);
   Val *fixed = rt_alloc(f->prog->mem, (ins.n_args + 1) * sizeof *fixed);
-  for (uint32_t k = 0; k < ins.n_args; k++) fixed[k] = stored_form(f, ir_rewrite_arg(&s->e, old, k), ins.loc);
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = ir_rewrite_arg(&s->e, old, k);
+    fixed[k] = reads ? stored_form(f, a, ins.loc) : number_form(s, a);
+  }
   Val v = ir_rewrite_copy(&s->e, old);
   for (uint32_t k = 0; k < ins.n_args; k++)
     if (!ir_none(fixed[k])) ir_set_arg(f, v, k, fixed[k]);
