@@ -160,19 +160,25 @@ static V step_ptr(ScanLoop *l, Val stack, Shape inner) {
   return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, first, row_elements(l, s)));
 }
 
+// As the body hands it out: what lies in its buffer may be of another shape, which output is a view of.
+static Shape shape_of_output(const Fn *body, uint32_t index) {
+  uint32_t i = 1;
+  while (body->ins[i].op != OP_output || ir_attr_int(body, (Val){i}, KEY_index, 0) != index) i++;
+  return body->ins[i].shape;
+}
+
 static V buf_ptr(ScanLoop *l, uint32_t buf) {
   Cg *c = l->c;
   const Buf *b = &l->s.body->bufs[buf];
   uint32_t at = (uint32_t)b->offset, carries = l->s.n_carries;
-  Shape inner = l->s.body->ins[b->head.i].shape;
   switch (b->seg) {
   case SEG_ARENA: return cg_at(c, c->i8, scratch_of(c), cg_i64(c, l->arena + b->offset));
   case SEG_IN:
-    if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at), inner);
+    if (at < l->s.n_slices) return step_ptr(l, operand(l, l->s.first + at), l->s.body->ins[b->head.i].shape);
     if (at < l->s.n_slices + carries) return slot_ptr(l, at - l->s.n_slices, l->parity);
     return cg_ptr(c, operand(l, l->s.first + at));
   case SEG_OUT:
-    if (at >= carries) return step_ptr(l, ir_result(l->s.head, at - carries), inner);
+    if (at >= carries) return step_ptr(l, ir_result(l->s.head, at - carries), shape_of_output(l->s.body, at));
     return slot_ptr(l, at, cg_sub(c, cg_i64(c, 1), l->parity));
   default: rt_text_add(c->why, "the body of a scan has a buffer outside of it; "); return c->frame;
   }
