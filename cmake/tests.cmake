@@ -19,18 +19,24 @@ function(tenure_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES WORKING_DIRECTORY ${scratch} ENVIRONMENT "${test_env}" TIMEOUT 600)
 endfunction()
+function(tenure_label label)  # LABEL TEST ..
+  foreach(name ${ARGN})
+    set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
+  endforeach()
+endfunction()
 
 # The subject of a program is the first line that its name fits; what fits none is of `calls`.
 set(test_subjects
+  "threads:threads|probe_views|team|one_run|loaders|feed_faults|packed_weights|ranks|owned"
   "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
   "ops:pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
   "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
   "packed:packed.*|pack_.*|buckets|conv_packed"
   "loops:rnn.*|scan.*|fuse_rnn_input"
-  "data:bigdata|image.*|media_files|readers|loaders|feed_faults|streams|disk_full|stored|cache"
+  "data:bigdata|image.*|media_files|readers|streams|disk_full|stored|cache"
   "products:gemm|winograd|depthwise|conv_.*|amx|attention|triangular|lu|whole|concat|transpose|fuse_.*|moments|norm.*|rope"
-  "kernels:row_kernels|sum_order|pool_sizes|vector_math|dtypes|targets|arena_guards|growth|run_sizes|one_run|threads|team|owned|ranks|probe.*|nan_check"
+  "kernels:row_kernels|sum_order|pool_sizes|vector_math|dtypes|targets|arena_guards|growth|run_sizes|probes|nan_check"
   "models:gpt2|resnet|vowels|train|optimizers|module_.*|tied.*|loss.*|counters|sparse_updates|sampling|second_grad.*|shard.*|cluster")
 file(GLOB test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.c)
 foreach(source ${test_sources})
@@ -46,6 +52,7 @@ foreach(source ${test_sources})
   endforeach()
   tenure_program(${name} ${subject} SOURCES ${source})
   tenure_test(${name} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
+  tenure_label(${subject} ${name})
 endforeach()
 foreach(part gpt2/model gpt2/bpe gpt2/words gpt2/sample resnet/model)
   tenure_parts(models ${CMAKE_SOURCE_DIR}/examples/${part}.c)
@@ -59,6 +66,7 @@ foreach(table ${case_tables})
   tenure_program(${name} op_cases SOURCES ${CMAKE_SOURCE_DIR}/tests/op_cases/op_cases.c
                  DEFINES CASES="tests/op_cases/${subject}.def" LITERALS="tests/op_cases/${subject}.literals")
   tenure_test(${name} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
+  tenure_label(op_cases ${name})
 endforeach()
 add_custom_target(op_cases DEPENDS tests_op_cases)
 
@@ -88,11 +96,13 @@ foreach(target x86-64-v2 aarch64 riscv64)
   tenure_test(test_foreign_random_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --on ${target} --count 40)
   tenure_test(test_foreign_selects_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_select_shapes --on ${target})
   set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target} PROPERTIES
-                       SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
+                       SKIP_RETURN_CODE 77 TIMEOUT 1200)
+  tenure_label(once test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target})
 endforeach()
 # A machine is booted for each case: every tenth here, all of them by `foreign_ops thumbv8.1m` in three minutes.
 tenure_test(test_foreign_ops_thumbv8.1m ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 10 thumbv8.1m)
-set_tests_properties(test_foreign_ops_thumbv8.1m PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200 LABELS once)
+set_tests_properties(test_foreign_ops_thumbv8.1m PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
+tenure_label(once test_foreign_ops_thumbv8.1m)
 
 file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/random/*.tir)  # what it once found
 tenure_test(test_random_corpus ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --file ${once_different})
@@ -105,7 +115,7 @@ tenure_program(plan_programs calls SOURCES ${CMAKE_SOURCE_DIR}/tests/plan_progra
 # Errors of results beside doubles, held to the bars of bench/accuracy.def
 if(TARGET tenure_bench)
   tenure_test(test_accuracy $<TARGET_FILE:tenure_bench> accuracy --bars)
-  set_tests_properties(test_accuracy PROPERTIES LABELS once)
+  tenure_label(once test_accuracy)
 endif()
 
 # What tests/test_probe_cost.sh counts the instructions of
@@ -120,27 +130,46 @@ foreach(script ${test_scripts})
   tenure_test(${name} bash ${script})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
-# The label `once`: objects, packages, and rules of the sources, which neither sanitizers nor a guarded arena change; tools/check
-# runs them in release.
-set_tests_properties(test_bundle_examples test_bundle_object PROPERTIES TIMEOUT 1800 LABELS once)  # qemu
-set_tests_properties(test_probe_cost PROPERTIES TIMEOUT 1800 LABELS once)  # valgrind
+set_tests_properties(test_bundle_examples test_bundle_object test_probe_cost test_one_row PROPERTIES TIMEOUT 1800)
+set_tests_properties(test_one_row PROPERTIES PROCESSORS 2)
 if(TARGET tenure_mpi)
   set_property(TEST test_mpi test_mpi_kill test_mpi_valgrind APPEND PROPERTY ENVIRONMENT TENURE_MPIEXEC=${MPIEXEC_EXECUTABLE})
 endif()
-set_tests_properties(test_mpi_kill test_mpi_valgrind PROPERTIES LABELS once)
-set_tests_properties(test_one_row PROPERTIES TIMEOUT 1800 PROCESSORS 2 LABELS once)  # builds the library
-set_tests_properties(test_names test_layers test_number_text test_report_page PROPERTIES LABELS once)
-set_tests_properties(test_install test_packages test_abi PROPERTIES LABELS "packages;once")
+# Labels say which of tools/check's stages have a test. `once`: objects, packages and rules of the sources, which neither
+# sanitizers nor a guarded arena change. `long`: nearly all of its time is LLVM's and that of generated code, which no sanitizer
+# watches; `tools/check --all` runs it under sanitizers too. `quick`: what `tools/check --quick` runs. `threads`: what threads do
+# to each other, all that the preset tsan builds and runs.
+tenure_label(once test_bundle_examples test_bundle_object test_probe_cost test_mpi_kill test_mpi_valgrind test_one_row test_names
+             test_layers test_number_text test_report_page test_install test_packages test_abi)
+tenure_label(packages test_install test_packages test_abi)
+tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples)
+tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_pointwise test_rules
+             test_shapes test_text test_verify_rules)
+add_custom_target(quick_tests DEPENDS tests_ops tests_scenarios)
+# The slow ones first, so that none is left alone at the end.
+set_tests_properties(test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_one_row PROPERTIES COST 100)
 
+# tests/fuzz_NAME.c holds LLVMFuzzerTestOneInput; its seed corpus is tests/corpus/NAME. A fuzzer where the compiler has them,
+# elsewhere a program that reads the corpus once.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source ${fuzz_sources})
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE fuzz_ "" corpus ${name})
-  tenure_program(${name} corpora SOURCES ${CMAKE_SOURCE_DIR}/tests/corpus_main.c ${source}
-                 DEFINES LLVMFuzzerTestOneInput=${name}_input COMPILED_OF=1)
-  tenure_test(corpus_${corpus} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
+  if(TENURE_FUZZERS)
+    tenure_program(${name} alone SOURCES ${source})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    tenure_test(corpus_${corpus} ${name} -runs=0 ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
+  else()
+    tenure_program(${name} corpora SOURCES ${CMAKE_SOURCE_DIR}/tests/corpus_main.c ${source}
+                   DEFINES LLVMFuzzerTestOneInput=${name}_input COMPILED_OF=1)
+    tenure_test(corpus_${corpus} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name} ${CMAKE_SOURCE_DIR}/tests/corpus/${corpus})
+  endif()
 endforeach()
-tenure_parts(corpora ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+if(TENURE_FUZZERS)
+  target_sources(fuzz_run PRIVATE ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+else()
+  tenure_parts(corpora ${trial_sources} ${CMAKE_SOURCE_DIR}/tests/tir_mutate.c)
+endif()
 
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)
@@ -152,8 +181,7 @@ foreach(source ${example_sources})
   endif()
 endforeach()
 
-# What threads do to each other: the label `threads`, all that the preset tsan builds and runs. The last ones count and trace kernels.
-set(thread_tests test_threads test_probe_views test_team test_one_run test_loaders test_feed_faults test_packed_weights test_ranks test_owned)
-add_custom_target(thread_tests DEPENDS ${thread_tests})
-tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_threads)
-set_tests_properties(${thread_tests} threads_profile PROPERTIES LABELS threads)
+tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json
+            ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_threads)  # counts and traces kernels
+tenure_label(threads threads_profile)
+add_custom_target(thread_tests DEPENDS tests_threads)
