@@ -64,7 +64,7 @@ foreach(table ${case_tables})
   get_filename_component(subject ${table} NAME_WE)
   set(name test_op_cases_${subject})
   tenure_program(${name} op_cases SOURCES ${CMAKE_SOURCE_DIR}/tests/op_cases/op_cases.c
-                 DEFINES CASES="tests/op_cases/${subject}.def" LITERALS="tests/op_cases/${subject}.literals")
+                 DEFINES CASES="tests/op_cases/${subject}.def" RESULTS="tests/op_cases/${subject}")
   tenure_test(${name} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name})
   tenure_label(op_cases ${name})
 endforeach()

@@ -1,4 +1,4 @@
-// Numbers that a C test and the script that asks PyTorch make alike: tests/make_op_cases.py has the same functions.
+// Numbers that a C test and the script that asks PyTorch make alike: tests/goldens.py has the same functions.
 #ifndef TN_TESTS_CASE_NUMBERS_H
 #define TN_TESTS_CASE_NUMBERS_H
 
@@ -14,7 +14,7 @@ static inline uint32_t case_hash(uint32_t k, uint32_t seed) {
 // 16 bits of element k of input number `seed`.
 static inline uint32_t case_bits(uint32_t k, uint32_t seed) { return case_hash(k, seed) >> 16; }
 
-// In [0, 1), of 24 bits: tests/make_goldens.py has the same
+// In [0, 1), of 24 bits.
 static inline double case_unit(uint32_t k, uint32_t seed) { return (double)(case_hash(k, seed) >> 8) * 0x1p-24; }
 
 // In [-2, 2)

@@ -9,12 +9,13 @@ its gradients as the outputs after it. Random streams come from a second Philox4
 tests/op_tables/README.md has the form of the files.
 """
 import math
-import pathlib
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from goldens import Table, units
 
 torch.manual_seed(20)
 torch.set_default_dtype(torch.float64)
@@ -25,12 +26,7 @@ cases, draws = [], {}
 def rnd(*shape, lo=-2.0, hi=2.0):
     """Values in [lo, hi), exact in f32, which tests/op_tables.h draws from the same seed."""
     seed = rnd.seed = rnd.seed + 1
-    n = math.prod(shape)
-    h = (np.arange(n, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(((seed + 1) * 0x9E3779B9) & 0xFFFFFFFF)).astype(np.uint32)
-    h = (h ^ (h >> np.uint32(15))) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    u = ((h ^ (h >> np.uint32(16))) >> np.uint32(8)) / 2.0**24
-    x = (lo + (hi - lo) * u).astype(np.float32).astype(np.float64)
+    x = (lo + (hi - lo) * units(math.prod(shape), seed)).astype(np.float32).astype(np.float64)
     draws.setdefault(x.tobytes(), (seed, lo, hi))
     return torch.from_numpy(x).reshape(shape)
 
@@ -700,7 +696,7 @@ def number(x):
     return str(int(x)) if math.isfinite(x) and x == int(x) and (x or math.copysign(1, x) > 0) else repr(float(x))
 
 
-def given(kind, x, stored):
+def given(kind, x, table):
     """A line for an input: how it is drawn, its numbers, or that they are stored."""
     values = x.detach().double().reshape(-1).contiguous().numpy()
     if len(values) and values.tobytes() in draws:
@@ -708,14 +704,22 @@ def given(kind, x, stored):
         return f"{kind} draw {len(values)} {seed} {lo!r} {hi!r}"
     if len(values) <= 64:
         return " ".join([kind, "is", str(len(values)), *map(number, values.tolist())])
-    stored.append(values)
-    return f"{kind} stored {len(values)}"
+    return f"{kind} stored {table.store(x.double())}"
 
 
-def wanted(kind, results, stored):
-    """Results are stored, one behind the other."""
-    stored += [x.detach().double().reshape(-1).contiguous().numpy() for x in results]
-    return " ".join([kind, *(str(x.numel()) for x in results)])
+def add(table, c):
+    table.line("case", c["name"])
+    table.lines += [given("in", x, table) for x in c["ins"]] + [given("param", x, table) for x in c["params"]]
+    for kind, key in ("out", "outs"), ("after", "after"):
+        if c[key]:
+            table.line(kind, *(table.store(x.double()) for x in c[key]))
+    if c["dims"]:
+        table.line("dims", *c["dims"])
+    if c["grad_of"]:
+        table.line("grads", *c["grad_of"], *["differences"] * c["fd"])
+    if c["seed"]:
+        table.line("stream", c["seed"], c["counter"])
+    table.lines += c["tir"]
 
 
 # ---- rows along another axis than the last
@@ -831,22 +835,11 @@ update("adamax_cycled", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, 
 update("lion_cycled", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], **{**cycled, "numbers": "lr weight_decay beta1"})
 
 
-def main(table, script="tests/make_goldens.py"):
-    stored, lines = [], [f"# Made by {script} with PyTorch {torch.__version__.split('+')[0]}; do not edit."]
+def main(name, script="tests/make_goldens.py"):
+    table = Table(script)
     for c in cases:
-        lines.append("case " + c["name"])
-        lines += [given("in", x, stored) for x in c["ins"]] + [given("param", x, stored) for x in c["params"]]
-        lines += [wanted(kind, c[key], stored) for kind, key in (("out", "outs"), ("after", "after")) if c[key]]
-        if c["dims"]:
-            lines.append("dims " + " ".join(map(str, c["dims"])))
-        if c["grad_of"]:
-            lines.append(f"grads {' '.join(map(str, c['grad_of']))}" + (" differences" if c["fd"] else ""))
-        if c["seed"]:
-            lines.append(f"stream {c['seed']} {c['counter']}")
-        lines += c["tir"]
-    folder = pathlib.Path(__file__).parent / "op_tables"
-    (folder / f"{table}.txt").write_text("\n".join(lines) + "\n")
-    (folder / f"{table}.bin").write_bytes(np.concatenate(stored).astype("<f8").tobytes())
+        add(table, c)
+    table.write(f"op_tables/{name}")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Writes tests/module_cases.literals: what PyTorch's modules give for the cases of tests/module_cases.def.
+"""Writes tests/module_cases.txt and .bin: what PyTorch's modules give for the cases of tests/module_cases.def.
 
     python3 tests/make_module_cases.py          (PyTorch 2.13)
 """
 import math
-import pathlib
 import re
 
 import torch
 import torch.nn.functional as F  # used by cases
 from torch import nn
 
-from make_op_cases import band, bits, calls, numbers, split, tensor, unquoted
+from goldens import TESTS, Table
+from make_op_cases import band, calls, split, tensor, unquoted
 
-FOLDER = pathlib.Path(__file__).parent
 PHASES = ["train", "train", "eval"]
 DRAWS = 200
 
@@ -78,34 +77,32 @@ def first_values(constructor):
     """Mean, standard deviation and largest magnitude of each parameter over many modules."""
     torch.manual_seed(1)
     drawn = [[p.detach().reshape(-1) for p in eval(constructor).parameters()] for _ in range(DRAWS)]
-    text = []
     for values in zip(*drawn):
         v = torch.cat(values)
-        text.append(f"{{{v.mean():.6g}, {v.std():.6g}, {v.abs().max():.6g}}}")
-    return ", ".join(text) or "{0, 0, 0}"
+        yield v.mean(), v.std(), v.abs().max()
 
 
-def literal(constructor, call, inputs_text):
+def add(table, constructor, call, inputs_text):
     torch.set_default_dtype(torch.float64)
     m = eval(constructor)
     set_parameters(m)
     parts = []
     for y, grads in results(m, call, inputs_text):
-        parts += [numbers(x.detach().float()) for x in [y, *grads]]
-    parts += [numbers(b.float() if b.is_floating_point() else b) for name, b in m.named_buffers() if name in m.state_dict()]
-    names = ",".join(m.state_dict())
-    shape = ", ".join(map(str, y.shape))
-    n = len(list(m.parameters()))
-    return (f'{{"{constructor} | {inputs_text}", "{names}", {n}, {y.dim()}, {{{shape}}},\n {{{first_values(constructor)}}},\n'
-            f' (const double *const[]){{{", ".join(parts)}}}}},')
+        parts += [y, *grads]
+    parts += [b for name, b in m.named_buffers() if name in m.state_dict()]
+    table.line("case", f"{constructor} | {inputs_text}")
+    table.line("names", ",".join(m.state_dict()))
+    for first in first_values(constructor):
+        table.line("drawn", *(f"{x:.6g}" for x in first))
+    table.line("shape", *y.shape)
+    table.line("parts", *(table.store(x.float()) for x in parts))
 
 
 def main():
-    rows = []
-    for _, (name, constructor, call, _, _, *rest) in calls((FOLDER / "module_cases.def").read_text(), "MODULE_CASE"):
-        rows.append(literal(unquoted(constructor), unquoted(call), ", ".join(rest)))
-    head = f"// Made by tests/make_module_cases.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n// clang-format off\n"
-    (FOLDER / "module_cases.literals").write_text(head + "\n".join(rows) + "\n")
+    table = Table("tests/make_module_cases.py")
+    for _, (name, constructor, call, _, _, *rest) in calls((TESTS / "module_cases.def").read_text(), "MODULE_CASE"):
+        add(table, unquoted(constructor), unquoted(call), ", ".join(rest))
+    table.write("module_cases")
 
 
 main()

@@ -1,37 +1,27 @@
 #!/usr/bin/env python3
-"""Writes tests/op_cases/SUBJECT.literals: what PyTorch gives for the cases of SUBJECT.def. tests/op_cases/README.md.
+"""Writes tests/op_cases/SUBJECT.txt and .bin: what PyTorch gives for the cases of SUBJECT.def. tests/op_cases/README.md.
 
     python3 tests/make_op_cases.py [SUBJECT ..]          (PyTorch 2.13)
 """
 import math
-import pathlib
 import re
 import sys
 
 import torch
 import torch.nn.functional as F  # used by cases
 
-FOLDER = pathlib.Path(__file__).parent / "op_cases"
+from goldens import TESTS, Table, bits
+
 FLT_MAX, FLT_MIN = 3.4028234663852886e38, 1.1754943508222875e-38
 AWKWARD = [0.0, -0.0, 1, -1, math.nan, math.inf, -math.inf, FLT_MAX, -FLT_MAX, FLT_MIN, 1e-40, 0.5, -0.5, 1.5, -2.5, 1e10, -3, 100, -100]
-DTYPES = {torch.float32: "TN_F32", torch.float64: "TN_F32", torch.int64: "TN_I64", torch.int32: "TN_I32",
-          torch.uint8: "TN_U8", torch.bool: "TN_BOOL"}
+DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8", torch.bool: "bool"}
 TN_I64, TN_I32, TN_U8 = torch.int64, torch.int32, torch.uint8  # as cases name them
 EXTREMES = [0, 1, -1, 2, -2, 3, 7, -7, 8, 31, 32, 63, 64, 100, 127, 128, 255, 2**24 + 1, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)]
 
 
-# ---- inputs: op_cases.c and case_numbers.h make the same
-def bits(k, seed):
-    mask = 0xFFFFFFFF
-    h = (k * 2654435761 + (seed + 1) * 0x9E3779B9) & mask
-    h = ((h ^ (h >> 15)) * 0x85EBCA6B) & mask
-    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & mask
-    return (h ^ (h >> 16)) >> 16
-
-
+# ---- inputs: op_cases.c makes the same
 def tensor(dims, dtype, element, seed):
-    n = math.prod(dims)
-    return torch.tensor([element(k, bits(k, seed)) for k in range(n)], dtype=dtype).reshape(dims)
+    return torch.tensor([element(k, u) for k, u in enumerate(bits(math.prod(dims), seed))], dtype=dtype).reshape(dims)
 
 
 KINDS = {
@@ -132,52 +122,43 @@ def cases(text):
 
 
 # ---- evaluating
-def number(x):
-    if isinstance(x, bool):
-        return str(int(x))
-    if isinstance(x, float):
-        text = "NAN" if x != x else "INFINITY" if x == math.inf else "-INFINITY" if x == -math.inf else f"{x:.9g}"
-        return text
-    return str(x) if abs(x) < 2**53 else f"{x}.0"  # as doubles
-
-
-def numbers(t):
-    return "V(" + (", ".join(number(x) for x in t.reshape(-1).tolist()) or "0") + ")"
-
-
-def literal(with_grad, expression, inputs_text):
+def results(with_grad, expression, inputs_text):
+    """The value, and for each input its gradient or None."""
     ins = inputs(inputs_text)
     if "AWKWARD" not in inputs_text:
         ins = [x.double() if x.is_floating_point() else x for x in ins]
     if with_grad:
         ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
     y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "weighed": weighed, "band": band, "conv_packed": conv_packed, **dict(zip("abcd", ins))})
-    grads = ["NULL"] * len(ins)
+    grads = [None] * len(ins)
     if with_grad:
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)
-        wanted = [x for x in ins if x.requires_grad]
-        found = iter(torch.autograd.grad((y * w).sum(), wanted, allow_unused=True))
-        for k, x in enumerate(ins):
-            g = next(found) if x.requires_grad else None
-            grads[k] = "NULL" if g is None else numbers(g.float())
-    y = y.detach()
-    dims = ", ".join(map(str, y.shape)) or "0"
-    value = numbers(y.float() if y.is_floating_point() else y)
-    return f'{{"{expression} | {inputs_text}", {DTYPES[y.dtype]}, {y.dim()}, {{{dims}}},\n {value},\n {{{", ".join(grads)}}}}},'
+        wanted = [k for k, x in enumerate(ins) if x.requires_grad]
+        for k, g in zip(wanted, torch.autograd.grad((y * w).sum(), [ins[k] for k in wanted], allow_unused=True)):
+            grads[k] = g
+    return y.float() if y.is_floating_point() else y, [g if g is None else g.float() for g in grads]
+
+
+def add(table, key, y, grads):
+    table.line("case", key)
+    table.line("value", DTYPES[y.dtype], *y.shape)
+    table.store(y)
+    table.line("grads", *("-" if g is None else table.store(g) for g in grads))
 
 
 def main():
-    for path in [FOLDER / f"{s}.def" for s in sys.argv[1:]] or sorted(FOLDER.glob("*.def")):
-        seen = {}
+    for path in [TESTS / f"op_cases/{s}.def" for s in sys.argv[1:]] or sorted(TESTS.glob("op_cases/*.def")):
+        with_grads = {}
         for with_grad, op, expression, inputs_text in cases(path.read_text()):
-            key = f"{expression} | {inputs_text}"
-            if with_grad or key not in seen:
-                try:
-                    seen[key] = literal(with_grad, expression, inputs_text)
-                except Exception as e:
-                    sys.exit(f"{path.name}: {op}: {key}: {e}")
-        head = f"// Made by tests/make_op_cases.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n// clang-format off\n"
-        path.with_suffix(".literals").write_text(head + "\n".join(seen.values()) + "\n")
+            of_key = with_grads.setdefault((expression, inputs_text), [op, with_grad])
+            of_key[1] |= with_grad
+        table = Table("tests/make_op_cases.py")
+        for (expression, inputs_text), (op, with_grad) in with_grads.items():
+            try:
+                add(table, f"{expression} | {inputs_text}", *results(with_grad, expression, inputs_text))
+            except Exception as e:
+                sys.exit(f"{path.name}: {op}: {expression} | {inputs_text}: {e}")
+        table.write(f"op_cases/{path.stem}")
 
 
 if __name__ == "__main__":

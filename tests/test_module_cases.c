@@ -1,13 +1,14 @@
-// Modules against PyTorch: the cases of tests/module_cases.def, with the numbers that tests/make_module_cases.py wrote
-// beside it. Each is built twice, with constant sizes and with a first axis of a run-time size; what was trained is
-// saved and loaded into another instance; a bundle of the code gives the same bits.
+// Modules against PyTorch: the cases of tests/module_cases.def, with the results that tests/make_module_cases.py wrote
+// to tests/module_cases.txt and .bin. Each is built twice, with constant sizes and with a first axis of a run-time size;
+// what was trained is saved and loaded into another instance; a bundle of the code gives the same bits.
 #include "tests/bundle_case.h"
 #include "tests/case_numbers.h"
+#include "tests/golden_file.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_INPUTS = 4, MAX_ENTRIES = 64, N_PHASES = 3, N_DRAWS = 200 };
+enum { MAX_INPUTS = 4, MAX_ENTRIES = 64, N_PHASES = 3, N_DRAWS = 200, MAX_PARTS = 256 };
 typedef struct {
   int64_t limit;  // of an index; 0: f32
   uint32_t rank;
@@ -25,11 +26,11 @@ typedef struct {
 } Drawn;
 typedef struct {
   const char *key, *names;  // of the state_dict, by commas
-  uint32_t n_params, rank;
+  uint32_t n_params, rank, n_parts;
   int64_t dims[TN_MAX_RANK];
   Drawn drawn[MAX_ENTRIES];
-  const double *const *parts;  // for each phase y, gradients of f32 inputs, of parameters; then the buffers
-} Literal;
+  const float *parts[MAX_PARTS];  // for each phase y, gradients of f32 inputs, of parameters; then the buffers
+} Result;
 
 // The children of lists and sequences need no names.
 static tn_module *sequential(tn_module *net) {
@@ -86,22 +87,48 @@ static const Case cases[] = {
 #include "tests/module_cases.def"
 };
 
-#define V(...) \
-  (const double[]) { __VA_ARGS__ }
-static const Literal literals[] = {
-#include "tests/module_cases.literals"
-};
+// ---- results: `names`, `drawn` of each parameter, `shape` of y, `parts`: so many elements of each
+static Result *results;
+static uint32_t n_results;
 
-static const Literal *literal_of(const Case *c) {
-  for (size_t k = 0; k < sizeof literals / sizeof *literals; k++)
-    if (!strcmp(literals[k].key, c->key)) return &literals[k];
+static void read_line(GoldenFile *g, Result *r, char *line) {
+  char *words;
+  if (golden_is(line, "names", &words)) r->names = words;
+  else if (golden_is(line, "shape", &words))
+    while (*words && r->rank < TN_MAX_RANK) r->dims[r->rank++] = golden_count(g, &words);
+  else if (r->n_params < MAX_ENTRIES && golden_is(line, "drawn", &words)) {
+    double mean = golden_number(g, &words), deviation = golden_number(g, &words);
+    r->drawn[r->n_params++] = (Drawn){mean, deviation, golden_number(g, &words)};
+  } else if (golden_is(line, "parts", &words))
+    while (*words && r->n_parts < MAX_PARTS)
+      r->parts[r->n_parts++] = golden_take(g, golden_count(g, &words), sizeof(float));
+  else golden_fail(g, "an unknown line, or too many");
+}
+
+static void read_results(RtArena *mem) {
+  GoldenFile g = golden_open(mem, "tests/module_cases");
+  uint32_t cap = 0;
+  char *words;
+  for (char *line = golden_line(&g); line; line = golden_line(&g)) {
+    if (golden_is(line, "case", &words)) {
+      RT_PUSH(mem, results, n_results, cap);
+      results[n_results - 1] = (Result){.key = words};
+    } else if (n_results) read_line(&g, &results[n_results - 1], line);
+    else golden_fail(&g, "no case begins");
+  }
+  golden_end(&g);
+}
+
+static const Result *result_of(const Case *c) {
+  for (uint32_t k = 0; k < n_results; k++)
+    if (!strcmp(results[k].key, c->key)) return &results[k];
   return NULL;
 }
 
 // ---- the program: functions "train" and "eval"
 typedef struct {
   const Case *c;
-  const Literal *lit;
+  const Result *result;
   bool is_bounded;
   tn_program *p;
   tn_module *m;
@@ -133,11 +160,11 @@ static void put_gradients(const Trial *t, tn_function *f, tn_tensor y, const tn_
     snprintf(name, sizeof name, "d%s", input_names[k]);
     if (!t->c->inputs[k].limit) tn_output(f, name, tn_grad(loss, in[k]));
   }
-  if (!t->lit->n_params) return;
+  if (!t->result->n_params) return;
   const char *paths[MAX_ENTRIES];
   tn_backward(loss);
   tn_named_parameters(t->m, TN_NAMES_UNIQUE, paths, MAX_ENTRIES);
-  for (uint32_t k = 0; k < t->lit->n_params; k++) {
+  for (uint32_t k = 0; k < t->result->n_params; k++) {
     snprintf(name, sizeof name, "d%u", k);
     tn_output(f, name, tn_param_grad(f, t->m, paths[k]));
   }
@@ -166,7 +193,7 @@ static void check_names(const Trial *t) {
     if (k) strcat(text, ",");
     strcat(text, names[k]);
   }
-  if (!CHECK(!strcmp(text, t->lit->names))) printf("  %s: %s\n  PyTorch: %s\n", t->c->name, text, t->lit->names);
+  if (!CHECK(!strcmp(text, t->result->names))) printf("  %s: %s\n  PyTorch: %s\n", t->c->name, text, t->result->names);
 }
 
 // ---- running
@@ -186,13 +213,13 @@ static tn_array empty_like(tn_array a) {
 
 static bool near(double got, double want) { return fabs(got - want) <= 2e-5 * fmax(1, fabs(want)); }
 
-static void compare(const Trial *t, const char *what, tn_array got, const double *want) {
+static void compare(const Trial *t, const char *what, tn_array got, const float *want) {
   size_t n = count_of(got.rank, got.dims);
   for (size_t k = 0; k < n; k++) {
     double x = got.dtype == TN_I64 ? (double)((int64_t *)got.data)[k] : (double)((float *)got.data)[k];
-    if (CHECK(near(x, want[k]))) continue;
+    if (CHECK(near(x, (double)want[k]))) continue;
     printf("  %s%s, %s[%zu] is %.9g, PyTorch's %.9g\n", t->c->name, t->is_bounded ? " of a run-time size" : "", what, k,
-           x, want[k]);
+           x, (double)want[k]);
     return;
   }
 }
@@ -219,15 +246,15 @@ static Io io_of(const Trial *t, uint32_t phase) {
     io.in[k] = array_of(&t->c->inputs[k], k + (phase == 1 ? 10 : 0));
     if (!t->c->inputs[k].limit) io.out[io.n_out++] = empty_like(io.in[k]);
   }
-  const Literal *lit = t->lit;
-  CaseInput like_y = {.rank = lit->rank};
-  memcpy(like_y.dims, lit->dims, sizeof like_y.dims);
+  const Result *r = t->result;
+  CaseInput like_y = {.rank = r->rank};
+  memcpy(like_y.dims, r->dims, sizeof like_y.dims);
   tn_array *w = &io.in[io.n_in++];
   *w = array_of(&like_y, 0);
   for (size_t k = 0; k < count_of(w->rank, w->dims); k++) ((float *)w->data)[k] = 1 + 0.25f * (float)(k % 5);
   io.out[0] = empty_like(*w);
   tn_named_parameters(t->m, TN_NAMES_UNIQUE, names, MAX_ENTRIES);
-  for (uint32_t k = 0; k < lit->n_params; k++) io.out[io.n_out++] = empty_like(param_at(t, names[k]));
+  for (uint32_t k = 0; k < r->n_params; k++) io.out[io.n_out++] = empty_like(param_at(t, names[k]));
   return io;
 }
 
@@ -242,7 +269,7 @@ static void run(const Trial *t, const char *function, Io *io) {
 }
 
 // Gives the number of parts compared.
-static uint32_t check_phase(const Trial *t, uint32_t phase, const double *const *parts) {
+static uint32_t check_phase(const Trial *t, uint32_t phase, const float *const *parts) {
   Io io = io_of(t, phase);
   run(t, phase < 2 ? "train" : "eval", &io);
   for (uint32_t k = 0; k < io.n_out; k++) {
@@ -257,7 +284,7 @@ static uint32_t check_phase(const Trial *t, uint32_t phase, const double *const 
 static void set_parameters(const Trial *t) {
   const char *names[MAX_ENTRIES];
   uint32_t n = tn_named_parameters(t->m, TN_NAMES_UNIQUE, names, MAX_ENTRIES);
-  CHECK(n == t->lit->n_params);
+  CHECK(n == t->result->n_params);
   for (uint32_t k = 0; k < n; k++) {
     tn_array a = param_at(t, names[k]);
     for (size_t i = 0; i < count_of(a.rank, a.dims); i++)
@@ -265,14 +292,15 @@ static void set_parameters(const Trial *t) {
   }
 }
 
-static void check_buffers(const Trial *t, const double *const *want) {
+static void check_buffers(const Trial *t, const float *const *want) {
   const char *names[MAX_ENTRIES];
   uint32_t n = tn_named_parameters(t->m, TN_NAMES_STATE_DICT, names, MAX_ENTRIES), found = 0;
   for (uint32_t k = 0; k < n; k++) {
     bool is_buffer = strstr(names[k], "running_") || strstr(names[k], "num_batches");
     if (is_buffer) compare(t, names[k], param_at(t, names[k]), want[found++]);
   }
-  CHECK(found == n - t->lit->n_params);
+  CHECK(found == n - t->result->n_params);
+  CHECK(want + found == t->result->parts + t->result->n_parts);
 }
 
 static bool same_bits(tn_array a, tn_array b) {
@@ -340,14 +368,14 @@ static void check_drawn(const Trial *t, const char *name, const Drawn *want) {
 static void check_first_values(const Trial *t) {
   const char *names[MAX_ENTRIES];
   uint32_t n = tn_named_parameters(t->m, TN_NAMES_UNIQUE, names, MAX_ENTRIES);
-  for (uint32_t k = 0; k < n; k++) check_drawn(t, names[k], &t->lit->drawn[k]);
+  for (uint32_t k = 0; k < n; k++) check_drawn(t, names[k], &t->result->drawn[k]);
 }
 
 static void check_compiled(const Trial *t, RtArena *mem) {
   if (t->is_bounded) check_first_values(t);
   CHECK(tn_initialize(t->model, 1) == TN_OK);
   set_parameters(t);
-  const double *const *parts = t->lit->parts;
+  const float *const *parts = t->result->parts;
   for (uint32_t phase = 0; phase < N_PHASES; phase++) parts += check_phase(t, phase, parts);
   check_buffers(t, parts);
   check_saved(t);
@@ -355,9 +383,9 @@ static void check_compiled(const Trial *t, RtArena *mem) {
 }
 
 static void check_case(const Case *c, bool is_bounded, RtArena *mem) {
-  Trial t = {c, literal_of(c), is_bounded, tn_program_create(c->name), NULL, NULL};
-  if (!CHECK(t.lit)) {
-    printf("  %s: no literal: tests/make_module_cases.py makes them\n", c->name);
+  Trial t = {c, result_of(c), is_bounded, tn_program_create(c->name), NULL, NULL};
+  if (!CHECK(t.result)) {
+    printf("  %s: no result: tests/make_module_cases.py makes them\n", c->name);
     return;
   }
   t.m = c->make(tn_root(t.p));
@@ -372,6 +400,7 @@ static void check_case(const Case *c, bool is_bounded, RtArena *mem) {
 
 int main(void) {
   RtArena *mem = rt_arena_new();
+  read_results(mem);
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     check_case(&cases[k], false, mem);
     check_case(&cases[k], true, mem);

@@ -1,8 +1,9 @@
-// Public calls against PyTorch: the cases of one tests/op_cases/SUBJECT.def (CASES), with the numbers that
-// tests/make_op_cases.py wrote beside it (LITERALS). README.md in this folder says what a case is.
+// Public calls against PyTorch: the cases of one tests/op_cases/SUBJECT.def (CASES), with the results that
+// tests/make_op_cases.py wrote beside it (RESULTS: .txt and .bin). README.md in this folder says what a case is.
 #include "frontend/tenure.h"
 #include "tests/case_numbers.h"
 #include "tests/check.h"
+#include "tests/golden_file.h"
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -40,12 +41,9 @@ typedef struct {
 } Case;
 typedef struct {
   const char *key;
-  tn_dtype dtype;
-  uint32_t rank;
-  int64_t dims[TN_MAX_RANK];
-  const double *value;
-  const double *grad[MAX_INPUTS];  // NULL: none
-} Literal;
+  tn_array value;
+  const float *grad[MAX_INPUTS];  // NULL: none
+} Result;
 
 #define DIMS_OF(...) \
   sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ }
@@ -122,11 +120,71 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 #define OF_LARGEST 0
 #endif
 
-#define V(...) \
-  (const double[]) { __VA_ARGS__ }
-static const Literal literals[] = {
-#include LITERALS
-};
+// ---- results
+static Result *results;
+static uint32_t n_results;
+
+static const struct {
+  const char *name;
+  tn_dtype dtype;
+  size_t bytes;
+} stored[] = {{"f32", TN_F32, 4}, {"i64", TN_I64, 8}, {"i32", TN_I32, 4}, {"u8", TN_U8, 1}, {"bool", TN_BOOL, 1}};
+enum { N_STORED = sizeof stored / sizeof *stored };
+
+static size_t bytes_of(tn_dtype t) {
+  uint32_t k = 0;
+  while (stored[k].dtype != t) k++;
+  return stored[k].bytes;
+}
+
+static size_t count_of(uint32_t rank, const int64_t *dims) {
+  size_t n = 1;
+  for (uint32_t d = 0; d < rank; d++) n *= (size_t)dims[d];
+  return n;
+}
+
+// "f32 3 7": dtype and dims
+static tn_array read_value(GoldenFile *g, char *words) {
+  uint32_t t = 0;
+  char *dims;
+  while (t < N_STORED && !golden_is(words, stored[t].name, &dims)) t++;
+  if (t == N_STORED) golden_fail(g, "an unknown dtype");
+  tn_array a = {.dtype = stored[t].dtype};
+  while (*dims && a.rank < TN_MAX_RANK) a.dims[a.rank++] = golden_count(g, &dims);
+  a.data = (void *)golden_take(g, count_of(a.rank, a.dims), stored[t].bytes);
+  return a;
+}
+
+// "21 -": the elements of each input's gradient; -: it has none
+static void read_grads(GoldenFile *g, Result *r, char *words) {
+  for (uint32_t k = 0; k < MAX_INPUTS && *words; k++) {
+    if (*words == '-') words++;
+    else r->grad[k] = golden_take(g, golden_count(g, &words), sizeof(float));
+    words += *words == ' ';
+  }
+}
+
+static void read_results(RtArena *mem) {
+  GoldenFile g = golden_open(mem, RESULTS);
+  uint32_t cap = 0;
+  char *words;
+  for (char *line = golden_line(&g); line; line = golden_line(&g)) {
+    if (golden_is(line, "case", &words)) {
+      RT_PUSH(mem, results, n_results, cap);
+      results[n_results - 1] = (Result){.key = words};
+    } else if (!n_results) golden_fail(&g, "no case begins");
+    else if (golden_is(line, "value", &words)) results[n_results - 1].value = read_value(&g, words);
+    else if (golden_is(line, "grads", &words)) read_grads(&g, &results[n_results - 1], words);
+    else golden_fail(&g, "an unknown line");
+  }
+  golden_end(&g);
+}
+
+static const Result *result_of(const Case *c) {
+  for (uint32_t k = 0; k < n_results; k++)
+    if (!strcmp(results[k].key, c->key)) return &results[k];
+  return NULL;
+}
 
 // ---- inputs: tests/make_op_cases.py makes the same, of the same bits
 static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
@@ -163,12 +221,6 @@ static int64_t whole_element(const CaseInput *in, uint32_t k, uint32_t seed) {
   case EXTREMES_: return extremes[(k + 5 * seed) % 23];
   default: return (int64_t)in->lo;
   }
-}
-
-static size_t count_of(uint32_t rank, const int64_t *dims) {
-  size_t n = 1;
-  for (uint32_t d = 0; d < rank; d++) n *= (size_t)dims[d];
-  return n;
 }
 
 static void store(const CaseInput *in, void *data, uint32_t k, uint32_t seed) {
@@ -223,22 +275,16 @@ static tn_tensor run_weighted_sum(tn_program *p, tn_function *f, tn_tensor y) {
   return tn_sum(tn_mul(tn_reshape(y, TN_SHAPE(n)), w));
 }
 
-static tn_tensor weighted_sum(tn_function *f, tn_tensor y, const Literal *lit) {
+static tn_tensor weighted_sum(tn_function *f, tn_tensor y, const tn_array *like) {
   enum { MOST = 4096 };
   float w[MOST];
-  size_t n = count_of(lit->rank, lit->dims);
+  size_t n = count_of(like->rank, like->dims);
   if (!CHECK(n <= MOST)) return y;
   for (size_t k = 0; k < n; k++) w[k] = 1 + 0.25f * (float)(k % 5);
-  return tn_sum(tn_mul(y, tn_constant(f, w, shape_of(lit->rank, lit->dims))));
+  return tn_sum(tn_mul(y, tn_constant(f, w, shape_of(like->rank, like->dims))));
 }
 
-static const Literal *literal_of(const Case *c) {
-  for (size_t k = 0; k < sizeof literals / sizeof *literals; k++)
-    if (!strcmp(literals[k].key, c->key)) return &literals[k];
-  return NULL;
-}
-
-static void build(tn_program *p, const Case *c, const Literal *lit, const char *name) {
+static void build(tn_program *p, const Case *c, const Result *want, const char *name) {
   static const char *const names[MAX_INPUTS] = {"a", "b", "c", "d"};
   tn_function *f = tn_function_begin(p, name);
   tn_tensor in[MAX_INPUTS] = {{0}};
@@ -248,13 +294,13 @@ static void build(tn_program *p, const Case *c, const Literal *lit, const char *
     bool by_run = i->kind == RUN_SIZED_ || i->kind == RUN_IMAGES_ || i->kind == RUN_INTS_;
     is_run_sized |= by_run;
     in[k] = tn_input(f, names[k], i->dtype, by_run ? run_shape_of(p, i) : shape_of(i->rank, i->dims));
-    if (c->has_grad && lit->grad[k]) tn_set_requires_grad(in[k], true);
+    if (c->has_grad && want->grad[k]) tn_set_requires_grad(in[k], true);
   }
   tn_tensor y = c->call(f, in[0], in[1], in[2], in[3]);
   tn_output(f, "y", y);
   for (uint32_t k = 0; k < c->n_inputs && c->has_grad; k++) {
-    if (!lit->grad[k]) continue;
-    tn_tensor loss = is_run_sized ? run_weighted_sum(p, f, y) : weighted_sum(f, y, lit);
+    if (!want->grad[k]) continue;
+    tn_tensor loss = is_run_sized ? run_weighted_sum(p, f, y) : weighted_sum(f, y, &want->value);
     tn_output(f, (const char *[]){"da", "db", "dc", "dd"}[k], tn_grad(loss, in[k]));
   }
   tn_function_end(f);
@@ -266,31 +312,38 @@ static bool near(double got, double want, double largest) {
   return fabs(got - want) <= (OF_LARGEST > 0 ? OF_LARGEST * largest : 1e-5 * fmax(1, fabs(want)));
 }
 
-static void compare(const Case *c, const char *what, const tn_array *got, const double *want) {
+// Whole numbers are equal to the last bit.
+static bool agrees(tn_dtype t, const void *got, const void *want, size_t k, double largest) {
+  size_t each = bytes_of(t);
+  if (t != TN_F32) return !memcmp((const char *)got + k * each, (const char *)want + k * each, each);
+  return near(load(t, got, k), load(t, want, k), largest);
+}
+
+static void compare(const Case *c, const char *what, const tn_array *got, const void *want) {
   size_t n = count_of(got->rank, got->dims);
   double largest = 0;
-  for (size_t k = 0; k < n; k++) largest = fmax(largest, fabs(want[k]));
+  for (size_t k = 0; k < n; k++) largest = fmax(largest, fabs(load(got->dtype, want, k)));
   for (size_t k = 0; k < n; k++) {
-    double x = load(got->dtype, got->data, k);
-    if (CHECK(got->dtype != TN_F32 ? x == want[k] : near(x, want[k], largest))) continue;
-    printf("  %s:%d: %s (%s): %s[%zu] is %.9g, PyTorch's %.9g\n", CASES, c->line, c->op, c->key, what, k, x, want[k]);
+    if (CHECK(agrees(got->dtype, got->data, want, k, largest))) continue;
+    printf("  %s:%d: %s (%s): %s[%zu] is %.9g, PyTorch's %.9g\n", CASES, c->line, c->op, c->key, what, k,
+           load(got->dtype, got->data, k), load(got->dtype, want, k));
     return;
   }
 }
 
-static void run(tn_model *m, const Case *c, const Literal *lit, const char *name) {
+static void run(tn_model *m, const Case *c, const Result *r, const char *name) {
   static const char *const gradients[MAX_INPUTS] = {"da", "db", "dc", "dd"};
   tn_array in[MAX_INPUTS], out[1 + MAX_INPUTS];
   uint32_t n_out = 1;
   const char *names[1 + MAX_INPUTS] = {"y"};
-  const double *want[1 + MAX_INPUTS] = {lit->value};
-  out[0] = array_of(lit->dtype, lit->rank, lit->dims);
+  const void *want[1 + MAX_INPUTS] = {r->value.data};
+  out[0] = array_of(r->value.dtype, r->value.rank, r->value.dims);
   for (uint32_t k = 0; k < c->n_inputs; k++) {
     const CaseInput *i = &c->inputs[k];
     in[k] = array_of(i->dtype, i->rank, i->dims);
     for (size_t e = 0; e < count_of(i->rank, i->dims); e++) store(i, in[k].data, (uint32_t)e, k);
-    if (!c->has_grad || !lit->grad[k]) continue;
-    want[n_out] = lit->grad[k];
+    if (!c->has_grad || !r->grad[k]) continue;
+    want[n_out] = r->grad[k];
     names[n_out] = gradients[k];
     out[n_out++] = array_of(TN_F32, i->rank, i->dims);
   }
@@ -303,21 +356,24 @@ static void run(tn_model *m, const Case *c, const Literal *lit, const char *name
 }
 
 int main(void) {
+  RtArena *mem = rt_arena_new();
+  read_results(mem);
   tn_program *p = tn_program_create("op_cases");
   char name[16];
   for (int k = 0; k < N_CASES; k++) {
-    const Literal *lit = literal_of(&cases[k]);
+    const Result *want = result_of(&cases[k]);
     snprintf(name, sizeof name, "case_%d", k);
-    if (CHECK(lit)) build(p, &cases[k], lit, name);
-    else printf("  %s:%d: no literal: tests/make_op_cases.py makes them\n", CASES, cases[k].line);
+    if (CHECK(want)) build(p, &cases[k], want, name);
+    else printf("  %s:%d: no result: tests/make_op_cases.py makes them\n", CASES, cases[k].line);
   }
   tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
   for (int k = 0; k < N_CASES && CHECK(m); k++) {
-    const Literal *lit = literal_of(&cases[k]);
+    const Result *want = result_of(&cases[k]);
     snprintf(name, sizeof name, "case_%d", k);
-    if (lit) run(m, &cases[k], lit, name);
+    if (want) run(m, &cases[k], want, name);
   }
   if (m) tn_model_free(m);
   tn_program_free(p);
+  rt_arena_free(mem);
   return check_report();
 }
