@@ -726,7 +726,7 @@ bool ir_may_fault(const Fn *f, Val v);     // a run may find that v has a number
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
 Val ir_view_base(const Fn *f, Val v);      // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
-bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows, wide enough for pointwise readers in their kernel
+bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
 // May v join the kernel: all its concats are cut in the same places, and nothing else stands against that?

@@ -225,31 +225,162 @@ LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef 
   return cg_at(c, c->i32, base, cg_mul(c, row, words));
 }
 
-// Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets. What is
-// pointwise of a row is computed as the row is moved: strip.
-static void pack_rows(Cg *c, Val v, RowStrip *strip) {
-  const Prog *p = c->f->prog;
-  Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
-  CgLayout t = cg_layout_of(c, layout);
-  bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = cg_row_words(c, x, 2), from = cg_ptr(c, x), zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef inner = cg_dim(c, ir_dim_at(p, ir_ins(c->f, x)->shape, 1));
-  LLVMValueRef sorted = cg_layout_sorted(c, &t), lo, hi;
-  cg_share(c, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
-  Loop step, row;
-  cg_loop_begin(c, &step, zero, cg_layout_get(c, t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
-  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step.i);
-  LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &t), step.i);
-  LLVMValueRef begin = cg_max(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
-  cg_loop_begin(c, &row, begin, end, one, NULL, 0);
-  LLVMValueRef user = cg_layout_get(c, sorted, row.i);
+// ---- what is pointwise of packed rows, done as they are moved
+//
+//   wide rows      each is a strip, read where it lies in the padded value; so are narrow ones of few cheap readers
+//   narrow rows    some rows are copied to a block in L1, so that vectors go over the ends of rows
+//   broadcasts     of an operand along a row: each row of the last axis is a strip, narrow or not
+typedef struct {
+  RowStrip *strip;  // NULL: nothing is pointwise of them
+  bool is_flat;     // rows follow one another in all operands
+  LLVMValueRef block;
+  int64_t block_rows;  // a power of two: rows are divided by it
+} RowReaders;
+
+enum { BLOCK_WORDS = 1024, MOST_EMPTY = 5, FEW_READERS = 3 };
+
+// At most a fifth of the lanes that a row of so many elements takes is empty.
+static bool fills_vectors(const Cg *c, int64_t n) {
+  int64_t lanes = cg_ceil_div(n, c->t->vl) * c->t->vl;
+  return (lanes - n) * MOST_EMPTY <= lanes;
+}
+
+// Readers that take less time than copying a row, empty lanes included.
+static bool are_cheap(const Fn *f, const Kernel *k) {
+  uint32_t n = 0;
+  for (uint32_t i = k->first + 1; i < k->first + k->n; i++) {
+    if (f->ins[i].op == OP_output) continue;
+    if (++n > FEW_READERS || !ir_is_cheap_op((Op)f->ins[i].op)) return false;
+  }
+  return true;
+}
+
+static int64_t row_bound(const Fn *f, Val v) {
+  int64_t n = 1;
+  for (uint32_t k = 1; k < ir_rank(f->prog, ir_ins(f, v)->shape); k++)
+    n *= ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, v)->shape, k));
+  return n;
+}
+
+static bool open_readers(Cg *c, Val v, RowReaders *r) {
+  *r = (RowReaders){0};
+  if (c->k->n == 1) return true;
+  int64_t n = row_bound(c->f, v);
+  bool is_wide = fills_vectors(c, n);
+  if (!is_wide || ir_rank(c->f->prog, ir_ins(c->f, v)->shape) != 2) r->strip = cg_epilogue_flat(c);
+  r->is_flat = r->strip != NULL;
+  if (!r->is_flat) return (r->strip = cg_epilogue_new(c, (Val){0})) != NULL;
+  if (is_wide || are_cheap(c->f, c->k)) return true;
+  int64_t words = n * ir_dtype_bytes[ir_ins(c->f, v)->dtype] / 4;
+  for (r->block_rows = 1; 2 * r->block_rows * words <= BLOCK_WORDS;) r->block_rows *= 2;
+  r->block = cg_block(c, c->i32, (uint32_t)(r->block_rows * words));
+  return true;
+}
+
+typedef struct {
+  Cg *c;
+  Val v;
+  CgLayout t;
+  RowReaders readers;
+  bool time_major;
+  LLVMValueRef words, elements;  // of a row
+  LLVMValueRef from, inner, sorted;
+  LLVMValueRef lo, hi;       // packed rows of this worker
+  LLVMValueRef step, first;  // the current step; its first packed row
+} Pack;
+
+// Of the current step's row k, its padded row.
+static LLVMValueRef padded_row(const Pack *p, LLVMValueRef k) {
+  Cg *c = p->c;
+  LLVMValueRef user = cg_layout_get(c, p->sorted, k);
   LLVMValueRef source =
-      time_major ? cg_add(c, cg_mul(c, step.i, inner), user) : cg_add(c, cg_mul(c, user, inner), step.i);
-  LLVMValueRef at = cg_add(c, first, row.i), in = cg_row_at(c, from, source, words);
-  if (strip) cg_epilogue_row(strip, at, in, zero, words);
-  else cg_move_words(c, cg_row_at(c, cg_ptr(c, v), at, words), in, NULL, words);
+      p->time_major ? cg_add(c, cg_mul(c, p->step, p->inner), user) : cg_add(c, cg_mul(c, user, p->inner), p->step);
+  return cg_row_at(c, p->from, source, p->words);
+}
+
+// Rows of the last axis within packed row `at`, one by one.
+static void read_by_last_axis(const Pack *p, LLVMValueRef at, LLVMValueRef in) {
+  Cg *c = p->c;
+  const Ins *ins = ir_ins(c->f, p->v);
+  LLVMValueRef n = cg_i64(c, 1),
+               width = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, ir_rank(c->f->prog, ins->shape) - 1));
+  for (uint32_t k = 1; k + 1 < ir_rank(c->f->prog, ins->shape); k++)
+    n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef x = cg_at(c, cg_elem_type(c, (DType)ins->dtype), in, cg_mul(c, l.i, width));
+  cg_epilogue_row(p->readers.strip, cg_add(c, cg_mul(c, at, n), l.i), x, cg_i64(c, 0), width);
+  cg_loop_end(c, &l, NULL);
+}
+
+static void pack_row(const Pack *p, LLVMValueRef k) {
+  Cg *c = p->c;
+  LLVMValueRef at = cg_add(c, p->first, k), in = padded_row(p, k), begin;
+  if (!p->readers.strip) {
+    cg_move_words(c, cg_row_at(c, cg_ptr(c, p->v), at, p->words), in, NULL, p->words);
+  } else if (p->readers.is_flat) {
+    begin = cg_mul(c, at, p->elements);
+    cg_epilogue_row(p->readers.strip, cg_i64(c, 0), in, begin, cg_add(c, begin, p->elements));
+  } else if (ir_rank(c->f->prog, ir_ins(c->f, p->v)->shape) == 2) {
+    cg_epilogue_row(p->readers.strip, at, in, cg_i64(c, 0), p->elements);
+  } else {
+    read_by_last_axis(p, at, in);
+  }
+}
+
+// Rows [begin, end) of the step, one block after the other. A block may begin in one step and end in another: it is read when
+// it is full or holds the worker's last row.
+static void pack_blocks(const Pack *p, LLVMValueRef begin, LLVMValueRef end) {
+  Cg *c = p->c;
+  const RowReaders *r = &p->readers;
+  LLVMValueRef one = cg_i64(c, 1), most = cg_i64(c, r->block_rows), skipped = cg_sub(c, p->first, p->lo);
+  LLVMValueRef from = cg_add(c, skipped, begin), to = cg_add(c, skipped, end);  // of the worker's rows
+  Loop l, row;
+  cg_loop_begin(c, &l, cg_div(c, from, most), cg_ceil_div_value(c, to, r->block_rows), one, NULL, 0);
+  LLVMValueRef start = cg_mul(c, l.i, most), stop = cg_min(c, cg_add(c, start, most), to);
+  cg_loop_begin(c, &row, cg_max(c, from, start), stop, one, NULL, 0);
+  LLVMValueRef place = cg_row_at(c, r->block, cg_sub(c, row.i, start), p->words);
+  cg_move_words(c, place, padded_row(p, cg_sub(c, row.i, skipped)), NULL, p->words);
   cg_loop_end(c, &row, NULL);
+  LLVMValueRef is_full = LLVMBuildICmp(c->b, LLVMIntEQ, stop, cg_add(c, start, most), "");
+  LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, stop, cg_sub(c, p->hi, p->lo), "");
+  If ready;
+  cg_if(c, &ready, LLVMBuildOr(c->b, is_full, is_last, ""));
+  LLVMValueRef lo = cg_mul(c, cg_add(c, p->lo, start), p->elements), n = cg_mul(c, cg_sub(c, stop, start), p->elements);
+  cg_epilogue_row(r->strip, cg_i64(c, 0), r->block, lo, cg_add(c, lo, n));
+  cg_endif(c, &ready);
+  cg_loop_end(c, &l, NULL);
+}
+
+// Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets.
+static bool pack_rows(Cg *c, Val v) {
+  Val x = ir_arg(c->f, v, 0), layout = ir_arg(c->f, v, 1);
+  Shape s = ir_ins(c->f, x)->shape;
+  Pack p = {.c = c, .v = v, .t = cg_layout_of(c, layout), .time_major = ir_attr(c->f, v, KEY_time_major) != NULL};
+  if (!open_readers(c, v, &p.readers)) return false;
+  p.words = cg_row_words(c, x, 2), p.from = cg_ptr(c, x), p.elements = cg_i64(c, 1);
+  for (uint32_t k = 2; k < ir_rank(c->f->prog, s); k++)
+    p.elements = cg_mul(c, p.elements, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  p.inner = cg_dim(c, ir_dim_at(c->f->prog, s, 1)), p.sorted = cg_layout_sorted(c, &p.t);
+  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  cg_share(c, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &p.lo, &p.hi);
+  Loop step, row;
+  cg_loop_begin(c, &step, zero, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
+  p.step = step.i, p.first = cg_layout_get(c, cg_layout_offsets(c, &p.t), step.i);
+  LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &p.t), step.i);
+  LLVMValueRef begin = cg_max(c, cg_sub(c, p.lo, p.first), zero), end = cg_min(c, cg_sub(c, p.hi, p.first), size);
+  if (p.readers.block) {
+    If some;
+    cg_if(c, &some, is_less(c, begin, end));
+    pack_blocks(&p, begin, end);
+    cg_endif(c, &some);
+  } else {
+    cg_loop_begin(c, &row, begin, end, one, NULL, 0);
+    pack_row(&p, row.i);
+    cg_loop_end(c, &row, NULL);
+  }
   cg_loop_end(c, &step, NULL);
+  return true;
 }
 
 // {value} as 32-bit words of the dtype, in a vector.
@@ -290,9 +421,7 @@ static void pad_rows(Cg *c, Val v) {
 
 bool cg_emit_pack_padded(Cg *c) {
   Val v = {c->k->first};
-  RowStrip *strip = c->k->n > 1 ? cg_epilogue_new(c, (Val){0}) : NULL;
-  if (c->k->n > 1 && !strip) return false;
-  if (ir_ins(c->f, v)->op == OP_pack_padded) pack_rows(c, v, strip);
-  else pad_rows(c, v);
+  if (ir_ins(c->f, v)->op == OP_pack_padded) return pack_rows(c, v);
+  pad_rows(c, v);
   return true;
 }

@@ -229,7 +229,7 @@ static bool steps_as_one(const Pointwise *p, const Access *a, uint32_t j, uint32
 }
 
 static bool mergeable(const Pointwise *p, uint32_t j, uint32_t i) {
-  if (p->by_rows && i + 1 == p->rank) return false;
+  if (p->by_rows && !p->is_flat && i + 1 == p->rank) return false;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (!steps_as_one(p, &p->acc[k], j, i)) return false;
   return true;
@@ -237,7 +237,7 @@ static bool mergeable(const Pointwise *p, uint32_t j, uint32_t i) {
 
 // An axis of size 1 needs no loop, unless an access may have no element there.
 static bool moves(const Pointwise *p, uint32_t j) {
-  if (p->by_rows && j + 1 == p->rank) return true;
+  if (p->by_rows && !p->is_flat && j + 1 == p->rank) return true;
   if (!ir_dim_is_one(fn_of(p)->prog, p->dim[j]) || (p->seg.n && p->seg.axis == j)) return true;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (p->acc[k].lo[j]) return true;
@@ -537,8 +537,10 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   Val v = value_at(p, k);
   Op op = op_of(p, v);
   if (p->is_epilogue && k == p->from) {
-    V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column));
-    return mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    DType t = (DType)ir_ins(c->f, v)->dtype;
+    LLVMTypeRef type = vector_type(p, t);
+    V at = cg_at(c, cg_elem_type(c, t), p->product, cg_sub(c, i, p->from_column));
+    return mask ? cg_load_masked(c, type, at, mask) : cg_load(c, type, at);
   }
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);

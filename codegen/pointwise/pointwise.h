@@ -67,8 +67,8 @@ typedef struct {
   LLVMValueRef size[MAX_RANK];
   uint32_t lanes;
   LLVMValueRef tile_row;  // of the current tile
-  // strips of a product: columns are an axis of their own; index of the current row
-  bool by_rows;
+  // strips of a product: columns are an axis of their own, unless `is_flat`; index of the current row
+  bool by_rows, is_flat;
   LLVMValueRef at_row;
   // epilogue of a product, instruction `from`: its current row, which begins at column `from_column`
   bool is_epilogue;
@@ -80,7 +80,7 @@ static inline bool cg_is_int(LLVMValueRef v, int64_t want) {
   return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == want;
 }
 
-// c, from, to, by_rows and is_epilogue are set. false: c->why.
+// c, from, to, by_rows, is_flat and is_epilogue are set. false: c->why.
 bool cg_pointwise_collect(Pointwise *p);
 void cg_pointwise_merge(Pointwise *p);
 // Sets the outer indices from the flat index of a row, and every access to that row.

@@ -58,6 +58,17 @@ RowStrip *cg_epilogue_new(Cg *c, Val back) {
   return new_rows(&p);
 }
 
+RowStrip *cg_epilogue_flat(Cg *c) {
+  RowStrip *r = new_rows(&(Pointwise){.c = c,
+                                      .from = product_of(c),
+                                      .to = c->k->n,
+                                      .by_rows = true,
+                                      .is_flat = true,
+                                      .is_epilogue = true,
+                                      .lanes = c->t->vl});
+  return r && r->p.n_loop == 1 ? r : NULL;
+}
+
 static void store_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
   (void)ctx;
   cg_pointwise_vector(&r->p, r->begin, i, mask);

@@ -8,6 +8,9 @@ typedef struct RowStrip RowStrip;
 // The epilogue of the kernel's product; NULL: c->why. `back` (may be none): a value that replaces the product in the
 // strips, if it is not stored.
 RowStrip *cg_epilogue_new(Cg *c, Val back);
+// The epilogue of rows that follow one another in all its operands: they count as one row, number 0, of all their elements.
+// NULL: an operand is broadcast, say, so that they do not; or c->why.
+RowStrip *cg_epilogue_flat(Cg *c);
 bool cg_epilogue_works(const RowStrip *r);  // does it store anything, or replace the product?
 // Columns [lo, hi) of row `row` (leading axes flattened): loads the product from `from`, which holds these columns, and
 // stores the kernel's results, the product included if it has other uses.

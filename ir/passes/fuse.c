@@ -182,29 +182,15 @@ static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
 }
 
 // ---- packed rows
-// A row is done in vectors of its own, where a pointwise kernel goes over all rows at once: of the lanes of its vectors at
-// most a fifth may be empty.
-enum { PACKED_LANES = 16, MOST_EMPTY = 5 };
-
-static bool fills_vectors(int64_t width) {
-  int64_t lanes = (width + PACKED_LANES - 1) / PACKED_LANES * PACKED_LANES;
-  return (lanes - width) * MOST_EMPTY <= lanes;
-}
-
-bool ir_takes_packed_readers(const Fn *f, Val v) {
-  const Ins *ins = ir_ins(f, v);
-  return ins->op == OP_pack_padded && ins->dtype == DT_F32 && ir_rank(f->prog, ins->shape) == 2 &&
-         fills_vectors(ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, 1)));
-}
+bool ir_takes_packed_readers(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_pack_padded; }
 
 // Elementwise uses of the rows, and of what is in their kernel already: done as each row is moved.
 static const char *pack_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Val rows = {k->first};
   Ins *ins = ir_ins(f, v);
-  if (ir_ins(f, rows)->op != OP_pack_padded) return other_kind;
+  if (!ir_takes_packed_readers(f, rows)) return other_kind;
   const char *bar = epilogue_bar(f, v);
   if (bar) return bar;
-  if (!ir_takes_packed_readers(f, rows)) return "rows of this width leave too much of their vectors empty";
   if (ins->shape.i != ir_ins(f, rows)->shape.i) return "its shape is not that of the packed rows";
   bar = group_bar(f, k, kernel, ins->n_args);
   if (bar) return bar;

@@ -119,12 +119,6 @@ static bool broken_member(const Look *l, uint32_t i, const char *what) {
 
 static bool is_pointwise(const Look *l, uint32_t i) { return ir_class_has(op_at(l, i), BY_ELEMENT); }
 
-// Rows that are packed one by one, each as a row of elements.
-static bool has_strips(const Look *l) {
-  const Ins *rows = &l->f->ins[l->k->first];
-  return rows->op == OP_pack_padded && rows->dtype == DT_F32 && ir_rank(l->f->prog, rows->shape) == 2;
-}
-
 static bool makes_operand(const Look *l, uint32_t i) {
   return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
          broken_member(l, i, "it makes no operand element by element");
@@ -160,8 +154,8 @@ static bool check_of_class(const Look *l, uint32_t i) {
            broken_member(l, i, "it has another shape");
   case CLASS_PACK_PADDED:
     if (i == l->k->first) return true;
-    if (!has_strips(l) || class_at(l, i) != CLASS_POINTWISE)
-      return broken_member(l, i, "it holds packed rows of f32 and what is pointwise of them");
+    if (op_at(l, l->k->first) != OP_pack_padded || class_at(l, i) != CLASS_POINTWISE)
+      return broken_member(l, i, "it holds packed rows and what is pointwise of them");
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_RNN:
   case CLASS_OPTIMIZER: return class_at(l, i) == (OpClass)l->k->cls || broken_member(l, i, "it is of another class");
