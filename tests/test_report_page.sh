@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The page of `tenure report` in headless Chromium, at desktop and phone size, for a small plan and for one of 5,000 buffers: no
-# console error, every buffer of the plan is drawn, hovering and searching find it, the peak table sums to the arena, nothing is
-# wider than the window, and the large page is ready within five seconds. Status 77: there is no Chromium here.
+# console error, every buffer of the plan is drawn, hovering and searching find it, the peak table sums to the arena and by module,
+# nothing is wider than the window, and the large page is ready within five seconds. Status 77: there is no Chromium here.
 set -u
 tenure=$TENURE_BUILD/bin/tenure
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
@@ -21,8 +21,8 @@ param @w : f32[32,32] trainable
 func @step(%x: f32[batch,32], %y: i64[batch]) {  // m.c:1
   scope forward {                                // m.c:2
     %w = param @w                                // m.c:3
-    %h = matmul %x, %w                           // m.c:4
-    %a = relu %h                                 // m.c:5
+    %h = matmul %x, %w                           // m.c:4 in up
+    %a = relu %h                                 // m.c:5 in up
     %z = matmul %a, %w                           // m.c:6
     move %z {scope=0}                            // m.c:7
   }                                              // m.c:8
@@ -90,6 +90,11 @@ cat >"$dir/probe.js" <<'JS'
   const rows = [...table.querySelectorAll("tbody tr")], total = rows.pop();
   const sum = rows.reduce((s, r) => s + (/slot/.test(r.textContent) ? 0 : number(r)), 0);
   say("peak_sum", sum === number(total) && sum === fn.arena);
+  const values = rows.filter((r) => !r.classList.contains("sum") && !/slot/.test(r.textContent));
+  const modules = [...document.querySelectorAll(`#fn${shown} .modules tbody tr`)], bytes = (r) => +r.cells[1].title.replace(/[^\d]/g, "");
+  const total_of = (list, of) => list.reduce((s, r) => s + of(r), 0);
+  say("modules", modules.map((r) => r.cells[0].textContent).sort().join(", "));
+  say("module_sum", total_of(modules, bytes) === total_of(values, number));
   const loud = document.scrollingElement;
   say("overflow", loud.scrollWidth > innerWidth);
   const slider = document.querySelector(`#fn${shown} input[data-passes]`), text = () => document.querySelector(`#fn${shown} .passes`).textContent;
@@ -171,9 +176,11 @@ for name in small large; do
     done
     awk -F= '$1 == "hits" { h = $2 } $1 == "marked" { m = $2 } END { exit !(h > 0 && h == m) }' "$dir/findings" || fail "$what: the search marks nothing"
     if [[ $name == small ]]; then
-      for line in as_written=true after_grad=true after_verify=true code=true linked=true other_code=true; do expect "$line"; done
+      for line in as_written=true after_grad=true after_verify=true code=true linked=true other_code=true "modules=outside of modules, up" \
+        module_sum=true; do expect "$line"; done
     else
       expect too_large=true
+      expect modules=
       awk -F= '$1 == "buffers" && $2 >= 5000 { ok = 1 } END { exit !ok }' "$dir/findings" || fail "the large plan has too few buffers"
       # The best of three: other programs use this machine too.
       slow='($1 == "ready_ms" && $2 >= 5000) || ($1 == "hover_ms_each" && $2 >= 2) || ($1 == "search_ms" && $2 >= 3000) { print $1 }'

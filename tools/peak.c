@@ -31,49 +31,50 @@ void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out) {
 }
 
 // ---- by module
-typedef struct {
-  const char *module;  // "": none
-  int64_t bytes;
-} Sum;
-
 static int by_sum(const void *a, const void *b) {
-  const Sum *x = a, *y = b;
+  const ModuleSum *x = a, *y = b;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
   return strcmp(x->module, y->module);
 }
 
 // Largest first
-static Sum *sum_modules(const ToolFn *f, RtArena *mem, const Peak *peak, uint32_t *n) {
-  Sum *sums = rt_alloc(mem, (peak->n_rows + 1) * sizeof *sums);
+static ModuleSum *sum_modules(const ToolFn *f, RtArena *mem, const Peak *peak, uint32_t *n) {
+  ModuleSum *sums = rt_alloc(mem, (peak->n_rows + 1) * sizeof *sums);
   *n = 0;
   for (uint32_t k = 0; k < peak->n_rows; k++) {
     const char *module = ir_loc_module(f->f->prog, f->f->ins[f->f->bufs[peak->rows[k].buf].head.i].loc);
     uint32_t at = 0;
     while (at < *n && strcmp(sums[at].module, module)) at++;
-    if (at == *n) sums[(*n)++] = (Sum){module, 0};
+    if (at == *n) sums[(*n)++] = (ModuleSum){module, 0};
     sums[at].bytes += peak->rows[k].bytes;
   }
   if (*n) qsort(sums, *n, sizeof *sums, by_sum);
   return sums;
 }
 
-static bool names_any(const Sum *sums, uint32_t n) { return n > 1 || (n && *sums[0].module); }
+const char *tool_module_name(const ModuleSum *sum) { return *sum->module ? sum->module : "outside of modules"; }
+
+const ModuleSum *tool_module_sums(const ToolFn *f, RtArena *mem, const Peak *peak, uint32_t *n) {
+  const ModuleSum *sums = sum_modules(f, mem, peak, n);
+  bool names_any = *n > 1 || (*n && *sums[0].module);
+  if (!f->f->stats.peak_bytes || !names_any) *n = 0;
+  return sums;
+}
 
 void tool_put_modules(const ToolFn *f, uint32_t most, RtText *out) {
   Peak peak = tool_peak(f, out->mem);
   uint32_t n;
-  const Sum *sums = sum_modules(f, out->mem, &peak, &n);
-  if (!f->f->stats.peak_bytes || !names_any(sums, n)) return;
+  const ModuleSum *sums = tool_module_sums(f, out->mem, &peak, &n);
+  if (!n) return;
   rt_text_add(out, "  by module:\n");
   for (uint32_t k = 0; k < n && k < most; k++)
-    rt_text_add(out, "  %12s  %s\n", tool_bytes(out->mem, sums[k].bytes),
-                *sums[k].module ? sums[k].module : "outside of modules");
+    rt_text_add(out, "  %12s  %s\n", tool_bytes(out->mem, sums[k].bytes), tool_module_name(&sums[k]));
   if (n > most) rt_text_add(out, "  and %u more\n", n - most);
 }
 
 static void json_modules(const ToolFn *f, const Peak *peak, RtText *out) {
   uint32_t n;
-  const Sum *sums = sum_modules(f, out->mem, peak, &n);
+  const ModuleSum *sums = sum_modules(f, out->mem, peak, &n);
   json_open(out, "modules", '[');
   for (uint32_t k = 0; k < n; k++) {
     json_open(out, NULL, '{');

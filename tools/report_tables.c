@@ -81,6 +81,23 @@ static void put_peak(const ToolFn *f, const Peak *peak, RtText *out) {
   put(out, "</tbody></table></div></div>\n");
 }
 
+static void put_modules(const ToolFn *f, const Peak *peak, RtText *out) {
+  static const char *const names[] = {"module", "#bytes", "#share", NULL};
+  uint32_t n;
+  const ModuleSum *sums = tool_module_sums(f, out->mem, peak, &n);
+  if (!n) return;
+  put(out, "<div class=\"card modules\"><div class=\"cardhead\"><h3>Live at the peak, by module</h3></div>\n");
+  head(out, names);
+  for (uint32_t k = 0; k < n; k++) {
+    begin_row(out, 0);
+    cell(out, "module", tool_module_name(&sums[k]));
+    bytes_cell(out, "bytes", sums[k].bytes);
+    number_cell(out, "share", share(f, out->mem, sums[k].bytes));
+    put(out, "</tr>\n");
+  }
+  put(out, "</tbody></table></div></div>\n");
+}
+
 // ---- ledger
 static const char *ends_text(const ToolFn *f, RtArena *mem, const FileVal *v) {
   const Prog *p = f->f->prog;
@@ -233,6 +250,7 @@ static void put_kernels(const ToolFn *f, RtText *out) {
 void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out) {
   rt_text_add(out, "<div class=\"tables\" id=\"tables%u\">\n", index);
   put_peak(f, peak, out);
+  put_modules(f, peak, out);
   put_ledger(f, out);
   put_kernels(f, out);
   put(out, "</div>\n");

@@ -102,6 +102,13 @@ const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  
 
 // ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
 void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);
+typedef struct {
+  const char *module;  // "": none
+  int64_t bytes;
+} ModuleSum;
+// Of what is live at the peak, largest first; *n 0: no module is named.
+const ModuleSum *tool_module_sums(const ToolFn *f, RtArena *mem, const Peak *peak, uint32_t *n);
+const char *tool_module_name(const ModuleSum *sum);
 void tool_put_modules(const ToolFn *f, uint32_t most, RtText *out);  // its sum by module; nothing where none is named
 void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);    // the member "peak" of an object
 
