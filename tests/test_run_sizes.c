@@ -34,31 +34,31 @@ static tn_status run(tn_model *m, int64_t n, int64_t n_out) {
   return status;
 }
 
-// Diagonals far from the main one have no elements in small squares, as views, too.
-static void check_far_diagonals(void) {
+// Diagonals beside the main one have no elements in small squares, as views, too: of offset `above`, and `below` below.
+static void check_diagonals_beside(int above, int below) {
   enum { MOST = 5 };
   tn_program *p = tn_program_create("diagonals");
   tn_dim n = tn_dim_bounded(p, "n", MOST);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, n)), y = tn_add_scalar(x, 1);
-  tn_output(f, "above", tn_clone(tn_diagonal(y, 2, 0, 1)));
-  tn_output(f, "below", tn_clone(tn_diagonal(y, -3, 0, 1)));
-  tn_neg_(tn_diagonal(y, 2, 0, 1));
-  tn_neg_(tn_diagonal(y, -3, 0, 1));
+  tn_output(f, "above", tn_clone(tn_diagonal(y, above, 0, 1)));
+  tn_output(f, "below", tn_clone(tn_diagonal(y, -below, 0, 1)));
+  tn_neg_(tn_diagonal(y, above, 0, 1));
+  tn_neg_(tn_diagonal(y, -below, 0, 1));
   tn_output(f, "y", y);
   tn_model *m = compile(p, f);
   for (int64_t size = 0; m && size <= MOST; size++) {
-    float in[MOST * MOST], out[MOST * MOST], above[MOST], below[MOST];
-    int64_t n_above = size > 2 ? size - 2 : 0, n_below = size > 3 ? size - 3 : 0;
+    float in[MOST * MOST], out[MOST * MOST], upper[MOST], lower[MOST];
+    int64_t n_above = size > above ? size - above : 0, n_below = size > below ? size - below : 0;
     for (int k = 0; k < MOST * MOST; k++) in[k] = (float)k;
     CHECK(!tn_run(m, "step", TN_IN(tn_f32(in, size, size)),
-                  TN_OUT(tn_f32(above, n_above), tn_f32(below, n_below), tn_f32(out, size, size))));
-    for (int64_t k = 0; k < n_above; k++) CHECK(above[k] == (float)(k * size + k + 2 + 1));
-    for (int64_t k = 0; k < n_below; k++) CHECK(below[k] == (float)((k + 3) * size + k + 1));
+                  TN_OUT(tn_f32(upper, n_above), tn_f32(lower, n_below), tn_f32(out, size, size))));
+    for (int64_t k = 0; k < n_above; k++) CHECK(upper[k] == (float)(k * size + k + above + 1));
+    for (int64_t k = 0; k < n_below; k++) CHECK(lower[k] == (float)((k + below) * size + k + 1));
     for (int64_t i = 0; i < size; i++)
       for (int64_t j = 0; j < size; j++) {
         float was = (float)(i * size + j + 1);
-        CHECK(out[i * size + j] == (j - i == 2 || i - j == 3 ? -was : was));
+        CHECK(out[i * size + j] == (j - i == above || i - j == below ? -was : was));
       }
   }
   tn_model_free(m);
@@ -199,7 +199,9 @@ static void check_refused(void) {
 }
 
 int main(void) {
-  check_far_diagonals();
+  check_diagonals_beside(1, 1);
+  check_diagonals_beside(2, 3);
+  check_diagonals_beside(3, 1);
   check_difference();
   check_product();
   check_slices();

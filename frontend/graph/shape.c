@@ -570,7 +570,7 @@ static Dim size_from(tn_tensor x, uint32_t axis, int64_t from) {
 }
 
 // It may begin behind the end of a small matrix: where only the run knows the sizes, it is empty then.
-static bool is_far(const Diagonal *d) { return d->row > 1 || d->column > 1; }
+static bool is_beside(const Diagonal *d) { return d->row || d->column; }
 
 // The diagonal ends with the shorter of both; false: which that is only the run knows.
 static bool has_length(tn_tensor x, Diagonal *d) {
@@ -578,7 +578,7 @@ static bool has_length(tn_tensor x, Diagonal *d) {
   Dim n = size_from(x, d->rows, d->row), m = size_from(x, d->columns, d->column);
   bool rows = ir_dim_most(p, ir_dim_sub(p, n, m)) <= 0;
   d->count = rows ? n : m;
-  if (is_far(d)) d->count = ir_dim_max(p, d->count, ir_dim(p, 0));
+  if (is_beside(d)) d->count = ir_dim_max(p, d->count, ir_dim(p, 0));
   return rows || ir_dim_most(p, ir_dim_sub(p, m, n)) <= 0;
 }
 
@@ -595,7 +595,7 @@ static tn_tensor every_step(tn_tensor y, Diagonal d, tn_site at) {
   if (!fe_ok(y)) return y;
   bool is_empty = ir_dim_is_const(p, d.count) && !ir_dim_bound(p, d.count);
   if (is_empty) from = ir_dim(p, 0);
-  else if (is_far(&d)) from = ir_dim_min(p, from, dims[rank - 2]);
+  else if (is_beside(&d)) from = ir_dim_min(p, from, dims[rank - 2]);
   if (ir_dim_is_const(p, step)) return fe_strided(y, rank - 2, from, d.count, ir_dim_bound(p, step), false, at);
   const Attr a[] = {ir_a_int(KEY_axis, rank - 2), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, d.count),
                     ir_a_dim(KEY_pitch, step)};

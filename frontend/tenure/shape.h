@@ -33,8 +33,8 @@ TN_API tn_tensor tn_movedims(tn_tensor x, const int *from, const int *to, uint32
 TN_API tn_tensor tn_swapaxes(tn_tensor x, int a, int b, tn_site at);
 TN_API tn_tensor tn_broadcast_to(tn_tensor x, tn_shape s, tn_site at);
 // The elements (k, k + offset) of two axes, which become the last one. Which of both ends the diagonal is known from their
-// sizes or bounds, as of a square with one tn_dim (else E004). It may be empty; only where a run gives a size of 0 and the
-// offset is 1 or -1 is that run refused.
+// sizes or bounds, as of a square with one tn_dim (else E004). Beside a small matrix it is empty: of a run-time size n it has
+// max(n - |offset|, 0) elements.
 TN_API tn_tensor tn_diagonal(tn_tensor x, int offset, int axis_a, int axis_b, tn_site at);
 TN_API tn_tensor tn_trace(tn_tensor x, tn_site at);  // [n, m] -> []: the sum of the main diagonal, as tn_sum has it
 
