@@ -225,10 +225,19 @@ LLVMValueRef cg_opaque(Cg *c, LLVMValueRef x) {
   return LLVMBuildCall2(c->b, fn, nothing, &x, 1, "");
 }
 
-void cg_keep_order(Cg *c) {
-  LLVMTypeRef fn = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), NULL, 0, false);
-  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "~{memory}", 9, true, false, LLVMInlineAsmDialectATT, false);
-  LLVMBuildCall2(c->b, fn, nothing, NULL, 0, "");
+void cg_keep_order(Cg *c, LLVMValueRef *v, uint32_t n) {
+  RtText operands = {.mem = c->mem};
+  LLVMTypeRef types[MAX_CARRY];
+  for (uint32_t k = 0; k < n; k++) types[k] = LLVMTypeOf(v[k]);
+  for (uint32_t k = 0; k < n; k++) rt_text_add(&operands, "=%s,", c->t->vector_register);
+  for (uint32_t k = 0; k < n; k++) rt_text_add(&operands, "%u,", k);
+  rt_text_add(&operands, "~{memory}");
+  LLVMTypeRef all = n > 1 ? LLVMStructTypeInContext(c->ctx, types, n, false) : types[0];
+  LLVMTypeRef fn = LLVMFunctionType(all, types, n, false);
+  LLVMValueRef nothing =
+      LLVMGetInlineAsm(fn, "", 0, operands.text, operands.len, true, false, LLVMInlineAsmDialectATT, false);
+  LLVMValueRef out = LLVMBuildCall2(c->b, fn, nothing, v, n, "");
+  for (uint32_t k = 0; k < n; k++) v[k] = n > 1 ? LLVMBuildExtractValue(c->b, out, k, "") : out;
 }
 
 LLVMValueRef cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, LLVMValueRef *args,

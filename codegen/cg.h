@@ -80,7 +80,9 @@ LLVMValueRef cg_mask(Cg *c, LLVMValueRef n);  // lanes 0 .. n-1 of vl set; n i64
 LLVMValueRef cg_load_masked(Cg *c, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef mask);  // zero where unset
 void cg_store_masked(Cg *c, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
 LLVMValueRef cg_fma(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef d);  // a b + d, scalar or vector
-void cg_keep_order(Cg *c);                      // of loads and stores before and behind; no instruction
+// What computes these n vectors, at least one, comes before loads and stores that follow; no instruction. Where LLVM has a name
+// for vector registers (Target.vector_register).
+void cg_keep_order(Cg *c, LLVMValueRef *v, uint32_t n);
 LLVMValueRef cg_opaque(Cg *c, LLVMValueRef x);  // x in a register, of which LLVM knows nothing; no instruction
 void cg_prefetch_l2(Cg *c, LLVMValueRef at);    // prefetch into L2
 void cg_prefetch_l1(Cg *c, LLVMValueRef at);    // into L1

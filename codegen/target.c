@@ -36,9 +36,10 @@ enum { PARTIAL_SUM = 128 };
   .gemm_kc_packed_a = 128, .gemm_kc_in_place = 256, .gemm_acc_bytes = 4 << 10, .rnn_kc_bytes = 4 << 10,                \
   .facts = IR_TARGET_FACTS
 
-#define AVX512_ROW                                                                                            \
-  .pointer_bits = 64, .has_image = true, .vl = 16, .has_fma = true, .has_rounding = true, .has_avx512 = true, \
-  .cheap_shuffle = true, .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6, MEASURED_SIZES
+#define AVX512_ROW                                                                                                \
+  .pointer_bits = 64, .has_image = true, .vl = 16, .vector_register = "v", .has_fma = true, .has_rounding = true, \
+  .has_avx512 = true, .cheap_shuffle = true, .gemm_mr = 14, .gemm_nv = 2, .dot_accumulators = 16, .rnn_mr = 6,    \
+  MEASURED_SIZES
 
 // clang-format off
 static const Target targets[] = {
@@ -47,17 +48,17 @@ static const Target targets[] = {
      .facts = IR_TARGET_FACTS_WITH(NO_UPDATE_IN_EPILOGUE)},
     {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW, .facts = IR_TARGET_FACTS},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
-     .vl = 8, .has_fma = true, .has_rounding = true,
+     .vl = 8, .vector_register = "v", .has_fma = true, .has_rounding = true,
      .gemm_mr = 6, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 2, MEASURED_ON_AVX512},
 #if defined(__x86_64__)
     {"x86-64-v2", "generic", X86_LINUX, "x86-64-v2", X86_V2, .pointer_bits = 64, .has_image = true,
 #else
     {"x86-64-v2", NULL, X86_LINUX, "x86-64-v2", X86_V2, .pointer_bits = 64, .has_image = true,
 #endif
-     .vl = 4,
+     .vl = 4, .vector_register = "v",
      .gemm_mr = 4, .gemm_nv = 2, .dot_accumulators = 8, .prefers_blas = true, .rnn_mr = 2, MEASURED_ON_AVX512},
     {"aarch64", "neon", "aarch64-unknown-linux-gnu", "generic", "+neon", .pointer_bits = 64, .has_image = true,
-     .vl = 4, .has_fma = true, .has_rounding = true,
+     .vl = 4, .vector_register = "w", .has_fma = true, .has_rounding = true,
      .gemm_mr = 8, .gemm_nv = 3, .dot_accumulators = 8, .rnn_mr = 6, MEASURED_ON_AVX512},
     {"riscv64", "rv64gcv", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v,+zvl128b", .pointer_bits = 64,
      .vl = 4, .has_fma = true, .has_rounding = true,

@@ -27,9 +27,10 @@ typedef struct {
   bool bounded_stack;    // kernels take what does not fit from TnFrame.blocks, and one worker runs them
   int64_t worker_bytes;  // that each worker has in TnFrame.blocks, beside the stack; 0: none
   // ---- vectors
-  uint32_t vl;         // f32 lanes
-  bool has_fma;        // a b + d in one instruction, rounded once
-  bool has_rounding;   // floor in one instruction
+  uint32_t vl;                  // f32 lanes
+  const char *vector_register;  // LLVM's letter for one in inline assembly; NULL: it has none, or none was tried
+  bool has_fma;                 // a b + d in one instruction, rounded once
+  bool has_rounding;            // floor in one instruction
   bool loses_nan;      // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
   bool has_avx512;     // what AVX-512 has and LLVM has no operation for (math/avx512.c)
   bool has_amx;        // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)

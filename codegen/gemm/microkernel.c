@@ -127,6 +127,12 @@ static LLVMValueRef row_of_a(Cg *c, const TileBody *t, const PanelRange *of, LLV
   return cg_at(c, c->i8, a, cg_mul(c, t->odd_rows[m / scale / 2], cg_i64(c, scale)));
 }
 
+// Rows of a partial sum one after the other: else LLVM loads those of all steps of a turn at once, where their strides are known at
+// run time, and keeps sums in memory.
+static bool orders_rows(const Cg *c, const TileSpec *s) {
+  return c->t->vector_register && s->partial && unroll_of(s) > 1 && s->a_row == TILE_DYN;
+}
+
 static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
   const TileSpec *s = t->s;
   LLVMValueRef row[MAX_NV];
@@ -138,6 +144,7 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
       uint32_t e = m * s->nv + j;
       acc[e] = cg_fma(c, x, row[j], acc[e]);
     }
+    if (orders_rows(c, s)) cg_keep_order(c, acc + m * s->nv, s->nv);
   }
 }
 
@@ -167,8 +174,6 @@ static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, L
   for (uint32_t j = 0; j < unroll; j++) {
     LLVMValueRef k = cg_i64(c, j);
     LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
-    if (j && many_rows && t->s->partial)
-      cg_keep_order(c);  // else LLVM loads all rows at once, and keeps sums in memory
     k_step(c, t, of, a_at, b_at, acc + j % chains * n);
     if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
   }
