@@ -1,12 +1,14 @@
-"""Writes tests/goldens_rnn.h: what PyTorch's recurrent layers give for the matrix of tests/test_rnn.c.
+"""Writes tests/rnn_goldens.txt and .bin: what PyTorch's recurrent layers give for the matrix of tests/test_rnn.c.
 
-    python tests/make_rnn_goldens.py > tests/goldens_rnn.h
+    python tests/make_rnn_goldens.py          (PyTorch 2.13)
 
 Every number that goes in comes from `number`, which the test states too, so that only results are stored; they are
 computed in doubles. A tensor is stored as its largest magnitude, two random projections and two elements.
 """
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from goldens import Table
 
 torch.set_default_dtype(torch.float64)
 BATCH, TIME, IN, HIDDEN, PROJ = 5, 7, 6, 20, 9
@@ -65,9 +67,7 @@ def case(out, kind, layers, ways, bias, form):
         store(out, t)
 
 
-print("// Written by tests/make_rnn_goldens.py with PyTorch; read by tests/test_rnn.c. Five numbers a tensor.")
-print("// clang-format off")
-print("static const double rnn_goldens[] = {")
+table = Table("tests/make_rnn_goldens.py")
 for kind in KINDS:
     for layers in (1, 2, 3):
         for ways in (1, 2):
@@ -75,7 +75,6 @@ for kind in KINDS:
                 for form in LENGTHS:
                     out = []
                     case(out, kind, layers, ways, bias, form)
-                    print(f"// {kind}, {layers} layers, {ways} ways, {'bias' if bias else 'no bias'}, {form}")
-                    print(",".join("%.8g" % v for v in out) + ",")
-print("};")
-print("// clang-format on")
+                    table.line(f"case {kind}, {layers} layers, {ways} ways, {'bias' if bias else 'no bias'}, {form}")
+                    table.line("stored", table.store(torch.tensor(out)))
+table.write("rnn_goldens")

@@ -1,18 +1,16 @@
-"""Writes tests/goldens_train.h: what PyTorch computes for tests/test_train.c.
+"""Writes tests/train_goldens.txt and .bin: what PyTorch computes for tests/test_train.c.
 
-    python tests/make_train_goldens.py > tests/goldens_train.h      (PyTorch 2.13, CPU)
+    python tests/make_train_goldens.py      (PyTorch 2.13, CPU)
 
 Six utterances of Japanese Vowels, classified by a packed recurrent network and a linear head on its last hidden state;
 cross entropy, gradient clipping, AdamW or SGD with momentum 0.9. Initial weights follow a formula that C states too (`weight`), so that only
 results are stored. Reference values are PyTorch's in float64; its own float32 run is compared with them here, and the
-largest deviation stands in the header as a yardstick.
+largest deviation stands beside each case as a yardstick.
 """
-import pathlib
-import sys
-
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from goldens import TESTS, Table
+
 UTTERANCES = [0, 47, 94, 141, 188, 235]
 STEPS, DECAY = 5, 1e-2
 N_SAMPLES = 64
@@ -25,7 +23,7 @@ CASES = [  # name, cell, hidden, layers, bidirectional, every element stored, cl
 
 
 def read_utterances():
-    lines = (ROOT / "data/japanese_vowels/JapaneseVowels_TRAIN.ts").read_text().splitlines()
+    lines = (TESTS.parent / "data/japanese_vowels/JapaneseVowels_TRAIN.ts").read_text().splitlines()
     cases = [line.split(":") for line in lines[lines.index("@data") + 1 :] if line]
     picked = [cases[k] for k in UTTERANCES]
     x = [torch.tensor([[float(v) for v in series.split(",")] for series in case[:-1]]).T for case in picked]
@@ -87,78 +85,38 @@ def deviation(a, b):
     return max(float((u - v).abs().max() / v.abs().max()) for u, v in zip(a, b))
 
 
-def numbers(values, digits):
-    out, line = [], " "
-    for v in values:
-        text = f" {v:.{digits}g},"
-        if len(line) + len(text) > 118:
-            out.append(line)
-            line = " "
-        line += text
-    return "\n".join(out + [line])
+def summary(t, whole):
+    """All elements, or sum, sum of magnitudes and evenly spaced samples."""
+    v = t.flatten()
+    return v if whole else torch.stack([v.sum(), v.abs().sum(), *(v[s * len(v) // N_SAMPLES] for s in range(N_SAMPLES))])
 
 
-def emit(name, tensors, whole):
-    """One array: for each tensor all elements, or sum, sum of magnitudes and evenly spaced samples."""
-    flat = []
-    for t in tensors:
-        v = t.flatten()
-        if whole:
-            flat += v.tolist()
-        else:
-            flat += [float(v.sum()), float(v.abs().sum())]
-            flat += [float(v[s * len(v) // N_SAMPLES]) for s in range(N_SAMPLES)]
-    print(f"static const double {name}[] = {{\n{numbers(flat, 9)}\n}};")
-
-
-TYPES = """
-// A parameter: its path, number of elements, and the offset in the formula of its initial weights.
-typedef struct { const char *path; int64_t n; uint32_t offset; } GoldenParam;
-// `whole`: grad and after5 hold every element, parameter after parameter; else per parameter the sum, the sum of magnitudes
-// and GOLDEN_SAMPLES elements at s * n / GOLDEN_SAMPLES. after1 is always in that short form.
-typedef struct {
-  const char *name;
-  bool is_gru, bidirectional, whole, is_sgd;
-  uint32_t hidden, n_layers, n_params;
-  double clip, lr;
-  const GoldenParam *params;
-  const double *loss, *norm;  // of each step
-  const double *grad;         // first step, before clipping
-  const double *after1, *after5;
-} GoldenCase;
-"""
+def add(table, case, x, y):
+    name, cell, hidden, layers, bidirectional, whole, clip, optimizer, lr = case
+    r, r32 = train(case, torch.float64, x, y), train(case, torch.float32, x, y)
+    d = [deviation(r32[k], r[k]) for k in ("grad", "after1", "after5")]
+    d_loss = max(abs(a - b) / b for a, b in zip(r32["loss"], r["loss"]))
+    table.line("case", name)
+    table.line(f"# float32 deviates by {d_loss:.1e} in losses, {d[0]:.1e} in gradients, {d[1]:.1e} and {d[2]:.1e} in parameters after 1 and {STEPS} steps")
+    table.line(cell.lower(), hidden, layers, 2 if bidirectional else 1)
+    table.line(optimizer.lower(), lr, clip)
+    for path, t in zip(r["paths"], r["grad"]):
+        table.line("param", t.numel(), path)
+    table.lines += ["whole"] * whole
+    for kind in "loss", "norm":
+        table.line(kind, table.store(torch.tensor(r[kind], dtype=torch.float64)))
+    for kind in "grad", "after1", "after5":
+        table.line(kind, table.store(torch.cat([summary(t, whole and kind != "after1") for t in r[kind]])))
 
 
 def main():
     torch.manual_seed(0)
     x, y = read_utterances()
-    print("// Made by tests/make_train_goldens.py; not edited by hand.")
-    print("// PyTorch " + torch.__version__.split("+")[0] + ", float64. Deviations are of its float32 run, relative to each tensor's largest magnitude.")
-    print("// clang-format off")
-    print("#ifndef TN_GOLDENS_TRAIN_H\n#define TN_GOLDENS_TRAIN_H\n#include <stdbool.h>\n#include <stdint.h>\n")
-    print(f"enum {{ GOLDEN_STEPS = {STEPS}, GOLDEN_SAMPLES = {N_SAMPLES}, GOLDEN_BATCH = {len(UTTERANCES)} }};")
-    print(f"static const int golden_utterances[] = {{{', '.join(map(str, UTTERANCES))}}};")
-    print(f"static const double golden_decay = {DECAY}, golden_momentum = 0.9;  // of SGD")
-    print(TYPES)
-    rows = []
+    table = Table("tests/make_train_goldens.py")
+    table.line("# Computed in float64. Deviations are relative to each tensor's largest magnitude.")
     for case in CASES:
-        name, cell, hidden, layers, bidirectional, whole, clip, optimizer, lr = case
-        r, r32 = train(case, torch.float64, x, y), train(case, torch.float32, x, y)
-        d = [deviation(r32[k], r[k]) for k in ("grad", "after1", "after5")]
-        d_loss = max(abs(a - b) / b for a, b in zip(r32["loss"], r["loss"]))
-        print(f"// {name}: float32 deviates by {d_loss:.1e} in losses, {d[0]:.1e} in gradients, {d[1]:.1e} and {d[2]:.1e} in parameters after 1 and {STEPS} steps")
-        print(f"{name}: norm {r['norm'][0]:.4f} loss {r['loss'][0]:.4f} deviations {d_loss:.1e} {d}", file=sys.stderr)
-        print(f"static const double {name}_loss[] = {{{', '.join(f'{v:.12g}' for v in r['loss'])}}};")
-        print(f"static const double {name}_norm[] = {{{', '.join(f'{v:.12g}' for v in r['norm'])}}};")
-        emit(f"{name}_grad", r["grad"], whole)
-        emit(f"{name}_after1", r["after1"], False)
-        emit(f"{name}_after5", r["after5"], whole)
-        params = ", ".join(f'{{"{p}", {t.numel()}, {offset(k)}u}}' for k, (p, t) in enumerate(zip(r["paths"], r["grad"])))
-        print(f"static const GoldenParam {name}_params[] = {{\n  " + params.replace("}, {", "},\n  {") + "};\n")
-        rows.append(f'  {{"{name}", {"true" if cell == "GRU" else "false"}, {"true" if bidirectional else "false"}, {"true" if whole else "false"}, '
-                    f'{"true" if optimizer == "SGD" else "false"}, '
-                    f"{hidden}, {layers}, {len(r['paths'])}, {clip}, {lr}, {name}_params, {name}_loss, {name}_norm, {name}_grad, {name}_after1, {name}_after5}},")
-    print("static const GoldenCase golden_cases[] = {\n" + "\n".join(rows) + "\n};\n#endif")
+        add(table, case, x, y)
+    table.write("train_goldens")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 // and all gradients: the interpreter against the stored numbers, compiled code against the interpreter.
 #include "frontend/fe.h"
 #include "tests/check.h"
-#include "tests/goldens_rnn.h"
+#include "tests/golden_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -261,7 +261,17 @@ static size_t n_stored(const Case *c) {
          ((has_cell(c) ? 6 : 4) + (size_t)c->layers * c->ways * (2 + 2 * c->bias + (c->kind == LSTM_PROJECTED)));
 }
 
-static const double *check_kind(Kind kind, const double *want) {
+// The next case of tests/rnn_goldens.txt
+static const double *read_numbers(GoldenFile *g, const Case *c) {
+  char *words, *line = golden_line(g);
+  if (!line || !golden_is(line, "case", &words)) golden_fail(g, "no case begins");
+  line = golden_line(g);
+  if (!line || !golden_is(line, "stored", &words) || golden_count(g, &words) != n_stored(c))
+    golden_fail(g, "another number of results");
+  return golden_take(g, n_stored(c), sizeof(double));
+}
+
+static void check_kind(Kind kind, GoldenFile *g) {
   tn_program *p = tn_program_create(kind_name[kind]);
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH + 1), time = tn_dim_bounded(p, "time", TIME + 2);
   Case cases[MOST_CASES];
@@ -280,24 +290,24 @@ static const double *check_kind(Kind kind, const double *want) {
   tn_model *model = tn_compile(p, .n_workers = 2);
   if (!CHECK(model != NULL)) tn_report(p, stdout);
   for (uint32_t k = 0; k < n && model; k++) {
-    if (!cases[k].m) {
-      want += N_FORMS * n_stored(&cases[k]);
-      continue;
-    }
-    set_params(&cases[k], model);
-    for (Form form = 0; form < N_FORMS; form++, want += n_stored(&cases[k])) {
+    if (cases[k].m) set_params(&cases[k], model);
+    for (Form form = 0; form < N_FORMS; form++) {
+      const double *want = read_numbers(g, &cases[k]);
+      if (!cases[k].m) continue;
       run(&cases[k], PACKED, form, model, want);
       if (form == DENSE) run(&cases[k], cases[k].bias ? BATCH_FIRST : TIME_MAJOR, form, model, want);
     }
   }
   tn_model_free(model);
   tn_program_free(p);
-  return want;
 }
 
 int main(void) {
-  const double *want = rnn_goldens;
-  for (Kind kind = 0; kind < N_KINDS; kind++) want = check_kind(kind, want);
+  RtArena *mem = rt_arena_new();
+  GoldenFile g = golden_open(mem, "tests/rnn_goldens");
+  for (Kind kind = 0; kind < N_KINDS; kind++) check_kind(kind, &g);
+  golden_end(&g);
+  rt_arena_free(mem);
   printf("largest error %.2g of its tensor's largest magnitude\n", worst);
   return check_report();
 }

@@ -1,14 +1,76 @@
 // One training step equals PyTorch's within 1e-5 (loss, norm, every gradient), five steps within 1e-4 (parameters).
-// The numbers are in goldens_train.h, the script that made them is make_train_goldens.py.
+// tests/make_train_goldens.py made the numbers, of the same utterances and hyperparameters: train_goldens.txt and .bin.
 #include "frontend/tenure.h"
-#include "tests/goldens_train.h"
+#include "tests/golden_file.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FEATURES = 12, CLASSES = 9, MAX_TIME = 29 };
+enum { GOLDEN_STEPS = 5, GOLDEN_SAMPLES = 64, GOLDEN_BATCH = 6, MAX_CASES = 8, MAX_PARAMS = 31 };
+static const int golden_utterances[] = {0, 47, 94, 141, 188, 235};
+static const double golden_decay = 0.01, golden_momentum = 0.9;  // of SGD
+
+typedef struct {
+  const char *path;
+  int64_t n;        // elements
+  uint32_t offset;  // in the formula of its initial weights
+} GoldenParam;
+// `whole`: grad and after5 hold every element, parameter after parameter; else per parameter the sum, the sum of
+// magnitudes and GOLDEN_SAMPLES elements at s * n / GOLDEN_SAMPLES. after1 is always in that short form.
+typedef struct {
+  const char *name;
+  bool is_gru, bidirectional, whole, is_sgd;
+  uint32_t hidden, n_layers, n_params;
+  double clip, lr;
+  GoldenParam params[MAX_PARAMS];
+  const double *loss, *norm;  // of each step
+  const double *grad;         // first step, before clipping
+  const double *after1, *after5;
+} GoldenCase;
+static GoldenCase golden_cases[MAX_CASES];
+static uint32_t n_cases;
 static int n_failed;
+
+// ---- reading
+static const double *stored(GoldenFile *g, char *words) {
+  return golden_take(g, golden_count(g, &words), sizeof(double));
+}
+
+static void read_line(GoldenFile *g, GoldenCase *c, char *line) {
+  char *words;
+  if (golden_is(line, "gru", &words) || golden_is(line, "lstm", &words)) {
+    c->is_gru = *line == 'g';
+    c->hidden = golden_count(g, &words), c->n_layers = golden_count(g, &words);
+    c->bidirectional = golden_count(g, &words) == 2;
+  } else if (golden_is(line, "sgd", &words) || golden_is(line, "adamw", &words)) {
+    c->is_sgd = *line == 's';
+    c->lr = golden_number(g, &words), c->clip = golden_number(g, &words);
+  } else if (c->n_params < MAX_PARAMS && golden_is(line, "param", &words)) {
+    GoldenParam *p = &c->params[c->n_params];
+    p->n = golden_count(g, &words), p->path = words + 1;
+    p->offset = c->n_params++ * 374761393u + 12345u;
+  } else if (golden_is(line, "whole", &words)) c->whole = true;
+  else if (golden_is(line, "loss", &words)) c->loss = stored(g, words);
+  else if (golden_is(line, "norm", &words)) c->norm = stored(g, words);
+  else if (golden_is(line, "grad", &words)) c->grad = stored(g, words);
+  else if (golden_is(line, "after1", &words)) c->after1 = stored(g, words);
+  else if (golden_is(line, "after5", &words)) c->after5 = stored(g, words);
+  else golden_fail(g, "an unknown line, or too many");
+}
+
+static void read_cases(RtArena *mem) {
+  GoldenFile g = golden_open(mem, "tests/train_goldens");
+  char *words;
+  for (char *line = golden_line(&g); line; line = golden_line(&g)) {
+    if (n_cases < MAX_CASES && golden_is(line, "case", &words)) golden_cases[n_cases++].name = words;
+    else if (n_cases) read_line(&g, &golden_cases[n_cases - 1], line);
+    else golden_fail(&g, "no case begins");
+  }
+  for (uint32_t k = 0; k < n_cases; k++) {
+    const GoldenCase *c = &golden_cases[k];
+    if (!c->loss || !c->norm || !c->grad || !c->after1 || !c->after5) golden_fail(&g, "numbers of a case are missing");
+  }
+  golden_end(&g);
+}
 
 static void fail(const GoldenCase *c, const char *what, const char *path, double found, double expected) {
   if (n_failed++ < 20) fprintf(stderr, "%s: %s %s: found %.9g, expected %.9g\n", c->name, what, path, found, expected);
@@ -221,10 +283,13 @@ static bool run_case(const GoldenCase *c, const Batch *b, uint32_t n_workers) {
 
 int main(void) {
   static Batch b;
-  bool ok = read_batch(&b);
-  for (size_t k = 0; ok && k < sizeof golden_cases / sizeof *golden_cases; k++)
+  RtArena *mem = rt_arena_new();
+  read_cases(mem);
+  bool ok = read_batch(&b) && n_cases;
+  for (uint32_t k = 0; ok && k < n_cases; k++)
     for (uint32_t n_workers = 1; n_workers <= 3; n_workers += 2)
       if (!run_case(&golden_cases[k], &b, n_workers)) ok = false;
+  rt_arena_free(mem);
   printf("train: %d values differ%s\n", n_failed, ok ? "" : ", and a case could not run");
   return n_failed || !ok;
 }
