@@ -87,7 +87,8 @@ enum {
   BOOLS = 128,
   NUMBERS = 256,
   MASK = 512,
-  FROM_INTS = 1024
+  FROM_INTS = 1024,
+  COMBINES = 2048
 };
 
 #define OPERAND(n) ARG_##n,

@@ -136,32 +136,22 @@ static uint32_t worked_axis(const Call *c) {
   return a ? (uint32_t)a->u.i : rank_of(c, 0) - 1;
 }
 
-static bool adds_by_index(Op op) {
-  return op == OP_scatter_add || op == OP_scatter_prod || op == OP_scatter_amax || op == OP_scatter_amin ||
-         op == OP_index_add;
-}
-
-// Rows that are added by index to a value which is not of rows are a total by index.
+// Rows that are added by index to a value which is not of rows are a total by index. An index of one axis is a list of places
+// along the axis, whatever the rank of the others.
 static FeWay scattered(const Call *c, uint32_t k, uint32_t axis) {
-  bool is_list = (c->op == OP_index_add || c->op == OP_index_copy) && k == 1;
+  bool is_list = k == 1 && rank_of(c, k) == 1;
   if (!is_list && axis != worked_axis(c)) return kept(axis);
-  return k && adds_by_index(c->op) ? gone() : mixed();
+  return k && (ir_ops[c->op].flags & COMBINES) ? gone() : mixed();
 }
 
 static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
   uint32_t along = worked_axis(c);
+  if (ir_ops[c->op].cls == CLASS_AXIS_SCATTER) return scattered(c, k, axis);
+  if (ir_ops[c->op].cls == CLASS_AXIS_GATHER) return axis != along || k == 1 ? kept(axis) : mixed();
   switch (c->op) {
   case OP_reshape: return fe_reshaped_rows(c->ir, fe_shape_of(c->a[0]), attr_of(c, KEY_shape)->u.list, axis, rows);
   case OP_expand: return kept(axis + ir_rank(c->ir, attr_of(c, KEY_shape)->u.list) - rank_of(c, k));
   case OP_permute: return permuted(c, axis);
-  case OP_gather: return axis != along || k == 1 ? kept(axis) : mixed();
-  case OP_scatter:
-  case OP_scatter_add:
-  case OP_scatter_prod:
-  case OP_scatter_amax:
-  case OP_scatter_amin:
-  case OP_index_copy:
-  case OP_index_add: return scattered(c, k, axis);
   case OP_argmax:
   case OP_whole_argmax: return axis == along ? mixed() : kept(axis - (axis > along));
   default: return axis == along ? mixed() : kept(axis);

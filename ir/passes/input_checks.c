@@ -107,11 +107,25 @@ static InputCheck window_check(const Fn *f, Val v) {
                       .what = rt_printf(f->prog->mem, "with windows that need %lld steps, length", (long long)size)};
 }
 
+// Along {axis} of operand 0, by the numbers of its index.
+static bool works_by_index(const Fn *f, Val v) {
+  OpClass cls = (OpClass)ir_ops[f->ins[v.i].op].cls;
+  return cls == CLASS_AXIS_GATHER || cls == CLASS_AXIS_SCATTER;
+}
+
 // The operand of v whose numbers must be in a range, and the range; false: none.
 bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
   Attention a;
   SliceAt slice;
+  if (works_by_index(f, v)) {
+    *source = ir_operand(f, v, ARG_index);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)),
+                      .what = "index",
+                      .has_other = ir_attr(f, v, KEY_padded) != NULL,
+                      .other = -1};
+    return true;
+  }
   switch (f->ins[v.i].op) {
   case OP_cross_entropy_rows:
   case OP_cross_entropy_rows_grad:
@@ -137,21 +151,6 @@ bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
     *source = slice.at;
     if (ir_none(*source)) return false;
     *c = (InputCheck){.hi = slice.last_start, .incl = true, .what = start_text(f, v)};
-    return true;
-  case OP_gather:
-  case OP_index_select:
-  case OP_scatter:
-  case OP_scatter_add:
-  case OP_scatter_prod:
-  case OP_scatter_amax:
-  case OP_scatter_amin:
-  case OP_index_copy:
-  case OP_index_add:
-    *source = ir_operand(f, v, ARG_index);
-    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)),
-                      .what = "index",
-                      .has_other = ir_attr(f, v, KEY_padded) != NULL,
-                      .other = -1};
     return true;
   case OP_packed_layout:
     *source = ir_operand(f, v, ARG_lengths);
@@ -232,9 +231,8 @@ static bool body_may_fault(const Fn *f, Val v) {
 
 // Indices that an op along the same axis found are in range.
 static bool are_own_indices(const Fn *f, Val v, Val index) {
-  OpClass cls = (OpClass)ir_ops[f->ins[v.i].op].cls;
   index = ir_view_base(f, index);
-  if ((cls != CLASS_AXIS_GATHER && cls != CLASS_AXIS_SCATTER) || f->ins[index.i].op != OP_result) return false;
+  if (!works_by_index(f, v) || f->ins[index.i].op != OP_result) return false;
   Val head = ir_head(f, index);
   OpClass made_by = (OpClass)ir_ops[f->ins[head.i].op].cls;
   if (made_by != CLASS_CUMULATIVE && !(made_by == CLASS_ORDER && ir_attr(f, head, KEY_axis))) return false;
