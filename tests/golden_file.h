@@ -25,7 +25,7 @@ typedef struct {
   const char *stored, *stored_end;  // the numbers not taken yet
 } GoldenFile;
 
-static inline void golden_fail(const GoldenFile *g, const char *what) {
+static inline _Noreturn void golden_fail(const GoldenFile *g, const char *what) {
   printf("%s.txt:%u: %s\n", g->name, g->line, what);
   exit(1);
 }
