@@ -368,7 +368,8 @@ typedef struct {
 typedef struct {
   tn_module *m;
   Loc at;
-  uint32_t n_first_uses;  // the program's at the time
+  const tn_function *open;  // the function that was being built; NULL: none
+  uint32_t n_first_uses;    // the program's at the time
 } FeFreeze;
 
 // Parameters that an optimizer did not reach.

@@ -197,6 +197,22 @@ SCENARIO(M_late_freeze) {
        "hint: tn_freeze stands before the first use of the parameters in the function\n");
 }
 
+// A function that is built afterwards takes it as frozen: the one that was being built does not.
+SCENARIO(M_late_freeze_before_another) {
+  start();
+  tn_module *enc = linear(net, "enc", 8, 8, 2);
+  (tn_backward)((tn_sum)((tn_call)(enc, x, at(3)), at(3)), at(4));
+  (tn_freeze)(enc, true, at(5));
+  (tn_sgd)(f, net, (tn_sgd_options){.at = at(6)});
+  (tn_function_end)(f, at(7));
+  f = (tn_function_begin)(p, "predict", at(8));
+  (tn_output)(f, "y", (tn_call)(enc, (tn_input)(f, "x", TN_F32, TN_SHAPE(4, 8), at(9)), at(9)), at(10));
+  compiles(true);
+  SAYS("user.c:5: warning[W132]: tn_freeze of module 'enc' comes too late: function 'step' trains 'enc.weight'\n"
+       "user.c:3: note: the function took it as trainable here\n"
+       "hint: tn_freeze stands before the first use of the parameters in the function\n");
+}
+
 // For the functions that come, undone, and where nothing trains: nothing to say
 SCENARIO(M_freeze_in_time) {
   start();
@@ -305,10 +321,11 @@ SCENARIO(M_cut_by_argmax) {
        "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n");
   start();
   fc = linear(net, "fc", 8, 3, 2);
-  (tn_backward)((tn_mean)((tn_round)((tn_call)(fc, x, at(3)), at(4)), at(5)), at(6));
+  tn_tensor y = (tn_call)(fc, x, at(3));
+  (tn_backward)((tn_mean)((tn_cast)((tn_gt)(y, (tn_neg)(y, at(3)), at(4)), TN_F32, at(5)), at(5)), at(6));
   SAYS("user.c:6: error[E122]: the loss depends on no trainable parameter\n"
        "user.c:5: note: the loss was made here\n"
-       "user.c:4: note: no gradient flows through this tn_round to 'fc.weight', 'fc.bias'\n"
+       "user.c:4: note: no gradient flows through this tn_gt to 'fc.weight', 'fc.bias'\n"
        "hint: frozen, detached and unused parameters, and those used in a no-grad region, get no gradient\n");
   start();
   fc = linear(net, "fc", 8, 3, 2);

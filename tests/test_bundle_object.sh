@@ -76,6 +76,9 @@ for target in x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-ms
   rm -f each.o
   "$tenure" bundle vowels.tir -o each --target=$target
   [[ -s each.o ]] || fail "no object for $target"
+  rm -f each.o
+  "$tenure" bundle vowels.tir -o each --target=$target --embed-weights
+  [[ -s each.o ]] || fail "no object for $target with its weights"
 done
 refused() {  # TARGET SENTENCE
   rm -f each.o

@@ -145,6 +145,26 @@ static void test_no_gradient(void) {
   tn_program_free(p);
 }
 
+// Of several results the first one has a gradient only where the loss reads it: none, and no hook, where it reads another.
+static void test_result_that_no_loss_reads(void) {
+  tn_program *p = tn_program_create("results");
+  int n_hooks = 0;
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(3, 3));
+  tn_qr_value qr = tn_qr(x);
+  tn_on_grad(qr.q, add_one, &n_hooks);
+  tn_output(f, "g", tn_grad(tn_sum(tn_square(qr.r)), x));
+  tn_eigh_value e = tn_eigh(x);
+  CHECK(tn_n_errors(p) == 0 && n_hooks == 0);
+  tn_grad(tn_sum(e.vectors), e.values);
+  CHECK(tn_n_errors(p) == 1);
+  tn_grad(tn_sum(e.values), e.vectors);
+  CHECK(tn_n_errors(p) == 2);
+  tn_grad(tn_sum(tn_slogdet(x).sign), x);
+  CHECK(tn_n_errors(p) == 3);
+  tn_program_free(p);
+}
+
 // ---- views between kernels of one level
 enum { ROWS = 3, WIDE = 6, IN = 200, OUT = 170 };  // IN x OUT: large enough for an update in the product's kernel
 
@@ -209,6 +229,7 @@ int main(void) {
   test_bias_of_nothing(0, 4), test_bias_of_nothing(2, 0);
   test_zero_gradients();
   test_no_gradient();
+  test_result_that_no_loss_reads();
   test_view_between_products();
   test_view_of_led_gradient();
   return check_report();

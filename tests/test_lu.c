@@ -138,8 +138,35 @@ static void singular(void) {
   tn_model_free(m);
 }
 
+// Matrices with NaN or an infinity have NaN, in all results.
+static void not_finite(void) {
+  static const float all[3][9] = {
+      {1, INFINITY, 0, 0, 2, 0, 0, 0, 3}, {NAN, 1, 0, 0, 2, 0, 0, 5, 3}, {1, 0, 0, NAN, 2, 0, 0, 0, 3}};
+  for (int lower = 0; lower < 2; lower++) {
+    tn_program *p = tn_program_create("wild");
+    tn_function *f = tn_function_begin(p, "run");
+    tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(3, 3, 3)), b = lower ? tn_transpose(a, 1, 2) : a;
+    tn_eigh_value e = tn_eigh(tn_add(a, tn_transpose(a, 1, 2)));
+    tn_svd_value s = tn_svd(b);
+    tn_output(f, "w", e.values), tn_output(f, "v", e.vectors);
+    tn_output(f, "u", s.u), tn_output(f, "s", s.s), tn_output(f, "vh", s.vh);
+    tn_function_end(f);
+    tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
+    tn_program_free(p);
+    if (!CHECK(m != NULL)) return;
+    float w[9], v[27], u[27], sv[9], vh[27];
+    CHECK(!tn_run(
+        m, "run", TN_IN(tn_f32((float *)all[0], 3, 3, 3)),
+        TN_OUT(tn_f32(w, 3, 3), tn_f32(v, 3, 3, 3), tn_f32(u, 3, 3, 3), tn_f32(sv, 3, 3), tn_f32(vh, 3, 3, 3))));
+    for (int k = 0; k < 9; k++) CHECK(isnan(w[k]) && isnan(sv[k]));
+    for (int k = 0; k < 27; k++) CHECK(isnan(v[k]) && isnan(u[k]) && isnan(vh[k]));
+    tn_model_free(m);
+  }
+}
+
 int main(void) {
   systems();
+  not_finite();
   singular();
   return check_report();
 }

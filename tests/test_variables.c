@@ -435,6 +435,39 @@ static void partial_of_nothing(void) {
   tn_program_free(p), tn_program_free(q);
 }
 
+// Names that both have are of another shape.
+static void partial_of_other_shapes(void) {
+  tn_program *p = tn_program_create("three"), *q = tn_program_create("five");
+  entry(p, "a", 3, 1), entry(q, "a", 5, 1);
+  tn_model *m = store_of(p), *n = store_of(q);
+  tn_load_report r;
+  CHECK(tn_save(m, file, false) == TN_OK && tn_load_partial(n, file, false, &r) == TN_OK && r.n_mismatched == 1);
+  CHECK_HAS(tn_warning_text(n), "W134: ");
+  CHECK_HAS(tn_warning_text(n), "nothing was loaded: 'a' of the file has another shape or dtype");
+  tn_model_free(m), tn_model_free(n);
+  tn_program_free(p), tn_program_free(q);
+}
+
+// Optimizers' entries have the same names in both; no weight has.
+static tn_model *trained(const char *name) {
+  tn_program *p = tn_program_create("trained");
+  tn_parameter(tn_root(p), name, TN_SHAPE(2), (tn_init){TN_INIT_CONSTANT, 1, 0});
+  tn_function *f = tn_function_begin(p, "step");
+  tn_backward(tn_sum(tn_param_value(f, tn_root(p), name)));
+  tn_adamw(f, tn_root(p), .lr = 0.1);
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_program_free(p);
+  return m;
+}
+static void partial_of_state_alone(void) {
+  tn_model *m = trained("a"), *n = trained("b");
+  tn_load_report r;
+  CHECK(m && n && tn_save(m, file, true) == TN_OK && tn_load_partial(n, file, true, &r) == TN_OK && r.n_loaded > 0);
+  CHECK_HAS(tn_warning_text(n), "W134: ");
+  tn_model_free(m), tn_model_free(n);
+}
+
 // Names that mean something else in a file are refused where they are made, or else before anything is written.
 static void kept_names(void) {
   static const char *const kept[] = {"__metadata__", "tenure", "optimizer"};
@@ -536,6 +569,8 @@ int main(void) {
   partial();
   partial_without_parameters();
   partial_of_nothing();
+  partial_of_other_shapes();
+  partial_of_state_alone();
   kept_names();
   second_names();
   out_of_memory();

@@ -315,7 +315,8 @@ static bool has_holes(const Emission *e) {
 
 static LLVMValueRef zeros(Emission *e, size_t n, uint32_t source) {
   LLVMTypeRef type = LLVMArrayType2(e->k.i8, n);
-  LLVMValueRef g = cg_constant_global(&e->k, LLVMConstNull(type), "bytes");
+  // A name of more than 8 letters: shorter ones need not end with a 0 in a COFF file.
+  LLVMValueRef g = cg_constant_global(&e->k, LLVMConstNull(type), "large_constant");
   LLVMSetExternallyInitialized(g, true);  // no pass concludes anything from the zeros
   LLVMSetAlignment(g, TN_ALIGN);
   e->hole_of[e->n_holes] = g;

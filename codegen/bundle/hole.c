@@ -22,6 +22,16 @@ static size_t offset_in(LLVMBinaryRef file, LLVMSymbolIteratorRef symbol, const 
   return offset;
 }
 
+// What has no bytes in the file, as zerofill of Mach-O, would lie at its beginning.
+static bool is_hole(LLVMMemoryBufferRef object, size_t offset, size_t n) {
+  const char *at = LLVMGetBufferStart(object);
+  size_t size = LLVMGetBufferSize(object);
+  if (offset > size || n > size - offset) return false;
+  for (size_t k = 0; k < n; k++)
+    if (at[offset + k]) return false;
+  return true;
+}
+
 size_t cg_hole_offset(LLVMContextRef ctx, LLVMMemoryBufferRef object, const char *name, size_t n) {
   char *error = NULL;
   size_t offset = SIZE_MAX;
@@ -31,6 +41,7 @@ size_t cg_hole_offset(LLVMContextRef ctx, LLVMMemoryBufferRef object, const char
   for (; offset == SIZE_MAX && !LLVMObjectFileIsSymbolIteratorAtEnd(file, s); LLVMMoveToNextSymbol(s))
     if (is_named(LLVMGetSymbolName(s), name)) offset = offset_in(file, s, LLVMGetBufferStart(object), n);
   LLVMDisposeSymbolIterator(s);
+  if (offset != SIZE_MAX && !is_hole(object, offset, n)) offset = SIZE_MAX;
   LLVMDisposeBinary(file);
   return offset;
 }

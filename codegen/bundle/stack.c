@@ -73,9 +73,11 @@ static size_t frame_of(const CgStack *s, const CgStackNode *node) {
   return n + (node->frame && align > aligned ? align - aligned : 0);
 }
 
-// Arguments lie in the caller's frame, but for those that i686 pushes.
+// Arguments lie in the caller's frame, but for those that x86 pushes: all on i686, on x86-64 those without a register (Windows has 4).
 static size_t pushed(const CgStack *s, LLVMValueRef call) {
-  return is_arch(s, "i686") ? 8 * LLVMGetNumArgOperands(call) + 16 : 0;
+  size_t n = LLVMGetNumArgOperands(call);
+  if (is_arch(s, "i686")) return 8 * n + 16;
+  return is_arch(s, "x86_64") && n > 4 ? 8 * (n - 4) + 8 : 0;
 }
 
 // ---- frames on each other

@@ -9,6 +9,8 @@
 // has matrices of its own: results are the same bits for any number of them.
 #include "codegen/linalg/linalg.h"
 
+#include <math.h>
+
 enum { MOST_CYCLES = 30 };
 #define LEAST_LENGTH 0x1p-60  // shorter rows of X, whose squares lose digits, count as 0
 
@@ -41,20 +43,21 @@ static V dot(Cg *c, V a, V b, V n) {
 }
 
 // ---- pairs of rows
+// The cosine is 1 - sine half, half = sine / (1 + cosine): of small angles it would be rounded to 1, and norms would grow.
 typedef struct {
-  V a, b, cosine, sine;
+  V a, b, sine, half;
 } Turn;
 
 static void turn_vectors(Cg *c, V k, V mask, void *ctx) {
   const Turn *t = ctx;
-  V at_a = f32_at(c, t->a, k), at_b = f32_at(c, t->b, k), cosine = cg_splat(c, t->cosine), sine = cg_splat(c, t->sine);
+  V at_a = f32_at(c, t->a, k), at_b = f32_at(c, t->b, k), sine = cg_splat(c, t->sine), half = cg_splat(c, t->half);
   V a = cg_load_masked(c, c->vf, at_a, mask), b = cg_load_masked(c, c->vf, at_b, mask);
-  cg_store_masked(c, cg_fma(c, cosine, a, LLVMBuildFNeg(c->b, product(c, sine, b), "")), at_a, mask);
-  cg_store_masked(c, cg_fma(c, cosine, b, product(c, sine, a)), at_b, mask);
+  cg_store_masked(c, cg_fma(c, LLVMBuildFNeg(c->b, sine, ""), cg_fma(c, half, a, b), a), at_a, mask);
+  cg_store_masked(c, cg_fma(c, sine, cg_fma(c, LLVMBuildFNeg(c->b, half, ""), b, a), b), at_b, mask);
 }
 
 static void turn(Cg *c, Rows m, V i, V j, V cosine, V sine) {
-  Turn t = {row(c, m, i), row(c, m, j), cosine, sine};
+  Turn t = {row(c, m, i), row(c, m, j), sine, quotient(c, sine, LLVMBuildFAdd(c->b, cg_f32(c, 1), cosine, ""))};
   cg_each_vector(c, cg_i64(c, 0), m.n, turn_vectors, &t);
 }
 
@@ -75,13 +78,15 @@ static V turn_pair(Cg *c, Rows x, Rows own, V i, V j, V tolerance) {
   return LLVMBuildZExt(c->b, is_off, c->i64, "");
 }
 
-static void fill_identity(Cg *c, Rows m) {
+// Of an x that is NaN: NaN
+static void fill_identity(Cg *c, Rows m, V x) {
   V zero = cg_i64(c, 0), one = cg_i64(c, 1);
   Loop l, k;
   cg_loop_begin(c, &l, zero, m.n, one, NULL, 0);
   cg_loop_begin(c, &k, zero, m.n, one, NULL, 0);
   V is_on = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, k.i, "");
-  cg_store(c, either(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), element(c, m, l.i, k.i));
+  V nothing = product(c, value(c, x), cg_f32(c, 0));  // in the loop: an x without rows is not read
+  cg_store(c, LLVMBuildFAdd(c->b, either(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), nothing, ""), element(c, m, l.i, k.i));
   cg_loop_end(c, &k, NULL);
   cg_loop_end(c, &l, NULL);
 }
@@ -95,7 +100,7 @@ static void make_orthogonal(Cg *c, V fn, void *ctx) {
   Rows x = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 3)}, own = {LLVMGetParam(fn, 1), n_rows};
   V tolerance = product(c, cg_f32(c, 0x1p-23), root(c, f32_of(c, next_to(c, x.n))));
   Loop cycle, i, j;
-  fill_identity(c, own);
+  fill_identity(c, own, x.at);
   cg_loop_begin(c, &cycle, zero, cg_i64(c, MOST_CYCLES), one, &n_rows, 1);
   cg_loop_begin(c, &i, zero, cycle.carry[0], one, &zero, 1);
   cg_loop_begin(c, &j, next_to(c, i.i), n_rows, one, &i.carry[0], 1);
@@ -111,7 +116,9 @@ static void make_orthogonal(Cg *c, V fn, void *ctx) {
 // ---- the largest element, sorting, transposing
 static V bits_to_scale(Cg *c, V bits) {
   V is_zero = LLVMBuildICmp(c->b, LLVMIntEQ, bits, cg_i32(c, 0), "");
-  return either(c, is_zero, cg_f32(c, 1), LLVMBuildBitCast(c->b, bits, c->f32, ""));
+  V is_wild = LLVMBuildICmp(c->b, LLVMIntUGE, bits, cg_i32(c, 0x7f800000), "");  // divided by NaN all is NaN
+  V scale = either(c, is_wild, cg_f32(c, NAN), LLVMBuildBitCast(c->b, bits, c->f32, ""));
+  return either(c, is_zero, cg_f32(c, 1), scale);
 }
 
 // Of n elements; 1 where all are 0

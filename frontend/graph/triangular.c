@@ -177,5 +177,5 @@ tn_slogdet_value tn_slogdet(tn_tensor a, tn_site at) {
   if (!fe_ok(u)) return none;
   tn_tensor signs = fe_emit2(OP_mul, sign, total(OP_prod, fe_emit1(OP_sign, u, at), at), at);
   tn_tensor logarithm = total(OP_sum, fe_emit1(OP_log, fe_emit1(OP_abs, u, at), at), at);
-  return (tn_slogdet_value){fe_made(signs, at), fe_made(logarithm, at)};
+  return (tn_slogdet_value){fe_made(fe_emit1(OP_stop_grad, signs, at), at), fe_made(logarithm, at)};
 }

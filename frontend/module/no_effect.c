@@ -5,10 +5,14 @@
 #include "frontend/fe.h"
 
 // ---- tn_freeze
+static bool is_trained_in(const tn_function *f, const FeParam *q) {
+  return q->index < f->n_uses && f->uses[q->index].updated.i;
+}
+
 // The first function whose optimizer updates q; NULL: none
 static const tn_function *trained_in(const tn_program *p, const FeParam *q) {
   for (const tn_function *f = p->first; f; f = f->next)
-    if (q->index < f->n_uses && f->uses[q->index].updated.i) return f;
+    if (is_trained_in(f, q)) return f;
   return NULL;
 }
 
@@ -20,7 +24,8 @@ static void check_freeze(tn_program *p, uint32_t number) {
   for (uint32_t k = 0; k < p->n_params; k++) {
     const FeParam *q = p->params[k];
     if (q->kind != PARAM_WEIGHT || q->frozen_by != number) continue;
-    if (q->last_first_use > z->n_first_uses) return;  // a function that was built afterwards
+    bool inside = z->open && is_trained_in(z->open, q);
+    if (q->last_first_use > z->n_first_uses && !inside) return;  // a function that was built afterwards
     if (found || !(f = trained_in(p, q))) continue;
     found = q;
     used = f->ir->ins[f->uses[q->index].first.i].loc;

@@ -132,7 +132,10 @@ bool fe_below(const tn_module *m, const FeParam *q) { return holds(m, q); }
 uint32_t fe_froze(tn_module *m, bool frozen, tn_site at) {
   tn_program *p = m->p;
   if (!frozen) return 0;
-  *RT_PUSH(p->mem, p->freezes, p->n_freezes, p->cap_freezes) = (FeFreeze){m, fe_loc(p, at), p->n_first_uses};
+  const tn_function *open = NULL;
+  for (const tn_function *f = p->first; f; f = f->next)
+    if (!f->ended) open = f;
+  *RT_PUSH(p->mem, p->freezes, p->n_freezes, p->cap_freezes) = (FeFreeze){m, fe_loc(p, at), open, p->n_first_uses};
   return p->n_freezes;
 }
 

@@ -278,6 +278,19 @@ static void clear_tables(Grad *g) {
   }
 }
 
+// Does the gradient flow to x itself, and not to another result of its instruction alone?
+bool ir_grad_is_reached(const Grad *g, Val x) {
+  if (ir_none(x) || !g->is_reached[x.i]) return false;
+  if (x.i == g->loss.i || ir_ins(g->f, x)->op == OP_result || ir_ins(g->f, x)->n_res <= 1) return true;
+  for (uint32_t at = 0; at < g->n_reached; at++) {
+    Val v = g->reached[at];
+    if (ir_ins(g->f, v)->op == OP_result) continue;
+    for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++)
+      if (ir_arg(g->f, v, k).i == x.i && ir_grad_reaches(g->f, v, k)) return true;
+  }
+  return false;
+}
+
 // The backward of a loss and the gradients of all its targets.
 static void take_gradients(Gradients *s, Val old_loss) {
   Fn *f = s->f;
@@ -294,7 +307,7 @@ static void take_gradients(Gradients *s, Val old_loss) {
   backward(&g, least);
   for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
     Val x = ir_grad_target(s, i, g.loss);
-    s->value[i] = g.adj[x.i], s->is_reached[i] = g.is_reached[x.i];
+    s->value[i] = g.adj[x.i], s->is_reached[i] = ir_grad_is_reached(&g, x);
     g.dep[x.i] = false;
   }
   clear_tables(&g);

@@ -155,16 +155,17 @@ static Val by_distances(Grad *g, Val x, Val f, Val of_values, Dim n) {
   return where(g, OP_eq, n, ir_none(of_values) ? zero : as_column(g, of_values, false), off);
 }
 
-// a = V diag(w) V^T: with G for the gradients, a gets V P V^T, P on its diagonal Gw and elsewhere (V^T Gv)_ij / (w_j - w_i).
+static Val skew(Grad *g, Val x) { return op2(g, OP_sub, x, turned(g, x)); }
+
+// a = V diag(w) V^T: with G for the gradients, a gets V P V^T, P on its diagonal Gw and elsewhere
+// skew(V^T Gv)_ij / 2 (w_j - w_i): symmetric, as a is.
 void ir_grad_rule_eigh(Grad *g, Val v, Val adj) {
   Val q = ir_result(v, 1), of_q = g->adj[q.i], x = {0};
-  if (!ir_none(of_q)) x = ir_grad_matmul(g, q, of_q, true, false);
+  if (!ir_none(of_q)) x = mul(g, number(g, 0.5), skew(g, ir_grad_matmul(g, q, of_q, true, false)));
   Val p = by_distances(g, x, v, adj, size_of(g, q));
   Val d = ir_grad_matmul(g, ir_grad_matmul(g, q, p, false, false), q, false, true);
   ir_grad_give(g, arg(g, v, 0), d);
 }
-
-static Val skew(Grad *g, Val x) { return op2(g, OP_sub, x, turned(g, x)); }
 
 // a = U diag(s) W, W with orthonormal rows: a gets U (P W + (Gw - Gw W^T W) / s), P on its diagonal Gs and elsewhere
 // (skew(U^T Gu)_ij s_j + s_i skew(W Gw^T)_ij) / (s_j^2 - s_i^2).

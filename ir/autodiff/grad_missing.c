@@ -7,6 +7,8 @@
 //   note: the path: %l (sum), %9 (mul), %7 (rnn_seq_grad), %x (input)
 #include "ir/autodiff/grad.h"
 
+#include <string.h>
+
 enum { MAX_SHOWN = 6 /* values of one half of a path */ };
 
 static bool has_adjoint(const Grad *g, Val v) {
@@ -35,9 +37,18 @@ static Val towards_target(const Grad *g, Val v) {
   return (Val){0};
 }
 
+// A call that makes several instructions of the path is named once.
 static void add_step(const Grad *g, RtText *text, Val v) {
-  if (text->text) rt_text_add(text, ", ");
-  rt_text_add(text, "%s", ir_value_text(g->f, v));
+  const char *step = ir_value_text(g->f, v);
+  size_t n = strlen(step), before = text->text ? strlen(text->text) : 0;
+  if (before >= n && !strcmp(text->text + before - n, step)) return;
+  rt_text_add(text, "%s%s", before ? ", " : "", step);
+}
+
+// Gradients of gradients end at what a call's first gradient is made of.
+static const char *gradient_of(const Grad *g, Val v) {
+  bool is_gradient = g->p->names_calls && strstr(ir_ops[ir_ins(g->f, v)->op].name, "_grad");
+  return is_gradient ? "the gradient of " : "";
 }
 
 // Appends list[from], list[from + step], .. ; the middle of a long one is left out.
@@ -72,8 +83,8 @@ void ir_grad_missing(Grad *g, Val v, const char *what) {
   Loc at = ir_ins(g->f, v)->loc;
   g->failed = true;
   rt_diag(&g->p->diags, RT_ERROR, E_NO_GRAD_RULE, ir_loc_file(g->p, at), ir_loc_line(g->p, at),
-          "%s %s, but the gradient of %s with respect to %s flows through it", ir_value_text(g->f, v), what, from_name,
-          to_name);
+          "%s%s %s, but the gradient of %s with respect to %s flows through it", gradient_of(g, v),
+          ir_value_text(g->f, v), what, from_name, to_name);
   note_made(g, from, from_name);
   note_made(g, to, to_name);
   rt_diag(&g->p->diags, RT_NOTE, 0, NULL, 0, "the path: %s", path.text);

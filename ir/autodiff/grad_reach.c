@@ -39,6 +39,14 @@ static bool reaches(const GradReach *r, const Fn *f, Val v, uint32_t k) {
   return r->no_zeros ? ir_grad_flows(f, v, k) : ir_grad_reaches(f, v, k);
 }
 
+// From another result than the first, whose value the instruction names: it is gone through, its first result not reached.
+static void through_result(GradReach *r, const Fn *f, Val v) {
+  Val head = ir_arg(f, v, 0);
+  if (head.i < r->least || r->want[head.i]) return;
+  r->want[head.i] = true;
+  *RT_PUSH(f->prog->mem, r->list, r->n, r->cap) = head;
+}
+
 static bool is_leaf(const Fn *f, Val v) {
   return f->ins[v.i].op == OP_param && f->prog->params[ir_attr_int(f, v, KEY_param, 0)].trainable;
 }
@@ -124,6 +132,10 @@ static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
     if (op == OP_write) undo_write(&r, v);
     if (op == OP_scan_begin || op == OP_scan_end) v = pass_scan(&r, v);
     if (!r.want[v.i] || ir_is_alias(op)) continue;
+    if (op == OP_result) {
+      through_result(found, f, v);
+      continue;
+    }
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (reaches(found, f, v, k)) look(&r, ir_arg(f, v, k));
   }
@@ -134,6 +146,10 @@ static void reach_values(const Fn *f, Val loss, GradReach *found) {
   note(found, f, loss);
   for (uint32_t at = 0; at < found->n; at++, f->prog->n_visits++) {
     Val v = found->list[at];
+    if (f->ins[v.i].op == OP_result) {
+      through_result(found, f, v);
+      continue;
+    }
     for (uint32_t k = 0; k < f->ins[v.i].n_args; k++)
       if (ir_arg(f, v, k).i >= found->least && reaches(found, f, v, k)) note(found, f, ir_arg(f, v, k));
   }

@@ -142,7 +142,7 @@ static void replace_next(Gradients *s, GradWalk *w) {
   }
   go_back(s, w, x);
   w->is_pending[x.i] = false;
-  if (ir_none(w->g.adj[x.i]) && !w->g.is_reached[x.i]) return;  // no path leads there
+  if (ir_none(w->g.adj[x.i]) && !ir_grad_is_reached(&w->g, x)) return;  // no path leads there
   w->g.adj[x.i] = ir_rewrite_arg(&s->e, (Val){step}, 2);
   head = ir_head(s->f, x);
   if (head.i <= w->below || is_waiting(w, head)) return;
@@ -159,6 +159,6 @@ Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reac
   if (w->n_applied > depth || (!ir_none(x) && !may_wait(s, w, depth, x))) w = walk_to(s, node);
   while (w->n_applied < depth) replace_next(s, w);
   if (!ir_none(x)) go_back(s, w, x);
-  *loss = w->g.loss, *failed = w->failed, *reached = w->g.is_reached[x.i];
+  *loss = w->g.loss, *failed = w->failed, *reached = ir_grad_is_reached(&w->g, x);
   return w->g.adj[x.i];
 }

@@ -193,7 +193,7 @@ static void make_orthogonal(const Matrix *x, const Matrix *own, int64_t rows, in
   enum { MOST_CYCLES = 60 };
   bool turned = true;
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < rows; j++) *element(own, i, j) = i == j;
+    for (int64_t j = 0; j < rows; j++) *element(own, i, j) = (i == j) + 0 * *x->at;  // of an x that is NaN: NaN
   for (int cycle = 0; turned && cycle < MOST_CYCLES; cycle++) {
     turned = false;
     for (int64_t i = 0; i < rows; i++)
@@ -204,8 +204,8 @@ static void make_orthogonal(const Matrix *x, const Matrix *own, int64_t rows, in
 static double largest_of(const double *x, int64_t n) {
   double most = 0;
   for (int64_t k = 0; k < n; k++)
-    if (!(fabs(x[k]) <= most)) most = fabs(x[k]);
-  return most == 0 ? 1 : most;
+    if (!isnan(most) && !(fabs(x[k]) <= most)) most = fabs(x[k]);
+  return most == 0 ? 1 : isinf(most) ? (double)NAN : most;  // divided by NaN all is NaN
 }
 
 static void sort_rows(double *key, int64_t rows, double sign, const Matrix *a, int64_t na, const Matrix *b,

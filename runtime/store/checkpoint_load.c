@@ -266,12 +266,32 @@ static RtStatus stage(RtJob *j, RtSt *st) {
   return rt_source_is_unchanged(&j->file, rt_job_error(j), RT_ERROR_SIZE) ? RT_OK : RT_ERR_FILE;
 }
 
-// Both have entries and none in common.
+// Optimizers' entries, as a learning rate, have the same names in all files.
+static bool is_weight(const RtParam *q) { return q->kind != RT_STATE && q->kind != RT_TRANSIENT; }
+
+static bool takes_weight(const RtJob *j) {  // or wants none
+  bool wants = false;
+  for (size_t k = 0; k < j->n_parts; k++)
+    for (uint32_t i = 0; i < j->parts[k].plan->n_params; i++) {
+      const RtParam *q = &j->parts[k].plan->params[i];
+      if (!rt_job_wants(j, q) || !is_weight(q)) continue;
+      if (j->parts[k].from[i]) return true;
+      wants = true;
+    }
+  return !wants;
+}
+
+// Both have weights and none in common.
 static void warn_nothing(const RtJob *j, const RtSt *st) {
   for (size_t k = 0; k < j->n_parts; k++)
     for (uint32_t i = 0; i < j->parts[k].plan->n_params; i++) {
       const RtParam *q = &j->parts[k].plan->params[i];
-      if (!rt_job_wants(j, q)) continue;
+      if (!rt_job_wants(j, q) || !is_weight(q)) continue;
+      if (rt_st_find(st, rt_job_name(j, &j->parts[k], q->path))) {
+        rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
+                "W134: %.200s: nothing was loaded: '%.80s' of the file has another shape or dtype", j->path, q->path);
+        return;
+      }
       rt_fail(rt_instance_warning_buffer(j->given[0].inst), RT_WARNING_SIZE,
               "W134: %.200s: nothing was loaded: no entry of the file is of this program; the file has '%.80s', the "
               "program '%.80s'",
@@ -294,7 +314,7 @@ static RtStatus take(RtJob *j, RtSt *st) {
   for (size_t k = 0; k < j->n_parts; k++) n += copy_part(&j->parts[k]);
   copy_wanted(j, st);
   if (j->load.report) j->load.report->n_loaded = n;
-  if (!n && j->load.partial && st->n_tensors) warn_nothing(j, st);
+  if (j->load.partial && st->n_tensors && !takes_weight(j)) warn_nothing(j, st);
   return RT_OK;
 }
 
