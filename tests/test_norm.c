@@ -439,10 +439,53 @@ static void check_mistakes(void) {
   tn_program_free(p);
 }
 
+// ---- one far number, at the first, the middle or the last place of a row or a column
+enum { OUT_ROWS = 3, OUT_TERMS = 20011 };
+static const char *const outlier_outputs[] = {"rows", "columns", "all", "row_variance", "column_variance"};
+enum { N_OUTLIER_OUTPUTS = sizeof outlier_outputs / sizeof *outlier_outputs };
+
+static tn_model *outlier_model(void) {
+  tn_program *p = tn_program_create("outliers");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor row = tn_input(f, "row", TN_F32, TN_SHAPE(OUT_ROWS, OUT_TERMS));
+  tn_tensor column = tn_input(f, "column", TN_F32, TN_SHAPE(OUT_TERMS, OUT_ROWS));
+  tn_output(f, outlier_outputs[0], tn_mean_axis(row, 1, false));
+  tn_output(f, outlier_outputs[1], tn_mean_axis(column, 0, false));
+  tn_output(f, outlier_outputs[2], tn_mean(row));
+  tn_output(f, outlier_outputs[3], tn_var_axis(row, 1, 1, false));
+  tn_output(f, outlier_outputs[4], tn_var_axis(column, 1, 0, false));
+  tn_function_end(f);
+  return compile(p);
+}
+
+static void check_outlier(tn_model *m, int place) {
+  static float row[OUT_ROWS][OUT_TERMS], column[OUT_TERMS][OUT_ROWS], out[N_OUTLIER_OUTPUTS][OUT_ROWS];
+  double mean = 0, variance = 0;
+  for (int k = 0; k < OUT_TERMS; k++)
+    for (int j = 0; j < OUT_ROWS; j++) row[j][k] = column[k][j] = k == place ? 1e6f : 1.01f + 0.001f * (float)(k % 7);
+  for (int k = 0; k < OUT_TERMS; k++) mean += (double)row[0][k] / OUT_TERMS;
+  for (int k = 0; k < OUT_TERMS; k++) variance += (row[0][k] - mean) * (row[0][k] - mean) / (OUT_TERMS - 1);
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(row, OUT_ROWS, OUT_TERMS), tn_f32(column, OUT_TERMS, OUT_ROWS)),
+               TN_OUT(tn_f32(out[0], OUT_ROWS), tn_f32(out[1], OUT_ROWS), tn_f32(out[2]), tn_f32(out[3], OUT_ROWS),
+                      tn_f32(out[4], OUT_ROWS))) == TN_OK);
+  for (int k = 0; k < N_OUTLIER_OUTPUTS; k++) {
+    double error = fabs(out[k][0] / (k < 3 ? mean : variance) - 1);
+    if (!(error <= 1e-6)) printf("%s, far number at %d: off by %g\n", outlier_outputs[k], place, error);
+    CHECK(error <= 1e-6);
+  }
+}
+
+static void check_outliers(void) {
+  tn_model *m = outlier_model();
+  check_outlier(m, 0), check_outlier(m, OUT_TERMS / 2), check_outlier(m, OUT_TERMS - 1);
+  tn_model_free(m);
+}
+
 int main(void) {
   check_equal(3, false), check_equal(130, false), check_equal(768, true), check_equal(4097, false),
       check_equal(20000, false);
   check_long_rows();
+  check_outliers();
   check_modules();
   check_operation();
   check_packed();

@@ -31,8 +31,23 @@ void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef
   memcpy(acc, l.out, s->n * sizeof *acc);
 }
 
+static LLVMValueRef sizes_of(Cg *c, LLVMValueRef x) { return cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1); }
+
+LLVMValueRef cg_pivots(Cg *c, const LLVMValueRef x[N_PIVOTS]) {
+  LLVMValueRef least = x[0];
+  for (uint32_t k = 1; k < N_PIVOTS; k++) {
+    LLVMValueRef is_less = LLVMBuildFCmp(c->b, LLVMRealOLT, sizes_of(c, x[k]), sizes_of(c, least), "");
+    least = LLVMBuildSelect(c->b, is_less, x[k], least, "");
+  }
+  return cg_usable_pivots(c, least);
+}
+
+LLVMValueRef cg_pivot_place(Cg *c, uint32_t k, LLVMValueRef n) {
+  if (k == 0) return cg_i64(c, 0);
+  return k == 1 ? cg_div(c, n, cg_i64(c, 2)) : cg_max(c, cg_sub(c, n, cg_i64(c, 1)), cg_i64(c, 0));
+}
+
 LLVMValueRef cg_usable_pivots(Cg *c, LLVMValueRef x) {
-  LLVMValueRef size = cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1);
-  LLVMValueRef is_usable = LLVMBuildFCmp(c->b, LLVMRealOLT, size, cg_splat(c, cg_f32(c, 0x1p102)), "");
+  LLVMValueRef is_usable = LLVMBuildFCmp(c->b, LLVMRealOLT, sizes_of(c, x), cg_splat(c, cg_f32(c, 0x1p102)), "");
   return LLVMBuildSelect(c->b, is_usable, x, LLVMConstNull(c->vf), "");
 }

@@ -30,4 +30,9 @@ void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef
 // that others less them, or a sum of these, could overflow where the sum of the terms does not: there would be no mean. What
 // differs from so large a pivot does by 2^78 at least, whose square is infinite whatever the pivot.
 LLVMValueRef cg_usable_pivots(Cg *c, LLVMValueRef x);
+// The pivot is the least in size of the first, the middle and the last term: others less a far outlier would lose what they are in
+// rounding. Lanes of the three; and which of n terms is number k.
+enum { N_PIVOTS = 3 };
+LLVMValueRef cg_pivots(Cg *c, const LLVMValueRef x[N_PIVOTS]);
+LLVMValueRef cg_pivot_place(Cg *c, uint32_t k, LLVMValueRef n);
 #endif

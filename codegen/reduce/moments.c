@@ -9,7 +9,7 @@
 typedef LLVMValueRef V;
 
 enum { CHAINS = 4 };
-enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its first row; of x less that; of the squares of that; rows
+enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its pivot; of x less that; of the squares of that; rows
 
 // ---- the plan: by bounds alone
 static Shape shape_of_x(const Fn *f, Val v) { return ir_ins(f, ir_arg(f, v, 0))->shape; }
@@ -90,7 +90,15 @@ static void store_part(Cg *c, V value, V at, V mask) {
   else cg_store(c, value, at);
 }
 
-static V pivot_of(Cg *c, const Lanes *l) { return cg_usable_pivots(c, load(c, l, cg_i64(c, 0))); }
+// By the pixels that are added first.
+static V pivot_of(Cg *c, const Lanes *l, const V *p) {
+  V x[N_PIVOTS];
+  for (uint32_t k = 0; k < N_PIVOTS; k++) {
+    V row = cg_mul(c, cg_pivot_place(c, k, p[P_ROWS]), p[P_ROW]);
+    x[k] = load(c, l, cg_add(c, row, cg_mul(c, cg_pivot_place(c, k, p[P_COLUMNS]), p[P_COLUMN])));
+  }
+  return cg_pivots(c, x);
+}
 
 static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
   V at[N_SUMS], old[N_SUMS], sums[2 * CHAINS];
@@ -98,7 +106,7 @@ static void add_vector(Cg *c, const Spec *s, const V *p, V channel, V mask) {
   Lanes l = {.from = cg_at(c, c->f32, p[P_FROM], channel), .mask = mask};
   for (uint32_t k = 0; k < N_SUMS; k++) {
     at[k] = part_of(c, p[P_SLOT], s->width, k, channel);
-    V first = k == PIVOT ? pivot_of(c, &l) : zero(c);
+    V first = k == PIVOT ? pivot_of(c, &l, p) : zero(c);
     old[k] = LLVMBuildSelect(c->b, is_first, first, load_part(c, at[k], mask), "");
   }
   l.pivot = old[PIVOT];

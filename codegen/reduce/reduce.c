@@ -11,7 +11,7 @@
 // order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers. Long sums are
 // made by blocks (cascade.h).
 //
-// A mean sums what its terms are apart from the first one, its pivot, so that the mean of equal terms is that term.
+// A mean sums what its terms are apart from one of them, its pivot, so that the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
@@ -114,6 +114,7 @@ typedef struct Reduce {
   V from;
   int64_t run_terms, rows;              // bounds of a run's elements, and of runs
   uint32_t wide_levels, narrow_levels;  // of cascades over rows of columns: row by row, and N_ACC rows at once
+  bool runs;                            // a result sums runs of the vector axis, not rows of it
   bool about_pivot;                     // of a mean: terms less `pivot` are summed,
   V pivot;
   const struct Reduce *terms_of;  // and the sum makes the mean of the terms there; NULL: it stays a sum
@@ -160,17 +161,27 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   bool is_row = p->runs && p->n_chunks;
   r.run_terms = is_row ? p->chunk : p->runs ? p->group[p->n - 1].bound : 0;
   r.rows = p->runs ? p->terms / cg_larger(1, p->group[p->n - 1].bound) : 0;
+  r.runs = p->runs;
   r.about_pivot = r.op == OP_mean;
   r.n_terms = p->runs ? cg_mul(c, r.n_rows, r.inner) : r.n_rows;
   return r;
 }
 
 // ---- means
-// The first terms of n results at p, where there are terms.
+// From a result's first term to its term that may be pivot number k.
+static V to_pivot(Reduce *r, uint32_t k) {
+  V row = offset_of(r, r->reduced, r->n_reduced, cg_pivot_place(r->c, k, r->n_rows));
+  return r->runs ? cg_add(r->c, row, cg_pivot_place(r->c, k, r->inner)) : row;
+}
+
+// Of n results whose first terms are at p, where there are terms.
 static V pivots_at(Reduce *r, V p, V n) {
   Cg *c = r->c;
-  V some = LLVMBuildICmp(c->b, LLVMIntSGT, (r->terms_of ? r->terms_of : r)->n_terms, cg_i64(c, 0), "");
-  return cg_usable_pivots(c, cg_load_masked(c, c->vf, p, cg_mask(c, LLVMBuildSelect(c->b, some, n, cg_i64(c, 0), ""))));
+  Reduce *of = (Reduce *)(r->terms_of ? r->terms_of : r);
+  V some = LLVMBuildICmp(c->b, LLVMIntSGT, of->n_terms, cg_i64(c, 0), ""), x[N_PIVOTS];
+  V mask = cg_mask(c, LLVMBuildSelect(c->b, some, n, cg_i64(c, 0), ""));
+  for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(c, c->vf, f32_at(r, p, to_pivot(of, k)), mask);
+  return cg_pivots(c, x);
 }
 
 static V pivot_at(Reduce *r, V p) {
@@ -399,12 +410,12 @@ static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
   return r->about_pivot ? LLVMBuildFSub(r->c->b, x, s->pivot[k], "") : x;
 }
 
-// The first row's.
 static void load_pivots(Reduce *r, Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
   for (uint32_t k = 0; r->about_pivot && k < n; k++) {
-    V x = load_lanes(c, f32_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl)), mask);
-    s->pivot[k] = cg_usable_pivots(c, x);
+    V x[N_PIVOTS], at = f32_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl));
+    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = load_lanes(c, f32_at(r, at, to_pivot(r, j)), mask);
+    s->pivot[k] = cg_pivots(c, x);
   }
 }
 
@@ -460,7 +471,6 @@ static V join_rows(void *ctx, uint32_t k, V a, V b) { return (void)k, join(((Row
 static void add_rows(void *ctx, V lo, V hi, V *acc) {
   Rows *x = ctx;
   Strip rows = *x->strip;
-  load_pivots(x->r, &rows, x->n, x->mask);
   rows.q0 = lo, rows.q1 = hi;
   if (is_wide(x)) add_rows_wide(x->r, &rows, acc);
   else add_rows_narrow(x->r, &rows, x->n, x->mask, acc);
@@ -469,7 +479,9 @@ static void add_rows(void *ctx, V lo, V hi, V *acc) {
 // Of n vectors; all parts: a block of columns.
 static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
-  Rows rows = {r, s, n, mask};
+  Strip strip = *s;
+  load_pivots(r, &strip, n, mask);
+  Rows rows = {r, &strip, n, mask};
   bool wide = is_wide(&rows);
   V acc[MAX_ACC];
   Cascade blocks = {.c = c,
@@ -518,15 +530,16 @@ static void add_block(Reduce *r, const Strip *s, V n) {
   cg_endif(c, &wide);
 }
 
-// void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n): add_block where rows lie `row` apart, for reductions of all
+// void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n, i64 rows): add_block where rows lie `row` apart, for reductions of all
 // sizes that have as many levels.
 static void make_block(Cg *c, LLVMValueRef fn, void *ctx) {
-  V arg[6];
-  for (uint32_t k = 0; k < 6; k++) arg[k] = LLVMGetParam(fn, k);
+  V arg[7];
+  for (uint32_t k = 0; k < 7; k++) arg[k] = LLVMGetParam(fn, k);
   const Reduce *like = ctx;
   Reduce r = {.c = c,
               .op = like->op,
               .n_reduced = 1,
+              .n_rows = arg[6],
               .about_pivot = like->op == OP_mean,
               .wide_levels = like->wide_levels,
               .narrow_levels = like->narrow_levels};
@@ -541,11 +554,11 @@ static void call_block(Reduce *r, const Strip *s, V n) {
     add_block(r, s, n);
     return;
   }
-  LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
+  LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 7, false);
   const char *name = rt_printf(c->mem, "%s_block.%u.%u", ir_ops[r->op].name, r->wide_levels, r->narrow_levels);
   LLVMValueRef fn = cg_helper(c, name, type, make_block, r);
-  LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n}, 6, "");
+  LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n, r->n_rows}, 7, "");
 }
 
 // The means of the sums about pivots at `to`.

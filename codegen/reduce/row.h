@@ -30,7 +30,7 @@ typedef enum {
   NODE_VALID,      // row scalar: 1 for a valid label, else 0
   NODE_ONE_HOT,    // element: 1 at the label's index, else 0
   NODE_GATHER,     // row scalar: the element in memory at the label's index
-  NODE_PIVOT,      // row scalar: the row's first element; 0 where others less it could overflow
+  NODE_PIVOT,      // row scalar: the row's pivot, of the first `num` places (cascade.h)
 } NodeKind;
 
 enum { LABEL_MAY_FAULT = 1, LABEL_IGNORES = 2 };  // an index out of range is reported; label `num` is ignored

@@ -1,4 +1,5 @@
 // Row kernels: lowering of row ops to nodes. The formulas; memory and loops are in row.c.
+#include "codegen/reduce/cascade.h"
 #include "codegen/reduce/row.h"
 
 #include <math.h>
@@ -106,10 +107,11 @@ static void cross_entropy_rows_grad(RowGraph *g, Val v) {
 // ---- norms
 static Node mean(RowGraph *g, Node sum) { return div_by(g, sum, size_of(g)); }
 
-// The mean of x, whose sum is divided by n: elements less the first one are summed. So the mean of equal elements is that
+// The mean of x, whose sum is divided by n: elements less one of them are summed. So the mean of equal elements is that
 // element, and what rounding takes from the mean is of the size of their differences, not of their distance from 0.
-static Node mean_about_pivot(RowGraph *g, Node x, Node n) {
-  Node pivot = cg_row_node(g, (RowNode){.kind = NODE_PIVOT, .n_args = 1, .arg = {x}});
+// places: of elements that may be the pivot.
+static Node mean_about_pivot(RowGraph *g, Node x, Node n, uint32_t places) {
+  Node pivot = cg_row_node(g, (RowNode){.kind = NODE_PIVOT, .n_args = 1, .arg = {x}, .num = places});
   return fma_of(g, reduce(g, NODE_SUM, sub(g, x, pivot)), div_by(g, number(g, 1), n), pivot);
 }
 
@@ -126,8 +128,17 @@ static Node weighted(RowGraph *g, Val v, Node unit) {
   return bias == UINT32_MAX ? mul(g, unit, w) : fma_of(g, unit, w, cg_row_weight(g, v, bias));
 }
 
+// Against the deviation of n elements, one far outlier as their pivot is off by sqrt(n) 2^-25: little where rows are short, and their
+// first sweep waits for the pivot.
+static uint32_t places_of(const RowGraph *g) {
+  enum { SHORT = 256 };
+  const Prog *p = g->c->f->prog;
+  return ir_dim_bound(p, ir_dim_at(p, g->shape, g->axis)) <= SHORT ? 1 : N_PIVOTS;
+}
+
 static void layer_norm(RowGraph *g, Val v) {
-  Node x = arg(g, v, 0), m = mean_about_pivot(g, x, size_of(g)), d = sub(g, x, m), rstd = rstd_of(g, v, dot(g, d, d));
+  Node x = arg(g, v, 0), m = mean_about_pivot(g, x, size_of(g), places_of(g)), d = sub(g, x, m),
+       rstd = rstd_of(g, v, dot(g, d, d));
   set(g, v, 0, weighted(g, v, mul(g, d, rstd)));
   set(g, v, 1, m);
   set(g, v, 2, rstd);
@@ -211,7 +222,7 @@ bool cg_row_ops(RowGraph *g, Val v) {
   case OP_layer_norm_grad:
   case OP_rms_norm_grad: norm_grad(g, v); break;
   case OP_sum: sum(g, v); break;
-  case OP_mean: set(g, v, 0, mean_about_pivot(g, arg(g, v, 0), size_of(g))); break;
+  case OP_mean: set(g, v, 0, mean_about_pivot(g, arg(g, v, 0), size_of(g), N_PIVOTS)); break;
   case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
   case OP_output:
   case OP_expand: set(g, v, 0, arg(g, v, 0)); break;

@@ -106,21 +106,35 @@ static V usable_pivot(Row *r, V x) {
   return phi;
 }
 
-// Element 0 of the row, where it has one.
+// Element i of the row, where it has one: a number, or one of each row.
+static V element_at(Row *r, RowNode *n, V i) {
+  Cg *c = r->c;
+  int64_t size;
+  const RowNode *of = cg_row_at(r, n->arg[0]);
+  bool is_there = cg_const_value(r->size, &size) && size > 0;
+  if (of->kind == NODE_MEM && !r->row_per_lane && is_there) return cg_load(c, c->f32, cg_at(c, c->f32, of->row, i));
+  r->i = i, r->mask = NULL;
+  r->stamp++;
+  if (!r->row_per_lane) cg_lanes_left(c, cg_min(c, cg_sub(c, r->size, i), cg_i64(c, c->t->vl)), 0, &r->mask);
+  V x = vector(r, n->arg[0], n->level);
+  return r->row_per_lane ? x : LLVMBuildExtractElement(c->b, x, cg_i32(c, 0), "");
+}
+
+static V size_of(Row *r, V x) { return cg_call_intrinsic(r->c, "llvm.fabs", (LLVMTypeRef[]){LLVMTypeOf(x)}, 1, &x, 1); }
+
 V cg_row_pivot(Row *r, RowNode *n) {
   Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), active = r->active, mask = r->mask, x;
-  const RowNode *of = cg_row_at(r, n->arg[0]);
-  r->i = cg_i64(c, 0), r->mask = NULL;
-  r->stamp++;
-  if (!r->row_per_lane) cg_lanes_left(c, cg_min(c, r->size, vl), 0, &r->mask);
-  if (r->strided) r->active = cg_mask(c, cg_min(c, r->n_rows, cg_mul(c, r->size, vl)));
-  if (of->kind == NODE_MEM && !r->row_per_lane && !r->mask) x = cg_load(c, c->f32, of->row);
-  else x = vector(r, n->arg[0], n->level);
-  if (!r->row_per_lane && LLVMTypeOf(x) == c->vf) x = LLVMBuildExtractElement(c->b, x, cg_i32(c, 0), "");
+  V active = r->active, mask = r->mask;
+  if (r->strided) r->active = cg_mask(c, cg_min(c, r->n_rows, cg_mul(c, r->size, cg_i64(c, c->t->vl))));
+  V least = element_at(r, n, cg_i64(c, 0));
+  for (uint32_t k = 1; k < (uint32_t)n->num; k++) {
+    V x = element_at(r, n, cg_pivot_place(c, k, r->size));
+    V is_less = LLVMBuildFCmp(c->b, LLVMRealOLT, size_of(r, x), size_of(r, least), "");
+    least = LLVMBuildSelect(c->b, is_less, x, least, "");
+  }
   r->stamp++;
   r->active = active, r->mask = mask;
-  n->value = usable_pivot(r, x);
+  n->value = usable_pivot(r, least);
   return r->row_per_lane ? n->value : LLVMBuildExtractElement(c->b, n->value, cg_i32(c, 0), "");
 }
 
