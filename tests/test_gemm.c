@@ -623,6 +623,7 @@ static void check_long_sums(const Target *host) {
       {{1, 37, 4100, 0, false, true, PLAIN, 0, 0}, false, false, "gemv"},
       {{6, 37, 4100, 0, false, true, PLAIN, 0, 0}, false, false, "skinny"},
       {{3, 150, 4100, 0, false, false, PLAIN, 0, 0}, false, true, "axpy"},
+      {{1, 1, 32000, 0, false, true, PLAIN, 0, 0}, false, false, "skinny"},  // below the bound of single-threaded ones
   };
   Target from_memory = *host;
   from_memory.name = "from memory", from_memory.facts.llc_bytes = 16384, from_memory.has_amx = false;
