@@ -199,9 +199,12 @@ static bool add_draw(Trial *t, Peer *peer, const AccuracyOptions *o, uint32_t dr
 // Few numbers say little of an error; a lot of work is done less often.
 static uint32_t draws_of(const OpRun *r) {
   size_t least = SIZE_MAX, elements = 1;
+  bool equal = true;  // inputs: then results are one number a draw
   for (uint32_t k = 0; k < r->n_out; k++)
     if (op_array_count(&r->out[k]) < least) least = op_array_count(&r->out[k]);
   for (uint32_t k = 0; k < r->n_in; k++) elements += op_array_count(&r->in[k]);
+  for (uint32_t k = 0; k < r->row->n_inputs; k++) equal &= r->row->inputs[k].kind == EQUAL;
+  if (equal && !r->row->backward) least = 1;
   size_t wanted = ENOUGH / least + 1, most = ELEMENTS / elements + 2;
   if (wanted > most) wanted = most;
   return wanted > MOST_DRAWS ? MOST_DRAWS : (uint32_t)wanted;
