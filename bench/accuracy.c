@@ -52,7 +52,7 @@ enum {
   LAST_PLACE = 2,     // a unit in it, by 2^-24
   ENOUGH = 1024,      // numbers of a result that its error is taken from
   MOST_DRAWS = 64,    // of inputs, for that
-  ELEMENTS = 1 << 22  // of inputs of all draws
+  ELEMENTS = 1 << 24  // of inputs of all draws
 };
 
 // ---- errors
