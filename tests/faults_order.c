@@ -52,11 +52,10 @@ bool fault_fuse_shapes(Fn *f, uint32_t site) {
   return false;
 }
 
-// Packed rows of f32, and pointwise instructions of their shape: a kernel that there is, too.
+// Packed rows, and pointwise instructions of their shape: a kernel that there is, too.
 static bool is_pack_with_reader(const Fn *f, uint32_t k) {
-  const Ins *rows = &f->ins[f->kernels[k].first];
-  return rows->op == OP_pack_padded && rows->dtype == DT_F32 && ir_rank(f->prog, rows->shape) == 2 &&
-         f->kernels[k + 1].cls == CLASS_POINTWISE && have_one_shape(f, k);
+  bool is_pack = f->ins[f->kernels[k].first].op == OP_pack_padded;
+  return is_pack && f->kernels[k + 1].cls == CLASS_POINTWISE && have_one_shape(f, k);
 }
 
 bool fault_fuse_classes(Fn *f, uint32_t site) {
