@@ -89,15 +89,19 @@ target_compile_definitions(json_query PRIVATE _GNU_SOURCE=)
 target_include_directories(json_query PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(json_query PRIVATE tenure_flags)
 
-# Programs for other machines, run by qemu: skipped where its tools are missing (status 77).
+# Programs for other machines, run by qemu: skipped where its tools are missing (status 77). Every fourth case of ops, and all of
+# them where the label `all` is run.
 tenure_program(foreign_ops random SOURCES ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c)
 foreach(target x86-64-v2 aarch64 riscv64)
-  tenure_test(test_foreign_ops_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops ${target})
+  tenure_test(test_foreign_ops_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 4 ${target})
+  tenure_test(test_foreign_ops_${target}_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops ${target})
+  tenure_label(all test_foreign_ops_${target}_all)
   tenure_test(test_foreign_random_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --on ${target} --count 40)
   tenure_test(test_foreign_selects_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_select_shapes --on ${target})
-  set_tests_properties(test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target} PROPERTIES
+  set_tests_properties(test_foreign_ops_${target} test_foreign_ops_${target}_all test_foreign_random_${target}
+                       test_foreign_selects_${target} PROPERTIES
                        SKIP_RETURN_CODE 77 TIMEOUT 1200)
-  tenure_label(once test_foreign_ops_${target} test_foreign_random_${target} test_foreign_selects_${target})
+  tenure_label(once test_foreign_ops_${target} test_foreign_ops_${target}_all test_foreign_random_${target} test_foreign_selects_${target})
 endforeach()
 # A machine is booted for each case: every tenth here, all of them by `foreign_ops thumbv8.1m` in three minutes.
 tenure_test(test_foreign_ops_thumbv8.1m ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 10 thumbv8.1m)
@@ -137,7 +141,8 @@ if(TARGET tenure_mpi)
 endif()
 # Labels say which of tools/check's stages have a test. `once`: objects, packages and rules of the sources, which neither
 # sanitizers nor a guarded arena change. `long`: nearly all of its time is LLVM's and that of generated code, which no sanitizer
-# watches; `tools/check --all` runs it under sanitizers too. `quick`: what `tools/check --quick` runs. `threads`: what threads do
+# watches; `tools/check --all` runs it under sanitizers too. `quick`: what `tools/check --quick` runs. `all`: what
+# `tools/check --all` alone runs. `threads`: what threads do
 # to each other, all that the preset tsan builds and runs.
 tenure_label(once test_bundle_examples test_bundle_object test_probe_cost test_mpi_kill test_mpi_valgrind test_one_row test_names
              test_layers test_number_text test_report_page test_install test_packages test_abi)
