@@ -29,7 +29,7 @@ static void build_learning(tn_program *p, tn_module *q, tn_module *copy) {
   tn_tensor target = tn_stop_grad(tn_add_scalar(tn_mul_scalar(later, 0.99), 1));
   tn_tensor loss = tn_smooth_l1(tn_gather(tn_call(q, state), 1, action), target, 1);
   tn_backward(loss);
-  tn_adam(f, q, .lr = 1e-3);
+  tn_adam(f, q, .lr = 5e-4);
   tn_output(f, "loss", loss);
   tn_function_end(f);
 }
