@@ -4,7 +4,7 @@
 set -u
 bin=$TENURE_BUILD/examples
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-exec 2> >(tee "$dir/stderr" >&2)  # of all of them
+exec 3>&2 2>"$dir/stderr"  # of all of them; a program that copied it would be waited for, too
 n_failed=0
 fail() { echo "failed: $*"; n_failed=$((n_failed + 1)); }
 below() { awk -v x="$1" -v bound="$2" 'BEGIN { exit !(x != "" && x + 0 < bound) }'; }
@@ -149,6 +149,7 @@ for ((k = 0; k < 600; k++)); do [ -s "$dir/out" ] && break; sleep 0.1; done
 kill -INT "$(cat "$dir/pid")"; wait
 [ "$(cat "$dir/status")" = 0 ] && [ "$(wc -c < "$dir/out")" -lt 300000 ] || fail "gpt2: Ctrl-C does not stop it while it writes"
 
+cat "$dir/stderr" >&3
 grep 'warning\[' "$dir/stderr" && fail "an example is warned of something"
 echo "charlm: $bits bits a character; tagger: Ctrl-C after step $done, tagger: $right right; $n_failed failed"
 [ $n_failed = 0 ]
