@@ -455,7 +455,9 @@ static tn_model *outlier_model(void) {
   tn_output(f, outlier_outputs[3], tn_var_axis(row, 1, 1, false));
   tn_output(f, outlier_outputs[4], tn_var_axis(column, 1, 0, false));
   tn_function_end(f);
-  return compile(p);
+  tn_model *m = compile(p);
+  tn_program_free(p);
+  return m;
 }
 
 static void check_outlier(tn_model *m, int place) {
