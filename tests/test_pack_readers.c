@@ -44,7 +44,7 @@ static void lengths_of(int64_t *n) {
   for (int k = 0; k < B; k++) n[k] = 1 + k * 5 % T;
 }
 
-static int number(int k) { return k * 7919 % 101 * 2 - 101; }  // odd: no sum of it is -0
+static int number(int k) { return (int)((int64_t)k * 7919 % 101) * 2 - 101; }  // odd: no sum of it is -0
 static int scale(int k) { return k * 31 % 11 - 5; }
 
 static tn_tensor read(Reader r, tn_tensor x, tn_tensor by) {
