@@ -116,10 +116,17 @@ tenure_program(bundle_vowels bundles SOURCES ${CMAKE_SOURCE_DIR}/tests/bundle_vo
 # What tests/test_tools_agree.sh compares plans of
 tenure_program(plan_programs calls SOURCES ${CMAKE_SOURCE_DIR}/tests/plan_programs.c)
 
-# Errors of results beside doubles, held to the bars of bench/accuracy.def
-if(TARGET tenure_bench)
-  tenure_test(test_accuracy $<TARGET_FILE:tenure_bench> accuracy --bars)
-  tenure_label(once test_accuracy)
+# Errors of results beside doubles, held to the bars of bench/accuracy.def: on the rows of CPUs for which they were measured.
+function(tenure_accuracy name row flag)
+  file(READ /proc/cpuinfo cpu)
+  if(cpu MATCHES " ${flag} ")
+    tenure_test(${name} ${CMAKE_COMMAND} -E env TN_TARGET=${row} $<TARGET_FILE:tenure_bench> accuracy --bars)
+    tenure_label(once ${name})
+  endif()
+endfunction()
+if(TARGET tenure_bench AND EXISTS /proc/cpuinfo)
+  tenure_accuracy(test_accuracy avx512 avx512vl)
+  tenure_accuracy(test_accuracy_avx2 avx2 avx2)
 endif()
 
 # What tests/test_probe_cost.sh counts the instructions of
