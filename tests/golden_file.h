@@ -90,6 +90,13 @@ static inline const void *golden_take(GoldenFile *g, size_t n, size_t bytes_each
   return copy;
 }
 
+// The result whose first member, its key, is this one; NULL: there is none
+static inline const void *golden_find(const void *results, uint32_t n, size_t bytes_each, const char *key) {
+  for (const char *at = results; n--; at += bytes_each)
+    if (!strcmp(*(const char *const *)(const void *)at, key)) return at;
+  return NULL;
+}
+
 static inline void golden_end(const GoldenFile *g) {
   if (g->stored != g->stored_end) golden_fail(g, "numbers that no line names");
 }

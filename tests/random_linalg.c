@@ -66,18 +66,23 @@ static void add_factor(Gen *g) {
   if (!ir_none(a)) gen_keep(g, gen_emit(g, OP_cholesky, &a, 1, &upper, gen_chance(g, 50)), 1.5);
 }
 
-// By row operations: the order of rows may differ by rounding, which solutions and the size of the determinant do not show.
-static void add_row_operations(Gen *g) {
-  Val v = gen_pick_where(g, gen_any_row);
+// A new input, square in the last two axes as v has rows: near 1. None: v cannot have one.
+static Val near_identity(Gen *g, Val v) {
   Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
-  if (!n.i) return;
+  if (!n.i) return (Val){0};
   Dims d = gen_dims(g, v);
   d.d[d.n - 1] = n;
   Shape s = gen_shape(g, &d);
-  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
+  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return (Val){0};
   Val small =
       gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.5 / (double)ir_dim_bound(g->p, n)));
-  Val a = plus_identity(g, small, n), lu = ir_none(a) ? a : gen_emit(g, OP_lu, &a, 1, NULL, 0);
+  return plus_identity(g, small, n);
+}
+
+// By row operations: the order of rows may differ by rounding, which solutions and the size of the determinant do not show.
+static void add_row_operations(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row), a = near_identity(g, v);
+  Val lu = ir_none(a) ? a : gen_emit(g, OP_lu, &a, 1, NULL, 0);
   if (ir_none(lu)) return;
   Attr ta = ir_a_int(KEY_ta, 1);
   Val x = gen_emit(g, OP_lu_solve, (Val[]){a, lu, ir_result(lu, 1), v}, 4, &ta, gen_chance(g, 50));
@@ -86,16 +91,8 @@ static void add_row_operations(Gen *g) {
 
 // Columns that are far from depending on one another
 static void add_reflections(Gen *g) {
-  Val v = gen_pick_where(g, gen_any_row);
-  Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);
-  if (!n.i) return;
-  Dims d = gen_dims(g, v);
-  d.d[d.n - 1] = n;
-  Shape s = gen_shape(g, &d);
-  if (!gen_is_small(g, s) || !gen_may_be_input(g, s)) return;
-  Val small =
-      gen_op2(g, OP_mul, gen_op1(g, OP_tanh, gen_leaf(g, s)), gen_number(g, 0.5 / (double)ir_dim_bound(g->p, n)));
-  Val a = plus_identity(g, small, n), q = ir_none(a) ? a : gen_emit(g, OP_qr, &a, 1, NULL, 0);
+  Val v = gen_pick_where(g, gen_any_row), a = near_identity(g, v);
+  Val q = ir_none(a) ? a : gen_emit(g, OP_qr, &a, 1, NULL, 0);
   if (ir_none(q)) return;
   if (gen_chance(g, 60)) gen_keep(g, q, 1);
   if (gen_chance(g, 60)) gen_keep(g, ir_result(q, 1), 2);

@@ -1,41 +1,8 @@
 #!/usr/bin/env bash
 # Bundles for CPUs that are named: their objects have no instruction that the CPU lacks, NAME_cpu says what a CPU lacks, and what
 # an emulator knows runs.
-set -euo pipefail
-build=${TENURE_BUILD:?run by ctest} cc=${TENURE_CC:-cc}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-tenure=$build/bin/tenure
-fail() { echo "failed: $*" && exit 1; }
-has() { command -v "$1" >/dev/null || { echo "skipped, no $1: $2" && return 1; }; }
-cd "$scratch"
-cat >net.tir <<'TIR'
-program @net
-dim batch <= 6
-param @w : f32[3,4] trainable
-param @table : f32[5,4] trainable
-func @init() {
-  %w = param @w
-  %u = uniform {lo=-0.5, hi=0.5, id=1, shape=[3,4]}
-  %a = assign %w, %u
-}
-func @train_step(%x: f32[batch,4], %id: i64[batch], %label: u8[batch]) {
-  %w = param @w
-  %t = param @table
-  %e = embedding %t, %id
-  %s = add %x, %e
-  %z = linear %s, %w
-  %l = cast %label {dtype=i64}
-  %y, %lse = cross_entropy_rows %z, %l
-  %sum = sum %y {axes=[0]}
-  %n = dim_size {dim=batch}
-  %loss = div %sum, %n
-  output %loss {name="loss", index=0}
-  %g = grad_of %sum, %w
-  %next = sub %w, %g
-  %new = assign %w, %next
-}
-TIR
+source "${TENURE_SOURCE:?run by ctest}/tests/bundles.sh"
+network 3 4 >net.tir
 
 # ---- instructions
 lacking() {  # OBJECT OBJDUMP'S OPTIONS..: instructions that the CPU does not know; words between them are constants

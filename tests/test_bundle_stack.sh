@@ -1,40 +1,9 @@
 #!/usr/bin/env bash
 # NAME_f_STACK_BYTES beside what calls take: the stack is painted, the function is called, and what is no longer painted was used.
 # No call takes more than its macro says, and no macro says much more than that.
-set -euo pipefail
-build=${TENURE_BUILD:?run by ctest} cc=${TENURE_CC:-cc}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-tenure=$build/bin/tenure
-fail() { echo "failed: $*" && exit 1; }
-has() { command -v "$1" >/dev/null || { echo "skipped, no $1: $2" && return 1; }; }
-cd "$scratch"
-cat >net.tir <<'TIR'
-program @net
-dim batch <= 6
-param @w : f32[40,32] trainable
-param @table : f32[5,32] trainable
-func @init() {
-  %w = param @w
-  %u = uniform {lo=-0.5, hi=0.5, id=1, shape=[40,32]}
-  %a = assign %w, %u
-}
-func @train_step(%x: f32[batch,32], %id: i64[batch], %label: u8[batch]) {
-  %w = param @w
-  %t = param @table
-  %e = embedding %t, %id
-  %s = add %x, %e
-  %z = linear %s, %w
-  %l = cast %label {dtype=i64}
-  %y, %lse = cross_entropy_rows %z, %l
-  %sum = sum %y {axes=[0]}
-  %n = dim_size {dim=batch}
-  %loss = div %sum, %n
-  output %loss {name="loss", index=0}
-  %g = grad_of %sum, %w
-  %next = sub %w, %g
-  %new = assign %w, %next
-}
+source "${TENURE_SOURCE:?run by ctest}/tests/bundles.sh"
+network 40 32 >net.tir
+cat >>net.tir <<'TIR'
 func @image(%x: f32[2,9,9,3], %k: f32[4,3,3,3]) {
   %c = conv %x, %k {stride=[1,1], pad=[1,1,1,1], dilation=[1,1], groups=1}
   %e = exp %c

@@ -119,11 +119,7 @@ static void read_results(RtArena *mem) {
   golden_end(&g);
 }
 
-static const Result *result_of(const Case *c) {
-  for (uint32_t k = 0; k < n_results; k++)
-    if (!strcmp(results[k].key, c->key)) return &results[k];
-  return NULL;
-}
+static const Result *result_of(const Case *c) { return golden_find(results, n_results, sizeof *results, c->key); }
 
 // ---- the program: functions "train" and "eval"
 typedef struct {

@@ -2,10 +2,7 @@
 // share.
 #include "codegen/gemm/gemm.h"
 
-enum {
-  MOST_ROWS = 11,   // up to here nothing is packed (docs/experiments/016)
-  MOST_TERMS = 512  // of a lane's sum
-};
+enum { MOST_ROWS = 11 };  // up to here nothing is packed (docs/experiments/016)
 
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
   if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue)) return false;  // a prologue has a single matrix
@@ -16,7 +13,7 @@ bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
 void cg_gemm_plan_dot(GemmPlan *p, const Target *t) {
   p->nv = 1, p->width = t->vl;
   p->mr = cg_tile_height(p->m_max, t->dot_accumulators / 2);
-  int64_t in_l1 = ir_f32_in(t->facts.l1_bytes / 2) / (int64_t)p->mr, of_lane = MOST_TERMS * (int64_t)t->vl;
+  int64_t in_l1 = ir_f32_in(t->facts.l1_bytes / 2) / (int64_t)p->mr, of_lane = CG_GEMM_LANE_TERMS * (int64_t)t->vl;
   p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, cg_smaller(in_l1, of_lane), t->vl);
   p->units = cg_ceil_div(p->n_max, p->width);
 }

@@ -275,6 +275,7 @@ void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef ro
 void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
 
 // ---- dot products (dot.c)
+enum { CG_GEMM_LANE_TERMS = 512 };  // that a lane of a dot product sums before its sum is added to others
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t);  // few rows, B stored [N, K]
 void cg_gemm_plan_dot(GemmPlan *p, const Target *t);
 LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten

@@ -3,15 +3,11 @@
 // (docs/experiments/003).
 #include "codegen/gemm/gemm.h"
 
-enum {
-  UNROLL = 4,        // vectors of k without a loop
-  MOST_TERMS = 512,  // of a lane's sum, which nothing cuts: longer ones have KC blocks (dot.c)
-  MAX_LANES = 64
-};
+enum { UNROLL = 4, MAX_LANES = 64 };  // UNROLL: vectors of k without a loop
 
 bool cg_gemm_gemv_registers_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   bool constant = ir_dim_is_const(f->prog, p->n) && ir_dim_is_const(f->prog, p->k) && cg_gemm_is_one_row(f, p);
-  bool few_terms = p->k_max <= MOST_TERMS * (int64_t)t->vl;
+  bool few_terms = p->k_max <= CG_GEMM_LANE_TERMS * (int64_t)t->vl;  // longer ones have KC blocks (dot.c)
   return constant && few_terms && p->single_threaded && !p->batch.n && cg_gemm_is_skinny(p, t);
 }
 

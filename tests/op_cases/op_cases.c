@@ -180,11 +180,7 @@ static void read_results(RtArena *mem) {
   golden_end(&g);
 }
 
-static const Result *result_of(const Case *c) {
-  for (uint32_t k = 0; k < n_results; k++)
-    if (!strcmp(results[k].key, c->key)) return &results[k];
-  return NULL;
-}
+static const Result *result_of(const Case *c) { return golden_find(results, n_results, sizeof *results, c->key); }
 
 // ---- inputs: tests/make_op_cases.py makes the same, of the same bits
 static double element(const CaseInput *in, uint32_t k, uint32_t seed) {
