@@ -149,8 +149,7 @@ endif()
 # Labels say which of tools/check's stages have a test. `once`: objects, packages and rules of the sources, which neither
 # sanitizers nor a guarded arena change. `long`: nearly all of its time is LLVM's and that of generated code, which no sanitizer
 # watches; `tools/check --all` runs it under sanitizers too. `quick`: what `tools/check --quick` runs. `all`: what
-# `tools/check --all` alone runs. `threads`: what threads do
-# to each other, all that the preset tsan builds and runs.
+# `tools/check --all` alone runs. `threads`: what threads do to each other, all that the preset tsan builds and runs.
 tenure_label(once test_bundle_examples test_bundle_object test_probe_cost test_mpi_kill test_mpi_valgrind test_one_row test_names
              test_layers test_number_text test_report_page test_install test_packages test_abi)
 tenure_label(packages test_install test_packages test_abi)

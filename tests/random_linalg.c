@@ -98,7 +98,7 @@ static void add_reflections(Gen *g) {
   if (gen_chance(g, 60)) gen_keep(g, ir_result(q, 1), 2);
 }
 
-// 1, 2, .. on the diagonal, and little elsewhere: values are far apart. Of the vectors' sign nothing depends.
+// 1, 2, .. on the diagonal, and little elsewhere: values are far apart. Nothing that is kept depends on the signs of vectors.
 static void add_values(Gen *g) {
   Val v = gen_pick_where(g, gen_any_row);
   Dim n = ir_none(v) ? (Dim){0} : system_size(g, v, 2);

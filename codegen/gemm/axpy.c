@@ -41,7 +41,8 @@ void cg_gemm_axpy_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->units = cg_ceil_div(p->n_max, GRAIN * p->width);
 }
 
-// Rows of B whose products are a partial sum: it is added to the sum behind it, and begins anew. All, where they are few.
+// Rows of B in one partial sum, which starts from 0 and is added to the total at its end. If B has no more rows, the total alone
+// is kept.
 static int64_t rows_of_partial(const Gemm *g) { return cg_round_up(g->c->t->partial_sum, g->p->mr); }
 static bool has_partials(const Gemm *g) { return g->p->k_max > rows_of_partial(g); }
 

@@ -194,9 +194,9 @@ bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
 bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
 // Or it is a parameter, and those that the function reads are, together.
 bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
-int64_t cg_gemm_even_kc(int64_t k, int64_t most,
-                        int64_t unit);                         // equal KC blocks of at most so many, multiples of unit;
-int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // of whole partial sums
+// Equal KC blocks of at most `most` terms, multiples of unit
+int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
+int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // each a number of whole partial sums
 LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
 LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 int64_t cg_dims_bound(const Prog *p, const DimList *l);
