@@ -198,14 +198,14 @@ EmitFn cg_emit_pool;                     // reduce/pool.c
 EmitFn cg_emit_whole_reduce;             // reduce/whole.c
 EmitFn cg_emit_moments;                  // reduce/moments.c
 EmitFn cg_emit_row;                      // reduce/row.c
-EmitFn cg_emit_gemm;                     // gemm/kernel.c
+EmitFn cg_emit_gemm;                     // product/kernel.c
 EmitFn cg_emit_whole_matmul;             // gemm/whole.c
 EmitFn cg_emit_layout;                   // packed/pack.c
 EmitFn cg_emit_pack_padded;              // packed/pack.c
 EmitFn cg_emit_sequence;                 // packed/reduce_time.c
 EmitFn cg_emit_rnn;                      // rnn/rnn.c
 EmitFn cg_emit_attention;                // attention/attention.c
-EmitFn cg_emit_conv_weight;              // gemm/conv_weight_grad.c
+EmitFn cg_emit_conv_weight;              // conv/weight_grad.c
 EmitFn cg_emit_gather;                   // memory/gather.c
 EmitFn cg_emit_scatter;                  // memory/gather.c
 EmitFn cg_emit_linalg;                   // linalg/cholesky.c: LINALG

@@ -1,9 +1,9 @@
 // The codegen columns of ir/kernels.def: who emits a kernel, what scratch it needs, what compiling it costs.
-#include "codegen/gemm/conv_windows.h"
-#include "codegen/gemm/gemm.h"
+#include "codegen/conv/windows.h"
 #include "codegen/linalg/linalg.h"
 #include "codegen/memory/optimizer.h"
 #include "codegen/order/order.h"
+#include "codegen/product/product.h"
 #include "codegen/reduce/reduce.h"
 #include "codegen/rnn/rnn.h"
 

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-// Convolutions that Winograd's algorithm can do (gemm/winograd.h): what is estimated to be faster; never by it; all by it.
+// Convolutions that Winograd's algorithm can do (conv/winograd.h): what is estimated to be faster; never by it; all by it.
 typedef enum { CONVOLUTION_BY_COST, CONVOLUTION_EXACT, CONVOLUTION_WINOGRAD } Convolution;
 
 typedef struct {

@@ -14,7 +14,7 @@
 
 enum { CONV_AXES = 3 };
 
-// {algorithm}: the code generator's choice; sums of products; Winograd's (codegen/gemm/winograd.h).
+// {algorithm}: the code generator's choice; sums of products; Winograd's (codegen/conv/winograd.h).
 typedef enum { CONV_AUTO, CONV_EXACT, CONV_WINOGRAD, N_CONV_ALGORITHMS } ConvAlgorithm;
 // Its name in text; NULL: there is no attribute.
 const char *ir_conv_algorithm_name(ConvAlgorithm a);

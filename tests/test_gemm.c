@@ -5,8 +5,8 @@
 #include "tests/check.h"
 
 #include "codegen/cg.h"
-#include "codegen/gemm/gemm.h"
 #include "codegen/gemm/sgemm.h"
+#include "codegen/product/product.h"
 #include "runtime/exec/thread_team.h"
 
 #include <math.h>

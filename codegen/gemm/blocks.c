@@ -3,6 +3,33 @@
 #include "codegen/gemm/gemm.h"
 
 // ---- before any code
+// Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.
+static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
+  uint32_t r = ir_rank(f->prog, s), own = r - 2;
+  if (i + own < n_batch) return (Dim){0};
+  Dim d = ir_dim_at(f->prog, s, i + own - n_batch);
+  return ir_dim_is_one(f->prog, d) ? (Dim){0} : d;
+}
+
+bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b) {
+  bool b_has_batch = false;
+  batch->n = ir_rank(f->prog, s[2]) - 2;
+  for (uint32_t i = 0; i < batch->n; i++) {
+    batch->dim[i] = ir_dim_at(f->prog, s[2], i);
+    of_a[i] = batch_axis(f, s[0], batch->n, i);
+    of_b[i] = batch_axis(f, s[1], batch->n, i);
+    b_has_batch |= of_b[i].i != 0;
+  }
+  return b_has_batch;
+}
+
+bool cg_constant_weight(const Fn *f, Val b, uint32_t *param) {
+  Val base = ir_view_base(f, b);
+  if (ir_ins(f, base)->op != OP_param || !ir_shape_is_const(f->prog, ir_ins(f, b)->shape)) return false;
+  *param = (uint32_t)ir_attr_int(f, base, KEY_param, 0);
+  return !f->writes_param[*param];
+}
+
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p) {
   for (uint32_t i = 0; i < p->m.n; i++)
     if (!ir_dim_is_one(f->prog, p->m.dim[i])) return false;

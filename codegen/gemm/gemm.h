@@ -1,13 +1,10 @@
 // Matrix products: C[b][m][n] = sum over k of A[b][m][k] B[b][k][n] (+ bias[n]), and what is done to them element by
 // element before they are stored. docs/gemm.md describes the whole; the terms are those of BLIS.
 //
-//   plan.c           operands and sizes of a product, its modifiers, its strategy; scratch. Read this first
-//   strategies.def   the strategies in order of preference; each has a file:
-//   conv.c  depthwise.c (with conv_bands.c, conv_windows.c, conv_strip.c, conv_weights.c, depthwise_row.c)
-//   winograd.c (with winograd_plan.c, winograd_transform.c, winograd_weights.c)
+// Room product plans a product and emits its kernel; this one has strategies for matrices, one file each, room conv those
+// for convolutions:
+//
 //   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with amx_block.c, parts.c)  tiled.c (with macrokernel.c)
-//   reason.c         the plan in words
-//   kernel.c         a kernel: what it reads and writes, then the strategy's code
 //   blocks.c         what strategies, packing and prefetch compute with
 //   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
 //   pack.c           packed and padded operands       epilogue.c   what follows a product in its kernel
@@ -67,7 +64,7 @@ typedef enum {
 typedef struct GemmStrategy GemmStrategy;
 typedef struct {
   Val product;
-  bool is_conv;  // a is no matrix: codegen/gemm/conv.c
+  bool is_conv;  // a is no matrix: codegen/conv/conv.c
   Val a, b, bias, out;
   bool ta, tb;  // stored [K, M]; stored [N, K]
   DimList m;    // product of these
@@ -156,18 +153,10 @@ struct GemmStrategy {
   void cg_gemm_##name##_plan(const Fn *f, GemmPlan *p, const Target *t);       \
   void cg_gemm_##name##_stack(Gemm *g);                                        \
   void cg_gemm_##name##_emit(Gemm *g);
-#include "codegen/gemm/strategies.def"
+#include "codegen/product/strategies.def"
 #undef STRATEGY
 
-// ---- plan.c
-// Batch axes of a, b and their product; of operands those that they have, others are 0. Whether b has any
-bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b);
-GemmPlan cg_gemm_plan(const Fn *f, Val v, const Target *t);
-// Scratch, in elements, in this order.
-int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t);        // B_SHARED, or PROLOGUE_B
-int64_t cg_gemm_packed_a(const GemmPlan *p, const Target *t);        // A_SHARED, or PROLOGUE_A_SHARED
-int64_t cg_gemm_sums(const GemmPlan *p);                             // of slices, or that only the epilogue reads
-int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t);  // bytes of all
+// ---- what a plan means
 static inline bool cg_gemm_fuses_a(const GemmPlan *p) {
   return p->prologue && p->prologue != PROLOGUE_B && p->prologue != PROLOGUE_A_BY_STRIP;
 }
@@ -179,17 +168,16 @@ static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
 static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }
 // A as [micropanel][k][a_tile]
 static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PACKED || p->pack_a == A_SHARED; }
-// Is a packed copy of a weight B[k][n] worth its memory, for products with at most m rows? tb: it is stored [n, k].
-bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t);
-
-// ---- reason.c: how kernel k is computed, and why; nothing of kernels without a product
-void cg_gemm_reason(const Fn *f, const Kernel *k, const Target *t, RtText *out);
 
 // ---- blas.c
 typedef enum { GEMM_OWN, GEMM_BLAS } GemmBy;
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_GEMM=own|blas|auto overrides
 
 // ---- blocks.c
+// Batch axes of a, b and their product; of operands those that they have, others are 0. Whether b has any
+bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b);
+// A parameter that f does not write, behind the value b; false: it is none.
+bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
 bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
 // Or it is a parameter, and those that the function reads are, together.
@@ -255,11 +243,10 @@ void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef
 
 // ---- moments.c
 int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p,
-                             int64_t slots);  // of a strategy that has so many; 0: not worth it
-void cg_gemm_open_moments(Gemm *g);
+                             int64_t slots);               // of a strategy that has so many; 0: not worth it
+void cg_gemm_open_moments(Gemm *g, int64_t at);            // at: bytes of scratch before the slots
 void cg_gemm_add_moments(Gemm *g, const MomentPixels *p);  // stored pixels of the product, where its strategy sums them
 void cg_gemm_finish_moments(Gemm *g);                      // after the strategy's code
-int64_t cg_moments_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 // ---- pack.c
 bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
@@ -282,10 +269,5 @@ LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the su
 // `n` <= vl sums of a single row go to columns n0 ..; mask NULL: vl of them.
 void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums);
 void cg_gemm_store_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // likewise of all rows, which wait in `strip`
-
-// ---- plan.c: weights
-// A parameter that f does not write, behind the value b; false: it is none.
-bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
-WeightPack cg_weight_of(const GemmPlan *p, const Target *t);  // of a plan with B_PREPACKED; not placed
 
 #endif

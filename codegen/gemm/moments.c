@@ -1,16 +1,8 @@
 // Moments of what a product makes, in its kernel (gemm.h): by the strategy, pixel by pixel while they are in L1, where it has
 // slots for them; else in a pass over what it has stored.
-#include "codegen/reduce/moments.h"
 #include "codegen/gemm/gemm.h"
 
 enum { SLOT_ROWS = 32 };  // of a slot, at least, on average: slots are an eighth of the rows
-
-int64_t cg_moments_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  int64_t slots = cg_moments_chunks(f, v);
-  const Kernel *k = &f->kernels[f->kernel_of[v.i]];
-  if (k->cls == CLASS_GEMM) slots = cg_larger(slots, cg_gemm_plan(f, ir_anchor(f, k), t).moment_slots);
-  return cg_moments_slot_bytes(f, v, slots);
-}
 
 int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p, int64_t slots) {
   Val v = ir_moments_of(f, &f->kernels[f->kernel_of[p->product.i]]);
@@ -18,13 +10,12 @@ int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p, int64_t slots) {
   return of_product && slots * SLOT_ROWS <= p->m_max ? slots : 0;
 }
 
-void cg_gemm_open_moments(Gemm *g) {
+void cg_gemm_open_moments(Gemm *g, int64_t at) {
   Cg *c = g->c;
   Val v = ir_moments_of(c->f, c->k);
   if (ir_none(v)) return;
-  int64_t own = cg_round_up(cg_gemm_scratch_bytes(c->f, g->p->product, c->t), TN_ALIGN);
   g->moments = rt_alloc(c->mem, sizeof *g->moments);
-  cg_moments_open(g->moments, c, v, cg_at(c, c->i8, c->scratch, cg_i64(c, own)));
+  cg_moments_open(g->moments, c, v, cg_at(c, c->i8, c->scratch, cg_i64(c, at)));
   g->moment_slots = g->p->moment_slots ? cg_i64(c, 0) : NULL;
 }
 

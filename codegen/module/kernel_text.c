@@ -1,10 +1,10 @@
 // One kernel in a module of its own: without entries, so that nothing else is in the text.
 #include "codegen/module/kernel_text.h"
 
-#include "codegen/gemm/gemm.h"
 #include "codegen/module/child.h"
 #include "codegen/module/emit.h"
 #include "codegen/module/llvm_module.h"
+#include "codegen/product/product.h"
 
 typedef struct {
   const ModulePlan *plan;

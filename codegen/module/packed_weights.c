@@ -1,11 +1,12 @@
 // Prepacked weights: packed once per change instead of once per run.
 //
 // A product whose B is a parameter that its function does not write reads a prepacked copy, [panel][k][width], or
-// transformed by Winograd's algorithm (codegen/gemm/winograd.h), from the segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
+// transformed by Winograd's algorithm (codegen/conv/winograd.h), from the segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
 // entry of its own, NAME.pack: the runtime calls it before a run that reads a stale copy
 // (runtime/exec/packed_weights.h). cg_gemm_packs decides by bounds which products have one.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 #include "codegen/module/module.h"
+#include "codegen/product/product.h"
 
 #include <stddef.h>
 #include <stdio.h>

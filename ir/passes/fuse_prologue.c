@@ -27,7 +27,7 @@ enum {
   L2_PART = 16,       // of L2: a smaller operand stays in cache
   NARROW = 32,        // columns of a product that is bound by loading its operand,
   MAX_K = 448,        // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
-  MAX_WINDOW = 2048,  // elements of a convolution's window: a strip of them has all channels (codegen/gemm/conv.c)
+  MAX_WINDOW = 2048,  // elements of a convolution's window: a strip of them has all channels (codegen/conv/conv.c)
   MAX_SEARCH = 64     // values
 };
 

@@ -6,7 +6,7 @@
 
 enum {
   MOST = 1 << 30,      // of any number in an attribute
-  MOST_PHASES = 4096,  // the strides' product: a transposed convolution has code for each (codegen/gemm/conv_windows.h)
+  MOST_PHASES = 4096,  // the strides' product: a transposed convolution has code for each (codegen/conv/windows.h)
 };
 
 // ---- reading

@@ -1,7 +1,7 @@
 // Class conv_weight: the gradient of a convolution's weight, sums over all pixels of products of x and g.
 //
 // A unit of work is a slice of the images, one group, one plane of the window, a block of x's channels and some of g's.
-// Of each image it copies bands of x into a padded strip (conv_strip.c), of small images several; there, for each row of
+// Of each image it copies bands of x into a padded strip (strip.c), of small images several; there, for each row of
 // the window,
 //
 //   sums[w, c][o] += sum over pixels of strip[pixel * stride + w * dilation, c] * g[pixel, o]
@@ -9,12 +9,12 @@
 // is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
 // Where a window has several taps in a row and rows are short, x is read in place, without what lies outside, and taps share
-// what is in registers (conv_weight_rows.c). What a prologue makes of x goes to strips in any case; these have whole rows then.
+// what is in registers (weight_rows.c). What a prologue makes of x goes to strips in any case; these have whole rows then.
 // Slices, of which there are so many by bounds alone, have sums of their own, which are added in order; what zeros of the
-// strips do to a g that is infinite or NaN, conv_weight_border.c mends then.
-#include "codegen/gemm/conv_weight_rows.h"
-#include "codegen/gemm/depthwise.h"
-#include "codegen/gemm/winograd.h"
+// strips do to a g that is infinite or NaN, weight_border.c mends then.
+#include "codegen/conv/depthwise.h"
+#include "codegen/conv/weight_rows.h"
+#include "codegen/conv/winograd.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
 enum {
@@ -48,7 +48,7 @@ typedef struct {
   int64_t row_sums;   // of a group, for a row of the window
   int64_t sums;       // of a slice and group
   StripShape strip;   // of one image
-  bool in_registers;  // sums of all taps of a row (conv_weight_rows.h); not: by tiles
+  bool in_registers;  // sums of all taps of a row (weight_rows.h); not: by tiles
   int64_t channels;   // of x at once, there
   bool made;          // pixels of x, by a prologue: to strips in any case
 } Plan;

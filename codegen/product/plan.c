@@ -1,6 +1,6 @@
-// What is known of a product before any code is emitted (gemm.h): operands and sizes, modifiers, and the first
+// What is known of a product before any code is emitted (product.h): operands and sizes, modifiers, and the first
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
-#include "codegen/gemm/gemm.h"
+#include "codegen/product/product.h"
 #include "ir/conv.h"
 
 // Numbers: pages of docs/experiments that found the value.
@@ -22,26 +22,6 @@ static void read_linear(const Fn *f, Val v, GemmPlan *p) {
   p->k = ir_dim_at(f->prog, x, r - 1);
   p->n = ir_dim_at(f->prog, w, 0);
   p->bias = ir_operand(f, v, ARG_bias);
-}
-
-// Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.
-static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
-  uint32_t r = ir_rank(f->prog, s), own = r - 2;
-  if (i + own < n_batch) return (Dim){0};
-  Dim d = ir_dim_at(f->prog, s, i + own - n_batch);
-  return ir_dim_is_one(f->prog, d) ? (Dim){0} : d;
-}
-
-bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b) {
-  bool b_has_batch = false;
-  batch->n = ir_rank(f->prog, s[2]) - 2;
-  for (uint32_t i = 0; i < batch->n; i++) {
-    batch->dim[i] = ir_dim_at(f->prog, s[2], i);
-    of_a[i] = batch_axis(f, s[0], batch->n, i);
-    of_b[i] = batch_axis(f, s[1], batch->n, i);
-    b_has_batch |= of_b[i].i != 0;
-  }
-  return b_has_batch;
 }
 
 static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
@@ -143,7 +123,7 @@ static void drop_modifiers(GemmPlan *p) {
 #define STRATEGY(name, modifiers, doc) \
   {#name, doc, modifiers, cg_gemm_##name##_fits, cg_gemm_##name##_plan, cg_gemm_##name##_stack, cg_gemm_##name##_emit},
 static const GemmStrategy strategies[] = {
-#include "codegen/gemm/strategies.def"
+#include "codegen/product/strategies.def"
 };
 #undef STRATEGY
 
@@ -193,22 +173,26 @@ int64_t cg_gemm_sums(const GemmPlan *p) {
   return p->epilogue == EPILOGUE_FROM_MEMORY && !p->stores_product ? one : 0;
 }
 
+int64_t cg_gemm_plan_bytes(const GemmPlan *p, const Target *t) {
+  return cg_round_up(4 * (cg_gemm_packed_b(p, t) + cg_gemm_packed_a(p, t) + cg_gemm_sums(p)), TN_ALIGN);
+}
+
 int64_t cg_gemm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   GemmPlan p = cg_gemm_plan(f, v, t);
-  return cg_round_up(4 * (cg_gemm_packed_b(&p, t) + cg_gemm_packed_a(&p, t) + cg_gemm_sums(&p)), TN_ALIGN);
+  return cg_gemm_plan_bytes(&p, t);
+}
+
+int64_t cg_moments_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  int64_t slots = cg_moments_chunks(f, v);
+  const Kernel *k = &f->kernels[f->kernel_of[v.i]];
+  if (k->cls == CLASS_GEMM) slots = cg_larger(slots, cg_gemm_plan(f, ir_anchor(f, k), t).moment_slots);
+  return cg_moments_slot_bytes(f, v, slots);
 }
 
 // ---- weights packed once per change
 bool cg_gemm_packs(int64_t m, int64_t n, int64_t k, bool tb, const Target *t) {
   if (m < PREPACKED_ROWS || m > PREPACKED_MOST_ROWS || k < t->vl) return false;
   return (tb || m > t->gemm_mr) && n * k >= PREPACKED_ELEMENTS && m * n * k > SMALL_FMAS;
-}
-
-bool cg_constant_weight(const Fn *f, Val b, uint32_t *param) {
-  Val base = ir_view_base(f, b);
-  if (ir_ins(f, base)->op != OP_param || !ir_shape_is_const(f->prog, ir_ins(f, b)->shape)) return false;
-  *param = (uint32_t)ir_attr_int(f, base, KEY_param, 0);
-  return !f->writes_param[*param];
 }
 
 WeightPack cg_weight_of(const GemmPlan *p, const Target *t) {

@@ -1,10 +1,10 @@
-// Sums of windows that reach over the border of an image (conv_bands.h).
+// Sums of windows that reach over the border of an image (bands.h).
 //
 // Strips have zeros for what lies outside, as windows are stretches there. Times an infinite weight, or one that is NaN, such
 // a zero is NaN, where a tap that lies outside is no part of the sum. Zeros that spoil a sum make it NaN, so that a sum of
 // such a window that is no NaN is right; pixels of one that is are summed again, of the taps that lie inside, from the source
 // as it lies and in the same order. Numbers that are finite cost a look at the border's sums while these are in L1.
-#include "codegen/gemm/conv_bands.h"
+#include "codegen/conv/bands.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
 // May taps lie outside along axis k?

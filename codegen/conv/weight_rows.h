@@ -5,8 +5,8 @@
 // over rows of g's pixels, of one image after the other. Sums stay in registers, and so does g for as long as taps meet it:
 // of 3 taps, 4 channels and 2 vectors, 6 loads serve 24 multiply-adds. Columns that lie outside x are left out as the code
 // is made. Every sum has one chain of additions in the order of the pixels.
-#ifndef TN_CODEGEN_GEMM_CONV_WEIGHT_ROWS_H
-#define TN_CODEGEN_GEMM_CONV_WEIGHT_ROWS_H
+#ifndef TN_CODEGEN_CONV_WEIGHT_ROWS_H
+#define TN_CODEGEN_CONV_WEIGHT_ROWS_H
 
 #include "codegen/cg.h"
 

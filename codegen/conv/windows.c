@@ -1,5 +1,5 @@
-// Phases and taps of convolutions (conv_windows.h).
-#include "codegen/gemm/conv_windows.h"
+// Phases and taps of convolutions (windows.h).
+#include "codegen/conv/windows.h"
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s) {
   *s = (ConvShape){.n_windows = 1};

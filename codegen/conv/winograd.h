@@ -10,10 +10,10 @@
 //
 // The interpolation points are 0, +-3/4, +-3/2 and infinity. Every entry of A and B is exact in f32, and errors are a
 // quarter of those of the usual 0, +-1, +-2 (docs/experiments/060-winograd.md).
-#ifndef TN_CODEGEN_GEMM_WINOGRAD_H
-#define TN_CODEGEN_GEMM_WINOGRAD_H
+#ifndef TN_CODEGEN_CONV_WINOGRAD_H
+#define TN_CODEGEN_CONV_WINOGRAD_H
 
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/conv/windows.h"
 
 enum { WINOGRAD_TILE = 4, WINOGRAD_TAPS = 3, WINOGRAD_SOURCE = 6, WINOGRAD_POINTS = 36 };
 

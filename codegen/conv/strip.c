@@ -1,5 +1,5 @@
-// A part of one image with its padding, copied to the worker's stack (conv_windows.h).
-#include "codegen/gemm/conv_windows.h"
+// A part of one image with its padding, copied to the worker's stack (windows.h).
+#include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
 // Zeros, by whole vectors; nothing behind the last is touched.

@@ -1,6 +1,7 @@
-// How a product or a convolution is computed, and why, in words (gemm.h).
-#include "codegen/gemm/depthwise.h"
-#include "codegen/gemm/winograd.h"
+// How a product or a convolution is computed, and why, in words (product.h).
+#include "codegen/conv/depthwise.h"
+#include "codegen/conv/winograd.h"
+#include "codegen/product/product.h"
 
 static void product_reason(const Fn *f, Val v, const Target *t, RtText *out) {
   GemmPlan p = cg_gemm_plan(f, v, t);

@@ -1,6 +1,6 @@
-// The kernel of a product (gemm.h): what it reads and writes; packed operands; then its strategy's code, by slices of k
+// The kernel of a product (product.h): what it reads and writes; packed operands; then its strategy's code, by slices of k
 // or by worker 0 alone where the plan says so.
-#include "codegen/gemm/gemm.h"
+#include "codegen/product/product.h"
 
 // ---- values of a kernel
 // A matrix without elements has no storage, and nothing of it is read.
@@ -64,7 +64,7 @@ bool cg_emit_gemm(Cg *c) {
   Gemm g = make_values(c, &p);
   if (p.prologue && !(g.prologue = cg_prologue_new(c))) return false;
   if (!cg_gemm_begin_epilogue(&g)) return false;
-  cg_gemm_open_moments(&g);
+  cg_gemm_open_moments(&g, cg_gemm_plan_bytes(&p, c->t));
   if (p.single_threaded) {
     emit_single_threaded(&g);
     return true;

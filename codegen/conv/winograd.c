@@ -9,7 +9,7 @@
 //
 // Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
 // [channel]; then a unit is a panel for a block.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 
 // ---- the plan
 bool cg_gemm_winograd_fits(const Fn *f, const GemmPlan *p, const Target *t) {

@@ -7,7 +7,7 @@
 // it lies, rows of the window that lie outside are left out. Pixels of so many channels that neighbours meet in the same
 // few sets of L1, and windows that lie outside by many columns, are copied into a strip on the stack before, of which what
 // lies outside is left out as well.
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
 
 enum {
   MOST_SLICES = 16,

@@ -1,5 +1,5 @@
 // Which convolutions are done by Winograd's algorithm, in how many tiles at once (winograd.h), and where a tile lies.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 
 // Estimated times are counted in multiply-adds of a vector by the microkernel.
 enum {

@@ -1,5 +1,5 @@
 // The transforms of weights [O, C, 3, 3] for Winograd's convolution (winograd.h), in panels as the microkernel reads them.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 
 // The weights of one channel of the source for `width` channels of the result, from n0 on, to `taps` as [9][width] in the
 // order of the source's pixels; zeros behind the last.

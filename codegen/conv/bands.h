@@ -1,9 +1,9 @@
 // Units of work of convolutions: a band of rows and some columns of one plane of one image and one group, whose source is
 // copied into a padded strip on the worker's stack. Sizes are decided by constants alone.
-#ifndef TN_CODEGEN_GEMM_CONV_BANDS_H
-#define TN_CODEGEN_GEMM_CONV_BANDS_H
+#ifndef TN_CODEGEN_CONV_BANDS_H
+#define TN_CODEGEN_CONV_BANDS_H
 
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/conv/windows.h"
 
 // Of one phase.
 typedef struct {
@@ -49,7 +49,7 @@ LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j);
 // The epilogue over the sums of the band's row i, columns [n0, n0 + n) of the product; pixels lie the plan's width apart.
 void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef sums);
 
-// ---- conv_border.c: the sums of one of the band's rows, with a panel of weights [block of channels][tap][channel]
+// ---- border.c: the sums of one of the band's rows, with a panel of weights [block of channels][tap][channel]
 typedef struct {
   LLVMValueRef sums, weights, columns;  // columns: of the panel
   int64_t pixel;                        // elements from one pixel's sums to the next

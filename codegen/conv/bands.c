@@ -1,5 +1,5 @@
-// Units of work of convolutions (conv_bands.h).
-#include "codegen/gemm/conv_bands.h"
+// Units of work of convolutions (bands.h).
+#include "codegen/conv/bands.h"
 
 enum { STRIP_BYTES = 64 << 10, L2_PART = 4 };
 

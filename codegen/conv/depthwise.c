@@ -4,7 +4,7 @@
 // depthwise_row.c, from those rows of taps that lie inside the source. Before an epilogue a row's sums wait on the stack, in
 // blocks of channels. Pixels of so many channels that neighbours meet in the same few sets of L1 are copied into a padded
 // strip on the stack before, in blocks of channels too; so are those of images whose sizes the run gives, as conv.c has them.
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
 
 enum {
   BAND = 4,

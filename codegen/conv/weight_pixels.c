@@ -1,7 +1,7 @@
-// Pixels at one time of a convolution's weight gradient (conv_weight_pixels.h).
-#include "codegen/gemm/conv_weight_pixels.h"
+// Pixels at one time of a convolution's weight gradient (weight_pixels.h).
+#include "codegen/conv/weight_pixels.h"
 
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
 
 int64_t cg_tap_pixel(const TapPixels *p, int64_t at, int64_t tap) {
   const TapRow *s = p->row;

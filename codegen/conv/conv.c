@@ -7,10 +7,10 @@
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
 // Stretches that lie in the padding above or below the source are left out; what zeros beside it do to weights that are
-// infinite or NaN, conv_border.c mends. A large source is cut into blocks of channels,
+// infinite or NaN, border.c mends. A large source is cut into blocks of channels,
 // a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
 // What a prologue makes of the source's pixels is made as they are copied; zeros of the padding stay zeros.
-#include "codegen/gemm/conv_bands.h"
+#include "codegen/conv/bands.h"
 
 enum {
   MOST_ROWS = 16,
@@ -56,7 +56,7 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_conv_stack(Gemm *g) {
   const GemmPlan *p = g->p;
   ConvShape s = shape_of(g->c->f, p);
-  g->a_block = cg_gemm_on_stack(g->c, p->mc + (p->prologue ? p->kc : 0));  // a pixel: conv_border.c
+  g->a_block = cg_gemm_on_stack(g->c, p->mc + (p->prologue ? p->kc : 0));  // a pixel: border.c
   if (p->pack_b != B_PREPACKED) g->b_block = cg_gemm_on_stack(g->c, cg_conv_packing_elements(&s, g->c->t));
   if (p->epilogue) g->strip = cg_gemm_on_stack(g->c, p->strip_rows * p->width);
 }

@@ -3,8 +3,8 @@
 //   pixel k meets, by tap number t, the column k * src_step + t * gap of those from the first pixel's first tap on
 //
 // What is made of them stays in registers from one to the next. Columns that lie outside x are left out as the code is made.
-#ifndef TN_CODEGEN_GEMM_CONV_WEIGHT_PIXELS_H
-#define TN_CODEGEN_GEMM_CONV_WEIGHT_PIXELS_H
+#ifndef TN_CODEGEN_CONV_WEIGHT_PIXELS_H
+#define TN_CODEGEN_CONV_WEIGHT_PIXELS_H
 
 #include "codegen/cg.h"
 

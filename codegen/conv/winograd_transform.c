@@ -1,5 +1,5 @@
 // The transforms of Winograd's convolution (winograd.h), of vectors: along columns, then along rows.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 // Convolutions of groups of few channels, as many in as out of each: depthwise ones, whose groups are single channels, and
 // those whose groups are a part of a vector. Vectors lie along channels, so that all groups are as one.
-#ifndef TN_CODEGEN_GEMM_DEPTHWISE_H
-#define TN_CODEGEN_GEMM_DEPTHWISE_H
+#ifndef TN_CODEGEN_CONV_DEPTHWISE_H
+#define TN_CODEGEN_CONV_DEPTHWISE_H
 
-#include "codegen/gemm/conv_bands.h"
+#include "codegen/conv/bands.h"
 
 enum { DEPTHWISE_COLUMNS = 4 };  // at least so many of a unit; fewer make room for more channels
 

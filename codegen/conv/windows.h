@@ -1,8 +1,8 @@
 // Convolutions as windows over a source (ir/conv.h). Along each axis, element first + j * step of the result reads, for
 // each tap, element j * src_step + offset of the source, where that lies inside. A convolution has one phase per axis;
 // a transposed one has as many as its stride, whose taps are those that meet it.
-#ifndef TN_CODEGEN_GEMM_CONV_WINDOWS_H
-#define TN_CODEGEN_GEMM_CONV_WINDOWS_H
+#ifndef TN_CODEGEN_CONV_WINDOWS_H
+#define TN_CODEGEN_CONV_WINDOWS_H
 
 #include "codegen/gemm/gemm.h"
 #include "ir/conv.h"
@@ -55,7 +55,7 @@ static inline int64_t cg_conv_strip_span(const ConvShape *s, const Phase *p, int
   return (count - 1) * cg_conv_window_step(s, p) + cg_conv_reach(p);
 }
 
-// ---- conv_strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
+// ---- strip.c: a part of one image and some of its channels with its padding, [planes][rows][columns][channels]
 typedef struct {
   int64_t planes, rows, columns, channels;
   Dim size[CONV_AXES];      // of the source
@@ -83,7 +83,7 @@ typedef struct {
 void cg_conv_make_row(Cg *c, const MadeRow *r);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
-// ---- conv_weights.c
+// ---- weights.c
 // Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
 // run: private memory of so many elements.
 int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t);
@@ -95,7 +95,7 @@ int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
 WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
 void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
-// ---- conv_weight_border.c: a vector of the sums of a weight's gradient, of channels o .. of g
+// ---- weight_border.c: a vector of the sums of a weight's gradient, of channels o .. of g
 typedef struct {
   const Conv *conv;
   LLVMValueRef x, g;
@@ -106,7 +106,7 @@ typedef struct {
 // Where it is NaN because of zeros of the padding; at: on the worker's stack.
 void cg_conv_weight_mend(Cg *c, const ConvWeightSum *s, LLVMValueRef at);
 
-// ---- conv_weight_grad.c
+// ---- weight_grad.c
 // Is it made by depthwise_weight_grad.c? That takes images of constant sizes.
 bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t);
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -8,7 +8,7 @@
 //   [slice][block of x][block of g][36][channel of x][channel of g]
 //
 // which are added in the order of slices, transformed and stored.
-#include "codegen/gemm/winograd.h"
+#include "codegen/conv/winograd.h"
 
 enum {
   MOST_SLICES = 8,

@@ -5,7 +5,7 @@
 // for a vector of channels and some neighbouring pixels at a time, whose sums do not wait for one another. A vector of x is
 // read once for all taps of a row that meet it, and its channels are spread over their groups' lanes. Taps that lie outside
 // are left out: planes and rows at run time, columns at the ends of the row as these are compiled, or by the run too.
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// Sums of a weight's gradient that zeros of the padding have spoilt (conv_windows.h).
+// Sums of a weight's gradient that zeros of the padding have spoilt (windows.h).
 //
 // Strips of x have zeros for what lies outside. Times an element of g that is infinite or NaN they are NaN, where such a
 // pair is no part of the sum. A sum that is NaN is made again, of the pixels of g whose tap lies inside, image by image:
@@ -6,7 +6,7 @@
 //   sum[o] = sum over pixels of x[pixel * stride + tap] * g[pixel, o]      (a vector of o)
 //
 // Sums of other taps, which lie inside for all pixels, are what they are.
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
 // Of g, along an axis, those for which the tap lies inside.

@@ -1,11 +1,11 @@
-// Weights [O, C / groups, taps] in panels, as the microkernel reads them (conv_windows.h).
+// Weights [O, C / groups, taps] in panels, as the microkernel reads them (windows.h).
 //
 // They are read as they lie, some channels of the source at once, and transposed by squares of vl x vl:
 //
 //   [vl channels of the result][channels of the source, taps]  ->  a run, [channels of the source, taps][vl]
 //
 // whose rows go to their places in a panel. Of a transposed convolution a run is all taps of one channel.
-#include "codegen/gemm/conv_windows.h"
+#include "codegen/conv/windows.h"
 
 enum { RUN_ELEMENTS = 8192 };
 

@@ -1,8 +1,8 @@
-// The rows of a convolution's weight gradient (conv_weight_rows.h).
-#include "codegen/gemm/conv_weight_rows.h"
+// The rows of a convolution's weight gradient (weight_rows.h).
+#include "codegen/conv/weight_rows.h"
 
-#include "codegen/gemm/conv_weight_pixels.h"
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
+#include "codegen/conv/weight_pixels.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 // g stays in registers as long as taps meet it: of 3 x 3 taps four loads serve nine products. Every tap has one chain of
 // sums in the order of the pixels, however these are cut. Columns that lie outside are left out as the code is made, or, of
 // rows that are cut, count 0 times the 0 that the strip has there.
-#include "codegen/gemm/conv_weight_pixels.h"
-#include "codegen/gemm/depthwise.h"
+#include "codegen/conv/depthwise.h"
+#include "codegen/conv/weight_pixels.h"
 
 #include <stdio.h>
 
