@@ -1,4 +1,5 @@
-// Code generation: kernels -> LLVM IR -> one object. Only this folder includes llvm-c.
+// Emitting one kernel: what an emitter is given, and the builders of LLVM IR that all of them use. Only this folder includes
+// llvm-c.
 //
 // A kernel becomes  void kN(TnFrame *f, i32 worker, i32 n_workers, ptr p0.., i64 d0.., i32 id0..)  where the p are its
 // ports (stored values it reads or writes), the d the run-time dims that its shapes name, the ids its random streams.
@@ -14,7 +15,6 @@
 #include "ir/ir.h"
 #include "runtime/names.h"
 #include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
 
 // ---- the emission context of one kernel
 typedef struct {
@@ -97,6 +97,11 @@ uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements g
 // *mask NULL where all are.
 bool cg_lanes_left(Cg *c, LLVMValueRef left, int64_t first, LLVMValueRef *mask);
 LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v);  // by a primitive of two operands
+// ---- codegen/transpose.c
+// Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
+void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
+                        LLVMValueRef dst, LLVMValueRef dst_ld);
+void cg_transpose(Cg *c, LLVMValueRef *row);  // vl vectors, in place
 // ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
 LLVMValueRef cg_frame_at(Cg *c, size_t field);   // address
 LLVMValueRef cg_frame_ptr(Cg *c, size_t field);  // the pointer in it
@@ -107,9 +112,6 @@ LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem,
                             int64_t n);          // on the stack always: of functions that kernels share
 LLVMValueRef cg_worker_block(Cg *c, int64_t n);  // n of f32, of Target.worker_bytes if there is room
 void cg_begin_blocks(Cg *c);                     // of a kernel
-// ---- codegen/pointwise/slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
-// whether all elements of the slice exist; what it reports. Else NULL.
-LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);
 // ---- codegen/dtype.c: elements of a number dtype in memory
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
@@ -154,142 +156,10 @@ void cg_call_helper(Cg *c, const char *name, LLVMValueRef *arg, uint32_t n,
 // a where control comes from block from[0], b from block from[1]
 LLVMValueRef cg_phi(Cg *c, LLVMValueRef a, LLVMValueRef b, LLVMBasicBlockRef from[2]);
 
-// ---- codegen/math/primitives.c: primitives (PRIM) on scalars or vectors of f32 (any lane count)
-// exp log tanh sigmoid erf sin cos .. by polynomials, inline
-LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg);
-uint32_t cg_primitive_cost(Op op);  // about how many operations of a vector a primitive or pointwise op takes
-// Philox4x32-10
-LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element /* vi64 */, LLVMValueRef id /* i32 */, uint32_t word);
-void cg_random_words(Cg *c, LLVMValueRef element, LLVMValueRef id, LLVMValueRef out[4]);
-LLVMValueRef cg_uniform_of(Cg *c, LLVMValueRef words[4]);  // in [0, 1)
-LLVMValueRef cg_normal_of(Cg *c, LLVMValueRef words[4]);   // standard normal
-// Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
-void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
-                        LLVMValueRef dst, LLVMValueRef dst_ld);
-void cg_transpose(Cg *c, LLVMValueRef *row);        // codegen/transpose.c: vl vectors, in place
-bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/math/erf_table.c: a shorter way on some targets
-LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x);
-LLVMValueRef cg_look_up(Cg *c, const float *row, LLVMValueRef index);  // row[index & 31] in each of 16 lanes
-bool cg_has_avx512(const Cg *c, LLVMTypeRef t);                        // codegen/math/avx512.c: instructions of AVX-512
-LLVMValueRef cg_scalef(Cg *c, LLVMValueRef x, LLVMValueRef exponent);  // x 2^exponent, rounded once; exponent is whole
-LLVMValueRef cg_exponent(Cg *c, LLVMValueRef x);                       // floor log2 |x|; -inf of 0, inf of inf
-LLVMValueRef cg_significand(Cg *c, LLVMValueRef x);  // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
-LLVMValueRef cg_truncate(Cg *c, LLVMValueRef x);     // a vector to i64: saturated, 0 of NaN
-LLVMValueRef cg_approx_reciprocal(Cg *c, LLVMValueRef x);  // to 14 bits; which ones, the CPU decides
-LLVMValueRef cg_approx_rsqrt(Cg *c, LLVMValueRef x);
-LLVMValueRef cg_clamp_magnitude(Cg *c, LLVMValueRef x, double most);  // min(|x|, most); for NaN most
-// A whole pointwise op: primitives expanded, attributes from v. element: vi64 flat index, for random primitives (may be NULL).
-LLVMValueRef cg_pointwise_op(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
-
 // ---- sizes that are known when code is made
 static inline int64_t cg_round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 static inline int64_t cg_ceil_div(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 static inline int64_t cg_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t cg_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// ---- one emitter per class; the builder stands in the entry block of c->fn; false: c->why
-typedef bool EmitFn(Cg *c);
-EmitFn cg_emit_pointwise;                // pointwise/pointwise.c: POINTWISE, INDEX
-EmitFn cg_emit_concat;                   // pointwise/concat.c: a concat alone, of short constant runs;
-bool cg_is_run_copy(const Cg *c);        // it is one
-EmitFn cg_emit_reduce;                   // reduce/reduce.c
-EmitFn cg_emit_cumulative;               // order/cumulative.c
-EmitFn cg_emit_pool;                     // reduce/pool.c
-EmitFn cg_emit_whole_reduce;             // reduce/whole.c
-EmitFn cg_emit_moments;                  // reduce/moments.c
-EmitFn cg_emit_row;                      // reduce/row.c
-EmitFn cg_emit_gemm;                     // product/kernel.c
-EmitFn cg_emit_whole_matmul;             // gemm/whole.c
-EmitFn cg_emit_layout;                   // packed/pack.c
-EmitFn cg_emit_pack_padded;              // packed/pack.c
-EmitFn cg_emit_sequence;                 // packed/reduce_time.c
-EmitFn cg_emit_rnn;                      // rnn/rnn.c
-EmitFn cg_emit_attention;                // attention/attention.c
-EmitFn cg_emit_conv_weight;              // conv/weight_grad.c
-EmitFn cg_emit_gather;                   // memory/gather.c
-EmitFn cg_emit_scatter;                  // memory/gather.c
-EmitFn cg_emit_linalg;                   // linalg/cholesky.c: LINALG
-EmitFn cg_emit_order;                    // order/search.c: ORDER
-EmitFn cg_emit_bag;                      // order/bag.c
-EmitFn cg_emit_axis_gather;              // order/gather.c
-EmitFn cg_emit_axis_scatter;             // order/scatter.c
-EmitFn cg_emit_slice_update;             // memory/slice_update.c
-EmitFn cg_emit_global_norm;              // memory/optimizer.c
-EmitFn cg_emit_exchange;                 // memory/exchange.c
-EmitFn cg_emit_optimizer;                // memory/optimizer.c
-EmitFn *cg_kernel_emitter(OpClass cls);  // kernels.c; NULL: none
-uint32_t cg_kernel_compile_cost(const Kernel *k);
-// Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.
-// 0 for most. Pass assign_buffers calls it through p->scratch.
-int64_t cg_scratch_bytes(const Fn *f, Val v, const Target *t);
-// Passes plan p for this target from now on: its facts, and the scratch of its kernels. t lives as long as p is planned.
-void cg_plan_for(Prog *p, const Target *t);
-int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t);
-
-// ---- codegen/module/module.c, module/jit.c, module/object_cache.c
-typedef struct CgObject {  // the code of one program: an image (module/link.h)
-  void *bytes;             // from rt_malloc
-  size_t size;
-} CgObject;
-typedef enum {
-  CG_NO_FAILURE,
-  CG_NO_CODE,     // the program has something that cannot be compiled or loaded
-  CG_NO_MEMORY,   // memory ran out: here, in the compiler process, or above its limit
-  CG_NO_PROCESS,  // the system starts none for the compiler
-  CG_CRASHED,     // the compiler process
-  CG_TOO_LONG     // it was ended at its limit of time
-} CgFailure;
-typedef struct {
-  double seconds;  // that the compiler process may take; 0: any
-  size_t bytes;    // of address space that it may add to what this process has; 0: any
-} CgLimits;
-typedef struct {
-  double codegen_ms;
-  uint32_t n_kernels, n_distinct;
-  bool from_cache;
-  CgFailure failure;
-  char no_cache[512];  // why the cache, or the file in it, was not believed or not usable; "": nothing to say
-} CgInfo;
-typedef struct {
-  const char *cache_dir;  // NULL, "": no cache
-  CgLimits limits;
-} CgOptions;
-// Emits all functions of a planned program, in a process of its own. Symbols: "<program>_<function>" as TnEntry.
-// o NULL: no cache, no limits.
-bool cg_compile(Prog *p, const Target *t, const CgOptions *o, CgObject *out, CgInfo *info, RtText *why);
-// What LLVM does with a module.
-typedef struct {
-  const char *passes;  // in the words of `opt -passes`
-  LLVMCodeGenOptLevel level;
-} CgPipeline;
-extern const CgPipeline cg_quick_pipeline;  // of programs that run in the process that compiles them
-// The same functions as one relocatable object (ELF, or what the triple's system has). Symbols: those of cg_compile.
-// how NULL: cg_quick_pipeline. out: from rt_malloc.
-bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject *out, CgInfo *info, RtText *why);
-// ---- codegen/module/custom_target.c
-// The target of an object: a row's name, or words such as "triple=thumbv7em-none-eabihf,cpu=cortex-m7,stack=4096", after
-// the name of a row or none. Asks LLVM in a process. false: why.
-bool cg_target_named(Target *t, RtArena *mem, const char *text, RtText *why);
-void cg_targets_text(RtText *out);  // all rows, and which this machine can run
-// ---- codegen/module/packed_weights.c
-// Finds the packed copies of weights that products of all functions read: p->packs, p->packed_bytes. After placement.
-void cg_place_packed_weights(Prog *p, const Target *t);
-void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights
-// The symbol of the entry that makes the packed copies; none where there are none
-char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
-typedef struct CgJit CgJit;
-CgJit *cg_jit_load(const CgObject *o, CgFailure *failure,
-                   RtText *why);  // takes a copy of the bytes; failure may be NULL
-void *cg_jit_find(CgJit *j, const char *symbol);
-void cg_jit_free(CgJit *j);
-char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
-char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins
-// Workers of a run that are worth waking (module/cost_model.c). 1: worker 0 does it alone, the code has no barriers, and others
-// return at once.
-uint32_t cg_max_workers(const Fn *f);
-// Of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for each element that
-// another op computes.
-double cg_flops(const Fn *f);
-double cg_multiply_adds(const Fn *f, Val v);  // of products, recurrences and attention, by bounds of dims
 
 #endif

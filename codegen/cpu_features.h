@@ -3,7 +3,7 @@
 #ifndef TN_CODEGEN_CPU_FEATURES_H
 #define TN_CODEGEN_CPU_FEATURES_H
 
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "runtime/bundle/bundle.h"
 
 #define CG_CANNOT_ASK TN_CPU_WORDS  // for a word

@@ -2,6 +2,7 @@
 // that is not between whole numbers goes. A row for each number of ir/dtypes.def; kernels that only move elements ask for
 // their type and need no more.
 #include "codegen/cg.h"
+#include "codegen/math/primitives.h"
 
 #include <string.h>
 

@@ -1,5 +1,9 @@
 // The codegen columns of ir/kernels.def: who emits a kernel, what scratch it needs, what compiling it costs.
+#include "codegen/kernels.h"
+
+#include "codegen/attention/attention.h"
 #include "codegen/conv/windows.h"
+#include "codegen/emitters.h"
 #include "codegen/linalg/linalg.h"
 #include "codegen/memory/optimizer.h"
 #include "codegen/order/order.h"

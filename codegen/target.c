@@ -2,7 +2,7 @@
 //
 // The baseline name of a row is LLVM's name for a feature level; the features are listed beside it all the same, so that
 // a row says everything that its code may use.
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "runtime/near.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef TN_FE_H
 #define TN_FE_H
 
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 #include "frontend/run/run.h"
 #include "frontend/tenure.h"
 #include "ir/ir.h"

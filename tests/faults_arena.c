@@ -1,8 +1,9 @@
 // Faults that show in a run: a program is planned with guards around its buffers, spoiled, compiled and run by one
 // worker. A kernel that strays must be named with its neighbour; what is read and was not written must be poison, which
 // no result survives.
-#include "codegen/cg.h"
 #include "codegen/gemm/sgemm.h"
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "tests/faults.h"
 
 #include <math.h>

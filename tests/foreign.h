@@ -8,7 +8,7 @@
 #ifndef TN_TESTS_FOREIGN_H
 #define TN_TESTS_FOREIGN_H
 
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "tests/foreign_format.h"
 
 enum { FOREIGN_SKIPPED = 77 };  // status of a test whose tools are missing

@@ -1,6 +1,6 @@
 // Products on AMX, where each f32 is three bf16 parts: as exact as sums of f32, for every size, order in memory and what is
 // fused; the same bits for any number of workers; numbers that do not go through parts.
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/small_stack.h"

@@ -1,5 +1,7 @@
 // What a further layer of another size adds to a program: bytes of its objects, which stand for what compiling costs and,
 // unlike seconds, are the same on every machine. Layers of other sizes share microkernels, column sums and updates.
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "frontend/fe.h"
 #include "tests/check.h"
 

@@ -8,7 +8,7 @@
 //   test_faults             checks, and that the page is up to date
 //   test_faults --update    writes the page
 //   test_faults NAME ..     these faults only, every miss with its function
-#include "codegen/cg.h"
+#include "codegen/kernels.h"
 #include "tests/check.h"
 #include "tests/faults.h"
 #include "tests/random_program.h"

@@ -8,8 +8,9 @@
 // or min made it.
 //
 //   test_folds [SEED [ROUNDS]]     the random part, from another seed or longer
-#include "codegen/cg.h"
 #include "codegen/gemm/sgemm.h"
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 #include "tests/check.h"

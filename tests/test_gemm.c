@@ -2,9 +2,10 @@
 // the interpreter, with 1 to 4 workers, which must agree in every bit, and how many kernels it takes. What stands
 // before a product gives the same bits as if it were stored. Operands are small integers, so that sums are exact in any
 // order and nothing hides in a tolerance.
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "tests/check.h"
 
-#include "codegen/cg.h"
 #include "codegen/gemm/sgemm.h"
 #include "codegen/product/product.h"
 #include "runtime/exec/thread_team.h"

@@ -1,6 +1,6 @@
 // The image of a program: made for every row of the table of CPUs, with calls between modules, constants and words that
 // hold addresses; and refused when a number in it is wrong.
-#include "codegen/cg.h"
+#include "codegen/kernels.h"
 #include "codegen/module/link.h"
 #include "tests/check.h"
 

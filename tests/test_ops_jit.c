@@ -1,9 +1,11 @@
 // The cases of test_ops.c through compiled code, in single precision: against the same literals, with 1, 2 and 3
 // workers, which must agree in every bit. The arena is full of NaN before a run, and nothing is written behind an
 // output.
+#include "codegen/emitters.h"
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "tests/op_tables.h"
 
-#include "codegen/cg.h"
 #include "codegen/gemm/sgemm.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"

@@ -13,11 +13,11 @@
 //
 // Where bars are so wide that any number is within them the values are passed over. Their share is printed, and that of
 // the values that are held closely; more than MAX_OPEN percent of the one, or less than LEAST_SHARP of the other, fail.
+#include "codegen/kernels.h"
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
 #include "tests/trial.h"
 
-#include "codegen/cg.h"
 #include "ir/rewrite.h"
 #include "runtime/clock.h"
 #include "runtime/exec/thread_team.h"

@@ -3,7 +3,7 @@
 // fails as well. Convolutions, and gradients of their weights, that make what they read count likewise.
 //
 //   test_random_reach [PROGRAMS]     prints the counts
-#include "codegen/cg.h"
+#include "codegen/kernels.h"
 #include "tests/check.h"
 #include "tests/random_program.h"
 

@@ -1,6 +1,8 @@
 // Compiling a recurrent network costs the same whatever the length of its sequences: a training step of a 6-layer LSTM
 // of 256 units, bounded at 64 and at 65,536 steps. Only what is compiled is made, no instance: its arena would hold the
 // longest batch.
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "frontend/fe.h"
 #include "tests/check.h"
 #include "tests/cpu_time.h"

@@ -1,6 +1,6 @@
 // Sums have an order of their own, whatever a vector holds: rows and columns of every width have the same bits on all
 // targets of this machine that round a b + d once.
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
 

@@ -1,6 +1,5 @@
 // Arithmetic on whole numbers and bool: each call on each dtype, of every pair of awkward numbers, compiled, against sums
 // in 128 bits written down here, and the interpreter against the same.
-#include "codegen/cg.h"
 #include "frontend/fe.h"
 #include "tests/check.h"
 #include "tests/report.h"

@@ -8,7 +8,7 @@
 #ifndef TN_TESTS_TRIAL_H
 #define TN_TESTS_TRIAL_H
 
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 #include "runtime/exec/thread_team.h"
 #include "tests/foreign.h"
 

@@ -3,7 +3,8 @@
 // A value is followed by its name: passes copy names with instructions. Values that print as numbers get a name that is
 // no word
 // (%41), so that they still print as numbers.
-#include "codegen/cg.h"
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "ir/rewrite.h"
 #include "ir/text/lex.h"
 #include "tools/tool.h"

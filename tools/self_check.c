@@ -1,6 +1,6 @@
 #include "tools/self_check.h"
+#include "codegen/kernels.h"
 
-#include "codegen/cg.h"
 #include "ir/interp/interp.h"
 #include "tools/arrays.h"
 

@@ -1,5 +1,5 @@
 // tenure targets: the rows of codegen/target.c that programs can be compiled for.
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 #include "tools/tool.h"
 
 static void put_json(const Target *t, bool here, RtText *out) {

@@ -11,7 +11,7 @@
 // float.
 //
 // The status is 1 where a primitive is further off than its limit below.
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -10,6 +10,8 @@
 // Work is partitioned into units whose results nobody else writes, whose sums run in the order of keys or of queries: bits
 // depend neither on the team nor on the partition.
 #include "codegen/attention/attention.h"
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

@@ -97,4 +97,6 @@ void cg_attention_forward(AttnCode *s);
 void cg_attention_backward(AttnCode *s);       // gradients of queries, keys, values; or that of the bias
 void cg_attention_no_bias_grad(Cg *c, Val v);  // that of the bias where cg_attention_open finds no elements
 
+int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t);
+
 #endif

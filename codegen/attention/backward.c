@@ -8,6 +8,7 @@
 // The gradient of a bias is dS / scale, in a kernel of its own, whose units are the elements that it is not broadcast
 // to: each walks over all heads that share them.
 #include "codegen/attention/attention.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

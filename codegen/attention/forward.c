@@ -5,6 +5,7 @@
 //
 // A unit is a chunk of queries of one head. Blocks of keys come in order, all blocks of queries meet each of them.
 #include "codegen/attention/attention.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
 #include "codegen/bundle/constants.h"
+#include <llvm-c/TargetMachine.h>
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #define TN_CODEGEN_BUNDLE_CONSTANTS_H
 
 #include "codegen/bundle/facts.h"
+#include <llvm-c/Core.h>
 
 typedef struct {
   LLVMModuleRef mod;

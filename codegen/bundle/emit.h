@@ -4,6 +4,7 @@
 #define TN_CODEGEN_BUNDLE_EMIT_H
 
 #include "codegen/bundle/facts.h"
+#include "codegen/module/compile.h"
 
 typedef enum { CG_OBJECT_FILE, CG_ASSEMBLY, CG_LLVM_TEXT, CG_BITCODE, CG_N_FORMS } CgForm;
 

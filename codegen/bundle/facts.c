@@ -1,4 +1,5 @@
 #include "codegen/bundle/facts.h"
+#include "codegen/cg.h"
 #include "codegen/cpu_features.h"
 #include "runtime/format.h"
 #include "runtime/store/checkpoint.h"

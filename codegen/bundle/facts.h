@@ -3,7 +3,7 @@
 #ifndef TN_CODEGEN_BUNDLE_FACTS_H
 #define TN_CODEGEN_BUNDLE_FACTS_H
 
-#include "codegen/cg.h"
+#include "codegen/target.h"
 #include "runtime/bundle/bundle.h"
 
 typedef struct {

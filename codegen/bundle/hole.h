@@ -3,7 +3,7 @@
 #ifndef TN_CODEGEN_BUNDLE_HOLE_H
 #define TN_CODEGEN_BUNDLE_HOLE_H
 
-#include "codegen/cg.h"
+#include "runtime/base.h"
 
 #include <llvm-c/Core.h>
 

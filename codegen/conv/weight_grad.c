@@ -15,6 +15,7 @@
 #include "codegen/conv/depthwise.h"
 #include "codegen/conv/weight_rows.h"
 #include "codegen/conv/winograd.h"
+#include "codegen/emitters.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
 enum {

@@ -9,6 +9,7 @@
 //
 // Bytes are worked on in lanes of 16 bits that hold two neighbours each, as they lie: a * lane has the product of the lower
 // one in its low byte, a * (lane >> 8) that of the upper one. What stands above a low byte is cut off when it is stored.
+#include "codegen/emitters.h"
 #include "codegen/gemm/gemm.h"
 
 typedef LLVMValueRef V;

@@ -6,6 +6,7 @@
 //   |         D2  x |
 //
 // Large matrices: strip s belongs to worker s mod n_workers. Small ones: a worker has matrices of its own.
+#include "codegen/emitters.h"
 #include "codegen/linalg/linalg.h"
 
 typedef LLVMValueRef V;

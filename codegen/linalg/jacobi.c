@@ -8,6 +8,7 @@
 // Rows lie as neighbours in memory and are lanes of vectors. Which pairs are turned when does not depend on the workers, each of which
 // has matrices of its own: results are the same bits for any number of them.
 #include "codegen/linalg/linalg.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

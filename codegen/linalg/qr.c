@@ -7,6 +7,7 @@
 // The factors tau lie in row 0 of R until Q's column k is made, which is when R's element (0, k) takes the place. Columns are lanes of
 // a vector; an element sums in the order of rows, whatever the worker: results are the same bits for any number of workers.
 #include "codegen/linalg/linalg.h"
+#include "codegen/math/primitives.h"
 
 typedef LLVMValueRef V;
 

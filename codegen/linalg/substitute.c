@@ -1,5 +1,6 @@
 // Forward substitution in a panel, and the diagonal of a Cholesky factor: helper functions that kernels share.
 #include "codegen/linalg/linalg.h"
+#include "codegen/math/primitives.h"
 
 #include "codegen/gemm/microkernel.h"
 

@@ -6,6 +6,7 @@
 // interval, where e0 = 0 and max gives d, the rest is erf(d) / d - 1: the relative error stays small down to 0.
 // From 3.9 on the result is 1. Largest error 1.55 ulp.
 #include "codegen/cg.h"
+#include "codegen/math/primitives.h"
 
 typedef LLVMValueRef V;
 

@@ -2,6 +2,7 @@
 // primitives.c and via_double.c take doubles; on AVX-512 also tables in registers and estimates of the CPU with one Newton step.
 // NULL: the ordinary primitive is as short. Special values are as there.
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

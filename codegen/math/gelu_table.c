@@ -7,6 +7,7 @@
 // instruction. Below `least`, where the polynomials no longer do, gelu is made by an exponential, in a function that a
 // vector enters only when one of its lanes is so far out. Other targets always go through doubles, or fast_math.c.
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 
 enum { N_INTERVALS = 32, LANES = 16, N_COEFS = 6, N_FAST = 5 };
 static const double least = -4.25, fast_least = -3.6;

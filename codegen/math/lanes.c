@@ -1,5 +1,6 @@
 // Reductions over the lanes of a vector, in a fixed order: halves, then halves of halves.
 #include "codegen/cg.h"
+#include "codegen/math/primitives.h"
 
 // Lanes from .. from + n - 1 of v.
 static LLVMValueRef part(Cg *c, LLVMValueRef v, uint32_t from, uint32_t n) {

@@ -5,6 +5,7 @@
 // docs/vector-math.md has the table. Primitives that work in doubles stand in via_double.c, gelu and erf by table in gelu_table.c and
 // erf_table.c, shorter primitives for the option fast_math in fast_math.c. Operands that emit code are built one statement at a time,
 // because C leaves the order of arguments open and every compiler must give the same code.
+#include "codegen/math/primitives.h"
 #include "codegen/math/math.h"
 
 #include <math.h>

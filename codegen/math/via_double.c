@@ -7,6 +7,7 @@
 //
 // What the polynomials here miss is below 0.15 units of a float.
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 
 #include <math.h>
 

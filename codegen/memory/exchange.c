@@ -2,6 +2,7 @@
 // all shards are wanted (TnServices.exchange); of a bucket, or -1: those that are wanted whole. Operands are in memory by then: that the
 // kernel reads them, and writes the memory that they lie in, puts barriers around it.
 #include "codegen/cg.h"
+#include "codegen/emitters.h"
 
 #include <stddef.h>
 

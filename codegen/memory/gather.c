@@ -3,6 +3,7 @@
 // The order of each sum is the order of occurrence, whatever the number of workers: in the gradient every worker walks
 // all indices and owns a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
 #include "codegen/cg.h"
+#include "codegen/emitters.h"
 
 static LLVMValueRef index_at(Cg *c, LLVMValueRef index, LLVMValueRef n) {
   return cg_load(c, c->i64, cg_at(c, c->i64, index, n));

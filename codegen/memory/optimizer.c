@@ -4,6 +4,8 @@
 // per row and set of attributes, called once for each tensor: a step over a hundred tensors is a hundred calls, not a
 // hundred loops. Elements are independent, so how they are split is free.
 #include "codegen/memory/optimizer.h"
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 
 #include <stddef.h>
 #include <string.h>

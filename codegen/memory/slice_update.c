@@ -4,6 +4,8 @@
 // Elements of one buffer go to distinct places of another (of slices), or each place has one worker (index_assign):
 // the result does not depend on how many workers there are.
 #include "codegen/cg.h"
+#include "codegen/emitters.h"
+#include "codegen/pointwise/pointwise.h"
 #include "ir/slice_at.h"
 
 enum {

@@ -4,7 +4,7 @@
 #ifndef TN_CODEGEN_MODULE_CHILD_H
 #define TN_CODEGEN_MODULE_CHILD_H
 
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 
 typedef struct {
   CgFailure failure;  // CG_NO_FAILURE: data is what the child gave

@@ -2,6 +2,7 @@
 //
 // Functions that kernels share (cg_helper) stand in the module that needed them first; later ones declare them.
 #include "codegen/module/emit.h"
+#include "codegen/emitters.h"
 #include "codegen/module/child.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 // Such kernels are rows of a table in the object, and calls of one function with a part of that table: neither the time
 // to compile nor the code grows with the number of parameters. Elements have the bits that a kernel of their own would
 // give them: the same expressions of the same words, and on a scalar where there is one element.
+#include "codegen/math/primitives.h"
 #include "codegen/module/module.h"
 
 #include <stddef.h>

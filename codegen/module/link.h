@@ -2,7 +2,7 @@
 #ifndef TN_CODEGEN_MODULE_LINK_H
 #define TN_CODEGEN_MODULE_LINK_H
 
-#include "codegen/cg.h"
+#include "codegen/module/compile.h"
 
 #define CG_IMAGE_PAGE 65536  // the largest page of the CPUs in the table
 #define cg_image_magic "TNIMAGE"

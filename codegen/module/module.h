@@ -3,7 +3,16 @@
 #define TN_CODEGEN_MODULE_MODULE_H
 
 #include "codegen/cg.h"
+#include "codegen/module/compile.h"
 #include "runtime/names.h"
+#include <llvm-c/TargetMachine.h>
+
+// What LLVM does with a module.
+typedef struct CgPipeline {
+  const char *passes;  // in the words of `opt -passes`
+  LLVMCodeGenOptLevel level;
+} CgPipeline;
+extern const CgPipeline cg_quick_pipeline;  // of programs that run in the process that compiles them
 
 // A call of a kernel in a function, with its arguments.
 typedef struct {

@@ -9,6 +9,7 @@
 //   thread              finish 0          | finish 1           | finish 3 ..
 //
 // Costly modules come first, for the end to be even. Objects are linked in the order of the program.
+#include "codegen/kernels.h"
 #include "codegen/module/child.h"
 #include "codegen/module/emit.h"
 #include "codegen/module/link.h"

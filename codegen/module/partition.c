@@ -7,6 +7,7 @@
 // It depends on the program alone: the same program gives the same bytes on every machine. A small program has as many
 // modules as threads may want, a large one as many as keep each of them small: what a module takes is given back before
 // the next but few are built.
+#include "codegen/kernels.h"
 #include "codegen/module/emit.h"
 
 enum {

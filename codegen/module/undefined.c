@@ -1,5 +1,7 @@
 // What an object wants from elsewhere, as its relocations tell: nothing but what every linker brings.
 #include "codegen/module/undefined.h"
+#include "runtime/base.h"
+#include <llvm-c/Core.h>
 
 #include <string.h>
 

@@ -2,8 +2,6 @@
 #ifndef TN_CODEGEN_MODULE_UNDEFINED_H
 #define TN_CODEGEN_MODULE_UNDEFINED_H
 
-#include "codegen/cg.h"
-
 #include <llvm-c/Types.h>
 
 // The first symbol that the object uses, does not define and no linker brings; NULL: there is none.

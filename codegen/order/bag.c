@@ -4,6 +4,7 @@
 // first walk over a bag its indices are checked and counted, so that the second, over blocks of columns, only adds.
 // Sums are in the order of the indices. In the gradient of the table every worker walks all bags and owns a range of
 // columns (wide rows) or of the table's rows (narrow ones).
+#include "codegen/emitters.h"
 #include "codegen/order/axis.h"
 
 #include <math.h>

@@ -7,6 +7,8 @@
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
 // Sums, those of logcumsumexp too, products and recurrences of f32 are kept in doubles and rounded once for each element.
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 
 #include <math.h>

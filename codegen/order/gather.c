@@ -3,6 +3,7 @@
 //   y[o][k][i] = x[o][index][i]     x seen as [..][n][..], y as [outer][m][inner]
 //
 // Workers share the elements of the result. An index out of range is reported, unless it is the -1 of {padded}; zero stands in the result.
+#include "codegen/emitters.h"
 #include "codegen/order/axis.h"
 
 typedef LLVMValueRef V;

@@ -11,6 +11,8 @@
 //
 // Indices that lie side by side are taken in groups, with one branch for the check of all. In a group a place that
 // another worker owns is replaced by a spare one, for the same arithmetic: which worker owns it cannot be predicted.
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 
 typedef LLVMValueRef V;

@@ -1,4 +1,5 @@
 // Class ORDER: where a number belongs in a sorted row, and the ops that sort.
+#include "codegen/emitters.h"
 #include "codegen/order/order.h"
 
 typedef LLVMValueRef V;

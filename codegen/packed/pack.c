@@ -3,6 +3,7 @@
 // Row (t, k) of packed data is at offsets[t] + k and belongs to step t of the sequence sorted[k]; runtime/abi.h has the
 // table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
+#include "codegen/emitters.h"
 #include "codegen/packed/layout.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 

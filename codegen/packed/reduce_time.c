@@ -10,6 +10,8 @@
 //
 // A block of lanes is walked through time in registers, whatever the width; steps in which all of its lanes run need no
 // mask. Blocks go to the workers in turn. A lane is summed in chunks of steps, in an order that nothing else decides.
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/packed/layout.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // A pointwise op in the dtype of its operands: f32, whole numbers and bool (math/whole.c); a choice between values of any
 // dtype by a condition of any other; constants.
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
 
 static V is_set(Cg *c, DType t, V x) {

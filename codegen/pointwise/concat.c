@@ -7,6 +7,7 @@
 // A run is copied by whole vectors; its tail by one more vector that overlaps the last, or by halves, quarters .. of
 // a vector.
 #include "codegen/cg.h"
+#include "codegen/pointwise/pointwise.h"
 
 typedef LLVMValueRef V;
 

@@ -4,6 +4,7 @@
 //   %y = tanh %h              y = tanh(x * w)          (%h has no buffer: it is not stored)
 //   %p = permute %q           p = q loaded with permuted strides
 #include "codegen/pointwise/pointwise.h"
+#include "codegen/emitters.h"
 
 typedef LLVMValueRef V;
 

@@ -101,4 +101,12 @@ void cg_pointwise_vector(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMVal
 LLVMValueRef cg_pointwise_of_any(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
 LLVMValueRef cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in as many lanes
 
+// ---- concat.c: the kernel is a concat alone, of short constant runs
+bool cg_is_run_copy(const Cg *c);
+bool cg_emit_concat(Cg *c);
+
+// ---- slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
+// whether all elements of the slice exist; what it reports. Else NULL.
+LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);
+
 #endif

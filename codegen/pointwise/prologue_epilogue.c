@@ -1,5 +1,6 @@
 // Prologue and epilogue of products, on strips of rows (prologue_epilogue.h).
 #include "codegen/pointwise/prologue_epilogue.h"
+#include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
 
 struct RowStrip {

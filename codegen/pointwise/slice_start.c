@@ -1,5 +1,6 @@
 // Where a slice whose start is a value of the run begins.
 #include "codegen/cg.h"
+#include "codegen/pointwise/pointwise.h"
 #include "ir/slice_at.h"
 
 LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range) {

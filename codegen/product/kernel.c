@@ -1,5 +1,6 @@
 // The kernel of a product (product.h): what it reads and writes; packed operands; then its strategy's code, by slices of k
 // or by worker 0 alone where the plan says so.
+#include "codegen/emitters.h"
 #include "codegen/product/product.h"
 
 // ---- values of a kernel

@@ -7,6 +7,7 @@
 // Blocked summation: adding up sums of 32 rows has a smaller rounding error than one long sum. Strips and partials are
 // whole vectors, zero in the lanes beyond the row.
 #include "codegen/reduce/column_sum.h"
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/reduce.h"
 

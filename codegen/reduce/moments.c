@@ -1,5 +1,6 @@
 // Op moments: its sums, its kernel where no product makes x (moments.h).
 #include "codegen/reduce/moments.h"
+#include "codegen/emitters.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
 

@@ -8,6 +8,7 @@
 // A row of pixels, those of the last spatial axis, belongs to one worker. Elements of a box are taken in the order of memory.
 #include "ir/pool.h"
 #include "codegen/cg.h"
+#include "codegen/emitters.h"
 #include "ir/resize.h"
 
 #include <math.h>

@@ -13,6 +13,8 @@
 //
 // A mean sums what its terms are apart from one of them, its pivot, so that the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
+#include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
 

@@ -2,7 +2,7 @@
 #ifndef TN_CODEGEN_REDUCE_REDUCE_H
 #define TN_CODEGEN_REDUCE_REDUCE_H
 
-#include "codegen/cg.h"
+#include "codegen/target.h"
 
 int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_whole_reduce_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -14,6 +14,7 @@
 //
 // The work is split by whole rows, so that no result depends on the number of workers.
 #include "codegen/reduce/row.h"
+#include "codegen/emitters.h"
 #include "codegen/reduce/interleave.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 // The graph of a row kernel from its instructions' operands (their formulas are in row_ops.c), and in which sweep each node is
 // computed. A value that a later sweep uses again is reloaded or recomputed if that is cheap, else buffered: one row on the
 // stack.
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/row.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // Row kernels: addresses of a row's operands, and row scalars, evaluated once per row. Row per lane, they are vectors with
 // a lane for each row.
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/row.h"
 
 typedef LLVMValueRef V;

@@ -7,6 +7,7 @@
 //
 // All stores of a row are in its last sweep, and those of a vector come after all its loads: results may alias operands that
 // are read elementwise.
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/row.h"
 

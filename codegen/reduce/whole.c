@@ -8,6 +8,7 @@
 //
 // Few results of many terms: the axis is cut into chunks, whose results lie in scratch memory, [chunk][outer][inner], and
 // are reduced as columns.
+#include "codegen/emitters.h"
 #include "codegen/order/axis.h"
 #include "codegen/reduce/reduce.h"
 

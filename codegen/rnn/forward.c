@@ -9,6 +9,7 @@
 // Rows with an initial state of zeros skip the product and add 0 . w_hh instead, which is NaN where w_hh is not finite.
 // With few inputs xg = x[row] . w_ih is computed by the same tiles. A projected h: the cell's output goes to `full`, and
 // after one more barrier h = full . w_hr is computed and stored (projection.c).
+#include "codegen/math/primitives.h"
 #include "codegen/rnn/rnn.h"
 
 #include <stdio.h>

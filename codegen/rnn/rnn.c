@@ -1,6 +1,7 @@
 // Recurrent layers over packed sequences: the kernel, and what forward and backward share. The partition among workers
 // is in partition.c.
 #include "codegen/rnn/rnn.h"
+#include "codegen/emitters.h"
 
 #include <string.h>
 

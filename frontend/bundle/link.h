@@ -3,6 +3,7 @@
 #define TN_FRONTEND_BUNDLE_LINK_H
 
 #include "codegen/bundle/facts.h"
+#include "codegen/module/compile.h"
 
 // A static library (ar) with an index of the bundle's symbols.
 void fe_archive(const char *name, const CgObject *object, const TnBundle *b, bool has_workers, RtText *out);

@@ -1,6 +1,8 @@
 // tn_compile: passes over every function, placement of the program, code, loading, and the first instance.
 //
 // The program is sealed by it, failed or not: passes rewrite functions in place.
+#include "codegen/module/compile.h"
+#include "codegen/kernels.h"
 #include "frontend/fe.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"

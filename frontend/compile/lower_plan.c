@@ -1,5 +1,6 @@
 // From the placed program to the plan that instances run by: plain tables in the memory of the shared code, no IR.
 #include "codegen/gemm/sgemm.h"
+#include "codegen/module/compile.h"
 #include "frontend/fe.h"
 
 typedef struct {

@@ -1,4 +1,5 @@
 // tn_summary: the modules of a function as it called them, with what they hold and cost.
+#include "codegen/module/compile.h"
 #include "frontend/fe.h"
 #include "runtime/format.h"
 #include <string.h>
