@@ -725,8 +725,13 @@ bool ir_find_size_checks(Fn *f);
 const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);  // the first that these sizes make so; NULL: none
 bool ir_may_fault(const Fn *f, Val v);     // a run may find that v has a number out of range, which the host cannot see
 bool ir_writes_param(const Fn *f, Val v);  // v changes what lasts over runs
-Val ir_view_base(const Fn *f, Val v);      // follows views to the value whose buffer they share
-bool ir_is_product(const Fn *f, Val v);    // its kernel may have an epilogue
+// The neighbouring axes [from, to) of operand 0 that an integer reduction reduces: {axes}, {axis}, or the last.
+typedef struct {
+  uint32_t from, to;
+} AxisRange;
+AxisRange ir_reduced_axes(const Fn *f, Val v);
+Val ir_view_base(const Fn *f, Val v);              // follows views to the value whose buffer they share
+bool ir_is_product(const Fn *f, Val v);            // its kernel may have an epilogue
 bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own

@@ -165,6 +165,14 @@ static Val whole_product(Gen *g, Val v) {
   return ir_none(b) ? v : gen_emit(g, OP_whole_matmul, (Val[]){v, as_dtype(g, b, t)}, 2, NULL, 0);
 }
 
+static Attr reduced_axes(Gen *g, Op op, uint32_t rank) {
+  uint32_t first = gen_below(g, rank), n = 1 + gen_below(g, rank - first);
+  int64_t axes[MAX_RANK];
+  if (op == OP_whole_argmax) return ir_a_int(KEY_axis, first);
+  for (uint32_t k = 0; k < n; k++) axes[k] = first + k;
+  return ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n));
+}
+
 static Val whole_step(Gen *g, Val v) {
   DType t = (DType)ir_ins(g->f, v)->dtype;
   Op op = pick_whole_op(g, t);
@@ -179,7 +187,7 @@ static Val whole_step(Gen *g, Val v) {
   if (gen_chance(g, 25)) op = sums[gen_below(g, 4)], n_attrs = 0;
   bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;
   if (is_sum && (!gen_dims(g, v).n || ir_shape_bound(g->p, ir_ins(g->f, v)->shape) == 0)) return v;
-  if (is_sum && gen_chance(g, 60)) attr[n_attrs++] = ir_a_int(KEY_axis, gen_below(g, gen_dims(g, v).n));
+  if (is_sum && gen_chance(g, 60)) attr[n_attrs++] = reduced_axes(g, op, gen_dims(g, v).n);
   if ((op == OP_whole_amax || op == OP_whole_argmax) && gen_chance(g, 50)) attr[n_attrs++] = ir_a_int(KEY_least, 1);
   if ((op == OP_whole_amax || op == OP_whole_sum) && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_nonzero, 1);
   Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);

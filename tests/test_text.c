@@ -79,6 +79,7 @@ static const char *const op_lines[] = {
     "%ws4 = whole_argmax %k",
     "%ws5 = whole_amax %k {least}",
     "%ws7 = whole_sum %x {nonzero}",
+    "%ws9 = whole_prod %k {axes=[0,1]}",
     "%ws8 = whole_amax %k {least, nonzero}",
     "%ws6 = whole_argmax %k {axis=0, least}",
     "%kp = permute %k {perm=[1,0]}",

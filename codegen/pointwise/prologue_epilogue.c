@@ -86,13 +86,27 @@ RowStrip *cg_prologue_new(Cg *c) {
   return new_rows(&(Pointwise){.c = c, .to = product_of(c), .by_rows = true, .lanes = c->t->vl});
 }
 
+RowStrip *cg_prologue_flat(Cg *c) {
+  RowStrip *r =
+      new_rows(&(Pointwise){.c = c, .to = product_of(c), .by_rows = true, .is_flat = true, .lanes = c->t->vl});
+  if (!r || r->p.n_loop > 1) return NULL;
+  enter(r, cg_i64(c, 0));
+  return r;
+}
+
+LLVMValueRef cg_prologue_row_size(const RowStrip *r) { return r->p.size[r->p.n_loop - 1]; }
+
 void cg_prologue_enter(RowStrip *r, LLVMValueRef row) { enter(r, row); }
 
 LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask) {
   Cg *c = r->p.c;
   cg_pointwise_compute(&r->p, r->begin, column, mask);
   LLVMValueRef v = r->p.val[r->p.to - 1];
-  return mask ? LLVMBuildSelect(c->b, mask, v, LLVMConstNull(c->vf), "") : v;
+  return mask ? LLVMBuildSelect(c->b, mask, v, LLVMConstNull(LLVMTypeOf(v)), "") : v;
+}
+
+LLVMValueRef cg_prologue_element(RowStrip *r, LLVMValueRef element, LLVMValueRef mask) {
+  return cg_prologue_vector(r, cg_sub(r->p.c, element, r->begin), mask);
 }
 
 static void put_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {

@@ -20,9 +20,13 @@ void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValue
 RowStrip *cg_prologue_new(Cg *c);
 // The operand's row `row`, of an image a pixel: columns [lo, hi) to memory at `to`.
 void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef to);
+// The prologue as one row of all its elements, entered; NULL: an operand is broadcast, say; or c->why.
+RowStrip *cg_prologue_flat(Cg *c);
+LLVMValueRef cg_prologue_row_size(const RowStrip *r);
 // Or one vector of the row entered last: from column `column` on, zero in lanes that are masked off.
 void cg_prologue_enter(RowStrip *r, LLVMValueRef row);
 LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask);
+LLVMValueRef cg_prologue_element(RowStrip *r, LLVMValueRef element, LLVMValueRef mask);  // from its flat index on
 // Estimated operations per element of the operand. 0: it has no prologue.
 int64_t cg_prologue_cost(const Fn *f, Val product);
 

@@ -1,15 +1,19 @@
-// Reductions of whole numbers and bool along an axis: sums and products in i64, modulo 2^64, the largest element or the
-// smallest, and where the first of these stands.
+// Reductions of integers and bool along neighbouring axes: sums and products in i64, modulo 2^64, the largest element or
+// the smallest, and where the first of these stands.
 //
-// Seen as [outer][n][inner], n the axis. Nothing is rounded: the order of terms is free, and results are those of any team.
+// Seen as [outer][n][inner], n the axes, called the axis below. Nothing is rounded: the order of terms is free, and results are those of any team.
 //
 //   inner 1   rows: lanes are elements of one row, joined behind it
 //   else      columns: lanes are neighbouring results; a block of columns walks the axis
 //
 // Few results of many terms: the axis is cut into chunks, whose results lie in scratch memory, [chunk][outer][inner], and
 // are reduced as columns.
+//
+// Elements that a prologue computes are taken by single vectors: by their flat index where no operand broadcasts, else by
+// rows of the operand's last axis.
 #include "codegen/emitters.h"
 #include "codegen/order/axis.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/reduce.h"
 
 typedef LLVMValueRef V;
@@ -30,8 +34,10 @@ typedef struct {
   bool least;      // compared with all bits the other way
   bool nonzero;    // of each element whether it is not 0
   CgAxis of;
-  V x, x_places;  // x_places: which places the elements stand for; NULL: their own
-  V y, y_places;  // either may be NULL
+  V x, x_places;   // x_places: which places the elements stand for; NULL: their own
+  RowStrip *made;  // computes the elements; NULL: they are stored
+  bool by_rows;    // of `made`: a row is entered before its elements are read
+  V y, y_places;   // either may be NULL
 } Reduce;
 
 // A part of the axis of outer slice `outer`, and the place of the result for its first column.
@@ -41,7 +47,7 @@ typedef struct {
 
 static bool finds_place(const Reduce *r) { return r->op == OP_whole_argmax; }
 static uint32_t n_carries(const Reduce *r) { return finds_place(r) ? 2 : 1; }
-static uint32_t wide_lanes(const Reduce *r) { return (finds_place(r) ? NARROW : WIDE) * r->c->t->vl; }
+static uint32_t wide_lanes(const Reduce *r) { return (r->made ? 1 : finds_place(r) ? NARROW : WIDE) * r->c->t->vl; }
 static bool is_signed(DType t) { return t == DT_I64 || t == DT_I32; }
 
 static LLVMTypeRef elem(const Reduce *r) { return cg_elem_type(r->c, r->to); }
@@ -82,7 +88,7 @@ static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask)
 
 static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
-  V x = load_of(r, r->from, r->x, at, lanes, mask);
+  V x = r->made ? cg_prologue_element(r->made, at, mask) : load_of(r, r->from, r->x, at, lanes, mask);
   if (r->nonzero || r->from == DT_BOOL) {
     V zero = LLVMConstNull(LLVMTypeOf(x));
     V is_set =
@@ -194,21 +200,46 @@ static void store_results(const Reduce *r, V at, V mask, V *carry) {
   }
 }
 
-static void reduce_row(const Reduce *r, const Part *p) {
+// Elements [lo, hi) of the row at `row`. carry: by the widest vectors; then of vl lanes.
+static void take_span(const Reduce *r, V row, V lo, V hi, V *carry) {
   Cg *c = r->c;
   uint32_t vl = c->t->vl, wide = wide_lanes(r);
-  V row = cg_mul(c, p->outer, r->of.n), n = cg_sub(c, p->hi, p->lo), carry[2];
-  V blocks = cg_add(c, p->lo, whole_units(c, n, wide)), whole = cg_add(c, p->lo, whole_units(c, n, vl));
-  V rest = cg_sub(c, p->hi, whole);
+  V n = cg_sub(c, hi, lo), done = lo, whole = cg_add(c, lo, whole_units(c, n, vl)), rest = cg_sub(c, hi, whole);
   int64_t left;
-  start(r, wide, finds_place(r) ? places_from(r, p->lo, wide) : NULL, carry);
-  take_run(r, row, p->lo, blocks, wide, carry);
-  narrow(r, carry);
-  take_run(r, row, blocks, whole, vl, carry);
-  if (!cg_const_value(rest, &left) || left) {
-    V mask = cg_mask(c, rest);
-    take(r, load(r, cg_add(c, row, whole), vl, mask), places_of(r, row, whole, vl, mask), carry);
+  if (wide > vl) {
+    done = cg_add(c, lo, whole_units(c, n, wide));
+    take_run(r, row, lo, done, wide, carry);
+    narrow(r, carry);
   }
+  take_run(r, row, done, whole, vl, carry);
+  if (cg_const_value(rest, &left) && !left) return;
+  V mask = cg_mask(c, rest);
+  take(r, load(r, cg_add(c, row, whole), vl, mask), places_of(r, row, whole, vl, mask), carry);
+}
+
+// The same of what `made` computes row by row.
+static void take_made_rows(const Reduce *r, V row, V lo, V hi, V *carry) {
+  Cg *c = r->c;
+  uint32_t n = n_carries(r);
+  V size = cg_max(c, cg_prologue_row_size(r->made), cg_i64(c, 1)), from = cg_add(c, row, lo), to = cg_add(c, row, hi);
+  V end = cg_div(c, cg_add(c, to, cg_sub(c, size, cg_i64(c, 1))), size);
+  Loop l;
+  cg_loop_begin(c, &l, cg_div(c, from, size), end, cg_i64(c, 1), carry, n);
+  for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
+  V first = cg_mul(c, l.i, size), last = cg_add(c, first, size);
+  cg_prologue_enter(r->made, l.i);
+  take_span(r, row, cg_sub(c, cg_max(c, first, from), row), cg_sub(c, cg_min(c, last, to), row), carry);
+  cg_loop_end(c, &l, carry);
+  for (uint32_t k = 0; k < n; k++) carry[k] = l.out[k];
+}
+
+static void reduce_row(const Reduce *r, const Part *p) {
+  Cg *c = r->c;
+  uint32_t wide = wide_lanes(r);
+  V row = cg_mul(c, p->outer, r->of.n), carry[2];
+  start(r, wide, finds_place(r) ? places_from(r, p->lo, wide) : NULL, carry);
+  if (r->by_rows) take_made_rows(r, row, p->lo, p->hi, carry);
+  else take_span(r, row, p->lo, p->hi, carry);
   finish_row(r, carry);
   carry[0] = LLVMBuildInsertElement(c->b, LLVMGetPoison(LLVMVectorType(elem(r), 1)), carry[0], cg_i32(c, 0), "");
   if (finds_place(r))
@@ -225,6 +256,7 @@ static void reduce_strip(const Reduce *r, const Part *p, V column, uint32_t lane
   start(r, lanes, finds_place(r) ? cg_splat_n(c, p->lo, lanes) : NULL, carry);
   cg_loop_begin(c, &l, p->lo, p->hi, cg_i64(c, 1), carry, n);
   for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
+  if (r->by_rows) cg_prologue_enter(r->made, cg_add(c, cg_mul(c, p->outer, r->of.n), l.i));
   V at = cg_add(c, first, cg_mul(c, l.i, r->of.inner)), place = NULL;
   if (finds_place(r))
     place = r->x_places ? load_of(r, DT_I64, r->x_places, at, lanes, mask) : cg_splat_n(c, l.i, lanes);
@@ -240,16 +272,18 @@ static void reduce_block(const Reduce *r, const Part *p, V column, V n) {
   V end = cg_add(c, column, n), whole = cg_add(c, column, whole_units(c, n, vl));
   If all, some;
   Loop l;
-  cg_if(c, &all, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, wide), ""));
-  reduce_strip(r, p, column, wide, NULL);
-  cg_else(c, &all);
+  if (wide > vl) {
+    cg_if(c, &all, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, wide), ""));
+    reduce_strip(r, p, column, wide, NULL);
+    cg_else(c, &all);
+  }
   cg_loop_begin(c, &l, column, whole, cg_i64(c, vl), NULL, 0);
   reduce_strip(r, p, l.i, vl, NULL);
   cg_loop_end(c, &l, NULL);
   cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntULT, whole, end, ""));
   reduce_strip(r, p, whole, vl, cg_mask(c, cg_sub(c, end, whole)));
   cg_endif(c, &some);
-  cg_endif(c, &all);
+  if (wide > vl) cg_endif(c, &all);
 }
 
 // ---- the work: units are (chunk, outer slice, block of columns); chunk 0: the axis is whole
@@ -278,11 +312,6 @@ typedef struct {
   int64_t results, n, chunk, n_chunks;  // chunk 0: the axis is not cut
 } Cut;
 
-static uint32_t axis_of(const Fn *f, Val v) {
-  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
-  return (uint32_t)ir_attr_int(f, v, KEY_axis, ir_rank(f->prog, s) - 1);
-}
-
 static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
   int64_t n = 1;
   for (uint32_t k = from; k < to; k++) n *= ir_dim_bound(p, ir_dim_at(p, s, k));
@@ -292,8 +321,9 @@ static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
 static Cut cut_of(const Fn *f, Val v, const Target *t) {
   const Prog *p = f->prog;
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
-  uint32_t axis = axis_of(f, v), rank = ir_rank(p, s);
-  int64_t outer = bound_of(p, s, 0, axis), inner = bound_of(p, s, axis + 1, rank), n = bound_of(p, s, axis, axis + 1);
+  AxisRange axes = ir_reduced_axes(f, v);
+  int64_t outer = bound_of(p, s, 0, axes.from), n = bound_of(p, s, axes.from, axes.to);
+  int64_t inner = bound_of(p, s, axes.to, ir_rank(p, s));
   Cut cut = {.results = outer * inner, .n = n};
   if (!cut.results || !n || outer * cg_ceil_div(inner, WIDE * t->vl) > FEW) return cut;
   int64_t least = inner == 1 ? RUN : cg_larger(ROWS, cg_ceil_div(RUN, inner));
@@ -317,20 +347,29 @@ static void reduce_by_chunks(const Reduce *r, const Cut *cut) {
   reduce_all(&first, cut->chunk);
   cg_wait_for_team(c);
   second.from = r->to, second.nonzero = false, second.x = c->scratch, second.x_places = places;
+  second.made = NULL, second.by_rows = false;
   second.of = (CgAxis){cg_i64(c, 1), cg_ceil_div_value(c, r->of.n, cut->chunk), cg_mul(c, r->of.outer, r->of.inner)};
   reduce_all(&second, 0);
 }
 
+static bool prologue_of(Reduce *r) {
+  r->made = cg_prologue_flat(r->c);
+  r->by_rows = !r->made;
+  if (r->by_rows) r->made = cg_prologue_new(r->c);
+  return r->made != NULL;
+}
+
 bool cg_emit_whole_reduce(Cg *c) {
-  Val v = {c->k->first}, a = ir_arg(c->f, v, 0);
+  Val v = ir_anchor(c->f, c->k), a = ir_arg(c->f, v, 0);
   const Ins *ins = ir_ins(c->f, v), *of = ir_ins(c->f, a);
   if (ir_shape_bound(c->f->prog, ins->shape) == 0) return true;
   bool sums = ins->op == OP_whole_sum || ins->op == OP_whole_prod;
   Reduce r = {.c = c, .op = (Op)ins->op, .from = (DType)of->dtype, .to = sums ? DT_I64 : (DType)ins->dtype};
   r.least = ir_attr(c->f, v, KEY_least) != NULL, r.nonzero = ir_attr(c->f, v, KEY_nonzero) != NULL;
-  r.of = cg_axis_of(c, of->shape, axis_of(c->f, v));
+  r.of = cg_axes_of(c, of->shape, ir_reduced_axes(c->f, v));
+  if (v.i > c->k->first && !prologue_of(&r)) return false;
   bool is_empty = ir_shape_bound(c->f->prog, of->shape) == 0;
-  r.x = is_empty ? LLVMConstNull(c->ptr) : cg_ptr(c, a);
+  r.x = is_empty || r.made ? LLVMConstNull(c->ptr) : cg_ptr(c, a);
   *(finds_place(&r) ? &r.y_places : &r.y) = cg_ptr(c, v);
   Cut cut = cut_of(c->f, v, c->t);
   if (cut.chunk && c->scratch) reduce_by_chunks(&r, &cut);

@@ -48,49 +48,42 @@ static Dim count_of(const Reduction *r) {
   return count;
 }
 
-// ---- whole numbers and bool: neighbouring axes that are all kept or all reduced are joined, and what is reduced is taken
-// one axis after the other, the last one first
-
-static tn_tensor along_of(Op op, tn_tensor a, uint32_t axis, bool least, bool nonzero, tn_site at) {
-  Attr attr[3];
-  uint32_t n = 0;
+// ---- integers and bool: neighbouring axes are reduced together, and such groups one after the other, the last one first
+static tn_tensor integers_along(Op op, tn_tensor a, Attr along, bool least, bool nonzero, tn_site at) {
+  Attr attr[3] = {along};
+  uint32_t n = 1;
   if (!fe_ok(a)) return a;
-  if (axis + 1 < fe_rank(a)) attr[n++] = ir_a_int(KEY_axis, axis);
   if (least) attr[n++] = ir_a_int(KEY_least, 1);
   if (nonzero) attr[n++] = ir_a_int(KEY_nonzero, 1);
   return fe_emit(op, &a, 1, attr, n, at);
 }
 
-static tn_tensor along(Op op, tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  return along_of(op, a, axis, least, false, at);
-}
-
 // nonzero: of each element whether it is not 0, without storing that; later axes have the counts, or the truth values
 static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least, bool nonzero) {
   Prog *p = r->a.fn->p->ir;
-  Dim dims[MAX_RANK], out[MAX_RANK];
-  bool reduced_axis[MAX_RANK];
-  uint32_t n = 0, n_out = 0;
   if (!fe_ok(a)) return a;
-  for (uint32_t k = 0; k < fe_rank(r->a); k++) {
-    Dim d = fe_axis_dim(r->a, k);
-    bool joins = n && reduced_axis[n - 1] == r->set[k];
-    if (!r->set[k] || r->keepdim) out[n_out++] = r->set[k] ? ir_dim(p, 1) : d;
-    if (!joins) reduced_axis[n] = r->set[k], dims[n++] = d;
-    else dims[n - 1] = ir_dim_mul(p, dims[n - 1], d);
+  bool is_number = !fe_rank(r->a);
+  tn_tensor y = fe_as_row(a, r->at);
+  for (uint32_t from, end = fe_rank(y); end > 0; end = from) {
+    from = end - 1;
+    if (!is_number && !r->set[from]) continue;
+    while (from > 0 && r->set[from - 1]) from--;
+    int64_t axes[MAX_RANK];
+    for (uint32_t k = from; k < end; k++) axes[k - from] = k;
+    Attr along = ir_a_list(KEY_axes, ir_shape_ints(p, axes, end - from));
+    y = integers_along(op, y, along, least, nonzero, r->at), nonzero = false;
   }
-  if (!fe_rank(r->a)) reduced_axis[0] = true, dims[0] = ir_dim(p, 1), n = 1;
-  tn_tensor y = fe_reshape(a, dims, n, r->at);
-  for (uint32_t k = n; k-- > 0;)
-    if (reduced_axis[k]) y = along_of(op, y, k, least, nonzero, r->at), nonzero = false;
-  return fe_reshape(y, out, n_out, r->at);
+  if (!r->keepdim) return y;
+  Dim dims[MAX_RANK];
+  for (uint32_t k = 0; k < fe_rank(r->a); k++) dims[k] = r->set[k] ? ir_dim(p, 1) : fe_axis_dim(r->a, k);
+  return fe_reshape(y, dims, fe_rank(r->a), r->at);
 }
 
 static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) { return whole_of(r, op, a, false, false); }
 static tn_tensor whole_least(const Reduction *r, tn_tensor a) { return whole_of(r, OP_whole_amax, a, true, false); }
 
-// What lies in memory is compared as it is read; what is made by element becomes truth values where it is made, a quarter of
-// the bytes or less.
+// f32 and integers in memory are compared as they are read; other elements become truth values, in the kernel of the
+// reduction where they are computed there.
 static tn_tensor of_nonzero(const Reduction *r, Op op, bool least) {
   DType t = (DType)fe_ins(r->a)->dtype;
   bool is_made = ir_class_has(fe_ins(r->a)->op, BY_ELEMENT), is_read = t == DT_F32 || (COUNTABLE >> t & 1);
@@ -247,23 +240,14 @@ static tn_tensor count_nonzero(const Reduction *r, double x) {
   return of_nonzero(r, OP_whole_sum, false);
 }
 
-// f32 that is made by element: as sums, which fuse with what makes the operand.
-static bool fuses(const Reduction *r) {
-  return fe_ins(r->a)->dtype == DT_F32 && ir_class_has(fe_ins(r->a)->op, BY_ELEMENT);
-}
-
 static tn_tensor any(const Reduction *r, double x) {
   (void)x;
-  if (!fuses(r)) return of_nonzero(r, OP_whole_amax, false);
-  tn_tensor most = reduced(r, OP_amax, op2(r, OP_ne, r->a, number(r, 0)));
-  return fe_cast(op2(r, OP_gt, most, number(r, 0)), DT_BOOL, r->at);  // over none: -inf > 0
+  return of_nonzero(r, OP_whole_amax, false);
 }
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
-  if (!fuses(r)) return of_nonzero(r, OP_whole_amax, true);
-  tn_tensor most = reduced(r, OP_amax, op2(r, OP_eq, r->a, number(r, 0)));
-  return fe_cast(op2(r, OP_le, most, number(r, 0)), DT_BOOL, r->at);
+  return of_nonzero(r, OP_whole_amax, true);
 }
 
 // ---- the calls
@@ -340,7 +324,8 @@ static tn_tensor arg_of_float(tn_tensor a, uint32_t axis, bool least, tn_site at
 }
 
 static tn_tensor best_along(tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  return fe_is_countable(a) ? along(OP_whole_argmax, a, axis, least, at) : arg_of_float(a, axis, least, at);
+  if (!fe_is_countable(a)) return arg_of_float(a, axis, least, at);
+  return integers_along(OP_whole_argmax, a, ir_a_int(KEY_axis, axis), least, false, at);
 }
 
 // Of all elements, in row-major order.

@@ -162,8 +162,7 @@ static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
 static FeWay total(const Call *c, uint32_t k, uint32_t axis) {
   const Attr *axes = attr_of(c, KEY_axes);
   uint32_t before = 0;
-  if (ir_ops[c->op].cls == CLASS_WHOLE_REDUCE)
-    return axis == worked_axis(c) ? gone() : kept(axis - (axis > worked_axis(c)));
+  if (ir_ops[c->op].cls == CLASS_WHOLE_REDUCE && !axes) return axis + 1 == rank_of(c, k) ? gone() : kept(axis);
   if (c->op == OP_moments) return axis + 1 == rank_of(c, k) ? kept(0) : gone();
   if (!axes) return gone();
   for (uint32_t j = 0; j < ir_rank(c->ir, axes->u.list); j++) {

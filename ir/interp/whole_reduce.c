@@ -1,4 +1,4 @@
-// Reductions of whole numbers and bool along an axis.
+// Reductions of integers and bool along neighbouring axes.
 #include "ir/interp/interp.h"
 
 typedef int64_t Step(int64_t so_far, int64_t x);
@@ -7,15 +7,15 @@ static int64_t prod(int64_t so_far, int64_t x) { return (int64_t)((uint64_t)so_f
 static int64_t larger(int64_t so_far, int64_t x) { return x > so_far ? x : so_far; }
 static int64_t smaller(int64_t so_far, int64_t x) { return x < so_far ? x : so_far; }
 
-// Of `first` and the elements along the axis; with `at` the place of the first element that gave the result.
+// Of `first` and the elements along the axes; with `at` the place of the first element that gave the result.
 static bool reduce(Run *r, Val v, Step *step, int64_t first, bool at) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0);
   Sizes of = run_arg_sizes(r, v, 0);
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
   bool nonzero = ir_attr(r->f, v, KEY_nonzero) != NULL;
-  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, of.rank - 1);
-  int64_t n = of.dim[axis], inner = 1;
-  for (uint32_t k = axis + 1; k < of.rank; k++) inner *= of.dim[k];
+  AxisRange reduced = ir_reduced_axes(r->f, v);
+  int64_t n = 1, inner = 1;
+  for (uint32_t k = reduced.from; k < of.rank; k++) *(k < reduced.to ? &n : &inner) *= of.dim[k];
   for (int64_t i = 0; i < out.n; i++) {
     int64_t so_far = first, place = 0, at_first = i / inner * n * inner + i % inner;
     for (int64_t k = 0; k < n; k++) {

@@ -1,5 +1,6 @@
 // Prologue fusion: a pointwise or gathered operand that only a product reads is computed inside the product's kernel,
-// as it packs or streams that operand.
+// as it packs or streams that operand. So are pointwise operands of integer reductions, of any dtype: masks are counted
+// as they are computed.
 //
 //   %h = mul %x, %c : f32[n,64]            k0          %h is not stored: its rows are computed as the product reads them
 //   %y = linear %h, %w : f32[n,32]         k0
@@ -56,6 +57,8 @@ static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
+static bool reduces_integers(const Fn *f, Val v) { return class_of(f, v) == CLASS_WHOLE_REDUCE; }
+
 static bool reads_image(const Fn *f, Val v) {
   return ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_weight_grad;
 }
@@ -69,6 +72,7 @@ static bool makes_image(const Fn *f, Val v) {
 
 // Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
+  if (reduces_integers(f, v)) return true;
   if (reads_image(f, v)) return k == 0 && makes_image(f, v);
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
@@ -76,11 +80,14 @@ static bool produces_operand(const Fn *f, Val v, uint32_t k) {
   return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
 }
 
-static bool is_candidate(const Fn *f, Val v) {
+// `product`: that it is to fuse into, or MANY.
+static bool is_candidate(const Fn *f, Val v, uint32_t product) {
   const Ins *ins = ir_ins(f, v);
+  bool any_dtype = product != MANY && reduces_integers(f, (Val){product});
   bool by_element = class_of(f, v) == CLASS_POINTWISE && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
-  bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v);
-  return (by_element || by_rows) && ins->n_res == 1 && ins->dtype == DT_F32 && ir_shape_bound(f->prog, ins->shape) > 0;
+  bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v) && !any_dtype;
+  bool has_dtype = ins->dtype == DT_F32 || any_dtype;
+  return (by_element || by_rows) && ins->n_res == 1 && has_dtype && ir_shape_bound(f->prog, ins->shape) > 0;
 }
 
 bool ir_is_cheap_op(Op op) {
@@ -140,6 +147,7 @@ static bool is_cheap(const Fn *f, Val v) {
 static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (s->duplicates && k == 0 && ir_masked_of(f, (Val){i}).i) return i;
+  if (s->duplicates && reduces_integers(f, (Val){i})) return 0;  // storing a mask costs less than computing it twice
   if (produces_operand(f, (Val){i}, k)) return i;
   bool elementwise =
       class_of(f, (Val){i}) == CLASS_POINTWISE && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
@@ -156,8 +164,8 @@ static void find_products(Search *s) {
     Val v = {i};
     bool many = s->fused_into[i] == MANY;
     bool is_cheap_only = many || (s->fused_into[i] && reads_image(f, (Val){s->fused_into[i]}));
-    if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v) || (many && !s->duplicates) ||
-        (is_cheap_only && !is_cheap(f, v)))
+    if (stored[i] || s->excluded[i] || !s->fused_into[i] || !is_candidate(f, v, s->fused_into[i]) ||
+        (many && !s->duplicates) || (is_cheap_only && !is_cheap(f, v)))
       s->fused_into[i] = 0;
     else if (!many) s->members[s->fused_into[i]]++;
     if (f->ins[i].op == OP_result) continue;
@@ -210,11 +218,24 @@ static bool stays_with_operand(const Fn *f, uint32_t p, Val v, uint32_t k) {
   return fuses_with_operand(f, v, k) && !(reads_image(f, (Val){p}) && waits_for_small(f, v, k));
 }
 
+// A reduction along rows, or down columns that are the last axis, reads rows of the last axis; any other reads elements by
+// their flat index, and operands must not broadcast.
+static bool fits_reduction(const Fn *f, uint32_t p, Val v) {
+  if (!reduces_integers(f, (Val){p})) return true;
+  if (ir_reduced_axes(f, (Val){p}).to + 1 >= ir_rank(f->prog, ir_ins(f, v)->shape)) return true;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (!ir_is_immediate(f, ir_view_base(f, a)) && ir_ins(f, a)->shape.i != ir_ins(f, v)->shape.i) return false;
+  }
+  return true;
+}
+
 // Operand v of product p and, recursively, its producers.
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
   if (!s->fused_into[v.i]) return;
-  if (s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS) exclude(s, v);
+  bool too_many = s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS;
+  if (too_many || !fits_reduction(f, p, v)) exclude(s, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (s->fused_into[a.i]) check_tree(s, p, a);
@@ -235,7 +256,7 @@ static void check_trees(Search *s) {
     Val v = {i};
     if (f->ins[i].op == OP_result) continue;
     if (ir_class_has(f->ins[i].op, HAS_PROLOGUE))
-      for (uint32_t k = 0; k < 2; k++) check_tree(s, i, ir_arg(f, v, k));
+      for (uint32_t k = 0; k < 2 && k < f->ins[i].n_args; k++) check_tree(s, i, ir_arg(f, v, k));
     note_writes(s, v);
   }
 }

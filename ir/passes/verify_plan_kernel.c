@@ -4,7 +4,8 @@
 //   %b = exp %a : f32[n,64]        k0    reads %a elementwise: %b may alias %a
 //   %c = permute %a {perm=[1,0]}   k0    reads element (j, i) when (i, j) is written: now it may not
 //
-//   1. A kernel is of one class; only pointwise, row, product, packing, recurrent and update kernels have several instructions.
+//   1. A kernel is of one class; only pointwise, row, product, integer-reduction, packing, recurrent and update kernels have
+//      several instructions.
 //   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local.
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
 //      only one that reads it, and has read it before. Any other read would come too late.
@@ -144,6 +145,9 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_CONV_WEIGHT:
     if (i > l->lead) return broken_member(l, i, "it makes no operand of the gradient");
     return i == l->lead || makes_operand(l, i);
+  case CLASS_WHOLE_REDUCE:
+    if (i > l->lead) return broken_member(l, i, "nothing follows the reduction");
+    return i == l->lead || class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
   case CLASS_GEMM:
     if (i == l->lead) return true;
     if (i < l->lead) return makes_operand(l, i);
@@ -173,6 +177,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_POINTWISE:
   case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
+  case CLASS_WHOLE_REDUCE:
   case CLASS_CONV_WEIGHT: return i == l->lead ? k == 0 : reads_direct(l, i, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
@@ -325,7 +330,9 @@ bool ir_plan_check_kernel(Fn *f, uint32_t kernel) {
   Look l = {.f = f, .k = k, .number = kernel, .end = k->first + k->n, .lead = k->first};
   bool has_prologue = ir_classes[k->cls].flags & HAS_PROLOGUE;
   while (has_prologue && l.lead < l.end && class_at(&l, l.lead) != (OpClass)k->cls) l.lead++;
-  if (l.lead == l.end) return ir_plan_broken(f, (Val){k->first}, "stands in a kernel of products without one");
+  if (l.lead == l.end)
+    return ir_plan_broken(f, (Val){k->first}, "stands in a kernel of class %s without an operation of it",
+                          ir_class_name((OpClass)k->cls));
   if (k->cls == CLASS_ROW) find_rows(&l);
   for (uint32_t i = k->first; i < l.end; i++) {
     if (!check_results(&l, i)) return false;

@@ -58,19 +58,28 @@ uint16_t ir_rule_argmax(const Infer *c) {
   return 0;
 }
 
-// Whole numbers, along {axis} or the last.
-static uint16_t whole_axis(const Infer *c, uint32_t *axis) {
+// Integers, along neighbouring axes.
+static uint16_t check_neighbours(const Infer *c) {
+  uint32_t axis, rank = rank_of(c, 0);
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  *axis = rank_of(c, 0) - 1;
-  return ir_attr(c->f, c->v, KEY_axis) ? ir_infer_axis(c, axis) : 0;
+  if (ir_attr(c->f, c->v, KEY_axis)) TRY(ir_infer_axis(c, &axis));
+  const Attr *a = ir_attr(c->f, c->v, KEY_axes);
+  if (!a) return 0;
+  uint32_t n = ir_rank(c->p, a->u.list);
+  int64_t first = n ? ir_list_at(c->p, a->u.list, 0) : -1;
+  for (uint32_t k = 1; k < n; k++)
+    if (ir_list_at(c->p, a->u.list, k) != first + k) first = -1;
+  bool fits = first >= 0 && first < rank && n <= rank - first;
+  return fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "{axes} are not neighbouring axes in their order");
 }
 
-static uint16_t without_axis(const Infer *c, DType t) {
+static uint16_t without_axes(const Infer *c, DType t) {
   Dim d[MAX_RANK];
-  uint32_t axis, n = 0;
-  TRY(whole_axis(c, &axis));
+  uint32_t n = 0;
+  TRY(check_neighbours(c));
+  AxisRange reduced = ir_reduced_axes(c->f, c->v);
   for (uint32_t k = 0; k < rank_of(c, 0); k++)
-    if (k != axis) d[n++] = dim_of(c, 0, k);
+    if (k < reduced.from || k >= reduced.to) d[n++] = dim_of(c, 0, k);
   set(c, 0, t, ir_shape(c->p, d, n));
   return 0;
 }
@@ -89,21 +98,20 @@ static uint16_t countable(const Infer *c) {
 
 uint16_t ir_rule_whole_sum(const Infer *c) {
   TRY(countable(c));
-  return without_axis(c, DT_I64);
+  return without_axes(c, DT_I64);
 }
 
 uint16_t ir_rule_whole_amax(const Infer *c) {
   TRY(countable(c));
-  return without_axis(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
+  return without_axes(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
 }
 
 uint16_t ir_rule_whole_argmax(const Infer *c) {
-  uint32_t axis;
-  TRY(whole_axis(c, &axis));
-  Dim size = dim_of(c, 0, axis);
+  TRY(check_neighbours(c));
+  Dim size = dim_of(c, 0, ir_reduced_axes(c->f, c->v).from);
   if (ir_dim_is_const(c->p, size) && ir_dim_bound(c->p, size) == 0)
     return bad_shape(c, "the axis is empty: there is no largest element");
-  return without_axis(c, DT_I64);
+  return without_axes(c, DT_I64);
 }
 
 // Logits [.., C], labels [..] -> [..]
