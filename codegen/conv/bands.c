@@ -82,16 +82,11 @@ void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLV
   cg_conv_fill_strip(c, &u->b->strip, &fill);
 }
 
-LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
-                                 LLVMValueRef *end) {
+LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  LLVMValueRef zero = cg_i64(c, 0), taps = cg_i64(c, p->n_taps);
   LLVMValueRef begin = cg_add(c, cg_mul(c, at, cg_i64(c, p->src_step)), cg_i64(c, p->offset));
-  LLVMValueRef before = cg_max(c, zero, cg_sub(c, zero, begin));
-  LLVMValueRef until = cg_max(c, zero, cg_sub(c, cg_dim(c, u->s->src_dim[k]), begin));
-  *first = cg_min(c, taps, cg_ceil_div_value(c, before, p->gap));
-  *end = cg_min(c, taps, cg_ceil_div_value(c, until, p->gap));
+  *in = cg_inside(c, begin, p->gap, 1, cg_dim(c, u->s->src_dim[k]), cg_i64(c, p->n_taps));
   return begin;
 }
 

@@ -3,6 +3,7 @@
 #ifndef TN_CODEGEN_CONV_BANDS_H
 #define TN_CODEGEN_CONV_BANDS_H
 
+#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 
 // Of one phase.
@@ -42,8 +43,7 @@ void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLV
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
 // Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
-LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, LLVMValueRef *first,
-                                 LLVMValueRef *end);
+LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in);
 // Number of the result's pixel at row i, column j of the band.
 LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j);
 // The epilogue over the sums of the band's row i, columns [n0, n0 + n) of the product; pixels lie the plan's width apart.

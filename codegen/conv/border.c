@@ -17,28 +17,27 @@ static bool reaches_out(const ConvUnit *u, uint32_t k) {
 // The row's pixels of windows that may reach out: all, or those below `lo` and those `skip` behind them.
 typedef struct {
   LLVMValueRef n, lo, skip;
-  LLVMValueRef first[2], end[2];  // planes and rows of taps that lie inside
-  LLVMValueRef at[CONV_AXES];     // where the windows of the row's first pixel meet the source
+  Inside taps[2];              // planes and rows
+  LLVMValueRef at[CONV_AXES];  // where the windows of the row's first pixel meet the source
 } Border;
 
 static Border border_of(const ConvUnit *u, LLVMValueRef i, bool rows_left_out) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   Border b;
-  LLVMValueRef zero = cg_i64(c, 0), all = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), first, end;
-  b.at[0] = cg_conv_taps_inside(u, 0, u->plane, &b.first[0], &b.end[0]);
-  b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.first[1], &b.end[1]);
-  b.at[2] = cg_conv_taps_inside(u, 2, u->column, &first, &end);
+  Inside in;
+  LLVMValueRef zero = cg_i64(c, 0), all = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false);
+  b.at[0] = cg_conv_taps_inside(u, 0, u->plane, &b.taps[0]);
+  b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.taps[1]);
+  b.at[2] = cg_conv_taps_inside(u, 2, u->column, &in);
   for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
     if (!reaches_out(u, k)) continue;
-    LLVMValueRef inside = cg_sub(c, b.end[k], b.first[k]);
+    LLVMValueRef inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
     all = LLVMBuildOr(c->b, all, LLVMBuildICmp(c->b, LLVMIntSLT, inside, cg_i64(c, p[k].n_taps), ""), "");
   }
-  LLVMValueRef left = cg_max(c, zero, cg_sub(c, zero, b.at[2]));
-  LLVMValueRef right = cg_sub(c, cg_dim(c, u->s->src_dim[2]), cg_add(c, b.at[2], cg_i64(c, cg_conv_reach(&p[2]) - 1)));
-  b.lo = cg_min(c, u->columns, cg_ceil_div_value(c, left, p[2].src_step));
-  LLVMValueRef hi = cg_min(c, u->columns, cg_ceil_div_value(c, cg_max(c, zero, right), p[2].src_step));
-  b.skip = LLVMBuildSelect(c->b, all, zero, cg_max(c, zero, cg_sub(c, hi, b.lo)), "");
+  in = cg_inside(c, b.at[2], p[2].src_step, cg_conv_reach(&p[2]), cg_dim(c, u->s->src_dim[2]), u->columns);
+  b.lo = in.lo;
+  b.skip = LLVMBuildSelect(c->b, all, zero, cg_max(c, zero, cg_sub(c, in.hi, in.lo)), "");
   b.n = cg_sub(c, u->columns, b.skip);
   return b;
 }
@@ -116,16 +115,16 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLV
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   int64_t block = u->g->p->kc;
-  LLVMValueRef one = cg_i64(c, 1), image = u->image, lo[CONV_AXES] = {b->first[0], b->first[1]},
-               hi[CONV_AXES] = {b->end[0], b->end[1]}, at[CONV_AXES] = {b->at[0], b->at[1]};
-  at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &lo[2], &hi[2]);
+  Inside in[CONV_AXES] = {b->taps[0], b->taps[1]};
+  LLVMValueRef one = cg_i64(c, 1), image = u->image, at[CONV_AXES] = {b->at[0], b->at[1]};
+  at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &in[2]);
   LLVMValueRef to = cg_at(c, c->f32, s->sums, cg_mul(c, j, cg_i64(c, s->pixel)));
   clear(c, s, to);
   Loop l, axis[CONV_AXES];
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->s->src_channels / block), one, NULL, 0);
   LLVMValueRef tap = l.i;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    cg_loop_begin(c, &axis[k], lo[k], hi[k], one, NULL, 0);
+    cg_loop_begin(c, &axis[k], in[k].lo, in[k].hi, one, NULL, 0);
     tap = cg_add(c, cg_mul(c, tap, cg_i64(c, p[k].n_taps)), axis[k].i);
     LLVMValueRef place = cg_add(c, at[k], cg_mul(c, axis[k].i, cg_i64(c, p[k].gap)));
     image = cg_add(c, cg_mul(c, image, cg_dim(c, u->s->src_dim[k])), place);

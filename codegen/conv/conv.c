@@ -88,20 +88,14 @@ static Stretches stretches_of(const ConvUnit *u) {
 }
 
 // Those of the band's row i that lie inside the source.
-static void stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i, LLVMValueRef *first,
-                             LLVMValueRef *n) {
+static Inside stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[1];
   int64_t last_row = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
-  LLVMValueRef zero = cg_i64(c, 0), all = cg_i64(c, x->n);
-  *first = zero, *n = all;
+  Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
   bool always = !u->s->c.run_sized && p->offset >= 0 && last_row <= u->s->src[1];
-  if (!x->by_rows || always) return;
-  LLVMValueRef row = cg_add(c, cg_mul(c, cg_add(c, u->row, i), cg_i64(c, p->src_step)), cg_i64(c, p->offset));
-  LLVMValueRef above = cg_max(c, zero, cg_sub(c, zero, row));
-  LLVMValueRef inside = cg_max(c, zero, cg_sub(c, cg_dim(c, u->s->src_dim[1]), row));
-  *first = cg_min(c, all, cg_ceil_div_value(c, above, p->gap));
-  *n = cg_max(c, zero, cg_sub(c, cg_min(c, all, cg_ceil_div_value(c, inside, p->gap)), *first));
+  if (x->by_rows && !always) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
+  return in;
 }
 
 // Where the windows' row number `nth` of `outer` begins in the strip.
@@ -123,8 +117,8 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
   Stretches x = stretches_of(u);
   int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
-  LLVMValueRef first, inside;
-  stretches_inside(u, &x, i, &first, &inside);
+  Inside in = stretches_inside(u, &x, i);
+  LLVMValueRef first = in.lo, inside = cg_sub(c, in.hi, in.lo);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
     TileSpec spec = {.mr = mr,
                      .nv = n->nv,

@@ -103,18 +103,20 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
                     .group = group,
                     .pixel = all,
                     .w_vector = ir_conv_taps(&s->c) * group,
-                    .count = p[2].count,
                     .out_pixel = out_pixel,
-                    .src_step = p[2].src_step,
-                    .gap = p[2].n_taps > 1 ? p[2].gap : 1,
-                    .offset = p[2].n_taps ? p[2].offset : 0,
-                    .columns = s->src[2]};
+                    .row = {.taps = p[2].n_taps,
+                            .gap = p[2].n_taps > 1 ? p[2].gap : 1,
+                            .src_step = p[2].src_step,
+                            .count = p[2].count,
+                            .offset = p[2].n_taps ? p[2].offset : 0,
+                            .columns = s->src[2],
+                            .at_once = CG_DEPTHWISE_PIXELS}};
   *first_tap = 0;
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     bool always = p[k].n_taps == 1 && p[k].offset >= 0 && (p[k].count - 1) * p[k].src_step + p[k].offset < s->src[k] &&
                   ir_dim_is_const(u->c->f->prog, s->src_dim[k]);
-    r.taps[k] = p[k].n_taps;
-    r.x_gap[k] = always ? 0 : p[k].gap * x, r.w_gap[k] = p[k].n_taps > 1 ? p[k].tap_step * w : 0;
+    if (k < 2) r.taps[k] = p[k].n_taps, r.x_gap[k] = always ? 0 : p[k].gap * x;
+    r.w_gap[k] = p[k].n_taps > 1 ? p[k].tap_step * w : 0;
     *first_tap += p[k].tap * w;
     x *= s->src[k], w *= s->c.kernel[k];
   }
@@ -126,7 +128,7 @@ static DepthwiseRow strip_spec(const ConvUnit *u, DepthwiseRow r) {
   const StripShape *s = &u->b->strip;
   const Phase *p = u->b->w.axis;
   r.pixel = s->channels, r.by_run = u->s->c.run_sized;
-  if (r.by_run) r.offset = 0;
+  if (r.by_run) r.row.offset = 0;
   for (uint32_t k = 0; k < 2; k++)
     if (r.x_gap[k]) r.x_gap[k] = p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
   return r;
@@ -137,8 +139,8 @@ static void from_strip(const ConvUnit *u, LLVMValueRef i, DepthwiseArgs *a) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   int64_t channels = u->b->strip.channels, row = p[1].src_step * u->b->strip.columns * channels;
-  cg_conv_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
-  cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
+  cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
   LLVMValueRef at = cg_mul(c, i, cg_i64(c, row));
   int64_t offset = p[2].n_taps ? p[2].offset : 0;
   if (u->s->c.run_sized) {
@@ -154,8 +156,8 @@ static void in_place(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, De
   Cg *c = u->c;
   const ConvShape *s = u->s;
   int64_t all = s->src_channels;
-  LLVMValueRef plane = cg_conv_taps_inside(u, 0, u->plane, &a->first[0], &a->end[0]);
-  LLVMValueRef row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->first[1], &a->end[1]);
+  LLVMValueRef plane = cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
+  LLVMValueRef row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
   LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
   x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
   a->x = cg_at(c, c->f32, u->g->a, cg_add(c, x, channel));

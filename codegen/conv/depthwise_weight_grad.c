@@ -8,6 +8,7 @@
 // few sets of L1, and windows that lie outside by many columns, are copied into a strip on the stack before, of which what
 // lies outside is left out as well.
 #include "codegen/conv/depthwise.h"
+#include "codegen/conv/weight_rows.h"
 
 enum {
   MOST_SLICES = 16,
@@ -116,27 +117,33 @@ static bool knows_columns(const Plan *p) {
   return !p->copies || (p->b.columns == columns->count && !has_wide_border(&p->s, columns));
 }
 
-static DepthwiseWeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
+static WeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
   int64_t stride[CONV_AXES];
   strides(p, stride);
   bool known = knows_columns(p);
-  return (DepthwiseWeightRows){.lanes = v->lanes,
-                               .group = p->group,
-                               .taps = {taps->n[0], taps->n[1]},
-                               .gap = {axis[1].gap * stride[1], axis[2].gap},
-                               .sums = taps->n[0] * taps->n[1] * p->group,
-                               .pixel = stride[2],
-                               .g_pixel = p->s.src_channels,
-                               .x_row = axis[1].src_step * stride[1],
-                               .g_row = p->s.dst[2] * p->s.src_channels,
-                               .count = known ? axis[2].count : 0,
-                               .src_step = axis[2].src_step,
-                               .offset = (known ? axis[2].offset : 0) + taps->first[1] * axis[2].gap,
-                               .columns = p->s.src[2],
-                               .sums_row = axis[2].n_taps * p->group * p->padded,
-                               .sums_tap = p->padded};
+  return (WeightRows){.depthwise = true,
+                      .row = {.taps = taps->n[1],
+                              .gap = axis[2].gap,
+                              .src_step = axis[2].src_step,
+                              .count = known ? axis[2].count : 0,
+                              .offset = (known ? axis[2].offset : 0) + taps->first[1] * axis[2].gap,
+                              .columns = p->s.src[2],
+                              .at_once = cg_weight_pixels_at_once(t->u.c->t, true)},
+                      .rows = taps->n[0],
+                      .row_gap = axis[1].gap * stride[1],
+                      .terms = p->group,
+                      .nv = 1,
+                      .lanes = v->lanes,
+                      .pixel = stride[2],
+                      .g_pixel = p->s.src_channels,
+                      .x_row = axis[1].src_step * stride[1],
+                      .g_row = p->s.dst[2] * p->s.src_channels,
+                      .sums_row = axis[2].n_taps * p->group * p->padded,
+                      .sums_tap = p->group * p->padded,
+                      .sums_term = p->padded,
+                      .more = true};
 }
 
 // Of x, that the first tap of the unit's first pixel meets.
@@ -148,47 +155,43 @@ static LLVMValueRef column_of(const Part *t) {
 // Rows [first, end) of the band, in all of which the taps' rows lie inside.
 static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValueRef first, LLVMValueRef end) {
   Cg *c = t->u.c;
-  DepthwiseWeightRows s = spec_of(t, v, taps);
-  int64_t from, until, to = taps->first[0] * s.sums_row + taps->first[1] * t->p->group * s.sums_tap;
+  WeightRows s = spec_of(t, v, taps);
+  int64_t from, until, to = taps->first[0] * s.sums_row + taps->first[1] * s.sums_tap;
   if (cg_const_value(first, &from) && cg_const_value(end, &until) && from >= until) return;
-  LLVMValueRef x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.gap[0]));
-  cg_depthwise_weight_rows(c, &s,
-                           &(DepthwiseWeightArgs){.x = cg_at(c, c->f32, v->x, x),
-                                                  .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
-                                                  .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
-                                                  .rows = cg_sub(c, end, first),
-                                                  .count = t->u.columns,
-                                                  .column = column_of(t)});
+  LLVMValueRef x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.row_gap));
+  cg_weight_rows(c, &s,
+                 &(WeightArgs){.x = cg_at(c, c->f32, v->x, x),
+                               .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
+                               .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
+                               .rows = cg_sub(c, end, first),
+                               .count = t->u.columns,
+                               .column = column_of(t)});
 }
 
-// Rows [*lo, *hi) of the band are those for which rows [first, first + n) of the window lie inside.
-static void rows_inside(const Part *t, int64_t first, int64_t n, LLVMValueRef *lo, LLVMValueRef *hi) {
+// Rows of the band for which rows [first, first + n) of the window lie inside.
+static Inside rows_inside(const Part *t, int64_t first, int64_t n) {
   Cg *c = t->u.c;
   const Phase *p = &t->p->b.w.axis[1];
-  int64_t begin = p->offset + first * p->gap, until = t->p->s.src[1] - begin - (n - 1) * p->gap;
-  LLVMValueRef from = cg_i64(c, cg_ceil_div(cg_larger(0, -begin), p->src_step));
-  LLVMValueRef to = cg_i64(c, cg_ceil_div(cg_larger(0, until), p->src_step)), zero = cg_i64(c, 0);
-  *lo = cg_min(c, cg_max(c, zero, cg_sub(c, from, t->u.row)), t->u.rows);
-  *hi = cg_max(c, *lo, cg_min(c, cg_sub(c, to, t->u.row), t->u.rows));
+  LLVMValueRef at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, p->src_step)), cg_i64(c, p->offset + first * p->gap));
+  Inside in = cg_inside(c, at, p->src_step, (n - 1) * p->gap + 1, cg_dim(c, t->p->s.src_dim[1]), t->u.rows);
+  return (Inside){in.lo, cg_max(c, in.lo, in.hi)};
 }
 
 // Row k of the taps, for those rows of [first, end) for which it lies inside.
 static void one_row_of_taps(const Part *t, const Vector *v, const Taps *taps, int64_t k, LLVMValueRef first,
                             LLVMValueRef end) {
   Cg *c = t->u.c;
-  LLVMValueRef lo, hi;
   Taps row = {{taps->first[0] + k, taps->first[1]}, {1, taps->n[1]}};
-  rows_inside(t, row.first[0], 1, &lo, &hi);
-  some_rows(t, v, &row, cg_max(c, lo, first), cg_min(c, hi, end));
+  Inside in = rows_inside(t, row.first[0], 1);
+  some_rows(t, v, &row, cg_max(c, in.lo, first), cg_min(c, in.hi, end));
 }
 
 static void some_taps(const Part *t, const Vector *v, const Taps *taps) {
-  LLVMValueRef lo, hi;
-  rows_inside(t, taps->first[0], taps->n[0], &lo, &hi);
-  bool several = taps->n[0] > 1;
-  for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, cg_i64(t->u.c, 0), lo);
-  some_rows(t, v, taps, lo, hi);
-  for (int64_t k = 0; several && k < taps->n[0]; k++) one_row_of_taps(t, v, taps, k, hi, t->u.rows);
+  Inside in = rows_inside(t, taps->first[0], taps->n[0]);
+  int64_t several = taps->n[0] > 1 ? taps->n[0] : 0;
+  for (int64_t k = 0; k < several; k++) one_row_of_taps(t, v, taps, k, cg_i64(t->u.c, 0), in.lo);
+  some_rows(t, v, taps, in.lo, in.hi);
+  for (int64_t k = 0; k < several; k++) one_row_of_taps(t, v, taps, k, in.hi, t->u.rows);
 }
 
 // Those of a plane, as many at once as registers hold.
@@ -211,10 +214,11 @@ static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
-  LLVMValueRef zero = cg_i64(c, 0), lo, hi, base = t->strip;
+  LLVMValueRef zero = cg_i64(c, 0), base = t->strip;
+  Inside in;
   int64_t stride[CONV_AXES];
   strides(p, stride);
-  LLVMValueRef plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &lo, &hi);
+  LLVMValueRef plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &in);
   LLVMValueRef x = knows_columns(p) ? cg_sub(c, at, cg_i64(c, axis[2].offset * stride[2])) : at;  // column 0
   if (!p->copies) {
     LLVMValueRef row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
@@ -226,7 +230,7 @@ static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
   Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
   int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
   Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, in.lo, in.hi, cg_i64(c, 1), NULL, 0);
   v.x = cg_at(c, c->f32, base, cg_add(c, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0]))));
   v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
   plane_of_taps(t, &v);

@@ -1,4 +1,5 @@
 // A part of one image with its padding, copied to the worker's stack (windows.h).
+#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
@@ -13,13 +14,6 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
   cg_loop_end(c, &l, NULL);
   if (cg_const_value(rest, &left) && left == 0) return;
   cg_store_masked(c, zero, cg_at(c, c->f32, at, whole), cg_mask(c, rest));
-}
-
-// The first place along axis k of the strip, which begins at `from`, that is at `to` or behind; at most `most`.
-static LLVMValueRef first_at(Cg *c, const StripShape *s, uint32_t k, LLVMValueRef from, LLVMValueRef to,
-                             LLVMValueRef most) {
-  LLVMValueRef away = cg_max(c, cg_sub(c, to, from), cg_i64(c, 0));
-  return cg_min(c, cg_ceil_div_value(c, away, cg_larger(1, s->step[k])), most);
 }
 
 void cg_conv_make_row(Cg *c, const MadeRow *r) {
@@ -39,9 +33,9 @@ void cg_conv_make_row(Cg *c, const MadeRow *r) {
 static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRef from, LLVMValueRef column,
                      LLVMValueRef to, LLVMValueRef all) {
   LLVMValueRef n = cg_i64(c, s->channels);
-  LLVMValueRef lo = first_at(c, s, 2, column, cg_i64(c, 0), all);
-  LLVMValueRef hi = first_at(c, s, 2, column, cg_dim(c, s->size[2]), all);
   int64_t columns = cg_larger(1, s->step[2]), step = s->pixel * columns;
+  Inside in = cg_inside(c, column, columns, 1, cg_dim(c, s->size[2]), all);
+  LLVMValueRef lo = in.lo, hi = in.hi;
   if (f->prologue) {
     cg_conv_make_row(
         c, &(MadeRow){f->prologue, cg_add(c, from, column), f->channel, columns, s->channels, n, lo, hi, all, to});

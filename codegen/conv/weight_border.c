@@ -6,21 +6,19 @@
 //   sum[o] = sum over pixels of x[pixel * stride + tap] * g[pixel, o]      (a vector of o)
 //
 // Sums of other taps, which lie inside for all pixels, are what they are.
+#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-// Of g, along an axis, those for which the tap lies inside.
+// Of g, along an axis, those for which the tap lies inside; where the tap meets the first one.
 typedef struct {
-  LLVMValueRef tap, lo, hi;
-} Inside;
+  LLVMValueRef at;
+  Inside in;
+} Axis;
 
-static Inside inside_of(Cg *c, const Conv *v, uint32_t k, LLVMValueRef tap) {
-  LLVMValueRef zero = cg_i64(c, 0), out = cg_dim(c, v->out_dim[k]);
-  LLVMValueRef before = cg_sub(c, cg_i64(c, v->before[k]), cg_mul(c, tap, cg_i64(c, v->dilation[k])));
-  LLVMValueRef until = cg_max(c, zero, cg_add(c, before, cg_dim(c, v->in_dim[k])));
-  Inside i = {.tap = tap, .hi = cg_min(c, out, cg_ceil_div_value(c, until, v->stride[k]))};
-  i.lo = cg_min(c, i.hi, cg_ceil_div_value(c, cg_max(c, zero, before), v->stride[k]));
-  return i;
+static Axis axis_of(Cg *c, const Conv *v, uint32_t k, LLVMValueRef tap) {
+  LLVMValueRef at = cg_sub(c, cg_mul(c, tap, cg_i64(c, v->dilation[k])), cg_i64(c, v->before[k]));
+  return (Axis){at, cg_inside(c, at, v->stride[k], 1, cg_dim(c, v->in_dim[k]), cg_dim(c, v->out_dim[k]))};
 }
 
 static bool reaches_out(const Fn *f, const Conv *v, uint32_t k) {
@@ -29,7 +27,7 @@ static bool reaches_out(const Fn *f, const Conv *v, uint32_t k) {
 }
 
 // All images and pixels, until all lanes that are wanted are NaN once more.
-static LLVMValueRef sum_of(Cg *c, const ConvWeightSum *s, const Inside *in, LLVMValueRef wanted) {
+static LLVMValueRef sum_of(Cg *c, const ConvWeightSum *s, const Axis *a, LLVMValueRef wanted) {
   const Conv *v = s->conv;
   LLVMValueRef one = cg_i64(c, 1), sum = cg_splat(c, cg_f32(c, 0));
   Loop image, axis[CONV_AXES];
@@ -37,12 +35,11 @@ static LLVMValueRef sum_of(Cg *c, const ConvWeightSum *s, const Inside *in, LLVM
   LLVMValueRef x = image.i, g = image.i;
   sum = image.carry[0];
   LLVMValueRef open = LLVMBuildAnd(c->b, wanted, LLVMBuildNot(c->b, cg_nan_lanes(c, sum), ""), "");
-  LLVMValueRef planes = LLVMBuildSelect(c->b, cg_any_lane(c, open), in[0].hi, in[0].lo, "");
+  LLVMValueRef planes = LLVMBuildSelect(c->b, cg_any_lane(c, open), a[0].in.hi, a[0].in.lo, "");
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    cg_loop_begin(c, &axis[k], in[k].lo, k ? in[k].hi : planes, one, &sum, 1);
+    cg_loop_begin(c, &axis[k], a[k].in.lo, k ? a[k].in.hi : planes, one, &sum, 1);
     sum = axis[k].carry[0];
-    LLVMValueRef at = cg_mul(c, in[k].tap, cg_i64(c, v->dilation[k]));
-    at = cg_add(c, cg_mul(c, axis[k].i, cg_i64(c, v->stride[k])), cg_sub(c, at, cg_i64(c, v->before[k])));
+    LLVMValueRef at = cg_add(c, cg_mul(c, axis[k].i, cg_i64(c, v->stride[k])), a[k].at);
     x = cg_add(c, cg_mul(c, x, cg_dim(c, v->in_dim[k])), at);
     g = cg_add(c, cg_mul(c, g, cg_dim(c, v->out_dim[k])), axis[k].i);
   }
@@ -58,17 +55,17 @@ static LLVMValueRef sum_of(Cg *c, const ConvWeightSum *s, const Inside *in, LLVM
 void cg_conv_weight_mend(Cg *c, const ConvWeightSum *s, LLVMValueRef at) {
   const Conv *v = s->conv;
   LLVMValueRef some = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), tap = s->tap;
-  Inside in[CONV_AXES];
+  Axis a[CONV_AXES];
   if (!reaches_out(c->f, v, 0) && !reaches_out(c->f, v, 2)) return;  // rows outside are left out
   for (uint32_t k = CONV_AXES; k-- > 0; tap = cg_div(c, tap, cg_i64(c, v->kernel[k]))) {
-    in[k] = inside_of(c, v, k, cg_gemm_rem(c, tap, cg_i64(c, v->kernel[k])));
+    a[k] = axis_of(c, v, k, cg_gemm_rem(c, tap, cg_i64(c, v->kernel[k])));
     if (k == 1) continue;
-    LLVMValueRef n = cg_sub(c, in[k].hi, in[k].lo);
+    LLVMValueRef n = cg_sub(c, a[k].in.hi, a[k].in.lo);
     some = LLVMBuildOr(c->b, some, LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_dim(c, v->out_dim[k]), ""), "");
   }
   LLVMValueRef sums = cg_load_masked(c, c->vf, at, s->mask), is_nan = cg_nan_lanes(c, sums);
   If spoilt;
   cg_if(c, &spoilt, LLVMBuildAnd(c->b, some, cg_any_lane(c, is_nan), ""));
-  cg_store_masked(c, LLVMBuildSelect(c->b, is_nan, sum_of(c, s, in, is_nan), sums, ""), at, s->mask);
+  cg_store_masked(c, LLVMBuildSelect(c->b, is_nan, sum_of(c, s, a, is_nan), sums, ""), at, s->mask);
   cg_endif(c, &spoilt);
 }

@@ -132,18 +132,24 @@ static bool is_once(const Fn *f, const Plan *p) {
 
 // ---- in place
 // What all calls have in common.
-static ConvWeightRows rows_of(const Plan *p) {
+static WeightRows rows_of(const Plan *p) {
   const Conv *c = &p->c;
-  return (ConvWeightRows){.taps = c->kernel[2],
-                          .gap = c->dilation[2],
-                          .src_step = c->stride[2],
-                          .count = c->out[2],
-                          .offset = -c->before[2],
-                          .columns = c->in[2],
-                          .pixel = p->made ? p->block : c->c,
-                          .g_pixel = c->o,
-                          .sums_tap = p->block * p->o_pad,
-                          .sums_channel = p->o_pad};
+  int64_t pixel = p->made ? p->block : c->c;
+  return (WeightRows){.row = {.taps = c->kernel[2],
+                              .gap = c->dilation[2],
+                              .src_step = c->stride[2],
+                              .count = c->out[2],
+                              .offset = -c->before[2],
+                              .columns = c->in[2],
+                              .at_once = cg_weight_pixels_at_once(NULL, false)},
+                      .rows = 1,
+                      .pixel = pixel,
+                      .g_pixel = c->o,
+                      .x_row = (p->made ? step_of(c, 1) : c->stride[1]) * c->in[2] * pixel,
+                      .g_row = c->out[2] * c->o,
+                      .sums_tap = p->block * p->o_pad,
+                      .sums_term = p->o_pad,
+                      .more = !p->once};
 }
 
 // Pixels of g of which a panel stays in L1 with a line of each of x's.
@@ -154,12 +160,12 @@ static int64_t pixels_in_l1(int64_t nv, const Target *t) {
 // Taps in a row that share what they read, rows that need not be cut, pixels of x that lie in different sets of L1.
 static bool goes_by_registers(Plan *p, const Target *t) {
   const Conv *c = &p->c;
-  ConvWeightRows s = rows_of(p);
+  WeightRows s = rows_of(p);
   int64_t nv, channels;
   if (c->run_sized || c->kernel[2] == 1 || c->out[2] == 0 || (!p->made && 4 * c->c % SETS_BYTES == 0)) return false;
   if (p->made && strip_of_rows(p, (Cut){1, 1, c->out[2]}) > most_in_strip(t)) return false;
   int64_t right = (c->out[2] - 1) * c->stride[2] - c->before[2] + (c->kernel[2] - 1) * c->dilation[2] + 1 - c->in[2];
-  if (c->before[2] > EDGE || right > EDGE || !cg_conv_weight_at_once(t, &s, p->o_group, &nv, &channels)) return false;
+  if (c->before[2] > EDGE || right > EDGE || !cg_weight_at_once(t, &s, p->o_group, &nv, &channels)) return false;
   if (c->out[2] > 2 * pixels_in_l1(nv, t)) return false;
   p->nv = nv, p->channels = cg_tile_height(p->c_group, (uint32_t)channels);
   return true;
@@ -273,12 +279,10 @@ typedef struct {
 static WindowRow window_row(const Unit *u, LLVMValueRef y) {
   Cg *c = u->c;
   const Conv *v = &u->p->c;
-  LLVMValueRef zero = cg_i64(c, 0), above = cg_sub(c, cg_i64(c, v->before[1]), cg_mul(c, y, cg_i64(c, v->dilation[1])));
-  LLVMValueRef lo = cg_ceil_div_value(c, cg_max(c, zero, above), v->stride[1]);
-  LLVMValueRef below = cg_max(c, zero, cg_add(c, above, cg_dim(c, v->in_dim[1])));
-  LLVMValueRef hi = cg_min(c, cg_ceil_div_value(c, below, v->stride[1]), cg_add(c, u->row, u->rows));
-  LLVMValueRef begin = cg_max(c, lo, u->row);
-  return (WindowRow){y, cg_sub(c, begin, u->row), cg_max(c, zero, cg_sub(c, hi, begin))};
+  LLVMValueRef at = cg_sub(c, cg_mul(c, y, cg_i64(c, v->dilation[1])), cg_i64(c, v->before[1]));
+  at = cg_add(c, at, cg_mul(c, u->row, cg_i64(c, v->stride[1])));
+  Inside in = cg_inside(c, at, v->stride[1], 1, cg_dim(c, v->in_dim[1]), u->rows);
+  return (WindowRow){y, in.lo, cg_sub(c, in.hi, in.lo)};
 }
 
 // `rows` neighbours of the strip from `a` on, with a panel of g, into sums.
@@ -353,46 +357,40 @@ static LLVMValueRef first_row_of_strip(const Unit *u, const WindowRow *w) {
   return cg_at(c, c->f32, u->strip, cg_mul(c, row, cg_i64(c, u->p->strip.columns * u->p->strip.channels)));
 }
 
-static ConvWeightArgs arguments_of_rows(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums) {
+static WeightArgs arguments_of_rows(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const Conv *v = &p->c;
   LLVMValueRef x[CONV_AXES], g_row = cg_mul(c, cg_dim(c, v->out_dim[2]), cg_i64(c, v->o));
   strides_of_x(u, x);
-  LLVMValueRef first = p->made ? first_row_of_strip(u, w) : first_row_of_x(u, w, x);
-  int64_t step = p->made ? step_of(v, 1) : v->stride[1];
-  if (p->made) x[2] = cg_i64(c, p->strip.columns * p->strip.channels), x[0] = cg_i64(c, cg_strip_elements(&p->strip));
   LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, plane_of_x(u), cg_dim(c, v->in_dim[0]), "");
-  return (ConvWeightArgs){.x = first,
-                          .g = cg_at(c, c->f32, g, cg_mul(c, w->first, g_row)),
-                          .sums = sums,
-                          .rows = LLVMBuildSelect(c->b, inside, w->n, cg_i64(c, 0), ""),
-                          .images = u->images,
-                          .x_row = cg_mul(c, x[2], cg_i64(c, step)),
-                          .x_image = x[0],
-                          .g_row = g_row,
-                          .g_image = cg_mul(c, cg_mul(c, cg_dim(c, v->out_dim[0]), cg_dim(c, v->out_dim[1])), g_row)};
+  return (WeightArgs){.x = p->made ? first_row_of_strip(u, w) : first_row_of_x(u, w, x),
+                      .g = cg_at(c, c->f32, g, cg_mul(c, w->first, g_row)),
+                      .sums = sums,
+                      .rows = LLVMBuildSelect(c->b, inside, w->n, cg_i64(c, 0), ""),
+                      .images = u->images,
+                      .x_image = p->made ? cg_i64(c, cg_strip_elements(&p->strip)) : x[0],
+                      .g_image = cg_mul(c, cg_mul(c, cg_dim(c, v->out_dim[0]), cg_dim(c, v->out_dim[1])), g_row)};
 }
 
 // Channels [lo, lo + n) of the block.
-static void some_channels(const Unit *u, const ConvWeightRows *of, const ConvWeightArgs *args, LLVMValueRef lo,
-                          int64_t n) {
+static void some_channels(const Unit *u, const WeightRows *of, const WeightArgs *args, LLVMValueRef lo, int64_t n) {
   Cg *c = u->c;
-  ConvWeightRows s = *of;
-  ConvWeightArgs a = *args;
-  s.channels = n;
+  WeightRows s = *of;
+  WeightArgs a = *args;
+  s.terms = n;
   a.x = cg_at(c, c->f32, args->x, lo);
-  a.sums = cg_at(c, c->f32, args->sums, cg_mul(c, lo, cg_i64(c, s.sums_channel)));
-  cg_conv_weight_rows(c, &s, &a);
+  a.sums = cg_at(c, c->f32, args->sums, cg_mul(c, lo, cg_i64(c, s.sums_term)));
+  cg_weight_rows(c, &s, &a);
 }
 
 // A panel of g with a row of the window.
 static void rows_in_registers(const Unit *u, const WindowRow *w, LLVMValueRef g, LLVMValueRef sums, int64_t columns) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  ConvWeightRows s = rows_of(p);
-  ConvWeightArgs a = arguments_of_rows(u, w, g, sums);
-  s.nv = cg_ceil_div(columns, c->t->vl), s.lanes = columns - (s.nv - 1) * c->t->vl, s.more = !p->once;
+  WeightRows s = rows_of(p);
+  WeightArgs a = arguments_of_rows(u, w, g, sums);
+  s.nv = cg_ceil_div(columns, c->t->vl), s.lanes = columns - (s.nv - 1) * c->t->vl;
   int64_t whole = p->block / p->channels * p->channels;
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, p->channels), NULL, 0);

@@ -2,63 +2,92 @@
 #include "codegen/conv/weight_rows.h"
 
 #include "codegen/conv/depthwise.h"
-#include "codegen/conv/weight_pixels.h"
-
-#include <stdio.h>
 
 enum {
   MOST_PIXELS = 8,
   LEAST_SUMS = 16,  // twice what hides the latency of multiply-adds of two units (docs/experiments/078)
-  MAX_NV = 8
+  MAX_NV = 8,
+  RUN_COLUMNS = 64  // about so many of a row, where the run knows how many
 };
 
 // ---- what fits into registers
-// Pixels of g that taps of a row meet at one time.
-static int64_t live_pixels(const ConvWeightRows *s) { return cg_ceil_div((s->taps - 1) * s->gap + 1, s->src_step); }
+int64_t cg_weight_pixels_at_once(const Target *t, bool depthwise) {
+  return depthwise && t->gemm_mr * t->gemm_nv < MOST_PIXELS * 2 ? MOST_PIXELS / 2 : MOST_PIXELS;
+}
 
-bool cg_conv_weight_at_once(const Target *t, const ConvWeightRows *s, int64_t o, int64_t *nv, int64_t *channels) {
-  int64_t registers = t->gemm_mr * t->gemm_nv + t->gemm_nv;
+static int64_t registers(const Target *t) { return t->gemm_mr * t->gemm_nv + t->gemm_nv; }
+
+bool cg_weight_at_once(const Target *t, const WeightRows *s, int64_t o, int64_t *nv, int64_t *channels) {
+  int64_t live =
+      cg_ceil_div((s->row.taps - 1) * s->row.gap + 1, s->row.src_step);  // pixels that taps of a row meet at one time
   for (int64_t n = cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(o, t->vl))); n; n--) {
-    int64_t fit = (registers - live_pixels(s) * n) / (s->taps * n);
-    if (fit * s->taps * n < LEAST_SUMS) continue;
+    int64_t fit = (registers(t) - live * n) / (s->row.taps * n);
+    if (fit * s->row.taps * n < LEAST_SUMS) continue;
     *nv = n, *channels = fit;
     return true;
   }
   return false;
 }
 
+void cg_depthwise_taps_at_once(const Target *t, int64_t group, int64_t rows, int64_t columns, int64_t *rows_at_once,
+                               int64_t *columns_at_once) {
+  int64_t pixels = cg_weight_pixels_at_once(t, true), left = registers(t) - (group > 1), n = columns;
+  while (n > 1 && n * group + cg_smaller(n, pixels) > left) n--;
+  *columns_at_once = n;
+  *rows_at_once = n < columns ? 1 : cg_larger(1, cg_smaller(rows, (left - cg_smaller(n, pixels)) / (n * group)));
+}
+
 // ---- pixels
 typedef struct {
   Cg *c;
-  const ConvWeightRows *s;
-  TapRow row;
+  const WeightRows *s;
+  WeightArgs a;
   LLVMValueRef mask;  // of the last vector; NULL: whole
   LLVMValueRef x, g;  // of the row at hand
 } Rows;
 
+static LLVMValueRef load(const Rows *r, LLVMValueRef base, LLVMValueRef at, bool last) {
+  LLVMValueRef p = cg_at(r->c, r->c->f32, base, at);
+  return r->mask && last ? cg_load_masked(r->c, r->c->vf, p, r->mask) : cg_load(r->c, r->c->vf, p);
+}
+
 static LLVMValueRef load_g(const Rows *r, const TapPixels *p, int64_t k, int64_t j) {
   Cg *c = r->c;
   LLVMValueRef at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, r->s->g_pixel));
-  at = cg_at(c, c->f32, r->g, cg_add(c, at, cg_i64(c, j * c->t->vl)));
-  return r->mask && j + 1 == r->s->nv ? cg_load_masked(c, c->vf, at, r->mask) : cg_load(c, c->vf, at);
+  return load(r, r->g, cg_add(c, at, cg_i64(c, j * c->t->vl)), j + 1 == r->s->nv);
+}
+
+// 0 instead of g where x's column `at` lies outside.
+static LLVMValueRef where_inside(const Rows *r, const TapPixels *p, int64_t at, LLVMValueRef g) {
+  Cg *c = r->c;
+  LLVMValueRef column = cg_add(c, r->a.column, cg_mul(c, p->first, cg_i64(c, p->row->src_step)));
+  column = cg_add(c, column, cg_i64(c, p->row->offset + at));
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, column, cg_i64(c, p->row->columns), "");
+  return LLVMBuildSelect(c->b, inside, g, LLVMConstNull(c->vf), "");
 }
 
 // Pixels of g in registers: [pixel][vector]; NULL: not loaded yet.
 typedef LLVMValueRef GPixels[MOST_PIXELS][MAX_NV];
 
-// A channel of x's column `at`, with all pixels that meet it there.
-static void one_element(const Rows *r, const TapPixels *p, LLVMValueRef x, int64_t at, int64_t channel, GPixels g,
-                        LLVMValueRef *sum) {
-  const ConvWeightRows *s = r->s;
+// The column `at` of x, in row `row` of the window, with all pixels that meet it there.
+static void one_column(const Rows *r, const TapPixels *p, LLVMValueRef x, int64_t at, int64_t row, GPixels g,
+                       LLVMValueRef *sum) {
+  const WeightRows *s = r->s;
   Cg *c = r->c;
-  LLVMValueRef v = NULL;
-  for (int64_t tap = 0; tap < s->taps; tap++) {
-    int64_t k = cg_tap_pixel(p, at, tap), to = (tap * s->channels + channel) * s->nv;
-    if (k < 0) continue;
-    if (!v) v = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, x, cg_i64(c, at * s->pixel + channel))));
-    for (int64_t j = 0; j < s->nv; j++) {
-      if (!g[k][j]) g[k][j] = load_g(r, p, k, j);
-      sum[to + j] = cg_fma(c, v, g[k][j], sum[to + j]);
+  LLVMValueRef some = NULL;
+  int64_t from = row * s->row_gap + at * s->pixel;
+  for (int64_t term = 0; term < s->terms; term++) {
+    LLVMValueRef v = NULL;
+    for (int64_t tap = 0; tap < s->row.taps; tap++) {
+      int64_t k = cg_tap_pixel(p, at, tap), to = ((row * s->row.taps + tap) * s->terms + term) * s->nv;
+      if (k < 0) continue;
+      if (!some && s->depthwise) some = load(r, x, cg_i64(c, from), true);
+      if (!v && s->depthwise) v = cg_spread_lanes(c, some, s->terms, term);
+      if (!v) v = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, x, cg_i64(c, from + term))));
+      for (int64_t j = 0; j < s->nv; j++) {
+        if (!g[k][j]) g[k][j] = load_g(r, p, k, j);
+        sum[to + j] = cg_fma(c, v, p->border ? where_inside(r, p, at, g[k][j]) : g[k][j], sum[to + j]);
+      }
     }
   }
 }
@@ -69,60 +98,98 @@ static void some_pixels(const TapPixels *p, void *ctx, LLVMValueRef *sum) {
   GPixels g = {{NULL}};
   LLVMValueRef x = cg_at(c, c->f32, r->x, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel)));
   for (int64_t at = 0; at <= cg_tap_last_column(p); at++)
-    for (int64_t k = 0; cg_tap_inside(p, at) && k < r->s->channels; k++) one_element(r, p, x, at, k, g, sum);
+    for (int64_t row = 0; cg_tap_inside(p, at) && row < r->s->rows; row++) one_column(r, p, x, at, row, g, sum);
 }
 
 // ---- the function
-enum { P_X, P_G, P_SUMS, P_ROWS, P_IMAGES, P_X_ROW, P_X_IMAGE, P_G_ROW, P_G_IMAGE, N_PARAMS };
+enum { P_X, P_G, P_SUMS, P_ROWS, P_IMAGES, P_X_IMAGE, P_G_IMAGE, N_PARAMS, P_COUNT = P_IMAGES, P_COLUMN };
 
-static LLVMValueRef each_sum(const Rows *r, LLVMValueRef sums, uint32_t k) {
-  const ConvWeightRows *s = r->s;
-  int64_t row = k / s->nv, at = row / s->channels * s->sums_tap + row % s->channels * s->sums_channel;
-  return cg_at(r->c, r->c->f32, sums, cg_i64(r->c, at + k % s->nv * r->c->t->vl));
+static uint32_t n_sums(const WeightRows *s) { return (uint32_t)(s->rows * s->row.taps * s->terms * s->nv); }
+
+static LLVMValueRef each_sum(const Rows *r, uint32_t k) {
+  const WeightRows *s = r->s;
+  int64_t term = k / s->nv, tap = term / s->terms, row = tap / s->row.taps;
+  int64_t at = row * s->sums_row + tap % s->row.taps * s->sums_tap + term % s->terms * s->sums_term;
+  return cg_at(r->c, r->c->f32, r->a.sums, cg_i64(r->c, at + k % s->nv * r->c->t->vl));
+}
+
+// Rows [lo, hi) of the image at hand.
+static void some_rows(Rows *r, LLVMValueRef x, LLVMValueRef g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *sum) {
+  const WeightRows *s = r->s;
+  Cg *c = r->c;
+  TapSums of = {.some_pixels = some_pixels, .ctx = r, .n_sums = n_sums(s)};
+  Loop l;
+  cg_sums_begin(c, &l, lo, hi, 1, sum, of.n_sums);
+  r->x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, s->x_row)));
+  r->g = cg_at(c, c->f32, g, cg_mul(c, l.i, cg_i64(c, s->g_row)));
+  LLVMValueRef columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
+  if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
+  else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);
+  cg_sums_end(c, &l, sum);
+}
+
+static void each_image(Rows *r, LLVMValueRef *sum) {
+  Cg *c = r->c;
+  Loop l;
+  cg_sums_begin(c, &l, cg_i64(c, 0), r->a.images, 1, sum, n_sums(r->s));
+  LLVMValueRef x = cg_at(c, c->f32, r->a.x, cg_mul(c, l.i, r->a.x_image));
+  LLVMValueRef g = cg_at(c, c->f32, r->a.g, cg_mul(c, l.i, r->a.g_image));
+  some_rows(r, x, g, cg_i64(c, 0), r->a.rows, sum);
+  cg_sums_end(c, &l, sum);
+}
+
+static void begin_sums(Cg *c, LLVMValueRef *sum, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
+}
+
+static void store_sums(const Rows *r, LLVMValueRef *sum) {
+  Cg *c = r->c;
+  for (uint32_t k = 0; k < n_sums(r->s); k++) {
+    LLVMValueRef at = each_sum(r, k);
+    cg_store(c, r->s->more ? LLVMBuildFAdd(c->b, cg_load(c, c->vf, at), sum[k], "") : sum[k], at);
+  }
+}
+
+// Partial sums of about as many pixels as they have terms.
+static void each_partial(Rows *r, LLVMValueRef *sum) {
+  Cg *c = r->c;
+  int64_t rows = cg_larger(1, c->t->partial_sum / (r->s->row.count ? r->s->row.count : RUN_COLUMNS));
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), r->a.rows, cg_i64(c, rows), NULL, 0);
+  begin_sums(c, sum, n_sums(r->s));
+  some_rows(r, r->a.x, r->a.g, l.i, cg_min(c, r->a.rows, cg_add(c, l.i, cg_i64(c, rows))), sum);
+  store_sums(r, sum);
+  cg_loop_end(c, &l, NULL);
 }
 
 static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
-  const ConvWeightRows *s = ctx;
-  Rows r = {.c = c,
-            .s = s,
-            .row = {.taps = s->taps,
-                    .gap = s->gap,
-                    .src_step = s->src_step,
-                    .count = s->count,
-                    .offset = s->offset,
-                    .columns = s->columns,
-                    .at_once = MOST_PIXELS}};
-  TapSums sums = {.some_pixels = some_pixels, .ctx = &r, .n_sums = (uint32_t)(s->taps * s->channels * s->nv)};
+  const WeightRows *s = ctx;
+  Rows r = {.c = c, .s = s};
   LLVMValueRef arg[N_PARAMS], sum[MAX_CARRY];
-  for (uint32_t k = 0; k < N_PARAMS; k++) arg[k] = LLVMGetParam(fn, k);
+  for (uint32_t k = 0; k < LLVMCountParams(fn); k++) arg[k] = LLVMGetParam(fn, k);
+  r.a = (WeightArgs){.x = arg[P_X], .g = arg[P_G], .sums = arg[P_SUMS], .rows = arg[P_ROWS]};
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
-  for (uint32_t k = 0; k < sums.n_sums; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
-  Loop image, row;
-  cg_sums_begin(c, &image, cg_i64(c, 0), arg[P_IMAGES], sum, sums.n_sums);
-  LLVMValueRef x = cg_at(c, c->f32, arg[P_X], cg_mul(c, image.i, arg[P_X_IMAGE]));
-  LLVMValueRef g = cg_at(c, c->f32, arg[P_G], cg_mul(c, image.i, arg[P_G_IMAGE]));
-  cg_sums_begin(c, &row, cg_i64(c, 0), arg[P_ROWS], sum, sums.n_sums);
-  r.x = cg_at(c, c->f32, x, cg_mul(c, row.i, arg[P_X_ROW]));
-  r.g = cg_at(c, c->f32, g, cg_mul(c, row.i, arg[P_G_ROW]));
-  cg_tap_row(c, &r.row, &sums, sum);
-  cg_sums_end(c, &row, sum);
-  cg_sums_end(c, &image, sum);
-  for (uint32_t k = 0; k < sums.n_sums; k++) {
-    LLVMValueRef at = each_sum(&r, arg[P_SUMS], k);
-    cg_store(c, s->more ? LLVMBuildFAdd(c->b, cg_load(c, c->vf, at), sum[k], "") : sum[k], at);
+  if (s->depthwise) {
+    r.a.count = arg[P_COUNT], r.a.column = arg[P_COLUMN];
+    each_partial(&r, sum);
+  } else {
+    r.a.images = arg[P_IMAGES], r.a.x_image = arg[P_X_IMAGE], r.a.g_image = arg[P_G_IMAGE];
+    begin_sums(c, sum, n_sums(s));
+    each_image(&r, sum);
+    store_sums(&r, sum);
   }
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_conv_weight_rows(Cg *c, const ConvWeightRows *s, const ConvWeightArgs *a) {
-  char name[512];
-  const int64_t sizes[] = {s->taps,   s->gap,     s->src_step, s->channels, s->nv,       s->lanes,        s->count,
-                           s->offset, s->columns, s->pixel,    s->g_pixel,  s->sums_tap, s->sums_channel, s->more};
-  int at = snprintf(name, sizeof name, "conv_weight");
-  for (uint32_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-    at += snprintf(name + at, sizeof name - (size_t)at, ".%lld", (long long)sizes[k]);
-  LLVMTypeRef types[N_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64, c->i64};
-  LLVMValueRef arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows, a->images, a->x_row, a->x_image, a->g_row, a->g_image};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_PARAMS, false);
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_rows, (void *)s), arg, N_PARAMS, "");
+void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a) {
+  const TapRow *r = &s->row;
+  const int64_t sizes[] = {r->taps,  r->gap,      r->src_step, r->count,     r->offset, r->columns, s->rows,
+                           s->terms, s->nv,       s->lanes,    s->row_gap,   s->pixel,  s->g_pixel, s->x_row,
+                           s->g_row, s->sums_row, s->sums_tap, s->sums_term, s->more};
+  LLVMValueRef arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows};
+  uint32_t n = P_IMAGES;
+  if (s->depthwise) arg[n++] = a->count, arg[n++] = a->column;
+  else arg[n++] = a->images, arg[n++] = a->x_image, arg[n++] = a->g_image;
+  cg_call_sized(c, s->depthwise ? "depthwise_weight" : "conv_weight", sizes, sizeof sizes / sizeof *sizes, arg, n,
+                make_rows, (void *)s);
 }

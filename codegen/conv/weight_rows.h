@@ -1,34 +1,42 @@
-// Some channels of x in the gradient of a convolution's weight, with all taps of a row of the window: a function.
+// Some taps of the gradient of a convolution's weight, over rows of g's pixels, with all sums in registers: a function.
 //
-//   sums[tap, channel][o] += x[pixel * src_step + tap * gap, channel] * g[pixel, o]
+//   dense       sums[tap, term][o] += x[pixel * src_step + tap, term] * g[pixel, o]        o: some vectors of g's channels
+//   depthwise   sums[tap, term][c] += x[pixel * src_step + tap, channel term of c's group] * g[pixel, c]         c: a vector
 //
-// over rows of g's pixels, of one image after the other. Sums stay in registers, and so does g for as long as taps meet it:
-// of 3 taps, 4 channels and 2 vectors, 6 loads serve 24 multiply-adds. Columns that lie outside x are left out as the code
-// is made. Every sum has one chain of additions in the order of the pixels.
+// An element of x, or a vector, is read once for all taps of a row that meet it, and g stays in registers as long as taps meet
+// it: of 3 taps, 4 channels and 2 vectors, 6 loads serve 24 multiply-adds. Columns that lie outside x are left out as the code is
+// made, or, of rows that are cut, count 0 times the 0 that the strip has there. Every sum has one chain of additions in the order
+// of the pixels.
 #ifndef TN_CODEGEN_CONV_WEIGHT_ROWS_H
 #define TN_CODEGEN_CONV_WEIGHT_ROWS_H
 
-#include "codegen/cg.h"
+#include "codegen/conv/taps.h"
 
 typedef struct {
-  int64_t taps, gap, src_step;     // gap: columns from one tap to the next; src_step: from one pixel of g to the next
-  int64_t channels, nv, lanes;     // of x; vectors of g's channels, and lanes of the last one
-  int64_t count;                   // pixels of a row of g
-  int64_t offset, columns;         // of the first pixel's first tap; of x
-  int64_t pixel, g_pixel;          // elements from one pixel to the next
-  int64_t sums_tap, sums_channel;  // elements of the sums from one to the next
-  bool more;                       // adds to what there is
-} ConvWeightRows;
+  TapRow row;             // count 0: an argument, as are the columns that lie inside
+  int64_t rows, row_gap;  // of taps; elements of x from one to the next
+  int64_t terms;          // channels of x, or of a group
+  bool depthwise;
+  int64_t nv, lanes;                      // vectors of g's channels, and lanes of the last one
+  int64_t pixel, g_pixel;                 // elements from one pixel to the next, of x and g
+  int64_t x_row, g_row;                   // from one row of g's pixels to the next
+  int64_t sums_row, sums_tap, sums_term;  // elements of the sums from one to the next
+  bool more;                              // adds to what there is
+} WeightRows;
 typedef struct {
-  LLVMValueRef x, g, sums;      // x: its column 0 in the first row
-  LLVMValueRef rows, images;    // of g
-  LLVMValueRef x_row, x_image;  // elements of x for one of g to the next
-  LLVMValueRef g_row, g_image;
-} ConvWeightArgs;
-void cg_conv_weight_rows(Cg *c, const ConvWeightRows *s, const ConvWeightArgs *a);
+  LLVMValueRef x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel
+  LLVMValueRef rows;        // of g
+  LLVMValueRef images, x_image, g_image;  // images: NULL: one; elements from one to the next
+  LLVMValueRef count, column;             // if there is no count: pixels, and the column of x where it begins
+} WeightArgs;
+void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a);
 
 // Vectors of g's `o` channels and channels of x whose sums fill the registers, of the taps that s says; false: they are too
 // few for multiply-adds not to wait for one another.
-bool cg_conv_weight_at_once(const Target *t, const ConvWeightRows *s, int64_t o, int64_t *nv, int64_t *channels);
+bool cg_weight_at_once(const Target *t, const WeightRows *s, int64_t o, int64_t *nv, int64_t *channels);
+// Of groups of so many channels: rows and columns of the window whose sums stay in registers, of so many.
+void cg_depthwise_taps_at_once(const Target *t, int64_t group, int64_t rows, int64_t columns, int64_t *rows_at_once,
+                               int64_t *columns_at_once);
+int64_t cg_weight_pixels_at_once(const Target *t, bool depthwise);
 
 #endif

@@ -1,0 +1,62 @@
+// A row of pixels and the taps of a row of a window, some pixels at one time whose values stay in registers:
+//
+//   pixel k meets, by tap number t, the column k * src_step + t * gap of those from the first pixel's first tap on
+//
+// Pixels are those of the result, or of g in the gradient of a weight; columns are those of the source. Columns that lie outside
+// are left out as the code is made, or the run tells which pixels have some.
+#ifndef TN_CODEGEN_CONV_TAPS_H
+#define TN_CODEGEN_CONV_TAPS_H
+
+#include "codegen/cg.h"
+
+// Elements [lo, hi) of n: those for which `reach` places from at + i * step on lie in [0, size). hi may be below lo if reach is
+// not 1.
+typedef struct {
+  LLVMValueRef lo, hi;
+} Inside;
+Inside cg_inside(Cg *c, LLVMValueRef at, int64_t step, int64_t reach, LLVMValueRef size, LLVMValueRef n);
+
+typedef struct {
+  int64_t taps, gap, src_step;  // gap: columns from one tap to the next; src_step: from one pixel to the next
+  int64_t count;                // pixels
+  int64_t offset, columns;      // of the first pixel's first tap; of the source
+  int64_t at_once;              // pixels at one time
+} TapRow;
+
+typedef struct {
+  const TapRow *row;
+  LLVMValueRef first;
+  int64_t n;
+  int64_t known;  // the first one, if some columns of their taps may lie outside; -1: none does,
+  bool border;    // or only the run knows
+} TapPixels;
+
+// Number of the pixel whose tap number `tap` is `at` columns from the first one's first tap; below 0: none.
+int64_t cg_tap_pixel(const TapPixels *p, int64_t at, int64_t tap);
+// Is that column one of the source? Columns up to the last one are met by some tap.
+bool cg_tap_inside(const TapPixels *p, int64_t at);
+int64_t cg_tap_last_column(const TapPixels *p);
+// The column that the first pixel's first tap meets.
+LLVMValueRef cg_tap_first_column(Cg *c, const TapPixels *p);
+
+// Emits what is made of some pixels, and updates the sums.
+typedef struct {
+  void (*some_pixels)(const TapPixels *p, void *ctx, LLVMValueRef *sum);
+  void *ctx;
+  uint32_t n_sums;
+} TapSums;
+// A whole row, of constant sizes;
+void cg_tap_row(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef *sum);
+// of which the run gives the pixels, the columns and the column of the first pixel's first tap. Pixels at the border come one by one.
+void cg_tap_row_of_run(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef count, LLVMValueRef column,
+                       LLVMValueRef columns, LLVMValueRef *sum);
+
+// ---- loops that carry sums
+void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, int64_t step, LLVMValueRef *sum, uint32_t n);
+void cg_sums_end(Cg *c, Loop *l, LLVMValueRef *sum);
+
+// Calls a helper without a result whose code is decided by its name and these sizes.
+void cg_call_sized(Cg *c, const char *name, const int64_t *size, uint32_t n_sizes, LLVMValueRef *arg, uint32_t n,
+                   void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);
+
+#endif
