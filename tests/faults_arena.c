@@ -1,9 +1,7 @@
 // Faults that show in a run: a program is planned with guards around its buffers, spoiled, compiled and run by one
 // worker. A kernel that strays must be named with its neighbour; what is read and was not written must be poison, which
 // no result survives.
-#include "codegen/gemm/sgemm.h"
-#include "codegen/kernels.h"
-#include "codegen/module/compile.h"
+#include "tests/entry.h"
 #include "tests/faults.h"
 
 #include <math.h>
@@ -33,7 +31,6 @@ typedef struct {
 } Guarded;
 
 static Target target;
-static const TnServices services = {.sgemm = cg_sgemm, .guarded_arena = rt_guarded_arena_step};
 
 // ---- the edits
 static bool shrink(Fn *f, uint32_t site, bool scratch) {
@@ -95,12 +92,8 @@ static bool plan(Guarded *g, RtText *why) {
 }
 
 static CgJit *compile(Guarded *g, RtText *why) {
-  CgObject object = {0};
-  bool ok = cg_compile(g->p, &target, NULL, &object, NULL, why);
-  CgJit *jit = ok ? cg_jit_load(&object, NULL, why) : NULL;
-  rt_free(object.bytes);
-  void *entry = jit ? cg_jit_find(jit, cg_symbol(g->mem, g->p, g->f)) : NULL;
-  memcpy((void *)&g->entry, &entry, sizeof entry);
+  CgJit *jit = entry_jit(g->p, &target, why);
+  if (jit) g->entry = entry_find(jit, cg_symbol(g->mem, g->p, g->f));
   return jit;
 }
 
@@ -119,7 +112,7 @@ static void run(Guarded *g) {
   void *out[] = {g->y, g->t};
   TnKernelStatus status = {0};
   TnFrame frame = {
-      .in = in, .out = out, .dims = &n, .svc = &services, .status = &status, .guarded_arena = &g->guarded_arena};
+      .in = in, .out = out, .dims = &n, .svc = &entry_services, .status = &status, .guarded_arena = &g->guarded_arena};
   unsigned char *arena = (unsigned char *)numbers(g->mem, g->f->stats.peak_bytes / 4 + 2 * TN_ALIGN);
   frame.seg[SEG_ARENA] = arena + TN_ALIGN;
   g->entry(&frame, 0, 1);

@@ -1,4 +1,5 @@
 #include "tests/foreign.h"
+#include "codegen/module/compile.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -6,6 +6,8 @@
 //
 // PART: only the cases whose name contains it; N: every Nth case of ops; --nan: those with NaN that are left
 // out where the target loses it, and no others
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "tests/foreign.h"
 #include "tests/op_tables.h"
 

@@ -101,4 +101,39 @@ static inline void golden_end(const GoldenFile *g) {
   if (g->stored != g->stored_end) golden_fail(g, "numbers that no line names");
 }
 
+// ---- files of nothing but arrays of doubles: a line of each is its name, which has no blanks, and how many numbers it has
+typedef struct {
+  const char *name;
+  const double *v;
+  uint32_t n;
+} GoldenArray;
+
+typedef struct {
+  const char *file;
+  GoldenArray *at;  // in the order of the file
+  uint32_t n;
+} GoldenArrays;
+
+static inline GoldenArrays golden_arrays(RtArena *mem, const char *file) {
+  GoldenFile g = golden_open(mem, file);
+  GoldenArrays all = {.file = file};
+  uint32_t cap = 0;
+  for (char *line = golden_line(&g); line; line = golden_line(&g)) {
+    char *words = line + strcspn(line, " ");
+    uint32_t n = golden_count(&g, &words);
+    line[strcspn(line, " ")] = 0;
+    RT_PUSH(mem, all.at, all.n, cap);
+    all.at[all.n - 1] = (GoldenArray){line, golden_take(&g, n, sizeof(double)), n};
+  }
+  golden_end(&g);
+  return all;
+}
+
+// The n numbers of an array. One that is not there, or has others, ends the program.
+static inline const double *golden_array(const GoldenArrays *all, const char *name, size_t n) {
+  const GoldenArray *a = golden_find(all->at, all->n, sizeof *a, name);
+  if (!a || a->n != n) printf("%s: no array %s of %zu numbers\n", all->file, name, n), exit(1);
+  return a->v;
+}
+
 #endif

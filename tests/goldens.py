@@ -45,6 +45,10 @@ class Table:
         self.bytes.append(x.astype(x.dtype.newbyteorder("<")).tobytes())
         return len(x)
 
+    def array(self, name, x):
+        """What golden_array of tests/golden_file.h finds: numbers as doubles."""
+        self.line(name, self.store(torch.as_tensor(x, dtype=torch.float64)))
+
     def write(self, name):
         (TESTS / f"{name}.txt").write_text("\n".join(self.lines) + "\n")
         (TESTS / f"{name}.bin").write_bytes(b"".join(self.bytes))

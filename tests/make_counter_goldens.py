@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes goldens_counters.h: parameters that several functions train, each function some of them, after every step of PyTorch.
+"""Writes counter_goldens.txt and .bin: parameters that several functions train, each function some of them, after every step of PyTorch.
 
 One optimizer has all parameters; a step gives no gradient (None) to those that its function does not train, so that PyTorch
 passes over them and state['step'] stays. `late` is frozen in all functions but the last. Run: python3 tests/make_counter_goldens.py
 """
-import pathlib
 import torch
+
+import goldens
 
 torch.set_default_dtype(torch.float32)
 STEPS = ["ab", "ab", "bc", "a", "table", "bc", "late", "ab", "table", "late"]
@@ -50,10 +51,7 @@ def run(make, is_mixed):
     return rows
 
 
-lines = ["// Written by tests/make_counter_goldens.py. Do not edit.", "// clang-format off"]
+table = goldens.Table("tests/make_counter_goldens.py")
 for name, make in OPTIMIZERS.items():
-    lines.append(f"static const float counters_{name}[{len(STEPS)}][16] = {{")
-    for row in run(make, name == "mixed"):
-        lines.append("    {" + ", ".join(f"{v:.9g}f" if "." in f"{v:.9g}" or "e" in f"{v:.9g}" else f"{v:.9g}.0f" for v in row) + "},")
-    lines.append("};")
-pathlib.Path(__file__).with_name("goldens_counters.h").write_text("\n".join(lines) + "\n")
+    table.array(name, run(make, name == "mixed"))
+table.write("counter_goldens")

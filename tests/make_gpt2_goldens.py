@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_gpt2.h: loss and gradients of a GPT-2 of full width with 2 layers, whose weights are made by a formula.
+"""Writes tests/gpt2_goldens.txt and .bin: loss and gradients of a GPT-2 of full width with 2 layers, whose weights are made by a formula.
 
-    python3 tests/make_gpt2_goldens.py > tests/goldens_gpt2.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_gpt2_goldens.py          (PyTorch 2.13, NumPy)
 
 Of each parameter's gradient: its norm, and N_SHOWN elements, the k-th at 7919003 k modulo their number.
 """
@@ -10,6 +10,8 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+import goldens
 
 torch.set_default_dtype(torch.float64)
 WORDS, PLACES, WIDTH, LAYERS, HEADS, TIME, N_SHOWN = 50257, 64, 768, 2, 12, 64, 8
@@ -61,12 +63,9 @@ for k in range(LAYERS):
 loss = F.cross_entropy(norm(x, "transformer.ln_f") @ p["transformer.wte.weight"].T, ids[1:])
 loss.backward()
 
-print("// Made by tests/make_gpt2_goldens.py with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off")
-print(f"enum {{ N_SHOWN = {N_SHOWN}, N_PARAMETERS = {len(p)} }};")
-print(f"static const double gpt2_loss = {loss.item()!r};")
-print("static const struct {\n  const char *path;\n  double norm, shown[N_SHOWN];\n} gpt2_gradients[N_PARAMETERS] = {")
+table = goldens.Table("tests/make_gpt2_goldens.py")
+table.array("loss", loss)
 for name, w in p.items():
     g = w.grad.reshape(-1)
-    at = [7919003 * k % len(g) for k in range(N_SHOWN)]
-    print(f'    {{"{name}", {g.norm().item()!r}, {{{", ".join(repr(g[i].item()) for i in at)}}}}},')
-print("};\n// clang-format on")
+    table.array(name, [g.norm().item()] + [g[7919003 * k % len(g)].item() for k in range(N_SHOWN)])
+table.write("gpt2_goldens")

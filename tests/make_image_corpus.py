@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/corpus/image and tests/goldens_images.h: small PNG and JPEG files, and what they are as numbers.
+"""Writes tests/corpus/image, tests/image_goldens.txt and .bin: small PNG and JPEG files, and what they are as numbers.
 
     python3 tests/make_image_corpus.py          (NumPy, Pillow 12 or 13, PyTorch 2.13)
 
@@ -14,6 +14,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
+
+import goldens
 
 root = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(root, "corpus", "image")
@@ -132,10 +134,7 @@ cases += [(f"turned{k}.png", 4, 5, 3, 1) for k in range(1, 5)] + [(f"turned{k}.j
 cases += [("turnedlong.jpg", 12, 17, 3, 0), ("turnedbyte.jpg", 17, 12, 3, 0), ("vivid.jpg", 12, 17, 1, 0), ("vivid.jpg", 4, 5, 1, 0)]
 cases += [("bits.png", 5, 11, 1, 0), ("deep.png", 2, 2, 3, 0), ("few.png", 4, 5, 3, 0), ("key.png", 4, 5, 3, 0), ("graya.png", 4, 5, 3, 0)]
 cases += [("gamma.png", 4, 5, 3, 0), ("passes.png", 4, 5, 3, 0), ("rgb.png", 4, 5, 1, 0), ("clear.png", 4, 5, 1, 0), ("bits.png", 5, 11, 3, 0)]
-with open(os.path.join(root, "goldens_images.h"), "w") as out:
-    print("// Made by tests/make_image_corpus.py; do not edit.\n// clang-format off", file=out)
-    print("static const struct {\n  const char *name;\n  int height, width, channels, stretch;\n  float value[640];\n} goldens_images[] = {", file=out)
-    for case in cases:
-        values = ", ".join(f"{v:.7g}" for v in resized(*case).tolist())
-        print(f'    {{"{case[0]}", {", ".join(map(str, case[1:]))}, {{{values}}}}},', file=out)
-    print("};\n// clang-format on", file=out)
+table = goldens.Table("tests/make_image_corpus.py")
+for name, *sizes in cases:
+    table.array(name, [*sizes, *resized(name, *sizes).tolist()])
+table.write("image_goldens")

@@ -1,11 +1,13 @@
-"""Writes tests/goldens_optimizers.h: 20 steps of every optimizer, schedule and average on one small layer.
+"""Writes tests/optimizer_goldens.txt and .bin: 20 steps of every optimizer, schedule and average on one small layer.
 
-    python tests/make_optimizer_goldens.py > tests/goldens_optimizers.h      (PyTorch 2.13, CPU)
+    python tests/make_optimizer_goldens.py      (PyTorch 2.13, CPU)
 
 y = x w^T + b, loss mean (y - t)^2 on a fresh batch in each step; weights and batches follow a formula that C states too
 (`number`). Reference values are PyTorch's in float64. Lion and LAMB, which PyTorch has not, stand here.
 """
 import torch
+
+import goldens
 
 STEPS, IN, OUT, BATCH = 20, 5, 3, 4
 
@@ -144,17 +146,6 @@ def metric(k):
     return [1.0, 0.9, 0.95, 0.91, 0.92, 0.93, 0.8, 0.8, 0.8, 0.8, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.7, 0.71, 0.72, 0.73][k]
 
 
-def row(values):
-    return "{" + ", ".join(f"{float(v):.9g}" for v in values) + "}"
-
-
-def table(name, rows, width):
-    print(f"static const double {name}[][{width}] = {{")
-    for r in rows:
-        print(f"    {row(r)},")
-    print("};")
-
-
 def flat(tensors):
     return [v for t in tensors for v in t.detach().flatten().tolist()]
 
@@ -231,20 +222,16 @@ def averages(fn):
 def main():
     torch.set_default_dtype(torch.float64)
     swa = torch.optim.swa_utils
-    n = OUT * IN + OUT
-    print("// Made by tests/make_optimizer_goldens.py with PyTorch " + torch.__version__.split("+")[0] + "; not edited by hand.")
-    print("// clang-format off\n#ifndef TN_GOLDENS_OPTIMIZERS_H\n#define TN_GOLDENS_OPTIMIZERS_H\n")
-    print(f"enum {{ STEPS = {STEPS}, IN = {IN}, OUT = {OUT}, BATCH = {BATCH}, N_WEIGHTS = {n} }};")
-    table("after", [train(make) for make in OPTIMIZERS], n)
-    table("rates", [rates(make) for make in SCHEDULES + [plateau]], STEPS)
-    print(f"static const double metrics[] = {row(metric(k) for k in range(STEPS))};")
-    print(f"static const double late_rates[] = {row(late(make, at) for make, at in LATE)};")
+    table = goldens.Table("tests/make_optimizer_goldens.py")
+    table.array("after", [train(make) for make in OPTIMIZERS])
+    table.array("rates", [rates(make) for make in SCHEDULES + [plateau]])
+    table.array("late_rates", [late(make, at) for make, at in LATE])
     cycled = [cycle(*pair) for pair in CYCLED]
-    table("cycled", [w for w, m in cycled], n)
-    table("momenta", [m for w, m in cycled], STEPS)
-    table("accumulated", [accumulate(3, 0.05), accumulate(4, 1.0)], n)
-    table("averaged", [averages(swa.get_ema_multi_avg_fn(0.9)), averages(swa.get_swa_multi_avg_fn())], n)
-    print("#endif")
+    table.array("cycled", [w for w, m in cycled])
+    table.array("momenta", [m for w, m in cycled])
+    table.array("accumulated", [accumulate(3, 0.05), accumulate(4, 1.0)])
+    table.array("averaged", [averages(swa.get_ema_multi_avg_fn(0.9)), averages(swa.get_swa_multi_avg_fn())])
+    table.write("optimizer_goldens")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_resnet.h: a step of ResNet-20 whose weights are made by a formula, and the state_dicts of others.
+"""Writes tests/resnet_goldens.txt and .bin: a step of ResNet-20 whose weights are made by a formula, and the state_dicts of others.
 
-    python3 tests/make_resnet_goldens.py > tests/goldens_resnet.h          (PyTorch 2.13, NumPy)
+    python3 tests/make_resnet_goldens.py          (PyTorch 2.13, NumPy)
 
 Of each parameter's gradient: its norm, its product with the numbers of seed 1000, and N_SHOWN elements, the k-th at
 7919003 k modulo their number. Of a state_dict: how many entries and elements it has, and a hash of its names and shapes.
@@ -12,6 +12,8 @@ import sys
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+import goldens
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "bench", "peers"))
 from peer import number  # noqa: E402
@@ -45,30 +47,25 @@ def hash_of(state):  # FNV-1a
     for line in sorted(f"{name} {' '.join(map(str, v.shape))}".strip() + "\n" for name, v in state.items()):
         for byte in line.encode():
             h = (h ^ byte) * 1099511628211 % 2**64
-    return h
+    return h % 2**53  # exact as a double
 
 
 def main():
     net, loss = step()
     parameters, buffers = dict(net.named_parameters()), {n: b for n, b in net.named_buffers() if b.dim()}
-    print("// Made by tests/make_resnet_goldens.py with PyTorch " + torch.__version__.split("+")[0] + "; do not edit.\n// clang-format off")
-    print(f"enum {{ BATCH = {BATCH}, SIDE = {SIDE}, CLASSES = {CLASSES}, N_SHOWN = {N_SHOWN} }};")
-    print(f"enum {{ N_PARAMETERS = {len(parameters)}, N_BUFFERS = {len(buffers)} }};")
-    print(f"static const double resnet_loss = {loss!r};")
-    print("static const struct {\n  const char *path;\n  double norm, product, shown[N_SHOWN];\n} resnet_gradients[N_PARAMETERS] = {")
+    table = goldens.Table("tests/make_resnet_goldens.py")
+    table.array("loss", loss)
     for name, p in parameters.items():
         g = p.grad.reshape(-1).numpy()
-        shown = ", ".join(repr(float(g[7919003 * k % len(g)])) for k in range(N_SHOWN))
-        print(f'    {{"{name}", {float(np.linalg.norm(g))!r}, {float(g @ number(len(g), 1000))!r}, {{{shown}}}}},')
-    print("};\n// after the step: sums by the numbers of seed 1000\nstatic const struct {\n  const char *path;\n  double product;\n} resnet_buffers[N_BUFFERS] = {")
-    for name, b in buffers.items():
-        print(f'    {{"{name}", {float(b.numpy() @ number(len(b), 1000))!r}}},')
-    print("};\nstatic const struct {\n  int depth, classes;\n  unsigned n_entries;\n  long long n_elements;\n  unsigned long long hash;\n} resnet_states[] = {")
+        shown = [float(g[7919003 * k % len(g)]) for k in range(N_SHOWN)]
+        table.array(name, [float(np.linalg.norm(g)), float(g @ number(len(g), 1000)), *shown])
+    for name, b in buffers.items():  # after the step
+        table.array(name, float(b.numpy() @ number(len(b), 1000)))
     torch.set_default_dtype(torch.float32)
     for depth, classes in [(20, 10), (18, 1000), (50, 1000)]:
         state = Resnet(depth, classes).state_dict()
-        print(f"    {{{depth}, {classes}, {len(state)}, {sum(v.numel() for v in state.values())}, 0x{hash_of(state):x}}},")
-    print("};\n// clang-format on")
+        table.array(f"state_{depth}", [classes, len(state), sum(v.numel() for v in state.values()), hash_of(state)])
+    table.write("resnet_goldens")
 
 
 if __name__ == "__main__":

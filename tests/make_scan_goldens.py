@@ -1,6 +1,6 @@
-"""Writes tests/goldens_scan.h: what PyTorch computes for the layer-normalised LSTM of tests/test_scan_cell.c.
+"""Writes tests/scan_goldens.txt and .bin: what PyTorch computes for the layer-normalised LSTM of tests/test_scan_cell.c.
 
-    python tests/make_scan_goldens.py > tests/goldens_scan.h      (PyTorch 2.13, CPU, float64)
+    python tests/make_scan_goldens.py      (PyTorch 2.13, CPU, float64)
 
 The cell of PyTorch's benchmarks (LayerNormLSTMCell): gates = LN(x W_ih^T) + LN(h W_hh^T), c = LN(f c + i g), h = o tanh c, over packed
 sequences in any order of lengths. Inputs and weights come from the generator `fill`, which C states too, so that only results are
@@ -8,6 +8,8 @@ stored. Reduced by loss = mean(ys^2) + mean(sin h_last) + mean(exp c_last).
 """
 import torch
 import torch.nn.functional as F
+
+import goldens
 
 B, T, IN, H = 5, 6, 3, 4
 LENGTHS = [2, 6, 1, 6, 4]
@@ -51,25 +53,14 @@ def run(reverse):
     return ys, torch.cat(last_h), torch.cat(last_c)
 
 
-def put(name, v):
-    numbers = [f"{float(e):.9g}" for e in v.detach().reshape(-1)]
-    text = ", ".join(n + ("f" if any(c in n for c in ".e") else ".0f") for n in numbers)
-    lines, line = [], "   "
-    for word in text.split(" "):
-        if len(line) + len(word) > 118:
-            lines.append(line)
-            line = "   "
-        line += " " + word
-    print(f"static const float {name}[] = {{\n" + "\n".join([*lines, line]) + "};")
-
-
-print("// Written by tests/make_scan_goldens.py: PyTorch's results in float64.\n// clang-format off")
+table = goldens.Table("tests/make_scan_goldens.py")
 for reverse in (False, True):
     ys, h, c = run(reverse)
     loss = (ys**2).mean() + h.sin().mean() + c.exp().mean()
     grads = torch.autograd.grad(loss, leaves)
     tag = "back_" if reverse else "fwd_"
     for name, v in {"ys": ys, "h": h, "c": c, "loss": loss}.items():
-        put(tag + name, v)
+        table.array(tag + name, v.detach())
     for name, v in zip(["x", "h0", "c0", *NAMES], grads):
-        put(tag + "d_" + name, v)
+        table.array(tag + "d_" + name, v)
+table.write("scan_goldens")

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens_second_grad.h: gradients of gradients by torch.autograd with create_graph, in float64.
+"""Writes tests/second_grad_goldens.txt and .bin: gradients of gradients by torch.autograd with create_graph, in float64.
 
-    python3 tests/make_second_grad_goldens.py > tests/goldens_second_grad.h          (PyTorch 2.13)
+    python3 tests/make_second_grad_goldens.py          (PyTorch 2.13)
 
 Of y = op(x, w), l = sum(sin(y)), g = dl/dx, gw = dl/dw (0 where l does not depend on w): m = sum(g^2) / 2 + sum(gw w),
 then m, dm/dx and dm/dw.
 """
 import torch
 import torch.nn.functional as F
+
+import goldens
 
 ROWS = [(3, 5), (1, 1), (2, 17), (4, 1), (7, 3)]
 LENGTHS = [2, 4, 1]
@@ -87,32 +89,26 @@ CASES = [  # name, shapes of x, shape of w by that of x, y
 ]
 
 
-def numbers(t):
-    return "{" + ", ".join(f"{v:.9g}" for v in t.detach().reshape(-1).tolist()) + "}"
-
-
 def grads(l, of):
     got = torch.autograd.grad(l, of, create_graph=True, allow_unused=True) if l.requires_grad else [None] * len(of)
     return [torch.zeros_like(t) if g is None else g for t, g in zip(of, got)]
 
 
-print(f"// Made by tests/make_second_grad_goldens.py with PyTorch {torch.__version__.split('+')[0]}; do not edit.\n"
-      "// clang-format off\nstatic const Case cases[] = {")
+table = goldens.Table("tests/make_second_grad_goldens.py")
 for name, shapes, of_w, op in CASES:
     for shape in shapes:
         x, w = fill(shape, 7, 3, 11, 0.6875), fill(of_w(shape), 5, 2, 9, 0.4375)
         g, gw = grads(torch.sin(op(x, w)).sum(), [x, w])
         m = (g * g).sum() / 2 + (gw * w).sum()
         dx, dw = grads(m, [x, w])
-        dims = lambda t: "{" + ", ".join(map(str, t.shape)) + "}"
-        print(f"  {{\"{name}\", {name}, {len(x.shape)}, {dims(x)}, {len(w.shape)}, {dims(w)}, {m.item():.9g},\n"
-              f"   {numbers(dx)},\n   {numbers(dw)}}},")
-print("};")
+        key = "_".join([name, "x".join(map(str, x.shape)), "x".join(map(str, w.shape))])
+        table.array(key, [m.item(), *dx.reshape(-1).tolist(), *dw.reshape(-1).tolist()])
 
 x = torch.tensor([0.1, -0.5, 0.7, 1.2], dtype=torch.float64, requires_grad=True)
 w = torch.tensor([1, 2, -1, 0.5], dtype=torch.float64, requires_grad=True)
 (g,) = grads((torch.softmax(x, -1) * w).sum(), [x])
-print(f"static const double softmax_again[4] = {numbers(grads((g * x).sum(), [x])[0])};")
+table.array("softmax_again", grads((g * x).sum(), [x])[0].detach())
 loss = (torch.log_softmax(x * w, -1) * x * x).sum()
 (g,) = grads(loss, [x])
-print(f"static const double penalty[4] = {numbers(grads(loss + ((g * g).sum().sqrt() - 1) ** 2, [w])[0])};")
+table.array("penalty", grads(loss + ((g * g).sum().sqrt() - 1) ** 2, [w])[0].detach())
+table.write("second_grad_goldens")

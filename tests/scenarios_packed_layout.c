@@ -1,4 +1,5 @@
 // Layout and numbers of packed sequences.
+#include "tests/models.h"
 #include "tests/scenario.h"
 
 #include <string.h>
@@ -33,8 +34,7 @@ SCENARIO(D13) {
   tn_output(f, "longer", longer);
   tn_output(f, "grad", tn_grad(tn_sum(tn_square(longer)), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p);
-  CHECK(m != NULL);
+  tn_model *m = model_of(p);
   const float xs[6] = {1, 2, 3, 4, 5, 6};
   const float want_just[6] = {1, 2, 3, 4, 7, 7}, want_longer[10] = {1, 2, 3, 7, 7, 4, 7, 7, 7, 7};
   const float want_grad[6] = {2, 4, 6, 8, 0, 0};
@@ -62,8 +62,7 @@ SCENARIO(D17) {
   tn_output(f, "y_dense", dense.dense);
   tn_output(f, "h_dense", dense.hidden);
   tn_function_end(f);
-  tn_model *m = tn_compile(p);
-  CHECK(m != NULL);
+  tn_model *m = model_of(p);
   float xs[B * T * IN], y[2][B * T * H] = {{0}}, h[2][2 * B * H] = {{0}};
   for (int k = 0; k < B * T * IN; k++) xs[k] = (float)(k * 37 % 101) / 50 - 1;
   CHECK(tn_run(m, "run", TN_IN(tn_f32(xs, B, T, IN)),

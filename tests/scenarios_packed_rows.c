@@ -1,5 +1,6 @@
 // Layout and numbers of packed sequences, by constant and by run-time lengths. Compiled code is compared with
 // PyTorch's numbers and with the interpreter.
+#include "tests/models.h"
 #include "tests/scenario.h"
 
 #include <math.h>
@@ -65,9 +66,7 @@ static bool run(tn_model *m, const Batch *b, Way way, const tn_array *out, size_
 
 static tn_model *finish(Build *c) {
   tn_function_end(c->f);
-  tn_model *m = tn_compile(c->p);
-  if (!CHECK(m != NULL)) tn_report(c->p, stdout);
-  return m;
+  return model_of(c->p);
 }
 
 static void drop(Build *c, tn_model *m) {

@@ -1,6 +1,7 @@
 // Writes by copy_, the store of variables, optimizers. Numbers are those of the systems that the rows come
 // from.
 #include "runtime/base.h"
+#include "tests/models.h"
 #include "tests/scenario.h"
 #include <math.h>
 #include <unistd.h>
@@ -12,18 +13,12 @@ static tn_shape vector_shape(tn_dim *d, int64_t n) {
 }
 #define VECTOR(n) vector_shape(&(tn_dim){0}, n)
 
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p));
-  return m;
-}
-
 // Compiles a program that need not run anything.
 static tn_model *store_of(tn_program *p) {
   tn_function *f = tn_function_begin(p, "nothing");
   tn_output(f, "zero", tn_scalar(f, 0));
   tn_function_end(f);
-  return compile(p);
+  return model_of(p);
 }
 
 static void finish(tn_program *p, tn_model *m) {
@@ -58,7 +53,7 @@ SCENARIO(G01) {
   tn_backward(tn_add(tn_add(tn_mul(x, x), x), tn_scalar(f, 36)));
   tn_output(f, "grad", tn_param_grad(f, tn_root(p), "x"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float grad = 0;
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32_scalar(&grad))) == TN_OK && grad == 5);
   finish(p, m);
@@ -74,7 +69,7 @@ SCENARIO(G04) {
   tn_output(f, "u", u);
   tn_output(f, "grad", tn_param_grad(f, tn_root(p), "t"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float y = 0, grad = 0;
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(&y, 1), tn_f32(&grad, 1))) == TN_OK);
   CHECK(is_near(y, 1.1, 1e-7) && grad == 1);
@@ -101,7 +96,7 @@ SCENARIO(G06) {
   CHECK_HAS(report_of(p), "error[E113]");
   tn_program_free(p);
   p = copy_into_leaf(true);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float s[2] = {3, 4}, w[2] = {0};
   CHECK(tn_run(m, "run", TN_IN(tn_f32(s, 2)), TN_OUT(tn_f32(w, 2))) == TN_OK && w[0] == 3 && w[1] == 4);
   CHECK(tn_get(m, "w", w, 2) == TN_OK && w[0] == 3 && w[1] == 4);
@@ -155,7 +150,7 @@ SCENARIO(G08) {
   tn_variable v[8];
   CHECK(tn_variables(tn_root(p), NULL, v, 8) == 3);
   CHECK(!strcmp(v[0].path, "t1") && !strcmp(v[1].path, "a.b.t2") && !strcmp(v[2].path, "a.b.ccc.t123"));
-  tn_model *m = compile(p), *n = store_of(q);
+  tn_model *m = model_of(p), *n = store_of(q);
   CHECK(tn_run(m, "change", TN_NO_IN, TN_NO_OUT) == TN_OK);
   CHECK(tn_save(m, file_name(), false) == TN_OK && tn_load(n, file_name(), false) == TN_OK);
   CHECK(all_are(n, "t1", 4, 42) && all_are(n, "a.b.t2", 3, 2) && all_are(n, "a.b.ccc.t123", 3, 1));
@@ -233,7 +228,7 @@ SCENARIO(G14) {
   tn_backward(tn_square(tn_sub(tn_add(tn_param_value(f, root, "foo"), tn_param_value(f, root, "bar")), c)));
   tn_sgd(f, root, .lr = 1);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   CHECK(tn_set_lr_all(m, 0.1) == TN_OK && tn_set_lr(m, 0, 0) == TN_OK);
   steps(m, 0.42f, 99);
   CHECK(both_are(m, 0, 0.42));
@@ -268,7 +263,7 @@ SCENARIO(G16) {
   tn_sgd(f, root, .lr = 0.01);
   tn_output(f, "loss", loss);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float xs[N], ys[N], loss_now = 0, w = 0, b = 0;
   for (int k = 0; k < N; k++) xs[k] = (float)(k + 1), ys[k] = xs[k] * 0.42f + 1.337f;
   tn_array in[] = {tn_f32(xs, N, 1), tn_f32(ys, N, 1)}, out[] = {tn_f32_scalar(&loss_now)};
@@ -316,7 +311,7 @@ SCENARIO(G17) {
   clipped(p, "plain", 0, 0);
   clipped(p, "by_value", 4, 0);
   clipped(p, "by_norm", 0, 1);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   CHECK(gradients_are(m, "plain", 2, 8, -8));
   CHECK(gradients_are(m, "by_value", 2, 4, -4));
   CHECK(gradients_are(m, "by_norm", 0.1414, 0.5657, -0.5657));
@@ -361,7 +356,7 @@ SCENARIO(G21) {
   tn_output(f, "ys", ys);
   tn_function_end(f);
   CHECK_HAS(report_of(p), "warning[W124]");
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float v[3] = {1, -1, 2}, x[3] = {0}, y[3] = {0};
   CHECK(tn_run(m, "run", TN_IN(tn_f32(v, 3)), TN_OUT(tn_f32(x, 3), tn_f32(y, 3))) == TN_OK);
   for (int k = 0; k < 3; k++) CHECK(x[k] == fmaxf(v[k], 0) && y[k] == x[k]);

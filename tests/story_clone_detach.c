@@ -3,15 +3,10 @@
 // where both versions are wanted. What it did is in the plan, so that the story can be checked.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <stdlib.h>
 
 #define D(n) tn_dim_const(n)
-
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
-}
 
 static tn_plan plan_of(const tn_model *m) {
   tn_plan plan = {0};
@@ -28,7 +23,7 @@ static void clone_of_a_dead_value(void) {
   for (int k = 0; k < 10; k++) tn_slice_assign_(c, 0, 10 * k, row);
   tn_output(f, "c", tn_sum_axis(c, 0, false));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float zeros[300] = {0}, hundred[3] = {100, 200, 300}, sum[3];
   CHECK(tn_run(m, "run", TN_IN(tn_f32(zeros, 100, 3), tn_f32(hundred, 1, 3)), TN_OUT(tn_f32(sum, 3))) == TN_OK);
   CHECK(sum[0] == 90 + 1000 && sum[1] == 90 + 2000 && sum[2] == 90 + 3000);
@@ -49,7 +44,7 @@ static void clone_of_a_living_value(void) {
   int reader = __LINE__ - 1;
   tn_output(f, "t", total);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float zeros[300] = {0}, hundred[3] = {100, 200, 300}, sum[3], all = 0;
   CHECK(tn_run(m, "run", TN_IN(tn_f32(zeros, 100, 3), tn_f32(hundred, 1, 3)),
                TN_OUT(tn_f32(sum, 3), tn_f32_scalar(&all))) == TN_OK);
@@ -73,7 +68,7 @@ static void detach_shares(void) {
   tn_output(f, "y", y);
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float v[2], g[2];
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(v, 2), tn_f32(g, 2))) == TN_OK);
   CHECK(v[0] == -1 && v[1] == 9 && g[0] == 9 && g[1] == 9);
@@ -93,7 +88,7 @@ static void clone_keeps(void) {
   tn_output(f, "y", y);
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float a[2], b[2], g[2];
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(a, 2), tn_f32(b, 2), tn_f32(g, 2))) == TN_OK);
   CHECK(a[0] == 9 && b[0] == 90 && g[0] == 66 && a[1] == 9 && b[1] == 90 && g[1] == 66);
@@ -113,7 +108,7 @@ static void two_passes(void) {
   tn_backward(tn_mul(shared, shared));  // adds to it
   tn_output(f, "both", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float first = 0, both = 0;
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32_scalar(&first), tn_f32_scalar(&both))) == TN_OK);
   CHECK(first > 22.1671f && first < 22.1673f);  // e^2 (1 + 2)

@@ -3,16 +3,11 @@
 // derived: they are right by construction, and what cannot be right is an error with both places.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <stdlib.h>
 
 #define D(n) tn_dim_const(n)
 static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, twos = {TN_INIT_CONSTANT, 2, 0};
-
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
-}
 
 static bool has_report(const tn_program *p, const char *part) {
   char *text = NULL;
@@ -39,7 +34,7 @@ static void gradients(void) {
   tn_output(f, "t", t);
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float v[6], g[3];
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(v, 2, 3), tn_f32(g, 3))) == TN_OK);
   CHECK(v[0] == 7 && v[1] == 10 && v[2] == 10 && v[3] == 7 && v[4] == 10 && v[5] == 10);
@@ -58,7 +53,7 @@ static void leaves(void) {
   tn_copy_(w, s);
   tn_no_grad_end(f);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float source[] = {4, 5}, now[2];
   CHECK(tn_run(m, "load", TN_IN(tn_f32(source, 2)), TN_NO_OUT) == TN_OK);
   CHECK(tn_get(m, "w", now, 2) == TN_OK && now[0] == 4 && now[1] == 5);
@@ -82,7 +77,7 @@ static void shallow(void) {
   tn_output(f, "xs", xs);
   tn_output(f, "ys", ys);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   has_report(p, "warning[W124]: input 'xs' is modified by tn_relu_");
   float in[] = {1, -1, 2}, x[3], y[3];
   CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 3)), TN_OUT(tn_f32(x, 3), tn_f32(y, 3, 1))) == TN_OK);
@@ -103,7 +98,7 @@ static void shared(void) {
   tn_add_(tn_slice(other, 0, 1, 1), tn_scalar(f, 1));
   tn_output(f, "one", one);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float v[2];
   for (int run = 1; run <= 3; run++) {
     CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32(v, 2))) == TN_OK && v[0] == (float)run && v[1] == (float)(2 * run));
@@ -121,7 +116,7 @@ static void replay(void) {
   tn_tensor rows = tn_input(f, "rows", TN_F32, TN_SHAPE(2, 4)), at = tn_input(f, "at", TN_I64, TN_SHAPE(2));
   tn_index_put_(tn_param_value(f, tn_root(p), "memory"), at, rows);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float row[8] = {1, 2, 3, 4, 5, 6, 7, 8}, *all = malloc(200000 * sizeof *all);
   int64_t where[] = {49999, 17}, outside[] = {3, 50000};
   CHECK(tn_run(m, "push", TN_IN(tn_f32(row, 2, 4), tn_i64(where, 2)), TN_NO_OUT) == TN_OK);

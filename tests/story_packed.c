@@ -6,6 +6,7 @@
 // members are never anybody else's.
 #define TN_STORY
 #include "tests/ledger.h"
+#include "tests/models.h"
 
 static tn_program *p;
 static tn_function *f;
@@ -89,8 +90,7 @@ static void layers(void) {
   tn_scope_end(outer);
   CHECK(tn_stats_total(f).live == 0);
   tn_function_end(f);
-  tn_model *m = tn_compile(p);
-  CHECK(m != NULL);
+  tn_model *m = model_of(p);
   CHECK_REPORT(p, "");
   tn_model_free(m);
   tn_program_free(p);

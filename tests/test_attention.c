@@ -1,8 +1,11 @@
 // Attention through the public API: against the same thing composed of products and softmax for many shapes, with one
 // to three workers; the module against PyTorch; memory; tied embeddings; what is refused.
 #include "frontend/tenure.h"
+#include "tests/case_numbers.h"
 #include "tests/check.h"
-#include "tests/goldens_mha.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
+#include "tests/near.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,24 +20,6 @@ static float *noises(size_t n, uint32_t seed) {
   float *v = malloc((n + 1) * sizeof *v);
   for (size_t i = 0; v && i < n; i++) v[i] = noise((uint32_t)i + seed * 1000003u);
   return v;
-}
-
-// |a - b| <= tolerance of the largest magnitude in b
-static bool near(const char *what, const float *a, const float *b, size_t n, double tolerance) {
-  double most = 1e-2;
-  for (size_t i = 0; i < n; i++) most = fmax(most, fabs(b[i]));
-  for (size_t i = 0; i < n; i++) {
-    if (fabs((double)a[i] - b[i]) <= tolerance * most) continue;
-    printf("%s [%zu]: %.9g, expected %.9g\n", what, i, a[i], b[i]);
-    return false;
-  }
-  return true;
-}
-
-static tn_model *compiled(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, .n_workers = n_workers);
-  if (!CHECK(m)) tn_report(p, stdout);
-  return m;
 }
 
 // ---- against products and softmax
@@ -171,7 +156,7 @@ static bool is_seen(const Case *c, int64_t b, int64_t t, int64_t k) {
 
 static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
   tn_program *p = both_ways(c);
-  tn_model *m = compiled(p, n_workers);
+  tn_model *m = model_of(p, .n_workers = n_workers);
   int64_t pairs = c->b * c->tq * c->tk, n[4], offset = c->offset;
   float *in[N_IN], *mask = noises((size_t)pairs, 4);
   for (int k = 0; k < N_IN; k++) in[k] = noises(count_of(c, k), (uint32_t)k + 1);
@@ -200,7 +185,7 @@ static void test_shapes(void) {
     }
     for (int k = 0; k < N_OUT / 2; k++) {
       size_t n = count_of(c, k ? k - 1 : 0);
-      if (!CHECK(near(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5))) printf("%s: output %d\n", c->note, k);
+      if (!CHECK(all_near_largest(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5, 1e-2))) printf("%s: output %d\n", c->note, k);
       CHECK(!memcmp(result[0][k], result[1][k], n * sizeof(float)));
       CHECK(!memcmp(result[0][k], result[2][k], n * sizeof(float)));
     }
@@ -219,7 +204,7 @@ static void test_memory(void) {
   tn_output(f, "loss", tn_sum(y));
   tn_output(f, "d_x", tn_grad(tn_sum(y), x));
   tn_function_end(f);
-  tn_model *m = compiled(p, 0);
+  tn_model *m = model_of(p);
   float *in = noises(T * 3 * H * D, 9), *d = malloc(T * 3 * H * D * sizeof *d), loss = 0;
   for (int64_t i = 0; i < T * H * D; i++)
     in[i / (H * D) * 3 * H * D + 2 * H * D + i % (H * D)] = 1;  // all values are 1
@@ -244,32 +229,35 @@ enum { B = 2, T = 3, S = 4, E = 6, H = 2, WEIGHTS = 4 };
 static const char *const paths[WEIGHTS] = {"a.in_proj_weight", "a.in_proj_bias", "a.out_proj.weight",
                                            "a.out_proj.bias"};
 static const size_t sizes[WEIGHTS] = {3 * E * E, 3 * E, E *E, E};
-static const double *const weights[WEIGHTS] = {mha_in_w, mha_in_b, mha_out_w, mha_out_b};
+static GoldenArrays goldens;
 
-static void to_float(float *to, const double *from, size_t n) {
-  for (size_t i = 0; i < n; i++) to[i] = (float)from[i];
+// In [-1, 1): make_mha_goldens.py draws the weights by seeds 1 to 4, x, memory, other and weight by 5 to 8, the words by 9.
+static void draw(float *to, size_t n, uint32_t seed) {
+  for (size_t i = 0; i < n; i++) to[i] = (float)(case_unit((uint32_t)i, seed) * 2 - 1);
 }
 
-typedef struct {
-  const char *what;
-  const double *y, *d[WEIGHTS];
-} Expected;
-#define EXPECTED(w)                                                                               \
-  {                                                                                               \
-    #w, mha_##w##_y, { mha_##w##_d_in_w, mha_##w##_d_in_b, mha_##w##_d_out_w, mha_##w##_d_out_b } \
-  }
+static const char *const gradients[WEIGHTS] = {"in_w", "in_b", "out_w", "out_b"};
 
-static void check_module(const Expected *e, bool causal) {
+static bool near_golden(const char *call, const char *what, const float *found, size_t n) {
+  char name[32];
+  float want[3 * E * E];
+  snprintf(name, sizeof name, "%s_%s", call, what);
+  const double *golden = golden_array(&goldens, name, n);
+  for (size_t i = 0; i < n; i++) want[i] = (float)golden[i];
+  return all_near_largest(name, found, want, n, 1e-5, 1e-2);
+}
+
+static void check_module(const char *call) {
   tn_program *p = tn_program_create("mha");
-  tn_module *a = tn_multi_head_attention(tn_root(p), "a", E, H, .causal = causal);
+  tn_module *a = tn_multi_head_attention(tn_root(p), "a", E, H, .causal = !strcmp(call, "causal"));
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, T, E));
   tn_tensor memory = tn_input(f, "memory", TN_F32, TN_SHAPE(B, S, E));
   tn_tensor other = tn_input(f, "other", TN_F32, TN_SHAPE(B, S, E));
   tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(B));
   tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(B, T, E)), y;
-  if (!strcmp(e->what, "cross")) y = tn_attention_call(a, x, memory, TN_NONE, .lengths = n);
-  else if (!strcmp(e->what, "three")) y = tn_attention_call(a, x, memory, other);
+  if (!strcmp(call, "cross")) y = tn_attention_call(a, x, memory, TN_NONE, .lengths = n);
+  else if (!strcmp(call, "three")) y = tn_attention_call(a, x, memory, other);
   else y = tn_call(a, x);
   tn_output(f, "y", y);
   tn_backward(tn_sum(tn_mul(y, w)));
@@ -279,33 +267,31 @@ static void check_module(const Expected *e, bool causal) {
   tn_output(f, "d2", tn_param_grad(f, out_proj, "weight"));
   tn_output(f, "d3", tn_param_grad(f, out_proj, "bias"));
   tn_function_end(f);
-  tn_model *m = compiled(p, 2);
-  float in[4][B * S * E], found[5][3 * E * E], want[3 * E * E];
-  to_float(in[0], mha_x, B * T * E), to_float(in[1], mha_memory, B * S * E);
-  to_float(in[2], mha_other, B * S * E), to_float(in[3], mha_weight, B * T * E);
+  tn_model *m = model_of(p, .n_workers = 2);
+  float in[4][B * S * E], found[5][3 * E * E], weight[3 * E * E];
+  draw(in[0], B * T * E, 5), draw(in[1], B * S * E, 6), draw(in[2], B * S * E, 7), draw(in[3], B * T * E, 8);
   const int64_t lengths[B] = {4, 2};
   for (int k = 0; m && k < WEIGHTS; k++) {
-    to_float(want, weights[k], sizes[k]);
-    CHECK(tn_set(m, paths[k], want, sizes[k]) == TN_OK);
+    draw(weight, sizes[k], 1 + (uint32_t)k);
+    CHECK(tn_set(m, paths[k], weight, sizes[k]) == TN_OK);
   }
   CHECK(m && tn_run(m, "f",
                     TN_IN(tn_f32(in[0], B, T, E), tn_f32(in[1], B, S, E), tn_f32(in[2], B, S, E), tn_i64(lengths, B),
                           tn_f32(in[3], B, T, E)),
                     TN_OUT(tn_f32(found[4], B, T, E), tn_f32(found[0], 3 * E, E), tn_f32(found[1], 3 * E),
                            tn_f32(found[2], E, E), tn_f32(found[3], E))) == TN_OK);
-  to_float(want, e->y, B * T * E);
-  CHECK(near(e->what, found[4], want, B * T * E, 1e-5));
+  CHECK(near_golden(call, "y", found[4], B * T * E));
   for (int k = 0; k < WEIGHTS; k++) {
-    to_float(want, e->d[k], sizes[k]);
-    CHECK(near(e->what, found[k], want, sizes[k], 1e-5));
+    char name[16];
+    snprintf(name, sizeof name, "d_%s", gradients[k]);
+    CHECK(near_golden(call, name, found[k], sizes[k]));
   }
   tn_model_free(m);
   tn_program_free(p);
 }
 
 static void test_module(void) {
-  static const Expected expected[] = {EXPECTED(self), EXPECTED(causal), EXPECTED(cross), EXPECTED(three)};
-  for (int k = 0; k < 4; k++) check_module(&expected[k], !strcmp(expected[k].what, "causal"));
+  check_module("self"), check_module("causal"), check_module("cross"), check_module("three");
 }
 
 // ---- weights as a result change nothing; with dropout they are those that the values were summed by
@@ -335,7 +321,7 @@ static void test_weights(void) {
     if (k != PLAIN) tn_output(f, "sum", tn_matmul(w, tn_repeat_interleave(kv, HEADS / GROUPS, 1)));
     tn_function_end(f);
   }
-  tn_model *m = compiled(p, 2);
+  tn_model *m = model_of(p, .n_workers = 2);
   float *q = noises(N_Y, 3), *kv = noises(2 * GROUPS * KEYS * SIZE, 4), *y[3], *sum = malloc(N_Y * sizeof *sum),
         *w = malloc(N_W * sizeof *w);
   for (int k = 0; k < 3; k++) {
@@ -344,7 +330,7 @@ static void test_weights(void) {
     const tn_array out[] = {tn_f32(y[k], 2, HEADS, QUERIES, SIZE), tn_f32(w, 2, HEADS, QUERIES, KEYS),
                             tn_f32(sum, 2, HEADS, QUERIES, SIZE)};
     CHECK(m && tn_run(m, names[k], in, 2, out, k == PLAIN ? 1 : 3) == TN_OK);
-    if (k != PLAIN) CHECK(near(names[k], sum, y[k], N_Y, 1e-5));
+    if (k != PLAIN) CHECK(all_near_largest(names[k], sum, y[k], N_Y, 1e-5, 1e-2));
   }
   CHECK(!memcmp(y[PLAIN], y[WEIGHED], N_Y * sizeof **y));
   int dropped = 0;
@@ -370,14 +356,14 @@ static void test_tied(void) {
   tn_output(f, "grad", tn_param_grad(f, words, "weight"));
   tn_adamw(f, net);
   tn_function_end(f);
-  tn_model *m = compiled(p, 2);
+  tn_model *m = model_of(p, .n_workers = 2);
   const int64_t xs[4] = {1, 4, 1, 0}, ys[4] = {2, 2, 0, 4};
   float table[15], grad[15], want[15], found = 0;
-  to_float(table, tied_table, 15), to_float(want, tied_grad, 15);
+  draw(table, 15, 9);
   CHECK(m && tn_set(m, "words.weight", table, 15) == TN_OK);
   CHECK(m && tn_run(m, "f", TN_IN(tn_i64(xs, 4), tn_i64(ys, 4)), TN_OUT(tn_f32_scalar(&found), tn_f32(grad, 5, 3))) ==
                  TN_OK);
-  CHECK(fabs(found - tied_loss[0]) < 1e-5 && near("tied gradient", grad, want, 15, 1e-5));
+  CHECK(fabs(found - *golden_array(&goldens, "tied_loss", 1)) < 1e-5 && near_golden("tied", "grad", grad, 15));
   uint32_t n_tables = 0;
   for (uint32_t k = 0; m && k < tn_param_count(m); k++) n_tables += tn_param_at(m, k).rank == 2;
   CHECK(n_tables == 3);  // the table and both moments
@@ -485,7 +471,7 @@ static void test_lengths(void) {
   tn_tensor n = tn_input(f, "n", TN_I64, TN_SHAPE(2));
   tn_output(f, "y", tn_scaled_dot_product_attention(x, x, x, .lengths = n));
   tn_function_end(f);
-  tn_model *m = compiled(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   float xs[24] = {1}, y[24];
   for (int k = 0; k < 24; k++) y[k] = 7;
   const int64_t good[] = {3, 0}, bad[] = {4, 1};
@@ -499,6 +485,8 @@ static void test_lengths(void) {
 }
 
 int main(void) {
+  RtArena *mem = rt_arena_new();
+  goldens = golden_arrays(mem, "tests/mha_goldens");
   test_shapes();
   test_memory();
   test_module();
@@ -506,5 +494,6 @@ int main(void) {
   test_tied();
   test_refusals();
   test_lengths();
+  rt_arena_free(mem);
   return check_report();
 }

@@ -1,6 +1,7 @@
 // Calls of a bundle's functions, over the code of a model in this process: the bits of tn_run, by one worker and by
 // several; whatever is refused has its status and its sentence, and changes nothing.
 #include "tests/bundle_case.h"
+#include "tests/models.h"
 #include "tests/rng.h"
 #include <pthread.h>
 #include <time.h>
@@ -299,8 +300,7 @@ static void call_by(const TnBundle *b, int n, void *state, float *loss, bool is_
 }
 
 static void workers(void) {
-  tn_model *m = tn_compile(program, .n_workers = 4, .seed = 3, .no_packed_weights = true);
-  CHECK(m != NULL);
+  tn_model *m = model_of(program, .n_workers = 4, .seed = 3, .no_packed_weights = true);
   TnBundle b = case_bundle(mem, m, "words");
   void *one = case_state(&b, 2);
   float loss = 0;

@@ -2,6 +2,7 @@
 // operand twice, what follows in the same kernel, gradients, i64, scan bodies, the caller's memory; against plain
 // loops and the interpreter, with the same bits for one worker and for three. CPU time of many operands against that of
 // an addition. And casts between f32 and i64 at the ends of their ranges.
+#include "tests/models.h"
 #include "tests/scan_oracle.h"
 
 #include <math.h>
@@ -222,8 +223,7 @@ static void check_oracle(const Join *j, const Made *m) {
 }
 
 static bool run_made(Made *m, uint32_t n_workers) {
-  tn_model *model = tn_compile(m->p, .n_workers = n_workers);
-  if (!CHECK(model != NULL)) tn_report(m->p, stdout);
+  tn_model *model = model_of(m->p, .n_workers = n_workers);
   for (uint32_t k = 0; k < m->n_out; k++)
     memset(m->out[k].data, 0x33, (size_t)count(&m->out[k]) * (m->out[k].dtype == TN_I64 ? 8 : 4));
   bool ok = CHECK(model && tn_run(model, "run", m->in, m->n_in, m->out, m->n_out) == TN_OK);
@@ -320,8 +320,7 @@ static void very_many(void) {
   for (int k = 0; k < N; k++) part[k] = k % 7 ? x : tn_slice(x, 0, k % 5, 1);
   tn_output(f, "y", tn_concat(0, part, N));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 2);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 2);
   int64_t rows = 0, at = 0;
   for (int k = 0; k < N; k++) rows += k % 7 ? 5 : 1;
   float in[10], *y = calloc((size_t)rows * 2, sizeof *y);

@@ -2,6 +2,7 @@
 // that make them, and what adds or multiplies nothing changes nothing else.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,13 +15,6 @@ static bool same(const float *got, const float *want, int n) {
     all &= one;
   }
   return all;
-}
-
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, .n_workers = 1);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
 }
 
 // Numbers that are equal as values are one constant only where their bits are.
@@ -39,7 +33,7 @@ static void check_given(void) {
   tn_tensor parts[] = {tn_zeros(f, TN_SHAPE(1)), tn_full(f, -0.0, TN_SHAPE(1))};
   tn_output(f, "both", tn_div(one, tn_concat(0, TN_TENSORS(parts[0], parts[1]))));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   float y[4][3], full[3], scalar, both[2];
   CHECK(tn_run(m, "run", NULL, 0,
@@ -70,7 +64,7 @@ static void check_neutral(void) {
   tn_output(f, "difference", tn_sub(in, zero));
   tn_output(f, "folded", tn_mul(tn_mul(huge, huge), tn_scalar(f, 1e-30)));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   float y[5][N], folded = 0;
   tn_array in_array = tn_f32(x, N);
@@ -100,7 +94,7 @@ static void check_decay(int kind) {
   tn_backward(tn_sum(tn_param_value(f, tn_root(p), "w")));
   optimize(f, tn_root(p), kind);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   tn_initialize(m, 1);
   static const float w[] = {INFINITY, -INFINITY, 1, NAN};
@@ -122,7 +116,7 @@ static void check_dropout(double p_drop, float kept) {
   tn_output(f, "y", y);
   tn_output(f, "g", tn_grad(tn_sum(tn_mul(y, in)), in));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   float given[3] = {3, -1, 2}, out[3], g[3], want_g[3];
   for (int k = 0; k < 3; k++) want_g[k] = 2 * kept * given[k];
@@ -201,7 +195,7 @@ static void check_same_digits(void) {
   tn_output(f, "x", tn_constant(f, v, TN_SHAPE(N, 2)));
   tn_output(f, "whole", tn_constant_i64(f, whole, TN_SHAPE(N)));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   tn_array out[] = {tn_f32(x, 0, 3), tn_f32(x, N, 2), tn_i64(got, N)};
   CHECK(tn_run(m, "run", NULL, 0, out, 3) == TN_OK);

@@ -2,7 +2,7 @@
 // a weight that is an input, for windows of one element with a stride, groups, one to three spatial axes, odd channels.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/text_model.h"
+#include "tests/models.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -222,10 +222,7 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
   tn_tensor loss = tn_sum(tn_mul(y, input(f, "scale", &d->in[SCALE], spatial)));
   tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, w));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = true);
-  if (!CHECK(m != NULL)) printf("  %s\n", report_of(p));
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers, .exact_convolution = true);
 }
 
 static bool run(const Data *d, tn_model *m) {

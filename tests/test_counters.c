@@ -1,10 +1,10 @@
 // Step counters of optimizers: several functions train several parameters, each counts how often it was stepped itself.
 //
-// After every step all parameters are PyTorch's (goldens_counters.h). Parameters that always step together have one
+// After every step all parameters are PyTorch's (counter_goldens.txt). Parameters that always step together have one
 // counter in the compiled program; files load into programs that divide them otherwise, or are refused as a whole.
 #include "tests/check.h"
-#include "tests/goldens_counters.h"
-#include "tests/report.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -63,8 +63,7 @@ static void add_function(tn_program *p, const char *name, Kind kind) {
 static tn_model *compiled(tn_program *p) {
   static const float start[N_VALUES] = {0.5f,  -1,    0.25f, 2, -0.75f, 1.5f, 1,    -0.5f,
                                         -0.3f, -0.2f, -0.1f, 0, 0.1f,   0.2f, 0.3f, 0.4f};
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p));
+  tn_model *m = model_of(p, .n_workers = 1);
   const float *at = start;
   for (int k = 0; m && k < N_PARAMETERS; at += parameters[k++].n)
     CHECK(tn_set(m, parameters[k].path, at, parameters[k].n) == TN_OK);
@@ -112,17 +111,16 @@ static bool counts(tn_model *m, const char *path, float want) {
 }
 
 // ---- PyTorch's values
-static void check_values(Kind kind, const float golden[N_STEPS][N_VALUES]) {
+static void check_values(Kind kind, const double *golden) {
   tn_program *p = tn_program_create("values");
   tn_model *m = separate(p, kind);
   float v[N_VALUES];
   for (int k = 0; k < N_STEPS; k++) {
     run(m, steps[k], k);
     get_all(m, v);
-    for (int i = 0; i < N_VALUES; i++)
-      if (!CHECK(fabsf(v[i] - golden[k][i]) < 2e-6f * (1 + fabsf(golden[k][i]))))
-        printf("  optimizer %d, step %d (%s), value %d: %.9g, PyTorch %.9g\n", kind, k, steps[k], i, (double)v[i],
-               (double)golden[k][i]);
+    for (int i = 0; i < N_VALUES; i++, golden++)
+      if (!CHECK(fabs((double)v[i] - *golden) < 2e-6 * (1 + fabs(*golden))))
+        printf("  optimizer %d, step %d (%s), value %d: %.9g, PyTorch %.9g\n", kind, k, steps[k], i, (double)v[i], *golden);
   }
   tn_model_free(m);
   tn_program_free(p);
@@ -180,8 +178,7 @@ static void check_scopes(void) {
     }
     tn_function_end(f);
   }
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p));
+  tn_model *m = model_of(p, .n_workers = 1);
   static const char *const paths[] = {"optimizer.step.enc.w", "optimizer.step.dec.w", "optimizer.step.dec.v"};
   run(m, "first", 0), run(m, "second", 0), run(m, "second", 0);
   for (int k = 0; k < 3; k++) CHECK(counts(m, paths[k], 3));
@@ -226,12 +223,13 @@ static void check_files(void) {
 }
 
 int main(void) {
-  check_values(ADAM, counters_adam);
-  check_values(ADAMW, counters_adamw);
-  check_values(DAMPENED, counters_dampened);
-  check_values(MIXED, counters_mixed);
+  RtArena *mem = rt_arena_new();
+  const GoldenArrays goldens = golden_arrays(mem, "tests/counter_goldens");
+  static const char *const names[] = {[ADAM] = "adam", [ADAMW] = "adamw", [DAMPENED] = "dampened", [MIXED] = "mixed"};
+  for (Kind k = ADAM; k <= MIXED; k++) check_values(k, golden_array(&goldens, names[k], N_STEPS * N_VALUES));
   check_entries();
   check_scopes();
   check_files();
+  rt_arena_free(mem);
   return check_report();
 }

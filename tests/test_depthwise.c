@@ -3,6 +3,7 @@
 // any number of workers.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -81,12 +82,7 @@ static void check_layer(const Layer *l) {
   const int64_t batches[] = {0, 1, l->bound};
   bool ok = true;
   const char *text = text_of(l);
-  for (uint32_t k = 0; k < MOST_WORKERS; k++) {
-    tn_program *p = tn_program_parse(text, strlen(text), NULL);
-    model[k] = tn_compile(p, .n_workers = k + 1, .cache_dir = "");
-    ok &= CHECK(model[k] != NULL);
-    tn_program_free(p);
-  }
+  for (uint32_t k = 0; k < MOST_WORKERS; k++) ok &= (model[k] = model_of_text(text, k + 1)) != NULL;
   for (uint32_t k = 0; ok && k < 3; k++) check_batch(model, l, batches[k]);
   for (uint32_t k = 0; k < MOST_WORKERS; k++) tn_model_free(model[k]);
 }

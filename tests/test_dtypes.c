@@ -5,7 +5,7 @@
 #include "ir/interp/interp.h"
 #include "ir/passes/verify_plan.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,8 +96,8 @@ static Case begin(DType t, DType as, bool is_constant) {
 // What the outputs hold, one behind the other; their number of elements.
 static int64_t run(Case *c, const float *x, float *y) {
   tn_function_end(c->f);
-  tn_model *m = tn_compile(c->p, .n_workers = 2);
-  if (!CHECK(m)) return tn_report(c->p, stdout), 0;
+  tn_model *m = model_of(c->p, .n_workers = 2);
+  if (!m) return tn_report(c->p, stdout), 0;
   tn_array out[MAX_OUTPUTS];
   int64_t n = 0;
   for (uint32_t k = 0; k < c->n_out; k++) {

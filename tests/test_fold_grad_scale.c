@@ -2,6 +2,7 @@
 // they are handed out, no kernel for the scaling, for every optimizer; rank 0 to 2, sizes with and without tails.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/optimizers.h"
 
 #include <stdio.h>
@@ -45,9 +46,7 @@ static tn_model *compile(bool made, tn_program **program, uint32_t workers) {
     tn_output(f[way], "loss", loss);
     tn_function_end(f[way]);
   }
-  tn_model *model = tn_compile(p, .n_workers = workers, .seed = 5);
-  if (!CHECK(model != NULL)) tn_report(p, stdout);
-  return model;
+  return model_of(p, .n_workers = workers, .seed = 5);
 }
 
 static void train(tn_model *m, bool made) {

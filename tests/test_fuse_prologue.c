@@ -2,18 +2,12 @@
 // readers; sizes of a run and indices that a run refuses.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { COUNT = 50, WIDTH = 20, OUT = 12, MOST = 40 };
-
-static tn_model *done(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
 
 static int64_t kernels_of(const tn_model *m, const char *f) {
   tn_plan plan = {0};
@@ -48,7 +42,7 @@ static tn_model *lookup(uint32_t n_workers) {
   tn_output(f, "y",
             tn_relu(tn_call(tn_child(tn_root(p), "fc"), tn_call(tn_child(tn_root(p), "embed"), tn_cast(x, TN_I64)))));
   tn_function_end(f);
-  return done(p, n_workers);
+  return model_alone(p, .n_workers = n_workers);
 }
 
 static void check_lookup(uint32_t n_workers) {
@@ -96,7 +90,7 @@ static void check_training(uint32_t n_workers) {
   tn_linear(tn_root(p), "fc", WIDTH, OUT);
   step(p, "made", false);
   step(p, "stored", true);
-  tn_model *m = done(p, n_workers), *other = m ? tn_instance(m, 0) : NULL;
+  tn_model *m = model_alone(p, .n_workers = n_workers), *other = m ? tn_instance(m, 0) : NULL;
   if (!CHECK(other != NULL)) return;
   int64_t more = tn_plan_bytes_written(m, "stored", NULL) - tn_plan_bytes_written(m, "made", NULL);
   CHECK(more == 2 * 4 * MOST * WIDTH);  // x, and the output that it is copied to

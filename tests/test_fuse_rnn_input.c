@@ -3,6 +3,7 @@
 // less. Batches that are bounded below six sequences keep the product.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +48,7 @@ static tn_model *compile(const Layer *l, int64_t most, uint32_t workers, bool tr
     } else tn_output(f, "y", tn_pad_packed(r.out, 0, true));
     tn_function_end(f);
   }
-  tn_model *model = tn_compile(p, .n_workers = workers, .seed = 5, .cache_dir = "");
-  if (!CHECK(model)) tn_report(p, stdout);
-  tn_program_free(p);
-  return model;
+  return model_alone(p, .n_workers = workers, .seed = 5);
 }
 
 // ---- the same bits

@@ -5,6 +5,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/optimizers.h"
 #include "tests/small_stack.h"
 
@@ -48,10 +49,7 @@ static void step(tn_program *p, uint32_t way, Kind kind) {
 static tn_model *compile(Kind kind, uint32_t workers) {
   tn_program *p = tn_program_create("led");
   for (uint32_t way = kind.from; way < N_WAYS; way++) step(p, way, kind);
-  tn_model *m = tn_compile(p, .n_workers = workers, .seed = 5, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers, .seed = 5);
 }
 
 static void train(tn_model *m, Kind kind, int64_t rows) {

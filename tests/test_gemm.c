@@ -2,13 +2,9 @@
 // the interpreter, with 1 to 4 workers, which must agree in every bit, and how many kernels it takes. What stands
 // before a product gives the same bits as if it were stored. Operands are small integers, so that sums are exact in any
 // order and nothing hides in a tolerance.
-#include "codegen/kernels.h"
-#include "codegen/module/compile.h"
-#include "tests/check.h"
-
-#include "codegen/gemm/sgemm.h"
 #include "codegen/product/product.h"
-#include "runtime/exec/thread_team.h"
+#include "tests/check.h"
+#include "tests/entry.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,8 +112,6 @@ typedef struct {
   double *want[MAX_OUT];
 } Run;
 
-static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = cg_sgemm};
 static RtTeam *teams[MAX_WORKERS + 1];
 
 static bool compile(Run *r) {
@@ -129,18 +123,12 @@ static bool compile(Run *r) {
   r->f = r->p->fns[0];
   r->p->packs_weights = true;
   cg_plan_for(r->p, r->target);
-  CgObject object = {0};
-  bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_plan_program_memory(r->p) &&
-            cg_compile(r->p, r->target, NULL, &object, NULL, &why);
-  r->jit = ok ? cg_jit_load(&object, NULL, &why) : NULL;
-  rt_free(object.bytes);
+  bool ok = ir_run_passes(r->f, NULL, NULL, NULL) && ir_plan_program_memory(r->p);
+  r->jit = ok ? entry_jit(r->p, r->target, &why) : NULL;
   if (!CHECK(r->jit)) return printf("%s\n%s\n", text, why.text ? why.text : ""), false;
-  void *entry = cg_jit_find(r->jit, cg_symbol(r->mem, r->p, r->f));
-  if (!CHECK(entry)) return printf("%s\n%s\n", text, why.text), false;
-  memcpy((void *)&r->entry, &entry, sizeof entry);
-  entry = r->p->n_packed_weights ? cg_jit_find(r->jit, cg_packed_weights_symbol(r->mem, r->p)) : NULL;
-  memcpy((void *)&r->pack, &entry, sizeof entry);
-  return true;
+  r->entry = entry_find(r->jit, cg_symbol(r->mem, r->p, r->f));
+  r->pack = r->p->n_packed_weights ? entry_find(r->jit, cg_packed_weights_symbol(r->mem, r->p)) : NULL;
+  return CHECK(r->entry);
 }
 
 static void fill_inputs(Run *r) {
@@ -182,44 +170,27 @@ static bool interpret(Run *r) {
   return true;
 }
 
-typedef struct {
-  TnEntry entry;
-  TnFrame *frame;
-} Work;
-static void work(void *ctx, int32_t worker, int32_t n_workers) {
-  const Work *w = ctx;
-  w->entry(w->frame, worker, n_workers);
-}
-
-static void *aligned(RtArena *mem, int64_t bytes) {
-  unsigned char *raw = rt_alloc(mem, (size_t)bytes + 2 * TN_ALIGN);
-  unsigned char *at = raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN);
-  memset(at, 0xff, (size_t)bytes);  // NaN
-  return at;
-}
-
 static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
   int64_t dim = slot_of(r->c);
   void *to[MAX_OUT];
   int64_t most = r->n_out > r->n_made ? r->n_out : r->n_made;
-  for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = aligned(r->mem, (most + GUARD) * 4);
+  for (uint32_t k = 0; k < MAX_OUT; k++) to[k] = out[k] = (void *)new_block(r->mem, (most + GUARD) * 4).at;
   TnKernelStatus status = {0};
   TnFrame frame = {.in = (void **)(uintptr_t)r->in,
                    .out = to,
                    .dims = &dim,
                    .seed = 7,
                    .counter = 3,
-                   .svc = &services,
                    .status = &status,
                    .team = teams[n_workers],
-                   .blocks = aligned(r->mem, r->target->worker_bytes * n_workers)};
-  frame.seg[SEG_ARENA] = aligned(r->mem, r->f->stats.peak_bytes);
-  frame.seg[SEG_CONST] = aligned(r->mem, r->p->const_bytes);
+                   .blocks = new_block(r->mem, r->target->worker_bytes * n_workers).at};
+  frame.seg[SEG_ARENA] = new_block(r->mem, r->f->stats.peak_bytes).at;
+  frame.seg[SEG_CONST] = new_block(r->mem, r->p->const_bytes).at;
   frame.seg[SEG_PARAM] = (unsigned char *)r->in[1];
-  frame.seg[SEG_PACKED] = aligned(r->mem, r->p->packed_bytes);
+  frame.seg[SEG_PACKED] = new_block(r->mem, r->p->packed_bytes).at;
   frame.stale = (const uint8_t[]){1};
-  if (r->pack) rt_team_run(teams[n_workers], work, &(Work){r->pack, &frame}, 0);
-  rt_team_run(teams[n_workers], work, &(Work){r->entry, &frame}, 0);
+  if (r->pack) run_entry(r->pack, &frame);
+  run_entry(r->entry, &frame);
 }
 
 static void describe(const Run *r, const char *what) {
@@ -259,15 +230,20 @@ static uint32_t kernels_of(const Case *c) {
   return is_made(c) ? 2 : 3;  // neg, two products
 }
 
-// outs: of one worker.
-static bool check_way(Run *r, uint32_t kernels, float *outs[MAX_OUT]) {
-  fill_inputs(r);
-  if (!compile(r) || !interpret(r)) return false;
-  float *more[MAX_OUT];
+static bool compile_way(Run *r, uint32_t kernels) {
+  if (!compile(r)) return false;
   bool fits = r->way.kept ? r->f->n_kernels > kernels : r->f->n_kernels == kernels;
   if (!CHECK(fits)) describe(r, "kernels");
   bool by_parts = cg_gemm_plan(r->f, product_of(r->f), r->target).parts;  // they take a weight as it is stored
   if (!CHECK(r->p->n_packed_weights == (r->way.weight && !by_parts))) describe(r, "packed weights");
+  return true;
+}
+
+// outs: of one worker.
+static bool check_values(Run *r, float *outs[MAX_OUT]) {
+  fill_inputs(r);
+  if (!interpret(r)) return false;
+  float *more[MAX_OUT];
   run(r, 1, outs);
   for (int64_t k = 0; k < r->n_outs; k++)
     if (!CHECK(agrees(r, outs[k], r->want[k]))) describe(r, "values");
@@ -277,6 +253,10 @@ static bool check_way(Run *r, uint32_t kernels, float *outs[MAX_OUT]) {
       if (!CHECK(!memcmp(outs[k], more[k], (size_t)r->n_out * 4))) describe(r, "workers differ");
   }
   return true;
+}
+
+static bool check_way(Run *r, uint32_t kernels, float *outs[MAX_OUT]) {
+  return compile_way(r, kernels) && check_values(r, outs);
 }
 
 static void check_case(const Case *c, bool weight, const Target *t) {
@@ -449,12 +429,18 @@ static void check_run_time_k(const Target *t) {
       {3, 20, 0, 0, false, true, BIAS_GELU, 0, 8200},      {2, 140, 0, 0, false, false, GATED, 0, 8200},
       {17, 9, 0, 0, false, true, SCALED_DROPOUT, 0, 8200}, {6, 10, 0, 0, true, true, PLAIN, 0, 8200}};
   static const int64_t k[] = {0, 7, 4096, 4097, 8200};
-  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-    for (size_t j = 0; j < sizeof k / sizeof *k; j++) {
-      Case c = of[i];
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    Case c = of[i];
+    Run r = {.c = &c, .target = t, .mem = rt_arena_new()};
+    float *outs[MAX_OUT];
+    bool good = compile_way(&r, kernels_of(&c));
+    for (size_t j = 0; good && j < sizeof k / sizeof *k; j++) {
       c.k = k[j];
-      check_case(&c, false, t);
+      check_values(&r, outs);
     }
+    cg_jit_free(r.jit);
+    rt_arena_free(r.mem);
+  }
 }
 
 static int64_t split_k(int64_t units, int64_t m, int64_t n, int64_t k) {

@@ -4,7 +4,8 @@
 #include "examples/gpt2/model.h"
 #include "examples/gpt2/sample.h"
 #include "tests/check.h"
-#include "tests/goldens_gpt2.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,15 +17,10 @@ static double number(uint32_t k, uint32_t seed) {  // in [0, 1); as tests/make_g
   return (h >> 8) * 0x1p-24;
 }
 
-static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, .n_workers = 2);
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
-
 // ---- against PyTorch
-enum { TIME = 64 };
+enum { TIME = 64, N_SHOWN = 8, N_PARAMETERS = 28 };
+static GoldenArrays goldens;  // the loss, then of each parameter's gradient the norm and N_SHOWN elements
+static const char *path_of(uint32_t k) { return goldens.at[k + 1].name; }
 
 static tn_program *with_gradients(const Gpt2 *g) {
   tn_program *p = tn_program_create("gpt2");
@@ -34,17 +30,17 @@ static tn_program *with_gradients(const Gpt2 *g) {
   tn_tensor loss = tn_cross_entropy(gpt2_logits(p, f, g, x), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
-  for (int k = 0; k < N_PARAMETERS; k++) {
+  for (uint32_t k = 0; k < N_PARAMETERS; k++) {
     char name[16];
-    snprintf(name, sizeof name, "g%d", k);
-    tn_output(f, name, tn_param_grad(f, tn_root(p), gpt2_gradients[k].path));
+    snprintf(name, sizeof name, "g%u", k);
+    tn_output(f, name, tn_param_grad(f, tn_root(p), path_of(k)));
   }
   tn_function_end(f);
   return p;
 }
 
 static size_t set_weights(tn_model *m, uint32_t k, tn_array *out) {
-  const char *path = gpt2_gradients[k].path, *end = strrchr(path, '.');
+  const char *path = path_of(k), *end = strrchr(path, '.');
   bool is_scale = strstr(path, ".ln_") && !strcmp(end, ".weight");
   for (uint32_t i = 0; i < tn_param_count(m); i++) {
     if (strcmp(tn_param_path(m, i), path)) continue;
@@ -61,18 +57,22 @@ static size_t set_weights(tn_model *m, uint32_t k, tn_array *out) {
   return 0;
 }
 
-static void check_gradient(int k, const float *g, size_t n) {
+static void check_gradient(uint32_t k, const float *g, size_t n) {
+  const double *want = golden_array(&goldens, path_of(k), 1 + N_SHOWN);
   double sum = 0, most = 0;
   for (size_t i = 0; i < n; i++) sum += (double)g[i] * g[i], most = fmax(most, fabs(g[i]));
-  bool ok = CHECK(fabs(sqrt(sum) - gpt2_gradients[k].norm) <= 1e-4 * gpt2_gradients[k].norm);
-  for (size_t i = 0; i < N_SHOWN; i++)
-    ok &= CHECK(fabs(g[7919003 * i % n] - gpt2_gradients[k].shown[i]) <= 1e-4 * most);
-  if (!ok) printf("%s: norm %.9g, expected %.9g\n", gpt2_gradients[k].path, sqrt(sum), gpt2_gradients[k].norm);
+  bool ok = CHECK(fabs(sqrt(sum) - want[0]) <= 1e-4 * want[0]);
+  for (size_t i = 0; i < N_SHOWN; i++) ok &= CHECK(fabs(g[7919003 * i % n] - want[1 + i]) <= 1e-4 * most);
+  if (!ok) printf("%s: norm %.9g, expected %.9g\n", path_of(k), sqrt(sum), want[0]);
 }
 
 static void test_gradients(void) {
+  RtArena *mem = rt_arena_new();
+  goldens = golden_arrays(mem, "tests/gpt2_goldens");
+  const double *want = golden_array(&goldens, "loss", 1);
+  CHECK(goldens.n == 1 + N_PARAMETERS);
   const Gpt2 g = {.words = 50257, .places = TIME, .width = 768, .layers = 2, .heads = 12};
-  tn_model *m = compiled(with_gradients(&g));
+  tn_model *m = model_alone(with_gradients(&g), .n_workers = 2);
   int64_t ids[TIME + 1];
   for (uint32_t k = 0; k <= TIME; k++) ids[k] = (int64_t)(50257 * number(k, 99));
   float loss = 0;
@@ -81,9 +81,10 @@ static void test_gradients(void) {
   for (uint32_t k = 0; m && k < N_PARAMETERS; k++) n[k] = set_weights(m, k, &out[k + 1]);
   const tn_array in[] = {tn_i64(ids, 1, TIME), tn_i64(ids + 1, 1, TIME)};
   if (m && !CHECK(tn_run(m, "f", in, 2, out, N_PARAMETERS + 1) == TN_OK)) printf("%s\n", tn_error_text(m));
-  CHECK(fabs(loss - gpt2_loss) <= 1e-4 * gpt2_loss);
-  for (int k = 0; m && k < N_PARAMETERS; k++) check_gradient(k, out[k + 1].data, n[k]), free(out[k + 1].data);
+  CHECK(fabs(loss - *want) <= 1e-4 * *want);
+  for (uint32_t k = 0; m && k < N_PARAMETERS; k++) check_gradient(k, out[k + 1].data, n[k]), free(out[k + 1].data);
   tn_model_free(m);
+  rt_arena_free(mem);
 }
 
 // ---- the cache
@@ -97,7 +98,7 @@ static void test_generation(void) {
   tn_function *f = tn_function_begin(p, "whole");
   tn_output(f, "logits", gpt2_logits(p, f, &g, tn_input(f, "ids", TN_I64, TN_SHAPE(1, N_IDS))));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_alone(p, .n_workers = 2);
   int64_t ids[PLACES + 1];
   float whole[N_IDS * WORDS], last[WORDS];
   for (uint32_t k = 0; k <= PLACES; k++) ids[k] = (int64_t)(WORDS * number(k, 3));

@@ -2,6 +2,7 @@
 // that reach their reader through a view of what a product makes.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 
@@ -61,9 +62,8 @@ static void test_edges(uint32_t workers) {
     tn_tensor out = t->build(a, b), loss = tn_sum(out);
     tn_output(f, "y", out), tn_output(f, "da", tn_grad(loss, a)), tn_output(f, "db", tn_grad(loss, b));
     tn_function_end(f);
-    tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-    if (!CHECK(m != NULL)) tn_report(p, stdout);
-    else
+    tn_model *m = model_of(p, .n_workers = workers);
+    if (m)
       CHECK(!tn_run(m, "step", TN_IN(tn_f32(t->a, N), tn_f32(t->b, N)),
                     TN_OUT(tn_f32(y, N), tn_f32(of_a, N), tn_f32(of_b, N))));
     check_all(of_a, t->of_a, t->name), check_all(of_b, t->of_b, t->name);
@@ -80,7 +80,7 @@ static void test_recurrent_relu(void) {
   tn_tensor loss = tn_sum(tn_rnn_call_dense(rnn, x).dense), bias = tn_param_value(f, rnn, "bias_ih_l0");
   tn_output(f, "db", tn_grad(loss, bias));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   float got[2] = {0};
   CHECK(m && !tn_run(m, "step", TN_IN(tn_f32(((float[]){NAN, NAN}), 1, 2, 1)), TN_OUT(tn_f32(got, 2))));
   CHECK(got[0] == 2 && got[1] == 2);  // PyTorch's: 1 of each sequence
@@ -97,7 +97,7 @@ static void test_bias_of_nothing(int64_t batch, int64_t size) {
   tn_tensor y = tn_scaled_dot_product_attention(q, q, q, .bias = bias, .scale = 1);
   tn_output(f, "db", tn_grad(tn_sum(y), bias));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   float b[9] = {0}, got[9];
   for (int k = 0; k < 9; k++) got[k] = 7;
   CHECK(m && !tn_run(m, "step", TN_IN(tn_f32(b, batch, 2, 3, size), tn_f32(b, 3, 3)), TN_OUT(tn_f32(got, 3, 3))));
@@ -124,8 +124,7 @@ static void test_zero_gradients(void) {
   tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "dv", tn_param_grad(f, tn_root(p), "v"));
   tn_sgd(f, tn_root(p), .lr = 0.5, .weight_decay = 1);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p);
   float dw[3] = {7, 7, 7}, dv[3], now[3] = {0};
   CHECK(m && !tn_run(m, "step", TN_NO_IN, TN_OUT(tn_f32(dw, 3), tn_f32(dv, 3))) && !tn_get(m, "w", now, 3));
   for (int k = 0; k < 3; k++) CHECK(dw[k] == 0 && dv[k] == 5 && now[k] == 0.75f);
@@ -181,8 +180,7 @@ static void test_view_between_products(void) {
   tn_tensor loss = tn_add(first, tn_sum(tn_sin(tn_matmul(by_three, u))));
   tn_output(f, "loss", loss), tn_output(f, "g", tn_grad(loss, x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 2);
   static const float expected[ROWS * WIDE] = {0.4546982f, -0.9682112f, 0.2543946f, 0.4958104f, -0.9664114f, 0.2263119f,
                                               0.3864667f, -0.8540848f, 0.2422939f, 0.4934111f, -0.9999095f, 0.2373464f,
                                               0.4330606f, -0.8127654f, 0.2456014f, 0.4766236f, -1.003248f,  0.2419902f};
@@ -207,8 +205,7 @@ static void test_view_of_led_gradient(void) {
   tn_output(f, "g", tn_reshape(tn_param_grad(f, tn_root(p), "w"), TN_SHAPE(IN * OUT)));
   tn_sgd(f, tn_root(p), .lr = 1);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 2);
   static float xs[ROWS * IN], g[IN * OUT], w[IN * OUT];
   for (int k = 0; k < ROWS * IN; k++) xs[k] = (float)(k % 13);
   if (m) CHECK(!tn_run(m, "step", TN_IN(tn_f32(xs, ROWS, IN)), TN_OUT(tn_f32(g, IN * OUT))));

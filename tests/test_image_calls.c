@@ -2,6 +2,7 @@
 // was found. What draws random numbers draws those that it says.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -83,7 +84,7 @@ static void check_alpha_dropout(bool by_channel) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(N, C, L));
   tn_output(f, "y", by_channel ? tn_feature_alpha_dropout(x, p) : tn_alpha_dropout(x, p));
   tn_function_end(f);
-  tn_model *m = tn_compile(prog, .cache_dir = "");
+  tn_model *m = model_of(prog);
   for (int64_t k = 0; k < ALL; k++) in[k] = (float)(k % 7) - 2;
   CHECK(m && tn_run(m, "run", TN_IN(tn_f32(in, N, C, L)), TN_OUT(tn_f32(out, N, C, L))) == TN_OK);
   bool good = true;
@@ -137,7 +138,7 @@ static void check_run_sizes(void) {
   tn_tensor y = tn_pixel_shuffle(x, 2);
   tn_output(f, "y", y), tn_output(f, "dx", tn_grad(tn_sum(tn_square(y)), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   static const Sizes sizes[] = {{3, 5, 7}, {1, 1, 1}, {2, 3, 4}, {0, 2, 2}, {3, 5, 1}};
   for (size_t k = 0; CHECK(m) && k < sizeof sizes / sizeof *sizes; k++) check_shuffled(m, sizes[k]);
   tn_model_free(m), tn_program_free(p);

@@ -2,7 +2,7 @@
 // threads. tests/make_image_corpus.py made the files of tests/corpus/image.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/goldens_images.h"
+#include "tests/golden_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,19 +38,20 @@ static bool has_codec(const char *name) {
   return has;
 }
 
-static void check_values(size_t k) {
-  const int h = goldens_images[k].height, w = goldens_images[k].width, c = goldens_images[k].channels;
-  const tn_image_file_options o = {
-      .height = h, .width = w, .channels = (uint32_t)c, .stretch = goldens_images[k].stretch};
-  tn_batch b = first_batch(open_one(goldens_images[k].name, o));
+// A golden: height, width, channels, whether the image is stretched, then its values
+static void check_values(const GoldenArray *g) {
+  const int h = (int)g->v[0], w = (int)g->v[1], c = (int)g->v[2];
+  const tn_image_file_options o = {.height = h, .width = w, .channels = (uint32_t)c, .stretch = g->v[3] != 0};
+  tn_batch b = first_batch(open_one(g->name, o));
   tn_array image = tn_batch_array(b, "image"), label = tn_batch_array(b, "label");
-  double worst = 0, most = strstr(goldens_images[k].name, ".jpg") ? 2.5 : 1e-3;
-  if (CHECK(image.rank == 4 && image.dims[1] == c && image.dims[2] == h && image.dims[3] == w)) {
+  double worst = 0, most = strstr(g->name, ".jpg") ? 2.5 : 1e-3;
+  if (CHECK(image.rank == 4 && image.dims[1] == c && image.dims[2] == h && image.dims[3] == w) &&
+      CHECK(g->n == 4 + (uint32_t)(h * w * c))) {
     CHECK(((const int64_t *)label.data)[0] == 7);
     for (int i = 0; i < h * w * c; i++)
-      worst = fmax(worst, fabs((double)((const float *)image.data)[i] - (double)goldens_images[k].value[i]));
+      worst = fmax(worst, fabs((double)((const float *)image.data)[i] - g->v[4 + i]));
   }
-  if (!CHECK(worst <= most)) printf("%s to %d x %d x %d: off by %g\n", goldens_images[k].name, h, w, c, worst);
+  if (!CHECK(worst <= most)) printf("%s to %d x %d x %d: off by %g\n", g->name, h, w, c, worst);
   if (!b.number) printf("%s\n", why);
   tn_batch_release(b);
 }
@@ -142,11 +143,14 @@ static void test_random_parts(bool has_png) {
 
 int main(void) {
   bool has_png = has_codec("rgb.png"), has_jpeg = has_codec("photo.jpg");
-  for (size_t k = 0; k < sizeof goldens_images / sizeof *goldens_images; k++)
-    if (strstr(goldens_images[k].name, ".png") ? has_png : has_jpeg) check_values(k);
+  RtArena *mem = rt_arena_new();
+  const GoldenArrays goldens = golden_arrays(mem, "tests/image_goldens");
+  for (uint32_t k = 0; k < goldens.n; k++)
+    if (strstr(goldens.at[k].name, ".png") ? has_png : has_jpeg) check_values(&goldens.at[k]);
   test_damage(has_png, has_jpeg);
   test_as_stored(has_jpeg);
   test_misuse();
   test_random_parts(has_png);
+  rt_arena_free(mem);
   return check_report();
 }

@@ -5,7 +5,8 @@
 //   test_image_random [programs] [first seed]
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/rng.h"
 #include "tests/weighted_sum.h"
 
@@ -148,10 +149,7 @@ static tn_model *compile(const Trial *t, const int64_t *at, uint32_t workers) {
   for (int k = 0; k < t->n; k++)
     if (has_weight(&t->step[k])) tn_output(f, grad_names[k], tn_grad(loss, weight[k]));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = true);
-  if (!CHECK(m != NULL)) printf("  %s\n", report_of(p));
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers, .exact_convolution = true);
 }
 
 // ---- runs
@@ -181,17 +179,9 @@ static bool run(const Trial *t, const int64_t *at, tn_model *m, Result *r) {
   return status == TN_OK;
 }
 
-static bool are_near(const float *a, const float *b, size_t n) {
-  double largest = 1;
-  bool near = true;
-  for (size_t k = 0; k < n; k++) largest = fmax(largest, fabs((double)b[k]));
-  for (size_t k = 0; k < n; k++) near &= fabs((double)a[k] - (double)b[k]) <= 2e-5 * largest;
-  return near;
-}
-
 static bool results_near(const Result *a, const Result *b) {
-  bool near = are_near(&a->loss, &b->loss, 1) && are_near(a->dx, b->dx, b->n_x);
-  for (int k = 0; k < MAX_STEPS; k++) near &= are_near(a->dw[k], b->dw[k], b->n_w[k]);
+  bool near = all_near_largest("loss", &a->loss, &b->loss, 1, 2e-5, 1) && all_near_largest("dx", a->dx, b->dx, b->n_x, 2e-5, 1);
+  for (int k = 0; k < MAX_STEPS; k++) near &= all_near_largest("dw", a->dw[k], b->dw[k], b->n_w[k], 2e-5, 1);
   return near;
 }
 

@@ -3,7 +3,8 @@
 // tests/op_cases.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/weighted_sum.h"
 
 #include <math.h>
@@ -81,8 +82,8 @@ static Compiled compile(const Spec *s, const Sizes *at, uint32_t workers) {
   tn_tensor loss = tn_add(weighted_sum(p, f, s->call(x, weight)), tn_sum(weight));
   tn_output(f, "loss", loss), tn_output(f, "dx", tn_grad(loss, x)), tn_output(f, "dw", tn_grad(loss, weight));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = true);
-  if (!CHECK(m != NULL)) printf("  %s: %s\n", s->name, report_of(p));
+  tn_model *m = model_of(p, .n_workers = workers, .exact_convolution = true);
+  if (!m) printf("  %s\n", s->name);
   return (Compiled){p, m};
 }
 
@@ -107,20 +108,12 @@ static bool run(const Spec *s, const Sizes *at, tn_model *m, Result *r) {
   return status == TN_OK;
 }
 
-static bool are_near(const float *a, const float *b, size_t n) {
-  double largest = 0;
-  bool near = true;
-  for (size_t k = 0; k < n; k++) largest = fmax(largest, fabs((double)b[k]));
-  for (size_t k = 0; k < n; k++) near &= fabs((double)a[k] - (double)b[k]) <= 1e-5 * fmax(1, largest);
-  return near;
-}
-
 static void check_sizes(const Spec *s, const Sizes *at, tn_model *one, tn_model *three) {
   static Result r, other, want;
   Compiled known = compile(s, at, 1);
   bool ran = known.m && run(s, at, one, &r) && run(s, at, three, &other) && run(s, at, known.m, &want);
   bool near =
-      ran && are_near(&r.loss, &want.loss, 1) && are_near(r.dx, want.dx, want.n_x) && are_near(r.dw, want.dw, want.n_w);
+      ran && all_near_largest(s->name, &r.loss, &want.loss, 1, 1e-5, 1) && all_near_largest(s->name, r.dx, want.dx, want.n_x, 1e-5, 1) && all_near_largest(s->name, r.dw, want.dw, want.n_w, 1e-5, 1);
   bool equal = ran && r.loss == other.loss && !memcmp(r.dx, other.dx, r.n_x * sizeof *r.dx) &&
                !memcmp(r.dw, other.dw, r.n_w * sizeof *r.dw);
   bool both = CHECK(near);

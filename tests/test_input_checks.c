@@ -3,7 +3,7 @@
 #include "frontend/tenure.h"
 #include "runtime/exec/range_check.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,13 +15,6 @@ static void says(tn_model *m, tn_status status, const char *text, int line) {
   if (!check_that(!strcmp(tn_error_text(m), text), __FILE__, line, text)) printf("  %s\n", tn_error_text(m));
 }
 
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
-
 // ---- lengths: the rules of E114, E115 and E116 for lengths that come at run time
 static tn_model *summing(const tn_pack_options *o) {
   tn_program *p = tn_program_create("lengths");
@@ -30,7 +23,7 @@ static tn_model *summing(const tn_pack_options *o) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(batch));
   tn_output(f, "sums", tn_packed_sum((tn_pack_padded)(x, n, *o)));
   tn_function_end(f);
-  return compile(p);
+  return model_alone(p, .n_workers = 1);
 }
 
 static void lengths(void) {
@@ -97,7 +90,7 @@ static tn_model *training(Form form) {
   tn_backward(loss);
   tn_sgd(f, tn_root(p));
   tn_function_end(f);
-  return compile(p);
+  return model_alone(p, .n_workers = 1);
 }
 
 static tn_status step(tn_model *m, Form form, const int64_t *x, const int64_t *y, float *loss) {
@@ -150,7 +143,7 @@ static void windows(void) {
   tn_tensor x = tn_slice(text, 1, 0, T - 1), y = tn_slice(text, 1, 1, T - 1);
   tn_output(f, "loss", tn_cross_entropy(tn_call(words, x), y));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   int64_t v[2][T] = {{4, 0, 1, 2}, {3, 2, 1, 0}};  // 4 and 3 are words, but no classes
   float loss;
   CHECK(!tn_run(m, "run", TN_IN(tn_i64(v, 2, T)), TN_OUT(tn_f32_scalar(&loss))));
@@ -172,7 +165,7 @@ static void computed(void) {
   tn_packed s = tn_pack_padded(x, tn_cast(tn_sum_axis(tn_gt(x, tn_scalar(f, 0)), 1, false), TN_I64));
   tn_output(f, "last", tn_packed_last(s));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   const float good[3][4] = {{1, 2, 0, 0}, {3, 0, 0, 0}, {4, 5, 6, 7}},
               bad[3][4] = {{1, 2, 0, 0}, {0, 0, 0, 0}, {4, 5, 6, 7}};
   float last[3];
@@ -207,9 +200,7 @@ static void nothing_changes(bool behind, bool in_scan, bool puts, int64_t width,
   }
   tn_output(f, "loss", behind ? tn_cross_entropy(tn_stop_grad(y), index) : loss);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
+  tn_model *m = model_alone(p, .n_workers = n_workers);
   tn_model *other = tn_instance(m, 0);
   float good[ROWS] = {0, 1, 2, 3, 0, 1}, bad[ROWS] = {0, 1, 2, 3, 0, 7}, a = 0, b = 0;
   tn_copy_params(other, m, true);
@@ -238,7 +229,7 @@ static void gradients_alone(void) {
   tn_backward(tn_sum(tn_call(words, tn_input(f, "x", TN_I64, TN_SHAPE(B)))));
   tn_sgd(f, tn_root(p));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   const int64_t good[B] = {0, 4, 2}, bad[B] = {0, 7, 2};
   CHECK(tn_run(m, "step", TN_IN(tn_i64(good, B)), TN_OUT()) == TN_OK);
   says(m, tn_run(m, "step", TN_IN(tn_i64(bad, B)), TN_OUT()), "step: input 'x': index 7 at [1] is not in 0..4",
@@ -284,8 +275,8 @@ static void shared(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS)), at = tn_input(f, "at", TN_I64, TN_SHAPE(N));
   tn_output(f, "y", tn_gather(x, 0, at));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 3, .cache_dir = "");
-  if (!CHECK(m)) exit(1);
+  tn_model *m = model_of(p, .n_workers = 3);
+  if (!m) exit(1);
   tn_program_free(p);
   float numbers[ROWS] = {0, 1, 2, 3, 4, 5, 6}, *y = malloc(N * sizeof *y);
   int64_t *index = malloc(N * sizeof *index);
@@ -315,7 +306,7 @@ static void counts(void) {
   tn_tensor v = tn_input(g, "x", TN_F32, TN_SHAPE(B));
   tn_output(g, "y", (tn_masked_select)(v, tn_gt(v, tn_scalar(g, 0)), 2, (tn_site){"user.c", 21}).values);
   tn_function_end(g);
-  tn_model *m = compile(p);
+  tn_model *m = model_alone(p, .n_workers = 1);
   const int64_t good[B] = {4, 0, 2}, many[B] = {4, 1, 2}, negative[B] = {8, -3, 2}, huge[B] = {INT64_MAX, INT64_MAX, 2};
   const float xs[B] = {5, 6, 7};
   float y[6], again[99];
@@ -340,7 +331,7 @@ static tn_model *two_tables(void) {
   tn_tensor i = tn_input(f, "i", TN_I64, TN_SHAPE(B)), j = tn_input(f, "j", TN_I64, TN_SHAPE(B));
   tn_output(f, "y", tn_add(tn_call(e[0], tn_add(i, j)), tn_call(e[1], tn_mul(i, j))));
   tn_function_end(f);
-  return compile(p);
+  return model_alone(p, .n_workers = 1);
 }
 
 static void tables(void) {

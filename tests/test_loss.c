@@ -1,7 +1,11 @@
 // Cross-entropy with options: values and gradients against PyTorch, of plain and of packed rows; what is refused, when
 // it is built and when it is run; rows of different layouts that meet.
 #include "frontend/tenure.h"
+#include "tests/case_numbers.h"
 #include "tests/check.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/report.h"
 #include <math.h>
 
@@ -12,10 +16,14 @@ typedef struct {
   int64_t ignore_index;
   double smoothing;
   bool weighs;
-  int64_t labels[ROWS];
-  float loss[ROWS], grad[ROWS * CLASSES];
+  const int64_t *labels;
+  char name[64];       // among the goldens
+  const double *loss;  // one, or one a row
+  const double *grad;
 } LossCase;
-#include "tests/goldens_loss.h"
+
+static float logits[ROWS * CLASSES];  // as make_loss_goldens.py draws them
+static const float weights[CLASSES] = {0.5, 2, 1, 0, 3};
 
 #define D(n) tn_dim_const(n)
 
@@ -33,17 +41,6 @@ static tn_tensor total(tn_function *f, tn_tensor loss, bool by_row) {
   return by_row ? tn_sum(tn_mul(loss, tn_constant(f, share, TN_SHAPE(ROWS)))) : loss;
 }
 
-static bool near(float got, float want) {
-  return (isnan(got) && isnan(want)) || fabsf(got - want) <= 1e-5f * fmaxf(1, fabsf(want));
-}
-
-static tn_model *compile(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
-
 static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
   tn_program *p = tn_program_create("loss");
   tn_function *f = tn_function_begin(p, "run");
@@ -58,7 +55,7 @@ static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
   tn_output(f, "loss", loss);
   tn_output(f, "d", tn_grad(total(f, loss, by_row), x));
   tn_function_end(f);
-  tn_model *m = compile(p, is_run_time_weight ? 2 : 1);
+  tn_model *m = model_alone(p, .n_workers = is_run_time_weight ? 2 : 1);
   float got[ROWS] = {0}, grad[ROWS * CLASSES] = {0};
   tn_array out = by_row ? tn_f32(got, ROWS) : tn_f32_scalar(got);
   tn_status status =
@@ -66,10 +63,10 @@ static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
              TN_OUT(out, tn_f32(grad, ROWS, CLASSES)));
   if (!CHECK(status == TN_OK)) printf("%s\n", tn_error_text(m));
   bool good = true;
-  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= near(got[k], c->loss[k]);
-  for (int k = 0; k < ROWS * CLASSES && !isnan(c->loss[0]); k++) good &= near(grad[k], c->grad[k]);
+  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= is_near(got[k], c->loss[k], 5e-6);
+  for (int k = 0; k < ROWS * CLASSES && !isnan(c->loss[0]); k++) good &= is_near(grad[k], c->grad[k], 5e-6);
   if (!CHECK(good))
-    printf("  case %ld: loss %.9g, PyTorch %.9g\n", (long)(c - cases), (double)got[0], (double)c->loss[0]);
+    printf("  %s: loss %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
   tn_model_free(m);
 }
 
@@ -95,7 +92,7 @@ static void packed(const LossCase *c) {
   bool by_row = c->reduction == TN_REDUCE_NONE;
   tn_output(f, "loss", by_row ? tn_pad_packed(tn_packed_with_data(s, loss), -1, true) : loss);
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   float grid[9];
   tn_status status = tn_run(m, "run", TN_IN(tn_i64(lengths, 3), tn_f32(x, 3, 3, CLASSES), tn_i64(y, 3, 3)),
                             TN_OUT(by_row ? tn_f32(grid, 3, 3) : tn_f32_scalar(got)));
@@ -105,9 +102,9 @@ static void packed(const LossCase *c) {
       if (k < lengths[b]) got[row++] = grid[3 * b + k];
       else CHECK(grid[3 * b + k] == -1);
   bool good = true;
-  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= near(got[k], c->loss[k]);
+  for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= is_near(got[k], c->loss[k], 5e-6);
   if (!CHECK(good))
-    printf("  packed case %ld: %.9g, PyTorch %.9g\n", (long)(c - cases), (double)got[0], (double)c->loss[0]);
+    printf("  packed %s: %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
   tn_model_free(m);
 }
 
@@ -169,7 +166,7 @@ static void sequences_in_run(void) {
   tn_output(f, "loss", tn_ctc(tn_log_softmax(x, 2), y, n, m));
   tn_function_end(f);
   CHECK(!*report_of(p));
-  tn_model *model = compile(p, 2);
+  tn_model *model = model_alone(p, .n_workers = 2);
   static const struct {
     int64_t y[2], n, m;
     bool good;
@@ -184,7 +181,7 @@ static void sequences_in_run(void) {
         model, "run", TN_IN(tn_f32(in, 3, 1, 4), tn_i64(runs[k].y, 1, 2), tn_i64(&runs[k].n, 1), tn_i64(&runs[k].m, 1)),
         TN_OUT(tn_f32_scalar(&loss)));
     if (!CHECK((s == TN_OK) == runs[k].good)) printf("  run %zu: %s\n", k, tn_error_text(model));
-    if (s == TN_OK && !CHECK((double)loss == runs[k].loss || near(loss, (float)runs[k].loss)))
+    if (s == TN_OK && !CHECK((double)loss == runs[k].loss || is_near(loss, (float)runs[k].loss, 5e-6)))
       printf("  run %zu: %.8g\n", k, (double)loss);
   }
   tn_model_free(model);
@@ -197,7 +194,7 @@ static void refused_in_run(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, CLASSES)), y = tn_input(f, "y", TN_I64, TN_SHAPE(ROWS));
   tn_output(f, "loss", tn_cross_entropy(x, y, .has_ignore = true, .ignore_index = -100));
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   const int64_t bad[2][ROWS] = {{0, -100, 4, -1, 0, 0}, {5, -100, 0, 0, 0, 0}};
   static const char *const says[2] = {"run: input 'y': label -1 at [3] is not in 0..4, nor -100, which is ignored",
                                       "run: input 'y': label 5 at [0] is not in 0..4, nor -100, which is ignored"};
@@ -303,11 +300,41 @@ static void no_layout(void) {
   tn_program_free(p);
 }
 
-int main(void) {
-  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-    against_pytorch(&cases[k], k % 2);
-    if (k % 3 == 0) packed(&cases[k]);
+// Every reduction with every ignored label, smoothing and weight
+static void check_cases(void) {
+  static const struct {
+    const char *name;
+    bool has;
+    int64_t index, labels[ROWS];
+  } ignored[] = {{"-100", true, -100, {0, 4, -100, 3, -100, 1}},
+                 {"1", true, 1, {1, 4, 2, 0, 1, 3}},
+                 {"None", false, 0, {0, 4, 2, 3, 1, 1}},
+                 {"7", true, 7, {7, 7, 7, 7, 7, 7}}};
+  static const char *const reductions[] = {
+      [TN_REDUCE_MEAN] = "mean", [TN_REDUCE_SUM] = "sum", [TN_REDUCE_NONE] = "none"};
+  static const double smoothing[] = {0, 0.1, 1};
+  RtArena *mem = rt_arena_new();
+  const GoldenArrays goldens = golden_arrays(mem, "tests/loss_goldens");
+  for (uint32_t k = 0; k < ROWS * CLASSES; k++) logits[k] = (float)(case_unit(k, 1) * 8 - 4);
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < 3 * 4 * 3 * 2; k++) {
+    uint32_t r = k / 24, i = k / 6 % 4, s = k / 2 % 3;
+    static const tn_reduction of[] = {TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE};
+    if (i == 3 && (of[r] == TN_REDUCE_NONE || s == 2)) continue;
+    LossCase c = {of[r], ignored[i].has, ignored[i].index, smoothing[s], k % 2, ignored[i].labels, "", NULL, NULL};
+    snprintf(c.name, sizeof c.name, "%s_ignore_%s_smoothing_%g_%s", reductions[of[r]], ignored[i].name, smoothing[s],
+             k % 2 ? "weighted" : "plain");
+    uint32_t n_loss = of[r] == TN_REDUCE_NONE ? ROWS : 1;
+    c.loss = golden_array(&goldens, c.name, n_loss + ROWS * CLASSES), c.grad = c.loss + n_loss;
+    against_pytorch(&c, n % 2);
+    if (n++ % 3 == 0) packed(&c);
   }
+  CHECK(n == goldens.n);
+  rt_arena_free(mem);
+}
+
+int main(void) {
+  check_cases();
   refused_in_build();
   sequences_refused_in_build();
   sequences_in_run();

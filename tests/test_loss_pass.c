@@ -2,6 +2,7 @@
 // from the loss itself, the logits are read once and their gradient takes their place. Rows of any width.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,13 +71,6 @@ static In inputs(tn_function *f) {
               .soft = tn_input(f, "soft", TN_F32, TN_SHAPE(rows, classes))};
 }
 
-static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
-
 // Logits that the caller owns: read once, and their gradient is all of their size that is written.
 static void reads_once(const Case *c) {
   tn_program *p = tn_program_create("loss");
@@ -88,7 +82,7 @@ static void reads_once(const Case *c) {
   tn_output(f, "loss", loss);
   tn_output(f, "d", tn_grad(loss, x));
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   int64_t read = tn_plan_bytes_read(m, "run", "x"), written = tn_plan_bytes_written(m, "run", NULL);
   if (!CHECK(read == LOGITS && written < LOGITS + SMALL))
     printf("  %s: logits of %d bytes: %lld read, %lld written\n", c->name, LOGITS, (long long)read, (long long)written);
@@ -108,7 +102,7 @@ static void has_no_second_copy(const Case *c) {
   tn_output(f, "loss", loss);
   tn_output(f, "d", tn_grad(loss, h));
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   tn_plan plan = {0};
   CHECK(tn_plan_of(m, "run", &plan) == TN_OK);
   int64_t written = tn_plan_bytes_written(m, "run", NULL);
@@ -135,7 +129,7 @@ static void waits_for_the_loss(void) {
   tn_output(f, "loss", perplexity);
   tn_output(f, "d", tn_grad(perplexity, in));
   tn_function_end(f);
-  tn_model *m = compile(p, 2);
+  tn_model *m = model_alone(p, .n_workers = 2);
   CHECK(tn_plan_bytes_read(m, "run", "x") == 2 * R * C * 4);
   CHECK(tn_run(m, "run", TN_IN(tn_f32(x, R, C), tn_i64(y, R)), TN_OUT(tn_f32_scalar(&loss), tn_f32(d, R, C))) == TN_OK);
   double mean = 0, worst = 0, sum[R];
@@ -171,7 +165,7 @@ static void is_right(int64_t rows, int64_t classes, bool one_pass) {
     tn_output(f, "loss", out);
     tn_output(f, "d", tn_grad(out, in));
     tn_function_end(f);
-    tn_model *m = compile(p, run ? 3 : 1);
+    tn_model *m = model_alone(p, .n_workers = run ? 3 : 1);
     CHECK(!one_pass || tn_plan_bytes_read(m, "run", "x") == (rows + 1) * classes * 4);
     CHECK(tn_run(m, "run", TN_IN(tn_f32(x, rows, classes), tn_i64(y, rows)),
                  TN_OUT(tn_f32_scalar(&loss[run]), tn_f32(d[run], rows, classes))) == TN_OK);

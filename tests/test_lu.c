@@ -4,6 +4,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,10 +35,7 @@ static tn_model *model(const System *s, uint32_t workers) {
   tn_output(f, "sign", d.sign);
   tn_output(f, "logarithm", d.logabsdet);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers);
 }
 
 // Large elements stand below the diagonal: every step moves rows.
@@ -122,9 +120,8 @@ static void singular(void) {
   tn_output(f, "det", det);
   tn_output(f, "grad", tn_grad(tn_sum(det), a));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-  tn_program_free(p);
-  if (!CHECK(m != NULL)) return;
+  tn_model *m = model_alone(p, .n_workers = 1);
+  if (!m) return;
   float in[COUNT][9], out[COUNT], slope[COUNT][9];
   for (int k = 0; k < COUNT; k++) memcpy(in[k], all[k].a, sizeof in[k]);
   CHECK(!tn_run(m, "run", TN_IN(tn_f32(&in[0][0], COUNT, 3, 3)),
@@ -151,9 +148,8 @@ static void not_finite(void) {
     tn_output(f, "w", e.values), tn_output(f, "v", e.vectors);
     tn_output(f, "u", s.u), tn_output(f, "s", s.s), tn_output(f, "vh", s.vh);
     tn_function_end(f);
-    tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-    tn_program_free(p);
-    if (!CHECK(m != NULL)) return;
+    tn_model *m = model_alone(p, .n_workers = 1);
+    if (!m) return;
     float w[9], v[27], u[27], sv[9], vh[27];
     CHECK(!tn_run(
         m, "run", TN_IN(tn_f32((float *)all[0], 3, 3, 3)),

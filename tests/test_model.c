@@ -3,6 +3,8 @@
 #include "frontend/tenure.h"
 #include "runtime/base.h"
 #include "tests/check.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,15 +29,6 @@ void *realloc(void *p, size_t n) { return atomic_fetch_add(&n_mallocs, 1), __lib
 #endif
 #endif
 
-static tn_model *compile(tn_program *p, uint32_t n_workers, uint64_t seed) {
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .seed = seed);
-  if (!m) tn_report(p, stdout);
-  CHECK(m != NULL);
-  return m;
-}
-
-static bool near(float a, double b) { return fabs((double)a - b) <= 1e-5 * (1 + fabs(b)); }
-
 // ---- composed operations, against numbers worked out by hand
 static void composed_operations(void) {
   tn_program *p = tn_program_create("ops");
@@ -57,7 +50,7 @@ static void composed_operations(void) {
   tn_output(f, "chosen", tn_select(tn_gt(x, tn_scalar(f, 2)), x, tn_scalar(f, 0)));
   tn_output(f, "top", tn_amax_axis(x, 1, true));
   tn_function_end(f);
-  tn_model *m = compile(p, 2, 0);
+  tn_model *m = model_of(p, .n_workers = 2);
   float xs[6] = {1, 2, 3, 4, 0, 2}, mean[3], all = 0, none = 0, soft[6], mse = 0, cat[40], tr[6], twice[6], leaky[6],
         chosen[6], top[2];
   int64_t best[2];
@@ -65,9 +58,9 @@ static void composed_operations(void) {
                 TN_OUT(tn_f32(mean, 3), tn_f32_scalar(&all), tn_f32_scalar(&none), tn_f32(soft, 2, 3),
                        tn_f32_scalar(&mse), tn_f32(cat, 2, 20), tn_f32(tr, 3, 2), tn_f32(twice, 2, 3), tn_i64(best, 2),
                        tn_f32(leaky, 2, 3), tn_f32(chosen, 2, 3), tn_f32(top, 2, 1))));
-  CHECK(near(mean[0], 2.5) && near(mean[1], 1) && near(mean[2], 2.5) && near(all, 2) && near(none, 2));
-  CHECK(near(soft[0], 1 / (1 + exp(3))) && near(soft[3], 1 / (1 + exp(-3))) && near(soft[1] + soft[4], 1));
-  CHECK(near(mse, (0 + 1 + 4 + 9 + 1 + 1) / 6.0));
+  CHECK(is_near(mean[0], 2.5, 1e-5) && is_near(mean[1], 1, 1e-5) && is_near(mean[2], 2.5, 1e-5) && is_near(all, 2, 1e-5) && is_near(none, 2, 1e-5));
+  CHECK(is_near(soft[0], 1 / (1 + exp(3)), 1e-5) && is_near(soft[3], 1 / (1 + exp(-3)), 1e-5) && is_near(soft[1] + soft[4], 1, 1e-5));
+  CHECK(is_near(mse, (0 + 1 + 4 + 9 + 1 + 1) / 6.0, 1e-5));
   CHECK(cat[0] == 1 && cat[19] == 2 && cat[20] == 4 && cat[38] == 4 && cat[39] == 0);
   CHECK(tr[0] == 1 && tr[1] == 4 && tr[5] == 2 && !memcmp(twice, xs, sizeof xs));
   CHECK(best[0] == 2 && best[1] == 0 && top[0] == 3 && top[1] == 4);
@@ -151,7 +144,7 @@ static uint64_t hash_params(tn_model *m) {
 
 static void learns_and_outlives_its_program(void) {
   tn_program *p = classifier();
-  tn_model *m = compile(p, 0, 1), *other = tn_instance(m, 2);
+  tn_model *m = model_of(p, .seed = 1), *other = tn_instance(m, 2);
   tn_plan plan;
   CHECK(!tn_plan_of(m, "train", &plan) && plan.peak_bytes >= plan.lower_bound && plan.lower_bound > 0 &&
         plan.n_kernels > 3);
@@ -174,7 +167,7 @@ static void same_bits_for_any_number_of_workers(void) {
   Result want = {0};
   for (uint32_t n = 1; n <= 4; n++) {
     tn_program *p = classifier();
-    tn_model *m = compile(p, n, 7);
+    tn_model *m = model_of(p, .n_workers = n, .seed = 7);
     CHECK(tn_n_workers(m) == n);
     train(m, 25);
     Result r = test(m);
@@ -187,7 +180,7 @@ static void same_bits_for_any_number_of_workers(void) {
 
 static void a_run_allocates_nothing(void) {
   tn_program *p = classifier();
-  tn_model *m = compile(p, 2, 0);
+  tn_model *m = model_of(p, .n_workers = 2);
   train(m, 1);
   uint64_t ours = rt_malloc_count(), all = atomic_load(&n_mallocs);
   train(m, 5);
@@ -218,7 +211,7 @@ static void refuse(tn_model *m, const BadCall *b) {
 
 static void bad_inputs(void) {
   tn_program *p = classifier();
-  tn_model *m = compile(p, 2, 0);
+  tn_model *m = model_of(p, .n_workers = 2);
   static const int64_t zero[BATCH] = {7, 0, 4, 1, 5, 4}, negative[BATCH] = {7, 3, -4, 1, 5, 4},
                        longer[BATCH] = {8, 3, 4, 1, 5, 4};
   static const int64_t high[BATCH] = {0, 1, 2, 3, 4, 1}, low[BATCH] = {0, 1, 2, 3, 0, -1};
@@ -258,7 +251,7 @@ static void bad_inputs(void) {
 // ---- parameters and files
 static void parameters(void) {
   tn_program *p = classifier();
-  tn_model *m = compile(p, 1, 3);
+  tn_model *m = model_of(p, .n_workers = 1, .seed = 3);
   float bias[8], zero = 0, w[6 * 3 * 6];
   CHECK(!tn_get(m, "head.0.bias", bias, 8));
   for (int k = 0; k < 8; k++) CHECK(fabsf(bias[k]) <= 1 / sqrtf(12));
@@ -268,7 +261,7 @@ static void parameters(void) {
   CHECK(!strcmp(tn_param_path(m, 0), "embed.weight"));
   train(m, 2);
   CHECK(!tn_get(m, "optimizer.step.head.0.bias", &zero, 1) && zero == 2);
-  CHECK(!tn_get(m, "optimizer.lr", &zero, 1) && near(zero, 1e-2));
+  CHECK(!tn_get(m, "optimizer.lr", &zero, 1) && is_near(zero, 1e-2, 1e-5));
   zero = 0;
   CHECK(!tn_set(m, "optimizer.lr", &zero, 1));
   float before[8], after[8];
@@ -284,7 +277,7 @@ static void files(void) {
   int fd = mkstemp(path);
   CHECK(fd >= 0 && !close(fd));
   tn_program *p = classifier();
-  tn_model *m = compile(p, 2, 5), *n = tn_instance(m, 6);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5), *n = tn_instance(m, 6);
   train(m, 3);
   CHECK(!tn_save(m, path, true) && !tn_load(n, path, true) && hash_params(m) == hash_params(n));
   CHECK(train(m, 4) == train(n, 4) && hash_params(m) == hash_params(n));  // dropout draws the same numbers too
@@ -336,7 +329,7 @@ static void tied_and_frozen(void) {
   tn_backward(loss);
   tn_output(f, "grad", tn_param_grad(f, h, "weight"));
   tn_function_end(f);
-  tn_model *m = compile(p, 1, 0);
+  tn_model *m = model_of(p, .n_workers = 1);
   const float w[6] = {1, 2, 3, 4, 5, 6};
   float g[6];
   CHECK(tn_param_count(m) == 1 && !tn_set(m, "h.weight", w, 6));
@@ -357,7 +350,7 @@ static void sgd(double momentum, double dampening, bool nesterov) {
   tn_sgd(f, tn_root(p), 0.1, momentum, dampening, 0.01, nesterov);
   tn_output(f, "new", tn_param_value(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p, 1, 0);
+  tn_model *m = model_of(p, .n_workers = 1);
   double v[2] = {1, 1}, b[2] = {0, 0};
   const float xs[2] = {1, -0.5f};
   for (int step = 0; step < 4; step++) {
@@ -367,7 +360,7 @@ static void sgd(double momentum, double dampening, bool nesterov) {
       double g = 2 * v[k] * (double)xs[k] + 0.01 * v[k];
       b[k] = step ? momentum * b[k] + (1 - dampening) * g : g;
       v[k] -= 0.1 * (nesterov ? g + momentum * b[k] : momentum > 0 ? b[k] : g);
-      CHECK(near(got[k], v[k]));
+      CHECK(is_near(got[k], v[k], 1e-5));
     }
   }
   tn_model_free(m);
@@ -382,7 +375,7 @@ static void dumps(void) {
   CHECK(tn_dump(p, stdout, TN_DUMP_LIFETIMES) == TN_ERR_ARGUMENT);
   FILE *out = open_memstream(&text, &size);
   CHECK(!tn_dump(p, out, TN_DUMP_IR) && !fflush(out) && strstr(text, "func @train("));
-  tn_model *m = compile(p, 1, 0);
+  tn_model *m = model_of(p, .n_workers = 1);
   CHECK(!tn_dump(p, out, TN_DUMP_IR) && !tn_dump_function(p, "train", out, TN_DUMP_IR));
   CHECK(!tn_dump(p, out, TN_DUMP_LIFETIMES) && !tn_dump(p, out, TN_DUMP_SUMMARY));
   CHECK(tn_dump_function(p, "none", out, TN_DUMP_IR) == TN_ERR_ARGUMENT);

@@ -75,6 +75,7 @@ static tn_tensor of_heads_by(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v
     return call;                                                                                     \
   }
 #include "tests/module_cases.def"
+#include "tests/near.h"
 #undef MODULE_CASE
 #define MODULE_CASE(name, torch, torch_call, make, call, ...)    \
   {#name,                                                        \
@@ -207,13 +208,11 @@ static tn_array empty_like(tn_array a) {
   return tn_array_of(calloc(1 + count_of(a.rank, a.dims), 8), TN_F32, a.dims, a.rank);
 }
 
-static bool near(double got, double want) { return fabs(got - want) <= 2e-5 * fmax(1, fabs(want)); }
-
 static void compare(const Trial *t, const char *what, tn_array got, const float *want) {
   size_t n = count_of(got.rank, got.dims);
   for (size_t k = 0; k < n; k++) {
     double x = got.dtype == TN_I64 ? (double)((int64_t *)got.data)[k] : (double)((float *)got.data)[k];
-    if (CHECK(near(x, (double)want[k]))) continue;
+    if (CHECK(is_near(x, (double)want[k], 1e-5))) continue;
     printf("  %s%s, %s[%zu] is %.9g, PyTorch's %.9g\n", t->c->name, t->is_bounded ? " of a run-time size" : "", what, k,
            x, (double)want[k]);
     return;

@@ -8,6 +8,7 @@
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -50,7 +51,7 @@ static bool step(tn_model *m, int64_t wide) {
 // ---- what other programs read
 static int run(uint32_t workers, int64_t wide) {
   tn_program *p = build(wide);
-  tn_model *m = tn_compile(p, .n_workers = workers);
+  tn_model *m = model_of(p, .n_workers = workers);
   bool ok = m;
   for (int k = 0; ok && k < STEPS; k++) ok = step(m, wide);
   tn_model_free(m);
@@ -109,7 +110,7 @@ static void check_program(void) {
   tn_program *p = build(WIDE);
   char *built = dump(p, TN_DUMP_IR);
   check_all_named(built, "the program as built");
-  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
+  tn_model *m = model_of(p, .n_workers = 1);
   char *plan = dump(p, TN_DUMP_LIFETIMES), *summary = dump(p, TN_DUMP_SUMMARY);
   check_all_named(plan, "the plan");
   CHECK(count(plan, "in h.5.fc\n") > count(built, "in h.5.fc\n"));  // its gradients too

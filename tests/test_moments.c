@@ -3,7 +3,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <float.h>
 #include <math.h>
@@ -188,9 +188,8 @@ static tn_model *compiled(const Data *d, uint32_t workers) {
             variance = (tn_var_axes)(y, 0, keeps, axes, 1 + l->rank, TN_SITE);
   tn_output(f, "y", y), tn_output(f, "mean", tn_flatten(mean, 0, -1)), tn_output(f, "var", tn_flatten(variance, 0, -1));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .exact_convolution = l->options & EXACT);
-  if (!CHECK(m != NULL)) printf("  %s\n", report_of(p));
-  else if (!CHECK(has_moments(p))) printf("  layer %d has no moments\n", (int)(l - layers));
+  tn_model *m = model_of(p, .n_workers = workers, .exact_convolution = l->options & EXACT);
+  if (m && !CHECK(has_moments(p))) printf("  layer %d has no moments\n", (int)(l - layers));
   tn_program_free(p);
   return m;
 }

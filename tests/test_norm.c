@@ -2,6 +2,7 @@
 // mistakes.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,13 +14,6 @@ static float plain(const float *row, int n, int k, double eps, bool rms) {
   for (int i = 0; i < n && !rms; i++) mean += row[i] / n;
   for (int i = 0; i < n; i++) square += (row[i] - mean) * (row[i] - mean) / n;
   return (float)((row[k] - mean) / sqrt(square + eps));
-}
-
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!m) tn_report(p, stdout);
-  CHECK(m != NULL);
-  return m;
 }
 
 static void check_modules(void) {
@@ -36,7 +30,7 @@ static void check_modules(void) {
   tn_output(f, "bare", tn_call(bare, in));
   tn_output(f, "rms", tn_call(rms, in));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   if (!m) return;
   float y[4][2][2][3];
   CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 2, 2, 3)),
@@ -64,7 +58,7 @@ static void check_operation(void) {
   tn_output(f, "bias", tn_layer_norm_of(in, 1, TN_NONE, b, 1e-5));
   tn_output(f, "rms", tn_rms_norm_of(in, 1, w, 1e-5));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   if (!m) return;
   float y[3][4][3];
   CHECK(tn_run(m, "run", TN_IN(tn_f32(x, 4, 3)), TN_OUT(tn_f32(y[0], 4, 3), tn_f32(y[1], 4, 3), tn_f32(y[2], 4, 3))) ==
@@ -92,7 +86,7 @@ static void check_packed(void) {
   tn_output(f, "batch", tn_pad_packed(tn_packed_call(batch, s), 0, true));
   tn_output(f, "group", tn_pad_packed(tn_packed_call(group, s), 0, true));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   if (!m) return;
   float y[2][2][2][3], mean[3], column[3];
   const int64_t steps[2] = {1, 2};
@@ -123,7 +117,7 @@ static tn_model *with_gradient(tn_program *p, tn_function *f, tn_tensor in, tn_t
   tn_output(f, "y", y);
   tn_output(f, "dx", tn_grad(loss, in));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   tn_program_free(p);
   return m;
 }
@@ -248,7 +242,7 @@ static void check_equal(int n, bool is_bounded) {
   for (uint32_t k = 0; k < n_out; k++) tn_output(f, names[k], y[k]);
   tn_output(f, "all", tn_std(tn_slice(t, 0, 5, 1), 0));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   if (!m) return;
   tn_array to[10];
   for (uint32_t k = 0; k < n_out; k++) to[k] = k == 8 ? tn_f32(out[k], 1, EQUAL_ROWS) : tn_f32(out[k], EQUAL_ROWS);
@@ -278,7 +272,7 @@ static void check_long_rows(void) {
   tn_function *f = tn_function_begin(p, "run");
   tn_output(f, "y", tn_layer_norm_of(tn_input(f, "x", TN_F32, TN_SHAPE(1, LONG)), 1, TN_NONE, TN_NONE, 1e-5));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   if (!m) return;
   CHECK(tn_run(m, "run", TN_IN(tn_f32(in, 1, LONG)), TN_OUT(tn_f32(y, 1, LONG))) == TN_OK);
   for (int i = 0; i < LONG; i++) most = fmax(most, fabs(y[i] - (in[i] - mean) / sqrt(square + 1e-5)));
@@ -396,8 +390,8 @@ static void check_empty_batches(void) {
   in = tn_input(none, "x", TN_F32, TN_SHAPE(0, 2, 3));
   add_slopes(none, tn_child(net, "b"), in, tn_call(batch, in));
   tn_function_end(none);
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m)) return;
+  tn_model *m = model_of(p);
+  if (!m) return;
   static const char *const paths[] = {"batch.running_mean", "batch.running_var",    "all.running_mean",
                                       "all.running_var",    "samples.running_mean", "samples.running_var"};
   static const float xs[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3};
@@ -455,7 +449,7 @@ static tn_model *outlier_model(void) {
   tn_output(f, outlier_outputs[3], tn_var_axis(row, 1, 1, false));
   tn_output(f, outlier_outputs[4], tn_var_axis(column, 1, 0, false));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   tn_program_free(p);
   return m;
 }

@@ -3,18 +3,12 @@
 // the steps of a scan too.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { ROWS = 1024, WIDTH = 64, BYTES = ROWS * WIDTH * 4, SMALL = BYTES / 2, LAYER = 0, RMS = 1 };
-
-static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
 
 static tn_tensor input(tn_function *f, const char *name) { return tn_input(f, name, TN_F32, TN_SHAPE(ROWS, WIDTH)); }
 
@@ -56,7 +50,7 @@ static void around(int kind, bool backward) {
   if (!backward) {
     tn_output(f, "h", h);
     tn_function_end(f);
-    expect("forward", compile(p, 1), 1, 2 * BYTES, 2 * BYTES);
+    expect("forward", model_alone(p, .n_workers = 1), 1, 2 * BYTES, 2 * BYTES);
     return;
   }
   tn_tensor loss = tn_add(tn_sum(tn_mul(h, gh)), tn_sum(tn_mul(tn_matmul(y, w), gz)));
@@ -65,7 +59,7 @@ static void around(int kind, bool backward) {
   tn_output(f, "dw", tn_grad(loss, tn_param_value(f, m, "weight")));
   if (kind == LAYER) tn_output(f, "db", tn_grad(loss, tn_param_value(f, m, "bias")));
   tn_function_end(f);
-  expect(kind == RMS ? "rms" : "layer", compile(p, 1), 3, (2 + 1 + 3) * BYTES, (2 + 1 + 2) * BYTES);
+  expect(kind == RMS ? "rms" : "layer", model_alone(p, .n_workers = 1), 3, (2 + 1 + 3) * BYTES, (2 + 1 + 2) * BYTES);
 }
 
 // ---- values
@@ -113,7 +107,7 @@ static void sums(int kind, int64_t rows, int64_t width, uint32_t workers) {
     tn_output(f, "dw", tn_grad(loss, wi));
     tn_output(f, "db", kind == RMS ? tn_sum_axis(gi, 0, false) : tn_grad(loss, bi));
     tn_function_end(f);
-    tn_model *m = compile(p, run ? workers : 1);
+    tn_model *m = model_alone(p, .n_workers = run ? workers : 1);
     for (int k = 0; k < 3; k++) out[run][k] = calloc(n + (size_t)width, 4);
     CHECK(tn_run(m, "run", TN_IN(tn_f32(x, rows, width), tn_f32(g, rows, width), tn_f32(w, width), tn_f32(w, width)),
                  TN_OUT(tn_f32(out[run][0], rows, width), tn_f32(out[run][1], width), tn_f32(out[run][2], width))) ==
@@ -149,7 +143,7 @@ static void in_a_scan(int64_t steps, int64_t rows, int64_t width) {
     tn_scan_end(s);
     tn_output(f, "y", out);
     tn_function_end(f);
-    tn_model *m = compile(p, run ? 3 : 1);
+    tn_model *m = model_alone(p, .n_workers = run ? 3 : 1);
     y[run] = malloc((size_t)n * 4);
     CHECK(tn_run(m, "run", TN_IN(tn_f32(x, steps, rows, width), tn_f32(c, width)),
                  TN_OUT(tn_f32(y[run], steps, rows, width))) == TN_OK);

@@ -2,6 +2,7 @@
 // runs are right. Two instances run concurrently. A child forked during a run starts without one.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,10 +44,7 @@ static tn_model *compile(uint32_t workers) {
   tn_function *f = tn_function_begin(p, "f");
   tn_output(f, "y", tn_call(s, tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDE))));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = workers, .seed = 3, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers, .seed = 3);
 }
 
 static void test_one_model(tn_model *m, const float *x, const float *expected) {

@@ -4,6 +4,7 @@
 #include "frontend/fe.h"
 #include "runtime/bundle/about.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -232,8 +233,8 @@ static void test_emitted(bool from_text) {
 // A model compiled from the text has the rates that the program has which wrote it, and no others.
 static void test_rates_of_text(void) {
   tn_program *p = build_or_read(true);
-  tn_model *m = tn_compile(p, .n_workers = 1);
-  if (!CHECK(m)) return;
+  tn_model *m = model_of(p, .n_workers = 1);
+  if (!m) return;
   CHECK(!tn_set_lr(m, 0, 0.5) && !tn_set_lr(m, 7, 0.25) && !tn_set_weight_decay(m, 0, 0));
   float lr = 0;
   CHECK(!tn_get(m, "optimizer.lr.7", &lr, 1) && lr == 0.25f);

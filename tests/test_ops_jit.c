@@ -2,44 +2,16 @@
 // workers, which must agree in every bit. The arena is full of NaN before a run, and nothing is written behind an
 // output.
 #include "codegen/emitters.h"
-#include "codegen/kernels.h"
-#include "codegen/module/compile.h"
+#include "tests/entry.h"
 #include "tests/op_tables.h"
-
-#include "codegen/gemm/sgemm.h"
-#include "runtime/exec/plan.h"
-#include "runtime/exec/thread_team.h"
 
 #include <stdlib.h>
 
-enum { MAX_WORKERS = 3, GUARD = 64 /* bytes behind each block */, FILL = 0xA5 };
+enum { MAX_WORKERS = 3 };
 static const double TOLERANCE = 2e-5;
 
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
-
-static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {.barrier = wait_at_barrier, .sgemm = cg_sgemm};
-
-// ---- blocks with a guard behind them
-typedef struct {
-  unsigned char *at;
-  size_t bytes;
-} Block;
-
-static Block new_block(RtArena *mem, size_t bytes) {
-  unsigned char *raw = rt_alloc(mem, bytes + GUARD + TN_ALIGN);
-  Block b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), bytes};
-  memset(b.at, 0xFF, bytes);  // NaN
-  memset(b.at + bytes, FILL, GUARD);
-  return b;
-}
-
-static bool guard_holds(Block b) {
-  for (uint32_t i = 0; i < GUARD; i++)
-    if (b.at[b.bytes + i] != FILL) return false;
-  return true;
-}
 
 static void encode(Block b, DType type, const CaseArray *from) {
   for (uint32_t i = 0; i < from->n; i++) {
@@ -64,16 +36,6 @@ typedef struct {
   TnKernelStatus status;
 } Compiled;
 
-typedef struct {
-  TnEntry entry;
-  TnFrame *frame;
-} Work;
-
-static void work(void *ctx, int32_t worker, int32_t n_workers) {
-  Work *w = ctx;
-  w->entry(w->frame, worker, n_workers);
-}
-
 static void run_once(Compiled *k, uint32_t n_workers) {
   RtArena *mem = k->p->mem;
   const OpCase *c = k->c;
@@ -86,10 +48,9 @@ static void run_once(Compiled *k, uint32_t n_workers) {
                    .dims = dims,
                    .seed = c->seed,
                    .counter = c->counter,
-                   .svc = &services,
                    .status = &k->status,
                    .team = teams[n_workers],
-                   .blocks = new_block(mem, (size_t)target.worker_bytes * n_workers).at};
+                   .blocks = new_block(mem, target.worker_bytes * n_workers).at};
   for (uint32_t i = 1; i < k->f->n_ins; i++) {
     const Ins *ins = &k->f->ins[i];
     int64_t at = ir_attr_int(k->f, (Val){i}, KEY_index, 0);
@@ -100,18 +61,18 @@ static void run_once(Compiled *k, uint32_t n_workers) {
     } else if (ins->op == OP_output) {
       const Ins *from = ir_ins(k->f, ir_arg(k->f, (Val){i}, 0));
       k->out_type[at] = (DType)from->dtype;
-      k->out[at] = new_block(mem, (size_t)ir_shape_bound(k->p, from->shape) * ir_dtype_bytes[from->dtype]);
+      k->out[at] = new_block(mem, ir_shape_bound(k->p, from->shape) * ir_dtype_bytes[from->dtype]);
       out[at] = k->out[at].at;
     }
   }
-  k->arena = new_block(mem, (size_t)k->f->stats.peak_bytes);
-  k->params = new_block(mem, (size_t)k->p->param_bytes);
+  k->arena = new_block(mem, k->f->stats.peak_bytes);
+  k->params = new_block(mem, k->p->param_bytes);
   for (uint32_t i = 0; i < c->n_params; i++) {
     const Param *q = &k->p->params[i];
     encode((Block){k->params.at + q->offset, 0}, (DType)q->dtype, &c->param[i]);
   }
   frame.seg[SEG_ARENA] = k->arena.at, frame.seg[SEG_PARAM] = k->params.at, frame.seg[SEG_CONST] = k->consts.at;
-  rt_team_run(teams[n_workers], work, &(Work){k->entry, &frame}, 0);
+  run_entry(k->entry, &frame);
 }
 
 static bool same_bits(const Compiled *a, const Compiled *b) {
@@ -140,17 +101,12 @@ static CgJit *compile(const OpCase *c, Prog *p, Compiled *k, RtText *why) {
   cg_plan_for(p, &target);
   if (!ir_run_passes(p->fns[0], NULL, NULL, NULL) || !ir_plan_program_memory(p))
     return rt_text_add(why, "passes fail"), NULL;
-  CgObject object = {0};
-  CgInfo info = {0};
-  if (!cg_compile(p, &target, NULL, &object, &info, why)) return NULL;
-  CgJit *jit = cg_jit_load(&object, NULL, why);
-  rt_free(object.bytes);
+  CgJit *jit = entry_jit(p, &target, why);
   if (!jit) return NULL;
   *k = (Compiled){.c = c, .p = p, .f = p->fns[0]};
-  void *entry = cg_jit_find(jit, cg_symbol(p->mem, p, k->f));
-  if (!entry) return rt_text_add(why, "no entry"), cg_jit_free(jit), NULL;
-  memcpy((void *)&k->entry, &entry, sizeof entry);
-  k->consts = new_block(p->mem, (size_t)p->const_bytes);
+  k->entry = entry_find(jit, cg_symbol(p->mem, p, k->f));
+  if (!k->entry) return rt_text_add(why, "no entry"), cg_jit_free(jit), NULL;
+  k->consts = new_block(p->mem, p->const_bytes);
   if (p->const_bytes) ir_fill_const(p, k->consts.at);
   return jit;
 }

@@ -1,13 +1,24 @@
-// Every optimizer, schedule, accumulation and average against PyTorch: 20 steps within 1e-5 (tests/goldens_optimizers.h, made by
-// tests/make_optimizer_goldens.py), each with a guarded arena; resumed in the middle from a file with the same bits.
+// Every optimizer, schedule, accumulation and average against PyTorch: 20 steps within 1e-5 (tests/optimizer_goldens.txt, by
+// make_optimizer_goldens.py), each with a guarded arena; resumed in the middle from a file with the same bits.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/goldens_optimizers.h"
+#include "tests/golden_file.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { STEPS = 20, IN = 5, OUT = 3, BATCH = 4, N_WEIGHTS = OUT * IN + OUT };
+enum { N_OPTIMIZERS = 24, N_SCHEDULES = 17, N_LATE = 4, N_CYCLED = 12 };
+static const double metrics[STEPS] = {1.0, 0.9, 0.95, 0.91, 0.92, 0.93, 0.8, 0.8, 0.8,  0.8,
+                                      0.8, 0.9, 0.9,  0.9,  0.9,  0.9,  0.7, 0.71, 0.72, 0.73};
+static GoldenArrays goldens;
+
+// Row `at` of a table of `rows` rows
+static const double *golden_row(const char *table, uint32_t rows, uint32_t width, uint32_t at) {
+  return golden_array(&goldens, table, rows * width) + at * width;
+}
 
 static float number(uint32_t k, uint32_t i) {
   return (float)((i * 2654435761u + k * 374761393u + 12345u) >> 8) / 8388608.0f - 1;
@@ -40,8 +51,6 @@ static void end(Step *s, tn_tensor loss) {
   tn_output(s->f, "loss", loss);
   tn_function_end(s->f);
 }
-
-enum { N_OPTIMIZERS = sizeof after / sizeof *after, N_SCHEDULES = sizeof rates / sizeof *rates };
 
 static void optimize(uint32_t way, tn_function *f, tn_module *m) {
   switch (way) {
@@ -143,7 +152,7 @@ static void test_optimizer(uint32_t way) {
   end(&s, loss);
   tn_model *m = compiled(&s);
   run(m, 0, STEPS);
-  check_weights("optimizer", way, m, "", after[way]);
+  check_weights("optimizer", way, m, "", golden_row("after", N_OPTIMIZERS, N_WEIGHTS, way));
   if (m) check_resume(m, STEPS / 2);
   close_all(&s, m);
 }
@@ -209,10 +218,11 @@ static void test_schedule(uint32_t way) {
   tn_model *m = compiled(&s);
   for (uint32_t k = 0; m && k < STEPS; k++) {
     float found = 0, metric = (float)metrics[k];
+    double want = golden_row("rates", N_SCHEDULES, STEPS, way)[k];
     run(m, k, k + 1);
     CHECK(tn_get(m, "optimizer.last_lr", &found, 1) == TN_OK);
-    bool near = fabs(found - rates[way][k]) <= 1e-6 * rates[way][k] + 1e-9;
-    if (!near) fprintf(stderr, "schedule %u: rate %u is %.9g, expected %.9g\n", way, k, found, rates[way][k]);
+    bool near = fabs(found - want) <= 1e-6 * want + 1e-9;
+    if (!near) fprintf(stderr, "schedule %u: rate %u is %.9g, expected %.9g\n", way, k, found, want);
     if (!CHECK(near)) break;
     if (is_plateau) CHECK(tn_run(m, "epoch", TN_IN(tn_f32_scalar(&metric)), TN_NO_OUT) == TN_OK);
   }
@@ -221,7 +231,6 @@ static void test_schedule(uint32_t way) {
 }
 
 // ---- momentum that goes against the rate
-enum { N_CYCLED = sizeof cycled / sizeof *cycled };
 
 static void cycle(uint32_t way, Step *s) {
   tn_function *f = s->f;
@@ -274,15 +283,16 @@ static void test_cycled(uint32_t way) {
   cycle(way, &s);
   end(&s, loss);
   tn_model *m = compiled(&s);
+  const double *momentum = golden_row("momenta", N_CYCLED, STEPS, way);
   for (uint32_t k = 0; m && k < STEPS; k++) {
     float found = 0;
     run(m, k, k + 1);
     CHECK(tn_get(m, path, &found, 1) == TN_OK);
-    bool near = fabs(found - momenta[way][k]) <= 1e-6;
-    if (!near) fprintf(stderr, "cycled %u: %u is %.9g, expected %.9g\n", way, k, found, momenta[way][k]);
+    bool near = fabs(found - momentum[k]) <= 1e-6;
+    if (!near) fprintf(stderr, "cycled %u: %u is %.9g, expected %.9g\n", way, k, found, momentum[k]);
     if (!CHECK(near)) break;
   }
-  check_weights("cycled", way, m, "", cycled[way]);
+  check_weights("cycled", way, m, "", golden_row("cycled", N_CYCLED, N_WEIGHTS, way));
   if (m) check_resume(m, STEPS / 2);
   close_all(&s, m);
 }
@@ -320,11 +330,12 @@ static void test_late(uint32_t way) {
   end(&s, loss);
   tn_model *m = compiled(&s);
   float found = 0;
+  double want = golden_array(&goldens, "late_rates", N_LATE)[way];
   if (m) CHECK(tn_set(m, "optimizer.schedule.s.last_epoch", &at[way], 1) == TN_OK);
   run(m, 0, 1);
   if (m) CHECK(tn_get(m, "optimizer.last_lr", &found, 1) == TN_OK);
-  if (!CHECK(fabs(found - late_rates[way]) <= 1e-5 * late_rates[way]))
-    fprintf(stderr, "late %u: %.9g, expected %.9g\n", way, found, late_rates[way]);
+  if (!CHECK(fabs(found - want) <= 1e-5 * want))
+    fprintf(stderr, "late %u: %.9g, expected %.9g\n", way, found, want);
   close_all(&s, m);
 }
 
@@ -353,7 +364,7 @@ static void test_accumulate(uint32_t way) {
   if (m) CHECK(tn_get(m, "optimizer.accumulated", &left, 1) == TN_OK && left == STEPS % n);
   for (uint32_t k = 0; m && k < 2; k++)
     CHECK(tn_run(m, "flush", TN_NO_IN, TN_NO_OUT) == TN_OK);  // the second has nothing
-  check_weights("accumulated", way, m, "", accumulated[way]);
+  check_weights("accumulated", way, m, "", golden_row("accumulated", 2, N_WEIGHTS, way));
   if (m) CHECK(tn_get(m, "optimizer.step.fc.bias", &steps, 1) == TN_OK && steps == (STEPS + n - 1) / n);
   close_all(&s, m);
 }
@@ -372,11 +383,12 @@ static void test_average(bool is_swa) {
   tn_output(f, "bias", tn_neg(tn_param_value(f, tn_root(s.p), "fc.bias")));
   tn_function_end(f);
   tn_model *m = compiled(&s);
+  const double *average = golden_row("averaged", 2, N_WEIGHTS, is_swa);
   float bias[OUT];
   run(m, 0, STEPS);
-  check_weights("average", is_swa, m, is_swa ? "optimizer.swa." : "optimizer.ema.", averaged[is_swa]);
+  check_weights("average", is_swa, m, is_swa ? "optimizer.swa." : "optimizer.ema.", average);
   if (m) CHECK(tn_run(m, "eval", TN_NO_IN, TN_OUT(tn_f32(bias, OUT))) == TN_OK);
-  for (uint32_t k = 0; m && k < OUT; k++) CHECK(fabs(bias[k] + averaged[is_swa][OUT * IN + k]) < 1e-5);
+  for (uint32_t k = 0; m && k < OUT; k++) CHECK(fabs(bias[k] + average[OUT * IN + k]) < 1e-5);
   if (m) check_resume(m, STEPS / 2);
   close_all(&s, m);
 }
@@ -399,14 +411,17 @@ static void test_groups(void) {
 }
 
 int main(void) {
+  RtArena *mem = rt_arena_new();
+  goldens = golden_arrays(mem, "tests/optimizer_goldens");
   setenv("TN_CHECK", "arena", 1);
   for (uint32_t k = 0; k < N_OPTIMIZERS; k++) test_optimizer(k);
   for (uint32_t k = 0; k < N_SCHEDULES; k++) test_schedule(k);
   for (uint32_t k = 0; k < N_CYCLED; k++) test_cycled(k);
   test_cycled_later();
-  for (uint32_t k = 0; k < 4; k++) test_late(k);
+  for (uint32_t k = 0; k < N_LATE; k++) test_late(k);
   for (uint32_t k = 0; k < 2; k++) test_accumulate(k);
   for (uint32_t k = 0; k < 2; k++) test_average(k);
   test_groups();
+  rt_arena_free(mem);
   return check_report();
 }

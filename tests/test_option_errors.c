@@ -1,6 +1,7 @@
 // Options of optimizers and groups that are out of range: the report names the option, its value and the line.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -88,7 +89,7 @@ static void check_setters(void) {
   tn_backward(tn_sum(tn_call(m, tn_input(f, "x", TN_F32, TN_SHAPE(4, 3)))));
   tn_sgd(f, tn_root(p), .lr = 0.5, .momentum = 0.25, .weight_decay = 0.125);
   tn_function_end(f);
-  tn_model *model = tn_compile(p, .cache_dir = "", .n_workers = 1);
+  tn_model *model = model_of(p, .n_workers = 1);
   static const double wrong[] = {1e300, 4e38, -1, NAN, INFINITY};
   for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
     CHECK(tn_set_lr(model, 0, wrong[k]) == TN_ERR_ARGUMENT && tn_set_lr_all(model, wrong[k]) == TN_ERR_ARGUMENT);

@@ -3,7 +3,7 @@
 // constant.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static void lengths_of(int64_t *n) {
 static int number(int k) { return (int)((int64_t)k * 7919 % 101) * 2 - 101; }  // odd: no sum of it is -0
 static int scale(int k) { return k * 31 % 11 - 5; }
 
-static tn_tensor read(Reader r, tn_tensor x, tn_tensor by) {
+static tn_tensor read_by(Reader r, tn_tensor x, tn_tensor by) {
   if (r == NONE) return x;
   if (r == SCALED) return tn_sub(tn_mul(x, by), x);
   tn_tensor square = tn_add(tn_mul(x, x), x);
@@ -73,7 +73,7 @@ static tn_program *build(const Case *k) {
   tn_tensor by = tn_input(f, "by", k->dtype, TN_SHAPE(last_of(k)));
   tn_packed s = k->is_constant ? tn_pack_constant(x, lengths, B, .time_major = k->time_major)
                                : tn_pack_padded(x, n, .time_major = k->time_major);
-  s = tn_packed_with_data(s, read(k->reader, s.data, by));
+  s = tn_packed_with_data(s, read_by(k->reader, s.data, by));
   tn_output(f, "y", tn_pad_packed(s, 0, true));
   tn_function_end(f);
   return p;
@@ -91,7 +91,7 @@ static uint32_t kernels_without_readers(const Case *k) {
   Case none = *k;
   none.reader = NONE;
   tn_program *p = build(&none);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   tn_plan plan = {0};
   CHECK(m && tn_plan_of(m, "f", &plan) == TN_OK);
   tn_model_free(m);
@@ -115,8 +115,8 @@ static void check_case(const Case *k, uint32_t n_workers) {
         if (t < lengths[b]) put(k->dtype, want, to, value_of(k->reader, number(from), scale(j % last)));
       }
   tn_program *p = build(k);
-  tn_model *m = tn_compile(p, .n_workers = n_workers);
-  if (!CHECK(m != NULL)) printf("%s\n", report_of(p)), exit(1);
+  tn_model *m = model_of(p, .n_workers = n_workers);
+  if (!m) exit(1);
   tn_array in[] = {tn_array_of(x, k->dtype, dims, (uint32_t)rank_of(k)), tn_i64(lengths, B),
                    tn_array_of(by, k->dtype, (int64_t[]){last}, 1)};
   CHECK(tn_run(m, "f", in, 3, TN_OUT(tn_array_of(y, k->dtype, out, (uint32_t)rank_of(k)))) == TN_OK);

@@ -2,6 +2,8 @@
 // losses on the rows, one layout for the same lengths, what is written, and what is refused.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -16,19 +18,9 @@ static void fill(float *v, int n, uint32_t seed) {
   for (int k = 0; k < n; k++) v[k] = noise(&seed);
 }
 
-static bool near(const char *what, const float *a, const float *b, int n) {
-  for (int k = 0; k < n; k++) {
-    bool same = (isnan(a[k]) && isnan(b[k])) || a[k] == b[k] || fabsf(a[k] - b[k]) <= 2e-6f * (1 + fabsf(b[k]));
-    if (!same) return printf("%s [%d]: %.8g, expected %.8g\n", what, k, a[k], b[k]), false;
-  }
-  return true;
-}
-
 static tn_model *compile(tn_program *p, tn_function *f, uint32_t n_workers) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = n_workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
+  return model_of(p, .n_workers = n_workers);
 }
 
 // ---- against padded values. Lengths come at run time; HEADS heads of SIZE features.
@@ -68,7 +60,7 @@ static void compare(const char *what, Pair c, tn_tensor packed, tn_tensor padded
   CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, B, T, HEADS, SIZE), tn_f32(score, B, T, HEADS), tn_i64(some_lengths, B)),
                     TN_OUT(tn_f32(y[0], B, HEADS, SIZE), tn_f32(y[1], B, HEADS, SIZE), tn_f32(dx[0], B, T, HEADS, SIZE),
                            tn_f32(dx[1], B, T, HEADS, SIZE))) == TN_OK);
-  CHECK(near(what, y[0], y[1], B * F) && near(what, dx[0], dx[1], B * T * F));
+  CHECK(all_near(what, y[0], y[1], B * F, 2e-6) && all_near(what, dx[0], dx[1], B * T * F, 2e-6));
   tn_model_free(m);
   tn_program_free(c.p);
 }
@@ -179,9 +171,9 @@ static void totals_of_nothing(void) {
           tn_run(m, "run", TN_IN(tn_f32(in, 3, 2), tn_i64(lengths, 3)) - constant,
                  TN_OUT(tn_f32(out[0], 3), tn_f32(out[1], 3), tn_f32(out[2], 3), tn_f32(out[3], 3), tn_f32(out[4], 3),
                         tn_f32(out[5], 3), tn_i64(step, 3), tn_f32(soft, 3, 2), tn_f32(dx, 3, 2))) == TN_OK);
-    for (int k = 0; k < 6; k++) CHECK(near(name[k], out[k], want[k], 3));
+    for (int k = 0; k < 6; k++) CHECK(all_near(name[k], out[k], want[k], 3, 2e-6));
     CHECK(step[0] == -1 && step[1] == 0 && step[2] == -1);
-    CHECK(near("softmax", soft, want_soft, 6) && near("dx", dx, want_dx, 6));
+    CHECK(all_near("softmax", soft, want_soft, 6, 2e-6) && all_near("dx", dx, want_dx, 6, 2e-6));
     tn_model_free(m);
     tn_program_free(p);
   }

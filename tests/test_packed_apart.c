@@ -2,6 +2,7 @@
 // refused along the axis of rows (E130). What is accepted gives sequence 0 the same bits whatever sequence 1 is.
 #include "frontend/graph/rows.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 enum { B = 2, T = 3, C = 4, ROWS = 5, MOST = 64 };
@@ -182,8 +183,7 @@ static void compare(bool is_const) {
     n++;
   }
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-  if (!CHECK(m != NULL)) printf("%s\n", report_of(p));
+  tn_model *m = model_of(p, .n_workers = 1);
   if (m) run(m, n, 0.5, 1, one), run(m, n, -3, 2, two);
   for (uint32_t k = 0; m && k < n; k++)
     if (!CHECK(!memcmp(one[k].v, two[k].v, (size_t)one[k].of_sequence * sizeof *one[k].v)))

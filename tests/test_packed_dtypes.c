@@ -1,7 +1,7 @@
 // Packed sequences of every dtype: padded, reversed, taken apart and put together again, by lengths of the run and by constant ones.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <string.h>
 
@@ -38,10 +38,7 @@ static tn_model *compiled(tn_dtype t, bool is_constant) {
   tn_output(f, "joined", tn_pad_sequence(list, BATCH, 0, true));
   tn_output(f, "lengths", tn_packed_lengths(s));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p);
 }
 
 static uint64_t one_of(tn_dtype t) {

@@ -2,6 +2,8 @@
 // again, with their gradients; lists of inputs of different sizes; what is refused, before a run and in it.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -13,9 +15,7 @@ enum { N = 3, T = 5, F = 2 };
 
 static tn_model *compile(tn_program *p, tn_function *f, uint32_t n_workers) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = n_workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
+  return model_of(p, .n_workers = n_workers);
 }
 
 // ---- sequences of one batch: y[k] = tanh(x[k]) (k + 1)
@@ -46,8 +46,6 @@ static tn_model *take_apart(bool batch_first, bool of_packed, bool fixed_time, u
   return m;
 }
 
-static bool near(double a, double b) { return fabs(a - b) <= 1e-5 * (1 + fabs(b)); }
-
 static void check_taken(tn_model *m, bool batch_first, bool fixed_time, const int64_t *len) {
   int64_t top = fixed_time ? T : T + 2, steps = T;
   float x[N * T * F], y[N][(T + 2) * F], again[N][(T + 2) * F], padded[N * (T + 2) * F], total[N * F], dx[N * T * F];
@@ -66,14 +64,14 @@ static void check_taken(tn_model *m, bool batch_first, bool fixed_time, const in
         bool inside = t < len[k];
         int from = (batch_first ? k * T + t : t * N + k) * F + j, to = t * F + j;
         double h = inside ? tanh((double)x[from]) : 0, want = h * (k + 1);
-        if (inside) CHECK(near((double)y[k][to], want) && y[k][to] == again[k][to]);
-        CHECK(near((double)padded[(k * top + t) * F + j], inside ? want : -9));
+        if (inside) CHECK(is_near((double)y[k][to], want, 1e-5) && y[k][to] == again[k][to]);
+        CHECK(is_near((double)padded[(k * top + t) * F + j], inside ? want : -9, 1e-5));
         if (!inside && t < T) CHECK(dx[from] == 0);
         sum += want;
         double back = 2 * want * (k + 1) * (1 - h * h) + (k + 1) * ((1 - h * h) * (double)(inside ? x[from] : 0) + h);
-        if (inside) CHECK(near((double)dx[from], back));
+        if (inside) CHECK(is_near((double)dx[from], back, 1e-5));
       }
-      CHECK(near((double)total[k * F + j], sum));
+      CHECK(is_near((double)total[k * F + j], sum, 1e-5));
     }
 }
 
@@ -123,8 +121,8 @@ static void inputs_of_different_sizes(void) {
       CHECK(ints[t * 3 + k] == (t < n[k] ? l[t] : -7));
       if (t < n[k]) want += log(exp((double)v[t * F]) + exp((double)v[t * F + 1])) - (double)v[t * F + l[t]];
     }
-  CHECK(near((double)loss, want / 6) && last[0] == v[2 * F] && last[1 * F] == v[F] && last[2 * F] == v[0]);
-  CHECK(same[0] == 0 && near((double)same[3 * F], 1) && sum[0] == v[0] + v[F] + v[2 * F]);
+  CHECK(is_near((double)loss, want / 6, 1e-5) && last[0] == v[2 * F] && last[1 * F] == v[F] && last[2 * F] == v[0]);
+  CHECK(same[0] == 0 && is_near((double)same[3 * F], 1, 1e-5) && sum[0] == v[0] + v[F] + v[2 * F]);
   CHECK(m && tn_run(m, "run", GIVEN(3, 4)) == TN_ERR_VALUE);
   CHECK_HAS(tn_error_text(m),
             "run: length 4 at [2], computed in the run, is above the one before it, and sorting is enforced");
@@ -159,7 +157,7 @@ static void padded_in_front(bool batch_first, bool by_run) {
         int64_t step = t - (MOST - n[k]);
         CHECK(out[(batch_first ? k * MOST + t : t * 3 + k) * F + j] == (step < 0 ? -2 : v[step * F + j]));
       }
-  for (int k = 0; k < n[0] * F; k++) CHECK(near((double)dx[k], 3 * (double)v[k] * (double)v[k]));
+  for (int k = 0; k < n[0] * F; k++) CHECK(is_near((double)dx[k], 3 * (double)v[k] * (double)v[k], 1e-5));
   tn_model_free(m);
   tn_program_free(p);
 }

@@ -1,7 +1,7 @@
 // Views of parameters as inputs and outputs of runs: where a run updates the parameter, they are refused by name and
 // nothing changes; where it does not, they are memory like any other.
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 enum { N = 6 };
 static const tn_init ones = {TN_INIT_CONSTANT, 1, 0};
@@ -33,9 +33,7 @@ static tn_model *build(tn_program *p) {
   f = with_input(p, "predict", &x);
   tn_output(f, "y", tn_mul(tn_param_value(f, tn_root(p), "w"), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p));
-  return m;
+  return model_of(p, .n_workers = 1);
 }
 
 static void check_refused(tn_model *m, const char *function, const tn_array *in, const tn_array *out, size_t n_out,

@@ -1,6 +1,7 @@
 // Programs read from .tir text compile and train with the bits of the program that the text was written from.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,8 +114,7 @@ static void any_names(void) {
             names[k], k);
   fclose(out);
   tn_program *p = tn_program_parse(text, n, NULL);
-  tn_model *m = tn_compile(p);
-  CHECK(m != NULL);
+  tn_model *m = model_of(p);
   for (int k = 0; k < N; k++) {
     float x[2] = {1, 2}, y[2];
     CHECK(tn_run(m, names[k], TN_IN(tn_f32(x, 2)), TN_OUT(tn_f32(y, 2))) == TN_OK);

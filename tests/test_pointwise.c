@@ -3,6 +3,8 @@
 // against differences: tests/test_grad_table.c; awkward numbers: tests/test_folds.c.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/pointwise.h"
 
 // ---- literals
@@ -18,11 +20,6 @@ static const Literal literals[] = {
 #include "tests/pointwise_literals.def"
 };
 enum { N_LITERALS = sizeof literals / sizeof *literals };
-
-static bool near(double found, double expected, double tolerance) {
-  if (isnan(expected) || isinf(expected)) return isnan(expected) ? isnan(found) : found == expected;
-  return fabs(found - expected) <= tolerance * (1 + fabs(expected));
-}
 
 // A program with y and the gradient of each operand as outputs; its text goes through printer and parser.
 static RtText literal_text(RtArena *mem, Op op) {
@@ -55,11 +52,11 @@ static Prog *read_twice(RtArena *mem, RtText text) {
 }
 
 static void compare_literal(const Literal *l, Op op, const InterpEnv *env) {
-  bool good = near(env->out[0].v[0], l->y, 1e-12) && env->out[0].v[1] == env->out[0].v[0];
+  bool good = is_near(env->out[0].v[0], l->y, 1e-12) && env->out[0].v[1] == env->out[0].v[0];
   if (!CHECK(good)) printf("  %s = %.17g, not %.17g\n", l->expression, env->out[0].v[0], l->y);
   for (uint32_t k = 0, at = 1; k < ir_ops[op].n_min; k++) {
     double found = ir_gradient(op, k).n ? env->out[at++].v[0] : 0;
-    if (!CHECK(near(found, l->grad[k], 1e-12)))
+    if (!CHECK(is_near(found, l->grad[k], 1e-12)))
       printf("  d %s / d %c = %.17g, not %.17g\n", l->expression, 'a' + k, found, l->grad[k]);
   }
 }
@@ -178,9 +175,9 @@ static void compare(const Call *c) {
   for (uint32_t i = 0; i < N_POINTS; i++) {
     const double x[3] = {(double)c->x[0][i], (double)c->x[1][i], (double)c->x[2][i]};
     double y = pointwise_value(c->op, x);
-    bool good = near((double)c->y[i], y, 2e-6) && c->y[i] == c->in_place[i];
+    bool good = is_near((double)c->y[i], y, 2e-6) && c->y[i] == c->in_place[i];
     for (uint32_t k = 0; k < ir_ops[c->op].n_min; k++)
-      good &= near((double)c->grad[k][i], pointwise_gradient(c->op, k, x), 1e-5);
+      good &= is_near((double)c->grad[k][i], pointwise_gradient(c->op, k, x), 1e-5);
     if (!CHECK(good))
       printf("  %s of %g %g %g: %.9g, in place %.9g, not %.9g; gradients %.9g %.9g %.9g\n", ir_ops[c->op].name, x[0],
              x[1], x[2], (double)c->y[i], (double)c->in_place[i], y, (double)c->grad[0][i], (double)c->grad[1][i],
@@ -192,8 +189,7 @@ static uint32_t run_all(Call *calls, uint32_t n_workers) {
   tn_program *p = tn_program_create("pointwise");
   state = 7;
   uint32_t n = build_all(p, calls);
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = n_workers);
   for (uint32_t k = 0; m && k < n; k++) run(m, &calls[k]);
   tn_model_free(m);
   tn_program_free(p);

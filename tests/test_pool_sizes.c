@@ -2,6 +2,8 @@
 // rounding, since an average is divided by a number or by the product of several.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -33,15 +35,13 @@ static const struct {
              {"whole", whole}};
 enum { N_POOLS = sizeof pools / sizeof *pools };
 
-static tn_model *model_of(Make *make, tn_dim h, tn_dim w, tn_program *p) {
+static tn_model *pool_model(Make *make, tn_dim h, tn_dim w, tn_program *p) {
   tn_function *f = tn_function_begin(p, "run");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(IMAGES, CHANNELS, h, w)), y = make(x);
   tn_output(f, "y", y);
   tn_output(f, "dx", tn_grad(tn_sum(tn_mul(y, y)), x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 2);
-  if (!CHECK(m != NULL)) printf("%s\n", report_of(p));
-  tn_program_free(p);
+  tn_model *m = model_alone(p, .n_workers = 2);
   return m;
 }
 
@@ -69,17 +69,11 @@ static bool run(tn_model *m, const char *name, int64_t h, int64_t w, const float
   return ok;
 }
 
-static bool are_near(const float *a, const float *b) {
-  bool near = true;
-  for (int k = 0; k < MOST; k++) near &= a[k] == b[k] || fabsf(a[k] - b[k]) <= 1e-6F * (1 + fabsf(b[k]));
-  return near;
-}
-
 static void compare(const char *name, Make *make, tn_model *bounded, int64_t h, int64_t w, const float *x) {
   Result *a = malloc(sizeof *a), *b = malloc(sizeof *b);
-  tn_model *m = model_of(make, tn_dim_const(h), tn_dim_const(w), tn_program_create("constant"));
+  tn_model *m = pool_model(make, tn_dim_const(h), tn_dim_const(w), tn_program_create("constant"));
   if (m && run(bounded, name, h, w, x, a) && run(m, name, h, w, x, b)) {
-    if (!CHECK(are_near(a->y, b->y) && are_near(a->dx, b->dx)))
+    if (!CHECK(all_near(name, a->y, b->y, MOST, 1e-6) && all_near(name, a->dx, b->dx, MOST, 1e-6)))
       printf("%s of %lld x %lld differs\n", name, (long long)h, (long long)w);
   }
   tn_model_free(m);
@@ -90,7 +84,7 @@ static void check_pool(const char *name, Make *make, const float *x) {
   static const int64_t sizes[][2] = {{MOST_H, MOST_W}, {1, 1}, {2, 5}, {6, 2}, {7, 8}};
   tn_program *p = tn_program_create("bounded");
   tn_dim h = tn_dim_bounded(p, "h", MOST_H), w = tn_dim_bounded(p, "w", MOST_W);
-  tn_model *m = model_of(make, h, w, p);
+  tn_model *m = pool_model(make, h, w, p);
   for (size_t k = 0; m && k < sizeof sizes / sizeof *sizes; k++)
     if (positions(name, sizes[k][0], true) > 0) compare(name, make, m, sizes[k][0], sizes[k][1], x);
   tn_model_free(m);

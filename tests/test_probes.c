@@ -2,6 +2,7 @@
 // that a function with probes that are off is the function without them.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/near.h"
 #include "tests/report.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,12 +25,6 @@ static void see(const tn_probe_value *v, void *ctx) {
   s->n++;
 }
 
-static bool near(double have, double want) {
-  bool ok = fabs(have - want) <= 1e-5 * (1 + fabs(want)) || (isnan(have) && isnan(want));
-  if (!ok) printf("  have %.9g, want %.9g\n", have, want);
-  return ok;
-}
-
 static void check_value(const tn_probe_value *v, const float *x, int n) {
   double finite = 0, sum = 0, squares = 0, spread = 0, min = NAN, max = NAN, zero = 0, nan = 0, inf = 0;
   for (int k = 0; k < n; k++) {
@@ -41,8 +36,8 @@ static void check_value(const tn_probe_value *v, const float *x, int n) {
   for (int k = 0; k < n; k++)
     if (isfinite(x[k])) spread += (x[k] - sum / finite) * (x[k] - sum / finite);
   CHECK(v->count == n && v->n_nan == nan && v->n_inf == inf && v->n_zero == zero);
-  CHECK(near(v->mean, sum / finite) && near(v->std, finite ? sqrt(spread / finite) : NAN));
-  CHECK(near(v->min, min) && near(v->max, max) && near(v->norm, finite ? sqrt(squares) : NAN));
+  CHECK(is_near(v->mean, sum / finite, 1e-5) && is_near(v->std, finite ? sqrt(spread / finite) : NAN, 1e-5));
+  CHECK(is_near(v->min, min, 1e-5) && is_near(v->max, max, 1e-5) && is_near(v->norm, finite ? sqrt(squares) : NAN, 1e-5));
 }
 
 static void check_bins(const float *bins, const float *x, int n) {
@@ -121,8 +116,8 @@ static void test_magnitudes(void) {
     CHECK(tn_run(m, "run", TN_IN(tn_f32(in, N_LARGE)), TN_OUT(tn_f32(out, N_LARGE))) == TN_OK);
     const tn_probe_value *v = &seen.last[0];
     double unit = (double)in[1];
-    CHECK(seen.n == 1 && near(v->mean / unit, sum / N_LARGE / unit) && near(v->norm / unit, sqrt(squares) / unit) &&
-          near(v->std / unit, sqrt(spread / N_LARGE) / unit));
+    CHECK(seen.n == 1 && is_near(v->mean / unit, sum / N_LARGE / unit, 1e-5) && is_near(v->norm / unit, sqrt(squares) / unit, 1e-5) &&
+          is_near(v->std / unit, sqrt(spread / N_LARGE) / unit, 1e-5));
   }
   tn_model_free(m);
   tn_program_free(p);

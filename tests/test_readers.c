@@ -1,5 +1,6 @@
 // Data files: NumPy arrays and archives, safetensors, CSV, text; values, mistakes, files that change under the reader.
 // tests/make_reader_corpus.py made the files of tests/corpus.
+#include "tests/models.h"
 #include "tests/reader.h"
 
 #include <math.h>
@@ -249,8 +250,8 @@ static void test_unread_dtypes(void) {
   tn_function *f = tn_function_begin(p, "run");
   tn_output(f, "y", tn_param_value(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 1);
-  if (!CHECK(m != NULL)) return;
+  tn_model *m = model_of(p, .n_workers = 1);
+  if (!m) return;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     snprintf(
         header, sizeof header,

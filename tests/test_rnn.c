@@ -3,6 +3,7 @@
 // and all gradients: the interpreter against the stored numbers, compiled code against the interpreter.
 #include "frontend/fe.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/golden_file.h"
 
 #include <math.h>
@@ -287,8 +288,7 @@ static void check_kind(Kind kind, GoldenFile *g) {
         build(&cases[n], PACKED, p, batch, time);
         build(&cases[n], bias ? BATCH_FIRST : TIME_MAJOR, p, batch, time);
       }
-  tn_model *model = tn_compile(p, .n_workers = 2);
-  if (!CHECK(model != NULL)) tn_report(p, stdout);
+  tn_model *model = model_of(p, .n_workers = 2);
   for (uint32_t k = 0; k < n && model; k++) {
     if (cases[k].m) set_params(&cases[k], model);
     for (Form form = 0; form < N_FORMS; form++) {

@@ -1,6 +1,7 @@
 // Calls of recurrent modules other than a packed sequence: dense batches, cells, single steps; what they refuse.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -29,12 +30,6 @@ static bool any(const float *v, size_t n) {
   return n;
 }
 
-static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, .n_workers = 2);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
-}
-
 // ---- dense: sizes come at run time; zero and one are sizes like others
 static void dense_at_run_time(void) {
   enum { B = 4, T = 6, IN = 3, H = 5 };
@@ -57,7 +52,7 @@ static void dense_at_run_time(void) {
   tn_output(g, "y", tn_pad_packed(r.out, 0, false));
   tn_output(g, "h", r.hidden);
   tn_function_end(g);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2);
   float xs[T * B * IN], y[2][T * B * 2 * H], h[2][2 * B * H], last[B * 2 * H];
   fill(xs, T * B * IN, 1);
   for (int64_t b = 0; b <= B; b++)
@@ -90,7 +85,7 @@ static void dense_costs_nothing(void) {
     tn_output(f[k], "y", tn_rnn_call_dense(rnn, x).dense);
     tn_function_end(f[k]);
   }
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2);
   tn_plan constant, bounded;
   CHECK(tn_plan_of(m, "constant", &constant) == TN_OK && tn_plan_of(m, "bounded", &bounded) == TN_OK);
   CHECK(constant.n_kernels == 3);  // the sum of both biases, the product with x, the recurrence
@@ -163,8 +158,7 @@ static void steps_are_a_sequence(int kind, Size of) {
   for (uint32_t workers = 1; workers <= MAX_WORKERS; workers += n > 3 ? 2 : 1) {
     tn_program *p = tn_program_create("steps");
     build_steps(p, kind);
-    tn_model *m = tn_compile(p, .n_workers = workers);
-    if (!CHECK(m != NULL)) tn_report(p, stdout);
+    tn_model *m = model_of(p, .n_workers = workers);
     for (int k = 0; k < 2; k++) {
       CHECK(tn_run(m, k ? "steps" : "sequence", TN_IN(tn_f32(xs, STEPS, n, IN_SIZE), tn_f32(hs, LAYERS, n, state)),
                    TN_OUT(tn_f32(y[k], STEPS, n, state), tn_f32(h[k], LAYERS, n, state),
@@ -204,7 +198,7 @@ static void cell_is_a_layer(int kind) {
     tn_output(f, "s", kind == 2 ? s.cell : s.hidden);
     tn_function_end(f);
   }
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2);
   float v[4 * 6 * 6], x[8], y[2][12], s[2][12];
   char from[32], to[32];
   for (int k = 0; k < 4; k++) {
@@ -307,7 +301,7 @@ static void one_sequence(bool batch_first, bool with_state) {
     outputs(f, r, x);
     tn_function_end(f);
   }
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2);
   tn_program_free(p);
   if (!m) return;
   float x[LONG * IN], h[D * P], c[D * H], y[2][LONG * 2 * P], hn[2][D * P], cn[2][D * H], last[2][2 * P],
@@ -347,7 +341,7 @@ static void one_step(void) {
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   for (int k = 0; k < 8; k++) tn_output(f, names[k], all[k]);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2);
   float v[IN], y[8][2 * H] = {{0}};
   fill(v, IN, 9);
   CHECK(!tn_run(m, "f", TN_IN(tn_f32(v, IN)),

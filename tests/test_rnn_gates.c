@@ -2,7 +2,7 @@
 // candidates of 0, has the sigmoid as its cell; a tanh layer that reads x as it is has tanh as its output.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,10 +21,7 @@ static tn_model *build(void) {
   tn_output(f, "sigmoid", tn_rnn_call_dense(lstm, x, .h0 = state.h0, .c0 = state.c0).cell);
   tn_output(f, "tanh", tn_rnn_call_dense(rnn, x).dense);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 1);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = 1);
 }
 
 // Zeros, and the identity in the rows of one gate.

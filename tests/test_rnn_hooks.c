@@ -1,6 +1,7 @@
 // Hooks of recurrent modules: what they see, what they may replace, what is refused.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -63,8 +64,7 @@ static void replacing(bool packed) {
     tn_function_end(f);
   }
   CHECK(strcmp(log.seen, "io-") == 0 && log.packed == packed);
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p);
   for (int k = 0; k < 2; k++)
     CHECK(tn_run(m, k ? "plain" : "hooked", TN_IN(tn_f32(k ? twice : x, B, T, IN)),
                  TN_OUT(tn_f32(y[k], B, T, H), tn_f32(last[k], B, H), tn_f32(dx[k], B, T, IN))) == TN_OK);
@@ -164,8 +164,7 @@ static void backward(Cell cell, bool packed, bool given) {
   CHECK_HAS(seen.seen, "pbp");
   CHECK(seen.n_out == (cell == LSTM ? 3 : 2) && seen.n_in == seen.n_out);
   CHECK(seen.has_h0 == given && seen.has_cell == (cell == LSTM));
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p);
   int64_t rows = (int64_t)H * (cell == LSTM ? 4 : cell == GRU ? 3 : 1);
   for (int k = 0; m && k < 2; k++) {
     const tn_array in[] = {tn_f32(x, B, T, IN), tn_f32(h0, 4, B, H)};
@@ -275,8 +274,7 @@ static void unused(void) {
   (tn_rnn_hook_pre)(rnn, double_input, NULL, (tn_hook_options){.at = at(3)});
   tn_output(f, "y", r.dense);
   tn_function_end(f);
-  tn_model *m = tn_compile(p);
-  CHECK(m != NULL);
+  tn_model *m = model_of(p);
   const char *want =
       "user.c:3: warning[W119]: a hook of module 'rnn' never fires: the module was called only before it "
       "was registered\n"

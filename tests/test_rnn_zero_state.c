@@ -2,6 +2,7 @@
 // product, shows what 0 times a weight would be. As PyTorch, where 0 NaN and 0 inf are NaN.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,10 +49,7 @@ static tn_model *build(const Layer *l) {
   tn_module *rnn = layer(p, l);
   add_function(p, rnn, l, "absent", false);
   add_function(p, rnn, l, "given", true);
-  tn_model *m = tn_compile(p, .n_workers = 2);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = 2);
 }
 
 static int state_size(const Layer *l) { return l->proj ? l->proj : l->h; }

@@ -1,6 +1,7 @@
 // Rotary positions with a cache of keys and values: step by step as all at once; masks and positions that are refused.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -30,10 +31,7 @@ static tn_model *decoder(bool interleaved) {
   k = tn_rope(x[1], .heads_inside = true, .interleaved = interleaved, .offset = pos, .most = STEPS);
   tn_output(f, "y", tn_kv_cache_attend(cache, q, k, x[2]));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p);
 }
 
 static void check_decoding(bool interleaved) {
@@ -70,7 +68,7 @@ static void check_full(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, n, 1, 2));
   tn_output(f, "y", (tn_kv_cache_attend)(cache, x, x, x, (tn_attention_options){.at = at(34)}));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   static const tn_status status[] = {TN_OK, TN_ERR_VALUE, TN_OK, TN_ERR_VALUE};
   for (int k = 0; CHECK(m) && k < 4; k++) {
@@ -93,7 +91,7 @@ static void check_position(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 4)), pos = tn_input(f, "pos", TN_I64, TN_SCALAR);
   tn_output(f, "y", (tn_rope)(x, (tn_rope_options){.offset = pos, .most = 10, .at = at(7)}));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
+  tn_model *m = model_of(p);
   for (int64_t k = -1; CHECK(m) && k <= 9; k++) {
     float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {-7};
     tn_status status =
@@ -115,8 +113,7 @@ static void check_lengths_and_classes(void) {
   tn_output(f, "last", tn_take_last(x, n));
   tn_output(f, "hot", tn_one_hot(c, 3));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m)) tn_report(p, stdout);
+  tn_model *m = model_of(p);
   static const struct {
     int64_t n[2], c[2];
     const char *text;
@@ -190,8 +187,8 @@ static void check_transformer_init(void) {
   tn_function *f = tn_function_begin(p, "run");
   tn_output(f, "one", tn_scalar(f, 1));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m)) return;
+  tn_model *m = model_of(p);
+  if (!m) return;
   static const struct {
     const char *path;
     int rows, columns;
@@ -233,8 +230,7 @@ static void check_two(bool chained) {
   f = tn_function_begin(p, "held");
   for (int k = 0; k < 2; k++) tn_output(f, (const char *[]){"a", "b"}[k], tn_kv_cache_position(f, cache[k]));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 2);
   static float in[ALL], out[ALL], want[ALL];
   for (int k = 0; k < ALL; k++) in[k] = sinf((float)k);
   int64_t held[2] = {0};

@@ -1,6 +1,7 @@
 // Row kernels: how many kernels a program of rows has, what they store, and that widths of every kind come out right.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +15,6 @@ static float *numbers(size_t n, uint32_t seed) {
     x[k] = (float)(seed >> 8) * 0x1p-22f - 2;
   }
   return x;
-}
-
-static tn_model *compile(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, .n_workers = workers);
-  if (!m) tn_report(p, stdout);
-  CHECK(m != NULL);
-  return m;
 }
 
 static uint32_t kernels_of(const tn_model *m) {
@@ -64,7 +58,7 @@ static void check_chain(int64_t rows, int64_t width, uint32_t n_kernels) {
   double *z = malloc(((size_t)width + 1) * sizeof *z), *s = malloc(((size_t)width + 1) * sizeof *s), worst = 0;
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = chain_program(rows, width);
-    tn_model *m = compile(p, run ? 3 : 1);
+    tn_model *m = model_of(p, .n_workers = run ? 3 : 1);
     for (int k = 0; k < 3; k++) out[run][k] = numbers(n + (size_t)rows, 3);
     CHECK(kernels_of(m) == n_kernels);
     CHECK(tn_run(m, "run", TN_IN(tn_f32(x, rows, width), tn_f32(w, width)),
@@ -137,7 +131,7 @@ static void check_upright(Upright u, uint32_t n_kernels) {
   float *x = numbers(n, 1), *w = numbers(rows, 2), *s[2], *t[2];
   for (uint32_t run = 0; run < 2; run++) {
     tn_program *p = upright_program(&u);
-    tn_model *m = compile(p, run ? 3 : 1);
+    tn_model *m = model_of(p, .n_workers = run ? 3 : 1);
     s[run] = numbers(n, 3), t[run] = numbers(rows, 4);
     uint32_t have = kernels_of(m);
     if (!CHECK(have == n_kernels))
@@ -174,7 +168,7 @@ static tn_function *begin(tn_program **p, tn_tensor *x, int64_t rows, int64_t wi
 
 static void expect(tn_program *p, tn_function *f, uint32_t n_kernels, int64_t bytes) {
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   uint32_t n = kernels_of(m);
   int64_t written = tn_plan_bytes_written(m, "run", NULL);
   if (!CHECK(n == n_kernels && written == bytes))

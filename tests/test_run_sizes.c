@@ -3,6 +3,7 @@
 #include "frontend/tenure.h"
 #include "tests/bundle_case.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <string.h>
 
@@ -18,10 +19,7 @@ static tn_program *begin(tn_function **f, tn_dim *n) {
 
 static tn_model *compile(tn_program *p, tn_function *f) {
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p);
 }
 
 // One f32 [n] in, one f32 [m] out. What is refused leaves the output as it was.

@@ -1,6 +1,7 @@
 // Numbers drawn by probabilities: how often each comes, what never does, and that no number of workers changes a draw.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +21,7 @@ static tn_model *model(uint32_t n_workers, int64_t rows) {
   tn_output(f, "few", tn_multinomial(x, DRAWS, false));
   tn_output(f, "is", tn_bernoulli(tn_mul_scalar(x, 0.25)));
   tn_function_end(f);
-  tn_model *m = tn_compile(prog, .n_workers = n_workers, .cache_dir = "", .seed = 7);
-  tn_program_free(prog);
-  return m;
+  return model_alone(prog, .n_workers = n_workers, .seed = 7);
 }
 
 typedef struct {

@@ -1,7 +1,8 @@
 // Scans through the public calls: against the recurrent layers, against each other, against plain arithmetic.
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/report.h"
+#include "tests/models.h"
+#include "tests/near.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,21 +17,6 @@ static float noise(unsigned *state) {
 
 static void fill(float *v, size_t n, unsigned seed) {
   for (size_t k = 0; k < n; k++) v[k] = noise(&seed);
-}
-
-static bool near(const float *a, const float *b, size_t n, float tolerance) {
-  for (size_t k = 0; k < n; k++)
-    if (!(fabsf(a[k] - b[k]) <= tolerance * (1 + fabsf(b[k])))) {
-      printf("  element %zu: %g and %g\n", k, (double)a[k], (double)b[k]);
-      return false;
-    }
-  return true;
-}
-
-static tn_model *compiled(tn_program *p, unsigned n_workers) {
-  tn_model *m = tn_compile(p, .seed = 5, .n_workers = n_workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
 }
 
 static bool ran(tn_model *m, const char *f, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out) {
@@ -167,17 +153,17 @@ static void check_layer(Kind kind, bool constant, bool sorted) {
     else (tn_rnn)(tn_root(p), "rnn", IN, H, false, o);
     build_layer(p, kind, false, constant, sorted);
     build_layer(p, kind, true, constant, sorted);
-    tn_model *m = compiled(p, workers);
+    tn_model *m = model_of(p, .seed = 5, .n_workers = workers);
     if (m) {
       const int64_t *len = sorted ? sorted_len : unsorted;
       run_layer(m, kind, "layer", len, constant, &layer);
       run_layer(m, kind, "own", len, constant, &own);
-      CHECK(near(own.ys, layer.ys, sizeof own.ys / 4, 2e-5f));
-      CHECK(near(own.last, layer.last, sizeof own.last / 4, 2e-5f));
-      CHECK(near(own.last_c, layer.last_c, sizeof own.last_c / 4, 2e-5f));
-      CHECK(near(own.gx, layer.gx, sizeof own.gx / 4, 2e-5f));
-      CHECK(near(own.gh, layer.gh, sizeof own.gh / 4, 2e-5f));
-      CHECK(near(own.gw[0], layer.gw[0], sizeof own.gw / 4, 2e-5f));
+      CHECK(all_near("own.ys", own.ys, layer.ys, sizeof own.ys / 4, 2e-5));
+      CHECK(all_near("own.last", own.last, layer.last, sizeof own.last / 4, 2e-5));
+      CHECK(all_near("own.last_c", own.last_c, layer.last_c, sizeof own.last_c / 4, 2e-5));
+      CHECK(all_near("own.gx", own.gx, layer.gx, sizeof own.gx / 4, 2e-5));
+      CHECK(all_near("own.gh", own.gh, layer.gh, sizeof own.gh / 4, 2e-5));
+      CHECK(all_near("own.gw[0]", own.gw[0], layer.gw[0], sizeof own.gw / 4, 2e-5));
       if (workers == 1) first = own;
       CHECK(memcmp(&first, &own, sizeof own) == 0);
     }

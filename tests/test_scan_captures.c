@@ -3,6 +3,7 @@
 #include "frontend/tenure.h"
 #include "ir/ir.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,8 +69,7 @@ static void test_captures(bool is_matmul) {
   uint32_t n = is_matmul ? MANY * COLS * COLS : MANY * COLS;
   tn_program *p = tn_program_create("captures");
   add_function(p, "scan", is_matmul, true), add_function(p, "unrolled", is_matmul, false);
-  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 2);
   fill(w, n, 0.0625f), fill(xs, STEPS * ROWS * COLS, 0.125f), fill(h0, ROWS * COLS, 0.125f);
   tn_array weights = is_matmul ? tn_f32(w, MANY, COLS, COLS) : tn_f32(w, MANY, COLS);
   for (int k = 0; m && k < 2; k++)
@@ -116,7 +116,7 @@ static void test_lookups(void) {
   tn_module *net = tn_root(p);
   tn_embedding(net, "e", ENTRIES, COLS);
   add_lookups(p, net, "scan", true), add_lookups(p, net, "unrolled", false);
-  tn_model *m = tn_compile(p, .n_workers = 2, .cache_dir = "");
+  tn_model *m = model_of(p, .n_workers = 2);
   fill(w, ENTRIES * COLS, 0.0625f), fill(h0, ROWS * COLS, 0.125f);
   CHECK(m && tn_set(m, "e.weight", w, ENTRIES * COLS) == TN_OK);
   for (int k = 0; m && k < 2; k++)
@@ -146,8 +146,7 @@ static void test_carries(void) {
   }
   tn_output(f, "total", total), tn_output(f, "d", tn_grad(total, h0));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = 1);
   float from[MANY], found = 0, d[MANY];
   for (int k = 0; k < MANY; k++) from[k] = (float)(k + 1);
   if (m) CHECK(!tn_run(m, "f", TN_IN(tn_f32(from, MANY)), TN_OUT(tn_f32_scalar(&found), tn_f32(d, MANY))));

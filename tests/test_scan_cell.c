@@ -1,6 +1,8 @@
 // A layer-normalised LSTM as a scan: against PyTorch's results, the interpreter, differences, and the same recurrence
 // written out step by step.
-#include "tests/goldens_scan.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
+#include "tests/near.h"
 #include "tests/scan_oracle.h"
 
 #include <math.h>
@@ -127,26 +129,22 @@ static bool run(tn_program *p, tn_model *m, const tn_array *in, size_t n_in, con
   return ok;
 }
 
-static bool near(const char *what, const float *a, const float *b, size_t n) {
-  for (size_t k = 0; k < n; k++)
-    if (!(fabsf(a[k] - b[k]) <= 1e-5f * (1 + fabsf(b[k])))) {
-      printf("  %s, element %zu: %g, expected %g\n", what, k, (double)a[k], (double)b[k]);
-      return false;
-    }
-  return true;
-}
+static GoldenArrays goldens;
 
-static const float *const goldens[2][N_LEAVES] = {{fwd_d_x, fwd_d_h0, fwd_d_c0, fwd_d_w_ih, fwd_d_w_hh, fwd_d_g_ih,
-                                                   fwd_d_b_ih, fwd_d_g_hh, fwd_d_b_hh, fwd_d_g_c, fwd_d_b_c},
-                                                  {back_d_x, back_d_h0, back_d_c0, back_d_w_ih, back_d_w_hh,
-                                                   back_d_g_ih, back_d_b_ih, back_d_g_hh, back_d_b_hh, back_d_g_c,
-                                                   back_d_b_c}};
+static bool near_golden(bool reverse, const char *what, const float *a, size_t n) {
+  char name[16];
+  float want[B * T * IN];
+  snprintf(name, sizeof name, "%s_%s", reverse ? "back" : "fwd", what);
+  const double *golden = golden_array(&goldens, name, n);
+  for (size_t k = 0; k < n; k++) want[k] = (float)golden[k];
+  return all_near(name, a, want, n, 1e-5);
+}
 
 static void check_packed(bool constant, bool reverse) {
   static Found r, first;
   for (unsigned workers = 1; workers <= 3; workers++) {
     tn_program *p = packed_program(constant, reverse);
-    tn_model *m = tn_compile(p, .n_workers = workers);
+    tn_model *m = model_of(p, .n_workers = workers);
     tn_array in[ORACLE_MAX], out[ORACLE_MAX];
     size_t n_in = all_inputs(in, B, T) + !constant, n_out = all_outputs(&r, out, B, T);
     memset(&r, 0, sizeof r);
@@ -154,11 +152,13 @@ static void check_packed(bool constant, bool reverse) {
     out[n_out++] = tn_f32(r.h, B, H);
     out[n_out++] = tn_f32(r.c, B, H);
     if (run(p, m, in, n_in, out, n_out)) {
-      CHECK(near("ys", r.ys, reverse ? back_ys : fwd_ys, ROWS * H));
-      CHECK(near("h", r.h, reverse ? back_h : fwd_h, B * H));
-      CHECK(near("c", r.c, reverse ? back_c : fwd_c, B * H));
-      CHECK(near("loss", r.loss, reverse ? back_loss : fwd_loss, 1));
-      for (int k = 0; k < N_LEAVES; k++) CHECK(near(names[k], r.d[k], goldens[reverse][k], (size_t)sizes[k]));
+      CHECK(near_golden(reverse, "ys", r.ys, ROWS * H) && near_golden(reverse, "loss", r.loss, 1));
+      CHECK(near_golden(reverse, "h", r.h, B * H) && near_golden(reverse, "c", r.c, B * H));
+      for (int k = 0; k < N_LEAVES; k++) {
+        char name[8];
+        snprintf(name, sizeof name, "d_%s", names[k]);
+        CHECK(near_golden(reverse, name, r.d[k], (size_t)sizes[k]));
+      }
       if (workers == 1) first = r;
       CHECK(!memcmp(&first, &r, sizeof r));
     }
@@ -212,7 +212,7 @@ static tn_program *dense_program(int64_t steps, bool rolled, bool bounded, bool 
 static void run_dense(int64_t steps, bool rolled, bool bounded, bool time_major, bool reverse, unsigned workers,
                       Found *r) {
   tn_program *p = dense_program(steps, rolled, bounded, time_major, reverse);
-  tn_model *m = tn_compile(p, .n_workers = workers);
+  tn_model *m = model_of(p, .n_workers = workers);
   tn_array in[ORACLE_MAX], out[ORACLE_MAX];
   int64_t b = time_major ? steps : B, t = time_major ? B : steps;
   memset(r, 0, sizeof *r);
@@ -228,8 +228,8 @@ static void check_dense(int64_t steps, bool bounded, bool time_major, bool rever
   run_dense(steps, false, false, time_major, reverse, 1, &written);
   run_dense(steps, true, bounded, time_major, reverse, 1, &rolled);
   run_dense(steps, true, bounded, time_major, reverse, 2, &again);
-  CHECK(near("loss", rolled.loss, written.loss, 1));
-  for (int k = 0; k < N_LEAVES; k++) CHECK(near(names[k], rolled.d[k], written.d[k], (size_t)sizes[k]));
+  CHECK(all_near("loss", rolled.loss, written.loss, 1, 1e-5));
+  for (int k = 0; k < N_LEAVES; k++) CHECK(all_near(names[k], rolled.d[k], written.d[k], (size_t)sizes[k], 1e-5));
   CHECK(!memcmp(&rolled, &again, sizeof again));
 }
 
@@ -249,6 +249,8 @@ static void check_no_step(bool bounded) {
 }
 
 int main(void) {
+  RtArena *mem = rt_arena_new();
+  goldens = golden_arrays(mem, "tests/scan_goldens");
   fill_all();
   check_packed(false, false);
   check_packed(false, true);
@@ -261,5 +263,6 @@ int main(void) {
   check_dense(1, false, false, false);
   check_no_step(true);
   check_no_step(false);
+  rt_arena_free(mem);
   return check_report();
 }

@@ -4,6 +4,7 @@
 #include "tests/scan_oracle.h"
 
 #include "tests/cpu_time.h"
+#include "tests/models.h"
 
 #include <math.h>
 
@@ -14,12 +15,6 @@ static void fill(float *v, int64_t n, unsigned seed) {
     seed = seed * 1664525u + 1013904223u;
     v[k] = (float)((double)(seed >> 8) / 8388608.0 - 1);
   }
-}
-
-static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, .n_workers = 2, .seed = 5);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
 }
 
 static bool run(tn_model *m, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out) {
@@ -55,7 +50,7 @@ static void check_sums(bool reverse) {
   tn_output(f, "d_xs", tn_grad(loss, xs));
   tn_output(f, "d_rate", tn_grad(loss, rate));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   static const int64_t steps[] = {T, 1, 3, 0};
   for (int k = 0; k < 4; k++) {
     float v[T * N], r[N], a[T * N] = {0}, b[T * N] = {0}, last[N], loss_v, dx[T * N] = {0}, dr[N];
@@ -114,7 +109,7 @@ static void check_mixed(void) {
   tn_output(f, "d_x", tn_grad(loss, x));
   tn_output(f, "d_mix", tn_grad(loss, mix));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[B * T * H], w[H * H], loss_v, dx[B * T * H] = {0}, dw[H * H];
   int64_t lengths[B] = {3, T, 1, 5};
   fill(v, B * T * H, 8), fill(w, H * H, 9);
@@ -152,7 +147,7 @@ static void check_table(void) {
   tn_output(f, "d", tn_param_grad(f, table, "weight"));
   tn_output(f, "seen", seen);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   int64_t v[T * B], back[T * B];
   float loss_v, d[V * N];
   for (int k = 0; k < T * B; k++) v[k] = k * 7 % V;
@@ -188,7 +183,7 @@ static void check_dropout(void) {
   tn_output(f, "outside", tn_dropout(xs, 0.5));
   tn_output(f, "d", tn_grad(tn_sum(tn_scan_final(s, sum)), xs));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   static float one[T * W], a[T * W], z_v[T * W], d[T * W], outside[T * W];
   for (int k = 0; k < T * W; k++) one[k] = 1;
   if (run(m, TN_IN(tn_f32(one, T, W)),
@@ -227,7 +222,7 @@ static void check_ledger(void) {
   tn_output(f, "last", tn_move_to_outer(last));
   tn_scope_end(around);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   end(p, m);
 }
 
@@ -425,7 +420,7 @@ static void check_no_sequences(void) {
                              "  %last = scan_final %h0 {scan=0, index=0}\n"
                              "  output %last {name=\"last\", index=0}\n}\n";
   tn_program *p = tn_program_parse(text, sizeof text - 1, "none.tir");
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float x[6] = {0}, h[4] = {0.5f, 1, 1.5f, 2}, last[4];
   for (int64_t batch = 0; batch <= 2; batch++) {
     if (!run(m, TN_IN(tn_f32(x, batch, 3), tn_f32(h, 4)), TN_OUT(tn_f32(last, 4)))) continue;

@@ -3,6 +3,7 @@
 //
 // Every case is computed once more by a plain loop here, by the interpreter in doubles, and where there is a gradient,
 // by finite differences.
+#include "tests/models.h"
 #include "tests/report.h"
 #include "tests/scan_oracle.h"
 
@@ -16,12 +17,6 @@ static void fill(float *v, int n, unsigned seed) {
     seed = seed * 1664525u + 1013904223u;
     v[k] = (float)((double)(seed >> 8) / 8388608.0 - 1);
   }
-}
-
-static tn_model *compiled(tn_program *p) {
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2, .seed = 5);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
 }
 
 static bool run(tn_model *m, const tn_array *in, size_t n_in, const tn_array *out, size_t n_out) {
@@ -66,7 +61,7 @@ static void check_each_step(bool reverse, int64_t steps) {
   tn_output(f, "d_w", tn_grad(loss, w));
   tn_output(f, "d_u", tn_grad(loss, u));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[T * N], wv[N], uv[N], l, a[N], b[N], as[T * N] = {0}, dx[T * N] = {0}, dw[N], du[N];
   fill(v, T * N, 1), fill(wv, N, 2), fill(uv, N, 3);
   tn_array in[] = {tn_f32(v, steps, N), tn_f32(wv, N), tn_f32(uv, N)};
@@ -116,7 +111,7 @@ static void check_round(void) {
   tn_backward(tn_sum(tn_scan_final(s, h)));
   tn_output(f, "g", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float g[N];
   const double want[N] = {T - 2, T - 2, T - 2};  // (T - 2) w^2
   CHECK(run(m, NULL, 0, TN_OUT(tn_f32(g, N))) && near(g, want, N));
@@ -146,7 +141,7 @@ static void check_views(void) {
   tn_output(f, "top", top);
   tn_output(f, "count", tn_clone(tn_param_value(f, tn_root(p), "count")));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[T * N], wv[2 * N], hv[2 * N], gv[2 * N], tv[N], c, rows[2 * N];
   double grid_v[2 * N], h_v[2 * N];
   fill(v, T * N, 4), fill(wv, 2 * N, 5);
@@ -190,7 +185,7 @@ static void check_packed(void) {
   tn_output(f, "d_x", tn_grad(loss, x));
   tn_output(f, "d_w", tn_grad(loss, w));
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   static const int64_t lengths[B] = {2, T, 3};
   float v[B * T * N], wv[N], l, sv[N], dx[B * T * N] = {0}, dw[N];
   fill(v, B * T * N, 6), fill(wv, N, 7);
@@ -244,7 +239,7 @@ static void check_own(void) {
   tn_output(f, "d_w", tn_grad(loss, w));
   tn_output(f, "loss", loss);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[T * N], wv[2 * N], hv[2 * N], same[2 * N], dw[2 * N], l;
   fill(v, T * N, 8), fill(wv, 2 * N, 9);
   tn_array in[] = {tn_f32(v, T, N), tn_f32(wv, 2 * N)};
@@ -276,7 +271,7 @@ static void check_alone(void) {
   tn_scan_end(s);
   tn_output(f, "most", most);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[T * N], found[N];
   fill(v, T * N, 10);
   CHECK(run(m, TN_IN(tn_f32(v, T, N)), TN_OUT(tn_f32(found, N))));
@@ -303,7 +298,7 @@ static void check_first_value(void) {
   tn_output(f, "g", tn_scan_final(s, g));
   tn_output(f, "h0", h0);
   tn_function_end(f);
-  tn_model *m = compiled(p);
+  tn_model *m = model_of(p, .n_workers = 2, .seed = 5);
   float v[N] = {1, 2, 3}, hv[N], gv[N], h0v[N];
   bool good = run(m, TN_IN(tn_f32(v, N)), TN_OUT(tn_f32(hv, N), tn_f32(gv, N), tn_f32(h0v, N)));
   for (int j = 0; j < N; j++) {

@@ -1,7 +1,9 @@
-// Gradients of gradients in compiled code against PyTorch's (goldens_second_grad.h, make_second_grad_goldens.py), by
+// Gradients of gradients in compiled code against PyTorch's (second_grad_goldens.txt, by make_second_grad_goldens.py), by
 // one worker or two; what has no rule is refused and not silently a constant.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/golden_file.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,11 +13,9 @@ enum { MAX_ELEMENTS = 64 };
 typedef struct {
   const char *name;
   tn_tensor (*build)(tn_tensor x, tn_tensor w);
-  int n_x;
-  int64_t x[3];
-  int n_w;
-  int64_t w[3];
-  double m, dx[MAX_ELEMENTS], dw[MAX_ELEMENTS];
+  int n_x, n_w;
+  int64_t x[3], w[3];
+  const double *m, *dx, *dw;
 } Case;
 
 static const Case *now;  // whose ops are built: the sizes
@@ -106,9 +106,36 @@ static tn_tensor packed_last(tn_tensor x, tn_tensor w) {
   tn_tensor ends = tn_mul(tn_packed_last(packed(tn_sin(tn_mul(x, w)))), tn_packed_first(packed(tn_square(x))));
   return tn_add(ends, tn_packed_sum(packed(tn_mul(x, w))));
 }
-#define pow pow_of
-#include "tests/goldens_second_grad.h"
-#undef pow
+static const struct {
+  const char *name;
+  tn_tensor (*build)(tn_tensor x, tn_tensor w);
+} ops[] = {{"softmax", softmax},
+           {"softmax_first", softmax_first},
+           {"log_softmax", log_softmax},
+           {"layer_norm", layer_norm},
+           {"layer_norm_plain", layer_norm_plain},
+           {"rms_norm", rms_norm},
+           {"rms_norm_plain", rms_norm_plain},
+           {"cross_entropy", cross_entropy},
+           {"cross_entropy_ignored", cross_entropy_ignored},
+           {"cross_entropy_smoothed", cross_entropy_smoothed},
+           {"matmul", matmul},
+           {"matmul_batch", matmul_batch},
+           {"mean", mean},
+           {"amax", amax},
+           {"pow", pow_of},
+           {"roots", roots},
+           {"gates", gates},
+           {"gelu", gelu},
+           {"quotient", quotient},
+           {"kinks", kinks},
+           {"shapes", shapes},
+           {"global_norm", global_norm},
+           {"scan", scan},
+           {"packed_softmax", packed_softmax},
+           {"packed_max", packed_max},
+           {"packed_last", packed_last}};
+enum { N_OPS_HERE = sizeof ops / sizeof *ops };
 
 // ---- a case
 static int64_t fill(float *to, const int64_t *dims, int rank, int64_t by, int64_t from, int64_t period, float shift) {
@@ -124,18 +151,35 @@ static tn_tensor input(tn_function *f, const char *name, const int64_t *dims, in
   return tn_input(f, name, TN_F32, tn_shape_of(d, (uint32_t)rank));
 }
 
+static int read_dims(const char *text, int64_t *dims, int64_t *size) {
+  int n = 0;
+  for (*size = 1;; text++) {
+    *size *= dims[n++] = strtol(text, (char **)&text, 10);
+    if (*text != 'x') return n;
+  }
+}
+
+// A name such as softmax 3x5 3x5 with _ between: the op, the sizes of x and of w. Numbers: m, dm/dx and dm/dw
+static bool read_case(const GoldenArray *g, Case *c) {
+  const char *w = strrchr(g->name, '_'), *x = w;
+  if (!w || w[1] < '0' || w[1] > '9') return false;
+  while (*--x != '_') {}
+  int64_t size_x, size_w;
+  *c = (Case){.name = g->name, .m = g->v, .dx = g->v + 1};
+  c->n_x = read_dims(x + 1, c->x, &size_x), c->n_w = read_dims(w + 1, c->w, &size_w);
+  c->dw = c->dx + size_x;
+  for (int k = 0; k < N_OPS_HERE; k++)
+    if (strlen(ops[k].name) == (size_t)(x - g->name) && !memcmp(ops[k].name, g->name, (size_t)(x - g->name)))
+      c->build = ops[k].build;
+  return CHECK(c->build && 1 + size_x + size_w == g->n && size_x <= MAX_ELEMENTS && size_w <= MAX_ELEMENTS);
+}
+
 static void check_near(const Case *c, const char *what, const float *found, const double *expected, int64_t n) {
   double scale = 1;
   for (int64_t k = 0; k < n; k++) scale = fmax(scale, fabs(expected[k]));
   for (int64_t k = 0; k < n; k++)
     if (!CHECK(fabs(found[k] - expected[k]) <= 2e-5 * scale))
       printf("  %s, %s [%lld]: %g, not %g\n", c->name, what, (long long)k, found[k], expected[k]);
-}
-
-static tn_model *compiled(tn_program *p, uint32_t workers) {
-  tn_model *m = tn_compile(p, .n_workers = workers, .cache_dir = "");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  return m;
 }
 
 static void test_case(const Case *c, uint32_t workers) {
@@ -148,14 +192,14 @@ static void test_case(const Case *c, uint32_t workers) {
   tn_tensor m = tn_add(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(tn_grad(l, x)))), tn_sum(tn_mul(tn_grad(l, w), w)));
   tn_output(f, "m", m), tn_output(f, "dx", tn_grad(m, x)), tn_output(f, "dw", tn_grad(m, w));
   tn_function_end(f);
-  tn_model *model = compiled(p, workers);
+  tn_model *model = model_of(p, .n_workers = workers);
   float xs[MAX_ELEMENTS], ws[MAX_ELEMENTS], dx[MAX_ELEMENTS], dw[MAX_ELEMENTS], at = 0;
   int64_t n_x = fill(xs, c->x, c->n_x, 7, 3, 11, 0.6875f), n_w = fill(ws, c->w, c->n_w, 5, 2, 9, 0.4375f);
   tn_array in[] = {tn_array_of(xs, TN_F32, c->x, (uint32_t)c->n_x), tn_array_of(ws, TN_F32, c->w, (uint32_t)c->n_w)};
   tn_array out[] = {tn_f32_scalar(&at), tn_array_of(dx, TN_F32, c->x, (uint32_t)c->n_x),
                     tn_array_of(dw, TN_F32, c->w, (uint32_t)c->n_w)};
   if (model && CHECK(!tn_run(model, "f", in, 2, out, 3))) {
-    check_near(c, "m", &at, &c->m, 1);
+    check_near(c, "m", &at, c->m, 1);
     check_near(c, "dm/dx", dx, c->dx, n_x), check_near(c, "dm/dw", dw, c->dw, n_w);
   }
   tn_model_free(model), tn_program_free(p);
@@ -170,7 +214,7 @@ static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2,
   tn_tensor once = tn_grad(y, x), twice = tn_grad(once, x);
   tn_output(f, "once", once), tn_output(f, "twice", twice), tn_output(f, "thrice", tn_grad(twice, x));
   tn_function_end(f);
-  tn_model *m = compiled(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   float at = 42, d[3] = {0};
   if (m)
     CHECK(!tn_run(m, "f", TN_IN(tn_f32_scalar(&at)),
@@ -179,7 +223,7 @@ static void test_cubic(void) {  // x^3 + x + x^2: 3 x^2 + 1 + 2 x, then 6 x + 2,
   tn_model_free(m), tn_program_free(p);
 }
 
-static void test_softmax_and_penalty(void) {
+static void test_softmax_and_penalty(const double *want_again, const double *want_dw) {
   tn_program *p = tn_program_create("penalty");
   tn_parameter(tn_root(p), "w", TN_SHAPE(4), (tn_init){.kind = TN_INIT_ZEROS});
   tn_function *f = tn_function_begin(p, "f");
@@ -191,11 +235,11 @@ static void test_softmax_and_penalty(void) {
   tn_backward(tn_add(l, tn_square(tn_sub(tn_sqrt(tn_sum(tn_square(g))), tn_scalar(f, 1)))));
   tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w"));
   tn_function_end(f);
-  tn_model *m = compiled(p, 2);
+  tn_model *m = model_of(p, .n_workers = 2);
   float xs[] = {0.1f, -0.5f, 0.7f, 1.2f}, ws[] = {1, 2, -1, 0.5f}, again[4], dw[4];
   if (m && CHECK(!tn_set(m, "w", ws, 4)) &&
       CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 4)), TN_OUT(tn_f32(again, 4), tn_f32(dw, 4)))))
-    for (int k = 0; k < 4; k++) CHECK(fabs(again[k] - softmax_again[k]) < 1e-6 && fabs(dw[k] - penalty[k]) < 1e-5);
+    for (int k = 0; k < 4; k++) CHECK(fabs(again[k] - want_again[k]) < 1e-6 && fabs(dw[k] - want_dw[k]) < 1e-5);
   tn_model_free(m), tn_program_free(p);
 }
 
@@ -210,7 +254,7 @@ static void test_reached_through_gradient(void) {
   tn_backward(tn_sum(tn_square(tn_grad(tn_sum(y), x))));  // sum (2 w x)^2
   tn_output(f, "dw", tn_param_grad(f, tn_root(p), "w")), tn_output(f, "db", tn_param_grad(f, tn_root(p), "b"));
   tn_function_end(f);
-  tn_model *m = compiled(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   float xs[] = {1, 2, 3}, dw[3], db[3] = {7, 7, 7};
   if (m && CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 3)), TN_OUT(tn_f32(dw, 3), tn_f32(db, 3)))))
     for (int k = 0; k < 3; k++) CHECK(dw[k] == 8 * xs[k] * xs[k] && db[k] == 0);
@@ -226,7 +270,7 @@ static void test_dropout(void) {
   tn_tensor g = tn_grad(tn_sum(tn_mul(tn_square(y), y)), x);
   tn_output(f, "y", y), tn_output(f, "d", tn_grad(tn_mul(tn_scalar(f, 0.5), tn_sum(tn_square(g))), x));
   tn_function_end(f);
-  tn_model *m = compiled(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   float xs[N], ys[N], d[N];
   int kept = 0;
   for (int k = 0; k < N; k++) xs[k] = 0.5f + 0.0625f * (float)k;
@@ -251,7 +295,7 @@ static void test_clipped_norm(float at) {
   tn_tensor norm = tn_clip_grad_norm(f, tn_root(p), 1e9);
   tn_output(f, "norm", norm), tn_output(f, "d", tn_grad(norm, x));
   tn_function_end(f);
-  tn_model *m = compiled(p, 1);
+  tn_model *m = model_of(p, .n_workers = 1);
   float xs[] = {at, -at / 2, 2 * at}, n = 0, d[3];
   if (m && CHECK(!tn_run(m, "f", TN_IN(tn_f32(xs, 3)), TN_OUT(tn_f32_scalar(&n), tn_f32(d, 3)))))
     for (int k = 0; k < 3; k++) {
@@ -304,12 +348,17 @@ static void test_refused(enum Layer layer) {
 }
 
 int main(void) {
+  RtArena *mem = rt_arena_new();
+  const GoldenArrays goldens = golden_arrays(mem, "tests/second_grad_goldens");
   test_cubic();
-  test_softmax_and_penalty();
+  test_softmax_and_penalty(golden_array(&goldens, "softmax_again", 4), golden_array(&goldens, "penalty", 4));
   test_reached_through_gradient();
   test_dropout();
   test_clipped_norm(0.75f), test_clipped_norm(0);
   for (enum Layer k = RECURRENT; k < N_LAYERS; k++) test_refused(k);
-  for (uint32_t k = 0; k < sizeof cases / sizeof *cases; k++) test_case(&cases[k], 1 + k % 2);
+  Case c;
+  for (uint32_t k = 0; k < goldens.n; k++)
+    if (read_case(&goldens.at[k], &c)) test_case(&c, 1 + k % 2);
+  rt_arena_free(mem);
   return check_report();
 }

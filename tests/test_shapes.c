@@ -2,6 +2,7 @@
 // worker against that of an ordinary case of as many elements, with a wide margin: the slow ways were far beyond it.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,10 +55,7 @@ static tn_model *compile(const Case *t, uint32_t workers) {
   for (int k = 0; k < MAX_INPUTS && t->dims[k][0]; k++) x[k] = tn_input(f, name[k], TN_F32, shape_of(t->dims[k], dim));
   tn_output(f, "y", t->build(x));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = workers);
-  if (!m) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers);
 }
 
 static double now(void) {

@@ -2,6 +2,7 @@
 // optimizers and batches. test_shard_counts COUNT tries as many programs. A step in which nothing counts has gradients of 0; what is written with another mean keeps its value.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,10 +281,7 @@ static tn_model *model_of_parts(void) {
   write_parts(f, net, tn_shard_mean(tn_mean(x)));
   tn_sgd(f, fc, .lr = 0.1);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = 2);
 }
 
 static tn_array part_array(const Part *q, void *data) {

@@ -2,15 +2,9 @@
 // run knows, views of views.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <string.h>
-
-static tn_model *compile(tn_program *p, uint32_t n_workers) {
-  tn_model *m = tn_compile(p, .n_workers = n_workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
-}
 
 // cache[:, pos : pos + n] = x, of n rows; gives the first 3 from pos on, and the sum.
 static tn_model *make_cache(uint32_t n_workers) {
@@ -25,7 +19,7 @@ static tn_model *make_cache(uint32_t n_workers) {
   tn_output(f, "three", tn_slice_at(c, 1, at, 3));
   tn_output(f, "sum", tn_sum(c));
   tn_function_end(f);
-  return compile(p, n_workers);
+  return model_alone(p, .n_workers = n_workers);
 }
 
 static void check_cache(uint32_t n_workers) {
@@ -61,7 +55,7 @@ static void check_computed(uint32_t n_workers) {
   tn_copy_(tn_param_value(f, tn_root(p), "kept"), tn_sum_axis(part, 1, false));
   tn_output(f, "y", tn_relu(part));
   tn_function_end(f);
-  tn_model *m = compile(p, n_workers);
+  tn_model *m = model_alone(p, .n_workers = n_workers);
   if (!m) return;
   float values[35], y[15];
   char text[64];
@@ -86,7 +80,7 @@ static void check_added(void) {
   tn_slice_assign_at_(x, 0, start, tn_full(f, 9, TN_SHAPE(2)));
   tn_output(f, "x", x);
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   float in[6] = {0}, out[6];
   int64_t numbers[5] = {0}, first = 2;
@@ -107,7 +101,7 @@ static void check_start_stays(void) {
   tn_output(f, "x", x);
   tn_output(f, "again", tn_slice_at(x, 0, at, 1));
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   float in[6] = {1, 2, 3, 4, 5, 6}, out[6], again;
   int64_t start = 3;
@@ -137,7 +131,7 @@ static void check_parts(void) {
   tn_meshgrid(TN_TENSORS(tn_arange(f, 0, 1, 2, TN_F32), tn_arange(f, 0, 1, 3, TN_F32)), true, grid);
   tn_output(f, "grid", tn_add(tn_mul_scalar(grid[0], 10), grid[1]));
   tn_function_end(f);
-  tn_model *m = compile(p, 2);
+  tn_model *m = model_alone(p, .n_workers = 2);
   if (!m) return;
   for (int64_t rows = 0; rows <= 5; rows++) {
     float in[35], split[5], chunk[5], unbind[5], sizes[5], flip[35], even[3], wide[49], g[6];
@@ -172,7 +166,7 @@ static void check_dims(void) {
   tn_output(f, "few", tn_add(tn_scalar(f, 1), tn_zeros(f, TN_SHAPE(few))));
   tn_output(f, "rest", tn_sum(tn_ones(f, TN_SHAPE(rest, tn_dim_sub(p, n, tn_dim_min(p, n, 2))))));
   tn_function_end(f);
-  tn_model *m = compile(p, 1);
+  tn_model *m = model_alone(p, .n_workers = 1);
   if (!m) return;
   for (int64_t rows = 0; rows <= 6; rows++) {
     float in[18], half_of[9], few_of[5], ones = 0, down = 0, rest_of = 0;

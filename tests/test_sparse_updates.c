@@ -2,6 +2,7 @@
 // gathered rows only.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <stdlib.h>
 
@@ -33,8 +34,7 @@ typedef struct {
 static void train(bool shows_gradient, bool tied, uint32_t n_workers, Trained *t, tn_plan *plan) {
   static float gradient[WORDS * WIDE];
   tn_program *p = build(shows_gradient, tied);
-  tn_model *m = tn_compile(p, .n_workers = n_workers, .seed = 3);
-  if (!CHECK(m)) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = n_workers, .seed = 3);
   int64_t x[N], y[N];
   for (int step = 0; m && step < STEPS; step++) {
     int64_t batch = step == 2 ? 1 : BATCH;  // the first two steps repeat most words

@@ -3,6 +3,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +38,8 @@ static tn_model *compile(const char *target, Form f) {
   int n = snprintf(program, sizeof program, text, dims, rows, width, rows, width, rows, width);
   tn_program *p = tn_program_parse(program, (size_t)n, "sums.tir");
   setenv("TN_TARGET", target, 1);
-  tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
+  tn_model *m = model_alone(p, .n_workers = 1);
   unsetenv("TN_TARGET");
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
   return m;
 }
 

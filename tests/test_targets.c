@@ -1,5 +1,7 @@
 // Targets by name and by words: what a row is, what words change, what LLVM says to them, and refusals.
 #include "codegen/cpu_features.h"
+#include "codegen/kernels.h"
+#include "codegen/module/compile.h"
 #include "tests/check.h"
 
 #include <elf.h>

@@ -1,6 +1,7 @@
 // Permutations of the last axis: transposed by tiles in registers where they are large, exact in any size.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 
 #include <stdlib.h>
 
@@ -27,8 +28,7 @@ static void check_turn(const Turn *t, uint32_t workers) {
   tn_output(f, "y", tn_add(turned, add));
   tn_output(f, "copy", turned);
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .n_workers = workers);
-  if (!m) tn_report(p, stdout);
+  tn_model *m = model_of(p, .n_workers = workers);
   CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, t->size[0], t->size[1], t->size[2]), tn_f32(z, to[0], to[1], to[2])),
                     TN_OUT(tn_f32(y, to[0], to[1], to[2]), tn_f32(copy, to[0], to[1], to[2]))) == TN_OK);
   int64_t bad = 0, k = 0;

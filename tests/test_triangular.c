@@ -3,6 +3,7 @@
 // are not positive definite; calls that are refused.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -34,10 +35,7 @@ static tn_model *system_model(const System *s, uint32_t workers) {
             tn_solve_triangular(a, r, .upper = s->o.upper, .right = s->o.right, .unitriangular = s->o.unitriangular,
                                 .transposed = s->o.transposed));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers);
 }
 
 // Is element (i, j) of a matrix as stored read?
@@ -118,10 +116,7 @@ static tn_model *factor_model(int64_t batch, int64_t n, bool upper, bool by_boun
   tn_function *f = tn_function_begin(p, "run");
   tn_output(f, "l", tn_cholesky(tn_input(f, "a", TN_F32, TN_SHAPE(b, d, d)), upper));
   tn_function_end(f);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers);
-  if (!CHECK(m != NULL)) tn_report(p, stdout);
-  tn_program_free(p);
-  return m;
+  return model_alone(p, .n_workers = workers);
 }
 
 // Symmetric, its diagonal larger than the sum of what is beside it; the triangle that is not read is NaN.

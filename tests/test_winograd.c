@@ -4,7 +4,7 @@
 #include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/text_model.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -179,22 +179,30 @@ static void swap_lines(Text *t) {
   t->line[k] = t->line[k + 1], t->line[k + 1] = line;
 }
 
-// What an op requires, with values that may fit.
+// What an op requires, and some of what it may have, with values that may fit.
+static const struct {
+  Op op;
+  Key key;
+  const char *presence;
+} taken[] = {
+#define TAKES(o, k, presence, range) {OP_##o, KEY_##k, #presence},
+#include "ir/op_attrs.def"
+};
+
 static void add_attributes(Text *t, Op op, RtText *out) {
   static const char *const lists[] = {"[]", "[0]", "[1]", "[1,0]", "[0,1]", "[2,1]", "[4]", "[1,1]"};
-  bool any = false;
-#define TAKES(o, k, presence, range)                                                               \
-  if (op == OP_##o && (#presence[0] == 'R' || chance(t, 20))) {                                    \
-    AttrKind kind = (AttrKind)ir_key_kind[KEY_##k];                                                \
-    rt_text_add(out, "%s%s", any ? ", " : " {", #k);                                               \
-    any = true;                                                                                    \
-    if (kind == KIND_LIST) rt_text_add(out, "=%s", lists[below(t, sizeof lists / sizeof *lists)]); \
-    else if (kind == KIND_STR) rt_text_add(out, "=\"lengths\"");                                   \
-    else if (kind == KIND_BYTES) rt_text_add(out, "=\"3f80000040000000\"");                        \
-    else if (kind != KIND_FLAG) rt_text_add(out, "=%s", random_number(t, "1", 1));                 \
+  const char *before = " {";
+  for (uint32_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+    if (taken[i].op != op || (taken[i].presence[0] != 'R' && !chance(t, 20))) continue;
+    AttrKind kind = (AttrKind)ir_key_kind[taken[i].key];
+    rt_text_add(out, "%s%s", before, ir_key_name[taken[i].key]);
+    before = ", ";
+    if (kind == KIND_LIST) rt_text_add(out, "=%s", lists[below(t, sizeof lists / sizeof *lists)]);
+    else if (kind == KIND_STR) rt_text_add(out, "=\"lengths\"");
+    else if (kind == KIND_BYTES) rt_text_add(out, "=\"3f80000040000000\"");
+    else if (kind != KIND_FLAG) rt_text_add(out, "=%s", random_number(t, "1", 1));
   }
-#include "ir/op_attrs.def"
-  if (any) rt_text_add(out, "}");
+  if (*before == ',') rt_text_add(out, "}");
 }
 
 // A new value, which an instruction behind it may read at once.

@@ -2,7 +2,6 @@
 #include "tests/trial.h"
 #include "tests/rng.h"
 
-#include "codegen/gemm/sgemm.h"
 #include "ir/attention.h"
 #include "ir/interp/interp.h"
 #include "ir/slice_at.h"
@@ -12,8 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { GUARD = 128 /* bytes behind each block */, FILL = 0xA5 };
 
 // ---- the data of a run: by names, so that it stays when a program shrinks
 static Rng rng_for(const char *what, const char *name, uint32_t draw) {
@@ -250,31 +247,14 @@ Shape trial_output(const Fn *f, uint32_t k, DType *type) {
 }
 
 // ---- compiled code
-static void wait_at_barrier(TnFrame *f, int32_t which, int32_t count) { rt_team_barrier(f->team, which, count); }
-static const TnServices services = {
-    .barrier = wait_at_barrier, .sgemm = cg_sgemm, .guarded_arena = rt_guarded_arena_step};
-static TrialBlock new_block(RtArena *mem, int64_t bytes) {
-  unsigned char *raw = rt_alloc(mem, (size_t)bytes + GUARD + TN_ALIGN);
-  TrialBlock b = {raw + (TN_ALIGN - (uintptr_t)raw % TN_ALIGN), (size_t)bytes};
-  memset(b.at, 0xFF, b.bytes);  // NaN
-  memset(b.at + b.bytes, FILL, GUARD);
-  return b;
-}
-
-static bool guard_holds(TrialBlock b) {
-  for (uint32_t i = 0; i < GUARD; i++)
-    if (b.at[b.bytes + i] != FILL) return false;
-  return true;
-}
-
-static void encode(TrialBlock b, DType type, Tensor from) {
+static void encode(Block b, DType type, Tensor from) {
   for (int64_t i = 0; i < from.n; i++) {
     if (FLOATS >> type & 1) rt_put_float((float)from.v[i], (RtDType)type, b.at, (size_t)i);
     else rt_put_whole((int64_t)from.v[i], (RtDType)type, b.at, (size_t)i);
   }
 }
 
-static double number_at(TrialBlock b, DType type, int64_t i) {
+static double number_at(Block b, DType type, int64_t i) {
   switch (type) {
   case DT_I64: return (double)((int64_t *)(void *)b.at)[i];
   case DT_I32: return ((int32_t *)(void *)b.at)[i];
@@ -284,20 +264,17 @@ static double number_at(TrialBlock b, DType type, int64_t i) {
   }
 }
 
-static Tensor decode(RtArena *mem, TrialBlock b, DType type, int64_t n) {
+static Tensor decode(RtArena *mem, Block b, DType type, int64_t n) {
   Tensor t = new_tensor(mem, n);
   for (int64_t i = 0; i < n; i++) t.v[i] = number_at(b, type, i);
   return t;
 }
 
 bool trial_compile(Prog *p, const Target *target, RtArena *mem, TrialCode *out, RtText *why) {
-  CgObject object = {0};
-  if (!cg_compile(p, target, NULL, &object, NULL, why)) return false;
   *out = (TrialCode){.p = p,
-                     .jit = cg_jit_load(&object, NULL, why),
+                     .jit = entry_jit(p, target, why),
                      .consts = new_block(mem, p->const_bytes),
                      .worker_bytes = target->worker_bytes};
-  rt_free(object.bytes);
   if (out->jit && p->const_bytes) ir_fill_const(p, out->consts.at);
   return out->jit != NULL;
 }
@@ -311,19 +288,9 @@ bool trial_compile_for(Foreign *m, Prog *p, RtArena *mem, TrialCode *out, RtText
 
 void trial_free(TrialCode *c) { cg_jit_free(c->jit); }
 
-typedef struct {
-  TnEntry entry;
-  TnFrame *frame;
-} Work;
-
-static void work(void *ctx, int32_t worker, int32_t n_workers) {
-  Work *w = ctx;
-  w->entry(w->frame, worker, n_workers);
-}
-
 // ---- one run
 typedef struct {
-  TrialBlock arena, params, *in, *out;
+  Block arena, params, *in, *out;
   void **in_at, **out_at;
   int64_t *slots;
 } Memory;
@@ -349,7 +316,7 @@ static void bind_outputs(const Fn *f, Memory *m, RtArena *mem) {
 
 static void bind_params(const Prog *p, const TrialData *d, Memory *m) {
   for (uint32_t k = 0; k < p->n_params; k++)
-    encode((TrialBlock){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
+    encode((Block){m->params.at + p->params[k].offset, 0}, (DType)p->params[k].dtype, d->params[k]);
 }
 
 static Memory new_memory(const Fn *f, const TrialData *d, RtArena *mem) {
@@ -385,11 +352,11 @@ static void collect(const Fn *f, const Memory *m, RtArena *mem, TrialResults *r)
   for (uint32_t k = 0; k < p->n_params; k++) {
     const Param *q = &p->params[k];
     r->t[f->n_outputs + k] =
-        decode(mem, (TrialBlock){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
+        decode(mem, (Block){m->params.at + q->offset, 0}, (DType)q->dtype, ir_shape_bound(p, q->shape));
   }
 }
 
-static int64_t *sizes_of(const TrialBlock *b, uint32_t n, RtArena *mem) {
+static int64_t *sizes_of(const Block *b, uint32_t n, RtArena *mem) {
   int64_t *bytes = rt_alloc(mem, (n + 1) * sizeof *bytes);
   for (uint32_t k = 0; k < n; k++) bytes[k] = (int64_t)b[k].bytes;
   return bytes;
@@ -427,17 +394,13 @@ static TrialEnd run_here(const TrialCode *c, const Fn *f, Memory *m, RtTeam *tea
                    .dims = m->slots,
                    .seed = TRIAL_SEED,
                    .counter = TRIAL_COUNTER,
-                   .svc = &services,
                    .status = &status,
                    .team = team,
                    .blocks = new_block(mem, c->worker_bytes * rt_team_size(team)).at};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;
-  Work w = {.frame = &frame};
-  void *entry = cg_jit_find(c->jit, cg_symbol(mem, c->p, f));
-  memcpy((void *)&w.entry, &entry, sizeof entry);
-  rt_team_run(team, work, &w, 0);
+  run_entry(entry_find(c->jit, cg_symbol(mem, c->p, f)), &frame);
   char damage[512];
   bool sound = rt_guarded_arena_report(&guarded_arena, damage, sizeof damage);
   if (!sound) rt_text_add(why, "%s", damage);

@@ -8,8 +8,7 @@
 #ifndef TN_TESTS_TRIAL_H
 #define TN_TESTS_TRIAL_H
 
-#include "codegen/module/compile.h"
-#include "runtime/exec/thread_team.h"
+#include "tests/entry.h"
 #include "tests/foreign.h"
 
 enum { TRIAL_SEED = 11, TRIAL_COUNTER = 3 };
@@ -33,16 +32,11 @@ typedef struct {
 Shape trial_output(const Fn *f, uint32_t k, DType *type);
 
 typedef struct {
-  unsigned char *at;
-  size_t bytes;
-} TrialBlock;
-
-typedef struct {
   Prog *p;
   CgJit *jit;            // NULL: another machine runs it
   Foreign *foreign;      // that machine, or NULL
   int64_t worker_bytes;  // of TnFrame.blocks, for each worker
-  TrialBlock consts;
+  Block consts;
 } TrialCode;
 bool trial_compile(Prog *p, const Target *t, RtArena *mem, TrialCode *out, RtText *why);
 bool trial_compile_for(Foreign *m, Prog *p, RtArena *mem, TrialCode *out, RtText *why);  // one program at a time
