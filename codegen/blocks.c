@@ -19,29 +19,29 @@ static int64_t bytes_of(const Cg *c, LLVMTypeRef elem, int64_t n) {
   return cg_round_up(cg_larger(n, 1) * size, TN_ALIGN);
 }
 
-LLVMValueRef cg_stack_block(Cg *c, LLVMTypeRef elem, int64_t n) {
+V cg_stack_block(Cg *c, LLVMTypeRef elem, int64_t n) {
   c->stack_used += bytes_of(c, elem, n);
-  LLVMValueRef p = LLVMBuildAlloca(c->b, LLVMArrayType2(elem, (uint64_t)n), "block");
+  V p = LLVMBuildAlloca(c->b, LLVMArrayType2(elem, (uint64_t)n), "block");
   LLVMSetAlignment(p, TN_ALIGN);
   return p;
 }
 
-static LLVMValueRef in_frame(Cg *c, int64_t bytes) {
+static V in_frame(Cg *c, int64_t bytes) {
   int64_t at = c->frame_used;
   c->frame_used += bytes;
   return cg_at(c, c->i8, cg_frame_ptr(c, offsetof(TnFrame, blocks)), cg_i64(c, at));
 }
 
-LLVMValueRef cg_block(Cg *c, LLVMTypeRef elem, int64_t n) {
+V cg_block(Cg *c, LLVMTypeRef elem, int64_t n) {
   int64_t bytes = bytes_of(c, elem, n);
   bool fits = c->stack_used + bytes + TN_ALIGN <= c->t->stack_bytes;
   return fits || !c->t->bounded_stack ? cg_stack_block(c, elem, n) : in_frame(c, bytes);
 }
 
-LLVMValueRef cg_worker_block(Cg *c, int64_t n) {
+V cg_worker_block(Cg *c, int64_t n) {
   int64_t at = c->worker_used, bytes = bytes_of(c, c->f32, n);
   if (at + bytes > c->t->worker_bytes) return cg_block(c, c->f32, n);
   c->worker_used += bytes;
-  LLVMValueRef own = cg_mul(c, c->worker, cg_i64(c, c->t->worker_bytes));
+  V own = cg_mul(c, c->worker, cg_i64(c, c->t->worker_bytes));
   return cg_at(c, c->i8, cg_frame_ptr(c, offsetof(TnFrame, blocks)), cg_add(c, own, cg_i64(c, at)));
 }

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-typedef LLVMValueRef V;
 typedef V Convert(Cg *c, V x);  // a scalar or a vector
 typedef struct {
   LLVMTypeRef (*elem)(Cg *c);
@@ -28,7 +27,7 @@ static V as_it_is(Cg *c, V x) {
 
 // ---- i64: cut toward zero, saturated, 0 for NaN
 static LLVMTypeRef elem_i64(Cg *c) { return c->i64; }
-static V f32_of_i64(Cg *c, V x) { return LLVMBuildSIToFP(c->b, x, lanes_like(x, c->f32), ""); }
+static V f32_of_i64(Cg *c, V x) { return cg_sitofp(c, x, lanes_like(x, c->f32)); }
 static V i64_of_f32(Cg *c, V x) {
   LLVMTypeRef over[] = {lanes_like(x, c->i64), LLVMTypeOf(x)};
   if (LLVMGetTypeKind(over[1]) == LLVMVectorTypeKind && cg_has_avx512(c, over[1])) return cg_truncate(c, x);
@@ -37,7 +36,7 @@ static V i64_of_f32(Cg *c, V x) {
 
 // ---- i32 and u8, likewise
 static LLVMTypeRef elem_i32(Cg *c) { return c->i32; }
-static V f32_of_i32(Cg *c, V x) { return LLVMBuildSIToFP(c->b, x, lanes_like(x, c->f32), ""); }
+static V f32_of_i32(Cg *c, V x) { return cg_sitofp(c, x, lanes_like(x, c->f32)); }
 static V saturated(Cg *c, const char *intrinsic, V x, LLVMTypeRef elem) {
   LLVMTypeRef over[] = {lanes_like(x, elem), LLVMTypeOf(x)};
   return cg_call_intrinsic(c, intrinsic, over, 2, &x, 1);
@@ -49,14 +48,14 @@ static V f32_of_u8(Cg *c, V x) { return LLVMBuildUIToFP(c->b, x, lanes_like(x, c
 static V u8_of_f32(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
 
 // ---- bool: a byte. Of f32 by its bits, which a flush of denormals does not see: a denormal and NaN are true.
-static V is_set(Cg *c, V x) { return LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), ""); }
-static V bool_of(Cg *c, V set) { return LLVMBuildZExt(c->b, set, lanes_like(set, elem_byte(c)), ""); }
+static V is_set(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }
+static V bool_of(Cg *c, V set) { return cg_zext(c, set, lanes_like(set, elem_byte(c))); }
 static V f32_of_bool(Cg *c, V x) { return LLVMBuildUIToFP(c->b, is_set(c, x), lanes_like(x, c->f32), ""); }
 
 // ---- f16 and bf16: their bits
 static LLVMTypeRef elem_half(Cg *c) { return LLVMInt16TypeInContext(c->ctx); }
-static V words_of(Cg *c, V x) { return LLVMBuildBitCast(c->b, x, lanes_like(x, c->i32), ""); }
-static V floats_of(Cg *c, V x) { return LLVMBuildBitCast(c->b, x, lanes_like(x, c->f32), ""); }
+static V words_of(Cg *c, V x) { return cg_bitcast(c, x, lanes_like(x, c->i32)); }
+static V floats_of(Cg *c, V x) { return cg_bitcast(c, x, lanes_like(x, c->f32)); }
 static V word(V like, uint32_t bits) {
   LLVMTypeRef t = LLVMTypeOf(like);
   if (LLVMGetTypeKind(t) != LLVMVectorTypeKind) return LLVMConstInt(t, bits, false);
@@ -64,25 +63,25 @@ static V word(V like, uint32_t bits) {
   for (uint32_t k = 0; k < LLVMGetVectorSize(t); k++) lane[k] = one;
   return LLVMConstVector(lane, LLVMGetVectorSize(t));
 }
-static V shr(Cg *c, V x, uint32_t n) { return LLVMBuildLShr(c->b, x, word(x, n), ""); }
-static V shl(Cg *c, V x, uint32_t n) { return LLVMBuildShl(c->b, x, word(x, n), ""); }
-static V masked(Cg *c, V x, uint32_t bits) { return LLVMBuildAnd(c->b, x, word(x, bits), ""); }
-static V plus(Cg *c, V x, uint32_t n) { return LLVMBuildAdd(c->b, x, word(x, n), ""); }
-static V is_at_least(Cg *c, V x, uint32_t n) { return LLVMBuildICmp(c->b, LLVMIntUGE, x, word(x, n), ""); }
-static V pick(Cg *c, V cond, V a, V b) { return LLVMBuildSelect(c->b, cond, a, b, ""); }
-static V narrowed(Cg *c, V x) { return LLVMBuildTrunc(c->b, x, lanes_like(x, elem_half(c)), ""); }
-static V widened(Cg *c, V x) { return LLVMBuildZExt(c->b, x, lanes_like(x, c->i32), ""); }
+static V shr(Cg *c, V x, uint32_t n) { return cg_lshr(c, x, word(x, n)); }
+static V shl(Cg *c, V x, uint32_t n) { return cg_shl(c, x, word(x, n)); }
+static V masked(Cg *c, V x, uint32_t bits) { return cg_and(c, x, word(x, bits)); }
+static V plus(Cg *c, V x, uint32_t n) { return cg_iadd(c, x, word(x, n)); }
+static V is_at_least(Cg *c, V x, uint32_t n) { return cg_icmp(c, LLVMIntUGE, x, word(x, n)); }
+static V pick(Cg *c, V cond, V a, V b) { return cg_select(c, cond, a, b); }
+static V narrowed(Cg *c, V x) { return cg_trunc(c, x, lanes_like(x, elem_half(c))); }
+static V widened(Cg *c, V x) { return cg_zext(c, x, lanes_like(x, c->i32)); }
 static V bool_of_f32(Cg *c, V x) { return bool_of(c, is_set(c, masked(c, words_of(c, x), 0x7fffffff))); }
 
 // x with its n low bits rounded away: to nearest, of two the even one.
 static V rounded_off(Cg *c, V x, uint32_t n) {
   V odd = masked(c, shr(c, x, n), 1), half = plus(c, x, (UINT32_C(1) << (n - 1)) - 1);
-  return shr(c, LLVMBuildAdd(c->b, half, odd, ""), n);
+  return shr(c, cg_iadd(c, half, odd), n);
 }
 
 static V f32_of_bf16(Cg *c, V x) { return floats_of(c, shl(c, widened(c, x), 16)); }
 static V bf16_of_f32(Cg *c, V x) {
-  V w = words_of(c, x), nan = LLVMBuildOr(c->b, shr(c, w, 16), word(w, 0x40), "");
+  V w = words_of(c, x), nan = cg_or(c, shr(c, w, 16), word(w, 0x40));
   return narrowed(c, pick(c, is_at_least(c, masked(c, w, 0x7fffffff), 0x7f800001), nan, rounded_off(c, w, 16)));
 }
 
@@ -95,31 +94,31 @@ static LLVMTypeRef halves_like(Cg *c, V x) { return lanes_like(x, LLVMHalfTypeIn
 // Denormal halves: their fraction stands behind a 1 that is taken off as a number.
 static V f32_of_f16(Cg *c, V x) {
   if (has_f16(c)) {
-    V h = LLVMBuildBitCast(c->b, x, halves_like(c, x), "");
-    return LLVMBuildFPExt(c->b, h, lanes_like(x, c->f32), "");
+    V h = cg_bitcast(c, x, halves_like(c, x));
+    return cg_fpext(c, h, lanes_like(x, c->f32));
   }
   V w = widened(c, x), a = masked(c, w, 0x7fff), sign = shl(c, masked(c, w, 0x8000), 16);
   V up = plus(c, shl(c, a, 13), UINT32_C(112) << 23);
   V one = word(w, UINT32_C(113) << 23);
-  V small = LLVMBuildFSub(c->b, floats_of(c, plus(c, up, UINT32_C(1) << 23)), floats_of(c, one), "");
+  V small = cg_fsub(c, floats_of(c, plus(c, up, UINT32_C(1) << 23)), floats_of(c, one));
   V y = pick(c, is_at_least(c, a, 0x7c00), plus(c, up, UINT32_C(112) << 23), up);
   y = pick(c, is_at_least(c, a, 0x400), y, words_of(c, small));
-  return floats_of(c, LLVMBuildOr(c->b, y, sign, ""));
+  return floats_of(c, cg_or(c, y, sign));
 }
 
 // What becomes a denormal is rounded by the sum with a number whose last bit is worth 2^-24.
 static V f16_of_f32(Cg *c, V x) {
   if (has_f16(c)) {
-    V h = LLVMBuildFPTrunc(c->b, x, halves_like(c, x), "");
-    return LLVMBuildBitCast(c->b, h, lanes_like(x, elem_half(c)), "");
+    V h = cg_fptrunc(c, x, halves_like(c, x));
+    return cg_bitcast(c, h, lanes_like(x, elem_half(c)));
   }
   V w = words_of(c, x), a = masked(c, w, 0x7fffffff), sign = shr(c, masked(c, w, 0x80000000), 16);
-  V half = word(w, UINT32_C(126) << 23), sum = LLVMBuildFAdd(c->b, floats_of(c, a), floats_of(c, half), "");
-  V small = LLVMBuildSub(c->b, words_of(c, sum), half, "");
+  V half = word(w, UINT32_C(126) << 23), sum = cg_fadd(c, floats_of(c, a), floats_of(c, half));
+  V small = cg_isub(c, words_of(c, sum), half);
   V y = pick(c, is_at_least(c, a, 0x38800000), rounded_off(c, plus(c, a, 0xc8000000), 13), small);
   y = pick(c, is_at_least(c, a, 0x47800000), word(w, 0x7c00), y);
   y = pick(c, is_at_least(c, a, 0x7f800001), word(w, 0x7e00), y);
-  return narrowed(c, LLVMBuildOr(c->b, y, sign, ""));
+  return narrowed(c, cg_or(c, y, sign));
 }
 
 _Static_assert(N_DTYPES == 9, "a new dtype needs a row here, whose conversions are instructions and call no function");
@@ -143,24 +142,11 @@ static V convert_whole(Cg *c, DType from, DType to, V x) {
   LLVMTypeRef t = lanes_like(x, cg_elem_type(c, to));
   if (ir_dtype_bytes[to] <= ir_dtype_bytes[from]) return LLVMBuildTruncOrBitCast(c->b, x, t, "");
   bool is_signed = from == DT_I32;
-  return is_signed ? LLVMBuildSExt(c->b, x, t, "") : LLVMBuildZExt(c->b, x, t, "");
+  return is_signed ? cg_sext(c, x, t) : cg_zext(c, x, t);
 }
 
 V cg_convert(Cg *c, DType from, DType to, V x) {
   bool is_whole = ir_dtype_kind[from] != DTYPE_FLOAT && ir_dtype_kind[to] != DTYPE_FLOAT;
   if (is_whole && from != to) return convert_whole(c, from, to, x);
   return from == to ? x : storage[to].from_f32(c, storage[from].to_f32(c, x));
-}
-
-void cg_copy_run(Cg *c, DType t, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n) {
-  LLVMTypeRef elem = cg_elem_type(c, t), vec = cg_vector_type(c, t, c->t->vl);
-  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
-  int64_t left;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  cg_store(c, cg_load(c, vec, cg_at(c, elem, from, l.i)), cg_at(c, elem, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  if (cg_const_value(rest, &left) && left == 0) return;
-  LLVMValueRef mask = cg_mask(c, rest);
-  cg_store_masked(c, cg_load_masked(c, vec, cg_at(c, elem, from, whole), mask), cg_at(c, elem, to, whole), mask);
 }

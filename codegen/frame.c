@@ -39,17 +39,17 @@ static LLVMTypeRef frame_type(Cg *c) {
   return LLVMStructTypeInContext(c->ctx, type, N_FIELDS, false);
 }
 
-LLVMValueRef cg_frame_at(Cg *c, size_t field) {
+V cg_frame_at(Cg *c, size_t field) {
   uint32_t k = N_FIELDS - 1;
   while (fields[k].off > field) k--;
   size_t element = (field - fields[k].off) / sizeof(void *);
-  LLVMValueRef index[] = {cg_i32(c, 0), cg_i32(c, (int32_t)k), cg_i32(c, (int32_t)element)};
+  V index[] = {cg_i32(c, 0), cg_i32(c, (int32_t)k), cg_i32(c, (int32_t)element)};
   return LLVMBuildInBoundsGEP2(c->b, frame_type(c), c->frame, index, 3, "");
 }
 
-LLVMValueRef cg_frame_ptr(Cg *c, size_t field) { return LLVMBuildLoad2(c->b, c->ptr, cg_frame_at(c, field), ""); }
+V cg_frame_ptr(Cg *c, size_t field) { return LLVMBuildLoad2(c->b, c->ptr, cg_frame_at(c, field), ""); }
 
-LLVMValueRef cg_service(Cg *c, size_t service) {
-  LLVMValueRef index = cg_i64(c, (int64_t)(service / sizeof(void (*)(void))));
+V cg_service(Cg *c, size_t service) {
+  V index = cg_i64(c, (int64_t)(service / sizeof(void (*)(void))));
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, cg_frame_ptr(c, offsetof(TnFrame, svc)), index), "");
 }

@@ -10,8 +10,6 @@
 //   d0 d1 d2 d3        c2 d2 c3 d3        a3 b3 c3 d3
 #include "codegen/cg.h"
 
-typedef LLVMValueRef V;
-
 enum { MAX_LANES = 64 };
 
 static V shuffle(Cg *c, V x, V y, const uint32_t *from) {
@@ -61,35 +59,30 @@ enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };
 // Fills a whole square of which `rows` rows and `cols` columns are there: the others are 0.
 static void copy_partial(Cg *c, V fn, V square) {
   V rows = LLVMGetParam(fn, T_ROWS), last = cg_sub(c, rows, cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), vl, cg_i64(c, 1), NULL, 0);
-  // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
-  V row = cg_at(c, c->f32, LLVMGetParam(fn, T_SRC), cg_mul(c, cg_min(c, l.i, last), LLVMGetParam(fn, T_LD)));
-  V is_there = LLVMBuildICmp(c->b, LLVMIntSLT, l.i, rows, "");
-  V mask = cg_mask(c, LLVMBuildSelect(c->b, is_there, LLVMGetParam(fn, T_COLS), cg_i64(c, 0), ""));
-  cg_store(c, cg_load_masked(c, c->vf, row, mask), cg_at(c, c->f32, square, cg_mul(c, l.i, vl)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, cg_i64(c, 0), vl); cg_next(&l);) {
+    // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
+    V row = cg_at(c, c->f32, LLVMGetParam(fn, T_SRC), cg_mul(c, cg_min(c, l.i, last), LLVMGetParam(fn, T_LD)));
+    V mask = cg_mask(c, cg_select(c, cg_lt(c, l.i, rows), LLVMGetParam(fn, T_COLS), cg_i64(c, 0)));
+    cg_put(c, cg_load_masked(c, c->vf, row, mask), square, cg_mul(c, l.i, vl));
+  }
 }
 
-static void make_transpose(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_transpose(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V vl = cg_i64(c, c->t->vl), square = cg_stack_block(c, c->f32, (int64_t)c->t->vl * c->t->vl), r[MAX_LANES];
-  LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(c->b)};
-  If partial;
-  cg_if(c, &partial,
-        LLVMBuildICmp(c->b, LLVMIntSLT, cg_min(c, LLVMGetParam(fn, T_ROWS), LLVMGetParam(fn, T_COLS)), vl, ""));
-  copy_partial(c, fn, square);
-  from[1] = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &partial);
-  V src = cg_phi(c, LLVMGetParam(fn, T_SRC), square, from), ld = cg_phi(c, LLVMGetParam(fn, T_LD), vl, from);
-  for (uint32_t i = 0; i < c->t->vl; i++) r[i] = cg_load(c, c->vf, cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, i), ld)));
+  V from[] = {LLVMGetParam(fn, T_SRC), LLVMGetParam(fn, T_LD)};
+  V least = cg_min(c, LLVMGetParam(fn, T_ROWS), LLVMGetParam(fn, T_COLS));
+  for (If partial = cg_when_carry(c, cg_lt(c, least, vl), from, 2); cg_then(&partial);) {
+    copy_partial(c, fn, square);
+    from[0] = square, from[1] = vl;
+  }
+  for (uint32_t i = 0; i < c->t->vl; i++) r[i] = cg_get(c, c->vf, from[0], cg_mul(c, cg_i64(c, i), from[1]));
   cg_transpose(c, r);
   V dst = LLVMGetParam(fn, T_DST), dst_ld = LLVMGetParam(fn, T_DST_LD);
-  for (uint32_t i = 0; i < c->t->vl; i++) cg_store(c, r[i], cg_at(c, c->f32, dst, cg_mul(c, cg_i64(c, i), dst_ld)));
+  for (uint32_t i = 0; i < c->t->vl; i++) cg_put(c, r[i], dst, cg_mul(c, cg_i64(c, i), dst_ld));
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_transpose_block(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef rows, LLVMValueRef cols,
-                        LLVMValueRef dst, LLVMValueRef dst_ld) {
-  cg_call_helper(c, "transpose_block", (LLVMValueRef[]){src, dst, ld, rows, cols, dst_ld}, 6, make_transpose, NULL);
+void cg_transpose_block(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld) {
+  cg_call_helper(c, "transpose_block", (V[]){src, dst, ld, rows, cols, dst_ld}, 6, make_transpose, NULL);
 }

@@ -14,7 +14,7 @@ folders=(runtime ir codegen frontend) # bottom first
 declare -A rooms=(
   [runtime]="abi api clock thread base+format names near progress rng exec bundle store data"
   [ir]="ir ops conv pool attention intern expr optimizers fn slice_at resize remarks scan packed_dims storage shape build table text verify rewrite keep_functions interp autodiff passes"
-  [codegen]="cg+target emitters cpu_features+host builder+frame+blocks transpose math dtype pointwise memory order packed reduce gemm conv product linalg attention rnn kernels module bundle"
+  [codegen]="cg+target+builder+loop+frame+blocks emitters cpu_features+host transpose math dtype span pointwise memory order packed reduce gemm conv product linalg attention rnn kernels module bundle"
   [frontend]="tenure run data fe graph packed module compile bundle"
 )
 largest_circle=10

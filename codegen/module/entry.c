@@ -51,9 +51,9 @@ static void accesses_of(const ModulePlan *plan, const KernelCall *c, Accesses *o
 // Disjoint spans of a space, in order; those that touch are one.
 typedef struct {
   int64_t lo, hi;
-} Span;
+} Extent;
 typedef struct {
-  Span *list;
+  Extent *list;
   uint32_t n, cap;
 } Spans;
 enum { N_SPACES = SPACE_DIMS + 1 };
@@ -79,7 +79,7 @@ static bool overlaps(const ModulePlan *plan, const Spans *s, const Access *a) {
 
 static void add_span(const ModulePlan *plan, Spans *s, const Access *a) {
   uint32_t k = first_behind(plan, s, a->lo), end = k;
-  Span both = {a->lo, a->hi};
+  Extent both = {a->lo, a->hi};
   for (; end < s->n && s->list[end].lo <= a->hi; end++) {
     if (s->list[end].lo < both.lo) both.lo = s->list[end].lo;
     if (s->list[end].hi > both.hi) both.hi = s->list[end].hi;

@@ -18,35 +18,35 @@ typedef struct {
   Val v;
   Val index;  // gather: i64, a row of v for each row of the iteration; 0: no gather
   // before merging, by iteration axis
-  int axis[MAX_RANK];                       // operand axis; -1: broadcast
-  LLVMValueRef offset[MAX_RANK];            // added to the index; NULL: 0
-  LLVMValueRef factor[MAX_RANK];            // of the index; NULL: 1
-  LLVMValueRef lo[MAX_RANK], hi[MAX_RANK];  // valid range of the index; NULL: all
+  int axis[MAX_RANK];            // operand axis; -1: broadcast
+  V offset[MAX_RANK];            // added to the index; NULL: 0
+  V factor[MAX_RANK];            // of the index; NULL: 1
+  V lo[MAX_RANK], hi[MAX_RANK];  // valid range of the index; NULL: all
   // after merging, by loop axis
-  LLVMValueRef stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
-  LLVMValueRef base;  // element offset at index 0 of every axis
-  bool partial;       // has a range
-  bool plain;         // plain broadcast access, shared by all instructions
-  bool empty;         // of size 0: no memory, reads as zero
+  V stride[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
+  V base;        // element offset at index 0 of every axis
+  bool partial;  // has a range
+  bool plain;    // plain broadcast access, shared by all instructions
+  bool empty;    // of size 0: no memory, reads as zero
   // current row
-  LLVMValueRef row;     // pointer
-  LLVMValueRef row_ok;  // i1: the ranges of outer axes; NULL: true
-  LLVMValueRef splat;   // stride 0 along the vector axis: the row's value in all lanes; else NULL
-  LLVMValueRef tile;    // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
+  V row;     // pointer
+  V row_ok;  // i1: the ranges of outer axes; NULL: true
+  V splat;   // stride 0 along the vector axis: the row's value in all lanes; else NULL
+  V tile;    // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
   // of a concat
-  Val *part;                // by segment: the operand; NULL: not a concat
-  LLVMValueRef part_table;  // pointers to them
-  LLVMValueRef part_at;     // to the current one
+  Val *part;     // by segment: the operand; NULL: not a concat
+  V part_table;  // pointers to them
+  V part_at;     // to the current one
 } Access;
 
 // Segments of the iteration along one axis.
 typedef struct {
-  uint32_t n;                // 0: no segments
-  uint32_t axis, loop;       // of the iteration; the loop axis that it is merged into
-  Dim *size;                 // by segment, along the axis
-  LLVMValueRef *end;         // by segment, along the loop axis
-  LLVMValueRef end_table;    // the same in memory, after a leading 0; NULL: segments are straight-line code
-  LLVMValueRef begin, stop;  // of the current segment
+  uint32_t n;           // 0: no segments
+  uint32_t axis, loop;  // of the iteration; the loop axis that it is merged into
+  Dim *size;            // by segment, along the axis
+  V *end;               // by segment, along the loop axis
+  V end_table;          // the same in memory, after a leading 0; NULL: segments are straight-line code
+  V begin, stop;        // of the current segment
 } Segments;
 
 typedef struct {
@@ -58,48 +58,44 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
-  LLVMValueRef in_range;               // i1: every start of a slice that the run computes is; NULL: there is none
+  V in_range;                          // i1: every start of a slice that the run computes is; NULL: there is none
   int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
-  LLVMValueRef *val;                   // by instruction: value of the current vector
+  V *val;                              // by instruction: value of the current vector
   // loop axes
   uint32_t n_loop;
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
-  LLVMValueRef size[MAX_RANK];
+  V size[MAX_RANK];
   uint32_t lanes;
-  LLVMValueRef tile_row;  // of the current tile
+  V tile_row;  // of the current tile
   // strips of a product: columns are an axis of their own, unless `is_flat`; index of the current row
   bool by_rows, is_flat;
-  LLVMValueRef at_row;
+  V at_row;
   // epilogue of a product, instruction `from`: its current row, which begins at column `from_column`
   bool is_epilogue;
-  LLVMValueRef product, from_column;
+  V product, from_column;
   Val back;  // stored in the place of the product; none
 } Pointwise;
-
-static inline bool cg_is_int(LLVMValueRef v, int64_t want) {
-  return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == want;
-}
 
 // c, from, to, by_rows, is_flat and is_epilogue are set. false: c->why.
 bool cg_pointwise_collect(Pointwise *p);
 void cg_pointwise_merge(Pointwise *p);
 // Sets the outer indices from the flat index of a row, and every access to that row.
-void cg_pointwise_split(Pointwise *p, LLVMValueRef row, LLVMValueRef *index);
-void cg_pointwise_enter(Pointwise *p, const LLVMValueRef *index);
+void cg_pointwise_split(Pointwise *p, V row, V *index);
+void cg_pointwise_enter(Pointwise *p, const V *index);
 // Emits `body` for each segment in order; once where there are none.
 typedef void SegmentBody(Pointwise *p, void *ctx);
 void cg_pointwise_each_segment(Pointwise *p, SegmentBody *body, void *ctx);
-void cg_pointwise_enter_segment(Pointwise *p, const LLVMValueRef *index);
+void cg_pointwise_enter_segment(Pointwise *p, const V *index);
 bool cg_pointwise_stores(const Pointwise *p);  // does any instruction of the group store?
 // One vector at index i of a row that begins at flat element `row`: p->val. mask NULL: all lanes.
-void cg_pointwise_compute(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);
+void cg_pointwise_compute(Pointwise *p, V row, V i, V mask);
 // Then what the kernel stores of it.
-void cg_pointwise_vector(Pointwise *p, LLVMValueRef row, LLVMValueRef i, LLVMValueRef mask);
+void cg_pointwise_vector(Pointwise *p, V row, V i, V mask);
 
 // ---- by_dtype.c
 // Instruction v of these operands, in their dtype; element: its elements' numbers, for random ones
-LLVMValueRef cg_pointwise_of_any(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element);
-LLVMValueRef cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in as many lanes
+V cg_pointwise_of_any(Cg *c, Val v, V *arg, V element);
+V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in as many lanes
 
 // ---- concat.c: the kernel is a concat alone, of short constant runs
 bool cg_is_run_copy(const Cg *c);

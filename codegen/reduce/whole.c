@@ -70,7 +70,7 @@ static int64_t identity_of(const Reduce *r) {
 static V turned(const Reduce *r, V x) {
   if (!r->least) return x;
   if (r->to != DT_BOOL) return LLVMBuildNot(r->c->b, x, "");
-  return LLVMBuildXor(r->c->b, x, splat(r, 1, LLVMGetVectorSize(LLVMTypeOf(x))), "");
+  return cg_xor(r->c, x, cg_splat_like(r->c, x, LLVMConstInt(elem(r), 1, false)));
 }
 
 static V choose(const Reduce *r, V cond, V a, V b) { return LLVMBuildSelect(r->c->b, cond, a, b, ""); }
@@ -241,9 +241,6 @@ static void reduce_row(const Reduce *r, const Part *p) {
   if (r->by_rows) take_made_rows(r, row, p->lo, p->hi, carry);
   else take_span(r, row, p->lo, p->hi, carry);
   finish_row(r, carry);
-  carry[0] = LLVMBuildInsertElement(c->b, LLVMGetPoison(LLVMVectorType(elem(r), 1)), carry[0], cg_i32(c, 0), "");
-  if (finds_place(r))
-    carry[1] = LLVMBuildInsertElement(c->b, LLVMGetPoison(LLVMVectorType(c->i64, 1)), carry[1], cg_i32(c, 0), "");
   store_results(r, p->at, NULL, carry);
 }
 

@@ -1,0 +1,131 @@
+// Loops and branches (loop.h). Loops are built in their rotated form, so that the body is entered only when it runs at least
+// once:
+//   pre:   if lo < hi -> body, else -> exit
+//   body:  i = phi(lo, i'), carries .. ; i' = i + step; if i' < hi -> body, else -> exit
+//   exit:  out = phi(init, next)
+#include "codegen/cg.h"
+
+static LLVMBasicBlockRef here(Cg *c) { return LLVMGetInsertBlock(c->b); }
+static LLVMBasicBlockRef new_block(Cg *c, const char *name) {
+  return LLVMAppendBasicBlockInContext(c->ctx, LLVMGetBasicBlockParent(here(c)), name);
+}
+
+void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n) {
+  l->hi = hi;
+  l->step = step;
+  l->n = n;
+  l->head = here(c);
+  l->body = new_block(c, "loop");
+  l->exit = new_block(c, "done");
+  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, lo, hi, ""), l->body, l->exit);
+  LLVMPositionBuilderAtEnd(c->b, l->body);
+  l->i = LLVMBuildPhi(c->b, c->i64, "i");
+  LLVMAddIncoming(l->i, &lo, &l->head, 1);
+  for (uint32_t k = 0; k < n; k++) {
+    l->carry[k] = LLVMBuildPhi(c->b, LLVMTypeOf(init[k]), "");
+    LLVMAddIncoming(l->carry[k], &init[k], &l->head, 1);
+  }
+}
+
+void cg_loop_end(Cg *c, Loop *l, V *next) {
+  LLVMBasicBlockRef latch = here(c);
+  LLVMMoveBasicBlockAfter(l->exit, latch);
+  V i = LLVMBuildNSWAdd(c->b, l->i, l->step, "");
+  LLVMAddIncoming(l->i, &i, &latch, 1);
+  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, i, l->hi, ""), l->body, l->exit);
+  LLVMPositionBuilderAtEnd(c->b, l->exit);
+  for (uint32_t k = 0; k < l->n; k++) {
+    V init = LLVMGetIncomingValue(l->carry[k], 0);
+    LLVMAddIncoming(l->carry[k], &next[k], &latch, 1);
+    l->out[k] = LLVMBuildPhi(c->b, LLVMTypeOf(next[k]), "");
+    LLVMAddIncoming(l->out[k], (V[]){init, next[k]}, (LLVMBasicBlockRef[]){l->head, latch}, 2);
+  }
+}
+
+void cg_if(Cg *c, If *s, V cond) {
+  s->then = new_block(c, "then");
+  s->other = new_block(c, "else");
+  s->join = NULL;
+  LLVMBuildCondBr(c->b, cond, s->then, s->other);
+  LLVMPositionBuilderAtEnd(c->b, s->then);
+}
+
+void cg_else(Cg *c, If *s) {
+  s->join = new_block(c, "join");
+  LLVMBuildBr(c->b, s->join);
+  LLVMPositionBuilderAtEnd(c->b, s->other);
+}
+
+void cg_endif(Cg *c, If *s) {
+  LLVMBasicBlockRef to = s->join ? s->join : s->other;
+  LLVMBuildBr(c->b, to);
+  LLVMMoveBasicBlockAfter(to, here(c));
+  LLVMPositionBuilderAtEnd(c->b, to);
+}
+
+Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n) {
+  Loop l = {.c = c, .carried = carried};
+  cg_loop_begin(c, &l, lo, hi, step, carried, n);
+  for (uint32_t k = 0; k < n; k++) carried[k] = l.carry[k];
+  return l;
+}
+
+Loop cg_each_by(Cg *c, V lo, V hi, V step) { return cg_carry(c, lo, hi, step, NULL, 0); }
+Loop cg_each(Cg *c, V lo, V hi) { return cg_each_by(c, lo, hi, cg_i64(c, 1)); }
+
+Loop cg_count(Cg *c, V n) { return cg_each(c, cg_i64(c, 0), n); }
+
+Loop cg_each_whole(Cg *c, V lo, V hi, int64_t unit, V *end) {
+  V step = cg_i64(c, unit);
+  *end = cg_add(c, lo, cg_multiple(c, cg_sub(c, hi, lo), step));
+  return cg_each_by(c, lo, *end, step);
+}
+
+Loop cg_each_shared(Cg *c, V n, int64_t grain) {
+  V lo, hi;
+  cg_share(c, n, grain, &lo, &hi);
+  return cg_each(c, lo, hi);
+}
+
+bool cg_next(Loop *l) {
+  if (l->turn++ == 0) return true;
+  cg_loop_end(l->c, l, l->carried);
+  for (uint32_t k = 0; k < l->n; k++) l->carried[k] = l->out[k];
+  return false;
+}
+
+If cg_when(Cg *c, V cond) {
+  If s = {.c = c, .is_true = true};
+  if (cond) cg_if(c, &s, cond);
+  return s;
+}
+
+If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n) {
+  V *before = rt_alloc(c->mem, sizeof *before * (n + 1));
+  LLVMBasicBlockRef head = here(c);
+  for (uint32_t k = 0; k < n; k++) before[k] = carried[k];
+  If s = cg_when(c, cond);
+  s.head = head, s.carried = carried, s.before = before, s.n = n;
+  return s;
+}
+
+If cg_either(Cg *c, V cond) {
+  If s = cg_when(c, cond);
+  s.has_else = true;
+  return s;
+}
+
+bool cg_then(If *s) {
+  if (s->turn++ == 0) return true;
+  if (s->turn == 2 && s->has_else) {
+    s->is_true = false;
+    cg_else(s->c, s);
+    return true;
+  }
+  LLVMBasicBlockRef from[] = {s->head, here(s->c)};
+  if (s->then) cg_endif(s->c, s);
+  for (uint32_t k = 0; s->then && k < s->n; k++) s->carried[k] = cg_phi(s->c, s->before[k], s->carried[k], from);
+  return false;
+}
+
+V cg_first_worker(Cg *c) { return cg_eq(c, c->worker, cg_i64(c, 0)); }

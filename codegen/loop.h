@@ -1,0 +1,58 @@
+// Loops and branches. A body is written once, as that of a C loop, and runs once while code is made:
+//
+//   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) cg_put(c, zero, to, l.i);
+//
+//   V sum = zero;                                                    // carried: in the body, what the iteration before left
+//   for (Loop l = cg_carry(c, lo, hi, one, &sum, 1); cg_next(&l);)   // there; behind the loop, what the last one did
+//     sum = cg_fadd(c, sum, cg_get(c, c->f32, x, l.i));
+//
+//   for (If s = cg_when(c, found); cg_then(&s);) cg_put(c, i, index, n);
+//
+//   for (If s = cg_either(c, found); cg_then(&s);)                   // the body runs twice
+//     if (s.is_true) copy_row(to, from);
+//     else clear_row(to);
+//
+// A body is left at its end alone: no break, no return.
+#ifndef TN_CODEGEN_LOOP_H
+#define TN_CODEGEN_LOOP_H
+
+#include "codegen/builder.h"
+
+enum { MAX_CARRY = 40 };
+typedef struct {
+  Cg *c;
+  LLVMBasicBlockRef head, body, exit;
+  V i, hi, step, carry[MAX_CARRY], out[MAX_CARRY], *carried;
+  uint32_t n, turn;  // carried values; runs of the body so far
+} Loop;
+// Runs while i < hi; never enters when lo >= hi. The n carried values lie where the caller has them.
+Loop cg_each(Cg *c, V lo, V hi);  // by 1
+Loop cg_count(Cg *c, V n);        // from 0
+Loop cg_each_by(Cg *c, V lo, V hi, V step);
+Loop cg_each_whole(Cg *c, V lo, V hi, int64_t unit, V *end);  // by units that are whole; *end: where the rest begins
+Loop cg_each_shared(Cg *c, V n, int64_t grain);               // this worker's share of n items (cg_share)
+Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n);
+bool cg_next(Loop *l);
+
+typedef struct {
+  Cg *c;
+  LLVMBasicBlockRef head, then, other, join;
+  bool is_true, has_else;  // is_true: the body at hand is that of the condition
+  V *carried, *before;
+  uint32_t n, turn;
+} If;
+If cg_when(Cg *c, V cond);    // NULL: no branch
+If cg_either(Cg *c, V cond);  // the body runs twice
+If cg_when_carry(Cg *c, V cond, V *carried,
+                 uint32_t n);  // behind it: what the body left there, or what was there before
+bool cg_then(If *s);
+V cg_first_worker(Cg *c);  // a condition
+
+// ---- begin and end by hand, where a body is spread over functions
+void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n);
+void cg_loop_end(Cg *c, Loop *l, V *next);  // .. l.i, l.carry[k] ..; then l.out[k]
+void cg_if(Cg *c, If *s, V cond);           // .. then part ..
+void cg_else(Cg *c, If *s);                 // .. optional ..
+void cg_endif(Cg *c, If *s);
+
+#endif
