@@ -8,13 +8,9 @@
 
 bool cg_emit_exchange(Cg *c) {
   Val v = {c->k->first};
-  LLVMTypeRef args[] = {c->ptr, c->i32, c->i32, c->i32, c->i32};
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), args, 5, false);
-  LLVMValueRef bucket = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_bucket, -1));
-  LLVMValueRef ends = cg_i32(c, ir_ins(c->f, v)->op == OP_exchange_end);
-  LLVMValueRef worker = LLVMBuildTrunc(c->b, c->worker, c->i32, ""),
-               n_workers = LLVMBuildTrunc(c->b, c->n_workers, c->i32, "");
-  LLVMValueRef fn = cg_service(c, offsetof(TnServices, exchange));
-  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){c->frame, bucket, ends, worker, n_workers}, 5, "");
+  V bucket = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_bucket, -1));
+  V ends = cg_i32(c, ir_ins(c->f, v)->op == OP_exchange_end);
+  V worker = cg_trunc(c, c->worker, c->i32), n_workers = cg_trunc(c, c->n_workers, c->i32);
+  cg_call_service(c, offsetof(TnServices, exchange), (V[]){c->frame, bucket, ends, worker, n_workers}, 5);
   return true;
 }

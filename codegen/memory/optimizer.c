@@ -6,6 +6,7 @@
 #include "codegen/memory/optimizer.h"
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
+#include "codegen/span.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -13,40 +14,39 @@
 enum { SMALL = 4096, GRAIN = 16 };  // a kernel with fewer elements is one worker's; others are cut in units of GRAIN
 
 // ---- scalars
-static LLVMValueRef scalar_arg(Cg *c, Val v) {
+static V scalar_arg(Cg *c, Val v) {
   double k;
   if (ir_is_const(c->f, v, &k)) return cg_f32(c, k);
   return cg_load(c, c->f32, cg_ptr(c, v));
 }
-static LLVMValueRef f64_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPExt(c->b, v, c->f64, ""); }
-static LLVMValueRef k64(Cg *c, double v) { return LLVMConstReal(c->f64, v); }
-static LLVMValueRef f32_of(Cg *c, LLVMValueRef v) { return LLVMBuildFPTrunc(c->b, v, c->f32, ""); }
+static V f64_of(Cg *c, V v) { return cg_fpext(c, v, c->f64); }
+static V k64(Cg *c, double v) { return LLVMConstReal(c->f64, v); }
+static V f32_of(Cg *c, V v) { return cg_fptrunc(c, v, c->f32); }
 
 // double power(double base, i64 n): base^n for a whole number n in [0, 2^24], by squaring.
-static void make_power(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_power(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  LLVMValueRef init[] = {k64(c, 1), LLVMGetParam(fn, 0), LLVMGetParam(fn, 1)};
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 25), cg_i64(c, 1), init, 3);
-  LLVMValueRef odd = LLVMBuildTrunc(c->b, l.carry[2], c->i1, "");
-  LLVMValueRef more = LLVMBuildFMul(c->b, l.carry[0], l.carry[1], "");
-  LLVMValueRef next[] = {LLVMBuildSelect(c->b, odd, more, l.carry[0], ""), NULL, NULL};
-  next[1] = LLVMBuildFMul(c->b, l.carry[1], l.carry[1], "");
-  next[2] = LLVMBuildLShr(c->b, l.carry[2], cg_i64(c, 1), "");
-  cg_loop_end(c, &l, next);
-  LLVMBuildRet(c->b, l.out[0]);
+  enum { RESULT, SQUARE, REST };
+  V x[] = {k64(c, 1), LLVMGetParam(fn, 0), LLVMGetParam(fn, 1)};
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, 25), cg_i64(c, 1), x, 3); cg_next(&l);) {
+    V odd = cg_trunc(c, x[REST], c->i1);
+    x[RESULT] = cg_select(c, odd, cg_fmul(c, x[RESULT], x[SQUARE]), x[RESULT]);
+    x[SQUARE] = cg_fmul(c, x[SQUARE], x[SQUARE]);
+    x[REST] = cg_lshr(c, x[REST], cg_i64(c, 1));
+  }
+  LLVMBuildRet(c->b, x[RESULT]);
 }
 
-static LLVMValueRef power(Cg *c, LLVMValueRef base, LLVMValueRef n) {
+static V power(Cg *c, V base, V n) {
   LLVMTypeRef type = LLVMFunctionType(c->f64, (LLVMTypeRef[]){c->f64, c->i64}, 2, false);
-  LLVMValueRef fn = cg_helper(c, "power", type, make_power, NULL);
-  return LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){base, n}, 2, "");
+  V fn = cg_helper(c, "power", type, make_power, NULL);
+  return LLVMBuildCall2(c->b, type, fn, (V[]){base, n}, 2, "");
 }
 
 // ---- statements of a row
 // What an expression is made of: a constant, known now in doubles, or a value that is computed.
 typedef struct {
-  LLVMValueRef v;  // NULL: a constant
+  V v;  // NULL: a constant
   double num;
 } Operand;
 
@@ -54,19 +54,14 @@ typedef struct {
   Cg *c;
   const UpdateRule *r;
   bool is_scalar;  // in doubles, one lane; else in floats, a vector
-  LLVMValueRef reg[IR_N_REGISTERS];
+  V reg[IR_N_REGISTERS];
 } Statements;
 
 static uint32_t n_tensors(const UpdateRule *r) { return r->row->n_tensors; }
 static uint32_t n_scalars(const UpdateRule *r) { return r->row->n_inputs + r->scales_gradient; }
-static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static LLVMValueRef sub(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(c->b, a, b, ""); }
-static LLVMValueRef add(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(c->b, a, b, ""); }
 
-static LLVMValueRef number(const Statements *u, double x) {
-  return u->is_scalar ? k64(u->c, x) : cg_splat(u->c, cg_f32(u->c, x));
-}
-static LLVMValueRef computed(const Statements *u, Operand x) { return x.v ? x.v : number(u, x.num); }
+static V number(const Statements *u, double x) { return u->is_scalar ? k64(u->c, x) : cg_splat(u->c, cg_f32(u->c, x)); }
+static V computed(const Statements *u, Operand x) { return x.v ? x.v : number(u, x.num); }
 
 static Operand attribute(const UpdateRule *r, const ExNode *n) {
   uint32_t k = 0;
@@ -78,17 +73,17 @@ static Operand attribute(const UpdateRule *r, const ExNode *n) {
 // torch.lerp: the form that is exact at the nearer end. The weight is a constant.
 static Operand lerp(const Statements *u, const Operand *x) {
   Cg *c = u->c;
-  LLVMValueRef from = computed(u, x[0]), to = computed(u, x[1]), d = sub(c, to, from);
+  V from = computed(u, x[0]), to = computed(u, x[1]), d = cg_fsub(c, to, from);
   double weight = x[2].num;
   if (weight < 0.5) return (Operand){cg_fma(c, number(u, weight), d, from), 0};
   return (Operand){cg_fma(c, number(u, -(1 - weight)), d, to), 0};
 }
 
 // The number of steps that `power` takes: n cut toward zero, in [0, 2^24]; 0 for NaN.
-static LLVMValueRef whole_steps(Cg *c, LLVMValueRef n) {
-  LLVMValueRef some = LLVMBuildFCmp(c->b, LLVMRealOGT, n, k64(c, 0), "");
-  LLVMValueRef most = LLVMBuildFCmp(c->b, LLVMRealOLT, n, k64(c, 0x1p24), "");
-  n = LLVMBuildSelect(c->b, some, LLVMBuildSelect(c->b, most, n, k64(c, 0x1p24), ""), k64(c, 0), "");
+static V whole_steps(Cg *c, V n) {
+  V some = cg_fcmp(c, LLVMRealOGT, n, k64(c, 0));
+  V most = cg_fcmp(c, LLVMRealOLT, n, k64(c, 0x1p24));
+  n = cg_select(c, some, cg_select(c, most, n, k64(c, 0x1p24)), k64(c, 0));
   return LLVMBuildFPToSI(c->b, n, c->i64, "step");
 }
 
@@ -97,7 +92,7 @@ static Operand apply(const Statements *u, Op op, const Operand *x) {
   if (op == OP_select && !x[0].v) return x[0].num != 0 ? x[1] : x[2];
   for (uint32_t k = 0; k < n; k++) n_const += !x[k].v;
   if (n_const == n) return (Operand){NULL, ir_primitive(op, x[0].num, x[1].num, x[2].num)};
-  LLVMValueRef arg[3];
+  V arg[3];
   for (uint32_t k = 0; k < n; k++) arg[k] = computed(u, x[k]);
   return (Operand){cg_primitive(u->c, op, arg), 0};
 }
@@ -143,11 +138,11 @@ static UpdateRule rule_of(Cg *c, Val v) {
 }
 
 // x: tensors in operand order, the last one is the gradient; s: what the row reads beside them.
-static void update(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s) {
+static void update(Cg *c, const UpdateRule *r, V *x, V *s) {
   uint32_t gradient = n_tensors(r) - 1;
   const OperandInfo *operand = ir_ops[r->op].operands;
   Statements u = {.c = c, .r = r};
-  if (r->scales_gradient) x[gradient] = mul(c, x[gradient], s[n_scalars(r) - 1]);
+  if (r->scales_gradient) x[gradient] = cg_fmul(c, x[gradient], s[n_scalars(r) - 1]);
   for (uint32_t k = 0; k <= gradient; k++) u.reg[operand[k].name] = x[k];
   for (uint32_t k = 0; k < r->row->n_inputs; k++) u.reg[r->row->inputs[k]] = s[k];
   run_lets(&u, r->row->elements, r->row->n_elements);
@@ -157,25 +152,18 @@ static void update(Cg *c, const UpdateRule *r, LLVMValueRef *x, LLVMValueRef *s)
 static bool is_zero(const UpdateRule *r, uint32_t k) { return r->zero_gradient && k + 1 == n_tensors(r); }
 
 // void update(ptr x0.., f32 s0.., i64 lo, i64 hi): elements [lo, hi) of every tensor.
-static void make_update(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_update(Cg *c, V fn, void *ctx) {
   const UpdateRule *r = ctx;
   uint32_t n = n_tensors(r), n_s = n_scalars(r);
-  LLVMValueRef s[MAX_SCALARS], x[MAX_TENSORS], at[MAX_TENSORS], zero = LLVMConstNull(c->vf);
-  for (uint32_t k = 0; k < n_s; k++) s[k] = cg_splat(c, LLVMGetParam(fn, n + k));
-  LLVMValueRef lo = LLVMGetParam(fn, n + n_s), hi = LLVMGetParam(fn, n + n_s + 1), vl = cg_i64(c, c->t->vl);
-  LLVMValueRef whole = cg_mul(c, cg_div(c, cg_sub(c, hi, lo), vl), vl), last = cg_add(c, lo, whole);
-  Loop l;
-  cg_loop_begin(c, &l, lo, last, vl, NULL, 0);
-  for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), l.i);
-  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? zero : cg_load(c, c->vf, at[k]);
-  update(c, r, x, s);
-  for (uint32_t k = 0; k + 1 < n; k++) cg_store(c, x[k], at[k]);
-  cg_loop_end(c, &l, NULL);
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, hi, last));
-  for (uint32_t k = 0; k < n; k++) at[k] = cg_at(c, c->f32, LLVMGetParam(fn, k), last);
-  for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? zero : cg_load_masked(c, c->vf, at[k], mask);
-  update(c, r, x, s);
-  for (uint32_t k = 0; k + 1 < n; k++) cg_store_masked(c, x[k], at[k], mask);
+  V scalar[MAX_SCALARS], x[MAX_TENSORS];
+  View at[MAX_TENSORS];
+  for (uint32_t k = 0; k < n; k++) at[k] = cg_view(LLVMGetParam(fn, k), DT_F32);
+  for (uint32_t k = 0; k < n_s; k++) scalar[k] = cg_splat(c, LLVMGetParam(fn, n + k));
+  for (Span s = cg_span(c, LLVMGetParam(fn, n + n_s), LLVMGetParam(fn, n + n_s + 1)); cg_next_vector(&s);) {
+    for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? LLVMConstNull(c->vf) : cg_span_get(&s, at[k]);
+    update(c, r, x, scalar);
+    for (uint32_t k = 0; k + 1 < n; k++) cg_span_put(&s, at[k], x[k]);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
@@ -229,31 +217,18 @@ static const char *rule_name(Cg *c, const UpdateRule *r) {
   return t.text;
 }
 
-static void call_helper(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
+void cg_update_call(Cg *c, UpdateScalars *m, V *x, V lo, V hi) {
   uint32_t n = n_tensors(&m->rule), n_s = n_scalars(&m->rule), k = 0;
-  LLVMTypeRef type[MAX_TENSORS + MAX_SCALARS + 2];
-  LLVMValueRef arg[MAX_TENSORS + MAX_SCALARS + 2];
-  for (; k < n; k++) type[k] = c->ptr, arg[k] = x[k];
-  for (; k < n + n_s; k++) type[k] = c->f32, arg[k] = m->s[k - n];
-  type[k] = type[k + 1] = c->i64, arg[k] = lo, arg[k + 1] = hi;
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, k + 2, false);
-  LLVMValueRef fn = cg_helper(c, rule_name(c, &m->rule), t, make_update, &m->rule);
-  LLVMBuildCall2(c->b, t, fn, arg, k + 2, "");
+  V arg[MAX_TENSORS + MAX_SCALARS + 2];
+  for (; k < n; k++) arg[k] = x[k];
+  for (; k < n + n_s; k++) arg[k] = m->s[k - n];
+  arg[k] = lo, arg[k + 1] = hi;
+  for (If on = cg_when(c, m->when); cg_then(&on);)
+    cg_call_helper(c, rule_name(c, &m->rule), arg, k + 2, make_update, &m->rule);
 }
 
-void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi) {
-  if (!m->when) {
-    call_helper(c, m, x, lo, hi);
-    return;
-  }
-  If on;
-  cg_if(c, &on, m->when);
-  call_helper(c, m, x, lo, hi);
-  cg_endif(c, &on);
-}
-
-static void call_update(Cg *c, UpdateScalars *m, Val v, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef x[MAX_TENSORS];
+static void call_update(Cg *c, UpdateScalars *m, Val v, V lo, V hi) {
+  V x[MAX_TENSORS];
   for (uint32_t k = 0; k < n_tensors(&m->rule); k++) x[k] = cg_ptr(c, ir_arg(c->f, v, k));
   cg_update_call(c, m, x, lo, hi);
 }
@@ -267,7 +242,7 @@ static bool gradient_is_stored(Cg *c, Val v) {
 
 // Elements [lo, hi) of a tensor, and the units that they are cut into.
 typedef struct {
-  LLVMValueRef lo, hi, units;
+  V lo, hi, units;
 } Part;
 
 // range: its first and last element, i64[2] in memory; none: the tensor is all this process's
@@ -275,7 +250,7 @@ static Part part_of(Cg *c, Shape shape, Val range, int64_t unit) {
   Part p = {cg_i64(c, 0), cg_numel(c, shape), NULL};
   if (!ir_none(range)) cg_range(c, range, &p.lo, &p.hi);
   p.hi = cg_min(c, p.hi, cg_numel(c, shape));
-  LLVMValueRef rounded = cg_add(c, cg_sub(c, p.hi, p.lo), cg_i64(c, unit - 1));
+  V rounded = cg_add(c, cg_sub(c, p.hi, p.lo), cg_i64(c, unit - 1));
   p.units = cg_div(c, rounded, cg_i64(c, unit));
   return p;
 }
@@ -290,9 +265,9 @@ static Part part_of_update(Cg *c, Val v) {
 }
 
 // The units of all tensors of the kernel count through; [lo, hi) of them are this worker's.
-static void share_units(Cg *c, LLVMValueRef *lo, LLVMValueRef *hi) {
+static void share_units(Cg *c, V *lo, V *hi) {
   int64_t most = 0;
-  LLVMValueRef total = cg_i64(c, 0);
+  V total = cg_i64(c, 0);
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     if (!is_dense_update(c->f, (Val){i})) continue;
     most += ir_shape_bound(c->f->prog, ir_ins(c->f, (Val){i})->shape);
@@ -302,20 +277,16 @@ static void share_units(Cg *c, LLVMValueRef *lo, LLVMValueRef *hi) {
 }
 
 // What of the tensor, whose units begin at `base`, lies in the units [lo, hi).
-static void update_part(Cg *c, UpdateScalars *m, Val v, const Part *p, LLVMValueRef base, LLVMValueRef lo,
-                        LLVMValueRef hi) {
-  LLVMValueRef grain = cg_i64(c, GRAIN);
-  LLVMValueRef from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0)), to = cg_sub(c, hi, base);
+static void update_part(Cg *c, UpdateScalars *m, Val v, const Part *p, V base, V lo, V hi) {
+  V grain = cg_i64(c, GRAIN);
+  V from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0)), to = cg_sub(c, hi, base);
   from = cg_add(c, p->lo, cg_mul(c, from, grain)), to = cg_min(c, cg_add(c, p->lo, cg_mul(c, to, grain)), p->hi);
-  If any;
-  cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, from, to, ""));
-  call_update(c, m, v, from, to);
-  cg_endif(c, &any);
+  for (If any = cg_when(c, cg_lt(c, from, to)); cg_then(&any);) call_update(c, m, v, from, to);
 }
 
 bool cg_emit_optimizer(Cg *c) {
   UpdateScalars m = {0};
-  LLVMValueRef lo, hi, base = cg_i64(c, 0);
+  V lo, hi, base = cg_i64(c, 0);
   share_units(c, &lo, &hi);
   for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
     Val v = {i};
@@ -357,85 +328,65 @@ int64_t cg_global_norm_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return total_chunks(f, v) * (int64_t)sizeof(float);
 }
 
-// sum[k] + the squares of vector k of the LANES elements at x[i]
-static void add_squares(Cg *c, LLVMValueRef x, LLVMValueRef i, LLVMValueRef rest, const LLVMValueRef *sum,
-                        LLVMValueRef *out) {
+// sum[k] += the squares of vector k of the LANES elements at x[i]
+static void add_squares(Cg *c, V x, V i, V rest, V *sum) {
   for (uint32_t k = 0; k < LANES / c->t->vl; k++) {
-    LLVMValueRef skip = cg_i64(c, (int64_t)k * c->t->vl), at = cg_at(c, c->f32, x, cg_add(c, i, skip));
-    LLVMValueRef mask = rest ? cg_mask(c, cg_sub(c, rest, skip)) : NULL;
-    LLVMValueRef v = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
-    out[k] = cg_fma(c, v, v, sum[k]);
+    V skip = cg_i64(c, (int64_t)k * c->t->vl), mask = rest ? cg_mask(c, cg_sub(c, rest, skip)) : NULL;
+    V v = cg_get_masked(c, c->vf, x, cg_add(c, i, skip), mask);
+    sum[k] = cg_fma(c, v, v, sum[k]);
   }
 }
 
 // The sum of squares of x[lo, hi): LANES sums whatever a vector holds, so that targets agree, added by halves.
-static LLVMValueRef sum_squares(Cg *c, LLVMValueRef x, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef sum[LANES / LEAST_VL], block = cg_i64(c, LANES);
+static V sum_squares(Cg *c, V x, V lo, V hi) {
+  V sum[LANES / LEAST_VL], block = cg_i64(c, LANES);
   uint32_t n = LANES / c->t->vl;
   for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(c->vf);
-  LLVMValueRef whole = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), block), block));
-  Loop l, rest;
-  cg_loop_begin(c, &l, lo, whole, block, sum, n);
-  add_squares(c, x, l.i, NULL, l.carry, sum);
-  cg_loop_end(c, &l, sum);
-  cg_loop_begin(c, &rest, whole, hi, block, l.out, n);
-  add_squares(c, x, rest.i, cg_sub(c, hi, rest.i), rest.carry, sum);
-  cg_loop_end(c, &rest, sum);
-  for (uint32_t k = 0; k < n; k++) sum[k] = rest.out[k];
+  V whole = cg_add(c, lo, cg_multiple(c, cg_sub(c, hi, lo), block));
+  for (Loop l = cg_carry(c, lo, whole, block, sum, n); cg_next(&l);) add_squares(c, x, l.i, NULL, sum);
+  for (Loop rest = cg_carry(c, whole, hi, block, sum, n); cg_next(&rest);)
+    add_squares(c, x, rest.i, cg_sub(c, hi, rest.i), sum);
   while (n /= 2)
-    for (uint32_t k = 0; k < n; k++) sum[k] = add(c, sum[k], sum[k + n]);
+    for (uint32_t k = 0; k < n; k++) sum[k] = cg_fadd(c, sum[k], sum[k + n]);
   return cg_reduce_add(c, sum[0]);
 }
 
 // void norm_chunks(ptr x, i64 n, ptr sums, i64 lo, i64 hi): chunks [lo, hi) of the n elements at x.
-static void make_norm_chunks(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_norm_chunks(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  LLVMValueRef x = LLVMGetParam(fn, 0), n = LLVMGetParam(fn, 1), size = cg_i64(c, CHUNK);
-  Loop l;
-  cg_loop_begin(c, &l, LLVMGetParam(fn, 3), LLVMGetParam(fn, 4), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef lo = cg_min(c, cg_mul(c, l.i, size), n), hi = cg_min(c, cg_add(c, lo, size), n);
-  LLVMValueRef sum = sum_squares(c, x, lo, hi);
-  cg_store(c, sum, cg_at(c, c->f32, LLVMGetParam(fn, 2), l.i));
-  cg_loop_end(c, &l, NULL);
+  V x = LLVMGetParam(fn, 0), n = LLVMGetParam(fn, 1), size = cg_i64(c, CHUNK);
+  for (Loop l = cg_each(c, LLVMGetParam(fn, 3), LLVMGetParam(fn, 4)); cg_next(&l);) {
+    V lo = cg_min(c, cg_mul(c, l.i, size), n), hi = cg_min(c, cg_add(c, lo, size), n);
+    cg_put(c, sum_squares(c, x, lo, hi), LLVMGetParam(fn, 2), l.i);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
 // Chunks of all operands count through, those that begin in this process's part; [lo, hi) of them are this worker's, and the
 // operand's own begin at `base`. Its sums stand from `first` on.
-static void norm_operand(Cg *c, Val x, const Part *p, int64_t first, LLVMValueRef base, LLVMValueRef lo,
-                         LLVMValueRef hi) {
-  LLVMTypeRef type[] = {c->ptr, c->i64, c->ptr, c->i64, c->i64};
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), type, 5, false);
-  LLVMValueRef fn = cg_helper(c, "norm_chunks", t, make_norm_chunks, NULL), zero = cg_i64(c, 0);
-  LLVMValueRef skipped = cg_div(c, p->lo, cg_i64(c, CHUNK));
-  LLVMValueRef from = cg_add(c, skipped, cg_max(c, cg_sub(c, lo, base), zero));
-  LLVMValueRef to = cg_add(c, skipped, cg_min(c, cg_sub(c, hi, base), p->units));
-  LLVMValueRef sums = cg_at(c, c->f32, c->scratch, cg_i64(c, first)), numel = cg_numel(c, ir_ins(c->f, x)->shape);
-  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){cg_ptr(c, x), numel, sums, from, to}, 5, "");
+static void norm_operand(Cg *c, Val x, const Part *p, int64_t first, V base, V lo, V hi) {
+  V zero = cg_i64(c, 0), skipped = cg_div(c, p->lo, cg_i64(c, CHUNK));
+  V from = cg_add(c, skipped, cg_max(c, cg_sub(c, lo, base), zero));
+  V to = cg_add(c, skipped, cg_min(c, cg_sub(c, hi, base), p->units));
+  V sums = cg_at(c, c->f32, c->scratch, cg_i64(c, first)), numel = cg_numel(c, ir_ins(c->f, x)->shape);
+  cg_call_helper(c, "norm_chunks", (V[]){cg_ptr(c, x), numel, sums, from, to}, 5, make_norm_chunks, NULL);
 }
 
 // Sums of others, by worker 0.
 static void exchange_chunks(Cg *c, Val v) {
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), (LLVMTypeRef[]){c->ptr, c->i32, c->ptr}, 3, false);
-  LLVMValueRef number = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_exchange, 0));
-  LLVMValueRef fn = cg_service(c, offsetof(TnServices, gather));
-  LLVMBuildCall2(c->b, t, fn, (LLVMValueRef[]){c->frame, number, c->scratch}, 3, "");
+  V number = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_exchange, 0));
+  cg_call_service(c, offsetof(TnServices, gather), (V[]){c->frame, number, c->scratch}, 3);
 }
 
-static void combine(Cg *c, Val v, LLVMValueRef out, int64_t total) {
-  LLVMValueRef zero = k64(c, 0),
-               sums = total ? c->scratch : out;  // without a chunk there is no scratch, and the loop never runs
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
-  if (total && is_exchanged(c->f, v)) exchange_chunks(c, v);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, total), cg_i64(c, 1), &zero, 1);
-  LLVMValueRef sum = cg_load(c, c->f32, cg_at(c, c->f32, sums, l.i));
-  sum = add(c, l.carry[0], f64_of(c, sum));
-  cg_loop_end(c, &l, &sum);
-  LLVMValueRef root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &l.out[0], 1);
-  cg_store(c, f32_of(c, root), out);
-  cg_endif(c, &first);
+static void combine(Cg *c, Val v, V out, int64_t total) {
+  V sum = k64(c, 0), sums = total ? c->scratch : out;  // without a chunk there is no scratch, and the loop never runs
+  for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
+    if (total && is_exchanged(c->f, v)) exchange_chunks(c, v);
+    for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, total), cg_i64(c, 1), &sum, 1); cg_next(&l);)
+      sum = cg_fadd(c, sum, f64_of(c, cg_get(c, c->f32, sums, l.i)));
+    V root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &sum, 1);
+    cg_store(c, f32_of(c, root), out);
+  }
 }
 
 // Alone, every chunk up to the bound has a sum, which is 0 where the run's size leaves it empty.
@@ -450,7 +401,7 @@ bool cg_emit_global_norm(Cg *c) {
   Val v = {c->k->first};
   int64_t total = total_chunks(c->f, v), at = 0;
   uint32_t step = is_exchanged(c->f, v) ? 2 : 1, n_args = ir_ins(c->f, v)->n_args;
-  LLVMValueRef lo, hi, base = cg_i64(c, 0), all = base;
+  V lo, hi, base = cg_i64(c, 0), all = base;
   for (uint32_t k = 0; k < n_args; k += step)
     if (n_chunks(c->f, ir_arg(c->f, v, k))) all = cg_add(c, all, part_of_operand(c, v, k).units);
   cg_share(c, all, 1, &lo, &hi);
@@ -463,10 +414,7 @@ bool cg_emit_global_norm(Cg *c) {
     norm_operand(c, x, &p, at, base, lo, hi);
     base = cg_add(c, base, p.units), at += n;
   }
-  If several;  // a lone worker has nobody to wait for
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
-  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
-  cg_endif(c, &several);
+  cg_wait_for_team(c);
   combine(c, v, cg_ptr(c, v), total);
   return true;
 }

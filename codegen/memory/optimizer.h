@@ -19,13 +19,13 @@ typedef struct {
 typedef struct {
   UpdateRule rule;
   Val v;  // the update that they are of
-  LLVMValueRef s[MAX_SCALARS];
-  LLVMValueRef when;  // i1: there is something to do; NULL: always
+  V s[MAX_SCALARS];
+  V when;  // i1: there is something to do; NULL: always
 } UpdateScalars;
 
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v);
 // Elements [lo, hi) of the tensors x, the last of which is the gradient.
-void cg_update_call(Cg *c, UpdateScalars *m, LLVMValueRef *x, LLVMValueRef lo, LLVMValueRef hi);
+void cg_update_call(Cg *c, UpdateScalars *m, V *x, V lo, V hi);
 void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v);            // optimizer_sparse.c: adamw_sparse
 int64_t cg_update_scratch_bytes(const Fn *f, Val v, const Target *t);  // of a sparse update; 0 for others
 int64_t cg_global_norm_scratch_bytes(const Fn *f, Val v, const Target *t);

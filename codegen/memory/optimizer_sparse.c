@@ -6,8 +6,6 @@
 // which nothing is read. No worker writes what another reads, and no sum depends on how rows are partitioned.
 #include "codegen/memory/optimizer.h"
 
-typedef LLVMValueRef V;
-
 typedef struct {
   Cg *c;
   V first, next;  // scratch, i32; -1: none
@@ -26,49 +24,33 @@ int64_t cg_update_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return 4 * (n + ir_dim_bound(p, ir_dim_at(p, ir_ins(f, table_of(f, v))->shape, 0)));
 }
 
-static V load_i32(Cg *c, V base, V at) { return cg_load(c, c->i32, cg_at(c, c->i32, base, at)); }
-
-static void clear(Lists *l) {
-  Cg *c = l->c;
-  Loop r;
-  cg_loop_begin(c, &r, l->lo, l->hi, cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_i32(c, -1), cg_at(c, c->i32, l->first, r.i));
-  cg_loop_end(c, &r, NULL);
-}
-
 // An index out of range was reported by the look-up; it has no row here.
 static void thread(Lists *l) {
   Cg *c = l->c;
-  Loop k;
-  cg_loop_begin(c, &k, cg_i64(c, 0), l->n, cg_i64(c, 1), NULL, 0);
-  V at = cg_sub(c, cg_sub(c, l->n, cg_i64(c, 1)), k.i), row = cg_load(c, c->i64, cg_at(c, c->i64, l->index, at));
-  V inside = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, row, l->lo, ""), cg_sub(c, l->hi, l->lo), "");
-  If mine;
-  cg_if(c, &mine, inside);
-  cg_store(c, load_i32(c, l->first, row), cg_at(c, c->i32, l->next, at));
-  cg_store(c, LLVMBuildTrunc(c->b, at, c->i32, ""), cg_at(c, c->i32, l->first, row));
-  cg_endif(c, &mine);
-  cg_loop_end(c, &k, NULL);
+  for (Loop k = cg_count(c, l->n); cg_next(&k);) {
+    V at = cg_sub(c, cg_sub(c, l->n, cg_i64(c, 1)), k.i), row = cg_get(c, c->i64, l->index, at);
+    for (If mine = cg_when(c, cg_between(c, row, l->lo, l->hi)); cg_then(&mine);) {
+      cg_put(c, cg_get(c, c->i32, l->first, row), l->next, at);
+      cg_put(c, cg_trunc(c, at, c->i32), l->first, row);
+    }
+  }
 }
 
 // sum[0 .. width) += row n of the gradient
 static void add_row(Lists *l, V sum, V n) {
   Cg *c = l->c;
   V from = cg_at(c, c->f32, l->rows, cg_mul(c, n, l->width));
-  Loop e;
-  cg_loop_begin(c, &e, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl), NULL, 0);
-  V mask = cg_mask(c, cg_sub(c, l->width, e.i)), to = cg_at(c, c->f32, sum, e.i);
-  V x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, e.i), mask);
-  cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->vf, to), x, ""), to);
-  cg_loop_end(c, &e, NULL);
+  for (Loop e = cg_each_by(c, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl)); cg_next(&e);) {
+    V mask = cg_mask(c, cg_sub(c, l->width, e.i)), to = cg_at(c, c->f32, sum, e.i);
+    V x = cg_get_masked(c, c->vf, from, e.i, mask);
+    cg_store(c, cg_fadd(c, cg_load(c, c->vf, to), x), to);
+  }
 }
 
 static void clear_sum(Lists *l, V sum) {
   Cg *c = l->c;
-  Loop e;
-  cg_loop_begin(c, &e, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl), NULL, 0);
-  cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, sum, e.i));
-  cg_loop_end(c, &e, NULL);
+  for (Loop e = cg_each_by(c, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl)); cg_next(&e);)
+    cg_put(c, cg_splat(c, cg_f32(c, 0)), sum, e.i);
 }
 
 // All occurrences of a row, from the first one on (i64).
@@ -82,27 +64,27 @@ static void add_occurrences(Lists *l, V sum, V first) {
   LLVMPositionBuilderAtEnd(c->b, body);
   V at = LLVMBuildPhi(c->b, c->i64, "n");
   add_row(l, sum, at);
-  V next = LLVMBuildSExt(c->b, load_i32(c, l->next, at), c->i64, "");
+  V next = cg_sext(c, cg_get(c, c->i32, l->next, at), c->i64);
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(c->b);
   LLVMAddIncoming(at, (V[]){first, next}, (LLVMBasicBlockRef[]){before, latch}, 2);
-  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSGE, next, cg_i64(c, 0), ""), body, end);
+  LLVMBuildCondBr(c->b, cg_ge(c, next, cg_i64(c, 0)), body, end);
   LLVMPositionBuilderAtEnd(c->b, end);
 }
 
 static void update_row(Lists *l, UpdateScalars *m, Val v, V row, V sum) {
   Cg *c = l->c;
-  V x[MAX_TENSORS], first = LLVMBuildSExt(c->b, load_i32(c, l->first, row), c->i64, ""), zero = cg_i64(c, 0);
+  V x[MAX_TENSORS], first = cg_sext(c, cg_get(c, c->i32, l->first, row), c->i64), zero = cg_i64(c, 0);
   for (uint32_t k = 0; k < 3; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, v, k)), cg_mul(c, row, l->width));
   x[3] = sum;
-  If touched;
-  cg_if(c, &touched, LLVMBuildICmp(c->b, LLVMIntSGE, first, zero, ""));
-  add_occurrences(l, sum, first);
-  cg_update_call(c, m, x, zero, l->width);
-  cg_else(c, &touched);
-  m->rule.zero_gradient = true;
-  cg_update_call(c, m, x, zero, l->width);
-  m->rule.zero_gradient = false;
-  cg_endif(c, &touched);
+  for (If touched = cg_either(c, cg_ge(c, first, zero)); cg_then(&touched);)
+    if (touched.is_true) {
+      add_occurrences(l, sum, first);
+      cg_update_call(c, m, x, zero, l->width);
+    } else {
+      m->rule.zero_gradient = true;
+      cg_update_call(c, m, x, zero, l->width);
+      m->rule.zero_gradient = false;
+    }
 }
 
 // The stack grows by a row in every update of the kernel; it is given back at the kernel's end.
@@ -116,14 +98,11 @@ void cg_emit_sparse_update(Cg *c, UpdateScalars *m, Val v) {
   Lists l = {.c = c, .first = c->scratch, .n = cg_numel(c, ir_ins(c->f, index)->shape)};
   l.next = cg_at(c, c->i32, l.first, rows);
   l.width = cg_i64(c, width);
-  l.index = cg_stored(c, index) ? cg_ptr(c, index) : LLVMConstNull(c->ptr);
-  l.rows = cg_stored(c, rows_of_g) ? cg_ptr(c, rows_of_g) : LLVMConstNull(c->ptr);
+  l.index = cg_ptr_or_zero(c, index);
+  l.rows = cg_ptr_or_zero(c, rows_of_g);
   cg_share(c, rows, 1, &l.lo, &l.hi);
   V sum = cg_block(c, c->f32, cg_round_up(width, vl));
-  clear(&l);
+  for (Loop r = cg_each(c, l.lo, l.hi); cg_next(&r);) cg_put(c, cg_i32(c, -1), l.first, r.i);
   thread(&l);
-  Loop r;
-  cg_loop_begin(c, &r, l.lo, l.hi, cg_i64(c, 1), NULL, 0);
-  update_row(&l, m, v, r.i, sum);
-  cg_loop_end(c, &r, NULL);
+  for (Loop r = cg_each(c, l.lo, l.hi); cg_next(&r);) update_row(&l, m, v, r.i, sum);
 }
