@@ -1,8 +1,6 @@
 // A tensor seen along one axis.
 #include "codegen/order/axis.h"
 
-typedef LLVMValueRef V;
-
 V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to) {
   V n = cg_i64(c, 1);
   for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
@@ -37,11 +35,7 @@ V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V f
 }
 
 void cg_report_index(Cg *c, V at, V index) {
-  If named;
   bool is_padded = ir_attr(c->f, (Val){c->k->first}, KEY_padded) != NULL;
-  if (is_padded) cg_if(c, &named, LLVMBuildICmp(c->b, LLVMIntNE, index, cg_i64(c, -1), ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, at, index);
-  if (is_padded) cg_endif(c, &named);
+  for (If named = cg_when(c, is_padded ? cg_ne(c, index, cg_i64(c, -1)) : NULL); cg_then(&named);)
+    cg_report(c, TN_KERR_INDEX_RANGE, at, index);
 }
-
-V cg_ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }

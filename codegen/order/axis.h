@@ -5,18 +5,17 @@
 #include "codegen/cg.h"
 
 typedef struct {
-  LLVMValueRef outer, n, inner;
+  V outer, n, inner;
 } CgAxis;
 
 CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis);
 CgAxis cg_axes_of(Cg *c, Shape s, AxisRange axes);
 // Offset in a tensor of shape `whole` of the element that has flat index `flat` within the axes [from, to) of `part`, whose
 // sizes are at most those of the whole.
-LLVMValueRef cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, LLVMValueRef flat);
+V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V flat);
 bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to);
-LLVMValueRef cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
+V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
 // Reports an index that is out of range; of {padded} ops no -1, which names nothing.
-void cg_report_index(Cg *c, LLVMValueRef at, LLVMValueRef index);
-LLVMValueRef cg_ptr_or_null(Cg *c, Val v);  // NULL: nobody reads it
+void cg_report_index(Cg *c, V at, V index);
 
 #endif

@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum { UNROLL = 8, COLUMN_GRAIN = 16, WIDE = 64, AHEAD = 8, LINE = 64 };
 
 typedef struct {
@@ -48,8 +46,7 @@ static Bag bag_of(Cg *c, Val v) {
   return b;
 }
 
-static V load_i64(Cg *c, V base, V at) { return cg_load(c, c->i64, cg_at(c, c->i64, base, at)); }
-static V index_at(const Bag *b, V j) { return load_i64(b->c, b->index, j); }
+static V index_at(const Bag *b, V j) { return cg_get(b->c, b->c->i64, b->index, j); }
 static V row_at(const Bag *b, V base, V row) { return cg_at(b->c, b->c->f32, base, cg_mul(b->c, row, b->width)); }
 
 // Offsets that do not lie in order in [0, n] are reported where `reports`: the bag is empty then.
@@ -57,58 +54,45 @@ static Range range_of(const Bag *b, V k, bool reports) {
   Cg *c = b->c;
   V one = cg_i64(c, 1), zero = cg_i64(c, 0);
   if (b->length) return (Range){cg_mul(c, k, b->length), cg_mul(c, cg_add(c, k, one), b->length)};
-  V last = cg_sub(c, b->n_bags, one), is_last = LLVMBuildICmp(c->b, LLVMIntEQ, k, last, "");
-  V start = load_i64(c, b->offsets, k), next = load_i64(c, b->offsets, cg_min(c, cg_add(c, k, one), last));
-  V end = LLVMBuildSelect(c->b, is_last, b->n_index, next, "");
-  V bad = LLVMBuildOr(c->b, LLVMBuildICmp(c->b, LLVMIntUGT, start, b->n_index, ""),
-                      LLVMBuildOr(c->b, LLVMBuildICmp(c->b, LLVMIntUGT, end, b->n_index, ""),
-                                  LLVMBuildICmp(c->b, LLVMIntSGT, start, end, ""), ""),
-                      "");
-  If wrong;
-  if (reports) {
-    cg_if(c, &wrong, bad);
-    cg_report(c, TN_KERR_INDEX_RANGE, k, start);
-    cg_endif(c, &wrong);
-  }
-  return (Range){LLVMBuildSelect(c->b, bad, zero, start, ""), LLVMBuildSelect(c->b, bad, zero, end, "")};
+  V last = cg_sub(c, b->n_bags, one), is_last = cg_eq(c, k, last);
+  V start = cg_get(c, c->i64, b->offsets, k), next = cg_get(c, c->i64, b->offsets, cg_min(c, cg_add(c, k, one), last));
+  V end = cg_select(c, is_last, b->n_index, next);
+  V bad = cg_or(c, cg_icmp(c, LLVMIntUGT, start, b->n_index),
+                cg_or(c, cg_icmp(c, LLVMIntUGT, end, b->n_index), cg_gt(c, start, end)));
+  if (reports)
+    for (If wrong = cg_when(c, bad); cg_then(&wrong);) cg_report(c, TN_KERR_INDEX_RANGE, k, start);
+  return (Range){cg_select(c, bad, zero, start), cg_select(c, bad, zero, end)};
 }
 
-static V is_inside(const Bag *b, V index) { return LLVMBuildICmp(b->c->b, LLVMIntULT, index, b->rows, ""); }
-static V is_padding(const Bag *b, V index) {
-  return LLVMBuildICmp(b->c->b, LLVMIntEQ, index, cg_i64(b->c, b->padding), "");
-}
+static V is_inside(const Bag *b, V index) { return cg_below(b->c, index, b->rows); }
+static V is_padding(const Bag *b, V index) { return cg_eq(b->c, index, cg_i64(b->c, b->padding)); }
 
 // Counts what is no padding. A bag with an index out of range, which is reported, becomes empty.
 static V check_bag(const Bag *b, Range *r) {
   Cg *c = b->c;
-  V start[] = {cg_i64(c, 0), r->end};
-  Loop l;
-  If wrong;
-  cg_loop_begin(c, &l, r->start, r->end, cg_i64(c, 1), start, 2);
-  V index = index_at(b, l.i), fine = is_inside(b, index), one = cg_i64(c, 1);
-  cg_if(c, &wrong, LLVMBuildNot(c->b, fine, ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, l.i, index);
-  cg_endif(c, &wrong);
-  V own = b->has_padding ? LLVMBuildSelect(c->b, is_padding(b, index), cg_i64(c, 0), one, "") : one;
-  V next[] = {cg_add(c, l.carry[0], own), LLVMBuildSelect(c->b, fine, l.carry[1], r->start, "")};
-  cg_loop_end(c, &l, next);
-  r->end = l.out[1];
-  return l.out[0];
+  enum { N, END };
+  V x[] = {cg_i64(c, 0), r->end};
+  for (Loop l = cg_carry(c, r->start, r->end, cg_i64(c, 1), x, 2); cg_next(&l);) {
+    V index = index_at(b, l.i), fine = is_inside(b, index), one = cg_i64(c, 1);
+    for (If wrong = cg_when(c, cg_not(c, fine)); cg_then(&wrong);) cg_report(c, TN_KERR_INDEX_RANGE, l.i, index);
+    V own = b->has_padding ? cg_select(c, is_padding(b, index), cg_i64(c, 0), one) : one;
+    x[N] = cg_add(c, x[N], own), x[END] = cg_select(c, fine, x[END], r->start);
+  }
+  r->end = x[END];
+  return x[N];
 }
 
 // ---- sums and largest elements
 static V vector_at(const Bag *b, V row, V column, uint32_t lanes) {
   Cg *c = b->c;
-  return cg_load(c, cg_vector_type(c, DT_F32, lanes), cg_at(c, c->f32, row, column));
+  return cg_get(c, cg_vector_type(c, DT_F32, lanes), row, column);
 }
-
-static V splat(Cg *c, V x, uint32_t lanes) { return lanes == 1 ? x : cg_splat_n(c, x, lanes); }
 
 // Columns of the row that index j + AHEAD names, whichever bag has it.
 static void prefetch_row(const Bag *b, V j, V column, uint32_t n_columns) {
   Cg *c = b->c;
   V last = cg_sub(c, b->n_index, cg_i64(c, 1)), index = index_at(b, cg_min(c, cg_add(c, j, cg_i64(c, AHEAD)), last));
-  V row = row_at(b, b->table, LLVMBuildSelect(c->b, is_inside(b, index), index, cg_i64(c, 0), ""));
+  V row = row_at(b, b->table, cg_select(c, is_inside(b, index), index, cg_i64(c, 0)));
   for (uint32_t k = 0; k < n_columns; k += LINE / 4)
     cg_prefetch_l1(c, cg_at(c, c->f32, row, cg_add(c, column, cg_i64(c, k))));
 }
@@ -117,55 +101,47 @@ static void prefetch_row(const Bag *b, V j, V column, uint32_t n_columns) {
 static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, uint32_t n) {
   Cg *c = b->c;
   V sum[UNROLL];
-  Loop l;
   for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(cg_vector_type(c, DT_F32, lanes));
-  cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), sum, n);
-  V index = index_at(b, l.i), row = row_at(b, b->table, index);
-  prefetch_row(b, l.i, column, n * lanes);
-  V factor = b->factor ? splat(c, cg_load(c, c->f32, cg_at(c, c->f32, b->factor, l.i)), lanes) : NULL;
-  for (uint32_t k = 0; k < n; k++) {
-    V x = vector_at(b, row, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)), lanes);
-    V more = factor ? LLVMBuildFMul(c->b, x, factor, "") : x;
-    more = LLVMBuildFAdd(c->b, l.carry[k], more, "");
-    sum[k] = b->has_padding ? LLVMBuildSelect(c->b, is_padding(b, index), l.carry[k], more, "") : more;
+  for (Loop l = cg_carry(c, r.start, r.end, cg_i64(c, 1), sum, n); cg_next(&l);) {
+    V index = index_at(b, l.i), row = row_at(b, b->table, index);
+    prefetch_row(b, l.i, column, n * lanes);
+    V factor = b->factor ? cg_splat_n(c, cg_get(c, c->f32, b->factor, l.i), lanes) : NULL;
+    for (uint32_t k = 0; k < n; k++) {
+      V x = vector_at(b, row, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)), lanes);
+      V more = factor ? cg_fmul(c, x, factor) : x;
+      more = cg_fadd(c, sum[k], more);
+      sum[k] = b->has_padding ? cg_select(c, is_padding(b, index), sum[k], more) : more;
+    }
   }
-  cg_loop_end(c, &l, sum);
-  for (uint32_t k = 0; k < n; k++)
-    cg_store(c, l.out[k], cg_at(c, c->f32, to, cg_add(c, column, cg_i64(c, (int64_t)k * lanes))));
+  for (uint32_t k = 0; k < n; k++) cg_put(c, sum[k], to, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)));
 }
 
 // The largest, and the row of the table that has it: the first. Of an empty bag 0 and row 0.
 static void best_columns(const Bag *b, Range r, V to, V rows, V column, uint32_t lanes) {
   Cg *c = b->c;
   LLVMTypeRef i64s = cg_vector_type(c, DT_I64, lanes);
-  V none = LLVMConstAllOnes(i64s), start[] = {LLVMConstNull(cg_vector_type(c, DT_F32, lanes)), none};
-  Loop l;
-  cg_loop_begin(c, &l, r.start, r.end, cg_i64(c, 1), start, 2);
-  V index = index_at(b, l.i), x = vector_at(b, row_at(b, b->table, index), column, lanes);
-  prefetch_row(b, l.i, column, lanes);
-  V takes = LLVMBuildOr(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, x, l.carry[0], ""),
-                        LLVMBuildICmp(c->b, LLVMIntEQ, l.carry[1], none, ""), "");
-  V next[] = {LLVMBuildSelect(c->b, takes, x, l.carry[0], ""),
-              LLVMBuildSelect(c->b, takes, splat(c, index, lanes), l.carry[1], "")};
-  for (uint32_t k = 0; b->has_padding && k < 2; k++)
-    next[k] = LLVMBuildSelect(c->b, is_padding(b, index), l.carry[k], next[k], "");
-  cg_loop_end(c, &l, next);
-  V is_empty = LLVMBuildICmp(c->b, LLVMIntEQ, l.out[1], none, "");
-  if (to) cg_store(c, l.out[0], cg_at(c, c->f32, to, column));
-  if (rows)
-    cg_store(c, LLVMBuildSelect(c->b, is_empty, LLVMConstNull(i64s), l.out[1], ""), cg_at(c, c->i64, rows, column));
+  V none = LLVMConstAllOnes(i64s), best = LLVMConstNull(cg_vector_type(c, DT_F32, lanes)), carry[] = {best, none};
+  for (Loop l = cg_carry(c, r.start, r.end, cg_i64(c, 1), carry, 2); cg_next(&l);) {
+    V index = index_at(b, l.i), x = vector_at(b, row_at(b, b->table, index), column, lanes);
+    prefetch_row(b, l.i, column, lanes);
+    V takes = cg_or(c, cg_fcmp(c, LLVMRealOGT, x, carry[0]), cg_eq(c, carry[1], none));
+    V next[] = {cg_select(c, takes, x, carry[0]), cg_select(c, takes, cg_splat_n(c, index, lanes), carry[1])};
+    for (uint32_t k = 0; k < 2; k++)
+      carry[k] = b->has_padding ? cg_select(c, is_padding(b, index), carry[k], next[k]) : next[k];
+  }
+  V is_empty = cg_eq(c, carry[1], none);
+  if (to) cg_put(c, carry[0], to, column);
+  if (rows) cg_put(c, cg_select(c, is_empty, LLVMConstNull(i64s), carry[1]), rows, column);
 }
 
 // All columns, in blocks of `lanes` n, from `lo` on; returns where the next block would begin.
 static V each_block(const Bag *b, Range r, V to, V rows, V lo, uint32_t lanes, uint32_t n, bool best) {
   Cg *c = b->c;
-  V unit = cg_i64(c, (int64_t)lanes * n),
-    end = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, b->width, lo), unit), unit));
-  Loop l;
-  cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
-  if (best) best_columns(b, r, to, rows, l.i, lanes);
-  else sum_columns(b, r, to, l.i, lanes, n);
-  cg_loop_end(c, &l, NULL);
+  V end;
+  for (Loop l = cg_each_whole(c, lo, b->width, (int64_t)lanes * n, &end); cg_next(&l);) {
+    if (best) best_columns(b, r, to, rows, l.i, lanes);
+    else sum_columns(b, r, to, l.i, lanes, n);
+  }
   return end;
 }
 
@@ -175,18 +151,17 @@ static bool emit_bags(Cg *c, Val v) {
   V y = cg_ptr_or_null(c, v), count = cg_ptr_or_null(c, ir_result(v, 1));
   V rows = best ? cg_ptr_or_null(c, ir_result(v, 2)) : NULL, lo, hi;
   cg_share(c, b.n_bags, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  Range r = range_of(&b, l.i, true);
-  V n = check_bag(&b, &r), at = cg_mul(c, l.i, b.width);
-  if (count) cg_store(c, LLVMBuildSIToFP(c->b, n, c->f32, ""), cg_at(c, c->f32, count, l.i));
-  V to = y ? cg_at(c, c->f32, y, at) : NULL, to_rows = rows ? cg_at(c, c->i64, rows, at) : NULL, done = cg_i64(c, 0);
-  if (y || rows) {
-    for (uint32_t wide = best ? 1 : UNROLL; wide; wide /= 2)
-      done = each_block(&b, r, to, to_rows, done, c->t->vl, wide, best);
-    each_block(&b, r, to, to_rows, done, 1, 1, best);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    Range r = range_of(&b, l.i, true);
+    V n = check_bag(&b, &r), at = cg_mul(c, l.i, b.width);
+    if (count) cg_put(c, cg_sitofp(c, n, c->f32), count, l.i);
+    V to = y ? cg_at(c, c->f32, y, at) : NULL, to_rows = rows ? cg_at(c, c->i64, rows, at) : NULL, done = cg_i64(c, 0);
+    if (y || rows) {
+      for (uint32_t wide = best ? 1 : UNROLL; wide; wide /= 2)
+        done = each_block(&b, r, to, to_rows, done, c->t->vl, wide, best);
+      each_block(&b, r, to, to_rows, done, 1, 1, best);
+    }
   }
-  cg_loop_end(c, &l, NULL);
   return true;
 }
 
@@ -196,85 +171,72 @@ static void add_columns(const Bag *b, V to, V from, V factor, V lo, V hi) {
   Cg *c = b->c;
   for (uint32_t pass = 0; pass < 2; pass++) {
     uint32_t lanes = pass ? 1 : c->t->vl;
-    V unit = cg_i64(c, lanes), end = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), unit), unit));
-    Loop l;
-    cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
-    V x = vector_at(b, from, l.i, lanes), at = cg_at(c, c->f32, to, l.i), old = vector_at(b, to, l.i, lanes);
-    if (factor) x = LLVMBuildFMul(c->b, x, splat(c, factor, lanes), "");
-    cg_store(c, LLVMBuildFAdd(c->b, old, x, ""), at);
-    cg_loop_end(c, &l, NULL);
+    V end;
+    for (Loop l = cg_each_whole(c, lo, hi, lanes, &end); cg_next(&l);) {
+      V x = vector_at(b, from, l.i, lanes), at = cg_at(c, c->f32, to, l.i), old = vector_at(b, to, l.i, lanes);
+      if (factor) x = cg_fmul(c, x, cg_splat_n(c, factor, lanes));
+      cg_store(c, cg_fadd(c, old, x), at);
+    }
     lo = end;
   }
 }
 
 static void clear_columns(Cg *c, V to, V lo, V hi) {
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, to, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) cg_put(c, cg_f32(c, 0), to, l.i);
 }
 
 // Rows of g, one for each bag, added to the rows of the table that the bag has. What is out of range was reported.
 static bool emit_table_gradient(Cg *c, Val v) {
   Bag b = bag_of(c, v);
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1), row_lo = zero, row_hi = b.rows, lo = zero, hi = b.width, to = cg_ptr(c, v);
+  V zero = cg_i64(c, 0), row_lo = zero, row_hi = b.rows, lo = zero, hi = b.width, to = cg_ptr(c, v);
   V g = ptr_of(c, v, ARG_g);
   if (ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 1)) >= WIDE)
     cg_share(c, b.width, COLUMN_GRAIN, &lo, &hi);
   else cg_share(c, b.rows, 1, &row_lo, &row_hi);
-  Loop l, j;
-  If mine;
-  cg_loop_begin(c, &l, row_lo, row_hi, one, NULL, 0);
-  clear_columns(c, row_at(&b, to, l.i), lo, hi);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, zero, b.n_bags, one, NULL, 0);
-  Range r = range_of(&b, l.i, false);
-  cg_loop_begin(c, &j, r.start, r.end, one, NULL, 0);
-  V index = index_at(&b, j.i);
-  V own = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, row_lo, ""), cg_sub(c, row_hi, row_lo), "");
-  if (b.has_padding) own = LLVMBuildAnd(c->b, own, LLVMBuildNot(c->b, is_padding(&b, index), ""), "");
-  cg_if(c, &mine, own);
-  V factor = b.factor ? cg_load(c, c->f32, cg_at(c, c->f32, b.factor, j.i)) : NULL;
-  add_columns(&b, row_at(&b, to, index), row_at(&b, g, l.i), factor, lo, hi);
-  cg_endif(c, &mine);
-  cg_loop_end(c, &j, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, row_lo, row_hi); cg_next(&l);) clear_columns(c, row_at(&b, to, l.i), lo, hi);
+  for (Loop l = cg_count(c, b.n_bags); cg_next(&l);) {
+    Range r = range_of(&b, l.i, false);
+    for (Loop j = cg_each(c, r.start, r.end); cg_next(&j);) {
+      V index = index_at(&b, j.i);
+      V own = cg_between(c, index, row_lo, row_hi);
+      if (b.has_padding) own = cg_and(c, own, cg_not(c, is_padding(&b, index)));
+      for (If mine = cg_when(c, own); cg_then(&mine);) {
+        V factor = b.factor ? cg_get(c, c->f32, b.factor, j.i) : NULL;
+        add_columns(&b, row_at(&b, to, index), row_at(&b, g, l.i), factor, lo, hi);
+      }
+    }
+  }
   return true;
 }
 
 static V dot(const Bag *b, V x, V y) {
   Cg *c = b->c;
-  V unit = cg_i64(c, c->t->vl), end = cg_mul(c, cg_div(c, b->width, unit), unit), sum = LLVMConstNull(c->vf);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), end, unit, &sum, 1);
-  V next = cg_fma(c, vector_at(b, x, l.i, c->t->vl), vector_at(b, y, l.i, c->t->vl), l.carry[0]);
-  cg_loop_end(c, &l, &next);
-  sum = cg_reduce_add(c, l.out[0]);
-  cg_loop_begin(c, &l, end, b->width, cg_i64(c, 1), &sum, 1);
-  next = cg_fma(c, vector_at(b, x, l.i, 1), vector_at(b, y, l.i, 1), l.carry[0]);
-  cg_loop_end(c, &l, &next);
-  return l.out[0];
+  uint32_t vl = c->t->vl;
+  V unit = cg_i64(c, vl), end = cg_multiple(c, b->width, unit), lanes = LLVMConstNull(c->vf);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), end, unit, &lanes, 1); cg_next(&l);)
+    lanes = cg_fma(c, vector_at(b, x, l.i, vl), vector_at(b, y, l.i, vl), lanes);
+  V sum = cg_reduce_add(c, lanes);
+  for (Loop l = cg_carry(c, end, b->width, cg_i64(c, 1), &sum, 1); cg_next(&l);)
+    sum = cg_fma(c, vector_at(b, x, l.i, 1), vector_at(b, y, l.i, 1), sum);
+  return sum;
 }
 
 // For each index the product of its row with the bag's row of g. An index that no bag has gives 0.
 static bool emit_factor_gradient(Cg *c, Val v) {
   Bag b = bag_of(c, v);
-  V to = cg_ptr(c, v), g = ptr_of(c, v, ARG_g), one = cg_i64(c, 1), zero = cg_i64(c, 0);
-  Loop l, j;
-  If first, in;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
-  clear_columns(c, to, zero, b.n_index);
-  cg_loop_begin(c, &l, zero, b.n_bags, one, NULL, 0);
-  Range r = range_of(&b, l.i, false);
-  cg_loop_begin(c, &j, r.start, r.end, one, NULL, 0);
-  V index = index_at(&b, j.i), counts = is_inside(&b, index);
-  if (b.has_padding) counts = LLVMBuildAnd(c->b, counts, LLVMBuildNot(c->b, is_padding(&b, index), ""), "");
-  cg_if(c, &in, counts);
-  cg_store(c, dot(&b, row_at(&b, b.table, index), row_at(&b, g, l.i)), cg_at(c, c->f32, to, j.i));
-  cg_endif(c, &in);
-  cg_loop_end(c, &j, NULL);
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &first);
+  V to = cg_ptr(c, v), g = ptr_of(c, v, ARG_g), zero = cg_i64(c, 0);
+  for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
+    clear_columns(c, to, zero, b.n_index);
+    for (Loop l = cg_count(c, b.n_bags); cg_next(&l);) {
+      Range r = range_of(&b, l.i, false);
+      for (Loop j = cg_each(c, r.start, r.end); cg_next(&j);) {
+        V index = index_at(&b, j.i), counts = is_inside(&b, index);
+        if (b.has_padding) counts = cg_and(c, counts, cg_not(c, is_padding(&b, index)));
+        for (If in = cg_when(c, counts); cg_then(&in);)
+          cg_put(c, dot(&b, row_at(&b, b.table, index), row_at(&b, g, l.i)), to, j.i);
+      }
+    }
+  }
   return true;
 }
 

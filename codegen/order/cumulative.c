@@ -13,8 +13,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum { UNROLL = 4 };
 
 typedef struct {
@@ -31,27 +29,18 @@ typedef struct {
 // ---- types with as many lanes as are walked
 static LLVMTypeRef wide(const Cumulative *s, LLVMTypeRef t) { return s->lanes == 1 ? t : LLVMVectorType(t, s->lanes); }
 static LLVMTypeRef elem(const Cumulative *s) { return cg_elem_type(s->c, s->type); }
-static V splat(const Cumulative *s, V x) { return s->lanes == 1 ? x : cg_splat_n(s->c, x, s->lanes); }
 static bool is_f32(const Cumulative *s) { return s->type == DT_F32; }
 static LLVMTypeRef sum_type(const Cumulative *s) { return is_f32(s) ? s->c->f64 : s->c->i64; }
 static V number(const Cumulative *s, LLVMTypeRef t, double x) {
   V one = LLVMGetTypeKind(t) == LLVMIntegerTypeKind ? LLVMConstInt(t, (unsigned long long)(int64_t)x, true)
                                                     : LLVMConstReal(t, x);
-  return splat(s, one);
+  return cg_splat_n(s->c, one, s->lanes);
 }
 
-static V widen(const Cumulative *s, V x) { return is_f32(s) ? LLVMBuildFPExt(s->c->b, x, wide(s, s->c->f64), "") : x; }
-static V narrow(const Cumulative *s, V x) {
-  return is_f32(s) ? LLVMBuildFPTrunc(s->c->b, x, wide(s, s->c->f32), "") : x;
-}
-static V add(const Cumulative *s, V a, V b) {
-  return is_f32(s) ? LLVMBuildFAdd(s->c->b, a, b, "") : LLVMBuildAdd(s->c->b, a, b, "");
-}
-static V mul(const Cumulative *s, V a, V b) {
-  return is_f32(s) ? LLVMBuildFMul(s->c->b, a, b, "") : LLVMBuildMul(s->c->b, a, b, "");
-}
-static V choose(const Cumulative *s, V cond, V a, V b) { return LLVMBuildSelect(s->c->b, cond, a, b, ""); }
-static V compare(const Cumulative *s, LLVMRealPredicate how, V a, V b) { return LLVMBuildFCmp(s->c->b, how, a, b, ""); }
+static V widen(const Cumulative *s, V x) { return is_f32(s) ? cg_fpext(s->c, x, wide(s, s->c->f64)) : x; }
+static V narrow(const Cumulative *s, V x) { return is_f32(s) ? cg_fptrunc(s->c, x, wide(s, s->c->f32)) : x; }
+static V add(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fadd(s->c, a, b) : cg_iadd(s->c, a, b); }
+static V mul(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fmul(s->c, a, b) : cg_imul(s->c, a, b); }
 
 // ---- one step
 typedef struct {
@@ -61,16 +50,11 @@ typedef struct {
 } Step;
 
 static V load(const Cumulative *s, V base, const Step *p) {
-  V at = cg_at(s->c, elem(s), base, p->at);
-  LLVMTypeRef t = wide(s, elem(s));
-  return p->mask ? cg_load_masked(s->c, t, at, p->mask) : cg_load(s->c, t, at);
+  return cg_get_masked(s->c, wide(s, elem(s)), base, p->at, p->mask);
 }
 
-static void store(const Cumulative *s, LLVMTypeRef type, V x, V base, const Step *p) {
-  if (!base) return;
-  V at = cg_at(s->c, type, base, p->at);
-  if (p->mask) cg_store_masked(s->c, x, at, p->mask);
-  else cg_store(s->c, x, at);
+static void store(const Cumulative *s, V x, V base, const Step *p) {
+  if (base) cg_put_masked(s->c, x, base, p->at, p->mask);
 }
 
 enum { MOST_CARRIES = 2 };
@@ -86,7 +70,7 @@ static void start(const Cumulative *s, V *carry) {
   case OP_cummax:
   case OP_cummin:
     carry[0] = is_f32(s) ? number(s, f32, least ? INFINITY : -INFINITY)
-                         : splat(s, cg_i64(s->c, least ? INT64_MAX : INT64_MIN));
+                         : cg_splat_n(s->c, cg_i64(s->c, least ? INT64_MAX : INT64_MIN), s->lanes);
     carry[1] = number(s, s->c->i64, 0);
     return;
   case OP_shift: carry[0] = number(s, elem(s), 0); return;
@@ -96,59 +80,58 @@ static void start(const Cumulative *s, V *carry) {
 
 static void step_cumsum(const Cumulative *s, const Step *p, V *carry) {
   carry[0] = add(s, carry[0], widen(s, load(s, s->x, p)));
-  store(s, elem(s), narrow(s, carry[0]), s->out, p);
+  store(s, narrow(s, carry[0]), s->out, p);
 }
 
 static void step_cumprod(const Cumulative *s, const Step *p, V *carry) {
   V next = mul(s, carry[0], widen(s, load(s, s->x, p)));
-  store(s, elem(s), narrow(s, s->exclusive ? carry[0] : next), s->out, p);
+  store(s, narrow(s, s->exclusive ? carry[0] : next), s->out, p);
   carry[0] = next;
 }
 
 // carry: the largest so far, and the sum of e^(x - largest). Infinities count as 1 against themselves.
 static void step_logcumsumexp(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
-  V x = load(s, s->x, p), top = carry[0], up = compare(s, LLVMRealOGT, x, top);
-  V d = LLVMBuildFSub(c->b, x, top, ""), less = choose(s, up, LLVMBuildFNeg(c->b, d, ""), d);
+  V x = load(s, s->x, p), top = carry[0], up = cg_fcmp(c, LLVMRealOGT, x, top);
+  V d = cg_fsub(c, x, top), less = cg_select(c, up, cg_fneg(c, d), d);
   V one = number(s, c->f64, 1), e = cg_primitive(c, OP_exp, &less);
-  e = choose(s, compare(s, LLVMRealOEQ, x, top), one, widen(s, e));
-  carry[1] = add(s, mul(s, carry[1], choose(s, up, e, one)), choose(s, up, one, e));
-  carry[0] = choose(s, up, x, top);
+  e = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, top), one, widen(s, e));
+  carry[1] = add(s, mul(s, carry[1], cg_select(c, up, e, one)), cg_select(c, up, one, e));
+  carry[0] = cg_select(c, up, x, top);
   V sum = narrow(s, carry[1]);
-  store(s, c->f32, LLVMBuildFAdd(c->b, carry[0], cg_primitive(c, OP_log, &sum), ""), s->out, p);
+  store(s, cg_fadd(c, carry[0], cg_primitive(c, OP_log, &sum)), s->out, p);
 }
 
 static V takes_over(const Cumulative *s, V x, V best) {
   Cg *c = s->c;
   bool least = s->op == OP_cummin;
-  if (!is_f32(s)) return LLVMBuildICmp(c->b, least ? LLVMIntSLE : LLVMIntSGE, x, best, "");
-  V beats = LLVMBuildAnd(c->b, compare(s, least ? LLVMRealOLE : LLVMRealOGE, x, best),
-                         compare(s, LLVMRealORD, best, best), "");
-  return LLVMBuildOr(c->b, beats, compare(s, LLVMRealUNO, x, x), "");
+  if (!is_f32(s)) return cg_icmp(c, least ? LLVMIntSLE : LLVMIntSGE, x, best);
+  V beats = cg_and(c, cg_fcmp(c, least ? LLVMRealOLE : LLVMRealOGE, x, best), cg_fcmp(c, LLVMRealORD, best, best));
+  return cg_or(c, beats, cg_fcmp(c, LLVMRealUNO, x, x));
 }
 
 static void step_best(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
   V x = load(s, s->x, p), take = takes_over(s, x, carry[0]);
-  carry[0] = choose(s, take, x, carry[0]);
-  carry[1] = choose(s, take, splat(s, p->j), carry[1]);
-  store(s, elem(s), carry[0], s->out, p);
-  store(s, c->i64, carry[1], s->index, p);
+  carry[0] = cg_select(c, take, x, carry[0]);
+  carry[1] = cg_select(c, take, cg_splat_n(c, p->j, s->lanes), carry[1]);
+  store(s, carry[0], s->out, p);
+  store(s, carry[1], s->index, p);
 }
 
 // carry: y and a of the step before. In the first step nothing is multiplied: 0 times a might be NaN.
 static void step_linear(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
-  V a = load(s, s->x, p), first = LLVMBuildICmp(c->b, LLVMIntEQ, p->j, cg_i64(c, 0), "");
-  V factor = s->shifted ? carry[1] : choose(s, first, number(s, c->f32, 0), a);
+  V a = load(s, s->x, p), first = cg_eq(c, p->j, cg_i64(c, 0));
+  V factor = s->shifted ? carry[1] : cg_select(c, first, number(s, c->f32, 0), a);
   carry[0] = add(s, mul(s, widen(s, factor), carry[0]), widen(s, load(s, s->b, p)));
   carry[1] = a;
-  store(s, elem(s), narrow(s, carry[0]), s->out, p);
+  store(s, narrow(s, carry[0]), s->out, p);
 }
 
 static void step_shift(const Cumulative *s, const Step *p, V *carry) {
   V x = load(s, s->x, p);
-  store(s, elem(s), carry[0], s->out, p);
+  store(s, carry[0], s->out, p);
   carry[0] = x;
 }
 
@@ -173,17 +156,11 @@ static V position(const Cumulative *s, V j) {
 static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n_vectors, V *carry) {
   Cg *c = s->c;
   uint32_t each = n_carries(s->op);
-  V next[UNROLL * MOST_CARRIES];
-  Loop l;
-  cg_loop_begin(c, &l, from, s->n, cg_i64(c, 1), carry, n_vectors * each);
-  V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner));
-  for (uint32_t k = 0; k < n_vectors; k++) {
-    V own[MOST_CARRIES];
-    for (uint32_t i = 0; i < each; i++) own[i] = l.carry[k * each + i];
-    step_of(s->op)(s, &(Step){cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i}, own);
-    for (uint32_t i = 0; i < each; i++) next[k * each + i] = own[i];
+  for (Loop l = cg_carry(c, from, s->n, cg_i64(c, 1), carry, n_vectors * each); cg_next(&l);) {
+    V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner));
+    for (uint32_t k = 0; k < n_vectors; k++)
+      step_of(s->op)(s, &(Step){cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i}, &carry[k * each]);
   }
-  cg_loop_end(c, &l, next);
 }
 
 // ---- rows of f32 sums and products
@@ -217,61 +194,49 @@ static V row_of_vectors(const Cumulative *s, V first, V *carry) {
   Cg *c = s->c;
   uint32_t vl = c->t->vl;
   V whole = cg_mul(c, cg_div(c, s->n, cg_i64(c, vl)), cg_i64(c, vl));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 1);
-  V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, vl)), l.i) : l.i;
-  V place = cg_add(c, first, at), x = cg_load(c, c->vf, cg_at(c, c->f32, s->x, place));
-  if (s->reverse) x = reversed(s, x, vl);
-  x = prefixes(s, LLVMBuildFPExt(c->b, x, LLVMVectorType(c->f64, vl), ""), vl);
-  V last = LLVMBuildExtractElement(c->b, x, cg_i32(c, (int32_t)vl - 1), "");
-  V y = LLVMBuildFPTrunc(c->b, combine(s, x, cg_splat_n(c, l.carry[0], vl)), c->vf, "");
-  cg_store(c, s->reverse ? reversed(s, y, vl) : y, cg_at(c, c->f32, s->out, place));
-  V next = combine(s, l.carry[0], last);
-  cg_loop_end(c, &l, &next);
-  *carry = l.out[0];
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 1); cg_next(&l);) {
+    V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, vl)), l.i) : l.i;
+    V place = cg_add(c, first, at), x = cg_get(c, c->vf, s->x, place);
+    if (s->reverse) x = reversed(s, x, vl);
+    x = prefixes(s, cg_fpext(c, x, LLVMVectorType(c->f64, vl)), vl);
+    V last = LLVMBuildExtractElement(c->b, x, cg_i32(c, (int32_t)vl - 1), "");
+    V y = cg_fptrunc(c, combine(s, x, cg_splat_n(c, *carry, vl)), c->vf);
+    cg_put(c, s->reverse ? reversed(s, y, vl) : y, s->out, place);
+    *carry = combine(s, *carry, last);
+  }
   return whole;
 }
 
 static void each_row(Cumulative *s) {
   Cg *c = s->c;
   bool by_vectors = is_f32(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
-  V lo, hi, mask = NULL;
-  cg_share(c, s->outer, 1, &lo, &hi);
-  Loop row;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
-  start(s, carry);
-  if (by_vectors) from = row_of_vectors(s, first, carry);
-  walk(s, from, first, &mask, 1, carry);
-  cg_loop_end(c, &row, NULL);
+  V mask = NULL;
+  for (Loop row = cg_each_shared(c, s->outer, 1); cg_next(&row);) {
+    V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
+    start(s, carry);
+    if (by_vectors) from = row_of_vectors(s, first, carry);
+    walk(s, from, first, &mask, 1, carry);
+  }
 }
 
 // ---- neighbouring lanes together
 static void each_block(Cumulative *s, uint32_t n_vectors) {
   Cg *c = s->c;
-  V block = cg_i64(c, (int64_t)n_vectors * s->lanes), per = cg_ceil_div_value(c, s->inner, n_vectors * s->lanes), lo,
-    hi;
-  cg_share(c, cg_mul(c, s->outer, per), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V outer = cg_div(c, l.i, per), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, outer, per)), block);
-  V first = cg_add(c, cg_mul(c, outer, cg_mul(c, s->n, s->inner)), at), mask[UNROLL], carry[UNROLL * MOST_CARRIES];
-  uint32_t each = n_carries(s->op);
-  V left = cg_sub(c, s->inner, at), none[UNROLL] = {NULL};
-  for (uint32_t k = 0; k < n_vectors; k++) {
-    V own[MOST_CARRIES];
-    start(s, own);
-    for (uint32_t i = 0; i < each; i++) carry[k * each + i] = own[i];
+  V block = cg_i64(c, (int64_t)n_vectors * s->lanes), per = cg_ceil_div_value(c, s->inner, n_vectors * s->lanes);
+  for (Loop l = cg_each_shared(c, cg_mul(c, s->outer, per), 1); cg_next(&l);) {
+    V outer = cg_div(c, l.i, per), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, outer, per)), block);
+    V first = cg_add(c, cg_mul(c, outer, cg_mul(c, s->n, s->inner)), at), mask[UNROLL], carry[UNROLL * MOST_CARRIES];
+    uint32_t each = n_carries(s->op);
+    V left = cg_sub(c, s->inner, at);
+    for (If whole = cg_either(c, cg_ge(c, left, block)); cg_then(&whole);) {
+      for (uint32_t k = 0; k < n_vectors; k++) {
+        V rest = whole.is_true ? NULL : cg_sub(c, left, cg_i64(c, (int64_t)k * s->lanes));
+        mask[k] = rest ? cg_mask(c, cg_max(c, rest, cg_i64(c, 0))) : NULL;
+        start(s, &carry[k * each]);
+      }
+      walk(s, cg_i64(c, 0), first, mask, n_vectors, carry);
+    }
   }
-  If whole;
-  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, left, block, ""));
-  walk(s, cg_i64(c, 0), first, none, n_vectors, carry);
-  cg_else(c, &whole);
-  for (uint32_t k = 0; k < n_vectors; k++)
-    mask[k] = cg_mask(c, cg_max(c, cg_sub(c, left, cg_i64(c, (int64_t)k * s->lanes)), cg_i64(c, 0)));
-  walk(s, cg_i64(c, 0), first, mask, n_vectors, carry);
-  cg_endif(c, &whole);
-  cg_loop_end(c, &l, NULL);
 }
 
 bool cg_emit_cumulative(Cg *c) {

@@ -6,8 +6,6 @@
 #include "codegen/emitters.h"
 #include "codegen/order/axis.h"
 
-typedef LLVMValueRef V;
-
 enum { UNROLL = 4 };
 
 typedef struct {
@@ -33,20 +31,20 @@ static V inner_offset(const Gather *g, V i) {
   return cg_part_offset(g->c, g->part, g->whole, g->axis + 1, ir_rank(g->c->f->prog, g->whole), i);
 }
 
-static V is_inside(const Gather *g, V index) { return LLVMBuildICmp(g->c->b, LLVMIntULT, index, g->n, ""); }
+static V is_inside(const Gather *g, V index) { return cg_below(g->c, index, g->n); }
 
 // Element `to` of the result from x[base + index stride], where the index stands at `at`.
 static void take(const Gather *g, V at, V base, V to) {
   Cg *c = g->c;
-  V index = cg_load(c, c->i64, cg_at(c, c->i64, g->index, at)), place = cg_at(c, elem(g), g->y, to);
-  If in;
-  cg_if(c, &in, is_inside(g, index));
-  V from = cg_add(c, base, cg_mul(c, index, g->stride));
-  cg_store(c, cg_load(c, elem(g), cg_at(c, elem(g), g->x, from)), place);
-  cg_else(c, &in);
-  cg_report_index(c, at, index);
-  cg_store(c, LLVMConstNull(elem(g)), place);
-  cg_endif(c, &in);
+  V index = cg_get(c, c->i64, g->index, at), place = cg_at(c, elem(g), g->y, to);
+  for (If in = cg_either(c, is_inside(g, index)); cg_then(&in);)
+    if (in.is_true) {
+      V from = cg_add(c, base, cg_mul(c, index, g->stride));
+      cg_store(c, cg_get(c, elem(g), g->x, from), place);
+    } else {
+      cg_report_index(c, at, index);
+      cg_store(c, LLVMConstNull(elem(g)), place);
+    }
 }
 
 // UNROLL neighbours along the axis, which is the last: one branch for all of them.
@@ -54,18 +52,18 @@ static void take_group(const Gather *g, V at, V base, V to) {
   Cg *c = g->c;
   V index[UNROLL], good = NULL;
   for (uint32_t k = 0; k < UNROLL; k++) {
-    index[k] = cg_load(c, c->i64, cg_at(c, c->i64, g->index, cg_add(c, at, cg_i64(c, k))));
-    good = good ? LLVMBuildAnd(c->b, good, is_inside(g, index[k]), "") : is_inside(g, index[k]);
+    index[k] = cg_get(c, c->i64, g->index, cg_add(c, at, cg_i64(c, k)));
+    good = good ? cg_and(c, good, is_inside(g, index[k])) : is_inside(g, index[k]);
   }
-  If all;
-  cg_if(c, &all, good);
-  for (uint32_t k = 0; k < UNROLL; k++) {
-    V x = cg_load(c, elem(g), cg_at(c, elem(g), g->x, cg_add(c, base, index[k])));
-    cg_store(c, x, cg_at(c, elem(g), g->y, cg_add(c, to, cg_i64(c, k))));
-  }
-  cg_else(c, &all);
-  for (uint32_t k = 0; k < UNROLL; k++) take(g, cg_add(c, at, cg_i64(c, k)), base, cg_add(c, to, cg_i64(c, k)));
-  cg_endif(c, &all);
+  for (If all = cg_either(c, good); cg_then(&all);)
+    if (all.is_true) {
+      for (uint32_t k = 0; k < UNROLL; k++) {
+        V x = cg_get(c, elem(g), g->x, cg_add(c, base, index[k]));
+        cg_put(c, x, g->y, cg_add(c, to, cg_i64(c, k)));
+      }
+    } else {
+      for (uint32_t k = 0; k < UNROLL; k++) take(g, cg_add(c, at, cg_i64(c, k)), base, cg_add(c, to, cg_i64(c, k)));
+    }
 }
 
 // Along the last axis: elements [lo, hi) of the result, row by row.
@@ -73,55 +71,46 @@ static void take_rows(const Gather *g) {
   Cg *c = g->c;
   V m = g->to.n, lo, hi, one = cg_i64(c, 1), zero = cg_i64(c, 0), most = cg_max(c, m, one);
   cg_share(c, cg_mul(c, g->to.outer, m), 64, &lo, &hi);
-  Loop o, l;
   V end = cg_div(c, cg_add(c, hi, cg_sub(c, most, one)), most);
-  cg_loop_begin(c, &o, cg_div(c, lo, most), end, one, NULL, 0);
-  V row = cg_mul(c, o.i, m), base = outer_offset(g, o.i), first = cg_max(c, cg_sub(c, lo, row), zero);
-  V last = cg_min(c, cg_sub(c, hi, row), m), at = g->by_slice ? zero : row, unit = cg_i64(c, UNROLL);
-  V many = cg_mul(c, cg_div(c, cg_max(c, cg_sub(c, last, first), zero), unit), unit), tail = cg_add(c, first, many);
-  cg_loop_begin(c, &l, first, tail, unit, NULL, 0);
-  take_group(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, tail, last, one, NULL, 0);
-  take(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &o, NULL);
+  for (Loop o = cg_each(c, cg_div(c, lo, most), end); cg_next(&o);) {
+    V row = cg_mul(c, o.i, m), base = outer_offset(g, o.i), first = cg_max(c, cg_sub(c, lo, row), zero);
+    V last = cg_min(c, cg_sub(c, hi, row), m), at = g->by_slice ? zero : row, tail;
+    for (Loop l = cg_each_whole(c, first, cg_max(c, last, first), UNROLL, &tail); cg_next(&l);)
+      take_group(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
+    for (Loop l = cg_each(c, tail, last); cg_next(&l);) take(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
+  }
 }
 
 // Slice k of the result, whole.
 static void copy_slice(const Gather *g, V k, V base, V to) {
   Cg *c = g->c;
-  V index = cg_load(c, c->i64, cg_at(c, c->i64, g->index, k)), out = cg_at(c, elem(g), g->y, to);
-  If in;
-  Loop l;
-  cg_if(c, &in, is_inside(g, index));
-  V from = cg_at(c, elem(g), g->x, cg_add(c, base, cg_mul(c, index, g->stride)));
-  cg_copy_run(c, g->type, out, from, g->to.inner);
-  cg_else(c, &in);
-  cg_report_index(c, k, index);
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->to.inner, cg_i64(c, 1), NULL, 0);
-  cg_store(c, LLVMConstNull(elem(g)), cg_at(c, elem(g), out, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &in);
+  V index = cg_get(c, c->i64, g->index, k), out = cg_at(c, elem(g), g->y, to);
+  for (If in = cg_either(c, is_inside(g, index)); cg_then(&in);)
+    if (in.is_true) {
+      V from = cg_at(c, elem(g), g->x, cg_add(c, base, cg_mul(c, index, g->stride)));
+      cg_copy_run(c, g->type, out, from, g->to.inner);
+    } else {
+      cg_report_index(c, k, index);
+      for (Loop l = cg_count(c, g->to.inner); cg_next(&l);) cg_put(c, LLVMConstNull(elem(g)), out, l.i);
+    }
 }
 
 static void take_slices(const Gather *g) {
   Cg *c = g->c;
-  V m = g->to.n, lo, hi, one = cg_i64(c, 1);
+  V m = g->to.n, lo, hi;
   cg_share(c, cg_mul(c, g->to.outer, m), 1, &lo, &hi);
-  Loop r, l;
-  cg_loop_begin(c, &r, lo, hi, one, NULL, 0);
-  V o = cg_div(c, r.i, m), k = cg_sub(c, r.i, cg_mul(c, o, m)), row = cg_mul(c, r.i, g->to.inner);
-  V base = outer_offset(g, o);
-  if (g->by_slice) {
-    copy_slice(g, k, base, row);
-  } else {
-    cg_loop_begin(c, &l, cg_i64(c, 0), g->to.inner, one, NULL, 0);
-    V at = cg_add(c, row, l.i);
-    take(g, at, cg_add(c, base, inner_offset(g, l.i)), at);
-    cg_loop_end(c, &l, NULL);
+  for (Loop r = cg_each(c, lo, hi); cg_next(&r);) {
+    V o = cg_div(c, r.i, m), k = cg_sub(c, r.i, cg_mul(c, o, m)), row = cg_mul(c, r.i, g->to.inner);
+    V base = outer_offset(g, o);
+    if (g->by_slice) {
+      copy_slice(g, k, base, row);
+    } else {
+      for (Loop l = cg_count(c, g->to.inner); cg_next(&l);) {
+        V at = cg_add(c, row, l.i);
+        take(g, at, cg_add(c, base, inner_offset(g, l.i)), at);
+      }
+    }
   }
-  cg_loop_end(c, &r, NULL);
 }
 
 bool cg_emit_axis_gather(Cg *c) {

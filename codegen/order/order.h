@@ -19,18 +19,20 @@ typedef struct {
   LLVMTypeRef key, record;
 } CgKeys;
 CgKeys cg_keys_of(Cg *c, DType t, bool descending);
-LLVMValueRef cg_key(const CgKeys *k, LLVMValueRef x);  // of an element, or of a vector of them
-LLVMValueRef cg_record(const CgKeys *k, LLVMValueRef key, LLVMValueRef place);
-LLVMValueRef cg_record_key(const CgKeys *k, LLVMValueRef record);
-LLVMValueRef cg_record_place(const CgKeys *k, LLVMValueRef record);  // i64
+V cg_key(const CgKeys *k, V x);  // of an element, or of a vector of them
+V cg_record(const CgKeys *k, V key, V place);
+V cg_record_key(const CgKeys *k, V record);
+V cg_record_place(const CgKeys *k, V record);  // i64
+V cg_load_record(const CgKeys *k, V base, V i);
+void cg_store_record(const CgKeys *k, V record, V base, V i);
 // The digit of 8 bits of a key that lies `shift` bits above its lowest, as i64
-LLVMValueRef cg_digit(const CgKeys *k, LLVMValueRef key, LLVMValueRef shift);
+V cg_digit(const CgKeys *k, V key, V shift);
 
 // ---- codegen/order/radix.c
 enum { CG_DIGITS = 256 };  // values of one
 // Words (i32) of a table of counts for cg_radix_sort
 static inline int64_t cg_radix_counts(uint32_t bits) { return (int64_t)bits / 8 * CG_DIGITS; }
 // Sorts n records at `a`, with room for as many at `b`; returns where they are then: a or b.
-LLVMValueRef cg_radix_sort(const CgKeys *k, LLVMValueRef a, LLVMValueRef b, LLVMValueRef counts, LLVMValueRef n);
+V cg_radix_sort(const CgKeys *k, V a, V b, V counts, V n);
 
 #endif

@@ -15,8 +15,6 @@
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 
-typedef LLVMValueRef V;
-
 enum { MANY_SLICES = 8, WIDE = 64, COLUMN_GRAIN = 16, GROUP = 8, AHEAD = 8, LINE = 64 };
 typedef enum { OUTER, INNER, PLACES } Split;
 
@@ -35,11 +33,6 @@ typedef struct {
 } Scatter;
 
 static LLVMTypeRef elem(const Scatter *s) { return cg_elem_type(s->c, s->type); }
-
-static bool is_const(V v, int64_t want) {
-  int64_t x;
-  return cg_const_value(v, &x) && x == want;
-}
 
 // ---- what a worker owns
 static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
@@ -65,12 +58,10 @@ static void divide(Scatter *s) {
 // Zeros, so that no sum of them is slow as those of denormal numbers are.
 static void make_spare(Scatter *s) {
   Cg *c = s->c;
-  Loop l;
-  if (is_const(s->place_lo, 0)) return;
+  if (cg_is_int(s->place_lo, 0)) return;
   s->spare = cg_block(c, c->i64, GROUP * LINE / 8);
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, GROUP), cg_i64(c, 1), NULL, 0);
-  cg_store(c, cg_i64(c, 0), cg_at(c, c->i8, s->spare, cg_mul(c, l.i, cg_i64(c, LINE))));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_i64(c, GROUP)); cg_next(&l);)
+    cg_store(c, cg_i64(c, 0), cg_at(c, c->i8, s->spare, cg_mul(c, l.i, cg_i64(c, LINE))));
 }
 
 static V place_of(const Scatter *s, V o, V place, V i) {
@@ -81,30 +72,24 @@ static V place_of(const Scatter *s, V o, V place, V i) {
 // The places of slice o that this worker owns, from operand 0: at once where it owns all columns.
 static void start_slice(const Scatter *s, V o) {
   Cg *c = s->c;
-  bool whole = s->inner_hi == s->to.inner && is_const(s->inner_lo, 0);
+  bool whole = s->inner_hi == s->to.inner && cg_is_int(s->inner_lo, 0);
   V zero = cg_i64(c, 0);
-  Loop l;
   if (whole) {
     V first = place_of(s, o, s->place_lo, zero), n = cg_mul(c, cg_sub(c, s->place_hi, s->place_lo), s->to.inner);
     cg_copy_run(c, s->type, cg_at(c, elem(s), s->y, first), cg_at(c, elem(s), s->target, first), n);
     return;
   }
-  cg_loop_begin(c, &l, s->place_lo, s->place_hi, cg_i64(c, 1), NULL, 0);
-  V first = place_of(s, o, l.i, s->inner_lo), n = cg_sub(c, s->inner_hi, s->inner_lo);
-  cg_copy_run(c, s->type, cg_at(c, elem(s), s->y, first), cg_at(c, elem(s), s->target, first), n);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, s->place_lo, s->place_hi); cg_next(&l);) {
+    V first = place_of(s, o, l.i, s->inner_lo), n = cg_sub(c, s->inner_hi, s->inner_lo);
+    cg_copy_run(c, s->type, cg_at(c, elem(s), s->y, first), cg_at(c, elem(s), s->target, first), n);
+  }
 }
 
 // Unless the result lies in its place.
 static void start(const Scatter *s) {
   Cg *c = s->c;
-  If apart;
-  Loop o;
-  cg_if(c, &apart, LLVMBuildICmp(c->b, LLVMIntNE, s->target, s->y, ""));
-  cg_loop_begin(c, &o, s->outer_lo, s->outer_hi, cg_i64(c, 1), NULL, 0);
-  start_slice(s, o.i);
-  cg_loop_end(c, &o, NULL);
-  cg_endif(c, &apart);
+  for (If apart = cg_when(c, cg_ne(c, s->target, s->y)); cg_then(&apart);)
+    for (Loop o = cg_each(c, s->outer_lo, s->outer_hi); cg_next(&o);) start_slice(s, o.i);
 }
 
 // ---- elements
@@ -113,13 +98,12 @@ static V combined(const Scatter *s, V old, V x) {
   bool is_f32 = s->type == DT_F32;
   switch (s->op) {
   case OP_scatter_add:
-  case OP_index_add: return is_f32 ? LLVMBuildFAdd(c->b, old, x, "") : LLVMBuildAdd(c->b, old, x, "");
-  case OP_scatter_prod: return is_f32 ? LLVMBuildFMul(c->b, old, x, "") : LLVMBuildMul(c->b, old, x, "");
+  case OP_index_add: return is_f32 ? cg_fadd(c, old, x) : cg_iadd(c, old, x);
+  case OP_scatter_prod: return is_f32 ? cg_fmul(c, old, x) : cg_imul(c, old, x);
   case OP_scatter_amax:
   case OP_scatter_amin:
     if (is_f32) return cg_primitive(c, s->op == OP_scatter_amax ? OP_max : OP_min, (V[]){old, x});
-    return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, s->op == OP_scatter_amax ? LLVMIntSGT : LLVMIntSLT, x, old, ""), x,
-                           old, "");
+    return cg_select(c, cg_icmp(c, s->op == OP_scatter_amax ? LLVMIntSGT : LLVMIntSLT, x, old), x, old);
   default: return x;
   }
 }
@@ -136,17 +120,13 @@ static V source_at(const Scatter *s, V at) {
   return cg_load(s->c, elem(s), s->is_number ? s->source : cg_at(s->c, elem(s), s->source, at));
 }
 
-static V index_at(const Scatter *s, V at) { return cg_load(s->c, s->c->i64, cg_at(s->c, s->c->i64, s->index, at)); }
+static V index_at(const Scatter *s, V at) { return cg_get(s->c, s->c->i64, s->index, at); }
 
-// Opens what is done for an index: where it names a place of this worker.
-static void begin_own(const Scatter *s, If *own, V index, V at) {
+// Of an index, which is reported where it is out of range: does it name a place of this worker?
+static V is_own(const Scatter *s, V index, V at) {
   Cg *c = s->c;
-  If out;
-  cg_if(c, &out, LLVMBuildICmp(c->b, LLVMIntUGE, index, s->to.n, ""));
-  cg_report_index(c, at, index);
-  cg_endif(c, &out);
-  V n = cg_sub(c, s->place_hi, s->place_lo);
-  cg_if(c, own, LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, s->place_lo, ""), n, ""));
+  for (If out = cg_when(c, cg_icmp(c, LLVMIntUGE, index, s->to.n)); cg_then(&out);) cg_report_index(c, at, index);
+  return cg_between(c, index, s->place_lo, s->place_hi);
 }
 
 // ---- slices: columns [inner_lo, inner_hi) of slice k of the source
@@ -154,25 +134,22 @@ static void begin_own(const Scatter *s, If *own, V index, V at) {
 static void prefetch_slice(const Scatter *s, V o, V k) {
   Cg *c = s->c;
   V last = cg_sub(c, s->m, cg_i64(c, 1)), index = index_at(s, cg_min(c, cg_add(c, k, cg_i64(c, AHEAD)), last));
-  V inside = LLVMBuildICmp(c->b, LLVMIntULT, index, s->to.n, "");
-  V to = place_of(s, o, LLVMBuildSelect(c->b, inside, index, cg_i64(c, 0), ""), cg_i64(c, 0));
+  V inside = cg_below(c, index, s->to.n);
+  V to = place_of(s, o, cg_select(c, inside, index, cg_i64(c, 0)), cg_i64(c, 0));
   V step = cg_i64(c, LINE / 4), end = cg_min(c, s->inner_hi, cg_add(c, s->inner_lo, cg_i64(c, 4 * LINE / 4)));
-  Loop l;
-  cg_loop_begin(c, &l, s->inner_lo, end, step, NULL, 0);
-  cg_prefetch_l1(c, cg_at(c, elem(s), s->y, cg_add(c, to, l.i)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, s->inner_lo, end, step); cg_next(&l);)
+    cg_prefetch_l1(c, cg_at(c, elem(s), s->y, cg_add(c, to, l.i)));
 }
 
 // Columns from lo on, by `lanes` at a time; returns where the rest begins.
 static V put_columns(const Scatter *s, V to, V from, V lo, uint32_t lanes) {
   Cg *c = s->c;
   LLVMTypeRef vec = cg_vector_type(c, s->type, lanes);
-  V unit = cg_i64(c, lanes), n = cg_sub(c, s->inner_hi, lo), end = cg_add(c, lo, cg_mul(c, cg_div(c, n, unit), unit));
-  Loop l;
-  cg_loop_begin(c, &l, lo, end, unit, NULL, 0);
-  V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i)), x = cg_at(c, elem(s), s->source, cg_add(c, from, l.i));
-  cg_store(c, combined(s, cg_load(c, vec, at), cg_load(c, vec, x)), at);
-  cg_loop_end(c, &l, NULL);
+  V end;
+  for (Loop l = cg_each_whole(c, lo, s->inner_hi, lanes, &end); cg_next(&l);) {
+    V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i)), x = cg_at(c, elem(s), s->source, cg_add(c, from, l.i));
+    cg_store(c, combined(s, cg_load(c, vec, at), cg_load(c, vec, x)), at);
+  }
   return end;
 }
 
@@ -180,16 +157,13 @@ static void put_slice(const Scatter *s, V o, V k) {
   Cg *c = s->c;
   bool by_vectors = !s->is_number && !c->t->loses_nan;
   V index = index_at(s, k), from = cg_mul(c, cg_add(c, cg_mul(c, o, s->m), k), s->part_inner), done = s->inner_lo;
-  If own;
-  Loop l;
   prefetch_slice(s, o, k);
-  begin_own(s, &own, index, k);
-  V to = place_of(s, o, index, cg_i64(c, 0));
-  if (by_vectors) done = put_columns(s, to, from, done, c->t->vl);
-  cg_loop_begin(c, &l, done, s->inner_hi, cg_i64(c, 1), NULL, 0);
-  put(s, source_at(s, cg_add(c, from, l.i)), cg_add(c, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &own);
+  for (If own = cg_when(c, is_own(s, index, k)); cg_then(&own);) {
+    V to = place_of(s, o, index, cg_i64(c, 0));
+    if (by_vectors) done = put_columns(s, to, from, done, c->t->vl);
+    for (Loop l = cg_each(c, done, s->inner_hi); cg_next(&l);)
+      put(s, source_at(s, cg_add(c, from, l.i)), cg_add(c, to, l.i));
+  }
 }
 
 // ---- elements that lie side by side in source and index: [at, at + n) go to base + index inner, and where they are
@@ -197,53 +171,48 @@ static void put_slice(const Scatter *s, V o, V k) {
 static void put_one(const Scatter *s, V at, V base) {
   Cg *c = s->c;
   V index = index_at(s, at);
-  If own;
-  begin_own(s, &own, index, at);
-  put(s, source_at(s, at), cg_add(c, base, cg_mul(c, index, s->to.inner)));
-  cg_endif(c, &own);
+  for (If own = cg_when(c, is_own(s, index, at)); cg_then(&own);)
+    put(s, source_at(s, at), cg_add(c, base, cg_mul(c, index, s->to.inner)));
 }
 
 static V are_inside(const Scatter *s, V at) {
   Cg *c = s->c;
-  V index = cg_load(c, cg_vector_type(c, DT_I64, GROUP), cg_at(c, c->i64, s->index, at));
-  V good = LLVMBuildICmp(c->b, LLVMIntULT, index, cg_splat_n(c, s->to.n, GROUP), "");
-  good = LLVMBuildBitCast(c->b, good, LLVMIntTypeInContext(c->ctx, GROUP), "");
-  return LLVMBuildICmp(c->b, LLVMIntEQ, good, LLVMConstAllOnes(LLVMTypeOf(good)), "");
+  V index = cg_get(c, cg_vector_type(c, DT_I64, GROUP), s->index, at);
+  V good = cg_below(c, index, cg_splat_n(c, s->to.n, GROUP));
+  good = cg_bitcast(c, good, LLVMIntTypeInContext(c->ctx, GROUP));
+  return cg_eq(c, good, LLVMConstAllOnes(LLVMTypeOf(good)));
 }
 
 static void put_group(const Scatter *s, V at, V base, bool are_columns) {
   Cg *c = s->c;
-  If all;
-  cg_if(c, &all, are_inside(s, at));
-  for (uint32_t k = 0; k < GROUP; k++) {
-    V unit = cg_i64(c, k), from = cg_add(c, at, unit), index = index_at(s, from);
-    V to = cg_add(c, are_columns ? cg_add(c, base, unit) : base, cg_mul(c, index, s->to.inner));
-    V place = cg_at(c, elem(s), s->y, to), n = cg_sub(c, s->place_hi, s->place_lo);
-    if (s->spare) {
-      V own = LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, index, s->place_lo, ""), n, "");
-      place = LLVMBuildSelect(c->b, own, place, cg_at(c, c->i8, s->spare, cg_i64(c, k * LINE)), "");
+  for (If all = cg_either(c, are_inside(s, at)); cg_then(&all);)
+    if (all.is_true) {
+      for (uint32_t k = 0; k < GROUP; k++) {
+        V unit = cg_i64(c, k), from = cg_add(c, at, unit), index = index_at(s, from);
+        V to = cg_add(c, are_columns ? cg_add(c, base, unit) : base, cg_mul(c, index, s->to.inner));
+        V place = cg_at(c, elem(s), s->y, to), n = cg_sub(c, s->place_hi, s->place_lo);
+        if (s->spare) {
+          V own = cg_below(c, cg_isub(c, index, s->place_lo), n);
+          place = cg_select(c, own, place, cg_at(c, c->i8, s->spare, cg_i64(c, k * LINE)));
+        }
+        put_at(s, source_at(s, from), place);
+      }
+    } else {
+      for (uint32_t k = 0; k < GROUP; k++) {
+        V unit = cg_i64(c, k);
+        put_one(s, cg_add(c, at, unit), are_columns ? cg_add(c, base, unit) : base);
+      }
     }
-    put_at(s, source_at(s, from), place);
-  }
-  cg_else(c, &all);
-  for (uint32_t k = 0; k < GROUP; k++) {
-    V unit = cg_i64(c, k);
-    put_one(s, cg_add(c, at, unit), are_columns ? cg_add(c, base, unit) : base);
-  }
-  cg_endif(c, &all);
 }
 
 // Elements [lo, hi) of the run of source and index that begins at `from`.
 static void put_run(const Scatter *s, V from, V base, V lo, V hi, bool are_columns) {
   Cg *c = s->c;
-  V unit = cg_i64(c, GROUP), tail = cg_add(c, lo, cg_mul(c, cg_div(c, cg_sub(c, hi, lo), unit), unit));
-  Loop l;
-  cg_loop_begin(c, &l, lo, tail, unit, NULL, 0);
-  put_group(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base, are_columns);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, tail, hi, cg_i64(c, 1), NULL, 0);
-  put_one(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base);
-  cg_loop_end(c, &l, NULL);
+  V tail;
+  for (Loop l = cg_each_whole(c, lo, hi, GROUP, &tail); cg_next(&l);)
+    put_group(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base, are_columns);
+  for (Loop l = cg_each(c, tail, hi); cg_next(&l);)
+    put_one(s, cg_add(c, from, l.i), are_columns ? cg_add(c, base, l.i) : base);
 }
 
 // ---- the columns of this worker in place k of the source
@@ -257,16 +226,11 @@ static void put_columns_of(const Scatter *s, V o_part, V o, V k) {
 static void put_part(const Scatter *s, V o_part, V o, V k) {
   Cg *c = s->c;
   V row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner), zero = cg_i64(c, 0);
-  Loop l;
-  If mine;
-  cg_loop_begin(c, &l, zero, s->part_inner, cg_i64(c, 1), NULL, 0);
-  V i = cg_part_offset(c, s->part, s->whole, s->axis + 1, ir_rank(c->f->prog, s->whole), l.i);
-  V is_mine =
-      LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, i, s->inner_lo, ""), cg_sub(c, s->inner_hi, s->inner_lo), "");
-  cg_if(c, &mine, is_mine);
-  put_one(s, cg_add(c, row, l.i), place_of(s, o, zero, i));
-  cg_endif(c, &mine);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->part_inner); cg_next(&l);) {
+    V i = cg_part_offset(c, s->part, s->whole, s->axis + 1, ir_rank(c->f->prog, s->whole), l.i);
+    V is_mine = cg_between(c, i, s->inner_lo, s->inner_hi);
+    for (If mine = cg_when(c, is_mine); cg_then(&mine);) put_one(s, cg_add(c, row, l.i), place_of(s, o, zero, i));
+  }
 }
 
 static void put_all(const Scatter *s) {
@@ -274,27 +238,20 @@ static void put_all(const Scatter *s) {
   const Prog *p = c->f->prog;
   bool same = cg_same_axes(p, s->part, s->whole, 0, s->axis);
   bool same_columns = cg_same_axes(p, s->part, s->whole, s->axis + 1, ir_rank(p, s->whole));
-  bool is_last = !s->by_slice && same_columns && is_const(s->to.inner, 1);
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  Loop o, k;
-  If mine;
-  cg_loop_begin(c, &o, same ? s->outer_lo : zero, same ? s->outer_hi : s->part_outer, one, NULL, 0);
-  V to = cg_part_offset(c, s->part, s->whole, 0, s->axis, o.i);
-  if (!same)
-    cg_if(c, &mine,
-          LLVMBuildICmp(c->b, LLVMIntULT, LLVMBuildSub(c->b, to, s->outer_lo, ""), cg_sub(c, s->outer_hi, s->outer_lo),
-                        ""));
-  if (is_last) {
-    put_run(s, cg_mul(c, o.i, s->m), place_of(s, to, zero, zero), zero, s->m, false);
-  } else {
-    cg_loop_begin(c, &k, zero, s->m, one, NULL, 0);
-    if (s->by_slice) put_slice(s, o.i, k.i);
-    else if (same_columns) put_columns_of(s, o.i, to, k.i);
-    else put_part(s, o.i, to, k.i);
-    cg_loop_end(c, &k, NULL);
+  bool is_last = !s->by_slice && same_columns && cg_is_int(s->to.inner, 1);
+  V zero = cg_i64(c, 0);
+  for (Loop o = cg_each(c, same ? s->outer_lo : zero, same ? s->outer_hi : s->part_outer); cg_next(&o);) {
+    V to = cg_part_offset(c, s->part, s->whole, 0, s->axis, o.i);
+    for (If mine = cg_when(c, same ? NULL : cg_between(c, to, s->outer_lo, s->outer_hi)); cg_then(&mine);)
+      if (is_last) {
+        put_run(s, cg_mul(c, o.i, s->m), place_of(s, to, zero, zero), zero, s->m, false);
+      } else {
+        for (Loop k = cg_count(c, s->m); cg_next(&k);)
+          if (s->by_slice) put_slice(s, o.i, k.i);
+          else if (same_columns) put_columns_of(s, o.i, to, k.i);
+          else put_part(s, o.i, to, k.i);
+      }
   }
-  if (!same) cg_endif(c, &mine);
-  cg_loop_end(c, &o, NULL);
 }
 
 bool cg_emit_axis_scatter(Cg *c) {

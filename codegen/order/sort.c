@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum {
   SHORT = 128,     // RANK and PICK up to here
   PICK_SHARE = 4,  // PICK: at most one of PICK_SHARE
@@ -99,26 +97,26 @@ static LLVMTypeRef elem(const Sort *s) { return cg_elem_type(s->c, s->keys.type)
 
 static V x_at(const Sort *s, V j) {
   Cg *c = s->c;
-  return cg_load(c, elem(s), cg_at(c, elem(s), s->x, cg_add(c, s->first, cg_mul(c, j, s->from.inner))));
+  return cg_get(c, elem(s), s->x, cg_add(c, s->first, cg_mul(c, j, s->from.inner)));
 }
 
 // Element `place` of the row is element p of the result.
 static void give(const Sort *s, V p, V place) {
   Cg *c = s->c;
   V to = cg_add(c, s->to, cg_mul(c, p, s->from.inner));
-  if (s->values) cg_store(c, x_at(s, place), cg_at(c, elem(s), s->values, to));
-  if (s->index) cg_store(c, place, cg_at(c, c->i64, s->index, to));
+  if (s->values) cg_put(c, x_at(s, place), s->values, to);
+  if (s->index) cg_put(c, place, s->index, to);
 }
 
 static V count_nan(const Sort *s) {
   Cg *c = s->c;
   V zero = cg_i64(c, 0);
-  Loop l;
-  cg_loop_begin(c, &l, zero, s->from.n, cg_i64(c, 1), &zero, 1);
-  V x = x_at(s, l.i), is_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
-  V next = cg_add(c, l.carry[0], LLVMBuildZExt(c->b, is_nan, c->i64, ""));
-  cg_loop_end(c, &l, &next);
-  return l.out[0];
+  V n = zero;
+  for (Loop l = cg_carry(c, zero, s->from.n, cg_i64(c, 1), &n, 1); cg_next(&l);) {
+    V x = x_at(s, l.i), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
+    n = cg_add(c, n, cg_zext(c, is_nan, c->i64));
+  }
+  return n;
 }
 
 // The lower median, or the first NaN where there is one.
@@ -126,8 +124,8 @@ static V median_place(const Sort *s) {
   Cg *c = s->c;
   V middle = cg_div(c, cg_sub(c, s->from.n, cg_i64(c, 1)), cg_i64(c, 2));
   if (s->keys.type != DT_F32) return middle;
-  V n_nan = count_nan(s), any = LLVMBuildICmp(c->b, LLVMIntSGT, n_nan, cg_i64(c, 0), "");
-  return LLVMBuildSelect(c->b, any, cg_sub(c, s->from.n, n_nan), middle, "");
+  V n_nan = count_nan(s), any = cg_gt(c, n_nan, cg_i64(c, 0));
+  return cg_select(c, any, cg_sub(c, s->from.n, n_nan), middle);
 }
 
 // ---- keys of a short row
@@ -136,13 +134,12 @@ static V fill_vectors(const Sort *s, V buffer, V flip) {
   Cg *c = s->c;
   int64_t inner = 0;
   if (!cg_const_value(s->from.inner, &inner) || inner != 1) return cg_i64(c, 0);
-  V unit = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, s->from.n, unit), unit);
   LLVMTypeRef vec = cg_vector_type(c, s->keys.type, c->t->vl);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, unit, NULL, 0);
-  V key = cg_key(&s->keys, cg_load(c, vec, cg_at(c, elem(s), s->x, cg_add(c, s->first, l.i))));
-  cg_store(c, LLVMBuildXor(c->b, key, cg_splat(c, flip), ""), cg_at(c, s->keys.key, buffer, l.i));
-  cg_loop_end(c, &l, NULL);
+  V whole;
+  for (Loop l = cg_each_whole(c, cg_i64(c, 0), s->from.n, c->t->vl, &whole); cg_next(&l);) {
+    V key = cg_key(&s->keys, cg_get(c, vec, s->x, cg_add(c, s->first, l.i)));
+    cg_put(c, cg_xor(c, key, cg_splat(c, flip)), buffer, l.i);
+  }
   return whole;
 }
 
@@ -150,13 +147,9 @@ static V fill_vectors(const Sort *s, V buffer, V flip) {
 static void fill_keys(const Sort *s, V buffer, int64_t padded, V flip, V behind) {
   Cg *c = s->c;
   V whole = fill_vectors(s, buffer, flip);
-  Loop l;
-  cg_loop_begin(c, &l, whole, s->from.n, cg_i64(c, 1), NULL, 0);
-  cg_store(c, LLVMBuildXor(c->b, cg_key(&s->keys, x_at(s, l.i)), flip, ""), cg_at(c, s->keys.key, buffer, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, s->from.n, cg_i64(c, padded), cg_i64(c, 1), NULL, 0);
-  cg_store(c, behind, cg_at(c, s->keys.key, buffer, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, whole, s->from.n); cg_next(&l);)
+    cg_put(c, cg_xor(c, cg_key(&s->keys, x_at(s, l.i)), flip), buffer, l.i);
+  for (Loop l = cg_each(c, s->from.n, cg_i64(c, padded)); cg_next(&l);) cg_put(c, behind, buffer, l.i);
 }
 
 // ---- RANK
@@ -166,16 +159,14 @@ static void fill_signed_keys(const Sort *s, V buffer, int64_t padded) {
   fill_keys(s, buffer, padded, sign, LLVMConstInt(s->keys.key, (1ull << (s->keys.bits - 1)) - 1, false));
 }
 
-static V counted(Cg *c, V sum, V is_before) {
-  return LLVMBuildSub(c->b, sum, LLVMBuildSExt(c->b, is_before, LLVMTypeOf(sum), ""), "");
-}
+static V counted(Cg *c, V sum, V is_before) { return cg_isub(c, sum, cg_sext(c, is_before, LLVMTypeOf(sum))); }
 
 // Adds to `sum`, for each key of the block, how many of the vl keys from `from` on are before it.
 static V count_before(const Sort *s, V buffer, V from, V own, V sum, LLVMIntPredicate before) {
   Cg *c = s->c;
   for (uint32_t k = 0; k < c->t->vl; k++) {
-    V other = cg_load(c, s->keys.key, cg_at(c, s->keys.key, buffer, cg_add(c, from, cg_i64(c, k))));
-    sum = counted(c, sum, LLVMBuildICmp(c->b, before, cg_splat(c, other), own, ""));
+    V other = cg_get(c, s->keys.key, buffer, cg_add(c, from, cg_i64(c, k)));
+    sum = counted(c, sum, cg_icmp(c, before, cg_splat(c, other), own));
   }
   return sum;
 }
@@ -184,12 +175,11 @@ static V count_before(const Sort *s, V buffer, V from, V own, V sum, LLVMIntPred
 static V count_inside(const Sort *s, V buffer, V block, V own, V sum) {
   Cg *c = s->c;
   for (uint32_t k = 0; k < c->t->vl; k++) {
-    V other = cg_splat(c, cg_load(c, s->keys.key, cg_at(c, s->keys.key, buffer, cg_add(c, block, cg_i64(c, k))))),
-      lane[64];
+    V other = cg_splat(c, cg_get(c, s->keys.key, buffer, cg_add(c, block, cg_i64(c, k)))), lane[64];
     for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = LLVMConstInt(c->i1, i > k, false);
     V is_behind = LLVMConstVector(lane, c->t->vl);
-    V less = LLVMBuildICmp(c->b, LLVMIntSLT, other, own, ""), equal = LLVMBuildICmp(c->b, LLVMIntEQ, other, own, "");
-    sum = counted(c, sum, LLVMBuildOr(c->b, less, LLVMBuildAnd(c->b, equal, is_behind, ""), ""));
+    V less = cg_lt(c, other, own), equal = cg_eq(c, other, own);
+    sum = counted(c, sum, cg_or(c, less, cg_and(c, equal, is_behind)));
   }
   return sum;
 }
@@ -198,61 +188,41 @@ static void find_ranks(const Sort *s, V buffer, V ranks, int64_t padded) {
   Cg *c = s->c;
   LLVMTypeRef vec = LLVMVectorType(s->keys.key, c->t->vl);
   V unit = cg_i64(c, c->t->vl), zero = cg_i64(c, 0), sum = LLVMConstNull(vec);
-  Loop block, l;
-  cg_loop_begin(c, &block, zero, s->from.n, unit, NULL, 0);
-  V own = cg_load(c, vec, cg_at(c, s->keys.key, buffer, block.i));
-  cg_loop_begin(c, &l, zero, block.i, unit, &sum, 1);
-  V next = count_before(s, buffer, l.i, own, l.carry[0], LLVMIntSLE);
-  cg_loop_end(c, &l, &next);
-  sum = count_inside(s, buffer, block.i, own, l.out[0]);
-  V end = cg_min(c, cg_mul(c, cg_ceil_div_value(c, s->from.n, c->t->vl), unit), cg_i64(c, padded));
-  cg_loop_begin(c, &l, cg_add(c, block.i, unit), end, unit, &sum, 1);
-  next = count_before(s, buffer, l.i, own, l.carry[0], LLVMIntSLT);
-  cg_loop_end(c, &l, &next);
-  cg_store(c, l.out[0], cg_at(c, s->keys.key, ranks, block.i));
-  cg_loop_end(c, &block, NULL);
+  for (Loop block = cg_each_by(c, zero, s->from.n, unit); cg_next(&block);) {
+    V own = cg_get(c, vec, buffer, block.i);
+    for (Loop l = cg_carry(c, zero, block.i, unit, &sum, 1); cg_next(&l);)
+      sum = count_before(s, buffer, l.i, own, sum, LLVMIntSLE);
+    sum = count_inside(s, buffer, block.i, own, sum);
+    V end = cg_min(c, cg_mul(c, cg_ceil_div_value(c, s->from.n, c->t->vl), unit), cg_i64(c, padded));
+    for (Loop l = cg_carry(c, cg_add(c, block.i, unit), end, unit, &sum, 1); cg_next(&l);)
+      sum = count_before(s, buffer, l.i, own, sum, LLVMIntSLT);
+    cg_put(c, sum, ranks, block.i);
+  }
 }
 
 static void by_rank(const Sort *s, V buffer, V ranks) {
   Cg *c = s->c;
   int64_t padded = cg_round_up(s->bound, c->t->vl);
-  Loop l;
-  If wanted;
   fill_signed_keys(s, buffer, padded);
   find_ranks(s, buffer, ranks, padded);
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->from.n, cg_i64(c, 1), NULL, 0);
-  V rank = cg_load(c, s->keys.key, cg_at(c, s->keys.key, ranks, l.i));
-  if (s->keys.bits == 32) rank = LLVMBuildZExt(c->b, rank, c->i64, "");
-  V p = cg_sub(c, rank, s->skip);
-  if (s->op != OP_sort) cg_if(c, &wanted, LLVMBuildICmp(c->b, LLVMIntULT, p, s->m, ""));
-  give(s, p, l.i);
-  if (s->op != OP_sort) cg_endif(c, &wanted);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->from.n); cg_next(&l);) {
+    V rank = cg_get(c, s->keys.key, ranks, l.i);
+    if (s->keys.bits == 32) rank = cg_zext(c, rank, c->i64);
+    V p = cg_sub(c, rank, s->skip);
+    for (If wanted = cg_when(c, s->op == OP_sort ? NULL : cg_below(c, p, s->m)); cg_then(&wanted);) give(s, p, l.i);
+  }
 }
 
 // ---- records
-static V record_at(const Sort *s, V base, V i) {
-  return LLVMBuildInBoundsGEP2(s->c->b, s->keys.record, base, &i, 1, "");
-}
-static V load_record(const Sort *s, V base, V i) {
-  V x = LLVMBuildLoad2(s->c->b, s->keys.record, record_at(s, base, i), "");
-  LLVMSetAlignment(x, 8);
-  return x;
-}
-static void store_record(const Sort *s, V x, V base, V i) {
-  LLVMSetAlignment(LLVMBuildStore(s->c->b, x, record_at(s, base, i)), 8);
-}
 static V record_of(const Sort *s, V key, V j) {
-  return cg_record(&s->keys, key, s->keys.bits == 32 ? j : LLVMBuildTrunc(s->c->b, j, s->c->i32, ""));
+  return cg_record(&s->keys, key, s->keys.bits == 32 ? j : cg_trunc(s->c, j, s->c->i32));
 }
 
 // The records [from, from + m) of `sorted` are the result.
 static void give_records(const Sort *s, V sorted, V from) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), NULL, 0);
-  give(s, l.i, cg_record_place(&s->keys, load_record(s, sorted, cg_add(c, from, l.i))));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->m); cg_next(&l);)
+    give(s, l.i, cg_record_place(&s->keys, cg_load_record(&s->keys, sorted, cg_add(c, from, l.i))));
 }
 
 // ---- PICK
@@ -261,12 +231,12 @@ static uint32_t load_records(const Sort *s, V keys, V *record) {
   Cg *c = s->c;
   uint32_t n = (uint32_t)cg_ceil_div(s->bound, RECORDS);
   for (uint32_t k = 0; k < n; k++) {
-    V own = cg_load(c, LLVMVectorType(c->i32, RECORDS), cg_at(c, c->i32, keys, cg_i64(c, (int64_t)k * RECORDS)));
+    V own = cg_get(c, LLVMVectorType(c->i32, RECORDS), keys, cg_i64(c, (int64_t)k * RECORDS));
     V place[RECORDS];
     for (uint32_t i = 0; i < RECORDS; i++) place[i] = cg_i64(c, (int64_t)k * RECORDS + i);
-    V high = LLVMBuildZExt(c->b, own, LLVMVectorType(c->i64, RECORDS), "");
-    high = LLVMBuildShl(c->b, high, cg_splat_n(c, cg_i64(c, 32), RECORDS), "");
-    record[k] = LLVMBuildOr(c->b, high, LLVMConstVector(place, RECORDS), "");
+    V high = cg_zext(c, own, LLVMVectorType(c->i64, RECORDS));
+    high = cg_shl(c, high, cg_splat_n(c, cg_i64(c, 32), RECORDS));
+    record[k] = cg_or(c, high, LLVMConstVector(place, RECORDS));
   }
   return n;
 }
@@ -277,8 +247,8 @@ static V first_of(Cg *c, const V *record, uint32_t n) {
   for (uint32_t half; n > 1; n = half) {
     half = (n + 1) / 2;
     for (uint32_t k = 0; k + half < n; k++) {
-      V less = LLVMBuildICmp(c->b, LLVMIntULT, part[k + half], part[k], "");
-      part[k] = LLVMBuildSelect(c->b, less, part[k + half], part[k], "");
+      V less = cg_below(c, part[k + half], part[k]);
+      part[k] = cg_select(c, less, part[k + half], part[k]);
     }
   }
   LLVMTypeRef over[] = {LLVMTypeOf(part[0])};
@@ -290,22 +260,18 @@ static void by_picking(const Sort *s, V buffer) {
   V record[SHORT / RECORDS], none = LLVMConstAllOnes(LLVMVectorType(c->i64, RECORDS));
   fill_keys(s, buffer, cg_round_up(s->bound, RECORDS), cg_i32(c, 0), cg_i32(c, -1));
   uint32_t n = load_records(s, buffer, record);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), record, n);
-  V first = first_of(c, l.carry, n), all = cg_splat_n(c, first, RECORDS);
-  give(s, l.i, cg_record_place(&s->keys, first));
-  for (uint32_t k = 0; k < n; k++)
-    record[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, l.carry[k], all, ""), none, l.carry[k], "");
-  cg_loop_end(c, &l, record);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), s->m, cg_i64(c, 1), record, n); cg_next(&l);) {
+    V first = first_of(c, record, n), all = cg_splat_n(c, first, RECORDS);
+    give(s, l.i, cg_record_place(&s->keys, first));
+    for (uint32_t k = 0; k < n; k++) record[k] = cg_select(c, cg_eq(c, record[k], all), none, record[k]);
+  }
 }
 
 // ---- RADIX
 static void by_radix(const Sort *s) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->from.n, cg_i64(c, 1), NULL, 0);
-  store_record(s, record_of(s, cg_key(&s->keys, x_at(s, l.i)), l.i), s->a, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->from.n); cg_next(&l);)
+    cg_store_record(&s->keys, record_of(s, cg_key(&s->keys, x_at(s, l.i)), l.i), s->a, l.i);
   give_records(s, cg_radix_sort(&s->keys, s->a, s->b, s->counts, s->from.n), cg_i64(c, 0));
 }
 
@@ -313,49 +279,48 @@ static void by_radix(const Sort *s) {
 static V high_digit(const Sort *s, V key) {
   Cg *c = s->c;
   V shift = LLVMConstInt(s->keys.key, s->keys.bits - digit_bits(s->bound), false);
-  V digit = LLVMBuildLShr(c->b, key, shift, "");
-  return s->keys.bits == 32 ? LLVMBuildZExt(c->b, digit, c->i64, "") : digit;
+  V digit = cg_lshr(c, key, shift);
+  return s->keys.bits == 32 ? cg_zext(c, digit, c->i64) : digit;
 }
 
 static void count_digits(const Sort *s) {
   Cg *c = s->c;
-  Loop l;
   V zero = cg_i64(c, 0);
-  cg_loop_begin(c, &l, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_i64(c, c->t->vl), NULL, 0);
-  cg_store(c, LLVMConstNull(c->vi32), cg_at(c, c->i32, s->counts, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, zero, s->from.n, cg_i64(c, 1), NULL, 0);
-  V at = cg_at(c, c->i32, s->counts, high_digit(s, cg_key(&s->keys, x_at(s, l.i))));
-  cg_store(c, LLVMBuildAdd(c->b, cg_load(c, c->i32, at), cg_i32(c, 1), ""), at);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_i64(c, c->t->vl)); cg_next(&l);)
+    cg_put(c, LLVMConstNull(c->vi32), s->counts, l.i);
+  for (Loop l = cg_count(c, s->from.n); cg_next(&l);) {
+    V at = cg_at(c, c->i32, s->counts, high_digit(s, cg_key(&s->keys, x_at(s, l.i))));
+    cg_store(c, cg_iadd(c, cg_load(c, c->i32, at), cg_i32(c, 1)), at);
+  }
 }
 
 // The digit of the element that is number `rank` in order, and how many elements have a lower one.
 static void find_digit(const Sort *s, V rank, V *digit, V *below) {
   Cg *c = s->c;
-  V zero = cg_i64(c, 0), start[] = {zero, zero, zero};  // sum, digit, below
-  Loop l;
-  cg_loop_begin(c, &l, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_i64(c, 1), start, 3);
-  V own = LLVMBuildZExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, s->counts, l.i)), c->i64, "");
-  V sum = cg_add(c, l.carry[0], own), before = LLVMBuildICmp(c->b, LLVMIntSLE, sum, rank, "");
-  V next[] = {sum, cg_add(c, l.carry[1], LLVMBuildZExt(c->b, before, c->i64, "")),
-              LLVMBuildSelect(c->b, before, sum, l.carry[2], "")};
-  cg_loop_end(c, &l, next);
-  *digit = l.out[1], *below = l.out[2];
+  enum { SUM, DIGIT, BELOW };
+  V zero = cg_i64(c, 0), x[] = {zero, zero, zero};
+  for (Loop l = cg_carry(c, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_i64(c, 1), x, 3); cg_next(&l);) {
+    V own = cg_zext(c, cg_get(c, c->i32, s->counts, l.i), c->i64);
+    x[SUM] = cg_add(c, x[SUM], own);
+    V before = cg_le(c, x[SUM], rank);
+    x[DIGIT] = cg_add(c, x[DIGIT], cg_zext(c, before, c->i64));
+    x[BELOW] = cg_select(c, before, x[SUM], x[BELOW]);
+  }
+  *digit = x[DIGIT], *below = x[BELOW];
 }
 
 // Records of the elements whose digits lie in [lo, hi]; returns how many.
 static V collect(const Sort *s, V lo, V hi) {
   Cg *c = s->c;
   V zero = cg_i64(c, 0), width = cg_sub(c, hi, lo);
-  Loop l;
-  cg_loop_begin(c, &l, zero, s->from.n, cg_i64(c, 1), &zero, 1);
-  V key = cg_key(&s->keys, x_at(s, l.i));
-  V in = LLVMBuildICmp(c->b, LLVMIntULE, LLVMBuildSub(c->b, high_digit(s, key), lo, ""), width, "");
-  store_record(s, record_of(s, key, l.i), s->a, l.carry[0]);
-  V next = cg_add(c, l.carry[0], LLVMBuildZExt(c->b, in, c->i64, ""));
-  cg_loop_end(c, &l, &next);
-  return l.out[0];
+  V n = zero;
+  for (Loop l = cg_carry(c, zero, s->from.n, cg_i64(c, 1), &n, 1); cg_next(&l);) {
+    V key = cg_key(&s->keys, x_at(s, l.i));
+    V in = cg_icmp(c, LLVMIntULE, cg_isub(c, high_digit(s, key), lo), width);
+    cg_store_record(&s->keys, record_of(s, key, l.i), s->a, n);
+    n = cg_add(c, n, cg_zext(c, in, c->i64));
+  }
+  return n;
 }
 
 static void by_selection(const Sort *s) {
@@ -370,34 +335,29 @@ static void by_selection(const Sort *s) {
 }
 
 // ---- THRESHOLD
-static V last_best(const Sort *s, V best) { return load_record(s, best, cg_sub(s->c, s->m, cg_i64(s->c, 1))); }
+static V last_best(const Sort *s, V best) {
+  return cg_load_record(&s->keys, best, cg_sub(s->c, s->m, cg_i64(s->c, 1)));
+}
 
 // The record takes its place among the best, and the last one leaves.
 static void insert(const Sort *s, V best, V record) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), &record, 1);
-  V old = load_record(s, best, l.i), less = LLVMBuildICmp(c->b, LLVMIntULT, l.carry[0], old, "");
-  store_record(s, LLVMBuildSelect(c->b, less, l.carry[0], old, ""), best, l.i);
-  V next = LLVMBuildSelect(c->b, less, old, l.carry[0], "");
-  cg_loop_end(c, &l, &next);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), s->m, cg_i64(c, 1), &record, 1); cg_next(&l);) {
+    V old = cg_load_record(&s->keys, best, l.i), less = cg_below(c, record, old);
+    cg_store_record(&s->keys, cg_select(c, less, record, old), best, l.i);
+    record = cg_select(c, less, old, record);
+  }
 }
 
 static void offer(const Sort *s, V best, V key, V j) {
   Cg *c = s->c;
   V record = record_of(s, key, j);
-  If better;
-  cg_if(c, &better, LLVMBuildICmp(c->b, LLVMIntULT, record, last_best(s, best), ""));
-  insert(s, best, record);
-  cg_endif(c, &better);
+  for (If better = cg_when(c, cg_below(c, record, last_best(s, best))); cg_then(&better);) insert(s, best, record);
 }
 
 static void offer_each(const Sort *s, V best, V from, V to) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, from, to, cg_i64(c, 1), NULL, 0);
-  offer(s, best, cg_key(&s->keys, x_at(s, l.i)), l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, from, to); cg_next(&l);) offer(s, best, cg_key(&s->keys, x_at(s, l.i)), l.i);
 }
 
 // The whole vectors of a row without gaps: returns how many elements that were.
@@ -405,18 +365,14 @@ static V offer_vectors(const Sort *s, V best) {
   Cg *c = s->c;
   uint32_t vl = c->t->vl;
   LLVMTypeRef vec = cg_vector_type(c, s->keys.type, vl);
-  V unit = cg_i64(c, vl), whole = cg_mul(c, cg_div(c, s->from.n, unit), unit);
-  Loop l;
-  If any;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, unit, NULL, 0);
-  V x = cg_load(c, vec, cg_at(c, elem(s), s->x, cg_add(c, s->first, l.i))), key = cg_key(&s->keys, x);
-  V limit = cg_splat(c, cg_record_key(&s->keys, last_best(s, best)));
-  V fits = LLVMBuildICmp(c->b, LLVMIntULE, key, limit, "");
-  V some = LLVMBuildBitCast(c->b, fits, LLVMIntTypeInContext(c->ctx, vl), "");
-  cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntNE, some, LLVMConstNull(LLVMTypeOf(some)), ""));
-  offer_each(s, best, l.i, cg_add(c, l.i, unit));
-  cg_endif(c, &any);
-  cg_loop_end(c, &l, NULL);
+  V whole;
+  for (Loop l = cg_each_whole(c, cg_i64(c, 0), s->from.n, vl, &whole); cg_next(&l);) {
+    V x = cg_get(c, vec, s->x, cg_add(c, s->first, l.i)), key = cg_key(&s->keys, x);
+    V limit = cg_splat(c, cg_record_key(&s->keys, last_best(s, best)));
+    V fits = cg_bitcast(c, cg_icmp(c, LLVMIntULE, key, limit), LLVMIntTypeInContext(c->ctx, vl));
+    for (If any = cg_when(c, cg_ne(c, fits, LLVMConstNull(LLVMTypeOf(fits)))); cg_then(&any);)
+      offer_each(s, best, l.i, cg_add(c, l.i, cg_i64(c, vl)));
+  }
   return whole;
 }
 
@@ -424,10 +380,7 @@ static void by_threshold(const Sort *s, V best) {
   Cg *c = s->c;
   int64_t inner = 0;
   bool has_gaps = !cg_const_value(s->from.inner, &inner) || inner != 1;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->m, cg_i64(c, 1), NULL, 0);
-  store_record(s, LLVMConstAllOnes(s->keys.record), best, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->m); cg_next(&l);) cg_store_record(&s->keys, LLVMConstAllOnes(s->keys.record), best, l.i);
   offer_each(s, best, has_gaps ? cg_i64(c, 0) : offer_vectors(s, best), s->from.n);
   give_records(s, best, cg_i64(c, 0));
 }
@@ -450,18 +403,15 @@ static void sort_row(Sort *s, Way way, V buffer, V ranks) {
 static void give_none(const Sort *s) {
   Cg *c = s->c;
   V none = s->keys.type == DT_F32 ? cg_f32(c, NAN) : LLVMConstNull(elem(s));
-  if (s->values) cg_store(c, none, cg_at(c, elem(s), s->values, s->to));
-  if (s->index) cg_store(c, cg_i64(c, -1), cg_at(c, c->i64, s->index, s->to));
+  if (s->values) cg_put(c, none, s->values, s->to);
+  if (s->index) cg_put(c, cg_i64(c, -1), s->index, s->to);
 }
 
 static void median_of_row(Sort *s, Way way, V buffer, V ranks) {
   Cg *c = s->c;
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, s->from.n, cg_i64(c, 0), ""));
-  sort_row(s, way, buffer, ranks);
-  cg_else(c, &some);
-  give_none(s);
-  cg_endif(c, &some);
+  for (If some = cg_either(c, cg_gt(c, s->from.n, cg_i64(c, 0))); cg_then(&some);)
+    if (some.is_true) sort_row(s, way, buffer, ranks);
+    else give_none(s);
 }
 
 bool cg_emit_sort(Cg *c, Val v) {
@@ -474,7 +424,7 @@ bool cg_emit_sort(Cg *c, Val v) {
   s.from = cg_axis_of(c, ir_ins(c->f, x)->shape, axis);
   s.m = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, axis));
   s.x = cg_ptr(c, x), s.values = cg_ptr_or_null(c, v), s.index = cg_ptr_or_null(c, ir_result(v, 1));
-  V buffer = NULL, ranks = NULL, n_workers = c->n_workers, lo, hi;
+  V buffer = NULL, ranks = NULL, n_workers = c->n_workers;
   LLVMTypeRef block = s.keys.bits == 32 ? c->i32 : c->i64;
   if (way == RANK || way == PICK) buffer = cg_block(c, block, cg_round_up(s.bound, cg_larger(c->t->vl, RECORDS)));
   if (way == RANK) ranks = cg_block(c, block, cg_round_up(s.bound, c->t->vl));
@@ -483,15 +433,14 @@ bool cg_emit_sort(Cg *c, Val v) {
     find_blocks(&s, v);
     c->n_workers = cg_min(c, c->n_workers, cg_i64(c, n_slots(c->f, v)));
   }
-  cg_share(c, cg_mul(c, s.from.outer, s.from.inner), 1, &lo, &hi);
+  Loop row = cg_each_shared(c, cg_mul(c, s.from.outer, s.from.inner), 1);
   c->n_workers = n_workers;
-  Loop row;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  V o = cg_div(c, row.i, s.from.inner), i = cg_sub(c, row.i, cg_mul(c, o, s.from.inner));
-  s.first = cg_add(c, cg_mul(c, o, cg_mul(c, s.from.n, s.from.inner)), i);
-  s.to = cg_add(c, cg_mul(c, o, cg_mul(c, s.m, s.from.inner)), i);
-  if (s.op == OP_median) median_of_row(&s, way, buffer, ranks);
-  else sort_row(&s, way, buffer, ranks);
-  cg_loop_end(c, &row, NULL);
+  while (cg_next(&row)) {
+    V o = cg_div(c, row.i, s.from.inner), i = cg_sub(c, row.i, cg_mul(c, o, s.from.inner));
+    s.first = cg_add(c, cg_mul(c, o, cg_mul(c, s.from.n, s.from.inner)), i);
+    s.to = cg_add(c, cg_mul(c, o, cg_mul(c, s.m, s.from.inner)), i);
+    if (s.op == OP_median) median_of_row(&s, way, buffer, ranks);
+    else sort_row(&s, way, buffer, ranks);
+  }
   return true;
 }
