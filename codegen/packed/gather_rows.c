@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 typedef struct {
   Cg *c;
   Val v;
@@ -19,7 +17,6 @@ static RowMove open_rows(Cg *c, Val v) {
   return (RowMove){c, v, cg_layout_of(c, ir_arg(c->f, v, 1)), cg_row_words(c, x, 1), cg_ptr(c, x), cg_ptr(c, v)};
 }
 
-static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""), b, a, ""); }
 static V length_of(RowMove *r, V user) { return cg_layout_get(r->c, cg_layout_lengths(r->c, &r->l), user); }
 static V offset_of(RowMove *r, V t) { return cg_layout_get(r->c, cg_layout_offsets(r->c, &r->l), t); }
 static V position_of(RowMove *r, V user) { return cg_layout_get(r->c, cg_layout_unsorted(r->c, &r->l), user); }
@@ -32,18 +29,13 @@ static void move(RowMove *r, V to, V from) {
 static void pick(RowMove *r) {
   Cg *c = r->c;
   bool first = ir_attr(c->f, r->v, KEY_first) != NULL;
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
-  cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
-  V len = length_of(r, l.i);
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, len, zero, ""));
-  move(r, l.i, cg_add(c, offset_of(r, first ? zero : cg_sub(c, len, one)), position_of(r, l.i)));
-  cg_else(c, &some);
-  move(r, l.i, NULL);
-  cg_endif(c, &some);
-  cg_loop_end(c, &l, NULL);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  for (Loop l = cg_each_shared(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), 1); cg_next(&l);) {
+    V len = length_of(r, l.i);
+    for (If some = cg_either(c, cg_gt(c, len, zero)); cg_then(&some);)
+      if (some.is_true) move(r, l.i, cg_add(c, offset_of(r, first ? zero : cg_sub(c, len, one)), position_of(r, l.i)));
+      else move(r, l.i, NULL);
+  }
 }
 
 // Step t of a sequence comes from step length - 1 - t, at the same position.
@@ -51,16 +43,15 @@ static void reverse(RowMove *r) {
   Cg *c = r->c;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
   cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
-  Loop step, row;
-  cg_loop_begin(c, &step, zero, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
-  V first = offset_of(r, step.i), size = cg_layout_get(c, cg_layout_sizes(c, &r->l), step.i);
-  V begin = larger(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
-  cg_loop_begin(c, &row, begin, end, one, NULL, 0);
-  V len = length_of(r, cg_layout_get(c, cg_layout_sorted(c, &r->l), row.i));
-  V source = offset_of(r, cg_sub(c, cg_sub(c, len, one), step.i));
-  move(r, cg_add(c, first, row.i), cg_add(c, source, row.i));
-  cg_loop_end(c, &row, NULL);
-  cg_loop_end(c, &step, NULL);
+  for (Loop step = cg_count(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_STEPS))); cg_next(&step);) {
+    V first = offset_of(r, step.i), size = cg_layout_get(c, cg_layout_sizes(c, &r->l), step.i);
+    V begin = cg_max(c, cg_sub(c, lo, first), zero), end = cg_min(c, cg_sub(c, hi, first), size);
+    for (Loop row = cg_each(c, begin, end); cg_next(&row);) {
+      V len = length_of(r, cg_layout_get(c, cg_layout_sorted(c, &r->l), row.i));
+      V source = offset_of(r, cg_sub(c, cg_sub(c, len, one), step.i));
+      move(r, cg_add(c, first, row.i), cg_add(c, source, row.i));
+    }
+  }
 }
 
 // The list's rows stand in user order, one sequence after the other: each worker goes over a range of them.
@@ -68,16 +59,17 @@ static void list(RowMove *r, bool to_list) {
   Cg *c = r->c;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
   cg_share(c, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &lo, &hi);
-  Loop user, step;
-  cg_loop_begin(c, &user, zero, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), one, &zero, 1);
-  V start = user.carry[0], len = length_of(r, user.i), position = position_of(r, user.i);
-  V begin = larger(c, cg_sub(c, lo, start), zero), end = cg_min(c, cg_sub(c, hi, start), len);
-  cg_loop_begin(c, &step, begin, end, one, NULL, 0);
-  V flat = cg_add(c, start, step.i), packed = cg_add(c, offset_of(r, step.i), position);
-  move(r, to_list ? flat : packed, to_list ? packed : flat);
-  cg_loop_end(c, &step, NULL);
-  V next = cg_add(c, start, len);
-  cg_loop_end(c, &user, &next);
+  V start = zero;
+  for (Loop user = cg_carry(c, zero, cg_layout_get(c, r->l.base, cg_i64(c, TN_LAYOUT_SEQS)), one, &start, 1);
+       cg_next(&user);) {
+    V len = length_of(r, user.i), position = position_of(r, user.i);
+    V begin = cg_max(c, cg_sub(c, lo, start), zero), end = cg_min(c, cg_sub(c, hi, start), len);
+    for (Loop step = cg_each(c, begin, end); cg_next(&step);) {
+      V flat = cg_add(c, start, step.i), packed = cg_add(c, offset_of(r, step.i), position);
+      move(r, to_list ? flat : packed, to_list ? packed : flat);
+    }
+    start = cg_add(c, start, len);
+  }
 }
 
 // Worker 0 widens a table.
@@ -89,14 +81,10 @@ static void part(Cg *c, Val v) {
            : !strcmp(name, "lengths")  ? cg_layout_lengths(c, &l)
                                        : cg_layout_sizes(c, &l);
   V to = cg_ptr(c, v);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
-  Loop k;
-  cg_loop_begin(c, &k, cg_i64(c, 0), cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 0)), cg_i64(c, 1), NULL,
-                0);
-  cg_store(c, cg_layout_get(c, from, k.i), cg_at(c, c->i64, to, k.i));
-  cg_loop_end(c, &k, NULL);
-  cg_endif(c, &first);
+  for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
+    for (Loop k = cg_count(c, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 0))); cg_next(&k);)
+      cg_put(c, cg_layout_get(c, from, k.i), to, k.i);
+  }
 }
 
 bool cg_emit_sequence_rows(Cg *c) {

@@ -6,6 +6,7 @@
 #include "codegen/emitters.h"
 #include "codegen/packed/layout.h"
 #include "codegen/pointwise/prologue_epilogue.h"
+#include "codegen/span.h"
 
 #include <stddef.h>
 
@@ -15,128 +16,87 @@ CgLayout cg_layout_of(Cg *c, Val layout) {
   Shape s = ir_ins(c->f, layout)->shape;
   return (CgLayout){cg_ptr(c, layout), ir_dim_bound(p, ir_dim_at(p, s, 1)), ir_dim_bound(p, ir_dim_at(p, s, 0))};
 }
-LLVMValueRef cg_layout_part(Cg *c, const CgLayout *l, int64_t word) {
-  return cg_at(c, c->i32, l->base, cg_i64(c, word));
-}
-LLVMValueRef cg_layout_get(Cg *c, LLVMValueRef part, LLVMValueRef i) {
-  return LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, part, i)), c->i64, "");
-}
-LLVMValueRef cg_layout_sizes(Cg *c, const CgLayout *l) {
-  return cg_layout_part(c, l, TN_LAYOUT_BATCH_SIZES(l->steps, l->seqs));
-}
-LLVMValueRef cg_layout_offsets(Cg *c, const CgLayout *l) {
-  return cg_layout_part(c, l, TN_LAYOUT_OFFSETS(l->steps, l->seqs));
-}
-LLVMValueRef cg_layout_sorted(Cg *c, const CgLayout *l) {
-  return cg_layout_part(c, l, TN_LAYOUT_SORTED(l->steps, l->seqs));
-}
-LLVMValueRef cg_layout_unsorted(Cg *c, const CgLayout *l) {
-  return cg_layout_part(c, l, TN_LAYOUT_UNSORTED(l->steps, l->seqs));
-}
-LLVMValueRef cg_layout_lengths(Cg *c, const CgLayout *l) {
-  return cg_layout_part(c, l, TN_LAYOUT_LENGTHS(l->steps, l->seqs));
-}
+V cg_layout_part(Cg *c, const CgLayout *l, int64_t word) { return cg_at(c, c->i32, l->base, cg_i64(c, word)); }
+V cg_layout_get(Cg *c, V part, V i) { return cg_sext(c, cg_get(c, c->i32, part, i), c->i64); }
+V cg_layout_sizes(Cg *c, const CgLayout *l) { return cg_layout_part(c, l, TN_LAYOUT_BATCH_SIZES(l->steps, l->seqs)); }
+V cg_layout_offsets(Cg *c, const CgLayout *l) { return cg_layout_part(c, l, TN_LAYOUT_OFFSETS(l->steps, l->seqs)); }
+V cg_layout_sorted(Cg *c, const CgLayout *l) { return cg_layout_part(c, l, TN_LAYOUT_SORTED(l->steps, l->seqs)); }
+V cg_layout_unsorted(Cg *c, const CgLayout *l) { return cg_layout_part(c, l, TN_LAYOUT_UNSORTED(l->steps, l->seqs)); }
+V cg_layout_lengths(Cg *c, const CgLayout *l) { return cg_layout_part(c, l, TN_LAYOUT_LENGTHS(l->steps, l->seqs)); }
 
-static void put(Cg *c, LLVMValueRef part, LLVMValueRef i, LLVMValueRef v) {
-  LLVMValueRef at = cg_at(c, c->i32, part, i);
-  cg_store(c, LLVMBuildTrunc(c->b, v, c->i32, ""), at);
-}
-static LLVMValueRef is_less(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
+static void put(Cg *c, V part, V i, V v) { cg_put(c, cg_trunc(c, v, c->i32), part, i); }
 
-static void zero_words(Cg *c, LLVMValueRef part, int64_t n) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), NULL, 0);
-  put(c, part, l.i, cg_i64(c, 0));
-  cg_loop_end(c, &l, NULL);
-}
-
-static void report_if(Cg *c, LLVMValueRef is_bad, TnKernelError code, LLVMValueRef index, LLVMValueRef value) {
-  If bad;
-  cg_if(c, &bad, is_bad);
-  cg_report(c, code, index, value);
-  cg_endif(c, &bad);
+static void report_if(Cg *c, V is_bad, TnKernelError code, V index, V value) {
+  for (If bad = cg_when(c, is_bad); cg_then(&bad);) cg_report(c, code, index, value);
 }
 
 // lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0.
-static void count_lengths(Cg *c, const CgLayout *t, LLVMValueRef given, LLVMValueRef seqs, LLVMValueRef time,
-                          int64_t least, bool is_sorted) {
-  LLVMValueRef one = cg_i64(c, 1), most = cg_i64(c, INT64_MAX);
-  LLVMValueRef sizes = cg_layout_sizes(c, t);
-  LLVMValueRef lengths = cg_layout_lengths(c, t);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), seqs, one, &most, is_sorted);
-  LLVMValueRef raw = cg_load(c, c->i64, cg_at(c, c->i64, given, l.i));
-  LLVMValueRef len = cg_max(c, cg_min(c, raw, time), cg_i64(c, least));
-  report_if(c, LLVMBuildICmp(c->b, LLVMIntNE, raw, len, ""), TN_KERR_LENGTH_RANGE, l.i, raw);
-  if (is_sorted) report_if(c, is_less(c, l.carry[0], raw), TN_KERR_NOT_SORTED, l.i, raw);
-  put(c, lengths, l.i, len);
-  If some;
-  if (!least) cg_if(c, &some, is_less(c, cg_i64(c, 0), len));
-  LLVMValueRef cell = cg_sub(c, len, one);
-  put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
-  if (!least) cg_endif(c, &some);
-  cg_loop_end(c, &l, &raw);
+static void count_lengths(Cg *c, const CgLayout *t, V given, V seqs, V time, int64_t least, bool is_sorted) {
+  V one = cg_i64(c, 1), last = cg_i64(c, INT64_MAX), sizes = cg_layout_sizes(c, t), lengths = cg_layout_lengths(c, t);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), seqs, one, &last, is_sorted); cg_next(&l);) {
+    V raw = cg_get(c, c->i64, given, l.i), len = cg_max(c, cg_min(c, raw, time), cg_i64(c, least));
+    report_if(c, cg_ne(c, raw, len), TN_KERR_LENGTH_RANGE, l.i, raw);
+    if (is_sorted) report_if(c, cg_lt(c, last, raw), TN_KERR_NOT_SORTED, l.i, raw);
+    put(c, lengths, l.i, len);
+    for (If some = cg_when(c, least ? NULL : cg_lt(c, cg_i64(c, 0), len)); cg_then(&some);) {
+      V cell = cg_sub(c, len, one);
+      put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
+    }
+    last = raw;
+  }
 }
 
 // From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
 // + 1. Gives the number of steps used.
-static LLVMValueRef sum_counts(Cg *c, const CgLayout *t) {
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef sizes = cg_layout_sizes(c, t);
-  LLVMValueRef offsets = cg_layout_offsets(c, t);
-  Loop l;
-  cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, (LLVMValueRef[]){zero, zero}, 2);
-  LLVMValueRef at = cg_sub(c, cg_i64(c, t->steps - 1), l.i);
-  LLVMValueRef longer = l.carry[0], running = cg_add(c, longer, cg_layout_get(c, sizes, at));
-  put(c, offsets, at, longer);
-  put(c, sizes, at, running);
-  LLVMValueRef used = LLVMBuildZExt(c->b, is_less(c, zero, running), c->i64, "");
-  cg_loop_end(c, &l, (LLVMValueRef[]){running, cg_add(c, l.carry[1], used)});
-  return l.out[1];
+static V sum_counts(Cg *c, const CgLayout *t) {
+  enum { LONGER, USED };
+  V zero = cg_i64(c, 0), n[] = {zero, zero}, sizes = cg_layout_sizes(c, t), offsets = cg_layout_offsets(c, t);
+  for (Loop l = cg_carry(c, zero, cg_i64(c, t->steps), cg_i64(c, 1), n, 2); cg_next(&l);) {
+    V at = cg_sub(c, cg_i64(c, t->steps - 1), l.i), running = cg_add(c, n[LONGER], cg_layout_get(c, sizes, at));
+    put(c, offsets, at, n[LONGER]);
+    put(c, sizes, at, running);
+    V used = cg_zext(c, cg_lt(c, zero, running), c->i64);
+    n[LONGER] = running, n[USED] = cg_add(c, n[USED], used);
+  }
+  return n[USED];
 }
 
 // Stable: equal lengths keep the user's order. offsets[l - 1] is the next free position of length l; empty sequences
 // stand behind all others, in the last cell. Gives 1 when the order is the identity.
-static LLVMValueRef sort_sequences(Cg *c, const CgLayout *t, LLVMValueRef seqs, bool may_be_empty) {
-  LLVMValueRef one = cg_i64(c, 1), zero = cg_i64(c, 0), last = cg_i64(c, t->steps);
-  LLVMValueRef cursor = cg_layout_offsets(c, t);
-  LLVMValueRef lengths = cg_layout_lengths(c, t);
+static V sort_sequences(Cg *c, const CgLayout *t, V seqs, bool may_be_empty) {
+  V one = cg_i64(c, 1), zero = cg_i64(c, 0), last = cg_i64(c, t->steps);
+  V cursor = cg_layout_offsets(c, t), lengths = cg_layout_lengths(c, t), identity = one;
   if (may_be_empty) put(c, cursor, last, t->steps ? cg_layout_get(c, cg_layout_sizes(c, t), zero) : zero);
-  Loop l;
-  cg_loop_begin(c, &l, zero, seqs, one, &one, 1);
-  LLVMValueRef len = cg_layout_get(c, lengths, l.i), cell = cg_sub(c, len, one);
-  if (may_be_empty) cell = LLVMBuildSelect(c->b, is_less(c, zero, len), cell, last, "");
-  LLVMValueRef at = cg_layout_get(c, cursor, cell);
-  put(c, cursor, cell, cg_add(c, at, one));
-  put(c, cg_layout_sorted(c, t), at, l.i);
-  put(c, cg_layout_unsorted(c, t), l.i, at);
-  LLVMValueRef same = LLVMBuildICmp(c->b, LLVMIntEQ, at, l.i, "");
-  LLVMValueRef next = LLVMBuildSelect(c->b, same, l.carry[0], zero, "");
-  cg_loop_end(c, &l, &next);
-  return l.out[0];
+  for (Loop l = cg_carry(c, zero, seqs, one, &identity, 1); cg_next(&l);) {
+    V len = cg_layout_get(c, lengths, l.i), cell = cg_sub(c, len, one);
+    if (may_be_empty) cell = cg_select(c, cg_lt(c, zero, len), cell, last);
+    V at = cg_layout_get(c, cursor, cell);
+    put(c, cursor, cell, cg_add(c, at, one));
+    put(c, cg_layout_sorted(c, t), at, l.i);
+    put(c, cg_layout_unsorted(c, t), l.i, at);
+    identity = cg_select(c, cg_eq(c, at, l.i), identity, zero);
+  }
+  return identity;
 }
 
 // offsets[t + 1] = offsets[t] + batch_sizes[t]. Gives the number of rows.
-static LLVMValueRef place_steps(Cg *c, const CgLayout *t) {
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef sizes = cg_layout_sizes(c, t);
-  LLVMValueRef offsets = cg_layout_offsets(c, t);
+static V place_steps(Cg *c, const CgLayout *t) {
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), sizes = cg_layout_sizes(c, t), offsets = cg_layout_offsets(c, t),
+    rows = zero;
   put(c, offsets, zero, zero);
-  Loop l;
-  cg_loop_begin(c, &l, zero, cg_i64(c, t->steps), one, &zero, 1);
-  LLVMValueRef next = cg_add(c, l.carry[0], cg_layout_get(c, sizes, l.i));
-  put(c, offsets, cg_add(c, l.i, one), next);
-  cg_loop_end(c, &l, &next);
-  return l.out[0];
+  for (Loop l = cg_carry(c, zero, cg_i64(c, t->steps), one, &rows, 1); cg_next(&l);) {
+    rows = cg_add(c, rows, cg_layout_get(c, sizes, l.i));
+    put(c, offsets, cg_add(c, l.i, one), rows);
+  }
+  return rows;
 }
 
-static void set_run_dim(Cg *c, Dim d, LLVMValueRef v) {
-  LLVMValueRef table = cg_frame_ptr(c, offsetof(TnFrame, dims));
-  cg_store(c, v, cg_at(c, c->i64, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot)));
+static void set_run_dim(Cg *c, Dim d, V v) {
+  V table = cg_frame_ptr(c, offsetof(TnFrame, dims));
+  cg_put(c, v, table, cg_i64(c, ir_dim_info(c->f->prog, d)->slot));
 }
 
-static void put_head(Cg *c, const CgLayout *t, LLVMValueRef steps, LLVMValueRef rows, LLVMValueRef seqs,
-                     LLVMValueRef identity) {
+static void put_head(Cg *c, const CgLayout *t, V steps, V rows, V seqs, V identity) {
   put(c, t->base, cg_i64(c, TN_LAYOUT_STEPS), steps);
   put(c, t->base, cg_i64(c, TN_LAYOUT_ROWS), rows);
   put(c, t->base, cg_i64(c, TN_LAYOUT_SEQS), seqs);
@@ -144,11 +104,8 @@ static void put_head(Cg *c, const CgLayout *t, LLVMValueRef steps, LLVMValueRef 
 }
 
 // part[i] = i * scale + start for i < n
-static void put_ramp(Cg *c, LLVMValueRef part, LLVMValueRef n, LLVMValueRef start, LLVMValueRef scale) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  put(c, part, l.i, cg_add(c, cg_mul(c, l.i, scale), start));
-  cg_loop_end(c, &l, NULL);
+static void put_ramp(Cg *c, V part, V n, V start, V scale) {
+  for (Loop l = cg_count(c, n); cg_next(&l);) put(c, part, l.i, cg_add(c, cg_mul(c, l.i, scale), start));
 }
 
 // `seqs` sequences of `time` steps each, in the user's order. A step has rows: without sequences there is none, as in
@@ -157,74 +114,60 @@ static void dense_table(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape s = ir_ins(c->f, v)->shape;
   CgLayout t = cg_layout_of(c, v);
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef seqs = cg_dim(c, ir_dim_at(p, s, 0)), time = cg_dim(c, ir_dim_at(p, s, 1));
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V seqs = cg_dim(c, ir_dim_at(p, s, 0)), time = cg_dim(c, ir_dim_at(p, s, 1));
   put_ramp(c, cg_layout_sizes(c, &t), time, seqs, zero);
   put_ramp(c, cg_layout_offsets(c, &t), cg_add(c, time, one), zero, seqs);
   put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
-  LLVMValueRef steps = LLVMBuildSelect(c->b, is_less(c, zero, seqs), time, zero, "");  // of no sequences there is none
+  V steps = cg_select(c, cg_lt(c, zero, seqs), time, zero);  // of no sequences there is none
   put_head(c, &t, steps, cg_mul(c, seqs, time), seqs, one);
+}
+
+static void table_of_lengths(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape s = ir_ins(c->f, v)->shape;
+  CgLayout t = cg_layout_of(c, v);
+  V given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0), time = cg_dim(c, ir_dim_at(p, s, 1));
+  bool may_be_empty = ir_attr(c->f, v, KEY_empty) != NULL, is_sorted = ir_attr(c->f, v, KEY_sorted) != NULL;
+  // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
+  // table.
+  V seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
+  for (Loop l = cg_count(c, cg_i64(c, t.steps)); cg_next(&l);) put(c, cg_layout_sizes(c, &t), l.i, zero);
+  count_lengths(c, &t, given, seqs, cg_min(c, time, cg_i64(c, t.steps)), may_be_empty ? 0 : 1, is_sorted);
+  V used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
+  V n_rows = place_steps(c, &t);
+  put_head(c, &t, used, n_rows, seqs, identity);
+  set_run_dim(c, ir_dim_at(p, s, 2), n_rows);
 }
 
 // Worker 0 alone: O(batch + time) steps over a table that fits in a cache.
 bool cg_emit_layout(Cg *c) {
-  const Prog *p = c->f->prog;
   Val v = {c->k->first};
   if (ir_layout_is_const(c->f, v)) return true;  // the table lies in the constant pool
-  Shape s = ir_ins(c->f, v)->shape;
-  Dim time = ir_dim_at(p, s, 1), rows = ir_dim_at(p, s, 2);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
-  if (ir_ins(c->f, v)->op == OP_dense_layout) {
-    dense_table(c, v);
-    cg_endif(c, &first);
-    return true;
-  }
-  CgLayout t = cg_layout_of(c, v);
-  LLVMValueRef given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0);
-  bool may_be_empty = ir_attr(c->f, v, KEY_empty) != NULL;
-  // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
-  // table.
-  LLVMValueRef seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
-  zero_words(c, cg_layout_sizes(c, &t), t.steps);
-  count_lengths(c, &t, given, seqs, cg_min(c, cg_dim(c, time), cg_i64(c, t.steps)), may_be_empty ? 0 : 1,
-                ir_attr(c->f, v, KEY_sorted) != NULL);
-  LLVMValueRef used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
-  LLVMValueRef n_rows = place_steps(c, &t);
-  put_head(c, &t, used, n_rows, seqs, identity);
-  set_run_dim(c, rows, n_rows);
-  cg_endif(c, &first);
+  for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);)
+    if (ir_ins(c->f, v)->op == OP_dense_layout) dense_table(c, v);
+    else table_of_lengths(c, v);
   return true;
 }
 
 // ---- rows. A row is copied as 32-bit words, whatever its dtype.
-LLVMValueRef cg_row_words(Cg *c, Val v, uint32_t from_axis) {
+V cg_row_words(Cg *c, Val v, uint32_t from_axis) {
   const Ins *ins = ir_ins(c->f, v);
-  LLVMValueRef n = cg_i64(c, ir_dtype_bytes[ins->dtype] / 4);
+  V n = cg_i64(c, ir_dtype_bytes[ins->dtype] / 4);
   for (uint32_t k = from_axis; k < ir_rank(c->f->prog, ins->shape); k++)
     n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
   return n;
 }
 
 // n words from `from` to `to`; from == NULL: the vector `fill` instead.
-void cg_move_words(Cg *c, LLVMValueRef to, LLVMValueRef from, LLVMValueRef fill, LLVMValueRef n) {
-  LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), rest = cg_sub(c, n, whole);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  LLVMValueRef v = from ? cg_load(c, c->vi32, cg_at(c, c->i32, from, l.i)) : fill;
-  cg_store(c, v, cg_at(c, c->i32, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  if (LLVMIsConstant(rest) && LLVMConstIntGetZExtValue(rest) == 0) return;
-  LLVMValueRef mask = cg_mask(c, rest), end = cg_at(c, c->i32, to, whole);
-  LLVMValueRef last = from ? cg_load_masked(c, c->vi32, cg_at(c, c->i32, from, whole), mask) : fill;
-  cg_store_masked(c, last, end, mask);
+void cg_move_words(Cg *c, V to, V from, V fill, V n) {
+  for (Span s = cg_span(c, cg_i64(c, 0), n); cg_next_vector(&s);)
+    cg_span_put(&s, cg_view(to, DT_I32), from ? cg_span_get(&s, cg_view(from, DT_I32)) : fill);
 }
 
-LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef words) {
-  return cg_at(c, c->i32, base, cg_mul(c, row, words));
-}
+V cg_row_at(Cg *c, V base, V row, V words) { return cg_at(c, c->i32, base, cg_mul(c, row, words)); }
 
 // ---- what is pointwise of packed rows, done as they are moved
 //
@@ -234,7 +177,7 @@ LLVMValueRef cg_row_at(Cg *c, LLVMValueRef base, LLVMValueRef row, LLVMValueRef 
 typedef struct {
   RowStrip *strip;  // NULL: nothing is pointwise of them
   bool is_flat;     // rows follow one another in all operands
-  LLVMValueRef block;
+  V block;
   int64_t block_rows;  // a power of two: rows are divided by it
 } RowReaders;
 
@@ -284,39 +227,37 @@ typedef struct {
   CgLayout t;
   RowReaders readers;
   bool time_major;
-  LLVMValueRef words, elements;  // of a row
-  LLVMValueRef from, inner, sorted;
-  LLVMValueRef lo, hi;       // packed rows of this worker
-  LLVMValueRef step, first;  // the current step; its first packed row
+  V words, elements;  // of a row
+  V from, inner, sorted;
+  V lo, hi;       // packed rows of this worker
+  V step, first;  // the current step; its first packed row
 } Pack;
 
 // Of the current step's row k, its padded row.
-static LLVMValueRef padded_row(const Pack *p, LLVMValueRef k) {
+static V padded_row(const Pack *p, V k) {
   Cg *c = p->c;
-  LLVMValueRef user = cg_layout_get(c, p->sorted, k);
-  LLVMValueRef source =
+  V user = cg_layout_get(c, p->sorted, k);
+  V source =
       p->time_major ? cg_add(c, cg_mul(c, p->step, p->inner), user) : cg_add(c, cg_mul(c, user, p->inner), p->step);
   return cg_row_at(c, p->from, source, p->words);
 }
 
 // Rows of the last axis within packed row `at`, one by one.
-static void read_by_last_axis(const Pack *p, LLVMValueRef at, LLVMValueRef in) {
+static void read_by_last_axis(const Pack *p, V at, V in) {
   Cg *c = p->c;
   const Ins *ins = ir_ins(c->f, p->v);
-  LLVMValueRef n = cg_i64(c, 1),
-               width = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, ir_rank(c->f->prog, ins->shape) - 1));
+  V n = cg_i64(c, 1), width = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, ir_rank(c->f->prog, ins->shape) - 1));
   for (uint32_t k = 1; k + 1 < ir_rank(c->f->prog, ins->shape); k++)
     n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef x = cg_at(c, cg_elem_type(c, (DType)ins->dtype), in, cg_mul(c, l.i, width));
-  cg_epilogue_row(p->readers.strip, cg_add(c, cg_mul(c, at, n), l.i), x, cg_i64(c, 0), width);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    V x = cg_at(c, cg_elem_type(c, (DType)ins->dtype), in, cg_mul(c, l.i, width));
+    cg_epilogue_row(p->readers.strip, cg_add(c, cg_mul(c, at, n), l.i), x, cg_i64(c, 0), width);
+  }
 }
 
-static void pack_row(const Pack *p, LLVMValueRef k) {
+static void pack_row(const Pack *p, V k) {
   Cg *c = p->c;
-  LLVMValueRef at = cg_add(c, p->first, k), in = padded_row(p, k), begin;
+  V at = cg_add(c, p->first, k), in = padded_row(p, k), begin;
   if (!p->readers.strip) {
     cg_move_words(c, cg_row_at(c, cg_ptr(c, p->v), at, p->words), in, NULL, p->words);
   } else if (p->readers.is_flat) {
@@ -331,26 +272,24 @@ static void pack_row(const Pack *p, LLVMValueRef k) {
 
 // Rows [begin, end) of the step, one block after the other. A block may begin in one step and end in another: it is read when
 // it is full or holds the worker's last row.
-static void pack_blocks(const Pack *p, LLVMValueRef begin, LLVMValueRef end) {
+static void pack_blocks(const Pack *p, V begin, V end) {
   Cg *c = p->c;
   const RowReaders *r = &p->readers;
-  LLVMValueRef one = cg_i64(c, 1), most = cg_i64(c, r->block_rows), skipped = cg_sub(c, p->first, p->lo);
-  LLVMValueRef from = cg_add(c, skipped, begin), to = cg_add(c, skipped, end);  // of the worker's rows
-  Loop l, row;
-  cg_loop_begin(c, &l, cg_div(c, from, most), cg_ceil_div_value(c, to, r->block_rows), one, NULL, 0);
-  LLVMValueRef start = cg_mul(c, l.i, most), stop = cg_min(c, cg_add(c, start, most), to);
-  cg_loop_begin(c, &row, cg_max(c, from, start), stop, one, NULL, 0);
-  LLVMValueRef place = cg_row_at(c, r->block, cg_sub(c, row.i, start), p->words);
-  cg_move_words(c, place, padded_row(p, cg_sub(c, row.i, skipped)), NULL, p->words);
-  cg_loop_end(c, &row, NULL);
-  LLVMValueRef is_full = LLVMBuildICmp(c->b, LLVMIntEQ, stop, cg_add(c, start, most), "");
-  LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, stop, cg_sub(c, p->hi, p->lo), "");
-  If ready;
-  cg_if(c, &ready, LLVMBuildOr(c->b, is_full, is_last, ""));
-  LLVMValueRef lo = cg_mul(c, cg_add(c, p->lo, start), p->elements), n = cg_mul(c, cg_sub(c, stop, start), p->elements);
-  cg_epilogue_row(r->strip, cg_i64(c, 0), r->block, lo, cg_add(c, lo, n));
-  cg_endif(c, &ready);
-  cg_loop_end(c, &l, NULL);
+  V most = cg_i64(c, r->block_rows), skipped = cg_sub(c, p->first, p->lo);
+  V from = cg_add(c, skipped, begin), to = cg_add(c, skipped, end);  // of the worker's rows
+  for (Loop l = cg_each(c, cg_div(c, from, most), cg_ceil_div_value(c, to, r->block_rows)); cg_next(&l);) {
+    V start = cg_mul(c, l.i, most), stop = cg_min(c, cg_add(c, start, most), to);
+    for (Loop row = cg_each(c, cg_max(c, from, start), stop); cg_next(&row);) {
+      V place = cg_row_at(c, r->block, cg_sub(c, row.i, start), p->words);
+      cg_move_words(c, place, padded_row(p, cg_sub(c, row.i, skipped)), NULL, p->words);
+    }
+    V is_full = cg_eq(c, stop, cg_add(c, start, most));
+    V is_last = cg_eq(c, stop, cg_sub(c, p->hi, p->lo));
+    for (If ready = cg_when(c, cg_or(c, is_full, is_last)); cg_then(&ready);) {
+      V lo = cg_mul(c, cg_add(c, p->lo, start), p->elements), n = cg_mul(c, cg_sub(c, stop, start), p->elements);
+      cg_epilogue_row(r->strip, cg_i64(c, 0), r->block, lo, cg_add(c, lo, n));
+    }
+  }
 }
 
 // Each worker fills an equal, contiguous range of packed rows; it finds its first step by walking the offsets.
@@ -363,35 +302,29 @@ static bool pack_rows(Cg *c, Val v) {
   for (uint32_t k = 2; k < ir_rank(c->f->prog, s); k++)
     p.elements = cg_mul(c, p.elements, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
   p.inner = cg_dim(c, ir_dim_at(c->f->prog, s, 1)), p.sorted = cg_layout_sorted(c, &p.t);
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V zero = cg_i64(c, 0);
   cg_share(c, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &p.lo, &p.hi);
-  Loop step, row;
-  cg_loop_begin(c, &step, zero, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_STEPS)), one, NULL, 0);
-  p.step = step.i, p.first = cg_layout_get(c, cg_layout_offsets(c, &p.t), step.i);
-  LLVMValueRef size = cg_layout_get(c, cg_layout_sizes(c, &p.t), step.i);
-  LLVMValueRef begin = cg_max(c, cg_sub(c, p.lo, p.first), zero), end = cg_min(c, cg_sub(c, p.hi, p.first), size);
-  if (p.readers.block) {
-    If some;
-    cg_if(c, &some, is_less(c, begin, end));
-    pack_blocks(&p, begin, end);
-    cg_endif(c, &some);
-  } else {
-    cg_loop_begin(c, &row, begin, end, one, NULL, 0);
-    pack_row(&p, row.i);
-    cg_loop_end(c, &row, NULL);
+  for (Loop step = cg_count(c, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_STEPS))); cg_next(&step);) {
+    p.step = step.i, p.first = cg_layout_get(c, cg_layout_offsets(c, &p.t), step.i);
+    V size = cg_layout_get(c, cg_layout_sizes(c, &p.t), step.i);
+    V begin = cg_max(c, cg_sub(c, p.lo, p.first), zero), end = cg_min(c, cg_sub(c, p.hi, p.first), size);
+    if (p.readers.block) {
+      for (If some = cg_when(c, cg_lt(c, begin, end)); cg_then(&some);) pack_blocks(&p, begin, end);
+    } else {
+      for (Loop row = cg_each(c, begin, end); cg_next(&row);) pack_row(&p, row.i);
+    }
   }
-  cg_loop_end(c, &step, NULL);
   return true;
 }
 
 // {value} as 32-bit words of the dtype, in a vector.
-static LLVMValueRef fill_words(Cg *c, Val v) {
+static V fill_words(Cg *c, Val v) {
   double value = ir_attr_num(c->f, v, KEY_value, 0);
   DType t = (DType)ir_ins(c->f, v)->dtype;
   uint32_t lanes = c->t->vl * 4 / ir_dtype_bytes[t];
   bool is_whole = COUNTABLE >> t & 1;
-  LLVMValueRef x = is_whole ? cg_convert(c, DT_I64, t, cg_i64(c, ir_to_whole(t, value))) : cg_f32(c, value);
-  return LLVMBuildBitCast(c->b, cg_splat_n(c, x, lanes), c->vi32, "");
+  V x = is_whole ? cg_convert(c, DT_I64, t, cg_i64(c, ir_to_whole(t, value))) : cg_f32(c, value);
+  return cg_bitcast(c, cg_splat_n(c, x, lanes), c->vi32);
 }
 
 static void pad_rows(Cg *c, Val v) {
@@ -400,24 +333,22 @@ static void pad_rows(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
   CgLayout t = cg_layout_of(c, layout);
   bool time_major = ir_attr(c->f, v, KEY_time_major) != NULL;
-  LLVMValueRef words = cg_row_words(c, data, 1), from = cg_ptr(c, data), to = cg_ptr(c, v), fill = fill_words(c, v);
-  LLVMValueRef outer = cg_dim(c, ir_dim_at(p, s, 0)), inner = cg_dim(c, ir_dim_at(p, s, 1)), lo, hi;
-  cg_share(c, cg_mul(c, outer, inner), 1, &lo, &hi);
-  Loop row;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef a = cg_div(c, row.i, inner), b = cg_sub(c, row.i, cg_mul(c, a, inner));
-  LLVMValueRef step = time_major ? a : b, user = time_major ? b : a;
-  LLVMValueRef len = cg_layout_get(c, cg_layout_lengths(c, &t), user);
-  LLVMValueRef out = cg_row_at(c, to, row.i, words);
-  If inside;
-  cg_if(c, &inside, is_less(c, step, len));
-  LLVMValueRef first = cg_layout_get(c, cg_layout_offsets(c, &t), step);
-  LLVMValueRef at = cg_add(c, first, cg_layout_get(c, cg_layout_unsorted(c, &t), user));
-  cg_move_words(c, out, cg_row_at(c, from, at, words), NULL, words);
-  cg_else(c, &inside);
-  cg_move_words(c, out, NULL, fill, words);
-  cg_endif(c, &inside);
-  cg_loop_end(c, &row, NULL);
+  V words = cg_row_words(c, data, 1), from = cg_ptr(c, data), to = cg_ptr(c, v), fill = fill_words(c, v);
+  V outer = cg_dim(c, ir_dim_at(p, s, 0)), inner = cg_dim(c, ir_dim_at(p, s, 1));
+  for (Loop row = cg_each_shared(c, cg_mul(c, outer, inner), 1); cg_next(&row);) {
+    V a = cg_div(c, row.i, inner), b = cg_sub(c, row.i, cg_mul(c, a, inner));
+    V step = time_major ? a : b, user = time_major ? b : a;
+    V len = cg_layout_get(c, cg_layout_lengths(c, &t), user);
+    V out = cg_row_at(c, to, row.i, words);
+    for (If inside = cg_either(c, cg_lt(c, step, len)); cg_then(&inside);)
+      if (inside.is_true) {
+        V first = cg_layout_get(c, cg_layout_offsets(c, &t), step);
+        V at = cg_add(c, first, cg_layout_get(c, cg_layout_unsorted(c, &t), user));
+        cg_move_words(c, out, cg_row_at(c, from, at, words), NULL, words);
+      } else {
+        cg_move_words(c, out, NULL, fill, words);
+      }
+  }
 }
 
 bool cg_emit_pack_padded(Cg *c) {

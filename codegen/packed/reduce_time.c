@@ -16,8 +16,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum { UNROLL = 4, CHUNK = 64 };
 
 typedef struct {
@@ -43,57 +41,30 @@ typedef struct {
 } Step;
 typedef void Body(Seq *s, const Step *p, V *carry);
 
-static V add(Seq *s, V a, V b) { return LLVMBuildFAdd(s->c->b, a, b, ""); }
-static V sub(Seq *s, V a, V b) { return LLVMBuildFSub(s->c->b, a, b, ""); }
-static V mul(Seq *s, V a, V b) { return LLVMBuildFMul(s->c->b, a, b, ""); }
-static V choose(Seq *s, V cond, V a, V b) { return LLVMBuildSelect(s->c->b, cond, a, b, ""); }
 static V splat(Seq *s, double x) { return cg_splat(s->c, cg_f32(s->c, x)); }
 
 // ---- the data of a step
-static V place(Seq *s, V base, const Step *p, uint32_t k) {
-  return cg_at(s->c, s->c->f32, base, cg_add(s->c, p->at, cg_i64(s->c, (int64_t)k * s->c->t->vl)));
+static V place(Seq *s, const Step *p, uint32_t k) {
+  return cg_add(s->c, p->at, cg_i64(s->c, (int64_t)k * s->c->t->vl));
 }
 static V load(Seq *s, V base, const Step *p, uint32_t k) {
-  V at = place(s, base, p, k);
-  return p->mask[k] ? cg_load_masked(s->c, s->c->vf, at, p->mask[k]) : cg_load(s->c, s->c->vf, at);
+  return cg_get_masked(s->c, s->c->vf, base, place(s, p, k), p->mask[k]);
 }
-static void store(Seq *s, V x, const Step *p, uint32_t k) {
-  V at = place(s, s->to, p, k);
-  if (p->mask[k]) cg_store_masked(s->c, x, at, p->mask[k]);
-  else cg_store(s->c, x, at);
-}
+static void store(Seq *s, V x, const Step *p, uint32_t k) { cg_put_masked(s->c, x, s->to, place(s, p, k), p->mask[k]); }
 static V lanes_or_zero(Seq *s, const Step *p, uint32_t k, V x) {
-  return p->mask[k] ? choose(s, p->mask[k], x, splat(s, 0)) : x;
+  return p->mask[k] ? cg_select(s->c, p->mask[k], x, splat(s, 0)) : x;
 }
 
 // ---- values of whole sequences, [B, width]
-static V pointers(Seq *s, LLVMTypeRef elem, V base, V index) {
-  return LLVMBuildInBoundsGEP2(s->c->b, elem, base, &index, 1, "");
-}
-
-static V gather(Seq *s, LLVMTypeRef elem, V base, V index, V mask) {
-  Cg *c = s->c;
-  LLVMTypeRef vec = LLVMVectorType(elem, c->t->vl), over[] = {vec, LLVMVectorType(c->ptr, c->t->vl)};
-  V bytes = cg_i32(c, elem == c->i64 ? 8 : 4);
-  V arg[] = {pointers(s, elem, base, index), bytes, mask, LLVMConstNull(vec)};
-  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
-}
-
 static V load_user(Seq *s, LLVMTypeRef elem, V base, uint32_t k) {
   Cg *c = s->c;
-  if (!s->together) return gather(s, elem, base, s->user[k], s->mask[k]);
-  return cg_load_masked(c, LLVMVectorType(elem, c->t->vl), cg_at(c, elem, base, s->user[k]), s->mask[k]);
+  if (!s->together) return cg_gather(c, elem, base, s->user[k], s->mask[k]);
+  return cg_get_masked(c, LLVMVectorType(elem, c->t->vl), base, s->user[k], s->mask[k]);
 }
 
-static void store_user(Seq *s, LLVMTypeRef elem, V base, uint32_t k, V x) {
-  Cg *c = s->c;
-  if (s->together) {
-    cg_store_masked(c, x, cg_at(c, elem, base, s->user[k]), s->mask[k]);
-    return;
-  }
-  LLVMTypeRef over[] = {LLVMTypeOf(x), LLVMVectorType(c->ptr, c->t->vl)};
-  V arg[] = {x, pointers(s, elem, base, s->user[k]), cg_i32(c, elem == c->i64 ? 8 : 4), s->mask[k]};
-  cg_call_intrinsic(c, "llvm.masked.scatter", over, 2, arg, 4);
+static void store_user(Seq *s, V base, uint32_t k, V x) {
+  if (s->together) cg_put_masked(s->c, x, base, s->user[k], s->mask[k]);
+  else cg_scatter(s->c, x, base, s->user[k], s->mask[k]);
 }
 
 // ---- blocks
@@ -109,23 +80,22 @@ static V find_users(Seq *s, V first, V mask) {
   V feature = cg_sub(c, first, cg_mul(c, position, s->width)), lane[64];
   if (s->together) return cg_add(c, cg_mul(c, cg_layout_get(c, s->sorted, position), s->width), feature);
   for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)i);
-  V wide = cg_splat(c, LLVMBuildTrunc(c->b, s->width, c->i32, ""));
-  V from =
-      LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, feature, c->i32, "")), LLVMConstVector(lane, c->t->vl), "");
-  V more = LLVMBuildUDiv(c->b, from, wide, ""), rest = LLVMBuildSub(c->b, from, LLVMBuildMul(c->b, more, wide, ""), "");
-  V users = gather(s, c->i32, cg_at(c, c->i32, s->sorted, position), more, mask);
-  V row = LLVMBuildMul(c->b, LLVMBuildSExt(c->b, users, c->vi64, ""), cg_splat(c, s->width), "");
-  return LLVMBuildAdd(c->b, row, LLVMBuildSExt(c->b, rest, c->vi64, ""), "");
+  V wide = cg_splat(c, cg_trunc(c, s->width, c->i32));
+  V from = cg_iadd(c, cg_splat(c, cg_trunc(c, feature, c->i32)), LLVMConstVector(lane, c->t->vl));
+  V more = LLVMBuildUDiv(c->b, from, wide, ""), rest = cg_isub(c, from, cg_imul(c, more, wide));
+  V users = cg_gather(c, c->i32, cg_at(c, c->i32, s->sorted, position), more, mask);
+  V row = cg_imul(c, cg_sext(c, users, c->vi64), cg_splat(c, s->width));
+  return cg_iadd(c, row, cg_sext(c, rest, c->vi64));
 }
 
 static void enter_block(Seq *s, V j) {
   Cg *c = s->c;
   int64_t vl = c->t->vl;
   V last = cg_add(c, j, cg_i64(c, UNROLL * vl - 1)), end = cg_sub(c, s->lanes, cg_i64(c, 1));
-  V whole = LLVMBuildICmp(c->b, LLVMIntSLE, last, end, "");
+  V whole = cg_le(c, last, end);
   s->j = j;
   s->t_end = length_at(s, position_of(s, j));
-  s->t_full = choose(s, whole, length_at(s, position_of(s, cg_min(c, last, end))), cg_i64(c, 0));
+  s->t_full = cg_select(c, whole, length_at(s, position_of(s, cg_min(c, last, end))), cg_i64(c, 0));
   for (uint32_t k = 0; k < UNROLL; k++) {
     V first = cg_add(c, j, cg_i64(c, k * vl));
     s->mask[k] = cg_mask(c, cg_sub(c, s->lanes, first));
@@ -135,18 +105,14 @@ static void enter_block(Seq *s, V j) {
 
 static void walk(Seq *s, V lo, V hi, bool masked, Body *body, V *carry, uint32_t n) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), carry, n);
-  Step p = {.t = l.i, .at = cg_add(c, cg_mul(c, cg_layout_get(c, s->offsets, l.i), s->width), s->j)};
-  if (masked) {
-    V left = cg_sub(c, cg_mul(c, cg_layout_get(c, s->sizes, l.i), s->width), s->j);
-    for (uint32_t k = 0; k < UNROLL; k++) p.mask[k] = cg_mask(c, cg_sub(c, left, cg_i64(c, (int64_t)k * c->t->vl)));
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), carry, n); cg_next(&l);) {
+    Step p = {.t = l.i, .at = cg_add(c, cg_mul(c, cg_layout_get(c, s->offsets, l.i), s->width), s->j)};
+    if (masked) {
+      V left = cg_sub(c, cg_mul(c, cg_layout_get(c, s->sizes, l.i), s->width), s->j);
+      for (uint32_t k = 0; k < UNROLL; k++) p.mask[k] = cg_mask(c, cg_sub(c, left, cg_i64(c, (int64_t)k * c->t->vl)));
+    }
+    body(s, &p, carry);
   }
-  V next[2 * UNROLL];
-  for (uint32_t k = 0; k < n; k++) next[k] = l.carry[k];
-  body(s, &p, next);
-  cg_loop_end(c, &l, next);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.out[k];
 }
 
 // The steps [lo, hi) of the block.
@@ -161,32 +127,29 @@ static void sum_steps(Seq *s, Body *body, V *sum) {
   Cg *c = s->c;
   V chunk = cg_i64(c, CHUNK), part[UNROLL];
   for (uint32_t k = 0; k < UNROLL; k++) sum[k] = splat(s, 0);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->t_end, chunk, sum, UNROLL);
-  for (uint32_t k = 0; k < UNROLL; k++) part[k] = splat(s, 0);
-  steps(s, l.i, cg_min(c, cg_add(c, l.i, chunk), s->t_end), body, part, UNROLL);
-  for (uint32_t k = 0; k < UNROLL; k++) part[k] = add(s, l.carry[k], part[k]);
-  cg_loop_end(c, &l, part);
-  for (uint32_t k = 0; k < UNROLL; k++) sum[k] = l.out[k];
+  for (Loop l = cg_carry(c, cg_i64(c, 0), s->t_end, chunk, sum, UNROLL); cg_next(&l);) {
+    for (uint32_t k = 0; k < UNROLL; k++) part[k] = splat(s, 0);
+    steps(s, l.i, cg_min(c, cg_add(c, l.i, chunk), s->t_end), body, part, UNROLL);
+    for (uint32_t k = 0; k < UNROLL; k++) sum[k] = cg_fadd(c, sum[k], part[k]);
+  }
 }
 
 // ---- what happens in a step
 static void body_sum(Seq *s, const Step *p, V *sum) {
-  for (uint32_t k = 0; k < UNROLL; k++) sum[k] = add(s, sum[k], load(s, s->a, p, k));
+  for (uint32_t k = 0; k < UNROLL; k++) sum[k] = cg_fadd(s->c, sum[k], load(s, s->a, p, k));
 }
 
 // carry: the best so far and its step; -1: none yet. The first of equals stays, and a NaN whatever follows.
 static void better(Seq *s, const Step *p, V *carry, LLVMRealPredicate beats) {
   Cg *c = s->c;
-  V t = cg_splat(c, LLVMBuildTrunc(c->b, p->t, c->i32, ""));
+  V t = cg_splat(c, cg_trunc(c, p->t, c->i32));
   for (uint32_t k = 0; k < UNROLL; k++) {
     V x = load(s, s->a, p, k), *best = &carry[k], *step = &carry[UNROLL + k];
-    V take = LLVMBuildAnd(c->b, LLVMBuildFCmp(c->b, beats, x, *best, ""),
-                          LLVMBuildFCmp(c->b, LLVMRealORD, *best, *best, ""), "");
-    take = LLVMBuildOr(c->b, take, LLVMBuildICmp(c->b, LLVMIntSLT, *step, LLVMConstNull(c->vi32), ""), "");
-    if (p->mask[k]) take = LLVMBuildAnd(c->b, take, p->mask[k], "");
-    *best = choose(s, take, x, *best);
-    *step = choose(s, take, t, *step);
+    V take = cg_and(c, cg_fcmp(c, beats, x, *best), cg_fcmp(c, LLVMRealORD, *best, *best));
+    take = cg_or(c, take, cg_lt(c, *step, LLVMConstNull(c->vi32)));
+    if (p->mask[k]) take = cg_and(c, take, p->mask[k]);
+    *best = cg_select(c, take, x, *best);
+    *step = cg_select(c, take, t, *step);
   }
 }
 static void body_max(Seq *s, const Step *p, V *carry) { better(s, p, carry, LLVMRealUGT); }
@@ -201,41 +164,42 @@ static void body_store_x(Seq *s, const Step *p, V *carry) {
 static void body_scatter(Seq *s, const Step *p, V *carry) {
   Cg *c = s->c;
   (void)carry;
-  V t = cg_splat(c, LLVMBuildTrunc(c->b, p->t, c->i32, ""));
+  V t = cg_splat(c, cg_trunc(c, p->t, c->i32));
   for (uint32_t k = 0; k < UNROLL; k++) {
-    V here = LLVMBuildICmp(c->b, LLVMIntEQ, t, s->scale[k], "");
-    store(s, choose(s, here, s->x[k], splat(s, 0)), p, k);
+    V here = cg_eq(c, t, s->scale[k]);
+    store(s, cg_select(c, here, s->x[k], splat(s, 0)), p, k);
   }
 }
 
 // x: the maximum; the exponentials go to the result
 static void body_exp(Seq *s, const Step *p, V *sum) {
   for (uint32_t k = 0; k < UNROLL; k++) {
-    V d = sub(s, load(s, s->a, p, k), s->x[k]), e = cg_primitive(s->c, OP_exp, &d);
+    V d = cg_fsub(s->c, load(s, s->a, p, k), s->x[k]), e = cg_primitive(s->c, OP_exp, &d);
     store(s, e, p, k);
-    sum[k] = add(s, sum[k], lanes_or_zero(s, p, k, e));
+    sum[k] = cg_fadd(s->c, sum[k], lanes_or_zero(s, p, k, e));
   }
 }
 static void body_scale(Seq *s, const Step *p, V *carry) {
   (void)carry;
-  for (uint32_t k = 0; k < UNROLL; k++) store(s, mul(s, load(s, s->to, p, k), s->scale[k]), p, k);
+  for (uint32_t k = 0; k < UNROLL; k++) store(s, cg_fmul(s->c, load(s, s->to, p, k), s->scale[k]), p, k);
 }
 
 static void body_dot(Seq *s, const Step *p, V *sum) {
-  for (uint32_t k = 0; k < UNROLL; k++) sum[k] = add(s, sum[k], mul(s, load(s, s->a, p, k), load(s, s->b, p, k)));
+  for (uint32_t k = 0; k < UNROLL; k++)
+    sum[k] = cg_fadd(s->c, sum[k], cg_fmul(s->c, load(s, s->a, p, k), load(s, s->b, p, k)));
 }
 // x: the sum over steps of y g
 static void body_softmax_grad(Seq *s, const Step *p, V *carry) {
   (void)carry;
   for (uint32_t k = 0; k < UNROLL; k++)
-    store(s, mul(s, load(s, s->a, p, k), sub(s, load(s, s->b, p, k), s->x[k])), p, k);
+    store(s, cg_fmul(s->c, load(s, s->a, p, k), cg_fsub(s->c, load(s, s->b, p, k), s->x[k])), p, k);
 }
 
 // ---- blocks of the ops
 static void block_sum(Seq *s) {
   V sum[UNROLL];
   sum_steps(s, body_sum, sum);
-  for (uint32_t k = 0; k < UNROLL; k++) store_user(s, s->c->f32, s->to, k, sum[k]);
+  for (uint32_t k = 0; k < UNROLL; k++) store_user(s, s->to, k, sum[k]);
 }
 
 // Gives the extremes in `best`; `step` NULL: nobody wants them.
@@ -259,8 +223,8 @@ static void block_best(Seq *s) {
   Val index = ir_result(s->v, 1);
   find_best(s, ir_ins(c->f, s->v)->op == OP_seq_min, best, step);
   for (uint32_t k = 0; k < UNROLL; k++) {
-    if (cg_stored(c, s->v)) store_user(s, c->f32, s->to, k, best[k]);
-    if (cg_stored(c, index)) store_user(s, c->i64, cg_ptr(c, index), k, LLVMBuildSExt(c->b, step[k], c->vi64, ""));
+    if (cg_stored(c, s->v)) store_user(s, s->to, k, best[k]);
+    if (cg_stored(c, index)) store_user(s, cg_ptr(c, index), k, cg_sext(c, step[k], c->vi64));
   }
 }
 
@@ -273,9 +237,8 @@ static void block_broadcast(Seq *s) {
 static V lengths_of(Seq *s, uint32_t k) {
   Cg *c = s->c;
   V wide = cg_splat(c, s->width);
-  if (s->together)
-    return cg_splat(c, cg_load(c, c->i32, cg_at(c, c->i32, s->lengths, cg_div(c, s->user[k], s->width))));
-  return gather(s, c->i32, s->lengths, LLVMBuildUDiv(c->b, s->user[k], wide, ""), s->mask[k]);
+  if (s->together) return cg_splat(c, cg_get(c, c->i32, s->lengths, cg_div(c, s->user[k], s->width)));
+  return cg_gather(c, c->i32, s->lengths, LLVMBuildUDiv(c->b, s->user[k], wide, ""), s->mask[k]);
 }
 
 static void block_scatter(Seq *s) {
@@ -283,9 +246,9 @@ static void block_scatter(Seq *s) {
   bool given = ir_has_operand(c->f, s->v, ARG_step), first = ir_attr(c->f, s->v, KEY_first) != NULL;
   for (uint32_t k = 0; k < UNROLL; k++) {
     s->x[k] = load_user(s, c->f32, s->a, k);
-    if (given) s->scale[k] = LLVMBuildTrunc(c->b, load_user(s, c->i64, s->b, k), c->vi32, "");
+    if (given) s->scale[k] = cg_trunc(c, load_user(s, c->i64, s->b, k), c->vi32);
     else if (first) s->scale[k] = LLVMConstNull(c->vi32);
-    else s->scale[k] = LLVMBuildSub(c->b, lengths_of(s, k), cg_splat(c, cg_i32(c, 1)), "");
+    else s->scale[k] = cg_isub(c, lengths_of(s, k), cg_splat(c, cg_i32(c, 1)));
   }
   all_steps(s, body_scatter, NULL, 0);
 }
@@ -294,7 +257,7 @@ static void block_softmax(Seq *s) {
   V sum[UNROLL];
   find_best(s, false, s->x, NULL);
   sum_steps(s, body_exp, sum);
-  for (uint32_t k = 0; k < UNROLL; k++) s->scale[k] = LLVMBuildFDiv(s->c->b, splat(s, 1), sum[k], "");
+  for (uint32_t k = 0; k < UNROLL; k++) s->scale[k] = cg_fdiv(s->c, splat(s, 1), sum[k]);
   all_steps(s, body_scale, NULL, 0);
 }
 
@@ -317,8 +280,6 @@ static Block *block_of(Op op) {
   }
 }
 
-static V ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }
-
 static Seq open_seq(Cg *c, Val v) {
   Val layout = ir_arg(c->f, v, 1), data = ir_arg(c->f, v, 0);
   CgLayout l = cg_layout_of(c, layout);
@@ -328,7 +289,7 @@ static Seq open_seq(Cg *c, Val v) {
   s.width = cg_row_words(c, data, 1);  // i64 values are only moved: as pairs of words
   s.lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), s.width);
   s.together = LLVMIsAConstantInt(s.width) && LLVMConstIntGetZExtValue(s.width) % c->t->vl == 0;
-  s.a = cg_ptr(c, data), s.to = ptr_or_null(c, v);
+  s.a = cg_ptr(c, data), s.to = cg_ptr_or_null(c, v);
   Val b = ir_operand(c->f, v, ir_ins(c->f, v)->op == OP_seq_scatter ? ARG_step : ARG_g);
   if (!ir_none(b)) s.b = cg_ptr(c, b);
   return s;
@@ -340,10 +301,9 @@ bool cg_emit_sequence(Cg *c) {
   if (!block) return cg_emit_sequence_rows(c);
   Seq s = open_seq(c, v);
   V size = cg_i64(c, (int64_t)UNROLL * c->t->vl);
-  Loop l;
-  cg_loop_begin(c, &l, cg_mul(c, c->worker, size), s.lanes, cg_mul(c, c->n_workers, size), NULL, 0);
-  enter_block(&s, l.i);
-  block(&s);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_mul(c, c->worker, size), s.lanes, cg_mul(c, c->n_workers, size)); cg_next(&l);) {
+    enter_block(&s, l.i);
+    block(&s);
+  }
   return true;
 }
