@@ -5,8 +5,6 @@
 #include "codegen/pointwise/pointwise.h"
 #include "ir/slice_at.h"
 
-typedef LLVMValueRef V;
-
 enum { MAX_LANES = 64 };
 
 static const Fn *fn_of(const Pointwise *p) { return p->c->f; }
@@ -49,8 +47,6 @@ static bool fail(Pointwise *p, Val v, const char *what) {
   return false;
 }
 
-static V both(Cg *c, V a, V b) { return !a ? b : !b ? a : LLVMBuildAnd(c->b, a, b, ""); }
-
 // ---- accesses
 static Dim operand_dim(const Pointwise *p, const Access *a, int axis) {
   return ir_dim_at(fn_of(p)->prog, ir_ins(fn_of(p), a->v)->shape, (uint32_t)axis);
@@ -75,7 +71,7 @@ static void map_slice_at(Pointwise *p, Access *a, Val v) {
   SliceAt s;
   ir_slice_at(c->f, v, &s);
   V in_range, first = cg_slice_start(c, v, &in_range);
-  if (in_range) p->in_range = both(c, p->in_range, in_range);
+  if (in_range) p->in_range = cg_both(c, p->in_range, in_range);
   a->offset[s.axis] =
       s.reverse ? cg_sub(c, cg_dim(c, ir_dim_sub(c->f->prog, s.size, ir_dim(c->f->prog, 1))), first) : first;
   bool is_plain = ir_dim_is_one(c->f->prog, s.step) && !s.reverse;
@@ -289,7 +285,7 @@ static void place_segments(Pointwise *p) {
   if (has_few(p)) return;
   s->end_table = cg_block(c, c->i64, s->n + 1);
   cg_store(c, cg_i64(c, 0), s->end_table);
-  for (uint32_t k = 0; k < s->n; k++) cg_store(c, s->end[k], cg_at(c, c->i64, s->end_table, cg_i64(c, k + 1)));
+  for (uint32_t k = 0; k < s->n; k++) cg_put(c, s->end[k], s->end_table, cg_i64(c, k + 1));
   for (uint32_t a = 0; a < p->n_acc; a++) {
     if (!p->acc[a].part) continue;
     V table = p->acc[a].part_table = cg_block(c, c->ptr, s->n);
@@ -320,14 +316,13 @@ void cg_pointwise_each_segment(Pointwise *p, SegmentBody *body, void *ctx) {
     each_of_few(p, body, ctx);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, s->n), cg_i64(c, 1), NULL, 0);
-  s->begin = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, l.i));
-  s->stop = cg_load(c, c->i64, cg_at(c, c->i64, s->end_table, cg_add(c, l.i, cg_i64(c, 1))));
-  for (uint32_t a = 0; a < p->n_acc; a++)
-    if (p->acc[a].part) p->acc[a].part_at = cg_load(c, c->ptr, cg_at(c, c->ptr, p->acc[a].part_table, l.i));
-  body(p, ctx);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_i64(c, s->n)); cg_next(&l);) {
+    s->begin = cg_get(c, c->i64, s->end_table, l.i);
+    s->stop = cg_get(c, c->i64, s->end_table, cg_add(c, l.i, cg_i64(c, 1)));
+    for (uint32_t a = 0; a < p->n_acc; a++)
+      if (p->acc[a].part) p->acc[a].part_at = cg_get(c, c->ptr, p->acc[a].part_table, l.i);
+    body(p, ctx);
+  }
 }
 
 void cg_pointwise_merge(Pointwise *p) {
@@ -355,19 +350,15 @@ void cg_pointwise_merge(Pointwise *p) {
 
 // ---- one vector
 static LLVMTypeRef vector_type(const Pointwise *p, DType t) { return cg_vector_type(p->c, t, p->lanes); }
-static V spread(Pointwise *p, V scalar) { return p->lanes == 1 ? scalar : cg_splat_n(p->c, scalar, p->lanes); }
 
 // Row of a table; an index out of range is reported, and the row is empty.
 static void enter_table(Pointwise *p, Access *a) {
   Cg *c = p->c;
-  V i = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, a->index), p->at_row));
-  a->row_ok = LLVMBuildICmp(c->b, LLVMIntULT, i, cg_dim(c, operand_dim(p, a, 0)), "");
-  If s;
-  cg_if(c, &s, LLVMBuildNot(c->b, a->row_ok, ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, p->at_row, i);
-  cg_endif(c, &s);
-  V row = cg_mul(c, LLVMBuildSelect(c->b, a->row_ok, i, cg_i64(c, 0), ""), cg_dim(c, operand_dim(p, a, 1)));
-  a->row = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &row, 1, "");
+  V i = cg_get(c, c->i64, cg_ptr(c, a->index), p->at_row);
+  a->row_ok = cg_below(c, i, cg_dim(c, operand_dim(p, a, 0)));
+  for (If s = cg_when(c, cg_not(c, a->row_ok)); cg_then(&s);) cg_report(c, TN_KERR_INDEX_RANGE, p->at_row, i);
+  V row = cg_mul(c, cg_select(c, a->row_ok, i, cg_i64(c, 0)), cg_dim(c, operand_dim(p, a, 1)));
+  a->row = cg_at_any(c, c->f32, cg_ptr(c, a->v), row);
 }
 
 // Sets every access to the row with these outer indices.
@@ -375,7 +366,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
   Cg *c = p->c;
   for (uint32_t k = 0; k < p->n_acc; k++) {
     Access *a = &p->acc[k];
-    LLVMTypeRef t = cg_elem_type(p->c, (DType)ir_ins(c->f, a->v)->dtype);
+    LLVMTypeRef t = cg_elem_type(c, (DType)ir_ins(c->f, a->v)->dtype);
     V at = a->base;
     if (a->empty || a->part) continue;
     a->row_ok = a->splat = NULL;
@@ -386,12 +377,12 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
     for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
       at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
       if (!a->from[g]) continue;
-      V above = LLVMBuildICmp(c->b, LLVMIntSGE, index[g], a->from[g], ""),
-        below = LLVMBuildICmp(c->b, LLVMIntSLT, index[g], a->to[g], "");
-      a->row_ok = both(c, a->row_ok, LLVMBuildAnd(c->b, above, below, ""));
+      V above = cg_ge(c, index[g], a->from[g]), below = cg_lt(c, index[g], a->to[g]);
+      a->row_ok = cg_both(c, a->row_ok, cg_and(c, above, below));
     }
-    a->row = LLVMBuildGEP2(c->b, t, cg_ptr(c, a->v), &at, 1, "");
-    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->splat = spread(p, cg_load(c, t, a->row));
+    a->row = cg_at_any(c, t, cg_ptr(c, a->v), at);
+    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0))
+      a->splat = cg_splat_n(c, cg_load(c, t, a->row), p->lanes);
   }
 }
 
@@ -406,8 +397,8 @@ static void enter_part(Pointwise *p, Access *a, const V *index) {
     stride = cg_mul(c, stride, p->size[g]);
   }
   for (uint32_t g = at_axis; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
-  LLVMTypeRef t = cg_elem_type(p->c, (DType)ir_ins(c->f, a->v)->dtype);
-  a->row = LLVMBuildGEP2(c->b, t, a->part_at, &at, 1, "");
+  LLVMTypeRef t = cg_elem_type(c, (DType)ir_ins(c->f, a->v)->dtype);
+  a->row = cg_at_any(c, t, a->part_at, at);
 }
 
 void cg_pointwise_enter_segment(Pointwise *p, const V *index) {
@@ -432,7 +423,7 @@ static V range_mask(Pointwise *p, const Access *a, V i, V mask) {
   if (!a->from[g]) return mask;
   V below = cg_mask(c, cg_max(c, cg_sub(c, a->from[g], i), cg_i64(c, 0)));
   V upto = cg_mask(c, cg_max(c, cg_sub(c, a->to[g], i), cg_i64(c, 0)));
-  return both(c, mask, LLVMBuildAnd(c->b, upto, LLVMBuildNot(c->b, below, ""), ""));
+  return cg_both(c, mask, cg_and(c, upto, cg_not(c, below)));
 }
 
 // Rows of constant size, shorter than a vector: scalar loads, faster than a gather.
@@ -448,7 +439,7 @@ static V load_short_row(Pointwise *p, const Access *a, DType t) {
   Cg *c = p->c;
   V all = LLVMConstNull(vector_type(p, t)), at = cg_i64(c, 0);
   for (int64_t k = 0; k < LLVMConstIntGetSExtValue(p->size[p->n_loop - 1]); k++) {
-    V x = cg_load(c, cg_elem_type(p->c, t), LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &at, 1, ""));
+    V x = cg_load(c, cg_elem_type(c, t), cg_at_any(c, cg_elem_type(c, t), a->row, at));
     all = LLVMBuildInsertElement(c->b, all, x, cg_i32(c, k), "");
     at = cg_add(c, at, a->stride[p->n_loop - 1]);
   }
@@ -458,13 +449,8 @@ static V load_short_row(Pointwise *p, const Access *a, DType t) {
 static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   if (is_short_row(p, a)) return load_short_row(p, a, t);
-  V at = LLVMBuildAdd(c->b, cg_splat(c, i), cg_lane_numbers(c), "");
-  at = LLVMBuildMul(c->b, at, cg_splat(c, a->stride[p->n_loop - 1]), "");
-  V where = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &at, 1, "");
-  LLVMTypeRef vt = vector_type(p, t), over[] = {vt, LLVMTypeOf(where)};
-  if (!mask) mask = LLVMConstAllOnes(c->vmask);
-  V arg[] = {where, cg_i32(c, ir_dtype_bytes[t]), mask, LLVMConstNull(vt)};
-  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
+  V at = cg_imul(c, cg_iadd(c, cg_splat(c, i), cg_lane_numbers(c)), cg_splat(c, a->stride[p->n_loop - 1]));
+  return cg_gather(c, cg_elem_type(c, t), a->row, at, mask);
 }
 
 // Lane k has element i + k of a row that runs backward.
@@ -472,7 +458,7 @@ static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
   Cg *c = p->c;
   V lane[MAX_LANES], first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
   for (uint32_t k = 0; k < p->lanes; k++) lane[k] = cg_i32(c, p->lanes - 1 - k);
-  V x = cg_load(c, vector_type(p, t), LLVMBuildGEP2(c->b, cg_elem_type(c, t), a->row, &first, 1, ""));
+  V x = cg_load(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, first));
   return LLVMBuildShuffleVector(c->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(lane, p->lanes), "");
 }
 
@@ -481,8 +467,7 @@ static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   if (!mask && p->lanes > 1 && cg_is_int(a->stride[p->n_loop - 1], -1)) return load_backward(p, a, t, i);
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // No inbounds: the address of lanes that are masked off may be out of range.
-  V at = LLVMBuildGEP2(c->b, cg_elem_type(p->c, t), a->row, &i, 1, "");
-  return mask ? cg_load_masked(c, vector_type(p, t), at, mask) : cg_load(c, vector_type(p, t), at);
+  return cg_load_masked(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, i), mask);
 }
 
 // Zero where no lane is in range. The load is skipped then: a masked load of no lanes takes a microsecond on unmapped
@@ -490,22 +475,15 @@ static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
 static V load_partial(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;
-  V none = LLVMConstNull(vector_type(p, t)), some = a->row_ok;
+  V x = LLVMConstNull(vector_type(p, t)), some = a->row_ok;
   if (a->from[g]) {
     V end = cg_add(c, i, cg_i64(c, p->lanes));
-    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSGT, end, a->from[g], ""));
-    some = both(c, some, LLVMBuildICmp(c->b, LLVMIntSLT, i, a->to[g], ""));
+    some = cg_both(c, some, cg_gt(c, end, a->from[g]));
+    some = cg_both(c, some, cg_lt(c, i, a->to[g]));
   }
   if (!some) return load_lanes(p, a, t, i, mask);
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, some);
-  V x = load_lanes(p, a, t, i, range_mask(p, a, i, mask));
-  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, vector_type(p, t), "");
-  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
-  return phi;
+  for (If s = cg_when_carry(c, some, &x, 1); cg_then(&s);) x = load_lanes(p, a, t, i, range_mask(p, a, i, mask));
+  return x;
 }
 
 // The access's vector at index i; zero in lanes out of its range.
@@ -514,8 +492,8 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
   if (a->splat) return a->splat;
-  if (a->tile) return cg_load(c, c->vf, cg_at(c, c->f32, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl))));
-  if (a->index.i) return load_lanes(p, a, t, i, both(c, mask, cg_splat(c, a->row_ok)));
+  if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_i64(c, c->t->vl)));
+  if (a->index.i) return load_lanes(p, a, t, i, cg_both(c, mask, cg_splat(c, a->row_ok)));
   return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
 }
 
@@ -523,7 +501,7 @@ static V immediate(Pointwise *p, Val v) {
   Cg *c = p->c;
   if (op_of(p, v) == OP_const) return cg_constant_like(c, v, vector_type(p, DT_F32));
   const Attr *d = ir_attr(c->f, v, KEY_dim);
-  return spread(p, LLVMBuildSIToFP(c->b, cg_dim(c, d->u.dim), c->f32, ""));
+  return cg_splat_n(c, cg_sitofp(c, cg_dim(c, d->u.dim), c->f32), p->lanes);
 }
 
 static V operand(Pointwise *p, uint32_t k, uint32_t arg, V i, V mask) {
@@ -538,9 +516,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   Op op = op_of(p, v);
   if (p->is_epilogue && k == p->from) {
     DType t = (DType)ir_ins(c->f, v)->dtype;
-    LLVMTypeRef type = vector_type(p, t);
-    V at = cg_at(c, cg_elem_type(c, t), p->product, cg_sub(c, i, p->from_column));
-    return mask ? cg_load_masked(c, type, at, mask) : cg_load(c, type, at);
+    return cg_get_masked(c, vector_type(p, t), p->product, cg_sub(c, i, p->from_column), mask);
   }
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
@@ -555,8 +531,8 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
 
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
-  V element = spread(p, cg_add(c, row, i));
-  if (p->lanes > 1) element = LLVMBuildAdd(c->b, element, cg_lane_numbers(c), "");
+  V element = cg_splat_n(c, cg_add(c, row, i), p->lanes);
+  if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers(c));
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
 }
@@ -568,7 +544,7 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
   for (uint32_t k = p->from; k < p->to; k++) {
     Val v = value_at(p, k);
     if (!is_code(p, v) || !cg_stored(c, v)) continue;
-    V at = cg_at(c, cg_elem_type(p->c, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
+    V at = cg_at(c, cg_elem_type(c, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
     mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
   }
   if (ir_none(p->back)) return;

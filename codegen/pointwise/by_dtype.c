@@ -5,7 +5,7 @@
 #include "codegen/pointwise/pointwise.h"
 
 static V is_set(Cg *c, DType t, V x) {
-  if (ir_dtype_kind[t] != DTYPE_FLOAT) return LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+  if (ir_dtype_kind[t] != DTYPE_FLOAT) return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x)));
   V number = cg_convert(c, t, DT_F32, x);
   return cmp(c, LLVMRealUNE, number, k(c, number, 0));
 }

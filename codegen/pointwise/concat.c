@@ -9,8 +9,6 @@
 #include "codegen/cg.h"
 #include "codegen/pointwise/pointwise.h"
 
-typedef LLVMValueRef V;
-
 enum { MOST_MOVES = 512, SMALL = 4096, GRAIN = 2048 };
 
 typedef struct {
@@ -53,7 +51,7 @@ bool cg_is_run_copy(const Cg *c) {
 static void move(Cg *c, LLVMTypeRef elem, V to, V from, int64_t at, int64_t lanes) {
   LLVMTypeRef t = lanes == 1 ? elem : LLVMVectorType(elem, (unsigned)lanes);
   V i = cg_i64(c, at);
-  cg_store(c, cg_load(c, t, cg_at(c, elem, from, i)), cg_at(c, elem, to, i));
+  cg_put(c, cg_load(c, t, cg_at(c, elem, from, i)), to, i);
 }
 
 static void move_run(Cg *c, LLVMTypeRef elem, V to, V from, int64_t n) {
@@ -73,18 +71,17 @@ bool cg_emit_concat(Cg *c) {
   V rows = cg_i64(c, 1), lo = cg_i64(c, 0), hi;
   for (uint32_t k = 0; k < j.axis; k++) rows = cg_mul(c, rows, cg_dim(c, dim_of(c, j.v, k)));
   if (bound >= SMALL) cg_share(c, rows, width < GRAIN ? GRAIN / width : 1, &lo, &hi);
-  else hi = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, lo, ""), rows, lo, "");
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V to = cg_at(c, elem, cg_ptr(c, j.v), cg_mul(c, l.i, cg_i64(c, width)));
-  int64_t at = 0;
-  for (uint32_t k = 0; k < ins->n_args; k++) {
-    Val a = ir_arg(c->f, j.v, k);
-    int64_t run = run_of(c, &j, a);
-    V from = cg_at(c, elem, cg_ptr(c, a), cg_mul(c, l.i, cg_i64(c, run)));
-    move_run(c, elem, cg_at(c, elem, to, cg_i64(c, at)), from, run);
-    at += run;
+  else hi = cg_select(c, cg_eq(c, c->worker, lo), rows, lo);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V to = cg_at(c, elem, cg_ptr(c, j.v), cg_mul(c, l.i, cg_i64(c, width)));
+    int64_t at = 0;
+    for (uint32_t k = 0; k < ins->n_args; k++) {
+      Val a = ir_arg(c->f, j.v, k);
+      int64_t run = run_of(c, &j, a);
+      V from = cg_at(c, elem, cg_ptr(c, a), cg_mul(c, l.i, cg_i64(c, run)));
+      move_run(c, elem, cg_at(c, elem, to, cg_i64(c, at)), from, run);
+      at += run;
+    }
   }
-  cg_loop_end(c, &l, NULL);
   return true;
 }

@@ -5,30 +5,15 @@
 //   %p = permute %q           p = q loaded with permuted strides
 #include "codegen/pointwise/pointwise.h"
 #include "codegen/emitters.h"
-
-typedef LLVMValueRef V;
+#include "codegen/span.h"
 
 enum { SMALL = 4096, GRAIN = 2048 };
 enum { RANDOM_WORK = 8 };  // cost of an element with a random number, in elements without
 
 // ---- loops
-// Elements [lo, hi) of one row: whole vectors, then a masked tail.
+// Elements [lo, hi) of one row.
 static void emit_span(Pointwise *p, V row, V lo, V hi) {
-  Cg *c = p->c;
-  V n = cg_sub(c, hi, lo), step = cg_i64(c, p->lanes);
-  V rest = LLVMBuildAnd(c->b, n, cg_i64(c, p->lanes - 1), ""), end = cg_sub(c, hi, rest);
-  bool no_loop = LLVMIsAConstantInt(n) && LLVMConstIntGetSExtValue(n) < p->lanes;
-  if (!no_loop) {
-    Loop l;
-    cg_loop_begin(c, &l, lo, end, step, NULL, 0);
-    cg_pointwise_vector(p, row, l.i, NULL);
-    cg_loop_end(c, &l, NULL);
-  }
-  if (cg_is_int(rest, 0)) return;
-  If s;
-  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
-  cg_pointwise_vector(p, row, end, cg_mask(c, rest));
-  cg_endif(c, &s);
+  for (Span s = cg_span_guarded(p->c, lo, hi, p->lanes); cg_next_vector(&s);) cg_pointwise_vector(p, row, s.i, s.mask);
 }
 
 // The range of emit_rows: rows [lo, hi), elements [from, to) of each.
@@ -73,20 +58,19 @@ static void emit_segment_rows(Pointwise *p, void *ctx) {
   for (uint32_t k = 0; k + 1 < p->n_loop; k++)
     if (k != g) others = cg_mul(c, others, p->size[k]);
   V before = cg_mul(c, others, p->seg.begin), n = cg_mul(c, others, size);
-  Loop l;
-  cg_loop_begin(c, &l, cg_max(c, cg_sub(c, s->lo, before), zero), cg_min(c, cg_sub(c, s->hi, before), n), cg_i64(c, 1),
-                NULL, 0);
-  p->size[g] = size;
-  cg_pointwise_split(p, l.i, s->index);
-  p->size[g] = whole;
-  s->index[g] = cg_add(c, s->index[g], p->seg.begin);
-  V number = s->index[0];
-  for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
-  s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
-  cg_pointwise_enter(p, s->index);
-  cg_pointwise_enter_segment(p, s->index);
-  emit_span(p, s->row, s->from, s->to);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, cg_max(c, cg_sub(c, s->lo, before), zero), cg_min(c, cg_sub(c, s->hi, before), n));
+       cg_next(&l);) {
+    p->size[g] = size;
+    cg_pointwise_split(p, l.i, s->index);
+    p->size[g] = whole;
+    s->index[g] = cg_add(c, s->index[g], p->seg.begin);
+    V number = s->index[0];
+    for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
+    s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
+    cg_pointwise_enter(p, s->index);
+    cg_pointwise_enter_segment(p, s->index);
+    emit_span(p, s->row, s->from, s->to);
+  }
 }
 
 static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
@@ -101,11 +85,10 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
     cg_pointwise_each_segment(p, emit_segment_rows, &s);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_pointwise_split(p, l.i, index);
-  emit_row(p, &s, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    cg_pointwise_split(p, l.i, index);
+    emit_row(p, &s, l.i);
+  }
 }
 
 // ---- transposed accesses
@@ -149,13 +132,13 @@ static void load_square(Pointwise *p, const Access *a, V at, V n_rows, V n, bool
   uint32_t vl = c->t->vl;
   for (uint32_t q = 0; q < vl; q++) {
     V from = cg_add(c, at, cg_mul(c, cg_i64(c, q), a->stride[p->n_loop - 1]));
-    V ptr = LLVMBuildGEP2(c->b, c->f32, cg_ptr(c, a->v), &from, 1, "");
-    V some = LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, q), n, "");
-    V lanes = whole ? NULL : cg_mask(c, LLVMBuildSelect(c->b, some, n_rows, cg_i64(c, 0), ""));
+    V ptr = cg_at_any(c, c->f32, cg_ptr(c, a->v), from);
+    V some = cg_lt(c, cg_i64(c, q), n);
+    V lanes = whole ? NULL : cg_mask(c, cg_select(c, some, n_rows, cg_i64(c, 0)));
     row[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
   }
   cg_transpose(c, row);
-  for (uint32_t q = 0; q < vl; q++) cg_store(c, row[q], cg_at(c, c->f32, a->tile, cg_i64(c, (int64_t)q * vl)));
+  for (uint32_t q = 0; q < vl; q++) cg_put(c, row[q], a->tile, cg_i64(c, (int64_t)q * vl));
 }
 
 static void load_squares(Pointwise *p, const V *index, V column, V n_rows, V n, bool whole) {
@@ -173,40 +156,33 @@ static void load_squares(Pointwise *p, const V *index, V column, V n_rows, V n, 
 static void emit_band(Pointwise *p, V row, V *index, V n_rows) {
   Cg *c = p->c;
   V vl = cg_i64(c, c->t->vl), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
-  Loop l, r;
-  cg_loop_begin(c, &l, cg_i64(c, 0), width, vl, NULL, 0);
-  V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
-  V all =
-      LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, n, vl, ""), LLVMBuildICmp(c->b, LLVMIntEQ, n_rows, vl, ""), "");
-  If s;
-  cg_if(c, &s, all);
-  load_squares(p, index, l.i, n_rows, n, true);
-  cg_else(c, &s);
-  load_squares(p, index, l.i, n_rows, n, false);
-  cg_endif(c, &s);
-  cg_loop_begin(c, &r, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
-  index[p->n_loop - 2] = cg_add(c, first, r.i);
-  p->tile_row = r.i;
-  cg_pointwise_enter(p, index);
-  cg_pointwise_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
-  index[p->n_loop - 2] = first;
-  cg_loop_end(c, &r, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), width, vl); cg_next(&l);) {
+    V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
+    V all = cg_and(c, cg_eq(c, n, vl), cg_eq(c, n_rows, vl));
+    for (If s = cg_either(c, all); cg_then(&s);)
+      if (s.is_true) load_squares(p, index, l.i, n_rows, n, true);
+      else load_squares(p, index, l.i, n_rows, n, false);
+    for (Loop r = cg_count(c, n_rows); cg_next(&r);) {
+      index[p->n_loop - 2] = cg_add(c, first, r.i);
+      p->tile_row = r.i;
+      cg_pointwise_enter(p, index);
+      cg_pointwise_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
+      index[p->n_loop - 2] = first;
+    }
+  }
 }
 
 static void emit_tiles(Pointwise *p) {
   Cg *c = p->c;
-  V index[MAX_RANK] = {NULL}, vl = cg_i64(c, c->t->vl), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1), lo, hi;
+  V index[MAX_RANK] = {NULL}, vl = cg_i64(c, c->t->vl), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1);
   for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
   V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
-  cg_share(c, cg_mul(c, outer, bands), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
-  V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
-  cg_pointwise_split(p, row, index);
-  emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_mul(c, outer, bands), 1); cg_next(&l);) {
+    V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
+    V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
+    cg_pointwise_split(p, row, index);
+    emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
+  }
 }
 
 // Upper bound of the elements in a row.
@@ -230,10 +206,7 @@ static void emit_shares(Pointwise *p) {
   V rows = cg_i64(c, 1), zero = cg_i64(c, 0), inner = p->size[p->n_loop - 1], lo, hi;
   for (uint32_t g = 0; g + 1 < p->n_loop; g++) rows = cg_mul(c, rows, p->size[g]);
   if (work_of(p) < SMALL) {
-    If s;
-    cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, zero, ""));
-    emit_rows(p, zero, rows, zero, inner);
-    cg_endif(c, &s);
+    for (If s = cg_when(c, cg_first_worker(c)); cg_then(&s);) emit_rows(p, zero, rows, zero, inner);
   } else if (p->n_loop == 1 || all / row < 16) {  // long rows: each is split among the workers
     cg_share(c, inner, GRAIN, &lo, &hi);
     emit_rows(p, zero, rows, lo, hi);
@@ -265,10 +238,8 @@ bool cg_emit_pointwise(Cg *c) {
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
   if (!ir_none(c->k->wanted)) return emit_wanted(&p);
-  If good;
-  if (p.in_range) cg_if(c, &good, p.in_range);
-  if (plan_tiles(&p)) emit_tiles(&p);
-  else emit_shares(&p);
-  if (p.in_range) cg_endif(c, &good);
+  for (If good = cg_when(c, p.in_range); cg_then(&good);)
+    if (plan_tiles(&p)) emit_tiles(&p);
+    else emit_shares(&p);
   return true;
 }

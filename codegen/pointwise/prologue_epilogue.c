@@ -2,10 +2,11 @@
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
+#include "codegen/span.h"
 
 struct RowStrip {
   Pointwise p;
-  LLVMValueRef begin;  // first element of the current row
+  V begin;  // first element of the current row
 };
 
 static uint32_t product_of(const Cg *c) { return ir_anchor(c->f, c->k).i - c->k->first; }
@@ -20,31 +21,13 @@ static RowStrip *new_rows(const Pointwise *p) {
 
 bool cg_epilogue_works(const RowStrip *r) { return cg_pointwise_stores(&r->p) || !ir_none(r->p.back); }
 
-static void enter(RowStrip *r, LLVMValueRef row) {
+static void enter(RowStrip *r, V row) {
   Pointwise *p = &r->p;
-  LLVMValueRef index[MAX_RANK] = {NULL};
+  V index[MAX_RANK] = {NULL};
   r->begin = cg_mul(p->c, row, p->size[p->n_loop - 1]);
   if (p->n_loop > 1) cg_pointwise_split(p, row, index);
   p->at_row = row;
   cg_pointwise_enter(p, index);
-}
-
-// Loop over the vectors of columns [lo, hi), with a masked tail.
-static void each_vector(RowStrip *r, LLVMValueRef lo, LLVMValueRef hi,
-                        void (*body)(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx), void *ctx) {
-  Cg *c = r->p.c;
-  int64_t vl = c->t->vl;
-  LLVMValueRef n = cg_sub(c, hi, lo), whole = LLVMBuildAnd(c->b, n, cg_i64(c, -vl), "");
-  LLVMValueRef end = cg_add(c, lo, whole), rest = cg_sub(c, n, whole);
-  Loop l;
-  cg_loop_begin(c, &l, lo, end, cg_i64(c, vl), NULL, 0);
-  body(r, l.i, NULL, ctx);
-  cg_loop_end(c, &l, NULL);
-  if (cg_is_int(rest, 0)) return;
-  If s;
-  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
-  body(r, end, cg_mask(c, rest), ctx);
-  cg_endif(c, &s);
 }
 
 // ---- epilogue
@@ -70,15 +53,11 @@ RowStrip *cg_epilogue_flat(Cg *c) {
   return r && r->p.n_loop == 1 ? r : NULL;
 }
 
-static void store_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
-  (void)ctx;
-  cg_pointwise_vector(&r->p, r->begin, i, mask);
-}
-
-void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi) {
+void cg_epilogue_row(RowStrip *r, V row, V from, V lo, V hi) {
   enter(r, row);
   r->p.product = from, r->p.from_column = lo;
-  each_vector(r, lo, hi, store_vector, NULL);
+  for (Span s = cg_span_guarded(r->p.c, lo, hi, r->p.lanes); cg_next_vector(&s);)
+    cg_pointwise_vector(&r->p, r->begin, s.i, s.mask);
 }
 
 // ---- prologue
@@ -94,32 +73,27 @@ RowStrip *cg_prologue_flat(Cg *c) {
   return r;
 }
 
-LLVMValueRef cg_prologue_row_size(const RowStrip *r) { return r->p.size[r->p.n_loop - 1]; }
+V cg_prologue_row_size(const RowStrip *r) { return r->p.size[r->p.n_loop - 1]; }
 
-void cg_prologue_enter(RowStrip *r, LLVMValueRef row) { enter(r, row); }
+void cg_prologue_enter(RowStrip *r, V row) { enter(r, row); }
 
-LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask) {
+V cg_prologue_vector(RowStrip *r, V column, V mask) {
   Cg *c = r->p.c;
   cg_pointwise_compute(&r->p, r->begin, column, mask);
-  LLVMValueRef v = r->p.val[r->p.to - 1];
-  return mask ? LLVMBuildSelect(c->b, mask, v, LLVMConstNull(LLVMTypeOf(v)), "") : v;
+  V v = r->p.val[r->p.to - 1];
+  return mask ? cg_select(c, mask, v, LLVMConstNull(LLVMTypeOf(v))) : v;
 }
 
-LLVMValueRef cg_prologue_element(RowStrip *r, LLVMValueRef element, LLVMValueRef mask) {
+V cg_prologue_element(RowStrip *r, V element, V mask) {
   return cg_prologue_vector(r, cg_sub(r->p.c, element, r->begin), mask);
 }
 
-static void put_vector(RowStrip *r, LLVMValueRef i, LLVMValueRef mask, void *ctx) {
-  Cg *c = r->p.c;
-  LLVMValueRef v = cg_prologue_vector(r, i, mask), at = cg_at(c, c->f32, *(LLVMValueRef *)ctx, i);
-  mask ? cg_store_masked(c, v, at, mask) : cg_store(c, v, at);
-}
-
-void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef to) {
+void cg_prologue_row(RowStrip *r, V row, V lo, V hi, V to) {
   Cg *c = r->p.c;
   enter(r, row);
-  to = cg_at(c, c->f32, to, cg_sub(c, cg_i64(c, 0), lo));
-  each_vector(r, lo, hi, put_vector, &to);
+  View out = cg_view(cg_at(c, c->f32, to, cg_sub(c, cg_i64(c, 0), lo)), DT_F32);
+  for (Span s = cg_span_guarded(c, lo, hi, r->p.lanes); cg_next_vector(&s);)
+    cg_span_put(&s, out, cg_prologue_vector(r, s.i, s.mask));
 }
 
 int64_t cg_prologue_cost(const Fn *f, Val product) {

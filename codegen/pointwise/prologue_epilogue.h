@@ -14,19 +14,19 @@ RowStrip *cg_epilogue_flat(Cg *c);
 bool cg_epilogue_works(const RowStrip *r);  // does it store anything, or replace the product?
 // Columns [lo, hi) of row `row` (leading axes flattened): loads the product from `from`, which holds these columns, and
 // stores the kernel's results, the product included if it has other uses.
-void cg_epilogue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi);
+void cg_epilogue_row(RowStrip *r, V row, V from, V lo, V hi);
 
 // The prologue: producers of an operand of the product; NULL: c->why.
 RowStrip *cg_prologue_new(Cg *c);
 // The operand's row `row`, of an image a pixel: columns [lo, hi) to memory at `to`.
-void cg_prologue_row(RowStrip *r, LLVMValueRef row, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef to);
+void cg_prologue_row(RowStrip *r, V row, V lo, V hi, V to);
 // The prologue as one row of all its elements, entered; NULL: an operand is broadcast, say; or c->why.
 RowStrip *cg_prologue_flat(Cg *c);
-LLVMValueRef cg_prologue_row_size(const RowStrip *r);
+V cg_prologue_row_size(const RowStrip *r);
 // Or one vector of the row entered last: from column `column` on, zero in lanes that are masked off.
-void cg_prologue_enter(RowStrip *r, LLVMValueRef row);
-LLVMValueRef cg_prologue_vector(RowStrip *r, LLVMValueRef column, LLVMValueRef mask);
-LLVMValueRef cg_prologue_element(RowStrip *r, LLVMValueRef element, LLVMValueRef mask);  // from its flat index on
+void cg_prologue_enter(RowStrip *r, V row);
+V cg_prologue_vector(RowStrip *r, V column, V mask);
+V cg_prologue_element(RowStrip *r, V element, V mask);  // from its flat index on
 // Estimated operations per element of the operand. 0: it has no prologue.
 int64_t cg_prologue_cost(const Fn *f, Val product);
 
