@@ -4,12 +4,7 @@
 enum { STRIP_BYTES = 64 << 10, L2_PART = 4 };
 
 // ---- sizes
-static int64_t strip_bytes(const ConvShape *s, const Windows *w, int64_t band, int64_t columns, int64_t channels) {
-  return 4 * channels * cg_conv_strip_span(s, &w->axis[0], 1) * cg_conv_strip_span(s, &w->axis[1], band) *
-         cg_conv_strip_span(s, &w->axis[2], columns);
-}
-
-static int64_t strip_limit(const Target *t) { return cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART); }
+int64_t cg_conv_strip_limit(const Target *t) { return ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART)); }
 
 static bool block_fits(const ConvShape *s, int64_t block, int64_t few, int64_t pixels, const Target *t) {
   Windows w;
@@ -17,7 +12,8 @@ static bool block_fits(const ConvShape *s, int64_t block, int64_t few, int64_t p
     cg_conv_windows(s, k, &w);
     int64_t columns = cg_larger(1, cg_smaller(few, w.axis[2].count));
     int64_t rows = cg_larger(1, cg_smaller(cg_ceil_div(pixels, columns), w.axis[1].count));
-    if (strip_bytes(s, &w, rows, columns, block) > strip_limit(t)) return false;
+    StripShape strip = cg_conv_strip(s, &w, block, rows, columns);
+    if (cg_strip_elements(&strip) > cg_conv_strip_limit(t)) return false;
   }
   return true;
 }
@@ -33,23 +29,39 @@ int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, int64_t pix
   return cg_larger(1, largest);
 }
 
-Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t) {
-  Bands b = {.w = *w, .band = 1};
+StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels, int64_t rows, int64_t columns) {
+  StripShape strip = {.channels = channels, .pixel = s->src_channels * s->c.groups};
+  int64_t count[CONV_AXES] = {1, rows, columns}, *span[CONV_AXES] = {&strip.planes, &strip.rows, &strip.columns};
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    *span[k] = cg_conv_strip_span(s, &w->axis[k], count[k]);
+    strip.step[k] = cg_conv_strip_step(s, &w->axis[k]), strip.size[k] = s->src_dim[k];
+  }
+  return strip;
+}
+
+// Does a strip of so many rows, columns and images fit? It is b's then.
+static bool fits(const ConvShape *s, const ConvCut *wanted, int64_t band, int64_t columns, int64_t images, int64_t most,
+                 Bands *b) {
+  StripShape strip = cg_conv_strip(s, &b->w, wanted->block, band, columns);
+  if (wanted->one_plane) strip.planes = 1;
+  if (images * cg_strip_elements(&strip) > most) return false;
+  b->strip = strip, b->band = band, b->columns = columns, b->images = images;
+  return true;
+}
+
+Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, const Target *t) {
+  Bands b = {.w = *w};
   const Phase *p = b.w.axis;
-  int64_t limit = strip_limit(t), parts = 1;
-  b.columns = cg_larger(1, p[2].count);
-  while (b.columns > few && strip_bytes(s, &b.w, 1, b.columns, block) > limit)
-    b.columns = cg_ceil_div(p[2].count, ++parts);
-  while (b.band < p[1].count && strip_bytes(s, &b.w, b.band + 1, b.columns, block) <= limit) b.band++;
-  if (p[1].count) b.band = cg_ceil_div(p[1].count, cg_ceil_div(p[1].count, b.band));  // about equal
-  b.strip =
-      (StripShape){.planes = cg_conv_strip_span(s, &p[0], 1),
-                   .rows = cg_conv_strip_span(s, &p[1], b.band),
-                   .columns = cg_conv_strip_span(s, &p[2], b.columns),
-                   .channels = block,
-                   .step = {cg_conv_strip_step(s, &p[0]), cg_conv_strip_step(s, &p[1]), cg_conv_strip_step(s, &p[2])},
-                   .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]},
-                   .pixel = s->src_channels * s->c.groups};
+  int64_t most = cg_conv_strip_limit(t), pixels = wanted->pixels ? wanted->pixels : INT64_MAX / 2, parts = 1;
+  int64_t columns = cg_larger(1, p[2].count), few = cg_larger(1, cg_smaller(wanted->few, p[2].count));
+  while (columns > few && (columns > 2 * pixels || !fits(s, wanted, 1, columns, 1, most, &b)))
+    columns = cg_ceil_div(p[2].count, ++parts);
+  fits(s, wanted, 1, columns, 1, INT64_MAX, &b);
+  while (b.band < p[1].count && b.band * columns < pixels && fits(s, wanted, b.band + 1, columns, 1, most, &b)) {}
+  fits(s, wanted, cg_even_bands(p[1].count, b.band), columns, 1, INT64_MAX, &b);
+  bool whole = columns >= p[2].count && b.band >= p[1].count && p[0].count == 1;
+  while (whole && b.images < wanted->images && b.images * b.band * columns < pixels &&
+         fits(s, wanted, b.band, columns, b.images + 1, most, &b)) {}
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * cg_ceil_div(p[2].count, b.columns);
   return b;
 }
@@ -63,23 +75,37 @@ static LLVMValueRef strip_span(const ConvUnit *u, uint32_t k, LLVMValueRef count
   return cg_add(c, first, cg_i64(c, cg_conv_reach(p)));
 }
 
-void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip) {
+static void fill_image(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip,
+                       LLVMValueRef number) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
   const Phase *p = u->b->w.axis;
-  LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column};
-  LLVMValueRef image = cg_i64(c, s->src_channels * s->c.groups), pixels = cg_i64(c, 1);
-  StripFill fill = {.strip = strip, .prologue = u->g ? u->g->prologue : NULL};
+  LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
+  StripFill fill = {.strip = strip, .prologue = u->prologue};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     fill.at[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
-    image = cg_mul(c, image, cg_dim(c, s->src_dim[k])), pixels = cg_mul(c, pixels, cg_dim(c, s->src_dim[k]));
+    pixels = cg_mul(c, pixels, cg_dim(c, s->src_dim[k]));
   }
-  fill.pixel = cg_mul(c, u->image, pixels);
+  if (u->z) fill.at[0] = cg_add(c, fill.at[0], cg_mul(c, u->z, cg_i64(c, p[0].gap)));
+  fill.pixel = cg_mul(c, number, pixels);
   fill.channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, s->src_channels)), channel);
-  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, image), cg_mul(c, u->group, cg_i64(c, s->src_channels)));
-  fill.image = cg_at(c, c->f32, src, cg_add(c, at, channel));
+  LLVMValueRef at = cg_mul(c, fill.pixel, cg_i64(c, s->src_channels * s->c.groups));
+  fill.image = cg_at(c, c->f32, src, cg_add(c, at, fill.channel));
   if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
   cg_conv_fill_strip(c, &u->b->strip, &fill);
+}
+
+void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip) {
+  Cg *c = u->c;
+  if (u->b->images <= 1) {
+    fill_image(u, src, channel, strip, u->image);
+    return;
+  }
+  Loop l;
+  cg_loop_begin(c, &l, cg_i64(c, 0), u->images, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
+  fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
+  cg_loop_end(c, &l, NULL);
 }
 
 LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in) {
@@ -152,7 +178,8 @@ ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
   LLVMValueRef column = take(c, &number, n.columns), band = take(c, &number, n.bands);
   u.column = cg_mul(c, column, cg_i64(c, b->columns)), u.row = cg_mul(c, band, cg_i64(c, b->band));
   u.plane = take(c, &number, n.count[0]);
-  u.group = take(c, &number, cg_i64(c, u.s->c.groups)), u.image = number;
+  if (!of->group) u.group = take(c, &number, cg_i64(c, u.s->c.groups));
+  u.image = number, u.images = cg_i64(c, 1);
   if (u.g && u.g->moment_slots) {
     LLVMValueRef nth = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, u.image, n.count[0]), u.plane), n.bands), band);
     u.slot = cg_add(c, u.g->moment_slots, cg_add(c, cg_mul(c, nth, n.columns), column));
@@ -160,6 +187,17 @@ ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
   u.rows = there_are(c, b->band, n.count[1], u.row);
   u.columns = there_are(c, b->columns, n.count[2], u.column);
   return u;
+}
+
+LLVMValueRef cg_conv_units(const ConvUnit *of) {
+  Cg *c = of->c;
+  Counts n = counts_of(of);
+  return cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
+}
+
+Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts) {
+  LLVMValueRef next = cg_add(c, nth, cg_i64(c, 1)), all = cg_i64(c, parts);
+  return (Inside){cg_div(c, cg_mul(c, nth, n), all), cg_div(c, cg_mul(c, next, n), all)};
 }
 
 void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
@@ -180,8 +218,7 @@ void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLV
 void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
-  Counts n = counts_of(of);
-  LLVMValueRef lo, hi, units = cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
+  LLVMValueRef lo, hi, units = cg_conv_units(of);
   LLVMValueRef count = cg_mul(c, cg_dim(c, of->s->c.n), cg_mul(c, cg_i64(c, of->s->c.groups), units));
   bool whole = of->parts <= 1;
   cg_share(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1, &lo, &hi);

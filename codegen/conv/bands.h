@@ -9,25 +9,45 @@
 // Of one phase.
 typedef struct {
   Windows w;
-  int64_t band, columns;  // of the result in a unit
-  StripShape strip;
-  int64_t units;  // of an image and a group, by bounds
+  int64_t images, band, columns;  // of the result in a unit; several images are whole ones
+  StripShape strip;               // of one image
+  int64_t units;                  // of an image and a group, by bounds
 } Bands;
 
 // Channels of a block: equal ones, so few that a strip for `few` columns of so many rows that they are `pixels` fits;
 // whole multiples of `unit` where there are such.
 int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, int64_t pixels, const Target *t);
-// Rows and columns of which is made a strip of `block` channels; at least `few` columns.
-Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t);
+// Elements of a strip at most.
+int64_t cg_conv_strip_limit(const Target *t);
+// What is wanted of a unit.
+typedef struct {
+  int64_t block;   // channels of the strip
+  int64_t few;     // columns at least
+  int64_t pixels;  // about so many, in at most so many images; 0: as many as fit, of one image
+  int64_t images;
+  bool one_plane;  // the strip has a single plane of the windows
+} ConvCut;
+// Columns, then rows, then images whose strip fits.
+Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, const Target *t);
+static inline Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t) {
+  return cg_conv_cut(s, w, &(ConvCut){.block = block, .few = few}, t);
+}
+// Equal bands of at most so many rows.
+static inline int64_t cg_even_bands(int64_t rows, int64_t most) {
+  return rows ? cg_ceil_div(rows, cg_ceil_div(rows, most)) : most;
+}
 
 typedef struct {
   Cg *c;
-  Gemm *g;  // NULL: of no product
+  Gemm *g;                    // NULL: of no product
+  struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
   const ConvShape *s;
   const Bands *b;
   int64_t parts;  // into which the work for a unit falls, all of whose elements are its own; 0: one
   LLVMValueRef part;
-  LLVMValueRef image, group;
+  LLVMValueRef image, group;        // group: where it is set before, units are of that one alone
+  LLVMValueRef z;                   // one_plane: that of the window
+  LLVMValueRef images;              // from `image` on
   LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
   LLVMValueRef rows, columns;       // that there are
   LLVMValueRef slot;                // of moments, of all phases: the same for all groups
@@ -35,6 +55,9 @@ typedef struct {
 
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
+LLVMValueRef cg_conv_units(const ConvUnit *of);  // of an image and a group
+// Part `nth` of n in `parts` about equal parts.
+Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts);
 // All of them, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.

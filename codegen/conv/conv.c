@@ -233,10 +233,9 @@ static void each_panel(const ConvUnit *of) {
   LLVMValueRef weights = cg_at(c, c->f32, g->packed_b, cg_mul(c, u->group, cg_i64(c, panels * u->s->rows * width)));
   weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
-  LLVMValueRef first = cg_div(c, cg_mul(c, u->part, cg_i64(c, panels)), cg_i64(c, u->parts));
-  LLVMValueRef end = cg_div(c, cg_mul(c, cg_add(c, u->part, cg_i64(c, 1)), cg_i64(c, panels)), cg_i64(c, u->parts));
+  Inside some = cg_part(c, cg_i64(c, panels), u->part, u->parts);
   Loop l;
-  cg_loop_begin(c, &l, first, cg_min(c, end, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
+  cg_loop_begin(c, &l, some.lo, cg_min(c, some.hi, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
   panel(u, &(Panel){.n0 = cg_mul(c, l.i, cg_i64(c, width)),
                     .columns = cg_i64(c, width),
                     .weights = cg_at(c, c->f32, weights, cg_mul(c, l.i, per_panel)),
@@ -244,7 +243,7 @@ static void each_panel(const ConvUnit *of) {
   cg_loop_end(c, &l, NULL);
   if (!left) return;
   If last;
-  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, end, cg_i64(c, panels), ""));
+  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, some.hi, cg_i64(c, panels), ""));
   panel(u, &(Panel){.n0 = cg_i64(c, whole * width),
                     .columns = cg_i64(c, left),
                     .weights = cg_at(c, c->f32, weights, cg_mul(c, cg_i64(c, whole), per_panel)),
@@ -271,6 +270,8 @@ void cg_gemm_conv_emit(Gemm *g) {
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
     Bands b = cg_conv_bands(&s, &w, g->p->kc, FEW_COLUMNS, c->t);
-    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b, .parts = parts_of(g, &s, &b)}, each_panel);
+    cg_conv_each_unit(
+        &(ConvUnit){.c = c, .g = g, .prologue = g->prologue, .s = &s, .b = &b, .parts = parts_of(g, &s, &b)},
+        each_panel);
   }
 }

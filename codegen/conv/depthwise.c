@@ -9,8 +9,7 @@
 enum {
   BAND = 4,
   SUMS_BYTES = 32 << 10,
-  STRIP_BYTES = 24 << 10,  // in L1, with weights and sums
-  SETS_BYTES = 2048        // pixels of a multiple of so many meet in two sets of L1
+  STRIP_BYTES = 24 << 10  // in L1, with weights and sums
 };
 
 // ---- the plan
@@ -40,12 +39,7 @@ static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block, const
   const Phase *p = w->axis;
   if (s->c.run_sized) return cg_conv_bands(s, w, block, DEPTHWISE_COLUMNS, t);
   Bands b = {.w = *w, .band = cg_larger(1, cg_smaller(BAND, p[1].count)), .columns = cg_larger(1, p[2].count)};
-  b.strip = (StripShape){.planes = cg_conv_span(&p[0], 1),
-                         .rows = cg_conv_span(&p[1], b.band),
-                         .columns = cg_conv_span(&p[2], b.columns),
-                         .channels = block,
-                         .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]},
-                         .pixel = s->src_channels};
+  b.strip = cg_conv_strip(s, w, block, b.band, b.columns);
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * (p[2].count > 0);
   return b;
 }
@@ -54,7 +48,7 @@ static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block, const
 static int64_t strip_block(const ConvShape *s, int64_t most, const Target *t) {
   Windows w;
   int64_t block = most / t->vl * t->vl;
-  if (4 * s->src_channels % SETS_BYTES) return 0;
+  if (!cg_pixels_share_sets(s->src_channels)) return 0;
   for (uint32_t k = 0; k < s->n_windows; k++) {
     cg_conv_windows(s, k, &w);
     Bands b = bands_of(s, &w, 1, t);
@@ -235,6 +229,6 @@ void cg_gemm_depthwise_emit(Gemm *g) {
   for (uint32_t k = 0; k < s.n_windows; k++) {
     cg_conv_windows(&s, k, &w);
     Bands b = bands_of(&s, &w, g->p->kc, c->t);
-    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .s = &s, .b = &b}, each_block);
+    cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .prologue = g->prologue, .s = &s, .b = &b}, each_block);
   }
 }

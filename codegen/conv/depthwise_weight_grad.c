@@ -1,6 +1,6 @@
 // Class conv_weight of convolutions of groups of few channels, for each of the group's channels of the source:
 // sums[tap, i, c] += x[pixel * stride + tap, channel i of c's group] * g[pixel, c], by vectors of channels, with the sums of
-// some taps in registers (depthwise_weight_rows.c).
+// some taps in registers (weight_rows.c).
 //
 // Bands of rows are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a block of
 // channels. Slices have sums of their own, [slice][block][tap, i][channels, whole vectors], added in order. x is read where
@@ -17,8 +17,7 @@ enum {
   L2_PART = 2,         // of it has a band of x and g
   STRIP_COLUMNS = 64,  // at least, of so many rows that they are
   STRIP_PIXELS = 256,
-  EDGE = 16,         // columns outside for which code is made
-  SETS_BYTES = 2048  // pixels of a multiple of so many meet in two sets of L1
+  EDGE = 16  // columns outside for which code is made
 };
 
 typedef struct {
@@ -36,13 +35,10 @@ static int64_t group_of(const Fn *f, Val v, const Target *t) {
   return cg_channels_in_lane_group(&c, t);
 }
 
-static bool has_wide_border(const ConvShape *s, const Phase *p) {
-  int64_t right = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p) - s->src[2];
-  return cg_larger(-p->offset, right) > EDGE;
-}
+static bool has_wide_border(const ConvShape *s, const Phase *p) { return cg_conv_outside(s, p) > EDGE; }
 
 static bool copies(const ConvShape *s, const Phase *p) {
-  return 4 * s->src_channels % SETS_BYTES == 0 || has_wide_border(s, p);
+  return cg_pixels_share_sets(s->src_channels) || has_wide_border(s, p);
 }
 
 // Of rows of the source as they lie.
@@ -51,8 +47,7 @@ static Bands bands_in_place(const ConvShape *s, const Windows *w, const Target *
   Bands b = {.w = *w, .columns = cg_larger(1, p[2].count)};
   int64_t row = s->src_channels * (p[1].src_step * s->src[2] + p[2].count);
   int64_t most = ir_f32_in(t->facts.l2_bytes / L2_PART) / cg_larger(1, row);
-  b.band = cg_larger(1, cg_smaller(most, p[1].count));
-  if (p[1].count) b.band = cg_ceil_div(p[1].count, cg_ceil_div(p[1].count, b.band));  // about equal
+  b.band = cg_even_bands(p[1].count, cg_larger(1, cg_smaller(most, p[1].count)));
   b.units = p[0].count * cg_ceil_div(p[1].count, b.band) * (p[2].count > 0);
   return b;
 }
@@ -73,6 +68,16 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
   return p;
 }
 
+static WeightSums sums_of(const Plan *p) {
+  return (WeightSums){.conv = &p->s.c,
+                      .slices = p->slices,
+                      .groups = p->blocks,
+                      .channels = p->group,
+                      .block = p->group,
+                      .o = p->block,
+                      .o_pad = p->padded};
+}
+
 bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t) {
   if (!group_of(f, v, t)) return false;
   Plan p = plan_of(f, v, t);
@@ -81,7 +86,8 @@ bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t) {
 
 int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Plan p = plan_of(f, v, t);
-  return cg_round_up(4 * p.slices * p.blocks * p.taps * p.padded, TN_ALIGN);
+  WeightSums sums = sums_of(&p);
+  return cg_weight_sums_bytes(&sums);
 }
 
 // ---- a unit
@@ -251,7 +257,7 @@ static void each_vector(const Part *t) {
 static void each_part(Part *t, LLVMValueRef scratch) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  LLVMValueRef lo, hi, size = cg_i64(c, p->taps * p->padded), slices = cg_i64(c, p->slices), one = cg_i64(c, 1);
+  LLVMValueRef lo, hi, size = cg_i64(c, p->taps * p->padded), one = cg_i64(c, 1);
   LLVMValueRef units = cg_mul(c, cg_dim(c, p->s.c.n), cg_i64(c, p->b.units));
   cg_share(c, cg_i64(c, p->slices * p->blocks), 1, &lo, &hi);
   ConvUnit all = t->u;
@@ -261,72 +267,15 @@ static void each_part(Part *t, LLVMValueRef scratch) {
   t->channel = cg_mul(c, cg_gemm_rem(c, part.i, cg_i64(c, p->blocks)), cg_i64(c, p->block));
   t->sums = cg_at(c, c->f32, scratch, cg_mul(c, part.i, size));
   cg_conv_clear(c, t->sums, size);
-  LLVMValueRef begin = cg_div(c, cg_mul(c, slice, units), slices);
-  LLVMValueRef end = cg_div(c, cg_mul(c, cg_add(c, slice, one), units), slices);
   if (p->b.units) {
-    cg_loop_begin(c, &unit, begin, end, one, NULL, 0);
+    Inside some = cg_part(c, units, slice, p->slices);
+    cg_loop_begin(c, &unit, some.lo, some.hi, one, NULL, 0);
     t->u = cg_conv_unit(&all, unit.i);
     if (p->copies) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
     each_vector(t);
     cg_loop_end(c, &unit, NULL);
   }
   cg_loop_end(c, &part, NULL);
-}
-
-// ---- the sums of all slices, as weights [C, C / groups, taps], by squares of vl x vl
-typedef struct {
-  Cg *c;
-  const Plan *p;
-  LLVMValueRef sums, out;       // of the first slice's vector of channels; of the result
-  LLVMValueRef square, turned;  // [element of a channel's weight][channel], and [channel][element]
-  LLVMValueRef element, elements;
-} Square;
-
-static void add_slices(const Square *s) {
-  Cg *c = s->c;
-  const Plan *p = s->p;
-  int64_t slice = p->blocks * p->taps * p->padded;
-  LLVMValueRef taps = cg_i64(c, p->taps / p->group);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->elements, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef element = cg_add(c, s->element, l.i), nth = cg_div(c, element, taps);
-  LLVMValueRef row = cg_add(c, cg_mul(c, cg_gemm_rem(c, element, taps), cg_i64(c, p->group)), nth);
-  LLVMValueRef at = cg_at(c, c->f32, s->sums, cg_mul(c, row, cg_i64(c, p->padded))), sum = cg_load(c, c->vf, at);
-  for (int64_t k = 1; k < p->slices; k++)
-    sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
-  cg_store(c, sum, cg_at(c, c->f32, s->square, cg_mul(c, l.i, cg_i64(c, c->t->vl))));
-  cg_loop_end(c, &l, NULL);
-}
-
-static void store_square(const Square *s, LLVMValueRef channels) {
-  Cg *c = s->c;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), stride = cg_i64(c, s->p->taps), mask = cg_mask(c, s->elements);
-  cg_transpose_block(c, s->square, vl, s->elements, channels, s->turned, vl);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), channels, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_load(c, c->vf, cg_at(c, c->f32, s->turned, cg_mul(c, l.i, vl)));
-  LLVMValueRef to = cg_add(c, cg_mul(c, l.i, stride), s->element);
-  cg_store_masked(c, row, cg_at(c, c->f32, s->out, to), mask);
-  cg_loop_end(c, &l, NULL);
-}
-
-static void store_sums(Cg *c, const Plan *p, LLVMValueRef scratch, LLVMValueRef out) {
-  int64_t vl = c->t->vl, across = cg_ceil_div(p->taps, vl), down = p->padded / vl;
-  Square s = {.c = c, .p = p, .square = cg_block(c, c->f32, vl * vl), .turned = cg_block(c, c->f32, vl * vl)};
-  LLVMValueRef lo, hi, width = cg_i64(c, vl);
-  cg_share(c, cg_i64(c, p->blocks * down * across), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef vector = cg_div(c, l.i, cg_i64(c, across)), block = cg_div(c, vector, cg_i64(c, down));
-  LLVMValueRef at = cg_mul(c, cg_gemm_rem(c, vector, cg_i64(c, down)), width);
-  s.element = cg_mul(c, cg_gemm_rem(c, l.i, cg_i64(c, across)), width);
-  s.elements = cg_min(c, width, cg_sub(c, cg_i64(c, p->taps), s.element));
-  s.sums = cg_at(c, c->f32, scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->taps * p->padded)), at));
-  LLVMValueRef channel = cg_add(c, cg_mul(c, block, cg_i64(c, p->block)), at);
-  s.out = cg_at(c, c->f32, out, cg_mul(c, channel, cg_i64(c, p->taps)));
-  add_slices(&s);
-  store_square(&s, cg_min(c, width, cg_sub(c, cg_i64(c, p->block), at)));
-  cg_loop_end(c, &l, NULL);
 }
 
 void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
@@ -336,5 +285,7 @@ void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
   if (p.copies) t.strip = cg_block(c, c->f32, cg_strip_elements(&p.b.strip));
   each_part(&t, c->scratch);
   cg_wait_for_team(c);
-  store_sums(c, &p, c->scratch, cg_ptr(c, v));
+  WeightSums sums = sums_of(&p);
+  sums.sums = c->scratch, sums.out = cg_ptr(c, v);
+  cg_store_weight_sums(c, &sums);
 }

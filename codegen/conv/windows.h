@@ -38,10 +38,14 @@ void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
 // Elements of the phase along axis k.
 LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
-// Elements of the source that `count` elements of the result read.
-static inline int64_t cg_conv_span(const Phase *p, int64_t count) {
-  return (count - 1) * p->src_step + cg_conv_reach(p);
+
+// How many elements of the source lie outside, at most on one side.
+static inline int64_t cg_conv_outside(const ConvShape *s, const Phase *p) {
+  int64_t right = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p) - s->src[2];
+  return cg_larger(-p->offset, right);
 }
+// Do neighbouring pixels of so many channels meet in the same few sets of L1?
+static inline bool cg_pixels_share_sets(int64_t channels) { return 4 * channels % 2048 == 0; }
 
 // Elements of the source from one of a strip to the next along an axis; of the strip, from one window to the next, and those
 // that `count` elements of the result read.
@@ -62,6 +66,8 @@ typedef struct {
   int64_t pixel;            // elements of the source from one pixel to the next
   int64_t step[CONV_AXES];  // of the source, from one of the strip to the next; 0: 1
 } StripShape;
+// Of `rows` rows and `columns` columns of the result.
+StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels, int64_t rows, int64_t columns);
 static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
 // image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative; used: rows
 // and columns that are read, NULL: all.
@@ -95,16 +101,27 @@ int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
 WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
 void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
 
-// ---- weight_border.c: a vector of the sums of a weight's gradient, of channels o .. of g
+// ---- weight_sums.c: sums of a weight's gradient, of all slices, in PyTorch's order of axes
+//
+//   [slice][group][plane and row of the window][block of channels][tap of the row][channel][channels of g, whole vectors]
 typedef struct {
   const Conv *conv;
-  LLVMValueRef x, g;
-  LLVMValueRef channel, tap, o, mask;  // channel: of x, of all groups
-  struct RowStrip *prologue;           // makes pixels of x, to `made`, on the stack; NULL: they are stored
-  LLVMValueRef made;
-} ConvWeightSum;
-// Where it is NaN because of zeros of the padding; at: on the worker's stack.
-void cg_conv_weight_mend(Cg *c, const ConvWeightSum *s, LLVMValueRef at);
+  int64_t slices, groups;
+  int64_t channels, block;  // of x in a group, and in a block
+  int64_t o, o_pad;         // of g in a group; in whole vectors
+  LLVMValueRef sums, out;
+  bool mends;                 // zeros of strips may have made sums NaN:
+  LLVMValueRef x, g;          // they are made again of these
+  struct RowStrip *prologue;  // makes pixels of x; NULL: they are stored
+} WeightSums;
+static inline int64_t cg_weight_sums(const WeightSums *s) { return ir_conv_taps(s->conv) * s->channels * s->o_pad; }
+int64_t cg_weight_sums_bytes(const WeightSums *s);
+// By the team, after cg_wait_for_team.
+void cg_store_weight_sums(Cg *c, const WeightSums *s);
+// The quotient of *number and n, which leaves the rest in *number.
+LLVMValueRef cg_split(Cg *c, LLVMValueRef *number, int64_t n);
+// The sum of what lies at `at` and `stride` apart behind it, of n slices, in their order.
+LLVMValueRef cg_sum_slices(Cg *c, LLVMValueRef at, int64_t n, int64_t stride);
 
 // ---- weight_grad.c
 // Is it made by depthwise_weight_grad.c? That takes images of constant sizes.
