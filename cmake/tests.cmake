@@ -146,15 +146,19 @@ set_tests_properties(test_one_row PROPERTIES PROCESSORS 2)
 if(TARGET tenure_mpi)
   set_property(TEST test_mpi test_mpi_kill test_mpi_valgrind APPEND PROPERTY ENVIRONMENT TENURE_MPIEXEC=${MPIEXEC_EXECUTABLE})
 endif()
-# Labels say which of tools/check's stages have a test. `once`: objects of bundles, packages, documentation and rules of the sources,
-# which neither sanitizers nor a guarded arena change. `long`: nearly all of its time is LLVM's and that of generated code, which no sanitizer
-# watches; `tools/check --all` runs it under sanitizers too. `quick`: what `tools/check --quick` runs. `all`: what
-# `tools/check --all` alone runs. `threads`: what threads do to each other, all that the preset tsan builds and runs.
+# Labels say which of tools/check's stages have a test.
+# `once`: objects of bundles, packages, documentation and rules of the sources, which neither sanitizers nor a guarded arena change.
+# `long`: four fifths of its time and more is that of LLVM, of its processes and of generated code, which no sanitizer watches;
+#   `tools/check --all` runs it under sanitizers too.
+# `quick`: what `tools/check --quick` runs. `all`: what `tools/check --all` alone runs.
+# `threads`: what threads do to each other, all that the preset tsan builds and runs.
 tenure_label(once test_bundle_examples test_bundle_object test_probe_cost test_mpi_kill test_mpi_valgrind test_one_row test_names
              test_layers test_number_text test_report_page test_install test_packages test_abi test_bundle_cpus
              test_bundle_constants test_bundle_stack test_bench_page test_docstrings test_generate test_calls test_readme)
+tenure_label(all test_one_row)
 tenure_label(packages test_install test_packages test_abi)
-tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples)
+tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples
+             test_triangular test_attention test_concat test_image_sizes test_image_random test_conv_padding test_bundle_random)
 tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_pointwise test_rules
              test_shapes test_text test_verify_rules)
 add_custom_target(quick_tests DEPENDS tests_ops tests_scenarios)

@@ -77,7 +77,7 @@ for target in x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-ms
   "$tenure" bundle vowels.tir -o each --target=$target
   [[ -s each.o ]] || fail "no object for $target"
   rm -f each.o
-  "$tenure" bundle vowels.tir -o each --target=$target --embed-weights
+  "$tenure" bundle vowels.tir -o each --target=$target --embed-weights --functions=predict
   [[ -s each.o ]] || fail "no object for $target with its weights"
 done
 refused() {  # TARGET SENTENCE

@@ -4,7 +4,7 @@
 # steps. An item that one process alone cannot read ends all, each with its sentence. Skipped (77) where there is no MPI.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/mpi.sh"
-steps=${TENURE_MPI_STEPS:-40} every=10
+steps=${TENURE_MPI_STEPS:-20} every=5
 
 one_hash() { # EXAMPLE INPUT
   local n expected

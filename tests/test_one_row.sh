@@ -17,11 +17,15 @@ sed -i '/^UNARY(silu,/i UNARY(witch, div(a, add(K(1), square(a))),\
 grep -q '^UNARY(witch' "$tree/ir/ops.def" || fail "the row is not in the copy"
 
 tests=(test_pointwise test_ops test_grad_table test_text test_verify_rules test_misuse test_random)
+# Others of the same binary need no compiling.
+for other in folds golden grad_edges misuse_calls ops_jit random_reach rules shapes; do
+  echo 'int main(int argc, char **argv) { return argc < 0 || !argv; }' >"$tree/tests/test_$other.c"
+done
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' "$build/CMakeCache.txt")
 cmake -G Ninja -S "$tree" -B "$scratch/build" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER="$cc" \
   -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DBUILD_TESTING=ON >"$scratch/log" 2>&1 || { tail "$scratch/log" && exit 1; }
 rebuild() { cmake --build "$scratch/build" -j2 --target "$@" >"$scratch/log" 2>&1 || { tail -n 30 "$scratch/log" && exit 1; }; }
-run() { ctest --test-dir "$scratch/build" --output-on-failure -R "^($(IFS='|' && echo "$*"))\$" >"$scratch/ran" 2>&1; }
+run() { ctest --test-dir "$scratch/build" -j2 --output-on-failure -R "^($(IFS='|' && echo "$*"))\$" >"$scratch/ran" 2>&1; }
 
 rebuild tenure_gen "${tests[@]}"
 grep -q 'tn_witch_(tn_tensor a, tn_site at);' "$scratch/build/generated/include/tenure_ops.h" || fail "there is no call"
