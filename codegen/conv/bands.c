@@ -195,11 +195,6 @@ LLVMValueRef cg_conv_units(const ConvUnit *of) {
   return cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
 }
 
-Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts) {
-  LLVMValueRef next = cg_add(c, nth, cg_i64(c, 1)), all = cg_i64(c, parts);
-  return (Inside){cg_div(c, cg_mul(c, nth, n), all), cg_div(c, cg_mul(c, next, n), all)};
-}
-
 void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
                          int64_t pixel) {
   Cg *c = u->c;

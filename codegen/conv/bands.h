@@ -56,8 +56,6 @@ typedef struct {
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
 LLVMValueRef cg_conv_units(const ConvUnit *of);  // of an image and a group
-// Part `nth` of n in `parts` about equal parts.
-Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts);
 // All of them, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.

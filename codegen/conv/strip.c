@@ -16,18 +16,6 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
   cg_store_masked(c, zero, cg_at(c, c->f32, at, whole), cg_mask(c, rest));
 }
 
-void cg_conv_make_row(Cg *c, const MadeRow *r) {
-  LLVMValueRef room = cg_i64(c, r->room);
-  cg_conv_clear(c, r->to, cg_mul(c, r->lo, room));
-  cg_conv_clear(c, cg_at(c, c->f32, r->to, cg_mul(c, r->hi, room)), cg_mul(c, cg_sub(c, r->all, r->hi), room));
-  Loop l;
-  cg_loop_begin(c, &l, r->lo, r->hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef pixel = cg_add(c, r->pixel, cg_mul(c, l.i, cg_i64(c, r->step)));
-  LLVMValueRef to = cg_at(c, c->f32, r->to, cg_mul(c, l.i, room));
-  cg_prologue_row(r->prologue, pixel, r->channel, cg_add(c, r->channel, r->channels), to);
-  cg_loop_end(c, &l, NULL);
-}
-
 // Columns [lo, hi) of the strip's row at `to`, of which `all` are read, are those of the source's row at `from`, whose column
 // `column` is the first.
 static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRef from, LLVMValueRef column,
@@ -35,24 +23,22 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, LLVMValueRe
   LLVMValueRef n = cg_i64(c, s->channels);
   int64_t columns = cg_larger(1, s->step[2]), step = s->pixel * columns;
   Inside in = cg_inside(c, column, columns, 1, cg_dim(c, s->size[2]), all);
-  LLVMValueRef lo = in.lo, hi = in.hi;
-  if (f->prologue) {
-    cg_conv_make_row(
-        c, &(MadeRow){f->prologue, cg_add(c, from, column), f->channel, columns, s->channels, n, lo, hi, all, to});
-    return;
-  }
-  cg_conv_clear(c, to, cg_mul(c, lo, n));
-  cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, hi, n)), cg_mul(c, cg_sub(c, all, hi), n));
-  LLVMValueRef first = cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
-  if (step == s->channels) {
-    LLVMValueRef at = cg_mul(c, lo, n);
-    cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), cg_mul(c, cg_sub(c, hi, lo), n));
+  cg_conv_clear(c, to, cg_mul(c, in.lo, n));
+  cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, in.hi, n)), cg_mul(c, cg_sub(c, all, in.hi), n));
+  LLVMValueRef first =
+      f->prologue ? cg_add(c, from, column) : cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
+  if (!f->prologue && step == s->channels) {
+    LLVMValueRef at = cg_mul(c, in.lo, n), run = cg_mul(c, cg_sub(c, in.hi, in.lo), n);
+    cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), run);
     return;
   }
   Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef pixel = cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, step)));
-  cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, cg_mul(c, l.i, n)), pixel, n);
+  cg_loop_begin(c, &l, in.lo, in.hi, cg_i64(c, 1), NULL, 0);
+  LLVMValueRef pixel = cg_at(c, c->f32, to, cg_mul(c, l.i, n)),
+               end = cg_add(c, f->channel, f->channels ? f->channels : n);
+  if (f->prologue)
+    cg_prologue_row(f->prologue, cg_add(c, first, cg_mul(c, l.i, cg_i64(c, columns))), f->channel, end, pixel);
+  else cg_copy_run(c, DT_F32, pixel, cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, step))), n);
   cg_loop_end(c, &l, NULL);
 }
 

@@ -7,6 +7,11 @@ Inside cg_inside(Cg *c, LLVMValueRef at, int64_t step, int64_t reach, LLVMValueR
   return (Inside){cg_min(c, n, cg_ceil_div_value(c, before, step)), cg_min(c, n, cg_ceil_div_value(c, until, step))};
 }
 
+Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts) {
+  LLVMValueRef next = cg_add(c, nth, cg_i64(c, 1)), all = cg_i64(c, parts);
+  return (Inside){cg_div(c, cg_mul(c, nth, n), all), cg_div(c, cg_mul(c, next, n), all)};
+}
+
 int64_t cg_tap_pixel(const TapPixels *p, int64_t at, int64_t tap) {
   const TapRow *s = p->row;
   int64_t from = at - tap * s->gap;

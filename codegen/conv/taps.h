@@ -15,6 +15,8 @@ typedef struct {
   LLVMValueRef lo, hi;
 } Inside;
 Inside cg_inside(Cg *c, LLVMValueRef at, int64_t step, int64_t reach, LLVMValueRef size, LLVMValueRef n);
+// Part `nth` of n in `parts` about equal parts.
+Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts);
 
 typedef struct {
   int64_t taps, gap, src_step;  // gap: columns from one tap to the next; src_step: from one pixel to the next

@@ -74,19 +74,11 @@ static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes 
 typedef struct {
   LLVMValueRef image, at[CONV_AXES], strip;
   LLVMValueRef used[CONV_AXES];
-  struct RowStrip *prologue;    // makes pixels of the source; NULL: they are stored
-  LLVMValueRef pixel, channel;  // then the image's first one, and the first channel wanted
+  struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
+  LLVMValueRef pixel, channel,
+      channels;  // then the image's first one, the first channel, and how many; NULL: the strip's
 } StripFill;
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
-// A row of `all` pixels at `to`: those in [lo, hi) are made by the prologue, the others are zero.
-typedef struct {
-  struct RowStrip *prologue;
-  LLVMValueRef pixel,
-      channel;         // of the source: number of the one in place 0, which may not be; the first channel wanted
-  int64_t step, room;  // pixels of the source, and elements of the row, from one to the next
-  LLVMValueRef channels, lo, hi, all, to;
-} MadeRow;
-void cg_conv_make_row(Cg *c, const MadeRow *r);
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
 // ---- weights.c

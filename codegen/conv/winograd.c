@@ -164,17 +164,7 @@ static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, Wi
 static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, WinogradSide from) {
   Gemm *g = u->g;
   Cg *c = g->c;
-  const ConvShape *s = &u->p->s;
-  LLVMValueRef at = cg_mul(c, t->image, cg_i64(c, s->dst[1] * s->dst[2] * s->dst_channels));
-  WinogradPixels pixels = {.height = s->dst[1],
-                           .width = s->dst[2],
-                           .pixel = s->dst_channels,
-                           .image = cg_at(c, c->f32, g->out, cg_add(c, at, n->n0)),
-                           .y = t->y,
-                           .x = t->x,
-                           .outside = u->result,
-                           .n = WINOGRAD_TILE};
-  cg_winograd_pixels(c, &pixels, u->table);
+  cg_winograd_pixels(c, u->p, false, g->out, n->n0, t, u->result, u->table);
   cg_winograd_transform(c, TRANSFORM_RESULT, from, (WinogradSide){u->table, 0}, cg_i64(c, n->columns),
                         n->columns % c->t->vl != 0);
 }

@@ -38,13 +38,6 @@ void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, Win
                            bool ragged);
 
 enum { WINOGRAD_TABLE_ROW = 8 };  // pointers of a row of a table
-// n x n pixels from row y, column x on, of an image at `image`; `outside` stands for those that are not in it.
-typedef struct {
-  int64_t height, width, pixel;  // pixel: elements from one to the next
-  LLVMValueRef image, y, x, outside;
-  int64_t n;
-} WinogradPixels;
-void cg_winograd_pixels(Cg *c, const WinogradPixels *p, LLVMValueRef table);
 
 // ---- winograd_plan.c
 typedef enum {
@@ -87,6 +80,10 @@ typedef struct {
   LLVMValueRef image, y, x;  // the first pixel of the result
 } WinogradTile;
 WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number);
+// Pointers to the pixels of tile t, from `channel` on, of an image of the source, or of the result, among those at `from`;
+// `outside` stands for those that are not in it.
+void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, LLVMValueRef from, LLVMValueRef channel,
+                        const WinogradTile *t, LLVMValueRef outside, LLVMValueRef table);
 // The transform of the pixels of the source that tile t of the result reads, to `v` as [36], `point` apart.
 typedef struct {
   LLVMValueRef source, first, channels;  // channels from `first` on

@@ -151,52 +151,61 @@ WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number)
                         .x = cg_mul(c, cg_gemm_rem(c, nth, per_row), side)};
 }
 
-// Pixels that the prologue makes go to the stack first.
+static LLVMValueRef numbers(Cg *c) {
+  LLVMValueRef at[WINOGRAD_TABLE_ROW];
+  for (uint32_t k = 0; k < WINOGRAD_TABLE_ROW; k++) at[k] = cg_i64(c, k);
+  return LLVMConstVector(at, WINOGRAD_TABLE_ROW);
+}
+
+void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, LLVMValueRef from, LLVMValueRef channel,
+                        const WinogradTile *t, LLVMValueRef outside, LLVMValueRef table) {
+  const uint32_t n = WINOGRAD_TABLE_ROW;
+  const ConvShape *s = &p->s;
+  const Phase *axis = p->w.axis;
+  const int64_t *size = source ? s->src : s->dst, pixel = source ? s->src_channels : s->dst_channels;
+  LLVMValueRef y0 = source ? cg_add(c, t->y, cg_i64(c, axis[1].offset)) : t->y;
+  LLVMValueRef x0 = source ? cg_add(c, t->x, cg_i64(c, axis[2].offset)) : t->x;
+  LLVMValueRef image = cg_add(c, cg_mul(c, t->image, cg_i64(c, size[1] * size[2] * pixel)), channel);
+  image = cg_at(c, c->f32, from, image);
+  LLVMValueRef x = LLVMBuildAdd(c->b, cg_splat_n(c, x0, n), numbers(c), "");
+  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, x, cg_splat_n(c, cg_i64(c, size[2]), n), "");
+  LLVMValueRef offset = LLVMBuildMul(c->b, x, cg_splat_n(c, cg_i64(c, pixel), n), "");
+  outside = cg_splat_n(c, outside, n);
+  for (int64_t k = 0; k < (source ? WINOGRAD_SOURCE : WINOGRAD_TILE); k++) {
+    LLVMValueRef y = cg_add(c, y0, cg_i64(c, k));
+    LLVMValueRef row = cg_at(c, c->f32, image, cg_mul(c, y, cg_i64(c, size[2] * pixel)));
+    LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntULT, y, cg_i64(c, size[1]), "");
+    some = LLVMBuildSelect(c->b, some, inside, LLVMConstNull(LLVMTypeOf(inside)), "");
+    LLVMValueRef at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");
+    LLVMValueRef store =
+        LLVMBuildStore(c->b, LLVMBuildSelect(c->b, some, at, outside, ""), cg_at(c, c->ptr, table, cg_i64(c, k * n)));
+    LLVMSetAlignment(store, c->t->pointer_bits);
+  }
+}
+
+// Pixels that the prologue makes go to the stack first, a strip of the tile's rows and columns.
 static void make_tile(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r) {
   const ConvShape *s = &p->s;
   const Phase *axis = p->w.axis;
-  LLVMValueRef zero = cg_i64(c, 0), side = cg_i64(c, WINOGRAD_SOURCE);
-  LLVMValueRef y = cg_add(c, t->y, cg_i64(c, axis[1].offset)), x = cg_add(c, t->x, cg_i64(c, axis[2].offset));
-  LLVMValueRef lo = cg_min(c, side, cg_max(c, zero, cg_sub(c, zero, x)));
-  LLVMValueRef hi = cg_max(c, lo, cg_min(c, side, cg_sub(c, cg_i64(c, s->src[2]), x)));
-  Loop l;
-  cg_loop_begin(c, &l, zero, side, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, y, l.i);
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, at, cg_i64(c, s->src[1]), "");
-  at = cg_add(c, cg_mul(c, t->image, cg_i64(c, s->src[1])), at);
-  cg_conv_make_row(c,
-                   &(MadeRow){.prologue = r->prologue,
-                              .pixel = cg_add(c, cg_mul(c, at, cg_i64(c, s->src[2])), x),
-                              .channel = r->first,
-                              .step = 1,
-                              .room = r->room,
-                              .channels = r->channels,
-                              .lo = lo,
-                              .hi = LLVMBuildSelect(c->b, inside, hi, lo, ""),
-                              .all = side,
-                              .to = cg_at(c, c->f32, r->made, cg_mul(c, l.i, cg_i64(c, WINOGRAD_SOURCE * r->room)))});
-  cg_loop_end(c, &l, NULL);
-  cg_winograd_transform(c, TRANSFORM_SOURCE, (WinogradSide){r->made, r->room}, (WinogradSide){r->v, r->point},
-                        r->channels, s->src_channels % c->t->vl != 0);
+  StripShape strip = {.planes = 1,
+                      .rows = WINOGRAD_SOURCE,
+                      .columns = WINOGRAD_SOURCE,
+                      .channels = r->room,
+                      .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]}};
+  StripFill fill = {
+      .at = {cg_i64(c, 0), cg_add(c, t->y, cg_i64(c, axis[1].offset)), cg_add(c, t->x, cg_i64(c, axis[2].offset))},
+      .strip = r->made,
+      .prologue = r->prologue,
+      .pixel = cg_mul(c, t->image, cg_i64(c, s->src[1] * s->src[2])),
+      .channel = r->first,
+      .channels = r->channels};
+  cg_conv_fill_strip(c, &strip, &fill);
 }
 
 void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r) {
-  const ConvShape *s = &p->s;
-  const Phase *axis = p->w.axis;
-  if (r->prologue) {
-    make_tile(c, p, t, r);
-    return;
-  }
-  LLVMValueRef at = cg_mul(c, t->image, cg_i64(c, s->src[1] * s->src[2] * s->src_channels));
-  WinogradPixels pixels = {.height = s->src[1],
-                           .width = s->src[2],
-                           .pixel = s->src_channels,
-                           .image = cg_at(c, c->f32, r->source, cg_add(c, at, r->first)),
-                           .y = cg_add(c, t->y, cg_i64(c, axis[1].offset)),
-                           .x = cg_add(c, t->x, cg_i64(c, axis[2].offset)),
-                           .outside = r->zeros,
-                           .n = WINOGRAD_SOURCE};
-  cg_winograd_pixels(c, &pixels, r->table);
-  cg_winograd_transform(c, TRANSFORM_SOURCE, (WinogradSide){r->table, 0}, (WinogradSide){r->v, r->point}, r->channels,
-                        s->src_channels % c->t->vl != 0);
+  WinogradSide from = r->prologue ? (WinogradSide){r->made, r->room} : (WinogradSide){r->table, 0};
+  if (r->prologue) make_tile(c, p, t, r);
+  else cg_winograd_pixels(c, p, true, r->source, r->first, t, r->zeros, r->table);
+  cg_winograd_transform(c, TRANSFORM_SOURCE, from, (WinogradSide){r->v, r->point}, r->channels,
+                        p->s.src_channels % c->t->vl != 0);
 }

@@ -155,26 +155,3 @@ void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, Win
   V arg[] = {from.at, to.at, channels};
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_transform, &s), arg, 3, "");
 }
-
-// ---- pixels of a tile
-static V numbers(Cg *c) {
-  V at[WINOGRAD_TABLE_ROW];
-  for (uint32_t k = 0; k < WINOGRAD_TABLE_ROW; k++) at[k] = cg_i64(c, k);
-  return LLVMConstVector(at, WINOGRAD_TABLE_ROW);
-}
-
-void cg_winograd_pixels(Cg *c, const WinogradPixels *p, V table) {
-  const uint32_t n = WINOGRAD_TABLE_ROW;
-  V x = LLVMBuildAdd(c->b, cg_splat_n(c, p->x, n), numbers(c), "");
-  V inside = LLVMBuildICmp(c->b, LLVMIntULT, x, cg_splat_n(c, cg_i64(c, p->width), n), "");
-  V offset = LLVMBuildMul(c->b, x, cg_splat_n(c, cg_i64(c, p->pixel), n), ""), outside = cg_splat_n(c, p->outside, n);
-  for (int64_t k = 0; k < p->n; k++) {
-    V y = cg_add(c, p->y, cg_i64(c, k));
-    V row = cg_at(c, c->f32, p->image, cg_mul(c, y, cg_i64(c, p->width * p->pixel)));
-    V some = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntULT, y, cg_i64(c, p->height), ""), inside,
-                             LLVMConstNull(LLVMTypeOf(inside)), "");
-    V at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");
-    V pointers = LLVMBuildSelect(c->b, some, at, outside, "");
-    LLVMSetAlignment(LLVMBuildStore(c->b, pointers, cg_at(c, c->ptr, table, cg_i64(c, k * n))), c->t->pointer_bits);
-  }
-}

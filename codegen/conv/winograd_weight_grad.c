@@ -8,6 +8,7 @@
 //   [slice][block of x][block of g][36][channel of x][channel of g]
 //
 // which are added in the order of slices, transformed and stored.
+#include "codegen/conv/taps.h"
 #include "codegen/conv/winograd.h"
 
 enum {
@@ -115,16 +116,7 @@ static void read_gradient(const Unit *u, const WinogradTile *t, LLVMValueRef to)
   const Plan *p = u->p;
   const ConvShape *s = &p->w.s;
   LLVMValueRef first = cg_mul(c, u->g_block, cg_i64(c, p->g_block));
-  LLVMValueRef at = cg_mul(c, t->image, cg_i64(c, s->dst[1] * s->dst[2] * s->dst_channels));
-  WinogradPixels pixels = {.height = s->dst[1],
-                           .width = s->dst[2],
-                           .pixel = s->dst_channels,
-                           .image = cg_at(c, c->f32, u->g, cg_add(c, at, first)),
-                           .y = t->y,
-                           .x = t->x,
-                           .outside = u->zeros,
-                           .n = WINOGRAD_TILE};
-  cg_winograd_pixels(c, &pixels, u->table);
+  cg_winograd_pixels(c, &p->w, false, u->g, first, t, u->zeros, u->table);
   cg_winograd_transform(c, TRANSFORM_GRADIENT, (WinogradSide){u->table, 0}, (WinogradSide){to, p->g_point},
                         channels_of(c, first, p->g_block, s->dst_channels), s->dst_channels % c->t->vl != 0);
 }
@@ -196,17 +188,14 @@ static LLVMValueRef all_tiles(const Unit *u) {
   return cg_mul(u->c, cg_dim(u->c, w->s.c.n), cg_i64(u->c, w->s.dst[0] * w->image_tiles));
 }
 
-static LLVMValueRef slice_begin(const Unit *u, LLVMValueRef slice) {
-  return cg_div(u->c, cg_mul(u->c, slice, all_tiles(u)), cg_i64(u->c, u->p->slices));
-}
-
 static void unit(Unit *u) {
   Cg *c = u->c;
-  LLVMValueRef end = slice_begin(u, cg_add(c, u->slice, cg_i64(c, 1))), tiles = cg_i64(c, u->p->tiles);
+  Inside some = cg_part(c, all_tiles(u), u->slice, u->p->slices);
+  LLVMValueRef tiles = cg_i64(c, u->p->tiles);
   cg_conv_clear(c, u->sums, cg_i64(c, u->p->sums));
   Loop l;
-  cg_loop_begin(c, &l, slice_begin(u, u->slice), end, tiles, NULL, 0);
-  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, end, l.i));
+  cg_loop_begin(c, &l, some.lo, some.hi, tiles, NULL, 0);
+  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, some.hi, l.i));
   read_tiles(u);
   products(u);
   cg_loop_end(c, &l, NULL);
@@ -238,10 +227,7 @@ static void add_slices(const Unit *u, LLVMValueRef from) {
   LLVMValueRef row = cg_at(c, c->f32, from, cg_mul(c, point.i, cg_i64(c, p->x_block * p->g_block))),
                to = cg_at(c, c->f32, u->buffer, cg_mul(c, point.i, cg_i64(c, p->g_block)));
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef at = cg_at(c, c->f32, row, l.i), sum = cg_load(c, c->vf, at);
-  for (int64_t k = 1; k < p->slices; k++)
-    sum = LLVMBuildFAdd(c->b, sum, cg_load(c, c->vf, cg_at(c, c->f32, at, cg_i64(c, k * slice))), "");
-  cg_store(c, sum, cg_at(c, c->f32, to, l.i));
+  cg_store(c, cg_sum_slices(c, cg_at(c, c->f32, row, l.i), p->slices, slice), cg_at(c, c->f32, to, l.i));
   cg_loop_end(c, &l, NULL);
   cg_loop_end(c, &point, NULL);
 }
