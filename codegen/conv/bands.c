@@ -39,6 +39,12 @@ StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels,
   return strip;
 }
 
+void cg_conv_strides(const ConvShape *s, const StripShape *strip, int64_t out[CONV_AXES]) {
+  out[2] = strip ? strip->channels : s->src_channels * s->c.groups;
+  out[1] = out[2] * (strip ? strip->columns : s->src[2]);
+  out[0] = out[1] * (strip ? strip->rows : s->src[1]);
+}
+
 // Does a strip of so many rows, columns and images fit? It is b's then.
 static bool fits(const ConvShape *s, const ConvCut *wanted, int64_t band, int64_t columns, int64_t images, int64_t most,
                  Bands *b) {
@@ -106,6 +112,22 @@ void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLV
   LLVMValueRef to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
   fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
   cg_loop_end(c, &l, NULL);
+}
+
+bool cg_conv_reaches_out(const ConvUnit *u, uint32_t k) {
+  const Phase *p = &u->b->w.axis[k];
+  int64_t last = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
+  return !ir_dim_is_const(u->c->f->prog, u->s->src_dim[k]) || p->offset < 0 || last > u->s->src[k];
+}
+
+LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,
+                            LLVMValueRef channel) {
+  Cg *c = u->c;
+  const ConvShape *s = u->s;
+  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
+  at = cg_add(c, cg_mul(c, at, cg_i64(c, s->src[1])), row);
+  at = cg_mul(c, at, cg_i64(c, s->src[2] * s->src_channels * s->c.groups));
+  return cg_at(c, c->f32, src, cg_add(c, at, channel));
 }
 
 LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in) {

@@ -63,6 +63,11 @@ void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLV
                          int64_t pixel);
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
+// May taps lie outside along axis k?
+bool cg_conv_reaches_out(const ConvUnit *u, uint32_t k);
+// Column 0 of a row of the unit's image, in place, at `channel` of all groups. Planes and rows may lie outside.
+LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,
+                            LLVMValueRef channel);
 // Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
 LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in);
 // Number of the result's pixel at row i, column j of the band.

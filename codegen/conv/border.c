@@ -7,13 +7,6 @@
 #include "codegen/conv/bands.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-// May taps lie outside along axis k?
-static bool reaches_out(const ConvUnit *u, uint32_t k) {
-  const Phase *p = &u->b->w.axis[k];
-  int64_t last = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
-  return !ir_dim_is_const(u->c->f->prog, u->s->src_dim[k]) || p->offset < 0 || last > u->s->src[k];
-}
-
 // The row's pixels of windows that may reach out: all, or those below `lo` and those `skip` behind them.
 typedef struct {
   LLVMValueRef n, lo, skip;
@@ -31,7 +24,7 @@ static Border border_of(const ConvUnit *u, LLVMValueRef i, bool rows_left_out) {
   b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.taps[1]);
   b.at[2] = cg_conv_taps_inside(u, 2, u->column, &in);
   for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
-    if (!reaches_out(u, k)) continue;
+    if (!cg_conv_reaches_out(u, k)) continue;
     LLVMValueRef inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
     all = LLVMBuildOr(c->b, all, LLVMBuildICmp(c->b, LLVMIntSLT, inside, cg_i64(c, p[k].n_taps), ""), "");
   }
@@ -139,7 +132,9 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLV
 
 void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out) {
   Cg *c = u->c;
-  if (!u->b->w.taps || !(reaches_out(u, 0) || reaches_out(u, 2) || (!rows_left_out && reaches_out(u, 1)))) return;
+  if (!u->b->w.taps ||
+      !(cg_conv_reaches_out(u, 0) || cg_conv_reaches_out(u, 2) || (!rows_left_out && cg_conv_reaches_out(u, 1))))
+    return;
   Border b = border_of(u, i, rows_left_out);
   If spoilt;
   cg_if(c, &spoilt, some_nan(c, &b, s));

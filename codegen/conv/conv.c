@@ -90,11 +90,8 @@ static Stretches stretches_of(const ConvUnit *u) {
 // Those of the band's row i that lie inside the source.
 static Inside stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i) {
   Cg *c = u->c;
-  const Phase *p = &u->b->w.axis[1];
-  int64_t last_row = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
   Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
-  bool always = !u->s->c.run_sized && p->offset >= 0 && last_row <= u->s->src[1];
-  if (x->by_rows && !always) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
+  if (x->by_rows && cg_conv_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
   return in;
 }
 
@@ -161,10 +158,7 @@ static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
 static bool is_one_row(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   bool one = u->b->columns == p[2].count && !u->s->c.run_sized;
-  for (uint32_t k = 0; k < CONV_AXES; k++) {
-    int64_t last = p[k].offset + (p[k].count - 1) * p[k].src_step;
-    one &= p[k].n_taps == 1 && p[k].step == 1 && p[k].offset >= 0 && last < u->s->src[k];
-  }
+  for (uint32_t k = 0; k < CONV_AXES; k++) one &= p[k].n_taps == 1 && p[k].step == 1 && !cg_conv_reaches_out(u, k);
   return one;
 }
 
@@ -194,27 +188,31 @@ static void fill(const ConvUnit *u, LLVMValueRef block) {
   cg_conv_fill(u, g->a, cg_mul(g->c, block, cg_i64(g->c, g->p->kc)), g->a_block);
 }
 
-// With several blocks of channels every panel copies them again, and later ones add to the sums of the first.
-static void panel(const ConvUnit *u, Panel *n) {
+// Block number `nth` of the channels.
+static void block(const ConvUnit *u, Panel *n, LLVMValueRef nth, bool adds, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
-  int64_t blocks = u->s->src_channels / g->p->kc, rows = u->b->w.taps * g->p->kc;
-  LLVMValueRef first = n->all_weights = n->weights;
+  fill(u, nth);
+  LLVMValueRef at = cg_mul(c, nth, cg_i64(c, u->b->w.taps * g->p->kc * g->p->width));
+  n->weights = cg_at(c, c->f32, n->all_weights, at);
+  each_row(u, n, adds, ends);
+}
+
+// With several blocks of channels every panel copies them again, and later ones add to the sums of the first.
+static void panel(const ConvUnit *u, Panel *n) {
+  Cg *c = u->c;
+  int64_t blocks = u->s->src_channels / u->g->p->kc;
+  n->all_weights = n->weights;
   if (blocks == 1 || u->b->w.taps == 0) {
     each_row(u, n, false, true);
     return;
   }
-  fill(u, cg_i64(c, 0));
-  each_row(u, n, false, false);
+  block(u, n, cg_i64(c, 0), false, false);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 1), cg_i64(c, blocks - 1), cg_i64(c, 1), NULL, 0);
-  fill(u, l.i);
-  n->weights = cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, rows * g->p->width)));
-  each_row(u, n, true, false);
+  block(u, n, l.i, true, false);
   cg_loop_end(c, &l, NULL);
-  fill(u, cg_i64(c, blocks - 1));
-  n->weights = cg_at(c, c->f32, first, cg_i64(c, (blocks - 1) * rows * g->p->width));
-  each_row(u, n, true, true);
+  block(u, n, cg_i64(c, blocks - 1), true, true);
 }
 
 static void each_panel(const ConvUnit *of) {

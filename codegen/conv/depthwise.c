@@ -89,72 +89,53 @@ void cg_gemm_depthwise_stack(Gemm *g) {
 }
 
 // ---- a unit
+// Windows are read in place, or in the strip.
 static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pixel, int64_t *first_tap) {
   const ConvShape *s = u->s;
   const Phase *p = u->b->w.axis;
-  int64_t all = s->src_channels, group = group_of(u->c->f, u->g->p, u->c->t), x = all, w = group * u->c->t->vl;
+  int64_t group = group_of(u->c->f, u->g->p, u->c->t), w = group * u->c->t->vl, x[CONV_AXES];
+  cg_conv_strides(s, u->g->a_block ? &u->b->strip : NULL, x);
   DepthwiseRow r = {.channels = channels,
                     .group = group,
-                    .pixel = all,
+                    .pixel = x[2],
+                    .by_run = s->c.run_sized,
                     .w_vector = ir_conv_taps(&s->c) * group,
                     .out_pixel = out_pixel,
                     .row = {.taps = p[2].n_taps,
                             .gap = p[2].n_taps > 1 ? p[2].gap : 1,
                             .src_step = p[2].src_step,
                             .count = p[2].count,
-                            .offset = p[2].n_taps ? p[2].offset : 0,
+                            .offset = p[2].n_taps && !s->c.run_sized ? p[2].offset : 0,
                             .columns = s->src[2],
                             .at_once = CG_DEPTHWISE_PIXELS}};
   *first_tap = 0;
   for (uint32_t k = CONV_AXES; k-- > 0;) {
-    bool always = p[k].n_taps == 1 && p[k].offset >= 0 && (p[k].count - 1) * p[k].src_step + p[k].offset < s->src[k] &&
-                  ir_dim_is_const(u->c->f->prog, s->src_dim[k]);
-    if (k < 2) r.taps[k] = p[k].n_taps, r.x_gap[k] = always ? 0 : p[k].gap * x;
+    bool always = p[k].n_taps == 1 && !cg_conv_reaches_out(u, k);
+    if (k < 2) r.taps[k] = p[k].n_taps, r.x_gap[k] = always ? 0 : p[k].gap * x[k];
     r.w_gap[k] = p[k].n_taps > 1 ? p[k].tap_step * w : 0;
     *first_tap += p[k].tap * w;
-    x *= s->src[k], w *= s->c.kernel[k];
+    w *= s->c.kernel[k];
   }
   return r;
 }
 
-// As row_spec has it, of the strip.
-static DepthwiseRow strip_spec(const ConvUnit *u, DepthwiseRow r) {
-  const StripShape *s = &u->b->strip;
-  const Phase *p = u->b->w.axis;
-  r.pixel = s->channels, r.by_run = u->s->c.run_sized;
-  if (r.by_run) r.row.offset = 0;
-  for (uint32_t k = 0; k < 2; k++)
-    if (r.x_gap[k]) r.x_gap[k] = p[k].gap * s->channels * s->columns * (k ? 1 : s->rows);
-  return r;
-}
-
-// Row i of the band in the strip. Zeros of the padding are left out there too: times an infinite weight they would be NaN.
-static void from_strip(const ConvUnit *u, LLVMValueRef i, DepthwiseArgs *a) {
+// Row i of the band. Zeros of a strip's padding are left out there too: times an infinite weight they would be NaN.
+static void find_row(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, DepthwiseArgs *a) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
-  int64_t channels = u->b->strip.channels, row = p[1].src_step * u->b->strip.columns * channels;
-  cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
-  cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
-  LLVMValueRef at = cg_mul(c, i, cg_i64(c, row));
-  int64_t offset = p[2].n_taps ? p[2].offset : 0;
-  if (u->s->c.run_sized) {
-    a->column = cg_add(c, cg_mul(c, u->column, cg_i64(c, p[2].src_step)), cg_i64(c, offset));
-    a->columns = cg_dim(c, u->s->src_dim[2]);
-  } else {
-    at = cg_sub(c, at, cg_i64(c, offset * channels));  // the source's column 0
-  }
-  a->x = cg_at(c, c->f32, u->g->a_block, at);
-}
-
-static void in_place(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, DepthwiseArgs *a) {
-  Cg *c = u->c;
-  const ConvShape *s = u->s;
-  int64_t all = s->src_channels;
   LLVMValueRef plane = cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
   LLVMValueRef row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
-  LLVMValueRef x = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
-  x = cg_mul(c, cg_add(c, cg_mul(c, x, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * all));
-  a->x = cg_at(c, c->f32, u->g->a, cg_add(c, x, channel));
+  int64_t offset = p[2].n_taps ? p[2].offset : 0, x[CONV_AXES];
+  if (!u->g->a_block) {
+    a->x = cg_conv_source(u, u->g->a, plane, row, channel);
+    return;
+  }
+  cg_conv_strides(u->s, &u->b->strip, x);
+  LLVMValueRef at = cg_mul(c, i, cg_i64(c, p[1].src_step * x[1]));
+  a->count = u->columns, a->columns = cg_dim(c, u->s->src_dim[2]);
+  a->column = cg_add(c, cg_mul(c, u->column, cg_i64(c, p[2].src_step)), cg_i64(c, offset));
+  if (!u->s->c.run_sized) at = cg_sub(c, at, cg_i64(c, offset * x[2]));  // the source's column 0
+  a->x = cg_at(c, c->f32, u->g->a_block, at);
 }
 
 static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) {
@@ -165,14 +146,10 @@ static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) 
   DepthwiseRow r = row_spec(u, channels, g->epilogue ? g->p->width : u->b->w.axis[2].step * all, &first_tap);
   DepthwiseArgs a = {
       .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
-  if (g->a_block) {
-    r = strip_spec(u, r), a.count = u->columns;
-    cg_conv_fill(u, g->a, channel, g->a_block);
-  }
+  if (g->a_block) cg_conv_fill(u, g->a, channel, g->a_block);
   Loop l;
   cg_loop_begin(c, &l, zero, u->rows, cg_i64(c, 1), NULL, 0);
-  if (g->a_block) from_strip(u, l.i, &a);
-  else in_place(u, l.i, channel, &a);
+  find_row(u, l.i, channel, &a);
   LLVMValueRef at = cg_add(c, cg_mul(c, cg_conv_pixel(u, l.i, zero), cg_i64(c, all)), channel);
   a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
   cg_depthwise_row(c, &r, &a);

@@ -109,12 +109,8 @@ typedef struct {
   int64_t first[2], n[2];
 } Taps;
 
-// Elements of x, or of the strip, from one plane, row and pixel to the next.
 static void strides(const Plan *p, int64_t out[CONV_AXES]) {
-  const StripShape *s = &p->b.strip;
-  out[2] = p->copies ? s->channels : p->s.src_channels;
-  out[1] = out[2] * (p->copies ? s->columns : p->s.src[2]);
-  out[0] = out[1] * (p->copies ? s->rows : p->s.src[1]);
+  cg_conv_strides(&p->s, p->copies ? &p->b.strip : NULL, out);
 }
 
 // Is code made for the columns outside? Not where strips hold parts of rows, or where there are many.
@@ -220,24 +216,25 @@ static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
-  LLVMValueRef zero = cg_i64(c, 0), base = t->strip;
+  LLVMValueRef zero = cg_i64(c, 0);
   Inside in;
   int64_t stride[CONV_AXES];
   strides(p, stride);
   LLVMValueRef plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &in);
-  LLVMValueRef x = knows_columns(p) ? cg_sub(c, at, cg_i64(c, axis[2].offset * stride[2])) : at;  // column 0
-  if (!p->copies) {
+  LLVMValueRef x;  // column 0
+  if (p->copies) {
+    x = cg_sub(c, at, cg_i64(c, knows_columns(p) ? axis[2].offset * stride[2] : 0));
+    x = cg_at(c, c->f32, t->strip, x);
+  } else {
     LLVMValueRef row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
-    x = cg_add(c, cg_add(c, t->channel, at), cg_mul(c, row, cg_i64(c, stride[1])));
-    x = cg_add(c, x, cg_mul(c, plane, cg_i64(c, stride[0])));
-    x = cg_add(c, x, cg_mul(c, t->u.image, cg_i64(c, p->s.src[0] * stride[0]))), base = t->x;
+    x = cg_conv_source(&t->u, t->x, plane, row, cg_add(c, t->channel, at));
   }
   LLVMValueRef g = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.src_channels));
   Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
   int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
   Loop l;
   cg_loop_begin(c, &l, in.lo, in.hi, cg_i64(c, 1), NULL, 0);
-  v.x = cg_at(c, c->f32, base, cg_add(c, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0]))));
+  v.x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0])));
   v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
   plane_of_taps(t, &v);
   cg_loop_end(c, &l, NULL);

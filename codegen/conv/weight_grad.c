@@ -292,11 +292,9 @@ static void find_in_image(const Unit *t, WindowRow *w, LLVMValueRef row) {
   const Phase *axis = t->p->b.w.axis;
   LLVMValueRef plane = cg_add(c, cg_mul(c, t->u.plane, cg_i64(c, axis[0].src_step)), cg_i64(c, axis[0].offset));
   plane = cg_add(c, plane, cg_mul(c, t->u.z, cg_i64(c, axis[0].gap)));
-  LLVMValueRef at = cg_add(c, cg_mul(c, t->u.image, cg_i64(c, s->src[0])), plane);
-  at = cg_mul(c, cg_add(c, cg_mul(c, at, cg_i64(c, s->src[1])), row), cg_i64(c, s->src[2] * s->c.c));
-  at = cg_add(c, at, cg_add(c, cg_mul(c, t->u.group, cg_i64(c, t->p->c_group)), t->channel));
+  LLVMValueRef channel = cg_add(c, cg_mul(c, t->u.group, cg_i64(c, t->p->c_group)), t->channel);
   LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, plane, cg_i64(c, s->src[0]), "");
-  w->a = cg_at(c, c->f32, t->x, at);
+  w->a = cg_conv_source(&t->u, t->x, plane, row, channel);
   w->rows = LLVMBuildSelect(c->b, inside, w->rows, cg_i64(c, 0), "");
 }
 

@@ -68,6 +68,8 @@ typedef struct {
 } StripShape;
 // Of `rows` rows and `columns` columns of the result.
 StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels, int64_t rows, int64_t columns);
+// Elements of the source from one plane, row and pixel to the next: in a strip, or, if it is NULL, in place.
+void cg_conv_strides(const ConvShape *s, const StripShape *strip, int64_t out[CONV_AXES]);
 static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
 // image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative; used: rows
 // and columns that are read, NULL: all.
