@@ -47,6 +47,7 @@ typedef struct {
   bool (*is_large)(const char *variant);  // is it one of them? NULL: none is
   bool has_openblas;                      // OpenBLAS can be its peer
   bool has_layouts;                       // its peer may have images with channels first or last
+  long workers;                           // unless --workers says another number; 0: as many as the machine has CPUs
 } Workload;
 extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
     bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,

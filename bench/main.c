@@ -425,6 +425,13 @@ static int accuracy(const Options *o) {
   return status;
 }
 
+static long default_workers(const char *name) {
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  for (size_t k = 0; k < N_WORKLOADS; k++)
+    if (!strcmp(workloads[k]->name, name) && workloads[k]->workers) return workloads[k]->workers;
+  return cpus < 1 ? 1 : cpus > 64 ? 64 : cpus;
+}
+
 int main(int argc, char **argv) {
   for (int k = 1; k < argc; k++) {
     if (!strcmp(argv[k], "--help")) return usage(stdout);
@@ -433,10 +440,9 @@ int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "aot")) return bench_aot_of(argc - 2, argv + 2);
   if (argc == 4 && !strcmp(argv[1], "--as-openblas"))
     return bench_openblas(argv[2], (uint32_t)strtol(argv[3], NULL, 10));
-  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   Options o = {.self = "/proc/self/exe", .python = "python3", .root = "."};
-  o.workers = cpus < 1 ? 1 : cpus > 64 ? 64 : cpus;
   if (!parse(&o, argc, argv)) return 2;
+  if (!o.workers) o.workers = default_workers(o.workload);
   if (!strcmp(o.workload, "compile")) return bench_compile_layers(o.layers ? o.layers : 100);
   if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
   bool is_accuracy = !strcmp(o.workload, "accuracy");

@@ -10,8 +10,9 @@ typedef struct {
   const char *self, *workload, *python, *root, *variant;
   const char *vs[MAX_PEERS];
   int n_vs;
-  long rounds, steps, workers;  // rounds 0: 8, or 3 for each of several cases; steps 0: what fills a burst
-  long layers;                  // of the largest program of `compile`; 0: 100
+  long rounds, steps,
+      workers;  // 0: 8 rounds, or 3 of each of several cases; steps that fill a burst; workers of the workload
+  long layers;  // of the largest program of `compile`; 0: 100
   bool json, compile;
   bool stock;         // peers run as installed alone
   bool bars;          // of `accuracy`: only rows that have them
@@ -42,6 +43,7 @@ typedef struct {
   double peer_growth[MAX_PEERS];  // MB, since its weights were there
   double rss;                     // peak of ours so far, MB, before the probes take memory
   uint32_t n_workers;
+  long n_disturbed;  // of the last rounds: those before which other programs had a part of the CPUs
 } Outcome;
 
 // One case of a workload, as it was measured.
@@ -84,7 +86,7 @@ typedef struct {
   double log_share;             // sum over the cases that have a limit
   double peak_least, peak_sum;  // share of the FMA peak, of cases that arithmetic bounds
   const char *peak_case;
-  int n, n_peak, n_share, n_behind;
+  int n, n_peak, n_share, n_behind, n_disturbed;
   Behind behind[MAX_BEHIND];  // cases that are slower than a peer
 } Summary;
 

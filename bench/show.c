@@ -119,6 +119,7 @@ void bench_sum(const Options *o, const Case *c, Summary *s) {
   const Outcome *r = &c->r;
   double reached = bench_limit(c).share;
   if (reached > 0) s->log_share += log(reached), s->n_share++;
+  s->n_disturbed += r->n_disturbed > 0;
   for (int k = 0; k < o->n_vs; k++) {
     double ratio = ratio_min(r, k);
     s->log_min[k] += log(ratio);
@@ -165,6 +166,8 @@ void bench_show_summary(const Options *o, const Workload *w, Summary *s) {
     printf("%s, %d cases with %s: at least %.0f %% of the FMA peak (%s), %.0f %% on average\n", w->name, s->n_peak,
            w->large, 100 * s->peak_least, s->peak_case, 100 * s->peak_sum / s->n_peak);
   show_behind(s);
+  if (s->n_disturbed)
+    printf("other programs had a part of the CPUs in %d of %d cases: their times are too long\n", s->n_disturbed, s->n);
   if (!o->n_vs) return;
   printf("%s ", w->name);
   if (s->n_share) printf("reaches %.0f %% of its limit%s, ", 100 * exp(s->log_share / s->n_share), s->n > 1 ? "s" : "");

@@ -94,6 +94,7 @@ const Workload bench_sweep = {.name = "sweep",
                               .what = "ops and modules, forward and backward, in usual, odd and large sizes",
                               .peer = "bench/peers/%s_sweep.py",
                               .has_layouts = true,
+                              .workers = 1,  // two threads that wait for each other see every other program
                               .cases = cases,
                               .tolerance = 2e-4,
                               .open = open_case,
