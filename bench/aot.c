@@ -4,7 +4,9 @@
 //   tenure_bench aot tiny lstm256 build/vowels.tir
 #include "bench/bench.h"
 #include "frontend/bundle/texts.h"
-#include "frontend/fe.h"
+#include "frontend/graph/program.h"
+#include "frontend/run/run.h"
+#include "frontend/tenure.h"
 #include "tools/arrays.h"
 
 #include <dlfcn.h>

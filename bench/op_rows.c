@@ -1,6 +1,7 @@
 #include "bench/op_rows.h"
 #include "bench/bench.h"
-#include "frontend/fe.h"
+#include "frontend/graph/function.h"
+#include "frontend/tenure.h"
 #include <stdlib.h>
 
 enum { SEEDS = 16, GRADIENT_SEED = 9 };  // of a draw: inputs have 1, 2, ..

@@ -4,7 +4,8 @@
 #define TN_TESTS_BUNDLE_CASE_H
 
 #include "codegen/bundle/facts.h"
-#include "frontend/fe.h"
+#include "frontend/tenure.h"
+#include "runtime/exec/instance.h"
 #include "tests/check.h"
 #include "tests/report.h"
 #include <stdlib.h>

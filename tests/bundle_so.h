@@ -2,8 +2,9 @@
 #ifndef TN_TESTS_BUNDLE_SO_H
 #define TN_TESTS_BUNDLE_SO_H
 
-#include "frontend/fe.h"
+#include "frontend/tenure.h"
 #include "runtime/bundle/about.h"
+#include "runtime/exec/instance.h"
 #include "tests/check.h"
 
 #include <dlfcn.h>

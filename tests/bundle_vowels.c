@@ -2,7 +2,8 @@
 // bundle saved, bit for bit.
 //
 //   bundle_vowels vowels.tir train.bin EPOCHS saved.safetensors
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // Inputs, outputs and entries of every dtype in a bundle: the bits of tn_run, as a library and opened as a model; files of
 // both; what another dtype is; the selftest, compiled as C99.
-#include "frontend/fe.h"
+#include "frontend/graph/function.h"
+#include "frontend/run/run.h"
+#include "frontend/tenure.h"
 #include "runtime/bundle/about.h"
 #include "tests/check.h"
 #include "tests/report.h"

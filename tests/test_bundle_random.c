@@ -6,7 +6,9 @@
 //
 // By its number a program takes one of the forms that an object can have: for one CPU or two, for size, with embedded
 // weights, with entries for threads, with buckets.
-#include "frontend/fe.h"
+#include "frontend/graph/program.h"
+#include "frontend/run/run.h"
+#include "frontend/tenure.h"
 #include "runtime/bundle/about.h"
 #include "runtime/exec/numbers.h"
 #include "tests/check.h"

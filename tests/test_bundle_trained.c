@@ -1,6 +1,7 @@
 // Bundles for inference from trained files: averages that a function reads come from the file, entries that no function of the
 // bundle has are passed over, and what is missing is said, by tn_bundle and by NAME_load.
-#include "frontend/fe.h"
+#include "frontend/tenure.h"
+#include "runtime/base.h"
 #include "runtime/bundle/about.h"
 #include "tests/check.h"
 #include "tests/report.h"

@@ -2,7 +2,8 @@
 // unlike seconds, are the same on every machine. Layers of other sizes share microkernels, column sums and updates.
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
-#include "frontend/fe.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 
 #include <elf.h>

@@ -1,7 +1,8 @@
 // Every number dtype of ir/dtypes.def in every kernel that stores or moves elements: values that it holds come back as
 // f32 with the bits that they have where f32 is stored instead. Numbers that a dtype does not hold become what
 // the interpreter says. A kernel that cannot move a dtype refuses it in words.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/tenure.h"
 #include "ir/interp/interp.h"
 #include "ir/passes/verify_plan.h"
 #include "tests/check.h"

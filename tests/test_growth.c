@@ -1,6 +1,7 @@
 // What compiling costs grows as the program does: steps of the compiler's searches, and memory, for n and for 2n. Work
 // is counted, not timed, so that the test says the same on every machine.
-#include "frontend/fe.h"
+#include "frontend/graph/program.h"
+#include "frontend/tenure.h"
 #include "runtime/names.h"
 #include "tests/check.h"
 

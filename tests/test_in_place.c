@@ -1,6 +1,7 @@
 // Writes in place: what is refused and in which words, regions without gradients, parameters and buffers over runs, and
 // plans in which a write comes too early.
-#include "frontend/fe.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include <math.h>

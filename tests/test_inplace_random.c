@@ -3,7 +3,8 @@
 // averaged there. Every program runs twice, so that buffers, weights and states last.
 // Gradients through writes are compared with differences of the direct execution.
 //   test_inplace_random [programs] [first seed]
-#include "frontend/fe.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 #include <math.h>
 #include <stdlib.h>

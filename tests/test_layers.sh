@@ -15,7 +15,7 @@ declare -A rooms=(
   [runtime]="abi api clock thread base+format names near progress rng exec bundle store data"
   [ir]="ir ops conv pool attention intern expr optimizers fn slice_at resize remarks scan packed_dims storage shape build table text verify rewrite keep_functions interp autodiff passes"
   [codegen]="cg+target+builder+loop+frame+blocks emitters cpu_features+host transpose math dtype span pointwise memory order packed reduce gemm conv product linalg attention rnn kernels module bundle"
-  [frontend]="tenure run data fe graph packed module compile bundle"
+  [frontend]="tenure run data graph packed module compile bundle"
 )
 largest_circle=10
 
@@ -146,7 +146,7 @@ expect_offence frontend/new.c '#include <llvm-c/Core.h>'
 expect_offence runtime/new.c '#include <cblas.h>'
 expect_offence runtime/new.c '#include <mpi.h>'
 expect_offence frontend/run/new.c '#include "ir/ir.h"'
-expect_offence frontend/data/new.c '#include "frontend/fe.h"'
+expect_offence frontend/data/new.c '#include "frontend/graph/program.h"'
 expect_offence frontend/new.c '#include "tests/check.h"'
 expect_offence frontend/new.c 'uint32_t take(Prog *p) { return p->next_id++; }'
 expect_offence frontend/new.c 'uint32_t take(Prog *p) { return ir_new_streams(p, 1); }'

@@ -1,7 +1,8 @@
 // Models opened from a bundle do what compiled ones do, with the same bits: training, evaluation by smaller plans, loaders,
 // rates, files, instances. And what is refused. One bundle is written by hand over the plan of a compiled model, the other is a
 // shared library that tn_bundle made.
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
+#include "frontend/tenure.h"
 #include "runtime/bundle/about.h"
 #include "tests/check.h"
 #include "tests/models.h"

@@ -1,10 +1,11 @@
 // Recurrent layers against PyTorch (tests/make_rnn_goldens.py): every kind, 1 to 3 layers, one and two directions, with
 // and without bias, packed in decreasing and in other order of lengths, dense in both layouts. Outputs, final states
 // and all gradients: the interpreter against the stored numbers, compiled code against the interpreter.
-#include "frontend/fe.h"
+#include "frontend/graph/function.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
-#include "tests/models.h"
 #include "tests/golden_file.h"
+#include "tests/models.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 // longest batch.
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
-#include "frontend/fe.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/cpu_time.h"
 

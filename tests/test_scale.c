@@ -1,6 +1,7 @@
 // Building, checking and printing cost time in proportion to the graph: 100,000 instructions in 10,000 scopes stay
 // below a second, and ten times the size costs about ten times as much.
-#include "frontend/fe.h"
+#include "frontend/graph/function.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 
 #include <time.h>

@@ -1,7 +1,8 @@
 // One call at a time on a model, and on a loader: every row of frontend/run/calls.def beside a call that is under
 // way, first a held one, then real ones of other threads (for the thread sanitizer). A refused call has no effect, and
 // its sentence names both calls. What a thread's calls had to say is that thread's own.
-#include "frontend/fe.h"
+#include "frontend/run/run.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 #include <pthread.h>
 #include <stdatomic.h>

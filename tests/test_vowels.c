@@ -1,6 +1,7 @@
 // The training step of examples/vowels.c: no copy, an arena at its lower bound whose every byte at the peak belongs to
 // a value with a source line, and runs that allocate nothing.
-#include "frontend/fe.h"
+#include "frontend/graph/program.h"
+#include "frontend/tenure.h"
 #include "runtime/format.h"
 #include "tests/check.h"
 

@@ -1,6 +1,7 @@
 // Arithmetic on whole numbers and bool: each call on each dtype, of every pair of awkward numbers, compiled, against sums
 // in 128 bits written down here, and the interpreter against the same.
-#include "frontend/fe.h"
+#include "frontend/graph/function.h"
+#include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/report.h"
 

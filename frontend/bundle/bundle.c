@@ -1,9 +1,10 @@
 // tn_bundle: the program is placed once for each target, from its text, so that passes of one do not see those of another;
 // codegen/bundle makes the object, and texts.h what stands beside it.
+#include "frontend/tenure/bundle.h"
 #include "codegen/bundle/emit.h"
 #include "frontend/bundle/link.h"
 #include "frontend/bundle/texts.h"
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
 #include "runtime/near.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/file.h"

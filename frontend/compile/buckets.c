@@ -4,7 +4,7 @@
 //     batch <= 8, time <= 16     batch <= 8, time <= 64     batch <= 8     time <= 16     time <= 64
 //
 // Bounds of several dims are combined, so that the first plan that fits is the smallest one in every dim.
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
 #include <stdlib.h>
 
 enum { MOST_PLANS = 64 };

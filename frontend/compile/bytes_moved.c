@@ -1,7 +1,7 @@
 // What a run of a function moves: the copies that writes in place forced, the bytes that every instruction stores, and
 // those that every kernel reads.
 // Kept with the plan, when the IR is placed; read through the public counters (frontend/run/plan_facts.c).
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,14 @@
 // The program is sealed by it, failed or not: passes rewrite functions in place.
 #include "codegen/module/compile.h"
 #include "codegen/kernels.h"
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/probe.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // Seeing: the program as text, its planned functions with lifetimes, and a summary of memory.
-#include "frontend/fe.h"
+#include "frontend/graph/code.h"
+#include "frontend/tenure/compile.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // TN_* variables whose value means nothing: said when a program is compiled, with the values that mean something.
 // Of TN_TARGET, TN_RULES and rules in TN_DUMP a wrong name is an error, where it is looked up.
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
 #include "runtime/near.h"
 #include <stdlib.h>
 #include <string.h>

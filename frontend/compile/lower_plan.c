@@ -1,7 +1,9 @@
 // From the placed program to the plan that instances run by: plain tables in the memory of the shared code, no IR.
 #include "codegen/gemm/sgemm.h"
 #include "codegen/module/compile.h"
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
+#include "frontend/module/attention.h"
+#include "frontend/module/probe.h"
 
 typedef struct {
   Prog *ir;

@@ -2,7 +2,8 @@
 //
 // `step` and `step.update` have inputs and outputs of their own; names say which of the caller's they are, and sums have names that none of
 // the caller's has.
-#include "frontend/fe.h"
+#include "frontend/compile/compile.h"
+#include "frontend/module/probe.h"
 #include "runtime/exec/shard_tree.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,10 @@
 // Activations that are more than one pointwise op: slopes by channel or drawn, and gates.
-#include "frontend/fe.h"
+#include "frontend/graph/activations.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/tenure/ops.h"
 
 // ---- prelu: a slope for each channel, axis 1 (of one axis: that one), or one for all
 static tn_tensor slopes_of(tn_tensor a, tn_tensor weight, tn_site at) {

@@ -1,6 +1,11 @@
 // Dropout that keeps mean and variance of what selu makes: what is dropped becomes the value of selu far below 0, and all of it
 // is scaled and shifted.
+#include "frontend/graph/activations.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/scan.h"
 #include "frontend/graph/spatial.h"
+#include "frontend/tenure/ops.h"
 
 #include <math.h>
 

@@ -1,6 +1,11 @@
 // Convolutions: PyTorch's calls with channels first, on ops whose channels come last (ir/conv.h). The permutations between
 // are the compiler's to remove.
 #include "ir/conv.h"
+#include "frontend/graph/image.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
 
 _Static_assert((int)TN_CONV_WINOGRAD == (int)CONV_WINOGRAD && TN_CONV_WINOGRAD + 1 == N_CONV_ALGORITHMS,

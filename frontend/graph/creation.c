@@ -2,7 +2,10 @@
 //
 //   tn_constant(f, (float[]){1, 2, 3}, TN_SHAPE(tn_dim_const(3)))   ->   %v = concat of three constants : f32[3]
 //   tn_constant(f, cosines, TN_SHAPE(tn_dim_const(1024)))           ->   %v = table {..} : f32[1024], ir/table.c
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/scan.h"
+#include "frontend/tenure/ops.h"
 
 #include <string.h>
 

@@ -7,7 +7,11 @@
 //
 // The steps are a scan. What is impossible has IMPOSSIBLE instead of an infinite logarithm, so that gradients are numbers.
 // PyTorch takes log_p for a log_softmax and adds e^log_p to its gradient; what follows the log_softmax does not change.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/rnn.h"
 
 #include <math.h>
 

@@ -7,7 +7,13 @@
 //   at last     permute to the result's order
 //
 // Labels are numbers: letters 0..51 in PyTorch's order (A..Z a..z), axes of `...` 52.. counted from the right. Sets of labels are bits.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/linalg.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/tenure/linalg.h"
 #include "runtime/format.h"
 
 #include <string.h>

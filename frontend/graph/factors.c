@@ -2,7 +2,11 @@
 //
 //   tn_qr(a: f32[3,5])     %q, %r1 = qr (slice %a)     %r = concat %r1, (matmul %q, (slice %a)) {ta}
 //   tn_svd(a: f32[5,3])    %v, %s, %ut = svd (permute %a)
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/linalg.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/linalg.h"
 
 static Dim size_of(tn_tensor a, uint32_t from_end) { return fe_axis_dim(a, fe_rank(a) - from_end); }
 

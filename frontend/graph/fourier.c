@@ -3,7 +3,11 @@
 //
 //   tn_rfft(x: f32[5,4])     table [4,6]      matmul [5,4] x [4,6]     reshape {shape=[5,3,2]}
 //   tn_stft(x: f32[5,99], 8, .hop = 4)     table [10,1,8]     conv [5,107,1] {stride=[4]}     reshape, permute
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/linalg.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/linalg.h"
 
 #include <math.h>
 

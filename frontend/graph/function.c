@@ -1,5 +1,12 @@
 // Functions of a program, their inputs and outputs, and how every operation is appended to them.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/tenure/module.h"
 #include <string.h>
 
 // The function that a mistake at tn_function_begin leaves behind: whatever is built on it is poisoned, without a second

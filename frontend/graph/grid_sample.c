@@ -4,6 +4,10 @@
 //   tn_grid_sample(x: f32[N,C,H,W], grid: f32[N,h,w,2])
 //     %r = x as rows [N H W, C]      %t = coordinates less their floors [N h w, 1]
 //     four corners:  %k = ((n H + row) W + column)     embedding %r, %k     times the products of t or 1 - t     summed
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
 
 typedef struct {

@@ -1,4 +1,7 @@
 // Images resized (ir/resize.h), and their pixels and channels rearranged by reshapes and permutations.
+#include "frontend/graph/image.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
 #include "frontend/graph/spatial.h"
 
 #include <math.h>

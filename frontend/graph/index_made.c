@@ -2,7 +2,12 @@
 //
 // 0, 1, 2, .. is the cumulative sum of ones, less one: exact up to 2^24 in f32. Masks compare positions of rows and columns,
 // and are fused with what they mask.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/shape.h"
 
 #include <math.h>
 

@@ -4,7 +4,12 @@
 //   tn_index(x: f32[3,4,5], i: i64[7], none, j: i64[2,1])
 //     %r = permute %x {perm=[0,2,1]}     %r = reshape %r {shape=[15,4]}
 //     %k = i * 5 + j : i64[2,7]          index_select %r, %k : [14,4]      reshape {shape=[2,7,4]}
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/indexing.h"
 
 typedef struct {
   tn_tensor index;        // i64, or the places of a mask

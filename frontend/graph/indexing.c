@@ -1,5 +1,9 @@
 // Elements by index and by mask.
-#include "frontend/fe.h"
+#include "frontend/tenure/indexing.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
 
 #include <math.h>
 

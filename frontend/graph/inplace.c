@@ -7,7 +7,13 @@
 // storage; pass functionalize turns that into values, and pass insert_copies decides whether anything must be copied. What can be
 // judged at the call is reported here: the write of a trainable parameter (E113), of a broadcast view, of another
 // shape.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
 #include <string.h>
 
 // ---- regions without gradients

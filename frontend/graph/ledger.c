@@ -9,7 +9,11 @@
 // to three instructions. The rules are TorchSharp's. A value counts where it is: an end counts as `in` when a scope
 // owns the value at that time, wherever it was made. A packed sequence is one entity; its members count as tensors that
 // lose their scope at once, and end with it.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/param.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
 #include <string.h>
 
 static FeCounts *scope_counts(const tn_function *f, uint32_t scope) {

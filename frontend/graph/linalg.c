@@ -3,7 +3,14 @@
 //
 //   tn_matmul(a: f32[5,3,4], v: f32[4])      %m = reshape %v {shape=[4,1]}   %y = matmul %a, %m   reshape %y {shape=[5,3]}
 //   tn_matmul(a: i32[3,4], b: i32[4,2])      %y = whole_matmul %a, %b
-#include "frontend/fe.h"
+#include "frontend/graph/linalg.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/linalg.h"
 
 #include <math.h>
 

@@ -1,6 +1,9 @@
 // Local response normalisation: each number by the squares of the channels around its own.
 //
 //   y = x / (k + alpha (sum of x^2 over `size` channels) / size)^beta        channels from c - size / 2 on; none outside
+#include "frontend/graph/image.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
 #include "frontend/graph/spatial.h"
 
 #include <math.h>

@@ -9,7 +9,11 @@
 // Of probabilities of the classes, t, in place of a label:
 //
 //   %row = -sum(weight ((1 - s) t + s / C) log_softmax(logits))      %loss = sum(row) / rows
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
 
 #include <string.h>
 

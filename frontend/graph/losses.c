@@ -2,7 +2,12 @@
 // gradients. Cross-entropy: loss.c.
 //
 //   tn_huber(a, b, 1)      %d = abs(a - b)      %l = select(%d <= 1, %d %d / 2, %d - 1/2)      mean %l
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,13 @@
 // Operations on values that no single pointwise row gives (those: pointwise.c).
 //
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
-#include "frontend/fe.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

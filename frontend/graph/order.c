@@ -1,5 +1,11 @@
 // Scans, order and search along an axis.
-#include "frontend/fe.h"
+#include "frontend/tenure/order.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+
+#include <math.h>
 
 static tn_ordered poisoned(tn_function *f) { return (tn_ordered){fe_poison(f), fe_poison(f)}; }
 

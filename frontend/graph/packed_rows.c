@@ -5,6 +5,11 @@
 //   h = tn_tanh(a.data);  tn_add(h, b.data)      E111, a and b having the lengths 3 1 and 2 2
 //   tn_cumsum(a.data, 0)                         E130
 //   tn_cumsum(tn_rows(a), 0)                     the user's word that these are just rows
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/module.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
 #include "frontend/graph/rows.h"
 
 uint32_t fe_rows_of(tn_tensor t) {

@@ -1,5 +1,11 @@
 // Pooling: PyTorch's calls with channels first, on ops whose channels come last (ir/pool.h). An average is a sum of windows
 // over their number of elements: a number where all windows have as many, else a value of [positions.., 1].
+#include "frontend/graph/image.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
 
 #include <math.h>

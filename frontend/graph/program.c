@@ -1,5 +1,6 @@
 // Programs, their named dims, names and reports; the guard against memory running out.
-#include "frontend/fe.h"
+#include "frontend/graph/module.h"
+#include "frontend/graph/report.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdarg.h>

@@ -4,7 +4,10 @@
 //   tn_add(%i: i32[3], %x: f32[3])     %c = cast %i {dtype=f32}     add %c, %x
 //   tn_add(%i: i32[3], tn_scalar(2))   add %i, const {value=2, dtype=i32}
 //   tn_gt(%x, %y)                      %m = gt %x, %y               cast %m {dtype=bool}
-#include "frontend/fe.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/tenure/ops.h"
 
 #include <inttypes.h>
 #include <math.h>

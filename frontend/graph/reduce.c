@@ -3,7 +3,10 @@
 //
 //   %v = var %x                 %n = size - correction
 //                               %m = sum(%x) / size      %d = %x - %m      %v = sum(%d * %d) / %n
-#include "frontend/fe.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/tenure/reduce.h"
 
 #include <math.h>
 

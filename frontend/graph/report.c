@@ -7,7 +7,8 @@
 //
 // The call is the outermost one of the user's: guards on the stack know their functions' names, up to a hook, which is the
 // user's code again.
-#include "frontend/fe.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/module.h"
 #include <string.h>
 
 static bool is_public(const char *call) { return !strncmp(call, "tn_", 3); }

@@ -1,5 +1,8 @@
 // Images of sizes that the run gives, resized: along one axis after the other, sums of elements chosen by indices that are
 // computed from both sizes, in single precision. Those of constant sizes are the op resize (ir/resize.h).
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
 
 typedef struct {

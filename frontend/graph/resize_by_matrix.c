@@ -5,6 +5,7 @@
 //
 // Weights are those of PyTorch and Pillow. Of bytes they are numbers of 15 bits by a power of 2, so that all sums are exact in
 // f32, and so is their rounding.
+#include "frontend/graph/ops.h"
 #include "frontend/graph/spatial.h"
 
 #include <math.h>

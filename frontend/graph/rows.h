@@ -2,7 +2,8 @@
 #ifndef TN_ROWS_H
 #define TN_ROWS_H
 
-#include "frontend/fe.h"
+#include "frontend/tenure/core.h"
+#include "ir/ir.h"
 
 // What becomes of an operand's axis of rows
 typedef enum {

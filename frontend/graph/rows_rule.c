@@ -2,6 +2,7 @@
 // Neighbours along that axis may belong to different sequences, so that nothing may be computed along it but totals over all
 // rows. The axis may be any: a transposed value has its rows along the last one. An axis that a reshape makes of rows and the
 // axes after them counts as one of rows, too: each row has a stretch of it.
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/rows.h"
 
 typedef struct {

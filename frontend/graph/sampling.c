@@ -1,5 +1,8 @@
 // Numbers drawn by probabilities that the program computes.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/scan.h"
+#include "frontend/tenure/ops.h"
 
 #include <float.h>
 #include <math.h>

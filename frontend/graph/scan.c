@@ -1,7 +1,13 @@
 // Scans: a recurrence whose step the user writes as ordinary calls. Marks in the IR say where the body begins and ends
 // and what goes in and out; pass outline_scans makes a function of it. What the body makes belongs to a scope of the scan, so
 // that a use after its end is found as any other use after a scope.
-#include "frontend/fe.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
+#include "frontend/tenure/rnn.h"
 
 struct tn_scan {
   tn_function *f;

@@ -1,6 +1,9 @@
 // Scopes. The newest open scope owns what is made; marks in the IR record openings, closings and moves. Mistakes are
 // reported here, where the user made them; the pass `check_scopes` judges programs that come as text by the same rules.
-#include "frontend/fe.h"
+#include "frontend/graph/scope.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/param.h"
+#include "frontend/tenure/packed.h"
 
 static uint32_t newest(const tn_function *f) { return f->scope ? f->scope->index : 0; }
 

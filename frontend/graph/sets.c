@@ -1,5 +1,8 @@
 // Which numbers a value has, and whether a number is among others: by order.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/tenure/order.h"
 
 static tn_tensor op1(Op op, tn_tensor a, tn_site at) { return fe_emit1(op, a, at); }
 static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) { return fe_emit2(op, a, b, at); }

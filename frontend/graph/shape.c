@@ -1,7 +1,13 @@
 // Views and rearrangements that are composed of slices, reshapes, permutations, broadcasts and concats.
 //
 // A public call ends in fe_made: its result is one value in the ledger, what it is composed of is none.
-#include "frontend/fe.h"
+#include "frontend/graph/shape.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/tenure/ops.h"
 
 #define OPEN(x, n)                                 \
   tn_function *f;                                  \

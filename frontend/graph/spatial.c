@@ -1,5 +1,6 @@
 // Spatial axes of images (spatial.h).
 #include "frontend/graph/spatial.h"
+#include "frontend/graph/ops.h"
 
 void fe_fill_axes(int64_t *out, uint32_t n, int64_t all, const int64_t *each, const int64_t *otherwise) {
   bool has_each = each[0] || each[1] || each[2];

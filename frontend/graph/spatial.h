@@ -3,7 +3,9 @@
 #ifndef TN_FRONTEND_GRAPH_SPATIAL_H
 #define TN_FRONTEND_GRAPH_SPATIAL_H
 
-#include "frontend/fe.h"
+#include "frontend/tenure/conv.h"
+#include "frontend/tenure/image.h"
+#include "ir/ir.h"
 
 enum { SPATIAL_AXES = 3 };
 

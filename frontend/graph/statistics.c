@@ -1,5 +1,9 @@
 // Quantiles, and how many elements have a number or lie in a range.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/order.h"
 
 #include <math.h>
 

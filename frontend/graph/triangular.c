@@ -2,7 +2,11 @@
 //
 //   tn_solve_triangular(a: f32[5,3,3], b: f32[2,1,3,4])     %a, %b = expand {shape=[2,5,..]}   solve_triangular %a, %b
 //   tn_solve(a: f32[3,3], b: f32[5,3,4])                    b as [3,20]   %l, %p, %s = lu %a   lu_solve %a, %l, %p, %b
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
+#include "frontend/tenure/linalg.h"
 
 static bool is_one(const Prog *p, Dim d) { return ir_dim_is_const(p, d) && ir_dim_bound(p, d) == 1; }
 

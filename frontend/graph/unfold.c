@@ -1,5 +1,10 @@
 // Windows over images as columns, nn.functional.unfold, and their sums, fold. An axis of elements becomes the axes [kernel,
 // positions], one after the other; back, elements are added where they came from.
+#include "frontend/graph/image.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
 
 enum { AXES = 2, MOST_KERNEL = 1 << 10, MOST = 1 << 20 };

@@ -5,7 +5,13 @@
 //   %w1, .. = adamw %w, .., %a, .., when=(%k + 1 >= n)           reads nothing and writes nothing in the other runs
 //
 // What the update reads of @optimizer.grad is replaced by the next run, so that nobody clears it.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure/train.h"
 
 static const FeAccumulation *find(const tn_program *p, const tn_module *m) {
   for (uint32_t k = 0; k < p->n_accumulations; k++)

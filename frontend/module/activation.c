@@ -1,6 +1,9 @@
 // Activations as modules, where a sequential list needs them: any unary operation by name, softmax, gates, slopes
 // that are learnt or drawn.
-#include "frontend/fe.h"
+#include "frontend/graph/activations.h"
+#include "frontend/graph/ops.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
 #include "runtime/near.h"
 #include <string.h>
 

@@ -4,7 +4,11 @@
 //   %p = clone %w : f32[4,8]               tn_as_parameter: the same entity, the handle %w is dead
 //   %q = param @fc.weight : f32[4,8]       when a function first uses a parameter
 //   %a = assign %q, %p
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/tree.h"
 #include <string.h>
 
 tn_function *fe_init(tn_program *p) {

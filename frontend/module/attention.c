@@ -4,7 +4,20 @@
 // the op reads, and what its gradient writes: heads are split by strides, nothing is permuted or copied. The zeros of
 // add_zero_attn and bias_k stand in front of the keys that are projected, so that lengths and causal order count on from
 // them; weights that are a result have them behind, as PyTorch has.
-#include "frontend/fe.h"
+#include "frontend/module/attention.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/shape.h"
+#include "frontend/module/call.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
+
+#include <math.h>
 
 // ---- the call
 static bool is_mask(tn_tensor mask) { return (BOOL | F32) >> fe_ins(mask)->dtype & 1; }

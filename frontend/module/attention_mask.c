@@ -1,6 +1,9 @@
 // Which keys a query of attention sees by causal order, window, offset and lengths, as a value: for those that compute with
 // it. The op itself has no such matrix in memory.
-#include "frontend/fe.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/shape.h"
+#include "frontend/module/attention.h"
 
 typedef struct {
   tn_function *f;

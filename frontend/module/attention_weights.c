@@ -3,7 +3,8 @@
 //
 //   %y, %lse = sdpa %q, %k, %v {causal}      %s = matmul %q, %k {tb}       %s' = select visible, %s * scale + bias, -inf
 //                                            %w = dropout(softmax %s')     0 where %lse is -inf: nothing is visible
-#include "frontend/fe.h"
+#include "frontend/graph/ops.h"
+#include "frontend/module/attention.h"
 
 #include <math.h>
 

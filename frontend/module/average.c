@@ -3,7 +3,13 @@
 //
 //   %n = param @optimizer.ema_n_averaged : f32[]
 //   %a = assign @optimizer.ema.fc.weight, select(%n == 0, %w, @optimizer.ema.fc.weight + (%w - @optimizer.ema.fc.weight) (1 - decay))
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure/train.h"
 
 typedef struct {
   tn_function *f;

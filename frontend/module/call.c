@@ -2,7 +2,14 @@
 //
 //   pre-hooks, then the module, then post-hooks; hooks on gradients see the values between the two kinds of hooks and the
 //   module's inputs, and what the last post-hook gave
-#include "frontend/fe.h"
+#include "frontend/module/call.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/grad_hook.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/layers.h"
+#include "frontend/packed/packed.h"
 
 // What goes on in place of the hooked value. The hook may have done anything: ended this value, its function, ..
 static bool run_plain(tn_hook *h, tn_module *m, const tn_values *in, tn_values *out, tn_site at) {

@@ -5,7 +5,13 @@
 //   evaluation:  the same with the running statistics
 //
 // What is over one sample is a layer norm after a reshape, which is free. Statistics over the batch are two reductions.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
 
 #include <float.h>
 

@@ -1,7 +1,15 @@
 // Convolutions as modules: nn.Conv1d to nn.ConvTranspose3d, on the calls of graph/conv.c.
 //
 //   tn_conv2d_module(net, "c", 3, 16, 3, .padding = 1)     parameters c.weight [16, 3, 3, 3], c.bias [16]
-#include "frontend/fe.h"
+#include "frontend/graph/image.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/packed/packed.h"
+
+#include <math.h>
 
 struct FeConv {
   uint32_t n_spatial;

@@ -9,7 +9,10 @@
 // one, with the paths of the others as aliases; and one that no update reads (momentum without dampening, which counts
 // only for the sake of functions that have it) goes. So a program with one training function adds one number in each
 // step.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/tree.h"
 #include "ir/rewrite.h"
 
 #include <math.h>

@@ -3,7 +3,12 @@
 //   padding:   %y = embedding %weight, %index;  where the index is the padding's, no gradient flows
 //   max_norm:  the rows that are asked for are shortened to that norm in the table, before they are taken; this is no
 //              part of the gradient
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ops.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
+#include "frontend/tenure/ops.h"
 
 static bool check_options(tn_module *m, int64_t count, const tn_embedding_options *o) {
   m->poisoned = true;

@@ -11,7 +11,13 @@
 // are clones of the values, which vanish with pass grad: the gradient of an input's clone is what this call sends to it.
 // Taps are visited from the last value to the first, as the backward goes. What requires no gradient is tapped as well, as far as it
 // is made of inputs or frozen parameters: tn_grad may ask for theirs. tn_backward passes over it.
-#include "frontend/fe.h"
+#include "frontend/module/grad_hook.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/call.h"
+#include "frontend/module/hook.h"
 #include <stdlib.h>
 #include <string.h>
 

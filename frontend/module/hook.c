@@ -7,7 +7,8 @@
 //
 // A hook runs while the graph is built and leaves nothing but what it built: a program whose hooks were removed before
 // the calls is the program without them. call.c runs those of calls, grad_hook.c those on gradients.
-#include "frontend/fe.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/call.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>
 

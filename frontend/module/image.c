@@ -2,7 +2,9 @@
 // columns, shuffling, dropout of channels.
 //
 //   tn_max_pool_module(net, "pool", 2, 3, .stride = 2, .padding = 1)     what PyTorch calls MaxPool2d(3, 2, 1)
-#include "frontend/fe.h"
+#include "frontend/graph/image.h"
+#include "frontend/graph/shape.h"
+#include "frontend/module/layers.h"
 
 enum { AXES = 3 };
 

@@ -1,7 +1,12 @@
 // A cache of keys and values: a buffer [B,T,2,H,D] that the program keeps between runs, and how many steps it holds. New
 // steps are written behind those, and attention reads the buffer whole: causal order with an offset hides what is not held
 // yet, so nothing is sliced or copied.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/attention.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure/ops.h"
 
 enum { MOST_STEPS = 1 << 24 };  // a number of steps is exact in f32
 

@@ -1,5 +1,15 @@
 // The plainest modules: linear, bilinear, dropout, identity, flatten; lists and sequences of modules.
-#include "frontend/fe.h"
+#include "frontend/module/layers.h"
+#include "frontend/graph/activations.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
+#include "frontend/module/attention.h"
+#include "frontend/module/call.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/tree.h"
+#include <math.h>
 #include <string.h>
 
 bool fe_check_sizes(tn_module *m, int64_t a, int64_t b, tn_site at) {

@@ -2,7 +2,9 @@
 //
 //   train.c:40: warning[W132]: tn_freeze of module 'enc' comes too late: function 'step' trains 'enc.weight'
 //   train.c:31: note: the function took it as trainable here
-#include "frontend/fe.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
 
 // ---- tn_freeze
 static bool is_trained_in(const tn_function *f, const FeParam *q) {

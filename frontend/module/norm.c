@@ -1,7 +1,13 @@
 // Layer norm and RMS norm: as operations, and as modules with their weights.
 //
 // The rows of ops.def work on the last axis; several axes are one after a reshape, which is free.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
+#include "frontend/tenure/ops.h"
 #include <string.h>
 
 typedef struct {

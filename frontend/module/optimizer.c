@@ -6,7 +6,16 @@
 //       `.path` follows for an optimizer of another module than the root, then `.group` but for group 0
 //
 // What an update is made of, its row in ir/optimizers.def says; the numbers of a call, optimizers.def.
-#include "frontend/fe.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
 #include "ir/optimizers.h"
 
 #include <math.h>

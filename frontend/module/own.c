@@ -1,5 +1,8 @@
 // Modules of the user's own: a class that says how many values go in and come out, and a function that builds.
-#include "frontend/fe.h"
+#include "frontend/module/call.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
 #include <string.h>
 
 // ---- classes

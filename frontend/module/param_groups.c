@@ -6,7 +6,9 @@
 //   optimizer.lr.enc         group 0 of the optimizer of module enc
 //   optimizer.lr.enc.7       its group 7
 // likewise optimizer.weight_decay and optimizer.momentum.
-#include "frontend/fe.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
 #include "runtime/store/checkpoint.h"
 
 static const tn_group_options none;

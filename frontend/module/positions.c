@@ -3,7 +3,15 @@
 // The table is learnt, or made of sines and cosines by the function that makes initial values. Angles grow up to the
 // number of positions, where f32 has few digits left behind the point: a frequency is split in two, so that position times
 // the first part is exact.
-#include "frontend/fe.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
+
+#include <math.h>
 
 // ---- adding
 static bool check_value(const tn_module *m, tn_tensor x, tn_site at) {

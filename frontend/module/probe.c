@@ -6,9 +6,18 @@
 //
 // Statistics are sums and maxima of pointwise values, which fuse as any others do. What is summed is first divided by the power of
 // two next below the largest magnitude, which is exact: squares of large numbers do not become infinite, nor those of small ones 0.
-#include "frontend/fe.h"
+#include "frontend/module/probe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/hook.h"
+#include "frontend/run/finite.h"
 #include "ir/rewrite.h"
 #include "runtime/format.h"
+#include <math.h>
 #include <string.h>
 
 // ---- statistics of one value

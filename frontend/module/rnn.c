@@ -8,6 +8,16 @@
 // A dense batch is a packed one whose sequences are all as long as its time axis: time-major data [T, B, ..] are its
 // rows as they lie, batch-first data are brought into that order by pack and back by pad.
 #include "frontend/module/rnn.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/call.h"
+#include "frontend/module/hook.h"
+#include "frontend/module/layers.h"
+#include "frontend/module/tree.h"
+#include "frontend/packed/packed.h"
+#include <math.h>
 #include <string.h>
 
 static tn_rnn_output poisoned(tn_function *f) {

@@ -2,7 +2,8 @@
 #ifndef TN_FRONTEND_MODULE_RNN_H
 #define TN_FRONTEND_MODULE_RNN_H
 
-#include "frontend/fe.h"
+#include "frontend/module/grad_hook.h"
+#include "frontend/tenure/rnn.h"
 
 // A call while it builds: the whole sequence, or one step.
 typedef struct {

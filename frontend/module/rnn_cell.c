@@ -5,6 +5,10 @@
 //           %i, %f, %g, %o = parts of %a + %b;   c' = f c + i g,  h' = o tanh c'
 //
 // A step is products and one pointwise kernel: nothing of the machinery of sequences.
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/layers.h"
 #include "frontend/module/rnn.h"
 
 static tn_rnn_step_output poisoned(tn_function *f) {

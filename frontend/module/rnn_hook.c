@@ -4,6 +4,10 @@
 //     out.hidden = tn_mul(out.hidden, tn_scalar(out.hidden.fn, 0.5));
 //     return out;
 //   }
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/module/hook.h"
 #include "frontend/module/rnn.h"
 
 tn_hook *tn_rnn_hook_pre(tn_module *m, tn_rnn_pre_hook fn, void *ctx, tn_hook_options o) {

@@ -3,7 +3,14 @@
 //   (a, b) of pair k at position t  ->  (a cos w - b sin w, b cos w + a sin w),   w = t base^(-2 k / size)
 //
 // Cosines and sines are tables of the object, computed in double precision; a run reads the rows of its positions.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/run/finite.h"
+#include "frontend/tenure/module.h"
+
+#include <math.h>
 
 enum { MOST_NUMBERS = 1 << 26 };
 

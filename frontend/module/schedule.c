@@ -7,7 +7,13 @@
 // All is f32. Counts are whole numbers below 2^24, so that sums, differences and multiples of them are exact; what follows is
 // chosen so that nothing cancels: a cosine's (1 + cos x) / 2 is a squared sine of the way that is left, powers of a
 // constant are exponentials of its logarithm, which is rounded once, and periods are subtracted, not divided out.
-#include "frontend/fe.h"
+#include "frontend/graph/inplace.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/module/tree.h"
+#include "frontend/run/finite.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,13 @@
 //   %n = dim_size {dim=batch}
 //   %g = grad_of %loss, %w
 //   %m = shard_mean %g, %n {dim=batch, shards=8}      what clipping and optimizers take
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/training.h"
+#include "frontend/tenure/train.h"
 
 static bool check_place(tn_function *f, tn_site at) {
   if (f->shards) {

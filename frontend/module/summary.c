@@ -1,6 +1,7 @@
 // tn_summary: the modules of a function as it called them, with what they hold and cost.
 #include "codegen/module/compile.h"
-#include "frontend/fe.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/call.h"
 #include "runtime/format.h"
 #include <string.h>
 

@@ -1,7 +1,15 @@
 // Gradients of parameters. tn_backward leaves one value per parameter; clipping and optimizers read and replace it.
 //
 //   %g = grad_of %loss, %w            replaced by the backward computation in pass grad
-#include "frontend/fe.h"
+#include "frontend/module/training.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/grad_hook.h"
+#include "frontend/module/tree.h"
+#include "frontend/tenure/train.h"
 
 #define NO_PATH "frozen, detached and unused parameters, and those used in a no-grad region, get no gradient"
 

@@ -6,7 +6,12 @@
 //
 // A layer is a module of modules: every part runs as tn_call runs it, hooks included. What masks or hides goes to the
 // layers, and from them to self-attention, as the arguments of the call.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/module/attention.h"
+#include "frontend/module/call.h"
+#include "frontend/module/layers.h"
+
+#include <math.h>
 
 typedef struct {
   tn_attention_options self, cross;

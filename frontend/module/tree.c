@@ -4,8 +4,16 @@
 //   %v = uniform {lo=-0.125, hi=0.125, id=3, shape=[256,12]}
 //   %p = param @rnn.weight_ih_l0
 //   %q = assign %p, %v
-#include "frontend/fe.h"
+#include "frontend/module/tree.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scan.h"
+#include "frontend/graph/scope.h"
+#include "frontend/module/optimizer.h"
+#include "frontend/run/finite.h"
 #include "runtime/near.h"
+#include <math.h>
 #include <string.h>
 
 // ---- modules

@@ -3,7 +3,8 @@
 //   train.c:40: warning[W126]: 2 of 6 parameters below the root module are not trained here: 'enc.weight' (cut off from the loss),
 //     'aux.bias' (not used in 'step')
 //   train.c:31: note: no gradient flows through this tn_stop_grad to 'enc.weight'
-#include "frontend/fe.h"
+#include "frontend/module/training.h"
+#include "frontend/module/tree.h"
 
 enum { MOST_NAMED = 8 };
 

@@ -6,7 +6,9 @@
 //
 // Order is PyTorch's: a module's own entries as they were declared, then its children depth-first; an entry that has
 // several paths stands at the first that matches.
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/report.h"
+#include "frontend/module/tree.h"
 #include "runtime/near.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>

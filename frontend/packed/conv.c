@@ -5,7 +5,13 @@
 //
 // Where lengths change, the windows have a layout of their own (ir/conv.h).
 #include "ir/conv.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/reduce.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
 #include "frontend/graph/spatial.h"
+#include "frontend/packed/packed.h"
 
 typedef struct {
   FeWindow w;

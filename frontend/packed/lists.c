@@ -2,7 +2,13 @@
 //
 //   %flat = concat %a, %b, %c {axis=0} : f32[6,12]                one after the other, in user order
 //   %data = seq_from_list %flat, %L : f32[6,12]                   packed; no padding is made
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
+#include "frontend/packed/packed.h"
 #include <string.h>
 
 static bool same_behind(tn_tensor a, tn_tensor b) {

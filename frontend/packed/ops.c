@@ -1,6 +1,10 @@
 // What is computed of packed sequences without padding them: totals of each sequence, softmax and attention over time,
 // values of sequences on every row, modules and losses on the rows.
-#include "frontend/fe.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/report.h"
+#include "frontend/packed/packed.h"
 
 static bool is_packed(tn_packed s, tn_function **f, tn_site at) { return fe_join_packed(&s, 1, f, at); }
 

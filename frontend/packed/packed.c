@@ -2,7 +2,13 @@
 //
 //   %L = packed_layout %lengths {time=time, rows=rows} : layout[batch,time,rows]
 //   %d = pack_padded %x, %L : f32[rows,12]
-#include "frontend/fe.h"
+#include "frontend/packed/packed.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/promote.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
 #include "runtime/near.h"
 
 enum { MOST_NUMBERS = 4096 };  // that tn_constant_i64 takes

@@ -5,7 +5,11 @@
 //   %L = packed_layout %n {time=time, rows=rows_2, empty} : layout[1,time,rows_2]
 //   %x = slice %padded {axis=0, start=1, size=1} : f32[1,time,12]
 //   %s = pack_padded %x, %L : f32[rows_2,12]                              sequence 1
-#include "frontend/fe.h"
+#include "frontend/graph/ledger.h"
+#include "frontend/graph/ops.h"
+#include "frontend/graph/report.h"
+#include "frontend/graph/scope.h"
+#include "frontend/packed/packed.h"
 #include <string.h>
 
 enum { LONGEST_RUN = 1 << 24 };  // a size as f32 is exact up to it

@@ -1,4 +1,5 @@
 // Hyper-parameters of a model, set between runs: state entries that its optimizers read.
+#include "frontend/run/finite.h"
 #include "frontend/run/run.h"
 
 static void list_groups(const RtPlan *c, RtHyperKind kind, char *out, size_t size) {

@@ -3,6 +3,7 @@
 #include "frontend/run/run.h"
 #include "runtime/format.h"
 #include "runtime/store/checkpoint.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct {

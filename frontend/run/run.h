@@ -9,7 +9,6 @@
 #include "frontend/tenure/probe.h"
 #include "frontend/tenure/run.h"
 #include "runtime/exec/instance.h"
-#include <math.h>
 #include <stdatomic.h>
 
 // What a run of a function stores and copies.
@@ -99,9 +98,6 @@ struct tn_loader {
   tn_collate collate;
   FeCallLock lock;  // of rt, but for stops
 };
-
-// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
-static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 
 // ---- call_lock.c
 void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);

@@ -1,0 +1,46 @@
+// Which values hold rows of a packed batch, and what operations may do with them.
+#ifndef TN_FRONTEND_GRAPH_PACKED_ROWS_H
+#define TN_FRONTEND_GRAPH_PACKED_ROWS_H
+
+#include "frontend/graph/function.h"
+#include "frontend/tenure/packed.h"
+
+// Which axis of a value holds rows of a packed batch
+typedef struct FeRows {
+  uint32_t layout;  // whose rows they are; 0: of none
+  uint8_t axis;
+  bool is_plain;  // tn_rows said that these are just rows
+} FeRows;
+
+// fe_join for packed sequences; in each the second handle is a layout and the first has its rows
+bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
+// Are the lengths the same? false: reported, as a mistake of tn_`what`
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
+static inline FeRows fe_rows(tn_tensor t) {
+  return fe_ok(t) && t.v < t.fn->n_rows_of ? t.fn->rows_of[t.v] : (FeRows){0};
+}
+uint32_t fe_rows_of(tn_tensor t);  // the layout whose rows the first axis of t is; 0: of none
+void fe_set_rows(tn_tensor t, uint32_t layout);
+void fe_tag_rows(tn_tensor t, FeRows r);
+// What an operation does with operands that have rows
+typedef struct {
+  tn_tensor kept, summed, mixed;  // the first of each kind; fn NULL: none
+  uint32_t axis, n_summed;        // axis: of the result, where the kept one's rows lie
+} FeRowsEffect;
+// Before it is made: E111 where rows of two layouts meet; false: reported. Operands by position in the row, as for fe_emit
+bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
+                  tn_site at);
+// For its results, of which y is the first: E130 where sequences would be mixed; false: reported
+bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
+                    tn_tensor y, tn_site at);
+// Before tn_`call` writes it to t, which holds rows from then on where the content does; false: reported
+bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at);
+// Are steps along the axis those of one sequence? false: it holds packed rows, reported as a mistake of the call
+bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at);
+bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
+
+// ---- ledger.c: fe_made of a packed sequence
+#define fe_made_packed(...) fe_made_packed_by(__func__, __VA_ARGS__)
+tn_packed fe_made_packed_by(const char *call, tn_packed s, bool sorted, tn_site at);
+
+#endif

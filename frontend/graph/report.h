@@ -1,0 +1,21 @@
+// What reports say about values, calls and modules.
+#ifndef TN_FRONTEND_GRAPH_REPORT_H
+#define TN_FRONTEND_GRAPH_REPORT_H
+
+#include "frontend/graph/function.h"
+
+// "tn_call of module 'fc'": the user's call that op is made for, and where it is made
+const char *fe_call_text(tn_program *p, Op op);
+// The user's: the outermost on the stack, else `function` where it is one; NULL: neither
+const char *fe_public_call(const tn_program *p, const char *function);
+const char *fe_outermost_call(const tn_program *p);  // the same of the stack alone
+const char *fe_type_text(tn_tensor t);               // "f32[4,3]"
+void fe_note_value(tn_tensor t, const char *what);   // "x is input 'x', f32[4,3], made here"; nothing of constants
+void fe_report_fault(Op op, const tn_tensor *a, uint32_t n, const EmitFault *fault, tn_site at);
+// call: the function that found out
+void fe_report_foreign(tn_function *f, tn_tensor mine, tn_tensor other, const char *call, tn_site at);
+void fe_report_ended(tn_function *f, tn_tensor t, const char *call, tn_site at);      // f: the one that is built
+void fe_note_module(tn_program *p, const tn_module *m);                               // of another program
+bool fe_own_module(tn_program *p, const tn_module *m, const char *what, tn_site at);  // false: reported
+
+#endif

@@ -1,0 +1,40 @@
+// Packed sequences, and lists of sequences.
+#ifndef TN_FRONTEND_PACKED_PACKED_H
+#define TN_FRONTEND_PACKED_PACKED_H
+
+#include "frontend/graph/function.h"
+#include "frontend/tenure/conv.h"
+#include "frontend/tenure/packed.h"
+
+// ---- packed.c
+static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
+tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
+// Of constant lengths, of at most `time` steps; x: named in what is said about them
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o);
+
+tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
+// A name of its own for the rows of a layout whose lengths come at run time
+Dim fe_new_rows(tn_program *p, int64_t bound);
+bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
+// An op of rows and a layout that moves elements of any dtype; poison stays poison
+tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at);
+// x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o);
+
+// The lengths of a list of sequences, made of the sizes of their first axes.
+typedef struct FeListSizes {
+  const Dim *dims;
+  uint32_t n;
+  tn_tensor at;
+} FeListSizes;
+// ---- ragged.c: lists of sequences whose lengths come at run time
+// The first n sequences of a padded value with these lengths i64 [B]
+void fe_take_apart(tn_tensor padded, tn_tensor lengths, bool batch_first, tn_tensor *out, uint32_t n, tn_site at);
+Dim fe_list_time(const tn_tensor *list, uint32_t n, tn_site at);
+tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_site at);
+tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
+
+// ---- conv.c: of data that has the rows of a packed layout; the result has those of its windows' layout
+tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
+
+#endif
