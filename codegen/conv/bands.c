@@ -45,7 +45,7 @@ void cg_conv_strides(const ConvShape *s, const StripShape *strip, int64_t out[CO
   out[0] = out[1] * (strip ? strip->rows : s->src[1]);
 }
 
-// Does a strip of so many rows, columns and images fit? It is b's then.
+// If a strip of `band` rows, `columns` columns and `images` images fits, it becomes b's.
 static bool fits(const ConvShape *s, const ConvCut *wanted, int64_t band, int64_t columns, int64_t images, int64_t most,
                  Bands *b) {
   StripShape strip = cg_conv_strip(s, &b->w, wanted->block, band, columns);
@@ -112,12 +112,6 @@ void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLV
   LLVMValueRef to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
   fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
   cg_loop_end(c, &l, NULL);
-}
-
-bool cg_conv_reaches_out(const ConvUnit *u, uint32_t k) {
-  const Phase *p = &u->b->w.axis[k];
-  int64_t last = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
-  return !ir_dim_is_const(u->c->f->prog, u->s->src_dim[k]) || p->offset < 0 || last > u->s->src[k];
 }
 
 LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,

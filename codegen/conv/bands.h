@@ -14,16 +14,16 @@ typedef struct {
   int64_t units;                  // of an image and a group, by bounds
 } Bands;
 
-// Channels of a block: equal ones, so few that a strip for `few` columns of so many rows that they are `pixels` fits;
-// whole multiples of `unit` where there are such.
+// Channels of a block: the largest equal part of all whose strip fits, with `few` columns and rows enough for `pixels`; a
+// multiple of `unit` if one fits.
 int64_t cg_conv_block(const ConvShape *s, int64_t unit, int64_t few, int64_t pixels, const Target *t);
 // Elements of a strip at most.
 int64_t cg_conv_strip_limit(const Target *t);
-// What is wanted of a unit.
+// Limits of a unit.
 typedef struct {
   int64_t block;   // channels of the strip
   int64_t few;     // columns at least
-  int64_t pixels;  // about so many, in at most so many images; 0: as many as fit, of one image
+  int64_t pixels;  // target, in at most `images` images; 0: as many as fit, of one image
   int64_t images;
   bool one_plane;  // the strip has a single plane of the windows
 } ConvCut;
@@ -32,7 +32,7 @@ Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, c
 static inline Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t) {
   return cg_conv_cut(s, w, &(ConvCut){.block = block, .few = few}, t);
 }
-// Equal bands of at most so many rows.
+// Rows of equal bands of at most `most` rows.
 static inline int64_t cg_even_bands(int64_t rows, int64_t most) {
   return rows ? cg_ceil_div(rows, cg_ceil_div(rows, most)) : most;
 }
@@ -63,8 +63,9 @@ void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLV
                          int64_t pixel);
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
 void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
-// May taps lie outside along axis k?
-bool cg_conv_reaches_out(const ConvUnit *u, uint32_t k);
+static inline bool cg_unit_reaches_out(const ConvUnit *u, uint32_t k) {
+  return cg_conv_reaches_out(u->c->f, u->s, &u->b->w.axis[k], k);
+}
 // Column 0 of a row of the unit's image, in place, at `channel` of all groups. Planes and rows may lie outside.
 LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,
                             LLVMValueRef channel);

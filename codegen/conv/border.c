@@ -1,13 +1,12 @@
 // Sums of windows that reach over the border of an image (bands.h).
 //
-// Strips have zeros for what lies outside, as windows are stretches there. Times an infinite weight, or one that is NaN, such
-// a zero is NaN, where a tap that lies outside is no part of the sum. Zeros that spoil a sum make it NaN, so that a sum of
-// such a window that is no NaN is right; pixels of one that is are summed again, of the taps that lie inside, from the source
-// as it lies and in the same order. Numbers that are finite cost a look at the border's sums while these are in L1.
+// Strips have zeros outside the image, because windows are stretches there. Zero times an infinite or NaN weight is NaN, but a
+// tap outside is no part of the sum. So a sum at the border that is not NaN is right. One that is NaN is recomputed from the
+// image, with the taps inside alone and in the same order. Finite numbers cost a look at the border's sums while they are in L1.
 #include "codegen/conv/bands.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-// The row's pixels of windows that may reach out: all, or those below `lo` and those `skip` behind them.
+// The row's pixels of windows that may reach out: all, or those below `lo` and, after `skip` pixels, the rest.
 typedef struct {
   LLVMValueRef n, lo, skip;
   Inside taps[2];              // planes and rows
@@ -24,7 +23,7 @@ static Border border_of(const ConvUnit *u, LLVMValueRef i, bool rows_left_out) {
   b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.taps[1]);
   b.at[2] = cg_conv_taps_inside(u, 2, u->column, &in);
   for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
-    if (!cg_conv_reaches_out(u, k)) continue;
+    if (!cg_unit_reaches_out(u, k)) continue;
     LLVMValueRef inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
     all = LLVMBuildOr(c->b, all, LLVMBuildICmp(c->b, LLVMIntSLT, inside, cg_i64(c, p[k].n_taps), ""), "");
   }
@@ -92,7 +91,7 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMVa
                            .n = s->columns});
 }
 
-// A pixel of the source, from a channel on; what a prologue makes of it lies behind the strip.
+// A pixel of the source, from a channel on; what a prologue makes of it is stored after the strip.
 static LLVMValueRef pixel_at(const ConvUnit *u, LLVMValueRef number, LLVMValueRef channel) {
   Gemm *g = u->g;
   Cg *c = u->c;
@@ -133,7 +132,7 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLV
 void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out) {
   Cg *c = u->c;
   if (!u->b->w.taps ||
-      !(cg_conv_reaches_out(u, 0) || cg_conv_reaches_out(u, 2) || (!rows_left_out && cg_conv_reaches_out(u, 1))))
+      !(cg_unit_reaches_out(u, 0) || cg_unit_reaches_out(u, 2) || (!rows_left_out && cg_unit_reaches_out(u, 1))))
     return;
   Border b = border_of(u, i, rows_left_out);
   If spoilt;

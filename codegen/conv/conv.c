@@ -91,7 +91,7 @@ static Stretches stretches_of(const ConvUnit *u) {
 static Inside stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i) {
   Cg *c = u->c;
   Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
-  if (x->by_rows && cg_conv_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
+  if (x->by_rows && cg_unit_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
   return in;
 }
 
@@ -158,7 +158,7 @@ static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
 static bool is_one_row(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   bool one = u->b->columns == p[2].count && !u->s->c.run_sized;
-  for (uint32_t k = 0; k < CONV_AXES; k++) one &= p[k].n_taps == 1 && p[k].step == 1 && !cg_conv_reaches_out(u, k);
+  for (uint32_t k = 0; k < CONV_AXES; k++) one &= p[k].n_taps == 1 && p[k].step == 1 && !cg_unit_reaches_out(u, k);
   return one;
 }
 

@@ -2,7 +2,7 @@
 //
 // Units are bands of rows, as those of conv.c, but their windows are read where they lie: each row of the result is made by
 // depthwise_row.c, from those rows of taps that lie inside the source. Before an epilogue a row's sums wait on the stack, in
-// blocks of channels. Pixels of so many channels that neighbours meet in the same few sets of L1 are copied into a padded
+// blocks of channels. Pixels whose neighbours alias in L1 (cg_pixels_alias) are copied into a padded
 // strip on the stack before, in blocks of channels too; so are those of images whose sizes the run gives, as conv.c has them.
 #include "codegen/conv/depthwise.h"
 
@@ -44,11 +44,11 @@ static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block, const
   return b;
 }
 
-// Channels of a strip, at most so many: equal parts of all; 0: windows are read in place.
+// Channels of a strip, at most `most`: equal parts of all; 0: windows are read in place.
 static int64_t strip_block(const ConvShape *s, int64_t most, const Target *t) {
   Windows w;
   int64_t block = most / t->vl * t->vl;
-  if (!cg_pixels_share_sets(s->src_channels)) return 0;
+  if (!cg_pixels_alias(s->src_channels)) return 0;
   for (uint32_t k = 0; k < s->n_windows; k++) {
     cg_conv_windows(s, k, &w);
     Bands b = bands_of(s, &w, 1, t);
@@ -110,7 +110,7 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
                             .at_once = CG_DEPTHWISE_PIXELS}};
   *first_tap = 0;
   for (uint32_t k = CONV_AXES; k-- > 0;) {
-    bool always = p[k].n_taps == 1 && !cg_conv_reaches_out(u, k);
+    bool always = p[k].n_taps == 1 && !cg_unit_reaches_out(u, k);
     if (k < 2) r.taps[k] = p[k].n_taps, r.x_gap[k] = always ? 0 : p[k].gap * x[k];
     r.w_gap[k] = p[k].n_taps > 1 ? p[k].tap_step * w : 0;
     *first_tap += p[k].tap * w;

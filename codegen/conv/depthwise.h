@@ -6,7 +6,7 @@
 #include "codegen/conv/bands.h"
 
 enum {
-  DEPTHWISE_COLUMNS = 4,   // at least so many of a unit; fewer make room for more channels
+  DEPTHWISE_COLUMNS = 4,   // of a unit, at least; fewer make room for more channels
   CG_DEPTHWISE_PIXELS = 8  // of a row at one time
 };
 

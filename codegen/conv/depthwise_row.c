@@ -89,7 +89,7 @@ static void loop_of_taps(const Taps *t, LLVMValueRef *sum) {
   cg_sums_end(c, &l, sum);
 }
 
-// Taps of this axis and of those behind it.
+// Taps of this axis and of the following ones.
 static void axis_of_taps(const Taps *t, uint32_t axis, LLVMValueRef *sum) {
   const Row *r = t->r;
   Cg *c = r->c;

@@ -2,10 +2,10 @@
 // sums[tap, i, c] += x[pixel * stride + tap, channel i of c's group] * g[pixel, c], by vectors of channels, with the sums of
 // some taps in registers (weight_rows.c).
 //
-// Bands of rows are cut into slices, of which there are so many by bounds alone; a worker takes a slice and a block of
+// Bands of rows are cut into slices, whose number depends on bounds only; a worker takes a slice and a block of
 // channels. Slices have sums of their own, [slice][block][tap, i][channels, whole vectors], added in order. x is read where
-// it lies, rows of the window that lie outside are left out. Pixels of so many channels that neighbours meet in the same
-// few sets of L1, and windows that lie outside by many columns, are copied into a strip on the stack before, of which what
+// it lies, rows of the window that lie outside are left out. Pixels whose neighbours alias in L1
+// (cg_pixels_alias), and windows that lie outside by many columns, are copied into a strip on the stack before, of which what
 // lies outside is left out as well.
 #include "codegen/conv/depthwise.h"
 #include "codegen/conv/weight_rows.h"
@@ -15,7 +15,7 @@ enum {
   SLICE_BYTES = 4 << 20,
   MOST_TAPS = 256,
   L2_PART = 2,         // of it has a band of x and g
-  STRIP_COLUMNS = 64,  // at least, of so many rows that they are
+  STRIP_COLUMNS = 64,  // at least, and rows until a strip has
   STRIP_PIXELS = 256,
   EDGE = 16  // columns outside for which code is made
 };
@@ -38,7 +38,7 @@ static int64_t group_of(const Fn *f, Val v, const Target *t) {
 static bool has_wide_border(const ConvShape *s, const Phase *p) { return cg_conv_outside(s, p) > EDGE; }
 
 static bool copies(const ConvShape *s, const Phase *p) {
-  return cg_pixels_share_sets(s->src_channels) || has_wide_border(s, p);
+  return cg_pixels_alias(s->src_channels) || has_wide_border(s, p);
 }
 
 // Of rows of the source as they lie.
@@ -69,7 +69,8 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 }
 
 static WeightSums sums_of(const Plan *p) {
-  return (WeightSums){.conv = &p->s.c,
+  return (WeightSums){.shape = &p->s,
+                      .axis = p->b.w.axis,
                       .slices = p->slices,
                       .groups = p->blocks,
                       .channels = p->group,

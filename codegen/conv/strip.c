@@ -3,7 +3,7 @@
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-// Zeros, by whole vectors; nothing behind the last is touched.
+// Zeros, by whole vectors; nothing after the last is touched.
 void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n) {
   LLVMValueRef vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), zero = cg_splat(c, cg_f32(c, 0));
   LLVMValueRef rest = cg_sub(c, n, whole);

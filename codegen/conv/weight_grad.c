@@ -118,7 +118,7 @@ static bool goes_by_registers(Plan *p, const Target *t) {
   WeightRows s = rows_of(p);
   int64_t nv, channels;
   if (c->run_sized || c->kernel[2] == 1 || c->out[2] == 0) return false;
-  if ((!p->made && cg_pixels_share_sets(c->c)) || !rows_fit(p, 1, 1, t)) return false;
+  if ((!p->made && cg_pixels_alias(c->c)) || !rows_fit(p, 1, 1, t)) return false;
   if (cg_conv_outside(&p->s, &p->b.w.axis[2]) > EDGE || !cg_weight_at_once(t, &s, p->o_group, &nv, &channels))
     return false;
   if (c->out[2] > 2 * pixels_in_l1(nv, t)) return false;
@@ -172,7 +172,8 @@ static Plan plan_of(const Fn *f, Val v, const Target *t) {
 }
 
 static WeightSums sums_of(const Plan *p) {
-  return (WeightSums){.conv = &p->s.c,
+  return (WeightSums){.shape = &p->s,
+                      .axis = p->b.w.axis,
                       .slices = p->slices,
                       .groups = p->s.c.groups,
                       .channels = p->c_group,

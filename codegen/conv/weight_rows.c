@@ -7,7 +7,7 @@ enum {
   MOST_PIXELS = 8,
   LEAST_SUMS = 16,  // twice what hides the latency of multiply-adds of two units (docs/experiments/078)
   MAX_NV = 8,
-  RUN_COLUMNS = 64  // about so many of a row, where the run knows how many
+  RUN_COLUMNS = 64  // estimate of the pixels of a row that the run gives
 };
 
 // ---- what fits into registers

@@ -34,7 +34,7 @@ void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a);
 // Vectors of g's `o` channels and channels of x whose sums fill the registers, of the taps that s says; false: they are too
 // few for multiply-adds not to wait for one another.
 bool cg_weight_at_once(const Target *t, const WeightRows *s, int64_t o, int64_t *nv, int64_t *channels);
-// Of groups of so many channels: rows and columns of the window whose sums stay in registers, of so many.
+// Rows and columns of the window, of `rows` and `columns`, whose sums stay in registers; group: channels of a group.
 void cg_depthwise_taps_at_once(const Target *t, int64_t group, int64_t rows, int64_t columns, int64_t *rows_at_once,
                                int64_t *columns_at_once);
 int64_t cg_weight_pixels_at_once(const Target *t, bool depthwise);

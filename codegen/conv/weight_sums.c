@@ -40,22 +40,24 @@ typedef struct {
   Inside in;
 } Axis;
 
-static Axis axis_of(Cg *c, const Conv *v, uint32_t k, LLVMValueRef tap) {
-  LLVMValueRef at = cg_sub(c, cg_mul(c, tap, cg_i64(c, v->dilation[k])), cg_i64(c, v->before[k]));
-  return (Axis){at, cg_inside(c, at, v->stride[k], 1, cg_dim(c, v->in_dim[k]), cg_dim(c, v->out_dim[k]))};
+static Axis axis_of(const Square *q, uint32_t k, LLVMValueRef tap) {
+  Cg *c = q->c;
+  const ConvShape *s = q->s->shape;
+  const Phase *p = &q->s->axis[k];
+  LLVMValueRef at = cg_add(c, cg_mul(c, tap, cg_i64(c, p->gap)), cg_i64(c, p->offset));
+  return (Axis){at, cg_inside(c, at, p->src_step, 1, cg_dim(c, s->src_dim[k]), cg_dim(c, s->dst_dim[k]))};
 }
 
-static bool reaches_out(const Fn *f, const Conv *v, uint32_t k) {
-  int64_t last = (v->out[k] - 1) * v->stride[k] + (v->kernel[k] - 1) * v->dilation[k] - v->before[k];
-  return !ir_dim_is_const(f->prog, v->in_dim[k]) || v->before[k] > 0 || last >= v->in[k];
+static bool reaches_out(const Square *q, uint32_t k) {
+  return cg_conv_reaches_out(q->c->f, q->s->shape, &q->s->axis[k], k);
 }
 
-// All images and pixels, of one channel of x, until all lanes that are wanted are NaN once more.
+// All images and pixels, of one channel of x, until all lanes of `wanted` are NaN again.
 static LLVMValueRef sum_again(const Square *q, LLVMValueRef channel, const Axis *a, LLVMValueRef wanted,
                               LLVMValueRef mask) {
   Cg *c = q->c;
   const WeightSums *s = q->s;
-  const Conv *v = s->conv;
+  const Conv *v = &s->shape->c;
   LLVMValueRef one = cg_i64(c, 1), sum = cg_splat(c, cg_f32(c, 0));
   Loop image, axis[CONV_AXES];
   cg_loop_begin(c, &image, cg_i64(c, 0), cg_dim(c, v->n), one, &sum, 1);
@@ -84,12 +86,12 @@ static LLVMValueRef sum_again(const Square *q, LLVMValueRef channel, const Axis 
 // Of a vector of sums at `at` on the stack, of one tap and channel of x.
 static void mend(const Square *q, LLVMValueRef channel, LLVMValueRef tap, LLVMValueRef at) {
   Cg *c = q->c;
-  const Conv *v = q->s->conv;
+  const Conv *v = &q->s->shape->c;
   LLVMValueRef some = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), mask = cg_mask(c, q->channels);
   Axis a[CONV_AXES];
-  if (!reaches_out(c->f, v, 0) && !reaches_out(c->f, v, 2)) return;  // rows outside are left out
+  if (!reaches_out(q, 0) && !reaches_out(q, 2)) return;  // rows outside are left out
   for (uint32_t k = CONV_AXES; k-- > 0; tap = cg_div(c, tap, cg_i64(c, v->kernel[k]))) {
-    a[k] = axis_of(c, v, k, cg_gemm_rem(c, tap, cg_i64(c, v->kernel[k])));
+    a[k] = axis_of(q, k, cg_gemm_rem(c, tap, cg_i64(c, v->kernel[k])));
     if (k == 1) continue;
     LLVMValueRef n = cg_sub(c, a[k].in.hi, a[k].in.lo);
     some = LLVMBuildOr(c->b, some, LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_dim(c, v->out_dim[k]), ""), "");
@@ -108,9 +110,9 @@ static LLVMValueRef row_of_sums(const Square *q, LLVMValueRef channel, LLVMValue
   const WeightSums *s = q->s;
   LLVMValueRef block = cg_i64(c, s->block);
   if (s->block == s->channels) return cg_add(c, cg_mul(c, tap, block), channel);
-  LLVMValueRef w = tap, row = cg_split(c, &w, s->conv->kernel[2]), nth = cg_split(c, &channel, s->block);
+  LLVMValueRef w = tap, row = cg_split(c, &w, s->shape->c.kernel[2]), nth = cg_split(c, &channel, s->block);
   LLVMValueRef at = cg_add(c, cg_mul(c, row, cg_i64(c, s->channels / s->block)), nth);
-  at = cg_add(c, cg_mul(c, at, cg_i64(c, s->conv->kernel[2])), w);
+  at = cg_add(c, cg_mul(c, at, cg_i64(c, s->shape->c.kernel[2])), w);
   return cg_add(c, cg_mul(c, at, block), channel);
 }
 
@@ -121,7 +123,7 @@ static void fill_square(const Square *q) {
   of_group = cg_at(c, c->f32, s->sums, of_group);
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), q->elements, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef tap = cg_add(c, q->first, l.i), channel = cg_split(c, &tap, ir_conv_taps(s->conv));
+  LLVMValueRef tap = cg_add(c, q->first, l.i), channel = cg_split(c, &tap, ir_conv_taps(&s->shape->c));
   LLVMValueRef from = cg_mul(c, row_of_sums(q, channel, tap), cg_i64(c, s->o_pad));
   LLVMValueRef sum = cg_sum_slices(c, cg_at(c, c->f32, of_group, from), s->slices, s->groups * cg_weight_sums(s));
   LLVMValueRef to = cg_at(c, c->f32, q->square, cg_mul(c, l.i, cg_i64(c, c->t->vl)));
@@ -148,7 +150,7 @@ int64_t cg_weight_sums_bytes(const WeightSums *s) {
 }
 
 void cg_store_weight_sums(Cg *c, const WeightSums *s) {
-  int64_t vl = c->t->vl, elements = s->channels * ir_conv_taps(s->conv), across = cg_ceil_div(elements, vl);
+  int64_t vl = c->t->vl, elements = s->channels * ir_conv_taps(&s->shape->c), across = cg_ceil_div(elements, vl);
   Square q = {.c = c, .s = s, .square = cg_block(c, c->f32, vl * vl), .transposed = cg_block(c, c->f32, vl * vl)};
   if (s->prologue) q.pixel = cg_block(c, c->f32, vl);
   LLVMValueRef lo, hi, width = cg_i64(c, vl);

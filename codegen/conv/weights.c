@@ -14,7 +14,7 @@ typedef struct {
   const ConvShape *s;
   int64_t width, block, taps;
   int64_t channels;  // of the source in a run
-  LLVMValueRef weights, to, run;
+  LLVMValueRef weights, to, scratch;
 } Packing;
 
 static int64_t channels_of_run(const ConvShape *s, const Target *t) {
@@ -63,7 +63,7 @@ static void transpose(const Packing *p, const Run *r) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), n, vl, NULL, 0);
   cg_transpose_block(c, cg_at(c, c->f32, from, l.i), stride, r->n, cg_min(c, vl, cg_sub(c, n, l.i)),
-                     cg_at(c, c->f32, p->run, cg_mul(c, l.i, vl)), vl);
+                     cg_at(c, c->f32, p->scratch, cg_mul(c, l.i, vl)), vl);
   cg_loop_end(c, &l, NULL);
 }
 
@@ -81,7 +81,7 @@ static void place(const Packing *p, const Run *r, LLVMValueRef nth) {
     Loop l;
     cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, w.taps), cg_i64(c, 1), NULL, 0);
     LLVMValueRef at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
-    LLVMValueRef v = cg_load(c, c->vf, cg_at(c, c->f32, p->run, at));
+    LLVMValueRef v = cg_load(c, c->vf, cg_at(c, c->f32, p->scratch, at));
     cg_store(c, v, cg_at(c, c->f32, r->to, cg_mul(c, to, cg_i64(c, p->width))));
     cg_loop_end(c, &l, NULL);
   }
@@ -113,7 +113,7 @@ static void each_vector(const Packing *p, LLVMValueRef panel_of_group, Run *r) {
 }
 
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to, LLVMValueRef run) {
+                          LLVMValueRef to, LLVMValueRef scratch) {
   Packing p = {.c = c,
                .s = s,
                .width = width,
@@ -122,7 +122,7 @@ void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t bloc
                .channels = channels_of_run(s, c->t),
                .weights = weights,
                .to = to,
-               .run = run};
+               .scratch = scratch};
   if (s->rows == 0) return;
   int64_t runs = cg_ceil_div(s->src_channels, p.channels), panels = cg_ceil_div(s->dst_channels, width);
   LLVMValueRef lo, hi;

@@ -60,3 +60,8 @@ void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {
   }
   *w = next;
 }
+
+bool cg_conv_reaches_out(const Fn *f, const ConvShape *s, const Phase *p, uint32_t k) {
+  int64_t last = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p);
+  return !ir_dim_is_const(f->prog, s->src_dim[k]) || p->offset < 0 || last > s->src[k];
+}

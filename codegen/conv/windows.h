@@ -39,13 +39,15 @@ void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
 LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
 
+// May taps lie outside along axis k?
+bool cg_conv_reaches_out(const Fn *f, const ConvShape *s, const Phase *p, uint32_t k);
 // How many elements of the source lie outside, at most on one side.
 static inline int64_t cg_conv_outside(const ConvShape *s, const Phase *p) {
   int64_t right = (p->count - 1) * p->src_step + p->offset + cg_conv_reach(p) - s->src[2];
   return cg_larger(-p->offset, right);
 }
-// Do neighbouring pixels of so many channels meet in the same few sets of L1?
-static inline bool cg_pixels_share_sets(int64_t channels) { return 4 * channels % 2048 == 0; }
+// Do neighbouring pixels of this many channels alias in L1, as strides of 2 KiB do?
+static inline bool cg_pixels_alias(int64_t channels) { return 4 * channels % 2048 == 0; }
 
 // Elements of the source from one of a strip to the next along an axis; of the strip, from one window to the next, and those
 // that `count` elements of the result read.
@@ -85,10 +87,10 @@ void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
 
 // ---- weights.c
 // Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
-// run: private memory of so many elements.
+// scratch: private memory of cg_conv_packing_elements.
 int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t);
 void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to, LLVMValueRef run);
+                          LLVMValueRef to, LLVMValueRef scratch);
 int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
 // The copy of a parameter that a plan with B_PREPACKED reads, of a convolution that is not transposed; not placed. The
 // code that makes it.
@@ -99,7 +101,8 @@ void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMVal
 //
 //   [slice][group][plane and row of the window][block of channels][tap of the row][channel][channels of g, whole vectors]
 typedef struct {
-  const Conv *conv;
+  const ConvShape *shape;
+  const Phase *axis;
   int64_t slices, groups;
   int64_t channels, block;  // of x in a group, and in a block
   int64_t o, o_pad;         // of g in a group; in whole vectors
@@ -108,13 +111,15 @@ typedef struct {
   LLVMValueRef x, g;          // they are made again of these
   struct RowStrip *prologue;  // makes pixels of x; NULL: they are stored
 } WeightSums;
-static inline int64_t cg_weight_sums(const WeightSums *s) { return ir_conv_taps(s->conv) * s->channels * s->o_pad; }
+static inline int64_t cg_weight_sums(const WeightSums *s) {
+  return ir_conv_taps(&s->shape->c) * s->channels * s->o_pad;
+}
 int64_t cg_weight_sums_bytes(const WeightSums *s);
 // By the team, after cg_wait_for_team.
 void cg_store_weight_sums(Cg *c, const WeightSums *s);
 // The quotient of *number and n, which leaves the rest in *number.
 LLVMValueRef cg_split(Cg *c, LLVMValueRef *number, int64_t n);
-// The sum of what lies at `at` and `stride` apart behind it, of n slices, in their order.
+// The sum of the vectors at `at` + k * stride, k < n: of slices, in their order.
 LLVMValueRef cg_sum_slices(Cg *c, LLVMValueRef at, int64_t n, int64_t stride);
 
 // ---- weight_grad.c

@@ -102,7 +102,7 @@ static void read_tiles(const Unit *u) {
   cg_loop_end(c, &l, NULL);
 }
 
-// While a point's product is made, the first tiles of rows prefetch the next point of U, which lies behind it.
+// While a point's product is made, the first tiles of rows prefetch the next point of U, which follows it.
 static void prefetch_weights(const Unit *u, TileSpec *spec, TileArgs *args) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;

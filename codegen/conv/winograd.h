@@ -32,7 +32,7 @@ typedef struct {
   LLVMValueRef at;
   int64_t stride;  // 0: a table
 } WinogradSide;
-// `channels` of them by whole vectors. Memory behind a table is read and written up to the last channel; other memory has
+// `channels` of them by whole vectors. Memory that a table points to is read and written up to the last channel; other memory has
 // room for whole vectors. ragged: they may be no whole number of vectors.
 void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, LLVMValueRef channels,
                            bool ragged);

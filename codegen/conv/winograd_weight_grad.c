@@ -1,7 +1,7 @@
 // Class conv_weight by Winograd's algorithm (winograd.h): dU[e] = sum over tiles of V[e]^T D[e], D = A dY A^T,
 // dW = G^T dU G.
 //
-// The tiles of all images are cut into slices, of which there are so many by bounds alone. A unit of work is a slice, a
+// The tiles of all images are cut into slices, whose number depends on bounds only. A unit of work is a slice, a
 // block of the channels of x and one of those of g: it transforms some tiles of both and adds their 36 products to sums of
 // its own,
 //

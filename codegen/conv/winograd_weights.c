@@ -2,7 +2,7 @@
 #include "codegen/conv/winograd.h"
 
 // The weights of one channel of the source for `width` channels of the result, from n0 on, to `taps` as [9][width] in the
-// order of the source's pixels; zeros behind the last.
+// order of the source's pixels; zeros after the last.
 static void gather(Cg *c, const WinogradPlan *p, LLVMValueRef from, LLVMValueRef n0, LLVMValueRef taps) {
   const ConvShape *s = &p->s;
   const Phase *y = &p->w.axis[1], *x = &p->w.axis[2];
