@@ -15,24 +15,24 @@ typedef struct {
   Cg *c;
   uint32_t n;     // accumulators
   int64_t block;  // of the loop variable, in which each accumulator takes CASCADE_TERMS terms: a block of level 1
-  void (*start)(void *ctx, LLVMValueRef *acc);
-  LLVMValueRef (*join)(void *ctx, uint32_t k, LLVMValueRef a, LLVMValueRef b);  // of accumulator k
-  void (*add)(void *ctx, LLVMValueRef lo, LLVMValueRef hi,
-              LLVMValueRef *acc);  // the terms [lo, hi), one after the other
+  void (*start)(void *ctx, V *acc);
+  V (*join)(void *ctx, uint32_t k, V a, V b);  // of accumulator k
+  void (*add)(void *ctx, V lo, V hi,
+              V *acc);  // the terms [lo, hi), one after the other
   void *ctx;
 } Cascade;
 
 uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to 3
 // Adds the terms [lo, hi) to acc.
-void cg_cascade(const Cascade *s, uint32_t levels, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *acc);
+void cg_cascade(const Cascade *s, uint32_t levels, V lo, V hi, V *acc);
 
 // Means are sums of what their terms are apart from one of them, the pivot. Lanes of x, 0 where they are infinite, NaN or so large
 // that others less them, or a sum of these, could overflow where the sum of the terms does not: there would be no mean. What
 // differs from so large a pivot does by 2^78 at least, whose square is infinite whatever the pivot.
-LLVMValueRef cg_usable_pivots(Cg *c, LLVMValueRef x);
+V cg_usable_pivots(Cg *c, V x);
 // The pivot is the least in size of the first, the middle and the last term: others less a far outlier would lose what they are in
 // rounding. Lanes of the three; and which of n terms is number k.
 enum { N_PIVOTS = 3 };
-LLVMValueRef cg_pivots(Cg *c, const LLVMValueRef x[N_PIVOTS]);
-LLVMValueRef cg_pivot_place(Cg *c, uint32_t k, LLVMValueRef n);
+V cg_pivots(Cg *c, const V x[N_PIVOTS]);
+V cg_pivot_place(Cg *c, uint32_t k, V n);
 #endif

@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 enum { MAX_CHUNKS = 64, MIN_ROWS = 8, LANES = 16, SHARE = 4 };
 
 // ---- the plan: by bounds alone
@@ -68,34 +66,30 @@ static V add(const ColumnSums *s, V a, V b) { return cg_primitive(s->c, OP_add, 
 
 void cg_column_sum_begin(ColumnSums *s, V chunk) {
   Cg *c = s->c;
-  Loop l;
   s->at = cg_mul(c, chunk, cg_i64(c, s->bound));
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl), NULL, 0);
-  for (uint32_t k = 0; k < s->n; k++) {
-    cg_store(c, zero(s), f32_at(s, s->sum[k].strip, l.i));
-    cg_store(c, zero(s), f32_at(s, s->sum[k].partials, cg_add(c, s->at, l.i)));
-  }
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl)); cg_next(&l);)
+    for (uint32_t k = 0; k < s->n; k++) {
+      cg_put(c, zero(s), s->sum[k].strip, l.i);
+      cg_put(c, zero(s), s->sum[k].partials, cg_add(c, s->at, l.i));
+    }
 }
 
 void cg_column_sum_add(ColumnSums *s, uint32_t k, V i, V x, V mask) {
   Cg *c = s->c;
   V p = f32_at(s, s->sum[k].strip, i);
-  if (mask) x = LLVMBuildSelect(c->b, mask, x, zero(s), "");
+  if (mask) x = cg_select(c, mask, x, zero(s));
   cg_store(c, add(s, cg_load(c, c->vf, p), x), p);
 }
 
 void cg_column_sum_fold(ColumnSums *s) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl), NULL, 0);
-  for (uint32_t k = 0; k < s->n; k++) {
-    V strip = f32_at(s, s->sum[k].strip, l.i), to = f32_at(s, s->sum[k].partials, cg_add(c, s->at, l.i));
-    V sum = add(s, cg_load(c, c->vf, to), cg_load(c, c->vf, strip));
-    cg_store(c, sum, to);
-    cg_store(c, zero(s), strip);
-  }
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), s->size, cg_i64(c, c->t->vl)); cg_next(&l);)
+    for (uint32_t k = 0; k < s->n; k++) {
+      V strip = f32_at(s, s->sum[k].strip, l.i), to = f32_at(s, s->sum[k].partials, cg_add(c, s->at, l.i));
+      V sum = add(s, cg_load(c, c->vf, to), cg_load(c, c->vf, strip));
+      cg_store(c, sum, to);
+      cg_store(c, zero(s), strip);
+    }
 }
 
 // A vector of every sum.
@@ -115,14 +109,10 @@ static void add_chunks(void *ctx, V lo, V hi, V *acc) {
   const Finish *f = ctx;
   const ColumnSums *s = f->s;
   Cg *c = s->c;
-  V next[MAX_COLUMNS];
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), acc, s->n);
-  V at = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->bound)), f->at);
-  for (uint32_t k = 0; k < s->n; k++)
-    next[k] = add(s, l.carry[k], cg_load(c, c->vf, f32_at(s, s->sum[k].partials, at)));
-  cg_loop_end(c, &l, next);
-  memcpy(acc, l.out, s->n * sizeof *acc);
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), acc, s->n); cg_next(&l);) {
+    V at = cg_add(c, cg_mul(c, l.i, cg_i64(c, s->bound)), f->at);
+    for (uint32_t k = 0; k < s->n; k++) acc[k] = add(s, acc[k], cg_get(c, c->vf, s->sum[k].partials, at));
+  }
 }
 
 static void finish_vector(ColumnSums *s, V i) {
@@ -145,8 +135,5 @@ void cg_column_sum_finish(ColumnSums *s, bool alone) {
     cg_wait_for_team(c);
     cg_share(c, hi, SHARE, &lo, &hi);
   }
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  finish_vector(s, cg_mul(c, l.i, vl));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) finish_vector(s, cg_mul(c, l.i, vl));
 }

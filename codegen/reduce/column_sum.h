@@ -13,24 +13,24 @@ enum { MAX_COLUMNS = 8, COLUMN_STEP = 32 };  // sums in a kernel; rows of a stri
 
 typedef struct {
   Cg *c;
-  LLVMValueRef size;  // of a row
-  int64_t bound;      // of size
+  V size;         // of a row
+  int64_t bound;  // of size
   // Rows of a partial sum: by bounds, so that the order of additions does not depend on the number of workers
   int64_t chunk;
   int64_t n_chunks;
   uint32_t n;
   struct {
     Val v;
-    LLVMValueRef strip;     // sum of up to COLUMN_STEP rows, on the stack
-    LLVMValueRef partials;  // scratch [n_chunks, bound in whole vectors]
+    V strip;     // sum of up to COLUMN_STEP rows, on the stack
+    V partials;  // scratch [n_chunks, bound in whole vectors]
   } sum[MAX_COLUMNS];
-  LLVMValueRef at;  // offset of the current chunk in the partials
+  V at;  // offset of the current chunk in the partials
 } ColumnSums;
 
 void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // finds the sums of the kernel; n == 0: there are none
-void cg_column_sum_begin(ColumnSums *s, LLVMValueRef chunk);
+void cg_column_sum_begin(ColumnSums *s, V chunk);
 // Mask NULL: all lanes
-void cg_column_sum_add(ColumnSums *s, uint32_t k, LLVMValueRef i, LLVMValueRef x, LLVMValueRef mask);
+void cg_column_sum_add(ColumnSums *s, uint32_t k, V i, V x, V mask);
 void cg_column_sum_fold(ColumnSums *s);                // after a step of rows
 void cg_column_sum_finish(ColumnSums *s, bool alone);  // after all chunks; alone: only worker 0 gets here
 int64_t cg_column_sum_scratch(const Fn *f, Val v);

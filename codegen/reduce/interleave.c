@@ -6,8 +6,6 @@
 // transposed in registers. Rows beyond n_rows are neither read nor written.
 #include "codegen/reduce/interleave.h"
 
-typedef LLVMValueRef V;
-
 enum { FEW = 8, MAX_LANES = 64 };
 
 typedef struct {
@@ -39,8 +37,8 @@ static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to
   V x[FEW], y[FEW], mask[FEW], n = cg_mul(c, n_rows, cg_i64(c, w));
   for (uint32_t j = 0; j < w; j++) {
     V left = cg_sub(c, n, cg_i64(c, j * vl)), none = cg_i64(c, 0);
-    V some = LLVMBuildICmp(c->b, LLVMIntSGT, left, none, "");
-    mask[j] = cg_mask(c, LLVMBuildSelect(c->b, some, left, none, ""));
+    V some = cg_gt(c, left, none);
+    mask[j] = cg_mask(c, cg_select(c, some, left, none));
     V at = f32_at(c, from, cg_i64(c, (int64_t)j * vl));
     x[j] = t->out ? cg_load(c, c->vf, at) : cg_load_masked(c, c->vf, at, mask[j]);
   }
@@ -67,8 +65,7 @@ static void interleave_square(Cg *c, const Interleave *t, V from, V n_rows, V to
     V number = cg_min(c, cg_i64(c, k), last);  // clamped to the last row: no address out of bounds
     V at = cg_add(c, cg_mul(c, number, cg_i64(c, t->width)), cg_i64(c, e0));
     row[k] = f32_at(c, t->out ? to : from, at);
-    row_mask[k] = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64(c, k), n_rows, ""),
-                                  cg_mask(c, cg_i64(c, n)), none, "");
+    row_mask[k] = cg_select(c, cg_lt(c, cg_i64(c, k), n_rows), cg_mask(c, cg_i64(c, n)), none);
   }
   for (uint32_t k = 0; k < vl; k++) {
     V at = f32_at(c, from, cg_i64(c, (int64_t)(e0 + k) * vl));

@@ -10,26 +10,26 @@
 // Nothing cancels that is not far apart in one slot.
 typedef struct {
   Cg *c;
-  Val v;                        // the op
-  LLVMValueRef slots;           // in scratch
-  LLVMValueRef channels, rows;  // of x
-  int64_t width;                // channels in whole vectors, by their bound
+  Val v;             // the op
+  V slots;           // in scratch
+  V channels, rows;  // of x
+  int64_t width;     // channels in whole vectors, by their bound
 } Moments;
 
 int64_t cg_moments_chunks(const Fn *f, Val v);                 // slots of the rows as they are stored
 int64_t cg_moments_slot_bytes(const Fn *f, Val v, int64_t n);  // scratch of n slots
-void cg_moments_open(Moments *m, Cg *c, Val v, LLVMValueRef scratch);
+void cg_moments_open(Moments *m, Cg *c, Val v, V scratch);
 
 // Pixels of a slot: rows of columns, with `channels` of each from channel n0 on.
 typedef struct {
-  LLVMValueRef slot, is_first;  // is_first: i1, the slot's first pixels of these channels
-  LLVMValueRef n0, channels;
-  LLVMValueRef from;  // the first pixel's channel n0
-  LLVMValueRef rows, columns;
-  LLVMValueRef row, column;  // elements from one to the next
+  V slot, is_first;  // is_first: i1, the slot's first pixels of these channels
+  V n0, channels;
+  V from;  // the first pixel's channel n0
+  V rows, columns;
+  V row, column;  // elements from one to the next
 } MomentPixels;
 void cg_moments_add(Moments *m, const MomentPixels *p);
-void cg_moments_add_chunks(Moments *m, LLVMValueRef x);    // all rows, which lie at x: the team's share of the chunks
-void cg_moments_finish(Moments *m, LLVMValueRef n_slots);  // waits for the team, and joins so many slots
-LLVMValueRef cg_moments_chunks_there(Moments *m);          // of the rows that there are
+void cg_moments_add_chunks(Moments *m, V x);    // all rows, which lie at x: the team's share of the chunks
+void cg_moments_finish(Moments *m, V n_slots);  // waits for the team, and joins so many slots
+V cg_moments_chunks_there(Moments *m);          // of the rows that there are
 #endif

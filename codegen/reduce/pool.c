@@ -13,8 +13,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum {
   UNROLL = 4,
   MOST_TAPS = 16,
@@ -74,7 +72,7 @@ static Range share(const PoolWalk *w, uint32_t k, V j) {
 }
 
 static V table_at(const PoolWalk *w, V table, V j) {
-  return LLVMBuildSExt(w->c->b, cg_load(w->c, w->c->i32, cg_at(w->c, w->c->i32, table, j)), w->c->i64, "");
+  return cg_sext(w->c, cg_get(w->c, w->c->i32, table, j), w->c->i64);
 }
 
 static Range neighbours(const PoolWalk *w, uint32_t k, V j) {
@@ -100,25 +98,20 @@ typedef struct {
 
 static uint32_t n_state(const PoolWalk *w) { return w->out_place ? 2 : 1; }
 
-static V load(const PoolWalk *w, LLVMTypeRef elem, LLVMTypeRef type, V base, V at, V mask) {
-  V p = cg_at(w->c, elem, base, at);
-  return mask ? cg_load_masked(w->c, type, p, mask) : cg_load(w->c, type, p);
-}
-
 static V place_of(const PoolWalk *w, V a, V b, V e) {
   Cg *c = w->c;
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, a, w->from[1]), b), w->from[2]), e);
 }
 
-static V as_i32(Cg *c, V x) { return cg_splat(c, LLVMBuildTrunc(c->b, x, c->i32, "")); }
+static V as_i32(Cg *c, V x) { return cg_splat(c, cg_trunc(c, x, c->i32)); }
 
 // The place of a window's first element; -1, which is no element's, where it lies wholly in the padding.
 static V first_place(const PoolWalk *w) {
   Cg *c = w->c;
   V first = place_of(w, w->box[0].lo, w->box[1].lo, w->box[2].lo);
   for (uint32_t k = POOL_AXES - w->p.rank; k < POOL_AXES; k++) {
-    V is_empty = LLVMBuildICmp(c->b, LLVMIntSGE, w->box[k].lo, w->box[k].hi, "");
-    first = LLVMBuildSelect(c->b, is_empty, cg_i64(c, -1), first, "");
+    V is_empty = cg_ge(c, w->box[k].lo, w->box[k].hi);
+    first = cg_select(c, is_empty, cg_i64(c, -1), first);
   }
   return as_i32(c, first);
 }
@@ -141,15 +134,14 @@ static void join(const PoolWalk *w, V x, V place, V src_place, V weight, V *stat
     return;
   }
   if (w->op == OP_max_pool) {
-    V more = LLVMBuildFCmp(c->b, LLVMRealOGT, x, state[0], ""), is_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
-    V take = LLVMBuildOr(c->b, more, is_nan, "");
-    state[0] = LLVMBuildSelect(c->b, take, x, state[0], "");
-    if (w->out_place) state[1] = LLVMBuildSelect(c->b, take, as_i32(c, place), state[1], "");
+    V more = cg_fcmp(c, LLVMRealOGT, x, state[0]), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
+    V take = cg_or(c, more, is_nan);
+    state[0] = cg_select(c, take, x, state[0]);
+    if (w->out_place) state[1] = cg_select(c, take, as_i32(c, place), state[1]);
     return;
   }
-  V sum = LLVMBuildFAdd(c->b, state[0], x, "");
-  if (src_place)
-    sum = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, src_place, w->place, ""), sum, state[0], "");
+  V sum = cg_fadd(c, state[0], x);
+  if (src_place) sum = cg_select(c, cg_eq(c, src_place, w->place), sum, state[0]);
   state[0] = sum;
 }
 
@@ -161,8 +153,8 @@ static V weight_of(const PoolWalk *w, const V *index) {
     const Table *t = &w->table[k];
     if (!t->weight) continue;
     V at = cg_add(c, times(c, w->at[k], t->width), cg_sub(c, index[k], w->box[k].lo));
-    V own = cg_load(c, c->f32, cg_at(c, c->f32, t->weight, at));
-    all = all ? LLVMBuildFMul(c->b, all, own, "") : own;
+    V own = cg_get(c, c->f32, t->weight, at);
+    all = all ? cg_fmul(c, all, own) : own;
   }
   return all ? cg_splat(c, all) : NULL;
 }
@@ -173,8 +165,8 @@ static void visit(const PoolWalk *w, const Channels *of, const V *index, V *stat
     at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
   for (uint32_t k = 0; k < of->n; k++) {
     V own = plus(c, at, (int64_t)k * c->t->vl), src_place = NULL;
-    if (w->src_place) src_place = load(w, c->i32, c->vi32, w->src_place, own, of->mask);
-    join(w, load(w, c->f32, c->vf, w->src, own, of->mask), place, src_place, weight, state + k * n_state(w));
+    if (w->src_place) src_place = cg_get_masked(w->c, c->vi32, w->src_place, own, of->mask);
+    join(w, cg_get_masked(w->c, c->vf, w->src, own, of->mask), place, src_place, weight, state + k * n_state(w));
   }
 }
 
@@ -190,7 +182,7 @@ static void finish(const PoolWalk *w, const Channels *of, const V *state) {
   V at = cg_add(c, cg_mul(c, w->pixel, w->channels), of->at);
   for (uint32_t k = 0; k < of->n; k++) {
     V own = plus(c, at, (int64_t)k * c->t->vl), y = state[k * n_state(w)];
-    if (w->divisor != 1) y = LLVMBuildFDiv(c->b, y, cg_splat(c, cg_f32(c, w->divisor)), "");
+    if (w->divisor != 1) y = cg_fdiv(c, y, cg_splat(c, cg_f32(c, w->divisor)));
     store(w, of, y, c->f32, w->out, own);
     if (w->out_place) store(w, of, state[k * n_state(w) + 1], c->i32, w->out_place, own);
   }
@@ -210,13 +202,10 @@ static void walk_loops(const PoolWalk *w, const Channels *of, V *index, uint32_t
   }
   const Range *r = &w->box[axis];
   uint32_t n = of->n * n_state(w);
-  Loop l;
-  cg_loop_begin(c, &l, r->lo, r->hi, cg_i64(c, r->step), state, n);
-  for (uint32_t k = 0; k < n; k++) state[k] = l.carry[k];
-  index[axis] = l.i;
-  walk_loops(w, of, index, axis + 1, state);
-  cg_loop_end(c, &l, state);
-  for (uint32_t k = 0; k < n; k++) state[k] = l.out[k];
+  for (Loop l = cg_carry(c, r->lo, r->hi, cg_i64(c, r->step), state, n); cg_next(&l);) {
+    index[axis] = l.i;
+    walk_loops(w, of, index, axis + 1, state);
+  }
 }
 
 static int64_t taps(const PoolWalk *w) { return w->p.kernel[0] * w->p.kernel[1] * w->p.kernel[2]; }
@@ -244,15 +233,13 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
   Cg *c = w->c;
   int64_t vl = c->t->vl, n = 0;
   bool is_known = cg_const_value(w->channels, &n);
-  V blocks = cg_mul(c, cg_div(c, w->channels, cg_i64(c, UNROLL * vl)), cg_i64(c, UNROLL * vl));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), blocks, cg_i64(c, UNROLL * vl), NULL, 0);
-  channels(w, &(Channels){l.i, UNROLL, NULL}, is_whole);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, blocks, w->channels, cg_i64(c, vl), NULL, 0);
-  bool has_part = !is_known || n % vl;
-  channels(w, &(Channels){l.i, 1, has_part ? cg_mask(c, cg_sub(c, w->channels, l.i)) : NULL}, is_whole);
-  cg_loop_end(c, &l, NULL);
+  V blocks;
+  for (Loop l = cg_each_whole(c, cg_i64(c, 0), w->channels, UNROLL * vl, &blocks); cg_next(&l);)
+    channels(w, &(Channels){l.i, UNROLL, NULL}, is_whole);
+  for (Loop l = cg_each_by(c, blocks, w->channels, cg_i64(c, vl)); cg_next(&l);) {
+    bool has_part = !is_known || n % vl;
+    channels(w, &(Channels){l.i, 1, has_part ? cg_mask(c, cg_sub(c, w->channels, l.i)) : NULL}, is_whole);
+  }
 }
 
 // ---- pixels
@@ -261,49 +248,41 @@ static V is_whole(const PoolWalk *w) {
   V all = LLVMConstInt(c->i1, 1, false);
   for (uint32_t k = POOL_AXES - w->p.rank; k < POOL_AXES; k++) {
     V size = cg_sub(c, w->box[k].hi, w->box[k].lo), want = cg_i64(c, (w->p.kernel[k] - 1) * w->p.dilation[k] + 1);
-    all = LLVMBuildAnd(c->b, all, LLVMBuildICmp(c->b, LLVMIntEQ, size, want, ""), "");
+    all = cg_and(c, all, cg_eq(c, size, want));
   }
   return all;
 }
 
 static void pixel(const PoolWalk *w) {
   Cg *c = w->c;
-  If s;
   if (w->p.is_grad || w->p.shares || taps(w) > MOST_TAPS) {
     all_channels(w, false);
     return;
   }
-  cg_if(c, &s, is_whole(w));
-  all_channels(w, true);
-  cg_else(c, &s);
-  all_channels(w, false);
-  cg_endif(c, &s);
+  for (If s = cg_either(c, is_whole(w)); cg_then(&s);)
+    if (s.is_true) all_channels(w, true);
+    else all_channels(w, false);
 }
 
 static void each_pixel(PoolWalk *w) {
   Cg *c = w->c;
-  V lo, hi;
-  cg_share(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1, &lo, &hi);
-  Loop row, column;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
-  V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
-  V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
-  w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
-  enter(w, 0, a), enter(w, 1, b);
-  cg_loop_begin(c, &column, cg_i64(c, 0), w->to[2], cg_i64(c, 1), NULL, 0);
-  enter(w, 2, column.i);
-  w->pixel = cg_add(c, cg_mul(c, row.i, w->to[2]), column.i);
-  if (w->src_place) {
-    V line = cg_add(c, cg_mul(c, a, w->to[1]), b);
-    w->place = as_i32(c, cg_add(c, cg_mul(c, line, w->to[2]), column.i));
+  for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);) {
+    V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
+    V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
+    V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
+    w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
+    enter(w, 0, a), enter(w, 1, b);
+    for (Loop column = cg_count(c, w->to[2]); cg_next(&column);) {
+      enter(w, 2, column.i);
+      w->pixel = cg_add(c, cg_mul(c, row.i, w->to[2]), column.i);
+      if (w->src_place) {
+        V line = cg_add(c, cg_mul(c, a, w->to[1]), b);
+        w->place = as_i32(c, cg_add(c, cg_mul(c, line, w->to[2]), column.i));
+      }
+      pixel(w);
+    }
   }
-  pixel(w);
-  cg_loop_end(c, &column, NULL);
-  cg_loop_end(c, &row, NULL);
 }
-
-static V stored_ptr(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }  // NULL: nobody reads it
 
 // ---- tables
 static V constants(Cg *c, LLVMTypeRef type, V *value, int64_t n) {
@@ -346,9 +325,9 @@ bool cg_emit_pool(Cg *c) {
   const Attr *divisor = ir_attr(c->f, v, KEY_divisor);
   if (divisor) w.divisor = divisor->u.f;
   w.channels = cg_dim(c, w.p.channels);
-  w.src = cg_ptr(c, ir_arg(c->f, v, 0)), w.out = stored_ptr(c, v);
+  w.src = cg_ptr(c, ir_arg(c->f, v, 0)), w.out = cg_ptr_or_null(c, v);
   if (w.op == OP_max_pool_grad) w.src_place = cg_ptr(c, ir_arg(c->f, v, 1));
-  if (w.op == OP_max_pool) w.out_place = stored_ptr(c, ir_result(v, 1));
+  if (w.op == OP_max_pool) w.out_place = cg_ptr_or_null(c, ir_result(v, 1));
   if (w.op == OP_resize || w.op == OP_resize_grad) make_tables(&w, v);
   each_pixel(&w);
   return true;

@@ -21,8 +21,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 enum {
   SMALL = 4096,      // elements: below, single-threaded
   RUN_CHUNK = 8192,  // terms of a partial row reduction
@@ -180,8 +178,8 @@ static V to_pivot(Reduce *r, uint32_t k) {
 static V pivots_at(Reduce *r, V p, V n) {
   Cg *c = r->c;
   Reduce *of = (Reduce *)(r->terms_of ? r->terms_of : r);
-  V some = LLVMBuildICmp(c->b, LLVMIntSGT, of->n_terms, cg_i64(c, 0), ""), x[N_PIVOTS];
-  V mask = cg_mask(c, LLVMBuildSelect(c->b, some, n, cg_i64(c, 0), ""));
+  V some = cg_gt(c, of->n_terms, cg_i64(c, 0)), x[N_PIVOTS];
+  V mask = cg_mask(c, cg_select(c, some, n, cg_i64(c, 0)));
   for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(c, c->vf, f32_at(r, p, to_pivot(of, k)), mask);
   return cg_pivots(c, x);
 }
@@ -193,15 +191,15 @@ static V pivot_at(Reduce *r, V p) {
 static V term(Reduce *r, V x) {
   if (!r->about_pivot) return x;
   V pivot = LLVMGetTypeKind(LLVMTypeOf(r->pivot)) == LLVMVectorTypeKind ? r->pivot : cg_splat(r->c, r->pivot);
-  return LLVMBuildFSub(r->c->b, x, pivot, "");
+  return cg_fsub(r->c, x, pivot);
 }
 
 // Of a sum about the pivot; vectors or numbers.
 static V mean_of(Reduce *r, V pivot, V sum) {
   Cg *c = r->c;
-  V n = LLVMBuildSIToFP(c->b, r->terms_of->n_terms, c->f32, "");
+  V n = cg_sitofp(c, r->terms_of->n_terms, c->f32);
   if (LLVMTypeOf(sum) == c->vf) n = cg_splat(c, n);
-  return LLVMBuildFAdd(c->b, pivot, LLVMBuildFDiv(c->b, sum, n, ""), "");
+  return cg_fadd(c, pivot, cg_fdiv(c, sum, n));
 }
 
 // Chunks of n run-time terms.
@@ -209,15 +207,9 @@ static V chunks_of(Cg *c, V n, const ReducePlan *p) {
   return cg_div(c, cg_add(c, n, cg_i64(c, p->chunk - 1)), cg_i64(c, p->chunk));
 }
 
-static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
-static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
-
-// Little work: opens a branch that only worker 0 takes.
-static bool begin_alone(Cg *c, If *s, int64_t work) {
-  if (work >= SMALL) return false;
-  cg_if(c, s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
-  return true;
-}
+// Little work: a branch that only worker 0 takes.
+static bool is_alone(int64_t work) { return work < SMALL; }
+static If when_alone(Cg *c, bool alone) { return cg_when(c, alone ? cg_first_worker(c) : NULL); }
 
 static void share(Cg *c, bool alone, V n, int64_t grain, V *lo, V *hi) {
   *lo = cg_i64(c, 0), *hi = n;
@@ -236,19 +228,14 @@ static void start(Reduce *r, V *acc, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) acc[k] = cg_splat(r->c, identity(r));
 }
 
-static V load_lanes(Cg *c, V p, V mask) { return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p); }
-
 // Joins whole spans of n_acc vectors in [lo, hi) of p with the accumulators.
 static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
-  Loop l;
-  if (is_zero(hi)) return;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc);
-  for (uint32_t k = 0; k < n_acc; k++)
-    acc[k] = join(r, l.carry[k], term(r, cg_load(c, c->vf, f32_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl))))));
-  cg_loop_end(c, &l, acc);
-  for (uint32_t k = 0; k < n_acc; k++) acc[k] = l.out[k];
+  if (cg_is_int(hi, 0)) return;
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc); cg_next(&l);)
+    for (uint32_t k = 0; k < n_acc; k++)
+      acc[k] = join(r, acc[k], term(r, cg_get(c, c->vf, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
 }
 
 typedef struct {
@@ -270,8 +257,8 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
   uint32_t parts = parts_of(c);
-  V blocks = multiple(c, n, block_of(c)), some = multiple(c, n, lanes_of(c)), rest = cg_sub(c, n, some),
-    none = cg_i64(c, 0);
+  V blocks = cg_multiple(c, n, cg_i64(c, block_of(c))), some = cg_multiple(c, n, cg_i64(c, lanes_of(c))),
+    rest = cg_sub(c, n, some), none = cg_i64(c, 0);
   Run run = {r, p};
   uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(r->run_terms / block_of(c)) : 0;
   Cascade s = {.c = c,
@@ -281,14 +268,14 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
                .join = join_run,
                .add = add_blocks,
                .ctx = &run};
-  if (!is_zero(blocks)) cg_cascade(&s, levels, none, blocks, acc);
+  if (!cg_is_int(blocks, 0)) cg_cascade(&s, levels, none, blocks, acc);
   add_span(r, acc, parts, p, blocks, some);
-  if (is_zero(rest)) return;
+  if (cg_is_int(rest, 0)) return;
   for (uint32_t k = 0; k < parts; k++) {
     V mask, at = f32_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
     if (!cg_lanes_left(c, rest, k * vl, &mask)) continue;
-    V x = term(r, load_lanes(c, at, mask));
-    acc[k] = join(r, acc[k], mask ? LLVMBuildSelect(c->b, mask, x, cg_splat(c, identity(r)), "") : x);
+    V x = term(r, cg_load_masked(c, c->vf, at, mask));
+    acc[k] = join(r, acc[k], mask ? cg_select(c, mask, x, cg_splat(c, identity(r))) : x);
   }
 }
 
@@ -309,12 +296,8 @@ static void add_runs(void *ctx, V lo, V hi, V *acc) {
   Run *x = ctx;
   Reduce *r = x->r;
   uint32_t n_acc = all_parts(r->c);
-  Loop l;
-  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), acc, n_acc);
-  memcpy(acc, l.carry, n_acc * sizeof *acc);
-  add_run(r, acc, f32_at(r, x->p, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
-  cg_loop_end(r->c, &l, acc);
-  memcpy(acc, l.out, n_acc * sizeof *acc);
+  for (Loop l = cg_carry(r->c, lo, hi, cg_i64(r->c, 1), acc, n_acc); cg_next(&l);)
+    add_run(r, acc, f32_at(r, x->p, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
 }
 
 // Where the first term of result o is.
@@ -349,11 +332,10 @@ static V reduce_result(Reduce *r, V o) {
 }
 
 static void reduce_results(Reduce *r, V to, V lo, V hi) {
-  Loop l;
-  cg_loop_begin(r->c, &l, lo, hi, cg_i64(r->c, 1), NULL, 0);
-  V result = reduce_result(r, l.i);
-  cg_store(r->c, result, f32_at(r, to, l.i));
-  cg_loop_end(r->c, &l, NULL);
+  for (Loop l = cg_each(r->c, lo, hi); cg_next(&l);) {
+    V result = reduce_result(r, l.i);
+    cg_put(r->c, result, to, l.i);
+  }
 }
 
 // First stage: partial results [results, chunks].
@@ -362,17 +344,16 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   uint32_t n_acc = all_parts(c);
   V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[MAX_ACC];
   cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
-  V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
-  if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
-  start(r, acc, n_acc);
-  V n = cg_min(c, size, cg_sub(c, r->inner, first));
-  add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
-  V result = finish(r, acc);
-  cg_store(c, result, f32_at(r, c->scratch, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
+    V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
+    if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
+    start(r, acc, n_acc);
+    V n = cg_min(c, size, cg_sub(c, r->inner, first));
+    add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
+    V result = finish(r, acc);
+    cg_put(c, result, c->scratch, l.i);
+  }
 }
 
 static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
@@ -390,11 +371,11 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
     stage2.run_terms = p->n_chunks;
     stage2.about_pivot = false;
   }
-  If s;
-  bool cut = p->n_chunks && c->scratch, alone = begin_alone(c, &s, cut ? p->n_chunks : p->results * p->terms);
-  share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
-  reduce_results(&stage2, to, lo, hi);
-  if (alone) cg_endif(c, &s);
+  bool cut = p->n_chunks && c->scratch, alone = is_alone(cut ? p->n_chunks : p->results * p->terms);
+  for (If s = when_alone(c, alone); cg_then(&s);) {
+    share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
+    reduce_results(&stage2, to, lo, hi);
+  }
 }
 
 // ---- column reductions: rows [q0, q1) to vectors of contiguous results
@@ -409,52 +390,43 @@ static V row_at(Reduce *r, const Strip *s, V q) {
 }
 
 static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
-  return r->about_pivot ? LLVMBuildFSub(r->c->b, x, s->pivot[k], "") : x;
+  return r->about_pivot ? cg_fsub(r->c, x, s->pivot[k]) : x;
 }
 
 static void load_pivots(Reduce *r, Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
   for (uint32_t k = 0; r->about_pivot && k < n; k++) {
     V x[N_PIVOTS], at = f32_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl));
-    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = load_lanes(c, f32_at(r, at, to_pivot(r, j)), mask);
+    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(c, c->vf, f32_at(r, at, to_pivot(r, j)), mask);
     s->pivot[k] = cg_pivots(c, x);
   }
 }
 
-// Row q of n vectors, joined with the accumulators `from`.
-static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, const V *from, V *to) {
+// Row q of n vectors, joined with the accumulators.
+static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, V *acc) {
+  Cg *c = r->c;
   V row = row_at(r, s, q);
-  for (uint32_t k = 0; k < n; k++)
-    to[k] = join(r, from[k],
-                 column_term(r, s, k, load_lanes(r->c, f32_at(r, row, cg_i64(r->c, k * (int64_t)r->c->t->vl)), mask)));
+  for (uint32_t k = 0; k < n; k++) {
+    V x = cg_get_masked(c, c->vf, row, cg_i64(c, k * (int64_t)c->t->vl), mask);
+    acc[k] = join(r, acc[k], column_term(r, s, k, x));
+  }
 }
 
 // A block of columns at once, row by row; `acc` is updated.
 static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
   Cg *c = r->c;
   uint32_t n = all_parts(c);
-  Loop l;
-  cg_loop_begin(c, &l, s->q0, s->q1, cg_i64(c, 1), acc, n);
-  add_row(r, s, l.i, n, NULL, l.carry, acc);
-  cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, n * sizeof *acc);
+  for (Loop l = cg_carry(c, s->q0, s->q1, cg_i64(c, 1), acc, n); cg_next(&l);) add_row(r, s, l.i, n, NULL, acc);
 }
 
 // n vectors: N_ACC rows at once into N_ACC accumulators of each, which hides the latency of the add; remaining rows into
 // the first.
 static void add_rows_narrow(Reduce *r, const Strip *s, uint32_t n, V mask, V *acc) {
   Cg *c = r->c;
-  V end = cg_add(c, s->q0, multiple(c, cg_sub(c, s->q1, s->q0), N_ACC));
-  Loop l, rest;
-  cg_loop_begin(c, &l, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC * n);
-  for (uint32_t k = 0; k < N_ACC; k++)
-    add_row(r, s, cg_add(c, l.i, cg_i64(c, k)), n, mask, l.carry + k * n, acc + k * n);
-  cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, N_ACC * n * sizeof *acc);
-  cg_loop_begin(c, &rest, end, s->q1, cg_i64(c, 1), acc, n);
-  add_row(r, s, rest.i, n, mask, rest.carry, acc);
-  cg_loop_end(c, &rest, acc);
-  memcpy(acc, rest.out, n * sizeof *acc);
+  V end = cg_add(c, s->q0, cg_multiple(c, cg_sub(c, s->q1, s->q0), cg_i64(c, N_ACC)));
+  for (Loop l = cg_carry(c, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC * n); cg_next(&l);)
+    for (uint32_t k = 0; k < N_ACC; k++) add_row(r, s, cg_add(c, l.i, cg_i64(c, k)), n, mask, acc + k * n);
+  for (Loop rest = cg_carry(c, end, s->q1, cg_i64(c, 1), acc, n); cg_next(&rest);) add_row(r, s, rest.i, n, mask, acc);
 }
 
 typedef struct {
@@ -506,35 +478,35 @@ static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
 static void add_strips(Reduce *r, const Strip *s, uint32_t n, V lo, V hi) {
   Cg *c = r->c;
   Strip at = *s;
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n * (int64_t)c->t->vl), NULL, 0);
-  at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
-  add_strip(r, &at, n, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, lo, hi, cg_i64(c, n * (int64_t)c->t->vl)); cg_next(&l);) {
+    at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
+    add_strip(r, &at, n, NULL);
+  }
 }
 
 // n columns, at most a block of them: groups, then vectors.
 static void add_block(Reduce *r, const Strip *s, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
-  If wide, tail;
-  cg_if(c, &wide, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, block_of(c)), ""));
-  add_strip(r, s, all_parts(c), NULL);
-  cg_else(c, &wide);
-  V some = multiple(c, n, lanes_of(c)), whole = multiple(c, n, vl), rest = cg_sub(c, n, whole);
-  add_strips(r, s, parts_of(c), cg_i64(c, 0), some);
-  if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
-  Strip at = *s;
-  cg_if(c, &tail, LLVMBuildICmp(c->b, LLVMIntSGT, rest, cg_i64(c, 0), ""));
-  at.from = f32_at(r, s->from, whole), at.to = f32_at(r, s->to, whole);
-  add_strip(r, &at, 1, cg_mask(c, rest));
-  cg_endif(c, &tail);
-  cg_endif(c, &wide);
+  for (If wide = cg_either(c, cg_eq(c, n, cg_i64(c, block_of(c)))); cg_then(&wide);)
+    if (wide.is_true) {
+      add_strip(r, s, all_parts(c), NULL);
+    } else {
+      V some = cg_multiple(c, n, cg_i64(c, lanes_of(c))), whole = cg_multiple(c, n, cg_i64(c, vl)),
+        rest = cg_sub(c, n, whole);
+      add_strips(r, s, parts_of(c), cg_i64(c, 0), some);
+      if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
+      Strip at = *s;
+      for (If tail = cg_when(c, cg_gt(c, rest, cg_i64(c, 0))); cg_then(&tail);) {
+        at.from = f32_at(r, s->from, whole), at.to = f32_at(r, s->to, whole);
+        add_strip(r, &at, 1, cg_mask(c, rest));
+      }
+    }
 }
 
 // void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n, i64 rows): add_block where rows lie `row` apart, for reductions of all
 // sizes that have as many levels.
-static void make_block(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_block(Cg *c, V fn, void *ctx) {
   V arg[7];
   for (uint32_t k = 0; k < 7; k++) arg[k] = LLVMGetParam(fn, k);
   const Reduce *like = ctx;
@@ -556,11 +528,9 @@ static void call_block(Reduce *r, const Strip *s, V n) {
     add_block(r, s, n);
     return;
   }
-  LLVMTypeRef types[] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64, c->i64};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 7, false);
   const char *name = rt_printf(c->mem, "%s_block.%u.%u", ir_ops[r->op].name, r->wide_levels, r->narrow_levels);
-  LLVMValueRef fn = cg_helper(c, name, type, make_block, r);
-  LLVMBuildCall2(c->b, type, fn, (V[]){s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n, r->n_rows}, 7, "");
+  V arg[] = {s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n, r->n_rows};
+  cg_call_helper(c, name, arg, 7, make_block, r);
 }
 
 // The means of the sums about pivots at `to`.
@@ -570,14 +540,13 @@ static void make_means(Reduce *r, V to, bool alone) {
   Reduce whole = *r;
   whole.terms_of = r;
   share(c, alone, cg_mul(c, r->n_outer, per_row), SMALL / 2 / c->t->vl, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V o = cg_div(c, l.i, per_row), column = cg_mul(c, cg_sub(c, l.i, cg_mul(c, o, per_row)), vl);
-  V n = cg_min(c, vl, cg_sub(c, r->inner, column)), mask = cg_mask(c, n);
-  V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->inner), column)),
-    pivot = pivots_at(r, f32_at(r, first_of(r, o), column), n);
-  cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, c->vf, at, mask)), at, mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V o = cg_div(c, l.i, per_row), column = cg_mul(c, cg_sub(c, l.i, cg_mul(c, o, per_row)), vl);
+    V n = cg_min(c, vl, cg_sub(c, r->inner, column)), mask = cg_mask(c, n);
+    V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->inner), column)),
+      pivot = pivots_at(r, f32_at(r, first_of(r, o), column), n);
+    cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, c->vf, at, mask)), at, mask);
+  }
 }
 
 // Units of work are (chunk, outer index, block of columns); a chunk of `chunk` rows stores its results at to + chunk
@@ -587,35 +556,32 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
   V width = cg_i64(c, block_of(c)), n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
   V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
   share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
-    which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
-  V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
-  V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
-  V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->n_outer), o), r->inner), column);
-  Strip s = {.q0 = zero, .q1 = r->n_rows};
-  s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
-  s.to = f32_at(r, to, at);
-  if (n_chunks) {
-    s.q0 = cg_mul(c, which, cg_i64(c, chunk));
-    s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
+      which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
+    V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
+    V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
+    V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->n_outer), o), r->inner), column);
+    Strip s = {.q0 = zero, .q1 = r->n_rows};
+    s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
+    s.to = f32_at(r, to, at);
+    if (n_chunks) {
+      s.q0 = cg_mul(c, which, cg_i64(c, chunk));
+      s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
+    }
+    call_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
   }
-  call_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
-  cg_loop_end(c, &l, NULL);
 }
 
 // Of all terms, or of the partial results of r in scratch; so much work.
 static void emit_all_strips(Reduce *r, Reduce *last, V to, int64_t work) {
   Cg *c = r->c;
-  If s;
-  bool alone = begin_alone(c, &s, work);
-  emit_strips(last, to, NULL, 0, alone);
-  if (r->about_pivot) {
-    if (!alone) cg_wait_for_team(c);
-    make_means(r, to, alone);
+  bool alone = is_alone(work);
+  for (If s = when_alone(c, alone); cg_then(&s);) {
+    emit_strips(last, to, NULL, 0, alone);
+    if (r->about_pivot && !alone) cg_wait_for_team(c);
+    if (r->about_pivot) make_means(r, to, alone);
   }
-  if (alone) cg_endif(c, &s);
 }
 
 static void set_levels(Reduce *r, int64_t rows) {
@@ -654,18 +620,17 @@ typedef struct {
 
 // b instead of a where it is larger, or NaN before none; on a tie the lower index.
 static Best better(Cg *c, Best a, Best b, bool b_later) {
-  V a_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, a.value, a.value, ""),
-    b_nan = LLVMBuildFCmp(c->b, LLVMRealUNO, b.value, b.value, "");
-  V larger = LLVMBuildFCmp(c->b, LLVMRealUGT, b.value, a.value, "");  // or either is NaN
-  V take = LLVMBuildAnd(c->b, larger, LLVMBuildNot(c->b, a_nan, ""), "");
+  V a_nan = cg_fcmp(c, LLVMRealUNO, a.value, a.value), b_nan = cg_fcmp(c, LLVMRealUNO, b.value, b.value);
+  V larger = cg_fcmp(c, LLVMRealUGT, b.value, a.value);  // or either is NaN
+  V take = cg_and(c, larger, cg_not(c, a_nan));
   if (!b_later) {
-    V tie = LLVMBuildFCmp(c->b, LLVMRealOEQ, a.value, b.value, "");
-    tie = LLVMBuildOr(c->b, tie, LLVMBuildAnd(c->b, a_nan, b_nan, ""), "");
-    V lower = LLVMBuildICmp(c->b, LLVMIntSLT, b.index, a.index, "");
-    take = LLVMBuildOr(c->b, take, LLVMBuildAnd(c->b, tie, lower, ""), "");
+    V tie = cg_fcmp(c, LLVMRealOEQ, a.value, b.value);
+    tie = cg_or(c, tie, cg_and(c, a_nan, b_nan));
+    V lower = cg_lt(c, b.index, a.index);
+    take = cg_or(c, take, cg_and(c, tie, lower));
   }
-  a.value = LLVMBuildSelect(c->b, take, b.value, a.value, "");
-  a.index = LLVMBuildSelect(c->b, take, b.index, a.index, "");
+  a.value = cg_select(c, take, b.value, a.value);
+  a.index = cg_select(c, take, b.index, a.index);
   return a;
 }
 
@@ -677,53 +642,46 @@ static V lanes(Cg *c, V v, uint32_t from, uint32_t n) {
 
 static V argmax_row(Reduce *r, V row) {
   Cg *c = r->c;
-  V lane[64], vl = cg_i64(c, c->t->vl), whole = multiple(c, r->inner, c->t->vl);
+  V lane[64], vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, r->inner, cg_i64(c, c->t->vl));
   for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)k);
   V number = LLVMConstVector(lane, c->t->vl), best[2] = {cg_splat(c, cg_f32(c, -INFINITY)), number};
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, best, 2);
-  V index = LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, l.i, c->i32, "")), number, "");
-  Best b = better(c, (Best){l.carry[0], l.carry[1]}, (Best){cg_load(c, c->vf, f32_at(r, row, l.i)), index}, true);
-  cg_loop_end(c, &l, (V[]){b.value, b.index});
-  V mask = cg_mask(c, cg_sub(c, r->inner, whole));
-  V x = LLVMBuildSelect(c->b, mask, cg_load_masked(c, c->vf, f32_at(r, row, whole), mask),
-                        cg_splat(c, cg_f32(c, -INFINITY)), "");
-  index = LLVMBuildAdd(c->b, cg_splat(c, LLVMBuildTrunc(c->b, whole, c->i32, "")), number, "");
-  b = better(c, (Best){l.out[0], l.out[1]}, (Best){x, index}, true);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, best, 2); cg_next(&l);) {
+    V index = cg_iadd(c, cg_splat(c, cg_trunc(c, l.i, c->i32)), number);
+    Best b = better(c, (Best){best[0], best[1]}, (Best){cg_get(c, c->vf, row, l.i), index}, true);
+    best[0] = b.value, best[1] = b.index;
+  }
+  V mask = cg_mask(c, cg_sub(c, r->inner, whole)), least = cg_splat(c, cg_f32(c, -INFINITY));
+  V x = cg_select(c, mask, cg_get_masked(c, c->vf, row, whole, mask), least);
+  V index = cg_iadd(c, cg_splat(c, cg_trunc(c, whole, c->i32)), number);
+  Best b = better(c, (Best){best[0], best[1]}, (Best){x, index}, true);
   for (uint32_t n = c->t->vl / 2; n >= 1; n /= 2) {
     Best lo, hi;
     lo.value = lanes(c, b.value, 0, n), lo.index = lanes(c, b.index, 0, n);
     hi.value = lanes(c, b.value, n, n), hi.index = lanes(c, b.index, n, n);
     b = better(c, lo, hi, false);
   }
-  return LLVMBuildSExt(c->b, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64, "");
+  return cg_sext(c, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64);
 }
 
 static void emit_argmax(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
-  If s;
-  bool alone = begin_alone(c, &s, p->results * p->terms);
-  V lo, hi;
-  share(c, alone, r->n_outer, ceil_div(SMALL / 2, p->terms), &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V row = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, l.i));
-  V best = argmax_row(r, row);
-  cg_store(c, best, cg_at(c, c->i64, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  if (alone) cg_endif(c, &s);
+  bool alone = is_alone(p->results * p->terms);
+  for (If s = when_alone(c, alone); cg_then(&s);) {
+    V lo, hi;
+    share(c, alone, r->n_outer, ceil_div(SMALL / 2, p->terms), &lo, &hi);
+    for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+      V row = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, l.i));
+      cg_put(c, argmax_row(r, row), to, l.i);
+    }
+  }
 }
 
 // ---- trivial reductions: of no terms, of one, of constants
 static void fill(Cg *c, Val v, V value) {
-  If s;
-  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, cg_i64(c, 0), ""));
-  V to = cg_ptr(c, v);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_numel(c, ir_ins(c->f, v)->shape), cg_i64(c, 1), NULL, 0);
-  cg_store(c, value, cg_at(c, LLVMTypeOf(value), to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &s);
+  for (If s = cg_when(c, cg_first_worker(c)); cg_then(&s);) {
+    V to = cg_ptr(c, v);
+    for (Loop l = cg_count(c, cg_numel(c, ir_ins(c->f, v)->shape)); cg_next(&l);) cg_put(c, value, to, l.i);
+  }
 }
 
 static Val through_views(const Fn *f, Val v) {
@@ -755,7 +713,7 @@ bool cg_emit_reduce(Cg *c) {
   double value;  // a scalar operand may be an immediate: its own sum and maximum
   if (ir_is_const(c->f, a, &value)) return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, value)), true;
   if (ir_ins(c->f, a)->op == OP_dim_size) {
-    V size = LLVMBuildSIToFP(c->b, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32, "");
+    V size = cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32);
     return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : size), true;
   }
   if (has_narrow_rows(c->f, v, &p, lanes_of(c))) return cg_emit_row(c);

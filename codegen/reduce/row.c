@@ -19,8 +19,6 @@
 
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 enum {
   SMALL = 4096,      // elements: below, single-threaded
   GRAIN = 1024,      // grain: elements per worker, at least
@@ -139,13 +137,12 @@ static RowSpace rows_of(const Fn *f, const Kernel *k) {
 
 static void emit_loop(Row *r, V lo, V hi) {
   Cg *c = r->c;
-  Loop l;
   V step = cg_i64(c, cg_row_is_interleaving(r) ? c->t->vl : 1);
-  cg_loop_begin(c, &l, lo, hi, step, NULL, 0);
-  if (r->strided) emit_strided_rows(r, l.i);
-  else if (r->row_per_lane) emit_row_per_lane(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
-  else emit_row(r, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, lo, hi, step); cg_next(&l);) {
+    if (r->strided) emit_strided_rows(r, l.i);
+    else if (r->row_per_lane) emit_row_per_lane(r, l.i, cg_min(c, step, cg_sub(c, hi, l.i)));
+    else emit_row(r, l.i);
+  }
 }
 
 static void emit_rows(Row *r, V n, bool alone) {
@@ -161,16 +158,15 @@ static void emit_rows(Row *r, V n, bool alone) {
 static void emit_chunks(Row *r, V n, bool alone) {
   Cg *c = r->c;
   V lo = cg_i64(c, 0), hi = cg_i64(c, r->columns.n_chunks), size = cg_i64(c, r->columns.chunk);
-  Loop chunk, step;
   if (!alone) cg_share(c, hi, 1, &lo, &hi);
-  cg_loop_begin(c, &chunk, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_column_sum_begin(&r->columns, chunk.i);
-  V first = cg_min(c, n, cg_mul(c, chunk.i, size)), end = cg_min(c, n, cg_add(c, first, size));
-  cg_loop_begin(c, &step, first, end, cg_i64(c, COLUMN_STEP), NULL, 0);
-  emit_loop(r, step.i, cg_min(c, end, cg_add(c, step.i, cg_i64(c, COLUMN_STEP))));
-  cg_column_sum_fold(&r->columns);
-  cg_loop_end(c, &step, NULL);
-  cg_loop_end(c, &chunk, NULL);
+  for (Loop chunk = cg_each(c, lo, hi); cg_next(&chunk);) {
+    cg_column_sum_begin(&r->columns, chunk.i);
+    V first = cg_min(c, n, cg_mul(c, chunk.i, size)), end = cg_min(c, n, cg_add(c, first, size));
+    for (Loop step = cg_each_by(c, first, end, cg_i64(c, COLUMN_STEP)); cg_next(&step);) {
+      emit_loop(r, step.i, cg_min(c, end, cg_add(c, step.i, cg_i64(c, COLUMN_STEP))));
+      cg_column_sum_fold(&r->columns);
+    }
+  }
   cg_column_sum_finish(&r->columns, alone);
 }
 
@@ -201,11 +197,9 @@ bool cg_emit_row(Cg *c) {
   V lo = cg_i64(c, 0), hi = units_of(&r);
   r.row_per_lane = r.strided || is_row_per_lane(&r, width);
   make_buffers(&r);
-  If s;
   bool alone = ir_shape_bound(p, shape) < SMALL;
-  if (alone) cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntEQ, c->worker, lo, ""));
-  if (r.columns.n) emit_chunks(&r, hi, alone);
-  else emit_rows(&r, hi, alone);
-  if (alone) cg_endif(c, &s);
+  for (If s = cg_when(c, alone ? cg_eq(c, c->worker, lo) : NULL); cg_then(&s);)
+    if (r.columns.n) emit_chunks(&r, hi, alone);
+    else emit_rows(&r, hi, alone);
   return true;
 }

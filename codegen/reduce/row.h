@@ -46,10 +46,10 @@ typedef struct {
   double num;
   uint32_t level;  // elements: first sweep that can compute it; row scalars: available before this sweep
   // during emission
-  LLVMValueRef row;     // MEM: pointer to the current row
-  LLVMValueRef scalar;  // row scalars: the value
-  LLVMValueRef buffer;  // row buffer, if is_buffered or interleaved
-  LLVMValueRef value;   // elements: value of the current vector, valid for iteration `stamp`; PIVOT: in all lanes
+  V row;     // MEM: pointer to the current row
+  V scalar;  // row scalars: the value
+  V buffer;  // row buffer, if is_buffered or interleaved
+  V value;   // elements: value of the current vector, valid for iteration `stamp`; PIVOT: in all lanes
   uint32_t stamp;
 } RowNode;
 
@@ -75,33 +75,33 @@ typedef struct {
 typedef struct {
   RowGraph g;
   Cg *c;
-  LLVMValueRef size;             // elements of a row
-  LLVMValueRef index, element;   // current (first) row; its first element
-  LLVMValueRef outer[MAX_RANK];  // its index by axis, computed on demand
+  V size;             // elements of a row
+  V index, element;   // current (first) row; its first element
+  V outer[MAX_RANK];  // its index by axis, computed on demand
   uint32_t last, stamp, n_buffers;
-  int64_t bound;         // of size
-  LLVMValueRef i, mask;  // current vector: first element, mask; NULL: all lanes
+  int64_t bound;  // of size
+  V i, mask;      // current vector: first element, mask; NULL: all lanes
   ColumnSums columns;
   bool row_per_lane, strided;
-  LLVMValueRef stride;          // strided: stride between elements of a row = number of adjacent rows
-  LLVMValueRef n_rows, active;  // row_per_lane: number of valid rows, and mask of their lanes
-  LLVMValueRef sums;            // block of partial sums in memory; NULL: not needed
-  LLVMValueRef *interleaved;    // row_per_lane: by instruction, the buffer of a result
+  V stride;          // strided: stride between elements of a row = number of adjacent rows
+  V n_rows, active;  // row_per_lane: number of valid rows, and mask of their lanes
+  V sums;            // block of partial sums in memory; NULL: not needed
+  V *interleaved;    // row_per_lane: by instruction, the buffer of a result
 } Row;
 
 // row_scalars.c
 // Row scalars that become available before this sweep; reductions were finished by the previous one.
 void cg_row_scalars(Row *r, uint32_t sweep);
 // Of a primitive or instruction
-LLVMValueRef cg_row_compute(Row *r, const RowNode *n, LLVMValueRef *arg, LLVMValueRef element);
-LLVMValueRef cg_row_lanes(Row *r, LLVMTypeRef t);  // 0, 1, 2, ..
+V cg_row_compute(Row *r, const RowNode *n, V *arg, V element);
+V cg_row_lanes(Row *r, LLVMTypeRef t);  // 0, 1, 2, ..
 // The operand advances by one row per row of the kernel: no broadcast
 bool cg_row_is_dense(const RowGraph *g, const RowNode *n);
 bool cg_row_is_invariant(const RowGraph *g, const RowNode *n);  // the operand is the same for all rows
 void cg_row_enter(Row *r);                                      // sets the pointers to the operands of the current row
 
 // row_sweep.c: the value of a NODE_PIVOT
-LLVMValueRef cg_row_pivot(Row *r, RowNode *n);
+V cg_row_pivot(Row *r, RowNode *n);
 
 // row_ops.c: the nodes of instruction v, in g->of. false: c->why
 bool cg_row_ops(RowGraph *g, Val v);

@@ -3,8 +3,6 @@
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/row.h"
 
-typedef LLVMValueRef V;
-
 static bool is_reduction(const RowNode *n) {
   return n->kind == NODE_SUM || n->kind == NODE_DOT || n->kind == NODE_MAX || n->kind == NODE_TOP;
 }
@@ -89,83 +87,61 @@ static V load_scalar(Row *r, const RowNode *n) {
 
 // ---- labels
 static V any(Cg *c, V lanes) {
-  V mask = LLVMBuildBitCast(c->b, lanes, LLVMIntTypeInContext(c->ctx, c->t->vl), "");
-  return LLVMBuildICmp(c->b, LLVMIntNE, mask, LLVMConstNull(LLVMTypeOf(mask)), "");
+  V mask = cg_bitcast(c, lanes, LLVMIntTypeInContext(c->ctx, c->t->vl));
+  return cg_ne(c, mask, LLVMConstNull(LLVMTypeOf(mask)));
 }
 
 static void report_lanes(Row *r, V bad, V x) {
   Cg *c = r->c;
-  If some, this;
-  Loop l;
-  bad = LLVMBuildAnd(c->b, bad, r->active, "");
-  cg_if(c, &some, any(c, bad));
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, c->t->vl), cg_i64(c, 1), NULL, 0);
-  cg_if(c, &this, LLVMBuildExtractElement(c->b, bad, l.i, ""));
-  cg_report(c, TN_KERR_INDEX_RANGE, cg_add(c, r->index, l.i), LLVMBuildExtractElement(c->b, x, l.i, ""));
-  cg_endif(c, &this);
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &some);
+  bad = cg_and(c, bad, r->active);
+  for (If some = cg_when(c, any(c, bad)); cg_then(&some);)
+    for (Loop l = cg_count(c, cg_i64(c, c->t->vl)); cg_next(&l);)
+      for (If this = cg_when(c, LLVMBuildExtractElement(c->b, bad, l.i, "")); cg_then(&this);)
+        cg_report(c, TN_KERR_INDEX_RANGE, cg_add(c, r->index, l.i), LLVMBuildExtractElement(c->b, x, l.i, ""));
 }
 
 static void report_row(Row *r, V bad, V x) {
-  If s;
-  cg_if(r->c, &s, bad);
-  cg_report(r->c, TN_KERR_INDEX_RANGE, r->index, x);
-  cg_endif(r->c, &s);
+  for (If s = cg_when(r->c, bad); cg_then(&s);) cg_report(r->c, TN_KERR_INDEX_RANGE, r->index, x);
 }
 
 static V splat_if_lanes(Row *r, V scalar) { return r->row_per_lane ? cg_splat(r->c, scalar) : scalar; }
 
 static V label(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V x = cg_row_at(r, n->arg[0])->scalar, ok = LLVMBuildICmp(c->b, LLVMIntULT, x, splat_if_lanes(r, r->size), "");
+  V x = cg_row_at(r, n->arg[0])->scalar, ok = cg_below(c, x, splat_if_lanes(r, r->size));
   V ignored = NULL;
-  if (n->op & LABEL_IGNORES)
-    ignored = LLVMBuildICmp(c->b, LLVMIntEQ, x, splat_if_lanes(r, cg_i64(c, (int64_t)n->num)), "");
+  if (n->op & LABEL_IGNORES) ignored = cg_eq(c, x, splat_if_lanes(r, cg_i64(c, (int64_t)n->num)));
   if (n->op & LABEL_MAY_FAULT) {
-    V bad = LLVMBuildNot(c->b, ignored ? LLVMBuildOr(c->b, ok, ignored, "") : ok, "");
+    V bad = cg_not(c, ignored ? cg_or(c, ok, ignored) : ok);
     if (r->row_per_lane) report_lanes(r, bad, x);
     else report_row(r, bad, x);
   }
-  if (ignored) ok = LLVMBuildAnd(c->b, ok, LLVMBuildNot(c->b, ignored, ""), "");
-  return LLVMBuildSelect(c->b, ok, x, splat_if_lanes(r, cg_i64(c, -1)), "");
+  if (ignored) ok = cg_and(c, ok, cg_not(c, ignored));
+  return cg_select(c, ok, x, splat_if_lanes(r, cg_i64(c, -1)));
 }
 
-static V not_negative(Row *r, V x) {
-  return LLVMBuildICmp(r->c->b, LLVMIntSGE, x, splat_if_lanes(r, cg_i64(r->c, 0)), "");
-}
+static V not_negative(Row *r, V x) { return cg_ge(r->c, x, splat_if_lanes(r, cg_i64(r->c, 0))); }
 
 static V valid(Row *r, V x) {
   Cg *c = r->c;
-  return LLVMBuildSelect(c->b, not_negative(r, x), splat_if_lanes(r, cg_f32(c, 1)), splat_if_lanes(r, cg_f32(c, 0)),
-                         "");
+  return cg_select(c, not_negative(r, x), splat_if_lanes(r, cg_f32(c, 1)), splat_if_lanes(r, cg_f32(c, 0)));
 }
 
 // Element `place` of each row, gathered from the interleaved rows.
 static V gather_lanes(Row *r, V rows, V place) {
   Cg *c = r->c;
-  V element = LLVMBuildMul(c->b, place, cg_splat(c, cg_i64(c, c->t->vl)), "");
-  element = LLVMBuildAdd(c->b, element, cg_row_lanes(r, c->i64), "");
-  V where = LLVMBuildGEP2(c->b, c->f32, rows, &element, 1, "");
-  LLVMTypeRef over[] = {c->vf, LLVMTypeOf(where)};
-  V arg[] = {where, cg_i32(c, 4), not_negative(r, place), LLVMConstNull(c->vf)};
-  return cg_call_intrinsic(c, "llvm.masked.gather", over, 2, arg, 4);
+  V element = cg_imul(c, place, cg_splat(c, cg_i64(c, c->t->vl)));
+  element = cg_iadd(c, element, cg_row_lanes(r, c->i64));
+  return cg_gather(c, c->f32, rows, element, not_negative(r, place));
 }
 
 static V gather(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  V at_label = cg_row_at(r, n->arg[1])->scalar, none = cg_f32(c, 0);
+  V at_label = cg_row_at(r, n->arg[1])->scalar, x = cg_f32(c, 0);
   if (r->row_per_lane) return gather_lanes(r, cg_row_at(r, n->arg[0])->row, at_label);
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, not_negative(r, at_label));
-  V x = cg_load(c, c->f32, cg_at(c, c->f32, cg_row_at(r, n->arg[0])->row, at_label));
-  LLVMBasicBlockRef loaded = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, c->f32, "");
-  // cg_endif's join is the else block itself, entered from both sides
-  LLVMAddIncoming(phi, (V[]){none, x}, (LLVMBasicBlockRef[]){before, loaded}, 2);
-  return phi;
+  for (If s = cg_when_carry(c, not_negative(r, at_label), &x, 1); cg_then(&s);)
+    x = cg_get(c, c->f32, cg_row_at(r, n->arg[0])->row, at_label);
+  return x;
 }
 
 // ---- row scalars
@@ -175,7 +151,7 @@ V cg_row_compute(Row *r, const RowNode *n, V *arg, V element) {
   return n->kind == NODE_PRIMITIVE ? cg_primitive(c, (Op)n->op, arg) : cg_pointwise_op(c, n->v, arg, element);
 }
 
-static V as_float(Row *r, V size) { return splat_if_lanes(r, LLVMBuildSIToFP(r->c->b, size, r->c->f32, "")); }
+static V as_float(Row *r, V size) { return splat_if_lanes(r, cg_sitofp(r->c, size, r->c->f32)); }
 
 static V make_scalar(Row *r, RowNode *n) {
   Cg *c = r->c;
@@ -193,7 +169,7 @@ static V make_scalar(Row *r, RowNode *n) {
   }
   for (uint32_t k = 0; k < n->n_args; k++) arg[k] = cg_row_at(r, n->arg[k])->scalar;
   V number = r->index;
-  if (r->row_per_lane) number = LLVMBuildAdd(c->b, cg_splat(c, number), cg_row_lanes(r, c->i64), "");
+  if (r->row_per_lane) number = cg_iadd(c, cg_splat(c, number), cg_row_lanes(r, c->i64));
   return cg_row_compute(r, n, arg, number);
 }
 

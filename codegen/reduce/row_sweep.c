@@ -14,8 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 enum {
   MAX_PARTS = 4,
   MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
@@ -43,28 +41,28 @@ static V load(Row *r, const RowNode *n) {
   if (r->row_per_lane && cg_row_is_dense(&r->g, n)) return cg_load(c, c->vf, buffer_at(r, n->row));
   V p = f32_at(r, n->row, r->i);
   if (r->row_per_lane) return cg_splat(c, cg_load(c, c->f32, p));
-  return r->mask ? cg_load_masked(c, c->vf, p, r->mask) : cg_load(c, c->vf, p);
+  return cg_load_masked(c, c->vf, p, r->mask);
 }
 
 static V one_hot(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V place = cg_row_at(r, n->arg[0])->scalar, is;
   if (r->row_per_lane) {
-    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_splat(c, r->i), "");
+    is = cg_eq(c, place, cg_splat(c, r->i));
   } else {
-    place = LLVMBuildSub(c->b, place, r->i, "");  // labels and rows are below 2^31
-    place = cg_splat(c, LLVMBuildTrunc(c->b, place, c->i32, ""));
-    is = LLVMBuildICmp(c->b, LLVMIntEQ, place, cg_row_lanes(r, c->i32), "");
+    place = cg_isub(c, place, r->i);  // labels and rows are below 2^31
+    place = cg_splat(c, cg_trunc(c, place, c->i32));
+    is = cg_eq(c, place, cg_row_lanes(r, c->i32));
   }
-  return LLVMBuildSelect(c->b, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)), "");
+  return cg_select(c, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)));
 }
 
 static V element_numbers(Row *r) {
   Cg *c = r->c;
   V step = r->strided ? cg_mul(c, r->i, r->stride) : r->i;
   V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
-  if (cg_row_is_interleaving(r)) lane = LLVMBuildMul(c->b, lane, cg_splat(c, r->size), "");
-  return LLVMBuildAdd(c->b, first, lane, "");
+  if (cg_row_is_interleaving(r)) lane = cg_imul(c, lane, cg_splat(c, r->size));
+  return cg_iadd(c, first, lane);
 }
 
 // The value of node k for the current vector, in sweep s.
@@ -94,17 +92,11 @@ static V vector(Row *r, Node k, uint32_t s) {
 static V usable_pivot(Row *r, V x) {
   Cg *c = r->c;
   if (r->row_per_lane) return cg_usable_pivots(c, x);
-  V lanes = cg_splat(c, x), bits = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, c->i32, ""), cg_i32(c, INT32_MAX), "");
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntUGE, bits, cg_i32(c, 0x72800000), ""));  // 2^102
-  V none = cg_splat(c, LLVMBuildBitCast(c->b, cg_opaque(c, cg_i32(c, 0)), c->f32, ""));
-  LLVMBasicBlockRef taken = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, c->vf, "");
-  // cg_endif's join is the else block itself, entered from both sides
-  LLVMAddIncoming(phi, (V[]){lanes, none}, (LLVMBasicBlockRef[]){before, taken}, 2);
-  return phi;
+  V lanes = cg_splat(c, x), bits = cg_and(c, cg_bitcast(c, x, c->i32), cg_i32(c, INT32_MAX));
+  V is_large = cg_icmp(c, LLVMIntUGE, bits, cg_i32(c, 0x72800000));  // 2^102
+  for (If s = cg_when_carry(c, is_large, &lanes, 1); cg_then(&s);)
+    lanes = cg_splat(c, cg_bitcast(c, cg_opaque(c, cg_i32(c, 0)), c->f32));
+  return lanes;
 }
 
 // Element i of the row, where it has one: a number, or one of each row.
@@ -113,7 +105,7 @@ static V element_at(Row *r, RowNode *n, V i) {
   int64_t size;
   const RowNode *of = cg_row_at(r, n->arg[0]);
   bool is_there = cg_const_value(r->size, &size) && size > 0;
-  if (of->kind == NODE_MEM && !r->row_per_lane && is_there) return cg_load(c, c->f32, cg_at(c, c->f32, of->row, i));
+  if (of->kind == NODE_MEM && !r->row_per_lane && is_there) return cg_get(c, c->f32, of->row, i);
   r->i = i, r->mask = NULL;
   r->stamp++;
   if (!r->row_per_lane) cg_lanes_left(c, cg_min(c, cg_sub(c, r->size, i), cg_i64(c, c->t->vl)), 0, &r->mask);
@@ -130,8 +122,8 @@ V cg_row_pivot(Row *r, RowNode *n) {
   V least = element_at(r, n, cg_i64(c, 0));
   for (uint32_t k = 1; k < (uint32_t)n->num; k++) {
     V x = element_at(r, n, cg_pivot_place(c, k, r->size));
-    V is_less = LLVMBuildFCmp(c->b, LLVMRealOLT, size_of(r, x), size_of(r, least), "");
-    least = LLVMBuildSelect(c->b, is_less, x, least, "");
+    V is_less = cg_fcmp(c, LLVMRealOLT, size_of(r, x), size_of(r, least));
+    least = cg_select(c, is_less, x, least);
   }
   r->stamp++;
   r->active = active, r->mask = mask;
@@ -139,7 +131,7 @@ V cg_row_pivot(Row *r, RowNode *n) {
   return r->row_per_lane ? n->value : LLVMBuildExtractElement(c->b, n->value, cg_i32(c, 0), "");
 }
 
-static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 
 static V join(Row *r, const RowNode *n, V a, V b) {
   if (n->kind == NODE_TOP) return larger(r->c, b, a);
@@ -151,7 +143,7 @@ static V add_vector(Row *r, const RowNode *n, uint32_t s, V acc) {
   V x = vector(r, n->arg[0], s), next;
   if (n->kind == NODE_DOT) next = cg_fma(c, x, vector(r, n->arg[1], s), acc);
   else next = join(r, n, acc, x);
-  return r->mask ? LLVMBuildSelect(c->b, r->mask, next, acc, "") : next;
+  return r->mask ? cg_select(c, r->mask, next, acc) : next;
 }
 
 typedef struct {
@@ -195,9 +187,6 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
   if (s->number == r->last) store_all(r, s->number);
 }
 
-static bool is_zero(V v) { return LLVMIsAConstantInt(v) && LLVMConstIntGetSExtValue(v) == 0; }
-static V multiple(Cg *c, V n, int64_t of) { return cg_mul(c, cg_div(c, n, cg_i64(c, of)), cg_i64(c, of)); }
-
 // Elements of a row per vector.
 static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl; }
 
@@ -205,13 +194,9 @@ static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl;
 static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t n, V *acc) {
   Cg *c = r->c;
   int64_t step = step_of(r);
-  Loop l;
-  if (is_zero(hi) || lo == hi) return;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, n * step), acc, n * s->n_red);
-  memcpy(acc, l.carry, n * s->n_red * sizeof *acc);
-  for (uint32_t k = 0; k < n; k++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, k * step)), NULL, acc + k * s->n_red);
-  cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, n * s->n_red * sizeof *acc);
+  if (cg_is_int(hi, 0) || lo == hi) return;
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n * step), acc, n * s->n_red); cg_next(&l);)
+    for (uint32_t k = 0; k < n; k++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, k * step)), NULL, acc + k * s->n_red);
 }
 
 // ---- sums of a row
@@ -258,10 +243,10 @@ static void move_sums(Row *r, const Sweep *s, V *acc, bool store) {
 // The vector at i, its partial sums in memory; those before `groups` belong to all groups in turn.
 static void emit_in_memory(Row *r, const Sweep *s, V i, V mask, V groups) {
   Cg *c = r->c;
-  V acc[MAX_CARRY], lane = LLVMBuildAnd(c->b, i, cg_i64(c, s->lanes - 1), "");
-  if (s->wide > 1 && !is_zero(groups)) {
-    V turn = LLVMBuildAnd(c->b, i, cg_i64(c, s->wide * s->lanes - 1), "");
-    lane = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, i, groups, ""), turn, lane, "");
+  V acc[MAX_CARRY], lane = cg_and(c, i, cg_i64(c, s->lanes - 1));
+  if (s->wide > 1 && !cg_is_int(groups, 0)) {
+    V turn = cg_and(c, i, cg_i64(c, s->wide * s->lanes - 1));
+    lane = cg_select(c, cg_lt(c, i, groups), turn, lane);
   }
   for (uint32_t k = 0; k < s->n_red; k++) acc[k] = cg_load(c, c->vf, memory_at(r, s, k, lane));
   emit_vector(r, s, i, mask, acc);
@@ -270,11 +255,8 @@ static void emit_in_memory(Row *r, const Sweep *s, V i, V mask, V groups) {
 
 static void emit_span_in_memory(Row *r, const Sweep *s, V lo, V groups, V whole) {
   Cg *c = r->c;
-  Loop l;
-  if (is_zero(whole) || lo == whole) return;
-  cg_loop_begin(c, &l, lo, whole, cg_i64(c, c->t->vl), NULL, 0);
-  emit_in_memory(r, s, l.i, NULL, groups);
-  cg_loop_end(c, &l, NULL);
+  if (cg_is_int(whole, 0) || lo == whole) return;
+  for (Loop l = cg_each_by(c, lo, whole, cg_i64(c, c->t->vl)); cg_next(&l);) emit_in_memory(r, s, l.i, NULL, groups);
 }
 
 // Operations per vector in this sweep.
@@ -346,7 +328,7 @@ static void add_in_memory(void *ctx, V lo, V hi, V *acc) {
 // Whole rounds [lo, hi).
 static void emit_rounds(Row *r, const Sweep *s, V lo, V hi, bool in_memory, V *acc) {
   Rounds x = {r, s};
-  if (is_zero(hi) || lo == hi) return;
+  if (cg_is_int(hi, 0) || lo == hi) return;
   cg_cascade(&(Cascade){.c = r->c,
                         .n = vectors_of(s) * s->n_red,
                         .block = CASCADE_TERMS * round_of(r, s),
@@ -362,7 +344,7 @@ static void emit_rounds(Row *r, const Sweep *s, V lo, V hi, bool in_memory, V *a
 static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
-  V mask, some = multiple(c, r->size, s->lanes), rest = cg_sub(c, r->size, some);
+  V mask, some = cg_multiple(c, r->size, cg_i64(c, s->lanes)), rest = cg_sub(c, r->size, some);
   emit_rounds(r, s, cg_i64(c, 0), groups, false, acc);
   emit_span(r, s, groups, some, s->parts, acc);
   if (!LLVMIsAConstantInt(rest)) return some;
@@ -375,21 +357,21 @@ static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
 // Vectors narrower than a group.
 static void emit_narrow_sweep(Row *r, Sweep *s) {
   Cg *c = r->c;
-  V acc[MAX_SUMS], whole = multiple(c, r->size, c->t->vl), from = cg_i64(c, 0);
-  V groups = multiple(c, r->size, s->wide * s->lanes), rest = cg_sub(c, r->size, whole);
+  V acc[MAX_SUMS], whole = cg_multiple(c, r->size, cg_i64(c, c->t->vl)), from = cg_i64(c, 0);
+  V groups = cg_multiple(c, r->size, cg_i64(c, s->wide * s->lanes)), rest = cg_sub(c, r->size, whole);
   start(r, s, acc);
   bool is_short = s->wide == 4 || s->parts == 2;
   if (is_short && s->n_red * s->wide * s->parts <= REGISTERS && !c->t->bounded_stack)
     from = emit_in_registers(r, s, groups, acc);
   if (from != r->size) {
     s->memory = r->sums;
-    if (is_zero(from) && levels_of(r, s)) {
+    if (cg_is_int(from, 0) && levels_of(r, s)) {
       emit_rounds(r, s, from, groups, true, acc);
       from = groups;
     }
     move_sums(r, s, acc, true);
     emit_span_in_memory(r, s, from, groups, whole);
-    if (!is_zero(rest)) emit_in_memory(r, s, whole, cg_mask(c, rest), cg_i64(c, 0));
+    if (!cg_is_int(rest, 0)) emit_in_memory(r, s, whole, cg_mask(c, rest), cg_i64(c, 0));
     move_sums(r, s, acc, false);
   }
   finish(r, s, acc);
@@ -404,12 +386,13 @@ static void emit_sweep(Row *r, uint32_t number) {
     return;
   }
   int64_t step = step_of(r);
-  V acc[MAX_CARRY], groups = multiple(c, r->size, s.wide * step), whole = multiple(c, r->size, step);
+  V acc[MAX_CARRY], groups = cg_multiple(c, r->size, cg_i64(c, s.wide * step)),
+                    whole = cg_multiple(c, r->size, cg_i64(c, step));
   V rest = cg_sub(c, r->size, whole);
   start(r, &s, acc);
   emit_rounds(r, &s, cg_i64(c, 0), groups, false, acc);
   if (s.wide > 1) emit_span(r, &s, groups, whole, 1, acc);
-  if (!is_zero(rest)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
+  if (!cg_is_int(rest, 0)) emit_vector(r, &s, whole, cg_mask(c, rest), acc);
   finish(r, &s, acc);
 }
 

@@ -16,8 +16,6 @@
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/reduce.h"
 
-typedef LLVMValueRef V;
-
 enum {
   RUN = 8192,  // elements of a chunk, at least
   ROWS = 128,  // places along the axis of a chunk of columns, at least
@@ -69,21 +67,17 @@ static int64_t identity_of(const Reduce *r) {
 // What is the smallest element becomes the largest, and back.
 static V turned(const Reduce *r, V x) {
   if (!r->least) return x;
-  if (r->to != DT_BOOL) return LLVMBuildNot(r->c->b, x, "");
+  if (r->to != DT_BOOL) return cg_not(r->c, x);
   return cg_xor(r->c, x, cg_splat_like(r->c, x, LLVMConstInt(elem(r), 1, false)));
 }
 
-static V choose(const Reduce *r, V cond, V a, V b) { return LLVMBuildSelect(r->c->b, cond, a, b, ""); }
-static V greater(const Reduce *r, V a, V b) {
-  return LLVMBuildICmp(r->c->b, is_signed(r->to) ? LLVMIntSGT : LLVMIntUGT, a, b, "");
-}
+static V choose(const Reduce *r, V cond, V a, V b) { return cg_select(r->c, cond, a, b); }
+static V greater(const Reduce *r, V a, V b) { return cg_icmp(r->c, is_signed(r->to) ? LLVMIntSGT : LLVMIntUGT, a, b); }
 
 // ---- terms
 static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
-  LLVMTypeRef type = cg_vector_type(c, t, lanes);
-  V p = cg_at(c, cg_elem_type(c, t), base, at);
-  return mask ? cg_load_masked(c, type, p, mask) : cg_load(c, type, p);
+  return cg_get_masked(c, cg_vector_type(c, t, lanes), base, at, mask);
 }
 
 static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
@@ -91,9 +85,8 @@ static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   V x = r->made ? cg_prologue_element(r->made, at, mask) : load_of(r, r->from, r->x, at, lanes, mask);
   if (r->nonzero || r->from == DT_BOOL) {
     V zero = LLVMConstNull(LLVMTypeOf(x));
-    V is_set =
-        r->from == DT_F32 ? LLVMBuildFCmp(c->b, LLVMRealUNE, x, zero, "") : LLVMBuildICmp(c->b, LLVMIntNE, x, zero, "");
-    x = LLVMBuildZExt(c->b, is_set, cg_vector_type(c, DT_BOOL, lanes), "");
+    V is_set = r->from == DT_F32 ? cg_fcmp(c, LLVMRealUNE, x, zero) : cg_ne(c, x, zero);
+    x = cg_zext(c, is_set, cg_vector_type(c, DT_BOOL, lanes));
   }
   x = turned(r, cg_convert(c, r->nonzero ? DT_BOOL : r->from, r->to, x));
   return mask ? choose(r, mask, x, splat(r, identity_of(r), lanes)) : x;
@@ -135,7 +128,7 @@ static void finish_row(const Reduce *r, V *carry) {
                     lanes);
   if (!finds_place(r)) return;
   V most = cg_splat_n(c, carry[0], LLVMGetVectorSize(LLVMTypeOf(lanes)));
-  V is_most = LLVMBuildICmp(c->b, LLVMIntEQ, lanes, most, "");
+  V is_most = cg_eq(c, lanes, most);
   carry[1] = across(r, "llvm.vector.reduce.umin", choose(r, is_most, carry[1], LLVMConstAllOnes(LLVMTypeOf(carry[1]))));
 }
 
@@ -154,9 +147,9 @@ static void narrow(const Reduce *r, V *carry) {
   carry[0] = part[0][0], carry[1] = part[1][0];
   for (uint32_t j = 1; j < n; j++) {
     if (finds_place(r)) {
-      V more = greater(r, part[0][j], carry[0]), same = LLVMBuildICmp(c->b, LLVMIntEQ, part[0][j], carry[0], "");
-      V before = LLVMBuildICmp(c->b, LLVMIntULT, part[1][j], carry[1], "");
-      V takes = LLVMBuildOr(c->b, more, LLVMBuildAnd(c->b, same, before, ""), "");
+      V more = greater(r, part[0][j], carry[0]), same = cg_eq(c, part[0][j], carry[0]);
+      V before = cg_below(c, part[1][j], carry[1]);
+      V takes = cg_or(c, more, cg_and(c, same, before));
       carry[1] = choose(r, takes, part[1][j], carry[1]);
     }
     carry[0] = join(r, carry[0], part[0][j]);
@@ -165,7 +158,7 @@ static void narrow(const Reduce *r, V *carry) {
 
 static V places_from(const Reduce *r, V i, uint32_t lanes) {
   Cg *c = r->c;
-  return LLVMBuildAdd(c->b, cg_splat_n(c, i, lanes), lane_numbers(c, lanes), "");
+  return cg_iadd(c, cg_splat_n(c, i, lanes), lane_numbers(c, lanes));
 }
 
 // Of elements i .. of the row at `row`; NULL where nobody asks.
@@ -178,36 +171,26 @@ static V places_of(const Reduce *r, V row, V i, uint32_t lanes, V mask) {
 static void take_run(const Reduce *r, V row, V lo, V hi, uint32_t lanes, V *carry) {
   Cg *c = r->c;
   uint32_t n = n_carries(r);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, lanes), carry, n);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
-  take(r, load(r, cg_add(c, row, l.i), lanes, NULL), places_of(r, row, l.i, lanes, NULL), carry);
-  cg_loop_end(c, &l, carry);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.out[k];
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, lanes), carry, n); cg_next(&l);)
+    take(r, load(r, cg_add(c, row, l.i), lanes, NULL), places_of(r, row, l.i, lanes, NULL), carry);
 }
-
-static V whole_units(Cg *c, V n, uint32_t unit) { return cg_mul(c, cg_div(c, n, cg_i64(c, unit)), cg_i64(c, unit)); }
 
 static void store_results(const Reduce *r, V at, V mask, V *carry) {
   Cg *c = r->c;
   const V to[] = {r->y, r->y_places}, x[] = {turned(r, carry[0]), carry[1]};
-  const LLVMTypeRef type[] = {elem(r), c->i64};
-  for (uint32_t k = 0; k < 2; k++) {
-    if (!to[k]) continue;
-    V p = cg_at(c, type[k], to[k], at);
-    if (mask) cg_store_masked(c, x[k], p, mask);
-    else cg_store(c, x[k], p);
-  }
+  for (uint32_t k = 0; k < 2; k++)
+    if (to[k]) cg_put_masked(c, x[k], to[k], at, mask);
 }
 
 // Elements [lo, hi) of the row at `row`. carry: by the widest vectors; then of vl lanes.
 static void take_span(const Reduce *r, V row, V lo, V hi, V *carry) {
   Cg *c = r->c;
   uint32_t vl = c->t->vl, wide = wide_lanes(r);
-  V n = cg_sub(c, hi, lo), done = lo, whole = cg_add(c, lo, whole_units(c, n, vl)), rest = cg_sub(c, hi, whole);
+  V n = cg_sub(c, hi, lo), done = lo, whole = cg_add(c, lo, cg_multiple(c, n, cg_i64(c, vl))),
+    rest = cg_sub(c, hi, whole);
   int64_t left;
   if (wide > vl) {
-    done = cg_add(c, lo, whole_units(c, n, wide));
+    done = cg_add(c, lo, cg_multiple(c, n, cg_i64(c, wide)));
     take_run(r, row, lo, done, wide, carry);
     narrow(r, carry);
   }
@@ -223,14 +206,11 @@ static void take_made_rows(const Reduce *r, V row, V lo, V hi, V *carry) {
   uint32_t n = n_carries(r);
   V size = cg_max(c, cg_prologue_row_size(r->made), cg_i64(c, 1)), from = cg_add(c, row, lo), to = cg_add(c, row, hi);
   V end = cg_div(c, cg_add(c, to, cg_sub(c, size, cg_i64(c, 1))), size);
-  Loop l;
-  cg_loop_begin(c, &l, cg_div(c, from, size), end, cg_i64(c, 1), carry, n);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
-  V first = cg_mul(c, l.i, size), last = cg_add(c, first, size);
-  cg_prologue_enter(r->made, l.i);
-  take_span(r, row, cg_sub(c, cg_max(c, first, from), row), cg_sub(c, cg_min(c, last, to), row), carry);
-  cg_loop_end(c, &l, carry);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.out[k];
+  for (Loop l = cg_carry(c, cg_div(c, from, size), end, cg_i64(c, 1), carry, n); cg_next(&l);) {
+    V first = cg_mul(c, l.i, size), last = cg_add(c, first, size);
+    cg_prologue_enter(r->made, l.i);
+    take_span(r, row, cg_sub(c, cg_max(c, first, from), row), cg_sub(c, cg_min(c, last, to), row), carry);
+  }
 }
 
 static void reduce_row(const Reduce *r, const Part *p) {
@@ -249,38 +229,30 @@ static void reduce_strip(const Reduce *r, const Part *p, V column, uint32_t lane
   Cg *c = r->c;
   uint32_t n = n_carries(r);
   V first = cg_add(c, cg_mul(c, cg_mul(c, p->outer, r->of.n), r->of.inner), column), carry[2];
-  Loop l;
   start(r, lanes, finds_place(r) ? cg_splat_n(c, p->lo, lanes) : NULL, carry);
-  cg_loop_begin(c, &l, p->lo, p->hi, cg_i64(c, 1), carry, n);
-  for (uint32_t k = 0; k < n; k++) carry[k] = l.carry[k];
-  if (r->by_rows) cg_prologue_enter(r->made, cg_add(c, cg_mul(c, p->outer, r->of.n), l.i));
-  V at = cg_add(c, first, cg_mul(c, l.i, r->of.inner)), place = NULL;
-  if (finds_place(r))
-    place = r->x_places ? load_of(r, DT_I64, r->x_places, at, lanes, mask) : cg_splat_n(c, l.i, lanes);
-  take(r, load(r, at, lanes, mask), place, carry);
-  cg_loop_end(c, &l, carry);
-  store_results(r, cg_add(c, p->at, column), mask, l.out);
+  for (Loop l = cg_carry(c, p->lo, p->hi, cg_i64(c, 1), carry, n); cg_next(&l);) {
+    if (r->by_rows) cg_prologue_enter(r->made, cg_add(c, cg_mul(c, p->outer, r->of.n), l.i));
+    V at = cg_add(c, first, cg_mul(c, l.i, r->of.inner)), place = NULL;
+    if (finds_place(r))
+      place = r->x_places ? load_of(r, DT_I64, r->x_places, at, lanes, mask) : cg_splat_n(c, l.i, lanes);
+    take(r, load(r, at, lanes, mask), place, carry);
+  }
+  store_results(r, cg_add(c, p->at, column), mask, carry);
 }
 
 // n columns from `column` on, at most as many as are worked on together.
 static void reduce_block(const Reduce *r, const Part *p, V column, V n) {
   Cg *c = r->c;
   uint32_t vl = c->t->vl, wide = wide_lanes(r);
-  V end = cg_add(c, column, n), whole = cg_add(c, column, whole_units(c, n, vl));
-  If all, some;
-  Loop l;
-  if (wide > vl) {
-    cg_if(c, &all, LLVMBuildICmp(c->b, LLVMIntEQ, n, cg_i64(c, wide), ""));
-    reduce_strip(r, p, column, wide, NULL);
-    cg_else(c, &all);
-  }
-  cg_loop_begin(c, &l, column, whole, cg_i64(c, vl), NULL, 0);
-  reduce_strip(r, p, l.i, vl, NULL);
-  cg_loop_end(c, &l, NULL);
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntULT, whole, end, ""));
-  reduce_strip(r, p, whole, vl, cg_mask(c, cg_sub(c, end, whole)));
-  cg_endif(c, &some);
-  if (wide > vl) cg_endif(c, &all);
+  V end = cg_add(c, column, n), whole = cg_add(c, column, cg_multiple(c, n, cg_i64(c, vl)));
+  for (If all = wide > vl ? cg_either(c, cg_eq(c, n, cg_i64(c, wide))) : cg_when(c, NULL); cg_then(&all);)
+    if (wide > vl && all.is_true) {
+      reduce_strip(r, p, column, wide, NULL);
+    } else {
+      for (Loop l = cg_each_by(c, column, whole, cg_i64(c, vl)); cg_next(&l);) reduce_strip(r, p, l.i, vl, NULL);
+      for (If some = cg_when(c, cg_below(c, whole, end)); cg_then(&some);)
+        reduce_strip(r, p, whole, vl, cg_mask(c, cg_sub(c, end, whole)));
+    }
 }
 
 // ---- the work: units are (chunk, outer slice, block of columns); chunk 0: the axis is whole
@@ -291,17 +263,16 @@ static void reduce_all(const Reduce *r, int64_t chunk) {
   V one = cg_i64(c, 1), width = by_row ? one : cg_i64(c, wide_lanes(r));
   V blocks = by_row ? one : cg_ceil_div_value(c, r->of.inner, wide_lanes(r)), slices = cg_mul(c, r->of.outer, blocks);
   V n_chunks = chunk ? cg_ceil_div_value(c, r->of.n, chunk) : one, lo, hi;
-  Loop l;
   cg_share(c, cg_mul(c, n_chunks, slices), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
-  V which = chunk ? cg_div(c, l.i, slices) : cg_i64(c, 0), rest = cg_sub(c, l.i, cg_mul(c, which, slices));
-  V outer = cg_div(c, rest, blocks), column = cg_mul(c, cg_sub(c, rest, cg_mul(c, outer, blocks)), width);
-  Part p = {.outer = outer, .lo = cg_i64(c, 0), .hi = r->of.n};
-  if (chunk) p.lo = cg_mul(c, which, cg_i64(c, chunk)), p.hi = cg_min(c, cg_add(c, p.lo, cg_i64(c, chunk)), r->of.n);
-  p.at = cg_mul(c, cg_add(c, cg_mul(c, which, r->of.outer), outer), r->of.inner);
-  if (by_row) reduce_row(r, &p);
-  else reduce_block(r, &p, column, cg_min(c, width, cg_sub(c, r->of.inner, column)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V which = chunk ? cg_div(c, l.i, slices) : cg_i64(c, 0), rest = cg_sub(c, l.i, cg_mul(c, which, slices));
+    V outer = cg_div(c, rest, blocks), column = cg_mul(c, cg_sub(c, rest, cg_mul(c, outer, blocks)), width);
+    Part p = {.outer = outer, .lo = cg_i64(c, 0), .hi = r->of.n};
+    if (chunk) p.lo = cg_mul(c, which, cg_i64(c, chunk)), p.hi = cg_min(c, cg_add(c, p.lo, cg_i64(c, chunk)), r->of.n);
+    p.at = cg_mul(c, cg_add(c, cg_mul(c, which, r->of.outer), outer), r->of.inner);
+    if (by_row) reduce_row(r, &p);
+    else reduce_block(r, &p, column, cg_min(c, width, cg_sub(c, r->of.inner, column)));
+  }
 }
 
 // By bounds alone.
