@@ -9,8 +9,6 @@
 #include "codegen/emitters.h"
 #include "codegen/linalg/linalg.h"
 
-typedef LLVMValueRef V;
-
 enum { PRIVATE_N = 128 };  // rows up to which a worker has all panels of a matrix on its stack
 
 typedef struct {
@@ -71,28 +69,23 @@ static void each_strip_behind(const Cholesky *h, V square) {
   V from = first_of(h, square);
   CgTriangle t = {
       .at = cg_at(c, c->f32, panel(h, square).at, cg_sub(c, cg_i64(c, 0), from)), .row = cg_i64(c, 1), .k = h->width};
-  Loop l;
-  cg_loop_begin(c, &l, cg_add(c, next, ahead), h->n_strips, h->n_workers, NULL, 0);
-  CgPanel p = panel(h, l.i);
-  cg_substitute(c, &t, &p, from, cg_add(c, from, h->width));
-  If own;
-  cg_if(c, &own, LLVMBuildICmp(c->b, LLVMIntEQ, l.i, next, ""));
-  factor_square(h, l.i);
-  cg_endif(c, &own);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_add(c, next, ahead), h->n_strips, h->n_workers); cg_next(&l);) {
+    CgPanel p = panel(h, l.i);
+    cg_substitute(c, &t, &p, from, cg_add(c, from, h->width));
+    for (If own = cg_when(c, cg_eq(c, l.i, next)); cg_then(&own);) factor_square(h, l.i);
+  }
 }
 
 // The worker's strips into their panels; or, behind all, out of them with zeros in the other triangle.
 static void copy_strips(const Cholesky *h, V matrix, bool is_out) {
   Cg *c = h->c;
-  Loop l;
-  cg_loop_begin(c, &l, h->worker, h->n_strips, h->n_workers, NULL, 0);
-  CgPanel p = panel(h, l.i);
-  CgStrip s = strip_of(h, matrix, l.i);
-  V end = end_of(h, l.i);
-  if (is_out) cg_panel_drain(c, &p, &s, end), cg_strip_clear(c, &s, h->nv, end, h->n);
-  else cg_panel_fill(c, &p, &s, end);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, h->worker, h->n_strips, h->n_workers); cg_next(&l);) {
+    CgPanel p = panel(h, l.i);
+    CgStrip s = strip_of(h, matrix, l.i);
+    V end = end_of(h, l.i);
+    if (is_out) cg_panel_drain(c, &p, &s, end), cg_strip_clear(c, &s, h->nv, end, h->n);
+    else cg_panel_fill(c, &p, &s, end);
+  }
 }
 
 static void wait_for_strips(const Cholesky *h) { cg_team_barrier(h->c, cg_i32(h->c, 0), h->n_workers); }
@@ -101,15 +94,11 @@ static void factor(const Cholesky *h, V number) {
   Cg *c = h->c;
   V at = cg_mul(c, number, cg_mul(c, h->n, h->n)), zero = cg_i64(c, 0);
   copy_strips(h, cg_at(c, c->f32, h->a, at), false);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, h->worker, zero, ""));
-  factor_square(h, zero);
-  cg_endif(c, &first);
-  Loop l;
-  cg_loop_begin(c, &l, zero, h->n_strips, cg_i64(c, 1), NULL, 0);
-  wait_for_strips(h);
-  each_strip_behind(h, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (If first = cg_when(c, cg_eq(c, h->worker, zero)); cg_then(&first);) factor_square(h, zero);
+  for (Loop l = cg_count(c, h->n_strips); cg_next(&l);) {
+    wait_for_strips(h);
+    each_strip_behind(h, l.i);
+  }
   wait_for_strips(h);
   copy_strips(h, cg_at(c, c->f32, h->out, at), true);
 }
@@ -132,10 +121,7 @@ void cg_emit_cholesky(Cg *c, Val v) {
   for (uint32_t k = 0; k + 2 < rank; k++) batch = cg_mul(c, batch, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
   if (by_team) hi = batch;
   else cg_share(c, batch, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  factor(&h, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) factor(&h, l.i);
 }
 
 // ---- the class

@@ -15,8 +15,6 @@
 enum { MOST_CYCLES = 30 };
 #define LEAST_LENGTH 0x1p-60  // shorter rows of X, whose squares lose digits, count as 0
 
-typedef LLVMValueRef V;
-
 typedef struct {
   V at, n;  // rows of n elements
 } Rows;
@@ -26,21 +24,16 @@ static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
 static V row(Cg *c, Rows m, V i) { return f32_at(c, m.at, cg_mul(c, i, m.n)); }
 static V element(Cg *c, Rows m, V i, V j) { return f32_at(c, row(c, m, i), j); }
 static V value(Cg *c, V at) { return cg_load(c, c->f32, at); }
-static V either(Cg *c, V when, V a, V b) { return LLVMBuildSelect(c->b, when, a, b, ""); }
-static V greater(Cg *c, V a, V b) { return LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""); }
-static V product(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static V quotient(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
+static V greater(Cg *c, V a, V b) { return cg_fcmp(c, LLVMRealOGT, a, b); }
 static V root(Cg *c, V x) { return cg_primitive(c, OP_sqrt, &x); }
 static V size(Cg *c, V x) { return cg_primitive(c, OP_abs, &x); }
 
 static V dot(Cg *c, V a, V b, V n) {
-  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, n, vl), vl), zero = cg_splat(c, cg_f32(c, 0));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, &zero, 1);
-  V sum = cg_fma(c, cg_load(c, c->vf, f32_at(c, a, l.i)), cg_load(c, c->vf, f32_at(c, b, l.i)), l.carry[0]);
-  cg_loop_end(c, &l, &sum);
-  V mask = cg_mask(c, cg_sub(c, n, whole)), x = cg_load_masked(c, c->vf, f32_at(c, a, whole), mask);
-  return cg_reduce_add(c, cg_fma(c, x, cg_load_masked(c, c->vf, f32_at(c, b, whole), mask), l.out[0]));
+  V vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, n, vl), sum = cg_splat(c, cg_f32(c, 0));
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, &sum, 1); cg_next(&l);)
+    sum = cg_fma(c, cg_get(c, c->vf, a, l.i), cg_get(c, c->vf, b, l.i), sum);
+  V mask = cg_mask(c, cg_sub(c, n, whole)), x = cg_get_masked(c, c->vf, a, whole, mask);
+  return cg_reduce_add(c, cg_fma(c, x, cg_get_masked(c, c->vf, b, whole, mask), sum));
 }
 
 // ---- pairs of rows
@@ -53,84 +46,78 @@ static void turn_vectors(Cg *c, V k, V mask, void *ctx) {
   const Turn *t = ctx;
   V at_a = f32_at(c, t->a, k), at_b = f32_at(c, t->b, k), sine = cg_splat(c, t->sine), half = cg_splat(c, t->half);
   V a = cg_load_masked(c, c->vf, at_a, mask), b = cg_load_masked(c, c->vf, at_b, mask);
-  cg_store_masked(c, cg_fma(c, LLVMBuildFNeg(c->b, sine, ""), cg_fma(c, half, a, b), a), at_a, mask);
-  cg_store_masked(c, cg_fma(c, sine, cg_fma(c, LLVMBuildFNeg(c->b, half, ""), b, a), b), at_b, mask);
+  cg_store_masked(c, cg_fma(c, cg_fneg(c, sine), cg_fma(c, half, a, b), a), at_a, mask);
+  cg_store_masked(c, cg_fma(c, sine, cg_fma(c, cg_fneg(c, half), b, a), b), at_b, mask);
 }
 
 static void turn(Cg *c, Rows m, V i, V j, V cosine, V sine) {
-  Turn t = {row(c, m, i), row(c, m, j), sine, quotient(c, sine, LLVMBuildFAdd(c->b, cg_f32(c, 1), cosine, ""))};
+  Turn t = {row(c, m, i), row(c, m, j), sine, cg_fdiv(c, sine, cg_fadd(c, cg_f32(c, 1), cosine))};
   cg_each_vector(c, cg_i64(c, 0), m.n, turn_vectors, &t);
 }
 
 // Turns rows i and j where they are not orthogonal; 1 or 0, i64: whether they were turned.
 static V turn_pair(Cg *c, Rows x, Rows own, V i, V j, V tolerance) {
   V a = row(c, x, i), b = row(c, x, j), aa = dot(c, a, a, x.n), bb = dot(c, b, b, x.n), ab = dot(c, a, b, x.n);
-  V one = cg_f32(c, 1), is_off = greater(c, size(c, ab), product(c, tolerance, product(c, root(c, aa), root(c, bb))));
-  V zeta = quotient(c, LLVMBuildFSub(c->b, bb, aa, ""), product(c, cg_f32(c, 2), ab));
+  V one = cg_f32(c, 1), is_off = greater(c, size(c, ab), cg_fmul(c, tolerance, cg_fmul(c, root(c, aa), root(c, bb))));
+  V zeta = cg_fdiv(c, cg_fsub(c, bb, aa), cg_fmul(c, cg_f32(c, 2), ab));
   V far = size(c, zeta), is_far = greater(c, far, cg_f32(c, 0x1p+30));  // whose square may overflow
-  V slope = LLVMBuildFAdd(c->b, far, either(c, is_far, far, root(c, cg_fma(c, zeta, zeta, one))), "");
-  V tangent[] = {quotient(c, one, slope), zeta}, t = cg_primitive(c, OP_copysign, tangent);
-  V cosine = quotient(c, one, root(c, cg_fma(c, t, t, one))), sine = product(c, cosine, t);
-  If turns;
-  cg_if(c, &turns, is_off);
-  turn(c, x, i, j, cosine, sine);
-  turn(c, own, i, j, cosine, sine);
-  cg_endif(c, &turns);
-  return LLVMBuildZExt(c->b, is_off, c->i64, "");
+  V slope = cg_fadd(c, far, cg_select(c, is_far, far, root(c, cg_fma(c, zeta, zeta, one))));
+  V tangent[] = {cg_fdiv(c, one, slope), zeta}, t = cg_primitive(c, OP_copysign, tangent);
+  V cosine = cg_fdiv(c, one, root(c, cg_fma(c, t, t, one))), sine = cg_fmul(c, cosine, t);
+  for (If turns = cg_when(c, is_off); cg_then(&turns);) {
+    turn(c, x, i, j, cosine, sine);
+    turn(c, own, i, j, cosine, sine);
+  }
+  return cg_zext(c, is_off, c->i64);
 }
 
 // Of an x that is NaN: NaN
 static void fill_identity(Cg *c, Rows m, V x) {
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  Loop l, k;
-  cg_loop_begin(c, &l, zero, m.n, one, NULL, 0);
-  cg_loop_begin(c, &k, zero, m.n, one, NULL, 0);
-  V is_on = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, k.i, "");
-  V nothing = product(c, value(c, x), cg_f32(c, 0));  // in the loop: an x without rows is not read
-  cg_store(c, LLVMBuildFAdd(c->b, either(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), nothing, ""), element(c, m, l.i, k.i));
-  cg_loop_end(c, &k, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, m.n); cg_next(&l);) {
+    for (Loop k = cg_count(c, m.n); cg_next(&k);) {
+      V is_on = cg_eq(c, l.i, k.i);
+      V nothing = cg_fmul(c, value(c, x), cg_f32(c, 0));  // in the loop: an x without rows is not read
+      cg_store(c, cg_fadd(c, cg_select(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), nothing), element(c, m, l.i, k.i));
+    }
+  }
 }
 
-static V f32_of(Cg *c, V n) { return LLVMBuildSIToFP(c->b, n, c->f32, ""); }
+static V f32_of(Cg *c, V n) { return cg_sitofp(c, n, c->f32); }
 
 // void(ptr x, ptr j, i64 rows, i64 n): x [rows, n], j [rows, rows]
 static void make_orthogonal(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V n_rows = LLVMGetParam(fn, 2), zero = cg_i64(c, 0), one = cg_i64(c, 1);
   Rows x = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 3)}, own = {LLVMGetParam(fn, 1), n_rows};
-  V tolerance = product(c, cg_f32(c, 0x1p-23), root(c, f32_of(c, next_to(c, x.n))));
-  Loop cycle, i, j;
+  V tolerance = cg_fmul(c, cg_f32(c, 0x1p-23), root(c, f32_of(c, next_to(c, x.n))));
   fill_identity(c, own, x.at);
-  cg_loop_begin(c, &cycle, zero, cg_i64(c, MOST_CYCLES), one, &n_rows, 1);
-  cg_loop_begin(c, &i, zero, cycle.carry[0], one, &zero, 1);
-  cg_loop_begin(c, &j, next_to(c, i.i), n_rows, one, &i.carry[0], 1);
-  V turned = LLVMBuildAdd(c->b, j.carry[0], turn_pair(c, x, own, i.i, j.i, tolerance), "");
-  cg_loop_end(c, &j, &turned);
-  cg_loop_end(c, &i, &j.out[0]);
-  V is_done = LLVMBuildICmp(c->b, LLVMIntEQ, i.out[0], zero, "");
-  V next = either(c, is_done, zero, n_rows);
-  cg_loop_end(c, &cycle, &next);
+  V rows = n_rows;  // 0: done
+  for (Loop cycle = cg_carry(c, zero, cg_i64(c, MOST_CYCLES), one, &rows, 1); cg_next(&cycle);) {
+    V turned = zero;
+    for (Loop i = cg_carry(c, zero, rows, one, &turned, 1); cg_next(&i);)
+      for (Loop j = cg_carry(c, next_to(c, i.i), n_rows, one, &turned, 1); cg_next(&j);)
+        turned = cg_iadd(c, turned, turn_pair(c, x, own, i.i, j.i, tolerance));
+    rows = cg_select(c, cg_eq(c, turned, zero), zero, n_rows);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
 // ---- the largest element, sorting, transposing
 static V bits_to_scale(Cg *c, V bits) {
-  V is_zero = LLVMBuildICmp(c->b, LLVMIntEQ, bits, cg_i32(c, 0), "");
-  V is_wild = LLVMBuildICmp(c->b, LLVMIntUGE, bits, cg_i32(c, 0x7f800000), "");  // divided by NaN all is NaN
-  V scale = either(c, is_wild, cg_f32(c, NAN), LLVMBuildBitCast(c->b, bits, c->f32, ""));
-  return either(c, is_zero, cg_f32(c, 1), scale);
+  V is_zero = cg_eq(c, bits, cg_i32(c, 0));
+  V is_wild = cg_icmp(c, LLVMIntUGE, bits, cg_i32(c, 0x7f800000));  // divided by NaN all is NaN
+  V scale = cg_select(c, is_wild, cg_f32(c, NAN), cg_bitcast(c, bits, c->f32));
+  return cg_select(c, is_zero, cg_f32(c, 1), scale);
 }
 
 // Of n elements; 1 where all are 0
 static V largest(Cg *c, V at, V n) {
-  V none = cg_i32(c, 0);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
-  V bits = cg_magnitude(c, f32_at(c, at, l.i));
-  V next = either(c, LLVMBuildICmp(c->b, LLVMIntUGT, bits, l.carry[0], ""), bits, l.carry[0]);
-  cg_loop_end(c, &l, &next);
-  return bits_to_scale(c, l.out[0]);
+  V most = cg_i32(c, 0);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, 1), &most, 1); cg_next(&l);) {
+    V bits = cg_magnitude(c, f32_at(c, at, l.i));
+    most = cg_select(c, cg_icmp(c, LLVMIntUGT, bits, most), bits, most);
+  }
+  return bits_to_scale(c, most);
 }
 
 static void swap(Cg *c, V a, V b) {
@@ -140,36 +127,28 @@ static void swap(Cg *c, V a, V b) {
 }
 
 static void swap_row(Cg *c, Rows m, V i, V k) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), m.n, cg_i64(c, 1), NULL, 0);
-  swap(c, element(c, m, i, l.i), element(c, m, k, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, m.n); cg_next(&l);) swap(c, element(c, m, i, l.i), element(c, m, k, l.i));
 }
 
 // Of n keys the largest first, or with `rises` the smallest; rows of the matrices with them
 static void sort(Cg *c, V keys, V n, bool rises, const Rows *with, uint32_t n_with) {
-  V one = cg_i64(c, 1);
-  Loop k, l;
-  cg_loop_begin(c, &k, cg_i64(c, 0), n, one, NULL, 0);
-  cg_loop_begin(c, &l, next_to(c, k.i), n, one, &k.i, 1);
-  V x = value(c, f32_at(c, keys, l.i)), best = value(c, f32_at(c, keys, l.carry[0]));
-  V next = either(c, rises ? greater(c, best, x) : greater(c, x, best), l.i, l.carry[0]);
-  cg_loop_end(c, &l, &next);
-  If moves;
-  cg_if(c, &moves, LLVMBuildICmp(c->b, LLVMIntNE, l.out[0], k.i, ""));
-  swap(c, f32_at(c, keys, k.i), f32_at(c, keys, l.out[0]));
-  for (uint32_t w = 0; w < n_with; w++) swap_row(c, with[w], k.i, l.out[0]);
-  cg_endif(c, &moves);
-  cg_loop_end(c, &k, NULL);
+  for (Loop k = cg_count(c, n); cg_next(&k);) {
+    V first = k.i;
+    for (Loop l = cg_carry(c, next_to(c, k.i), n, cg_i64(c, 1), &first, 1); cg_next(&l);) {
+      V x = cg_get(c, c->f32, keys, l.i), best = cg_get(c, c->f32, keys, first);
+      first = cg_select(c, rises ? greater(c, best, x) : greater(c, x, best), l.i, first);
+    }
+    for (If moves = cg_when(c, cg_ne(c, first, k.i)); cg_then(&moves);) {
+      swap(c, f32_at(c, keys, k.i), f32_at(c, keys, first));
+      for (uint32_t w = 0; w < n_with; w++) swap_row(c, with[w], k.i, first);
+    }
+  }
 }
 
 static void transpose(Cg *c, Rows m) {
-  Loop i, j;
-  cg_loop_begin(c, &i, cg_i64(c, 0), m.n, cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &j, next_to(c, i.i), m.n, cg_i64(c, 1), NULL, 0);
-  swap(c, element(c, m, i.i, j.i), element(c, m, j.i, i.i));
-  cg_loop_end(c, &j, NULL);
-  cg_loop_end(c, &i, NULL);
+  for (Loop i = cg_count(c, m.n); cg_next(&i);)
+    for (Loop j = cg_each(c, next_to(c, i.i), m.n); cg_next(&j);)
+      swap(c, element(c, m, i.i, j.i), element(c, m, j.i, i.i));
 }
 
 // ---- svd
@@ -180,7 +159,7 @@ typedef struct {
 static void divide_vectors(Cg *c, V k, V mask, void *ctx) {
   const Scaling *s = ctx;
   V at = f32_at(c, s->at, k);
-  cg_store_masked(c, quotient(c, cg_load_masked(c, c->vf, f32_at(c, s->from, k), mask), cg_splat(c, s->by)), at, mask);
+  cg_store_masked(c, cg_fdiv(c, cg_load_masked(c, c->vf, f32_at(c, s->from, k), mask), cg_splat(c, s->by)), at, mask);
 }
 
 static void divide(Cg *c, V at, V from, V by, V n) {
@@ -196,27 +175,26 @@ static void subtract_vectors(Cg *c, V k, V mask, void *ctx) {
 
 // Row k, which counts as 0, becomes a unit vector that is orthogonal to those before: what is left of the axis that has most left.
 static void fill_row(Cg *c, Rows x, V k) {
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1), start[] = {cg_f32(c, 2), zero};
-  Loop axis, l;
-  cg_loop_begin(c, &axis, zero, x.n, one, start, 2);
-  V none = cg_f32(c, 0);
-  cg_loop_begin(c, &l, zero, k, one, &none, 1);
-  V part = value(c, element(c, x, l.i, axis.i)), sum = cg_fma(c, part, part, l.carry[0]);
-  cg_loop_end(c, &l, &sum);
-  V is_less = greater(c, axis.carry[0], l.out[0]);
-  V next[] = {either(c, is_less, l.out[0], axis.carry[0]), either(c, is_less, axis.i, axis.carry[1])};
-  cg_loop_end(c, &axis, next);
-  cg_loop_begin(c, &l, zero, x.n, one, NULL, 0);
-  cg_store(c, cg_f32(c, 0), element(c, x, k, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_store(c, cg_f32(c, 1), element(c, x, k, axis.out[1]));
+  enum { LEFT, AXIS };
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), least[] = {cg_f32(c, 2), zero};
+  for (Loop axis = cg_carry(c, zero, x.n, one, least, 2); cg_next(&axis);) {
+    V sum = cg_f32(c, 0);
+    for (Loop l = cg_carry(c, zero, k, one, &sum, 1); cg_next(&l);) {
+      V part = value(c, element(c, x, l.i, axis.i));
+      sum = cg_fma(c, part, part, sum);
+    }
+    V is_less = greater(c, least[LEFT], sum);
+    least[LEFT] = cg_select(c, is_less, sum, least[LEFT]), least[AXIS] = cg_select(c, is_less, axis.i, least[AXIS]);
+  }
+  for (Loop l = cg_count(c, x.n); cg_next(&l);) cg_store(c, cg_f32(c, 0), element(c, x, k, l.i));
+  cg_store(c, cg_f32(c, 1), element(c, x, k, least[AXIS]));
   V at = row(c, x, k);
   for (int pass = 0; pass < 2; pass++) {
-    cg_loop_begin(c, &l, zero, k, one, NULL, 0);
-    V other = row(c, x, l.i);
-    Scaling s = {at, NULL, other, LLVMBuildFNeg(c->b, dot(c, at, other, x.n), "")};
-    cg_each_vector(c, zero, x.n, subtract_vectors, &s);
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_count(c, k); cg_next(&l);) {
+      V other = row(c, x, l.i);
+      Scaling s = {at, NULL, other, cg_fneg(c, dot(c, at, other, x.n))};
+      cg_each_vector(c, zero, x.n, subtract_vectors, &s);
+    }
   }
   divide(c, at, at, root(c, dot(c, at, at, x.n)), x.n);
 }
@@ -224,25 +202,21 @@ static void fill_row(Cg *c, Rows x, V k) {
 // void(ptr x, ptr j, ptr s, i64 rows, i64 n, f32 scale): J X to singular values and vectors
 static void make_svd(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V n_rows = LLVMGetParam(fn, 3), zero = cg_i64(c, 0), one = cg_i64(c, 1), s = LLVMGetParam(fn, 2);
+  V n_rows = LLVMGetParam(fn, 3), s = LLVMGetParam(fn, 2);
   Rows both[] = {{LLVMGetParam(fn, 0), LLVMGetParam(fn, 4)}, {LLVMGetParam(fn, 1), n_rows}}, x = both[0];
-  Loop l;
-  cg_loop_begin(c, &l, zero, n_rows, one, NULL, 0);
-  V at = row(c, x, l.i);
-  cg_store(c, root(c, dot(c, at, at, x.n)), f32_at(c, s, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, n_rows); cg_next(&l);) {
+    V at = row(c, x, l.i);
+    cg_store(c, root(c, dot(c, at, at, x.n)), f32_at(c, s, l.i));
+  }
   sort(c, s, n_rows, false, both, 2);
-  cg_loop_begin(c, &l, zero, n_rows, one, NULL, 0);
-  V length = value(c, f32_at(c, s, l.i));
-  V is_zero = greater(c, cg_f32(c, LEAST_LENGTH), length);
-  If fills;
-  cg_if(c, &fills, is_zero);
-  fill_row(c, x, l.i);
-  cg_else(c, &fills);
-  divide(c, row(c, x, l.i), row(c, x, l.i), length, x.n);
-  cg_endif(c, &fills);
-  cg_store(c, either(c, is_zero, cg_f32(c, 0), product(c, length, LLVMGetParam(fn, 5))), f32_at(c, s, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, n_rows); cg_next(&l);) {
+    V length = value(c, f32_at(c, s, l.i));
+    V is_zero = greater(c, cg_f32(c, LEAST_LENGTH), length);
+    for (If fills = cg_either(c, is_zero); cg_then(&fills);)
+      if (fills.is_true) fill_row(c, x, l.i);
+      else divide(c, row(c, x, l.i), row(c, x, l.i), length, x.n);
+    cg_store(c, cg_select(c, is_zero, cg_f32(c, 0), cg_fmul(c, length, LLVMGetParam(fn, 5))), f32_at(c, s, l.i));
+  }
   transpose(c, both[1]);
   LLVMBuildRetVoid(c->b);
 }
@@ -263,18 +237,16 @@ int64_t cg_svd_scratch_bytes(const Fn *f, Val v) {
 
 void cg_emit_svd(Cg *c, Val v) {
   Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
-  V a = cg_ptr(c, ir_arg(c->f, v, 0)), m = cg_matrix_size(c, shape, 2), n = cg_matrix_size(c, shape, 1), lo, hi;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), m = cg_matrix_size(c, shape, 2), n = cg_matrix_size(c, shape, 1);
   V u = result_at(c, v, 0), s = result_at(c, v, 1), x = result_at(c, v, 2), all = cg_mul(c, m, n);
-  Loop l;
-  cg_share(c, cg_n_matrices(c, shape), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V at = cg_mul(c, l.i, all), from = f32_at(c, a, at), to = f32_at(c, x, at), scale = largest(c, from, all);
-  V own = f32_at(c, u, cg_mul(c, l.i, cg_mul(c, m, m)));
-  divide(c, to, from, scale, all);
-  V arg[] = {to, own, m, n}, end[] = {to, own, f32_at(c, s, cg_mul(c, l.i, m)), m, n, scale};
-  cg_call_helper(c, "rotate_rows", arg, 4, make_orthogonal, NULL);
-  cg_call_helper(c, "svd", end, 6, make_svd, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_n_matrices(c, shape), 1); cg_next(&l);) {
+    V at = cg_mul(c, l.i, all), from = f32_at(c, a, at), to = f32_at(c, x, at), scale = largest(c, from, all);
+    V own = f32_at(c, u, cg_mul(c, l.i, cg_mul(c, m, m)));
+    divide(c, to, from, scale, all);
+    V arg[] = {to, own, m, n}, end[] = {to, own, f32_at(c, s, cg_mul(c, l.i, m)), m, n, scale};
+    cg_call_helper(c, "rotate_rows", arg, 4, make_orthogonal, NULL);
+    cg_call_helper(c, "svd", end, 6, make_svd, NULL);
+  }
 }
 
 // ---- eigh
@@ -284,27 +256,27 @@ static V lower(Cg *c, Rows a, V i, V j) { return value(c, element(c, a, cg_max(c
 // void(ptr a, ptr x, i64 n): x becomes a / scale + c
 static void make_positive(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V n = LLVMGetParam(fn, 2), zero = cg_i64(c, 0), one = cg_i64(c, 1), none = cg_i32(c, 0), start = cg_f32(c, 0);
+  V n = LLVMGetParam(fn, 2), zero = cg_i64(c, 0), one = cg_i64(c, 1), bits = cg_i32(c, 0), most = cg_f32(c, 0);
   Rows a = {LLVMGetParam(fn, 0), n}, x = {LLVMGetParam(fn, 1), n};
-  Loop i, j;
-  cg_loop_begin(c, &i, zero, n, one, &none, 1);
-  cg_loop_begin(c, &j, zero, next_to(c, i.i), one, &i.carry[0], 1);
-  V bits = cg_magnitude(c, element(c, a, i.i, j.i));
-  V next = either(c, LLVMBuildICmp(c->b, LLVMIntUGT, bits, j.carry[0], ""), bits, j.carry[0]);
-  cg_loop_end(c, &j, &next);
-  cg_loop_end(c, &i, &j.out[0]);
-  V scale = bits_to_scale(c, i.out[0]);
-  cg_loop_begin(c, &i, zero, n, one, &start, 1);
-  cg_loop_begin(c, &j, zero, n, one, &start, 1);
-  V y = quotient(c, lower(c, a, i.i, j.i), scale), sum = LLVMBuildFAdd(c->b, j.carry[0], size(c, y), "");
-  cg_store(c, y, element(c, x, i.i, j.i));
-  cg_loop_end(c, &j, &sum);
-  V most = either(c, greater(c, j.out[0], i.carry[0]), j.out[0], i.carry[0]);
-  cg_loop_end(c, &i, &most);
-  cg_loop_begin(c, &j, zero, n, one, NULL, 0);
-  V at = element(c, x, j.i, j.i);
-  cg_store(c, LLVMBuildFAdd(c->b, value(c, at), i.out[0], ""), at);
-  cg_loop_end(c, &j, NULL);
+  for (Loop i = cg_carry(c, zero, n, one, &bits, 1); cg_next(&i);)
+    for (Loop j = cg_carry(c, zero, next_to(c, i.i), one, &bits, 1); cg_next(&j);) {
+      V own = cg_magnitude(c, element(c, a, i.i, j.i));
+      bits = cg_select(c, cg_icmp(c, LLVMIntUGT, own, bits), own, bits);
+    }
+  V scale = bits_to_scale(c, bits);
+  for (Loop i = cg_carry(c, zero, n, one, &most, 1); cg_next(&i);) {
+    V sum = cg_f32(c, 0);
+    for (Loop j = cg_carry(c, zero, n, one, &sum, 1); cg_next(&j);) {
+      V y = cg_fdiv(c, lower(c, a, i.i, j.i), scale);
+      sum = cg_fadd(c, sum, size(c, y));
+      cg_store(c, y, element(c, x, i.i, j.i));
+    }
+    most = cg_select(c, greater(c, sum, most), sum, most);
+  }
+  for (Loop j = cg_count(c, n); cg_next(&j);) {
+    V at = element(c, x, j.i, j.i);
+    cg_store(c, cg_fadd(c, value(c, at), most), at);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
@@ -313,16 +285,15 @@ static void make_eigh(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V n = LLVMGetParam(fn, 3), zero = cg_i64(c, 0), one = cg_i64(c, 1), w = LLVMGetParam(fn, 2), start = cg_f32(c, 0);
   Rows a = {LLVMGetParam(fn, 0), n}, own = {LLVMGetParam(fn, 1), n};
-  Loop k, i;
-  cg_loop_begin(c, &k, zero, n, one, NULL, 0);
-  V v = row(c, own, k.i);
-  cg_loop_begin(c, &i, zero, n, one, &start, 1);
-  V of_i = value(c, f32_at(c, v, i.i)), below = dot(c, row(c, a, i.i), v, i.i);
-  V line = cg_fma(c, value(c, element(c, a, i.i, i.i)), of_i, product(c, cg_f32(c, 2), below));
-  V sum = cg_fma(c, line, of_i, i.carry[0]);
-  cg_loop_end(c, &i, &sum);
-  cg_store(c, i.out[0], f32_at(c, w, k.i));
-  cg_loop_end(c, &k, NULL);
+  for (Loop k = cg_count(c, n); cg_next(&k);) {
+    V v = row(c, own, k.i);
+    for (Loop i = cg_carry(c, zero, n, one, &start, 1); cg_next(&i);) {
+      V of_i = value(c, f32_at(c, v, i.i)), below = dot(c, row(c, a, i.i), v, i.i);
+      V line = cg_fma(c, value(c, element(c, a, i.i, i.i)), of_i, cg_fmul(c, cg_f32(c, 2), below));
+      start = cg_fma(c, line, of_i, start);
+    }
+    cg_store(c, start, f32_at(c, w, k.i));
+  }
   sort(c, w, n, true, &own, 1);
   transpose(c, own);
   LLVMBuildRetVoid(c->b);
@@ -337,18 +308,16 @@ int64_t cg_eigh_scratch_bytes(const Fn *f, Val v) {
 
 void cg_emit_eigh(Cg *c, Val v) {
   Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
-  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, shape, 1), square = cg_mul(c, n, n), lo, hi;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, shape, 1), square = cg_mul(c, n, n);
   V w = result_at(c, v, 0), own = result_at(c, v, 1);
   int64_t before = cg_unread_bytes(c->f, v) + cg_unread_bytes(c->f, ir_result(v, 1));
   V x = f32_at(c, c->scratch, cg_i64(c, before / 4));
-  Loop l;
-  cg_share(c, cg_n_matrices(c, shape), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V at = cg_mul(c, l.i, square), from = f32_at(c, a, at), work = f32_at(c, x, at), vectors = f32_at(c, own, at);
-  V begin[] = {from, work, n}, rotate[] = {work, vectors, n, n},
-    end[] = {from, vectors, f32_at(c, w, cg_mul(c, l.i, n)), n};
-  cg_call_helper(c, "eigh.start", begin, 3, make_positive, NULL);
-  cg_call_helper(c, "rotate_rows", rotate, 4, make_orthogonal, NULL);
-  cg_call_helper(c, "eigh", end, 4, make_eigh, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_n_matrices(c, shape), 1); cg_next(&l);) {
+    V at = cg_mul(c, l.i, square), from = f32_at(c, a, at), work = f32_at(c, x, at), vectors = f32_at(c, own, at);
+    V begin[] = {from, work, n}, rotate[] = {work, vectors, n, n},
+      end[] = {from, vectors, f32_at(c, w, cg_mul(c, l.i, n)), n};
+    cg_call_helper(c, "eigh.start", begin, 3, make_positive, NULL);
+    cg_call_helper(c, "rotate_rows", rotate, 4, make_orthogonal, NULL);
+    cg_call_helper(c, "eigh", end, 4, make_eigh, NULL);
+  }
 }

@@ -17,57 +17,57 @@
 
 // ---- panel.c: a strip of a matrix in memory
 typedef struct {
-  LLVMValueRef at;         // element (0, 0)
-  LLVMValueRef row, lane;  // elements from row to row, and from lane to lane
-  bool is_turned;          // rows are neighbours in memory: `row` is 1, or -1; else `lane` is 1
-  bool is_reversed;        // `row` is negative
-  LLVMValueRef n_lanes;    // that the matrix has from here on; may be more than the panel's width
+  V at;              // element (0, 0)
+  V row, lane;       // elements from row to row, and from lane to lane
+  bool is_turned;    // rows are neighbours in memory: `row` is 1, or -1; else `lane` is 1
+  bool is_reversed;  // `row` is negative
+  V n_lanes;         // that the matrix has from here on; may be more than the panel's width
 } CgStrip;
 typedef struct {
-  LLVMValueRef at;
-  uint32_t nv;          // vectors of a row
-  LLVMValueRef square;  // vl x vl floats of the worker
+  V at;
+  uint32_t nv;  // vectors of a row
+  V square;     // vl x vl floats of the worker
 } CgPanel;
 static inline int64_t cg_panel_width(const Cg *c, uint32_t nv) { return (int64_t)nv * c->t->vl; }
-LLVMValueRef cg_panel_square(Cg *c);  // for CgPanel.square; in the entry block
-void cg_panel_fill(Cg *c, const CgPanel *p, const CgStrip *from, LLVMValueRef n_rows);  // with what `from` has, negated
-void cg_panel_drain(Cg *c, const CgPanel *p, const CgStrip *to, LLVMValueRef n_rows);
-void cg_strip_clear(Cg *c, const CgStrip *s, uint32_t nv, LLVMValueRef from, LLVMValueRef to);  // rows [from, to) to 0
+V cg_panel_square(Cg *c);                                                    // for CgPanel.square; in the entry block
+void cg_panel_fill(Cg *c, const CgPanel *p, const CgStrip *from, V n_rows);  // with what `from` has, negated
+void cg_panel_drain(Cg *c, const CgPanel *p, const CgStrip *to, V n_rows);
+void cg_strip_clear(Cg *c, const CgStrip *s, uint32_t nv, V from, V to);  // rows [from, to) to 0
 
 // ---- substitute.c
 typedef struct {
-  LLVMValueRef at, row, k;  // element (i, k) lies at at[i row + k k]; only k <= i are read
-  bool is_unit;             // the diagonal counts as 1 and is not read
+  V at, row, k;  // element (i, k) lies at at[i row + k k]; only k <= i are read
+  bool is_unit;  // the diagonal counts as 1 and is not read
 } CgTriangle;
 // Rows [from, to) of the panel become rows of the solution; those before are.
-void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, LLVMValueRef from, LLVMValueRef to);
+void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, V from, V to);
 // The same of the strip whose columns are [from, to): the triangle is the panel's own, and its diagonal is found. Where the
 // matrix is not positive definite, that and all that depends on it is NaN. Below the diagonal: 0.
-void cg_factor_diagonal(Cg *c, const CgPanel *p, LLVMValueRef from, LLVMValueRef to);
+void cg_factor_diagonal(Cg *c, const CgPanel *p, V from, V to);
 
 // ---- single.c: a square triangle, as it lies, and n elements of x
 typedef struct {
-  LLVMValueRef t, x, n;  // t, x: first element; the last one where it is reversed
-  bool by_columns;       // columns are neighbours in memory, not rows
-  bool is_reversed;      // rows and columns are counted from the end
+  V t, x, n;         // t, x: first element; the last one where it is reversed
+  bool by_columns;   // columns are neighbours in memory, not rows
+  bool is_reversed;  // rows and columns are counted from the end
   bool is_unit;
 } CgSingle;
 void cg_substitute_single(Cg *c, const CgSingle *s);  // x, the right-hand side, becomes the solution
 
 // ---- matrices.c: small matrices as they lie in memory, each of them one worker's
-typedef void CgVectorFn(Cg *c, LLVMValueRef j, LLVMValueRef mask, void *ctx);
-void cg_each_vector(Cg *c, LLVMValueRef from, LLVMValueRef to, CgVectorFn *fn, void *ctx);  // of elements [from, to)
+typedef void CgVectorFn(Cg *c, V j, V mask, void *ctx);
+void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx);  // of elements [from, to)
 // The f32 at `at` without its sign, as bits: they are in the order of magnitudes, and NaN is above all.
-LLVMValueRef cg_magnitude(Cg *c, LLVMValueRef at);
-LLVMValueRef cg_n_matrices(Cg *c, Shape s);
-LLVMValueRef cg_matrix_size(Cg *c, Shape s, uint32_t from_end);
+V cg_magnitude(Cg *c, V at);
+V cg_n_matrices(Cg *c, Shape s);
+V cg_matrix_size(Cg *c, Shape s, uint32_t from_end);
 // A result that nobody reads has no storage: the worker writes it to memory of its own, each matrix to the same place.
 typedef struct {
   LLVMTypeRef elem;
-  LLVMValueRef base, each;  // elements of a matrix; NULL: of its own
+  V base, each;  // elements of a matrix; NULL: of its own
 } CgPlace;
-CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, LLVMValueRef each, int64_t most);
-LLVMValueRef cg_place_at(Cg *c, const CgPlace *p, LLVMValueRef matrix);
+CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most);
+V cg_place_at(Cg *c, const CgPlace *p, V matrix);
 int64_t cg_unread_bytes(const Fn *f, Val result);  // of a result that nobody reads, all matrices of it; else 0
 
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -8,8 +8,6 @@
 // An element sums in the order of k, whatever the worker: results are the same bits for any number of workers.
 #include "codegen/linalg/linalg.h"
 
-typedef LLVMValueRef V;
-
 static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
 static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
 
@@ -31,7 +29,7 @@ static void swap_vectors(Cg *c, V j, V mask, void *ctx) {
 static void subtract_vectors(Cg *c, V j, V mask, void *ctx) {
   const Rows *r = ctx;
   V at = f32_at(c, r->b, j), a = cg_load_masked(c, c->vf, f32_at(c, r->a, j), mask);
-  V minus = cg_splat(c, LLVMBuildFNeg(c->b, r->a_factor, ""));
+  V minus = cg_splat(c, cg_fneg(c, r->a_factor));
   cg_store_masked(c, cg_fma(c, minus, a, cg_load_masked(c, c->vf, at, mask)), at, mask);
 }
 
@@ -45,14 +43,12 @@ static V element_at(Cg *c, const Matrix *m, V i, V k) { return f32_at(c, row_of(
 
 static V pivot_row(Cg *c, const Matrix *m, V k) {
   V best[] = {cg_magnitude(c, element_at(c, m, k, k)), k};
-  Loop l;
-  cg_loop_begin(c, &l, next_to(c, k), m->n, cg_i64(c, 1), best, 2);
-  V size = cg_magnitude(c, element_at(c, m, l.i, k));
-  V is_larger = LLVMBuildICmp(c->b, LLVMIntUGT, size, l.carry[0], "");
-  V next[] = {LLVMBuildSelect(c->b, is_larger, size, l.carry[0], ""),
-              LLVMBuildSelect(c->b, is_larger, l.i, l.carry[1], "")};
-  cg_loop_end(c, &l, next);
-  return l.out[1];
+  for (Loop l = cg_carry(c, next_to(c, k), m->n, cg_i64(c, 1), best, 2); cg_next(&l);) {
+    V size = cg_magnitude(c, element_at(c, m, l.i, k));
+    V is_larger = cg_icmp(c, LLVMIntUGT, size, best[0]);
+    best[0] = cg_select(c, is_larger, size, best[0]), best[1] = cg_select(c, is_larger, l.i, best[1]);
+  }
+  return best[1];
 }
 
 static void swap_rows(Cg *c, const Matrix *m, V i, V k) {
@@ -66,15 +62,14 @@ static void swap_rows(Cg *c, const Matrix *m, V i, V k) {
 
 static void eliminate(Cg *c, const Matrix *m, V k) {
   V zero = cg_f32(c, 0), pivot = cg_load(c, c->f32, element_at(c, m, k, k));
-  V is_zero = LLVMBuildFCmp(c->b, LLVMRealOEQ, pivot, zero, "");
-  Loop l;
-  cg_loop_begin(c, &l, next_to(c, k), m->n, cg_i64(c, 1), NULL, 0);
-  V at = element_at(c, m, l.i, k), quotient = LLVMBuildFDiv(c->b, cg_load(c, c->f32, at), pivot, "");
-  V factor = LLVMBuildSelect(c->b, is_zero, zero, quotient, "");
-  cg_store(c, factor, at);
-  Rows rows = {row_of(c, m, k), row_of(c, m, l.i), factor};
-  cg_each_vector(c, next_to(c, k), m->n, subtract_vectors, &rows);
-  cg_loop_end(c, &l, NULL);
+  V is_zero = cg_fcmp(c, LLVMRealOEQ, pivot, zero);
+  for (Loop l = cg_each(c, next_to(c, k), m->n); cg_next(&l);) {
+    V at = element_at(c, m, l.i, k), quotient = cg_fdiv(c, cg_load(c, c->f32, at), pivot);
+    V factor = cg_select(c, is_zero, zero, quotient);
+    cg_store(c, factor, at);
+    Rows rows = {row_of(c, m, k), row_of(c, m, l.i), factor};
+    cg_each_vector(c, next_to(c, k), m->n, subtract_vectors, &rows);
+  }
 }
 
 // void(ptr matrix, ptr perm, ptr sign, i64 n): in place
@@ -82,20 +77,15 @@ static void make_lu(Cg *c, V fn, void *ctx) {
   (void)ctx;
   Matrix m = {LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 3)};
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), sign = cg_f32(c, 1);
-  Loop l;
-  cg_loop_begin(c, &l, zero, m.n, one, NULL, 0);
-  cg_store(c, l.i, cg_at(c, c->i64, m.perm, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, zero, m.n, one, &sign, 1);
-  V from = pivot_row(c, &m, l.i), moves = LLVMBuildICmp(c->b, LLVMIntNE, from, l.i, "");
-  V next = LLVMBuildSelect(c->b, moves, LLVMBuildFNeg(c->b, l.carry[0], ""), l.carry[0], "");
-  If swaps;
-  cg_if(c, &swaps, moves);
-  swap_rows(c, &m, l.i, from);
-  cg_endif(c, &swaps);
-  eliminate(c, &m, l.i);
-  cg_loop_end(c, &l, &next);
-  cg_store(c, l.out[0], LLVMGetParam(fn, 2));
+  for (Loop l = cg_count(c, m.n); cg_next(&l);) cg_put(c, l.i, m.perm, l.i);
+  for (Loop l = cg_carry(c, zero, m.n, one, &sign, 1); cg_next(&l);) {
+    V from = pivot_row(c, &m, l.i), moves = cg_ne(c, from, l.i);
+    V next = cg_select(c, moves, cg_fneg(c, sign), sign);
+    for (If swaps = cg_when(c, moves); cg_then(&swaps);) swap_rows(c, &m, l.i, from);
+    eliminate(c, &m, l.i);
+    sign = next;
+  }
+  cg_store(c, sign, LLVMGetParam(fn, 2));
   LLVMBuildRetVoid(c->b);
 }
 
@@ -107,7 +97,7 @@ typedef struct {
 } Solve;
 
 static V x_at(Cg *c, const Solve *s, V k) {
-  V row = s->ta ? cg_load(c, c->i64, cg_at(c, c->i64, s->perm, k)) : k;
+  V row = s->ta ? cg_get(c, c->i64, s->perm, k) : k;
   return f32_at(c, s->x, cg_add(c, cg_mul(c, row, s->lanes), s->j));
 }
 
@@ -120,23 +110,21 @@ static V factor_at(Cg *c, const Solve *s, V i, V k) {
 static void give_row(Cg *c, const Solve *s, V k, V from, V to, bool is_unit) {
   V at = x_at(c, s, k), x = cg_load_masked(c, c->vf, at, s->mask);
   if (!is_unit) {
-    x = LLVMBuildFDiv(c->b, x, cg_splat(c, factor_at(c, s, k, k)), "");
+    x = cg_fdiv(c, x, cg_splat(c, factor_at(c, s, k, k)));
     cg_store_masked(c, x, at, s->mask);
   }
-  Loop l;
-  cg_loop_begin(c, &l, from, to, cg_i64(c, 1), NULL, 0);
-  V below = x_at(c, s, l.i), minus = LLVMBuildFNeg(c->b, factor_at(c, s, l.i, k), "");
-  cg_store_masked(c, cg_fma(c, cg_splat(c, minus), x, cg_load_masked(c, c->vf, below, s->mask)), below, s->mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, from, to); cg_next(&l);) {
+    V below = x_at(c, s, l.i), minus = cg_fneg(c, factor_at(c, s, l.i, k));
+    cg_store_masked(c, cg_fma(c, cg_splat(c, minus), x, cg_load_masked(c, c->vf, below, s->mask)), below, s->mask);
+  }
 }
 
 static void fill_rows(Cg *c, const Solve *s, V b) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->n, cg_i64(c, 1), NULL, 0);
-  V row = s->ta ? l.i : cg_load(c, c->i64, cg_at(c, c->i64, s->perm, l.i));
-  V from = f32_at(c, b, cg_add(c, cg_mul(c, row, s->lanes), s->j));
-  cg_store_masked(c, cg_load_masked(c, c->vf, from, s->mask), x_at(c, s, l.i), s->mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->n); cg_next(&l);) {
+    V row = s->ta ? l.i : cg_get(c, c->i64, s->perm, l.i);
+    V from = f32_at(c, b, cg_add(c, cg_mul(c, row, s->lanes), s->j));
+    cg_store_masked(c, cg_load_masked(c, c->vf, from, s->mask), x_at(c, s, l.i), s->mask);
+  }
 }
 
 // void(ptr lu, ptr perm, ptr b, ptr x, i64 n, i64 lanes)
@@ -144,50 +132,43 @@ static void make_solve(Cg *c, V fn, void *ctx) {
   Solve s = {.ta = *(const bool *)ctx, .lu = LLVMGetParam(fn, 0), .perm = LLVMGetParam(fn, 1)};
   s.x = LLVMGetParam(fn, 3), s.n = LLVMGetParam(fn, 4), s.lanes = LLVMGetParam(fn, 5);
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), last = cg_sub(c, s.n, one);
-  Loop lanes, l;
-  cg_loop_begin(c, &lanes, zero, s.lanes, cg_i64(c, c->t->vl), NULL, 0);
-  s.j = lanes.i, s.mask = cg_mask(c, cg_sub(c, s.lanes, s.j));
-  fill_rows(c, &s, LLVMGetParam(fn, 2));
-  cg_loop_begin(c, &l, zero, s.n, one, NULL, 0);
-  give_row(c, &s, l.i, next_to(c, l.i), s.n, !s.ta);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, zero, s.n, one, NULL, 0);
-  V k = cg_sub(c, last, l.i);
-  give_row(c, &s, k, zero, k, s.ta);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &lanes, NULL);
+  for (Loop lanes = cg_each_by(c, zero, s.lanes, cg_i64(c, c->t->vl)); cg_next(&lanes);) {
+    s.j = lanes.i, s.mask = cg_mask(c, cg_sub(c, s.lanes, s.j));
+    fill_rows(c, &s, LLVMGetParam(fn, 2));
+    for (Loop l = cg_count(c, s.n); cg_next(&l);) give_row(c, &s, l.i, next_to(c, l.i), s.n, !s.ta);
+    for (Loop l = cg_count(c, s.n); cg_next(&l);) {
+      V k = cg_sub(c, last, l.i);
+      give_row(c, &s, k, zero, k, s.ta);
+    }
+  }
   LLVMBuildRetVoid(c->b);
 }
 
 // ---- a worker has matrices of its own
 void cg_emit_lu(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
-  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n), lo, hi;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n);
   int64_t most = ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1));
   CgPlace lu = {c->f32, c->scratch ? c->scratch : cg_ptr(c, v), square},
           perm = cg_place_of(c, ir_result(v, 1), c->i64, n, most);
   CgPlace sign = cg_place_of(c, ir_result(v, 2), c->f32, cg_i64(c, 1), 1);
-  Loop l;
-  cg_share(c, cg_n_matrices(c, s), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V matrix = cg_place_at(c, &lu, l.i);
-  cg_copy_run(c, DT_F32, matrix, f32_at(c, a, cg_mul(c, l.i, square)), square);
-  V arg[] = {matrix, cg_place_at(c, &perm, l.i), cg_place_at(c, &sign, l.i), n};
-  cg_call_helper(c, "lu", arg, 4, make_lu, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_n_matrices(c, s), 1); cg_next(&l);) {
+    V matrix = cg_place_at(c, &lu, l.i);
+    cg_copy_run(c, DT_F32, matrix, f32_at(c, a, cg_mul(c, l.i, square)), square);
+    V arg[] = {matrix, cg_place_at(c, &perm, l.i), cg_place_at(c, &sign, l.i), n};
+    cg_call_helper(c, "lu", arg, 4, make_lu, NULL);
+  }
 }
 
 void cg_emit_lu_solve(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
   bool ta = ir_attr(c->f, v, KEY_ta) != NULL;
   V lu = cg_ptr(c, ir_arg(c->f, v, 1)), perm = cg_ptr(c, ir_arg(c->f, v, 2)), b = cg_ptr(c, ir_arg(c->f, v, 3));
-  V x = cg_ptr(c, v), n = cg_matrix_size(c, s, 2), lanes = cg_matrix_size(c, s, 1), lo, hi;
-  Loop l;
-  cg_share(c, cg_n_matrices(c, s), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V at = cg_mul(c, l.i, cg_mul(c, n, lanes)), rows = cg_mul(c, l.i, n);
-  V arg[] = {
-      f32_at(c, lu, cg_mul(c, rows, n)), cg_at(c, c->i64, perm, rows), f32_at(c, b, at), f32_at(c, x, at), n, lanes};
-  cg_call_helper(c, ta ? "lu_solve.ta" : "lu_solve", arg, 6, make_solve, &ta);
-  cg_loop_end(c, &l, NULL);
+  V x = cg_ptr(c, v), n = cg_matrix_size(c, s, 2), lanes = cg_matrix_size(c, s, 1);
+  for (Loop l = cg_each_shared(c, cg_n_matrices(c, s), 1); cg_next(&l);) {
+    V at = cg_mul(c, l.i, cg_mul(c, n, lanes)), rows = cg_mul(c, l.i, n);
+    V arg[] = {
+        f32_at(c, lu, cg_mul(c, rows, n)), cg_at(c, c->i64, perm, rows), f32_at(c, b, at), f32_at(c, x, at), n, lanes};
+    cg_call_helper(c, ta ? "lu_solve.ta" : "lu_solve", arg, 6, make_solve, &ta);
+  }
 }

@@ -1,28 +1,15 @@
 // What emitters share whose matrices are small and lie as they are in memory, each of them one worker's.
 #include "codegen/linalg/linalg.h"
 
-typedef LLVMValueRef V;
-
-static V less(Cg *c, V a, V b) { return LLVMBuildICmp(c->b, LLVMIntSLT, a, b, ""); }
-
 // ---- rows
 void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx) {
-  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_mul(c, cg_div(c, cg_sub(c, to, from), vl), vl));
+  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_multiple(c, cg_sub(c, to, from), vl));
   V all = cg_mask(c, vl);
-  Loop l;
-  cg_loop_begin(c, &l, from, whole, vl, NULL, 0);
-  fn(c, l.i, all, ctx);
-  cg_loop_end(c, &l, NULL);
-  If rest;
-  cg_if(c, &rest, less(c, whole, to));
-  fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);
-  cg_endif(c, &rest);
+  for (Loop l = cg_each_by(c, from, whole, vl); cg_next(&l);) fn(c, l.i, all, ctx);
+  for (If rest = cg_when(c, cg_lt(c, whole, to)); cg_then(&rest);) fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);
 }
 
-V cg_magnitude(Cg *c, V at) {
-  V bits = cg_load(c, c->i32, at);
-  return LLVMBuildAnd(c->b, bits, cg_i32(c, 0x7fffffff), "");
-}
+V cg_magnitude(Cg *c, V at) { return cg_and(c, cg_load(c, c->i32, at), cg_i32(c, 0x7fffffff)); }
 
 // ---- a worker has matrices of its own
 V cg_n_matrices(Cg *c, Shape s) {

@@ -4,8 +4,6 @@
 //   turned:      row r is a column, `lane` apart: squares of vl x vl are transposed
 #include "codegen/linalg/linalg.h"
 
-typedef LLVMValueRef V;
-
 V cg_panel_square(Cg *c) { return cg_block(c, c->f32, (int64_t)c->t->vl * c->t->vl); }
 
 static V vector_at(Cg *c, const CgPanel *p, V row, V j) {
@@ -27,26 +25,24 @@ static V strip_row(Cg *c, const CgStrip *s, V r, uint32_t j) {
 static void fill_rows(Cg *c, const CgPanel *p, const CgStrip *s, V n) {
   V mask[8];
   for (uint32_t j = 0; j < p->nv; j++) mask[j] = mask_of(c, lanes_from(c, s, cg_i64(c, j)));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  for (uint32_t j = 0; j < p->nv; j++) {
-    V x = cg_load_masked(c, c->vf, strip_row(c, s, l.i, j), mask[j]);
-    cg_store(c, LLVMBuildFNeg(c->b, x, ""), vector_at(c, p, l.i, cg_i64(c, j)));
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    for (uint32_t j = 0; j < p->nv; j++) {
+      V x = cg_load_masked(c, c->vf, strip_row(c, s, l.i, j), mask[j]);
+      cg_store(c, cg_fneg(c, x), vector_at(c, p, l.i, cg_i64(c, j)));
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // Rows [from, to) of the strip: of the panel, or zeros
 static void store_rows(Cg *c, const CgPanel *p, uint32_t nv, const CgStrip *s, V from, V to) {
   V mask[8], zero = cg_splat(c, cg_f32(c, 0));
   for (uint32_t j = 0; j < nv; j++) mask[j] = mask_of(c, lanes_from(c, s, cg_i64(c, j)));
-  Loop l;
-  cg_loop_begin(c, &l, from, to, cg_i64(c, 1), NULL, 0);
-  for (uint32_t j = 0; j < nv; j++) {
-    V x = p ? cg_load(c, c->vf, vector_at(c, p, l.i, cg_i64(c, j))) : zero;
-    cg_store_masked(c, x, strip_row(c, s, l.i, j), mask[j]);
+  for (Loop l = cg_each(c, from, to); cg_next(&l);) {
+    for (uint32_t j = 0; j < nv; j++) {
+      V x = p ? cg_load(c, c->vf, vector_at(c, p, l.i, cg_i64(c, j))) : zero;
+      cg_store_masked(c, x, strip_row(c, s, l.i, j), mask[j]);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // ---- turned
@@ -69,53 +65,46 @@ static V row_of(Cg *c, const CgStrip *s, const Square *q, V i) {
 
 static void fill_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j) {
   V vl = cg_i64(c, c->t->vl), lanes = lanes_from(c, s, j), zero = cg_i64(c, 0);
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, lanes, zero, ""));
-  V from = cg_add(c, q->at, cg_mul(c, cg_mul(c, j, vl), s->lane));
-  cg_transpose_block(c, cg_at(c, c->f32, s->at, from), s->lane, lanes, q->rows, p->square, vl);
-  cg_endif(c, &some);
+  for (If some = cg_when(c, cg_gt(c, lanes, zero)); cg_then(&some);) {
+    V from = cg_add(c, q->at, cg_mul(c, cg_mul(c, j, vl), s->lane));
+    cg_transpose_block(c, cg_at(c, c->f32, s->at, from), s->lane, lanes, q->rows, p->square, vl);
+  }
   V mask = mask_of(c, lanes);
-  Loop l;
-  cg_loop_begin(c, &l, zero, q->rows, cg_i64(c, 1), NULL, 0);
-  V x = cg_load_masked(c, c->vf, cg_at(c, c->f32, p->square, cg_mul(c, l.i, vl)), mask);
-  cg_store(c, LLVMBuildFNeg(c->b, x, ""), vector_at(c, p, row_of(c, s, q, l.i), j));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, q->rows); cg_next(&l);) {
+    V x = cg_get_masked(c, c->vf, p->square, cg_mul(c, l.i, vl), mask);
+    cg_store(c, cg_fneg(c, x), vector_at(c, p, row_of(c, s, q, l.i), j));
+  }
 }
 
 static void drain_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j) {
   V vl = cg_i64(c, c->t->vl), zero = cg_i64(c, 0), width = cg_i64(c, cg_panel_width(c, p->nv));
   V ld = s->is_reversed ? cg_sub(c, zero, width) : width, mask = mask_of(c, q->rows);
   cg_transpose_block(c, vector_at(c, p, row_of(c, s, q, zero), j), ld, q->rows, vl, p->square, vl);
-  Loop l;
-  cg_loop_begin(c, &l, zero, cg_min(c, lanes_from(c, s, j), vl), cg_i64(c, 1), NULL, 0);
-  V lane = cg_add(c, cg_mul(c, j, vl), l.i), to = cg_add(c, q->at, cg_mul(c, lane, s->lane));
-  V x = cg_load(c, c->vf, cg_at(c, c->f32, p->square, cg_mul(c, l.i, vl)));
-  cg_store_masked(c, x, cg_at(c, c->f32, s->at, to), mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_min(c, lanes_from(c, s, j), vl)); cg_next(&l);) {
+    V lane = cg_add(c, cg_mul(c, j, vl), l.i), to = cg_add(c, q->at, cg_mul(c, lane, s->lane));
+    V x = cg_get(c, c->vf, p->square, cg_mul(c, l.i, vl));
+    cg_put_masked(c, x, s->at, to, mask);
+  }
 }
 
 typedef void SquareFn(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j);
 
 static void each_square(Cg *c, const CgPanel *p, const CgStrip *s, V n, SquareFn *fn) {
-  Loop r, j;
-  cg_loop_begin(c, &r, cg_i64(c, 0), n, cg_i64(c, c->t->vl), NULL, 0);
-  Square q = square_at(c, s, r.i, n);
-  cg_loop_begin(c, &j, cg_i64(c, 0), cg_i64(c, p->nv), cg_i64(c, 1), NULL, 0);
-  fn(c, p, s, &q, j.i);
-  cg_loop_end(c, &j, NULL);
-  cg_loop_end(c, &r, NULL);
+  for (Loop r = cg_each_by(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl)); cg_next(&r);) {
+    Square q = square_at(c, s, r.i, n);
+    for (Loop j = cg_count(c, cg_i64(c, p->nv)); cg_next(&j);) fn(c, p, s, &q, j.i);
+  }
 }
 
 // Rows [from, to), which do not run in reverse, of each lane
 static void clear_turned(Cg *c, const CgStrip *s, uint32_t nv, V from, V to) {
   V zero = cg_splat(c, cg_f32(c, 0)), width = cg_i64(c, cg_panel_width(c, nv));
-  Loop lane, r;
-  cg_loop_begin(c, &lane, cg_i64(c, 0), cg_min(c, s->n_lanes, width), cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &r, from, to, cg_i64(c, c->t->vl), NULL, 0);
-  V at = cg_at(c, c->f32, s->at, cg_add(c, cg_mul(c, lane.i, s->lane), r.i));
-  cg_store_masked(c, zero, at, mask_of(c, cg_sub(c, to, r.i)));
-  cg_loop_end(c, &r, NULL);
-  cg_loop_end(c, &lane, NULL);
+  for (Loop lane = cg_count(c, cg_min(c, s->n_lanes, width)); cg_next(&lane);) {
+    for (Loop r = cg_each_by(c, from, to, cg_i64(c, c->t->vl)); cg_next(&r);) {
+      V at = cg_at(c, c->f32, s->at, cg_add(c, cg_mul(c, lane.i, s->lane), r.i));
+      cg_store_masked(c, zero, at, mask_of(c, cg_sub(c, to, r.i)));
+    }
+  }
 }
 
 // ---- both

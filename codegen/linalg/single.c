@@ -11,8 +11,6 @@
 
 #include <stdio.h>
 
-typedef LLVMValueRef V;
-
 enum { MAX_LANES = 64, GROUP = 4 };  // GROUP: rows whose dots are made together
 
 typedef struct {
@@ -46,13 +44,13 @@ static V place(const Line *s, V i, V k) {
 
 static V element(const Line *s, V i, V k) { return cg_load(s->c, s->c->f32, along(s, s->t, place(s, i, k))); }
 static V x_at(const Line *s, V i) { return along(s, s->x, i); }
-static V minus(const Line *s, V a) { return LLVMBuildFNeg(s->c->b, a, ""); }
+static V minus(const Line *s, V a) { return cg_fneg(s->c, a); }
 
 // ---- the triangle of rows and columns from i on
 static V quotient(const Line *s, V sum, V i) {
   Cg *c = s->c;
   if (s->spec.is_unit) return sum;
-  return LLVMBuildFMul(c->b, sum, LLVMBuildFDiv(c->b, cg_f32(c, 1), element(s, i, i), ""), "");
+  return cg_fmul(c, sum, cg_fdiv(c, cg_f32(c, 1), element(s, i, i)));
 }
 
 static void solve_triangle(const Line *s, V i) {
@@ -71,81 +69,71 @@ static void solve_triangle(const Line *s, V i) {
 static void solve_rest(const Line *s, V i) {
   Cg *c = s->c;
   V one = cg_i64(c, 1);
-  Loop r, q;
-  cg_loop_begin(c, &r, i, s->n, one, NULL, 0);
-  V sum = cg_load(c, c->f32, x_at(s, r.i));
-  cg_loop_begin(c, &q, i, r.i, one, &sum, 1);
-  V next = cg_fma(c, minus(s, element(s, r.i, q.i)), cg_load(c, c->f32, x_at(s, q.i)), q.carry[0]);
-  cg_loop_end(c, &q, &next);
-  cg_store(c, quotient(s, q.out[0], r.i), x_at(s, r.i));
-  cg_loop_end(c, &r, NULL);
+  for (Loop r = cg_each(c, i, s->n); cg_next(&r);) {
+    V sum = cg_load(c, c->f32, x_at(s, r.i));
+    for (Loop q = cg_carry(c, i, r.i, one, &sum, 1); cg_next(&q);)
+      sum = cg_fma(c, minus(s, element(s, r.i, q.i)), cg_load(c, c->f32, x_at(s, q.i)), sum);
+    cg_store(c, quotient(s, sum, r.i), x_at(s, r.i));
+  }
 }
 
 // ---- by rows: what [0, k) gives the rows [i, i + n), k whole vectors
 static void subtract_dots(const Line *s, V i, uint32_t n, V k) {
   Cg *c = s->c;
   V sum[GROUP];
-  Loop l;
   for (uint32_t r = 0; r < n; r++) sum[r] = splat(s, cg_f32(c, 0));
-  cg_loop_begin(c, &l, cg_i64(c, 0), k, cg_i64(c, s->lanes), sum, n);
-  V x = cg_load(c, vec(s), vector_at(s, s->x, l.i));
-  for (uint32_t r = 0; r < n; r++) {
-    V at = place(s, cg_add(c, i, cg_i64(c, r)), l.i);
-    sum[r] = cg_fma(c, cg_load(c, vec(s), vector_at(s, s->t, at)), x, l.carry[r]);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), k, cg_i64(c, s->lanes), sum, n); cg_next(&l);) {
+    V x = cg_load(c, vec(s), vector_at(s, s->x, l.i));
+    for (uint32_t r = 0; r < n; r++) {
+      V at = place(s, cg_add(c, i, cg_i64(c, r)), l.i);
+      sum[r] = cg_fma(c, cg_load(c, vec(s), vector_at(s, s->t, at)), x, sum[r]);
+    }
   }
-  cg_loop_end(c, &l, sum);
   for (uint32_t r = 0; r < n; r++) {
     V at = x_at(s, cg_add(c, i, cg_i64(c, r)));
-    cg_store(c, LLVMBuildFSub(c->b, cg_load(c, c->f32, at), cg_reduce_add(c, l.out[r]), ""), at);
+    cg_store(c, cg_fsub(c, cg_load(c, c->f32, at), cg_reduce_add(c, sum[r])), at);
   }
 }
 
 static void subtract_left(const Line *s, V i, V end) {
   Cg *c = s->c;
-  V whole = cg_add(c, i, cg_mul(c, cg_div(c, cg_sub(c, end, i), cg_i64(c, GROUP)), cg_i64(c, GROUP)));
-  Loop l;
-  cg_loop_begin(c, &l, i, whole, cg_i64(c, GROUP), NULL, 0);
-  subtract_dots(s, l.i, GROUP, i);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, whole, end, cg_i64(c, 1), NULL, 0);
-  subtract_dots(s, l.i, 1, i);
-  cg_loop_end(c, &l, NULL);
+  V whole;
+  for (Loop l = cg_each_whole(c, i, end, GROUP, &whole); cg_next(&l);) subtract_dots(s, l.i, GROUP, i);
+  for (Loop l = cg_each(c, whole, end); cg_next(&l);) subtract_dots(s, l.i, 1, i);
 }
 
 // ---- by columns: what the columns [k, k + lanes) give the rows from i on
 static void subtract_below(const Line *s, V k, V i) {
   Cg *c = s->c;
-  V lanes = cg_i64(c, s->lanes), whole = cg_add(c, i, cg_mul(c, cg_div(c, cg_sub(c, s->n, i), lanes), lanes));
+  V lanes = cg_i64(c, s->lanes), whole = cg_add(c, i, cg_multiple(c, cg_sub(c, s->n, i), lanes));
   V x[MAX_LANES];
-  Loop l;
   for (uint32_t q = 0; q < s->lanes; q++) x[q] = minus(s, cg_load(c, c->f32, x_at(s, cg_add(c, k, cg_i64(c, q)))));
-  cg_loop_begin(c, &l, i, whole, lanes, NULL, 0);
-  V at = vector_at(s, s->x, l.i), sum = cg_load(c, vec(s), at);
-  for (uint32_t q = 0; q < s->lanes; q++) {
-    V column = vector_at(s, s->t, place(s, l.i, cg_add(c, k, cg_i64(c, q))));
-    sum = cg_fma(c, cg_load(c, vec(s), column), splat(s, x[q]), sum);
+  for (Loop l = cg_each_by(c, i, whole, lanes); cg_next(&l);) {
+    V at = vector_at(s, s->x, l.i), sum = cg_load(c, vec(s), at);
+    for (uint32_t q = 0; q < s->lanes; q++) {
+      V column = vector_at(s, s->t, place(s, l.i, cg_add(c, k, cg_i64(c, q))));
+      sum = cg_fma(c, cg_load(c, vec(s), column), splat(s, x[q]), sum);
+    }
+    cg_store(c, sum, at);
   }
-  cg_store(c, sum, at);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, whole, s->n, cg_i64(c, 1), NULL, 0);
-  sum = cg_load(c, c->f32, x_at(s, l.i));
-  for (uint32_t q = 0; q < s->lanes; q++) sum = cg_fma(c, element(s, l.i, cg_add(c, k, cg_i64(c, q))), x[q], sum);
-  cg_store(c, sum, x_at(s, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, whole, s->n); cg_next(&l);) {
+    V sum = cg_load(c, c->f32, x_at(s, l.i));
+    for (uint32_t q = 0; q < s->lanes; q++) sum = cg_fma(c, element(s, l.i, cg_add(c, k, cg_i64(c, q))), x[q], sum);
+    cg_store(c, sum, x_at(s, l.i));
+  }
 }
 
 // ---- void(ptr t, ptr x, i64 ld, i64 n)
 static void make_single(Cg *c, V fn, void *ctx) {
   Line s = {.c = c, .spec = *(const Spec *)ctx, .lanes = cg_sum_lanes(c->t)};
   s.t = LLVMGetParam(fn, 0), s.x = LLVMGetParam(fn, 1), s.ld = LLVMGetParam(fn, 2), s.n = LLVMGetParam(fn, 3);
-  V lanes = cg_i64(c, s.lanes), whole = cg_mul(c, cg_div(c, s.n, lanes), lanes);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, lanes, NULL, 0);
-  V next = cg_add(c, l.i, lanes);
-  if (!s.spec.by_columns) subtract_left(&s, l.i, next);
-  solve_triangle(&s, l.i);
-  if (s.spec.by_columns) subtract_below(&s, l.i, next);
-  cg_loop_end(c, &l, NULL);
+  V lanes = cg_i64(c, s.lanes), whole = cg_multiple(c, s.n, lanes);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, lanes); cg_next(&l);) {
+    V next = cg_add(c, l.i, lanes);
+    if (!s.spec.by_columns) subtract_left(&s, l.i, next);
+    solve_triangle(&s, l.i);
+    if (s.spec.by_columns) subtract_below(&s, l.i, next);
+  }
   if (!s.spec.by_columns) subtract_left(&s, whole, s.n);
   solve_rest(&s, whole);
   LLVMBuildRetVoid(c->b);

@@ -4,8 +4,6 @@
 //   negative.
 #include "codegen/linalg/linalg.h"
 
-typedef LLVMValueRef V;
-
 static const int64_t private_bytes = 64 << 10;  // of a panel on the worker's stack
 
 typedef struct {
@@ -76,22 +74,20 @@ static V batch_of(Cg *c, Shape s) {
 }
 
 static void solve_single(Cg *c, Val v, const Solve *s) {
-  V a = cg_ptr(c, s->a), b = cg_ptr(c, s->b), x = cg_ptr(c, v), n = cg_dim(c, s->n), one = cg_i64(c, 1), lo, hi;
+  V a = cg_ptr(c, s->a), b = cg_ptr(c, s->b), x = cg_ptr(c, v), n = cg_dim(c, s->n), one = cg_i64(c, 1);
   V square = cg_mul(c, n, n), zero = cg_i64(c, 0);
-  Loop l;
-  cg_share(c, batch_of(c, ir_ins(c->f, s->b)->shape), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, one, NULL, 0);
-  V at = cg_mul(c, l.i, n), own_a = s->shares_a ? zero : cg_mul(c, l.i, square);
-  V first_t = s->is_reversed ? cg_sub(c, square, one) : zero, first_x = s->is_reversed ? cg_sub(c, n, one) : zero;
-  cg_copy_run(c, DT_F32, cg_at(c, c->f32, x, at), cg_at(c, c->f32, b, at), n);
-  CgSingle single = {.t = cg_at(c, c->f32, a, cg_add(c, own_a, first_t)),
-                     .x = cg_at(c, c->f32, x, cg_add(c, at, first_x)),
-                     .n = n,
-                     .by_columns = s->is_turned,
-                     .is_reversed = s->is_reversed,
-                     .is_unit = s->is_unit};
-  cg_substitute_single(c, &single);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, batch_of(c, ir_ins(c->f, s->b)->shape), 1); cg_next(&l);) {
+    V at = cg_mul(c, l.i, n), own_a = s->shares_a ? zero : cg_mul(c, l.i, square);
+    V first_t = s->is_reversed ? cg_sub(c, square, one) : zero, first_x = s->is_reversed ? cg_sub(c, n, one) : zero;
+    cg_copy_run(c, DT_F32, cg_at(c, c->f32, x, at), cg_at(c, c->f32, b, at), n);
+    CgSingle single = {.t = cg_at(c, c->f32, a, cg_add(c, own_a, first_t)),
+                       .x = cg_at(c, c->f32, x, cg_add(c, at, first_x)),
+                       .n = n,
+                       .by_columns = s->is_turned,
+                       .is_reversed = s->is_reversed,
+                       .is_unit = s->is_unit};
+    cg_substitute_single(c, &single);
+  }
 }
 
 void cg_emit_solve(Cg *c, Val v) {
@@ -106,20 +102,18 @@ void cg_emit_solve(Cg *c, Val v) {
   V a = cg_ptr(c, s.a), b = cg_ptr(c, s.b), x = cg_ptr(c, v);
   CgPanel p = {
       .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s.right ? cg_panel_square(c) : NULL};
-  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv)), lo, hi;
+  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv));
   V batch = batch_of(c, ir_ins(c->f, s.b)->shape);
   V strips = cg_ceil_div_value(c, lanes, cg_panel_width(c, nv)), each = cg_mul(c, n, lanes);
-  cg_share(c, cg_mul(c, batch, strips), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
-  V at = cg_mul(c, matrix, each), own_a = s.shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, n, n));
-  if (!own) p.at = cg_at(c, c->f32, c->scratch, cg_mul(c, l.i, cg_i64(c, elements)));
-  CgStrip from = strip_of(c, &s, cg_at(c, c->f32, b, at), n, lanes, first);
-  CgStrip to = strip_of(c, &s, cg_at(c, c->f32, x, at), n, lanes, first);
-  CgTriangle t = triangle_of(c, &s, cg_at(c, c->f32, a, own_a), n);
-  cg_panel_fill(c, &p, &from, n);
-  cg_substitute(c, &t, &p, cg_i64(c, 0), n);
-  cg_panel_drain(c, &p, &to, n);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_mul(c, batch, strips), 1); cg_next(&l);) {
+    V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
+    V at = cg_mul(c, matrix, each), own_a = s.shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, n, n));
+    if (!own) p.at = cg_at(c, c->f32, c->scratch, cg_mul(c, l.i, cg_i64(c, elements)));
+    CgStrip from = strip_of(c, &s, cg_at(c, c->f32, b, at), n, lanes, first);
+    CgStrip to = strip_of(c, &s, cg_at(c, c->f32, x, at), n, lanes, first);
+    CgTriangle t = triangle_of(c, &s, cg_at(c, c->f32, a, own_a), n);
+    cg_panel_fill(c, &p, &from, n);
+    cg_substitute(c, &t, &p, cg_i64(c, 0), n);
+    cg_panel_drain(c, &p, &to, n);
+  }
 }

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef LLVMValueRef V;
-
 enum { MAX_ROWS = 16, MAX_VECTORS = 4 };
 
 // Rows that are solved in registers: NB, a power of two no higher than the microkernel.
@@ -64,10 +62,10 @@ static V panel_row(Cg *c, const Spec *s, V panel, V i) {
 static V vector_of(Cg *c, V row, uint32_t j) { return cg_at(c, c->f32, row, cg_i64(c, (int64_t)j * c->t->vl)); }
 
 static V element(Cg *c, const CgTriangle *t, V i, V k) {
-  return cg_load(c, c->f32, cg_at(c, c->f32, t->at, cg_add(c, cg_mul(c, i, t->row), cg_mul(c, k, t->k))));
+  return cg_get(c, c->f32, t->at, cg_add(c, cg_mul(c, i, t->row), cg_mul(c, k, t->k)));
 }
 
-static V reciprocal(Cg *c, V x) { return LLVMBuildFDiv(c->b, cg_f32(c, 1), x, ""); }
+static V reciprocal(Cg *c, V x) { return cg_fdiv(c, cg_f32(c, 1), x); }
 
 // ---- substitution
 // nb rows from i on, whose sums lack only what these rows give each other.
@@ -82,25 +80,24 @@ static void solve_rows(Cg *c, const Spec *s, const CgTriangle *t, V panel, V i, 
     }
     V scale = s->is_unit ? NULL : cg_splat(c, reciprocal(c, element(c, t, at, at)));
     for (uint32_t j = 0; j < s->nv; j++) {
-      x[r][j] = LLVMBuildFNeg(c->b, x[r][j], "");
-      if (scale) x[r][j] = LLVMBuildFMul(c->b, x[r][j], scale, "");
+      x[r][j] = cg_fneg(c, x[r][j]);
+      if (scale) x[r][j] = cg_fmul(c, x[r][j], scale);
       cg_store(c, x[r][j], vector_of(c, row, j));
     }
   }
 }
 
 static void solve_from(Cg *c, const Spec *s, const CgTriangle *t, V panel, V from, V to, uint32_t nb) {
-  Loop l;
-  cg_loop_begin(c, &l, from, to, cg_i64(c, nb), NULL, 0);
-  Update u = {.t = cg_at(c, c->f32, t->at, cg_mul(c, l.i, t->row)),
-              .row = t->row,
-              .k_stride = t->k,
-              .above = panel,
-              .below = panel_row(c, s, panel, l.i),
-              .k = l.i};
-  update(c, s, nb, cg_i64(c, nb), 0, &u);
-  solve_rows(c, s, t, panel, l.i, nb);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, from, to, cg_i64(c, nb)); cg_next(&l);) {
+    Update u = {.t = cg_at(c, c->f32, t->at, cg_mul(c, l.i, t->row)),
+                .row = t->row,
+                .k_stride = t->k,
+                .above = panel,
+                .below = panel_row(c, s, panel, l.i),
+                .k = l.i};
+    update(c, s, nb, cg_i64(c, nb), 0, &u);
+    solve_rows(c, s, t, panel, l.i, nb);
+  }
 }
 
 static void make_substitute(Cg *c, V fn, void *ctx) {
@@ -109,7 +106,7 @@ static void make_substitute(Cg *c, V fn, void *ctx) {
   V k = s->k == TILE_DYN ? LLVMGetParam(fn, 2) : cg_i64(c, s->k);
   CgTriangle t = {LLVMGetParam(fn, 0), row, k, s->is_unit};
   V panel = LLVMGetParam(fn, 3), from = LLVMGetParam(fn, 4), to = LLVMGetParam(fn, 5), nb = cg_i64(c, s->nb);
-  V whole = cg_add(c, from, cg_mul(c, cg_div(c, cg_sub(c, to, from), nb), nb));
+  V whole = cg_add(c, from, cg_multiple(c, cg_sub(c, to, from), nb));
   solve_from(c, s, &t, panel, from, whole, s->nb);
   solve_from(c, s, &t, panel, whole, to, 1);
   LLVMBuildRetVoid(c->b);
@@ -129,17 +126,17 @@ void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, V from, V to) {
 // ---- the diagonal
 // Row `lane` of the strip's square, whose sums are complete: 0 before the diagonal, the root at it, quotients behind.
 static void finish_row(Cg *c, const Spec *s, V row, V lane) {
-  V left = LLVMBuildFNeg(c->b, cg_load(c, c->f32, cg_at(c, c->f32, row, lane)), "");
-  V is_positive = LLVMBuildFCmp(c->b, LLVMRealOGT, left, cg_f32(c, 0), "");
-  V root = LLVMBuildSelect(c->b, is_positive, cg_primitive(c, OP_sqrt, &left), cg_f32(c, (double)NAN), "");
+  V left = cg_fneg(c, cg_get(c, c->f32, row, lane));
+  V is_positive = cg_fcmp(c, LLVMRealOGT, left, cg_f32(c, 0));
+  V root = cg_select(c, is_positive, cg_primitive(c, OP_sqrt, &left), cg_f32(c, (double)NAN));
   V scale = cg_splat(c, reciprocal(c, root)), zero = cg_splat(c, cg_f32(c, 0));
   for (uint32_t j = 0; j < s->nv; j++) {
-    V number = LLVMBuildAdd(c->b, cg_lane_numbers(c), cg_splat(c, cg_i64(c, (int64_t)j * c->t->vl)), "");
-    V before = LLVMBuildICmp(c->b, LLVMIntSLT, number, cg_splat(c, lane), "");
-    V at_it = LLVMBuildICmp(c->b, LLVMIntEQ, number, cg_splat(c, lane), "");
-    V x = LLVMBuildFNeg(c->b, cg_load(c, c->vf, vector_of(c, row, j)), "");
-    x = LLVMBuildSelect(c->b, at_it, cg_splat(c, root), LLVMBuildFMul(c->b, x, scale, ""), "");
-    cg_store(c, LLVMBuildSelect(c->b, before, zero, x, ""), vector_of(c, row, j));
+    V number = cg_iadd(c, cg_lane_numbers(c), cg_splat(c, cg_i64(c, (int64_t)j * c->t->vl)));
+    V before = cg_lt(c, number, cg_splat(c, lane));
+    V at_it = cg_eq(c, number, cg_splat(c, lane));
+    V x = cg_fneg(c, cg_load(c, c->vf, vector_of(c, row, j)));
+    x = cg_select(c, at_it, cg_splat(c, root), cg_fmul(c, x, scale));
+    cg_store(c, cg_select(c, before, zero, x), vector_of(c, row, j));
   }
 }
 
@@ -149,18 +146,17 @@ static void make_diagonal(Cg *c, V fn, void *ctx) {
   V width = cg_i64(c, cg_panel_width(c, s->nv)), one = cg_i64(c, 1), square = panel_row(c, s, panel, from);
   update(c, s, s->nb, cg_sub(c, to, from), TILE_DYN,
          &(Update){.t = panel, .row = one, .k_stride = width, .above = panel, .below = square, .k = from});
-  Loop l;
-  cg_loop_begin(c, &l, from, to, one, NULL, 0);
-  V lane = cg_sub(c, l.i, from), row = panel_row(c, s, panel, l.i);
-  update(c, s, 1, one, 0,
-         &(Update){.t = cg_at(c, c->f32, square, lane),
-                   .row = one,
-                   .k_stride = width,
-                   .above = square,
-                   .below = row,
-                   .k = lane});
-  finish_row(c, s, row, lane);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, from, to); cg_next(&l);) {
+    V lane = cg_sub(c, l.i, from), row = panel_row(c, s, panel, l.i);
+    update(c, s, 1, one, 0,
+           &(Update){.t = cg_at(c, c->f32, square, lane),
+                     .row = one,
+                     .k_stride = width,
+                     .above = square,
+                     .below = row,
+                     .k = lane});
+    finish_row(c, s, row, lane);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
