@@ -16,16 +16,16 @@
 
 typedef struct {
   RnnCode *s;
-  LLVMValueRef weight, packed;
-  LLVMValueRef g_out, g_hn, g_cn;  // NULL: zero
-  LLVMValueRef hprev, cells, gates;
-  LLVMValueRef d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
-  LLVMValueRef dh, dc, dgates;
+  V weight, packed;
+  V g_out, g_hn, g_cn;  // NULL: zero
+  V hprev, cells, gates;
+  V d_xg, d_hg, d_h0, d_c0;  // NULL: not stored
+  V dh, dc, dgates;
   RnnProjection proj;  // fields NULL: h is not projected
-  LLVMValueRef d_hr;   // gradient of the projected state by rows; NULL: not stored
+  V d_hr;              // gradient of the projected state by rows; NULL: not stored
 } Backward;
 
-static LLVMValueRef gradient(RnnCode *s, ArgName name) {
+static V gradient(RnnCode *s, ArgName name) {
   double zero;
   Val v = ir_operand(s->c->f, s->r->head, name);
   return ir_is_const(s->c->f, v, &zero) ? NULL : cg_ptr(s->c, v);
@@ -53,7 +53,7 @@ static Backward open_backward(RnnCode *s) {
 
 static int64_t gate_width(const Rnn *r) { return r->n_gates * r->hidden; }
 
-static LLVMValueRef block_weights(Backward *w, LLVMValueRef block) {
+static V block_weights(Backward *w, V block) {
   Cg *c = w->s->c;
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, gate_width(w->s->r) * c->t->vl)));
 }
@@ -62,66 +62,62 @@ static LLVMValueRef block_weights(Backward *w, LLVMValueRef block) {
 static void pack_weights(Backward *w) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
-  Loop block, k;
-  cg_loop_begin(c, &block, w->s->state_lo, w->s->state_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl)), to = block_weights(w, block.i);
-  LLVMValueRef mask = cg_rnn_state_mask(w->s, cg_sub(c, cg_i64(c, r->state), unit));
-  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, gate_width(r)), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->state), unit);
-  cg_store(c, cg_rnn_load(w->s, from, mask), cg_rnn_row(w->s, to, k.i, c->t->vl));
-  cg_loop_end(c, &k, NULL);
-  cg_loop_end(c, &block, NULL);
+  for (Loop block = cg_each(c, w->s->state_lo, w->s->state_hi); cg_next(&block);) {
+    V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl)), to = block_weights(w, block.i);
+    V mask = cg_rnn_state_mask(w->s, cg_sub(c, cg_i64(c, r->state), unit));
+    for (Loop k = cg_count(c, cg_i64(c, gate_width(r))); cg_next(&k);) {
+      V from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->state), unit);
+      cg_store(c, cg_rnn_load(w->s, from, mask), cg_rnn_row(w->s, to, k.i, c->t->vl));
+    }
+  }
 }
 
 // Own units of every sequence: to[sorted position] = from[user] or back.
-static void by_position(Backward *w, LLVMValueRef to, LLVMValueRef from, bool to_user, bool of_state) {
+static void by_position(Backward *w, V to, V from, bool to_user, bool of_state) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = of_state ? s->r->state : s->r->hidden;
-  Loop l;
-  cg_loop_begin(c, &l, s->row_lo, s->row_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef user = cg_rnn_sorted(s, l.i);
-  LLVMValueRef source = from ? cg_rnn_row(s, from, to_user ? l.i : user, h) : NULL;
-  cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source, of_state);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, s->row_lo, s->row_hi); cg_next(&l);) {
+    V user = cg_rnn_sorted(s, l.i);
+    V source = from ? cg_rnn_row(s, from, to_user ? l.i : user, h) : NULL;
+    cg_rnn_copy(s, cg_rnn_row(s, to, to_user ? user : l.i, h), source, of_state);
+  }
 }
 
 // ---- gate math of one row and block
 typedef struct {
   Backward *w;
-  LLVMValueRef position, row, slot;  // index in the step, in the packed sequence, in dgates
-  LLVMValueRef unit, mask;
+  V position, row, slot;  // index in the step, in the packed sequence, in dgates
+  V unit, mask;
 } Cellwise;
 
-static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static LLVMValueRef sub(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(c->b, a, b, ""); }
 // 1 - a a
-static LLVMValueRef slope_tanh(Cg *c, LLVMValueRef a) { return sub(c, cg_splat(c, cg_f32(c, 1)), mul(c, a, a)); }
+static V slope_tanh(Cg *c, V a) { return cg_fsub(c, cg_splat(c, cg_f32(c, 1)), cg_fmul(c, a, a)); }
 // a (1 - a)
-static LLVMValueRef slope_sigmoid(Cg *c, LLVMValueRef a) { return mul(c, a, sub(c, cg_splat(c, cg_f32(c, 1)), a)); }
+static V slope_sigmoid(Cg *c, V a) { return cg_fmul(c, a, cg_fsub(c, cg_splat(c, cg_f32(c, 1)), a)); }
 
-static LLVMValueRef place(Cellwise *e, LLVMValueRef base, LLVMValueRef row, int64_t width, int64_t gate) {
+static V place(Cellwise *e, V base, V row, int64_t width, int64_t gate) {
   Cg *c = e->w->s->c;
-  LLVMValueRef column = cg_add(c, e->unit, cg_i64(c, gate * e->w->s->r->hidden));
+  V column = cg_add(c, e->unit, cg_i64(c, gate * e->w->s->r->hidden));
   return cg_at(c, c->f32, cg_rnn_row(e->w->s, base, row, width), column);
 }
-static LLVMValueRef state(Cellwise *e, LLVMValueRef base, LLVMValueRef row) {
+static V state(Cellwise *e, V base, V row) {
   return cg_rnn_load(e->w->s, place(e, base, row, e->w->s->r->hidden, 0), e->mask);
 }
-static LLVMValueRef gate(Cellwise *e, uint32_t k) {
+static V gate(Cellwise *e, uint32_t k) {
   const Rnn *r = e->w->s->r;
   return cg_rnn_load(e->w->s, place(e, e->w->gates, e->row, r->n_saved * r->hidden, k), e->mask);
 }
 // c of the previous step, or tanh of c of this step.
-static LLVMValueRef cell(Cellwise *e, int64_t which) {
+static V cell(Cellwise *e, int64_t which) {
   Backward *w = e->w;
   return cg_rnn_load(w->s, place(e, w->cells, e->row, 2 * w->s->r->hidden, which), e->mask);
 }
-static void keep_state(Cellwise *e, LLVMValueRef v, LLVMValueRef base) {
+static void keep_state(Cellwise *e, V v, V base) {
   cg_rnn_store(e->w->s, v, place(e, base, e->position, e->w->s->r->hidden, 0), e->mask);
 }
 // Gradient of gate k before its activation: through the input (dx) and through the state (dh).
-static void give(Cellwise *e, uint32_t k, LLVMValueRef dx, LLVMValueRef dh) {
+static void give(Cellwise *e, uint32_t k, V dx, V dh) {
   Backward *w = e->w;
   const Rnn *r = w->s->r;
   int64_t width = gate_width(r);
@@ -130,42 +126,42 @@ static void give(Cellwise *e, uint32_t k, LLVMValueRef dx, LLVMValueRef dh) {
   if (!r->dgates_stored) cg_rnn_store(w->s, dh, place(e, w->dgates, e->slot, cg_rnn_gate_stride(r), k), e->mask);
 }
 
-static void lstm_cell(Cellwise *e, LLVMValueRef dh) {
+static void lstm_cell(Cellwise *e, V dh) {
   Backward *w = e->w;
   Cg *c = w->s->c;
-  LLVMValueRef i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = cell(e, 0), th = cell(e, 1);
-  LLVMValueRef dc = cg_fma(c, mul(c, dh, o), slope_tanh(c, th), state(e, w->dc, e->position));
-  LLVMValueRef d[4] = {mul(c, mul(c, dc, g), slope_sigmoid(c, i)), mul(c, mul(c, dc, old), slope_sigmoid(c, f)),
-                       mul(c, mul(c, dc, i), slope_tanh(c, g)), mul(c, mul(c, dh, th), slope_sigmoid(c, o))};
+  V i = gate(e, 0), f = gate(e, 1), g = gate(e, 2), o = gate(e, 3), old = cell(e, 0), th = cell(e, 1);
+  V dc = cg_fma(c, cg_fmul(c, dh, o), slope_tanh(c, th), state(e, w->dc, e->position));
+  V d[4] = {cg_fmul(c, cg_fmul(c, dc, g), slope_sigmoid(c, i)), cg_fmul(c, cg_fmul(c, dc, old), slope_sigmoid(c, f)),
+            cg_fmul(c, cg_fmul(c, dc, i), slope_tanh(c, g)), cg_fmul(c, cg_fmul(c, dh, th), slope_sigmoid(c, o))};
   for (uint32_t k = 0; k < 4; k++) give(e, k, d[k], d[k]);
-  keep_state(e, mul(c, dc, f), w->dc);
+  keep_state(e, cg_fmul(c, dc, f), w->dc);
 }
 
-static void gru_cell(Cellwise *e, LLVMValueRef dh) {
+static void gru_cell(Cellwise *e, V dh) {
   Backward *w = e->w;
   Cg *c = w->s->c;
-  LLVMValueRef r = gate(e, 0), z = gate(e, 1), n = gate(e, 2), q = gate(e, 3), old = state(e, w->hprev, e->row);
-  LLVMValueRef keep = sub(c, cg_splat(c, cg_f32(c, 1)), z), dn = mul(c, mul(c, dh, keep), slope_tanh(c, n));
-  LLVMValueRef dz = mul(c, mul(c, dh, sub(c, old, n)), slope_sigmoid(c, z));
-  LLVMValueRef dr = mul(c, mul(c, dn, q), slope_sigmoid(c, r));
+  V r = gate(e, 0), z = gate(e, 1), n = gate(e, 2), q = gate(e, 3), old = state(e, w->hprev, e->row);
+  V keep = cg_fsub(c, cg_splat(c, cg_f32(c, 1)), z), dn = cg_fmul(c, cg_fmul(c, dh, keep), slope_tanh(c, n));
+  V dz = cg_fmul(c, cg_fmul(c, dh, cg_fsub(c, old, n)), slope_sigmoid(c, z));
+  V dr = cg_fmul(c, cg_fmul(c, dn, q), slope_sigmoid(c, r));
   give(e, 0, dr, dr);
   give(e, 1, dz, dz);
-  give(e, 2, dn, mul(c, dn, r));
-  keep_state(e, mul(c, dh, z), w->dh);
+  give(e, 2, dn, cg_fmul(c, dn, r));
+  keep_state(e, cg_fmul(c, dh, z), w->dh);
 }
 
-static void plain_cell(Cellwise *e, LLVMValueRef dh) {
+static void plain_cell(Cellwise *e, V dh) {
   Cg *c = e->w->s->c;
-  LLVMValueRef h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
-  if (e->w->s->r->cell == CELL_TANH) d = mul(c, dh, slope_tanh(c, h));
-  else d = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLE, h, zero, ""), zero, dh, "");  // NaN has a gradient
+  V h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
+  if (e->w->s->r->cell == CELL_TANH) d = cg_fmul(c, dh, slope_tanh(c, h));
+  else d = cg_select(c, cg_fcmp(c, LLVMRealOLE, h, zero), zero, dh);  // NaN has a gradient
   give(e, 0, d, d);
 }
 
 static void cell_math(Cellwise *e) {
   Backward *w = e->w;
-  LLVMValueRef dh = state(e, w->proj.full ? w->proj.full : w->dh, e->position);
-  if (w->g_out && !w->proj.full) dh = LLVMBuildFAdd(w->s->c->b, dh, state(e, w->g_out, e->row), "");
+  V dh = state(e, w->proj.full ? w->proj.full : w->dh, e->position);
+  if (w->g_out && !w->proj.full) dh = cg_fadd(w->s->c, dh, state(e, w->g_out, e->row));
   switch (w->s->r->cell) {
   case CELL_LSTM: lstm_cell(e, dh); break;
   case CELL_GRU: gru_cell(e, dh); break;
@@ -173,41 +169,39 @@ static void cell_math(Cellwise *e) {
   }
 }
 
-static void gate_math(Backward *w, LLVMValueRef first, LLVMValueRef n_rows, LLVMValueRef slot0) {
+static void gate_math(Backward *w, V first, V n_rows, V slot0) {
   RnnCode *s = w->s;
   Cg *c = s->c;
-  Loop row, block;
-  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
-  Cellwise e = {.w = w, .position = row.i, .row = cg_add(c, first, row.i), .slot = cg_add(c, slot0, row.i)};
-  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
-  e.unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
-  e.mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), e.unit));
-  cell_math(&e);
-  cg_loop_end(c, &block, NULL);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_each(c, s->row_lo, cg_add(c, s->row_lo, n_rows)); cg_next(&row);) {
+    Cellwise e = {.w = w, .position = row.i, .row = cg_add(c, first, row.i), .slot = cg_add(c, slot0, row.i)};
+    for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
+      e.unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      e.mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), e.unit));
+      cell_math(&e);
+    }
+  }
 }
 
 // ---- projected state
 // Own columns of dh + g_out, the gradient of the step's h; after a barrier the gradient of the projection's operand.
-static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_rows) {
+static void before_projection(Backward *w, V first, V n_rows) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->state;
-  Loop row, block;
-  cg_loop_begin(c, &row, s->row_lo, cg_add(c, s->row_lo, n_rows), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, first, row.i);
-  cg_loop_begin(c, &block, s->state_lo, s->state_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
-  LLVMValueRef mask = cg_rnn_state_mask(s, cg_sub(c, cg_i64(c, h), unit));
-  LLVMValueRef own = cg_at(c, c->f32, cg_rnn_row(s, w->dh, row.i, h), unit), d = cg_rnn_load(s, own, mask);
-  if (w->g_out) {
-    LLVMValueRef g = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, w->g_out, at, h), unit), mask);
-    d = LLVMBuildFAdd(c->b, d, g, "");
-    cg_rnn_store(s, d, own, mask);
+  for (Loop row = cg_each(c, s->row_lo, cg_add(c, s->row_lo, n_rows)); cg_next(&row);) {
+    V at = cg_add(c, first, row.i);
+    for (Loop block = cg_each(c, s->state_lo, s->state_hi); cg_next(&block);) {
+      V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      V mask = cg_rnn_state_mask(s, cg_sub(c, cg_i64(c, h), unit));
+      V own = cg_at(c, c->f32, cg_rnn_row(s, w->dh, row.i, h), unit), d = cg_rnn_load(s, own, mask);
+      if (w->g_out) {
+        V g = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, w->g_out, at, h), unit), mask);
+        d = cg_fadd(c, d, g);
+        cg_rnn_store(s, d, own, mask);
+      }
+      if (w->d_hr) cg_rnn_store(s, d, cg_at(c, c->f32, cg_rnn_row(s, w->d_hr, at, h), unit), mask);
+    }
   }
-  if (w->d_hr) cg_rnn_store(s, d, cg_at(c, c->f32, cg_rnn_row(s, w->d_hr, at, h), unit), mask);
-  cg_loop_end(c, &block, NULL);
-  cg_loop_end(c, &row, NULL);
   cg_team_barrier(c, s->barrier_id, c->n_workers);
   RnnProduct p = {.a = cg_rnn_row(s, w->dh, s->row_lo, h),
                   .b = w->proj.packed,
@@ -222,7 +216,7 @@ static void before_projection(Backward *w, LLVMValueRef first, LLVMValueRef n_ro
 }
 
 // ---- dh of the previous step
-static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
+static void products(Backward *w, V n_rows, V slot0) {
   RnnCode *s = w->s;
   int64_t stride = cg_rnn_gate_stride(s->r);
   RnnProduct p = {.a = cg_rnn_row(s, w->dgates, cg_add(s->c, slot0, s->row_lo), stride),
@@ -239,33 +233,32 @@ static void products(Backward *w, LLVMValueRef n_rows, LLVMValueRef slot0) {
 }
 
 // Rows of step t with a previous step; dh of the other rows is the gradient of the initial state.
-static LLVMValueRef earlier_rows(RnnCode *s, LLVMValueRef t) {
+static V earlier_rows(RnnCode *s, V t) {
   Cg *c = s->c;
   if (s->r->reverse) return cg_rnn_batch_size(s, cg_add(c, t, cg_i64(c, 1)));
-  LLVMValueRef first = LLVMBuildICmp(c->b, LLVMIntEQ, t, cg_i64(c, 0), "");
-  return LLVMBuildSelect(c->b, first, cg_i64(c, 0), cg_rnn_batch_size(s, t), "");
+  V first = cg_eq(c, t, cg_i64(c, 0));
+  return cg_select(c, first, cg_i64(c, 0), cg_rnn_batch_size(s, t));
 }
 
 void cg_rnn_backward(RnnCode *s) {
   Cg *c = s->c;
   Backward w = open_backward(s);
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V one = cg_i64(c, 1);
   pack_weights(&w);
   by_position(&w, w.dh, w.g_hn, false, true);
   if (w.dc) by_position(&w, w.dc, w.g_cn, false, false);
   cg_rnn_own_rows(s);
-  Loop l;
-  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
-  LLVMValueRef t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
-  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
-  LLVMValueRef slot0 = cg_mul(c, LLVMBuildAnd(c->b, l.i, one, ""), cg_i64(c, s->r->batch_max));
-  if (s->r->dgates_stored) slot0 = cg_rnn_offset(s, t);
-  LLVMValueRef wanted = w.d_h0 ? n_rows : cg_rnn_own(s, earlier_rows(s, t));
-  if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
-  gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
-  cg_team_barrier(c, s->barrier_id, c->n_workers);
-  products(&w, wanted, slot0);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->steps); cg_next(&l);) {
+    V t = s->r->reverse ? l.i : cg_sub(c, cg_sub(c, s->steps, one), l.i);
+    V n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
+    V slot0 = cg_mul(c, cg_and(c, l.i, one), cg_i64(c, s->r->batch_max));
+    if (s->r->dgates_stored) slot0 = cg_rnn_offset(s, t);
+    V wanted = w.d_h0 ? n_rows : cg_rnn_own(s, earlier_rows(s, t));
+    if (w.proj.full) before_projection(&w, cg_rnn_offset(s, t), n_rows);
+    gate_math(&w, cg_rnn_offset(s, t), n_rows, slot0);
+    cg_team_barrier(c, s->barrier_id, c->n_workers);
+    products(&w, wanted, slot0);
+  }
   if (w.d_h0) by_position(&w, w.d_h0, w.dh, true, true);
   if (w.d_c0) by_position(&w, w.d_c0, w.dc, true, false);
 }

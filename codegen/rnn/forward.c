@@ -40,78 +40,73 @@ enum {
 };
 typedef struct {
   RnnCode *s;
-  LLVMValueRef arg[N_R];
+  V arg[N_R];
   bool has[N_R];
 } StepRows;
 
 // ---- gate math on the accumulators of one row
 typedef struct {
   StepRows *p;
-  LLVMValueRef acc;   // [G][vl]
-  LLVMValueRef row;   // in the step
-  LLVMValueRef user;  // user index of the sequence
-  LLVMValueRef mask;
+  V acc;   // [G][vl]
+  V row;   // in the step
+  V user;  // user index of the sequence
+  V mask;
 } StepRow;
 
-static LLVMValueRef mul(Cg *c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(c->b, a, b, ""); }
-
-static LLVMValueRef pre(StepRow *w, uint32_t gate) {
+static V pre(StepRow *w, uint32_t gate) {
   Cg *c = w->p->s->c;
-  return cg_load(c, c->vf, cg_at(c, c->f32, w->acc, cg_i64(c, (int64_t)gate * c->t->vl)));
+  return cg_get(c, c->vf, w->acc, cg_i64(c, (int64_t)gate * c->t->vl));
 }
 
-static LLVMValueRef field(StepRow *w, int what, LLVMValueRef row, int64_t width) {
-  return cg_rnn_row(w->p->s, w->p->arg[what], row, width);
-}
+static V field(StepRow *w, int what, V row, int64_t width) { return cg_rnn_row(w->p->s, w->p->arg[what], row, width); }
 
-static void save_gates(StepRow *w, LLVMValueRef *gate) {
+static void save_gates(StepRow *w, V *gate) {
   if (!w->p->has[R_GATES]) return;
   RnnCode *s = w->p->s;
-  LLVMValueRef to = field(w, R_GATES, w->row, s->r->n_saved * s->r->hidden);
+  V to = field(w, R_GATES, w->row, s->r->n_saved * s->r->hidden);
   for (uint32_t k = 0; k < s->r->n_saved; k++)
     cg_rnn_store(s, gate[k], cg_at(s->c, s->c->f32, to, cg_i64(s->c, k * s->r->hidden)), w->mask);
 }
 
-static LLVMValueRef lstm_row(StepRow *w) {
+static V lstm_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  LLVMValueRef g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
-                       cg_gate_sigmoid(c, pre(w, 3))};
-  LLVMValueRef cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
-  LLVMValueRef now = cg_fma(c, g[1], old, mul(c, g[0], g[2])), th = cg_gate_tanh(c, now);
+  V g[4] = {cg_gate_sigmoid(c, pre(w, 0)), cg_gate_sigmoid(c, pre(w, 1)), cg_gate_tanh(c, pre(w, 2)),
+            cg_gate_sigmoid(c, pre(w, 3))};
+  V cell = field(w, R_CELL, w->user, s->r->hidden), old = cg_rnn_load(s, cell, w->mask);
+  V now = cg_fma(c, g[1], old, cg_fmul(c, g[0], g[2])), th = cg_gate_tanh(c, now);
   cg_rnn_store(s, now, cell, w->mask);
   save_gates(w, g);
   if (w->p->has[R_CELLS]) {
-    LLVMValueRef to = field(w, R_CELLS, w->row, 2 * s->r->hidden);
+    V to = field(w, R_CELLS, w->row, 2 * s->r->hidden);
     cg_rnn_store(s, old, to, w->mask);
     cg_rnn_store(s, th, cg_at(c, c->f32, to, cg_i64(c, s->r->hidden)), w->mask);
   }
-  return mul(c, g[3], th);
+  return cg_fmul(c, g[3], th);
 }
 
-static LLVMValueRef gru_row(StepRow *w) {
+static V gru_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  LLVMValueRef r = cg_gate_sigmoid(c, pre(w, 0)), z = cg_gate_sigmoid(c, pre(w, 1)), q = pre(w, 2);
-  LLVMValueRef xg = field(w, R_XG, w->row, 3 * s->r->hidden);
-  LLVMValueRef xn = cg_rnn_load(s, cg_at(c, c->f32, xg, cg_i64(c, 2 * s->r->hidden)), w->mask);
-  LLVMValueRef n = cg_gate_tanh(c, cg_fma(c, r, q, xn));
-  LLVMValueRef old = cg_rnn_load(s, field(w, R_OLD, w->row, s->r->hidden), w->mask);
-  save_gates(w, (LLVMValueRef[]){r, z, n, q});
-  return cg_fma(c, z, LLVMBuildFSub(c->b, old, n, ""), n);
+  V r = cg_gate_sigmoid(c, pre(w, 0)), z = cg_gate_sigmoid(c, pre(w, 1)), q = pre(w, 2);
+  V xg = field(w, R_XG, w->row, 3 * s->r->hidden);
+  V xn = cg_rnn_load(s, cg_at(c, c->f32, xg, cg_i64(c, 2 * s->r->hidden)), w->mask);
+  V n = cg_gate_tanh(c, cg_fma(c, r, q, xn));
+  V old = cg_rnn_load(s, field(w, R_OLD, w->row, s->r->hidden), w->mask);
+  save_gates(w, (V[]){r, z, n, q});
+  return cg_fma(c, z, cg_fsub(c, old, n), n);
 }
 
-static LLVMValueRef plain_row(StepRow *w) {
+static V plain_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  LLVMValueRef zero = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef h =
-      s->r->cell == CELL_TANH ? cg_gate_tanh(c, pre(w, 0)) : cg_primitive(c, OP_max, (LLVMValueRef[]){pre(w, 0), zero});
+  V zero = cg_splat(c, cg_f32(c, 0));
+  V h = s->r->cell == CELL_TANH ? cg_gate_tanh(c, pre(w, 0)) : cg_primitive(c, OP_max, (V[]){pre(w, 0), zero});
   save_gates(w, &h);
   return h;
 }
 
-static void store_h(StepRow *w, LLVMValueRef h) {
+static void store_h(StepRow *w, V h) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
   if (w->p->has[R_FULL]) {
@@ -119,28 +114,26 @@ static void store_h(StepRow *w, LLVMValueRef h) {
     return;
   }
   if (w->p->has[R_OUT]) cg_rnn_store(s, h, field(w, R_OUT, w->row, s->r->hidden), w->mask);
-  If going;
-  cg_if(c, &going, LLVMBuildICmp(c->b, LLVMIntSLT, w->row, w->p->arg[R_GOING], ""));
-  cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
-  if (w->p->has[R_HN]) {
-    cg_else(c, &going);
-    cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
+  for (If going = cg_when(c, cg_lt(c, w->row, w->p->arg[R_GOING])); cg_then(&going);) {
+    cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
+    if (w->p->has[R_HN]) {
+      cg_else(c, &going);
+      cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
+    }
   }
-  cg_endif(c, &going);
 }
 
-static void gate_math(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n_rows) {
+static void gate_math(StepRows *p, V acc, V first, V n_rows) {
   RnnCode *s = p->s;
   Cg *c = s->c;
-  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n_rows, cg_i64(c, 1), NULL, 0);
-  StepRow w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
-  w.acc = cg_rnn_row(s, acc, l.i, (int64_t)s->r->n_gates * c->t->vl);
-  w.user = LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, p->arg[R_SORTED], w.row)), c->i64, "");
-  LLVMValueRef h = s->r->cell == CELL_LSTM ? lstm_row(&w) : s->r->cell == CELL_GRU ? gru_row(&w) : plain_row(&w);
-  store_h(&w, h);
-  cg_loop_end(c, &l, NULL);
+  V mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  for (Loop l = cg_count(c, n_rows); cg_next(&l);) {
+    StepRow w = {.p = p, .mask = mask, .row = cg_add(c, first, l.i)};
+    w.acc = cg_rnn_row(s, acc, l.i, (int64_t)s->r->n_gates * c->t->vl);
+    w.user = cg_sext(c, cg_get(c, c->i32, p->arg[R_SORTED], w.row), c->i64);
+    V h = s->r->cell == CELL_LSTM ? lstm_row(&w) : s->r->cell == CELL_GRU ? gru_row(&w) : plain_row(&w);
+    store_h(&w, h);
+  }
 }
 
 // ---- one step for one block of units: a function of the module, shared by equal layers and directions
@@ -180,7 +173,7 @@ static TileSpec tile_spec(StepRows *p) {
 
 // Initial accumulators of rows lo .. hi - 1 of the sweep: xg + bias. If x is not projected yet, tiles without a state
 // compute it.
-static void start_sums(StepRows *p, const TileSpec *spec, const TileArgs *a, LLVMValueRef lo, LLVMValueRef hi) {
+static void start_sums(StepRows *p, const TileSpec *spec, const TileArgs *a, V lo, V hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   if (spec->pre_k) {
@@ -190,41 +183,39 @@ static void start_sums(StepRows *p, const TileSpec *spec, const TileArgs *a, LLV
     cg_rnn_tiles(c, spec, &some, cg_sub(c, hi, lo));
     return;
   }
-  LLVMValueRef acc = a->c, x = a->x;
+  V acc = a->c, x = a->x;
   int64_t vl = c->t->vl, h = s->r->hidden;
-  LLVMValueRef mask = cg_rnn_mask(s, p->arg[R_LANES]);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  for (uint32_t g = 0; g < s->r->n_gates; g++) {
-    LLVMValueRef at = cg_i64(c, g * h), v = cg_splat(c, cg_f32(c, 0));
-    if (g < n_from_x(s->r)) v = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, x, l.i, s->r->n_gates * h), at), mask);
-    if (p->has[R_BIAS]) {
-      LLVMValueRef bias = cg_rnn_load(s, cg_at(c, c->f32, p->arg[R_BIAS], at), mask);
-      v = g < n_from_x(s->r) ? LLVMBuildFAdd(c->b, v, bias, "") : bias;
+  V mask = cg_rnn_mask(s, p->arg[R_LANES]);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    for (uint32_t g = 0; g < s->r->n_gates; g++) {
+      V at = cg_i64(c, g * h), v = cg_splat(c, cg_f32(c, 0));
+      if (g < n_from_x(s->r)) v = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, x, l.i, s->r->n_gates * h), at), mask);
+      if (p->has[R_BIAS]) {
+        V bias = cg_rnn_load(s, cg_at(c, c->f32, p->arg[R_BIAS], at), mask);
+        v = g < n_from_x(s->r) ? cg_fadd(c, v, bias) : bias;
+      }
+      cg_put(c, v, cg_rnn_row(s, acc, l.i, s->r->n_gates * vl), cg_i64(c, g * vl));
     }
-    cg_store(c, v, cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, s->r->n_gates * vl), cg_i64(c, g * vl)));
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // Rows lo .. hi - 1 of the sweep, whose previous state is zero.
-static void add_zeros(StepRows *p, LLVMValueRef acc, LLVMValueRef lo, LLVMValueRef hi) {
+static void add_zeros(StepRows *p, V acc, V lo, V hi) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   int64_t width = (int64_t)s->r->n_gates * c->t->vl;
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  for (uint32_t g = 0; g < s->r->n_gates; g++) {
-    LLVMValueRef at = cg_i64(c, (int64_t)g * c->t->vl), to = cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, width), at);
-    LLVMValueRef zeros = cg_load(c, c->vf, cg_at(c, c->f32, p->arg[R_ZEROS], at)), sum = cg_load(c, c->vf, to);
-    cg_store(c, LLVMBuildFAdd(c->b, sum, zeros, ""), to);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    for (uint32_t g = 0; g < s->r->n_gates; g++) {
+      V at = cg_i64(c, (int64_t)g * c->t->vl), to = cg_at(c, c->f32, cg_rnn_row(s, acc, l.i, width), at);
+      V zeros = cg_get(c, c->vf, p->arg[R_ZEROS], at), sum = cg_load(c, c->vf, to);
+      cg_store(c, cg_fadd(c, sum, zeros), to);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // Accumulators of n rows from `first` on, `live` of them with the recurrent product. A weight of a single KC block is
 // read by tiles that start from x themselves.
-static void sums(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef n, LLVMValueRef live) {
+static void sums(StepRows *p, V acc, V first, V n, V live) {
   RnnCode *s = p->s;
   Cg *c = s->c;
   TileSpec spec = tile_spec(p);
@@ -249,29 +240,27 @@ static void sums(StepRows *p, LLVMValueRef acc, LLVMValueRef first, LLVMValueRef
   spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
   cg_tile_sum_in_parts(&spec, c->t, terms, part, 1);
   args.x = args.pre = args.bias = NULL;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part), NULL, 0);
-  TileArgs some = args;
-  some.a = cg_at(c, c->f32, args.a, l.i);
-  some.b = cg_rnn_row(s, args.b, l.i, spec.b_k);
-  some.k = cg_min(c, cg_i64(c, part), cg_sub(c, args.k, l.i));
-  cg_rnn_tiles(c, &spec, &some, live);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part)); cg_next(&l);) {
+    TileArgs some = args;
+    some.a = cg_at(c, c->f32, args.a, l.i);
+    some.b = cg_rnn_row(s, args.b, l.i, spec.b_k);
+    some.k = cg_min(c, cg_i64(c, part), cg_sub(c, args.k, l.i));
+    cg_rnn_tiles(c, &spec, &some, live);
+  }
 }
 
-static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_rows(Cg *c, V fn, void *ctx) {
   StepRows *p = ctx, in = *p;
   for (uint32_t k = 0; k < N_R; k++) in.arg[k] = LLVMGetParam(fn, k);
-  LLVMValueRef zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
-  LLVMValueRef acc = cg_stack_block(c, c->f32, (int64_t)sweep_rows(p->s) * p->s->r->n_gates * c->t->vl);
-  Loop l;
-  cg_loop_begin(c, &l, zero, in.arg[R_ROWS], sweep, NULL, 0);
-  LLVMValueRef n = cg_min(c, sweep, cg_sub(c, in.arg[R_ROWS], l.i));
-  LLVMValueRef live = cg_min(c, n, cg_sub(c, in.arg[R_LIVE], l.i));
-  LLVMValueRef none = LLVMBuildICmp(c->b, LLVMIntSLT, live, zero, "");
-  sums(&in, acc, l.i, n, LLVMBuildSelect(c->b, none, zero, live, ""));
-  gate_math(&in, acc, l.i, n);
-  cg_loop_end(c, &l, NULL);
+  V zero = cg_i64(c, 0), sweep = cg_i64(c, sweep_rows(p->s));
+  V acc = cg_stack_block(c, c->f32, (int64_t)sweep_rows(p->s) * p->s->r->n_gates * c->t->vl);
+  for (Loop l = cg_each_by(c, zero, in.arg[R_ROWS], sweep); cg_next(&l);) {
+    V n = cg_min(c, sweep, cg_sub(c, in.arg[R_ROWS], l.i));
+    V live = cg_min(c, n, cg_sub(c, in.arg[R_LIVE], l.i));
+    V none = cg_lt(c, live, zero);
+    sums(&in, acc, l.i, n, cg_select(c, none, zero, live));
+    gate_math(&in, acc, l.i, n);
+  }
   LLVMBuildRetVoid(c->b);
 }
 
@@ -288,20 +277,20 @@ static void call_rows(StepRows *p) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_R, false);
   snprintf(name, sizeof name, "rnn_rows.%d.%lld.%lld.%lld.%u.%s", p->s->r->cell, (long long)p->s->r->hidden,
            (long long)p->s->r->state, (long long)p->s->r->input, tile_height(p->s), flags);
-  LLVMValueRef fn = cg_helper(c, name, type, make_rows, p);
+  V fn = cg_helper(c, name, type, make_rows, p);
   LLVMBuildCall2(c->b, type, fn, p->arg, N_R, "");
 }
 
 // ---- the sequence
 typedef struct {
   RnnCode *s;
-  LLVMValueRef weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; with w_ih, xg is x
-  LLVMValueRef out, hn, hprev, cells, gates, cell;
+  V weight, w_ih, packed, xg, bias, h0, c0;  // NULL: absent; with w_ih, xg is x
+  V out, hn, hprev, cells, gates, cell;
   RnnProjection proj;  // fields NULL: h is not projected
 } Forward;
 
 // NULL: absent
-static LLVMValueRef operand(RnnCode *s, ArgName name) {
+static V operand(RnnCode *s, ArgName name) {
   Val v = ir_operand(s->c->f, s->r->head, name);
   return ir_none(v) ? NULL : cg_ptr(s->c, v);
 }
@@ -327,51 +316,49 @@ static Forward open_forward(RnnCode *s) {
   return w;
 }
 
-static LLVMValueRef block_weights(Forward *w, LLVMValueRef block) {
+static V block_weights(Forward *w, V block) {
   Cg *c = w->s->c;
   int64_t size = cg_rnn_weight_rows(w->s->r, c->t) * w->s->r->n_gates * c->t->vl;
   return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
 }
 
 // The last row of a packed block.
-static LLVMValueRef block_zeros(Forward *w, LLVMValueRef block) {
+static V block_zeros(Forward *w, V block) {
   const Rnn *r = w->s->r;
-  LLVMValueRef last = cg_i64(w->s->c, cg_rnn_weight_rows(r, w->s->c->t) - 1);
+  V last = cg_i64(w->s->c, cg_rnn_weight_rows(r, w->s->c->t) - 1);
   return cg_rnn_row(w->s, block_weights(w, block), last, (int64_t)r->n_gates * w->s->c->t->vl);
 }
 
 // 0 . w_hh from the packed w_hh of a block: signed zeros or NaN. Added instead of a product with a zero state, it gives
 // the same bits.
-static void sum_zeros(Forward *w, LLVMValueRef weight, LLVMValueRef to) {
+static void sum_zeros(Forward *w, V weight, V to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
   uint32_t n = r->n_gates, vl = c->t->vl;
-  LLVMValueRef sum[MAX_CARRY], zero = cg_splat(c, cg_f32(c, 0));
+  V sum[MAX_CARRY], zero = cg_splat(c, cg_f32(c, 0));
   for (uint32_t g = 0; g < n; g++) sum[g] = cg_splat(c, cg_f32(c, -0.0));
-  Loop k;
-  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, r->state), cg_i64(c, 1), sum, n);
-  LLVMValueRef row = cg_rnn_row(w->s, weight, k.i, (int64_t)n * vl);
-  for (uint32_t g = 0; g < n; g++)
-    sum[g] = cg_fma(c, zero, cg_load(c, c->vf, cg_at(c, c->f32, row, cg_i64(c, (int64_t)g * vl))), k.carry[g]);
-  cg_loop_end(c, &k, sum);
-  for (uint32_t g = 0; g < n; g++) cg_store(c, k.out[g], cg_at(c, c->f32, to, cg_i64(c, (int64_t)g * vl)));
+  for (Loop k = cg_carry(c, cg_i64(c, 0), cg_i64(c, r->state), cg_i64(c, 1), sum, n); cg_next(&k);) {
+    V row = cg_rnn_row(w->s, weight, k.i, (int64_t)n * vl);
+    for (uint32_t g = 0; g < n; g++)
+      sum[g] = cg_fma(c, zero, cg_get(c, c->vf, row, cg_i64(c, (int64_t)g * vl)), sum[g]);
+  }
+  for (uint32_t g = 0; g < n; g++) cg_put(c, sum[g], to, cg_i64(c, (int64_t)g * vl));
 }
 
 // Packs [k][gate][vl] of a block of units from weight [gate, unit, k]. Writes k rounded up to whole vl x vl tiles.
-static void pack_weight(Forward *w, LLVMValueRef block, LLVMValueRef weight, int64_t n_k, LLVMValueRef to) {
+static void pack_weight(Forward *w, V block, V weight, int64_t n_k, V to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
-  LLVMValueRef units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
-  Loop k, gate;
-  cg_loop_begin(c, &k, cg_i64(c, 0), h, vl, NULL, 0);
-  cg_loop_begin(c, &gate, cg_i64(c, 0), cg_i64(c, r->n_gates), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_add(c, unit, cg_mul(c, gate.i, units));
-  LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
-  LLVMValueRef dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_mul(c, gate.i, vl)));
-  cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
-  cg_loop_end(c, &gate, NULL);
-  cg_loop_end(c, &k, NULL);
+  V vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  V units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
+  for (Loop k = cg_each_by(c, cg_i64(c, 0), h, vl); cg_next(&k);) {
+    for (Loop gate = cg_count(c, cg_i64(c, r->n_gates)); cg_next(&gate);) {
+      V row = cg_add(c, unit, cg_mul(c, gate.i, units));
+      V from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
+      V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_mul(c, gate.i, vl)));
+      cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
+    }
+  }
 }
 
 // Own blocks: w_ih, if any, then w_hh, which overwrites the padding of the last tile of w_ih.
@@ -379,14 +366,13 @@ static void pack_weights(Forward *w) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t input = s->r->input;
-  Loop block;
-  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef to = block_weights(w, block.i);
-  if (input) pack_weight(w, block.i, w->w_ih, input, to);
-  to = cg_at(c, c->f32, to, cg_i64(c, input * s->r->n_gates * c->t->vl));
-  pack_weight(w, block.i, w->weight, s->r->state, to);
-  if (!s->r->has_h0) sum_zeros(w, to, block_zeros(w, block.i));
-  cg_loop_end(c, &block, NULL);
+  for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
+    V to = block_weights(w, block.i);
+    if (input) pack_weight(w, block.i, w->w_ih, input, to);
+    to = cg_at(c, c->f32, to, cg_i64(c, input * s->r->n_gates * c->t->vl));
+    pack_weight(w, block.i, w->weight, s->r->state, to);
+    if (!s->r->has_h0) sum_zeros(w, to, block_zeros(w, block.i));
+  }
 }
 
 // Initialises hn and cells, in user order: an empty sequence keeps its initial state.
@@ -395,52 +381,48 @@ static void init_states(Forward *w) {
   Cg *c = s->c;
   if (!w->hn && !w->cell) return;
   int64_t h = s->r->state, units = s->r->hidden;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), s->batch, cg_i64(c, 1), NULL, 0);
-  if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL, true);
-  if (w->cell)
-    cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, units), w->c0 ? cg_rnn_row(s, w->c0, l.i, units) : NULL, false);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->batch); cg_next(&l);) {
+    if (w->hn) cg_rnn_copy(s, cg_rnn_row(s, w->hn, l.i, h), w->h0 ? cg_rnn_row(s, w->h0, l.i, h) : NULL, true);
+    if (w->cell)
+      cg_rnn_copy(s, cg_rnn_row(s, w->cell, l.i, units), w->c0 ? cg_rnn_row(s, w->c0, l.i, units) : NULL, false);
+  }
 }
 
 // hprev rows lo .. hi - 1 of step t from h0.
-static void start_rows(Forward *w, LLVMValueRef t, LLVMValueRef lo, LLVMValueRef hi) {
+static void start_rows(Forward *w, V t, V lo, V hi) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->state;
-  LLVMValueRef first = cg_rnn_offset(s, t);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = w->h0 ? cg_rnn_row(s, w->h0, cg_rnn_sorted(s, l.i), h) : NULL;
-  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from, true);
-  cg_loop_end(c, &l, NULL);
+  V first = cg_rnn_offset(s, t);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    V from = w->h0 ? cg_rnn_row(s, w->h0, cg_rnn_sorted(s, l.i), h) : NULL;
+    cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, first, l.i), h), from, true);
+  }
 }
 
 // Forward, all sequences start at step 0; in reverse, each starts at its own last step.
 static void start_sequences(Forward *w) {
   RnnCode *s = w->s;
   Cg *c = s->c;
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
   if (!s->r->reverse) {
     start_rows(w, zero, zero, cg_rnn_batch_size(s, zero));
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
-  start_rows(w, l.i, cg_rnn_batch_size(s, cg_add(c, l.i, one)), cg_rnn_batch_size(s, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, s->steps); cg_next(&l);)
+    start_rows(w, l.i, cg_rnn_batch_size(s, cg_add(c, l.i, one)), cg_rnn_batch_size(s, l.i));
 }
 
-static LLVMValueRef columns(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width, LLVMValueRef unit) {
+static V columns(RnnCode *s, V base, V row, int64_t width, V unit) {
   return base ? cg_at(s->c, s->c->f32, cg_rnn_row(s, base, row, width), unit) : NULL;
 }
 
 // Projects `full` to h for the rows of a step, and stores it.
-static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef next) {
+static void project(Forward *w, V t, V going, V next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->state;
-  LLVMValueRef row = cg_rnn_offset(s, t), lo = s->row_lo, n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
+  V row = cg_rnn_offset(s, t), lo = s->row_lo, n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t));
   cg_team_barrier(c, s->barrier_id, c->n_workers);
   RnnProduct p = {.a = cg_rnn_row(s, w->proj.full, lo, s->r->hidden),
                   .b = w->proj.packed,
@@ -453,75 +435,72 @@ static void project(Forward *w, LLVMValueRef t, LLVMValueRef going, LLVMValueRef
                   .block_lo = s->state_lo,
                   .block_hi = s->state_hi};
   cg_rnn_product(s, &p);
-  Loop l;
-  cg_loop_begin(c, &l, lo, cg_add(c, lo, n_rows), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_rnn_row(s, w->proj.h, l.i, h);
-  if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
-  If more;
-  cg_if(c, &more, LLVMBuildICmp(c->b, LLVMIntSLT, l.i, going, ""));
-  cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
-  if (w->hn) {
-    cg_else(c, &more);
-    cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
+  for (Loop l = cg_each(c, lo, cg_add(c, lo, n_rows)); cg_next(&l);) {
+    V from = cg_rnn_row(s, w->proj.h, l.i, h);
+    if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
+    for (If more = cg_when(c, cg_lt(c, l.i, going)); cg_then(&more);) {
+      cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
+      if (w->hn) {
+        cg_else(c, &more);
+        cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
+      }
+    }
   }
-  cg_endif(c, &more);
-  cg_loop_end(c, &l, NULL);
 }
 
 // Own rows of step t; `going` of them continue at row `next`, `live` of them have a previous step.
-static void step(Forward *w, LLVMValueRef t, LLVMValueRef live, LLVMValueRef going, LLVMValueRef next) {
+static void step(Forward *w, V t, V live, V going, V next) {
   RnnCode *s = w->s;
   Cg *c = s->c;
   int64_t h = s->r->hidden;
   bool projects = w->proj.full != NULL;
-  LLVMValueRef zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
-  LLVMValueRef n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
-  Loop block;
-  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
-  StepRows p = {.s = s};
-  p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
-  p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
-  p.arg[R_WEIGHT] = block_weights(w, block.i);
-  p.arg[R_ZEROS] = s->r->has_h0 ? NULL : block_zeros(w, block.i);
-  p.arg[R_XG] = s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
-  p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
-  p.arg[R_OUT] = projects ? NULL : columns(s, w->out, row, h, unit);
-  p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
-  p.arg[R_CELLS] = columns(s, w->cells, row, 2 * h, unit);
-  p.arg[R_NEXT] = projects ? NULL : columns(s, w->hprev, after, h, unit);
-  p.arg[R_HN] = projects ? NULL : columns(s, w->hn, zero, h, unit);
-  p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);
-  p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
-  p.arg[R_SORTED] = cg_at(c, c->i32, cg_rnn_sorted_table(s), lo);
-  p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : cg_sub(c, live, lo), p.arg[R_GOING] = cg_sub(c, going, lo);
-  p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
-  call_rows(&p);
-  cg_loop_end(c, &block, NULL);
+  V zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
+  V n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
+  for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
+    V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+    StepRows p = {.s = s};
+    p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
+    p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;
+    p.arg[R_WEIGHT] = block_weights(w, block.i);
+    p.arg[R_ZEROS] = s->r->has_h0 ? NULL : block_zeros(w, block.i);
+    p.arg[R_XG] =
+        s->r->input ? cg_rnn_row(s, w->xg, row, s->r->input) : columns(s, w->xg, row, s->r->n_gates * h, unit);
+    p.arg[R_BIAS] = columns(s, w->bias, zero, h, unit);
+    p.arg[R_OUT] = projects ? NULL : columns(s, w->out, row, h, unit);
+    p.arg[R_GATES] = columns(s, w->gates, row, s->r->n_saved * h, unit);
+    p.arg[R_CELLS] = columns(s, w->cells, row, 2 * h, unit);
+    p.arg[R_NEXT] = projects ? NULL : columns(s, w->hprev, after, h, unit);
+    p.arg[R_HN] = projects ? NULL : columns(s, w->hn, zero, h, unit);
+    p.arg[R_FULL] = columns(s, w->proj.full, lo, h, unit);
+    p.arg[R_CELL] = columns(s, w->cell, zero, h, unit);
+    p.arg[R_SORTED] = cg_at(c, c->i32, cg_rnn_sorted_table(s), lo);
+    p.arg[R_ROWS] = n_rows, p.arg[R_LIVE] = w->h0 ? n_rows : cg_sub(c, live, lo), p.arg[R_GOING] = cg_sub(c, going, lo);
+    p.arg[R_LANES] = cg_sub(c, cg_i64(c, h), unit);
+    call_rows(&p);
+  }
   if (projects) project(w, t, going, next);
 }
 
 void cg_rnn_forward(RnnCode *s) {
   Cg *c = s->c;
   Forward w = open_forward(s);
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
   pack_weights(&w);
   init_states(&w);
   start_sequences(&w);
   cg_rnn_own_rows(s);
-  Loop l;
-  cg_loop_begin(c, &l, zero, s->steps, one, NULL, 0);
-  cg_team_barrier(c, s->barrier_id, c->n_workers);
-  if (!s->r->reverse) {
-    LLVMValueRef after = cg_add(c, l.i, one), starts = LLVMBuildICmp(c->b, LLVMIntEQ, l.i, zero, "");
-    LLVMValueRef live = LLVMBuildSelect(c->b, starts, zero, cg_rnn_batch_size(s, l.i), "");
-    step(&w, l.i, live, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
-  } else {
-    LLVMValueRef t = cg_sub(c, cg_sub(c, s->steps, one), l.i);
-    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSGT, t, zero, "");
-    LLVMValueRef before = LLVMBuildSelect(c->b, more, cg_sub(c, t, one), zero, "");
-    LLVMValueRef going = LLVMBuildSelect(c->b, more, cg_rnn_batch_size(s, t), zero, "");
-    step(&w, t, cg_rnn_batch_size(s, cg_add(c, t, one)), going, cg_rnn_offset(s, before));
+  for (Loop l = cg_count(c, s->steps); cg_next(&l);) {
+    cg_team_barrier(c, s->barrier_id, c->n_workers);
+    if (!s->r->reverse) {
+      V after = cg_add(c, l.i, one), starts = cg_eq(c, l.i, zero);
+      V live = cg_select(c, starts, zero, cg_rnn_batch_size(s, l.i));
+      step(&w, l.i, live, cg_rnn_batch_size(s, after), cg_rnn_offset(s, after));
+    } else {
+      V t = cg_sub(c, cg_sub(c, s->steps, one), l.i);
+      V more = cg_gt(c, t, zero);
+      V before = cg_select(c, more, cg_sub(c, t, one), zero);
+      V going = cg_select(c, more, cg_rnn_batch_size(s, t), zero);
+      step(&w, t, cg_rnn_batch_size(s, cg_add(c, t, one)), going, cg_rnn_offset(s, before));
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }

@@ -29,19 +29,17 @@ static int64_t min_rows_of(const Rnn *r, const Target *t) {
   return 0;
 }
 
-static LLVMValueRef choose(Cg *c, LLVMValueRef cond, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(c->b, cond, a, b, "");
-}
+static V choose(Cg *c, V cond, V a, V b) { return cg_select(c, cond, a, b); }
 
 // For a team of `all` workers.
-static void choose_partition(RnnCode *s, RnnPartition *t, LLVMValueRef all) {
+static void choose_partition(RnnCode *s, RnnPartition *t, V all) {
   Cg *c = s->c;
   t->size = cg_min(c, all, cg_i64(c, s->r->blocks));
   int64_t rows = min_rows_of(s->r, c->t);
   if (!rows) return;
-  LLVMValueRef several = LLVMBuildICmp(c->b, LLVMIntSGT, all, cg_i64(c, 1), "");
-  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, s->batch, cg_mul(c, all, cg_i64(c, rows)), "");
-  t->by_rows = LLVMBuildAnd(c->b, several, enough, "");
+  V several = cg_gt(c, all, cg_i64(c, 1));
+  V enough = cg_ge(c, s->batch, cg_mul(c, all, cg_i64(c, rows)));
+  t->by_rows = cg_and(c, several, enough);
   t->size = choose(c, t->by_rows, all, t->size);
 }
 
@@ -66,62 +64,59 @@ RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs) {
   if (n_seqs == 1) {
     t.member = c->worker;
     choose_partition(s, &t, c->n_workers);
-    t.takes_part = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
+    t.takes_part = cg_lt(c, t.member, t.size);
     return t;
   }
-  LLVMValueRef n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  LLVMValueRef enough = LLVMBuildICmp(c->b, LLVMIntSGE, c->n_workers, n, "");
-  LLVMValueRef mine =
-      choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
-  LLVMValueRef key = choose(c, enough, me, c->worker);
+  V n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V enough = cg_ge(c, c->n_workers, n);
+  V mine = choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
+  V key = choose(c, enough, me, c->worker);
   t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
-  LLVMValueRef all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
+  V all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
   choose_partition(s, &t, choose(c, enough, all, one));
-  LLVMValueRef works = LLVMBuildICmp(c->b, LLVMIntSLT, t.member, t.size, "");
-  t.takes_part = LLVMBuildAnd(c->b, LLVMBuildICmp(c->b, LLVMIntEQ, mine, key, ""), works, "");
+  V works = cg_lt(c, t.member, t.size);
+  t.takes_part = cg_and(c, cg_eq(c, mine, key), works);
   return t;
 }
 
 // ---- own sequences
 // Is x / of < member / size?
-static LLVMValueRef below_share(Cg *c, LLVMValueRef x, LLVMValueRef of, LLVMValueRef member) {
-  return LLVMBuildICmp(c->b, LLVMIntSLT, cg_mul(c, x, c->n_workers), cg_mul(c, of, member), "");
-}
+static V below_share(Cg *c, V x, V of, V member) { return cg_lt(c, cg_mul(c, x, c->n_workers), cg_mul(c, of, member)); }
 
 // Walks over the sorted positions, and over the steps to find the length of each. A position belongs to the worker whose
 // share of all rows contains the first of its rows. Added to these are the steps that the first worker runs alone: a step
 // costs each worker as much as two more rows, half of which is charged to either side of a boundary. `most`: iterations;
 // 0 where the result is not needed.
-static void cut_rows(RnnCode *s, LLVMValueRef most, LLVMValueRef *lo, LLVMValueRef *hi) {
+static void cut_rows(RnnCode *s, V most, V *lo, V *hi) {
   enum { POSITION, LENGTH, BEFORE, LO, HI, N };
   Cg *c = s->c;
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1), rows = cg_rnn_offset(s, s->steps);
-  LLVMValueRef init[N] = {zero, s->steps, zero, zero, zero};
-  Loop l;
-  cg_loop_begin(c, &l, zero, most, one, init, N);
-  LLVMValueRef length = l.carry[LENGTH], before = l.carry[BEFORE];
-  LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntSGT, length, zero, "");
-  LLVMValueRef last = choose(c, some, cg_sub(c, length, one), zero);
-  LLVMValueRef ended = LLVMBuildICmp(c->b, LLVMIntSLE, cg_rnn_batch_size(s, last), l.carry[POSITION], "");
-  LLVMValueRef shorter = LLVMBuildAnd(c->b, some, ended, "");
-  LLVMValueRef cost = cg_add(c, before, cg_sub(c, s->steps, length));
-  LLVMValueRef is_lower = below_share(c, cost, rows, c->worker);
-  LLVMValueRef is_own = below_share(c, cost, rows, cg_add(c, c->worker, one));
-  LLVMValueRef next[N] = {choose(c, shorter, l.carry[POSITION], cg_add(c, l.carry[POSITION], one)),
-                          choose(c, shorter, last, length), choose(c, shorter, before, cg_add(c, before, length)),
-                          cg_add(c, l.carry[LO], choose(c, shorter, zero, LLVMBuildZExt(c->b, is_lower, c->i64, ""))),
-                          cg_add(c, l.carry[HI], choose(c, shorter, zero, LLVMBuildZExt(c->b, is_own, c->i64, "")))};
-  cg_loop_end(c, &l, next);
-  LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, cg_add(c, c->worker, one), c->n_workers, "");
-  *lo = cg_min(c, l.out[LO], s->batch);
-  *hi = choose(c, is_last, s->batch, cg_min(c, l.out[HI], s->batch));  // the last worker owns the empty sequences
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), rows = cg_rnn_offset(s, s->steps);
+  V init[N] = {zero, s->steps, zero, zero, zero};
+  for (Loop l = cg_carry(c, zero, most, one, init, N); cg_next(&l);) {
+    V length = init[LENGTH], before = init[BEFORE];
+    V some = cg_gt(c, length, zero);
+    V last = choose(c, some, cg_sub(c, length, one), zero);
+    V ended = cg_le(c, cg_rnn_batch_size(s, last), init[POSITION]);
+    V shorter = cg_and(c, some, ended);
+    V cost = cg_add(c, before, cg_sub(c, s->steps, length));
+    V is_lower = below_share(c, cost, rows, c->worker);
+    V is_own = below_share(c, cost, rows, cg_add(c, c->worker, one));
+    V next[N] = {choose(c, shorter, init[POSITION], cg_add(c, init[POSITION], one)), choose(c, shorter, last, length),
+                 choose(c, shorter, before, cg_add(c, before, length)),
+                 cg_add(c, init[LO], choose(c, shorter, zero, cg_zext(c, is_lower, c->i64))),
+                 cg_add(c, init[HI], choose(c, shorter, zero, cg_zext(c, is_own, c->i64)))};
+    for (uint32_t k = 0; k < N; k++) init[k] = next[k];
+  }
+  V is_last = cg_eq(c, cg_add(c, c->worker, one), c->n_workers);
+  *lo = cg_min(c, init[LO], s->batch);
+  *hi = choose(c, is_last, s->batch, cg_min(c, init[HI], s->batch));  // the last worker owns the empty sequences
 }
 
 void cg_rnn_own_rows(RnnCode *s) {
-  LLVMValueRef by_rows = s->team.by_rows;
+  V by_rows = s->team.by_rows;
   if (!by_rows) return;
   Cg *c = s->c;
-  LLVMValueRef zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), lo, hi;
   cg_team_barrier(c, s->barrier_id, choose(c, by_rows, c->n_workers, one));
   cut_rows(s, choose(c, by_rows, cg_add(c, s->batch, s->steps), zero), &lo, &hi);
   s->row_lo = choose(c, by_rows, lo, s->row_lo), s->row_hi = choose(c, by_rows, hi, s->row_hi);
@@ -131,8 +126,8 @@ void cg_rnn_own_rows(RnnCode *s) {
   c->n_workers = choose(c, by_rows, one, c->n_workers);
 }
 
-LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n) {
+V cg_rnn_own(RnnCode *s, V n) {
   Cg *c = s->c;
-  LLVMValueRef own = cg_sub(c, cg_min(c, n, s->row_hi), s->row_lo), zero = cg_i64(c, 0);
+  V own = cg_sub(c, cg_min(c, n, s->row_hi), s->row_lo), zero = cg_i64(c, 0);
   return cg_max(c, own, zero);
 }

@@ -5,40 +5,38 @@
 #include "codegen/rnn/rnn.h"
 
 // ---- packing w_hr
-static void pack_transposed(RnnCode *s, LLVMValueRef weight, LLVMValueRef packed) {
+static void pack_transposed(RnnCode *s, V weight, V packed) {
   Cg *c = s->c;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), width = cg_i64(c, s->r->hidden), state = cg_i64(c, s->r->state);
-  Loop block, k;
-  cg_loop_begin(c, &block, s->state_lo, s->state_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_mul(c, block.i, vl), lanes = cg_i64(c, s->r->blocks * c->t->vl);
-  LLVMValueRef to = cg_at(c, c->f32, packed, cg_mul(c, row, lanes));
-  cg_loop_begin(c, &k, cg_i64(c, 0), width, vl, NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, width), k.i));
-  LLVMValueRef dst = cg_at(c, c->f32, to, cg_mul(c, k.i, vl));
-  cg_transpose_block(c, from, width, cg_sub(c, state, row), cg_sub(c, width, k.i), dst, vl);
-  cg_loop_end(c, &k, NULL);
-  cg_loop_end(c, &block, NULL);
+  V vl = cg_i64(c, c->t->vl), width = cg_i64(c, s->r->hidden), state = cg_i64(c, s->r->state);
+  for (Loop block = cg_each(c, s->state_lo, s->state_hi); cg_next(&block);) {
+    V row = cg_mul(c, block.i, vl), lanes = cg_i64(c, s->r->blocks * c->t->vl);
+    V to = cg_at(c, c->f32, packed, cg_mul(c, row, lanes));
+    for (Loop k = cg_each_by(c, cg_i64(c, 0), width, vl); cg_next(&k);) {
+      V from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, width), k.i));
+      V dst = cg_at(c, c->f32, to, cg_mul(c, k.i, vl));
+      cg_transpose_block(c, from, width, cg_sub(c, state, row), cg_sub(c, width, k.i), dst, vl);
+    }
+  }
 }
 
-static void pack_columns(RnnCode *s, LLVMValueRef weight, LLVMValueRef packed) {
+static void pack_columns(RnnCode *s, V weight, V packed) {
   Cg *c = s->c;
   int64_t vl = c->t->vl, width = s->r->hidden;
-  Loop block, k;
-  cg_loop_begin(c, &block, s->block_lo, s->block_hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, vl));
-  LLVMValueRef to = cg_at(c, c->f32, packed, cg_mul(c, unit, cg_i64(c, s->r->state)));
-  LLVMValueRef mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, width), unit));
-  cg_loop_begin(c, &k, cg_i64(c, 0), cg_i64(c, s->r->state), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, cg_rnn_row(s, weight, k.i, width), unit);
-  cg_store(c, cg_rnn_load(s, from, mask), cg_rnn_row(s, to, k.i, vl));
-  cg_loop_end(c, &k, NULL);
-  cg_loop_end(c, &block, NULL);
+  for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
+    V unit = cg_mul(c, block.i, cg_i64(c, vl));
+    V to = cg_at(c, c->f32, packed, cg_mul(c, unit, cg_i64(c, s->r->state)));
+    V mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, width), unit));
+    for (Loop k = cg_count(c, cg_i64(c, s->r->state)); cg_next(&k);) {
+      V from = cg_at(c, c->f32, cg_rnn_row(s, weight, k.i, width), unit);
+      cg_store(c, cg_rnn_load(s, from, mask), cg_rnn_row(s, to, k.i, vl));
+    }
+  }
 }
 
 RnnProjection cg_rnn_projection_open(RnnCode *s) {
   RnnScratch part = cg_rnn_scratch(s->r, s->c->t);
   RnnProjection p = {.packed = cg_rnn_part(s, part.proj), .full = cg_rnn_part(s, part.full)};
-  LLVMValueRef weight = cg_ptr(s->c, s->r->proj);
+  V weight = cg_ptr(s->c, s->r->proj);
   if (s->r->backward) pack_columns(s, weight, p.packed);
   else {
     p.h = cg_rnn_part(s, part.h);

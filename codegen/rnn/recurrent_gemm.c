@@ -21,11 +21,11 @@ int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k) {
 }
 
 // ---- rows in tiles
-static LLVMValueRef at_row(Cg *c, LLVMValueRef base, LLVMValueRef row, int64_t width) {
+static V at_row(Cg *c, V base, V row, int64_t width) {
   return base ? cg_at(c, c->f32, base, cg_mul(c, row, cg_i64(c, width))) : NULL;
 }
 
-static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef row) {
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, V row) {
   TileArgs out = *a;
   out.a = at_row(c, a->a, row, s->a_row);
   out.c = at_row(c, a->c, row, s->c_row);
@@ -37,16 +37,16 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
 // Remainder below a whole tile: one or two tiles of about equal height, at most `most`, each height called from one place.
 //
 //   while (left) switch (left) { case 5: case 3: tile3, left -= 3; case 4: case 2: tile2, left -= 2; case 1: .. }
-static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left, uint32_t most) {
+static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, V left, uint32_t most) {
   LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b), test = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "left"),
                     next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "next"),
                     end = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "tiles"), tile[MAX_HEIGHT] = {0};
   LLVMBuildBr(c->b, test);
   LLVMPositionBuilderAtEnd(c->b, next);
-  LLVMValueRef taken = LLVMBuildPhi(c->b, c->i64, "");
+  V taken = LLVMBuildPhi(c->b, c->i64, "");
   LLVMPositionBuilderAtEnd(c->b, test);
-  LLVMValueRef rows = LLVMBuildPhi(c->b, c->i64, ""), done = cg_sub(c, left, rows);
-  LLVMValueRef pick = LLVMBuildSwitch(c->b, rows, end, s->mr - 1);
+  V rows = LLVMBuildPhi(c->b, c->i64, ""), done = cg_sub(c, left, rows);
+  V pick = LLVMBuildSwitch(c->b, rows, end, s->mr - 1);
   TileArgs args = {0};
   for (uint32_t n = 1; n < s->mr; n++) {
     TileSpec part = *s;
@@ -56,25 +56,24 @@ static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
       LLVMPositionBuilderAtEnd(c->b, tile[part.mr]);
       args = below(c, s, a, done);
       cg_tile_call(c, &part, &args);
-      LLVMAddIncoming(taken, (LLVMValueRef[]){cg_i64(c, part.mr)}, &tile[part.mr], 1);
+      LLVMAddIncoming(taken, (V[]){cg_i64(c, part.mr)}, &tile[part.mr], 1);
       LLVMBuildBr(c->b, next);
     }
     LLVMAddCase(pick, cg_i64(c, n), tile[part.mr]);
   }
   LLVMPositionBuilderAtEnd(c->b, next);
-  LLVMAddIncoming(rows, (LLVMValueRef[]){left, cg_sub(c, rows, taken)}, (LLVMBasicBlockRef[]){before, next}, 2);
+  LLVMAddIncoming(rows, (V[]){left, cg_sub(c, rows, taken)}, (LLVMBasicBlockRef[]){before, next}, 2);
   LLVMBuildBr(c->b, test);
   LLVMPositionBuilderAtEnd(c->b, end);
 }
 
-void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows) {
-  LLVMValueRef mr = cg_i64(c, s->mr), whole = cg_mul(c, cg_div(c, rows, mr), mr), left = cg_sub(c, rows, whole);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, mr, NULL, 0);
-  TileArgs args = below(c, s, a, l.i);
-  cg_tile_call(c, s, &args);
-  cg_loop_end(c, &l, NULL);
-  args = below(c, s, a, whole);
+void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, V rows) {
+  V mr = cg_i64(c, s->mr), whole = cg_multiple(c, rows, mr), left = cg_sub(c, rows, whole);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, mr); cg_next(&l);) {
+    TileArgs args = below(c, s, a, l.i);
+    cg_tile_call(c, s, &args);
+  }
+  TileArgs args = below(c, s, a, whole);
   if (s->nv == 1) cg_tile_left(c, s, &args, left);
   else left_rows(c, s, &args, left, s->nv == 2 ? s->mr : (s->mr + 1) / 2);
 }
@@ -84,11 +83,11 @@ enum { P_A, P_B, P_C, P_ROWS, P_LO, P_HI, N_P };
 typedef struct {
   RnnCode *s;
   const RnnProduct *p;
-  LLVMValueRef arg[N_P];
+  V arg[N_P];
 } Product;
 
 // Columns block .. block + nv of k_lo .. k_lo + k_n.
-static void columns(Product *m, LLVMValueRef block, uint32_t nv, LLVMValueRef k_lo, LLVMValueRef k_n) {
+static void columns(Product *m, V block, uint32_t nv, V k_lo, V k_n) {
   Cg *c = m->s->c;
   const RnnProduct *p = m->p;
   int64_t vl = c->t->vl, b_block = (p->b_rows ? p->b_rows : p->k) * vl;
@@ -105,8 +104,8 @@ static void columns(Product *m, LLVMValueRef block, uint32_t nv, LLVMValueRef k_
                    .mask_step = vl,
                    .mask_c = true};
   cg_tile_sum_in_parts(&spec, c->t, p->k, cg_rnn_kc(c->t, WIDE, p->k), 1);
-  LLVMValueRef unit = cg_mul(c, block, cg_i64(c, vl));
-  LLVMValueRef b_at = cg_add(c, cg_mul(c, block, cg_i64(c, b_block)), cg_mul(c, k_lo, cg_i64(c, vl)));
+  V unit = cg_mul(c, block, cg_i64(c, vl));
+  V b_at = cg_add(c, cg_mul(c, block, cg_i64(c, b_block)), cg_mul(c, k_lo, cg_i64(c, vl)));
   TileArgs args = {.a = cg_at(c, c->f32, m->arg[P_A], k_lo),
                    .b = cg_at(c, c->f32, m->arg[P_B], b_at),
                    .c = cg_at(c, c->f32, m->arg[P_C], unit),
@@ -118,37 +117,32 @@ static void columns(Product *m, LLVMValueRef block, uint32_t nv, LLVMValueRef k_
 static void clear(Product *m) {
   Cg *c = m->s->c;
   int64_t width = m->p->width;
-  Loop row, block;
-  cg_loop_begin(c, &row, cg_i64(c, 0), m->arg[P_ROWS], cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &block, m->arg[P_LO], m->arg[P_HI], cg_i64(c, 1), NULL, 0);
-  LLVMValueRef unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
-  LLVMValueRef mask = width % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, width), unit)) : NULL;
-  LLVMValueRef to = cg_at(c, c->f32, at_row(c, m->arg[P_C], row.i, width), unit);
-  cg_rnn_store(m->s, cg_splat(c, cg_f32(c, 0)), to, mask);
-  cg_loop_end(c, &block, NULL);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_count(c, m->arg[P_ROWS]); cg_next(&row);) {
+    for (Loop block = cg_each(c, m->arg[P_LO], m->arg[P_HI]); cg_next(&block);) {
+      V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      V mask = width % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, width), unit)) : NULL;
+      V to = cg_at(c, c->f32, at_row(c, m->arg[P_C], row.i, width), unit);
+      cg_rnn_store(m->s, cg_splat(c, cg_f32(c, 0)), to, mask);
+    }
+  }
 }
 
-static void make_product(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_product(Cg *c, V fn, void *ctx) {
   Product *m = ctx;
   for (uint32_t k = 0; k < N_P; k++) m->arg[k] = LLVMGetParam(fn, k);
   if (!m->p->add) clear(m);
   int64_t blocks = cg_ceil_div(m->p->width, c->t->vl), part = cg_rnn_kc(c->t, WIDE, m->p->k);
-  LLVMValueRef k = cg_i64(c, m->p->k);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), k, cg_i64(c, part), NULL, 0);
-  LLVMValueRef k_n = cg_min(c, cg_i64(c, part), cg_sub(c, k, l.i)), lo = m->arg[P_LO], hi = m->arg[P_HI];
-  for (uint32_t nv = WIDE; nv; nv /= 2) {
-    if (nv > blocks) continue;
-    LLVMValueRef groups = cg_div(c, cg_sub(c, hi, lo), cg_i64(c, nv));
-    LLVMValueRef end = cg_add(c, lo, cg_mul(c, groups, cg_i64(c, nv)));
-    Loop group;
-    cg_loop_begin(c, &group, lo, end, cg_i64(c, nv), NULL, 0);
-    columns(m, group.i, nv, l.i, k_n);
-    cg_loop_end(c, &group, NULL);
-    lo = end;
+  V k = cg_i64(c, m->p->k);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), k, cg_i64(c, part)); cg_next(&l);) {
+    V k_n = cg_min(c, cg_i64(c, part), cg_sub(c, k, l.i)), lo = m->arg[P_LO], hi = m->arg[P_HI];
+    for (uint32_t nv = WIDE; nv; nv /= 2) {
+      if (nv > blocks) continue;
+      V groups = cg_div(c, cg_sub(c, hi, lo), cg_i64(c, nv));
+      V end = cg_add(c, lo, cg_mul(c, groups, cg_i64(c, nv)));
+      for (Loop group = cg_each_by(c, lo, end, cg_i64(c, nv)); cg_next(&group);) columns(m, group.i, nv, l.i, k_n);
+      lo = end;
+    }
   }
-  cg_loop_end(c, &l, NULL);
   LLVMBuildRetVoid(c->b);
 }
 
@@ -160,6 +154,6 @@ void cg_rnn_product(RnnCode *s, const RnnProduct *p) {
   LLVMTypeRef types[N_P] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, N_P, false);
   Product m = {.s = s, .p = p};
-  LLVMValueRef fn = cg_helper(c, name, type, make_product, &m);
-  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){p->a, p->b, p->c, p->rows, p->block_lo, p->block_hi}, N_P, "");
+  V fn = cg_helper(c, name, type, make_product, &m);
+  LLVMBuildCall2(c->b, type, fn, (V[]){p->a, p->b, p->c, p->rows, p->block_lo, p->block_hi}, N_P, "");
 }

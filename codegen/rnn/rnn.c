@@ -100,94 +100,83 @@ int64_t cg_rnn_scratch_bytes(const Fn *f, Val v, const Target *t) {
 }
 
 // ---- layout tables
-static LLVMValueRef layout_word(RnnCode *s, LLVMValueRef index) {
+static V layout_word(RnnCode *s, V index) {
   Cg *c = s->c;
-  return LLVMBuildSExt(c->b, cg_load(c, c->i32, cg_at(c, c->i32, s->lay, index)), c->i64, "");
+  return cg_sext(c, cg_get(c, c->i32, s->lay, index), c->i64);
 }
 
-LLVMValueRef cg_rnn_batch_size(RnnCode *s, LLVMValueRef t) {
+V cg_rnn_batch_size(RnnCode *s, V t) {
   Cg *c = s->c;
   int64_t last = cg_larger(s->r->time_max, 1) - 1;
-  LLVMValueRef at = cg_add(c, cg_min(c, t, cg_i64(c, last)), cg_i64(c, TN_LAYOUT_BATCH_SIZES(s->r->time_max, 0)));
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntSLT, t, s->steps, "");
-  return LLVMBuildSelect(c->b, inside, layout_word(s, at), cg_i64(c, 0), "");
+  V at = cg_add(c, cg_min(c, t, cg_i64(c, last)), cg_i64(c, TN_LAYOUT_BATCH_SIZES(s->r->time_max, 0)));
+  V inside = cg_lt(c, t, s->steps);
+  return cg_select(c, inside, layout_word(s, at), cg_i64(c, 0));
 }
 
-LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t) {
+V cg_rnn_offset(RnnCode *s, V t) {
   return layout_word(s, cg_add(s->c, t, cg_i64(s->c, TN_LAYOUT_OFFSETS(s->r->time_max, 0))));
 }
 
-LLVMValueRef cg_rnn_sorted_table(RnnCode *s) {
+V cg_rnn_sorted_table(RnnCode *s) {
   return cg_at(s->c, s->c->i32, s->lay, cg_i64(s->c, TN_LAYOUT_SORTED(s->r->time_max, s->r->batch_max)));
 }
 
-LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row) {
+V cg_rnn_sorted(RnnCode *s, V row) {
   return layout_word(s, cg_add(s->c, row, cg_i64(s->c, TN_LAYOUT_SORTED(s->r->time_max, s->r->batch_max))));
 }
 
 // ---- memory
-LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width) {
+V cg_rnn_row(RnnCode *s, V base, V row, int64_t width) {
   return cg_at(s->c, s->c->f32, base, cg_mul(s->c, row, cg_i64(s->c, width)));
 }
 
-LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes) {
-  return s->r->hidden % s->c->t->vl ? cg_mask(s->c, lanes) : NULL;
-}
+V cg_rnn_mask(RnnCode *s, V lanes) { return s->r->hidden % s->c->t->vl ? cg_mask(s->c, lanes) : NULL; }
 
-LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes) {
-  return s->r->state % s->c->t->vl ? cg_mask(s->c, lanes) : NULL;
-}
+V cg_rnn_state_mask(RnnCode *s, V lanes) { return s->r->state % s->c->t->vl ? cg_mask(s->c, lanes) : NULL; }
 
-LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask) {
-  return mask ? cg_load_masked(s->c, s->c->vf, p, mask) : cg_load(s->c, s->c->vf, p);
-}
+V cg_rnn_load(RnnCode *s, V p, V mask) { return cg_load_masked(s->c, s->c->vf, p, mask); }
 
-void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
+void cg_rnn_store(RnnCode *s, V v, V p, V mask) {
   if (mask) cg_store_masked(s->c, v, p, mask);
   else cg_store(s->c, v, p);
 }
 
-void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state) {
+void cg_rnn_copy(RnnCode *s, V to, V from, bool of_state) {
   Cg *c = s->c;
-  Loop l;
-  cg_loop_begin(c, &l, of_state ? s->state_lo : s->block_lo, of_state ? s->state_hi : s->block_hi, cg_i64(c, 1), NULL,
-                0);
-  LLVMValueRef at = cg_mul(c, l.i, cg_i64(c, c->t->vl)), v = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef left = cg_sub(c, cg_i64(c, of_state ? s->r->state : s->r->hidden), at);
-  LLVMValueRef mask = of_state ? cg_rnn_state_mask(s, left) : cg_rnn_mask(s, left);
-  if (from) v = cg_rnn_load(s, cg_at(c, c->f32, from, at), mask);
-  cg_rnn_store(s, v, cg_at(c, c->f32, to, at), mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, of_state ? s->state_lo : s->block_lo, of_state ? s->state_hi : s->block_hi); cg_next(&l);) {
+    V at = cg_mul(c, l.i, cg_i64(c, c->t->vl)), v = cg_splat(c, cg_f32(c, 0));
+    V left = cg_sub(c, cg_i64(c, of_state ? s->r->state : s->r->hidden), at);
+    V mask = of_state ? cg_rnn_state_mask(s, left) : cg_rnn_mask(s, left);
+    if (from) v = cg_rnn_load(s, cg_at(c, c->f32, from, at), mask);
+    cg_rnn_store(s, v, cg_at(c, c->f32, to, at), mask);
+  }
 }
 
-LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result) {
+V cg_rnn_stored(RnnCode *s, uint32_t result) {
   Val v = ir_result(s->r->head, result);
   return cg_stored(s->c, v) ? cg_ptr(s->c, v) : NULL;
 }
 
-LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset) {
-  return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset));
-}
+V cg_rnn_part(RnnCode *s, int64_t offset) { return cg_at(s->c, s->c->f32, s->scratch, cg_i64(s->c, offset)); }
 
 // ---- the kernel
-static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, LLVMValueRef scratch) {
-  LLVMValueRef worker = c->worker, n_workers = c->n_workers;
+static void emit_sequence(Cg *c, const Rnn *r, uint32_t d, uint32_t n_seqs, V scratch) {
+  V worker = c->worker, n_workers = c->n_workers;
   RnnCode s = {.c = c, .r = r, .barrier_id = cg_i32(c, 1 + (int32_t)d), .scratch = scratch};
   s.batch = cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, r->layout)->shape, 0));
   s.row_lo = cg_i64(c, 0), s.row_hi = s.batch;
   s.team = cg_rnn_partition(&s, d, n_seqs);
-  If some;
-  cg_if(c, &some, s.team.takes_part);
-  c->worker = s.team.member, c->n_workers = s.team.size;
-  s.lay = cg_ptr(c, r->layout);
-  s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
-  cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
-  s.state_lo = s.block_lo, s.state_hi = s.block_hi;
-  if (!ir_none(r->proj)) cg_share(c, cg_i64(c, r->state_blocks), 1, &s.state_lo, &s.state_hi);
-  if (r->backward) cg_rnn_backward(&s);
-  else cg_rnn_forward(&s);
-  c->worker = worker, c->n_workers = n_workers;
-  cg_endif(c, &some);
+  for (If some = cg_when(c, s.team.takes_part); cg_then(&some);) {
+    c->worker = s.team.member, c->n_workers = s.team.size;
+    s.lay = cg_ptr(c, r->layout);
+    s.steps = layout_word(&s, cg_i64(c, TN_LAYOUT_STEPS));
+    cg_share(c, cg_i64(c, r->blocks), 1, &s.block_lo, &s.block_hi);
+    s.state_lo = s.block_lo, s.state_hi = s.block_hi;
+    if (!ir_none(r->proj)) cg_share(c, cg_i64(c, r->state_blocks), 1, &s.state_lo, &s.state_hi);
+    if (r->backward) cg_rnn_backward(&s);
+    else cg_rnn_forward(&s);
+    c->worker = worker, c->n_workers = n_workers;
+  }
 }
 
 bool cg_emit_rnn(Cg *c) {

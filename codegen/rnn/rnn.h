@@ -26,8 +26,8 @@ bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r);  // false: a s
 
 // This worker's part in the team of one recurrence.
 typedef struct {
-  LLVMValueRef takes_part, member, size;
-  LLVMValueRef by_rows;  // i1: partition by sequences; NULL: never
+  V takes_part, member, size;
+  V by_rows;  // i1: partition by sequences; NULL: never
 } RnnPartition;
 
 // Emission state of a recurrence. c->worker and c->n_workers are those of its team meanwhile.
@@ -35,12 +35,12 @@ typedef struct {
   Cg *c;
   const Rnn *r;
   RnnPartition team;
-  LLVMValueRef barrier_id;
-  LLVMValueRef lay, steps, batch;
-  LLVMValueRef block_lo, block_hi;  // own blocks of units
-  LLVMValueRef state_lo, state_hi;  // own blocks of h: the same where it is not projected
-  LLVMValueRef row_lo, row_hi;      // own sequences, by sorted position
-  LLVMValueRef scratch;
+  V barrier_id;
+  V lay, steps, batch;
+  V block_lo, block_hi;  // own blocks of units
+  V state_lo, state_hi;  // own blocks of h: the same where it is not projected
+  V row_lo, row_hi;      // own sequences, by sorted position
+  V scratch;
 } RnnCode;
 
 // Scratch layout of one recurrence, in elements.
@@ -57,19 +57,19 @@ RnnScratch cg_rnn_scratch(const Rnn *r, const Target *t);   // offsets of the pa
 int64_t cg_rnn_weight_rows(const Rnn *r, const Target *t);  // forward: of a packed block, [gate][vl] each
 int64_t cg_rnn_gate_stride(const Rnn *r);                   // row stride of dgates
 
-LLVMValueRef cg_rnn_batch_size(RnnCode *s, LLVMValueRef t);  // 0 for t == steps
-LLVMValueRef cg_rnn_offset(RnnCode *s, LLVMValueRef t);
-LLVMValueRef cg_rnn_sorted(RnnCode *s, LLVMValueRef row);
-LLVMValueRef cg_rnn_sorted_table(RnnCode *s);
-LLVMValueRef cg_rnn_row(RnnCode *s, LLVMValueRef base, LLVMValueRef row, int64_t width);  // base + row * width
+V cg_rnn_batch_size(RnnCode *s, V t);  // 0 for t == steps
+V cg_rnn_offset(RnnCode *s, V t);
+V cg_rnn_sorted(RnnCode *s, V row);
+V cg_rnn_sorted_table(RnnCode *s);
+V cg_rnn_row(RnnCode *s, V base, V row, int64_t width);  // base + row * width
 // Copies own units of a row of H (of_state: of P); `from` NULL: zeros.
-void cg_rnn_copy(RnnCode *s, LLVMValueRef to, LLVMValueRef from, bool of_state);
-LLVMValueRef cg_rnn_load(RnnCode *s, LLVMValueRef p, LLVMValueRef mask);  // mask NULL: whole vector
-void cg_rnn_store(RnnCode *s, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask);
-LLVMValueRef cg_rnn_mask(RnnCode *s, LLVMValueRef lanes);        // NULL when every block of units is whole
-LLVMValueRef cg_rnn_state_mask(RnnCode *s, LLVMValueRef lanes);  // the same of h
-LLVMValueRef cg_rnn_stored(RnnCode *s, uint32_t result);         // pointer; NULL: not stored
-LLVMValueRef cg_rnn_part(RnnCode *s, int64_t offset);            // of scratch
+void cg_rnn_copy(RnnCode *s, V to, V from, bool of_state);
+V cg_rnn_load(RnnCode *s, V p, V mask);  // mask NULL: whole vector
+void cg_rnn_store(RnnCode *s, V v, V p, V mask);
+V cg_rnn_mask(RnnCode *s, V lanes);            // NULL when every block of units is whole
+V cg_rnn_state_mask(RnnCode *s, V lanes);      // the same of h
+V cg_rnn_stored(RnnCode *s, uint32_t result);  // pointer; NULL: not stored
+V cg_rnn_part(RnnCode *s, int64_t offset);     // of scratch
 
 // ---- codegen/rnn/partition.c: shares
 RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs);  // of sequence number d; needs `batch`
@@ -77,17 +77,17 @@ uint32_t cg_rnn_number(const Fn *f, Val head);                           // d, i
 // After the common set-up, which is partitioned by units: a team partitioned by sequences passes a barrier and goes on
 // with own rows, all units and no further barriers.
 void cg_rnn_own_rows(RnnCode *s);
-LLVMValueRef cg_rnn_own(RnnCode *s, LLVMValueRef n);  // number of own positions among the first n
+V cg_rnn_own(RnnCode *s, V n);  // number of own positions among the first n
 
 // ---- codegen/rnn/recurrent_gemm.c: products of the rows of a step with a packed weight
 // Tiles over `rows` rows; strides of rows are constants.
-void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef rows);
+void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, V rows);
 int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k);  // rows of a packed weight nv vectors wide
 // c[row][own columns] = sum over k of a[row][k] b[block][k][column]
 typedef struct {
-  LLVMValueRef a, b, c;
-  LLVMValueRef rows;
-  LLVMValueRef block_lo, block_hi;
+  V a, b, c;
+  V rows;
+  V block_lo, block_hi;
   int64_t a_row, k, width;  // a row of a, of b's block, of c, in elements
   int64_t b_rows;           // of a packed block; 0: k
   bool add;                 // c += instead
@@ -95,14 +95,14 @@ typedef struct {
 void cg_rnn_product(RnnCode *s, const RnnProduct *p);
 
 // ---- codegen/rnn/gates.c: on vectors of vl
-LLVMValueRef cg_gate_sigmoid(Cg *c, LLVMValueRef x);
-LLVMValueRef cg_gate_tanh(Cg *c, LLVMValueRef x);
+V cg_gate_sigmoid(Cg *c, V x);
+V cg_gate_tanh(Cg *c, V x);
 
 // ---- codegen/rnn/projection.c: the projection of h
 typedef struct {
-  LLVMValueRef packed;  // w_hr
-  LLVMValueRef full;    // [rows of the step, H]
-  LLVMValueRef h;       // [rows of the step, P]
+  V packed;  // w_hr
+  V full;    // [rows of the step, H]
+  V h;       // [rows of the step, P]
 } RnnProjection;
 RnnProjection cg_rnn_projection_open(RnnCode *s);  // packs own columns of w_hr
 void cg_rnn_forward(RnnCode *s);
