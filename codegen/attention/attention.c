@@ -15,8 +15,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 // ---- geometry
 static uint32_t power_below(int64_t n) {
   uint32_t p = 1;
@@ -75,9 +73,9 @@ V cg_attention_kv_head(AttnCode *s, V h) { return cg_div(s->c, h, cg_i64(s->c, s
 V cg_attention_length(AttnCode *s, V b) {
   Cg *c = s->c;
   if (ir_none(s->a.lengths)) return s->tk;
-  V n = cg_load(c, c->i64, cg_at(c, c->i64, cg_ptr(c, s->a.lengths), b));
-  V negative = LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_i64(c, 0), "");
-  return LLVMBuildSelect(c->b, negative, cg_i64(c, 0), cg_min(c, n, s->tk), "");
+  V n = cg_get(c, c->i64, cg_ptr(c, s->a.lengths), b);
+  V negative = cg_lt(c, n, cg_i64(c, 0));
+  return cg_select(c, negative, cg_i64(c, 0), cg_min(c, n, s->tk));
 }
 
 V cg_attention_stack(AttnCode *s, int64_t elements) { return cg_block(s->c, s->c->f32, elements); }
@@ -86,15 +84,14 @@ V cg_attention_stack(AttnCode *s, int64_t elements) { return cg_block(s->c, s->c
 void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {
   Cg *c = s->c;
   V vl = cg_i64(c, c->t->vl), end = cg_mul(c, cg_ceil_div_value(c, n, s->width), cg_i64(c, s->width));
-  Loop key, d;
-  cg_loop_begin(c, &key, cg_i64(c, 0), end, vl, NULL, 0);
-  cg_loop_begin(c, &d, cg_i64(c, 0), cg_i64(c, s->a.size), vl, NULL, 0);
-  V src = cg_at(c, c->f32, from, cg_add(c, cg_mul(c, key.i, cg_i64(c, row)), d.i));
-  V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, d.i, cg_i64(c, s->keys)), key.i));
-  cg_transpose_block(c, src, cg_i64(c, row), cg_sub(c, n, key.i), cg_sub(c, cg_i64(c, s->a.size), d.i), dst,
-                     cg_i64(c, s->keys));
-  cg_loop_end(c, &d, NULL);
-  cg_loop_end(c, &key, NULL);
+  for (Loop key = cg_each_by(c, cg_i64(c, 0), end, vl); cg_next(&key);) {
+    for (Loop d = cg_each_by(c, cg_i64(c, 0), cg_i64(c, s->a.size), vl); cg_next(&d);) {
+      V src = cg_at(c, c->f32, from, cg_add(c, cg_mul(c, key.i, cg_i64(c, row)), d.i));
+      V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, d.i, cg_i64(c, s->keys)), key.i));
+      cg_transpose_block(c, src, cg_i64(c, row), cg_sub(c, n, key.i), cg_sub(c, cg_i64(c, s->a.size), d.i), dst,
+                         cg_i64(c, s->keys));
+    }
+  }
 }
 
 // Vectors of a head, the last one perhaps masked.
@@ -111,22 +108,21 @@ static void each_vector(AttnCode *s, EachVector *e, int64_t n, V *carry) {
 
 static V load_vector(AttnCode *s, const EachVector *e, V row) {
   V p = cg_at(s->c, s->c->f32, row, e->l.i);
-  return e->mask ? cg_load_masked(s->c, s->c->vf, p, e->mask) : cg_load(s->c, s->c->vf, p);
+  return cg_load_masked(s->c, s->c->vf, p, e->mask);
 }
 
 void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to) {
   Cg *c = s->c;
-  Loop key;
   EachVector e;
-  cg_loop_begin(c, &key, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  V src = cg_at(c, c->f32, from, cg_mul(c, key.i, cg_i64(c, row)));
-  V dst = cg_at(c, c->f32, to, cg_mul(c, key.i, cg_i64(c, s->size_pad)));
-  each_vector(s, &e, s->size_up, NULL);
-  cg_store(c, load_vector(s, &e, src), cg_at(c, c->f32, dst, e.l.i));
-  cg_loop_end(c, &e.l, NULL);
-  for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl)
-    cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, dst, cg_i64(c, d)));
-  cg_loop_end(c, &key, NULL);
+  for (Loop key = cg_count(c, n); cg_next(&key);) {
+    V src = cg_at(c, c->f32, from, cg_mul(c, key.i, cg_i64(c, row)));
+    V dst = cg_at(c, c->f32, to, cg_mul(c, key.i, cg_i64(c, s->size_pad)));
+    each_vector(s, &e, s->size_up, NULL);
+    cg_put(c, load_vector(s, &e, src), dst, e.l.i);
+    cg_loop_end(c, &e.l, NULL);
+    for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl)
+      cg_put(c, cg_splat(c, cg_f32(c, 0)), dst, cg_i64(c, d));
+  }
 }
 
 void cg_attention_scale_row(AttnCode *s, V x, V scale) {
@@ -134,7 +130,7 @@ void cg_attention_scale_row(AttnCode *s, V x, V scale) {
   EachVector e;
   V by = cg_splat(c, scale ? scale : cg_f32(c, 0));
   each_vector(s, &e, s->a.size, NULL);
-  V at = cg_at(c, c->f32, x, e.l.i), y = scale ? LLVMBuildFMul(c->b, load_vector(s, &e, x), by, "") : by;
+  V at = cg_at(c, c->f32, x, e.l.i), y = scale ? cg_fmul(c, load_vector(s, &e, x), by) : by;
   e.mask ? cg_store_masked(c, y, at, e.mask) : cg_store(c, y, at);
   cg_loop_end(c, &e.l, NULL);
 }
@@ -164,11 +160,10 @@ void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
   Cg *c = s->c;
   TileSpec spec = spec_of(s, p);
   cg_tile_sum_in_parts(&spec, c->t, s->a.size, s->a.size, 1);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, s->width), NULL, 0);
-  TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, l.i), .c = cg_at(c, c->f32, p->c, l.i), .k = p->k};
-  rows_of_tiles(s, &spec, &args, p);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), n, cg_i64(c, s->width)); cg_next(&l);) {
+    TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, l.i), .c = cg_at(c, c->f32, p->c, l.i), .k = p->k};
+    rows_of_tiles(s, &spec, &args, p);
+  }
 }
 
 static void accumulate_at(AttnCode *s, const AttnProduct *p, TileSpec spec, V column) {
@@ -184,11 +179,9 @@ void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded
   Cg *c = s->c;
   TileSpec whole = spec_of(s, p), part = whole;
   int64_t vl = c->t->vl, left = s->a.size % s->width, full = s->a.size - left;
-  Loop l;
   if (full) {
-    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, full), cg_i64(c, s->width), NULL, 0);
-    accumulate_at(s, p, whole, l.i);
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, full), cg_i64(c, s->width)); cg_next(&l);)
+      accumulate_at(s, p, whole, l.i);
   }
   if (!left) return;
   part.nv = (uint32_t)cg_ceil_div(left, vl);
@@ -208,11 +201,11 @@ V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
   Cg *c = s->c;
   V lane[64];
   for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
-  V at = LLVMBuildAdd(c->b, cg_splat(c, cg_add(c, row_element, j)), LLVMConstVector(lane, c->t->vl), "");
-  V count = LLVMBuildLShr(c->b, cg_rand_bits(c, at, s->id, 0), cg_splat(c, cg_i32(c, 8)), "");
+  V at = cg_iadd(c, cg_splat(c, cg_add(c, row_element, j)), LLVMConstVector(lane, c->t->vl));
+  V count = cg_lshr(c, cg_rand_bits(c, at, s->id, 0), cg_splat(c, cg_i32(c, 8)));
   V least = cg_splat(c, cg_i32(c, (int32_t)ceil(s->a.p * 0x1p24)));
-  V keep = LLVMBuildICmp(c->b, LLVMIntUGE, count, least, "");
-  return LLVMBuildSelect(c->b, keep, cg_splat(c, cg_f32(c, 1 / (1 - s->a.p))), cg_splat(c, cg_f32(c, 0)), "");
+  V keep = cg_icmp(c, LLVMIntUGE, count, least);
+  return cg_select(c, keep, cg_splat(c, cg_f32(c, 1 / (1 - s->a.p))), cg_splat(c, cg_f32(c, 0)));
 }
 
 bool cg_emit_attention(Cg *c) {

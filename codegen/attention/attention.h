@@ -18,80 +18,78 @@ typedef struct {
   int64_t keys;             // of a block: a multiple of width
   int64_t size_up;          // head size rounded up to whole vectors
   int64_t size_pad;         // to whole tiles
-  LLVMValueRef tq, tk, batch, heads;
-  LLVMValueRef offset;  // i64: query t stands at key t + offset
-  LLVMValueRef id;      // of the random stream; NULL: no dropout
+  V tq, tk, batch, heads;
+  V offset;  // i64: query t stands at key t + offset
+  V id;      // of the random stream; NULL: no dropout
 } AttnCode;
 
 bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s);  // block_elements: of one packed block of keys
 
 // One head of one sequence: its rows in an operand or result.
 typedef struct {
-  LLVMValueRef at;  // step 0
+  V at;  // step 0
   int64_t row;
 } AttnRows;
-AttnRows cg_attention_rows(AttnCode *s, LLVMValueRef base, const AttnPlace *p, LLVMValueRef steps, LLVMValueRef b,
-                           LLVMValueRef h);
-LLVMValueRef cg_attention_row(AttnCode *s, AttnRows x, LLVMValueRef t);
+AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b, V h);
+V cg_attention_row(AttnCode *s, AttnRows x, V t);
 // The head of keys and values that head h of the queries reads.
-LLVMValueRef cg_attention_kv_head(AttnCode *s, LLVMValueRef h);
+V cg_attention_kv_head(AttnCode *s, V h);
 // Keys of sequence b that are not padding.
-LLVMValueRef cg_attention_length(AttnCode *s, LLVMValueRef b);
-LLVMValueRef cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
+V cg_attention_length(AttnCode *s, V b);
+V cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
 
 // ---- codegen/attention/visible.c: which keys the queries see by where they stand. Nothing is emitted where neither
 // causal order nor a window is asked for.
-LLVMValueRef cg_attention_key_begin(AttnCode *s, LLVMValueRef t, LLVMValueRef lo);  // that query t sees, not below lo
-LLVMValueRef cg_attention_key_end(AttnCode *s, LLVMValueRef t, LLVMValueRef hi);    // not above hi
+V cg_attention_key_begin(AttnCode *s, V t, V lo);  // that query t sees, not below lo
+V cg_attention_key_end(AttnCode *s, V t, V hi);    // not above hi
 // Queries from lo on that see key k or a later one, rounded to whole blocks of ATTN_BLOCK; up to hi that see key k or an
 // earlier one.
-LLVMValueRef cg_attention_query_begin(AttnCode *s, LLVMValueRef k, LLVMValueRef lo);
-LLVMValueRef cg_attention_query_end(AttnCode *s, LLVMValueRef k, LLVMValueRef hi);
+V cg_attention_query_begin(AttnCode *s, V k, V lo);
+V cg_attention_query_end(AttnCode *s, V k, V hi);
 bool cg_attention_is_bounded(const AttnCode *s);       // some query may see less than all keys
 bool cg_attention_is_plain_causal(const AttnCode *s);  // at most by causal order that begins at key 0
 // Columns of a row of scores that are seen: [from, to), relative to the block's first key. from NULL: 0.
 typedef struct {
-  LLVMValueRef from, to;
+  V from, to;
 } AttnSeen;
-AttnSeen cg_attention_seen(AttnCode *s, LLVMValueRef t, LLVMValueRef k0, LLVMValueRef n);
-LLVMValueRef cg_attention_seen_mask(AttnCode *s, AttnSeen x, LLVMValueRef j);  // of the vector at column j
+AttnSeen cg_attention_seen(AttnCode *s, V t, V k0, V n);
+V cg_attention_seen_mask(AttnCode *s, AttnSeen x, V j);  // of the vector at column j
 
 // ---- codegen/attention/bias.c
 // Row t of the bias of a head, from key k0 on. Without a bias: at is NULL.
 typedef struct {
-  LLVMValueRef at;  // of the vector at column j, or of the only element where `one` is set
+  V at;  // of the vector at column j, or of the only element where `one` is set
   bool one;
 } AttnBias;
-AttnBias cg_attention_bias(AttnCode *s, LLVMValueRef base, LLVMValueRef b, LLVMValueRef h, LLVMValueRef t,
-                           LLVMValueRef k0);
-LLVMValueRef cg_attention_bias_vector(AttnCode *s, AttnBias x, LLVMValueRef j, LLVMValueRef mask);
+AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0);
+V cg_attention_bias_vector(AttnCode *s, AttnBias x, V j, V mask);
 
 // to[d][key] = rows[key][d]: [size_up][keys], zero beyond n keys and beyond the head size. n rounded up to whole tiles.
-void cg_attention_transpose(AttnCode *s, LLVMValueRef from, int64_t row, LLVMValueRef n, LLVMValueRef to);
+void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to);
 // to[key][d], rows of size_pad, zero beyond the head size.
-void cg_attention_copy(AttnCode *s, LLVMValueRef from, int64_t row, LLVMValueRef n, LLVMValueRef to);
+void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to);
 
 // C[m][j] (+)= sum over k of A[m][k] B[k][j]
 typedef struct {
-  LLVMValueRef a, b, c;
+  V a, b, c;
   int64_t a_row, a_k, b_k, c_row;
-  LLVMValueRef m, k;
+  V m, k;
   uint32_t mr;
   bool exact;     // m is a multiple of mr
   int64_t terms;  // of cg_attention_accumulate: that an element sums in all of its calls, at most
 } AttnProduct;
 // Columns are n keys of a block, rounded up to whole tiles: C is a block of scores. C is overwritten.
-void cg_attention_scores(AttnCode *s, const AttnProduct *p, LLVMValueRef n);
+void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n);
 // Columns are the elements of a head; added to C. b_is_padded: B has rows of size_pad.
 void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded);
 
 // Columns j.. of a row of scores, of which the first n count: what dropout leaves of each, 0 or 1 / (1 - p).
-LLVMValueRef cg_attention_dropout_scale(AttnCode *s, LLVMValueRef row_element, LLVMValueRef j);
+V cg_attention_dropout_scale(AttnCode *s, V row_element, V j);
 // Flat element of (b, h, t, 0) in [B,H,Tq,Tk], which names the random number of key 0.
-LLVMValueRef cg_attention_element(AttnCode *s, LLVMValueRef b, LLVMValueRef h, LLVMValueRef t);
+V cg_attention_element(AttnCode *s, V b, V h, V t);
 bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr);  // all blocks of that axis are multiples of mr rows
 // x[0 .. size) = x * scale, or zeros where scale is NULL
-void cg_attention_scale_row(AttnCode *s, LLVMValueRef x, LLVMValueRef scale);
+void cg_attention_scale_row(AttnCode *s, V x, V scale);
 
 void cg_attention_forward(AttnCode *s);
 void cg_attention_backward(AttnCode *s);       // gradients of queries, keys, values; or that of the bias

@@ -12,8 +12,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 enum { MANY_HEADS = 8 };
 
 typedef struct {
@@ -40,8 +38,6 @@ int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return ir_dim_bound(f->prog, a.batch) * a.heads * ir_dim_bound(f->prog, a.tq) * (int64_t)sizeof(float);
 }
 
-static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 static Val result_of(const AttnCode *s, AttnRole role) { return ir_result(s->v, s->a.place[role].operand); }
 static Val operand(const AttnCode *s, ArgName name) { return ir_operand(s->c->f, s->v, name); }
 
@@ -53,13 +49,13 @@ static void open_head(Backward *w, V head) {
   for (AttnRole r = 0; r < N_ATTN_ROLES; r++) {
     const AttnPlace *p = &s->a.place[r];
     V steps = r == ATTN_Q ? s->tq : s->tk, h = r == ATTN_Q ? w->h : kv;
-    w->in[r] = cg_attention_rows(s, storage(c, ir_arg(c->f, s->v, p->operand)), p, steps, w->b, h);
-    if (!w->makes_bias) w->d[r] = cg_attention_rows(s, storage(c, result_of(s, r)), p, steps, w->b, h);
+    w->in[r] = cg_attention_rows(s, cg_ptr_or_zero(c, ir_arg(c->f, s->v, p->operand)), p, steps, w->b, h);
+    if (!w->makes_bias) w->d[r] = cg_attention_rows(s, cg_ptr_or_zero(c, result_of(s, r)), p, steps, w->b, h);
   }
-  w->out = cg_attention_rows(s, storage(c, operand(s, ARG_out)), &s->a.out, s->tq, w->b, w->h);
-  w->g = cg_attention_rows(s, storage(c, operand(s, ARG_g)), &s->a.out, s->tq, w->b, w->h);
+  w->out = cg_attention_rows(s, cg_ptr_or_zero(c, operand(s, ARG_out)), &s->a.out, s->tq, w->b, w->h);
+  w->g = cg_attention_rows(s, cg_ptr_or_zero(c, operand(s, ARG_g)), &s->a.out, s->tq, w->b, w->h);
   V row = cg_mul(c, head, s->tq);
-  w->lse = cg_at(c, c->f32, storage(c, operand(s, ARG_lse)), row);
+  w->lse = cg_at(c, c->f32, cg_ptr_or_zero(c, operand(s, ARG_lse)), row);
   w->delta_row = cg_at(c, c->f32, w->delta, row);
 }
 
@@ -68,29 +64,23 @@ static V dot_row(AttnCode *s, V a, V b) {
   Cg *c = s->c;
   V sum = cg_splat(c, cg_f32(c, 0));
   int64_t vl = c->t->vl, whole = s->a.size / vl * vl;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), &sum, 1);
-  sum = cg_fma(c, cg_load(c, c->vf, cg_at(c, c->f32, a, l.i)), cg_load(c, c->vf, cg_at(c, c->f32, b, l.i)), l.carry[0]);
-  cg_loop_end(c, &l, &sum);
-  sum = l.out[0];
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), &sum, 1); cg_next(&l);)
+    sum = cg_fma(c, cg_get(c, c->vf, a, l.i), cg_get(c, c->vf, b, l.i), sum);
   if (whole == s->a.size) return cg_reduce_add(c, sum);
   V mask = cg_mask(c, cg_i64(c, s->a.size - whole)), at = cg_i64(c, whole);
-  V x = cg_load_masked(c, c->vf, cg_at(c, c->f32, a, at), mask);
-  return cg_reduce_add(c, cg_fma(c, x, cg_load_masked(c, c->vf, cg_at(c, c->f32, b, at), mask), sum));
+  V x = cg_get_masked(c, c->vf, a, at, mask);
+  return cg_reduce_add(c, cg_fma(c, x, cg_get_masked(c, c->vf, b, at, mask), sum));
 }
 
 static void make_delta(Backward *w, V t) {
   Cg *c = w->s->c;
   V sum = dot_row(w->s, cg_attention_row(w->s, w->out, t), cg_attention_row(w->s, w->g, t));
-  cg_store(c, sum, cg_at(c, c->f32, w->delta_row, t));
+  cg_put(c, sum, w->delta_row, t);
 }
 
 static void each_step(Backward *w, V lo, V hi, void (*act)(Backward *w, V t)) {
   Cg *c = w->s->c;
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  act(w, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) act(w, l.i);
 }
 
 // ---- blocks
@@ -111,27 +101,27 @@ static void clear_key(Backward *w, V t) {
 static V probability(Backward *w, V score, V lse, AttnBias bias, V j, V mask) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0)), less = LLVMBuildFNeg(c->b, lse, "");
-  if (bias.at) less = LLVMBuildFSub(c->b, cg_attention_bias_vector(s, bias, j, mask), lse, "");
+  V zero = cg_splat(c, cg_f32(c, 0)), less = cg_fneg(c, lse);
+  if (bias.at) less = cg_fsub(c, cg_attention_bias_vector(s, bias, j, mask), lse);
   V x = cg_fma(c, score, cg_splat(c, cg_f32(c, s->a.scale)), less);
-  return LLVMBuildSelect(c->b, mask, cg_primitive(c, OP_exp, &x), zero, "");
+  return cg_select(c, mask, cg_primitive(c, OP_exp, &x), zero);
 }
 
 // ln sum e^score of query t. Where a bias of -inf hides every key it is -inf, and any other number makes all e^x zero.
 static V row_lse(Backward *w, V t) {
   Cg *c = w->s->c;
-  V lse = cg_load(c, c->f32, cg_at(c, c->f32, w->lse, t));
+  V lse = cg_get(c, c->f32, w->lse, t);
   if (!w->bias) return lse;
-  V none = LLVMBuildFCmp(c->b, LLVMRealOEQ, lse, cg_f32(c, -INFINITY), "");
-  return LLVMBuildSelect(c->b, none, cg_f32(c, 0), lse, "");
+  V none = cg_fcmp(c, LLVMRealOEQ, lse, cg_f32(c, -INFINITY));
+  return cg_select(c, none, cg_f32(c, 0), lse);
 }
 
 // Adds a vector of the gradient to the bias's; gives what is left to add to its only element.
 static V add_bias(Backward *w, AttnBias to, V ds, V sum, V j, V mask) {
   Cg *c = w->s->c;
-  if (to.one) return LLVMBuildFAdd(c->b, sum, ds, "");
+  if (to.one) return cg_fadd(c, sum, ds);
   V at = cg_at(c, c->f32, to.at, j);
-  cg_store_masked(c, LLVMBuildFAdd(c->b, cg_load_masked(c, c->vf, at, mask), ds, ""), at, mask);
+  cg_store_masked(c, cg_fadd(c, cg_load_masked(c, c->vf, at, mask), ds), at, mask);
   return sum;
 }
 
@@ -142,7 +132,7 @@ static void gradient_row(Backward *w, V i, V t, V k0, V n, V seen) {
   Cg *c = s->c;
   V at = cg_mul(c, i, cg_i64(c, s->keys)), p_row = cg_at(c, c->f32, w->p, at), ds_row = cg_at(c, c->f32, w->ds, at);
   V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale)), lse = cg_splat(c, row_lse(w, t));
-  V delta = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, w->delta_row, t)));
+  V delta = cg_splat(c, cg_get(c, c->f32, w->delta_row, t));
   V element = s->id ? cg_add(c, cg_attention_element(s, w->b, w->h, t), k0) : NULL;
   AttnBias bias = cg_attention_bias(s, w->bias, w->b, w->h, t, k0), d_bias = {0};
   if (w->makes_bias) d_bias = cg_attention_bias(s, w->d_bias, w->b, w->h, t, k0);
@@ -154,20 +144,20 @@ static void gradient_row(Backward *w, V i, V t, V k0, V n, V seen) {
   V p = probability(w, cg_load(c, c->vf, p_at), lse, bias, l.i, mask), dp = cg_load(c, c->vf, ds_at), kept = p;
   if (s->id) {
     V keep = cg_attention_dropout_scale(s, element, l.i);
-    kept = times(c, p, keep), dp = times(c, dp, keep);
+    kept = cg_fmul(c, p, keep), dp = cg_fmul(c, dp, keep);
   }
-  V dx = LLVMBuildFSub(c->b, dp, delta, "");
+  V dx = cg_fsub(c, dp, delta);
   if (!w->makes_bias) {
     cg_store(c, kept, p_at);
-    cg_store(c, LLVMBuildSelect(c->b, mask, times(c, times(c, p, scale), dx), zero, ""), ds_at);
+    cg_store(c, cg_select(c, mask, cg_fmul(c, cg_fmul(c, p, scale), dx), zero), ds_at);
     cg_loop_end(c, &l, NULL);
     return;
   }
-  V ds = LLVMBuildSelect(c->b, mask, times(c, p, dx), zero, "");
+  V ds = cg_select(c, mask, cg_fmul(c, p, dx), zero);
   V sum = add_bias(w, d_bias, ds, d_bias.one ? l.carry[0] : NULL, l.i, mask);
   cg_loop_end(c, &l, &sum);
   if (!d_bias.one) return;
-  cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, l.out[0]), ""), d_bias.at);
+  cg_store(c, cg_fadd(c, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, l.out[0])), d_bias.at);
 }
 
 // rows (queries) times a packed, transposed block of keys or values
@@ -211,10 +201,7 @@ static void block(Backward *w, V q0, V m, V k0, V n, V seen) {
   if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
   scores(w, w->in[ATTN_Q], w->keys_t, w->p, q0, m, n);
   scores(w, w->g, w->values_t, w->ds, q0, m, n);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), m, cg_i64(c, 1), NULL, 0);
-  gradient_row(w, l.i, cg_add(c, q0, l.i), k0, n, seen);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, m); cg_next(&l);) gradient_row(w, l.i, cg_add(c, q0, l.i), k0, n, seen);
   add_keys(w, ATTN_V, w->p, w->g, q0, m, k0, n);
   add_keys(w, ATTN_K, w->ds, w->in[ATTN_Q], q0, m, k0, n);
   add_queries(w, q0, m, k0, cg_min(c, n, seen));
@@ -226,17 +213,15 @@ static void walk(Backward *w, V q_lo, V q_hi, V k_lo, V k_hi) {
   Cg *c = s->c;
   V size = cg_i64(c, ATTN_BLOCK), one = cg_i64(c, 1), begin = cg_attention_key_begin(s, q_lo, k_lo);
   V end = cg_attention_key_end(s, cg_sub(c, q_hi, one), cg_min(c, k_hi, cg_attention_length(s, w->b)));
-  Loop key, query;
-  cg_loop_begin(c, &key, begin, end, cg_i64(c, s->keys), NULL, 0);
-  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, k_hi, key.i)), seen = cg_sub(c, end, key.i);
-  cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_K], key.i), w->in[ATTN_K].row, n, w->keys_t);
-  cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_V], key.i), w->in[ATTN_V].row, n, w->values_t);
-  V first = cg_attention_query_begin(s, key.i, q_lo);
-  V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), q_hi);
-  cg_loop_begin(c, &query, first, until, size, NULL, 0);
-  block(w, query.i, cg_min(c, size, cg_sub(c, until, query.i)), key.i, n, seen);
-  cg_loop_end(c, &query, NULL);
-  cg_loop_end(c, &key, NULL);
+  for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
+    V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, k_hi, key.i)), seen = cg_sub(c, end, key.i);
+    cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_K], key.i), w->in[ATTN_K].row, n, w->keys_t);
+    cg_attention_transpose(s, cg_attention_row(s, w->in[ATTN_V], key.i), w->in[ATTN_V].row, n, w->values_t);
+    V first = cg_attention_query_begin(s, key.i, q_lo);
+    V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), q_hi);
+    for (Loop query = cg_each_by(c, first, until, size); cg_next(&query);)
+      block(w, query.i, cg_min(c, size, cg_sub(c, until, query.i)), key.i, n, seen);
+  }
 }
 
 // ---- units, round robin
@@ -272,11 +257,10 @@ static void each_sharing(Backward *w, V kv, const Range *r, void (*act)(Backward
     act(w, r);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, first, cg_add(c, first, cg_i64(c, group)), cg_i64(c, 1), NULL, 0);
-  open_head(w, l.i);
-  act(w, r);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, first, cg_add(c, first, cg_i64(c, group))); cg_next(&l);) {
+    open_head(w, l.i);
+    act(w, r);
+  }
 }
 
 static int64_t kv_heads(const Backward *w) { return w->s->a.heads / w->s->a.group; }
@@ -329,13 +313,11 @@ static void clear_bias(Backward *w, V b, V h, V lo, V hi) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   V zero = cg_splat(c, cg_f32(c, 0)), columns = s->a.bias_has[3] ? s->tk : cg_i64(c, 1);
-  Loop row, column;
-  cg_loop_begin(c, &row, lo, s->a.bias_has[2] ? hi : cg_add(c, lo, cg_i64(c, 1)), cg_i64(c, 1), NULL, 0);
-  AttnBias to = cg_attention_bias(s, w->d_bias, b, h, row.i, cg_i64(c, 0));
-  cg_loop_begin(c, &column, cg_i64(c, 0), columns, cg_i64(c, c->t->vl), NULL, 0);
-  cg_store_masked(c, zero, cg_at(c, c->f32, to.at, column.i), cg_mask(c, cg_sub(c, columns, column.i)));
-  cg_loop_end(c, &column, NULL);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_each(c, lo, s->a.bias_has[2] ? hi : cg_add(c, lo, cg_i64(c, 1))); cg_next(&row);) {
+    AttnBias to = cg_attention_bias(s, w->d_bias, b, h, row.i, cg_i64(c, 0));
+    for (Loop column = cg_each_by(c, cg_i64(c, 0), columns, cg_i64(c, c->t->vl)); cg_next(&column);)
+      cg_put_masked(c, zero, to.at, column.i, cg_mask(c, cg_sub(c, columns, column.i)));
+  }
 }
 
 // Of an axis with `n` elements: the unit's own one, or all of them where the bias is broadcast.
@@ -350,32 +332,30 @@ static void bias_units(Backward *w) {
   const bool *has = s->a.bias_has;
   V one = cg_i64(c, 1), zero = cg_i64(c, 0), batches = has[0] ? s->batch : one, n_heads = has[1] ? s->heads : one;
   V chunks = has[2] ? cg_ceil_div_value(c, s->tq, ATTN_CHUNK) : one, lo = zero, hi = s->tq;
-  Loop l, batch, head;
-  cg_loop_begin(c, &l, c->worker, cg_mul(c, cg_mul(c, batches, n_heads), chunks), c->n_workers, NULL, 0);
-  V flat = cg_div(c, l.i, chunks), b = cg_div(c, flat, n_heads), h = cg_sub(c, flat, cg_mul(c, b, n_heads));
-  if (has[2]) range_of(c, cg_sub(c, l.i, cg_mul(c, flat, chunks)), ATTN_CHUNK, s->tq, &lo, &hi);
-  clear_bias(w, b, h, lo, hi);
-  shared_begin(c, &batch, has[0], b, s->batch);
-  shared_begin(c, &head, has[1], h, s->heads);
-  open_head(w, cg_add(c, cg_mul(c, batch.i, s->heads), head.i));
-  each_step(w, lo, hi, make_delta);
-  walk(w, lo, hi, zero, s->tk);
-  cg_loop_end(c, &head, NULL);
-  cg_loop_end(c, &batch, NULL);
-  cg_loop_end(c, &l, NULL);
+  Loop batch, head;
+  for (Loop l = cg_each_by(c, c->worker, cg_mul(c, cg_mul(c, batches, n_heads), chunks), c->n_workers); cg_next(&l);) {
+    V flat = cg_div(c, l.i, chunks), b = cg_div(c, flat, n_heads), h = cg_sub(c, flat, cg_mul(c, b, n_heads));
+    if (has[2]) range_of(c, cg_sub(c, l.i, cg_mul(c, flat, chunks)), ATTN_CHUNK, s->tq, &lo, &hi);
+    clear_bias(w, b, h, lo, hi);
+    shared_begin(c, &batch, has[0], b, s->batch);
+    shared_begin(c, &head, has[1], h, s->heads);
+    open_head(w, cg_add(c, cg_mul(c, batch.i, s->heads), head.i));
+    each_step(w, lo, hi, make_delta);
+    walk(w, lo, hi, zero, s->tk);
+    cg_loop_end(c, &head, NULL);
+    cg_loop_end(c, &batch, NULL);
+  }
 }
 
 // Of what has no queries that could see a key: zeros.
 void cg_attention_no_bias_grad(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape shape = ir_ins(c->f, v)->shape;
-  V lo, hi, n = cg_i64(c, 1), to = storage(c, v), width = cg_i64(c, c->t->vl);
+  V lo, hi, n = cg_i64(c, 1), to = cg_ptr_or_zero(c, v), width = cg_i64(c, c->t->vl);
   for (uint32_t k = 0; k < ir_rank(p, shape); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(p, shape, k)));
   cg_share(c, n, c->t->vl, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, width, NULL, 0);
-  cg_store_masked(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, to, l.i), cg_mask(c, cg_sub(c, hi, l.i)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, lo, hi, width); cg_next(&l);)
+    cg_put_masked(c, cg_splat(c, cg_f32(c, 0)), to, l.i, cg_mask(c, cg_sub(c, hi, l.i)));
 }
 
 void cg_attention_backward(AttnCode *s) {
@@ -383,10 +363,10 @@ void cg_attention_backward(AttnCode *s) {
   Backward w = {.s = s, .delta = c->scratch ? c->scratch : LLVMConstNull(c->ptr)};
   w.keys_t = cg_attention_stack(s, s->size_up * s->keys), w.values_t = cg_attention_stack(s, s->size_up * s->keys);
   w.p = cg_attention_stack(s, ATTN_BLOCK * s->keys), w.ds = cg_attention_stack(s, ATTN_BLOCK * s->keys);
-  w.bias = ir_none(s->a.bias) ? NULL : storage(c, s->a.bias);
+  w.bias = ir_none(s->a.bias) ? NULL : cg_ptr_or_zero(c, s->a.bias);
   w.makes_bias = ir_ins(c->f, s->v)->op == OP_sdpa_bias_grad;
   if (w.makes_bias) {
-    w.d_bias = storage(c, s->v);
+    w.d_bias = cg_ptr_or_zero(c, s->v);
     bias_units(&w);
     return;
   }

@@ -1,8 +1,6 @@
 // The bias of scores: f32 [B,H,Tq,Tk], any of which may be 1.
 #include "codegen/attention/attention.h"
 
-typedef LLVMValueRef V;
-
 AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0) {
   Cg *c = s->c;
   const V at[4] = {b, h, t, k0}, size[4] = {s->batch, s->heads, s->tq, s->tk};
@@ -16,5 +14,5 @@ AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0) {
 V cg_attention_bias_vector(AttnCode *s, AttnBias x, V j, V mask) {
   Cg *c = s->c;
   if (x.one) return cg_splat(c, cg_load(c, c->f32, x.at));
-  return cg_load_masked(c, c->vf, cg_at(c, c->f32, x.at, j), mask);
+  return cg_get_masked(c, c->vf, x.at, j, mask);
 }

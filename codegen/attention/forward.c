@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-typedef LLVMValueRef V;
-
 typedef struct {
   AttnCode *s;
   V keys_t, values, scores;  // on the stack: [size_up][keys], [keys][size_pad], [ATTN_BLOCK][keys]
@@ -22,23 +20,21 @@ typedef struct {
   V lse;            // of this head; NULL: not stored
 } Forward;
 
-static V times(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static V larger(Cg *c, V a, V b) { return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, b, ""), a, b, ""); }
+static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 
 // The largest of a row of scores, up to column n. With a bias the row becomes scaled and biased scores.
 static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &least, 1);
-  V at = cg_at(c, c->f32, row, l.i), x = cg_load(c, c->vf, at), mask = cg_attention_seen_mask(s, seen, l.i);
-  x = bias.at ? cg_fma(c, x, scale, cg_attention_bias_vector(s, bias, l.i, mask)) : times(c, x, scale);
-  if (bias.at) cg_store(c, x, at);
-  x = LLVMBuildSelect(c->b, mask, x, least, "");
-  x = larger(c, x, l.carry[0]);
-  cg_loop_end(c, &l, &x);
-  return cg_reduce_max(c, l.out[0]);
+  V top = least;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &top, 1); cg_next(&l);) {
+    V at = cg_at(c, c->f32, row, l.i), x = cg_load(c, c->vf, at), mask = cg_attention_seen_mask(s, seen, l.i);
+    x = bias.at ? cg_fma(c, x, scale, cg_attention_bias_vector(s, bias, l.i, mask)) : cg_fmul(c, x, scale);
+    if (bias.at) cg_store(c, x, at);
+    top = larger(c, cg_select(c, mask, x, least), top);
+  }
+  return cg_reduce_max(c, top);
 }
 
 // Scores become e^(score - top), without those that are not seen; gives their sum. element: the row's in the random
@@ -47,15 +43,15 @@ static V row_exp(Forward *f, V row, V n, AttnSeen seen, V top, V element) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, f->bias ? 1 : s->a.scale));
-  V minus = cg_splat(c, LLVMBuildFNeg(c->b, top, ""));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &zero, 1);
-  V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
-  V e = LLVMBuildSelect(c->b, cg_attention_seen_mask(s, seen, l.i), cg_primitive(c, OP_exp, &x), zero, "");
-  V sum = LLVMBuildFAdd(c->b, l.carry[0], e, "");
-  cg_store(c, s->id ? times(c, e, cg_attention_dropout_scale(s, element, l.i)) : e, at);
-  cg_loop_end(c, &l, &sum);
-  return cg_reduce_add(c, l.out[0]);
+  V minus = cg_splat(c, cg_fneg(c, top));
+  V sum = zero;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &sum, 1); cg_next(&l);) {
+    V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
+    V e = cg_select(c, cg_attention_seen_mask(s, seen, l.i), cg_primitive(c, OP_exp, &x), zero);
+    sum = cg_fadd(c, sum, e);
+    cg_store(c, s->id ? cg_fmul(c, e, cg_attention_dropout_scale(s, element, l.i)) : e, at);
+  }
+  return cg_reduce_add(c, sum);
 }
 
 // One query t (the chunk's i-th) against the keys k0 .. k0 + n.
@@ -67,19 +63,17 @@ static void update_row(Forward *f, V row, V i, V t, V k0, V n) {
   AttnSeen seen = cg_attention_seen(s, t, k0, n);
   V top = larger(c, row_top(f, row, n, seen, cg_attention_bias(s, f->bias, f->b, f->h, t, k0)), before);
   // A query that has seen no key: everything below is zero, not e^(inf - inf).
-  V base = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOEQ, top, none, ""), cg_f32(c, 0), top, "");
+  V base = cg_select(c, cg_fcmp(c, LLVMRealOEQ, top, none), cg_f32(c, 0), top);
   V element = s->id ? cg_add(c, cg_attention_element(s, f->b, f->h, t), k0) : NULL;
   V sum = row_exp(f, row, n, seen, base, element);
-  V less = LLVMBuildFSub(c->b, before, base, ""), shrink = cg_primitive(c, OP_exp, &less);
+  V less = cg_fsub(c, before, base), shrink = cg_primitive(c, OP_exp, &less);
   cg_store(c, cg_fma(c, cg_load(c, c->f32, sum_at), shrink, sum), sum_at);
   cg_store(c, top, top_at);
   if (!f->stores_out) return;
-  V grew = LLVMBuildFCmp(c->b, LLVMRealOLT, before, base, "");
-  V had = LLVMBuildFCmp(c->b, LLVMRealOGT, before, none, "");
-  If s_if;
-  cg_if(c, &s_if, LLVMBuildAnd(c->b, grew, had, ""));
-  cg_attention_scale_row(s, cg_attention_row(s, f->out, t), shrink);
-  cg_endif(c, &s_if);
+  V grew = cg_fcmp(c, LLVMRealOLT, before, base);
+  V had = cg_fcmp(c, LLVMRealOGT, before, none);
+  for (If s_if = cg_when(c, cg_and(c, grew, had)); cg_then(&s_if);)
+    cg_attention_scale_row(s, cg_attention_row(s, f->out, t), shrink);
 }
 
 // Queries q0 .. q0 + m against the packed keys k0 .. k0 + n.
@@ -93,11 +87,10 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   scores.b_k = scores.c_row = s->keys, scores.m = m, scores.k = cg_i64(c, s->a.size), scores.mr = s->mr_q;
   scores.exact = cg_attention_whole(s, s->a.tq, s->mr_q);
   cg_attention_scores(s, &scores, n);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), m, cg_i64(c, 1), NULL, 0);
-  V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys)));
-  update_row(f, row, cg_sub(c, t, chunk), t, k0, n);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, m); cg_next(&l);) {
+    V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys)));
+    update_row(f, row, cg_sub(c, t, chunk), t, k0, n);
+  }
   if (!f->stores_out) return;
   AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
   add.b_k = s->size_pad, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q, add.exact = scores.exact;
@@ -107,28 +100,25 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
 
 static void begin_row(Forward *f, V i, V t) {
   Cg *c = f->s->c;
-  cg_store(c, cg_f32(c, -INFINITY), cg_at(c, c->f32, f->top, i));
-  cg_store(c, cg_f32(c, 0), cg_at(c, c->f32, f->sum, i));
+  cg_put(c, cg_f32(c, -INFINITY), f->top, i);
+  cg_put(c, cg_f32(c, 0), f->sum, i);
   if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), NULL);
 }
 
 static void end_row(Forward *f, V i, V t) {
   Cg *c = f->s->c;
-  V sum = cg_load(c, c->f32, cg_at(c, c->f32, f->sum, i)), top = cg_load(c, c->f32, cg_at(c, c->f32, f->top, i));
-  V none = LLVMBuildFCmp(c->b, LLVMRealOEQ, sum, cg_f32(c, 0), "");
-  V inverse = LLVMBuildSelect(c->b, none, cg_f32(c, 0), LLVMBuildFDiv(c->b, cg_f32(c, 1), sum, ""), "");
+  V sum = cg_get(c, c->f32, f->sum, i), top = cg_get(c, c->f32, f->top, i);
+  V none = cg_fcmp(c, LLVMRealOEQ, sum, cg_f32(c, 0));
+  V inverse = cg_select(c, none, cg_f32(c, 0), cg_fdiv(c, cg_f32(c, 1), sum));
   if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
   if (!f->lse) return;
-  V log = LLVMBuildFAdd(c->b, top, cg_primitive(c, OP_log, &sum), "");
-  cg_store(c, LLVMBuildSelect(c->b, none, cg_f32(c, -INFINITY), log, ""), cg_at(c, c->f32, f->lse, t));
+  V log = cg_fadd(c, top, cg_primitive(c, OP_log, &sum));
+  cg_put(c, cg_select(c, none, cg_f32(c, -INFINITY), log), f->lse, t);
 }
 
 static void each_row(Forward *f, V q0, V q1, void (*row)(Forward *f, V i, V t)) {
   Cg *c = f->s->c;
-  Loop l;
-  cg_loop_begin(c, &l, q0, q1, cg_i64(c, 1), NULL, 0);
-  row(f, cg_sub(c, l.i, q0), l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, q0, q1); cg_next(&l);) row(f, cg_sub(c, l.i, q0), l.i);
 }
 
 static void unit(Forward *f, V q0, V q1) {
@@ -136,36 +126,33 @@ static void unit(Forward *f, V q0, V q1) {
   Cg *c = s->c;
   V last = cg_sub(c, q1, cg_i64(c, 1)), begin = cg_attention_key_begin(s, q0, cg_i64(c, 0));
   V end = cg_attention_key_end(s, last, cg_attention_length(s, f->b));
-  Loop key, query;
   each_row(f, q0, q1, begin_row);
-  cg_loop_begin(c, &key, begin, end, cg_i64(c, s->keys), NULL, 0);
-  V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
-  cg_attention_transpose(s, cg_attention_row(s, f->k, key.i), f->k.row, n, f->keys_t);
-  cg_attention_copy(s, cg_attention_row(s, f->v, key.i), f->v.row, n, f->values);
-  V first = cg_attention_query_begin(s, key.i, q0);
-  V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), cg_i64(c, 1)), q1);
-  cg_loop_begin(c, &query, first, until, cg_i64(c, ATTN_BLOCK), NULL, 0);
-  V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, until, query.i));
-  block(f, q0, query.i, m, key.i, n);
-  cg_loop_end(c, &query, NULL);
-  cg_loop_end(c, &key, NULL);
+  for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
+    V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
+    cg_attention_transpose(s, cg_attention_row(s, f->k, key.i), f->k.row, n, f->keys_t);
+    cg_attention_copy(s, cg_attention_row(s, f->v, key.i), f->v.row, n, f->values);
+    V first = cg_attention_query_begin(s, key.i, q0);
+    V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), cg_i64(c, 1)), q1);
+    for (Loop query = cg_each_by(c, first, until, cg_i64(c, ATTN_BLOCK)); cg_next(&query);) {
+      V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, until, query.i));
+      block(f, q0, query.i, m, key.i, n);
+    }
+  }
   each_row(f, q0, q1, end_row);
 }
-
-static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
 static void open_head(Forward *f, V b, V h) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V base[N_ATTN_ROLES];
-  for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = storage(c, ir_arg(c->f, s->v, s->a.place[r].operand));
+  for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = cg_ptr_or_zero(c, ir_arg(c->f, s->v, s->a.place[r].operand));
   f->b = b, f->h = h;
   f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], s->tq, b, h);
   V kv = cg_attention_kv_head(s, h);
   f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], s->tk, b, kv);
   f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], s->tk, b, kv);
-  f->bias = ir_none(s->a.bias) ? NULL : storage(c, s->a.bias);
-  f->out = cg_attention_rows(s, storage(c, s->v), &s->a.out, s->tq, b, h);
+  f->bias = ir_none(s->a.bias) ? NULL : cg_ptr_or_zero(c, s->a.bias);
+  f->out = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, s->tq, b, h);
   Val lse = ir_result(s->v, 1);
   f->lse = NULL;
   if (cg_stored(c, lse))
@@ -180,11 +167,10 @@ void cg_attention_forward(AttnCode *s) {
   f.scores = cg_attention_stack(s, ATTN_BLOCK * s->keys);
   f.top = cg_attention_stack(s, ATTN_CHUNK), f.sum = cg_attention_stack(s, ATTN_CHUNK);
   V chunks = cg_ceil_div_value(c, s->tq, ATTN_CHUNK), units = cg_mul(c, cg_mul(c, s->batch, s->heads), chunks);
-  Loop l;  // in turn: later chunks of a causal head see more keys
-  cg_loop_begin(c, &l, c->worker, units, c->n_workers, NULL, 0);
-  V head = cg_div(c, l.i, chunks), b = cg_div(c, head, s->heads);
-  open_head(&f, b, cg_sub(c, head, cg_mul(c, b, s->heads)));
-  V q0 = cg_mul(c, cg_sub(c, l.i, cg_mul(c, head, chunks)), cg_i64(c, ATTN_CHUNK));
-  unit(&f, q0, cg_min(c, s->tq, cg_add(c, q0, cg_i64(c, ATTN_CHUNK))));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, c->worker, units, c->n_workers); cg_next(&l);) {
+    V head = cg_div(c, l.i, chunks), b = cg_div(c, head, s->heads);
+    open_head(&f, b, cg_sub(c, head, cg_mul(c, b, s->heads)));
+    V q0 = cg_mul(c, cg_sub(c, l.i, cg_mul(c, head, chunks)), cg_i64(c, ATTN_CHUNK));
+    unit(&f, q0, cg_min(c, s->tq, cg_add(c, q0, cg_i64(c, ATTN_CHUNK))));
+  }
 }

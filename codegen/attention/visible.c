@@ -5,8 +5,6 @@
 //   window w:         keys  t + offset - w + 1 .. t + offset + w - 1
 #include "codegen/attention/attention.h"
 
-typedef LLVMValueRef V;
-
 bool cg_attention_is_bounded(const AttnCode *s) { return ir_attention_is_local(&s->a); }
 
 bool cg_attention_is_plain_causal(const AttnCode *s) {
@@ -55,5 +53,5 @@ V cg_attention_seen_mask(AttnCode *s, AttnSeen x, V j) {
   Cg *c = s->c;
   V mask = cg_mask(c, cg_sub(c, x.to, j));
   if (!x.from) return mask;
-  return LLVMBuildAnd(c->b, mask, LLVMBuildNot(c->b, cg_mask(c, cg_sub(c, x.from, j)), ""), "");
+  return cg_and(c, mask, cg_not(c, cg_mask(c, cg_sub(c, x.from, j))));
 }
