@@ -21,7 +21,6 @@ LLVMTypeRef cg_lanes_of(V like, LLVMTypeRef elem) {
 }
 
 V cg_splat_n(Cg *c, V scalar, uint32_t n) {
-  if (n == 1) return scalar;
   if (LLVMIsConstant(scalar) && n <= 64) {
     V lane[64];
     for (uint32_t k = 0; k < n; k++) lane[k] = scalar;
@@ -33,8 +32,9 @@ V cg_splat_n(Cg *c, V scalar, uint32_t n) {
 }
 V cg_splat_like(Cg *c, V like, V scalar) {
   LLVMTypeRef t = LLVMTypeOf(like);
-  return cg_splat_n(c, scalar, LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetVectorSize(t) : 1);
+  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? cg_splat_n(c, scalar, LLVMGetVectorSize(t)) : scalar;
 }
+V cg_spread(Cg *c, V scalar, uint32_t lanes) { return lanes == 1 ? scalar : cg_splat_n(c, scalar, lanes); }
 V cg_splat(Cg *c, V scalar) { return cg_splat_n(c, scalar, c->t->vl); }
 
 // ---- i64 arithmetic; the builder folds constants, these fold the identities

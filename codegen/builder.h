@@ -19,7 +19,8 @@ bool cg_const_value(V v, int64_t *value);           // an integer constant
 bool cg_is_int(V v, int64_t want);                  // that constant
 V cg_splat(Cg *c, V scalar);                        // f32/i32/i64 -> vector of vl
 V cg_splat_like(Cg *c, V like, V scalar);           // as many lanes as `like` has
-V cg_splat_n(Cg *c, V scalar, uint32_t n);          // .. of n; of one lane the scalar
+V cg_splat_n(Cg *c, V scalar, uint32_t n);          // .. of n
+V cg_spread(Cg *c, V scalar, uint32_t lanes);       // likewise, but of one lane the scalar itself
 LLVMTypeRef cg_lanes_of(V like, LLVMTypeRef elem);  // the type with as many lanes as `like` has
 
 // ---- i64 arithmetic that folds constants and identities

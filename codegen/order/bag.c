@@ -105,7 +105,7 @@ static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, u
   for (Loop l = cg_carry(c, r.start, r.end, cg_i64(c, 1), sum, n); cg_next(&l);) {
     V index = index_at(b, l.i), row = row_at(b, b->table, index);
     prefetch_row(b, l.i, column, n * lanes);
-    V factor = b->factor ? cg_splat_n(c, cg_get(c, c->f32, b->factor, l.i), lanes) : NULL;
+    V factor = b->factor ? cg_spread(c, cg_get(c, c->f32, b->factor, l.i), lanes) : NULL;
     for (uint32_t k = 0; k < n; k++) {
       V x = vector_at(b, row, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)), lanes);
       V more = factor ? cg_fmul(c, x, factor) : x;
@@ -125,7 +125,7 @@ static void best_columns(const Bag *b, Range r, V to, V rows, V column, uint32_t
     V index = index_at(b, l.i), x = vector_at(b, row_at(b, b->table, index), column, lanes);
     prefetch_row(b, l.i, column, lanes);
     V takes = cg_or(c, cg_fcmp(c, LLVMRealOGT, x, carry[0]), cg_eq(c, carry[1], none));
-    V next[] = {cg_select(c, takes, x, carry[0]), cg_select(c, takes, cg_splat_n(c, index, lanes), carry[1])};
+    V next[] = {cg_select(c, takes, x, carry[0]), cg_select(c, takes, cg_spread(c, index, lanes), carry[1])};
     for (uint32_t k = 0; k < 2; k++)
       carry[k] = b->has_padding ? cg_select(c, is_padding(b, index), carry[k], next[k]) : next[k];
   }
@@ -174,7 +174,7 @@ static void add_columns(const Bag *b, V to, V from, V factor, V lo, V hi) {
     V end;
     for (Loop l = cg_each_whole(c, lo, hi, lanes, &end); cg_next(&l);) {
       V x = vector_at(b, from, l.i, lanes), at = cg_at(c, c->f32, to, l.i), old = vector_at(b, to, l.i, lanes);
-      if (factor) x = cg_fmul(c, x, cg_splat_n(c, factor, lanes));
+      if (factor) x = cg_fmul(c, x, cg_spread(c, factor, lanes));
       cg_store(c, cg_fadd(c, old, x), at);
     }
     lo = end;

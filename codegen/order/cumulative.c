@@ -34,7 +34,7 @@ static LLVMTypeRef sum_type(const Cumulative *s) { return is_f32(s) ? s->c->f64 
 static V number(const Cumulative *s, LLVMTypeRef t, double x) {
   V one = LLVMGetTypeKind(t) == LLVMIntegerTypeKind ? LLVMConstInt(t, (unsigned long long)(int64_t)x, true)
                                                     : LLVMConstReal(t, x);
-  return cg_splat_n(s->c, one, s->lanes);
+  return cg_spread(s->c, one, s->lanes);
 }
 
 static V widen(const Cumulative *s, V x) { return is_f32(s) ? cg_fpext(s->c, x, wide(s, s->c->f64)) : x; }
@@ -70,7 +70,7 @@ static void start(const Cumulative *s, V *carry) {
   case OP_cummax:
   case OP_cummin:
     carry[0] = is_f32(s) ? number(s, f32, least ? INFINITY : -INFINITY)
-                         : cg_splat_n(s->c, cg_i64(s->c, least ? INT64_MAX : INT64_MIN), s->lanes);
+                         : cg_spread(s->c, cg_i64(s->c, least ? INT64_MAX : INT64_MIN), s->lanes);
     carry[1] = number(s, s->c->i64, 0);
     return;
   case OP_shift: carry[0] = number(s, elem(s), 0); return;
@@ -114,7 +114,7 @@ static void step_best(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
   V x = load(s, s->x, p), take = takes_over(s, x, carry[0]);
   carry[0] = cg_select(c, take, x, carry[0]);
-  carry[1] = cg_select(c, take, cg_splat_n(c, p->j, s->lanes), carry[1]);
+  carry[1] = cg_select(c, take, cg_spread(c, p->j, s->lanes), carry[1]);
   store(s, carry[0], s->out, p);
   store(s, carry[1], s->index, p);
 }

@@ -381,8 +381,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
       a->row_ok = cg_both(c, a->row_ok, cg_and(c, above, below));
     }
     a->row = cg_at_any(c, t, cg_ptr(c, a->v), at);
-    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0))
-      a->splat = cg_splat_n(c, cg_load(c, t, a->row), p->lanes);
+    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->splat = cg_spread(c, cg_load(c, t, a->row), p->lanes);
   }
 }
 
@@ -501,7 +500,7 @@ static V immediate(Pointwise *p, Val v) {
   Cg *c = p->c;
   if (op_of(p, v) == OP_const) return cg_constant_like(c, v, vector_type(p, DT_F32));
   const Attr *d = ir_attr(c->f, v, KEY_dim);
-  return cg_splat_n(c, cg_sitofp(c, cg_dim(c, d->u.dim), c->f32), p->lanes);
+  return cg_spread(c, cg_sitofp(c, cg_dim(c, d->u.dim), c->f32), p->lanes);
 }
 
 static V operand(Pointwise *p, uint32_t k, uint32_t arg, V i, V mask) {
@@ -531,7 +530,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
 
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
-  V element = cg_splat_n(c, cg_add(c, row, i), p->lanes);
+  V element = cg_spread(c, cg_add(c, row, i), p->lanes);
   if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers(c));
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
