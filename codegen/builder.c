@@ -185,13 +185,17 @@ static int find_kernel_arg(Cg *c, Val v) {
   return -1;
 }
 
+bool cg_is_empty(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  return ins->dtype != DT_LAYOUT && ir_shape_bound(f->prog, ins->shape) == 0;
+}
+
 bool cg_stored(Cg *c, Val v) { return find_kernel_arg(c, v) >= 0; }
 
 V cg_ptr(Cg *c, Val v) {
   int k = find_kernel_arg(c, v);
   if (k >= 0) return c->kernel_arg_ptr[k];
-  const Ins *ins = ir_ins(c->f, v);
-  if (ir_type_bytes(c->f->prog, (DType)ins->dtype, ins->shape) == 0) return c->frame;  // any address will do
+  if (cg_is_empty(c->f, v)) return c->frame;  // any address will do
   if (c->why) rt_text_add(c->why, "%%%u has no storage in this kernel; ", v.i);
   return LLVMGetPoison(c->ptr);
 }

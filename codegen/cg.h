@@ -55,10 +55,12 @@ struct Cg {
 // ---- codegen/builder.c: sizes and storage; its other builders are in builder.h
 V cg_dim(Cg *c, Dim d);  // i64: a constant, an argument, or products and sums of them
 V cg_numel(Cg *c, Shape s);
-V cg_ptr(Cg *c, Val v);                   // storage of a stored value (views resolve to their buffer)
-V cg_ptr_or_null(Cg *c, Val v);           // NULL: it is not stored
-V cg_ptr_or_zero(Cg *c, Val v);           // the pointer 0 where it is not stored
-bool cg_stored(Cg *c, Val v);             // has a port
+V cg_ptr(Cg *c, Val v);          // storage of a stored value (views resolve to their buffer)
+V cg_ptr_or_null(Cg *c, Val v);  // NULL: it is not stored
+V cg_ptr_or_zero(Cg *c, Val v);  // the pointer 0 where it is not stored
+bool cg_stored(Cg *c, Val v);    // has a port
+// Of every run. By the full bounds: a plan for smaller ones, in which a value may take 0 bytes, has the same kernels.
+bool cg_is_empty(const Fn *f, Val v);
 V cg_id(Cg *c, Val v);                    // i32
 int32_t cg_id_value(const Fn *f, Val v);  // what the caller of the kernel passes as that: {id}, or the line of a slice
 V cg_reduce_add(Cg *c, V v);              // fixed tree: halves, then halves of halves

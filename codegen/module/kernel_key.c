@@ -14,9 +14,9 @@
 
 // No code: layouts of constant lengths, which are in the constant pool, and kernels without elements.
 bool cg_has_code(const Fn *f, const Kernel *k) {
-  bool any = false;  // any byte to write
+  bool any = false;  // any element to write
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    any |= !ir_is_output_alias(f, (Val){i}) && ir_type_bytes(f->prog, (DType)f->ins[i].dtype, f->ins[i].shape) > 0;
+    any |= !ir_is_output_alias(f, (Val){i}) && !cg_is_empty(f, (Val){i});
   return any && !ir_layout_is_const(f, (Val){k->first});
 }
 
@@ -141,9 +141,7 @@ static void put_attrs(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
 
 // Operands that an emitter never reads: empty, or shape only.
 static bool is_unread(const KernelCall *c, Val v, uint32_t k) {
-  Val a = ir_arg(c->f, v, k);
-  const Ins *ins = ir_ins(c->f, a);
-  return (ir_operand_flags(c->f, v, k) & SHAPE_ONLY) || ir_type_bytes(c->f->prog, (DType)ins->dtype, ins->shape) == 0;
+  return (ir_operand_flags(c->f, v, k) & SHAPE_ONLY) || cg_is_empty(c->f, ir_arg(c->f, v, k));
 }
 
 static bool put_operand(ModulePlan *plan, KernelCall *c, Val v, uint32_t k, RtText *out) {
@@ -169,7 +167,7 @@ static bool put_operand(ModulePlan *plan, KernelCall *c, Val v, uint32_t k, RtTe
 }
 
 static void put_result(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
-  if (!c->f->buf_of[v.i] || c->f->bufs[c->f->buf_of[v.i]].bytes == 0) {
+  if (!c->f->buf_of[v.i] || cg_is_empty(c->f, storage_of(c->f, v))) {
     rt_text_add(out, " -");
     return;
   }

@@ -144,11 +144,9 @@ Node cg_row_node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
 bool cg_row_is_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
 
 bool cg_row_is_stored(Row *r, Val v) {
-  const Ins *ins = ir_ins(r->c->f, v);
   Shape rows;
-  if (ins->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
-  return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) &&
-         ir_type_bytes(r->c->f->prog, (DType)ins->dtype, ins->shape) > 0;
+  if (ir_ins(r->c->f, v)->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
+  return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) && !cg_is_empty(r->c->f, v);
 }
 
 Node cg_row_summed(Row *r, uint32_t j) { return cg_row_node_of(r, r->columns.sum[j].v); }

@@ -25,10 +25,7 @@ static bool read_cell(const Fn *f, Val head, Rnn *r) {
 }
 
 // Not empty: empty buffers have no address in a kernel.
-static bool has_buffer(const Fn *f, Val v) {
-  const Ins *ins = ir_ins(f, v);
-  return f->buf_of && f->buf_of[v.i] && ir_type_bytes(f->prog, (DType)ins->dtype, ins->shape) > 0;
-}
+static bool has_buffer(const Fn *f, Val v) { return f->buf_of && f->buf_of[v.i] && !cg_is_empty(f, v); }
 
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {
   Prog *p = f->prog;
