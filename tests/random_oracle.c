@@ -230,17 +230,39 @@ static double jump_of(Op op) {
   case OP_frac:
   case OP_copysign:
   case OP_atan2:
-  case OP_hardshrink:
-  case OP_threshold:
   case OP_softplus_scaled: return 1e-3;
   default: return -1;
   }
 }
 
-// A result that jumps, an index that another element takes, as of equal ones in an order, or of the k-th of them.
+// Ops that take another branch where their values need not show it, and whose gradient at the edge is a rule's:
+// select(x, x, 0) and hardshrink with reach 0 are x on both sides of 0, and have the gradient 0 there.
+static bool has_edge(Op op) {
+  return op == OP_select || op == OP_hardshrink || op == OP_softshrink || op == OP_threshold;
+}
+
+// The op's first operand, x, is where the first branch is taken.
+static bool is_beyond(const Fn *f, Val v, double x) {
+  switch (ir_ins(f, v)->op) {
+  case OP_select: return x != 0;
+  case OP_threshold: return x > ir_attr_num(f, v, KEY_threshold, 0);
+  default: return fabs(x) > ir_attr_num(f, v, KEY_lambd, 0);
+  }
+}
+
+static bool turns(const Run *r, const Nudge *n, Val v) {
+  if (!has_edge((Op)ir_ins(r->f, v)->op)) return false;
+  Val a = ir_arg(r->f, v, 0);
+  for (int64_t i = 0; i < r->val[a.i].n; i++)
+    if (is_beyond(r->f, v, r->val[a.i].v[i]) != is_beyond(r->f, v, n->base[a.i].v[i])) return true;
+  return false;
+}
+
+// A result that jumps, an op that turns to another branch, an index that another element takes, as of equal ones in an order, or of the k-th of them.
 static void note_jumps(const Run *r, Nudge *n, Val v) {
   const Ins *ins = ir_ins(r->f, v);
   double least = jump_of((Op)ins->op);
+  n->jumped |= n->step != 0 && turns(r, n, v);
   for (uint32_t k = 0; n->step != 0 && k < ins->n_res; k++) {
     if (ir_ins(r->f, ir_result(v, k))->dtype == DT_I64) least = 0;
     Tensor now = r->val[v.i + k], old = n->base[v.i + k];
