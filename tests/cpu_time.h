@@ -3,6 +3,7 @@
 #define TN_TESTS_CPU_TIME_H
 
 #include <sys/resource.h>
+#include <time.h>
 
 static inline double cpu_ms_of(int who) {
   struct rusage r;
@@ -12,5 +13,12 @@ static inline double cpu_ms_of(int who) {
 }
 
 static inline double cpu_ms(void) { return cpu_ms_of(RUSAGE_SELF) + cpu_ms_of(RUSAGE_CHILDREN); }
+
+// In seconds, of the calling thread alone
+static inline double thread_cpu_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 #endif

@@ -1,4 +1,4 @@
-// The text of a program's report, for tests that look at it.
+// The text of a program's report, for tests that look at it, and the places that it names.
 #ifndef TN_TESTS_REPORT_H
 #define TN_TESTS_REPORT_H
 
@@ -17,6 +17,9 @@ static inline const char *report_of(const tn_program *of) {
   fclose(out);
   return text;
 }
+
+// Line `line` of a user's file, for calls in parentheses: (tn_add)(x, y, at(7)); messages name user.c:7
+static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
 
 // Values of a program built by calls are named by these: no "%12" or "%h" stands in the text, which is how .tir names them.
 static inline bool names_no_number(const char *text) {

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 
 // A place in the user's program, for texts that name it: (tn_dispose)(t, at(102))
-static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 // The report is exactly this text, with '@' for this file's name: "@:12: error[E101]: ..\n"
 static inline bool check_text(const char *text, const char *want, const char *path, const char *file, int line) {
   const char *at = text;

@@ -2,6 +2,7 @@
 // shared, and what each plan takes is told.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/report.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -178,24 +179,14 @@ static void over_the_bound(void) {
   drop(&a), drop(&b);
 }
 
-static char *report_of(const tn_program *p) {
-  char *text = NULL;
-  size_t n;
-  FILE *out = open_memstream(&text, &n);
-  tn_report(p, out);
-  fclose(out);
-  return text;
-}
-
 static void refused(tn_bucket bucket, const char *expected) {
   Net n = build(TIME);
   if (!bucket.dim.d) bucket.dim = n.T;
   tn_model *m = tn_compile(n.p, .buckets = &bucket, .n_buckets = 1);
-  char *text = report_of(n.p);
+  const char *text = report_of(n.p);
   CHECK(!m && tn_n_errors(n.p) == 1);
   CHECK_HAS(text, expected);
   CHECK_HAS(text, "test_buckets.c");
-  free(text);
   tn_program_free(n.p);
 }
 
@@ -207,20 +198,19 @@ static void mistakes(void) {
   refused((tn_bucket){other.T, 16}, "a dim belongs to another program");
   tn_bucket unused = {tn_dim_bounded(other.p, "width", 9), 3}, many[65];
   CHECK(!tn_compile(other.p, .buckets = &unused, .n_buckets = 1));
-  char *text = report_of(other.p);
-  CHECK_HAS(text, "no input has the dim 'width', so that a run cannot choose by it");
-  free(text), tn_program_free(other.p);
+  CHECK_HAS(report_of(other.p), "no input has the dim 'width', so that a run cannot choose by it");
+  tn_program_free(other.p);
 
   Net n = build(1000);
   for (int k = 0; k < 65; k++) many[k] = (tn_bucket){n.T, 10 + k};
   CHECK(!tn_compile(n.p, .buckets = many, .n_buckets = 65));
-  CHECK_HAS(text = report_of(n.p), "the buckets give function 'step' more than 64 plans");
-  free(text), tn_program_free(n.p);
+  CHECK_HAS(report_of(n.p), "the buckets give function 'step' more than 64 plans");
+  tn_program_free(n.p);
 
   n = build(TIME);
   CHECK(!tn_compile(n.p, .n_buckets = 2));
-  CHECK_HAS(text = report_of(n.p), "the list of 2 buckets is missing");
-  free(text), tn_program_free(n.p);
+  CHECK_HAS(report_of(n.p), "the list of 2 buckets is missing");
+  tn_program_free(n.p);
 }
 
 // Two dims: each run takes the smallest plan in both.

@@ -2,6 +2,7 @@
 // operand twice, what follows in the same kernel, gradients, i64, scan bodies, the caller's memory; against plain
 // loops and the interpreter, with the same bits for one worker and for three. CPU time of many operands against that of
 // an addition. And casts between f32 and i64 at the ends of their ranges.
+#include "tests/cpu_time.h"
 #include "tests/models.h"
 #include "tests/scan_oracle.h"
 
@@ -408,12 +409,6 @@ static void in_scan(uint32_t workers) {
 }
 
 // ---- time: 64 operands take what one addition of as many numbers takes, and a little
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double least_time(uint32_t n_joined, uint32_t axis, int64_t rows, int64_t width) {
   tn_program *p = tn_program_create("time");
   tn_function *f = tn_function_begin(p, "run");
@@ -429,9 +424,9 @@ static double least_time(uint32_t n_joined, uint32_t axis, int64_t rows, int64_t
   double least = INFINITY;
   tn_array arrays[] = {tn_f32(in, rows, width), tn_f32(other, r, w)};
   for (int k = 0; CHECK(m != NULL) && k < 9; k++) {
-    double begin = now();
+    double begin = thread_cpu_s();
     CHECK(tn_run(m, "run", arrays, n_joined ? 1 : 2, TN_OUT(tn_f32(out, r, w))) == TN_OK);
-    least = fmin(least, now() - begin);
+    least = fmin(least, thread_cpu_s() - begin);
   }
   tn_model_free(m);
   tn_program_free(p);

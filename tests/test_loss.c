@@ -65,8 +65,7 @@ static void against_pytorch(const LossCase *c, bool is_run_time_weight) {
   bool good = true;
   for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= is_near(got[k], c->loss[k], 5e-6);
   for (int k = 0; k < ROWS * CLASSES && !isnan(c->loss[0]); k++) good &= is_near(grad[k], c->grad[k], 5e-6);
-  if (!CHECK(good))
-    printf("  %s: loss %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
+  if (!CHECK(good)) printf("  %s: loss %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
   tn_model_free(m);
 }
 
@@ -103,12 +102,9 @@ static void packed(const LossCase *c) {
       else CHECK(grid[3 * b + k] == -1);
   bool good = true;
   for (int k = 0; k < (by_row ? ROWS : 1); k++) good &= is_near(got[k], c->loss[k], 5e-6);
-  if (!CHECK(good))
-    printf("  packed %s: %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
+  if (!CHECK(good)) printf("  packed %s: %.9g, PyTorch %.9g\n", c->name, (double)got[0], c->loss[0]);
   tn_model_free(m);
 }
-
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
 
 static void refused_in_build(void) {
   tn_program *p = tn_program_create("loss");

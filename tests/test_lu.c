@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
+#include "tests/systems.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +17,6 @@ typedef struct {
   int64_t batch, n, lanes;
   bool by_bound;  // sizes are named dims whose bounds are larger
 } System;
-
-static double noise(uint64_t k) { return (double)((k * 2654435761u ^ k * k * 40503u) % 2001) / 1000 - 1; }
-
-static tn_dim sized(tn_program *p, const char *name, int64_t n, bool by_bound) {
-  return by_bound ? tn_dim_bounded(p, name, n + 5) : tn_dim_const(n);
-}
 
 static tn_model *model(const System *s, uint32_t workers) {
   tn_program *p = tn_program_create("lu");

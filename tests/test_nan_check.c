@@ -2,10 +2,9 @@
 // bit as it was, wherever the NaN comes from: forward, backward, update, a shard, a scan.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/report.h"
 #include <math.h>
 #include <stdlib.h>
-
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
 
 enum { COLS = 3, MOST = 64 };
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #define D(n) tn_dim_const(n)
-static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 static float noise(uint32_t *seed) { return (float)(int32_t)(*seed = *seed * 1664525u + 1013904223u) / 1073741824.0f; }
 
 static void fill(float *v, int n, uint32_t seed) {

@@ -9,8 +9,6 @@
 #include <math.h>
 
 #define D(n) tn_dim_const(n)
-static inline tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 enum { N = 3, T = 5, F = 2 };
 
 static tn_model *compile(tn_program *p, tn_function *f, uint32_t n_workers) {

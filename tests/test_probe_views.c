@@ -281,8 +281,6 @@ static void test_forbidden_calls(void) {
   tn_model_free(other), tn_model_free(d.m), tn_program_free(p);
 }
 
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 static void test_mistakes(void) {
   tn_program *p = tn_program_create("p");
   tn_function *f = tn_function_begin(p, "run");

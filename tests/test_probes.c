@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 enum { ROWS = 5, COLS = 7, N = ROWS * COLS, BINS = 4 };
 
 typedef struct {
@@ -37,7 +35,8 @@ static void check_value(const tn_probe_value *v, const float *x, int n) {
     if (isfinite(x[k])) spread += (x[k] - sum / finite) * (x[k] - sum / finite);
   CHECK(v->count == n && v->n_nan == nan && v->n_inf == inf && v->n_zero == zero);
   CHECK(is_near(v->mean, sum / finite, 1e-5) && is_near(v->std, finite ? sqrt(spread / finite) : NAN, 1e-5));
-  CHECK(is_near(v->min, min, 1e-5) && is_near(v->max, max, 1e-5) && is_near(v->norm, finite ? sqrt(squares) : NAN, 1e-5));
+  CHECK(is_near(v->min, min, 1e-5) && is_near(v->max, max, 1e-5) &&
+        is_near(v->norm, finite ? sqrt(squares) : NAN, 1e-5));
 }
 
 static void check_bins(const float *bins, const float *x, int n) {
@@ -116,7 +115,8 @@ static void test_magnitudes(void) {
     CHECK(tn_run(m, "run", TN_IN(tn_f32(in, N_LARGE)), TN_OUT(tn_f32(out, N_LARGE))) == TN_OK);
     const tn_probe_value *v = &seen.last[0];
     double unit = (double)in[1];
-    CHECK(seen.n == 1 && is_near(v->mean / unit, sum / N_LARGE / unit, 1e-5) && is_near(v->norm / unit, sqrt(squares) / unit, 1e-5) &&
+    CHECK(seen.n == 1 && is_near(v->mean / unit, sum / N_LARGE / unit, 1e-5) &&
+          is_near(v->norm / unit, sqrt(squares) / unit, 1e-5) &&
           is_near(v->std / unit, sqrt(spread / N_LARGE) / unit, 1e-5));
   }
   tn_model_free(m);

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 static void fill(float *v, size_t n, uint32_t seed) {
   for (size_t k = 0; k < n; k++) {
     seed = seed * 1664525u + 1013904223u;

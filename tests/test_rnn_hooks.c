@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 enum { B = 2, T = 3, IN = 4, H = 5 };
 
 // Notes the order of calls and scales what it is there for.

@@ -9,8 +9,6 @@
 
 enum { STEPS = 9, HEADS = 2, SIZE = 8, ALL = STEPS * HEADS * SIZE };
 
-static tn_site at(int line) { return (tn_site){"user.c", line}; }
-
 static tn_model *decoder(bool interleaved) {
   tn_program *p = tn_program_create("rope");
   tn_dim n = tn_dim_bounded(p, "n", STEPS);

@@ -2,6 +2,7 @@
 // worker against that of an ordinary case of as many elements, with a wide margin: the slow ways were far beyond it.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/cpu_time.h"
 #include "tests/models.h"
 
 #include <math.h>
@@ -58,12 +59,6 @@ static tn_model *compile(const Case *t, uint32_t workers) {
   return model_alone(p, .n_workers = workers);
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Least CPU time of a run, in seconds, and its result.
 static double run(const Case *t, uint32_t workers, float *const *x, float *y, int times) {
   tn_model *m = compile(t, workers);
@@ -72,9 +67,9 @@ static double run(const Case *t, uint32_t workers, float *const *x, float *y, in
   double least = INFINITY;
   for (; n < MAX_INPUTS && t->dims[n][0]; n++) in[n] = tn_array_of(x[n], TN_F32, t->dims[n], rank_of(t->dims[n]));
   for (int k = 0; CHECK(m != NULL) && k < times; k++) {
-    double begin = now();
+    double begin = thread_cpu_s();
     CHECK(tn_run(m, "run", in, n, &out, 1) == TN_OK);
-    least = fmin(least, now() - begin);
+    least = fmin(least, thread_cpu_s() - begin);
   }
   tn_model_free(m);
   return least;

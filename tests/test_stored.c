@@ -3,6 +3,7 @@
 #include "frontend/tenure.h"
 #include "runtime/half.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -22,12 +23,6 @@ static const struct {
               {TN_BOOL, "bool", "\"BOOL\"", 1, false}, {TN_F16, "f16", "\"F16\"", 2, true},
               {TN_BF16, "bf16", "\"BF16\"", 2, true}};
 enum { N_TYPES = sizeof dtypes / sizeof *dtypes };
-
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p)), exit(1);
-  return m;
-}
 
 static tn_array array_of(const void *data, tn_dtype t) { return tn_array_of(data, t, (int64_t[]){N}, 1); }
 
@@ -78,7 +73,7 @@ static void step(tn_model *m, float more, int64_t out[N_TYPES][N]) {
 
 static void buffers(void) {
   tn_program *p = counters();
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   int64_t out[N_TYPES][N], want[N] = {0};
   for (int k = 0; k < N_TYPES; k++) CHECK(holds(m, k, 1));
   step(m, 4, out);
@@ -96,7 +91,7 @@ static void buffers(void) {
 // Of floats f32 is read and set too; of other dtypes, and of other shapes, nothing.
 static void read_and_set(void) {
   tn_program *p = counters();
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float f[N] = {1, 0.3f, -70000, NAN, 3e-8f}, back[N];
   int32_t whole[N] = {-2147483647 - 1, -1, 0, 7, 2147483647}, read[N];
   for (int k = 0; k < N_TYPES; k++) {
@@ -133,7 +128,7 @@ static void views(void) {
   tn_copy_(v, tn_expand(x, TN_SHAPE(N)));
   tn_output(f, "y", tn_add(x, x));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   tn_array a = tn_param_at(m, 0);
   uint8_t *own = a.data, other = 7;
   CHECK(tn_run(m, "f", TN_IN(tn_u8(own + N - 1, 1)), TN_OUT(tn_u8(&other, 1))) == TN_ERR_ARGUMENT);
@@ -157,7 +152,7 @@ static char *bytes_of_file(size_t *n) {
 
 static void files(void) {
   tn_program *p = counters(), *q = counters();
-  tn_model *m = compile(p), *other = compile(q);
+  tn_model *m = model_of(p), *other = model_of(q);
   int64_t out[N_TYPES][N];
   size_t n;
   step(m, 6, out);
@@ -183,7 +178,7 @@ static tn_model *store_of(tn_dtype t) {
   tn_param_value(f, tn_root(p), "w");
   tn_output(f, "zero", tn_scalar(f, 0));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   tn_program_free(p);
   return m;
 }
@@ -287,7 +282,7 @@ static double round_twin(tn_model *twin, tn_model *m, tn_dtype t) {
 
 static void train(tn_dtype t, Update *update) {
   tn_program *p = network(t, update), *q = network(TN_F32, update);
-  tn_model *m = compile(p), *twin = compile(q);
+  tn_model *m = model_of(p), *twin = model_of(q);
   float x[ROWS * IN], loss = 0, want = 0, first = 0;
   int64_t k[ROWS];
   for (int i = 0; i < ROWS * IN; i++) x[i] = sinf((float)i);
@@ -385,7 +380,7 @@ static void adopted_table(void) {
   tn_function_end(f);
   tn_variable v[3];
   CHECK(tn_variables(root, NULL, v, 3) == 3 && v[0].dtype == TN_I64 && v[1].dtype == TN_F16 && v[2].dtype == TN_I64);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   int64_t y[3];
   float w[2], want = 2 * rt_f32_of_f16(rt_f16_of_f32(0.3f));
   CHECK(tn_run(m, "f", TN_NO_IN, TN_OUT(tn_i64(y, 3), tn_f32(w, 2))) == TN_OK);
@@ -407,7 +402,7 @@ static void constants(void) {
     tn_output(f, "many", tn_constant_of(f, dtypes[k].t, v, TN_SHAPE(MANY)));
     tn_output(f, "sum", tn_sum(tn_cast(tn_constant_of(f, dtypes[k].t, v, TN_SHAPE(MANY)), TN_F32)));
     tn_function_end(f);
-    tn_model *m = compile(p);
+    tn_model *m = model_of(p);
     float sum = 0;
     tn_array out[] = {tn_array_of(few, dtypes[k].t, (int64_t[]){FEW}, 1),
                       tn_array_of(many, dtypes[k].t, (int64_t[]){MANY}, 1), tn_f32_scalar(&sum)};
@@ -430,7 +425,7 @@ static tn_model *reader_of_pixels(tn_dtype t, uint32_t *n_kernels) {
   x = tn_mul_scalar(tn_add_scalar(tn_mul_scalar(tn_cast(x, TN_F32), 1.0 / 255), -0.5), 4);
   tn_output(f, "y", tn_relu(tn_call(fc, tn_reshape(x, TN_SHAPE(B, SIDE * SIDE)))));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   tn_plan plan;
   CHECK(tn_plan_of(m, "f", &plan) == TN_OK);
   *n_kernels = plan.n_kernels;

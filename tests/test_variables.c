@@ -3,6 +3,7 @@
 #include "runtime/base.h"
 #include "runtime/store/checkpoint.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,17 +12,11 @@
 static const tn_init zeros = {TN_INIT_ZEROS, 0, 0}, ones = {TN_INIT_CONSTANT, 1, 0};
 static char file[64];
 
-static tn_model *compile(tn_program *p) {
-  tn_model *m = tn_compile(p);
-  if (!CHECK(m != NULL)) printf("%s", report_of(p)), exit(1);
-  return m;
-}
-
 static tn_model *store_of(tn_program *p) {
   tn_function *f = tn_function_begin(p, "nothing");
   tn_output(f, "zero", tn_scalar(f, 0));
   tn_function_end(f);
-  return compile(p);
+  return model_of(p);
 }
 
 static void entry(tn_program *p, const char *path, int64_t n, double v) {
@@ -130,7 +125,7 @@ static void penalties(void) {
   tn_output(f, "ga", tn_param_grad(f, tn_child(root, "a"), "w"));
   tn_output(f, "gb", tn_param_grad(f, tn_child(root, "b"), "w"));
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   float l = 0, ga[2] = {0}, gb[3] = {0};
   CHECK(tn_run(m, "run", TN_NO_IN, TN_OUT(tn_f32_scalar(&l), tn_f32(ga, 2), tn_f32(gb, 3))) == TN_OK);
   CHECK(l == 1 + 3 * (0.5f + 12) && ga[1] == -1 - 3 && gb[2] == 12);
@@ -156,7 +151,7 @@ static Size size_of(bool frozen) {
   tn_backward(loss);
   tn_adamw(f, root);
   tn_function_end(f);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   char *text;
   size_t n;
   FILE *out = open_memstream(&text, &n);
@@ -212,7 +207,7 @@ static void set_between_runs(void) {
   build_groups(p, &(tn_group_options){.lr = 0.5, .weight_decay = 0.125}, NULL,
                &(tn_adamw_options){.lr = 0.25, .weight_decay = 0.0625});
   build_groups(q, &(tn_group_options){.no_weight_decay = true}, NULL, &(tn_adamw_options){.lr = 1});
-  tn_model *m = compile(p), *n = compile(q);
+  tn_model *m = model_of(p), *n = model_of(q);
   float v;
   CHECK(tn_get(n, "optimizer.weight_decay.3", &v, 1) == TN_OK && v == 0);
   CHECK(tn_get(m, "optimizer.lr.3", &v, 1) == TN_OK && v == 0.5f);
@@ -228,7 +223,7 @@ static void set_between_runs(void) {
   p = tn_program_create("built"), q = tn_program_create("set");
   build_groups(p, &(tn_group_options){.momentum = 0.5}, &(tn_sgd_options){.lr = 0.125}, NULL);
   build_groups(q, &(tn_group_options){.lr = 0.125}, &(tn_sgd_options){.lr = 0.125, .momentum = 0.9}, NULL);
-  m = compile(p), n = compile(q);
+  m = model_of(p), n = model_of(q);
   CHECK(tn_set_momentum(m, 0, 0.5) == TN_ERR_ARGUMENT);
   CHECK(!strcmp(tn_error_text(m), "no optimizer has a group 0 with a momentum: groups with one are 3"));
   CHECK(tn_set_momentum_all(n, 0) == TN_OK && tn_set_momentum(n, 3, 0.5) == TN_OK);
@@ -274,7 +269,7 @@ static void ties(void) {
   tn_backward(tn_sum(tn_square(tn_call(b, tn_call(a, x)))));
   tn_adamw(f, root);
   tn_function_end(f);
-  tn_model *m = compile(p), *n = tn_instance(m, 9);
+  tn_model *m = model_of(p), *n = tn_instance(m, 9);
   float xs[6] = {1, 2, 3, 4, 5, 6}, v[9], w[9];
   CHECK(tn_run(m, "step", TN_IN(tn_f32(xs, 2, 3)), TN_NO_OUT) == TN_OK);
   CHECK(tn_get(m, "a.weight", v, 9) == TN_OK && tn_get(m, "b.weight", w, 9) == TN_OK && !memcmp(v, w, sizeof v));
@@ -294,7 +289,7 @@ static void ties(void) {
 static void copies(void) {
   tn_program *p = tn_program_create("copy");
   build_groups(p, NULL, NULL, &(tn_adamw_options){.lr = 0.1});
-  tn_model *m = compile(p), *n = tn_instance(m, 5), *k = tn_instance(m, 6);
+  tn_model *m = model_of(p), *n = tn_instance(m, 5), *k = tn_instance(m, 6);
   run_steps(m, 3);
   CHECK(tn_copy_params(n, m, true) == TN_OK && tn_copy_params(k, m, false) == TN_OK);
   check_same(m, n);
@@ -362,7 +357,7 @@ static void merged(void) {
 static void merged_state(void) {
   tn_program *p = tn_program_create("one");
   build_groups(p, NULL, &(tn_sgd_options){.momentum = 0.5}, NULL);
-  tn_model *m = compile(p), *n = tn_instance(m, 3), *k = tn_instance(m, 4), *l = tn_instance(m, 5);
+  tn_model *m = model_of(p), *n = tn_instance(m, 3), *k = tn_instance(m, 4), *l = tn_instance(m, 5);
   run_steps(m, 3), run_steps(n, 1);
   CHECK(tn_save_merged((tn_part[]){{m, "m."}, {n, "n."}}, 2, file, true) == TN_OK);
   CHECK(tn_load_merged((tn_part[]){{k, "m."}, {l, "n."}}, 2, file, true) == TN_OK);
@@ -542,7 +537,7 @@ static tn_model *build_all(uint64_t fail_at, tn_model *from) {
 static void out_of_memory(void) {
   tn_program *p = tn_program_create("memory");
   build_groups(p, NULL, &(tn_sgd_options){.lr = 0.125, .momentum = 0.5}, NULL);
-  tn_model *m = compile(p);
+  tn_model *m = model_of(p);
   run_steps(m, 2);
   CHECK(tn_save(m, file, true) == TN_OK);
   float before = first_of(m, "a", 5);
