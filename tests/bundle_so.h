@@ -2,6 +2,8 @@
 #ifndef TN_TESTS_BUNDLE_SO_H
 #define TN_TESTS_BUNDLE_SO_H
 
+#include "frontend/graph/program.h"
+#include "frontend/run/run.h"
 #include "frontend/tenure.h"
 #include "runtime/bundle/about.h"
 #include "runtime/exec/instance.h"

@@ -1,5 +1,6 @@
 // Every update of ir/optimizers.def in a bundle: three steps of each on one state, with the outputs, the parameters and what
 // the optimizer keeps those of tn_run, bit for bit.
+#include "frontend/graph/function.h"
 #include "ir/optimizers.h"
 #include "tests/bundle_so.h"
 #include "tests/optimizers.h"

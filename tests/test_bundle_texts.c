@@ -1,6 +1,7 @@
 // Texts beside a bundle's object: the header compiles as C99, C11 and C++17 without a warning and says where everything
 // lies; the JSON is one; the selftest passes on what it was made from, and fails on what is changed.
 #include "frontend/bundle/texts.h"
+#include "frontend/graph/program.h"
 #include "tests/bundle_case.h"
 #include "tests/json.h"
 #include <dlfcn.h>

@@ -1,5 +1,8 @@
 // Sequences of a packed batch stay apart: every op of the table either keeps rows, or is a total, or takes the layout, or is
 // refused along the axis of rows (E130). What is accepted gives sequence 0 the same bits whatever sequence 1 is.
+#include "frontend/graph/function.h"
+#include "frontend/graph/packed_rows.h"
+#include "frontend/graph/program.h"
 #include "frontend/graph/rows.h"
 #include "tests/check.h"
 #include "tests/models.h"
