@@ -171,13 +171,14 @@ static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValu
                                .column = column_of(t)});
 }
 
-// Rows of the band for which rows [first, first + n) of the window lie inside.
+// Rows of the band for which rows [first, first + n) of the window lie inside; of the whole image these are constants.
 static Inside rows_inside(const Part *t, int64_t first, int64_t n) {
   Cg *c = t->u.c;
   const Phase *p = &t->p->b.w.axis[1];
-  LLVMValueRef at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, p->src_step)), cg_i64(c, p->offset + first * p->gap));
-  Inside in = cg_inside(c, at, p->src_step, (n - 1) * p->gap + 1, cg_dim(c, t->p->s.src_dim[1]), t->u.rows);
-  return (Inside){in.lo, cg_max(c, in.lo, in.hi)};
+  LLVMValueRef at = cg_i64(c, p->offset + first * p->gap), size = cg_i64(c, t->p->s.src[1]);
+  Inside all = cg_inside(c, at, p->src_step, (n - 1) * p->gap + 1, size, cg_i64(c, p->count));
+  LLVMValueRef lo = cg_min(c, cg_max(c, cg_i64(c, 0), cg_sub(c, all.lo, t->u.row)), t->u.rows);
+  return (Inside){lo, cg_max(c, lo, cg_min(c, cg_sub(c, all.hi, t->u.row), t->u.rows))};
 }
 
 // Row k of the taps, for those rows of [first, end) for which it lies inside.
