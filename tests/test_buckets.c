@@ -290,6 +290,23 @@ static void touched_memory(void) {
   tn_model_free(m), tn_program_free(p);
 }
 
+// A matrix that is larger than the last cache by its full bound and small in the bucket: code goes by the full bound.
+static void one_kernel(void) {
+  uint32_t distinct[2] = {0};
+  for (int k = 0; k < 2; k++) {
+    tn_program *p = tn_program_create("stream");
+    tn_dim N = tn_dim_bounded(p, "n", 1000000);
+    tn_function *f = tn_function_begin(p, "run");
+    tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(2, 512)), b = tn_input(f, "b", TN_F32, TN_SHAPE(512, N));
+    tn_output(f, "y", tn_matmul(a, b));
+    tn_function_end(f);
+    tn_model *m = k ? tn_compile(p, .buckets = TN_BUCKET_LIST({N, 64})) : tn_compile(p);
+    if (CHECK(m)) distinct[k] = tn_compile_info_of(m).n_distinct_kernels;
+    tn_model_free(m), tn_program_free(p);
+  }
+  CHECK(distinct[0] == distinct[1]);
+}
+
 int main(void) {
   for (uint32_t n = 1; n <= 3; n++) same_bits(n);
   combined();
@@ -297,5 +314,6 @@ int main(void) {
   mistakes();
   dumps();
   touched_memory();
+  one_kernel();
   return check_report();
 }

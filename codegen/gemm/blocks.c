@@ -43,7 +43,8 @@ bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t) {
 bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t) {
   Val b = ir_arg(f, product, 1), base = ir_view_base(f, b);
   int64_t bytes = ir_ins(f, base)->op == OP_param ? f->param_bytes : 0;
-  return cg_larger(bytes, ir_type_bytes(f->prog, (DType)ir_ins(f, b)->dtype, ir_ins(f, b)->shape)) > t->facts.llc_bytes;
+  int64_t n = ir_shape_bound(f->prog, ir_ins(f, b)->shape);
+  return bytes > t->facts.llc_bytes || n > t->facts.llc_bytes / ir_dtype_bytes[ir_ins(f, b)->dtype];
 }
 
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit) {
