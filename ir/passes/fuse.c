@@ -159,7 +159,6 @@ static const char *epilogue_bar(const Fn *f, Val v) {
 
 // Moments of what a product's kernel makes are its last member.
 static const char *moments_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (k->cls != CLASS_GEMM || ir_ins(f, v)->op != OP_moments) return other_kind;
   Val x = ir_arg(f, v, 0);
   if (f->kernel_of[x.i] != kernel || x.i < ir_anchor(f, k).i) return nothing_shared;
   if (ir_ins(f, x)->shape.i != ir_ins(f, ir_anchor(f, k))->shape.i) return "its rows are not those of the product";
@@ -170,7 +169,7 @@ static const char *moments_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
 // The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
-  if (k->cls != CLASS_GEMM || ir_ins(f, v)->op == OP_moments) return other_kind;
+  if (ir_ins(f, v)->op == OP_moments) return moments_bar(f, k, kernel, v);
   if (!ir_none(ir_moments_of(f, k))) return "the kernel of the product ends with moments of what it makes";
   const char *bar = epilogue_bar(f, v);
   if (ins->shape.i != ir_ins(f, ir_anchor(f, k))->shape.i) return bar ? bar : "its shape is not that of the product";
@@ -256,7 +255,7 @@ static bool shares_traffic(const Fn *f, const Kernel *k, uint32_t kernel, Val v,
 
 static const char *row_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   RowSpace rows;
-  if (!(ir_classes[k->cls].flags & BECOMES_ROWS) || !rows_with(f, k, v, &rows)) return other_kind;
+  if (!rows_with(f, k, v, &rows)) return other_kind;
   if (!ir_row_fits(f->prog, rows)) return "rows of this size gain nothing from a kernel of several operations";
   const char *bar = group_bar(f, k, kernel, f->ins[v.i].n_args);
   if (bar) return bar;
@@ -264,13 +263,23 @@ static const char *row_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v)
     return "it makes or reads something else than elements and scalars of the kernel's rows";
   if (!is_in_kernel(f, k, rows, kernel))
     return "the kernel has operations that do not go by these rows, or as many row operations as one may have";
-  return shares_traffic(f, k, kernel, v, rows) ? NULL
-                                               : "it reads nothing that the kernel reads or makes: no traffic is saved";
+  if (!shares_traffic(f, k, kernel, v, rows))
+    return "it reads nothing that the kernel reads or makes: no traffic is saved";
+  return ir_none(k->wanted) ? NULL : "rows are computed whole";
+}
+
+// A pointwise kernel takes what is like it, or what makes it a row kernel.
+static const char *point_or_row_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  const char *point = point_bar(f, k, kernel, v), *row = point ? row_bar(f, k, kernel, v) : NULL;
+  return row && point != other_kind ? point : row;
+}
+
+static bool becomes_rows(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  return (ir_classes[k->cls].flags & BECOMES_ROWS) && point_bar(f, k, kernel, v);
 }
 
 static const char *rnn_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v), *anchor = &f->ins[k->first];
-  if (k->cls != CLASS_RNN) return other_kind;
   if (ins->op != anchor->op) return other_kind;
   if (ins->shape.i != anchor->shape.i) return "its size is not that of the kernel's recurrence";
   const Attr *a = ir_attr(f, v, KEY_cell), *b = ir_attr(f, (Val){k->first}, KEY_cell);
@@ -292,7 +301,7 @@ static bool updates_are_independent(const Fn *f, Val a, Val b) {
 
 // Multi-tensor updates, which share their scalars (learning rate, ..). A sparse update has a partition of its own.
 static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
-  if (k->cls != CLASS_OPTIMIZER || kernel_class(f, v.i) != CLASS_OPTIMIZER) return other_kind;
+  if (kernel_class(f, v.i) != CLASS_OPTIMIZER) return other_kind;
   if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse)
     return "a sparse update is a kernel of its own";
   uint32_t n = 0;
@@ -304,21 +313,21 @@ static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
   return depends_on_kernel(f, v, kernel) ? "it reads what an update of the kernel makes" : NULL;
 }
 
+// By class of the kernel; a class without a function has kernels of one instruction.
 typedef const char *BarOf(const Fn *f, const Kernel *k, uint32_t kernel, Val v);
-static BarOf *const bars[] = {point_bar, product_bar, moments_bar, pack_bar, rnn_bar, updates_bar};
+static BarOf *const bars[N_CLASSES] = {
+    [CLASS_POINTWISE] = point_or_row_bar,
+    [CLASS_REDUCE] = row_bar,
+    [CLASS_ROW] = row_bar,
+    [CLASS_GEMM] = product_bar,
+    [CLASS_PACK_PADDED] = pack_bar,
+    [CLASS_RNN] = rnn_bar,
+    [CLASS_OPTIMIZER] = updates_bar,
+};
 
-// NULL: v joins the kernel, and *becomes_rows says how.
-static const char *bar_of(const Fn *f, const Kernel *k, uint32_t kernel, Val v, bool *becomes_rows) {
-  const char *first = NULL;
-  *becomes_rows = false;
-  for (size_t b = 0; b < sizeof bars / sizeof *bars; b++) {
-    const char *bar = bars[b](f, k, kernel, v);
-    if (!bar) return NULL;
-    if (!first && bar != other_kind) first = bar;
-  }
-  const char *row = row_bar(f, k, kernel, v);
-  *becomes_rows = !row;
-  return first && row ? first : row;
+// NULL: v joins the kernel.
+static const char *may_join(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
+  return bars[k->cls] ? bars[k->cls](f, k, kernel, v) : other_kind;
 }
 
 static bool makes_code(const Fn *f, uint32_t i) {
@@ -398,16 +407,14 @@ bool ir_pass_fuse(Fn *f) {
       add_to(f, last, i);
       continue;
     }
-    bool becomes_rows = false;
     Val elements = wanted ? wanted[i] : (Val){0};
     const char *bar = !k                          ? NULL
                       : fused_into[i]             ? "it is the first of what is made in the prologue of a product"
                       : k->wanted.i != elements.i ? "the process computes another part of it than of the kernel"
-                                                  : bar_of(f, k, last, v, &becomes_rows);
-    if (!bar && becomes_rows && !ir_none(elements)) bar = "rows are computed whole";
+                                                  : may_join(f, k, last, v);
     if (k && !bar) {
+      if (becomes_rows(f, k, last, v)) f->kernels[last].cls = CLASS_ROW;
       add_to(f, last, i);
-      if (becomes_rows) f->kernels[last].cls = CLASS_ROW;
       continue;
     }
     if (k) remark(f, v, last, bar);
