@@ -305,7 +305,8 @@ static void window_row(const Unit *t, LLVMValueRef y, LLVMValueRef g, LLVMValueR
   const Phase *axis = &p->b.w.axis[1];
   LLVMValueRef tap = cg_mul(c, y, cg_i64(c, axis->gap));
   LLVMValueRef at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis->src_step)), cg_add(c, tap, cg_i64(c, axis->offset)));
-  Inside in = cg_inside(c, at, axis->src_step, 1, cg_dim(c, p->s.src_dim[1]), t->u.rows);
+  Inside in = {cg_i64(c, 0), t->u.rows};
+  if (cg_unit_reaches_out(&t->u, 1)) in = cg_inside(c, at, axis->src_step, 1, cg_dim(c, p->s.src_dim[1]), t->u.rows);
   WindowRow w = {.g = cg_at(c, c->f32, g, cg_mul(c, in.lo, g_row(t))), .sums = sums, .columns = columns};
   w.rows = cg_sub(c, in.hi, in.lo);
   if (t->strip) {
