@@ -7,6 +7,9 @@
 //
 // Doubles come from the reference interpreter. Results of few elements are measured over several draws of inputs.
 #include "bench/bench.h"
+#include "ir/fn.h"
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 #include "tools/arrays.h"
 
 #include <math.h>

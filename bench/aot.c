@@ -7,6 +7,7 @@
 #include "frontend/graph/program.h"
 #include "frontend/run/run.h"
 #include "frontend/tenure.h"
+#include "ir/intern.h"
 #include "tools/arrays.h"
 
 #include <dlfcn.h>

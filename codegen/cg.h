@@ -13,7 +13,10 @@
 
 #include "codegen/loop.h"
 #include "codegen/target.h"
-#include "ir/ir.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "runtime/names.h"
 #include <llvm-c/Core.h>
 

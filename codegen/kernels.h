@@ -3,6 +3,7 @@
 #define TN_CODEGEN_KERNELS_H
 
 #include "codegen/target.h"
+#include "ir/ir.h"
 
 uint32_t cg_kernel_compile_cost(const Kernel *k);
 // Bytes of private scratch that the kernel of the instruction at v wants (shared by all workers), by bounds of dims.

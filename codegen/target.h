@@ -3,7 +3,7 @@
 #ifndef TN_CODEGEN_TARGET_H
 #define TN_CODEGEN_TARGET_H
 
-#include "ir/ir.h"
+#include "ir/plan.h"
 
 // Convolutions that Winograd's algorithm can do (conv/winograd.h): what is estimated to be faster; never by it; all by it.
 typedef enum { CONVOLUTION_BY_COST, CONVOLUTION_EXACT, CONVOLUTION_WINOGRAD } Convolution;

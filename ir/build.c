@@ -1,5 +1,11 @@
 // Building functions: appending instructions whose types are inferred as they come.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/shape/shape.h"
+#include "ir/storage.h"
 
 // A row says how many, except that a scan has as many as its body has outputs.
 static uint16_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {

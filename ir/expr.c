@@ -6,7 +6,7 @@
 //
 // Inside `expand` the primitives are local function pointers with the ops' own names (exp, abs, div, ..): at file scope gcc
 // would take such names for its built-in functions, and fold calls of them.
-#include "ir/ir.h"
+#include "ir/expr.h"
 
 #include <assert.h>
 #include <math.h>

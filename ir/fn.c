@@ -1,5 +1,7 @@
 // Functions and what they own, as they are made and looked up: parameters of the program, scopes, instructions and their
 // attributes. Nothing here infers a type: that is for ir_emit (build.c).
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
 #include <string.h>
 

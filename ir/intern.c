@@ -1,5 +1,6 @@
 // Interning: strings, dims, shapes and source locations. Equal things have equal indices, so comparing is comparing
 // integers.
+#include "ir/intern.h"
 #include "ir/ir.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // The op table, expanded from ops.def, and the names of keys, dtypes and classes.
+#include "ir/ops.h"
 #include "ir/ir.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TN_IR_OPTIMIZERS_H
 #define TN_IR_OPTIMIZERS_H
 
-#include "ir/ir.h"
+#include "ir/expr.h"
 
 // Registers are the operands of an update by their names, and these.
 #define IR_UPDATE_TEMPS(X) \

@@ -3,7 +3,11 @@
 //
 //   %l = packed_layout %len {rows=rows, time=time} : layout[batch,time,rows]
 //   %m = normal {id=0, mean=0, std=1, shape=[rows]} : f32[rows]      waits for %l, and keeps it alive
+#include "ir/packed_dims.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/scan.h"
 
 static bool dim_names(const Prog *p, Dim d, int32_t slot) {
   const DimInfo *in = ir_dim_info(p, d);

@@ -1,5 +1,7 @@
 // Weights of what resizes images (resize.h).
 #include "ir/resize.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,9 @@
 // The rewrite library: rebuilding a function, editing one instruction, counting uses, removing what is dead.
 #include "ir/rewrite.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/packed_dims.h"
+#include "ir/storage.h"
 #include <string.h>
 
 // ---- rebuilding: the instruction array starts anew, old instructions stay readable and are copied one by one

@@ -11,6 +11,9 @@
 // carry whose first axis is the batch outside has one row for each sequence, in sorted order inside; a sequence that
 // ended keeps its row as it was, in reverse one that has not begun yet. Any other carry is one value for all, and what
 // is stacked of it has a time axis. Over a dense time axis a slice is xs[t] and every carry is one value.
+#include "ir/scan.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
 
 const char ir_layout_in_scan[] = "a layout of sequences is made or read inside a scan";

@@ -1,4 +1,7 @@
 #include "ir/slice_at.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 
 // Elements from the first to the last one, both included.
 static Dim span_of(Prog *p, Dim count, Dim step) {

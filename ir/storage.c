@@ -2,7 +2,10 @@
 //
 //   %1 = reshape %x        ir_view_base(%1) = %x
 //   %2 = assign %1, %y     ir_storage_root(%2) = %x
+#include "ir/storage.h"
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
 
 Val ir_view_base(const Fn *f, Val v) {
   while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) v = ir_arg(f, v, 0);

@@ -2,6 +2,9 @@
 // the most significant first, so that equal tables are one. In text they are hexadecimal digits, which keep every bit.
 //
 //   1, -0, 2 as f32   ->   table {dtype=f32, shape=[3], bits="3f8000008000000040000000"}
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
 
 #include <string.h>

@@ -11,7 +11,16 @@
 //   8. A body is run by one scan of the program.
 //   9. A next or last value of a carry names one that its scan has.
 //  10. The rows of a layout are set by that layout alone, and nothing before it has their size.
+#include "ir/verify.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/packed_dims.h"
+#include "ir/scan.h"
+#include "ir/shape/shape.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 
 #include <string.h>
 

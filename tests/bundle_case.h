@@ -4,6 +4,7 @@
 #define TN_TESTS_BUNDLE_CASE_H
 
 #include "codegen/bundle/facts.h"
+#include "frontend/graph/program.h"
 #include "frontend/run/run.h"
 #include "frontend/tenure.h"
 #include "runtime/exec/instance.h"

@@ -9,6 +9,7 @@
 #include "codegen/gemm/sgemm.h"
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
+#include "ir/ir.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 

@@ -3,6 +3,7 @@
 #ifndef TN_TESTS_FAULTS_H
 #define TN_TESTS_FAULTS_H
 
+#include "ir/fn.h"
 #include "ir/ir.h"
 
 // What a fault is done to; what comes behind it runs again before the checker looks.

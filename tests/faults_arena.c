@@ -1,6 +1,9 @@
 // Faults that show in a run: a program is planned with guards around its buffers, spoiled, compiled and run by one
 // worker. A kernel that strays must be named with its neighbour; what is read and was not written must be poison, which
 // no result survives.
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/entry.h"
 #include "tests/faults.h"
 

@@ -1,4 +1,5 @@
 // Faults of pass assign_buffers: edits of the buffers that it made.
+#include "ir/intern.h"
 #include "tests/faults.h"
 
 static uint32_t copy_buf(Fn *f, uint32_t b) {

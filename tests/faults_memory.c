@@ -1,4 +1,6 @@
 // Faults of pass plan_memory, of the bodies of scans, and of the segments that all functions share: edits of offsets.
+#include "ir/intern.h"
+#include "ir/scan.h"
 #include "tests/faults.h"
 
 // ---- offsets

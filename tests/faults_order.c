@@ -1,5 +1,8 @@
 // Faults of the passes that order instructions and form kernels.
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 #include "tests/faults.h"
 #include <string.h>
 

@@ -1,4 +1,6 @@
 // Faults of the passes that rewrite instructions: ill-formed IR, as a pass with a mistake would leave it.
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "tests/faults.h"
 
 static bool is_computed(const Fn *f, uint32_t i) { return op_at(f, i) != OP_result && class_at(f, i) != CLASS_LEAF; }

@@ -9,6 +9,7 @@
 #define TN_TESTS_FOREIGN_H
 
 #include "codegen/target.h"
+#include "ir/ir.h"
 #include "tests/foreign_format.h"
 
 enum { FOREIGN_SKIPPED = 77 };  // status of a test whose tools are missing

@@ -8,10 +8,14 @@
 // out where the target loses it, and no others
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/interp/interpret.h"
+#include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "tests/foreign.h"
 #include "tests/op_tables.h"
-
-#include "ir/ir.h"
 
 #include <stdlib.h>
 

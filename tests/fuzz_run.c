@@ -1,6 +1,13 @@
 // Any text that the verifier accepts goes through the passes and runs, in a guarded arena: refused with a sentence, or
 // computed without a word from a checker, a guard or a sanitizer. Every program that is small enough is interpreted; of
 // a share, chosen by the text, code is generated and run by one worker and by two, which must agree in every bit.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/tir_mutate.h"
 #include "tests/trial.h"
 

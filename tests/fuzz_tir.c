@@ -1,6 +1,8 @@
 // Any bytes: text that parses verifies or is refused with a sentence, and prints to text that parses and prints the
 // same, with and without locations. Text that does not parse is refused with a place.
 #include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #define TN_TESTS_OP_CASES_H
 
 #include "ir/ir.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 
 #include <math.h>

@@ -3,7 +3,9 @@
 #ifndef TN_TESTS_POINTWISE_H
 #define TN_TESTS_POINTWISE_H
 
-#include "ir/ir.h"
+#include "ir/build.h"
+#include "ir/expr.h"
+#include "ir/interp/interpret.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,7 @@
 // Steps of the random generator: attention in each form of its operands, and its gradient.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 typedef struct {

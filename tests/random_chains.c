@@ -1,5 +1,8 @@
 // Steps of the random generator: chains of pointwise ops whose selects hang on comparisons, with what reads a sign or a class
 // behind them, and writes through views of views that other views show.
+#include "ir/build.h"
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
 #include "tests/random_gen.h"
 
 #include <math.h>

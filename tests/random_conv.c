@@ -1,4 +1,7 @@
 // Steps of random programs: convolutions and their gradients, directly.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include "ir/conv.h"

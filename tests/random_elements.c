@@ -1,4 +1,6 @@
 // Steps of the random generator: pointwise rows, and ops that move elements.
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
 #include "tests/pointwise.h"
 #include "tests/random_gen.h"
 

@@ -1,4 +1,8 @@
 // Steps of the random generator: gradients that are asked for, and ops that are otherwise made by pass grad alone.
+#include "ir/autodiff/autodiff.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 // ---- steps: gradients

@@ -1,4 +1,7 @@
 // Steps of the random generator: triangular systems, Cholesky factors and row operations, of matrices that are far from singular.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 enum { MOST_ROWS = 40 };

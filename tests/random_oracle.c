@@ -3,6 +3,9 @@
 // then all that show it are read anew. The body of a scan stands in line: it is done anew in each step, but for inputs and
 // parameters, which are the same storage in all of them.
 #include "tests/random_oracle.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/storage.h"
 
 #include "ir/interp/interp.h"
 

@@ -2,6 +2,7 @@
 #ifndef TN_TESTS_RANDOM_ORACLE_H
 #define TN_TESTS_RANDOM_ORACLE_H
 
+#include "ir/interp/interpret.h"
 #include "ir/ir.h"
 
 // It has writes, and neither gradients nor scans over packed sequences, which pass outline_scans makes runnable.

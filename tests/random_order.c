@@ -1,4 +1,7 @@
 // Steps of the random generator: scans along an axis, gather and scatter.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 // Steps of the random generator: packed sequences and recurrences over them.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 // Steps of random programs: pools, images of other sizes, and their gradients, directly.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include "ir/pool.h"

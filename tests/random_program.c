@@ -2,6 +2,9 @@
 // operands from the pool, makes what else it needs, emits, and adds the result. Names carry meaning for whoever makes
 // the data of a run: an input or parameter called "pos.." holds numbers > 0; dims called "time.." are at least 1;
 // "rows.." and "live.." are found by the run. "edge.." holds numbers at which comparisons turn, "wild.." also infinities and NaN.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include <string.h>

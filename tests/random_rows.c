@@ -1,4 +1,7 @@
 // Steps of the random generator: reductions, ops that work on rows, products, look-ups.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 #include <math.h>

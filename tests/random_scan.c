@@ -1,5 +1,8 @@
 // The step of the random generator that adds a scan: over a packed layout or a dense axis, with slices and carries of a
 // row each and of one value for all, a body of further steps, outputs and last values.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tests/random_gen.h"
 
 enum { MAX_SLICES = 2, MAX_CARRIES = 3, MAX_OUTPUTS = 3 };

@@ -1,5 +1,8 @@
 // Steps of the random generator: writes in place and updates of parameters.
+#include "ir/build.h"
+#include "ir/intern.h"
 #include "ir/optimizers.h"
+#include "ir/storage.h"
 #include "tests/random_gen.h"
 
 #include <string.h>

@@ -3,7 +3,12 @@
 #define TN_TESTS_SCAN_ORACLE_H
 
 #include "frontend/tenure.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/interp/interpret.h"
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 
 #include <stdlib.h>

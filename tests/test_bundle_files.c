@@ -1,4 +1,5 @@
 // A bundle's files: what it saves tn_load reads and the other way, bit by bit; whatever does not fit changes nothing.
+#include "frontend/run/run.h"
 #include "runtime/bundle/file.h"
 #include "runtime/store/safetensors.h"
 #include "tests/bundle_case.h"

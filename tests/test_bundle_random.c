@@ -9,6 +9,8 @@
 #include "frontend/graph/program.h"
 #include "frontend/run/run.h"
 #include "frontend/tenure.h"
+#include "ir/intern.h"
+#include "ir/text/text.h"
 #include "runtime/bundle/about.h"
 #include "runtime/exec/numbers.h"
 #include "tests/check.h"

@@ -2,6 +2,7 @@
 // lies; the JSON is one; the selftest passes on what it was made from, and fails on what is changed.
 #include "frontend/bundle/texts.h"
 #include "frontend/graph/program.h"
+#include "frontend/run/run.h"
 #include "tests/bundle_case.h"
 #include "tests/json.h"
 #include <dlfcn.h>

@@ -4,6 +4,9 @@
 #include "codegen/module/compile.h"
 #include "frontend/module/tree.h"
 #include "frontend/tenure.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 
 #include <elf.h>

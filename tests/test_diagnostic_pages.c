@@ -1,6 +1,8 @@
 // docs/diagnostics/*.md: the wrong program of each page gives its id, the right one gives none and compiles. The build
 // compiles all of them (tools/gen/diags.c).
 #include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/report.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 // Diagnostics, one case per id: the exact text of the report, the same from the JSON form, before and after an attempt
 // to compile. Each case makes one mistake and goes on with its poisoned result: nothing more may be reported.
-#include "ir/ir.h"
+#include "ir/text/text.h"
 #include "tests/scenario.h"
 
 static tn_program *p;

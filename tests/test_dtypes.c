@@ -3,6 +3,8 @@
 // the interpreter says. A kernel that cannot move a dtype refuses it in words.
 #include "frontend/graph/ledger.h"
 #include "frontend/tenure.h"
+#include "ir/build.h"
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 #include "ir/passes/verify_plan.h"
 #include "tests/check.h"

@@ -9,6 +9,11 @@
 //   test_faults --update    writes the page
 //   test_faults NAME ..     these faults only, every miss with its function
 #include "codegen/kernels.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/faults.h"
 #include "tests/random_program.h"

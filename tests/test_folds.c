@@ -8,6 +8,11 @@
 // or min made it.
 //
 //   test_folds [SEED [ROUNDS]]     the random part, from another seed or longer
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/entry.h"
 #include "tests/pointwise.h"

@@ -3,6 +3,11 @@
 // before a product gives the same bits as if it were stored. Operands are small integers, so that sums are exact in any
 // order and nothing hides in a tolerance.
 #include "codegen/product/product.h"
+#include "ir/interp/interpret.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/entry.h"
 

@@ -9,6 +9,10 @@
 // Lines that begin with # may say more; they are blank to the parser. Run from a folder that has tests/golden.
 //   test_golden [--update] [NAME ..]     --update rewrites what is below the line
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,7 +1,12 @@
 // What becomes of a gradient at each op. The whole op table is walked: a row has a gradient rule, or none by meaning,
 // or is refused with E125. For each row with operands there is a case here, which shows that this is so: gradients, and
 // gradients of gradients, against differences of the interpreter; where none flows the differences are 0 too.
+#include "ir/autodiff/autodiff.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/pointwise.h"
 

@@ -2,6 +2,7 @@
 // plans in which a write comes too early.
 #include "frontend/module/tree.h"
 #include "frontend/tenure.h"
+#include "ir/passes/passes.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 // Initial values: those of the distribution in the interpreter's stream, whatever the number and sizes of parameters; the
 // same bits for any team; and none where they are not wanted.
 #include "frontend/tenure.h"
-#include "ir/ir.h"
+#include "ir/interp/interpret.h"
 #include "tests/check.h"
 
 #include <math.h>

@@ -5,6 +5,9 @@
 //   test_inplace_random [programs] [first seed]
 #include "frontend/module/tree.h"
 #include "frontend/tenure.h"
+#include "ir/fn.h"
+#include "ir/interp/interpret.h"
+#include "ir/passes/passes.h"
 #include "tests/check.h"
 #include <math.h>
 #include <stdlib.h>

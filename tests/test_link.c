@@ -2,6 +2,9 @@
 // hold addresses; and refused when a number in it is wrong.
 #include "codegen/kernels.h"
 #include "codegen/module/link.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 //   test_module_paths --text               the program as text: for `tenure explain` and `tenure report`
 #include "frontend/tenure.h"
 #include "ir/ir.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include <pthread.h>

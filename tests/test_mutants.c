@@ -3,6 +3,8 @@
 //
 //   test_mutants [--interpret] [N [SEED [FOLDER]]]     N mutants, each of up to N_DEEP generations, from a seed;
 //                                                      --interpret: no code is generated, so that many more are tried
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/tir_mutate.h"
 

@@ -1,5 +1,9 @@
 // Every op through the interpreter: values and gradients against PyTorch's (tests/op_tables),
 // gradients also against central differences; the op table, the rows' expressions and the random stream.
+#include "ir/build.h"
+#include "ir/expr.h"
+#include "ir/interp/interpret.h"
+#include "ir/passes/passes.h"
 #include "tests/op_tables.h"
 
 #include "runtime/rng.h"

@@ -2,6 +2,8 @@
 // workers, which must agree in every bit. The arena is full of NaN before a run, and nothing is written behind an
 // output.
 #include "codegen/emitters.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "tests/entry.h"
 #include "tests/op_tables.h"
 

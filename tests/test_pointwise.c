@@ -2,6 +2,8 @@
 // calls, also in place, through compiled code at many points, with gradients, for 1 and 3 workers with equal bits. Gradients
 // against differences: tests/test_grad_table.c; awkward numbers: tests/test_folds.c.
 #include "frontend/tenure.h"
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/near.h"

@@ -14,6 +14,12 @@
 // Where bars are so wide that any number is within them the values are passed over. Their share is printed, and that of
 // the values that are held closely; more than MAX_OPEN percent of the one, or less than LEAST_SHARP of the other, fail.
 #include "codegen/kernels.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/random_oracle.h"
 #include "tests/random_program.h"
 #include "tests/trial.h"

@@ -4,6 +4,8 @@
 //
 //   test_random_reach [PROGRAMS]     prints the counts
 #include "codegen/kernels.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "tests/check.h"
 #include "tests/random_program.h"
 

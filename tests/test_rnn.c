@@ -3,6 +3,7 @@
 // and all gradients: the interpreter against the stored numbers, compiled code against the interpreter.
 #include "frontend/graph/function.h"
 #include "frontend/tenure.h"
+#include "ir/interp/interpret.h"
 #include "tests/check.h"
 #include "tests/golden_file.h"
 #include "tests/models.h"

@@ -5,6 +5,8 @@
 #include "codegen/module/compile.h"
 #include "frontend/module/tree.h"
 #include "frontend/tenure.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "tests/check.h"
 #include "tests/cpu_time.h"
 

@@ -3,7 +3,13 @@
 // Every row of ir/passes/rules.def has a golden, tests/golden/rules/NAME.tir, that runs with this rule alone: there it
 // applies, and is told; with the rule left out nothing applies. A pass that needs a fact refuses a function of which it
 // is not true, and every change of an instruction drops what was known.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 // below a second, and ten times the size costs about ten times as much.
 #include "frontend/graph/function.h"
 #include "frontend/tenure.h"
+#include "ir/passes/passes.h"
 #include "tests/check.h"
 
 #include <time.h>

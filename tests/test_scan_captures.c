@@ -2,6 +2,8 @@
 // one small array holds. Against the same steps written one after the other.
 #include "frontend/tenure.h"
 #include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/models.h"
 

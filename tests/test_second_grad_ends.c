@@ -1,5 +1,7 @@
 // Gradients of gradients where formulas change: operands that are equal, zeros, the ends of ranges, and scans of 1,000
 // steps. Each must lie between the slopes of the first gradient on both sides, and be finite where these are.
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/pointwise.h"
 

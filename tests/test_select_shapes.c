@@ -6,6 +6,9 @@
 //
 // Without --on: for this machine.
 #include "ir/interp/interp.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/trial.h"
 

@@ -1,5 +1,6 @@
 // What `tenure bisect` and `reduce` search with, on programs to which a test does damage after a pass: the pass and the
 // application of a rule are found, crashes too, and the program shrinks to what shows it.
+#include "ir/storage.h"
 #include "tests/check.h"
 
 #include "tools/bisect.h"

@@ -3,7 +3,9 @@
 // Pass outline_scans numbers the streams of steps from the operation's {id} on. So an operation between the marks of a scan
 // owns as many as there are steps, and no two operations of a program own the same.
 #include "frontend/tenure.h"
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include <math.h>

@@ -2,6 +2,9 @@
 #include "codegen/cpu_features.h"
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 
 #include <elf.h>

@@ -1,5 +1,9 @@
 // The text form: a program with every op, random programs, damaged text and every kind of syntax error.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/pointwise.h"
 

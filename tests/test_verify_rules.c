@@ -3,6 +3,9 @@
 // to an op that does not take it. Each such mutation must be refused; one that is legal stands in `legal` with its
 // reason, and a reason that no mutation needs is a fault, too.
 #include "ir/shape/infer.h"
+#include "ir/shape/shape.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/pointwise.h"
 

@@ -2,6 +2,7 @@
 // a value with a source line, and runs that allocate nothing.
 #include "frontend/graph/program.h"
 #include "frontend/tenure.h"
+#include "ir/intern.h"
 #include "runtime/format.h"
 #include "tests/check.h"
 

@@ -2,6 +2,7 @@
 // in 128 bits written down here, and the interpreter against the same.
 #include "frontend/graph/function.h"
 #include "frontend/tenure.h"
+#include "ir/interp/interpret.h"
 #include "tests/check.h"
 #include "tests/report.h"
 

@@ -1,6 +1,7 @@
 // Lines are edited one by one; types, which the shape rules find, are cut off first, so that a change of one line does
 // not break those behind it.
 #include "tests/tir_mutate.h"
+#include "ir/tables.h"
 
 #include <stdlib.h>
 #include <string.h>

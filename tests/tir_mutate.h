@@ -3,7 +3,7 @@
 #ifndef TN_TESTS_TIR_MUTATE_H
 #define TN_TESTS_TIR_MUTATE_H
 
-#include "ir/ir.h"
+#include "runtime/base.h"
 #include "tests/rng.h"
 
 // In `mem`, without a final 0 in `len`.

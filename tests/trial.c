@@ -1,5 +1,9 @@
 // What a run needs beside code: values for its inputs and parameters, blocks with guards behind them, a frame.
 #include "tests/trial.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/plan.h"
 #include "tests/rng.h"
 
 #include "ir/attention.h"

@@ -8,6 +8,7 @@
 #ifndef TN_TESTS_TRIAL_H
 #define TN_TESTS_TRIAL_H
 
+#include "ir/interp/interpret.h"
 #include "tests/entry.h"
 #include "tests/foreign.h"
 

@@ -4,7 +4,6 @@
 
 #include "frontend/tenure.h"
 #include "ir/interp/interp.h"
-#include "ir/ir.h"
 #include "ir/passes/draw.h"
 
 // An input or output of a function as its author wrote it.

@@ -1,6 +1,8 @@
 // tenure bisect FILE.tir: the first pass that changes what a function computes, or leaves what the verifier refuses, and
 // in it the first application of a rewrite rule that does.
 #include "tools/bisect.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 
 #include "tools/json.h"
 #include "tools/tool.h"

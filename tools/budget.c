@@ -4,6 +4,8 @@
 // Limits are given as options, for every function, or recorded by --write, function by function, in FILE.tir.budget:
 //
 //   @train_step peak 4962304 copies 0 kernels 37
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "runtime/near.h"
 #include "tools/json.h"
 #include "tools/tool.h"

@@ -1,5 +1,6 @@
 // tenure completion bash|zsh|fish: commands, options and the words that some of their values are, from the tables of
 // commands, passes and rules. Names of functions are read from the .tir file on the line.
+#include "ir/passes/passes.h"
 #include "runtime/near.h"
 #include "tools/tool.h"
 

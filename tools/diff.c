@@ -6,6 +6,8 @@
 //     + %z relu m.c:9: 128 B at arena+128, kernels [3,4]
 //
 // Functions, parameters and inputs are matched by name; buffers by name, else by operation and source line, in order.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

@@ -3,6 +3,11 @@
 //   @train_step: %41 is f32[batch,9], made by linear at vowels.c:21 in scope 'forward'.
 //   It was moved to the function's own scope at vowels.c:22, which ends at vowels.c:35.
 //   ..
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/scan.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 #include "runtime/near.h"
 #include "tools/explain_place.h"
 #include "tools/json.h"

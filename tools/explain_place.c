@@ -6,6 +6,9 @@
 //     %19          f32[batch,4]       select, backward     arena+128, 128 B, kernels [6,8]
 //     128 B of them are live at the peak, kernel 8, of 576 B
 #include "tools/explain_place.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/text/text.h"
 #include "tools/json.h"
 
 #include <ctype.h>

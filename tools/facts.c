@@ -1,4 +1,7 @@
 // Questions about a planned function: kinds of buffers, who reads last, what is live at the peak, what kernels move.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/storage.h"
 #include "runtime/format.h"
 #include "tools/tool.h"
 

@@ -4,6 +4,11 @@
 // of its functions and what the program keeps beside: parameters and state, constants, packed weights. Powers of two
 // are planned first, since packed weights come and go with the bound; then the gap above the largest that fits is
 // halved. Rows of packed layouts and of scans' steps follow the bound.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "runtime/near.h"
 #include "tools/json.h"
 #include "tools/tool.h"

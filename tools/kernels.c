@@ -1,5 +1,8 @@
 // tenure kernels FILE.tir: the kernels of a plan, or one of them beside its source lines: IR, LLVM IR, assembly.
 #include "codegen/module/kernel_text.h"
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

@@ -1,4 +1,5 @@
 // tenure ops, passes, rules: the tables of the compiler.
+#include "ir/passes/passes.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

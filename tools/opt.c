@@ -1,4 +1,8 @@
 // tenure opt FILE.tir: reads a program, runs passes, prints it.
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "runtime/near.h"
 #include "tools/tool.h"
 

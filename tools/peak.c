@@ -1,4 +1,5 @@
 // What is live at the peak of a function's arena, largest first: for the terminal and as JSON.
+#include "ir/intern.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

@@ -5,8 +5,13 @@
 // (%41), so that they still print as numbers.
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
 #include "ir/text/lex.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tools/tool.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 // tenure reduce FILE.tir --test=CMD | --differs: the smallest program that still shows what is to be shown.
 #include "tools/reduce.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tools/bisect.h"
 #include "tools/tool.h"
 

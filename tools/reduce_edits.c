@@ -5,6 +5,8 @@
 //   %y = relu %x : f32[4]      goes, and %y becomes an input, or is %x wherever the types agree
 //   dim n <= 100               sizes shrink, all equal numbers together
 #include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "tools/reduce.h"
 
 #include <ctype.h>

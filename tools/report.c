@@ -3,6 +3,7 @@
 // The page works from what is in it alone: style and script come from tools/report.css and tools/report.js, the map is
 // static SVG, the tables are static HTML; the script adds tooltips, pinning, search, zoom. Its text is a function of
 // the plan alone.
+#include "ir/intern.h"
 #include "report_css.h"
 #include "report_js.h"
 #include "tools/tool.h"

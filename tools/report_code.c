@@ -1,5 +1,7 @@
 // The page's kernels as code, with --code: source lines, instructions and assembly side by side. A line and what it made
 // have one colour.
+#include "ir/intern.h"
+#include "ir/text/text.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

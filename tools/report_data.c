@@ -1,4 +1,7 @@
 // What the page's script knows of each buffer, as JSON.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/text/text.h"
 #include "tools/tool.h"
 
 static void field(RtText *out, const char *s) {

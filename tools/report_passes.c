@@ -1,5 +1,6 @@
 // The page's way through the passes: a slider, the text of the function after each pass, what changed marked by the
 // script. A text that is that of the pass before is not there twice.
+#include "ir/passes/passes.h"
 #include "tools/tool.h"
 
 #include <string.h>

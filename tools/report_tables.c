@@ -1,4 +1,5 @@
 // The page's tables: what is live at the peak, the ledger of values by scope, the kernels.
+#include "ir/intern.h"
 #include "tools/tool.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
 //             |aasssss   |
 //           0 +----------+
 //              ^           2
+#include "ir/intern.h"
 #include "tools/json.h"
 #include "tools/tool.h"
 

@@ -3,6 +3,10 @@
 // Parameters come from the program's own initial values or a safetensors file, both ways; a function that changes them
 // changes them between the runs too, and --save writes them.
 #include "tools/run.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/text/text.h"
 
 #include "frontend/run/run.h"
 #include "runtime/clock.h"

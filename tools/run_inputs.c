@@ -1,4 +1,6 @@
 // What a run takes: files, random numbers, zeros; the sizes of named dims follow from files, --dim, and bounds.
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "runtime/near.h"
 #include "tools/run.h"
 

@@ -1,4 +1,5 @@
 // What a run says: its outputs in short, its times.
+#include "ir/intern.h"
 #include "runtime/exec/plan_types.h"
 #include "tools/json.h"
 #include "tools/run.h"

@@ -1,5 +1,10 @@
 #include "tools/self_check.h"
 #include "codegen/kernels.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 
 #include "ir/interp/interp.h"
 #include "tools/arrays.h"

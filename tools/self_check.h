@@ -7,6 +7,7 @@
 #define TN_TOOLS_SELF_CHECK_H
 
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
 
 typedef enum {
   CHECK_SAME,

@@ -12,6 +12,10 @@
 //
 // The status is 1 where a primitive is further off than its limit below.
 #include "codegen/module/compile.h"
+#include "ir/interp/interpret.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 
 #include <math.h>
 #include <pthread.h>

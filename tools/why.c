@@ -3,6 +3,10 @@
 //
 // The reasons are those that the passes decided by: remarks of fuse and assign_buffers (ir/remarks.c), and the reader
 // that a copy of insert_copies names.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/remarks.h"
+#include "ir/storage.h"
 #include "runtime/near.h"
 #include "tools/json.h"
 #include "tools/tool.h"

@@ -7,6 +7,7 @@
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
 #include "codegen/module/undefined.h"
+#include "ir/passes/plan.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -5,6 +5,7 @@
 
 #include "codegen/bundle/facts.h"
 #include "codegen/module/compile.h"
+#include "ir/ir.h"
 
 typedef enum { CG_OBJECT_FILE, CG_ASSEMBLY, CG_LLVM_TEXT, CG_BITCODE, CG_N_FORMS } CgForm;
 

@@ -17,6 +17,7 @@
 #include "codegen/conv/winograd.h"
 #include "codegen/emitters.h"
 #include "codegen/pointwise/prologue_epilogue.h"
+#include "ir/passes/plan.h"
 
 enum {
   MOST_SLICES = 16,

@@ -10,6 +10,7 @@
 // which are added in the order of slices, transformed and stored.
 #include "codegen/conv/taps.h"
 #include "codegen/conv/winograd.h"
+#include "ir/passes/plan.h"
 
 enum {
   MOST_SLICES = 8,

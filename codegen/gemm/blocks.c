@@ -1,6 +1,7 @@
 // What strategies, packing and prefetch compute with: sizes that a plan compares, equal KC blocks, where the matrix of a
 // batch begins, private blocks on the stack.
 #include "codegen/gemm/gemm.h"
+#include "ir/storage.h"
 
 // ---- before any code
 // Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.

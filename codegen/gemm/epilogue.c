@@ -1,6 +1,7 @@
 // What follows a product in its kernel, on strips of sums (gemm.h): pointwise instructions, and the update of
 // the parameter whose gradient the sums are, or what these instructions make of them.
 #include "codegen/gemm/gemm.h"
+#include "ir/storage.h"
 
 static Val gradient(const Gemm *g) { return ir_gradient_of(g->c->f, g->p->update); }
 

@@ -1,6 +1,7 @@
 // Moments of what a product makes, in its kernel (gemm.h): by the strategy, pixel by pixel while they are in L1, where it has
 // slots for them; else in a pass over what it has stored.
 #include "codegen/gemm/gemm.h"
+#include "ir/passes/plan.h"
 
 enum { SLOT_ROWS = 32 };  // of a slot, at least, on average: slots are an eighth of the rows
 

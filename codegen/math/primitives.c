@@ -7,6 +7,7 @@
 // because C leaves the order of arguments open and every compiler must give the same code.
 #include "codegen/math/primitives.h"
 #include "codegen/math/math.h"
+#include "ir/expr.h"
 
 #include <math.h>
 #include <stddef.h>

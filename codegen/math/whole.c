@@ -1,6 +1,8 @@
 // Pointwise ops on whole numbers and bool, on scalars and vectors: the numbers of ir/interp/whole.c. Nothing traps, and
 // nothing is undefined: quotients and shifts are taken of operands that are made harmless first.
 #include "codegen/math/math.h"
+#include "ir/expr.h"
+#include "ir/interp/interpret.h"
 
 typedef struct {
   Cg *c;

@@ -7,6 +7,7 @@
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/span.h"
+#include "ir/interp/interpret.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #define TN_CODEGEN_MODULE_COMPILE_H
 
 #include "codegen/target.h"
+#include "ir/ir.h"
 
 struct CgPipeline;  // module.h
 

@@ -3,6 +3,8 @@
 #include "codegen/module/module.h"
 #include "ir/attention.h"
 #include "ir/conv.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
 
 // ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
 // with the row of its class in ir/kernels.def.

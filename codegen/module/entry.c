@@ -4,6 +4,8 @@
 // compared as byte ranges of a segment, because buffers reuse each other's slots; run-time dims count as memory, since a
 // layout sets one. The join of the team ends the last kernels.
 #include "codegen/module/module.h"
+#include "ir/passes/plan.h"
+#include "ir/storage.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -9,6 +9,8 @@
 //   1 relu f32[d0<=32,4] <- 0:f32[d0<=32,4] -> p3
 #include "codegen/gemm/gemm.h"
 #include "codegen/module/module.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/plan.h"
 
 #include <string.h>
 

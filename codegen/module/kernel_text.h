@@ -3,6 +3,7 @@
 #define TN_CODEGEN_MODULE_KERNEL_TEXT_H
 
 #include "codegen/target.h"
+#include "ir/ir.h"
 
 typedef enum { CG_TEXT_LLVM, CG_TEXT_ASSEMBLY } CgTextKind;
 // Of kernel `kernel` of f, a function of the planned program p; emitted in a process of its own. An entry that has no

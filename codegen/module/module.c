@@ -7,6 +7,7 @@
 #include "codegen/module/child.h"
 #include "codegen/module/emit.h"
 #include "codegen/module/llvm_module.h"
+#include "ir/scan.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 

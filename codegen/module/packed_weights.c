@@ -7,6 +7,7 @@
 #include "codegen/conv/winograd.h"
 #include "codegen/module/module.h"
 #include "codegen/product/product.h"
+#include "ir/passes/plan.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 // The body's kernels are ordinary ones: pointers, the rows of the step and random stream ids are arguments.
 // Scratch: two slots per carry, then the body's arena. Every worker runs the loop; nothing in the code depends on
 // the number of steps.
+#include "ir/scan.h"
 #include "codegen/module/module.h"
 
 #include <string.h>

@@ -7,6 +7,9 @@
 #include "codegen/packed/layout.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/span.h"
+#include "ir/interp/interpret.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/plan.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,9 @@
 // All loads of a vector come before its stores, so that a result may alias an operand. Lanes are independent: an element
 // does not depend on vl, on the tail or on the split among workers.
 #include "codegen/pointwise/pointwise.h"
+#include "ir/passes/plan.h"
 #include "ir/slice_at.h"
+#include "ir/storage.h"
 
 enum { MAX_LANES = 64 };
 

@@ -3,6 +3,7 @@
 #include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
+#include "ir/interp/interpret.h"
 
 static V is_set(Cg *c, DType t, V x) {
   if (ir_dtype_kind[t] != DTYPE_FLOAT) return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x)));

@@ -3,6 +3,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
 #include "codegen/span.h"
+#include "ir/passes/plan.h"
 
 struct RowStrip {
   Pointwise p;

@@ -1,6 +1,7 @@
 // Where a slice whose start is a value of the run begins.
 #include "codegen/cg.h"
 #include "codegen/pointwise/pointwise.h"
+#include "ir/passes/plan.h"
 #include "ir/slice_at.h"
 
 V cg_slice_start(Cg *c, Val v, V *in_range) {

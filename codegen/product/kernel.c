@@ -2,6 +2,7 @@
 // or by worker 0 alone where the plan says so.
 #include "codegen/emitters.h"
 #include "codegen/product/product.h"
+#include "ir/passes/plan.h"
 
 // ---- values of a kernel
 // A matrix without elements has no storage, and nothing of it is read.

@@ -1,5 +1,6 @@
 // What is known of a product before any code is emitted (product.h): operands and sizes, modifiers, and the first
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
+#include "ir/passes/plan.h"
 #include "codegen/product/product.h"
 #include "ir/conv.h"
 

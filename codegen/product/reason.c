@@ -2,6 +2,7 @@
 #include "codegen/conv/depthwise.h"
 #include "codegen/conv/winograd.h"
 #include "codegen/product/product.h"
+#include "ir/passes/plan.h"
 
 static void product_reason(const Fn *f, Val v, const Target *t, RtText *out) {
   GemmPlan p = cg_gemm_plan(f, v, t);

@@ -10,6 +10,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/reduce.h"
+#include "ir/passes/plan.h"
 
 #include <string.h>
 

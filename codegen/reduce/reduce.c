@@ -17,6 +17,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
+#include "ir/passes/plan.h"
 
 #include <math.h>
 #include <string.h>

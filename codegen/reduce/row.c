@@ -16,6 +16,7 @@
 #include "codegen/reduce/row.h"
 #include "codegen/emitters.h"
 #include "codegen/reduce/interleave.h"
+#include "ir/passes/plan.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 // stack.
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/row.h"
+#include "ir/passes/plan.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // Row kernels: lowering of row ops to nodes. The formulas; memory and loops are in row.c.
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/row.h"
+#include "ir/passes/plan.h"
 
 #include <math.h>
 

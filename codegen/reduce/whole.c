@@ -15,6 +15,8 @@
 #include "codegen/order/axis.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/reduce.h"
+#include "ir/interp/interpret.h"
+#include "ir/passes/plan.h"
 
 enum {
   RUN = 8192,  // elements of a chunk, at least

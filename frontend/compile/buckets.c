@@ -5,6 +5,7 @@
 //
 // Bounds of several dims are combined, so that the first plan that fits is the smallest one in every dim.
 #include "frontend/compile/compile.h"
+#include "ir/intern.h"
 #include <stdlib.h>
 
 enum { MOST_PLANS = 64 };

@@ -2,6 +2,11 @@
 // those that every kernel reads.
 // Kept with the plan, when the IR is placed; read through the public counters (frontend/run/plan_facts.c).
 #include "frontend/compile/compile.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
+#include "ir/storage.h"
 #include <stdlib.h>
 #include <string.h>
 

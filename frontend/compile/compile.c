@@ -11,6 +11,9 @@
 #include "frontend/module/probe.h"
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
+#include "ir/fn.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdlib.h>

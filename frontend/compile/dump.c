@@ -1,6 +1,10 @@
 // Seeing: the program as text, its planned functions with lifetimes, and a summary of memory.
 #include "frontend/graph/code.h"
 #include "frontend/tenure/compile.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/scan.h"
+#include "ir/text/text.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,10 @@
 #include "frontend/compile/compile.h"
 #include "frontend/module/attention.h"
 #include "frontend/module/probe.h"
+#include "ir/fn.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
+#include "ir/storage.h"
 
 typedef struct {
   Prog *ir;

@@ -4,6 +4,10 @@
 // the caller's has.
 #include "frontend/compile/compile.h"
 #include "frontend/module/probe.h"
+#include "ir/fn.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
+#include "ir/storage.h"
 #include "runtime/exec/shard_tree.h"
 #include <stdlib.h>
 #include <string.h>

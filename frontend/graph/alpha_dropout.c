@@ -6,6 +6,7 @@
 #include "frontend/graph/scan.h"
 #include "frontend/graph/spatial.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
 
 #include <math.h>
 

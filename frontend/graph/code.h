@@ -5,6 +5,7 @@
 #include "codegen/module/compile.h"
 #include "frontend/graph/program.h"
 #include "frontend/run/run.h"
+#include "ir/passes/passes.h"
 
 // A plan of a function for smaller bounds.
 typedef struct FeVariant {

@@ -6,6 +6,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/scan.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
 
 #include <string.h>
 

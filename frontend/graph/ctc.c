@@ -12,6 +12,7 @@
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/shape.h"
 #include "frontend/tenure/rnn.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/shape.h"
 #include "frontend/tenure/linalg.h"
+#include "ir/build.h"
 
 #include <math.h>
 

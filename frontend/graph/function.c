@@ -7,6 +7,7 @@
 #include "frontend/graph/scan.h"
 #include "frontend/graph/scope.h"
 #include "frontend/tenure/module.h"
+#include "ir/fn.h"
 #include <string.h>
 
 // The function that a mistake at tn_function_begin leaves behind: whatever is built on it is poisoned, without a second

@@ -4,6 +4,8 @@
 
 #include "frontend/graph/program.h"
 #include "frontend/tenure/scope.h"
+#include "ir/autodiff/autodiff.h"
+#include "ir/intern.h"
 
 typedef struct FeLogicalValue FeLogicalValue;
 typedef struct FeListSizes FeListSizes;

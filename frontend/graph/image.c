@@ -3,6 +3,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/spatial.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/scan.h"
 #include "frontend/graph/shape.h"
+#include "ir/build.h"
 
 #include <math.h>
 

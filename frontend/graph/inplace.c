@@ -14,6 +14,9 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/scan.h"
+#include "ir/fn.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 #include <string.h>
 
 // ---- regions without gradients

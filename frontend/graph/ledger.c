@@ -14,6 +14,8 @@
 #include "frontend/graph/param.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/scope.h"
+#include "ir/fn.h"
+#include "ir/text/text.h"
 #include <string.h>
 
 static FeCounts *scope_counts(const tn_function *f, uint32_t scope) {

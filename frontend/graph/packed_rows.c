@@ -11,6 +11,8 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/rows.h"
+#include "ir/fn.h"
+#include "ir/storage.h"
 
 uint32_t fe_rows_of(tn_tensor t) {
   FeRows r = fe_rows(t);

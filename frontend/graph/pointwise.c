@@ -4,6 +4,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/promote.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
 
 static tn_tensor call_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
                                 tn_site at) {

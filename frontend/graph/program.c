@@ -1,6 +1,9 @@
 // Programs, their named dims, names and reports; the guard against memory running out.
 #include "frontend/graph/module.h"
 #include "frontend/graph/report.h"
+#include "ir/fn.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 #include <stdarg.h>

@@ -8,6 +8,9 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/interp/interpret.h"
 
 #include <inttypes.h>
 #include <math.h>

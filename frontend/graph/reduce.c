@@ -7,6 +7,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/tenure/reduce.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -9,6 +9,8 @@
 // user's code again.
 #include "frontend/graph/report.h"
 #include "frontend/graph/module.h"
+#include "ir/fn.h"
+#include "ir/text/text.h"
 #include <string.h>
 
 static bool is_public(const char *call) { return !strncmp(call, "tn_", 3); }

@@ -3,6 +3,7 @@
 #define TN_FRONTEND_GRAPH_REPORT_H
 
 #include "frontend/graph/function.h"
+#include "ir/build.h"
 
 // "tn_call of module 'fc'": the user's call that op is made for, and where it is made
 const char *fe_call_text(tn_program *p, Op op);

@@ -7,6 +7,7 @@
 // f32, and so is their rounding.
 #include "frontend/graph/ops.h"
 #include "frontend/graph/spatial.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -3,6 +3,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/scan.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
 
 #include <float.h>
 #include <math.h>

@@ -8,6 +8,9 @@
 #include "frontend/graph/report.h"
 #include "frontend/graph/scope.h"
 #include "frontend/tenure/rnn.h"
+#include "ir/fn.h"
+#include "ir/scan.h"
+#include "ir/storage.h"
 
 struct tn_scan {
   tn_function *f;

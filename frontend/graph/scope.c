@@ -4,6 +4,8 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/param.h"
 #include "frontend/tenure/packed.h"
+#include "ir/build.h"
+#include "ir/fn.h"
 
 static uint32_t newest(const tn_function *f) { return f->scope ? f->scope->index : 0; }
 

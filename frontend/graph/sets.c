@@ -3,6 +3,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/promote.h"
 #include "frontend/tenure/order.h"
+#include "ir/build.h"
 
 static tn_tensor op1(Op op, tn_tensor a, tn_site at) { return fe_emit1(op, a, at); }
 static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) { return fe_emit2(op, a, b, at); }

@@ -8,6 +8,7 @@
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/report.h"
 #include "frontend/tenure/ops.h"
+#include "ir/storage.h"
 
 #define OPEN(x, n)                                 \
   tn_function *f;                                  \

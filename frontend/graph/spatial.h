@@ -5,7 +5,7 @@
 
 #include "frontend/tenure/conv.h"
 #include "frontend/tenure/image.h"
-#include "ir/ir.h"
+#include "ir/tables.h"
 
 enum { SPATIAL_AXES = 3 };
 

@@ -4,6 +4,7 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/shape.h"
 #include "frontend/tenure/order.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/module/layers.h"
 #include "frontend/module/tree.h"
+#include "ir/build.h"
 #include "runtime/near.h"
 #include <string.h>
 

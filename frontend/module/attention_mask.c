@@ -4,6 +4,7 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/shape.h"
 #include "frontend/module/attention.h"
+#include "ir/build.h"
 
 typedef struct {
   tn_function *f;

@@ -5,6 +5,7 @@
 //                                            %w = dropout(softmax %s')     0 where %lse is -inf: nothing is visible
 #include "frontend/graph/ops.h"
 #include "frontend/module/attention.h"
+#include "ir/build.h"
 
 #include <math.h>
 

@@ -13,6 +13,7 @@
 #include "frontend/graph/scope.h"
 #include "frontend/module/optimizer.h"
 #include "frontend/module/tree.h"
+#include "ir/build.h"
 #include "ir/rewrite.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 #include "frontend/module/tree.h"
 #include "frontend/run/finite.h"
 #include "frontend/tenure/ops.h"
+#include "ir/build.h"
 
 static bool check_options(tn_module *m, int64_t count, const tn_embedding_options *o) {
   m->poisoned = true;

@@ -18,6 +18,7 @@
 #include "frontend/graph/scope.h"
 #include "frontend/module/call.h"
 #include "frontend/module/hook.h"
+#include "ir/fn.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,6 +9,7 @@
 // the calls is the program without them. call.c runs those of calls, grad_hook.c those on gradients.
 #include "frontend/module/hook.h"
 #include "frontend/module/call.h"
+#include "ir/text/text.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>
 

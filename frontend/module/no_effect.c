@@ -5,6 +5,7 @@
 #include "frontend/module/optimizer.h"
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
+#include "ir/storage.h"
 
 // ---- tn_freeze
 static bool is_trained_in(const tn_function *f, const FeParam *q) {

@@ -9,6 +9,7 @@
 #include "frontend/module/optimizer.h"
 #include "frontend/module/tree.h"
 #include "frontend/run/finite.h"
+#include "ir/fn.h"
 #include "runtime/store/checkpoint.h"
 
 static const tn_group_options none;

@@ -15,7 +15,9 @@
 #include "frontend/graph/scope.h"
 #include "frontend/module/hook.h"
 #include "frontend/run/finite.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/text/text.h"
 #include "runtime/format.h"
 #include <math.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "frontend/graph/scope.h"
 #include "frontend/module/optimizer.h"
 #include "frontend/run/finite.h"
+#include "ir/fn.h"
 #include "runtime/near.h"
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,9 @@
 //   train.c:31: note: no gradient flows through this tn_stop_grad to 'enc.weight'
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
+#include "ir/fn.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 
 enum { MOST_NAMED = 8 };
 

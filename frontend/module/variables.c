@@ -9,6 +9,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/report.h"
 #include "frontend/module/tree.h"
+#include "ir/interp/interpret.h"
 #include "runtime/near.h"
 #include "runtime/store/checkpoint.h"
 #include <string.h>

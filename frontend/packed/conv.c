@@ -12,6 +12,7 @@
 #include "frontend/graph/scope.h"
 #include "frontend/graph/spatial.h"
 #include "frontend/packed/packed.h"
+#include "ir/fn.h"
 
 typedef struct {
   FeWindow w;

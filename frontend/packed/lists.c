@@ -9,6 +9,7 @@
 #include "frontend/graph/report.h"
 #include "frontend/graph/scope.h"
 #include "frontend/packed/packed.h"
+#include "ir/fn.h"
 #include <string.h>
 
 static bool same_behind(tn_tensor a, tn_tensor b) {

@@ -9,6 +9,8 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/scope.h"
+#include "ir/fn.h"
+#include "ir/storage.h"
 #include "runtime/near.h"
 
 enum { MOST_NUMBERS = 4096 };  // that tn_constant_i64 takes

@@ -10,6 +10,8 @@
 #include "frontend/graph/report.h"
 #include "frontend/graph/scope.h"
 #include "frontend/packed/packed.h"
+#include "ir/fn.h"
+#include "ir/storage.h"
 #include <string.h>
 
 enum { LONGEST_RUN = 1 << 24 };  // a size as f32 is exact up to it

@@ -12,6 +12,11 @@
 // Gradients of gradients: a grad_of is expanded where it stands, so that a later loss which reads it goes back through
 // its backward as through any other instructions.
 #include "ir/autodiff/grad.h"
+#include "ir/autodiff/autodiff.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/text/text.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 // and the report of a rule that does not exist (grad_missing.c).
 #ifndef TN_IR_AUTODIFF_GRAD_H
 #define TN_IR_AUTODIFF_GRAD_H
+#include "ir/build.h"
 #include "ir/ir.h"
 #include "ir/rewrite.h"
 

@@ -1,5 +1,8 @@
 // Gradient rules of scans along an axis, of gather and scatter along an axis, and of what is ordered.
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 
 static Val zeros(Grad *g, Shape s) {
   Attr a[2] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, s)};

@@ -1,5 +1,7 @@
 // Gradient rules of triangular systems, Cholesky factors, systems by row operations, and factors of small matrices.
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 
 typedef struct {
   bool upper, ta, unit, right;

@@ -5,7 +5,11 @@
 //   m.c:8: note: %l was made here
 //   m.c:2: note: %x was made here
 //   note: the path: %l (sum), %9 (mul), %7 (rnn_seq_grad), %x (input)
+#include "ir/autodiff/autodiff.h"
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/text/text.h"
 
 #include <string.h>
 

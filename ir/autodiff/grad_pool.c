@@ -1,5 +1,7 @@
 // Gradient rules of pools (ir/pool.h) and of what resizes images: sums are linear, maxima pass on by the places that they came from.
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 
 // The op with the windows of v; `sized`: whose spatial sizes its result has.
 static Val pool_like(Grad *g, Val v, Op op, const Val *in, uint32_t n_in, Val sized) {

@@ -4,7 +4,10 @@
 //   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
 //   write %b, %w
 //   %l = sum %b
+#include "ir/autodiff/autodiff.h"
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/storage.h"
 
 bool ir_is_cut(const Fn *f, Val v) {
   for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))

@@ -10,6 +10,8 @@
 // asked for, and waits. What will be replaced is passed over until it is, which is right where nothing that was walked
 // through reads what it hands on; a gradient for which it is not gets a walk of its own.
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include <string.h>
 
 struct GradWalk {

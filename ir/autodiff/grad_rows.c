@@ -2,6 +2,9 @@
 // softmax, cross entropy, norms. What a row is multiplied by and summed to are plain values; the code generator fuses
 // them. Below u, q: the incoming gradient; S: a sum over the row, M: a mean over it, both kept as a column.
 #include "ir/autodiff/grad.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 
 static void give_along(Grad *g, Val v, Op op, Val adj) {
   const Attr *axis = ir_attr(g->f, v, KEY_axis);

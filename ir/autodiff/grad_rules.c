@@ -1,7 +1,12 @@
 // Gradient rules of ops: words of the gradient column of ops.def; those of rows are in grad_rows.c. Pointwise rows
 // carry theirs as expressions. A rule emits ops that have rules themselves, so that gradients can be taken of
 // gradients; the exceptions are `missing` in the table.
+#include "ir/autodiff/autodiff.h"
 #include "ir/autodiff/grad.h"
+#include "ir/expr.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/slice_at.h"
 
 #include <string.h>

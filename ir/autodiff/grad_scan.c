@@ -10,7 +10,12 @@
 // what is left is summed in a carry.
 //
 //   dW += d_t^T x_t  in every step      ->      dW = D^T X  once, after the loop
+#include "ir/autodiff/autodiff.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/scan.h"
 #include <string.h>
 
 typedef struct {

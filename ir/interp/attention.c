@@ -1,5 +1,7 @@
 // Attention in the interpreter: row by row, as the formula says.
 #include "ir/attention.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

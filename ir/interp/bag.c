@@ -1,4 +1,5 @@
 // Bags of rows of a table, and their gradients.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 typedef struct {

@@ -1,5 +1,6 @@
 // Convolutions in the interpreter: every pair of elements that an op relates, as the formula says.
 #include "ir/conv.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 typedef struct {

@@ -1,4 +1,5 @@
 // Scans along an axis: running sums, products, extremes, linear recurrences.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 // Gather and scatter along an axis.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 #include <string.h>

@@ -7,7 +7,10 @@
 // With env.single f32 is rounded: pointwise ops then give the bits of compiled code wherever these are rounded once
 // (ir_is_rounded_once), so that what a pass makes of a program can be held against the program itself.
 #include "ir/interp/interp.h"
+#include "ir/build.h"
 #include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,9 @@
 #ifndef TN_IR_INTERP_INTERP_H
 #define TN_IR_INTERP_INTERP_H
 
+#include "ir/interp/interpret.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
 
 typedef struct {
   const Fn *f;

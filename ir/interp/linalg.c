@@ -1,4 +1,5 @@
 // Triangular systems, Cholesky factors, systems by row operations, and factors of small matrices.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 // Matrix products, gather and scatter.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 // Layer norm and RMS norm: rows scaled to unit variance, with their gradients.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

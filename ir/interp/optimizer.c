@@ -1,5 +1,6 @@
 // Gradient norm and optimizers, as PyTorch's torch.optim states them. The interpreter's loop stores what these return
 // into the parameters that the operands are versions of.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 #include "ir/optimizers.h"
 

@@ -1,4 +1,5 @@
 // Order along an axis, search, and what is not zero.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -3,6 +3,8 @@
 //   lengths 2 3 1   ->   batch_sizes 3 2 1   offsets 0 3 5 6   sorted 1 0 2
 //   rows:  (user 1, t 0) (user 0, t 0) (user 2, t 0) | (user 1, t 1) (user 0, t 1) | (user 1, t 2)
 #include "ir/interp/packed.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include <math.h>
 
 Layout run_layout_of(const Run *r, Val layout) {

@@ -3,6 +3,8 @@
 // Data are [rows, width]; values of a whole sequence are [B, width] in user order. `row_of` says where step t of a
 // sequence stands.
 #include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/packed.h"
 #include <math.h>
 #include <string.h>

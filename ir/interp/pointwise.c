@@ -1,4 +1,6 @@
 // Pointwise ops: the rows' own expressions, evaluated element by element.
+#include "ir/expr.h"
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 // Pools in the interpreter: every element of every window, as ir/pool.h says.
 #include "ir/pool.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 //
 // Random numbers are a pure function of (seed, run, stream id, element): Philox4x32-10 with key = seed,
 // counter = (element low, element high, id, run). No state, so any worker can make any element in any order.
-#include "ir/ir.h"
+#include "ir/interp/interpret.h"
 #include "runtime/rng.h"
 
 #include <math.h>

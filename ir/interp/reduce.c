@@ -1,4 +1,6 @@
 // Reductions, and ops that work on rows (the last axis).
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 #include <math.h>

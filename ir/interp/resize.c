@@ -1,5 +1,6 @@
 // Images of other sizes in the interpreter: all axes at once.
 #include "ir/resize.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 #include "ir/pool.h"
 

@@ -2,6 +2,8 @@
 //
 // A sequence's state stands at its sorted position. Going forward in time, positions drop out as sequences end; in
 // reverse they join at their own last step, with their initial state untouched until then: one loop serves both.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 #include "ir/interp/packed.h"
 

@@ -1,4 +1,6 @@
 // A scan: its body is interpreted once for each step.
+#include "ir/scan.h"
+#include "ir/intern.h"
 #include "ir/interp/packed.h"
 #include <string.h>
 

@@ -1,4 +1,6 @@
 // Ops that move elements: each reads or writes its operand under other strides.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 #include "ir/slice_at.h"

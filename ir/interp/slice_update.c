@@ -1,5 +1,6 @@
 // Partial writes: the operand with a part replaced. The interpreter's values are never overwritten, so the operand
 // stays.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 #include <string.h>

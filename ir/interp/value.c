@@ -1,4 +1,6 @@
 // Values at run time, as every op of the interpreter reads and makes them: sizes, strides, results, rounding.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 #include "runtime/format.h"
 #include "runtime/half.h"

@@ -2,6 +2,8 @@
 //
 // Division by zero: the quotient is 0, and the remainder the dividend. Elements of i64 are exact: what a double cannot
 // hold of one stands in a second plane (Tensor.low).
+#include "ir/expr.h"
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 enum { MAX_STACK = 32 };

@@ -1,4 +1,5 @@
 // Reductions of integers and bool along neighbouring axes.
+#include "ir/fn.h"
 #include "ir/interp/interp.h"
 
 typedef int64_t Step(int64_t so_far, int64_t x);

@@ -1,5 +1,9 @@
 // From a function placed with guards around its buffers to the tables by which the runtime poisons and looks.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 
 // What stands around a buffer in a guarded arena: 64 to 192 bytes on each side, by its number; around one that has the place of another
 // function's as there.

@@ -10,6 +10,16 @@
 // Sums over shards are outputs, and inputs of the update, that lie in the arena one behind the other, in memory that instructions of class
 // EXCHANGE have: it lives while one of them does, and to the end or from the beginning of a function that others go on from.
 #include "ir/attention.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/remarks.h"
+#include "ir/scan.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 #include <string.h>
 
 typedef struct {

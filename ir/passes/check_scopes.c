@@ -7,7 +7,12 @@
 //   }
 //
 // Parameters, inputs and constants are owned by module, caller and constant pool: scopes never end them.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/text/text.h"
 
 typedef enum { ALIVE, DISPOSED, CLOSED } Life;
 typedef struct {

@@ -13,8 +13,15 @@
 // %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass schedule). What
 // comes later takes %s and %u as well, so that reading what was written needs no check either. One write alone checks its start
 // itself (codegen/pointwise/slice_start.c), as does one whose start depends on what another changed.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
 #include "ir/slice_at.h"
+#include "ir/storage.h"
 
 typedef struct {
   Fn *f;

@@ -1,4 +1,10 @@
 #include "ir/passes/draw.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
+#include "ir/storage.h"
 
 // ---- where checked numbers come from
 typedef struct Place {

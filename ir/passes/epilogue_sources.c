@@ -20,7 +20,9 @@
 //
 // Which epilogue reads a value is known when its readers have their levels, so sources are assumed, and levels are found
 // again without those that were none.
+#include "ir/fn.h"
 #include "ir/passes/schedule.h"
+#include "ir/storage.h"
 #include <string.h>
 
 enum { MAX_SOURCES = 6 };  // of a product

@@ -18,8 +18,14 @@
 // Both instructions have the same memory: that of the sums, from the first of them to the last reader in the update, and room beside it, from
 // the first shard to the end of the exchange, for sums of earlier shards and what is received. Its size is the most that any rank of 1 to
 // n_shards needs (runtime/exec/shard_tree.h).
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/passes/passes.h"
 #include "ir/passes/split_shards.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 #include "runtime/exec/shard_tree.h"
 #include <stdlib.h>
 #include <string.h>

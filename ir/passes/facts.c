@@ -1,6 +1,11 @@
 // Facts about functions: one check per row of facts.def. They say what a pass may rely on, not that it did its work
 // well: whole plans are checked by verify_plan, instructions by ir_verify.
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/storage.h"
 
 // ---- what the instructions are
 static bool has_op(const Fn *f, Op op) {

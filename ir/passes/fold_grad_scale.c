@@ -7,7 +7,12 @@
 //   %w1, %m1, %s1 = adamw %w, %m, %v, %g, %step, %lr, %wd, %factor
 //
 // The meaning is the same to the last bit. A product that anything else reads stays.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/rules.h"
+#include "ir/storage.h"
 
 static bool is_stored(const Fn *f, Val x) {
   bool is_view = ir_ops[ir_ins(f, x)->op].cls == CLASS_VIEW;

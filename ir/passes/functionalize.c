@@ -25,7 +25,13 @@
 //                                              scan_end {scan=0}
 //                                              %last = scan_final %x {scan=0, index=0}
 //                                              overwritten %x, %last
+#include "ir/autodiff/autodiff.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 
 typedef struct Version {
   Val v;  // new numbering

@@ -21,7 +21,14 @@
 //   %a = mul %x, %y : f32[n,64]                  k0
 //   %s = sum %a {axes=[1], keepdim} : f32[n,1]   k0
 //   %b = sub %a, %s : f32[n,64]                  k0
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/remarks.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 #include <string.h>
 
 enum { MAX_GROUP = 64, MAX_GROUP_INPUTS = 24, MAX_RNN_GROUP = 4, MAX_UPDATES = 64, NO_KERNEL = UINT32_MAX };
@@ -316,12 +323,8 @@ static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
 // By class of the kernel; a class without a function has kernels of one instruction.
 typedef const char *BarOf(const Fn *f, const Kernel *k, uint32_t kernel, Val v);
 static BarOf *const bars[N_CLASSES] = {
-    [CLASS_POINTWISE] = point_or_row_bar,
-    [CLASS_REDUCE] = row_bar,
-    [CLASS_ROW] = row_bar,
-    [CLASS_GEMM] = product_bar,
-    [CLASS_PACK_PADDED] = pack_bar,
-    [CLASS_RNN] = rnn_bar,
+    [CLASS_POINTWISE] = point_or_row_bar, [CLASS_REDUCE] = row_bar,       [CLASS_ROW] = row_bar,
+    [CLASS_GEMM] = product_bar,           [CLASS_PACK_PADDED] = pack_bar, [CLASS_RNN] = rnn_bar,
     [CLASS_OPTIMIZER] = updates_bar,
 };
 

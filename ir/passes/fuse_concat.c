@@ -3,7 +3,10 @@
 //   %c = concat %a, %b {axis=1} : f32[n,400]     of f32[n,320] and f32[n,80]: a kernel that works on whole vectors of
 //   %y = tanh %c : f32[n,400]                    each operand, row by row
 //   %d = concat %p, %q {axis=1} : f32[n,2]       of columns: a kernel of its own, which moves numbers
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/passes/plan.h"
 
 static int64_t bound_between(const Fn *f, Val v, uint32_t from, uint32_t to) {
   int64_t n = 1;

@@ -14,7 +14,12 @@
 //   %m = mean %x {axes=[1]}                                %d = sub %x, %m         sum (square %d)
 //
 // But where %d is summed too, as a batch norm does: it takes what rounding left of the mean from the result.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 
 enum {
   MAX_ARGS = 16,  // of a reader of %d

@@ -17,7 +17,13 @@
 // rematerialise and have no other use: the input of a layer, scaled or looked up, is read by the forward product and
 // by the product of the weight's gradient. A mask of it, as relu's gradient has one, has a copy too.
 #include "ir/conv.h"
+#include "ir/expr.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 #include <string.h>
 
 enum {

@@ -11,7 +11,12 @@
 // The product over all rows does the arithmetic as fast, or faster where tiles of a step are low or vectors of units
 // are not full, and reads its weight less often. What it costs is %xg: little time where it stays in the caches, and up
 // to a third of a recurrence where it does not.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/rules.h"
+#include "ir/storage.h"
 #include <string.h>
 
 // docs/experiments/006 found these values.

@@ -5,7 +5,9 @@
 //
 // Other kernels of the product's level may read the old parameter, as the gradient of %x reads %w. So a product with a
 // fused update is scheduled last in its level, and the update needs no level of its own.
+#include "ir/intern.h"
 #include "ir/passes/schedule.h"
+#include "ir/storage.h"
 
 enum { MAX_CHAIN = 8 };
 

@@ -7,6 +7,11 @@
 // The elements are the same to the last bit. They are no longer written, read and written again: %r is made in the
 // kernel of the concat. Only where the concat alone reads the operands, and where each has one operand of its own: two
 // would have to stay alive for it.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
 #include <string.h>
 

@@ -6,8 +6,14 @@
 //   %y = embedding %w, (reshape %c)
 #include "ir/attention.h"
 #include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
 #include "ir/slice_at.h"
+#include "ir/storage.h"
 #include <string.h>
 
 static int64_t constant_behind(const Fn *f, Val v, uint32_t axis) {  // product of sizes from axis on; 0: not constant

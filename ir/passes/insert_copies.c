@@ -13,7 +13,12 @@
 // What a run may refuse comes before every change of a parameter (pass schedule), and a write after all reads of the old
 // content. Where it takes a write to find out, and one of these reads is such a change or follows it, the write goes to a
 // copy, too: no order would do.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 
 typedef struct {
   Rewrite e;

@@ -15,7 +15,13 @@
 // 4. Random streams: one per step, {id} + the step number; the pass that numbers them reserves one for each step.
 // 5. If a gradient may be taken, the carries at the begin of each step and results that are expensive to recompute are
 //    further outputs (saved for the backward); pass plan_scans drops those that the backward did not use.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/scan.h"
 #include <string.h>
 
 typedef struct {

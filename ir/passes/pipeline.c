@@ -1,6 +1,9 @@
 // The pass table and its runner: checks the facts that a pass needs, runs it, verifies the function, checks the facts
 // that it gives, lets the caller look.
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/verify.h"
 #include <string.h>
 
 #define PASS(n, needs, gives, on, doc) {#n, doc, ir_pass_##n, needs, gives, on},

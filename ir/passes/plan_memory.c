@@ -11,7 +11,13 @@
 //
 // Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
 // the plan is the same everywhere.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/text/text.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,13 @@
 //   step          fns[of]        one shard's rows -> outputs by row, sums
 //   step.update   fns[update]    sums -> other outputs, parameters
 //   step.add      fns[add]       two arrays of sums -> theirs, of as many elements as a run says
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include <string.h>
 
 // ---- cutting

@@ -7,7 +7,12 @@
 // needed are dead, and operands that the body no longer reads are dropped from the scan. So are carries that neither an
 // output nor a final value needs. Then each body runs through the passes from simplify on: its arena is scratch memory of
 // the scan.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/scan.h"
 #include <string.h>
 
 typedef struct {

@@ -8,7 +8,9 @@
 //
 // So n steps of a loop that the user unrolled need no more memory than few. It costs nothing: there are no more kernels
 // or levels, and no operand is kept for longer.
+#include "ir/fn.h"
 #include "ir/passes/schedule.h"
+#include "ir/storage.h"
 
 enum { MAX_READERS = 64 };  // a slice with more stays where it is
 

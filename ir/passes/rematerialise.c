@@ -7,7 +7,12 @@
 // ones that are still the same. Late readers share one copy, which pass schedule sinks to them.
 //
 // Levels are those of the longest path, before anything is fused: far is far in both.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 
 enum {
   LARGE = 1 << 14,  // elements

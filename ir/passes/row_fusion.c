@@ -7,7 +7,11 @@
 // A row space is a shape and the axis along which a row runs, mostly the last. An element is a value of that shape. A
 // row scalar is one number per row: the shape with that axis of size 1 (keepdim), or without it. A column sum (over all
 // rows) reads elements too; its result is complete after the last row, so nothing in the kernel reads it.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
 
 // Numbers: pages of docs/experiments that found the value.
 enum {

@@ -1,5 +1,7 @@
 // The table of rewrite rules: applying them, naming them, switching them off, telling where they applied.
 #include "ir/passes/rules.h"
+#include "ir/intern.h"
+#include "ir/text/text.h"
 #include "runtime/near.h"
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #ifndef TN_IR_PASSES_RULES_H
 #define TN_IR_PASSES_RULES_H
 
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
 
 #define RULE(pass, n, ...) RULE_##n,

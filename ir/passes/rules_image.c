@@ -3,6 +3,9 @@
 //
 //   %p = permute (conv %x, %w) {perm=[0,3,1,2]}     %y = relu %p     %q = permute %y {perm=[0,2,3,1]}
 //     ->     %r = relu (conv %x, %w)     %y = permute %r {perm=[0,3,1,2]}     %q is %r
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/passes/rules.h"
 
 static bool moves_channels(const Rules *r, const Attr *perm) {

@@ -1,5 +1,10 @@
 // Rules of pointwise ops: algebra, constants, copies.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/interp/interpret.h"
 #include "ir/passes/rules.h"
+#include "ir/storage.h"
 #include <string.h>
 
 bool ir_is_scalar_number(const Fn *f, Val v, float *x) {

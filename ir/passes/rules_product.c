@@ -1,4 +1,8 @@
 // Rules of products: how their operands are stored.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/rules.h"
 
 // ---- transposed operands: {ta} and {tb} read them as they are stored

@@ -1,4 +1,8 @@
 // Rules of sums: which rows are added up, and where.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "ir/passes/rules.h"
 
 // ---- sums over all rows: those of the value itself, not of a view with other rows

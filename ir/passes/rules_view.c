@@ -1,4 +1,8 @@
 // Rules of permutations and views.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "ir/passes/rules.h"
 
 // ---- permutations

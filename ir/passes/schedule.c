@@ -14,7 +14,11 @@
 // Failure atomicity: instructions that may fault (computed indices) come before every parameter write that they do not
 // depend on, so that a failing run leaves parameters unchanged.
 #include "ir/passes/schedule.h"
+#include "ir/fn.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #define TN_IR_PASSES_SCHEDULE_H
 
 #include "ir/ir.h"
+#include "ir/passes/plan.h"
 
 typedef struct {
   Fn *f;

@@ -7,7 +7,12 @@
 //
 // Every instruction is copied with its operands as they are by then, taken through the rules, and looked up among the
 // earlier ones: rules see simplified operands, and each is tried once.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "ir/passes/rules.h"
+#include "ir/storage.h"
 #include <string.h>
 
 typedef struct {

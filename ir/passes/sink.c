@@ -9,7 +9,10 @@
 // same elements, so that they are loaded once: the loss sinks to the level of its gradient where that waits for another
 // value, such as the number of labels. Decisions depend on dim bounds alone, so that plans for smaller bounds have the
 // same kernels.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/passes/schedule.h"
+#include "ir/storage.h"
 
 enum {
   MAX_ROUNDS = 4,

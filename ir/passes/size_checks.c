@@ -3,7 +3,12 @@
 // still need them; those that passes made are added when the plan is.
 //
 //   %y = slice_at %x {axis=0, from=2, count=n-3}      n-3 >= 0, and n-2-(n-3) = 1 >= 0 for any n
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
 #include "ir/slice_at.h"
 
 static bool is_checked(const Fn *f, Dim d) {

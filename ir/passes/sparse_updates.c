@@ -27,7 +27,11 @@
 //   %t = embedding_grad %w, %j, %y, (embedding_grad %w, %index, %rows, %h)
 //
 // The terms of each sum are the same, added up in another order: h + r1 + r2 where it was h + (r1 + r2).
+#include "ir/build.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/rules.h"
+#include "ir/storage.h"
 
 enum { MOST_WIDTH = 16 * 1024 };  // a row's sum lies on the stack
 

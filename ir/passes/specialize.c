@@ -7,7 +7,11 @@
 //
 // The sizes of a run stand in the same slots, and whatever chooses code goes by the full bounds: kernels of both have
 // one text and are compiled once, and their results have the same bits. Only memory is planned by the smaller bounds.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
 #include <string.h>
 
 typedef struct {

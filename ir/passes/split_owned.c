@@ -8,7 +8,10 @@
 // A process that has a part of the gradient's sum computes that part of the group, and needs that part of the state alone. Beside
 // the group its values are read by norms only, which are made of parts too, and it is made of one sum. Everything else wants
 // whole means.
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/passes/split_shards.h"
+#include "ir/storage.h"
 #include <string.h>
 
 typedef struct {

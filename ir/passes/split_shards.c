@@ -30,7 +30,15 @@
 //
 // Relies on pure SSA: it stands behind pass grad.
 #include "ir/passes/split_shards.h"
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/packed_dims.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
+#include "ir/text/text.h"
 
 typedef struct {
   Fn *f;

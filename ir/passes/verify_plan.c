@@ -9,6 +9,12 @@
 // of one level with overlapping byte ranges are separated by a barrier (codegen/module/entry.c), so that correct ranges
 // suffice.
 #include "ir/passes/verify_plan.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
+#include "ir/scan.h"
+#include "ir/text/text.h"
 #include "runtime/format.h"
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,11 @@
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
 //      only one that reads it, and has read it before. Any other read would come too late.
 //   4. Its scratch aliases nothing.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/verify_plan.h"
+#include "ir/text/text.h"
 
 typedef struct {
   Fn *f;

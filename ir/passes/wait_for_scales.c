@@ -5,7 +5,9 @@
 //   %y = mul %p, %s : f32[n,64]               level 2        level 2, the epilogue of %p
 //
 // There are no more levels than before, one kernel less, and the product is not stored.
+#include "ir/intern.h"
 #include "ir/passes/schedule.h"
+#include "ir/storage.h"
 
 enum { SMALL_RATIO = 8, MAX_ROUNDS = 4 };
 

@@ -4,7 +4,10 @@
 //   %1 = mul %g, %c                         of the elements of %owned
 //   %2 = add %e, %1                         likewise
 //   %3 = assign %e, %2, owned=%owned
+#include "ir/fn.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
+#include "ir/passes/plan.h"
 
 #define ALL ((Val){UINT32_MAX})
 

@@ -2,6 +2,8 @@
 // instruction at v and sets the type of v and of its result records; a fault is the number of a diagnostic and a
 // sentence in `why`.
 #include "ir/shape/infer.h"
+#include "ir/packed_dims.h"
+#include "ir/shape/shape.h"
 #include "ir/slice_at.h"
 
 #include <string.h>

@@ -2,7 +2,10 @@
 // setting types, faults.
 #ifndef TN_IR_SHAPE_INFER_H
 #define TN_IR_SHAPE_INFER_H
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
 
 typedef struct {
   Fn *f;

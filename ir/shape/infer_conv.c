@@ -1,6 +1,7 @@
 // Shape rules of convolutions (see conv.h), and what the others read from such an instruction.
 #include "ir/conv.h"
 #include "ir/shape/infer.h"
+#include "ir/storage.h"
 
 #include <string.h>
 

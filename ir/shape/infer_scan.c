@@ -1,4 +1,6 @@
 // Shape rules of scan ops. What is outside an operand [rows, ..] or [time, ..] is inside, at one step, [live, ..] or [..].
+#include "ir/packed_dims.h"
+#include "ir/scan.h"
 #include "ir/shape/infer.h"
 
 static bool begins_with(const Prog *p, Shape s, Dim d) { return ir_rank(p, s) > 0 && ir_dim_at(p, s, 0).i == d.i; }

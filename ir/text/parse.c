@@ -2,7 +2,12 @@
 //
 // After a fault the parser goes on with the next line; a value whose line is wrong is known but poisoned, so that its
 // uses add no further report. Any bytes are safe to read.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/shape/shape.h"
 #include "ir/text/read.h"
+#include "ir/text/text.h"
 #include "runtime/exec/plan_types.h"
 
 #include <string.h>

@@ -6,8 +6,12 @@
 //   scope forward {            scope 1 forward in 0
 //     %h = relu %x      ->     %h = relu %x : f32[4] owner=1
 //   }
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/ops.h"
 #include "ir/text/lex.h"
+#include "ir/text/text.h"
 #include "runtime/exec/plan_types.h"
 #include "runtime/format.h"
 

@@ -4,6 +4,7 @@
 //     %y = rleu %x : f32[4]
 //          ^
 #include "ir/text/read.h"
+#include "ir/intern.h"
 #include "runtime/format.h"
 
 #include <math.h>

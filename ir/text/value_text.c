@@ -2,7 +2,10 @@
 //
 //   %h = sigmoid %y              "%h (sigmoid)"
 //   tn_sigmoid(y), m.c:12        "tn_sigmoid (m.c:12)"
+#include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/ir.h"
+#include "ir/text/text.h"
 
 // "input 'x'", "parameter 'fc.weight'"; NULL: a call made it
 static const char *own_name(const Fn *f, Val v) {

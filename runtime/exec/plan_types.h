@@ -6,7 +6,6 @@
 #define TN_RUNTIME_EXEC_PLAN_TYPES_H
 
 #include "runtime/abi.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,4 +1,5 @@
 // docs/optimizers.md: calls with their numbers, updates with their state and expressions, schedules.
+#include "ir/tables.h"
 #include "tools/gen/gen.h"
 
 #include <string.h>

@@ -1,0 +1,68 @@
+// What passes ask of one another, and code generation of a plan: memory, checks before a run, what may join a kernel.
+#ifndef TN_IR_PASSES_PLAN_H
+#define TN_IR_PASSES_PLAN_H
+
+#include "ir/ir.h"
+#include "runtime/exec/arena_guards.h"
+
+// Offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+bool ir_plan_program_memory(Prog *p);
+bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
+void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
+void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
+// The operand of v whose numbers a run refuses unless they are in a range, and the range; false: v has none.
+bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c);
+// Adds to f->size_checks; false: a size that only the run finds can be below 0
+bool ir_find_size_checks(Fn *f);
+const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);  // the first that these sizes make so; NULL: none
+bool ir_may_fault(const Fn *f, Val v);  // a run may find that v has a number out of range, which the host cannot see
+bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
+bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
+bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
+// May v join the kernel: all its concats are cut in the same places, and nothing else stands against that?
+bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
+bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
+
+// ---- split_shards.c
+Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed
+
+// ---- fuse_prologue.c
+// By value: i64[2] that says which elements of a pointwise value are wanted, where not all are; NULL: of every value all
+const Val *ir_find_wanted(const Fn *f);
+// Op moments at the end of a kernel of products, of what the kernel makes; none.
+Val ir_moments_of(const Fn *f, const Kernel *k);
+uint32_t ir_end_of_elements(const Fn *f, const Kernel *k);  // its end, or those moments: what follows is by element
+Val ir_anchor(const Fn *f, const Kernel *k);                // the instruction that says how the kernel is emitted
+const uint32_t *
+ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
+bool ir_is_cheap_op(Op op);            // cheap to rematerialise: takes no longer than a load
+Val ir_masked_of(const Fn *f, Val v);  // what a mask compares with a number; none: v is no mask
+
+// ---- assign_buffers.c
+// An output without code: its operand was computed into the caller's memory
+bool ir_is_output_alias(const Fn *f, Val v);
+
+// ---- row_fusion.c: what can be computed a row at a time
+typedef struct {
+  Shape shape;
+  uint32_t axis;  // along which a row runs
+} RowSpace;
+bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
+bool ir_same_rows(RowSpace a, RowSpace b);
+bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0
+bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
+bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
+bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // operand k, made a row at a time, is read so
+// Rows that lie side by side: elements behind the axis, by bounds
+int64_t ir_row_side_by_side(const Prog *p, RowSpace rows);
+// They run along another axis than the last, better not interleaved
+bool ir_row_is_strided(const Prog *p, RowSpace rows);
+bool ir_row_fits(const Prog *p, RowSpace rows);  // such rows are worth a kernel of several instructions
+
+// ---- arena_guards.c
+int64_t ir_guard_before(const Fn *f, uint32_t buf);  // bytes around the slot of a root buffer
+int64_t ir_guard_behind(const Fn *f, uint32_t buf);
+// Of a placed function; NULL: the program is not guarded
+const RtGuardedArena *ir_guarded_arena(const Fn *f, RtArena *mem);
+
+#endif
