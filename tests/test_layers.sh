@@ -4,6 +4,7 @@
 # them: it knows no LLVM, no BLAS and nothing of libtenure. Random streams are numbered in one place (frontend/graph/scan.c knows how many the steps of a scan need), and
 # both libraries export tn_ symbols only, but for those of runtime/api.h. Inside each folder the rooms (sub-folders, and the files beside them) have an order:
 # a room includes and calls itself and the rooms before it, and no files call one another in a circle of more than ten.
+# No header inside of the library has more than 250 lines, and each compiles by itself.
 # Ends by breaking each rule in a copy, to see that it is caught.
 set -euo pipefail
 source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
