@@ -28,18 +28,34 @@ static void note_params(Keep *k, const Fn *f) {
     if (ir_ins(f, v)->op == OP_param && live[v.i]) k->is_used[ir_attr_int(f, v, KEY_param, 0)] = true;
 }
 
-static uint32_t param_at(const Rewrite *e, uint32_t i) {
-  return (uint32_t)ir_rewrite_old_attr(e, (Val){i}, KEY_param)->u.i;
+// The parameter that instruction v changes, through views and earlier versions; UINT32_MAX: none.
+static uint32_t written_param(const Fn *f, Val v) {
+  bool writes = ir_has_effect(f, v) || (ir_ops[ir_ins(f, v)->op].flags & WRITES);
+  while (ir_ins(f, v)->n_args && (writes || ir_is_alias(ir_ins(f, v)->op))) {
+    v = ir_arg(f, v, 0);
+    writes = ir_ops[ir_ins(f, v)->op].flags & WRITES;
+  }
+  return ir_ins(f, v)->op == OP_param ? (uint32_t)ir_attr_int(f, v, KEY_param, 0) : UINT32_MAX;
 }
 
-// The parameter that an old instruction is or writes; UINT32_MAX: none.
-static uint32_t param_of(const Rewrite *e, uint32_t i) {
-  const Ins *ins = ir_rewrite_old(e, (Val){i});
-  if (ins->op == OP_param) return param_at(e, i);
-  if (!ins->n_args) return UINT32_MAX;
-  Val to = ir_rewrite_old_arg(e, (Val){i}, 0);
-  bool writes = ins->op == OP_assign || ins->op == OP_slice_assign || ins->op == OP_slice_assign_at;
-  return writes && ir_rewrite_old(e, to)->op == OP_param ? param_at(e, to.i) : UINT32_MAX;
+// Parameters that the initial values of those in use are computed from.
+static void note_init(Keep *k) {
+  const Fn *f = k->init;
+  bool *is_needed = rt_alloc(k->p->mem, f->n_ins + 1);
+  for (bool more = true; more;) {
+    more = false;
+    for (Val v = {f->n_ins - 1}; v.i > 0; v.i--) {
+      const Ins *ins = ir_ins(f, v);
+      uint32_t written = ins->op == OP_param || ir_is_alias(ins->op) ? UINT32_MAX : written_param(f, v);
+      if (written != UINT32_MAX && k->is_used[written]) is_needed[v.i] = true;
+      if (!is_needed[v.i]) continue;
+      is_needed[ir_head(f, v).i] = true;
+      if (ins->op == OP_result) continue;
+      for (uint32_t a = 0; a < ins->n_args; a++) is_needed[ir_arg(f, v, a).i] = true;
+      bool *is_used = ins->op == OP_param ? &k->is_used[ir_attr_int(f, v, KEY_param, 0)] : NULL;
+      if (is_used && !*is_used) *is_used = more = true;
+    }
+  }
 }
 
 // Has it an operand that is left out?
@@ -52,13 +68,13 @@ static bool reads_left(const Rewrite *e, const bool *is_left, uint32_t i) {
 static void rewrite(const Keep *k, Fn *f) {
   Rewrite e;
   uint32_t scope = f->cur_scope;
-  const bool *live = ir_live_as_built(f);
   bool *is_left = rt_alloc(k->p->mem, f->n_ins + 1);
   ir_rewrite_begin(&e, f);
   for (uint32_t i = 1; i < e.n_old; i++) {
     const Ins *ins = ir_rewrite_old(&e, (Val){i});
-    uint32_t param = param_of(&e, i);
-    is_left[i] = (param != UINT32_MAX && !k->is_used[param]) || (!live[i] && reads_left(&e, is_left, i));
+    uint32_t param = ins->op == OP_param ? (uint32_t)ir_rewrite_old_attr(&e, (Val){i}, KEY_param)->u.i : UINT32_MAX;
+    is_left[i] = ins->op == OP_result ? is_left[i - 1]
+                                      : (param != UINT32_MAX && !k->is_used[param]) || reads_left(&e, is_left, i);
     if (ins->op == OP_result || is_left[i]) continue;
     Val v = ir_rewrite_copy(&e, (Val){i});
     if (ins->op == OP_param) ir_set_attr(f, v, ir_a_int(KEY_param, k->index[param]));
@@ -83,6 +99,7 @@ void ir_keep_functions(Prog *p, const char *list, const Fn *init) {
   uint32_t n = 0;
   Keep k = {p, init, rt_alloc(p->mem, p->n_params + 1), rt_alloc(p->mem, (p->n_params + 1) * sizeof *k.index)};
   keep_listed(&k, list);
+  if (init) note_init(&k);
   for (uint32_t q = 0; q < p->n_params; q++) {
     k.index[q] = n;
     if (k.is_used[q]) n++;

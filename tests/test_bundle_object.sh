@@ -177,6 +177,43 @@ grep -q 'float optimizer\|p_train_step\|p_evaluate' p.h && fail "predict has a p
 grep -q 'p_load(p_state' p.h || fail "no p_load"
 "$cc" -O2 -I. p_selftest.c p.o -o selftest && ./selftest
 
+# ---- a part of a program: what initial values are computed from stays, though no function reads it
+cat >keep.tir <<'END'
+program @keep
+param @a : f32[4] trainable
+param @b : f32[4] trainable
+param @c : f32[4] trainable
+func @use_b(%x: f32[4]) {
+  %b = param @b
+  %y = mul %x, %b
+  output %y {name="y", index=0}
+}
+func @use_c(%x: f32[4]) {
+  %c = param @c
+  %y = mul %x, %c
+  output %y {name="y", index=0}
+}
+func @init() {
+  %a = param @a
+  %three = const {value=3}
+  %r = full {value=2, shape=[2]}
+  %v = slice %a {axis=0, start=1, size=2}
+  write %v, %r {no_grad}
+  %product = mul %a, %three
+  %b = param @b
+  write %b, %product {no_grad}
+  %c = param @c
+  %w = slice %c {axis=0, start=0, size=2}
+  write %w, %r {no_grad}
+}
+END
+first_values() { tail -c "$1" keep.safetensors | od -An -t f4 | tr -s ' \n' ' '; }
+"$tenure" bundle keep.tir -o keep --functions=use_b
+[[ $(first_values 32) == ' 0 2 2 0 0 6 6 0 ' ]] || fail "initial values of a part: $(first_values 32)"
+"$tenure" bundle keep.tir -o keep --functions=use_c
+[[ $(first_values 16) == ' 2 2 0 0 ' ]] || fail "initial values of one parameter: $(first_values 16)"
+grep -q '"a"\|"b"' keep.safetensors && fail "parameters that nothing needs were kept"
+
 # ---- wrong calls
 "$cc" -std=c11 -g -O1 "${strict[@]}" -I. "$source/tests/bundle_misuse.c" vowels.o spiral.o -lpthread -o misuse
 ./misuse spiral.safetensors vowels.safetensors

@@ -132,6 +132,25 @@ check 0 "@predict: %w is f32[4,4], made by param at m.c:21" explain a.tir m.c:21
 check 1 "a.tir has no value, line or module m.c:77" explain a.tir m.c:77
 check 1 "a.tir has no value, line or module c:5" explain a.tir c:5
 check 1 "a.tir has no value, line or module encoder" explain a.tir encoder
+# A module whose name is a number, as of tn_sequential, goes before the value; %2 is the value.
+cat > "$dir/number.tir" <<'END'
+program @numbers
+func @f(%1: f32[4]) {
+  %2 = relu %1 // m.c:2
+  %3 = neg %2 // m.c:3 in 2
+  %4 = exp %3 // m.c:4 in 2.act
+  output %4 {name="y", index=0}
+}
+func @g(%1: f32[4]) {
+  %2 = tanh %1 // m.c:9
+  output %2 {name="y", index=0}
+}
+END
+check 0 "@f: 2 values of 2" explain number.tir 2
+check 0 "@f: %4 is f32[4], made by exp at m.c:4" explain number.tir 2.act
+check 0 "@f: %2 is f32[4], made by relu at m.c:2
+@g: %2 is f32[4], made by tanh at m.c:9" explain number.tir %2
+check 0 "@f: %3 is f32[4], made by neg at m.c:3" explain number.tir 3
 check 0 "@step: 576 B at kernel 8 of 11: expand at m.c:4" explain a.tir --peak
 check 2 "explain --peak needs a file alone" explain a.tir %a --peak
 check 2 "unknown option --nothing" explain a.tir %a --nothing

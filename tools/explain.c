@@ -323,7 +323,8 @@ static bool explain_in(const ToolPlan *t, const ToolFn *f, const Options *o, RtT
 }
 
 // A parameter by its path: its first value in each function.
-static bool explain_param(const ToolPlan *t, const ToolFn *f, const Options *o, uint32_t param, RtText *out) {
+static bool explain_param(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  uint32_t param = ir_param_find(t->p, o->value + 1);
   for (uint32_t i = 1; i < f->f->n_ins; i++) {
     if (f->f->ins[i].op != OP_param || ir_attr_int(f->f, (Val){i}, KEY_param, -1) != param) continue;
     put_value(t, f, o, i, 0, out);
@@ -355,29 +356,38 @@ static void tell_namesake(const ToolFn *f, const Options *o, RtText *out) {
                 f->name[planned]);
 }
 
-static bool explain_peak(const ToolFn *f, const Options *o, RtText *out) {
+static bool explain_peak(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  (void)t;
   tool_explain_peak(f, o->as_json, out);
   return true;
 }
 
-static bool explain_word(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
-  if (!tool_is_line(o->value) && explain_in(t, f, o, out)) {
-    tell_namesake(f, o, out);
-    return true;
-  }
-  return *o->value != '%' && explain_at(t, f, o, out);
+static bool explain_named(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
+  if (tool_is_line(o->value) || !explain_in(t, f, o, out)) return false;
+  tell_namesake(f, o, out);
+  return true;
 }
 
-static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
-  uint32_t param = !o->peak && o->value[0] == '@' ? ir_param_find(t->p, o->value + 1) : UINT32_MAX;
+typedef bool Explain(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out);
+
+static bool each_function(const ToolPlan *t, const Options *o, Explain *explain, RtText *out) {
   bool found = false;
   for (uint32_t k = 0; k < t->n_fns; k++) {
     const ToolFn *f = &t->fns[k];
-    if (o->function && strcmp(tool_fn_name(f), o->function)) continue;
-    if (o->peak) found |= explain_peak(f, o, out);
-    else found |= param != UINT32_MAX ? explain_param(t, f, o, param, out) : explain_word(t, f, o, out);
+    if (!o->function || !strcmp(tool_fn_name(f), o->function)) found |= explain(t, f, o, out);
   }
   return found;
+}
+
+// A word without % is a place, if any function has one of that name: modules may be named by numbers, as values are.
+static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
+  if (o->peak) return each_function(t, o, explain_peak, out);
+  if (*o->value == '@' && ir_param_find(t->p, o->value + 1) != UINT32_MAX)
+    return each_function(t, o, explain_param, out);
+  bool may_be_place = *o->value != '%';
+  if (may_be_place && !o->planned && each_function(t, o, explain_at, out)) return true;
+  return each_function(t, o, explain_named, out) ||
+         (may_be_place && o->planned && each_function(t, o, explain_at, out));
 }
 
 // Names without their mark, % or @.
