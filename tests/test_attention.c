@@ -185,7 +185,8 @@ static void test_shapes(void) {
     }
     for (int k = 0; k < N_OUT / 2; k++) {
       size_t n = count_of(c, k ? k - 1 : 0);
-      if (!CHECK(all_near_largest(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5, 1e-2))) printf("%s: output %d\n", c->note, k);
+      if (!CHECK(all_near_largest(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5, 1e-2)))
+        printf("%s: output %d\n", c->note, k);
       CHECK(!memcmp(result[0][k], result[1][k], n * sizeof(float)));
       CHECK(!memcmp(result[0][k], result[2][k], n * sizeof(float)));
     }

@@ -120,7 +120,8 @@ static void check_values(Kind kind, const double *golden) {
     get_all(m, v);
     for (int i = 0; i < N_VALUES; i++, golden++)
       if (!CHECK(fabs((double)v[i] - *golden) < 2e-6 * (1 + fabs(*golden))))
-        printf("  optimizer %d, step %d (%s), value %d: %.9g, PyTorch %.9g\n", kind, k, steps[k], i, (double)v[i], *golden);
+        printf("  optimizer %d, step %d (%s), value %d: %.9g, PyTorch %.9g\n", kind, k, steps[k], i, (double)v[i],
+               *golden);
   }
   tn_model_free(m);
   tn_program_free(p);

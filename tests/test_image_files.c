@@ -48,8 +48,7 @@ static void check_values(const GoldenArray *g) {
   if (CHECK(image.rank == 4 && image.dims[1] == c && image.dims[2] == h && image.dims[3] == w) &&
       CHECK(g->n == 4 + (uint32_t)(h * w * c))) {
     CHECK(((const int64_t *)label.data)[0] == 7);
-    for (int i = 0; i < h * w * c; i++)
-      worst = fmax(worst, fabs((double)((const float *)image.data)[i] - g->v[4 + i]));
+    for (int i = 0; i < h * w * c; i++) worst = fmax(worst, fabs((double)((const float *)image.data)[i] - g->v[4 + i]));
   }
   if (!CHECK(worst <= most)) printf("%s to %d x %d x %d: off by %g\n", g->name, h, w, c, worst);
   if (!b.number) printf("%s\n", why);

@@ -180,7 +180,8 @@ static bool run(const Trial *t, const int64_t *at, tn_model *m, Result *r) {
 }
 
 static bool results_near(const Result *a, const Result *b) {
-  bool near = all_near_largest("loss", &a->loss, &b->loss, 1, 2e-5, 1) && all_near_largest("dx", a->dx, b->dx, b->n_x, 2e-5, 1);
+  bool near =
+      all_near_largest("loss", &a->loss, &b->loss, 1, 2e-5, 1) && all_near_largest("dx", a->dx, b->dx, b->n_x, 2e-5, 1);
   for (int k = 0; k < MAX_STEPS; k++) near &= all_near_largest("dw", a->dw[k], b->dw[k], b->n_w[k], 2e-5, 1);
   return near;
 }

@@ -112,8 +112,9 @@ static void check_sizes(const Spec *s, const Sizes *at, tn_model *one, tn_model 
   static Result r, other, want;
   Compiled known = compile(s, at, 1);
   bool ran = known.m && run(s, at, one, &r) && run(s, at, three, &other) && run(s, at, known.m, &want);
-  bool near =
-      ran && all_near_largest(s->name, &r.loss, &want.loss, 1, 1e-5, 1) && all_near_largest(s->name, r.dx, want.dx, want.n_x, 1e-5, 1) && all_near_largest(s->name, r.dw, want.dw, want.n_w, 1e-5, 1);
+  bool near = ran && all_near_largest(s->name, &r.loss, &want.loss, 1, 1e-5, 1) &&
+              all_near_largest(s->name, r.dx, want.dx, want.n_x, 1e-5, 1) &&
+              all_near_largest(s->name, r.dw, want.dw, want.n_w, 1e-5, 1);
   bool equal = ran && r.loss == other.loss && !memcmp(r.dx, other.dx, r.n_x * sizeof *r.dx) &&
                !memcmp(r.dw, other.dw, r.n_w * sizeof *r.dw);
   bool both = CHECK(near);

@@ -58,8 +58,10 @@ static void composed_operations(void) {
                 TN_OUT(tn_f32(mean, 3), tn_f32_scalar(&all), tn_f32_scalar(&none), tn_f32(soft, 2, 3),
                        tn_f32_scalar(&mse), tn_f32(cat, 2, 20), tn_f32(tr, 3, 2), tn_f32(twice, 2, 3), tn_i64(best, 2),
                        tn_f32(leaky, 2, 3), tn_f32(chosen, 2, 3), tn_f32(top, 2, 1))));
-  CHECK(is_near(mean[0], 2.5, 1e-5) && is_near(mean[1], 1, 1e-5) && is_near(mean[2], 2.5, 1e-5) && is_near(all, 2, 1e-5) && is_near(none, 2, 1e-5));
-  CHECK(is_near(soft[0], 1 / (1 + exp(3)), 1e-5) && is_near(soft[3], 1 / (1 + exp(-3)), 1e-5) && is_near(soft[1] + soft[4], 1, 1e-5));
+  CHECK(is_near(mean[0], 2.5, 1e-5) && is_near(mean[1], 1, 1e-5) && is_near(mean[2], 2.5, 1e-5) &&
+        is_near(all, 2, 1e-5) && is_near(none, 2, 1e-5));
+  CHECK(is_near(soft[0], 1 / (1 + exp(3)), 1e-5) && is_near(soft[3], 1 / (1 + exp(-3)), 1e-5) &&
+        is_near(soft[1] + soft[4], 1, 1e-5));
   CHECK(is_near(mse, (0 + 1 + 4 + 9 + 1 + 1) / 6.0, 1e-5));
   CHECK(cat[0] == 1 && cat[19] == 2 && cat[20] == 4 && cat[38] == 4 && cat[39] == 0);
   CHECK(tr[0] == 1 && tr[1] == 4 && tr[5] == 2 && !memcmp(twice, xs, sizeof xs));

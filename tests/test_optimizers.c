@@ -11,7 +11,7 @@
 
 enum { STEPS = 20, IN = 5, OUT = 3, BATCH = 4, N_WEIGHTS = OUT * IN + OUT };
 enum { N_OPTIMIZERS = 24, N_SCHEDULES = 17, N_LATE = 4, N_CYCLED = 12 };
-static const double metrics[STEPS] = {1.0, 0.9, 0.95, 0.91, 0.92, 0.93, 0.8, 0.8, 0.8,  0.8,
+static const double metrics[STEPS] = {1.0, 0.9, 0.95, 0.91, 0.92, 0.93, 0.8, 0.8,  0.8,  0.8,
                                       0.8, 0.9, 0.9,  0.9,  0.9,  0.9,  0.7, 0.71, 0.72, 0.73};
 static GoldenArrays goldens;
 
@@ -334,8 +334,7 @@ static void test_late(uint32_t way) {
   if (m) CHECK(tn_set(m, "optimizer.schedule.s.last_epoch", &at[way], 1) == TN_OK);
   run(m, 0, 1);
   if (m) CHECK(tn_get(m, "optimizer.last_lr", &found, 1) == TN_OK);
-  if (!CHECK(fabs(found - want) <= 1e-5 * want))
-    fprintf(stderr, "late %u: %.9g, expected %.9g\n", way, found, want);
+  if (!CHECK(fabs(found - want) <= 1e-5 * want)) fprintf(stderr, "late %u: %.9g, expected %.9g\n", way, found, want);
   close_all(&s, m);
 }
 
