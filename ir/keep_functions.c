@@ -4,6 +4,7 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/rewrite.h"
+#include "ir/storage.h"
 
 #include <string.h>
 
