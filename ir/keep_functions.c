@@ -1,8 +1,8 @@
 // A part of a program: some functions, and the parameters that they use.
+#include "ir/keep_functions.h"
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
-#include "ir/keep_functions.h"
 #include "ir/rewrite.h"
 #include "ir/storage.h"
 
