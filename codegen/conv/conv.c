@@ -131,7 +131,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .mask_step = c->t->vl,
                      .mask_c = true};
     cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, x.k, x.n);
-    int64_t k = x.outer ? x.k : 0;
+    int64_t k = x.outer && u->s->src_channels ? x.k : 0;
     LLVMValueRef row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
     row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));
     LLVMValueRef b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
@@ -203,7 +203,7 @@ static void panel(const ConvUnit *u, Panel *n) {
   Cg *c = u->c;
   int64_t blocks = u->s->src_channels / u->g->p->kc;
   n->all_weights = n->weights;
-  if (blocks == 1 || u->b->w.taps == 0) {
+  if (blocks <= 1 || u->b->w.taps == 0) {
     each_row(u, n, false, true);
     return;
   }

@@ -353,7 +353,7 @@ static void each_strip(Unit *t, Inside images) {
   Cg *c = t->u.c;
   ConvUnit of = t->u;
   int64_t at_once = t->p->b.images;
-  LLVMValueRef units = at_once > 1 ? cg_i64(c, 1) : cg_conv_units(&of);
+  LLVMValueRef units = cg_conv_units(&of);  // of several images 1, or 0 where the run gives no positions
   if (t->p->b.units == 0) return;
   Loop l;
   cg_loop_begin(c, &l, cg_mul(c, images.lo, units), cg_mul(c, images.hi, units), cg_i64(c, at_once), NULL, 0);
