@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { MOST_WORKERS = 2, N_RANDOM = 4 };
-static const double FORWARD_BOUND = 8e-6, WEIGHT_BOUND = 5e-6;
+static const double BOUND = 5e-6;
 
 typedef enum { FORWARD, PROLOGUE, EPILOGUE, DATA, WEIGHT, WEIGHT_MADE, N_KINDS } Kind;
 static const char *const kind_name[N_KINDS] = {"forward", "prologue", "epilogue", "data", "weight", "weight, prologue"};
@@ -167,14 +167,14 @@ static void check_batch(tn_model **model, const Layer *l, Kind kind, int64_t n, 
   Data d = data_of(l, n);
   tn_array one = result_of(&d, kind), more = result_of(&d, kind);
   int64_t size = size_of(one);
-  double *want = calloc((size_t)size + 1, sizeof *want), bound = is_of_weight(kind) ? WEIGHT_BOUND : FORWARD_BOUND;
+  double *want = calloc((size_t)size + 1, sizeof *want);
   sum_up(&d, kind, want), finish(&d, kind, want, size);
   run(model[0], &d, kind, one);
   for (uint32_t k = 1; k < MOST_WORKERS; k++)
     if (run(model[k], &d, kind, more)) CHECK(!memcmp(one.data, more.data, (size_t)size * sizeof(float)));
   double error = error_of(one.data, want, size);
   worst[winograd][kind] = fmax(worst[winograd][kind], error);
-  if (!CHECK(error <= bound))
+  if (!CHECK(error <= BOUND))
     printf("%s of %lldx%lld, %lld to %lld channels, batch %lld: error %g\n", kind_name[kind], (long long)l->h,
            (long long)l->w, (long long)l->c, (long long)l->o, (long long)n, error);
   free(want), free(one.data), free(more.data);

@@ -124,8 +124,8 @@ static void products(const Unit *u, const Panel *n) {
                    .b_vec = c->t->vl,
                    .c_row = p->width,
                    .c_vec = c->t->vl,
-                   .mask_from = n->nv};
-  cg_tile_sum_in_parts(&spec, c->t, p->s.src_channels, p->s.src_channels, 1);
+                   .mask_from = n->nv,
+                   .partial = p->s.src_channels > WINOGRAD_PARTIAL_SUM ? WINOGRAD_PARTIAL_SUM : 0};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);

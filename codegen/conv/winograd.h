@@ -16,6 +16,9 @@
 #include "codegen/conv/windows.h"
 
 enum { WINOGRAD_TILE = 4, WINOGRAD_TAPS = 3, WINOGRAD_SOURCE = 6, WINOGRAD_POINTS = 36 };
+// Channels of a partial sum of M. The last transform amplifies the errors of M, so that its sums are shorter than others
+// (docs/experiments/093-error-of-winograd.md).
+enum { WINOGRAD_PARTIAL_SUM = 16 };
 
 // ---- winograd_transform.c
 typedef enum {
