@@ -172,19 +172,22 @@ static bool one_round(const Options *o, void *state, Contender *peers, Case *c) 
   return true;
 }
 
-static bool is_behind(const Options *o, const Outcome *r) {
+// Slower than a peer, or faster by so little that it may be luck
+static bool is_close(const Options *o, const Outcome *r) {
+  const double luck = 1.1;
   for (int k = 0; k < o->n_vs; k++)
-    if (r->theirs[k].min < r->ours.min) return true;
+    if (r->theirs[k].min < luck * r->ours.min) return true;
   return false;
 }
 
-// Of a workload with several cases, those that were disturbed or are slower than a peer get more rounds, ours and the peers'.
+// Of a workload with several cases, those that were disturbed or are not clearly faster than a peer get more rounds, ours and
+// the peers'.
 bool bench_measure(const Options *o, void *state, Contender *peers, Case *c) {
   enum { MORE = 2 };
   Outcome *r = &c->r;
   if (!is_ready(o, state, peers, c)) return false;
   bool many = c->w->cases && !o->variant;
-  for (int turn = 0; turn < 1 + (many ? MORE : 0); turn++) {
+  for (int turn = 0; turn < 1 + (many ? MORE : 0) && r->ours.n < MAX_ROUNDS; turn++) {
     r->n_disturbed = 0;
     for (long round = 0; round < o->rounds && r->ours.n < MAX_ROUNDS; round++) {
       bool quiet = probe(c->w, r);
@@ -192,7 +195,7 @@ bool bench_measure(const Options *o, void *state, Contender *peers, Case *c) {
       r->n_disturbed += !quiet;
     }
     for (int k = 0; k < o->n_vs; k++) take_fastest(o, &peers[k], k, r);
-    if (!is_behind(o, r) && 2 * r->n_disturbed <= o->rounds) break;
+    if (!is_close(o, r) && 2 * r->n_disturbed <= o->rounds) break;
   }
   return true;
 }

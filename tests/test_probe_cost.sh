@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions of a training step, counted by callgrind: with probes compiled in that are off at most 1 % more than without.
+# Instructions of a training step, counted by callgrind: with probes compiled in that are off at most 1,000 more than without.
 # Skipped (status 77) where valgrind is not installed.
 #
 #   tests/test_probe_cost.sh                 prints instructions of a step, without probes and with probes that are off
@@ -28,6 +28,6 @@ for model in vowels transformer; do
   done
   plain=$(step $model plain) off=$(step $model off)
   echo "$model: instructions of a step without probes $plain, with probes off $off"
-  ((plain > 100000 && 100 * off <= 101 * plain)) || { echo "$model: probes that are off cost more than 1 %"; status=1; }
+  ((plain > 100000 && off - plain <= 1000)) || { echo "$model: probes that are off cost more than 1,000 instructions"; status=1; }
 done
 exit $status

@@ -349,6 +349,7 @@ int main(void) {
   test_clipped_norm(0.75f), test_clipped_norm(0);
   for (enum Layer k = RECURRENT; k < N_LAYERS; k++) test_refused(k);
   Case c;
+  CHECK(goldens.n == 92);  // 90 cases, softmax_again, penalty
   for (uint32_t k = 0; k < goldens.n; k++)
     if (read_case(&goldens.at[k], &c)) test_case(&c, 1 + k % 2);
   rt_arena_free(mem);

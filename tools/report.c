@@ -180,6 +180,7 @@ static int report(RtArena *mem, void *ctx) {
 }
 
 int tool_report(const CliArgs *a) {
+  if (cli_has(a, "--text") && cli_has(a, "--json")) return cli_usage_error(a, "report: --text or --json, not both");
   if (!cli_has(a, "-o") && !cli_has(a, "--text") && !cli_has(a, "--json"))
     return cli_usage_error(a, "report needs -o PAGE.html (- is standard output), --text or --json");
   return tool_with_arena(report, (void *)(uintptr_t)a);
