@@ -10,9 +10,10 @@ typedef struct {
   const char *self, *workload, *python, *root, *variant;
   const char *vs[MAX_PEERS];
   int n_vs;
-  long rounds, steps,
-      workers;  // 0: 8 rounds, or 3 of each of several cases; steps that fill a burst; workers of the workload
-  long layers;  // of the largest program of `compile`; 0: 100
+  long rounds;   // 0: 8, or 3 of each of several cases
+  long steps;    // of a burst; 0: as many as fill it
+  long workers;  // 0: as many as the workload says, or the machine has CPUs
+  long layers;   // of the largest program of `compile`; 0: 100
   bool json, compile;
   bool stock;         // peers run as installed alone
   bool bars;          // of `accuracy`: only rows that have them

@@ -79,6 +79,18 @@ V cg_div(Cg *c, V a, V b) {
   return LLVMBuildUDiv(c->b, a, b, "");
 }
 
+V cg_rem(Cg *c, V a, V b) {
+  int64_t k;
+  if (cg_const_value(b, &k) && k == 1) return cg_i64(c, 0);
+  return LLVMBuildURem(c->b, a, b, "");
+}
+
+V cg_split(Cg *c, V *number, int64_t n) {
+  V whole = cg_div(c, *number, cg_i64(c, n));
+  *number = cg_rem(c, *number, cg_i64(c, n));
+  return whole;
+}
+
 V cg_min(Cg *c, V a, V b) {
   int64_t x, y;
   if (a == b) return a;

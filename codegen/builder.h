@@ -27,7 +27,9 @@ LLVMTypeRef cg_lanes_of(V like, LLVMTypeRef elem);  // the type with as many lan
 V cg_add(Cg *c, V a, V b);
 V cg_sub(Cg *c, V a, V b);
 V cg_mul(Cg *c, V a, V b);
-V cg_div(Cg *c, V a, V b);  // unsigned
+V cg_div(Cg *c, V a, V b);                // unsigned
+V cg_rem(Cg *c, V a, V b);                // likewise
+V cg_split(Cg *c, V *number, int64_t n);  // the quotient of *number and n; leaves the remainder in *number
 V cg_min(Cg *c, V a, V b);
 V cg_max(Cg *c, V a, V b);
 V cg_ceil_div_value(Cg *c, V n, int64_t unit);

@@ -174,7 +174,7 @@ static Counts counts_of(const ConvUnit *u) {
 
 // Number *number of neighbours, of which there are n; those before it remain in *number.
 static LLVMValueRef take(Cg *c, LLVMValueRef *number, LLVMValueRef n) {
-  LLVMValueRef nth = cg_gemm_rem(c, *number, n);
+  LLVMValueRef nth = cg_rem(c, *number, n);
   *number = cg_div(c, *number, n);
   return nth;
 }
@@ -235,7 +235,7 @@ void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   cg_share(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_gemm_rem(c, l.i, count));
+  ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_rem(c, l.i, count));
   u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
   emit(&u);
   cg_loop_end(c, &l, NULL);

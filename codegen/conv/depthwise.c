@@ -171,7 +171,7 @@ static void each_block(const ConvUnit *u) {
 // ---- weights [O, C / groups, taps] as [vector][tap][channel of the source's group][vl channels of the result], by the team
 static LLVMValueRef weight_at(Gemm *g, const ConvShape *s, LLVMValueRef tap, LLVMValueRef nth, LLVMValueRef channel) {
   Cg *c = g->c;
-  LLVMValueRef size = cg_i64(c, group_of(c->f, g->p, c->t)), in_group = cg_gemm_rem(c, channel, size);
+  LLVMValueRef size = cg_i64(c, group_of(c->f, g->p, c->t)), in_group = cg_rem(c, channel, size);
   LLVMValueRef out = s->transposed ? cg_add(c, cg_sub(c, channel, in_group), nth) : channel;
   LLVMValueRef in = s->transposed ? in_group : nth;
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, out, size), in), cg_i64(c, ir_conv_taps(&s->c))), tap);
@@ -180,13 +180,11 @@ static LLVMValueRef weight_at(Gemm *g, const ConvShape *s, LLVMValueRef tap, LLV
 static void pack_weights(Gemm *g, const ConvShape *s) {
   Cg *c = g->c;
   int64_t group = group_of(c->f, g->p, c->t), rows = ir_conv_taps(&s->c) * group;
-  LLVMValueRef lo, hi, size = cg_i64(c, group), vl = cg_i64(c, c->t->vl);
+  LLVMValueRef lo, hi, vl = cg_i64(c, c->t->vl);
   Loop row, l;
   cg_share(c, cg_i64(c, cg_ceil_div(s->dst_channels, c->t->vl) * rows), 1, &lo, &hi);
   cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef first = cg_mul(c, cg_div(c, row.i, cg_i64(c, rows)), vl),
-               in_vector = cg_gemm_rem(c, row.i, cg_i64(c, rows));
-  LLVMValueRef tap = cg_div(c, in_vector, size), nth = cg_gemm_rem(c, in_vector, size);
+  LLVMValueRef nth = row.i, first = cg_mul(c, cg_split(c, &nth, rows), vl), tap = cg_split(c, &nth, group);
   LLVMValueRef to = cg_at(c, c->f32, g->packed_b, cg_mul(c, row.i, vl));
   LLVMValueRef some = cg_min(c, vl, cg_sub(c, cg_i64(c, s->dst_channels), first));
   cg_loop_begin(c, &l, cg_i64(c, 0), some, cg_i64(c, 1), NULL, 0);

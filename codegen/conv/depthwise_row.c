@@ -77,16 +77,15 @@ static void unrolled_taps(const Taps *t, LLVMValueRef *sum) {
 static void loop_of_taps(const Taps *t, LLVMValueRef *sum) {
   const DepthwiseRow *s = t->r->s;
   Cg *c = t->r->c;
-  Loop l;
-  cg_sums_begin(c, &l, t->lo, t->hi, 1, sum, (uint32_t)t->p->n);
-  for (int64_t nth = 0; nth < s->group; nth++) {
-    LLVMValueRef w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->row.gap * s->pixel));
-    for (int64_t k = 0; k < t->p->n; k++) {
-      LLVMValueRef x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->row.src_step * s->pixel)));
-      sum[k] = cg_fma(c, cg_spread_lanes(c, x, s->group, nth), w, sum[k]);
+  for (Loop l = cg_carry(c, t->lo, t->hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
+    for (int64_t nth = 0; nth < s->group; nth++) {
+      LLVMValueRef w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->row.gap * s->pixel));
+      for (int64_t k = 0; k < t->p->n; k++) {
+        LLVMValueRef x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->row.src_step * s->pixel)));
+        sum[k] = cg_fma(c, cg_spread_lanes(c, x, s->group, nth), w, sum[k]);
+      }
     }
   }
-  cg_sums_end(c, &l, sum);
 }
 
 // Taps of this axis and of the following ones.
@@ -106,12 +105,11 @@ static void axis_of_taps(const Taps *t, uint32_t axis, LLVMValueRef *sum) {
     return;
   }
   Taps next = *t;
-  Loop l;
-  cg_sums_begin(c, &l, in.lo, in.hi, 1, sum, (uint32_t)t->p->n);
-  next.x = cg_at(c, c->f32, t->x, cg_mul(c, l.i, cg_i64(c, r->s->x_gap[axis])));
-  next.w = cg_at(c, c->f32, t->w, cg_mul(c, l.i, cg_i64(c, r->s->w_gap[axis])));
-  axis_of_taps(&next, axis + 1, sum);
-  cg_sums_end(c, &l, sum);
+  for (Loop l = cg_carry(c, in.lo, in.hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
+    next.x = cg_at(c, c->f32, t->x, cg_mul(c, l.i, cg_i64(c, r->s->x_gap[axis])));
+    next.w = cg_at(c, c->f32, t->w, cg_mul(c, l.i, cg_i64(c, r->s->w_gap[axis])));
+    axis_of_taps(&next, axis + 1, sum);
+  }
 }
 
 // ---- pixels

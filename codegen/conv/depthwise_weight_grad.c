@@ -262,8 +262,8 @@ static void each_part(Part *t, LLVMValueRef scratch) {
   ConvUnit all = t->u;
   Loop part, unit;
   cg_loop_begin(c, &part, lo, hi, one, NULL, 0);
-  LLVMValueRef slice = cg_div(c, part.i, cg_i64(c, p->blocks));
-  t->channel = cg_mul(c, cg_gemm_rem(c, part.i, cg_i64(c, p->blocks)), cg_i64(c, p->block));
+  LLVMValueRef block = part.i, slice = cg_split(c, &block, p->blocks);
+  t->channel = cg_mul(c, block, cg_i64(c, p->block));
   t->sums = cg_at(c, c->f32, scratch, cg_mul(c, part.i, size));
   cg_conv_clear(c, t->sums, size);
   if (p->b.units) {

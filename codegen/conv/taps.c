@@ -31,25 +31,14 @@ LLVMValueRef cg_tap_first_column(Cg *c, const TapPixels *p) {
   return cg_add(c, cg_mul(c, p->first, cg_i64(c, p->row->src_step)), cg_i64(c, p->row->offset));
 }
 
-void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, int64_t step, LLVMValueRef *sum, uint32_t n) {
-  cg_loop_begin(c, l, lo, hi, cg_i64(c, step), sum, n);
-  for (uint32_t k = 0; k < n; k++) sum[k] = l->carry[k];
-}
-
-void cg_sums_end(Cg *c, Loop *l, LLVMValueRef *sum) {
-  cg_loop_end(c, l, sum);
-  for (uint32_t k = 0; k < l->n; k++) sum[k] = l->out[k];
-}
-
 // Pixels [first, end), n at a time.
 static void each(Cg *c, const TapPixels *p, const TapSums *of, LLVMValueRef first, LLVMValueRef end,
                  LLVMValueRef *sum) {
   TapPixels some = *p;
-  Loop l;
-  cg_sums_begin(c, &l, first, end, p->n, sum, of->n_sums);
-  some.first = l.i;
-  of->some_pixels(&some, of->ctx, sum);
-  cg_sums_end(c, &l, sum);
+  for (Loop l = cg_carry(c, first, end, cg_i64(c, p->n), sum, of->n_sums); cg_next(&l);) {
+    some.first = l.i;
+    of->some_pixels(&some, of->ctx, sum);
+  }
 }
 
 static bool all_inside(const TapRow *s, int64_t first) {
@@ -74,7 +63,7 @@ void cg_tap_row_of_run(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef
                        LLVMValueRef columns, LLVMValueRef *sum) {
   Inside in = cg_inside(c, column, row->src_step, (row->taps - 1) * row->gap + 1, columns, count);
   LLVMValueRef n = cg_i64(c, row->at_once), end = cg_max(c, in.lo, in.hi);
-  LLVMValueRef whole = cg_add(c, in.lo, cg_mul(c, cg_div(c, cg_sub(c, end, in.lo), n), n));
+  LLVMValueRef whole = cg_add(c, in.lo, cg_multiple(c, cg_sub(c, end, in.lo), n));
   TapPixels some = {.row = row, .n = row->at_once, .known = -1}, one = {.row = row, .n = 1, .known = -1};
   TapPixels border = {.row = row, .n = 1, .known = -1, .border = true};
   int64_t left;

@@ -53,10 +53,6 @@ void cg_tap_row(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef *sum);
 void cg_tap_row_of_run(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef count, LLVMValueRef column,
                        LLVMValueRef columns, LLVMValueRef *sum);
 
-// ---- loops that carry sums
-void cg_sums_begin(Cg *c, Loop *l, LLVMValueRef lo, LLVMValueRef hi, int64_t step, LLVMValueRef *sum, uint32_t n);
-void cg_sums_end(Cg *c, Loop *l, LLVMValueRef *sum);
-
 // Calls a helper without a result whose code is decided by its name and these sizes.
 void cg_call_sized(Cg *c, const char *name, const int64_t *size, uint32_t n_sizes, LLVMValueRef *arg, uint32_t n,
                    void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);

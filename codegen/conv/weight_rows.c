@@ -118,24 +118,22 @@ static void some_rows(Rows *r, LLVMValueRef x, LLVMValueRef g, LLVMValueRef lo, 
   const WeightRows *s = r->s;
   Cg *c = r->c;
   TapSums of = {.some_pixels = some_pixels, .ctx = r, .n_sums = n_sums(s)};
-  Loop l;
-  cg_sums_begin(c, &l, lo, hi, 1, sum, of.n_sums);
-  r->x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, s->x_row)));
-  r->g = cg_at(c, c->f32, g, cg_mul(c, l.i, cg_i64(c, s->g_row)));
-  LLVMValueRef columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
-  if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
-  else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);
-  cg_sums_end(c, &l, sum);
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), sum, of.n_sums); cg_next(&l);) {
+    r->x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, s->x_row)));
+    r->g = cg_at(c, c->f32, g, cg_mul(c, l.i, cg_i64(c, s->g_row)));
+    LLVMValueRef columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
+    if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
+    else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);
+  }
 }
 
 static void each_image(Rows *r, LLVMValueRef *sum) {
   Cg *c = r->c;
-  Loop l;
-  cg_sums_begin(c, &l, cg_i64(c, 0), r->a.images, 1, sum, n_sums(r->s));
-  LLVMValueRef x = cg_at(c, c->f32, r->a.x, cg_mul(c, l.i, r->a.x_image));
-  LLVMValueRef g = cg_at(c, c->f32, r->a.g, cg_mul(c, l.i, r->a.g_image));
-  some_rows(r, x, g, cg_i64(c, 0), r->a.rows, sum);
-  cg_sums_end(c, &l, sum);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), r->a.images, cg_i64(c, 1), sum, n_sums(r->s)); cg_next(&l);) {
+    LLVMValueRef x = cg_at(c, c->f32, r->a.x, cg_mul(c, l.i, r->a.x_image));
+    LLVMValueRef g = cg_at(c, c->f32, r->a.g, cg_mul(c, l.i, r->a.g_image));
+    some_rows(r, x, g, cg_i64(c, 0), r->a.rows, sum);
+  }
 }
 
 static void begin_sums(Cg *c, LLVMValueRef *sum, uint32_t n) {

@@ -11,12 +11,6 @@
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-LLVMValueRef cg_split(Cg *c, LLVMValueRef *number, int64_t n) {
-  LLVMValueRef whole = cg_div(c, *number, cg_i64(c, n));
-  *number = cg_gemm_rem(c, *number, cg_i64(c, n));
-  return whole;
-}
-
 LLVMValueRef cg_sum_slices(Cg *c, LLVMValueRef at, int64_t n, int64_t stride) {
   LLVMValueRef sum = cg_load(c, c->vf, at);
   for (int64_t k = 1; k < n; k++)
@@ -91,7 +85,7 @@ static void mend(const Square *q, LLVMValueRef channel, LLVMValueRef tap, LLVMVa
   Axis a[CONV_AXES];
   if (!reaches_out(q, 0) && !reaches_out(q, 2)) return;  // rows outside are left out
   for (uint32_t k = CONV_AXES; k-- > 0; tap = cg_div(c, tap, cg_i64(c, v->kernel[k]))) {
-    a[k] = axis_of(q, k, cg_gemm_rem(c, tap, cg_i64(c, v->kernel[k])));
+    a[k] = axis_of(q, k, cg_rem(c, tap, cg_i64(c, v->kernel[k])));
     if (k == 1) continue;
     LLVMValueRef n = cg_sub(c, a[k].in.hi, a[k].in.lo);
     some = LLVMBuildOr(c->b, some, LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_dim(c, v->out_dim[k]), ""), "");

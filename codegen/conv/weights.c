@@ -33,7 +33,7 @@ static LLVMValueRef tap_of(const Packing *p, const Windows *w, LLVMValueRef i) {
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     const Phase *x = &w->axis[k];
     LLVMValueRef at =
-        cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_gemm_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
+        cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
     scale = cg_mul(c, scale, cg_i64(c, p->s->c.kernel[k]));
     i = cg_div(c, i, cg_i64(c, x->n_taps));
@@ -71,7 +71,7 @@ static void transpose(const Packing *p, const Run *r) {
 static void place(const Packing *p, const Run *r, LLVMValueRef nth) {
   Cg *c = p->c;
   LLVMValueRef channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
-  LLVMValueRef from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_gemm_rem(c, channel, block);
+  LLVMValueRef from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_rem(c, channel, block);
   Windows w;
   for (uint32_t k = 0; k < p->s->n_windows; k++) {
     cg_conv_windows(p->s, k, &w);
@@ -101,7 +101,7 @@ static void each_vector(const Packing *p, LLVMValueRef panel_of_group, Run *r) {
   Cg *c = p->c;
   int64_t panels = cg_ceil_div(p->s->dst_channels, p->width);
   LLVMValueRef vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
-  LLVMValueRef begin = cg_mul(c, cg_gemm_rem(c, panel_of_group, cg_i64(c, panels)), width);
+  LLVMValueRef begin = cg_mul(c, cg_rem(c, panel_of_group, cg_i64(c, panels)), width);
   LLVMValueRef left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
   LLVMValueRef panel = cg_at(c, c->f32, p->to, cg_mul(c, panel_of_group, cg_i64(c, p->s->rows * p->width)));
   r->group = cg_div(c, panel_of_group, cg_i64(c, panels));
@@ -129,9 +129,10 @@ void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t bloc
   cg_share(c, cg_i64(c, s->c.groups * panels * runs), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  Run r = {.first = cg_mul(c, cg_gemm_rem(c, l.i, cg_i64(c, runs)), cg_i64(c, p.channels))};
+  LLVMValueRef run = l.i, vector = cg_split(c, &run, runs);
+  Run r = {.first = cg_mul(c, run, cg_i64(c, p.channels))};
   r.channels = cg_min(c, cg_i64(c, p.channels), cg_sub(c, cg_i64(c, s->src_channels), r.first));
-  each_vector(&p, cg_div(c, l.i, cg_i64(c, runs)), &r);
+  each_vector(&p, vector, &r);
   cg_loop_end(c, &l, NULL);
 }
 

@@ -117,8 +117,6 @@ static inline int64_t cg_weight_sums(const WeightSums *s) {
 int64_t cg_weight_sums_bytes(const WeightSums *s);
 // By the team, after cg_wait_for_team.
 void cg_store_weight_sums(Cg *c, const WeightSums *s);
-// The quotient of *number and n, which leaves the rest in *number.
-LLVMValueRef cg_split(Cg *c, LLVMValueRef *number, int64_t n);
 // The sum of the vectors at `at` + k * stride, k < n: of slices, in their order.
 LLVMValueRef cg_sum_slices(Cg *c, LLVMValueRef at, int64_t n, int64_t stride);
 

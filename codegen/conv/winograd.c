@@ -255,7 +255,7 @@ static void read_chunk(const Unit *u, LLVMValueRef first, LLVMValueRef count) {
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef v = block_of_v(u, cg_div(c, l.i, tiles));
-  read_tile(u, cg_add(c, first, l.i), row_of_v(u, v, cg_gemm_rem(c, l.i, tiles)));
+  read_tile(u, cg_add(c, first, l.i), row_of_v(u, v, cg_rem(c, l.i, tiles)));
   cg_loop_end(c, &l, NULL);
 }
 
@@ -267,7 +267,7 @@ static void finish_panels(Unit *u, LLVMValueRef first, LLVMValueRef count, bool 
   cg_share(c, cg_mul(c, blocks, cg_i64(c, whole ? n_whole : u->p->panels - n_whole)), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef block = cg_gemm_rem(c, l.i, blocks), at = cg_mul(c, block, tiles);
+  LLVMValueRef block = cg_rem(c, l.i, blocks), at = cg_mul(c, block, tiles);
   Panel one = panel_at(u, whole ? cg_div(c, l.i, blocks) : cg_i64(c, n_whole), whole);
   u->first = cg_add(c, first, at), u->n = cg_min(c, tiles, cg_sub(c, count, at)), u->v = block_of_v(u, block);
   panel(u, &one);

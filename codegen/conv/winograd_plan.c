@@ -145,10 +145,10 @@ bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
 // ---- tiles
 WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number) {
   LLVMValueRef per_image = cg_i64(c, p->image_tiles), per_row = cg_i64(c, p->row_tiles);
-  LLVMValueRef nth = cg_gemm_rem(c, number, per_image), side = cg_i64(c, WINOGRAD_TILE);
+  LLVMValueRef nth = cg_rem(c, number, per_image), side = cg_i64(c, WINOGRAD_TILE);
   return (WinogradTile){.image = cg_div(c, number, per_image),
                         .y = cg_mul(c, cg_div(c, nth, per_row), side),
-                        .x = cg_mul(c, cg_gemm_rem(c, nth, per_row), side)};
+                        .x = cg_mul(c, cg_rem(c, nth, per_row), side)};
 }
 
 static LLVMValueRef numbers(Cg *c) {

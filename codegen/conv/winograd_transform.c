@@ -3,17 +3,13 @@
 
 #include <stdio.h>
 
-typedef LLVMValueRef V;
-
 // The interpolation points are 0, +-NEAR, +-FAR and infinity.
 #define NEAR 0.75
 #define FAR 1.5
 #define SQUARE(x) ((x) * (x))
 #define CUBE(x) ((x) * (x) * (x))
 
-static V add(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
-static V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
-static V scale(Cg *c, double k, V a) { return LLVMBuildFMul(c->b, cg_splat(c, cg_f32(c, k)), a, ""); }
+static V scale(Cg *c, double k, V a) { return cg_fmul(c, cg_splat(c, cg_f32(c, k)), a); }
 static V plus(Cg *c, V a, double k, V b) { return cg_fma(c, cg_splat(c, cg_f32(c, k)), b, a); }  // a + k b
 
 // ---- along one axis. A pair of points of both signs shares what is even and what is odd in the point.
@@ -41,16 +37,17 @@ static void weight(Cg *c, const V *g, V *out) {
   for (uint32_t k = 0; k < 2; k++) {
     double by = divisor(points[k], points[1 - k]);
     V even = plus(c, scale(c, 1 / by, g[0]), SQUARE(points[k]) / by, g[2]), odd = scale(c, points[k] / by, g[1]);
-    out[1 + 2 * k] = add(c, even, odd);
-    out[2 + 2 * k] = sub(c, even, odd);
+    out[1 + 2 * k] = cg_fadd(c, even, odd);
+    out[2 + 2 * k] = cg_fsub(c, even, odd);
   }
   out[5] = g[2];
 }
 
 // A^T: powers of the points.
 static void result(Cg *c, const V *m, V *out) {
-  V s = add(c, m[1], m[2]), d = sub(c, m[1], m[2]), far_s = add(c, m[3], m[4]), far_d = sub(c, m[3], m[4]);
-  out[0] = add(c, add(c, m[0], s), far_s);
+  V s = cg_fadd(c, m[1], m[2]), d = cg_fsub(c, m[1], m[2]), far_s = cg_fadd(c, m[3], m[4]),
+    far_d = cg_fsub(c, m[3], m[4]);
+  out[0] = cg_fadd(c, cg_fadd(c, m[0], s), far_s);
   out[1] = plus(c, scale(c, NEAR, d), FAR, far_d);
   out[2] = plus(c, scale(c, SQUARE(NEAR), s), SQUARE(FAR), far_s);
   out[3] = plus(c, plus(c, m[5], CUBE(NEAR), d), CUBE(FAR), far_d);
@@ -71,7 +68,8 @@ static void gradient(Cg *c, const V *y, V *out) {
 // G^T
 static void weight_gradient(Cg *c, const V *u, V *out) {
   double near = divisor(NEAR, FAR), far = divisor(FAR, NEAR);
-  V s = add(c, u[1], u[2]), d = sub(c, u[1], u[2]), far_s = add(c, u[3], u[4]), far_d = sub(c, u[3], u[4]);
+  V s = cg_fadd(c, u[1], u[2]), d = cg_fsub(c, u[1], u[2]), far_s = cg_fadd(c, u[3], u[4]),
+    far_d = cg_fsub(c, u[3], u[4]);
   out[0] = plus(c, plus(c, scale(c, 1 / (SQUARE(NEAR) * SQUARE(FAR)), u[0]), 1 / near, s), 1 / far, far_s);
   out[1] = plus(c, scale(c, NEAR / near, d), FAR / far, far_d);
   out[2] = plus(c, plus(c, u[5], SQUARE(NEAR) / near, s), SQUARE(FAR) / far, far_s);

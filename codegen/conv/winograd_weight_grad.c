@@ -205,13 +205,12 @@ static void unit(Unit *u) {
 static void each_unit(Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  LLVMValueRef lo, hi, x_blocks = cg_i64(c, p->x_blocks), g_blocks = cg_i64(c, p->g_blocks);
+  LLVMValueRef lo, hi;
   cg_share(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef rest = cg_div(c, l.i, g_blocks);
-  u->g_block = cg_gemm_rem(c, l.i, g_blocks), u->x_block = cg_gemm_rem(c, rest, x_blocks);
-  u->slice = cg_div(c, rest, x_blocks);
+  u->g_block = l.i, u->x_block = cg_split(c, &u->g_block, p->g_blocks);
+  u->slice = cg_split(c, &u->x_block, p->x_blocks);
   u->sums = cg_at(c, c->f32, u->scratch, cg_mul(c, l.i, cg_i64(c, p->sums)));
   unit(u);
   cg_loop_end(c, &l, NULL);
@@ -255,9 +254,9 @@ static void finish(const Unit *u, LLVMValueRef out) {
   cg_share(c, cg_i64(c, s->src_channels * p->g_blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef channel = cg_div(c, l.i, g_blocks), g_block = cg_gemm_rem(c, l.i, g_blocks);
+  LLVMValueRef g_block = l.i, channel = cg_split(c, &g_block, p->g_blocks);
   LLVMValueRef block = cg_add(c, cg_mul(c, cg_div(c, channel, x_block), g_blocks), g_block);
-  LLVMValueRef in_block = cg_mul(c, cg_gemm_rem(c, channel, x_block), cg_i64(c, p->g_block));
+  LLVMValueRef in_block = cg_mul(c, cg_rem(c, channel, x_block), cg_i64(c, p->g_block));
   add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->sums)), in_block)));
   cg_winograd_transform(c, TRANSFORM_WEIGHT_GRADIENT, (WinogradSide){u->buffer, p->g_block},
                         (WinogradSide){taps, p->g_block}, cg_i64(c, p->g_block), false);

@@ -33,7 +33,7 @@ void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLV
   cg_share(c, cg_i64(c, p->panels * channels), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef panel = cg_div(c, l.i, cg_i64(c, channels)), channel = cg_gemm_rem(c, l.i, cg_i64(c, channels));
+  LLVMValueRef channel = l.i, panel = cg_split(c, &channel, channels);
   gather(c, p, cg_at(c, c->f32, weights, cg_mul(c, channel, cg_i64(c, stride))), cg_mul(c, panel, cg_i64(c, p->width)),
          taps);
   LLVMValueRef row = cg_add(c, cg_mul(c, panel, cg_i64(c, WINOGRAD_POINTS * channels)), channel);

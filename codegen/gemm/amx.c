@@ -36,8 +36,6 @@ enum {
 _Static_assert((KC / PARTS_SIDE - 1) * AMX_ROWS_AHEAD <= PARTS_SIDE,
                "a block that is packed meanwhile ends with the steps");
 
-typedef LLVMValueRef V;
-
 // ---- the plan
 bool cg_gemm_amx_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   (void)f;
@@ -248,22 +246,20 @@ static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
   u->k0 = k0, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, k0));
 }
 
-static V select_value(Cg *c, V cond, V x, V otherwise) { return LLVMBuildSelect(c->b, cond, x, otherwise, ""); }
-
 // What is computed after u, or something that exists; i1: is there anything?
 static V next_of(Gemm *g, const GemmMacroTile *u, const NcBlocks *all, GemmMacroTile *next) {
   Cg *c = g->c;
   V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
   V more_n = LLVMBuildICmp(c->b, LLVMIntSLT, panel, all->p1, "");
   V more_k = LLVMBuildICmp(c->b, LLVMIntSLT, k, u->k_end, "");
-  V panel_or_last = select_value(c, more_n, panel, u->panel), k_or_last = select_value(c, more_k, k, u->k0);
+  V panel_or_last = cg_select(c, more_n, panel, u->panel), k_or_last = cg_select(c, more_k, k, u->k0);
   *next = *u;
   if (g->p->k_outermost) {
-    nc_block_at(g, next, all, select_value(c, more_n, panel, all->p0));
-    block_at(g, next, select_value(c, more_n, u->k0, k_or_last));
+    nc_block_at(g, next, all, cg_select(c, more_n, panel, all->p0));
+    block_at(g, next, cg_select(c, more_n, u->k0, k_or_last));
   } else {
-    nc_block_at(g, next, all, select_value(c, more_k, u->panel, panel_or_last));
-    block_at(g, next, select_value(c, more_k, k, u->k_begin));
+    nc_block_at(g, next, all, cg_select(c, more_k, u->panel, panel_or_last));
+    block_at(g, next, cg_select(c, more_k, k, u->k_begin));
   }
   return LLVMBuildOr(c->b, more_n, more_k, "");
 }

@@ -11,8 +11,6 @@ enum { TILES = 8, TILE_ROWS = 16, TILE_BYTES = 64, TILE_WORDS = TILE_ROWS * TILE
 // C's tiles are 0 to 3, by rows; A's 4 and 5; B's 6 and 7.
 enum { TILE_C = 0, TILE_A = 4, TILE_B = 6 };
 
-typedef LLVMValueRef V;
-
 // ---- instructions
 static V number(Cg *c, int64_t tile) { return LLVMConstInt(c->i8, (uint64_t)tile, false); }
 

@@ -175,7 +175,7 @@ static Ahead prefetch(Gemm *g, const Block *u, Ahead at, uint32_t lines) {
 static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
   Cg *c = g->c;
   bool ahead = n_rows > 1 && !c->t->follows_streams;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), rest = cg_gemm_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
+  LLVMValueRef vl = cg_i64(c, c->t->vl), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
   Rows r = rows_from(g, u, k, n_rows);
   Ahead at = ahead_of(g, u, cg_add(c, k, cg_i64(c, n_rows)));
   Loop l;
@@ -191,7 +191,7 @@ static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
 // Adds rows [begin, end) of B.
 static void add_all(Gemm *g, const Block *u, LLVMValueRef begin, LLVMValueRef end) {
   Cg *c = g->c;
-  LLVMValueRef at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_gemm_rem(c, cg_sub(c, end, begin), at_once));
+  LLVMValueRef at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_rem(c, cg_sub(c, end, begin), at_once));
   Loop l;
   cg_loop_begin(c, &l, begin, whole, at_once, NULL, 0);
   add_rows(g, u, l.i, g->p->mr);
@@ -220,7 +220,7 @@ void cg_gemm_axpy_emit(Gemm *g) {
   Loop block;
   cg_loop_begin(c, &block, cg_mul(c, lo, cg_i64(c, g->p->width)), end, step, NULL, 0);
   Block u = {.n0 = block.i, .n = cg_min(c, step, cg_sub(c, end, block.i))};
-  u.tail = cg_mask(c, cg_gemm_rem(c, u.n, cg_i64(c, c->t->vl)));
+  u.tail = cg_mask(c, cg_rem(c, u.n, cg_i64(c, c->t->vl)));
   begin_sums(g, &u);
   if (has_partials(g)) add_by_partials(g, &u);
   else add_all(g, &u, cg_i64(c, 0), g->k);

@@ -63,7 +63,7 @@ void cg_gemm_blas_emit(Gemm *g) {
   cg_share(c, cg_mul(c, g->batch, blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
+  LLVMValueRef batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
   LLVMValueRef rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_add(c, cg_mul(c, batch, g->m), m0);
   prefill(g, row, rows);
   LLVMValueRef a_off = cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, g->k));

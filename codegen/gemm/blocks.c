@@ -59,12 +59,6 @@ int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t) {
 }
 
 // ---- in code
-LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d) {
-  int64_t one;
-  if (cg_const_value(d, &one) && one == 1) return cg_i64(c, 0);
-  return LLVMBuildURem(c->b, n, d, "");
-}
-
 int64_t cg_dims_bound(const Prog *p, const DimList *l) {
   int64_t n = 1;
   for (uint32_t i = 0; i < l->n; i++) n *= ir_dim_bound(p, l->dim[i]);
@@ -82,7 +76,7 @@ LLVMValueRef cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, LLVMVa
   for (uint32_t i = batch->n; i-- > 0;) {
     LLVMValueRef size = cg_dim(c, batch->dim[i]);
     if (own[i].i) {
-      off = cg_add(c, off, cg_mul(c, i ? cg_gemm_rem(c, index, size) : index, stride));
+      off = cg_add(c, off, cg_mul(c, i ? cg_rem(c, index, size) : index, stride));
       stride = cg_mul(c, stride, size);
     }
     index = cg_div(c, index, size);

@@ -186,7 +186,6 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
 int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // each a number of whole partial sums
 LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
-LLVMValueRef cg_gemm_rem(Cg *c, LLVMValueRef n, LLVMValueRef d);
 int64_t cg_dims_bound(const Prog *p, const DimList *l);
 LLVMValueRef cg_dims_product(Cg *c, const DimList *l);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.

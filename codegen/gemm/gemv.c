@@ -117,7 +117,7 @@ static Sums line(Gemm *g, LLVMValueRef b) {
   Cg *c = g->c;
   Sums s = {.rows = (uint32_t)g->p->m_max, .wide = vectors_of_turn(g)};
   LLVMValueRef vl = cg_i64(c, c->t->vl), turn = cg_i64(c, (int64_t)s.wide * c->t->vl);
-  LLVMValueRef rest = cg_gemm_rem(c, g->k, vl), whole = cg_sub(c, g->k, rest);
+  LLVMValueRef rest = cg_rem(c, g->k, vl), whole = cg_sub(c, g->k, rest);
   LLVMValueRef turns = cg_mul(c, cg_div(c, g->k, turn), turn);
   for (uint32_t i = 0; i < s.rows * s.wide; i++) s.acc[i] = LLVMConstNull(c->vf);
   add_part(g, b, cg_i64(c, 0), turns, s.wide, NULL, &s);

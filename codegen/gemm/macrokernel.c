@@ -359,11 +359,11 @@ static LLVMValueRef share_begin(Cg *c, const LLVMValueRef *arg) {
   LLVMValueRef m = arg[S_M], mc = arg[S_MC], panels = arg[S_PANELS], one = cg_i64(c, 1);
   LLVMValueRef matrix = cg_mul(c, m, panels), some = cg_max(c, matrix, one);
   LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, arg[S_BATCH], matrix), arg[S_WORKER]), arg[S_N_WORKERS]);
-  LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_gemm_rem(c, at, some);
+  LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_rem(c, at, some);
   LLVMValueRef whole = cg_max(c, cg_mul(c, mc, panels), one), nth = cg_div(c, in_matrix, whole);
   LLVMValueRef rows = cg_max(c, cg_min(c, mc, cg_sub(c, m, cg_mul(c, nth, mc))), one);
   LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
-  LLVMValueRef panel = cg_div(c, cg_add(c, cg_gemm_rem(c, in_matrix, whole), half), rows);
+  LLVMValueRef panel = cg_div(c, cg_add(c, cg_rem(c, in_matrix, whole), half), rows);
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, arg[S_BLOCKS]), nth), panels), panel);
 }
 
@@ -401,7 +401,7 @@ void cg_gemm_tiled_emit(Gemm *g) {
   LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
   GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
   bool several = p->batch.n || g->slices;
-  if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_gemm_rem(c, l.i, blocks);
+  if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);
   u.first = p0, u.end = p1;
   u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
   u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);

@@ -103,7 +103,7 @@ static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
   if (!s->prefetch_lines) return;
   if (s->prefetch_rows) {
     at = cg_mul(c, cg_div(c, row, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
-    row = LLVMBuildURem(c->b, row, cg_i64(c, s->prefetch_rows), "");
+    row = cg_rem(c, row, cg_i64(c, s->prefetch_rows));
   }
   at = cg_add(c, at, cg_mul(c, row, t->arg[P_PREFETCH_ROW]));
   for (uint32_t j = 0; j * each < steps; j++)

@@ -82,14 +82,14 @@ static void pack_b_shared(Gemm *g) {
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
   bool by_rows = !p->tb && !p->b_has_batch;
-  LLVMValueRef panel = by_rows ? cg_gemm_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
-  LLVMValueRef k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_gemm_rem(c, l.i, blocks), vl);
+  LLVMValueRef panel = by_rows ? cg_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
+  LLVMValueRef k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_rem(c, l.i, blocks), vl);
   LLVMValueRef row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
   LLVMValueRef dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
   if (p->b_has_batch) {
     LLVMValueRef off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
     src = cg_at(c, c->f32, src, off);
-    panel = cg_gemm_rem(c, panel, g->panels);
+    panel = cg_rem(c, panel, g->panels);
   }
   pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
   cg_loop_end(c, &l, NULL);
@@ -147,7 +147,7 @@ static void pack_a_shared(Gemm *g) {
   cg_share(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), vl);
+  LLVMValueRef micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), vl);
   LLVMValueRef m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
   LLVMValueRef from = cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, m0, g->k), k0));
   LLVMValueRef to = cg_mul(c, cg_add(c, cg_mul(c, micropanel, g->k_pad), k0), cg_i64(c, p->a_tile));

@@ -3,8 +3,6 @@
 // A list in memory has what these blocks have in common, and the number of the next one.
 #include "codegen/gemm/parts.h"
 
-typedef LLVMValueRef V;
-
 enum { L_NEXT, L_COUNT, L_PANELS, L_LD, L_PANEL, L_N_K, L_COLUMNS, L_SRC, L_DST, L_AMAX, N_L };
 _Static_assert((int)N_L <= (int)AHEAD_WORDS, "room for a list");
 enum { AHEAD = 2 };  // blocks from the one that is packed to the one that is prefetched (087)
@@ -45,7 +43,7 @@ static V source(Cg *c, V list, V step, V panel) {
 PartsBlock cg_ahead_take(Cg *c, V list, V *prefetch) {
   V nth = read_list(c, list, L_NEXT), panels = read_list(c, list, L_PANELS), side = cg_i64(c, PARTS_SIDE);
   cg_store(c, cg_add(c, nth, cg_i64(c, 1)), list_at(c, list, L_NEXT));
-  V step = cg_div(c, nth, panels), panel = cg_gemm_rem(c, nth, panels);
+  V step = cg_div(c, nth, panels), panel = cg_rem(c, nth, panels);
   V to = cg_add(c, cg_mul(c, panel, read_list(c, list, L_PANEL)), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
   PartsBlock b = {.src = source(c, list, step, panel),
                   .ld = read_list(c, list, L_LD),
@@ -54,7 +52,7 @@ PartsBlock cg_ahead_take(Cg *c, V list, V *prefetch) {
                   .rows = cg_sub(c, read_list(c, list, L_N_K), cg_mul(c, step, side)),
                   .columns = cg_sub(c, read_list(c, list, L_COLUMNS), cg_mul(c, panel, side))};
   V later = cg_min(c, cg_add(c, nth, cg_i64(c, AHEAD)), cg_sub(c, read_list(c, list, L_COUNT), cg_i64(c, 1)));
-  *prefetch = source(c, list, cg_div(c, later, panels), cg_gemm_rem(c, later, panels));
+  *prefetch = source(c, list, cg_div(c, later, panels), cg_rem(c, later, panels));
   return b;
 }
 

@@ -26,8 +26,6 @@ int64_t cg_parts_shared_elements(int64_t rows, int64_t k) {
 }
 
 // ---- a block
-typedef LLVMValueRef V;
-
 static V words(Cg *c, V x) { return LLVMBuildBitCast(c->b, x, c->vi32, ""); }
 static V word(Cg *c, uint32_t bits) { return cg_splat(c, cg_i32(c, (int32_t)bits)); }
 static V upper(Cg *c, V x) { return LLVMBuildAnd(c->b, x, word(c, 0xffff0000), ""); }
@@ -71,14 +69,14 @@ static V split_rows(Cg *c, V src, V ld, V second, V dst, V amax) {
 }
 
 V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax) {
-  V side = cg_i64(c, HALF), half = cg_div(c, nth, side), row = cg_gemm_rem(c, nth, side);
+  V side = cg_i64(c, HALF), half = cg_div(c, nth, side), row = cg_rem(c, nth, side);
   V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, half, side)));
   V to = cg_add(c, cg_mul(c, row, side), cg_mul(c, half, cg_i64(c, HALF * HALF)));
   return split_row(c, from, cg_mul(c, side, ld), cg_at(c, c->f32, dst, to), amax);
 }
 
 void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
-  V side = cg_i64(c, HALF), row = cg_gemm_rem(c, nth, side);
+  V side = cg_i64(c, HALF), row = cg_rem(c, nth, side);
   V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, cg_div(c, nth, side), side)));
   cg_prefetch_l2(c, from), cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_mul(c, side, ld)));
 }
@@ -191,7 +189,7 @@ static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V amax) {
 // which the hardware prefetches.
 static void place(const Operand *o, V nth, V panels, V steps, V *panel, V *step) {
   Cg *c = o->g->c;
-  V inner = along_k(o) ? steps : panels, first = cg_div(c, nth, inner), second = cg_gemm_rem(c, nth, inner);
+  V inner = along_k(o) ? steps : panels, first = cg_div(c, nth, inner), second = cg_rem(c, nth, inner);
   *panel = along_k(o) ? first : second, *step = along_k(o) ? second : first;
 }
 

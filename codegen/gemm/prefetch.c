@@ -182,7 +182,7 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
   LLVMValueRef nc = cg_i64(c, g->p->nc), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
-  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_gemm_rem(c, at, nc));
+  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_rem(c, at, nc));
   LLVMValueRef element = cg_add(c, cg_mul(c, u->row, g->n), column);
   for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
     LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);

@@ -78,7 +78,7 @@ static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef 
 static LLVMValueRef sum_chains(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef whole,
                                LLVMValueRef *sum) {
   int64_t vl = c->t->vl;
-  LLVMValueRef acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_gemm_rem(c, whole, turn));
+  LLVMValueRef acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_rem(c, whole, turn));
   for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_splat(c, cg_f32(c, 0));
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), end, turn, acc, CHAINS);
@@ -103,7 +103,7 @@ static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
   for (uint32_t j = 0; j < s->nr; j++)
     b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef rest = cg_gemm_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
+  LLVMValueRef rest = cg_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
   if (s->chains) begin = sum_chains(c, s, a, b, whole, acc);
   Loop l;
   cg_loop_begin(c, &l, begin, whole, vl, acc, s->mr * s->nr);
@@ -215,7 +215,7 @@ void cg_gemm_skinny_emit(Gemm *g) {
   Loop unit, block;
   cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
   LLVMValueRef which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
-  Unit u = {.n0 = cg_mul(c, several ? cg_gemm_rem(c, unit.i, g->panels) : unit.i, width)};
+  Unit u = {.n0 = cg_mul(c, several ? cg_rem(c, unit.i, g->panels) : unit.i, width)};
   u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
   u.row = several ? cg_mul(c, which, g->m) : zero;
   u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));

@@ -12,8 +12,6 @@
 #include "codegen/emitters.h"
 #include "codegen/gemm/gemm.h"
 
-typedef LLVMValueRef V;
-
 enum {
   PANELS = 4,        // of a unit
   FEW_K = 8,         // rows of B that are read at a time where they are not packed
@@ -351,8 +349,8 @@ static void share_units(const Whole *w) {
   Loop l;
   cg_share(c, cg_mul(c, w->n_batch, per_matrix), 1, &lo, &hi);
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V batch = cg_div(c, l.i, per_matrix), of_matrix = cg_gemm_rem(c, l.i, per_matrix);
-  Unit u = {.m0 = cg_mul(c, cg_gemm_rem(c, of_matrix, row_blocks), cg_i64(c, w->row_block)),
+  V batch = cg_div(c, l.i, per_matrix), of_matrix = cg_rem(c, l.i, per_matrix);
+  Unit u = {.m0 = cg_mul(c, cg_rem(c, of_matrix, row_blocks), cg_i64(c, w->row_block)),
             .n0 = cg_mul(c, cg_div(c, of_matrix, row_blocks), cg_i64(c, cols))};
   u.m1 = cg_min(c, w->m, cg_add(c, u.m0, cg_i64(c, w->row_block)));
   u.n1 = cg_min(c, w->n, cg_add(c, u.n0, cg_i64(c, cols)));

@@ -64,8 +64,8 @@ static void factor_square(const Cholesky *h, V strip) {
 // Rows of square J in the worker's strips behind it; the next square on the diagonal at once.
 static void each_strip_behind(const Cholesky *h, V square) {
   Cg *c = h->c;
-  V next = cg_add(c, square, cg_i64(c, 1)), past = LLVMBuildURem(c->b, next, h->n_workers, "");
-  V ahead = LLVMBuildURem(c->b, cg_sub(c, cg_add(c, h->worker, h->n_workers), past), h->n_workers, "");
+  V next = cg_add(c, square, cg_i64(c, 1)), past = cg_rem(c, next, h->n_workers);
+  V ahead = cg_rem(c, cg_sub(c, cg_add(c, h->worker, h->n_workers), past), h->n_workers);
   V from = first_of(h, square);
   CgTriangle t = {
       .at = cg_at(c, c->f32, panel(h, square).at, cg_sub(c, cg_i64(c, 0), from)), .row = cg_i64(c, 1), .k = h->width};

@@ -3,8 +3,6 @@
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
-typedef LLVMValueRef V;
-
 enum { LANES = 16 };
 
 static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }

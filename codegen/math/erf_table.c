@@ -8,8 +8,6 @@
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
-typedef LLVMValueRef V;
-
 enum { N_INTERVALS = 32, LANES = 16, N_COEFS = 5 };
 
 // Least squares of the relative error at 200 Chebyshev points of each interval, each coefficient rounded to f32 before

@@ -8,17 +8,17 @@
 
 enum { LANES = 16, N_INTERVALS = 32, N_TANH = 6 };
 
-static V minus_size(Cg *c, V x) { return neg(c, fabs_of(c, x)); }
+static V minus_size(Cg *c, V x) { return cg_fneg(c, fabs_of(c, x)); }
 
 // y 2^n, rounded once; n whole, in [-252, 254].
 static V scale(Cg *c, V y, V n) {
   if (cg_has_avx512(c, LLVMTypeOf(y))) return cg_scalef(c, y, n);
-  V b = cast(c, add(c, n, k(c, n, 12582912)), c->i32);  // n in the low bits: only 9 of them stay after the shifts
+  V b = cast(c, cg_fadd(c, n, k(c, n, 12582912)), c->i32);  // n in the low bits: only 9 of them stay after the shifts
   LLVMTypeRef it = LLVMTypeOf(b);
   V one = bits(c, it, 127u << 23), by = bits(c, it, 23), half = LLVMBuildLShr(c->b, b, bits(c, it, 1), "");
   V first = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, half, by, ""), one, "");
   V rest = LLVMBuildSub(c->b, b, half, ""), second = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, rest, by, ""), one, "");
-  return mul(c, mul(c, y, cast(c, first, c->f32)), cast(c, second, c->f32));
+  return cg_fmul(c, cg_fmul(c, y, cast(c, first, c->f32)), cast(c, second, c->f32));
 }
 
 // x - n ln 2
@@ -35,7 +35,7 @@ static V near_exp(Cg *c, V r) {  // |r| <= ln 2 / 2
 // e^x is the result times 2^n.
 static V split_exp(Cg *c, V x, V *n) {
   V magic = k(c, x, 12582912);  // 1.5 * 2^23
-  *n = sub(c, cg_fma(c, x, k(c, x, 1.4426950408889634), magic), magic);
+  *n = cg_fsub(c, cg_fma(c, x, k(c, x, 1.4426950408889634), magic), magic);
   return near_exp(c, rest_of_exp(c, x, *n));
 }
 
@@ -48,57 +48,58 @@ static V exp_of(Cg *c, V x) {
 static V split_log(Cg *c, V x, V *e) {
   if (cg_has_avx512(c, LLVMTypeOf(x))) {
     V m = cg_significand(c, x);
-    *e = sub(c, cg_exponent(c, x), cg_exponent(c, m));
-    return sub(c, m, k(c, x, 1));
+    *e = cg_fsub(c, cg_exponent(c, x), cg_exponent(c, m));
+    return cg_fsub(c, m, k(c, x, 1));
   }
-  V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126)), b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
+  V tiny = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126)),
+    b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b);
   V least = bits(c, it, 0x3f400000), off = LLVMBuildSub(c->b, b, least, "");  // 3/4
   V whole = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), LLVMTypeOf(x), "");
-  *e = sub(c, whole, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
+  *e = cg_fsub(c, whole, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
   V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
-  return sub(c, cast(c, m, c->f32), k(c, x, 1));
+  return cg_fsub(c, cast(c, m, c->f32), k(c, x, 1));
 }
 
 static V log_of(Cg *c, V x) {
   V e, f = split_log(c, x, &e);
   V y = POLY(c, f, -0.500001669, 0.333307058, -0.249792784, 0.200953841, -0.173371002, 0.141532987, -0.0672002807);
-  y = cg_fma(c, e, k(c, x, 0.69314718055994531), cg_fma(c, mul(c, f, f), y, f));
+  y = cg_fma(c, e, k(c, x, 0.69314718055994531), cg_fma(c, cg_fmul(c, f, f), y, f));
   if (cg_has_avx512(c, LLVMTypeOf(x))) return y;
-  V zero = k(c, x, 0), below = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), k(c, x, NAN));
-  y = pick(c, cmp(c, LLVMRealOLT, x, k(c, x, INFINITY)), y, x);
-  return pick(c, cmp(c, LLVMRealUGT, x, zero), y, below);
+  V zero = k(c, x, 0), below = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), k(c, x, NAN));
+  y = cg_select(c, cg_fcmp(c, LLVMRealOLT, x, k(c, x, INFINITY)), y, x);
+  return cg_select(c, cg_fcmp(c, LLVMRealUGT, x, zero), y, below);
 }
 
 static V inverse(Cg *c, V x) {  // of numbers in [1, 2]
-  if (!cg_has_avx512(c, LLVMTypeOf(x))) return divide(c, k(c, x, 1), x);
-  V y = cg_approx_reciprocal(c, x), off = cg_fma(c, neg(c, x), y, k(c, x, 1));
+  if (!cg_has_avx512(c, LLVMTypeOf(x))) return cg_fdiv(c, k(c, x, 1), x);
+  V y = cg_approx_reciprocal(c, x), off = cg_fma(c, cg_fneg(c, x), y, k(c, x, 1));
   return cg_fma(c, y, off, y);
 }
 
 static V sigmoid_of(Cg *c, V x) {
-  V t = exp_of(c, minus_size(c, x)), y = inverse(c, add(c, t, k(c, x, 1)));
-  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), mul(c, t, y), y);
+  V t = exp_of(c, minus_size(c, x)), y = inverse(c, cg_fadd(c, t, k(c, x, 1)));
+  return cg_select(c, cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0)), cg_fmul(c, t, y), y);
 }
 
 static V silu_of(Cg *c, V x) {
   V n, p = split_exp(c, at_least(c, minus_size(c, x), -112), &n), t = scale(c, p, n);
-  V y = inverse(c, add(c, t, k(c, x, 1))), low = mul(c, at_least(c, x, -112), y);
-  V below = add(c, scale(c, mul(c, low, p), n), mul(c, x, k(c, x, 0)));  // -infinity times 0 is NaN
-  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), below, mul(c, x, y));
+  V y = inverse(c, cg_fadd(c, t, k(c, x, 1))), low = cg_fmul(c, at_least(c, x, -112), y);
+  V below = cg_fadd(c, scale(c, cg_fmul(c, low, p), n), cg_fmul(c, x, k(c, x, 0)));  // -infinity times 0 is NaN
+  return cg_select(c, cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0)), below, cg_fmul(c, x, y));
 }
 
 static V softplus_of(Cg *c, V x) {
   V t = exp_of(c, minus_size(c, x));
   V y = POLY(c, t, -0.499981791, 0.332840443, -0.245367572, 0.178469166, -0.109018862, 0.0449838266, -0.00877817906);
-  y = cg_fma(c, mul(c, t, t), y, t);
-  return add(c, y, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0)));
+  y = cg_fma(c, cg_fmul(c, t, t), y, t);
+  return cg_fadd(c, y, cg_select(c, cg_fcmp(c, LLVMRealOGT, x, k(c, x, 0)), x, k(c, x, 0)));
 }
 
 static V rsqrt_of(Cg *c, V x) {
-  V y = cg_approx_rsqrt(c, x), off = cg_fma(c, mul(c, x, y), neg(c, y), k(c, x, 1));
-  V z = cg_fma(c, mul(c, y, k(c, x, 0.5)), off, y);
-  return pick(c, cmp(c, LLVMRealUNO, z, z), y, z);  // 0 and infinity need no step, NaN has none
+  V y = cg_approx_rsqrt(c, x), off = cg_fma(c, cg_fmul(c, x, y), cg_fneg(c, y), k(c, x, 1));
+  V z = cg_fma(c, cg_fmul(c, y, k(c, x, 0.5)), off, y);
+  return cg_select(c, cg_fcmp(c, LLVMRealUNO, z, z), y, z);  // 0 and infinity need no step, NaN has none
 }
 
 // tanh |x| as erf_table.c makes erf: 32 intervals, the nearest multiple of 1/4 and a polynomial of degree 5; 1 from 7.75 on.
@@ -150,21 +151,21 @@ static const float tanh_coef[N_TANH][N_INTERVALS] = {
 };
 
 static V tanh_16(Cg *c, V x) {
-  V u = at_most(c, fabs_of(c, x), 7.75), magic = k(c, x, 0x1.8p21), s = add(c, u, magic);
-  V d = sub(c, u, sub(c, s, magic)), index = cast(c, s, c->i32);
+  V u = at_most(c, fabs_of(c, x), 7.75), magic = k(c, x, 0x1.8p21), s = cg_fadd(c, u, magic);
+  V d = cg_fsub(c, u, cg_fsub(c, s, magic)), index = cast(c, s, c->i32);
   V y = cg_look_up(c, tanh_coef[N_TANH - 1], index);
   for (int j = N_TANH - 2; j > 0; j--) y = cg_fma(c, y, d, cg_look_up(c, tanh_coef[j], index));
   V base = cg_look_up(c, tanh_coef[0], index);
-  base = pick(c, cmp(c, LLVMRealOGT, base, d), base, d);
+  base = cg_select(c, cg_fcmp(c, LLVMRealOGT, base, d), base, d);
   return with_sign(c, cg_fma(c, y, d, base), x);
 }
 
 // x times a quotient of polynomials in x^2.
 static V tanh_by_quotient(Cg *c, V x) {
-  V a = at_least(c, at_most(c, x, 9), -9), z = mul(c, a, a);
+  V a = at_least(c, at_most(c, x, 9), -9), z = cg_fmul(c, a, a);
   V top = POLY(c, z, 0.999999619, 0.128354099, 0.00285517369, 1.04246651e-05);
   V bottom = POLY(c, z, 1, 0.461684574, 0.0234203249, 0.000225296916, 2.14581919e-07);
-  return at_least(c, at_most(c, divide(c, mul(c, a, top), bottom), 1), -1);
+  return at_least(c, at_most(c, cg_fdiv(c, cg_fmul(c, a, top), bottom), 1), -1);
 }
 
 static V tanh_of(Cg *c, V x) {
@@ -174,24 +175,24 @@ static V tanh_of(Cg *c, V x) {
 }
 
 static V erf_of(Cg *c, V x) {
-  V a = at_least(c, at_most(c, x, 3.93), -3.93), z = mul(c, a, a);
+  V a = at_least(c, at_most(c, x, 3.93), -3.93), z = cg_fmul(c, a, a);
   V top = POLY(c, z, 1.12837975, 0.109176786, 0.0382132308, -0.000214264915, 4.55415228e-05, -1.56559639e-06,
                2.16245823e-08);
   V bottom = POLY(c, z, 1, 0.430101591, 0.0771799568, 0.00642183886);
-  return at_least(c, at_most(c, divide(c, mul(c, a, top), bottom), 1), -1);
+  return at_least(c, at_most(c, cg_fdiv(c, cg_fmul(c, a, top), bottom), 1), -1);
 }
 
 // e^(-u^2/2) = e * 2^n. The square's rounding error would cost u^2/4 units: it is added to the exponent.
 static V exp_of_square(Cg *c, V u, V *n) {
-  V high = mul(c, u, u), low = cg_fma(c, u, u, neg(c, high)), magic = k(c, u, 12582912);
+  V high = cg_fmul(c, u, u), low = cg_fma(c, u, u, cg_fneg(c, high)), magic = k(c, u, 12582912);
   if (!has_fma(c)) {  // the square of 12 bits is exact
     V b = cast(c, u, c->i32);
     V head = cast(c, LLVMBuildAnd(c->b, b, bits(c, LLVMTypeOf(b), 0xfffff000u), ""), c->f32);
-    high = mul(c, head, head);
-    low = mul(c, sub(c, u, head), add(c, u, head));
+    high = cg_fmul(c, head, head);
+    low = cg_fmul(c, cg_fsub(c, u, head), cg_fadd(c, u, head));
   }
-  *n = sub(c, cg_fma(c, high, k(c, u, -0.72134752044448170), magic), magic);
-  V r = rest_of_exp(c, mul(c, high, k(c, u, -0.5)), *n);
+  *n = cg_fsub(c, cg_fma(c, high, k(c, u, -0.72134752044448170), magic), magic);
+  V r = rest_of_exp(c, cg_fmul(c, high, k(c, u, -0.5)), *n);
   return near_exp(c, cg_fma(c, low, k(c, u, -0.5), r));
 }
 
@@ -200,22 +201,22 @@ static V gelu_of(Cg *c, V a) {
   V u = at_most(c, fabs_of(c, a), 15), n, e = exp_of_square(c, u, &n);
   V top = POLY(c, u, 0.5, 0.43761307, 0.182698563, 0.0404430851, 0.00408527115);
   V bottom = POLY(c, u, 1, 1.67311096, 1.20034277, 0.468045563, 0.101382338, 0.0102401348);
-  V tail = scale(c, divide(c, mul(c, mul(c, u, e), top), bottom), n);
+  V tail = scale(c, cg_fdiv(c, cg_fmul(c, cg_fmul(c, u, e), top), bottom), n);
   // NaN and -0 stay; -infinity times 0 is NaN
-  V above = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), mul(c, a, k(c, a, 0)), a);
-  return sub(c, above, tail);
+  V above = cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, 0)), cg_fmul(c, a, k(c, a, 0)), a);
+  return cg_fsub(c, above, tail);
 }
 
 // pi/2 in three floats, exact enough while the quotient is small; farther arguments are rare and take the long way.
 static V sin_cos(Cg *c, V x, uint32_t quadrant) {
   const double near = 1024;
-  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), n = sub(c, t, magic);
+  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), n = cg_fsub(c, t, magic);
   V r = cg_fma(c, n, k(c, x, -0x1.921fb6p+0), x);
   r = cg_fma(c, n, k(c, x, 0x1.777a5cp-25), r);
   r = cg_fma(c, n, k(c, x, 0x1.ee59dap-50), r);
   V q = LLVMBuildAdd(c->b, cast(c, t, c->i32), bits(c, lanes_like(LLVMTypeOf(x), c->i32), quadrant), "");
   V y = cg_trig_large(c, x, cg_sin_quadrant(c, r, q), near, quadrant);
-  return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
+  return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
 
 V cg_fast_primitive(Cg *c, Op op, V x) {

@@ -95,18 +95,20 @@ static const double far_coef[2][N_FAR] = {
 };
 
 static V far_gelu(Cg *c, V a) {
-  V u = at_most(c, fabs_of(c, a), 14.5), square = mul(c, u, u), lost = cg_fma(c, u, u, neg(c, square)), n, whole;
-  V t = divide(c, k(c, a, 1), square), q = poly(c, t, far_coef[c->t->fast_math], N_FAR);
-  V p = cg_reduce_exp(c, mul(c, square, k(c, a, -0.5)), &n, &whole);
-  p = cg_fma(c, mul(c, lost, k(c, a, -0.5)), add(c, p, k(c, a, 1)), p);
+  V u = at_most(c, fabs_of(c, a), 14.5), square = cg_fmul(c, u, u), lost = cg_fma(c, u, u, cg_fneg(c, square)), n,
+    whole;
+  V t = cg_fdiv(c, k(c, a, 1), square), q = poly(c, t, far_coef[c->t->fast_math], N_FAR);
+  V p = cg_reduce_exp(c, cg_fmul(c, square, k(c, a, -0.5)), &n, &whole);
+  p = cg_fma(c, cg_fmul(c, lost, k(c, a, -0.5)), cg_fadd(c, p, k(c, a, 1)), p);
   V tail = cg_scalef(c, cg_fma(c, q, p, q), whole);
-  return cg_fma(c, a, k(c, a, 0), neg(c, tail));  // -infinity times 0 is NaN
+  return cg_fma(c, a, k(c, a, 0), cg_fneg(c, tail));  // -infinity times 0 is NaN
 }
 
 // Where y does not hold.
 static void make_tail(Cg *c, V fn, void *ctx) {
-  V a = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1), is_far = cmp(c, LLVMRealOLT, a, k(c, a, *(const double *)ctx));
-  LLVMBuildRet(c->b, pick(c, is_far, far_gelu(c, a), y));
+  V a = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1),
+    is_far = cg_fcmp(c, LLVMRealOLT, a, k(c, a, *(const double *)ctx));
+  LLVMBuildRet(c->b, cg_select(c, is_far, far_gelu(c, a), y));
 }
 
 static V gelu_16(Cg *c, V a) {
@@ -114,13 +116,13 @@ static V gelu_16(Cg *c, V a) {
   const int n_coefs = c->t->fast_math ? N_FAST : N_COEFS;
   double lo = c->t->fast_math ? fast_least : least;
   V magic = k(c, a, 12582912);  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  V u = cg_clamp_magnitude(c, a, most), s = cg_fma(c, u, k(c, a, scale), magic), n = sub(c, s, magic);
-  V d = cg_fma(c, u, k(c, a, scale), neg(c, n)), index = cast(c, s, c->i32);
+  V u = cg_clamp_magnitude(c, a, most), s = cg_fma(c, u, k(c, a, scale), magic), n = cg_fsub(c, s, magic);
+  V d = cg_fma(c, u, k(c, a, scale), cg_fneg(c, n)), index = cast(c, s, c->i32);
   V y = cg_look_up(c, row[n_coefs - 1], index);
   for (int j = n_coefs - 1; j-- > 0;) y = cg_fma(c, y, d, cg_look_up(c, row[j], index));
-  V top = pick(c, cmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN stays
-  y = cg_fma(c, neg(c, u), y, top);
-  return cg_slow_path(c, "gelu_tail", cmp(c, LLVMRealOLT, a, k(c, a, lo)), a, y, y, make_tail, &lo);
+  V top = cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, 0)), k(c, a, 0), a);  // NaN stays
+  y = cg_fma(c, cg_fneg(c, u), y, top);
+  return cg_slow_path(c, "gelu_tail", cg_fcmp(c, LLVMRealOLT, a, k(c, a, lo)), a, y, y, make_tail, &lo);
 }
 
 V cg_gelu(Cg *c, V a) {

@@ -5,8 +5,6 @@
 
 #include "codegen/cg.h"
 
-typedef LLVMValueRef V;
-
 static inline bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
 
 // `scalar` with as many lanes as t.
@@ -29,13 +27,6 @@ static inline V bits(Cg *c, LLVMTypeRef t, uint64_t v) {
 }
 
 static inline V k(Cg *c, V like, double v) { return num(c, LLVMTypeOf(like), v); }
-static inline V add(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
-static inline V sub(Cg *c, V a, V b) { return LLVMBuildFSub(c->b, a, b, ""); }
-static inline V mul(Cg *c, V a, V b) { return LLVMBuildFMul(c->b, a, b, ""); }
-static inline V divide(Cg *c, V a, V b) { return LLVMBuildFDiv(c->b, a, b, ""); }
-static inline V neg(Cg *c, V a) { return LLVMBuildFNeg(c->b, a, ""); }
-static inline V cmp(Cg *c, LLVMRealPredicate p, V a, V b) { return LLVMBuildFCmp(c->b, p, a, b, ""); }
-static inline V pick(Cg *c, V cond, V a, V b) { return LLVMBuildSelect(c->b, cond, a, b, ""); }
 static inline V cast(Cg *c, V a, LLVMTypeRef scalar) {
   return LLVMBuildBitCast(c->b, a, lanes_like(LLVMTypeOf(a), scalar), "");
 }
@@ -52,8 +43,12 @@ static inline V with_sign(Cg *c, V magnitude, V sign) {
 static inline bool has_fma(const Cg *c) { return c->t->has_fma; }
 
 // Bounds that let NaN through.
-static inline V at_most(Cg *c, V a, double hi) { return pick(c, cmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a); }
-static inline V at_least(Cg *c, V a, double lo) { return pick(c, cmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a); }
+static inline V at_most(Cg *c, V a, double hi) {
+  return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, k(c, a, hi)), k(c, a, hi), a);
+}
+static inline V at_least(Cg *c, V a, double lo) {
+  return cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a);
+}
 
 // coef[0] + coef[1] x + ..
 static inline V poly(Cg *c, V x, const double *coef, uint32_t n) {

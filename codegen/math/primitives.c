@@ -16,14 +16,14 @@
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
   const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = sub(c, t, k(c, x, magic));
+  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = cg_fsub(c, t, k(c, x, magic));
   V b = cast(c, t, c->i32);
   *n = LLVMBuildSub(c->b, b, bits(c, LLVMTypeOf(b), 0x4B400000), "");
   *whole_out = whole;
   V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
   r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
   V q = POLY(c, r, 0.49999994, 0.166665196, 0.0416682661, 0.00836886652, 0.00138211856);
-  return cg_fma(c, mul(c, r, r), q, r);
+  return cg_fma(c, cg_fmul(c, r, r), q, r);
 }
 
 static V reduce_exp(Cg *c, V x, V *n) {
@@ -40,18 +40,18 @@ static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
 // Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
 static V exp_of(Cg *c, V x) {
   V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, add(c, p, k(c, x, 1)), whole);
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, cg_fadd(c, p, k(c, x, 1)), whole);
   V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
-  V y = add(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
-  return mul(c, mul(c, y, first), second);
+  V y = cg_fadd(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
+  return cg_fmul(c, cg_fmul(c, y, first), second);
 }
 
 // tanh |x| = -m / (2 + m) with m = e^(-2|x|) - 1, which keeps its relative accuracy near 0.
 static V tanh_of(Cg *c, V x) {
-  V n, a = at_least(c, mul(c, fabs_of(c, x), k(c, x, -2)), -20), p = reduce_exp(c, a, &n), s = two_to(c, n);
-  V less = sub(c, s, k(c, x, 1)), more = add(c, s, k(c, x, 1));
+  V n, a = at_least(c, cg_fmul(c, fabs_of(c, x), k(c, x, -2)), -20), p = reduce_exp(c, a, &n), s = two_to(c, n);
+  V less = cg_fsub(c, s, k(c, x, 1)), more = cg_fadd(c, s, k(c, x, 1));
   V m = cg_fma(c, s, p, less), bottom = cg_fma(c, s, p, more);  // 2 + m, rounded once
-  return with_sign(c, divide(c, neg(c, m), bottom), x);
+  return with_sign(c, cg_fdiv(c, cg_fneg(c, m), bottom), x);
 }
 
 // t = e^-|x| = s (1 + p) rest: rest is 1 but where t is so small that 1 + t is 1; what is a denormal is rounded once,
@@ -63,43 +63,43 @@ typedef struct {
 } Logistic;
 
 static Logistic logistic(Cg *c, V x) {
-  V n, low = at_least(c, neg(c, fabs_of(c, x)), FARTHEST);
+  V n, low = at_least(c, cg_fneg(c, fabs_of(c, x)), FARTHEST);
   Logistic t = {.p = reduce_exp(c, low, &n)};
   V least = bits(c, LLVMTypeOf(n), (uint64_t)-64);
   V whole = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, least, ""), least, n, "");
   t.s = two_to(c, whole);
   t.rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));
-  V more = add(c, t.s, k(c, x, 1));
+  V more = cg_fadd(c, t.s, k(c, x, 1));
   t.bottom = cg_fma(c, t.s, t.p, more);
-  t.lost = cg_fma(c, t.s, t.p, sub(c, more, t.bottom));
+  t.lost = cg_fma(c, t.s, t.p, cg_fsub(c, more, t.bottom));
   return t;
 }
 
 // 1 / (1 + t), or t / (1 + t) for negative x.
 static V sigmoid_of(Cg *c, V x) {
   Logistic t = logistic(c, x);
-  V inverse = divide(c, k(c, x, 1), t.bottom), off = mul(c, inverse, t.lost);
-  inverse = cg_fma(c, neg(c, off), inverse, inverse);
-  V below = mul(c, mul(c, cg_fma(c, t.p, inverse, inverse), t.rest), t.s);
-  return pick(c, cmp(c, LLVMRealOLT, x, k(c, x, 0)), below, inverse);
+  V inverse = cg_fdiv(c, k(c, x, 1), t.bottom), off = cg_fmul(c, inverse, t.lost);
+  inverse = cg_fma(c, cg_fneg(c, off), inverse, inverse);
+  V below = cg_fmul(c, cg_fmul(c, cg_fma(c, t.p, inverse, inverse), t.rest), t.s);
+  return cg_select(c, cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0)), below, inverse);
 }
 
 // x / (1 + t), or x t / (1 + t): what the quotient misses is added to it.
 static V silu_of(Cg *c, V x) {
   Logistic t = logistic(c, x);
-  V is_below = cmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, FARTHEST);
-  V top = pick(c, is_below, cg_fma(c, low, t.p, low), x), inverse = divide(c, k(c, x, 1), t.bottom);
-  V y = mul(c, top, inverse), off = cg_fma(c, neg(c, y), t.bottom, top);
-  off = cg_fma(c, neg(c, y), t.lost, off);
+  V is_below = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, FARTHEST);
+  V top = cg_select(c, is_below, cg_fma(c, low, t.p, low), x), inverse = cg_fdiv(c, k(c, x, 1), t.bottom);
+  V y = cg_fmul(c, top, inverse), off = cg_fma(c, cg_fneg(c, y), t.bottom, top);
+  off = cg_fma(c, cg_fneg(c, y), t.lost, off);
   y = cg_fma(c, off, inverse, y);
-  V below = cg_fma(c, x, k(c, x, 0), mul(c, mul(c, y, t.rest), t.s));  // -infinity times 0 is NaN
-  y = pick(c, is_below, below, pick(c, cmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y));
+  V below = cg_fma(c, x, k(c, x, 0), cg_fmul(c, cg_fmul(c, y, t.rest), t.s));  // -infinity times 0 is NaN
+  y = cg_select(c, is_below, below, cg_select(c, cg_fcmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y));
   return with_sign(c, y, x);  // of -0 too
 }
 
 // |x| < 0.92
 static V erf_near(Cg *c, V x) {
-  V z = mul(c, x, x);
+  V z = cg_fmul(c, x, x);
   V y = POLY(c, z, 0.128379166, -0.376126289, 0.112836242, -0.026855588, 0.0051919478, -0.000804383948, 7.96966342e-05);
   return cg_fma(c, x, y, x);
 }
@@ -109,7 +109,7 @@ static V erfc_far(Cg *c, V a, V *s) {
   V t = at_most(c, a, 4), n;
   V q = POLY(c, t, -0.000175873414, 1.12952077, 0.633334875, 0.108293526, -0.02512821, 0.00417442108, -0.000435157941,
              2.11552106e-05);
-  V p = reduce_exp(c, neg(c, q), &n);
+  V p = reduce_exp(c, cg_fneg(c, q), &n);
   *s = two_to(c, n);
   return p;
 }
@@ -118,77 +118,77 @@ static V erfc_far(Cg *c, V a, V *s) {
 static V erf_of(Cg *c, V x) {
   if (cg_has_erf_table(c, LLVMTypeOf(x))) return cg_erf_table(c, x);
   V a = fabs_of(c, x), near_0 = erf_near(c, x), s, p = erfc_far(c, a, &s);
-  V far = sub(c, k(c, x, 1), s), sp = mul(c, s, p);
-  far = with_sign(c, sub(c, far, sp), x);
-  return pick(c, cmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
+  V far = cg_fsub(c, k(c, x, 1), s), sp = cg_fmul(c, s, p);
+  far = with_sign(c, cg_fsub(c, far, sp), x);
+  return cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
 }
 
 // Of 2^e (1 + f) with 1 + f in [3/4, 3/2). ln 2 is cut such that both parts of e ln 2 have e's sign.
 static V log_of_parts(Cg *c, V e, V f) {
   V y = POLY(c, f, -0.5, 0.33333451, -0.250001043, 0.199908197, -0.166469768, 0.144782558, -0.131641641, 0.104701572,
              -0.0451243483);
-  y = cg_fma(c, mul(c, f, f), y, mul(c, e, k(c, e, 3.194618499e-05)));
-  return cg_fma(c, e, k(c, e, 0.693115234375), add(c, f, y));
+  y = cg_fma(c, cg_fmul(c, f, f), y, cg_fmul(c, e, k(c, e, 3.194618499e-05)));
+  return cg_fma(c, e, k(c, e, 0.693115234375), cg_fadd(c, f, y));
 }
 
 // Zeros, infinities, NaN and negative numbers take their way through the two instructions: e is infinite, or f is NaN.
 static V log_x86(Cg *c, V x) {
-  V m = cg_significand(c, x), e = sub(c, cg_exponent(c, x), cg_exponent(c, m));
-  return log_of_parts(c, e, sub(c, m, k(c, x, 1)));
+  V m = cg_significand(c, x), e = cg_fsub(c, cg_exponent(c, x), cg_exponent(c, m));
+  return log_of_parts(c, e, cg_fsub(c, m, k(c, x, 1)));
 }
 
 // Where a b + d is rounded twice: of 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
 static V log_of_narrow_parts(Cg *c, V e, V f) {
-  V z = mul(c, f, f);
+  V z = cg_fmul(c, f, f);
   V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
              -0.116719164, 0.0675140992);
-  y = mul(c, mul(c, f, z), y);
+  y = cg_fmul(c, cg_fmul(c, f, z), y);
   y = cg_fma(c, e, k(c, e, -2.12194440054690583e-4), y);
   y = cg_fma(c, z, k(c, e, -0.5), y);
-  return cg_fma(c, e, k(c, e, 0.693359375), add(c, f, y));
+  return cg_fma(c, e, k(c, e, 0.693359375), cg_fadd(c, f, y));
 }
 
 static V log_of(Cg *c, V x) {
   if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
-  V tiny = cmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
-  V b = cast(c, pick(c, tiny, mul(c, x, k(c, x, 0x1p23)), x), c->i32);
+  V tiny = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
+  V b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
   V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
   V off = LLVMBuildSub(c->b, b, least, "");
   V e = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), ft, "");
-  e = sub(c, e, pick(c, tiny, k(c, x, 23), k(c, x, 0)));
+  e = cg_fsub(c, e, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
   V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
-  V f = sub(c, cast(c, m, c->f32), k(c, x, 1)), y = (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
+  V f = cg_fsub(c, cast(c, m, c->f32), k(c, x, 1)), y = (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
   V zero = k(c, x, 0), inf = k(c, x, INFINITY);
-  y = pick(c, cmp(c, LLVMRealOEQ, x, inf), inf, y);
-  y = pick(c, cmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
-  y = pick(c, cmp(c, LLVMRealUNO, x, x), x, y);
-  return pick(c, cmp(c, LLVMRealUGE, x, zero), y, k(c, x, NAN));
+  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, inf), inf, y);
+  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
+  y = cg_select(c, cg_fcmp(c, LLVMRealUNO, x, x), x, y);
+  return cg_select(c, cg_fcmp(c, LLVMRealUGE, x, zero), y, k(c, x, NAN));
 }
 
 // ---- sine and cosine
 // Of r in [-pi/4, pi/4] and a quadrant (i32): sin(r + quadrant pi/2).
 V cg_sin_quadrant(Cg *c, V r, V quadrant) {
-  V z = mul(c, r, r);
+  V z = cg_fmul(c, r, r);
   V s = POLY(c, z, -0.166666672, 0.00833338033, -0.000198534937, 2.83715826e-06);
-  s = cg_fma(c, mul(c, r, z), s, r);
+  s = cg_fma(c, cg_fmul(c, r, z), s, r);
   V q = POLY(c, z, 0.0416666679, -0.00138889824, 2.48229644e-05, -2.89734572e-07);
   V co = cg_fma(c, z, k(c, r, -0.5), k(c, r, 1));
-  co = cg_fma(c, mul(c, z, z), q, co);
+  co = cg_fma(c, cg_fmul(c, z, z), q, co);
   LLVMTypeRef it = LLVMTypeOf(quadrant);
   V odd = LLVMBuildTrunc(c->b, quadrant, lanes_like(it, c->i1), "");
   V flip = LLVMBuildShl(c->b, LLVMBuildAnd(c->b, quadrant, bits(c, it, 2), ""), bits(c, it, 30), "");
-  return cast(c, LLVMBuildXor(c->b, cast(c, pick(c, odd, co, s), c->i32), flip, ""), c->f32);
+  return cast(c, LLVMBuildXor(c->b, cast(c, cg_select(c, odd, co, s), c->i32), flip, ""), c->f32);
 }
 
 // pi/2 in 33 + 53 bits: exact products while the quotient has at most 20 bits.
 V cg_reduce_trig(Cg *c, V x, V *n) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52
   LLVMTypeRef it = lanes_like(LLVMTypeOf(x), c->i32);
-  V d = cg_widen(c, x), t = add(c, mul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic));
-  V whole = sub(c, t, k(c, d, magic)), r = sub(c, d, mul(c, whole, k(c, d, 0x1.921fb544p+0)));
+  V d = cg_widen(c, x), t = cg_fadd(c, cg_fmul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic));
+  V whole = cg_fsub(c, t, k(c, d, magic)), r = cg_fsub(c, d, cg_fmul(c, whole, k(c, d, 0x1.921fb544p+0)));
   *n = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
-  return sub(c, r, mul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
+  return cg_fsub(c, r, cg_fmul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
 }
 
 static V sin_cos(Cg *c, V x, uint64_t quadrant) {
@@ -196,7 +196,7 @@ static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   r = cg_narrow(c, at_least(c, at_most(c, r, 0.7854), -0.7854), x);
   V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, n, bits(c, LLVMTypeOf(n), quadrant), ""));
   y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
-  return quadrant ? y : pick(c, cmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
+  return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
 
 // ---- whole numbers
@@ -204,18 +204,18 @@ V cg_floor(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
   // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
-  V small = cmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = pick(c, small, x, k(c, x, 0));
+  V small = cg_fcmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = cg_select(c, small, x, k(c, x, 0));
   V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
-  V less = sub(c, cut, k(c, x, 1)), y = pick(c, cmp(c, LLVMRealOGT, cut, x), less, cut);
-  return pick(c, small, with_sign(c, y, x), x);
+  V less = cg_fsub(c, cut, k(c, x, 1)), y = cg_select(c, cg_fcmp(c, LLVMRealOGT, cut, x), less, cut);
+  return cg_select(c, small, with_sign(c, y, x), x);
 }
 
 V cg_round(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.roundeven", &t, 1, &x, 1);
-  V size = fabs_of(c, x), magic = k(c, x, 0x1p23), small = cmp(c, LLVMRealOLT, size, magic);
-  V y = sub(c, add(c, size, magic), magic);
-  return pick(c, small, with_sign(c, y, x), x);
+  V size = fabs_of(c, x), magic = k(c, x, 0x1p23), small = cg_fcmp(c, LLVMRealOLT, size, magic);
+  V y = cg_fsub(c, cg_fadd(c, size, magic), magic);
+  return cg_select(c, small, with_sign(c, y, x), x);
 }
 
 // ---- the table
@@ -228,14 +228,16 @@ static V extreme(Cg *c, const char *name, V a, V b) {
   return y;
 }
 
-static V truth(Cg *c, LLVMRealPredicate p, V a, V b) { return pick(c, cmp(c, p, a, b), k(c, a, 1), k(c, a, 0)); }
+static V truth(Cg *c, LLVMRealPredicate p, V a, V b) {
+  return cg_select(c, cg_fcmp(c, p, a, b), k(c, a, 1), k(c, a, 0));
+}
 
 LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   V a = arg[0], fast = c->t->fast_math ? cg_fast_primitive(c, op, a) : NULL;
   LLVMTypeRef t = LLVMTypeOf(a);
   if (fast) return fast;
   switch (op) {
-  case OP_neg: return neg(c, a);
+  case OP_neg: return cg_fneg(c, a);
   case OP_abs: return fabs_of(c, a);
   case OP_exp: return exp_of(c, a);
   case OP_log: return log_of(c, a);
@@ -246,10 +248,10 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_sin: return sin_cos(c, a, 0);
   case OP_cos: return sin_cos(c, a, 1);
   case OP_floor: return cg_floor(c, a);
-  case OP_add: return add(c, a, arg[1]);
-  case OP_sub: return sub(c, a, arg[1]);
-  case OP_mul: return mul(c, a, arg[1]);
-  case OP_div: return divide(c, a, arg[1]);
+  case OP_add: return cg_fadd(c, a, arg[1]);
+  case OP_sub: return cg_fsub(c, a, arg[1]);
+  case OP_mul: return cg_fmul(c, a, arg[1]);
+  case OP_div: return cg_fdiv(c, a, arg[1]);
   case OP_max: return extreme(c, "llvm.maximum", a, arg[1]);
   case OP_min: return extreme(c, "llvm.minimum", a, arg[1]);
   case OP_pow: return cg_pow(c, a, arg[1]);
@@ -259,7 +261,7 @@ LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   case OP_le: return truth(c, LLVMRealOLE, a, arg[1]);
   case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
   case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
-  case OP_select: return pick(c, cmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
+  case OP_select: return cg_select(c, cg_fcmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
   case OP_round: return cg_round(c, a);
   case OP_copysign: return with_sign(c, a, arg[1]);
   case OP_fmod: return cg_fmod(c, a, arg[1]);
@@ -418,22 +420,22 @@ static V as_count(Cg *c, V x) {
 // conversion and a product with such a constant, and takes its count of bits from a register where the program has that
 // number in one already.
 static V scaled(Cg *c, V whole, double by) {
-  return c->t->has_fma ? cg_fma(c, whole, k(c, whole, by), k(c, whole, 0)) : mul(c, whole, k(c, whole, by));
+  return c->t->has_fma ? cg_fma(c, whole, k(c, whole, by), k(c, whole, 0)) : cg_fmul(c, whole, k(c, whole, by));
 }
 
 // Box-Muller: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
 V cg_normal_of(Cg *c, V x[4]) {
   V u1 = as_count(c, x[0]), u2 = as_count(c, x[1]);
-  u1 = scaled(c, add(c, u1, k(c, u1, 1)), 0x1p-24);
+  u1 = scaled(c, cg_fadd(c, u1, k(c, u1, 1)), 0x1p-24);
   u2 = scaled(c, u2, 0x1p-24);
   // The nearest quarter turn is taken off exactly: cos(2 pi u2) = sin(2 pi (u2 - q/4) + (q + 1) pi/2).
   LLVMTypeRef it = lanes_like(LLVMTypeOf(u2), c->i32);
-  V q = LLVMBuildFPToSI(c->b, add(c, mul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
+  V q = LLVMBuildFPToSI(c->b, cg_fadd(c, cg_fmul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
   V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
-  V r = mul(c, sub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
+  V r = cg_fmul(c, cg_fsub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
   V turn = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
-  V far = mul(c, log_of(c, u1), k(c, u1, -2));
-  return mul(c, cg_primitive(c, OP_sqrt, &far), turn);
+  V far = cg_fmul(c, log_of(c, u1), k(c, u1, -2));
+  return cg_fmul(c, cg_primitive(c, OP_sqrt, &far), turn);
 }
 
 V cg_uniform_of(Cg *c, V x[4]) { return scaled(c, as_count(c, x[0]), 0x1p-24); }
@@ -485,13 +487,13 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
 V cg_log1p(Cg *c, V t) {
   V y = POLY(c, t, -0.499999315, 0.333304763, -0.249582469, 0.196937457, -0.153508499, 0.10673169, -0.0575940870,
              0.0201682653, -0.00331062800);
-  return cg_fma(c, mul(c, t, t), y, t);
+  return cg_fma(c, cg_fmul(c, t, t), y, t);
 }
 
 // ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.
 static V softplus_of(Cg *c, V a) {
-  V size = neg(c, fabs_of(c, a)), t = cg_primitive(c, OP_exp, &size), y = cg_log1p(c, t);
-  return add(c, y, pick(c, cmp(c, LLVMRealOGT, a, k(c, a, 0)), a, k(c, a, 0)));
+  V size = cg_fneg(c, fabs_of(c, a)), t = cg_primitive(c, OP_exp, &size), y = cg_log1p(c, t);
+  return cg_fadd(c, y, cg_select(c, cg_fcmp(c, LLVMRealOGT, a, k(c, a, 0)), a, k(c, a, 0)));
 }
 
 // Rows that the primitives alone would make longer, or less exact; else NULL.

@@ -11,10 +11,10 @@ enum { BITS = 27, STEPS = 11 };  // the largest quotient of two floats is below 
 // a - b trunc(a / b) for doubles that stem from floats, |a / b| < 2^27.
 static V reduce(Cg *c, V a, V b) {
   LLVMTypeRef t = LLVMTypeOf(a), it = lanes_like(t, c->i32);
-  V q = divide(c, a, b), is_good = cmp(c, LLVMRealOLT, fabs_of(c, q), k(c, q, 0x1p30));
-  q = LLVMBuildFPToSI(c->b, pick(c, is_good, q, k(c, q, 0)), it, "");
+  V q = cg_fdiv(c, a, b), is_good = cg_fcmp(c, LLVMRealOLT, fabs_of(c, q), k(c, q, 0x1p30));
+  q = LLVMBuildFPToSI(c->b, cg_select(c, is_good, q, k(c, q, 0)), it, "");
   q = LLVMBuildSIToFP(c->b, q, t, "");
-  return cg_fma(c, neg(c, q), b, a);
+  return cg_fma(c, cg_fneg(c, q), b, a);
 }
 
 // <n x f32> long_fmod(<n x f32> a, <n x f32> b)
@@ -24,18 +24,19 @@ static void make_long(Cg *c, V fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, STEPS), cg_i64(c, 1),
                 (V[]){a, LLVMConstReal(c->f64, ldexp(1, BITS * (STEPS - 1)))}, 2);
-  V of_b = mul(c, b, spread(c, LLVMTypeOf(b), l.carry[1]));
-  V next[] = {reduce(c, l.carry[0], of_b), mul(c, l.carry[1], k(c, l.carry[1], ldexp(1, -BITS)))};
+  V of_b = cg_fmul(c, b, spread(c, LLVMTypeOf(b), l.carry[1]));
+  V next[] = {reduce(c, l.carry[0], of_b), cg_fmul(c, l.carry[1], k(c, l.carry[1], ldexp(1, -BITS)))};
   cg_loop_end(c, &l, next);
   LLVMBuildRet(c->b, cg_narrow(c, l.out[0], LLVMGetParam(fn, 0)));
 }
 
 V cg_fmod(Cg *c, V a, V b) {
   V y = cg_narrow(c, reduce(c, cg_widen(c, a), cg_widen(c, b)), a), size = fabs_of(c, b), inf = k(c, a, INFINITY);
-  V is_long = cmp(c, LLVMRealOGE, fabs_of(c, a), mul(c, size, k(c, b, 0x1p27)));
+  V is_long = cg_fcmp(c, LLVMRealOGE, fabs_of(c, a), cg_fmul(c, size, k(c, b, 0x1p27)));
   y = cg_slow_path(c, "long_fmod", is_long, a, b, y, make_long, NULL);
   y = with_sign(c, y, a);
-  y = pick(c, cmp(c, LLVMRealOEQ, size, inf), a, y);
-  V has_none = LLVMBuildOr(c->b, cmp(c, LLVMRealUEQ, b, k(c, b, 0)), cmp(c, LLVMRealUEQ, fabs_of(c, a), inf), "");
-  return pick(c, has_none, k(c, a, NAN), y);
+  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, size, inf), a, y);
+  V has_none =
+      LLVMBuildOr(c->b, cg_fcmp(c, LLVMRealUEQ, b, k(c, b, 0)), cg_fcmp(c, LLVMRealUEQ, fabs_of(c, a), inf), "");
+  return cg_select(c, has_none, k(c, a, NAN), y);
 }

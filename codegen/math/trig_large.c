@@ -35,18 +35,18 @@ static V large_lane(Cg *c, V x, uint32_t what) {
   V rest = LLVMBuildSub(c->b, turns, LLVMBuildShl(c->b, quarters, LLVMConstInt(i128, 126, false), ""), "");
   rest = LLVMBuildTrunc(c->b, LLVMBuildAShr(c->b, rest, LLVMConstInt(i128, 62, false), ""), c->i64, "");
   V r = LLVMBuildSIToFP(c->b, rest, c->f64, "");
-  r = mul(c, r, k(c, r, 0x1p-64 * 1.5707963267948966));
+  r = cg_fmul(c, r, k(c, r, 0x1p-64 * 1.5707963267948966));
   V q = LLVMBuildTrunc(c->b, quarters, c->i32, ""), is_negative = LLVMBuildICmp(c->b, LLVMIntSLT, b, cg_i32(c, 0), "");
   q = LLVMBuildSelect(c->b, is_negative, LLVMBuildNeg(c->b, q, ""), q, "");
-  r = LLVMBuildSelect(c->b, is_negative, neg(c, r), r, "");
+  r = LLVMBuildSelect(c->b, is_negative, cg_fneg(c, r), r, "");
   if (what == TRIG_TAN) return cg_tan_quadrant(c, r, q);
   r = LLVMBuildFPTrunc(c->b, r, c->f32, "");
   return cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, cg_i32(c, (int32_t)what), ""));
 }
 
 static V is_large(Cg *c, V x, double near) {
-  V size = fabs_of(c, x), finite = cmp(c, LLVMRealOLT, size, k(c, x, INFINITY));
-  return LLVMBuildAnd(c->b, cmp(c, LLVMRealOGT, size, k(c, x, near)), finite, "");
+  V size = fabs_of(c, x), finite = cg_fcmp(c, LLVMRealOLT, size, k(c, x, INFINITY));
+  return LLVMBuildAnd(c->b, cg_fcmp(c, LLVMRealOGT, size, k(c, x, near)), finite, "");
 }
 
 // <n x f32> far(<n x f32> x, <n x f32> y): y, but what is asked for where x is far.
@@ -57,7 +57,7 @@ static void make_large(Cg *c, V fn, void *ctx) {
   Loop l;
   cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), &y, 1);
   V lane = LLVMBuildExtractElement(c->b, x, l.i, ""), old = LLVMBuildExtractElement(c->b, l.carry[0], l.i, "");
-  V z = pick(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
+  V z = cg_select(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
   y = LLVMBuildInsertElement(c->b, l.carry[0], z, l.i, "");
   cg_loop_end(c, &l, &y);
   LLVMBuildRet(c->b, l.out[0]);

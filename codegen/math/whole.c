@@ -27,21 +27,21 @@ static V is_minus_one(const Row *r, V b) {
 static V divisor(const Row *r, V b) {
   Cg *c = r->c;
   V is_zero = is_equal(c, b, zero_of(b));
-  return pick(c, LLVMBuildOr(c->b, is_zero, is_minus_one(r, b), ""), whole(c, b, 1), b);
+  return cg_select(c, LLVMBuildOr(c->b, is_zero, is_minus_one(r, b), ""), whole(c, b, 1), b);
 }
 
 static V trunc_quotient(const Row *r, V a, V b) {
   Cg *c = r->c;
   V by = divisor(r, b), q = is_signed(r->t) ? LLVMBuildSDiv(c->b, a, by, "") : LLVMBuildUDiv(c->b, a, by, "");
-  if (is_signed(r->t)) q = pick(c, is_minus_one(r, b), negated(c, a), q);
-  return pick(c, is_equal(c, b, zero_of(b)), zero_of(b), q);
+  if (is_signed(r->t)) q = cg_select(c, is_minus_one(r, b), negated(c, a), q);
+  return cg_select(c, is_equal(c, b, zero_of(b)), zero_of(b), q);
 }
 
 // Of 1 and -1 it is 0, of 0 the dividend.
 static V trunc_rest(const Row *r, V a, V b) {
   Cg *c = r->c;
   V by = divisor(r, b), rest = is_signed(r->t) ? LLVMBuildSRem(c->b, a, by, "") : LLVMBuildURem(c->b, a, by, "");
-  return pick(c, is_equal(c, b, zero_of(b)), a, rest);
+  return cg_select(c, is_equal(c, b, zero_of(b)), a, rest);
 }
 
 static V floor_quotient(const Row *r, V a, V b) {
@@ -58,11 +58,11 @@ static V floor_quotient(const Row *r, V a, V b) {
 static V shifted(const Row *r, Op op, V a, V b) {
   Cg *c = r->c;
   int64_t n = 8 * ir_dtype_bytes[r->t];
-  V fits = LLVMBuildICmp(c->b, LLVMIntULT, b, whole(c, b, n), ""), by = pick(c, fits, b, zero_of(b));
-  if (op == OP_bitwise_left_shift) return pick(c, fits, LLVMBuildShl(c->b, a, by, ""), zero_of(a));
-  if (!is_signed(r->t)) return pick(c, fits, LLVMBuildLShr(c->b, a, by, ""), zero_of(a));
+  V fits = LLVMBuildICmp(c->b, LLVMIntULT, b, whole(c, b, n), ""), by = cg_select(c, fits, b, zero_of(b));
+  if (op == OP_bitwise_left_shift) return cg_select(c, fits, LLVMBuildShl(c->b, a, by, ""), zero_of(a));
+  if (!is_signed(r->t)) return cg_select(c, fits, LLVMBuildLShr(c->b, a, by, ""), zero_of(a));
   V most = whole(c, a, n - 1);
-  return LLVMBuildAShr(c->b, a, pick(c, fits, b, most), "");
+  return LLVMBuildAShr(c->b, a, cg_select(c, fits, b, most), "");
 }
 
 // ---- powers: by squaring. 1 / a^|b| is cut to 0, but of 1 and -1.
@@ -71,9 +71,9 @@ static V is_odd(Cg *c, V b) {
 }
 
 static V inverse_power(Cg *c, V a, V b) {
-  V one = whole(c, a, 1), of_minus_one = pick(c, is_odd(c, b), a, one);
-  V of_others = pick(c, is_equal(c, a, whole(c, a, -1)), of_minus_one, zero_of(a));
-  return pick(c, is_equal(c, a, one), one, of_others);
+  V one = whole(c, a, 1), of_minus_one = cg_select(c, is_odd(c, b), a, one);
+  V of_others = cg_select(c, is_equal(c, a, whole(c, a, -1)), of_minus_one, zero_of(a));
+  return cg_select(c, is_equal(c, a, one), one, of_others);
 }
 
 static V power(const Row *r, V a, V b) {
@@ -82,10 +82,10 @@ static V power(const Row *r, V a, V b) {
   V y = whole(c, a, 1), square = a;
   for (uint32_t k = 0; k < n; k++) {
     V has = is_odd(c, LLVMBuildLShr(c->b, b, whole(c, b, k), ""));
-    y = pick(c, has, LLVMBuildMul(c->b, y, square, ""), y);
+    y = cg_select(c, has, LLVMBuildMul(c->b, y, square, ""), y);
     square = LLVMBuildMul(c->b, square, square, "");
   }
-  return is_signed(r->t) ? pick(c, is_negative(c, b), inverse_power(c, a, b), y) : y;
+  return is_signed(r->t) ? cg_select(c, is_negative(c, b), inverse_power(c, a, b), y) : y;
 }
 
 // ---- comparisons
@@ -111,12 +111,12 @@ static V primitive(const Row *r, Op op, V *arg) {
   bool is_bool = r->t == DT_BOOL;
   switch (op) {
   case OP_neg: return negated(c, a);
-  case OP_abs: return is_signed(r->t) ? pick(c, is_negative(c, a), negated(c, a), a) : a;
+  case OP_abs: return is_signed(r->t) ? cg_select(c, is_negative(c, a), negated(c, a), a) : a;
   case OP_add: return is_bool ? LLVMBuildOr(c->b, a, b, "") : LLVMBuildAdd(c->b, a, b, "");
   case OP_sub: return LLVMBuildSub(c->b, a, b, "");
   case OP_mul: return is_bool ? LLVMBuildAnd(c->b, a, b, "") : LLVMBuildMul(c->b, a, b, "");
-  case OP_max: return pick(c, compared(r, OP_gt, a, b), a, b);
-  case OP_min: return pick(c, compared(r, OP_lt, a, b), a, b);
+  case OP_max: return cg_select(c, compared(r, OP_gt, a, b), a, b);
+  case OP_min: return cg_select(c, compared(r, OP_lt, a, b), a, b);
   case OP_fmod: return trunc_rest(r, a, b);
   case OP_pow: return power(r, a, b);
   case OP_trunc_divide: return trunc_quotient(r, a, b);
@@ -127,7 +127,7 @@ static V primitive(const Row *r, Op op, V *arg) {
   case OP_le:
   case OP_eq:
   case OP_ne: return LLVMBuildZExt(c->b, compared(r, op, a, b), LLVMTypeOf(a), "");
-  case OP_select: return pick(c, compared(r, OP_ne, a, zero_of(a)), b, arg[2]);
+  case OP_select: return cg_select(c, compared(r, OP_ne, a, zero_of(a)), b, arg[2]);
   case OP_bitwise_and: return LLVMBuildAnd(c->b, a, b, "");
   case OP_bitwise_or: return LLVMBuildOr(c->b, a, b, "");
   case OP_bitwise_xor: return LLVMBuildXor(c->b, a, b, "");
@@ -178,5 +178,5 @@ V cg_whole_op(Cg *c, Val v, DType t, V *arg) {
   if (!(ir_ops[op].flags & MASK)) return y;
   V is_set = LLVMBuildICmp(c->b, LLVMIntNE, y, zero_of(y), "");
   LLVMTypeRef f32 = lanes_like(LLVMTypeOf(y), c->f32);
-  return pick(c, is_set, num(c, f32, 1), num(c, f32, 0));
+  return cg_select(c, is_set, num(c, f32, 1), num(c, f32, 0));
 }

@@ -1,9 +1,9 @@
 // Prepacked weights: packed once per change instead of once per run.
 //
 // A product whose B is a parameter that its function does not write reads a prepacked copy, [panel][k][width], or
-// transformed by Winograd's algorithm (codegen/conv/winograd.h), from the segment `packed`. Products of one program with the same packing of a parameter share a copy. Copies are made by an
-// entry of its own, NAME.pack: the runtime calls it before a run that reads a stale copy
-// (runtime/exec/packed_weights.h). cg_gemm_packs decides by bounds which products have one.
+// transformed by Winograd's algorithm (codegen/conv/winograd.h), from the segment `packed`. Products of one program with the
+// same packing of a parameter share a copy. Copies are made by an entry of its own, NAME.pack: the runtime calls it before a
+// run that reads a stale copy (runtime/exec/packed_weights.h). cg_gemm_packs decides by bounds which products have one.
 #include "codegen/conv/winograd.h"
 #include "codegen/module/module.h"
 #include "codegen/product/product.h"
@@ -99,7 +99,7 @@ static void make_panels(Cg *c, LLVMValueRef fn, void *ctx) {
   cg_share(c, cg_mul(c, cg_ceil_div_value(c, g.n, p.width), blocks), 1, &lo, &hi);
   Loop l;
   cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_gemm_rem(c, l.i, blocks), step);
+  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), step);
   LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, panel, k_pad), k0), width);
   cg_gemm_pack_b(&g, from, k0, cg_min(c, step, cg_sub(c, g.k, k0)), cg_mul(c, panel, width), cg_at(c, c->f32, to, at));
   cg_loop_end(c, &l, NULL);

@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-typedef LLVMValueRef V;
-
 typedef struct {
   Cg *c;
   const ModulePlan *plan;

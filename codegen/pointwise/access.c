@@ -411,7 +411,7 @@ void cg_pointwise_enter_segment(Pointwise *p, const V *index) {
 void cg_pointwise_split(Pointwise *p, V row, V *index) {
   Cg *c = p->c;
   for (uint32_t g = p->n_loop - 1; g-- > 1;) {
-    index[g] = LLVMBuildURem(c->b, row, p->size[g], "");
+    index[g] = cg_rem(c, row, p->size[g]);
     row = LLVMBuildUDiv(c->b, row, p->size[g], "");
   }
   index[0] = row;

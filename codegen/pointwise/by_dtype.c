@@ -8,7 +8,7 @@
 static V is_set(Cg *c, DType t, V x) {
   if (ir_dtype_kind[t] != DTYPE_FLOAT) return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x)));
   V number = cg_convert(c, t, DT_F32, x);
-  return cmp(c, LLVMRealUNE, number, k(c, number, 0));
+  return cg_fcmp(c, LLVMRealUNE, number, k(c, number, 0));
 }
 
 V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes) {
@@ -23,6 +23,6 @@ V cg_pointwise_of_any(Cg *c, Val v, V *arg, V element) {
   DType t = (DType)(in->n_args ? ir_ins(c->f, ir_arg(c->f, v, 0)) : in)->dtype;
   bool is_plain = t == DT_F32 && in->dtype == DT_F32;
   if (is_plain) return cg_pointwise_op(c, v, arg, element);
-  if (in->op == OP_select) return pick(c, is_set(c, t, arg[0]), arg[1], arg[2]);
+  if (in->op == OP_select) return cg_select(c, is_set(c, t, arg[0]), arg[1], arg[2]);
   return in->n_args ? cg_whole_op(c, v, t, arg) : cg_constant_like(c, v, LLVMTypeOf(element));
 }

@@ -178,7 +178,7 @@ static void emit_tiles(Pointwise *p) {
   for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
   V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
   for (Loop l = cg_each_shared(c, cg_mul(c, outer, bands), 1); cg_next(&l);) {
-    V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = LLVMBuildURem(c->b, l.i, bands, "");
+    V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = cg_rem(c, l.i, bands);
     V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
     cg_pointwise_split(p, row, index);
     emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));

@@ -133,7 +133,7 @@ static V offset_of(Reduce *r, const Axis *axis, uint32_t n, V flat) {
   Cg *c = r->c;
   V at = cg_i64(c, 0);
   for (uint32_t g = n; g-- > 0;) {
-    V index = g ? LLVMBuildURem(c->b, flat, axis[g].size, "") : flat;
+    V index = g ? cg_rem(c, flat, axis[g].size) : flat;
     if (g) flat = LLVMBuildUDiv(c->b, flat, axis[g].size, "");
     at = cg_add(c, at, cg_mul(c, index, axis[g].stride));
   }
@@ -346,7 +346,7 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[MAX_ACC];
   cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
-    V first = cg_mul(c, LLVMBuildURem(c->b, l.i, n_chunks, ""), size);
+    V first = cg_mul(c, cg_rem(c, l.i, n_chunks), size);
     V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
     if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
     start(r, acc, n_acc);
@@ -558,7 +558,7 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
   V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
   share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
-    V in_chunk = n_chunks ? LLVMBuildURem(c->b, l.i, per_chunk, "") : l.i,
+    V in_chunk = n_chunks ? cg_rem(c, l.i, per_chunk) : l.i,
       which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
     V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
     V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);

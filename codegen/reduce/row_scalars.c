@@ -26,7 +26,7 @@ static V outer_index(Row *r, uint32_t axis) {
   V rest = r->index;
   for (uint32_t j = r->g.rank - 1; j-- > 0;) {
     V size = cg_dim(c, ir_dim_at(c->f->prog, r->g.shape, j));
-    r->outer[j] = j ? LLVMBuildURem(c->b, rest, size, "") : rest;
+    r->outer[j] = j ? cg_rem(c, rest, size) : rest;
     if (j) rest = LLVMBuildUDiv(c->b, rest, size, "");
   }
   return r->outer[axis];

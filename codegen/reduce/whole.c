@@ -1,7 +1,8 @@
 // Reductions of integers and bool along neighbouring axes: sums and products in i64, modulo 2^64, the largest element or
 // the smallest, and where the first of these stands.
 //
-// Seen as [outer][n][inner], n the axes, called the axis below. Nothing is rounded: the order of terms is free, and results are those of any team.
+// Seen as [outer][n][inner], n the axes, called the axis below. Nothing is rounded: the order of terms is free, and results
+// are those of any team.
 //
 //   inner 1   rows: lanes are elements of one row, joined behind it
 //   else      columns: lanes are neighbouring results; a block of columns walks the axis

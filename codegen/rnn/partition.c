@@ -69,7 +69,7 @@ RnnPartition cg_rnn_partition(RnnCode *s, uint32_t d, uint32_t n_seqs) {
   }
   V n = cg_i64(c, n_seqs), me = cg_i64(c, d), zero = cg_i64(c, 0), one = cg_i64(c, 1);
   V enough = cg_ge(c, c->n_workers, n);
-  V mine = choose(c, enough, LLVMBuildURem(c->b, c->worker, n, ""), LLVMBuildURem(c->b, me, c->n_workers, ""));
+  V mine = choose(c, enough, cg_rem(c, c->worker, n), cg_rem(c, me, c->n_workers));
   V key = choose(c, enough, me, c->worker);
   t.member = choose(c, enough, cg_div(c, c->worker, n), zero);
   V all = cg_div(c, cg_add(c, cg_sub(c, c->n_workers, me), cg_i64(c, n_seqs - 1)), n);
