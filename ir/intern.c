@@ -429,7 +429,7 @@ static DimRange range_of(const Prog *p, Dim d, bool fit) {
   return corners(x, y, floor_div);
 }
 
-// A run refuses sizes below 0, and products of which a factor is (passes/size_checks.c): two of them make no large one.
+// A run refuses sizes below 0, and products of which a factor is (ir/passes/checks/size_checks.c): two of them make no large one.
 static int64_t most_of(const Prog *p, Dim d, bool fit) {
   const DimInfo *i = ir_dim_info(p, d);
   bool is_product = i->kind == DIM_MUL && !(ir_dim_is_const(p, i->b) && ir_dim_info(p, i->b)->value < 0);

@@ -116,7 +116,7 @@ typedef struct {
   uint8_t kind;
   Str name;       // SYM
   int64_t value;  // CONST: the value; SYM: the bound
-  int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/specialize.c)
+  int64_t fit;    // SYM: the bound of this plan of the function, at most `value` (ir/passes/lowering/specialize.c)
   Dim a, b;       // MUL and those behind it
   int32_t slot;   // SYM: index in TnFrame.dims; -1
   Loc loc;        // where the user computed it first; 0: unknown
@@ -149,7 +149,8 @@ typedef struct Prog {
   bool names_calls;    // built by calls: messages name values by them, not as text does
   bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
-  uint64_t rules_off, rules_traced;  // by row of ir/passes/rules.def: not to be applied; each application is told
+  uint64_t rules_off,
+      rules_traced;  // by row of ir/passes/rewrites/rules.def: not to be applied; each application is told
   void (*trace_rule)(const char *text);
   uint64_t n_rule_applications;  // of all rules so far
   uint64_t rule_limit;           // so many of them, and no more: finds the one that does something wrong; 0: any number

@@ -21,7 +21,7 @@ bool ir_slice_is_rest(Prog *p, const SliceAt *s);
 // All of the whole, each element once: its gradient is the same slice.
 bool ir_is_flip(const Fn *f, Val v);
 
-// A start, or an index, that was checked before (ir/passes/check_starts.c); n: how many places there are
+// A start, or an index, that was checked before (ir/passes/checks/check_starts.c); n: how many places there are
 bool ir_is_checked_start(const Fn *f, Val start, Dim n);
 
 #endif

@@ -14,7 +14,7 @@ bool ir_is_stored_leaf(const Fn *f, Val v);  // input, param or table: has a buf
 bool ir_writes_param(const Fn *f, Val v);    // v changes what lasts over runs
 Val ir_view_base(const Fn *f, Val v);        // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);      // its kernel may have an epilogue
-// ir/passes/fuse_update.c
+// ir/passes/fusion/fuse_update.c
 Val ir_gradient_of(const Fn *f, Val update);  // none: v is no update, or one by rows
 Val ir_storage_root(const Fn *f, Val v);      // follows views and WRITES results to the first version of their buffer
 void ir_changed(Fn *f, Val from);  // instructions from this one on were edited: what was known of f is dropped

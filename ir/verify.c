@@ -141,7 +141,7 @@ static bool check_attrs(Verifier *vf, uint32_t i) {
   return true;
 }
 
-// Of all results. Where it is for some sizes of a run alone, that is refused (passes/size_checks.c).
+// Of all results. Where it is for some sizes of a run alone, that is refused (ir/passes/checks/size_checks.c).
 static bool check_sizes(Verifier *vf, uint32_t i) {
   const Ins *ins = &vf->f->ins[i];
   for (uint32_t k = 0; k == 0 || k < ins->n_res; k++)

@@ -1,7 +1,7 @@
 // What a step costs on a cluster. The cost model of docs/distributed.md against ranks that exchange over a network of stated latency
 // and bandwidth, in virtual time; then, by the parts that ranks own of GPT-2 124M and by its buckets, the table there: 2 to 256 ranks.
 #include "frontend/tenure.h"
-#include "ir/passes/split_shards.h"
+#include "ir/passes/lowering/split_shards.h"
 #include "runtime/exec/owners.h"
 #include "runtime/exec/ranks.h"
 #include "tests/check.h"

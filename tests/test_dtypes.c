@@ -6,7 +6,7 @@
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/interp/interp.h"
-#include "ir/passes/verify_plan.h"
+#include "ir/passes/planning/verify_plan.h"
 #include "tests/check.h"
 #include "tests/models.h"
 

@@ -1,4 +1,4 @@
-// Updates take a clip factor as an operand (ir/passes/fold_grad_scale.c): the same bits as with scaled gradients that are made because
+// Updates take a clip factor as an operand (ir/passes/rewrites/fold_grad_scale.c): the same bits as with scaled gradients that are made because
 // they are handed out, no kernel for the scaling, for every optimizer; rank 0 to 2, sizes with and without tails.
 #include "frontend/tenure.h"
 #include "tests/check.h"

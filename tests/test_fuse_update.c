@@ -1,4 +1,4 @@
-// Updates that run in the kernel of the product which makes their gradient (ir/passes/fuse_update.c): the same bits as updates
+// Updates that run in the kernel of the product which makes their gradient (ir/passes/fusion/fuse_update.c): the same bits as updates
 // that stand apart because a norm waits for all gradients first; for every optimizer, for gradients that are packed,
 // turned, wider than what waits on the stack, summed of two products or handed out as well; any number of rows and
 // workers, own code and the library. Plan counters: kernels, and bytes that a run stores.

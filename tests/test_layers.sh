@@ -11,10 +11,10 @@ source_dir=${TENURE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 build_dir=${TENURE_BUILD:-$source_dir/build/release}
 folders=(runtime ir codegen frontend) # bottom first
 
-# Rooms, bottom first; a+b: files beside the rooms that need each other.
+# Rooms, bottom first; a+b: files beside the rooms that need each other. a/b: a room inside of a room.
 declare -A rooms=(
   [runtime]="abi api clock thread base+format names near progress rng exec bundle store data"
-  [ir]="tables plan ir ops intern expr optimizers fn conv pool attention slice_at resize remarks scan packed_dims storage shape build table text verify rewrite keep_functions interp autodiff passes"
+  [ir]="tables plan ir ops intern expr optimizers fn conv pool attention slice_at resize remarks scan packed_dims storage shape build table text verify rewrite keep_functions interp autodiff passes/passes+passes/plan passes/checks passes/facts passes/fusion passes/planning passes/rewrites passes/pipeline+passes/lowering passes"
   [codegen]="cg+target+builder+loop+frame+blocks emitters cpu_features+host transpose math dtype span pointwise memory order packed reduce gemm conv product linalg attention rnn kernels module bundle"
   [frontend]="tenure run data graph packed module compile bundle"
 )
@@ -94,7 +94,8 @@ room_order='
   function folder_of(path) { split(path, part, "/"); return part[1] }
   function rank(path, part, n) {
     n = split(path, part, "/")
-    if (n == 2) sub(/\.[a-z]+$/, "", part[2])
+    sub(/\.[a-z]+$/, "", part[n])
+    if (n > 2 && (part[1] "/" part[2] "/" part[3]) in place) return place[part[1] "/" part[2] "/" part[3]]
     return place[part[1] "/" part[2]]
   }
   BEGIN {
@@ -185,6 +186,7 @@ expect_call() {
 }
 expect_call 'later room: codegen/math/new.c' codegen/math/new.c 'void cg_emit_gemm(void); void cg_new(void); void cg_new(void) { cg_emit_gemm(); }'
 expect_call 'later room: ir/shape/new.c' ir/shape/new.c 'void ir_pass_fuse(void); void ir_new(void); void ir_new(void) { ir_pass_fuse(); }'
+expect_call 'later room: ir/passes/checks/new.c' ir/passes/checks/new.c 'void ir_pass_fuse(void); void ir_new(void); void ir_new(void) { ir_pass_fuse(); }'
 expect_call 'later room: frontend/graph/new.c' frontend/graph/new.c 'void fe_plan(void); void fe_new(void); void fe_new(void) { fe_plan(); }'
 expect_call 'later room: frontend/run/new.c' frontend/run/new.c 'void fe_error_at(void); void fe_new(void); void fe_new(void) { fe_error_at(); }'
 expect_call 'later room: runtime/store/new.c' runtime/store/new.c 'void rt_dataset_csv(void); void rt_new(void); void rt_new(void) { rt_dataset_csv(); }'

@@ -1,7 +1,7 @@
 // Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after
 // all passes, compiled code with one and with more workers. They must agree within what single precision allows, which
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
-// must the plan for bounds that this run's sizes just fit (ir/passes/specialize.c).
+// must the plan for bounds that this run's sizes just fit (ir/passes/lowering/specialize.c).
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--chains] [--print] [--on TARGET]
 //               [--file X.tir ..]

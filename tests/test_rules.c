@@ -1,6 +1,6 @@
 // Rewrite rules by name, and the facts that passes need and give.
 //
-// Every row of ir/passes/rules.def has a golden, tests/golden/rules/NAME.tir, that runs with this rule alone: there it
+// Every row of ir/passes/rewrites/rules.def has a golden, tests/golden/rules/NAME.tir, that runs with this rule alone: there it
 // applies, and is told; with the rule left out nothing applies. A pass that needs a fact refuses a function of which it
 // is not true, and every change of an instruction drops what was known.
 #include "ir/build.h"

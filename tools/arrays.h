@@ -4,7 +4,7 @@
 
 #include "frontend/tenure.h"
 #include "ir/interp/interp.h"
-#include "ir/passes/draw.h"
+#include "ir/passes/checks/draw.h"
 
 // An input or output of a function as its author wrote it.
 typedef struct {

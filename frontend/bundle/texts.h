@@ -4,7 +4,7 @@
 #define TN_FE_BUNDLE_TEXTS_H
 
 #include "codegen/bundle/facts.h"
-#include "ir/passes/draw.h"
+#include "ir/passes/checks/draw.h"
 #include "runtime/exec/instance.h"
 
 // What a result is known by: bits by a checksum, values by a weighted sum.

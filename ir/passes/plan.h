@@ -7,7 +7,7 @@
 
 // Offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
 bool ir_plan_program_memory(Prog *p);
-bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/verify_plan.c)
+bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/planning/verify_plan.c)
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
 // The operand of v whose numbers a run refuses unless they are in a range, and the range; false: v has none.

@@ -320,7 +320,7 @@ uint16_t ir_rule_slice(const Infer *c) {
 // Below 0 for some sizes that only the run finds: the host cannot check them.
 static bool can_be_negative(const Infer *c, Dim d) { return ir_dim_least(c->p, d) < 0 && ir_dim_found_by_run(c->f, d); }
 
-// Of 1 or more; where sizes say less, the run checks it (ir/passes/size_checks.c)
+// Of 1 or more; where sizes say less, the run checks it (ir/passes/checks/size_checks.c)
 static bool is_pitch(const Infer *c, Dim d) {
   if (!ir_dim_exists(c->p, d)) return false;
   return ir_dim_most(c->p, d) >= 1 && !can_be_negative(c, ir_dim_sub(c->p, d, ir_dim(c->p, 1)));
@@ -340,7 +340,7 @@ static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
     return ir_infer_fault(c, E_ARGUMENT, "{pitch} is a size of 1 or more, in place of {step}");
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
   ir_slice_at(c->f, c->v, &s);
-  // What depends on sizes of the run is checked there (ir/passes/size_checks.c)
+  // What depends on sizes of the run is checked there (ir/passes/checks/size_checks.c)
   bool is_rest = ir_slice_is_rest(c->p, &s), may_exist = is_rest || ir_dim_most(c->p, s.last_start) >= 0;
   bool is_open = can_be_negative(c, s.from) || can_be_negative(c, count) ||
                  (ir_none(s.at) && !is_rest && can_be_negative(c, s.last_start));

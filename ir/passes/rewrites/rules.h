@@ -1,0 +1,42 @@
+// Rewrite rules (ir/passes/rewrites/rules.def) and the two ways in which passes apply them: simplify at each instruction that it
+// has just copied, the others in place over the whole function.
+#ifndef TN_IR_PASSES_REWRITES_RULES_H
+#define TN_IR_PASSES_REWRITES_RULES_H
+
+#include "ir/passes/passes.h"
+#include "ir/rewrite.h"
+
+#define RULE(pass, n, ...) RULE_##n,
+typedef enum {
+#include "ir/passes/rewrites/rules.def"
+  N_RULES
+} Rule;
+
+typedef struct {
+  Fn *f;
+  Prog *p;
+  uint64_t of_op[N_OPS];  // rules of this pass that begin at the op and are not switched off, a bit for each
+  const uint32_t *uses;   // by value, of passes that edit in place; else NULL
+  uint32_t n_applied;     // so many times did one
+  uint32_t *table;        // CSE, of pass simplify: hash -> value; 0: free; else NULL
+  uint32_t cap;
+  uint32_t root;  // the value that rules are being applied to
+  bool *image;    // by value, up to n_image: is it made of images? (rules_image.c)
+  uint32_t n_image, image_cap;
+} Rules;
+
+#define RULE(pass, n, ...) Val rule_##n(Rules *r, Val v);
+#include "ir/passes/rewrites/rules.def"
+
+Rules ir_rules_of(Fn *f, Pass pass);
+// What v, the last instruction, is by the rules: a value that it equals, or v, edited or not.
+Val ir_apply_rules(Rules *r, Val v);
+// Applies the rules of a pass that only edits in place to every instruction; removes what is dead afterwards.
+void ir_apply_rules_in_place(Fn *f, Pass pass);
+
+Val ir_eliminate_common(Rules *r, Val v);                // CSE: an earlier equal value, or v itself, now in the table
+bool ir_is_number(const Fn *f, Val v, double *x);        // every element of v is the number *x
+bool ir_is_scalar_number(const Fn *f, Val v, float *x);  // v is a `const`, as kernels read it: in f32
+const Attr *ir_perm_of(const Fn *f, Val v);              // NULL: v is no permute
+
+#endif

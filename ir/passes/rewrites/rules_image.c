@@ -1,0 +1,216 @@
+// Rules of images: convolutions have channels last, calls have them first. The permutation behind a convolution moves
+// down through what is pointwise, sums and slices, until it meets the one before the next convolution and both go:
+//
+//   %p = permute (conv %x, %w) {perm=[0,3,1,2]}     %y = relu %p     %q = permute %y {perm=[0,2,3,1]}
+//     ->     %r = relu (conv %x, %w)     %y = permute %r {perm=[0,3,1,2]}     %q is %r
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/rewrites/rules.h"
+
+static bool moves_channels(const Rules *r, const Attr *perm) {
+  uint32_t n = ir_rank(r->p, perm->u.list);
+  if (n < 3 || ir_list_at(r->p, perm->u.list, 0) != 0 || ir_list_at(r->p, perm->u.list, 1) != n - 1) return false;
+  for (uint32_t k = 2; k < n; k++)
+    if (ir_list_at(r->p, perm->u.list, k) != k - 1) return false;
+  return true;
+}
+
+// ---- values that are made of the result of a convolution or a pool, element by element
+// A convolution of one element is a product.
+static bool is_made_of_image(const Rules *r, Val v) {
+  const Ins *ins = ir_ins(r->f, v);
+  if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
+  if (ir_rank(r->p, ins->shape) < 3) return false;
+  if (ins->op == OP_slice || ins->op == OP_slice_at) return r->image[ir_arg(r->f, v, 0).i];
+  if (ins->op == OP_linear) return r->image[ir_arg(r->f, v, 0).i] || ir_perm_of(r->f, ir_arg(r->f, v, 0));
+  for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
+    Val a = ir_arg(r->f, v, k);
+    if (ir_ins(r->f, a)->shape.i == ins->shape.i && r->image[a.i]) return true;
+  }
+  return false;
+}
+
+// Finds it for all values up to v: their operands come before them. From the one that rules are at on, values may change.
+static bool is_image(Rules *r, Val v) {
+  while (r->n_image <= v.i) {
+    bool is = is_made_of_image(r, (Val){r->n_image});
+    *RT_PUSH(r->p->mem, r->image, r->n_image, r->image_cap) = is;
+  }
+  bool found = r->image[v.i];
+  if (r->n_image > r->root) r->n_image = r->root;
+  return found;
+}
+
+// The permutation of v, if it is one that moves the channels of an image to the front.
+static const Attr *image_perm(Rules *r, Val v) {
+  const Attr *perm = ir_perm_of(r->f, v);
+  return perm && moves_channels(r, perm) && is_image(r, ir_arg(r->f, v, 0)) ? perm : NULL;
+}
+
+static Val reshaped(Rules *r, Val a, Shape to, Loc loc) {
+  if (ir_ins(r->f, a)->shape.i == to.i) return a;
+  Attr shape = ir_a_list(KEY_shape, to);
+  return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
+}
+
+// Axis `axis` of v where it is aligned with `rank` axes at the last.
+static Dim aligned_dim(const Rules *r, Val v, uint32_t rank, uint32_t axis) {
+  Shape s = ir_ins(r->f, v)->shape;
+  uint32_t missing = rank - ir_rank(r->p, s);
+  return axis < missing ? ir_dim(r->p, 1) : ir_dim_at(r->p, s, axis - missing);
+}
+
+// Has v, aligned at the last axis, its elements in the same order before the permutation? Axes of one element are anywhere.
+static bool keeps_order(const Rules *r, Val v, const Attr *perm) {
+  uint32_t rank = ir_rank(r->p, perm->u.list);
+  int64_t last = -1;
+  for (uint32_t k = 0; k < rank; k++) {
+    int64_t to = ir_list_at(r->p, perm->u.list, k);
+    if (ir_dim_is_one(r->p, aligned_dim(r, v, rank, k))) continue;
+    if (to < last) return false;
+    last = to;
+  }
+  return true;
+}
+
+// An operand that keeps its order, for the value before the permutation.
+static Val before_permute(Rules *r, Val v, const Attr *perm, Loc loc) {
+  uint32_t rank = ir_rank(r->p, perm->u.list);
+  Dim d[MAX_RANK];
+  bool is_one = true;
+  for (uint32_t k = 0; k < rank; k++) {
+    Dim own = aligned_dim(r, v, rank, k);
+    d[ir_list_at(r->p, perm->u.list, k)] = own;
+    is_one &= ir_dim_is_one(r->p, own);
+  }
+  return reshaped(r, v, is_one ? (Shape){0} : ir_shape(r->p, d, rank), loc);
+}
+
+static const Attr *perm_of_operands(Rules *r, Val v) {
+  const Attr *perm = NULL;
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args && !perm; k++) perm = image_perm(r, ir_arg(r->f, v, k));
+  if (!perm || ir_rank(r->p, ir_ins(r->f, v)->shape) != ir_rank(r->p, perm->u.list)) return NULL;
+  for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
+    Val a = ir_arg(r->f, v, k);
+    const Attr *own = ir_perm_of(r->f, a);
+    bool same = own && own->u.list.i == perm->u.list.i;
+    if (!same && !keeps_order(r, a, perm)) return NULL;
+  }
+  return perm;
+}
+
+static bool keeps_axes(const Prog *p, Shape perm) {
+  for (uint32_t k = 0; k < ir_rank(p, perm); k++)
+    if (ir_list_at(p, perm, k) != k) return false;
+  return true;
+}
+
+// y, made before the permutation in the place of `ins`, and what it is behind it.
+static Val permuted_for(Rules *r, Val y, const Ins *ins, Attr perm) {
+  y = ir_eliminate_common(r, y);
+  ir_copy_metadata(ir_ins(r->f, y), ins);
+  if (keeps_axes(r->p, perm.u.list)) return y;
+  Val p = ir_emit(r->f, OP_permute, &y, 1, &perm, 1, ins->loc);
+  ir_copy_origin(ir_ins(r->f, p), ins);
+  return p;
+}
+
+enum { MOST_ATTRS = 8 };
+
+Val rule_pointwise_of_image(Rules *r, Val v) {
+  Fn *f = r->f;
+  const Ins ins = *ir_ins(f, v);
+  const Attr *found = ir_ops[ins.op].flags & RANDOM ? NULL : perm_of_operands(r, v);
+  if (!found) return (Val){0};
+  Attr perm = *found, attrs[MOST_ATTRS];
+  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
+  for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = f->attrs[ins.attrs + k];
+  Val of[3];
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    const Attr *own = ir_perm_of(f, a);
+    bool same = own && own->u.list.i == perm.u.list.i;
+    of[k] = same ? ir_arg(f, a, 0) : before_permute(r, a, &perm, ins.loc);
+  }
+  Val y = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
+  return permuted_for(r, y, &ins, perm);
+}
+
+// ---- sums over axes
+static uint32_t mapped_axes(const Rules *r, const Attr *perm, Shape axes, int64_t *out) {
+  uint32_t n = ir_rank(r->p, axes), seen = 0, m = 0;
+  for (uint32_t k = 0; k < n; k++) seen |= 1u << ir_list_at(r->p, perm->u.list, (uint32_t)ir_list_at(r->p, axes, k));
+  for (uint32_t k = 0; k < MAX_RANK; k++)
+    if (seen >> k & 1) out[m++] = k;
+  return m;
+}
+
+// The axes of the sum before the permutation, in the order that they have behind it.
+static uint32_t left_axes(const Rules *r, const Attr *perm, Shape axes, int64_t *out) {
+  uint32_t n = ir_rank(r->p, perm->u.list), m = 0;
+  int64_t from[MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) {
+    bool summed = false;
+    for (uint32_t j = 0; j < ir_rank(r->p, axes); j++) summed |= ir_list_at(r->p, axes, j) == k;
+    if (!summed) from[m++] = ir_list_at(r->p, perm->u.list, k);
+  }
+  for (uint32_t k = 0; k < m; k++) {
+    out[k] = 0;
+    for (uint32_t j = 0; j < m; j++) out[k] += from[j] < from[k];
+  }
+  return m;
+}
+
+Val rule_sum_of_image(Rules *r, Val v) {
+  Fn *f = r->f;
+  const Ins ins = *ir_ins(f, v);
+  const Attr *found = image_perm(r, ir_arg(f, v, 0));
+  if (!found) return (Val){0};
+  Attr perm = *found;
+  bool keeps = ir_attr(f, v, KEY_keepdim) != NULL;
+  Shape axes = ir_attr(f, v, KEY_axes)->u.list;
+  int64_t list[MAX_RANK];
+  uint32_t n = mapped_axes(r, &perm, axes, list);
+  Attr attrs[2] = {ir_a_list(KEY_axes, ir_shape_ints(r->p, list, n)), ir_a_int(KEY_keepdim, 1)};
+  Val a = ir_arg(f, ir_arg(f, v, 0), 0), sum = ir_emit(f, (Op)ins.op, &a, 1, attrs, keeps ? 2 : 1, ins.loc);
+  if (!keeps) {
+    n = left_axes(r, &perm, axes, list);
+    perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
+  }
+  return permuted_for(r, sum, &ins, perm);
+}
+
+// ---- parts
+
+Val rule_slice_of_image(Rules *r, Val v) {
+  Fn *f = r->f;
+  const Ins ins = *ir_ins(f, v);
+  const Attr *found = image_perm(r, ir_arg(f, v, 0));
+  if (!found) return (Val){0};
+  Attr perm = *found, attrs[MOST_ATTRS];
+  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
+  for (uint32_t k = 0; k < ins.n_attrs; k++) {
+    attrs[k] = f->attrs[ins.attrs + k];
+    if (attrs[k].key == KEY_axis)
+      attrs[k] = ir_a_int(KEY_axis, ir_list_at(r->p, perm.u.list, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)));
+  }
+  Val of[2] = {ir_arg(f, ir_arg(f, v, 0), 0)};
+  if (ins.n_args > 1) of[1] = ir_arg(f, v, 1);
+  Val part = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
+  return permuted_for(r, part, &ins, perm);
+}
+
+// ---- permutations that move no elements: those of axes of one element alone
+Val rule_permute_of_ones(Rules *r, Val v) {
+  Shape from = ir_ins(r->f, ir_arg(r->f, v, 0))->shape, perm = ir_perm_of(r->f, v)->u.list;
+  int64_t last = -1;
+  for (uint32_t k = 0; k < ir_rank(r->p, perm); k++) {
+    int64_t axis = ir_list_at(r->p, perm, k);
+    if (ir_dim_is_one(r->p, ir_dim_at(r->p, from, (uint32_t)axis))) continue;
+    if (axis < last) return (Val){0};
+    last = axis;
+  }
+  Shape to = ir_ins(r->f, v)->shape;
+  return reshaped(r, ir_arg(r->f, v, 0), to, ir_ins(r->f, v)->loc);
+}
