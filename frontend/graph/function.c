@@ -1,5 +1,4 @@
 // Functions of a program, their inputs and outputs, and how every operation is appended to them.
-#include "frontend/graph/inplace.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/packed_rows.h"
@@ -66,6 +65,13 @@ static bool is_init(tn_function *f, const char *what, tn_site at) {
   return true;
 }
 
+// A region without gradients that is open where f ends
+static void no_grad_ends(tn_function *f, tn_site at) {
+  if (!f->n_no_grad) return;
+  fe_error(f->p, E_STATE, at, "function '%s' ends inside a no-grad region", f->name);
+  fe_note(f->p, f->no_grad[f->n_no_grad - 1], "it was begun here");
+}
+
 void tn_function_end(tn_function *f, tn_site at) {
   if (!f) return;
   FE_GUARD(f->p, );
@@ -75,7 +81,7 @@ void tn_function_end(tn_function *f, tn_site at) {
   fe_scan_ends(f, at);
   fe_scopes_end(f, rt_printf(f->p->mem, "function '%s'", f->name), at);
   fe_never_disposed(f);
-  fe_no_grad_ends(f, at);
+  no_grad_ends(f, at);
 }
 
 bool fe_fn_open(tn_function *f, tn_site at) {
@@ -251,6 +257,12 @@ static const tn_tensor *as_indices(Op op, const tn_tensor *a, uint32_t n, tn_ten
   return is_other ? wide : a;
 }
 
+// Inside a region without gradients
+static bool is_untracked(const tn_function *f, Op op) {
+  OpClass c = (OpClass)ir_ops[op].cls;
+  return f->n_no_grad && c != CLASS_LEAF && c != CLASS_MARK && op != OP_output;
+}
+
 tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   tn_function *f;
   tn_tensor some[MAX_OPERANDS], wide[MAX_OPERANDS];
@@ -267,7 +279,7 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = a[k].fn ? fe_val(a[k]) : (Val){0};
   Attr own[16];
-  if (fe_is_untracked(f, op)) {
+  if (is_untracked(f, op)) {
     for (uint32_t k = 0; k < n_attrs; k++) own[k] = attrs[k];
     own[n_attrs++] = ir_a_int(KEY_no_grad, 1);
     attrs = own;

@@ -38,17 +38,6 @@ void tn_no_grad_end(tn_function *f, tn_site at) {
   }
 }
 
-void fe_no_grad_ends(tn_function *f, tn_site at) {
-  if (!f->n_no_grad) return;
-  fe_error(f->p, E_STATE, at, "function '%s' ends inside a no-grad region", f->name);
-  fe_note(f->p, f->no_grad[f->n_no_grad - 1], "it was begun here");
-}
-
-bool fe_is_untracked(const tn_function *f, Op op) {
-  OpClass c = (OpClass)ir_ops[op].cls;
-  return f->n_no_grad && c != CLASS_LEAF && c != CLASS_MARK && op != OP_output;
-}
-
 // ---- the same storage, or the same content
 static tn_tensor emit_plain(Op op, tn_tensor t, const char *what, tn_site at) {
   tn_function *f;

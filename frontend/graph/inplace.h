@@ -11,9 +11,7 @@ tn_tensor fe_in_place(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, 
                       tn_site at);
 // What tn_copy_ does; `what`: the public call
 tn_tensor fe_copy_in(tn_tensor dst, tn_tensor src, const char *what, tn_site at);
-void fe_no_grad_ends(tn_function *f, tn_site at);   // reports a region that is open where f ends
-bool fe_is_untracked(const tn_function *f, Op op);  // inside a region without gradients
-bool fe_is_tracked(tn_tensor t);                    // does it require a gradient?
+bool fe_is_tracked(tn_tensor t);  // does it require a gradient?
 bool fe_may_have_gradient(
     tn_tensor t);  // the same, or it is made of an input or a frozen parameter, of which tn_grad gives one
 

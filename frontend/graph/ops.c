@@ -6,7 +6,6 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/scan.h"
-#include "frontend/graph/shape.h"
 #include "frontend/tenure/ops.h"
 
 #include <math.h>
@@ -244,6 +243,14 @@ tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   if (!fe_row_axis(&row, axis_a, &i, at) || !fe_axis(row, axis_b, &j, at)) return fe_poison(f);
   Attr same = ir_a_list(KEY_shape, fe_shape_of(a));  // a view in any case: a write to it is a write to a
   return fe_made(i == j ? fe_emit(OP_reshape, &a, 1, &same, 1, at) : swap_axes(a, i, j, at), at);
+}
+
+// Along an axis `count` elements from `from` on, `step` apart; counted from the end with `reverse`.
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Attr a[5] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count), ir_a_int(KEY_step, step),
+               ir_a_int(KEY_reverse, 1)};
+  return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
 }
 
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {

@@ -26,6 +26,7 @@ tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at);  // which has size 1
 tn_tensor fe_flattened(tn_tensor a, tn_site at);                    // [n], all elements in row-major order
 // Elements [start, start + size); along an axis that the run sizes the run checks that they exist
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
 tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same of sizes of the run
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);

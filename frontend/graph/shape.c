@@ -34,14 +34,6 @@ static tn_tensor expand(tn_tensor x, const Dim *d, uint32_t n, tn_site at) {
   return fe_emit(OP_expand, &x, 1, (const Attr[]){ir_a_list(KEY_shape, ir_shape(ir_of(x), d, n))}, 1, at);
 }
 
-// Along an axis `count` elements from `from` on, `step` apart; counted from the end with `reverse`.
-tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at) {
-  if (!fe_ok(x)) return x;
-  Attr a[5] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count), ir_a_int(KEY_step, step),
-               ir_a_int(KEY_reverse, 1)};
-  return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
-}
-
 // y, made of x, as a value of its own: a write to it is none to x.
 static tn_tensor separate(tn_tensor y, tn_tensor x, tn_site at) {
   if (!fe_ok(y) || ir_written_storage(x.fn->ir, fe_val(y)).i != ir_written_storage(x.fn->ir, fe_val(x)).i) return y;

@@ -21,9 +21,13 @@ tn_tensor fe_count_new(tn_tensor t, uint32_t first, tn_site at);   // fe_made fo
 uint32_t fe_call_begins(tn_function *f, tn_module *m);
 void fe_call_ended(tn_function *f, uint32_t call, const tn_values *out);
 
-// ---- own.c
+// ---- forward.c
 tn_values fe_forward_n(tn_module *m, tn_values in, tn_site at);  // n == 0: failed
-bool fe_order_inputs(tn_module *m, tn_values *in, tn_site at);   // as m takes them; false: reported
+
+// ---- own.c
+tn_values fe_run_own(tn_module *m, tn_values in, tn_site at);   // a module of the user's; n == 0: failed
+bool fe_order_inputs(tn_module *m, tn_values *in, tn_site at);  // as m takes them; false: reported
+bool fe_takes_tensors(const tn_module *m);                      // is it called by tn_call?
 uint32_t fe_n_in(const tn_module *m);
 uint32_t fe_n_out(const tn_module *m);
 const char *const *fe_value_names(tn_module *m, bool of_inputs);

@@ -128,10 +128,6 @@ void tn_hook_remove(tn_hook *h, tn_site at) {
 }
 
 // ---- which hooks a call of m runs
-bool fe_takes_tensors(const tn_module *m) {
-  return m->kind != MOD_PLAIN && m->kind != MOD_KV_CACHE && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
-}
-
 static bool is_of(const tn_hook *h, const tn_module *m) {
   bool of_rnn = h->rnn_pre || h->rnn_post, of_others = h->pre || h->post || h->values_pre || h->values_post;
   if (!(m->kind == MOD_RNN ? of_rnn : of_others) && !h->backward && !h->backward_pre) return false;

@@ -32,8 +32,7 @@ tn_hook *fe_hook_add(tn_module *m, tn_hook h, tn_hook_options o);
 tn_hook *fe_hook_new(tn_program *p, tn_hook h, tn_site at);  // of no module; NULL: the program was compiled, reported
 FeHooks fe_hooks_of(const tn_module *m);                     // as they stand now: those of trees, then its own
 static inline bool fe_has_hooks(const tn_module *m) { return m->hooks.n || m->p->tree_hooks.n; }
-bool fe_takes_tensors(const tn_module *m);  // is it called by tn_call?
-void fe_unused_hooks(tn_program *p);        // W119
+void fe_unused_hooks(tn_program *p);  // W119
 // Around the user's function
 typedef struct {
   tn_hook *hook;

@@ -5,7 +5,6 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/shape.h"
-#include "frontend/module/attention.h"
 #include "frontend/module/call.h"
 #include "frontend/module/hook.h"
 #include "frontend/module/tree.h"
@@ -68,6 +67,12 @@ tn_module *tn_feature_alpha_dropout_module(tn_module *parent, const char *name, 
 static tn_tensor param(tn_module *m, const char *name, tn_function *f, tn_site at) {
   const FeEntry *e = fe_entry(m, name);
   return e ? fe_read(f, e->param, at) : fe_poison(f);
+}
+
+tn_tensor fe_linear_forward(tn_module *m, tn_tensor x, tn_site at) {
+  tn_tensor w = param(m, "weight", x.fn, at), b = fe_poison(x.fn);
+  if (m->config.has_bias) b = param(m, "bias", x.fn, at);
+  return fe_linear(x, w, b, m->config.has_bias, at);
 }
 
 // ---- modules of modules
@@ -202,53 +207,4 @@ tn_tensor tn_bilinear_call(tn_module *m, tn_tensor a, tn_tensor b, tn_site at) {
 // ---- calls
 tn_tensor fe_linear(tn_tensor x, tn_tensor w, tn_tensor b, bool has_bias, tn_site at) {
   return fe_emit(OP_linear, (const tn_tensor[]){x, w, b}, has_bias ? 3 : 2, NULL, 0, at);
-}
-
-// What a child gives to a hooked one is a value that the user sees, so that it counts as made.
-static tn_tensor call_children(tn_module *m, tn_tensor x, tn_site at) {
-  for (tn_module *c = m->first; c; c = c->next) {
-    uint32_t first = x.fn ? x.fn->ir->n_ins : 0;
-    x = fe_call(c, x, at);
-    if (c->next && fe_has_hooks(c->next)) x = fe_count_new(x, first, at);
-  }
-  return m->first ? x : fe_same(x, at);
-}
-
-static const char *works_on(const tn_module *m) {
-  return m->kind == MOD_RNN ? "packed sequences" : "one step and its states";
-}
-
-tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
-  tn_tensor w, b = fe_poison(x.fn);
-  FE_INSIDE(m);
-  if (!fe_ok(x) || m->poisoned) return fe_poison(x.fn);
-  switch (m->kind) {
-  case MOD_LINEAR:
-    w = param(m, "weight", x.fn, at);
-    if (m->config.has_bias) b = param(m, "bias", x.fn, at);
-    return fe_linear(x, w, b, m->config.has_bias, at);
-  case MOD_EMBEDDING: return fe_embed(m, x, at);
-  case MOD_DROPOUT: return fe_dropout(x, m->config.rate, at);
-  case MOD_ACTIVATION: return fe_emit(m->config.op, &x, 1, m->config.attrs, m->config.n_attrs, at);
-  case MOD_ATTENTION: return fe_attend(m, x, at);
-  case MOD_SEQUENTIAL: return call_children(m, x, at);
-  case MOD_OWN: {
-    tn_values y = fe_forward_n(m, (tn_values){.v = {x}, .n = 1}, at);
-    if (y.n == 1) return y.v[0];
-    if (y.n) fe_error(m->p, E_ARGUMENT, at, "module '%s' gives %u values: tn_call_n takes them", m->path, y.n);
-    return fe_poison(x.fn);
-  }
-  case MOD_LAYER_NORM:
-  case MOD_RMS_NORM: return fe_norm(m, x, at);
-  case MOD_BUILT_IN: return m->config.forward(m, x, at);
-  case MOD_RNN:
-  case MOD_RNN_CELL: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on %s", m->path, works_on(m)); break;
-  case MOD_KV_CACHE:
-  case MOD_PLAIN:
-    fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
-    break;
-  }
-  if (m->kind == MOD_RNN) fe_hint(m->p, "tn_rnn_call(m, tn_pack_padded(x, lengths))");
-  if (m->kind == MOD_RNN_CELL) fe_hint(m->p, "tn_rnn_step(m, x, .h0 = h)");
-  return fe_poison(x.fn);
 }

@@ -1,7 +1,5 @@
 // Modules of the user's own: a class that says how many values go in and come out, and a function that builds.
 #include "frontend/module/call.h"
-#include "frontend/module/hook.h"
-#include "frontend/module/layers.h"
 #include "frontend/module/tree.h"
 #include <string.h>
 
@@ -58,6 +56,10 @@ tn_module *tn_module_define(tn_module *parent, const char *name, const tn_module
   own->in = names_of(p, c->in, c->n_in, "input"), own->out = names_of(p, c->out, c->n_out, "output");
   m->config.class = own, m->config.self = self;
   return m;
+}
+
+bool fe_takes_tensors(const tn_module *m) {
+  return m->kind != MOD_PLAIN && m->kind != MOD_KV_CACHE && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
 }
 
 uint32_t fe_n_in(const tn_module *m) { return m->config.class ? m->config.class->n_in : 1; }
@@ -160,8 +162,9 @@ static bool check_depth(tn_module *m, tn_site at) {
   return false;
 }
 
-static tn_values run_own(tn_module *m, tn_values in, tn_site at) {
+tn_values fe_run_own(tn_module *m, tn_values in, tn_site at) {
   tn_program *p = m->p;
+  if (in.n != fe_n_in(m)) return report_inputs(m, in.n, at), (tn_values){.n = 0};
   if (!check_depth(m, at)) return (tn_values){.n = 0};
   tn_function *f = in.v[0].fn;
   FeGuard *guard = p->guard;
@@ -174,17 +177,6 @@ static tn_values run_own(tn_module *m, tn_values in, tn_site at) {
   guard->runs_hook = false;
   p->inside = inside;
   return check_results(m, f, &out, at) ? out : (tn_values){.n = 0};
-}
-
-tn_values fe_forward_n(tn_module *m, tn_values in, tn_site at) {
-  in.names = fe_value_names(m, true);
-  if (m->kind == MOD_OWN) {
-    if (in.n == fe_n_in(m)) return run_own(m, in, at);
-    report_inputs(m, in.n, at);
-    return (tn_values){.n = 0};
-  }
-  tn_tensor y = fe_forward(m, in.v[0], at);
-  return (tn_values){.v = {y}, .n = fe_ok(y)};
 }
 
 // ---- trees

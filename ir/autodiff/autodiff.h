@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-// ---- grad_rules.c: what becomes of a gradient at an op
+// ---- grad_flow.c: what becomes of a gradient at an op
 typedef enum {
   GRAD_NONE,  // none flows, by meaning
   GRAD_ZERO,  // it is 0 whatever comes in, as through floor: nothing is computed, and who is reached by no other way has zeros

@@ -64,11 +64,6 @@ static inline bool ir_grad_is_hooked(const Gradients *s, Val old_loss) {
 // Of grad_of i; none: no path leads there, or it is reached by such as have a derivative of 0.
 Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reached);
 
-// Adds d to the gradient with respect to v.
-void ir_grad_give(Grad *g, Val v, Val d);
-// The product of all factors but one: `without` is that of those that are not 0, of the others n_zeros are 0, `zeros` is their sum.
-// Where one other factor is 0 it is `without` times that 0, which has a gradient; where more are, 0.
-Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros);
 // Gives the operands of v their parts of adj, the gradient with respect to v.
 void ir_grad_through(Grad *g, Val v, Val adj);
 // Reports that a wanted gradient flows through v, which `what` ("has no gradient rule"), with the path that it takes.
@@ -80,7 +75,13 @@ typedef void GradRule(Grad *g, Val v, Val adj);
 #define OP(n, operands, res, shape, rule, ...) GradRule ir_grad_rule_##rule;
 #include "ir/ops.def"
 
-// ---- what rules are made of
+// ---- what rules are built of (grad_build.c)
+// Adds d to the gradient with respect to v.
+void ir_grad_give(Grad *g, Val v, Val d);
+// The product of all factors but one: `without` is that of those that are not 0, of the others n_zeros are 0, `zeros` is their sum.
+// Where one other factor is 0 it is `without` times that 0, which has a gradient; where more are, 0.
+Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros);
+Val ir_grad_sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n);
 Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb);  // a b, each transposed where asked
 static inline Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
 static inline Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }

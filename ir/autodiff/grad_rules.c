@@ -11,56 +11,6 @@
 
 #include <string.h>
 
-// ---- which operands a gradient flows to
-static bool is_float(const Fn *f, Val v) { return ir_dtype_kind[ir_ins(f, v)->dtype] == DTYPE_FLOAT; }
-
-static GradFlow pointwise_kind(Op op, uint32_t k) {
-  Expr e = ir_gradient(op, k);
-  if (!e.n) return GRAD_NONE;
-  return e.n == 1 && e.nodes[0].kind == EX_NUM && e.nodes[0].num == 0 ? GRAD_ZERO : GRAD_RULE;
-}
-
-GradFlow ir_grad_flow(const Fn *f, Val v, uint32_t k) {
-  const Ins *ins = ir_ins(f, v);
-  if (ir_attr(f, v, KEY_no_grad)) return GRAD_NONE;
-  if (ir_ops[ins->op].is_pointwise) return pointwise_kind(ins->op, k);
-  uint32_t operand = ir_operand_flags(f, v, k);
-  bool is_integer = ins->op != OP_result && !is_float(f, ir_arg(f, v, k));
-  if ((operand & (SHAPE_ONLY | REPLACED)) || is_integer || (ins->n_res <= 1 && !is_float(f, v))) return GRAD_NONE;
-  return ir_grad_kind((Op)ins->op);
-}
-
-// ---- building blocks
-static Val sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n) {
-  return n ? with_attr(g, OP_sum, a, ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n))) : a;
-}
-
-Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
-  Attr attr[2];
-  uint32_t n = 0;
-  if (ta) attr[n++] = ir_a_int(KEY_ta, 1);
-  if (tb) attr[n++] = ir_a_int(KEY_tb, 1);
-  return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
-}
-
-// Sums a over the axes along which `to` was broadcast.
-static Val sum_to(Grad *g, Val a, Shape to) {
-  Shape from = shape_of(g, a);
-  if (from.i == to.i) return a;
-  uint32_t rf = ir_rank(g->p, from), rt = ir_rank(g->p, to), n = 0;
-  int64_t axes[MAX_RANK];
-  for (uint32_t k = 0; k < rf; k++)
-    if (k + rt < rf || ir_dim_at(g->p, from, k).i != ir_dim_at(g->p, to, k + rt - rf).i) axes[n++] = k;
-  return reshape(g, sum_axes(g, a, axes, n), to);
-}
-
-// Adds d (shaped like v or broader) to the gradient of v.
-void ir_grad_give(Grad *g, Val v, Val d) {
-  if (!g->dep[v.i] || ir_none(d)) return;
-  d = sum_to(g, d, shape_of(g, v));
-  g->adj[v.i] = ir_none(g->adj[v.i]) ? d : op2(g, OP_add, g->adj[v.i], d);
-}
-
 // ---- pointwise rows: walk the gradient expression
 static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
   Val stack[64];
@@ -260,12 +210,6 @@ void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
 }
 
-Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros) {
-  Val zero = number(g, 0), by_zero = op2(g, OP_mul, without, zeros);
-  by_zero = ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, number(g, 1)), by_zero, zero, g->loc);
-  return ir_op3(g->f, OP_select, op2(g, OP_eq, n_zeros, zero), without, by_zero, g->loc);
-}
-
 void ir_grad_rule_prod(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), zero = ir_const(g->f, 0, g->loc), one = ir_const(g->f, 1, g->loc);
   Shape kept = kept_shape(g, v);
@@ -304,7 +248,7 @@ void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, ir_grad_matmul(g, d, w, false, false), shape_of(g, x)));
   if (g->dep[w.i]) ir_grad_give(g, w, ir_grad_matmul(g, d, as_rows(g, x), true, false));
   Val bias = ir_operand(g->f, v, ARG_bias);
-  if (g->dep[bias.i]) ir_grad_give(g, bias, sum_axes(g, d, (int64_t[]){0}, 1));
+  if (g->dep[bias.i]) ir_grad_give(g, bias, ir_grad_sum_axes(g, d, (int64_t[]){0}, 1));
 }
 
 // ---- convolutions: each of the three ops has the other two as gradients
@@ -500,7 +444,7 @@ void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
   bool projects_input = ir_has_operand(g->f, v, ARG_w_ih);
   if (!projects_input) ir_grad_give(g, ir_operand(g->f, v, ARG_xg), d);
   if (g->dep[w_hh.i]) ir_grad_give(g, w_hh, ir_grad_matmul(g, gates, ir_result(v, 3), true, false));
-  if (g->dep[b_hh.i]) ir_grad_give(g, b_hh, sum_axes(g, gates, (int64_t[]){0}, 1));
+  if (g->dep[b_hh.i]) ir_grad_give(g, b_hh, ir_grad_sum_axes(g, gates, (int64_t[]){0}, 1));
   ir_grad_give(g, ir_operand(g->f, v, ARG_h0), ir_result(d, 2));
   ir_grad_give(g, ir_operand(g->f, v, ARG_c0), ir_result(d, 3));
   if (projects_input) give_rnn_input(g, v, d);
@@ -548,11 +492,6 @@ void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
 static GradRule *const rules[N_OPS] = {
 #include "ir/ops.def"
 };
-
-GradFlow ir_grad_kind(Op op) {
-  if (rules[op] == ir_grad_rule_zero) return GRAD_NONE;
-  return rules[op] == ir_grad_rule_missing || rules[op] == ir_grad_rule_expanded ? GRAD_MISSING : GRAD_RULE;
-}
 
 void ir_grad_through(Grad *g, Val v, Val adj) {
   Op op = ir_ins(g->f, v)->op;

@@ -1,4 +1,4 @@
-// What shape rules are made of (infer.c and its neighbours, scan.c): the instruction, its operands,
+// What shape rules are made of (faults.c): the instruction, its operands,
 // setting types, faults.
 #ifndef TN_IR_SHAPE_INFER_H
 #define TN_IR_SHAPE_INFER_H
@@ -59,7 +59,9 @@ static inline uint16_t bad_shape(const Infer *c, const char *text) { return ir_i
 // 0, or the fault
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t);
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most);
-uint16_t ir_infer_axis(const Infer *c, uint32_t *axis);  // {axis}, of operand 0
+uint16_t ir_infer_axis(const Infer *c, uint32_t *axis);                        // {axis}, of operand 0
+uint16_t ir_infer_wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts);  // the fault: operand k has none of these
+void ir_infer_tell_dtypes(const Infer *c, uint32_t accepts);                   // to `why`: "f32 or i64"
 // The fault of operands of different dtypes, where one is asked for
 uint16_t ir_infer_differ(const Infer *c, const char *what);
 // NumPy broadcasting of two shapes; false when they do not fit
