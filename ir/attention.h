@@ -20,12 +20,12 @@
 // The parts of a head, and where each is among the operands.
 typedef enum { ATTN_Q, ATTN_K, ATTN_V, N_ATTN_ROLES } AttnRole;
 
-// Element (b, h, t, d) of a role lies at offset + b * batch + h * head + t * row + d; all in elements. The strides are
-// of constants and dims: time and the batch's stride may be known at run time only.
+// Element (b, h, t, d) of a role lies at offset + b * batch + h * head + t * row + d, in elements. Strides
+// are dims: time and the batch's stride may be known at run time only.
 typedef struct {
   uint32_t operand;      // which tensor operand holds it
   int64_t heads;         // that it holds
-  int64_t offset, head;  // head: 0 where a head is a whole [T,D] block, whose stride is T * row
+  int64_t offset, head;  // head: 0 if each head is a contiguous [T,D] block: its stride is T * row
   int64_t row;
 } AttnPlace;
 
@@ -34,7 +34,7 @@ typedef struct {
   bool causal, inside;
   Val lengths;  // none: all keys count
   Val bias;
-  bool bias_has[4];        // axes of the bias that it is not broadcast over: batch, heads, queries, keys
+  bool bias_has[4];        // axes over which the bias is not broadcast: batch, heads, queries, keys
   Val offset_value;        // none: the constant
   int64_t offset, window;  // window: 0: none
   double scale, p;
@@ -43,7 +43,7 @@ typedef struct {
   AttnPlace place[N_ATTN_ROLES], out;  // out: of the result, of its gradient too
 } Attention;
 
-// Does it depend on where a query stands what it sees?
+// Does what a query sees depend on its position?
 static inline bool ir_attention_is_local(const Attention *a) { return a->causal || a->window; }
 
 // Reads the instruction at v, whose operands fit (ir_infer has run).

@@ -7,7 +7,7 @@
 #include "ir/shape/shape.h"
 #include "ir/storage.h"
 
-// A row says how many, except that a scan has as many as its body has outputs.
+// The row gives the number of results; a scan has as many as its body has outputs.
 static uint16_t n_results(const Fn *f, Op op, const Attr *attrs, uint32_t n) {
   const Fn *body = NULL;
   for (uint32_t k = 0; k < n && op == OP_scan; k++)
@@ -27,7 +27,7 @@ static void push_operands(Fn *f, Ins *ins, const Val *args, uint32_t n) {
     *RT_PUSH(f->prog->mem, f->args, f->n_args, f->cap_args) = a;
     ins->n_args++;
   }
-  for (uint32_t k = row->n_operands; k-- > 0;) {  // those behind the last one present need no bit
+  for (uint32_t k = row->n_operands; k-- > 0;) {  // operands behind the last present one need no bit
     if (k < n && !(ins->absent >> k & 1)) break;
     ins->absent &= (uint16_t)~(1u << k);
   }
@@ -143,7 +143,7 @@ Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc) {
   Prog *p = f->prog;
   const char *file = ir_loc_file(p, of);
   const char *text = file ? rt_printf(p->mem, "%s %s:%u", reader, file, ir_loc_line(p, of)) : reader;
-  // copy is a pointwise op, for f32; an expand to the shape at hand copies whatever it is
+  // copy is a pointwise op for f32 only; an expand to the same shape copies any dtype
   Attr attrs[2] = {ir_a_str(KEY_reader, ir_str(p, text)), ir_a_list(KEY_shape, ir_ins(f, x)->shape)};
   bool f32 = ir_ins(f, x)->dtype == DT_F32;
   return ir_emit(f, f32 ? OP_copy : OP_expand, &x, 1, attrs, f32 ? 1 : 2, loc);

@@ -8,10 +8,11 @@
 // Val 0.
 // args: by position in the row, none where an optional one is absent.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
-// The same for callers that report a fault in their own words: nothing is reported, fault->id is 0 when there is none.
+// The same for callers that report a fault in their own words: nothing is reported; fault->id is 0 if there
+// is none.
 typedef struct {
   uint16_t id;
-  const char *why, *fits;   // fits: what would; NULL: the rule cannot say
+  const char *why, *fits;   // fits: a shape that would fit; NULL: the rule cannot say
   const char *operands[8];  // what the first operands are called
 } EmitFault;
 Val ir_try_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc,
@@ -28,7 +29,7 @@ Val ir_param(Fn *f, uint32_t param, Loc loc);
 Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
-// {reader="READER FILE:LINE"}, the place of `of`: no rule drops it
+// {reader="READER FILE:LINE"} with the place of `of`: no rule drops it
 Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc);
 static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }
 static inline Attr ir_a_num(Key k, double v) { return (Attr){(uint8_t)k, {.f = v}}; }

@@ -21,7 +21,7 @@ const char *ir_conv_algorithm_name(ConvAlgorithm a);
 
 typedef struct {
   uint32_t rank;                          // spatial axes; those of size 1 in front make them three
-  Val x, y, weight;                       // those that the instruction reads or makes
+  Val x, y, weight;                       // the operands that it reads, or the results that it makes
   Dim n;                                  // images
   int64_t c, o, groups;                   // channels of x and of y
   int64_t in[CONV_AXES], out[CONV_AXES];  // spatial sizes of x and of y, bounds of those that the run gives
@@ -35,7 +35,7 @@ typedef struct {
 // Reads the instruction at v, whose operands fit (ir_infer has run).
 void ir_conv(const Fn *f, Val v, Conv *c);
 static inline int64_t ir_conv_taps(const Conv *c) { return c->kernel[0] * c->kernel[1] * c->kernel[2]; }
-// Positions of a window along an axis of `in` elements; none: the window is longer, whatever the run gives.
+// Positions of a window along an axis of `in` elements; none: the window is longer for every size of the run.
 Dim ir_conv_positions(Prog *p, Dim in, int64_t padding, int64_t kernel, int64_t stride, int64_t dilation);
 
 // ---- windows along packed sequences: seq_windows and its gradient
@@ -49,7 +49,7 @@ typedef struct {
 SeqWindow ir_seq_window(const Fn *f, Val v);
 // The time axis of windows of `size` steps that move by `step`, over sequences of up to `time` steps
 Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step);
-// Of seq_window_lengths: the steps of a sequence that has one window, {size} without {padding}
+// seq_window_lengths: the least length that has one window; {size} without {padding}
 int64_t ir_window_steps(const Fn *f, Val v);
 // The lengths whose values a run must have in range; none: constants that were checked before,
 // or windows that fit into any sequence.

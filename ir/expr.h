@@ -16,6 +16,6 @@ typedef struct {
   uint32_t n;
 } Expr;
 Expr ir_forward(Op op);               // nodes == NULL: PRIM, a primitive by hand
-Expr ir_gradient(Op op, uint32_t k);  // of operand k; nodes == NULL: none flows; the number 0: zeros
+Expr ir_gradient(Op op, uint32_t k);  // gradient of operand k; nodes == NULL: no gradient; the number 0: zeros
 
 #endif

@@ -10,7 +10,7 @@ uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape 
 void ir_set_hyper(Prog *p, uint32_t param, uint8_t kind, uint32_t group);  // RtHyperKind: it may be set between runs
 uint32_t ir_param_find(const Prog *p, const char *path);                   // by path or alias; UINT32_MAX: none
 uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
-Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // of a scan, with a name of its own: name, name_2, ..
+Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // body of a scan, with a unique name: name, name_2, ..
 Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
 Val ir_result(Val head, uint32_t k);                  // result k
 Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
@@ -18,8 +18,8 @@ const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);
 bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
-bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: a part of the code, in no memory
-// Which sizes make a value large: "f32[batch,1024] of linear (batch <= 32 x 1024)"
+bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: an immediate of the code, not in memory
+// Says which sizes make a value large: "f32[batch,1024] of linear (batch <= 32 x 1024)"
 const char *ir_size_text(const Fn *f, Val v);
 // The neighbouring axes [from, to) of operand 0 that an integer reduction reduces: {axes}, {axis}, or the last.
 typedef struct {

@@ -203,7 +203,7 @@ static int64_t add_sat(int64_t a, int64_t b) {
   if (__builtin_add_overflow(a, b, &r)) r = a > 0 ? HUGE_SIZE : -HUGE_SIZE;
   return r > HUGE_SIZE ? HUGE_SIZE : r < -HUGE_SIZE ? -HUGE_SIZE : r;
 }
-// Rounded down; what a size of 0 divides is 0: a run refuses it before.
+// Rounded down. Dividing by a size that is 0 gives 0: a run refuses such a size earlier.
 static int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -469,7 +469,7 @@ static int64_t factor_of(const Prog *p, Dim term, Dim *rest) {
 
 static void dim_text(const Prog *p, Dim d, RtText *out, bool in_product);
 
-// A term of a sum with its sign; the first one has none where it is positive, and 0 before it where it is not.
+// Prints a term of a sum with its sign. A positive first term has no sign; a negative one has a 0 before it.
 static void term_text(const Prog *p, Dim d, RtText *out, bool is_first) {
   Dim rest;
   int64_t factor = factor_of(p, d, &rest);

@@ -7,13 +7,13 @@
 Prog *ir_prog_new(RtArena *mem, const char *name);
 Str ir_str(Prog *p, const char *s);
 Str ir_strn(Prog *p, const char *s, size_t n);
-// The same without a copy: n bytes of any value, below 2^32, and one that is 0, which outlive p.
+// The same without a copy: n bytes of any value (n < 2^32) and a terminating 0, which outlive p.
 Str ir_str_borrowed(Prog *p, const char *s, size_t n);
 const char *ir_text(const Prog *p, Str s);
 size_t ir_text_size(const Prog *p, Str s);
 uint64_t ir_text_hash(const Prog *p, Str s);
 uint32_t ir_text_count(const Prog *p);         // Str{0} to Str{count - 1} exist
-uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n random streams that nobody has; 0: so many are not left
+uint32_t ir_new_streams(Prog *p, uint32_t n);  // the first of n unused random streams; 0: fewer than n are left
 Loc ir_loc(Prog *p, const char *file, uint32_t line);
 Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module);  // module NULL or "": in none
 // The same, of a public call; NULL: unknown
@@ -27,14 +27,15 @@ Dim ir_dim(Prog *p, int64_t value);
 // A new slot; the same name again with the same bound: the same dim; else none
 Dim ir_dim_sym(Prog *p, const char *name, int64_t bound);
 Dim ir_dim_find(const Prog *p, const char *name);
-// The same size where a plan holds it to a smaller bound, "time.16": one slot, one code, less memory. Of a named dim.
+// The same size under a smaller bound of a plan, "time.16": same slot and code, less memory. d is a named
+// dim.
 Dim ir_dim_within(Prog *p, Dim base, int64_t fit);
 Dim ir_dim_mul(Prog *p, Dim a, Dim b);
 Dim ir_dim_add(Prog *p, Dim a, Dim b);
 Dim ir_dim_sub(Prog *p, Dim a, Dim b);
 Dim ir_dim_div(Prog *p, Dim a, Dim b);       // rounded down, toward minus infinity; by a constant 0: none
 Dim ir_dim_ceil_div(Prog *p, Dim a, Dim b);  // rounded up; b is positive
-Dim ir_dim_max(Prog *p, Dim a, Dim b);       // one of them where the bounds of their parts say which
+Dim ir_dim_max(Prog *p, Dim a, Dim b);       // a or b if the bounds of their parts say which is larger
 Dim ir_dim_min(Prog *p, Dim a, Dim b);
 Dim ir_dim_exact_div(Prog *p, Dim a, Dim b);  // where b is a factor of a; else none
 void ir_dim_computed_at(Prog *p, Dim d, Loc loc);
@@ -45,8 +46,8 @@ bool ir_dim_is_one(const Prog *p, Dim d);  // the constant 1
 bool ir_dim_exists(const Prog *p, Dim d);
 int64_t ir_dim_bound(const Prog *p, Dim d);  // largest value, at least 0; the value of a constant
 int64_t ir_dim_most(const Prog *p, Dim d);   // the same as ir_dim_bound, but below 0 where the dim always is
-int64_t ir_dim_least(const Prog *p,
-                     Dim d);  // smallest value that bounds of its parts allow: below 0 of some differences
+// smallest value that bounds of its parts allow: below 0 of some differences
+int64_t ir_dim_least(const Prog *p, Dim d);
 int64_t ir_dim_eval(const Prog *p, Dim d, const int64_t *slots);
 Shape ir_shape(Prog *p, const Dim *dims, uint32_t n);
 Shape ir_shape_ints(Prog *p, const int64_t *v, uint32_t n);
@@ -58,9 +59,10 @@ bool ir_shape_is_const(const Prog *p, Shape s);
 int64_t ir_shape_bound(const Prog *p, Shape s);  // largest number of elements
 int64_t ir_shape_eval(const Prog *p, Shape s, const int64_t *slots);
 Dim ir_shape_numel(Prog *p, Shape s);
-// Largest value in this plan: what memory is sized by; code goes by the bound
+// Largest value in this plan: memory is sized by it; code is chosen by the bound
 int64_t ir_dim_fit(const Prog *p, Dim d);
-// Bytes by what fits; layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by them
+// Bytes by the largest value in this plan. Layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by
+// them
 int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
 // The largest size of each axis: "32 x 1024", with the names of dims "batch <= 32 x 1024"
 void ir_shape_bounds_text(const Prog *p, Shape s, RtText *out);

@@ -22,10 +22,10 @@ typedef struct {
   uint16_t op;
   uint16_t n_res;  // results of the head; 0 for `result` records and marks
   uint16_t n_args;
-  uint16_t absent;  // bit k: the optional operand k of the row is not there, but one behind it is
+  uint16_t absent;  // bit k: optional operand k of the row is absent, but a later one is present
   uint8_t n_attrs;  // each key once
   uint8_t dtype;
-  uint16_t backward_of;  // the Op whose gradient it is part of, at loc; OP_none: part of none
+  uint16_t backward_of;  // the op at loc whose gradient this is part of; OP_none: no gradient
   uint32_t args;         // first operand in Fn.args
   uint32_t attrs;        // first attribute in Fn.attrs
   Shape shape;
@@ -63,9 +63,9 @@ typedef struct Fn {
   Scope *scopes;
   uint32_t n_scopes, cap_scopes;
   uint32_t n_inputs, n_outputs;
-  uint32_t cur_scope;  // owner of what ir_emit makes next
+  uint32_t cur_scope;  // owner of the values that ir_emit makes
   bool is_body;        // of a scan
-  bool has_writes;     // in place, or scans: a handle may show another content later on
+  bool has_writes;     // writes in place or scans: a handle may show another content later
   // Of a distributed function: what each of n_shards shards computes has its update, which has the former (split_shards.c).
   struct Fn *update, *shard;
   uint32_t n_shards;
@@ -80,7 +80,7 @@ typedef struct Fn {
   uint32_t n_bufs, cap_bufs;
   const bool *writes_param;  // by parameter; made with the buffers
   int64_t param_bytes;       // of the parameters that it reads or writes; made with the buffers
-  struct Remark *remarks;    // what passes refused, and why; none where the program keeps none (ir/remarks.c)
+  struct Remark *remarks;    // remarks: what passes refused, and why; NULL: the program keeps none (ir/remarks.c)
   uint32_t n_remarks, cap_remarks;
   InputCheck *checks;
   uint32_t n_checks, cap_checks;
@@ -110,7 +110,7 @@ typedef struct {
   int64_t offset;  // in SEG_PARAM, after place of the program
 } Param;
 
-// Of what parts a size is made: DIM_MUL and those behind it have two. A difference is a sum with a negative factor.
+// Kinds of sizes. DIM_MUL and later kinds have two parts. A difference is a sum with a negative factor.
 typedef enum { DIM_CONST, DIM_SYM, DIM_MUL, DIM_ADD, DIM_DIV /* rounded down */, DIM_MAX, DIM_MIN } DimKind;
 typedef struct {
   uint8_t kind;
@@ -143,17 +143,18 @@ typedef struct Prog {
   int64_t packed_bytes;
   bool packs_weights;  // products may read packed copies of parameters
   uint32_t next_id;    // random streams
-  uint64_t n_visits;   // steps of searches through the program: tests hold that they grow as it does
-  bool watches_nan;    // what kernels store is looked through for NaN; with guarded_arena
+  uint64_t n_visits;   // number of search steps so far: tests hold that it grows linearly with the program
+  bool watches_nan;    // stored values are searched for NaN; implies guarded_arena
   bool guarded_arena;  // the arena is placed with guards and poisoned between kernels (runtime/exec/arena_guards.h)
-  bool names_calls;    // built by calls: messages name values by them, not as text does
-  bool copy_saved;     // a write that destroys what a backward needs copies it first (a warning) instead of being E112
+  bool names_calls;    // built by public calls: messages name values by call, not by number
+  // a write that destroys a value which a backward needs copies it first, with a warning, instead of E112
+  bool copy_saved;
   TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
-  uint64_t rules_off,
-      rules_traced;  // by row of ir/passes/rewrites/rules.def: not to be applied; each application is told
+  // bit sets by row of ir/passes/rewrites/rules.def: rules that are off; rules that are traced
+  uint64_t rules_off, rules_traced;
   void (*trace_rule)(const char *text);
   uint64_t n_rule_applications;  // of all rules so far
-  uint64_t rule_limit;           // so many of them, and no more: finds the one that does something wrong; 0: any number
+  uint64_t rule_limit;           // stop after this many (bisecting a wrong rule); 0: no limit
   struct Sharded *sharded;       // distributed functions that are cut
   uint32_t n_sharded, cap_sharded;
   bool keeps_remarks;

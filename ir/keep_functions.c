@@ -22,7 +22,7 @@ static bool in_list(const char *list, const char *name) {
   return false;
 }
 
-// Those whose value something reads or writes: averages take the place of parameters that a function may not read.
+// Parameters that are read or written: averages may replace parameters that a function does not read.
 static void note_params(Keep *k, const Fn *f) {
   const bool *live = ir_live_as_built(f);
   for (Val v = {1}; v.i < f->n_ins; v.i++)
@@ -59,7 +59,7 @@ static void note_init(Keep *k) {
   }
 }
 
-// Has it an operand that is left out?
+// Does it have an operand that is left out?
 static bool reads_left(const Rewrite *e, const bool *is_left, uint32_t i) {
   for (uint32_t k = 0; k < ir_rewrite_old(e, (Val){i})->n_args; k++)
     if (is_left[ir_rewrite_old_arg(e, (Val){i}, k).i]) return true;

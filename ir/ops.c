@@ -9,7 +9,7 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
 #include "ir/operands.def"
 };
 
-// Operands of each row. A last entry, so that there is one where an op has none.
+// Operands of each row. One more entry, so that the array of an op without operands is not empty.
 #define ARG(n, flags) {ARG_##n, flags},
 #define OPT(n, flags) {ARG_##n, (flags) | OPTIONAL},
 #define LIST(n, least, most, flags) {ARG_##n, (flags) | REPEATED},
@@ -100,7 +100,7 @@ uint32_t ir_op_operand(Op op, ArgName name) {
 }
 
 // ---- operands of an instruction
-// Absent ones are left out, so that every operand in the array is a value.
+// Absent operands are left out, so that every entry of the array is a value.
 uint32_t ir_operand_slot(const Fn *f, Val v, uint32_t k) {
   uint32_t slot = 0, absent = ir_ins(f, v)->absent;
   if (!absent) return k;

@@ -21,7 +21,7 @@ typedef const Tree *Node;
 static Tree tree[MAX_TREE];
 static uint32_t n_tree;
 static IrUpdate *row;
-static bool of_elements;             // the statement being expanded is one of the elements
+static bool of_elements;             // the statement at hand works on elements
 static bool is_set[IR_N_REGISTERS];  // by an element statement, or a tensor
 
 static ExNode pool[MAX_POOL];

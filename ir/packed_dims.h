@@ -4,12 +4,12 @@
 
 #include "ir/ir.h"
 
-enum { IR_MAX_MAKERS = 256 * 8 };                      // as many names as a shape has
-bool ir_dim_found_by_run(const Fn *f, Dim d);          // by a packed layout, or a step of a scan over one
+enum { IR_MAX_MAKERS = 256 * 8 };                      // the most names that a shape can have
+bool ir_dim_found_by_run(const Fn *f, Dim d);          // set by a packed layout, or by a step of a scan over one
 bool ir_shape_names(const Prog *p, Shape s, Dim sym);  // a size of s is `sym`, or is made of it
 bool ir_layout_is_const(const Fn *f, Val v);  // a layout whose table is known now: it lies in the constant pool
 const Val *ir_rows_makers(const Fn *f);       // by slot of a dim: the layout that sets it; NULL: there is none
-// Layouts before v that set sizes it names: their number
+// Layouts before v that set sizes which v names: their number
 uint32_t ir_sizes_from(const Fn *f, const Val *maker, Val v, Val *out);
 
 #endif

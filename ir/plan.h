@@ -15,11 +15,10 @@ typedef struct {
   bool scratch;         // belongs to one kernel only
   uint32_t reuses;      // buffer whose slot it takes over in place; 0: none
   uint32_t n_shares;    // values on it
-  uint32_t
-      within;  // of sums over shards, which are outputs and inputs: the buffer in the arena that they lie in; 0: none
-  int64_t within_at;  // bytes from its beginning
-  bool is_kept;       // its contents outlast the run: the next shard's, or the update's, has them
-  uint32_t twin;      // in an update: the buffer of the shard's function whose place it has; 0: none
+  uint32_t within;      // sums over shards (outputs and inputs): the buffer of the arena that they lie in; 0: none
+  int64_t within_at;    // bytes from its beginning
+  bool is_kept;         // its contents outlive the run: the next shard or the update reads them
+  uint32_t twin;        // in an update: the buffer of the shard's function that lies at the same offset; 0: none
 } Buf;
 
 // A kernel: instructions [first, first + n) of the function, lowered as one.
@@ -58,9 +57,9 @@ typedef struct {
   bool incl;
   bool sorted;       // must be non-increasing
   const char *what;  // "label", "index", "length"
-  bool has_other;    // `other` is right too: a label that is ignored, an index that names nothing
+  bool has_other;    // `other` is valid too: an ignored label, or an index that selects nothing
   int64_t other;
-  // Of each `group` of elements only [first, first + size) are looked at; group 0: all
+  // Only elements [first, first + size) of each `group` are checked; group 0: all
   int64_t group, first, size;
   // Padded sequences, `row` elements for each step: only steps below the lengths are looked at
   bool is_packed, time_major, has_lengths;
@@ -76,13 +75,13 @@ typedef struct {
   const char *what;  // "the size time-3 (gpt.c:12)"
 } SizeCheck;
 
-// How a copy of a parameter holds it: as a matrix B[k][n] in panels of `width` columns, [panel][k][width], zero beyond n;
-// the weight of a convolution of k channels to n in each group as Winograd's algorithm multiplies it, [panel][36][k][width], or
-// as windows read it, [group][panel][block of k][tap][k of the block][width].
+// Layout of a packed copy of a parameter: a matrix B[k][n] in panels of `width` columns, [panel][k][width],
+// zero beyond n; the weight of a convolution from k to n channels per group for Winograd,
+// [panel][36][k][width], or for windows, [group][panel][block of k][tap][k of the block][width].
 typedef enum { PACK_PANELS, PACK_WINOGRAD, PACK_CONV } PackKind;
 
-// A copy of a parameter. All products that read it so share it. The code generator decides which there are
-// (codegen/module/packed_weights.c).
+// A packed copy of a parameter, shared by all products that read it so. The code generator decides which
+// copies exist (codegen/module/packed_weights.c).
 typedef struct {
   PackKind kind;
   uint32_t param;
@@ -95,12 +94,13 @@ typedef struct {
 
 // What passes know of the machine: set by the code generator's target row (codegen/target.h).
 typedef struct {
-  int64_t
-      lanes;  // f32 lanes that fusion is decided by: the widest target's in all rows, so that kernels, and the order
-              // of sums, are the same on all targets
+  // f32 lanes that fusion is decided by: the widest target's in all rows, so that kernels, and the order of
+  // sums, are the same on all targets
+  int64_t lanes;
   int64_t l1_bytes, l2_bytes, llc_bytes;  // of one worker; llc: its share of the last-level cache
   int64_t page_bytes, dtlb_entries;       // dtlb: pages that L1's translation buffer holds
-  int64_t update_bytes;  // a gradient of so many is not stored if the epilogue of its product can hold its update (089)
+  // a gradient of at least this size is not stored if the epilogue of its product can hold its update (089)
+  int64_t update_bytes;
 } TargetFacts;
 #define IR_TARGET_FACTS IR_TARGET_FACTS_WITH(128 << 10)
 #define IR_TARGET_FACTS_WITH(least_update_bytes) \
@@ -111,7 +111,7 @@ typedef struct {
    .page_bytes = 4096,                           \
    .dtlb_entries = 64,                           \
    .update_bytes = least_update_bytes}
-// As many f32 elements as so many bytes hold.
+// f32 elements in so many bytes.
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 
 #endif

@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 
 typedef enum {
-  REMARK_FUSE,     // v opens a kernel of its own instead of joining that of `with`, the value before it
+  REMARK_FUSE,     // v opens a new kernel instead of joining that of `with`, the value before it
   REMARK_IN_PLACE  // the result v does not take over the slot of the operand `with`
 } RemarkKind;
 typedef struct Remark {
@@ -14,8 +14,8 @@ typedef struct Remark {
   Val v, with;
   const char *why;
 } Remark;
-// Nothing where the program keeps no remarks: `why` is a sentence that lasts as long as the program, made only where it
-// does (ir_remarks_are_kept).
+// Does nothing if the program keeps no remarks. `why` lives as long as the program; make it only if
+// ir_remarks_are_kept.
 void ir_remark(Fn *f, RemarkKind kind, Val v, Val with, const char *why);
 static inline bool ir_remarks_are_kept(const Fn *f) { return f->prog->keeps_remarks; }
 

@@ -17,7 +17,7 @@ typedef struct {
 // Element j of the result: `n` elements of the source from *first on, which may lie outside, and their weights.
 typedef uint32_t Filter(const Axis *a, int64_t j, int64_t *first, double *weight);
 
-// In single precision, as PyTorch finds it.
+// In single precision, as PyTorch computes it.
 static float float_step(const Axis *a) { return a->scale > 0 ? (float)(1 / a->scale) : (float)a->in / (float)a->out; }
 
 static uint32_t nearest(const Axis *a, int64_t j, int64_t *first, double *weight) {
@@ -38,7 +38,7 @@ static double place(const Axis *a, int64_t j) {
   return ((double)j + 0.5) * (a->scale > 0 ? 1 / a->scale : (double)a->in / (double)a->out) - 0.5;
 }
 
-// Of as many elements as there were it copies, whatever the scale.
+// With an unchanged number of elements it copies, whatever the scale.
 static uint32_t linear(const Axis *a, int64_t j, int64_t *first, double *weight) {
   double at = a->in == a->out ? (double)j : fmax(place(a, j), 0);
   *first = (int64_t)at;
@@ -80,7 +80,7 @@ static AxisTaps new_taps(RtArena *mem, int64_t n, int64_t width) {
 
 static int64_t inside(const Axis *a, int64_t k) { return k < 0 ? 0 : k >= a->in ? a->in - 1 : k; }
 
-// What lies outside is the element at the edge.
+// Places outside are clamped to the edge.
 static AxisTaps forward(RtArena *mem, Filter *filter, const Axis *a) {
   AxisTaps t = new_taps(mem, a->out, MOST_TAPS);
   for (int64_t j = 0; j < a->out; j++) {
@@ -94,7 +94,7 @@ static AxisTaps forward(RtArena *mem, Filter *filter, const Axis *a) {
   return t;
 }
 
-// Elements of the result that have element k of the source: neighbours, since their first and last ones only grow.
+// Elements of the result that use element k of the source: neighbours, since first and last ones only grow.
 static AxisTaps transposed(RtArena *mem, const AxisTaps *t, int64_t n) {
   int64_t width = 1, from = 0, to = 0;
   for (int64_t k = 0; k < n; k++) {

@@ -27,8 +27,8 @@ void ir_rewrite_begin(Rewrite *e, Fn *f) {
   *RT_PUSH(f->prog->mem, f->ins, f->n_ins, f->cap_ins) = (Ins){0};
 }
 
-// An update of a computed value does not become one of a parameter, or of an older version of it, where the value is
-// found to be equal to that.
+// An update of a computed value must not become an update of a parameter, or of an older version of it, when
+// rules find the value equal to that.
 //
 //   %c = mul %w, %one                       %c = copy %w {reader="sgd m.c:7"}
 //   %u = sgd %c, ..                  ->     %u = sgd %c, ..
@@ -103,7 +103,7 @@ void ir_set_arg(Fn *f, Val v, uint32_t k, Val a) {
   ir_changed(f, v);
 }
 
-// A list of its own, without the attribute of this key.
+// Copies the list without the attribute of this key.
 static void copy_attrs_but(Fn *f, Val v, Key but) {
   uint32_t first = f->n_attrs, n = ir_ins(f, v)->n_attrs;
   for (uint32_t k = 0; k < n; k++) {
@@ -150,7 +150,7 @@ UseLists ir_use_lists(const Fn *f) {
       u.first[ir_arg(f, (Val){i}, k).i + 2]++;
   for (uint32_t i = 2; i < n + 2; i++) u.first[i] += u.first[i - 1];
   u.user = rt_alloc(mem, (total + 1) * sizeof *u.user);
-  for (uint32_t i = 1; i < n; i++)  // first[i + 1] runs from where the users of i begin to where they end
+  for (uint32_t i = 1; i < n; i++)  // first[i + 1] advances from the first to the end of the users of i
     for (uint32_t k = 0; f->ins[i].op != OP_result && k < f->ins[i].n_args; k++)
       u.user[u.first[ir_arg(f, (Val){i}, k).i + 1]++] = i;
   return u;

@@ -65,7 +65,7 @@ uint32_t *ir_count_uses(const Fn *f);  // by value
 UseLists ir_use_lists(const Fn *f);
 
 // ---- dead code elimination
-bool ir_has_effect(const Fn *f, Val v);  // kept whatever reads it: an effect, or a write into a parameter
+bool ir_has_effect(const Fn *f, Val v);  // kept even if nothing reads it: an effect, or a write into a parameter
 void ir_eliminate_dead(Fn *f);
 // By value, of a function whose writes in place are no new versions yet: is it read, or an effect? In memory of the program.
 bool *ir_live_as_built(const Fn *f);

@@ -16,13 +16,13 @@ typedef struct {
   Dim live;   // packed: the rows of a step, as the body names them; else none
   Dim steps;  // dense: the number of steps; else none
 } Scan;
-extern const char ir_layout_in_scan[];  // what is wrong where a body makes or reads a layout, in calls and in text
+extern const char ir_layout_in_scan[];  // the fault of a body that makes or reads a layout, for calls and text
 Scan ir_scan_at(const Fn *f, Val v);    // v: an instruction `scan` that the verifier knows
 Val *ir_scan_inputs(const Scan *s);     // the body's `input` records by position; absent ones are 0
 Val *ir_scan_outputs(const Scan *s);    // the body's `output` records by position
 bool ir_scan_has_rows(const Scan *s, Shape inner);  // packed, and begins with the rows of the step
-// What has that shape in each step can be stacked over all of them: of a packed scan ({live}; none: it is dense) no axis
-// but the first is as long as the step has rows, since outside of the scan there is no such size.
+// May values of that shape in each step be stacked over all steps? In a packed scan ({live}; none: dense)
+// only the first axis may have the rows of the step, a size that does not exist outside.
 bool ir_scan_stacks(const Prog *p, Shape inner, Dim live);
 bool ir_scan_is_row(const Scan *s, uint32_t carry);          // packed: a row for each sequence; else one value for all
 Val ir_scan_carry_input(const Scan *s, uint32_t carry);      // none: 0

@@ -12,14 +12,14 @@ Val ir_view_base(const Fn *f, Val v) {
   return v;
 }
 
-// The value that v takes its storage from; v itself: none.
+// The value whose storage v has; v itself: its own.
 static Val storage_source(const Fn *f, Val v) {
   if (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW) return ir_arg(f, v, 0);
   Val h = ir_head(f, v);
   return ir_ops[f->ins[h.i].op].flags & WRITES ? ir_arg(f, h, v.i - h.i) : v;
 }
 
-// Sources precede the values that have them, so that each root is one step from one that is known.
+// A source precedes its aliases, so that each root is one step from a known one.
 Val ir_storage_root(const Fn *f, Val v) {
   RootMemo *m = f->roots;
   if (m->ins != f->ins) m->ins = f->ins, m->n = 0;

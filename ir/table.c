@@ -1,5 +1,6 @@
-// Numbers of a program that are too many to be instructions: op table. Their bytes are one interned string, each element with
-// the most significant first, so that equal tables are one. In text they are hexadecimal digits, which keep every bit.
+// Op table: numbers of a program that are too many for instructions. Their bytes are one interned string,
+// most significant byte first, so that equal tables are one string. In text they are hexadecimal digits,
+// which keep every bit.
 //
 //   1, -0, 2 as f32   ->   table {dtype=f32, shape=[3], bits="3f8000008000000040000000"}
 #include "ir/build.h"

@@ -94,7 +94,7 @@ enum {
   ELEMENT = OPTIONAL << 5,
   ROW_SCALAR = OPTIONAL << 6
 };
-// Every number; numbers that are whole 32-bit words, as rows of packed sequences are moved; everything.
+// All numbers; numbers of 32-bit words, as rows of packed sequences are moved; everything.
 #define DTYPE(id, name, bytes, kind, doc) | (DTYPE_##kind != DTYPE_OPAQUE ? 1 << DT_##id : 0)
 enum {
   NUMBER = 0
@@ -105,7 +105,7 @@ enum {
   WORDS = 0
 #include "ir/dtypes.def"
 };
-// What gradients flow through; whole numbers; they and bool.
+// Dtypes that gradients flow through; integers; integers and bool.
 enum { FLOATS = F32 | F16 | BF16, WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
 enum { ANY = NUMBER | LAYOUT };
 
@@ -147,9 +147,9 @@ typedef struct {
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];
 Op ir_op_find(const char *name);  // OP_none
-// Before pass functionalize: scans write their carries.
+// Writes in place before pass functionalize: scans write their carries.
 static inline bool ir_op_writes_in_place(Op op) { return op == OP_write || ir_ops[op].cls == CLASS_SCAN; }
-uint32_t ir_op_operand(Op op, ArgName name);  // its position in the row; UINT32_MAX: there is none of that name
+uint32_t ir_op_operand(Op op, ArgName name);  // position in the row; UINT32_MAX: the op has no operand of that name
 extern const char *const ir_arg_name[N_ARG_NAMES];
 extern const char *const ir_key_name[N_KEYS];
 extern const uint8_t ir_key_kind[N_KEYS];
@@ -158,7 +158,7 @@ extern const uint8_t ir_dtype_bytes[N_DTYPES];
 extern const uint8_t ir_dtype_kind[N_DTYPES];  // DTypeKind
 typedef struct {
   const char *name, *doc;
-  uint8_t kernel;  // OpClass of the kernel that an instruction of the class opens
+  uint8_t kernel;  // OpClass of the kernel that such an instruction opens
   uint16_t flags;
 } ClassInfo;
 extern const ClassInfo ir_classes[N_CLASSES];

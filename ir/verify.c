@@ -141,7 +141,8 @@ static bool check_attrs(Verifier *vf, uint32_t i) {
   return true;
 }
 
-// Of all results. Where it is for some sizes of a run alone, that is refused (ir/passes/checks/size_checks.c).
+// Types of all results. A size that is negative for some sizes of the run is refused by the run
+// (ir/passes/checks/size_checks.c).
 static bool check_sizes(Verifier *vf, uint32_t i) {
   const Ins *ins = &vf->f->ins[i];
   for (uint32_t k = 0; k == 0 || k < ins->n_res; k++)
@@ -177,7 +178,7 @@ static bool check_mark(Verifier *vf, uint32_t i) {
 
 // ---- types
 
-// Layouts are made, packed with, and carried; nothing computes with them.
+// Layouts are made, packed with, and carried; no other op reads them.
 static bool check_layouts(Verifier *vf, uint32_t i) {
   const Ins *ins = &vf->f->ins[i];
   for (uint32_t k = 0; k < ins->n_args; k++) {
@@ -188,7 +189,7 @@ static bool check_layouts(Verifier *vf, uint32_t i) {
          broken(vf, i, "is a layout without [batch,time,rows]");
 }
 
-// Finds the types anew and compares. The records are as before afterwards.
+// Infers the types again and compares. The records are unchanged afterwards.
 static bool check_types(Verifier *vf, uint32_t i) {
   Fn *f = (Fn *)vf->f;  // ir_infer writes types; they are put back
   uint32_t n = f->ins[i].n_res ? f->ins[i].n_res : 1;
@@ -251,7 +252,7 @@ typedef struct {
   bool *is_shown;  // by parameter: its handle shows the newest version
 } VersionMap;
 
-// In place. Partial writes without {into_param} make a value of their own.
+// Does it write in place? Partial writes without {into_param} make a new value.
 static bool writes_storage(const Fn *f, uint32_t i) {
   uint8_t flags = ir_ops[f->ins[i].op].flags;
   return (flags & WRITES) && ((flags & EFFECT) || ir_attr(f, (Val){i}, KEY_into_param));
@@ -263,7 +264,7 @@ static const char *name_of(const Verifier *vf, Val v) {
   return name.text;
 }
 
-// Is the version v, operand k of i, one that may be overwritten? Then result k is the newest.
+// May version v, operand k of i, be overwritten? Then result k is the newest.
 static bool check_target(Verifier *vf, VersionMap *m, uint32_t i, uint32_t k) {
   Val old = ir_view_base(vf->f, ir_arg(vf->f, (Val){i}, k));
   int64_t param = m->param[old.i] - 1;
@@ -292,7 +293,7 @@ static bool check_leaf(Verifier *vf, VersionMap *m, uint32_t i) {
                 ir_text(vf->p, vf->p->params[param].path), name_of(vf, m->newest[param]));
 }
 
-// A write mark goes by the handle. Where an update made a newer version than the handle shows, the mark may only make it
+// A write mark goes by the handle. If an update made a newer version than the handle shows, the mark may only
 // show that one.
 static bool check_write(Verifier *vf, VersionMap *m, uint32_t i) {
   const Fn *f = vf->f;
@@ -350,7 +351,7 @@ static Val stacked_by_scan(const Fn *f, Val v) {
   return ir_scan_has_rows(&s, inner) ? (Val){0} : ir_arg(f, head, 0);
 }
 
-// What is pointwise of such stacks, as a sum of their gradients, is one.
+// Pointwise results of such stacks are stacks, such as a sum of their gradients.
 static Val stacked_by_operand(const Fn *f, Val v, const Val *over) {
   const Ins *ins = &f->ins[v.i];
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
@@ -360,7 +361,7 @@ static Val stacked_by_operand(const Fn *f, Val v, const Val *over) {
   return (Val){0};
 }
 
-// By value: the layout behind whose last step it holds nothing; none: it is whole.
+// By value: the layout whose last step ends its content; none: all of it exists.
 static Val *find_stacks(const Verifier *vf) {
   const Fn *f = vf->f;
   Val *over = rt_alloc(vf->diags->mem, f->n_ins * sizeof *over);
@@ -427,7 +428,7 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
          check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_sizes(vf, i) && check_mark(vf, i);
 }
 
-// A scan before (g, end) that runs the body, in g.
+// A scan before (g, end), in g, that runs the body.
 static bool runs_body(const Fn *g, Str body, uint32_t end) {
   for (uint32_t i = 1; i < end; i++) {
     const Attr *name = g->ins[i].op == OP_scan ? ir_attr(g, (Val){i}, KEY_body) : NULL;
@@ -471,7 +472,7 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
     for (uint32_t k = 1; fine && k < f->ins[i].n_res; k++) fine = check_owner(&vf, i + k);
     if (!fine && vf.diags->n_errors > 20) return false;
     i += fine && f->ins[i].n_res ? f->ins[i].n_res : 1;
-    // After a fault the records of results that follow are its own.
+    // If the head is faulty, faults of its result records are its own.
     while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
   }
   return vf.ok && check_signature(&vf) && check_versions(&vf) && check_carries(&vf) && check_stacks(&vf) &&

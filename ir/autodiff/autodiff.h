@@ -6,8 +6,8 @@
 
 // ---- grad_flow.c: what becomes of a gradient at an op
 typedef enum {
-  GRAD_NONE,  // none flows, by meaning
-  GRAD_ZERO,  // it is 0 whatever comes in, as through floor: nothing is computed, and who is reached by no other way has zeros
+  GRAD_NONE,    // none flows, by meaning
+  GRAD_ZERO,    // it is always 0, as through floor: nothing is computed; a target that has no other path gets zeros
   GRAD_RULE,    // a rule says it
   GRAD_MISSING  // one flows, but there is no rule: E125 where it is wanted
 } GradFlow;
@@ -20,11 +20,11 @@ static inline bool ir_grad_reaches(const Fn *f, Val v, uint32_t k) { return ir_g
 bool ir_is_cut(const Fn *f, Val v);  // no gradient passes from v to what it is a view of
 // What a gradient of `loss`, as it is at the end of f, can flow to. Zero before the first use, then used again.
 typedef struct {
-  uint32_t least;  // values before this one need not be told
-  bool no_zeros;   // leaves out what a gradient of 0 alone reaches
+  uint32_t least;  // values before this one are not reported
+  bool no_zeros;   // leaves out values that only gradients of 0 reach
   bool *has;       // by value
-  // With writes in place, by storage: its content at this point of the walk is wanted; what a step of a scan writes there
-  // is wanted by the step after it
+  // With writes in place, by storage: want: the walk still looks for who wrote its content; round: a step of
+  // a scan writes it for the next step.
   bool *want, *round;
   Val *list;
   uint32_t n, cap, cap_has;

@@ -38,8 +38,9 @@ static int by_index(const void *a, const void *b) {
   return x->i < y->i ? -1 : x->i > y->i;
 }
 
-// What gradients of the roots flow to, from the first target (`least`) on, in order; marks what depends on a target.
-// Nothing else is looked at: a function with many losses is not walked through for each.
+// Lists the values that gradients of the roots flow to, from the first target (`least`) on, in order, and
+// marks those that depend on a target. It looks at nothing else, so that a function with many losses is not
+// walked through for each of them.
 void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least) {
   const Fn *f = g->f;
   for (uint32_t k = 0; k < n; k++) reach(g, root[k], least);
@@ -71,7 +72,7 @@ static void walk_back(Grad *g) {
   for (uint32_t at = g->n_reached; at-- > 0;) ir_grad_step(g, g->reached[at]);
 }
 
-// Everything up to `loss` is in place; targets, the first of which is `least`, are marked in g->dep.
+// The instructions up to `loss` exist already; targets are marked in g->dep, the first one is `least`.
 static void backward(Grad *g, uint32_t least) {
   ir_grad_find(g, &g->loss, 1, least);
   if (!g->dep[g->loss.i]) return;
@@ -107,7 +108,7 @@ static Val forward_of(const GradDone *done, uint32_t n, uint32_t i) {
   return lo < n && i >= done[lo].first ? done[lo].of[i - done[lo].first] : (Val){0};
 }
 
-// The value whose bytes v shows, as the user sees it: a clone has bytes of its own.
+// The value whose bytes v shows, as the user sees it: a clone has its own bytes.
 static Val storage_of(const Fn *f, Val v) {
   while (ir_ops[f->ins[v.i].op].cls == CLASS_VIEW && f->ins[v.i].op != OP_clone) v = ir_arg(f, v, 0);
   return v;
@@ -171,7 +172,7 @@ static void drop_flag(Fn *f, Val v, Key k) {
   if (ir_attr(f, v, k)) ir_unset_attr(f, v, k);
 }
 
-// What only gradients and their checks wanted: records of writes, clones, cuts.
+// Removes records that only gradients and their checks read: writes, clones, cuts.
 static void drop_records(Fn *f) {
   Rewrite e;
   bool any = false;
@@ -189,7 +190,7 @@ static void drop_records(Fn *f) {
 }
 
 // ---- the pass
-// "%g (grad_of)", by the number that it had when it was built
+// "%g (grad_of)": the number that it had when the program was built.
 static const char *text_of_old(const Rewrite *e, Val old) {
   const Prog *p = e->f->prog;
   const Ins *ins = ir_rewrite_old(e, old);
@@ -221,7 +222,7 @@ static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
 static bool is_nested(const Fn *f) {
   bool *after = rt_alloc(f->prog->mem, f->n_ins);
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    uint32_t n = f->ins[i].op == OP_grad_replace ? 1 : f->ins[i].n_args;  // what replaces is no part of the loss
+    uint32_t n = f->ins[i].op == OP_grad_replace ? 1 : f->ins[i].n_args;  // the replacement is no part of the loss
     for (uint32_t k = 0; k < n; k++) after[i] |= after[ir_arg(f, (Val){i}, k).i];
     if (f->ins[i].op != OP_grad_of) continue;
     if (after[ir_arg(f, (Val){i}, 0).i]) return true;
@@ -230,8 +231,8 @@ static bool is_nested(const Fn *f) {
   return false;
 }
 
-// What no path of a backward reached although the loss depends on it: the loss reads gradients that are the same
-// whatever this value is, as the gradient of w x + b with respect to x is for b.
+// The loss may depend on a value that no path of its backward reaches: it reads gradients that do not depend
+// on that value, as the gradient of w x + b with respect to x does not depend on b.
 static bool is_constant_for(const Rewrite *e, Val loss, Val x) {
   Fn as_built = *e->f;
   GradReach reach = {0};
@@ -270,7 +271,7 @@ static void reserve_tables(Gradients *s, uint32_t n) {
   s->work.dep = rt_alloc(mem, s->n_tables), s->work.is_reached = rt_alloc(mem, s->n_tables);
 }
 
-// What the gradient of grad_of i is taken with respect to; none: it comes behind the loss.
+// The value that grad_of i differentiates with respect to; none: it comes behind the loss.
 Val ir_grad_target(const Gradients *s, uint32_t i, Val loss) {
   Val x = ir_rewrite_arg(&s->e, (Val){i}, 1);
   return x.i <= loss.i ? x : (Val){0};
@@ -283,7 +284,7 @@ static void clear_tables(Grad *g) {
   }
 }
 
-// Does the gradient flow to x itself, and not to another result of its instruction alone?
+// Does the gradient flow to x itself, not only to another result of its instruction?
 bool ir_grad_is_reached(const Grad *g, Val x) {
   if (ir_none(x) || !g->is_reached[x.i]) return false;
   if (x.i == g->loss.i || ir_ins(g->f, x)->op == OP_result || ir_ins(g->f, x)->n_res <= 1) return true;
@@ -330,7 +331,7 @@ static Val plain_gradient(Gradients *s, uint32_t i, Val *loss, bool *failed, boo
   return s->value[i];
 }
 
-// What takes the place of grad_of i.
+// The value that replaces grad_of i.
 static Val gradient_of(Gradients *s, uint32_t i) {
   Val old_loss = ir_rewrite_old_arg(&s->e, (Val){i}, 0), old_x = ir_rewrite_old_arg(&s->e, (Val){i}, 1), loss;
   Val x = s->e.map[old_x.i];

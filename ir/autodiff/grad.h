@@ -9,9 +9,9 @@
 typedef struct {
   Fn *f;
   Prog *p;
-  Val *adj;      // gradient of the loss with respect to each forward value; 0: none so far
-  bool *dep;     // does this value depend on a target? Known of what is reached
-  Val *reached;  // what the gradient of the loss flows to, in order
+  Val *adj;      // by forward value: the gradient of the loss; 0: none so far
+  bool *dep;     // by value: does it depend on a target? Set for reached values only
+  Val *reached;  // values that the gradient of the loss flows to, in order
   bool *is_reached;
   uint32_t n_reached, cap_reached;
   Val loss;        // none: the backward of a scan's body, which starts at its outputs
@@ -45,9 +45,9 @@ typedef struct {
   uint32_t *replaced_by;        // by old loss or grad_replace: the first grad_replace that goes on from it; 0: none
   GradWalk **walk_of;           // by old grad_replace, or loss: the walk that ends with it
   Val *value;                   // by old grad_of, once its loss is done: the gradient; none: no path leads there,
-  bool *is_reached;             // or all that do have a derivative of 0, as floor has
+  bool *is_reached;             // or all paths have a derivative of 0, as floor has
   Grad work;                    // tables by value, all zero between two losses
-  uint32_t n_tables;            // values that they have room for
+  uint32_t n_tables;            // capacity of these tables, in values
 } Gradients;
 
 // ---- grad.c
@@ -61,12 +61,14 @@ Val ir_grad_target(const Gradients *s, uint32_t i, Val loss);  // of grad_of or 
 static inline bool ir_grad_is_hooked(const Gradients *s, Val old_loss) {
   return s->replaced_by[old_loss.i] || s->e.old[old_loss.i].op == OP_grad_replace;
 }
-// Of grad_of i; none: no path leads there, or it is reached by such as have a derivative of 0.
+// The gradient for grad_of i; none: no path leads there (*reached false), or all paths have a derivative of
+// 0.
 Val ir_grad_hooked(Gradients *s, uint32_t i, Val *loss, bool *failed, bool *reached);
 
-// Gives the operands of v their parts of adj, the gradient with respect to v.
+// Adds the parts of adj, the gradient of v, to the gradients of its operands.
 void ir_grad_through(Grad *g, Val v, Val adj);
-// Reports that a wanted gradient flows through v, which `what` ("has no gradient rule"), with the path that it takes.
+// E125: a wanted gradient flows through v, of which `what` says why there is none ("has no gradient rule").
+// The report shows the path.
 void ir_grad_missing(Grad *g, Val v, const char *what);
 
 // ---- rules: one for each word in the gradient column of ops.def

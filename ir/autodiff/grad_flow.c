@@ -4,7 +4,7 @@
 #include "ir/fn.h"
 #include "ir/ops.h"
 
-// Of the words in the gradient column of ops.def three name no rule.
+// Three words of the gradient column of ops.def name no rule.
 #define FLOW_zero , GRAD_NONE
 #define FLOW_missing , GRAD_MISSING
 #define FLOW_expanded , GRAD_MISSING

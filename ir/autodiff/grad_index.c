@@ -31,8 +31,8 @@ void ir_grad_rule_cumsum(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), along(g, OP_cumsum, v, &adj, 1, !is_reverse(g, v), NULL));
 }
 
-// The derivative of y_i by x_k is the product of the others: that of x before k, times s_k = g_k + x_(k+1) s_(k+1). Nothing
-// is divided, so that zeros need no case of their own. Of an exclusive product g is that of the next element.
+// The derivative of y_i by x_k is the product of the other factors: the product of x before k, times s_k = g_k + x_(k+1)
+// s_(k+1). No division: zeros are no special case. For an exclusive product g is that of the next element.
 void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), before = v;
   bool reverse = is_reverse(g, v), exclusive = ir_attr(g->f, v, KEY_exclusive) != NULL;
@@ -91,7 +91,7 @@ static Val put(Grad *g, Op op, Val v, Val target, Val index, Val source) {
   return by_index(g, op, v, (Val[]){target, index, source}, 3);
 }
 
-// Each element goes to the first of equal ones that it came from.
+// The gradient of an element goes to the first of the equal elements that it may have come from.
 static void give_by_index(Grad *g, Val v, Val index, Val adj) {
   Val x = arg(g, v, 0);
   if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter_add, v, zeros(g, shape_of(g, x)), index, adj));
@@ -105,15 +105,15 @@ void ir_grad_rule_index_select(Grad *g, Val v, Val adj) {
   ir_grad_give(g, x, put(g, OP_index_add, v, zeros(g, shape_of(g, x)), arg(g, v, 1), adj));
 }
 
-// 1, 2, .. along the axis of an index, by which its elements are told apart.
+// 1, 2, .. along the axis of an index: numbers that tell its elements apart.
 static Val numbers_of(Grad *g, Val index, int64_t axis) {
   Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, index))}, along = ir_a_int(KEY_axis, axis);
   Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
   return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
 }
 
-// 1 where an element of the source is the one that stayed, 0 where a later one of an equal index took its place: found by
-// putting their numbers in the source's place and reading them again.
+// 1 where an element of the source was kept, 0 where a later one with an equal index replaced it. Found by
+// scattering the elements' numbers and gathering them again.
 static Val elements_stayed(Grad *g, Val v) {
   Val index = arg(g, v, 1), numbers = numbers_of(g, index, ir_attr_int(g->f, v, KEY_axis, 0));
   Val all = put(g, OP_scatter, v, zeros(g, shape_of(g, arg(g, v, 0))), index, numbers);
@@ -138,7 +138,8 @@ static Val slices_stayed(Grad *g, Val v, int64_t axis) {
 
 static Val where(Grad *g, Val is_in, Val x) { return ir_op3(g->f, OP_select, is_in, x, number(g, 0), g->loc); }
 
-// What was overwritten gets none: elements of the target, and of the source all but the last of equal indices.
+// Overwritten elements get no gradient: those of the target, and all but the last of several sources with one
+// index.
 void ir_grad_rule_scatter(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
   if (g->dep[target.i]) ir_grad_give(g, target, put(g, OP_scatter, v, adj, index, number(g, 0)));
@@ -174,13 +175,14 @@ static void added(Grad *g, Val v, Val adj, Op take_op) {
 void ir_grad_rule_scatter_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_gather); }
 void ir_grad_rule_index_add(Grad *g, Val v, Val adj) { added(g, v, adj, OP_index_select); }
 
-// Of each element of x, the sum of those others that v scatters to the same place.
+// By element of x: the sum of the other elements that v scatters to the same place.
 static Val sum_of_others(Grad *g, Val v, Val x) {
   Val index = arg(g, v, 1), none = zeros(g, shape_of(g, arg(g, v, 0)));
   return op2(g, OP_sub, take(g, OP_gather, v, put(g, OP_scatter_add, v, none, index, x), index), x);
 }
 
-// The target by the product of what came to its place, and each element by that of the others.
+// The target gets the product of the elements scattered to its place; each element gets the product of the
+// others.
 void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2), one = number(g, 1);
   Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, target))};
@@ -196,7 +198,7 @@ void ir_grad_rule_scatter_prod(Grad *g, Val v, Val adj) {
   ir_grad_give(g, source, ir_grad_other_factors(g, others, n_zeros, zeros_sum));
 }
 
-// Shared equally among all that attain the extreme.
+// All elements equal to the extreme share the gradient equally.
 void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   Val target = arg(g, v, 0), index = arg(g, v, 1), source = arg(g, v, 2);
   Val is_target = op2(g, OP_eq, target, v), is_source = op2(g, OP_eq, source, take(g, OP_gather, v, v, index));
@@ -205,7 +207,7 @@ void ir_grad_rule_scatter_best(Grad *g, Val v, Val adj) {
   if (g->dep[source.i]) ir_grad_give(g, source, mul(g, is_source, take(g, OP_gather, v, share, index)));
 }
 
-// Every element of the result comes from another one; a median of no elements from none.
+// Each element of the result comes from one element; the median of no elements comes from none.
 void ir_grad_rule_by_index(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0);
   if (ir_none(adj)) return;
@@ -226,7 +228,7 @@ static Val bag_op(Grad *g, Op op, Val v, Val weight, Val rows, Val factor) {
   return ir_emit(g->f, op, is_bag ? bags : grads, n, padding, padding != NULL, g->loc);
 }
 
-// Of a maximum each element goes to the row that has it; an empty bag has none.
+// For a maximum, each element goes to the row that has it; an empty bag has none.
 static void give_maximum(Grad *g, Val v, Val adj) {
   Val w = arg(g, v, 0), any = op2(g, OP_gt, ir_result(v, 1), number(g, 0));
   Shape s = shape_of(g, adj);

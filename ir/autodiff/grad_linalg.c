@@ -28,7 +28,7 @@ static Val places(Grad *g, Dim n, int64_t axis) {
   return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
 }
 
-// The elements of x, whose last two axes are n x n, with their row in that order to their column; elsewhere y.
+// The elements of x (last two axes n x n) whose row number and column number compare so; elsewhere y.
 static Val where(Grad *g, Op order, Dim n, Val x, Val y) {
   Val is_in = op2(g, order, places(g, n, 0), places(g, n, 1));
   return ir_op3(g->f, OP_select, is_in, x, y, g->loc);
@@ -66,8 +66,8 @@ void ir_grad_rule_solve_triangular(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, where(g, order, size_of(g, a), of_a, number(g, 0)));
 }
 
-// A = L L^T: with P the lower triangle of L^T G, its diagonal halved, A gets L^-T P L^-1, made symmetric. A = U^T U: the same
-// with U^T for L.
+// A = L L^T: let P be the lower triangle of L^T G with its diagonal halved; A gets L^-T P L^-1, made
+// symmetric. A = U^T U: the same with U^T for L.
 void ir_grad_rule_cholesky(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   bool upper = ir_attr(g->f, v, KEY_upper);

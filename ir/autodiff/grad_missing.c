@@ -1,5 +1,5 @@
-// A wanted gradient that meets an operation without a rule: the error says which operation, from where the gradient
-// comes and for whom it is wanted.
+// Reports a wanted gradient that meets an operation without a rule: which operation, the loss it comes from,
+// and the value it is wanted for.
 //
 //   m.c:5: error[E125]: rnn_seq_grad has no gradient rule, but the gradient of %l with respect to %x flows through it
 //   m.c:8: note: %l was made here
@@ -21,7 +21,7 @@ static bool has_adjoint(const Grad *g, Val v) {
   return false;
 }
 
-// The reader of v through which its gradient came; none: v is where the backward began.
+// The reader of v through which its gradient came; none: the backward began at v.
 static Val reader_of(const Grad *g, Val v, uint32_t last) {
   for (uint32_t i = v.i + 1; i <= last; i++) {
     const Ins *ins = &g->f->ins[i];
@@ -41,7 +41,7 @@ static Val towards_target(const Grad *g, Val v) {
   return (Val){0};
 }
 
-// A call that makes several instructions of the path is named once.
+// One public call may make several instructions of the path: it is named once.
 static void add_step(const Grad *g, RtText *text, Val v) {
   const char *step = ir_value_text(g->f, v);
   size_t n = strlen(step), before = text->text ? strlen(text->text) : 0;
@@ -49,7 +49,7 @@ static void add_step(const Grad *g, RtText *text, Val v) {
   rt_text_add(text, "%s%s", before ? ", " : "", step);
 }
 
-// Gradients of gradients end at what a call's first gradient is made of.
+// A second gradient stops at an op that the first gradient of a call is made of.
 static const char *gradient_of(const Grad *g, Val v) {
   bool is_gradient = g->p->names_calls && strstr(ir_ops[ir_ins(g->f, v)->op].name, "_grad");
   return is_gradient ? "the gradient of " : "";

@@ -1,9 +1,10 @@
-// Gradient rules of pools (ir/pool.h) and of what resizes images: sums are linear, maxima pass on by the places that they came from.
+// Gradient rules of pools (ir/pool.h) and of resizing. Sums are linear; a maximum passes its gradient to the
+// place it came from.
 #include "ir/autodiff/grad.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 
-// The op with the windows of v; `sized`: whose spatial sizes its result has.
+// Emits op with the windows of v; `sized`: the value whose spatial sizes the result has.
 static Val pool_like(Grad *g, Val v, Op op, const Val *in, uint32_t n_in, Val sized) {
   static const Key keys[] = {KEY_kernel, KEY_stride, KEY_pad,    KEY_dilation, KEY_divisor,
                              KEY_filter, KEY_align,  KEY_scale0, KEY_scale1,   KEY_scale2};
@@ -32,7 +33,7 @@ static Val as_places(Grad *g, Val a) {
   return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), places, ir_dim_at(g->p, s, rank - 1)}, 3));
 }
 
-// Every g went to one place, and has the gradient from there.
+// Each g went to one place, and takes the gradient from there.
 void ir_grad_rule_max_pool_grad(Grad *g, Val v, Val adj) {
   Val y = arg(g, v, 0), index = arg(g, v, 1);
   Attr i64 = ir_a_int(KEY_dtype, DT_I64), axis = ir_a_int(KEY_axis, 1);
@@ -41,7 +42,7 @@ void ir_grad_rule_max_pool_grad(Grad *g, Val v, Val adj) {
   ir_grad_give(g, y, reshape(g, taken, shape_of(g, y)));
 }
 
-// A linear op of one operand: the gradient of either is the other, of the same windows.
+// Two linear ops, each the gradient of the other, with the same windows.
 static void give_twin(Grad *g, Val v, Val adj, Op twin) {
   Val x = arg(g, v, 0);
   ir_grad_give(g, x, pool_like(g, v, twin, &adj, 1, x));

@@ -1,5 +1,5 @@
-// What a gradient reaches before pass functionalize, while a handle names storage and not yet a value: through writes in
-// place, too.
+// What a gradient reaches before pass functionalize has run. A handle then names storage, not a value, so the
+// walk follows writes in place, too.
 //
 //   %b = clone %z          the gradient of %l reaches %w: %b, as %l reads it, holds what was written
 //   write %b, %w
@@ -42,7 +42,8 @@ static bool reaches(const GradReach *r, const Fn *f, Val v, uint32_t k) {
   return r->no_zeros ? ir_grad_flows(f, v, k) : ir_grad_reaches(f, v, k);
 }
 
-// From another result than the first, whose value the instruction names: it is gone through, its first result not reached.
+// The gradient comes from a result behind the first one: it flows through the instruction, but does not reach
+// its first result.
 static void through_result(GradReach *r, const Fn *f, Val v) {
   Val head = ir_arg(f, v, 0);
   if (head.i < r->least || r->want[head.i]) return;
@@ -68,7 +69,7 @@ static bool is_mark(const Fn *f, Val v, Op op, int64_t number) {
   return f->ins[v.i].op == op && ir_attr_int(f, v, KEY_scan, -1) == number;
 }
 
-// A scan that is read as far as it has ended: what its carries are for the next step is wanted, too.
+// A scan whose later part was walked: its carries are wanted for the next step, too.
 static void look_into_scan(Reach *r, Val end) {
   const Fn *f = r->f;
   int64_t number = ir_attr_int(f, end, KEY_scan, -1);
@@ -100,7 +101,7 @@ static Val go_round(Reach *r, Val begin) {
   return again && v.i < f->n_ins ? v : begin;
 }
 
-// Forgets what was reached, and has room for all values.
+// Clears the result, and makes room for all values.
 static void clear(GradReach *r, const Fn *f) {
   for (uint32_t k = 0; k < r->n; k++) {
     uint32_t v = r->list[k].i;
@@ -125,8 +126,8 @@ static Val pass_scan(Reach *r, Val mark) {
   return end;
 }
 
-// Writes are undone from the end of the function on, down to the first value that is to be told. A step of a scan may be
-// read by the one before it in the text: scans are walked through to their beginning.
+// Walks back from the end of the function to the first value of interest and undoes writes. A step of a scan
+// may be read by an earlier one in the text, so scans are walked to their beginning.
 static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
   Reach r = {f, found, found->want, found->round, 0};
   look(&r, loss);
@@ -144,7 +145,8 @@ static void reach_with_writes(const Fn *f, Val loss, GradReach *found) {
   }
 }
 
-// Where nothing is written in place, values are what they were made of: what the loss does not depend on is not looked at.
+// Without writes in place a value is what it was made of: values that the loss does not depend on are
+// skipped.
 static void reach_values(const Fn *f, Val loss, GradReach *found) {
   note(found, f, loss);
   for (uint32_t at = 0; at < found->n; at++, f->prog->n_visits++) {

@@ -48,7 +48,7 @@ static void want_all(const Gradients *s, GradWalk *w, uint32_t node, uint32_t *l
   for (uint32_t i = s->first_of[node]; i; i = s->others[i]) want(s, w, i, least);
 }
 
-// Each stretch of a walk is a row of its own: what hooks built lies between them.
+// Each stretch of a walk is one row: instructions built by hooks lie between them.
 static void stretch_begins(const Gradients *s, GradWalk *w) {
   w->g.first = s->f->n_ins;
   w->g.of = NULL, w->g.n_of = w->g.cap_of = 0;
@@ -97,7 +97,7 @@ static bool is_waiting(const GradWalk *w, Val v) {
   return false;
 }
 
-// Through all that lies behind x.
+// Walks through all values behind x.
 static void go_back(Gradients *s, GradWalk *w, Val x) {
   uint32_t errors = s->f->prog->diags.n_errors;
   stretch_begins(s, w);
@@ -110,8 +110,8 @@ static void go_back(Gradients *s, GradWalk *w, Val x) {
   stretch_ends(s, w);
 }
 
-// May the walk go back to x before the steps from `from` on are made? None of them may hand anything to x or to what lies
-// behind it.
+// May the walk reach x before steps `from` and later are made? Only if none of them adds to the gradient of x
+// or of a value behind it.
 static bool may_wait(const Gradients *s, const GradWalk *w, uint32_t from, Val x) {
   for (uint32_t k = from; k < w->n_steps; k++) {
     Val later = ir_grad_target(s, w->step[k], w->g.loss), head = ir_head(s->f, later);

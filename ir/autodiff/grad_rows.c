@@ -13,7 +13,7 @@ static void give_along(Grad *g, Val v, Op op, Val adj) {
 void ir_grad_rule_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_softmax_grad, adj); }
 void ir_grad_rule_log_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_log_softmax_grad, adj); }
 
-// Numbers of each row, [..], as a column [.., 1] beside x.
+// Per-row numbers [..] as a column [.., 1] beside x.
 static Val column_of(Grad *g, Val rows, Val x) {
   Shape s = shape_of(g, x);
   Dim d[MAX_RANK];
@@ -53,7 +53,7 @@ static void grad_rstd(Grad *g, Val x, Val d, Val rstd, Val adj) {
   ir_grad_give(g, x, ir_op1(g->f, OP_neg, each, g->loc));
 }
 
-// n_rows numbers of each row follow y; weight and bias get column sums.
+// y has n_rows per-row results behind it; weight and bias get column sums.
 static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_rows) {
   Val x = ir_operand(g->f, v, ARG_x), in[5] = {x};
   Val weight = ir_operand(g->f, v, ARG_weight), bias = ir_operand(g->f, v, ARG_bias);
@@ -92,7 +92,7 @@ static Val row_sum(Grad *g, Val v, Val a) {
 
 static Val row_mean(Grad *g, Val v, Val a) { return by_width(g, row_sum(g, v, a), a); }
 
-// v once more, of other operands.
+// The op of v with other operands.
 static Val same_op(Grad *g, Val v, const Val *in, uint32_t n) {
   Attr attr[2];
   uint32_t n_attrs = 0;
@@ -159,7 +159,7 @@ void ir_grad_rule_cross_entropy_rows_grad(Grad *g, Val v, Val u) {
   ir_grad_give(g, lse, ir_op1(g->f, OP_neg, reshape(g, row_sum(g, v, each), rows), g->loc));
 }
 
-// What the gradient of a norm is made of: x, then numbers of its rows, the incoming gradient, the weight.
+// Operands of a norm's gradient: x, per-row numbers, the incoming gradient, the weight.
 typedef struct {
   Val v, x, mean, rstd, d, weight;  // mean, weight: may be none
   uint32_t at_d;
@@ -176,7 +176,7 @@ static NormGrad norm_grad_at(const Grad *g, Val v) {
                     .at_d = ir_operand_at(f, v, ARG_g)};
 }
 
-// Of the incoming gradient and the weight, in which the op is linear.
+// With respect to the incoming gradient and the weight: the op is linear in both.
 static void of_incoming(Grad *g, const NormGrad *n, Val q) {
   bool weighs = !ir_none(n->weight);
   if (!g->dep[n->d.i] && !g->dep[n->weight.i]) return;

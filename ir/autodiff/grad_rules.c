@@ -54,7 +54,7 @@ void ir_grad_rule_expanded(Grad *g, Val v, Val adj) {
 }
 void ir_grad_rule_same(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
 void ir_grad_rule_assign(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 1), adj); }
-// Gradients are f32, also of what is stored as f16 or bf16: there the cast rounds them to that dtype.
+// Gradients are f32, even for values stored as f16 or bf16: the cast rounds them to that dtype.
 static Val rounded_to(Grad *g, Val adj, DType t) {
   if (t == DT_F32) return adj;
   return with_attr(g, OP_cast, with_attr(g, OP_cast, adj, ir_a_int(KEY_dtype, t)), ir_a_int(KEY_dtype, DT_F32));
@@ -122,7 +122,7 @@ static Val zeros(Grad *g, Shape s) {
   return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
 }
 
-// The overwritten elements get none, the new ones all of it.
+// Overwritten elements get no gradient, new ones get all of it.
 void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1);
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
@@ -199,7 +199,7 @@ void ir_grad_rule_mean(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, expand(g, reshape(g, op2(g, OP_div, adj, size), kept_shape(g, v)), shape_of(g, a)));
 }
 
-// Shared equally among all elements that attain the maximum.
+// All elements equal to the maximum share the gradient equally.
 void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   Shape kept = kept_shape(g, v);
@@ -287,7 +287,7 @@ void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
   ir_grad_give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
 }
 
-// Row i of the table that this adds up is read by all rows of g whose index is i.
+// All rows of g with index i read row i of the table that this scatter adds up.
 void ir_grad_rule_embedding_grad(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 2), op2(g, OP_embedding, adj, arg(g, v, 1)));
   Val addend = ir_operand(g->f, v, ARG_addend);
@@ -376,7 +376,7 @@ void ir_grad_rule_seq_softmax_grad(Grad *g, Val v, Val u) {
   ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, op2(g, OP_sub, d, s)), mul(g, d, t)));
 }
 
-// The row that an element was put into: picked where it is the same for all features, else found by a mask.
+// The row into which an element was put: picked if it is the same for all features, else found by a mask.
 void ir_grad_rule_seq_scatter(Grad *g, Val v, Val adj) {
   Val d = arg(g, v, 0), layout = arg(g, v, 1), in[2] = {adj, layout};
   if (!ir_has_operand(g->f, v, ARG_step)) {
@@ -398,7 +398,7 @@ static Val block_of_row(Grad *g, Val v, int64_t k, int64_t hidden) {
   return ir_emit(g->f, OP_slice, &v, 1, attr, 3, g->loc);
 }
 
-// o tanh c of every row of a projected lstm, from what the recurrence kept.
+// o tanh c of every row of a projected LSTM, from values that the forward kept.
 static Val state_before_projection(Grad *g, Val v) {
   Val cells = ir_result(v, 4);
   int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, cells), 1)) / 2;
@@ -423,7 +423,7 @@ static Val rnn_backward(Grad *g, Val v, Val adj) {
   return ir_emit(g->f, OP_rnn_seq_grad, in, sizeof in / sizeof *in, attr, n, g->loc);
 }
 
-// d: the gradient of the input projection, which a recurrence with w_ih computes itself.
+// d: the gradient of the input projection. A recurrence with w_ih computes the projection itself.
 static void give_rnn_input(Grad *g, Val v, Val d) {
   Val x = ir_operand(g->f, v, ARG_xg), w_ih = ir_operand(g->f, v, ARG_w_ih);
   if (g->dep[x.i]) ir_grad_give(g, x, ir_grad_matmul(g, d, w_ih, false, false));

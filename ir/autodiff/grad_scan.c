@@ -20,8 +20,8 @@
 
 typedef struct {
   Val v;          // in the body
-  Val outside;    // what it is stacked, in the function; 0: not stacked so far
-  uint32_t slot;  // stacked output that makes it, + 1; 0: none
+  Val outside;    // the stacked value in the function; 0: not stacked so far
+  uint32_t slot;  // 1 + the stacked output that makes it; 0: none
 } Stack;
 
 // A part of the gradient of a captured value.
@@ -39,7 +39,7 @@ typedef struct {
   Loc loc;
   Val *map;               // forward body -> b
   Val *inputs, *outputs;  // of the forward body
-  bool *is_dep;           // by carry: depends on something whose gradient is wanted
+  bool *is_dep;           // by carry: it depends on a value whose gradient is wanted
   Stack *stacks;          // values of b that are slices or become stacked outputs
   uint32_t n_stacks, cap_stacks;
   // of the backward scan
@@ -73,7 +73,7 @@ static Val add_slice(Back *g, Val like, Shape shape, DType t, Val outside) {
   return v;
 }
 
-// The forward's stacked output of a value of its body; none: there is none.
+// The stacked output of the forward for a value of its body; none: it has none.
 static Val stacked_forward(const Back *g, Val v) {
   for (uint32_t k = 0; k < g->s.n_stacks; k++)
     if (ir_arg(g->s.body, g->outputs[g->s.n_carries + k], 0).i == v.i) return ir_result(g->s.head, k);
@@ -197,7 +197,7 @@ static bool is_sum_of_rows(const Back *g, Val v) {
   return can_stack(g, d) && (!g->s.live.i || attr_axes_has_first(b, v));
 }
 
-// A part that one operation after the loop sums; through reshapes of it.
+// A part that one operation after the loop can sum; looks through reshapes.
 static Val movable(const Back *g, Val v) {
   while (g->b->ins[v.i].op == OP_reshape) v = ir_arg(g->b, v, 0);
   return is_product_of_rows(g, v) || is_sum_of_rows(g, v) ? v : (Val){0};
@@ -210,7 +210,7 @@ static Stack *stack_of(Back *g, Val v) {
   return &g->stacks[g->n_stacks - 1];
 }
 
-// Makes v a stacked output unless it is stacked already.
+// Makes v a stacked output if it is none yet.
 static void want_stack(Back *g, Val v) {
   Stack *k = stack_of(g, v);
   if (k->slot || !ir_none(k->outside)) return;
@@ -223,7 +223,8 @@ static void want_parts(Back *g, Val v) {
   for (uint32_t k = 0; k < g->b->ins[v.i].n_args; k++) want_stack(g, ir_arg(g->b, v, k));
 }
 
-// Parts that can move go to `moved`; the rest, added up, is the result (none: nothing is left).
+// Collects the parts that can move out of the loop in `moved`; returns the sum of the rest (none: nothing is
+// left).
 static Val take_apart(Back *g, Val v, Val *moved, uint32_t *n, uint32_t most) {
   const Ins ins = g->b->ins[v.i];
   if (ins.op == OP_add && shape_of(g, ir_arg(g->b, v, 0)).i == ins.shape.i &&
@@ -279,7 +280,7 @@ enum { MAX_MOVED = 16 };
 typedef struct {
   Val moved[MAX_MOVED];
   uint32_t n_moved;
-  uint32_t carry;  // that sums the rest, + 1; 0: none
+  uint32_t carry;  // 1 + the carry that sums the rest; 0: none
 } OfCapture;
 
 static void of_capture(Back *g, Val adj, OfCapture *o) {
@@ -320,8 +321,8 @@ static void emit_scan(Back *g) {
   g->head = ir_emit(g->f, OP_scan, args, n, a, g->s.reverse ? 4 : 5, g->loc);
 }
 
-// The values that a backward can read instead of computing them again become slices of its body: recomputation ends
-// there.
+// Values that the backward can read instead of computing them again become slices of its body. Recomputation
+// stops there.
 static void read_kept(Back *g) {
   Fn *b = g->b;
   for (uint32_t k = 0; k < g->n_stacks; k++) {
@@ -386,7 +387,7 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
   number_inputs(&g);
   for (uint32_t k = 0; k < g.n_carry_next; k++) add_output(&g, g.carry_next[k]);
   for (uint32_t k = 0; k < g.n_stacked; k++) add_output(&g, g.stacked[k]);
-  if (g.b->n_outputs) emit_scan(&g);                   // without, all that is wanted is made of what is stacked already
+  if (g.b->n_outputs) emit_scan(&g);                   // without outputs, everything wanted is made of stacked values
   if (g.b->n_outputs && ir_none(g.head)) return true;  // reported
   for (uint32_t k = 0; k < g.s.n_slices; k++)
     if (slot[k]) out[g.s.first + k] = outer(&g, (Val){slot[k]});

@@ -75,7 +75,7 @@ static double score(const Head *h, int64_t b, int64_t head, int64_t t, int64_t k
   return ir_none(h->a.bias) ? s : s + run_operand(h->r, h->v, ARG_attn_bias).v[bias_at(h, b, head, t, k)];
 }
 
-// What dropout leaves of a probability: 0 or 1 / (1 - p).
+// Factor of dropout for a probability: 0 or 1 / (1 - p).
 static double kept(const Head *h, int64_t b, int64_t head, int64_t t, int64_t k) {
   if (h->a.p == 0) return 1;
   const InterpEnv *e = h->r->env;

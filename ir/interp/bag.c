@@ -27,7 +27,7 @@ static bool range_of(Run *r, Val v, const Bags *b, int64_t k, int64_t *start, in
                   (long long)b->index.n);
 }
 
-// What is done with index j of bag k.
+// Applies index j of bag k.
 typedef void EachIndex(const Bags *b, int64_t k, int64_t j, int64_t row, void *ctx);
 
 static bool each_index(Run *r, Val v, const Bags *b, EachIndex *fn, void *ctx) {

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-// What is moved: element e of `moved` stands for the element place(e) of the operand that is indexed.
+// Element e of `moved` corresponds to element place(e) of the indexed operand.
 typedef struct {
   Sizes moved, whole;
   int64_t stride[MAX_RANK];  // of the whole, row-major
   uint32_t axis;
   Tensor index;
   bool by_slice;   // the index is [n]
-  bool is_padded;  // an index of -1 names nothing
+  bool is_padded;  // an index of -1 selects nothing
 } Places;
 
 static Places places_of(Run *r, Val v, const Sizes *moved) {

@@ -154,7 +154,7 @@ static double size_of_terms(const Run *r, Val v) {
   return most;
 }
 
-// Of a class that sums, but exact by itself.
+// It belongs to a class that sums, but is exact.
 static bool moves_only(Op op) {
   return op == OP_cummax || op == OP_cummin || op == OP_shift || op == OP_scatter || op == OP_index_copy ||
          op == OP_scatter_amax || op == OP_scatter_amin || op == OP_max_pool;
@@ -195,7 +195,7 @@ static bool has_sizes(Run *r, Val v) {
   Shape s = ir_ins(r->f, v)->shape;
   for (uint32_t k = 0; k < ir_rank(p, s); k++) {
     Dim d = ir_dim_at(p, s, k);
-    if (ir_dim_least(p, d) >= 0) continue;  // what a layout finds is not there yet
+    if (ir_dim_least(p, d) >= 0) continue;  // sizes that a layout finds are not known yet
     int64_t size = ir_dim_eval(p, d, r->env->slots);
     if (size < 0) return run_fail(r, v, "axis %u has the size %lld", k, (long long)size);
   }

@@ -25,9 +25,10 @@ typedef struct {
 static inline Tensor run_arg(const Run *r, Val v, uint32_t k) { return r->val[ir_arg(r->f, v, k).i]; }
 // By name; absent: an empty one, whose v is NULL.
 static inline Tensor run_operand(const Run *r, Val v, ArgName name) { return r->val[ir_operand(r->f, v, name).i]; }
-bool run_is_owned(const Run *r, Val v, int64_t i);  // element i of what v writes: does this process change it?
-Tensor run_result(Run *r, Val v, uint32_t k);       // allocates result k, zeroed, with its shape's run-time size
-Sizes run_sizes(const Run *r, Val v);               // of a value, at run time
+// Does this process change element i of the result that v writes?
+bool run_is_owned(const Run *r, Val v, int64_t i);
+Tensor run_result(Run *r, Val v, uint32_t k);  // allocates result k, zeroed, with its shape's run-time size
+Sizes run_sizes(const Run *r, Val v);          // of a value, at run time
 Sizes run_arg_sizes(const Run *r, Val v, uint32_t k);
 int64_t run_cols(const Sizes *s);  // size of the last axis
 bool run_fail(Run *r, Val v, const char *fmt, ...) RT_PRINTF(3, 4);
@@ -53,7 +54,7 @@ bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *
 
 double run_cast(DType from, DType to, double x);  // x of dtype `from` as an element of `to`
 double run_wrapped(DType t, int64_t x);           // x modulo 2^bits, as an element of that whole-number dtype
-double run_converted(DType t, double x);          // x as an element of that dtype, which is a number, holds it
+double run_converted(DType t, double x);          // x, a number, as an element of that dtype
 
 // whole.c: elements of whole numbers and bool, exactly
 int64_t run_whole(const Tensor *t, int64_t i);  // element i
@@ -61,12 +62,12 @@ void run_set_whole(Run *r, Tensor *t, int64_t i, int64_t x);
 bool run_pointwise_whole(Run *r, Val v, DType t);  // v, whose operands are of t
 bool run_low_plane(Run *r, Val v);                 // Tensor.low of v, which only moves elements
 
-// X as single precision might have it; scale: of the terms behind it
+// x as single precision might compute it; scale: magnitude of the terms it was made of
 double run_rounded(Run *r, double x, double scale);
 double run_any_sign(Run *r, double x);  // |x| or -|x|
 static inline double run_single(const Run *r, double x) { return r->env->single ? (double)(float)x : x; }
 
-// Ops that are evaluated alike
+// Ops that share one function
 #define eval_result eval_nothing
 #define eval_scope_begin eval_nothing
 #define eval_scope_end eval_nothing

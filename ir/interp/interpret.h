@@ -7,7 +7,7 @@
 typedef struct {
   double *v;  // elements in row-major order; layouts: TN_LAYOUT_WORDS words
   int64_t n;
-  double *low;  // of i64: what doubles cannot hold, each element is v + low; NULL: zeros
+  double *low;  // i64 only: the rest that a double cannot hold; an element is v + low; NULL: zeros
 } Tensor;
 typedef struct {
   int64_t *slots;    // run-time value of every dim by slot; rows of layouts are filled in
@@ -15,20 +15,20 @@ typedef struct {
   const Tensor *in;  // by input index
   Tensor *out;       // by output index; v allocated by the interpreter from `mem`
   uint64_t seed, counter;
-  int64_t step;  // of the scan whose body runs: its random streams are {id} + step
+  int64_t step;  // step of the scan whose body runs: its random streams are {id} + step
   RtArena *mem;
   // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
   // much of their terms, and results are kept in single precision's range. What single precision holds exactly, as a
   // product of masks, is not rounded, and 0 stays 0. How far results move says how exact they can be.
   double noise;
   uint64_t noise_state;
-  bool
-      single;  // every result is rounded to single precision: of pointwise ops each primitive, of others what they give
+  // every result is rounded to single precision: of pointwise ops each primitive, of others what they give
+  bool single;
 } InterpEnv;
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
 double ir_primitive(Op op, double a, double b, double c);  // a primitive in doubles
-// A PRIM word whose result in single precision is that of its operands, rounded to nearest: the same bits everywhere
-// (but for what max and min leave open: the sign of a zero).
+// A PRIM whose single-precision result is the exact one rounded to nearest: the same bits everywhere, but for
+// the sign of a zero of max and min.
 bool ir_is_rounded_once(Op op);
 bool ir_is_exact(Op op);                 // .. and not rounded at all
 int64_t ir_to_i64(double x);             // what a cast makes of a number: cut toward zero, saturated, 0 for NaN

@@ -79,7 +79,7 @@ static int64_t pivot_row(const Matrix *m, int64_t k, int64_t n) {
   return best;
 }
 
-// m becomes L and U; the sign of the order of its rows.
+// m becomes L and U; returns the sign of the row permutation.
 static double eliminate(const Matrix *m, double *perm, int64_t n) {
   double sign = 1;
   for (int64_t k = 0; k < n; k++) perm[k] = (double)k;
@@ -189,7 +189,7 @@ static bool turn_pair(const Matrix *x, const Matrix *own, int64_t i, int64_t j, 
   return true;
 }
 
-// Rows of x become orthogonal; `own`, which begins as 1, is what they were multiplied by.
+// Makes the rows of x orthogonal; `own`, which begins as the identity, collects the rotations.
 static void make_orthogonal(const Matrix *x, const Matrix *own, int64_t rows, int64_t n) {
   enum { MOST_CYCLES = 60 };
   bool turned = true;
@@ -206,7 +206,7 @@ static double largest_of(const double *x, int64_t n) {
   double most = 0;
   for (int64_t k = 0; k < n; k++)
     if (!isnan(most) && !(fabs(x[k]) <= most)) most = fabs(x[k]);
-  return most == 0 ? 1 : isinf(most) ? (double)NAN : most;  // divided by NaN all is NaN
+  return most == 0 ? 1 : isinf(most) ? (double)NAN : most;  // dividing by NaN makes everything NaN
 }
 
 static void sort_rows(double *key, int64_t rows, double sign, const Matrix *a, int64_t na, const Matrix *b,
@@ -222,7 +222,7 @@ static void sort_rows(double *key, int64_t rows, double sign, const Matrix *a, i
   }
 }
 
-// Row k, which counts as 0, becomes a unit vector that is orthogonal to those before.
+// Replaces row k, which counts as 0, by a unit vector orthogonal to the rows before.
 static void fill_row(const Matrix *x, int64_t k, int64_t n) {
   double least = 2, sum;
   int64_t axis = 0;

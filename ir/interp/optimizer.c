@@ -8,7 +8,7 @@
 
 bool eval_global_norm(Run *r, Val v) {
   double sum = 0;
-  uint32_t step = ir_attr(r->f, v, KEY_exchange) ? 2 : 1;  // the interpreter is alone: ranges are whole tensors
+  uint32_t step = ir_attr(r->f, v, KEY_exchange) ? 2 : 1;  // one process: ranges are whole tensors
   for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k += step) {
     Tensor a = run_arg(r, v, k);
     for (int64_t i = 0; i < a.n; i++) sum += a.v[i] * a.v[i];
@@ -17,7 +17,7 @@ bool eval_global_norm(Run *r, Val v) {
   return true;
 }
 
-// Alone there is nothing to exchange: memory that nobody reads
+// One process has nothing to exchange: nobody reads this memory
 bool eval_exchange_begin(Run *r, Val v) {
   for (uint32_t k = 0; k < 2; k++) {
     Tensor t = run_result(r, v, k);
@@ -76,7 +76,7 @@ static bool is_off(const Run *r, Val v, int64_t i) {
   return !run_is_owned(r, v, i);
 }
 
-// By the gradient g of param, whatever operands it was made of.
+// The gradient g of param, from any combination of operands.
 static bool update(Run *r, Val v, Tensor g) {
   Op op = (Op)ir_ins(r->f, v)->op;
   const IrUpdate *row = ir_update_of(op);

@@ -35,7 +35,7 @@ static bool sort_rows(Run *r, Val v) {
   int64_t n = from.dim[axis], m = to.dim[axis], step = 1;
   for (uint32_t k = axis + 1; k < from.rank; k++) step *= from.dim[k];
   Element *row = rt_alloc(r->env->mem, (size_t)(n + 1) * sizeof *row);
-  if (n == 0) {  // of which a median alone has results
+  if (n == 0) {  // only a median has results for an empty axis
     for (int64_t i = 0; i < out.n; i++) out.v[i] = ir_ins(r->f, v)->dtype == DT_F32 ? NAN : 0, index.v[i] = -1;
     return true;
   }
@@ -58,7 +58,7 @@ bool eval_topk(Run *r, Val v) { return sort_rows(r, v); }
 bool eval_kth_value(Run *r, Val v) { return sort_rows(r, v); }
 bool eval_median(Run *r, Val v) { return sort_rows(r, v); }
 
-// By halves, as PyTorch does: rows that are not sorted give what that gives.
+// Binary search, as PyTorch does it: rows that are not sorted give the same results as there.
 bool eval_searchsorted(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), sorted = run_arg(r, v, 0), x = run_arg(r, v, 1);
   Sizes rows = run_arg_sizes(r, v, 0), own = run_arg_sizes(r, v, 1);

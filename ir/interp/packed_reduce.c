@@ -39,7 +39,7 @@ bool eval_seq_part(Run *r, Val v) {
   return true;
 }
 
-// What becomes of an element of a row and the one of its sequence.
+// Combines an element of a row with the element of its sequence.
 typedef void EachElement(double *row, double *whole);
 
 static bool each_element(Run *r, Val v, EachElement *f, bool writes_rows) {
@@ -152,8 +152,8 @@ bool eval_seq_list(Run *r, Val v) {
 }
 
 // ---- windows
-// data [rows, C] and windows [rows of windows, taps * C]: each element of a window beside its step's, added to it or
-// taken from it.
+// data [rows, C] and windows [rows of windows, taps * C]: visits each element of a window with the element of
+// its step; adds one to the other, in either direction.
 static void each_tap(Run *r, Val v, double *data, double *windows, int64_t width, bool adds) {
   SeqWindow w = ir_seq_window(r->f, v);
   Seq x = {.l = run_layout_of(r, ir_arg(r->f, v, 1)), .width = width};

@@ -19,7 +19,7 @@ static double eval_random(const At *at, Op op) {
   uint32_t id = (uint32_t)(ir_attr_int(at->r->f, at->v, KEY_id, 0) + env->step);
   if (op == OP_rand) return (double)ir_philox_uniform(env->seed, env->counter, id, at->element);
   double y = ir_philox_normal(env->seed, env->counter, id, at->element);
-  return env->noise > 0 ? run_rounded(at->r, y, 1 + fabs(y)) : y;  // a few roundings of what is near 1
+  return env->noise > 0 ? run_rounded(at->r, y, 1 + fabs(y)) : y;  // a few roundings of numbers near 1
 }
 
 static double eval_op(const At *at, Op op, const double *x);
@@ -50,7 +50,7 @@ static bool may_be_equal(const At *at, Op op, const double *x) {
          run_rounded(at->r, 0, 1) > 0;
 }
 
-// Nothing says which sign a computed NaN has, nor which of two zeros is the larger.
+// The sign of a computed NaN is unspecified, and so is which of two zeros is larger.
 static bool has_open_sign(Op op, const double *x, double y) {
   if (op == OP_select) return false;
   return isnan(y) || ((op == OP_max || op == OP_min) && x[0] == 0 && x[1] == 0 && signbit(x[0]) != signbit(x[1]));
@@ -63,8 +63,8 @@ static bool may_cancel(const At *at, Op op, const double *x, double y) {
          run_rounded(at->r, 0, 1) > 0;
 }
 
-// Where a result of noisy operands is a number of single precision there is nothing to round: what is 0 or 1 by meaning,
-// as a product of masks, stays so, and decides what it decided without noise.
+// If the exact result is a single-precision number there is nothing to round: a 0 or 1 that is meant, as of a
+// product of masks, stays exact, and decides as it would without noise.
 static double eval_primitive(const At *at, Op op, const double *x) {
   uint32_t n = ir_ops[op].n_min;
   if (may_be_equal(at, op, x)) return op == OP_eq;

@@ -70,7 +70,7 @@ static void each_element(const Windows *w, const Window *at, const Pair *p, Visi
       }
 }
 
-// A window wholly in the padding has the place -1, which is no element's.
+// A window that lies in the padding alone has place -1, which is no element.
 static void begin_largest(const Windows *w, const Window *at, const Pair *p) {
   bool is_empty = false;
   for (uint32_t k = 0; k < POOL_AXES; k++) is_empty |= at->at[k] >= at->end[k];

@@ -7,10 +7,11 @@
 
 #include <math.h>
 
-static double pick_max(double a, double b) { return isnan(a) || a > b ? a : b; }  // a NaN in b loses no comparison to b
+// A NaN in b is returned: it fails every comparison.
+static double pick_max(double a, double b) { return isnan(a) || a > b ? a : b; }
 static double pick_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 
-// The root y of erf y = x: Giles' approximation (of 10^-6), and two steps of Halley's method. The error of y is told
+// Solves erf y = x: Giles' approximation (to 10^-6), then two steps of Halley's method. The error is computed
 // from the tail, so that it is exact near 1.
 static double erf_inverse(double x) {
   static const double middle[] = {1.50140941,      0.246640727,    -0.00417768164, -0.00125372503, 0.00021858087,

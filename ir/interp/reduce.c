@@ -131,7 +131,7 @@ bool eval_log_softmax(Run *r, Val v) { return each_row(r, v, log_softmax_row); }
 bool eval_log_softmax_grad(Run *r, Val v) { return each_row(r, v, log_softmax_grad_row); }
 
 // ---- cross-entropy by rows
-// *label is -1 for a row that does not count.
+// *label is -1 for a row that is ignored.
 static bool label_at(Run *r, Val v, int64_t row, int64_t n, int64_t *label) {
   const Attr *ignore = ir_attr(r->f, v, KEY_ignore);
   *label = (int64_t)run_arg(r, v, 1).v[row];

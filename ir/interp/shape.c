@@ -1,4 +1,4 @@
-// Ops that move elements: each reads or writes its operand under other strides.
+// Ops that move elements: each reads or writes its operand with other strides.
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/interp/interp.h"

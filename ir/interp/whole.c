@@ -120,7 +120,7 @@ bool run_pointwise_whole(Run *r, Val v, DType t) {
 }
 
 // ---- moving
-// The second plane of what an op only moves: the op once more, on the second planes of its operands.
+// The second plane of an op that only moves elements: the op applied to the second planes of its operands.
 static bool only_moves(Op op) {
   OpClass cls = (OpClass)ir_ops[op].cls;
   bool by_element = op == OP_assign || op == OP_scatter || op == OP_index_copy;

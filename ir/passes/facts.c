@@ -66,7 +66,7 @@ static bool holds_COPIES(const Fn *f) {
 }
 
 static bool holds_ORDER(const Fn *f) {
-  bool *depends = rt_alloc(f->prog->mem, f->n_ins), any = false;  // by value: on a change of a parameter
+  bool *depends = rt_alloc(f->prog->mem, f->n_ins), any = false;  // by value: depends on a change of a parameter
   for (uint32_t i = 1; i < f->n_ins; i++) {
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) depends[i] |= depends[ir_arg(f, (Val){i}, k).i];
     if (f->ins[i].op == OP_result) continue;
@@ -129,7 +129,7 @@ uint32_t ir_find_facts(Fn *f, uint32_t wanted) {
   return f->facts & wanted;
 }
 
-// What is known holds: the pass changed no instruction since.
+// Known facts hold: the pass has changed no instruction since.
 uint32_t ir_check_facts(Fn *f, uint32_t given) {
   for (uint32_t k = 0; k < N_FACTS; k++)
     if ((given & ~f->facts) >> k & 1 && facts[k].holds(f)) f->facts |= 1u << k;

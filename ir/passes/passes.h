@@ -28,12 +28,12 @@ bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo 
 bool ir_run_body_passes(Fn *body);  // those that plan the body of a scan
 
 // ---- plan_program.c
-// Of a distributed function, once its program is planned: fns[of] is what each shard computes.
+// A distributed function after planning; fns[of] is the function of each shard.
 typedef struct Sharded {
-  const Fn *built;           // as it was, with the user's inputs and outputs
+  const Fn *built;           // before it was cut, with the user's inputs and outputs
   uint32_t of, update, add;  // in Prog.fns
   uint32_t n;
-  Dim batch, sums;  // sums: elements that `add` adds
+  Dim batch, sums;  // sums: number of elements that `add` adds
 } Sharded;
 // Calls before the first pass of a function, and of what it is cut into, and after each pass; each may be NULL.
 typedef struct {
@@ -45,11 +45,12 @@ typedef struct {
 // n_variants functions are others for smaller bounds. Distributed functions are cut, which adds two functions for each; keeps_whole:
 // they are not planned, and nothing is placed, since there is an error. False: diags say why.
 bool ir_plan_program(Prog *p, uint32_t n_variants, bool keeps_whole, const PlanWatch *w);
-const Sharded *ir_sharded(const Prog *p, uint32_t function);  // NULL: it is not
+const Sharded *ir_sharded(const Prog *p, uint32_t function);  // NULL: it is not distributed
 
 // ---- facts.c
-uint32_t ir_find_facts(Fn *f, uint32_t wanted);  // those of `wanted` (HAS_*) that hold; f->facts remembers them
-uint32_t ir_check_facts(Fn *f, uint32_t given);  // those of what a pass gave that do hold; f->facts takes them
+// returns the facts of `wanted` (HAS_*) that hold, and remembers them in f->facts
+uint32_t ir_find_facts(Fn *f, uint32_t wanted);
+uint32_t ir_check_facts(Fn *f, uint32_t given);  // returns the facts of `given` that do hold; f->facts takes them
 const char *ir_fact_doc(Fact fact);
 
 // ---- rules.c: rewrite rules by name

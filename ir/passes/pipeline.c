@@ -28,8 +28,8 @@ static bool report_facts(Fn *f, const PassInfo *pass, uint32_t lacking, uint16_t
   return false;
 }
 
-// A change of an instruction drops all facts: where those from before are left, the function is the one that was
-// verified then. Builds with assertions look all the same.
+// Each change of an instruction drops all facts: if facts from before are left, the verified function is
+// unchanged. Builds with assertions verify in any case.
 static bool is_verified(const Fn *f, uint32_t known) {
 #ifdef NDEBUG
   return known && (f->facts & known) == known;

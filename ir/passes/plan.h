@@ -5,21 +5,23 @@
 #include "ir/ir.h"
 #include "runtime/exec/arena_guards.h"
 
-// Offsets in SEG_PARAM and SEG_CONST, for all functions; after their passes; checked
+// Sets offsets in SEG_PARAM and SEG_CONST for all functions, after their passes, and checks them
 bool ir_plan_program_memory(Prog *p);
-bool ir_check_segments(Prog *p);  // what ir_plan_program_memory did, found anew (ir/passes/planning/verify_plan.c)
+// checks the work of ir_plan_program_memory independently (ir/passes/planning/verify_plan.c)
+bool ir_check_segments(Prog *p);
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long
 void ir_find_input_checks(Fn *f);                        // what the host checks: f->checks
 // The operand of v whose numbers a run refuses unless they are in a range, and the range; false: v has none.
 bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c);
 // Adds to f->size_checks; false: a size that only the run finds can be below 0
 bool ir_find_size_checks(Fn *f);
-const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);  // the first that these sizes make so; NULL: none
-bool ir_may_fault(const Fn *f, Val v);  // a run may find that v has a number out of range, which the host cannot see
+// the first size that is negative for these; NULL: none
+const SizeCheck *ir_negative_size(const Fn *f, const int64_t *slots);
+bool ir_may_fault(const Fn *f, Val v);  // a number of v may be out of range, and only compiled code can see it
 bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
-// May v join the kernel: all its concats are cut in the same places, and nothing else stands against that?
+// May v join the kernel? All concats of a kernel are cut in the same places
 bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
 bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 
@@ -27,16 +29,17 @@ bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // 
 Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed
 
 // ---- fuse_prologue.c
-// By value: i64[2] that says which elements of a pointwise value are wanted, where not all are; NULL: of every value all
+// By pointwise value: i64[2], the range of elements demanded of it; none: all. NULL: all of every value
 const Val *ir_find_wanted(const Fn *f);
-// Op moments at the end of a kernel of products, of what the kernel makes; none.
+// The op moments at the end of a kernel of products; none: it has none.
 Val ir_moments_of(const Fn *f, const Kernel *k);
-uint32_t ir_end_of_elements(const Fn *f, const Kernel *k);  // its end, or those moments: what follows is by element
-Val ir_anchor(const Fn *f, const Kernel *k);                // the instruction that says how the kernel is emitted
+// the end of its elementwise part: its end, or those moments
+uint32_t ir_end_of_elements(const Fn *f, const Kernel *k);
+Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 bool ir_is_cheap_op(Op op);            // cheap to rematerialise: takes no longer than a load
-Val ir_masked_of(const Fn *f, Val v);  // what a mask compares with a number; none: v is no mask
+Val ir_masked_of(const Fn *f, Val v);  // the value that mask v compares with a number; none: v is no mask
 
 // ---- assign_buffers.c
 // An output without code: its operand was computed into the caller's memory
@@ -49,13 +52,13 @@ typedef struct {
 } RowSpace;
 bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
 bool ir_same_rows(RowSpace a, RowSpace b);
-bool ir_column_sum(const Fn *f, Val v, Shape *out);                // and is the sum of all of them; *out: of operand 0
+bool ir_column_sum(const Fn *f, Val v, Shape *out);                // v sums all rows; *out: shape of operand 0
 bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
 bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
-bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // operand k, made a row at a time, is read so
+bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // v reads operand k row by row
 // Rows that lie side by side: elements behind the axis, by bounds
 int64_t ir_row_side_by_side(const Prog *p, RowSpace rows);
-// They run along another axis than the last, better not interleaved
+// The row axis is not the last one, and interleaving the rows would cost more
 bool ir_row_is_strided(const Prog *p, RowSpace rows);
 bool ir_row_fits(const Prog *p, RowSpace rows);  // such rows are worth a kernel of several instructions
 

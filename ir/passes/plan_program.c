@@ -14,7 +14,7 @@
 #include <string.h>
 
 // ---- cutting
-// What a run checks are sizes of the whole batch.
+// A run checks sizes of the whole batch.
 static bool has_size_of_batch(Prog *p, const Fn *f, Dim batch) {
   for (uint32_t k = 0; k < f->n_size_checks; k++) {
     if (!ir_shape_names(p, ir_shape(p, &f->size_checks[k].dim, 1), batch)) continue;
@@ -27,7 +27,7 @@ static bool has_size_of_batch(Prog *p, const Fn *f, Dim batch) {
   return false;
 }
 
-enum { LINE = TN_ALIGN / sizeof(float) };  // each sum begins one of its own
+enum { LINE = TN_ALIGN / sizeof(float) };  // each sum begins at a cache line
 
 static int64_t bound_of_sums(const Fn *shard) {
   int64_t n = 0;
@@ -52,7 +52,7 @@ static void build_add(Prog *p, Sharded *s) {
   ir_emit(f, OP_output, &sum, 1, (Attr[]){ir_a_str(KEY_name, ir_str(p, "sum")), ir_a_int(KEY_index, 0)}, 2, shard->loc);
 }
 
-// The passes up to the cut, of the function for as many rows as a shard has.
+// Runs the passes up to the cut, for the rows of one shard.
 static bool cut(Prog *p, uint32_t of, Val mean, const PlanWatch *w) {
   Fn *built = p->fns[of];
   Dim batch = ir_attr(built, mean, KEY_dim)->u.dim;
@@ -60,7 +60,7 @@ static bool cut(Prog *p, uint32_t of, Val mean, const PlanWatch *w) {
   DimFit fit = {batch, bound < n ? 1 : (bound + n - 1) / n};
   if (w->before) w->before(built, w->ctx);
   Fn *shard = ir_fn_specialize(built, &fit, 1);
-  p->n_fns--;  // it takes the place of the whole
+  p->n_fns--;  // it replaces the function as a whole
   shard->name = built->name;
   p->fns[of] = shard;
   RtText list = {.mem = p->mem};
@@ -79,7 +79,7 @@ static bool run_passes(Fn *f, const PlanWatch *w) {
   return ir_run_passes(f, NULL, w->after, w->ctx);
 }
 
-// All functions are tried, so that one call reports the mistakes of all.
+// Goes on after a fault, so that one call reports the mistakes of all functions.
 bool ir_plan_program(Prog *p, uint32_t n_variants, bool keeps_whole, const PlanWatch *w) {
   uint32_t first_variant = p->n_fns - n_variants;
   bool good = true;
@@ -88,10 +88,10 @@ bool ir_plan_program(Prog *p, uint32_t n_variants, bool keeps_whole, const PlanW
     if (!ir_none(mean)) good = cut(p, k, mean, w) && good;
   }
   if (p->n_sharded) first_variant = p->n_fns;
-  for (uint32_t k = 0; k < first_variant; k++)  // one that could not be cut has said why
+  for (uint32_t k = 0; k < first_variant; k++)  // functions that could not be cut have reported why
     if (ir_none(ir_find_shard_mean(p->fns[k]))) good &= run_passes(p->fns[k], w);
   good = good && p->diags.n_errors == 0;
-  RtDiags said = p->diags;  // what there is to warn of in a function, its variants would say again
+  RtDiags said = p->diags;  // a variant would repeat the warnings of its function
   for (uint32_t k = first_variant; good && k < p->n_fns; k++) good = run_passes(p->fns[k], w);
   if (good) p->diags.n = said.n, p->diags.n_warnings = said.n_warnings;
   return good && !keeps_whole && ir_plan_program_memory(p);

@@ -208,10 +208,10 @@ uint16_t ir_rule_slice(const Infer *c) {
   return 0;
 }
 
-// Below 0 for some sizes that only the run finds: the host cannot check them.
+// It may be below 0 for sizes that only the run finds: the host cannot check them.
 static bool can_be_negative(const Infer *c, Dim d) { return ir_dim_least(c->p, d) < 0 && ir_dim_found_by_run(c->f, d); }
 
-// Of 1 or more; where sizes say less, the run checks it (ir/passes/checks/size_checks.c)
+// A pitch is at least 1; the run checks it if sizes do not say so (ir/passes/checks/size_checks.c)
 static bool is_pitch(const Infer *c, Dim d) {
   if (!ir_dim_exists(c->p, d)) return false;
   return ir_dim_most(c->p, d) >= 1 && !can_be_negative(c, ir_dim_sub(c->p, d, ir_dim(c->p, 1)));
@@ -339,7 +339,7 @@ uint16_t ir_rule_global_norm(const Infer *c) {
   return 0;
 }
 
-// Each sum begins a line of its own.
+// Each sum begins at a cache line.
 uint16_t ir_rule_exchange(const Infer *c) {
   enum { LINE = TN_ALIGN / 4 };
   Prog *p = c->f->prog;

@@ -62,7 +62,7 @@ uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most
 uint16_t ir_infer_axis(const Infer *c, uint32_t *axis);                        // {axis}, of operand 0
 uint16_t ir_infer_wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts);  // the fault: operand k has none of these
 void ir_infer_tell_dtypes(const Infer *c, uint32_t accepts);                   // to `why`: "f32 or i64"
-// The fault of operands of different dtypes, where one is asked for
+// The fault of operands with different dtypes, where one dtype is required
 uint16_t ir_infer_differ(const Infer *c, const char *what);
 // NumPy broadcasting of two shapes; false when they do not fit
 bool ir_infer_broadcast(const Infer *c, Shape a, Shape b, Shape *out);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { MOST_SIZE = 8192 };  // of a head: blocks of 32 keys and values lie on the stack
+enum { MOST_SIZE = 8192 };  // size of a head: blocks of 32 keys and values lie on the stack
 
 static Shape shape_at(const Fn *f, Val v, uint32_t k) { return ir_ins(f, ir_arg(f, v, k))->shape; }
 static Dim dim_at(const Fn *f, Val v, uint32_t k, uint32_t axis) { return ir_dim_at(f->prog, shape_at(f, v, k), axis); }
@@ -92,7 +92,7 @@ static uint16_t check_operands(const Infer *r, uint32_t n) {
   return 0;
 }
 
-// Heads of operand k share those of the queries evenly.
+// The heads of the queries are a multiple of those of operand k.
 static bool divides_heads(const Infer *r, uint32_t k, uint32_t axis, int64_t heads) {
   int64_t n = size_at(r->f, r->v, k, axis);
   return is_const(r, k, axis) && (n == heads || (n > 0 && heads % n == 0));

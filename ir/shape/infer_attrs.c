@@ -13,7 +13,7 @@ static const AttrRule rules[N_OPS][N_KEYS] = {
 #include "ir/op_attrs.def"
 };
 
-// {no_grad} stands on whatever a region without gradients computes.
+// {no_grad} marks every value of a region without gradients.
 static bool may_be_untracked(Op op) {
   return ir_ops[op].cls != CLASS_LEAF && ir_ops[op].cls != CLASS_MARK && op != OP_output;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-  MOST = 1 << 30,      // of any number in an attribute
-  MOST_PHASES = 4096,  // the strides' product: a transposed convolution has code for each (codegen/conv/windows.h)
+  MOST = 1 << 30,      // largest number in an attribute
+  MOST_PHASES = 4096,  // largest product of strides: a transposed convolution has code for each phase
 };
 
 // ---- reading

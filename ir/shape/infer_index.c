@@ -23,7 +23,7 @@ static uint16_t look_up(const Infer *c, uint32_t at, Shape *out) {
   return 0;
 }
 
-// So does operand `rows`, which has what was looked up, or its gradient.
+// Operand `rows` has the same shape: looked-up rows, or their gradient.
 static uint16_t check_table_rows(const Infer *c, uint32_t at, uint32_t rows) {
   Shape want;
   TRY(look_up(c, at, &want));
@@ -45,7 +45,7 @@ uint16_t ir_rule_embedding_grad(const Infer *c) {
   return 0;
 }
 
-// Values and indices: all of the axis, {size} elements of it, or one.
+// Values and indices: the whole axis, {size} elements of it, or one.
 uint16_t ir_rule_sort(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
@@ -96,7 +96,7 @@ uint16_t ir_rule_repeat_index(const Infer *c) {
 }
 
 // ---- along {axis}
-// Does the index lie in operand 0, but for its axis?
+// Does the index have the shape of operand 0, except along its axis?
 static uint16_t check_inside(const Infer *c, uint32_t axis) {
   if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "the index has another rank");
   for (uint32_t k = 0; k < rank_of(c, 0); k++) {
@@ -128,7 +128,7 @@ uint16_t ir_rule_index_select(const Infer *c) {
   return 0;
 }
 
-// The source has that shape, or is one number.
+// The source has the shape of the index, or is one number.
 static uint16_t check_scattered(const Infer *c, Shape want) {
   if (dtype_of(c, 2) != dtype_of(c, 0)) return ir_infer_differ(c, "target and source must have one dtype");
   if (shape_of(c, 2).i == want.i || rank_of(c, 2) == 0) return 0;

@@ -62,7 +62,7 @@ uint16_t ir_rule_pack_padded(const Infer *c) {
   return 0;
 }
 
-// The longest sequence that a layout can hold, as far as it is known before a run.
+// The longest sequence that a layout may have, as far as it is known before a run.
 static int64_t longest_of(const Infer *c, Val layout) {
   const Attr *lengths = ir_attr(c->f, layout, KEY_lengths);
   int64_t most = 0;
@@ -102,7 +102,7 @@ uint16_t ir_rule_seq_part(const Infer *c) {
   return 0;
 }
 
-// Operand 0 has axis `has` of the layout, operand 1, as its first axis; the result has axis `gets` instead.
+// The first axis of operand 0 is axis `has` of the layout, operand 1; that of the result is axis `gets`.
 static uint16_t seq_shape(const Infer *c, uint32_t has, uint32_t gets, Shape *out) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   if (dim_of(c, 0, 0).i != dim_of(c, 1, has).i)
@@ -156,7 +156,7 @@ static Shape shape2_times(const Infer *c, Dim a, Dim b, int64_t n) {
 }
 static Shape empty_shape(const Infer *c) { return ir_shape_ints(c->p, (int64_t[]){0}, 1); }
 
-// Sizes of a recurrence, from the operands that forward and backward have.
+// Sizes of a recurrence, from operands that forward and backward share.
 typedef struct {
   bool lstm, projects;
   uint32_t gates, saved;
@@ -229,7 +229,7 @@ uint16_t ir_rule_rnn_seq(const Infer *c) {
   return 0;
 }
 
-// Gradients of results that nothing reads are a constant 0.
+// The gradient of a result without readers is a constant 0.
 static bool is_zero(const Infer *c, ArgName name) {
   double value;
   return ir_is_const(c->f, ir_operand(c->f, c->v, name), &value) && value == 0;

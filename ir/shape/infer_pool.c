@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { MOST = 1 << 30 };  // of any number in an attribute
+enum { MOST = 1 << 30 };  // largest number in an attribute
 
 static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) {
   const Attr *a = ir_attr(f, v, key);

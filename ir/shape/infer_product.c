@@ -93,7 +93,7 @@ uint16_t ir_rule_lu_solve(const Infer *c) {
   return 0;
 }
 
-// Sizes that are known to be so: equal, or constant.
+// Sizes that are known to be equal, or to be constant.
 static bool is_at_least(const Infer *c, Dim a, Dim b) {
   bool known = ir_dim_is_const(c->p, a) && ir_dim_is_const(c->p, b);
   return a.i == b.i || (known && ir_dim_bound(c->p, a) >= ir_dim_bound(c->p, b));

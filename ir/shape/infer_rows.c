@@ -90,7 +90,7 @@ uint16_t ir_rule_moments(const Infer *c) {
   return 0;
 }
 
-// f32 is counted where it is not 0, and not summed up.
+// f32: elements that are not 0 are counted, not summed.
 static uint16_t countable(const Infer *c) {
   if (dtype_of(c, 0) != DT_F32 || ir_attr(c->f, c->v, KEY_nonzero)) return 0;
   return bad_shape(c, "x of f32 wants {nonzero}");

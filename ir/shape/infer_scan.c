@@ -1,4 +1,5 @@
-// Shape rules of scan ops. What is outside an operand [rows, ..] or [time, ..] is inside, at one step, [live, ..] or [..].
+// Shape rules of scan ops. An operand [rows, ..] or [time, ..] outside is [live, ..] or [..] inside, at one
+// step.
 #include "ir/packed_dims.h"
 #include "ir/scan.h"
 #include "ir/shape/infer.h"
@@ -50,7 +51,7 @@ static uint16_t infer_stack(const Infer *c, Dim live) {
   return set_type(c, 0, dtype_of(c, 0), with_first(c->p, s, rows ? rows->u.dim : time->u.dim, !rows));
 }
 
-// The rows of a step: a size that nothing else names, and as large as the batch may be.
+// The rows of a step: a size that nothing else names, at most the batch.
 static uint16_t check_live(const Infer *c, Dim live) {
   Shape layout = shape_of(c, 0);
   if (ir_dim_info(c->p, live)->kind != DIM_SYM || ir_shape_names(c->p, layout, live))

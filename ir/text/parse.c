@@ -44,7 +44,7 @@ static uint32_t open_scope(Parser *ps, Str name, uint32_t parent, Loc loc) {
   return k;
 }
 
-// What a scope_end {scope=k} does to the scopes. Whether and where a scope closed is for pass `check_scopes` to say.
+// Applies a scope_end {scope=k} to the scopes. Pass `check_scopes` judges whether and where a scope closed.
 static void close_scope(Parser *ps, int64_t k) {
   if (ps->has_table) return;
   for (uint32_t j = ps->n_open; j-- > 0;) {
@@ -235,7 +235,7 @@ static const Attr *find_attr(const Parser *ps, Key k) {
   return NULL;
 }
 
-// A scan has as many as its body has outputs.
+// A scan has as many results as its body has outputs.
 static uint32_t n_results(const Parser *ps, Op op) {
   const Attr *name = op == OP_scan ? find_attr(ps, KEY_body) : NULL;
   const Fn *body = name ? ir_body_find(ps->p, name->u.s) : NULL;
@@ -262,7 +262,7 @@ static bool check_counts(Parser *ps, const Line *l) {
   return true;
 }
 
-// Names and constants in a dim, counted up to a bit more than the limit.
+// Counts names and constants in a dim, up to a little more than the limit.
 static uint32_t count_terms(const Prog *p, Dim d) {
   const DimInfo *i = ir_dim_info(p, d);
   if (i->kind == DIM_CONST || i->kind == DIM_SYM) return 1;
@@ -434,7 +434,7 @@ static bool end_function(Parser *ps) {
   return true;
 }
 
-// A function that follows where a body's `}` is missing begins a line with its own word.
+// If the `}` of a body is missing, the next function begins a line with its own keyword.
 static bool at_next_function(const Parser *ps) { return ir_rd_at_word(ps, "func") || ir_rd_at_word(ps, "body"); }
 
 static bool read_function_name(Parser *ps, Str *name) {
@@ -465,7 +465,7 @@ static bool parse_function(Parser *ps, bool is_body) {
     if (ps->tok.kind == TOK_LINE) continue;
     if (ps->tok.kind == TOK_END || at_next_function(ps)) {
       ir_rd_expected(ps, "'}' at the end of the function");
-      return true;  // the line is another function's
+      return true;  // the line belongs to another function
     }
     if (ir_rd_at_punct(ps, '}') && ps->n_braces == 0) return end_function(ps);
     ok = parse_statement(ps);

@@ -52,7 +52,7 @@ static void put_quoted(RtText *out, const char *s) {
   rt_text_put(out, "\"", 1);
 }
 
-// Two digits a byte, by the chunk: tables have millions.
+// Two digits per byte, in chunks: tables have millions of bytes.
 static void put_bytes(RtText *out, const char *bytes, size_t n) {
   char digits[1024];
   size_t filled = 0;
@@ -523,7 +523,7 @@ static void print_function(const Fn *f, RtText *out, uint32_t flags) {
   end_line(f->prog, out, flags, f->scopes[0].close);
 }
 
-// What a scan runs stands before it.
+// The body of a scan is printed before the function.
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Attr *name = f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_body) : NULL;
@@ -581,7 +581,7 @@ void ir_print(const Prog *p, RtText *out, uint32_t flags) {
 }
 
 // ---- texts printed by number
-// Is `t` the value in `key=value` of bytes?
+// Is `t` the value of a `key=value` whose value is bytes?
 static bool is_number_of_bytes(const Token *key, const Token *sign, const Token *t) {
   if (t->kind != TOK_INT || sign->kind != TOK_PUNCT || sign->punct != '=' || key->kind != TOK_WORD) return false;
   for (uint32_t k = 0; k < N_KEYS; k++)

@@ -38,7 +38,7 @@ static void put_excerpt(const Parser *ps, RtText *out, const char *at, uint32_t 
 
 // Reports at a place of the text; always false, for the caller to leave the line.
 bool ir_rd_fault_at(Parser *ps, uint16_t id, const char *at, uint32_t line, const char *what) {
-  if (at == ps->last_fault) return false;  // one mistake, one report
+  if (at == ps->last_fault) return false;  // report each mistake once
   ps->last_fault = at;
   if (ps->n_faults++ >= MAX_ERRORS) return false;
   RtText text = {.mem = ps->diags->mem};
@@ -75,7 +75,7 @@ bool ir_rd_expected_near(Parser *ps, const char *what, RtNear *near) {
 }
 
 RtNear ir_rd_near(const Parser *ps, const Token *t) {
-  bool fits = t->n < 64 && ps->n_faults < MAX_ERRORS;  // no suggestion is shown for more
+  bool fits = t->n < 64 && ps->n_faults < MAX_ERRORS;  // no suggestions beyond this many faults
   return (RtNear){.wanted = fits ? rt_strndup(ps->diags->mem, t->text, t->n) : NULL};
 }
 
@@ -168,8 +168,8 @@ bool ir_read_int(Parser *ps, const char *what, int64_t least, int64_t most, int6
   int64_t v = 0;
   for (uint32_t k = minus; k < t.n; k++) {
     int digit = t.text[k] - '0';
-    fits =
-        fits && !__builtin_mul_overflow(v, 10, &v) && !__builtin_sub_overflow(v, digit, &v);  // negative: has one more
+    // there is one more negative number
+    fits = fits && !__builtin_mul_overflow(v, 10, &v) && !__builtin_sub_overflow(v, digit, &v);
   }
   fits = fits && (minus || v != INT64_MIN);
   if (fits && !minus) v = -v;
@@ -299,7 +299,7 @@ static bool read_sum(Parser *ps, DimCount *n, Dim *out) {
 
 static bool read_dim(Parser *ps, Dim *out) { return read_sum(ps, &(DimCount){0}, out); }
 
-// Of a shape. What is below 0 for some sizes of the run alone is refused there.
+// A size of a shape. If some sizes of the run make it negative, that is refused there.
 static bool read_size(Parser *ps, Dim *out) {
   Token t = ps->tok;
   if (!read_dim(ps, out)) return false;

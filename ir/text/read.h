@@ -13,14 +13,14 @@ enum {
   MAX_DIM_TERMS = 256,  // names and constants of one dim
 };
 
-// What a %name stands for; value 0: poisoned by a fault of its line.
+// Value of a %name; 0: poisoned by a fault of its line.
 typedef struct {
   const char *text;  // NULL: free
   uint32_t n;
   Val value;
 } Label;
 
-// What a name of the program stands for, by index of its string.
+// Parameter and dim of a name, by index of its string.
 typedef struct {
   uint32_t param;  // index + 1; 0: none
   Dim dim;         // 0: none
@@ -33,7 +33,7 @@ typedef struct {
   const char *begin, *end, *file;
   Prog *p;
   RtDiags *diags;
-  const Prog *of;  // whose bytes the text has by number; NULL: it has them itself
+  const Prog *of;  // program that owns bytes which the text gives by number; NULL: the text has them
   uint32_t n_faults;
   const char *last_fault;
   Known *known;

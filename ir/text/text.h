@@ -4,7 +4,8 @@
 
 #include "ir/ir.h"
 
-// PRINT_BY_NUMBER: bytes of tables stay in the program, the text has their numbers: for ir_parse_of and ir_text_of alone
+// PRINT_BY_NUMBER: bytes of tables stay in the program, and the text has their numbers. For ir_parse_of and
+// ir_text_of only
 enum { PRINT_LOCS = 1, PRINT_FACTS = 2, PRINT_BY_NUMBER = 4 };
 void ir_print_ins(const Fn *f, Val v, RtText *out, uint32_t flags);  // one line
 void ir_print(const Prog *p, RtText *out, uint32_t flags);
@@ -16,9 +17,9 @@ void ir_print_name(const Fn *f, Val v, RtText *out);                    // %x or
 // ---- parse.c
 // NULL: see diags; caret lines in the text
 Prog *ir_parse(RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
-// The same of a text that was printed by number: bytes of tables are those of `of`, which outlives what is read
+// The same for a text printed by number: table bytes are those of `of`, which outlives the result
 Prog *ir_parse_of(const Prog *of, RtArena *mem, const char *text, size_t n, const char *file, RtDiags *diags);
-// Such a text with the bytes in the place of their numbers; or with hashes of them, which tell programs apart
+// Such a text with bytes in place of their numbers, or with hashes of them, which tell programs apart
 void ir_text_of(const Prog *of, const char *text, bool by_hash, RtText *out);
 
 // ---- value_text.c: a value as messages name it

@@ -16,7 +16,7 @@ static const char *own_name(const Fn *f, Val v) {
   return rt_printf(p->mem, "parameter '%s'", ir_text(p, p->params[ir_attr_int(f, v, KEY_param, 0)].path));
 }
 
-// "tn_call of module 'fc'". The calls that are no more than an operation are told by that: tn_add.
+// "tn_call of module 'fc'". A call that is just one operation is named by it: tn_add.
 const char *ir_call_text(const Fn *f, Val v) {
   const Prog *p = f->prog;
   Loc at = ir_ins(f, v)->loc;

@@ -58,7 +58,7 @@ static void report_use(State *s, Val user, Val v) {
     note_made(s, v);
     report(s, RT_NOTE, 0, s->ended[v.i], "%s was disposed here%s", v, "");
   }
-  s->life[v.i] = ALIVE;  // one mistake, one report
+  s->life[v.i] = ALIVE;  // report each mistake once
 }
 
 static void unlink_value(State *s, Val v) {

@@ -30,7 +30,7 @@ typedef struct {
   Dim *places;  // how many starts or rows there are
 } CheckStarts;
 
-// Of a write that takes numbers of the run, else none
+// The starts of a write that depend on numbers of the run; else none
 static Val start_of(const Fn *f, Val v) {
   if (!ir_writes_param(f, v) || !ir_may_fault(f, v)) return (Val){0};
   if (ir_ins(f, v)->op == OP_index_assign) return ir_operand(f, v, ARG_index);
@@ -97,7 +97,8 @@ bool ir_pass_check_starts(Fn *f) {
   return true;
 }
 
-// The zeros that emit_check adds to a start: how many there are; none: it is something else.
+// Recognises the zeros that emit_check adds to a start; gives the number of places; none: it is something
+// else.
 static Dim zeros_at(const Fn *f, Val v, Val start) {
   Op op = (Op)ir_ins(f, v)->op;
   if ((op != OP_slice_at && op != OP_index_select) || ir_attr(f, v, KEY_padded)) return (Dim){0};

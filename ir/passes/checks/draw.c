@@ -20,7 +20,7 @@ typedef struct {
   DrawRange *list;
   uint32_t n, cap, n_steps;
 } Draw;
-enum { MOST_STEPS = 10000 };  // values that meet again and again
+enum { MOST_STEPS = 10000 };  // diamonds in the graph: a limit on steps
 
 static void follow(Draw *d, const Place *at, Val v, DrawRange r);
 
@@ -33,12 +33,12 @@ static int64_t elements_from(const Draw *d, const Fn *f, Shape s, uint32_t axis)
   return n;
 }
 
-// What is not sliced may be anything.
+// Elements outside the slice may be anything.
 static DrawRange of_slice(const Draw *d, const Fn *f, Val v, DrawRange r) {
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   Shape from = f->ins[ir_arg(f, v, 0).i].shape, own = f->ins[v.i].shape;
   int64_t behind = elements_from(d, f, from, axis + 1);
-  if (r.group || !behind || r.order) return of_all(r);  // a part of what is in order is in order
+  if (r.group || !behind || r.order) return of_all(r);  // a part of an ordered sequence is ordered
   r.group = elements_from(d, f, from, axis);
   r.first = ir_attr_int(f, v, KEY_start, 0) * behind;
   r.size = elements_from(d, f, own, axis);
@@ -128,7 +128,7 @@ static void find_others(Draw *d, const Place *at, Val v) {
     Place body = {.outer = at, .scan = ir_scan_at(f, v)};
     body.f = body.scan.body;
     find_all(d, &body);
-  } else if (f->ins[v.i].op == OP_repeat_index) {  // all counts together are at most as many as places
+  } else if (f->ins[v.i].op == OP_repeat_index) {  // the sum of all counts is at most the number of places
     int64_t n = elements_from(d, f, f->ins[ir_arg(f, v, 0).i].shape, 0);
     follow(d, at, ir_arg(f, v, 0), (DrawRange){.last = n ? elements_from(d, f, f->ins[v.i].shape, 0) / n : 0});
   } else if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) {
@@ -161,7 +161,7 @@ static int64_t most_of(const Fn *f, uint32_t input) {
   return INT64_MAX;
 }
 
-// Numbers below 0 are none of u8 and bool.
+// u8 and bool have no numbers below 0.
 static bool is_unsigned(const Fn *f, uint32_t input) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_input && ir_attr_int(f, (Val){i}, KEY_index, 0) == input)

@@ -17,12 +17,12 @@ typedef struct {
 // constants, bodies of scans. slots: sizes of this run, by named dim.
 uint32_t ir_draw_ranges(RtArena *mem, const Fn *f, const int64_t *slots, uint32_t input, const DrawRange **out);
 
-// How far numbers may lie above the least one that is valid. What a run checks is not always a range: how many numbers are
-// not 0, a sum of counts. Whoever draws tries one after the other until a run takes the inputs.
+// How far numbers may lie above the least valid one. Not every check is a range: a count of nonzero elements
+// or a sum of counts may be limited. Callers try the spreads in turn until a run accepts the inputs.
 enum { DRAW_N_SPREADS = 3, DRAW_FREE = 7 };  // without a range numbers are 0 .. DRAW_FREE
 extern const int64_t ir_draw_spreads[DRAW_N_SPREADS];
 
-// [*lo, *last]: what element k may be, behind an element `before`. *lo > *last: nothing.
+// [*lo, *last]: values that element k may have after `before`. *lo > *last: none.
 void ir_draw_bounds(const DrawRange *r, uint32_t n, int64_t spread, int64_t k, int64_t before, int64_t *lo,
                     int64_t *last);
 

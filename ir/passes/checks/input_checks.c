@@ -59,7 +59,8 @@ static bool enter_pack(const Fn *f, Val v, InputCheck *c) {
   return true;
 }
 
-// The input behind v, and which of its elements v has; false: v is computed, or too intricate.
+// The input behind v, and the elements of it that v has; false: v is computed, or the way there is too
+// complex.
 static bool find_source(const Fn *f, Val v, InputCheck *c) {
   for (;; v = ir_arg(f, v, 0)) {
     v = ir_view_base(f, v);
@@ -102,7 +103,7 @@ static const char *start_text(const Fn *f, Val v) {
   return text.text;
 }
 
-// Sequences are as long as a window, or empty.
+// Sequences must be empty or at least as long as a window.
 static InputCheck window_check(const Fn *f, Val v) {
   Val layout = ir_view_base(f, ir_arg(f, v, 0));
   int64_t size = ir_window_steps(f, v);
@@ -191,14 +192,14 @@ void ir_find_input_checks(Fn *f) {
     InputCheck c;
     if (ir_index_range(f, v, &source, &c)) add_check(f, source, c);
     if (f->ins[i].op != OP_scan) continue;
-    Scan s = ir_scan_at(f, v);  // what a body wants of its slices and captures
+    Scan s = ir_scan_at(f, v);  // what the body checks of its slices and captures
     for (uint32_t k = 0; k < s.body->n_checks; k++)
       add_check(f, ir_arg(f, v, s.first + s.body->checks[k].input), s.body->checks[k]);
   }
 }
 
 // ---- what is left to the run
-// A gradient passes over what is out of range: the forward reports it, or the host where the forward is dead.
+// A gradient skips indices out of range: the forward reports them, or the host if the forward is dead.
 static bool passes_over(const Fn *f, Val v) {
   Op op = (Op)f->ins[v.i].op;
   return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad ||
@@ -213,7 +214,7 @@ static bool are_window_lengths(const Fn *f, Val v, Val lengths) {
   return ir_dim_at(f->prog, f->ins[v.i].shape, 1).i == time.i && ir_attr(f, v, KEY_empty);
 }
 
-// Lengths of a layout that has them already are in the range of its time axis.
+// Lengths taken from a layout are within the range of its time axis.
 static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
   while (f->ins[lengths.i].op == OP_slice || ir_view_base(f, lengths).i != lengths.i) lengths = ir_arg(f, lengths, 0);
   if (f->ins[lengths.i].op == OP_seq_window_lengths && !ir_attr(f, v, KEY_sorted))

@@ -36,7 +36,7 @@ static void add(Fn *f, Dim d, Loc used, bool is_room) {
   *RT_PUSH(f->prog->mem, f->size_checks, f->n_size_checks, f->cap_size_checks) = (SizeCheck){d, what};
 }
 
-// Of a product no factor is below 0: by that its bound is found (ir_dim_bound).
+// No factor of a product may be below 0: its bound relies on that (ir_dim_bound).
 static void need(Fn *f, Dim d, Loc used, bool is_room) {
   Prog *p = f->prog;
   DimInfo i = *ir_dim_info(p, d);
@@ -60,7 +60,7 @@ static void need_slice(Fn *f, Val v) {
   if (ir_none(s.at) && !ir_slice_is_rest(p, &s)) need(f, s.last_start, used, true);
 }
 
-// What divides is above 0.
+// Divisors must be above 0.
 static void need_divisors(Fn *f, Dim d, Loc used) {
   DimInfo i = *ir_dim_info(f->prog, d);
   if (!ir_dim_has_parts(&i)) return;

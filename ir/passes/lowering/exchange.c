@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE_SUMS = INT32_MAX };  // in the place of a bucket: behind all
+enum { WHOLE_SUMS = INT32_MAX };  // in place of a bucket's number: behind all buckets
 typedef struct {
   uint32_t output, depth, bucket;
 } Sum;
@@ -107,7 +107,8 @@ static void mark_owned(const Fn *update, bool *is_owned) {
     }
 }
 
-// Parts of parameters are those that an earlier function made by its own buckets: another one's may lie with one process.
+// Parts of a parameter depend on the buckets of the function that made them: another function may assign them
+// to another process.
 static bool has_own_parts(const Fn *update) {
   const Prog *p = update->prog;
   bool *own = rt_alloc(p->mem, p->n_params + 1), *earlier = rt_alloc(p->mem, p->n_params + 1), any = false;
@@ -118,7 +119,7 @@ static bool has_own_parts(const Fn *update) {
   return !any;
 }
 
-// By number of the exchange: attributes of both instructions
+// By number of the exchange: the attributes of begin and end
 typedef struct {
   uint32_t first, n, n_attrs;  // sums
   Attr attrs[2];
@@ -190,7 +191,7 @@ static void end_exchanges(Fn *f, const Sums *s, const Str *names, const Exchange
   ir_rewrite_begin(&e, f);
   uint32_t i = 1;
   for (; i < e.n_old && e.old[i].op == OP_input; i++) ir_rewrite_copy(&e, (Val){i});
-  end_exchange(&e, &list[n - 1], old, args);  // what is wanted whole, the count among it
+  end_exchange(&e, &list[n - 1], old, args);  // sums that are wanted whole, among them the count
   for (uint32_t j = 0; j + 1 < n; j++) end_exchange(&e, &list[j], old, args);
   for (; i < e.n_old; i++)
     if (e.old[i].op != OP_result) ir_rewrite_copy(&e, (Val){i});

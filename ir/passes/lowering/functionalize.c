@@ -89,7 +89,7 @@ static int64_t old_int(const Functionalize *s, Val v, Key key) {
   return a ? a->u.i : 0;
 }
 
-// The current content of an old value. Aliases between it and the last one that is up to date are recomputed.
+// The current content of an old value. Recomputes the aliases between it and the last one that is up to date.
 static Val read(Functionalize *s, Val v) {
   Val root = s->root[v.i];
   uint32_t made = s->made[root.i];
@@ -127,7 +127,7 @@ static void report(Functionalize *s, uint16_t id, Loc at, const char *text, Val 
 
 // ---- what a scan carries
 static bool is_param_op(const Functionalize *s, Val root) { return old_ins(s, root)->op == OP_param; }
-// It is there before the function begins, wherever its name stands.
+// It exists before the function begins, wherever its name first stands.
 static bool is_leaf(const Functionalize *s, Val root) {
   return is_param_op(s, root) || old_ins(s, root)->op == OP_input;
 }
@@ -139,7 +139,7 @@ static Carried *carried_of(const Functionalize *s, Val root) {
 }
 
 // ---- parameters
-// False where a scan carries it: it is written when the scan has ended.
+// False if a scan carries it: then it is written when the scan has ended.
 static bool is_param(const Functionalize *s, Val root) {
   const Carried *c = carried_of(s, root);
   return is_param_op(s, root) && (!c || ir_none(c->before));
@@ -253,7 +253,7 @@ static bool is_whole(const Functionalize *s, Val v) {
   return true;
 }
 
-// What is written. Content that others see too keeps its own identity: a clone stands for it in the target.
+// The content to write. If others read it too it keeps its identity: the target takes a clone.
 static Val content_of(Functionalize *s, Val mark, Loc loc) {
   Val v = old_arg(s, mark, 0), c = old_arg(s, mark, 1), x = read(s, c);
   bool fresh = s->uses[c.i] == 1 && s->root[c.i].i == c.i;
@@ -405,7 +405,7 @@ static Val emit_mark(Functionalize *s, Op op, Val v, uint32_t carry) {
   return ir_emit(s->f, op, &v, 1, attrs, 2, s->scan.carried[carry].at);
 }
 
-// From here to the end of the scan handles of the root show the carry.
+// From here to the end of the scan, handles of the root show the carry.
 static void begin_carry(Functionalize *s, uint32_t k) {
   Carried *c = &s->scan.carried[k];
   s->f->cur_scope = old_ins(s, c->root)->scope;
@@ -415,7 +415,7 @@ static void begin_carry(Functionalize *s, uint32_t k) {
   c->made = ++s->made[c->root.i];
 }
 
-// Those that are there when the scan begins; a leaf that the body names first is carried from there on.
+// Carries that exist when the scan begins; a leaf that the body names first is carried from its first use on.
 static void begin_carries(Functionalize *s) {
   for (uint32_t k = 0; k < s->scan.n; k++)
     if (s->scan.carried[k].root.i < s->scan.begin.i) begin_carry(s, k);
@@ -443,7 +443,7 @@ static void close_scan(Functionalize *s) {
   s->scan = (OpenScan){0};
 }
 
-// What a scan takes in is what there was before it: an input's later steps would see what earlier ones wrote.
+// A scan reads its inputs as they were before it: later steps must not see what earlier ones wrote.
 static bool takes_carried(Functionalize *s, Val v) {
   Op op = old_ins(s, v)->op;
   if (op != OP_scan_input && op != OP_scan_carry && op != OP_scan_final) return false;

@@ -29,9 +29,10 @@ typedef struct {
   Val *view;       // by old view: the same view of the copy (new numbering); 0: none
   Val *viewed;     // by old view: the copy that it is of, which another write may have replaced
   Val *first;      // by old result of a write: the first version of its storage (new numbering)
-  uint32_t
-      *late;  // by old value: the first that reads its bytes and changes a parameter, or depends on a change; 0: none
-  bool *is_early;  // by old value: something that may be refused, and depends on no change, depends on it
+  // by old value: the first instruction that reads its bytes and changes a parameter, or depends on such a
+  // change; 0: none
+  uint32_t *late;
+  bool *is_early;  // by old value: an instruction that a run may refuse, and that depends on no change, depends on it
 } CopyInsertion;
 
 static const Ins *old_ins(const CopyInsertion *s, Val v) { return ir_rewrite_old(&s->e, v); }
@@ -43,7 +44,7 @@ static Val base_of(const CopyInsertion *s, Val v) {
   return v;
 }
 
-// Old instructions with a REPLACED operand have all that their row names.
+// Instructions with a REPLACED operand have all operands of their row.
 static bool is_read(Op op, uint32_t k) {
   return k >= ir_ops[op].n_operands || !(ir_ops[op].operands[k].flags & REPLACED);
 }
@@ -155,7 +156,7 @@ static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
   return now;
 }
 
-// Gradients and sources are; the scalars that steer an update are read for each element of it.
+// Gradients and sources are read element by element; scalars that steer an update are read for each element.
 static bool is_by_element(const CopyInsertion *s, Val v, uint32_t k) {
   const Ins *ins = old_ins(s, v);
   if (ir_ops[ins->op].cls == CLASS_SLICE_UPDATE) return false;
@@ -173,7 +174,7 @@ static bool is_same_order(const CopyInsertion *s, Val a, Val b) {
          (old_ins(s, a)->shape.i == old_ins(s, b)->shape.i && is_reshaped_base(s, a) && is_reshaped_base(s, b));
 }
 
-// Does the write at v read, beside its targets, what it writes, and not just each element before it is written?
+// Does the write at v read elements of its own buffer, other than each one just before it is written?
 static bool reads_target(const CopyInsertion *s, Val v, uint32_t n, uint32_t k) {
   for (uint32_t t = 0; t < n; t++) {
     Val read = old_arg(s, v, k), target = old_arg(s, v, t);

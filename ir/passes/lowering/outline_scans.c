@@ -160,7 +160,7 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
 }
 
 static bool is_random(const Outline *s, uint32_t i) { return old_attr(s, i, KEY_id) != NULL; }
-// Outside of the body the rows of a step have no number.
+// The number of rows of a step is not known outside of the body.
 static bool names_live(const Outline *s, const Loop *l, uint32_t i) {
   const Attr *dim = old_attr(s, i, KEY_dim);
   Shape size = dim ? ir_shape(s->p, &dim->u.dim, 1) : (Shape){0};
@@ -188,7 +188,7 @@ static bool check_next(Outline *s, const Loop *l) {
   return ok;
 }
 
-// Reports uses of body values out of their scope.
+// Reports uses of body values outside of their scope.
 static bool check_reads(Outline *s, const Loop *l) {
   bool ok = true;
   for (uint32_t i = l->begin; i < s->e.n_old; i++) {

@@ -33,7 +33,7 @@ static void mark_needed(const Scan *s, const Val *in, const Val *out, const bool
         Val a = ir_arg(b, (Val){i}, k);
         need[a.i] = need[ir_head(b, a).i] = true;
       }
-    for (uint32_t k = 0; k < s->n_carries; k++) {  // back edge: its value is the next value of the previous step
+    for (uint32_t k = 0; k < s->n_carries; k++) {  // back edge: a carry's value is what the previous step passed on
       bool used = need[in[s->n_slices + k].i] || want[k];
       if (used && !need[out[k].i]) need[out[k].i] = again = true;
       if (used) need[in[s->n_slices + k].i] = true;

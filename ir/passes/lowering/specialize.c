@@ -1,4 +1,4 @@
-// A function once more, planned for smaller bounds of named dims.
+// Copies a function with smaller bounds of named dims, for a smaller plan.
 //
 //   dim time <= 256
 //   func @step(%x: f32[batch,time,12]) ..
@@ -41,7 +41,7 @@ static Shape map_shape(const Map *m, Shape s) {
   return ir_shape(p, dims, n);
 }
 
-// A layout of fewer and shorter sequences has fewer rows.
+// A layout with fewer and shorter sequences has fewer rows.
 static void map_rows(const Map *m, const Fn *f) {
   Prog *p = m->p;
   const Val *maker = ir_rows_makers(f);

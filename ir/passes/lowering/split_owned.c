@@ -15,13 +15,13 @@
 #include <string.h>
 
 typedef struct {
-  uint8_t reads, writes;  // of a parameter, by functions other than this one
+  uint8_t reads, writes;  // how other functions read and write a parameter
 } Elsewhere;
 
 typedef struct {
   const Fn *f;
   const bool *in_update;
-  uint32_t *parent;      // by value: of its group; the root is its own
+  uint32_t *parent;      // union-find by value: the group; a root is its own parent
   bool *is_whole;        // by root
   Val *mean;             // by root: one of its means
   Elsewhere *elsewhere;  // by parameter
@@ -55,7 +55,7 @@ static bool links(const Groups *g, Val v, Val a) {
          ir_ins(g->f, a)->shape.i == ir_ins(g->f, v)->shape.i;
 }
 
-// Leaves of one parameter are one, means of one sum too. first: by parameter, or value
+// Leaves of one parameter are joined, and so are means of one sum. first: by parameter, or value
 static void link_first(Groups *g, Val v, Val *first) {
   if (ir_none(*first)) *first = v;
   else link(g, v, *first);
@@ -99,7 +99,7 @@ static void look_elsewhere(Groups *g) {
 // ---- groups that want whole values
 static void want_whole(Groups *g, Val v) { g->is_whole[root_of(g, v)] = true; }
 
-// Of parts there are f32 alone. State that another function changes, all processes change.
+// Only f32 is split into parts. State that another function changes is changed by all processes.
 static bool has_parts(const Groups *g, Val written) {
   const Fn *f = g->f;
   Val root = ir_storage_root(f, written);
@@ -132,7 +132,7 @@ static void check_sum(Groups *g, Val v) {
   *mean = v;
 }
 
-// A group without a result that is kept is no update.
+// A group that keeps no result is no update.
 static bool *find_kept(Groups *g) {
   bool *is_kept = rt_alloc(g->f->prog->mem, g->f->n_ins);
   for (Val v = {1}; v.i < g->f->n_ins; v.i++)

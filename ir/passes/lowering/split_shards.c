@@ -44,13 +44,13 @@ typedef struct {
   Fn *f;
   Prog *p;
   Dim batch;
-  Val count;       // weighs them
+  Val count;       // the weight of a shard
   bool *of_shard;  // by value: differs between shards
   bool *in_shard, *in_update;
   bool *is_averaged;  // by value: an output that becomes a mean
-  bool *is_sized;     // by slot of a dim: the batch, and what the run finds of it
+  bool *is_sized;     // by slot of a dim: the batch, or a size that the run derives from it
   uint32_t *sum_of;   // by value: the number of its weighted sum; 0: none
-  Val *sums;          // by number: what is summed, the count first
+  Val *sums;          // by number: the summed value, the count first
   uint32_t n_sums, cap_sums;
   Val *mean_of;    // by value: the mean whose parts it is made of; none: it is computed whole (split_owned.c)
   bool *is_owned;  // by number of a sum: of such a mean
@@ -172,7 +172,7 @@ static bool check_part(const Split *s, Val v) {
   return true;
 }
 
-// The last one first: what an update changed tells more than the mean that it was made of.
+// From the last mean on: a change by an update says more than the mean it was made of.
 static bool check_parts(const Split *s) {
   for (uint32_t i = s->f->n_ins - 1; i > 0; i--)
     if (!check_part(s, (Val){i})) return false;
@@ -211,11 +211,12 @@ static void copy_at(Rewrite *e, Val v, int64_t index) {
 typedef struct {
   const Split *s;
   Rewrite e;
-  Val *input, *owned;  // by number of a sum; owned: none, it is wanted whole; one more, of all elements
-  Val factor;          // 1 / the count
-  Val is_empty;        // the count is 0
-  Val empty_factor;    // 0 where it is, otherwise 1 / the count
-  bool *may_be_nan;    // by old value: made of a mean that is NaN where nothing counts
+  // by number of a sum; owned: the process's range; none: wanted whole; one more entry for all elements
+  Val *input, *owned;
+  Val factor;        // 1 / the count
+  Val is_empty;      // the count is 0
+  Val empty_factor;  // 0 where it is, otherwise 1 / the count
+  bool *may_be_nan;  // by old value: made of a mean that is NaN where nothing counts
   uint32_t n_norms;
 } Update;
 
@@ -234,7 +235,7 @@ static uint32_t sum_of_mean(const Update *u, Val mean) { return u->s->sum_of[ir_
 static bool is_mean(const Update *u, Val old) { return u->e.old[old.i].op == OP_shard_mean; }
 static Val factor_of(const Update *u, Val old) { return u->may_be_nan[old.i] ? u->factor : u->empty_factor; }
 
-// What is written to state is none: written() sees to it.
+// Writes to state are handled by written().
 static void find_nan(Update *u) {
   const Fn *f = u->s->f;
   u->may_be_nan = rt_alloc(f->prog->mem, f->n_ins);
@@ -306,7 +307,7 @@ static Val zero_like(Update *u, Val old, uint32_t k) {
   return t == DT_F32 ? zero : ir_emit(u->e.f, OP_cast, &zero, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, loc);
 }
 
-// Where nothing counts, an assignment writes what is there, and an optimizer takes 0.
+// If the count is 0, an assignment keeps the old content, and an optimizer takes 0.
 static Val copy_written(Update *u, Val old) {
   Val made[MAX_OPERANDS] = {{0}};
   uint32_t n = ir_writes_param(u->s->f, old) ? u->e.old[old.i].n_args : 0;
@@ -356,7 +357,7 @@ static bool copy_scaled(Update *u, Val v) {
   return false;
 }
 
-// Of what is kept of a group the process's part
+// The process's part of what a group keeps
 static void copy_with_range(Update *u, Val old) {
   Val in[MAX_OPERANDS], v = copy_written(u, old), range = range_of(u, old);
   uint32_t at = ir_op_operand((Op)ir_ins(u->e.f, v)->op, ARG_owned);

@@ -1,12 +1,13 @@
-// From a function placed with guards around its buffers to the tables by which the runtime poisons and looks.
+// Tables of a guarded arena: the red zones around its buffers, and what each kernel stores, for the runtime
+// to poison and check.
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ir.h"
 #include "ir/passes/plan.h"
 #include "ir/text/text.h"
 
-// What stands around a buffer in a guarded arena: 64 to 192 bytes on each side, by its number; around one that has the place of another
-// function's as there.
+// Red zones: 64 to 192 bytes on each side of a buffer, by its number. A buffer that shares memory with one of
+// another function has that one's.
 static int64_t guard(const Fn *f, uint32_t buf, uint64_t side) {
   uint32_t n = f->bufs[buf].twin ? f->bufs[buf].twin : buf;
   return TN_ALIGN * (1 + (int64_t)(rt_hash(&n, sizeof n, side) % 3));
@@ -44,7 +45,7 @@ static uint32_t root_of(const Fn *f, uint32_t b) {
   return b;
 }
 
-// Buffers that take each other's slot over are one zone.
+// Buffers that reuse one slot share a red zone.
 static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
   RtZone *zone = rt_alloc(mem, f->n_bufs * sizeof *zone);
   uint32_t *zone_of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *zone_of);
@@ -66,7 +67,7 @@ static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
   h->zones = zone;
 }
 
-// Exchanges have memory, which they do not fill.
+// Exchanges have memory that no kernel of this function fills.
 static bool stores(const Fn *f, uint32_t i) {
   Op op = (Op)ir_ins(f, ir_head(f, (Val){i}))->op;
   const Buf *b = &f->bufs[f->buf_of[i]];

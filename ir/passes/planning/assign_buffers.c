@@ -7,8 +7,9 @@
 // and a table to which rows are added (what they are added to).
 // n_inplace counts these, and writes into operand 0's buffer (assign, slice_assign, index_assign).
 //
-// Sums over shards are outputs, and inputs of the update, that lie in the arena one behind the other, in memory that instructions of class
-// EXCHANGE have: it lives while one of them does, and to the end or from the beginning of a function that others go on from.
+// Sums over shards are outputs of one function and inputs of the update. They lie in the arena one behind
+// another, in the buffer of an instruction of class EXCHANGE. It lives from its first instruction to its
+// last, or to the end (from the beginning) of a function if another continues.
 #include "ir/attention.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -34,7 +35,8 @@ static Op op_at(const Fn *f, Val v) { return f->ins[v.i].op; }
 static OpClass class_at(const Fn *f, Val v) { return ir_ops[op_at(f, v)].cls; }
 static bool writes(const Fn *f, Val v) { return ir_ops[op_at(f, ir_head(f, v))].flags & WRITES; }
 
-// A use outside of the defining kernel, or of all rows, which a product's kernel sums when it has stored them.
+// A use outside of the defining kernel, or a sum over all rows, which a product's kernel computes after
+// storing them.
 static void mark_read(Liveness *l, uint32_t kernel, Val reader, Val v) {
   Fn *f = l->f;
   Val base = ir_view_base(f, v);
@@ -163,7 +165,7 @@ static void place_sums(Fn *f, Val exchange) {
 
 static void touch(Fn *f, uint32_t buf, uint32_t kernel);
 
-// What a shard computes leaves sums, and has the room from the first shard on; the update begins with both.
+// A shard's function leaves sums, and has their room from the first shard on; the update begins with both.
 static void find_kept_ranges(Fn *f, Val exchange) {
   uint32_t sums = f->buf_of[exchange.i], room = f->buf_of[exchange.i + 1];
   f->bufs[sums].is_kept = f->bufs[room].is_kept = true;
@@ -231,8 +233,8 @@ static bool rnn_may_alias(const Fn *f, Val head, uint32_t k, Val result) {
 static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
   RowSpace rows;
-  if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i)
-    return false;  // prologue: other workers may still read it when results are stored
+  // prologue: other workers may still read it when results are stored
+  if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i) return false;
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
   if (class_at(f, v) == CLASS_AXIS_SCATTER) return k == 0;
   if (class_at(f, v) == CLASS_SCATTER) return ir_operand_at(f, v, ARG_addend) == k;
@@ -252,7 +254,7 @@ static bool all_reads_elementwise(const Fn *f, const Kernel *k, uint32_t buf, Va
   return true;
 }
 
-// What stands against `to`, made in the kernel, taking over the slot of `from`; NULL: nothing does.
+// Why `to`, made in the kernel, may not take over the slot of `from`; NULL: it may.
 static const char *reuse_bar(const Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
   const Fn *f = l->f;
   const Buf *a = &f->bufs[from], *b = &f->bufs[to];
@@ -271,7 +273,7 @@ static const char *class_bar(const Fn *f, Val v) {
                                                          : "an operation of its class reads operands while it writes";
 }
 
-// For each operand of the kernel, which found no result to take its slot over: why not `to`.
+// A remark for each operand whose slot no result took over: why not `to`.
 static void remark_reuse(Liveness *l, uint32_t kernel, Val v) {
   Fn *f = l->f;
   const Kernel *k = &f->kernels[kernel];

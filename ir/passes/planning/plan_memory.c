@@ -6,8 +6,8 @@
 //   first fit   takes blocks in order, each at the lowest gap among the placed blocks that are live with it
 //   scan        first fit in order of start over the blocks live then: cheap, for plans with very many blocks
 //
-// The update of a distributed function has sums over shards, and room beside them, where what its shards compute left them: those blocks
-// are placed before all others.
+// The update of a distributed function finds sums over shards, and room beside them, where its shards left
+// them: those blocks have fixed offsets and are placed first.
 //
 // Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
 // the plan is the same everywhere.
@@ -39,7 +39,7 @@ static uint32_t root_buf(const Fn *f, uint32_t b) {
   return b;
 }
 
-// In an update: the buffers of what its shards compute, by the exchange that both have.
+// In an update: the buffers of its shards' function with the same exchange.
 static void find_twins(Fn *f, Val exchange) {
   const Fn *shard = f->shard;
   int64_t bucket = ir_attr_int(f, exchange, KEY_bucket, -1);
@@ -113,7 +113,7 @@ static int64_t top_of(const Block *b, uint32_t n) {
   return top;
 }
 
-// Raises a block above one with a given offset that it meets; false: it meets none.
+// Raises a block above a block with a fixed offset that it overlaps; false: it overlaps none.
 static bool raise(Block *b, const Block *placed) {
   for (const Block *p = placed; p->is_placed; p++) {
     bool meets = overlap(p, b) && p->offset < b->offset + b->size && b->offset < p->offset + p->size;
@@ -263,7 +263,7 @@ bool ir_pass_plan_memory(Fn *f) {
     if (f->bufs[b].bytes > MAX_BYTES) return report_huge(f, &f->bufs[b]);
   for (uint32_t i = 1; f->shard && i < f->n_ins; i++)
     if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
-  Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);  // one more: it ends the given ones
+  Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);  // one more: the end of the fixed blocks
   uint32_t n = make_blocks(f, blocks);
   f->stats.lower_bound = live_bound(f, blocks, n);
   f->stats.peak_bytes =
@@ -318,7 +318,7 @@ static int64_t param_bytes(const Prog *p, uint32_t k) {
   return ir_type_bytes(p, p->params[k].dtype, p->params[k].shape);
 }
 
-// What all of them need is told where the largest is made.
+// The size that all need is stored where the largest is made.
 static bool report_params(Prog *p) {
   char all[RT_BYTES_SIZE], limit[RT_BYTES_SIZE], one[RT_BYTES_SIZE];
   uint32_t largest = 0;

@@ -79,7 +79,7 @@ static int64_t lower(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t higher(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t quotient(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // of b > 0, rounded down
 
-// What a dim can be: in this plan, or (of_any) in all plans of the function. Named sizes are 0 or more, divisors 1 or more.
+// Range of a dim in this plan, or (of_any) in all plans of the function. Named sizes are >= 0, divisors >= 1.
 typedef struct {
   int64_t lo, hi;
 } DimRange;
@@ -99,7 +99,7 @@ static DimRange range_of(const Prog *p, Dim d, bool of_any) {
   return (DimRange){lower(lower(x, y), lower(z, w)), higher(higher(x, y), higher(z, w))};
 }
 
-// Of a size, which a run refuses where it, or a factor that it is a product of, is below 0.
+// Range of a size: a run refuses it if it, or a factor of it, is below 0.
 static int64_t size_bound(const Prog *p, Dim d, bool of_any) {
   const DimInfo *in = ir_dim_info(p, d);
   bool is_product = in->kind == DIM_MUL && !(ir_dim_is_const(p, in->b) && ir_dim_info(p, in->b)->value < 0);
@@ -232,8 +232,8 @@ static bool check_outside(Fn *f) {
   return true;
 }
 
-// Sums over shards lie one behind the other in what their exchange says, and an update has them, and the room beside them, where what its
-// shards compute has them.
+// Sums over shards lie one behind another in the buffer of their exchange; an update has them, and the room
+// beside them, at the offsets of its shards' function.
 static bool check_twins(Fn *f, Val v) {
   const Fn *shard = f->shard;
   Val w = {1};
@@ -313,8 +313,9 @@ static void touch(Range *of, uint32_t buf, int32_t kernel) {
   if (kernel > r->last) r->last = kernel;
 }
 
-// Sums live from the first that is computed to the end, and from the beginning to the last reader; the room beside them, which has sums of
-// earlier shards, as long as shards run, and to the end of the exchange.
+// Sums live from the first computed one to the end of a shard, and from the beginning of the update to their
+// last reader. The room beside them holds sums of earlier shards: it lives while shards run, and to the end
+// of the exchange.
 static void touch_kept(const Fn *f, Range *of, Val exchange) {
   uint32_t sums = f->buf_of[exchange.i], room = f->buf_of[exchange.i + 1];
   bool ends = op_at(f, exchange) == OP_exchange_end;
@@ -449,7 +450,8 @@ static bool expect_range(Check *c, Val user, Val v) {
   return true;
 }
 
-// ---- sums over shards: the tag of their memory is the exchange, that of the room beside it the one behind; before its end UNENDED
+// ---- sums over shards: their memory has the exchange as its tag, the room has the next one; UNENDED until
+// the exchange ends
 enum { UNENDED = 1u << 31 };
 
 static bool expect_tag(Check *c, Val user, uint32_t buf, uint32_t tag) {
@@ -493,7 +495,7 @@ static bool run_exchange(Check *c, Val v) {
   return true;
 }
 
-// What follows the last kernel has sums and room where this function leaves them.
+// Behind the last kernel, sums and room hold what this function leaves.
 static bool check_kept(Check *c) {
   const Fn *f = c->f;
   for (uint32_t i = 1; i < f->n_ins; i++)
@@ -577,7 +579,7 @@ static bool broken_segment(Prog *p, const char *what, const char *name) {
 typedef struct {
   int64_t lo, hi;
   const char *name;
-  Str bits;  // of a table: equal ones lie at one place
+  Str bits;  // tables with equal bytes share an offset
   uint8_t dtype;
 } Span;
 

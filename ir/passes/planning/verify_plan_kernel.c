@@ -129,7 +129,7 @@ static bool makes_operand(const Look *l, uint32_t i) {
          broken_member(l, i, "it makes no operand element by element");
 }
 
-// The last member, of rows that the kernel has stored.
+// The last member reads rows that the kernel has stored.
 static bool check_moments(const Look *l, uint32_t i) {
   Val x = ir_arg(l->f, (Val){i}, 0);
   if (i + l->f->ins[i].n_res != l->end) return broken_member(l, i, "it is not the last one");
@@ -212,7 +212,7 @@ static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
   return op_at(l, i) == OP_rnn_seq_grad && k == 8 && w.i == i;
 }
 
-// With rows of one element a row scalar may alias it.
+// If rows have one element, a row scalar may alias it.
 static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val w) {
   OpClass made_by = class_at(l, ir_head(l->f, w).i);
   if (made_by != CLASS_POINTWISE && made_by != CLASS_ROW) return false;
@@ -220,7 +220,8 @@ static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val 
   if (ir_plan_bytes(l->f, a) != ir_plan_bytes(l->f, w)) return false;
   if (class_at(l, i) == CLASS_POINTWISE) return same_type(l, a, (Val){i});
   bool strided = l->axis + 1 != ir_rank(l->f->prog, l->rows);
-  if (strided && class_at(l, i) == CLASS_REDUCE) return false;  // assign_buffers takes no sum's operand over there
+  // assign_buffers never reuses the operand of a sum there
+  if (strided && class_at(l, i) == CLASS_REDUCE) return false;
   return is_row_op(l, i) && (row_reads_of(op_at(l, i)).elements >> k & 1) && is_element(l, shape_at(l, a)) &&
          l->f->ins[a.i].dtype == DT_F32;
 }
@@ -273,7 +274,7 @@ static bool check_taken_over(const Look *l, Val w, uint32_t from) {
   return b->reuses == from || ir_plan_broken(l->f, w, "takes the place of an operand without saying so");
 }
 
-// Sums over shards have the place of all of their exchange, whose own result is that place.
+// Sums over shards lie in the buffer of their exchange.
 static uint32_t place_of(const Fn *f, Val v) {
   uint32_t own = f->buf_of[v.i], sums = f->bufs[own].within;
   return sums ? sums : own;

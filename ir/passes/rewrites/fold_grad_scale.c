@@ -19,8 +19,8 @@ static bool is_stored(const Fn *f, Val x) {
   return !ir_is_immediate(f, x) && (!is_view || ir_ins(f, x)->op == OP_exchanged);
 }
 
-// Is the product g of a stored tensor and a scalar? Then which operand is the scalar. Kernels of updates read their
-// operands from memory, but for a factor that is a constant.
+// Is g the product of a stored tensor and a scalar? Then returns the operand that is the scalar. Update
+// kernels read operands from memory, except a constant factor.
 static bool is_scaled(const Fn *f, Val g, uint32_t *scalar) {
   if (ir_ins(f, g)->op != OP_mul) return false;
   for (*scalar = 2; (*scalar)-- > 0;) {

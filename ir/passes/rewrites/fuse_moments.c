@@ -5,15 +5,16 @@
 //   ->
 //   %m, %r, %q = moments %p        in the kernel of %p        %d is made by who reads it
 //
-// The sum of %d, which is what rounding left of the mean, is the op's second result.
+// The second result is the sum of %d: the rounding error of the mean.
 //
-// Of any other value that is squared less its mean, %m becomes op mean, so that equal elements have a variance of 0:
+// For any other value whose mean is subtracted before squaring, %m becomes op mean, so that the variance of
+// equal elements is 0:
 //
 //   %s = sum %x {axes=[1]}         %m = div %s, %n         %d = sub %x, %m         sum (square %d)
 //   ->
 //   %m = mean %x {axes=[1]}                                %d = sub %x, %m         sum (square %d)
 //
-// But where %d is summed too, as a batch norm does: it takes what rounding left of the mean from the result.
+// Not if %d is summed too, as in a batch norm: that corrects the rounding error of the mean.
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -31,10 +32,10 @@ typedef struct {
   Rewrite e;
   Fn *f;
   UseLists uses;
-  Val *product;   // by value: of a %d, the product; of a product, itself; 0: neither
-  Val *result;    // by value: of what becomes a result of the op, the product
+  Val *product;   // by value: for a %d its product; for a product itself; 0: neither
+  Val *result;    // by value: for a result of the new op, the product
   uint32_t *nth;  // which result
-  Val *sum;       // by value: of what becomes op mean, the sum that it divides; 0: it does not
+  Val *sum;       // by value: for an op mean, the sum that it divides; 0: none
 } Moments;
 
 static uint32_t n_readers(const Moments *r, Val v) { return r->uses.first[v.i + 1] - r->uses.first[v.i]; }
@@ -51,7 +52,7 @@ static bool sums_columns(const Fn *f, Val v) {
 
 static bool is_one(const Fn *f, Val x) { return ir_ins(f, x)->op == OP_const && ir_attr(f, x, KEY_value)->u.f == 1; }
 
-// x is n: a constant, or the size of a dim, or that but 1 where it is 0.
+// Is x the number n: a constant, or the size of a dim, possibly at least 1?
 static bool is_count(const Fn *f, Val x, Dim n) {
   const Ins *ins = ir_ins(f, x);
   if (ins->op == OP_max && is_one(f, ir_arg(f, x, 1))) return is_count(f, ir_arg(f, x, 0), n);
@@ -68,7 +69,7 @@ static Dim count_of_rows(const Fn *f, Val v) {
   return n;
 }
 
-// What alone reads v, past changes of shape: a sum by column has one axis that is longer than 1.
+// The only reader of v, looking through changes of shape. A column sum has one axis longer than 1.
 static Val reader_of(const Moments *r, Val v) {
   Val at = v;
   while (n_readers(r, at) == 1) {
@@ -78,7 +79,7 @@ static Val reader_of(const Moments *r, Val v) {
   return (Val){0};
 }
 
-// The mean by column that is made of the sum s of v, which nothing else reads; none.
+// The mean per column made of s, the sum of v, which nothing else reads; none.
 static Val mean_of(const Moments *r, Val v, Val s) {
   const Fn *f = r->f;
   Val m = sums_columns(f, s) ? reader_of(r, s) : (Val){0};
@@ -114,7 +115,7 @@ static uint32_t mark_sums(Moments *r, Val product, Val x, uint32_t nth) {
   return n;
 }
 
-// What is made of v less its mean: the sums of squares count.
+// Counts the sums of squares made of v minus its mean.
 static uint32_t mark_apart(Moments *r, Val v, Val apart) {
   uint32_t n = 0;
   for (uint32_t k = r->uses.first[apart.i]; k < r->uses.first[apart.i + 1]; k++) {
@@ -137,7 +138,7 @@ static uint32_t mark_differences(Moments *r, Val v, Val m) {
   return n;
 }
 
-// A product, or what is made of one element by element and of small values: its epilogue.
+// A product with its epilogue: made of one product element by element, and of small values.
 static bool is_of_product(const Fn *f, Val v, uint32_t depth) {
   const Ins *ins = ir_ins(f, v);
   if (ir_is_product(f, v)) return true;
@@ -169,7 +170,7 @@ static bool find(Moments *r, Val v) {
 }
 
 // ---- means of other values
-// m: a sum of v, which nothing else reads, divided by the number of its terms; the sum. None.
+// If m is a sum of v (which nothing else reads) divided by the number of its terms: the sum. Else none.
 static Val sum_of_mean(const Moments *r, Val m, Val v) {
   const Fn *f = r->f;
   if (ir_ins(f, m)->op != OP_div) return (Val){0};
@@ -184,7 +185,7 @@ static Val sum_of_mean(const Moments *r, Val m, Val v) {
   return ir_ins(f, count)->op != OP_max && is_count(f, count, n) ? s : (Val){0};
 }
 
-// d is squared, and the squares are summed; but d itself is not.
+// Is d squared and the squares summed, while d itself is not summed?
 static bool is_squared(const Moments *r, Val d) {
   bool squared = false;
   for (uint32_t k = r->uses.first[d.i]; k < r->uses.first[d.i + 1]; k++) {
@@ -212,7 +213,7 @@ static void add_op(Moments *r, Val v) {
   r->product[v.i] = head;  // from here on
 }
 
-// Of no rows the op's mean is 0; divided by the size of a dim it was 0 / 0.
+// With no rows the op's mean is 0; dividing by the size of a dim gave 0 / 0.
 static Val nan_of_none(Moments *r, Val mean, Val old) {
   Fn *f = r->f;
   Val count = ir_rewrite_arg(&r->e, old, 1);
@@ -222,7 +223,7 @@ static Val nan_of_none(Moments *r, Val mean, Val old) {
   return ir_emit(f, OP_add, by_count, 2, NULL, 0, loc);
 }
 
-// The op's result in the place of old value v, whose shape may have axes of size 1 before the channels.
+// Replaces old value v by the op's result; its shape may have axes of size 1 before the channels.
 static void replace(Moments *r, Val v) {
   Fn *f = r->f;
   Val now = ir_result(r->product[r->result[v.i].i], r->nth[v.i]);
@@ -247,7 +248,7 @@ static void replace_by_mean(Moments *r, Val v) {
   ir_rewrite_replace(&r->e, v, now);
 }
 
-// Instruction i, each of whose operands %d is a difference of its own.
+// Copies instruction i; each operand %d becomes a difference of its own.
 static void copy_reader(Moments *r, uint32_t i) {
   uint32_t n = r->e.old[i].n_args;
   Val kept[MAX_ARGS], last = {0};

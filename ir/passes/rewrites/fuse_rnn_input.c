@@ -5,12 +5,12 @@
 //   ->
 //   %h, .. = rnn_seq %x, %layout, %w_hh, %b, w_ih=%w_ih {cell="lstm"}
 //
-// Its tiles go on from the k of x to those of the state, so every sum has the same order as before. Not for a gru, one
-// of whose gates adds up its input and its state apart.
+// Its tiles continue from the k of x to the k of the state, so every sum keeps its order. Not for a GRU: one
+// of its gates adds input and state separately.
 //
-// The product over all rows does the arithmetic as fast, or faster where tiles of a step are low or vectors of units
-// are not full, and reads its weight less often. What it costs is %xg: little time where it stays in the caches, and up
-// to a third of a recurrence where it does not.
+// The product over all rows is as fast, or faster if tiles of a step are low or vectors of units are partial,
+// and reads its weight less often. Its cost is %xg: little if it stays in cache, up to a third of a
+// recurrence if it does not.
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -23,9 +23,9 @@
 enum {
   INPUTS = 32,  // at most,
   FAR_GATE_INPUTS =
-      64,     // or so many for each gate where %xg exceeds the last-level cache: tiles of few gates load more of x
-  ROWS = 6,   // of a step at least, by the bound, of which a tile reads the weight once
-  UNUSED = 4  // lanes of the last vector of the units that may be empty: a part of the units
+      64,     // or this many per gate if %xg exceeds the last-level cache: tiles with few gates load more of x
+  ROWS = 6,   // least rows of a step, by the bound: a tile reads the weight once
+  UNUSED = 4  // most lanes of the last vector of units that may be empty: a fraction of the units
 };
 
 static bool is_worth_it(const Prog *p, Shape projected, Dim inputs, Dim batch, int64_t hidden) {
@@ -36,7 +36,7 @@ static bool is_worth_it(const Prog *p, Shape projected, Dim inputs, Dim batch, i
          unused * UNUSED <= hidden;
 }
 
-// Something between the product and the recurrence writes to what the product reads.
+// An instruction between the product and the recurrence writes to an operand of the product.
 static bool is_overwritten(const Fn *f, Val xg, Val rnn) {
   for (uint32_t i = xg.i + 1; i < rnn.i; i++) {
     const OpInfo *op = &ir_ops[f->ins[i].op];
@@ -61,7 +61,7 @@ static bool takes_input(const Rules *r, Val v, Val xg) {
   return units > 0 && is_worth_it(p, ir_ins(f, xg)->shape, inputs, batch, units);
 }
 
-// The operands of the projection, x, weight and bias, in the place of its result.
+// Puts the operands of the projection, x, weight and bias, in place of its result.
 Val rule_rnn_input(Rules *r, Val v) {
   Fn *f = r->f;
   Val in[MAX_OPERANDS], xg = ir_operand(f, v, ARG_xg);

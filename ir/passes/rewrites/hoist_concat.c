@@ -4,9 +4,9 @@
 //   %b = relu %y                            ->     %r = relu %c
 //   %r = concat %a, %b {axis=1}
 //
-// The elements are the same to the last bit. They are no longer written, read and written again: %r is made in the
-// kernel of the concat. Only where the concat alone reads the operands, and where each has one operand of its own: two
-// would have to stay alive for it.
+// The elements have the same bits. They are no longer written, read and written again: %r is made in the
+// kernel of the concat. Only if nothing else reads the operands, and if each has a single operand of its own:
+// two would both have to stay alive.
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -18,10 +18,10 @@
 enum { MAX_DEPTH = 32 };
 
 typedef struct Tree {
-  const Val *list;     // what is joined
-  Val like;            // the instruction that makes each of them; none: they are joined as they are
+  const Val *list;     // the operands of the concat
+  Val like;            // the instruction that makes each of them; none: they are used as they are
   uint32_t own;        // its operand that differs
-  struct Tree *below;  // and what joins that
+  struct Tree *below;  // and the tree of those
 } Tree;
 
 typedef struct {
@@ -38,7 +38,7 @@ static bool is_pure_word(const Fn *f, Val v) {
   return (op->is_pointwise || ir_ins(f, v)->op == OP_cast) && !(op->flags & (RANDOM | EFFECT | WRITES));
 }
 
-// The same for all parts of the axis.
+// It is the same along the whole axis.
 static bool is_shared(const Joins *j, const Val *list, uint32_t k) {
   const Fn *f = j->f;
   Val a = ir_arg(f, list[0], k);
@@ -49,7 +49,7 @@ static bool is_shared(const Joins *j, const Val *list, uint32_t k) {
   return axis < of || ir_dim_is_one(f->prog, ir_dim_at(f->prog, s, axis - of));
 }
 
-// Each has its own, as large as itself, which nobody else keeps in a register.
+// Each part has its own operand, of its own size, which nobody else keeps in a register.
 static bool is_own(const Joins *j, const Val *list, uint32_t k) {
   const Fn *f = j->f;
   for (uint32_t i = 0; i < j->n; i++) {
@@ -73,7 +73,7 @@ static bool are_alike(const Joins *j, const Val *list) {
   return true;
 }
 
-// Which operand is each one's own, where all others are shared; n_args: there is none.
+// The operand that differs between the parts while all others are shared; n_args: there is none.
 static uint32_t own_operand(const Joins *j, const Val *list) {
   uint32_t n = ir_ins(j->f, list[0])->n_args, own = n;
   for (uint32_t k = 0; k < n; k++) {
@@ -103,7 +103,7 @@ static uint32_t first_of(const Tree *t, uint32_t n, uint32_t first) {
   return first;
 }
 
-// What the operands read is there when the concat runs: nothing is overwritten in between.
+// Their operands are unchanged when the concat runs: nothing between overwrites them.
 static bool is_calm(const Fn *f, uint32_t from, uint32_t to) {
   for (uint32_t i = from; i < to; i++)
     if (ir_ops[f->ins[i].op].flags & WRITES) return false;

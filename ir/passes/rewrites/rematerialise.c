@@ -1,12 +1,14 @@
-// Pass rematerialise: what the backward reads again is computed again, where that takes a pass over memory and no array more.
+// Pass rematerialise: a value that the backward reads again is computed again, if that needs one pass over
+// memory and no other array.
 //
 //   %h = relu (add (mul %x, %s), %b)    read by the forward, and 100 levels later by the backward, which reads %x too
 //   ->  the late readers read %h2 = relu (add (mul %x, %s), %b), and %h ends with the forward
 //
-// The value is large, cheap, and made element by element of one large value, which lives as long in any case, and of small
-// ones that are still the same. Late readers share one copy, which pass schedule sinks to them.
+// The value is large and cheap. It is made element by element of one large value, which lives that long in
+// any case, and of small values that have not changed. Late readers share one copy, which pass schedule sinks
+// to them.
 //
-// Levels are those of the longest path, before anything is fused: far is far in both.
+// Levels are lengths of longest paths before fusion: far apart in one is far apart in the other.
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/passes.h"
@@ -19,7 +21,7 @@ enum {
   SMALL_RATIO = 8,  // an eighth of the elements
   MAX_TREE = 6,
   MAX_ARGS = 16,  // of a late reader
-  FAR = 32        // levels, from which on a reader is late
+  FAR = 32        // from this many levels on a reader is late
 };
 
 typedef struct {
@@ -29,7 +31,7 @@ typedef struct {
   uint32_t *depth;    // by value
   uint32_t *wanted;   // by value
   uint32_t *written;  // by storage root: the last instruction that writes it
-  uint32_t *root;     // by value: the one that is computed again, with it among what only that one reads; 0: none
+  uint32_t *root;     // by value: the recomputed value whose tree it belongs to; 0: none
   Val *copy;          // by root, once it is made
 } Remat;
 
@@ -67,7 +69,7 @@ typedef struct {
   Val large;   // the one large operand
 } Tree;
 
-// What v alone reads, of its shape.
+// Operands of v's shape that only v reads.
 static bool is_inside(const Remat *r, Val v, Val a) {
   return is_member(r->f, a) && n_readers(r, a) == 1 && ir_ins(r->f, a)->shape.i == ir_ins(r->f, v)->shape.i;
 }
@@ -89,7 +91,7 @@ static bool grow(const Remat *r, Tree *t, Val v) {
   return true;
 }
 
-// Where instruction i is wanted: its own level, or, of what is cheap, as a mask is, the first level of its readers.
+// The level where i is needed: its own, or for cheap values such as masks the first level of its readers.
 static uint32_t wanted_at(const Remat *r, uint32_t i) {
   uint32_t first = UINT32_MAX;
   if (!is_member(r->f, (Val){i})) return r->depth[i];
@@ -100,7 +102,7 @@ static uint32_t wanted_at(const Remat *r, uint32_t i) {
 
 static bool is_late(const Remat *r, Val v, uint32_t reader) { return r->wanted[reader] >= r->depth[v.i] + FAR; }
 
-// Some of its readers are late, and some are not; none passes it on as it is.
+// Some of its readers are late, some are not, and none hands it on unchanged.
 static bool has_gap(const Remat *r, Val v, uint32_t *first_late) {
   uint32_t n_late = 0;
   *first_late = UINT32_MAX;
@@ -149,7 +151,7 @@ static Val copy_tree(Remat *r, uint32_t root, Val v) {
 
 static bool reads_late(const Remat *r, uint32_t i, Val a) { return r->root[a.i] == a.i && a.i && is_late(r, a, i); }
 
-// Instruction i, whose late operands are the copies.
+// Copies instruction i; late operands become the copies.
 static void copy_reader(Remat *r, uint32_t i) {
   Val kept[MAX_ARGS];
   uint32_t n = r->e.old[i].n_args;

@@ -15,13 +15,13 @@ typedef enum {
 typedef struct {
   Fn *f;
   Prog *p;
-  uint64_t of_op[N_OPS];  // rules of this pass that begin at the op and are not switched off, a bit for each
+  uint64_t of_op[N_OPS];  // by op: bit set of the rules of this pass that begin there and are on
   const uint32_t *uses;   // by value, of passes that edit in place; else NULL
-  uint32_t n_applied;     // so many times did one
+  uint32_t n_applied;     // number of applications
   uint32_t *table;        // CSE, of pass simplify: hash -> value; 0: free; else NULL
   uint32_t cap;
   uint32_t root;  // the value that rules are being applied to
-  bool *image;    // by value, up to n_image: is it made of images? (rules_image.c)
+  bool *image;    // by value, up to n_image: it is made of images (rules_image.c)
   uint32_t n_image, image_cap;
 } Rules;
 
@@ -29,7 +29,7 @@ typedef struct {
 #include "ir/passes/rewrites/rules.def"
 
 Rules ir_rules_of(Fn *f, Pass pass);
-// What v, the last instruction, is by the rules: a value that it equals, or v, edited or not.
+// Applies rules to v, the last instruction: returns a value that equals it, or v, edited or not.
 Val ir_apply_rules(Rules *r, Val v);
 // Applies the rules of a pass that only edits in place to every instruction; removes what is dead afterwards.
 void ir_apply_rules_in_place(Fn *f, Pass pass);

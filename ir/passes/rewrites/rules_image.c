@@ -31,7 +31,7 @@ static bool is_made_of_image(const Rules *r, Val v) {
   return false;
 }
 
-// Finds it for all values up to v: their operands come before them. From the one that rules are at on, values may change.
+// Sets it for all values up to v, operands first. Values from r->root on may still change.
 static bool is_image(Rules *r, Val v) {
   while (r->n_image <= v.i) {
     bool is = is_made_of_image(r, (Val){r->n_image});
@@ -61,7 +61,8 @@ static Dim aligned_dim(const Rules *r, Val v, uint32_t rank, uint32_t axis) {
   return axis < missing ? ir_dim(r->p, 1) : ir_dim_at(r->p, s, axis - missing);
 }
 
-// Has v, aligned at the last axis, its elements in the same order before the permutation? Axes of one element are anywhere.
+// Does v, aligned at the last axis, have the same order of elements before the permutation? Axes of one
+// element may be anywhere.
 static bool keeps_order(const Rules *r, Val v, const Attr *perm) {
   uint32_t rank = ir_rank(r->p, perm->u.list);
   int64_t last = -1;
@@ -106,7 +107,7 @@ static bool keeps_axes(const Prog *p, Shape perm) {
   return true;
 }
 
-// y, made before the permutation in the place of `ins`, and what it is behind it.
+// Emits y before the permutation in place of `ins`; returns it permuted.
 static Val permuted_for(Rules *r, Val y, const Ins *ins, Attr perm) {
   y = ir_eliminate_common(r, y);
   ir_copy_metadata(ir_ins(r->f, y), ins);

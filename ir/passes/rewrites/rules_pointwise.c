@@ -37,7 +37,7 @@ static bool broadcasts_same(Fn *f, Val v, uint32_t k, Shape narrow) {
   for (uint32_t a = 0; a < r; a++) {
     Dim d = ir_dim_at(p, ins->shape, a);
     bool one = ir_dim_is_one(p, d);
-    if (one) {  // size 1: some operand must have the axis at all, so that the rank stays
+    if (one) {  // size 1: an operand must have the axis, so that the rank stays
       continue;
     }
     if (!(covered >> a & 1)) return false;
@@ -113,7 +113,7 @@ Val rule_fold_select(Rules *r, Val v) {
 // ---- constants and copies
 static bool is_constant(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_full || ir_ins(f, v)->op == OP_const; }
 
-// f32 is not named: it is what a constant is.
+// f32 is the default dtype of a constant
 static Val constant(Fn *f, Op op, double x, DType t, Shape shape, Loc loc) {
   Attr at[3] = {ir_a_num(KEY_value, x)};
   uint32_t n = 1;
@@ -130,7 +130,7 @@ Val rule_fold_full(Rules *r, Val v) {
   return constant(f, OP_full, ir_attr_num(f, a, KEY_value, 0), (DType)ins->dtype, ins->shape, ins->loc);
 }
 
-// What a cast makes of a number, in the way of run_cast; halves have no constants.
+// The result of a cast of a number, as run_cast gives it; there are no f16 or bf16 constants.
 Val rule_fold_cast(Rules *r, Val v) {
   Fn *f = r->f;
   Ins *ins = ir_ins(f, v), *a = ir_ins(f, ir_arg(f, v, 0));
@@ -142,7 +142,7 @@ Val rule_fold_cast(Rules *r, Val v) {
   return constant(f, (Op)a->op, x, to, ins->shape, ins->loc);
 }
 
-// The mask, f32, that a bool was made of; none: it was not made of one.
+// The f32 mask that a bool was made of; none.
 static Val mask_under(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op != OP_cast || ins->dtype != DT_BOOL) return (Val){0};

@@ -33,8 +33,8 @@ Val rule_fold_transposes(Rules *r, Val v) {
 //   %y = matmul %a, %b : f32[m,1]     ->     %r = reshape %b : f32[1,k]
 //                                            %p = matmul %r, %a {tb=1} : f32[1,m]     %y = reshape %p : f32[m,1]
 enum {
-  COLUMN_ELEMENTS = 16384,  // of a, from which on a kernel more for what follows the product costs less
-  COLUMN_K = 16             // that it sums, at least, where lanes would take k
+  COLUMN_ELEMENTS = 16384,  // least elements of a for which an extra kernel behind the product costs less
+  COLUMN_K = 16             // least k, if lanes run along k
 };
 
 static Val reshaped(Rules *r, Val a, const Dim *dims, uint32_t n, Loc loc) {

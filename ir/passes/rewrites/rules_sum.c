@@ -27,7 +27,7 @@ Val rule_sum_of_reshaped(Rules *r, Val v) {
 }
 
 // ---- sums over rows and their elements: first the rows, which are summed where their elements are made
-enum { SPLIT_WIDTH = 32 };  // elements of a row, for whose sum a store more is worth it
+enum { SPLIT_WIDTH = 32 };  // least row length for which the extra store is worth it
 
 //   %s = sum %a {axes=[0,1]}     ->     %r = sum %a {axes=[1]}     %s = sum %r {axes=[0]}
 Val rule_split_sum(Rules *r, Val v) {

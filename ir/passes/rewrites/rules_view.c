@@ -27,9 +27,7 @@ Val rule_fold_permute(Rules *r, Val v) {
   return ir_emit(r->f, OP_permute, &a, 1, &perm, 1, ir_ins(r->f, v)->loc);
 }
 
-// Rows along another axis than the last stand side by side as they are, where a permutation would interleave them:
-//   %p = permute %x {perm=[1,0]}     %y = softmax %p
-//     ->     %s = softmax %x {axis=0}     %y = permute %s {perm=[1,0]}
+// Rows along another axis lie side by side already; a permutation would interleave them:
 Val rule_rows_of_permuted(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);

@@ -23,8 +23,8 @@ typedef struct {
 } Simplify;
 
 // ---- constants where kernels read memory, and where they do not
-// Kernels other than pointwise ones read memory: a constant operand, or one that is a size in any shape, becomes a stored
-// value. Emits it before the user is copied.
+// Kernels that are not pointwise read memory: a constant operand, or a size expanded to any shape, becomes a
+// stored value. Emits it before its user is copied.
 static Val stored_form(Fn *f, Val a, Loc loc) {
   double x;
   if (ir_ins(f, ir_view_base(f, a))->op == OP_dim_size) return ir_op1(f, OP_copy, a, loc);
@@ -38,10 +38,10 @@ static bool reads_memory(Op op) {
   OpClass cls = ir_ops[op].cls;
   if (cls == CLASS_POINTWISE || cls == CLASS_MARK || cls == CLASS_LEAF) return false;
   return op != OP_rnn_seq_grad && op != OP_reshape &&
-         op != OP_expand;  // absent gradients; rule fold_full takes the others
+         op != OP_expand;  // absent gradients; rule fold_full handles other ops
 }
 
-// Pointwise code has one number that is stored, a full of rank 0, in itself: it takes no memory.
+// Pointwise code contains a stored number of rank 0 as an immediate: it takes no memory.
 static Val number_form(Simplify *s, Val a) {
   Fn *f = s->e.f;
   const Ins full = *ir_ins(f, a);

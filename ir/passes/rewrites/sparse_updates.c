@@ -58,7 +58,7 @@ Val rule_sparse_adamw(Rules *r, Val v) {
 
 static bool is_lookup(const Rules *r, Val g) { return ir_ins(r->f, g)->op == OP_embedding_grad && r->uses[g.i] == 1; }
 
-// Of look-up gradients that each add their rows to the one before.
+// The first of a chain of look-up gradients that each add rows to the one before.
 static Val first_of_chain(const Rules *r, Val g) {
   while (is_lookup(r, g) && ir_has_operand(r->f, g, ARG_addend) && is_lookup(r, ir_operand(r->f, g, ARG_addend)))
     g = ir_operand(r->f, g, ARG_addend);
@@ -71,9 +71,9 @@ static void set_lookup(Fn *f, Val v, Val like, Val addend) {
   ir_set_args(f, v, in, 4);
 }
 
-// Are the rows of look-up gradient g, an operand of the sum at v, added to `to`? What is made later than they are, as a
-// product whose kernel adds the table to its own tiles, takes the table instead. In the body of a scan `to` may be what
-// the steps before summed up, an input.
+// Are the rows of look-up gradient g, an operand of the sum at v, added to `to`? A value made later than the
+// rows, such as a product whose kernel adds the table to its tiles, takes the table instead. In the body of a
+// scan `to` may be an input: the sum of the steps before.
 static bool adds_rows(const Rules *r, Val v, Val g, Val to) {
   const Fn *f = r->f;
   Val first = first_of_chain(r, g);
