@@ -43,8 +43,8 @@ typedef struct {
 } If;
 If cg_when(Cg *c, V cond);    // NULL: no branch
 If cg_either(Cg *c, V cond);  // the body runs twice
-If cg_when_carry(Cg *c, V cond, V *carried,
-                 uint32_t n);  // behind it: what the body left there, or what was there before
+// behind it: what the body left there, or what was there before
+If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n);
 bool cg_then(If *s);
 V cg_first_worker(Cg *c);  // a condition
 

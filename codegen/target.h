@@ -16,11 +16,12 @@ typedef struct {
   const char *cpu_features;  // those that LLVM says the CPU has beyond its triple's plainest; NULL: `features` has them
   const char *abi;           // LLVM's name of a calling convention; NULL: the triple's
   uint32_t pointer_bits;
-  const char *
-      ahead;  // the row of objects for such CPUs, since its own code needs what a process asks the system for; NULL: itself
+  // the row of objects for such CPUs, since its own code needs what a process asks the system for; NULL:
+  // itself
+  const char *ahead;
   bool has_image;  // programs run in the process that compiles them: link.c knows its relocations
-  bool
-      fixed_place;  // code is linked where it runs, as on machines without an operating system: not position-independent
+  // code is linked where it runs, as on machines without an operating system: not position-independent
+  bool fixed_place;
   bool without_blas;  // nobody gives code a matrix product (TnServices.sgemm): of objects, in no row
   // ---- the stack of a run (codegen/blocks.c)
   int64_t stack_bytes;   // bound of entry and kernel together; where blocks cannot be static, wide rows may exceed it

@@ -7,8 +7,8 @@
 //   queries | ..     | ..     |        |      Causal blocks above the diagonal are not visited.
 //           +--------+--------+--------+
 //
-// Work is partitioned into units whose results nobody else writes, whose sums run in the order of keys or of queries: bits
-// depend neither on the team nor on the partition.
+// Work is partitioned into units: nobody else writes the results of a unit, and its sums run in the order of
+// keys or of queries. Bits depend neither on the team nor on the partition.
 #include "codegen/attention/attention.h"
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
@@ -22,7 +22,7 @@ static uint32_t power_below(int64_t n) {
   return p;
 }
 
-// One that lies so far out that all keys or none are seen is brought near, so that sums with it do not overflow.
+// Clamps the causal offset where all or no keys are visible, so that sums with it do not overflow.
 static V offset_of(AttnCode *s) {
   Cg *c = s->c;
   if (ir_none(s->a.offset_value)) return cg_i64(c, s->a.offset);

@@ -34,7 +34,7 @@ AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b
 V cg_attention_row(AttnCode *s, AttnRows x, V t);
 // The head of keys and values that head h of the queries reads.
 V cg_attention_kv_head(AttnCode *s, V h);
-// Keys of sequence b that are not padding.
+// Number of keys of sequence b, without padding.
 V cg_attention_length(AttnCode *s, V b);
 V cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
 
@@ -76,14 +76,14 @@ typedef struct {
   V m, k;
   uint32_t mr;
   bool exact;     // m is a multiple of mr
-  int64_t terms;  // of cg_attention_accumulate: that an element sums in all of its calls, at most
+  int64_t terms;  // of cg_attention_accumulate: upper bound of the terms that an element sums over all calls
 } AttnProduct;
 // Columns are n keys of a block, rounded up to whole tiles: C is a block of scores. C is overwritten.
 void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n);
 // Columns are the elements of a head; added to C. b_is_padded: B has rows of size_pad.
 void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded);
 
-// Columns j.. of a row of scores, of which the first n count: what dropout leaves of each, 0 or 1 / (1 - p).
+// Columns j.. of a row of scores, n of them valid: the factor of dropout for each, 0 or 1 / (1 - p).
 V cg_attention_dropout_scale(AttnCode *s, V row_element, V j);
 // Flat element of (b, h, t, 0) in [B,H,Tq,Tk], which names the random number of key 0.
 V cg_attention_element(AttnCode *s, V b, V h, V t);

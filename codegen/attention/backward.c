@@ -107,7 +107,8 @@ static V probability(Backward *w, V score, V lse, AttnBias bias, V j, V mask) {
   return cg_select(c, mask, cg_primitive(c, OP_exp, &x), zero);
 }
 
-// ln sum e^score of query t. Where a bias of -inf hides every key it is -inf, and any other number makes all e^x zero.
+// ln sum e^score of query t. If a bias of -inf hides every key it is -inf: returns another number, so that
+// all e^x are zero.
 static V row_lse(Backward *w, V t) {
   Cg *c = w->s->c;
   V lse = cg_get(c, c->f32, w->lse, t);
@@ -116,7 +117,8 @@ static V row_lse(Backward *w, V t) {
   return cg_select(c, none, cg_f32(c, 0), lse);
 }
 
-// Adds a vector of the gradient to the bias's; gives what is left to add to its only element.
+// Adds a vector of the gradient to that of the bias; if the bias has one element for all of them, returns
+// what to add to it.
 static V add_bias(Backward *w, AttnBias to, V ds, V sum, V j, V mask) {
   Cg *c = w->s->c;
   if (to.one) return cg_fadd(c, sum, ds);
@@ -125,8 +127,8 @@ static V add_bias(Backward *w, AttnBias to, V ds, V sum, V j, V mask) {
   return sum;
 }
 
-// Scores and dP of query t become P, as dropout leaves it, and dS; or dS / scale is added to the bias's gradient. n
-// columns, the first `seen` of them seen.
+// Turns scores and dP of query t into P (after dropout) and dS; or adds dS / scale to the gradient of the
+// bias. n columns, the first `seen` of them visible.
 static void gradient_row(Backward *w, V i, V t, V k0, V n, V seen) {
   AttnCode *s = w->s;
   Cg *c = s->c;
@@ -246,7 +248,7 @@ static void whole_queries(Backward *w, const Range *r) {
   walk_range(w, r);
 }
 
-// For each head that reads the keys of head `kv`, whose gradient the first of them opens.
+// For each head that reads the keys of head `kv`; the first of them initialises the gradients.
 static void each_sharing(Backward *w, V kv, const Range *r, void (*act)(Backward *w, const Range *r)) {
   Cg *c = w->s->c;
   int64_t group = w->s->a.group;
@@ -347,7 +349,7 @@ static void bias_units(Backward *w) {
   }
 }
 
-// Of what has no queries that could see a key: zeros.
+// Zeros for keys that no query can see.
 void cg_attention_no_bias_grad(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape shape = ir_ins(c->f, v)->shape;

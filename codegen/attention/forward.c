@@ -37,8 +37,8 @@ static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
   return cg_reduce_max(c, top);
 }
 
-// Scores become e^(score - top), without those that are not seen; gives their sum. element: the row's in the random
-// stream.
+// Replaces visible scores by e^(score - top), others by 0; returns their sum. element: number of the row in
+// the random stream.
 static V row_exp(Forward *f, V row, V n, AttnSeen seen, V top, V element) {
   AttnCode *s = f->s;
   Cg *c = s->c;

@@ -12,7 +12,7 @@ bool cg_attention_is_plain_causal(const AttnCode *s) {
   return !s->a.window && (!s->a.causal || (cg_const_value(s->offset, &offset) && offset == 0));
 }
 
-// Keys from where a query stands to the end of what it sees.
+// Number of keys from the query's own to the last visible one.
 static int64_t ahead(const AttnCode *s) { return s->a.causal ? 1 : s->a.window; }
 
 V cg_attention_key_begin(AttnCode *s, V t, V lo) {

@@ -1,4 +1,5 @@
-// cholesky: U of A = U^T U by strips of columns; L, its transpose, is what is read and written turned.
+// cholesky: computes U of A = U^T U by strips of columns. For L, its transpose, reads and writes are
+// transposed.
 //
 //   strips 0 .. s-1 of U          for J = 0, 1, ..: rows of strip J's square, in all strips behind it
 //   | D0  x   x   x |             D_J, the square on the diagonal, is factored by the worker of strip J as soon as rows J-1
@@ -41,7 +42,7 @@ static CgPanel panel(const Cholesky *h, V strip) {
 }
 
 static V first_of(const Cholesky *h, V strip) { return cg_mul(h->c, strip, h->width); }
-static V end_of(const Cholesky *h, V strip) {  // as far as columns go, and rows of U
+static V end_of(const Cholesky *h, V strip) {  // end of a strip: columns, and rows of U
   Cg *c = h->c;
   return cg_min(c, h->n, first_of(h, cg_add(c, strip, cg_i64(c, 1))));
 }
@@ -61,7 +62,7 @@ static void factor_square(const Cholesky *h, V strip) {
   cg_factor_diagonal(h->c, &p, first_of(h, strip), end_of(h, strip));
 }
 
-// Rows of square J in the worker's strips behind it; the next square on the diagonal at once.
+// Computes rows of square J in the worker's strips behind it, the next diagonal square first.
 static void each_strip_behind(const Cholesky *h, V square) {
   Cg *c = h->c;
   V next = cg_add(c, square, cg_i64(c, 1)), past = cg_rem(c, next, h->n_workers);
@@ -76,7 +77,7 @@ static void each_strip_behind(const Cholesky *h, V square) {
   }
 }
 
-// The worker's strips into their panels; or, behind all, out of them with zeros in the other triangle.
+// Copies the worker's strips to their panels, or back, with zeros in the other triangle.
 static void copy_strips(const Cholesky *h, V matrix, bool is_out) {
   Cg *c = h->c;
   for (Loop l = cg_each_by(c, h->worker, h->n_strips, h->n_workers); cg_next(&l);) {

@@ -1,12 +1,12 @@
-// eigh and svd by rotations of rows (one-sided Jacobi): two rows at a time are turned until they are orthogonal, in cycles over all
-// pairs until one cycle turns none. All that is done to rows of X is done to rows of J, which begins as 1.
+// eigh and svd by one-sided Jacobi rotations: pairs of rows are rotated until they are orthogonal, in cycles
+// over all pairs, until a cycle rotates none. J, which begins as the identity, takes the same rotations as X.
 //
 //   svd:    X is a / its largest element;     J X = diag(s) V^T,  so that U = J^T
 //   eigh:   X is the same with c on its diagonal added, c the largest sum of a row: no eigenvalue is below 0, and those of X are its
 //           singular values. Rows of J are the eigenvectors, whose eigenvalues are taken of a itself
 //
-// Rows lie as neighbours in memory and are lanes of vectors. Which pairs are turned when does not depend on the workers, each of which
-// has matrices of its own: results are the same bits for any number of them.
+// Rows are contiguous and fill vectors. The order of pairs does not depend on the workers, each of which has
+// matrices of its own: results have the same bits for any number of them.
 #include "codegen/linalg/linalg.h"
 #include "codegen/math/primitives.h"
 
@@ -37,7 +37,8 @@ static V dot(Cg *c, V a, V b, V n) {
 }
 
 // ---- pairs of rows
-// The cosine is 1 - sine half, half = sine / (1 + cosine): of small angles it would be rounded to 1, and norms would grow.
+// The cosine is 1 - sine * half, half = sine / (1 + cosine): for small angles a rounded cosine would be 1,
+// and norms would grow.
 typedef struct {
   V a, b, sine, half;
 } Turn;
@@ -55,7 +56,7 @@ static void turn(Cg *c, Rows m, V i, V j, V cosine, V sine) {
   cg_each_vector(c, cg_i64(c, 0), m.n, turn_vectors, &t);
 }
 
-// Turns rows i and j where they are not orthogonal; 1 or 0, i64: whether they were turned.
+// Rotates rows i and j if they are not orthogonal; returns 1 or 0, i64: whether it did.
 static V turn_pair(Cg *c, Rows x, Rows own, V i, V j, V tolerance) {
   V a = row(c, x, i), b = row(c, x, j), aa = dot(c, a, a, x.n), bb = dot(c, b, b, x.n), ab = dot(c, a, b, x.n);
   V one = cg_f32(c, 1), is_off = greater(c, size(c, ab), cg_fmul(c, tolerance, cg_fmul(c, root(c, aa), root(c, bb))));
@@ -76,7 +77,7 @@ static void fill_identity(Cg *c, Rows m, V x) {
   for (Loop l = cg_count(c, m.n); cg_next(&l);) {
     for (Loop k = cg_count(c, m.n); cg_next(&k);) {
       V is_on = cg_eq(c, l.i, k.i);
-      V nothing = cg_fmul(c, value(c, x), cg_f32(c, 0));  // in the loop: an x without rows is not read
+      V nothing = cg_fmul(c, value(c, x), cg_f32(c, 0));  // inside the loop: an x without rows is not read
       cg_store(c, cg_fadd(c, cg_select(c, is_on, cg_f32(c, 1), cg_f32(c, 0)), nothing), element(c, m, l.i, k.i));
     }
   }
@@ -105,7 +106,7 @@ static void make_orthogonal(Cg *c, V fn, void *ctx) {
 // ---- the largest element, sorting, transposing
 static V bits_to_scale(Cg *c, V bits) {
   V is_zero = cg_eq(c, bits, cg_i32(c, 0));
-  V is_wild = cg_icmp(c, LLVMIntUGE, bits, cg_i32(c, 0x7f800000));  // divided by NaN all is NaN
+  V is_wild = cg_icmp(c, LLVMIntUGE, bits, cg_i32(c, 0x7f800000));  // dividing by NaN makes everything NaN
   V scale = cg_select(c, is_wild, cg_f32(c, NAN), cg_bitcast(c, bits, c->f32));
   return cg_select(c, is_zero, cg_f32(c, 1), scale);
 }
@@ -130,7 +131,7 @@ static void swap_row(Cg *c, Rows m, V i, V k) {
   for (Loop l = cg_count(c, m.n); cg_next(&l);) swap(c, element(c, m, i, l.i), element(c, m, k, l.i));
 }
 
-// Of n keys the largest first, or with `rises` the smallest; rows of the matrices with them
+// Sorts n keys, largest first (`rises`: smallest first), and the rows of the matrices with them
 static void sort(Cg *c, V keys, V n, bool rises, const Rows *with, uint32_t n_with) {
   for (Loop k = cg_count(c, n); cg_next(&k);) {
     V first = k.i;
@@ -173,7 +174,8 @@ static void subtract_vectors(Cg *c, V k, V mask, void *ctx) {
   cg_store_masked(c, cg_fma(c, cg_splat(c, s->minus), from, cg_load_masked(c, c->vf, at, mask)), at, mask);
 }
 
-// Row k, which counts as 0, becomes a unit vector that is orthogonal to those before: what is left of the axis that has most left.
+// Replaces row k, which counts as 0, by a unit vector orthogonal to those before: the rest of the axis of
+// which most is left.
 static void fill_row(Cg *c, Rows x, V k) {
   enum { LEFT, AXIS };
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), least[] = {cg_f32(c, 2), zero};
@@ -299,7 +301,7 @@ static void make_eigh(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-// X, and results that nobody reads
+// Scratch: X, and results that nobody reads
 int64_t cg_eigh_scratch_bytes(const Fn *f, Val v) {
   int64_t bytes = cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape));
   for (uint32_t k = 0; k < 2; k++) bytes += cg_unread_bytes(f, ir_result(v, k));

@@ -1,15 +1,16 @@
-// Triangular systems: the recurrence that a solution and a Cholesky factor have in common.
+// Triangular systems: the recurrence that solutions and Cholesky factors share.
 //
 //   T x = b, T lower triangular:     x_i = (b_i - sum over k < i of T_ik x_k) / T_ii
 //   A = U^T U:                       U_ij = (A_ij - sum over k < i of U_ki U_kj) / U_ii,  U_ii the root of what is left at ii
 //
-// so that a column of U, as far as its diagonal, solves the system of the transposed columns before it. Columns are worked
-// on in strips as wide as a microkernel's tile: a panel [n][width] is filled with -b and, from the top, NB rows at a time,
-// becomes x. A tile adds T times the rows above, which are x already; the triangle of NB rows is solved in registers.
+// So a column of U down to its diagonal solves the system of the transposed columns before it. Columns are
+// processed in strips as wide as a microkernel's tile: a panel [n][width] is filled with -b and becomes x
+// from the top, NB rows at a time. A tile adds T times the rows above, which are x already; the triangle of
+// NB rows is solved in registers.
 //
-// An element sums in the order of k by fused multiply-adds, whatever NB, strip or worker: results are the same bits for any
-// number of workers. A diagonal counts by its reciprocal. A single right-hand side fills no vector of neighbours: it has
-// dots, or columns, of its own.
+// An element sums in the order of k by fused multiply-adds for any NB, strip or worker: the bits do not
+// depend on the number of workers. The diagonal is applied as a reciprocal. A single right-hand side fills no
+// vector: it has dots, or columns, of its own.
 #ifndef TN_CODEGEN_LINALG_LINALG_H
 #define TN_CODEGEN_LINALG_LINALG_H
 
@@ -41,8 +42,9 @@ typedef struct {
 } CgTriangle;
 // Rows [from, to) of the panel become rows of the solution; those before are.
 void cg_substitute(Cg *c, const CgTriangle *t, const CgPanel *p, V from, V to);
-// The same of the strip whose columns are [from, to): the triangle is the panel's own, and its diagonal is found. Where the
-// matrix is not positive definite, that and all that depends on it is NaN. Below the diagonal: 0.
+// The same for the strip with columns [from, to): the triangle is in the panel itself, and its diagonal is
+// computed. If the matrix is not positive definite, that and everything that depends on it is NaN. Below the
+// diagonal: 0.
 void cg_factor_diagonal(Cg *c, const CgPanel *p, V from, V to);
 
 // ---- single.c: a square triangle, as it lies, and n elements of x
@@ -61,7 +63,7 @@ void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx);  // of elem
 V cg_magnitude(Cg *c, V at);
 V cg_n_matrices(Cg *c, Shape s);
 V cg_matrix_size(Cg *c, Shape s, uint32_t from_end);
-// A result that nobody reads has no storage: the worker writes it to memory of its own, each matrix to the same place.
+// A result without readers has no storage: the worker writes each of its matrices to the same private memory.
 typedef struct {
   LLVMTypeRef elem;
   V base, each;  // elements of a matrix; NULL: of its own

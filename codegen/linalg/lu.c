@@ -106,7 +106,7 @@ static V factor_at(Cg *c, const Solve *s, V i, V k) {
   return cg_load(c, c->f32, f32_at(c, s->lu, cg_add(c, cg_mul(c, row, s->n), column)));
 }
 
-// What row k gives the rows [from, to) of the triangle; divides it by the diagonal where that is not 1.
+// Subtracts the part of row k from rows [from, to); first divides it by the diagonal, unless that is 1.
 static void give_row(Cg *c, const Solve *s, V k, V from, V to, bool is_unit) {
   V at = x_at(c, s, k), x = cg_load_masked(c, c->vf, at, s->mask);
   if (!is_unit) {

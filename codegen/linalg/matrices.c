@@ -1,4 +1,4 @@
-// What emitters share whose matrices are small and lie as they are in memory, each of them one worker's.
+// Shared by emitters whose matrices are small and stay as they are in memory: each belongs to one worker.
 #include "codegen/linalg/linalg.h"
 
 // ---- rows

@@ -1,4 +1,4 @@
-// Substitution for a single right-hand side, which lies in one piece and becomes the solution in place.
+// Substitution for a single contiguous right-hand side, in place.
 //
 //   T by rows: LANES rows at a time          T by columns: LANES rows at a time
 //   | . . . |      dots of what lies left      | 1     |    the triangle on the diagonal first,
@@ -65,7 +65,7 @@ static void solve_triangle(const Line *s, V i) {
   }
 }
 
-// The same of rows [i, n), fewer than a vector has.
+// The same for rows [i, n), fewer than a vector.
 static void solve_rest(const Line *s, V i) {
   Cg *c = s->c;
   V one = cg_i64(c, 1);

@@ -9,14 +9,14 @@
 
 enum { MAX_ROWS = 16, MAX_VECTORS = 4 };
 
-// Rows that are solved in registers: NB, a power of two no higher than the microkernel.
+// NB: rows that are solved in registers, a power of two, at most the microkernel's height.
 static uint32_t rows_at_once(const Cg *c) {
   uint32_t n = 1;
   while (2 * n <= c->t->gemm_mr && 2 * n <= 8) n *= 2;
   return n;
 }
 
-// A stride that code may be made for; -1 stands for one that is not.
+// A stride that code may be specialised for; -1: any other.
 static int64_t constant_stride(V v) {
   int64_t n;
   return cg_const_value(v, &n) ? n : TILE_DYN;
@@ -68,7 +68,7 @@ static V element(Cg *c, const CgTriangle *t, V i, V k) {
 static V reciprocal(Cg *c, V x) { return cg_fdiv(c, cg_f32(c, 1), x); }
 
 // ---- substitution
-// nb rows from i on, whose sums lack only what these rows give each other.
+// Solves nb rows from i on, whose sums lack only the terms of these rows.
 static void solve_rows(Cg *c, const Spec *s, const CgTriangle *t, V panel, V i, uint32_t nb) {
   V x[MAX_ROWS][MAX_VECTORS];
   for (uint32_t r = 0; r < nb; r++) {

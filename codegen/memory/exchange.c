@@ -1,6 +1,7 @@
-// Exchanges between processes: the runtime is told, by all workers, that sums over the shards of this process are there, or that sums over
-// all shards are wanted (TnServices.exchange); of a bucket, or -1: those that are wanted whole. Operands are in memory by then: that the
-// kernel reads them, and writes the memory that they lie in, puts barriers around it.
+// Exchanges between processes (TnServices.exchange): all workers tell the runtime that sums over the shards
+// of this process are ready, or that sums over all shards are needed; of a bucket, or -1: those that are
+// wanted whole. The kernel reads its operands and writes the memory that they lie in, so barriers stand
+// around it.
 #include "codegen/cg.h"
 #include "codegen/emitters.h"
 

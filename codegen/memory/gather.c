@@ -37,7 +37,7 @@ bool cg_emit_gather(Cg *c) {
   return true;
 }
 
-// Columns give an even load whatever the indices are; rows narrower than some cache lines would share them among
+// Columns balance the load for any indices; rows narrower than a few cache lines would be shared among
 // workers.
 enum { COLUMN_GRAIN = 16, WIDE = 64 };
 
@@ -49,7 +49,7 @@ static void start_rows(Cg *c, Val v, V width, const Loop *r, V lo, V hi) {
   else each_column(c, ROW_COPY, to, row_at(c, cg_ptr(c, addend), r->i, width), lo, hi);
 }
 
-// The last of this worker's rows that have to be started: none where they lie there already.
+// End of this worker's rows that must be initialised: none if the addend lies there already.
 static V rows_to_start(Cg *c, Val v, V row_lo, V row_hi) {
   Val addend = ir_operand(c->f, v, ARG_addend);
   if (ir_none(addend)) return row_hi;

@@ -45,7 +45,7 @@ static V power(Cg *c, V base, V n) {
 }
 
 // ---- statements of a row
-// What an expression is made of: a constant, known now in doubles, or a value that is computed.
+// A term of an expression: a constant, known now in doubles, or a computed value.
 typedef struct {
   V v;  // NULL: a constant
   double num;
@@ -169,7 +169,7 @@ static void make_update(Cg *c, V fn, void *ctx) {
 }
 
 // ---- calls
-// Numbers that a run reads are operands of their names; the row's scalars follow from them.
+// Numbers of the run are operands by name; the row's scalars are computed from them.
 static void compute_scalars(Cg *c, UpdateScalars *m) {
   const IrUpdate *row = m->rule.row;
   const OpInfo *op = &ir_ops[ir_ins(c->f, m->v)->op];
@@ -265,7 +265,7 @@ static Part part_of_update(Cg *c, Val v) {
   return part_of(c, ir_ins(c->f, v)->shape, ir_operand(c->f, v, ARG_owned), GRAIN);
 }
 
-// The units of all tensors of the kernel count through; [lo, hi) of them are this worker's.
+// Units of all tensors of the kernel are numbered in order; [lo, hi) belong to this worker.
 static void share_units(Cg *c, V *lo, V *hi) {
   int64_t most = 0;
   V total = cg_i64(c, 0);
@@ -277,7 +277,7 @@ static void share_units(Cg *c, V *lo, V *hi) {
   cg_share(c, total, most < SMALL ? most + 1 : 1, lo, hi);
 }
 
-// What of the tensor, whose units begin at `base`, lies in the units [lo, hi).
+// The part of the tensor (units from `base` on) in units [lo, hi).
 static void update_part(Cg *c, UpdateScalars *m, Val v, const Part *p, V base, V lo, V hi) {
   V grain = cg_i64(c, GRAIN);
   V from = cg_max(c, cg_sub(c, lo, base), cg_i64(c, 0)), to = cg_sub(c, hi, base);
@@ -363,8 +363,8 @@ static void make_norm_chunks(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-// Chunks of all operands count through, those that begin in this process's part; [lo, hi) of them are this worker's, and the
-// operand's own begin at `base`. Its sums stand from `first` on.
+// Chunks of all operands in this process's part are numbered in order. [lo, hi) belong to this worker; the
+// operand's begin at `base`, its sums at `first`.
 static void norm_operand(Cg *c, Val x, const Part *p, int64_t first, V base, V lo, V hi) {
   V zero = cg_i64(c, 0), skipped = cg_div(c, p->lo, cg_i64(c, CHUNK));
   V from = cg_add(c, skipped, cg_max(c, cg_sub(c, lo, base), zero));
@@ -373,7 +373,7 @@ static void norm_operand(Cg *c, Val x, const Part *p, int64_t first, V base, V l
   cg_call_helper(c, "norm_chunks", (V[]){cg_ptr(c, x), numel, sums, from, to}, 5, make_norm_chunks, NULL);
 }
 
-// Sums of others, by worker 0.
+// Worker 0 adds the sums of other processes.
 static void exchange_chunks(Cg *c, Val v) {
   V number = cg_i32(c, (int32_t)ir_attr_int(c->f, v, KEY_exchange, 0));
   cg_call_service(c, offsetof(TnServices, gather), (V[]){c->frame, number, c->scratch}, 3);
@@ -390,7 +390,7 @@ static void combine(Cg *c, Val v, V out, int64_t total) {
   }
 }
 
-// Alone, every chunk up to the bound has a sum, which is 0 where the run's size leaves it empty.
+// With one process, every chunk up to the bound has a sum; it is 0 if the run leaves the chunk empty.
 static Part part_of_operand(Cg *c, Val v, uint32_t k) {
   Val range = is_exchanged(c->f, v) ? ir_arg(c->f, v, k + 1) : (Val){0};
   Part p = part_of(c, ir_ins(c->f, ir_arg(c->f, v, k))->shape, range, CHUNK);

@@ -1,8 +1,8 @@
 // Partial writes: slice_assign, slice_assign_at and index_assign. The result lies in operand 0's buffer, so that only the part is
 // written; nothing else of the buffer is read or touched.
 //
-// Elements of one buffer go to distinct places of another (of slices), or each place has one worker (index_assign):
-// the result does not depend on how many workers there are.
+// Elements go to distinct places (slices), or each place has one worker (index_assign): the result does not
+// depend on the number of workers.
 #include "codegen/cg.h"
 #include "codegen/emitters.h"
 #include "codegen/pointwise/pointwise.h"

@@ -49,7 +49,7 @@ static Bag bag_of(Cg *c, Val v) {
 static V index_at(const Bag *b, V j) { return cg_get(b->c, b->c->i64, b->index, j); }
 static V row_at(const Bag *b, V base, V row) { return cg_at(b->c, b->c->f32, base, cg_mul(b->c, row, b->width)); }
 
-// Offsets that do not lie in order in [0, n] are reported where `reports`: the bag is empty then.
+// Offsets must ascend within [0, n]. Otherwise the bag is empty, and reported if `reports`.
 static Range range_of(const Bag *b, V k, bool reports) {
   Cg *c = b->c;
   V one = cg_i64(c, 1), zero = cg_i64(c, 0);
@@ -67,7 +67,7 @@ static Range range_of(const Bag *b, V k, bool reports) {
 static V is_inside(const Bag *b, V index) { return cg_below(b->c, index, b->rows); }
 static V is_padding(const Bag *b, V index) { return cg_eq(b->c, index, cg_i64(b->c, b->padding)); }
 
-// Counts what is no padding. A bag with an index out of range, which is reported, becomes empty.
+// Counts indices that are not padding. A bag with an index out of range is reported and becomes empty.
 static V check_bag(const Bag *b, Range *r) {
   Cg *c = b->c;
   enum { N, END };
@@ -116,7 +116,7 @@ static void sum_columns(const Bag *b, Range r, V to, V column, uint32_t lanes, u
   for (uint32_t k = 0; k < n; k++) cg_put(c, sum[k], to, cg_add(c, column, cg_i64(c, (int64_t)k * lanes)));
 }
 
-// The largest, and the row of the table that has it: the first. Of an empty bag 0 and row 0.
+// The largest element, and its first row in the table. An empty bag has 0 and row 0.
 static void best_columns(const Bag *b, Range r, V to, V rows, V column, uint32_t lanes) {
   Cg *c = b->c;
   LLVMTypeRef i64s = cg_vector_type(c, DT_I64, lanes);
@@ -185,7 +185,7 @@ static void clear_columns(Cg *c, V to, V lo, V hi) {
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) cg_put(c, cg_f32(c, 0), to, l.i);
 }
 
-// Rows of g, one for each bag, added to the rows of the table that the bag has. What is out of range was reported.
+// Adds each row of g, one per bag, to the table rows of that bag. Indices out of range were reported before.
 static bool emit_table_gradient(Cg *c, Val v) {
   Bag b = bag_of(c, v);
   V zero = cg_i64(c, 0), row_lo = zero, row_hi = b.rows, lo = zero, hi = b.width, to = cg_ptr(c, v);
@@ -221,7 +221,7 @@ static V dot(const Bag *b, V x, V y) {
   return sum;
 }
 
-// For each index the product of its row with the bag's row of g. An index that no bag has gives 0.
+// For each index: the dot product of its row and its bag's row of g. An index in no bag gives 0.
 static bool emit_factor_gradient(Cg *c, Val v) {
   Bag b = bag_of(c, v);
   V to = cg_ptr(c, v), g = ptr_of(c, v, ARG_g), zero = cg_i64(c, 0);

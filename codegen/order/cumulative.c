@@ -119,7 +119,7 @@ static void step_best(const Cumulative *s, const Step *p, V *carry) {
   store(s, carry[1], s->index, p);
 }
 
-// carry: y and a of the step before. In the first step nothing is multiplied: 0 times a might be NaN.
+// carry: y and a of the step before. The first step multiplies nothing: 0 times a might be NaN.
 static void step_linear(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
   V a = load(s, s->x, p), first = cg_eq(c, p->j, cg_i64(c, 0));
@@ -189,7 +189,7 @@ static V prefixes(const Cumulative *s, V x, uint32_t n) {
   return x;
 }
 
-// All of the row but the last n % vl elements in the order of the scan; returns how many that are, and the carry.
+// Scans all elements but the last n % vl in order; returns their number, and the carry.
 static V row_of_vectors(const Cumulative *s, V first, V *carry) {
   Cg *c = s->c;
   uint32_t vl = c->t->vl;

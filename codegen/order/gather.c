@@ -2,7 +2,8 @@
 //
 //   y[o][k][i] = x[o][index][i]     x seen as [..][n][..], y as [outer][m][inner]
 //
-// Workers share the elements of the result. An index out of range is reported, unless it is the -1 of {padded}; zero stands in the result.
+// Workers share the elements of the result. An index out of range is reported, except the -1 of {padded}; the
+// result is zero there.
 #include "codegen/emitters.h"
 #include "codegen/order/axis.h"
 

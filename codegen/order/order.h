@@ -25,14 +25,14 @@ V cg_record_key(const CgKeys *k, V record);
 V cg_record_place(const CgKeys *k, V record);  // i64
 V cg_load_record(const CgKeys *k, V base, V i);
 void cg_store_record(const CgKeys *k, V record, V base, V i);
-// The digit of 8 bits of a key that lies `shift` bits above its lowest, as i64
+// The 8-bit digit of a key at bit `shift`, as i64
 V cg_digit(const CgKeys *k, V key, V shift);
 
 // ---- codegen/order/radix.c
 enum { CG_DIGITS = 256 };  // values of one
 // Words (i32) of a table of counts for cg_radix_sort
 static inline int64_t cg_radix_counts(uint32_t bits) { return (int64_t)bits / 8 * CG_DIGITS; }
-// Sorts n records at `a`, with room for as many at `b`; returns where they are then: a or b.
+// Sorts n records at `a`, with scratch for as many at `b`; returns where the result is: a or b.
 V cg_radix_sort(const CgKeys *k, V a, V b, V counts, V n);
 
 #endif

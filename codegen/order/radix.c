@@ -1,5 +1,5 @@
-// Sorting records by their keys, a digit of 8 bits after the other from the lowest on. Each pass keeps the order of equal
-// digits, so that the whole is stable.
+// Radix sort of records by their keys, 8 bits at a time from the lowest. Each pass keeps the order of equal
+// digits, so the sort is stable.
 //
 //   counts   of each digit's values, all made in one walk over the records
 //   a pass   counts -> where each value's records begin -> every record to its place in the other block

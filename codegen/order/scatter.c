@@ -1,5 +1,5 @@
-// Elements put, added or compared by index along an axis: the scatters (an index for each element of the source) and
-// index_copy, index_add (one for each slice). The result starts as operand 0, in whose place it may lie.
+// Scatters: elements are stored, added or compared by index along an axis (an index for each element),
+// index_copy and index_add (one for each slice). The result starts as operand 0, and may share its memory.
 //
 //   y[o][index][i] = f(y[o][index][i], source[o][k][i])     y seen as [outer][n][inner], the source as [..][m][..]
 //
@@ -9,8 +9,8 @@
 //   PLACES   some places along the axis, where there is little else: every worker walks all indices
 // No atomics, and no barrier: a worker copies what it owns of operand 0 first.
 //
-// Indices that lie side by side are taken in groups, with one branch for the check of all. In a group a place that
-// another worker owns is replaced by a spare one, for the same arithmetic: which worker owns it cannot be predicted.
+// Contiguous indices are processed in groups, with one branch for all checks. Inside a group, a place of
+// another worker is replaced by a spare one with the same arithmetic: the owner cannot be predicted.
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
@@ -55,7 +55,7 @@ static void divide(Scatter *s) {
   if (by == PLACES) cg_share(c, s->to.n, COLUMN_GRAIN, &s->place_lo, &s->place_hi);
 }
 
-// Zeros, so that no sum of them is slow as those of denormal numbers are.
+// Zeros: sums of denormal numbers would be slow.
 static void make_spare(Scatter *s) {
   Cg *c = s->c;
   if (cg_is_int(s->place_lo, 0)) return;
@@ -122,7 +122,7 @@ static V source_at(const Scatter *s, V at) {
 
 static V index_at(const Scatter *s, V at) { return cg_get(s->c, s->c->i64, s->index, at); }
 
-// Of an index, which is reported where it is out of range: does it name a place of this worker?
+// Reports an index out of range; does it select a place of this worker?
 static V is_own(const Scatter *s, V index, V at) {
   Cg *c = s->c;
   for (If out = cg_when(c, cg_icmp(c, LLVMIntUGE, index, s->to.n)); cg_then(&out);) cg_report_index(c, at, index);

@@ -2,13 +2,13 @@
 #include "codegen/emitters.h"
 #include "codegen/order/order.h"
 
-// Is element `at` before the place of x? NaN is behind all numbers: what compares with it is before it.
+// Is element `at` before the place of x? NaN is behind all numbers, so a number is before it.
 static V is_before(Cg *c, DType t, V at, V x, bool right) {
   if (t == DT_F32) return cg_fcmp(c, right ? LLVMRealULE : LLVMRealULT, at, x);
   return cg_icmp(c, right ? LLVMIntSLE : LLVMIntSLT, at, x);
 }
 
-// Halves [lo, hi) as often as it takes for n elements.
+// Bisects [lo, hi), a fixed number of times for n elements.
 static V place_in(Cg *c, DType t, V row, V n, V x, bool right) {
   LLVMTypeRef elem = cg_elem_type(c, t);
   V zero_is_poison = LLVMConstInt(c->i1, 0, false), one = cg_i64(c, 1);
@@ -42,7 +42,7 @@ static bool emit_search(Cg *c, Val v) {
   return true;
 }
 
-// The n places that were found: too many are reported, those behind the last one are -1.
+// n places were found: too many are reported; entries behind the last one are -1.
 static void end_places(Cg *c, Val v, V n) {
   V size = cg_numel(c, ir_ins(c->f, v)->shape), count = cg_ptr_or_null(c, ir_result(v, 1)),
     index = cg_ptr_or_null(c, v);
@@ -53,8 +53,8 @@ static void end_places(Cg *c, Val v, V n) {
   for (Loop l = cg_each(c, n, size); cg_next(&l);) cg_put(c, cg_i64(c, -1), index, l.i);
 }
 
-// Worker 0 writes each index as often as its count says. Counts are cut to the room there is, so that no sum overflows: one
-// that is cut makes the sum too large by itself.
+// Worker 0 writes each index as often as its count says. Counts are clamped to the room, so that no sum
+// overflows: a clamped one alone makes the sum too large.
 static bool emit_repeat_index(Cg *c, Val v) {
   Val counts = ir_arg(c->f, v, 0);
   V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v);

@@ -339,7 +339,7 @@ static V last_best(const Sort *s, V best) {
   return cg_load_record(&s->keys, best, cg_sub(s->c, s->m, cg_i64(s->c, 1)));
 }
 
-// The record takes its place among the best, and the last one leaves.
+// Inserts the record among the best; the last one leaves.
 static void insert(const Sort *s, V best, V record) {
   Cg *c = s->c;
   for (Loop l = cg_carry(c, cg_i64(c, 0), s->m, cg_i64(c, 1), &record, 1); cg_next(&l);) {

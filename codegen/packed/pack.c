@@ -124,7 +124,7 @@ static void dense_table(Cg *c, Val v) {
   put_ramp(c, cg_layout_sorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_unsorted(c, &t), seqs, zero, one);
   put_ramp(c, cg_layout_lengths(c, &t), seqs, time, zero);
-  V steps = cg_select(c, cg_lt(c, zero, seqs), time, zero);  // of no sequences there is none
+  V steps = cg_select(c, cg_lt(c, zero, seqs), time, zero);  // without sequences there are no steps
   put_head(c, &t, steps, cg_mul(c, seqs, time), seqs, one);
 }
 
@@ -172,13 +172,13 @@ void cg_move_words(Cg *c, V to, V from, V fill, V n) {
 
 V cg_row_at(Cg *c, V base, V row, V words) { return cg_at(c, c->i32, base, cg_mul(c, row, words)); }
 
-// ---- what is pointwise of packed rows, done as they are moved
+// ---- pointwise readers of packed rows, applied as rows are moved
 //
 //   wide rows      each is a strip, read where it lies in the padded value; so are narrow ones of few cheap readers
 //   narrow rows    some rows are copied to a block in L1, so that vectors go over the ends of rows
 //   broadcasts     of an operand along a row: each row of the last axis is a strip, narrow or not
 typedef struct {
-  RowStrip *strip;  // NULL: nothing is pointwise of them
+  RowStrip *strip;  // NULL: no pointwise readers
   bool is_flat;     // rows follow one another in all operands
   V block;
   int64_t block_rows;  // a power of two: rows are divided by it
@@ -186,13 +186,13 @@ typedef struct {
 
 enum { BLOCK_WORDS = 1024, MOST_EMPTY = 5, FEW_READERS = 3 };
 
-// At most a fifth of the lanes that a row of so many elements takes is empty.
+// Is at most a fifth of the lanes empty for a row of so many elements?
 static bool fills_vectors(const Cg *c, int64_t n) {
   int64_t lanes = cg_ceil_div(n, c->t->vl) * c->t->vl;
   return (lanes - n) * MOST_EMPTY <= lanes;
 }
 
-// Readers that take less time than copying a row, empty lanes included.
+// Are the readers cheaper than copying a row, empty lanes included?
 static bool are_cheap(const Fn *f, const Kernel *k) {
   uint32_t n = 0;
   for (uint32_t i = k->first + 1; i < k->first + k->n; i++) {

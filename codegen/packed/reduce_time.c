@@ -1,5 +1,5 @@
-// Ops over packed rows and their layout that go along time: sums, extremes, softmax, and values of a whole sequence
-// spread over its rows. Nothing is padded.
+// Ops along time over packed rows and their layout: sums, extremes, softmax, and values of a whole sequence
+// broadcast over its rows. Nothing is padded.
 //
 // The rows of one step stand together, longest sequence first, and no row of a later step belongs to a sequence that an
 // earlier step lacks. Lane j of step t is therefore element offsets[t] * width + j of the data; it belongs to feature
@@ -202,7 +202,7 @@ static void block_sum(Seq *s) {
   for (uint32_t k = 0; k < UNROLL; k++) store_user(s, s->to, k, sum[k]);
 }
 
-// Gives the extremes in `best`; `step` NULL: nobody wants them.
+// Stores the extremes in `best`; `step` NULL: nobody reads the steps.
 static void find_best(Seq *s, bool least, V *best, V *step) {
   Cg *c = s->c;
   V carry[2 * UNROLL];

@@ -88,7 +88,7 @@ void cg_emit_seq_windows(Cg *c, Val v) {
   each_row(&s, sums ? sum_windows : fill_window);
 }
 
-// Worker 0 alone. A sequence that is shorter than a window counts as long as one, and is reported.
+// Worker 0 only. A sequence shorter than a window is reported, and counts as long as one.
 void cg_emit_seq_window_lengths(Cg *c, Val v) {
   CgLayout l = cg_layout_of(c, ir_arg(c->f, v, 0));
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), size = cg_i64(c, ir_window_steps(c->f, v));

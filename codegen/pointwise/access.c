@@ -29,8 +29,8 @@ static const Ins *type_of(const Pointwise *p, Val v) {
   return in->op == OP_output ? ir_ins(fn_of(p), ir_arg(fn_of(p), v, 0)) : in;
 }
 
-// Looks through views that keep the shape, to a register of this kernel if there is one; and through any to an immediate, which
-// is one number whatever its shape.
+// Looks through views that keep the shape, to a register of this kernel; and through any view to an
+// immediate, which is one number of any shape.
 static Val see_through(const Pointwise *p, Val v) {
   Val at = v, base = ir_view_base(fn_of(p), v);
   if (ir_is_immediate(fn_of(p), base)) return base;
@@ -454,7 +454,7 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
   return cg_gather(c, cg_elem_type(c, t), a->row, at, mask);
 }
 
-// Lane k has element i + k of a row that runs backward.
+// Lane k is element i + k of a reversed row.
 static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
   Cg *c = p->c;
   V lane[MAX_LANES], first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
@@ -471,8 +471,8 @@ static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   return cg_load_masked(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, i), mask);
 }
 
-// Zero where no lane is in range. The load is skipped then: a masked load of no lanes takes a microsecond on unmapped
-// memory (the fault is suppressed by microcode).
+// Zero if no lane is in range; the load is skipped then: a masked load without lanes takes a microsecond on
+// unmapped memory (microcode suppresses the fault).
 static V load_partial(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   uint32_t g = p->n_loop - 1;

@@ -216,7 +216,7 @@ static void emit_shares(Pointwise *p) {
   }
 }
 
-// Elements that the run says: of what processes compute in parts.
+// A range that the run gives: processes compute parts.
 static bool emit_wanted(Pointwise *p) {
   Cg *c = p->c;
   V lo, hi, from, to;

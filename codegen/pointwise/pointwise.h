@@ -73,7 +73,7 @@ typedef struct {
   // epilogue of a product, instruction `from`: its current row, which begins at column `from_column`
   bool is_epilogue;
   V product, from_column;
-  Val back;  // stored in the place of the product; none
+  Val back;  // stored instead of the product; none
 } Pointwise;
 
 // c, from, to, by_rows, is_flat and is_epilogue are set. false: c->why.
@@ -95,7 +95,7 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask);
 // ---- by_dtype.c
 // Instruction v of these operands, in their dtype; element: its elements' numbers, for random ones
 V cg_pointwise_of_any(Cg *c, Val v, V *arg, V element);
-V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in as many lanes
+V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in the type `lanes`
 
 // ---- concat.c: the kernel is a concat alone, of short constant runs
 bool cg_is_run_copy(const Cg *c);

@@ -8,17 +8,17 @@ typedef struct RowStrip RowStrip;
 // The epilogue of the kernel's product; NULL: c->why. `back` (may be none): a value that replaces the product in the
 // strips, if it is not stored.
 RowStrip *cg_epilogue_new(Cg *c, Val back);
-// The epilogue of rows that follow one another in all its operands: they count as one row, number 0, of all their elements.
-// NULL: an operand is broadcast, say, so that they do not; or c->why.
+// The epilogue as one row, number 0, of all its elements, if rows are contiguous in all operands. NULL: they
+// are not (a broadcast operand), or c->why.
 RowStrip *cg_epilogue_flat(Cg *c);
-bool cg_epilogue_works(const RowStrip *r);  // does it store anything, or replace the product?
+bool cg_epilogue_works(const RowStrip *r);  // does it store a result, or replace the product?
 // Columns [lo, hi) of row `row` (leading axes flattened): loads the product from `from`, which holds these columns, and
 // stores the kernel's results, the product included if it has other uses.
 void cg_epilogue_row(RowStrip *r, V row, V from, V lo, V hi);
 
 // The prologue: producers of an operand of the product; NULL: c->why.
 RowStrip *cg_prologue_new(Cg *c);
-// The operand's row `row`, of an image a pixel: columns [lo, hi) to memory at `to`.
+// Row `row` of the operand (a pixel of an image): columns [lo, hi) to memory at `to`.
 void cg_prologue_row(RowStrip *r, V row, V lo, V hi, V to);
 // The prologue as one row of all its elements, entered; NULL: an operand is broadcast, say; or c->why.
 RowStrip *cg_prologue_flat(Cg *c);

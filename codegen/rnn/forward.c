@@ -137,7 +137,7 @@ static void gate_math(StepRows *p, V acc, V first, V n_rows) {
 }
 
 // ---- one step for one block of units: a function of the module, shared by equal layers and directions
-// MR of the target row is for a tile four gates wide.
+// The target row's MR is for a tile four gates wide.
 static uint32_t tile_height(RnnCode *s) { return cg_tile_height(s->r->batch_max, s->c->t->rnn_mr * 4 / s->r->n_gates); }
 
 // Rows of a sweep: accumulators of that many rows are on the stack.

@@ -24,7 +24,7 @@ static bool read_cell(const Fn *f, Val head, Rnn *r) {
   return false;
 }
 
-// Not empty: empty buffers have no address in a kernel.
+// At least one element: empty buffers have no address in a kernel.
 static bool has_buffer(const Fn *f, Val v) { return f->buf_of && f->buf_of[v.i] && !cg_is_empty(f, v); }
 
 bool cg_rnn_read(const Fn *f, Val head, const Target *t, Rnn *r) {

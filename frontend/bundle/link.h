@@ -1,4 +1,4 @@
-// What is made of a bundle's object besides itself.
+// Archives and shared libraries made of a bundle's object.
 #ifndef TN_FRONTEND_BUNDLE_LINK_H
 #define TN_FRONTEND_BUNDLE_LINK_H
 

@@ -7,26 +7,26 @@
 #include "ir/passes/checks/draw.h"
 #include "runtime/exec/instance.h"
 
-// What a result is known by: bits by a checksum, values by a weighted sum.
+// Fingerprint of a result: a checksum of its bits, and a weighted sum of its values.
 typedef struct {
   uint64_t checksum;
-  uint64_t not_finite;  // weighted counts of NaN and infinities, which no sum has
+  uint64_t not_finite;  // weighted counts of NaN and infinities, which the sum leaves out
   double sum;
-  double tolerance;  // of the sum, for other bits
+  double tolerance;  // tolerance of the sum, where bits differ
 } FeBundleSum;
 
 // One call of the selftest. Inputs are drawn from the call's number on.
 typedef struct {
   uint32_t function;    // of about
-  const int64_t *dims;  // as its in struct has them
-  int64_t spread;       // of the whole numbers that are drawn
+  const int64_t *dims;  // in the order of its in struct
+  int64_t spread;       // of the integers that are drawn
   const FeBundleSum *outputs;
 } FeBundleRun;
 
 typedef struct {
   const FeBundleRun *runs;
   uint32_t n_runs;
-  const char **refused;        // by function of about: why it takes no inputs that were drawn; NULL: it was called
+  const char **refused;        // by function of about: why it refused all drawn inputs; NULL: it was called
   const FeBundleSum *tensors;  // of the state after all runs
 } FeBundleExpected;
 
@@ -34,7 +34,7 @@ typedef struct {
   const TnBundle *b;
   const RtPlan *plan;                // of the first target
   const Prog *ir;                    // its program
-  const char *file;                  // the name of the files beside each other, without endings; NULL: the bundle's
+  const char *file;                  // base name of the files; NULL: the bundle's
   bool has_workers;                  // NAME_f_worker are there
   const size_t *stack_bytes;         // by function of about, then of NAME_init; 0: not known. NULL: none is
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
@@ -53,12 +53,13 @@ typedef struct {
   void *ctx;
   void *params;  // the parameter block that the calls change
 } FeBundleModel;
-// What `m` gives. `disturbed` is the same model, whose parameters are moved by their last bit before it is called: what
-// that moves is what rounding of another kind moves. Inputs that a call refuses are drawn again, with less spread, then for other
-// sizes; a function that takes none of them is in `refused`.
+// Runs all calls on `m`. `disturbed` is the same model with the last bit of each parameter changed before a
+// call: the difference that this makes is the tolerance for other kinds of rounding. Inputs that a call
+// refuses are drawn again with less spread, then for other sizes; a function that refuses all of them is
+// listed in `refused`.
 FeBundleExpected fe_bundle_expect(RtArena *mem, const FeBundleText *t, FeBundleModel m, FeBundleModel disturbed);
 
-// Is the input drawn as whole numbers in ranges, or just as its dtype is?
+// Is the input drawn as integers in ranges (else by its dtype alone)?
 bool fe_bundle_is_whole(const RtPort *input, uint32_t n_ranges, int64_t spread);
 
 FeBundleModel fe_bundle_model(RtArena *mem, RtInstance *inst);  // an instance of the plan's code
@@ -71,12 +72,12 @@ uint32_t fe_bundle_ranges(RtArena *mem, const FeBundleText *t, uint32_t listed, 
 
 // ---- names.c: identifiers of the header, which the selftest and the JSON use too
 typedef struct {
-  const char *name;                        // NAME_name; of its struct of inputs with _in behind it, and so on
+  const char *name;                        // NAME_name; with _in behind it, its struct of inputs, and so on
   const char *arena, *stack;               // its macros
   const char **dims, **inputs, **outputs;  // fields
 } FeFunctionNames;
 typedef struct {
-  const char *name, *macro;  // with which symbols and macros begin
+  const char *name, *macro;  // prefixes of symbols and macros
   FeFunctionNames *functions;
   const char **dim_max;  // macros, by dim
   const char **aliases;  // macros, by alias

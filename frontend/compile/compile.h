@@ -21,10 +21,10 @@ void fe_plan(tn_program *p, FeJitCode *c);  // fills the plan from the placed pr
 bool fe_buckets(tn_program *p, const tn_compile_options *o);  // adds the variants; false: reported
 
 // ---- shards.c
-bool fe_check_shards(tn_program *p,
-                     const tn_compile_options *o);  // may distributed functions be cut? False: the program has errors
-void fe_name_shards(
-    tn_program *p);  // texts for the functions that cutting made, which stand behind those that were built
+// may distributed functions be cut? False: the program has errors
+bool fe_check_shards(tn_program *p, const tn_compile_options *o);
+// makes the texts of functions that cutting added behind the built ones
+void fe_name_shards(tn_program *p);
 void fe_plan_shards(const tn_program *p, FeJitCode *c, RtFunction *functions);
 
 // ---- bytes_moved.c
@@ -32,6 +32,6 @@ void fe_bytes_moved(const Fn *f, RtArena *mem, FeBytesMoved *out);  // of a plac
 int64_t fe_least_bytes(const Fn *f);                                // tn_plan.least_bytes
 
 // ---- environment.c
-void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables whose value means nothing
+void fe_check_environment(tn_program *p, Loc at);  // warns of TN_* variables with an unknown value
 
 #endif

@@ -10,7 +10,7 @@
 tn_tensor fe_convolve(uint32_t spatial, bool is_transposed, tn_tensor x, tn_tensor weight, tn_tensor bias,
                       tn_conv_options o);
 
-// ---- pool.c: of one image or several; x is the function's, the calls have joined it
+// ---- pool.c: one image or several; x belongs to the function already
 tn_tensor fe_pool(uint32_t n_spatial, bool is_max, tn_tensor x, int64_t kernel, tn_pool_options o);
 tn_tensor fe_norm_pool(uint32_t n_spatial, tn_tensor x, double power, int64_t kernel, tn_pool_options o);
 tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const int64_t *out, tn_site at);

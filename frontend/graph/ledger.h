@@ -15,16 +15,16 @@ typedef struct FeLogicalValue {
   uint32_t prev, next;  // in its owner's list
   uint32_t stamp;       // of the keep-list that named it last
   FeParam *param;       // that took it over, or that it is
-  uint32_t was;         // of a parameter: the entity of the handle that it took over, which may have taken over another
-  uint8_t state;        // FeValueState
-  uint8_t dtype;        // op, dtype and shape of v as built: passes renumber values
+  uint32_t was;   // of a parameter: the entity of the handle that it took over; that one may have taken over another
+  uint8_t state;  // FeValueState
+  uint8_t dtype;  // op, dtype and shape of v as built: passes renumber values
   uint16_t op;
   Shape shape;
   bool is_counted;  // false: moves are followed, nothing is counted (gradients)
   bool is_param;
   bool reported;  // a use after its end was reported
-  bool left, used,
-      is_output;          // since it lost its scope: by moving out of the outermost; was an operand; went to the caller
+  // after losing its scope: it moved out of the outermost one; was an operand; went to the caller
+  bool left, used, is_output;
   Loc made, ended, lost;  // lost: where it lost its scope, by detaching or moving out
   const char *call;       // the public call that made it; NULL: none, or one op's own
 } FeLogicalValue;
@@ -35,7 +35,8 @@ typedef struct FeLogicalValue {
 // no guard on the stack names another
 #define fe_made(...) fe_made_by(__func__, __VA_ARGS__)
 tn_tensor fe_made_by(const char *call, tn_tensor t, tn_site at);
-// Of a value; made without counting when it has none: parameters, inputs and gradients are followed, not counted
+// Entity of a value; a value without one gets one that is not counted: parameters, inputs and gradients are
+// followed, not counted
 FeLogicalValue *fe_entity(tn_tensor t);                 // valid until the next one is made
 FeLogicalValue *fe_known(const tn_function *f, Val v);  // NULL: none
 bool fe_alive(tn_tensor t, tn_site at);                 // false: reported
@@ -48,9 +49,9 @@ void fe_attached(tn_function *f, uint32_t e, uint32_t scope);        // counted
 uint32_t fe_param_entity(tn_function *init, FeParam *q, Loc at);     // a new one: made, and taken by its module
 void fe_state_made(tn_function *f);                                  // state of an optimizer: made, and nobody's
 void fe_name_entity(tn_function *f, uint32_t e, Val v);              // v is its handle from now on
-// The same; it is a parameter, its old handle is dead
+// The same for a parameter: its old handle is dead
 void fe_rename_entity(tn_function *f, uint32_t e, Val v, Loc at);
-void fe_never_disposed(tn_function *f);  // W108 for what f leaves behind
+void fe_never_disposed(tn_function *f);  // W108 for values that f never disposed
 static inline uint32_t fe_entity_index(const tn_function *f, const FeLogicalValue *e) {
   return (uint32_t)(e - f->entities);
 }

@@ -4,7 +4,7 @@
 
 #include "frontend/graph/function.h"
 
-// Of matrices that are stored transposed where asked; of whole numbers of one dtype, too
+// Product of matrices, each stored transposed where asked; also of integers of one dtype
 tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at);
 
 #endif

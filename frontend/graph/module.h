@@ -79,11 +79,12 @@ struct tn_module {
   FeEntry *entries;
   uint32_t n_entries, cap_entries;
   FeModuleConfig config;
-  const void *arguments;  // of the call that runs, beside its one input: as the module's forward reads them; NULL: none
-  FeHooks hooks;          // its own ones, of all kinds, in the order in which they fire
+  // arguments of the running call beside its input, as the module's forward reads them; NULL: none
+  const void *arguments;
+  FeHooks hooks;  // its own ones, of all kinds, in the order in which they fire
   tn_hook *running;
-  Loc called, forwarded;  // last by a call with hooks; first by one without; 0: not
-  uint32_t n_running;     // of the user's own: how many calls of its forward function are not over
+  Loc called, forwarded;  // last call with hooks; first call without; 0: none
+  uint32_t n_running;     // MOD_OWN: running calls of its forward function
   bool reported_unused;
 };
 

@@ -1,4 +1,4 @@
-// Operations that no single pointwise row gives, as calls inside of the library make them.
+// Operations made of more than one pointwise row, as the library itself calls them.
 #ifndef TN_FRONTEND_GRAPH_OPS_H
 #define TN_FRONTEND_GRAPH_OPS_H
 
@@ -10,12 +10,12 @@ tn_tensor fe_cast(tn_tensor a, DType t, tn_site at);  // a itself where it has t
 // A public call of an op over n operands with {axis}, of the first one
 tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at);
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
-tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);  // reports it about x: poison
+tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);  // reports a fault of x; returns poison
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);
-// The same of calls for which a number is a row of one, as in PyTorch: axis 0, or -1, of it is that of *a, which becomes the row.
-// fe_like_row: the result a number again, where a is one; y of one element
+// The same for calls that take a number as a row of one element, as in PyTorch: axis 0 or -1 then means *a,
+// which becomes the row. fe_like_row makes the result, y of one element, a number again if a was one
 bool fe_row_axis(tn_tensor *a, int axis, uint32_t *out, tn_site at);
-tn_tensor fe_as_row(tn_tensor a, tn_site at);  // of another rank a itself
+tn_tensor fe_as_row(tn_tensor a, tn_site at);  // a itself if its rank is not 0
 tn_tensor fe_like_row(tn_tensor y, tn_tensor a, tn_site at);
 // n different axes, which are at most MAX_RANK
 bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at);
@@ -25,10 +25,10 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at);  // which has size 1
 tn_tensor fe_flattened(tn_tensor a, tn_site at);                    // [n], all elements in row-major order
-// Elements [start, start + size); along an axis that the run sizes the run checks that they exist
+// Elements [start, start + size). Along an axis that the run sizes, the run checks that they exist
 tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at);
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at);
-tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same of sizes of the run
+tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at);  // the same for sizes of the run
 tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn_site at);
 tn_tensor fe_concat(const tn_tensor *a, uint32_t n, uint32_t axis, tn_site at);
 

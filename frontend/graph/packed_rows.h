@@ -30,12 +30,12 @@ typedef struct {
 // Before it is made: E111 where rows of two layouts meet; false: reported. Operands by position in the row, as for fe_emit
 bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
                   tn_site at);
-// For its results, of which y is the first: E130 where sequences would be mixed; false: reported
+// For its results from y on: E130 if sequences would be mixed; false: reported
 bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
                     tn_tensor y, tn_site at);
-// Before tn_`call` writes it to t, which holds rows from then on where the content does; false: reported
+// Before tn_`call` writes `content` to t, which then holds rows if the content does; false: reported
 bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at);
-// Are steps along the axis those of one sequence? false: it holds packed rows, reported as a mistake of the call
+// Does the axis run along one sequence? false: it holds packed rows, reported as a mistake of the call
 bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at);
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 

@@ -28,7 +28,7 @@ typedef struct FeGuard {
   jmp_buf jmp;
   struct FeGuard *outer;  // of the public call that called this one
   const char *call;       // the function's name
-  bool runs_hook;         // of the user: what is called inside are calls of the user again
+  bool runs_hook;         // a hook of the user runs: calls inside are calls of the user again
 } FeGuard;
 
 typedef struct {
@@ -80,15 +80,16 @@ struct tn_program {
   Dim *rows;           // dims that a run finds itself: the rows of packed layouts
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
-  const tn_module *inside;  // runs its forward now; NULL: none, or a hook of it does
+  const tn_module *inside;  // module whose forward runs; NULL: none, or a hook of it runs
   bool sealed, reported_sealed, oom, compiled;
   bool oom_is_shown;   // on stderr
   bool is_text;        // read from text: nothing can be added
-  bool is_for_object;  // of tn_bundle: nobody is there who checks a guarded arena
+  bool is_for_object;  // tn_bundle: nobody would check a guarded arena
   Loc sealed_at;
   uint32_t serial;  // 31 bits inside every named tn_dim
   double created_ms;
-  FeVariant *variants;  // by function, the first that fits is run; their code stands behind the first n_built functions
+  // by function; a run takes the first that fits; their code stands behind the first n_built functions
+  FeVariant *variants;
   uint32_t n_variants, cap_variants, n_built;
   const char *built;      // the whole program as text by number (ir_text_of), kept before passes rewrite it
   const char **built_fn;  // the same by function of the IR
@@ -99,7 +100,7 @@ void fe_guard(FeGuard *g);
 void fe_unguard(FeGuard *g);
 void fe_out_of_memory(FeGuard *g);
 #define FE_GUARD(prog, failed) FE_GUARD_AS(prog, failed, __func__)
-// In a helper that several public calls share: the one that it works for.
+// For a helper that several public calls share: the call that it works for.
 #define FE_GUARD_AS(prog, failed, name)                                              \
   __attribute__((cleanup(fe_unguard))) FeGuard here = {.p = (prog), .call = (name)}; \
   fe_guard(&here);                                                                   \
@@ -110,7 +111,7 @@ void fe_out_of_memory(FeGuard *g);
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wclobbered"  // after the jump a guarded call returns at once: it reads no local
 #endif
-void fe_show(tn_program *p, RtSeverity least);  // on stderr, what is at least so severe and was not shown there yet
+void fe_show(tn_program *p, RtSeverity least);  // prints new diagnostics of at least this severity to stderr
 Loc fe_loc(tn_program *p, tn_site at);
 #define fe_error(p, id, at, ...) fe_error_at(p, id, fe_loc(p, at), __VA_ARGS__)
 void fe_error_at(tn_program *p, int id, Loc at, const char *fmt, ...) RT_PRINTF(4, 5);
@@ -125,9 +126,10 @@ bool fe_name(tn_program *p, const char *what, const char *name, bool of_module, 
 bool fe_unique(tn_program *p, const FeName *taken, const char *what, const char *name, tn_site at);
 // The dim behind a handle; false: reported, or reported when it was made.
 bool fe_dim(tn_program *p, tn_dim d, Dim *out, tn_site at);
-// The sizes of s, one of which may be -1: what is left of `whole`. false: reported
+// The sizes of s; one of them may be -1: the rest of `whole`. false: reported
 bool fe_inferred_dims(tn_program *p, tn_shape s, Dim whole, Dim *out, tn_site at);
-tn_shape fe_kept_sizes(tn_tensor a, tn_shape s);  // s with the sizes of a, counted from the last axis, where it says -1
+// s, whose -1 entries take the sizes of a, axes counted from the last one
+tn_shape fe_kept_sizes(tn_tensor a, tn_shape s);
 tn_dim fe_dim_handle(tn_program *p, Dim d);
 bool fe_shape(tn_program *p, tn_shape s, Shape *out, tn_site at);
 // Reads again what the sealed program `of` was built as. Tables are those of `of`, which outlives it. NULL: no memory

@@ -175,8 +175,9 @@ static DType as_compared(Op op, const tn_tensor *a, uint32_t n, DType t) {
 static DType dtype_for(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
   uint32_t first = op == OP_select;
   if (n <= first) return DT_NONE;
+  // a layout
   for (uint32_t k = first; k < n; k++)
-    if (!rank_of[fe_ins(a[k])->dtype].kind) return DT_NONE;  // a layout
+    if (!rank_of[fe_ins(a[k])->dtype].kind) return DT_NONE;
   DType t = as_compared(op, a, n, fe_common_dtype(a + first, n - first));
   if (rank_of[t].kind != OF_FLOAT && (ir_ops[op].flags & FROM_INTS || !bounds_fit(op, attrs, n_attrs))) return DT_F32;
   return takes(op, t) ? t : DT_NONE;
@@ -210,8 +211,9 @@ const tn_tensor *fe_in_one_dtype(const tn_tensor *a, uint32_t n, tn_site at) {
   uint32_t k = 0;
   while (k < n && fe_ins(a[k])->dtype == fe_ins(a[0])->dtype) k++;
   if (k == n) return a;
+  // a layout, which is refused
   for (k = 0; k < n; k++)
-    if (!rank_of[fe_ins(a[k])->dtype].kind) return a;  // a layout, which is refused
+    if (!rank_of[fe_ins(a[k])->dtype].kind) return a;
   DType t = fe_common_dtype(a, n);
   tn_tensor *in = rt_alloc(a[0].fn->p->mem, n * sizeof *in);
   for (k = 0; k < n; k++) in[k] = fe_as_dtype(a[k], t, at);

@@ -5,7 +5,7 @@
 #include "frontend/graph/function.h"
 
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);
-tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);  // n 0: of all, as in fe_mean
+tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at);  // n 0: all axes, as in fe_mean
 tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at);                 // of order p, without the axis
 
 #endif

@@ -7,7 +7,7 @@
 
 // What becomes of an operand's axis of rows
 typedef enum {
-  FE_ROWS_GONE,       // the result is no rows: a total, or rows that an index names
+  FE_ROWS_GONE,       // the result has no rows: a total, or rows selected by an index
   FE_ROWS_KEPT,       // axis `axis` of the result
   FE_ROWS_SUMMED,     // summed with the rows of the other operand, which must be of one layout
   FE_ROWS_OF_LAYOUT,  // rows of the layout that the op takes
@@ -18,7 +18,7 @@ typedef struct {
   uint32_t axis;
 } FeWay;
 
-// Of operand k, which has rows; operands by position in the row of the op
+// What happens to the rows of operand k; operands by position in the row of the op
 FeWay fe_way_of_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, uint32_t k);
 // Which operand is the op's layout; UINT32_MAX: none
 uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n);

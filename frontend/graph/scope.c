@@ -230,8 +230,8 @@ static bool detach(tn_tensor t, bool packed, tn_site at) {
 }
 
 static void report_disposed(tn_function *f, FeLogicalValue *e, tn_site at) {
-  if (e->reported || e->state == FE_ADOPTED)
-    return;  // what a parameter took over is an empty handle: nothing to dispose
+  // what a parameter took over is an empty handle: nothing to dispose
+  if (e->reported || e->state == FE_ADOPTED) return;
   e->reported = true;
   bool closed = e->state == FE_CLOSED;
   fe_error(f->p, E_USE_AFTER_DISPOSE, at, closed ? "%s is disposed after its scope closed" : "%s is disposed twice",

@@ -13,7 +13,7 @@ struct tn_scope {
   bool closed, poisoned;
   bool is_expression;    // of TN_SCOPED
   bool is_scan;          // the body of one
-  bool was_forced;       // closed by the report of a wrong order: its own end comes without a second one
+  bool was_forced;       // closed by a report of a wrong order: its own end is not reported again
   uint32_t first, last;  // entities that it owns, in order of arrival
   uint32_t n_owned;
   FeCounts counts;

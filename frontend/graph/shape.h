@@ -6,14 +6,14 @@
 #include "frontend/tenure/shape.h"
 
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
-// Axis from[k] becomes number to[k]; the others fill what is left, in their order. No axis stands twice in either list.
+// Axis from[k] becomes axis to[k]; the other axes keep their order. No axis stands twice in either list.
 tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at);
 // As tn_pad; x itself where nothing is added
 tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
 tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);
 // `count` windows of `size` elements along an axis, `step` apart; their elements, `dilation` apart, are a new last axis
 tn_tensor fe_windows(tn_tensor x, uint32_t axis, Dim count, int64_t size, int64_t step, int64_t dilation, tn_site at);
-tn_tensor fe_with_axis(tn_tensor a, uint32_t axis, tn_site at);  // of size 1, put in there
+tn_tensor fe_with_axis(tn_tensor a, uint32_t axis, tn_site at);  // with a new axis of size 1
 
 // ---- index_made.c
 tn_tensor fe_positions(tn_function *f, Dim n, tn_site at);  // f32 [n]: 0, 1, 2, ..

@@ -1,4 +1,4 @@
-// What convolutions, pools and what resizes images share: a number for each spatial axis, where channels stand, one image
+// Shared by convolutions, pools and resizing: a number per spatial axis, the place of channels, one image
 // without a batch.
 #ifndef TN_FRONTEND_GRAPH_SPATIAL_H
 #define TN_FRONTEND_GRAPH_SPATIAL_H
@@ -16,12 +16,12 @@ void fe_fill_axes(int64_t *out, uint32_t n, int64_t all, const int64_t *each, co
 tn_tensor fe_channels_last(tn_tensor x, tn_site at);
 tn_tensor fe_channels_first(tn_tensor x, tn_site at);
 
-// [C, spatial..] as a batch of one, anything else as it is; and its result as one image again where `x` was one
+// [C, spatial..] as a batch of one, other ranks unchanged; and the result as one image again if `x` was one
 tn_tensor fe_batch_of(tn_tensor x, uint32_t n_spatial, tn_site at);
 tn_tensor fe_like_batch_of(tn_tensor y, tn_tensor x, uint32_t n_spatial, tn_site at);
 
-// How x [N, C, spatial..] is resized: along each axis to a size, elements of the result 1 / scale apart, or where that is 0 by
-// the quotient of the sizes
+// How x [N, C, spatial..] is resized: each axis to a size; results are 1 / scale apart, or if that is 0 the
+// quotient of the sizes
 typedef struct {
   Dim sizes[SPATIAL_AXES];
   double scales[SPATIAL_AXES];
@@ -30,8 +30,8 @@ typedef struct {
   tn_site at;
 } FeResize;
 tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r);  // sizes of the run, and not by area
-tn_tensor fe_resize_by_matrix(tn_tensor x,
-                              const FeResize *r);  // [N, C, H, W] of constant sizes, by lines or cubic curves
+// [N, C, H, W] of constant sizes, by lines or cubic curves
+tn_tensor fe_resize_by_matrix(tn_tensor x, const FeResize *r);
 
 // Windows along one axis, as the options of a convolution with weight [O, C / groups, taps] say; false: reported
 typedef struct {

@@ -13,14 +13,17 @@ typedef struct FeCacheWrite {
 } FeCacheWrite;
 
 // ---- attention.c
-void fe_poison_weights(const tn_attention_options *o, tn_function *f);  // where they are asked for, until they are made
+// if they are asked for: poison until they are made
+void fe_poison_weights(const tn_attention_options *o, tn_function *f);
 // fe_join of the operands and what the options name; poisons the weights
 bool fe_join_attention(const char *call, const tn_tensor *x, uint32_t n, const tn_attention_options *o,
                        tn_function **f);
 bool fe_check_attention(tn_function *f, const tn_attention_options *o);  // false: reported
-// sdpa of n tensor operands, as the op takes them; rank: of the caller's. Weights that are asked for: [B,H,Tq,Tk]
+// sdpa of n tensor operands, as the op takes them; rank: the rank of the caller's values. Weights that are
+// asked for: [B,H,Tq,Tk]
 tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at);
-// The same as the options want them, without axes that the caller's values do not have, as a value that `call` made
+// The same weights as the options ask for, without axes that the caller's values do not have, as a result of
+// `call`
 void fe_give_weights(const char *call, const tn_attention_options *o, bool has_batch, bool has_heads, tn_site at);
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);

@@ -23,19 +23,20 @@ typedef struct FeGroup {
 
 // ---- param_groups.c
 const tn_group_options *fe_group_options(tn_program *p, uint32_t number);
-// False when an optimizer of m or of a module above was built already, which would never train it: reported, m poisoned
+// False: an optimizer of m or of a module above exists and would never train it; reported, m is poisoned
 bool fe_may_add(tn_module *m, const char *name, ParamKind kind, tn_site at);
 // The entry of a hyper-parameter, made with this value; NULL: reported
 FeParam *fe_hyper(tn_module *m, uint32_t group, RtHyperKind kind, double value, tn_site at);
 
 // ---- counters.c
-// How often f's optimizers stepped this parameter, this step included: a state entry under `key`. is_read: by the
-// update; else it counts for other functions
+// Steps of f's optimizers on this parameter, this one included: a state entry under `key`. is_read: the
+// update reads it; else other functions do
 tn_tensor fe_next_step(tn_function *f, const FeParam *of, const char *key, bool is_read, tn_site at);
-// NAdam's product of the mu of all steps, this one, `step`, included. cycled: beta1 where a schedule moves it, else empty
+// NAdam's product of mu over all steps, `step` included. cycled: beta1 if a schedule moves it, else empty
 tn_tensor fe_next_mu_product(tn_function *f, const FeParam *of, double beta1, tn_tensor cycled, double momentum_decay,
                              tn_tensor step, tn_site at);
-void fe_merge_counters(tn_program *p);  // those that are always equal become one; no handle of a value is valid after
+// joins counters that are always equal; handles of values are invalid afterwards
+void fe_merge_counters(tn_program *p);
 
 // ---- schedule.c
 // The rate that schedule s (NULL: none) makes of lr for a group of the optimizer of m

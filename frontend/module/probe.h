@@ -9,12 +9,12 @@
 typedef struct FeProbed {
   const char *name;
   Loc loc;
-  Val seen;  // statistics, or the value; these three as they were built: a compiled function knows them by origin
+  Val seen;             // statistics, or the value; these three as built: a compiled function finds them by origin
   uint32_t first, end;  // what it built, which nothing else reads
   tn_probe_options o;
 } FeProbed;
 
-// ---- probe.c: for each function with probes one more, which hands out what they found
+// ---- probe.c: adds to each function with probes a twin that outputs what they see
 void fe_probe_twins(tn_program *p);
 void fe_plan_probes(tn_program *p, FeJitCode *c, RtFunction *functions);
 

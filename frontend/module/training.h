@@ -1,4 +1,4 @@
-// Gradients of the parameters below a module: which there are, averages over runs and shards, what is left untrained.
+// Gradients of the parameters below a module, averages over runs and shards, parameters without training.
 #ifndef TN_FRONTEND_MODULE_TRAINING_H
 #define TN_FRONTEND_MODULE_TRAINING_H
 
@@ -13,7 +13,7 @@ typedef struct FeAccumulation {
   Loc loc;
 } FeAccumulation;
 
-// How a function's batch is cut (module/shards.c).
+// How the batch of a function is cut (module/shards.c).
 typedef struct FeShards {
   uint32_t n;
   Dim batch;
@@ -30,12 +30,12 @@ typedef struct FeUntrained {
 } FeUntrained;
 
 // ---- training.c
-// Indices of parameters below m that have one
+// Indices of parameters below m that have a gradient
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n);
 bool fe_check_gradients(tn_function *f, const tn_module *m, uint32_t n, tn_site at);  // n == 0: E122
 
 // ---- shards.c
-// x itself where its function is not distributed. A gradient is 0 where no shard counts, any other mean NaN.
+// x itself if its function is not distributed. If no shard counts, a gradient is 0, and any other mean NaN.
 tn_tensor fe_shard_mean(tn_tensor x, bool is_gradient, tn_site at);
 
 // ---- untrained.c

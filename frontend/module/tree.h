@@ -5,7 +5,7 @@
 #include "frontend/graph/function.h"
 #include "frontend/graph/module.h"
 
-// A tn_freeze, which acts on functions that use what it freezes for the first time afterwards.
+// A tn_freeze. It acts on functions that first use a frozen parameter after it.
 typedef struct FeFreeze {
   tn_module *m;
   Loc at;
@@ -21,8 +21,8 @@ FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, ui
 // Of rank 0 or 1
 FeParam *fe_module_buffer(tn_module *m, const char *name, DType t, const int64_t *size, tn_init init, tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
-// The module that holds what a path below m names, as tn_named_parameters gives it; *path: its last name. m itself, and
-// *path as it was, when a module on the way is missing.
+// The module that holds the entry at a path below m, as tn_named_parameters gives it; *path becomes its last
+// name. If a module on the way is missing: m itself, and *path unchanged.
 tn_module *fe_holder(tn_module *m, const char **path);
 FeEntry *fe_entry_at(tn_module *m, const char *path);             // by such a path; NULL: none
 const char *fe_near_entry(const tn_module *m, const char *name);  // "; did you mean 'weight'?", or ""
@@ -50,7 +50,7 @@ bool fe_matched(const tn_module *m, const char *pattern, const char *what, uint3
 // ---- adopt_param.c
 tn_function *fe_init(tn_program *p);  // the function that makes initial values
 tn_tensor fe_initial_handle(tn_function *init, FeParam *q);
-void fe_param_end(tn_program *p, FeParam *q, Loc at);  // none of its names is left; counted, an end of its own
+void fe_param_end(tn_program *p, FeParam *q, Loc at);  // no name of it is left; counted as an end of its own
 bool fe_has_params(FeModuleKind kind);
 bool fe_adopts_params(tn_module *m, const char *name, tn_site at);  // false: reported
 

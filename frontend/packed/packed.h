@@ -9,16 +9,16 @@
 // ---- packed.c
 static inline tn_packed fe_poisoned_packed(tn_function *f) { return (tn_packed){fe_poison(f), fe_poison(f)}; }
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that nobody else has, in the layout of s
-// Of constant lengths, of at most `time` steps; x: named in what is said about them
+// A layout of constant lengths, of at most `time` steps; x: named in reports about them
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o);
 
 tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
 // A name of its own for the rows of a layout whose lengths come at run time
 Dim fe_new_rows(tn_program *p, int64_t bound);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
-// An op of rows and a layout that moves elements of any dtype; poison stays poison
+// An op of rows and a layout that moves elements of any dtype; poison in gives poison out
 tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at);
-// x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths: a known one, where there is one
+// x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths; an existing layout is reused
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o);
 
 // The lengths of a list of sequences, made of the sizes of their first axes.

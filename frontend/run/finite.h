@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-// Options are doubles, what is computed with is f32: not NaN, nor infinite as f32
+// Options are doubles, and code computes with f32: is x neither NaN nor infinite as f32?
 static inline bool fe_is_finite(double x) { return isfinite((float)x); }
 
 #endif

@@ -19,13 +19,13 @@ typedef struct {
 } FeStored;
 typedef struct {
   tn_plan_copy *copies;
-  FeStored *stored, *loaded;  // what instructions store; what kernels read, each value once for each of them
+  FeStored *stored, *loaded;  // values that instructions store; values that kernels read, once for each kernel
   uint32_t n_copies, n_stored, n_loaded, cap_copies, cap_stored, cap_loaded;
 } FeBytesMoved;
 
-// What a function's twin hands out behind the outputs of the function: count of finite, NaN, infinite and zero elements,
-// least, greatest, a power of two, and of elements divided by it mean, sum of squares of the distances from it, sum of squares; then
-// n_bins counts.
+// Outputs of a function's twin, behind those of the function: counts of finite, NaN, infinite and zero
+// elements; least, greatest, a power of two; of elements divided by it the mean, the sum of squared distances
+// from it, the sum of squares; then n_bins counts.
 enum {
   FE_PROBE_FINITE,
   FE_PROBE_NAN,
@@ -48,8 +48,8 @@ typedef struct {
 } FeProbe;
 typedef struct FeProbing FeProbing;  // run/probe.c
 
-// Code and what is known of it: shared by all models made from it, freed with the last of them. Who compiled it has
-// more, behind this (FeJitCode); of a bundle all but the plan is empty.
+// Code and its tables: shared by all models made from it, freed with the last of them. The compiler's own
+// part follows (FeJitCode); a bundle has nothing but the plan.
 typedef struct FeCode {
   atomic_uint n_refs;
   void (*free)(struct FeCode *c);
@@ -74,11 +74,11 @@ typedef enum {
 #include "frontend/run/calls.def"
 } FeCall;
 typedef struct {
-  _Atomic uint64_t word;         // whose call is under way; 0: nobody's
+  _Atomic uint64_t word;         // token of the thread whose call is running; 0: none
   _Atomic(const char *) thread;  // whose it is; NULL: nobody, or one that has just come
   uint64_t id;                   // no other lock of the process ever has it
   const RtPlan *plan;            // names what runs; NULL: a loader
-  char *error;                   // what the last call with a status said. Like the next, of who has the lock
+  char *error;                   // error text of the last call with a status; guarded by the lock, like the next
   const char *warning;
 } FeCallLock;
 
@@ -101,14 +101,14 @@ struct tn_loader {
 
 // ---- call_lock.c
 void fe_lock_init(FeCallLock *l, const RtPlan *plan, char *error, const char *warning);
-// False: another call is under way, and the calling thread's error of `speaker`, mostly l itself, says which.
+// False: another call is running; the calling thread's error of `speaker` (usually l) says which.
 bool fe_lock(FeCallLock *l, FeCall call, FeCallLock *speaker);
 void fe_unlock(FeCallLock *l);
-// The same with a sentence: it is empty at first, and what it is at the end is the calling thread's too.
+// The same with an error text: empty at first; at the end it is copied to the calling thread.
 bool fe_begin_call(FeCallLock *l, FeCall call, FeCallLock *speaker);
 void fe_end_call(FeCallLock *l);
 void fe_lock_names(FeCallLock *l, uint32_t function);  // that the call runs
-// For calls that wait; false: the calling thread has it already, and goes on
+// For calls that wait; false: the calling thread has the lock already, and continues
 bool fe_lock_wait(FeCallLock *l, FeCall call);
 void fe_end_wait(FeCallLock **l);
 // The rest of the block has the lock of calls that wait
@@ -139,7 +139,7 @@ uint32_t fe_find_function(const tn_model *m, const char *name);  // RT_NO_FUNCTI
 void fe_say_no_function(char *error, size_t error_size, const tn_model *m, const char *name);
 
 // ---- probe.c
-// A run of function k that probes watch; false: none of them is on, and nothing was done
+// Runs function k if a probe of it is on; false: none is, and nothing was done
 bool fe_run_probed(tn_model *m, uint32_t k, const RtArray *in, size_t n_in, const RtArray *out, size_t n_out,
                    RtStatus *status);
 void fe_probing_free(FeProbing *p);  // NULL: nothing
