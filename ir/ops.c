@@ -15,9 +15,9 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
 #define LIST(n, least, most, flags) {ARG_##n, (flags) | REPEATED},
 #define OP(n, operands, ...) static const OperandInfo operands_##n[] = {operands{0, 0}};
 // As optimizers.def has it for OP, whose operands would fall apart here at the commas of ARG
-#define UPDATE(n, states, numbers, ...)                                                                         \
+#define UPDATE(n, states, numbers, either, ...)                                                                 \
   static const OperandInfo operands_##n[] = {ARG(param, F32) states ARG(grad, F32) numbers OPT(grad_scale, F32) \
-                                                 OPT(when, F32) OPT(owned, I64){0, 0}};
+                                                 OPT(when, F32) OPT(owned, I64) either{0, 0}};
 #include "ir/ops.def"
 // Of pointwise rows, by what they take
 #define OPERANDS_OF(dtypes)                             \

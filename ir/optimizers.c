@@ -5,15 +5,18 @@
 // written by walking the tree. Inside `expand` the ops are local function pointers with their own names (abs, div, ..): at
 // file scope the compiler would take such names for its built-in functions.
 #include "ir/optimizers.h"
+#include "ir/ops.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <string.h>
 
 enum { MAX_TREE = 64, MAX_POOL = 2048, MAX_LETS = 160 };
 
 typedef struct Tree {
   ExNode n;
   const struct Tree *kid[3];
+  Expr constant;  // with nodes: these, in place of n
 } Tree;
 typedef const Tree *Node;
 
@@ -21,17 +24,20 @@ typedef const Tree *Node;
 static Tree tree[MAX_TREE];
 static uint32_t n_tree;
 static IrUpdate *row;
+static bool is_given;                // the operand of EITHER
 static bool of_elements;             // the statement at hand works on elements
 static bool is_set[IR_N_REGISTERS];  // by an element statement, or a tensor
+// Scalars that no run changes: their expressions stand where they are read.
+static Expr constant[IR_N_REGISTERS];
 
 static ExNode pool[MAX_POOL];
 static IrLet lets[MAX_LETS];
 static uint32_t n_pool, n_lets;
-static IrUpdate rows[N_OPS];
+static IrUpdate rows[N_OPS][2];  // [is_given]
 
 static Node add_node(ExNode n, Node x, Node y, Node z) {
   assert(n_tree < MAX_TREE);
-  tree[n_tree] = (Tree){n, {x, y, z}};
+  tree[n_tree] = (Tree){.n = n, .kid = {x, y, z}};
   return &tree[n_tree++];
 }
 
@@ -48,6 +54,11 @@ static void note(uint8_t *list, uint32_t *n, uint32_t most, uint32_t what) {
 }
 
 static Node value_of(uint32_t reg) {
+  if (constant[reg].n) {
+    assert(n_tree < MAX_TREE);
+    tree[n_tree] = (Tree){.constant = constant[reg]};
+    return &tree[n_tree++];
+  }
   if (of_elements && !is_set[reg]) note(row->inputs, &row->n_inputs, IR_UPDATE_INPUTS, reg);
   return leaf(UP_REGISTER, reg, 0);
 }
@@ -57,26 +68,47 @@ static Node attribute(uint32_t kind, Key key, double absent) {
   return leaf(kind, key, absent);
 }
 
+static Node operand_or(uint32_t reg, Key key, double absent) {
+  return is_given ? value_of(reg) : attribute(UP_OPTION, key, absent);
+}
+
+static void add_nodes(const ExNode *nodes, uint32_t n) {
+  assert(n_pool + n <= MAX_POOL);
+  for (uint32_t k = 0; k < n; k++) pool[n_pool++] = nodes[k];
+}
+
 static void walk(Node at) {
   for (uint32_t k = 0; k < 3 && at->kid[k]; k++) walk(at->kid[k]);
-  assert(n_pool < MAX_POOL);
-  pool[n_pool++] = at->n;
+  if (at->constant.n) add_nodes(at->constant.nodes, at->constant.n);
+  else add_nodes(&at->n, 1);
+}
+
+static bool is_constant(Expr e) {
+  for (uint32_t k = 0; k < e.n; k++)
+    if (e.nodes[k].kind >= UP_FMA || e.nodes[k].kind == UP_REGISTER) return false;
+  return true;
 }
 
 static void let(uint32_t reg, Node value) {
   uint32_t first = n_pool;
   walk(value);
-  assert(n_lets < MAX_LETS);
-  lets[n_lets++] = (IrLet){reg, {&pool[first], n_pool - first}};
-  if (of_elements) is_set[reg] = true;
   n_tree = 0;
+  Expr e = {&pool[first], n_pool - first};
+  if (!of_elements && is_constant(e)) {
+    constant[reg] = e;
+    return;
+  }
+  assert(n_lets < MAX_LETS);
+  lets[n_lets++] = (IrLet){reg, e};
+  if (of_elements) is_set[reg] = true;
 }
 
 static void open_row(Op op) {
-  row = &rows[op];
+  row = &rows[op][is_given];
   row->n_tensors = ir_ops[op].n_res + 1;
   of_elements = false;
-  for (uint32_t k = 0; k < IR_N_REGISTERS; k++) is_set[k] = false;
+  memset(is_set, 0, sizeof is_set);
+  memset(constant, 0, sizeof constant);
   for (uint32_t k = 0; k < row->n_tensors; k++) is_set[ir_ops[op].operands[k].name] = true;
   row->scalars = &lets[n_lets];
 }
@@ -115,11 +147,17 @@ static Node make_power(Node x, Node y) { return add_node((ExNode){UP_POWER, 0, O
 #define V(x) value_of(IR_REG_##x)
 #define OPTION(key, absent) attribute(UP_OPTION, KEY_##key, absent)
 #define FLAG(key) attribute(UP_FLAG, KEY_##key, 0)
+#define EITHER(x, absent) operand_or(IR_REG_##x, KEY_##x, absent)
 #define LET(x, value) let(IR_REG_##x, value);
-#define UPDATE(name, states, numbers, n, doc, scalars, elements) \
-  open_row(OP_##name);                                           \
-  scalars begin_elements();                                      \
-  elements close_row();
+#define ARG(n, flags)
+#define OPT(n, flags) +1
+#define UPDATE(name, states, numbers, either, n, doc, scalars, elements) \
+  for (uint32_t given = 0; given <= 0 either; given++) {                 \
+    is_given = given;                                                    \
+    open_row(OP_##name);                                                 \
+    scalars begin_elements();                                            \
+    elements close_row();                                                \
+  }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 static void expand(void) {
@@ -130,15 +168,19 @@ static void expand(void) {
   Node (*const power)(Node, Node) = make_power, (*const select)(Node, Node, Node) = make_select;
   Node (*const fma)(Node, Node, Node) = make_fma, (*const lerp)(Node, Node, Node) = make_lerp;
 #include "ir/optimizers.def"
-  rows[OP_adamw_sparse] = rows[OP_adamw];
+  rows[OP_adamw_sparse][0] = rows[OP_adamw][0];
 }
 #pragma GCC diagnostic pop
 
 static pthread_once_t expanded = PTHREAD_ONCE_INIT;
 
-const IrUpdate *ir_update_of(Op op) {
+const IrUpdate *ir_update_of(Op op, bool beta1) {
   pthread_once(&expanded, expand);
-  return rows[op].n_tensors ? &rows[op] : NULL;
+  return rows[op][beta1].n_tensors ? &rows[op][beta1] : NULL;
+}
+
+const IrUpdate *ir_update_at(const Fn *f, Val v) {
+  return ir_update_of((Op)ir_ins(f, v)->op, ir_has_operand(f, v, ARG_beta1));
 }
 
 uint32_t ir_operands_taken(uint32_t kind, uint16_t op) {

@@ -3,6 +3,7 @@
 #define TN_IR_OPTIMIZERS_H
 
 #include "ir/expr.h"
+#include "ir/ir.h"
 
 // Registers are the operands of an update by their names, and these.
 #define IR_UPDATE_TEMPS(X) \
@@ -32,7 +33,7 @@ enum {
   UP_OPTION,                  // the attribute `arg`, or num
   UP_FLAG,                    // 1 where the attribute `arg` is present, else 0
   UP_FMA,                     // of 3
-  UP_LERP,                    // of 3, the last a constant
+  UP_LERP,                    // of 3, the last a number
   UP_POWER                    // of 2
 };
 typedef struct {
@@ -51,7 +52,9 @@ typedef struct {
   uint32_t n_keys;
 } IrUpdate;
 
-const IrUpdate *ir_update_of(Op op);                     // NULL: op is no row. adamw_sparse has that of adamw
+// NULL: op is no row. beta1: as an operand, of rows that take it so. adamw_sparse has the row of adamw.
+const IrUpdate *ir_update_of(Op op, bool beta1);
+const IrUpdate *ir_update_at(const Fn *f, Val v);
 uint32_t ir_operands_taken(uint32_t kind, uint16_t op);  // by a node of that kind
 
 #endif

@@ -770,16 +770,17 @@ def update(op, make, attrs, states, numbers="step lr weight_decay", steps=7, sta
         o.step()
         products.append(float(o.state[p].get("mu_product", 0)))
     after = {"p": p.detach(), **{s: o.state[p][s] for s in states}}
-    hyper = {n: o.param_groups[0][n] for n in numbers.split() if n not in ("step", "mu_product", "beta1")}
+    hyper = {n: o.param_groups[0][n] for n in numbers.split() if n not in ("step", "mu_product")}
     body = [f"%{s}0 = param @{s}" for s in after]
     body += [f"%{n} = const {{value={v}}}" for n, v in hyper.items()]
     for k in range(steps):
         old, new = (", ".join(f"%{s}{i}" for s in after) for i in (k, k + 1))
         body += [f"%step{k} = const {{value={k + 1}}}", f"%mu_product{k} = const {{value={products[k]!r}}}"]
         body += [f"%beta1{k} = const {{value={beta1[k]}}}"] if beta1 else []
-        of_step = [f"%{n}{k}" if n in ("step", "mu_product", "beta1") else f"%{n}" for n in numbers.split()]
+        of_step = [f"%{n}{k}" if n in ("step", "mu_product") else f"%{n}" for n in numbers.split()]
+        of_step += [f"beta1=%beta1{k}"] if beta1 else []
         body += [f"{new} = {op} {old}, %g{k}, " + ", ".join(of_step) + (f" {{{attrs}}}" if attrs else "")]
-    case(f"{op} {attrs}".strip(), "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
+    case(f"{op} {'of a moved beta1 ' if beta1 else ''}{attrs}".strip(), "\n".join(body), {f"g{k}": g for k, g in enumerate(grads)}, {f"p{steps}": p.detach()},
          params=[(s, start[s], a) for s, a in after.items()])
 
 
@@ -818,21 +819,20 @@ both("prod", "%y = prod %x {axes=[1]}", {"x": whole[:1]}, lambda x: x.prod(1), [
 gradient("prod with zeros", "%y = prod %x {axes=[1]}", {"x": whole}, lambda x: x.prod(1), ["x"], fd=False)
 
 # ---- Adam whose beta1 a schedule moves, likewise
-cycled = {"numbers": "step lr weight_decay beta1", "beta1": [0.95, 0.9, 0.85, 0.875, 0.9, 0.9375, 0.95]}
-update("adamw_cycled", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1), "beta2=0.95, eps=1e-06, decoupled",
+cycled = {"beta1": [0.95, 0.9, 0.85, 0.875, 0.9, 0.9375, 0.95]}
+update("adamw", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1), "beta2=0.95, eps=1e-06, decoupled",
        ["exp_avg", "exp_avg_sq"], **cycled)
-update("adamw_cycled", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1), "", ["exp_avg", "exp_avg_sq"], **cycled)
-update("amsgrad_cycled", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1, amsgrad=True),
+update("adamw", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1), "", ["exp_avg", "exp_avg_sq"], **cycled)
+update("amsgrad", lambda p: optim.AdamW(p, lr=0.01, betas=few, eps=1e-6, weight_decay=0.1, amsgrad=True),
        "beta2=0.95, eps=1e-06, decoupled", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"], **cycled)
-update("amsgrad_cycled", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1, amsgrad=True), "", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"],
+update("amsgrad", lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1, amsgrad=True), "", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq"],
        **cycled)
 for decay, attrs in ({"weight_decay": 0.1}, "beta2=0.95"), ({"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}, "beta2=0.95, decoupled"):
-    update("nadam_cycled", lambda p: optim.NAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"],
-           **{**cycled, "numbers": "step lr weight_decay mu_product beta1"})
-    update("radam_cycled", lambda p: optim.RAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"], **cycled)
-update("adamax_cycled", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, weight_decay=0.1), "beta2=0.95, eps=0.01",
+    update("nadam", lambda p: optim.NAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"], nadam, **cycled)
+    update("radam", lambda p: optim.RAdam(p, betas=few, **decay), attrs, ["exp_avg", "exp_avg_sq"], **cycled)
+update("adamax", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, weight_decay=0.1), "beta2=0.95, eps=0.01",
        ["exp_avg", "exp_inf"], **cycled)
-update("lion_cycled", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], **{**cycled, "numbers": "lr weight_decay beta1"})
+update("lion", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], plain, **cycled)
 
 
 def main(name, script="tests/make_goldens.py"):

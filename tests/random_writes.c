@@ -155,14 +155,14 @@ static Val number_of(Gen *g, ArgName name) {
   }
 }
 
-static bool takes(Op op, Key key) {
-  const IrUpdate *row = ir_update_of(op);
+static bool takes(Op op, bool beta1, Key key) {
+  const IrUpdate *row = ir_update_of(op, beta1);
   for (uint32_t k = 0; k < row->n_keys; k++)
     if (row->keys[k] == key) return true;
   return false;
 }
 
-static uint32_t update_attributes(Gen *g, Op op, Attr *a) {
+static uint32_t update_attributes(Gen *g, Op op, bool beta1, Attr *a) {
   static const struct {
     Key key;
     double value;
@@ -170,11 +170,11 @@ static uint32_t update_attributes(Gen *g, Op op, Attr *a) {
                  {KEY_rho, 0.75},  {KEY_lr_decay, 0.5}, {KEY_momentum_decay, 0.25}};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-    if (takes(op, numbers[k].key)) a[n++] = ir_a_num(numbers[k].key, numbers[k].value);
-  bool is_nesterov = takes(op, KEY_nesterov) && gen_chance(g, 50);
+    if (takes(op, beta1, numbers[k].key)) a[n++] = ir_a_num(numbers[k].key, numbers[k].value);
+  bool is_nesterov = takes(op, beta1, KEY_nesterov) && gen_chance(g, 50);
   if (is_nesterov) a[n++] = ir_a_int(KEY_nesterov, 1);
-  else if (takes(op, KEY_dampening) && gen_chance(g, 50)) a[n++] = ir_a_num(KEY_dampening, 0.25);
-  if (takes(op, KEY_decoupled) && gen_chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
+  else if (takes(op, beta1, KEY_dampening) && gen_chance(g, 50)) a[n++] = ir_a_num(KEY_dampening, 0.25);
+  if (takes(op, beta1, KEY_decoupled) && gen_chance(g, 50)) a[n++] = ir_a_int(KEY_decoupled, 1);
   return n;
 }
 
@@ -186,15 +186,17 @@ void add_optimizer(Gen *g) {
   Op op = any_update(g);
   uint32_t n = 0, n_kept = ir_ops[op].n_res;
   Shape s = gen_shape_at(g, w);
-  bool has_when = gen_chance(g, 30);
+  bool has_when = gen_chance(g, 30), has_beta1 = ir_op_operand(op, ARG_beta1) != UINT32_MAX && gen_chance(g, 50);
   for (uint32_t k = 0; k < ir_ops[op].n_operands; k++) {
     ArgName name = (ArgName)ir_ops[op].operands[k].name;
-    if (name == ARG_grad_scale || name == ARG_owned || (name == ARG_when && !has_when)) in[n++] = (Val){0};
+    bool is_absent = name == ARG_grad_scale || name == ARG_owned || (name == ARG_when && !has_when) ||
+                     (name == ARG_beta1 && !has_beta1);
+    if (is_absent) in[n++] = (Val){0};
     else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? d : number_of(g, name);
   }
   while (n && ir_none(in[n - 1])) n--;
   Attr a[8];
-  Val new = gen_emit(g, op, in, n, a, update_attributes(g, op, a));
+  Val new = gen_emit(g, op, in, n, a, update_attributes(g, op, has_beta1, a));
   if (ir_none(new)) return;
   for (uint32_t k = 1; k < n_kept; k++)
     if (gen_chance(g, 60)) show(g, in[k], (Val){new.i + k});

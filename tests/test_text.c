@@ -208,15 +208,15 @@ static const char *const op_lines[] = {
     "%p2 = sgd %x, %x, %s, %s",
     "%p3, %m3 = sgd_momentum %x, %oa, %x, %s, %s, %s, %s {dampening=0, nesterov}",
     "%u0a, %u0b, %u0c, %u0d = amsgrad %x, %oa, %ob, %oc, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}",
-    "%u0e, %u0f, %u0g = adamw_cycled %x, %oa, %ob, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
-    "%u0h, %u0i, %u0j, %u0k = amsgrad_cycled %x, %oa, %ob, %oc, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
+    "%u0e, %u0f, %u0g = adamw %x, %oa, %ob, %x, %s, %s, %s, beta1=%s {beta2=0.95, eps=1e-06, decoupled}",
+    "%u0h, %u0i, %u0j, %u0k = amsgrad %x, %oa, %ob, %oc, %x, %s, %s, %s, beta1=%s {beta2=0.95, eps=1e-06, decoupled}",
     "%u1a, %u1b, %u1c = nadam %x, %oa, %ob, %x, %s, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, momentum_decay=0.01, "
     "decoupled}",
-    "%u1d, %u1e, %u1f = nadam_cycled %x, %oa, %ob, %x, %s, %s, %s, %s, %s {beta2=0.95, eps=1e-06, momentum_decay=0.01, "
+    "%u1d, %u1e, %u1f = nadam %x, %oa, %ob, %x, %s, %s, %s, %s, beta1=%s {beta2=0.95, eps=1e-06, momentum_decay=0.01, "
     "decoupled}",
-    "%u2d, %u2e, %u2f = radam_cycled %x, %oa, %ob, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06, decoupled}",
-    "%u3d, %u3e, %u3f = adamax_cycled %x, %oa, %ob, %x, %s, %s, %s, %s {beta2=0.95, eps=1e-06}",
-    "%u7d, %u7e = lion_cycled %x, %oa, %x, %s, %s, %s {beta2=0.95}",
+    "%u2d, %u2e, %u2f = radam %x, %oa, %ob, %x, %s, %s, %s, beta1=%s {beta2=0.95, eps=1e-06, decoupled}",
+    "%u3d, %u3e, %u3f = adamax %x, %oa, %ob, %x, %s, %s, %s, beta1=%s {beta2=0.95, eps=1e-06}",
+    "%u7d, %u7e = lion %x, %oa, %x, %s, %s, beta1=%s {beta2=0.95}",
     "%u2a, %u2b, %u2c = radam %x, %oa, %ob, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06, decoupled}",
     "%u3a, %u3b, %u3c = adamax %x, %oa, %ob, %x, %s, %s, %s {beta1=0.9, beta2=0.95, eps=1e-06}",
     "%u4a, %u4b = adagrad %x, %oa, %x, %s, %s, %s {lr_decay=0.5, eps=1e-06}",

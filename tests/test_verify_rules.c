@@ -145,8 +145,8 @@ static const Sample samples[] = {
      "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"
      "%a0, %b00, %b01, %b02 = amsgrad %w, %m, %s, %n, %g, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
      "decoupled}\n"
-     "%a01, %b03, %b04 = adamw_cycled %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, decoupled}\n"
-     "%a02, %b05, %b06, %b07 = amsgrad_cycled %a01, %b03, %b04, %b02, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, "
+     "%a01, %b03, %b04 = adamw %a0, %b00, %b01, %g, %k, %k, %k, %k, %k, beta1=%k {beta2=0.95, eps=1e-06, decoupled}\n"
+     "%a02, %b05, %b06, %b07 = amsgrad %a01, %b03, %b04, %b02, %g, %k, %k, %k, %k, %k, beta1=%k {beta2=0.95, "
      "eps=1e-06, decoupled}\n"
      "%a1, %b10, %b11 = nadam %a02, %b05, %b06, %g, %k, %k, %k, %k, %k, %k {beta1=0.9, beta2=0.95, eps=1e-06, "
      "momentum_decay=0.01, decoupled}\n"
@@ -160,12 +160,12 @@ static const Sample samples[] = {
      "%a9, %b90, %b91, %b92 = rmsprop_centered_momentum %a8, %b80, %b81, %b07, %g, %k, %k, %k, %k, %k {alpha=0.75, "
      "eps=1e-06}\n"
      "%a10, %b100 = lion %a9, %b90, %g, %k, %k, %k, %k {beta1=0.9, beta2=0.95}\n"
-     "%a11, %b110, %b111 = nadam_cycled %a10, %b100, %b91, %g, %k, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, "
+     "%a11, %b110, %b111 = nadam %a10, %b100, %b91, %g, %k, %k, %k, %k, %k, %k, beta1=%k {beta2=0.95, eps=1e-06, "
      "momentum_decay=0.01, decoupled}\n"
-     "%a12, %b120, %b121 = radam_cycled %a11, %b110, %b111, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06, "
+     "%a12, %b120, %b121 = radam %a11, %b110, %b111, %g, %k, %k, %k, %k, %k, beta1=%k {beta2=0.95, eps=1e-06, "
      "decoupled}\n"
-     "%a13, %b130, %b131 = adamax_cycled %a12, %b120, %b121, %g, %k, %k, %k, %k, %k, %k {beta2=0.95, eps=1e-06}\n"
-     "%a14, %b140 = lion_cycled %a13, %b130, %g, %k, %k, %k, %k, %k {beta2=0.95}\n"},
+     "%a13, %b130, %b131 = adamax %a12, %b120, %b121, %g, %k, %k, %k, %k, %k, beta1=%k {beta2=0.95, eps=1e-06}\n"
+     "%a14, %b140 = lion %a13, %b130, %g, %k, %k, %k, %k, beta1=%k {beta2=0.95}\n"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 
@@ -337,6 +337,7 @@ static void drop_operand(const Sample *s, uint32_t i) {
   Fn *f = ir_fn_find(p, "f");
   Ins *ins = &f->ins[i];
   ins->n_args--;
+  if (ins->n_args) ins->absent &= (uint16_t)((2u << ir_operand_slot(f, (Val){i}, ins->n_args - 1u)) - 1);
   bool counts = ins->n_args < ir_ops[ins->op].n_min;
   if (counts) CHECK(!ir_verify(f, &d));
   bool taken = !counts && ir_infer(f, (Val){i}, &why), fine = is_legal(f, (Val){i}, ins->n_args, DROPPED);

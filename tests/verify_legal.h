@@ -111,8 +111,6 @@
     {" concat slice_at slice_assign_at layer_norm layer_norm_grad rms_norm rms_norm_grad linear embedding_grad "
      "global_norm seq_scatter ",
      ALL_ARGS, DROPPED, "the last operand is optional", false},
-    {" adamw adamw_sparse adamw_cycled amsgrad amsgrad_cycled nadam nadam_cycled radam radam_cycled adamax "
-     "adamax_cycled lion_cycled adagrad adadelta rmsprop "
-     "rmsprop_momentum rmsprop_centered "
+    {" adamw adamw_sparse amsgrad nadam radam adamax adagrad adadelta rmsprop rmsprop_momentum rmsprop_centered "
      "rmsprop_centered_momentum lion sgd sgd_momentum ",
      ALL_ARGS, DROPPED, "the factor of the gradient and whether there is an update are optional", false},

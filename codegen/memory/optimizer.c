@@ -71,10 +71,11 @@ static Operand attribute(const UpdateRule *r, const ExNode *n) {
   return (Operand){NULL, r->has_key[k] ? r->key[k] : n->num};
 }
 
-// torch.lerp: the form that is exact at the nearer end. The weight is a constant.
+// torch.lerp: of a constant weight the form that is exact at the nearer end.
 static Operand lerp(const Statements *u, const Operand *x) {
   Cg *c = u->c;
   V from = computed(u, x[0]), to = computed(u, x[1]), d = cg_fsub(c, to, from);
+  if (x[2].v) return (Operand){cg_fma(c, x[2].v, d, from), 0};
   double weight = x[2].num;
   if (weight < 0.5) return (Operand){cg_fma(c, number(u, weight), d, from), 0};
   return (Operand){cg_fma(c, number(u, -(1 - weight)), d, to), 0};
@@ -128,7 +129,7 @@ static void run_lets(Statements *u, const IrLet *lets, uint32_t n) {
 // ---- the helpers
 static UpdateRule rule_of(Cg *c, Val v) {
   Op op = (Op)ir_ins(c->f, v)->op;
-  UpdateRule r = {.row = ir_update_of(op), .op = op == OP_adamw_sparse ? OP_adamw : op};
+  UpdateRule r = {.row = ir_update_at(c->f, v), .op = op == OP_adamw_sparse ? OP_adamw : op};
   for (uint32_t k = 0; k < r.row->n_keys; k++) {
     const Attr *a = ir_attr(c->f, v, (Key)r.row->keys[k]);
     r.has_key[k] = a != NULL;
@@ -211,7 +212,7 @@ void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
 // A helper is found again by its name, which states the rule.
 static const char *rule_name(Cg *c, const UpdateRule *r) {
   RtText t = {.mem = c->mem};
-  rt_text_add(&t, "%s", ir_ops[r->op].name);
+  rt_text_add(&t, "%s%s", ir_ops[r->op].name, r->row == ir_update_of(r->op, false) ? "" : ".beta1");
   for (uint32_t k = 0; k < r->row->n_keys; k++)
     if (r->has_key[k]) rt_text_add(&t, ".%s.%a", ir_key_name[r->row->keys[k]], r->key[k]);
   rt_text_add(&t, ".%d%d", r->scales_gradient, r->zero_gradient);

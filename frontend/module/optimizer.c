@@ -225,7 +225,7 @@ static tn_tensor number_operand(const Optimizer *o, const Rates *r, const FePara
 }
 
 static uint32_t attributes(const Optimizer *o, const Rates *r, Op op, Attr *a) {
-  const IrUpdate *row = ir_update_of(op);
+  const IrUpdate *row = ir_update_of(op, r->beta1.fn != NULL);
   uint32_t n = 0;
   for (uint32_t k = 0; k < row->n_keys; k++) {
     Key key = (Key)row->keys[k];
@@ -321,19 +321,13 @@ static bool check_place(const Optimizer *o) {
   }
 ONE_OP(adagrad)
 ONE_OP(adadelta)
-
-#define ONE_OP_OR_CYCLED(call)                                 \
-  static Op op_of_##call(const Optimizer *o, const Rates *r) { \
-    (void)o;                                                   \
-    return r->beta1.fn ? OP_##call##_cycled : OP_##call;       \
-  }
-ONE_OP_OR_CYCLED(adamax)
-ONE_OP_OR_CYCLED(nadam)
-ONE_OP_OR_CYCLED(radam)
-ONE_OP_OR_CYCLED(lion)
+ONE_OP(adamax)
+ONE_OP(nadam)
+ONE_OP(radam)
+ONE_OP(lion)
 
 static Op op_of_adamw(const Optimizer *o, const Rates *r) {
-  if (r->beta1.fn) return o->amsgrad ? OP_amsgrad_cycled : OP_adamw_cycled;
+  (void)r;
   return o->amsgrad ? OP_amsgrad : OP_adamw;
 }
 static Op op_of_sgd(const Optimizer *o, const Rates *r) {

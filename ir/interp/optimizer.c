@@ -79,7 +79,7 @@ static bool is_off(const Run *r, Val v, int64_t i) {
 // The gradient g of param, from any combination of operands.
 static bool update(Run *r, Val v, Tensor g) {
   Op op = (Op)ir_ins(r->f, v)->op;
-  const IrUpdate *row = ir_update_of(op);
+  const IrUpdate *row = ir_update_at(r->f, v);
   uint32_t n_kept = row->n_tensors - 1;
   const OperandInfo *operand = ir_ops[op].operands;
   Update u = {.r = r, .v = v};

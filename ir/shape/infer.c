@@ -354,6 +354,8 @@ uint16_t ir_rule_exchange(const Infer *c) {
 uint16_t ir_rule_writes(const Infer *c) {
   uint32_t n = ir_ops[ir_ins(c->f, c->v)->op].n_res, owned = ir_operand_at(c->f, c->v, ARG_owned);
   if (owned != UINT32_MAX && !is_range(c, owned)) return bad_shape(c, "a range of elements is i64[2]");
+  if (ir_has_operand(c->f, c->v, ARG_beta1) && ir_attr(c->f, c->v, KEY_beta1))
+    return bad_shape(c, "beta1 is an operand or an attribute, not both");
   for (uint32_t k = 0; k < n_args(c); k++) {
     if (k == owned) continue;
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};

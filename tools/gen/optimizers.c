@@ -14,9 +14,10 @@ typedef struct {
 #define V(x) x
 #define K(x) x
 #define OPTION(key, absent) key
+#define EITHER(key, absent) key
 #define FLAG(key) key
 #define LET(x, ...) "`" #x " = " TEXT(__VA_ARGS__) "`<br>"
-#define UPDATE(row, row_states, row_numbers, n, text, row_scalars, ...) \
+#define UPDATE(row, row_states, row_numbers, either, n, text, row_scalars, ...) \
   {#row, "" row_states, "" row_numbers, text, "" row_scalars, "" __VA_ARGS__},
 static const UpdateRow updates[] = {
 #include "ir/optimizers.def"

@@ -44,15 +44,14 @@ static bool takes_rows(const Rules *r, Val g) {
 Val rule_sparse_adamw(Rules *r, Val v) {
   Fn *f = r->f;
   Val g = ir_gradient_of(f, v), in[MAX_OPERANDS];
-  if (!takes_rows(r, g)) return (Val){0};
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
-    Val a = ir_arg(f, v, k);
-    if (a.i != g.i) in[n++] = a;
-    else in[n++] = ir_arg(f, g, 1), in[n++] = ir_arg(f, g, 2);  // of weight, index, rows
+  if (!takes_rows(r, g) || ir_has_operand(f, v, ARG_beta1) || ir_has_operand(f, v, ARG_owned)) return (Val){0};
+  const OpInfo *row = &ir_ops[OP_adamw_sparse];
+  for (uint32_t k = 0; k < row->n_operands; k++) {
+    ArgName name = (ArgName)row->operands[k].name;
+    in[k] = ir_operand(f, name == ARG_index || name == ARG_g ? g : v, name);
   }
   ir_set_op(f, v, OP_adamw_sparse);
-  ir_set_args(f, v, in, n);
+  ir_set_operands(f, v, in, row->n_operands);
   return v;
 }
 
