@@ -53,10 +53,7 @@ bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CL
 Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_grad); }
 
 // ---- before pass functionalize: a handle names storage
-bool ir_is_alias(Op op) {
-  return op == OP_reshape || op == OP_stop_grad || op == OP_slice || op == OP_slice_at || op == OP_permute ||
-         op == OP_expand;
-}
+bool ir_is_alias(Op op) { return ir_ops[op].flags & ALIAS; }
 
 Val ir_written_storage(const Fn *f, Val v) {
   while (ir_is_alias(f->ins[v.i].op)) v = ir_arg(f, v, 0);

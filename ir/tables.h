@@ -59,7 +59,24 @@ enum {
   HAS_PROLOGUE = 256
 };
 // What an op does along an axis of packed rows: ir/ops.def explains the words.
-typedef enum { ROWS_EACH, ROWS_BY_AXIS, ROWS_TOTAL, ROWS_PICK, ROWS_ALONG } OpRows;
+typedef enum {
+  ROWS_EACH,
+  ROWS_FIRST,
+  ROWS_SECOND,
+  ROWS_PRODUCT,
+  ROWS_LINEAR,
+  ROWS_NORM,
+  ROWS_NOT_LAST,
+  ROWS_MATRICES,
+  ROWS_BATCH,
+  ROWS_IMAGES,
+  ROWS_TABLE,
+  ROWS_BAGS,
+  ROWS_BY_AXIS,
+  ROWS_TOTAL,
+  ROWS_PICK,
+  ROWS_ALONG
+} OpRows;
 enum {
   PURE = 1,
   COMM = 2,
@@ -72,7 +89,13 @@ enum {
   NUMBERS = 256,
   MASK = 512,
   FROM_INTS = 1024,
-  COMBINES = 2048
+  COMBINES = 2048,
+  NOT_ROUNDED = 4096,
+  ROUNDED_ONCE = 8192,
+  CHEAP_AS_LOAD = 1 << 14,
+  ALIAS = 1 << 15,
+  SKIPS = 1 << 16,
+  BY_ROWS = 1 << 17
 };
 
 #define OPERAND(n) ARG_##n,
@@ -92,7 +115,10 @@ enum {
   SHAPE_ONLY = OPTIONAL << 3,
   REPLACED = OPTIONAL << 4,
   ELEMENT = OPTIONAL << 5,
-  ROW_SCALAR = OPTIONAL << 6
+  ROW_SCALAR = OPTIONAL << 6,
+  IN_ROWS = OPTIONAL << 7,
+  IN_AXIS = OPTIONAL << 8,
+  IN_LAST = OPTIONAL << 9
 };
 // All numbers; numbers of 32-bit words, as rows of packed sequences are moved; everything.
 #define DTYPE(id, name, bytes, kind, doc) | (DTYPE_##kind != DTYPE_OPAQUE ? 1 << DT_##id : 0)
@@ -142,7 +168,7 @@ typedef struct {
   uint8_t n_operands;        // rows of `operands`; a REPEATED one counts once
   uint16_t n_min, n_max;     // operands of an instruction
   uint8_t n_res, cls, rows;  // rows: OpRows
-  uint16_t flags;
+  uint32_t flags;
   bool is_pointwise;  // a pointwise op: UNARY, BINARY, ..
 } OpInfo;
 extern const OpInfo ir_ops[N_OPS];

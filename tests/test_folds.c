@@ -3,7 +3,7 @@
 // Programs of awkward numbers (zeros of both signs, infinities, NaN, denormals, the largest and smallest, neighbours of
 // 1), as constants and as inputs, go three ways: as written through the interpreter in single precision, simplified
 // through the same, and compiled for every target that this machine can run. Primitives that are rounded once
-// (ir_is_rounded_once), and what consists of them, have the same bits on all three ways; transcendental ones the same
+// (NOT_ROUNDED and ROUNDED_ONCE in ir/ops.def), and what consists of them, have the same bits on all three ways; transcendental ones the same
 // before and after simplify, and within their error when compiled. NaN equals NaN; the sign of a zero is open where max
 // or min made it.
 //
@@ -286,7 +286,7 @@ static Rule rule_of(Op op) {
   default: break;
   }
   Expr e = ir_forward(op);
-  if (!e.n) return (Rule){.ulp = ir_is_rounded_once(op) ? 0 : 2};
+  if (!e.n) return (Rule){.ulp = ir_ops[op].flags & (NOT_ROUNDED | ROUNDED_ONCE) ? 0 : 2};
   Rule all = {0};  // of a composite: the sum of its parts, nothing where each is rounded once
   uint32_t n_ops = 0;
   for (uint32_t i = 0; i < e.n; i++) {

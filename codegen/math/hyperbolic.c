@@ -6,11 +6,6 @@
 
 static V small(Cg *c, V d, double below) { return cg_fcmp(c, LLVMRealOLT, fabs_of(c, d), k(c, d, below)); }
 
-static V root(Cg *c, V d) {
-  LLVMTypeRef t = LLVMTypeOf(d);
-  return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &d, 1);
-}
-
 V cg_expm1(Cg *c, V x) {
   V d = cg_widen(c, at_least(c, at_most(c, x, 104), -104)), e = cg_exp_double(c, d);
   V series = POLY(c, d, 1, 1. / 2, 1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880);
@@ -34,7 +29,7 @@ V cg_cosh(Cg *c, V x) {
 // ln(u + sqrt(u^2 + 1)) = ln(1 + (u + u^2 / (1 + sqrt(u^2 + 1)))); infinite u stays
 V cg_asinh(Cg *c, V x) {
   V u = cg_widen(c, fabs_of(c, x)), z = cg_fmul(c, u, u), one = k(c, u, 1);
-  V bottom = cg_fadd(c, one, root(c, cg_fadd(c, z, one)));
+  V bottom = cg_fadd(c, one, sqrt_of(c, cg_fadd(c, z, one)));
   V y = cg_log1p_double(c, cg_fadd(c, u, cg_fdiv(c, z, bottom)));
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, u, k(c, u, INFINITY)), u, y);
   return with_sign(c, cg_narrow(c, y, x), x);
@@ -42,7 +37,7 @@ V cg_asinh(Cg *c, V x) {
 
 // ln(x + sqrt(x^2 - 1)) = ln(1 + (t + sqrt(2 t + t^2))), t = x - 1
 V cg_acosh(Cg *c, V x) {
-  V d = cg_widen(c, x), t = cg_fsub(c, d, k(c, d, 1)), leg = root(c, cg_fmul(c, t, cg_fadd(c, t, k(c, t, 2))));
+  V d = cg_widen(c, x), t = cg_fsub(c, d, k(c, d, 1)), leg = sqrt_of(c, cg_fmul(c, t, cg_fadd(c, t, k(c, t, 2))));
   V y = cg_narrow(c, cg_log1p_double(c, cg_fadd(c, t, leg)), x);
   return cg_select(c, cg_fcmp(c, LLVMRealOLT, x, k(c, x, 1)), k(c, x, NAN), y);
 }

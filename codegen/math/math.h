@@ -34,6 +34,11 @@ static inline V fabs_of(Cg *c, V a) {
   LLVMTypeRef t = LLVMTypeOf(a);
   return cg_call_intrinsic(c, "llvm.fabs", &t, 1, &a, 1);
 }
+static inline V sqrt_of(Cg *c, V a) {
+  LLVMTypeRef t = LLVMTypeOf(a);
+  return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &a, 1);
+}
+
 static inline V with_sign(Cg *c, V magnitude, V sign) {
   LLVMTypeRef t = LLVMTypeOf(magnitude);
   return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);

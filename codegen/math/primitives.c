@@ -234,106 +234,35 @@ static V truth(Cg *c, LLVMRealPredicate p, V a, V b) {
 
 LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
   V a = arg[0], fast = c->t->fast_math ? cg_fast_primitive(c, op, a) : NULL;
-  LLVMTypeRef t = LLVMTypeOf(a);
   if (fast) return fast;
+#define b arg[1]
   switch (op) {
-  case OP_neg: return cg_fneg(c, a);
-  case OP_abs: return fabs_of(c, a);
-  case OP_exp: return exp_of(c, a);
-  case OP_log: return log_of(c, a);
-  case OP_sqrt: return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &a, 1);
-  case OP_tanh: return tanh_of(c, a);
-  case OP_sigmoid: return sigmoid_of(c, a);
-  case OP_erf: return erf_of(c, a);
-  case OP_sin: return sin_cos(c, a, 0);
-  case OP_cos: return sin_cos(c, a, 1);
-  case OP_floor: return cg_floor(c, a);
-  case OP_add: return cg_fadd(c, a, arg[1]);
-  case OP_sub: return cg_fsub(c, a, arg[1]);
-  case OP_mul: return cg_fmul(c, a, arg[1]);
-  case OP_div: return cg_fdiv(c, a, arg[1]);
-  case OP_max: return extreme(c, "llvm.maximum", a, arg[1]);
-  case OP_min: return extreme(c, "llvm.minimum", a, arg[1]);
-  case OP_pow: return cg_pow(c, a, arg[1]);
-  case OP_gt: return truth(c, LLVMRealOGT, a, arg[1]);
-  case OP_ge: return truth(c, LLVMRealOGE, a, arg[1]);
-  case OP_lt: return truth(c, LLVMRealOLT, a, arg[1]);
-  case OP_le: return truth(c, LLVMRealOLE, a, arg[1]);
-  case OP_eq: return truth(c, LLVMRealOEQ, a, arg[1]);
-  case OP_ne: return truth(c, LLVMRealUNE, a, arg[1]);
-  case OP_select: return cg_select(c, cg_fcmp(c, LLVMRealUNE, a, k(c, a, 0)), arg[1], arg[2]);
-  case OP_round: return cg_round(c, a);
-  case OP_copysign: return with_sign(c, a, arg[1]);
-  case OP_fmod: return cg_fmod(c, a, arg[1]);
-  case OP_hypot: return cg_hypot(c, a, arg[1]);
-  case OP_atan2: return cg_atan2(c, a, arg[1]);
-  case OP_tan: return cg_tan(c, a);
-  case OP_asin: return cg_asin(c, a);
-  case OP_acos: return cg_acos(c, a);
-  case OP_atan: return cg_atan(c, a);
-  case OP_sinh: return cg_sinh(c, a);
-  case OP_cosh: return cg_cosh(c, a);
-  case OP_asinh: return cg_asinh(c, a);
-  case OP_acosh: return cg_acosh(c, a);
-  case OP_atanh: return cg_atanh(c, a);
-  case OP_log1p: return cg_ln1p(c, a);
-  case OP_expm1: return cg_expm1(c, a);
-  case OP_log2: return cg_log_scaled(c, a, 1);
-  case OP_log10: return cg_log_scaled(c, a, 0.30102999566398120);
-  case OP_exp2: return cg_exp2(c, a);
-  case OP_erfc: return cg_erfc(c, a);
-  case OP_erfinv: return cg_erfinv(c, a);
-  case OP_lgamma: return cg_lgamma(c, a);
-  case OP_digamma: return cg_digamma(c, a);
-  case OP_polygamma: return cg_polygamma(c, a, arg[1]);
+#define NULLARY_PRIM(n, ...)
+#define UNARY_PRIM(n, ga, flags, cost, value, code, doc) \
+  case OP_##n: return code;
+#define BINARY_PRIM(n, ga, gb, flags, cost, value, code, doc) \
+  case OP_##n: return code;
+#define TERNARY_PRIM(n, ga, gb, gc, flags, cost, value, code, doc) \
+  case OP_##n: return code;
+#include "ir/primitives.def"
   default: break;
   }
+#undef b
   if (c->why) rt_text_add(c->why, "%s has no code as a primitive; ", ir_ops[op].name);
-  return LLVMGetPoison(t);
+  return LLVMGetPoison(LLVMTypeOf(a));
 }
 
 uint32_t cg_primitive_cost(Op op) {
+  static const uint16_t cost_of[N_OPS] = {
+#define NULLARY_PRIM(n, flags, cost, ...) [OP_##n] = cost,
+#define UNARY_PRIM(n, ga, flags, cost, ...) [OP_##n] = cost,
+#define BINARY_PRIM(n, ga, gb, flags, cost, ...) [OP_##n] = cost,
+#define TERNARY_PRIM(n, ga, gb, gc, flags, cost, ...) [OP_##n] = cost,
+#include "ir/primitives.def"
+  };
   Expr e = ir_forward(op);
+  if (e.n == 0) return cost_of[op] ? cost_of[op] : 1;
   uint32_t sum = 0;
-  if (e.n == 0) {
-    switch (op) {
-    case OP_div:
-    case OP_sqrt: return 6;
-    case OP_exp:
-    case OP_log:
-    case OP_tanh:
-    case OP_sigmoid:
-    case OP_erf:
-    case OP_sin:
-    case OP_cos: return 15;
-    case OP_tan:
-    case OP_asin:
-    case OP_acos:
-    case OP_atan:
-    case OP_sinh:
-    case OP_cosh:
-    case OP_asinh:
-    case OP_acosh:
-    case OP_atanh:
-    case OP_log1p:
-    case OP_expm1:
-    case OP_log2:
-    case OP_log10:
-    case OP_exp2:
-    case OP_erfc:
-    case OP_hypot:
-    case OP_fmod: return 30;
-    case OP_atan2:
-    case OP_erfinv:
-    case OP_pow:
-    case OP_rand:
-    case OP_randn: return 60;
-    case OP_lgamma:
-    case OP_digamma: return 150;
-    case OP_polygamma: return 400;
-    default: return 1;
-    }
-  }
   for (uint32_t i = 0; i < e.n; i++)
     if (e.nodes[i].kind == EX_OP) sum += cg_primitive_cost((Op)e.nodes[i].op);
   return sum;

@@ -5,11 +5,6 @@
 
 #define HALF_PI 1.5707963267948966
 
-static V root(Cg *c, V d) {
-  LLVMTypeRef t = LLVMTypeOf(d);
-  return cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &d, 1);
-}
-
 // ---- tangent: sine by cosine, and minus the inverse of that in odd quadrants
 V cg_tan_quadrant(Cg *c, V r, V quadrant) {
   V z = cg_fmul(c, r, r);
@@ -58,7 +53,7 @@ V cg_atan(Cg *c, V x) {
 // sqrt(1 - x^2): NaN beyond 1
 static V other_leg(Cg *c, V x) {
   V one = k(c, x, 1), below = cg_fsub(c, one, x);
-  return root(c, cg_fmul(c, below, cg_fadd(c, one, x)));
+  return sqrt_of(c, cg_fmul(c, below, cg_fadd(c, one, x)));
 }
 
 V cg_asin(Cg *c, V x) {

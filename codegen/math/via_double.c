@@ -173,8 +173,7 @@ V cg_exp2(Cg *c, V a) { return cg_narrow(c, cg_exp2_double(c, cg_widen(c, at_lea
 V cg_hypot(Cg *c, V a, V b) {
   V x = cg_widen(c, a), z = cg_widen(c, b), square = cg_fmul(c, x, x), inf = k(c, a, INFINITY);
   square = cg_fma(c, z, z, square);
-  LLVMTypeRef t = LLVMTypeOf(square);
-  V y = cg_narrow(c, cg_call_intrinsic(c, "llvm.sqrt", &t, 1, &square, 1), a);
+  V y = cg_narrow(c, sqrt_of(c, square), a);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, fabs_of(c, a), inf), inf, y);
   return cg_select(c, cg_fcmp(c, LLVMRealOEQ, fabs_of(c, b), inf), inf, y);
 }
@@ -188,8 +187,7 @@ V cg_erfinv(Cg *c, V a) {
                   0.00021825147499564526, -4.9960297852061797e-06, -3.4176944223983369e-06, 4.7870168131956354e-07,
                   1.3874280738139898e-08, -1.0863841706634822e-08, 8.0621081633176478e-10, 1.2359544671870271e-10,
                   -1.9768142768011553e-11);
-  LLVMTypeRef dt = LLVMTypeOf(w);
-  V s = cg_fsub(c, cg_call_intrinsic(c, "llvm.sqrt", &dt, 1, &w, 1), k(c, w, 3.2));
+  V s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
   V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
                 0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
                 -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);

@@ -259,7 +259,8 @@ static Part part_of(Cg *c, Shape shape, Val range, int64_t unit) {
 
 static bool is_dense_update(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  return ir_ops[ins->op].cls == CLASS_OPTIMIZER && ins->op != OP_adamw_sparse && ir_shape_bound(f->prog, ins->shape);
+  return ir_ops[ins->op].cls == CLASS_OPTIMIZER && !(ir_ops[ins->op].flags & BY_ROWS) &&
+         ir_shape_bound(f->prog, ins->shape);
 }
 
 static Part part_of_update(Cg *c, Val v) {
@@ -296,7 +297,7 @@ bool cg_emit_optimizer(Cg *c) {
     if (ir_ops[ins->op].cls != CLASS_OPTIMIZER) continue;
     int64_t bound = ir_shape_bound(c->f->prog, ins->shape);
     if (bound == 0) continue;
-    if (ins->op == OP_adamw_sparse) {
+    if (ir_ops[ins->op].flags & BY_ROWS) {
       cg_emit_sparse_update(c, &m, v);
       continue;
     }

@@ -18,7 +18,7 @@ static Val table_of(const Fn *f, Val v) { return ir_operand(f, v, ARG_param); }
 
 int64_t cg_update_scratch_bytes(const Fn *f, Val v, const Target *t) {
   (void)t;
-  if (ir_ins(f, v)->op != OP_adamw_sparse) return 0;
+  if (!(ir_ops[ir_ins(f, v)->op].flags & BY_ROWS)) return 0;
   const Prog *p = f->prog;
   int64_t n = ir_shape_bound(p, ir_ins(f, ir_operand(f, v, ARG_index))->shape);
   return 4 * (n + ir_dim_bound(p, ir_dim_at(p, ir_ins(f, table_of(f, v))->shape, 0)));

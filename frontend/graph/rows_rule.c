@@ -53,50 +53,23 @@ static FeWay linear(const Call *c, uint32_t k, uint32_t axis) {
 }
 
 // A table whose rows are the packed ones is read by whole rows.
-static FeWay embedding(const Call *c, uint32_t k, uint32_t axis) {
+static FeWay table(const Call *c, uint32_t k, uint32_t axis) {
   if (k == 1) return kept(axis);
   return axis == 0 ? gone() : kept(rank_of(c, 1));
 }
 
 // Matrices are worked on one by one. perm of lu_solve has one axis for each matrix, all others two.
-static FeWay linalg(const Call *c, uint32_t k, uint32_t axis) {
+static FeWay matrices(const Call *c, uint32_t k, uint32_t axis) {
   uint32_t rank = rank_of(c, k) + (c->op == OP_lu_solve && k == 2);
   return axis + 2 < rank ? kept(axis + most_axes(c) - rank) : mixed();
 }
 
+static bool is_last(const Call *c, uint32_t k, uint32_t axis) { return axis + 1 == rank_of(c, k); }
+
 static FeWay each(const Call *c, uint32_t k, uint32_t axis) {
-  bool is_last = axis + 1 == rank_of(c, k);
-  switch (c->op) {
-  case OP_linear: return linear(c, k, axis);
-  case OP_matmul:
-  case OP_whole_matmul: return product(c, k, axis);
-  case OP_layer_norm:
-  case OP_rms_norm: return k == 0 && !is_last ? kept(axis) : mixed();
-  case OP_cross_entropy_rows: return k == 1 || !is_last ? kept(axis) : mixed();
-  case OP_conv:
-  case OP_conv_transpose: return k == 0 && axis == 0 ? kept(0) : mixed();
-  case OP_max_pool:
-  case OP_max_pool_grad:
-  case OP_sum_pool:
-  case OP_sum_pool_grad:
-  case OP_resize:
-  case OP_resize_grad: return axis == 0 || is_last ? kept(axis) : mixed();
-  case OP_searchsorted: return k == 1 || !is_last ? kept(axis) : mixed();
-  case OP_embedding: return embedding(c, k, axis);
-  case OP_embedding_bag: return k != 0 && axis == 0 && !has(c, 2) ? kept(0) : mixed();
-  case OP_grad_of: return k == 1 ? kept(axis) : gone();
-  case OP_grad_replace:
-  case OP_shard_mean:
-  case OP_exchanged: return k == 0 ? kept(axis) : gone();
-  default: break;
-  }
-  switch ((OpClass)ir_ops[c->op].cls) {
-  case CLASS_POINTWISE:
-  case CLASS_VIEW:
-  case CLASS_MARK: return from_last(c, k, axis);
-  case CLASS_LINALG: return linalg(c, k, axis);
-  default: return mixed();  // an op that nobody told this file of
-  }
+  OpClass cls = (OpClass)ir_ops[c->op].cls;
+  bool is_known = cls == CLASS_POINTWISE || cls == CLASS_VIEW || cls == CLASS_MARK;
+  return is_known ? from_last(c, k, axis) : mixed();
 }
 
 // ---- BY_AXIS
@@ -220,12 +193,24 @@ static FeWay along(const Call *c, uint32_t k, uint32_t axis) {
 FeWay fe_way_of_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, uint32_t k) {
   FeRows rows = fe_rows(a[k]);
   Call c = {op, a, n, n_attrs, attrs, a[k].fn->p->ir};
+  uint32_t axis = rows.axis;
   switch ((OpRows)ir_ops[op].rows) {
-  case ROWS_EACH: return each(&c, k, rows.axis);
-  case ROWS_BY_AXIS: return by_axis(&c, k, rows.axis, fe_axis_dim((tn_tensor){a[k].fn, rows.layout}, 2));
-  case ROWS_TOTAL: return total(&c, k, rows.axis);
-  case ROWS_PICK: return pick(&c, k, rows.axis);
-  case ROWS_ALONG: return along(&c, k, rows.axis);
+  case ROWS_EACH: return each(&c, k, axis);
+  case ROWS_FIRST: return k == 0 ? kept(axis) : gone();
+  case ROWS_SECOND: return k == 1 ? kept(axis) : gone();
+  case ROWS_PRODUCT: return product(&c, k, axis);
+  case ROWS_LINEAR: return linear(&c, k, axis);
+  case ROWS_NORM: return k == 0 && !is_last(&c, k, axis) ? kept(axis) : mixed();
+  case ROWS_NOT_LAST: return k == 1 || !is_last(&c, k, axis) ? kept(axis) : mixed();
+  case ROWS_MATRICES: return matrices(&c, k, axis);
+  case ROWS_BATCH: return k == 0 && axis == 0 ? kept(0) : mixed();
+  case ROWS_IMAGES: return axis == 0 || is_last(&c, k, axis) ? kept(axis) : mixed();
+  case ROWS_TABLE: return table(&c, k, axis);
+  case ROWS_BAGS: return k != 0 && axis == 0 && !has(&c, 2) ? kept(0) : mixed();
+  case ROWS_BY_AXIS: return by_axis(&c, k, axis, fe_axis_dim((tn_tensor){a[k].fn, rows.layout}, 2));
+  case ROWS_TOTAL: return total(&c, k, axis);
+  case ROWS_PICK: return pick(&c, k, axis);
+  case ROWS_ALONG: return along(&c, k, axis);
   }
   return mixed();
 }

@@ -5,7 +5,7 @@
 // ops are exact up to 2^53. Written to be read, not to be fast.
 //
 // With env.single f32 is rounded: pointwise ops then give the bits of compiled code wherever these are rounded once
-// (ir_is_rounded_once), so that what a pass makes of a program can be held against the program itself.
+// (NOT_ROUNDED and ROUNDED_ONCE in ir/ops.def), so that what a pass makes of a program can be held against the program itself.
 #include "ir/interp/interp.h"
 #include "ir/build.h"
 #include "ir/conv.h"
@@ -154,18 +154,9 @@ static double size_of_terms(const Run *r, Val v) {
   return most;
 }
 
-// It belongs to a class that sums, but is exact.
-static bool moves_only(Op op) {
-  return op == OP_cummax || op == OP_cummin || op == OP_shift || op == OP_scatter || op == OP_index_copy ||
-         op == OP_scatter_amax || op == OP_scatter_amin || op == OP_max_pool;
-}
-
 static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
-  bool sums = in->op == OP_seq_sum || in->op == OP_seq_softmax || in->op == OP_seq_softmax_grad;
-  bool exact =
-      in->op == OP_amax || in->op == OP_argmax || moves_only(in->op) || (ir_ops[in->op].cls == CLASS_SEQUENCE && !sums);
-  exact |= !ir_class_has(in->op, ROUNDS);
+  bool exact = (ir_ops[in->op].flags & NOT_ROUNDED) || !ir_class_has(in->op, ROUNDS);
   double scale = exact ? 0 : size_of_terms(r, v);
   for (uint32_t k = 0; k < in->n_res && !exact; k++) {
     Tensor t = r->val[v.i + k];

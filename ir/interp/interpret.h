@@ -27,10 +27,6 @@ typedef struct {
 } InterpEnv;
 bool ir_interpret(const Fn *f, InterpEnv *env, RtText *why);
 double ir_primitive(Op op, double a, double b, double c);  // a primitive in doubles
-// A PRIM whose single-precision result is the exact one rounded to nearest: the same bits everywhere, but for
-// the sign of a zero of max and min.
-bool ir_is_rounded_once(Op op);
-bool ir_is_exact(Op op);                 // .. and not rounded at all
 int64_t ir_to_i64(double x);             // what a cast makes of a number: cut toward zero, saturated, 0 for NaN
 int64_t ir_to_whole(DType t, double x);  // the same, as an element of a whole-number dtype or bool
 int64_t ir_modulo(DType t, int64_t x);   // x modulo 2^bits of such a dtype; of bool whether it is not 0

@@ -72,7 +72,7 @@ static double eval_primitive(const At *at, Op op, const double *x) {
   y = run_single(at->r, y);
   if (may_cancel(at, op, x, y)) return 0;
   if (at->r->env->noise > 0 && has_open_sign(op, x, y)) return run_any_sign(at->r, y);
-  bool is_exact = ir_is_exact(op) || (ir_is_rounded_once(op) && y == (double)(float)y);
+  bool is_exact = (ir_ops[op].flags & NOT_ROUNDED) || ((ir_ops[op].flags & ROUNDED_ONCE) && y == (double)(float)y);
   return at->r->env->noise > 0 && !is_exact ? run_rounded(at->r, y, fabs(y)) : y;
 }
 

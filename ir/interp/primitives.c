@@ -70,88 +70,15 @@ static double polygamma(double order, double x) {
 
 double ir_primitive(Op op, double a, double b, double c) {
   switch (op) {
-  case OP_neg: return -a;
-  case OP_abs: return fabs(a);
-  case OP_exp: return exp(a);
-  case OP_log: return log(a);
-  case OP_sqrt: return sqrt(a);
-  case OP_tanh: return tanh(a);
-  case OP_sigmoid: return 1 / (1 + exp(-a));
-  case OP_erf: return erf(a);
-  case OP_sin: return sin(a);
-  case OP_cos: return cos(a);
-  case OP_floor: return floor(a);
-  case OP_add: return a + b;
-  case OP_sub: return a - b;
-  case OP_mul: return a * b;
-  case OP_div: return a / b;
-  case OP_max: return pick_max(a, b);
-  case OP_min: return pick_min(a, b);
-  case OP_pow: return pow(a, b);
-  case OP_gt: return a > b;
-  case OP_ge: return a >= b;
-  case OP_lt: return a < b;
-  case OP_le: return a <= b;
-  case OP_eq: return a == b;
-  case OP_ne: return a != b;
-  case OP_select: return a != 0 ? b : c;
-  case OP_round: return nearbyint(a);  // half to even
-  case OP_copysign: return copysign(a, b);
-  case OP_fmod: return fmod(a, b);
-  case OP_hypot: return hypot(a, b);
-  case OP_atan2: return atan2(a, b);
-  case OP_tan: return tan(a);
-  case OP_asin: return asin(a);
-  case OP_acos: return acos(a);
-  case OP_atan: return atan(a);
-  case OP_sinh: return sinh(a);
-  case OP_cosh: return cosh(a);
-  case OP_asinh: return asinh(a);
-  case OP_acosh: return acosh(a);
-  case OP_atanh: return atanh(a);
-  case OP_log1p: return log1p(a);
-  case OP_expm1: return expm1(a);
-  case OP_log2: return log2(a);
-  case OP_log10: return log10(a);
-  case OP_exp2: return exp2(a);
-  case OP_erfc: return erfc(a);
-  case OP_erfinv: return erf_inverse(a);
-  case OP_lgamma: return lgamma(a);
-  case OP_digamma: return digamma(a);
-  case OP_polygamma: return polygamma(a, b);
-  default: return NAN;  // no primitive by hand
-  }
-}
-
-bool ir_is_rounded_once(Op op) {
-  switch (op) {
-  case OP_add:
-  case OP_sub:
-  case OP_mul:
-  case OP_div:
-  case OP_sqrt: return true;  // doubles have more than twice the bits: rounding their result again does no harm
-  default: return ir_is_exact(op);
-  }
-}
-
-bool ir_is_exact(Op op) {
-  switch (op) {
-  case OP_neg:
-  case OP_abs:
-  case OP_floor:
-  case OP_max:
-  case OP_min:
-  case OP_gt:
-  case OP_ge:
-  case OP_lt:
-  case OP_le:
-  case OP_eq:
-  case OP_ne:
-  case OP_select:
-  case OP_round:
-  case OP_copysign:
-  case OP_fmod: return true;
-  default: return false;
+#define NULLARY_PRIM(n, ...)
+#define UNARY_PRIM(n, ga, flags, cost, value, ...) \
+  case OP_##n: return value;
+#define BINARY_PRIM(n, ga, gb, flags, cost, value, ...) \
+  case OP_##n: return value;
+#define TERNARY_PRIM(n, ga, gb, gc, flags, cost, value, ...) \
+  case OP_##n: return value;
+#include "ir/primitives.def"
+  default: return NAN;  // no primitive, or a random one
   }
 }
 

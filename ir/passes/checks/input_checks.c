@@ -114,44 +114,29 @@ static InputCheck window_check(const Fn *f, Val v) {
                       .what = rt_printf(f->prog->mem, "with windows that need %lld steps, length", (long long)size)};
 }
 
-// Along {axis} of operand 0, by the numbers of its index.
-static bool works_by_index(const Fn *f, Val v) {
-  OpClass cls = (OpClass)ir_ops[f->ins[v.i].op].cls;
-  return cls == CLASS_AXIS_GATHER || cls == CLASS_AXIS_SCATTER;
+// By the row of the op: its operand that is IN_ROWS, IN_AXIS or IN_LAST
+static bool range_by_row(const Fn *f, Val v, Val *source, InputCheck *c) {
+  for (uint32_t k = 0; k < f->ins[v.i].n_args; k++) {
+    uint32_t flags = ir_operand_flags(f, v, k);
+    if (!(flags & (IN_ROWS | IN_AXIS | IN_LAST))) continue;
+    Shape of = f->ins[ir_arg(f, v, 0).i].shape;
+    uint32_t axis = flags & IN_ROWS ? 0 : ir_rank(f->prog, of) - 1;
+    if (flags & IN_AXIS) axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+    *source = ir_arg(f, v, k);
+    *c = (InputCheck){.hi = ir_dim_at(f->prog, of, axis), .what = flags & IN_LAST ? "label" : "index"};
+    if (flags & IN_AXIS) c->has_other = ir_attr(f, v, KEY_padded) != NULL, c->other = -1;
+    if (flags & IN_LAST) c->has_other = ir_attr(f, v, KEY_ignore) != NULL, c->other = ir_attr_int(f, v, KEY_ignore, 0);
+    return true;
+  }
+  return false;
 }
 
 // The operand of v whose numbers must be in a range, and the range; false: none.
 bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
-  Shape first = f->ins[v.i].n_args ? f->ins[ir_arg(f, v, 0).i].shape : (Shape){0};
   Attention a;
   SliceAt slice;
-  if (works_by_index(f, v)) {
-    *source = ir_operand(f, v, ARG_index);
-    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)),
-                      .what = "index",
-                      .has_other = ir_attr(f, v, KEY_padded) != NULL,
-                      .other = -1};
-    return true;
-  }
+  if (range_by_row(f, v, source, c)) return true;
   switch (f->ins[v.i].op) {
-  case OP_cross_entropy_rows:
-  case OP_cross_entropy_rows_grad:
-    *source = ir_operand(f, v, ARG_labels);
-    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, ir_rank(f->prog, first) - 1),
-                      .what = "label",
-                      .has_other = ir_attr(f, v, KEY_ignore) != NULL,
-                      .other = ir_attr_int(f, v, KEY_ignore, 0)};
-    return true;
-  case OP_embedding:
-  case OP_embedding_grad:
-  case OP_adamw_sparse:
-  case OP_index_assign:
-  case OP_embedding_bag:
-  case OP_embedding_bag_grad:
-  case OP_embedding_bag_factor:
-    *source = ir_operand(f, v, ARG_index);
-    *c = (InputCheck){.hi = ir_dim_at(f->prog, first, 0), .what = "index"};
-    return true;
   case OP_slice_at:
   case OP_slice_assign_at:
     ir_slice_at(f, v, &slice);
@@ -200,11 +185,7 @@ void ir_find_input_checks(Fn *f) {
 
 // ---- what is left to the run
 // A gradient skips indices out of range: the forward reports them, or the host if the forward is dead.
-static bool passes_over(const Fn *f, Val v) {
-  Op op = (Op)f->ins[v.i].op;
-  return op == OP_cross_entropy_rows_grad || op == OP_embedding_grad || op == OP_adamw_sparse || op == OP_sdpa_grad ||
-         op == OP_sdpa_bias_grad || op == OP_embedding_bag_grad || op == OP_embedding_bag_factor;
-}
+static bool passes_over(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].flags & SKIPS; }
 
 // So many windows fit into the time axis, and into every sequence at least one.
 static bool are_window_lengths(const Fn *f, Val v, Val lengths) {
@@ -238,8 +219,9 @@ static bool body_may_fault(const Fn *f, Val v) {
 
 // Indices that an op along the same axis found are in range.
 static bool are_own_indices(const Fn *f, Val v, Val index) {
+  uint32_t k = ir_operand_at(f, v, ARG_index);
   index = ir_view_base(f, index);
-  if (!works_by_index(f, v) || f->ins[index.i].op != OP_result) return false;
+  if (k == UINT32_MAX || !(ir_operand_flags(f, v, k) & IN_AXIS) || f->ins[index.i].op != OP_result) return false;
   Val head = ir_head(f, index);
   OpClass made_by = (OpClass)ir_ops[f->ins[head.i].op].cls;
   if (made_by != CLASS_CUMULATIVE && !(made_by == CLASS_ORDER && ir_attr(f, head, KEY_axis))) return false;

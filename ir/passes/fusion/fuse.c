@@ -309,7 +309,7 @@ static bool updates_are_independent(const Fn *f, Val a, Val b) {
 // Multi-tensor updates, which share their scalars (learning rate, ..). A sparse update has a partition of its own.
 static const char *updates_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   if (kernel_class(f, v.i) != CLASS_OPTIMIZER) return other_kind;
-  if (f->ins[k->first].op == OP_adamw_sparse || ir_ins(f, v)->op == OP_adamw_sparse)
+  if ((ir_ops[f->ins[k->first].op].flags | ir_ops[ir_ins(f, v)->op].flags) & BY_ROWS)
     return "a sparse update is a kernel of its own";
   uint32_t n = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++) {

@@ -97,39 +97,16 @@ static bool is_candidate(const Fn *f, Val v, uint32_t product) {
 }
 
 bool ir_is_cheap_op(Op op) {
-  switch (op) {
-  case OP_add:
-  case OP_sub:
-  case OP_mul:
-  case OP_div:
-  case OP_max:
-  case OP_min:
-  case OP_neg:
-  case OP_abs:
-  case OP_floor:
-  case OP_gt:
-  case OP_ge:
-  case OP_lt:
-  case OP_le:
-  case OP_eq:
-  case OP_ne:
-  case OP_select:
-  case OP_cast:
-  case OP_embedding: return true;
-  default: break;
-  }
+  if (ir_ops[op].flags & CHEAP_AS_LOAD) return true;
   Expr e = ir_forward(op);
   for (uint32_t i = 0; i < e.n; i++)
     if (e.nodes[i].kind == EX_OP && !ir_is_cheap_op((Op)e.nodes[i].op)) return false;
   return e.n > 0;
 }
 
-static bool is_comparison(Op op) {
-  return op == OP_gt || op == OP_ge || op == OP_lt || op == OP_le || op == OP_eq || op == OP_ne;
-}
-
 Val ir_masked_of(const Fn *f, Val v) {
-  if (!is_comparison((Op)ir_ins(f, v)->op)) return (Val){0};
+  const OpInfo *op = &ir_ops[ir_ins(f, v)->op];
+  if (!(op->flags & MASK) || op->n_operands != 2) return (Val){0};  // no comparison
   Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1);
   bool is_mask = ir_is_immediate(f, b) && ir_ins(f, a)->shape.i == ir_ins(f, v)->shape.i && ir_view_base(f, a).i == a.i;
   return is_mask ? a : (Val){0};

@@ -250,7 +250,7 @@ static int by_key(const void *a, const void *b) {
 // shape, optimizer updates of any shapes. 0: none.
 static uint32_t fusion_class(const Fn *f, Val v) {
   Op op = (Op)ir_ins(f, v)->op;
-  if (!ir_class_has(op, SHARES_KERNEL) || ir_is_narrow_concat(f, v) || op == OP_adamw_sparse) return 0;
+  if (!ir_class_has(op, SHARES_KERNEL) || ir_is_narrow_concat(f, v) || (ir_ops[op].flags & BY_ROWS)) return 0;
   uint32_t kernel = ir_classes[ir_ops[op].cls].kernel;
   return kernel == CLASS_RNN ? kernel + op : kernel;
 }

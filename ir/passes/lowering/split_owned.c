@@ -41,7 +41,7 @@ static void link(Groups *g, Val a, Val b) { g->parent[root_of(g, a)] = root_of(g
 
 // ---- linking
 static bool is_update(const Groups *g, Val v) {
-  return class_of(g, v) == CLASS_OPTIMIZER && op_of(g, v) != OP_adamw_sparse;
+  return class_of(g, v) == CLASS_OPTIMIZER && !(ir_ops[op_of(g, v)].flags & BY_ROWS);
 }
 
 static bool is_by_element(const Groups *g, Val v) {

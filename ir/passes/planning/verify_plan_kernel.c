@@ -186,7 +186,8 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
     if (class_at(l, i) == CLASS_MOMENTS) return k == 0;
-    if (class_at(l, i) == CLASS_OPTIMIZER) return k == ir_ops[op_at(l, i)].n_res && op_at(l, i) != OP_adamw_sparse;
+    if (class_at(l, i) == CLASS_OPTIMIZER)
+      return k == ir_ops[op_at(l, i)].n_res && !(ir_ops[op_at(l, i)].flags & BY_ROWS);
     return reads_direct(l, i, a);
   default: return false;
   }
@@ -228,7 +229,7 @@ static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val 
 
 // The gradient may alias the parameter; the other operands of an update are scalars, or gathered.
 static bool reads_by_update(const Look *l, uint32_t i, uint32_t k, Val w) {
-  return op_at(l, i) != OP_adamw_sparse && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
+  return !(ir_ops[op_at(l, i)].flags & BY_ROWS) && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
 }
 
 // A next version aliases the old one element by element, whatever dtype its reader has; in-place reuse also requires

@@ -73,7 +73,7 @@ Val rule_fold_constants(Rules *r, Val v) {
   Fn *f = r->f;
   Ins *ins = ir_ins(f, v);
   float x[3] = {0};
-  if (!ir_is_rounded_once((Op)ins->op) || ir_rank(r->p, ins->shape) != 0) return (Val){0};
+  if (!(ir_ops[ins->op].flags & (NOT_ROUNDED | ROUNDED_ONCE)) || ir_rank(r->p, ins->shape) != 0) return (Val){0};
   for (uint32_t k = 0; k < ins->n_args; k++)
     if (!ir_is_scalar_number(f, ir_arg(f, v, k), &x[k])) return (Val){0};
   return ir_const(f, (double)(float)ir_primitive((Op)ins->op, (double)x[0], (double)x[1], (double)x[2]), ins->loc);
