@@ -151,9 +151,9 @@ static void by_tiles(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   V begin = g->bias ? cg_at(c, c->f32, g->bias, u->n0) : g->zeros;
   find_a(g, u, nth, arg), find_b(g, u, arg);
   arg[AMX_C] = cg_gemm_tile_c(g, u), arg[AMX_C_ROW] = cg_gemm_tile_c_row(g);
-  arg[AMX_FROM] = LLVMBuildSelect(c->b, is_first, begin, arg[AMX_C], "");
-  arg[AMX_FROM_ROW] = LLVMBuildSelect(c->b, is_first, zero, arg[AMX_C_ROW], "");
-  arg[AMX_FROM_PANEL] = g->bias ? side : LLVMBuildSelect(c->b, is_first, zero, side, "");
+  arg[AMX_FROM] = cg_select(c, is_first, begin, arg[AMX_C]);
+  arg[AMX_FROM_ROW] = cg_select(c, is_first, zero, arg[AMX_C_ROW]);
+  arg[AMX_FROM_PANEL] = g->bias ? side : cg_select(c, is_first, zero, side);
   arg[AMX_STEPS] = cg_ceil_div_value(c, u->n_k, PARTS_SIDE);
   arg[AMX_ROWS] = u->rows, arg[AMX_COLUMNS] = u->columns;
   arg[AMX_AHEAD] = g->ahead;
@@ -171,53 +171,46 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
   GemmMacroTile panel = *u;
   bool shared = g->p->parts & PARTS_B_SHARED;
-  Loop l;
-  If wide;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, u->columns, PARTS_SIDE), cg_i64(c, 1), NULL, 0);
-  V column = cg_mul(c, l.i, side);
-  panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
-  panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
-  V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_amax, l.i);
-  cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, wide_b, ""));
-  by_vectors(g, &panel);
-  cg_else(c, &wide);
-  if (!shared) g->b_parts = cg_at(c, c->f32, b_parts, cg_mul(c, l.i, per_panel));
-  by_tiles(g, &panel, nth, is_first);
-  g->b_parts = b_parts;
-  cg_endif(c, &wide);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_ceil_div_value(c, u->columns, PARTS_SIDE)); cg_next(&l);) {
+    V column = cg_mul(c, l.i, side);
+    panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
+    panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
+    V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_amax, l.i);
+    for (If wide = cg_either(c, cg_or(c, g->wide_a, wide_b)); cg_then(&wide);)
+      if (wide.is_true) {
+        by_vectors(g, &panel);
+      } else {
+        if (!shared) g->b_parts = cg_at(c, c->f32, b_parts, cg_mul(c, l.i, per_panel));
+        by_tiles(g, &panel, nth, is_first);
+        g->b_parts = b_parts;
+      }
+  }
 }
 
 // The sums are complete where this is the last KC block.
 static void finish_rows(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  If last;
   if (!g->epilogue) return;
-  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), u->k_end, ""));
-  cg_gemm_epilogue(g, u->row, u->rows, u->n0, u->columns, cg_gemm_tile_c(g, u), cg_gemm_tile_c_row(g));
-  cg_endif(c, &last);
+  for (If last = cg_when(c, cg_ge(c, cg_add(c, u->k0, u->n_k), u->k_end)); cg_then(&last);)
+    cg_gemm_epilogue(g, u->row, u->rows, u->n0, u->columns, cg_gemm_tile_c(g, u), cg_gemm_tile_c_row(g));
 }
 
 // ---- an NC block: columns from n0 on, for the KC block at hand
 static void compute(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, "");
+  V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = cg_eq(c, u->k0, u->k_begin);
   if (!(g->p->parts & PARTS_B_SHARED))
     g->wide_b = cg_parts_is_wide(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
-  Loop l;
-  If wide;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, side, NULL, 0);
-  rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
-  rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
-  if (keeps_accumulators(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
-  cg_if(c, &wide, LLVMBuildOr(c->b, g->wide_a, g->wide_b, ""));
-  by_panels(g, &rows, cg_div(c, l.i, side), is_first);
-  cg_else(c, &wide);
-  by_tiles(g, &rows, cg_div(c, l.i, side), is_first);
-  cg_endif(c, &wide);
-  finish_rows(g, &rows);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->rows, side); cg_next(&l);) {
+    rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
+    rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
+    if (keeps_accumulators(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
+    for (If wide = cg_either(c, cg_or(c, g->wide_a, g->wide_b)); cg_then(&wide);)
+      if (wide.is_true) by_panels(g, &rows, cg_div(c, l.i, side), is_first);
+      else by_tiles(g, &rows, cg_div(c, l.i, side), is_first);
+    finish_rows(g, &rows);
+  }
   g->strip = strip;
 }
 
@@ -250,8 +243,8 @@ static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
 static V next_of(Gemm *g, const GemmMacroTile *u, const NcBlocks *all, GemmMacroTile *next) {
   Cg *c = g->c;
   V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
-  V more_n = LLVMBuildICmp(c->b, LLVMIntSLT, panel, all->p1, "");
-  V more_k = LLVMBuildICmp(c->b, LLVMIntSLT, k, u->k_end, "");
+  V more_n = cg_lt(c, panel, all->p1);
+  V more_k = cg_lt(c, k, u->k_end);
   V panel_or_last = cg_select(c, more_n, panel, u->panel), k_or_last = cg_select(c, more_k, k, u->k0);
   *next = *u;
   if (g->p->k_outermost) {
@@ -261,7 +254,7 @@ static V next_of(Gemm *g, const GemmMacroTile *u, const NcBlocks *all, GemmMacro
     nc_block_at(g, next, all, cg_select(c, more_k, u->panel, panel_or_last));
     block_at(g, next, cg_select(c, more_k, k, u->k_begin));
   }
-  return LLVMBuildOr(c->b, more_n, more_k, "");
+  return cg_or(c, more_n, more_k);
 }
 
 typedef struct {
@@ -318,16 +311,16 @@ static NcBlocks equal_nc_blocks(Gemm *g, V p0, V p1) {
 void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   NcBlocks all = equal_nc_blocks(g, p0, p1);
-  Loop l, block;
+  Loop block;
   if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
   if (g->ahead) pack_first(g, *u, &all);
   if (g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  cg_loop_begin(c, &l, p0, p1, all.step, NULL, 0);
-  nc_block_at(g, u, &all, l.i);
-  if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  nc_block(g, u, &all);
-  if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, p0, p1, all.step); cg_next(&l);) {
+    nc_block_at(g, u, &all, l.i);
+    if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
+    nc_block(g, u, &all);
+    if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
+  }
   if (g->p->k_outermost) cg_gemm_end_blocks(g, &block);
 }
 
@@ -349,8 +342,7 @@ static void pack_shared(Gemm *g) {
 void cg_gemm_amx_emit(Gemm *g) {
   Cg *c = g->c;
   cg_amx_begin(c);
-  for (int64_t j = 0; j < PARTS_SIDE; j += c->t->vl)
-    cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, g->zeros, cg_i64(c, j)));
+  for (int64_t j = 0; j < PARTS_SIDE; j += c->t->vl) cg_put(c, cg_splat(c, cg_f32(c, 0)), g->zeros, cg_i64(c, j));
   pack_shared(g);
   cg_gemm_tiled_emit(g);
   cg_amx_end(c);

@@ -22,7 +22,7 @@ enum {
   N_AMX_ARGS
 };
 enum { AMX_ROWS_AHEAD = 4 };  // of a block of 32, packed with each step
-void cg_amx_row(Cg *c, LLVMValueRef *arg);
+void cg_amx_row(Cg *c, V *arg);
 void cg_amx_begin(Cg *c);  // the tile registers, for rows until cg_amx_end
 void cg_amx_end(Cg *c);
 

@@ -142,15 +142,15 @@ static void finish_ahead(Cg *c, Ahead *a, V steps) {
 // In the last step tile by tile, so that each is stored while the next ones are computed.
 static void last_step(Cg *c, const V *arg, V last, uint32_t halves) {
   V at = cg_mul(c, last, cg_i64(c, PARTS_BLOCK));
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGE, last, cg_i64(c, 0), ""));
-  for (uint32_t t = 0; t < 2 * halves; t++) {
-    multiply_for_tile(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), t);
-    move_c(c, "llvm.x86.tilestored64", t, arg[K_C], arg[K_C_ROW]);
-  }
-  cg_else(c, &some);
-  for (uint32_t t = 0; t < 2 * halves; t++) move_c(c, "llvm.x86.tilestored64", t, arg[K_C], arg[K_C_ROW]);
-  cg_endif(c, &some);
+  for (If some = cg_either(c, cg_ge(c, last, cg_i64(c, 0))); cg_then(&some);)
+    if (some.is_true) {
+      for (uint32_t t = 0; t < 2 * halves; t++) {
+        multiply_for_tile(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), t);
+        move_c(c, "llvm.x86.tilestored64", t, arg[K_C], arg[K_C_ROW]);
+      }
+    } else {
+      for (uint32_t t = 0; t < 2 * halves; t++) move_c(c, "llvm.x86.tilestored64", t, arg[K_C], arg[K_C_ROW]);
+    }
 }
 
 static void make_block(Cg *c, V fn, void *ctx) {
@@ -179,17 +179,16 @@ static void call_block(Cg *c, V *arg, const BlockSpec *s) {
 // ---- a part of a block: what C has of its rows and columns
 // From where sums begin to a block on the stack, or from there to C.
 static void copy_part(Cg *c, const V *arg, V rows, V columns, V square, bool back) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  for (int64_t j = 0; j < 2; j++) {
-    V lane = cg_i64(c, j * TILE_ROWS), mask = cg_mask(c, cg_sub(c, columns, lane));
-    V at = cg_add(c, cg_mul(c, l.i, arg[back ? K_C_ROW : K_FROM_ROW]), lane);
-    V in_c = cg_at(c, c->f32, arg[back ? K_C : K_FROM], at);
-    V here = cg_at(c, c->f32, square, cg_add(c, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)), lane));
-    if (back) cg_store_masked(c, cg_load(c, c->vf, here), in_c, mask);
-    else cg_store(c, cg_load_masked(c, c->vf, in_c, mask), here);
+  for (Loop l = cg_count(c, rows); cg_next(&l);) {
+    for (int64_t j = 0; j < 2; j++) {
+      V lane = cg_i64(c, j * TILE_ROWS), mask = cg_mask(c, cg_sub(c, columns, lane));
+      V at = cg_add(c, cg_mul(c, l.i, arg[back ? K_C_ROW : K_FROM_ROW]), lane);
+      V in_c = cg_at(c, c->f32, arg[back ? K_C : K_FROM], at);
+      V here = cg_at(c, c->f32, square, cg_add(c, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)), lane));
+      if (back) cg_store_masked(c, cg_load(c, c->vf, here), in_c, mask);
+      else cg_store(c, cg_load_masked(c, c->vf, in_c, mask), here);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 static void call_part(Cg *c, const V *arg, V rows, V columns, V square) {
@@ -198,12 +197,9 @@ static void call_part(Cg *c, const V *arg, V rows, V columns, V square) {
   in_square[K_C] = in_square[K_FROM] = square;
   in_square[K_C_ROW] = in_square[K_FROM_ROW] = cg_i64(c, PARTS_SIDE);
   copy_part(c, arg, rows, columns, square, false);
-  If few;
-  cg_if(c, &few, LLVMBuildICmp(c->b, LLVMIntSLE, rows, cg_i64(c, TILE_ROWS), ""));
-  call_block(c, in_square, &(BlockSpec){1, false});
-  cg_else(c, &few);
-  call_block(c, in_square, &(BlockSpec){2, false});
-  cg_endif(c, &few);
+  for (If few = cg_either(c, cg_le(c, rows, cg_i64(c, TILE_ROWS))); cg_then(&few);)
+    if (few.is_true) call_block(c, in_square, &(BlockSpec){1, false});
+    else call_block(c, in_square, &(BlockSpec){2, false});
   copy_part(c, arg, rows, columns, square, true);
 }
 
@@ -211,48 +207,46 @@ static void call_part(Cg *c, const V *arg, V rows, V columns, V square) {
 // A whole block of C; a block of the list is packed meanwhile if it is whole, and before otherwise.
 static void call_whole(Cg *c, V *arg, V list) {
   BlockSpec plain = {2, false};
-  If more, whole;
   V prefetch;
   if (!list) {
     call_block(c, arg, &plain);
     return;
   }
-  cg_if(c, &more, cg_ahead_more(c, list));
-  PartsBlock b = cg_ahead_take(c, list, &prefetch);
-  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, b.rows, b.columns), cg_i64(c, PARTS_SIDE), ""));
-  V with[N_K_AHEAD] = {[K_SRC] = b.src, [K_DST] = b.dst, [K_PREFETCH] = prefetch, [K_AMAX] = b.amax, [K_LD] = b.ld};
-  memcpy(with, arg, N_K * sizeof *arg);
-  call_block(c, with, &(BlockSpec){2, true});
-  cg_else(c, &whole);
-  cg_parts_pack_block(c, &b);
-  call_block(c, arg, &plain);
-  cg_endif(c, &whole);
-  cg_else(c, &more);
-  call_block(c, arg, &plain);
-  cg_endif(c, &more);
+  for (If more = cg_either(c, cg_ahead_more(c, list)); cg_then(&more);)
+    if (more.is_true) {
+      PartsBlock b = cg_ahead_take(c, list, &prefetch);
+      for (If whole = cg_either(c, cg_ge(c, cg_min(c, b.rows, b.columns), cg_i64(c, PARTS_SIDE))); cg_then(&whole);)
+        if (whole.is_true) {
+          V with[N_K_AHEAD] = {
+              [K_SRC] = b.src, [K_DST] = b.dst, [K_PREFETCH] = prefetch, [K_AMAX] = b.amax, [K_LD] = b.ld};
+          memcpy(with, arg, N_K * sizeof *arg);
+          call_block(c, with, &(BlockSpec){2, true});
+        } else {
+          cg_parts_pack_block(c, &b);
+          call_block(c, arg, &plain);
+        }
+    } else {
+      call_block(c, arg, &plain);
+    }
 }
 
 static void make_row(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V arg[N_AMX_ARGS] = {0}, side = cg_i64(c, PARTS_SIDE), square = cg_stack_block(c, c->f32, PARTS_SIDE * PARTS_SIDE);
   for (uint32_t k = 0; k < LLVMCountParams(fn); k++) arg[k] = LLVMGetParam(fn, k);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, arg[AMX_COLUMNS], PARTS_SIDE), cg_i64(c, 1), NULL, 0);
-  V first = cg_mul(c, l.i, side), columns = cg_min(c, side, cg_sub(c, arg[AMX_COLUMNS], first));
-  V block[N_K] = {[K_A] = arg[AMX_A],
-                  [K_B] = cg_at(c, c->f32, arg[AMX_B], cg_mul(c, l.i, arg[AMX_B_PANEL])),
-                  [K_C] = cg_at(c, c->f32, arg[AMX_C], first),
-                  [K_FROM] = cg_at(c, c->f32, arg[AMX_FROM], cg_mul(c, l.i, arg[AMX_FROM_PANEL])),
-                  [K_C_ROW] = arg[AMX_C_ROW],
-                  [K_FROM_ROW] = arg[AMX_FROM_ROW],
-                  [K_STEPS] = arg[AMX_STEPS]};
-  If whole;
-  cg_if(c, &whole, LLVMBuildICmp(c->b, LLVMIntSGE, cg_min(c, arg[AMX_ROWS], columns), side, ""));
-  call_whole(c, block, arg[AMX_AHEAD]);
-  cg_else(c, &whole);
-  call_part(c, block, arg[AMX_ROWS], columns, square);
-  cg_endif(c, &whole);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_ceil_div_value(c, arg[AMX_COLUMNS], PARTS_SIDE)); cg_next(&l);) {
+    V first = cg_mul(c, l.i, side), columns = cg_min(c, side, cg_sub(c, arg[AMX_COLUMNS], first));
+    V block[N_K] = {[K_A] = arg[AMX_A],
+                    [K_B] = cg_at(c, c->f32, arg[AMX_B], cg_mul(c, l.i, arg[AMX_B_PANEL])),
+                    [K_C] = cg_at(c, c->f32, arg[AMX_C], first),
+                    [K_FROM] = cg_at(c, c->f32, arg[AMX_FROM], cg_mul(c, l.i, arg[AMX_FROM_PANEL])),
+                    [K_C_ROW] = arg[AMX_C_ROW],
+                    [K_FROM_ROW] = arg[AMX_FROM_ROW],
+                    [K_STEPS] = arg[AMX_STEPS]};
+    for (If whole = cg_either(c, cg_ge(c, cg_min(c, arg[AMX_ROWS], columns), side)); cg_then(&whole);)
+      if (whole.is_true) call_whole(c, block, arg[AMX_AHEAD]);
+      else call_part(c, block, arg[AMX_ROWS], columns, square);
+  }
   LLVMBuildRetVoid(c->b);
 }
 

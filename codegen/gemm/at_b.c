@@ -58,19 +58,19 @@ void cg_gemm_at_b_stack(Gemm *g) {
 
 typedef struct {
   Gemm *g;
-  LLVMValueRef narrow, wide;             // operands
-  LLVMValueRef group, square;            // sums of a group [panel][n][width]; [vl][vl]
-  LLVMValueRef group_begin, group_end;   // panels
-  LLVMValueRef out, out_row;             // of the slice, from this row on
-  LLVMValueRef k_begin, k_end, k0, n_k;  // of the slice; the KC block
-  int64_t m, n, width;                   // columns of the wide operand, and of the narrow one
-  bool transposes;                       // into C
-  bool blocks;                           // k is cut: every tile adds to the sums
+  V narrow, wide;             // operands
+  V group, square;            // sums of a group [panel][n][width]; [vl][vl]
+  V group_begin, group_end;   // panels
+  V out, out_row;             // of the slice, from this row on
+  V k_begin, k_end, k0, n_k;  // of the slice; the KC block
+  int64_t m, n, width;        // columns of the wide operand, and of the narrow one
+  bool transposes;            // into C
+  bool blocks;                // k is cut: every tile adds to the sums
 } AtB;
 
 typedef struct {
-  LLVMValueRef nth, m0, sums;  // its number, its first column
-  uint32_t nv;                 // vectors, of which the last one is masked where the wide operand ends inside it
+  V nth, m0, sums;  // its number, its first column
+  uint32_t nv;      // vectors, of which the last one is masked where the wide operand ends inside it
   bool ends;
 } Panel;
 
@@ -86,11 +86,11 @@ static void prefetch_next(AtB *u, const Panel *of, TileSpec *spec, TileArgs *arg
   int64_t tiles = cg_ceil_div(u->n, spec->mr), lines = cg_ceil_div(u->width, TILE_LINE);
   spec->prefetch_lines = (uint32_t)cg_ceil_div(lines, tiles);
   spec->prefetch_tiles = (uint32_t)lines / spec->prefetch_lines;
-  LLVMValueRef next = cg_add(c, of->nth, cg_i64(c, 1)), m = cg_i64(c, u->m);
-  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next, u->group_end, "");
-  LLVMValueRef panel = LLVMBuildSelect(c->b, more, next, u->group_begin, "");
-  LLVMValueRef k = LLVMBuildSelect(c->b, more, u->k0, cg_add(c, u->k0, u->n_k), "");
-  LLVMValueRef at = cg_add(c, cg_mul(c, k, m), cg_mul(c, panel, cg_i64(c, u->width)));
+  V next = cg_add(c, of->nth, cg_i64(c, 1)), m = cg_i64(c, u->m);
+  V more = cg_lt(c, next, u->group_end);
+  V panel = cg_select(c, more, next, u->group_begin);
+  V k = cg_select(c, more, u->k0, cg_add(c, u->k0, u->n_k));
+  V at = cg_add(c, cg_mul(c, k, m), cg_mul(c, panel, cg_i64(c, u->width)));
   args->prefetch = cg_at(c, c->f32, u->wide, at), args->prefetch_row = m;
   args->prefetch_tile = cg_i64(c, (int64_t)spec->prefetch_lines * TILE_LINE);
 }
@@ -111,7 +111,7 @@ static void tiles(AtB *u, const Panel *of) {
                    .mask_from = of->ends && u->m % vl ? of->nv - 1 : of->nv,
                    .mask_step = vl,
                    .mask_b = true};
-  LLVMValueRef left = cg_sub(c, cg_i64(c, u->m), of->m0);
+  V left = cg_sub(c, cg_i64(c, u->m), of->m0);
   TileArgs args = {.a = cg_at(c, c->f32, u->narrow, cg_mul(c, u->k0, cg_i64(c, u->n))),
                    .b = cg_at(c, c->f32, u->wide, cg_add(c, cg_mul(c, u->k0, cg_i64(c, u->m)), of->m0)),
                    .c = of->sums,
@@ -127,31 +127,28 @@ static void tiles(AtB *u, const Panel *of) {
 
 static void clear(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n * u->width), cg_i64(c, c->t->vl), NULL, 0);
-  cg_store(c, cg_splat(c, cg_f32(c, 0)), cg_at(c, c->f32, of->sums, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, u->n * u->width), cg_i64(c, c->t->vl)); cg_next(&l);)
+    cg_put(c, cg_splat(c, cg_f32(c, 0)), of->sums, l.i);
 }
 
 // ---- C from the sums
 // The square of C at row m, column n.
-static void store_square(AtB *u, LLVMValueRef m, LLVMValueRef from, LLVMValueRef n) {
+static void store_square(AtB *u, V m, V from, V n) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
-  LLVMValueRef width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
-  LLVMValueRef columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
-  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, cg_sub(c, m, u->out_row), row_of), n));
-  LLVMValueRef src = cg_at(c, c->f32, from, cg_mul(c, n, width));
+  V width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
+  V columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
+  V to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, cg_sub(c, m, u->out_row), row_of), n));
+  V src = cg_at(c, c->f32, from, cg_mul(c, n, width));
   if (u->m % vl == 0 && u->n % vl == 0) {
     cg_transpose_block(c, src, width, some, some, to, row_of);
     return;
   }
   cg_transpose_block(c, src, width, columns, rows, u->square, some);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_min(c, rows, some), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_load(c, c->vf, cg_at(c, c->f32, u->square, cg_mul(c, l.i, some)));
-  cg_store_masked(c, row, cg_at(c, c->f32, to, cg_mul(c, l.i, row_of)), cg_mask(c, columns));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_min(c, rows, some)); cg_next(&l);) {
+    V row = cg_get(c, c->vf, u->square, cg_mul(c, l.i, some));
+    cg_put_masked(c, row, to, cg_mul(c, l.i, row_of), cg_mask(c, columns));
+  }
 }
 
 // An epilogue gets the rows from the stack.
@@ -159,31 +156,29 @@ static void store_transposed(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
   if (u->g->epilogue) u->out = u->g->a_block, u->out_row = of->m0;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, vl), NULL, 0);
-  for (uint32_t j = 0; j < of->nv; j++) {
-    LLVMValueRef lane = cg_i64(c, j * vl);
-    store_square(u, cg_add(c, of->m0, lane), cg_at(c, c->f32, of->sums, lane), l.i);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, vl)); cg_next(&l);) {
+    for (uint32_t j = 0; j < of->nv; j++) {
+      V lane = cg_i64(c, j * vl);
+      store_square(u, cg_add(c, of->m0, lane), cg_at(c, c->f32, of->sums, lane), l.i);
+    }
   }
-  cg_loop_end(c, &l, NULL);
   if (!u->g->epilogue) return;
-  LLVMValueRef n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, of->nv * vl), cg_sub(c, cg_i64(c, u->m), of->m0));
+  V n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, of->nv * vl), cg_sub(c, cg_i64(c, u->m), of->m0));
   cg_gemm_epilogue(u->g, of->m0, rows, cg_i64(c, 0), n, u->out, n);
 }
 
 static void store_rows(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
-  LLVMValueRef columns = cg_sub(c, cg_i64(c, u->m), of->m0);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, of->sums, cg_mul(c, l.i, cg_i64(c, u->width)));
-  LLVMValueRef to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, cg_i64(c, u->m)), of->m0));
-  for (uint32_t j = 0; j < of->nv; j++) {
-    LLVMValueRef lane = cg_i64(c, j * vl), mask = cg_mask(c, cg_sub(c, columns, lane));
-    cg_store_masked(c, cg_load(c, c->vf, cg_at(c, c->f32, from, lane)), cg_at(c, c->f32, to, lane), mask);
+  V columns = cg_sub(c, cg_i64(c, u->m), of->m0);
+  for (Loop l = cg_count(c, cg_i64(c, u->n)); cg_next(&l);) {
+    V from = cg_at(c, c->f32, of->sums, cg_mul(c, l.i, cg_i64(c, u->width)));
+    V to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, cg_i64(c, u->m)), of->m0));
+    for (uint32_t j = 0; j < of->nv; j++) {
+      V lane = cg_i64(c, j * vl), mask = cg_mask(c, cg_sub(c, columns, lane));
+      cg_put_masked(c, cg_get(c, c->vf, from, lane), to, lane, mask);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 static void store(AtB *u, const Panel *of) {
@@ -191,7 +186,7 @@ static void store(AtB *u, const Panel *of) {
   if (u->transposes) {
     store_transposed(u, of);
   } else if (u->g->epilogue) {
-    LLVMValueRef columns = cg_min(c, cg_i64(c, u->width), cg_sub(c, cg_i64(c, u->m), of->m0));
+    V columns = cg_min(c, cg_i64(c, u->width), cg_sub(c, cg_i64(c, u->m), of->m0));
     cg_gemm_epilogue(u->g, cg_i64(c, 0), cg_i64(c, u->n), of->m0, columns, of->sums, cg_i64(c, u->width));
   } else {
     store_rows(u, of);
@@ -204,27 +199,23 @@ static void each_panel(AtB *u, void (*body)(AtB *u, const Panel *of)) {
   Cg *c = u->g->c;
   int64_t left = u->m % u->width, whole = u->m / u->width;
   uint32_t last_nv = (uint32_t)cg_ceil_div(left, c->t->vl), nv = c->t->gemm_nv;
-  Loop l;
-  cg_loop_begin(c, &l, u->group_begin, u->group_end, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef in_group = cg_sub(c, l.i, u->group_begin);
-  Panel of = {.nth = l.i,
-              .m0 = cg_mul(c, l.i, cg_i64(c, u->width)),
-              .sums = cg_at(c, c->f32, u->group, cg_mul(c, in_group, cg_i64(c, u->n * u->width))),
-              .nv = left && !whole ? last_nv : nv,
-              .ends = left && !whole};
-  if (left && whole) {
-    Panel last = of;
-    last.nv = last_nv, last.ends = true;
-    If is_last;
-    cg_if(c, &is_last, LLVMBuildICmp(c->b, LLVMIntEQ, l.i, cg_i64(c, whole), ""));
-    body(u, &last);
-    cg_else(c, &is_last);
-    body(u, &of);
-    cg_endif(c, &is_last);
-  } else {
-    body(u, &of);
+  for (Loop l = cg_each(c, u->group_begin, u->group_end); cg_next(&l);) {
+    V in_group = cg_sub(c, l.i, u->group_begin);
+    Panel of = {.nth = l.i,
+                .m0 = cg_mul(c, l.i, cg_i64(c, u->width)),
+                .sums = cg_at(c, c->f32, u->group, cg_mul(c, in_group, cg_i64(c, u->n * u->width))),
+                .nv = left && !whole ? last_nv : nv,
+                .ends = left && !whole};
+    if (left && whole) {
+      Panel last = of;
+      last.nv = last_nv, last.ends = true;
+      for (If is_last = cg_either(c, cg_eq(c, l.i, cg_i64(c, whole))); cg_then(&is_last);)
+        if (is_last.is_true) body(u, &last);
+        else body(u, &of);
+    } else {
+      body(u, &of);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 static void group(AtB *u) {
@@ -232,11 +223,10 @@ static void group(AtB *u) {
   u->k0 = u->k_begin, u->n_k = u->g->k;
   if (u->blocks) {
     each_panel(u, clear);
-    Loop l;
-    cg_loop_begin(c, &l, u->k_begin, u->k_end, cg_i64(c, u->g->p->kc), NULL, 0);
-    u->k0 = l.i, u->n_k = cg_min(c, cg_i64(c, u->g->p->kc), cg_sub(c, u->k_end, l.i));
-    each_panel(u, tiles);
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_each_by(c, u->k_begin, u->k_end, cg_i64(c, u->g->p->kc)); cg_next(&l);) {
+      u->k0 = l.i, u->n_k = cg_min(c, cg_i64(c, u->g->p->kc), cg_sub(c, u->k_end, l.i));
+      each_panel(u, tiles);
+    }
   } else {
     each_panel(u, tiles);
   }
@@ -252,19 +242,17 @@ void cg_gemm_at_b_emit(Gemm *g) {
   u.narrow = narrow_b ? g->b : g->a, u.wide = narrow_b ? g->a : g->b;
   u.blocks = p->kc < p->k_max;
   u.group = g->strip, u.square = g->b_block;
-  LLVMValueRef lo, hi, one = cg_i64(c, 1), panels = cg_i64(c, cg_ceil_div(u.m, u.width)),
-                       step = cg_i64(c, group_of(p, c->t));
+  V lo, hi, one = cg_i64(c, 1), panels = cg_i64(c, cg_ceil_div(u.m, u.width)), step = cg_i64(c, group_of(p, c->t));
   cg_share(c, g->slices ? cg_mul(c, g->slices, panels) : panels, 1, &lo, &hi);
-  Loop slice, l;
-  LLVMValueRef end = cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels);
-  cg_loop_begin(c, &slice, cg_div(c, lo, panels), end, one, NULL, 0);
-  LLVMValueRef before = cg_mul(c, slice.i, panels);
-  LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
-  cg_loop_begin(c, &l, p0, p1, step, NULL, 0);
-  u.group_begin = l.i, u.group_end = cg_min(c, p1, cg_add(c, l.i, step));
-  cg_gemm_k_range(g, slice.i, &u.k_begin, &u.k_end);
-  u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice.i, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
-  group(&u);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &slice, NULL);
+  V end = cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels);
+  for (Loop slice = cg_each(c, cg_div(c, lo, panels), end); cg_next(&slice);) {
+    V before = cg_mul(c, slice.i, panels);
+    V p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+    for (Loop l = cg_each_by(c, p0, p1, step); cg_next(&l);) {
+      u.group_begin = l.i, u.group_end = cg_min(c, p1, cg_add(c, l.i, step));
+      cg_gemm_k_range(g, slice.i, &u.k_begin, &u.k_end);
+      u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice.i, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
+      group(&u);
+    }
+  }
 }

@@ -52,94 +52,89 @@ void cg_gemm_axpy_stack(Gemm *g) {
 
 // ---- a block of columns
 typedef struct {
-  LLVMValueRef n0, n;  // columns
-  LLVMValueRef tail;   // mask of the last ones, which are less than a vector
+  V n0, n;  // columns
+  V tail;   // mask of the last ones, which are less than a vector
 } Block;
 
-static LLVMValueRef sums_at(Gemm *g, int64_t m, LLVMValueRef n) {
+static V sums_at(Gemm *g, int64_t m, V n) {
   Cg *c = g->c;
   return cg_at(c, c->f32, g->strip, cg_add(c, cg_i64(c, m * g->p->nc), n));
 }
 
-static LLVMValueRef total_at(Gemm *g, int64_t m, LLVMValueRef n) {
-  return sums_at(g, has_partials(g) ? g->p->m_max + m : m, n);
-}
+static V total_at(Gemm *g, int64_t m, V n) { return sums_at(g, has_partials(g) ? g->p->m_max + m : m, n); }
 
 static void begin_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef start = LLVMConstNull(c->vf);
-  if (g->bias) {
-    LLVMValueRef at = cg_at(c, c->f32, g->bias, cg_add(c, u->n0, l.i));
-    start = cg_load_masked(c, c->vf, at, cg_mask(c, cg_sub(c, u->n, l.i)));
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
+    V start = LLVMConstNull(c->vf);
+    if (g->bias) {
+      V at = cg_at(c, c->f32, g->bias, cg_add(c, u->n0, l.i));
+      start = cg_load_masked(c, c->vf, at, cg_mask(c, cg_sub(c, u->n, l.i)));
+    }
+    for (int64_t m = 0; m < g->p->m_max; m++) {
+      cg_store(c, start, total_at(g, m, l.i));
+      if (has_partials(g)) cg_store(c, LLVMConstNull(c->vf), sums_at(g, m, l.i));
+    }
   }
-  for (int64_t m = 0; m < g->p->m_max; m++) {
-    cg_store(c, start, total_at(g, m, l.i));
-    if (has_partials(g)) cg_store(c, LLVMConstNull(c->vf), sums_at(g, m, l.i));
-  }
-  cg_loop_end(c, &l, NULL);
 }
 
 static void add_partials(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl), NULL, 0);
-  for (int64_t m = 0; m < g->p->m_max; m++) {
-    LLVMValueRef partial = sums_at(g, m, l.i), total = total_at(g, m, l.i);
-    cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, c->vf, total), cg_load(c, c->vf, partial), ""), total);
-    cg_store(c, LLVMConstNull(c->vf), partial);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
+    for (int64_t m = 0; m < g->p->m_max; m++) {
+      V partial = sums_at(g, m, l.i), total = total_at(g, m, l.i);
+      cg_store(c, cg_fadd(c, cg_load(c, c->vf, total), cg_load(c, c->vf, partial)), total);
+      cg_store(c, LLVMConstNull(c->vf), partial);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 static void end_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  LLVMValueRef stride = cg_i64(c, g->p->nc), vl = cg_i64(c, c->t->vl);
+  V stride = cg_i64(c, g->p->nc), vl = cg_i64(c, c->t->vl);
   if (g->epilogue) {
     cg_gemm_epilogue(g, cg_i64(c, 0), g->m, u->n0, u->n, total_at(g, 0, cg_i64(c, 0)), stride);
     return;
   }
-  Loop row, l;
-  cg_loop_begin(c, &row, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, vl, NULL, 0);
-  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, total_at(g, 0, l.i), cg_mul(c, row.i, stride)));
-  LLVMValueRef to = cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, row.i, g->n), cg_add(c, u->n0, l.i)));
-  cg_store_masked(c, sums, to, cg_mask(c, cg_sub(c, u->n, l.i)));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_count(c, g->m); cg_next(&row);) {
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, vl); cg_next(&l);) {
+      V sums = cg_get(c, c->vf, total_at(g, 0, l.i), cg_mul(c, row.i, stride));
+      V to = cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, row.i, g->n), cg_add(c, u->n0, l.i)));
+      cg_store_masked(c, sums, to, cg_mask(c, cg_sub(c, u->n, l.i)));
+    }
+  }
 }
 
 // ---- rows of B
 typedef struct {
   uint32_t n;
-  LLVMValueRef b[MOST_AT_ONCE];             // in the block's first column
-  LLVMValueRef a[MOST_ROWS][MOST_AT_ONCE];  // A's elements, in all lanes
+  V b[MOST_AT_ONCE];             // in the block's first column
+  V a[MOST_ROWS][MOST_AT_ONCE];  // A's elements, in all lanes
 } Rows;
 
 // Where there are fewer rows of A than their bound, the last one stands in: its sums are not stored.
-static Rows rows_from(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n) {
+static Rows rows_from(Gemm *g, const Block *u, V k, uint32_t n) {
   Cg *c = g->c;
   Rows r = {.n = n};
-  LLVMValueRef last = cg_sub(c, g->m, cg_i64(c, 1));
+  V last = cg_sub(c, g->m, cg_i64(c, 1));
   for (uint32_t j = 0; j < n; j++) {
-    LLVMValueRef row = cg_add(c, k, cg_i64(c, j));
+    V row = cg_add(c, k, cg_i64(c, j));
     r.b[j] = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, row, g->n), u->n0));
     for (int64_t m = 0; m < g->p->m_max; m++) {
-      LLVMValueRef at = cg_add(c, cg_mul(c, cg_min(c, cg_i64(c, m), last), g->k), row);
-      r.a[m][j] = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, g->a, at)));
+      V at = cg_add(c, cg_mul(c, cg_min(c, cg_i64(c, m), last), g->k), row);
+      r.a[m][j] = cg_splat(c, cg_get(c, c->f32, g->a, at));
     }
   }
   return r;
 }
 
-static void add_vector(Gemm *g, const Rows *r, LLVMValueRef n, LLVMValueRef mask) {
+static void add_vector(Gemm *g, const Rows *r, V n, V mask) {
   Cg *c = g->c;
-  LLVMValueRef sum[MOST_ROWS];
+  V sum[MOST_ROWS];
   for (int64_t m = 0; m < g->p->m_max; m++) sum[m] = cg_load(c, c->vf, sums_at(g, m, n));
   for (uint32_t j = 0; j < r->n; j++) {
-    LLVMValueRef at = cg_at(c, c->f32, r->b[j], n);
-    LLVMValueRef b = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    V at = cg_at(c, c->f32, r->b[j], n);
+    V b = cg_load_masked(c, c->vf, at, mask);
     for (int64_t m = 0; m < g->p->m_max; m++) sum[m] = cg_fma(c, r->a[m][j], b, sum[m]);
   }
   for (int64_t m = 0; m < g->p->m_max; m++) cg_store(c, sum[m], sums_at(g, m, n));
@@ -147,16 +142,16 @@ static void add_vector(Gemm *g, const Rows *r, LLVMValueRef n, LLVMValueRef mask
 
 // ---- prefetch: `next` and `row_end` are elements of B. It goes on in the next row where the block's columns end
 typedef struct {
-  LLVMValueRef next, row_end;
+  V next, row_end;
 } Ahead;
 
 static uint32_t lines_of_step(const Gemm *g, uint32_t n_rows) {
   return (uint32_t)cg_larger(1, (int64_t)n_rows * g->c->t->vl / LINE);
 }
 
-static Ahead ahead_of(Gemm *g, const Block *u, LLVMValueRef k) {
+static Ahead ahead_of(Gemm *g, const Block *u, V k) {
   Cg *c = g->c;
-  LLVMValueRef next = cg_add(c, cg_mul(c, k, g->n), u->n0);
+  V next = cg_add(c, cg_mul(c, k, g->n), u->n0);
   return (Ahead){next, cg_add(c, next, u->n)};
 }
 
@@ -164,66 +159,58 @@ static Ahead prefetch(Gemm *g, const Block *u, Ahead at, uint32_t lines) {
   Cg *c = g->c;
   for (uint32_t i = 0; i < lines; i++)
     cg_prefetch_l2(c, cg_at(c, c->f32, g->b, cg_add(c, at.next, cg_i64(c, i * LINE))));
-  LLVMValueRef next = cg_add(c, at.next, cg_i64(c, lines * LINE));
-  LLVMValueRef past = LLVMBuildICmp(c->b, LLVMIntSGE, next, at.row_end, "");
-  LLVMValueRef gap = LLVMBuildSelect(c->b, past, cg_sub(c, g->n, u->n), cg_i64(c, 0), "");
-  LLVMValueRef row = LLVMBuildSelect(c->b, past, g->n, cg_i64(c, 0), "");
+  V next = cg_add(c, at.next, cg_i64(c, lines * LINE));
+  V past = cg_ge(c, next, at.row_end);
+  V gap = cg_select(c, past, cg_sub(c, g->n, u->n), cg_i64(c, 0));
+  V row = cg_select(c, past, g->n, cg_i64(c, 0));
   return (Ahead){cg_add(c, next, gap), cg_add(c, at.row_end, row)};
 }
 
 // Adds rows [k, k + n_rows) of B.
-static void add_rows(Gemm *g, const Block *u, LLVMValueRef k, uint32_t n_rows) {
+static void add_rows(Gemm *g, const Block *u, V k, uint32_t n_rows) {
   Cg *c = g->c;
   bool ahead = n_rows > 1 && !c->t->follows_streams;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
+  V vl = cg_i64(c, c->t->vl), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
   Rows r = rows_from(g, u, k, n_rows);
   Ahead at = ahead_of(g, u, cg_add(c, k, cg_i64(c, n_rows)));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, (LLVMValueRef[]){at.next, at.row_end}, ahead ? 2 : 0);
-  if (ahead) at = prefetch(g, u, (Ahead){l.carry[0], l.carry[1]}, lines_of_step(g, n_rows));
-  add_vector(g, &r, l.i, NULL);
-  cg_loop_end(c, &l, (LLVMValueRef[]){at.next, at.row_end});
-  cg_loop_begin(c, &l, whole, u->n, vl, NULL, 0);  // once or not at all
-  add_vector(g, &r, whole, u->tail);
-  cg_loop_end(c, &l, NULL);
+  V carried[] = {at.next, at.row_end};
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, carried, ahead ? 2 : 0); cg_next(&l);) {
+    if (ahead) at = prefetch(g, u, (Ahead){carried[0], carried[1]}, lines_of_step(g, n_rows));
+    add_vector(g, &r, l.i, NULL);
+    carried[0] = at.next, carried[1] = at.row_end;
+  }
+  for (Loop l = cg_each_by(c, whole, u->n, vl); cg_next(&l);) add_vector(g, &r, whole, u->tail);  // once or not at all
 }
 
 // Adds rows [begin, end) of B.
-static void add_all(Gemm *g, const Block *u, LLVMValueRef begin, LLVMValueRef end) {
+static void add_all(Gemm *g, const Block *u, V begin, V end) {
   Cg *c = g->c;
-  LLVMValueRef at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_rem(c, cg_sub(c, end, begin), at_once));
-  Loop l;
-  cg_loop_begin(c, &l, begin, whole, at_once, NULL, 0);
-  add_rows(g, u, l.i, g->p->mr);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_begin(c, &l, whole, end, cg_i64(c, 1), NULL, 0);
-  add_rows(g, u, l.i, 1);
-  cg_loop_end(c, &l, NULL);
+  V at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_rem(c, cg_sub(c, end, begin), at_once));
+  for (Loop l = cg_each_by(c, begin, whole, at_once); cg_next(&l);) add_rows(g, u, l.i, g->p->mr);
+  for (Loop l = cg_each(c, whole, end); cg_next(&l);) add_rows(g, u, l.i, 1);
 }
 
 static void add_by_partials(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  LLVMValueRef step = cg_i64(c, rows_of_partial(g));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, step, NULL, 0);
-  add_all(g, u, l.i, cg_min(c, g->k, cg_add(c, l.i, step)));
-  add_partials(g, u);
-  cg_loop_end(c, &l, NULL);
+  V step = cg_i64(c, rows_of_partial(g));
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), g->k, step); cg_next(&l);) {
+    add_all(g, u, l.i, cg_min(c, g->k, cg_add(c, l.i, step)));
+    add_partials(g, u);
+  }
 }
 
 void cg_gemm_axpy_emit(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef lo, hi, step = cg_i64(c, g->p->nc);
+  V lo, hi, step = cg_i64(c, g->p->nc);
   cg_share(c, g->panels, GRAIN, &lo, &hi);
-  LLVMValueRef end = cg_min(c, cg_mul(c, hi, cg_i64(c, g->p->width)), g->n);
-  end = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, g->m, cg_i64(c, 0), ""), end, cg_i64(c, 0), "");
-  Loop block;
-  cg_loop_begin(c, &block, cg_mul(c, lo, cg_i64(c, g->p->width)), end, step, NULL, 0);
-  Block u = {.n0 = block.i, .n = cg_min(c, step, cg_sub(c, end, block.i))};
-  u.tail = cg_mask(c, cg_rem(c, u.n, cg_i64(c, c->t->vl)));
-  begin_sums(g, &u);
-  if (has_partials(g)) add_by_partials(g, &u);
-  else add_all(g, &u, cg_i64(c, 0), g->k);
-  end_sums(g, &u);
-  cg_loop_end(c, &block, NULL);
+  V end = cg_min(c, cg_mul(c, hi, cg_i64(c, g->p->width)), g->n);
+  end = cg_select(c, cg_gt(c, g->m, cg_i64(c, 0)), end, cg_i64(c, 0));
+  for (Loop block = cg_each_by(c, cg_mul(c, lo, cg_i64(c, g->p->width)), end, step); cg_next(&block);) {
+    Block u = {.n0 = block.i, .n = cg_min(c, step, cg_sub(c, end, block.i))};
+    u.tail = cg_mask(c, cg_rem(c, u.n, cg_i64(c, c->t->vl)));
+    begin_sums(g, &u);
+    if (has_partials(g)) add_by_partials(g, &u);
+    else add_all(g, &u, cg_i64(c, 0), g->k);
+    end_sums(g, &u);
+  }
 }

@@ -31,27 +31,25 @@ void cg_gemm_blas_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_blas_stack(Gemm *g) { (void)g; }
 
 // C starts as the bias or as zeros.
-static void prefill(Gemm *g, LLVMValueRef first, LLVMValueRef rows) {
+static void prefill(Gemm *g, V first, V rows) {
   Cg *c = g->c;
-  Loop row, l;
-  cg_loop_begin(c, &row, first, cg_add(c, first, rows), cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->n, cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, g->n, l.i)), value = cg_splat(c, cg_f32(c, 0));
-  if (g->bias) value = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, l.i), mask);
-  cg_store_masked(c, value, cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, row.i, g->n), l.i)), mask);
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_each(c, first, cg_add(c, first, rows)); cg_next(&row);) {
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), g->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
+      V mask = cg_mask(c, cg_sub(c, g->n, l.i)), value = cg_splat(c, cg_f32(c, 0));
+      if (g->bias) value = cg_get_masked(c, c->vf, g->bias, l.i, mask);
+      cg_put_masked(c, value, g->sums, cg_add(c, cg_mul(c, row.i, g->n), l.i), mask);
+    }
+  }
 }
 
-static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef b, LLVMValueRef out) {
+static void call_sgemm(Gemm *g, V rows, V a, V b, V out) {
   Cg *c = g->c;
   LLVMTypeRef i = c->i32, w = c->i64, p = c->ptr;
   LLVMTypeRef types[] = {i, i, w, w, w, p, w, p, w, c->f32, p, w};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 12, false);
-  LLVMValueRef fn = cg_service(c, offsetof(TnServices, sgemm));
-  LLVMValueRef lda = g->p->ta ? g->m : g->k, ldb = g->p->tb ? g->k : g->n;
-  LLVMValueRef arg[] = {
-      cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};
+  V fn = cg_service(c, offsetof(TnServices, sgemm));
+  V lda = g->p->ta ? g->m : g->k, ldb = g->p->tb ? g->k : g->n;
+  V arg[] = {cg_i32(c, g->p->ta), cg_i32(c, g->p->tb), rows, g->n, g->k, a, lda, b, ldb, cg_f32(c, 1), out, g->n};
   LLVMBuildCall2(c->b, type, fn, arg, 12, "");
 }
 
@@ -59,21 +57,17 @@ static void call_sgemm(Gemm *g, LLVMValueRef rows, LLVMValueRef a, LLVMValueRef 
 void cg_gemm_blas_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS), lo, hi;
-  cg_share(c, cg_mul(c, g->batch, blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
-  LLVMValueRef rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_add(c, cg_mul(c, batch, g->m), m0);
-  prefill(g, row, rows);
-  LLVMValueRef a_off = cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, g->k));
-  LLVMValueRef b_off = cg_gemm_batch(g, p->b_batch, batch, cg_mul(c, g->k, g->n));
-  LLVMValueRef a = cg_at(c, c->f32, g->a, cg_add(c, a_off, cg_mul(c, m0, g->a_row)));
-  LLVMValueRef work = cg_mul(c, g->n, g->k), out = cg_at(c, c->f32, g->sums, cg_mul(c, row, g->n));
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntSGT, work, cg_i64(c, 0), ""));
-  call_sgemm(g, rows, a, cg_at(c, c->f32, g->b, b_off), out);
-  cg_endif(c, &some);
-  if (g->epilogue) cg_gemm_epilogue(g, row, rows, cg_i64(c, 0), g->n, out, g->n);
-  cg_loop_end(c, &l, NULL);
+  V blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS);
+  for (Loop l = cg_each_shared(c, cg_mul(c, g->batch, blocks), 1); cg_next(&l);) {
+    V batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
+    V rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_add(c, cg_mul(c, batch, g->m), m0);
+    prefill(g, row, rows);
+    V a_off = cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, g->k));
+    V b_off = cg_gemm_batch(g, p->b_batch, batch, cg_mul(c, g->k, g->n));
+    V a = cg_at(c, c->f32, g->a, cg_add(c, a_off, cg_mul(c, m0, g->a_row)));
+    V work = cg_mul(c, g->n, g->k), out = cg_at(c, c->f32, g->sums, cg_mul(c, row, g->n));
+    for (If some = cg_when(c, cg_gt(c, work, cg_i64(c, 0))); cg_then(&some);)
+      call_sgemm(g, rows, a, cg_at(c, c->f32, g->b, b_off), out);
+    if (g->epilogue) cg_gemm_epilogue(g, row, rows, cg_i64(c, 0), g->n, out, g->n);
+  }
 }

@@ -65,16 +65,16 @@ int64_t cg_dims_bound(const Prog *p, const DimList *l) {
   return n;
 }
 
-LLVMValueRef cg_dims_product(Cg *c, const DimList *l) {
-  LLVMValueRef n = cg_i64(c, 1);
+V cg_dims_product(Cg *c, const DimList *l) {
+  V n = cg_i64(c, 1);
   for (uint32_t i = 0; i < l->n; i++) n = cg_mul(c, n, cg_dim(c, l->dim[i]));
   return n;
 }
 
-LLVMValueRef cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
-  LLVMValueRef off = cg_i64(c, 0), stride = matrix;
+V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix) {
+  V off = cg_i64(c, 0), stride = matrix;
   for (uint32_t i = batch->n; i-- > 0;) {
-    LLVMValueRef size = cg_dim(c, batch->dim[i]);
+    V size = cg_dim(c, batch->dim[i]);
     if (own[i].i) {
       off = cg_add(c, off, cg_mul(c, i ? cg_rem(c, index, size) : index, stride));
       stride = cg_mul(c, stride, size);
@@ -84,8 +84,8 @@ LLVMValueRef cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, LLVMVa
   return off;
 }
 
-LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix) {
+V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix) {
   return cg_batch_offset(g->c, &g->p->batch, own, index, matrix);
 }
 
-LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements) { return cg_block(c, c->f32, elements); }
+V cg_gemm_on_stack(Cg *c, int64_t elements) { return cg_block(c, c->f32, elements); }

@@ -20,53 +20,52 @@ void cg_gemm_plan_dot(GemmPlan *p, const Target *t) {
 
 // ---- sums over the lanes of several vectors at once
 // x and y hold `groups` groups of partial sums each; the result has the groups of x, then those of y, half as wide.
-static LLVMValueRef halve(Cg *c, LLVMValueRef x, LLVMValueRef y, uint32_t groups) {
+static V halve(Cg *c, V x, V y, uint32_t groups) {
   uint32_t vl = c->t->vl, wide = vl / groups, n = 0;
-  LLVMValueRef lo[64], hi[64];
+  V lo[64], hi[64];
   for (uint32_t v = 0; v < 2; v++)
     for (uint32_t g = 0; g < groups; g++)
       for (uint32_t l = 0; l < wide / 2; l++, n++) {
         lo[n] = cg_i32(c, (int32_t)(v * vl + g * wide + l));
         hi[n] = cg_i32(c, (int32_t)(v * vl + g * wide + wide / 2 + l));
       }
-  LLVMValueRef a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
-  LLVMValueRef b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
-  return LLVMBuildFAdd(c->b, a, b, "");
+  V a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
+  V b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
+  return cg_fadd(c, a, b);
 }
 
-LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n) {
+V cg_dot_sums(Cg *c, V *v, uint32_t n) {
   for (uint32_t groups = 1; groups < c->t->vl; groups *= 2, n = (n + 1) / 2)
     for (uint32_t i = 0; i < n; i += 2) v[i / 2] = halve(c, v[i], i + 1 < n ? v[i + 1] : v[i], groups);
   return v[0];
 }
 
 // ---- a row's results
-void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums) {
+void cg_gemm_store_row(Gemm *g, V n0, V n, V mask, V sums) {
   Cg *c = g->c;
   if (g->bias) {
-    LLVMValueRef at = cg_at(c, c->f32, g->bias, n0);
-    sums = LLVMBuildFAdd(c->b, mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at), sums, "");
+    V at = cg_at(c, c->f32, g->bias, n0);
+    sums = cg_fadd(c, cg_load_masked(c, c->vf, at, mask), sums);
   }
   if (g->epilogue) {
     cg_store(c, sums, g->strip);
     cg_gemm_epilogue(g, cg_i64(c, 0), cg_i64(c, 1), n0, n, g->strip, cg_i64(c, g->p->width));
     return;
   }
-  LLVMValueRef to = cg_at(c, c->f32, g->out, n0);
+  V to = cg_at(c, c->f32, g->out, n0);
   if (mask) cg_store_masked(c, sums, to, mask);
   else cg_store(c, sums, to);
 }
 
-void cg_gemm_store_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n) {
+void cg_gemm_store_rows(Gemm *g, V n0, V n) {
   Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, n);
-  LLVMValueRef bias = g->bias ? cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, n0), mask) : NULL;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)), sums = cg_load(c, c->vf, at);
-  if (bias) sums = LLVMBuildFAdd(c->b, bias, sums, "");
-  if (g->epilogue) cg_store(c, sums, at);
-  else cg_store_masked(c, sums, cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, l.i, g->n), n0)), mask);
-  cg_loop_end(c, &l, NULL);
+  V width = cg_i64(c, g->p->width), mask = cg_mask(c, n);
+  V bias = g->bias ? cg_get_masked(c, c->vf, g->bias, n0, mask) : NULL;
+  for (Loop l = cg_count(c, g->m); cg_next(&l);) {
+    V at = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)), sums = cg_load(c, c->vf, at);
+    if (bias) sums = cg_fadd(c, bias, sums);
+    if (g->epilogue) cg_store(c, sums, at);
+    else cg_put_masked(c, sums, g->out, cg_add(c, cg_mul(c, l.i, g->n), n0), mask);
+  }
   if (g->epilogue) cg_gemm_epilogue(g, cg_i64(c, 0), g->m, n0, n, g->strip, width);
 }

@@ -22,22 +22,21 @@ bool cg_gemm_begin_epilogue(Gemm *g) {
 }
 
 // `n` elements from number `at` on; their gradients lie at `from`, or where they are stored.
-static void update(Gemm *g, LLVMValueRef at, LLVMValueRef n, LLVMValueRef from) {
+static void update(Gemm *g, V at, V n, V from) {
   Cg *c = g->c;
-  LLVMValueRef x[MAX_TENSORS];
+  V x[MAX_TENSORS];
   uint32_t n_res = ir_ops[ir_ins(c->f, g->p->update)->op].n_res;
   for (uint32_t k = 0; k < n_res; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), at);
   x[n_res] = cg_stored(c, gradient(g)) ? cg_at(c, c->f32, cg_ptr(c, gradient(g)), at) : from;
   cg_update_call(c, g->update_scalars, x, cg_i64(c, 0), n);
 }
 
-static bool is_const(LLVMValueRef v, int64_t want) {
+static bool is_const(V v, int64_t want) {
   int64_t k;
   return cg_const_value(v, &k) && k == want;
 }
 
-void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
-                      LLVMValueRef stride) {
+void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride) {
   Cg *c = g->c;
   bool works = cg_epilogue_works(g->epilogue), updates = !ir_none(g->p->update);
   int64_t whole;
@@ -46,10 +45,9 @@ void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef
     update(g, cg_mul(c, row, n), cg_mul(c, rows, n), from);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, row, l.i), sums = cg_at(c, c->f32, from, cg_mul(c, l.i, stride));
-  if (works) cg_epilogue_row(g->epilogue, at, sums, n0, cg_add(c, n0, n));
-  if (updates) update(g, cg_add(c, cg_mul(c, at, g->n), n0), n, sums);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, rows); cg_next(&l);) {
+    V at = cg_add(c, row, l.i), sums = cg_at(c, c->f32, from, cg_mul(c, l.i, stride));
+    if (works) cg_epilogue_row(g->epilogue, at, sums, n0, cg_add(c, n0, n));
+    if (updates) update(g, cg_add(c, cg_mul(c, at, g->n), n0), n, sums);
+  }
 }

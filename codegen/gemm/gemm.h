@@ -109,26 +109,26 @@ typedef struct {
   RowStrip *prologue;  // NULL: none
   RowStrip *epilogue;  // NULL: none
   UpdateScalars *update_scalars;
-  Moments *moments;           // of what the kernel stores; NULL: none are wanted
-  LLVMValueRef moment_slots;  // that the strategy has used so far; NULL: it sums none
-  LLVMValueRef m, n, k, batch;
-  LLVMValueRef panels, k_pad;  // k_pad: rows of a packed panel
-  LLVMValueRef a, b, out, bias;
-  LLVMValueRef fused_from;                // cg_gemm_has_own_mc_block: the first row of the MC block at hand
-  LLVMValueRef packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
-  LLVMValueRef own;                       // b_elements in scratch
-  LLVMValueRef partial;                   // [slice][m][n] in scratch, where k is cut into slices
-  LLVMValueRef slices;                    // how many; NULL: k is not cut, or is too short after all
-  LLVMValueRef a_row, a_k;                // strides of A as it is stored
+  Moments *moments;  // of what the kernel stores; NULL: none are wanted
+  V moment_slots;    // that the strategy has used so far; NULL: it sums none
+  V m, n, k, batch;
+  V panels, k_pad;  // k_pad: rows of a packed panel
+  V a, b, out, bias;
+  V fused_from;                // cg_gemm_has_own_mc_block: the first row of the MC block at hand
+  V packed_a, packed_b, sums;  // sums: where products are stored, by rows of n
+  V own;                       // b_elements in scratch
+  V partial;                   // [slice][m][n] in scratch, where k is cut into slices
+  V slices;                    // how many; NULL: k is not cut, or is too short after all
+  V a_row, a_k;                // strides of A as it is stored
   // on the worker's stack, or beside it (cg_worker_block)
-  LLVMValueRef strip;             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
-  LLVMValueRef a_block, b_block;  // packed blocks
-  LLVMValueRef a_parts, b_parts;  // those that are shared, or B's of an NC block
-  LLVMValueRef a_amax, b_amax;    // on the stack: the largest magnitudes in each panel of a_block and b_parts
-  LLVMValueRef ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
-  LLVMValueRef buffer;            // likewise: the number of the buffer at hand, of two in b_parts
-  LLVMValueRef zeros;             // likewise: a row of zeros
-  LLVMValueRef wide_a, wide_b;    // i1: has A's MC block, or B's NC block, a number that does not go through parts?
+  V strip;             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
+  V a_block, b_block;  // packed blocks
+  V a_parts, b_parts;  // those that are shared, or B's of an NC block
+  V a_amax, b_amax;    // on the stack: the largest magnitudes in each panel of a_block and b_parts
+  V ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
+  V buffer;            // likewise: the number of the buffer at hand, of two in b_parts
+  V zeros;             // likewise: a row of zeros
+  V wide_a, wide_b;    // i1: has A's MC block, or B's NC block, a number that does not go through parts?
 } Gemm;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -185,48 +185,48 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 // Equal KC blocks of at most `most` terms, multiples of unit
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
 int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // each a number of whole partial sums
-LLVMValueRef cg_gemm_on_stack(Cg *c, int64_t elements);
+V cg_gemm_on_stack(Cg *c, int64_t elements);
 int64_t cg_dims_bound(const Prog *p, const DimList *l);
-LLVMValueRef cg_dims_product(Cg *c, const DimList *l);
+V cg_dims_product(Cg *c, const DimList *l);
 // First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
-LLVMValueRef cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
-LLVMValueRef cg_gemm_batch(Gemm *g, const Dim *own, LLVMValueRef index, LLVMValueRef matrix);
+V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix);
+V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix);
 
 // ---- split_k.c
 // Length of the slices of k that the product is cut into, which has been planned with all of k; 0: it is not cut. By bounds and
 // constants alone: the same sums for any number of workers.
 int64_t cg_gemm_split_k(const GemmPlan *whole);
 // The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
-void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi);
+void cg_gemm_k_range(Gemm *g, V slice, V *lo, V *hi);
 // The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
 void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));
 
 // ---- a macro tile: what its microkernels see (macrokernel.c)
 typedef struct {
-  LLVMValueRef batch, mc, panel;
-  LLVMValueRef m0, n0, row;     // row: of the result, batches included
-  LLVMValueRef rows, columns;   // columns: up to the end of the result; may be more than a panel
-  LLVMValueRef k0, n_k;         // the KC block
-  LLVMValueRef k_begin, k_end;  // of all of them
-  LLVMValueRef first, end;      // panels of the worker's range of the MC block
-  LLVMValueRef nc0;             // the first column of NC
-  LLVMValueRef micropanel;      // cg_gemm_has_micropanels: number of the tile of rows in the MC block
+  V batch, mc, panel;
+  V m0, n0, row;     // row: of the result, batches included
+  V rows, columns;   // columns: up to the end of the result; may be more than a panel
+  V k0, n_k;         // the KC block
+  V k_begin, k_end;  // of all of them
+  V first, end;      // panels of the worker's range of the MC block
+  V nc0;             // the first column of NC
+  V micropanel;      // cg_gemm_has_micropanels: number of the tile of rows in the MC block
 } GemmMacroTile;
 
 // ---- macrokernel.c
-LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u);  // f32 elements of A: address and strides
-LLVMValueRef cg_gemm_tile_a_row(const Gemm *g);
-LLVMValueRef cg_gemm_tile_a_k(const Gemm *g);
-LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch);
-LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u);  // where sums are
-LLVMValueRef cg_gemm_tile_c_row(const Gemm *g);
+V cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u);  // f32 elements of A: address and strides
+V cg_gemm_tile_a_row(const Gemm *g);
+V cg_gemm_tile_a_k(const Gemm *g);
+V cg_gemm_b_matrix(Gemm *g, V batch);
+V cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u);  // where sums are
+V cg_gemm_tile_c_row(const Gemm *g);
 void cg_gemm_tile(Gemm *g, const GemmMacroTile *u);  // by microkernels; B is where the plan says
 // for each KC block: the body; once where k is 0, so that sums begin.
 void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u);
 void cg_gemm_end_blocks(Gemm *g, Loop *l);
 
 // ---- amx.c: the panels [p0, p1) of u's MC block
-void cg_amx_range(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1);
+void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1);
 
 // ---- prefetch.c
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s);
@@ -237,8 +237,7 @@ void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args);
 Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none
 bool cg_gemm_begin_epilogue(Gemm *g);          // once in the kernel; false: c->why
 // Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
-void cg_gemm_epilogue(Gemm *g, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef from,
-                      LLVMValueRef stride);
+void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride);
 
 // ---- moments.c
 int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p,
@@ -248,25 +247,24 @@ void cg_gemm_add_moments(Gemm *g, const MomentPixels *p);  // stored pixels of t
 void cg_gemm_finish_moments(Gemm *g);                      // after the strategy's code
 
 // ---- pack.c
-bool cg_gemm_pack_shared(Gemm *g);               // false: nothing to wait for
-LLVMValueRef cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
+bool cg_gemm_pack_shared(Gemm *g);    // false: nothing to wait for
+V cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
 bool cg_gemm_has_own_mc_block(const GemmPlan *p);  // rows of A that its worker computes or copies for each MC block
-void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows);
+void cg_gemm_fill_mc_block(Gemm *g, V m0, V rows);
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR];
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst);
+void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst);
 // of the panels [p0, p1) as [panel][kc][NR].
-void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef p0, LLVMValueRef p1,
-                     LLVMValueRef dst);
+void cg_gemm_pack_nc(Gemm *g, V src, V k0, V rows, V p0, V p1, V dst);
 // An MC block of A, stored [K, M], from row m0 on and k0 .. k0 + n_k - 1, to dst as [micropanel][kc][a_tile].
-void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst);
+void cg_gemm_pack_a(Gemm *g, V src, V m0, V k0, V n_k, V dst);
 
 // ---- dot products (dot.c)
 enum { CG_GEMM_LANE_TERMS = 512 };  // that a lane of a dot product sums before its sum is added to others
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t);  // few rows, B stored [N, K]
 void cg_gemm_plan_dot(GemmPlan *p, const Target *t);
-LLVMValueRef cg_dot_sums(Cg *c, LLVMValueRef *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten
+V cg_dot_sums(Cg *c, V *v, uint32_t n);  // lane i: the sum of v[i]. n <= vl; v is overwritten
 // `n` <= vl sums of a single row go to columns n0 ..; mask NULL: vl of them.
-void cg_gemm_store_row(Gemm *g, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef mask, LLVMValueRef sums);
-void cg_gemm_store_rows(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // likewise of all rows, which wait in `strip`
+void cg_gemm_store_row(Gemm *g, V n0, V n, V mask, V sums);
+void cg_gemm_store_rows(Gemm *g, V n0, V n);  // likewise of all rows, which wait in `strip`
 
 #endif

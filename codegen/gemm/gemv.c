@@ -46,31 +46,26 @@ void cg_gemm_gemv_stack(Gemm *g) {
   g->b_block = cg_gemm_on_stack(c, rows * vl * vl);
 }
 
-static void copy_row(Gemm *g, LLVMValueRef row, LLVMValueRef to) {
+static void copy_row(Gemm *g, V row, V to) {
   Cg *c = g->c;
   if (g->prologue) cg_prologue_enter(g->prologue, row);
-  LLVMValueRef from = g->prologue ? NULL : cg_at(c, c->f32, g->a, cg_mul(c, row, g->k));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl), NULL, 0);
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, g->k, l.i));
-  LLVMValueRef x = g->prologue ? cg_prologue_vector(g->prologue, l.i, mask)
-                               : cg_load_masked(c, c->vf, cg_at(c, c->f32, from, l.i), mask);
-  cg_store(c, x, cg_at(c, c->f32, to, l.i));
-  cg_loop_end(c, &l, NULL);
+  V from = g->prologue ? NULL : cg_at(c, c->f32, g->a, cg_mul(c, row, g->k));
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl)); cg_next(&l);) {
+    V mask = cg_mask(c, cg_sub(c, g->k, l.i));
+    V x = g->prologue ? cg_prologue_vector(g->prologue, l.i, mask) : cg_get_masked(c, c->vf, from, l.i, mask);
+    cg_put(c, x, to, l.i);
+  }
 }
 
 // Rows that are not there, of a bounded number, are what the stack holds: their sums are not stored.
 static void copy_rows(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef stride = cg_i64(c, a_stride(g));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  copy_row(g, l.i, cg_at(c, c->f32, g->a_block, cg_mul(c, l.i, stride)));
-  cg_loop_end(c, &l, NULL);
+  V stride = cg_i64(c, a_stride(g));
+  for (Loop l = cg_count(c, g->m); cg_next(&l);) copy_row(g, l.i, cg_at(c, c->f32, g->a_block, cg_mul(c, l.i, stride)));
 }
 
 // With the load of line `at` of B: prefetches a later one.
-static void prefetch_ahead(Gemm *g, LLVMValueRef at) {
+static void prefetch_ahead(Gemm *g, V at) {
   Cg *c = g->c;
   bool in_llc = !g->p->b_streams && g->p->n_max * g->p->k_max > ir_f32_in(c->t->facts.l2_bytes);
   int64_t stream = ir_f32_in(c->t->stream_ahead);
@@ -79,30 +74,26 @@ static void prefetch_ahead(Gemm *g, LLVMValueRef at) {
 }
 
 typedef struct {
-  uint32_t rows, wide;                  // of A; vectors a turn
-  LLVMValueRef acc[MOST_ROWS * N_ACC];  // [row][wide]
+  uint32_t rows, wide;       // of A; vectors a turn
+  V acc[MOST_ROWS * N_ACC];  // [row][wide]
 } Sums;
 
 // Adds the products of elements [from, to) of A's rows and a row of B, `wide` vectors a turn.
-static void add_part(Gemm *g, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to, uint32_t wide, LLVMValueRef mask,
-                     Sums *s) {
+static void add_part(Gemm *g, V b, V from, V to, uint32_t wide, V mask, Sums *s) {
   Cg *c = g->c;
   int64_t vl = c->t->vl;
-  Loop l;
-  cg_loop_begin(c, &l, from, to, cg_i64(c, wide * vl), s->acc, s->rows * s->wide);
-  memcpy(s->acc, l.carry, s->rows * s->wide * sizeof *s->acc);
-  for (uint32_t i = 0; i < wide; i++) {
-    LLVMValueRef k = cg_add(c, l.i, cg_i64(c, (int64_t)i * vl)), at = cg_at(c, c->f32, b, k);
-    if (wide > 1) prefetch_ahead(g, at);
-    LLVMValueRef y = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
-    for (uint32_t m = 0; m < s->rows; m++) {
-      LLVMValueRef *acc = &s->acc[m * s->wide + i];
-      LLVMValueRef x = cg_load(c, c->vf, cg_at(c, c->f32, g->a_block, cg_add(c, cg_i64(c, m * a_stride(g)), k)));
-      *acc = cg_fma(c, x, y, *acc);
+  for (Loop l = cg_carry(c, from, to, cg_i64(c, wide * vl), s->acc, s->rows * s->wide); cg_next(&l);) {
+    for (uint32_t i = 0; i < wide; i++) {
+      V k = cg_add(c, l.i, cg_i64(c, (int64_t)i * vl)), at = cg_at(c, c->f32, b, k);
+      if (wide > 1) prefetch_ahead(g, at);
+      V y = cg_load_masked(c, c->vf, at, mask);
+      for (uint32_t m = 0; m < s->rows; m++) {
+        V *acc = &s->acc[m * s->wide + i];
+        V x = cg_get(c, c->vf, g->a_block, cg_add(c, cg_i64(c, m * a_stride(g)), k));
+        *acc = cg_fma(c, x, y, *acc);
+      }
     }
   }
-  cg_loop_end(c, &l, s->acc);
-  memcpy(s->acc, l.out, s->rows * s->wide * sizeof *s->acc);
 }
 
 // A power of two.
@@ -113,12 +104,12 @@ static uint32_t vectors_of_turn(const Gemm *g) {
 }
 
 // Sums of lanes of all rows of A with the row of B at b.
-static Sums line(Gemm *g, LLVMValueRef b) {
+static Sums line(Gemm *g, V b) {
   Cg *c = g->c;
   Sums s = {.rows = (uint32_t)g->p->m_max, .wide = vectors_of_turn(g)};
-  LLVMValueRef vl = cg_i64(c, c->t->vl), turn = cg_i64(c, (int64_t)s.wide * c->t->vl);
-  LLVMValueRef rest = cg_rem(c, g->k, vl), whole = cg_sub(c, g->k, rest);
-  LLVMValueRef turns = cg_mul(c, cg_div(c, g->k, turn), turn);
+  V vl = cg_i64(c, c->t->vl), turn = cg_i64(c, (int64_t)s.wide * c->t->vl);
+  V rest = cg_rem(c, g->k, vl), whole = cg_sub(c, g->k, rest);
+  V turns = cg_multiple(c, g->k, turn);
   for (uint32_t i = 0; i < s.rows * s.wide; i++) s.acc[i] = LLVMConstNull(c->vf);
   add_part(g, b, cg_i64(c, 0), turns, s.wide, NULL, &s);
   add_part(g, b, turns, whole, 1, NULL, &s);
@@ -126,44 +117,39 @@ static Sums line(Gemm *g, LLVMValueRef b) {
   for (uint32_t m = 0; m < s.rows; m++)
     for (uint32_t n = s.wide; n > 1; n /= 2)
       for (uint32_t i = 0; i < n / 2; i++) {
-        LLVMValueRef *acc = &s.acc[m * s.wide + i];
-        *acc = LLVMBuildFAdd(c->b, acc[0], acc[n / 2], "");
+        V *acc = &s.acc[m * s.wide + i];
+        *acc = cg_fadd(c, acc[0], acc[n / 2]);
       }
   return s;
 }
 
 // Where the sums of lanes of row m of A with B's rows of the unit wait.
-static LLVMValueRef waiting(Gemm *g, uint32_t m, LLVMValueRef row) {
+static V waiting(Gemm *g, uint32_t m, V row) {
   Cg *c = g->c;
   return cg_at(c, c->vf, g->b_block, cg_add(c, cg_i64(c, (int64_t)m * c->t->vl), row));
 }
 
 // Columns [n0, n0 + vl) of the result.
-static void unit(Gemm *g, LLVMValueRef n0) {
+static void unit(Gemm *g, V n0) {
   Cg *c = g->c;
   uint32_t vl = c->t->vl;
-  LLVMValueRef n = cg_min(c, cg_i64(c, vl), cg_sub(c, g->n, n0)), sums[MAX_LANES];
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  Sums s = line(g, cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, l.i), g->k)));
-  for (uint32_t m = 0; m < s.rows; m++) cg_store(c, s.acc[m * s.wide], waiting(g, m, l.i));
-  cg_loop_end(c, &l, NULL);
+  V n = cg_min(c, cg_i64(c, vl), cg_sub(c, g->n, n0)), sums[MAX_LANES];
+  Sums s = {0};
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    s = line(g, cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, l.i), g->k)));
+    for (uint32_t m = 0; m < s.rows; m++) cg_store(c, s.acc[m * s.wide], waiting(g, m, l.i));
+  }
   for (uint32_t m = 0; m < s.rows; m++) {
     for (uint32_t i = 0; i < vl; i++) sums[i] = cg_load(c, c->vf, waiting(g, m, cg_i64(c, i)));
-    cg_store(c, cg_dot_sums(c, sums, vl), cg_at(c, c->f32, g->strip, cg_i64(c, m * g->p->width)));
+    cg_put(c, cg_dot_sums(c, sums, vl), g->strip, cg_i64(c, m * g->p->width));
   }
   cg_gemm_store_rows(g, n0, n);
 }
 
 void cg_gemm_gemv_emit(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef lo, hi;
   for (uint32_t m = 0; m < g->p->m_max; m++)
     for (uint32_t i = 0; i < c->t->vl; i++) cg_store(c, LLVMConstNull(c->vf), waiting(g, m, cg_i64(c, i)));
   copy_rows(g);
-  cg_share(c, g->panels, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  unit(g, cg_mul(c, l.i, cg_i64(c, g->p->width)));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, g->panels, 1); cg_next(&l);) unit(g, cg_mul(c, l.i, cg_i64(c, g->p->width)));
 }

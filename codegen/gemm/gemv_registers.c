@@ -19,21 +19,21 @@ void cg_gemm_gemv_registers_plan(const Fn *f, GemmPlan *p, const Target *t) {
 void cg_gemm_gemv_registers_stack(Gemm *g) { g->strip = cg_gemm_on_stack(g->c, g->p->width); }
 
 // acc[j] += elements k .. of the row times those of b[j].
-static void step(Gemm *g, uint32_t nr, LLVMValueRef *b, LLVMValueRef k, LLVMValueRef mask, LLVMValueRef *acc) {
+static void step(Gemm *g, uint32_t nr, V *b, V k, V mask, V *acc) {
   Cg *c = g->c;
-  LLVMValueRef y[MAX_LANES + 1];
+  V y[MAX_LANES + 1];
   for (uint32_t j = 0; j <= nr; j++) {  // the row last
-    LLVMValueRef at = cg_at(c, c->f32, j < nr ? b[j] : g->a, k);
-    y[j] = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    V at = cg_at(c, c->f32, j < nr ? b[j] : g->a, k);
+    y[j] = cg_load_masked(c, c->vf, at, mask);
   }
   for (uint32_t j = 0; j < nr; j++) acc[j] = cg_fma(c, y[nr], y[j], acc[j]);
 }
 
 // Lane j: the dot product of the row with row n0 + j of B; nr of them.
-static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+static V row_sums(Gemm *g, V n0, uint32_t nr) {
   Cg *c = g->c;
   int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
-  LLVMValueRef acc[MAX_LANES], b[MAX_LANES];
+  V acc[MAX_LANES], b[MAX_LANES];
   for (uint32_t j = 0; j < nr; j++) {
     acc[j] = LLVMConstNull(c->vf);
     b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
@@ -41,29 +41,23 @@ static LLVMValueRef row_sums(Gemm *g, LLVMValueRef n0, uint32_t nr) {
   if (whole / vl <= UNROLL) {
     for (int64_t i = 0; i < whole; i += vl) step(g, nr, b, cg_i64(c, i), NULL, acc);
   } else {
-    Loop l;
-    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), acc, nr);
-    for (uint32_t j = 0; j < nr; j++) acc[j] = l.carry[j];
-    step(g, nr, b, l.i, NULL, acc);
-    cg_loop_end(c, &l, acc);
-    for (uint32_t j = 0; j < nr; j++) acc[j] = l.out[j];
+    for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), acc, nr); cg_next(&l);)
+      step(g, nr, b, l.i, NULL, acc);
   }
   if (whole < k) step(g, nr, b, cg_i64(c, whole), cg_mask(c, cg_i64(c, k - whole)), acc);
   return cg_dot_sums(c, acc, nr);
 }
 
-static void row_unit(Gemm *g, LLVMValueRef n0, uint32_t nr) {
+static void row_unit(Gemm *g, V n0, uint32_t nr) {
   Cg *c = g->c;
-  LLVMValueRef n = cg_i64(c, nr), mask = nr < c->t->vl ? cg_mask(c, n) : NULL;
+  V n = cg_i64(c, nr), mask = nr < c->t->vl ? cg_mask(c, n) : NULL;
   cg_gemm_store_row(g, n0, n, mask, row_sums(g, n0, nr));
 }
 
 void cg_gemm_gemv_registers_emit(Gemm *g) {
   Cg *c = g->c;
   int64_t vl = c->t->vl, whole = g->p->n_max / vl * vl;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
-  row_unit(g, l.i, (uint32_t)vl);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl)); cg_next(&l);)
+    row_unit(g, l.i, (uint32_t)vl);
   if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
 }

@@ -17,7 +17,7 @@
 enum { UNROLLED_K = 128 };  // where a turn of several steps pays for its code (090)
 
 // Strides that are sizes of the product are arguments of a tile: products of other sizes share it.
-static int64_t stride_or_dyn(LLVMValueRef v, int64_t of_blocks) {
+static int64_t stride_or_dyn(V v, int64_t of_blocks) {
   int64_t k;
   return cg_const_value(v, &k) && k == of_blocks ? k : TILE_DYN;
 }
@@ -27,21 +27,21 @@ static bool in_strip(const Gemm *g) { return g->p->epilogue == EPILOGUE_FROM_STA
 
 static bool has_own_rows(const Gemm *g) { return g->p->pack_a == A_PADDED_PER_MC_BLOCK || cg_gemm_fuses_a(g->p); }
 
-LLVMValueRef cg_gemm_tile_a_row(const Gemm *g) {
+V cg_gemm_tile_a_row(const Gemm *g) {
   if (cg_gemm_packs_a(g->p)) return cg_i64(g->c, 1);
   return has_own_rows(g) ? cg_gemm_row_stride(g) : g->a_row;
 }
-LLVMValueRef cg_gemm_tile_a_k(const Gemm *g) {
+V cg_gemm_tile_a_k(const Gemm *g) {
   if (cg_gemm_packs_a(g->p)) return cg_i64(g->c, g->p->a_tile);
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
-static LLVMValueRef tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
-LLVMValueRef cg_gemm_tile_c_row(const Gemm *g) {
+static V tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
+V cg_gemm_tile_c_row(const Gemm *g) {
   if (g->p->nc && in_strip(g)) return cg_i64(g->c, g->p->nc + GEMM_STRIDE_PAD);
   return in_strip(g) ? cg_i64(g->c, g->p->width) : g->n;
 }
 // From one full tile of rows to the next.
-static LLVMValueRef tile_a_block(const Gemm *g) {
+static V tile_a_block(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->pack_a == A_PACKED) return cg_i64(c, g->p->kc * g->p->a_tile);
   if (g->p->pack_a == A_SHARED) return cg_mul(c, g->k_pad, cg_i64(c, g->p->a_tile));
@@ -100,37 +100,34 @@ static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
       return;
     }
   }
-  If full;
-  cg_if(c, &full, LLVMBuildICmp(c->b, LLVMIntSGE, args->n, cg_i64(c, g->p->width), ""));
-  cg_tile_rows(c, &whole, args, rows);
-  cg_else(c, &full);
-  cg_tile_rows(c, &part, args, rows);
-  cg_endif(c, &full);
+  for (If full = cg_either(c, cg_ge(c, args->n, cg_i64(c, g->p->width))); cg_then(&full);)
+    if (full.is_true) cg_tile_rows(c, &whole, args, rows);
+    else cg_tile_rows(c, &part, args, rows);
 }
 
-LLVMValueRef cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
+V cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_a == A_PACKED)
     return cg_at(c, c->f32, g->a_block, cg_mul(c, u->micropanel, cg_i64(c, p->kc * p->a_tile)));
   if (p->pack_a == A_SHARED) {
-    LLVMValueRef k = cg_add(c, cg_mul(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad), u->k0);
+    V k = cg_add(c, cg_mul(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad), u->k0);
     return cg_at(c, c->f32, g->packed_a, cg_mul(c, k, cg_i64(c, p->a_tile)));
   }
-  LLVMValueRef row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
-  LLVMValueRef off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
+  V row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
+  V off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   return cg_at(c, c->f32, g->a, off);
 }
 
-LLVMValueRef cg_gemm_b_matrix(Gemm *g, LLVMValueRef batch) {
+V cg_gemm_b_matrix(Gemm *g, V batch) {
   Cg *c = g->c;
   if (!g->p->b_has_batch) return g->b;
   return cg_at(c, c->f32, g->b, cg_gemm_batch(g, g->p->b_batch, batch, cg_mul(c, g->k, g->n)));
 }
 
-static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
+static V tile_b(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (p->pack_b == B_PRIVATE) {
@@ -139,15 +136,15 @@ static LLVMValueRef tile_b(Gemm *g, const GemmMacroTile *u) {
   }
   if (p->pack_b == B_IN_PLACE)
     return cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
-  LLVMValueRef panel = p->b_has_batch ? cg_add(c, cg_mul(c, u->batch, g->panels), u->panel) : u->panel;
-  LLVMValueRef k = cg_add(c, cg_mul(c, panel, g->k_pad), u->k0);
+  V panel = p->b_has_batch ? cg_add(c, cg_mul(c, u->batch, g->panels), u->panel) : u->panel;
+  V k = cg_add(c, cg_mul(c, panel, g->k_pad), u->k0);
   return cg_at(c, c->f32, g->packed_b, cg_mul(c, k, cg_i64(c, p->width)));
 }
 
-LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
+V cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   if (g->p->nc && in_strip(g)) {
-    LLVMValueRef at = cg_sub(c, u->n0, u->nc0);
+    V at = cg_sub(c, u->n0, u->nc0);
     bool all_rows = u->micropanel && !cg_gemm_by_micropanels(g->p);  // of the MC block
     if (all_rows) at = cg_add(c, at, cg_mul(c, cg_mul(c, u->micropanel, cg_i64(c, g->p->mr)), cg_gemm_tile_c_row(g)));
     return cg_at(c, c->f32, g->strip, at);
@@ -159,22 +156,21 @@ LLVMValueRef cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
 // microkernel.
 static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  LLVMValueRef value[8], mask[8], to = cg_gemm_tile_c(g, u);
+  V value[8], mask[8], to = cg_gemm_tile_c(g, u);
   for (uint32_t j = 0; j < g->p->nv; j++) {
-    LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl);
+    V lane = cg_i64(c, (int64_t)j * c->t->vl);
     mask[j] = cg_mask(c, cg_sub(c, u->columns, lane));
     value[j] = cg_splat(c, cg_f32(c, 0));
-    if (g->bias) value[j] = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, cg_add(c, u->n0, lane)), mask[j]);
+    if (g->bias) value[j] = cg_get_masked(c, c->vf, g->bias, cg_add(c, u->n0, lane), mask[j]);
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_mul(c, l.i, cg_gemm_tile_c_row(g));
-  for (uint32_t j = 0; j < g->p->nv; j++) {
-    LLVMValueRef at = cg_at(c, c->f32, to, cg_add(c, row, cg_i64(c, (int64_t)j * c->t->vl)));
-    if (in_strip(g)) cg_store(c, value[j], at);
-    else cg_store_masked(c, value[j], at, mask[j]);
+  for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
+    V row = cg_mul(c, l.i, cg_gemm_tile_c_row(g));
+    for (uint32_t j = 0; j < g->p->nv; j++) {
+      V at = cg_at(c, c->f32, to, cg_add(c, row, cg_i64(c, (int64_t)j * c->t->vl)));
+      if (in_strip(g)) cg_store(c, value[j], at);
+      else cg_store_masked(c, value[j], at, mask[j]);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 void cg_gemm_tile(Gemm *g, const GemmMacroTile *u) {
@@ -190,10 +186,7 @@ void cg_gemm_tile(Gemm *g, const GemmMacroTile *u) {
   bool whole = cg_const_value(g->m, &m) && g->p->mc % g->p->mr == 0 && !g->p->parts;  // MC blocks end where tiles do
   rows.left = whole ? m % g->p->mr : g->p->mr == 1 ? 0 : TILE_DYN;
   if (!begins_sums(g)) {
-    If first;
-    cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, u->k_begin, ""));
-    tile_prefill(g, u);
-    cg_endif(c, &first);
+    for (If first = cg_when(c, cg_eq(c, u->k0, u->k_begin)); cg_then(&first);) tile_prefill(g, u);
   }
   tile_columns(g, &args, &rows);
 }
@@ -205,7 +198,7 @@ static void tile_epilogue(Gemm *g, const GemmMacroTile *u) {
                    cg_gemm_tile_c_row(g));
 }
 
-static void set_panel(Gemm *g, GemmMacroTile *u, LLVMValueRef panel) {
+static void set_panel(Gemm *g, GemmMacroTile *u, V panel) {
   u->panel = panel;
   u->n0 = cg_mul(g->c, panel, cg_i64(g->c, g->p->width));
   u->columns = cg_sub(g->c, g->n, u->n0);
@@ -230,13 +223,12 @@ static bool has_strips(const Gemm *g) { return in_strip(g) && g->p->strip_rows <
 static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   GemmMacroTile strip = *u;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, g->p->strip_rows), NULL, 0);
-  strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
-  strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
-  cg_gemm_tile(g, &strip);
-  tile_epilogue(g, &strip);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->rows, cg_i64(c, g->p->strip_rows)); cg_next(&l);) {
+    strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
+    strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
+    cg_gemm_tile(g, &strip);
+    tile_epilogue(g, &strip);
+  }
 }
 
 static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
@@ -244,61 +236,59 @@ static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
 }
 
 // B's panel is packed by the worker that uses it, or prepacked.
-static void range_by_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void range_by_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
-  Loop panel, block;
-  cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
-  set_panel(g, u, panel.i);
-  cg_gemm_begin_blocks(g, &block, u);
-  if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
-  if (has_strips(g)) tile_strips(g, u);
-  else cg_gemm_tile(g, u);
-  cg_gemm_end_blocks(g, &block);
-  if (!has_strips(g)) tile_epilogue(g, u);
-  cg_loop_end(c, &panel, NULL);
+  Loop block;
+  for (Loop panel = cg_each(c, p0, p1); cg_next(&panel);) {
+    set_panel(g, u, panel.i);
+    cg_gemm_begin_blocks(g, &block, u);
+    if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
+    if (has_strips(g)) tile_strips(g, u);
+    else cg_gemm_tile(g, u);
+    cg_gemm_end_blocks(g, &block);
+    if (!has_strips(g)) tile_epilogue(g, u);
+  }
 }
 
 static void pack_a_block(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
-  LLVMValueRef src = g->a;
+  V src = g->a;
   if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, g->p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   cg_gemm_pack_a(g, src, u->m0, u->k0, u->n_k, g->a_block);
 }
 
 // Panels [p0, p1) of all rows of the macro tile, whose sums are complete.
-static void panels_finish(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void panels_finish(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   if (!g->epilogue) return;
-  LLVMValueRef end = cg_min(c, cg_mul(c, p1, cg_i64(c, g->p->width)), g->n);
+  V end = cg_min(c, cg_mul(c, p1, cg_i64(c, g->p->width)), g->n);
   set_panel(g, u, p0);
   cg_gemm_epilogue(g, u->row, u->rows, u->n0, cg_sub(c, end, u->n0), cg_gemm_tile_c(g, u), cg_gemm_tile_c_row(g));
 }
 
 // The panels [p0, p1) of a KC block, one after the other.
-static void panels_of_block(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void panels_of_block(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
-  Loop panel;
-  cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
-  set_panel(g, u, panel.i);
-  if (g->p->pack_b == B_PRIVATE && !g->p->nc) pack_b_block(g, u);
-  cg_gemm_tile(g, u);
-  if (one_block(g) && !g->p->nc) tile_epilogue(g, u);
-  cg_loop_end(c, &panel, NULL);
+  for (Loop panel = cg_each(c, p0, p1); cg_next(&panel);) {
+    set_panel(g, u, panel.i);
+    if (g->p->pack_b == B_PRIVATE && !g->p->nc) pack_b_block(g, u);
+    cg_gemm_tile(g, u);
+    if (one_block(g) && !g->p->nc) tile_epilogue(g, u);
+  }
 }
 
 // Likewise, of one micropanel of A after the other: it stays in L1, and the panels' block in L2.
-static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   GemmMacroTile part = *u;
-  Loop l;
-  LLVMValueRef mr = cg_i64(c, g->p->mr);
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_ceil_div_value(c, u->rows, g->p->mr), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef above = cg_mul(c, l.i, mr);
-  part.micropanel = l.i, part.m0 = cg_add(c, u->m0, above), part.row = cg_add(c, u->row, above);
-  part.rows = cg_min(c, mr, cg_sub(c, u->rows, above));
-  panels_of_block(g, &part, p0, p1);
-  if (cg_gemm_by_micropanels(g->p)) panels_finish(g, &part, p0, p1);
-  cg_loop_end(c, &l, NULL);
+  V mr = cg_i64(c, g->p->mr);
+  for (Loop l = cg_count(c, cg_ceil_div_value(c, u->rows, g->p->mr)); cg_next(&l);) {
+    V above = cg_mul(c, l.i, mr);
+    part.micropanel = l.i, part.m0 = cg_add(c, u->m0, above), part.row = cg_add(c, u->row, above);
+    part.rows = cg_min(c, mr, cg_sub(c, u->rows, above));
+    panels_of_block(g, &part, p0, p1);
+    if (cg_gemm_by_micropanels(g->p)) panels_finish(g, &part, p0, p1);
+  }
 }
 
 static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
@@ -306,7 +296,7 @@ static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
   if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
 }
 
-static void block_of_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void block_of_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   if (g->p->pack_b == B_PRIVATE && g->p->nc)
     cg_gemm_pack_nc(g, cg_gemm_b_matrix(g, u->batch), u->k0, u->n_k, p0, p1, g->b_block);
   if (cg_gemm_has_micropanels(g->p)) micropanels_of_block(g, u, p0, p1);
@@ -314,7 +304,7 @@ static void block_of_panels(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValu
 }
 
 // The sums of NC columns wait on the stack for all KC blocks.
-static void nc_with_sums(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void nc_with_sums(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Loop block;
   begin_block(g, &block, u);
   block_of_panels(g, u, p0, p1);
@@ -323,22 +313,20 @@ static void nc_with_sums(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRe
 }
 
 // NC after NC, or all at once.
-static void range_by_nc(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1,
-                        void (*emit)(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1)) {
+static void range_by_nc(Gemm *g, GemmMacroTile *u, V p0, V p1, void (*emit)(Gemm *g, GemmMacroTile *u, V p0, V p1)) {
   Cg *c = g->c;
-  Loop nc;
   if (!g->p->nc) {
     emit(g, u, p0, p1);
     return;
   }
-  LLVMValueRef step = cg_i64(c, g->p->nc / g->p->width);
-  cg_loop_begin(c, &nc, p0, p1, step, NULL, 0);
-  u->nc0 = cg_mul(c, nc.i, cg_i64(c, g->p->width));
-  emit(g, u, nc.i, cg_min(c, p1, cg_add(c, nc.i, step)));
-  cg_loop_end(c, &nc, NULL);
+  V step = cg_i64(c, g->p->nc / g->p->width);
+  for (Loop nc = cg_each_by(c, p0, p1, step); cg_next(&nc);) {
+    u->nc0 = cg_mul(c, nc.i, cg_i64(c, g->p->width));
+    emit(g, u, nc.i, cg_min(c, p1, cg_add(c, nc.i, step)));
+  }
 }
 
-static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, LLVMValueRef p0, LLVMValueRef p1) {
+static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Loop block;
   if (g->p->nc && in_strip(g) && !cg_gemm_by_micropanels(g->p)) {
     range_by_nc(g, u, p0, p1, nc_with_sums);
@@ -355,34 +343,34 @@ enum { S_WORKER, S_N_WORKERS, S_BATCH, S_M, S_PANELS, S_BLOCKS, S_MC, N_S };
 
 // The macro tile at which the share of worker number `worker` begins. Shares are equal by rows x panels, since the last
 // MC block may have few rows (docs/experiments/027).
-static LLVMValueRef share_begin(Cg *c, const LLVMValueRef *arg) {
-  LLVMValueRef m = arg[S_M], mc = arg[S_MC], panels = arg[S_PANELS], one = cg_i64(c, 1);
-  LLVMValueRef matrix = cg_mul(c, m, panels), some = cg_max(c, matrix, one);
-  LLVMValueRef at = cg_div(c, cg_mul(c, cg_mul(c, arg[S_BATCH], matrix), arg[S_WORKER]), arg[S_N_WORKERS]);
-  LLVMValueRef which = cg_div(c, at, some), in_matrix = cg_rem(c, at, some);
-  LLVMValueRef whole = cg_max(c, cg_mul(c, mc, panels), one), nth = cg_div(c, in_matrix, whole);
-  LLVMValueRef rows = cg_max(c, cg_min(c, mc, cg_sub(c, m, cg_mul(c, nth, mc))), one);
-  LLVMValueRef half = cg_div(c, rows, cg_i64(c, 2));
-  LLVMValueRef panel = cg_div(c, cg_add(c, cg_rem(c, in_matrix, whole), half), rows);
+static V share_begin(Cg *c, const V *arg) {
+  V m = arg[S_M], mc = arg[S_MC], panels = arg[S_PANELS], one = cg_i64(c, 1);
+  V matrix = cg_mul(c, m, panels), some = cg_max(c, matrix, one);
+  V at = cg_div(c, cg_mul(c, cg_mul(c, arg[S_BATCH], matrix), arg[S_WORKER]), arg[S_N_WORKERS]);
+  V which = cg_div(c, at, some), in_matrix = cg_rem(c, at, some);
+  V whole = cg_max(c, cg_mul(c, mc, panels), one), nth = cg_div(c, in_matrix, whole);
+  V rows = cg_max(c, cg_min(c, mc, cg_sub(c, m, cg_mul(c, nth, mc))), one);
+  V half = cg_div(c, rows, cg_i64(c, 2));
+  V panel = cg_div(c, cg_add(c, cg_rem(c, in_matrix, whole), half), rows);
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, arg[S_BLOCKS]), nth), panels), panel);
 }
 
 // i64 share(i64 worker, ..): worker number n_workers begins where all work ends. A lone worker need not divide.
-static void make_share(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_share(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  LLVMValueRef arg[N_S];
+  V arg[N_S];
   for (uint32_t k = 0; k < N_S; k++) arg[k] = LLVMGetParam(fn, k);
   If several;
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, arg[S_N_WORKERS], cg_i64(c, 1), ""));
+  cg_if(c, &several, cg_gt(c, arg[S_N_WORKERS], cg_i64(c, 1)));
   LLVMBuildRet(c->b, share_begin(c, arg));
   LLVMPositionBuilderAtEnd(c->b, several.other);
-  LLVMValueRef all = cg_mul(c, cg_mul(c, arg[S_BATCH], arg[S_BLOCKS]), arg[S_PANELS]);
+  V all = cg_mul(c, cg_mul(c, arg[S_BATCH], arg[S_BLOCKS]), arg[S_PANELS]);
   LLVMBuildRet(c->b, cg_mul(c, all, arg[S_WORKER]));
 }
 
-static LLVMValueRef call_share(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks) {
+static V call_share(Gemm *g, V worker, V blocks) {
   Cg *c = g->c;
-  LLVMValueRef arg[N_S] = {worker, c->n_workers, g->batch, g->m, g->panels, blocks, cg_i64(c, g->p->mc)};
+  V arg[N_S] = {worker, c->n_workers, g->batch, g->m, g->panels, blocks, cg_i64(c, g->p->mc)};
   LLVMTypeRef types[N_S];
   for (uint32_t k = 0; k < N_S; k++) types[k] = c->i64;
   LLVMTypeRef type = LLVMFunctionType(c->i64, types, N_S, false);
@@ -392,24 +380,24 @@ static LLVMValueRef call_share(Gemm *g, LLVMValueRef worker, LLVMValueRef blocks
 void cg_gemm_tiled_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
-  LLVMValueRef panels = cg_max(c, g->panels, cg_i64(c, 1));
-  LLVMValueRef lo = call_share(g, c->worker, blocks), hi = call_share(g, cg_add(c, c->worker, one), blocks);
-  Loop l;
-  cg_loop_begin(c, &l, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels), one, NULL, 0);
-  LLVMValueRef before = cg_mul(c, l.i, panels);
-  LLVMValueRef p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
-  GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
-  bool several = p->batch.n || g->slices;
-  if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);
-  u.first = p0, u.end = p1;
-  u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
-  u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
-  u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
-  if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
-  bool by_panels = (p->pack_b == B_PRIVATE && !p->nc) || p->pack_b == B_PREPACKED;
-  if (p->parts) cg_amx_range(g, &u, p0, p1);
-  else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
-  else range_by_mc_blocks(g, &u, p0, p1);
-  cg_loop_end(c, &l, NULL);
+  V blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
+  V panels = cg_max(c, g->panels, cg_i64(c, 1));
+  V lo = call_share(g, c->worker, blocks), hi = call_share(g, cg_add(c, c->worker, one), blocks);
+  for (Loop l = cg_each(c, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels));
+       cg_next(&l);) {
+    V before = cg_mul(c, l.i, panels);
+    V p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+    GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
+    bool several = p->batch.n || g->slices;
+    if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);
+    u.first = p0, u.end = p1;
+    u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
+    u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
+    u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
+    if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+    bool by_panels = (p->pack_b == B_PRIVATE && !p->nc) || p->pack_b == B_PREPACKED;
+    if (p->parts) cg_amx_range(g, &u, p0, p1);
+    else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
+    else range_by_mc_blocks(g, &u, p0, p1);
+  }
 }

@@ -37,15 +37,15 @@ static void tile_strides(const TileSpec *s, int64_t out[N_STRIDES]) {
 
 typedef struct {
   const TileSpec *s;
-  LLVMValueRef arg[P_STRIDES];
-  LLVMValueRef a_row, a_k, b_k, c_row, result_row;
-  LLVMValueRef stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
-  LLVMValueRef odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
-  LLVMValueRef mask[MAX_NV];            // NULL: whole vector
+  V arg[P_STRIDES];
+  V a_row, a_k, b_k, c_row, result_row;
+  V stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
+  V odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
+  V mask[MAX_NV];            // NULL: whole vector
 } TileBody;
 
 // Gives the number of the parameter after the strides.
-static uint32_t read_strides(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValueRef *out[N_STRIDES]) {
+static uint32_t read_strides(Cg *c, V fn, const TileSpec *s, V *out[N_STRIDES]) {
   int64_t stride[N_STRIDES];
   tile_strides(s, stride);
   uint32_t next = P_STRIDES;
@@ -55,51 +55,49 @@ static uint32_t read_strides(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValu
 }
 
 // From one level to the next, as parameters have them.
-static void place_stretches(LLVMValueRef **out, LLVMValueRef *n, LLVMValueRef *a, LLVMValueRef *b) {
+static void place_stretches(V **out, V *n, V *a, V *b) {
   for (uint32_t i = 0; i < STRETCH_LEVELS; i++) *out++ = &n[i], *out++ = &a[i], *out++ = &b[i];
 }
 
-static void read_params(Cg *c, LLVMValueRef fn, TileBody *t) {
+static void read_params(Cg *c, V fn, TileBody *t) {
   for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
-  LLVMValueRef *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row, &t->result_row};
+  V *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row, &t->result_row};
   place_stretches(strides + OF_OPERANDS, t->stretches, t->a_stretch, t->b_stretch);
   read_strides(c, fn, t->s, strides);
   for (uint32_t j = 0; j < t->s->nv; j++) {
-    LLVMValueRef lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
+    V lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
     t->mask[j] = j >= t->s->mask_from ? cg_mask(c, lanes) : NULL;
   }
   for (uint32_t i = 0; t->s->a_row == TILE_DYN && 2 * i + 1 < t->s->mr; i++)
-    t->odd_rows[i] = cg_load(c, c->i64, cg_at(c, c->i64, t->arg[P_ODD_ROWS], cg_i64(c, i)));
+    t->odd_rows[i] = cg_get(c, c->i64, t->arg[P_ODD_ROWS], cg_i64(c, i));
 }
 
-static LLVMValueRef load_vec(Cg *c, LLVMValueRef p, LLVMValueRef mask) {
-  return mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p);
-}
+static V load_vec(Cg *c, V p, V mask) { return cg_load_masked(c, c->vf, p, mask); }
 
-static LLVMValueRef place_in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
-  LLVMValueRef row = cg_at(c, c->f32, t->arg[P_C], cg_mul(c, cg_i64(c, m), t->c_row));
+static V place_in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+  V row = cg_at(c, c->f32, t->arg[P_C], cg_mul(c, cg_i64(c, m), t->c_row));
   return cg_at(c, c->f32, row, cg_i64(c, j * t->s->c_vec));
 }
 
-static LLVMValueRef in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+static V in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   return load_vec(c, place_in_c(c, t, m, j), t->s->mask_c ? t->mask[j] : NULL);
 }
 
-static LLVMValueRef initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
+static V initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   const TileSpec *s = t->s;
-  LLVMValueRef x = NULL, bias = NULL;
+  V x = NULL, bias = NULL;
   if (s->more) return in_c(c, t, m, j);
   if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
   if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
-  if (x && bias) return LLVMBuildFAdd(c->b, x, bias, "");
+  if (x && bias) return cg_fadd(c, x, bias);
   return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
 }
 
 // What belongs to `steps` steps from k on, which never pass the end of prefetch_rows.
-static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
+static void prefetch(Cg *c, const TileBody *t, V k, uint32_t steps) {
   const TileSpec *s = t->s;
   uint32_t each = s->prefetch_steps ? s->prefetch_steps : 1;
-  LLVMValueRef row = each > 1 ? cg_div(c, k, cg_i64(c, each)) : k, at = cg_i64(c, 0);
+  V row = each > 1 ? cg_div(c, k, cg_i64(c, each)) : k, at = cg_i64(c, 0);
   if (!s->prefetch_lines) return;
   if (s->prefetch_rows) {
     at = cg_mul(c, cg_div(c, row, cg_i64(c, s->prefetch_rows)), cg_i64(c, (int64_t)s->prefetch_lines * TILE_LINE));
@@ -108,19 +106,19 @@ static void prefetch(Cg *c, const TileBody *t, LLVMValueRef k, uint32_t steps) {
   at = cg_add(c, at, cg_mul(c, row, t->arg[P_PREFETCH_ROW]));
   for (uint32_t j = 0; j * each < steps; j++)
     for (int64_t line = 0; line < s->prefetch_lines; line++) {
-      LLVMValueRef off = cg_add(c, cg_mul(c, cg_i64(c, j), t->arg[P_PREFETCH_ROW]), cg_i64(c, line * TILE_LINE));
+      V off = cg_add(c, cg_mul(c, cg_i64(c, j), t->arg[P_PREFETCH_ROW]), cg_i64(c, line * TILE_LINE));
       cg_prefetch_l2(c, cg_at(c, c->f32, cg_at(c, c->f32, t->arg[P_PREFETCH], at), off));
     }
 }
 
 // Steps [begin, end) of k, of which number 0 is at a and b. begin is a multiple of all steps in a turn.
 typedef struct {
-  LLVMValueRef a, a_row, b, begin, end;
+  V a, a_row, b, begin, end;
 } PanelRange;
 
 // Row m of A. Multiples of a run-time stride that are odd come from memory, so that the compiler knows nothing of them
 // and every row is one address of a pointer and a scaled register: it would add up the rows in every step.
-static LLVMValueRef row_of_a(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef a, uint32_t m) {
+static V row_of_a(Cg *c, const TileBody *t, const PanelRange *of, V a, uint32_t m) {
   if (m == 0) return a;
   if (LLVMIsConstant(of->a_row)) return cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
   uint32_t scale = m & -m;
@@ -133,13 +131,13 @@ static bool orders_rows(const Cg *c, const TileSpec *s) {
   return c->t->vector_register && s->partial && unroll_of(s) > 1 && s->a_row == TILE_DYN;
 }
 
-static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
+static void k_step(Cg *c, const TileBody *t, const PanelRange *of, V a, V b, V *acc) {
   const TileSpec *s = t->s;
-  LLVMValueRef row[MAX_NV];
+  V row[MAX_NV];
   for (uint32_t j = 0; j < s->nv; j++)
     row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef x = cg_splat(c, cg_load(c, c->f32, row_of_a(c, t, of, a, m)));
+    V x = cg_splat(c, cg_load(c, c->f32, row_of_a(c, t, of, a, m)));
     for (uint32_t j = 0; j < s->nv; j++) {
       uint32_t e = m * s->nv + j;
       acc[e] = cg_fma(c, x, row[j], acc[e]);
@@ -149,7 +147,7 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef 
 }
 
 // Panels of a packed A and of B stay in L2: what a later step reads comes into L1. Of B alone it costs more than it wins (090).
-static void prefetch_step(Cg *c, const TileSpec *s, LLVMValueRef a, LLVMValueRef b) {
+static void prefetch_step(Cg *c, const TileSpec *s, V a, V b) {
   enum { AHEAD = 8 };
   if (s->a_row != 1 || s->a_k == TILE_DYN || s->b_k == TILE_DYN) return;
   for (int64_t at = 0; at < s->b_k; at += TILE_LINE)
@@ -159,48 +157,42 @@ static void prefetch_step(Cg *c, const TileSpec *s, LLVMValueRef a, LLVMValueRef
 }
 
 // From `begin` on by `unroll` steps at a time, which the chains of additions take by turns; gives where they end.
-static LLVMValueRef k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef begin, uint32_t unroll,
-                               uint32_t chains, bool prefetches, LLVMValueRef *acc) {
+static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uint32_t unroll, uint32_t chains,
+                    bool prefetches, V *acc) {
   uint32_t n = t->s->mr * t->s->nv;
-  LLVMValueRef step = cg_i64(c, unroll), end = cg_mul(c, cg_div(c, of->end, step), step);
-  Loop l;
-  cg_loop_begin(c, &l, begin, end, step, acc, n * chains);
-  memcpy(acc, l.carry, n * chains * sizeof *acc);
-  if (prefetches) prefetch(c, t, l.i, unroll);
-  LLVMValueRef a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
-  LLVMValueRef b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
-  bool many_rows = unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row);
-  if (many_rows) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
-  for (uint32_t j = 0; j < unroll; j++) {
-    LLVMValueRef k = cg_i64(c, j);
-    LLVMValueRef a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
-    k_step(c, t, of, a_at, b_at, acc + j % chains * n);
-    if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
+  V step = cg_i64(c, unroll), end = cg_multiple(c, of->end, step);
+  for (Loop l = cg_carry(c, begin, end, step, acc, n * chains); cg_next(&l);) {
+    if (prefetches) prefetch(c, t, l.i, unroll);
+    V a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
+    V b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
+    bool many_rows = unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row);
+    if (many_rows) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
+    for (uint32_t j = 0; j < unroll; j++) {
+      V k = cg_i64(c, j);
+      V a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
+      k_step(c, t, of, a_at, b_at, acc + j % chains * n);
+      if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
+    }
   }
-  cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, n * chains * sizeof *acc);
   return end;
 }
 
 // acc += A B
-static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, LLVMValueRef *acc) {
+static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, V *acc) {
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
   uint32_t unroll = chains > 1 ? chains : unroll_of(t->s);  // the same chains in tiles of all heights
   for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef end = k_unrolled(c, t, of, of->begin, unroll, chains, true, acc);
+  V end = k_unrolled(c, t, of, of->begin, unroll, chains, true, acc);
   for (; chains > 1; chains /= 2)
-    for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = LLVMBuildFAdd(c->b, acc[e], acc[e + n * chains / 2], "");
+    for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = cg_fadd(c, acc[e], acc[e + n * chains / 2]);
   if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
-static LLVMValueRef to_stretch(Cg *c, LLVMValueRef p, LLVMValueRef nth, LLVMValueRef stretch) {
-  return cg_at(c, c->f32, p, cg_mul(c, nth, stretch));
-}
+static V to_stretch(Cg *c, V p, V nth, V stretch) { return cg_at(c, c->f32, p, cg_mul(c, nth, stretch)); }
 
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
-static void some_stretches(Cg *c, const TileBody *t, uint32_t level, LLVMValueRef begin, LLVMValueRef end,
-                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc);
-static void stretches(Cg *c, const TileBody *t, uint32_t levels, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
+static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc);
+static void stretches(Cg *c, const TileBody *t, uint32_t levels, V a, V b, V *acc) {
   uint32_t level = levels - 1;
   if (levels == 0) {
     k_loop(c, t, &(PanelRange){a, t->a_row, b, cg_i64(c, 0), t->arg[P_K]}, acc);
@@ -209,46 +201,41 @@ static void stretches(Cg *c, const TileBody *t, uint32_t levels, LLVMValueRef a,
   some_stretches(c, t, level, cg_i64(c, 0), t->stretches[level], a, b, acc);
 }
 
-static void some_stretches(Cg *c, const TileBody *t, uint32_t level, LLVMValueRef begin, LLVMValueRef end,
-                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef *acc) {
+static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc) {
   uint32_t n = t->s->mr * t->s->nv;
-  Loop l;
-  cg_loop_begin(c, &l, begin, end, cg_i64(c, 1), acc, n);
-  memcpy(acc, l.carry, n * sizeof *acc);
-  stretches(c, t, level, to_stretch(c, a, l.i, t->a_stretch[level]), to_stretch(c, b, l.i, t->b_stretch[level]), acc);
-  cg_loop_end(c, &l, acc);
-  memcpy(acc, l.out, n * sizeof *acc);
+  for (Loop l = cg_carry(c, begin, end, cg_i64(c, 1), acc, n); cg_next(&l);) {
+    stretches(c, t, level, to_stretch(c, a, l.i, t->a_stretch[level]), to_stretch(c, b, l.i, t->b_stretch[level]), acc);
+  }
 }
 
 // ---- where sums start and go
-static void begin_sums(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+static void begin_sums(Cg *c, const TileBody *t, V *acc) {
   for (uint32_t m = 0; m < t->s->mr; m++)
     for (uint32_t j = 0; j < t->s->nv; j++) acc[m * t->s->nv + j] = initial(c, t, m, j);
 }
 
-static void store_sums(Cg *c, const TileBody *t, LLVMValueRef *acc) {
+static void store_sums(Cg *c, const TileBody *t, V *acc) {
   const TileSpec *s = t->s;
   for (uint32_t m = 0; m < s->mr; m++)
     for (uint32_t j = 0; j < s->nv; j++) {
-      LLVMValueRef p = place_in_c(c, t, m, j);
+      V p = place_in_c(c, t, m, j);
       if (s->mask_c && t->mask[j]) cg_store_masked(c, acc[m * s->nv + j], p, t->mask[j]);
       else cg_store(c, acc[m * s->nv + j], p);
     }
 }
 
 // ---- partial sums
-static void add_to(Cg *c, const TileBody *t, LLVMValueRef (*from)(Cg *c, const TileBody *t, uint32_t m, uint32_t j),
-                   LLVMValueRef *acc) {
+static void add_to(Cg *c, const TileBody *t, V (*from)(Cg *c, const TileBody *t, uint32_t m, uint32_t j), V *acc) {
   for (uint32_t m = 0; m < t->s->mr; m++)
     for (uint32_t j = 0; j < t->s->nv; j++) {
-      LLVMValueRef *sum = &acc[m * t->s->nv + j];
-      *sum = LLVMBuildFAdd(c->b, from(c, t, m, j), *sum, "");
+      V *sum = &acc[m * t->s->nv + j];
+      *sum = cg_fadd(c, from(c, t, m, j), *sum);
     }
 }
 
 // One more partial sum. summed: i1, C has sums already; NULL: it has.
-static void add_partial(Cg *c, const TileBody *t, LLVMValueRef summed, const LLVMValueRef *partial) {
-  LLVMValueRef acc[MAX_TILE];
+static void add_partial(Cg *c, const TileBody *t, V summed, const V *partial) {
+  V acc[MAX_TILE];
   If some;
   memcpy(acc, partial, sizeof acc);
   if (summed) cg_if(c, &some, summed);
@@ -263,19 +250,19 @@ static void add_partial(Cg *c, const TileBody *t, LLVMValueRef summed, const LLV
 }
 
 typedef struct {
-  LLVMValueRef a, a_row, b, n;  // n: of k
+  V a, a_row, b, n;  // n: of k
 } Panel;
 
-static void clear(LLVMValueRef *acc, LLVMValueRef zero) {
+static void clear(V *acc, V zero) {
   for (uint32_t e = 0; e < MAX_TILE; e++) acc[e] = zero;
 }
 
 // All partial sums of the stretches of `levels` levels; gives whether C has sums then.
-static LLVMValueRef partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of, LLVMValueRef summed) {
+static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of, V summed) {
   const TileSpec *s = t->s;
-  LLVMValueRef acc[MAX_TILE], yes = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 1, false);
+  V acc[MAX_TILE], yes = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 1, false);
   bool here = levels == s->partial_level, inside = levels > s->partial_level;
-  LLVMValueRef n = levels ? t->stretches[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
+  V n = levels ? t->stretches[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
   Loop l;
   clear(acc, cg_splat(c, cg_f32(c, 0)));
   if (!here && !inside) {  // one for all of the tile
@@ -284,7 +271,7 @@ static LLVMValueRef partial_sums(Cg *c, const TileBody *t, uint32_t levels, cons
     return summed ? yes : NULL;
   }
   cg_loop_begin(c, &l, cg_i64(c, 0), n, step, &summed, summed ? 1 : 0);
-  LLVMValueRef before = summed ? l.carry[0] : NULL, end = cg_min(c, n, cg_add(c, l.i, step));
+  V before = summed ? l.carry[0] : NULL, end = cg_min(c, n, cg_add(c, l.i, step));
   if (inside) {
     Panel at = *of;
     at.a = to_stretch(c, of->a, l.i, t->a_stretch[levels - 1]),
@@ -303,19 +290,18 @@ static LLVMValueRef partial_sums(Cg *c, const TileBody *t, uint32_t levels, cons
 // C by partial sums; where nothing is summed, it becomes what sums start from.
 static void sum_in_parts(Cg *c, const TileBody *t) {
   const TileSpec *s = t->s;
-  LLVMValueRef summed = s->more ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
-  If none;
+  V summed = s->more ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
   if (s->pre_k) {
     summed = partial_sums(c, t, 0, &(Panel){t->arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, summed);
     b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t->b_k));
   }
   summed = partial_sums(c, t, s->stretched, &(Panel){t->arg[P_A], t->a_row, b, t->arg[P_K]}, summed);
   if (!summed) return;
-  cg_if(c, &none, LLVMBuildNot(c->b, summed, ""));
-  LLVMValueRef acc[MAX_TILE];
-  begin_sums(c, t, acc);
-  store_sums(c, t, acc);
-  cg_endif(c, &none);
+  for (If none = cg_when(c, cg_not(c, summed)); cg_then(&none);) {
+    V acc[MAX_TILE];
+    begin_sums(c, t, acc);
+    store_sums(c, t, acc);
+  }
 }
 
 void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t stretches) {
@@ -337,12 +323,12 @@ static void prefetch_result(Cg *c, const TileBody *t) {
   const TileSpec *s = t->s;
   for (uint32_t m = 0; m < s->mr; m++)
     for (uint32_t j = 0; j < s->nv; j++) {
-      LLVMValueRef at = cg_add(c, cg_mul(c, cg_i64(c, m), t->result_row), cg_i64(c, j * s->c_vec));
+      V at = cg_add(c, cg_mul(c, cg_i64(c, m), t->result_row), cg_i64(c, j * s->c_vec));
       cg_prefetch_l2(c, cg_at(c, c->f32, t->arg[P_RESULT], at));
     }
 }
 
-static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_tile(Cg *c, V fn, void *ctx) {
   TileBody t = {.s = ctx};
   const TileSpec *s = t.s;
   read_params(c, fn, &t);
@@ -352,9 +338,9 @@ static void make_tile(Cg *c, LLVMValueRef fn, void *ctx) {
     LLVMBuildRetVoid(c->b);
     return;
   }
-  LLVMValueRef acc[MAX_TILE];
+  V acc[MAX_TILE];
   begin_sums(c, &t, acc);
-  LLVMValueRef b = t.arg[P_B];
+  V b = t.arg[P_B];
   if (s->pre_k) {
     k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, 0), cg_i64(c, s->pre_k)}, acc);
     b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
@@ -379,22 +365,22 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
            s->partial_level, (long long)s->partial);
 }
 
-static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef *arg) {
-  LLVMValueRef null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
-  LLVMValueRef fixed[P_STRIDES] = {a->a,
-                                   a->b,
-                                   a->c,
-                                   a->x ? a->x : null,
-                                   a->bias ? a->bias : null,
-                                   a->prefetch ? a->prefetch : null,
-                                   a->pre ? a->pre : null,
-                                   a->odd_rows ? a->odd_rows : null,
-                                   s->prefetch_result ? a->result : null,
-                                   a->k,
-                                   a->n ? a->n : zero,
-                                   s->prefetch_lines ? a->prefetch_row : zero};
+static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, V *arg) {
+  V null = LLVMConstNull(c->ptr), zero = cg_i64(c, 0);
+  V fixed[P_STRIDES] = {a->a,
+                        a->b,
+                        a->c,
+                        a->x ? a->x : null,
+                        a->bias ? a->bias : null,
+                        a->prefetch ? a->prefetch : null,
+                        a->pre ? a->pre : null,
+                        a->odd_rows ? a->odd_rows : null,
+                        s->prefetch_result ? a->result : null,
+                        a->k,
+                        a->n ? a->n : zero,
+                        s->prefetch_lines ? a->prefetch_row : zero};
   TileArgs given = *a;
-  LLVMValueRef *run_time[N_STRIDES] = {&given.a_row, &given.a_k, &given.b_k, &given.c_row, &given.result_row};
+  V *run_time[N_STRIDES] = {&given.a_row, &given.a_k, &given.b_k, &given.c_row, &given.result_row};
   place_stretches(run_time + OF_OPERANDS, given.stretches, given.a_stretch, given.b_stretch);
   int64_t stride[N_STRIDES];
   uint32_t n = P_STRIDES;
@@ -406,7 +392,7 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, LLVM
 }
 
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
-  LLVMValueRef arg[MAX_PARAMS];
+  V arg[MAX_PARAMS];
   char name[256];
   tile_name(s, name, sizeof name);
   cg_call_helper(c, name, arg, tile_arguments(c, s, a, arg), make_tile, (void *)s);
@@ -414,10 +400,9 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a) {
 
 // ---- rows
 // Tile arguments moved down by `row` rows, `tiles` whole tiles, of the operands that have rows.
-static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef a_off, LLVMValueRef row,
-                      LLVMValueRef tiles) {
+static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, V a_off, V row, V tiles) {
   TileArgs out = *a;
-  LLVMValueRef c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
+  V c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
   out.a = cg_at(c, c->f32, a->a, a_off);
   out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
   if (s->prefetch_result) out.result = cg_at(c, c->f32, a->result, cg_mul(c, row, a->result_row));
@@ -425,27 +410,26 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef 
   if (a->pre) out.pre = cg_at(c, c->f32, a->pre, cg_mul(c, row, cg_i64(c, s->pre_row)));
   if (s->prefetch_lines) {
     out.prefetch = cg_at(c, c->f32, a->prefetch, cg_mul(c, tiles, a->prefetch_tile));
-    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, tiles, cg_i64(c, s->prefetch_tiles), "");
-    if (s->prefetch_tiles) out.prefetch = LLVMBuildSelect(c->b, more, out.prefetch, a->b, "");  // what is near already
+    V more = cg_lt(c, tiles, cg_i64(c, s->prefetch_tiles));
+    if (s->prefetch_tiles) out.prefetch = cg_select(c, more, out.prefetch, a->b);  // what is near already
   }
   return out;
 }
 
-void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left) {
-  LLVMValueRef a_row = s->a_row == TILE_DYN ? a->a_row : cg_i64(c, s->a_row);
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, V left) {
+  V a_row = s->a_row == TILE_DYN ? a->a_row : cg_i64(c, s->a_row);
   uint32_t top = 1;
   while (top * 2 < s->mr) top *= 2;
   if (s->mr == 1) return;
   for (uint32_t rows = top; rows; rows /= 2) {
     TileSpec part = *s;
     part.mr = rows;
-    If some;
-    LLVMValueRef bit = LLVMBuildAnd(c->b, left, cg_i64(c, rows), "");
-    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, bit, cg_i64(c, 0), ""));
-    LLVMValueRef done = LLVMBuildAnd(c->b, left, cg_i64(c, ~(2 * (int64_t)rows - 1)), "");
-    TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done, cg_i64(c, 0));
-    cg_tile_call(c, &part, &args);
-    cg_endif(c, &some);
+    V bit = cg_and(c, left, cg_i64(c, rows));
+    for (If some = cg_when(c, cg_ne(c, bit, cg_i64(c, 0))); cg_then(&some);) {
+      V done = cg_and(c, left, cg_i64(c, ~(2 * (int64_t)rows - 1)));
+      TileArgs args = below(c, s, a, cg_mul(c, done, a_row), done, cg_i64(c, 0));
+      cg_tile_call(c, &part, &args);
+    }
   }
 }
 
@@ -456,8 +440,8 @@ typedef struct {
   int64_t left;
 } RowsSpec;
 
-static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMValueRef *rest) {
-  LLVMValueRef p[P_STRIDES];
+static TileArgs own_arguments(Cg *c, V fn, const TileSpec *s, V *rest) {
+  V p[P_STRIDES];
   for (uint32_t i = 0; i < P_STRIDES; i++) p[i] = LLVMGetParam(fn, i);
   TileArgs a = {.a = p[P_A], .b = p[P_B], .c = p[P_C], .k = p[P_K], .n = p[P_N], .prefetch_row = p[P_PREFETCH_ROW]};
   if (s->x_n) a.x = p[P_X];
@@ -465,49 +449,45 @@ static TileArgs own_arguments(Cg *c, LLVMValueRef fn, const TileSpec *s, LLVMVal
   if (s->prefetch_lines) a.prefetch = p[P_PREFETCH];
   if (s->pre_k) a.pre = p[P_PRE];
   if (s->prefetch_result) a.result = p[P_RESULT];
-  LLVMValueRef *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.result_row};
+  V *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.result_row};
   place_stretches(strides + OF_OPERANDS, a.stretches, a.a_stretch, a.b_stretch);
   uint32_t next = read_strides(c, fn, s, strides);
   for (uint32_t i = 0; i < 3; i++) rest[i] = LLVMGetParam(fn, next + i);
   return a;
 }
 
-static LLVMValueRef odd_rows(Cg *c, uint32_t mr, LLVMValueRef a_row) {
-  LLVMValueRef table = cg_stack_block(c, c->i64, mr / 2 + 1);
+static V odd_rows(Cg *c, uint32_t mr, V a_row) {
+  V table = cg_stack_block(c, c->i64, mr / 2 + 1);
   for (uint32_t i = 0; 2 * i + 1 < mr; i++)
-    cg_store(c, cg_mul(c, a_row, cg_i64(c, 4 * (2 * (int64_t)i + 1))), cg_at(c, c->i64, table, cg_i64(c, i)));
+    cg_put(c, cg_mul(c, a_row, cg_i64(c, 4 * (2 * (int64_t)i + 1))), table, cg_i64(c, i));
   return table;
 }
 
-static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_rows(Cg *c, V fn, void *ctx) {
   const RowsSpec *spec = ctx;
   const TileSpec *s = spec->s;
-  LLVMValueRef rest[3];
+  V rest[3];
   TileArgs a = own_arguments(c, fn, s, rest);
-  LLVMValueRef rows = rest[0], a_block = rest[1], mr = cg_i64(c, s->mr), full = cg_div(c, rows, mr);
+  V rows = rest[0], a_block = rest[1], mr = cg_i64(c, s->mr), full = cg_div(c, rows, mr);
   a.prefetch_tile = rest[2];
   if (s->a_row == TILE_DYN) a.odd_rows = odd_rows(c, s->mr, a.a_row);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), full, cg_i64(c, 1), NULL, 0);
-  TileArgs args = below(c, s, &a, cg_mul(c, l.i, a_block), cg_mul(c, l.i, mr), l.i);
-  cg_tile_call(c, s, &args);
-  cg_loop_end(c, &l, NULL);
-  LLVMValueRef left = cg_sub(c, rows, cg_mul(c, full, mr));
-  args = below(c, s, &a, cg_mul(c, full, a_block), cg_mul(c, full, mr), full);
+  for (Loop l = cg_count(c, full); cg_next(&l);) {
+    TileArgs args = below(c, s, &a, cg_mul(c, l.i, a_block), cg_mul(c, l.i, mr), l.i);
+    cg_tile_call(c, s, &args);
+  }
+  V left = cg_sub(c, rows, cg_mul(c, full, mr));
+  TileArgs args = below(c, s, &a, cg_mul(c, full, a_block), cg_mul(c, full, mr), full);
   if (spec->left == TILE_DYN) cg_tile_left(c, s, &args, left);
   else if (spec->left) {
     TileSpec exact = *s;
     exact.mr = (uint32_t)spec->left;
-    If some;
-    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
-    cg_tile_call(c, &exact, &args);
-    cg_endif(c, &some);
+    for (If some = cg_when(c, cg_ne(c, left, cg_i64(c, 0))); cg_then(&some);) cg_tile_call(c, &exact, &args);
   }
   LLVMBuildRetVoid(c->b);
 }
 
 void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r) {
-  LLVMValueRef arg[MAX_PARAMS];
+  V arg[MAX_PARAMS];
   char tile[256], name[320];
   uint32_t n = tile_arguments(c, s, a, arg);
   arg[n++] = r->rows, arg[n++] = r->a_block, arg[n++] = s->prefetch_lines ? a->prefetch_tile : cg_i64(c, 0);

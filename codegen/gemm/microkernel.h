@@ -52,15 +52,15 @@ typedef struct {
 static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
 
 typedef struct {
-  LLVMValueRef a, b, c, x, bias, pre;  // absent: NULL
-  LLVMValueRef result, result_row;     // prefetch_result: C, or where an epilogue stores; elements from row to row
-  LLVMValueRef prefetch, prefetch_row,
+  V a, b, c, x, bias, pre;  // absent: NULL
+  V result, result_row;     // prefetch_result: C, or where an epilogue stores; elements from row to row
+  V prefetch, prefetch_row,
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
-  LLVMValueRef k, n;
-  LLVMValueRef a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
+  V k, n;
+  V a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
   // Of each level: how many stretches; elements from one to the next
-  LLVMValueRef stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
-  LLVMValueRef odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
+  V stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
+  V odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
 // Partial sums where an element sums `terms` products, in this tile and others, and these are too many for one sum. Bounds: k
@@ -70,13 +70,13 @@ void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
 
 // Rows that are cut into tiles of s->mr and, for what is left, tiles of powers of two.
 typedef struct {
-  LLVMValueRef rows;     // how many
-  int64_t left;          // rows % mr where it is known, or TILE_DYN; 0 and a constant are exact tiles
-  LLVMValueRef a_block;  // elements of A from one full tile to the next
+  V rows;        // how many
+  int64_t left;  // rows % mr where it is known, or TILE_DYN; 0 and a constant are exact tiles
+  V a_block;     // elements of A from one full tile to the next
 } TileRows;
 void cg_tile_rows(Cg *c, const TileSpec *s, const TileArgs *a, const TileRows *r);
 // The part below a full tile alone: `left` rows (< s->mr) by powers of two.
-void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, LLVMValueRef left);
+void cg_tile_left(Cg *c, const TileSpec *s, const TileArgs *a, V left);
 
 // Tile height for `rows` rows (a bound): at most `most`, such that all tiles are about equal.
 uint32_t cg_tile_height(int64_t rows, uint32_t most);

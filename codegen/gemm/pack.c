@@ -3,72 +3,68 @@
 
 // ---- B as [panel][k][NR], zero beyond N
 // `vl` rows of k. Of a block that a worker packs the next ones are prefetched: NC columns are too few for the hardware's stream.
-static void pack_rows(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
   enum { ROWS_AHEAD = 8 };
   Cg *c = g->c;
   uint32_t vl = c->t->vl;
-  LLVMValueRef rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
+  V rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
   for (uint32_t j = 0; j < g->p->nv; j++)
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
-  LLVMValueRef k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
-  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
-  if (made) cg_prologue_enter(g->prologue, k);
-  for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
-    cg_prefetch_l1(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->n, cg_i64(c, ROWS_AHEAD)), cg_i64(c, at))));
-  for (uint32_t j = 0; j < g->p->nv; j++) {
-    LLVMValueRef at = cg_i64(c, (int64_t)j * vl);
-    LLVMValueRef x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
-                          : cg_load_masked(c, c->vf, cg_at(c, c->f32, from, at), mask[j]);
-    cg_store(c, x, cg_at(c, c->f32, to, at));
+  for (Loop l = cg_count(c, rows); cg_next(&l);) {
+    bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
+    V k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
+    V to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+    if (made) cg_prologue_enter(g->prologue, k);
+    for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
+      cg_prefetch_l1(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->n, cg_i64(c, ROWS_AHEAD)), cg_i64(c, at))));
+    for (uint32_t j = 0; j < g->p->nv; j++) {
+      V at = cg_i64(c, (int64_t)j * vl);
+      V x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
+                 : cg_get_masked(c, c->vf, from, at, mask[j]);
+      cg_put(c, x, to, at);
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // B is stored [N, K]: vector number j of the panel.
-static void pack_columns(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, uint32_t j, LLVMValueRef dst) {
+static void pack_columns(Gemm *g, V src, V k0, V n0, uint32_t j, V dst) {
   Cg *c = g->c;
-  LLVMValueRef lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
-  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
+  V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
+  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
   cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
                      cg_i64(c, g->p->width));
 }
 
 // vl values of k.
-static void pack_step(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef n0, LLVMValueRef dst) {
+static void pack_step(Gemm *g, V src, V k0, V n0, V dst) {
   if (!g->p->tb) pack_rows(g, src, k0, n0, dst);
   for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
 }
 
 // Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
-void cg_gemm_pack_b(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef n0, LLVMValueRef dst) {
+void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   Cg *c = g->c;
   for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
-    Loop l;
-    cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, c->t->vl), NULL, 0);
-    LLVMValueRef k = cg_add(c, k0, l.i), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
-    if (g->p->tb) pack_columns(g, src, k, n0, j, to);
-    else pack_rows(g, src, k, n0, to);
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), rows, cg_i64(c, c->t->vl)); cg_next(&l);) {
+      V k = cg_add(c, k0, l.i), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+      if (g->p->tb) pack_columns(g, src, k, n0, j, to);
+      else pack_rows(g, src, k, n0, to);
+    }
   }
 }
 
 // Of B stored [K, N] rows are read from end to end, some at a time.
-void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef rows, LLVMValueRef p0, LLVMValueRef p1,
-                     LLVMValueRef dst) {
+void cg_gemm_pack_nc(Gemm *g, V src, V k0, V rows, V p0, V p1, V dst) {
   Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), block = cg_i64(c, g->p->kc * g->p->width);
-  LLVMValueRef some = g->p->tb ? rows : cg_i64(c, c->t->vl);
-  Loop l, panel;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_max(c, some, cg_i64(c, 1)), NULL, 0);
-  cg_loop_begin(c, &panel, p0, p1, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef n0 = cg_mul(c, panel.i, width), to = cg_mul(c, cg_sub(c, panel.i, p0), block);
-  LLVMValueRef at = cg_at(c, c->f32, dst, cg_add(c, to, cg_mul(c, l.i, width)));
-  cg_gemm_pack_b(g, src, cg_add(c, k0, l.i), cg_min(c, some, cg_sub(c, rows, l.i)), n0, at);
-  cg_loop_end(c, &panel, NULL);
-  cg_loop_end(c, &l, NULL);
+  V width = cg_i64(c, g->p->width), block = cg_i64(c, g->p->kc * g->p->width);
+  V some = g->p->tb ? rows : cg_i64(c, c->t->vl);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), rows, cg_max(c, some, cg_i64(c, 1))); cg_next(&l);) {
+    for (Loop panel = cg_each(c, p0, p1); cg_next(&panel);) {
+      V n0 = cg_mul(c, panel.i, width), to = cg_mul(c, cg_sub(c, panel.i, p0), block);
+      V at = cg_at(c, c->f32, dst, cg_add(c, to, cg_mul(c, l.i, width)));
+      cg_gemm_pack_b(g, src, cg_add(c, k0, l.i), cg_min(c, some, cg_sub(c, rows, l.i)), n0, at);
+    }
+  }
 }
 
 // Units: vl values of k of one panel. Where B is stored by rows of k, the units of all panels follow each other, so
@@ -76,66 +72,60 @@ void cg_gemm_pack_nc(Gemm *g, LLVMValueRef src, LLVMValueRef k0, LLVMValueRef ro
 static void pack_b_shared(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
-  LLVMValueRef panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
-  cg_share(c, cg_mul(c, panels, blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  bool by_rows = !p->tb && !p->b_has_batch;
-  LLVMValueRef panel = by_rows ? cg_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
-  LLVMValueRef k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_rem(c, l.i, blocks), vl);
-  LLVMValueRef row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
-  LLVMValueRef dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
-  if (p->b_has_batch) {
-    LLVMValueRef off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
-    src = cg_at(c, c->f32, src, off);
-    panel = cg_rem(c, panel, g->panels);
+  V vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
+  V panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
+  for (Loop l = cg_each_shared(c, cg_mul(c, panels, blocks), 1); cg_next(&l);) {
+    bool by_rows = !p->tb && !p->b_has_batch;
+    V panel = by_rows ? cg_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
+    V k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_rem(c, l.i, blocks), vl);
+    V row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
+    V dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
+    if (p->b_has_batch) {
+      V off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
+      src = cg_at(c, c->f32, src, off);
+      panel = cg_rem(c, panel, g->panels);
+    }
+    pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
   }
-  pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
-  cg_loop_end(c, &l, NULL);
 }
 
 // ---- A
 // Row by row of A's storage, of which each is read once from end to end of the MC block. The next rows are prefetched:
 // rows that are far apart are no stream for the hardware prefetcher.
-void cg_gemm_pack_a(Gemm *g, LLVMValueRef src, LLVMValueRef m0, LLVMValueRef k0, LLVMValueRef n_k, LLVMValueRef dst) {
+void cg_gemm_pack_a(Gemm *g, V src, V m0, V k0, V n_k, V dst) {
   enum { MAX_VECTORS = 16, ROWS_AHEAD = 16 };
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   int64_t vl = c->t->vl, per_tile = p->a_tile / vl, n = p->mc / p->mr * per_tile;
-  LLVMValueRef mask[MAX_VECTORS];
+  V mask[MAX_VECTORS];
   for (int64_t v = 0; v < n; v++) {
     int64_t tile = v / per_tile, lane = v % per_tile * vl;
-    LLVMValueRef in_tile = cg_i64(c, p->mr - lane), first = cg_i64(c, tile * p->mr + lane);
+    V in_tile = cg_i64(c, p->mr - lane), first = cg_i64(c, tile * p->mr + lane);
     mask[v] = cg_mask(c, cg_min(c, in_tile, cg_sub(c, cg_sub(c, g->m, m0), first)));
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n_k, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
-  LLVMValueRef to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
-  for (int64_t line = 0; line < p->mc; line += TN_ALIGN / 4)
-    cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
-  for (int64_t v = 0; v < n; v++) {
-    int64_t tile = v / per_tile, lane = v % per_tile * vl;
-    LLVMValueRef x = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, cg_i64(c, tile * p->mr + lane)), mask[v]);
-    cg_store(c, x, cg_at(c, c->f32, to, cg_i64(c, tile * p->kc * p->a_tile + lane)));
+  for (Loop l = cg_count(c, n_k); cg_next(&l);) {
+    V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
+    V to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
+    for (int64_t line = 0; line < p->mc; line += TN_ALIGN / 4)
+      cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
+    for (int64_t v = 0; v < n; v++) {
+      int64_t tile = v / per_tile, lane = v % per_tile * vl;
+      V x = cg_get_masked(c, c->vf, from, cg_i64(c, tile * p->mr + lane), mask[v]);
+      cg_put(c, x, to, cg_i64(c, tile * p->kc * p->a_tile + lane));
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // Rows [lo, hi); row `first` lies where packed A begins. Rows a large power of two apart would fall into few cache sets:
 // they are copied with a padded stride.
-static void pad_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef first) {
+static void pad_rows(Gemm *g, V lo, V hi, V first) {
   Cg *c = g->c;
-  LLVMValueRef stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD);
-  Loop row, l;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
-  LLVMValueRef to = cg_at(c, c->f32, g->packed_a, cg_mul(c, cg_sub(c, row.i, first), stride));
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl), NULL, 0);  // k is a multiple of half a page, so of vl
-  cg_store(c, cg_load(c, c->vf, cg_at(c, c->f32, from, l.i)), cg_at(c, c->f32, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &row, NULL);
+  V stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD);
+  for (Loop row = cg_each(c, lo, hi); cg_next(&row);) {
+    V to = cg_at(c, c->f32, g->packed_a, cg_mul(c, cg_sub(c, row.i, first), stride));
+    V from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
+    cg_copy_run(c, DT_F32, to, from, g->k);  // no tail: k is a multiple of half a page
+  }
 }
 
 // ---- A as [micropanel][k][a_tile]
@@ -143,57 +133,52 @@ static void pad_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef fir
 static void pack_a_shared(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl), lo, hi;
-  cg_share(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), vl);
-  LLVMValueRef m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
-  LLVMValueRef from = cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, m0, g->k), k0));
-  LLVMValueRef to = cg_mul(c, cg_add(c, cg_mul(c, micropanel, g->k_pad), k0), cg_i64(c, p->a_tile));
-  for (int64_t lane = 0; lane < p->a_tile; lane += c->t->vl)
-    cg_transpose_block(c, cg_at(c, c->f32, from, cg_mul(c, cg_i64(c, lane), g->k)), g->k,
-                       cg_sub(c, rows, cg_i64(c, lane)), cg_sub(c, g->k, k0),
-                       cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))), cg_i64(c, p->a_tile));
-  cg_loop_end(c, &l, NULL);
+  V vl = cg_i64(c, c->t->vl), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
+  for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1); cg_next(&l);) {
+    V micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), vl);
+    V m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
+    V from = cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, m0, g->k), k0));
+    V to = cg_mul(c, cg_add(c, cg_mul(c, micropanel, g->k_pad), k0), cg_i64(c, p->a_tile));
+    for (int64_t lane = 0; lane < p->a_tile; lane += c->t->vl)
+      cg_transpose_block(c, cg_at(c, c->f32, from, cg_mul(c, cg_i64(c, lane), g->k)), g->k,
+                         cg_sub(c, rows, cg_i64(c, lane)), cg_sub(c, g->k, k0),
+                         cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))), cg_i64(c, p->a_tile));
+  }
 }
 
 // ---- operands that a prologue computes
-LLVMValueRef cg_gemm_row_stride(const Gemm *g) {
+V cg_gemm_row_stride(const Gemm *g) {
   bool tight = g->p->strategy->modifiers & TIGHT_A;
   return tight ? g->k : cg_i64(g->c, g->p->k_max + GEMM_STRIDE_PAD);
 }
 
 // Rows [lo, hi) of `width` elements, `stride` apart; row `first` lies at `to`.
-static void fill_rows(Gemm *g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef width, LLVMValueRef to,
-                      LLVMValueRef stride, LLVMValueRef first) {
+static void fill_rows(Gemm *g, V lo, V hi, V width, V to, V stride, V first) {
   Cg *c = g->c;
-  Loop row;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  cg_prologue_row(g->prologue, row.i, cg_i64(c, 0), width,
-                  cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_each(c, lo, hi); cg_next(&row);)
+    cg_prologue_row(g->prologue, row.i, cg_i64(c, 0), width,
+                    cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
 }
 
 bool cg_gemm_has_own_mc_block(const GemmPlan *p) {
   return p->prologue == PROLOGUE_A_PER_MC_BLOCK || p->pack_a == A_PADDED_PER_MC_BLOCK;
 }
 
-void cg_gemm_fill_mc_block(Gemm *g, LLVMValueRef m0, LLVMValueRef rows) {
-  LLVMValueRef end = cg_add(g->c, m0, rows);
+void cg_gemm_fill_mc_block(Gemm *g, V m0, V rows) {
+  V end = cg_add(g->c, m0, rows);
   if (g->p->pack_a == A_PADDED_PER_MC_BLOCK) pad_rows(g, m0, end, m0);
   else fill_rows(g, m0, end, g->k, g->packed_a, cg_gemm_row_stride(g), m0);
   g->fused_from = m0;
 }
 
-static void fill_a(Gemm *g, LLVMValueRef lo, LLVMValueRef hi) {
+static void fill_a(Gemm *g, V lo, V hi) {
   fill_rows(g, lo, hi, g->k, g->packed_a, cg_gemm_row_stride(g), cg_i64(g->c, 0));
 }
 
 // true: by the team, which waits.
 static bool run_prologue(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef lo, hi;
+  V lo, hi;
   switch (g->p->prologue) {
   case PROLOGUE_A_PRIVATE: fill_a(g, cg_i64(c, 0), g->m); return false;
   case PROLOGUE_A_SHARED:

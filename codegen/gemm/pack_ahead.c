@@ -18,7 +18,7 @@ void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V ama
   V count = cg_mul(c, panels, cg_ceil_div_value(c, u->n_k, PARTS_SIDE));
   V src = cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
   V field[N_L] = {[L_NEXT] = cg_i64(c, 0),
-                  [L_COUNT] = LLVMBuildSelect(c->b, some, count, cg_i64(c, 0), ""),
+                  [L_COUNT] = cg_select(c, some, count, cg_i64(c, 0)),
                   [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
                   [L_LD] = g->n,
                   [L_PANEL] = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc)),
@@ -31,9 +31,7 @@ void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V ama
   cg_parts_clear_amax(c, amax, panels);
 }
 
-V cg_ahead_more(Cg *c, V list) {
-  return LLVMBuildICmp(c->b, LLVMIntSLT, read_list(c, list, L_NEXT), read_list(c, list, L_COUNT), "");
-}
+V cg_ahead_more(Cg *c, V list) { return cg_lt(c, read_list(c, list, L_NEXT), read_list(c, list, L_COUNT)); }
 
 static V source(Cg *c, V list, V step, V panel) {
   V side = cg_i64(c, PARTS_SIDE), row = cg_mul(c, cg_mul(c, step, side), read_list(c, list, L_LD));
@@ -58,9 +56,8 @@ PartsBlock cg_ahead_take(Cg *c, V list, V *prefetch) {
 
 void cg_ahead_finish(Cg *c, V list) {
   V prefetch, left = cg_sub(c, read_list(c, list, L_COUNT), read_list(c, list, L_NEXT));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), left, cg_i64(c, 1), NULL, 0);
-  PartsBlock b = cg_ahead_take(c, list, &prefetch);
-  cg_parts_pack_block(c, &b);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, left); cg_next(&l);) {
+    PartsBlock b = cg_ahead_take(c, list, &prefetch);
+    cg_parts_pack_block(c, &b);
+  }
 }

@@ -26,46 +26,46 @@ int64_t cg_parts_shared_elements(int64_t rows, int64_t k) {
 }
 
 // ---- a block
-static V words(Cg *c, V x) { return LLVMBuildBitCast(c->b, x, c->vi32, ""); }
+static V words(Cg *c, V x) { return cg_bitcast(c, x, c->vi32); }
 static V word(Cg *c, uint32_t bits) { return cg_splat(c, cg_i32(c, (int32_t)bits)); }
-static V upper(Cg *c, V x) { return LLVMBuildAnd(c->b, x, word(c, 0xffff0000), ""); }
+static V upper(Cg *c, V x) { return cg_and(c, x, word(c, 0xffff0000)); }
 
 // To nearest, in the upper half of a word whose lower half is what was left.
-static V rounded(Cg *c, V x) { return LLVMBuildAdd(c->b, words(c, x), word(c, 0x8000), ""); }
+static V rounded(Cg *c, V x) { return cg_iadd(c, words(c, x), word(c, 0x8000)); }
 
 static void split(Cg *c, V x, V *part) {
   for (uint32_t k = 0; k < PARTS; k++) {
     part[k] = rounded(c, x);
     if (k + 1 == PARTS) return;
     part[k] = upper(c, part[k]);
-    x = LLVMBuildFSub(c->b, x, LLVMBuildBitCast(c->b, part[k], c->vf, ""), "");
+    x = cg_fsub(c, x, cg_bitcast(c, part[k], c->vf));
   }
 }
 
 static V larger(Cg *c, V amax, V x) {
-  V magnitude = LLVMBuildAnd(c->b, words(c, x), word(c, 0x7fffffff), "");
+  V magnitude = cg_and(c, words(c, x), word(c, 0x7fffffff));
   return cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){amax, magnitude}, 2);
 }
 
 // A row of a tile of each part, whose pairs have their second elements `second` behind the first.
 static V split_row(Cg *c, V from, V second, V to, V amax) {
-  V x = cg_load(c, c->vf, from), y = cg_load(c, c->vf, cg_at(c, c->f32, from, second)), low[PARTS], high[PARTS];
+  V x = cg_load(c, c->vf, from), y = cg_get(c, c->vf, from, second), low[PARTS], high[PARTS];
   split(c, x, low), split(c, y, high);
   for (uint32_t k = 0; k < PARTS; k++) {
-    V first = LLVMBuildLShr(c->b, low[k], word(c, 16), "");
-    cg_store(c, LLVMBuildOr(c->b, first, upper(c, high[k]), ""), cg_at(c, c->f32, to, cg_i64(c, k * PART)));
+    V first = cg_lshr(c, low[k], word(c, 16));
+    cg_put(c, cg_or(c, first, upper(c, high[k])), to, cg_i64(c, k * PART));
   }
   return larger(c, larger(c, amax, x), y);
 }
 
 // 16 rows, `ld` apart.
 static V split_rows(Cg *c, V src, V ld, V second, V dst, V amax) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &amax, 1);
-  V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
-  amax = split_row(c, from, second, to, l.carry[0]);
-  cg_loop_end(c, &l, &amax);
-  return l.out[0];
+  V sum = amax;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &sum, 1); cg_next(&l);) {
+    V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
+    sum = split_row(c, from, second, to, sum);
+  }
+  return sum;
 }
 
 V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax) {
@@ -77,7 +77,7 @@ V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax) {
 
 void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
   V side = cg_i64(c, HALF), row = cg_rem(c, nth, side);
-  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, cg_div(c, nth, side), side)));
+  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_multiple(c, nth, side)));
   cg_prefetch_l2(c, from), cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_mul(c, side, ld)));
 }
 
@@ -90,16 +90,15 @@ enum { B_DST, B_SRC, B_LD, B_ROWS, B_COLS, B_AMAX, N_B };  // rows and columns a
 // A square in memory, zero beyond `rows` and `cols`.
 static void copy_square(Cg *c, const V *arg, V square) {
   V vl = cg_i64(c, HALF), last = cg_sub(c, arg[B_ROWS], cg_i64(c, 1));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), NULL, 0);
-  V from = cg_at(c, c->f32, arg[B_SRC], cg_mul(c, cg_min(c, l.i, last), arg[B_LD]));
-  V is_there = LLVMBuildICmp(c->b, LLVMIntSLT, l.i, arg[B_ROWS], "");
-  V cols = LLVMBuildSelect(c->b, is_there, arg[B_COLS], cg_i64(c, 0), "");
-  V to = cg_at(c, c->f32, square, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)));
-  cg_store(c, cg_load_masked(c, c->vf, from, cg_mask(c, cols)), to);
-  V more = cg_load_masked(c, c->vf, cg_at(c, c->f32, from, vl), cg_mask(c, cg_sub(c, cols, vl)));
-  cg_store(c, more, cg_at(c, c->f32, to, vl));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_i64(c, PARTS_SIDE)); cg_next(&l);) {
+    V from = cg_at(c, c->f32, arg[B_SRC], cg_mul(c, cg_min(c, l.i, last), arg[B_LD]));
+    V is_there = cg_lt(c, l.i, arg[B_ROWS]);
+    V cols = cg_select(c, is_there, arg[B_COLS], cg_i64(c, 0));
+    V to = cg_at(c, c->f32, square, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)));
+    cg_store(c, cg_load_masked(c, c->vf, from, cg_mask(c, cols)), to);
+    V more = cg_get_masked(c, c->vf, from, vl, cg_mask(c, cg_sub(c, cols, vl)));
+    cg_put(c, more, to, vl);
+  }
 }
 
 static void transpose_square(Cg *c, const V *arg, V square) {
@@ -130,12 +129,11 @@ static void make_block(Cg *c, V fn, void *ctx) {
     transpose_square(c, arg, square);
     split_square(c, arg, kind, square, side);
   } else {
-    If part;
     LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(c->b)};
-    cg_if(c, &part, LLVMBuildICmp(c->b, LLVMIntSLT, cg_min(c, arg[B_ROWS], arg[B_COLS]), side, ""));
-    copy_square(c, arg, square);
-    from[1] = LLVMGetInsertBlock(c->b);
-    cg_endif(c, &part);
+    for (If part = cg_when(c, cg_lt(c, cg_min(c, arg[B_ROWS], arg[B_COLS]), side)); cg_then(&part);) {
+      copy_square(c, arg, square);
+      from[1] = LLVMGetInsertBlock(c->b);
+    }
     V src = cg_phi(c, arg[B_SRC], square, from);
     split_square(c, arg, kind, src, cg_phi(c, arg[B_LD], side, from));
   }
@@ -197,7 +195,7 @@ static V no_lanes(Cg *c) { return cg_splat(c, cg_i32(c, 0)); }
 
 static V is_wide(Cg *c, V amax) {
   V largest = cg_call_intrinsic(c, "llvm.vector.reduce.umax", &c->vi32, 1, &amax, 1);
-  return LLVMBuildICmp(c->b, LLVMIntUGE, largest, cg_i32(c, WIDE), "");
+  return cg_icmp(c, LLVMIntUGE, largest, cg_i32(c, WIDE));
 }
 
 // ---- by the team, all of an operand: parts, then 16 words for each block, which tell its largest
@@ -210,14 +208,13 @@ static void pack_shared(const Operand *o, V base) {
   Cg *c = o->g->c;
   V panels = blocks_of(c, o->size), steps = blocks_of(c, o->k), side = cg_i64(c, PARTS_SIDE), lo, hi, panel, step;
   cg_share(c, cg_mul(c, panels, steps), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  place(o, l.i, panels, steps, &panel, &step);
-  V nth = cg_add(c, cg_mul(c, panel, steps), step), amax = shared_amax(c, base, panels, steps, nth);
-  cg_store(c, no_lanes(c), amax);
-  pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k,
-             cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), amax);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+    place(o, l.i, panels, steps, &panel, &step);
+    V nth = cg_add(c, cg_mul(c, panel, steps), step), amax = shared_amax(c, base, panels, steps, nth);
+    cg_store(c, no_lanes(c), amax);
+    pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k,
+               cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), amax);
+  }
 }
 
 void cg_parts_pack_a_shared(Gemm *g) {
@@ -231,13 +228,12 @@ void cg_parts_pack_b_shared(Gemm *g) {
 
 // Of `n` blocks or panels, 16 words each.
 static V any_wide(Cg *c, V amax, V n) {
-  V none = no_lanes(c);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), &none, 1);
-  V here = cg_load(c, c->vi32, cg_at(c, c->f32, amax, cg_mul(c, l.i, cg_i64(c, PARTS_AMAX))));
-  here = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){l.carry[0], here}, 2);
-  cg_loop_end(c, &l, &here);
-  return is_wide(c, l.out[0]);
+  V sum = no_lanes(c);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
+    V here = cg_load(c, c->vi32, cg_at(c, c->f32, amax, cg_mul(c, l.i, cg_i64(c, PARTS_AMAX))));
+    sum = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){sum, here}, 2);
+  }
+  return is_wide(c, sum);
 }
 
 // Of panels that hold `rows` rows from `first` on.
@@ -254,24 +250,20 @@ V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, 
 V cg_parts_amax_of(Cg *c, V amax, V panel) { return cg_at(c, c->f32, amax, cg_mul(c, panel, cg_i64(c, PARTS_AMAX))); }
 
 void cg_parts_clear_amax(Cg *c, V amax, V panels) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), panels, cg_i64(c, 1), NULL, 0);
-  cg_store(c, no_lanes(c), cg_parts_amax_of(c, amax, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, panels); cg_next(&l);) cg_store(c, no_lanes(c), cg_parts_amax_of(c, amax, l.i));
 }
 
 static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V rows, V dst, V amax) {
   Cg *c = o->g->c;
   V side = cg_i64(c, PARTS_SIDE), panels = blocks_of(c, rows), steps = blocks_of(c, u->n_k), panel, step;
   V per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, o->g->p->kc));
-  Loop l;
   cg_parts_clear_amax(c, amax, panels);
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_mul(c, panels, steps), cg_i64(c, 1), NULL, 0);
-  place(o, l.i, panels, steps, &panel, &step);
-  V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
-  pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
-             cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), cg_parts_amax_of(c, amax, panel));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_mul(c, panels, steps)); cg_next(&l);) {
+    place(o, l.i, panels, steps, &panel, &step);
+    V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
+    pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
+               cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), cg_parts_amax_of(c, amax, panel));
+  }
 }
 
 V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {

@@ -11,33 +11,31 @@ int64_t cg_parts_elements(int64_t rows, int64_t k);         // of f32, for the p
 int64_t cg_parts_shared_elements(int64_t rows, int64_t k);  // of scratch, of an operand that is shared
 void cg_parts_pack_a_shared(Gemm *g);                       // by the team, which must wait
 void cg_parts_pack_b_shared(Gemm *g);
-LLVMValueRef cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);           // of a shared A's MC block
-LLVMValueRef cg_parts_b_is_wide(Gemm *g, LLVMValueRef n0, LLVMValueRef n);  // of a shared B: columns n0 ..
-LLVMValueRef cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);              // an MC x KC block to a_block; is it wide?
+V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u);  // of a shared A's MC block
+V cg_parts_b_is_wide(Gemm *g, V n0, V n);               // of a shared B: columns n0 ..
+V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u);     // an MC x KC block to a_block; is it wide?
 // A KC block of u's columns; amax: of each panel.
-void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, LLVMValueRef to, LLVMValueRef amax);
-void cg_parts_clear_amax(Cg *c, LLVMValueRef amax, LLVMValueRef panels);
-LLVMValueRef cg_parts_amax_of(Cg *c, LLVMValueRef amax, LLVMValueRef panel);
-LLVMValueRef cg_parts_is_wide(Gemm *g, LLVMValueRef amax, LLVMValueRef panels);  // any of so many
-LLVMValueRef cg_parts_panel_is_wide(Gemm *g, LLVMValueRef amax, LLVMValueRef panel);
+void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, V to, V amax);
+void cg_parts_clear_amax(Cg *c, V amax, V panels);
+V cg_parts_amax_of(Cg *c, V amax, V panel);
+V cg_parts_is_wide(Gemm *g, V amax, V panels);  // any of so many
+V cg_parts_panel_is_wide(Gemm *g, V amax, V panel);
 
 // A block of a B stored [K, N]: what there is of it, rows and columns from src on.
 typedef struct {
-  LLVMValueRef src, ld, dst, amax, rows, columns;
+  V src, ld, dst, amax, rows, columns;
 } PartsBlock;
 void cg_parts_pack_block(Cg *c, const PartsBlock *b);
 // Row `nth` of 32 in each half of a whole one; amax: so far, and with that row.
-LLVMValueRef cg_parts_pack_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef dst, LLVMValueRef nth,
-                               LLVMValueRef amax);
-void cg_parts_prefetch_row(Cg *c, LLVMValueRef src, LLVMValueRef ld, LLVMValueRef nth);
+V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax);
+void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth);
 
 // ---- pack_ahead.c: a list in memory, AHEAD_WORDS i64, of the blocks of a B stored [K, N] that are packed ahead
 enum { AHEAD_WORDS = 10 };
 // Blocks of u's KC block and columns, if `some`.
-void cg_ahead_begin(Gemm *g, LLVMValueRef list, const GemmMacroTile *u, LLVMValueRef some, LLVMValueRef to,
-                    LLVMValueRef amax);
-LLVMValueRef cg_ahead_more(Cg *c, LLVMValueRef list);                        // i1
-PartsBlock cg_ahead_take(Cg *c, LLVMValueRef list, LLVMValueRef *prefetch);  // prefetch: the source of a later block
-void cg_ahead_finish(Cg *c, LLVMValueRef list);                              // packs what is left
+void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V amax);
+V cg_ahead_more(Cg *c, V list);                        // i1
+PartsBlock cg_ahead_take(Cg *c, V list, V *prefetch);  // prefetch: the source of a later block
+void cg_ahead_finish(Cg *c, V list);                   // packs what is left
 
 #endif

@@ -132,61 +132,60 @@ void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
 }
 
 // What a tile prefetches of each of ROWS rows, in elements.
-static LLVMValueRef share_of_rows(Gemm *g, const GemmMacroTile *u) {
-  LLVMValueRef columns = cg_div(g->c, u->n_k, cg_i64(g->c, ROWS * steps_of_rows(g->p)));
+static V share_of_rows(Gemm *g, const GemmMacroTile *u) {
+  V columns = cg_div(g->c, u->n_k, cg_i64(g->c, ROWS * steps_of_rows(g->p)));
   return cg_mul(g->c, columns, cg_i64(g->c, lines_of_rows(g->p) * TILE_LINE));
 }
 
-static LLVMValueRef panel_of_nc(Gemm *g, const GemmMacroTile *u) {
+static V panel_of_nc(Gemm *g, const GemmMacroTile *u) {
   return cg_div(g->c, cg_sub(g->c, u->n0, u->nc0), cg_i64(g->c, g->p->width));
 }
 
-static void prefetch_if(Gemm *g, TileArgs *args, LLVMValueRef now, LLVMValueRef from, LLVMValueRef row) {
+static void prefetch_if(Gemm *g, TileArgs *args, V now, V from, V row) {
   Cg *c = g->c;
-  args->prefetch = LLVMBuildSelect(c->b, now, from, args->prefetch, "");
-  args->prefetch_row = LLVMBuildSelect(c->b, now, row, args->prefetch_row, "");
-  args->prefetch_tile = LLVMBuildSelect(c->b, now, cg_mul(c, row, cg_i64(c, g->p->mr)), args->prefetch_tile, "");
+  args->prefetch = cg_select(c, now, from, args->prefetch);
+  args->prefetch_row = cg_select(c, now, row, args->prefetch_row);
+  args->prefetch_tile = cg_select(c, now, cg_mul(c, row, cg_i64(c, g->p->mr)), args->prefetch_tile);
 }
 
 // Each tile of NC ROWS of the next k, of those columns that the MC block packs, and some more.
 static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->nc / p->width);
-  LLVMValueRef tile = cg_add(c, cg_mul(c, u->micropanel, panels), panel_of_nc(g, u));
-  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))),
-               first = cg_mul(c, u->micropanel, cg_i64(c, p->mr));
-  LLVMValueRef at = cg_add(c, cg_mul(c, k, g->m), cg_sub(c, u->m0, first));
+  V next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->nc / p->width);
+  V tile = cg_add(c, cg_mul(c, u->micropanel, panels), panel_of_nc(g, u));
+  V k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))), first = cg_mul(c, u->micropanel, cg_i64(c, p->mr));
+  V at = cg_add(c, cg_mul(c, k, g->m), cg_sub(c, u->m0, first));
   if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
-  LLVMValueRef end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
-  prefetch_if(g, args, LLVMBuildICmp(c->b, LLVMIntSLT, k, end, ""), cg_at(c, c->f32, g->a, at), g->m);
+  V end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
+  prefetch_if(g, args, cg_lt(c, k, end), cg_at(c, c->f32, g->a, at), g->m);
 }
 
 // The next NC columns of the KC block, or the first ones of the next.
 static void prefetch_nc(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  LLVMValueRef width = cg_i64(c, p->width), n = cg_add(c, u->nc0, cg_i64(c, p->nc));
-  LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, n, cg_mul(c, u->end, width), "");
-  n = LLVMBuildSelect(c->b, more, n, cg_mul(c, u->first, width), "");
-  LLVMValueRef next = LLVMBuildSelect(c->b, more, u->k0, cg_add(c, u->k0, u->n_k), "");
-  LLVMValueRef tile = cg_add(c, cg_mul(c, u->micropanel, cg_i64(c, p->nc / p->width)), panel_of_nc(g, u));
-  LLVMValueRef k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, share_of_nc(p).rows)));
-  LLVMValueRef end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
-  LLVMValueRef from = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, k, g->n), n));
-  prefetch_if(g, args, LLVMBuildICmp(c->b, LLVMIntSLT, k, end, ""), from, g->n);
+  V width = cg_i64(c, p->width), n = cg_add(c, u->nc0, cg_i64(c, p->nc));
+  V more = cg_lt(c, n, cg_mul(c, u->end, width));
+  n = cg_select(c, more, n, cg_mul(c, u->first, width));
+  V next = cg_select(c, more, u->k0, cg_add(c, u->k0, u->n_k));
+  V tile = cg_add(c, cg_mul(c, u->micropanel, cg_i64(c, p->nc / p->width)), panel_of_nc(g, u));
+  V k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, share_of_nc(p).rows)));
+  V end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
+  V from = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, k, g->n), n));
+  prefetch_if(g, args, cg_lt(c, k, end), from, g->n);
 }
 
 // Lines of the tile's rows in NC, of one tensor after the other.
 static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u->k0, u->n_k), g->k, "");
-  LLVMValueRef nc = cg_i64(c, g->p->nc), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
-  LLVMValueRef tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_rem(c, at, nc));
-  LLVMValueRef element = cg_add(c, cg_mul(c, u->row, g->n), column);
+  V last = cg_ge(c, cg_add(c, u->k0, u->n_k), g->k);
+  V nc = cg_i64(c, g->p->nc), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
+  V tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_rem(c, at, nc));
+  V element = cg_add(c, cg_mul(c, u->row, g->n), column);
   for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
-    LLVMValueRef from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);
-    LLVMValueRef now = LLVMBuildAnd(c->b, last, LLVMBuildICmp(c->b, LLVMIntEQ, tensor, cg_i64(c, k), ""), "");
+    V from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);
+    V now = cg_and(c, last, cg_eq(c, tensor, cg_i64(c, k)));
     prefetch_if(g, args, now, from, g->n);
   }
 }
@@ -197,21 +196,21 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   ShareOfB share = share_of_b(p);
-  LLVMValueRef width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k);
-  LLVMValueRef lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
-  LLVMValueRef ahead = p->k_outermost ? g->k_pad : u->n_k;
+  V width = cg_i64(c, p->width), next_k = cg_add(c, u->k0, u->n_k);
+  V lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
+  V ahead = p->k_outermost ? g->k_pad : u->n_k;
   if (p->pack_b == B_PREPACKED) {
     args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, width));
     args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, steps, lines);
     return;
   }
-  LLVMValueRef k = u->k0, n = cg_add(c, u->n0, width);
+  V k = u->k0, n = cg_add(c, u->n0, width);
   if (!p->k_outermost) {
-    LLVMValueRef more = LLVMBuildICmp(c->b, LLVMIntSLT, next_k, g->k, "");
-    k = LLVMBuildSelect(c->b, more, next_k, cg_i64(c, 0), "");
-    n = LLVMBuildSelect(c->b, more, u->n0, n, "");
+    V more = cg_lt(c, next_k, g->k);
+    k = cg_select(c, more, next_k, cg_i64(c, 0));
+    n = cg_select(c, more, u->n0, n);
   }
-  LLVMValueRef at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
+  V at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
   args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
   args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
 }
@@ -219,7 +218,7 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
 // One line with each k covers the rows, which are neighbours, or their parts in the KC block.
 static void prefetch_rows(Gemm *g, TileArgs *args) {
   Cg *c = g->c;
-  LLVMValueRef mr = cg_i64(c, g->p->mr);
+  V mr = cg_i64(c, g->p->mr);
   args->prefetch_tile = cg_mul(c, mr, args->a_row);
   args->prefetch = cg_at(c, c->f32, args->a, args->prefetch_tile);
   args->prefetch_row = g->p->kc < g->p->k_max ? args->a_row : mr;

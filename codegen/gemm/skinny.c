@@ -45,161 +45,139 @@ typedef struct {
 // many to sum; ahead: elements from what is read of B to what will be read about a block later
 enum { D_A, D_B, D_TO, D_ROW, D_K, D_THERE, D_AHEAD, D_PARAMS };
 
-static void step(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef k, LLVMValueRef mask,
-                 LLVMValueRef *acc) {
-  LLVMValueRef x[MAX_ACC], y[MAX_ACC];
+static void step(Cg *c, const DotSpec *s, V *a, V *b, V k, V mask, V *acc) {
+  V x[MAX_ACC], y[MAX_ACC];
   for (uint32_t j = 0; j < s->nr; j++) {
-    LLVMValueRef at = cg_at(c, c->f32, b[j], k);
-    y[j] = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    V at = cg_at(c, c->f32, b[j], k);
+    y[j] = cg_load_masked(c, c->vf, at, mask);
   }
   for (uint32_t m = 0; m < s->mr; m++) {
-    LLVMValueRef at = cg_at(c, c->f32, a[m], k);
-    x[m] = mask ? cg_load_masked(c, c->vf, at, mask) : cg_load(c, c->vf, at);
+    V at = cg_at(c, c->f32, a[m], k);
+    x[m] = cg_load_masked(c, c->vf, at, mask);
     for (uint32_t j = 0; j < s->nr; j++) acc[m * s->nr + j] = cg_fma(c, x[m], y[j], acc[m * s->nr + j]);
   }
 }
 
-static void store_sums(Cg *c, const DotSpec *s, LLVMValueRef *acc, LLVMValueRef to) {
+static void store_sums(Cg *c, const DotSpec *s, V *acc, V to) {
   uint32_t vl = c->t->vl, n = s->mr * s->nr;
   for (uint32_t e = 0; e < n; e += vl) {
     uint32_t here = n - e < vl ? n - e : vl;
-    LLVMValueRef sums = cg_dot_sums(c, acc + e, here);
+    V sums = cg_dot_sums(c, acc + e, here);
     for (uint32_t i = 0; i < here; i += s->nr) {
-      LLVMValueRef lane[MAX_ACC], row = sums;
+      V lane[MAX_ACC], row = sums;
       for (uint32_t j = 0; j < s->nr; j++) lane[j] = cg_i32(c, (int32_t)(i + j));
       if (s->nr < vl) row = LLVMBuildShuffleVector(c->b, sums, LLVMGetPoison(c->vf), LLVMConstVector(lane, s->nr), "");
-      LLVMValueRef at = cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl));
-      cg_store(c, LLVMBuildFAdd(c->b, cg_load(c, LLVMTypeOf(row), at), row, ""), at);
+      V at = cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl));
+      cg_store(c, cg_fadd(c, cg_load(c, LLVMTypeOf(row), at), row), at);
     }
   }
 }
 
 // Whole turns of all chains from 0 on, added up by halves; gives where they end.
-static LLVMValueRef sum_chains(Cg *c, const DotSpec *s, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef whole,
-                               LLVMValueRef *sum) {
+static V sum_chains(Cg *c, const DotSpec *s, V *a, V *b, V whole, V *sum) {
   int64_t vl = c->t->vl;
-  LLVMValueRef acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_rem(c, whole, turn));
+  V acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_rem(c, whole, turn));
   for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_splat(c, cg_f32(c, 0));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), end, turn, acc, CHAINS);
-  for (uint32_t j = 0; j < CHAINS; j++) {
-    acc[j] = l.carry[j];
-    step(c, s, a, b, cg_add(c, l.i, cg_i64(c, j * vl)), NULL, &acc[j]);
-  }
-  cg_loop_end(c, &l, acc);
-  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = l.out[j];
+  for (Loop l = cg_carry(c, cg_i64(c, 0), end, turn, acc, CHAINS); cg_next(&l);)
+    for (uint32_t j = 0; j < CHAINS; j++) step(c, s, a, b, cg_add(c, l.i, cg_i64(c, j * vl)), NULL, &acc[j]);
   for (uint32_t n = CHAINS / 2; n > 0; n /= 2)
-    for (uint32_t j = 0; j < n; j++) acc[j] = LLVMBuildFAdd(c->b, acc[j], acc[j + n], "");
+    for (uint32_t j = 0; j < n; j++) acc[j] = cg_fadd(c, acc[j], acc[j + n]);
   *sum = acc[0];
   return end;
 }
 
-static void make_dot(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_dot(Cg *c, V fn, void *ctx) {
   const DotSpec *s = ctx;
-  LLVMValueRef arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
+  V arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
   for (uint32_t i = 0; i < D_PARAMS; i++) arg[i] = LLVMGetParam(fn, i);
-  LLVMValueRef last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
+  V last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
   for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_at(c, c->f32, arg[D_A], cg_mul(c, cg_i64(c, m), arg[D_ROW]));
   for (uint32_t j = 0; j < s->nr; j++)
     b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
-  LLVMValueRef rest = cg_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
+  V rest = cg_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
   if (s->chains) begin = sum_chains(c, s, a, b, whole, acc);
-  Loop l;
-  cg_loop_begin(c, &l, begin, whole, vl, acc, s->mr * s->nr);
-  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
-  for (uint32_t j = 0; s->ahead && j < s->nr; j++)
-    cg_prefetch_l2(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
-  step(c, s, a, b, l.i, NULL, acc);
-  cg_loop_end(c, &l, acc);
-  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];
-  cg_loop_begin(c, &l, whole, arg[D_K], vl, acc, s->mr * s->nr);  // once or not at all
-  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.carry[e];
-  step(c, s, a, b, whole, cg_mask(c, rest), acc);
-  cg_loop_end(c, &l, acc);
-  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = l.out[e];
+  for (Loop l = cg_carry(c, begin, whole, vl, acc, s->mr * s->nr); cg_next(&l);) {
+    for (uint32_t j = 0; s->ahead && j < s->nr; j++)
+      cg_prefetch_l2(c, cg_at(c, c->f32, b[j], cg_add(c, l.i, arg[D_AHEAD])));
+    step(c, s, a, b, l.i, NULL, acc);
+  }
+  for (Loop l = cg_carry(c, whole, arg[D_K], vl, acc, s->mr * s->nr); cg_next(&l);)  // once or not at all
+    step(c, s, a, b, whole, cg_mask(c, rest), acc);
   store_sums(c, s, acc, arg[D_TO]);
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_dot(Cg *c, DotSpec s, LLVMValueRef *arg) {
-  LLVMTypeRef types[D_PARAMS] = {c->ptr, c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
-  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, D_PARAMS, false);
+static void call_dot(Cg *c, DotSpec s, V *arg) {
   char name[32];
   snprintf(name, sizeof name, "dot%ux%u%s%s", s.mr, s.nr, s.ahead ? ".ahead" : "", s.chains ? ".chains" : "");
-  LLVMBuildCall2(c->b, type, cg_helper(c, name, type, make_dot, &s), arg, D_PARAMS, "");
+  cg_call_helper(c, name, arg, D_PARAMS, make_dot, &s);
 }
 
 // ---- a unit
 typedef struct {
-  LLVMValueRef n0, n;    // columns
-  LLVMValueRef out;      // where they are stored, of the slice
-  LLVMValueRef row;      // the first one, of the result
-  LLVMValueRef k0, n_k;  // a KC block
-  LLVMValueRef ahead;    // from it to the next one: further along the rows of B, or of the next unit
+  V n0, n;    // columns
+  V out;      // where they are stored, of the slice
+  V row;      // the first one, of the result
+  V k0, n_k;  // a KC block
+  V ahead;    // from it to the next one: further along the rows of B, or of the next unit
 } Unit;
 
 // `count` tiles of mr rows from row m0 on, against the nr rows of B for column `at` of the unit.
-static void tile_rows(Gemm *g, const Unit *u, DotSpec s, LLVMValueRef m0, LLVMValueRef count, LLVMValueRef at) {
+static void tile_rows(Gemm *g, const Unit *u, DotSpec s, V m0, V count, V at) {
   Cg *c = g->c;
-  LLVMValueRef b = cg_add(c, cg_mul(c, cg_add(c, u->n0, at), g->k), u->k0);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), count, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
-  LLVMValueRef a = cg_add(c, cg_mul(c, m, g->k), u->k0), to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), at);
-  LLVMValueRef arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
-                                cg_at(c, c->f32, g->b, b),
-                                cg_at(c, c->f32, g->strip, to),
-                                g->k,
-                                u->n_k,
-                                cg_sub(c, u->n, at),
-                                u->ahead};
-  call_dot(c, s, arg);
-  cg_loop_end(c, &l, NULL);
+  V b = cg_add(c, cg_mul(c, cg_add(c, u->n0, at), g->k), u->k0);
+  for (Loop l = cg_count(c, count); cg_next(&l);) {
+    V m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
+    V a = cg_add(c, cg_mul(c, m, g->k), u->k0), to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), at);
+    V arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
+                       cg_at(c, c->f32, g->b, b),
+                       cg_at(c, c->f32, g->strip, to),
+                       g->k,
+                       u->n_k,
+                       cg_sub(c, u->n, at),
+                       u->ahead};
+    call_dot(c, s, arg);
+  }
 }
 
 static void unit_sums(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   uint32_t mr = g->p->mr, nr = columns_of(c->t, mr, g->p->n_max);
-  LLVMValueRef full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
-  LLVMValueRef left = cg_sub(c, g->m, done);
+  V full = cg_div(c, g->m, cg_i64(c, mr)), done = cg_mul(c, full, cg_i64(c, mr));
+  V left = cg_sub(c, g->m, done);
   int64_t known;
   bool ahead = cg_gemm_b_exceeds_llc(g->p, c->t) && mr >= AHEAD_ROWS, chains = g->p->m_max == 1 && g->p->n_max == 1;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, nr), NULL, 0);
-  tile_rows(g, u, (DotSpec){mr, nr, ahead, chains}, cg_i64(c, 0), full, l.i);
-  if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
-  else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, nr)); cg_next(&l);) {
+    tile_rows(g, u, (DotSpec){mr, nr, ahead, chains}, cg_i64(c, 0), full, l.i);
+    if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
+    else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
+  }
 }
 
 // One vector of every row of the unit: the sums begin, or go out.
 static void unit_begin(Gemm *g, const Unit *u) {
   Cg *c = g->c;
-  LLVMValueRef start = cg_splat(c, cg_f32(c, 0));
-  if (g->bias) start = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, u->n0), cg_mask(c, u->n));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  cg_store(c, start, cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, g->p->width))));
-  cg_loop_end(c, &l, NULL);
+  V start = cg_splat(c, cg_f32(c, 0));
+  if (g->bias) start = cg_get_masked(c, c->vf, g->bias, u->n0, cg_mask(c, u->n));
+  for (Loop l = cg_count(c, g->m); cg_next(&l);) cg_put(c, start, g->strip, cg_mul(c, l.i, cg_i64(c, g->p->width)));
 }
 
 static void unit_end(Gemm *g, const Unit *u) {
   Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), mask = cg_mask(c, u->n);
+  V width = cg_i64(c, g->p->width), mask = cg_mask(c, u->n);
   if (g->epilogue) {
     cg_gemm_epilogue(g, u->row, g->m, u->n0, u->n, g->strip, width);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), g->m, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef sums = cg_load(c, c->vf, cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)));
-  cg_store_masked(c, sums, cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0)), mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, g->m); cg_next(&l);) {
+    V sums = cg_get(c, c->vf, g->strip, cg_mul(c, l.i, width));
+    cg_put_masked(c, sums, u->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0), mask);
+  }
 }
 
 // To the operands' matrices of a batch.
-static void enter_matrix(Gemm *g, LLVMValueRef which) {
+static void enter_matrix(Gemm *g, V which) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (!p->batch.n) return;
@@ -209,26 +187,25 @@ static void enter_matrix(Gemm *g, LLVMValueRef which) {
 
 void cg_gemm_skinny_emit(Gemm *g) {
   Cg *c = g->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->kc), lo, hi, begin, end;
+  V width = cg_i64(c, g->p->width), step = cg_i64(c, g->p->kc), lo, hi, begin, end;
   bool several = g->p->batch.n || g->slices;  // matrices or slices
   cg_share(c, several ? cg_mul(c, g->batch, g->panels) : g->panels, 1, &lo, &hi);
-  Loop unit, block;
-  cg_loop_begin(c, &unit, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
-  Unit u = {.n0 = cg_mul(c, several ? cg_rem(c, unit.i, g->panels) : unit.i, width)};
-  u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
-  u.row = several ? cg_mul(c, which, g->m) : zero;
-  u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));
-  Gemm one = *g;
-  enter_matrix(&one, which);
-  cg_gemm_k_range(g, g->slices ? which : zero, &begin, &end);
-  unit_begin(g, &u);
-  cg_loop_begin(c, &block, begin, end, step, NULL, 0);
-  u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
-  LLVMValueRef last = LLVMBuildICmp(c->b, LLVMIntSGE, cg_add(c, u.k0, u.n_k), end, "");
-  u.ahead = LLVMBuildSelect(c->b, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k, "");
-  unit_sums(&one, &u);
-  cg_loop_end(c, &block, NULL);
-  unit_end(g, &u);
-  cg_loop_end(c, &unit, NULL);
+  for (Loop unit = cg_each(c, lo, hi); cg_next(&unit);) {
+    V which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
+    Unit u = {.n0 = cg_mul(c, several ? cg_rem(c, unit.i, g->panels) : unit.i, width)};
+    u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
+    u.row = several ? cg_mul(c, which, g->m) : zero;
+    u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));
+    Gemm one = *g;
+    enter_matrix(&one, which);
+    cg_gemm_k_range(g, g->slices ? which : zero, &begin, &end);
+    unit_begin(g, &u);
+    for (Loop block = cg_each_by(c, begin, end, step); cg_next(&block);) {
+      u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
+      V last = cg_ge(c, cg_add(c, u.k0, u.n_k), end);
+      u.ahead = cg_select(c, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k);
+      unit_sums(&one, &u);
+    }
+    unit_end(g, &u);
+  }
 }

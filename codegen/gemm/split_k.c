@@ -34,59 +34,53 @@ int64_t cg_gemm_split_k(const GemmPlan *p) {
   return cg_round_up(cg_larger(LEAST_K, cg_ceil_div(k, MOST_SLICES)), K_STEP);
 }
 
-void cg_gemm_k_range(Gemm *g, LLVMValueRef slice, LLVMValueRef *lo, LLVMValueRef *hi) {
+void cg_gemm_k_range(Gemm *g, V slice, V *lo, V *hi) {
   Cg *c = g->c;
   *lo = cg_i64(c, 0), *hi = g->k;
   if (!g->slices) return;
-  LLVMValueRef length = cg_i64(c, g->p->k_slice);
+  V length = cg_i64(c, g->p->k_slice);
   *lo = cg_mul(c, slice, length);
   *hi = cg_min(c, g->k, cg_add(c, *lo, length));
 }
 
 // Columns n0 .. of one row: `at` is its first element in the result and in every slice.
-static void add_vector(Gemm *g, LLVMValueRef slices, LLVMValueRef at, LLVMValueRef n0) {
+static void add_vector(Gemm *g, V slices, V at, V n0) {
   Cg *c = g->c;
-  LLVMValueRef mask = cg_mask(c, cg_sub(c, g->n, n0)), matrix = cg_mul(c, g->m, g->n);
-  LLVMValueRef sum = cg_splat(c, cg_f32(c, 0)), here = cg_add(c, at, n0);
-  if (g->bias) sum = cg_load_masked(c, c->vf, cg_at(c, c->f32, g->bias, n0), mask);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), slices, cg_i64(c, 1), &sum, 1);
-  LLVMValueRef part = cg_at(c, c->f32, g->partial, cg_add(c, cg_mul(c, l.i, matrix), here));
-  LLVMValueRef next = LLVMBuildFAdd(c->b, l.carry[0], cg_load_masked(c, c->vf, part, mask), "");
-  cg_loop_end(c, &l, &next);
-  cg_store_masked(c, l.out[0], cg_at(c, c->f32, g->sums, here), mask);
+  V mask = cg_mask(c, cg_sub(c, g->n, n0)), matrix = cg_mul(c, g->m, g->n);
+  V sum = cg_splat(c, cg_f32(c, 0)), here = cg_add(c, at, n0);
+  if (g->bias) sum = cg_get_masked(c, c->vf, g->bias, n0, mask);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), slices, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
+    V part = cg_at(c, c->f32, g->partial, cg_add(c, cg_mul(c, l.i, matrix), here));
+    sum = cg_fadd(c, sum, cg_load_masked(c, c->vf, part, mask));
+  }
+  cg_put_masked(c, sum, g->sums, here, mask);
 }
 
 // By rows, shared by the team; the sums of a row replace the first slice's where no one else reads them but the
 // epilogue.
-static void add_slices(Gemm *g, LLVMValueRef slices) {
+static void add_slices(Gemm *g, V slices) {
   Cg *c = g->c;
-  LLVMValueRef lo, hi;
-  cg_share(c, g->m, 1, &lo, &hi);
-  Loop row, column;
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_mul(c, row.i, g->n), zero = cg_i64(c, 0);
-  cg_loop_begin(c, &column, zero, g->n, cg_i64(c, c->t->vl), NULL, 0);
-  add_vector(g, slices, at, column.i);
-  cg_loop_end(c, &column, NULL);
-  if (g->epilogue) cg_gemm_epilogue(g, row.i, cg_i64(c, 1), zero, g->n, cg_at(c, c->f32, g->sums, at), g->n);
-  cg_loop_end(c, &row, NULL);
+  for (Loop row = cg_each_shared(c, g->m, 1); cg_next(&row);) {
+    V at = cg_mul(c, row.i, g->n), zero = cg_i64(c, 0);
+    for (Loop column = cg_each_by(c, zero, g->n, cg_i64(c, c->t->vl)); cg_next(&column);)
+      add_vector(g, slices, at, column.i);
+    if (g->epilogue) cg_gemm_epilogue(g, row.i, cg_i64(c, 1), zero, g->n, cg_at(c, c->f32, g->sums, at), g->n);
+  }
 }
 
 void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g)) {
   Cg *c = g->c;
-  LLVMValueRef slices = cg_ceil_div_value(c, g->k, g->p->k_slice);
-  If several;
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, slices, cg_i64(c, 1), ""));
-  Gemm s = *g;
-  s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
-  units(&s);
-  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  add_slices(g, slices);
-  int64_t known;
-  if (!cg_const_value(g->k, &known)) {  // a constant k was long enough when it was planned
-    cg_else(c, &several);
-    units(g);
+  V slices = cg_ceil_div_value(c, g->k, g->p->k_slice);
+  for (If several = cg_when(c, cg_gt(c, slices, cg_i64(c, 1))); cg_then(&several);) {
+    Gemm s = *g;
+    s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
+    units(&s);
+    cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+    add_slices(g, slices);
+    int64_t known;
+    if (!cg_const_value(g->k, &known)) {  // a constant k was long enough when it was planned
+      cg_else(c, &several);
+      units(g);
+    }
   }
-  cg_endif(c, &several);
 }

@@ -20,26 +20,26 @@ static V narrow(Cg *c, V y, V like) {
 static V all_lanes(Cg *c) { return LLVMConstInt(LLVMInt16TypeInContext(c->ctx), 0xffff, false); }
 static V current_rounding(Cg *c) { return cg_i32(c, 4); }
 
-LLVMValueRef cg_scalef(Cg *c, V x, V exponent) {
+V cg_scalef(Cg *c, V x, V exponent) {
   V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
   V arg[] = {wide, widen(c, exponent), none, all_lanes(c), current_rounding(c)};
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5), x);
 }
 
-LLVMValueRef cg_clamp_magnitude(Cg *c, V x, double most) {
+V cg_clamp_magnitude(Cg *c, V x, double most) {
   V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide)), hi = cg_splat_n(c, cg_f32(c, most), LANES);
   V how = cg_i32(c, 2 | 2 << 2);  // the smaller size; sign bit 0
   V arg[] = {wide, hi, how, none, all_lanes(c), current_rounding(c)};
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, arg, 6), x);
 }
 
-LLVMValueRef cg_exponent(Cg *c, V x) {
+V cg_exponent(Cg *c, V x) {
   V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
   V arg[] = {wide, none, all_lanes(c), current_rounding(c)};
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.getexp.ps.512", NULL, 0, arg, 4), x);
 }
 
-LLVMValueRef cg_significand(Cg *c, V x) {
+V cg_significand(Cg *c, V x) {
   V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
   V how = cg_i32(c, 3 | 2 << 2);  // in [3/4, 3/2); NaN for negative numbers
   V arg[] = {wide, how, none, all_lanes(c), current_rounding(c)};
@@ -51,8 +51,8 @@ static V estimate(Cg *c, const char *name, V x) {
   return narrow(c, cg_call_intrinsic(c, name, NULL, 0, arg, 3), x);
 }
 
-LLVMValueRef cg_approx_reciprocal(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rcp14.ps.512", x); }
-LLVMValueRef cg_approx_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.512", x); }
+V cg_approx_reciprocal(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rcp14.ps.512", x); }
+V cg_approx_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.512", x); }
 
 // Lanes [from, from + n) of v.
 static V lanes_of(Cg *c, V v, uint32_t from, uint32_t n) {
@@ -62,7 +62,7 @@ static V lanes_of(Cg *c, V v, uint32_t from, uint32_t n) {
 }
 
 // The instruction gives the least i64 for everything out of range, and for NaN.
-LLVMValueRef cg_truncate(Cg *c, V x) {
+V cg_truncate(Cg *c, V x) {
   V half[2], lane[LANES], zero = LLVMConstNull(c->vi64), top = cg_splat(c, LLVMConstInt(c->i64, INT64_MAX, false));
   for (uint32_t h = 0; h < 2; h++) {
     V part = lanes_of(c, x, h * LANES / 2, LANES / 2), none = LLVMConstNull(LLVMVectorType(c->i64, LANES / 2));
@@ -71,8 +71,8 @@ LLVMValueRef cg_truncate(Cg *c, V x) {
   }
   for (uint32_t k = 0; k < LANES; k++) lane[k] = cg_i32(c, (int32_t)k);
   V y = LLVMBuildShuffleVector(c->b, half[0], half[1], LLVMConstVector(lane, LANES), "");
-  V above = LLVMBuildFCmp(c->b, LLVMRealOGE, x, cg_splat(c, cg_f32(c, 0x1p63)), "");
-  V none = LLVMBuildFCmp(c->b, LLVMRealUNO, x, x, "");
-  y = LLVMBuildSelect(c->b, above, top, y, "");
-  return LLVMBuildSelect(c->b, none, zero, y, "");
+  V above = cg_fcmp(c, LLVMRealOGE, x, cg_splat(c, cg_f32(c, 0x1p63)));
+  V none = cg_fcmp(c, LLVMRealUNO, x, x);
+  y = cg_select(c, above, top, y);
+  return cg_select(c, none, zero, y);
 }

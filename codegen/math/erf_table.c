@@ -52,7 +52,7 @@ static const float coef[N_COEFS][N_INTERVALS] = {
 };
 
 // Entry index & 31 of a row of the table, in each lane.
-LLVMValueRef cg_look_up(Cg *c, const float *row, V index) {
+V cg_look_up(Cg *c, const float *row, V index) {
   V half[2];
   for (int h = 0; h < 2; h++) {
     V lane[LANES];
@@ -64,19 +64,19 @@ LLVMValueRef cg_look_up(Cg *c, const float *row, V index) {
 
 static V select_lower(Cg *c, V a, double hi) {
   V most = cg_splat_n(c, cg_f32(c, hi), LANES);
-  return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, a, most, ""), most, a, "");  // NaN stays
+  return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, most), most, a);  // NaN stays
 }
 
 static V erf_16(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x), it = LLVMVectorType(c->i32, LANES);
   V magic = cg_splat_n(c, cg_f32(c, 0x1.8p20), LANES);  // adding it leaves the nearest multiple of 1/8
   V a = select_lower(c, cg_call_intrinsic(c, "llvm.fabs", &t, 1, &x, 1), 3.9);
-  V s = LLVMBuildFAdd(c->b, a, magic, ""), centre = LLVMBuildFSub(c->b, s, magic, "");
-  V d = LLVMBuildFSub(c->b, a, centre, ""), index = LLVMBuildBitCast(c->b, s, it, "");
+  V s = cg_fadd(c, a, magic), centre = cg_fsub(c, s, magic);
+  V d = cg_fsub(c, a, centre), index = cg_bitcast(c, s, it);
   V y = cg_look_up(c, coef[N_COEFS - 1], index);
   for (int k = N_COEFS - 2; k > 0; k--) y = cg_fma(c, y, d, cg_look_up(c, coef[k], index));
   V base = cg_look_up(c, coef[0], index);
-  base = LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOGT, base, d, ""), base, d, "");
+  base = cg_select(c, cg_fcmp(c, LLVMRealOGT, base, d), base, d);
   y = cg_fma(c, y, d, base);
   return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){y, x}, 2);
 }
@@ -86,7 +86,7 @@ bool cg_has_erf_table(const Cg *c, LLVMTypeRef t) {
   return c->t->cheap_shuffle && (!vector || LLVMGetVectorSize(t) == LANES);
 }
 
-LLVMValueRef cg_erf_table(Cg *c, LLVMValueRef x) {
+V cg_erf_table(Cg *c, V x) {
   if (LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind) return erf_16(c, x);
   return LLVMBuildExtractElement(c->b, erf_16(c, cg_splat_n(c, x, LANES)), cg_i32(c, 0), "");
 }

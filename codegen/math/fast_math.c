@@ -15,9 +15,9 @@ static V scale(Cg *c, V y, V n) {
   if (cg_has_avx512(c, LLVMTypeOf(y))) return cg_scalef(c, y, n);
   V b = cast(c, cg_fadd(c, n, k(c, n, 12582912)), c->i32);  // n in the low bits: only 9 of them stay after the shifts
   LLVMTypeRef it = LLVMTypeOf(b);
-  V one = bits(c, it, 127u << 23), by = bits(c, it, 23), half = LLVMBuildLShr(c->b, b, bits(c, it, 1), "");
-  V first = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, half, by, ""), one, "");
-  V rest = LLVMBuildSub(c->b, b, half, ""), second = LLVMBuildAdd(c->b, LLVMBuildShl(c->b, rest, by, ""), one, "");
+  V one = bits(c, it, 127u << 23), by = bits(c, it, 23), half = cg_lshr(c, b, bits(c, it, 1));
+  V first = cg_iadd(c, cg_shl(c, half, by), one);
+  V rest = cg_isub(c, b, half), second = cg_iadd(c, cg_shl(c, rest, by), one);
   return cg_fmul(c, cg_fmul(c, y, cast(c, first, c->f32)), cast(c, second, c->f32));
 }
 
@@ -54,10 +54,10 @@ static V split_log(Cg *c, V x, V *e) {
   V tiny = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126)),
     b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b);
-  V least = bits(c, it, 0x3f400000), off = LLVMBuildSub(c->b, b, least, "");  // 3/4
-  V whole = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), LLVMTypeOf(x), "");
+  V least = bits(c, it, 0x3f400000), off = cg_isub(c, b, least);  // 3/4
+  V whole = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), LLVMTypeOf(x));
   *e = cg_fsub(c, whole, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
+  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0x7fffff)), least);
   return cg_fsub(c, cast(c, m, c->f32), k(c, x, 1));
 }
 
@@ -187,7 +187,7 @@ static V exp_of_square(Cg *c, V u, V *n) {
   V high = cg_fmul(c, u, u), low = cg_fma(c, u, u, cg_fneg(c, high)), magic = k(c, u, 12582912);
   if (!has_fma(c)) {  // the square of 12 bits is exact
     V b = cast(c, u, c->i32);
-    V head = cast(c, LLVMBuildAnd(c->b, b, bits(c, LLVMTypeOf(b), 0xfffff000u), ""), c->f32);
+    V head = cast(c, cg_and(c, b, bits(c, LLVMTypeOf(b), 0xfffff000u)), c->f32);
     high = cg_fmul(c, head, head);
     low = cg_fmul(c, cg_fsub(c, u, head), cg_fadd(c, u, head));
   }
@@ -214,7 +214,7 @@ static V sin_cos(Cg *c, V x, uint32_t quadrant) {
   V r = cg_fma(c, n, k(c, x, -0x1.921fb6p+0), x);
   r = cg_fma(c, n, k(c, x, 0x1.777a5cp-25), r);
   r = cg_fma(c, n, k(c, x, 0x1.ee59dap-50), r);
-  V q = LLVMBuildAdd(c->b, cast(c, t, c->i32), bits(c, lanes_like(LLVMTypeOf(x), c->i32), quadrant), "");
+  V q = cg_iadd(c, cast(c, t, c->i32), bits(c, lanes_like(LLVMTypeOf(x), c->i32), quadrant));
   V y = cg_trig_large(c, x, cg_sin_quadrant(c, r, q), near, quadrant);
   return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }

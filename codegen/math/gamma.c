@@ -15,10 +15,10 @@ static V ln_of(Cg *c, V d) {
   V b = cast(c, d, c->i64);
   LLVMTypeRef dt = LLVMTypeOf(d), it = LLVMTypeOf(b);
   const uint64_t root = 0x3fe6a09e667f3bcdu;
-  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
-  V e = LLVMBuildTrunc(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 52), ""), lanes_like(it, c->i32), "");
-  e = LLVMBuildSIToFP(c->b, e, dt, "");
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
+  V off = cg_isub(c, b, bits(c, it, root));
+  V e = cg_trunc(c, cg_ashr(c, off, bits(c, it, 52)), lanes_like(it, c->i32));
+  e = cg_sitofp(c, e, dt);
+  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0xfffffffffffffu)), bits(c, it, root));
   m = cast(c, m, c->f64);
   V below = cg_fsub(c, m, k(c, m, 1)), above = cg_fadd(c, m, k(c, m, 1)), s = cg_fdiv(c, below, above),
     z = cg_fmul(c, s, s);
@@ -103,7 +103,7 @@ V cg_digamma(Cg *c, V a) {
   V x = cg_widen(c, a), is_below = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0.5)), zero = k(c, x, 0), inf = k(c, x, INFINITY);
   V above = digamma_above(c, cg_select(c, is_below, cg_fsub(c, k(c, x, 1), x), x)), r = fraction_of(c, a);
   V y = cg_select(c, is_below, cg_fsub(c, above, cg_fdiv(c, r_cot_pi(c, r), r)), above);
-  V is_pole = LLVMBuildAnd(c->b, is_below, cg_fcmp(c, LLVMRealOEQ, r, zero), "");
+  V is_pole = cg_and(c, is_below, cg_fcmp(c, LLVMRealOEQ, r, zero));
   V at_pole = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, zero), with_sign(c, inf, cg_fneg(c, x)), k(c, x, NAN));
   y = cg_select(c, is_pole, at_pole, y);
   return cg_narrow(c, cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, inf), inf, y), a);
@@ -155,7 +155,7 @@ static V zeta(Cg *c, const Order *o, V x, V r) {
   V before = cg_fsub(c, zeta_above(c, o, cg_fsub(c, one, r)), beyond);
   V below = cg_fadd(c, cg_fadd(c, above, cg_select(c, o->n_is_odd, before, cg_fneg(c, before))), power(c, o, r));
   V is_half = cg_fcmp(c, LLVMRealOEQ, fabs_of(c, r), k(c, r, 0.5));
-  V cancels = LLVMBuildAnd(c->b, is_half, LLVMBuildNot(c->b, o->n_is_odd, ""), "");
+  V cancels = cg_and(c, is_half, cg_not(c, o->n_is_odd));
   return cg_select(c, is_below, cg_select(c, cancels, beyond, below), above);
 }
 
@@ -171,9 +171,9 @@ V cg_polygamma(Cg *c, V order, V a) {
   enum { MOST_ORDER = 32 };
   double number;
   V x = cg_widen(c, a), one = k(c, x, 1), least = k(c, order, 1);
-  V is_order = LLVMBuildAnd(c->b, cg_fcmp(c, LLVMRealOGE, order, least),
-                            cg_fcmp(c, LLVMRealOLE, order, k(c, order, MOST_ORDER)), "");
-  is_order = LLVMBuildAnd(c->b, is_order, cg_fcmp(c, LLVMRealOEQ, order, cg_round(c, order)), "");
+  V is_order =
+      cg_and(c, cg_fcmp(c, LLVMRealOGE, order, least), cg_fcmp(c, LLVMRealOLE, order, k(c, order, MOST_ORDER)));
+  is_order = cg_and(c, is_order, cg_fcmp(c, LLVMRealOEQ, order, cg_round(c, order)));
   V whole = cg_select(c, is_order, order, least), n = cg_widen(c, whole);
   Order o = {n, cg_fadd(c, n, one), is_odd(c, whole), 0};
   if (cg_is_number(order, &number) && number >= 1 && number <= MOST_ORDER && number == floor(number))

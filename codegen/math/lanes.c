@@ -3,36 +3,36 @@
 #include "codegen/math/primitives.h"
 
 // Lanes from .. from + n - 1 of v.
-static LLVMValueRef part(Cg *c, LLVMValueRef v, uint32_t from, uint32_t n) {
-  LLVMValueRef lane[64];
+static V part(Cg *c, V v, uint32_t from, uint32_t n) {
+  V lane[64];
   for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
   return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
 }
 
-LLVMValueRef cg_reduce_add(Cg *c, LLVMValueRef v) {
+V cg_reduce_add(Cg *c, V v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
-    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
-    v = LLVMBuildFAdd(c->b, lo, hi, "");
+    V lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = cg_fadd(c, lo, hi);
   }
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "sum");
 }
 
-LLVMValueRef cg_reduce_lanes(Cg *c, Op join, LLVMValueRef v) {
+V cg_reduce_lanes(Cg *c, Op join, V v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
-    LLVMValueRef lo = part(c, v, 0, n), hi = part(c, v, n, n);
-    v = cg_primitive(c, join, (LLVMValueRef[]){lo, hi});
+    V lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    v = cg_primitive(c, join, (V[]){lo, hi});
   }
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), ir_ops[join].name);
 }
 
-LLVMValueRef cg_reduce_max(Cg *c, LLVMValueRef v) { return cg_reduce_lanes(c, OP_max, v); }
+V cg_reduce_max(Cg *c, V v) { return cg_reduce_lanes(c, OP_max, v); }
 
-LLVMValueRef cg_any_lane(Cg *c, LLVMValueRef mask) {
+V cg_any_lane(Cg *c, V mask) {
   LLVMTypeRef bits = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(mask)));
-  return LLVMBuildICmp(c->b, LLVMIntNE, LLVMBuildBitCast(c->b, mask, bits, ""), LLVMConstNull(bits), "");
+  return cg_ne(c, cg_bitcast(c, mask, bits), LLVMConstNull(bits));
 }
 
-LLVMValueRef cg_nan_lanes(Cg *c, LLVMValueRef v) { return LLVMBuildFCmp(c->b, LLVMRealUNO, v, v, ""); }
+V cg_nan_lanes(Cg *c, V v) { return cg_fcmp(c, LLVMRealUNO, v, v); }
 
 // Targets that round a b + d twice have other bits anyway: theirs is the order that takes least time.
 uint32_t cg_sum_lanes(const Target *t) {
@@ -40,7 +40,7 @@ uint32_t cg_sum_lanes(const Target *t) {
   return t->has_fma && t->vl < LANES ? LANES : t->vl;
 }
 
-bool cg_lanes_left(Cg *c, LLVMValueRef left, int64_t first, LLVMValueRef *mask) {
+bool cg_lanes_left(Cg *c, V left, int64_t first, V *mask) {
   int64_t vl = c->t->vl, n = LLVMIsAConstantInt(left) ? LLVMConstIntGetSExtValue(left) - first : -1;
   *mask = NULL;
   if (!LLVMIsAConstantInt(left) || (n > 0 && n < vl)) *mask = cg_mask(c, cg_sub(c, left, cg_i64(c, first)));

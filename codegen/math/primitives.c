@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 // ---- exponentials
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
@@ -18,7 +19,7 @@ V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
   const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = cg_fsub(c, t, k(c, x, magic));
   V b = cast(c, t, c->i32);
-  *n = LLVMBuildSub(c->b, b, bits(c, LLVMTypeOf(b), 0x4B400000), "");
+  *n = cg_isub(c, b, bits(c, LLVMTypeOf(b), 0x4B400000));
   *whole_out = whole;
   V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
   r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
@@ -33,15 +34,15 @@ static V reduce_exp(Cg *c, V x, V *n) {
 
 static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
   LLVMTypeRef t = LLVMTypeOf(n);
-  V e = LLVMBuildAdd(c->b, n, bits(c, t, 127), "");
-  return cast(c, LLVMBuildShl(c->b, e, bits(c, t, 23), ""), c->f32);
+  V e = cg_iadd(c, n, bits(c, t, 127));
+  return cast(c, cg_shl(c, e, bits(c, t, 23)), c->f32);
 }
 
 // Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
 static V exp_of(Cg *c, V x) {
   V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
   if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, cg_fadd(c, p, k(c, x, 1)), whole);
-  V half = LLVMBuildAShr(c->b, n, bits(c, LLVMTypeOf(n), 1), ""), rest = LLVMBuildSub(c->b, n, half, "");
+  V half = cg_ashr(c, n, bits(c, LLVMTypeOf(n), 1)), rest = cg_isub(c, n, half);
   V y = cg_fadd(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
   return cg_fmul(c, cg_fmul(c, y, first), second);
 }
@@ -66,9 +67,9 @@ static Logistic logistic(Cg *c, V x) {
   V n, low = at_least(c, cg_fneg(c, fabs_of(c, x)), FARTHEST);
   Logistic t = {.p = reduce_exp(c, low, &n)};
   V least = bits(c, LLVMTypeOf(n), (uint64_t)-64);
-  V whole = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, least, ""), least, n, "");
+  V whole = cg_select(c, cg_lt(c, n, least), least, n);
   t.s = two_to(c, whole);
-  t.rest = two_to(c, LLVMBuildSub(c->b, n, whole, ""));
+  t.rest = two_to(c, cg_isub(c, n, whole));
   V more = cg_fadd(c, t.s, k(c, x, 1));
   t.bottom = cg_fma(c, t.s, t.p, more);
   t.lost = cg_fma(c, t.s, t.p, cg_fsub(c, more, t.bottom));
@@ -154,10 +155,10 @@ static V log_of(Cg *c, V x) {
   V b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
   LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
   V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
-  V off = LLVMBuildSub(c->b, b, least, "");
-  V e = LLVMBuildSIToFP(c->b, LLVMBuildAShr(c->b, off, bits(c, it, 23), ""), ft, "");
+  V off = cg_isub(c, b, least);
+  V e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), ft);
   e = cg_fsub(c, e, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0x7fffff), ""), least, "");
+  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0x7fffff)), least);
   V f = cg_fsub(c, cast(c, m, c->f32), k(c, x, 1)), y = (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
   V zero = k(c, x, 0), inf = k(c, x, INFINITY);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, inf), inf, y);
@@ -176,9 +177,9 @@ V cg_sin_quadrant(Cg *c, V r, V quadrant) {
   V co = cg_fma(c, z, k(c, r, -0.5), k(c, r, 1));
   co = cg_fma(c, cg_fmul(c, z, z), q, co);
   LLVMTypeRef it = LLVMTypeOf(quadrant);
-  V odd = LLVMBuildTrunc(c->b, quadrant, lanes_like(it, c->i1), "");
-  V flip = LLVMBuildShl(c->b, LLVMBuildAnd(c->b, quadrant, bits(c, it, 2), ""), bits(c, it, 30), "");
-  return cast(c, LLVMBuildXor(c->b, cast(c, cg_select(c, odd, co, s), c->i32), flip, ""), c->f32);
+  V odd = cg_trunc(c, quadrant, lanes_like(it, c->i1));
+  V flip = cg_shl(c, cg_and(c, quadrant, bits(c, it, 2)), bits(c, it, 30));
+  return cast(c, cg_xor(c, cast(c, cg_select(c, odd, co, s), c->i32), flip), c->f32);
 }
 
 // pi/2 in 33 + 53 bits: exact products while the quotient has at most 20 bits.
@@ -187,14 +188,14 @@ V cg_reduce_trig(Cg *c, V x, V *n) {
   LLVMTypeRef it = lanes_like(LLVMTypeOf(x), c->i32);
   V d = cg_widen(c, x), t = cg_fadd(c, cg_fmul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic));
   V whole = cg_fsub(c, t, k(c, d, magic)), r = cg_fsub(c, d, cg_fmul(c, whole, k(c, d, 0x1.921fb544p+0)));
-  *n = LLVMBuildTrunc(c->b, cast(c, t, c->i64), it, "");
+  *n = cg_trunc(c, cast(c, t, c->i64), it);
   return cg_fsub(c, r, cg_fmul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
 }
 
 static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   V n, r = cg_reduce_trig(c, x, &n);
   r = cg_narrow(c, at_least(c, at_most(c, r, 0.7854), -0.7854), x);
-  V y = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, n, bits(c, LLVMTypeOf(n), quadrant), ""));
+  V y = cg_sin_quadrant(c, r, cg_iadd(c, n, bits(c, LLVMTypeOf(n), quadrant)));
   y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
   return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
@@ -205,7 +206,7 @@ V cg_floor(Cg *c, V x) {
   if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
   // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
   V small = cg_fcmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = cg_select(c, small, x, k(c, x, 0));
-  V cut = LLVMBuildSIToFP(c->b, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t, "");
+  V cut = cg_sitofp(c, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t);
   V less = cg_fsub(c, cut, k(c, x, 1)), y = cg_select(c, cg_fcmp(c, LLVMRealOGT, cut, x), less, cut);
   return cg_select(c, small, with_sign(c, y, x), x);
 }
@@ -232,7 +233,7 @@ static V truth(Cg *c, LLVMRealPredicate p, V a, V b) {
   return cg_select(c, cg_fcmp(c, p, a, b), k(c, a, 1), k(c, a, 0));
 }
 
-LLVMValueRef cg_primitive(Cg *c, Op op, LLVMValueRef *arg) {
+V cg_primitive(Cg *c, Op op, V *arg) {
   V a = arg[0], fast = c->t->fast_math ? cg_fast_primitive(c, op, a) : NULL;
   if (fast) return fast;
 #define b arg[1]
@@ -281,22 +282,21 @@ static V frame_u64(Cg *c, size_t off) {
   return v;
 }
 
-static V low32(Cg *c, V v) { return LLVMBuildAnd(c->b, v, bits(c, LLVMTypeOf(v), 0xffffffffu), ""); }
-static V high32(Cg *c, V v) { return LLVMBuildLShr(c->b, v, bits(c, LLVMTypeOf(v), 32), ""); }
-static V mix(Cg *c, V a, V b, V key) { return LLVMBuildXor(c->b, LLVMBuildXor(c->b, a, b, ""), key, ""); }
+static V low32(Cg *c, V v) { return cg_and(c, v, bits(c, LLVMTypeOf(v), 0xffffffffu)); }
+static V high32(Cg *c, V v) { return cg_lshr(c, v, bits(c, LLVMTypeOf(v), 32)); }
+static V mix(Cg *c, V a, V b, V key) { return cg_xor(c, cg_xor(c, a, b), key); }
 
 // void philox_keys(ptr keys, i64 seed): two for each round. Upper halves hold what no product reads.
-static void make_keys(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_keys(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V keys = LLVMGetParam(fn, 0), seed = LLVMGetParam(fn, 1), first[] = {seed, high32(c, seed)}, next[2];
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 2);
-  V at = cg_at(c, c->i64, keys, l.i);
-  cg_store(c, l.carry[0], at);
-  cg_store(c, l.carry[1], cg_at(c, c->i64, at, cg_i64(c, 1)));
-  next[0] = LLVMBuildAdd(c->b, l.carry[0], bits(c, c->i64, 0x9E3779B9u), "");
-  next[1] = LLVMBuildAdd(c->b, l.carry[1], bits(c, c->i64, 0xBB67AE85u), "");
-  cg_loop_end(c, &l, next);
+  V keys = LLVMGetParam(fn, 0), seed = LLVMGetParam(fn, 1), first[] = {seed, high32(c, seed)};
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 2); cg_next(&l);) {
+    V at = cg_at(c, c->i64, keys, l.i);
+    cg_store(c, first[0], at);
+    cg_put(c, first[1], at, cg_i64(c, 1));
+    first[0] = cg_iadd(c, first[0], bits(c, c->i64, 0x9E3779B9u));
+    first[1] = cg_iadd(c, first[1], bits(c, c->i64, 0xBB67AE85u));
+  }
   LLVMBuildRetVoid(c->b);
 }
 
@@ -319,21 +319,21 @@ void cg_random_words(Cg *c, V element, V id, V out[4]) {
   LLVMTypeRef t = LLVMTypeOf(element);
   V keys = round_keys(c), run = frame_u64(c, offsetof(TnFrame, counter)), first[4] = {element}, x[4];
   first[1] = high32(c, element);
-  first[2] = spread(c, t, LLVMBuildZExt(c->b, id, c->i64, ""));
+  first[2] = spread(c, t, cg_zext(c, id, c->i64));
   first[3] = spread(c, t, run);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 4);
-  V at = cg_at(c, c->i64, keys, l.i), key0 = spread(c, t, cg_load(c, c->i64, at));
-  V key1 = spread(c, t, cg_load(c, c->i64, cg_at(c, c->i64, at, cg_i64(c, 1))));
-  x[3] = LLVMBuildMul(c->b, low32(c, l.carry[0]), bits(c, t, 0xD2511F53u), "");
-  x[1] = LLVMBuildMul(c->b, low32(c, l.carry[2]), bits(c, t, 0xCD9E8D57u), "");
-  x[0] = mix(c, high32(c, x[1]), l.carry[1], key0);
-  x[2] = mix(c, high32(c, x[3]), l.carry[3], key1);
-  cg_loop_end(c, &l, x);
-  for (uint32_t k = 0; k < 4; k++) out[k] = LLVMBuildTrunc(c->b, l.out[k], lanes_like(t, c->i32), "");
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, 2 * PHILOX_ROUNDS), cg_i64(c, 2), first, 4); cg_next(&l);) {
+    V at = cg_at(c, c->i64, keys, l.i), key0 = spread(c, t, cg_load(c, c->i64, at));
+    V key1 = spread(c, t, cg_get(c, c->i64, at, cg_i64(c, 1)));
+    x[3] = cg_imul(c, low32(c, first[0]), bits(c, t, 0xD2511F53u));
+    x[1] = cg_imul(c, low32(c, first[2]), bits(c, t, 0xCD9E8D57u));
+    x[0] = mix(c, high32(c, x[1]), first[1], key0);
+    x[2] = mix(c, high32(c, x[3]), first[3], key1);
+    memcpy(first, x, sizeof x);
+  }
+  for (uint32_t k = 0; k < 4; k++) out[k] = cg_trunc(c, first[k], lanes_like(t, c->i32));
 }
 
-LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t word) {
+V cg_rand_bits(Cg *c, V element, V id, uint32_t word) {
   V x[4];
   cg_random_words(c, element, id, x);
   return x[word];
@@ -342,7 +342,7 @@ LLVMValueRef cg_rand_bits(Cg *c, LLVMValueRef element, LLVMValueRef id, uint32_t
 // The upper 24 bits as a float in [0, 2^24).
 static V as_count(Cg *c, V x) {
   LLVMTypeRef t = LLVMTypeOf(x);
-  return LLVMBuildSIToFP(c->b, LLVMBuildLShr(c->b, x, bits(c, t, 8), ""), lanes_like(t, c->f32), "");
+  return cg_sitofp(c, cg_lshr(c, x, bits(c, t, 8)), lanes_like(t, c->f32));
 }
 
 // A whole number that is not negative, times a power of two: the same bits as a product. LLVM makes one VCVT of an MVE
@@ -360,9 +360,9 @@ V cg_normal_of(Cg *c, V x[4]) {
   // The nearest quarter turn is taken off exactly: cos(2 pi u2) = sin(2 pi (u2 - q/4) + (q + 1) pi/2).
   LLVMTypeRef it = lanes_like(LLVMTypeOf(u2), c->i32);
   V q = LLVMBuildFPToSI(c->b, cg_fadd(c, cg_fmul(c, u2, k(c, u2, 4)), k(c, u2, 0.5)), it, "");
-  V whole = LLVMBuildSIToFP(c->b, q, LLVMTypeOf(u2), "");
+  V whole = cg_sitofp(c, q, LLVMTypeOf(u2));
   V r = cg_fmul(c, cg_fsub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
-  V turn = cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, bits(c, it, 1), ""));
+  V turn = cg_sin_quadrant(c, r, cg_iadd(c, q, bits(c, it, 1)));
   V far = cg_fmul(c, log_of(c, u1), k(c, u1, -2));
   return cg_fmul(c, cg_primitive(c, OP_sqrt, &far), turn);
 }
@@ -445,7 +445,7 @@ static V expand(Row *r, Op op, V *arg) {
   return e.nodes ? expand_nodes(r, e, arg) : cg_primitive(r->c, op, arg);
 }
 
-LLVMValueRef cg_pointwise_op(Cg *c, Val v, LLVMValueRef *arg, LLVMValueRef element) {
+V cg_pointwise_op(Cg *c, Val v, V *arg, V element) {
   const Ins *in = ir_ins(c->f, v);
   Row r = {.c = c, .v = v, .type = c->vf, .element = element};
   if (in->n_args > 0) r.type = LLVMTypeOf(arg[0]);

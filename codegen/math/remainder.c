@@ -13,7 +13,7 @@ static V reduce(Cg *c, V a, V b) {
   LLVMTypeRef t = LLVMTypeOf(a), it = lanes_like(t, c->i32);
   V q = cg_fdiv(c, a, b), is_good = cg_fcmp(c, LLVMRealOLT, fabs_of(c, q), k(c, q, 0x1p30));
   q = LLVMBuildFPToSI(c->b, cg_select(c, is_good, q, k(c, q, 0)), it, "");
-  q = LLVMBuildSIToFP(c->b, q, t, "");
+  q = cg_sitofp(c, q, t);
   return cg_fma(c, cg_fneg(c, q), b, a);
 }
 
@@ -36,7 +36,6 @@ V cg_fmod(Cg *c, V a, V b) {
   y = cg_slow_path(c, "long_fmod", is_long, a, b, y, make_long, NULL);
   y = with_sign(c, y, a);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, size, inf), a, y);
-  V has_none =
-      LLVMBuildOr(c->b, cg_fcmp(c, LLVMRealUEQ, b, k(c, b, 0)), cg_fcmp(c, LLVMRealUEQ, fabs_of(c, a), inf), "");
+  V has_none = cg_or(c, cg_fcmp(c, LLVMRealUEQ, b, k(c, b, 0)), cg_fcmp(c, LLVMRealUEQ, fabs_of(c, a), inf));
   return cg_select(c, has_none, k(c, a, NAN), y);
 }

@@ -5,8 +5,8 @@
 static V any(Cg *c, V lanes) {
   LLVMTypeRef t = LLVMTypeOf(lanes);
   if (!is_vector(t)) return lanes;
-  V mask = LLVMBuildBitCast(c->b, lanes, LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(t)), "");
-  return LLVMBuildICmp(c->b, LLVMIntNE, mask, LLVMConstNull(LLVMTypeOf(mask)), "");
+  V mask = cg_bitcast(c, lanes, LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(t)));
+  return cg_ne(c, mask, LLVMConstNull(LLVMTypeOf(mask)));
 }
 
 // Tells LLVM to lay the code out, and to choose registers, for the branch not taken.
@@ -25,16 +25,12 @@ V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, V otherwise, void (*m
   LLVMTypeRef type = LLVMFunctionType(t, (LLVMTypeRef[]){t, t}, 2, false);
   V fn = cg_helper(c, rt_printf(c->mem, "%s.%u", name, LLVMGetVectorSize(t)), type, make, ctx);
   LLVMBasicBlockRef before = LLVMGetInsertBlock(c->b);
-  If s;
-  cg_if(c, &s, some);
-  mark_unlikely(c, LLVMGetBasicBlockTerminator(before));
-  V arg[] = {x, y}, z;
-  for (int i = 0; is_scalar && i < 2; i++) arg[i] = LLVMBuildInsertElement(c->b, LLVMGetUndef(t), arg[i], none, "");
-  z = LLVMBuildCall2(c->b, type, fn, arg, 2, "");
-  if (is_scalar) z = LLVMBuildExtractElement(c->b, z, none, "");
-  LLVMBasicBlockRef after = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &s);
-  V phi = LLVMBuildPhi(c->b, LLVMTypeOf(y), "");
-  LLVMAddIncoming(phi, (V[]){otherwise, z}, (LLVMBasicBlockRef[]){before, after}, 2);
-  return phi;
+  for (If s = cg_when_carry(c, some, &otherwise, 1); cg_then(&s);) {
+    mark_unlikely(c, LLVMGetBasicBlockTerminator(before));
+    V arg[] = {x, y};
+    for (int k = 0; is_scalar && k < 2; k++) arg[k] = LLVMBuildInsertElement(c->b, LLVMGetUndef(t), arg[k], none, "");
+    V z = LLVMBuildCall2(c->b, type, fn, arg, 2, "");
+    otherwise = is_scalar ? LLVMBuildExtractElement(c->b, z, none, "") : z;
+  }
+  return otherwise;
 }

@@ -11,9 +11,9 @@ V cg_tan_quadrant(Cg *c, V r, V quadrant) {
   V s = POLY(c, z, 1, -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800);
   V co = POLY(c, z, 1, -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800);
   s = cg_fmul(c, s, r);
-  V odd = LLVMBuildTrunc(c->b, quadrant, lanes_like(LLVMTypeOf(quadrant), c->i1), "");
+  V odd = cg_trunc(c, quadrant, lanes_like(LLVMTypeOf(quadrant), c->i1));
   V y = cg_fdiv(c, cg_select(c, odd, cg_fneg(c, co), s), cg_select(c, odd, s, co));
-  return LLVMBuildFPTrunc(c->b, y, lanes_like(LLVMTypeOf(r), c->f32), "");
+  return cg_fptrunc(c, y, lanes_like(LLVMTypeOf(r), c->f32));
 }
 
 V cg_tan(Cg *c, V x) {
@@ -35,7 +35,7 @@ static V angle(Cg *c, V y, V x) {
              -0.016111581190195755, 0.0048508913588048803, -0.00068478467822473226);
   p = cg_fmul(c, p, t);
   p = cg_select(c, is_steep, cg_fsub(c, k(c, p, HALF_PI), p), p);
-  V is_left = LLVMBuildICmp(c->b, LLVMIntSLT, cast(c, x, c->i64), LLVMConstNull(LLVMTypeOf(cast(c, x, c->i64))), "");
+  V is_left = cg_lt(c, cast(c, x, c->i64), LLVMConstNull(LLVMTypeOf(cast(c, x, c->i64))));
   p = cg_select(c, is_left, cg_fsub(c, k(c, p, 2 * HALF_PI), p), p);  // of x = -0 too
   return with_sign(c, p, y);
 }

@@ -16,37 +16,37 @@ typedef struct {
   uint32_t what;
 } Large;
 
-static V wide(Cg *c, V v, uint32_t bits_) { return LLVMBuildZExt(c->b, v, LLVMIntTypeInContext(c->ctx, bits_), ""); }
+static V wide(Cg *c, V v, uint32_t bits_) { return cg_zext(c, v, LLVMIntTypeInContext(c->ctx, bits_)); }
 
 // Of one float x = +-m 2^e with -100 <= e.
 static V large_lane(Cg *c, V x, uint32_t what) {
   static const uint64_t two_over_pi[] = {0x6295993c439041feu, 0x2757d1f534ddc0dbu, 0xf9836e4e441529fcu, 0xa2u};
   LLVMTypeRef i128 = LLVMIntTypeInContext(c->ctx, 128), i256 = LLVMIntTypeInContext(c->ctx, 256);
-  V b = cast(c, x, c->i32), exponent = LLVMBuildLShr(c->b, b, cg_i32(c, 23), "");
-  exponent = LLVMBuildAnd(c->b, exponent, cg_i32(c, 0xff), "");
-  V m = LLVMBuildOr(c->b, LLVMBuildAnd(c->b, b, cg_i32(c, 0x7fffff), ""), cg_i32(c, 0x800000), "");
-  V shift = LLVMBuildSub(c->b, cg_i32(c, FRACTION - (WINDOW - 2) + 150), exponent, "");  // at least 1
+  V b = cast(c, x, c->i32), exponent = cg_lshr(c, b, cg_i32(c, 23));
+  exponent = cg_and(c, exponent, cg_i32(c, 0xff));
+  V m = cg_or(c, cg_and(c, b, cg_i32(c, 0x7fffff)), cg_i32(c, 0x800000));
+  V shift = cg_isub(c, cg_i32(c, FRACTION - (WINDOW - 2) + 150), exponent);  // at least 1
   V all = LLVMConstIntOfArbitraryPrecision(i256, 4, two_over_pi);
-  V window = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, all, wide(c, shift, 256), ""), i128, "");
-  V turns = LLVMBuildMul(c->b, window, wide(c, m, 128), "");
-  turns = LLVMBuildShl(c->b, turns, LLVMConstInt(i128, 128 - WINDOW, false), "");  // quarters in the two upper bits
-  V half = LLVMBuildShl(c->b, LLVMConstInt(i128, 1, false), LLVMConstInt(i128, 125, false), "");
-  V quarters = LLVMBuildLShr(c->b, LLVMBuildAdd(c->b, turns, half, ""), LLVMConstInt(i128, 126, false), "");
-  V rest = LLVMBuildSub(c->b, turns, LLVMBuildShl(c->b, quarters, LLVMConstInt(i128, 126, false), ""), "");
-  rest = LLVMBuildTrunc(c->b, LLVMBuildAShr(c->b, rest, LLVMConstInt(i128, 62, false), ""), c->i64, "");
-  V r = LLVMBuildSIToFP(c->b, rest, c->f64, "");
+  V window = cg_trunc(c, cg_lshr(c, all, wide(c, shift, 256)), i128);
+  V turns = cg_imul(c, window, wide(c, m, 128));
+  turns = cg_shl(c, turns, LLVMConstInt(i128, 128 - WINDOW, false));  // quarters in the two upper bits
+  V half = cg_shl(c, LLVMConstInt(i128, 1, false), LLVMConstInt(i128, 125, false));
+  V quarters = cg_lshr(c, cg_iadd(c, turns, half), LLVMConstInt(i128, 126, false));
+  V rest = cg_isub(c, turns, cg_shl(c, quarters, LLVMConstInt(i128, 126, false)));
+  rest = cg_trunc(c, cg_ashr(c, rest, LLVMConstInt(i128, 62, false)), c->i64);
+  V r = cg_sitofp(c, rest, c->f64);
   r = cg_fmul(c, r, k(c, r, 0x1p-64 * 1.5707963267948966));
-  V q = LLVMBuildTrunc(c->b, quarters, c->i32, ""), is_negative = LLVMBuildICmp(c->b, LLVMIntSLT, b, cg_i32(c, 0), "");
-  q = LLVMBuildSelect(c->b, is_negative, LLVMBuildNeg(c->b, q, ""), q, "");
-  r = LLVMBuildSelect(c->b, is_negative, cg_fneg(c, r), r, "");
+  V q = cg_trunc(c, quarters, c->i32), is_negative = cg_lt(c, b, cg_i32(c, 0));
+  q = cg_select(c, is_negative, LLVMBuildNeg(c->b, q, ""), q);
+  r = cg_select(c, is_negative, cg_fneg(c, r), r);
   if (what == TRIG_TAN) return cg_tan_quadrant(c, r, q);
-  r = LLVMBuildFPTrunc(c->b, r, c->f32, "");
-  return cg_sin_quadrant(c, r, LLVMBuildAdd(c->b, q, cg_i32(c, (int32_t)what), ""));
+  r = cg_fptrunc(c, r, c->f32);
+  return cg_sin_quadrant(c, r, cg_iadd(c, q, cg_i32(c, (int32_t)what)));
 }
 
 static V is_large(Cg *c, V x, double near) {
   V size = fabs_of(c, x), finite = cg_fcmp(c, LLVMRealOLT, size, k(c, x, INFINITY));
-  return LLVMBuildAnd(c->b, cg_fcmp(c, LLVMRealOGT, size, k(c, x, near)), finite, "");
+  return cg_and(c, cg_fcmp(c, LLVMRealOGT, size, k(c, x, near)), finite);
 }
 
 // <n x f32> far(<n x f32> x, <n x f32> y): y, but what is asked for where x is far.
@@ -54,13 +54,12 @@ static void make_large(Cg *c, V fn, void *ctx) {
   const Large *f = ctx;
   V x = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1);
   uint32_t n = LLVMGetVectorSize(LLVMTypeOf(x));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), &y, 1);
-  V lane = LLVMBuildExtractElement(c->b, x, l.i, ""), old = LLVMBuildExtractElement(c->b, l.carry[0], l.i, "");
-  V z = cg_select(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
-  y = LLVMBuildInsertElement(c->b, l.carry[0], z, l.i, "");
-  cg_loop_end(c, &l, &y);
-  LLVMBuildRet(c->b, l.out[0]);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), &y, 1); cg_next(&l);) {
+    V lane = LLVMBuildExtractElement(c->b, x, l.i, ""), old = LLVMBuildExtractElement(c->b, y, l.i, "");
+    V z = cg_select(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
+    y = LLVMBuildInsertElement(c->b, y, z, l.i, "");
+  }
+  LLVMBuildRet(c->b, y);
 }
 
 V cg_trig_large(Cg *c, V x, V y, double near, uint32_t what) {

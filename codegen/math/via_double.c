@@ -14,7 +14,7 @@
 static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n + 1.5 * 2^52
   V b = cast(c, shifted, c->i64);
   LLVMTypeRef it = LLVMTypeOf(b);
-  V e = LLVMBuildShl(c->b, LLVMBuildAdd(c->b, b, bits(c, it, 1023), ""), bits(c, it, 52), "");
+  V e = cg_shl(c, cg_iadd(c, b, bits(c, it, 1023)), bits(c, it, 52));
   return cast(c, e, c->f64);
 }
 
@@ -23,10 +23,10 @@ V cg_log2_double(Cg *c, V d) {
   V b = cast(c, d, c->i64);
   LLVMTypeRef dt = LLVMTypeOf(d), it = LLVMTypeOf(b);
   const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
-  V off = LLVMBuildSub(c->b, b, bits(c, it, root), "");
-  V e = LLVMBuildAShr(c->b, off, bits(c, it, 52), "");
-  e = LLVMBuildSIToFP(c->b, LLVMBuildTrunc(c->b, e, lanes_like(it, c->i32), ""), dt, "");
-  V m = LLVMBuildAdd(c->b, LLVMBuildAnd(c->b, off, bits(c, it, 0xfffffffffffffu), ""), bits(c, it, root), "");
+  V off = cg_isub(c, b, bits(c, it, root));
+  V e = cg_ashr(c, off, bits(c, it, 52));
+  e = cg_sitofp(c, cg_trunc(c, e, lanes_like(it, c->i32)), dt);
+  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0xfffffffffffffu)), bits(c, it, root));
   m = cast(c, m, c->f64);
   V below = cg_fsub(c, m, k(c, m, 1)), above = cg_fadd(c, m, k(c, m, 1)), s = cg_fdiv(c, below, above),
     z = cg_fmul(c, s, s);
@@ -86,21 +86,21 @@ V cg_pow(Cg *c, V a, V b) {
   double number;
   V known = cg_is_number(b, &number) ? by_products(c, a, number) : NULL;
   if (known) return known;
-  V size = fabs_of(c, a), l = cg_log2_double(c, cg_widen(c, size)), bd = LLVMBuildFPExt(c->b, b, LLVMTypeOf(l), "");
+  V size = fabs_of(c, a), l = cg_log2_double(c, cg_widen(c, size)), bd = cg_fpext(c, b, LLVMTypeOf(l));
   V t = at_least(c, at_most(c, cg_fmul(c, l, bd), 300), -300), zero = k(c, a, 0), one = k(c, a, 1);
-  V y = LLVMBuildFPTrunc(c->b, cg_exp2_double(c, t), LLVMTypeOf(a), "");
+  V y = cg_fptrunc(c, cg_exp2_double(c, t), LLVMTypeOf(a));
   V half = cg_fmul(c, b, k(c, b, 0.5));  // from 2^24 on every float is even
 
   V is_int = cg_fcmp(c, LLVMRealOEQ, cg_floor(c, b), b), is_odd = cg_fcmp(c, LLVMRealONE, cg_floor(c, half), half);
-  is_odd = LLVMBuildAnd(c->b, is_int, is_odd, "");
+  is_odd = cg_and(c, is_int, is_odd);
   V no_root = cg_fcmp(c, LLVMRealOLT, a, zero);
-  no_root = LLVMBuildAnd(c->b, no_root, LLVMBuildNot(c->b, is_int, ""), "");
-  no_root = LLVMBuildAnd(c->b, no_root, cg_fcmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)), "");
+  no_root = cg_and(c, no_root, cg_not(c, is_int));
+  no_root = cg_and(c, no_root, cg_fcmp(c, LLVMRealOGT, a, k(c, a, -INFINITY)));
   y = cg_select(c, no_root, k(c, a, NAN), cg_select(c, is_odd, with_sign(c, y, a), y));
   V b_inf = cg_fcmp(c, LLVMRealOEQ, fabs_of(c, b), k(c, b, INFINITY)), unit = cg_fcmp(c, LLVMRealOEQ, size, one);
   V is_one = cg_fcmp(c, LLVMRealOEQ, b, zero);
-  is_one = LLVMBuildOr(c->b, is_one, cg_fcmp(c, LLVMRealOEQ, a, one), "");
-  is_one = LLVMBuildOr(c->b, is_one, LLVMBuildAnd(c->b, b_inf, unit, ""), "");
+  is_one = cg_or(c, is_one, cg_fcmp(c, LLVMRealOEQ, a, one));
+  is_one = cg_or(c, is_one, cg_and(c, b_inf, unit));
   return cg_select(c, is_one, one, y);
 }
 

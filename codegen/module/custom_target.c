@@ -35,16 +35,16 @@ static void add_probe(const CgModule *m, const Target *t, const char *intrinsic,
   LLVMTypeRef f32 = LLVMFloatTypeInContext(m->ctx), type[] = {f32, LLVMVectorType(f32, t->vl)};
   LLVMTypeRef ptr = LLVMPointerTypeInContext(m->ctx, 0);
   LLVMTypeRef fn_type = LLVMFunctionType(LLVMVoidTypeInContext(m->ctx), &ptr, 1, false);
-  LLVMValueRef fn = LLVMAddFunction(m->mod, "probe", fn_type), at = LLVMGetParam(fn, 0);
+  V fn = LLVMAddFunction(m->mod, "probe", fn_type), at = LLVMGetParam(fn, 0);
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", strlen("nounwind"));  // else Arm names a personality
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(m->ctx, nounwind, 0));
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->ctx, fn, "entry"));
   unsigned id = intrinsic ? LLVMLookupIntrinsicID(intrinsic, strlen(intrinsic)) : 0;
   for (uint32_t k = 0; k < 2; k++) {
-    LLVMValueRef x = LLVMBuildLoad2(b, type[k], at, ""), arg[] = {x, x, x}, y;
+    V x = LLVMBuildLoad2(b, type[k], at, ""), arg[] = {x, x, x}, y;
     if (intrinsic) {
-      LLVMValueRef op = LLVMGetIntrinsicDeclaration(m->mod, id, &type[k], 1);
+      V op = LLVMGetIntrinsicDeclaration(m->mod, id, &type[k], 1);
       y = LLVMBuildCall2(b, LLVMIntrinsicGetType(m->ctx, id, &type[k], 1), op, arg, n_args, "");
     } else {
       y = LLVMBuildFAdd(b, x, x, "");
@@ -83,9 +83,9 @@ static bool is_item(const char *list, const char *item, size_t length) {
 }
 
 // ---- features of a CPU. LLVM's C interface has no list; but code that needs a feature is inlined into code that has it alone.
-static LLVMValueRef add_function(const CgModule *m, const char *name, const char *cpu, const char *features) {
+static V add_function(const CgModule *m, const char *name, const char *cpu, const char *features) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->ctx), NULL, 0, false);
-  LLVMValueRef fn = LLVMAddFunction(m->mod, name, type);
+  V fn = LLVMAddFunction(m->mod, name, type);
   const char *const key[] = {"target-cpu", "target-features"}, *const value[] = {cpu, features};
   for (size_t k = 0; k < 2; k++) {
     LLVMAttributeRef a =
@@ -108,7 +108,7 @@ static void add_question(const CgModule *m, const char *cpu, const char *feature
   bool is_vector = !strncmp(feature, "zv", 2) && strncmp(feature, "zve", 3);
   const char *with = is_vector ? "+v," : "";  // parts of vectors that are not there are a fatal error of LLVM
   snprintf(more, sizeof more, "%s%s%s+%s", features, *features ? "," : "", with, feature);
-  LLVMValueRef wants = add_function(m, "wants", cpu, more), has = add_function(m, feature, cpu, features);
+  V wants = add_function(m, "wants", cpu, more), has = add_function(m, feature, cpu, features);
   LLVMSetLinkage(wants, LLVMInternalLinkage);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
   LLVMPositionBuilderAtEnd(b, LLVMGetEntryBasicBlock(wants));
@@ -123,7 +123,7 @@ static void add_question(const CgModule *m, const char *cpu, const char *feature
 static bool is_not_compared(const char *feature) { return !strcmp(feature, "cx16") || !strcmp(feature, "sahf"); }
 
 static bool was_inlined(const CgModule *m, const char *feature) {
-  LLVMValueRef fn = LLVMGetNamedFunction(m->mod, feature);
+  V fn = LLVMGetNamedFunction(m->mod, feature);
   return !LLVMIsACallInst(LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn)));
 }
 

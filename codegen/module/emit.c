@@ -75,16 +75,16 @@ static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   return true;
 }
 
-static void add_attribute(Cg *c, LLVMValueRef fn, const char *key, const char *value) {
+static void add_attribute(Cg *c, V fn, const char *key, const char *value) {
   LLVMAttributeRef a = LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
 }
 
-static bool is_fabs(LLVMValueRef v) {
+static bool is_fabs(V v) {
   return LLVMIsACallInst(v) && LLVMGetIntrinsicID(LLVMGetCalledValue(v)) == LLVMLookupIntrinsicID("llvm.fabs", 9);
 }
 
-static bool may_be_zero(LLVMValueRef v) {
+static bool may_be_zero(V v) {
   LLVMBool loses;
   bool is_vector = LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind, any = false;
   for (unsigned k = 0; is_vector && !any && k < LLVMGetVectorSize(LLVMTypeOf(v)); k++)
@@ -92,11 +92,11 @@ static bool may_be_zero(LLVMValueRef v) {
   return is_vector ? any : !LLVMIsAConstantFP(v) || LLVMConstRealGetDouble(v, &loses) == 0;
 }
 
-static bool compares_size_with_zero(LLVMValueRef fn) {
+static bool compares_size_with_zero(V fn) {
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
-    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+    for (V i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
       if (LLVMGetInstructionOpcode(i) != LLVMFCmp) continue;
-      LLVMValueRef x = LLVMGetOperand(i, 0), y = LLVMGetOperand(i, 1);
+      V x = LLVMGetOperand(i, 0), y = LLVMGetOperand(i, 1);
       if ((is_fabs(x) && may_be_zero(y)) || (is_fabs(y) && may_be_zero(x))) return true;
     }
   return false;
@@ -106,7 +106,7 @@ static bool compares_size_with_zero(LLVMValueRef fn) {
 // forgets it), so that it drops |x|, sign and the like behind a select. It concludes nothing from a comparison with 0 where
 // denormals may count as 0, as "dynamic" says: a function that could be misread has that attribute. The others do not,
 // since LLVM then keeps some sums with 0.
-static void guard_comparisons(Cg *c, LLVMValueRef fn) {
+static void guard_comparisons(Cg *c, V fn) {
   if (compares_size_with_zero(fn)) add_attribute(c, fn, "denormal-fp-math", "dynamic,dynamic");
 }
 
@@ -115,7 +115,7 @@ static void guard_comparisons(Cg *c, LLVMValueRef fn) {
 static void set_attributes(Cg *c) {
   const char *bits = c->t->vl == 16 ? "512" : c->t->vl == 8 ? "256" : "128";
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-  for (LLVMValueRef fn = LLVMGetFirstFunction(c->mod); fn; fn = LLVMGetNextFunction(fn)) {
+  for (V fn = LLVMGetFirstFunction(c->mod); fn; fn = LLVMGetNextFunction(fn)) {
     if (LLVMGetIntrinsicID(fn)) continue;
     add_attribute(c, fn, "prefer-vector-width", bits);
     add_attribute(c, fn, "min-legal-vector-width", bits);

@@ -186,9 +186,9 @@ LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call) {
 }
 
 typedef struct {
-  LLVMValueRef seg[N_SEGMENTS];  // base addresses; IN, OUT: tables of caller pointers
-  LLVMValueRef dims;
-  LLVMValueRef worker, n_workers;  // i32
+  V seg[N_SEGMENTS];  // base addresses; IN, OUT: tables of caller pointers
+  V dims;
+  V worker, n_workers;  // i32
 } Bases;
 
 static void load_bases(Cg *c, const ModulePlan *plan, bool single_threaded, Bases *b) {
@@ -201,17 +201,17 @@ static void load_bases(Cg *c, const ModulePlan *plan, bool single_threaded, Base
   b->dims = cg_frame_ptr(c, offsetof(TnFrame, dims));
 }
 
-static LLVMValueRef buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
+static V buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
   const Buf *b = &f->bufs[buf];
-  LLVMValueRef off = cg_i64(c, b->offset);
+  V off = cg_i64(c, b->offset);
   if (b->seg != SEG_IN && b->seg != SEG_OUT) return cg_at(c, c->i8, base->seg[b->seg], off);
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
 }
 
-static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLVMValueRef *arg, uint32_t n) {
+static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *arg, uint32_t n) {
   LLVMTypeRef type = cg_kernel_type(c, call);
   const char *name = cg_kernel_symbol(plan, call->code);
-  LLVMValueRef fn = LLVMGetNamedFunction(c->mod, name);
+  V fn = LLVMGetNamedFunction(c->mod, name);
   if (!fn) {
     fn = LLVMAddFunction(c->mod, name, type);
     LLVMSetVisibility(fn, LLVMHiddenVisibility);
@@ -221,8 +221,8 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, LLV
 
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
-  LLVMValueRef rows = cg_fill_rows(c, plan, call->first_initial), n = cg_i64(c, n_rows);
-  call_code(c, plan, call, (LLVMValueRef[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
+  V rows = cg_fill_rows(c, plan, call->first_initial), n = cg_i64(c, n_rows);
+  call_code(c, plan, call, (V[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
 }
 
 // Dims are reloaded at each call: a layout may have set them since.
@@ -232,7 +232,7 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
     return;
   }
   uint32_t n = 0, most = LLVMCountParamTypes(cg_kernel_type(c, call));
-  LLVMValueRef *arg = rt_alloc(c->mem, most * sizeof *arg);
+  V *arg = rt_alloc(c->mem, most * sizeof *arg);
   arg[n++] = LLVMGetParam(c->fn, 0);
   arg[n++] = base->worker;
   arg[n++] = base->n_workers;
@@ -243,7 +243,7 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
     arg[n++] = cg_at(c, c->i8, base->seg[SEG_PACKED], cg_i64(c, plan->p->packed_weights[call->weight - 1].offset));
   for (uint32_t k = 0; k < call->n_dims; k++) {
     int32_t slot = ir_dim_info(plan->p, call->dims[k])->slot;
-    arg[n++] = cg_load(c, c->i64, cg_at(c, c->i64, base->dims, cg_i64(c, slot)));
+    arg[n++] = cg_get(c, c->i64, base->dims, cg_i64(c, slot));
   }
   for (uint32_t k = 0; k < call->n_ids; k++) arg[n++] = cg_i32(c, cg_id_value(call->f, call->ids[k]));
   call_code(c, plan, call, arg, n);
@@ -259,10 +259,8 @@ static uint32_t n_joined_fills(const ModulePlan *plan, const EntryFn *e, uint32_
 }
 
 static void wait_for_team(Cg *c) {
-  If several;  // a single worker needs no barrier
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, LLVMGetParam(c->fn, 2), cg_i32(c, 1), ""));
-  cg_barrier(c, cg_i32(c, 0), LLVMGetParam(c->fn, 2));
-  cg_endif(c, &several);
+  for (If several = cg_when(c, cg_gt(c, LLVMGetParam(c->fn, 2), cg_i32(c, 1))); cg_then(&several);)
+    cg_barrier(c, cg_i32(c, 0), LLVMGetParam(c->fn, 2));
 }
 
 // Guarded arena: between two kernels one worker poisons and checks it, between two barriers.
@@ -272,21 +270,18 @@ static void call_guard_check(Cg *c, const KernelCall *done, const KernelCall *ne
   int32_t from = done ? (int32_t)(done->k - f->kernels) : -1,
           to = (int32_t)(next ? next->k - f->kernels : f->n_kernels);
   if (done) wait_for_team(c);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
-  LLVMValueRef fn = cg_service(c, offsetof(TnServices, guarded_arena));
-  LLVMBuildCall2(c->b, type, fn, (LLVMValueRef[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
-  cg_endif(c, &first);
+  for (If first = cg_when(c, cg_eq(c, LLVMGetParam(c->fn, 1), cg_i32(c, 0))); cg_then(&first);) {
+    V fn = cg_service(c, offsetof(TnServices, guarded_arena));
+    LLVMBuildCall2(c->b, type, fn, (V[]){c->frame, cg_i32(c, from), cg_i32(c, to)}, 3, "");
+  }
   if (next) wait_for_team(c);
 }
 
 // Messages between processes move on while it computes.
 static void poll(Cg *c) {
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), &c->ptr, 1, false);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
-  LLVMBuildCall2(c->b, type, cg_service(c, offsetof(TnServices, poll)), &c->frame, 1, "");
-  cg_endif(c, &first);
+  for (If first = cg_when(c, cg_eq(c, LLVMGetParam(c->fn, 1), cg_i32(c, 0))); cg_then(&first);)
+    LLVMBuildCall2(c->b, type, cg_service(c, offsetof(TnServices, poll)), &c->frame, 1, "");
 }
 
 // What the update wants whole goes with how the run has fared, when no kernel is left.
@@ -299,16 +294,16 @@ static bool begins_exchange(const KernelCall *c) {
 static void return_if_rejected(Cg *c, bool single_threaded) {
   If rejected;
   if (!single_threaded) wait_for_team(c);
-  LLVMValueRef code = cg_load(c, c->i32, cg_frame_ptr(c, offsetof(TnFrame, status)));
+  V code = cg_load(c, c->i32, cg_frame_ptr(c, offsetof(TnFrame, status)));
   if (!single_threaded) wait_for_team(c);
-  cg_if(c, &rejected, LLVMBuildICmp(c->b, LLVMIntNE, code, cg_i32(c, TN_KERR_NONE), ""));
+  cg_if(c, &rejected, cg_ne(c, code, cg_i32(c, TN_KERR_NONE)));
   LLVMBuildRetVoid(c->b);
   LLVMPositionBuilderAtEnd(c->b, rejected.other);
 }
 
 static void return_unless_first(Cg *c) {
   If other;
-  cg_if(c, &other, LLVMBuildICmp(c->b, LLVMIntNE, LLVMGetParam(c->fn, 1), cg_i32(c, 0), ""));
+  cg_if(c, &other, cg_ne(c, LLVMGetParam(c->fn, 1), cg_i32(c, 0)));
   LLVMBuildRetVoid(c->b);
   LLVMPositionBuilderAtEnd(c->b, other.other);
 }
@@ -333,10 +328,10 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   bool guarded_arena = plan->p->guarded_arena, polls = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {
     if (e->calls[i].checks_status) return_if_rejected(c, e->single_threaded);
-    LLVMValueRef before = plan->profile ? cg_profile_now(c) : NULL;
+    V before = plan->profile ? cg_profile_now(c) : NULL;
     if (guarded_arena) call_guard_check(c, i ? &e->calls[i - 1] : NULL, &e->calls[i]);
     else if (e->calls[i].barrier) wait_for_team(c);
-    LLVMValueRef start = plan->profile ? cg_profile_now(c) : NULL;
+    V start = plan->profile ? cg_profile_now(c) : NULL;
     uint32_t n = n_joined_fills(plan, e, i), n_rows = 0;
     for (uint32_t k = i; k < i + n; k++) n_rows += e->calls[k].n_initial;
     if (n > 1) call_fill(c, plan, &e->calls[i], n_rows, &base);

@@ -94,17 +94,17 @@ static LLVMTypeRef row_type(Cg *c) {
   return LLVMStructTypeInContext(c->ctx, field, 8, false);
 }
 
-static LLVMValueRef constant_row(Cg *c, const FillRow *r) {
-  LLVMValueRef field[] = {cg_i64(c, r->offset), cg_i64(c, r->count), cg_f32(c, (double)r->a), cg_f32(c, (double)r->b),
-                          cg_i32(c, r->id),     cg_i32(c, r->op),    cg_i32(c, r->seg),       cg_i32(c, 0)};
+static V constant_row(Cg *c, const FillRow *r) {
+  V field[] = {cg_i64(c, r->offset), cg_i64(c, r->count), cg_f32(c, (double)r->a), cg_f32(c, (double)r->b),
+               cg_i32(c, r->id),     cg_i32(c, r->op),    cg_i32(c, r->seg),       cg_i32(c, 0)};
   return LLVMConstStructInContext(c->ctx, field, 8, false);
 }
 
-static LLVMValueRef table_of(Cg *c, const ModulePlan *plan) {
+static V table_of(Cg *c, const ModulePlan *plan) {
   LLVMTypeRef type = LLVMArrayType2(row_type(c), plan->n_initial_values);
-  LLVMValueRef table = LLVMGetNamedGlobal(c->mod, "initial_values");
+  V table = LLVMGetNamedGlobal(c->mod, "initial_values");
   if (table) return table;
-  LLVMValueRef *rows = rt_alloc(c->mem, (plan->n_initial_values + 1) * sizeof *rows);
+  V *rows = rt_alloc(c->mem, (plan->n_initial_values + 1) * sizeof *rows);
   for (uint32_t k = 0; k < plan->n_initial_values; k++) rows[k] = constant_row(c, &plan->initial_values[k]);
   table = LLVMAddGlobal(c->mod, type, "initial_values");
   LLVMSetInitializer(table, LLVMConstArray2(row_type(c), rows, plan->n_initial_values));
@@ -113,64 +113,55 @@ static LLVMValueRef table_of(Cg *c, const ModulePlan *plan) {
   return table;
 }
 
-LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first) {
+V cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first) {
   return cg_at(c, c->i8, table_of(c, plan), cg_i64(c, (int64_t)first * (int64_t)sizeof(FillRow)));
 }
 
 // ---- the kernel
 typedef struct {
-  LLVMValueRef to, a, b, id, op;  // of the row at hand
-  LLVMValueRef lo, hi;            // this worker's elements
+  V to, a, b, id, op;  // of the row at hand
+  V lo, hi;            // this worker's elements
 } Fill;
 
-static LLVMValueRef field(Cg *c, LLVMValueRef row, LLVMTypeRef type, size_t off) {
+static V field(Cg *c, V row, LLVMTypeRef type, size_t off) {
   return cg_load(c, type, cg_at(c, c->i8, row, cg_i64(c, (int64_t)off)));
 }
 
-static LLVMValueRef is_op(Cg *c, const Fill *s, Op op) {
-  return LLVMBuildICmp(c->b, LLVMIntEQ, s->op, cg_i32(c, op), "");
-}
+static V is_op(Cg *c, const Fill *s, Op op) { return cg_eq(c, s->op, cg_i32(c, op)); }
 
-static void store(Cg *c, const Fill *s, LLVMValueRef i, LLVMValueRef y) {
-  cg_store_masked(c, y, cg_at(c, c->f32, s->to, i), cg_mask(c, cg_sub(c, s->hi, i)));
-}
+static void store(Cg *c, const Fill *s, V i, V y) { cg_put_masked(c, y, s->to, i, cg_mask(c, cg_sub(c, s->hi, i))); }
 
 static void fill_constant(Cg *c, const Fill *s) {
-  LLVMValueRef vl = cg_i64(c, c->t->vl), n = cg_sub(c, s->hi, s->lo);
-  LLVMValueRef last = cg_add(c, s->lo, cg_mul(c, cg_div(c, n, vl), vl));
-  Loop l;
-  cg_loop_begin(c, &l, s->lo, last, vl, NULL, 0);
-  cg_store(c, cg_splat(c, s->a), cg_at(c, c->f32, s->to, l.i));
-  cg_loop_end(c, &l, NULL);
+  V vl = cg_i64(c, c->t->vl), n = cg_sub(c, s->hi, s->lo);
+  V last = cg_add(c, s->lo, cg_multiple(c, n, vl));
+  for (Loop l = cg_each_by(c, s->lo, last, vl); cg_next(&l);) cg_put(c, cg_splat(c, s->a), s->to, l.i);
   store(c, s, last, cg_splat(c, s->a));
 }
 
 // The words of a vector are drawn once for both distributions.
 static void fill_random(Cg *c, const Fill *s) {
-  Loop l;
-  If normal;
-  LLVMValueRef x[4], a = cg_splat(c, s->a), b = cg_splat(c, s->b);
-  cg_loop_begin(c, &l, s->lo, s->hi, cg_i64(c, c->t->vl), NULL, 0);
-  cg_random_words(c, LLVMBuildAdd(c->b, cg_splat(c, l.i), cg_lane_numbers(c), ""), s->id, x);
-  cg_if(c, &normal, is_op(c, s, OP_normal));
-  LLVMValueRef scaled = LLVMBuildFMul(c->b, b, cg_normal_of(c, x), "");
-  store(c, s, l.i, LLVMBuildFAdd(c->b, a, scaled, ""));
-  cg_else(c, &normal);
-  LLVMValueRef width = LLVMBuildFSub(c->b, b, a, ""), part = LLVMBuildFMul(c->b, cg_uniform_of(c, x), width, "");
-  store(c, s, l.i, LLVMBuildFAdd(c->b, a, part, ""));
-  cg_endif(c, &normal);
-  cg_loop_end(c, &l, NULL);
+  V x[4], a = cg_splat(c, s->a), b = cg_splat(c, s->b);
+  for (Loop l = cg_each_by(c, s->lo, s->hi, cg_i64(c, c->t->vl)); cg_next(&l);) {
+    cg_random_words(c, cg_iadd(c, cg_splat(c, l.i), cg_lane_numbers(c)), s->id, x);
+    for (If normal = cg_either(c, is_op(c, s, OP_normal)); cg_then(&normal);)
+      if (normal.is_true) {
+        V scaled = cg_fmul(c, b, cg_normal_of(c, x));
+        store(c, s, l.i, cg_fadd(c, a, scaled));
+      } else {
+        V width = cg_fsub(c, b, a), part = cg_fmul(c, cg_uniform_of(c, x), width);
+        store(c, s, l.i, cg_fadd(c, a, part));
+      }
+  }
 }
 
 // Its primitives may be others than those of vectors.
 static void fill_one_normal(Cg *c, const Fill *s) {
-  If any;
-  LLVMValueRef x[4];
-  cg_if(c, &any, LLVMBuildICmp(c->b, LLVMIntSLT, s->lo, s->hi, ""));
-  cg_random_words(c, s->lo, s->id, x);
-  LLVMValueRef scaled = LLVMBuildFMul(c->b, s->b, cg_normal_of(c, x), "");
-  cg_store(c, LLVMBuildFAdd(c->b, s->a, scaled, ""), s->to);
-  cg_endif(c, &any);
+  V x[4];
+  for (If any = cg_when(c, cg_lt(c, s->lo, s->hi)); cg_then(&any);) {
+    cg_random_words(c, s->lo, s->id, x);
+    V scaled = cg_fmul(c, s->b, cg_normal_of(c, x));
+    cg_store(c, cg_fadd(c, s->a, scaled), s->to);
+  }
 }
 
 static bool has_one_normal(const ModulePlan *plan) {
@@ -181,48 +172,41 @@ static bool has_one_normal(const ModulePlan *plan) {
 
 // with_one: there are rows of one normal.
 static void fill_drawn(Cg *c, const Fill *s, bool with_one) {
-  If one;
   if (!with_one) {
     fill_random(c, s);
     return;
   }
-  cg_if(c, &one, is_op(c, s, OP_randn));
-  fill_one_normal(c, s);
-  cg_else(c, &one);
-  fill_random(c, s);
-  cg_endif(c, &one);
+  for (If one = cg_either(c, is_op(c, s, OP_randn)); cg_then(&one);)
+    if (one.is_true) fill_one_normal(c, s);
+    else fill_random(c, s);
 }
 
 // Parameters are not drawn for those who load them (TnFrame.no_draws); what else is drawn may be read.
-static LLVMValueRef is_drawn(Cg *c, LLVMValueRef row) {
-  LLVMValueRef no_draws = cg_load(c, c->i32, cg_frame_at(c, offsetof(TnFrame, no_draws)));
-  LLVMValueRef draws = LLVMBuildICmp(c->b, LLVMIntEQ, no_draws, cg_i32(c, 0), "draws");
-  LLVMValueRef seg = field(c, row, c->i32, offsetof(FillRow, seg));
-  return LLVMBuildOr(c->b, draws, LLVMBuildICmp(c->b, LLVMIntNE, seg, cg_i32(c, SEG_PARAM), ""), "");
+static V is_drawn(Cg *c, V row) {
+  V no_draws = cg_load(c, c->i32, cg_frame_at(c, offsetof(TnFrame, no_draws)));
+  V draws = LLVMBuildICmp(c->b, LLVMIntEQ, no_draws, cg_i32(c, 0), "draws");
+  V seg = field(c, row, c->i32, offsetof(FillRow, seg));
+  return cg_or(c, draws, cg_ne(c, seg, cg_i32(c, SEG_PARAM)));
 }
 
-static LLVMValueRef address_of(Cg *c, LLVMValueRef row) {
-  LLVMValueRef seg = LLVMBuildSExt(c->b, field(c, row, c->i32, offsetof(FillRow, seg)), c->i64, "");
-  LLVMValueRef segs = cg_frame_at(c, offsetof(TnFrame, seg));
-  LLVMValueRef base = LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, segs, seg), "");
+static V address_of(Cg *c, V row) {
+  V seg = cg_sext(c, field(c, row, c->i32, offsetof(FillRow, seg)), c->i64);
+  V segs = cg_frame_at(c, offsetof(TnFrame, seg));
+  V base = LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, segs, seg), "");
   return cg_at(c, c->i8, base, field(c, row, c->i64, offsetof(FillRow, offset)));
 }
 
-static void fill_row(Cg *c, LLVMValueRef row, bool with_one) {
+static void fill_row(Cg *c, V row, bool with_one) {
   Fill s = {.to = address_of(c, row),
             .a = field(c, row, c->f32, offsetof(FillRow, a)),
             .b = field(c, row, c->f32, offsetof(FillRow, b)),
             .id = field(c, row, c->i32, offsetof(FillRow, id)),
             .op = field(c, row, c->i32, offsetof(FillRow, op))};
-  If constant, drawn;
   cg_share(c, field(c, row, c->i64, offsetof(FillRow, count)), GRAIN, &s.lo, &s.hi);
-  cg_if(c, &constant, is_op(c, &s, OP_full));
-  fill_constant(c, &s);
-  cg_else(c, &constant);
-  cg_if(c, &drawn, is_drawn(c, row));
-  fill_drawn(c, &s, with_one);
-  cg_endif(c, &drawn);
-  cg_endif(c, &constant);
+  for (If constant = cg_either(c, is_op(c, &s, OP_full)); cg_then(&constant);)
+    if (constant.is_true) fill_constant(c, &s);
+    else
+      for (If drawn = cg_when(c, is_drawn(c, row)); cg_then(&drawn);) fill_drawn(c, &s, with_one);
 }
 
 LLVMTypeRef cg_fill_type(Cg *c) {
@@ -232,12 +216,10 @@ LLVMTypeRef cg_fill_type(Cg *c) {
 
 // void fill(TnFrame *f, i32 worker, i32 n_workers, ptr rows, i64 n)
 void cg_emit_fill(Cg *c, const ModulePlan *plan) {
-  LLVMValueRef rows = LLVMGetParam(c->fn, 3), n = LLVMGetParam(c->fn, 4);
+  V rows = LLVMGetParam(c->fn, 3), n = LLVMGetParam(c->fn, 4);
   c->frame = LLVMGetParam(c->fn, 0);
   c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
   c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))), has_one_normal(plan));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, n); cg_next(&l);)
+    fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))), has_one_normal(plan));
 }

@@ -126,7 +126,7 @@ static void run_passes(CgModule *m) {
 }
 
 // ---- selects between zeros
-static bool is_number_but_zero(LLVMValueRef v) {
+static bool is_number_but_zero(V v) {
   LLVMBool loses;
   bool is_vector = LLVMIsConstant(v) && LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind, all = true;
   for (unsigned k = 0; is_vector && all && k < LLVMGetVectorSize(LLVMTypeOf(v)); k++)
@@ -145,11 +145,11 @@ static LLVMRealPredicate inverse_of(LLVMRealPredicate p) {
 }
 
 // The comparison of v = x < y ? x : y and the like; NULL: it is none of them, or the two are never both 0.
-static LLVMValueRef extreme_by(LLVMValueRef v) {
+static V extreme_by(V v) {
   if (LLVMGetInstructionOpcode(v) != LLVMSelect) return NULL;
-  LLVMValueRef c = LLVMGetOperand(v, 0), yes = LLVMGetOperand(v, 1), no = LLVMGetOperand(v, 2);
+  V c = LLVMGetOperand(v, 0), yes = LLVMGetOperand(v, 1), no = LLVMGetOperand(v, 2);
   if (!LLVMIsAInstruction(c) || LLVMGetInstructionOpcode(c) != LLVMFCmp) return NULL;
-  LLVMValueRef x = LLVMGetOperand(c, 0), y = LLVMGetOperand(c, 1);
+  V x = LLVMGetOperand(c, 0), y = LLVMGetOperand(c, 1);
   bool is_extreme = (x == yes && y == no) || (x == no && y == yes);
   return is_extreme && !is_number_but_zero(x) && !is_number_but_zero(y) && inverse_of(LLVMGetFCmpPredicate(c)) ? c
                                                                                                                : NULL;
@@ -160,14 +160,14 @@ static LLVMValueRef extreme_by(LLVMValueRef v) {
 // inverse one, with the operands of the select exchanged.
 static void keep_zeros(CgModule *m) {
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->ctx);
-  for (LLVMValueRef fn = LLVMGetFirstFunction(m->mod); fn; fn = LLVMGetNextFunction(fn))
+  for (V fn = LLVMGetFirstFunction(m->mod); fn; fn = LLVMGetNextFunction(fn))
     for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(fn); block; block = LLVMGetNextBasicBlock(block))
-      for (LLVMValueRef v = LLVMGetFirstInstruction(block), next; v; v = next) {
+      for (V v = LLVMGetFirstInstruction(block), next; v; v = next) {
         next = LLVMGetNextInstruction(v);
-        LLVMValueRef c = extreme_by(v);
+        V c = extreme_by(v);
         if (!c) continue;
         LLVMPositionBuilderBefore(b, v);
-        LLVMValueRef turned =
+        V turned =
             LLVMBuildFCmp(b, inverse_of(LLVMGetFCmpPredicate(c)), LLVMGetOperand(c, 0), LLVMGetOperand(c, 1), "");
         LLVMReplaceAllUsesWith(v, LLVMBuildSelect(b, turned, LLVMGetOperand(v, 2), LLVMGetOperand(v, 1), ""));
         LLVMInstructionEraseFromParent(v);

@@ -78,7 +78,7 @@ bool cg_only_fills(const Fn *f, const Kernel *k);  // memory with constants and 
 void cg_describe_fill(ModulePlan *plan, KernelCall *call);
 void cg_fill_text(const ModulePlan *plan, const KernelCall *c, RtText *out);  // the rows of a call
 LLVMTypeRef cg_fill_type(Cg *c);
-LLVMValueRef cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first);
+V cg_fill_rows(Cg *c, const ModulePlan *plan, uint32_t first);
 void cg_emit_fill(Cg *c, const ModulePlan *plan);
 
 // scan.c
@@ -98,10 +98,9 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan);
 
 // profile.c: TN_PROFILE
 bool cg_profile_wanted(void);
-LLVMValueRef cg_profile_now(Cg *c);
-LLVMValueRef cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, LLVMValueRef at, LLVMValueRef amount);
-void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
-                    LLVMValueRef start);
+V cg_profile_now(Cg *c);
+V cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, V at, V amount);
+void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, V before, V start);
 void cg_profile_emit(Cg *c, const ModulePlan *plan);
 void cg_profile_text(const ModulePlan *plan, RtText *out);  // "function\tkernel\twhere it comes from\n" by call
 void cg_profile_print(CgJit *j);
@@ -109,7 +108,7 @@ const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call);  // 
 
 // trace.c: TN_TRACE
 bool cg_trace_wanted(void);
-void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end);
+void cg_trace_add(Cg *c, uint32_t row, V worker, V before, V start, V end);
 void cg_trace_write(CgJit *j, const char *text, double cycles_per_us);  // text: of cg_profile_text
 
 // object_cache.c: the cache never fails; an unusable file or directory is a miss, and `why` says what is wrong with it

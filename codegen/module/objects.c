@@ -159,7 +159,7 @@ static void say_block_bytes(const ModulePlan *plan, const CgModule *m) {
   int64_t most = 0;
   for (uint32_t k = 0; k < plan->n_codes; k++) most = cg_larger(most, plan->block_bytes[k]);
   LLVMTypeRef i64 = LLVMInt64TypeInContext(m->ctx);
-  LLVMValueRef number = LLVMAddGlobal(m->mod, i64, rt_printf(plan->mem, "%s.block_bytes", plan->symbol));
+  V number = LLVMAddGlobal(m->mod, i64, rt_printf(plan->mem, "%s.block_bytes", plan->symbol));
   LLVMSetInitializer(number, LLVMConstInt(i64, (uint64_t)most, true));
   LLVMSetGlobalConstant(number, true);
 }

@@ -80,7 +80,7 @@ char *cg_packed_weights_symbol(RtArena *mem, const Prog *p) {
 }
 
 // Their parameters: ptr from, ptr to, i64 n, i64 k, i64 worker, i64 n_workers
-static void make_convolution(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_convolution(Cg *c, V fn, void *ctx) {
   const WeightPack *w = ctx;
   c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
   if (w->kind == PACK_WINOGRAD) cg_winograd_make_pack(c, w, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1));
@@ -88,25 +88,24 @@ static void make_convolution(Cg *c, LLVMValueRef fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-static void make_panels(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_panels(Cg *c, V fn, void *ctx) {
   const WeightPack *w = ctx;
   GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
-  LLVMValueRef from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1), lo, hi;
-  LLVMValueRef vl = cg_i64(c, c->t->vl), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
-  LLVMValueRef k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), vl), blocks = cg_ceil_div_value(c, g.k, PACK_K);
+  V from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1);
+  V vl = cg_i64(c, c->t->vl), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
+  V k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), vl), blocks = cg_ceil_div_value(c, g.k, PACK_K);
   c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
-  cg_share(c, cg_mul(c, cg_ceil_div_value(c, g.n, p.width), blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), step);
-  LLVMValueRef at = cg_mul(c, cg_add(c, cg_mul(c, panel, k_pad), k0), width);
-  cg_gemm_pack_b(&g, from, k0, cg_min(c, step, cg_sub(c, g.k, k0)), cg_mul(c, panel, width), cg_at(c, c->f32, to, at));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, g.n, p.width), blocks), 1); cg_next(&l);) {
+    V panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), step);
+    V at = cg_mul(c, cg_add(c, cg_mul(c, panel, k_pad), k0), width);
+    cg_gemm_pack_b(&g, from, k0, cg_min(c, step, cg_sub(c, g.k, k0)), cg_mul(c, panel, width),
+                   cg_at(c, c->f32, to, at));
+  }
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, LLVMValueRef *worker) {
+static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, V *worker) {
   LLVMTypeRef types[6] = {c->ptr, c->ptr, c->i64, c->i64, c->i64, c->i64};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), types, 6, false);
   static const char *const kinds[] = {[PACK_PANELS] = "", [PACK_WINOGRAD] = ".winograd", [PACK_CONV] = ".conv"};
@@ -117,14 +116,14 @@ static void call_pack(Cg *c, const ModulePlan *plan, WeightPack *w, LLVMValueRef
   if (!panels)
     snprintf(name + at, sizeof name - (size_t)at, ".%lld.%lld.%lld.%lld.%lld", (long long)w->n, (long long)w->k,
              (long long)w->taps, (long long)w->groups, (long long)w->block);
-  LLVMValueRef params = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
-  LLVMValueRef packed = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
-  LLVMValueRef arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
-                         cg_at(c, c->i8, packed, cg_i64(c, w->offset)),
-                         cg_i64(c, w->n),
-                         cg_i64(c, w->k),
-                         worker[0],
-                         worker[1]};
+  V params = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PARAM * sizeof(void *));
+  V packed = cg_frame_ptr(c, offsetof(TnFrame, seg) + SEG_PACKED * sizeof(void *));
+  V arg[6] = {cg_at(c, c->i8, params, cg_i64(c, plan->p->params[w->param].offset)),
+              cg_at(c, c->i8, packed, cg_i64(c, w->offset)),
+              cg_i64(c, w->n),
+              cg_i64(c, w->k),
+              worker[0],
+              worker[1]};
   LLVMBuildCall2(c->b, type, cg_helper(c, name, type, panels ? make_panels : make_convolution, w), arg, 6, "");
 }
 
@@ -133,15 +132,13 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan) {
   c->fn = LLVMAddFunction(c->mod, cg_packed_weights_symbol(plan->mem, plan->p), type);
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
-  LLVMValueRef worker[2];
-  for (uint32_t k = 0; k < 2; k++) worker[k] = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, k + 1), c->i64, "");
-  LLVMValueRef stale = cg_frame_ptr(c, offsetof(TnFrame, stale));
+  V worker[2];
+  for (uint32_t k = 0; k < 2; k++) worker[k] = cg_sext(c, LLVMGetParam(c->fn, k + 1), c->i64);
+  V stale = cg_frame_ptr(c, offsetof(TnFrame, stale));
   for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
-    If s;
-    LLVMValueRef byte = LLVMBuildLoad2(c->b, c->i8, cg_at(c, c->i8, stale, cg_i64(c, k)), "");
-    cg_if(c, &s, LLVMBuildICmp(c->b, LLVMIntNE, byte, LLVMConstNull(c->i8), ""));
-    call_pack(c, plan, &plan->p->packed_weights[k], worker);
-    cg_endif(c, &s);
+    V byte = LLVMBuildLoad2(c->b, c->i8, cg_at(c, c->i8, stale, cg_i64(c, k)), "");
+    for (If s = cg_when(c, cg_ne(c, byte, LLVMConstNull(c->i8))); cg_then(&s);)
+      call_pack(c, plan, &plan->p->packed_weights[k], worker);
   }
   LLVMBuildRetVoid(c->b);
 }

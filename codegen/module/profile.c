@@ -47,8 +47,8 @@ static uint32_t row_of(const ModulePlan *plan, const EntryFn *e, uint32_t call) 
   return call;
 }
 
-static LLVMValueRef cells_of(Cg *c, const ModulePlan *plan) {
-  LLVMValueRef cells = LLVMGetNamedGlobal(c->mod, cells_name);
+static V cells_of(Cg *c, const ModulePlan *plan) {
+  V cells = LLVMGetNamedGlobal(c->mod, cells_name);
   if (cells) return cells;
   LLVMTypeRef type = LLVMArrayType2(c->i64, (uint64_t)n_rows(plan) * ROW);
   cells = LLVMAddGlobal(c->mod, type, cells_name);
@@ -58,25 +58,25 @@ static LLVMValueRef cells_of(Cg *c, const ModulePlan *plan) {
   return cells;
 }
 
-LLVMValueRef cg_profile_now(Cg *c) { return cg_call_intrinsic(c, "llvm.readcyclecounter", NULL, 0, NULL, 0); }
+V cg_profile_now(Cg *c) { return cg_call_intrinsic(c, "llvm.readcyclecounter", NULL, 0, NULL, 0); }
 
 // Instances that run at once count in the same slots: each has a worker 0. Gives what was there.
-LLVMValueRef cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, LLVMValueRef at, LLVMValueRef amount) {
+V cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, V at, V amount) {
   return LLVMBuildAtomicRMW(c->b, op, at, amount, LLVMAtomicOrderingMonotonic, false);
 }
 
-static void add_to(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
+static void add_to(Cg *c, V cells, V index, V amount) {
   cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, cg_at(c, c->i64, cells, index), amount);
 }
 
 // Kept as the greatest complement: 0 at the start, which no time is below.
-static void keep_least(Cg *c, LLVMValueRef cells, LLVMValueRef index, LLVMValueRef amount) {
-  cg_profile_atomic(c, LLVMAtomicRMWBinOpUMax, cg_at(c, c->i64, cells, index), LLVMBuildNot(c->b, amount, ""));
+static void keep_least(Cg *c, V cells, V index, V amount) {
+  cg_profile_atomic(c, LLVMAtomicRMWBinOpUMax, cg_at(c, c->i64, cells, index), cg_not(c, amount));
 }
 static uint64_t least_run(const uint64_t *slot) { return ~slot[RUN_MIN]; }
 
-static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
-  LLVMValueRef sum = cg_i64(c, 0);
+static V bytes_of(Cg *c, const KernelCall *call) {
+  V sum = cg_i64(c, 0);
   for (uint32_t k = 0; k < call->n_kernel_args; k++) {
     const KernelArg *p = &call->kernel_args[k];
     const Ins *ins = ir_ins(call->f, p->v);
@@ -87,26 +87,26 @@ static LLVMValueRef bytes_of(Cg *c, const KernelCall *call) {
   return sum;
 }
 
-static LLVMValueRef last_dim(Cg *c, const Fn *f, Val v, uint32_t from_end) {
+static V last_dim(Cg *c, const Fn *f, Val v, uint32_t from_end) {
   Shape s = ir_ins(f, v)->shape;
   uint32_t rank = ir_rank(f->prog, s);
   return rank < from_end ? cg_i64(c, 1) : cg_dim(c, ir_dim_at(f->prog, s, rank - from_end));
 }
 
-static LLVMValueRef flops_of(Cg *c, const KernelCall *call) {
+static V flops_of(Cg *c, const KernelCall *call) {
   const Fn *f = call->f;
-  LLVMValueRef two = cg_i64(c, 2), sum = cg_i64(c, 0);
+  V two = cg_i64(c, 2), sum = cg_i64(c, 0);
   for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
     const Ins *ins = &f->ins[i];
     if (ins->op == OP_linear || ins->op == OP_matmul || ins->op == OP_whole_matmul) {
       bool ta = ins->op == OP_matmul && ir_attr_int(f, (Val){i}, KEY_ta, 0);
-      LLVMValueRef k = last_dim(c, f, ir_arg(f, (Val){i}, 0), ta ? 2 : 1);
+      V k = last_dim(c, f, ir_arg(f, (Val){i}, 0), ta ? 2 : 1);
       return cg_mul(c, two, cg_mul(c, cg_numel(c, ins->shape), k));
     }
     if (ins->op == OP_rnn_seq || ins->op == OP_rnn_seq_grad) {
       Val w = ir_operand(f, (Val){i}, ARG_w_hh), w_ih = ir_operand(f, (Val){i}, ARG_w_ih);
-      LLVMValueRef rows = last_dim(c, f, ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 0 : 5), 2);
-      LLVMValueRef weights = cg_numel(c, ir_ins(f, w)->shape);
+      V rows = last_dim(c, f, ir_arg(f, (Val){i}, ins->op == OP_rnn_seq ? 0 : 5), 2);
+      V weights = cg_numel(c, ir_ins(f, w)->shape);
       if (!ir_none(w_ih)) weights = cg_add(c, weights, cg_numel(c, ir_ins(f, w_ih)->shape));
       sum = cg_add(c, sum, cg_mul(c, two, cg_mul(c, rows, weights)));  // sequences side by side
     }
@@ -115,26 +115,24 @@ static LLVMValueRef flops_of(Cg *c, const KernelCall *call) {
 }
 
 // After kernel `call`: `before`: arrival at its barrier, `start`: begin of the kernel.
-void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, LLVMValueRef before,
-                    LLVMValueRef start) {
+void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, V before, V start) {
   const KernelCall *k = &e->calls[call];
-  LLVMValueRef end = cg_profile_now(c), cells = cells_of(c, plan);
-  LLVMValueRef row = cg_i64(c, (int64_t)row_of(plan, e, call) * ROW);
-  LLVMValueRef worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "");
-  LLVMValueRef cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
-  LLVMValueRef ran = LLVMBuildSub(c->b, end, start, "");
+  V end = cg_profile_now(c), cells = cells_of(c, plan);
+  V row = cg_i64(c, (int64_t)row_of(plan, e, call) * ROW);
+  V worker = cg_sext(c, LLVMGetParam(c->fn, 1), c->i64);
+  V cell = cg_add(c, row, cg_mul(c, worker, cg_i64(c, CELL)));
+  V ran = cg_isub(c, end, start);
   add_to(c, cells, cg_add(c, cell, cg_i64(c, CALLS)), cg_i64(c, 1));
   add_to(c, cells, cg_add(c, cell, cg_i64(c, RUN)), ran);
   keep_least(c, cells, cg_add(c, cell, cg_i64(c, RUN_MIN)), ran);
-  add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), LLVMBuildSub(c->b, start, before, ""));
+  add_to(c, cells, cg_add(c, cell, cg_i64(c, WAIT)), cg_isub(c, start, before));
   if (plan->trace) cg_trace_add(c, row_of(plan, e, call), worker, before, start, end);
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
-  c->f = k->f, c->n_dims = 0;  // dims are loaded from the frame
-  LLVMValueRef totals = cg_add(c, row, cg_i64(c, TOTALS));
-  add_to(c, cells, cg_add(c, totals, cg_i64(c, FLOPS)), flops_of(c, k));
-  add_to(c, cells, cg_add(c, totals, cg_i64(c, BYTES)), bytes_of(c, k));
-  cg_endif(c, &first);
+  for (If first = cg_when(c, cg_eq(c, worker, cg_i64(c, 0))); cg_then(&first);) {
+    c->f = k->f, c->n_dims = 0;  // dims are loaded from the frame
+    V totals = cg_add(c, row, cg_i64(c, TOTALS));
+    add_to(c, cells, cg_add(c, totals, cg_i64(c, FLOPS)), flops_of(c, k));
+    add_to(c, cells, cg_add(c, totals, cg_i64(c, BYTES)), bytes_of(c, k));
+  }
 }
 
 // The instruction that decides what kind of kernel it is.
@@ -180,12 +178,12 @@ const char *cg_kernel_name(const ModulePlan *plan, const KernelCall *call) {
 void cg_profile_emit(Cg *c, const ModulePlan *plan) {
   RtText text = {plan->mem, NULL, 0, 0};
   cg_profile_text(plan, &text);
-  LLVMValueRef string = LLVMConstStringInContext2(c->ctx, text.text ? text.text : "", text.len, false);
-  LLVMValueRef global = LLVMAddGlobal(c->mod, LLVMTypeOf(string), "tenure_profile_text");
+  V string = LLVMConstStringInContext2(c->ctx, text.text ? text.text : "", text.len, false);
+  V global = LLVMAddGlobal(c->mod, LLVMTypeOf(string), "tenure_profile_text");
   LLVMSetInitializer(global, string);
   LLVMSetVisibility(global, LLVMHiddenVisibility);
-  LLVMValueRef field[] = {cg_i64(c, n_rows(plan)), global, cells_of(c, plan)};
-  LLVMValueRef value = LLVMConstStructInContext(c->ctx, field, 3, false);
+  V field[] = {cg_i64(c, n_rows(plan)), global, cells_of(c, plan)};
+  V value = LLVMConstStructInContext(c->ctx, field, 3, false);
   LLVMSetInitializer(LLVMAddGlobal(c->mod, LLVMTypeOf(value), table_name), value);
 }
 

@@ -54,23 +54,20 @@ void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
 // ---- helpers
 static V load_i32(ScanLoop *l, V base, V index) {
   Cg *c = l->c;
-  return LLVMBuildSExt(c->b, LLVMBuildLoad2(c->b, c->i32, cg_at(c, c->i32, base, index), ""), c->i64, "");
+  return cg_sext(c, LLVMBuildLoad2(c->b, c->i32, cg_at(c, c->i32, base, index), ""), c->i64);
 }
 
 static void wait_for_team(Cg *c) {
-  If several;
-  cg_if(c, &several, LLVMBuildICmp(c->b, LLVMIntSGT, c->n_workers, cg_i64(c, 1), ""));
-  cg_barrier(c, cg_i32(c, 0), LLVMBuildTrunc(c->b, c->n_workers, c->i32, ""));
-  cg_endif(c, &several);
+  for (If several = cg_when(c, cg_gt(c, c->n_workers, cg_i64(c, 1))); cg_then(&several);)
+    cg_barrier(c, cg_i32(c, 0), cg_trunc(c, c->n_workers, c->i32));
 }
 
 // to[lo, hi) = from[lo, hi), f32
 static void copy_range(Cg *c, V to, V from, V lo, V hi) {
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, c->t->vl), NULL, 0);
-  V mask = cg_mask(c, cg_sub(c, hi, l.i));
-  cg_store_masked(c, cg_load_masked(c, c->vf, cg_at(c, c->f32, from, l.i), mask), cg_at(c, c->f32, to, l.i), mask);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, lo, hi, cg_i64(c, c->t->vl)); cg_next(&l);) {
+    V mask = cg_mask(c, cg_sub(c, hi, l.i));
+    cg_put_masked(c, cg_get_masked(c, c->vf, from, l.i, mask), to, l.i, mask);
+  }
 }
 
 // Carries without elements need none: any address will do.
@@ -97,14 +94,12 @@ static V slot_ptr(ScanLoop *l, uint32_t carry, V which) {
 // ---- before and after the loop
 static void begin_rows(ScanLoop *l, uint32_t k) {
   Cg *c = l->c;
-  V lo, hi, width = row_elements(l, shape_of(l, first_value(l, k))), from = cg_ptr(c, first_value(l, k));
-  cg_share(c, l->seqs, 1, &lo, &hi);
-  Loop rows;
-  cg_loop_begin(c, &rows, lo, hi, cg_i64(c, 1), NULL, 0);
-  V source = cg_at(c, c->f32, from, cg_mul(c, load_i32(l, l->sorted, rows.i), width)), at = cg_mul(c, rows.i, width);
-  for (int64_t which = 0; which < 2; which++)
-    copy_range(c, cg_at(c, c->f32, slot_ptr(l, k, cg_i64(c, which)), at), source, cg_i64(c, 0), width);
-  cg_loop_end(c, &rows, NULL);
+  V width = row_elements(l, shape_of(l, first_value(l, k))), from = cg_ptr(c, first_value(l, k));
+  for (Loop rows = cg_each_shared(c, l->seqs, 1); cg_next(&rows);) {
+    V source = cg_at(c, c->f32, from, cg_mul(c, load_i32(l, l->sorted, rows.i), width)), at = cg_mul(c, rows.i, width);
+    for (int64_t which = 0; which < 2; which++)
+      copy_range(c, cg_at(c, c->f32, slot_ptr(l, k, cg_i64(c, which)), at), source, cg_i64(c, 0), width);
+  }
 }
 
 static void begin_carries(ScanLoop *l) {
@@ -122,16 +117,14 @@ static void begin_carries(ScanLoop *l) {
 
 static void end_rows(ScanLoop *l, uint32_t k, Val result) {
   Cg *c = l->c;
-  V lo, hi, width = row_elements(l, shape_of(l, result)), to = cg_ptr(c, result);
-  cg_share(c, l->seqs, 1, &lo, &hi);
-  Loop rows;
-  cg_loop_begin(c, &rows, lo, hi, cg_i64(c, 1), NULL, 0);
-  V user = load_i32(l, l->sorted, rows.i);
-  V done = l->s.reverse ? l->steps : load_i32(l, l->lengths, user);
-  V slot = slot_ptr(l, k, LLVMBuildAnd(c->b, done, cg_i64(c, 1), ""));
-  copy_range(c, cg_at(c, c->f32, to, cg_mul(c, user, width)), cg_at(c, c->f32, slot, cg_mul(c, rows.i, width)),
-             cg_i64(c, 0), width);
-  cg_loop_end(c, &rows, NULL);
+  V width = row_elements(l, shape_of(l, result)), to = cg_ptr(c, result);
+  for (Loop rows = cg_each_shared(c, l->seqs, 1); cg_next(&rows);) {
+    V user = load_i32(l, l->sorted, rows.i);
+    V done = l->s.reverse ? l->steps : load_i32(l, l->lengths, user);
+    V slot = slot_ptr(l, k, cg_and(c, done, cg_i64(c, 1)));
+    copy_range(c, cg_at(c, c->f32, to, cg_mul(c, user, width)), cg_at(c, c->f32, slot, cg_mul(c, rows.i, width)),
+               cg_i64(c, 0), width);
+  }
 }
 
 static void end_carries(ScanLoop *l) {
@@ -145,7 +138,7 @@ static void end_carries(ScanLoop *l) {
     }
     V lo, hi;
     cg_share(c, cg_numel(c, shape_of(l, result)), c->t->vl, &lo, &hi);
-    copy_range(c, cg_ptr(c, result), slot_ptr(l, k, LLVMBuildAnd(c->b, l->steps, cg_i64(c, 1), "")), lo, hi);
+    copy_range(c, cg_ptr(c, result), slot_ptr(l, k, cg_and(c, l->steps, cg_i64(c, 1))), lo, hi);
   }
 }
 
@@ -193,10 +186,10 @@ static void call_kernel(ScanLoop *l, const KernelCall *call) {
   if (call->k->scratch) arg[n++] = buf_ptr(l, call->k->scratch);
   for (uint32_t k = 0; k < call->n_dims; k++)
     arg[n++] = call->dims[k].i == l->s.live.i ? l->live : cg_dim(c, call->dims[k]);
-  V step = LLVMBuildTrunc(c->b, l->t, c->i32, "");
+  V step = cg_trunc(c, l->t, c->i32);
   for (uint32_t k = 0; k < call->n_ids; k++) {
     V id = cg_i32(c, cg_id_value(call->f, call->ids[k]));
-    arg[n++] = ir_attr(call->f, call->ids[k], KEY_id) ? LLVMBuildAdd(c->b, id, step, "") : id;
+    arg[n++] = ir_attr(call->f, call->ids[k], KEY_id) ? cg_iadd(c, id, step) : id;
   }
   const char *name = cg_kernel_symbol(l->plan, call->code);
   V fn = LLVMGetNamedFunction(c->mod, name);
@@ -209,20 +202,19 @@ static void call_kernel(ScanLoop *l, const KernelCall *call) {
 
 static void emit_steps(ScanLoop *l) {
   Cg *c = l->c;
-  Loop steps;
-  cg_loop_begin(c, &steps, cg_i64(c, 0), l->steps, cg_i64(c, 1), NULL, 0);
-  l->t = l->s.reverse ? cg_sub(c, cg_sub(c, l->steps, cg_i64(c, 1)), steps.i) : steps.i;
-  l->parity = LLVMBuildAnd(c->b, steps.i, cg_i64(c, 1), "");
-  if (l->s.live.i) {
-    l->live = load_i32(l, l->batch_sizes, l->t);
-    l->first = load_i32(l, l->offsets, l->t);
+  for (Loop steps = cg_count(c, l->steps); cg_next(&steps);) {
+    l->t = l->s.reverse ? cg_sub(c, cg_sub(c, l->steps, cg_i64(c, 1)), steps.i) : steps.i;
+    l->parity = cg_and(c, steps.i, cg_i64(c, 1));
+    if (l->s.live.i) {
+      l->live = load_i32(l, l->batch_sizes, l->t);
+      l->first = load_i32(l, l->offsets, l->t);
+    }
+    for (uint32_t k = 0; k < l->call->body->n_calls; k++) {
+      if (l->call->body->calls[k].barrier) wait_for_team(c);
+      call_kernel(l, &l->call->body->calls[k]);
+    }
+    wait_for_team(c);
   }
-  for (uint32_t k = 0; k < l->call->body->n_calls; k++) {
-    if (l->call->body->calls[k].barrier) wait_for_team(c);
-    call_kernel(l, &l->call->body->calls[k]);
-  }
-  wait_for_team(c);
-  cg_loop_end(c, &steps, NULL);
 }
 
 static void open_layout(ScanLoop *l) {

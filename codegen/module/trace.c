@@ -29,8 +29,8 @@ static const char *path_of_trace(void) {
 bool cg_trace_wanted(void) { return path_of_trace() != NULL; }
 
 // ---- code
-static LLVMValueRef lanes_of(Cg *c) {
-  LLVMValueRef lanes = LLVMGetNamedGlobal(c->mod, lanes_name);
+static V lanes_of(Cg *c) {
+  V lanes = LLVMGetNamedGlobal(c->mod, lanes_name);
   if (lanes) return lanes;
   LLVMTypeRef type = LLVMArrayType2(c->i64, (uint64_t)WORKERS * LANE);
   lanes = LLVMAddGlobal(c->mod, type, lanes_name);
@@ -41,17 +41,15 @@ static LLVMValueRef lanes_of(Cg *c) {
 }
 
 // Kernel call number `row` of the program: arrival at its barrier `before`, begin `start`, `end`.
-void cg_trace_add(Cg *c, uint32_t row, LLVMValueRef worker, LLVMValueRef before, LLVMValueRef start, LLVMValueRef end) {
-  LLVMValueRef lane = cg_at(c, c->i64, lanes_of(c), cg_mul(c, worker, cg_i64(c, LANE)));
-  LLVMValueRef frame = LLVMBuildPtrToInt(c->b, LLVMGetParam(c->fn, 0), c->i64, "");
-  LLVMValueRef n =
-      cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, lane, cg_i64(c, 1));  // other instances have such a worker too
-  If room;
-  cg_if(c, &room, LLVMBuildICmp(c->b, LLVMIntULT, n, cg_i64(c, EVENTS), ""));
-  LLVMValueRef at = cg_at(c, c->i64, lane, cg_mul(c, cg_add(c, n, cg_i64(c, 1)), cg_i64(c, FIELDS)));
-  const LLVMValueRef field[FIELDS] = {cg_i64(c, row), before, start, end, frame};
-  for (uint32_t k = 0; k < FIELDS; k++) cg_store(c, field[k], cg_at(c, c->i64, at, cg_i64(c, k)));
-  cg_endif(c, &room);
+void cg_trace_add(Cg *c, uint32_t row, V worker, V before, V start, V end) {
+  V lane = cg_at(c, c->i64, lanes_of(c), cg_mul(c, worker, cg_i64(c, LANE)));
+  V frame = LLVMBuildPtrToInt(c->b, LLVMGetParam(c->fn, 0), c->i64, "");
+  V n = cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, lane, cg_i64(c, 1));  // other instances have such a worker too
+  for (If room = cg_when(c, cg_below(c, n, cg_i64(c, EVENTS))); cg_then(&room);) {
+    V at = cg_at(c, c->i64, lane, cg_mul(c, cg_add(c, n, cg_i64(c, 1)), cg_i64(c, FIELDS)));
+    const V field[FIELDS] = {cg_i64(c, row), before, start, end, frame};
+    for (uint32_t k = 0; k < FIELDS; k++) cg_put(c, field[k], at, cg_i64(c, k));
+  }
 }
 
 // ---- file

@@ -6,7 +6,7 @@
 
 // ---- values of a kernel
 // A matrix without elements has no storage, and nothing of it is read.
-static LLVMValueRef storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
+static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
 // Rows of A that the worker computes or copies.
 static int64_t rows_on_stack(const GemmPlan *p) {
@@ -18,7 +18,7 @@ static void find_operands(Gemm *g) {
   const GemmPlan *p = g->p;
   g->a = storage(c, p->a), g->b = storage(c, p->b), g->out = storage(c, p->out);
   g->bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
-  LLVMValueRef scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
+  V scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
   int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p, c->t), rows = rows_on_stack(p);
   g->packed_b = p->pack_b == B_PREPACKED ? c->weight : scratch, g->own = scratch;
   g->packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
@@ -51,14 +51,13 @@ static void emit_strategy(Gemm *g) {
 
 static void emit_single_threaded(Gemm *g) {
   Cg *c = g->c;
-  If first;
-  LLVMValueRef worker = c->worker, n_workers = c->n_workers;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, worker, cg_i64(c, 0), ""));
-  c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
-  emit_strategy(g);
-  cg_gemm_finish_moments(g);
-  c->worker = worker, c->n_workers = n_workers;
-  cg_endif(c, &first);
+  V worker = c->worker, n_workers = c->n_workers;
+  for (If first = cg_when(c, cg_eq(c, worker, cg_i64(c, 0))); cg_then(&first);) {
+    c->worker = cg_i64(c, 0), c->n_workers = cg_i64(c, 1);
+    emit_strategy(g);
+    cg_gemm_finish_moments(g);
+    c->worker = worker, c->n_workers = n_workers;
+  }
 }
 
 bool cg_emit_gemm(Cg *c) {
