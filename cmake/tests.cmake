@@ -27,7 +27,7 @@ endfunction()
 
 # The subject of a program is the first line that its name fits; what fits none is of `calls`.
 set(test_subjects
-  "threads:threads|probe_views|team|one_run|loaders|feed_faults|packed_weights|ranks|owned"
+  "threads:threads|probe_views|team|one_run|loaders|feed_.*|packed_weights|ranks|owned"
   "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
   "ops:pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"

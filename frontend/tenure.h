@@ -29,11 +29,11 @@
 // runs, reads or writes parameters and state, saves, loads, copies or sets a rate, tn_loader_next and
 // tn_loader_set_state do nothing and return TN_ERR_ARGUMENT (tn_param_at: no data), with a sentence that names the call
 // under way and the function that runs. Calls that could not say so wait for it: tn_param_end_write, tn_error_text,
-// tn_warning_text, tn_exchanged_of, tn_param_owned, tn_loader_get_state, tn_loader_stats, tn_loader_error, and tn_model_free
-// and tn_loader_free, after which no call may begin. All others that take a model or loader are free to come at any time: tn_instance,
-// tn_loader_stop, sizes, names, plans and counts. Data sets are read by many threads at once, batches by any until
-// their loader gives the next one. What a view from tn_param_at shows is read and written between runs. A signal
-// handler may call tn_loader_stop only.
+// tn_warning_text, tn_exchanged_of, tn_param_owned, tn_loader_get_state, tn_loader_count, tn_loader_report,
+// tn_loader_stats, tn_loader_error, and tn_model_free and tn_loader_free, after which no call may begin. All others that take
+// a model or loader are free to come at any time: tn_instance, tn_loader_stop, sizes, names and plans. Data sets are read by
+// many threads at once, batches by any until their loader gives the next one. What a view from tn_param_at shows is read and
+// written between runs. A signal handler may call tn_loader_stop only.
 #ifndef TENURE_H
 #define TENURE_H
 

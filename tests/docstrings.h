@@ -10,6 +10,12 @@ static tn_tensor a, b, c, g, h, h0, k, lr, lengths, logits, loss, memory, q, row
 static tn_tensor words, x, y;
 static tn_dim B, H, T, W;
 static tn_dataset *cifar;
+#ifdef IN_loader
+static tn_loader *loader;
+#elif defined IN_data
+static int64_t *tokens, *next, *document_lengths;
+static size_t n_documents;
+#endif
 static const tn_image_file *files;
 static size_t n;
 static const tn_transport *transport;

@@ -9,7 +9,7 @@
 _Static_assert(sizeof(tn_array) == sizeof(RtArray) && offsetof(tn_array, dims) == offsetof(RtArray, dims) &&
                    offsetof(tn_array, rank) == offsetof(RtArray, rank),
                "arrays of batches are shown as they are");
-_Static_assert((int)TN_CUSTOM == (int)RT_CUSTOM && (int)TN_LANES == (int)RT_LANES &&
+_Static_assert((int)TN_FIRST_FIT == (int)RT_FIRST_FIT && (int)TN_LANES == (int)RT_LANES &&
                    (int)TN_CONCATENATED == (int)RT_CONCATENATED && (int)TN_MAX_FIELDS == (int)RT_MAX_FIELDS,
                "one list of kinds");
 
@@ -120,15 +120,28 @@ tn_dataset *tn_dataset_new(const tn_dataset_type *type, void *ctx, const tn_fiel
   return made(d);
 }
 
+static bool take_arrays(RtArray list[RT_MAX_FIELDS], const tn_array *from, uint32_t n, char *error, size_t error_size) {
+  if (!from || n == 0 || n > RT_MAX_FIELDS) return rt_fail(error, error_size, "1 to 16 arrays make a data set");
+  for (uint32_t k = 0; k < n; k++) {
+    list[k] = (RtArray){.data = from[k].data, .dtype = (RtDType)from[k].dtype, .rank = from[k].rank};
+    memcpy(list[k].dims, from[k].dims, sizeof list[k].dims);
+  }
+  return true;
+}
+
 tn_dataset *tn_dataset_arrays(const tn_array *arrays, uint32_t n, const char *const *names, char *error,
                               size_t error_size) {
   RtArray list[RT_MAX_FIELDS];
-  if (!arrays || n == 0 || n > RT_MAX_FIELDS) return refuse(error, error_size, "1 to 16 arrays make a data set");
-  for (uint32_t k = 0; k < n; k++) {
-    list[k] = (RtArray){.data = arrays[k].data, .dtype = (RtDType)arrays[k].dtype, .rank = arrays[k].rank};
-    memcpy(list[k].dims, arrays[k].dims, sizeof list[k].dims);
-  }
+  if (!take_arrays(list, arrays, n, error, error_size)) return NULL;
   return made(rt_dataset_arrays(list, n, names, error, error_size));
+}
+
+tn_dataset *tn_dataset_ragged(const tn_array *arrays, uint32_t n, const char *const *names, const int64_t *lengths,
+                              size_t count, char *error, size_t error_size) {
+  RtArray list[RT_MAX_FIELDS];
+  if (!take_arrays(list, arrays, n, error, error_size)) return NULL;
+  if (!lengths && count) return refuse(error, error_size, "no lengths are given");
+  return made(rt_dataset_ragged(list, n, names, lengths, count, error, error_size));
 }
 
 tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size) {
@@ -194,7 +207,7 @@ tn_dataset *tn_dataset_images(tn_dataset *d, const tn_image_options *given, char
 // ---- loaders
 static bool user_collate(void *ctx, const RtItems *items, RtArray *out, char *error, size_t error_size) {
   const tn_collate *c = ctx;
-  tn_items list = {arrays_of(items->arrays), items->n_fields, items->n, items->index};
+  tn_items list = {arrays_of(items->arrays), items->n_fields, items->n, items->index, items->starts};
   return c->fn(c->ctx, &list, outputs_of(out), error, error_size);
 }
 
@@ -203,22 +216,38 @@ static bool is_hostile(void) {
   return list && strstr(list, "arena");
 }
 
+_Static_assert((int)TN_CUT_REFUSE - 1 == (int)RT_CUT_REFUSE && (int)TN_CUT_FILL - 1 == (int)RT_CUT_FILL, "one list");
+static RtCut cut_of(const tn_sampler *s) {
+  return s->cut ? (RtCut)(s->cut - 1) : s->kind == TN_FIRST_FIT ? RT_CUT_LONG : RT_CUT_REFUSE;
+}
+
+static RtSampler sampler_of(const tn_loader_options *o) {
+  const tn_sampler *from = &o->sampler;
+  RtSampler s = {.kind = (RtSamplerKind)from->kind,
+                 .pool = from->pool,
+                 .custom = from->custom,
+                 .n_custom = from->n_custom,
+                 .rank = from->shards ? 0 : from->rank,
+                 .world = from->shards || !from->world ? 1 : from->world,
+                 .shards = from->shards,
+                 .shard_rank = from->rank,
+                 .n_shard_ranks = from->world ? from->world : 1,
+                 .drop_tail = from->tail == TN_TAIL_DROP,
+                 .drop_last = o->drop_last,
+                 .max_rows = from->max_rows,
+                 .max_padded = from->max_padded,
+                 .max_squares = from->max_squares,
+                 .cut = cut_of(from),
+                 .lengths = from->lengths,
+                 .seed = o->seed};
+  s.batch_size = o->batch_size ? o->batch_size : rt_is_by_rows(&s) ? (size_t)rt_row_limit(&s) : 1;
+  return s;
+}
+
 tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *given, char *error, size_t error_size) {
   const tn_loader_options o = given ? *given : (tn_loader_options){0};
   if (!d) return refuse(error, error_size, "no data set is given");
-  RtSampler sampler = {.kind = (RtSamplerKind)o.sampler.kind,
-                       .pool = o.sampler.pool,
-                       .custom = o.sampler.custom,
-                       .n_custom = o.sampler.n_custom,
-                       .rank = o.sampler.shards ? 0 : o.sampler.rank,
-                       .world = o.sampler.shards || !o.sampler.world ? 1 : o.sampler.world,
-                       .shards = o.sampler.shards,
-                       .shard_rank = o.sampler.rank,
-                       .n_shard_ranks = o.sampler.world ? o.sampler.world : 1,
-                       .drop_tail = o.sampler.tail == TN_TAIL_DROP,
-                       .batch_size = o.batch_size ? o.batch_size : 1,
-                       .drop_last = o.drop_last,
-                       .seed = o.seed};
+  RtSampler sampler = sampler_of(&o);
   RtLoaderOptions r = {.workers = o.workers,
                        .prefetch = o.prefetch,
                        .sampler = sampler,
@@ -250,13 +279,27 @@ void tn_loader_free(tn_loader *l) {
   rt_free(l);
 }
 
-size_t tn_loader_count(const tn_loader *l) { return l ? rt_loader_count(l->rt) : 0; }
+size_t tn_loader_count(const tn_loader *l) {
+  if (!l) return 0;
+  FE_WAIT(&((tn_loader *)l)->lock, CALL_tn_loader_count);
+  return rt_loader_count(l->rt);
+}
+
 size_t tn_loader_bytes(const tn_loader *l) { return l ? (size_t)rt_loader_bytes(l->rt) : 0; }
 tn_stats tn_loader_stats(const tn_loader *l) {
   if (!l) return (tn_stats){0};
   FE_WAIT(&((tn_loader *)l)->lock, CALL_tn_loader_stats);
   RtLoaderCounts c = rt_loader_counts(l->rt);
   return (tn_stats){.live = c.given - c.ended, .created_in = c.given, .disposed_in = c.ended};
+}
+
+tn_epoch_report tn_loader_report(const tn_loader *l) {
+  RtEpochReport r;
+  if (!l) return (tn_epoch_report){0};
+  FE_WAIT(&((tn_loader *)l)->lock, CALL_tn_loader_report);
+  rt_loader_report(l->rt, &r);
+  return (tn_epoch_report){r.batches,    r.sequences, r.skipped,     r.rows,         r.padded,
+                           r.most_items, r.most_rows, r.most_padded, r.most_squares, r.longest};
 }
 
 bool tn_loader_is_stopped(const tn_loader *l) { return l && rt_loader_is_stopped(l->rt); }

@@ -84,6 +84,14 @@ TN_API tn_field tn_dataset_field(const tn_dataset *d, uint32_t k);
 // .. for NULL. Batches of consecutive rows are views of the arrays, nothing is copied; do not write through them.
 TN_API tn_dataset *tn_dataset_arrays(const tn_array *arrays, uint32_t n, const char *const *names, char *error,
                                      size_t error_size);
+// Documents in the caller's memory: item k is the next lengths[k] rows of each array, as a variable field [<= longest, ..].
+// Every array has as many rows as the `count` lengths have in all (E111). Lengths may be 0; they are copied. A document
+// that a batch has no room for is cut without reading all of it (tn_cut).
+//
+//   tn_array text[] = {tn_i64(tokens, 1000000), tn_i64(next, 1000000)};  // of 8,000 documents, say
+//   tn_dataset *d = tn_dataset_ragged(text, 2, NULL, document_lengths, n_documents, why, sizeof why);  // fields "0", "1"
+TN_API tn_dataset *tn_dataset_ragged(const tn_array *arrays, uint32_t n, const char *const *names,
+                                     const int64_t *lengths, size_t count, char *error, size_t error_size);
 // Fields x [<= longest, features] and label [], or f32 target []; read with TN_MISSING_MASK also mask, like x. s must
 // outlive it.
 TN_API tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size);

@@ -30,12 +30,23 @@ typedef enum {
                   // into batches, whose order is shuffled; a short batch stays last
   TN_LANES,       // for text that goes on from batch to batch: item i of batch k is i * n_batches + k; what does not
                   // fill a batch is dropped
-  TN_CUSTOM       // `custom`, the same in each epoch
+  TN_CUSTOM,      // `custom`, the same in each epoch
+  TN_FIRST_FIT    // shuffled, then packed up to the limits of a batch: of the items of `pool` batches the longest comes
+                  // first, each goes to the first batch that has room for it, and the batches are shuffled
 } tn_sampler_kind;
+// What becomes of an item that is longer than any batch may be
+typedef enum {
+  TN_CUT_DEFAULT,  // FIRST_FIT: TN_CUT_LONG; else TN_CUT_REFUSE
+  TN_CUT_REFUSE,   // no loader is made; the sentence names the item
+  TN_CUT_SKIP,     // it is left out, and tn_loader_report counts it
+  TN_CUT_LONG,  // it is cut into pieces, which are sequences of their own; all but the last are as long as a batch may be
+  TN_CUT_FILL  // SEQUENTIAL, SHUFFLED, CUSTOM with max_rows alone: whatever item a batch has no room for is cut there
+               // and goes on in the next one, so that all batches but the last have max_rows rows
+} tn_cut;
 typedef enum { TN_TAIL_PAD, TN_TAIL_DROP } tn_tail;
 typedef struct {
   tn_sampler_kind kind;
-  uint32_t pool;         // BUCKETS: batches that are sorted together; 0: 16
+  uint32_t pool;         // BUCKETS, FIRST_FIT: batches that are sorted or packed together; 0: 16
   const size_t *custom;  // CUSTOM: items, any number of times each; read until the loader is freed
   size_t n_custom;
   // One of `world` processes that train together; 0: alone. Rank r takes items r, r + world, .. of the common order,
@@ -46,6 +57,16 @@ typedef struct {
   uint32_t rank, world;
   uint32_t shards;  // 0: none
   tn_tail tail;
+  // Limits of a batch, which takes items as long as it stays within all that are given. 0: none; without any, a batch is
+  // batch_size items. With one, batch_size is a limit too (0: none). Not for LANES and streams. Their number differs from
+  // epoch to epoch, and rank r takes batches r, r + world, .. of those that one process would have.
+  int64_t max_rows;     // the sum of the lengths: what a packed batch computes
+  int64_t max_padded;   // items times the longest: what a padded batch computes
+  int64_t max_squares;  // the sum of the squared lengths: what attention computes
+  tn_cut cut;
+  // By item; read until the loader is freed. NULL: tn_dataset_type.length. The first variable field of an item may not be
+  // longer, and what is cut has this length in all its variable fields.
+  const int64_t *lengths;
 } tn_sampler;
 
 // ---- loaders
@@ -56,7 +77,9 @@ typedef struct {
   uint64_t owner, number;  // number 0: none
 } tn_batch;
 
-// How a variable field becomes arrays. Each has a second array behind it, its lengths i64 [B], named "FIELD.lengths".
+// How a variable field becomes arrays. Each has a second array behind it, its lengths i64 [B], named "FIELD.lengths". Where
+// items are cut (TN_CUT_LONG, TN_CUT_FILL) the first variable field has a third, "FIELD.starts", i64 [B]: the row of its item
+// at which each sequence begins, 0 for whole ones.
 typedef enum {
   TN_PADDED,       // [B, longest, ..], zero behind each length
   TN_TIME_MAJOR,   // [longest, B, ..], zero behind each length
@@ -67,8 +90,9 @@ typedef enum {
 typedef struct {
   const tn_array *arrays;
   uint32_t n_fields;
-  size_t n;             // items
-  const size_t *index;  // which of the data set; NULL: it is a stream
+  size_t n;               // items
+  const size_t *index;    // which of the data set; NULL: it is a stream
+  const int64_t *starts;  // by item: the first of its rows that is here; NULL: nothing is cut (tn_cut)
 } tn_items;
 typedef struct {
   const tn_field *fields;  // the arrays of a batch, batch axis included; dims are bounds
@@ -93,13 +117,33 @@ typedef struct {
 // Loaders may share a data set, but a stream only one after the other: who was set to a state reads none of it until the
 // next tn_loader_next.
 TN_API tn_loader *tn_loader_new(tn_dataset *d, const tn_loader_options *o, char *error, size_t error_size);
-TN_API void tn_loader_free(tn_loader *l);           // at any time: threads are stopped and joined
-TN_API size_t tn_loader_count(const tn_loader *l);  // batches of an epoch; TN_STREAM: unknown
+TN_API void tn_loader_free(tn_loader *l);  // at any time: threads are stopped and joined
+// Batches of an epoch, of the one that comes next where limits make them differ; TN_STREAM: unknown
+TN_API size_t tn_loader_count(const tn_loader *l);
 TN_API size_t tn_loader_bytes(const tn_loader *l);  // of the input arena, taken once
 // The ledger of what it hands out: it owns the arrays of its batches as a scope owns values. created_in: handed out
 // since the loader was made, disposed_in: ended with their batch, live: of the live batch. A copy (tn_batch_retain) is its
 // holder's and does not count.
 TN_API tn_stats tn_loader_stats(const tn_loader *l);
+
+// The batches of the epoch at which the loader stands, known from the lengths of its items before anything is read: what
+// they have, and the bounds that they need. Of this rank, and of whole batches where they are read in shards. Rows are 0
+// where no lengths are known, all is 0 of a stream.
+//
+//   tn_epoch_report r = tn_loader_report(loader);
+//   printf("%.1f %% of the rows of padded batches are padding\n", 100 - 100.0 * (double)r.rows / (double)r.padded);
+//   tn_dim B = tn_dim_bounded(p, "batch", r.most_items), T = tn_dim_bounded(p, "time", r.longest);
+typedef struct {
+  size_t batches;
+  size_t sequences;    // items and pieces of items
+  size_t skipped;      // items that TN_CUT_SKIP left out, of all ranks
+  int64_t rows;        // the sum of the lengths
+  int64_t padded;      // rows of padded batches; what is more than `rows` is avoided where they are packed
+  int64_t most_items;  // of one batch, as all that follows
+  int64_t most_rows, most_padded, most_squares;
+  int64_t longest;  // the time axis of a padded batch
+} tn_epoch_report;
+TN_API tn_epoch_report tn_loader_report(const tn_loader *l);
 
 // The next batch; number 0 at the end of the epoch, after which the next call begins another one. An error of the data
 // set or of the collation comes in the place of its batch (tn_loader_error names the item); the call after it goes on

@@ -11,7 +11,7 @@ typedef struct {
   uint64_t owner, number;
 } RtBatch;  // number 0: none
 
-enum { RT_MAX_BATCH_ARRAYS = 32, RT_ARRAY_NAME = 80 };
+enum { RT_MAX_BATCH_ARRAYS = 33, RT_ARRAY_NAME = 80 };
 typedef struct RtBatchOwner {
   struct RtBatchOwner *next;
   uint64_t id, live;  // number of the live batch; 0: none

@@ -13,15 +13,38 @@ static bool reserve(RtBatchForm *f, size_t *at, int64_t count, int64_t bytes) {
   return f->bytes < INT64_C(1) << 48;
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// Rows that the items of a variable field may have, one behind the other and padded. An item is read into room for its
+// bound, wherever it begins.
+static bool count_rows(const RtBatchForm *f, uint32_t k, int64_t *rows, int64_t *padded) {
+  int64_t bound = f->data->fields[k].dims[0];
+  if (__builtin_mul_overflow((int64_t)f->batch_size, bound, rows)) return false;
+  *padded = *rows;
+  if (!f->is_by_rows || k != rt_dataset_measured(f->data)) return true;
+  *padded = smaller(*padded, f->most_padded);
+  if (f->most_rows < *rows - bound) *rows = f->most_rows + bound;
+  return true;
+}
+
+static bool place_variable(RtBatchForm *f, uint32_t k) {
+  int64_t rows, padded, row = rt_field_row(&f->data->fields[k]);
+  if (!count_rows(f, k, &rows, &padded)) return false;
+  bool is_padded = !f->custom.fn && f->layout == RT_PADDED, is_turned = !f->custom.fn && f->layout == RT_TIME_MAJOR;
+  if (is_padded && padded > rows) rows = padded;
+  return reserve(f, &f->data_at[k], rows, row) && (!is_turned || reserve(f, &f->out_at[k], padded, row));
+}
+
 static bool place(RtBatchForm *f) {
   int64_t n = (int64_t)f->batch_size;
   if (f->batch_size > (size_t)1 << 40) return false;
   bool ok = reserve(f, &f->index_at, n, sizeof(size_t));
+  if (f->is_by_rows) ok = ok && reserve(f, &f->pieces_at, n, sizeof(RtItemPart));
+  if (f->is_cut) ok = ok && reserve(f, &f->starts_at, n, sizeof(int64_t));
   for (uint32_t k = 0; ok && k < f->data->n_fields; k++) {
     const RtField *field = &f->data->fields[k];
-    ok = reserve(f, &f->data_at[k], n, rt_field_bytes(field)) && reserve(f, &f->lengths_at[k], n, sizeof(int64_t));
-    if (ok && f->layout == RT_TIME_MAJOR && field->is_variable && !f->custom.fn)
-      ok = reserve(f, &f->out_at[k], n, rt_field_bytes(field));
+    ok = field->is_variable ? place_variable(f, k) : reserve(f, &f->data_at[k], n, rt_field_bytes(field));
+    ok = ok && reserve(f, &f->lengths_at[k], n, sizeof(int64_t));
   }
   if (!ok || !f->custom.fn) return ok;
   ok = reserve(f, &f->items_at, n * f->data->n_fields, sizeof(RtArray));
@@ -30,7 +53,7 @@ static bool place(RtBatchForm *f) {
   return ok;
 }
 
-// All arrays in their own order: a variable field has its lengths behind it.
+// All arrays in their own order: a variable field has its lengths behind it, the measured one its starts behind those.
 static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
   uint32_t n = 0;
   if (f->custom.fn) {
@@ -40,6 +63,8 @@ static uint32_t name_arrays(const RtBatchForm *f, char names[][RT_ARRAY_NAME]) {
   for (uint32_t k = 0; k < f->data->n_fields; k++) {
     snprintf(names[n++], RT_ARRAY_NAME, "%s", f->data->fields[k].name);
     if (f->data->fields[k].is_variable) snprintf(names[n++], RT_ARRAY_NAME, "%s.lengths", f->data->fields[k].name);
+    if (f->is_cut && k == rt_dataset_measured(f->data))
+      snprintf(names[n++], RT_ARRAY_NAME, "%s.starts", f->data->fields[k].name);
   }
   return n;
 }
@@ -80,20 +105,32 @@ bool rt_form_init(RtBatchForm *f, const char *const *inputs, uint32_t n_inputs, 
 // ---- reading
 size_t *rt_slot_index(const RtBatchForm *f, const RtBatchSlot *s) { return (size_t *)(void *)(s->mem + f->index_at); }
 
+RtItemPart *rt_slot_pieces(const RtBatchForm *f, const RtBatchSlot *s) {
+  return (RtItemPart *)(void *)(s->mem + f->pieces_at);
+}
+
+static int64_t *starts_of(const RtBatchForm *f, const RtBatchSlot *s) {
+  return f->is_cut ? (int64_t *)(void *)(s->mem + f->starts_at) : NULL;
+}
+
 static int64_t *lengths_of(const RtBatchForm *f, const RtBatchSlot *s, uint32_t field) {
   return (int64_t *)(void *)(s->mem + f->lengths_at[field]);
 }
 
 RtItem rt_slot_item(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtHalt *halt) {
   RtItem item = {.error = s->error, .error_size = sizeof s->error, .epoch = s->epoch, .halt = halt};
-  for (uint32_t k = 0; k < f->data->n_fields; k++)
-    item.data[k] = s->mem + f->data_at[k] + i * (size_t)rt_field_bytes(&f->data->fields[k]);
+  if (i == 0) memset(s->used, 0, sizeof s->used);
+  for (uint32_t k = 0; k < f->data->n_fields; k++) {
+    const RtField *field = &f->data->fields[k];
+    size_t before = field->is_variable ? (size_t)(s->used[k] * rt_field_row(field)) : i * (size_t)rt_field_bytes(field);
+    item.data[k] = s->mem + f->data_at[k] + before;
+  }
   return item;
 }
 
 void rt_slot_keep_lengths(const RtBatchForm *f, RtBatchSlot *s, size_t i, const RtItem *item) {
   for (uint32_t k = 0; k < f->data->n_fields; k++)
-    if (f->data->fields[k].is_variable) lengths_of(f, s, k)[i] = item->length[k];
+    if (f->data->fields[k].is_variable) lengths_of(f, s, k)[i] = item->length[k], s->used[k] += item->length[k];
 }
 
 static size_t run_length(const size_t *index, size_t n) {
@@ -102,10 +139,26 @@ static size_t run_length(const size_t *index, size_t n) {
   return k;
 }
 
+// The batch was filled by the length that the item was said to have.
+static bool check_length(const RtDataset *d, const RtItemPart *p, const RtItem *item) {
+  uint32_t k = rt_dataset_measured(d);
+  return k == d->n_fields || item->length[k] <= p->n ||
+         rt_fail(item->error, item->error_size,
+                 "field '%s' has length %" PRId64 ", the batch was filled by a length of %" PRId64, d->fields[k].name,
+                 item->length[k], p->n);
+}
+
+static bool read_piece(const RtBatchForm *f, RtBatchSlot *s, size_t i, RtItem *item) {
+  const RtItemPart *p = &rt_slot_pieces(f, s)[i];
+  if (f->is_cut) starts_of(f, s)[i] = p->first;
+  if (p->n < p->of) return rt_dataset_get_part(f->data, p->item, p->first, p->n, p->of, item);
+  return rt_dataset_get(f->data, p->item, item) && check_length(f->data, p, item);
+}
+
 static bool read_one(const RtBatchForm *f, RtBatchSlot *s, size_t i, size_t k, const RtHalt *halt) {
   RtItem item = rt_slot_item(f, s, i, halt);
   s->error[0] = 0;
-  if (!rt_dataset_get(f->data, k, &item)) return false;
+  if (!(f->is_by_rows ? read_piece(f, s, i, &item) : rt_dataset_get(f->data, k, &item))) return false;
   rt_slot_keep_lengths(f, s, i, &item);
   return true;
 }
@@ -142,51 +195,46 @@ static int64_t longest_of(const int64_t *lengths, size_t n) {
   return longest;
 }
 
-static void pad_together(unsigned char *data, const int64_t *lengths, size_t n, int64_t row, int64_t bound,
-                         int64_t longest) {
-  for (size_t i = 0; i < n; i++) {
-    unsigned char *to = data + (size_t)(longest * row) * i;
-    size_t used = (size_t)(lengths[i] * row);
-    memmove(to, data + (size_t)(bound * row) * i, used);
-    memset(to + used, 0, (size_t)(longest * row) - used);
+// [rows, ..] to [n, longest, ..], in place: the last item first, since each moves to where it was or behind.
+static void move_apart(unsigned char *data, const int64_t *lengths, size_t n, int64_t rows, size_t row,
+                       int64_t longest) {
+  size_t step = (size_t)longest * row;
+  for (size_t i = n; i-- > 0;) {
+    size_t used = (size_t)lengths[i] * row;
+    rows -= lengths[i];
+    memmove(data + i * step, data + (size_t)rows * row, used);
+    memset(data + i * step + used, 0, step - used);
   }
-}
-
-static int64_t close_up(unsigned char *data, const int64_t *lengths, size_t n, int64_t row, int64_t bound) {
-  int64_t rows = 0;
-  for (size_t i = 0; i < n; i++) {
-    memmove(data + rows * row, data + (size_t)(bound * row) * i, (size_t)(lengths[i] * row));
-    rows += lengths[i];
-  }
-  return rows;
 }
 
 static void turn(unsigned char *to, const unsigned char *from, const int64_t *lengths, size_t n, size_t row,
-                 size_t bound, int64_t longest) {
-  for (int64_t t = 0; t < longest; t++)
-    for (size_t i = 0; i < n; i++, to += row) {
-      if (t < lengths[i]) memcpy(to, from + (i * bound + (size_t)t) * row, row);
-      else memset(to, 0, row);
+                 int64_t longest) {
+  for (size_t i = 0; i < n; i++, to += row)
+    for (int64_t t = 0; t < longest; t++) {
+      unsigned char *at = to + (size_t)t * n * row;
+      if (t < lengths[i]) memcpy(at, from, row), from += row;
+      else memset(at, 0, row);
     }
 }
 
 static void finish_variable(const RtBatchForm *f, RtBatchSlot *s, uint32_t k, RtArray *out) {
   const RtField *field = &f->data->fields[k];
   const int64_t *lengths = lengths_of(f, s, k);
-  int64_t row = rt_field_row(field), bound = field->dims[0], longest = longest_of(lengths, s->n);
+  int64_t rows = s->n ? s->used[k] : 0, longest = longest_of(lengths, s->n);
+  size_t row = (size_t)rt_field_row(field);
   unsigned char *data = s->mem + f->data_at[k];
   uint32_t first = f->layout == RT_CONCATENATED ? 1 : 2;
   *out = (RtArray){.data = data, .dtype = field->dtype, .rank = field->rank + first - 1};
   memcpy(out->dims + first, field->dims + 1, (field->rank - 1) * sizeof *field->dims);
   if (f->layout == RT_CONCATENATED) {
-    out->dims[0] = close_up(data, lengths, s->n, row, bound);
+    out->dims[0] = rows;
     return;
   }
   bool is_turned = f->layout == RT_TIME_MAJOR;
   out->dims[is_turned] = (int64_t)s->n;
   out->dims[!is_turned] = longest;
-  if (!is_turned) pad_together(data, lengths, s->n, row, bound, longest);
-  else turn(out->data = s->mem + f->out_at[k], data, lengths, s->n, (size_t)row, (size_t)bound, longest);
+  if (is_turned) turn(out->data = s->mem + f->out_at[k], data, lengths, s->n, row, longest);
+  else move_apart(data, lengths, s->n, rows, row, longest);
 }
 
 static void finish_fixed(const RtBatchForm *f, const RtBatchSlot *s, uint32_t k, bool view, RtArray *out) {
@@ -197,6 +245,10 @@ static void finish_fixed(const RtBatchForm *f, const RtBatchSlot *s, uint32_t k,
   if (view) out->data = (void *)(uintptr_t)f->data->ops->view(f->data->ctx, k, rt_slot_index(f, s)[0], s->n);
 }
 
+static RtArray list_of(int64_t *data, size_t n) {
+  return (RtArray){.data = data, .dtype = RT_I64, .rank = 1, .dims = {(int64_t)n}};
+}
+
 static void stack(const RtBatchForm *f, RtBatchSlot *s, RtArray *all) {
   bool view = f->data->count != RT_STREAM && is_view(f, s, rt_slot_index(f, s));
   for (uint32_t k = 0, n = 0; k < f->data->n_fields; k++) {
@@ -205,18 +257,21 @@ static void stack(const RtBatchForm *f, RtBatchSlot *s, RtArray *all) {
       continue;
     }
     finish_variable(f, s, k, &all[n++]);
-    all[n] = (RtArray){.data = lengths_of(f, s, k), .dtype = RT_I64, .rank = 1};
-    all[n++].dims[0] = (int64_t)s->n;
+    all[n++] = list_of(lengths_of(f, s, k), s->n);
+    if (f->is_cut && k == rt_dataset_measured(f->data)) all[n++] = list_of(starts_of(f, s), s->n);
   }
 }
 
 // ---- the user's collation
-static RtArray item_array(const RtBatchForm *f, RtBatchSlot *s, size_t i, uint32_t k) {
+static void show_items(const RtBatchForm *f, RtBatchSlot *s, uint32_t k, RtArray *items) {
   const RtField *field = &f->data->fields[k];
-  RtArray a = {.data = rt_slot_item(f, s, i, NULL).data[k], .dtype = field->dtype, .rank = field->rank};
-  memcpy(a.dims, field->dims, field->rank * sizeof *field->dims);
-  if (field->is_variable) a.dims[0] = lengths_of(f, s, k)[i];
-  return a;
+  unsigned char *data = s->mem + f->data_at[k];
+  for (size_t i = 0; i < s->n; i++, items += f->data->n_fields) {
+    *items = (RtArray){.data = data, .dtype = field->dtype, .rank = field->rank};
+    memcpy(items->dims, field->dims, field->rank * sizeof *field->dims);
+    if (field->is_variable) items->dims[0] = lengths_of(f, s, k)[i];
+    data += field->rank ? rt_field_row(field) * items->dims[0] : rt_field_row(field);
+  }
 }
 
 static bool check_output(const RtField *field, const RtArray *a, const void *data, char *error) {
@@ -234,14 +289,13 @@ static bool check_output(const RtField *field, const RtArray *a, const void *dat
 static bool collate(const RtBatchForm *f, RtBatchSlot *s, RtArray *all) {
   uint32_t n_fields = f->data->n_fields;
   RtArray *items = (RtArray *)(void *)(s->mem + f->items_at);
-  for (size_t i = 0; i < s->n; i++)
-    for (uint32_t k = 0; k < n_fields; k++) items[i * n_fields + k] = item_array(f, s, i, k);
+  for (uint32_t k = 0; k < n_fields; k++) show_items(f, s, k, items + k);
   for (uint32_t k = 0; k < f->custom.n_fields; k++) {
     const RtField *field = &f->custom.fields[k];
     all[k] = (RtArray){.data = s->mem + f->out_at[k], .dtype = field->dtype, .rank = field->rank};
     memcpy(all[k].dims, field->dims, field->rank * sizeof *field->dims);
   }
-  RtItems list = {items, n_fields, s->n, f->data->count == RT_STREAM ? NULL : rt_slot_index(f, s)};
+  RtItems list = {items, n_fields, s->n, f->data->count == RT_STREAM ? NULL : rt_slot_index(f, s), starts_of(f, s)};
   s->error[0] = 0;
   if (!f->custom.fn(f->custom.ctx, &list, all, s->error, sizeof s->error)) return false;
   for (uint32_t k = 0; k < f->custom.n_fields; k++)

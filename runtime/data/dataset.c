@@ -80,11 +80,13 @@ void rt_dataset_release(RtDataset *d) {
   rt_free(d);
 }
 
-bool rt_dataset_is_variable(const RtDataset *d) {
-  for (uint32_t k = 0; k < d->n_fields; k++)
-    if (d->fields[k].is_variable) return true;
-  return false;
+uint32_t rt_dataset_measured(const RtDataset *d) {
+  uint32_t k = 0;
+  while (k < d->n_fields && !d->fields[k].is_variable) k++;
+  return k;
 }
+
+bool rt_dataset_is_variable(const RtDataset *d) { return rt_dataset_measured(d) < d->n_fields; }
 
 // ---- items
 static bool check_lengths(const RtDataset *d, const RtItem *item) {
@@ -100,6 +102,26 @@ static bool check_lengths(const RtDataset *d, const RtItem *item) {
 bool rt_dataset_get(const RtDataset *d, size_t k, RtItem *to) {
   if (k >= d->count) return rt_fail(to->error, to->error_size, "the data set has %zu items", d->count);
   return d->ops->get(d->ctx, k, to) && check_lengths(d, to);
+}
+
+static bool take_part(const RtDataset *d, int64_t first, int64_t n, int64_t of, RtItem *to) {
+  for (uint32_t k = 0; k < d->n_fields; k++) {
+    const RtField *f = &d->fields[k];
+    if (!f->is_variable) continue;
+    if (to->length[k] != of)
+      return rt_fail(to->error, to->error_size,
+                     "field '%s' has length %" PRId64 ", an item that is cut has %" PRId64 " in all", f->name,
+                     to->length[k], of);
+    size_t row = (size_t)rt_field_row(f);
+    memmove(to->data[k], (unsigned char *)to->data[k] + (size_t)first * row, (size_t)n * row);
+    to->length[k] = n;
+  }
+  return true;
+}
+
+bool rt_dataset_get_part(const RtDataset *d, size_t k, int64_t first, int64_t n, int64_t of, RtItem *to) {
+  if (k < d->count && d->ops->part) return d->ops->part(d->ctx, k, first, n, to) && check_lengths(d, to);
+  return rt_dataset_get(d, k, to) && take_part(d, first, n, of, to);
 }
 
 int rt_dataset_next(const RtDataset *d, RtItem *to) {

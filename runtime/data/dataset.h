@@ -44,7 +44,9 @@ typedef struct {
   // Optional: where n consecutive items of a field lie in memory already; NULL: nowhere
   const void *(*view)(void *ctx, uint32_t field, size_t first, size_t n);
   int64_t (*length)(void *ctx, size_t k);  // optional: of the first variable field
-  int (*next)(void *ctx, RtItem *to);      // streams: 1 an item, 0 the end, -1 an error in the place of an item
+  // Optional: rows first .. first + n - 1 of the variable fields, the others whole
+  bool (*part)(void *ctx, size_t k, int64_t first, int64_t n, RtItem *to);
+  int (*next)(void *ctx, RtItem *to);  // streams: 1 an item, 0 the end, -1 an error in the place of an item
   bool (*rewind)(void *ctx, uint64_t epoch, char *error, size_t error_size);
   void (*interrupt)(void *ctx);
   void (*free)(void *ctx);
@@ -66,8 +68,11 @@ RtDataset *rt_dataset_retain(RtDataset *d);
 void rt_dataset_release(RtDataset *d);  // NULL: nothing
 // Item k; lengths are checked against their bounds.
 bool rt_dataset_get(const RtDataset *d, size_t k, RtItem *to);
+// The same with rows first .. first + n - 1 of its variable fields, each of which has to have `of` rows
+bool rt_dataset_get_part(const RtDataset *d, size_t k, int64_t first, int64_t n, int64_t of, RtItem *to);
 int rt_dataset_next(const RtDataset *d, RtItem *to);
 bool rt_dataset_is_variable(const RtDataset *d);
+uint32_t rt_dataset_measured(const RtDataset *d);  // the first variable field, whose length items have; none: n_fields
 
 bool rt_check_fields(const RtField *fields, uint32_t n, uint32_t max_rank, char *error, size_t error_size);
 void rt_field_name(RtField *f, const char *name);  // cut at RT_FIELD_NAME - 1 bytes
@@ -76,6 +81,9 @@ int64_t rt_field_bytes(const RtField *f);          // of one item, by the bound
 
 RtDataset *rt_dataset_arrays(const RtArray *arrays, uint32_t n, const char *const *names, char *error,
                              size_t error_size);
+// Item k is the next lengths[k] rows of each array.
+RtDataset *rt_dataset_ragged(const RtArray *arrays, uint32_t n, const char *const *names, const int64_t *lengths,
+                             size_t count, char *error, size_t error_size);
 RtDataset *rt_dataset_series(const RtSeries *s, char *error, size_t error_size);
 RtDataset *rt_dataset_subset(RtDataset *d, const size_t *index, size_t n, char *error, size_t error_size);
 RtDataset *rt_dataset_concat(RtDataset *const *list, uint32_t n, char *error, size_t error_size);

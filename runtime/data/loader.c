@@ -32,7 +32,8 @@ struct RtLoader {
   int64_t arena_bytes;
   Place *places;
   size_t n_places;
-  size_t *work;  // of the sampler; NULL: see rt_sampler_fill
+  size_t *work;       // of the sampler; NULL: see rt_sampler_fill
+  RtRowBatches rows;  // where the form is_by_rows, in place of work
   uint64_t identity, last_number;
   char error[LOADER_ERROR];
 
@@ -72,17 +73,32 @@ static bool fail_build(RtBatchSlot *s, size_t batch, const char *item) {
   return false;
 }
 
+static size_t batch_of_items(const RtLoader *l, size_t batch, size_t *first) {
+  size_t n_items = rt_sampler_items(&l->sampler, l->data->count);
+  *first = batch * l->sampler.batch_size;
+  return n_items - *first < l->sampler.batch_size ? n_items - *first : l->sampler.batch_size;
+}
+
+static size_t item_at(const RtLoader *l, size_t k) {
+  return l->work ? l->work[k] : l->sampler.custom ? l->sampler.custom[k] : k;
+}
+
+// What the batch has of items, or pieces of them, to the slot
+static void take_items(const RtLoader *l, RtBatchSlot *s, size_t batch) {
+  size_t *index = rt_slot_index(&l->form, s), first = 0, skipped;
+  const RtItemPart *pieces = NULL;
+  if (l->form.is_by_rows) pieces = rt_row_batches_at(&l->rows, batch, &s->n);
+  else s->n = batch_of_items(l, batch, &first);
+  s->n = rt_sampler_part(&l->sampler, s->n, &skipped);
+  for (size_t i = 0; i < s->n; i++) index[i] = pieces ? pieces[skipped + i].item : item_at(l, first + skipped + i);
+  if (pieces && s->n) memcpy(rt_slot_pieces(&l->form, s), pieces + skipped, s->n * sizeof *pieces);
+}
+
 static bool build_by_index(RtLoader *l, RtBatchSlot *s, size_t batch) {
-  size_t n_items = rt_sampler_items(&l->sampler, l->data->count), first = batch * l->sampler.batch_size, bad = 0,
-         skipped;
-  size_t *index = rt_slot_index(&l->form, s);
+  size_t *index = rt_slot_index(&l->form, s), bad = 0;
   char item[48];
   s->epoch = l->epoch;
-  s->n = n_items - first < l->sampler.batch_size ? n_items - first : l->sampler.batch_size;
-  s->n = rt_sampler_part(&l->sampler, s->n, &skipped);
-  first += skipped;
-  for (size_t i = 0; i < s->n; i++)
-    index[i] = l->work ? l->work[first + i] : l->sampler.custom ? l->sampler.custom[first + i] : first + i;
+  take_items(l, s, batch);
   if (!rt_slot_read(&l->form, s, &l->halt, &bad)) {
     snprintf(item, sizeof item, ", item %zu", index[bad]);
     return fail_build(s, batch, item);
@@ -250,7 +266,7 @@ static size_t count_places(const RtLoaderOptions *o) {
 static bool allocate(RtLoader *l, char *error, size_t error_size) {
   int64_t bytes;
   if (__builtin_mul_overflow(l->form.bytes, (int64_t)l->n_places, &bytes)) bytes = INT64_MAX;
-  size_t n_work = rt_sampler_scratch(&l->sampler, l->data->count);
+  size_t n_work = l->form.is_by_rows ? 0 : rt_sampler_scratch(&l->sampler, l->data->count);
   if (bytes < INT64_C(1) << 48) l->arena = rt_block_new(bytes);
   l->arena_bytes = bytes;
   l->places = rt_malloc(l->n_places * sizeof *l->places);
@@ -268,16 +284,24 @@ static uint64_t identity_of(const RtLoader *l) {
   const RtSampler *s = &l->sampler;
   uint64_t facts[] = {l->data->count, (uint64_t)s->kind, s->pool,      s->world,
                       s->drop_tail,   s->batch_size,     s->drop_last, s->kind == RT_CUSTOM ? s->n_custom : 0};
-  return rt_hash(facts, sizeof facts, 0);
+  uint64_t hash = rt_hash(facts, sizeof facts, 0);
+  return l->form.is_by_rows ? rt_hash(&hash, sizeof hash, rt_row_batches_hash(&l->rows)) : hash;
 }
 
 static bool prepare(RtLoader *l, const RtLoaderOptions *o, char *error, size_t error_size) {
   if (!check_options(l, o, error, error_size)) return false;
+  bool by_rows = rt_is_by_rows(&l->sampler);
+  if (by_rows && !rt_row_batches_init(&l->rows, &l->sampler, l->data, error, error_size)) return false;
+  bool has_fewer = by_rows && l->rows.cap_pieces < l->sampler.batch_size;
   l->form = (RtBatchForm){.data = l->data,
-                          .batch_size = l->sampler.batch_size,
+                          .batch_size = has_fewer ? l->rows.cap_pieces : l->sampler.batch_size,
                           .layout = o->layout,
                           .custom = o->collate,
-                          .may_view = !o->guarded};
+                          .may_view = !o->guarded && !by_rows,
+                          .is_by_rows = by_rows,
+                          .is_cut = rt_sampler_cuts(&l->sampler),
+                          .most_rows = rt_row_limit(&l->sampler),
+                          .most_padded = rt_padded_limit(&l->sampler)};
   l->n_places = count_places(o);
   l->identity = identity_of(l);
   if (!rt_form_init(&l->form, o->inputs, o->n_inputs, error, error_size)) return false;
@@ -322,12 +346,19 @@ void rt_loader_free(RtLoader *l) {
   rt_block_free(l->arena, l->arena_bytes);
   rt_free(l->places);
   rt_free(l->work);
+  rt_row_batches_free(&l->rows);
   rt_free(l);
 }
 
-size_t rt_loader_count(const RtLoader *l) {
-  return is_stream(l) ? RT_STREAM : rt_sampler_batches(&l->sampler, l->data->count);
+// Nothing, where the epoch is under way: its batches are planned.
+static size_t count_batches(RtLoader *l) {
+  if (is_stream(l)) return RT_STREAM;
+  if (!l->form.is_by_rows) return rt_sampler_batches(&l->sampler, l->data->count);
+  rt_row_batches_plan(&l->rows, l->epoch);
+  return rt_row_batches_count(&l->rows);
 }
+
+size_t rt_loader_count(RtLoader *l) { return count_batches(l); }
 
 int64_t rt_loader_bytes(const RtLoader *l) { return l->form.bytes * (int64_t)l->n_places; }
 RtLoaderCounts rt_loader_counts(const RtLoader *l) { return l->counts; }
@@ -343,11 +374,16 @@ static void retire(RtLoader *l) {
   l->current = NULL;
 }
 
+static bool order_items(RtLoader *l) {
+  return l->form.is_by_rows || rt_sampler_fill(&l->sampler, l->data, l->epoch, l->work, l->error, sizeof l->error);
+}
+
 static bool open_epoch(RtLoader *l) {
-  if (!rt_sampler_fill(&l->sampler, l->data, l->epoch, l->work, l->error, sizeof l->error)) return false;
+  if (!order_items(l)) return false;
+  size_t n = count_batches(l);
   pthread_mutex_lock(&l->lock);
   l->ticket = l->released = (size_t)l->position;
-  l->n_batches = rt_loader_count(l);
+  l->n_batches = n;
   l->is_open = true;
   pthread_mutex_unlock(&l->lock);
   return true;
@@ -419,7 +455,9 @@ RtLoaderState rt_loader_get_state(const RtLoader *l) {
 }
 
 RtStatus rt_loader_set_state(RtLoader *l, RtLoaderState s) {
-  uint64_t most = is_stream(l) ? SIZE_MAX / l->sampler.batch_size : rt_loader_count(l);
+  uint64_t most = is_stream(l)         ? SIZE_MAX / l->sampler.batch_size
+                  : l->form.is_by_rows ? l->rows.cap_pieces  // of any epoch
+                                       : rt_sampler_batches(&l->sampler, l->data->count);
   if (s.identity != l->identity || s.position > most) {
     rt_fail(l->error, sizeof l->error,
             "the state (epoch %" PRIu64 ", batch %" PRIu64
@@ -432,5 +470,43 @@ RtStatus rt_loader_set_state(RtLoader *l, RtLoaderState s) {
   close_epoch(l);
   l->sampler.seed = s.seed, l->epoch = s.epoch, l->position = s.position;
   atomic_fetch_and(&l->halt, ~(unsigned)STOPPED);
+  return RT_OK;
+}
+
+// ---- what an epoch has
+static int64_t length_in(const RtLoader *l, const RtItemPart *pieces, size_t first, size_t i) {
+  if (pieces) return pieces[i].n;
+  return rt_sampler_length(&l->sampler, l->data, item_at(l, first + i));
+}
+
+static void report_batch(const RtLoader *l, size_t batch, RtEpochReport *out) {
+  size_t n, first = 0;
+  const RtItemPart *pieces = l->form.is_by_rows ? rt_row_batches_at(&l->rows, batch, &n) : NULL;
+  if (!pieces) n = batch_of_items(l, batch, &first);
+  int64_t rows = 0, longest = 0, squares = 0;
+  for (size_t i = 0; i < n && rt_sampler_knows_lengths(&l->sampler, l->data); i++) {
+    int64_t length = length_in(l, pieces, first, i);
+    rows += length, squares += length * length;
+    if (length > longest) longest = length;
+  }
+  int64_t padded = (int64_t)n * longest;
+  out->sequences += n, out->rows += rows, out->padded += padded;
+  if ((int64_t)n > out->most_items) out->most_items = (int64_t)n;
+  if (rows > out->most_rows) out->most_rows = rows;
+  if (padded > out->most_padded) out->most_padded = padded;
+  if (squares > out->most_squares) out->most_squares = squares;
+  if (longest > out->longest) out->longest = longest;
+}
+
+RtStatus rt_loader_report(RtLoader *l, RtEpochReport *out) {
+  *out = (RtEpochReport){0};
+  if (is_stream(l)) {
+    rt_fail(l->error, sizeof l->error, "what a stream has is not known before it is read");
+    return RT_ERR_ARGUMENT;
+  }
+  if (!l->is_open && !order_items(l)) return RT_ERR_MEMORY;
+  out->batches = count_batches(l);
+  out->skipped = l->rows.n_skipped;
+  for (size_t k = 0; k < out->batches; k++) report_batch(l, k, out);
   return RT_OK;
 }

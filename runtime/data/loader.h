@@ -33,10 +33,18 @@ typedef struct {
   int64_t given, ended;
 } RtLoaderCounts;
 
+// Of the batches of one epoch
+typedef struct {
+  size_t batches, sequences, skipped;
+  int64_t rows, padded;  // padded: items times the longest, summed over the batches
+  int64_t most_items, most_rows, most_padded, most_squares, longest;  // of one batch
+} RtEpochReport;
+
 typedef struct RtLoader RtLoader;
 RtLoader *rt_loader_new(RtDataset *d, const RtLoaderOptions *o, char *error, size_t error_size);
-void rt_loader_free(RtLoader *l);  // NULL: nothing
-size_t rt_loader_count(const RtLoader *l);
+void rt_loader_free(RtLoader *l);     // NULL: nothing
+size_t rt_loader_count(RtLoader *l);  // of the epoch at which it stands
+RtStatus rt_loader_report(RtLoader *l, RtEpochReport *out);
 int64_t rt_loader_bytes(const RtLoader *l);
 RtLoaderCounts rt_loader_counts(const RtLoader *l);
 RtStatus rt_loader_next(RtLoader *l, RtBatch *out);

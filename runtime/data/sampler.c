@@ -6,8 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool rt_sampler_knows_lengths(const RtSampler *s, const RtDataset *d) { return s->lengths || d->ops->length; }
+
+int64_t rt_sampler_length(const RtSampler *s, const RtDataset *d, size_t item) {
+  return s->lengths ? s->lengths[item] : d->ops->length(d->ctx, item);
+}
+
+static bool check_limits(const RtSampler *s, const RtDataset *d, char *error, size_t error_size) {
+  const int64_t most = INT64_C(1) << 60, limits[] = {s->max_rows, s->max_padded, s->max_squares};
+  for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+    if (limits[k] < 0 || limits[k] > most)
+      return rt_fail(error, error_size, "a limit of batches is %" PRId64 ", 1 to 2^60 are possible", limits[k]);
+  if (!rt_is_by_rows(s))
+    return s->kind != RT_FIRST_FIT ||
+           rt_fail(error, error_size, "first fit packs batches up to max_rows, max_padded or max_squares");
+  if (d->count == RT_STREAM) return rt_fail(error, error_size, "the lengths of a stream's items are not known before");
+  if (s->kind == RT_LANES) return rt_fail(error, error_size, "lanes are batch_size items, not a number of rows");
+  if (!rt_sampler_knows_lengths(s, d))
+    return rt_fail(error, error_size,
+                   "the data set does not know the lengths of its items: sampler.lengths may have them");
+  if (s->cut >= RT_CUT_LONG && !rt_dataset_is_variable(d))
+    return rt_fail(error, error_size, "items without a variable field cannot be cut");
+  bool is_fill = s->cut == RT_CUT_FILL;
+  if (is_fill && (s->kind == RT_BUCKETS || s->kind == RT_FIRST_FIT || !s->max_rows || s->max_padded || s->max_squares))
+    return rt_fail(error, error_size, "items that are cut where a batch ends have their order and max_rows alone");
+  return true;
+}
+
 bool rt_sampler_check(const RtSampler *s, const RtDataset *d, char *error, size_t error_size) {
-  if ((unsigned)s->kind > RT_CUSTOM) return rt_fail(error, error_size, "the kind of sampler is unknown");
+  if ((unsigned)s->kind > RT_FIRST_FIT) return rt_fail(error, error_size, "the kind of sampler is unknown");
   if (s->rank >= s->world)
     return rt_fail(error, error_size, "rank %" PRIu32 " is not below the world's %" PRIu32, s->rank, s->world);
   if (s->shards && (s->n_shard_ranks > s->shards || s->shard_rank >= s->n_shard_ranks))
@@ -16,7 +43,9 @@ bool rt_sampler_check(const RtSampler *s, const RtDataset *d, char *error, size_
   if (d->count == RT_STREAM && s->shards) return rt_fail(error, error_size, "a stream is not read in shards");
   if (d->count == RT_STREAM && (s->kind != RT_SEQUENTIAL || s->world > 1))
     return rt_fail(error, error_size, "a stream is read in its own order, by one rank");
-  if (s->kind == RT_BUCKETS && !d->ops->length)
+  if ((unsigned)s->cut > RT_CUT_FILL) return rt_fail(error, error_size, "the way to cut items is unknown");
+  if (!check_limits(s, d, error, error_size)) return false;
+  if (s->kind == RT_BUCKETS && !rt_sampler_knows_lengths(s, d))
     return rt_fail(error, error_size, "the data set does not know the lengths of its items: no length buckets");
   if (s->kind != RT_CUSTOM) return true;
   if (!s->custom && s->n_custom) return rt_fail(error, error_size, "no order of the user's is given");
@@ -73,10 +102,10 @@ static int by_length(const void *a, const void *b) {
   return (x->item > y->item) - (x->item < y->item);
 }
 
-static bool sort_pool(const RtDataset *d, size_t *order, size_t n, char *error, size_t error_size) {
+static bool sort_pool(const RtSampler *s, const RtDataset *d, size_t *order, size_t n, char *error, size_t error_size) {
   Sized *pool = rt_malloc(n * sizeof *pool);
   if (!pool) return rt_fail(error, error_size, "out of memory");
-  for (size_t k = 0; k < n; k++) pool[k] = (Sized){d->ops->length(d->ctx, order[k]), order[k]};
+  for (size_t k = 0; k < n; k++) pool[k] = (Sized){rt_sampler_length(s, d, order[k]), order[k]};
   qsort(pool, n, sizeof *pool, by_length);
   for (size_t k = 0; k < n; k++) order[k] = pool[k].item;
   rt_free(pool);
@@ -86,10 +115,11 @@ static bool sort_pool(const RtDataset *d, size_t *order, size_t n, char *error, 
 // Sorted before the ranks take their shares: in each step all ranks have batches of about the same lengths.
 static bool sort_pools(const RtSampler *s, const RtDataset *d, size_t *order, size_t n, char *error,
                        size_t error_size) {
-  size_t batches = s->pool ? s->pool : 16, step;
-  if (__builtin_mul_overflow(batches, s->batch_size, &step) || __builtin_mul_overflow(step, s->world, &step)) step = n;
+  size_t step;
+  bool is_large = __builtin_mul_overflow((size_t)rt_sampler_pool(s), s->batch_size, &step);
+  if (is_large || __builtin_mul_overflow(step, s->world, &step)) step = n;
   for (size_t at = 0; at < n; at += step)
-    if (!sort_pool(d, order + at, n - at < step ? n - at : step, error, error_size)) return false;
+    if (!sort_pool(s, d, order + at, n - at < step ? n - at : step, error, error_size)) return false;
   return true;
 }
 
@@ -120,13 +150,13 @@ static void lay_lanes(const RtSampler *s, size_t *order, size_t n, size_t *copy)
 }
 
 // Seeds that differ below 2^32 never meet, whatever the epoch.
-static uint64_t seed_of(const RtSampler *s, uint64_t epoch) { return (s->seed << 32 | s->seed >> 32) + epoch; }
+uint64_t rt_sampler_seed(const RtSampler *s, uint64_t epoch) { return (s->seed << 32 | s->seed >> 32) + epoch; }
 
 bool rt_sampler_fill(const RtSampler *s, const RtDataset *d, uint64_t epoch, size_t *work, char *error,
                      size_t error_size) {
   size_t n = global_count(s, d->count), padded = padded_count(s, d->count), mine = rt_sampler_items(s, d->count);
   if (is_plain(s) || n == 0) return true;
-  uint64_t seed = seed_of(s, epoch);
+  uint64_t seed = rt_sampler_seed(s, epoch);
   if (s->kind == RT_SHUFFLED || s->kind == RT_BUCKETS) rt_shuffle(work, n, seed);
   else
     for (size_t k = 0; k < n; k++) work[k] = s->kind == RT_CUSTOM ? s->custom[k] : k;
