@@ -47,5 +47,7 @@ while(tenure_bundle_targets)
   string(APPEND bundle_rows "ROW(${arch})\n")
 endwhile()
 file(CONFIGURE OUTPUT ${bundle_dir}/architectures.def CONTENT "${bundle_rows}" @ONLY)
+set_source_files_properties(codegen/c99/c99.c PROPERTIES OBJECT_DEPENDS "${CMAKE_SOURCE_DIR}/codegen/c99/prelude.h"
+                            COMPILE_DEFINITIONS "PRELUDE=\"${CMAKE_SOURCE_DIR}/codegen/c99/prelude.h\"")
 set_source_files_properties(codegen/bundle/support_code.c PROPERTIES OBJECT_DEPENDS "${bundle_files}"
                             COMPILE_DEFINITIONS "SUPPORT_CODE=\"${bundle_dir}\"" COMPILE_OPTIONS "-I${bundle_dir}")

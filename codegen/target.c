@@ -79,6 +79,13 @@ static const Target plain[] = {
     {"plain", NULL, NULL, "", "", .vl = 4, .gemm_mr = 4, .gemm_nv = 2, .dot_accumulators = 4, .rnn_mr = 2, MEASURED_ON_AVX512},
     {"plain", NULL, NULL, "", "", .vl = 4, .gemm_mr = 4, .gemm_nv = 1, .dot_accumulators = 4, .rnn_mr = 2, SMALL_MEMORY},
 };
+// Of C text: vectors of four lanes, and no instruction that not all machines have. The triple says how structs lie.
+static const Target c99[] = {
+    {"c64", NULL, "loongarch64-unknown-linux-gnu", "", "+f,+d", .pointer_bits = 64, .vl = 4, .gemm_mr = 4, .gemm_nv = 2,
+     .dot_accumulators = 4, .rnn_mr = 2, MEASURED_ON_AVX512},
+    {"c32", NULL, "riscv32-unknown-elf", "", "+m,+f,+d", .pointer_bits = 32, .vl = 4, .gemm_mr = 4, .gemm_nv = 1,
+     .dot_accumulators = 4, .rnn_mr = 2, SMALL_MEMORY},
+};
 // clang-format on
 
 enum { N_TARGETS = sizeof targets / sizeof *targets };
@@ -97,6 +104,12 @@ const Target *cg_target_find(const char *name) {
 const Target *cg_target_ahead(const Target *t) { return t->ahead ? cg_target_find(t->ahead) : t; }
 
 const Target *cg_target_plain(bool small) { return &plain[small]; }
+
+const Target *cg_target_c99(const char *name) {
+  for (size_t k = 0; k < sizeof c99 / sizeof *c99; k++)
+    if (!strcmp(c99[k].name, name)) return &c99[k];
+  return NULL;
+}
 
 void cg_target_unknown(const char *name, RtText *why) {
   RtNear near = {.wanted = name};

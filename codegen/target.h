@@ -65,6 +65,7 @@ const Target *cg_target_find(const char *name);  // by name or alias; NULL: none
 const Target *cg_target_ahead(const Target *t);  // the row that objects for t's CPUs are compiled for
 // What words without a row begin with: no vectors are known to be there. small: of a machine without an operating system.
 const Target *cg_target_plain(bool small);
+const Target *cg_target_c99(const char *name);  // "c64", "c32": of C text, by the size of pointers; NULL: neither
 void cg_target_unknown(const char *name, RtText *why);  // "there is no target 'x': ..; did you mean 'y'?"
 void cg_target_key(const Target *t, RtText *out);       // all of the row, as text: part of an object's key
 

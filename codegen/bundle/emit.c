@@ -3,6 +3,7 @@
 #include "codegen/bundle/hole.h"
 #include "codegen/bundle/stack.h"
 #include "codegen/bundle/support_code.h"
+#include "codegen/c99/c99.h"
 #include "codegen/cpu_features.h"
 #include "codegen/module/child.h"
 #include "codegen/module/llvm_module.h"
@@ -310,7 +311,7 @@ static LLVMValueRef find_entry(void *ctx, uint32_t function, uint32_t variant) {
 // Only an object can be filled in afterwards; wasm's symbols tell no place in the file.
 static bool has_holes(const Emission *e) {
   const bool *wants = e->b->wants;
-  return !wants[CG_ASSEMBLY] && !wants[CG_BITCODE] && !wants[CG_LLVM_TEXT] &&
+  return !wants[CG_ASSEMBLY] && !wants[CG_BITCODE] && !wants[CG_LLVM_TEXT] && !wants[CG_C_TEXT] &&
          strncmp(e->b->targets[0]->triple, "wasm", 4);
 }
 
@@ -431,7 +432,7 @@ static void keep_off_red_zone(const Emission *e) {
 static void set_all_visibilities(const Emission *e) {
   for (LLVMValueRef g = LLVMGetFirstFunction(e->mod); g; g = LLVMGetNextFunction(g)) set_visibility(e, g);
   for (LLVMValueRef g = LLVMGetFirstGlobal(e->mod); g; g = LLVMGetNextGlobal(g)) set_visibility(e, g);
-  keep_runtime_calls(e);
+  if (!e->b->wants[CG_C_TEXT]) keep_runtime_calls(e);
 }
 
 // ---- files
@@ -495,6 +496,10 @@ static bool make_files(Emission *e, CgObject file[CG_N_FORMS]) {
     char *text = LLVMPrintModuleToString(e->mod);
     file[CG_LLVM_TEXT] = (CgObject){text, strlen(text)};
   }
+  RtText c = {.mem = e->mem};
+  if (wants[CG_C_TEXT] && !cg_c99_text(e->mem, e->mod, &c, e->why))
+    return false;  // last: it gives all values other names
+  if (c.len) file[CG_C_TEXT] = (CgObject){c.text, c.len};
   return true;
 }
 

@@ -7,7 +7,7 @@
 #include "codegen/module/compile.h"
 #include "ir/ir.h"
 
-typedef enum { CG_OBJECT_FILE, CG_ASSEMBLY, CG_LLVM_TEXT, CG_BITCODE, CG_N_FORMS } CgForm;
+typedef enum { CG_OBJECT_FILE, CG_ASSEMBLY, CG_LLVM_TEXT, CG_BITCODE, CG_C_TEXT, CG_N_FORMS } CgForm;
 
 typedef struct {
   const TnBundle *facts;

@@ -84,8 +84,8 @@ static bool read_name(Bundle *b) {
 }
 
 static bool read_emit(Bundle *b, bool wants[CG_N_FORMS]) {
-  const char *list = b->o->emit ? b->o->emit : "o";
-  if (!*list) return refuse(b, "the list of forms is empty: o, a, so, s, ll, bc%s", "");
+  const char *list_of_forms = b->o->emit ? b->o->emit : "o", *list = list_of_forms;
+  if (!*list) return refuse(b, "the list of forms is empty: o, a, so, s, ll, bc, c%s", "");
   for (const char *word; (word = next_word(b->p->mem, &list));) {
     bool is_archive = !strcmp(word, "a"), is_shared = !strcmp(word, "so");
     b->wants_archive |= is_archive, b->wants_shared |= is_shared;
@@ -93,9 +93,12 @@ static bool read_emit(Bundle *b, bool wants[CG_N_FORMS]) {
     else if (!strcmp(word, "s")) wants[CG_ASSEMBLY] = true;
     else if (!strcmp(word, "ll")) wants[CG_LLVM_TEXT] = true;
     else if (!strcmp(word, "bc")) wants[CG_BITCODE] = true;
-    else return refuse(b, "a bundle cannot be emitted as '%s': o, a, so, s, ll, bc", word);
+    else if (!strcmp(word, "c")) wants[CG_C_TEXT] = true;
+    else return refuse(b, "a bundle cannot be emitted as '%s': o, a, so, s, ll, bc, c", word);
   }
-  return true;
+  bool has_others = wants[CG_OBJECT_FILE] || wants[CG_ASSEMBLY];
+  if (!wants[CG_C_TEXT] || !has_others) return true;
+  return refuse(b, "C is for any machine, objects and assembly are for one: a bundle each, not %s", list_of_forms);
 }
 
 static bool add_target(Bundle *b, const Target *row) {
@@ -115,8 +118,16 @@ static int by_rank(const void *a, const void *b) {
   return x->vl != y->vl ? (x->vl < y->vl) - (x->vl > y->vl) : 0;
 }
 
-static bool read_targets(Bundle *b) {
+static bool read_c_target(Bundle *b) {
+  const Target *t = cg_target_c99(b->o->targets ? b->o->targets : "c64");
+  if (t) return add_target(b, t);
+  return refuse(b, "C is written for target 'c64' or 'c32', which have pointers of 64 and 32 bits, not '%s'",
+                b->o->targets);
+}
+
+static bool read_targets(Bundle *b, bool is_c) {
   RtText why = {.mem = b->p->mem};
+  if (is_c) return read_c_target(b);
   Target host;
   if (!b->o->targets) {
     if (!cg_target_pick(&host, getenv("TN_TARGET"), &why)) return refuse(b, "%s", why.text);
@@ -301,7 +312,7 @@ static bool write_file(Bundle *b, const char *ending, const void *bytes, size_t 
 }
 
 static bool write_forms(Bundle *b) {
-  static const char *const ending[CG_N_FORMS] = {".o", ".s", ".ll", ".bc"};
+  static const char *const ending[CG_N_FORMS] = {".o", ".s", ".ll", ".bc", ".c"};
   RtText why = {.mem = b->p->mem};
   bool good = true;
   for (int f = 0; f < CG_N_FORMS && good; f++)
@@ -353,6 +364,7 @@ static bool write_texts(Bundle *b) {
                      .ir = b->placed[0]->ir,
                      .file = last_part(b->path),
                      .has_workers = b->o->has_workers,
+                     .is_c = b->file[CG_C_TEXT].bytes != NULL,
                      .stack_bytes = b->stack_bytes};
   fe_bundle_header(&in, &header);
   fe_bundle_json(&in, &json);
@@ -373,7 +385,8 @@ static bool write_weights(Bundle *b) {
 static bool make(Bundle *b) {
   const RtPlan **plans = rt_alloc(b->p->mem, MAX_TARGETS * sizeof *plans);
   bool wants[CG_N_FORMS] = {0};
-  if (!read_name(b) || !read_emit(b, wants) || !read_targets(b) || !fe_seal(b->p, b->o->at)) return false;
+  if (!read_name(b) || !read_emit(b, wants) || !read_targets(b, wants[CG_C_TEXT]) || !fe_seal(b->p, b->o->at))
+    return false;
   if (!place_all(b)) return false;
   // the model has constants of its own: it comes after the compiler's process has ended, but for weights that are embedded
   bool embeds = b->o->embed_weights;

@@ -60,15 +60,17 @@ static void put_example_call(const Header *h, uint32_t k) {
 static void put_top(const Header *h) {
   const char *name = h->n.name, *macro = h->n.macro;
   const TnBundleAbout *a = h->about;
-  ADD(h, "// %s: a neural network, compiled to %s.o by %s for", name, fe_bundle_file(h->t), a->compiler);
+  ADD(h, "// %s: a neural network, compiled to %s.%s by %s for", name, fe_bundle_file(h->t), h->t->is_c ? "c" : "o",
+      a->compiler);
   for (uint32_t k = 0; k < a->n_targets; k++) ADD(h, "%s %s", k ? "," : "", a->targets[k]);
   ADD(h,
       ". Written by the compiler.\n//\n"
-      "// Link the object and call it: it needs no library, allocates nothing and has no variables of its own. All\n"
+      "// Link the %s and call it: it needs no library%s, allocates nothing and has no variables of its own. All\n"
       "// memory is yours:\n"
       "//\n"
       "//   state   parameters%s: lives on between calls, is saved and loaded\n"
       "//   arena   scratch of one call: what it holds may be lost between calls\n//\n",
+      h->t->is_c ? "C" : "object", h->t->is_c ? " but C's (-lm)" : "",
       h->t->b->about->n_functions ? ", buffers and what optimizers keep" : "");
   ADD(h, "//   static %s_state state;\n//   %s_ALIGNED static unsigned char arena[%s_ARENA_BYTES];\n", name, macro,
       macro);

@@ -36,6 +36,7 @@ typedef struct {
   const Prog *ir;                    // its program
   const char *file;                  // base name of the files; NULL: the bundle's
   bool has_workers;                  // NAME_f_worker are there
+  bool is_c;                         // NAME.c, not NAME.o
   const size_t *stack_bytes;         // by function of about, then of NAME_init; 0: not known. NULL: none is
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;

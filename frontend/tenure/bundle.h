@@ -22,7 +22,8 @@ typedef struct {
   // Comma-separated. x86-64-v3,x86-64-v4: code for both, the best that the CPU has is taken by NAME_init. NULL: this machine's
   const char *targets;
   const char *functions;  // comma-separated; parameters that only others use are left out; NULL: all
-  // Comma-separated: o, a (static library), so (shared library), s (assembly), ll, bc (LLVM's); NULL: o
+  // Comma-separated: o, a (static library), so (shared library), s (assembly), ll, bc (LLVM's); NULL: o. c: NAME.c, C99 for any
+  // compiler, in place of objects; its targets are c64 (the default) and c32, by the size of pointers
   const char *emit;
   const char *section;  // of the object, for constants and embedded weights; NULL: .rodata
   // A safetensors file with the parameters' first values, trained or not; NULL: initial values by `seed`. Every weight and buffer
