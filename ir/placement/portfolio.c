@@ -1,0 +1,40 @@
+// The best of a list of orders and decoders. Decoders that take time that grows with the square of the items come only where there are few enough of them.
+#include "ir/placement/problem.h"
+#include <string.h>
+
+typedef enum { BY_TIME, LOWEST, FIRST_FIT, BEST_FIT, N_DECODERS } Decoder;
+typedef struct {
+  PlaceOrder order;
+  Decoder decoder;
+} Way;
+
+// The first one that needs no more than enough ends it.
+static const Way ways[] = {
+    {BY_START, BY_TIME},       {BY_LIFE, LOWEST},      {BY_AREA, LOWEST},     {BY_SIZE, LOWEST},
+    {BY_START, LOWEST},        {BY_LOAD_LIFE, LOWEST}, {BY_DEGREE, LOWEST},   {BY_SIZE_ROOT, LOWEST},
+    {BY_LOAD_AREA, LOWEST},    {BY_PRESSURE, LOWEST},  {BY_END, LOWEST},      {BY_LIFE, FIRST_FIT},
+    {BY_AREA, FIRST_FIT},      {BY_SIZE, FIRST_FIT},   {BY_START, FIRST_FIT}, {BY_LOAD_LIFE, FIRST_FIT},
+    {BY_SIZE_ROOT, FIRST_FIT}, {BY_SIZE, BEST_FIT},    {BY_AREA, BEST_FIT},
+};
+static const uint64_t MOST_VISITS = 100000000;  // of all that are by lowest: no more ways then; a second
+static const uint32_t most_items[N_DECODERS] = {UINT32_MAX, UINT32_MAX, 2000, 2000};
+
+int64_t ir_place_portfolio(const Problem *p, int64_t enough, int64_t *at) {
+  PlaceSorter sorter = ir_place_sorter(p);
+  PlaceDecoder d = ir_place_decoder(p);
+  uint32_t *order = rt_alloc(p->mem, (p->n + 1) * sizeof *order);
+  int64_t best = INT64_MAX;
+  for (uint32_t k = 0; k < sizeof ways / sizeof *ways && best > enough && d.visits < MOST_VISITS; k++) {
+    int64_t peak;
+    if (p->n > most_items[ways[k].decoder]) continue;
+    memcpy(order, p->loose, p->n_loose * sizeof *order);
+    ir_place_sort(&sorter, order, p->n_loose, ways[k].order, 0);
+    if (ways[k].decoder == LOWEST) peak = ir_place_lowest(&d, order);
+    else if (ways[k].decoder == BEST_FIT) peak = ir_place_best_fit(&d, order);
+    else peak = ir_place_first_fit(&d, order, ways[k].decoder == BY_TIME);
+    if (peak >= best) continue;
+    best = peak;
+    memcpy(at, d.at, p->n * sizeof *at);
+  }
+  return best;
+}
