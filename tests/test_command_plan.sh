@@ -59,6 +59,33 @@ check 2 'fit needs --memory' fit step.tir --dim batch
 check 2 '--memory wants bytes' fit step.tir --dim batch --memory 1XB
 check 1 "did you mean 'relu'?" fit bad.tir --memory 1MB --dim n
 
+# ---- fit --lengths: 40 of 1 to 40 in disorder, 820 rows
+for ((k = 0; k < 40; k++)); do echo $((k * 7 % 40 + 1)); done >lengths.txt
+check 0 '40 lengths from 1 to 40, 820 rows: mean 20.5, median 20, 9 in 10 up to 36, 99 in 100 up to 39' fit --lengths lengths.txt
+check 0 'batches of at most max_rows 656' fit --lengths lengths.txt
+check 0 'batches of at most batch_size 3, max_rows 61' fit --lengths lengths.txt --batch 3
+check 0 'bounds: batch 3, time 40; buckets of time' fit --lengths lengths.txt --batch 3
+check_json 0 '.lengths = 40 and .rows = 820 and .ways.[sampler="TN_FIRST_FIT"].batches = 9' \
+  fit --lengths lengths.txt --max-rows 100 --json
+check_json 0 '.ways.[name="first fit"].most_rows <= 100 and .ways.[name="buckets"].padded < 1000' \
+  fit --lengths lengths.txt --max-rows 100 --json
+check_json 0 '.ways.[name="shuffled"].skipped = 10 and .ways.[name="shuffled"].sequences = 30 and .ways.[name="shuffled"].longest = 30' \
+  fit --lengths lengths.txt --max-rows 30 --skip --json
+check_json 0 '.ways.[name="shuffled"].sequences = 50 and .ways.[name="shuffled"].rows = 820' \
+  fit --lengths lengths.txt --max-squares 900 --json
+check_json 0 '.time_buckets.0 = 40 and no .time_buckets.1 and .room = 1600' fit --lengths lengths.txt --buckets 1 --json
+# Two plans: lengths of 1 and 9, 8 each in batches of 8 items; the bounds are these two
+for ((k = 0; k < 16; k++)); do echo $((k % 2 * 8 + 1)); done >two.txt
+check_json 0 '.time_buckets.0 = 1 and .time_buckets.1 = 9 and no .time_buckets.2 and .room = 80 and .room_of_one_plan = 144' \
+  fit --lengths two.txt --batch 8 --max-rows 1000 --buckets 3 --json
+check 0 '2 lengths from 0 to 0, 0 rows' fit --lengths <(echo 0 0)
+check 1 ":2: a length is a whole number from 0 to 2^40, found '-4'" fit --lengths <(printf '1 2\n-4\n')
+check 1 'has no lengths' fit --lengths <(echo)
+check 1 'nothing.txt: No such file' fit --lengths nothing.txt
+check 2 '--max-rows wants a whole number from 1' fit --lengths lengths.txt --max-rows 0
+check 2 '--lengths is about a file of lengths alone' fit step.tir --lengths lengths.txt
+check 2 'fit needs FILE.tir, or --lengths=FILE' fit
+
 # rows of a layout follow its sequences and steps
 cat >packed.tir <<'TIR'
 program @packed

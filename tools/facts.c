@@ -293,8 +293,8 @@ const char *tool_kernel_lines(const ToolFn *t, RtArena *mem, uint32_t kernel) {
 // 4962304 -> 4.7 MiB
 const char *tool_bytes(RtArena *mem, int64_t n) { return rt_bytes_text(rt_alloc(mem, RT_BYTES_SIZE), n); }
 
-// 4962304 -> 4,962,304 B
-const char *tool_exact_bytes(RtArena *mem, int64_t n) {
+// 4962304 -> 4,962,304
+const char *tool_grouped(RtArena *mem, int64_t n) {
   char digits[32];
   RtText t = {.mem = mem};
   int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
@@ -302,9 +302,10 @@ const char *tool_exact_bytes(RtArena *mem, int64_t n) {
     rt_text_put(&t, digits + k, 1);
     if (digits[k] != '-' && k + 1 < len && (len - k - 1) % 3 == 0) rt_text_put(&t, ",", 1);
   }
-  rt_text_add(&t, " B");
   return t.text;
 }
+
+const char *tool_exact_bytes(RtArena *mem, int64_t n) { return rt_printf(mem, "%s B", tool_grouped(mem, n)); }
 
 // 524288 -> 512 KiB: for axes
 const char *tool_short_bytes(RtArena *mem, int64_t n) {

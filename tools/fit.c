@@ -253,6 +253,8 @@ static int fit(RtArena *mem, void *ctx) {
 }
 
 int tool_fit(const CliArgs *a) {
+  if (cli_has(a, "--lengths")) return tool_fit_lengths(a);
+  if (!a->n_operands) return cli_usage_error(a, "fit needs FILE.tir, or --lengths=FILE");
   Fit t = {.args = a, .path = a->operand[0], .dim = cli_value(a, "--dim"), .function = cli_value(a, "--function")};
   if (!t.dim) return cli_usage_error(a, "fit needs --dim=NAME");
   if (!cli_has(a, "--memory")) return cli_usage_error(a, "fit needs --memory=BYTES");

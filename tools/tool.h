@@ -114,6 +114,7 @@ void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);    // the memb
 
 const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
 const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
+const char *tool_grouped(RtArena *mem, int64_t n);      // 4,962,304
 const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
 
 // ---- what commands share
@@ -121,7 +122,8 @@ int tool_explain_id(const CliArgs *a, const char *word);                   // to
 bool tool_are_passes(const CliArgs *a, const char *list, bool has_rules);  // tools/opt.c; false: said which is none
 Fn *tool_function(const Prog *p, const char *path, const char *name);      // tools/run.c; NULL: said why
 const char *tool_passes_to_grad(RtArena *mem);                             // tools/run.c: what makes f interpretable
-bool tool_put(const RtText *text);  // tools/plan.c: on standard output; false: said why
+bool tool_put(const RtText *text);       // tools/plan.c: on standard output; false: said why
+int tool_fit_lengths(const CliArgs *a);  // tools/fit_lengths.c: tenure fit --lengths
 // Runs `work` with an arena that is freed after it; out of memory ends it with a message.
 int tool_with_arena(int (*work)(RtArena *mem, void *ctx), void *ctx);
 
