@@ -67,7 +67,7 @@ check 0 'batches of at most batch_size 3, max_rows 61' fit --lengths lengths.txt
 check 0 'bounds: batch 3, time 40; buckets of time' fit --lengths lengths.txt --batch 3
 check_json 0 '.lengths = 40 and .rows = 820 and .ways.[sampler="TN_FIRST_FIT"].batches = 9' \
   fit --lengths lengths.txt --max-rows 100 --json
-check_json 0 '.ways.[name="first fit"].most_rows <= 100 and .ways.[name="buckets"].padded < 1000' \
+check_json 0 '.ways.[sampler="TN_FIRST_FIT"].most_rows <= 100 and .ways.[name="buckets"].padded < 1000' \
   fit --lengths lengths.txt --max-rows 100 --json
 check_json 0 '.ways.[name="shuffled"].skipped = 10 and .ways.[name="shuffled"].sequences = 30 and .ways.[name="shuffled"].longest = 30' \
   fit --lengths lengths.txt --max-rows 30 --skip --json
