@@ -74,19 +74,18 @@ Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, c
 
 // ---- a unit
 // Elements of the strip that `count` elements of the result read along an axis.
-static LLVMValueRef strip_span(const ConvUnit *u, uint32_t k, LLVMValueRef count) {
+static V strip_span(const ConvUnit *u, uint32_t k, V count) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  LLVMValueRef first = cg_mul(c, cg_sub(c, count, cg_i64(c, 1)), cg_i64(c, cg_conv_window_step(u->s, p)));
+  V first = cg_mul(c, cg_sub(c, count, cg_i64(c, 1)), cg_i64(c, cg_conv_window_step(u->s, p)));
   return cg_add(c, first, cg_i64(c, cg_conv_reach(p)));
 }
 
-static void fill_image(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip,
-                       LLVMValueRef number) {
+static void fill_image(const ConvUnit *u, V src, V channel, V strip, V number) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
   const Phase *p = u->b->w.axis;
-  LLVMValueRef begin[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
+  V begin[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
   StripFill fill = {.strip = strip, .prologue = u->prologue};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     fill.at[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
@@ -95,47 +94,45 @@ static void fill_image(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel
   if (u->z) fill.at[0] = cg_add(c, fill.at[0], cg_mul(c, u->z, cg_i64(c, p[0].gap)));
   fill.pixel = cg_mul(c, number, pixels);
   fill.channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, s->src_channels)), channel);
-  LLVMValueRef at = cg_mul(c, fill.pixel, cg_i64(c, s->src_channels * s->c.groups));
+  V at = cg_mul(c, fill.pixel, cg_i64(c, s->src_channels * s->c.groups));
   fill.image = cg_at(c, c->f32, src, cg_add(c, at, fill.channel));
   if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
   cg_conv_fill_strip(c, &u->b->strip, &fill);
 }
 
-void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip) {
+void cg_conv_fill(const ConvUnit *u, V src, V channel, V strip) {
   Cg *c = u->c;
   if (u->b->images <= 1) {
     fill_image(u, src, channel, strip, u->image);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->images, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
-  fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, u->images); cg_next(&l);) {
+    V to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
+    fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
+  }
 }
 
-LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,
-                            LLVMValueRef channel) {
+V cg_conv_source(const ConvUnit *u, V src, V plane, V row, V channel) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
-  LLVMValueRef at = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
+  V at = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
   at = cg_add(c, cg_mul(c, at, cg_i64(c, s->src[1])), row);
   at = cg_mul(c, at, cg_i64(c, s->src[2] * s->src_channels * s->c.groups));
   return cg_at(c, c->f32, src, cg_add(c, at, channel));
 }
 
-LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in) {
+V cg_conv_taps_inside(const ConvUnit *u, uint32_t k, V at, Inside *in) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  LLVMValueRef begin = cg_add(c, cg_mul(c, at, cg_i64(c, p->src_step)), cg_i64(c, p->offset));
+  V begin = cg_add(c, cg_mul(c, at, cg_i64(c, p->src_step)), cg_i64(c, p->offset));
   *in = cg_inside(c, begin, p->gap, 1, cg_dim(c, u->s->src_dim[k]), cg_i64(c, p->n_taps));
   return begin;
 }
 
-LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j) {
+V cg_conv_pixel(const ConvUnit *u, V i, V j) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
-  LLVMValueRef at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
+  V at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     at[k] = cg_add(c, cg_mul(c, at[k], cg_i64(c, p[k].step)), cg_i64(c, p[k].first));
     pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, u->s->dst_dim[k])), at[k]);
@@ -143,24 +140,22 @@ LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j) {
   return pixel;
 }
 
-void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef sums) {
+void cg_conv_epilogue(const ConvUnit *u, V i, V n0, V n, V sums) {
   Gemm *g = u->g;
   Cg *c = u->c;
-  LLVMValueRef width = cg_i64(c, g->p->width), one = cg_i64(c, 1), zero = cg_i64(c, 0);
+  V width = cg_i64(c, g->p->width), one = cg_i64(c, 1), zero = cg_i64(c, 0);
   if (u->b->w.axis[2].step == 1) {
     cg_gemm_epilogue(g, cg_conv_pixel(u, i, zero), u->columns, n0, n, sums, width);
     return;
   }
-  Loop l;
-  cg_loop_begin(c, &l, zero, u->columns, one, NULL, 0);
-  cg_gemm_epilogue(g, cg_conv_pixel(u, i, l.i), one, n0, n, cg_at(c, c->f32, sums, cg_mul(c, l.i, width)), width);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, u->columns); cg_next(&l);)
+    cg_gemm_epilogue(g, cg_conv_pixel(u, i, l.i), one, n0, n, cg_at(c, c->f32, sums, cg_mul(c, l.i, width)), width);
 }
 
 // What a phase has of them.
 typedef struct {
-  LLVMValueRef count[CONV_AXES];
-  LLVMValueRef bands, columns;
+  V count[CONV_AXES];
+  V bands, columns;
 } Counts;
 
 static Counts counts_of(const ConvUnit *u) {
@@ -173,31 +168,31 @@ static Counts counts_of(const ConvUnit *u) {
 }
 
 // Number *number of neighbours, of which there are n; those before it remain in *number.
-static LLVMValueRef take(Cg *c, LLVMValueRef *number, LLVMValueRef n) {
-  LLVMValueRef nth = cg_rem(c, *number, n);
+static V take(Cg *c, V *number, V n) {
+  V nth = cg_rem(c, *number, n);
   *number = cg_div(c, *number, n);
   return nth;
 }
 
 // How many of a part are there from `at` on, of all that the phase has; whole parts are constants.
-static LLVMValueRef there_are(Cg *c, int64_t part, LLVMValueRef all, LLVMValueRef at) {
+static V there_are(Cg *c, int64_t part, V all, V at) {
   int64_t n;
   bool divides = cg_const_value(all, &n) && n % part == 0;
   return divides ? cg_i64(c, part) : cg_min(c, cg_i64(c, part), cg_sub(c, all, at));
 }
 
-ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
+ConvUnit cg_conv_unit(const ConvUnit *of, V number) {
   Cg *c = of->c;
   ConvUnit u = *of;
   const Bands *b = u.b;
   Counts n = counts_of(of);
-  LLVMValueRef column = take(c, &number, n.columns), band = take(c, &number, n.bands);
+  V column = take(c, &number, n.columns), band = take(c, &number, n.bands);
   u.column = cg_mul(c, column, cg_i64(c, b->columns)), u.row = cg_mul(c, band, cg_i64(c, b->band));
   u.plane = take(c, &number, n.count[0]);
   if (!of->group) u.group = take(c, &number, cg_i64(c, u.s->c.groups));
   u.image = number, u.images = cg_i64(c, 1);
   if (u.g && u.g->moment_slots) {
-    LLVMValueRef nth = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, u.image, n.count[0]), u.plane), n.bands), band);
+    V nth = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, u.image, n.count[0]), u.plane), n.bands), band);
     u.slot = cg_add(c, u.g->moment_slots, cg_add(c, cg_mul(c, nth, n.columns), column));
   }
   u.rows = there_are(c, b->band, n.count[1], u.row);
@@ -205,18 +200,17 @@ ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number) {
   return u;
 }
 
-LLVMValueRef cg_conv_units(const ConvUnit *of) {
+V cg_conv_units(const ConvUnit *of) {
   Cg *c = of->c;
   Counts n = counts_of(of);
   return cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
 }
 
-void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
-                         int64_t pixel) {
+void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_t pixel) {
   Cg *c = u->c;
   if (!u->slot) return;
   cg_gemm_add_moments(u->g, &(MomentPixels){.slot = u->slot,
-                                            .is_first = LLVMBuildICmp(c->b, LLVMIntEQ, i, cg_i64(c, 0), ""),
+                                            .is_first = cg_eq(c, i, cg_i64(c, 0)),
                                             .n0 = n0,
                                             .channels = columns,
                                             .from = from,
@@ -229,16 +223,14 @@ void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLV
 void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
-  LLVMValueRef lo, hi, units = cg_conv_units(of);
-  LLVMValueRef count = cg_mul(c, cg_dim(c, of->s->c.n), cg_mul(c, cg_i64(c, of->s->c.groups), units));
+  V units = cg_conv_units(of);
+  V count = cg_mul(c, cg_dim(c, of->s->c.n), cg_mul(c, cg_i64(c, of->s->c.groups), units));
   bool whole = of->parts <= 1;
-  cg_share(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_rem(c, l.i, count));
-  u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
-  emit(&u);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1); cg_next(&l);) {
+    ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_rem(c, l.i, count));
+    u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
+    emit(&u);
+  }
   if (of->g && of->g->moment_slots)
     of->g->moment_slots = cg_add(c, of->g->moment_slots, cg_mul(c, cg_dim(c, of->s->c.n), units));
 }

@@ -44,46 +44,44 @@ typedef struct {
   const ConvShape *s;
   const Bands *b;
   int64_t parts;  // into which the work for a unit falls, all of whose elements are its own; 0: one
-  LLVMValueRef part;
-  LLVMValueRef image, group;        // group: where it is set before, units are of that one alone
-  LLVMValueRef z;                   // one_plane: that of the window
-  LLVMValueRef images;              // from `image` on
-  LLVMValueRef plane, row, column;  // of the phase, in the order of its elements
-  LLVMValueRef rows, columns;       // that there are
-  LLVMValueRef slot;                // of moments, of all phases: the same for all groups
+  V part;
+  V image, group;        // group: where it is set before, units are of that one alone
+  V z;                   // one_plane: that of the window
+  V images;              // from `image` on
+  V plane, row, column;  // of the phase, in the order of its elements
+  V rows, columns;       // that there are
+  V slot;                // of moments, of all phases: the same for all groups
 } ConvUnit;
 
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
-ConvUnit cg_conv_unit(const ConvUnit *of, LLVMValueRef number);
-LLVMValueRef cg_conv_units(const ConvUnit *of);  // of an image and a group
+ConvUnit cg_conv_unit(const ConvUnit *of, V number);
+V cg_conv_units(const ConvUnit *of);  // of an image and a group
 // All of them, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.
-void cg_conv_add_moments(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef columns, LLVMValueRef from,
-                         int64_t pixel);
+void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_t pixel);
 // Copies what the unit reads of the strip's channels from `channel` of the group on.
-void cg_conv_fill(const ConvUnit *u, LLVMValueRef src, LLVMValueRef channel, LLVMValueRef strip);
+void cg_conv_fill(const ConvUnit *u, V src, V channel, V strip);
 static inline bool cg_unit_reaches_out(const ConvUnit *u, uint32_t k) {
   return cg_conv_reaches_out(u->c->f, u->s, &u->b->w.axis[k], k);
 }
 // Column 0 of a row of the unit's image, in place, at `channel` of all groups. Planes and rows may lie outside.
-LLVMValueRef cg_conv_source(const ConvUnit *u, LLVMValueRef src, LLVMValueRef plane, LLVMValueRef row,
-                            LLVMValueRef channel);
+V cg_conv_source(const ConvUnit *u, V src, V plane, V row, V channel);
 // Where element number `at` of the unit's phase meets the source along axis k, and which taps lie inside.
-LLVMValueRef cg_conv_taps_inside(const ConvUnit *u, uint32_t k, LLVMValueRef at, Inside *in);
+V cg_conv_taps_inside(const ConvUnit *u, uint32_t k, V at, Inside *in);
 // Number of the result's pixel at row i, column j of the band.
-LLVMValueRef cg_conv_pixel(const ConvUnit *u, LLVMValueRef i, LLVMValueRef j);
+V cg_conv_pixel(const ConvUnit *u, V i, V j);
 // The epilogue over the sums of the band's row i, columns [n0, n0 + n) of the product; pixels lie the plan's width apart.
-void cg_conv_epilogue(const ConvUnit *u, LLVMValueRef i, LLVMValueRef n0, LLVMValueRef n, LLVMValueRef sums);
+void cg_conv_epilogue(const ConvUnit *u, V i, V n0, V n, V sums);
 
 // ---- border.c: the sums of one of the band's rows, with a panel of weights [block of channels][tap][channel]
 typedef struct {
-  LLVMValueRef sums, weights, columns;  // columns: of the panel
-  int64_t pixel;                        // elements from one pixel's sums to the next
+  V sums, weights, columns;  // columns: of the panel
+  int64_t pixel;             // elements from one pixel's sums to the next
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } ConvSums;
 // Those of row i that zeros of the padding have made NaN. rows_left_out: rows of windows outside were no part of them.
-void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out);
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i, bool rows_left_out);
 
 #endif

@@ -8,67 +8,60 @@
 
 // The row's pixels of windows that may reach out: all, or those below `lo` and, after `skip` pixels, the rest.
 typedef struct {
-  LLVMValueRef n, lo, skip;
-  Inside taps[2];              // planes and rows
-  LLVMValueRef at[CONV_AXES];  // where the windows of the row's first pixel meet the source
+  V n, lo, skip;
+  Inside taps[2];   // planes and rows
+  V at[CONV_AXES];  // where the windows of the row's first pixel meet the source
 } Border;
 
-static Border border_of(const ConvUnit *u, LLVMValueRef i, bool rows_left_out) {
+static Border border_of(const ConvUnit *u, V i, bool rows_left_out) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   Border b;
   Inside in;
-  LLVMValueRef zero = cg_i64(c, 0), all = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false);
+  V zero = cg_i64(c, 0), all = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false);
   b.at[0] = cg_conv_taps_inside(u, 0, u->plane, &b.taps[0]);
   b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.taps[1]);
   b.at[2] = cg_conv_taps_inside(u, 2, u->column, &in);
   for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
     if (!cg_unit_reaches_out(u, k)) continue;
-    LLVMValueRef inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
-    all = LLVMBuildOr(c->b, all, LLVMBuildICmp(c->b, LLVMIntSLT, inside, cg_i64(c, p[k].n_taps), ""), "");
+    V inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
+    all = cg_or(c, all, cg_lt(c, inside, cg_i64(c, p[k].n_taps)));
   }
   in = cg_inside(c, b.at[2], p[2].src_step, cg_conv_reach(&p[2]), cg_dim(c, u->s->src_dim[2]), u->columns);
   b.lo = in.lo;
-  b.skip = LLVMBuildSelect(c->b, all, zero, cg_max(c, zero, cg_sub(c, in.hi, in.lo)), "");
+  b.skip = cg_select(c, all, zero, cg_max(c, zero, cg_sub(c, in.hi, in.lo)));
   b.n = cg_sub(c, u->columns, b.skip);
   return b;
 }
 
-static LLVMValueRef pixel_of(Cg *c, const Border *b, LLVMValueRef nth) {
-  LLVMValueRef is_left = LLVMBuildICmp(c->b, LLVMIntSLT, nth, b->lo, "");
-  return LLVMBuildSelect(c->b, is_left, nth, cg_add(c, nth, b->skip), "");
+static V pixel_of(Cg *c, const Border *b, V nth) {
+  V is_left = cg_lt(c, nth, b->lo);
+  return cg_select(c, is_left, nth, cg_add(c, nth, b->skip));
 }
 
-static LLVMValueRef mask_of(Cg *c, const ConvSums *s, uint32_t j) {
+static V mask_of(Cg *c, const ConvSums *s, uint32_t j) {
   bool masked = s->masked && j + 1 == s->nv;
   return masked ? cg_mask(c, cg_sub(c, s->columns, cg_i64(c, j * c->t->vl))) : NULL;
 }
 
 // Is a sum of these pixels NaN? So may be infinite ones of both signs together, which are summed again for nothing.
-static LLVMValueRef some_nan(Cg *c, const Border *b, const ConvSums *s) {
-  LLVMValueRef sum = cg_splat(c, cg_f32(c, 0));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1);
-  sum = l.carry[0];
-  LLVMValueRef at = cg_at(c, c->f32, s->sums, cg_mul(c, pixel_of(c, b, l.i), cg_i64(c, s->pixel)));
-  for (uint32_t j = 0; j < s->nv; j++) {
-    LLVMValueRef p = cg_at(c, c->f32, at, cg_i64(c, j * c->t->vl)), mask = mask_of(c, s, j);
-    sum = LLVMBuildFAdd(c->b, sum, mask ? cg_load_masked(c, c->vf, p, mask) : cg_load(c, c->vf, p), "");
+static V some_nan(Cg *c, const Border *b, const ConvSums *s) {
+  V sum = cg_splat(c, cg_f32(c, 0));
+  for (Loop l = cg_carry(c, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
+    V at = cg_at(c, c->f32, s->sums, cg_mul(c, pixel_of(c, b, l.i), cg_i64(c, s->pixel)));
+    for (uint32_t j = 0; j < s->nv; j++)
+      sum = cg_fadd(c, sum, cg_get_masked(c, c->vf, at, cg_i64(c, j * c->t->vl), mask_of(c, s, j)));
   }
-  cg_loop_end(c, &l, &sum);
-  return cg_any_lane(c, cg_nan_lanes(c, l.out[0]));
+  return cg_any_lane(c, cg_nan_lanes(c, sum));
 }
 
-static void clear(Cg *c, const ConvSums *s, LLVMValueRef at) {
-  for (uint32_t j = 0; j < s->nv; j++) {
-    LLVMValueRef p = cg_at(c, c->f32, at, cg_i64(c, j * c->t->vl)), mask = mask_of(c, s, j);
-    if (mask) cg_store_masked(c, cg_splat(c, cg_f32(c, 0)), p, mask);
-    else cg_store(c, cg_splat(c, cg_f32(c, 0)), p);
-  }
+static void clear(Cg *c, const ConvSums *s, V at) {
+  for (uint32_t j = 0; j < s->nv; j++)
+    cg_put_masked(c, cg_splat(c, cg_f32(c, 0)), at, cg_i64(c, j * c->t->vl), mask_of(c, s, j));
 }
 
 // One tap, in one block of channels: a tile of one row.
-static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMValueRef tap, LLVMValueRef to) {
+static void add_tap(const ConvUnit *u, const ConvSums *s, V x, V tap, V to) {
   Cg *c = u->c;
   const GemmPlan *p = u->g->p;
   int64_t vl = c->t->vl;
@@ -92,54 +85,49 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, LLVMValueRef x, LLVMVa
 }
 
 // A pixel of the source, from a channel on; what a prologue makes of it is stored after the strip.
-static LLVMValueRef pixel_at(const ConvUnit *u, LLVMValueRef number, LLVMValueRef channel) {
+static V pixel_at(const ConvUnit *u, V number, V channel) {
   Gemm *g = u->g;
   Cg *c = u->c;
-  LLVMValueRef pixel = cg_i64(c, u->s->src_channels * u->s->c.groups);
+  V pixel = cg_i64(c, u->s->src_channels * u->s->c.groups);
   if (!g->prologue) return cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, number, pixel), channel));
-  LLVMValueRef to = cg_at(c, c->f32, g->a_block, cg_i64(c, g->p->mc));
+  V to = cg_at(c, c->f32, g->a_block, cg_i64(c, g->p->mc));
   cg_prologue_row(g->prologue, number, channel, cg_add(c, channel, cg_i64(c, g->p->kc)), to);
   return to;
 }
 
 // Pixel j of the row: blocks of channels, planes, rows and columns of taps.
-static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, LLVMValueRef j) {
+static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, V j) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   int64_t block = u->g->p->kc;
   Inside in[CONV_AXES] = {b->taps[0], b->taps[1]};
-  LLVMValueRef one = cg_i64(c, 1), image = u->image, at[CONV_AXES] = {b->at[0], b->at[1]};
+  V image = u->image, at[CONV_AXES] = {b->at[0], b->at[1]};
   at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &in[2]);
-  LLVMValueRef to = cg_at(c, c->f32, s->sums, cg_mul(c, j, cg_i64(c, s->pixel)));
+  V to = cg_at(c, c->f32, s->sums, cg_mul(c, j, cg_i64(c, s->pixel)));
   clear(c, s, to);
-  Loop l, axis[CONV_AXES];
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, u->s->src_channels / block), one, NULL, 0);
-  LLVMValueRef tap = l.i;
-  for (uint32_t k = 0; k < CONV_AXES; k++) {
-    cg_loop_begin(c, &axis[k], in[k].lo, in[k].hi, one, NULL, 0);
-    tap = cg_add(c, cg_mul(c, tap, cg_i64(c, p[k].n_taps)), axis[k].i);
-    LLVMValueRef place = cg_add(c, at[k], cg_mul(c, axis[k].i, cg_i64(c, p[k].gap)));
-    image = cg_add(c, cg_mul(c, image, cg_dim(c, u->s->src_dim[k])), place);
+  Loop axis[CONV_AXES];
+  for (Loop l = cg_count(c, cg_i64(c, u->s->src_channels / block)); cg_next(&l);) {
+    V tap = l.i;
+    for (uint32_t k = 0; k < CONV_AXES; k++) {
+      axis[k] = cg_each(c, in[k].lo, in[k].hi), cg_next(&axis[k]);
+      tap = cg_add(c, cg_mul(c, tap, cg_i64(c, p[k].n_taps)), axis[k].i);
+      V place = cg_add(c, at[k], cg_mul(c, axis[k].i, cg_i64(c, p[k].gap)));
+      image = cg_add(c, cg_mul(c, image, cg_dim(c, u->s->src_dim[k])), place);
+    }
+    V channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->src_channels)), cg_mul(c, l.i, cg_i64(c, block)));
+    V x = pixel_at(u, image, channel);
+    add_tap(u, s, x, tap, to);
+    for (uint32_t k = CONV_AXES; k-- > 0;) cg_next(&axis[k]);
   }
-  LLVMValueRef channel =
-      cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->src_channels)), cg_mul(c, l.i, cg_i64(c, block)));
-  LLVMValueRef x = pixel_at(u, image, channel);
-  add_tap(u, s, x, tap, to);
-  for (uint32_t k = CONV_AXES; k-- > 0;) cg_loop_end(c, &axis[k], NULL);
-  cg_loop_end(c, &l, NULL);
 }
 
-void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, LLVMValueRef i, bool rows_left_out) {
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i, bool rows_left_out) {
   Cg *c = u->c;
   if (!u->b->w.taps ||
       !(cg_unit_reaches_out(u, 0) || cg_unit_reaches_out(u, 2) || (!rows_left_out && cg_unit_reaches_out(u, 1))))
     return;
   Border b = border_of(u, i, rows_left_out);
-  If spoilt;
-  cg_if(c, &spoilt, some_nan(c, &b, s));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), b.n, cg_i64(c, 1), NULL, 0);
-  sum_pixel(u, s, &b, pixel_of(c, &b, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_endif(c, &spoilt);
+  for (If spoilt = cg_when(c, some_nan(c, &b, s)); cg_then(&spoilt);) {
+    for (Loop l = cg_count(c, b.n); cg_next(&l);) sum_pixel(u, s, &b, pixel_of(c, &b, l.i));
+  }
 }

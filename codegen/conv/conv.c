@@ -63,8 +63,8 @@ void cg_gemm_conv_stack(Gemm *g) {
 
 // ---- a unit
 typedef struct {
-  LLVMValueRef n0, columns;           // of the group's channels
-  LLVMValueRef weights, all_weights;  // of the block of channels at hand, of all
+  V n0, columns;           // of the group's channels
+  V weights, all_weights;  // of the block of channels at hand, of all
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } Panel;
@@ -88,7 +88,7 @@ static Stretches stretches_of(const ConvUnit *u) {
 }
 
 // Those of the band's row i that lie inside the source.
-static Inside stretches_inside(const ConvUnit *u, const Stretches *x, LLVMValueRef i) {
+static Inside stretches_inside(const ConvUnit *u, const Stretches *x, V i) {
   Cg *c = u->c;
   Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
   if (x->by_rows && cg_unit_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
@@ -105,8 +105,7 @@ static int64_t outer_offset(const ConvUnit *u, const Stretches *x, int64_t nth) 
   return nth / inner * p[0].gap * s->rows * row + (by_planes ? 0 : nth % inner * p[1].gap * row);
 }
 
-static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLVMValueRef to, int64_t c_row,
-                          bool adds) {
+static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t c_row, bool adds) {
   Gemm *g = u->g;
   Cg *c = g->c;
   const Phase *p = u->b->w.axis;
@@ -115,7 +114,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
   int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
   Inside in = stretches_inside(u, &x, i);
-  LLVMValueRef first = in.lo, inside = cg_sub(c, in.hi, in.lo);
+  V first = in.lo, inside = cg_sub(c, in.hi, in.lo);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
     TileSpec spec = {.mr = mr,
                      .nv = n->nv,
@@ -132,9 +131,9 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
                      .mask_c = true};
     cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, x.k, x.n);
     int64_t k = x.outer && u->s->src_channels ? x.k : 0;
-    LLVMValueRef row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
+    V row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
     row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));
-    LLVMValueRef b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
+    V b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
     TileArgs args = {.a = cg_at(c, c->f32, g->a_block, cg_add(c, row, cg_i64(c, outer_offset(u, &x, nth)))),
                      .b = cg_at(c, c->f32, n->weights, b),
                      .c = to,
@@ -149,7 +148,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, LLVMValueRef i, LLV
   }
 }
 
-static LLVMValueRef channel_of(const ConvUnit *u, const Panel *n) {
+static V channel_of(const ConvUnit *u, const Panel *n) {
   Cg *c = u->g->c;
   return cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->dst_channels)), n->n0);
 }
@@ -166,34 +165,33 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
   int64_t channels = u->s->dst_channels * u->s->c.groups, width = g->p->width;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->rows, cg_i64(c, 1), NULL, 0);
-  ConvSums s = {.weights = n->all_weights, .columns = n->columns, .nv = n->nv, .masked = n->masked};
-  if (g->epilogue) {
-    s.sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width))), s.pixel = width;
-  } else {
-    LLVMValueRef at = cg_mul(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
-    s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
+  for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
+    ConvSums s = {.weights = n->all_weights, .columns = n->columns, .nv = n->nv, .masked = n->masked};
+    if (g->epilogue) {
+      s.sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width))), s.pixel = width;
+    } else {
+      V at = cg_mul(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
+      s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
+    }
+    row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
+    if (ends) cg_conv_mend_border(u, &s, l.i, stretches_of(u).by_rows);
+    if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
+    if (ends) cg_conv_add_moments(u, l.i, channel_of(u, n), n->columns, s.sums, s.pixel);
   }
-  row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
-  if (ends) cg_conv_mend_border(u, &s, l.i, stretches_of(u).by_rows);
-  if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
-  if (ends) cg_conv_add_moments(u, l.i, channel_of(u, n), n->columns, s.sums, s.pixel);
-  cg_loop_end(c, &l, NULL);
 }
 
-static void fill(const ConvUnit *u, LLVMValueRef block) {
+static void fill(const ConvUnit *u, V block) {
   Gemm *g = u->g;
   if (u->b->w.taps == 0) return;  // nothing is read
   cg_conv_fill(u, g->a, cg_mul(g->c, block, cg_i64(g->c, g->p->kc)), g->a_block);
 }
 
 // Block number `nth` of the channels.
-static void block(const ConvUnit *u, Panel *n, LLVMValueRef nth, bool adds, bool ends) {
+static void block(const ConvUnit *u, Panel *n, V nth, bool adds, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
   fill(u, nth);
-  LLVMValueRef at = cg_mul(c, nth, cg_i64(c, u->b->w.taps * g->p->kc * g->p->width));
+  V at = cg_mul(c, nth, cg_i64(c, u->b->w.taps * g->p->kc * g->p->width));
   n->weights = cg_at(c, c->f32, n->all_weights, at);
   each_row(u, n, adds, ends);
 }
@@ -208,10 +206,7 @@ static void panel(const ConvUnit *u, Panel *n) {
     return;
   }
   block(u, n, cg_i64(c, 0), false, false);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 1), cg_i64(c, blocks - 1), cg_i64(c, 1), NULL, 0);
-  block(u, n, l.i, true, false);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, cg_i64(c, 1), cg_i64(c, blocks - 1)); cg_next(&l);) block(u, n, l.i, true, false);
   block(u, n, cg_i64(c, blocks - 1), true, true);
 }
 
@@ -225,29 +220,17 @@ static void each_panel(const ConvUnit *of) {
     bands.columns *= bands.band, flat.columns = cg_mul(c, of->rows, of->columns), flat.rows = cg_i64(c, 1);
     flat.b = &bands, u = &flat;
   }
-  int64_t width = g->p->width, all = u->s->dst_channels, whole = all / width, left = all % width;
-  int64_t panels = cg_ceil_div(all, width);
-  LLVMValueRef per_panel = cg_i64(c, u->s->rows * width);
-  LLVMValueRef weights = cg_at(c, c->f32, g->packed_b, cg_mul(c, u->group, cg_i64(c, panels * u->s->rows * width)));
+  int64_t width = g->p->width, all = u->s->dst_channels, panels = cg_ceil_div(all, width);
+  V weights = cg_at(c, c->f32, g->packed_b, cg_mul(c, u->group, cg_i64(c, panels * u->s->rows * width)));
   weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
   Inside some = cg_part(c, cg_i64(c, panels), u->part, u->parts);
-  Loop l;
-  cg_loop_begin(c, &l, some.lo, cg_min(c, some.hi, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
-  panel(u, &(Panel){.n0 = cg_mul(c, l.i, cg_i64(c, width)),
-                    .columns = cg_i64(c, width),
-                    .weights = cg_at(c, c->f32, weights, cg_mul(c, l.i, per_panel)),
-                    .nv = g->p->nv});
-  cg_loop_end(c, &l, NULL);
-  if (!left) return;
-  If last;
-  cg_if(c, &last, LLVMBuildICmp(c->b, LLVMIntEQ, some.hi, cg_i64(c, panels), ""));
-  panel(u, &(Panel){.n0 = cg_i64(c, whole * width),
-                    .columns = cg_i64(c, left),
-                    .weights = cg_at(c, c->f32, weights, cg_mul(c, cg_i64(c, whole), per_panel)),
-                    .nv = (uint32_t)cg_ceil_div(left, c->t->vl),
-                    .masked = left % c->t->vl});
-  cg_endif(c, &last);
+  for (Pieces p = cg_some_pieces(c, some, all, width); cg_next_piece(&p);)
+    panel(u, &(Panel){.n0 = p.i,
+                      .columns = cg_i64(c, p.n),
+                      .weights = cg_at(c, c->f32, weights, cg_mul(c, p.i, cg_i64(c, u->s->rows))),
+                      .nv = (uint32_t)cg_ceil_div(p.n, c->t->vl),
+                      .masked = p.n % c->t->vl});
 }
 
 // Parts of a unit of these bands: several where all images have few units.

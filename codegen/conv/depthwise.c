@@ -120,78 +120,69 @@ static DepthwiseRow row_spec(const ConvUnit *u, int64_t channels, int64_t out_pi
 }
 
 // Row i of the band. Zeros of a strip's padding are left out there too: times an infinite weight they would be NaN.
-static void find_row(const ConvUnit *u, LLVMValueRef i, LLVMValueRef channel, DepthwiseArgs *a) {
+static void find_row(const ConvUnit *u, V i, V channel, DepthwiseArgs *a) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
-  LLVMValueRef plane = cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
-  LLVMValueRef row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
+  V plane = cg_conv_taps_inside(u, 0, u->plane, &a->taps[0]);
+  V row = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &a->taps[1]);
   int64_t offset = p[2].n_taps ? p[2].offset : 0, x[CONV_AXES];
   if (!u->g->a_block) {
     a->x = cg_conv_source(u, u->g->a, plane, row, channel);
     return;
   }
   cg_conv_strides(u->s, &u->b->strip, x);
-  LLVMValueRef at = cg_mul(c, i, cg_i64(c, p[1].src_step * x[1]));
+  V at = cg_mul(c, i, cg_i64(c, p[1].src_step * x[1]));
   a->count = u->columns, a->columns = cg_dim(c, u->s->src_dim[2]);
   a->column = cg_add(c, cg_mul(c, u->column, cg_i64(c, p[2].src_step)), cg_i64(c, offset));
   if (!u->s->c.run_sized) at = cg_sub(c, at, cg_i64(c, offset * x[2]));  // the source's column 0
   a->x = cg_at(c, c->f32, u->g->a_block, at);
 }
 
-static void each_row(const ConvUnit *u, LLVMValueRef channel, int64_t channels) {
+static void each_row(const ConvUnit *u, V channel, int64_t channels) {
   Gemm *g = u->g;
   Cg *c = u->c;
   int64_t first_tap, all = u->s->dst_channels;
-  LLVMValueRef zero = cg_i64(c, 0);
+  V zero = cg_i64(c, 0);
   DepthwiseRow r = row_spec(u, channels, g->epilogue ? g->p->width : u->b->w.axis[2].step * all, &first_tap);
   DepthwiseArgs a = {
       .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
   if (g->a_block) cg_conv_fill(u, g->a, channel, g->a_block);
-  Loop l;
-  cg_loop_begin(c, &l, zero, u->rows, cg_i64(c, 1), NULL, 0);
-  find_row(u, l.i, channel, &a);
-  LLVMValueRef at = cg_add(c, cg_mul(c, cg_conv_pixel(u, l.i, zero), cg_i64(c, all)), channel);
-  a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
-  cg_depthwise_row(c, &r, &a);
-  if (g->epilogue) cg_conv_epilogue(u, l.i, channel, cg_i64(c, channels), g->strip);
-  cg_conv_add_moments(u, l.i, channel, cg_i64(c, channels), a.out, r.out_pixel);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
+    find_row(u, l.i, channel, &a);
+    V at = cg_add(c, cg_mul(c, cg_conv_pixel(u, l.i, zero), cg_i64(c, all)), channel);
+    a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
+    cg_depthwise_row(c, &r, &a);
+    if (g->epilogue) cg_conv_epilogue(u, l.i, channel, cg_i64(c, channels), g->strip);
+    cg_conv_add_moments(u, l.i, channel, cg_i64(c, channels), a.out, r.out_pixel);
+  }
 }
 
 static void each_block(const ConvUnit *u) {
-  Cg *c = u->c;
-  int64_t all = u->s->src_channels, block = u->g->p->kc, whole = all / block * block;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, block), NULL, 0);
-  each_row(u, l.i, block);
-  cg_loop_end(c, &l, NULL);
-  if (whole < all) each_row(u, cg_i64(c, whole), all - whole);
+  for (Pieces p = cg_pieces(u->c, u->s->src_channels, u->g->p->kc); cg_next_piece(&p);) each_row(u, p.i, p.n);
 }
 
 // ---- weights [O, C / groups, taps] as [vector][tap][channel of the source's group][vl channels of the result], by the team
-static LLVMValueRef weight_at(Gemm *g, const ConvShape *s, LLVMValueRef tap, LLVMValueRef nth, LLVMValueRef channel) {
+static V weight_at(Gemm *g, const ConvShape *s, V tap, V nth, V channel) {
   Cg *c = g->c;
-  LLVMValueRef size = cg_i64(c, group_of(c->f, g->p, c->t)), in_group = cg_rem(c, channel, size);
-  LLVMValueRef out = s->transposed ? cg_add(c, cg_sub(c, channel, in_group), nth) : channel;
-  LLVMValueRef in = s->transposed ? in_group : nth;
+  V size = cg_i64(c, group_of(c->f, g->p, c->t)), in_group = cg_rem(c, channel, size);
+  V out = s->transposed ? cg_add(c, cg_sub(c, channel, in_group), nth) : channel;
+  V in = s->transposed ? in_group : nth;
   return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, out, size), in), cg_i64(c, ir_conv_taps(&s->c))), tap);
 }
 
 static void pack_weights(Gemm *g, const ConvShape *s) {
   Cg *c = g->c;
   int64_t group = group_of(c->f, g->p, c->t), rows = ir_conv_taps(&s->c) * group;
-  LLVMValueRef lo, hi, vl = cg_i64(c, c->t->vl);
-  Loop row, l;
-  cg_share(c, cg_i64(c, cg_ceil_div(s->dst_channels, c->t->vl) * rows), 1, &lo, &hi);
-  cg_loop_begin(c, &row, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef nth = row.i, first = cg_mul(c, cg_split(c, &nth, rows), vl), tap = cg_split(c, &nth, group);
-  LLVMValueRef to = cg_at(c, c->f32, g->packed_b, cg_mul(c, row.i, vl));
-  LLVMValueRef some = cg_min(c, vl, cg_sub(c, cg_i64(c, s->dst_channels), first));
-  cg_loop_begin(c, &l, cg_i64(c, 0), some, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef from = weight_at(g, s, tap, nth, cg_add(c, first, l.i));
-  cg_store(c, cg_load(c, c->f32, cg_at(c, c->f32, g->b, from)), cg_at(c, c->f32, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &row, NULL);
+  V vl = cg_i64(c, c->t->vl);
+  for (Loop row = cg_each_shared(c, cg_i64(c, cg_ceil_div(s->dst_channels, c->t->vl) * rows), 1); cg_next(&row);) {
+    V nth = row.i, first = cg_mul(c, cg_split(c, &nth, rows), vl), tap = cg_split(c, &nth, group);
+    V to = cg_at(c, c->f32, g->packed_b, cg_mul(c, row.i, vl));
+    V some = cg_min(c, vl, cg_sub(c, cg_i64(c, s->dst_channels), first));
+    for (Loop l = cg_count(c, some); cg_next(&l);) {
+      V from = weight_at(g, s, tap, nth, cg_add(c, first, l.i));
+      cg_put(c, cg_get(c, c->f32, g->b, from), to, l.i);
+    }
+  }
 }
 
 void cg_gemm_depthwise_emit(Gemm *g) {

@@ -33,18 +33,18 @@ typedef struct {
   bool by_run;                                  // the run gives the number of pixels, and which columns there are
 } DepthwiseRow;
 typedef struct {
-  LLVMValueRef x, w, out;  // the source's first column at the first tap, which may lie outside; the first weight
-  Inside taps[2];          // planes and rows
-  LLVMValueRef count, column,
+  V x, w, out;     // the source's first column at the first tap, which may lie outside; the first weight
+  Inside taps[2];  // planes and rows
+  V count, column,
       columns;  // by_run: pixels; the column of the first one's first tap; columns of the source
 } DepthwiseArgs;
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 // Lane number `nth` of each group of lanes in all of them.
-LLVMValueRef cg_spread_lanes(Cg *c, LLVMValueRef x, int64_t group, int64_t nth);
+V cg_spread_lanes(Cg *c, V x, int64_t group, int64_t nth);
 
 // ---- depthwise_weight_grad.c: the gradient of its weight, v; x and g: what it is made of
 bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t);  // of not too many taps
 int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
-void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g);  // of the kernel's first instruction
+void cg_depthwise_weight_emit(Cg *c, V x, V g);  // of the kernel's first instruction
 
 #endif

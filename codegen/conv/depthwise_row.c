@@ -23,37 +23,37 @@ typedef struct {
 typedef struct {
   const Row *r;
   const TapPixels *p;
-  LLVMValueRef x, w, mask;
-  LLVMValueRef lo, hi;  // taps of a row, where they are a loop
+  V x, w, mask;
+  V lo, hi;  // taps of a row, where they are a loop
 } Taps;
 
-LLVMValueRef cg_spread_lanes(Cg *c, LLVMValueRef x, int64_t group, int64_t nth) {
-  LLVMValueRef lane[MOST_LANES];
+V cg_spread_lanes(Cg *c, V x, int64_t group, int64_t nth) {
+  V lane[MOST_LANES];
   if (group == 1) return x;
   for (int64_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)(k / group * group + nth));
   return LLVMBuildShuffleVector(c->b, x, LLVMGetUndef(c->vf), LLVMConstVector(lane, c->t->vl), "");
 }
 
-static LLVMValueRef load_x(Cg *c, const Taps *t, LLVMValueRef at) {
-  LLVMValueRef p = cg_at(c, c->f32, t->x, at);
+static V load_x(Cg *c, const Taps *t, V at) {
+  V p = cg_at(c, c->f32, t->x, at);
   return t->mask ? cg_load_masked(c, c->vf, p, t->mask) : cg_load(c, c->vf, p);
 }
 
-static LLVMValueRef weight(Cg *c, const Taps *t, LLVMValueRef tap, int64_t nth) {
-  LLVMValueRef at = cg_add(c, cg_mul(c, tap, cg_i64(c, t->r->s->w_gap[2])), cg_i64(c, nth * c->t->vl));
-  return cg_load(c, c->vf, cg_at(c, c->f32, t->w, at));
+static V weight(Cg *c, const Taps *t, V tap, int64_t nth) {
+  V at = cg_add(c, cg_mul(c, tap, cg_i64(c, t->r->s->w_gap[2])), cg_i64(c, nth * c->t->vl));
+  return cg_get(c, c->vf, t->w, at);
 }
 
 // ---- taps of a row
 static bool is_loop(const DepthwiseRow *s) { return s->row.taps * s->group > UNROLLED; }
 
 // The column `at` of x to all pixels and taps that meet there.
-static void one_column(const Taps *t, int64_t at, const LLVMValueRef *w, LLVMValueRef *sum) {
+static void one_column(const Taps *t, int64_t at, const V *w, V *sum) {
   const DepthwiseRow *s = t->r->s;
   Cg *c = t->r->c;
-  LLVMValueRef x = NULL;
+  V x = NULL;
   for (int64_t nth = 0; nth < s->group; nth++) {
-    LLVMValueRef v = NULL;
+    V v = NULL;
     for (int64_t tap = 0; tap < s->row.taps; tap++) {
       int64_t k = cg_tap_pixel(t->p, at, tap);
       if (k < 0) continue;
@@ -64,24 +64,24 @@ static void one_column(const Taps *t, int64_t at, const LLVMValueRef *w, LLVMVal
   }
 }
 
-static void unrolled_taps(const Taps *t, LLVMValueRef *sum) {
+static void unrolled_taps(const Taps *t, V *sum) {
   const DepthwiseRow *s = t->r->s;
   Cg *c = t->r->c;
-  LLVMValueRef w[UNROLLED];
+  V w[UNROLLED];
   for (int64_t tap = 0; tap < s->row.taps; tap++)
     for (int64_t nth = 0; nth < s->group; nth++) w[tap * s->group + nth] = weight(c, t, cg_i64(c, tap), nth);
   for (int64_t at = 0; at <= cg_tap_last_column(t->p); at++)
     if (cg_tap_inside(t->p, at)) one_column(t, at, w, sum);
 }
 
-static void loop_of_taps(const Taps *t, LLVMValueRef *sum) {
+static void loop_of_taps(const Taps *t, V *sum) {
   const DepthwiseRow *s = t->r->s;
   Cg *c = t->r->c;
   for (Loop l = cg_carry(c, t->lo, t->hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
     for (int64_t nth = 0; nth < s->group; nth++) {
-      LLVMValueRef w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->row.gap * s->pixel));
+      V w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->row.gap * s->pixel));
       for (int64_t k = 0; k < t->p->n; k++) {
-        LLVMValueRef x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->row.src_step * s->pixel)));
+        V x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->row.src_step * s->pixel)));
         sum[k] = cg_fma(c, cg_spread_lanes(c, x, s->group, nth), w, sum[k]);
       }
     }
@@ -89,7 +89,7 @@ static void loop_of_taps(const Taps *t, LLVMValueRef *sum) {
 }
 
 // Taps of this axis and of the following ones.
-static void axis_of_taps(const Taps *t, uint32_t axis, LLVMValueRef *sum) {
+static void axis_of_taps(const Taps *t, uint32_t axis, V *sum) {
   const Row *r = t->r;
   Cg *c = r->c;
   if (axis == CONV_AXES - 1) {
@@ -113,51 +113,47 @@ static void axis_of_taps(const Taps *t, uint32_t axis, LLVMValueRef *sum) {
 }
 
 // ---- pixels
-static void one_vector(const Taps *of, LLVMValueRef channel, LLVMValueRef mask) {
+static void one_vector(const Taps *of, V channel, V mask) {
   const TapPixels *p = of->p;
   const DepthwiseRow *s = of->r->s;
   const DepthwiseArgs *a = &of->r->a;
   Cg *c = of->r->c;
-  LLVMValueRef sum[PIXELS], x = cg_add(c, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, s->pixel)), channel);
-  LLVMValueRef out = cg_add(c, cg_mul(c, p->first, cg_i64(c, s->out_pixel)), channel);
+  V sum[PIXELS], x = cg_add(c, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, s->pixel)), channel);
+  V out = cg_add(c, cg_mul(c, p->first, cg_i64(c, s->out_pixel)), channel);
   Taps t = *of;
   t.mask = mask, t.x = cg_at(c, c->f32, a->x, x);
   t.w = cg_at(c, c->f32, a->w, cg_mul(c, channel, cg_i64(c, s->w_vector)));
   for (int64_t k = 0; k < p->n; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
   axis_of_taps(&t, 0, sum);
   for (int64_t k = 0; k < p->n; k++) {
-    LLVMValueRef at = cg_at(c, c->f32, a->out, cg_add(c, out, cg_i64(c, k * s->out_pixel)));
+    V at = cg_at(c, c->f32, a->out, cg_add(c, out, cg_i64(c, k * s->out_pixel)));
     if (mask) cg_store_masked(c, sum[k], at, mask);
     else cg_store(c, sum[k], at);
   }
 }
 
 // At the border of a row of the run, with the taps that lie inside.
-static void some_pixels(const TapPixels *p, void *ctx, LLVMValueRef *none) {
+static void some_pixels(const TapPixels *p, void *ctx, V *none) {
   const Row *r = ctx;
   const TapRow *row = p->row;
   Cg *c = r->c;
   (void)none;
-  LLVMValueRef taps = cg_i64(c, row->taps);
+  V taps = cg_i64(c, row->taps);
   Taps t = {.r = r, .p = p};
   if (is_loop(r->s)) t.lo = cg_i64(c, 0), t.hi = taps;
   if (p->border) {
-    LLVMValueRef column = cg_add(c, cg_mul(c, p->first, cg_i64(c, row->src_step)), r->a.column);
+    V column = cg_add(c, cg_mul(c, p->first, cg_i64(c, row->src_step)), r->a.column);
     Inside in = cg_inside(c, column, row->gap, 1, r->a.columns, taps);
     t.lo = in.lo, t.hi = in.hi;
   }
-  int64_t vl = c->t->vl, whole = r->s->channels / vl * vl, left = r->s->channels - whole;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
-  one_vector(&t, l.i, NULL);
-  cg_loop_end(c, &l, NULL);
-  if (left) one_vector(&t, cg_i64(c, whole), cg_mask(c, cg_i64(c, left)));
+  for (Pieces v = cg_pieces(c, r->s->channels, c->t->vl); cg_next_piece(&v);)
+    one_vector(&t, v.i, v.n < c->t->vl ? cg_mask(c, cg_i64(c, v.n)) : NULL);
 }
 
 // ---- the function
 enum { P_X, P_W, P_OUT, P_LO, P_HI = P_LO + 2, P_COUNT = P_HI + 2, P_COLUMN, P_COLUMNS, N_PARAMS };
 
-static void make_row(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_row(Cg *c, V fn, void *ctx) {
   Row r = {.c = c, .s = ctx};
   const DepthwiseRow *s = r.s;
   r.a = (DepthwiseArgs){.x = LLVMGetParam(fn, P_X), .w = LLVMGetParam(fn, P_W), .out = LLVMGetParam(fn, P_OUT)};
@@ -179,8 +175,8 @@ void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a) {
   const int64_t sizes[] = {s->channels, s->group,    s->pixel,    s->w_vector, r->count,   s->out_pixel, r->src_step,
                            r->gap,      r->offset,   r->columns,  s->taps[0],  s->taps[1], r->taps,      s->x_gap[0],
                            s->x_gap[1], s->w_gap[0], s->w_gap[1], s->w_gap[2], s->by_run};
-  LLVMValueRef zero = cg_i64(c, 0),
-               arg[N_PARAMS] = {a->x, a->w, a->out, a->taps[0].lo, a->taps[1].lo, a->taps[0].hi, a->taps[1].hi};
+  V zero = cg_i64(c, 0),
+    arg[N_PARAMS] = {a->x, a->w, a->out, a->taps[0].lo, a->taps[1].lo, a->taps[0].hi, a->taps[1].hi};
   arg[P_COUNT] = s->by_run ? a->count : zero;
   arg[P_COLUMN] = s->by_run ? a->column : zero, arg[P_COLUMNS] = s->by_run ? a->columns : zero;
   cg_call_sized(c, "depthwise", sizes, sizeof sizes / sizeof *sizes, arg, N_PARAMS, make_row, (void *)s);

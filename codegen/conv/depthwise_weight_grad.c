@@ -95,14 +95,14 @@ int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
 typedef struct {
   const Plan *p;
   ConvUnit u;
-  LLVMValueRef x, g, strip, sums;  // sums: of the slice and block
-  LLVMValueRef channel;            // the block's first
+  V x, g, strip, sums;  // sums: of the slice and block
+  V channel;            // the block's first
 } Part;
 
 // A vector of channels, with the taps of one plane of the window.
 typedef struct {
   int64_t lanes;
-  LLVMValueRef x, g, sums;  // x: its column 0, or the strip's, in the row of the first row's first tap
+  V x, g, sums;  // x: its column 0, or the strip's, in the row of the first row's first tap
 } Vector;
 
 // Rows and columns of the window whose sums are in registers.
@@ -150,18 +150,18 @@ static WeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
 }
 
 // Of x, that the first tap of the unit's first pixel meets.
-static LLVMValueRef column_of(const Part *t) {
+static V column_of(const Part *t) {
   const Phase *p = &t->p->b.w.axis[2];
   return cg_add(t->u.c, cg_mul(t->u.c, t->u.column, cg_i64(t->u.c, p->src_step)), cg_i64(t->u.c, p->offset));
 }
 
 // Rows [first, end) of the band, in all of which the taps' rows lie inside.
-static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValueRef first, LLVMValueRef end) {
+static void some_rows(const Part *t, const Vector *v, const Taps *taps, V first, V end) {
   Cg *c = t->u.c;
   WeightRows s = spec_of(t, v, taps);
   int64_t from, until, to = taps->first[0] * s.sums_row + taps->first[1] * s.sums_tap;
   if (cg_const_value(first, &from) && cg_const_value(end, &until) && from >= until) return;
-  LLVMValueRef x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.row_gap));
+  V x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.row_gap));
   cg_weight_rows(c, &s,
                  &(WeightArgs){.x = cg_at(c, c->f32, v->x, x),
                                .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
@@ -175,15 +175,14 @@ static void some_rows(const Part *t, const Vector *v, const Taps *taps, LLVMValu
 static Inside rows_inside(const Part *t, int64_t first, int64_t n) {
   Cg *c = t->u.c;
   const Phase *p = &t->p->b.w.axis[1];
-  LLVMValueRef at = cg_i64(c, p->offset + first * p->gap), size = cg_i64(c, t->p->s.src[1]);
+  V at = cg_i64(c, p->offset + first * p->gap), size = cg_i64(c, t->p->s.src[1]);
   Inside all = cg_inside(c, at, p->src_step, (n - 1) * p->gap + 1, size, cg_i64(c, p->count));
-  LLVMValueRef lo = cg_min(c, cg_max(c, cg_i64(c, 0), cg_sub(c, all.lo, t->u.row)), t->u.rows);
+  V lo = cg_min(c, cg_max(c, cg_i64(c, 0), cg_sub(c, all.lo, t->u.row)), t->u.rows);
   return (Inside){lo, cg_max(c, lo, cg_min(c, cg_sub(c, all.hi, t->u.row), t->u.rows))};
 }
 
 // Row k of the taps, for those rows of [first, end) for which it lies inside.
-static void one_row_of_taps(const Part *t, const Vector *v, const Taps *taps, int64_t k, LLVMValueRef first,
-                            LLVMValueRef end) {
+static void one_row_of_taps(const Part *t, const Vector *v, const Taps *taps, int64_t k, V first, V end) {
   Cg *c = t->u.c;
   Taps row = {{taps->first[0] + k, taps->first[1]}, {1, taps->n[1]}};
   Inside in = rows_inside(t, row.first[0], 1);
@@ -214,70 +213,61 @@ static void plane_of_taps(const Part *t, const Vector *v) {
 }
 
 // Vector `at` of the block, with all planes of the window that lie inside.
-static void one_vector(const Part *t, LLVMValueRef at, int64_t lanes) {
+static void one_vector(const Part *t, V at, int64_t lanes) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = p->b.w.axis;
-  LLVMValueRef zero = cg_i64(c, 0);
+  V zero = cg_i64(c, 0);
   Inside in;
   int64_t stride[CONV_AXES];
   strides(p, stride);
-  LLVMValueRef plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &in);
-  LLVMValueRef x;  // column 0
+  V plane = cg_conv_taps_inside(&t->u, 0, t->u.plane, &in);
+  V x;  // column 0
   if (p->copies) {
     x = cg_sub(c, at, cg_i64(c, knows_columns(p) ? axis[2].offset * stride[2] : 0));
     x = cg_at(c, c->f32, t->strip, x);
   } else {
-    LLVMValueRef row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
+    V row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
     x = cg_conv_source(&t->u, t->x, plane, row, cg_add(c, t->channel, at));
   }
-  LLVMValueRef g = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.src_channels));
+  V g = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.src_channels));
   Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
   int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
-  Loop l;
-  cg_loop_begin(c, &l, in.lo, in.hi, cg_i64(c, 1), NULL, 0);
-  v.x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0])));
-  v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
-  plane_of_taps(t, &v);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each(c, in.lo, in.hi); cg_next(&l);) {
+    v.x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0])));
+    v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
+    plane_of_taps(t, &v);
+  }
 }
 
 static void each_vector(const Part *t) {
-  Cg *c = t->u.c;
-  int64_t vl = c->t->vl, block = t->p->block, whole = block / vl * vl;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), NULL, 0);
-  one_vector(t, l.i, vl);
-  cg_loop_end(c, &l, NULL);
-  if (block > whole) one_vector(t, cg_i64(c, whole), block - whole);
+  for (Pieces v = cg_pieces(t->u.c, t->p->block, t->u.c->t->vl); cg_next_piece(&v);) one_vector(t, v.i, v.n);
 }
 
 // Slices and blocks, shared by the team.
-static void each_part(Part *t, LLVMValueRef scratch) {
+static void each_part(Part *t, V scratch) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  LLVMValueRef lo, hi, size = cg_i64(c, p->taps * p->padded), one = cg_i64(c, 1);
-  LLVMValueRef units = cg_mul(c, cg_dim(c, p->s.c.n), cg_i64(c, p->b.units));
-  cg_share(c, cg_i64(c, p->slices * p->blocks), 1, &lo, &hi);
+  V size = cg_i64(c, p->taps * p->padded);
+  V units = cg_mul(c, cg_dim(c, p->s.c.n), cg_i64(c, p->b.units));
   ConvUnit all = t->u;
-  Loop part, unit;
-  cg_loop_begin(c, &part, lo, hi, one, NULL, 0);
-  LLVMValueRef block = part.i, slice = cg_split(c, &block, p->blocks);
-  t->channel = cg_mul(c, block, cg_i64(c, p->block));
-  t->sums = cg_at(c, c->f32, scratch, cg_mul(c, part.i, size));
-  cg_conv_clear(c, t->sums, size);
-  if (p->b.units) {
-    Inside some = cg_part(c, units, slice, p->slices);
-    cg_loop_begin(c, &unit, some.lo, some.hi, one, NULL, 0);
-    t->u = cg_conv_unit(&all, unit.i);
-    if (p->copies) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
-    each_vector(t);
-    cg_loop_end(c, &unit, NULL);
+  for (Loop part = cg_each_shared(c, cg_i64(c, p->slices * p->blocks), 1); cg_next(&part);) {
+    V block = part.i, slice = cg_split(c, &block, p->blocks);
+    t->channel = cg_mul(c, block, cg_i64(c, p->block));
+    t->sums = cg_at(c, c->f32, scratch, cg_mul(c, part.i, size));
+    cg_conv_clear(c, t->sums, size);
+    if (p->b.units) {
+      Inside some = cg_part(c, units, slice, p->slices);
+      for (Loop unit = cg_each(c, some.lo, some.hi); cg_next(&unit);) {
+        t->u = cg_conv_unit(&all, unit.i);
+        if (p->copies) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
+        each_vector(t);
+      }
+    }
   }
-  cg_loop_end(c, &part, NULL);
 }
 
-void cg_depthwise_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g) {
+void cg_depthwise_weight_emit(Cg *c, V x, V g) {
   Val v = {c->k->first};
   Plan p = plan_of(c->f, v, c->t);
   Part t = {.p = &p, .u = {.c = c, .s = &p.s, .b = &p.b}, .x = x, .g = g};

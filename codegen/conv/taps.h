@@ -12,11 +12,28 @@
 // Elements [lo, hi) of n: those for which `reach` places from at + i * step on lie in [0, size). hi may be below lo if reach is
 // not 1.
 typedef struct {
-  LLVMValueRef lo, hi;
+  V lo, hi;
 } Inside;
-Inside cg_inside(Cg *c, LLVMValueRef at, int64_t step, int64_t reach, LLVMValueRef size, LLVMValueRef n);
+Inside cg_inside(Cg *c, V at, int64_t step, int64_t reach, V size, V n);
 // Part `nth` of n in `parts` about equal parts.
-Inside cg_part(Cg *c, LLVMValueRef n, LLVMValueRef nth, int64_t parts);
+Inside cg_part(Cg *c, V n, V nth, int64_t parts);
+
+// Elements [0, n) in pieces of `size`, in a loop, then what is left. A body is written once and emitted for both:
+//
+//   for (Pieces p = cg_pieces(c, channels, vl); cg_next_piece(&p);) one_vector(u, p.i, p.n);
+typedef struct {
+  Cg *c;
+  Loop l;
+  If last;
+  V i;        // the first element of the piece at hand
+  int64_t n;  // its elements
+  int64_t size, whole, left;
+  Inside numbers;  // lo NULL: all pieces
+  uint32_t turn;
+} Pieces;
+Pieces cg_pieces(Cg *c, int64_t n, int64_t size);
+Pieces cg_some_pieces(Cg *c, Inside numbers, int64_t n, int64_t size);
+bool cg_next_piece(Pieces *p);
 
 typedef struct {
   int64_t taps, gap, src_step;  // gap: columns from one tap to the next; src_step: from one pixel to the next
@@ -27,7 +44,7 @@ typedef struct {
 
 typedef struct {
   const TapRow *row;
-  LLVMValueRef first;
+  V first;
   int64_t n;
   int64_t known;  // the first one, if some columns of their taps may lie outside; -1: none does,
   bool border;    // or only the run knows
@@ -39,22 +56,21 @@ int64_t cg_tap_pixel(const TapPixels *p, int64_t at, int64_t tap);
 bool cg_tap_inside(const TapPixels *p, int64_t at);
 int64_t cg_tap_last_column(const TapPixels *p);
 // The column that the first pixel's first tap meets.
-LLVMValueRef cg_tap_first_column(Cg *c, const TapPixels *p);
+V cg_tap_first_column(Cg *c, const TapPixels *p);
 
 // Emits what is made of some pixels, and updates the sums.
 typedef struct {
-  void (*some_pixels)(const TapPixels *p, void *ctx, LLVMValueRef *sum);
+  void (*some_pixels)(const TapPixels *p, void *ctx, V *sum);
   void *ctx;
   uint32_t n_sums;
 } TapSums;
 // A whole row, of constant sizes;
-void cg_tap_row(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef *sum);
+void cg_tap_row(Cg *c, const TapRow *row, const TapSums *of, V *sum);
 // of which the run gives the pixels, the columns and the column of the first pixel's first tap. Pixels at the border come one by one.
-void cg_tap_row_of_run(Cg *c, const TapRow *row, const TapSums *of, LLVMValueRef count, LLVMValueRef column,
-                       LLVMValueRef columns, LLVMValueRef *sum);
+void cg_tap_row_of_run(Cg *c, const TapRow *row, const TapSums *of, V count, V column, V columns, V *sum);
 
 // Calls a helper without a result whose code is decided by its name and these sizes.
-void cg_call_sized(Cg *c, const char *name, const int64_t *size, uint32_t n_sizes, LLVMValueRef *arg, uint32_t n,
-                   void (*make)(Cg *c, LLVMValueRef fn, void *ctx), void *ctx);
+void cg_call_sized(Cg *c, const char *name, const int64_t *size, uint32_t n_sizes, V *arg, uint32_t n,
+                   void (*make)(Cg *c, V fn, void *ctx), void *ctx);
 
 #endif

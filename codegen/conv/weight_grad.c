@@ -203,19 +203,19 @@ int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
 typedef struct {
   const Plan *p;
   ConvUnit u;
-  LLVMValueRef x, g, strip;
-  LLVMValueRef channel;  // the block's first, of the group
+  V x, g, strip;
+  V channel;  // the block's first, of the group
   Inside panels;
-  LLVMValueRef sums;  // of this slice, group, block and plane of the window, for its first row
+  V sums;  // of this slice, group, block and plane of the window, for its first row
 } Unit;
 
 // Row y of the window, for those rows of the band where it lies inside x: at a and g are the first of them.
 typedef struct {
-  LLVMValueRef a, g, sums, rows;
+  V a, g, sums, rows;
   int64_t columns;  // of the panel
 } WindowRow;
 
-static LLVMValueRef g_row(const Unit *t) {
+static V g_row(const Unit *t) {
   return cg_mul(t->u.c, cg_dim(t->u.c, t->p->s.dst_dim[2]), cg_i64(t->u.c, t->p->s.c.o));
 }
 
@@ -261,7 +261,7 @@ static void row_by_tiles(const Unit *t, const WindowRow *w) {
 }
 
 // Channels [lo, lo + n) of the block.
-static void some_channels(const Unit *t, const WindowRow *w, LLVMValueRef lo, int64_t n) {
+static void some_channels(const Unit *t, const WindowRow *w, V lo, int64_t n) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   WeightRows s = rows_of(p);
@@ -278,40 +278,34 @@ static void some_channels(const Unit *t, const WindowRow *w, LLVMValueRef lo, in
 }
 
 static void row_in_registers(const Unit *t, const WindowRow *w) {
-  Cg *c = t->u.c;
-  int64_t n = t->p->channels, whole = t->p->block / n * n;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, n), NULL, 0);
-  some_channels(t, w, l.i, n);
-  cg_loop_end(c, &l, NULL);
-  if (whole < t->p->block) some_channels(t, w, cg_i64(c, whole), t->p->block - whole);
+  for (Pieces p = cg_pieces(t->u.c, t->p->block, t->p->channels); cg_next_piece(&p);) some_channels(t, w, p.i, p.n);
 }
 
 // Where the first row of w lies in the image, if x is read in place: planes outside have no rows.
-static void find_in_image(const Unit *t, WindowRow *w, LLVMValueRef row) {
+static void find_in_image(const Unit *t, WindowRow *w, V row) {
   Cg *c = t->u.c;
   const ConvShape *s = &t->p->s;
   const Phase *axis = t->p->b.w.axis;
-  LLVMValueRef plane = cg_add(c, cg_mul(c, t->u.plane, cg_i64(c, axis[0].src_step)), cg_i64(c, axis[0].offset));
+  V plane = cg_add(c, cg_mul(c, t->u.plane, cg_i64(c, axis[0].src_step)), cg_i64(c, axis[0].offset));
   plane = cg_add(c, plane, cg_mul(c, t->u.z, cg_i64(c, axis[0].gap)));
-  LLVMValueRef channel = cg_add(c, cg_mul(c, t->u.group, cg_i64(c, t->p->c_group)), t->channel);
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, plane, cg_i64(c, s->src[0]), "");
+  V channel = cg_add(c, cg_mul(c, t->u.group, cg_i64(c, t->p->c_group)), t->channel);
+  V inside = cg_below(c, plane, cg_i64(c, s->src[0]));
   w->a = cg_conv_source(&t->u, t->x, plane, row, channel);
-  w->rows = LLVMBuildSelect(c->b, inside, w->rows, cg_i64(c, 0), "");
+  w->rows = cg_select(c, inside, w->rows, cg_i64(c, 0));
 }
 
-static void window_row(const Unit *t, LLVMValueRef y, LLVMValueRef g, LLVMValueRef sums, int64_t columns) {
+static void window_row(const Unit *t, V y, V g, V sums, int64_t columns) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = &p->b.w.axis[1];
-  LLVMValueRef tap = cg_mul(c, y, cg_i64(c, axis->gap));
-  LLVMValueRef at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis->src_step)), cg_add(c, tap, cg_i64(c, axis->offset)));
+  V tap = cg_mul(c, y, cg_i64(c, axis->gap));
+  V at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis->src_step)), cg_add(c, tap, cg_i64(c, axis->offset)));
   Inside in = {cg_i64(c, 0), t->u.rows};
   if (cg_unit_reaches_out(&t->u, 1)) in = cg_inside(c, at, axis->src_step, 1, cg_dim(c, p->s.src_dim[1]), t->u.rows);
   WindowRow w = {.g = cg_at(c, c->f32, g, cg_mul(c, in.lo, g_row(t))), .sums = sums, .columns = columns};
   w.rows = cg_sub(c, in.hi, in.lo);
   if (t->strip) {
-    LLVMValueRef row = cg_add(c, cg_mul(c, in.lo, cg_i64(c, cg_conv_window_step(&p->s, axis))), tap);
+    V row = cg_add(c, cg_mul(c, in.lo, cg_i64(c, cg_conv_window_step(&p->s, axis))), tap);
     w.a = cg_at(c, c->f32, t->strip, cg_mul(c, row, cg_i64(c, p->b.strip.columns * p->block)));
   } else {
     find_in_image(t, &w, cg_add(c, at, cg_mul(c, in.lo, cg_i64(c, axis->src_step))));
@@ -320,32 +314,20 @@ static void window_row(const Unit *t, LLVMValueRef y, LLVMValueRef g, LLVMValueR
   else row_by_tiles(t, &w);
 }
 
-static void panel(const Unit *t, LLVMValueRef n0, int64_t columns) {
+static void panel(const Unit *t, V n0, int64_t columns) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  LLVMValueRef zero = cg_i64(c, 0), at = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.c.o));
-  LLVMValueRef group = cg_mul(c, t->u.group, cg_i64(c, p->o_group));
-  LLVMValueRef g = cg_at(c, c->f32, t->g, cg_add(c, cg_add(c, at, group), n0));
-  Loop y;
-  cg_loop_begin(c, &y, zero, cg_i64(c, p->s.c.kernel[1]), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef sums = cg_at(c, c->f32, t->sums, cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0));
-  window_row(t, y.i, g, sums, columns);
-  cg_loop_end(c, &y, NULL);
+  V zero = cg_i64(c, 0), at = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.c.o));
+  V group = cg_mul(c, t->u.group, cg_i64(c, p->o_group));
+  V g = cg_at(c, c->f32, t->g, cg_add(c, cg_add(c, at, group), n0));
+  for (Loop y = cg_count(c, cg_i64(c, p->s.c.kernel[1])); cg_next(&y);) {
+    V sums = cg_at(c, c->f32, t->sums, cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0));
+    window_row(t, y.i, g, sums, columns);
+  }
 }
 
 static void each_panel(const Unit *t) {
-  Cg *c = t->u.c;
-  const Plan *p = t->p;
-  int64_t whole = p->o_group / p->width, left = p->o_group % p->width;
-  Loop l;
-  cg_loop_begin(c, &l, t->panels.lo, cg_min(c, t->panels.hi, cg_i64(c, whole)), cg_i64(c, 1), NULL, 0);
-  panel(t, cg_mul(c, l.i, cg_i64(c, p->width)), p->width);
-  cg_loop_end(c, &l, NULL);
-  if (!left) return;
-  If some;
-  cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntEQ, t->panels.hi, cg_i64(c, p->panels), ""));
-  panel(t, cg_i64(c, whole * p->width), left);
-  cg_endif(c, &some);
+  for (Pieces p = cg_some_pieces(t->u.c, t->panels, t->p->o_group, t->p->width); cg_next_piece(&p);) panel(t, p.i, p.n);
 }
 
 // Strips of images [lo, hi): as many images at once as one has, or strip by strip.
@@ -353,63 +335,59 @@ static void each_strip(Unit *t, Inside images) {
   Cg *c = t->u.c;
   ConvUnit of = t->u;
   int64_t at_once = t->p->b.images;
-  LLVMValueRef units = cg_conv_units(&of);  // of several images 1, or 0 where the run gives no positions
+  V units = cg_conv_units(&of);  // of several images 1, or 0 where the run gives no positions
   if (t->p->b.units == 0) return;
-  Loop l;
-  cg_loop_begin(c, &l, cg_mul(c, images.lo, units), cg_mul(c, images.hi, units), cg_i64(c, at_once), NULL, 0);
-  t->u = cg_conv_unit(&of, l.i);
-  if (at_once > 1) t->u.images = cg_min(c, cg_i64(c, at_once), cg_sub(c, images.hi, t->u.image));
-  if (t->strip) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
-  each_panel(t);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_mul(c, images.lo, units), cg_mul(c, images.hi, units), cg_i64(c, at_once));
+       cg_next(&l);) {
+    t->u = cg_conv_unit(&of, l.i);
+    if (at_once > 1) t->u.images = cg_min(c, cg_i64(c, at_once), cg_sub(c, images.hi, t->u.image));
+    if (t->strip) cg_conv_fill(&t->u, t->x, t->channel, t->strip);
+    each_panel(t);
+  }
 }
 
 // Zeros in the columns of the panels at hand.
 static void clear_sums(const Unit *t) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  LLVMValueRef lo = cg_mul(c, t->panels.lo, cg_i64(c, p->width));
-  LLVMValueRef hi = cg_min(c, cg_mul(c, t->panels.hi, cg_i64(c, p->width)), cg_i64(c, p->o_pad));
-  Loop y, l;
-  cg_loop_begin(c, &y, cg_i64(c, 0), cg_i64(c, p->s.c.kernel[1]), cg_i64(c, 1), NULL, 0);
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->s.c.kernel[2] * p->block), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), cg_mul(c, l.i, cg_i64(c, p->o_pad)));
-  cg_conv_clear(c, cg_at(c, c->f32, t->sums, cg_add(c, at, lo)), cg_sub(c, hi, lo));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &y, NULL);
+  V lo = cg_mul(c, t->panels.lo, cg_i64(c, p->width));
+  V hi = cg_min(c, cg_mul(c, t->panels.hi, cg_i64(c, p->width)), cg_i64(c, p->o_pad));
+  for (Loop y = cg_count(c, cg_i64(c, p->s.c.kernel[1])); cg_next(&y);) {
+    for (Loop l = cg_count(c, cg_i64(c, p->s.c.kernel[2] * p->block)); cg_next(&l);) {
+      V at = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), cg_mul(c, l.i, cg_i64(c, p->o_pad)));
+      cg_conv_clear(c, cg_at(c, c->f32, t->sums, cg_add(c, at, lo)), cg_sub(c, hi, lo));
+    }
+  }
 }
 
-static void each_unit(Unit *of, LLVMValueRef scratch) {
+static void each_unit(Unit *of, V scratch) {
   Cg *c = of->u.c;
   const Plan *p = of->p;
   const Conv *v = &p->s.c;
   int64_t blocks = p->c_group / p->block, units = p->slices * v->groups * v->kernel[0] * blocks * p->chunks;
-  LLVMValueRef lo, hi;
-  cg_share(c, cg_i64(c, units), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  Unit t = *of;
-  LLVMValueRef chunk = l.i, block = cg_split(c, &chunk, p->chunks);
-  t.u.z = cg_split(c, &block, blocks);
-  LLVMValueRef group = cg_split(c, &t.u.z, v->kernel[0]), at = cg_mul(c, group, cg_i64(c, p->sums));
-  LLVMValueRef slice = cg_split(c, &group, v->groups);
-  t.u.group = group, t.channel = cg_mul(c, block, cg_i64(c, p->block));
-  t.panels = cg_part(c, cg_i64(c, p->panels), chunk, p->chunks);
-  at = cg_add(c, at, cg_mul(c, t.u.z, cg_i64(c, v->kernel[1] * p->row_sums)));
-  at = cg_add(c, at, cg_mul(c, t.channel, cg_i64(c, v->kernel[2] * p->o_pad)));
-  t.sums = cg_at(c, c->f32, scratch, at);
-  if (!p->single_strip) clear_sums(&t);
-  each_strip(&t, cg_part(c, cg_dim(c, v->n), slice, p->slices));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_i64(c, units), 1); cg_next(&l);) {
+    Unit t = *of;
+    V chunk = l.i, block = cg_split(c, &chunk, p->chunks);
+    t.u.z = cg_split(c, &block, blocks);
+    V group = cg_split(c, &t.u.z, v->kernel[0]), at = cg_mul(c, group, cg_i64(c, p->sums));
+    V slice = cg_split(c, &group, v->groups);
+    t.u.group = group, t.channel = cg_mul(c, block, cg_i64(c, p->block));
+    t.panels = cg_part(c, cg_i64(c, p->panels), chunk, p->chunks);
+    at = cg_add(c, at, cg_mul(c, t.u.z, cg_i64(c, v->kernel[1] * p->row_sums)));
+    at = cg_add(c, at, cg_mul(c, t.channel, cg_i64(c, v->kernel[2] * p->o_pad)));
+    t.sums = cg_at(c, c->f32, scratch, at);
+    if (!p->single_strip) clear_sums(&t);
+    each_strip(&t, cg_part(c, cg_dim(c, v->n), slice, p->slices));
+  }
 }
 
 bool cg_emit_conv_weight(Cg *c) {
   Val v = ir_anchor(c->f, c->k);
   Plan p = plan_of(c->f, v, c->t);
-  LLVMValueRef null = LLVMConstNull(c->ptr);
+  V null = LLVMConstNull(c->ptr);
   if (p.sums == 0) return true;
-  LLVMValueRef x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
-  LLVMValueRef g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
+  V x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
+  V g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
   if (cg_conv_weight_is_depthwise(c->f, v, c->t)) {
     cg_depthwise_weight_emit(c, x, g);
     return true;

@@ -42,48 +42,47 @@ typedef struct {
   Cg *c;
   const WeightRows *s;
   WeightArgs a;
-  LLVMValueRef mask;  // of the last vector; NULL: whole
-  LLVMValueRef x, g;  // of the row at hand
+  V mask;  // of the last vector; NULL: whole
+  V x, g;  // of the row at hand
 } Rows;
 
-static LLVMValueRef load(const Rows *r, LLVMValueRef base, LLVMValueRef at, bool last) {
-  LLVMValueRef p = cg_at(r->c, r->c->f32, base, at);
+static V load(const Rows *r, V base, V at, bool last) {
+  V p = cg_at(r->c, r->c->f32, base, at);
   return r->mask && last ? cg_load_masked(r->c, r->c->vf, p, r->mask) : cg_load(r->c, r->c->vf, p);
 }
 
-static LLVMValueRef load_g(const Rows *r, const TapPixels *p, int64_t k, int64_t j) {
+static V load_g(const Rows *r, const TapPixels *p, int64_t k, int64_t j) {
   Cg *c = r->c;
-  LLVMValueRef at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, r->s->g_pixel));
+  V at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, r->s->g_pixel));
   return load(r, r->g, cg_add(c, at, cg_i64(c, j * c->t->vl)), j + 1 == r->s->nv);
 }
 
 // 0 instead of g where x's column `at` lies outside.
-static LLVMValueRef where_inside(const Rows *r, const TapPixels *p, int64_t at, LLVMValueRef g) {
+static V where_inside(const Rows *r, const TapPixels *p, int64_t at, V g) {
   Cg *c = r->c;
-  LLVMValueRef column = cg_add(c, r->a.column, cg_mul(c, p->first, cg_i64(c, p->row->src_step)));
+  V column = cg_add(c, r->a.column, cg_mul(c, p->first, cg_i64(c, p->row->src_step)));
   column = cg_add(c, column, cg_i64(c, p->row->offset + at));
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, column, cg_i64(c, p->row->columns), "");
-  return LLVMBuildSelect(c->b, inside, g, LLVMConstNull(c->vf), "");
+  V inside = cg_below(c, column, cg_i64(c, p->row->columns));
+  return cg_select(c, inside, g, LLVMConstNull(c->vf));
 }
 
 // Pixels of g in registers: [pixel][vector]; NULL: not loaded yet.
-typedef LLVMValueRef GPixels[MOST_PIXELS][MAX_NV];
+typedef V GPixels[MOST_PIXELS][MAX_NV];
 
 // The column `at` of x, in row `row` of the window, with all pixels that meet it there.
-static void one_column(const Rows *r, const TapPixels *p, LLVMValueRef x, int64_t at, int64_t row, GPixels g,
-                       LLVMValueRef *sum) {
+static void one_column(const Rows *r, const TapPixels *p, V x, int64_t at, int64_t row, GPixels g, V *sum) {
   const WeightRows *s = r->s;
   Cg *c = r->c;
-  LLVMValueRef some = NULL;
+  V some = NULL;
   int64_t from = row * s->row_gap + at * s->pixel;
   for (int64_t term = 0; term < s->terms; term++) {
-    LLVMValueRef v = NULL;
+    V v = NULL;
     for (int64_t tap = 0; tap < s->row.taps; tap++) {
       int64_t k = cg_tap_pixel(p, at, tap), to = ((row * s->row.taps + tap) * s->terms + term) * s->nv;
       if (k < 0) continue;
       if (!some && s->depthwise) some = load(r, x, cg_i64(c, from), true);
       if (!v && s->depthwise) v = cg_spread_lanes(c, some, s->terms, term);
-      if (!v) v = cg_splat(c, cg_load(c, c->f32, cg_at(c, c->f32, x, cg_i64(c, from + term))));
+      if (!v) v = cg_splat(c, cg_get(c, c->f32, x, cg_i64(c, from + term)));
       for (int64_t j = 0; j < s->nv; j++) {
         if (!g[k][j]) g[k][j] = load_g(r, p, k, j);
         sum[to + j] = cg_fma(c, v, p->border ? where_inside(r, p, at, g[k][j]) : g[k][j], sum[to + j]);
@@ -92,11 +91,11 @@ static void one_column(const Rows *r, const TapPixels *p, LLVMValueRef x, int64_
   }
 }
 
-static void some_pixels(const TapPixels *p, void *ctx, LLVMValueRef *sum) {
+static void some_pixels(const TapPixels *p, void *ctx, V *sum) {
   const Rows *r = ctx;
   Cg *c = r->c;
   GPixels g = {{NULL}};
-  LLVMValueRef x = cg_at(c, c->f32, r->x, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel)));
+  V x = cg_at(c, c->f32, r->x, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel)));
   for (int64_t at = 0; at <= cg_tap_last_column(p); at++)
     for (int64_t row = 0; cg_tap_inside(p, at) && row < r->s->rows; row++) one_column(r, p, x, at, row, g, sum);
 }
@@ -106,7 +105,7 @@ enum { P_X, P_G, P_SUMS, P_ROWS, P_IMAGES, P_X_IMAGE, P_G_IMAGE, N_PARAMS, P_COU
 
 static uint32_t n_sums(const WeightRows *s) { return (uint32_t)(s->rows * s->row.taps * s->terms * s->nv); }
 
-static LLVMValueRef each_sum(const Rows *r, uint32_t k) {
+static V each_sum(const Rows *r, uint32_t k) {
   const WeightRows *s = r->s;
   int64_t term = k / s->nv, tap = term / s->terms, row = tap / s->row.taps;
   int64_t at = row * s->sums_row + tap % s->row.taps * s->sums_tap + term % s->terms * s->sums_term;
@@ -114,56 +113,55 @@ static LLVMValueRef each_sum(const Rows *r, uint32_t k) {
 }
 
 // Rows [lo, hi) of the image at hand.
-static void some_rows(Rows *r, LLVMValueRef x, LLVMValueRef g, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef *sum) {
+static void some_rows(Rows *r, V x, V g, V lo, V hi, V *sum) {
   const WeightRows *s = r->s;
   Cg *c = r->c;
   TapSums of = {.some_pixels = some_pixels, .ctx = r, .n_sums = n_sums(s)};
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), sum, of.n_sums); cg_next(&l);) {
     r->x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, s->x_row)));
     r->g = cg_at(c, c->f32, g, cg_mul(c, l.i, cg_i64(c, s->g_row)));
-    LLVMValueRef columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
+    V columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
     if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
     else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);
   }
 }
 
-static void each_image(Rows *r, LLVMValueRef *sum) {
+static void each_image(Rows *r, V *sum) {
   Cg *c = r->c;
   for (Loop l = cg_carry(c, cg_i64(c, 0), r->a.images, cg_i64(c, 1), sum, n_sums(r->s)); cg_next(&l);) {
-    LLVMValueRef x = cg_at(c, c->f32, r->a.x, cg_mul(c, l.i, r->a.x_image));
-    LLVMValueRef g = cg_at(c, c->f32, r->a.g, cg_mul(c, l.i, r->a.g_image));
+    V x = cg_at(c, c->f32, r->a.x, cg_mul(c, l.i, r->a.x_image));
+    V g = cg_at(c, c->f32, r->a.g, cg_mul(c, l.i, r->a.g_image));
     some_rows(r, x, g, cg_i64(c, 0), r->a.rows, sum);
   }
 }
 
-static void begin_sums(Cg *c, LLVMValueRef *sum, uint32_t n) {
+static void begin_sums(Cg *c, V *sum, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
 }
 
-static void store_sums(const Rows *r, LLVMValueRef *sum) {
+static void store_sums(const Rows *r, V *sum) {
   Cg *c = r->c;
   for (uint32_t k = 0; k < n_sums(r->s); k++) {
-    LLVMValueRef at = each_sum(r, k);
-    cg_store(c, r->s->more ? LLVMBuildFAdd(c->b, cg_load(c, c->vf, at), sum[k], "") : sum[k], at);
+    V at = each_sum(r, k);
+    cg_store(c, r->s->more ? cg_fadd(c, cg_load(c, c->vf, at), sum[k]) : sum[k], at);
   }
 }
 
 // Partial sums of about as many pixels as they have terms.
-static void each_partial(Rows *r, LLVMValueRef *sum) {
+static void each_partial(Rows *r, V *sum) {
   Cg *c = r->c;
   int64_t rows = cg_larger(1, c->t->partial_sum / (r->s->row.count ? r->s->row.count : RUN_COLUMNS));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), r->a.rows, cg_i64(c, rows), NULL, 0);
-  begin_sums(c, sum, n_sums(r->s));
-  some_rows(r, r->a.x, r->a.g, l.i, cg_min(c, r->a.rows, cg_add(c, l.i, cg_i64(c, rows))), sum);
-  store_sums(r, sum);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), r->a.rows, cg_i64(c, rows)); cg_next(&l);) {
+    begin_sums(c, sum, n_sums(r->s));
+    some_rows(r, r->a.x, r->a.g, l.i, cg_min(c, r->a.rows, cg_add(c, l.i, cg_i64(c, rows))), sum);
+    store_sums(r, sum);
+  }
 }
 
-static void make_rows(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_rows(Cg *c, V fn, void *ctx) {
   const WeightRows *s = ctx;
   Rows r = {.c = c, .s = s};
-  LLVMValueRef arg[N_PARAMS], sum[MAX_CARRY];
+  V arg[N_PARAMS], sum[MAX_CARRY];
   for (uint32_t k = 0; k < LLVMCountParams(fn); k++) arg[k] = LLVMGetParam(fn, k);
   r.a = (WeightArgs){.x = arg[P_X], .g = arg[P_G], .sums = arg[P_SUMS], .rows = arg[P_ROWS]};
   if (s->lanes < c->t->vl) r.mask = cg_mask(c, cg_i64(c, s->lanes));
@@ -184,7 +182,7 @@ void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a) {
   const int64_t sizes[] = {r->taps,  r->gap,      r->src_step, r->count,     r->offset, r->columns, s->rows,
                            s->terms, s->nv,       s->lanes,    s->row_gap,   s->pixel,  s->g_pixel, s->x_row,
                            s->g_row, s->sums_row, s->sums_tap, s->sums_term, s->more};
-  LLVMValueRef arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows};
+  V arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows};
   uint32_t n = P_IMAGES;
   if (s->depthwise) arg[n++] = a->count, arg[n++] = a->column;
   else arg[n++] = a->images, arg[n++] = a->x_image, arg[n++] = a->g_image;

@@ -24,10 +24,10 @@ typedef struct {
   bool more;                              // adds to what there is
 } WeightRows;
 typedef struct {
-  LLVMValueRef x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel
-  LLVMValueRef rows;        // of g
-  LLVMValueRef images, x_image, g_image;  // images: NULL: one; elements from one to the next
-  LLVMValueRef count, column;             // if there is no count: pixels, and the column of x where it begins
+  V x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel
+  V rows;        // of g
+  V images, x_image, g_image;  // images: NULL: one; elements from one to the next
+  V count, column;             // if there is no count: pixels, and the column of x where it begins
 } WeightArgs;
 void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a);
 

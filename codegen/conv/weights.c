@@ -14,7 +14,7 @@ typedef struct {
   const ConvShape *s;
   int64_t width, block, taps;
   int64_t channels;  // of the source in a run
-  LLVMValueRef weights, to, scratch;
+  V weights, to, scratch;
 } Packing;
 
 static int64_t channels_of_run(const ConvShape *s, const Target *t) {
@@ -27,13 +27,12 @@ int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t) {
 }
 
 // Number of the weight's tap that is the windows' tap i.
-static LLVMValueRef tap_of(const Packing *p, const Windows *w, LLVMValueRef i) {
+static V tap_of(const Packing *p, const Windows *w, V i) {
   Cg *c = p->c;
-  LLVMValueRef tap = cg_i64(c, 0), scale = cg_i64(c, 1);
+  V tap = cg_i64(c, 0), scale = cg_i64(c, 1);
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     const Phase *x = &w->axis[k];
-    LLVMValueRef at =
-        cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
+    V at = cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
     scale = cg_mul(c, scale, cg_i64(c, p->s->c.kernel[k]));
     i = cg_div(c, i, cg_i64(c, x->n_taps));
@@ -43,16 +42,16 @@ static LLVMValueRef tap_of(const Packing *p, const Windows *w, LLVMValueRef i) {
 
 // Some channels of the result in a group's panel, and of the source.
 typedef struct {
-  LLVMValueRef group, n0, n;
-  LLVMValueRef first, channels;
-  LLVMValueRef to;  // the panel's first row, at n0
+  V group, n0, n;
+  V first, channels;
+  V to;  // the panel's first row, at n0
 } Run;
 
 static void transpose(const Packing *p, const Run *r) {
   Cg *c = p->c;
   const ConvShape *s = p->s;
-  LLVMValueRef taps = cg_i64(c, p->taps), src = cg_i64(c, s->src_channels), dst = cg_i64(c, s->dst_channels);
-  LLVMValueRef vl = cg_i64(c, c->t->vl), n = cg_mul(c, r->channels, taps), from, stride;
+  V taps = cg_i64(c, p->taps), src = cg_i64(c, s->src_channels), dst = cg_i64(c, s->dst_channels);
+  V vl = cg_i64(c, c->t->vl), n = cg_mul(c, r->channels, taps), from, stride;
   if (s->transposed) {
     from = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, r->group, src), r->first), dst), r->n0), stride = taps;
   } else {
@@ -60,60 +59,53 @@ static void transpose(const Packing *p, const Run *r) {
     stride = cg_mul(c, src, taps);
   }
   from = cg_at(c, c->f32, p->weights, cg_mul(c, from, taps));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, vl, NULL, 0);
-  cg_transpose_block(c, cg_at(c, c->f32, from, l.i), stride, r->n, cg_min(c, vl, cg_sub(c, n, l.i)),
-                     cg_at(c, c->f32, p->scratch, cg_mul(c, l.i, vl)), vl);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), n, vl); cg_next(&l);) {
+    cg_transpose_block(c, cg_at(c, c->f32, from, l.i), stride, r->n, cg_min(c, vl, cg_sub(c, n, l.i)),
+                       cg_at(c, c->f32, p->scratch, cg_mul(c, l.i, vl)), vl);
+  }
 }
 
 // Rows of the run's channel number `nth`: of a panel they are [block of channels][tap][channel].
-static void place(const Packing *p, const Run *r, LLVMValueRef nth) {
+static void place(const Packing *p, const Run *r, V nth) {
   Cg *c = p->c;
-  LLVMValueRef channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
-  LLVMValueRef from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_rem(c, channel, block);
+  V channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
+  V from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_rem(c, channel, block);
   Windows w;
   for (uint32_t k = 0; k < p->s->n_windows; k++) {
     cg_conv_windows(p->s, k, &w);
     if (w.taps == 0) continue;
-    LLVMValueRef row = cg_mul(c, cg_div(c, channel, block), cg_i64(c, w.taps * p->block));
+    V row = cg_mul(c, cg_div(c, channel, block), cg_i64(c, w.taps * p->block));
     row = cg_add(c, cg_add(c, row, in_block), cg_i64(c, w.k0));
-    Loop l;
-    cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, w.taps), cg_i64(c, 1), NULL, 0);
-    LLVMValueRef at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
-    LLVMValueRef v = cg_load(c, c->vf, cg_at(c, c->f32, p->scratch, at));
-    cg_store(c, v, cg_at(c, c->f32, r->to, cg_mul(c, to, cg_i64(c, p->width))));
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_count(c, cg_i64(c, w.taps)); cg_next(&l);) {
+      V at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
+      V v = cg_get(c, c->vf, p->scratch, at);
+      cg_put(c, v, r->to, cg_mul(c, to, cg_i64(c, p->width)));
+    }
   }
 }
 
 static void some_channels(const Packing *p, const Run *r) {
   Cg *c = p->c;
   transpose(p, r);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), r->channels, cg_i64(c, 1), NULL, 0);
-  place(p, r, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, r->channels); cg_next(&l);) place(p, r, l.i);
 }
 
 // Vectors of which no channel is there are left as they are: nothing reads them.
-static void each_vector(const Packing *p, LLVMValueRef panel_of_group, Run *r) {
+static void each_vector(const Packing *p, V panel_of_group, Run *r) {
   Cg *c = p->c;
   int64_t panels = cg_ceil_div(p->s->dst_channels, p->width);
-  LLVMValueRef vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
-  LLVMValueRef begin = cg_mul(c, cg_rem(c, panel_of_group, cg_i64(c, panels)), width);
-  LLVMValueRef left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
-  LLVMValueRef panel = cg_at(c, c->f32, p->to, cg_mul(c, panel_of_group, cg_i64(c, p->s->rows * p->width)));
+  V vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
+  V begin = cg_mul(c, cg_rem(c, panel_of_group, cg_i64(c, panels)), width);
+  V left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
+  V panel = cg_at(c, c->f32, p->to, cg_mul(c, panel_of_group, cg_i64(c, p->s->rows * p->width)));
   r->group = cg_div(c, panel_of_group, cg_i64(c, panels));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_min(c, width, left), vl, NULL, 0);
-  r->n0 = cg_add(c, begin, l.i), r->n = cg_min(c, vl, cg_sub(c, left, l.i)), r->to = cg_at(c, c->f32, panel, l.i);
-  some_channels(p, r);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_min(c, width, left), vl); cg_next(&l);) {
+    r->n0 = cg_add(c, begin, l.i), r->n = cg_min(c, vl, cg_sub(c, left, l.i)), r->to = cg_at(c, c->f32, panel, l.i);
+    some_channels(p, r);
+  }
 }
 
-void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to, LLVMValueRef scratch) {
+void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, V weights, V to, V scratch) {
   Packing p = {.c = c,
                .s = s,
                .width = width,
@@ -125,15 +117,12 @@ void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t bloc
                .scratch = scratch};
   if (s->rows == 0) return;
   int64_t runs = cg_ceil_div(s->src_channels, p.channels), panels = cg_ceil_div(s->dst_channels, width);
-  LLVMValueRef lo, hi;
-  cg_share(c, cg_i64(c, s->c.groups * panels * runs), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef run = l.i, vector = cg_split(c, &run, runs);
-  Run r = {.first = cg_mul(c, run, cg_i64(c, p.channels))};
-  r.channels = cg_min(c, cg_i64(c, p.channels), cg_sub(c, cg_i64(c, s->src_channels), r.first));
-  each_vector(&p, vector, &r);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_i64(c, s->c.groups * panels * runs), 1); cg_next(&l);) {
+    V run = l.i, vector = cg_split(c, &run, runs);
+    Run r = {.first = cg_mul(c, run, cg_i64(c, p.channels))};
+    r.channels = cg_min(c, cg_i64(c, p.channels), cg_sub(c, cg_i64(c, s->src_channels), r.first));
+    each_vector(&p, vector, &r);
+  }
 }
 
 int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width) {
@@ -155,7 +144,7 @@ WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p) {
 }
 
 // Taps lie in one row, whatever axes they have.
-void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to) {
+void cg_conv_make_pack(Cg *c, const WeightPack *w, V weights, V to) {
   Conv one = {.rank = 1, .groups = w->groups};
   for (uint32_t k = 0; k < CONV_AXES; k++) one.kernel[k] = one.stride[k] = one.dilation[k] = one.in[k] = one.out[k] = 1;
   one.kernel[CONV_AXES - 1] = w->taps;

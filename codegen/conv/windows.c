@@ -44,8 +44,8 @@ static Phase transposed(const Conv *c, uint32_t k, int64_t r) {
   return p;
 }
 
-LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k) {
-  LLVMValueRef left = cg_sub(c, cg_dim(c, s->dst_dim[k]), cg_i64(c, p->first));
+V cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k) {
+  V left = cg_sub(c, cg_dim(c, s->dst_dim[k]), cg_i64(c, p->first));
   return cg_ceil_div_value(c, p->first ? cg_max(c, cg_i64(c, 0), left) : left, p->step);
 }
 

@@ -36,7 +36,7 @@ void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
 // The windows of phase number `nth`, which follow those of the one before it, in w.
 void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
 // Elements of the phase along axis k.
-LLVMValueRef cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
+V cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
 
 // May taps lie outside along axis k?
@@ -76,26 +76,25 @@ static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes 
 // image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative; used: rows
 // and columns that are read, NULL: all.
 typedef struct {
-  LLVMValueRef image, at[CONV_AXES], strip;
-  LLVMValueRef used[CONV_AXES];
+  V image, at[CONV_AXES], strip;
+  V used[CONV_AXES];
   struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
-  LLVMValueRef pixel, channel,
+  V pixel, channel,
       channels;  // then the image's first one, the first channel, and how many; NULL: the strip's
 } StripFill;
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
-void cg_conv_clear(Cg *c, LLVMValueRef at, LLVMValueRef n);
+void cg_conv_clear(Cg *c, V at, V n);
 
 // ---- weights.c
 // Panels [group][panel][row][width] of all windows, by the team; rows of a tap are src_channels in blocks of `block`.
 // scratch: private memory of cg_conv_packing_elements.
 int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t);
-void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, LLVMValueRef weights,
-                          LLVMValueRef to, LLVMValueRef scratch);
+void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t block, V weights, V to, V scratch);
 int64_t cg_conv_packed_elements(const ConvShape *s, int64_t width);
 // The copy of a parameter that a plan with B_PREPACKED reads, of a convolution that is not transposed; not placed. The
 // code that makes it.
 WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p);
-void cg_conv_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
+void cg_conv_make_pack(Cg *c, const WeightPack *w, V weights, V to);
 
 // ---- weight_sums.c: sums of a weight's gradient, of all slices, in PyTorch's order of axes
 //
@@ -106,9 +105,9 @@ typedef struct {
   int64_t slices, groups;
   int64_t channels, block;  // of x in a group, and in a block
   int64_t o, o_pad;         // of g in a group; in whole vectors
-  LLVMValueRef sums, out;
+  V sums, out;
   bool mends;                 // zeros of strips may have made sums NaN:
-  LLVMValueRef x, g;          // they are made again of these
+  V x, g;                     // they are made again of these
   struct RowStrip *prologue;  // makes pixels of x; NULL: they are stored
 } WeightSums;
 static inline int64_t cg_weight_sums(const WeightSums *s) {
@@ -118,7 +117,7 @@ int64_t cg_weight_sums_bytes(const WeightSums *s);
 // By the team, after cg_wait_for_team.
 void cg_store_weight_sums(Cg *c, const WeightSums *s);
 // The sum of the vectors at `at` + k * stride, k < n: of slices, in their order.
-LLVMValueRef cg_sum_slices(Cg *c, LLVMValueRef at, int64_t n, int64_t stride);
+V cg_sum_slices(Cg *c, V at, int64_t n, int64_t stride);
 
 // ---- weight_grad.c
 // Is it made by depthwise_weight_grad.c? That takes images of constant sizes.

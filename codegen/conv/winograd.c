@@ -10,6 +10,7 @@
 // Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
 // [channel]; then a unit is a panel for a block.
 #include "codegen/conv/winograd.h"
+#include "codegen/conv/taps.h"
 
 // ---- the plan
 bool cg_gemm_winograd_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -59,21 +60,21 @@ void cg_gemm_winograd_stack(Gemm *g) {
 typedef struct {
   Gemm *g;
   const WinogradPlan *p;
-  LLVMValueRef table, result, zeros;  // pointers to a tile's pixels; a tile of a panel; a pixel of the padding
-  LLVMValueRef made;                  // a tile's pixels that a prologue makes
-  LLVMValueRef v;
-  LLVMValueRef first, n;  // tiles
-  int64_t left;           // of n by the microkernel's rows, or TILE_DYN
+  V table, result, zeros;  // pointers to a tile's pixels; a tile of a panel; a pixel of the padding
+  V made;                  // a tile's pixels that a prologue makes
+  V v;
+  V first, n;    // tiles
+  int64_t left;  // of n by the microkernel's rows, or TILE_DYN
 } Unit;
 
 typedef struct {
-  LLVMValueRef n0, weights;
+  V n0, weights;
   int64_t columns;
   uint32_t nv;
 } Panel;
 
 // V of tile number `tile`, to `v`.
-static void read_tile(const Unit *u, LLVMValueRef tile, LLVMValueRef v) {
+static void read_tile(const Unit *u, V tile, V v) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
   WinogradTile t = cg_winograd_tile(c, p, tile);
@@ -90,16 +91,13 @@ static void read_tile(const Unit *u, LLVMValueRef tile, LLVMValueRef v) {
   cg_winograd_read(c, p, &t, &r);
 }
 
-static LLVMValueRef row_of_v(const Unit *u, LLVMValueRef v, LLVMValueRef row) {
+static V row_of_v(const Unit *u, V v, V row) {
   return cg_at(u->g->c, u->g->c->f32, v, cg_mul(u->g->c, row, cg_i64(u->g->c, u->p->channels)));
 }
 
 static void read_tiles(const Unit *u) {
   Cg *c = u->g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
-  read_tile(u, cg_add(c, u->first, l.i), row_of_v(u, u->v, l.i));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, u->n); cg_next(&l);) read_tile(u, cg_add(c, u->first, l.i), row_of_v(u, u->v, l.i));
 }
 
 // While a point's product is made, the first tiles of rows prefetch the next point of U, which follows it.
@@ -107,7 +105,7 @@ static void prefetch_weights(const Unit *u, TileSpec *spec, TileArgs *args) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
   if (4 * cg_winograd_weight_elements(p) <= c->t->facts.l2_bytes) return;
-  LLVMValueRef line = cg_i64(c, TILE_LINE), k = cg_i64(c, p->s.src_channels);
+  V line = cg_i64(c, TILE_LINE), k = cg_i64(c, p->s.src_channels);
   spec->prefetch_lines = 1, spec->prefetch_tiles = (uint32_t)cg_ceil_div(p->width, TILE_LINE);
   args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, k, cg_i64(c, p->width)));
   args->prefetch_row = line, args->prefetch_tile = cg_mul(c, k, line);
@@ -127,19 +125,18 @@ static void products(const Unit *u, const Panel *n) {
                    .mask_from = n->nv,
                    .partial = p->s.src_channels > WINOGRAD_PARTIAL_SUM ? WINOGRAD_PARTIAL_SUM : 0};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
-  TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->v_point))),
-                   .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
-                   .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
-                   .k = cg_i64(c, p->s.src_channels)};
-  prefetch_weights(u, &spec, &args);
-  cg_tile_rows(c, &spec, &args, &rows);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&l);) {
+    TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->v_point))),
+                     .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
+                     .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
+                     .k = cg_i64(c, p->s.src_channels)};
+    prefetch_weights(u, &spec, &args);
+    cg_tile_rows(c, &spec, &args, &rows);
+  }
 }
 
-static LLVMValueRef pixel_number(Cg *c, const WinogradPlan *p, const WinogradTile *t, LLVMValueRef y) {
-  LLVMValueRef row = cg_add(c, cg_mul(c, t->image, cg_i64(c, p->s.dst[1])), y);
+static V pixel_number(Cg *c, const WinogradPlan *p, const WinogradTile *t, V y) {
+  V row = cg_add(c, cg_mul(c, t->image, cg_i64(c, p->s.dst[1])), y);
   return cg_add(c, cg_mul(c, row, cg_i64(c, p->s.dst[2])), t->x);
 }
 
@@ -150,14 +147,13 @@ static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, Wi
   const WinogradPlan *p = u->p;
   cg_winograd_transform(c, TRANSFORM_RESULT, from, (WinogradSide){u->result, p->width}, cg_i64(c, n->nv * c->t->vl),
                         false);
-  LLVMValueRef side = cg_i64(c, WINOGRAD_TILE), width = cg_i64(c, p->width);
-  LLVMValueRef rows = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[1]), t->y)),
-               columns = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[2]), t->x));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), rows, cg_i64(c, 1), NULL, 0);
-  cg_gemm_epilogue(g, pixel_number(c, p, t, cg_add(c, t->y, l.i)), columns, n->n0, cg_i64(c, n->columns),
-                   cg_at(c, c->f32, u->result, cg_mul(c, l.i, cg_i64(c, WINOGRAD_TILE * p->width))), width);
-  cg_loop_end(c, &l, NULL);
+  V side = cg_i64(c, WINOGRAD_TILE), width = cg_i64(c, p->width);
+  V rows = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[1]), t->y)),
+    columns = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[2]), t->x));
+  for (Loop l = cg_count(c, rows); cg_next(&l);) {
+    cg_gemm_epilogue(g, pixel_number(c, p, t, cg_add(c, t->y, l.i)), columns, n->n0, cg_i64(c, n->columns),
+                     cg_at(c, c->f32, u->result, cg_mul(c, l.i, cg_i64(c, WINOGRAD_TILE * p->width))), width);
+  }
 }
 
 // The tile's result in place; what lies outside of the image goes to a tile on the stack.
@@ -170,15 +166,15 @@ static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, Win
 }
 
 // Of the tile's pixels that are in the image. A slot is a block of tiles.
-static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, LLVMValueRef nth) {
+static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, V nth) {
   Gemm *g = u->g;
   Cg *c = g->c;
   if (!g->moment_slots) return;
   const ConvShape *s = &u->p->s;
-  LLVMValueRef side = cg_i64(c, WINOGRAD_TILE), pixel = cg_i64(c, s->dst_channels);
-  LLVMValueRef at = cg_add(c, cg_mul(c, pixel_number(c, u->p, t, t->y), pixel), n->n0);
+  V side = cg_i64(c, WINOGRAD_TILE), pixel = cg_i64(c, s->dst_channels);
+  V at = cg_add(c, cg_mul(c, pixel_number(c, u->p, t, t->y), pixel), n->n0);
   cg_gemm_add_moments(g, &(MomentPixels){.slot = cg_div(c, u->first, cg_i64(c, u->p->tiles)),
-                                         .is_first = LLVMBuildICmp(c->b, LLVMIntEQ, nth, cg_i64(c, 0), ""),
+                                         .is_first = cg_eq(c, nth, cg_i64(c, 0)),
                                          .n0 = n->n0,
                                          .channels = cg_i64(c, n->columns),
                                          .from = cg_at(c, c->f32, g->out, at),
@@ -191,102 +187,87 @@ static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, LL
 static void panel(const Unit *u, const Panel *n) {
   Cg *c = u->g->c;
   products(u, n);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
-  WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
-  WinogradSide from = {cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, u->p->width))), u->p->m_point};
-  if (u->g->epilogue) finish_tile(u, n, &t, from);
-  else store_tile(u, n, &t, from);
-  add_moments(u, n, &t, l.i);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_count(c, u->n); cg_next(&l);) {
+    WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
+    WinogradSide from = {cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, u->p->width))), u->p->m_point};
+    if (u->g->epilogue) finish_tile(u, n, &t, from);
+    else store_tile(u, n, &t, from);
+    add_moments(u, n, &t, l.i);
+  }
 }
 
-// `number`: of a panel of whole vectors; else the last one.
-static Panel panel_at(const Unit *u, LLVMValueRef number, bool whole) {
+static Panel panel_at(const Unit *u, V n0, int64_t columns) {
   Cg *c = u->g->c;
-  const WinogradPlan *p = u->p;
-  int64_t left = p->s.dst_channels % p->width, per_panel = WINOGRAD_POINTS * p->s.src_channels * p->width;
-  return (Panel){.n0 = cg_mul(c, number, cg_i64(c, p->width)),
-                 .weights = cg_at(c, c->f32, u->g->packed_b, cg_mul(c, number, cg_i64(c, per_panel))),
-                 .columns = whole ? p->width : left,
-                 .nv = whole ? p->nv : (uint32_t)cg_ceil_div(left, c->t->vl)};
+  return (Panel){.n0 = n0,
+                 .weights =
+                     cg_at(c, c->f32, u->g->packed_b, cg_mul(c, n0, cg_i64(c, WINOGRAD_POINTS * u->p->s.src_channels))),
+                 .columns = columns,
+                 .nv = (uint32_t)cg_ceil_div(columns, c->t->vl)};
 }
-
-static int64_t whole_panels(const WinogradPlan *p) { return p->s.dst_channels / p->width; }
 
 // ---- V on the stack
 static void each_panel(const Unit *u) {
-  Cg *c = u->g->c;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, whole_panels(u->p)), cg_i64(c, 1), NULL, 0);
-  Panel one = panel_at(u, l.i, true);
-  panel(u, &one);
-  cg_loop_end(c, &l, NULL);
-  if (whole_panels(u->p) == u->p->panels) return;
-  Panel last = panel_at(u, cg_i64(c, whole_panels(u->p)), false);
-  panel(u, &last);
+  for (Pieces n = cg_pieces(u->g->c, u->p->s.dst_channels, u->p->width); cg_next_piece(&n);) {
+    Panel one = panel_at(u, n.i, n.n);
+    panel(u, &one);
+  }
 }
 
-static void each_block(Unit *u, LLVMValueRef all) {
+static void each_block(Unit *u, V all) {
   Cg *c = u->g->c;
-  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles);
+  V lo, hi, tiles = cg_i64(c, u->p->tiles);
   cg_share(c, all, u->p->tiles, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, tiles, NULL, 0);
-  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, hi, l.i)), u->v = u->g->a_block;
-  read_tiles(u);
-  each_panel(u);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, lo, hi, tiles); cg_next(&l);) {
+    u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, hi, l.i)), u->v = u->g->a_block;
+    read_tiles(u);
+    each_panel(u);
+  }
 }
 
 // ---- V in scratch
-static LLVMValueRef block_of_v(const Unit *u, LLVMValueRef block) {
+static V block_of_v(const Unit *u, V block) {
   Cg *c = u->g->c;
   int64_t weights = u->p->keeps_weights ? 0 : cg_winograd_weight_elements(u->p);
-  LLVMValueRef at = cg_mul(c, block, cg_i64(c, block_elements(u->p)));
+  V at = cg_mul(c, block, cg_i64(c, block_elements(u->p)));
   return cg_at(c, c->f32, u->g->own, cg_add(c, cg_i64(c, weights), at));
 }
 
 // V of `count` tiles from `first` on.
-static void read_chunk(const Unit *u, LLVMValueRef first, LLVMValueRef count) {
+static void read_chunk(const Unit *u, V first, V count) {
   Cg *c = u->g->c;
-  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles);
-  cg_share(c, count, 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef v = block_of_v(u, cg_div(c, l.i, tiles));
-  read_tile(u, cg_add(c, first, l.i), row_of_v(u, v, cg_rem(c, l.i, tiles)));
-  cg_loop_end(c, &l, NULL);
+  V tiles = cg_i64(c, u->p->tiles);
+  for (Loop l = cg_each_shared(c, count, 1); cg_next(&l);) {
+    V v = block_of_v(u, cg_div(c, l.i, tiles));
+    read_tile(u, cg_add(c, first, l.i), row_of_v(u, v, cg_rem(c, l.i, tiles)));
+  }
 }
 
-// Neighbouring units are blocks for the same panel: its part of U is read from memory once.
-static void finish_panels(Unit *u, LLVMValueRef first, LLVMValueRef count, bool whole) {
+// Neighbouring units are blocks for the same panel, of `panels` of so many columns from n0 on: its part of U is read from
+// memory once.
+static void finish_panels(Unit *u, V first, V count, int64_t n0, int64_t panels, int64_t columns) {
   Cg *c = u->g->c;
-  int64_t n_whole = whole_panels(u->p);
-  LLVMValueRef lo, hi, tiles = cg_i64(c, u->p->tiles), blocks = cg_ceil_div_value(c, count, u->p->tiles);
-  cg_share(c, cg_mul(c, blocks, cg_i64(c, whole ? n_whole : u->p->panels - n_whole)), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef block = cg_rem(c, l.i, blocks), at = cg_mul(c, block, tiles);
-  Panel one = panel_at(u, whole ? cg_div(c, l.i, blocks) : cg_i64(c, n_whole), whole);
-  u->first = cg_add(c, first, at), u->n = cg_min(c, tiles, cg_sub(c, count, at)), u->v = block_of_v(u, block);
-  panel(u, &one);
-  cg_loop_end(c, &l, NULL);
+  V tiles = cg_i64(c, u->p->tiles), blocks = cg_ceil_div_value(c, count, u->p->tiles);
+  for (Loop l = cg_each_shared(c, cg_mul(c, blocks, cg_i64(c, panels)), 1); cg_next(&l);) {
+    V block = cg_rem(c, l.i, blocks), at = cg_mul(c, block, tiles), nth = cg_div(c, l.i, blocks);
+    Panel one = panel_at(u, n0 ? cg_i64(c, n0) : cg_mul(c, nth, cg_i64(c, columns)), columns);
+    u->first = cg_add(c, first, at), u->n = cg_min(c, tiles, cg_sub(c, count, at)), u->v = block_of_v(u, block);
+    panel(u, &one);
+  }
 }
 
-static void each_chunk(Unit *u, LLVMValueRef all) {
+static void each_chunk(Unit *u, V all) {
   Cg *c = u->g->c;
   const WinogradPlan *p = u->p;
-  LLVMValueRef chunk = cg_i64(c, p->chunk);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), all, chunk, NULL, 0);
-  LLVMValueRef count = cg_min(c, chunk, cg_sub(c, all, l.i));
-  read_chunk(u, l.i, count);
-  cg_wait_for_team(c);
-  if (whole_panels(p)) finish_panels(u, l.i, count, true);
-  if (whole_panels(p) < p->panels) finish_panels(u, l.i, count, false);
-  if (p->chunk < p->images * p->image_tiles) cg_wait_for_team(c);
-  cg_loop_end(c, &l, NULL);
+  int64_t whole = p->s.dst_channels / p->width;
+  V chunk = cg_i64(c, p->chunk);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), all, chunk); cg_next(&l);) {
+    V count = cg_min(c, chunk, cg_sub(c, all, l.i));
+    read_chunk(u, l.i, count);
+    cg_wait_for_team(c);
+    if (whole) finish_panels(u, l.i, count, 0, whole, p->width);
+    if (whole < p->panels) finish_panels(u, l.i, count, whole * p->width, 1, p->s.dst_channels % p->width);
+    if (p->chunk < p->images * p->image_tiles) cg_wait_for_team(c);
+  }
 }
 
 void cg_gemm_winograd_emit(Gemm *g) {
@@ -300,7 +281,7 @@ void cg_gemm_winograd_emit(Gemm *g) {
             .result = cg_at(c, c->f32, g->strip, cg_i64(c, r.result)),
             .zeros = cg_at(c, c->f32, g->strip, cg_i64(c, r.zeros)),
             .made = cg_at(c, c->f32, g->strip, cg_i64(c, r.made))};
-  LLVMValueRef all = cg_mul(c, cg_dim(c, p.s.c.n), cg_i64(c, p.s.dst[0] * p.image_tiles));
+  V all = cg_mul(c, cg_dim(c, p.s.c.n), cg_i64(c, p.s.dst[0] * p.image_tiles));
   int64_t known;
   u.left = cg_const_value(all, &known) ? known % p.mr : TILE_DYN;
   cg_conv_clear(c, u.zeros, cg_i64(c, p.channels));

@@ -32,13 +32,12 @@ typedef enum {
 // Where vectors of channels of one tile lie: element k of those that are transformed at `at` + k * stride, or, where
 // `at` is a table of pointers, at the pointer of row k / n, column k % n (cg_winograd_pixels).
 typedef struct {
-  LLVMValueRef at;
+  V at;
   int64_t stride;  // 0: a table
 } WinogradSide;
 // `channels` of them by whole vectors. Memory that a table points to is read and written up to the last channel; other memory has
 // room for whole vectors. ragged: they may be no whole number of vectors.
-void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, LLVMValueRef channels,
-                           bool ragged);
+void cg_winograd_transform(Cg *c, WinogradTransform kind, WinogradSide from, WinogradSide to, V channels, bool ragged);
 
 enum { WINOGRAD_TABLE_ROW = 8 };  // pointers of a row of a table
 
@@ -80,37 +79,37 @@ bool cg_winograd_choose(const Target *t, WinogradPlan *p);
 void cg_winograd_reason(const WinogradPlan *p, RtText *out);
 
 typedef struct {
-  LLVMValueRef image, y, x;  // the first pixel of the result
+  V image, y, x;  // the first pixel of the result
 } WinogradTile;
-WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number);
+WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, V number);
 // Pointers to the pixels of tile t, from `channel` on, of an image of the source, or of the result, among those at `from`;
 // `outside` stands for those that are not in it.
-void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, LLVMValueRef from, LLVMValueRef channel,
-                        const WinogradTile *t, LLVMValueRef outside, LLVMValueRef table);
+void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V channel, const WinogradTile *t, V outside,
+                        V table);
 // The transform of the pixels of the source that tile t of the result reads, to `v` as [36], `point` apart.
 typedef struct {
-  LLVMValueRef source, first, channels;  // channels from `first` on
-  LLVMValueRef table, zeros;             // on the stack: [6][8] pointers, a pixel of the padding
-  LLVMValueRef v;
+  V source, first, channels;  // channels from `first` on
+  V table, zeros;             // on the stack: [6][8] pointers, a pixel of the padding
+  V v;
   int64_t point;
   struct RowStrip
       *prologue;  // makes pixels of the source, to `made`, on the stack, `room` elements apart; NULL: they are stored
-  LLVMValueRef made;
+  V made;
   int64_t room;
 } WinogradRead;
 void cg_winograd_read(Cg *c, const WinogradPlan *p, const WinogradTile *t, const WinogradRead *r);
 
 // ---- winograd_weights.c
 // U as [panel][36][channel][width], by the team. taps: 9 x width on the worker's stack.
-void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps);
+void cg_winograd_weights(Cg *c, const WinogradPlan *p, V weights, V to, V taps);
 // The copy of a parameter that a plan with B_PREPACKED reads; not placed. The code that makes it.
 WeightPack cg_winograd_pack(const GemmPlan *p);
-void cg_winograd_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to);
+void cg_winograd_make_pack(Cg *c, const WeightPack *w, V weights, V to);
 
 // ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
 bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);  // the choice and the times
 int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 // Of the kernel's anchor. prologue: makes pixels of x; NULL: they are stored.
-void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g, struct RowStrip *prologue);
+void cg_winograd_weight_emit(Cg *c, V x, V g, struct RowStrip *prologue);
 
 #endif

@@ -143,42 +143,41 @@ bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
 }
 
 // ---- tiles
-WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, LLVMValueRef number) {
-  LLVMValueRef per_image = cg_i64(c, p->image_tiles), per_row = cg_i64(c, p->row_tiles);
-  LLVMValueRef nth = cg_rem(c, number, per_image), side = cg_i64(c, WINOGRAD_TILE);
+WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, V number) {
+  V per_image = cg_i64(c, p->image_tiles), per_row = cg_i64(c, p->row_tiles);
+  V nth = cg_rem(c, number, per_image), side = cg_i64(c, WINOGRAD_TILE);
   return (WinogradTile){.image = cg_div(c, number, per_image),
                         .y = cg_mul(c, cg_div(c, nth, per_row), side),
                         .x = cg_mul(c, cg_rem(c, nth, per_row), side)};
 }
 
-static LLVMValueRef numbers(Cg *c) {
-  LLVMValueRef at[WINOGRAD_TABLE_ROW];
+static V numbers(Cg *c) {
+  V at[WINOGRAD_TABLE_ROW];
   for (uint32_t k = 0; k < WINOGRAD_TABLE_ROW; k++) at[k] = cg_i64(c, k);
   return LLVMConstVector(at, WINOGRAD_TABLE_ROW);
 }
 
-void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, LLVMValueRef from, LLVMValueRef channel,
-                        const WinogradTile *t, LLVMValueRef outside, LLVMValueRef table) {
+void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V channel, const WinogradTile *t, V outside,
+                        V table) {
   const uint32_t n = WINOGRAD_TABLE_ROW;
   const ConvShape *s = &p->s;
   const Phase *axis = p->w.axis;
   const int64_t *size = source ? s->src : s->dst, pixel = source ? s->src_channels : s->dst_channels;
-  LLVMValueRef y0 = source ? cg_add(c, t->y, cg_i64(c, axis[1].offset)) : t->y;
-  LLVMValueRef x0 = source ? cg_add(c, t->x, cg_i64(c, axis[2].offset)) : t->x;
-  LLVMValueRef image = cg_add(c, cg_mul(c, t->image, cg_i64(c, size[1] * size[2] * pixel)), channel);
+  V y0 = source ? cg_add(c, t->y, cg_i64(c, axis[1].offset)) : t->y;
+  V x0 = source ? cg_add(c, t->x, cg_i64(c, axis[2].offset)) : t->x;
+  V image = cg_add(c, cg_mul(c, t->image, cg_i64(c, size[1] * size[2] * pixel)), channel);
   image = cg_at(c, c->f32, from, image);
-  LLVMValueRef x = LLVMBuildAdd(c->b, cg_splat_n(c, x0, n), numbers(c), "");
-  LLVMValueRef inside = LLVMBuildICmp(c->b, LLVMIntULT, x, cg_splat_n(c, cg_i64(c, size[2]), n), "");
-  LLVMValueRef offset = LLVMBuildMul(c->b, x, cg_splat_n(c, cg_i64(c, pixel), n), "");
+  V x = cg_iadd(c, cg_splat_n(c, x0, n), numbers(c));
+  V inside = cg_below(c, x, cg_splat_n(c, cg_i64(c, size[2]), n));
+  V offset = cg_imul(c, x, cg_splat_n(c, cg_i64(c, pixel), n));
   outside = cg_splat_n(c, outside, n);
   for (int64_t k = 0; k < (source ? WINOGRAD_SOURCE : WINOGRAD_TILE); k++) {
-    LLVMValueRef y = cg_add(c, y0, cg_i64(c, k));
-    LLVMValueRef row = cg_at(c, c->f32, image, cg_mul(c, y, cg_i64(c, size[2] * pixel)));
-    LLVMValueRef some = LLVMBuildICmp(c->b, LLVMIntULT, y, cg_i64(c, size[1]), "");
-    some = LLVMBuildSelect(c->b, some, inside, LLVMConstNull(LLVMTypeOf(inside)), "");
-    LLVMValueRef at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");
-    LLVMValueRef store =
-        LLVMBuildStore(c->b, LLVMBuildSelect(c->b, some, at, outside, ""), cg_at(c, c->ptr, table, cg_i64(c, k * n)));
+    V y = cg_add(c, y0, cg_i64(c, k));
+    V row = cg_at(c, c->f32, image, cg_mul(c, y, cg_i64(c, size[2] * pixel)));
+    V some = cg_below(c, y, cg_i64(c, size[1]));
+    some = cg_select(c, some, inside, LLVMConstNull(LLVMTypeOf(inside)));
+    V at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");
+    V store = LLVMBuildStore(c->b, cg_select(c, some, at, outside), cg_at(c, c->ptr, table, cg_i64(c, k * n)));
     LLVMSetAlignment(store, c->t->pointer_bits);
   }
 }

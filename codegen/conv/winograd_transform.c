@@ -126,20 +126,15 @@ static void vector(Cg *c, const Spec *s, V from, V to, V channel, V mask) {
 }
 
 // Parameters: from, to, channels.
-static void make_transform(Cg *c, LLVMValueRef fn, void *ctx) {
+static void make_transform(Cg *c, V fn, void *ctx) {
   const Spec *s = ctx;
   V from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1), n = LLVMGetParam(fn, 2), vl = cg_i64(c, c->t->vl);
   V whole = s->masked ? cg_mul(c, cg_div(c, n, vl), vl) : n;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  vector(c, s, from, to, l.i, NULL);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, vl); cg_next(&l);) vector(c, s, from, to, l.i, NULL);
   if (s->masked) {
-    If some;
     V left = cg_sub(c, n, whole);
-    cg_if(c, &some, LLVMBuildICmp(c->b, LLVMIntNE, left, cg_i64(c, 0), ""));
-    vector(c, s, from, to, whole, cg_mask(c, left));
-    cg_endif(c, &some);
+    for (If some = cg_when(c, cg_ne(c, left, cg_i64(c, 0))); cg_then(&some);)
+      vector(c, s, from, to, whole, cg_mask(c, left));
   }
   LLVMBuildRetVoid(c->b);
 }

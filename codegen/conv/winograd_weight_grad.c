@@ -100,23 +100,23 @@ int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
 typedef struct {
   Cg *c;
   const Plan *p;
-  LLVMValueRef x, g, scratch;
-  LLVMValueRef v, d, table, zeros, buffer, made;  // on the stack; made: a tile's pixels of x
-  struct RowStrip *prologue;                      // makes them; NULL: x is stored
-  LLVMValueRef slice, x_block, g_block;
-  LLVMValueRef first, n;  // tiles
-  LLVMValueRef sums;
+  V x, g, scratch;
+  V v, d, table, zeros, buffer, made;  // on the stack; made: a tile's pixels of x
+  struct RowStrip *prologue;           // makes them; NULL: x is stored
+  V slice, x_block, g_block;
+  V first, n;  // tiles
+  V sums;
 } Unit;
 
-static LLVMValueRef channels_of(Cg *c, LLVMValueRef first, int64_t block, int64_t all) {
+static V channels_of(Cg *c, V first, int64_t block, int64_t all) {
   return cg_min(c, cg_i64(c, block), cg_sub(c, cg_i64(c, all), first));
 }
 
-static void read_gradient(const Unit *u, const WinogradTile *t, LLVMValueRef to) {
+static void read_gradient(const Unit *u, const WinogradTile *t, V to) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const ConvShape *s = &p->w.s;
-  LLVMValueRef first = cg_mul(c, u->g_block, cg_i64(c, p->g_block));
+  V first = cg_mul(c, u->g_block, cg_i64(c, p->g_block));
   cg_winograd_pixels(c, &p->w, false, u->g, first, t, u->zeros, u->table);
   cg_winograd_transform(c, TRANSFORM_GRADIENT, (WinogradSide){u->table, 0}, (WinogradSide){to, p->g_point},
                         channels_of(c, first, p->g_block, s->dst_channels), s->dst_channels % c->t->vl != 0);
@@ -125,27 +125,26 @@ static void read_gradient(const Unit *u, const WinogradTile *t, LLVMValueRef to)
 static void read_tiles(const Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  Loop l;
-  LLVMValueRef first = cg_mul(c, u->x_block, cg_i64(c, p->x_block));
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n, cg_i64(c, 1), NULL, 0);
-  WinogradTile t = cg_winograd_tile(c, &p->w, cg_add(c, u->first, l.i));
-  WinogradRead r = {.source = u->x,
-                    .first = first,
-                    .channels = channels_of(c, first, p->x_block, p->w.s.src_channels),
-                    .table = u->table,
-                    .zeros = u->zeros,
-                    .v = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->x_block))),
-                    .point = p->x_point,
-                    .prologue = u->prologue,
-                    .made = u->made,
-                    .room = p->x_block};
-  cg_winograd_read(c, &p->w, &t, &r);
-  read_gradient(u, &t, cg_at(c, c->f32, u->d, cg_mul(c, l.i, cg_i64(c, p->g_block))));
-  cg_loop_end(c, &l, NULL);
+  V first = cg_mul(c, u->x_block, cg_i64(c, p->x_block));
+  for (Loop l = cg_count(c, u->n); cg_next(&l);) {
+    WinogradTile t = cg_winograd_tile(c, &p->w, cg_add(c, u->first, l.i));
+    WinogradRead r = {.source = u->x,
+                      .first = first,
+                      .channels = channels_of(c, first, p->x_block, p->w.s.src_channels),
+                      .table = u->table,
+                      .zeros = u->zeros,
+                      .v = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->x_block))),
+                      .point = p->x_point,
+                      .prologue = u->prologue,
+                      .made = u->made,
+                      .room = p->x_block};
+    cg_winograd_read(c, &p->w, &t, &r);
+    read_gradient(u, &t, cg_at(c, c->f32, u->d, cg_mul(c, l.i, cg_i64(c, p->g_block))));
+  }
 }
 
 // `nv` vectors of the block of g from column n0 on, of one point.
-static void product(const Unit *u, LLVMValueRef point, LLVMValueRef n0, uint32_t nv) {
+static void product(const Unit *u, V point, V n0, uint32_t nv) {
   Cg *c = u->c;
   const Plan *p = u->p;
   uint32_t most = (uint32_t)cg_smaller(MOST_ROWS, c->t->gemm_mr * c->t->gemm_nv / nv);
@@ -160,8 +159,8 @@ static void product(const Unit *u, LLVMValueRef point, LLVMValueRef n0, uint32_t
                    .more = true,
                    .mask_from = nv};
   cg_tile_sum_in_parts(&spec, c->t, cg_ceil_div(p->w.images * p->w.image_tiles, p->slices), p->tiles, 1);
-  LLVMValueRef d = cg_add(c, cg_mul(c, point, cg_i64(c, p->g_point)), n0),
-               sums = cg_add(c, cg_mul(c, point, cg_i64(c, p->x_block * p->g_block)), n0);
+  V d = cg_add(c, cg_mul(c, point, cg_i64(c, p->g_point)), n0),
+    sums = cg_add(c, cg_mul(c, point, cg_i64(c, p->x_block * p->g_block)), n0);
   TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, point, cg_i64(c, p->x_point))),
                    .b = cg_at(c, c->f32, u->d, d),
                    .c = cg_at(c, c->f32, u->sums, sums),
@@ -172,19 +171,12 @@ static void product(const Unit *u, LLVMValueRef point, LLVMValueRef n0, uint32_t
 
 static void products(const Unit *u) {
   Cg *c = u->c;
-  int64_t width = c->t->gemm_nv * c->t->vl, whole = u->p->g_block / width * width, left = u->p->g_block - whole;
-  Loop point, column;
-  cg_loop_begin(c, &point, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
-  if (whole) {
-    cg_loop_begin(c, &column, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, width), NULL, 0);
-    product(u, point.i, column.i, c->t->gemm_nv);
-    cg_loop_end(c, &column, NULL);
-  }
-  if (left) product(u, point.i, cg_i64(c, whole), (uint32_t)(left / c->t->vl));
-  cg_loop_end(c, &point, NULL);
+  for (Loop point = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&point);)
+    for (Pieces p = cg_pieces(c, u->p->g_block, c->t->gemm_nv * c->t->vl); cg_next_piece(&p);)
+      product(u, point.i, p.i, (uint32_t)(p.n / c->t->vl));
 }
 
-static LLVMValueRef all_tiles(const Unit *u) {
+static V all_tiles(const Unit *u) {
   const WinogradPlan *w = &u->p->w;
   return cg_mul(u->c, cg_dim(u->c, w->s.c.n), cg_i64(u->c, w->s.dst[0] * w->image_tiles));
 }
@@ -192,81 +184,72 @@ static LLVMValueRef all_tiles(const Unit *u) {
 static void unit(Unit *u) {
   Cg *c = u->c;
   Inside some = cg_part(c, all_tiles(u), u->slice, u->p->slices);
-  LLVMValueRef tiles = cg_i64(c, u->p->tiles);
+  V tiles = cg_i64(c, u->p->tiles);
   cg_conv_clear(c, u->sums, cg_i64(c, u->p->sums));
-  Loop l;
-  cg_loop_begin(c, &l, some.lo, some.hi, tiles, NULL, 0);
-  u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, some.hi, l.i));
-  read_tiles(u);
-  products(u);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, some.lo, some.hi, tiles); cg_next(&l);) {
+    u->first = l.i, u->n = cg_min(c, tiles, cg_sub(c, some.hi, l.i));
+    read_tiles(u);
+    products(u);
+  }
 }
 
 static void each_unit(Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  LLVMValueRef lo, hi;
-  cg_share(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  u->g_block = l.i, u->x_block = cg_split(c, &u->g_block, p->g_blocks);
-  u->slice = cg_split(c, &u->x_block, p->x_blocks);
-  u->sums = cg_at(c, c->f32, u->scratch, cg_mul(c, l.i, cg_i64(c, p->sums)));
-  unit(u);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1); cg_next(&l);) {
+    u->g_block = l.i, u->x_block = cg_split(c, &u->g_block, p->g_blocks);
+    u->slice = cg_split(c, &u->x_block, p->x_blocks);
+    u->sums = cg_at(c, c->f32, u->scratch, cg_mul(c, l.i, cg_i64(c, p->sums)));
+    unit(u);
+  }
 }
 
 // ---- the weight's gradient
 // Sums over the slices of one channel of x and a block of g, to the buffer as [36][g_block].
-static void add_slices(const Unit *u, LLVMValueRef from) {
+static void add_slices(const Unit *u, V from) {
   Cg *c = u->c;
   const Plan *p = u->p;
   int64_t slice = p->x_blocks * p->g_blocks * p->sums;
-  Loop point, l;
-  cg_loop_begin(c, &point, cg_i64(c, 0), cg_i64(c, WINOGRAD_POINTS), cg_i64(c, 1), NULL, 0);
-  LLVMValueRef row = cg_at(c, c->f32, from, cg_mul(c, point.i, cg_i64(c, p->x_block * p->g_block))),
-               to = cg_at(c, c->f32, u->buffer, cg_mul(c, point.i, cg_i64(c, p->g_block)));
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl), NULL, 0);
-  cg_store(c, cg_sum_slices(c, cg_at(c, c->f32, row, l.i), p->slices, slice), cg_at(c, c->f32, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_loop_end(c, &point, NULL);
+  for (Loop point = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&point);) {
+    V row = cg_at(c, c->f32, from, cg_mul(c, point.i, cg_i64(c, p->x_block * p->g_block))),
+      to = cg_at(c, c->f32, u->buffer, cg_mul(c, point.i, cg_i64(c, p->g_block)));
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl)); cg_next(&l);)
+      cg_put(c, cg_sum_slices(c, cg_at(c, c->f32, row, l.i), p->slices, slice), to, l.i);
+  }
 }
 
-static void store_taps(const Unit *u, LLVMValueRef taps, LLVMValueRef n, LLVMValueRef to) {
+static void store_taps(const Unit *u, V taps, V n, V to) {
   Cg *c = u->c;
   int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS;
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, u->p->w.s.src_channels * all)));
-  for (int64_t k = 0; k < all; k++) {
-    LLVMValueRef from = cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * u->p->g_block), l.i));
-    cg_store(c, cg_load(c, c->f32, from), cg_at(c, c->f32, at, cg_i64(c, k)));
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    V at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, u->p->w.s.src_channels * all)));
+    for (int64_t k = 0; k < all; k++) {
+      V from = cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * u->p->g_block), l.i));
+      cg_put(c, cg_load(c, c->f32, from), at, cg_i64(c, k));
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
-static void finish(const Unit *u, LLVMValueRef out) {
+static void finish(const Unit *u, V out) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const ConvShape *s = &p->w.s;
-  LLVMValueRef lo, hi, g_blocks = cg_i64(c, p->g_blocks), x_block = cg_i64(c, p->x_block);
-  LLVMValueRef taps = cg_at(c, c->f32, u->buffer, cg_i64(c, WINOGRAD_POINTS * p->g_block));
-  cg_share(c, cg_i64(c, s->src_channels * p->g_blocks), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef g_block = l.i, channel = cg_split(c, &g_block, p->g_blocks);
-  LLVMValueRef block = cg_add(c, cg_mul(c, cg_div(c, channel, x_block), g_blocks), g_block);
-  LLVMValueRef in_block = cg_mul(c, cg_rem(c, channel, x_block), cg_i64(c, p->g_block));
-  add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->sums)), in_block)));
-  cg_winograd_transform(c, TRANSFORM_WEIGHT_GRADIENT, (WinogradSide){u->buffer, p->g_block},
-                        (WinogradSide){taps, p->g_block}, cg_i64(c, p->g_block), false);
-  LLVMValueRef first = cg_mul(c, g_block, cg_i64(c, p->g_block)), all = cg_i64(c, WINOGRAD_TAPS * WINOGRAD_TAPS);
-  LLVMValueRef row = cg_add(c, cg_mul(c, first, cg_i64(c, s->src_channels)), channel);
-  store_taps(u, taps, channels_of(c, first, p->g_block, s->dst_channels), cg_at(c, c->f32, out, cg_mul(c, row, all)));
-  cg_loop_end(c, &l, NULL);
+  V g_blocks = cg_i64(c, p->g_blocks), x_block = cg_i64(c, p->x_block);
+  V taps = cg_at(c, c->f32, u->buffer, cg_i64(c, WINOGRAD_POINTS * p->g_block));
+  for (Loop l = cg_each_shared(c, cg_i64(c, s->src_channels * p->g_blocks), 1); cg_next(&l);) {
+    V g_block = l.i, channel = cg_split(c, &g_block, p->g_blocks);
+    V block = cg_add(c, cg_mul(c, cg_div(c, channel, x_block), g_blocks), g_block);
+    V in_block = cg_mul(c, cg_rem(c, channel, x_block), cg_i64(c, p->g_block));
+    add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->sums)), in_block)));
+    cg_winograd_transform(c, TRANSFORM_WEIGHT_GRADIENT, (WinogradSide){u->buffer, p->g_block},
+                          (WinogradSide){taps, p->g_block}, cg_i64(c, p->g_block), false);
+    V first = cg_mul(c, g_block, cg_i64(c, p->g_block)), all = cg_i64(c, WINOGRAD_TAPS * WINOGRAD_TAPS);
+    V row = cg_add(c, cg_mul(c, first, cg_i64(c, s->src_channels)), channel);
+    store_taps(u, taps, channels_of(c, first, p->g_block, s->dst_channels), cg_at(c, c->f32, out, cg_mul(c, row, all)));
+  }
 }
 
-void cg_winograd_weight_emit(Cg *c, LLVMValueRef x, LLVMValueRef g, struct RowStrip *prologue) {
+void cg_winograd_weight_emit(Cg *c, V x, V g, struct RowStrip *prologue) {
   Val v = ir_anchor(c->f, c->k);
   Plan p;
   plan_of(c->f, v, c->t, &p);

@@ -3,44 +3,41 @@
 
 // The weights of one channel of the source for `width` channels of the result, from n0 on, to `taps` as [9][width] in the
 // order of the source's pixels; zeros after the last.
-static void gather(Cg *c, const WinogradPlan *p, LLVMValueRef from, LLVMValueRef n0, LLVMValueRef taps) {
+static void gather(Cg *c, const WinogradPlan *p, V from, V n0, V taps) {
   const ConvShape *s = &p->s;
   const Phase *y = &p->w.axis[1], *x = &p->w.axis[2];
   int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS, stride = s->transposed ? all : s->src_channels * all;
-  LLVMValueRef some = cg_min(c, cg_i64(c, p->width), cg_sub(c, cg_i64(c, s->dst_channels), n0));
+  V some = cg_min(c, cg_i64(c, p->width), cg_sub(c, cg_i64(c, s->dst_channels), n0));
   from = cg_at(c, c->f32, from, cg_mul(c, n0, cg_i64(c, stride)));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), some, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef one = cg_at(c, c->f32, from, cg_mul(c, l.i, cg_i64(c, stride)));
-  for (int64_t i = 0; i < WINOGRAD_TAPS; i++) {
-    for (int64_t j = 0; j < WINOGRAD_TAPS; j++) {
-      int64_t tap = (y->tap + i * y->tap_step) * WINOGRAD_TAPS + x->tap + j * x->tap_step;
-      LLVMValueRef to = cg_add(c, cg_i64(c, (i * WINOGRAD_TAPS + j) * p->width), l.i);
-      cg_store(c, cg_load(c, c->f32, cg_at(c, c->f32, one, cg_i64(c, tap))), cg_at(c, c->f32, taps, to));
+  for (Loop l = cg_count(c, some); cg_next(&l);) {
+    V one = cg_at(c, c->f32, from, cg_mul(c, l.i, cg_i64(c, stride)));
+    for (int64_t i = 0; i < WINOGRAD_TAPS; i++) {
+      for (int64_t j = 0; j < WINOGRAD_TAPS; j++) {
+        int64_t tap = (y->tap + i * y->tap_step) * WINOGRAD_TAPS + x->tap + j * x->tap_step;
+        V to = cg_add(c, cg_i64(c, (i * WINOGRAD_TAPS + j) * p->width), l.i);
+        cg_put(c, cg_get(c, c->f32, one, cg_i64(c, tap)), taps, to);
+      }
     }
   }
-  cg_loop_end(c, &l, NULL);
   if (s->dst_channels % p->width == 0) return;
   for (int64_t k = 0; k < all; k++)
     cg_conv_clear(c, cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * p->width), some)),
                   cg_sub(c, cg_i64(c, p->width), some));
 }
 
-void cg_winograd_weights(Cg *c, const WinogradPlan *p, LLVMValueRef weights, LLVMValueRef to, LLVMValueRef taps) {
+void cg_winograd_weights(Cg *c, const WinogradPlan *p, V weights, V to, V taps) {
   int64_t channels = p->s.src_channels, all = WINOGRAD_TAPS * WINOGRAD_TAPS;
   int64_t stride = p->s.transposed ? p->s.dst_channels * all : all;
-  LLVMValueRef lo, hi;
-  cg_share(c, cg_i64(c, p->panels * channels), 1, &lo, &hi);
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  LLVMValueRef channel = l.i, panel = cg_split(c, &channel, channels);
-  gather(c, p, cg_at(c, c->f32, weights, cg_mul(c, channel, cg_i64(c, stride))), cg_mul(c, panel, cg_i64(c, p->width)),
-         taps);
-  LLVMValueRef row = cg_add(c, cg_mul(c, panel, cg_i64(c, WINOGRAD_POINTS * channels)), channel);
-  cg_winograd_transform(c, TRANSFORM_WEIGHT, (WinogradSide){taps, p->width},
-                        (WinogradSide){cg_at(c, c->f32, to, cg_mul(c, row, cg_i64(c, p->width))), channels * p->width},
-                        cg_i64(c, p->width), false);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_shared(c, cg_i64(c, p->panels * channels), 1); cg_next(&l);) {
+    V channel = l.i, panel = cg_split(c, &channel, channels);
+    gather(c, p, cg_at(c, c->f32, weights, cg_mul(c, channel, cg_i64(c, stride))),
+           cg_mul(c, panel, cg_i64(c, p->width)), taps);
+    V row = cg_add(c, cg_mul(c, panel, cg_i64(c, WINOGRAD_POINTS * channels)), channel);
+    cg_winograd_transform(
+        c, TRANSFORM_WEIGHT, (WinogradSide){taps, p->width},
+        (WinogradSide){cg_at(c, c->f32, to, cg_mul(c, row, cg_i64(c, p->width))), channels * p->width},
+        cg_i64(c, p->width), false);
+  }
 }
 
 // ---- kept from run to run
@@ -54,7 +51,7 @@ WeightPack cg_winograd_pack(const GemmPlan *p) {
                       .bytes = cg_round_up(4 * WINOGRAD_POINTS * cg_round_up(p->n_max, p->width) * p->kc, TN_ALIGN)};
 }
 
-void cg_winograd_make_pack(Cg *c, const WeightPack *w, LLVMValueRef weights, LLVMValueRef to) {
+void cg_winograd_make_pack(Cg *c, const WeightPack *w, V weights, V to) {
   Phase taps = {.tap = w->transposed ? 0 : WINOGRAD_TAPS - 1, .tap_step = w->transposed ? 1 : -1};
   WinogradPlan p = {.s = {.transposed = !w->transposed, .src_channels = w->k, .dst_channels = w->n},
                     .w = {.axis = {[1] = taps, [2] = taps}},
