@@ -9,6 +9,8 @@ V cg_i64(Cg *c, int64_t v) { return LLVMConstInt(c->i64, (unsigned long long)v, 
 V cg_i32(Cg *c, int32_t v) { return LLVMConstInt(c->i32, (unsigned long long)(int64_t)v, true); }
 V cg_f32(Cg *c, double v) { return LLVMConstReal(c->f32, (double)(float)v); }
 
+V cg_vl(Cg *c) { return cg_i64(c, c->t->vl); }
+V cg_zeros(Cg *c) { return LLVMConstNull(c->vf); }
 V cg_lane_numbers(Cg *c) {
   V lane[64];
   for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
@@ -110,6 +112,7 @@ V cg_ceil_div_value(Cg *c, V n, int64_t unit) {
 }
 
 V cg_multiple(Cg *c, V n, V unit) { return cg_mul(c, cg_div(c, n, unit), unit); }
+V cg_index(Cg *c, V row, V stride, V column) { return cg_add(c, cg_mul(c, row, stride), column); }
 
 // ---- one instruction each
 V cg_fadd(Cg *c, V a, V b) { return LLVMBuildFAdd(c->b, a, b, ""); }
@@ -245,6 +248,8 @@ V cg_at(Cg *c, LLVMTypeRef elem, V base, V index) {
   return LLVMBuildInBoundsGEP2(c->b, elem, base, &index, 1, "");
 }
 
+V cg_row(Cg *c, V base, V row, V stride) { return cg_at(c, c->f32, base, cg_mul(c, row, stride)); }
+V cg_cell(Cg *c, V base, V row, V stride, V column) { return cg_at(c, c->f32, base, cg_index(c, row, stride, column)); }
 V cg_at_any(Cg *c, LLVMTypeRef elem, V base, V index) { return LLVMBuildGEP2(c->b, elem, base, &index, 1, ""); }
 
 V cg_load(Cg *c, LLVMTypeRef t, V p) {

@@ -14,6 +14,8 @@ typedef LLVMValueRef V;
 V cg_i64(Cg *c, int64_t v);
 V cg_i32(Cg *c, int32_t v);
 V cg_f32(Cg *c, double v);
+V cg_vl(Cg *c);                                     // i64: lanes of a vector
+V cg_zeros(Cg *c);                                  // vf
 V cg_lane_numbers(Cg *c);                           // vi64: 0 .. vl-1
 bool cg_const_value(V v, int64_t *value);           // an integer constant
 bool cg_is_int(V v, int64_t want);                  // that constant
@@ -33,7 +35,8 @@ V cg_split(Cg *c, V *number, int64_t n);  // the quotient of *number and n; leav
 V cg_min(Cg *c, V a, V b);
 V cg_max(Cg *c, V a, V b);
 V cg_ceil_div_value(Cg *c, V n, int64_t unit);
-V cg_multiple(Cg *c, V n, V unit);  // the largest multiple of unit up to n
+V cg_multiple(Cg *c, V n, V unit);             // the largest multiple of unit up to n
+V cg_index(Cg *c, V row, V stride, V column);  // row * stride + column
 
 // ---- floats
 V cg_fadd(Cg *c, V a, V b);
@@ -80,6 +83,8 @@ V cg_fptrunc(Cg *c, V a, LLVMTypeRef t);
 
 // ---- memory, at element alignment (4 for f32 and vectors of it, 8 for i64)
 V cg_at(Cg *c, LLVMTypeRef elem, V base, V index);      // &base[index]
+V cg_row(Cg *c, V base, V row, V stride);               // &base[row * stride], f32
+V cg_cell(Cg *c, V base, V row, V stride, V column);    // &base[row * stride + column], f32
 V cg_at_any(Cg *c, LLVMTypeRef elem, V base, V index);  // which may lie outside of the object that base points into
 V cg_load(Cg *c, LLVMTypeRef t, V p);
 void cg_store(Cg *c, V v, V p);

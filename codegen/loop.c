@@ -74,6 +74,9 @@ Loop cg_each_by(Cg *c, V lo, V hi, V step) { return cg_carry(c, lo, hi, step, NU
 Loop cg_each(Cg *c, V lo, V hi) { return cg_each_by(c, lo, hi, cg_i64(c, 1)); }
 
 Loop cg_count(Cg *c, V n) { return cg_each(c, cg_i64(c, 0), n); }
+Loop cg_count_by(Cg *c, V n, V step) { return cg_each_by(c, cg_i64(c, 0), n, step); }
+
+Loop cg_once(Cg *c) { return (Loop){.c = c}; }
 
 Loop cg_each_whole(Cg *c, V lo, V hi, int64_t unit, V *end) {
   V step = cg_i64(c, unit);
@@ -89,6 +92,7 @@ Loop cg_each_shared(Cg *c, V n, int64_t grain) {
 
 bool cg_next(Loop *l) {
   if (l->turn++ == 0) return true;
+  if (!l->body) return false;
   cg_loop_end(l->c, l, l->carried);
   for (uint32_t k = 0; k < l->n; k++) l->carried[k] = l->out[k];
   return false;
@@ -109,11 +113,13 @@ If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n) {
   return s;
 }
 
-If cg_either(Cg *c, V cond) {
+If cg_branch(Cg *c, V cond, bool has_else) {
   If s = cg_when(c, cond);
-  s.has_else = true;
+  s.has_else = has_else && cond;
   return s;
 }
+
+If cg_either(Cg *c, V cond) { return cg_branch(c, cond, true); }
 
 bool cg_then(If *s) {
   if (s->turn++ == 0) return true;
@@ -126,6 +132,14 @@ bool cg_then(If *s) {
   if (s->then) cg_endif(s->c, s);
   for (uint32_t k = 0; s->then && k < s->n; k++) s->carried[k] = cg_phi(s->c, s->before[k], s->carried[k], from);
   return false;
+}
+
+void cg_return_if(Cg *c, V cond, V value) {
+  If s;
+  cg_if(c, &s, cond);
+  if (value) LLVMBuildRet(c->b, value);
+  else LLVMBuildRetVoid(c->b);
+  LLVMPositionBuilderAtEnd(c->b, s.other);
 }
 
 V cg_first_worker(Cg *c) { return cg_eq(c, c->worker, cg_i64(c, 0)); }

@@ -29,7 +29,9 @@ typedef struct {
 Loop cg_each(Cg *c, V lo, V hi);  // by 1
 Loop cg_count(Cg *c, V n);        // from 0
 Loop cg_each_by(Cg *c, V lo, V hi, V step);
+Loop cg_count_by(Cg *c, V n, V step);
 Loop cg_each_whole(Cg *c, V lo, V hi, int64_t unit, V *end);  // by units that are whole; *end: where the rest begins
+Loop cg_once(Cg *c);                                          // no loop: the body as it stands
 Loop cg_each_shared(Cg *c, V n, int64_t grain);               // this worker's share of n items (cg_share)
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n);
 bool cg_next(Loop *l);
@@ -41,12 +43,14 @@ typedef struct {
   V *carried, *before;
   uint32_t n, turn;
 } If;
-If cg_when(Cg *c, V cond);    // NULL: no branch
-If cg_either(Cg *c, V cond);  // the body runs twice
+If cg_when(Cg *c, V cond);                   // NULL: no branch
+If cg_either(Cg *c, V cond);                 // the body runs twice; NULL: once, as that of the condition
+If cg_branch(Cg *c, V cond, bool has_else);  // either of them
 // behind it: what the body left there, or what was there before
 If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n);
 bool cg_then(If *s);
-V cg_first_worker(Cg *c);  // a condition
+V cg_first_worker(Cg *c);                   // a condition
+void cg_return_if(Cg *c, V cond, V value);  // of the function at hand; value NULL: none
 
 // ---- begin and end by hand, where a body is spread over functions
 void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n);

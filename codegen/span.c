@@ -11,7 +11,7 @@ V cg_view_get(Cg *c, View v, V i, uint32_t lanes, V mask) {
 void cg_view_put(Cg *c, View v, V i, V x, V mask) { cg_put_masked(c, cg_convert(c, v.as, v.type, x), v.base, i, mask); }
 
 Span cg_span(Cg *c, V lo, V hi) {
-  V n = cg_sub(c, hi, lo), whole = cg_multiple(c, n, cg_i64(c, c->t->vl));
+  V n = cg_sub(c, hi, lo), whole = cg_multiple(c, n, cg_vl(c));
   return (Span){.c = c, .i = lo, .end = cg_add(c, lo, whole), .rest = cg_sub(c, n, whole), .lanes = c->t->vl};
 }
 
@@ -21,6 +21,12 @@ Span cg_span_guarded(Cg *c, V lo, V hi, uint32_t lanes) {
       .c = c, .i = lo, .end = cg_add(c, lo, cg_sub(c, n, rest)), .rest = rest, .lanes = lanes, .is_guarded = true};
 }
 
+Span cg_span_masked(Cg *c, V lo, V hi) {
+  int64_t n;
+  bool is_whole = cg_const_value(cg_sub(c, hi, lo), &n) && n % c->t->vl == 0;
+  return (Span){.c = c, .i = lo, .end = hi, .rest = cg_i64(c, 0), .lanes = c->t->vl, .is_masked = !is_whole};
+}
+
 // The body is emitted first in the loop over whole vectors, then for the rest, unless it is known that there is none.
 bool cg_next_vector(Span *s) {
   Cg *c = s->c;
@@ -28,6 +34,7 @@ bool cg_next_vector(Span *s) {
   case 0:
     s->l = cg_each_by(c, s->i, s->end, cg_i64(c, s->lanes));
     s->i = s->l.i;
+    if (s->is_masked) s->mask = cg_mask(c, cg_sub(c, s->end, s->i));
     return cg_next(&s->l);
   case 1:
     cg_next(&s->l);

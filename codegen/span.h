@@ -26,12 +26,14 @@ typedef struct {
   V i, mask;  // the vector at hand: its first element; its lanes, NULL: all
   V end, rest;
   uint32_t lanes, turn;
-  bool is_guarded;
+  bool is_guarded, is_masked;
 } Span;
 Span cg_span(Cg *c, V lo, V hi);
 // Of so many lanes, and the last vector behind a branch: a masked access has a lane at least, without which it takes a
 // microsecond where the page is unmapped.
 Span cg_span_guarded(Cg *c, V lo, V hi, uint32_t lanes);
+Span cg_span_masked(Cg *c, V lo,
+                    V hi);  // every vector with a mask, unless all are known to be whole: the body is emitted once
 bool cg_next_vector(Span *s);
 V cg_span_get(const Span *s, View v);
 void cg_span_put(const Span *s, View v, V x);

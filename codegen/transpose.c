@@ -58,10 +58,10 @@ enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };
 
 // Fills a whole square of which `rows` rows and `cols` columns are there: the others are 0.
 static void copy_partial(Cg *c, V fn, V square) {
-  V rows = LLVMGetParam(fn, T_ROWS), last = cg_sub(c, rows, cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
+  V rows = LLVMGetParam(fn, T_ROWS), last = cg_sub(c, rows, cg_i64(c, 1)), vl = cg_vl(c);
   for (Loop l = cg_each(c, cg_i64(c, 0), vl); cg_next(&l);) {
     // A load of no lanes from a page that is not there costs a microsecond: the last row stands in.
-    V row = cg_at(c, c->f32, LLVMGetParam(fn, T_SRC), cg_mul(c, cg_min(c, l.i, last), LLVMGetParam(fn, T_LD)));
+    V row = cg_row(c, LLVMGetParam(fn, T_SRC), cg_min(c, l.i, last), LLVMGetParam(fn, T_LD));
     V mask = cg_mask(c, cg_select(c, cg_lt(c, l.i, rows), LLVMGetParam(fn, T_COLS), cg_i64(c, 0)));
     cg_put(c, cg_load_masked(c, c->vf, row, mask), square, cg_mul(c, l.i, vl));
   }
@@ -69,7 +69,7 @@ static void copy_partial(Cg *c, V fn, V square) {
 
 static void make_transpose(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V vl = cg_i64(c, c->t->vl), square = cg_stack_block(c, c->f32, (int64_t)c->t->vl * c->t->vl), r[MAX_LANES];
+  V vl = cg_vl(c), square = cg_stack_block(c, c->f32, (int64_t)c->t->vl * c->t->vl), r[MAX_LANES];
   V from[] = {LLVMGetParam(fn, T_SRC), LLVMGetParam(fn, T_LD)};
   V least = cg_min(c, LLVMGetParam(fn, T_ROWS), LLVMGetParam(fn, T_COLS));
   for (If partial = cg_when_carry(c, cg_lt(c, least, vl), from, 2); cg_then(&partial);) {

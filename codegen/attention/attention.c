@@ -12,6 +12,7 @@
 #include "codegen/attention/attention.h"
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
+#include "codegen/span.h"
 
 #include <math.h>
 
@@ -59,14 +60,12 @@ bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr) {
 AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b, V h) {
   Cg *c = s->c;
   V block = cg_mul(c, steps, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
-  V off = cg_add(c, cg_mul(c, b, block), cg_mul(c, h, cg_i64(c, p->head)));
-  if (!p->head) off = cg_mul(c, cg_add(c, cg_mul(c, b, cg_i64(c, p->heads)), h), block);
+  V off = cg_index(c, b, block, cg_mul(c, h, cg_i64(c, p->head)));
+  if (!p->head) off = cg_mul(c, cg_index(c, b, cg_i64(c, p->heads), h), block);
   return (AttnRows){cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset))), p->row};
 }
 
-V cg_attention_row(AttnCode *s, AttnRows x, V t) {
-  return cg_at(s->c, s->c->f32, x.at, cg_mul(s->c, t, cg_i64(s->c, x.row)));
-}
+V cg_attention_row(AttnCode *s, AttnRows x, V t) { return cg_row(s->c, x.at, t, cg_i64(s->c, x.row)); }
 
 V cg_attention_kv_head(AttnCode *s, V h) { return cg_div(s->c, h, cg_i64(s->c, s->a.group)); }
 
@@ -83,56 +82,35 @@ V cg_attention_stack(AttnCode *s, int64_t elements) { return cg_block(s->c, s->c
 // ---- packing
 void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {
   Cg *c = s->c;
-  V vl = cg_i64(c, c->t->vl), end = cg_mul(c, cg_ceil_div_value(c, n, s->width), cg_i64(c, s->width));
-  for (Loop key = cg_each_by(c, cg_i64(c, 0), end, vl); cg_next(&key);) {
-    for (Loop d = cg_each_by(c, cg_i64(c, 0), cg_i64(c, s->a.size), vl); cg_next(&d);) {
-      V src = cg_at(c, c->f32, from, cg_add(c, cg_mul(c, key.i, cg_i64(c, row)), d.i));
-      V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, d.i, cg_i64(c, s->keys)), key.i));
+  V vl = cg_vl(c), end = cg_mul(c, cg_ceil_div_value(c, n, s->width), cg_i64(c, s->width));
+  for (Loop key = cg_count_by(c, end, vl); cg_next(&key);) {
+    for (Loop d = cg_count_by(c, cg_i64(c, s->a.size), vl); cg_next(&d);) {
+      V src = cg_cell(c, from, key.i, cg_i64(c, row), d.i);
+      V dst = cg_cell(c, to, d.i, cg_i64(c, s->keys), key.i);
       cg_transpose_block(c, src, cg_i64(c, row), cg_sub(c, n, key.i), cg_sub(c, cg_i64(c, s->a.size), d.i), dst,
                          cg_i64(c, s->keys));
     }
   }
 }
 
-// Vectors of a head, the last one perhaps masked.
-typedef struct {
-  Loop l;
-  V mask;  // NULL: whole vectors
-} EachVector;
-
-static void each_vector(AttnCode *s, EachVector *e, int64_t n, V *carry) {
-  Cg *c = s->c;
-  cg_loop_begin(c, &e->l, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, c->t->vl), carry, carry ? 1 : 0);
-  e->mask = s->a.size % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, s->a.size), e->l.i)) : NULL;
-}
-
-static V load_vector(AttnCode *s, const EachVector *e, V row) {
-  V p = cg_at(s->c, s->c->f32, row, e->l.i);
-  return cg_load_masked(s->c, s->c->vf, p, e->mask);
-}
+static Span of_head(AttnCode *s) { return cg_span_masked(s->c, cg_i64(s->c, 0), cg_i64(s->c, s->a.size)); }
 
 void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to) {
   Cg *c = s->c;
-  EachVector e;
   for (Loop key = cg_count(c, n); cg_next(&key);) {
-    V src = cg_at(c, c->f32, from, cg_mul(c, key.i, cg_i64(c, row)));
-    V dst = cg_at(c, c->f32, to, cg_mul(c, key.i, cg_i64(c, s->size_pad)));
-    each_vector(s, &e, s->size_up, NULL);
-    cg_put(c, load_vector(s, &e, src), dst, e.l.i);
-    cg_loop_end(c, &e.l, NULL);
-    for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl)
-      cg_put(c, cg_splat(c, cg_f32(c, 0)), dst, cg_i64(c, d));
+    V src = cg_row(c, from, key.i, cg_i64(c, row));
+    V dst = cg_row(c, to, key.i, cg_i64(c, s->size_pad));
+    for (Span e = of_head(s); cg_next_vector(&e);) cg_put(c, cg_get_masked(c, c->vf, src, e.i, e.mask), dst, e.i);
+    for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl) cg_put(c, cg_zeros(c), dst, cg_i64(c, d));
   }
 }
 
 void cg_attention_scale_row(AttnCode *s, V x, V scale) {
   Cg *c = s->c;
-  EachVector e;
+  View row = cg_view(x, DT_F32);
   V by = cg_splat(c, scale ? scale : cg_f32(c, 0));
-  each_vector(s, &e, s->a.size, NULL);
-  V at = cg_at(c, c->f32, x, e.l.i), y = scale ? cg_fmul(c, load_vector(s, &e, x), by) : by;
-  e.mask ? cg_store_masked(c, y, at, e.mask) : cg_store(c, y, at);
-  cg_loop_end(c, &e.l, NULL);
+  for (Span e = of_head(s); cg_next_vector(&e);)
+    cg_span_put(&e, row, scale ? cg_fmul(c, cg_span_get(&e, row), by) : by);
 }
 
 // ---- products
@@ -160,7 +138,7 @@ void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
   Cg *c = s->c;
   TileSpec spec = spec_of(s, p);
   cg_tile_sum_in_parts(&spec, c->t, s->a.size, s->a.size, 1);
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), n, cg_i64(c, s->width)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, n, cg_i64(c, s->width)); cg_next(&l);) {
     TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, l.i), .c = cg_at(c, c->f32, p->c, l.i), .k = p->k};
     rows_of_tiles(s, &spec, &args, p);
   }
@@ -180,8 +158,7 @@ void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded
   TileSpec whole = spec_of(s, p), part = whole;
   int64_t vl = c->t->vl, left = s->a.size % s->width, full = s->a.size - left;
   if (full) {
-    for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, full), cg_i64(c, s->width)); cg_next(&l);)
-      accumulate_at(s, p, whole, l.i);
+    for (Loop l = cg_count_by(c, cg_i64(c, full), cg_i64(c, s->width)); cg_next(&l);) accumulate_at(s, p, whole, l.i);
   }
   if (!left) return;
   part.nv = (uint32_t)cg_ceil_div(left, vl);
@@ -193,7 +170,7 @@ void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded
 // ---- dropout
 V cg_attention_element(AttnCode *s, V b, V h, V t) {
   Cg *c = s->c;
-  V row = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), s->tq), t);
+  V row = cg_index(c, cg_index(c, b, s->heads, h), s->tq, t);
   return cg_mul(c, row, s->tk);
 }
 
@@ -205,7 +182,7 @@ V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
   V count = cg_lshr(c, cg_rand_bits(c, at, s->id, 0), cg_splat(c, cg_i32(c, 8)));
   V least = cg_splat(c, cg_i32(c, (int32_t)ceil(s->a.p * 0x1p24)));
   V keep = cg_icmp(c, LLVMIntUGE, count, least);
-  return cg_select(c, keep, cg_splat(c, cg_f32(c, 1 / (1 - s->a.p))), cg_splat(c, cg_f32(c, 0)));
+  return cg_select(c, keep, cg_splat(c, cg_f32(c, 1 / (1 - s->a.p))), cg_zeros(c));
 }
 
 bool cg_emit_attention(Cg *c) {

@@ -9,6 +9,7 @@
 // to: each walks over all heads that share them.
 #include "codegen/attention/attention.h"
 #include "codegen/math/primitives.h"
+#include "codegen/span.h"
 
 #include <math.h>
 
@@ -62,7 +63,7 @@ static void open_head(Backward *w, V head) {
 // ---- delta
 static V dot_row(AttnCode *s, V a, V b) {
   Cg *c = s->c;
-  V sum = cg_splat(c, cg_f32(c, 0));
+  V sum = cg_zeros(c);
   int64_t vl = c->t->vl, whole = s->a.size / vl * vl;
   for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl), &sum, 1); cg_next(&l);)
     sum = cg_fma(c, cg_get(c, c->vf, a, l.i), cg_get(c, c->vf, b, l.i), sum);
@@ -101,7 +102,7 @@ static void clear_key(Backward *w, V t) {
 static V probability(Backward *w, V score, V lse, AttnBias bias, V j, V mask) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0)), less = cg_fneg(c, lse);
+  V zero = cg_zeros(c), less = cg_fneg(c, lse);
   if (bias.at) less = cg_fsub(c, cg_attention_bias_vector(s, bias, j, mask), lse);
   V x = cg_fma(c, score, cg_splat(c, cg_f32(c, s->a.scale)), less);
   return cg_select(c, mask, cg_primitive(c, OP_exp, &x), zero);
@@ -133,33 +134,30 @@ static void gradient_row(Backward *w, V i, V t, V k0, V n, V seen) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   V at = cg_mul(c, i, cg_i64(c, s->keys)), p_row = cg_at(c, c->f32, w->p, at), ds_row = cg_at(c, c->f32, w->ds, at);
-  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, s->a.scale)), lse = cg_splat(c, row_lse(w, t));
+  V zero = cg_zeros(c), scale = cg_splat(c, cg_f32(c, s->a.scale)), lse = cg_splat(c, row_lse(w, t));
   V delta = cg_splat(c, cg_get(c, c->f32, w->delta_row, t));
   V element = s->id ? cg_add(c, cg_attention_element(s, w->b, w->h, t), k0) : NULL;
   AttnBias bias = cg_attention_bias(s, w->bias, w->b, w->h, t, k0), d_bias = {0};
   if (w->makes_bias) d_bias = cg_attention_bias(s, w->d_bias, w->b, w->h, t, k0);
   AttnSeen sees = cg_attention_seen(s, t, k0, seen);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &zero, d_bias.one);
-  V p_at = cg_at(c, c->f32, p_row, l.i), ds_at = cg_at(c, c->f32, ds_row, l.i);
-  V mask = cg_attention_seen_mask(s, sees, l.i);
-  V p = probability(w, cg_load(c, c->vf, p_at), lse, bias, l.i, mask), dp = cg_load(c, c->vf, ds_at), kept = p;
-  if (s->id) {
-    V keep = cg_attention_dropout_scale(s, element, l.i);
-    kept = cg_fmul(c, p, keep), dp = cg_fmul(c, dp, keep);
+  V sum = d_bias.one ? zero : NULL;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_vl(c), &sum, d_bias.one); cg_next(&l);) {
+    V p_at = cg_at(c, c->f32, p_row, l.i), ds_at = cg_at(c, c->f32, ds_row, l.i);
+    V mask = cg_attention_seen_mask(s, sees, l.i);
+    V p = probability(w, cg_load(c, c->vf, p_at), lse, bias, l.i, mask), dp = cg_load(c, c->vf, ds_at), kept = p;
+    if (s->id) {
+      V keep = cg_attention_dropout_scale(s, element, l.i);
+      kept = cg_fmul(c, p, keep), dp = cg_fmul(c, dp, keep);
+    }
+    V dx = cg_fsub(c, dp, delta);
+    if (w->makes_bias) {
+      sum = add_bias(w, d_bias, cg_select(c, mask, cg_fmul(c, p, dx), zero), sum, l.i, mask);
+    } else {
+      cg_store(c, kept, p_at);
+      cg_store(c, cg_select(c, mask, cg_fmul(c, cg_fmul(c, p, scale), dx), zero), ds_at);
+    }
   }
-  V dx = cg_fsub(c, dp, delta);
-  if (!w->makes_bias) {
-    cg_store(c, kept, p_at);
-    cg_store(c, cg_select(c, mask, cg_fmul(c, cg_fmul(c, p, scale), dx), zero), ds_at);
-    cg_loop_end(c, &l, NULL);
-    return;
-  }
-  V ds = cg_select(c, mask, cg_fmul(c, p, dx), zero);
-  V sum = add_bias(w, d_bias, ds, d_bias.one ? l.carry[0] : NULL, l.i, mask);
-  cg_loop_end(c, &l, &sum);
-  if (!d_bias.one) return;
-  cg_store(c, cg_fadd(c, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, l.out[0])), d_bias.at);
+  if (d_bias.one) cg_store(c, cg_fadd(c, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, sum)), d_bias.at);
 }
 
 // rows (queries) times a packed, transposed block of keys or values
@@ -228,12 +226,12 @@ static void walk(Backward *w, V q_lo, V q_hi, V k_lo, V k_hi) {
 
 // ---- units, round robin
 // `heads` of each sequence, so many units for each; gives the flat number of the unit's head and the unit's in it.
-static V unit_begin(Backward *w, Loop *l, int64_t n_heads, V per_head, V *head) {
+static Loop each_unit(Backward *w, int64_t n_heads, V per_head, V *head, V *part) {
   Cg *c = w->s->c;
-  V n = cg_mul(c, cg_mul(c, w->s->batch, cg_i64(c, n_heads)), per_head);
-  cg_loop_begin(c, l, c->worker, n, c->n_workers, NULL, 0);
-  *head = cg_div(c, l->i, per_head);
-  return cg_sub(c, l->i, cg_mul(c, *head, per_head));
+  Loop l = cg_each_by(c, c->worker, cg_mul(c, cg_mul(c, w->s->batch, cg_i64(c, n_heads)), per_head), c->n_workers);
+  *head = cg_div(c, l.i, per_head);
+  *part = cg_sub(c, l.i, cg_mul(c, *head, per_head));
+  return l;
 }
 
 typedef struct {
@@ -270,12 +268,10 @@ static int64_t kv_heads(const Backward *w) { return w->s->a.heads / w->s->a.grou
 static void heads(Backward *w) {
   Cg *c = w->s->c;
   Range all = {cg_i64(c, 0), w->s->tq, cg_i64(c, 0), w->s->tk};
-  Loop l;
-  V kv;
+  V kv, part;
   w->makes_q = w->makes_kv = true;
-  unit_begin(w, &l, kv_heads(w), cg_i64(c, 1), &kv);
-  each_sharing(w, kv, &all, whole_queries);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = each_unit(w, kv_heads(w), cg_i64(c, 1), &kv, &part); cg_next(&l);)
+    each_sharing(w, kv, &all, whole_queries);
 }
 
 // A range of steps of the unit's head: number `part` of size `size`.
@@ -286,46 +282,43 @@ static void range_of(Cg *c, V part, int64_t size, V steps, V *lo, V *hi) {
 
 static void queries(Backward *w, bool delta) {
   Cg *c = w->s->c;
-  V lo, hi, head, zero = cg_i64(c, 0);
-  Loop l;
-  V part = unit_begin(w, &l, w->s->a.heads, cg_ceil_div_value(c, w->s->tq, ATTN_CHUNK), &head);
-  open_head(w, head);
-  range_of(c, part, ATTN_CHUNK, w->s->tq, &lo, &hi);
+  V lo, hi, head, part, chunks = cg_ceil_div_value(c, w->s->tq, ATTN_CHUNK);
   w->makes_q = !delta, w->makes_kv = false;
-  each_step(w, lo, hi, delta ? make_delta : clear_query);
-  if (!delta) walk(w, lo, hi, zero, w->s->tk);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = each_unit(w, w->s->a.heads, chunks, &head, &part); cg_next(&l);) {
+    open_head(w, head);
+    range_of(c, part, ATTN_CHUNK, w->s->tq, &lo, &hi);
+    each_step(w, lo, hi, delta ? make_delta : clear_query);
+    if (!delta) walk(w, lo, hi, cg_i64(c, 0), w->s->tk);
+  }
 }
 
 static void keys(Backward *w) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   Range r = {.q_lo = cg_i64(c, 0), .q_hi = s->tq};
-  Loop l;
-  V kv;
-  range_of(c, unit_begin(w, &l, kv_heads(w), cg_ceil_div_value(c, s->tk, s->keys), &kv), s->keys, s->tk, &r.k_lo,
-           &r.k_hi);
+  V kv, part;
   w->makes_q = false, w->makes_kv = true;
-  each_sharing(w, kv, &r, walk_range);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = each_unit(w, kv_heads(w), cg_ceil_div_value(c, s->tk, s->keys), &kv, &part); cg_next(&l);) {
+    range_of(c, part, s->keys, s->tk, &r.k_lo, &r.k_hi);
+    each_sharing(w, kv, &r, walk_range);
+  }
 }
 
 // ---- the bias
 static void clear_bias(Backward *w, V b, V h, V lo, V hi) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0)), columns = s->a.bias_has[3] ? s->tk : cg_i64(c, 1);
+  V zero = cg_zeros(c), columns = s->a.bias_has[3] ? s->tk : cg_i64(c, 1);
   for (Loop row = cg_each(c, lo, s->a.bias_has[2] ? hi : cg_add(c, lo, cg_i64(c, 1))); cg_next(&row);) {
     AttnBias to = cg_attention_bias(s, w->d_bias, b, h, row.i, cg_i64(c, 0));
-    for (Loop column = cg_each_by(c, cg_i64(c, 0), columns, cg_i64(c, c->t->vl)); cg_next(&column);)
-      cg_put_masked(c, zero, to.at, column.i, cg_mask(c, cg_sub(c, columns, column.i)));
+    for (Span column = cg_span_masked(c, cg_i64(c, 0), columns); cg_next_vector(&column);)
+      cg_put_masked(c, zero, to.at, column.i, column.mask);
   }
 }
 
 // Of an axis with `n` elements: the unit's own one, or all of them where the bias is broadcast.
-static void shared_begin(Cg *c, Loop *l, bool has_axis, V own, V n) {
-  V lo = has_axis ? own : cg_i64(c, 0), hi = has_axis ? cg_add(c, own, cg_i64(c, 1)) : n;
-  cg_loop_begin(c, l, lo, hi, cg_i64(c, 1), NULL, 0);
+static Loop each_of_axis(Cg *c, bool has_axis, V own, V n) {
+  return has_axis ? cg_each(c, own, cg_add(c, own, cg_i64(c, 1))) : cg_count(c, n);
 }
 
 static void bias_units(Backward *w) {
@@ -334,18 +327,16 @@ static void bias_units(Backward *w) {
   const bool *has = s->a.bias_has;
   V one = cg_i64(c, 1), zero = cg_i64(c, 0), batches = has[0] ? s->batch : one, n_heads = has[1] ? s->heads : one;
   V chunks = has[2] ? cg_ceil_div_value(c, s->tq, ATTN_CHUNK) : one, lo = zero, hi = s->tq;
-  Loop batch, head;
   for (Loop l = cg_each_by(c, c->worker, cg_mul(c, cg_mul(c, batches, n_heads), chunks), c->n_workers); cg_next(&l);) {
     V flat = cg_div(c, l.i, chunks), b = cg_div(c, flat, n_heads), h = cg_sub(c, flat, cg_mul(c, b, n_heads));
     if (has[2]) range_of(c, cg_sub(c, l.i, cg_mul(c, flat, chunks)), ATTN_CHUNK, s->tq, &lo, &hi);
     clear_bias(w, b, h, lo, hi);
-    shared_begin(c, &batch, has[0], b, s->batch);
-    shared_begin(c, &head, has[1], h, s->heads);
-    open_head(w, cg_add(c, cg_mul(c, batch.i, s->heads), head.i));
-    each_step(w, lo, hi, make_delta);
-    walk(w, lo, hi, zero, s->tk);
-    cg_loop_end(c, &head, NULL);
-    cg_loop_end(c, &batch, NULL);
+    for (Loop batch = each_of_axis(c, has[0], b, s->batch); cg_next(&batch);)
+      for (Loop head = each_of_axis(c, has[1], h, s->heads); cg_next(&head);) {
+        open_head(w, cg_index(c, batch.i, s->heads, head.i));
+        each_step(w, lo, hi, make_delta);
+        walk(w, lo, hi, zero, s->tk);
+      }
   }
 }
 
@@ -353,11 +344,10 @@ static void bias_units(Backward *w) {
 void cg_attention_no_bias_grad(Cg *c, Val v) {
   const Prog *p = c->f->prog;
   Shape shape = ir_ins(c->f, v)->shape;
-  V lo, hi, n = cg_i64(c, 1), to = cg_ptr_or_zero(c, v), width = cg_i64(c, c->t->vl);
+  V lo, hi, n = cg_i64(c, 1), to = cg_ptr_or_zero(c, v);
   for (uint32_t k = 0; k < ir_rank(p, shape); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(p, shape, k)));
   cg_share(c, n, c->t->vl, &lo, &hi);
-  for (Loop l = cg_each_by(c, lo, hi, width); cg_next(&l);)
-    cg_put_masked(c, cg_splat(c, cg_f32(c, 0)), to, l.i, cg_mask(c, cg_sub(c, hi, l.i)));
+  for (Span s = cg_span_masked(c, lo, hi); cg_next_vector(&s);) cg_span_put(&s, cg_view(to, DT_F32), cg_zeros(c));
 }
 
 void cg_attention_backward(AttnCode *s) {

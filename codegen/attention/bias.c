@@ -7,7 +7,7 @@ AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0) {
   V i = cg_i64(c, 0);
   if (ir_none(s->a.bias)) return (AttnBias){0};
   for (int axis = 0; axis < 4; axis++)
-    if (s->a.bias_has[axis]) i = cg_add(c, cg_mul(c, i, size[axis]), at[axis]);
+    if (s->a.bias_has[axis]) i = cg_index(c, i, size[axis], at[axis]);
   return (AttnBias){cg_at(c, c->f32, base, i), !s->a.bias_has[3]};
 }
 

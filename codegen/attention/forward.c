@@ -28,7 +28,7 @@ static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
   Cg *c = s->c;
   V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
   V top = least;
-  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &top, 1); cg_next(&l);) {
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_vl(c), &top, 1); cg_next(&l);) {
     V at = cg_at(c, c->f32, row, l.i), x = cg_load(c, c->vf, at), mask = cg_attention_seen_mask(s, seen, l.i);
     x = bias.at ? cg_fma(c, x, scale, cg_attention_bias_vector(s, bias, l.i, mask)) : cg_fmul(c, x, scale);
     if (bias.at) cg_store(c, x, at);
@@ -42,10 +42,10 @@ static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
 static V row_exp(Forward *f, V row, V n, AttnSeen seen, V top, V element) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0)), scale = cg_splat(c, cg_f32(c, f->bias ? 1 : s->a.scale));
+  V zero = cg_zeros(c), scale = cg_splat(c, cg_f32(c, f->bias ? 1 : s->a.scale));
   V minus = cg_splat(c, cg_fneg(c, top));
   V sum = zero;
-  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl), &sum, 1); cg_next(&l);) {
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_vl(c), &sum, 1); cg_next(&l);) {
     V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
     V e = cg_select(c, cg_attention_seen_mask(s, seen, l.i), cg_primitive(c, OP_exp, &x), zero);
     sum = cg_fadd(c, sum, e);
@@ -88,7 +88,7 @@ static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
   scores.exact = cg_attention_whole(s, s->a.tq, s->mr_q);
   cg_attention_scores(s, &scores, n);
   for (Loop l = cg_count(c, m); cg_next(&l);) {
-    V t = cg_add(c, q0, l.i), row = cg_at(c, c->f32, f->scores, cg_mul(c, l.i, cg_i64(c, s->keys)));
+    V t = cg_add(c, q0, l.i), row = cg_row(c, f->scores, l.i, cg_i64(c, s->keys));
     update_row(f, row, cg_sub(c, t, chunk), t, k0, n);
   }
   if (!f->stores_out) return;
@@ -155,8 +155,7 @@ static void open_head(Forward *f, V b, V h) {
   f->out = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, s->tq, b, h);
   Val lse = ir_result(s->v, 1);
   f->lse = NULL;
-  if (cg_stored(c, lse))
-    f->lse = cg_at(c, c->f32, cg_ptr(c, lse), cg_mul(c, cg_add(c, cg_mul(c, b, s->heads), h), s->tq));
+  if (cg_stored(c, lse)) f->lse = cg_row(c, cg_ptr(c, lse), cg_index(c, b, s->heads, h), s->tq);
 }
 
 void cg_attention_forward(AttnCode *s) {

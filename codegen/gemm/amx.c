@@ -126,15 +126,15 @@ void cg_gemm_amx_stack(Gemm *g) {
 static V parts_at(Gemm *g, V base, V panel, V k0) {
   Cg *c = g->c;
   V steps = cg_ceil_div_value(c, g->k, PARTS_SIDE);
-  V block = cg_add(c, cg_mul(c, panel, steps), cg_div(c, k0, cg_i64(c, PARTS_SIDE)));
-  return cg_at(c, c->f32, base, cg_mul(c, block, cg_i64(c, PARTS_BLOCK)));
+  V block = cg_index(c, panel, steps, cg_div(c, k0, cg_i64(c, PARTS_SIDE)));
+  return cg_row(c, base, block, cg_i64(c, PARTS_BLOCK));
 }
 
 static void find_a(Gemm *g, const GemmMacroTile *u, V nth, V *arg) {
   Cg *c = g->c;
   V per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
   arg[AMX_A] = g->p->parts & PARTS_A_SHARED ? parts_at(g, g->a_parts, cg_div(c, u->m0, cg_i64(c, PARTS_SIDE)), u->k0)
-                                            : cg_at(c, c->f32, g->a_block, cg_mul(c, nth, per_panel));
+                                            : cg_row(c, g->a_block, nth, per_panel);
 }
 
 static void find_b(Gemm *g, const GemmMacroTile *u, V *arg) {
@@ -180,7 +180,7 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
       if (wide.is_true) {
         by_vectors(g, &panel);
       } else {
-        if (!shared) g->b_parts = cg_at(c, c->f32, b_parts, cg_mul(c, l.i, per_panel));
+        if (!shared) g->b_parts = cg_row(c, b_parts, l.i, per_panel);
         by_tiles(g, &panel, nth, is_first);
         g->b_parts = b_parts;
       }
@@ -202,10 +202,10 @@ static void compute(Gemm *g, const GemmMacroTile *u) {
   if (!(g->p->parts & PARTS_B_SHARED))
     g->wide_b = cg_parts_is_wide(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->rows, side); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, u->rows, side); cg_next(&l);) {
     rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
     rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
-    if (keeps_accumulators(g->p)) g->strip = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_gemm_tile_c_row(g)));
+    if (keeps_accumulators(g->p)) g->strip = cg_row(c, strip, l.i, cg_gemm_tile_c_row(g));
     for (If wide = cg_either(c, cg_or(c, g->wide_a, g->wide_b)); cg_then(&wide);)
       if (wide.is_true) by_panels(g, &rows, cg_div(c, l.i, side), is_first);
       else by_tiles(g, &rows, cg_div(c, l.i, side), is_first);
@@ -264,8 +264,7 @@ static Buffer buffer(Gemm *g, V number) {
   Cg *c = g->c;
   V parts = cg_i64(c, cg_parts_elements(g->p->nc, g->p->kc));
   V amax = cg_i64(c, g->p->nc / PARTS_SIDE * PARTS_AMAX);
-  return (Buffer){cg_at(c, c->f32, g->b_parts, cg_mul(c, number, parts)),
-                  cg_at(c, c->f32, g->b_amax, cg_mul(c, number, amax))};
+  return (Buffer){cg_row(c, g->b_parts, number, parts), cg_row(c, g->b_amax, number, amax)};
 }
 
 static void nc_block_packing_next(Gemm *g, const GemmMacroTile *u, const NcBlocks *all) {
@@ -308,20 +307,24 @@ static NcBlocks equal_nc_blocks(Gemm *g, V p0, V p1) {
   return (NcBlocks){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, blocks, one)), blocks), one)};
 }
 
+// KC blocks where they are `here`.
+static Loop each_block(Gemm *g, GemmMacroTile *u, bool here) {
+  if (!here) return cg_once(g->c);
+  Loop block = cg_gemm_each_block(g, u);
+  pack_a(g, u);
+  return block;
+}
+
 void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   NcBlocks all = equal_nc_blocks(g, p0, p1);
-  Loop block;
   if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
   if (g->ahead) pack_first(g, *u, &all);
-  if (g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-  for (Loop l = cg_each_by(c, p0, p1, all.step); cg_next(&l);) {
-    nc_block_at(g, u, &all, l.i);
-    if (!g->p->k_outermost) cg_gemm_begin_blocks(g, &block, u), pack_a(g, u);
-    nc_block(g, u, &all);
-    if (!g->p->k_outermost) cg_gemm_end_blocks(g, &block);
-  }
-  if (g->p->k_outermost) cg_gemm_end_blocks(g, &block);
+  for (Loop outer = each_block(g, u, g->p->k_outermost); cg_next(&outer);)
+    for (Loop l = cg_each_by(c, p0, p1, all.step); cg_next(&l);) {
+      nc_block_at(g, u, &all, l.i);
+      for (Loop inner = each_block(g, u, !g->p->k_outermost); cg_next(&inner);) nc_block(g, u, &all);
+    }
 }
 
 // ---- the kernel
@@ -342,7 +345,7 @@ static void pack_shared(Gemm *g) {
 void cg_gemm_amx_emit(Gemm *g) {
   Cg *c = g->c;
   cg_amx_begin(c);
-  for (int64_t j = 0; j < PARTS_SIDE; j += c->t->vl) cg_put(c, cg_splat(c, cg_f32(c, 0)), g->zeros, cg_i64(c, j));
+  for (int64_t j = 0; j < PARTS_SIDE; j += c->t->vl) cg_put(c, cg_zeros(c), g->zeros, cg_i64(c, j));
   pack_shared(g);
   cg_gemm_tiled_emit(g);
   cg_amx_end(c);

@@ -40,7 +40,7 @@ static void load_half(Cg *c, int64_t tile, V block, int64_t part, int64_t half) 
 }
 
 static void move_c(Cg *c, const char *name, int64_t tile, V at_c, V row) {
-  V at = cg_add(c, cg_mul(c, row, cg_i64(c, tile / 2 * TILE_ROWS)), cg_i64(c, tile % 2 * TILE_ROWS));
+  V at = cg_index(c, row, cg_i64(c, tile / 2 * TILE_ROWS), cg_i64(c, tile % 2 * TILE_ROWS));
   amx(c, name, (V[]){number(c, TILE_C + tile), cg_at(c, c->f32, at_c, at), cg_mul(c, row, cg_i64(c, 4))}, 3);
 }
 
@@ -119,24 +119,22 @@ typedef struct {
 // for the first.
 static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahead *ahead) {
   V nowhere = cg_stack_block(c, c->f32, TILE_BYTES / 4);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), last, cg_i64(c, 1), ahead ? &ahead->amax : NULL, ahead ? 1 : 0);
-  V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
-  if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, AMX_ROWS_AHEAD)), ahead->amax = l.carry[0];
-  multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), s->halves, ahead);
-  amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
-  cg_loop_end(c, &l, ahead ? &ahead->amax : NULL);
-  if (ahead) ahead->amax = l.out[0];
+  V *amax = ahead ? &ahead->amax : NULL;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), last, cg_i64(c, 1), amax, ahead ? 1 : 0); cg_next(&l);) {
+    V at = cg_mul(c, l.i, cg_i64(c, PARTS_BLOCK));
+    if (ahead) ahead->first = cg_mul(c, l.i, cg_i64(c, AMX_ROWS_AHEAD));
+    multiply_blocks(c, cg_at(c, c->f32, arg[K_A], at), cg_at(c, c->f32, arg[K_B], at), s->halves, ahead);
+    amx(c, "llvm.x86.tilestored64", (V[]){number(c, TILE_A), nowhere, cg_i64(c, 0)}, 3);
+  }
 }
 
 // What the steps have left.
 static void finish_ahead(Cg *c, Ahead *a, V steps) {
-  Loop l;
-  cg_loop_begin(c, &l, cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD)), cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->amax, 1);
-  a->first = l.i, a->amax = l.carry[0];
-  pack_ahead(c, a, 0);
-  cg_loop_end(c, &l, &a->amax);
-  a->amax = l.out[0];
+  V first = cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD));
+  for (Loop l = cg_carry(c, first, cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->amax, 1); cg_next(&l);) {
+    a->first = l.i;
+    pack_ahead(c, a, 0);
+  }
 }
 
 // In the last step tile by tile, so that each is stored while the next ones are computed.
@@ -182,9 +180,9 @@ static void copy_part(Cg *c, const V *arg, V rows, V columns, V square, bool bac
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
     for (int64_t j = 0; j < 2; j++) {
       V lane = cg_i64(c, j * TILE_ROWS), mask = cg_mask(c, cg_sub(c, columns, lane));
-      V at = cg_add(c, cg_mul(c, l.i, arg[back ? K_C_ROW : K_FROM_ROW]), lane);
+      V at = cg_index(c, l.i, arg[back ? K_C_ROW : K_FROM_ROW], lane);
       V in_c = cg_at(c, c->f32, arg[back ? K_C : K_FROM], at);
-      V here = cg_at(c, c->f32, square, cg_add(c, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)), lane));
+      V here = cg_cell(c, square, l.i, cg_i64(c, PARTS_SIDE), lane);
       if (back) cg_store_masked(c, cg_load(c, c->vf, here), in_c, mask);
       else cg_store(c, cg_load_masked(c, c->vf, in_c, mask), here);
     }
@@ -237,9 +235,9 @@ static void make_row(Cg *c, V fn, void *ctx) {
   for (Loop l = cg_count(c, cg_ceil_div_value(c, arg[AMX_COLUMNS], PARTS_SIDE)); cg_next(&l);) {
     V first = cg_mul(c, l.i, side), columns = cg_min(c, side, cg_sub(c, arg[AMX_COLUMNS], first));
     V block[N_K] = {[K_A] = arg[AMX_A],
-                    [K_B] = cg_at(c, c->f32, arg[AMX_B], cg_mul(c, l.i, arg[AMX_B_PANEL])),
+                    [K_B] = cg_row(c, arg[AMX_B], l.i, arg[AMX_B_PANEL]),
                     [K_C] = cg_at(c, c->f32, arg[AMX_C], first),
-                    [K_FROM] = cg_at(c, c->f32, arg[AMX_FROM], cg_mul(c, l.i, arg[AMX_FROM_PANEL])),
+                    [K_FROM] = cg_row(c, arg[AMX_FROM], l.i, arg[AMX_FROM_PANEL]),
                     [K_C_ROW] = arg[AMX_C_ROW],
                     [K_FROM_ROW] = arg[AMX_FROM_ROW],
                     [K_STEPS] = arg[AMX_STEPS]};

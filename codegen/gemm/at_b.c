@@ -90,7 +90,7 @@ static void prefetch_next(AtB *u, const Panel *of, TileSpec *spec, TileArgs *arg
   V more = cg_lt(c, next, u->group_end);
   V panel = cg_select(c, more, next, u->group_begin);
   V k = cg_select(c, more, u->k0, cg_add(c, u->k0, u->n_k));
-  V at = cg_add(c, cg_mul(c, k, m), cg_mul(c, panel, cg_i64(c, u->width)));
+  V at = cg_index(c, k, m, cg_mul(c, panel, cg_i64(c, u->width)));
   args->prefetch = cg_at(c, c->f32, u->wide, at), args->prefetch_row = m;
   args->prefetch_tile = cg_i64(c, (int64_t)spec->prefetch_lines * TILE_LINE);
 }
@@ -112,8 +112,8 @@ static void tiles(AtB *u, const Panel *of) {
                    .mask_step = vl,
                    .mask_b = true};
   V left = cg_sub(c, cg_i64(c, u->m), of->m0);
-  TileArgs args = {.a = cg_at(c, c->f32, u->narrow, cg_mul(c, u->k0, cg_i64(c, u->n))),
-                   .b = cg_at(c, c->f32, u->wide, cg_add(c, cg_mul(c, u->k0, cg_i64(c, u->m)), of->m0)),
+  TileArgs args = {.a = cg_row(c, u->narrow, u->k0, cg_i64(c, u->n)),
+                   .b = cg_cell(c, u->wide, u->k0, cg_i64(c, u->m), of->m0),
                    .c = of->sums,
                    .k = u->n_k,
                    .n = left,
@@ -127,8 +127,8 @@ static void tiles(AtB *u, const Panel *of) {
 
 static void clear(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, u->n * u->width), cg_i64(c, c->t->vl)); cg_next(&l);)
-    cg_put(c, cg_splat(c, cg_f32(c, 0)), of->sums, l.i);
+  for (Loop l = cg_count_by(c, cg_i64(c, u->n * u->width), cg_vl(c)); cg_next(&l);)
+    cg_put(c, cg_zeros(c), of->sums, l.i);
 }
 
 // ---- C from the sums
@@ -138,8 +138,8 @@ static void store_square(AtB *u, V m, V from, V n) {
   int64_t vl = c->t->vl;
   V width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
   V columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
-  V to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, cg_sub(c, m, u->out_row), row_of), n));
-  V src = cg_at(c, c->f32, from, cg_mul(c, n, width));
+  V to = cg_cell(c, u->out, cg_sub(c, m, u->out_row), row_of, n);
+  V src = cg_row(c, from, n, width);
   if (u->m % vl == 0 && u->n % vl == 0) {
     cg_transpose_block(c, src, width, some, some, to, row_of);
     return;
@@ -156,7 +156,7 @@ static void store_transposed(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
   if (u->g->epilogue) u->out = u->g->a_block, u->out_row = of->m0;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, u->n), cg_i64(c, vl)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, cg_i64(c, u->n), cg_i64(c, vl)); cg_next(&l);) {
     for (uint32_t j = 0; j < of->nv; j++) {
       V lane = cg_i64(c, j * vl);
       store_square(u, cg_add(c, of->m0, lane), cg_at(c, c->f32, of->sums, lane), l.i);
@@ -172,8 +172,8 @@ static void store_rows(AtB *u, const Panel *of) {
   int64_t vl = c->t->vl;
   V columns = cg_sub(c, cg_i64(c, u->m), of->m0);
   for (Loop l = cg_count(c, cg_i64(c, u->n)); cg_next(&l);) {
-    V from = cg_at(c, c->f32, of->sums, cg_mul(c, l.i, cg_i64(c, u->width)));
-    V to = cg_at(c, c->f32, u->out, cg_add(c, cg_mul(c, l.i, cg_i64(c, u->m)), of->m0));
+    V from = cg_row(c, of->sums, l.i, cg_i64(c, u->width));
+    V to = cg_cell(c, u->out, l.i, cg_i64(c, u->m), of->m0);
     for (uint32_t j = 0; j < of->nv; j++) {
       V lane = cg_i64(c, j * vl), mask = cg_mask(c, cg_sub(c, columns, lane));
       cg_put_masked(c, cg_get(c, c->vf, from, lane), to, lane, mask);
@@ -203,7 +203,7 @@ static void each_panel(AtB *u, void (*body)(AtB *u, const Panel *of)) {
     V in_group = cg_sub(c, l.i, u->group_begin);
     Panel of = {.nth = l.i,
                 .m0 = cg_mul(c, l.i, cg_i64(c, u->width)),
-                .sums = cg_at(c, c->f32, u->group, cg_mul(c, in_group, cg_i64(c, u->n * u->width))),
+                .sums = cg_row(c, u->group, in_group, cg_i64(c, u->n * u->width)),
                 .nv = left && !whole ? last_nv : nv,
                 .ends = left && !whole};
     if (left && whole) {
@@ -251,7 +251,7 @@ void cg_gemm_at_b_emit(Gemm *g) {
     for (Loop l = cg_each_by(c, p0, p1, step); cg_next(&l);) {
       u.group_begin = l.i, u.group_end = cg_min(c, p1, cg_add(c, l.i, step));
       cg_gemm_k_range(g, slice.i, &u.k_begin, &u.k_end);
-      u.out = cg_at(c, c->f32, g->sums, cg_mul(c, slice.i, cg_i64(c, u.m * u.n))), u.out_row = cg_i64(c, 0);
+      u.out = cg_row(c, g->sums, slice.i, cg_i64(c, u.m * u.n)), u.out_row = cg_i64(c, 0);
       group(&u);
     }
   }

@@ -8,6 +8,7 @@
 // next rows are prefetched into L2, line after line in the order of addresses, but for targets with `follows_streams`
 // (docs/experiments/063).
 #include "codegen/gemm/gemm.h"
+#include "codegen/span.h"
 
 enum {
   MOST_ROWS = 4,      // of A
@@ -65,44 +66,38 @@ static V total_at(Gemm *g, int64_t m, V n) { return sums_at(g, has_partials(g) ?
 
 static void begin_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
-    V start = LLVMConstNull(c->vf);
-    if (g->bias) {
-      V at = cg_at(c, c->f32, g->bias, cg_add(c, u->n0, l.i));
-      start = cg_load_masked(c, c->vf, at, cg_mask(c, cg_sub(c, u->n, l.i)));
-    }
+  for (Span s = cg_span_masked(c, cg_i64(c, 0), u->n); cg_next_vector(&s);) {
+    V start = g->bias ? cg_get_masked(c, c->vf, g->bias, cg_add(c, u->n0, s.i), s.mask) : cg_zeros(c);
     for (int64_t m = 0; m < g->p->m_max; m++) {
-      cg_store(c, start, total_at(g, m, l.i));
-      if (has_partials(g)) cg_store(c, LLVMConstNull(c->vf), sums_at(g, m, l.i));
+      cg_store(c, start, total_at(g, m, s.i));
+      if (has_partials(g)) cg_store(c, cg_zeros(c), sums_at(g, m, s.i));
     }
   }
 }
 
 static void add_partials(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, u->n, cg_vl(c)); cg_next(&l);) {
     for (int64_t m = 0; m < g->p->m_max; m++) {
       V partial = sums_at(g, m, l.i), total = total_at(g, m, l.i);
       cg_store(c, cg_fadd(c, cg_load(c, c->vf, total), cg_load(c, c->vf, partial)), total);
-      cg_store(c, LLVMConstNull(c->vf), partial);
+      cg_store(c, cg_zeros(c), partial);
     }
   }
 }
 
 static void end_sums(Gemm *g, const Block *u) {
   Cg *c = g->c;
-  V stride = cg_i64(c, g->p->nc), vl = cg_i64(c, c->t->vl);
+  V stride = cg_i64(c, g->p->nc);
   if (g->epilogue) {
     cg_gemm_epilogue(g, cg_i64(c, 0), g->m, u->n0, u->n, total_at(g, 0, cg_i64(c, 0)), stride);
     return;
   }
-  for (Loop row = cg_count(c, g->m); cg_next(&row);) {
-    for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, vl); cg_next(&l);) {
-      V sums = cg_get(c, c->vf, total_at(g, 0, l.i), cg_mul(c, row.i, stride));
-      V to = cg_at(c, c->f32, g->out, cg_add(c, cg_mul(c, row.i, g->n), cg_add(c, u->n0, l.i)));
-      cg_store_masked(c, sums, to, cg_mask(c, cg_sub(c, u->n, l.i)));
+  for (Loop row = cg_count(c, g->m); cg_next(&row);)
+    for (Span s = cg_span_masked(c, cg_i64(c, 0), u->n); cg_next_vector(&s);) {
+      V sums = cg_get(c, c->vf, total_at(g, 0, s.i), cg_mul(c, row.i, stride));
+      cg_store_masked(c, sums, cg_cell(c, g->out, row.i, g->n, cg_add(c, u->n0, s.i)), s.mask);
     }
-  }
 }
 
 // ---- rows of B
@@ -119,9 +114,9 @@ static Rows rows_from(Gemm *g, const Block *u, V k, uint32_t n) {
   V last = cg_sub(c, g->m, cg_i64(c, 1));
   for (uint32_t j = 0; j < n; j++) {
     V row = cg_add(c, k, cg_i64(c, j));
-    r.b[j] = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, row, g->n), u->n0));
+    r.b[j] = cg_cell(c, g->b, row, g->n, u->n0);
     for (int64_t m = 0; m < g->p->m_max; m++) {
-      V at = cg_add(c, cg_mul(c, cg_min(c, cg_i64(c, m), last), g->k), row);
+      V at = cg_index(c, cg_min(c, cg_i64(c, m), last), g->k, row);
       r.a[m][j] = cg_splat(c, cg_get(c, c->f32, g->a, at));
     }
   }
@@ -151,7 +146,7 @@ static uint32_t lines_of_step(const Gemm *g, uint32_t n_rows) {
 
 static Ahead ahead_of(Gemm *g, const Block *u, V k) {
   Cg *c = g->c;
-  V next = cg_add(c, cg_mul(c, k, g->n), u->n0);
+  V next = cg_index(c, k, g->n, u->n0);
   return (Ahead){next, cg_add(c, next, u->n)};
 }
 
@@ -170,7 +165,7 @@ static Ahead prefetch(Gemm *g, const Block *u, Ahead at, uint32_t lines) {
 static void add_rows(Gemm *g, const Block *u, V k, uint32_t n_rows) {
   Cg *c = g->c;
   bool ahead = n_rows > 1 && !c->t->follows_streams;
-  V vl = cg_i64(c, c->t->vl), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
+  V vl = cg_vl(c), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
   Rows r = rows_from(g, u, k, n_rows);
   Ahead at = ahead_of(g, u, cg_add(c, k, cg_i64(c, n_rows)));
   V carried[] = {at.next, at.row_end};
@@ -193,7 +188,7 @@ static void add_all(Gemm *g, const Block *u, V begin, V end) {
 static void add_by_partials(Gemm *g, const Block *u) {
   Cg *c = g->c;
   V step = cg_i64(c, rows_of_partial(g));
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), g->k, step); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, g->k, step); cg_next(&l);) {
     add_all(g, u, l.i, cg_min(c, g->k, cg_add(c, l.i, step)));
     add_partials(g, u);
   }
@@ -207,7 +202,7 @@ void cg_gemm_axpy_emit(Gemm *g) {
   end = cg_select(c, cg_gt(c, g->m, cg_i64(c, 0)), end, cg_i64(c, 0));
   for (Loop block = cg_each_by(c, cg_mul(c, lo, cg_i64(c, g->p->width)), end, step); cg_next(&block);) {
     Block u = {.n0 = block.i, .n = cg_min(c, step, cg_sub(c, end, block.i))};
-    u.tail = cg_mask(c, cg_rem(c, u.n, cg_i64(c, c->t->vl)));
+    u.tail = cg_mask(c, cg_rem(c, u.n, cg_vl(c)));
     begin_sums(g, &u);
     if (has_partials(g)) add_by_partials(g, &u);
     else add_all(g, &u, cg_i64(c, 0), g->k);

@@ -1,5 +1,6 @@
 // Strategy blas: products by the library, serial, inside a worker.
 #include "codegen/gemm/gemm.h"
+#include "codegen/span.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -33,13 +34,11 @@ void cg_gemm_blas_stack(Gemm *g) { (void)g; }
 // C starts as the bias or as zeros.
 static void prefill(Gemm *g, V first, V rows) {
   Cg *c = g->c;
-  for (Loop row = cg_each(c, first, cg_add(c, first, rows)); cg_next(&row);) {
-    for (Loop l = cg_each_by(c, cg_i64(c, 0), g->n, cg_i64(c, c->t->vl)); cg_next(&l);) {
-      V mask = cg_mask(c, cg_sub(c, g->n, l.i)), value = cg_splat(c, cg_f32(c, 0));
-      if (g->bias) value = cg_get_masked(c, c->vf, g->bias, l.i, mask);
-      cg_put_masked(c, value, g->sums, cg_add(c, cg_mul(c, row.i, g->n), l.i), mask);
+  for (Loop row = cg_each(c, first, cg_add(c, first, rows)); cg_next(&row);)
+    for (Span s = cg_span_masked(c, cg_i64(c, 0), g->n); cg_next_vector(&s);) {
+      V value = g->bias ? cg_get_masked(c, c->vf, g->bias, s.i, s.mask) : cg_zeros(c);
+      cg_put_masked(c, value, g->sums, cg_index(c, row.i, g->n, s.i), s.mask);
     }
-  }
 }
 
 static void call_sgemm(Gemm *g, V rows, V a, V b, V out) {
@@ -60,12 +59,12 @@ void cg_gemm_blas_emit(Gemm *g) {
   V blocks = cg_ceil_div_value(c, g->m, BLAS_ROWS);
   for (Loop l = cg_each_shared(c, cg_mul(c, g->batch, blocks), 1); cg_next(&l);) {
     V batch = cg_div(c, l.i, blocks), m0 = cg_mul(c, cg_rem(c, l.i, blocks), cg_i64(c, BLAS_ROWS));
-    V rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_add(c, cg_mul(c, batch, g->m), m0);
+    V rows = cg_min(c, cg_i64(c, BLAS_ROWS), cg_sub(c, g->m, m0)), row = cg_index(c, batch, g->m, m0);
     prefill(g, row, rows);
     V a_off = cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, g->k));
     V b_off = cg_gemm_batch(g, p->b_batch, batch, cg_mul(c, g->k, g->n));
     V a = cg_at(c, c->f32, g->a, cg_add(c, a_off, cg_mul(c, m0, g->a_row)));
-    V work = cg_mul(c, g->n, g->k), out = cg_at(c, c->f32, g->sums, cg_mul(c, row, g->n));
+    V work = cg_mul(c, g->n, g->k), out = cg_row(c, g->sums, row, g->n);
     for (If some = cg_when(c, cg_gt(c, work, cg_i64(c, 0))); cg_then(&some);)
       call_sgemm(g, rows, a, cg_at(c, c->f32, g->b, b_off), out);
     if (g->epilogue) cg_gemm_epilogue(g, row, rows, cg_i64(c, 0), g->n, out, g->n);

@@ -62,10 +62,10 @@ void cg_gemm_store_rows(Gemm *g, V n0, V n) {
   V width = cg_i64(c, g->p->width), mask = cg_mask(c, n);
   V bias = g->bias ? cg_get_masked(c, c->vf, g->bias, n0, mask) : NULL;
   for (Loop l = cg_count(c, g->m); cg_next(&l);) {
-    V at = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, width)), sums = cg_load(c, c->vf, at);
+    V at = cg_row(c, g->strip, l.i, width), sums = cg_load(c, c->vf, at);
     if (bias) sums = cg_fadd(c, bias, sums);
     if (g->epilogue) cg_store(c, sums, at);
-    else cg_put_masked(c, sums, g->out, cg_add(c, cg_mul(c, l.i, g->n), n0), mask);
+    else cg_put_masked(c, sums, g->out, cg_index(c, l.i, g->n, n0), mask);
   }
   if (g->epilogue) cg_gemm_epilogue(g, cg_i64(c, 0), g->m, n0, n, g->strip, width);
 }

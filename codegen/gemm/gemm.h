@@ -221,9 +221,7 @@ V cg_gemm_b_matrix(Gemm *g, V batch);
 V cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u);  // where sums are
 V cg_gemm_tile_c_row(const Gemm *g);
 void cg_gemm_tile(Gemm *g, const GemmMacroTile *u);  // by microkernels; B is where the plan says
-// for each KC block: the body; once where k is 0, so that sums begin.
-void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u);
-void cg_gemm_end_blocks(Gemm *g, Loop *l);
+Loop cg_gemm_each_block(Gemm *g, GemmMacroTile *u);  // KC blocks; one where k is 0, so that sums begin
 
 // ---- amx.c: the panels [p0, p1) of u's MC block
 void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1);

@@ -8,6 +8,7 @@
 // what reading alone does, on targets with `stream_ahead` with prefetches (docs/experiments/063). A is copied to the stack
 // first: half of all loads are of it, and those that cross a cache line count twice.
 #include "codegen/gemm/gemm.h"
+#include "codegen/span.h"
 
 #include <string.h>
 
@@ -49,11 +50,10 @@ void cg_gemm_gemv_stack(Gemm *g) {
 static void copy_row(Gemm *g, V row, V to) {
   Cg *c = g->c;
   if (g->prologue) cg_prologue_enter(g->prologue, row);
-  V from = g->prologue ? NULL : cg_at(c, c->f32, g->a, cg_mul(c, row, g->k));
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), g->k, cg_i64(c, c->t->vl)); cg_next(&l);) {
-    V mask = cg_mask(c, cg_sub(c, g->k, l.i));
-    V x = g->prologue ? cg_prologue_vector(g->prologue, l.i, mask) : cg_get_masked(c, c->vf, from, l.i, mask);
-    cg_put(c, x, to, l.i);
+  V from = g->prologue ? NULL : cg_row(c, g->a, row, g->k);
+  for (Span s = cg_span_masked(c, cg_i64(c, 0), g->k); cg_next_vector(&s);) {
+    V x = g->prologue ? cg_prologue_vector(g->prologue, s.i, s.mask) : cg_get_masked(c, c->vf, from, s.i, s.mask);
+    cg_put(c, x, to, s.i);
   }
 }
 
@@ -61,7 +61,7 @@ static void copy_row(Gemm *g, V row, V to) {
 static void copy_rows(Gemm *g) {
   Cg *c = g->c;
   V stride = cg_i64(c, a_stride(g));
-  for (Loop l = cg_count(c, g->m); cg_next(&l);) copy_row(g, l.i, cg_at(c, c->f32, g->a_block, cg_mul(c, l.i, stride)));
+  for (Loop l = cg_count(c, g->m); cg_next(&l);) copy_row(g, l.i, cg_row(c, g->a_block, l.i, stride));
 }
 
 // With the load of line `at` of B: prefetches a later one.
@@ -107,10 +107,10 @@ static uint32_t vectors_of_turn(const Gemm *g) {
 static Sums line(Gemm *g, V b) {
   Cg *c = g->c;
   Sums s = {.rows = (uint32_t)g->p->m_max, .wide = vectors_of_turn(g)};
-  V vl = cg_i64(c, c->t->vl), turn = cg_i64(c, (int64_t)s.wide * c->t->vl);
+  V vl = cg_vl(c), turn = cg_i64(c, (int64_t)s.wide * c->t->vl);
   V rest = cg_rem(c, g->k, vl), whole = cg_sub(c, g->k, rest);
   V turns = cg_multiple(c, g->k, turn);
-  for (uint32_t i = 0; i < s.rows * s.wide; i++) s.acc[i] = LLVMConstNull(c->vf);
+  for (uint32_t i = 0; i < s.rows * s.wide; i++) s.acc[i] = cg_zeros(c);
   add_part(g, b, cg_i64(c, 0), turns, s.wide, NULL, &s);
   add_part(g, b, turns, whole, 1, NULL, &s);
   add_part(g, b, whole, g->k, 1, cg_mask(c, rest), &s);  // once or not at all
@@ -136,7 +136,7 @@ static void unit(Gemm *g, V n0) {
   V n = cg_min(c, cg_i64(c, vl), cg_sub(c, g->n, n0)), sums[MAX_LANES];
   Sums s = {0};
   for (Loop l = cg_count(c, n); cg_next(&l);) {
-    s = line(g, cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, l.i), g->k)));
+    s = line(g, cg_row(c, g->b, cg_add(c, n0, l.i), g->k));
     for (uint32_t m = 0; m < s.rows; m++) cg_store(c, s.acc[m * s.wide], waiting(g, m, l.i));
   }
   for (uint32_t m = 0; m < s.rows; m++) {
@@ -149,7 +149,7 @@ static void unit(Gemm *g, V n0) {
 void cg_gemm_gemv_emit(Gemm *g) {
   Cg *c = g->c;
   for (uint32_t m = 0; m < g->p->m_max; m++)
-    for (uint32_t i = 0; i < c->t->vl; i++) cg_store(c, LLVMConstNull(c->vf), waiting(g, m, cg_i64(c, i)));
+    for (uint32_t i = 0; i < c->t->vl; i++) cg_store(c, cg_zeros(c), waiting(g, m, cg_i64(c, i)));
   copy_rows(g);
   for (Loop l = cg_each_shared(c, g->panels, 1); cg_next(&l);) unit(g, cg_mul(c, l.i, cg_i64(c, g->p->width)));
 }

@@ -35,8 +35,8 @@ static V row_sums(Gemm *g, V n0, uint32_t nr) {
   int64_t k = g->p->k_max, vl = c->t->vl, whole = k / vl * vl;
   V acc[MAX_LANES], b[MAX_LANES];
   for (uint32_t j = 0; j < nr; j++) {
-    acc[j] = LLVMConstNull(c->vf);
-    b[j] = cg_at(c, c->f32, g->b, cg_mul(c, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k)));
+    acc[j] = cg_zeros(c);
+    b[j] = cg_row(c, g->b, cg_add(c, n0, cg_i64(c, j)), cg_i64(c, k));
   }
   if (whole / vl <= UNROLL) {
     for (int64_t i = 0; i < whole; i += vl) step(g, nr, b, cg_i64(c, i), NULL, acc);
@@ -57,7 +57,6 @@ static void row_unit(Gemm *g, V n0, uint32_t nr) {
 void cg_gemm_gemv_registers_emit(Gemm *g) {
   Cg *c = g->c;
   int64_t vl = c->t->vl, whole = g->p->n_max / vl * vl;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, whole), cg_i64(c, vl)); cg_next(&l);)
-    row_unit(g, l.i, (uint32_t)vl);
+  for (Loop l = cg_count_by(c, cg_i64(c, whole), cg_i64(c, vl)); cg_next(&l);) row_unit(g, l.i, (uint32_t)vl);
   if (whole < g->p->n_max) row_unit(g, cg_i64(c, whole), (uint32_t)(g->p->n_max - whole));
 }

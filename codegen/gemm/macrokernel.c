@@ -108,14 +108,13 @@ static void tile_columns(Gemm *g, const TileArgs *args, const TileRows *rows) {
 V cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  if (p->pack_a == A_PACKED)
-    return cg_at(c, c->f32, g->a_block, cg_mul(c, u->micropanel, cg_i64(c, p->kc * p->a_tile)));
+  if (p->pack_a == A_PACKED) return cg_row(c, g->a_block, u->micropanel, cg_i64(c, p->kc * p->a_tile));
   if (p->pack_a == A_SHARED) {
-    V k = cg_add(c, cg_mul(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad), u->k0);
-    return cg_at(c, c->f32, g->packed_a, cg_mul(c, k, cg_i64(c, p->a_tile)));
+    V k = cg_index(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad, u->k0);
+    return cg_row(c, g->packed_a, k, cg_i64(c, p->a_tile));
   }
   V row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
-  V off = cg_add(c, cg_mul(c, row, cg_gemm_tile_a_row(g)), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
+  V off = cg_index(c, row, cg_gemm_tile_a_row(g), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
   if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   return cg_at(c, c->f32, g->a, off);
@@ -132,13 +131,12 @@ static V tile_b(Gemm *g, const GemmMacroTile *u) {
   const GemmPlan *p = g->p;
   if (p->pack_b == B_PRIVATE) {
     if (!cg_gemm_has_micropanels(p)) return g->b_block;
-    return cg_at(c, c->f32, g->b_block, cg_mul(c, cg_sub(c, u->n0, u->nc0), cg_i64(c, p->kc)));
+    return cg_row(c, g->b_block, cg_sub(c, u->n0, u->nc0), cg_i64(c, p->kc));
   }
-  if (p->pack_b == B_IN_PLACE)
-    return cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
-  V panel = p->b_has_batch ? cg_add(c, cg_mul(c, u->batch, g->panels), u->panel) : u->panel;
-  V k = cg_add(c, cg_mul(c, panel, g->k_pad), u->k0);
-  return cg_at(c, c->f32, g->packed_b, cg_mul(c, k, cg_i64(c, p->width)));
+  if (p->pack_b == B_IN_PLACE) return cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->n, u->n0);
+  V panel = p->b_has_batch ? cg_index(c, u->batch, g->panels, u->panel) : u->panel;
+  V k = cg_index(c, panel, g->k_pad, u->k0);
+  return cg_row(c, g->packed_b, k, cg_i64(c, p->width));
 }
 
 V cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
@@ -149,7 +147,7 @@ V cg_gemm_tile_c(Gemm *g, const GemmMacroTile *u) {
     if (all_rows) at = cg_add(c, at, cg_mul(c, cg_mul(c, u->micropanel, cg_i64(c, g->p->mr)), cg_gemm_tile_c_row(g)));
     return cg_at(c, c->f32, g->strip, at);
   }
-  return in_strip(g) ? g->strip : cg_at(c, c->f32, g->sums, cg_add(c, cg_mul(c, u->row, g->n), u->n0));
+  return in_strip(g) ? g->strip : cg_cell(c, g->sums, u->row, g->n, u->n0);
 }
 
 // With several KC blocks, or parts, the accumulators begin as the bias or zero in memory, so that all blocks have one
@@ -160,7 +158,7 @@ static void tile_prefill(Gemm *g, const GemmMacroTile *u) {
   for (uint32_t j = 0; j < g->p->nv; j++) {
     V lane = cg_i64(c, (int64_t)j * c->t->vl);
     mask[j] = cg_mask(c, cg_sub(c, u->columns, lane));
-    value[j] = cg_splat(c, cg_f32(c, 0));
+    value[j] = cg_zeros(c);
     if (g->bias) value[j] = cg_get_masked(c, c->vf, g->bias, cg_add(c, u->n0, lane), mask[j]);
   }
   for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
@@ -205,16 +203,14 @@ static void set_panel(Gemm *g, GemmMacroTile *u, V panel) {
 }
 
 // ---- panel ranges: the panels [p0, p1) of one MC block
-void cg_gemm_begin_blocks(Gemm *g, Loop *l, GemmMacroTile *u) {
+Loop cg_gemm_each_block(Gemm *g, GemmMacroTile *u) {
   Cg *c = g->c;
   cg_gemm_k_range(g, u->batch, &u->k_begin, &u->k_end);
   u->k0 = u->k_begin, u->n_k = g->k;
-  if (one_block(g)) return;
-  cg_loop_begin(c, l, u->k_begin, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc), NULL, 0);
-  u->k0 = l->i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l->i));
-}
-void cg_gemm_end_blocks(Gemm *g, Loop *l) {
-  if (!one_block(g)) cg_loop_end(g->c, l, NULL);
+  if (one_block(g)) return cg_once(c);
+  Loop l = cg_each_by(c, u->k_begin, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc));
+  u->k0 = l.i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l.i));
+  return l;
 }
 
 // A macro tile with more rows than its strip on the stack is computed strip by strip, each with its epilogue.
@@ -223,7 +219,7 @@ static bool has_strips(const Gemm *g) { return in_strip(g) && g->p->strip_rows <
 static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   GemmMacroTile strip = *u;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->rows, cg_i64(c, g->p->strip_rows)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, u->rows, cg_i64(c, g->p->strip_rows)); cg_next(&l);) {
     strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
     strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
     cg_gemm_tile(g, &strip);
@@ -238,14 +234,13 @@ static void pack_b_block(Gemm *g, const GemmMacroTile *u) {
 // B's panel is packed by the worker that uses it, or prepacked.
 static void range_by_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
-  Loop block;
   for (Loop panel = cg_each(c, p0, p1); cg_next(&panel);) {
     set_panel(g, u, panel.i);
-    cg_gemm_begin_blocks(g, &block, u);
-    if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
-    if (has_strips(g)) tile_strips(g, u);
-    else cg_gemm_tile(g, u);
-    cg_gemm_end_blocks(g, &block);
+    for (Loop block = cg_gemm_each_block(g, u); cg_next(&block);) {
+      if (g->p->pack_b == B_PRIVATE) pack_b_block(g, u);
+      if (has_strips(g)) tile_strips(g, u);
+      else cg_gemm_tile(g, u);
+    }
     if (!has_strips(g)) tile_epilogue(g, u);
   }
 }
@@ -291,9 +286,10 @@ static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, V p0, V p1) {
   }
 }
 
-static void begin_block(Gemm *g, Loop *block, GemmMacroTile *u) {
-  cg_gemm_begin_blocks(g, block, u);
+static Loop each_block(Gemm *g, GemmMacroTile *u) {
+  Loop block = cg_gemm_each_block(g, u);
   if (g->p->pack_a == A_PACKED) pack_a_block(g, u);
+  return block;
 }
 
 static void block_of_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
@@ -305,10 +301,7 @@ static void block_of_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
 
 // The sums of NC columns wait on the stack for all KC blocks.
 static void nc_with_sums(Gemm *g, GemmMacroTile *u, V p0, V p1) {
-  Loop block;
-  begin_block(g, &block, u);
-  block_of_panels(g, u, p0, p1);
-  cg_gemm_end_blocks(g, &block);
+  for (Loop block = each_block(g, u); cg_next(&block);) block_of_panels(g, u, p0, p1);
   panels_finish(g, u, p0, p1);
 }
 
@@ -327,14 +320,11 @@ static void range_by_nc(Gemm *g, GemmMacroTile *u, V p0, V p1, void (*emit)(Gemm
 }
 
 static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, V p0, V p1) {
-  Loop block;
   if (g->p->nc && in_strip(g) && !cg_gemm_by_micropanels(g->p)) {
     range_by_nc(g, u, p0, p1, nc_with_sums);
     return;
   }
-  begin_block(g, &block, u);
-  range_by_nc(g, u, p0, p1, block_of_panels);
-  cg_gemm_end_blocks(g, &block);
+  for (Loop block = each_block(g, u); cg_next(&block);) range_by_nc(g, u, p0, p1, block_of_panels);
   if (!one_block(g)) panels_finish(g, u, p0, p1);
 }
 
@@ -352,7 +342,7 @@ static V share_begin(Cg *c, const V *arg) {
   V rows = cg_max(c, cg_min(c, mc, cg_sub(c, m, cg_mul(c, nth, mc))), one);
   V half = cg_div(c, rows, cg_i64(c, 2));
   V panel = cg_div(c, cg_add(c, cg_rem(c, in_matrix, whole), half), rows);
-  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, arg[S_BLOCKS]), nth), panels), panel);
+  return cg_index(c, cg_index(c, which, arg[S_BLOCKS], nth), panels, panel);
 }
 
 // i64 share(i64 worker, ..): worker number n_workers begins where all work ends. A lone worker need not divide.
@@ -360,12 +350,9 @@ static void make_share(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V arg[N_S];
   for (uint32_t k = 0; k < N_S; k++) arg[k] = LLVMGetParam(fn, k);
-  If several;
-  cg_if(c, &several, cg_gt(c, arg[S_N_WORKERS], cg_i64(c, 1)));
-  LLVMBuildRet(c->b, share_begin(c, arg));
-  LLVMPositionBuilderAtEnd(c->b, several.other);
   V all = cg_mul(c, cg_mul(c, arg[S_BATCH], arg[S_BLOCKS]), arg[S_PANELS]);
-  LLVMBuildRet(c->b, cg_mul(c, all, arg[S_WORKER]));
+  cg_return_if(c, cg_le(c, arg[S_N_WORKERS], cg_i64(c, 1)), cg_mul(c, all, arg[S_WORKER]));
+  LLVMBuildRet(c->b, share_begin(c, arg));
 }
 
 static V call_share(Gemm *g, V worker, V blocks) {

@@ -75,7 +75,7 @@ static void read_params(Cg *c, V fn, TileBody *t) {
 static V load_vec(Cg *c, V p, V mask) { return cg_load_masked(c, c->vf, p, mask); }
 
 static V place_in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
-  V row = cg_at(c, c->f32, t->arg[P_C], cg_mul(c, cg_i64(c, m), t->c_row));
+  V row = cg_row(c, t->arg[P_C], cg_i64(c, m), t->c_row);
   return cg_at(c, c->f32, row, cg_i64(c, j * t->s->c_vec));
 }
 
@@ -90,7 +90,7 @@ static V initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
   if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
   if (x && bias) return cg_fadd(c, x, bias);
-  return x ? x : bias ? bias : cg_splat(c, cg_f32(c, 0));
+  return x ? x : bias ? bias : cg_zeros(c);
 }
 
 // What belongs to `steps` steps from k on, which never pass the end of prefetch_rows.
@@ -106,7 +106,7 @@ static void prefetch(Cg *c, const TileBody *t, V k, uint32_t steps) {
   at = cg_add(c, at, cg_mul(c, row, t->arg[P_PREFETCH_ROW]));
   for (uint32_t j = 0; j * each < steps; j++)
     for (int64_t line = 0; line < s->prefetch_lines; line++) {
-      V off = cg_add(c, cg_mul(c, cg_i64(c, j), t->arg[P_PREFETCH_ROW]), cg_i64(c, line * TILE_LINE));
+      V off = cg_index(c, cg_i64(c, j), t->arg[P_PREFETCH_ROW], cg_i64(c, line * TILE_LINE));
       cg_prefetch_l2(c, cg_at(c, c->f32, cg_at(c, c->f32, t->arg[P_PREFETCH], at), off));
     }
 }
@@ -120,7 +120,7 @@ typedef struct {
 // and every row is one address of a pointer and a scaled register: it would add up the rows in every step.
 static V row_of_a(Cg *c, const TileBody *t, const PanelRange *of, V a, uint32_t m) {
   if (m == 0) return a;
-  if (LLVMIsConstant(of->a_row)) return cg_at(c, c->f32, a, cg_mul(c, cg_i64(c, m), of->a_row));
+  if (LLVMIsConstant(of->a_row)) return cg_row(c, a, cg_i64(c, m), of->a_row);
   uint32_t scale = m & -m;
   return cg_at(c, c->i8, a, cg_mul(c, t->odd_rows[m / scale / 2], cg_i64(c, scale)));
 }
@@ -163,13 +163,13 @@ static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uin
   V step = cg_i64(c, unroll), end = cg_multiple(c, of->end, step);
   for (Loop l = cg_carry(c, begin, end, step, acc, n * chains); cg_next(&l);) {
     if (prefetches) prefetch(c, t, l.i, unroll);
-    V a = cg_at(c, c->f32, of->a, cg_mul(c, l.i, t->a_k));
-    V b = cg_at(c, c->f32, of->b, cg_mul(c, l.i, t->b_k));
+    V a = cg_row(c, of->a, l.i, t->a_k);
+    V b = cg_row(c, of->b, l.i, t->b_k);
     bool many_rows = unroll_of(t->s) > 1 && !LLVMIsConstant(of->a_row);
     if (many_rows) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
     for (uint32_t j = 0; j < unroll; j++) {
       V k = cg_i64(c, j);
-      V a_at = cg_at(c, c->f32, a, cg_mul(c, k, t->a_k)), b_at = cg_at(c, c->f32, b, cg_mul(c, k, t->b_k));
+      V a_at = cg_row(c, a, k, t->a_k), b_at = cg_row(c, b, k, t->b_k);
       k_step(c, t, of, a_at, b_at, acc + j % chains * n);
       if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
     }
@@ -181,14 +181,14 @@ static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uin
 static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, V *acc) {
   uint32_t n = t->s->mr * t->s->nv, chains = cg_tile_chains(t->s);
   uint32_t unroll = chains > 1 ? chains : unroll_of(t->s);  // the same chains in tiles of all heights
-  for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+  for (uint32_t e = n; e < n * chains; e++) acc[e] = cg_zeros(c);
   V end = k_unrolled(c, t, of, of->begin, unroll, chains, true, acc);
   for (; chains > 1; chains /= 2)
     for (uint32_t e = 0; e < n * chains / 2; e++) acc[e] = cg_fadd(c, acc[e], acc[e + n * chains / 2]);
   if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
-static V to_stretch(Cg *c, V p, V nth, V stretch) { return cg_at(c, c->f32, p, cg_mul(c, nth, stretch)); }
+static V to_stretch(Cg *c, V p, V nth, V stretch) { return cg_row(c, p, nth, stretch); }
 
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
 static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc);
@@ -235,18 +235,13 @@ static void add_to(Cg *c, const TileBody *t, V (*from)(Cg *c, const TileBody *t,
 
 // One more partial sum. summed: i1, C has sums already; NULL: it has.
 static void add_partial(Cg *c, const TileBody *t, V summed, const V *partial) {
-  V acc[MAX_TILE];
-  If some;
-  memcpy(acc, partial, sizeof acc);
-  if (summed) cg_if(c, &some, summed);
-  add_to(c, t, in_c, acc);
-  store_sums(c, t, acc);
-  if (!summed) return;
-  cg_else(c, &some);
-  memcpy(acc, partial, sizeof acc);
-  if (t->s->x_n || t->s->has_bias) add_to(c, t, initial, acc);
-  store_sums(c, t, acc);
-  cg_endif(c, &some);
+  for (If some = cg_either(c, summed); cg_then(&some);) {
+    V acc[MAX_TILE];
+    memcpy(acc, partial, sizeof acc);
+    if (some.is_true) add_to(c, t, in_c, acc);
+    else if (t->s->x_n || t->s->has_bias) add_to(c, t, initial, acc);
+    store_sums(c, t, acc);
+  }
 }
 
 typedef struct {
@@ -263,28 +258,27 @@ static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of
   V acc[MAX_TILE], yes = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 1, false);
   bool here = levels == s->partial_level, inside = levels > s->partial_level;
   V n = levels ? t->stretches[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
-  Loop l;
-  clear(acc, cg_splat(c, cg_f32(c, 0)));
+  clear(acc, cg_zeros(c));
   if (!here && !inside) {  // one for all of the tile
     stretches(c, t, levels, of->a, of->b, acc);
     add_partial(c, t, summed, acc);
     return summed ? yes : NULL;
   }
-  cg_loop_begin(c, &l, cg_i64(c, 0), n, step, &summed, summed ? 1 : 0);
-  V before = summed ? l.carry[0] : NULL, end = cg_min(c, n, cg_add(c, l.i, step));
-  if (inside) {
-    Panel at = *of;
-    at.a = to_stretch(c, of->a, l.i, t->a_stretch[levels - 1]),
-    at.b = to_stretch(c, of->b, l.i, t->b_stretch[levels - 1]);
-    before = partial_sums(c, t, levels - 1, &at, before);
-  } else {
-    if (levels) some_stretches(c, t, levels - 1, l.i, end, of->a, of->b, acc);
-    else k_loop(c, t, &(PanelRange){of->a, of->a_row, of->b, l.i, end}, acc);
-    add_partial(c, t, before, acc);
-    before = summed ? yes : NULL;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), n, step, &summed, summed ? 1 : 0); cg_next(&l);) {
+    V end = cg_min(c, n, cg_add(c, l.i, step));
+    if (inside) {
+      Panel at = *of;
+      at.a = to_stretch(c, of->a, l.i, t->a_stretch[levels - 1]);
+      at.b = to_stretch(c, of->b, l.i, t->b_stretch[levels - 1]);
+      summed = partial_sums(c, t, levels - 1, &at, summed);
+    } else {
+      if (levels) some_stretches(c, t, levels - 1, l.i, end, of->a, of->b, acc);
+      else k_loop(c, t, &(PanelRange){of->a, of->a_row, of->b, l.i, end}, acc);
+      add_partial(c, t, summed, acc);
+      summed = summed ? yes : NULL;
+    }
   }
-  cg_loop_end(c, &l, &before);
-  return summed ? l.out[0] : NULL;
+  return summed;
 }
 
 // C by partial sums; where nothing is summed, it becomes what sums start from.
@@ -293,7 +287,7 @@ static void sum_in_parts(Cg *c, const TileBody *t) {
   V summed = s->more ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
   if (s->pre_k) {
     summed = partial_sums(c, t, 0, &(Panel){t->arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, summed);
-    b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t->b_k));
+    b = cg_row(c, b, cg_i64(c, s->pre_k), t->b_k);
   }
   summed = partial_sums(c, t, s->stretched, &(Panel){t->arg[P_A], t->a_row, b, t->arg[P_K]}, summed);
   if (!summed) return;
@@ -323,7 +317,7 @@ static void prefetch_result(Cg *c, const TileBody *t) {
   const TileSpec *s = t->s;
   for (uint32_t m = 0; m < s->mr; m++)
     for (uint32_t j = 0; j < s->nv; j++) {
-      V at = cg_add(c, cg_mul(c, cg_i64(c, m), t->result_row), cg_i64(c, j * s->c_vec));
+      V at = cg_index(c, cg_i64(c, m), t->result_row, cg_i64(c, j * s->c_vec));
       cg_prefetch_l2(c, cg_at(c, c->f32, t->arg[P_RESULT], at));
     }
 }
@@ -343,7 +337,7 @@ static void make_tile(Cg *c, V fn, void *ctx) {
   V b = t.arg[P_B];
   if (s->pre_k) {
     k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, 0), cg_i64(c, s->pre_k)}, acc);
-    b = cg_at(c, c->f32, b, cg_mul(c, cg_i64(c, s->pre_k), t.b_k));
+    b = cg_row(c, b, cg_i64(c, s->pre_k), t.b_k);
   }
   stretches(c, &t, s->stretched, t.arg[P_A], b, acc);
   store_sums(c, &t, acc);
@@ -404,12 +398,12 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, V a_off, V ro
   TileArgs out = *a;
   V c_row = s->c_row == TILE_DYN ? a->c_row : cg_i64(c, s->c_row);
   out.a = cg_at(c, c->f32, a->a, a_off);
-  out.c = cg_at(c, c->f32, a->c, cg_mul(c, row, c_row));
-  if (s->prefetch_result) out.result = cg_at(c, c->f32, a->result, cg_mul(c, row, a->result_row));
-  if (a->x) out.x = cg_at(c, c->f32, a->x, cg_mul(c, row, cg_i64(c, s->x_row)));
-  if (a->pre) out.pre = cg_at(c, c->f32, a->pre, cg_mul(c, row, cg_i64(c, s->pre_row)));
+  out.c = cg_row(c, a->c, row, c_row);
+  if (s->prefetch_result) out.result = cg_row(c, a->result, row, a->result_row);
+  if (a->x) out.x = cg_row(c, a->x, row, cg_i64(c, s->x_row));
+  if (a->pre) out.pre = cg_row(c, a->pre, row, cg_i64(c, s->pre_row));
   if (s->prefetch_lines) {
-    out.prefetch = cg_at(c, c->f32, a->prefetch, cg_mul(c, tiles, a->prefetch_tile));
+    out.prefetch = cg_row(c, a->prefetch, tiles, a->prefetch_tile);
     V more = cg_lt(c, tiles, cg_i64(c, s->prefetch_tiles));
     if (s->prefetch_tiles) out.prefetch = cg_select(c, more, out.prefetch, a->b);  // what is near already
   }

@@ -12,11 +12,11 @@ static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
     mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
     bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
-    V k = cg_add(c, k0, l.i), from = made ? NULL : cg_at(c, c->f32, src, cg_add(c, cg_mul(c, k, g->n), n0));
-    V to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+    V k = cg_add(c, k0, l.i), from = made ? NULL : cg_cell(c, src, k, g->n, n0);
+    V to = cg_row(c, dst, l.i, cg_i64(c, g->p->width));
     if (made) cg_prologue_enter(g->prologue, k);
     for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
-      cg_prefetch_l1(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->n, cg_i64(c, ROWS_AHEAD)), cg_i64(c, at))));
+      cg_prefetch_l1(c, cg_cell(c, from, g->n, cg_i64(c, ROWS_AHEAD), cg_i64(c, at)));
     for (uint32_t j = 0; j < g->p->nv; j++) {
       V at = cg_i64(c, (int64_t)j * vl);
       V x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
@@ -30,7 +30,7 @@ static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
 static void pack_columns(Gemm *g, V src, V k0, V n0, uint32_t j, V dst) {
   Cg *c = g->c;
   V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
-  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, first, g->k), k0));
+  V from = cg_cell(c, src, first, g->k, k0);
   cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
                      cg_i64(c, g->p->width));
 }
@@ -45,8 +45,8 @@ static void pack_step(Gemm *g, V src, V k0, V n0, V dst) {
 void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   Cg *c = g->c;
   for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
-    for (Loop l = cg_each_by(c, cg_i64(c, 0), rows, cg_i64(c, c->t->vl)); cg_next(&l);) {
-      V k = cg_add(c, k0, l.i), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, g->p->width)));
+    for (Loop l = cg_count_by(c, rows, cg_vl(c)); cg_next(&l);) {
+      V k = cg_add(c, k0, l.i), to = cg_row(c, dst, l.i, cg_i64(c, g->p->width));
       if (g->p->tb) pack_columns(g, src, k, n0, j, to);
       else pack_rows(g, src, k, n0, to);
     }
@@ -57,8 +57,8 @@ void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
 void cg_gemm_pack_nc(Gemm *g, V src, V k0, V rows, V p0, V p1, V dst) {
   Cg *c = g->c;
   V width = cg_i64(c, g->p->width), block = cg_i64(c, g->p->kc * g->p->width);
-  V some = g->p->tb ? rows : cg_i64(c, c->t->vl);
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), rows, cg_max(c, some, cg_i64(c, 1))); cg_next(&l);) {
+  V some = g->p->tb ? rows : cg_vl(c);
+  for (Loop l = cg_count_by(c, rows, cg_max(c, some, cg_i64(c, 1))); cg_next(&l);) {
     for (Loop panel = cg_each(c, p0, p1); cg_next(&panel);) {
       V n0 = cg_mul(c, panel.i, width), to = cg_mul(c, cg_sub(c, panel.i, p0), block);
       V at = cg_at(c, c->f32, dst, cg_add(c, to, cg_mul(c, l.i, width)));
@@ -72,14 +72,14 @@ void cg_gemm_pack_nc(Gemm *g, V src, V k0, V rows, V p0, V p1, V dst) {
 static void pack_b_shared(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  V vl = cg_i64(c, c->t->vl), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
+  V vl = cg_vl(c), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
   V panels = p->b_has_batch ? cg_mul(c, g->batch, g->panels) : g->panels;
   for (Loop l = cg_each_shared(c, cg_mul(c, panels, blocks), 1); cg_next(&l);) {
     bool by_rows = !p->tb && !p->b_has_batch;
     V panel = by_rows ? cg_rem(c, l.i, g->panels) : cg_div(c, l.i, blocks), src = g->b;
     V k0 = cg_mul(c, by_rows ? cg_div(c, l.i, g->panels) : cg_rem(c, l.i, blocks), vl);
-    V row = cg_add(c, cg_mul(c, panel, g->k_pad), k0);
-    V dst = cg_at(c, c->f32, g->packed_b, cg_mul(c, row, cg_i64(c, p->width)));
+    V row = cg_index(c, panel, g->k_pad, k0);
+    V dst = cg_row(c, g->packed_b, row, cg_i64(c, p->width));
     if (p->b_has_batch) {
       V off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
       src = cg_at(c, c->f32, src, off);
@@ -104,10 +104,10 @@ void cg_gemm_pack_a(Gemm *g, V src, V m0, V k0, V n_k, V dst) {
     mask[v] = cg_mask(c, cg_min(c, in_tile, cg_sub(c, cg_sub(c, g->m, m0), first)));
   }
   for (Loop l = cg_count(c, n_k); cg_next(&l);) {
-    V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, cg_add(c, k0, l.i), g->m), m0));
-    V to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, p->a_tile)));
+    V from = cg_cell(c, src, cg_add(c, k0, l.i), g->m, m0);
+    V to = cg_row(c, dst, l.i, cg_i64(c, p->a_tile));
     for (int64_t line = 0; line < p->mc; line += TN_ALIGN / 4)
-      cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_add(c, cg_mul(c, g->m, cg_i64(c, ROWS_AHEAD)), cg_i64(c, line))));
+      cg_prefetch_l2(c, cg_cell(c, from, g->m, cg_i64(c, ROWS_AHEAD), cg_i64(c, line)));
     for (int64_t v = 0; v < n; v++) {
       int64_t tile = v / per_tile, lane = v % per_tile * vl;
       V x = cg_get_masked(c, c->vf, from, cg_i64(c, tile * p->mr + lane), mask[v]);
@@ -122,8 +122,8 @@ static void pad_rows(Gemm *g, V lo, V hi, V first) {
   Cg *c = g->c;
   V stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD);
   for (Loop row = cg_each(c, lo, hi); cg_next(&row);) {
-    V to = cg_at(c, c->f32, g->packed_a, cg_mul(c, cg_sub(c, row.i, first), stride));
-    V from = cg_at(c, c->f32, g->a, cg_mul(c, row.i, g->k));
+    V to = cg_row(c, g->packed_a, cg_sub(c, row.i, first), stride);
+    V from = cg_row(c, g->a, row.i, g->k);
     cg_copy_run(c, DT_F32, to, from, g->k);  // no tail: k is a multiple of half a page
   }
 }
@@ -133,16 +133,16 @@ static void pad_rows(Gemm *g, V lo, V hi, V first) {
 static void pack_a_shared(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  V vl = cg_i64(c, c->t->vl), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
+  V vl = cg_vl(c), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
   for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1); cg_next(&l);) {
     V micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), vl);
     V m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
-    V from = cg_at(c, c->f32, g->a, cg_add(c, cg_mul(c, m0, g->k), k0));
-    V to = cg_mul(c, cg_add(c, cg_mul(c, micropanel, g->k_pad), k0), cg_i64(c, p->a_tile));
+    V from = cg_cell(c, g->a, m0, g->k, k0);
+    V to = cg_mul(c, cg_index(c, micropanel, g->k_pad, k0), cg_i64(c, p->a_tile));
     for (int64_t lane = 0; lane < p->a_tile; lane += c->t->vl)
-      cg_transpose_block(c, cg_at(c, c->f32, from, cg_mul(c, cg_i64(c, lane), g->k)), g->k,
-                         cg_sub(c, rows, cg_i64(c, lane)), cg_sub(c, g->k, k0),
-                         cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))), cg_i64(c, p->a_tile));
+      cg_transpose_block(c, cg_row(c, from, cg_i64(c, lane), g->k), g->k, cg_sub(c, rows, cg_i64(c, lane)),
+                         cg_sub(c, g->k, k0), cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))),
+                         cg_i64(c, p->a_tile));
   }
 }
 
@@ -156,8 +156,7 @@ V cg_gemm_row_stride(const Gemm *g) {
 static void fill_rows(Gemm *g, V lo, V hi, V width, V to, V stride, V first) {
   Cg *c = g->c;
   for (Loop row = cg_each(c, lo, hi); cg_next(&row);)
-    cg_prologue_row(g->prologue, row.i, cg_i64(c, 0), width,
-                    cg_at(c, c->f32, to, cg_mul(c, cg_sub(c, row.i, first), stride)));
+    cg_prologue_row(g->prologue, row.i, cg_i64(c, 0), width, cg_row(c, to, cg_sub(c, row.i, first), stride));
 }
 
 bool cg_gemm_has_own_mc_block(const GemmPlan *p) {

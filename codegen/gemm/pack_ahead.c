@@ -16,7 +16,7 @@ void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V ama
   Cg *c = g->c;
   V panels = cg_ceil_div_value(c, u->columns, PARTS_SIDE);
   V count = cg_mul(c, panels, cg_ceil_div_value(c, u->n_k, PARTS_SIDE));
-  V src = cg_at(c, c->f32, cg_gemm_b_matrix(g, u->batch), cg_add(c, cg_mul(c, u->k0, g->n), u->n0));
+  V src = cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->n, u->n0);
   V field[N_L] = {[L_NEXT] = cg_i64(c, 0),
                   [L_COUNT] = cg_select(c, some, count, cg_i64(c, 0)),
                   [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
@@ -42,7 +42,7 @@ PartsBlock cg_ahead_take(Cg *c, V list, V *prefetch) {
   V nth = read_list(c, list, L_NEXT), panels = read_list(c, list, L_PANELS), side = cg_i64(c, PARTS_SIDE);
   cg_store(c, cg_add(c, nth, cg_i64(c, 1)), list_at(c, list, L_NEXT));
   V step = cg_div(c, nth, panels), panel = cg_rem(c, nth, panels);
-  V to = cg_add(c, cg_mul(c, panel, read_list(c, list, L_PANEL)), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
+  V to = cg_index(c, panel, read_list(c, list, L_PANEL), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
   PartsBlock b = {.src = source(c, list, step, panel),
                   .ld = read_list(c, list, L_LD),
                   .dst = cg_at(c, c->f32, read_list(c, list, L_DST), to),

@@ -62,7 +62,7 @@ static V split_row(Cg *c, V from, V second, V to, V amax) {
 static V split_rows(Cg *c, V src, V ld, V second, V dst, V amax) {
   V sum = amax;
   for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, HALF), cg_i64(c, 1), &sum, 1); cg_next(&l);) {
-    V from = cg_at(c, c->f32, src, cg_mul(c, l.i, ld)), to = cg_at(c, c->f32, dst, cg_mul(c, l.i, cg_i64(c, HALF)));
+    V from = cg_row(c, src, l.i, ld), to = cg_row(c, dst, l.i, cg_i64(c, HALF));
     sum = split_row(c, from, second, to, sum);
   }
   return sum;
@@ -70,15 +70,15 @@ static V split_rows(Cg *c, V src, V ld, V second, V dst, V amax) {
 
 V cg_parts_pack_row(Cg *c, V src, V ld, V dst, V nth, V amax) {
   V side = cg_i64(c, HALF), half = cg_div(c, nth, side), row = cg_rem(c, nth, side);
-  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_mul(c, half, side)));
-  V to = cg_add(c, cg_mul(c, row, side), cg_mul(c, half, cg_i64(c, HALF * HALF)));
+  V from = cg_cell(c, src, row, ld, cg_mul(c, half, side));
+  V to = cg_index(c, row, side, cg_mul(c, half, cg_i64(c, HALF * HALF)));
   return split_row(c, from, cg_mul(c, side, ld), cg_at(c, c->f32, dst, to), amax);
 }
 
 void cg_parts_prefetch_row(Cg *c, V src, V ld, V nth) {
   V side = cg_i64(c, HALF), row = cg_rem(c, nth, side);
-  V from = cg_at(c, c->f32, src, cg_add(c, cg_mul(c, row, ld), cg_multiple(c, nth, side)));
-  cg_prefetch_l2(c, from), cg_prefetch_l2(c, cg_at(c, c->f32, from, cg_mul(c, side, ld)));
+  V from = cg_cell(c, src, row, ld, cg_multiple(c, nth, side));
+  cg_prefetch_l2(c, from), cg_prefetch_l2(c, cg_row(c, from, side, ld));
 }
 
 // ---- a block of an operand, from where it lies
@@ -91,10 +91,10 @@ enum { B_DST, B_SRC, B_LD, B_ROWS, B_COLS, B_AMAX, N_B };  // rows and columns a
 static void copy_square(Cg *c, const V *arg, V square) {
   V vl = cg_i64(c, HALF), last = cg_sub(c, arg[B_ROWS], cg_i64(c, 1));
   for (Loop l = cg_count(c, cg_i64(c, PARTS_SIDE)); cg_next(&l);) {
-    V from = cg_at(c, c->f32, arg[B_SRC], cg_mul(c, cg_min(c, l.i, last), arg[B_LD]));
+    V from = cg_row(c, arg[B_SRC], cg_min(c, l.i, last), arg[B_LD]);
     V is_there = cg_lt(c, l.i, arg[B_ROWS]);
     V cols = cg_select(c, is_there, arg[B_COLS], cg_i64(c, 0));
-    V to = cg_at(c, c->f32, square, cg_mul(c, l.i, cg_i64(c, PARTS_SIDE)));
+    V to = cg_row(c, square, l.i, cg_i64(c, PARTS_SIDE));
     cg_store(c, cg_load_masked(c, c->vf, from, cg_mask(c, cols)), to);
     V more = cg_get_masked(c, c->vf, from, vl, cg_mask(c, cg_sub(c, cols, vl)));
     cg_put(c, more, to, vl);
@@ -104,7 +104,7 @@ static void copy_square(Cg *c, const V *arg, V square) {
 static void transpose_square(Cg *c, const V *arg, V square) {
   for (int64_t row = 0; row < PARTS_SIDE; row += HALF)
     for (int64_t col = 0; col < PARTS_SIDE; col += HALF) {
-      V from = cg_at(c, c->f32, arg[B_SRC], cg_add(c, cg_mul(c, cg_i64(c, row), arg[B_LD]), cg_i64(c, col)));
+      V from = cg_cell(c, arg[B_SRC], cg_i64(c, row), arg[B_LD], cg_i64(c, col));
       cg_transpose_block(c, from, arg[B_LD], cg_sub(c, arg[B_ROWS], cg_i64(c, row)),
                          cg_sub(c, arg[B_COLS], cg_i64(c, col)),
                          cg_at(c, c->f32, square, cg_i64(c, col * PARTS_SIDE + row)), cg_i64(c, PARTS_SIDE));
@@ -114,7 +114,7 @@ static void transpose_square(Cg *c, const V *arg, V square) {
 static void split_square(Cg *c, const V *arg, BlockKind kind, V src, V ld) {
   V amax = cg_load(c, c->vi32, arg[B_AMAX]), half = cg_i64(c, HALF), halves = cg_mul(c, half, ld);
   for (int64_t h = 0; h < 2; h++) {
-    V from = cg_at(c, c->f32, src, cg_mul(c, cg_i64(c, h), kind.is_b ? half : halves));
+    V from = cg_row(c, src, cg_i64(c, h), kind.is_b ? half : halves);
     V to = cg_at(c, c->f32, arg[B_DST], cg_i64(c, h * HALF * HALF));
     amax = split_rows(c, from, ld, kind.is_b ? halves : half, to, amax);
   }
@@ -178,7 +178,7 @@ static void pack_block(const Operand *o, V at, V k0, V k_end, V dst, V amax) {
   Cg *c = o->g->c;
   bool by_k = !along_k(o);  // a row as stored has one k
   V left = cg_sub(c, o->size, at), n_k = cg_sub(c, k_end, k0);
-  V src = by_k ? cg_add(c, cg_mul(c, k0, o->ld), at) : cg_add(c, cg_mul(c, at, o->ld), k0);
+  V src = by_k ? cg_index(c, k0, o->ld, at) : cg_index(c, at, o->ld, k0);
   call_block(c, (BlockKind){o->is_b, o->is_b != by_k},
              (V[]){dst, cg_at(c, c->f32, o->matrix, src), o->ld, by_k ? n_k : left, by_k ? left : n_k, amax});
 }
@@ -210,10 +210,10 @@ static void pack_shared(const Operand *o, V base) {
   cg_share(c, cg_mul(c, panels, steps), 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     place(o, l.i, panels, steps, &panel, &step);
-    V nth = cg_add(c, cg_mul(c, panel, steps), step), amax = shared_amax(c, base, panels, steps, nth);
+    V nth = cg_index(c, panel, steps, step), amax = shared_amax(c, base, panels, steps, nth);
     cg_store(c, no_lanes(c), amax);
-    pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k,
-               cg_at(c, c->f32, base, cg_mul(c, nth, cg_i64(c, PARTS_BLOCK))), amax);
+    pack_block(o, cg_mul(c, panel, side), cg_mul(c, step, side), o->k, cg_row(c, base, nth, cg_i64(c, PARTS_BLOCK)),
+               amax);
   }
 }
 
@@ -230,7 +230,7 @@ void cg_parts_pack_b_shared(Gemm *g) {
 static V any_wide(Cg *c, V amax, V n) {
   V sum = no_lanes(c);
   for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
-    V here = cg_load(c, c->vi32, cg_at(c, c->f32, amax, cg_mul(c, l.i, cg_i64(c, PARTS_AMAX))));
+    V here = cg_load(c, c->vi32, cg_row(c, amax, l.i, cg_i64(c, PARTS_AMAX)));
     sum = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){sum, here}, 2);
   }
   return is_wide(c, sum);
@@ -247,7 +247,7 @@ V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g,
 V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, g->n, n0, n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
-V cg_parts_amax_of(Cg *c, V amax, V panel) { return cg_at(c, c->f32, amax, cg_mul(c, panel, cg_i64(c, PARTS_AMAX))); }
+V cg_parts_amax_of(Cg *c, V amax, V panel) { return cg_row(c, amax, panel, cg_i64(c, PARTS_AMAX)); }
 
 void cg_parts_clear_amax(Cg *c, V amax, V panels) {
   for (Loop l = cg_count(c, panels); cg_next(&l);) cg_store(c, no_lanes(c), cg_parts_amax_of(c, amax, l.i));
@@ -260,7 +260,7 @@ static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V ro
   cg_parts_clear_amax(c, amax, panels);
   for (Loop l = cg_count(c, cg_mul(c, panels, steps)); cg_next(&l);) {
     place(o, l.i, panels, steps, &panel, &step);
-    V to = cg_add(c, cg_mul(c, panel, per_panel), cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
+    V to = cg_index(c, panel, per_panel, cg_mul(c, step, cg_i64(c, PARTS_BLOCK)));
     pack_block(o, cg_add(c, first, cg_mul(c, panel, side)), cg_add(c, u->k0, cg_mul(c, step, side)),
                cg_add(c, u->k0, u->n_k), cg_at(c, c->f32, dst, to), cg_parts_amax_of(c, amax, panel));
   }

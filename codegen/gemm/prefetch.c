@@ -153,9 +153,9 @@ static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   V next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->nc / p->width);
-  V tile = cg_add(c, cg_mul(c, u->micropanel, panels), panel_of_nc(g, u));
+  V tile = cg_index(c, u->micropanel, panels, panel_of_nc(g, u));
   V k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))), first = cg_mul(c, u->micropanel, cg_i64(c, p->mr));
-  V at = cg_add(c, cg_mul(c, k, g->m), cg_sub(c, u->m0, first));
+  V at = cg_index(c, k, g->m, cg_sub(c, u->m0, first));
   if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
   V end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
   prefetch_if(g, args, cg_lt(c, k, end), cg_at(c, c->f32, g->a, at), g->m);
@@ -169,10 +169,10 @@ static void prefetch_nc(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   V more = cg_lt(c, n, cg_mul(c, u->end, width));
   n = cg_select(c, more, n, cg_mul(c, u->first, width));
   V next = cg_select(c, more, u->k0, cg_add(c, u->k0, u->n_k));
-  V tile = cg_add(c, cg_mul(c, u->micropanel, cg_i64(c, p->nc / p->width)), panel_of_nc(g, u));
+  V tile = cg_index(c, u->micropanel, cg_i64(c, p->nc / p->width), panel_of_nc(g, u));
   V k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, share_of_nc(p).rows)));
   V end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
-  V from = cg_at(c, c->f32, g->b, cg_add(c, cg_mul(c, k, g->n), n));
+  V from = cg_cell(c, g->b, k, g->n, n);
   prefetch_if(g, args, cg_lt(c, k, end), from, g->n);
 }
 
@@ -182,7 +182,7 @@ static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   V last = cg_ge(c, cg_add(c, u->k0, u->n_k), g->k);
   V nc = cg_i64(c, g->p->nc), at = cg_mul(c, panel_of_nc(g, u), share_of_rows(g, u));
   V tensor = cg_div(c, at, nc), column = cg_add(c, u->nc0, cg_rem(c, at, nc));
-  V element = cg_add(c, cg_mul(c, u->row, g->n), column);
+  V element = cg_index(c, u->row, g->n, column);
   for (uint32_t k = 0; k < ir_ops[ir_ins(c->f, g->p->update)->op].n_res; k++) {
     V from = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, g->p->update, k)), element);
     V now = cg_and(c, last, cg_eq(c, tensor, cg_i64(c, k)));
@@ -200,7 +200,7 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   V lines = cg_i64(c, share.lines * TILE_LINE), steps = cg_div(c, u->n_k, cg_i64(c, share.steps));
   V ahead = p->k_outermost ? g->k_pad : u->n_k;
   if (p->pack_b == B_PREPACKED) {
-    args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, ahead, width));
+    args->prefetch = cg_row(c, args->b, ahead, width);
     args->prefetch_row = lines, args->prefetch_tile = cg_mul(c, steps, lines);
     return;
   }
@@ -210,7 +210,7 @@ static void prefetch_b(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
     k = cg_select(c, more, next_k, cg_i64(c, 0));
     n = cg_select(c, more, u->n0, n);
   }
-  V at = p->tb ? cg_add(c, cg_mul(c, n, g->k), k) : cg_add(c, cg_mul(c, k, g->n), n);
+  V at = p->tb ? cg_index(c, n, g->k, k) : cg_index(c, k, g->n, n);
   args->prefetch = cg_at(c, c->f32, g->b, at), args->prefetch_row = p->tb ? g->k : g->n;
   args->prefetch_tile = p->tb ? cg_mul(c, cg_ceil_div_value(c, steps, p->width), lines) : cg_mul(c, steps, g->n);
 }
@@ -226,7 +226,7 @@ static void prefetch_rows(Gemm *g, TileArgs *args) {
 
 static void prefetch_result(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
-  args->result = cg_at(c, c->f32, cg_ptr(c, result_of(g)), cg_add(c, cg_mul(c, u->row, g->n), u->n0));
+  args->result = cg_cell(c, cg_ptr(c, result_of(g)), u->row, g->n, u->n0);
   args->result_row = g->n;
 }
 

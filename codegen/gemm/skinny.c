@@ -77,7 +77,7 @@ static void store_sums(Cg *c, const DotSpec *s, V *acc, V to) {
 static V sum_chains(Cg *c, const DotSpec *s, V *a, V *b, V whole, V *sum) {
   int64_t vl = c->t->vl;
   V acc[CHAINS], turn = cg_i64(c, CHAINS * vl), end = cg_sub(c, whole, cg_rem(c, whole, turn));
-  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_splat(c, cg_f32(c, 0));
+  for (uint32_t j = 0; j < CHAINS; j++) acc[j] = cg_zeros(c);
   for (Loop l = cg_carry(c, cg_i64(c, 0), end, turn, acc, CHAINS); cg_next(&l);)
     for (uint32_t j = 0; j < CHAINS; j++) step(c, s, a, b, cg_add(c, l.i, cg_i64(c, j * vl)), NULL, &acc[j]);
   for (uint32_t n = CHAINS / 2; n > 0; n /= 2)
@@ -90,11 +90,10 @@ static void make_dot(Cg *c, V fn, void *ctx) {
   const DotSpec *s = ctx;
   V arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
   for (uint32_t i = 0; i < D_PARAMS; i++) arg[i] = LLVMGetParam(fn, i);
-  V last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_i64(c, c->t->vl);
-  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_at(c, c->f32, arg[D_A], cg_mul(c, cg_i64(c, m), arg[D_ROW]));
-  for (uint32_t j = 0; j < s->nr; j++)
-    b[j] = cg_at(c, c->f32, arg[D_B], cg_mul(c, cg_min(c, cg_i64(c, j), last), arg[D_ROW]));
-  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_splat(c, cg_f32(c, 0));
+  V last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_vl(c);
+  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_row(c, arg[D_A], cg_i64(c, m), arg[D_ROW]);
+  for (uint32_t j = 0; j < s->nr; j++) b[j] = cg_row(c, arg[D_B], cg_min(c, cg_i64(c, j), last), arg[D_ROW]);
+  for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_zeros(c);
   V rest = cg_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
   if (s->chains) begin = sum_chains(c, s, a, b, whole, acc);
   for (Loop l = cg_carry(c, begin, whole, vl, acc, s->mr * s->nr); cg_next(&l);) {
@@ -126,10 +125,10 @@ typedef struct {
 // `count` tiles of mr rows from row m0 on, against the nr rows of B for column `at` of the unit.
 static void tile_rows(Gemm *g, const Unit *u, DotSpec s, V m0, V count, V at) {
   Cg *c = g->c;
-  V b = cg_add(c, cg_mul(c, cg_add(c, u->n0, at), g->k), u->k0);
+  V b = cg_index(c, cg_add(c, u->n0, at), g->k, u->k0);
   for (Loop l = cg_count(c, count); cg_next(&l);) {
     V m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
-    V a = cg_add(c, cg_mul(c, m, g->k), u->k0), to = cg_add(c, cg_mul(c, m, cg_i64(c, g->p->width)), at);
+    V a = cg_index(c, m, g->k, u->k0), to = cg_index(c, m, cg_i64(c, g->p->width), at);
     V arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
                        cg_at(c, c->f32, g->b, b),
                        cg_at(c, c->f32, g->strip, to),
@@ -148,7 +147,7 @@ static void unit_sums(Gemm *g, const Unit *u) {
   V left = cg_sub(c, g->m, done);
   int64_t known;
   bool ahead = cg_gemm_b_exceeds_llc(g->p, c->t) && mr >= AHEAD_ROWS, chains = g->p->m_max == 1 && g->p->n_max == 1;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), u->n, cg_i64(c, nr)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, u->n, cg_i64(c, nr)); cg_next(&l);) {
     tile_rows(g, u, (DotSpec){mr, nr, ahead, chains}, cg_i64(c, 0), full, l.i);
     if (!cg_const_value(left, &known)) tile_rows(g, u, (DotSpec){1, nr, false, false}, done, left, l.i);
     else if (known) tile_rows(g, u, (DotSpec){(uint32_t)known, nr, false, false}, done, cg_i64(c, 1), l.i);
@@ -158,7 +157,7 @@ static void unit_sums(Gemm *g, const Unit *u) {
 // One vector of every row of the unit: the sums begin, or go out.
 static void unit_begin(Gemm *g, const Unit *u) {
   Cg *c = g->c;
-  V start = cg_splat(c, cg_f32(c, 0));
+  V start = cg_zeros(c);
   if (g->bias) start = cg_get_masked(c, c->vf, g->bias, u->n0, cg_mask(c, u->n));
   for (Loop l = cg_count(c, g->m); cg_next(&l);) cg_put(c, start, g->strip, cg_mul(c, l.i, cg_i64(c, g->p->width)));
 }
@@ -172,7 +171,7 @@ static void unit_end(Gemm *g, const Unit *u) {
   }
   for (Loop l = cg_count(c, g->m); cg_next(&l);) {
     V sums = cg_get(c, c->vf, g->strip, cg_mul(c, l.i, width));
-    cg_put_masked(c, sums, u->out, cg_add(c, cg_mul(c, l.i, g->n), u->n0), mask);
+    cg_put_masked(c, sums, u->out, cg_index(c, l.i, g->n, u->n0), mask);
   }
 }
 
@@ -195,7 +194,7 @@ void cg_gemm_skinny_emit(Gemm *g) {
     Unit u = {.n0 = cg_mul(c, several ? cg_rem(c, unit.i, g->panels) : unit.i, width)};
     u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
     u.row = several ? cg_mul(c, which, g->m) : zero;
-    u.out = cg_at(c, c->f32, g->slices ? g->sums : g->out, cg_mul(c, u.row, g->n));
+    u.out = cg_row(c, g->slices ? g->sums : g->out, u.row, g->n);
     Gemm one = *g;
     enter_matrix(&one, which);
     cg_gemm_k_range(g, g->slices ? which : zero, &begin, &end);

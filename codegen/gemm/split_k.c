@@ -47,10 +47,10 @@ void cg_gemm_k_range(Gemm *g, V slice, V *lo, V *hi) {
 static void add_vector(Gemm *g, V slices, V at, V n0) {
   Cg *c = g->c;
   V mask = cg_mask(c, cg_sub(c, g->n, n0)), matrix = cg_mul(c, g->m, g->n);
-  V sum = cg_splat(c, cg_f32(c, 0)), here = cg_add(c, at, n0);
+  V sum = cg_zeros(c), here = cg_add(c, at, n0);
   if (g->bias) sum = cg_get_masked(c, c->vf, g->bias, n0, mask);
   for (Loop l = cg_carry(c, cg_i64(c, 0), slices, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
-    V part = cg_at(c, c->f32, g->partial, cg_add(c, cg_mul(c, l.i, matrix), here));
+    V part = cg_cell(c, g->partial, l.i, matrix, here);
     sum = cg_fadd(c, sum, cg_load_masked(c, c->vf, part, mask));
   }
   cg_put_masked(c, sum, g->sums, here, mask);
@@ -62,8 +62,7 @@ static void add_slices(Gemm *g, V slices) {
   Cg *c = g->c;
   for (Loop row = cg_each_shared(c, g->m, 1); cg_next(&row);) {
     V at = cg_mul(c, row.i, g->n), zero = cg_i64(c, 0);
-    for (Loop column = cg_each_by(c, zero, g->n, cg_i64(c, c->t->vl)); cg_next(&column);)
-      add_vector(g, slices, at, column.i);
+    for (Loop column = cg_each_by(c, zero, g->n, cg_vl(c)); cg_next(&column);) add_vector(g, slices, at, column.i);
     if (g->epilogue) cg_gemm_epilogue(g, row.i, cg_i64(c, 1), zero, g->n, cg_at(c, c->f32, g->sums, at), g->n);
   }
 }
@@ -71,16 +70,14 @@ static void add_slices(Gemm *g, V slices) {
 void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g)) {
   Cg *c = g->c;
   V slices = cg_ceil_div_value(c, g->k, g->p->k_slice);
-  for (If several = cg_when(c, cg_gt(c, slices, cg_i64(c, 1))); cg_then(&several);) {
+  int64_t known;
+  bool may_be_short = !cg_const_value(g->k, &known);  // a constant k was long enough when it was planned
+  for (If several = cg_branch(c, cg_gt(c, slices, cg_i64(c, 1)), may_be_short); cg_then(&several);) {
     Gemm s = *g;
-    s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
+    if (several.is_true) s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
     units(&s);
+    if (!several.is_true) continue;
     cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
     add_slices(g, slices);
-    int64_t known;
-    if (!cg_const_value(g->k, &known)) {  // a constant k was long enough when it was planned
-      cg_else(c, &several);
-      units(g);
-    }
   }
 }

@@ -38,7 +38,7 @@ int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t) {
 
 static CgPanel panel(const Cholesky *h, V strip) {
   Cg *c = h->c;
-  return (CgPanel){cg_at(c, c->f32, h->panels, cg_mul(c, strip, cg_i64(c, h->elements))), h->nv, h->square};
+  return (CgPanel){cg_row(c, h->panels, strip, cg_i64(c, h->elements)), h->nv, h->square};
 }
 
 static V first_of(const Cholesky *h, V strip) { return cg_mul(h->c, strip, h->width); }
@@ -50,7 +50,7 @@ static V end_of(const Cholesky *h, V strip) {  // end of a strip: columns, and r
 static CgStrip strip_of(const Cholesky *h, V matrix, V strip) {
   Cg *c = h->c;
   V one = cg_i64(c, 1), first = first_of(h, strip), lane = h->upper ? one : h->n;
-  return (CgStrip){.at = cg_at(c, c->f32, matrix, cg_mul(c, first, lane)),
+  return (CgStrip){.at = cg_row(c, matrix, first, lane),
                    .row = h->upper ? h->n : one,
                    .lane = lane,
                    .is_turned = !h->upper,

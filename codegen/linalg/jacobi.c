@@ -29,7 +29,7 @@ static V root(Cg *c, V x) { return cg_primitive(c, OP_sqrt, &x); }
 static V size(Cg *c, V x) { return cg_primitive(c, OP_abs, &x); }
 
 static V dot(Cg *c, V a, V b, V n) {
-  V vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, n, vl), sum = cg_splat(c, cg_f32(c, 0));
+  V vl = cg_vl(c), whole = cg_multiple(c, n, vl), sum = cg_zeros(c);
   for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, &sum, 1); cg_next(&l);)
     sum = cg_fma(c, cg_get(c, c->vf, a, l.i), cg_get(c, c->vf, b, l.i), sum);
   V mask = cg_mask(c, cg_sub(c, n, whole)), x = cg_get_masked(c, c->vf, a, whole, mask);

@@ -98,12 +98,12 @@ typedef struct {
 
 static V x_at(Cg *c, const Solve *s, V k) {
   V row = s->ta ? cg_get(c, c->i64, s->perm, k) : k;
-  return f32_at(c, s->x, cg_add(c, cg_mul(c, row, s->lanes), s->j));
+  return f32_at(c, s->x, cg_index(c, row, s->lanes, s->j));
 }
 
 static V factor_at(Cg *c, const Solve *s, V i, V k) {
   V row = s->ta ? k : i, column = s->ta ? i : k;
-  return cg_load(c, c->f32, f32_at(c, s->lu, cg_add(c, cg_mul(c, row, s->n), column)));
+  return cg_load(c, c->f32, f32_at(c, s->lu, cg_index(c, row, s->n, column)));
 }
 
 // Subtracts the part of row k from rows [from, to); first divides it by the diagonal, unless that is 1.
@@ -122,7 +122,7 @@ static void give_row(Cg *c, const Solve *s, V k, V from, V to, bool is_unit) {
 static void fill_rows(Cg *c, const Solve *s, V b) {
   for (Loop l = cg_count(c, s->n); cg_next(&l);) {
     V row = s->ta ? l.i : cg_get(c, c->i64, s->perm, l.i);
-    V from = f32_at(c, b, cg_add(c, cg_mul(c, row, s->lanes), s->j));
+    V from = f32_at(c, b, cg_index(c, row, s->lanes, s->j));
     cg_store_masked(c, cg_load_masked(c, c->vf, from, s->mask), x_at(c, s, l.i), s->mask);
   }
 }
@@ -132,7 +132,7 @@ static void make_solve(Cg *c, V fn, void *ctx) {
   Solve s = {.ta = *(const bool *)ctx, .lu = LLVMGetParam(fn, 0), .perm = LLVMGetParam(fn, 1)};
   s.x = LLVMGetParam(fn, 3), s.n = LLVMGetParam(fn, 4), s.lanes = LLVMGetParam(fn, 5);
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), last = cg_sub(c, s.n, one);
-  for (Loop lanes = cg_each_by(c, zero, s.lanes, cg_i64(c, c->t->vl)); cg_next(&lanes);) {
+  for (Loop lanes = cg_each_by(c, zero, s.lanes, cg_vl(c)); cg_next(&lanes);) {
     s.j = lanes.i, s.mask = cg_mask(c, cg_sub(c, s.lanes, s.j));
     fill_rows(c, &s, LLVMGetParam(fn, 2));
     for (Loop l = cg_count(c, s.n); cg_next(&l);) give_row(c, &s, l.i, next_to(c, l.i), s.n, !s.ta);

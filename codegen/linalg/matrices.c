@@ -3,7 +3,7 @@
 
 // ---- rows
 void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx) {
-  V vl = cg_i64(c, c->t->vl), whole = cg_add(c, from, cg_multiple(c, cg_sub(c, to, from), vl));
+  V vl = cg_vl(c), whole = cg_add(c, from, cg_multiple(c, cg_sub(c, to, from), vl));
   V all = cg_mask(c, vl);
   for (Loop l = cg_each_by(c, from, whole, vl); cg_next(&l);) fn(c, l.i, all, ctx);
   for (If rest = cg_when(c, cg_lt(c, whole, to)); cg_then(&rest);) fn(c, whole, cg_mask(c, cg_sub(c, to, whole)), ctx);

@@ -7,18 +7,18 @@
 V cg_panel_square(Cg *c) { return cg_block(c, c->f32, (int64_t)c->t->vl * c->t->vl); }
 
 static V vector_at(Cg *c, const CgPanel *p, V row, V j) {
-  V lane = cg_mul(c, j, cg_i64(c, c->t->vl));
-  return cg_at(c, c->f32, p->at, cg_add(c, cg_mul(c, row, cg_i64(c, cg_panel_width(c, p->nv))), lane));
+  V lane = cg_mul(c, j, cg_vl(c));
+  return cg_cell(c, p->at, row, cg_i64(c, cg_panel_width(c, p->nv)), lane);
 }
 
 // Lanes of vector j that the strip has: may be more than vl, or less than 0
-static V lanes_from(Cg *c, const CgStrip *s, V j) { return cg_sub(c, s->n_lanes, cg_mul(c, j, cg_i64(c, c->t->vl))); }
+static V lanes_from(Cg *c, const CgStrip *s, V j) { return cg_sub(c, s->n_lanes, cg_mul(c, j, cg_vl(c))); }
 
 static V mask_of(Cg *c, V n) { return cg_mask(c, cg_max(c, n, cg_i64(c, 0))); }
 
 // ---- as it lies
 static V strip_row(Cg *c, const CgStrip *s, V r, uint32_t j) {
-  V at = cg_add(c, cg_mul(c, r, s->row), cg_i64(c, (int64_t)j * c->t->vl));
+  V at = cg_index(c, r, s->row, cg_i64(c, (int64_t)j * c->t->vl));
   return cg_at(c, c->f32, s->at, at);
 }
 
@@ -35,7 +35,7 @@ static void fill_rows(Cg *c, const CgPanel *p, const CgStrip *s, V n) {
 
 // Rows [from, to) of the strip: of the panel, or zeros
 static void store_rows(Cg *c, const CgPanel *p, uint32_t nv, const CgStrip *s, V from, V to) {
-  V mask[8], zero = cg_splat(c, cg_f32(c, 0));
+  V mask[8], zero = cg_zeros(c);
   for (uint32_t j = 0; j < nv; j++) mask[j] = mask_of(c, lanes_from(c, s, cg_i64(c, j)));
   for (Loop l = cg_each(c, from, to); cg_next(&l);) {
     for (uint32_t j = 0; j < nv; j++) {
@@ -52,7 +52,7 @@ typedef struct {
 } Square;
 
 static Square square_at(Cg *c, const CgStrip *s, V r, V n) {
-  V rows = cg_min(c, cg_sub(c, n, r), cg_i64(c, c->t->vl));
+  V rows = cg_min(c, cg_sub(c, n, r), cg_vl(c));
   V last = cg_add(c, r, cg_sub(c, rows, cg_i64(c, 1)));
   return (Square){r, rows, cg_mul(c, s->is_reversed ? last : r, s->row)};
 }
@@ -64,7 +64,7 @@ static V row_of(Cg *c, const CgStrip *s, const Square *q, V i) {
 }
 
 static void fill_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j) {
-  V vl = cg_i64(c, c->t->vl), lanes = lanes_from(c, s, j), zero = cg_i64(c, 0);
+  V vl = cg_vl(c), lanes = lanes_from(c, s, j), zero = cg_i64(c, 0);
   for (If some = cg_when(c, cg_gt(c, lanes, zero)); cg_then(&some);) {
     V from = cg_add(c, q->at, cg_mul(c, cg_mul(c, j, vl), s->lane));
     cg_transpose_block(c, cg_at(c, c->f32, s->at, from), s->lane, lanes, q->rows, p->square, vl);
@@ -77,11 +77,11 @@ static void fill_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square 
 }
 
 static void drain_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j) {
-  V vl = cg_i64(c, c->t->vl), zero = cg_i64(c, 0), width = cg_i64(c, cg_panel_width(c, p->nv));
+  V vl = cg_vl(c), zero = cg_i64(c, 0), width = cg_i64(c, cg_panel_width(c, p->nv));
   V ld = s->is_reversed ? cg_sub(c, zero, width) : width, mask = mask_of(c, q->rows);
   cg_transpose_block(c, vector_at(c, p, row_of(c, s, q, zero), j), ld, q->rows, vl, p->square, vl);
   for (Loop l = cg_count(c, cg_min(c, lanes_from(c, s, j), vl)); cg_next(&l);) {
-    V lane = cg_add(c, cg_mul(c, j, vl), l.i), to = cg_add(c, q->at, cg_mul(c, lane, s->lane));
+    V lane = cg_index(c, j, vl, l.i), to = cg_add(c, q->at, cg_mul(c, lane, s->lane));
     V x = cg_get(c, c->vf, p->square, cg_mul(c, l.i, vl));
     cg_put_masked(c, x, s->at, to, mask);
   }
@@ -90,7 +90,7 @@ static void drain_square(Cg *c, const CgPanel *p, const CgStrip *s, const Square
 typedef void SquareFn(Cg *c, const CgPanel *p, const CgStrip *s, const Square *q, V j);
 
 static void each_square(Cg *c, const CgPanel *p, const CgStrip *s, V n, SquareFn *fn) {
-  for (Loop r = cg_each_by(c, cg_i64(c, 0), n, cg_i64(c, c->t->vl)); cg_next(&r);) {
+  for (Loop r = cg_count_by(c, n, cg_vl(c)); cg_next(&r);) {
     Square q = square_at(c, s, r.i, n);
     for (Loop j = cg_count(c, cg_i64(c, p->nv)); cg_next(&j);) fn(c, p, s, &q, j.i);
   }
@@ -98,10 +98,10 @@ static void each_square(Cg *c, const CgPanel *p, const CgStrip *s, V n, SquareFn
 
 // Rows [from, to), which do not run in reverse, of each lane
 static void clear_turned(Cg *c, const CgStrip *s, uint32_t nv, V from, V to) {
-  V zero = cg_splat(c, cg_f32(c, 0)), width = cg_i64(c, cg_panel_width(c, nv));
+  V zero = cg_zeros(c), width = cg_i64(c, cg_panel_width(c, nv));
   for (Loop lane = cg_count(c, cg_min(c, s->n_lanes, width)); cg_next(&lane);) {
-    for (Loop r = cg_each_by(c, from, to, cg_i64(c, c->t->vl)); cg_next(&r);) {
-      V at = cg_at(c, c->f32, s->at, cg_add(c, cg_mul(c, lane.i, s->lane), r.i));
+    for (Loop r = cg_each_by(c, from, to, cg_vl(c)); cg_next(&r);) {
+      V at = cg_cell(c, s->at, lane.i, s->lane, r.i);
       cg_store_masked(c, zero, at, mask_of(c, cg_sub(c, to, r.i)));
     }
   }

@@ -39,7 +39,7 @@ static V vector_at(const Line *s, V base, V at) {
 
 static V place(const Line *s, V i, V k) {
   Cg *c = s->c;
-  return s->spec.by_columns ? cg_add(c, cg_mul(c, k, s->ld), i) : cg_add(c, cg_mul(c, i, s->ld), k);
+  return s->spec.by_columns ? cg_index(c, k, s->ld, i) : cg_index(c, i, s->ld, k);
 }
 
 static V element(const Line *s, V i, V k) { return cg_load(s->c, s->c->f32, along(s, s->t, place(s, i, k))); }
@@ -128,7 +128,7 @@ static void make_single(Cg *c, V fn, void *ctx) {
   Line s = {.c = c, .spec = *(const Spec *)ctx, .lanes = cg_sum_lanes(c->t)};
   s.t = LLVMGetParam(fn, 0), s.x = LLVMGetParam(fn, 1), s.ld = LLVMGetParam(fn, 2), s.n = LLVMGetParam(fn, 3);
   V lanes = cg_i64(c, s.lanes), whole = cg_multiple(c, s.n, lanes);
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, lanes); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, whole, lanes); cg_next(&l);) {
     V next = cg_add(c, l.i, lanes);
     if (!s.spec.by_columns) subtract_left(&s, l.i, next);
     solve_triangle(&s, l.i);

@@ -108,7 +108,7 @@ void cg_emit_solve(Cg *c, Val v) {
   for (Loop l = cg_each_shared(c, cg_mul(c, batch, strips), 1); cg_next(&l);) {
     V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
     V at = cg_mul(c, matrix, each), own_a = s.shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, n, n));
-    if (!own) p.at = cg_at(c, c->f32, c->scratch, cg_mul(c, l.i, cg_i64(c, elements)));
+    if (!own) p.at = cg_row(c, c->scratch, l.i, cg_i64(c, elements));
     CgStrip from = strip_of(c, &s, cg_at(c, c->f32, b, at), n, lanes, first);
     CgStrip to = strip_of(c, &s, cg_at(c, c->f32, x, at), n, lanes, first);
     CgTriangle t = triangle_of(c, &s, cg_at(c, c->f32, a, own_a), n);

@@ -56,13 +56,13 @@ static void update(Cg *c, const Spec *s, uint32_t mr, V n_rows, int64_t left, co
 }
 
 static V panel_row(Cg *c, const Spec *s, V panel, V i) {
-  return cg_at(c, c->f32, panel, cg_mul(c, i, cg_i64(c, cg_panel_width(c, s->nv))));
+  return cg_row(c, panel, i, cg_i64(c, cg_panel_width(c, s->nv)));
 }
 
 static V vector_of(Cg *c, V row, uint32_t j) { return cg_at(c, c->f32, row, cg_i64(c, (int64_t)j * c->t->vl)); }
 
 static V element(Cg *c, const CgTriangle *t, V i, V k) {
-  return cg_get(c, c->f32, t->at, cg_add(c, cg_mul(c, i, t->row), cg_mul(c, k, t->k)));
+  return cg_get(c, c->f32, t->at, cg_index(c, i, t->row, cg_mul(c, k, t->k)));
 }
 
 static V reciprocal(Cg *c, V x) { return cg_fdiv(c, cg_f32(c, 1), x); }
@@ -89,7 +89,7 @@ static void solve_rows(Cg *c, const Spec *s, const CgTriangle *t, V panel, V i, 
 
 static void solve_from(Cg *c, const Spec *s, const CgTriangle *t, V panel, V from, V to, uint32_t nb) {
   for (Loop l = cg_each_by(c, from, to, cg_i64(c, nb)); cg_next(&l);) {
-    Update u = {.t = cg_at(c, c->f32, t->at, cg_mul(c, l.i, t->row)),
+    Update u = {.t = cg_row(c, t->at, l.i, t->row),
                 .row = t->row,
                 .k_stride = t->k,
                 .above = panel,
@@ -129,7 +129,7 @@ static void finish_row(Cg *c, const Spec *s, V row, V lane) {
   V left = cg_fneg(c, cg_get(c, c->f32, row, lane));
   V is_positive = cg_fcmp(c, LLVMRealOGT, left, cg_f32(c, 0));
   V root = cg_select(c, is_positive, cg_primitive(c, OP_sqrt, &left), cg_f32(c, (double)NAN));
-  V scale = cg_splat(c, reciprocal(c, root)), zero = cg_splat(c, cg_f32(c, 0));
+  V scale = cg_splat(c, reciprocal(c, root)), zero = cg_zeros(c);
   for (uint32_t j = 0; j < s->nv; j++) {
     V number = cg_iadd(c, cg_lane_numbers(c), cg_splat(c, cg_i64(c, (int64_t)j * c->t->vl)));
     V before = cg_lt(c, number, cg_splat(c, lane));

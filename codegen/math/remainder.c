@@ -20,14 +20,13 @@ static V reduce(Cg *c, V a, V b) {
 // <n x f32> long_fmod(<n x f32> a, <n x f32> b)
 static void make_long(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V a = cg_widen(c, LLVMGetParam(fn, 0)), b = cg_widen(c, LLVMGetParam(fn, 1));
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_i64(c, STEPS), cg_i64(c, 1),
-                (V[]){a, LLVMConstReal(c->f64, ldexp(1, BITS * (STEPS - 1)))}, 2);
-  V of_b = cg_fmul(c, b, spread(c, LLVMTypeOf(b), l.carry[1]));
-  V next[] = {reduce(c, l.carry[0], of_b), cg_fmul(c, l.carry[1], k(c, l.carry[1], ldexp(1, -BITS)))};
-  cg_loop_end(c, &l, next);
-  LLVMBuildRet(c->b, cg_narrow(c, l.out[0], LLVMGetParam(fn, 0)));
+  V b = cg_widen(c, LLVMGetParam(fn, 1)), step = LLVMConstReal(c->f64, ldexp(1, BITS * (STEPS - 1)));
+  V at[] = {cg_widen(c, LLVMGetParam(fn, 0)), step};
+  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, STEPS), cg_i64(c, 1), at, 2); cg_next(&l);) {
+    at[0] = reduce(c, at[0], cg_fmul(c, b, spread(c, LLVMTypeOf(b), at[1])));
+    at[1] = cg_fmul(c, at[1], k(c, at[1], ldexp(1, -BITS)));
+  }
+  LLVMBuildRet(c->b, cg_narrow(c, at[0], LLVMGetParam(fn, 0)));
 }
 
 V cg_fmod(Cg *c, V a, V b) {

@@ -5,7 +5,7 @@
 #include "codegen/emitters.h"
 #include "codegen/span.h"
 
-static V row_at(Cg *c, V base, V row, V width) { return cg_at(c, c->f32, base, cg_mul(c, row, width)); }
+static V row_at(Cg *c, V base, V row, V width) { return cg_row(c, base, row, width); }
 
 typedef enum { ROW_ZERO, ROW_COPY, ROW_ADD } RowAct;
 
@@ -13,7 +13,7 @@ typedef enum { ROW_ZERO, ROW_COPY, ROW_ADD } RowAct;
 static void each_column(Cg *c, RowAct a, V to, V from, V lo, V hi) {
   View y = cg_view(to, DT_F32), x = cg_view(from, DT_F32);
   for (Span s = cg_span(c, lo, hi); cg_next_vector(&s);) {
-    V old = a == ROW_ADD ? cg_span_get(&s, y) : NULL, new = a == ROW_ZERO ? LLVMConstNull(c->vf) : cg_span_get(&s, x);
+    V old = a == ROW_ADD ? cg_span_get(&s, y) : NULL, new = a == ROW_ZERO ? cg_zeros(c) : cg_span_get(&s, x);
     cg_span_put(&s, y, old ? cg_fadd(c, old, new) : new);
   }
 }

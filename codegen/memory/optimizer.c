@@ -162,7 +162,7 @@ static void make_update(Cg *c, V fn, void *ctx) {
   for (uint32_t k = 0; k < n; k++) at[k] = cg_view(LLVMGetParam(fn, k), DT_F32);
   for (uint32_t k = 0; k < n_s; k++) scalar[k] = cg_splat(c, LLVMGetParam(fn, n + k));
   for (Span s = cg_span(c, LLVMGetParam(fn, n + n_s), LLVMGetParam(fn, n + n_s + 1)); cg_next_vector(&s);) {
-    for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? LLVMConstNull(c->vf) : cg_span_get(&s, at[k]);
+    for (uint32_t k = 0; k < n; k++) x[k] = is_zero(r, k) ? cg_zeros(c) : cg_span_get(&s, at[k]);
     update(c, r, x, scalar);
     for (uint32_t k = 0; k + 1 < n; k++) cg_span_put(&s, at[k], x[k]);
   }
@@ -344,7 +344,7 @@ static void add_squares(Cg *c, V x, V i, V rest, V *sum) {
 static V sum_squares(Cg *c, V x, V lo, V hi) {
   V sum[LANES / LEAST_VL], block = cg_i64(c, LANES);
   uint32_t n = LANES / c->t->vl;
-  for (uint32_t k = 0; k < n; k++) sum[k] = LLVMConstNull(c->vf);
+  for (uint32_t k = 0; k < n; k++) sum[k] = cg_zeros(c);
   V whole = cg_add(c, lo, cg_multiple(c, cg_sub(c, hi, lo), block));
   for (Loop l = cg_carry(c, lo, whole, block, sum, n); cg_next(&l);) add_squares(c, x, l.i, NULL, sum);
   for (Loop rest = cg_carry(c, whole, hi, block, sum, n); cg_next(&rest);)

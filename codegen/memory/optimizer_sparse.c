@@ -5,6 +5,7 @@
 // occurrences in their order, on the stack, and is updated; a row without any is updated with a gradient of zero, of
 // which nothing is read. No worker writes what another reads, and no sum depends on how rows are partitioned.
 #include "codegen/memory/optimizer.h"
+#include "codegen/span.h"
 
 typedef struct {
   Cg *c;
@@ -39,18 +40,16 @@ static void thread(Lists *l) {
 // sum[0 .. width) += row n of the gradient
 static void add_row(Lists *l, V sum, V n) {
   Cg *c = l->c;
-  V from = cg_at(c, c->f32, l->rows, cg_mul(c, n, l->width));
-  for (Loop e = cg_each_by(c, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl)); cg_next(&e);) {
-    V mask = cg_mask(c, cg_sub(c, l->width, e.i)), to = cg_at(c, c->f32, sum, e.i);
-    V x = cg_get_masked(c, c->vf, from, e.i, mask);
+  V from = cg_row(c, l->rows, n, l->width);
+  for (Span e = cg_span_masked(c, cg_i64(c, 0), l->width); cg_next_vector(&e);) {
+    V to = cg_at(c, c->f32, sum, e.i), x = cg_get_masked(c, c->vf, from, e.i, e.mask);
     cg_store(c, cg_fadd(c, cg_load(c, c->vf, to), x), to);
   }
 }
 
 static void clear_sum(Lists *l, V sum) {
   Cg *c = l->c;
-  for (Loop e = cg_each_by(c, cg_i64(c, 0), l->width, cg_i64(c, c->t->vl)); cg_next(&e);)
-    cg_put(c, cg_splat(c, cg_f32(c, 0)), sum, e.i);
+  for (Loop e = cg_count_by(c, l->width, cg_vl(c)); cg_next(&e);) cg_put(c, cg_zeros(c), sum, e.i);
 }
 
 // All occurrences of a row, from the first one on (i64).
@@ -74,7 +73,7 @@ static void add_occurrences(Lists *l, V sum, V first) {
 static void update_row(Lists *l, UpdateScalars *m, Val v, V row, V sum) {
   Cg *c = l->c;
   V x[MAX_TENSORS], first = cg_sext(c, cg_get(c, c->i32, l->first, row), c->i64), zero = cg_i64(c, 0);
-  for (uint32_t k = 0; k < 3; k++) x[k] = cg_at(c, c->f32, cg_ptr(c, ir_arg(c->f, v, k)), cg_mul(c, row, l->width));
+  for (uint32_t k = 0; k < 3; k++) x[k] = cg_row(c, cg_ptr(c, ir_arg(c->f, v, k)), row, l->width);
   x[3] = sum;
   for (If touched = cg_either(c, cg_ge(c, first, zero)); cg_then(&touched);)
     if (touched.is_true) {

@@ -56,7 +56,7 @@ static void put_block(Cg *c, Val v, uint32_t axis, V first) {
   share_part(c, part, cg_mul(c, outer, n_chunks), 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V row = cg_div(c, l.i, n_chunks), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, row, n_chunks)), chunk);
-    V out = cg_add(c, cg_add(c, cg_mul(c, row, stride), skip), at), in = cg_add(c, cg_mul(c, row, run), at);
+    V out = cg_add(c, cg_index(c, row, stride, skip), at), in = cg_index(c, row, run, at);
     cg_copy_run(c, k.type, cg_at(c, k.elem, to, out), cg_at(c, k.elem, from, in), cg_min(c, cg_sub(c, run, at), chunk));
   }
 }
@@ -95,7 +95,7 @@ static void put_rows(Cg *c, Val v, const Places *at, V lo, V hi) {
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V outer = cg_div(c, l.i, at->count), k_th = cg_sub(c, l.i, cg_mul(c, outer, at->count));
     V row = cg_add(c, at->first, cg_mul(c, k_th, at->step));
-    row = cg_add(c, cg_mul(c, outer, at->size), row);
+    row = cg_index(c, outer, at->size, row);
     V out = cg_at(c, k.elem, to, cg_mul(c, row, at->inner)), in = cg_at(c, k.elem, from, cg_mul(c, l.i, at->inner));
     if (cg_const_value(at->inner, &width) && width == 1) cg_store(c, cg_load(c, k.elem, in), out);
     else cg_copy_run(c, k.type, out, in, at->inner);
@@ -151,8 +151,8 @@ static bool index_assign(Cg *c, Val v) {
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V i = cg_get(c, c->i64, idx, l.i);
     for (If in = cg_when(c, cg_between(c, i, row_lo, row_hi)); cg_then(&in);) {
-      V to = cg_at(c, k.elem, cg_ptr(c, v), cg_add(c, cg_mul(c, i, width), lo));
-      V from = cg_at(c, k.elem, cg_ptr(c, part), cg_add(c, cg_mul(c, l.i, width), lo));
+      V to = cg_at(c, k.elem, cg_ptr(c, v), cg_index(c, i, width, lo));
+      V from = cg_at(c, k.elem, cg_ptr(c, part), cg_index(c, l.i, width, lo));
       cg_copy_run(c, k.type, to, from, n_columns);
     }
   }

@@ -292,20 +292,10 @@ static bool begins_exchange(const KernelCall *c) {
 
 // A barrier after the check: all workers have read the status before a later kernel may set it.
 static void return_if_rejected(Cg *c, bool single_threaded) {
-  If rejected;
   if (!single_threaded) wait_for_team(c);
   V code = cg_load(c, c->i32, cg_frame_ptr(c, offsetof(TnFrame, status)));
   if (!single_threaded) wait_for_team(c);
-  cg_if(c, &rejected, cg_ne(c, code, cg_i32(c, TN_KERR_NONE)));
-  LLVMBuildRetVoid(c->b);
-  LLVMPositionBuilderAtEnd(c->b, rejected.other);
-}
-
-static void return_unless_first(Cg *c) {
-  If other;
-  cg_if(c, &other, cg_ne(c, LLVMGetParam(c->fn, 1), cg_i32(c, 0)));
-  LLVMBuildRetVoid(c->b);
-  LLVMPositionBuilderAtEnd(c->b, other.other);
+  cg_return_if(c, cg_ne(c, code, cg_i32(c, TN_KERR_NONE)), NULL);
 }
 
 static void add_flag(Cg *c, const char *name) {
@@ -323,7 +313,7 @@ void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e) {
   c->frame = LLVMGetParam(c->fn, 0);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   Bases base;
-  if (e->single_threaded && !plan->one_worker) return_unless_first(c);
+  if (e->single_threaded && !plan->one_worker) cg_return_if(c, cg_ne(c, LLVMGetParam(c->fn, 1), cg_i32(c, 0)), NULL);
   load_bases(c, plan, e->single_threaded, &base);
   bool guarded_arena = plan->p->guarded_arena, polls = false;
   for (uint32_t i = 0; i < e->n_calls; i++) {

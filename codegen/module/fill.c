@@ -9,6 +9,7 @@
 // give them: the same expressions of the same words, and on a scalar where there is one element.
 #include "codegen/math/primitives.h"
 #include "codegen/module/module.h"
+#include "codegen/span.h"
 
 #include <stddef.h>
 
@@ -129,28 +130,19 @@ static V field(Cg *c, V row, LLVMTypeRef type, size_t off) {
 
 static V is_op(Cg *c, const Fill *s, Op op) { return cg_eq(c, s->op, cg_i32(c, op)); }
 
-static void store(Cg *c, const Fill *s, V i, V y) { cg_put_masked(c, y, s->to, i, cg_mask(c, cg_sub(c, s->hi, i))); }
-
 static void fill_constant(Cg *c, const Fill *s) {
-  V vl = cg_i64(c, c->t->vl), n = cg_sub(c, s->hi, s->lo);
-  V last = cg_add(c, s->lo, cg_multiple(c, n, vl));
-  for (Loop l = cg_each_by(c, s->lo, last, vl); cg_next(&l);) cg_put(c, cg_splat(c, s->a), s->to, l.i);
-  store(c, s, last, cg_splat(c, s->a));
+  for (Span v = cg_span(c, s->lo, s->hi); cg_next_vector(&v);) cg_put_masked(c, cg_splat(c, s->a), s->to, v.i, v.mask);
 }
 
 // The words of a vector are drawn once for both distributions.
 static void fill_random(Cg *c, const Fill *s) {
   V x[4], a = cg_splat(c, s->a), b = cg_splat(c, s->b);
-  for (Loop l = cg_each_by(c, s->lo, s->hi, cg_i64(c, c->t->vl)); cg_next(&l);) {
-    cg_random_words(c, cg_iadd(c, cg_splat(c, l.i), cg_lane_numbers(c)), s->id, x);
-    for (If normal = cg_either(c, is_op(c, s, OP_normal)); cg_then(&normal);)
-      if (normal.is_true) {
-        V scaled = cg_fmul(c, b, cg_normal_of(c, x));
-        store(c, s, l.i, cg_fadd(c, a, scaled));
-      } else {
-        V width = cg_fsub(c, b, a), part = cg_fmul(c, cg_uniform_of(c, x), width);
-        store(c, s, l.i, cg_fadd(c, a, part));
-      }
+  for (Span v = cg_span_masked(c, s->lo, s->hi); cg_next_vector(&v);) {
+    cg_random_words(c, cg_iadd(c, cg_splat(c, v.i), cg_lane_numbers(c)), s->id, x);
+    for (If normal = cg_either(c, is_op(c, s, OP_normal)); cg_then(&normal);) {
+      V unit = normal.is_true ? cg_normal_of(c, x) : cg_uniform_of(c, x), width = normal.is_true ? b : cg_fsub(c, b, a);
+      cg_put_masked(c, cg_fadd(c, a, cg_fmul(c, unit, width)), s->to, v.i, v.mask);
+    }
   }
 }
 

@@ -93,12 +93,12 @@ static void make_panels(Cg *c, V fn, void *ctx) {
   GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
   V from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1);
-  V vl = cg_i64(c, c->t->vl), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
+  V vl = cg_vl(c), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
   V k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), vl), blocks = cg_ceil_div_value(c, g.k, PACK_K);
   c->worker = LLVMGetParam(fn, 4), c->n_workers = LLVMGetParam(fn, 5);
   for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, g.n, p.width), blocks), 1); cg_next(&l);) {
     V panel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), step);
-    V at = cg_mul(c, cg_add(c, cg_mul(c, panel, k_pad), k0), width);
+    V at = cg_mul(c, cg_index(c, panel, k_pad, k0), width);
     cg_gemm_pack_b(&g, from, k0, cg_min(c, step, cg_sub(c, g.k, k0)), cg_mul(c, panel, width),
                    cg_at(c, c->f32, to, at));
   }

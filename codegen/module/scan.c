@@ -12,6 +12,7 @@
 // the number of steps.
 #include "ir/scan.h"
 #include "codegen/module/module.h"
+#include "codegen/span.h"
 
 #include <string.h>
 
@@ -64,10 +65,8 @@ static void wait_for_team(Cg *c) {
 
 // to[lo, hi) = from[lo, hi), f32
 static void copy_range(Cg *c, V to, V from, V lo, V hi) {
-  for (Loop l = cg_each_by(c, lo, hi, cg_i64(c, c->t->vl)); cg_next(&l);) {
-    V mask = cg_mask(c, cg_sub(c, hi, l.i));
-    cg_put_masked(c, cg_get_masked(c, c->vf, from, l.i, mask), to, l.i, mask);
-  }
+  for (Span s = cg_span_masked(c, lo, hi); cg_next_vector(&s);)
+    cg_span_put(&s, cg_view(to, DT_F32), cg_span_get(&s, cg_view(from, DT_F32)));
 }
 
 // Carries without elements need none: any address will do.
@@ -96,7 +95,7 @@ static void begin_rows(ScanLoop *l, uint32_t k) {
   Cg *c = l->c;
   V width = row_elements(l, shape_of(l, first_value(l, k))), from = cg_ptr(c, first_value(l, k));
   for (Loop rows = cg_each_shared(c, l->seqs, 1); cg_next(&rows);) {
-    V source = cg_at(c, c->f32, from, cg_mul(c, load_i32(l, l->sorted, rows.i), width)), at = cg_mul(c, rows.i, width);
+    V source = cg_row(c, from, load_i32(l, l->sorted, rows.i), width), at = cg_mul(c, rows.i, width);
     for (int64_t which = 0; which < 2; which++)
       copy_range(c, cg_at(c, c->f32, slot_ptr(l, k, cg_i64(c, which)), at), source, cg_i64(c, 0), width);
   }
@@ -122,8 +121,7 @@ static void end_rows(ScanLoop *l, uint32_t k, Val result) {
     V user = load_i32(l, l->sorted, rows.i);
     V done = l->s.reverse ? l->steps : load_i32(l, l->lengths, user);
     V slot = slot_ptr(l, k, cg_and(c, done, cg_i64(c, 1)));
-    copy_range(c, cg_at(c, c->f32, to, cg_mul(c, user, width)), cg_at(c, c->f32, slot, cg_mul(c, rows.i, width)),
-               cg_i64(c, 0), width);
+    copy_range(c, cg_row(c, to, user, width), cg_row(c, slot, rows.i, width), cg_i64(c, 0), width);
   }
 }
 

@@ -47,7 +47,7 @@ static Bag bag_of(Cg *c, Val v) {
 }
 
 static V index_at(const Bag *b, V j) { return cg_get(b->c, b->c->i64, b->index, j); }
-static V row_at(const Bag *b, V base, V row) { return cg_at(b->c, b->c->f32, base, cg_mul(b->c, row, b->width)); }
+static V row_at(const Bag *b, V base, V row) { return cg_row(b->c, base, row, b->width); }
 
 // Offsets must ascend within [0, n]. Otherwise the bag is empty, and reported if `reports`.
 static Range range_of(const Bag *b, V k, bool reports) {
@@ -212,7 +212,7 @@ static bool emit_table_gradient(Cg *c, Val v) {
 static V dot(const Bag *b, V x, V y) {
   Cg *c = b->c;
   uint32_t vl = c->t->vl;
-  V unit = cg_i64(c, vl), end = cg_multiple(c, b->width, unit), lanes = LLVMConstNull(c->vf);
+  V unit = cg_i64(c, vl), end = cg_multiple(c, b->width, unit), lanes = cg_zeros(c);
   for (Loop l = cg_carry(c, cg_i64(c, 0), end, unit, &lanes, 1); cg_next(&l);)
     lanes = cg_fma(c, vector_at(b, x, l.i, vl), vector_at(b, y, l.i, vl), lanes);
   V sum = cg_reduce_add(c, lanes);

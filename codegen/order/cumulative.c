@@ -225,7 +225,7 @@ static void each_block(Cumulative *s, uint32_t n_vectors) {
   V block = cg_i64(c, (int64_t)n_vectors * s->lanes), per = cg_ceil_div_value(c, s->inner, n_vectors * s->lanes);
   for (Loop l = cg_each_shared(c, cg_mul(c, s->outer, per), 1); cg_next(&l);) {
     V outer = cg_div(c, l.i, per), at = cg_mul(c, cg_sub(c, l.i, cg_mul(c, outer, per)), block);
-    V first = cg_add(c, cg_mul(c, outer, cg_mul(c, s->n, s->inner)), at), mask[UNROLL], carry[UNROLL * MOST_CARRIES];
+    V first = cg_index(c, outer, cg_mul(c, s->n, s->inner), at), mask[UNROLL], carry[UNROLL * MOST_CARRIES];
     uint32_t each = n_carries(s->op);
     V left = cg_sub(c, s->inner, at);
     for (If whole = cg_either(c, cg_ge(c, left, block)); cg_then(&whole);) {

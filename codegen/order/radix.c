@@ -9,14 +9,14 @@
 
 static V count_at(const CgKeys *k, V counts, V digit, V value) {
   Cg *c = k->c;
-  return cg_at(c, c->i32, counts, cg_add(c, cg_mul(c, digit, cg_i64(c, CG_DIGITS)), value));
+  return cg_at(c, c->i32, counts, cg_index(c, digit, cg_i64(c, CG_DIGITS), value));
 }
 
 static void increment(Cg *c, V at) { cg_store(c, cg_iadd(c, cg_load(c, c->i32, at), cg_i32(c, 1)), at); }
 
 static void count_all(const CgKeys *k, V a, V counts, V n) {
   Cg *c = k->c;
-  V zero = cg_i64(c, 0), vl = cg_i64(c, c->t->vl);
+  V zero = cg_i64(c, 0), vl = cg_vl(c);
   for (Loop l = cg_each_by(c, zero, cg_i64(c, cg_radix_counts(k->bits)), vl); cg_next(&l);)
     cg_put(c, LLVMConstNull(c->vi32), counts, l.i);
   for (Loop l = cg_count(c, n); cg_next(&l);) {

@@ -66,7 +66,7 @@ static void make_spare(Scatter *s) {
 
 static V place_of(const Scatter *s, V o, V place, V i) {
   Cg *c = s->c;
-  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, o, s->to.n), place), s->to.inner), i);
+  return cg_index(c, cg_index(c, o, s->to.n, place), s->to.inner, i);
 }
 
 // The places of slice o that this worker owns, from operand 0: at once where it owns all columns.
@@ -156,7 +156,7 @@ static V put_columns(const Scatter *s, V to, V from, V lo, uint32_t lanes) {
 static void put_slice(const Scatter *s, V o, V k) {
   Cg *c = s->c;
   bool by_vectors = !s->is_number && !c->t->loses_nan;
-  V index = index_at(s, k), from = cg_mul(c, cg_add(c, cg_mul(c, o, s->m), k), s->part_inner), done = s->inner_lo;
+  V index = index_at(s, k), from = cg_mul(c, cg_index(c, o, s->m, k), s->part_inner), done = s->inner_lo;
   prefetch_slice(s, o, k);
   for (If own = cg_when(c, is_own(s, index, k)); cg_then(&own);) {
     V to = place_of(s, o, index, cg_i64(c, 0));
@@ -218,14 +218,14 @@ static void put_run(const Scatter *s, V from, V base, V lo, V hi, bool are_colum
 // ---- the columns of this worker in place k of the source
 static void put_columns_of(const Scatter *s, V o_part, V o, V k) {
   Cg *c = s->c;
-  V zero = cg_i64(c, 0), row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner);
+  V zero = cg_i64(c, 0), row = cg_mul(c, cg_index(c, o_part, s->m, k), s->part_inner);
   put_run(s, row, place_of(s, o, zero, zero), s->inner_lo, s->inner_hi, true);
 }
 
 // The same where the source has fewer columns than the result.
 static void put_part(const Scatter *s, V o_part, V o, V k) {
   Cg *c = s->c;
-  V row = cg_mul(c, cg_add(c, cg_mul(c, o_part, s->m), k), s->part_inner), zero = cg_i64(c, 0);
+  V row = cg_mul(c, cg_index(c, o_part, s->m, k), s->part_inner), zero = cg_i64(c, 0);
   for (Loop l = cg_count(c, s->part_inner); cg_next(&l);) {
     V i = cg_part_offset(c, s->part, s->whole, s->axis + 1, ir_rank(c->f->prog, s->whole), l.i);
     V is_mine = cg_between(c, i, s->inner_lo, s->inner_hi);

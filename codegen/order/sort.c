@@ -187,7 +187,7 @@ static V count_inside(const Sort *s, V buffer, V block, V own, V sum) {
 static void find_ranks(const Sort *s, V buffer, V ranks, int64_t padded) {
   Cg *c = s->c;
   LLVMTypeRef vec = LLVMVectorType(s->keys.key, c->t->vl);
-  V unit = cg_i64(c, c->t->vl), zero = cg_i64(c, 0), sum = LLVMConstNull(vec);
+  V unit = cg_vl(c), zero = cg_i64(c, 0), sum = LLVMConstNull(vec);
   for (Loop block = cg_each_by(c, zero, s->from.n, unit); cg_next(&block);) {
     V own = cg_get(c, vec, buffer, block.i);
     for (Loop l = cg_carry(c, zero, block.i, unit, &sum, 1); cg_next(&l);)
@@ -286,7 +286,7 @@ static V high_digit(const Sort *s, V key) {
 static void count_digits(const Sort *s) {
   Cg *c = s->c;
   V zero = cg_i64(c, 0);
-  for (Loop l = cg_each_by(c, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_i64(c, c->t->vl)); cg_next(&l);)
+  for (Loop l = cg_each_by(c, zero, cg_i64(c, INT64_C(1) << digit_bits(s->bound)), cg_vl(c)); cg_next(&l);)
     cg_put(c, LLVMConstNull(c->vi32), s->counts, l.i);
   for (Loop l = cg_count(c, s->from.n); cg_next(&l);) {
     V at = cg_at(c, c->i32, s->counts, high_digit(s, cg_key(&s->keys, x_at(s, l.i))));
@@ -437,8 +437,8 @@ bool cg_emit_sort(Cg *c, Val v) {
   c->n_workers = n_workers;
   while (cg_next(&row)) {
     V o = cg_div(c, row.i, s.from.inner), i = cg_sub(c, row.i, cg_mul(c, o, s.from.inner));
-    s.first = cg_add(c, cg_mul(c, o, cg_mul(c, s.from.n, s.from.inner)), i);
-    s.to = cg_add(c, cg_mul(c, o, cg_mul(c, s.m, s.from.inner)), i);
+    s.first = cg_index(c, o, cg_mul(c, s.from.n, s.from.inner), i);
+    s.to = cg_index(c, o, cg_mul(c, s.m, s.from.inner), i);
     if (s.op == OP_median) median_of_row(&s, way, buffer, ranks);
     else sort_row(&s, way, buffer, ranks);
   }

@@ -108,7 +108,7 @@ static void put_head(Cg *c, const CgLayout *t, V steps, V rows, V seqs, V identi
 
 // part[i] = i * scale + start for i < n
 static void put_ramp(Cg *c, V part, V n, V start, V scale) {
-  for (Loop l = cg_count(c, n); cg_next(&l);) put(c, part, l.i, cg_add(c, cg_mul(c, l.i, scale), start));
+  for (Loop l = cg_count(c, n); cg_next(&l);) put(c, part, l.i, cg_index(c, l.i, scale, start));
 }
 
 // `seqs` sequences of `time` steps each, in the user's order. A step has rows: without sequences there is none, as in
@@ -240,8 +240,7 @@ typedef struct {
 static V padded_row(const Pack *p, V k) {
   Cg *c = p->c;
   V user = cg_layout_get(c, p->sorted, k);
-  V source =
-      p->time_major ? cg_add(c, cg_mul(c, p->step, p->inner), user) : cg_add(c, cg_mul(c, user, p->inner), p->step);
+  V source = p->time_major ? cg_index(c, p->step, p->inner, user) : cg_index(c, user, p->inner, p->step);
   return cg_row_at(c, p->from, source, p->words);
 }
 
@@ -254,7 +253,7 @@ static void read_by_last_axis(const Pack *p, V at, V in) {
     n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V x = cg_at(c, cg_elem_type(c, (DType)ins->dtype), in, cg_mul(c, l.i, width));
-    cg_epilogue_row(p->readers.strip, cg_add(c, cg_mul(c, at, n), l.i), x, cg_i64(c, 0), width);
+    cg_epilogue_row(p->readers.strip, cg_index(c, at, n, l.i), x, cg_i64(c, 0), width);
   }
 }
 

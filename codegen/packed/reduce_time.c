@@ -78,7 +78,7 @@ static V find_users(Seq *s, V first, V mask) {
   Cg *c = s->c;
   V position = position_of(s, cg_min(c, first, cg_sub(c, s->lanes, cg_i64(c, 1))));
   V feature = cg_sub(c, first, cg_mul(c, position, s->width)), lane[64];
-  if (s->together) return cg_add(c, cg_mul(c, cg_layout_get(c, s->sorted, position), s->width), feature);
+  if (s->together) return cg_index(c, cg_layout_get(c, s->sorted, position), s->width, feature);
   for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)i);
   V wide = cg_splat(c, cg_trunc(c, s->width, c->i32));
   V from = cg_iadd(c, cg_splat(c, cg_trunc(c, feature, c->i32)), LLVMConstVector(lane, c->t->vl));
@@ -106,7 +106,7 @@ static void enter_block(Seq *s, V j) {
 static void walk(Seq *s, V lo, V hi, bool masked, Body *body, V *carry, uint32_t n) {
   Cg *c = s->c;
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), carry, n); cg_next(&l);) {
-    Step p = {.t = l.i, .at = cg_add(c, cg_mul(c, cg_layout_get(c, s->offsets, l.i), s->width), s->j)};
+    Step p = {.t = l.i, .at = cg_index(c, cg_layout_get(c, s->offsets, l.i), s->width, s->j)};
     if (masked) {
       V left = cg_sub(c, cg_mul(c, cg_layout_get(c, s->sizes, l.i), s->width), s->j);
       for (uint32_t k = 0; k < UNROLL; k++) p.mask[k] = cg_mask(c, cg_sub(c, left, cg_i64(c, (int64_t)k * c->t->vl)));

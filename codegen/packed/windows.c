@@ -69,7 +69,7 @@ static void sum_windows(Windows *s, const WindowRow *r) {
     V start = cg_sub(c, padded, cg_mul(c, tap.i, cg_i64(c, s->w.dilation)));
     V u = cg_div(c, start, stride), is_start = cg_eq(c, cg_mul(c, u, stride), start);
     for (If reads = cg_when(c, cg_and(c, is_start, cg_below(c, u, r->length))); cg_then(&reads);) {
-      V window = cg_add(c, cg_mul(c, row_of(s, r, u), taps), tap.i);
+      V window = cg_index(c, row_of(s, r, u), taps, tap.i);
       add_words(c, cg_view(to, DT_F32), cg_view(cg_row_at(c, s->from, window, s->words), DT_F32), s->words);
     }
   }

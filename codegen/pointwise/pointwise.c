@@ -65,7 +65,7 @@ static void emit_segment_rows(Pointwise *p, void *ctx) {
     p->size[g] = whole;
     s->index[g] = cg_add(c, s->index[g], p->seg.begin);
     V number = s->index[0];
-    for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_add(c, cg_mul(c, number, p->size[k]), s->index[k]);
+    for (uint32_t k = 1; k + 1 < p->n_loop; k++) number = cg_index(c, number, p->size[k], s->index[k]);
     s->row = cg_mul(c, number, p->size[p->n_loop - 1]);
     cg_pointwise_enter(p, s->index);
     cg_pointwise_enter_segment(p, s->index);
@@ -155,8 +155,8 @@ static void load_squares(Pointwise *p, const V *index, V column, V n_rows, V n, 
 // vl rows from `row` on, all with the same outer indices.
 static void emit_band(Pointwise *p, V row, V *index, V n_rows) {
   Cg *c = p->c;
-  V vl = cg_i64(c, c->t->vl), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), width, vl); cg_next(&l);) {
+  V vl = cg_vl(c), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
+  for (Loop l = cg_count_by(c, width, vl); cg_next(&l);) {
     V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
     V all = cg_and(c, cg_eq(c, n, vl), cg_eq(c, n_rows, vl));
     for (If s = cg_either(c, all); cg_then(&s);)
@@ -174,12 +174,12 @@ static void emit_band(Pointwise *p, V row, V *index, V n_rows) {
 
 static void emit_tiles(Pointwise *p) {
   Cg *c = p->c;
-  V index[MAX_RANK] = {NULL}, vl = cg_i64(c, c->t->vl), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1);
+  V index[MAX_RANK] = {NULL}, vl = cg_vl(c), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1);
   for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
   V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
   for (Loop l = cg_each_shared(c, cg_mul(c, outer, bands), 1); cg_next(&l);) {
     V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = cg_rem(c, l.i, bands);
-    V first = cg_mul(c, band, vl), row = cg_add(c, cg_mul(c, which, height), first);
+    V first = cg_mul(c, band, vl), row = cg_index(c, which, height, first);
     cg_pointwise_split(p, row, index);
     emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
   }

@@ -35,7 +35,7 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.m = cg_dims_product(c, &p->m), g.n = cg_dim(c, p->n), g.k = cg_dim(c, p->k),
   g.batch = cg_dims_product(c, &p->batch);
   g.panels = cg_ceil_div_value(c, g.n, p->width);
-  g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_i64(c, c->t->vl));
+  g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_vl(c));
   find_operands(&g);
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);

@@ -55,7 +55,7 @@ static int64_t gate_width(const Rnn *r) { return r->n_gates * r->hidden; }
 
 static V block_weights(Backward *w, V block) {
   Cg *c = w->s->c;
-  return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, gate_width(w->s->r) * c->t->vl)));
+  return cg_row(c, w->packed, block, cg_i64(c, gate_width(w->s->r) * c->t->vl));
 }
 
 // Packs [block][gate, unit][vl] from w_hh [gate, unit, k]: own columns.
@@ -63,7 +63,7 @@ static void pack_weights(Backward *w) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
   for (Loop block = cg_each(c, w->s->state_lo, w->s->state_hi); cg_next(&block);) {
-    V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl)), to = block_weights(w, block.i);
+    V unit = cg_mul(c, block.i, cg_vl(c)), to = block_weights(w, block.i);
     V mask = cg_rnn_state_mask(w->s, cg_sub(c, cg_i64(c, r->state), unit));
     for (Loop k = cg_count(c, cg_i64(c, gate_width(r))); cg_next(&k);) {
       V from = cg_at(c, c->f32, cg_rnn_row(w->s, w->weight, k.i, r->state), unit);
@@ -152,7 +152,7 @@ static void gru_cell(Cellwise *e, V dh) {
 
 static void plain_cell(Cellwise *e, V dh) {
   Cg *c = e->w->s->c;
-  V h = gate(e, 0), d, zero = cg_splat(c, cg_f32(c, 0));
+  V h = gate(e, 0), d, zero = cg_zeros(c);
   if (e->w->s->r->cell == CELL_TANH) d = cg_fmul(c, dh, slope_tanh(c, h));
   else d = cg_select(c, cg_fcmp(c, LLVMRealOLE, h, zero), zero, dh);  // NaN has a gradient
   give(e, 0, d, d);
@@ -175,7 +175,7 @@ static void gate_math(Backward *w, V first, V n_rows, V slot0) {
   for (Loop row = cg_each(c, s->row_lo, cg_add(c, s->row_lo, n_rows)); cg_next(&row);) {
     Cellwise e = {.w = w, .position = row.i, .row = cg_add(c, first, row.i), .slot = cg_add(c, slot0, row.i)};
     for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
-      e.unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      e.unit = cg_mul(c, block.i, cg_vl(c));
       e.mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, s->r->hidden), e.unit));
       cell_math(&e);
     }
@@ -191,7 +191,7 @@ static void before_projection(Backward *w, V first, V n_rows) {
   for (Loop row = cg_each(c, s->row_lo, cg_add(c, s->row_lo, n_rows)); cg_next(&row);) {
     V at = cg_add(c, first, row.i);
     for (Loop block = cg_each(c, s->state_lo, s->state_hi); cg_next(&block);) {
-      V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      V unit = cg_mul(c, block.i, cg_vl(c));
       V mask = cg_rnn_state_mask(s, cg_sub(c, cg_i64(c, h), unit));
       V own = cg_at(c, c->f32, cg_rnn_row(s, w->dh, row.i, h), unit), d = cg_rnn_load(s, own, mask);
       if (w->g_out) {

@@ -100,7 +100,7 @@ static V gru_row(StepRow *w) {
 static V plain_row(StepRow *w) {
   RnnCode *s = w->p->s;
   Cg *c = s->c;
-  V zero = cg_splat(c, cg_f32(c, 0));
+  V zero = cg_zeros(c);
   V h = s->r->cell == CELL_TANH ? cg_gate_tanh(c, pre(w, 0)) : cg_primitive(c, OP_max, (V[]){pre(w, 0), zero});
   save_gates(w, &h);
   return h;
@@ -114,13 +114,9 @@ static void store_h(StepRow *w, V h) {
     return;
   }
   if (w->p->has[R_OUT]) cg_rnn_store(s, h, field(w, R_OUT, w->row, s->r->hidden), w->mask);
-  for (If going = cg_when(c, cg_lt(c, w->row, w->p->arg[R_GOING])); cg_then(&going);) {
-    cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
-    if (w->p->has[R_HN]) {
-      cg_else(c, &going);
-      cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
-    }
-  }
+  for (If going = cg_branch(c, cg_lt(c, w->row, w->p->arg[R_GOING]), w->p->has[R_HN]); cg_then(&going);)
+    if (going.is_true) cg_rnn_store(s, h, field(w, R_NEXT, w->row, s->r->hidden), w->mask);
+    else cg_rnn_store(s, h, field(w, R_HN, w->user, s->r->hidden), w->mask);
 }
 
 static void gate_math(StepRows *p, V acc, V first, V n_rows) {
@@ -188,7 +184,7 @@ static void start_sums(StepRows *p, const TileSpec *spec, const TileArgs *a, V l
   V mask = cg_rnn_mask(s, p->arg[R_LANES]);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     for (uint32_t g = 0; g < s->r->n_gates; g++) {
-      V at = cg_i64(c, g * h), v = cg_splat(c, cg_f32(c, 0));
+      V at = cg_i64(c, g * h), v = cg_zeros(c);
       if (g < n_from_x(s->r)) v = cg_rnn_load(s, cg_at(c, c->f32, cg_rnn_row(s, x, l.i, s->r->n_gates * h), at), mask);
       if (p->has[R_BIAS]) {
         V bias = cg_rnn_load(s, cg_at(c, c->f32, p->arg[R_BIAS], at), mask);
@@ -240,7 +236,7 @@ static void sums(StepRows *p, V acc, V first, V n, V live) {
   spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
   cg_tile_sum_in_parts(&spec, c->t, terms, part, 1);
   args.x = args.pre = args.bias = NULL;
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, k), cg_i64(c, part)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, cg_i64(c, k), cg_i64(c, part)); cg_next(&l);) {
     TileArgs some = args;
     some.a = cg_at(c, c->f32, args.a, l.i);
     some.b = cg_rnn_row(s, args.b, l.i, spec.b_k);
@@ -319,7 +315,7 @@ static Forward open_forward(RnnCode *s) {
 static V block_weights(Forward *w, V block) {
   Cg *c = w->s->c;
   int64_t size = cg_rnn_weight_rows(w->s->r, c->t) * w->s->r->n_gates * c->t->vl;
-  return cg_at(c, c->f32, w->packed, cg_mul(c, block, cg_i64(c, size)));
+  return cg_row(c, w->packed, block, cg_i64(c, size));
 }
 
 // The last row of a packed block.
@@ -335,7 +331,7 @@ static void sum_zeros(Forward *w, V weight, V to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
   uint32_t n = r->n_gates, vl = c->t->vl;
-  V sum[MAX_CARRY], zero = cg_splat(c, cg_f32(c, 0));
+  V sum[MAX_CARRY], zero = cg_zeros(c);
   for (uint32_t g = 0; g < n; g++) sum[g] = cg_splat(c, cg_f32(c, -0.0));
   for (Loop k = cg_carry(c, cg_i64(c, 0), cg_i64(c, r->state), cg_i64(c, 1), sum, n); cg_next(&k);) {
     V row = cg_rnn_row(w->s, weight, k.i, (int64_t)n * vl);
@@ -349,13 +345,13 @@ static void sum_zeros(Forward *w, V weight, V to) {
 static void pack_weight(Forward *w, V block, V weight, int64_t n_k, V to) {
   Cg *c = w->s->c;
   const Rnn *r = w->s->r;
-  V vl = cg_i64(c, c->t->vl), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
+  V vl = cg_vl(c), h = cg_i64(c, n_k), width = cg_i64(c, (int64_t)r->n_gates * c->t->vl);
   V units = cg_i64(c, r->hidden), unit = cg_mul(c, block, vl);
-  for (Loop k = cg_each_by(c, cg_i64(c, 0), h, vl); cg_next(&k);) {
+  for (Loop k = cg_count_by(c, h, vl); cg_next(&k);) {
     for (Loop gate = cg_count(c, cg_i64(c, r->n_gates)); cg_next(&gate);) {
       V row = cg_add(c, unit, cg_mul(c, gate.i, units));
-      V from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, h), k.i));
-      V dst = cg_at(c, c->f32, to, cg_add(c, cg_mul(c, k.i, width), cg_mul(c, gate.i, vl)));
+      V from = cg_cell(c, weight, row, h, k.i);
+      V dst = cg_cell(c, to, k.i, width, cg_mul(c, gate.i, vl));
       cg_transpose_block(c, from, h, cg_sub(c, units, unit), cg_sub(c, h, k.i), dst, width);
     }
   }
@@ -438,13 +434,9 @@ static void project(Forward *w, V t, V going, V next) {
   for (Loop l = cg_each(c, lo, cg_add(c, lo, n_rows)); cg_next(&l);) {
     V from = cg_rnn_row(s, w->proj.h, l.i, h);
     if (w->out) cg_rnn_copy(s, cg_rnn_row(s, w->out, cg_add(c, row, l.i), h), from, true);
-    for (If more = cg_when(c, cg_lt(c, l.i, going)); cg_then(&more);) {
-      cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
-      if (w->hn) {
-        cg_else(c, &more);
-        cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
-      }
-    }
+    for (If more = cg_branch(c, cg_lt(c, l.i, going), w->hn != NULL); cg_then(&more);)
+      if (more.is_true) cg_rnn_copy(s, cg_rnn_row(s, w->hprev, cg_add(c, next, l.i), h), from, true);
+      else cg_rnn_copy(s, cg_rnn_row(s, w->hn, cg_rnn_sorted(s, l.i), h), from, true);
   }
 }
 
@@ -457,7 +449,7 @@ static void step(Forward *w, V t, V live, V going, V next) {
   V zero = cg_i64(c, 0), lo = s->row_lo, row = cg_add(c, cg_rnn_offset(s, t), lo);
   V n_rows = cg_rnn_own(s, cg_rnn_batch_size(s, t)), after = cg_add(c, next, lo);
   for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
-    V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+    V unit = cg_mul(c, block.i, cg_vl(c));
     StepRows p = {.s = s};
     p.arg[R_HPREV] = cg_rnn_row(s, w->hprev, row, s->r->state);
     p.arg[R_OLD] = s->r->cell == CELL_GRU ? columns(s, w->hprev, row, h, unit) : NULL;

@@ -7,13 +7,13 @@
 // ---- packing w_hr
 static void pack_transposed(RnnCode *s, V weight, V packed) {
   Cg *c = s->c;
-  V vl = cg_i64(c, c->t->vl), width = cg_i64(c, s->r->hidden), state = cg_i64(c, s->r->state);
+  V vl = cg_vl(c), width = cg_i64(c, s->r->hidden), state = cg_i64(c, s->r->state);
   for (Loop block = cg_each(c, s->state_lo, s->state_hi); cg_next(&block);) {
     V row = cg_mul(c, block.i, vl), lanes = cg_i64(c, s->r->blocks * c->t->vl);
-    V to = cg_at(c, c->f32, packed, cg_mul(c, row, lanes));
-    for (Loop k = cg_each_by(c, cg_i64(c, 0), width, vl); cg_next(&k);) {
-      V from = cg_at(c, c->f32, weight, cg_add(c, cg_mul(c, row, width), k.i));
-      V dst = cg_at(c, c->f32, to, cg_mul(c, k.i, vl));
+    V to = cg_row(c, packed, row, lanes);
+    for (Loop k = cg_count_by(c, width, vl); cg_next(&k);) {
+      V from = cg_cell(c, weight, row, width, k.i);
+      V dst = cg_row(c, to, k.i, vl);
       cg_transpose_block(c, from, width, cg_sub(c, state, row), cg_sub(c, width, k.i), dst, vl);
     }
   }
@@ -24,7 +24,7 @@ static void pack_columns(RnnCode *s, V weight, V packed) {
   int64_t vl = c->t->vl, width = s->r->hidden;
   for (Loop block = cg_each(c, s->block_lo, s->block_hi); cg_next(&block);) {
     V unit = cg_mul(c, block.i, cg_i64(c, vl));
-    V to = cg_at(c, c->f32, packed, cg_mul(c, unit, cg_i64(c, s->r->state)));
+    V to = cg_row(c, packed, unit, cg_i64(c, s->r->state));
     V mask = cg_rnn_mask(s, cg_sub(c, cg_i64(c, width), unit));
     for (Loop k = cg_count(c, cg_i64(c, s->r->state)); cg_next(&k);) {
       V from = cg_at(c, c->f32, cg_rnn_row(s, weight, k.i, width), unit);

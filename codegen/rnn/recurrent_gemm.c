@@ -21,9 +21,7 @@ int64_t cg_rnn_kc(const Target *t, uint32_t nv, int64_t k) {
 }
 
 // ---- rows in tiles
-static V at_row(Cg *c, V base, V row, int64_t width) {
-  return base ? cg_at(c, c->f32, base, cg_mul(c, row, cg_i64(c, width))) : NULL;
-}
+static V at_row(Cg *c, V base, V row, int64_t width) { return base ? cg_row(c, base, row, cg_i64(c, width)) : NULL; }
 
 static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, V row) {
   TileArgs out = *a;
@@ -69,7 +67,7 @@ static void left_rows(Cg *c, const TileSpec *s, const TileArgs *a, V left, uint3
 
 void cg_rnn_tiles(Cg *c, const TileSpec *s, const TileArgs *a, V rows) {
   V mr = cg_i64(c, s->mr), whole = cg_multiple(c, rows, mr), left = cg_sub(c, rows, whole);
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, mr); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, whole, mr); cg_next(&l);) {
     TileArgs args = below(c, s, a, l.i);
     cg_tile_call(c, s, &args);
   }
@@ -105,7 +103,7 @@ static void columns(Product *m, V block, uint32_t nv, V k_lo, V k_n) {
                    .mask_c = true};
   cg_tile_sum_in_parts(&spec, c->t, p->k, cg_rnn_kc(c->t, WIDE, p->k), 1);
   V unit = cg_mul(c, block, cg_i64(c, vl));
-  V b_at = cg_add(c, cg_mul(c, block, cg_i64(c, b_block)), cg_mul(c, k_lo, cg_i64(c, vl)));
+  V b_at = cg_index(c, block, cg_i64(c, b_block), cg_mul(c, k_lo, cg_i64(c, vl)));
   TileArgs args = {.a = cg_at(c, c->f32, m->arg[P_A], k_lo),
                    .b = cg_at(c, c->f32, m->arg[P_B], b_at),
                    .c = cg_at(c, c->f32, m->arg[P_C], unit),
@@ -119,10 +117,10 @@ static void clear(Product *m) {
   int64_t width = m->p->width;
   for (Loop row = cg_count(c, m->arg[P_ROWS]); cg_next(&row);) {
     for (Loop block = cg_each(c, m->arg[P_LO], m->arg[P_HI]); cg_next(&block);) {
-      V unit = cg_mul(c, block.i, cg_i64(c, c->t->vl));
+      V unit = cg_mul(c, block.i, cg_vl(c));
       V mask = width % c->t->vl ? cg_mask(c, cg_sub(c, cg_i64(c, width), unit)) : NULL;
       V to = cg_at(c, c->f32, at_row(c, m->arg[P_C], row.i, width), unit);
-      cg_rnn_store(m->s, cg_splat(c, cg_f32(c, 0)), to, mask);
+      cg_rnn_store(m->s, cg_zeros(c), to, mask);
     }
   }
 }
@@ -133,7 +131,7 @@ static void make_product(Cg *c, V fn, void *ctx) {
   if (!m->p->add) clear(m);
   int64_t blocks = cg_ceil_div(m->p->width, c->t->vl), part = cg_rnn_kc(c->t, WIDE, m->p->k);
   V k = cg_i64(c, m->p->k);
-  for (Loop l = cg_each_by(c, cg_i64(c, 0), k, cg_i64(c, part)); cg_next(&l);) {
+  for (Loop l = cg_count_by(c, k, cg_i64(c, part)); cg_next(&l);) {
     V k_n = cg_min(c, cg_i64(c, part), cg_sub(c, k, l.i)), lo = m->arg[P_LO], hi = m->arg[P_HI];
     for (uint32_t nv = WIDE; nv; nv /= 2) {
       if (nv > blocks) continue;

@@ -123,9 +123,7 @@ V cg_rnn_sorted(RnnCode *s, V row) {
 }
 
 // ---- memory
-V cg_rnn_row(RnnCode *s, V base, V row, int64_t width) {
-  return cg_at(s->c, s->c->f32, base, cg_mul(s->c, row, cg_i64(s->c, width)));
-}
+V cg_rnn_row(RnnCode *s, V base, V row, int64_t width) { return cg_row(s->c, base, row, cg_i64(s->c, width)); }
 
 V cg_rnn_mask(RnnCode *s, V lanes) { return s->r->hidden % s->c->t->vl ? cg_mask(s->c, lanes) : NULL; }
 
@@ -141,7 +139,7 @@ void cg_rnn_store(RnnCode *s, V v, V p, V mask) {
 void cg_rnn_copy(RnnCode *s, V to, V from, bool of_state) {
   Cg *c = s->c;
   for (Loop l = cg_each(c, of_state ? s->state_lo : s->block_lo, of_state ? s->state_hi : s->block_hi); cg_next(&l);) {
-    V at = cg_mul(c, l.i, cg_i64(c, c->t->vl)), v = cg_splat(c, cg_f32(c, 0));
+    V at = cg_mul(c, l.i, cg_vl(c)), v = cg_zeros(c);
     V left = cg_sub(c, cg_i64(c, of_state ? s->r->state : s->r->hidden), at);
     V mask = of_state ? cg_rnn_state_mask(s, left) : cg_rnn_mask(s, left);
     if (from) v = cg_rnn_load(s, cg_at(c, c->f32, from, at), mask);
