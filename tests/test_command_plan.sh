@@ -78,6 +78,8 @@ check_json 0 '.time_buckets.0 = 40 and no .time_buckets.1 and .room = 1600' fit 
 for ((k = 0; k < 16; k++)); do echo $((k % 2 * 8 + 1)); done >two.txt
 check_json 0 '.time_buckets.0 = 1 and .time_buckets.1 = 9 and no .time_buckets.2 and .room = 80 and .room_of_one_plan = 144' \
   fit --lengths two.txt --batch 8 --max-rows 1000 --buckets 3 --json
+check_json 0 '.ways.[sampler="TN_BUCKETS"].longest = 8 and .ways.[sampler="TN_BUCKETS"].sequences = 120' \
+  fit --lengths lengths.txt --max-rows 100 --max-length 8 --json
 check 0 '2 lengths from 0 to 0, 0 rows' fit --lengths <(echo 0 0)
 check 1 ":2: a length is a whole number from 0 to 2^40, found '-4'" fit --lengths <(printf '1 2\n-4\n')
 check 1 'has no lengths' fit --lengths <(echo)

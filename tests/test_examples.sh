@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# seq2seq learns its dates. resnet: what it saves, it loads. charlm and tagger: the loss falls below a bound; a training that was interrupted and resumed
-# leaves the same file, byte for byte, as one that was not; Ctrl-C saves; wrong arguments are told.
+# seq2seq learns its dates. resnet: what it saves, it loads. charlm and tagger: the loss falls below a bound. These two and
+# documents: a training that was interrupted and resumed leaves the same file, byte for byte, as one that was not; Ctrl-C saves;
+# wrong arguments are told.
 set -u
 bin=$TENURE_BUILD/examples
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
@@ -79,6 +80,16 @@ epochs=$((${done:-0} / 12 + 1))
 run --epochs $epochs --checkpoint "$dir/parts" --resume
 run --epochs $epochs --checkpoint "$dir/whole2"
 cmp "$dir/whole2" "$dir/parts" || fail "charlm: training resumed after Ctrl-C (batch $done) differs"
+
+# Batches by rows: their number is another in each epoch
+awk 'BEGIN { for (k = 0; k < 60; k++) { for (i = 0; i <= k * k % 97; i++) printf "rows "; print "\n" } }' > "$dir/paragraphs"
+documents() { "$bin/documents" "$@" "$dir/paragraphs" > "$dir/out" 2> "$dir/err" < /dev/null || fail "documents $*: $(cat "$dir/err")"; }
+interrupt "$bin/documents" --epochs 1000000 --checkpoint "$dir/parts" "$dir/paragraphs"
+epochs=$(($(sed -n 's/.* batches of epoch \([0-9]*\);.*/\1/p' "$dir/out") + 1))
+documents --epochs $epochs --checkpoint "$dir/parts" --resume
+documents --epochs $epochs --checkpoint "$dir/whole"
+cmp "$dir/whole" "$dir/parts" || fail "documents: training resumed after Ctrl-C (epoch $epochs, batch $done) differs"
+refused 1 "the text: it has no paragraphs" "$bin/documents" "$dir/empty"
 
 "$bin/seq2seq" > "$dir/out" || fail "seq2seq"
 right=$(sed -n 's/^seq2seq: \([0-9.]*\) of .* dates are right/\1/p' "$dir/out")

@@ -34,7 +34,7 @@ typedef struct {
   RtArena *mem;
   int64_t *lengths, *sorted;
   size_t n;
-  int64_t rows, batch, max_rows, max_padded, max_squares, pool, seed, n_plans;
+  int64_t rows, batch, max_length, max_rows, max_padded, max_squares, pool, seed, n_plans;
   bool skips;
   Figures of[N_WAYS];
   int64_t area[STEPS + 1];  // by longest sequence in steps: items of the batches of buckets
@@ -90,6 +90,7 @@ static int64_t longest(const Lengths *t) { return t->sorted[t->n - 1]; }
 static RtSampler sampler_of(const Lengths *t, const Way *way) {
   RtSampler s = {.kind = way->kind,
                  .pool = (uint32_t)t->pool,
+                 .max_length = t->max_length,
                  .world = 1,
                  .seed = (uint64_t)t->seed,
                  .lengths = t->lengths,
@@ -200,6 +201,7 @@ static void put_summary(const Lengths *t, RtText *out) {
     const char *name;
     int64_t limit;
   } limits[] = {{"batch_size", t->batch},
+                {"max_length", t->max_length},
                 {"max_rows", t->max_rows},
                 {"max_padded", t->max_padded},
                 {"max_squares", t->max_squares}};
@@ -278,7 +280,8 @@ static int fit_lengths(RtArena *mem, void *ctx) {
   t->step = longest(t) / STEPS + 1;
   if (!t->max_rows && !t->max_padded && !t->max_squares) {  // as many rows as the usual batch has on average
     int64_t rows = (int64_t)((double)(t->batch ? t->batch : USUAL_BATCH) * (double)t->rows / (double)t->n);
-    t->max_rows = rows > longest(t) ? rows : longest(t) ? longest(t) : 1;
+    int64_t least = t->max_length && t->max_length < longest(t) ? t->max_length : longest(t) ? longest(t) : 1;
+    t->max_rows = rows > least ? rows : least;
   }
   for (uint32_t k = 0; k < N_WAYS; k++)
     if (!try_way(t, k)) return EXIT_ERRORS;
@@ -295,6 +298,7 @@ int tool_fit_lengths(const CliArgs *a) {
   if (a->n_operands || cli_has(a, "--memory") || cli_has(a, "--dim") || cli_has(a, "--function"))
     return cli_usage_error(a, "--lengths is about a file of lengths alone: no FILE.tir, --memory, --dim or --function");
   if (!cli_number(a, "--batch", (CliRange){1, INT64_C(1) << 40}, 0, &t.batch)) return EXIT_USAGE;
+  if (!cli_number(a, "--max-length", limit, 0, &t.max_length)) return EXIT_USAGE;
   if (!cli_number(a, "--max-rows", limit, 0, &t.max_rows)) return EXIT_USAGE;
   if (!cli_number(a, "--max-padded", limit, 0, &t.max_padded)) return EXIT_USAGE;
   if (!cli_number(a, "--max-squares", limit, 0, &t.max_squares)) return EXIT_USAGE;

@@ -234,13 +234,15 @@ static RtSampler sampler_of(const tn_loader_options *o) {
                  .n_shard_ranks = from->world ? from->world : 1,
                  .drop_tail = from->tail == TN_TAIL_DROP,
                  .drop_last = o->drop_last,
+                 .max_length = from->max_length,
                  .max_rows = from->max_rows,
                  .max_padded = from->max_padded,
                  .max_squares = from->max_squares,
                  .cut = cut_of(from),
                  .lengths = from->lengths,
                  .seed = o->seed};
-  s.batch_size = o->batch_size ? o->batch_size : rt_is_by_rows(&s) ? (size_t)rt_row_limit(&s) : 1;
+  int64_t limit = rt_row_limit(&s);
+  s.batch_size = o->batch_size ? o->batch_size : limit < INT64_MAX ? (size_t)limit : 1;
   return s;
 }
 

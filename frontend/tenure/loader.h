@@ -34,7 +34,7 @@ typedef enum {
   TN_FIRST_FIT    // shuffled, then packed up to the limits of a batch: of the items of `pool` batches the longest comes
                   // first, each goes to the first batch that has room for it, and the batches are shuffled
 } tn_sampler_kind;
-// What becomes of an item that is longer than any batch may be
+// What becomes of an item that is longer than a sequence of a batch may be
 typedef enum {
   TN_CUT_DEFAULT,  // FIRST_FIT: TN_CUT_LONG; else TN_CUT_REFUSE
   TN_CUT_REFUSE,   // no loader is made; the sentence names the item
@@ -58,8 +58,9 @@ typedef struct {
   uint32_t shards;  // 0: none
   tn_tail tail;
   // Limits of a batch, which takes items as long as it stays within all that are given. 0: none; without any, a batch is
-  // batch_size items. With one, batch_size is a limit too (0: none). Not for LANES and streams. Their number differs from
-  // epoch to epoch, and rank r takes batches r, r + world, .. of those that one process would have.
+  // batch_size items. With one of the last three, batch_size is a limit too, and 0 none. Not for LANES and streams. The number
+  // of batches differs from epoch to epoch, and rank r takes batches r, r + world, .. of those that one process would have.
+  int64_t max_length;   // of one sequence: the bound of a model's time axis
   int64_t max_rows;     // the sum of the lengths: what a packed batch computes
   int64_t max_padded;   // items times the longest: what a padded batch computes
   int64_t max_squares;  // the sum of the squared lengths: what attention computes

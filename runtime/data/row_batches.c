@@ -34,7 +34,8 @@ static int64_t square_root(int64_t x) {
 static int64_t room(const RtSampler *s, const Fill *f) {
   int64_t most = INT64_MAX;
   if ((size_t)f->items >= s->batch_size) return -1;
-  if (s->max_rows) most = s->max_rows - f->rows;
+  if (s->max_length) most = s->max_length;
+  if (s->max_rows) most = smaller(most, s->max_rows - f->rows);
   if (s->max_squares) most = smaller(most, square_root(s->max_squares - f->squares));
   if (!s->max_padded) return most;
   int64_t each = s->max_padded / (f->items + 1);
@@ -264,16 +265,16 @@ static bool count_pieces(RtRowBatches *b, size_t *of_longest, char *error, size_
     if (of < 0) return rt_fail(error, error_size, "item %zu has length %" PRId64, item, of);
     if (of > most && s->cut == RT_CUT_REFUSE)
       return rt_fail(error, error_size,
-                     "item %zu has %" PRId64 " rows, a batch takes %" PRId64
-                     ": TN_CUT_LONG cuts such items into pieces, TN_CUT_SKIP leaves them out",
+                     "item %zu has %" PRId64 " rows, a sequence of a batch has %" PRId64
+                     " at most: TN_CUT_LONG cuts such items into pieces, TN_CUT_SKIP leaves them out",
                      item, of, most);
     if (__builtin_add_overflow(total, of, &total) || total > INT64_C(1) << 60)
       return rt_fail(error, error_size, "the items have more than 2^60 rows");
-    size_t pieces = of > most && s->cut == RT_CUT_LONG ? (size_t)(of / most) + (of % most != 0) : 1;
+    size_t pieces = of > most && s->cut >= RT_CUT_LONG ? (size_t)(of / most) + (of % most != 0) : 1;
     b->cap_pieces += pieces;
     if (pieces > *of_longest) *of_longest = pieces;
   }
-  if (s->cut == RT_CUT_FILL) b->cap_pieces += (size_t)(total / most) + 1;
+  if (s->cut == RT_CUT_FILL) b->cap_pieces += (size_t)(total / s->max_rows) + 1;
   return true;
 }
 
@@ -334,7 +335,8 @@ void rt_row_batches_free(RtRowBatches *b) {
 
 uint64_t rt_row_batches_hash(const RtRowBatches *b) {
   const RtSampler *s = b->sampler;
-  uint64_t facts[] = {(uint64_t)s->max_rows, (uint64_t)s->max_padded, (uint64_t)s->max_squares, (uint64_t)s->cut};
+  uint64_t facts[] = {(uint64_t)s->max_length, (uint64_t)s->max_rows, (uint64_t)s->max_padded, (uint64_t)s->max_squares,
+                      (uint64_t)s->cut};
   uint64_t hash = rt_hash(facts, sizeof facts, 0);
   for (size_t k = 0; k < b->data->count; k++) {
     int64_t length = length_at(b, k);

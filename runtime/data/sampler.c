@@ -13,13 +13,13 @@ int64_t rt_sampler_length(const RtSampler *s, const RtDataset *d, size_t item) {
 }
 
 static bool check_limits(const RtSampler *s, const RtDataset *d, char *error, size_t error_size) {
-  const int64_t most = INT64_C(1) << 60, limits[] = {s->max_rows, s->max_padded, s->max_squares};
+  const int64_t most = INT64_C(1) << 60, limits[] = {s->max_length, s->max_rows, s->max_padded, s->max_squares};
   for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
     if (limits[k] < 0 || limits[k] > most)
-      return rt_fail(error, error_size, "a limit of batches is %" PRId64 ", 1 to 2^60 are possible", limits[k]);
-  if (!rt_is_by_rows(s))
-    return s->kind != RT_FIRST_FIT ||
-           rt_fail(error, error_size, "first fit packs batches up to max_rows, max_padded or max_squares");
+      return rt_fail(error, error_size, "a limit is %" PRId64 ", 1 to 2^60 are possible", limits[k]);
+  if (s->kind == RT_FIRST_FIT && !s->max_rows && !s->max_padded && !s->max_squares)
+    return rt_fail(error, error_size, "first fit packs batches up to max_rows, max_padded or max_squares");
+  if (!rt_is_by_rows(s)) return true;
   if (d->count == RT_STREAM) return rt_fail(error, error_size, "the lengths of a stream's items are not known before");
   if (s->kind == RT_LANES) return rt_fail(error, error_size, "lanes are batch_size items, not a number of rows");
   if (!rt_sampler_knows_lengths(s, d))
@@ -29,7 +29,8 @@ static bool check_limits(const RtSampler *s, const RtDataset *d, char *error, si
     return rt_fail(error, error_size, "items without a variable field cannot be cut");
   bool is_fill = s->cut == RT_CUT_FILL;
   if (is_fill && (s->kind == RT_BUCKETS || s->kind == RT_FIRST_FIT || !s->max_rows || s->max_padded || s->max_squares))
-    return rt_fail(error, error_size, "items that are cut where a batch ends have their order and max_rows alone");
+    return rt_fail(error, error_size,
+                   "items that are cut where a batch ends have their order, and max_rows of the batch's limits");
   return true;
 }
 

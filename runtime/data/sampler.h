@@ -15,16 +15,18 @@ typedef struct {
   uint32_t rank, world;  // world >= 1
   uint32_t shards;       // above 0: world is 1, and this process has the items of each batch that are its shards'
   uint32_t shard_rank, n_shard_ranks;
-  bool drop_tail;                             // else the beginning is repeated until all ranks have equally many
-  size_t batch_size;                          // >= 1
-  int64_t max_rows, max_padded, max_squares;  // of a batch; 0: no limit
-  RtCut cut;                                  // where there is one
-  const int64_t *lengths;                     // of items; NULL: those of the data set
+  bool drop_tail;     // else the beginning is repeated until all ranks have equally many
+  size_t batch_size;  // >= 1
+  int64_t max_length, max_rows, max_padded, max_squares;  // of a sequence, of a batch; 0: no limit
+  RtCut cut;                                              // where there is one
+  const int64_t *lengths;                                 // of items; NULL: those of the data set
   bool drop_last;
   uint64_t seed;
 } RtSampler;
 
-static inline bool rt_is_by_rows(const RtSampler *s) { return s->max_rows || s->max_padded || s->max_squares; }
+static inline bool rt_is_by_rows(const RtSampler *s) {
+  return s->max_length || s->max_rows || s->max_padded || s->max_squares;
+}
 static inline uint32_t rt_sampler_pool(const RtSampler *s) { return s->pool ? s->pool : 16; }
 static inline bool rt_sampler_cuts(const RtSampler *s) { return rt_is_by_rows(s) && s->cut >= RT_CUT_LONG; }
 bool rt_sampler_knows_lengths(const RtSampler *s, const RtDataset *d);
