@@ -84,6 +84,12 @@ const Attr *ir_attr(const Fn *f, Val v, Key k) {
   return NULL;
 }
 
+int64_t ir_attr_size(const Fn *f, Val v, Key k, int64_t absent) {
+  const Attr *a = ir_attr(f, v, k);
+  if (!a) return absent;
+  return ir_dim_is_const(f->prog, a->u.dim) ? ir_dim_info(f->prog, a->u.dim)->value : -1;
+}
+
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent) {
   const Attr *a = ir_attr(f, v, k);
   return a ? a->u.i : absent;

@@ -16,6 +16,7 @@ Val ir_result(Val head, uint32_t k);                  // result k
 Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
 const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
+int64_t ir_attr_size(const Fn *f, Val v, Key k, int64_t absent);  // of a DIM; -1: no constant
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);
 bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
 bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: an immediate of the code, not in memory

@@ -62,6 +62,6 @@ Val ir_written_storage(const Fn *f, Val v) {
 
 bool ir_is_whole(const Fn *f, Val v) {
   for (; ir_is_alias(f->ins[v.i].op); v = ir_arg(f, v, 0))
-    if (f->ins[v.i].op == OP_slice || f->ins[v.i].op == OP_slice_at) return false;
+    if (f->ins[v.i].op == OP_slice) return false;
   return true;
 }

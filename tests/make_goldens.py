@@ -167,8 +167,8 @@ both("reshape", "%y = reshape %x {shape=[5,6]}", {"x": rnd(2, 3, 5)}, lambda x: 
 both("expand", "%y = expand %x {shape=[2,3,5]}", {"x": rnd(3, 1)}, lambda x: x.expand(2, 3, 5), ["x"])
 both("expand of a scalar", "%y = expand %x {shape=[4]}", {"x": rnd()}, lambda x: x.expand(4), ["x"])
 both("permute", "%y = permute %x {perm=[2,0,1]}", {"x": rnd(2, 3, 5)}, lambda x: x.permute(2, 0, 1), ["x"])
-both("slice", "%y = slice %x {axis=1, start=2, size=3}", {"x": rnd(3, 7, 2)}, lambda x: x[:, 2:5], ["x"])
-both("slice of nothing", "%y = slice %x {axis=0, start=3, size=0}", {"x": rnd(3, 2)}, lambda x: x[3:3], ["x"])
+both("slice", "%y = slice %x {axis=1, start=2, count=3}", {"x": rnd(3, 7, 2)}, lambda x: x[:, 2:5], ["x"])
+both("slice of nothing", "%y = slice %x {axis=0, start=3, count=0}", {"x": rnd(3, 2)}, lambda x: x[3:3], ["x"])
 both("pad_axis", "%y = pad_axis %x {axis=1, start=2, size=6}", {"x": rnd(3, 3)}, lambda x: F.pad(x, (2, 1)), ["x"])
 both("concat", "%y = concat %a, %b, %c {axis=1}", {"a": rnd(2, 3), "b": rnd(2, 1), "c": rnd(2, 4)},
      lambda a, b, c: torch.cat([a, b, c], 1), ["a", "b", "c"])
@@ -192,7 +192,7 @@ for what, shape, axis, start, size in (
     gradient("slice_assign " + what, f"%q = square %x\n%s = slice_assign %q, %p {at}\n%y = square %s", ins,
              lambda x, p: fn(x * x, p) ** 2, ["x", "p"])
 x, p = torch.arange(35).reshape(5, 7) - 3, torch.arange(12).reshape(4, 3) + 100
-case("slice_assign of integers", "%r = reshape %p {shape=[4,3]}\n%s = slice %x {axis=0, start=1, size=4}\n"
+case("slice_assign of integers", "%r = reshape %p {shape=[4,3]}\n%s = slice %x {axis=0, start=1, count=4}\n"
      "%y = slice_assign %s, %r {axis=1, start=2}", {"x": x, "p": p.reshape(12)}, {"y": put_slice(x[1:], p, 1, 2)})
 
 
@@ -279,7 +279,7 @@ case("index_assign into a parameter", "%w = param @w\n%y = index_assign %w, %i, 
 # written in place through views, as pass functionalize rewrites it
 x, p = rnd(4, 6), rnd(4, 2)
 case("write through a view", """%c = square %x
-     %s = slice %c {axis=1, start=3, size=2}
+     %s = slice %c {axis=1, start=3, count=2}
      %d = clone %c
      write %s, %p
      %t = square %s
@@ -287,20 +287,20 @@ case("write through a view", """%c = square %x
 gradient("write through views", """%c = square %x
      %r = reshape %c {shape=[3,8]}
      %f = permute %r {perm=[1,0]}
-     %s = slice %f {axis=0, start=1, size=5}
+     %s = slice %f {axis=0, start=1, count=5}
      write %s, %p
      %y = square %c""", {"x": x, "p": rnd(5, 3)},
          lambda x, p: put_slice((x * x).reshape(3, 8).T, p, 0, 1).T.reshape(4, 6) ** 2, ["x", "p"])
 w, p = rnd(6, 4), rnd(2, 4)
 case("write into a parameter", """%w = param @w
-     %s = slice %w {axis=0, start=1, size=2}
+     %s = slice %w {axis=0, start=1, count=2}
      write %s, %p {no_grad}
      %y = square %w""", {"p": p}, {"y": put_slice(w, p, 0, 1) ** 2}, params=[("w", w, put_slice(w, p, 0, 1))])
 w, p = rnd(6, 4), rnd(3, 3)
 inner = lambda w: put_slice(w.reshape(3, 8), p, 1, 2).reshape(6, 4)
 case("write into a reshaped parameter", """%w = param @w
      %r = reshape %w {shape=[3,8]}
-     %s = slice %r {axis=1, start=2, size=3}
+     %s = slice %r {axis=1, start=2, count=3}
      write %s, %p {no_grad}
      %y = square %w""", {"p": p}, {"y": inner(w) ** 2}, params=[("w", w, inner(w))])
 w, a = rnd(6, 4), rnd(6, 4)
@@ -317,9 +317,9 @@ case("write of a copy that was written beside", """%w = param @w
 w, p = rnd(6, 4), rnd(2, 3)
 nested = put_slice(w, put_slice(w[1:5], F.pad(p, (0, 1)) + F.pad(w[2:4, 3:], (3, 0)), 0, 1), 0, 1)
 case("write into a part of a part of a parameter", """%w = param @w
-     %r = slice %w {axis=0, start=1, size=4}
-     %q = slice %r {axis=0, start=1, size=2}
-     %s = slice %q {axis=1, start=0, size=3}
+     %r = slice %w {axis=0, start=1, count=4}
+     %q = slice %r {axis=0, start=1, count=2}
+     %s = slice %q {axis=1, start=0, count=3}
      write %s, %p {no_grad}
      %y = square %w""", {"p": p}, {"y": nested ** 2}, params=[("w", w, nested)])
 

@@ -32,23 +32,23 @@ for what, shape, axis, start, count, step, reverse, run in (
     x, p = rnd(*shape), rnd(*(count if k == axis else n for k, n in enumerate(shape)))
     given = {} if run is None else {"at": torch.tensor(run)}
     operand = "" if run is None else ", %at"
-    both("slice_at " + what, f"%y = slice_at %x{operand} {{{attrs}, count={count}}}", {"x": x, **given},
+    both("slice " + what, f"%y = slice %x{operand} {{{attrs}, count={count}}}", {"x": x, **given},
          lambda x, **k: x.index_select(axis, at), ["x"])
     ins = {"x": x, "p": p, **given}
-    line = f"slice_assign_at %q, %p{operand} {{{attrs}}}"
+    line = f"slice_assign %q, %p{operand} {{{attrs}}}"
     fn = lambda x, p, **k: put(x, p, axis, at)
-    case("slice_assign_at " + what, "%y = " + line.replace("%q", "%x"), ins, {"y": fn(**ins)})
-    gradient("slice_assign_at " + what, f"%q = square %x\n%s = {line}\n%y = square %s", ins,
+    case("slice_assign " + what, "%y = " + line.replace("%q", "%x"), ins, {"y": fn(**ins)})
+    gradient("slice_assign " + what, f"%q = square %x\n%s = {line}\n%y = square %s", ins,
              lambda x, p, **k: fn(x * x, p) ** 2, ["x", "p"])
 
 big = rnd(66, 37)
-case("slice_at of a large table, backward", "%y = slice_at %x {axis=1, count=37, reverse}", {"x": big}, {"y": big.flip(1)})
-case("slice_at that is added", "%y0 = slice_at %x {axis=0, count=33, step=2}\n%y = add %y0, %z", {"x": big, "z": big[:33] * 1},
+case("slice of a large table, backward", "%y = slice %x {axis=1, count=37, reverse}", {"x": big}, {"y": big.flip(1)})
+case("slice that is added", "%y0 = slice %x {axis=0, count=33, step=2}\n%y = add %y0, %z", {"x": big, "z": big[:33] * 1},
      {"y": big[::2] + big[:33]})
-case("slice_assign_at of many rows", "%y = slice_assign_at %x, %p {axis=0, step=2}", {"x": big, "p": big[:33] * 1},
+case("slice_assign of many rows", "%y = slice_assign %x, %p {axis=0, step=2}", {"x": big, "p": big[:33] * 1},
      {"y": put(big, big[:33], 0, 2 * torch.arange(33))})
 whole = torch.arange(35).reshape(5, 7) - 3
-case("slice_at of integers", "%y = slice_at %x {axis=1, from=1, count=3, step=2, reverse}", {"x": whole},
+case("slice of integers", "%y = slice %x {axis=1, start=1, count=3, step=2, reverse}", {"x": whole},
      {"y": whole.index_select(1, ints(5, 3, 1))})
 
 if __name__ == "__main__":

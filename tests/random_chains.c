@@ -183,10 +183,10 @@ static Val diagonal(Gen *g, Val v) {
   d.d[d.n - 2] = ir_dim_mul(g->p, n, m), d.n--;
   Val flat = reshaped(g, v, d);
   if (ir_none(flat)) return flat;
-  Attr a[] = {ir_a_int(KEY_axis, d.n - 1), ir_a_dim(KEY_from, ir_dim(g->p, 0)), ir_a_dim(KEY_count, rows ? n : m),
+  Attr a[] = {ir_a_int(KEY_axis, d.n - 1), ir_a_dim(KEY_start, ir_dim(g->p, 0)), ir_a_dim(KEY_count, rows ? n : m),
               ir_a_dim(KEY_pitch, step)};
   if (ir_dim_is_const(g->p, step)) a[3] = ir_a_int(KEY_step, ir_dim_bound(g->p, step));
-  return gen_emit(g, OP_slice_at, &flat, 1, a, 4);
+  return gen_emit(g, OP_slice, &flat, 1, a, 4);
 }
 
 static Val narrowed(Gen *g, Val v) {
@@ -198,21 +198,21 @@ static Val narrowed(Gen *g, Val v) {
     bool is_less = ir_dim_bound(g->p, n) > 1 && !ir_dim_found_by_run(g->f, n) && gen_chance(g, 60);
     Dim one = ir_dim(g->p, 1);
     a[n_attrs++] = ir_a_int(KEY_axis, axis);
-    if (is_less && gen_chance(g, 50)) a[n_attrs++] = ir_a_dim(KEY_from, one);
+    if (is_less && gen_chance(g, 50)) a[n_attrs++] = ir_a_dim(KEY_start, one);
     a[n_attrs++] = ir_a_dim(KEY_count, is_less ? ir_dim_sub(g->p, n, one) : n);
     if (!is_less || gen_chance(g, 30)) a[n_attrs++] = ir_a_int(KEY_reverse, 1);
-    return gen_emit(g, OP_slice_at, &v, 1, a, n_attrs);
+    return gen_emit(g, OP_slice, &v, 1, a, n_attrs);
   }
   int64_t size = ir_dim_bound(g->p, n), start = gen_below(g, (uint32_t)size + 1), count, room;
   if (gen_chance(g, 50)) {
     int64_t left = size - start;
-    a[0] = ir_a_int(KEY_axis, axis), a[1] = ir_a_int(KEY_start, start);
-    a[2] = ir_a_int(KEY_size, left - (left ? gen_below(g, (uint32_t)left) : 0));
+    a[0] = ir_a_int(KEY_axis, axis), a[1] = ir_a_dim(KEY_start, ir_dim(g->p, start));
+    a[2] = ir_a_dim(KEY_count, ir_dim(g->p, left - (left ? gen_below(g, (uint32_t)left) : 0)));
     return gen_emit(g, OP_slice, &v, 1, a, 3);
   }
   n_attrs = gen_slice_at(g, axis, size, a, &count, &room);
   a[n_attrs++] = ir_a_dim(KEY_count, ir_dim(g->p, count));
-  return gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, a, n_attrs);
+  return gen_emit(g, OP_slice, (Val[]){v, gen_start(g, room)}, 2, a, n_attrs);
 }
 
 static Val expanded(Gen *g, Val v) {

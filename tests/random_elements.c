@@ -299,7 +299,7 @@ void add_slice_or_pad(Gen *g) {
   size = pad ? start + n + gen_below(g, 3) : gen_chance(g, 5) ? 0 : gen_below(g, (uint32_t)(n - start) + 1);
   d.d[axis] = ir_dim(g->p, size);
   if (!gen_is_small(g, gen_shape(g, &d))) return;
-  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(g->p, start)), ir_a_int(KEY_size, size)};
   gen_keep(g, gen_emit(g, pad ? OP_pad_axis : OP_slice, &v, 1, a, 3), gen_mag(g, v));
 }
 
@@ -316,7 +316,7 @@ uint32_t gen_slice_at(Gen *g, uint32_t axis, int64_t n, Attr *a, int64_t *count,
   *room = n - from - (*count ? (*count - 1) * step + 1 : 0);
   uint32_t k = 0;
   a[k++] = ir_a_int(KEY_axis, axis);
-  if (from) a[k++] = ir_a_dim(KEY_from, ir_dim(g->p, from));
+  if (from) a[k++] = ir_a_dim(KEY_start, ir_dim(g->p, from));
   if (gen_chance(g, 20)) a[k++] = ir_a_dim(KEY_pitch, ir_dim(g->p, step));
   else if (step > 1) a[k++] = ir_a_int(KEY_step, step);
   if (gen_chance(g, 50)) a[k++] = ir_a_int(KEY_reverse, 1);
@@ -338,9 +338,9 @@ static void slice_by_run(Gen *g, Val v, uint32_t axis, Dim n) {
     break;
   default: break;
   }
-  Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count),
+  Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, from), ir_a_dim(KEY_count, count),
                  ir_a_int(KEY_step, step), ir_a_int(KEY_reverse, 1)};
-  gen_keep(g, gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, attr, 4 + gen_chance(g, 30)), gen_mag(g, v));
+  gen_keep(g, gen_emit(g, OP_slice, (Val[]){v, gen_start(g, room)}, 2, attr, 4 + gen_chance(g, 30)), gen_mag(g, v));
 }
 
 static bool has_run_axis(Gen *g, Val v) {
@@ -359,7 +359,7 @@ void add_slice_at(Gen *g) {
   Attr a[5];
   if (d.n && gen_chance(g, 20)) {  // all of it, backward, whatever size it has
     Attr flip[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_count, d.d[axis]), ir_a_int(KEY_reverse, 1)};
-    gen_keep(g, gen_emit(g, OP_slice_at, &v, 1, flip, 3), gen_mag(g, v));
+    gen_keep(g, gen_emit(g, OP_slice, &v, 1, flip, 3), gen_mag(g, v));
     return;
   }
   if (!d.n) return;
@@ -370,7 +370,7 @@ void add_slice_at(Gen *g) {
   int64_t count, room;
   uint32_t n = gen_slice_at(g, axis, ir_dim_bound(g->p, d.d[axis]), a, &count, &room);
   a[n++] = ir_a_dim(KEY_count, ir_dim(g->p, count));
-  gen_keep(g, gen_emit(g, OP_slice_at, (Val[]){v, gen_start(g, room)}, 2, a, n), gen_mag(g, v));
+  gen_keep(g, gen_emit(g, OP_slice, (Val[]){v, gen_start(g, room)}, 2, a, n), gen_mag(g, v));
 }
 
 void add_concat(Gen *g) {

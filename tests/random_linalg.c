@@ -126,11 +126,11 @@ static void add_values(Gen *g) {
 }
 
 void add_triangular(Gen *g) {
-  if (gen_chance(g, 20)) {
+  if (gen_chance(g, 30)) {
     add_values(g);
     return;
   }
-  if (gen_chance(g, 15)) add_reflections(g);
+  if (gen_chance(g, 25)) add_reflections(g);
   else if (gen_chance(g, 45)) add_system(g);
   else if (gen_chance(g, 50)) add_factor(g);
   else add_row_operations(g);

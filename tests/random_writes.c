@@ -84,7 +84,7 @@ void add_slice_assign(Gen *g) {
   int64_t n = ir_dim_bound(g->p, d.d[axis]), start = gen_below(g, (uint32_t)n + 1),
           size = gen_below(g, (uint32_t)(n - start) + 1);
   d.d[axis] = ir_dim(g->p, size);
-  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(g->p, start))};
   gen_keep(g, gen_emit(g, OP_slice_assign, (Val[]){v, gen_leaf(g, gen_shape(g, &d))}, 2, a, 2), gen_mag(g, v) + 2);
 }
 
@@ -99,7 +99,7 @@ void add_slice_assign_at(Gen *g) {
   uint32_t n = gen_slice_at(g, axis, ir_dim_bound(g->p, d.d[axis]), a, &count, &room);
   d.d[axis] = ir_dim(g->p, count);
   Val part = gen_leaf(g, gen_shape(g, &d)), at = gen_start(g, room);
-  gen_keep(g, gen_emit(g, OP_slice_assign_at, (Val[]){v, part, at}, 3, a, n), gen_mag(g, v) + 2);
+  gen_keep(g, gen_emit(g, OP_slice_assign, (Val[]){v, part, at}, 3, a, n), gen_mag(g, v) + 2);
 }
 
 void add_index_assign(Gen *g) {

@@ -197,13 +197,13 @@ func @init() {
   %a = param @a
   %three = const {value=3}
   %r = full {value=2, shape=[2]}
-  %v = slice %a {axis=0, start=1, size=2}
+  %v = slice %a {axis=0, start=1, count=2}
   write %v, %r {no_grad}
   %product = mul %a, %three
   %b = param @b
   write %b, %product {no_grad}
   %c = param @c
-  %w = slice %c {axis=0, start=0, size=2}
+  %w = slice %c {axis=0, start=0, count=2}
   write %w, %r {no_grad}
 }
 END

@@ -225,7 +225,7 @@ static void casts(void) {
                              "dim n <= 9\n"
                              "func @f(%x: f32[n,3], %label: u8[n], %table: f32[2,3], %pair: f16[n,2]) {\n"
                              "%l = cast %label {dtype=i64}\n%c, %e = cross_entropy_rows %x, %l\n"
-                             "%s = slice %pair {axis=1, start=1, size=1}\n%i = cast %s {dtype=i64}\n"
+                             "%s = slice %pair {axis=1, start=1, count=1}\n%i = cast %s {dtype=i64}\n"
                              "%j = reshape %i {shape=[n]}\n%y = embedding %table, %j\n"
                              "output %c {name=\"loss\", index=0}\noutput %y {name=\"y\", index=1}\n}\n";
   Case c = open_case(tn_program_parse(text, strlen(text), "casts.tir"), "casts");

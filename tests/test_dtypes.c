@@ -54,7 +54,8 @@ static void move_elements(Case *c, tn_tensor x) {
   put(c, tn_slice_assign_(b, 1, 2, tn_slice(a, 1, 0, 3)), 2, ROWS, COLUMNS, 0);
   tn_tensor rows = tn_constant_i64(c->f, ((const int64_t[]){2, 0}), TN_SHAPE(2));
   put(c, tn_index_put_(tn_clone(b), rows, tn_slice(a, 0, 3, 2)), 2, ROWS, COLUMNS, 0);
-  const Attr pad[] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, 2), ir_a_int(KEY_size, COLUMNS + 5)};
+  const Attr pad[] = {ir_a_int(KEY_axis, 1), ir_a_dim(KEY_start, ir_dim(c->f->p->ir, 2)),
+                      ir_a_int(KEY_size, COLUMNS + 5)};
   put(c, fe_made(fe_emit(OP_pad_axis, &a, 1, pad, 3, TN_SITE), TN_SITE), 2, ROWS, COLUMNS + 5, 0);
 }
 

@@ -53,7 +53,7 @@ func @f(%x: f32[4,4]) {               // w.c:1
   %c = clone %h                       // w.c:3
   %e = exp %c                         // w.c:4
   write %c, %e                        // w.c:4
-  %p = slice %c {axis=1, start=1, size=2}  // w.c:5
+  %p = slice %c {axis=1, start=1, count=2}  // w.c:5
   %k = const {value=2}                // w.c:5
   %b = expand %k {shape=[4,2]}        // w.c:5
   write %p, %b                        // w.c:5

@@ -308,7 +308,7 @@ static void test_refusals(void) {
   check_refused(look, ARRAY(1, 2, 3), ARRAY(-1, 0), "index -1 at element 0");
   check_refused(look, ARRAY(1, 2), ARRAY(0, 0), "input 0 has 2 elements");
   const char *put = "program @p\nfunc @f(%x: f32[3,1], %i: i64[2]) {\n%r = reshape %x {shape=[1,3]}\n%s = slice %r "
-                    "{axis=1, start=0, size=2}\n"
+                    "{axis=1, start=0, count=2}\n"
                     "%p = reshape %s {shape=[2,1]}\n%y = index_assign %x, %i, %p\noutput %y {name=\"y\", index=0}\n}\n";
   check_refused(put, ARRAY(1, 2, 3), ARRAY(0, 3), "index 3 at element 1");
   check_refused(put, ARRAY(1, 2, 3), ARRAY(-4, 0), "index -4 at element 0");

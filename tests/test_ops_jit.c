@@ -165,7 +165,7 @@ static void test_bad_rows(void) {
   for (uint32_t k = 0; k < sizeof outside / sizeof *outside; k++) {  // -1 alone names nothing where an index is padded
     check_bad_rows(BAD_ROWS("i64", "%y = index_add %x, %n, %p {axis=0, padded}\n"), outside[k], false);
     check_bad_rows(
-        BAD_ROWS("i64", "%t = index_select %x, %n {axis=0, padded}\n%y = slice %t {axis=0, start=0, size=3}\n"),
+        BAD_ROWS("i64", "%t = index_select %x, %n {axis=0, padded}\n%y = slice %t {axis=0, start=0, count=3}\n"),
         outside[k], false);
   }
   // zeros read by a padded index have not checked it

@@ -117,7 +117,7 @@ static void judge(bool is_const) {
 static const char *const elsewhere =
     " input param const table dim_size result scope_begin scope_end move attach dispose output overwritten "
     "grad_replace "
-    "shard_mean assign slice_assign_at cross_entropy_rows_grad layer_norm_grad rms_norm_grad conv_weight_grad "
+    "shard_mean assign cross_entropy_rows_grad layer_norm_grad rms_norm_grad conv_weight_grad "
     "max_pool_grad sum_pool_grad resize_grad embedding_grad embedding_bag_grad embedding_bag_factor softmax_grad "
     "log_softmax_grad shift packed_layout dense_layout pack_padded seq_scatter seq_softmax_grad seq_windows_grad "
     "seq_window_lengths seq_from_list seq_to_list rnn_seq_grad scan_begin scan_carry scan_next scan_final scan_end "

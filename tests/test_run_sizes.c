@@ -186,7 +186,7 @@ static void check_refused(void) {
   tn_program_free(p);
   p = begin(&f, &n);
   tn_slice(tn_input(f, "x", TN_F32, TN_SHAPE(n)), 0, 3, 6);
-  CHECK_HAS(report_of(p), "elements from index 3 on, 6 of them in steps of 1, do not lie in axis 0");
+  CHECK_HAS(report_of(p), "6 elements from index 3 on do not lie in axis 0");
   tn_program_free(p);
   p = begin(&f, &n);
   tn_tensor out[4];

@@ -8,7 +8,7 @@
 
 #include "ir/attention.h"
 #include "ir/interp/interp.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 #include "runtime/exec/numbers.h"
 #include "runtime/exec/plan.h"
 
@@ -48,13 +48,13 @@ static bool is_negative(const Prog *p, Dim d, const int64_t *slots, bool *grow) 
 
 static bool has_negative_size(const Fn *f, Val v, const int64_t *slots, bool *grow) {
   const Prog *p = f->prog;
-  SliceAt s;
+  Slice s;
   bool any = false;
   for (uint32_t k = 0; k < ir_rank(p, f->ins[v.i].shape); k++)
     any |= is_negative(p, ir_dim_at(p, f->ins[v.i].shape, k), slots, grow);
-  if (f->ins[v.i].op != OP_slice_at && f->ins[v.i].op != OP_slice_assign_at) return any;
-  ir_slice_at(f, v, &s);
-  any |= is_negative(p, s.from, slots, grow);
+  if (f->ins[v.i].op != OP_slice && f->ins[v.i].op != OP_slice_assign) return any;
+  ir_slice(f, v, &s);
+  any |= is_negative(p, s.start, slots, grow);
   any |= is_negative(p, s.count, slots, grow);
   any |= is_negative(p, ir_dim_sub(f->prog, s.step, ir_dim(f->prog, 1)), slots, grow);
   bool leaves = is_negative(p, s.last_start, slots, grow);
@@ -89,7 +89,7 @@ typedef struct {
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
   const Prog *p = f->prog;
   Attention attention;
-  SliceAt slice;
+  Slice slice;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Ins *ins = &f->ins[i];
     for (uint32_t k = 0; k < ins->n_args; k++) {
@@ -113,13 +113,13 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       case OP_embedding_grad:
       case OP_index_assign:
       case OP_embedding: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots)); break;
-      case OP_slice_at:
-      case OP_slice_assign_at:
+      case OP_slice:
+      case OP_slice_assign:
         if (ir_operand(f, (Val){i}, ARG_at).i != v.i) {
           find_wants(f, (Val){i}, slots, w);
           break;
         }
-        ir_slice_at(f, (Val){i}, &slice);
+        ir_slice(f, (Val){i}, &slice);
         w->hi = smaller(w->hi, ir_dim_eval(p, slice.last_start, slots) + 1);
         break;
       case OP_gather:

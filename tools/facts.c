@@ -205,7 +205,7 @@ static bool seen_before(const uint32_t *list, uint32_t n, uint32_t x) {
 static int64_t bytes_read(const Fn *f, Val user, Val a) {
   int64_t whole = ir_type_bytes(f->prog, f->ins[a.i].dtype, f->ins[a.i].shape);
   Op op = f->ins[user.i].op;
-  if (op != OP_slice && op != OP_slice_at && !(op == OP_embedding && a.i == ir_arg(f, user, 0).i)) return whole;
+  if (op != OP_slice && !(op == OP_embedding && a.i == ir_arg(f, user, 0).i)) return whole;
   int64_t part = ir_type_bytes(f->prog, f->ins[user.i].dtype, f->ins[user.i].shape);
   return part < whole ? part : whole;
 }

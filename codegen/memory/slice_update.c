@@ -1,4 +1,4 @@
-// Partial writes: slice_assign, slice_assign_at and index_assign. The result lies in operand 0's buffer, so that only the part is
+// Partial writes: slice_assign and index_assign. The result lies in operand 0's buffer, so that only the part is
 // written; nothing else of the buffer is read or touched.
 //
 // Elements go to distinct places (slices), or each place has one worker (index_assign): the result does not
@@ -6,7 +6,7 @@
 #include "codegen/cg.h"
 #include "codegen/emitters.h"
 #include "codegen/pointwise/pointwise.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 
 enum {
   SMALL = 4096,       // parts with fewer elements are written by worker 0
@@ -61,13 +61,6 @@ static void put_block(Cg *c, Val v, uint32_t axis, V first) {
   }
 }
 
-static bool slice_assign(Cg *c, Val v) {
-  if (bound_of(c, ir_arg(c->f, v, 1)) == 0) return true;
-  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
-  put_block(c, v, axis, cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0)));
-  return true;
-}
-
 // Element k of the part along the axis lies at first + k step of the buffer. A run of elements behind the axis is copied
 // at once; with none behind it elements are copied one by one.
 typedef struct {
@@ -76,8 +69,8 @@ typedef struct {
 } Places;
 
 static Places places_of(Cg *c, Val v, V first) {
-  SliceAt s;
-  ir_slice_at(c->f, v, &s);
+  Slice s;
+  ir_slice(c->f, v, &s);
   uint32_t rank = ir_rank(c->f->prog, ir_ins(c->f, v)->shape);
   V size = cg_dim(c, s.size), last = cg_sub(c, size, cg_i64(c, 1)), step = cg_dim(c, s.step);
   return (Places){.inner = product(c, v, s.axis + 1, rank),
@@ -102,9 +95,9 @@ static void put_rows(Cg *c, Val v, const Places *at, V lo, V hi) {
   }
 }
 
-static bool slice_assign_at(Cg *c, Val v) {
-  SliceAt s;
-  ir_slice_at(c->f, v, &s);
+static bool slice_assign(Cg *c, Val v) {
+  Slice s;
+  ir_slice(c->f, v, &s);
   Val part = ir_operand(c->f, v, ARG_source);
   if (bound_of(c, part) == 0) return true;
   V in_range, first = cg_slice_start(c, v, &in_range), lo, hi;
@@ -161,9 +154,5 @@ static bool index_assign(Cg *c, Val v) {
 
 bool cg_emit_slice_update(Cg *c) {
   Val v = {c->k->first};
-  switch (ir_ins(c->f, v)->op) {
-  case OP_slice_assign: return slice_assign(c, v);
-  case OP_slice_assign_at: return slice_assign_at(c, v);
-  default: return index_assign(c, v);
-  }
+  return ir_ins(c->f, v)->op == OP_slice_assign ? slice_assign(c, v) : index_assign(c, v);
 }

@@ -4,7 +4,7 @@
 // does not depend on vl, on the tail or on the split among workers.
 #include "codegen/pointwise/pointwise.h"
 #include "ir/passes/plan.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 #include "ir/storage.h"
 
 enum { MAX_LANES = 64 };
@@ -68,10 +68,10 @@ static void map_axes(Pointwise *p, Access *a, Val v) {
   for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = perm ? (int)ir_list_at(fn_of(p)->prog, perm->u.list, j) : (int)j;
 }
 
-static void map_slice_at(Pointwise *p, Access *a, Val v) {
+static void map_slice(Pointwise *p, Access *a, Val v) {
   Cg *c = p->c;
-  SliceAt s;
-  ir_slice_at(c->f, v, &s);
+  Slice s;
+  ir_slice(c->f, v, &s);
   V in_range, first = cg_slice_start(c, v, &in_range);
   if (in_range) p->in_range = cg_both(c, p->in_range, in_range);
   a->offset[s.axis] =
@@ -90,16 +90,12 @@ static void map_index(Pointwise *p, Access *a, Val v) {
   }
   map_axes(p, a, v);
   if (op == OP_permute) return;
-  if (op == OP_slice_at) {
-    map_slice_at(p, a, v);
+  if (op == OP_slice) {
+    map_slice(p, a, v);
     return;
   }
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
-  V start = cg_i64(c, ir_attr_int(c->f, v, KEY_start, 0));
-  if (op == OP_slice) {
-    a->offset[axis] = start;
-    return;
-  }
+  V start = cg_i64(c, ir_attr_size(c->f, v, KEY_start, 0));
   a->offset[axis] = cg_sub(c, cg_i64(c, 0), start);
   a->lo[axis] = start;
   a->hi[axis] = cg_add(c, start, cg_dim(c, operand_dim(p, a, (int)axis)));
@@ -170,8 +166,8 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   for (uint32_t a = 0; a < ir_ins(c->f, v)->n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     p->use[k][a] = -1;
-    if (op_of(p, v) == OP_assign && a != 1) continue;    // written only; a range, read once
-    if (op_of(p, v) == OP_slice_at && a == 1) continue;  // read once, by cg_slice_start
+    if (op_of(p, v) == OP_assign && a != 1) continue;  // written only; a range, read once
+    if (op_of(p, v) == OP_slice && a == 1) continue;   // read once, by cg_slice_start
     if (ir_is_immediate(fn_of(p), seen)) continue;
     bool reg = in_group(p, seen) && is_code(p, seen), same_shape = type_of(p, seen)->shape.i == p->shape.i;
     if (reg && same_shape && (!index || op_of(p, v) == OP_expand)) continue;
@@ -522,7 +518,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   if (op == OP_assign) return operand(p, k, 1, i, mask);
   if (op == OP_embedding || op == OP_concat) return operand(p, k, 0, i, mask);
   V arg[POINTWISE_OPERANDS];
-  uint32_t n = op == OP_slice_at ? 1 : ir_ins(c->f, v)->n_args;
+  uint32_t n = op == OP_slice ? 1 : ir_ins(c->f, v)->n_args;
   for (uint32_t a = 0; a < n; a++) arg[a] = operand(p, k, a, i, mask);
   if (op == OP_cast)
     return cg_convert(c, (DType)ir_ins(c->f, ir_arg(c->f, v, 0))->dtype, (DType)ir_ins(c->f, v)->dtype, arg[0]);

@@ -101,7 +101,7 @@ V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in 
 bool cg_is_run_copy(const Cg *c);
 bool cg_emit_concat(Cg *c);
 
-// ---- slice_start.c: from + at of slice_at and slice_assign_at. *in_range: i1, where only the run can tell
+// ---- slice_start.c: start + at of slice and slice_assign. *in_range: i1, where only the run can tell
 // whether all elements of the slice exist; what it reports. Else NULL.
 LLVMValueRef cg_slice_start(Cg *c, Val v, LLVMValueRef *in_range);
 

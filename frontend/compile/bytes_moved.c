@@ -97,7 +97,7 @@ static bool is_outside(const Fn *f, uint32_t buf) {
 // A slice or a lookup wants as much as it yields.
 static int64_t wanted_bytes(const Fn *f, Val v, uint32_t k) {
   Op op = f->ins[v.i].op;
-  bool is_part = op == OP_slice || op == OP_slice_at || (op == OP_embedding && k == 0);
+  bool is_part = op == OP_slice || (op == OP_embedding && k == 0);
   return bytes_of(f, is_part ? v : ir_arg(f, v, k));
 }
 

@@ -24,7 +24,8 @@ static tn_tensor moved(tn_tensor squares, int64_t by, int64_t n, tn_site at) {
   int64_t first = by > 0 ? by : 0, count = n - (by > 0 ? by : -by);
   if (count == n) return squares;
   tn_tensor part = fe_slice(squares, 1, first, count, at);
-  const Attr a[] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, by > 0 ? 0 : -by), ir_a_int(KEY_size, n)};
+  const Attr a[] = {ir_a_int(KEY_axis, 1), ir_a_dim(KEY_start, ir_dim(squares.fn->p->ir, by > 0 ? 0 : -by)),
+                    ir_a_int(KEY_size, n)};
   return fe_ok(part) ? fe_emit(OP_pad_axis, &part, 1, a, 3, at) : part;
 }
 

@@ -245,29 +245,24 @@ tn_tensor tn_transpose(tn_tensor a, int axis_a, int axis_b, tn_site at) {
   return fe_made(i == j ? fe_emit(OP_reshape, &a, 1, &same, 1, at) : swap_axes(a, i, j, at), at);
 }
 
-// Along an axis `count` elements from `from` on, `step` apart; counted from the end with `reverse`.
-tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim from, Dim count, int64_t step, bool reverse, tn_site at) {
+// Along an axis `count` elements from `start` on, `step` apart; counted from the end with `reverse`.
+tn_tensor fe_strided(tn_tensor x, uint32_t axis, Dim start, Dim count, int64_t step, bool reverse, tn_site at) {
   if (!fe_ok(x)) return x;
-  Attr a[5] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count), ir_a_int(KEY_step, step),
-               ir_a_int(KEY_reverse, 1)};
-  return fe_emit(OP_slice_at, &x, 1, a, reverse ? 5 : 4, at);
+  Attr a[5] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, start), ir_a_dim(KEY_count, count)};
+  uint32_t n = 3;
+  if (step != 1) a[n++] = ir_a_int(KEY_step, step);
+  if (reverse) a[n++] = ir_a_int(KEY_reverse, 1);
+  return fe_emit(OP_slice, &x, 1, a, n, at);
+}
+
+tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim start, Dim count, tn_site at) {
+  return fe_strided(a, axis, start, count, 1, false, at);
 }
 
 tn_tensor fe_slice(tn_tensor a, uint32_t axis, int64_t start, int64_t size, tn_site at) {
   if (!fe_ok(a)) return a;
   Prog *p = a.fn->p->ir;
-  if (!ir_dim_is_const(p, fe_axis_dim(a, axis)))
-    return fe_strided(a, axis, ir_dim(p, start), ir_dim(p, size), 1, false, at);
-  Attr attrs[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
-  return fe_emit(OP_slice, &a, 1, attrs, 3, at);
-}
-
-tn_tensor fe_part(tn_tensor a, uint32_t axis, Dim from, Dim count, tn_site at) {
-  if (!fe_ok(a)) return a;
-  Prog *p = a.fn->p->ir;
-  if (ir_dim_is_const(p, from) && ir_dim_is_const(p, count))
-    return fe_slice(a, axis, ir_dim_info(p, from)->value, ir_dim_info(p, count)->value, at);
-  return fe_strided(a, axis, from, count, 1, false, at);
+  return fe_part(a, axis, ir_dim(p, start), ir_dim(p, size), at);
 }
 
 tn_tensor tn_slice(tn_tensor a, int axis, int64_t start, int64_t size, tn_site at) {
@@ -283,7 +278,7 @@ tn_tensor fe_slice_at(tn_tensor a, uint32_t axis, tn_tensor start, Dim count, tn
   Attr attrs[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_count, count)};
   tn_tensor now = fe_emit1(OP_clone, start, at);
   if (!fe_ok(now)) return now;
-  return fe_emit(OP_slice_at, (const tn_tensor[]){a, now}, 2, attrs, 2, at);
+  return fe_emit(OP_slice, (const tn_tensor[]){a, now}, 2, attrs, 2, at);
 }
 
 tn_tensor tn_slice_at(tn_tensor a, int axis, tn_tensor start, tn_dim count, tn_site at) {

@@ -49,8 +49,7 @@ static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   case OP_whole_argmax: return "tn_packed_argmax works within each sequence";
   case OP_conv:
   case OP_conv_transpose: return "tn_packed_conv1d works within each sequence";
-  case OP_slice: return "tn_packed_first and tn_packed_last take a step of each sequence";
-  case OP_slice_at:
+  case OP_slice:
     for (uint32_t k = 0; k < n_attrs; k++)
       if (attrs[k].key == KEY_reverse) return "tn_packed_reverse works within each sequence";
     return "tn_packed_first and tn_packed_last take a step of each sequence";
@@ -166,8 +165,7 @@ static FeWay viewed(tn_tensor t, uint32_t axis, Dim rows) {
   switch ((Op)ir->ins[v.i].op) {
   case OP_reshape: return fe_reshaped_rows(p, ir->ins[v.i].shape, ir->ins[x.i].shape, axis, rows);
   case OP_permute: return (FeWay){FE_ROWS_KEPT, (uint32_t)ir_list_at(p, ir_attr(ir, v, KEY_perm)->u.list, axis)};
-  case OP_slice:
-  case OP_slice_at: return (FeWay){ir_attr_int(ir, v, KEY_axis, 0) == axis ? FE_ROWS_MIXED : FE_ROWS_KEPT, axis};
+  case OP_slice: return (FeWay){ir_attr_int(ir, v, KEY_axis, 0) == axis ? FE_ROWS_MIXED : FE_ROWS_KEPT, axis};
   default: return (FeWay){FE_ROWS_KEPT, axis};
   }
 }
@@ -228,9 +226,8 @@ static bool same_layout(tn_packed a, tn_packed b) {
 // "those of input 'len'"; a sequence of a list has one of them
 static const char *origin_text(const Fn *f, Val lengths) {
   const Ins *from = ir_ins(f, lengths);
-  if (from->op == OP_slice)
-    return rt_printf(f->prog->mem, "number %lld of %s", (long long)ir_attr_int(f, lengths, KEY_start, 0),
-                     origin_text(f, ir_arg(f, lengths, 0)));
+  int64_t k = from->op == OP_slice ? ir_attr_size(f, lengths, KEY_start, 0) : -1;
+  if (k >= 0) return rt_printf(f->prog->mem, "number %lld of %s", (long long)k, origin_text(f, ir_arg(f, lengths, 0)));
   if (from->op != OP_input || !from->name.i) return "those of its run";
   return rt_printf(f->prog->mem, "those of input '%s'", ir_text(f->prog, from->name));
 }

@@ -395,7 +395,8 @@ static tn_tensor filled(tn_tensor like, uint32_t axis, int64_t size, double valu
 static tn_tensor pad_constant(tn_tensor x, uint32_t axis, int64_t before, int64_t behind, double value, tn_site at) {
   int64_t n = const_size(x, axis);
   if (n >= 0 && value == 0) {
-    Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, before), ir_a_int(KEY_size, before + n + behind)};
+    Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(ir_of(x), before)),
+                ir_a_int(KEY_size, before + n + behind)};
     return fe_emit(OP_pad_axis, &x, 1, a, 3, at);
   }
   tn_tensor part[3];
@@ -596,9 +597,9 @@ static tn_tensor every_step(tn_tensor y, Diagonal d, tn_site at) {
   if (is_empty) from = ir_dim(p, 0);
   else if (is_beside(&d)) from = ir_dim_min(p, from, dims[rank - 2]);
   if (ir_dim_is_const(p, step)) return fe_strided(y, rank - 2, from, d.count, ir_dim_bound(p, step), false, at);
-  const Attr a[] = {ir_a_int(KEY_axis, rank - 2), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, d.count),
+  const Attr a[] = {ir_a_int(KEY_axis, rank - 2), ir_a_dim(KEY_start, from), ir_a_dim(KEY_count, d.count),
                     ir_a_dim(KEY_pitch, step)};
-  return fe_emit(OP_slice_at, &y, 1, a, 4, at);
+  return fe_emit(OP_slice, &y, 1, a, 4, at);
 }
 
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at) {

@@ -31,7 +31,7 @@ static tn_tensor add_rows(tn_module *m, tn_tensor x, tn_site at) {
   if (!fe_steps_apart(x, fe_rank(x) - 2, "tn_call", at)) return fe_poison(x.fn);
   tn_tensor table = fe_read(x.fn, m->entries[0].param, at);
   Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, fe_axis_dim(x, fe_rank(x) - 2))};
-  tn_tensor rows = fe_emit(OP_slice_at, &table, 1, attrs, 2, at);
+  tn_tensor rows = fe_emit(OP_slice, &table, 1, attrs, 2, at);
   tn_tensor y = fe_emit2(OP_add, x, rows, at);
   return m->config.rate > 0 && fe_ok(y) ? fe_dropout(y, m->config.rate, at) : y;
 }

@@ -1,9 +1,9 @@
 // Lists of sequences whose lengths come at run time. The number of sequences is a constant, and each of them has a
 // layout of its own: its length is the number of rows of that layout.
 //
-//   %n = slice %lengths {axis=0, start=1, size=1} : i64[1]
+//   %n = slice %lengths {axis=0, start=1, count=1} : i64[1]
 //   %L = packed_layout %n {time=time, rows=rows_2, empty} : layout[1,time,rows_2]
-//   %x = slice %padded {axis=0, start=1, size=1} : f32[1,time,12]
+//   %x = slice %padded {axis=0, start=1, count=1} : f32[1,time,12]
 //   %s = pack_padded %x, %L : f32[rows_2,12]                              sequence 1
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
@@ -11,6 +11,7 @@
 #include "frontend/graph/scope.h"
 #include "frontend/packed/packed.h"
 #include "ir/fn.h"
+#include "ir/slice.h"
 #include "ir/storage.h"
 #include <string.h>
 
@@ -34,8 +35,11 @@ static tn_tensor known_one(tn_tensor lengths, uint32_t k, Dim time) {
     if (ins->op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) break;
     if (ins->op != OP_packed_layout || !ins->n_args || !ir_attr(f, (Val){i}, KEY_empty)) continue;
     Val n = ir_arg(f, (Val){i}, 0);
-    if (f->ins[n.i].op != OP_slice || ir_attr_int(f, n, KEY_start, -1) != k) continue;
-    if (!same_lengths(f, ir_arg(f, n, 0), fe_val(lengths)) || ir_attr_int(f, n, KEY_size, 0) != 1) continue;
+    if (f->ins[n.i].op != OP_slice || !same_lengths(f, ir_arg(f, n, 0), fe_val(lengths))) continue;
+    Slice s;
+    int64_t start;
+    ir_slice(f, n, &s);
+    if (!ir_is_block(f->prog, &s, &start) || start != k || !ir_dim_is_one(f->prog, s.count)) continue;
     if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i == time.i) return (tn_tensor){lengths.fn, i};
   }
   return fe_poison(lengths.fn);
@@ -45,7 +49,8 @@ static tn_tensor layout_of_one(tn_tensor lengths, uint32_t k, Dim time, tn_site 
   tn_function *f = lengths.fn;
   tn_tensor known = known_one(lengths, k, time);
   if (fe_ok(known)) return known;
-  Attr from[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_start, k), ir_a_int(KEY_size, 1)};  // a slice of one stays a slice
+  Prog *p = f->p->ir;  // a slice of one stays a slice
+  Attr from[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_start, ir_dim(p, k)), ir_a_dim(KEY_count, ir_dim(p, 1))};
   tn_tensor n = fe_emit(OP_slice, &lengths, 1, from, 3, at);
   Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, fe_new_rows(f->p, ir_dim_bound(f->p->ir, time))),
                   ir_a_int(KEY_empty, 1)};

@@ -7,7 +7,7 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ops.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 
 #include <string.h>
 
@@ -76,34 +76,18 @@ void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_attr(g, OP_permute, adj, ir_a_list(KEY_perm, ir_shape_ints(g->p, inverse, r))));
 }
 
-static Val along(Grad *g, Op op, Val a, int64_t axis, int64_t start, int64_t size) {
-  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start), ir_a_int(KEY_size, size)};
-  return ir_emit(g->f, op, &a, 1, attr, 3, g->loc);
-}
+static Dim size_along(Grad *g, Val v, int64_t axis) { return ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis); }
 
-static int64_t size_along(Grad *g, Val v, int64_t axis) {
-  return ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis));
-}
-
-void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0);
-  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
-  ir_grad_give(g, a, along(g, OP_pad_axis, adj, axis, start, size_along(g, a, axis)));
+// The elements [start, start + count) of x
+static Val part_of(Grad *g, Val x, int64_t axis, Dim start, Dim count) {
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, start), ir_a_dim(KEY_count, count)};
+  return ir_emit(g->f, OP_slice, &x, 1, attr, 3, g->loc);
 }
 
 void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
-  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
-  ir_grad_give(g, a, along(g, OP_slice, adj, axis, start, size_along(g, a, axis)));
-}
-
-// The elements [from, from + count) of x: a slice where they are constants.
-static Val part_of(Grad *g, Val x, int64_t axis, Dim from, Dim count) {
-  if (ir_dim_is_const(g->p, from) && ir_dim_is_const(g->p, count) &&
-      ir_dim_is_const(g->p, ir_dim_at(g->p, shape_of(g, x), (uint32_t)axis)))
-    return along(g, OP_slice, x, axis, ir_dim_info(g->p, from)->value, ir_dim_info(g->p, count)->value);
-  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_from, from), ir_a_dim(KEY_count, count)};
-  return ir_emit(g->f, OP_slice_at, &x, 1, attr, 3, g->loc);
+  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
+  ir_grad_give(g, a, part_of(g, adj, axis, ir_attr(g->f, v, KEY_start)->u.dim, size_along(g, a, axis)));
 }
 
 void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
@@ -122,19 +106,9 @@ static Val zeros(Grad *g, Shape s) {
   return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
 }
 
-// Overwritten elements get no gradient, new ones get all of it.
-void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), b = arg(g, v, 1);
-  int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0), start = ir_attr_int(g->f, v, KEY_start, 0);
-  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
-  if (g->dep[b.i]) ir_grad_give(g, b, along(g, OP_slice, adj, axis, start, size_along(g, b, axis)));
-  if (g->dep[a.i])
-    ir_grad_give(g, a, ir_emit(g->f, OP_slice_assign, (Val[]){adj, zeros(g, shape_of(g, b))}, 2, attr, 2, g->loc));
-}
-
-// The attributes of slice_at and slice_assign_at that say which elements they mean.
+// The attributes of slice and slice_assign that say which elements they mean.
 static uint32_t slice_attrs(Grad *g, Val v, Attr out[5]) {
-  static const Key keys[] = {KEY_axis, KEY_from, KEY_step, KEY_pitch, KEY_reverse};
+  static const Key keys[] = {KEY_axis, KEY_start, KEY_step, KEY_pitch, KEY_reverse};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
     const Attr *a = ir_attr(g->f, v, keys[k]);
@@ -143,33 +117,43 @@ static uint32_t slice_attrs(Grad *g, Val v, Attr out[5]) {
   return n;
 }
 
-static Val slice_at(Grad *g, Val like, Val x, Val at, Dim count) {
-  Attr attr[5];
+static Val slice_like(Grad *g, Val like, Val x, Val at, Dim count) {
+  Attr attr[6];
   uint32_t n = slice_attrs(g, like, attr);
   attr[n++] = ir_a_dim(KEY_count, count);
-  return ir_emit(g->f, OP_slice_at, (Val[]){x, at}, 2, attr, n, g->loc);
+  return ir_emit(g->f, OP_slice, (Val[]){x, at}, 2, attr, n, g->loc);
 }
 
-static Val slice_assign_at(Grad *g, Val like, Val target, Val source, Val at) {
+static Val slice_assign_like(Grad *g, Val like, Val target, Val source, Val at) {
   Attr attr[5];
   uint32_t n = slice_attrs(g, like, attr);
-  return ir_emit(g->f, OP_slice_assign_at, (Val[]){target, source, at}, 3, attr, n, g->loc);
+  return ir_emit(g->f, OP_slice_assign, (Val[]){target, source, at}, 3, attr, n, g->loc);
 }
 
-void ir_grad_rule_slice_at(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), at = ir_operand(g->f, v, ARG_at);
+static Val padded(Grad *g, Val x, const Slice *s) {
+  int64_t size = ir_dim_bound(g->p, s->size);
+  Attr attr[3] = {ir_a_int(KEY_axis, s->axis), ir_a_dim(KEY_start, s->start), ir_a_int(KEY_size, size)};
+  return ir_emit(g->f, OP_pad_axis, &x, 1, attr, 3, g->loc);
+}
+
+void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  Slice s;
+  int64_t start;
   if (!g->dep[a.i]) return;
-  bool is_flip = ir_is_flip(g->f, v);
+  ir_slice(g->f, v, &s);
   ir_grad_give(g, a,
-               is_flip ? slice_at(g, v, adj, at, ir_attr(g->f, v, KEY_count)->u.dim)
-                       : slice_assign_at(g, v, zeros(g, shape_of(g, a)), adj, at));
+               ir_is_block(g->p, &s, &start) ? padded(g, adj, &s)
+               : ir_is_flip(g->f, v)         ? slice_like(g, v, adj, s.at, s.count)
+                                             : slice_assign_like(g, v, zeros(g, shape_of(g, a)), adj, s.at));
 }
 
-void ir_grad_rule_slice_assign_at(Grad *g, Val v, Val adj) {
+// The overwritten elements get none, the new ones all of it.
+void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1), at = ir_operand(g->f, v, ARG_at);
-  Dim count = ir_dim_at(g->p, shape_of(g, b), (uint32_t)ir_attr_int(g->f, v, KEY_axis, 0));
-  if (g->dep[b.i]) ir_grad_give(g, b, slice_at(g, v, adj, at, count));
-  if (g->dep[a.i]) ir_grad_give(g, a, slice_assign_at(g, v, adj, zeros(g, shape_of(g, b)), at));
+  Dim count = size_along(g, b, ir_attr_int(g->f, v, KEY_axis, 0));
+  if (g->dep[b.i]) ir_grad_give(g, b, slice_like(g, v, adj, at, count));
+  if (g->dep[a.i]) ir_grad_give(g, a, slice_assign_like(g, v, adj, zeros(g, shape_of(g, b)), at));
 }
 
 // The shape of a reduction's operand with the reduced axes of size 1.
@@ -394,7 +378,8 @@ void ir_grad_rule_seq_scatter(Grad *g, Val v, Val adj) {
 static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
 
 static Val block_of_row(Grad *g, Val v, int64_t k, int64_t hidden) {
-  Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_start, k * hidden), ir_a_int(KEY_size, hidden)};
+  Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_dim(KEY_start, ir_dim(g->p, k * hidden)),
+                  ir_a_dim(KEY_count, ir_dim(g->p, hidden))};
   return ir_emit(g->f, OP_slice, &v, 1, attr, 3, g->loc);
 }
 

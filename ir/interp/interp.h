@@ -46,11 +46,11 @@ typedef struct {
 } RunOperands;
 RunOperands run_operands(const Run *r, Val v);
 
-// Where the elements of slice_at and slice_assign_at lie in the whole; false: out of range.
+// Where the elements of slice and slice_assign lie in the whole; false: out of range.
 typedef struct {
   int64_t base, stride[MAX_RANK];
-} RunSliceAt;
-bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *out);
+} RunSlice;
+bool run_slice(Run *r, Val v, const Sizes *whole, int64_t count, RunSlice *out);
 
 double run_cast(DType from, DType to, double x);  // x of dtype `from` as an element of `to`
 double run_wrapped(DType t, int64_t x);           // x modulo 2^bits, as an element of that whole-number dtype

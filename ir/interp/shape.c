@@ -3,7 +3,7 @@
 #include "ir/intern.h"
 #include "ir/interp/interp.h"
 
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 
 #include <string.h>
 
@@ -44,21 +44,11 @@ bool eval_permute(Run *r, Val v) {
   return read_strided(r, v, 0, stride);
 }
 
-bool eval_slice(Run *r, Val v) {
-  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
-  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
-  if (start < 0 || start + to.dim[axis] > from.dim[axis])
-    return run_fail(r, v, "elements %lld .. %lld of %lld", (long long)start, (long long)(start + to.dim[axis]),
-                    (long long)from.dim[axis]);
-  run_strides(&from, stride);
-  return read_strided(r, v, start * stride[axis], stride);
-}
-
-bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *out) {
-  SliceAt s;
-  ir_slice_at(r->f, v, &s);
+bool run_slice(Run *r, Val v, const Sizes *whole, int64_t count, RunSlice *out) {
+  Slice s;
+  ir_slice(r->f, v, &s);
   const int64_t *slots = r->env->slots;
-  int64_t from = ir_dim_eval(r->f->prog, s.from, slots), last = ir_dim_eval(r->f->prog, s.last_start, slots);
+  int64_t from = ir_dim_eval(r->f->prog, s.start, slots), last = ir_dim_eval(r->f->prog, s.last_start, slots);
   int64_t step = ir_dim_eval(r->f->prog, s.step, slots);
   int64_t at = ir_none(s.at) ? 0 : (int64_t)run_operand(r, v, ARG_at).v[0], n = whole->dim[s.axis];
   if (at < 0 || at > last || from < 0)
@@ -70,16 +60,15 @@ bool run_slice_at(Run *r, Val v, const Sizes *whole, int64_t count, RunSliceAt *
   return true;
 }
 
-bool eval_slice_at(Run *r, Val v) {
+bool eval_slice(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
-  RunSliceAt s;
-  return run_slice_at(r, v, &from, to.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s) &&
-         read_strided(r, v, s.base, s.stride);
+  RunSlice s;
+  return run_slice(r, v, &from, to.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s) && read_strided(r, v, s.base, s.stride);
 }
 
 bool eval_pad_axis(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
-  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
+  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_size(r->f, v, KEY_start, 0);
   if (start < 0 || start + from.dim[axis] > to.dim[axis])
     return run_fail(r, v, "%lld elements at %lld of %lld", (long long)from.dim[axis], (long long)start,
                     (long long)to.dim[axis]);

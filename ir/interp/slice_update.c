@@ -14,20 +14,8 @@ static Tensor copy_operand(Run *r, Val v) {
 bool eval_slice_assign(Run *r, Val v) {
   Tensor out = copy_operand(r, v), part = run_arg(r, v, 1);
   Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
-  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), start = ir_attr_int(r->f, v, KEY_start, 0);
-  if (start < 0 || start + from.dim[axis] > to.dim[axis])
-    return run_fail(r, v, "%lld elements at %lld of %lld", (long long)from.dim[axis], (long long)start,
-                    (long long)to.dim[axis]);
-  run_strides(&to, stride);
-  for (int64_t i = 0; i < part.n; i++) out.v[start * stride[axis] + run_offset(&from, stride, i)] = part.v[i];
-  return true;
-}
-
-bool eval_slice_assign_at(Run *r, Val v) {
-  Tensor out = copy_operand(r, v), part = run_arg(r, v, 1);
-  Sizes to = run_sizes(r, v), from = run_arg_sizes(r, v, 1);
-  RunSliceAt s;
-  if (!run_slice_at(r, v, &to, from.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s)) return false;
+  RunSlice s;
+  if (!run_slice(r, v, &to, from.dim[ir_attr_int(r->f, v, KEY_axis, 0)], &s)) return false;
   for (int64_t i = 0; i < part.n; i++) out.v[s.base + run_offset(&from, s.stride, i)] = part.v[i];
   return true;
 }

@@ -4,7 +4,7 @@
 #include "ir/shape/infer.h"
 #include "ir/packed_dims.h"
 #include "ir/shape/shape.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 
 #include <string.h>
 
@@ -193,21 +193,6 @@ uint16_t ir_rule_permute(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_slice(const Infer *c) {
-  uint32_t axis;
-  TRY(ir_infer_axis(c, &axis));
-  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
-  Dim d = dim_of(c, 0, axis);
-  if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "slices only axes of constant size");
-  if (start < 0 || size < 0 || start > ir_dim_bound(c->p, d) || size > ir_dim_bound(c->p, d) - start) {
-    rt_text_add(c->why, "%lld elements from index %lld on do not lie in axis %u", (long long)size, (long long)start,
-                axis);
-    return bad_shape(c, "");
-  }
-  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, ir_dim(c->p, size)));
-  return 0;
-}
-
 // It may be below 0 for sizes that only the run finds: the host cannot check them.
 static bool can_be_negative(const Infer *c, Dim d) { return ir_dim_least(c->p, d) < 0 && ir_dim_found_by_run(c->f, d); }
 
@@ -217,46 +202,47 @@ static bool is_pitch(const Infer *c, Dim d) {
   return ir_dim_most(c->p, d) >= 1 && !can_be_negative(c, ir_dim_sub(c->p, d, ir_dim(c->p, 1)));
 }
 
-// What slice_at and slice_assign_at share: `count` elements along the axis of operand 0 lie in it, whatever `at` is.
-static uint16_t check_slice_at(const Infer *c, uint32_t axis, Dim count) {
-  SliceAt s;
+// What slice and slice_assign share: `count` elements along the axis of operand 0 lie in it, whatever `at` is.
+static uint16_t check_slice(const Infer *c, uint32_t axis, Dim count) {
+  Slice s;
   if (ir_has_operand(c->f, c->v, ARG_at) && ir_rank(c->p, shape_named(c, ARG_at)) != 0)
     return bad_shape(c, "at, the start of a slice, is a scalar");
   int64_t step = ir_attr_int(c->f, c->v, KEY_step, 1);
   if (step < 1 || step > 1 << 30) return ir_infer_fault(c, E_ARGUMENT, "{step} must lie in [1, 2^30]");
-  const Attr *from = ir_attr(c->f, c->v, KEY_from), *pitch = ir_attr(c->f, c->v, KEY_pitch);
-  if (!ir_dim_exists(c->p, count) || (from && !ir_dim_exists(c->p, from->u.dim)))
-    return ir_infer_fault(c, E_ARGUMENT, "{from} and {count} are sizes");
+  const Attr *start = ir_attr(c->f, c->v, KEY_start), *pitch = ir_attr(c->f, c->v, KEY_pitch);
+  if (!ir_dim_exists(c->p, count) || (start && !ir_dim_exists(c->p, start->u.dim)))
+    return ir_infer_fault(c, E_ARGUMENT, "{start} and {count} are sizes");
   if (pitch && (step != 1 || !is_pitch(c, pitch->u.dim)))
     return ir_infer_fault(c, E_ARGUMENT, "{pitch} is a size of 1 or more, in place of {step}");
   if (ir_dim_most(c->p, count) < 0) return bad_shape(c, "{count} is below 0");
-  ir_slice_at(c->f, c->v, &s);
+  ir_slice(c->f, c->v, &s);
   // What depends on sizes of the run is checked there (ir/passes/checks/size_checks.c)
   bool is_rest = ir_slice_is_rest(c->p, &s), may_exist = is_rest || ir_dim_most(c->p, s.last_start) >= 0;
-  bool is_open = can_be_negative(c, s.from) || can_be_negative(c, count) ||
+  bool is_open = can_be_negative(c, s.start) || can_be_negative(c, count) ||
                  (ir_none(s.at) && !is_rest && can_be_negative(c, s.last_start));
-  if (ir_dim_most(c->p, s.from) >= 0 && may_exist && !is_open) return 0;
-  rt_text_add(c->why, "elements from index ");
-  ir_dim_text(c->p, s.from, c->why);
-  rt_text_add(c->why, " on, ");
+  if (ir_dim_most(c->p, s.start) >= 0 && may_exist && !is_open) return 0;
   ir_dim_text(c->p, count, c->why);
-  rt_text_add(c->why, " of them in steps of ");
-  ir_dim_text(c->p, s.step, c->why);
-  rt_text_add(c->why, ", do not lie in axis %u", axis);
+  rt_text_add(c->why, " elements from index ");
+  ir_dim_text(c->p, s.start, c->why);
+  if (!ir_dim_is_one(c->p, s.step)) {
+    rt_text_add(c->why, " in steps of ");
+    ir_dim_text(c->p, s.step, c->why);
+  }
+  rt_text_add(c->why, " on do not lie in axis %u", axis);
   return bad_shape(c, "");
 }
 
-uint16_t ir_rule_slice_at(const Infer *c) {
+uint16_t ir_rule_slice(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_axis(c, &axis));
   const Attr *count = ir_attr(c->f, c->v, KEY_count);
   if (!count) return ir_infer_fault(c, E_ARGUMENT, "needs {count}");
-  TRY(check_slice_at(c, axis, count->u.dim));
+  TRY(check_slice(c, axis, count->u.dim));
   set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, count->u.dim));
   return 0;
 }
 
-uint16_t ir_rule_slice_assign_at(const Infer *c) {
+uint16_t ir_rule_slice_assign(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_axis(c, &axis));
   if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
@@ -264,7 +250,7 @@ uint16_t ir_rule_slice_assign_at(const Infer *c) {
   Dim part = dim_of(c, 1, axis);
   if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
     return bad_shape(c, "sizes differ on another axis");
-  TRY(check_slice_at(c, axis, part));
+  TRY(check_slice(c, axis, part));
   set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
@@ -272,7 +258,7 @@ uint16_t ir_rule_slice_assign_at(const Infer *c) {
 uint16_t ir_rule_pad_axis(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_axis(c, &axis));
-  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
+  int64_t start = ir_attr_size(c->f, c->v, KEY_start, -1), size = ir_attr_int(c->f, c->v, KEY_size, -1);
   Dim d = dim_of(c, 0, axis);
   if (!ir_dim_is_const(c->p, d)) return bad_shape(c, "pads only axes of constant size");
   if (start < 0 || size < 0 || start > size || ir_dim_bound(c->p, d) > size - start)
@@ -287,24 +273,6 @@ uint16_t ir_rule_write(const Infer *c) {
     ir_infer_would_fit(c, "content", shape_of(c, 0));
     return bad_shape(c, "the new content has another shape");
   }
-  return 0;
-}
-
-uint16_t ir_rule_slice_assign(const Infer *c) {
-  uint32_t axis;
-  TRY(ir_infer_axis(c, &axis));
-  if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
-  int64_t start = ir_attr_int(c->f, c->v, KEY_start, -1);
-  Dim whole = dim_of(c, 0, axis);
-  if (rank_of(c, 1) != rank_of(c, 0)) return bad_shape(c, "ranks differ");
-  Dim part = dim_of(c, 1, axis);
-  if (!ir_dim_is_const(c->p, whole) || !ir_dim_is_const(c->p, part))
-    return bad_shape(c, "writes only along axes of constant size");
-  if (ir_infer_with_dim(c, shape_of(c, 0), axis, part).i != shape_of(c, 1).i)
-    return bad_shape(c, "sizes differ on another axis");
-  if (start < 0 || start > ir_dim_bound(c->p, whole) || ir_dim_bound(c->p, part) > ir_dim_bound(c->p, whole) - start)
-    return bad_shape(c, "the part is past the end of the axis");
-  set(c, 0, dtype_of(c, 0), shape_of(c, 0));
   return 0;
 }
 

@@ -1,13 +1,13 @@
 // Pass check_starts: where several writes into parameters begin at numbers of the run, or take places that the run computes, all of
 // these are checked before the first write.
 //
-//   %w = slice_assign_at %cache, %k, %i {axis=1, into_param}          %z = full : i64[m]       m: how many starts there are
-//   %v = index_assign %table, %j, %l {into_param}              ->     %c = slice_at %z, %i {axis=0, count=1}
+//   %w = slice_assign %cache, %k, %i {axis=1, into_param}          %z = full : i64[m]       m: how many starts there are
+//   %v = index_assign %table, %j, %l {into_param}              ->     %c = slice %z, %i {axis=0, count=1}
 //                                                                     %s = add %i, (reshape %c)
 //                                                                     %t = full : i64[n]       n: how many rows there are
 //                                                                     %d = index_select %t, %j {axis=0}
 //                                                                     %u = add %j, %d
-//                                                                     %w = slice_assign_at %cache, %k, %s ..
+//                                                                     %w = slice_assign %cache, %k, %s ..
 //                                                                     %v = index_assign %table, %u, %l ..
 //
 // %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass schedule). What
@@ -20,7 +20,7 @@
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
 #include "ir/rewrite.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 #include "ir/storage.h"
 
 typedef struct {
@@ -34,14 +34,14 @@ typedef struct {
 static Val start_of(const Fn *f, Val v) {
   if (!ir_writes_param(f, v) || !ir_may_fault(f, v)) return (Val){0};
   if (ir_ins(f, v)->op == OP_index_assign) return ir_operand(f, v, ARG_index);
-  return ir_ins(f, v)->op == OP_slice_assign_at ? ir_operand(f, v, ARG_at) : (Val){0};
+  return ir_ins(f, v)->op == OP_slice_assign ? ir_operand(f, v, ARG_at) : (Val){0};
 }
 
 static Dim places_of(const Fn *f, Val v) {
   Prog *p = f->prog;
   if (ir_ins(f, v)->op == OP_index_assign) return ir_dim_at(p, ir_ins(f, v)->shape, 0);
-  SliceAt s;
-  ir_slice_at(f, v, &s);
+  Slice s;
+  ir_slice(f, v, &s);
   return ir_dim_add(p, s.last_start, ir_dim(p, 1));
 }
 
@@ -72,8 +72,7 @@ static Val emit_check(CheckStarts *c, Val start, Dim n, Loc loc) {
   const Attr scalar = ir_a_list(KEY_shape, (Shape){0});
   bool is_scalar = !ir_rank(p, ir_ins(f, start)->shape);
   Val zeros = ir_emit(f, OP_full, NULL, 0, full, 3, loc);
-  Val zero =
-      ir_emit(f, is_scalar ? OP_slice_at : OP_index_select, (Val[]){zeros, start}, 2, part, is_scalar ? 2 : 1, loc);
+  Val zero = ir_emit(f, is_scalar ? OP_slice : OP_index_select, (Val[]){zeros, start}, 2, part, is_scalar ? 2 : 1, loc);
   if (is_scalar) zero = ir_emit(f, OP_reshape, &zero, 1, &scalar, 1, loc);
   return ir_emit(f, OP_add, (Val[]){start, zero}, 2, NULL, 0, loc);
 }
@@ -101,8 +100,8 @@ bool ir_pass_check_starts(Fn *f) {
 // else.
 static Dim zeros_at(const Fn *f, Val v, Val start) {
   Op op = (Op)ir_ins(f, v)->op;
-  if ((op != OP_slice_at && op != OP_index_select) || ir_attr(f, v, KEY_padded)) return (Dim){0};
-  if (ir_arg(f, v, 1).i != start.i) return (Dim){0};
+  if ((op != OP_slice && op != OP_index_select) || ir_attr(f, v, KEY_padded)) return (Dim){0};
+  if (ir_ins(f, v)->n_args < 2 || ir_arg(f, v, 1).i != start.i) return (Dim){0};
   Val zeros = ir_arg(f, v, 0);
   bool is_list = ir_rank(f->prog, ir_ins(f, zeros)->shape) == 1;
   if (!is_list || ir_ins(f, zeros)->op != OP_full || ir_attr_num(f, zeros, KEY_value, 1) != 0) return (Dim){0};

@@ -4,6 +4,7 @@
 #include "ir/ops.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
+#include "ir/slice.h"
 #include "ir/storage.h"
 
 // ---- where checked numbers come from
@@ -35,12 +36,16 @@ static int64_t elements_from(const Draw *d, const Fn *f, Shape s, uint32_t axis)
 
 // Elements outside the slice may be anything.
 static DrawRange of_slice(const Draw *d, const Fn *f, Val v, DrawRange r) {
-  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  Slice s;
+  int64_t start;
+  ir_slice(f, v, &s);
+  uint32_t axis = s.axis;
   Shape from = f->ins[ir_arg(f, v, 0).i].shape, own = f->ins[v.i].shape;
   int64_t behind = elements_from(d, f, from, axis + 1);
-  if (r.group || !behind || r.order) return of_all(r);  // a part of an ordered sequence is ordered
+  if (r.group || !behind || r.order || !ir_is_block(f->prog, &s, &start))
+    return of_all(r);  // a part of an ordered sequence is ordered
   r.group = elements_from(d, f, from, axis);
-  r.first = ir_attr_int(f, v, KEY_start, 0) * behind;
+  r.first = start * behind;
   r.size = elements_from(d, f, own, axis);
   return r;
 }
@@ -97,7 +102,6 @@ static void follow(Draw *d, const Place *at, Val v, DrawRange r) {
   case OP_clamp_max: follow_all(d, at, v, 0, r); return;
   case OP_gather:
   case OP_index_select:
-  case OP_slice_at:
   case OP_pack_padded:
   case OP_unpack_padded:
   case OP_scan_input:

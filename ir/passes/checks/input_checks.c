@@ -2,7 +2,7 @@
 // views, one slice, or packing. Only what is read is checked: of packed sequences no padding, of slices not the rest.
 // What is computed in the run is checked where it is used, by compiled code: ir_may_fault says where.
 //
-//   %c = slice %rows {axis=1, start=1, size=1}     rows = pack_padded %x, %L; every second element of the steps that exist
+//   %c = slice %rows {axis=1, start=1, count=1}     rows = pack_padded %x, %L; every second element of the steps that exist
 //   %y = embedding %w, (reshape %c)
 #include "ir/attention.h"
 #include "ir/conv.h"
@@ -12,7 +12,7 @@
 #include "ir/ops.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 #include "ir/storage.h"
 #include <string.h>
 
@@ -29,13 +29,14 @@ static int64_t constant_behind(const Fn *f, Val v, uint32_t axis) {  // product 
 
 // Elements of v's operand that a slice takes, in groups of a constant size.
 static bool enter_slice(const Fn *f, Val v, InputCheck *c) {
-  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  Slice s;
   Val from = ir_arg(f, v, 0);
-  int64_t group = constant_behind(f, from, axis), behind = constant_behind(f, from, axis + 1);
-  if (c->group || c->is_packed || !group || !behind) return false;
+  ir_slice(f, v, &s);
+  int64_t start, group = constant_behind(f, from, s.axis), behind = constant_behind(f, from, s.axis + 1);
+  if (!ir_is_block(f->prog, &s, &start) || c->group || c->is_packed || !group || !behind) return false;
   c->group = group;
-  c->first = ir_attr_int(f, v, KEY_start, 0) * behind;
-  c->size = ir_attr_int(f, v, KEY_size, 0) * behind;
+  c->first = start * behind;
+  c->size = ir_dim_bound(f->prog, s.count) * behind;
   return true;
 }
 
@@ -134,12 +135,12 @@ static bool range_by_row(const Fn *f, Val v, Val *source, InputCheck *c) {
 // The operand of v whose numbers must be in a range, and the range; false: none.
 bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   Attention a;
-  SliceAt slice;
+  Slice slice;
   if (range_by_row(f, v, source, c)) return true;
   switch (f->ins[v.i].op) {
-  case OP_slice_at:
-  case OP_slice_assign_at:
-    ir_slice_at(f, v, &slice);
+  case OP_slice:
+  case OP_slice_assign:
+    ir_slice(f, v, &slice);
     *source = slice.at;
     if (ir_none(*source)) return false;
     *c = (InputCheck){.hi = slice.last_start, .incl = true, .what = start_text(f, v)};

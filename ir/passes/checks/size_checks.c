@@ -2,14 +2,14 @@
 // slices from a size of the run on lie in their axis. Sizes of the function as it was built count, whether or not passes
 // still need them; those that passes made are added when the plan is.
 //
-//   %y = slice_at %x {axis=0, from=2, count=n-3}      n-3 >= 0, and n-2-(n-3) = 1 >= 0 for any n
+//   %y = slice %x {axis=0, start=2, count=n-3}      n-3 >= 0, and n-2-(n-3) = 1 >= 0 for any n
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ir.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
-#include "ir/slice_at.h"
+#include "ir/slice.h"
 
 static bool is_checked(const Fn *f, Dim d) {
   for (uint32_t k = 0; k < f->n_size_checks; k++)
@@ -50,11 +50,11 @@ static void need(Fn *f, Dim d, Loc used, bool is_room) {
 }
 
 static void need_slice(Fn *f, Val v) {
-  SliceAt s;
+  Slice s;
   Prog *p = f->prog;
-  ir_slice_at(f, v, &s);
+  ir_slice(f, v, &s);
   Loc used = f->ins[v.i].loc;
-  need(f, s.from, used, false);
+  need(f, s.start, used, false);
   need(f, s.count, used, false);
   need(f, ir_dim_sub(p, s.step, ir_dim(p, 1)), used, false);
   if (ir_none(s.at) && !ir_slice_is_rest(p, &s)) need(f, s.last_start, used, true);
@@ -81,7 +81,7 @@ static void need_sizes_of(Fn *f, Val v) {
   const Attr *dim = ir_attr(f, v, KEY_dim);
   need_shape(f, f->ins[v.i].shape, f->ins[v.i].loc);
   if (dim) need(f, dim->u.dim, f->ins[v.i].loc, false);
-  if (op == OP_slice_at || op == OP_slice_assign_at) need_slice(f, v);
+  if (op == OP_slice || op == OP_slice_assign) need_slice(f, v);
   if (op != OP_scan) return;
   const Fn *body = ir_scan_at(f, v).body;
   for (uint32_t k = 0; k < body->n_size_checks; k++)

@@ -181,10 +181,9 @@ static Val into_storage(Functionalize *s, Val root, Val x) {
   return ir_emit(f, put.op, args, put.n_args, attrs, put.n_attrs + 1u, put.loc);
 }
 
-// ---- writes
-// The attributes of the slice_at v for the write into it.
-static uint32_t slice_at_attrs(const Functionalize *s, Val v, Attr *out) {
-  static const Key keys[] = {KEY_from, KEY_step, KEY_pitch, KEY_reverse};
+// The attributes of the slice v for the write into it, but {axis}.
+static uint32_t slice_attrs(const Functionalize *s, Val v, Attr *out) {
+  static const Key keys[] = {KEY_start, KEY_step, KEY_pitch, KEY_reverse};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++) {
     const Attr *a = old_attr(s, v, keys[k]);
@@ -193,30 +192,41 @@ static uint32_t slice_at_attrs(const Functionalize *s, Val v, Attr *out) {
   return n;
 }
 
+// Neighbours in their order; sizes and places are constants (ir_is_block, of the old instructions).
+static bool is_block(const Functionalize *s, Val v, uint32_t axis, int64_t *start) {
+  const Attr *from = old_attr(s, v, KEY_start), *step = old_attr(s, v, KEY_step), *count = old_attr(s, v, KEY_count);
+  Dim size = ir_dim_at(s->p, old_ins(s, old_arg(s, v, 0))->shape, axis);
+  *start = from ? ir_dim_info(s->p, from->u.dim)->value : 0;
+  return old_ins(s, v)->n_args == 1 && (!step || step->u.i == 1) && !old_attr(s, v, KEY_pitch) &&
+         !old_attr(s, v, KEY_reverse) && ir_dim_is_const(s->p, size) && ir_dim_is_const(s->p, count->u.dim) &&
+         (!from || ir_dim_is_const(s->p, from->u.dim));
+}
+
 // x written into the slice v. Slices of slices along one axis, and of permutations, go straight into what they are
 // slices of.
 static Val put_slice(Functionalize *s, Val v, Val *x, Loc loc) {
-  bool plain = old_ins(s, v)->op == OP_slice;
-  int64_t axis = old_int(s, v, KEY_axis), start = old_int(s, v, KEY_start);
+  int64_t axis = old_int(s, v, KEY_axis), start, more;
+  bool is_plain = is_block(s, v, (uint32_t)axis, &start);
   Val parent = old_arg(s, v, 0), root = s->root[v.i];
   for (;; parent = old_arg(s, parent, 0)) {
     Op op = old_ins(s, parent)->op;
     if (op == OP_permute) {
       *x = unpermute(s, parent, *x, loc);
       axis = ir_list_at(s->p, old_attr(s, parent, KEY_perm)->u.list, (uint32_t)axis);
-    } else if (op == OP_slice && plain && old_int(s, parent, KEY_axis) == axis) {
-      start += old_int(s, parent, KEY_start);
+    } else if (op == OP_slice && is_plain && old_int(s, parent, KEY_axis) == axis &&
+               is_block(s, parent, (uint32_t)axis, &more)) {
+      start += more;
     } else if (op != OP_stop_grad) {
       break;
     }
   }
   Val whole = read(s, parent), at = {0};
-  if (!plain && old_ins(s, v)->n_args > 1) at = read(s, old_arg(s, v, 1));
+  if (old_ins(s, v)->n_args > 1) at = read(s, old_arg(s, v, 1));
   bool into = is_param(s, root) && ir_view_base(s->f, whole).i == ir_view_base(s->f, s->now[root.i]).i;
-  Attr attr[6] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_start, start)};
-  uint32_t n = plain ? 2 : 1 + slice_at_attrs(s, v, attr + 1);
+  Attr attr[6] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(s->p, is_plain ? start : 0))};
+  uint32_t n = is_plain ? 2 : 1 + slice_attrs(s, v, attr + 1);
   if (into) attr[n++] = ir_a_int(KEY_into_param, 1);
-  *x = ir_emit(s->f, plain ? OP_slice_assign : OP_slice_assign_at, (Val[]){whole, *x, at}, plain ? 2 : 3, attr, n, loc);
+  *x = ir_emit(s->f, OP_slice_assign, (Val[]){whole, *x, at}, 3, attr, n, loc);
   return parent;
 }
 
@@ -228,8 +238,7 @@ static Val through_aliases(Functionalize *s, Val v, Val x, Loc loc) {
     switch (old_ins(s, v)->op) {
     case OP_reshape: x = emit1(s, OP_reshape, x, ir_a_list(KEY_shape, shape), loc); break;
     case OP_permute: x = unpermute(s, v, x, loc); break;
-    case OP_slice:
-    case OP_slice_at: parent = put_slice(s, v, &x, loc); break;
+    case OP_slice: parent = put_slice(s, v, &x, loc); break;
     case OP_expand:
       if (shape.i == old_ins(s, v)->shape.i) break;
       report(s, E_SHAPE, loc, "a write through a broadcast view: one element would take several values", v);

@@ -276,7 +276,7 @@ static void add_ranges(Update *u) {
 
 // What is written where nothing counts by instruction `old`, which writes to state: what is there. made: operands that were replaced
 static Val overwritten(Update *u, Val old, const Val *made) {
-  static const Key keys[] = {KEY_axis, KEY_start, KEY_from, KEY_step, KEY_pitch, KEY_reverse};
+  static const Key keys[] = {KEY_axis, KEY_start, KEY_step, KEY_pitch, KEY_reverse};
   const Fn *f = u->s->f;
   const Ins *ins = ir_ins(f, old);
   Val in[3] = {{0}};  // target, and of a part where it lies
@@ -290,9 +290,8 @@ static Val overwritten(Update *u, Val old, const Val *made) {
   for (uint32_t k = 0; k < sizeof keys / sizeof *keys; k++)
     if (ir_attr(f, old, keys[k])) a[n++] = *ir_attr(f, old, keys[k]);
   Dim count = ir_dim_at(f->prog, ir_ins(f, ir_arg(f, old, 1))->shape, (uint32_t)ir_attr_int(f, old, KEY_axis, 0));
-  bool is_slice = ins->op == OP_slice_assign;
-  a[n++] = is_slice ? ir_a_int(KEY_size, ir_dim_bound(f->prog, count)) : ir_a_dim(KEY_count, count);
-  return ir_emit(u->e.f, is_slice ? OP_slice : OP_slice_at, in, is_slice ? 1 : 2, a, n, ins->loc);
+  a[n++] = ir_a_dim(KEY_count, count);
+  return ir_emit(u->e.f, OP_slice, in, 2, a, n, ins->loc);
 }
 
 static Val where_empty(Update *u, Val old, uint32_t k, Val other) {

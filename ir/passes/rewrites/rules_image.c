@@ -22,7 +22,7 @@ static bool is_made_of_image(const Rules *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
   if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (ir_rank(r->p, ins->shape) < 3) return false;
-  if (ins->op == OP_slice || ins->op == OP_slice_at) return r->image[ir_arg(r->f, v, 0).i];
+  if (ins->op == OP_slice) return r->image[ir_arg(r->f, v, 0).i];
   if (ins->op == OP_linear) return r->image[ir_arg(r->f, v, 0).i] || ir_perm_of(r->f, ir_arg(r->f, v, 0));
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
     Val a = ir_arg(r->f, v, k);

@@ -126,7 +126,7 @@ Val rule_fold_full(Rules *r, Val v) {
   Fn *f = r->f;
   Ins *ins = ir_ins(f, v);
   Val a = ir_arg(f, v, 0);
-  if (!is_constant(f, a)) return (Val){0};
+  if (!is_constant(f, a) || ins->n_args > 1) return (Val){0};  // a start of the run is checked
   return constant(f, OP_full, ir_attr_num(f, a, KEY_value, 0), (DType)ins->dtype, ins->shape, ins->loc);
 }
 

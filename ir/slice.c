@@ -1,0 +1,43 @@
+#include "ir/slice.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+
+// Elements from the first to the last one, both included.
+static Dim span_of(Prog *p, Dim count, Dim step) {
+  if (ir_dim_is_const(p, count) && ir_dim_info(p, count)->value == 0) return count;
+  Dim one = ir_dim(p, 1);
+  return ir_dim_add(p, ir_dim_mul(p, ir_dim_sub(p, count, one), step), one);
+}
+
+void ir_slice(const Fn *f, Val v, Slice *out) {
+  Prog *p = f->prog;
+  const Attr *start = ir_attr(f, v, KEY_start), *count = ir_attr(f, v, KEY_count), *pitch = ir_attr(f, v, KEY_pitch);
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  *out = (Slice){.axis = axis,
+                 .start = start ? start->u.dim : ir_dim(p, 0),
+                 .size = ir_dim_at(p, ir_ins(f, ir_arg(f, v, 0))->shape, axis),
+                 .step = pitch ? pitch->u.dim : ir_dim(p, ir_attr_int(f, v, KEY_step, 1)),
+                 .reverse = ir_attr(f, v, KEY_reverse) != NULL,
+                 .at = ir_operand(f, v, ARG_at)};
+  out->count = count ? count->u.dim : ir_dim_at(p, ir_ins(f, ir_operand(f, v, ARG_source))->shape, axis);
+  out->last_start = ir_dim_sub(p, ir_dim_sub(p, out->size, out->start), span_of(p, out->count, out->step));
+}
+
+bool ir_is_block(Prog *p, const Slice *s, int64_t *start) {
+  bool is_const = ir_dim_is_const(p, s->start) && ir_dim_is_const(p, s->count) && ir_dim_is_const(p, s->size);
+  if (!is_const || !ir_none(s->at) || s->reverse || !ir_dim_is_one(p, s->step)) return false;
+  *start = ir_dim_info(p, s->start)->value;
+  return true;
+}
+
+bool ir_slice_is_rest(Prog *p, const Slice *s) {
+  Dim left = ir_dim_sub(p, s->size, s->start);
+  return s->count.i == ir_dim_ceil_div(p, left, s->step).i && ir_dim_least(p, left) >= 0;
+}
+
+bool ir_is_flip(const Fn *f, Val v) {
+  Slice s;
+  ir_slice(f, v, &s);
+  return s.reverse && ir_dim_is_one(f->prog, s.step) && ir_none(s.at) && s.count.i == s.size.i;
+}

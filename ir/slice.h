@@ -1,0 +1,29 @@
+// The elements along an axis that slice and slice_assign read or write.
+//
+//   element k of the part is element  start + at + k step  of the whole, or  n - 1 - (start + at + k step)  with {reverse}
+#ifndef TN_IR_SLICE_H
+#define TN_IR_SLICE_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  uint32_t axis;
+  Dim start, size, count;  // size: of the whole along the axis
+  Dim step;                // {step}, or {pitch}: a size of the run
+  bool reverse;
+  Val at;          // none: 0
+  Dim last_start;  // the largest `at` for which all elements lie in the whole
+} Slice;
+
+void ir_slice(const Fn *f, Val v, Slice *out);
+// Neighbours in their order, whose place and number are constants: they begin at `start`.
+bool ir_is_block(Prog *p, const Slice *s, int64_t *start);
+// Number of elements from `start` to the end of the axis, by steps, for any sizes of the run.
+bool ir_slice_is_rest(Prog *p, const Slice *s);
+// Is it a permutation of the whole axis? Then its gradient is the same slice.
+bool ir_is_flip(const Fn *f, Val v);
+
+// A start, or an index, that was checked before (ir/passes/checks/check_starts.c); n: number of places
+bool ir_is_checked_start(const Fn *f, Val start, Dim n);
+
+#endif
