@@ -12,7 +12,7 @@
 // B, which stay in L2, go micropanels of a packed A one after the other, so that each stays in L1 and its rows of C are written from
 // end to end. With several KC blocks the accumulators are in memory between blocks, or on the stack for an epilogue. The
 // epilogue takes strips of rows of a macro tile, or a micropanel's rows of NC columns, while their sums are in cache.
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/macro_tile.h"
 
 enum { UNROLLED_K = 128 };  // where a turn of several steps pays for its code (090)
 

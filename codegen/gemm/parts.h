@@ -2,7 +2,7 @@
 #ifndef TN_CODEGEN_GEMM_PARTS_H
 #define TN_CODEGEN_GEMM_PARTS_H
 
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/macro_tile.h"
 
 // ---- parts.c: blocks of 32 x 32 elements, and the largest magnitude in them
 enum { PARTS = 3, PARTS_SIDE = 32, PARTS_BLOCK = PARTS * PARTS_SIDE * PARTS_SIDE / 2 /* f32 elements that it takes */ };

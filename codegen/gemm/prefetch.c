@@ -10,7 +10,7 @@
 //
 // Every tile of a specification prefetches; those that have nothing to prefetch touch what is near. Found by
 // docs/experiments/021, 046, 081 and 090.
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/macro_tile.h"
 #include "ir/passes/plan.h"
 
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->nc; }

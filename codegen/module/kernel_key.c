@@ -7,7 +7,7 @@
 //   class GEMM
 //   0 linear f32[d0<=32,4] <- p0:f32[d0<=32,8] p1:f32[4,8] p2:f32[4] -> -
 //   1 relu f32[d0<=32,4] <- 0:f32[d0<=32,4] -> p3
-#include "codegen/gemm/gemm.h"
+#include "codegen/gemm/plan.h"
 #include "codegen/module/module.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/plan.h"
