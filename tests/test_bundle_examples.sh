@@ -65,6 +65,19 @@ for target in aarch64 riscv64; do
   close_to "$(accuracy here)" "$(accuracy there)" $target
 done
 
+# ---- as C99, by any compiler
+mkdir -p as_c
+"$tenure" bundle vowels.tir -o as_c/vowels --emit=c
+"$tenure" bundle spiral.tir -o as_c/spiral --emit=c --workers
+"$cc" -std=c99 "${strict[@]}" -Wno-unused-parameter -c as_c/vowels.c -o as_c/vowels.o
+"$cc" -std=c99 "${strict[@]}" -Wno-unused-parameter -c as_c/spiral.c -o as_c/spiral.o
+"$cc" -std=c99 "${strict[@]}" -Ias_c "$aot/vowels.c" as_c/vowels.o -lm -o as_c/train
+./train train.bin test.bin $emulated >here
+as_c/train train.bin test.bin $emulated | tee there
+close_to "$(accuracy here)" "$(accuracy there)" C99
+"$cc" -std=c11 "${strict[@]}" -Ias_c "$aot/two.c" as_c/vowels.o as_c/spiral.o -lm -o as_c/two && as_c/two
+"$cc" -std=c11 "${strict[@]}" -Ias_c "$aot/threads.c" as_c/spiral.o -lpthread -lm -o as_c/threads && as_c/threads
+
 # ---- without a system
 learner() {  # FOLDER TARGET FILES.. -- FLAGS..
   local folder=$1 target=$2 files=() && shift 2

@@ -44,6 +44,9 @@ static Text shift_amount(C99 *c, LLVMTypeRef t, Text by) {
   return is_constant ? by : C99_PRINT("(%s & %u)", by, held - 1);  // what LLVM leaves open is no error here
 }
 
+// A signed result of C, or one of 64 bits, in the type of t: as an operand it is not wider than that.
+static Text narrow(C99 *c, LLVMTypeRef t, Text x) { return c99_wrap(c, t, C99_PRINT("(%s)(%s)", c99_type(c, t), x)); }
+
 static Text integer_op(C99 *c, const Op *o, const Text *a) {
   LLVMTypeRef t = o->to;
   switch ((int)o->op) {
@@ -52,14 +55,11 @@ static Text integer_op(C99 *c, const Op *o, const Text *a) {
   case LLVMMul: return c99_wrap(c, t, C99_PRINT("%s * %s", unsigned_text(c, t, a[0]), a[1]));
   case LLVMUDiv: return C99_PRINT("(%s / %s)", a[0], a[1]);
   case LLVMURem: return C99_PRINT("(%s %% %s)", a[0], a[1]);
-  case LLVMSDiv:
-    return c99_wrap(c, t, C99_PRINT("(uint64_t)(%s / %s)", c99_signed(c, t, a[0]), c99_signed(c, t, a[1])));
-  case LLVMSRem:
-    return c99_wrap(c, t, C99_PRINT("(uint64_t)(%s %% %s)", c99_signed(c, t, a[0]), c99_signed(c, t, a[1])));
+  case LLVMSDiv: return narrow(c, t, C99_PRINT("%s / %s", c99_signed(c, t, a[0]), c99_signed(c, t, a[1])));
+  case LLVMSRem: return narrow(c, t, C99_PRINT("%s %% %s", c99_signed(c, t, a[0]), c99_signed(c, t, a[1])));
   case LLVMShl: return c99_wrap(c, t, C99_PRINT("%s << %s", unsigned_text(c, t, a[0]), shift_amount(c, t, a[1])));
   case LLVMLShr: return C99_PRINT("(%s >> %s)", a[0], shift_amount(c, t, a[1]));
-  case LLVMAShr:
-    return c99_wrap(c, t, C99_PRINT("(uint64_t)(%s >> %s)", c99_signed(c, t, a[0]), shift_amount(c, t, a[1])));
+  case LLVMAShr: return narrow(c, t, C99_PRINT("%s >> %s", c99_signed(c, t, a[0]), shift_amount(c, t, a[1])));
   case LLVMAnd: return C99_PRINT("(%s & %s)", a[0], a[1]);
   case LLVMOr: return C99_PRINT("(%s | %s)", a[0], a[1]);
   default: return C99_PRINT("(%s ^ %s)", a[0], a[1]);
@@ -146,8 +146,8 @@ static Text convert(C99 *c, const Op *o, const Text *a) {
     return c99_wrap(c, o->to, C99_PRINT("(%s)%s", is_whole_width(c99_bits(o->to)) ? to : c99_type(c, o->from), a[0]));
   case LLVMZExt: return C99_PRINT("((%s)%s)", to, a[0]);
   case LLVMSExt: return c99_wrap(c, o->to, C99_PRINT("(%s)%s", to, c99_signed(c, o->from, a[0])));
-  case LLVMFPToUI: return c99_wrap(c, o->to, C99_PRINT("(uint64_t)%s", a[0]));
-  case LLVMFPToSI: return c99_wrap(c, o->to, C99_PRINT("(uint64_t)(int64_t)%s", a[0]));
+  case LLVMFPToUI: return narrow(c, o->to, C99_PRINT("(uint64_t)%s", a[0]));
+  case LLVMFPToSI: return narrow(c, o->to, C99_PRINT("(int64_t)%s", a[0]));
   case LLVMUIToFP: return C99_PRINT("((%s)%s)", to, a[0]);
   case LLVMSIToFP: return C99_PRINT("((%s)%s)", to, c99_signed(c, o->from, a[0]));
   case LLVMFPTrunc:
@@ -226,6 +226,25 @@ static Text call_of(C99 *c, Text name, LLVMValueRef v, uint32_t n) {
   return out.text;
 }
 
+// The operation on whole vectors a and b that C with GNU's extension has; NULL: none
+static Text as_a_whole(C99 *c, LLVMValueRef v) {
+  if (!c99_is_register(c, LLVMTypeOf(v))) return NULL;
+  switch ((int)opcode_of(v)) {
+  case LLVMFNeg: return "-a.v";
+  case LLVMAdd:
+  case LLVMFAdd: return "a.v + b.v";
+  case LLVMSub:
+  case LLVMFSub: return "a.v - b.v";
+  case LLVMMul:
+  case LLVMFMul: return "a.v * b.v";
+  case LLVMFDiv: return "a.v / b.v";
+  case LLVMAnd: return "a.v & b.v";
+  case LLVMOr: return "a.v | b.v";
+  case LLVMXor: return "a.v ^ b.v";
+  default: return NULL;
+  }
+}
+
 Text c99_by_lanes(C99 *c, LLVMValueRef v, Text stem, uint32_t n, C99Lane *one) {
   LLVMTypeRef t = LLVMTypeOf(v);
   Text a[8];
@@ -237,13 +256,14 @@ Text c99_by_lanes(C99 *c, LLVMValueRef v, Text stem, uint32_t n, C99Lane *one) {
   RtText parameters = {.mem = c->mem}, body = parameters;
   for (uint32_t k = 0; k < n; k++)
     rt_text_add(&parameters, "%s%s %c", k ? ", " : "", c99_type(c, operand_type(v, k)), 'a' + k);
-  rt_text_add(&body, "  return (%s){{\n", c99_type(c, t));
+  Text whole = as_a_whole(c, v);
+  rt_text_add(&body, whole ? "  BY_LANES(%s, %s,\n" : "  return (%s){{\n", c99_type(c, t), whole);
   for (uint32_t l = 0; l < c99_lanes(t); l++) {
     for (uint32_t k = 0; k < n; k++)
       a[k] = c99_lanes(operand_type(v, k)) ? C99_PRINT("%c.v[%u]", 'a' + k, l) : C99_PRINT("%c", 'a' + k);
-    rt_text_add(&body, "    %s,\n", one(c, v, a));
+    rt_text_add(&body, "    %s%s\n", one(c, v, a), whole && l + 1 == c99_lanes(t) ? "" : ",");
   }
-  rt_text_add(&body, "  }};\n");
+  rt_text_add(&body, whole ? "  );\n" : "  }};\n");
   return call_of(c, c99_helper(c, stem, c99_type(c, t), parameters.text, body.text), v, n);
 }
 

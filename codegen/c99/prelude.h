@@ -23,6 +23,18 @@
 #endif
 #define CHECK(name, is) typedef char name[(is) ? 1 : -1]
 typedef char *Ptr;
+// Lanes of a vector: with GNU's extension one of a register, which it computes as a whole
+#if defined(__GNUC__)
+#define LANES(type, n) type v __attribute__((vector_size(sizeof(type) * (n))))
+#define BY_LANES(type, whole, ...) \
+  return (type) { whole }
+#else
+#define LANES(type, n) type v[n]
+#define BY_LANES(type, whole, ...) \
+  return (type) {                  \
+    { __VA_ARGS__ }                \
+  }
+#endif
 
 // ---- memory: of any type, at a multiple of its size; ..any: anywhere
 #define ACCESS_ANY(name, type)                      \

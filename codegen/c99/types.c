@@ -43,9 +43,20 @@ static Text aggregate(C99 *c, LLVMTypeRef t, bool is_array) {
   return declare_struct(c, C99_PRINT("fields%u", c->struct_types.n), fields.len ? fields.text : "  char none;\n");
 }
 
+// What CPUs have vectors of, whatever they are: four numbers of 32 bits, two of 64.
+bool c99_is_register(C99 *c, LLVMTypeRef t) {
+  LLVMTypeRef e = c99_scalar(t);
+  bool is_number = c99_bits(e) == 32 || c99_bits(e) == 64 || LLVMGetTypeKind(e) == LLVMFloatTypeKind ||
+                   LLVMGetTypeKind(e) == LLVMDoubleTypeKind;
+  return is_number && LLVMABISizeOfType(c->layout, e) * c99_lanes(t) == 16;
+}
+
 static Text vector(C99 *c, LLVMTypeRef t) {
   LLVMTypeRef e = LLVMGetElementType(t);
   uint32_t n = LLVMGetVectorSize(t);
+  if (c99_is_register(c, t))
+    return declare_struct(c, C99_PRINT("%sx%u", c99_memory_name(c, e), n),
+                          C99_PRINT("  LANES(%s, %u);\n", c99_type(c, e), n));
   return declare_struct(c, C99_PRINT("%sx%u", c99_bits(e) == 1 ? "mask" : c99_memory_name(c, e), n),
                         C99_PRINT("  %s v[%u];%s\n", c99_type(c, e), n, c99_bits(e) == 1 ? "  // 0 or 1" : ""));
 }

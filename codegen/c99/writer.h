@@ -35,6 +35,7 @@ Text c99_passed_type(C99 *c,
 Text c99_memory_name(C99 *c, LLVMTypeRef t);  // "f32", "u64", "ptr": what loads and stores are called by
 LLVMTypeRef c99_scalar(LLVMTypeRef t);        // of a vector its element, else t
 uint32_t c99_lanes(LLVMTypeRef t);            // 0: no vector
+bool c99_is_register(C99 *c, LLVMTypeRef t);  // a vector of 16 bytes
 uint32_t c99_bits(LLVMTypeRef t);             // of an integer; else 0
 uint32_t c99_words(LLVMTypeRef t);            // of an integer of more than 64 bits; else 0
 Text c99_function_type(C99 *c, LLVMTypeRef t,
