@@ -39,7 +39,8 @@ static void set_up(void) {
   char why[512] = "it has no paragraphs";
   if (!n_documents) fail("the text", why);
   tn_array text[] = {tn_i64(letter, (int64_t)n_letters), tn_i64(next, (int64_t)n_letters)};
-  tn_dataset *d = tn_dataset_ragged(text, 2, fields, lengths, n_documents, why, sizeof why);
+  tn_dataset *letters = tn_dataset_arrays(text, 2, fields, why, sizeof why);
+  tn_dataset *d = tn_dataset_ragged(letters, lengths, n_documents, why, sizeof why);
   tn_sampler by_rows = {.kind = TN_BUCKETS, .max_rows = MOST_ROWS, .max_length = MOST_TIME, .cut = TN_CUT_LONG};
   loader = tn_loader_new(
       d,
@@ -47,7 +48,7 @@ static void set_up(void) {
           .batch_size = MOST_BATCH, .workers = 1, .seed = 7, .sampler = by_rows, .inputs = inputs, .n_inputs = 3},
       why, sizeof why);
   if (!loader) fail("the text", why);
-  tn_dataset_free(d);  // the loader keeps it
+  tn_dataset_free(letters), tn_dataset_free(d);  // the loader keeps them
 }
 
 static tn_model *build(void) {

@@ -13,7 +13,7 @@ static tn_dataset *cifar;
 #ifdef IN_loader
 static tn_loader *loader;
 #elif defined IN_data
-static int64_t *tokens, *next, *document_lengths;
+static int64_t *document_lengths;
 static size_t n_documents;
 #endif
 static const tn_image_file *files;

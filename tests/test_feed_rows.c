@@ -26,6 +26,14 @@ static int64_t draw_length(Shape shape) {
   return x > LONGEST ? LONGEST : (int64_t)x;
 }
 
+static tn_dataset *cut(const int64_t *rows, int64_t n_rows, const int64_t *lengths, size_t n) {
+  tn_array x = tn_i64((int64_t *)(uintptr_t)rows, n_rows);
+  tn_dataset *all = tn_dataset_arrays(&x, 1, (const char *[]){"x"}, why, sizeof why);
+  tn_dataset *d = all ? tn_dataset_ragged(all, lengths, n, why, sizeof why) : NULL;
+  tn_dataset_free(all);
+  return d;
+}
+
 static Docs *documents(Shape shape, int64_t n) {
   Docs *c = calloc(1, sizeof *c);
   for (int64_t k = 0; c && k < n; k++) {
@@ -33,8 +41,7 @@ static Docs *documents(Shape shape, int64_t n) {
     c->start[k + 1] = c->start[k] + c->lengths[k];
   }
   for (int64_t r = 0; c && r < c->start[n]; r++) c->rows[r] = r;
-  tn_array x = tn_i64(c->rows, c->start[n]);
-  c->d = tn_dataset_ragged(&x, 1, (const char *[]){"x"}, c->lengths, (size_t)n, why, sizeof why);
+  c->d = cut(c->rows, c->start[n], c->lengths, (size_t)n);
   if (!CHECK(c->d != NULL)) printf("%s\n", why), exit(1);
   return c;
 }
@@ -479,11 +486,12 @@ static void test_refused(void) {
     CHECK(!tn_loader_new(c->d, &(tn_loader_options){.sampler = list[k].s}, why, sizeof why));
     CHECK_HAS(why, list[k].why);
   }
-  tn_array x = tn_i64(c->rows, 7);
-  CHECK(!tn_dataset_ragged(&x, 1, NULL, (const int64_t[]){3, -1}, 2, why, sizeof why));
+  CHECK(!cut(c->rows, 7, (const int64_t[]){3, -1}, 2));
   CHECK_HAS(why, "length 1 is -1");
-  CHECK(!tn_dataset_ragged(&x, 1, NULL, (const int64_t[]){3, 3}, 2, why, sizeof why));
-  CHECK_HAS(why, "E111: array '0' has 7 rows, the lengths have 6 in all");
+  CHECK(!cut(c->rows, 7, (const int64_t[]){3, 3}, 2));
+  CHECK_HAS(why, "E111: the data set has 7 items, the lengths have 6 in all");
+  CHECK(!tn_dataset_ragged(c->d, (const int64_t[]){20}, 1, why, sizeof why));
+  CHECK_HAS(why, "field 'x' is variable, a document is made of items of one size");
   // The batches of other lengths are others: a state of theirs is not taken.
   tn_loader *a = loader(c->d, (tn_loader_options){.sampler = {.kind = TN_SHUFFLED, .max_rows = 99}});
   int64_t lengths[20];
@@ -497,24 +505,51 @@ static void test_refused(void) {
 static void test_empty(void) {
   static Epoch e;
   int64_t none[8] = {0};
-  tn_array x = tn_i64(none, 0);
   for (int kind = TN_SEQUENTIAL; kind <= TN_FIRST_FIT; kind++) {
     if (kind == TN_LANES) continue;
     tn_sampler s = {.kind = (tn_sampler_kind)kind, .max_rows = 9, .world = 2};
-    tn_dataset *d = tn_dataset_ragged(&x, 1, (const char *[]){"x"}, none, 0, why, sizeof why);
+    tn_dataset *d = cut(none, 0, none, 0);
     tn_loader *l = loader(d, (tn_loader_options){.sampler = s, .workers = 1});
     read_epoch(l, NULL, &e);
     CHECK(tn_loader_count(l) == 0 && e.n == 0 && tn_loader_report(l).rows == 0);
     tn_loader_free(l), tn_dataset_free(d);
     if (kind == TN_CUSTOM) continue;
     Docs *c = calloc(1, sizeof *c);  // empty documents are sequences too
-    d = tn_dataset_ragged(&x, 1, (const char *[]){"x"}, none, 8, why, sizeof why);
+    d = cut(none, 0, none, 8);
     s.world = 0;
     l = loader(d, (tn_loader_options){.batch_size = 3, .sampler = s, .layout = TN_CONCATENATED});
     read_epoch(l, c, &e);
     CHECK(e.n_batches == 3 && sums_of(&e, 0).items == 3);
     tn_loader_free(l), tn_dataset_free(d), free(c);
   }
+}
+
+// Documents of items that are read one by one; one of them fails.
+static bool get_square(void *ctx, size_t k, tn_item *to) {
+  *(int64_t *)to->data[0] = (int64_t)(k * k);
+  return k != *(const size_t *)ctx || (snprintf(to->error, to->error_size, "line 8 is missing"), false);
+}
+
+static void test_one_by_one(void) {
+  static const tn_dataset_type squares = {.get = get_square};
+  static const tn_field x = {.name = "x", .dtype = TN_I64};
+  size_t bad = 99;
+  tn_batch b;
+  tn_dataset *items = tn_dataset_new(&squares, &bad, &x, 1, 9, why, sizeof why);
+  tn_dataset *d = tn_dataset_ragged(items, (const int64_t[]){4, 0, 5}, 3, why, sizeof why);
+  tn_loader *l =
+      loader(d, (tn_loader_options){.layout = TN_CONCATENATED, .sampler = {.max_rows = 3, .cut = TN_CUT_FILL}});
+  tn_dataset_free(items), tn_dataset_free(d);
+  for (int64_t at = 0; at < 9; at += 3) {
+    CHECK(tn_loader_next(l, &b) == TN_OK && tn_batch_array(b, "x").dims[0] == 3);
+    for (int64_t t = 0; t < 3; t++) CHECK(((int64_t *)tn_batch_array(b, "x").data)[t] == (at + t) * (at + t));
+  }
+  CHECK(tn_loader_next(l, &b) == TN_OK && !b.number);
+  bad = 4;
+  CHECK(tn_loader_next(l, &b) == TN_OK && tn_loader_next(l, &b) == TN_ERR_VALUE);
+  CHECK_HAS(tn_loader_error(l), "batch 1, item 2: line 8 is missing");
+  CHECK(tn_loader_next(l, &b) == TN_OK && b.number);
+  tn_loader_free(l);
 }
 
 // ---- nothing is allocated in an epoch; every allocation may fail
@@ -555,6 +590,7 @@ int main(void) {
   test_lengths_that_lie();
   test_refused();
   test_empty();
+  test_one_by_one();
   test_memory();
   return check_report();
 }

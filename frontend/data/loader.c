@@ -120,28 +120,15 @@ tn_dataset *tn_dataset_new(const tn_dataset_type *type, void *ctx, const tn_fiel
   return made(d);
 }
 
-static bool take_arrays(RtArray list[RT_MAX_FIELDS], const tn_array *from, uint32_t n, char *error, size_t error_size) {
-  if (!from || n == 0 || n > RT_MAX_FIELDS) return rt_fail(error, error_size, "1 to 16 arrays make a data set");
-  for (uint32_t k = 0; k < n; k++) {
-    list[k] = (RtArray){.data = from[k].data, .dtype = (RtDType)from[k].dtype, .rank = from[k].rank};
-    memcpy(list[k].dims, from[k].dims, sizeof list[k].dims);
-  }
-  return true;
-}
-
 tn_dataset *tn_dataset_arrays(const tn_array *arrays, uint32_t n, const char *const *names, char *error,
                               size_t error_size) {
   RtArray list[RT_MAX_FIELDS];
-  if (!take_arrays(list, arrays, n, error, error_size)) return NULL;
+  if (!arrays || n == 0 || n > RT_MAX_FIELDS) return refuse(error, error_size, "1 to 16 arrays make a data set");
+  for (uint32_t k = 0; k < n; k++) {
+    list[k] = (RtArray){.data = arrays[k].data, .dtype = (RtDType)arrays[k].dtype, .rank = arrays[k].rank};
+    memcpy(list[k].dims, arrays[k].dims, sizeof list[k].dims);
+  }
   return made(rt_dataset_arrays(list, n, names, error, error_size));
-}
-
-tn_dataset *tn_dataset_ragged(const tn_array *arrays, uint32_t n, const char *const *names, const int64_t *lengths,
-                              size_t count, char *error, size_t error_size) {
-  RtArray list[RT_MAX_FIELDS];
-  if (!take_arrays(list, arrays, n, error, error_size)) return NULL;
-  if (!lengths && count) return refuse(error, error_size, "no lengths are given");
-  return made(rt_dataset_ragged(list, n, names, lengths, count, error, error_size));
 }
 
 tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size) {
@@ -152,6 +139,11 @@ tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size
 tn_dataset *tn_dataset_subset(tn_dataset *d, const size_t *index, size_t n, char *error, size_t error_size) {
   if (!d || (!index && n)) return refuse(error, error_size, d ? "no indices are given" : "no data set is given");
   return made(rt_dataset_subset(set_of(d), index, n, error, error_size));
+}
+
+tn_dataset *tn_dataset_ragged(tn_dataset *d, const int64_t *lengths, size_t count, char *error, size_t error_size) {
+  if (!d || (!lengths && count)) return refuse(error, error_size, d ? "no lengths are given" : "no data set is given");
+  return made(rt_dataset_ragged(set_of(d), lengths, count, error, error_size));
 }
 
 tn_dataset *tn_dataset_concat(tn_dataset *const *list, uint32_t n, char *error, size_t error_size) {

@@ -84,14 +84,6 @@ TN_API tn_field tn_dataset_field(const tn_dataset *d, uint32_t k);
 // .. for NULL. Batches of consecutive rows are views of the arrays, nothing is copied; do not write through them.
 TN_API tn_dataset *tn_dataset_arrays(const tn_array *arrays, uint32_t n, const char *const *names, char *error,
                                      size_t error_size);
-// Documents in the caller's memory: item k is the next lengths[k] rows of each array, as a variable field [<= longest, ..].
-// Every array has as many rows as the `count` lengths have in all (E111). Lengths may be 0; they are copied. A document
-// that a batch has no room for is cut without reading all of it (tn_cut).
-//
-//   tn_array text[] = {tn_i64(tokens, 1000000), tn_i64(next, 1000000)};  // of 8,000 documents, say
-//   tn_dataset *d = tn_dataset_ragged(text, 2, NULL, document_lengths, n_documents, why, sizeof why);  // fields "0", "1"
-TN_API tn_dataset *tn_dataset_ragged(const tn_array *arrays, uint32_t n, const char *const *names,
-                                     const int64_t *lengths, size_t count, char *error, size_t error_size);
 // Fields x [<= longest, features] and label [], or f32 target []; read with TN_MISSING_MASK also mask, like x. s must
 // outlive it.
 TN_API tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t error_size);
@@ -99,6 +91,16 @@ TN_API tn_dataset *tn_dataset_series(const tn_series *s, char *error, size_t err
 TN_API tn_dataset *tn_dataset_subset(tn_dataset *d, const size_t *index, size_t n, char *error, size_t error_size);
 // One after the other; fields must have the same dtypes and dims, bounds of variable ones may differ
 TN_API tn_dataset *tn_dataset_concat(tn_dataset *const *list, uint32_t n, char *error, size_t error_size);
+// Documents: item k is the next lengths[k] items of d, one behind the other, so that a field [..] of d becomes a variable one
+// [<= longest, ..]. d has as many items as the `count` lengths have in all (E111), and no variable fields. Lengths may be
+// 0; they are copied. Of arrays and files (.npy, .npz, safetensors, IDX) a document is read at once, and one that a batch has
+// no room for is cut without reading all of it (tn_cut).
+//
+//   tn_column file = {.name = "tokens.npy", .field = "token"};  // of all documents
+//   tn_dataset *tokens = tn_dataset_npy(&file, 1, why, sizeof why);
+//   tn_dataset *d = tn_dataset_ragged(tokens, document_lengths, n_documents, why, sizeof why);  // token [<= longest]
+TN_API tn_dataset *tn_dataset_ragged(tn_dataset *d, const int64_t *lengths, size_t count, char *error,
+                                     size_t error_size);
 // Other fields computed from each item; by several threads at once
 typedef bool (*tn_map)(void *ctx, size_t k, const tn_item *from, tn_item *to);
 TN_API tn_dataset *tn_dataset_map(tn_dataset *d, const tn_field *fields, uint32_t n_fields, tn_map fn, void *ctx,

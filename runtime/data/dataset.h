@@ -81,9 +81,8 @@ int64_t rt_field_bytes(const RtField *f);          // of one item, by the bound
 
 RtDataset *rt_dataset_arrays(const RtArray *arrays, uint32_t n, const char *const *names, char *error,
                              size_t error_size);
-// Item k is the next lengths[k] rows of each array.
-RtDataset *rt_dataset_ragged(const RtArray *arrays, uint32_t n, const char *const *names, const int64_t *lengths,
-                             size_t count, char *error, size_t error_size);
+// Item k is the next lengths[k] items of d.
+RtDataset *rt_dataset_ragged(RtDataset *d, const int64_t *lengths, size_t count, char *error, size_t error_size);
 RtDataset *rt_dataset_series(const RtSeries *s, char *error, size_t error_size);
 RtDataset *rt_dataset_subset(RtDataset *d, const size_t *index, size_t n, char *error, size_t error_size);
 RtDataset *rt_dataset_concat(RtDataset *const *list, uint32_t n, char *error, size_t error_size);
