@@ -7,9 +7,7 @@ enum { STRIP_BYTES = 64 << 10, L2_PART = 4 };
 int64_t cg_conv_strip_limit(const Target *t) { return ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART)); }
 
 static bool block_fits(const ConvShape *s, int64_t block, int64_t few, int64_t pixels, const Target *t) {
-  Windows w;
-  for (uint32_t k = 0; k < s->n_windows; k++) {
-    cg_conv_windows(s, k, &w);
+  for (Windows w = {0}; cg_conv_next(s, &w);) {
     int64_t columns = cg_larger(1, cg_smaller(few, w.axis[2].count));
     int64_t rows = cg_larger(1, cg_smaller(cg_ceil_div(pixels, columns), w.axis[1].count));
     StripShape strip = cg_conv_strip(s, &w, block, rows, columns);
@@ -77,7 +75,7 @@ Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, c
 static V strip_span(const ConvUnit *u, uint32_t k, V count) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  V first = cg_mul(c, cg_sub(c, count, cg_i64(c, 1)), cg_i64(c, cg_conv_window_step(u->s, p)));
+  V first = cg_times(c, cg_sub(c, count, cg_i64(c, 1)), cg_conv_window_step(u->s, p));
   return cg_add(c, first, cg_i64(c, cg_conv_reach(p)));
 }
 
@@ -88,13 +86,13 @@ static void fill_image(const ConvUnit *u, V src, V channel, V strip, V number) {
   V begin[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
   StripFill fill = {.strip = strip, .prologue = u->prologue};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    fill.at[k] = cg_add(c, cg_mul(c, begin[k], cg_i64(c, p[k].src_step)), cg_i64(c, p[k].offset));
+    fill.at[k] = cg_add(c, cg_times(c, begin[k], p[k].src_step), cg_i64(c, p[k].offset));
     pixels = cg_mul(c, pixels, cg_dim(c, s->src_dim[k]));
   }
-  if (u->z) fill.at[0] = cg_add(c, fill.at[0], cg_mul(c, u->z, cg_i64(c, p[0].gap)));
+  if (u->z) fill.at[0] = cg_add(c, fill.at[0], cg_times(c, u->z, p[0].gap));
   fill.pixel = cg_mul(c, number, pixels);
-  fill.channel = cg_add(c, cg_mul(c, u->group, cg_i64(c, s->src_channels)), channel);
-  V at = cg_mul(c, fill.pixel, cg_i64(c, s->src_channels * s->c.groups));
+  fill.channel = cg_add(c, cg_times(c, u->group, s->src_channels), channel);
+  V at = cg_times(c, fill.pixel, s->src_channels * s->c.groups);
   fill.image = cg_at(c, c->f32, src, cg_add(c, at, fill.channel));
   if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
   cg_conv_fill_strip(c, &u->b->strip, &fill);
@@ -107,7 +105,7 @@ void cg_conv_fill(const ConvUnit *u, V src, V channel, V strip) {
     return;
   }
   for (Loop l = cg_count(c, u->images); cg_next(&l);) {
-    V to = cg_at(c, c->f32, strip, cg_mul(c, l.i, cg_i64(c, cg_strip_elements(&u->b->strip))));
+    V to = cg_row(c, strip, l.i, cg_strip_elements(&u->b->strip));
     fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
   }
 }
@@ -115,16 +113,16 @@ void cg_conv_fill(const ConvUnit *u, V src, V channel, V strip) {
 V cg_conv_source(const ConvUnit *u, V src, V plane, V row, V channel) {
   Cg *c = u->c;
   const ConvShape *s = u->s;
-  V at = cg_add(c, cg_mul(c, u->image, cg_i64(c, s->src[0])), plane);
-  at = cg_add(c, cg_mul(c, at, cg_i64(c, s->src[1])), row);
-  at = cg_mul(c, at, cg_i64(c, s->src[2] * s->src_channels * s->c.groups));
+  V at = cg_add(c, cg_times(c, u->image, s->src[0]), plane);
+  at = cg_add(c, cg_times(c, at, s->src[1]), row);
+  at = cg_times(c, at, s->src[2] * s->src_channels * s->c.groups);
   return cg_at(c, c->f32, src, cg_add(c, at, channel));
 }
 
 V cg_conv_taps_inside(const ConvUnit *u, uint32_t k, V at, Inside *in) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  V begin = cg_add(c, cg_mul(c, at, cg_i64(c, p->src_step)), cg_i64(c, p->offset));
+  V begin = cg_add(c, cg_times(c, at, p->src_step), cg_i64(c, p->offset));
   *in = cg_inside(c, begin, p->gap, 1, cg_dim(c, u->s->src_dim[k]), cg_i64(c, p->n_taps));
   return begin;
 }
@@ -134,7 +132,7 @@ V cg_conv_pixel(const ConvUnit *u, V i, V j) {
   const Phase *p = u->b->w.axis;
   V at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    at[k] = cg_add(c, cg_mul(c, at[k], cg_i64(c, p[k].step)), cg_i64(c, p[k].first));
+    at[k] = cg_add(c, cg_times(c, at[k], p[k].step), cg_i64(c, p[k].first));
     pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, u->s->dst_dim[k])), at[k]);
   }
   return pixel;
@@ -187,7 +185,7 @@ ConvUnit cg_conv_unit(const ConvUnit *of, V number) {
   const Bands *b = u.b;
   Counts n = counts_of(of);
   V column = take(c, &number, n.columns), band = take(c, &number, n.bands);
-  u.column = cg_mul(c, column, cg_i64(c, b->columns)), u.row = cg_mul(c, band, cg_i64(c, b->band));
+  u.column = cg_times(c, column, b->columns), u.row = cg_times(c, band, b->band);
   u.plane = take(c, &number, n.count[0]);
   if (!of->group) u.group = take(c, &number, cg_i64(c, u.s->c.groups));
   u.image = number, u.images = cg_i64(c, 1);
@@ -224,9 +222,9 @@ void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
   V units = cg_conv_units(of);
-  V count = cg_mul(c, cg_dim(c, of->s->c.n), cg_mul(c, cg_i64(c, of->s->c.groups), units));
+  V count = cg_mul(c, cg_dim(c, of->s->c.n), cg_times(c, units, of->s->c.groups));
   bool whole = of->parts <= 1;
-  for (Loop l = cg_each_shared(c, whole ? count : cg_mul(c, count, cg_i64(c, of->parts)), 1); cg_next(&l);) {
+  for (Loop l = cg_each_shared(c, whole ? count : cg_times(c, count, of->parts), 1); cg_next(&l);) {
     ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_rem(c, l.i, count));
     u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
     emit(&u);

@@ -3,7 +3,6 @@
 #ifndef TN_CODEGEN_CONV_BANDS_H
 #define TN_CODEGEN_CONV_BANDS_H
 
-#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 
 // Of one phase.

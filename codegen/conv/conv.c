@@ -42,9 +42,7 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
   if (p->pack_b == B_PREPACKED && !s.transposed && s.rows > 0) p->pack = cg_conv_pack(&s, p);
   else p->pack_b = B_BY_STRATEGY, p->b_elements = cg_conv_packed_elements(&s, p->width);
   p->strip_rows = 0;
-  Windows w;
-  for (uint32_t k = 0; k < s.n_windows; k++) {
-    cg_conv_windows(&s, k, &w);
+  for (Windows w = {0}; cg_conv_next(&s, &w);) {
     Bands b = cg_conv_bands(&s, &w, p->kc, FEW_COLUMNS, t);
     p->strip_rows = cg_larger(p->strip_rows, b.band * b.columns);
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
@@ -131,9 +129,9 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .mask_c = true};
     cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, x.k, x.n);
     int64_t k = x.outer && u->s->src_channels ? x.k : 0;
-    V row = cg_mul(c, i, cg_i64(c, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels));
-    row = cg_add(c, row, cg_mul(c, first, cg_i64(c, x.a)));
-    V b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_mul(c, first, cg_i64(c, x.b)));
+    V row = cg_times(c, i, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels);
+    row = cg_add(c, row, cg_times(c, first, x.a));
+    V b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_times(c, first, x.b));
     TileArgs args = {.a = cg_at(c, c->f32, g->a_block, cg_add(c, row, cg_i64(c, outer_offset(u, &x, nth)))),
                      .b = cg_at(c, c->f32, n->weights, b),
                      .c = to,
@@ -150,7 +148,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
 
 static V channel_of(const ConvUnit *u, const Panel *n) {
   Cg *c = u->g->c;
-  return cg_add(c, cg_mul(c, u->group, cg_i64(c, u->s->dst_channels)), n->n0);
+  return cg_add(c, cg_times(c, u->group, u->s->dst_channels), n->n0);
 }
 
 // Do the band's rows follow one another in the strip and in the result, as one row? Windows of one tap inside the source.
@@ -168,9 +166,9 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
     ConvSums s = {.weights = n->all_weights, .columns = n->columns, .nv = n->nv, .masked = n->masked};
     if (g->epilogue) {
-      s.sums = cg_at(c, c->f32, g->strip, cg_mul(c, l.i, cg_i64(c, u->b->columns * width))), s.pixel = width;
+      s.sums = cg_row(c, g->strip, l.i, u->b->columns * width), s.pixel = width;
     } else {
-      V at = cg_mul(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), cg_i64(c, channels));
+      V at = cg_times(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), channels);
       s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
     }
     row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
@@ -183,7 +181,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
 static void fill(const ConvUnit *u, V block) {
   Gemm *g = u->g;
   if (u->b->w.taps == 0) return;  // nothing is read
-  cg_conv_fill(u, g->a, cg_mul(g->c, block, cg_i64(g->c, g->p->kc)), g->a_block);
+  cg_conv_fill(u, g->a, cg_times(g->c, block, g->p->kc), g->a_block);
 }
 
 // Block number `nth` of the channels.
@@ -191,7 +189,7 @@ static void block(const ConvUnit *u, Panel *n, V nth, bool adds, bool ends) {
   Gemm *g = u->g;
   Cg *c = g->c;
   fill(u, nth);
-  V at = cg_mul(c, nth, cg_i64(c, u->b->w.taps * g->p->kc * g->p->width));
+  V at = cg_times(c, nth, u->b->w.taps * g->p->kc * g->p->width);
   n->weights = cg_at(c, c->f32, n->all_weights, at);
   each_row(u, n, adds, ends);
 }
@@ -221,14 +219,14 @@ static void each_panel(const ConvUnit *of) {
     flat.b = &bands, u = &flat;
   }
   int64_t width = g->p->width, all = u->s->dst_channels, panels = cg_ceil_div(all, width);
-  V weights = cg_at(c, c->f32, g->packed_b, cg_mul(c, u->group, cg_i64(c, panels * u->s->rows * width)));
+  V weights = cg_row(c, g->packed_b, u->group, panels * u->s->rows * width);
   weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
   Inside some = cg_part(c, cg_i64(c, panels), u->part, u->parts);
   for (Pieces p = cg_some_pieces(c, some, all, width); cg_next_piece(&p);)
     panel(u, &(Panel){.n0 = p.i,
                       .columns = cg_i64(c, p.n),
-                      .weights = cg_at(c, c->f32, weights, cg_mul(c, p.i, cg_i64(c, u->s->rows))),
+                      .weights = cg_row(c, weights, p.i, u->s->rows),
                       .nv = (uint32_t)cg_ceil_div(p.n, c->t->vl),
                       .masked = p.n % c->t->vl});
 }
@@ -247,9 +245,7 @@ void cg_gemm_conv_emit(Gemm *g) {
     cg_conv_pack_weights(c, &s, g->p->width, g->p->kc, g->b, g->packed_b, g->b_block);
     cg_wait_for_team(c);
   }
-  Windows w;
-  for (uint32_t k = 0; k < s.n_windows; k++) {
-    cg_conv_windows(&s, k, &w);
+  for (Windows w = {0}; cg_conv_next(&s, &w);) {
     Bands b = cg_conv_bands(&s, &w, g->p->kc, FEW_COLUMNS, c->t);
     cg_conv_each_unit(
         &(ConvUnit){.c = c, .g = g, .prologue = g->prologue, .s = &s, .b = &b, .parts = parts_of(g, &s, &b)},

@@ -46,11 +46,9 @@ static Bands bands_of(const ConvShape *s, const Windows *w, int64_t block, const
 
 // Channels of a strip, at most `most`: equal parts of all; 0: windows are read in place.
 static int64_t strip_block(const ConvShape *s, int64_t most, const Target *t) {
-  Windows w;
   int64_t block = most / t->vl * t->vl;
   if (!cg_pixels_alias(s->src_channels)) return 0;
-  for (uint32_t k = 0; k < s->n_windows; k++) {
-    cg_conv_windows(s, k, &w);
+  for (Windows w = {0}; cg_conv_next(s, &w);) {
     Bands b = bands_of(s, &w, 1, t);
     block = cg_smaller(block, ir_f32_in(STRIP_BYTES) / cg_strip_elements(&b.strip) / t->vl * t->vl);
   }
@@ -64,10 +62,8 @@ void cg_gemm_depthwise_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->mr = 1, p->nv = 1, p->strip_rows = 0;
   p->pack_b = B_BY_STRATEGY;
   p->b_elements = ir_conv_taps(&s.c) * group_of(f, p, t) * cg_round_up(s.src_channels, t->vl);
-  Windows w;
   int64_t by_run = s.c.run_sized ? run_block(f, p, t) : 0;
-  for (uint32_t k = 0; k < s.n_windows; k++) {
-    cg_conv_windows(&s, k, &w);
+  for (Windows w = {0}; cg_conv_next(&s, &w);) {
     Bands b = bands_of(&s, &w, cg_larger(1, by_run), t);
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
     p->strip_rows = cg_larger(p->strip_rows, b.columns);
@@ -131,9 +127,9 @@ static void find_row(const ConvUnit *u, V i, V channel, DepthwiseArgs *a) {
     return;
   }
   cg_conv_strides(u->s, &u->b->strip, x);
-  V at = cg_mul(c, i, cg_i64(c, p[1].src_step * x[1]));
+  V at = cg_times(c, i, p[1].src_step * x[1]);
   a->count = u->columns, a->columns = cg_dim(c, u->s->src_dim[2]);
-  a->column = cg_add(c, cg_mul(c, u->column, cg_i64(c, p[2].src_step)), cg_i64(c, offset));
+  a->column = cg_add(c, cg_times(c, u->column, p[2].src_step), cg_i64(c, offset));
   if (!u->s->c.run_sized) at = cg_sub(c, at, cg_i64(c, offset * x[2]));  // the source's column 0
   a->x = cg_at(c, c->f32, u->g->a_block, at);
 }
@@ -145,11 +141,11 @@ static void each_row(const ConvUnit *u, V channel, int64_t channels) {
   V zero = cg_i64(c, 0);
   DepthwiseRow r = row_spec(u, channels, g->epilogue ? g->p->width : u->b->w.axis[2].step * all, &first_tap);
   DepthwiseArgs a = {
-      .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_mul(c, channel, cg_i64(c, r.w_vector))))};
+      .w = cg_at(c, c->f32, g->packed_b, cg_add(c, cg_i64(c, first_tap), cg_times(c, channel, r.w_vector)))};
   if (g->a_block) cg_conv_fill(u, g->a, channel, g->a_block);
   for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
     find_row(u, l.i, channel, &a);
-    V at = cg_add(c, cg_mul(c, cg_conv_pixel(u, l.i, zero), cg_i64(c, all)), channel);
+    V at = cg_add(c, cg_times(c, cg_conv_pixel(u, l.i, zero), all), channel);
     a.out = g->epilogue ? g->strip : cg_at(c, c->f32, g->out, at);
     cg_depthwise_row(c, &r, &a);
     if (g->epilogue) cg_conv_epilogue(u, l.i, channel, cg_i64(c, channels), g->strip);
@@ -167,7 +163,7 @@ static V weight_at(Gemm *g, const ConvShape *s, V tap, V nth, V channel) {
   V size = cg_i64(c, group_of(c->f, g->p, c->t)), in_group = cg_rem(c, channel, size);
   V out = s->transposed ? cg_add(c, cg_sub(c, channel, in_group), nth) : channel;
   V in = s->transposed ? in_group : nth;
-  return cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, out, size), in), cg_i64(c, ir_conv_taps(&s->c))), tap);
+  return cg_add(c, cg_times(c, cg_add(c, cg_mul(c, out, size), in), ir_conv_taps(&s->c)), tap);
 }
 
 static void pack_weights(Gemm *g, const ConvShape *s) {
@@ -191,9 +187,7 @@ void cg_gemm_depthwise_emit(Gemm *g) {
   cg_depthwise_shape(c->f, g->p->product, &s);
   pack_weights(g, &s);
   cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  Windows w;
-  for (uint32_t k = 0; k < s.n_windows; k++) {
-    cg_conv_windows(&s, k, &w);
+  for (Windows w = {0}; cg_conv_next(&s, &w);) {
     Bands b = bands_of(&s, &w, g->p->kc, c->t);
     cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .prologue = g->prologue, .s = &s, .b = &b}, each_block);
   }

@@ -40,7 +40,7 @@ static V load_x(Cg *c, const Taps *t, V at) {
 }
 
 static V weight(Cg *c, const Taps *t, V tap, int64_t nth) {
-  V at = cg_add(c, cg_mul(c, tap, cg_i64(c, t->r->s->w_gap[2])), cg_i64(c, nth * c->t->vl));
+  V at = cg_add(c, cg_times(c, tap, t->r->s->w_gap[2]), cg_i64(c, nth * c->t->vl));
   return cg_get(c, c->vf, t->w, at);
 }
 
@@ -79,7 +79,7 @@ static void loop_of_taps(const Taps *t, V *sum) {
   Cg *c = t->r->c;
   for (Loop l = cg_carry(c, t->lo, t->hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
     for (int64_t nth = 0; nth < s->group; nth++) {
-      V w = weight(c, t, l.i, nth), tap = cg_mul(c, l.i, cg_i64(c, s->row.gap * s->pixel));
+      V w = weight(c, t, l.i, nth), tap = cg_times(c, l.i, s->row.gap * s->pixel);
       for (int64_t k = 0; k < t->p->n; k++) {
         V x = load_x(c, t, cg_add(c, tap, cg_i64(c, k * s->row.src_step * s->pixel)));
         sum[k] = cg_fma(c, cg_spread_lanes(c, x, s->group, nth), w, sum[k]);
@@ -106,8 +106,8 @@ static void axis_of_taps(const Taps *t, uint32_t axis, V *sum) {
   }
   Taps next = *t;
   for (Loop l = cg_carry(c, in.lo, in.hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
-    next.x = cg_at(c, c->f32, t->x, cg_mul(c, l.i, cg_i64(c, r->s->x_gap[axis])));
-    next.w = cg_at(c, c->f32, t->w, cg_mul(c, l.i, cg_i64(c, r->s->w_gap[axis])));
+    next.x = cg_row(c, t->x, l.i, r->s->x_gap[axis]);
+    next.w = cg_row(c, t->w, l.i, r->s->w_gap[axis]);
     axis_of_taps(&next, axis + 1, sum);
   }
 }
@@ -118,11 +118,11 @@ static void one_vector(const Taps *of, V channel, V mask) {
   const DepthwiseRow *s = of->r->s;
   const DepthwiseArgs *a = &of->r->a;
   Cg *c = of->r->c;
-  V sum[PIXELS], x = cg_add(c, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, s->pixel)), channel);
-  V out = cg_add(c, cg_mul(c, p->first, cg_i64(c, s->out_pixel)), channel);
+  V sum[PIXELS], x = cg_add(c, cg_times(c, cg_tap_first_column(c, p), s->pixel), channel);
+  V out = cg_add(c, cg_times(c, p->first, s->out_pixel), channel);
   Taps t = *of;
   t.mask = mask, t.x = cg_at(c, c->f32, a->x, x);
-  t.w = cg_at(c, c->f32, a->w, cg_mul(c, channel, cg_i64(c, s->w_vector)));
+  t.w = cg_row(c, a->w, channel, s->w_vector);
   for (int64_t k = 0; k < p->n; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
   axis_of_taps(&t, 0, sum);
   for (int64_t k = 0; k < p->n; k++) {
@@ -142,7 +142,7 @@ static void some_pixels(const TapPixels *p, void *ctx, V *none) {
   Taps t = {.r = r, .p = p};
   if (is_loop(r->s)) t.lo = cg_i64(c, 0), t.hi = taps;
   if (p->border) {
-    V column = cg_add(c, cg_mul(c, p->first, cg_i64(c, row->src_step)), r->a.column);
+    V column = cg_add(c, cg_times(c, p->first, row->src_step), r->a.column);
     Inside in = cg_inside(c, column, row->gap, 1, r->a.columns, taps);
     t.lo = in.lo, t.hi = in.hi;
   }

@@ -54,9 +54,9 @@ static Bands bands_in_place(const ConvShape *s, const Windows *w, const Target *
 
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
   Plan p = {0};
-  Windows w;
+  Windows w = {0};
   cg_depthwise_shape(f, v, &p.s);
-  cg_conv_windows(&p.s, 0, &w);
+  cg_conv_next(&p.s, &w);
   p.group = group_of(f, v, t), p.taps = ir_conv_taps(&p.s.c) * p.group;
   p.copies = copies(&p.s, &w.axis[2]);
   p.block = p.copies ? cg_conv_block(&p.s, t->vl, STRIP_COLUMNS, STRIP_PIXELS, t) : p.s.src_channels;
@@ -152,7 +152,7 @@ static WeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
 // Of x, that the first tap of the unit's first pixel meets.
 static V column_of(const Part *t) {
   const Phase *p = &t->p->b.w.axis[2];
-  return cg_add(t->u.c, cg_mul(t->u.c, t->u.column, cg_i64(t->u.c, p->src_step)), cg_i64(t->u.c, p->offset));
+  return cg_add(t->u.c, cg_times(t->u.c, t->u.column, p->src_step), cg_i64(t->u.c, p->offset));
 }
 
 // Rows [first, end) of the band, in all of which the taps' rows lie inside.
@@ -161,10 +161,10 @@ static void some_rows(const Part *t, const Vector *v, const Taps *taps, V first,
   WeightRows s = spec_of(t, v, taps);
   int64_t from, until, to = taps->first[0] * s.sums_row + taps->first[1] * s.sums_tap;
   if (cg_const_value(first, &from) && cg_const_value(end, &until) && from >= until) return;
-  V x = cg_add(c, cg_mul(c, first, cg_i64(c, s.x_row)), cg_i64(c, taps->first[0] * s.row_gap));
+  V x = cg_add(c, cg_times(c, first, s.x_row), cg_i64(c, taps->first[0] * s.row_gap));
   cg_weight_rows(c, &s,
                  &(WeightArgs){.x = cg_at(c, c->f32, v->x, x),
-                               .g = cg_at(c, c->f32, v->g, cg_mul(c, first, cg_i64(c, s.g_row))),
+                               .g = cg_row(c, v->g, first, s.g_row),
                                .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
                                .rows = cg_sub(c, end, first),
                                .count = t->u.columns,
@@ -227,15 +227,15 @@ static void one_vector(const Part *t, V at, int64_t lanes) {
     x = cg_sub(c, at, cg_i64(c, knows_columns(p) ? axis[2].offset * stride[2] : 0));
     x = cg_at(c, c->f32, t->strip, x);
   } else {
-    V row = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis[1].src_step)), cg_i64(c, axis[1].offset));
+    V row = cg_add(c, cg_times(c, t->u.row, axis[1].src_step), cg_i64(c, axis[1].offset));
     x = cg_conv_source(&t->u, t->x, plane, row, cg_add(c, t->channel, at));
   }
-  V g = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.src_channels));
+  V g = cg_times(c, cg_conv_pixel(&t->u, zero, zero), p->s.src_channels);
   Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
   int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
   for (Loop l = cg_each(c, in.lo, in.hi); cg_next(&l);) {
-    v.x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, axis[0].gap * stride[0])));
-    v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_mul(c, l.i, cg_i64(c, sums))));
+    v.x = cg_row(c, x, l.i, axis[0].gap * stride[0]);
+    v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_times(c, l.i, sums)));
     plane_of_taps(t, &v);
   }
 }
@@ -249,11 +249,11 @@ static void each_part(Part *t, V scratch) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   V size = cg_i64(c, p->taps * p->padded);
-  V units = cg_mul(c, cg_dim(c, p->s.c.n), cg_i64(c, p->b.units));
+  V units = cg_times(c, cg_dim(c, p->s.c.n), p->b.units);
   ConvUnit all = t->u;
   for (Loop part = cg_each_shared(c, cg_i64(c, p->slices * p->blocks), 1); cg_next(&part);) {
     V block = part.i, slice = cg_split(c, &block, p->blocks);
-    t->channel = cg_mul(c, block, cg_i64(c, p->block));
+    t->channel = cg_times(c, block, p->block);
     t->sums = cg_at(c, c->f32, scratch, cg_mul(c, part.i, size));
     cg_conv_clear(c, t->sums, size);
     if (p->b.units) {

@@ -1,5 +1,4 @@
 // A part of one image with its padding, copied to the worker's stack (windows.h).
-#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/span.h"
@@ -18,7 +17,7 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, V from, V c
   Inside in = cg_inside(c, column, columns, 1, cg_dim(c, s->size[2]), all);
   cg_conv_clear(c, to, cg_mul(c, in.lo, n));
   cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, in.hi, n)), cg_mul(c, cg_sub(c, all, in.hi), n));
-  V first = f->prologue ? cg_add(c, from, column) : cg_at(c, c->f32, from, cg_mul(c, column, cg_i64(c, s->pixel)));
+  V first = f->prologue ? cg_add(c, from, column) : cg_row(c, from, column, s->pixel);
   if (!f->prologue && step == s->channels) {
     V at = cg_mul(c, in.lo, n), run = cg_mul(c, cg_sub(c, in.hi, in.lo), n);
     cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), run);
@@ -26,13 +25,19 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, V from, V c
   }
   for (Loop l = cg_each(c, in.lo, in.hi); cg_next(&l);) {
     V pixel = cg_at(c, c->f32, to, cg_mul(c, l.i, n)), end = cg_add(c, f->channel, f->channels ? f->channels : n);
-    if (f->prologue)
-      cg_prologue_row(f->prologue, cg_add(c, first, cg_mul(c, l.i, cg_i64(c, columns))), f->channel, end, pixel);
-    else cg_copy_run(c, DT_F32, pixel, cg_at(c, c->f32, first, cg_mul(c, l.i, cg_i64(c, step))), n);
+    if (f->prologue) cg_prologue_row(f->prologue, cg_add(c, first, cg_times(c, l.i, columns)), f->channel, end, pixel);
+    else cg_copy_run(c, DT_F32, pixel, cg_row(c, first, l.i, step), n);
   }
 }
 
 static V is_inside(Cg *c, V at, Dim size) { return cg_below(c, at, cg_dim(c, size)); }
+
+// Where row y of plane z of the source begins: its first pixel's number, for a prologue, or its address.
+static V source_row(Cg *c, const StripShape *s, const StripFill *f, V z, V y) {
+  V row = cg_add(c, cg_mul(c, z, cg_dim(c, s->size[1])), y), width = cg_dim(c, s->size[2]);
+  if (f->prologue) return cg_add(c, f->pixel, cg_mul(c, row, width));
+  return cg_at(c, c->f32, f->image, cg_mul(c, row, cg_times(c, width, s->pixel)));
+}
 
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f) {
   V width = cg_i64(c, s->columns * s->channels);
@@ -40,21 +45,14 @@ void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f) {
   V columns = f->used[2] ? f->used[2] : cg_i64(c, s->columns);
   for (Loop plane = cg_count(c, cg_i64(c, s->planes)); cg_next(&plane);) {
     for (Loop row = cg_count(c, rows); cg_next(&row);) {
-      V to = cg_add(c, cg_mul(c, plane.i, cg_i64(c, s->rows)), row.i);
+      V to = cg_add(c, cg_times(c, plane.i, s->rows), row.i);
       to = cg_at(c, c->f32, f->strip, cg_mul(c, to, width));
-      V z = cg_add(c, f->at[0], cg_mul(c, plane.i, cg_i64(c, cg_larger(1, s->step[0]))));
-      V y = cg_add(c, f->at[1], cg_mul(c, row.i, cg_i64(c, cg_larger(1, s->step[1]))));
+      V z = cg_add(c, f->at[0], cg_times(c, plane.i, cg_larger(1, s->step[0])));
+      V y = cg_add(c, f->at[1], cg_times(c, row.i, cg_larger(1, s->step[1])));
       V inside = cg_and(c, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]));
       for (If row_is = cg_either(c, inside); cg_then(&row_is);) {
-        if (!row_is.is_true) {
-          cg_conv_clear(c, to, cg_mul(c, columns, cg_i64(c, s->channels)));
-          continue;
-        }
-        V from = cg_add(c, cg_mul(c, z, cg_dim(c, s->size[1])), y);
-        V line = cg_mul(c, cg_dim(c, s->size[2]), cg_i64(c, f->prologue ? 1 : s->pixel));
-        from = f->prologue ? cg_add(c, f->pixel, cg_mul(c, from, line))
-                           : cg_at(c, c->f32, f->image, cg_mul(c, from, line));
-        fill_row(c, s, f, from, f->at[2], to, columns);
+        if (row_is.is_true) fill_row(c, s, f, source_row(c, s, f, z, y), f->at[2], to, columns);
+        else cg_conv_clear(c, to, cg_times(c, columns, s->channels));
       }
     }
   }

@@ -61,7 +61,7 @@ int64_t cg_tap_last_column(const TapPixels *p) {
 }
 
 V cg_tap_first_column(Cg *c, const TapPixels *p) {
-  return cg_add(c, cg_mul(c, p->first, cg_i64(c, p->row->src_step)), cg_i64(c, p->row->offset));
+  return cg_add(c, cg_times(c, p->first, p->row->src_step), cg_i64(c, p->row->offset));
 }
 
 // Pixels [first, end), n at a time.

@@ -150,7 +150,7 @@ static void cut_rows(Plan *p, int64_t images, const Target *t) {
 static Plan plan_of(const Fn *f, Val v, const Target *t) {
   Plan p = {0};
   cg_conv_shape(f, v, &p.s);
-  cg_conv_windows(&p.s, 0, &p.b.w);
+  cg_conv_next(&p.s, &p.b.w);
   p.s.tight = true;
   const Conv *c = &p.s.c;
   p.c_group = c->c / c->groups, p.o_group = c->o / c->groups;
@@ -215,9 +215,7 @@ typedef struct {
   int64_t columns;  // of the panel
 } WindowRow;
 
-static V g_row(const Unit *t) {
-  return cg_mul(t->u.c, cg_dim(t->u.c, t->p->s.dst_dim[2]), cg_i64(t->u.c, t->p->s.c.o));
-}
+static V g_row(const Unit *t) { return cg_times(t->u.c, cg_dim(t->u.c, t->p->s.dst_dim[2]), t->p->s.c.o); }
 
 // `rows` neighbours of the strip, `from` elements from the first one on.
 static void tiles(const Unit *t, const WindowRow *w, int64_t rows, int64_t from, int64_t to) {
@@ -270,7 +268,7 @@ static void some_channels(const Unit *t, const WindowRow *w, V lo, int64_t n) {
   cg_weight_rows(c, &s,
                  &(WeightArgs){.x = cg_at(c, c->f32, w->a, lo),
                                .g = w->g,
-                               .sums = cg_at(c, c->f32, w->sums, cg_mul(c, lo, cg_i64(c, s.sums_term))),
+                               .sums = cg_row(c, w->sums, lo, s.sums_term),
                                .rows = w->rows,
                                .images = t->u.images,
                                .x_image = cg_i64(c, p->made ? cg_strip_elements(&p->b.strip) : image),
@@ -286,9 +284,9 @@ static void find_in_image(const Unit *t, WindowRow *w, V row) {
   Cg *c = t->u.c;
   const ConvShape *s = &t->p->s;
   const Phase *axis = t->p->b.w.axis;
-  V plane = cg_add(c, cg_mul(c, t->u.plane, cg_i64(c, axis[0].src_step)), cg_i64(c, axis[0].offset));
-  plane = cg_add(c, plane, cg_mul(c, t->u.z, cg_i64(c, axis[0].gap)));
-  V channel = cg_add(c, cg_mul(c, t->u.group, cg_i64(c, t->p->c_group)), t->channel);
+  V plane = cg_add(c, cg_times(c, t->u.plane, axis[0].src_step), cg_i64(c, axis[0].offset));
+  plane = cg_add(c, plane, cg_times(c, t->u.z, axis[0].gap));
+  V channel = cg_add(c, cg_times(c, t->u.group, t->p->c_group), t->channel);
   V inside = cg_below(c, plane, cg_i64(c, s->src[0]));
   w->a = cg_conv_source(&t->u, t->x, plane, row, channel);
   w->rows = cg_select(c, inside, w->rows, cg_i64(c, 0));
@@ -298,17 +296,17 @@ static void window_row(const Unit *t, V y, V g, V sums, int64_t columns) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
   const Phase *axis = &p->b.w.axis[1];
-  V tap = cg_mul(c, y, cg_i64(c, axis->gap));
-  V at = cg_add(c, cg_mul(c, t->u.row, cg_i64(c, axis->src_step)), cg_add(c, tap, cg_i64(c, axis->offset)));
+  V tap = cg_times(c, y, axis->gap);
+  V at = cg_add(c, cg_times(c, t->u.row, axis->src_step), cg_add(c, tap, cg_i64(c, axis->offset)));
   Inside in = {cg_i64(c, 0), t->u.rows};
   if (cg_unit_reaches_out(&t->u, 1)) in = cg_inside(c, at, axis->src_step, 1, cg_dim(c, p->s.src_dim[1]), t->u.rows);
   WindowRow w = {.g = cg_at(c, c->f32, g, cg_mul(c, in.lo, g_row(t))), .sums = sums, .columns = columns};
   w.rows = cg_sub(c, in.hi, in.lo);
   if (t->strip) {
-    V row = cg_add(c, cg_mul(c, in.lo, cg_i64(c, cg_conv_window_step(&p->s, axis))), tap);
-    w.a = cg_at(c, c->f32, t->strip, cg_mul(c, row, cg_i64(c, p->b.strip.columns * p->block)));
+    V row = cg_add(c, cg_times(c, in.lo, cg_conv_window_step(&p->s, axis)), tap);
+    w.a = cg_row(c, t->strip, row, p->b.strip.columns * p->block);
   } else {
-    find_in_image(t, &w, cg_add(c, at, cg_mul(c, in.lo, cg_i64(c, axis->src_step))));
+    find_in_image(t, &w, cg_add(c, at, cg_times(c, in.lo, axis->src_step)));
   }
   if (p->in_registers) row_in_registers(t, &w);
   else row_by_tiles(t, &w);
@@ -317,11 +315,11 @@ static void window_row(const Unit *t, V y, V g, V sums, int64_t columns) {
 static void panel(const Unit *t, V n0, int64_t columns) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  V zero = cg_i64(c, 0), at = cg_mul(c, cg_conv_pixel(&t->u, zero, zero), cg_i64(c, p->s.c.o));
-  V group = cg_mul(c, t->u.group, cg_i64(c, p->o_group));
+  V zero = cg_i64(c, 0), at = cg_times(c, cg_conv_pixel(&t->u, zero, zero), p->s.c.o);
+  V group = cg_times(c, t->u.group, p->o_group);
   V g = cg_at(c, c->f32, t->g, cg_add(c, cg_add(c, at, group), n0));
   for (Loop y = cg_count(c, cg_i64(c, p->s.c.kernel[1])); cg_next(&y);) {
-    V sums = cg_at(c, c->f32, t->sums, cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), n0));
+    V sums = cg_at(c, c->f32, t->sums, cg_add(c, cg_times(c, y.i, p->row_sums), n0));
     window_row(t, y.i, g, sums, columns);
   }
 }
@@ -350,11 +348,11 @@ static void each_strip(Unit *t, Inside images) {
 static void clear_sums(const Unit *t) {
   Cg *c = t->u.c;
   const Plan *p = t->p;
-  V lo = cg_mul(c, t->panels.lo, cg_i64(c, p->width));
-  V hi = cg_min(c, cg_mul(c, t->panels.hi, cg_i64(c, p->width)), cg_i64(c, p->o_pad));
+  V lo = cg_times(c, t->panels.lo, p->width);
+  V hi = cg_min(c, cg_times(c, t->panels.hi, p->width), cg_i64(c, p->o_pad));
   for (Loop y = cg_count(c, cg_i64(c, p->s.c.kernel[1])); cg_next(&y);) {
     for (Loop l = cg_count(c, cg_i64(c, p->s.c.kernel[2] * p->block)); cg_next(&l);) {
-      V at = cg_add(c, cg_mul(c, y.i, cg_i64(c, p->row_sums)), cg_mul(c, l.i, cg_i64(c, p->o_pad)));
+      V at = cg_add(c, cg_times(c, y.i, p->row_sums), cg_times(c, l.i, p->o_pad));
       cg_conv_clear(c, cg_at(c, c->f32, t->sums, cg_add(c, at, lo)), cg_sub(c, hi, lo));
     }
   }
@@ -369,12 +367,12 @@ static void each_unit(Unit *of, V scratch) {
     Unit t = *of;
     V chunk = l.i, block = cg_split(c, &chunk, p->chunks);
     t.u.z = cg_split(c, &block, blocks);
-    V group = cg_split(c, &t.u.z, v->kernel[0]), at = cg_mul(c, group, cg_i64(c, p->sums));
+    V group = cg_split(c, &t.u.z, v->kernel[0]), at = cg_times(c, group, p->sums);
     V slice = cg_split(c, &group, v->groups);
-    t.u.group = group, t.channel = cg_mul(c, block, cg_i64(c, p->block));
+    t.u.group = group, t.channel = cg_times(c, block, p->block);
     t.panels = cg_part(c, cg_i64(c, p->panels), chunk, p->chunks);
-    at = cg_add(c, at, cg_mul(c, t.u.z, cg_i64(c, v->kernel[1] * p->row_sums)));
-    at = cg_add(c, at, cg_mul(c, t.channel, cg_i64(c, v->kernel[2] * p->o_pad)));
+    at = cg_add(c, at, cg_times(c, t.u.z, v->kernel[1] * p->row_sums));
+    at = cg_add(c, at, cg_times(c, t.channel, v->kernel[2] * p->o_pad));
     t.sums = cg_at(c, c->f32, scratch, at);
     if (!p->single_strip) clear_sums(&t);
     each_strip(&t, cg_part(c, cg_dim(c, v->n), slice, p->slices));

@@ -53,14 +53,14 @@ static V load(const Rows *r, V base, V at, bool last) {
 
 static V load_g(const Rows *r, const TapPixels *p, int64_t k, int64_t j) {
   Cg *c = r->c;
-  V at = cg_mul(c, cg_add(c, p->first, cg_i64(c, k)), cg_i64(c, r->s->g_pixel));
+  V at = cg_times(c, cg_add(c, p->first, cg_i64(c, k)), r->s->g_pixel);
   return load(r, r->g, cg_add(c, at, cg_i64(c, j * c->t->vl)), j + 1 == r->s->nv);
 }
 
 // 0 instead of g where x's column `at` lies outside.
 static V where_inside(const Rows *r, const TapPixels *p, int64_t at, V g) {
   Cg *c = r->c;
-  V column = cg_add(c, r->a.column, cg_mul(c, p->first, cg_i64(c, p->row->src_step)));
+  V column = cg_add(c, r->a.column, cg_times(c, p->first, p->row->src_step));
   column = cg_add(c, column, cg_i64(c, p->row->offset + at));
   V inside = cg_below(c, column, cg_i64(c, p->row->columns));
   return cg_select(c, inside, g, LLVMConstNull(c->vf));
@@ -95,7 +95,7 @@ static void some_pixels(const TapPixels *p, void *ctx, V *sum) {
   const Rows *r = ctx;
   Cg *c = r->c;
   GPixels g = {{NULL}};
-  V x = cg_at(c, c->f32, r->x, cg_mul(c, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel)));
+  V x = cg_row(c, r->x, cg_tap_first_column(c, p), r->s->pixel);
   for (int64_t at = 0; at <= cg_tap_last_column(p); at++)
     for (int64_t row = 0; cg_tap_inside(p, at) && row < r->s->rows; row++) one_column(r, p, x, at, row, g, sum);
 }
@@ -118,8 +118,8 @@ static void some_rows(Rows *r, V x, V g, V lo, V hi, V *sum) {
   Cg *c = r->c;
   TapSums of = {.some_pixels = some_pixels, .ctx = r, .n_sums = n_sums(s)};
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), sum, of.n_sums); cg_next(&l);) {
-    r->x = cg_at(c, c->f32, x, cg_mul(c, l.i, cg_i64(c, s->x_row)));
-    r->g = cg_at(c, c->f32, g, cg_mul(c, l.i, cg_i64(c, s->g_row)));
+    r->x = cg_row(c, x, l.i, s->x_row);
+    r->g = cg_row(c, g, l.i, s->g_row);
     V columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
     if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
     else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);

@@ -7,7 +7,6 @@
 //   sum[o] = sum over pixels of x[pixel * stride + tap] * g[pixel, o]      (a vector of o)
 //
 // Sums of other taps, which lie inside for all pixels, are what they are.
-#include "codegen/conv/taps.h"
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
@@ -37,7 +36,7 @@ static Axis axis_of(const Square *q, uint32_t k, V tap) {
   Cg *c = q->c;
   const ConvShape *s = q->s->shape;
   const Phase *p = &q->s->axis[k];
-  V at = cg_add(c, cg_mul(c, tap, cg_i64(c, p->gap)), cg_i64(c, p->offset));
+  V at = cg_add(c, cg_times(c, tap, p->gap), cg_i64(c, p->offset));
   return (Axis){at, cg_inside(c, at, p->src_step, 1, cg_dim(c, s->src_dim[k]), cg_dim(c, s->dst_dim[k]))};
 }
 
@@ -58,15 +57,15 @@ static V sum_again(const Square *q, V channel, const Axis *a, V wanted, V mask) 
     V planes = cg_select(c, cg_any_lane(c, open), a[0].in.hi, a[0].in.lo);
     for (uint32_t k = 0; k < CONV_AXES; k++) {
       axis[k] = cg_carry(c, a[k].in.lo, k ? a[k].in.hi : planes, one, &sum, 1), cg_next(&axis[k]);
-      V at = cg_add(c, cg_mul(c, axis[k].i, cg_i64(c, v->stride[k])), a[k].at);
+      V at = cg_add(c, cg_times(c, axis[k].i, v->stride[k]), a[k].at);
       x = cg_add(c, cg_mul(c, x, cg_dim(c, v->in_dim[k])), at);
       g = cg_add(c, cg_mul(c, g, cg_dim(c, v->out_dim[k])), axis[k].i);
     }
-    V of_x = cg_add(c, cg_mul(c, q->group, cg_i64(c, s->channels)), channel);
+    V of_x = cg_add(c, cg_times(c, q->group, s->channels), channel);
     if (s->prologue) cg_prologue_row(s->prologue, x, of_x, cg_add(c, of_x, one), q->pixel);
-    x = s->prologue ? q->pixel : cg_at(c, c->f32, s->x, cg_add(c, cg_mul(c, x, cg_i64(c, v->c)), of_x));
-    V o = cg_add(c, cg_mul(c, q->group, cg_i64(c, s->o)), q->o);
-    g = cg_at(c, c->f32, s->g, cg_add(c, cg_mul(c, g, cg_i64(c, v->o)), o));
+    x = s->prologue ? q->pixel : cg_at(c, c->f32, s->x, cg_add(c, cg_times(c, x, v->c), of_x));
+    V o = cg_add(c, cg_times(c, q->group, s->o), q->o);
+    g = cg_at(c, c->f32, s->g, cg_add(c, cg_times(c, g, v->o), o));
     sum = cg_fma(c, cg_splat(c, cg_load(c, c->f32, x)), cg_load_masked(c, c->vf, g, mask), sum);
     for (uint32_t k = CONV_AXES; k-- > 0;) cg_next(&axis[k]);
   }
@@ -100,21 +99,21 @@ static V row_of_sums(const Square *q, V channel, V tap) {
   V block = cg_i64(c, s->block);
   if (s->block == s->channels) return cg_add(c, cg_mul(c, tap, block), channel);
   V w = tap, row = cg_split(c, &w, s->shape->c.kernel[2]), nth = cg_split(c, &channel, s->block);
-  V at = cg_add(c, cg_mul(c, row, cg_i64(c, s->channels / s->block)), nth);
-  at = cg_add(c, cg_mul(c, at, cg_i64(c, s->shape->c.kernel[2])), w);
+  V at = cg_add(c, cg_times(c, row, s->channels / s->block), nth);
+  at = cg_add(c, cg_times(c, at, s->shape->c.kernel[2]), w);
   return cg_add(c, cg_mul(c, at, block), channel);
 }
 
 static void fill_square(const Square *q) {
   Cg *c = q->c;
   const WeightSums *s = q->s;
-  V of_group = cg_add(c, cg_mul(c, q->group, cg_i64(c, cg_weight_sums(s))), q->o);
+  V of_group = cg_add(c, cg_times(c, q->group, cg_weight_sums(s)), q->o);
   of_group = cg_at(c, c->f32, s->sums, of_group);
   for (Loop l = cg_count(c, q->elements); cg_next(&l);) {
     V tap = cg_add(c, q->first, l.i), channel = cg_split(c, &tap, ir_conv_taps(&s->shape->c));
-    V from = cg_mul(c, row_of_sums(q, channel, tap), cg_i64(c, s->o_pad));
+    V from = cg_times(c, row_of_sums(q, channel, tap), s->o_pad);
     V sum = cg_sum_slices(c, cg_at(c, c->f32, of_group, from), s->slices, s->groups * cg_weight_sums(s));
-    V to = cg_at(c, c->f32, q->square, cg_mul(c, l.i, cg_i64(c, c->t->vl)));
+    V to = cg_row(c, q->square, l.i, c->t->vl);
     cg_store(c, sum, to);
     if (s->mends) mend(q, channel, tap, to);
   }
@@ -123,7 +122,7 @@ static void fill_square(const Square *q) {
 static void store_square(const Square *q, int64_t elements) {
   Cg *c = q->c;
   V vl = cg_i64(c, c->t->vl), stride = cg_i64(c, elements), mask = cg_mask(c, q->elements);
-  V to = cg_add(c, cg_mul(c, q->group, cg_i64(c, q->s->o)), q->o);
+  V to = cg_add(c, cg_times(c, q->group, q->s->o), q->o);
   to = cg_at(c, c->f32, q->s->out, cg_add(c, cg_mul(c, to, stride), q->first));
   cg_transpose_block(c, q->square, vl, q->elements, q->channels, q->transposed, vl);
   for (Loop l = cg_count(c, q->channels); cg_next(&l);) {

@@ -32,9 +32,9 @@ static V tap_of(const Packing *p, const Windows *w, V i) {
   V tap = cg_i64(c, 0), scale = cg_i64(c, 1);
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     const Phase *x = &w->axis[k];
-    V at = cg_add(c, cg_i64(c, x->tap), cg_mul(c, cg_rem(c, i, cg_i64(c, x->n_taps)), cg_i64(c, x->tap_step)));
+    V at = cg_add(c, cg_i64(c, x->tap), cg_times(c, cg_rem(c, i, cg_i64(c, x->n_taps)), x->tap_step));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
-    scale = cg_mul(c, scale, cg_i64(c, p->s->c.kernel[k]));
+    scale = cg_times(c, scale, p->s->c.kernel[k]);
     i = cg_div(c, i, cg_i64(c, x->n_taps));
   }
   return tap;
@@ -69,17 +69,15 @@ static void transpose(const Packing *p, const Run *r) {
 static void place(const Packing *p, const Run *r, V nth) {
   Cg *c = p->c;
   V channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
-  V from = cg_mul(c, nth, cg_i64(c, p->taps)), in_block = cg_rem(c, channel, block);
-  Windows w;
-  for (uint32_t k = 0; k < p->s->n_windows; k++) {
-    cg_conv_windows(p->s, k, &w);
+  V from = cg_times(c, nth, p->taps), in_block = cg_rem(c, channel, block);
+  for (Windows w = {0}; cg_conv_next(p->s, &w);) {
     if (w.taps == 0) continue;
-    V row = cg_mul(c, cg_div(c, channel, block), cg_i64(c, w.taps * p->block));
+    V row = cg_times(c, cg_div(c, channel, block), w.taps * p->block);
     row = cg_add(c, cg_add(c, row, in_block), cg_i64(c, w.k0));
     for (Loop l = cg_count(c, cg_i64(c, w.taps)); cg_next(&l);) {
       V at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
       V v = cg_get(c, c->vf, p->scratch, at);
-      cg_put(c, v, r->to, cg_mul(c, to, cg_i64(c, p->width)));
+      cg_put(c, v, r->to, cg_times(c, to, p->width));
     }
   }
 }
@@ -97,7 +95,7 @@ static void each_vector(const Packing *p, V panel_of_group, Run *r) {
   V vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
   V begin = cg_mul(c, cg_rem(c, panel_of_group, cg_i64(c, panels)), width);
   V left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
-  V panel = cg_at(c, c->f32, p->to, cg_mul(c, panel_of_group, cg_i64(c, p->s->rows * p->width)));
+  V panel = cg_row(c, p->to, panel_of_group, p->s->rows * p->width);
   r->group = cg_div(c, panel_of_group, cg_i64(c, panels));
   for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_min(c, width, left), vl); cg_next(&l);) {
     r->n0 = cg_add(c, begin, l.i), r->n = cg_min(c, vl, cg_sub(c, left, l.i)), r->to = cg_at(c, c->f32, panel, l.i);
@@ -119,7 +117,7 @@ void cg_conv_pack_weights(Cg *c, const ConvShape *s, int64_t width, int64_t bloc
   int64_t runs = cg_ceil_div(s->src_channels, p.channels), panels = cg_ceil_div(s->dst_channels, width);
   for (Loop l = cg_each_shared(c, cg_i64(c, s->c.groups * panels * runs), 1); cg_next(&l);) {
     V run = l.i, vector = cg_split(c, &run, runs);
-    Run r = {.first = cg_mul(c, run, cg_i64(c, p.channels))};
+    Run r = {.first = cg_times(c, run, p.channels)};
     r.channels = cg_min(c, cg_i64(c, p.channels), cg_sub(c, cg_i64(c, s->src_channels), r.first));
     each_vector(&p, vector, &r);
   }

@@ -49,9 +49,10 @@ V cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k) {
   return cg_ceil_div_value(c, p->first ? cg_max(c, cg_i64(c, 0), left) : left, p->step);
 }
 
-void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {
-  Windows next = {.taps = 1, .k0 = nth ? w->k0 + w->taps * s->src_channels : 0};
-  uint32_t rest = nth;
+bool cg_conv_next(const ConvShape *s, Windows *w) {
+  Windows next = {.nth = w->nth + 1, .taps = 1, .k0 = w->k0 + w->taps * s->src_channels};
+  uint32_t rest = w->nth;
+  if (w->nth == s->n_windows) return false;
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     uint32_t phases = s->transposed ? (uint32_t)s->c.stride[k] : 1;
     next.axis[k] = s->transposed ? transposed(&s->c, k, rest % phases) : forward(&s->c, k);
@@ -59,6 +60,7 @@ void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w) {
     rest /= phases;
   }
   *w = next;
+  return true;
 }
 
 bool cg_conv_reaches_out(const Fn *f, const ConvShape *s, const Phase *p, uint32_t k) {

@@ -4,6 +4,7 @@
 #ifndef TN_CODEGEN_CONV_WINDOWS_H
 #define TN_CODEGEN_CONV_WINDOWS_H
 
+#include "codegen/conv/taps.h"
 #include "codegen/gemm/gemm.h"
 #include "ir/conv.h"
 
@@ -17,7 +18,8 @@ typedef struct {
 // One phase of each axis.
 typedef struct {
   Phase axis[CONV_AXES];
-  int64_t k0;  // its first row of packed weights, of `rows` in a panel
+  uint32_t nth;  // from 1
+  int64_t k0;    // its first row of packed weights, of `rows` in a panel
   int64_t taps;
 } Windows;
 
@@ -33,8 +35,8 @@ typedef struct {
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
-// The windows of phase number `nth`, which follow those of the one before it, in w.
-void cg_conv_windows(const ConvShape *s, uint32_t nth, Windows *w);
+// All phases: for (Windows w = {0}; cg_conv_next(&s, &w);) ..
+bool cg_conv_next(const ConvShape *s, Windows *w);
 // Elements of the phase along axis k.
 V cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }

@@ -10,7 +10,6 @@
 // Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
 // [channel]; then a unit is a panel for a block.
 #include "codegen/conv/winograd.h"
-#include "codegen/conv/taps.h"
 
 // ---- the plan
 bool cg_gemm_winograd_fits(const Fn *f, const GemmPlan *p, const Target *t) {
@@ -91,9 +90,7 @@ static void read_tile(const Unit *u, V tile, V v) {
   cg_winograd_read(c, p, &t, &r);
 }
 
-static V row_of_v(const Unit *u, V v, V row) {
-  return cg_at(u->g->c, u->g->c->f32, v, cg_mul(u->g->c, row, cg_i64(u->g->c, u->p->channels)));
-}
+static V row_of_v(const Unit *u, V v, V row) { return cg_row(u->g->c, v, row, u->p->channels); }
 
 static void read_tiles(const Unit *u) {
   Cg *c = u->g->c;
@@ -107,7 +104,7 @@ static void prefetch_weights(const Unit *u, TileSpec *spec, TileArgs *args) {
   if (4 * cg_winograd_weight_elements(p) <= c->t->facts.l2_bytes) return;
   V line = cg_i64(c, TILE_LINE), k = cg_i64(c, p->s.src_channels);
   spec->prefetch_lines = 1, spec->prefetch_tiles = (uint32_t)cg_ceil_div(p->width, TILE_LINE);
-  args->prefetch = cg_at(c, c->f32, args->b, cg_mul(c, k, cg_i64(c, p->width)));
+  args->prefetch = cg_row(c, args->b, k, p->width);
   args->prefetch_row = line, args->prefetch_tile = cg_mul(c, k, line);
 }
 
@@ -126,9 +123,9 @@ static void products(const Unit *u, const Panel *n) {
                    .partial = p->s.src_channels > WINOGRAD_PARTIAL_SUM ? WINOGRAD_PARTIAL_SUM : 0};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
   for (Loop l = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&l);) {
-    TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->v_point))),
-                     .b = cg_at(c, c->f32, n->weights, cg_mul(c, l.i, cg_i64(c, p->s.src_channels * p->width))),
-                     .c = cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, p->m_point))),
+    TileArgs args = {.a = cg_row(c, u->v, l.i, p->v_point),
+                     .b = cg_row(c, n->weights, l.i, p->s.src_channels * p->width),
+                     .c = cg_row(c, u->g->b_block, l.i, p->m_point),
                      .k = cg_i64(c, p->s.src_channels)};
     prefetch_weights(u, &spec, &args);
     cg_tile_rows(c, &spec, &args, &rows);
@@ -136,8 +133,8 @@ static void products(const Unit *u, const Panel *n) {
 }
 
 static V pixel_number(Cg *c, const WinogradPlan *p, const WinogradTile *t, V y) {
-  V row = cg_add(c, cg_mul(c, t->image, cg_i64(c, p->s.dst[1])), y);
-  return cg_add(c, cg_mul(c, row, cg_i64(c, p->s.dst[2])), t->x);
+  V row = cg_add(c, cg_times(c, t->image, p->s.dst[1]), y);
+  return cg_add(c, cg_times(c, row, p->s.dst[2]), t->x);
 }
 
 // The tile's result to the stack, where its rows go through the epilogue.
@@ -152,7 +149,7 @@ static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, Wi
     columns = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[2]), t->x));
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
     cg_gemm_epilogue(g, pixel_number(c, p, t, cg_add(c, t->y, l.i)), columns, n->n0, cg_i64(c, n->columns),
-                     cg_at(c, c->f32, u->result, cg_mul(c, l.i, cg_i64(c, WINOGRAD_TILE * p->width))), width);
+                     cg_row(c, u->result, l.i, WINOGRAD_TILE * p->width), width);
   }
 }
 
@@ -180,7 +177,7 @@ static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, V 
                                          .from = cg_at(c, c->f32, g->out, at),
                                          .rows = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[1]), t->y)),
                                          .columns = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[2]), t->x)),
-                                         .row = cg_mul(c, cg_i64(c, s->dst[2]), pixel),
+                                         .row = cg_times(c, pixel, s->dst[2]),
                                          .column = pixel});
 }
 
@@ -189,7 +186,7 @@ static void panel(const Unit *u, const Panel *n) {
   products(u, n);
   for (Loop l = cg_count(c, u->n); cg_next(&l);) {
     WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
-    WinogradSide from = {cg_at(c, c->f32, u->g->b_block, cg_mul(c, l.i, cg_i64(c, u->p->width))), u->p->m_point};
+    WinogradSide from = {cg_row(c, u->g->b_block, l.i, u->p->width), u->p->m_point};
     if (u->g->epilogue) finish_tile(u, n, &t, from);
     else store_tile(u, n, &t, from);
     add_moments(u, n, &t, l.i);
@@ -199,8 +196,7 @@ static void panel(const Unit *u, const Panel *n) {
 static Panel panel_at(const Unit *u, V n0, int64_t columns) {
   Cg *c = u->g->c;
   return (Panel){.n0 = n0,
-                 .weights =
-                     cg_at(c, c->f32, u->g->packed_b, cg_mul(c, n0, cg_i64(c, WINOGRAD_POINTS * u->p->s.src_channels))),
+                 .weights = cg_row(c, u->g->packed_b, n0, WINOGRAD_POINTS * u->p->s.src_channels),
                  .columns = columns,
                  .nv = (uint32_t)cg_ceil_div(columns, c->t->vl)};
 }
@@ -228,7 +224,7 @@ static void each_block(Unit *u, V all) {
 static V block_of_v(const Unit *u, V block) {
   Cg *c = u->g->c;
   int64_t weights = u->p->keeps_weights ? 0 : cg_winograd_weight_elements(u->p);
-  V at = cg_mul(c, block, cg_i64(c, block_elements(u->p)));
+  V at = cg_times(c, block, block_elements(u->p));
   return cg_at(c, c->f32, u->g->own, cg_add(c, cg_i64(c, weights), at));
 }
 
@@ -247,9 +243,9 @@ static void read_chunk(const Unit *u, V first, V count) {
 static void finish_panels(Unit *u, V first, V count, int64_t n0, int64_t panels, int64_t columns) {
   Cg *c = u->g->c;
   V tiles = cg_i64(c, u->p->tiles), blocks = cg_ceil_div_value(c, count, u->p->tiles);
-  for (Loop l = cg_each_shared(c, cg_mul(c, blocks, cg_i64(c, panels)), 1); cg_next(&l);) {
+  for (Loop l = cg_each_shared(c, cg_times(c, blocks, panels), 1); cg_next(&l);) {
     V block = cg_rem(c, l.i, blocks), at = cg_mul(c, block, tiles), nth = cg_div(c, l.i, blocks);
-    Panel one = panel_at(u, n0 ? cg_i64(c, n0) : cg_mul(c, nth, cg_i64(c, columns)), columns);
+    Panel one = panel_at(u, n0 ? cg_i64(c, n0) : cg_times(c, nth, columns), columns);
     u->first = cg_add(c, first, at), u->n = cg_min(c, tiles, cg_sub(c, count, at)), u->v = block_of_v(u, block);
     panel(u, &one);
   }
@@ -281,7 +277,7 @@ void cg_gemm_winograd_emit(Gemm *g) {
             .result = cg_at(c, c->f32, g->strip, cg_i64(c, r.result)),
             .zeros = cg_at(c, c->f32, g->strip, cg_i64(c, r.zeros)),
             .made = cg_at(c, c->f32, g->strip, cg_i64(c, r.made))};
-  V all = cg_mul(c, cg_dim(c, p.s.c.n), cg_i64(c, p.s.dst[0] * p.image_tiles));
+  V all = cg_times(c, cg_dim(c, p.s.c.n), p.s.dst[0] * p.image_tiles);
   int64_t known;
   u.left = cg_const_value(all, &known) ? known % p.mr : TILE_DYN;
   cg_conv_clear(c, u.zeros, cg_i64(c, p.channels));

@@ -120,7 +120,7 @@ bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   bool exact = t->convolution == CONVOLUTION_EXACT || s->c.algorithm == CONV_EXACT;
   if (is_known(s)) p->choice = exact ? WINOGRAD_OFF : WINOGRAD_NO_ROOM;
   if (p->choice != WINOGRAD_NO_ROOM) return false;
-  cg_conv_windows(s, 0, &p->w);
+  cg_conv_next(s, &p->w);
   p->images = ir_dim_bound(f->prog, s->c.n) * s->dst[0];
   p->row_tiles = cg_ceil_div(s->dst[2], WINOGRAD_TILE);
   p->image_tiles = p->row_tiles * cg_ceil_div(s->dst[1], WINOGRAD_TILE);
@@ -165,7 +165,7 @@ void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V cha
   const int64_t *size = source ? s->src : s->dst, pixel = source ? s->src_channels : s->dst_channels;
   V y0 = source ? cg_add(c, t->y, cg_i64(c, axis[1].offset)) : t->y;
   V x0 = source ? cg_add(c, t->x, cg_i64(c, axis[2].offset)) : t->x;
-  V image = cg_add(c, cg_mul(c, t->image, cg_i64(c, size[1] * size[2] * pixel)), channel);
+  V image = cg_add(c, cg_times(c, t->image, size[1] * size[2] * pixel), channel);
   image = cg_at(c, c->f32, from, image);
   V x = cg_iadd(c, cg_splat_n(c, x0, n), numbers(c));
   V inside = cg_below(c, x, cg_splat_n(c, cg_i64(c, size[2]), n));
@@ -173,7 +173,7 @@ void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V cha
   outside = cg_splat_n(c, outside, n);
   for (int64_t k = 0; k < (source ? WINOGRAD_SOURCE : WINOGRAD_TILE); k++) {
     V y = cg_add(c, y0, cg_i64(c, k));
-    V row = cg_at(c, c->f32, image, cg_mul(c, y, cg_i64(c, size[2] * pixel)));
+    V row = cg_row(c, image, y, size[2] * pixel);
     V some = cg_below(c, y, cg_i64(c, size[1]));
     some = cg_select(c, some, inside, LLVMConstNull(LLVMTypeOf(inside)));
     V at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");
@@ -195,7 +195,7 @@ static void make_tile(Cg *c, const WinogradPlan *p, const WinogradTile *t, const
       .at = {cg_i64(c, 0), cg_add(c, t->y, cg_i64(c, axis[1].offset)), cg_add(c, t->x, cg_i64(c, axis[2].offset))},
       .strip = r->made,
       .prologue = r->prologue,
-      .pixel = cg_mul(c, t->image, cg_i64(c, s->src[1] * s->src[2])),
+      .pixel = cg_times(c, t->image, s->src[1] * s->src[2]),
       .channel = r->first,
       .channels = r->channels};
   cg_conv_fill_strip(c, &strip, &fill);

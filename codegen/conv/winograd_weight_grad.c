@@ -8,7 +8,6 @@
 //   [slice][block of x][block of g][36][channel of x][channel of g]
 //
 // which are added in the order of slices, transformed and stored.
-#include "codegen/conv/taps.h"
 #include "codegen/conv/winograd.h"
 #include "ir/passes/plan.h"
 
@@ -116,7 +115,7 @@ static void read_gradient(const Unit *u, const WinogradTile *t, V to) {
   Cg *c = u->c;
   const Plan *p = u->p;
   const ConvShape *s = &p->w.s;
-  V first = cg_mul(c, u->g_block, cg_i64(c, p->g_block));
+  V first = cg_times(c, u->g_block, p->g_block);
   cg_winograd_pixels(c, &p->w, false, u->g, first, t, u->zeros, u->table);
   cg_winograd_transform(c, TRANSFORM_GRADIENT, (WinogradSide){u->table, 0}, (WinogradSide){to, p->g_point},
                         channels_of(c, first, p->g_block, s->dst_channels), s->dst_channels % c->t->vl != 0);
@@ -125,7 +124,7 @@ static void read_gradient(const Unit *u, const WinogradTile *t, V to) {
 static void read_tiles(const Unit *u) {
   Cg *c = u->c;
   const Plan *p = u->p;
-  V first = cg_mul(c, u->x_block, cg_i64(c, p->x_block));
+  V first = cg_times(c, u->x_block, p->x_block);
   for (Loop l = cg_count(c, u->n); cg_next(&l);) {
     WinogradTile t = cg_winograd_tile(c, &p->w, cg_add(c, u->first, l.i));
     WinogradRead r = {.source = u->x,
@@ -133,13 +132,13 @@ static void read_tiles(const Unit *u) {
                       .channels = channels_of(c, first, p->x_block, p->w.s.src_channels),
                       .table = u->table,
                       .zeros = u->zeros,
-                      .v = cg_at(c, c->f32, u->v, cg_mul(c, l.i, cg_i64(c, p->x_block))),
+                      .v = cg_row(c, u->v, l.i, p->x_block),
                       .point = p->x_point,
                       .prologue = u->prologue,
                       .made = u->made,
                       .room = p->x_block};
     cg_winograd_read(c, &p->w, &t, &r);
-    read_gradient(u, &t, cg_at(c, c->f32, u->d, cg_mul(c, l.i, cg_i64(c, p->g_block))));
+    read_gradient(u, &t, cg_row(c, u->d, l.i, p->g_block));
   }
 }
 
@@ -159,9 +158,9 @@ static void product(const Unit *u, V point, V n0, uint32_t nv) {
                    .more = true,
                    .mask_from = nv};
   cg_tile_sum_in_parts(&spec, c->t, cg_ceil_div(p->w.images * p->w.image_tiles, p->slices), p->tiles, 1);
-  V d = cg_add(c, cg_mul(c, point, cg_i64(c, p->g_point)), n0),
-    sums = cg_add(c, cg_mul(c, point, cg_i64(c, p->x_block * p->g_block)), n0);
-  TileArgs args = {.a = cg_at(c, c->f32, u->v, cg_mul(c, point, cg_i64(c, p->x_point))),
+  V d = cg_add(c, cg_times(c, point, p->g_point), n0),
+    sums = cg_add(c, cg_times(c, point, p->x_block * p->g_block), n0);
+  TileArgs args = {.a = cg_row(c, u->v, point, p->x_point),
                    .b = cg_at(c, c->f32, u->d, d),
                    .c = cg_at(c, c->f32, u->sums, sums),
                    .k = u->n};
@@ -178,7 +177,7 @@ static void products(const Unit *u) {
 
 static V all_tiles(const Unit *u) {
   const WinogradPlan *w = &u->p->w;
-  return cg_mul(u->c, cg_dim(u->c, w->s.c.n), cg_i64(u->c, w->s.dst[0] * w->image_tiles));
+  return cg_times(u->c, cg_dim(u->c, w->s.c.n), w->s.dst[0] * w->image_tiles);
 }
 
 static void unit(Unit *u) {
@@ -199,7 +198,7 @@ static void each_unit(Unit *u) {
   for (Loop l = cg_each_shared(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1); cg_next(&l);) {
     u->g_block = l.i, u->x_block = cg_split(c, &u->g_block, p->g_blocks);
     u->slice = cg_split(c, &u->x_block, p->x_blocks);
-    u->sums = cg_at(c, c->f32, u->scratch, cg_mul(c, l.i, cg_i64(c, p->sums)));
+    u->sums = cg_row(c, u->scratch, l.i, p->sums);
     unit(u);
   }
 }
@@ -211,8 +210,7 @@ static void add_slices(const Unit *u, V from) {
   const Plan *p = u->p;
   int64_t slice = p->x_blocks * p->g_blocks * p->sums;
   for (Loop point = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&point);) {
-    V row = cg_at(c, c->f32, from, cg_mul(c, point.i, cg_i64(c, p->x_block * p->g_block))),
-      to = cg_at(c, c->f32, u->buffer, cg_mul(c, point.i, cg_i64(c, p->g_block)));
+    V row = cg_row(c, from, point.i, p->x_block * p->g_block), to = cg_row(c, u->buffer, point.i, p->g_block);
     for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl)); cg_next(&l);)
       cg_put(c, cg_sum_slices(c, cg_at(c, c->f32, row, l.i), p->slices, slice), to, l.i);
   }
@@ -222,7 +220,7 @@ static void store_taps(const Unit *u, V taps, V n, V to) {
   Cg *c = u->c;
   int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS;
   for (Loop l = cg_count(c, n); cg_next(&l);) {
-    V at = cg_at(c, c->f32, to, cg_mul(c, l.i, cg_i64(c, u->p->w.s.src_channels * all)));
+    V at = cg_row(c, to, l.i, u->p->w.s.src_channels * all);
     for (int64_t k = 0; k < all; k++) {
       V from = cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * u->p->g_block), l.i));
       cg_put(c, cg_load(c, c->f32, from), at, cg_i64(c, k));
@@ -239,12 +237,12 @@ static void finish(const Unit *u, V out) {
   for (Loop l = cg_each_shared(c, cg_i64(c, s->src_channels * p->g_blocks), 1); cg_next(&l);) {
     V g_block = l.i, channel = cg_split(c, &g_block, p->g_blocks);
     V block = cg_add(c, cg_mul(c, cg_div(c, channel, x_block), g_blocks), g_block);
-    V in_block = cg_mul(c, cg_rem(c, channel, x_block), cg_i64(c, p->g_block));
-    add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_mul(c, block, cg_i64(c, p->sums)), in_block)));
+    V in_block = cg_times(c, cg_rem(c, channel, x_block), p->g_block);
+    add_slices(u, cg_at(c, c->f32, u->scratch, cg_add(c, cg_times(c, block, p->sums), in_block)));
     cg_winograd_transform(c, TRANSFORM_WEIGHT_GRADIENT, (WinogradSide){u->buffer, p->g_block},
                           (WinogradSide){taps, p->g_block}, cg_i64(c, p->g_block), false);
-    V first = cg_mul(c, g_block, cg_i64(c, p->g_block)), all = cg_i64(c, WINOGRAD_TAPS * WINOGRAD_TAPS);
-    V row = cg_add(c, cg_mul(c, first, cg_i64(c, s->src_channels)), channel);
+    V first = cg_times(c, g_block, p->g_block), all = cg_i64(c, WINOGRAD_TAPS * WINOGRAD_TAPS);
+    V row = cg_add(c, cg_times(c, first, s->src_channels), channel);
     store_taps(u, taps, channels_of(c, first, p->g_block, s->dst_channels), cg_at(c, c->f32, out, cg_mul(c, row, all)));
   }
 }
