@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   Step step[MAX_STEPS];
   int n;
-  int64_t at[N_SIZES][2];
+  int64_t bound, at[N_SIZES][2];
 } Trial;
 
 // ---- drawing
@@ -47,6 +47,8 @@ static int64_t size_after(const Step *s, int k, int64_t n) {
 static Step draw_step(int64_t channels) {
   Step s = {
       .kind = (Kind)rng_below(&rng, N_KINDS), .groups = 1, .in = channels, .out = from_to(1, 9), .is_relu = one_in(3)};
+  if (channels == 0 && s.kind == DEPTHWISE) s.kind = CONV;  // there are no 0 groups
+  if (one_in(12)) s.out = 0;
   bool is_pool = s.kind == MAX_POOL || s.kind == AVG_POOL;
   if (is_pool || s.kind == RESIZE) s.out = channels;
   if (s.kind == DEPTHWISE) s.groups = channels, s.out = channels * from_to(1, 2);
@@ -76,9 +78,10 @@ static bool fits(const Step *s, int64_t n[N_SIZES][2]) {
 
 static Trial draw_trial(void) {
   Trial t = {.n = (int)from_to(1, MAX_STEPS)};
-  int64_t now[N_SIZES][2], channels = from_to(1, 8);
+  int64_t now[N_SIZES][2], channels = one_in(12) ? 0 : from_to(1, 8);
+  t.bound = one_in(3) ? from_to(1, 4) : BOUND;
   for (int i = 0; i < N_SIZES; i++)
-    for (int k = 0; k < 2; k++) now[i][k] = t.at[i][k] = i ? from_to(1, BOUND) : BOUND;
+    for (int k = 0; k < 2; k++) now[i][k] = t.at[i][k] = i ? from_to(1, t.bound) : t.bound;
   for (int k = 0; k < t.n; channels = t.step[k++].out) {
     int64_t next[N_SIZES][2];
     do {
@@ -131,8 +134,8 @@ static const char *const weight_names[MAX_STEPS] = {"w0", "w1", "w2"}, *const gr
 static tn_model *compile(const Trial *t, const int64_t *at, uint32_t workers) {
   tn_program *p = tn_program_create("images");
   tn_function *f = tn_function_begin(p, "run");
-  tn_dim h = at ? tn_dim_const(at[0]) : tn_dim_bounded(p, "h", BOUND);
-  tn_dim w = at ? tn_dim_const(at[1]) : tn_dim_bounded(p, "w", BOUND);
+  tn_dim h = at ? tn_dim_const(at[0]) : tn_dim_bounded(p, "h", t->bound);
+  tn_dim w = at ? tn_dim_const(at[1]) : tn_dim_bounded(p, "w", t->bound);
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(IMAGES, t->step[0].in, h, w)), y = x, weight[MAX_STEPS] = {{0}};
   tn_set_requires_grad(x, true);
   for (int k = 0; k < t->n; k++) {
@@ -170,7 +173,7 @@ static bool run(const Trial *t, const int64_t *at, tn_model *m, Result *r) {
     int64_t d[4];
     weight_dims(&t->step[k], d);
     r->n_w[k] = has_weight(&t->step[k]) ? (size_t)(d[0] * d[1] * d[2] * d[3]) : 0;
-    if (!r->n_w[k]) continue;
+    if (!has_weight(&t->step[k])) continue;
     in[n] = tn_f32(w_in[k], d[0], d[1], d[2], d[3]);
     out[1 + n++] = tn_f32(r->dw[k], d[0], d[1], d[2], d[3]);
   }
@@ -193,7 +196,8 @@ static bool results_equal(const Result *a, const Result *b) {
 }
 
 static void print_trial(const Trial *t, uint64_t seed, const int64_t *at) {
-  printf("  seed %llu, %lld x %lld:", (unsigned long long)seed, (long long)at[0], (long long)at[1]);
+  printf("  seed %llu, bound %lld, %lld x %lld:", (unsigned long long)seed, (long long)t->bound, (long long)at[0],
+         (long long)at[1]);
   for (int k = 0; k < t->n; k++) {
     const Step *s = &t->step[k];
     printf(" %s (%lld -> %lld, groups %lld, kernel %lld %lld, stride %lld %lld, pad %lld %lld, dilation %lld %lld, "
