@@ -177,9 +177,17 @@ V cg_dim(Cg *c, Dim d) {
   return cg_get(c, c->i64, cg_frame_ptr(c, offsetof(TnFrame, dims)), cg_i64(c, in->slot));
 }
 
-V cg_numel(Cg *c, Shape s) {
+V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to) {
   V n = cg_i64(c, 1);
-  for (uint32_t k = 0; k < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  return n;
+}
+
+V cg_numel(Cg *c, Shape s) { return cg_axis_product(c, s, 0, ir_rank(c->f->prog, s)); }
+
+int64_t cg_axis_bound(const Prog *p, Shape s, uint32_t from, uint32_t to) {
+  int64_t n = 1;
+  for (uint32_t k = from; k < to; k++) n *= ir_dim_bound(p, ir_dim_at(p, s, k));
   return n;
 }
 

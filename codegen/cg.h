@@ -57,6 +57,8 @@ struct Cg {
 
 // ---- codegen/builder.c: sizes and storage; its other builders are in builder.h
 V cg_dim(Cg *c, Dim d);  // i64: a constant, an argument, or products and sums of them
+V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);              // of the sizes of axes [from, to);
+int64_t cg_axis_bound(const Prog *p, Shape s, uint32_t from, uint32_t to);  // of their bounds
 V cg_numel(Cg *c, Shape s);
 V cg_ptr(Cg *c, Val v);          // storage of a stored value (views resolve to their buffer)
 V cg_ptr_or_null(Cg *c, Val v);  // NULL: it is not stored
@@ -70,6 +72,7 @@ V cg_reduce_add(Cg *c, V v);              // fixed tree: halves, then halves of 
 V cg_reduce_max(Cg *c, V v);
 V cg_any_lane(Cg *c, V mask);  // i1: is one set?
 V cg_nan_lanes(Cg *c, V v);
+V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n);  // lanes [from, from + n)
 uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements go to in turn: as many on all targets
 // The lanes of the vector that begins at element `first` of `left` elements: false where it is known that there are none,
 // *mask NULL where all are.

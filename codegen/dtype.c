@@ -12,12 +12,6 @@ typedef struct {
   Convert *to_f32, *from_f32;
 } Storage;
 
-// The type with as many lanes as x has.
-static LLVMTypeRef lanes_like(V x, LLVMTypeRef elem) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMVectorType(elem, LLVMGetVectorSize(t)) : elem;
-}
-
 // ---- f32
 static LLVMTypeRef elem_f32(Cg *c) { return c->f32; }
 static V as_it_is(Cg *c, V x) {
@@ -27,35 +21,35 @@ static V as_it_is(Cg *c, V x) {
 
 // ---- i64: cut toward zero, saturated, 0 for NaN
 static LLVMTypeRef elem_i64(Cg *c) { return c->i64; }
-static V f32_of_i64(Cg *c, V x) { return cg_sitofp(c, x, lanes_like(x, c->f32)); }
+static V f32_of_i64(Cg *c, V x) { return cg_sitofp(c, x, cg_lanes_of(x, c->f32)); }
 static V i64_of_f32(Cg *c, V x) {
-  LLVMTypeRef over[] = {lanes_like(x, c->i64), LLVMTypeOf(x)};
+  LLVMTypeRef over[] = {cg_lanes_of(x, c->i64), LLVMTypeOf(x)};
   if (LLVMGetTypeKind(over[1]) == LLVMVectorTypeKind && cg_has_avx512(c, over[1])) return cg_truncate(c, x);
   return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &x, 1);
 }
 
 // ---- i32 and u8, likewise
 static LLVMTypeRef elem_i32(Cg *c) { return c->i32; }
-static V f32_of_i32(Cg *c, V x) { return cg_sitofp(c, x, lanes_like(x, c->f32)); }
+static V f32_of_i32(Cg *c, V x) { return cg_sitofp(c, x, cg_lanes_of(x, c->f32)); }
 static V saturated(Cg *c, const char *intrinsic, V x, LLVMTypeRef elem) {
-  LLVMTypeRef over[] = {lanes_like(x, elem), LLVMTypeOf(x)};
+  LLVMTypeRef over[] = {cg_lanes_of(x, elem), LLVMTypeOf(x)};
   return cg_call_intrinsic(c, intrinsic, over, 2, &x, 1);
 }
 static V i32_of_f32(Cg *c, V x) { return saturated(c, "llvm.fptosi.sat", x, c->i32); }
 
 static LLVMTypeRef elem_byte(Cg *c) { return c->i8; }
-static V f32_of_u8(Cg *c, V x) { return LLVMBuildUIToFP(c->b, x, lanes_like(x, c->f32), ""); }
+static V f32_of_u8(Cg *c, V x) { return LLVMBuildUIToFP(c->b, x, cg_lanes_of(x, c->f32), ""); }
 static V u8_of_f32(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
 
 // ---- bool: a byte. Of f32 by its bits, which a flush of denormals does not see: a denormal and NaN are true.
 static V is_set(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }
-static V bool_of(Cg *c, V set) { return cg_zext(c, set, lanes_like(set, elem_byte(c))); }
-static V f32_of_bool(Cg *c, V x) { return LLVMBuildUIToFP(c->b, is_set(c, x), lanes_like(x, c->f32), ""); }
+static V bool_of(Cg *c, V set) { return cg_zext(c, set, cg_lanes_of(set, elem_byte(c))); }
+static V f32_of_bool(Cg *c, V x) { return LLVMBuildUIToFP(c->b, is_set(c, x), cg_lanes_of(x, c->f32), ""); }
 
 // ---- f16 and bf16: their bits
 static LLVMTypeRef elem_half(Cg *c) { return LLVMInt16TypeInContext(c->ctx); }
-static V words_of(Cg *c, V x) { return cg_bitcast(c, x, lanes_like(x, c->i32)); }
-static V floats_of(Cg *c, V x) { return cg_bitcast(c, x, lanes_like(x, c->f32)); }
+static V words_of(Cg *c, V x) { return cg_bitcast(c, x, cg_lanes_of(x, c->i32)); }
+static V floats_of(Cg *c, V x) { return cg_bitcast(c, x, cg_lanes_of(x, c->f32)); }
 static V word(V like, uint32_t bits) {
   LLVMTypeRef t = LLVMTypeOf(like);
   if (LLVMGetTypeKind(t) != LLVMVectorTypeKind) return LLVMConstInt(t, bits, false);
@@ -69,8 +63,8 @@ static V masked(Cg *c, V x, uint32_t bits) { return cg_and(c, x, word(x, bits));
 static V plus(Cg *c, V x, uint32_t n) { return cg_iadd(c, x, word(x, n)); }
 static V is_at_least(Cg *c, V x, uint32_t n) { return cg_icmp(c, LLVMIntUGE, x, word(x, n)); }
 static V pick(Cg *c, V cond, V a, V b) { return cg_select(c, cond, a, b); }
-static V narrowed(Cg *c, V x) { return cg_trunc(c, x, lanes_like(x, elem_half(c))); }
-static V widened(Cg *c, V x) { return cg_zext(c, x, lanes_like(x, c->i32)); }
+static V narrowed(Cg *c, V x) { return cg_trunc(c, x, cg_lanes_of(x, elem_half(c))); }
+static V widened(Cg *c, V x) { return cg_zext(c, x, cg_lanes_of(x, c->i32)); }
 static V bool_of_f32(Cg *c, V x) { return bool_of(c, is_set(c, masked(c, words_of(c, x), 0x7fffffff))); }
 
 // x with its n low bits rounded away: to nearest, of two the even one.
@@ -89,13 +83,13 @@ static V bf16_of_f32(Cg *c, V x) {
 static bool has_f16(const Cg *c) {
   return strstr(c->t->features, "+f16c") || (c->t->triple && !strncmp(c->t->triple, "aarch64", 7));
 }
-static LLVMTypeRef halves_like(Cg *c, V x) { return lanes_like(x, LLVMHalfTypeInContext(c->ctx)); }
+static LLVMTypeRef halves_like(Cg *c, V x) { return cg_lanes_of(x, LLVMHalfTypeInContext(c->ctx)); }
 
 // Denormal halves: their fraction stands behind a 1 that is taken off as a number.
 static V f32_of_f16(Cg *c, V x) {
   if (has_f16(c)) {
     V h = cg_bitcast(c, x, halves_like(c, x));
-    return cg_fpext(c, h, lanes_like(x, c->f32));
+    return cg_fpext(c, h, cg_lanes_of(x, c->f32));
   }
   V w = widened(c, x), a = masked(c, w, 0x7fff), sign = shl(c, masked(c, w, 0x8000), 16);
   V up = plus(c, shl(c, a, 13), UINT32_C(112) << 23);
@@ -110,7 +104,7 @@ static V f32_of_f16(Cg *c, V x) {
 static V f16_of_f32(Cg *c, V x) {
   if (has_f16(c)) {
     V h = cg_fptrunc(c, x, halves_like(c, x));
-    return cg_bitcast(c, h, lanes_like(x, elem_half(c)));
+    return cg_bitcast(c, h, cg_lanes_of(x, elem_half(c)));
   }
   V w = words_of(c, x), a = masked(c, w, 0x7fffffff), sign = shr(c, masked(c, w, 0x80000000), 16);
   V half = word(w, UINT32_C(126) << 23), sum = cg_fadd(c, floats_of(c, a), floats_of(c, half));
@@ -139,7 +133,7 @@ LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes) {
 static V convert_whole(Cg *c, DType from, DType to, V x) {
   if (ir_dtype_kind[to] == DTYPE_BOOL) return bool_of(c, is_set(c, x));
   if (ir_dtype_kind[from] == DTYPE_BOOL) x = bool_of(c, is_set(c, x));
-  LLVMTypeRef t = lanes_like(x, cg_elem_type(c, to));
+  LLVMTypeRef t = cg_lanes_of(x, cg_elem_type(c, to));
   if (ir_dtype_bytes[to] <= ir_dtype_bytes[from]) return LLVMBuildTruncOrBitCast(c->b, x, t, "");
   bool is_signed = from == DT_I32;
   return is_signed ? cg_sext(c, x, t) : cg_zext(c, x, t);

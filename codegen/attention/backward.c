@@ -342,11 +342,8 @@ static void bias_units(Backward *w) {
 
 // Zeros for keys that no query can see.
 void cg_attention_no_bias_grad(Cg *c, Val v) {
-  const Prog *p = c->f->prog;
-  Shape shape = ir_ins(c->f, v)->shape;
-  V lo, hi, n = cg_i64(c, 1), to = cg_ptr_or_zero(c, v);
-  for (uint32_t k = 0; k < ir_rank(p, shape); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(p, shape, k)));
-  cg_share(c, n, c->t->vl, &lo, &hi);
+  V lo, hi, to = cg_ptr_or_zero(c, v);
+  cg_share(c, cg_numel(c, ir_ins(c->f, v)->shape), c->t->vl, &lo, &hi);
   for (Span s = cg_span_masked(c, lo, hi); cg_next_vector(&s);) cg_span_put(&s, cg_view(to, DT_F32), cg_zeros(c));
 }
 

@@ -31,17 +31,12 @@ static void update(Gemm *g, V at, V n, V from) {
   cg_update_call(c, g->update_scalars, x, cg_i64(c, 0), n);
 }
 
-static bool is_const(V v, int64_t want) {
-  int64_t k;
-  return cg_const_value(v, &k) && k == want;
-}
-
 void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride) {
   Cg *c = g->c;
   bool works = cg_epilogue_works(g->epilogue), updates = !ir_none(g->p->update);
   int64_t whole;
-  if (updates && !works && is_const(n0, 0) && cg_const_value(g->n, &whole) && is_const(n, whole) &&
-      is_const(stride, whole)) {
+  if (updates && !works && cg_is_int(n0, 0) && cg_const_value(g->n, &whole) && cg_is_int(n, whole) &&
+      cg_is_int(stride, whole)) {
     update(g, cg_mul(c, row, n), cg_mul(c, rows, n), from);
     return;
   }

@@ -72,23 +72,21 @@ static void read_params(Cg *c, V fn, TileBody *t) {
     t->odd_rows[i] = cg_get(c, c->i64, t->arg[P_ODD_ROWS], cg_i64(c, i));
 }
 
-static V load_vec(Cg *c, V p, V mask) { return cg_load_masked(c, c->vf, p, mask); }
-
 static V place_in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   V row = cg_row(c, t->arg[P_C], cg_i64(c, m), t->c_row);
   return cg_at(c, c->f32, row, cg_i64(c, j * t->s->c_vec));
 }
 
 static V in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
-  return load_vec(c, place_in_c(c, t, m, j), t->s->mask_c ? t->mask[j] : NULL);
+  return cg_load_masked(c, c->vf, place_in_c(c, t, m, j), t->s->mask_c ? t->mask[j] : NULL);
 }
 
 static V initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   const TileSpec *s = t->s;
   V x = NULL, bias = NULL;
   if (s->more) return in_c(c, t, m, j);
-  if (j < s->x_n) x = load_vec(c, cg_at(c, c->f32, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec)), t->mask[j]);
-  if (s->has_bias) bias = load_vec(c, cg_at(c, c->f32, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec)), t->mask[j]);
+  if (j < s->x_n) x = cg_get_masked(c, c->vf, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec), t->mask[j]);
+  if (s->has_bias) bias = cg_get_masked(c, c->vf, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec), t->mask[j]);
   if (x && bias) return cg_fadd(c, x, bias);
   return x ? x : bias ? bias : cg_zeros(c);
 }
@@ -135,7 +133,7 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, V a, V b, V *
   const TileSpec *s = t->s;
   V row[MAX_NV];
   for (uint32_t j = 0; j < s->nv; j++)
-    row[j] = load_vec(c, cg_at(c, c->f32, b, cg_i64(c, j * s->b_vec)), s->mask_b ? t->mask[j] : NULL);
+    row[j] = cg_get_masked(c, c->vf, b, cg_i64(c, j * s->b_vec), s->mask_b ? t->mask[j] : NULL);
   for (uint32_t m = 0; m < s->mr; m++) {
     V x = cg_splat(c, cg_load(c, c->f32, row_of_a(c, t, of, a, m)));
     for (uint32_t j = 0; j < s->nv; j++) {
@@ -188,8 +186,6 @@ static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, V *acc) {
   if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
-static V to_stretch(Cg *c, V p, V nth, V stretch) { return cg_row(c, p, nth, stretch); }
-
 // One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
 static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc);
 static void stretches(Cg *c, const TileBody *t, uint32_t levels, V a, V b, V *acc) {
@@ -204,7 +200,7 @@ static void stretches(Cg *c, const TileBody *t, uint32_t levels, V a, V b, V *ac
 static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc) {
   uint32_t n = t->s->mr * t->s->nv;
   for (Loop l = cg_carry(c, begin, end, cg_i64(c, 1), acc, n); cg_next(&l);) {
-    stretches(c, t, level, to_stretch(c, a, l.i, t->a_stretch[level]), to_stretch(c, b, l.i, t->b_stretch[level]), acc);
+    stretches(c, t, level, cg_row(c, a, l.i, t->a_stretch[level]), cg_row(c, b, l.i, t->b_stretch[level]), acc);
   }
 }
 
@@ -268,8 +264,8 @@ static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of
     V end = cg_min(c, n, cg_add(c, l.i, step));
     if (inside) {
       Panel at = *of;
-      at.a = to_stretch(c, of->a, l.i, t->a_stretch[levels - 1]);
-      at.b = to_stretch(c, of->b, l.i, t->b_stretch[levels - 1]);
+      at.a = cg_row(c, of->a, l.i, t->a_stretch[levels - 1]);
+      at.b = cg_row(c, of->b, l.i, t->b_stretch[levels - 1]);
       summed = partial_sums(c, t, levels - 1, &at, summed);
     } else {
       if (levels) some_stretches(c, t, levels - 1, l.i, end, of->a, of->b, acc);

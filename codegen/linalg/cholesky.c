@@ -118,8 +118,7 @@ void cg_emit_cholesky(Cg *c, Val v) {
   h.width = cg_i64(c, cg_panel_width(c, h.nv));
   h.n_strips = cg_ceil_div_value(c, h.n, cg_panel_width(c, h.nv));
   h.worker = by_team ? c->worker : cg_i64(c, 0), h.n_workers = by_team ? c->n_workers : cg_i64(c, 1);
-  V batch = cg_i64(c, 1), lo = cg_i64(c, 0), hi;
-  for (uint32_t k = 0; k + 2 < rank; k++) batch = cg_mul(c, batch, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  V batch = cg_n_matrices(c, s), lo = cg_i64(c, 0), hi;
   if (by_team) hi = batch;
   else cg_share(c, batch, 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) factor(&h, l.i);

@@ -19,8 +19,6 @@ typedef struct {
   V at, n;  // rows of n elements
 } Rows;
 
-static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
-static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
 static V row(Cg *c, Rows m, V i) { return f32_at(c, m.at, cg_mul(c, i, m.n)); }
 static V element(Cg *c, Rows m, V i, V j) { return f32_at(c, row(c, m, i), j); }
 static V value(Cg *c, V at) { return cg_load(c, c->f32, at); }

@@ -16,6 +16,9 @@
 
 #include "codegen/cg.h"
 
+static inline V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
+static inline V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
+
 // ---- panel.c: a strip of a matrix in memory
 typedef struct {
   V at;              // element (0, 0)

@@ -8,9 +8,6 @@
 // An element sums in the order of k, whatever the worker: results are the same bits for any number of workers.
 #include "codegen/linalg/linalg.h"
 
-static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
-static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
-
 // ---- rows
 typedef struct {
   V a, b;      // rows

@@ -12,11 +12,7 @@ void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx) {
 V cg_magnitude(Cg *c, V at) { return cg_and(c, cg_load(c, c->i32, at), cg_i32(c, 0x7fffffff)); }
 
 // ---- a worker has matrices of its own
-V cg_n_matrices(Cg *c, Shape s) {
-  V n = cg_i64(c, 1);
-  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
-  return n;
-}
+V cg_n_matrices(Cg *c, Shape s) { return cg_axis_product(c, s, 0, ir_rank(c->f->prog, s) - 2); }
 
 V cg_matrix_size(Cg *c, Shape s, uint32_t from_end) {
   return cg_dim(c, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - from_end));

@@ -13,8 +13,6 @@ typedef struct {
   V w, r, m, n;  // w [m, n], r [n, n]
 } Qr;
 
-static V next_to(Cg *c, V i) { return cg_add(c, i, cg_i64(c, 1)); }
-static V f32_at(Cg *c, V base, V at) { return cg_at(c, c->f32, base, at); }
 static V w_at(Cg *c, const Qr *q, V i, V j) { return f32_at(c, q->w, cg_index(c, i, q->n, j)); }
 static V r_at(Cg *c, const Qr *q, V i, V j) { return f32_at(c, q->r, cg_index(c, i, q->n, j)); }
 

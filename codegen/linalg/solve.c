@@ -67,16 +67,10 @@ static CgTriangle triangle_of(Cg *c, const Solve *s, V matrix, V n) {
   return (CgTriangle){cg_at(c, c->f32, matrix, last), cg_sub(c, zero, row), cg_sub(c, zero, k), s->is_unit};
 }
 
-static V batch_of(Cg *c, Shape s) {
-  V n = cg_i64(c, 1);
-  for (uint32_t k = 0; k + 2 < ir_rank(c->f->prog, s); k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
-  return n;
-}
-
 static void solve_single(Cg *c, Val v, const Solve *s) {
   V a = cg_ptr(c, s->a), b = cg_ptr(c, s->b), x = cg_ptr(c, v), n = cg_dim(c, s->n), one = cg_i64(c, 1);
   V square = cg_mul(c, n, n), zero = cg_i64(c, 0);
-  for (Loop l = cg_each_shared(c, batch_of(c, ir_ins(c->f, s->b)->shape), 1); cg_next(&l);) {
+  for (Loop l = cg_each_shared(c, cg_n_matrices(c, ir_ins(c->f, s->b)->shape), 1); cg_next(&l);) {
     V at = cg_mul(c, l.i, n), own_a = s->shares_a ? zero : cg_mul(c, l.i, square);
     V first_t = s->is_reversed ? cg_sub(c, square, one) : zero, first_x = s->is_reversed ? cg_sub(c, n, one) : zero;
     cg_copy_run(c, DT_F32, cg_at(c, c->f32, x, at), cg_at(c, c->f32, b, at), n);
@@ -103,7 +97,7 @@ void cg_emit_solve(Cg *c, Val v) {
   CgPanel p = {
       .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s.right ? cg_panel_square(c) : NULL};
   V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv));
-  V batch = batch_of(c, ir_ins(c->f, s.b)->shape);
+  V batch = cg_n_matrices(c, ir_ins(c->f, s.b)->shape);
   V strips = cg_ceil_div_value(c, lanes, cg_panel_width(c, nv)), each = cg_mul(c, n, lanes);
   for (Loop l = cg_each_shared(c, cg_mul(c, batch, strips), 1); cg_next(&l);) {
     V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);

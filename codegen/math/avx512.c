@@ -54,18 +54,11 @@ static V estimate(Cg *c, const char *name, V x) {
 V cg_approx_reciprocal(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rcp14.ps.512", x); }
 V cg_approx_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.512", x); }
 
-// Lanes [from, from + n) of v.
-static V lanes_of(Cg *c, V v, uint32_t from, uint32_t n) {
-  V lane[LANES];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
-}
-
 // The instruction gives the least i64 for everything out of range, and for NaN.
 V cg_truncate(Cg *c, V x) {
   V half[2], lane[LANES], zero = LLVMConstNull(c->vi64), top = cg_splat(c, LLVMConstInt(c->i64, INT64_MAX, false));
   for (uint32_t h = 0; h < 2; h++) {
-    V part = lanes_of(c, x, h * LANES / 2, LANES / 2), none = LLVMConstNull(LLVMVectorType(c->i64, LANES / 2));
+    V part = cg_some_lanes(c, x, h * LANES / 2, LANES / 2), none = LLVMConstNull(LLVMVectorType(c->i64, LANES / 2));
     V arg[] = {part, none, LLVMConstInt(c->i8, 0xff, false), current_rounding(c)};
     half[h] = cg_call_intrinsic(c, "llvm.x86.avx512.mask.cvttps2qq.512", NULL, 0, arg, 4);
   }

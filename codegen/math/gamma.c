@@ -10,18 +10,9 @@
 
 #include <math.h>
 
-// Of positive normal doubles: m in [sqrt 1/2, sqrt 2), d = m 2^e.
+// Of positive normal doubles.
 static V ln_of(Cg *c, V d) {
-  V b = cast(c, d, c->i64);
-  LLVMTypeRef dt = LLVMTypeOf(d), it = LLVMTypeOf(b);
-  const uint64_t root = 0x3fe6a09e667f3bcdu;
-  V off = cg_isub(c, b, bits(c, it, root));
-  V e = cg_trunc(c, cg_ashr(c, off, bits(c, it, 52)), lanes_like(it, c->i32));
-  e = cg_sitofp(c, e, dt);
-  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0xfffffffffffffu)), bits(c, it, root));
-  m = cast(c, m, c->f64);
-  V below = cg_fsub(c, m, k(c, m, 1)), above = cg_fadd(c, m, k(c, m, 1)), s = cg_fdiv(c, below, above),
-    z = cg_fmul(c, s, s);
+  V e, s = cg_log_parts(c, d, &e), z = cg_fmul(c, s, s);
   V y = POLY(c, z, 2, 2. / 3, 2. / 5, 2. / 7, 2. / 9, 2. / 11, 2. / 13, 2. / 15, 2. / 17, 2. / 19);
   return cg_fma(c, e, k(c, e, 0.69314718055994531), cg_fmul(c, s, y));
 }

@@ -2,29 +2,21 @@
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
-// Lanes from .. from + n - 1 of v.
-static V part(Cg *c, V v, uint32_t from, uint32_t n) {
+V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n) {
   V lane[64];
   for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
   return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
 }
 
-V cg_reduce_add(Cg *c, V v) {
-  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
-    V lo = part(c, v, 0, n), hi = part(c, v, n, n);
-    v = cg_fadd(c, lo, hi);
-  }
-  return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "sum");
-}
-
 V cg_reduce_lanes(Cg *c, Op join, V v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
-    V lo = part(c, v, 0, n), hi = part(c, v, n, n);
+    V lo = cg_some_lanes(c, v, 0, n), hi = cg_some_lanes(c, v, n, n);
     v = cg_primitive(c, join, (V[]){lo, hi});
   }
   return LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), ir_ops[join].name);
 }
 
+V cg_reduce_add(Cg *c, V v) { return cg_reduce_lanes(c, OP_add, v); }
 V cg_reduce_max(Cg *c, V v) { return cg_reduce_lanes(c, OP_max, v); }
 
 V cg_any_lane(Cg *c, V mask) {

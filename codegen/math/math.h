@@ -55,6 +55,9 @@ static inline V at_least(Cg *c, V a, double lo) {
   return cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, lo)), k(c, a, lo), a);
 }
 
+// Of positive normal doubles d = m 2^e with m in [sqrt 1/2, sqrt 2): e, and (m - 1) / (m + 1), of whose odd powers ln m is made.
+V cg_log_parts(Cg *c, V d, V *e);
+
 // coef[0] + coef[1] x + ..
 static inline V poly(Cg *c, V x, const double *coef, uint32_t n) {
   V y = k(c, x, coef[n - 1]);

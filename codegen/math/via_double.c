@@ -19,17 +19,21 @@ static V two_to(Cg *c, V shifted) {  // 2^n, n in the low bits of `shifted` = n 
 }
 
 // ---- powers
-V cg_log2_double(Cg *c, V d) {
+V cg_log_parts(Cg *c, V d, V *e) {
   V b = cast(c, d, c->i64);
   LLVMTypeRef dt = LLVMTypeOf(d), it = LLVMTypeOf(b);
   const uint64_t root = 0x3fe6a09e667f3bcdu;  // sqrt 1/2
   V off = cg_isub(c, b, bits(c, it, root));
-  V e = cg_ashr(c, off, bits(c, it, 52));
-  e = cg_sitofp(c, cg_trunc(c, e, lanes_like(it, c->i32)), dt);
+  *e = cg_ashr(c, off, bits(c, it, 52));
+  *e = cg_sitofp(c, cg_trunc(c, *e, lanes_like(it, c->i32)), dt);
   V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0xfffffffffffffu)), bits(c, it, root));
   m = cast(c, m, c->f64);
-  V below = cg_fsub(c, m, k(c, m, 1)), above = cg_fadd(c, m, k(c, m, 1)), s = cg_fdiv(c, below, above),
-    z = cg_fmul(c, s, s);
+  V below = cg_fsub(c, m, k(c, m, 1)), above = cg_fadd(c, m, k(c, m, 1));
+  return cg_fdiv(c, below, above);
+}
+
+V cg_log2_double(Cg *c, V d) {
+  V e, s = cg_log_parts(c, d, &e), z = cg_fmul(c, s, s);
   V y = c->t->fast_math ? POLY(c, z, 2.8853900797881438, 0.96179884828761109, 0.57671431059460099, 0.4317378771399204)
                         : POLY(c, z, 2.8853900817900842, 0.96179667334283381, 0.57708358480099764, 0.41167272790715076,
                                0.34072995546190632);

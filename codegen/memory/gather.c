@@ -5,8 +5,6 @@
 #include "codegen/emitters.h"
 #include "codegen/span.h"
 
-static V row_at(Cg *c, V base, V row, V width) { return cg_row(c, base, row, width); }
-
 typedef enum { ROW_ZERO, ROW_COPY, ROW_ADD } RowAct;
 
 // to[lo, hi) = 0, = from, or += from.
@@ -25,10 +23,10 @@ bool cg_emit_gather(Cg *c) {
   V rows = cg_dim(c, ir_dim_at(p, table, 0)), width = cg_dim(c, ir_dim_at(p, table, 1)), zero = cg_i64(c, 0);
   V from = cg_ptr(c, weight), idx = cg_ptr(c, index), to = cg_ptr(c, v);
   for (Loop n = cg_each_shared(c, cg_numel(c, ir_ins(c->f, index)->shape), 1); cg_next(&n);) {
-    V i = cg_get(c, c->i64, idx, n.i), out = row_at(c, to, n.i, width);
+    V i = cg_get(c, c->i64, idx, n.i), out = cg_row(c, to, n.i, width);
     for (If in = cg_either(c, cg_below(c, i, rows)); cg_then(&in);)
       if (in.is_true) {
-        each_column(c, ROW_COPY, out, row_at(c, from, i, width), zero, width);
+        each_column(c, ROW_COPY, out, cg_row(c, from, i, width), zero, width);
       } else {
         cg_report(c, TN_KERR_INDEX_RANGE, n.i, i);
         each_column(c, ROW_ZERO, out, NULL, zero, width);
@@ -43,10 +41,10 @@ enum { COLUMN_GRAIN = 16, WIDE = 64 };
 
 // What the sums of a row start from. The addend may lie in the result's own place.
 static void start_rows(Cg *c, Val v, V width, const Loop *r, V lo, V hi) {
-  V to = row_at(c, cg_ptr(c, v), r->i, width);
+  V to = cg_row(c, cg_ptr(c, v), r->i, width);
   Val addend = ir_operand(c->f, v, ARG_addend);
   if (ir_none(addend)) each_column(c, ROW_ZERO, to, NULL, lo, hi);
-  else each_column(c, ROW_COPY, to, row_at(c, cg_ptr(c, addend), r->i, width), lo, hi);
+  else each_column(c, ROW_COPY, to, cg_row(c, cg_ptr(c, addend), r->i, width), lo, hi);
 }
 
 // End of this worker's rows that must be initialised: none if the addend lies there already.
@@ -72,7 +70,7 @@ bool cg_emit_scatter(Cg *c) {
   for (Loop n = cg_count(c, cg_numel(c, ir_ins(c->f, index)->shape)); cg_next(&n);) {
     V i = cg_get(c, c->i64, idx, n.i);  // what is out of range was reported by the gather; it has no row here
     for (If in = cg_when(c, cg_between(c, i, row_lo, row_hi)); cg_then(&in);)
-      each_column(c, ROW_ADD, row_at(c, to, i, width), row_at(c, from, n.i, width), lo, hi);
+      each_column(c, ROW_ADD, cg_row(c, to, i, width), cg_row(c, from, n.i, width), lo, hi);
   }
   return true;
 }

@@ -39,9 +39,7 @@ static void share_part(Cg *c, Val part, V n, int64_t grain, V *lo, V *hi) {
 
 // Product of the axes [from, to) of v.
 static V product(Cg *c, Val v, uint32_t from, uint32_t to) {
-  V n = cg_i64(c, 1);
-  for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, k)));
-  return n;
+  return cg_axis_product(c, ir_ins(c->f, v)->shape, from, to);
 }
 
 // The part is [outer][run] without gaps; its runs lie `stride` elements apart in the buffer, from first * inner on.

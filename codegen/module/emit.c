@@ -25,9 +25,6 @@ static void set_types(Cg *c) {
 // ---- one kernel
 static void set_parameters(Cg *c, const KernelCall *call) {
   uint32_t n = 3;
-  c->frame = LLVMGetParam(c->fn, 0);
-  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
-  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
   c->kernel_args = call->kernel_args, c->n_kernel_args = call->n_kernel_args;
   c->dims = call->dims, c->n_dims = call->n_dims;
   c->ids = call->ids, c->n_ids = call->n_ids;
@@ -46,6 +43,9 @@ static void begin_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {
   LLVMSetVisibility(c->fn, LLVMHiddenVisibility);
   LLVMPositionBuilderAtEnd(c->b, LLVMAppendBasicBlockInContext(c->ctx, c->fn, "entry"));
   cg_begin_blocks(c);
+  c->frame = LLVMGetParam(c->fn, 0);
+  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
+  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
 }
 
 static bool emit_kernel(Cg *c, const ModulePlan *plan, uint32_t code) {

@@ -208,7 +208,7 @@ static V buf_ptr(Cg *c, const Bases *base, const Fn *f, uint32_t buf) {
   return LLVMBuildLoad2(c->b, c->ptr, cg_at(c, c->ptr, base->seg[b->seg], off), "");
 }
 
-static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *arg, uint32_t n) {
+void cg_call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *arg, uint32_t n) {
   LLVMTypeRef type = cg_kernel_type(c, call);
   const char *name = cg_kernel_symbol(plan, call->code);
   V fn = LLVMGetNamedFunction(c->mod, name);
@@ -222,7 +222,7 @@ static void call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *
 // Rows of calls that follow each other follow each other too.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
   V rows = cg_fill_rows(c, plan, call->first_initial), n = cg_i64(c, n_rows);
-  call_code(c, plan, call, (V[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
+  cg_call_code(c, plan, call, (V[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
 }
 
 // Dims are reloaded at each call: a layout may have set them since.
@@ -246,7 +246,7 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
     arg[n++] = cg_get(c, c->i64, base->dims, cg_i64(c, slot));
   }
   for (uint32_t k = 0; k < call->n_ids; k++) arg[n++] = cg_i32(c, cg_id_value(call->f, call->ids[k]));
-  call_code(c, plan, call, arg, n);
+  cg_call_code(c, plan, call, arg, n);
 }
 
 // How many fills from call i on are one call: none of them waits, and nobody looks between them.

@@ -209,9 +209,6 @@ LLVMTypeRef cg_fill_type(Cg *c) {
 // void fill(TnFrame *f, i32 worker, i32 n_workers, ptr rows, i64 n)
 void cg_emit_fill(Cg *c, const ModulePlan *plan) {
   V rows = LLVMGetParam(c->fn, 3), n = LLVMGetParam(c->fn, 4);
-  c->frame = LLVMGetParam(c->fn, 0);
-  c->worker = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 1), c->i64, "worker");
-  c->n_workers = LLVMBuildSExt(c->b, LLVMGetParam(c->fn, 2), c->i64, "n_workers");
   for (Loop l = cg_count(c, n); cg_next(&l);)
     fill_row(c, cg_at(c, c->i8, rows, cg_mul(c, l.i, cg_i64(c, sizeof(FillRow)))), has_one_normal(plan));
 }

@@ -90,6 +90,7 @@ void cg_place_barriers(ModulePlan *plan, EntryFn *e);
 void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out);  // canonical
 LLVMTypeRef cg_kernel_type(Cg *c, const KernelCall *call);
 const char *cg_kernel_symbol(const ModulePlan *plan, uint32_t code);
+void cg_call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *arg, uint32_t n);
 void cg_emit_entry(Cg *c, const ModulePlan *plan, const EntryFn *e);
 
 // packed_weights.c

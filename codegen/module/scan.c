@@ -73,11 +73,7 @@ static void copy_range(Cg *c, V to, V from, V lo, V hi) {
 static V scratch_of(Cg *c) { return c->scratch ? c->scratch : c->frame; }
 
 // Elements of one row: all axes but the first.
-static V row_elements(ScanLoop *l, Shape s) {
-  V n = cg_i64(l->c, 1);
-  for (uint32_t k = 1; k < ir_rank(l->plan->p, s); k++) n = cg_mul(l->c, n, cg_dim(l->c, ir_dim_at(l->plan->p, s, k)));
-  return n;
-}
+static V row_elements(ScanLoop *l, Shape s) { return cg_axis_product(l->c, s, 1, ir_rank(l->plan->p, s)); }
 
 static Shape shape_of(ScanLoop *l, Val v) { return ir_ins(l->c->f, v)->shape; }
 static Val operand(ScanLoop *l, uint32_t k) { return ir_arg(l->c->f, l->s.head, k); }
@@ -189,13 +185,7 @@ static void call_kernel(ScanLoop *l, const KernelCall *call) {
     V id = cg_i32(c, cg_id_value(call->f, call->ids[k]));
     arg[n++] = ir_attr(call->f, call->ids[k], KEY_id) ? cg_iadd(c, id, step) : id;
   }
-  const char *name = cg_kernel_symbol(l->plan, call->code);
-  V fn = LLVMGetNamedFunction(c->mod, name);
-  if (!fn) {
-    fn = LLVMAddFunction(c->mod, name, type);
-    LLVMSetVisibility(fn, LLVMHiddenVisibility);
-  }
-  LLVMBuildCall2(c->b, type, fn, arg, n, "");
+  cg_call_code(c, l->plan, call, arg, n);
 }
 
 static void emit_steps(ScanLoop *l) {

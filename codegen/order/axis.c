@@ -1,12 +1,6 @@
 // A tensor seen along one axis.
 #include "codegen/order/axis.h"
 
-V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to) {
-  V n = cg_i64(c, 1);
-  for (uint32_t k = from; k < to; k++) n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
-  return n;
-}
-
 CgAxis cg_axes_of(Cg *c, Shape s, AxisRange axes) {
   return (CgAxis){cg_axis_product(c, s, 0, axes.from), cg_axis_product(c, s, axes.from, axes.to),
                   cg_axis_product(c, s, axes.to, ir_rank(c->f->prog, s))};

@@ -14,7 +14,6 @@ CgAxis cg_axes_of(Cg *c, Shape s, AxisRange axes);
 // sizes are at most those of the whole.
 V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V flat);
 bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to);
-V cg_axis_product(Cg *c, Shape s, uint32_t from, uint32_t to);
 // Reports an index that is out of range; of {padded} ops no -1, which names nothing.
 void cg_report_index(Cg *c, V at, V index);
 

@@ -35,21 +35,15 @@ typedef struct {
 static LLVMTypeRef elem(const Scatter *s) { return cg_elem_type(s->c, s->type); }
 
 // ---- what a worker owns
-static int64_t bound_of(const Prog *p, Shape s, uint32_t from, uint32_t to) {
-  int64_t n = 1;
-  for (uint32_t k = from; k < to; k++) n *= ir_dim_bound(p, ir_dim_at(p, s, k));
-  return n;
-}
-
 static void divide(Scatter *s) {
   Cg *c = s->c;
   const Prog *p = c->f->prog;
   V zero = cg_i64(c, 0);
   s->outer_lo = s->inner_lo = s->place_lo = zero;
   s->outer_hi = s->to.outer, s->inner_hi = s->to.inner, s->place_hi = s->to.n;
-  Split by = bound_of(p, s->whole, 0, s->axis) >= MANY_SLICES                   ? OUTER
-             : bound_of(p, s->whole, s->axis + 1, ir_rank(p, s->whole)) >= WIDE ? INNER
-                                                                                : PLACES;
+  Split by = cg_axis_bound(p, s->whole, 0, s->axis) >= MANY_SLICES                   ? OUTER
+             : cg_axis_bound(p, s->whole, s->axis + 1, ir_rank(p, s->whole)) >= WIDE ? INNER
+                                                                                     : PLACES;
   if (by == OUTER) cg_share(c, s->to.outer, 1, &s->outer_lo, &s->outer_hi);
   if (by == INNER) cg_share(c, s->to.inner, COLUMN_GRAIN, &s->inner_lo, &s->inner_hi);
   if (by == PLACES) cg_share(c, s->to.n, COLUMN_GRAIN, &s->place_lo, &s->place_hi);

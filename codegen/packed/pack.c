@@ -158,10 +158,8 @@ bool cg_emit_layout(Cg *c) {
 // ---- rows. A row is copied as 32-bit words, whatever its dtype.
 V cg_row_words(Cg *c, Val v, uint32_t from_axis) {
   const Ins *ins = ir_ins(c->f, v);
-  V n = cg_i64(c, ir_dtype_bytes[ins->dtype] / 4);
-  for (uint32_t k = from_axis; k < ir_rank(c->f->prog, ins->shape); k++)
-    n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
-  return n;
+  V n = cg_axis_product(c, ins->shape, from_axis, ir_rank(c->f->prog, ins->shape));
+  return cg_mul(c, n, cg_i64(c, ir_dtype_bytes[ins->dtype] / 4));
 }
 
 // n words from `from` to `to`; from == NULL: the vector `fill` instead.
@@ -203,10 +201,7 @@ static bool are_cheap(const Fn *f, const Kernel *k) {
 }
 
 static int64_t row_bound(const Fn *f, Val v) {
-  int64_t n = 1;
-  for (uint32_t k = 1; k < ir_rank(f->prog, ir_ins(f, v)->shape); k++)
-    n *= ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, v)->shape, k));
-  return n;
+  return cg_axis_bound(f->prog, ir_ins(f, v)->shape, 1, ir_rank(f->prog, ir_ins(f, v)->shape));
 }
 
 static bool open_readers(Cg *c, Val v, RowReaders *r) {
@@ -248,9 +243,8 @@ static V padded_row(const Pack *p, V k) {
 static void read_by_last_axis(const Pack *p, V at, V in) {
   Cg *c = p->c;
   const Ins *ins = ir_ins(c->f, p->v);
-  V n = cg_i64(c, 1), width = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, ir_rank(c->f->prog, ins->shape) - 1));
-  for (uint32_t k = 1; k + 1 < ir_rank(c->f->prog, ins->shape); k++)
-    n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, ins->shape, k)));
+  uint32_t last = ir_rank(c->f->prog, ins->shape) - 1;
+  V n = cg_axis_product(c, ins->shape, 1, last), width = cg_dim(c, ir_dim_at(c->f->prog, ins->shape, last));
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V x = cg_at(c, cg_elem_type(c, (DType)ins->dtype), in, cg_mul(c, l.i, width));
     cg_epilogue_row(p->readers.strip, cg_index(c, at, n, l.i), x, cg_i64(c, 0), width);
@@ -300,9 +294,8 @@ static bool pack_rows(Cg *c, Val v) {
   Shape s = ir_ins(c->f, x)->shape;
   Pack p = {.c = c, .v = v, .t = cg_layout_of(c, layout), .time_major = ir_attr(c->f, v, KEY_time_major) != NULL};
   if (!open_readers(c, v, &p.readers)) return false;
-  p.words = cg_row_words(c, x, 2), p.from = cg_ptr(c, x), p.elements = cg_i64(c, 1);
-  for (uint32_t k = 2; k < ir_rank(c->f->prog, s); k++)
-    p.elements = cg_mul(c, p.elements, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
+  p.words = cg_row_words(c, x, 2), p.from = cg_ptr(c, x);
+  p.elements = cg_axis_product(c, s, 2, ir_rank(c->f->prog, s));
   p.inner = cg_dim(c, ir_dim_at(c->f->prog, s, 1)), p.sorted = cg_layout_sorted(c, &p.t);
   V zero = cg_i64(c, 0);
   cg_share(c, cg_layout_get(c, p.t.base, cg_i64(c, TN_LAYOUT_ROWS)), 1, &p.lo, &p.hi);

@@ -6,7 +6,6 @@
 
 // ---- values of a kernel
 // A matrix without elements has no storage, and nothing of it is read.
-static V storage(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
 // Rows of A that the worker computes or copies.
 static int64_t rows_on_stack(const GemmPlan *p) {
@@ -16,8 +15,8 @@ static int64_t rows_on_stack(const GemmPlan *p) {
 static void find_operands(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  g->a = storage(c, p->a), g->b = storage(c, p->b), g->out = storage(c, p->out);
-  g->bias = ir_none(p->bias) ? NULL : storage(c, p->bias);
+  g->a = cg_ptr_or_zero(c, p->a), g->b = cg_ptr_or_zero(c, p->b), g->out = cg_ptr_or_zero(c, p->out);
+  g->bias = ir_none(p->bias) ? NULL : cg_ptr_or_zero(c, p->bias);
   V scratch = c->scratch ? c->scratch : LLVMConstNull(c->ptr);  // there is none where nothing is packed
   int64_t b = cg_gemm_packed_b(p, c->t), a = cg_gemm_packed_a(p, c->t), rows = rows_on_stack(p);
   g->packed_b = p->pack_b == B_PREPACKED ? c->weight : scratch, g->own = scratch;
