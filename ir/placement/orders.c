@@ -94,6 +94,7 @@ static PlaceKey key_of(const PlaceSorter *s, uint32_t i, PlaceOrder order) {
   case BY_SIZE_ROOT: return (PlaceKey){{size * root(sections << 16), sections}, i};
   case BY_DEGREE: return (PlaceKey){{size * (s->starts[p->hull[i].to] - s->ends[p->hull[i].from]), life}, i};
   case BY_PRESSURE: return (PlaceKey){{(size >> 10) * (most_load(s, i) >> s->shift >> 10), life, area}, i};
+  case BY_HASH: return (PlaceKey){{(int64_t)(rt_hash(&i, sizeof i, 23) >> 1)}, i};
   }
   return (PlaceKey){{0}, i};
 }

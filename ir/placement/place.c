@@ -56,7 +56,7 @@ bool ir_place(const PlaceProblem *given, RtArena *mem, Placement *out, PlaceFaul
   Driver d = {.p = &p, .left = of.budget, .refused = p.bound - 1};
   d.at = rt_alloc(mem, (p.n + 1) * sizeof *d.at), d.try = rt_alloc(mem, (p.n + 1) * sizeof *d.try);
   int64_t enough = of.capacity / p.unit > p.bound ? of.capacity / p.unit : p.bound;
-  d.peak = ir_place_portfolio(&p, enough, d.at);
+  d.peak = of.is_shuffled ? ir_place_shuffled(&p, d.at) : ir_place_portfolio(&p, enough, d.at);
   search(&d, enough, enough == of.capacity / p.unit);
   *out = (Placement){.offsets = rt_alloc(mem, (of.n + 1) * sizeof *out->offsets),
                      .peak = d.peak * p.unit,

@@ -34,6 +34,7 @@ typedef struct {
   int64_t align;     // of all offsets; sizes are rounded up to it
   int64_t capacity;  // any peak up to it will do; 0: the least is wanted
   int64_t budget;    // of the search, in units: a node, or 16 steps for each buffer where they are more; 0: no search
+  bool is_shuffled;  // instead of a low peak: each at the lowest gap, in a pseudo-random order
 } PlaceProblem;
 
 typedef struct {
@@ -47,11 +48,11 @@ typedef struct {
 
 typedef struct {
   uint32_t buffer, other;  // other: of a pair; else the same
-  char text[160];  // "lives from 7 to 7: upper must be above lower"; of a pair the other is the sentence's object
+  char text[160];          // "lives from 7 to 7: its end must be above its start"
 } PlaceFault;
 
-// False: a buffer is not valid, or two given offsets overlap; *fault says which and why. A peak above the capacity is no
-// fault.
+// False: a buffer is not valid; *fault says which and why. A peak above the capacity is no fault, and given offsets that
+// overlap are found by ir_place_check alone.
 bool ir_place(const PlaceProblem *p, RtArena *mem, Placement *out, PlaceFault *fault);
 
 // Independent check, by a sweep over time: offsets are aligned, given ones are kept, buffers that live at the same time

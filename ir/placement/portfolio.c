@@ -2,7 +2,7 @@
 #include "ir/placement/problem.h"
 #include <string.h>
 
-typedef enum { BY_TIME, LOWEST, FIRST_FIT, BEST_FIT, N_DECODERS } Decoder;
+typedef enum { BY_TIME, LOWEST, FIRST_FIT, BEST_FIT, SHUFFLED, N_DECODERS } Decoder;
 typedef struct {
   PlaceOrder order;
   Decoder decoder;
@@ -17,24 +17,36 @@ static const Way ways[] = {
     {BY_SIZE_ROOT, FIRST_FIT}, {BY_SIZE, BEST_FIT},    {BY_AREA, BEST_FIT},
 };
 static const uint64_t MOST_VISITS = 100000000;  // of all that are by lowest: no more ways then; a second
-static const uint32_t most_items[N_DECODERS] = {UINT32_MAX, UINT32_MAX, 2000, 2000};
+static const uint32_t most_items[N_DECODERS] = {UINT32_MAX, UINT32_MAX, 2000, 2000, UINT32_MAX};
 
-int64_t ir_place_portfolio(const Problem *p, int64_t enough, int64_t *at) {
+static int64_t go(const Problem *p, PlaceSorter *sorter, PlaceDecoder *d, Way w, uint32_t *order) {
+  memcpy(order, p->loose, p->n_loose * sizeof *order);
+  ir_place_sort(sorter, order, p->n_loose, w.order, 0);
+  if (w.decoder == LOWEST) return ir_place_lowest(d, order);
+  if (w.decoder == BEST_FIT) return ir_place_best_fit(d, order);
+  return ir_place_first_fit(d, order, w.decoder == BY_TIME);
+}
+
+static int64_t best_of(const Problem *p, const Way *list, uint32_t n, int64_t enough, int64_t *at) {
   PlaceSorter sorter = ir_place_sorter(p);
   PlaceDecoder d = ir_place_decoder(p);
   uint32_t *order = rt_alloc(p->mem, (p->n + 1) * sizeof *order);
   int64_t best = INT64_MAX;
-  for (uint32_t k = 0; k < sizeof ways / sizeof *ways && best > enough && d.visits < MOST_VISITS; k++) {
-    int64_t peak;
-    if (p->n > most_items[ways[k].decoder]) continue;
-    memcpy(order, p->loose, p->n_loose * sizeof *order);
-    ir_place_sort(&sorter, order, p->n_loose, ways[k].order, 0);
-    if (ways[k].decoder == LOWEST) peak = ir_place_lowest(&d, order);
-    else if (ways[k].decoder == BEST_FIT) peak = ir_place_best_fit(&d, order);
-    else peak = ir_place_first_fit(&d, order, ways[k].decoder == BY_TIME);
+  for (uint32_t k = 0; k < n && best > enough && d.visits < MOST_VISITS; k++) {
+    if (p->n > most_items[list[k].decoder]) continue;
+    int64_t peak = go(p, &sorter, &d, list[k], order);
     if (peak >= best) continue;
     best = peak;
     memcpy(at, d.at, p->n * sizeof *at);
   }
   return best;
+}
+
+int64_t ir_place_portfolio(const Problem *p, int64_t enough, int64_t *at) {
+  return best_of(p, ways, sizeof ways / sizeof *ways, enough, at);
+}
+
+int64_t ir_place_shuffled(const Problem *p, int64_t *at) {
+  static const Way way = {BY_HASH, SHUFFLED};
+  return best_of(p, &way, 1, 0, at);
 }

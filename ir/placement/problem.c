@@ -194,18 +194,6 @@ static void find_fixed(Problem *p) {
   for (uint32_t k = 0; k < p->n_fixed; k++) p->fixed[k] = list[k].item;
 }
 
-static bool check_fixed(const Problem *p, PlaceFault *fault) {
-  for (uint32_t k = 0; k < p->n_fixed; k++)
-    for (uint32_t m = k + 1; m < p->n_fixed; m++) {
-      uint32_t a = p->fixed[k], b = p->fixed[m];
-      if (p->fixed_at[b] >= p->fixed_at[a] + p->size[a]) break;
-      if (place_meet(p, a, b))
-        return ir_place_fault(fault, p->buffer[b], p->buffer[a],
-                              "has a given offset at which it overlaps another one with a given offset");
-    }
-  return true;
-}
-
 static void find_bound(Problem *p) {
   int64_t *load = rt_alloc(p->mem, (p->n_sections + 1) * sizeof *load), sum = 0;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -242,7 +230,7 @@ bool ir_place_problem(const PlaceProblem *given, RtArena *mem, Problem *p, Place
   find_bound(p);
   p->is_plain = !p->n_fixed;
   for (uint32_t i = 0; i < p->n; i++) p->is_plain &= p->align[i] == 1;
-  return check_fixed(p, fault);
+  return true;
 }
 
 bool ir_place_ranges_meet(const Problem *p, uint32_t a, uint32_t b) {

@@ -69,7 +69,8 @@ typedef enum {
   BY_LIFE_AREA,
   BY_SIZE_ROOT,
   BY_DEGREE,
-  BY_PRESSURE
+  BY_PRESSURE,
+  BY_HASH
 } PlaceOrder;
 
 // Sorts items[0 .. n) by the order. Load of a section: the sum of sizes of these items. Jitter: above 0, keys times 0.75
@@ -102,6 +103,7 @@ int64_t ir_place_best_fit(PlaceDecoder *d, const uint32_t *order);
 
 // ---- portfolio.c: the best of a list of orders and decoders; at[]: by item
 int64_t ir_place_portfolio(const Problem *p, int64_t enough, int64_t *at);
+int64_t ir_place_shuffled(const Problem *p, int64_t *at);  // first fit in a pseudo-random order
 
 // ---- search.c: is there a placement with a peak up to cap?
 typedef enum { PLACE_FOUND, PLACE_IMPOSSIBLE, PLACE_UNKNOWN } PlaceAnswer;

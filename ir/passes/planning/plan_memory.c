@@ -1,36 +1,22 @@
 // Pass plan_memory: static memory planning, an offset for every buffer. Arena buffers joined by in-place reuse form one
-// block with the union of their live ranges. Placement is offline dynamic storage allocation: the best of a portfolio
-// of one-pass heuristics, each an order of blocks and a decoder:
+// block with the union of their live ranges; the room placement gives offsets to blocks. Lower bound: the maximum over
+// kernels of the sum of live bytes.
 //
-//   lowest      takes the block whose lowest feasible offset is smallest (ties by order), raises those it overlaps
-//   first fit   takes blocks in order, each at the lowest gap among the placed blocks that are live with it
-//   scan        first fit in order of start over the blocks live then: cheap, for plans with very many blocks
-//
-// The update of a distributed function finds sums over shards, and room beside them, where its shards left
-// them: those blocks have fixed offsets and are placed first.
-//
-// Lower bound: the maximum over kernels of the sum of live bytes. All limits are counts and all orders total, so that
-// the plan is the same everywhere.
+// The update of a distributed function has sums over shards, and room beside them, where what its shards compute left them:
+// the offsets of those blocks are given.
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ir.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
+#include "ir/placement/placement.h"
 #include "ir/text/text.h"
 #include "runtime/format.h"
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-  int64_t size, offset;
-  int32_t first, last;  // inclusive
-  uint32_t buf;         // root of the reuse chain
-  bool is_placed;       // its offset is given
-  int64_t key;
-} Block;
-
 static const int64_t MAX_BYTES = INT64_C(1) << 42;
+enum { SEARCH_UNITS = 2000, SEARCH_UNITS_OF_ALL = 500000 };  // by block, some 10 ms; fewer where blocks are many
 
 static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
 
@@ -39,7 +25,7 @@ static uint32_t root_buf(const Fn *f, uint32_t b) {
   return b;
 }
 
-// In an update: the buffers of its shards' function with the same exchange.
+// In an update: the buffers of what its shards compute, by the exchange that both have.
 static void find_twins(Fn *f, Val exchange) {
   const Fn *shard = f->shard;
   int64_t bucket = ir_attr_int(f, exchange, KEY_bucket, -1);
@@ -49,34 +35,44 @@ static void find_twins(Fn *f, Val exchange) {
   }
 }
 
-static int64_t twin_offset(const Fn *f, uint32_t b) { return f->shard->bufs[f->bufs[b].twin].offset; }
+// ---- blocks, by their root buffers
+typedef struct {
+  PlaceBuffer *list;
+  uint32_t *root;      // by block
+  uint32_t *block_of;  // by root buffer, + 1; 0: none
+  uint32_t n;
+} Blocks;
 
-static uint32_t make_blocks(const Fn *f, Block *blocks) {
-  uint32_t n = 0;
-  uint32_t *block_of = rt_alloc(f->prog->mem, f->n_bufs * sizeof *block_of);
+static bool is_placed_here(const Buf *b) { return b->seg == SEG_ARENA && b->last >= 0; }
+
+static Blocks find_blocks(const Fn *f) {
+  RtArena *mem = f->prog->mem;
+  Blocks k = {.list = rt_alloc(mem, f->n_bufs * sizeof *k.list), .root = rt_alloc(mem, f->n_bufs * sizeof *k.root)};
+  k.block_of = rt_alloc(mem, f->n_bufs * sizeof *k.block_of);
+  for (uint32_t b = 1; b < f->n_bufs; b++)
+    if (is_placed_here(&f->bufs[b])) k.block_of[root_buf(f, b)] = 1;
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
+    if (!k.block_of[b]) continue;
+    uint32_t twin = f->bufs[b].twin;
+    k.list[k.n] =
+        (PlaceBuffer){.lower = INT32_MAX, .upper = -1, .fixed = twin ? f->shard->bufs[twin].offset : PLACE_ANY};
+    k.root[k.n] = b, k.block_of[b] = ++k.n;
+  }
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     const Buf *buf = &f->bufs[b];
-    if (buf->seg != SEG_ARENA || buf->last < 0) continue;
-    uint32_t root = root_buf(f, b);
-    if (!block_of[root]) {
-      blocks[n] = (Block){.first = INT32_MAX, .last = -1, .buf = root, .is_placed = f->bufs[root].twin};
-      if (f->bufs[root].twin) blocks[n].offset = twin_offset(f, root);
-      block_of[root] = ++n;
-    }
-    Block *k = &blocks[block_of[root] - 1];
-    if (align_up(buf->bytes) > k->size) k->size = align_up(buf->bytes);
-    if (buf->first < k->first) k->first = buf->first;
-    if (buf->last > k->last) k->last = buf->last;
+    if (!is_placed_here(buf)) continue;
+    PlaceBuffer *block = &k.list[k.block_of[root_buf(f, b)] - 1];
+    if (align_up(buf->bytes) > block->size) block->size = align_up(buf->bytes);
+    if (buf->first < block->lower) block->lower = buf->first;
+    if (buf->last >= block->upper) block->upper = (int64_t)buf->last + 1;
   }
-  return n;
+  return k;
 }
 
-static bool overlap(const Block *a, const Block *b) { return a->first <= b->last && b->first <= a->last; }
-
-static int64_t live_bound(const Fn *f, const Block *blocks, uint32_t n) {
+static int64_t live_bound(const Fn *f, const Blocks *k) {
   int64_t *delta = rt_alloc(f->prog->mem, (f->n_kernels + 2) * sizeof *delta), sum = 0, most = 0;
-  for (uint32_t k = 0; k < n; k++)
-    delta[blocks[k].first] += blocks[k].size, delta[blocks[k].last + 1] -= blocks[k].size;
+  for (uint32_t i = 0; i < k->n; i++)
+    delta[k->list[i].lower] += k->list[i].size, delta[k->list[i].upper] -= k->list[i].size;
   for (uint32_t t = 0; t <= f->n_kernels; t++) {
     sum += delta[t];
     if (sum > most) most = sum;
@@ -84,168 +80,39 @@ static int64_t live_bound(const Fn *f, const Block *blocks, uint32_t n) {
   return most;
 }
 
-// ---- orders
-typedef enum { BY_LIFE, BY_AREA, BY_SIZE, BY_START, N_ORDERS } Order;
-static int by_key_down(const void *a, const void *b) {
-  const Block *x = a, *y = b;
-  if (x->is_placed != y->is_placed) return x->is_placed ? -1 : 1;
-  if (x->key != y->key) return x->key > y->key ? -1 : 1;
-  return x->buf < y->buf ? -1 : x->buf > y->buf;
-}
-
-static void sort_blocks(Block *blocks, uint32_t n, Order order) {
-  for (uint32_t k = 0; k < n; k++) {
-    Block *b = &blocks[k];
-    int64_t life = (int64_t)b->last - b->first + 1;
-    b->key = order == BY_LIFE    ? life
-             : order == BY_SIZE  ? b->size
-             : order == BY_START ? -(int64_t)b->first
-                                 : b->size / TN_ALIGN * life;
+// Guarded arena: each block between guards.
+static void add_guards(const Fn *f, Blocks *k) {
+  for (uint32_t i = 0; i < k->n; i++) {
+    int64_t before = ir_guard_before(f, k->root[i]);
+    k->list[i].size += before + ir_guard_behind(f, k->root[i]);
+    if (k->list[i].fixed >= 0) k->list[i].fixed -= before;
   }
-  qsort(blocks, n, sizeof *blocks, by_key_down);
 }
 
-// ---- decoders: set offsets, return the peak. Blocks with a given one come first.
-static int64_t top_of(const Block *b, uint32_t n) {
-  int64_t top = 0;
-  for (uint32_t k = 0; k < n && b[k].is_placed; k++)
-    if (b[k].offset + b[k].size > top) top = b[k].offset + b[k].size;
-  return top;
-}
-
-// Raises a block above a block with a fixed offset that it overlaps; false: it overlaps none.
-static bool raise(Block *b, const Block *placed) {
-  for (const Block *p = placed; p->is_placed; p++) {
-    bool meets = overlap(p, b) && p->offset < b->offset + b->size && b->offset < p->offset + p->size;
-    if (!meets) continue;
-    b->offset = p->offset + p->size;
-    return true;
-  }
+static bool report_placement(Fn *f, const Blocks *k, const PlaceFault *fault) {
+  Val head = f->bufs[k->root[fault->buffer]].head;
+  Loc at = f->ins[head.i].loc;
+  rt_diag(&f->prog->diags, RT_ERROR, E_NOMEM, ir_loc_file(f->prog, at), ir_loc_line(f->prog, at),
+          "memory of @%s: the buffer of %s %s", ir_text(f->prog, f->name), ir_size_text(f, head), fault->text);
   return false;
 }
 
-static int64_t decode_lowest(Block *b, uint32_t n, uint32_t *todo) {
-  int64_t peak = top_of(b, n);
-  uint32_t left = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    if (b[k].is_placed) continue;
-    todo[left++] = k, b[k].offset = 0;
+static bool place_blocks(Fn *f, Blocks *k) {
+  bool is_guarded = f->prog->guarded_arena;
+  int64_t units = k->n * (int64_t)SEARCH_UNITS > SEARCH_UNITS_OF_ALL ? SEARCH_UNITS_OF_ALL / k->n : SEARCH_UNITS;
+  Placement out;
+  PlaceFault fault;
+  if (is_guarded) add_guards(f, k);
+  PlaceProblem p = {
+      .buffers = k->list, .n = k->n, .align = TN_ALIGN, .budget = is_guarded ? 0 : units, .is_shuffled = is_guarded};
+  if (!ir_place(&p, f->prog->mem, &out, &fault)) return report_placement(f, k, &fault);
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
+    uint32_t root = root_buf(f, b), block = k->block_of[root];
+    if (f->bufs[b].seg == SEG_ARENA && block)
+      f->bufs[b].offset = out.offsets[block - 1] + (is_guarded ? ir_guard_before(f, root) : 0);
   }
-  while (left) {
-    uint32_t best = 0;
-    for (uint32_t k = 1; k < left; k++)
-      if (b[todo[k]].offset < b[todo[best]].offset) best = k;
-    Block *placed = &b[todo[best]];
-    if (raise(placed, b)) continue;
-    memmove(todo + best, todo + best + 1, (--left - best) * sizeof *todo);
-    int64_t top = placed->offset + placed->size;
-    if (top > peak) peak = top;
-    for (uint32_t k = 0; k < left; k++)
-      if (overlap(placed, &b[todo[k]]) && b[todo[k]].offset < top) b[todo[k]].offset = top;
-  }
-  return peak;
-}
-
-static int by_offset(const void *a, const void *b) {
-  const Block *x = *(Block *const *)a, *y = *(Block *const *)b;
-  if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
-  return x->buf < y->buf ? -1 : x->buf > y->buf;
-}
-
-static int64_t decode_first_fit(Block *b, uint32_t n, Block **placed) {
-  int64_t peak = top_of(b, n);
-  for (uint32_t k = 0; k < n; k++) {
-    if (b[k].is_placed) continue;
-    uint32_t m = 0;
-    for (uint32_t j = 0; j < k; j++)
-      if (overlap(&b[k], &b[j])) placed[m++] = &b[j];
-    qsort(placed, m, sizeof *placed, by_offset);
-    int64_t at = 0;
-    for (uint32_t j = 0; j < m && placed[j]->offset < at + b[k].size; j++)
-      if (placed[j]->offset + placed[j]->size > at) at = placed[j]->offset + placed[j]->size;
-    b[k].offset = at;
-    if (at + b[k].size > peak) peak = at + b[k].size;
-  }
-  return peak;
-}
-
-// Blocks in order of start; `placed` holds those still live, by offset. Given offsets are those of what is live at the start.
-static int64_t decode_scan(Block *b, uint32_t n, Block **placed) {
-  int64_t peak = 0;
-  uint32_t live = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    uint32_t m = 0;
-    for (uint32_t j = 0; j < live; j++)
-      if (placed[j]->last >= b[k].first) placed[m++] = placed[j];
-    int64_t at = b[k].is_placed ? b[k].offset : 0;
-    uint32_t before = 0;
-    while (!b[k].is_placed && before < m && placed[before]->offset < at + b[k].size) {
-      if (placed[before]->offset + placed[before]->size > at) at = placed[before]->offset + placed[before]->size;
-      before++;
-    }
-    for (before = m; before > 0 && placed[before - 1]->offset > at; before--) placed[before] = placed[before - 1];
-    placed[before] = &b[k];
-    live = m + 1;
-    b[k].offset = at;
-    if (at + b[k].size > peak) peak = at + b[k].size;
-  }
-  return peak;
-}
-
-enum { LOWEST_LIMIT = 8000, FIRST_FIT_LIMIT = 2000 };  // blocks: lowest is O(n^2), first fit O(n^2 log n)
-
-typedef struct {
-  Block *blocks;
-  uint32_t n;
-  int64_t best;
-  int64_t *offset;  // by root buffer: of the best placement so far
-} Portfolio;
-
-static void keep_best(Portfolio *f, int64_t peak) {
-  if (peak >= f->best) return;
-  f->best = peak;
-  for (uint32_t k = 0; k < f->n; k++) f->offset[f->blocks[k].buf] = f->blocks[k].offset;
-}
-
-static int64_t portfolio(const Fn *f, Block *blocks, uint32_t n, int64_t bound) {
-  RtArena *mem = f->prog->mem;
-  Portfolio best = {blocks, n, INT64_MAX, rt_alloc(mem, f->n_bufs * sizeof(int64_t))};
-  uint32_t *todo = rt_alloc(mem, (n + 1) * sizeof *todo);
-  Block **placed = rt_alloc(mem, (n + 1) * sizeof *placed);
-  sort_blocks(blocks, n, BY_START);
-  keep_best(&best, decode_scan(blocks, n, placed));
-  for (Order order = 0; order < N_ORDERS && n <= LOWEST_LIMIT && best.best > bound; order++) {
-    sort_blocks(blocks, n, order);
-    keep_best(&best, decode_lowest(blocks, n, todo));
-  }
-  for (Order order = 0; order < N_ORDERS && n <= FIRST_FIT_LIMIT && best.best > bound; order++) {
-    sort_blocks(blocks, n, order);
-    keep_best(&best, decode_first_fit(blocks, n, placed));
-  }
-  for (uint32_t b = 1; b < f->n_bufs; b++)
-    if (f->bufs[b].seg == SEG_ARENA) f->bufs[b].offset = best.offset[root_buf(f, b)];
-  return n ? best.best : 0;
-}
-
-// Guarded arena: blocks in pseudo-random order, each between guards.
-static int64_t place_guarded(const Fn *f, Block *blocks, uint32_t n) {
-  RtArena *mem = f->prog->mem;
-  int64_t *offset = rt_alloc(mem, f->n_bufs * sizeof *offset);
-  for (uint32_t k = 0; k < n; k++) {
-    Block *b = &blocks[k];
-    b->size += ir_guard_before(f, b->buf) + ir_guard_behind(f, b->buf);
-    if (b->is_placed) b->offset -= ir_guard_before(f, b->buf);
-    b->key = (int64_t)(rt_hash(&b->buf, sizeof b->buf, 23) >> 1);
-  }
-  qsort(blocks, n, sizeof *blocks, by_key_down);
-  int64_t peak = n <= FIRST_FIT_LIMIT ? decode_first_fit(blocks, n, rt_alloc(mem, (n + 1) * sizeof(Block *))) : 0;
-  if (n > FIRST_FIT_LIMIT) peak = top_of(blocks, n);
-  for (uint32_t k = 0; k < n && n > FIRST_FIT_LIMIT; k++)
-    if (!blocks[k].is_placed) blocks[k].offset = peak, peak += blocks[k].size;
-  for (uint32_t k = 0; k < n; k++) offset[blocks[k].buf] = blocks[k].offset + ir_guard_before(f, blocks[k].buf);
-  for (uint32_t b = 1; b < f->n_bufs; b++)
-    if (f->bufs[b].seg == SEG_ARENA) f->bufs[b].offset = offset[root_buf(f, b)];
-  return peak;
+  f->stats.peak_bytes = out.peak;
+  return true;
 }
 
 static bool report_huge(Fn *f, const Buf *b) {
@@ -263,12 +130,9 @@ bool ir_pass_plan_memory(Fn *f) {
     if (f->bufs[b].bytes > MAX_BYTES) return report_huge(f, &f->bufs[b]);
   for (uint32_t i = 1; f->shard && i < f->n_ins; i++)
     if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
-  Block *blocks = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *blocks);  // one more: the end of the fixed blocks
-  uint32_t n = make_blocks(f, blocks);
-  f->stats.lower_bound = live_bound(f, blocks, n);
-  f->stats.peak_bytes =
-      f->prog->guarded_arena ? place_guarded(f, blocks, n) : portfolio(f, blocks, n, f->stats.lower_bound);
-  return true;
+  Blocks blocks = find_blocks(f);
+  f->stats.lower_bound = live_bound(f, &blocks);
+  return place_blocks(f, &blocks);
 }
 
 // ---- segments shared by all functions of a program
