@@ -392,8 +392,20 @@ static void test_layouts(void) {
     check_layout(c, layout, &(tn_sampler){.kind = TN_BUCKETS, .max_padded = 400});
     check_layout(c, layout, &(tn_sampler){.kind = TN_SHUFFLED, .max_squares = 9000});
   }
-  tn_loader *l = loader(c->d, (tn_loader_options){.sampler = {.kind = TN_BUCKETS, .max_padded = 4000}});
-  CHECK(tn_loader_bytes(l) < (4000 + LONGEST) * 8 + 100 * 64);
+  // Of one document that is cut there is room for its pieces, not for itself; of other data sets it is read whole.
+  int64_t each = 8 + 8 + 32, n_rows = c->start[100];
+  tn_dataset *one = cut(c->rows, n_rows, &n_rows, 1);
+  tn_sampler s = {.max_rows = 120, .max_length = 50, .cut = TN_CUT_LONG};
+  tn_loader *l = loader(one, (tn_loader_options){.batch_size = 6, .sampler = s});
+  CHECK(tn_loader_bytes(l) <= (size_t)(6 * 50 * 8 + 6 * (each + 8)) + 5 * 64);
+  tn_loader_free(l);
+  l = loader(one, (tn_loader_options){.batch_size = 6, .sampler = s, .layout = TN_CONCATENATED});
+  CHECK(tn_loader_bytes(l) <= (size_t)(120 * 8 + 6 * (each + 8)) + 5 * 64);
+  tn_loader_free(l);
+  s.lengths = &n_rows;
+  l = loader(one, (tn_loader_options){.batch_size = 6, .sampler = s});
+  CHECK(tn_loader_bytes(l) > (size_t)n_rows * 8);
+  tn_dataset_free(one);
   tn_loader_free(l), free_documents(c);
 }
 
@@ -455,6 +467,10 @@ static void test_lengths_that_lie(void) {
   check_first(d, (tn_sampler){.max_rows = 2, .cut = TN_CUT_LONG},
               "item 0: field 'y' has length 4, an item that is cut has 3 in all");
   tn_dataset_free(d);
+  Docs *c = documents(UNIFORM, 6);
+  check_first(c->d, (tn_sampler){.max_rows = 20, .lengths = (const int64_t[]){0, 1, 2, 0, 0, 0}},
+              "the batch was filled by a length of 0");
+  free_documents(c);
   extra = 0;
   d = tn_dataset_new(&silent, &extra, two, 2, 4, why, sizeof why);
   check_first(d, (tn_sampler){.max_rows = 10, .lengths = (const int64_t[]){3, 4, 5, 6}}, NULL);

@@ -15,15 +15,19 @@ static bool reserve(RtBatchForm *f, size_t *at, int64_t count, int64_t bytes) {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Rows that the items of a variable field may have, one behind the other and padded. An item is read into room for its
+// Rows that the items of a variable field may have, one behind the other and padded. Lengths that a batch was filled by hold
+// for the measured field, and for all of a data set that reads parts. Where it does not, an item is read into room for its
 // bound, wherever it begins.
 static bool count_rows(const RtBatchForm *f, uint32_t k, int64_t *rows, int64_t *padded) {
-  int64_t bound = f->data->fields[k].dims[0];
-  if (__builtin_mul_overflow((int64_t)f->batch_size, bound, rows)) return false;
-  *padded = *rows;
-  if (!f->is_by_rows || k != rt_dataset_measured(f->data)) return true;
+  int64_t n = (int64_t)f->batch_size, bound = f->data->fields[k].dims[0];
+  bool holds = f->is_by_rows && (f->reads_parts || k == rt_dataset_measured(f->data));
+  int64_t longest = holds ? smaller(bound, f->most_length) : bound;
+  if (__builtin_mul_overflow(n, f->reads_parts ? longest : bound, rows)) return false;
+  *padded = n * longest;
+  if (!holds) return true;
+  int64_t read = smaller(*padded, f->most_rows), room = f->reads_parts ? 0 : bound;
+  if (read < *rows - room) *rows = read + room;
   *padded = smaller(*padded, f->most_padded);
-  if (f->most_rows < *rows - bound) *rows = f->most_rows + bound;
   return true;
 }
 

@@ -33,9 +33,10 @@ typedef struct {
   RtLayout layout;
   RtCollate custom;
   bool may_view;  // consecutive rows in memory are shown as they are
-  // Filled by rows: no batch has more of the measured field, or of items times the longest. INT64_MAX: batch_size says so
-  bool is_by_rows, is_cut;  // is_cut: items come in pieces, and array FIELD.starts says where each begins
-  int64_t most_rows, most_padded;
+  // Filled by rows: no batch has a longer sequence or more rows of the measured field, nor more of items times the longest.
+  // INT64_MAX: bound and batch_size say so. reads_parts: no item is read that has more rows than it is to have here
+  bool is_by_rows, is_cut, reads_parts;  // is_cut: items come in pieces, and array FIELD.starts says where each begins
+  int64_t most_length, most_rows, most_padded;
   uint32_t n_arrays;
   char names[RT_MAX_BATCH_ARRAYS][RT_ARRAY_NAME];                                   // of the arrays of a batch
   uint32_t picks[RT_MAX_BATCH_ARRAYS];                                              // which of all arrays each one is

@@ -44,7 +44,8 @@ typedef struct {
   // Optional: where n consecutive items of a field lie in memory already; NULL: nowhere
   const void *(*view)(void *ctx, uint32_t field, size_t first, size_t n);
   int64_t (*length)(void *ctx, size_t k);  // optional: of the first variable field
-  // Optional: rows first .. first + n - 1 of the variable fields, the others whole
+  // Optional: rows first .. first + n - 1 of all fields, which are variable and have `length` rows each. Nothing is written
+  // behind row n, by `get` behind row `length`.
   bool (*part)(void *ctx, size_t k, int64_t first, int64_t n, RtItem *to);
   int (*next)(void *ctx, RtItem *to);  // streams: 1 an item, 0 the end, -1 an error in the place of an item
   bool (*rewind)(void *ctx, uint64_t epoch, char *error, size_t error_size);

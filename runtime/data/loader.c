@@ -300,6 +300,8 @@ static bool prepare(RtLoader *l, const RtLoaderOptions *o, char *error, size_t e
                           .may_view = !o->guarded && !by_rows,
                           .is_by_rows = by_rows,
                           .is_cut = rt_sampler_cuts(&l->sampler),
+                          .reads_parts = by_rows && l->data->ops->part && !l->sampler.lengths,
+                          .most_length = rt_length_limit(&l->sampler),
                           .most_rows = rt_row_limit(&l->sampler),
                           .most_padded = rt_padded_limit(&l->sampler)};
   l->n_places = count_places(o);

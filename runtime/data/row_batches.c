@@ -42,7 +42,7 @@ static int64_t room(const RtSampler *s, const Fill *f) {
   return each < f->longest ? -1 : smaller(most, each);
 }
 
-static int64_t longest_piece(const RtSampler *s) { return room(s, &(Fill){0}); }
+int64_t rt_length_limit(const RtSampler *s) { return room(s, &(Fill){0}); }
 
 static void put(Fill *f, int64_t n) {
   f->items++, f->rows += n;
@@ -76,7 +76,7 @@ static void add_to_fill(RtRowBatches *b, size_t item, int64_t of, Fill *f) {
   int64_t at = 0;
   do {
     int64_t has = room(b->sampler, f);
-    if (has < 0 || (has == 0 && of > at)) *f = (Fill){0}, has = longest_piece(b->sampler);
+    if (has < 0 || (has == 0 && of > at)) *f = (Fill){0}, has = rt_length_limit(b->sampler);
     int64_t n = smaller(has, of - at);
     add_piece(b, (RtItemPart){item, at, n, of});
     put(f, n), at += n;
@@ -84,7 +84,7 @@ static void add_to_fill(RtRowBatches *b, size_t item, int64_t of, Fill *f) {
 }
 
 static void add_item(RtRowBatches *b, size_t item, Fill *f) {
-  int64_t of = length_at(b, item), most = longest_piece(b->sampler);
+  int64_t of = length_at(b, item), most = rt_length_limit(b->sampler);
   if (b->sampler->cut == RT_CUT_FILL) add_to_fill(b, item, of, f);
   else if (of <= most) add_piece(b, (RtItemPart){item, 0, of, of});
   else if (b->sampler->cut == RT_CUT_LONG) add_cut(b, item, of, most);
@@ -135,7 +135,7 @@ static void set_room(RtPacking *w, size_t bin, int64_t most) {
 
 static void empty_bins(const RtSampler *s, RtPacking *w, size_t n) {
   for (w->n_leaves = 1; w->n_leaves < n;) w->n_leaves *= 2;
-  for (size_t k = 0; k < 2 * w->n_leaves; k++) w->most[k] = longest_piece(s);
+  for (size_t k = 0; k < 2 * w->n_leaves; k++) w->most[k] = rt_length_limit(s);
   memset(w->bins, 0, n * sizeof *w->bins);
 }
 
@@ -258,7 +258,7 @@ const RtItemPart *rt_row_batches_at(const RtRowBatches *b, size_t k, size_t *n) 
 // Pieces of an epoch, at most, and of its longest item; every length is looked at.
 static bool count_pieces(RtRowBatches *b, size_t *of_longest, char *error, size_t error_size) {
   const RtSampler *s = b->sampler;
-  int64_t most = longest_piece(s), total = 0;
+  int64_t most = rt_length_limit(s), total = 0;
   for (size_t k = 0, n = n_items(b); k < n; k++) {
     size_t item = s->kind == RT_CUSTOM ? s->custom[k] : k;
     int64_t of = length_at(b, item);

@@ -32,6 +32,7 @@ typedef struct {
   uint64_t seed, epoch;
 } RtRowBatches;
 
+int64_t rt_length_limit(const RtSampler *s);  // of a sequence; INT64_MAX: no limit says so
 // The most rows that one batch may have, padded or not; INT64_MAX: no limit says so
 int64_t rt_row_limit(const RtSampler *s);
 int64_t rt_padded_limit(const RtSampler *s);
