@@ -1,7 +1,8 @@
 // Units of work of convolutions (bands.h).
 #include "codegen/conv/bands.h"
+#include "codegen/tuning.h"
 
-enum { STRIP_BYTES = 64 << 10, L2_PART = 4 };
+enum { TUNED_BANDS(TUNE) };
 
 // ---- sizes
 int64_t cg_conv_strip_limit(const Target *t) { return ir_f32_in(cg_smaller(STRIP_BYTES, t->facts.l2_bytes / L2_PART)); }

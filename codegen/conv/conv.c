@@ -11,13 +11,9 @@
 // a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
 // What a prologue makes of the source's pixels is made as they are copied; zeros of the padding stay zeros.
 #include "codegen/conv/bands.h"
+#include "codegen/tuning.h"
 
-enum {
-  MOST_ROWS = 16,
-  FEW_COLUMNS = 16,
-  FEW_PIXELS = 48,  // of a unit: with fewer, weights that are larger than L2 are read faster than they come
-  UNITS_WANTED = 16
-};
+enum { TUNED_CONV(TUNE) };
 
 // ---- the plan
 bool cg_gemm_conv_fits(const Fn *f, const GemmPlan *p, const Target *t) {

@@ -5,12 +5,9 @@
 // blocks of channels. Pixels whose neighbours alias in L1 (cg_pixels_alias) are copied into a padded
 // strip on the stack before, in blocks of channels too; so are those of images whose sizes the run gives, as conv.c has them.
 #include "codegen/conv/depthwise.h"
+#include "codegen/tuning.h"
 
-enum {
-  BAND = 4,
-  SUMS_BYTES = 32 << 10,
-  STRIP_BYTES = 24 << 10  // in L1, with weights and sums
-};
+enum { TUNED_DEPTHWISE(TUNE) };
 
 // ---- the plan
 // Of images of run-time sizes, channels of a strip: whole vectors, or all; 0: none fits.

@@ -9,14 +9,11 @@
 // lies outside is left out as well.
 #include "codegen/conv/depthwise.h"
 #include "codegen/conv/weight_rows.h"
+#include "codegen/tuning.h"
 
+enum { TUNED_DEPTHWISE_WEIGHTS(TUNE) };
 enum {
-  MOST_SLICES = 16,
-  SLICE_BYTES = 4 << 20,
   MOST_TAPS = 256,
-  L2_PART = 2,         // of it has a band of x and g
-  STRIP_COLUMNS = 64,  // at least, and rows until a strip has
-  STRIP_PIXELS = 256,
   EDGE = 16  // columns outside for which code is made
 };
 

@@ -17,16 +17,12 @@
 #include "codegen/conv/winograd.h"
 #include "codegen/emitters.h"
 #include "codegen/pointwise/prologue_epilogue.h"
+#include "codegen/tuning.h"
 #include "ir/passes/plan.h"
 
+enum { TUNED_WEIGHT_GRAD(TUNE) };
 enum {
-  MOST_SLICES = 16,
-  SLICE_BYTES = 4 << 20,  // of all slices' sums
-  UNITS_WANTED = 16,
-  FEW_COLUMNS = 16,
-  G_BYTES = 32 << 10,  // of a panel of g that a strip meets: it stays in L1
-  FEW_ROWS = 12,       // of tiles
-  EDGE = 16            // columns outside for which code is made
+  EDGE = 16  // columns outside for which code is made
 };
 
 typedef struct {

@@ -2,13 +2,10 @@
 #include "codegen/conv/weight_rows.h"
 
 #include "codegen/conv/depthwise.h"
+#include "codegen/tuning.h"
 
-enum {
-  MOST_PIXELS = 8,
-  LEAST_SUMS = 16,  // twice what hides the latency of multiply-adds of two units (docs/experiments/078)
-  MAX_NV = 8,
-  RUN_COLUMNS = 64  // estimate of the pixels of a row that the run gives
-};
+enum { TUNED_WEIGHT_ROWS(TUNE) };
+enum { MAX_NV = 8 };
 
 // ---- what fits into registers
 int64_t cg_weight_pixels_at_once(const Target *t, bool depthwise) {

@@ -1,24 +1,9 @@
 // Which convolutions are done by Winograd's algorithm, in how many tiles at once (winograd.h), and where a tile lies.
 #include "codegen/conv/winograd.h"
+#include "codegen/tuning.h"
 
 // Estimated times are counted in multiply-adds of a vector by the microkernel.
-enum {
-  STACK_PART = 13,     // sixteenths of a worker's stack: V and M
-  MOST_TILES = 32,     // of a block,
-  FEW_TILES = 8,       // and at least, so that U is read often enough from L1 and L2;
-  PRIVATE_TILES = 12,  // if there is room for fewer on the stack, V is shared
-  MOST_ROWS = 16,
-  CHUNK_BYTES = 4 << 20,         // of V in scratch, unless a block needs more
-  MOST_WEIGHT_BYTES = 64 << 20,  // of U in scratch
-  PARTS_WANTED = 8,              // of the tiles: work for a team
-  SOURCE_COST = 200,             // of a vector of channels of a tile: loads, stores and arithmetic,
-  RESULT_COST = 140,             // likewise,
-  WEIGHT_COST = 500,             // of a vector of U, whose weights are not neighbours,
-  LOAD_COST = 3,                 // of reading one from the LLC,
-  MEMORY_COST = 6,               // and from memory, or writing it there
-  MATRIX_GAP = 16,               // elements between matrices, so that points of a tile map to different cache sets
-  GAIN = 125                     // per cent: a smaller one is no reason to round more
-};
+enum { TUNED_WINOGRAD(TUNE) };
 
 static bool is_known(const ConvShape *s) {
   const Conv *c = &s->c;

@@ -9,21 +9,10 @@
 //
 // which are added in the order of slices, transformed and stored.
 #include "codegen/conv/winograd.h"
+#include "codegen/tuning.h"
 #include "ir/passes/plan.h"
 
-enum {
-  MOST_SLICES = 8,
-  SLICE_BYTES = 4 << 20,  // of all slices' sums, unless there is one
-  MOST_TILES = 48,
-  FEW_TILES = 6,
-  MOST_ROWS = 16,
-  STACK_PART = 13,      // sixteenths of a worker's stack: V and D
-  MATRIX_GAP = 16,      // elements between matrices, so that points of a tile map to different cache sets
-  SOURCE_COST = 200,    // of a vector of a tile, in multiply-adds of a vector,
-  GRADIENT_COST = 160,  // likewise,
-  SUMS_COST = 4,        // of loading and storing a vector of sums,
-  FINISH_COST = 600     // and of transforming one and storing it by elements
-};
+enum { TUNED_WINOGRAD_WEIGHTS(TUNE) };
 
 typedef struct {
   WinogradPlan w;

@@ -16,22 +16,9 @@
 // B's parts are in the worker's memory, or all of them in scratch where they are small and k is one KC block; A's are in scratch
 // up to SHARED_A_BYTES, else KC block by KC block in the worker's memory.
 #include "codegen/gemm/amx.h"
+#include "codegen/tuning.h"
 
-// Numbers: docs/experiments/086, 087.
-enum {
-  LEAST_K = 64,              // of products that are worth parts,
-  LEAST_SIDE = 40,           // and half of the harmonic mean of m and n
-  SHARED_A_BYTES = 8 << 20,  // of all of A's parts in scratch
-  SHARED_B_BYTES = 5 << 18,  // of all of B's: they stay in L2
-  NC_BYTES = 3 << 18,   // of an NC block's parts in the worker's memory, two buffers where it is packed ahead; beside
-  ACC_BYTES = 1 << 19,  // of an NC block's accumulators there, while KC blocks pass by
-  KC = 256,
-  LONG_KC = 768,       // of a B stored [N, K]
-  PRIVATE_ROWS = 256,  // of an MC block whose A is in the worker's memory, or whose sums are
-  MOST_ROWS = 1024,
-  FEWEST_ROWS = 128,  // at least, for
-  UNITS = 16          // macro tiles, so that shares are even
-};
+enum { TUNED_AMX(TUNE) };
 
 _Static_assert((KC / PARTS_SIDE - 1) * AMX_ROWS_AHEAD <= PARTS_SIDE,
                "a block that is packed meanwhile ends with the steps");

@@ -2,7 +2,6 @@
 //
 //   C 32 x 32 in four tiles += A 32 x 32 (two tiles of each part) x B 32 x 32 (two of each part)
 //
-// Numbers: docs/experiments/086, 087.
 #include "codegen/gemm/amx.h"
 
 #include <string.h>

@@ -11,14 +11,9 @@
 // panels wait on the stack while the group goes through k, KC block by KC block, so that each row is read from end to end
 // and the narrow operand once; tiles prefetch what the next panel reads.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 
-// Numbers: pages of docs/experiments that found the value.
-enum {
-  MOST_COLUMNS = 128,  // of the narrow operand,
-  KC = 256,            // so that what all tiles of a panel read stays in L1 (054)
-  LONG_K = 1024,       // from which on a narrow A is not packed (065)
-  L2_PART = 2          // a larger wide operand is prefetched (065)
-};
+enum { TUNED_AT_B(TUNE) };
 
 static int64_t panel_width(const Target *t) { return (int64_t)t->gemm_nv * t->vl; }
 

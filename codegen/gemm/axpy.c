@@ -9,14 +9,11 @@
 // (docs/experiments/063).
 #include "codegen/gemm/gemm.h"
 #include "codegen/span.h"
+#include "codegen/tuning.h"
 
+enum { TUNED_AXPY(TUNE) };
 enum {
-  MOST_ROWS = 4,      // of A
-  MOST_AT_ONCE = 8,   // rows of B
-  FEW_COLUMNS = 128,  // up to so many, a panel of strategy tiled has whole rows of B
-  STACK_PART = 16,    // of the stack: sums
-  LINE = 16,          // elements
-  GRAIN = 4           // vectors of columns: shares of workers are multiples
+  LINE = 16  // elements
 };
 
 bool cg_gemm_axpy_fits(const Fn *f, const GemmPlan *p, const Target *t) {

@@ -1,14 +1,15 @@
 // Strategy blas: products by the library, serial, inside a worker.
 #include "codegen/gemm/gemm.h"
 #include "codegen/span.h"
+#include "codegen/tuning.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { TUNED_BLAS(TUNE) };
 enum {
-  BLAS_ROWS = 64,           // rows of a unit; fixed, so that bits do not depend on the team
-  BLAS_FMAS = 64 * 64 * 64  // below, no library call is worth it (docs/experiments/020)
+  BLAS_ROWS = 64  // rows of a unit; fixed, so that bits do not depend on the team
 };
 
 GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t) {

@@ -1,8 +1,9 @@
 // Dot products of rows of A with rows of B stored [N, K] (gemm.h): what strategies skinny, gemv and gemv_registers
 // share.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 
-enum { MOST_ROWS = 11 };  // up to here nothing is packed (docs/experiments/016)
+enum { TUNED_DOT(TUNE) };
 
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
   if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue)) return false;  // a prologue has a single matrix

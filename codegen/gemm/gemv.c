@@ -9,19 +9,12 @@
 // first: half of all loads are of it, and those that cross a cache line count twice.
 #include "codegen/gemm/gemm.h"
 #include "codegen/span.h"
+#include "codegen/tuning.h"
 
 #include <string.h>
 
-// docs/experiments/018 and 063 found these values.
-enum {
-  MOST_ROWS = 4,
-  N_ACC = 4,        // accumulators of a row: as many as an addition takes cycles
-  LLC_AHEAD = 256,  // elements of B that are prefetched where it is in LLC
-  LONG_K = 2048,    // rows of B that are a stream each, wherever B comes from
-  MOST_A = 16384,   // elements of A on the stack
-  MOST_K = 8192,    // of a row, where B is in LLC
-  MAX_LANES = 64
-};
+enum { TUNED_GEMV(TUNE) };
+enum { MAX_LANES = 64 };
 
 bool cg_gemm_gemv_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   bool in_llc = p->k_max >= LONG_K || p->n_max * p->k_max <= ir_f32_in(t->facts.llc_bytes / 2);

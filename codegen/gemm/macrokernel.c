@@ -13,8 +13,9 @@
 // end to end. With several KC blocks the accumulators are in memory between blocks, or on the stack for an epilogue. The
 // epilogue takes strips of rows of a macro tile, or a micropanel's rows of NC columns, while their sums are in cache.
 #include "codegen/gemm/macro_tile.h"
+#include "codegen/tuning.h"
 
-enum { UNROLLED_K = 128 };  // where a turn of several steps pays for its code (090)
+enum { TUNED_MACROKERNEL(TUNE) };
 
 // Strides that are sizes of the product are arguments of a tile: products of other sizes share it.
 static int64_t stride_or_dyn(V v, int64_t of_blocks) {

@@ -1,9 +1,10 @@
 // Moments of what a product makes, in its kernel (gemm.h): by the strategy, pixel by pixel while they are in L1, where it has
 // slots for them; else in a pass over what it has stored.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 #include "ir/passes/plan.h"
 
-enum { SLOT_ROWS = 32 };  // of a slot, at least, on average: slots are an eighth of the rows
+enum { TUNED_MOMENTS(TUNE) };
 
 int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p, int64_t slots) {
   Val v = ir_moments_of(f, &f->kernels[f->kernel_of[p->product.i]]);

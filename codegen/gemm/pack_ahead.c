@@ -2,10 +2,11 @@
 //
 // A list in memory has what these blocks have in common, and the number of the next one.
 #include "codegen/gemm/parts.h"
+#include "codegen/tuning.h"
 
 enum { L_NEXT, L_COUNT, L_PANELS, L_LD, L_PANEL, L_N_K, L_COLUMNS, L_SRC, L_DST, L_AMAX, N_L };
 _Static_assert((int)N_L <= (int)AHEAD_WORDS, "room for a list");
-enum { AHEAD = 2 };  // blocks from the one that is packed to the one that is prefetched (087)
+enum { TUNED_PACK_AHEAD(TUNE) };
 
 static V list_at(Cg *c, V list, uint32_t field) { return cg_at(c, c->i64, list, cg_i64(c, field)); }
 static V read_list(Cg *c, V list, uint32_t field) {

@@ -11,6 +11,7 @@
 // Every tile of a specification prefetches; those that have nothing to prefetch touch what is near. Found by
 // docs/experiments/021, 046, 081 and 090.
 #include "codegen/gemm/macro_tile.h"
+#include "codegen/tuning.h"
 #include "ir/passes/plan.h"
 
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->nc; }
@@ -32,11 +33,7 @@ enum { ROWS = 16 };
 
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
 
-enum {
-  L2_PART = 2,     // larger operands and results are not in L2 when their turn comes (065)
-  MANY_TILES = 8,  // of rows, at least, so that most of them find the panel there (081),
-  MOST_TILES = 40  // at most: what the first of them waits for the panel is little
-};
+enum { TUNED_PREFETCH(TUNE) };
 
 static bool exceeds_l2(const Gemm *g, int64_t elements) {
   return elements > ir_f32_in(g->c->t->facts.l2_bytes / L2_PART);

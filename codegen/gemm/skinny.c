@@ -7,15 +7,12 @@
 // A unit is vl columns of the result; its sums lie in `strip` as [m][vl] until the epilogue is done. They start from
 // the bias; KC blocks, so short that a tile's rows of A stay in L1, are added in order.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 
 #include <stdio.h>
 
-enum {
-  MOST_COLUMNS = 8,
-  CHAINS = 8,  // accumulator chains of a single number (docs/experiments/029)
-  MAX_ACC = 16,
-  AHEAD_ROWS = 3  // of A, from which on B's streams are too few for the hardware prefetcher (021)
-};
+enum { TUNED_SKINNY(TUNE) };
+enum { MAX_ACC = 16 };
 
 bool cg_gemm_skinny_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   (void)f;

@@ -8,17 +8,11 @@
 // from k alone, so that sums do not depend on the number of workers. A k of run-time size that is one slice goes the
 // direct way.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 
-// docs/experiments/019 found these values.
+enum { TUNED_SPLIT_K(TUNE) };
 enum {
-  LEAST_K = 4096,           // of a slice: 4 us and more, where a barrier takes less than one
-  K_STEP = 64,              // slices are a multiple of all vectors
-  MOST_SLICES = 32,         // so that scratch is small, of
-  FEW_UNITS = 8,            // products with fewer units of work than this
-  MOST_ELEMENTS = 16384,    // and at most so many elements;
-  PARTS_SLICES = 8,         // of products whose A every worker would pack for itself (087),
-  PARTS_BLOCKS = 4,         // with fewer MC blocks than this
-  PARTS_ELEMENTS = 1 << 20  // and at most so many elements
+  K_STEP = 64  // slices are a multiple of all vectors
 };
 
 static bool packs_a_again(const GemmPlan *p) {

@@ -4,39 +4,10 @@
 // packed by the worker that uses it, since a block then serves all rows of an MC block; by the team into scratch where A is
 // stored the wrong way, since MC blocks are low then. A that passes many panels is packed by the team.
 #include "codegen/gemm/gemm.h"
+#include "codegen/tuning.h"
 
-// Numbers: pages of docs/experiments that found the value.
-enum {
-  UNITS_WANTED = 24,   // macro tiles, so that shares are even (027);
-  PRIVATE_UNITS = 16,  // where each further MC block packs B again (023);
-  FEW_UNITS = 8,       // and for few rows (054)
-  FEW_ROWS = 256,
-  STRIP_ROWS = 128,     // of sums that stay in L1 for the epilogue (026)
-  PRIVATE_ROWS = 1024,  // that pass by a panel's block which their worker packed (023),
-  SUM_ROWS = 512,       // likewise where their sums stay on the stack for all KC blocks
-  OUTER_ROWS = 256,     // at most, of an MC block whose KC blocks stay in L2 while panels pass by (081)
-  PACKED_A_TILES = 4,   // microkernels of rows in an MC block of A_PACKED (025, 046)
-  L2_PART = 8,          // of L2: rows of a prologue's A (028)
-  NC_L2_PART = 2,       // of L2: NC columns of B, past which micropanels of a packed A go (090)
-  CHAINS = 8,           // accumulators that hide the latency of additions (029),
-  CHAINED_K = 64,       // from so long sums on,
-  CHAINED_ROWS = 4,     // of products with fewer rows than a prepacked one: it has the sums of others
-  FAR_COLUMNS = 128,    // from which on B's rows are too far apart to be read in place,
-  FAR_K = 16,           // by so many of them (023)
-  LONG_K = 4096,        // from which on k is cut even where nothing is packed (023)
-  SHARED_PANELS = 12,   // of B; with fewer a packed A costs more than it wins (022, 091)
-  SHARED_K = 64,        // and of a shorter sum the barrier
-  MANY_TILES = 4,       // of rows, at least, for which A is packed whatever its stride, and B by several panels:
-  NC_PANELS = 4,        // most of them in a block,
-  NC_LEAST_PANELS = 2,  // for which KC leaves room (091)
-  PAD_L2_PART = 2,      // of L2: the copied rows of an MC block, at least
-  PAD_ROWS = 28,        // so many (065)
-  TALL_L1_PART = 2,     // of L1: rows of an MC block of a tall product,
-  TALL_L2_PART = 2,     // of L2: all of its B (077)
-  PROLOGUE_ROWS = 64,   // of an MC block whose rows a prologue computes: at least so many,
-  PROLOGUE_PANELS = 2,  // which pass by at most so many panels (028)
-  MAX_NV = 8
-};
+enum { TUNED_TILED(TUNE) };
+enum { MAX_NV = 8 };
 
 bool cg_gemm_tiled_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   (void)f, (void)p, (void)t;

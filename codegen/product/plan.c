@@ -2,17 +2,10 @@
 // strategy of strategies.def that fits. By bounds and constants alone, so that sums do not depend on the team.
 #include "ir/passes/plan.h"
 #include "codegen/product/product.h"
+#include "codegen/tuning.h"
 #include "ir/conv.h"
 
-// Numbers: pages of docs/experiments that found the value.
-enum {
-  SMALL_FMAS = 32 * 1024,     // below, worker 0 does it alone: a barrier would cost more than it wins (002, 018)
-  PREPACKED_ROWS = 4,         // with fewer, a weight is read once in any case (016);
-  PREPACKED_MOST_ROWS = 256,  // with more, packing it in every run costs next to nothing
-  PREPACKED_ELEMENTS = 1024,  // with fewer too (016)
-  L2_PART = 8,                // of L2: an A that every worker computes for itself (028),
-  PRIVATE_WORK = 64 * 1024    // and operations for it, 2 us at most, where a barrier takes one (028)
-};
+enum { TUNED_PRODUCT(TUNE) };
 
 // ---- operands and sizes
 static void read_linear(const Fn *f, Val v, GemmPlan *p) {
