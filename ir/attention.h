@@ -5,12 +5,14 @@
 //   sdpa %qkv                  [B,T,3,H,D] as operand q, as one projection computes it
 //   sdpa %qkv, lengths=%n      i64 [B]: keys from a sequence's length on are masked
 //   sdpa .., attn_bias=%b      f32, added to the scores: [B,H,Tq,Tk], any of them 1
+//   sdpa .., layout=%L         packed rows: q [rows,H,D], kv [rows,2,G,D], ..: each sequence sees its own keys
+//   sdpa .., kv_layout=%M      keys and values are rows of another layout of the same batch
 //   sdpa .., offset=%o         i64 []: query i stands at key i + offset; {offset=4} where it is constant, else 0
 //
 // H is a multiple of G: head h reads keys and values of head h / (H / G). {causal}: a query sees the keys up to where it
 // stands; {window=w}: only the last w of those, without {causal} those less than w away from it on either side.
 //
-// Nothing of size Tq x Tk is ever made: forward stores ln sum e^score of each row, [B,H,Tq], and backward recomputes
+// Nothing of size Tq x Tk is ever made: forward stores ln sum e^score of each row, [B,H,Tq] or [H,rows], and backward recomputes
 // the scores.
 #ifndef TN_IR_ATTENTION_H
 #define TN_IR_ATTENTION_H
@@ -32,7 +34,8 @@ typedef struct {
 typedef struct {
   uint32_t n_in;  // tensor operands: 1, 2 or 3
   bool causal, inside;
-  Val lengths;  // none: all keys count
+  Val lengths;            // none: all keys count
+  Val layout, kv_layout;  // of packed rows of queries, of keys; none: dense
   Val bias;
   bool bias_has[4];        // axes over which the bias is not broadcast: batch, heads, queries, keys
   Val offset_value;        // none: the constant
@@ -42,6 +45,8 @@ typedef struct {
   int64_t heads, group, size;          // group: heads that share keys and values
   AttnPlace place[N_ATTN_ROLES], out;  // out: of the result, of its gradient too
 } Attention;
+
+static inline bool ir_attention_is_packed(const Attention *a) { return a->layout.i; }
 
 // Does what a query sees depend on its position?
 static inline bool ir_attention_is_local(const Attention *a) { return a->causal || a->window; }

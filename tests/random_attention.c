@@ -8,11 +8,18 @@ typedef struct {
   Dim batch, heads, kv_heads, tq, tk, size;
   uint32_t n;  // tensor operands
   bool inside;
+  Dim rows, kv_rows;      // packed
+  Val layout, kv_layout;  // of packed rows, of those of the keys where it is another one; else none
 } Form;
 
 static Shape shape_of(Gen *g, const Form *s, uint32_t operand) {
   Dim t = operand ? s->tk : s->tq, parts = ir_dim(g->p, s->n == 1 ? 3 : 2);
   Dim heads = operand ? s->kv_heads : s->heads;
+  if (!ir_none(s->layout)) {
+    Dims row = {{operand ? s->kv_rows : s->rows, heads, s->size}, 3};
+    if (s->n == 1 || (s->n == 2 && operand)) row = (Dims){{row.d[0], parts, heads, s->size}, 4};
+    return gen_shape(g, &row);
+  }
   Dims d = {{s->batch, heads, t, s->size}, 4};
   if (s->inside) d = (Dims){{s->batch, t, heads, s->size}, 4};
   if (s->n == 1 || (s->n == 2 && operand)) d = (Dims){{s->batch, t, parts, heads, s->size}, 5};
@@ -41,6 +48,19 @@ static Form random_form(Gen *g) {
   }
 }
 
+// Rows of a layout; keys are sometimes rows of another one of the same batch.
+static Form packed_form(Gen *g, Layout q) {
+  Form s = random_form(g);
+  s.batch = q.batch, s.tq = s.tk = q.time, s.rows = s.kv_rows = q.rows, s.layout = q.v, s.inside = false;
+  for (uint32_t k = 0; s.n > 1 && k < g->n_layouts; k++) {
+    Layout l = g->layout[k];
+    if (l.v.i == q.v.i || l.batch.i != q.batch.i || l.scope != q.scope || !gen_chance(g, 60)) continue;
+    s.kv_layout = l.v, s.tk = l.time, s.kv_rows = l.rows;
+    break;
+  }
+  return s;
+}
+
 // What was there already has its form; so have the others then.
 static bool find_form(Gen *g, Val q, Form *s) {
   Dims d = gen_dims(g, q);
@@ -66,8 +86,16 @@ static Val bias(Gen *g, const Form *s) {
   return gen_is_small(g, shape) ? tensor(g, shape) : (Val){0};
 }
 
-// q, k, v, lengths, bias.
-static void operands(Gen *g, Val in[5], Form *s) {
+// q, k, v, lengths, bias, and the layouts of packed rows.
+static void operands(Gen *g, Val in[8], Form *s) {
+  Layout *layout = !g->in_scan && gen_chance(g, 35) ? gen_some_layout(g) : NULL;
+  if (layout) {
+    *s = packed_form(g, *layout);
+    for (uint32_t k = 0; k < s->n; k++) in[k] = tensor(g, shape_of(g, s, k));
+    if (gen_chance(g, 30)) in[4] = bias(g, s);
+    in[6] = s->layout, in[7] = s->kv_layout;
+    return;
+  }
   Val q = gen_pick_where(g, has_four_axes);
   bool given = !ir_none(q) && find_form(g, q, s) && gen_chance(g, 50);
   if (!given) *s = random_form(g);
@@ -94,18 +122,18 @@ static uint32_t attributes(Gen *g, const Form *s, Attr a[7], Val *offset) {
 }
 
 void add_attention(Gen *g) {
-  Val in[9] = {{0}};
+  Val in[11] = {{0}};
   Form s;
   Attr a[7];
   operands(g, in, &s);
   uint32_t n = attributes(g, &s, a, &in[5]);
-  Val y = gen_emit(g, OP_sdpa, in, 6, a, n);
+  Val y = gen_emit(g, OP_sdpa, in, 8, a, n);
   if (ir_none(y)) return;
   gen_keep(g, y, 3);
   if (gen_chance(g, 10)) gen_keep(g, ir_result(y, 1), 30);
   if (!gen_chance(g, 25)) return;
-  in[6] = y, in[7] = ir_result(y, 1), in[8] = gen_leaf(g, gen_shape_at(g, y));
-  if (!ir_none(in[4])) gen_keep_tame(g, gen_emit(g, OP_sdpa_bias_grad, in, 9, a, n), 50);
-  Val d = gen_emit(g, OP_sdpa_grad, in, 9, a, n);
+  in[8] = y, in[9] = ir_result(y, 1), in[10] = gen_leaf(g, gen_shape_at(g, y));
+  if (!ir_none(in[4])) gen_keep_tame(g, gen_emit(g, OP_sdpa_bias_grad, in, 11, a, n), 50);
+  Val d = gen_emit(g, OP_sdpa_grad, in, 11, a, n);
   for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) gen_keep_tame(g, ir_result(d, k), 50);
 }

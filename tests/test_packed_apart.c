@@ -38,6 +38,7 @@ static void begin(bool is_const) {
 }
 
 static tn_tensor heads(void) { return tn_reshape(d, TN_SHAPE(rows, 2, 2)); }
+static tn_packed packed_heads(void) { return tn_packed_with_data(s, heads()); }
 static tn_tensor signal(void) { return heads(); }  // [rows, channels, 2]
 static tn_tensor matrix(void) { return heads(); }
 static tn_tensor over(tn_module *m) { return tn_packed_call(m, s).data; }

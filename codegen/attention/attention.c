@@ -47,6 +47,7 @@ bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s) {
   s->keys = cg_larger(s->width, cg_smaller(fit, cg_smaller(4 * s->width, cg_round_up(tk, s->width))));
   s->tq = cg_dim(c, s->a.tq), s->tk = cg_dim(c, s->a.tk), s->batch = cg_dim(c, s->a.batch);
   s->heads = cg_i64(c, s->a.heads);
+  if (ir_attention_is_packed(&s->a)) s->of_q = cg_layout_of(c, s->a.layout), s->of_k = cg_layout_of(c, s->a.kv_layout);
   s->offset = offset_of(s);
   s->id = s->a.p > 0 ? cg_id(c, s->v) : NULL;
   return true;
@@ -54,34 +55,128 @@ bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s) {
 
 bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr) {
   const Prog *p = s->c->f->prog;
-  return mr == 1 || (ir_dim_is_const(p, steps) && ir_dim_bound(p, steps) % mr == 0 && s->keys % mr == 0);
+  if (mr == 1 || ir_attention_is_packed(&s->a)) return mr == 1;
+  return ir_dim_is_const(p, steps) && ir_dim_bound(p, steps) % mr == 0 && s->keys % mr == 0;
 }
 
-AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b, V h) {
+// ---- rows
+// Where the rows of sequence b begin in the steps of a layout.
+static V position_of(AttnCode *s, const CgLayout *l, V b) {
+  return cg_layout_get(s->c, cg_layout_unsorted(s->c, l), b);
+}
+
+AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_query, V b, V h) {
   Cg *c = s->c;
-  V block = cg_mul(c, steps, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
+  V in_row = cg_add(c, cg_mul(c, h, cg_i64(c, p->head)), cg_i64(c, p->offset));
+  if (ir_attention_is_packed(&s->a)) {
+    const CgLayout *l = is_query ? &s->of_q : &s->of_k;
+    return (AttnRows){cg_at(c, c->f32, base, in_row), p->row, NULL, cg_layout_offsets(c, l), position_of(s, l, b)};
+  }
+  V block = cg_mul(c, is_query ? s->tq : s->tk, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
   V off = cg_index(c, b, block, cg_mul(c, h, cg_i64(c, p->head)));
   if (!p->head) off = cg_mul(c, cg_index(c, b, cg_i64(c, p->heads), h), block);
-  return (AttnRows){cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset))), p->row};
+  return (AttnRows){.at = cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset))), .row = p->row};
 }
 
-V cg_attention_row(AttnCode *s, AttnRows x, V t) { return cg_row(s->c, x.at, t, cg_i64(s->c, x.row)); }
+static V packed_row(AttnCode *s, V offsets, V position, V t) {
+  return cg_add(s->c, cg_layout_get(s->c, offsets, t), position);
+}
+
+V cg_attention_row(AttnCode *s, AttnRows x, V t) {
+  Cg *c = s->c;
+  if (x.offsets) t = packed_row(s, x.offsets, x.position, t);
+  if (x.first) t = cg_sub(c, t, x.first);
+  return cg_row(c, x.at, t, cg_i64(c, x.row));
+}
+
+AttnNumbers cg_attention_numbers(AttnCode *s, V base, V b, V h) {
+  Cg *c = s->c;
+  if (!ir_attention_is_packed(&s->a)) {
+    return (AttnNumbers){.at = cg_row(c, base, cg_index(c, b, s->heads, h), s->tq)};
+  }
+  V rows = cg_layout_get(c, s->of_q.base, cg_i64(c, TN_LAYOUT_ROWS));
+  return (AttnNumbers){cg_row(c, base, h, rows), cg_layout_offsets(c, &s->of_q), position_of(s, &s->of_q, b)};
+}
+
+V cg_attention_number(AttnCode *s, AttnNumbers x, V t) {
+  return cg_at(s->c, s->c->f32, x.at, x.offsets ? packed_row(s, x.offsets, x.position, t) : t);
+}
 
 V cg_attention_kv_head(AttnCode *s, V h) { return cg_div(s->c, h, cg_i64(s->c, s->a.group)); }
 
+V cg_attention_queries(AttnCode *s, V b) {
+  if (!ir_attention_is_packed(&s->a)) return s->tq;
+  return cg_layout_get(s->c, cg_layout_lengths(s->c, &s->of_q), b);
+}
+
 V cg_attention_length(AttnCode *s, V b) {
   Cg *c = s->c;
+  if (ir_attention_is_packed(&s->a)) return cg_layout_get(c, cg_layout_lengths(c, &s->of_k), b);
   if (ir_none(s->a.lengths)) return s->tk;
   V n = cg_get(c, c->i64, cg_ptr(c, s->a.lengths), b);
   V negative = cg_lt(c, n, cg_i64(c, 0));
   return cg_select(c, negative, cg_i64(c, 0), cg_min(c, n, s->tk));
 }
 
+// ---- units
+static void steps_of_part(AttnCode *s, AttnUnits *u, V part, V steps, int64_t size) {
+  Cg *c = s->c;
+  u->lo = cg_mul(c, part, cg_i64(c, size));
+  u->hi = size ? cg_min(c, steps, cg_add(c, u->lo, cg_i64(c, size))) : steps;
+}
+
+// Unit u of the list belongs to worker 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, ..
+static V is_own(Cg *c, V u) {
+  V twice = cg_add(c, c->n_workers, c->n_workers), at = cg_rem(c, u, twice);
+  V back = cg_sub(c, cg_sub(c, twice, cg_i64(c, 1)), at);
+  return cg_eq(c, cg_min(c, at, back), c->worker);
+}
+
+static AttnUnits packed_units(AttnCode *s, AttnRole of, int64_t n_heads, int64_t size) {
+  Cg *c = s->c;
+  V heads = cg_i64(c, n_heads), one = cg_i64(c, 1);
+  AttnUnits u = {.is_packed = true, .l = cg_count(c, s->batch)};
+  u.b = cg_layout_get(c, cg_layout_sorted(c, &s->of_q), u.l.i);
+  V steps = of == ATTN_Q ? cg_attention_queries(s, u.b) : cg_attention_length(s, u.b);
+  V parts = size ? cg_ceil_div_value(c, steps, size) : one;
+  u.of_sequence = cg_count(c, cg_mul(c, parts, heads));
+  u.is_own = cg_when(c, is_own(c, cg_add(c, cg_mul(c, u.l.i, heads), u.of_sequence.i)));
+  V part = cg_div(c, u.of_sequence.i, heads);
+  u.head = cg_sub(c, u.of_sequence.i, cg_mul(c, part, heads));
+  if (s->a.causal && of == ATTN_Q) part = cg_sub(c, cg_sub(c, parts, one), part);  // those that see most first
+  steps_of_part(s, &u, part, steps, size);
+  return u;
+}
+
+AttnUnits cg_attention_units(AttnCode *s, AttnRole of, int64_t n_heads, int64_t size) {
+  Cg *c = s->c;
+  if (ir_attention_is_packed(&s->a)) return packed_units(s, of, n_heads, size);
+  V steps = of == ATTN_Q ? s->tq : s->tk;
+  V heads = cg_i64(c, n_heads), parts = size ? cg_ceil_div_value(c, steps, size) : cg_i64(c, 1);
+  AttnUnits u = {.l = cg_each_by(c, c->worker, cg_mul(c, cg_mul(c, s->batch, heads), parts), c->n_workers)};
+  V flat = cg_div(c, u.l.i, parts);
+  u.b = cg_div(c, flat, heads), u.head = cg_sub(c, flat, cg_mul(c, u.b, heads));
+  steps_of_part(s, &u, cg_sub(c, u.l.i, cg_mul(c, flat, parts)), steps, size);
+  return u;
+}
+
+bool cg_next_unit(AttnUnits *u) {
+  if (!u->is_packed) return cg_next(&u->l);
+  if (u->l.turn == 0) {
+    u->l.turn = u->of_sequence.turn = u->is_own.turn = 1;
+    return true;
+  }
+  cg_then(&u->is_own), cg_next(&u->of_sequence), cg_next(&u->l);
+  return false;
+}
+
 V cg_attention_stack(AttnCode *s, int64_t elements) { return cg_block(s->c, s->c->f32, elements); }
 
 // ---- packing
-void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {
+void cg_attention_transpose(AttnCode *s, AttnRows x, V t, V n, V to) {
   Cg *c = s->c;
+  V from = cg_attention_row(s, x, t);
+  int64_t row = x.row;
   V vl = cg_vl(c), end = cg_mul(c, cg_ceil_div_value(c, n, s->width), cg_i64(c, s->width));
   for (Loop key = cg_count_by(c, end, vl); cg_next(&key);) {
     for (Loop d = cg_count_by(c, cg_i64(c, s->a.size), vl); cg_next(&d);) {
@@ -95,13 +190,32 @@ void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to) {
 
 static Span of_head(AttnCode *s) { return cg_span_masked(s->c, cg_i64(s->c, 0), cg_i64(s->c, s->a.size)); }
 
-void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to) {
+void cg_attention_copy(AttnCode *s, AttnRows x, V t, V n, V to) {
   Cg *c = s->c;
   for (Loop key = cg_count(c, n); cg_next(&key);) {
-    V src = cg_row(c, from, key.i, cg_i64(c, row));
+    V src = cg_attention_row(s, x, cg_add(c, t, key.i));
     V dst = cg_row(c, to, key.i, cg_i64(c, s->size_pad));
     for (Span e = of_head(s); cg_next_vector(&e);) cg_put(c, cg_get_masked(c, c->vf, src, e.i, e.mask), dst, e.i);
     for (int64_t d = s->size_up; d < s->size_pad; d += c->t->vl) cg_put(c, cg_zeros(c), dst, cg_i64(c, d));
+  }
+}
+
+V cg_attention_tile(AttnCode *s, int64_t rows) {
+  return ir_attention_is_packed(&s->a) ? cg_attention_stack(s, rows * s->size_pad) : NULL;
+}
+
+AttnRows cg_attention_window(AttnCode *s, AttnRows x, V t, V n, V tile, bool reads) {
+  if (!x.offsets) return x;
+  if (reads) cg_attention_copy(s, x, t, n, tile);
+  return (AttnRows){.at = tile, .row = s->size_pad, .first = t};
+}
+
+void cg_attention_window_end(AttnCode *s, AttnRows x, AttnRows window, V t, V n) {
+  Cg *c = s->c;
+  if (!x.offsets) return;
+  for (Loop l = cg_each(c, t, cg_add(c, t, n)); cg_next(&l);) {
+    V from = cg_attention_row(s, window, l.i), to = cg_attention_row(s, x, l.i);
+    for (Span e = of_head(s); cg_next_vector(&e);) cg_put_masked(c, cg_get(c, c->vf, from, e.i), to, e.i, e.mask);
   }
 }
 

@@ -3,6 +3,7 @@
 #define TN_CODEGEN_ATTENTION_ATTENTION_H
 
 #include "codegen/gemm/microkernel.h"
+#include "codegen/packed/layout.h"
 #include "ir/attention.h"
 
 // Queries of a block and of a chunk. A unit of work that walks over keys keeps a chunk's state while a block of keys is
@@ -19,23 +20,48 @@ typedef struct {
   int64_t size_up;          // head size rounded up to whole vectors
   int64_t size_pad;         // to whole tiles
   V tq, tk, batch, heads;
-  V offset;  // i64: query t stands at key t + offset
-  V id;      // of the random stream; NULL: no dropout
+  CgLayout of_q, of_k;  // of packed rows
+  V offset;             // i64: query t stands at key t + offset
+  V id;                 // of the random stream; NULL: no dropout
 } AttnCode;
 
 bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s);  // block_elements: of one packed block of keys
 
 // One head of one sequence: its rows in an operand or result.
 typedef struct {
-  V at;  // step 0
+  V at;  // step `first`; of packed rows: row 0
   int64_t row;
+  V first;              // NULL: 0
+  V offsets, position;  // packed rows: step t is row offsets[t] + position; else NULL
 } AttnRows;
-AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, V steps, V b, V h);
+AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_query, V b, V h);
 V cg_attention_row(AttnCode *s, AttnRows x, V t);
+// Steps [t, t + n) at a constant distance from row to row, as products want them: x itself, or of packed rows a tile [n][size_pad],
+// into which they are copied where `reads` is set, and from which cg_attention_window_end writes them back.
+AttnRows cg_attention_window(AttnCode *s, AttnRows x, V t, V n, V tile, bool reads);
+void cg_attention_window_end(AttnCode *s, AttnRows x, AttnRows window, V t, V n);
+V cg_attention_tile(AttnCode *s, int64_t rows);  // on the stack, for packed rows; else NULL
+// By query of a head: f32 [B,H,Tq], or [H,rows] of packed rows.
+typedef struct {
+  V at, offsets, position;
+} AttnNumbers;
+AttnNumbers cg_attention_numbers(AttnCode *s, V base, V b, V h);
+V cg_attention_number(AttnCode *s, AttnNumbers x, V t);  // pointer
 // The head of keys and values that head h of the queries reads.
 V cg_attention_kv_head(AttnCode *s, V h);
-// Number of keys of sequence b, without padding.
+// Number of keys of sequence b, without padding; of its queries.
 V cg_attention_length(AttnCode *s, V b);
+V cg_attention_queries(AttnCode *s, V b);
+// Units of work: steps [lo, hi) of the queries, or keys, of each sequence and of n_heads heads, `size` at a time; size 0: all.
+// Dense: dealt in turn. Packed: longest sequence first, heads innermost, dealt there and back.
+typedef struct {
+  Loop l, of_sequence;
+  If is_own;
+  V b, head, lo, hi;
+  bool is_packed;
+} AttnUnits;
+AttnUnits cg_attention_units(AttnCode *s, AttnRole of, int64_t n_heads, int64_t size);
+bool cg_next_unit(AttnUnits *u);                      // the body runs once
 V cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
 
 // ---- codegen/attention/visible.c: which keys the queries see by where they stand. Nothing is emitted where neither
@@ -65,9 +91,9 @@ AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0);
 V cg_attention_bias_vector(AttnCode *s, AttnBias x, V j, V mask);
 
 // to[d][key] = rows[key][d]: [size_up][keys], zero beyond n keys and beyond the head size. n rounded up to whole tiles.
-void cg_attention_transpose(AttnCode *s, V from, int64_t row, V n, V to);
+void cg_attention_transpose(AttnCode *s, AttnRows rows, V t, V n, V to);
 // to[key][d], rows of size_pad, zero beyond the head size.
-void cg_attention_copy(AttnCode *s, V from, int64_t row, V n, V to);
+void cg_attention_copy(AttnCode *s, AttnRows rows, V t, V n, V to);
 
 // C[m][j] (+)= sum over k of A[m][k] B[k][j]
 typedef struct {

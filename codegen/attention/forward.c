@@ -13,11 +13,12 @@ typedef struct {
   AttnCode *s;
   V keys_t, values, scores;  // on the stack: [size_up][keys], [keys][size_pad], [ATTN_BLOCK][keys]
   V top, sum;                // by query of the chunk
+  V q_tile, out_tile;        // packed rows: [ATTN_CHUNK][size_pad]
   V b, h;
   AttnRows q, k, v, out;
   V bias;
   bool stores_out;  // else only the rows' sums are wanted
-  V lse;            // of this head; NULL: not stored
+  AttnNumbers lse;  // of this head; at NULL: not stored
 } Forward;
 
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
@@ -111,9 +112,9 @@ static void end_row(Forward *f, V i, V t) {
   V none = cg_fcmp(c, LLVMRealOEQ, sum, cg_f32(c, 0));
   V inverse = cg_select(c, none, cg_f32(c, 0), cg_fdiv(c, cg_f32(c, 1), sum));
   if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
-  if (!f->lse) return;
+  if (!f->lse.at) return;
   V log = cg_fadd(c, top, cg_primitive(c, OP_log, &sum));
-  cg_put(c, cg_select(c, none, cg_f32(c, -INFINITY), log), f->lse, t);
+  cg_store(c, cg_select(c, none, cg_f32(c, -INFINITY), log), cg_attention_number(f->s, f->lse, t));
 }
 
 static void each_row(Forward *f, V q0, V q1, void (*row)(Forward *f, V i, V t)) {
@@ -125,12 +126,15 @@ static void unit(Forward *f, V q0, V q1) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V last = cg_sub(c, q1, cg_i64(c, 1)), begin = cg_attention_key_begin(s, q0, cg_i64(c, 0));
-  V end = cg_attention_key_end(s, last, cg_attention_length(s, f->b));
+  V end = cg_attention_key_end(s, last, cg_attention_length(s, f->b)), n_queries = cg_sub(c, q1, q0);
+  AttnRows out = f->out;
+  f->q = cg_attention_window(s, f->q, q0, n_queries, f->q_tile, true);
+  if (f->stores_out) f->out = cg_attention_window(s, out, q0, n_queries, f->out_tile, false);
   each_row(f, q0, q1, begin_row);
   for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
     V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
-    cg_attention_transpose(s, cg_attention_row(s, f->k, key.i), f->k.row, n, f->keys_t);
-    cg_attention_copy(s, cg_attention_row(s, f->v, key.i), f->v.row, n, f->values);
+    cg_attention_transpose(s, cg_attention_window(s, f->k, key.i, n, f->values, true), key.i, n, f->keys_t);
+    cg_attention_copy(s, f->v, key.i, n, f->values);
     V first = cg_attention_query_begin(s, key.i, q0);
     V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), cg_i64(c, 1)), q1);
     for (Loop query = cg_each_by(c, first, until, cg_i64(c, ATTN_BLOCK)); cg_next(&query);) {
@@ -139,6 +143,7 @@ static void unit(Forward *f, V q0, V q1) {
     }
   }
   each_row(f, q0, q1, end_row);
+  if (f->stores_out) cg_attention_window_end(s, out, f->out, q0, n_queries);
 }
 
 static void open_head(Forward *f, V b, V h) {
@@ -147,15 +152,15 @@ static void open_head(Forward *f, V b, V h) {
   V base[N_ATTN_ROLES];
   for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = cg_ptr_or_zero(c, ir_arg(c->f, s->v, s->a.place[r].operand));
   f->b = b, f->h = h;
-  f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], s->tq, b, h);
+  f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], true, b, h);
   V kv = cg_attention_kv_head(s, h);
-  f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], s->tk, b, kv);
-  f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], s->tk, b, kv);
+  f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], false, b, kv);
+  f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], false, b, kv);
   f->bias = ir_none(s->a.bias) ? NULL : cg_ptr_or_zero(c, s->a.bias);
-  f->out = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, s->tq, b, h);
+  f->out = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, true, b, h);
   Val lse = ir_result(s->v, 1);
-  f->lse = NULL;
-  if (cg_stored(c, lse)) f->lse = cg_row(c, cg_ptr(c, lse), cg_index(c, b, s->heads, h), s->tq);
+  f->lse = (AttnNumbers){0};
+  if (cg_stored(c, lse)) f->lse = cg_attention_numbers(s, cg_ptr(c, lse), b, h);
 }
 
 void cg_attention_forward(AttnCode *s) {
@@ -165,11 +170,9 @@ void cg_attention_forward(AttnCode *s) {
   f.values = cg_attention_stack(s, s->size_pad * s->keys);
   f.scores = cg_attention_stack(s, ATTN_BLOCK * s->keys);
   f.top = cg_attention_stack(s, ATTN_CHUNK), f.sum = cg_attention_stack(s, ATTN_CHUNK);
-  V chunks = cg_ceil_div_value(c, s->tq, ATTN_CHUNK), units = cg_mul(c, cg_mul(c, s->batch, s->heads), chunks);
-  for (Loop l = cg_each_by(c, c->worker, units, c->n_workers); cg_next(&l);) {
-    V head = cg_div(c, l.i, chunks), b = cg_div(c, head, s->heads);
-    open_head(&f, b, cg_sub(c, head, cg_mul(c, b, s->heads)));
-    V q0 = cg_mul(c, cg_sub(c, l.i, cg_mul(c, head, chunks)), cg_i64(c, ATTN_CHUNK));
-    unit(&f, q0, cg_min(c, s->tq, cg_add(c, q0, cg_i64(c, ATTN_CHUNK))));
+  f.q_tile = cg_attention_tile(s, ATTN_CHUNK), f.out_tile = cg_attention_tile(s, ATTN_CHUNK);
+  for (AttnUnits u = cg_attention_units(s, ATTN_Q, s->a.heads, ATTN_CHUNK); cg_next_unit(&u);) {
+    open_head(&f, u.b, u.head);
+    unit(&f, u.lo, u.hi);
   }
 }

@@ -72,6 +72,15 @@ static void list(RowMove *r, bool to_list) {
   }
 }
 
+// The step of each row. Steps go to the workers in turn.
+static void steps_of_rows(Cg *c, const CgLayout *l, V to) {
+  V n = cg_layout_get(c, l->base, cg_i64(c, TN_LAYOUT_STEPS)), offsets = cg_layout_offsets(c, l);
+  for (Loop t = cg_each_by(c, c->worker, n, c->n_workers); cg_next(&t);) {
+    V lo = cg_layout_get(c, offsets, t.i), hi = cg_layout_get(c, offsets, cg_add(c, t.i, cg_i64(c, 1)));
+    for (Loop row = cg_each(c, lo, hi); cg_next(&row);) cg_put(c, t.i, to, row.i);
+  }
+}
+
 // Worker 0 widens a table.
 static void part(Cg *c, Val v) {
   CgLayout l = cg_layout_of(c, ir_arg(c->f, v, 0));
@@ -81,6 +90,10 @@ static void part(Cg *c, Val v) {
            : !strcmp(name, "lengths")  ? cg_layout_lengths(c, &l)
                                        : cg_layout_sizes(c, &l);
   V to = cg_ptr(c, v);
+  if (!strcmp(name, "steps")) {
+    steps_of_rows(c, &l, to);
+    return;
+  }
   for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
     for (Loop k = cg_count(c, cg_dim(c, ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, 0))); cg_next(&k);)
       cg_put(c, cg_layout_get(c, from, k.i), to, k.i);

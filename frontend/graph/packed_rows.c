@@ -49,6 +49,7 @@ static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   case OP_whole_argmax: return "tn_packed_argmax works within each sequence";
   case OP_conv:
   case OP_conv_transpose: return "tn_packed_conv1d works within each sequence";
+  case OP_sdpa: return "tn_packed_attention works within each sequence";
   case OP_slice:
     for (uint32_t k = 0; k < n_attrs; k++)
       if (attrs[k].key == KEY_reverse) return "tn_packed_reverse works within each sequence";
@@ -105,7 +106,7 @@ bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const 
     FeWay way = fe_way_of_rows(op, a, n, attrs, n_attrs, k);
     if (way.fate == FE_ROWS_MIXED && !is_one_sequence(a[k].fn, fe_rows(a[k]).layout)) e->mixed = a[k];
     if (way.fate == FE_ROWS_OF_LAYOUT) {
-      tn_tensor layout = a[fe_layout_operand(op, a, n)];
+      tn_tensor layout = a[fe_layout_of_operand(op, a, n, k)];
       bool is_dense = fe_ins(layout)->op == OP_dense_layout;
       if (is_dense && !is_one_sequence(a[k].fn, fe_rows(a[k]).layout)) e->mixed = a[k];
       if (!is_dense && !fe_same_layout(as_packed(a[k]), (tn_packed){a[k], layout}, ir_ops[op].name, at)) return false;
@@ -125,7 +126,8 @@ static void follow_layout(Op op, const tn_tensor *a, uint32_t n, tn_tensor y) {
     fe_tag_rows(layout, (FeRows){.layout = fe_rows(a[0]).layout});
   if (op == OP_seq_to_list) return;
   bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
-  if (op == OP_rnn_seq || !(is_total || op == OP_seq_part || op == OP_unpack_padded || op == OP_seq_window_lengths))
+  bool is_table = op == OP_seq_part && fe_axis_dim(y, 0).i != fe_axis_dim(layout, 2).i;
+  if (op == OP_rnn_seq || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
     fe_set_rows(y, layout.v);
   if (!of_batch.layout) return;
   uint32_t first = op == OP_rnn_seq, end = op == OP_rnn_seq                     ? 3
@@ -192,6 +194,13 @@ bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site a
   }
 }
 
+// ---- the step of each row
+tn_tensor fe_row_steps(tn_tensor x, tn_site at) {
+  tn_tensor layout = {x.fn, fe_rows_of(x)};
+  Attr part = ir_a_str(KEY_part, ir_str(x.fn->p->ir, "steps"));
+  return fe_emit(OP_seq_part, &layout, 1, &part, 1, at);
+}
+
 // ---- pairs of rows and layout
 static bool is_pair(tn_packed s, tn_site at) {
   tn_function *f = s.data.fn;
@@ -207,7 +216,7 @@ static bool is_pair(tn_packed s, tn_site at) {
 }
 
 bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at) {
-  tn_tensor t[4];
+  tn_tensor t[6];  // of up to three
   for (uint32_t k = 0; k < n; k++) t[2 * k] = s[k].data, t[2 * k + 1] = s[k].layout;
   if (!fe_join(t, 2 * n, f, at)) return false;
   FE_GUARD((*f)->p, false);

@@ -20,7 +20,8 @@ typedef struct {
 
 // What happens to the rows of operand k; operands by position in the row of the op
 FeWay fe_way_of_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs, uint32_t k);
-// Which operand is the op's layout; UINT32_MAX: none
+// Which operand is the op's layout, or that of operand k; UINT32_MAX: none
+uint32_t fe_layout_of_operand(Op op, const tn_tensor *a, uint32_t n, uint32_t k);
 uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n);
 // A reshape of `axis`, which holds whole rows of a layout that has `rows` of them
 FeWay fe_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows);

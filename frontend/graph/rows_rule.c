@@ -154,9 +154,16 @@ static FeWay pick(const Call *c, uint32_t k, uint32_t axis) {
 }
 
 // ---- ALONG
-uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n) {
-  uint32_t k = ir_op_operand(op, ARG_layout);
+static uint32_t layout_named(Op op, const tn_tensor *a, uint32_t n, ArgName name) {
+  uint32_t k = ir_op_operand(op, name);
   return k < n && a[k].fn && fe_ins(a[k])->dtype == DT_LAYOUT ? k : UINT32_MAX;
+}
+
+uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n) { return layout_named(op, a, n, ARG_layout); }
+
+uint32_t fe_layout_of_operand(Op op, const tn_tensor *a, uint32_t n, uint32_t k) {
+  uint32_t of_keys = op == OP_sdpa && k > 0 ? layout_named(op, a, n, ARG_kv_layout) : UINT32_MAX;
+  return of_keys < n ? of_keys : fe_layout_operand(op, a, n);
 }
 
 // Values of whole sequences, [B, ..], may be rows of an outer layout, as the characters of packed words have it.
@@ -180,8 +187,10 @@ static FeWay in_scan(const Call *c, uint32_t axis) {
 
 static FeWay along(const Call *c, uint32_t k, uint32_t axis) {
   switch (c->op) {
-  case OP_packed_layout:
-  case OP_sdpa: return axis == 0 ? kept(0) : mixed();
+  case OP_packed_layout: return axis == 0 ? kept(0) : mixed();
+  case OP_sdpa:
+    if (fe_layout_operand(c->op, c->a, c->n) < c->n) return with_layout(c, k, axis);
+    return axis == 0 && rank_of(c, k) > 3 ? kept(0) : mixed();
   case OP_scan_input:
   case OP_scan_carry:
   case OP_scan_output:

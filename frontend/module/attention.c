@@ -7,6 +7,7 @@
 #include "frontend/module/attention.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/promote.h"
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/report.h"
@@ -15,6 +16,7 @@
 #include "frontend/module/call.h"
 #include "frontend/module/layers.h"
 #include "frontend/module/tree.h"
+#include "frontend/packed/packed.h"
 #include "frontend/run/finite.h"
 
 #include <math.h>
@@ -93,9 +95,17 @@ void fe_give_weights(const char *call, const tn_attention_options *o, bool has_b
   *o->weights = fe_made_by(call, fe_ok(w) && n < 4 ? fe_reshape(w, d, n, at) : w, at);
 }
 
+// The layouts of packed rows; empty handles: dense.
+static void find_layouts(const tn_tensor *a, uint32_t n, tn_tensor *layout, tn_tensor *of_keys) {
+  uint32_t rank = n == 1 ? 4 : 3, q = fe_rank(a[0]) == rank ? fe_rows_of(a[0]) : 0, k = fe_rows_of(a[n - 1]);
+  if (!q) return;
+  *layout = (tn_tensor){a[0].fn, q};
+  if (k && k != q) *of_keys = (tn_tensor){a[0].fn, k};
+}
+
 // a: n tensor operands as the op takes them. rank: of the caller's
 tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attention_options *o, tn_site at) {
-  tn_tensor in[6] = {[3] = o->lengths, [5] = o->offset};
+  tn_tensor in[8] = {[3] = o->lengths, [5] = o->offset};
   Attr attr[7];
   uint32_t n_attrs = 0;
   tn_function *f = a[0].fn;
@@ -108,14 +118,16 @@ tn_tensor fe_attention(tn_tensor *a, uint32_t n, uint32_t rank, const tn_attenti
   if (o->scale != 0) attr[n_attrs++] = ir_a_num(KEY_scale, o->scale);
   if (o->const_offset) attr[n_attrs++] = ir_a_int(KEY_offset, o->const_offset);
   if (o->window) attr[n_attrs++] = ir_a_int(KEY_window, o->window);
-  if (n == 3 && o->heads_inside) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
+  find_layouts(a, n, &in[6], &in[7]);
+  if (n == 3 && o->heads_inside && !in[6].fn) attr[n_attrs++] = ir_a_int(KEY_heads_inside, 1);
   uint32_t stream = o->dropout > 0 && !fe_eval(f, at) ? fe_stream(f, at) : 0;
   if (stream) {
     attr[n_attrs++] = ir_a_num(KEY_p, o->dropout);
     attr[n_attrs++] = ir_a_int(KEY_id, stream);
   }
-  tn_tensor y = fe_emit(OP_sdpa, in, 6, attr, n_attrs, at);
-  if (o->weights && fe_ok(y)) *o->weights = fe_attention_weights(a, n, in[4], y, stream, o, at);
+  tn_tensor y = fe_emit(OP_sdpa, in, 8, attr, n_attrs, at);
+  if (o->weights && fe_ok(y))
+    *o->weights = fe_attention_weights(&(FeAttended){a, n, in[4], in[6], in[7]}, y, stream, o, at);
   return y;
 }
 
@@ -154,6 +166,35 @@ tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v,
   tn_tensor y = fe_made(without_heads(fe_attention(in, 3, rank, &o, o.at), rank, o.at), o.at);
   fe_give_weights(__func__, &o, rank > 2, rank > 3, o.at);
   return y;
+}
+
+// ---- packed sequences
+static bool check_rows(const tn_packed *s, const char *const *name, uint32_t n, tn_site at) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (fe_rank(s[k].data) == 3) continue;
+    fe_error(s[k].data.fn->p, E_SHAPE, at, "tn_packed_attention takes rows [rows,H,D] of %s, not %s", name[k],
+             fe_type_text(s[k].data));
+    fe_note_value(s[k].data, name[k]);
+    return false;
+  }
+  return n < 3 || fe_same_layout(s[1], s[2], "packed_attention", at);
+}
+
+tn_packed tn_packed_attention(tn_packed q, tn_packed k, tn_packed v, tn_attention_options o) {
+  static const char *const names[] = {"q", "k", "v"};
+  const tn_packed all[] = {q, k, v};
+  tn_tensor in[3] = {q.data, k.data, v.data};
+  tn_function *f;
+  bool joined = fe_join_packed(all, 3, &f, o.at) && fe_join_attention(__func__, in, 3, &o, &f);
+  fe_poison_weights(&o, f);
+  if (!joined) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!fe_check_attention(f, &o) || !check_rows(all, names, 3, o.at)) return fe_poisoned_packed(f);
+  o.heads_inside = true;
+  tn_tensor y = fe_attention(in, 3, 4, &o, o.at);
+  if (!fe_ok(y)) return fe_poisoned_packed(f);
+  fe_give_weights(__func__, &o, true, true, o.at);
+  return fe_with_data(q, y, o.at);
 }
 
 tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o) {
@@ -252,8 +293,9 @@ static tn_tensor project(const Call *c, tn_tensor x, int64_t part, int64_t n) {
   if (n < 3 && m->config.has_bias) b = fe_slice(b, 0, part * m->config.out, n * m->config.out, c->at);
   tn_tensor y = fe_linear(x, w, b, m->config.has_bias, c->at);
   if (!fe_ok(y)) return y;
-  Dim d[5] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(p, n)};
-  uint32_t rank = n == 1 ? 2 : 3;
+  uint32_t rank = fe_rank(y) - 1;  // [B,T,n E], or [rows, n E]
+  Dim d[5] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1)};
+  if (n > 1) d[rank++] = ir_dim(p, n);
   d[rank++] = ir_dim(p, m->config.n_heads), d[rank++] = ir_dim(p, m->config.out / m->config.n_heads);
   return fe_reshape(y, d, rank, c->at);
 }
@@ -325,6 +367,14 @@ static tn_tensor added_last(const Call *c, tn_tensor w) {
   return fe_concat(all, n + 1, 3, c->at);
 }
 
+static tn_tensor refuse_added_keys(const Call *c, tn_tensor q) {
+  fe_error(c->f->p, E_ARGUMENT, c->at,
+           "module '%s' adds keys of its own (bias_kv, zero_attn): packed rows have no place for them", c->m->path);
+  fe_note_value(q, "the packed rows");
+  fe_hint(c->f->p, "tn_pad_packed gives each sequence a row of its own, and .lengths hides the padding");
+  return fe_poison(c->f);
+}
+
 // ---- calling
 // q, k and v stand for one, two or three different values.
 static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o) {
@@ -342,21 +392,25 @@ static tn_tensor attend(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   tn_attention_options how = *o;
   how.heads_inside = true, how.causal |= m->config.is_causal;
   if (how.dropout == 0) how.dropout = m->config.rate;
-  if (!count_added_keys(c, fe_axis_dim(q, 1), fe_axis_dim(k, 1), &how)) return fe_poison(c->f);
+  bool is_packed = fe_rank(q) == 2;
+  if (is_packed && n_added_keys(m)) return refuse_added_keys(c, q);
+  if (!is_packed && !count_added_keys(c, fe_axis_dim(q, 1), fe_axis_dim(k, 1), &how)) return fe_poison(c->f);
   if (n_added_keys(m)) in[1] = with_added(c, in[1], "bias_k"), in[2] = with_added(c, in[2], "bias_v");
   for (uint32_t i = 0; i < n; i++)
     if (!fe_ok(in[i])) return fe_poison(c->f);
   tn_tensor y = fe_attention(in, n, 4, &how, c->at);
   if (!fe_ok(y)) return y;
   if (o->weights) *o->weights = added_last(c, *o->weights);
-  y = fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(c->f->p->ir, m->config.out)}, 3, c->at);
+  Dim d[3] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1)};
+  d[fe_rank(q) - 1] = ir_dim(c->f->p->ir, m->config.out);
+  y = fe_reshape(y, d, fe_rank(q), c->at);
   return fe_call(m->first, y, c->at);
 }
 
-// [T,E] is a batch of one sequence.
+// [T,E] is a batch of one sequence, but where it has the rows of a packed one.
+static bool is_batch(tn_tensor x) { return fe_rank(x) == 3 || fe_rows_of(x); }
 static tn_tensor as_batch(tn_tensor x, tn_site at) {
-  return fe_rank(x) == 2 ? fe_reshape(x, (Dim[]){ir_dim(x.fn->p->ir, 1), fe_axis_dim(x, 0), fe_axis_dim(x, 1)}, 3, at)
-                         : x;
+  return !is_batch(x) ? fe_reshape(x, (Dim[]){ir_dim(x.fn->p->ir, 1), fe_axis_dim(x, 0), fe_axis_dim(x, 1)}, 3, at) : x;
 }
 
 static tn_tensor attend_ranks(const Call *c, const tn_tensor *x, const tn_attention_options *o) {
@@ -367,8 +421,8 @@ static tn_tensor attend_ranks(const Call *c, const tn_tensor *x, const tn_attent
     in[k] = same < k ? in[same] : as_batch(x[k], c->at);
   }
   tn_tensor y = attend(c, in[0], in[1], in[2], o);
-  fe_give_weights("tn_attention_call", o, fe_rank(x[0]) == 3, true, c->at);
-  if (fe_rank(x[0]) == 3 || !fe_ok(y)) return y;
+  fe_give_weights("tn_attention_call", o, is_batch(x[0]), true, c->at);
+  if (is_batch(x[0]) || !fe_ok(y)) return y;
   return fe_reshape(y, (Dim[]){fe_axis_dim(y, 1), fe_axis_dim(y, 2)}, 2, c->at);
 }
 

@@ -28,9 +28,16 @@ void fe_give_weights(const char *call, const tn_attention_options *o, bool has_b
 tn_tensor fe_attend(tn_module *m, tn_tensor x, tn_site at);  // self-attention, as tn_call runs it
 tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 
-// ---- attention_weights.c: [B,H,Tq,Tk] of the sdpa y with n operands `in` and this bias; stream: of its dropout, 0: none
-tn_tensor fe_attention_weights(const tn_tensor *in, uint32_t n, tn_tensor bias, tn_tensor y, uint32_t stream,
-                               const tn_attention_options *o, tn_site at);
+// ---- attention_weights.c
+// What an sdpa reads: n tensor operands, its bias, the layouts of packed rows; each may be empty.
+typedef struct {
+  const tn_tensor *in;
+  uint32_t n;
+  tn_tensor bias, layout, kv_layout;
+} FeAttended;
+// [B,H,Tq,Tk] of the sdpa y; stream: of its dropout, 0: none
+tn_tensor fe_attention_weights(const FeAttended *a, tn_tensor y, uint32_t stream, const tn_attention_options *o,
+                               tn_site at);
 
 // ---- attention_mask.c: bool, as broadcasts to [B,H,Tq,Tk]; empty: every query sees every key
 tn_tensor fe_visible_keys(tn_function *f, Dim n_queries, Dim n_keys, const tn_attention_options *o, tn_site at);

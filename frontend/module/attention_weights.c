@@ -5,6 +5,7 @@
 //                                            %w = dropout(softmax %s')     0 where %lse is -inf: nothing is visible
 #include "frontend/graph/ops.h"
 #include "frontend/module/attention.h"
+#include "frontend/packed/packed.h"
 #include "ir/build.h"
 
 #include <math.h>
@@ -57,9 +58,9 @@ static tn_tensor part_of(tn_tensor x, int64_t k, tn_site at) {
   return fe_reshape(y, (Dim[]){fe_axis_dim(y, 0), fe_axis_dim(y, 1), fe_axis_dim(y, 3), fe_axis_dim(y, 4)}, 4, at);
 }
 
-tn_tensor fe_attention_weights(const tn_tensor *in, uint32_t n, tn_tensor bias, tn_tensor y, uint32_t stream,
-                               const tn_attention_options *o, tn_site at) {
-  Weights w = {.f = y.fn, .o = o, .at = at};
+static tn_tensor weights_of(const tn_tensor *in, uint32_t n, tn_tensor bias, tn_tensor lse, uint32_t stream,
+                            const tn_attention_options *o, tn_site at) {
+  Weights w = {.f = lse.fn, .o = o, .at = at};
   bool inside = n < 3 || o->heads_inside;
   w.q = as_batch_of_heads(n == 1 ? part_of(in[0], 0, at) : in[0], inside, at);
   w.k = as_batch_of_heads(n == 3 ? in[1] : part_of(in[n - 1], n == 1 ? 1 : 0, at), inside, at);
@@ -68,10 +69,34 @@ tn_tensor fe_attention_weights(const tn_tensor *in, uint32_t n, tn_tensor bias, 
             zero = fe_const(w.f, 0, at);
   if (bias.fn) s = op2(&w, OP_add, s, bias);
   if (seen.fn) s = pick(&w, fe_cast(seen, DT_F32, at), s, fe_const(w.f, -INFINITY, at));
-  tn_tensor none = sees_none(&w, (tn_tensor){w.f, y.v + 1});
+  tn_tensor none = sees_none(&w, lse);
   tn_tensor p = pick(&w, none, zero, s);
   if (fe_ok(p)) p = pick(&w, none, zero, fe_emit1(OP_softmax, p, at));
   if (!stream || !fe_ok(p)) return p;
   const Attr dropout[] = {ir_a_num(KEY_p, o->dropout), ir_a_int(KEY_id, stream)};
   return fe_emit(OP_dropout, &p, 1, dropout, 2, at);
+}
+
+// [B,H,T] of numbers [H,rows], -inf at steps that do not exist
+static tn_tensor padded_lse(tn_tensor lse, tn_tensor layout, tn_site at) {
+  const Attr absent = ir_a_num(KEY_value, -INFINITY);
+  tn_tensor rows = fe_permute(lse, (const uint32_t[]){1, 0}, at);
+  rows = fe_ok(rows) ? fe_move_rows(OP_unpack_padded, rows, layout, &absent, 1, at) : rows;
+  return fe_ok(rows) ? fe_permute(rows, (const uint32_t[]){0, 2, 1}, at) : rows;
+}
+
+tn_tensor fe_attention_weights(const FeAttended *a, tn_tensor y, uint32_t stream, const tn_attention_options *o,
+                               tn_site at) {
+  tn_tensor lse = {y.fn, y.v + 1}, of_keys = a->kv_layout.fn ? a->kv_layout : a->layout, in[3];
+  if (!a->layout.fn) return weights_of(a->in, a->n, a->bias, lse, stream, o, at);
+  tn_attention_options padded = *o;
+  const Attr lengths = ir_a_str(KEY_part, ir_str(y.fn->p->ir, "lengths"));
+  for (uint32_t k = 0; k < a->n; k++) {
+    in[k] = fe_move_rows(OP_unpack_padded, a->in[k], k ? of_keys : a->layout, NULL, 0, at);
+    if (!fe_ok(in[k])) return in[k];
+  }
+  padded.heads_inside = true, padded.lengths = fe_emit(OP_seq_part, &of_keys, 1, &lengths, 1, at);
+  lse = padded_lse(lse, a->layout, at);
+  return fe_ok(lse) && fe_ok(padded.lengths) ? weights_of(in, a->n, a->bias, lse, stream, &padded, at)
+                                             : fe_poison(y.fn);
 }

@@ -1,4 +1,5 @@
-// Positional encodings: y = x + the first T rows of a table, for x [.., T, size]; T may be a size of the run.
+// Positional encodings: y = x + the first T rows of a table, for x [.., T, size]; T may be a size of the run. Packed rows
+// [rows, size] take the row of their step.
 //
 // The table is learnt, or made of sines and cosines by the function that makes initial values. Angles grow up to the
 // number of positions, where f32 has few digits left behind the point: a frequency is split in two, so that position times
@@ -14,11 +15,17 @@
 #include <math.h>
 
 // ---- adding
+// The time axis: of x, or of the layout whose rows x has.
+static Dim steps_of(tn_tensor x) {
+  return fe_rank(x) == 2 && fe_rows_of(x) ? fe_axis_dim((tn_tensor){x.fn, fe_rows_of(x)}, 1)
+                                          : fe_axis_dim(x, fe_rank(x) - 2);
+}
+
 static bool check_value(const tn_module *m, tn_tensor x, tn_site at) {
   Prog *p = m->p->ir;
   uint32_t rank = fe_rank(x);
   if (rank >= 2 && ir_list_at(p, fe_shape_of(x), rank - 1) == m->config.out &&
-      ir_dim_bound(p, fe_axis_dim(x, rank - 2)) <= m->config.in)
+      ir_dim_bound(p, steps_of(x)) <= m->config.in)
     return true;
   fe_error(m->p, E_SHAPE, at, "module '%s' takes [..,T,%lld] with T up to %lld, not %s", m->path,
            (long long)m->config.out, (long long)m->config.in, fe_type_text(x));
@@ -28,10 +35,13 @@ static bool check_value(const tn_module *m, tn_tensor x, tn_site at) {
 
 static tn_tensor add_rows(tn_module *m, tn_tensor x, tn_site at) {
   if (!check_value(m, x, at)) return fe_poison(x.fn);
-  if (!fe_steps_apart(x, fe_rank(x) - 2, "tn_call", at)) return fe_poison(x.fn);
+  bool is_packed = fe_rank(x) == 2 && fe_rows_of(x);
+  if (!is_packed && !fe_steps_apart(x, fe_rank(x) - 2, "tn_call", at)) return fe_poison(x.fn);
   tn_tensor table = fe_read(x.fn, m->entries[0].param, at);
-  Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, fe_axis_dim(x, fe_rank(x) - 2))};
-  tn_tensor rows = fe_emit(OP_slice, &table, 1, attrs, 2, at);
+  Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, steps_of(x))};
+  tn_tensor rows = is_packed ? fe_emit2(OP_embedding, table, fe_row_steps(x, at), at)
+                             : fe_emit(OP_slice, &table, 1, attrs, 2, at);
+  if (!fe_ok(rows)) return rows;
   tn_tensor y = fe_emit2(OP_add, x, rows, at);
   return m->config.rate > 0 && fe_ok(y) ? fe_dropout(y, m->config.rate, at) : y;
 }

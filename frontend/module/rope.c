@@ -6,6 +6,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/packed_rows.h"
+#include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
 #include "frontend/run/finite.h"
 #include "frontend/tenure/module.h"
@@ -18,6 +19,7 @@ typedef struct {
   tn_tensor x;
   const tn_rope_options *o;
   uint32_t rank, time;       // axes of x; which one is time
+  bool is_packed;            // the time axis has the rows of a layout
   int64_t size, half, most;  // elements that turn, pairs, rows of the tables
 } Rope;
 
@@ -34,14 +36,22 @@ static tn_tensor table_of(const Rope *r, double base, bool is_sin) {
   return (tn_tensor){f, ir_table(f->ir, DT_F32, s, v, fe_loc(f->p, r->o->at)).i};
 }
 
+// i64 [rows]: where each packed row stands in its sequence, from the offset on.
+static tn_tensor positions_of(const Rope *r) {
+  tn_tensor steps = fe_row_steps(r->x, r->o->at);
+  if (r->o->offset.fn && fe_ok(steps)) return fe_emit2(OP_add, steps, r->o->offset, r->o->at);
+  return fe_emit2(OP_add, steps, fe_number(r->x.fn, (double)r->o->const_offset, DT_I64, r->o->at), r->o->at);
+}
+
 // The rows of x's positions, shaped to multiply with halves of x: [T,half], [T,1,half] before heads, and with an axis of
 // 1 behind them for pairs side by side.
 static tn_tensor rows_of(const Rope *r, double base, bool is_sin) {
   Prog *p = r->x.fn->p->ir;
   tn_tensor table = table_of(r, base, is_sin);
   Dim steps = fe_axis_dim(r->x, r->time), one = ir_dim(p, 1), d[4] = {steps};
-  tn_tensor rows = r->o->offset.fn ? fe_slice_at(table, 0, r->o->offset, steps, r->o->at)
-                                   : fe_part(table, 0, ir_dim(p, r->o->const_offset), steps, r->o->at);
+  tn_tensor rows = r->is_packed      ? fe_emit2(OP_embedding, table, positions_of(r), r->o->at)
+                   : r->o->offset.fn ? fe_slice_at(table, 0, r->o->offset, steps, r->o->at)
+                                     : fe_part(table, 0, ir_dim(p, r->o->const_offset), steps, r->o->at);
   uint32_t n = 1;
   if (r->o->heads_inside) d[n++] = one;
   d[n++] = ir_dim(p, r->half);
@@ -101,10 +111,14 @@ static bool check_value(const Rope *r) {
   return true;
 }
 
+static Dim steps_of(const Rope *r) {
+  return r->is_packed ? fe_axis_dim((tn_tensor){r->x.fn, fe_rows_of(r->x)}, 1) : fe_axis_dim(r->x, r->time);
+}
+
 static bool check_options(Rope *r) {
   Prog *p = r->x.fn->p->ir;
   const tn_rope_options *o = r->o;
-  int64_t all = ir_dim_bound(p, fe_axis_dim(r->x, r->rank - 1)), steps = ir_dim_bound(p, fe_axis_dim(r->x, r->time));
+  int64_t all = ir_dim_bound(p, fe_axis_dim(r->x, r->rank - 1)), steps = ir_dim_bound(p, steps_of(r));
   r->size = o->size ? o->size : all, r->half = r->size / 2;
   if (r->size < 2 || r->size % 2 || r->size > all)
     return refuse(r, E_ARGUMENT, "tn_rope turns an even number of elements, 2 to all of a head");
@@ -127,7 +141,8 @@ tn_tensor tn_rope(tn_tensor x, tn_rope_options o) {
   Rope r = {.x = x, .o = &o, .rank = fe_rank(x)};
   if (!check_value(&r)) return fe_poison(f);
   r.time = r.rank - (o.heads_inside ? 3 : 2);
-  if (!check_options(&r) || !fe_steps_apart(x, r.time, "tn_rope", o.at)) return fe_poison(f);
+  r.is_packed = r.time == 0 && fe_rows_of(x);
+  if (!check_options(&r) || (!r.is_packed && !fe_steps_apart(x, r.time, "tn_rope", o.at))) return fe_poison(f);
   double base = o.base != 0 ? o.base : 10000;
   tn_tensor cosine = rows_of(&r, base, false), sine = rows_of(&r, base, true);
   return fe_ok(cosine) && fe_ok(sine) ? fe_made(turn(&r, cosine, sine), o.at) : fe_poison(f);

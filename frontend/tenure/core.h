@@ -33,6 +33,9 @@ typedef struct {
   tn_function *fn;
   uint32_t v;
 } tn_tensor;  // v == 0: poisoned
+typedef struct {
+  tn_tensor data, layout;
+} tn_packed;  // packed sequences: packed.h
 // Several values: what a module of several inputs takes, what hooks of it see. names: by value, NULL: none.
 enum { TN_MAX_VALUES = 16 };
 typedef struct {

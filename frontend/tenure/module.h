@@ -254,6 +254,16 @@ typedef struct {
 TN_API tn_tensor tn_scaled_dot_product_attention(tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o);
 // qkv [B,T,3,H,D], as one projection makes all three -> [B,T,H,D]; heads_inside is not read
 TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);
+// Attention within each sequence of packed rows: q [rows,H,D], k and v [rows,G,D] -> [rows,H,D] in the layout of q. k and v
+// have one layout (E111), of the same batch as q's: the same one (self-attention), or another (encoder and decoder). No score of
+// two sequences is computed, and no padding. Options as above, steps counted within each sequence; bias, mask and weights are
+// [B,H,Tq,Tk], B in user order, T the time axes that were packed. lengths is refused (E003): the layout has them. An empty sequence
+// of keys gives zeros. Dropout and results are those of the padded sequences. heads_inside is not read.
+//
+//   tn_packed h = tn_packed_with_data(s, tn_reshape(q.data, ..));        // [rows, 4, 64]
+//   tn_packed y = tn_packed_attention(h, h, h, .causal = true);
+//   tn_packed z = tn_packed_call(encoder, s);                            // modules take packed rows: attention, transformers
+TN_API tn_packed tn_packed_attention(tn_packed q, tn_packed k, tn_packed v, tn_attention_options o);
 typedef struct {
   bool causal, no_bias;
   double dropout;

@@ -10,10 +10,7 @@
 extern "C" {
 #endif
 
-// ---- packed sequences: (data [rows, ..], layout), one managed value
-typedef struct {
-  tn_tensor data, layout;
-} tn_packed;
+// ---- packed sequences: tn_packed, (data [rows, ..], layout), is one managed value
 typedef struct {
   bool time_major;      // x is [T, B, ..]; else [B, T, ..]
   bool enforce_sorted;  // refuse lengths that are not in decreasing order, as PyTorch's default does

@@ -33,12 +33,12 @@ static Val as_places(Grad *g, Val a) {
   return reshape(g, a, ir_shape(g->p, (Dim[]){ir_dim_at(g->p, s, 0), places, ir_dim_at(g->p, s, rank - 1)}, 3));
 }
 
-// Each g went to one place, and takes the gradient from there.
+// Each g went to one place, and takes the gradient from there; one of a window in the padding, whose place is -1, to none.
 void ir_grad_rule_max_pool_grad(Grad *g, Val v, Val adj) {
   Val y = arg(g, v, 0), index = arg(g, v, 1);
-  Attr i64 = ir_a_int(KEY_dtype, DT_I64), axis = ir_a_int(KEY_axis, 1);
+  Attr i64 = ir_a_int(KEY_dtype, DT_I64), how[] = {ir_a_int(KEY_axis, 1), ir_a_int(KEY_padded, 1)};
   index = as_places(g, ir_emit(g->f, OP_cast, &index, 1, &i64, 1, g->loc));
-  Val taken = ir_emit(g->f, OP_gather, (Val[]){as_places(g, adj), index}, 2, &axis, 1, g->loc);
+  Val taken = ir_emit(g->f, OP_gather, (Val[]){as_places(g, adj), index}, 2, how, 2, g->loc);
   ir_grad_give(g, y, reshape(g, taken, shape_of(g, y)));
 }
 

@@ -451,7 +451,8 @@ void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
 
 // The gradient ops take the same operands and attributes, then both results and the incoming gradient.
 void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
-  static const ArgName operands[] = {ARG_q, ARG_k, ARG_v, ARG_lengths, ARG_attn_bias, ARG_offset};
+  static const ArgName operands[] = {ARG_q,         ARG_k,      ARG_v,      ARG_lengths,
+                                     ARG_attn_bias, ARG_offset, ARG_layout, ARG_kv_layout};
   enum { N_TENSORS = 3, N_OPERANDS = sizeof operands / sizeof *operands };
   Val in[N_OPERANDS + 3] = {[N_OPERANDS] = v, ir_result(v, 1), adj}, bias = ir_operand(g->f, v, ARG_attn_bias);
   Attr attr[8];

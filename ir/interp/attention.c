@@ -3,6 +3,7 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/interp/interp.h"
+#include "ir/interp/packed.h"
 
 #include <math.h>
 
@@ -11,6 +12,7 @@ typedef struct {
   Val v;
   Attention a;
   int64_t batch, tq, tk;
+  Layout of_q, of_k;  // of packed rows
   int64_t offset;
   uint32_t id;
 } Head;
@@ -21,6 +23,8 @@ static bool open_heads(Run *r, Val v, Head *h) {
   const Prog *p = r->f->prog;
   h->batch = ir_dim_eval(p, h->a.batch, r->env->slots);
   h->tq = ir_dim_eval(p, h->a.tq, r->env->slots), h->tk = ir_dim_eval(p, h->a.tk, r->env->slots);
+  if (ir_attention_is_packed(&h->a))
+    h->of_q = run_layout_of(r, h->a.layout), h->of_k = run_layout_of(r, h->a.kv_layout);
   double offset = ir_none(h->a.offset_value) ? (double)h->a.offset : run_operand(r, v, ARG_offset).v[0];
   h->offset = (int64_t)fmax(-(double)h->tq - h->a.window, fmin((double)h->tk + h->a.window, offset));
   for (int64_t b = 0; !ir_none(h->a.lengths) && b < h->batch; b++) {
@@ -31,17 +35,36 @@ static bool open_heads(Run *r, Val v, Head *h) {
   return true;
 }
 
-// The D elements of step t of a place in t_steps steps.
-static double *row_of(Tensor x, const AttnPlace *p, int64_t steps, int64_t b, int64_t head, int64_t t) {
+// The steps of sequence b: of queries, of keys.
+static int64_t n_queries(const Head *h, int64_t b) {
+  return ir_attention_is_packed(&h->a) ? (int64_t)h->of_q.lengths[b] : h->tq;
+}
+static int64_t n_keys(const Head *h, int64_t b) {
+  if (ir_attention_is_packed(&h->a)) return (int64_t)h->of_k.lengths[b];
+  return ir_none(h->a.lengths) ? h->tk : (int64_t)run_operand(h->r, h->v, ARG_lengths).v[b];
+}
+
+static int64_t packed_row(const Layout *l, int64_t b, int64_t t) { return (int64_t)(l->offsets[t] + l->unsorted[b]); }
+
+// The D elements of step t of a place whose steps are those of the queries, or of the keys.
+static double *row_of(const Head *h, Tensor x, const AttnPlace *p, bool is_query, int64_t b, int64_t head, int64_t t) {
+  double *at = x.v + p->offset;
+  if (ir_attention_is_packed(&h->a))
+    return at + head * p->head + packed_row(is_query ? &h->of_q : &h->of_k, b, t) * p->row;
+  int64_t steps = is_query ? h->tq : h->tk;
   int64_t one = p->head ? p->head : steps * p->row, batch = p->head ? steps * p->row : p->heads * one;
-  return x.v + p->offset + b * batch + head * one + t * p->row;
+  return at + b * batch + head * one + t * p->row;
 }
 
 static double *part(const Head *h, AttnRole role, int64_t b, int64_t head, int64_t t) {
   const AttnPlace *p = &h->a.place[role];
   bool is_query = role == ATTN_Q;
-  return row_of(run_arg(h->r, h->v, p->operand), p, is_query ? h->tq : h->tk, b, is_query ? head : head / h->a.group,
-                t);
+  return row_of(h, run_arg(h->r, h->v, p->operand), p, is_query, b, is_query ? head : head / h->a.group, t);
+}
+
+static int64_t lse_at(const Head *h, int64_t b, int64_t head, int64_t t) {
+  if (!ir_attention_is_packed(&h->a)) return (b * h->a.heads + head) * h->tq + t;
+  return head * (int64_t)h->of_q.head[TN_LAYOUT_ROWS] + packed_row(&h->of_q, b, t);
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -49,7 +72,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 // Keys that query t of sequence b sees: [*lo, *hi).
 static void seen(const Head *h, int64_t b, int64_t t, int64_t *lo, int64_t *hi) {
   int64_t at = t + h->offset;  // where it stands
-  *lo = 0, *hi = ir_none(h->a.lengths) ? h->tk : (int64_t)run_operand(h->r, h->v, ARG_lengths).v[b];
+  *lo = 0, *hi = n_keys(h, b);
   if (h->a.window && at - h->a.window + 1 > 0) *lo = at - h->a.window + 1;
   if (h->a.causal) *hi = smaller(*hi, at + 1);
   else if (h->a.window) *hi = smaller(*hi, at + h->a.window);
@@ -105,8 +128,8 @@ bool eval_sdpa(Run *r, Val v) {
   if (!open_heads(r, v, &h)) return false;
   for (int64_t b = 0; b < h.batch; b++)
     for (int64_t k = 0; k < h.a.heads; k++)
-      for (int64_t t = 0; t < h.tq; t++)
-        lse.v[(b * h.a.heads + k) * h.tq + t] = forward_row(&h, row_of(out, &h.a.out, h.tq, b, k, t), b, k, t);
+      for (int64_t t = 0; t < n_queries(&h, b); t++)
+        lse.v[lse_at(&h, b, k, t)] = forward_row(&h, row_of(&h, out, &h.a.out, true, b, k, t), b, k, t);
   return true;
 }
 
@@ -118,7 +141,7 @@ typedef struct {
 static double *grad_part(const Head *h, const Back *x, AttnRole role, int64_t b, int64_t head, int64_t t) {
   const AttnPlace *p = &h->a.place[role];
   bool is_query = role == ATTN_Q;
-  return row_of(x->d[p->operand], p, is_query ? h->tq : h->tk, b, is_query ? head : head / h->a.group, t);
+  return row_of(h, x->d[p->operand], p, is_query, b, is_query ? head : head / h->a.group, t);
 }
 
 // Probability of a pair, and the gradient of its score.
@@ -127,9 +150,9 @@ typedef struct {
 } Pair;
 
 static Pair pair(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t, int64_t k) {
-  const double *g = row_of(x->g, &h->a.out, h->tq, b, head, t);
-  double delta = dot(g, row_of(x->out, &h->a.out, h->tq, b, head, t), h->a.size);
-  double lse = x->lse.v[(b * h->a.heads + head) * h->tq + t];
+  const double *g = row_of(h, x->g, &h->a.out, true, b, head, t);
+  double delta = dot(g, row_of(h, x->out, &h->a.out, true, b, head, t), h->a.size);
+  double lse = x->lse.v[lse_at(h, b, head, t)];
   Pair y = {.p = lse == -INFINITY ? 0 : exp(score(h, b, head, t, k) - lse), .kept = kept(h, b, head, t, k)};
   y.ds = y.p * (y.kept * dot(g, part(h, ATTN_V, b, head, k), h->a.size) - delta);
   return y;
@@ -137,7 +160,7 @@ static Pair pair(const Head *h, const Back *x, int64_t b, int64_t head, int64_t 
 
 static void backward_row(const Head *h, const Back *x, int64_t b, int64_t head, int64_t t) {
   int64_t lo, hi;
-  const double *g = row_of(x->g, &h->a.out, h->tq, b, head, t), *q = part(h, ATTN_Q, b, head, t);
+  const double *g = row_of(h, x->g, &h->a.out, true, b, head, t), *q = part(h, ATTN_Q, b, head, t);
   double *dq = grad_part(h, x, ATTN_Q, b, head, t);
   seen(h, b, t, &lo, &hi);
   for (int64_t k = lo; k < hi; k++) {
@@ -165,7 +188,7 @@ static bool backward(Run *r, Val v, void (*row)(const Head *h, const Back *x, in
   for (uint32_t k = 0; k < ir_ops[ir_ins(r->f, v)->op].n_res; k++) x.d[k] = run_result(r, v, k);
   for (int64_t b = 0; b < h.batch; b++)
     for (int64_t k = 0; k < h.a.heads; k++)
-      for (int64_t t = 0; t < h.tq; t++) row(&h, &x, b, k, t);
+      for (int64_t t = 0; t < n_queries(&h, b); t++) row(&h, &x, b, k, t);
   return true;
 }
 

@@ -31,6 +31,11 @@ bool eval_seq_part(Run *r, Val v) {
   Layout l = run_layout_of(r, ir_arg(r->f, v, 0));
   Tensor out = run_result(r, v, 0);
   const char *name = ir_text(r->f->prog, ir_attr(r->f, v, KEY_part)->u.s);
+  if (!strcmp(name, "steps")) {
+    for (int64_t t = 0; t < (int64_t)l.head[TN_LAYOUT_STEPS]; t++)
+      for (int64_t k = 0; k < (int64_t)l.batch_sizes[t]; k++) out.v[(int64_t)l.offsets[t] + k] = (double)t;
+    return true;
+  }
   const double *from = !strcmp(name, "sorted")     ? l.sorted
                        : !strcmp(name, "unsorted") ? l.unsorted
                        : !strcmp(name, "lengths")  ? l.lengths

@@ -94,10 +94,10 @@ uint16_t ir_rule_unpack_padded(const Infer *c) {
 uint16_t ir_rule_seq_part(const Infer *c) {
   const Attr *part = ir_attr(c->f, c->v, KEY_part);
   const char *name = part ? ir_text(c->p, part->u.s) : "";
-  bool by_step = !strcmp(name, "batch_sizes");
-  if (!by_step && strcmp(name, "sorted") && strcmp(name, "unsorted") && strcmp(name, "lengths"))
-    return ir_infer_fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths");
-  Dim d = dim_of(c, 0, by_step ? 1 : 0);
+  bool by_step = !strcmp(name, "batch_sizes"), by_row = !strcmp(name, "steps");
+  if (!by_step && !by_row && strcmp(name, "sorted") && strcmp(name, "unsorted") && strcmp(name, "lengths"))
+    return ir_infer_fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths, steps");
+  Dim d = dim_of(c, 0, by_row ? 2 : by_step ? 1 : 0);
   set(c, 0, DT_I64, ir_shape(c->p, &d, 1));
   return 0;
 }
