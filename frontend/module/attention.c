@@ -370,7 +370,7 @@ static tn_tensor added_last(const Call *c, tn_tensor w) {
 static tn_tensor refuse_added_keys(const Call *c, tn_tensor q) {
   fe_error(c->f->p, E_ARGUMENT, c->at,
            "module '%s' adds keys of its own (bias_kv, zero_attn): packed rows have no place for them", c->m->path);
-  fe_note_value(q, "the packed rows");
+  fe_note_value(q, "the value");
   fe_hint(c->f->p, "tn_pad_packed gives each sequence a row of its own, and .lengths hides the padding");
   return fe_poison(c->f);
 }

@@ -97,8 +97,9 @@ TN_API tn_tensor tn_packed_unsorted_indices(tn_packed s, tn_site at);
 // tn_packed_with_data makes the result packed. Two packed values must have one layout (E111), as must s.data and t.data
 // where they meet in tn_add and the like. Totals over all rows are ordinary tensors, and so is what an index picks; what else
 // works along the rows, in a module too, is E130, because neighbours may belong to different sequences: softmax, cumsum,
-// sort, slice and concat along that axis, attention, a product of rows with rows, positions.
-TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, conv1d, ..
+// sort, slice and concat along that axis, a product of rows with rows. Attention, transformers' layers and positions (tables and
+// tn_rope) work within each sequence: tn_packed_call, tn_attention_call and tn_decoder_call of s.data, tn_packed_attention.
+TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of one input: linear, conv1d, attention, ..
 // tn_conv1d of each sequence alone: data [rows, C], weight [O, C / groups, kernel], bias [O] or TN_NONE -> rows of O. What
 // lies outside of a sequence is zeros, and no window sees two of them. A sequence of n steps becomes one of
 // (n + 2 padding - dilation (kernel - 1) - 1) / stride + 1 steps: where that is n, as with .same, the layout is that of s,
