@@ -39,8 +39,8 @@ static tn_tensor add_rows(tn_module *m, tn_tensor x, tn_site at) {
   if (!is_packed && !fe_steps_apart(x, fe_rank(x) - 2, "tn_call", at)) return fe_poison(x.fn);
   tn_tensor table = fe_read(x.fn, m->entries[0].param, at);
   Attr attrs[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_count, steps_of(x))};
-  tn_tensor rows = is_packed ? fe_emit2(OP_embedding, table, fe_row_steps(x, at), at)
-                             : fe_emit(OP_slice, &table, 1, attrs, 2, at);
+  tn_tensor rows =
+      is_packed ? fe_emit2(OP_embedding, table, fe_row_steps(x, at), at) : fe_emit(OP_slice, &table, 1, attrs, 2, at);
   if (!fe_ok(rows)) return rows;
   tn_tensor y = fe_emit2(OP_add, x, rows, at);
   return m->config.rate > 0 && fe_ok(y) ? fe_dropout(y, m->config.rate, at) : y;

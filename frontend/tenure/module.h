@@ -260,9 +260,9 @@ TN_API tn_tensor tn_attention_packed(tn_tensor qkv, tn_attention_options o);
 // [B,H,Tq,Tk], B in user order, T the time axes that were packed. lengths is refused (E003): the layout has them. An empty sequence
 // of keys gives zeros. Dropout and results are those of the padded sequences. heads_inside is not read.
 //
-//   tn_packed h = tn_packed_with_data(s, tn_reshape(q.data, ..));        // [rows, 4, 64]
-//   tn_packed y = tn_packed_attention(h, h, h, .causal = true);
-//   tn_packed z = tn_packed_call(encoder, s);                            // modules take packed rows: attention, transformers
+//   tn_packed heads = tn_pack_padded(tn_reshape(x, TN_SHAPE(32, 50, 4, 64)), lengths);
+//   tn_packed seen = tn_packed_attention(heads, heads, heads, .causal = true);        // [rows, 4, 64]
+//   tn_packed words = tn_packed_call(tn_transformer_encoder_layer(root, "enc", 256, 4), tn_pack_padded(x, lengths));
 TN_API tn_packed tn_packed_attention(tn_packed q, tn_packed k, tn_packed v, tn_attention_options o);
 typedef struct {
   bool causal, no_bias;
