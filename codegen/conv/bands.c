@@ -106,7 +106,7 @@ void cg_conv_fill(const ConvUnit *u, V src, V channel, V strip) {
     return;
   }
   for (Loop l = cg_count(c, u->images); cg_next(&l);) {
-    V to = cg_row(c, strip, l.i, cg_strip_elements(&u->b->strip));
+    V to = cg_row(c, strip, l.i, cg_i64(c, cg_strip_elements(&u->b->strip)));
     fill_image(u, src, channel, to, cg_add(c, u->image, l.i));
   }
 }

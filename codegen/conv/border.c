@@ -48,7 +48,7 @@ static V mask_of(Cg *c, const ConvSums *s, uint32_t j) {
 static V some_nan(Cg *c, const Border *b, const ConvSums *s) {
   V sum = cg_splat(c, cg_f32(c, 0));
   for (Loop l = cg_carry(c, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
-    V at = cg_row(c, s->sums, pixel_of(c, b, l.i), s->pixel);
+    V at = cg_row(c, s->sums, pixel_of(c, b, l.i), cg_i64(c, s->pixel));
     for (uint32_t j = 0; j < s->nv; j++)
       sum = cg_fadd(c, sum, cg_get_masked(c, c->vf, at, cg_i64(c, j * c->t->vl), mask_of(c, s, j)));
   }
@@ -76,10 +76,12 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, V x, V tap, V to) {
                    .mask_step = vl,
                    .mask_c = true};
   cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, p->kc, 1);
-  cg_tile_call(
-      c, &spec,
-      &(TileArgs){
-          .a = x, .b = cg_row(c, s->weights, tap, p->kc * p->width), .c = to, .k = cg_i64(c, p->kc), .n = s->columns});
+  cg_tile_call(c, &spec,
+               &(TileArgs){.a = x,
+                           .b = cg_row(c, s->weights, tap, cg_i64(c, p->kc * p->width)),
+                           .c = to,
+                           .k = cg_i64(c, p->kc),
+                           .n = s->columns});
 }
 
 // A pixel of the source, from a channel on; what a prologue makes of it is stored after the strip.
@@ -101,7 +103,7 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, V j
   Inside in[CONV_AXES] = {b->taps[0], b->taps[1]};
   V image = u->image, at[CONV_AXES] = {b->at[0], b->at[1]};
   at[2] = cg_conv_taps_inside(u, 2, cg_add(c, u->column, j), &in[2]);
-  V to = cg_row(c, s->sums, j, s->pixel);
+  V to = cg_row(c, s->sums, j, cg_i64(c, s->pixel));
   clear(c, s, to);
   Loop axis[CONV_AXES];
   for (Loop l = cg_count(c, cg_i64(c, u->s->src_channels / block)); cg_next(&l);) {

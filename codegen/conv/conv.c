@@ -162,7 +162,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
   for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
     ConvSums s = {.weights = n->all_weights, .columns = n->columns, .nv = n->nv, .masked = n->masked};
     if (g->epilogue) {
-      s.sums = cg_row(c, g->strip, l.i, u->b->columns * width), s.pixel = width;
+      s.sums = cg_row(c, g->strip, l.i, cg_i64(c, u->b->columns * width)), s.pixel = width;
     } else {
       V at = cg_times(c, cg_conv_pixel(u, l.i, cg_i64(c, 0)), channels);
       s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
@@ -215,14 +215,14 @@ static void each_panel(const ConvUnit *of) {
     flat.b = &bands, u = &flat;
   }
   int64_t width = g->p->width, all = u->s->dst_channels, panels = cg_ceil_div(all, width);
-  V weights = cg_row(c, g->packed_b, u->group, panels * u->s->rows * width);
+  V weights = cg_row(c, g->packed_b, u->group, cg_i64(c, panels * u->s->rows * width));
   weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
   Inside some = cg_part(c, cg_i64(c, panels), u->part, u->parts);
   for (Pieces p = cg_some_pieces(c, some, all, width); cg_next_piece(&p);)
     panel(u, &(Panel){.n0 = p.i,
                       .columns = cg_i64(c, p.n),
-                      .weights = cg_row(c, weights, p.i, u->s->rows),
+                      .weights = cg_row(c, weights, p.i, cg_i64(c, u->s->rows)),
                       .nv = (uint32_t)cg_ceil_div(p.n, c->t->vl),
                       .masked = p.n % c->t->vl});
 }

@@ -106,8 +106,8 @@ static void axis_of_taps(const Taps *t, uint32_t axis, V *sum) {
   }
   Taps next = *t;
   for (Loop l = cg_carry(c, in.lo, in.hi, cg_i64(c, 1), sum, (uint32_t)t->p->n); cg_next(&l);) {
-    next.x = cg_row(c, t->x, l.i, r->s->x_gap[axis]);
-    next.w = cg_row(c, t->w, l.i, r->s->w_gap[axis]);
+    next.x = cg_row(c, t->x, l.i, cg_i64(c, r->s->x_gap[axis]));
+    next.w = cg_row(c, t->w, l.i, cg_i64(c, r->s->w_gap[axis]));
     axis_of_taps(&next, axis + 1, sum);
   }
 }
@@ -122,7 +122,7 @@ static void one_vector(const Taps *of, V channel, V mask) {
   V out = cg_add(c, cg_times(c, p->first, s->out_pixel), channel);
   Taps t = *of;
   t.mask = mask, t.x = cg_at(c, c->f32, a->x, x);
-  t.w = cg_row(c, a->w, channel, s->w_vector);
+  t.w = cg_row(c, a->w, channel, cg_i64(c, s->w_vector));
   for (int64_t k = 0; k < p->n; k++) sum[k] = cg_splat(c, cg_f32(c, 0));
   axis_of_taps(&t, 0, sum);
   for (int64_t k = 0; k < p->n; k++) {

@@ -161,7 +161,7 @@ static void some_rows(const Part *t, const Vector *v, const Taps *taps, V first,
   V x = cg_add(c, cg_times(c, first, s.x_row), cg_i64(c, taps->first[0] * s.row_gap));
   cg_weight_rows(c, &s,
                  &(WeightArgs){.x = cg_at(c, c->f32, v->x, x),
-                               .g = cg_row(c, v->g, first, s.g_row),
+                               .g = cg_row(c, v->g, first, cg_i64(c, s.g_row)),
                                .sums = cg_at(c, c->f32, v->sums, cg_i64(c, to)),
                                .rows = cg_sub(c, end, first),
                                .count = t->u.columns,
@@ -231,7 +231,7 @@ static void one_vector(const Part *t, V at, int64_t lanes) {
   Vector v = {.lanes = lanes, .g = cg_at(c, c->f32, t->g, cg_add(c, g, cg_add(c, t->channel, at)))};
   int64_t sums = axis[1].n_taps * axis[2].n_taps * p->group * p->padded;
   for (Loop l = cg_each(c, in.lo, in.hi); cg_next(&l);) {
-    v.x = cg_row(c, x, l.i, axis[0].gap * stride[0]);
+    v.x = cg_row(c, x, l.i, cg_i64(c, axis[0].gap * stride[0]));
     v.sums = cg_at(c, c->f32, t->sums, cg_add(c, at, cg_times(c, l.i, sums)));
     plane_of_taps(t, &v);
   }

@@ -17,7 +17,7 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, V from, V c
   Inside in = cg_inside(c, column, columns, 1, cg_dim(c, s->size[2]), all);
   cg_conv_clear(c, to, cg_mul(c, in.lo, n));
   cg_conv_clear(c, cg_at(c, c->f32, to, cg_mul(c, in.hi, n)), cg_mul(c, cg_sub(c, all, in.hi), n));
-  V first = f->prologue ? cg_add(c, from, column) : cg_row(c, from, column, s->pixel);
+  V first = f->prologue ? cg_add(c, from, column) : cg_row(c, from, column, cg_i64(c, s->pixel));
   if (!f->prologue && step == s->channels) {
     V at = cg_mul(c, in.lo, n), run = cg_mul(c, cg_sub(c, in.hi, in.lo), n);
     cg_copy_run(c, DT_F32, cg_at(c, c->f32, to, at), cg_at(c, c->f32, first, at), run);
@@ -26,7 +26,7 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, V from, V c
   for (Loop l = cg_each(c, in.lo, in.hi); cg_next(&l);) {
     V pixel = cg_at(c, c->f32, to, cg_mul(c, l.i, n)), end = cg_add(c, f->channel, f->channels ? f->channels : n);
     if (f->prologue) cg_prologue_row(f->prologue, cg_add(c, first, cg_times(c, l.i, columns)), f->channel, end, pixel);
-    else cg_copy_run(c, DT_F32, pixel, cg_row(c, first, l.i, step), n);
+    else cg_copy_run(c, DT_F32, pixel, cg_row(c, first, l.i, cg_i64(c, step)), n);
   }
 }
 

@@ -9,11 +9,7 @@
 
 #include "codegen/cg.h"
 
-// ---- indices
 static inline V cg_times(Cg *c, V i, int64_t n) { return cg_mul(c, i, cg_i64(c, n)); }
-static inline V cg_row(Cg *c, V base, V i, int64_t n) {
-  return cg_at(c, c->f32, base, cg_times(c, i, n));
-}  // &base[i * n]
 
 // Elements [lo, hi) of n: those for which `reach` places from at + i * step on lie in [0, size). hi may be below lo if reach is
 // not 1.

@@ -264,7 +264,7 @@ static void some_channels(const Unit *t, const WindowRow *w, V lo, int64_t n) {
   cg_weight_rows(c, &s,
                  &(WeightArgs){.x = cg_at(c, c->f32, w->a, lo),
                                .g = w->g,
-                               .sums = cg_row(c, w->sums, lo, s.sums_term),
+                               .sums = cg_row(c, w->sums, lo, cg_i64(c, s.sums_term)),
                                .rows = w->rows,
                                .images = t->u.images,
                                .x_image = cg_i64(c, p->made ? cg_strip_elements(&p->b.strip) : image),
@@ -300,7 +300,7 @@ static void window_row(const Unit *t, V y, V g, V sums, int64_t columns) {
   w.rows = cg_sub(c, in.hi, in.lo);
   if (t->strip) {
     V row = cg_add(c, cg_times(c, in.lo, cg_conv_window_step(&p->s, axis)), tap);
-    w.a = cg_row(c, t->strip, row, p->b.strip.columns * p->block);
+    w.a = cg_row(c, t->strip, row, cg_i64(c, p->b.strip.columns * p->block));
   } else {
     find_in_image(t, &w, cg_add(c, at, cg_times(c, in.lo, axis->src_step)));
   }

@@ -92,7 +92,7 @@ static void some_pixels(const TapPixels *p, void *ctx, V *sum) {
   const Rows *r = ctx;
   Cg *c = r->c;
   GPixels g = {{NULL}};
-  V x = cg_row(c, r->x, cg_tap_first_column(c, p), r->s->pixel);
+  V x = cg_row(c, r->x, cg_tap_first_column(c, p), cg_i64(c, r->s->pixel));
   for (int64_t at = 0; at <= cg_tap_last_column(p); at++)
     for (int64_t row = 0; cg_tap_inside(p, at) && row < r->s->rows; row++) one_column(r, p, x, at, row, g, sum);
 }
@@ -115,8 +115,8 @@ static void some_rows(Rows *r, V x, V g, V lo, V hi, V *sum) {
   Cg *c = r->c;
   TapSums of = {.some_pixels = some_pixels, .ctx = r, .n_sums = n_sums(s)};
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), sum, of.n_sums); cg_next(&l);) {
-    r->x = cg_row(c, x, l.i, s->x_row);
-    r->g = cg_row(c, g, l.i, s->g_row);
+    r->x = cg_row(c, x, l.i, cg_i64(c, s->x_row));
+    r->g = cg_row(c, g, l.i, cg_i64(c, s->g_row));
     V columns = cg_i64(c, s->row.columns), column = cg_i64(c, s->row.offset);
     if (s->row.count) cg_tap_row(c, &s->row, &of, sum);
     else cg_tap_row_of_run(c, &s->row, &of, r->a.count, cg_add(c, r->a.column, column), columns, sum);

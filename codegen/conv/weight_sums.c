@@ -113,7 +113,7 @@ static void fill_square(const Square *q) {
     V tap = cg_add(c, q->first, l.i), channel = cg_split(c, &tap, ir_conv_taps(&s->shape->c));
     V from = cg_times(c, row_of_sums(q, channel, tap), s->o_pad);
     V sum = cg_sum_slices(c, cg_at(c, c->f32, of_group, from), s->slices, s->groups * cg_weight_sums(s));
-    V to = cg_row(c, q->square, l.i, c->t->vl);
+    V to = cg_row(c, q->square, l.i, cg_i64(c, c->t->vl));
     cg_store(c, sum, to);
     if (s->mends) mend(q, channel, tap, to);
   }

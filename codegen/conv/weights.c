@@ -95,7 +95,7 @@ static void each_vector(const Packing *p, V panel_of_group, Run *r) {
   V vl = cg_i64(c, c->t->vl), width = cg_i64(c, p->width);
   V begin = cg_mul(c, cg_rem(c, panel_of_group, cg_i64(c, panels)), width);
   V left = cg_sub(c, cg_i64(c, p->s->dst_channels), begin);
-  V panel = cg_row(c, p->to, panel_of_group, p->s->rows * p->width);
+  V panel = cg_row(c, p->to, panel_of_group, cg_i64(c, p->s->rows * p->width));
   r->group = cg_div(c, panel_of_group, cg_i64(c, panels));
   for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_min(c, width, left), vl); cg_next(&l);) {
     r->n0 = cg_add(c, begin, l.i), r->n = cg_min(c, vl, cg_sub(c, left, l.i)), r->to = cg_at(c, c->f32, panel, l.i);

@@ -90,7 +90,7 @@ static void read_tile(const Unit *u, V tile, V v) {
   cg_winograd_read(c, p, &t, &r);
 }
 
-static V row_of_v(const Unit *u, V v, V row) { return cg_row(u->g->c, v, row, u->p->channels); }
+static V row_of_v(const Unit *u, V v, V row) { return cg_row(u->g->c, v, row, cg_i64(u->g->c, u->p->channels)); }
 
 static void read_tiles(const Unit *u) {
   Cg *c = u->g->c;
@@ -104,7 +104,7 @@ static void prefetch_weights(const Unit *u, TileSpec *spec, TileArgs *args) {
   if (4 * cg_winograd_weight_elements(p) <= c->t->facts.l2_bytes) return;
   V line = cg_i64(c, TILE_LINE), k = cg_i64(c, p->s.src_channels);
   spec->prefetch_lines = 1, spec->prefetch_tiles = (uint32_t)cg_ceil_div(p->width, TILE_LINE);
-  args->prefetch = cg_row(c, args->b, k, p->width);
+  args->prefetch = cg_row(c, args->b, k, cg_i64(c, p->width));
   args->prefetch_row = line, args->prefetch_tile = cg_mul(c, k, line);
 }
 
@@ -123,9 +123,9 @@ static void products(const Unit *u, const Panel *n) {
                    .partial = p->s.src_channels > WINOGRAD_PARTIAL_SUM ? WINOGRAD_PARTIAL_SUM : 0};
   TileRows rows = {.rows = u->n, .left = u->left, .a_block = cg_i64(c, p->mr * p->channels)};
   for (Loop l = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&l);) {
-    TileArgs args = {.a = cg_row(c, u->v, l.i, p->v_point),
-                     .b = cg_row(c, n->weights, l.i, p->s.src_channels * p->width),
-                     .c = cg_row(c, u->g->b_block, l.i, p->m_point),
+    TileArgs args = {.a = cg_row(c, u->v, l.i, cg_i64(c, p->v_point)),
+                     .b = cg_row(c, n->weights, l.i, cg_i64(c, p->s.src_channels * p->width)),
+                     .c = cg_row(c, u->g->b_block, l.i, cg_i64(c, p->m_point)),
                      .k = cg_i64(c, p->s.src_channels)};
     prefetch_weights(u, &spec, &args);
     cg_tile_rows(c, &spec, &args, &rows);
@@ -149,7 +149,7 @@ static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, Wi
     columns = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[2]), t->x));
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
     cg_gemm_epilogue(g, pixel_number(c, p, t, cg_add(c, t->y, l.i)), columns, n->n0, cg_i64(c, n->columns),
-                     cg_row(c, u->result, l.i, WINOGRAD_TILE * p->width), width);
+                     cg_row(c, u->result, l.i, cg_i64(c, WINOGRAD_TILE * p->width)), width);
   }
 }
 
@@ -186,7 +186,7 @@ static void panel(const Unit *u, const Panel *n) {
   products(u, n);
   for (Loop l = cg_count(c, u->n); cg_next(&l);) {
     WinogradTile t = cg_winograd_tile(c, u->p, cg_add(c, u->first, l.i));
-    WinogradSide from = {cg_row(c, u->g->b_block, l.i, u->p->width), u->p->m_point};
+    WinogradSide from = {cg_row(c, u->g->b_block, l.i, cg_i64(c, u->p->width)), u->p->m_point};
     if (u->g->epilogue) finish_tile(u, n, &t, from);
     else store_tile(u, n, &t, from);
     add_moments(u, n, &t, l.i);
@@ -196,7 +196,7 @@ static void panel(const Unit *u, const Panel *n) {
 static Panel panel_at(const Unit *u, V n0, int64_t columns) {
   Cg *c = u->g->c;
   return (Panel){.n0 = n0,
-                 .weights = cg_row(c, u->g->packed_b, n0, WINOGRAD_POINTS * u->p->s.src_channels),
+                 .weights = cg_row(c, u->g->packed_b, n0, cg_i64(c, WINOGRAD_POINTS * u->p->s.src_channels)),
                  .columns = columns,
                  .nv = (uint32_t)cg_ceil_div(columns, c->t->vl)};
 }

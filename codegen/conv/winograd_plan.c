@@ -158,7 +158,7 @@ void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V cha
   outside = cg_splat_n(c, outside, n);
   for (int64_t k = 0; k < (source ? WINOGRAD_SOURCE : WINOGRAD_TILE); k++) {
     V y = cg_add(c, y0, cg_i64(c, k));
-    V row = cg_row(c, image, y, size[2] * pixel);
+    V row = cg_row(c, image, y, cg_i64(c, size[2] * pixel));
     V some = cg_below(c, y, cg_i64(c, size[1]));
     some = cg_select(c, some, inside, LLVMConstNull(LLVMTypeOf(inside)));
     V at = LLVMBuildGEP2(c->b, c->f32, row, &offset, 1, "");

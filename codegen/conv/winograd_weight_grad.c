@@ -121,13 +121,13 @@ static void read_tiles(const Unit *u) {
                       .channels = channels_of(c, first, p->x_block, p->w.s.src_channels),
                       .table = u->table,
                       .zeros = u->zeros,
-                      .v = cg_row(c, u->v, l.i, p->x_block),
+                      .v = cg_row(c, u->v, l.i, cg_i64(c, p->x_block)),
                       .point = p->x_point,
                       .prologue = u->prologue,
                       .made = u->made,
                       .room = p->x_block};
     cg_winograd_read(c, &p->w, &t, &r);
-    read_gradient(u, &t, cg_row(c, u->d, l.i, p->g_block));
+    read_gradient(u, &t, cg_row(c, u->d, l.i, cg_i64(c, p->g_block)));
   }
 }
 
@@ -149,7 +149,7 @@ static void product(const Unit *u, V point, V n0, uint32_t nv) {
   cg_tile_sum_in_parts(&spec, c->t, cg_ceil_div(p->w.images * p->w.image_tiles, p->slices), p->tiles, 1);
   V d = cg_add(c, cg_times(c, point, p->g_point), n0),
     sums = cg_add(c, cg_times(c, point, p->x_block * p->g_block), n0);
-  TileArgs args = {.a = cg_row(c, u->v, point, p->x_point),
+  TileArgs args = {.a = cg_row(c, u->v, point, cg_i64(c, p->x_point)),
                    .b = cg_at(c, c->f32, u->d, d),
                    .c = cg_at(c, c->f32, u->sums, sums),
                    .k = u->n};
@@ -187,7 +187,7 @@ static void each_unit(Unit *u) {
   for (Loop l = cg_each_shared(c, cg_i64(c, p->slices * p->x_blocks * p->g_blocks), 1); cg_next(&l);) {
     u->g_block = l.i, u->x_block = cg_split(c, &u->g_block, p->g_blocks);
     u->slice = cg_split(c, &u->x_block, p->x_blocks);
-    u->sums = cg_row(c, u->scratch, l.i, p->sums);
+    u->sums = cg_row(c, u->scratch, l.i, cg_i64(c, p->sums));
     unit(u);
   }
 }
@@ -199,7 +199,8 @@ static void add_slices(const Unit *u, V from) {
   const Plan *p = u->p;
   int64_t slice = p->x_blocks * p->g_blocks * p->sums;
   for (Loop point = cg_count(c, cg_i64(c, WINOGRAD_POINTS)); cg_next(&point);) {
-    V row = cg_row(c, from, point.i, p->x_block * p->g_block), to = cg_row(c, u->buffer, point.i, p->g_block);
+    V row = cg_row(c, from, point.i, cg_i64(c, p->x_block * p->g_block)),
+      to = cg_row(c, u->buffer, point.i, cg_i64(c, p->g_block));
     for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_i64(c, p->g_block), cg_i64(c, c->t->vl)); cg_next(&l);)
       cg_put(c, cg_sum_slices(c, cg_at(c, c->f32, row, l.i), p->slices, slice), to, l.i);
   }
@@ -209,7 +210,7 @@ static void store_taps(const Unit *u, V taps, V n, V to) {
   Cg *c = u->c;
   int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS;
   for (Loop l = cg_count(c, n); cg_next(&l);) {
-    V at = cg_row(c, to, l.i, u->p->w.s.src_channels * all);
+    V at = cg_row(c, to, l.i, cg_i64(c, u->p->w.s.src_channels * all));
     for (int64_t k = 0; k < all; k++) {
       V from = cg_at(c, c->f32, taps, cg_add(c, cg_i64(c, k * u->p->g_block), l.i));
       cg_put(c, cg_load(c, c->f32, from), at, cg_i64(c, k));

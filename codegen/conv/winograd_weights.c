@@ -8,9 +8,9 @@ static void gather(Cg *c, const WinogradPlan *p, V from, V n0, V taps) {
   const Phase *y = &p->w.axis[1], *x = &p->w.axis[2];
   int64_t all = WINOGRAD_TAPS * WINOGRAD_TAPS, stride = s->transposed ? all : s->src_channels * all;
   V some = cg_min(c, cg_i64(c, p->width), cg_sub(c, cg_i64(c, s->dst_channels), n0));
-  from = cg_row(c, from, n0, stride);
+  from = cg_row(c, from, n0, cg_i64(c, stride));
   for (Loop l = cg_count(c, some); cg_next(&l);) {
-    V one = cg_row(c, from, l.i, stride);
+    V one = cg_row(c, from, l.i, cg_i64(c, stride));
     for (int64_t i = 0; i < WINOGRAD_TAPS; i++) {
       for (int64_t j = 0; j < WINOGRAD_TAPS; j++) {
         int64_t tap = (y->tap + i * y->tap_step) * WINOGRAD_TAPS + x->tap + j * x->tap_step;
@@ -30,11 +30,11 @@ void cg_winograd_weights(Cg *c, const WinogradPlan *p, V weights, V to, V taps) 
   int64_t stride = p->s.transposed ? p->s.dst_channels * all : all;
   for (Loop l = cg_each_shared(c, cg_i64(c, p->panels * channels), 1); cg_next(&l);) {
     V channel = l.i, panel = cg_split(c, &channel, channels);
-    gather(c, p, cg_row(c, weights, channel, stride), cg_times(c, panel, p->width), taps);
+    gather(c, p, cg_row(c, weights, channel, cg_i64(c, stride)), cg_times(c, panel, p->width), taps);
     V row = cg_add(c, cg_times(c, panel, WINOGRAD_POINTS * channels), channel);
     cg_winograd_transform(c, TRANSFORM_WEIGHT, (WinogradSide){taps, p->width},
-                          (WinogradSide){cg_row(c, to, row, p->width), channels * p->width}, cg_i64(c, p->width),
-                          false);
+                          (WinogradSide){cg_row(c, to, row, cg_i64(c, p->width)), channels * p->width},
+                          cg_i64(c, p->width), false);
   }
 }
 
