@@ -113,7 +113,9 @@ static Text reduce(C99 *c, LLVMValueRef call, Text name) {
 }
 
 // ---- all
-static bool is_nothing(Text name) {
+// Says something to LLVM alone.
+bool c99_is_nothing(LLVMValueRef call) {
+  Text name = callee_name(call);
   static Text const names[] = {"llvm.lifetime.", "llvm.experimental.noalias", "llvm.assume", "llvm.prefetch.",
                                "llvm.dbg."};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++)
@@ -129,7 +131,6 @@ static Text copy(C99 *c, LLVMValueRef call, Text name) {
 
 static Text call_intrinsic(C99 *c, LLVMValueRef call, Text name) {
   const Row *row = row_of(name);
-  if (is_nothing(name)) return NULL;
   if (row) return c99_by_lanes(c, call, row->name, row->n, intrinsic_lane);
   if (begins(name, "llvm.masked.")) return c99_masked(c, call, name);
   if (begins(name, "llvm.mem")) return copy(c, call, name);

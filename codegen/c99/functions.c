@@ -92,8 +92,27 @@ static void name_labels(C99 *c, LLVMValueRef fn) {
   }
 }
 
+static bool is_unread(LLVMValueRef v) {
+  if (op_of(v) == LLVMCall && c99_is_nothing(v)) return true;
+  return !LLVMGetFirstUse(v) && (is_pure(v) || op_of(v) == LLVMLoad || op_of(v) == LLVMPHI);
+}
+
+// Hints, and what was computed for them alone
+static bool drop_unread(LLVMValueRef fn) {
+  bool dropped = false;
+  for (LLVMBasicBlockRef b = LLVMGetLastBasicBlock(fn); b; b = LLVMGetPreviousBasicBlock(b))
+    for (LLVMValueRef v = LLVMGetLastInstruction(b), before; v; v = before) {
+      before = LLVMGetPreviousInstruction(v);
+      if (!is_unread(v)) continue;
+      LLVMInstructionEraseFromParent(v);
+      dropped = true;
+    }
+  return dropped;
+}
+
 static void name_values(C99 *c, LLVMValueRef fn) {
   uint32_t n = 0;
+  while (drop_unread(fn)) {}
   drop_names(fn);
   for (LLVMValueRef a = LLVMGetFirstParam(fn); a; a = LLVMGetNextParam(a)) set_name(c, a, 'a', n++);
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))

@@ -59,6 +59,7 @@ Text c99_wrap(C99 *c, LLVMTypeRef t, Text x);
 
 // ---- calls.c
 Text c99_call(C99 *c, LLVMValueRef call);  // NULL: nothing is left of it
+bool c99_is_nothing(LLVMValueRef call);    // a hint
 bool c99_is_pure_call(LLVMValueRef call);
 
 // ---- memory.c
