@@ -95,11 +95,17 @@ int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent) {
   return a ? a->u.i : absent;
 }
 
-AxisRange ir_reduced_axes(const Fn *f, Val v) {
+bool ir_reduces_exactly(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  return ir_ops[ins->op].cls == CLASS_REDUCE && ir_dtype_kind[ins->dtype] != DTYPE_FLOAT;
+}
+
+uint32_t ir_reduced_axes(const Fn *f, Val v) {
   const Attr *axes = ir_attr(f, v, KEY_axes);
-  uint32_t last = ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) - 1;
-  uint32_t from = (uint32_t)(axes ? ir_list_at(f->prog, axes->u.list, 0) : ir_attr_int(f, v, KEY_axis, last));
-  return (AxisRange){from, from + (axes ? ir_rank(f->prog, axes->u.list) : 1)};
+  if (!axes) return 1u << ir_attr_int(f, v, KEY_axis, ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) - 1);
+  uint32_t set = 0;
+  for (uint32_t k = 0; k < ir_rank(f->prog, axes->u.list); k++) set |= 1u << ir_list_at(f->prog, axes->u.list, k);
+  return set;
 }
 
 double ir_attr_num(const Fn *f, Val v, Key k, double absent) {

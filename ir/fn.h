@@ -22,10 +22,9 @@ bool ir_is_const(const Fn *f, Val v, double *value);  // a `const`
 bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: an immediate of the code, not in memory
 // Says which sizes make a value large: "f32[batch,1024] of linear (batch <= 32 x 1024)"
 const char *ir_size_text(const Fn *f, Val v);
-// The neighbouring axes [from, to) of operand 0 that an integer reduction reduces: {axes}, {axis}, or the last.
-typedef struct {
-  uint32_t from, to;
-} AxisRange;
-AxisRange ir_reduced_axes(const Fn *f, Val v);
+// A reduction that rounds nothing: of integers, of truth values, or to the index of an element.
+bool ir_reduces_exactly(const Fn *f, Val v);
+// The axes of operand 0 that a reduction reduces, as bits: {axes}, {axis}, or the last.
+uint32_t ir_reduced_axes(const Fn *f, Val v);
 
 #endif

@@ -170,7 +170,7 @@ static Val whole_product(Gen *g, Val v) {
 static Attr reduced_axes(Gen *g, Op op, uint32_t rank) {
   uint32_t first = gen_below(g, rank), n = 1 + gen_below(g, rank - first);
   int64_t axes[MAX_RANK];
-  if (op == OP_whole_argmax) return ir_a_int(KEY_axis, first);
+  if (op == OP_argmax) return ir_a_int(KEY_axis, first);
   for (uint32_t k = 0; k < n; k++) axes[k] = first + k;
   return ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n));
 }
@@ -185,13 +185,14 @@ static Val whole_step(Gen *g, Val v) {
     Val y = whole_product(g, v);
     return ir_none(y) || !gen_is_small(g, ir_ins(g->f, y)->shape) ? v : y;
   }
-  static const Op sums[] = {OP_whole_sum, OP_whole_prod, OP_whole_amax, OP_whole_argmax};
+  static const Op sums[] = {OP_sum, OP_prod, OP_amax, OP_argmax};
   if (gen_chance(g, 25)) op = sums[gen_below(g, 4)], n_attrs = 0;
-  bool is_sum = ir_ops[op].cls == CLASS_WHOLE_REDUCE;
+  bool is_sum = ir_ops[op].cls == CLASS_REDUCE;
   if (is_sum && (!gen_dims(g, v).n || ir_shape_bound(g->p, ir_ins(g->f, v)->shape) == 0)) return v;
-  if (is_sum && gen_chance(g, 60)) attr[n_attrs++] = reduced_axes(g, op, gen_dims(g, v).n);
-  if ((op == OP_whole_amax || op == OP_whole_argmax) && gen_chance(g, 50)) attr[n_attrs++] = ir_a_int(KEY_least, 1);
-  if ((op == OP_whole_amax || op == OP_whole_sum) && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_nonzero, 1);
+  if (is_sum && (op != OP_argmax || gen_chance(g, 60))) attr[n_attrs++] = reduced_axes(g, op, gen_dims(g, v).n);
+  if ((op == OP_amax || op == OP_argmax) && gen_chance(g, 50)) attr[n_attrs++] = ir_a_int(KEY_least, 1);
+  if ((op == OP_amax || op == OP_sum) && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_nonzero, 1);
+  if (is_sum && op != OP_argmax && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_keepdim, 1);
   Val y = gen_emit(g, op, (Val[]){v, b, c}, ir_ops[op].n_min, attr, n_attrs);
   if (is_sum) return ir_none(y) ? v : y;
   if (!ir_none(y) && gen_chance(g, 20)) y = gen_emit(g, OP_select, (Val[]){y, b, v}, 3, NULL, 0);

@@ -24,10 +24,19 @@ void add_reduce(Gen *g) {
   gen_keep_tame(g, gen_emit(g, op, &v, 1, a, gen_chance(g, 40) ? 2 : 1), mag);
 }
 
-int64_t gen_last_size(const Gen *g, Val v) {
-  Shape s = gen_shape_at(g, v);
-  Dim d = ir_dim_at(g->p, s, ir_rank(g->p, s) - 1);
+static int64_t size_of_axis(const Gen *g, Val v, uint32_t axis) {
+  Dim d = ir_dim_at(g->p, gen_shape_at(g, v), axis);
   return ir_dim_is_const(g->p, d) ? ir_dim_bound(g->p, d) : 0;
+}
+
+int64_t gen_last_size(const Gen *g, Val v) { return size_of_axis(g, v, ir_rank(g->p, gen_shape_at(g, v)) - 1); }
+
+static void add_argmax(Gen *g, Val v, uint32_t axis) {
+  int64_t n = size_of_axis(g, v, axis);
+  if (n < 1) return;
+  Attr attr[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_least, 1)};
+  Val y = gen_keep(g, gen_emit(g, OP_argmax, &v, 1, attr, gen_chance(g, 30) ? 2 : 1), 1);
+  if (!ir_none(y)) g->pool[g->n - 1].below = n;
 }
 
 void add_softmax(Gen *g) {
@@ -35,10 +44,11 @@ void add_softmax(Gen *g) {
   if (ir_none(v)) return;
   Op op = (Op[]){OP_softmax, OP_log_softmax, OP_argmax}[gen_below(g, 3)];
   double mag = op == OP_log_softmax ? gen_mag(g, v) * 2 + 4 : 1;
-  if (op == OP_argmax && gen_last_size(g, v) < 1) return;
-  Attr axis = ir_a_int(KEY_axis, gen_below(g, (int64_t)ir_rank(g->p, gen_shape_at(g, v))));
-  Val y = gen_keep(g, gen_emit(g, op, &v, 1, &axis, op != OP_argmax && gen_chance(g, 50) ? 1 : 0), mag);
-  if (op == OP_argmax && !ir_none(y)) g->pool[g->n - 1].below = gen_last_size(g, v);
+  uint32_t rank = ir_rank(g->p, gen_shape_at(g, v)), axis = (uint32_t)gen_below(g, (int64_t)rank);
+  if (gen_chance(g, 50)) axis = rank - 1;
+  Attr attr = ir_a_int(KEY_axis, axis);
+  if (op == OP_argmax) add_argmax(g, v, axis);
+  else gen_keep(g, gen_emit(g, op, &v, 1, &attr, axis + 1 < rank), mag);
 }
 
 void add_row_norm(Gen *g) {

@@ -11,7 +11,7 @@ func @image(%x: f32[2,9,9,3], %k: f32[4,3,3,3]) {
   output %p {name="p", index=0}
 }
 func @count(%x: i64[7,300]) {
-  %s = whole_sum %x
+  %s = sum %x {axes=[1]}
   %c = cumsum %x {axis=1}
   output %s {name="s", index=0}
   output %c {name="c", index=1}

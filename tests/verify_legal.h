@@ -10,7 +10,7 @@
      "broadcasts", false},
     {" bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift ", 1, RANK_DOWN, "broadcasts", false},
     {" bitwise_not ", 0, SHAPES, "works on any shape", false},
-    {" whole_sum whole_prod whole_amax whole_argmax ", 0, SHAPES, "the last axis is there still", false},
+    {" sum amax prod argmax ", 0, OTHER_DTYPE, "integers, too", false},
     {" moments ", 0, SHAPES, "rows of any number and size", false},
     {" move attach dispose ", 0, IS_LAYOUT, "layouts have scopes, too", false},
     {" grad_of ", 1, SHAPES, "the gradient is as large", false},

@@ -1,12 +1,10 @@
 // A tensor seen along one axis.
 #include "codegen/order/axis.h"
 
-CgAxis cg_axes_of(Cg *c, Shape s, AxisRange axes) {
-  return (CgAxis){cg_axis_product(c, s, 0, axes.from), cg_axis_product(c, s, axes.from, axes.to),
-                  cg_axis_product(c, s, axes.to, ir_rank(c->f->prog, s))};
+CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis) {
+  return (CgAxis){cg_axis_product(c, s, 0, axis), cg_axis_product(c, s, axis, axis + 1),
+                  cg_axis_product(c, s, axis + 1, ir_rank(c->f->prog, s))};
 }
-
-CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis) { return cg_axes_of(c, s, (AxisRange){axis, axis + 1}); }
 
 bool cg_same_axes(const Prog *p, Shape a, Shape b, uint32_t from, uint32_t to) {
   for (uint32_t k = from; k < to; k++)

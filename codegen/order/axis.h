@@ -1,4 +1,4 @@
-// A tensor seen along one axis, or neighbouring ones: [outer][n][inner].
+// A tensor seen along one axis: [outer][n][inner].
 #ifndef TN_CODEGEN_ORDER_AXIS_H
 #define TN_CODEGEN_ORDER_AXIS_H
 
@@ -9,7 +9,6 @@ typedef struct {
 } CgAxis;
 
 CgAxis cg_axis_of(Cg *c, Shape s, uint32_t axis);
-CgAxis cg_axes_of(Cg *c, Shape s, AxisRange axes);
 // Offset in a tensor of shape `whole` of the element that has flat index `flat` within the axes [from, to) of `part`, whose
 // sizes are at most those of the whole.
 V cg_part_offset(Cg *c, Shape part, Shape whole, uint32_t from, uint32_t to, V flat);

@@ -1,4 +1,4 @@
-// Reductions: sum, mean, product, amax and argmax.
+// Reductions of f32: sum, mean, product and amax. Those that round nothing are emitted by exact.c.
 //
 // Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
 // the loop:
@@ -15,6 +15,7 @@
 #include "codegen/reduce/reduce.h"
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
+#include "codegen/reduce/axes.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
 #include "ir/passes/plan.h"
@@ -34,84 +35,47 @@ enum {
 
 // ---- the plan: by bounds alone
 typedef struct {
-  uint32_t first, last;  // operand axes; axes of size 1 belong to no group
-  bool reduced;
-  int64_t bound;
-} Group;
-
-typedef struct {
-  Group group[MAX_RANK];
-  uint32_t n;
-  bool runs;                // the last group is reduced
-  int64_t results, terms;   // bounds
+  ReducedAxes axes;
   int64_t n_chunks, chunk;  // n_chunks 0: one stage
 } ReducePlan;
-
-static uint32_t reduced_axes(const Fn *f, Val v, uint32_t rank) {
-  if (ir_ins(f, v)->op == OP_argmax) return 1u << (rank - 1);
-  const Attr *axes = ir_attr(f, v, KEY_axes);
-  uint32_t set = 0;
-  for (uint32_t k = 0; k < ir_rank(f->prog, axes->u.list); k++) set |= 1u << ir_list_at(f->prog, axes->u.list, k);
-  return set;
-}
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static void plan_chunks(ReducePlan *p) {
-  Group last = p->group[p->n - 1];
-  if (p->runs && p->n <= 2 && p->results <= FEW && last.bound >= 2 * RUN_CHUNK) {
+  const ReducedAxes *a = &p->axes;
+  AxisGroup last = a->group[a->n - 1];
+  if (a->runs && a->n <= 2 && a->results <= FEW && last.bound >= 2 * RUN_CHUNK) {
     p->chunk = RUN_CHUNK;
     p->n_chunks = ceil_div(last.bound, p->chunk);
   }
-  if (!p->runs && p->terms >= 2 * ROW_CHUNK && p->results / last.bound * ceil_div(last.bound, BLOCK) <= FEW / 2) {
-    int64_t even = ceil_div(p->terms, MAX_CHUNKS);
+  if (!a->runs && a->terms >= 2 * ROW_CHUNK && a->results / last.bound * ceil_div(last.bound, BLOCK) <= FEW / 2) {
+    int64_t even = ceil_div(a->terms, MAX_CHUNKS);
     p->chunk = even > ROW_CHUNK ? even : ROW_CHUNK;
-    p->n_chunks = ceil_div(p->terms, p->chunk);
+    p->n_chunks = ceil_div(a->terms, p->chunk);
   }
 }
 
 static ReducePlan plan_reduce(const Fn *f, Val v) {
-  const Prog *prog = f->prog;
-  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
-  uint32_t rank = ir_rank(prog, s), set = reduced_axes(f, v, rank);
-  ReducePlan p = {.results = 1, .terms = 1};
-  for (uint32_t a = 0; a < rank; a++) {
-    Dim d = ir_dim_at(prog, s, a);
-    bool reduced = set >> a & 1;
-    if (ir_dim_is_one(prog, d)) continue;
-    if (!p.n || p.group[p.n - 1].reduced != reduced) p.group[p.n++] = (Group){a, a, reduced, 1};
-    p.group[p.n - 1].last = a;
-    p.group[p.n - 1].bound *= ir_dim_bound(prog, d);
-    *(reduced ? &p.terms : &p.results) *= ir_dim_bound(prog, d);
-  }
-  if (!p.n) p.group[p.n++] = (Group){1, 0, true, 1};  // one element
-  p.runs = p.group[p.n - 1].reduced;
-  if (p.results > 0 && p.terms > 0 && ir_ins(f, v)->op != OP_argmax) plan_chunks(&p);
+  ReducePlan p = {.axes = cg_reduced_axes(f, v)};
+  if (p.axes.results > 0 && p.axes.terms > 0) plan_chunks(&p);
   return p;
 }
 
 // In a row kernel a sum over the rows adds up partial sums of its own.
 int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  (void)t;
   Shape rows;
+  if (ir_reduces_exactly(f, v)) return cg_exact_scratch_bytes(f, v, t);
   if (f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_column_sum(f, v, &rows)) return cg_column_sum_scratch(f, v);
   ReducePlan p = plan_reduce(f, v);
-  return p.n_chunks * p.results * 4;
+  return p.n_chunks * p.axes.results * 4;
 }
 
 // ---- emission
-typedef struct {
-  V size, stride;  // in elements
-} Axis;
-
 typedef struct Reduce {
   Cg *c;
   Op op;
-  Axis kept[MAX_RANK], reduced[MAX_RANK];  // without the vector axis
-  uint32_t n_kept, n_reduced;
-  V inner;            // size of the vector axis
-  V n_outer, n_rows;  // products of kept, of reduced
-  V n_terms;          // of a result
+  ReduceWalk w;
+  V n_terms;  // of a result
   V from;
   int64_t run_terms, rows;              // bounds of a run's elements, and of runs
   uint32_t wide_levels, narrow_levels;  // of cascades over rows of columns: row by row, and N_ACC rows at once
@@ -128,51 +92,24 @@ static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, joining(r->op), (
 
 static V f32_at(Reduce *r, V base, V index) { return cg_at(r->c, r->c->f32, base, index); }
 
-// Element offset of the row-major index `flat` over these axes.
-static V offset_of(Reduce *r, const Axis *axis, uint32_t n, V flat) {
-  Cg *c = r->c;
-  V at = cg_i64(c, 0);
-  for (uint32_t g = n; g-- > 0;) {
-    V index = g ? cg_rem(c, flat, axis[g].size) : flat;
-    if (g) flat = LLVMBuildUDiv(c->b, flat, axis[g].size, "");
-    at = cg_add(c, at, cg_mul(c, index, axis[g].stride));
-  }
-  return at;
-}
-
 static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
-  Reduce r = {
-      .c = c, .op = (Op)ir_ins(c->f, v)->op, .inner = cg_i64(c, 1), .n_outer = cg_i64(c, 1), .n_rows = cg_i64(c, 1)};
-  Val a = ir_arg(c->f, v, 0);
-  Shape s = ir_ins(c->f, a)->shape;
-  V stride = cg_i64(c, 1);
-  Axis axis[MAX_RANK];
-  for (uint32_t g = p->n; g-- > 0;) {
-    axis[g] = (Axis){cg_i64(c, 1), stride};
-    for (uint32_t k = p->group[g].first; k <= p->group[g].last; k++)
-      axis[g].size = cg_mul(c, axis[g].size, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
-    stride = cg_mul(c, stride, axis[g].size);
-  }
-  r.inner = axis[p->n - 1].size;
-  for (uint32_t g = 0; g + 1 < p->n; g++) {
-    if (p->group[g].reduced) r.reduced[r.n_reduced++] = axis[g], r.n_rows = cg_mul(c, r.n_rows, axis[g].size);
-    else r.kept[r.n_kept++] = axis[g], r.n_outer = cg_mul(c, r.n_outer, axis[g].size);
-  }
-  r.from = cg_ptr(c, a);
-  bool is_row = p->runs && p->n_chunks;
-  r.run_terms = is_row ? p->chunk : p->runs ? p->group[p->n - 1].bound : 0;
-  r.rows = p->runs ? p->terms / cg_larger(1, p->group[p->n - 1].bound) : 0;
-  r.runs = p->runs;
+  const ReducedAxes *a = &p->axes;
+  Reduce r = {.c = c, .op = (Op)ir_ins(c->f, v)->op, .w = cg_reduce_walk(c, v, a, NULL)};
+  r.from = cg_ptr(c, ir_arg(c->f, v, 0));
+  bool is_row = a->runs && p->n_chunks;
+  r.run_terms = is_row ? p->chunk : a->runs ? a->group[a->n - 1].bound : 0;
+  r.rows = a->runs ? a->terms / cg_larger(1, a->group[a->n - 1].bound) : 0;
+  r.runs = a->runs;
   r.about_pivot = r.op == OP_mean;
-  r.n_terms = p->runs ? cg_mul(c, r.n_rows, r.inner) : r.n_rows;
+  r.n_terms = a->runs ? cg_mul(c, r.w.n_rows, r.w.inner) : r.w.n_rows;
   return r;
 }
 
 // ---- means
 // From a result's first term to its term that may be pivot number k.
 static V to_pivot(Reduce *r, uint32_t k) {
-  V row = offset_of(r, r->reduced, r->n_reduced, cg_pivot_place(r->c, k, r->n_rows));
-  return r->runs ? cg_add(r->c, row, cg_pivot_place(r->c, k, r->inner)) : row;
+  V row = cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, cg_pivot_place(r->c, k, r->w.n_rows));
+  return r->runs ? cg_add(r->c, row, cg_pivot_place(r->c, k, r->w.inner)) : row;
 }
 
 // Of n results whose first terms are at p, where there are terms.
@@ -298,12 +235,12 @@ static void add_runs(void *ctx, V lo, V hi, V *acc) {
   Reduce *r = x->r;
   uint32_t n_acc = all_parts(r->c);
   for (Loop l = cg_carry(r->c, lo, hi, cg_i64(r->c, 1), acc, n_acc); cg_next(&l);)
-    add_run(r, acc, f32_at(r, x->p, offset_of(r, r->reduced, r->n_reduced, l.i)), r->inner);
+    add_run(r, acc, f32_at(r, x->p, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, l.i)), r->w.inner);
 }
 
 // Where the first term of result o is.
 static V first_of(const Reduce *r, V o) {
-  return f32_at((Reduce *)r, r->from, offset_of((Reduce *)r, r->kept, r->n_kept, o));
+  return f32_at((Reduce *)r, r->from, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o));
 }
 
 // Result o, over all its runs.
@@ -312,7 +249,7 @@ static V reduce_result(Reduce *r, V o) {
   V acc[MAX_ACC], base = first_of(r, o);
   if (r->about_pivot) r->pivot = pivot_at(r, base);
   start(r, acc, all_parts(c));
-  if (r->n_reduced) {
+  if (r->w.n_reduced) {
     Run run = {r, base};
     int64_t terms = terms_of_run(r);
     uint32_t levels = joining(r->op) == OP_add ? cg_cascade_levels(r->rows * terms) : 0;
@@ -323,9 +260,9 @@ static V reduce_result(Reduce *r, V o) {
                  .join = join_run,
                  .add = add_runs,
                  .ctx = &run};
-    cg_cascade(&s, levels, cg_i64(c, 0), r->n_rows, acc);
+    cg_cascade(&s, levels, cg_i64(c, 0), r->w.n_rows, acc);
   } else {
-    add_run(r, acc, base, r->inner);
+    add_run(r, acc, base, r->w.inner);
   }
   V sum = finish(r, acc);
   if (!r->terms_of) return sum;
@@ -343,14 +280,14 @@ static void reduce_results(Reduce *r, V to, V lo, V hi) {
 static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   Cg *c = r->c;
   uint32_t n_acc = all_parts(c);
-  V n_chunks = chunks_of(c, r->inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[MAX_ACC];
-  cg_share(c, cg_mul(c, r->n_outer, n_chunks), 1, &lo, &hi);
+  V n_chunks = chunks_of(c, r->w.inner, p), size = cg_i64(c, p->chunk), lo, hi, acc[MAX_ACC];
+  cg_share(c, cg_mul(c, r->w.n_outer, n_chunks), 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V first = cg_mul(c, cg_rem(c, l.i, n_chunks), size);
-    V row = offset_of(r, r->kept, r->n_kept, cg_div(c, l.i, n_chunks));
+    V row = cg_strided_offset(r->c, r->w.kept, r->w.n_kept, cg_div(c, l.i, n_chunks));
     if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
     start(r, acc, n_acc);
-    V n = cg_min(c, size, cg_sub(c, r->inner, first));
+    V n = cg_min(c, size, cg_sub(c, r->w.inner, first));
     add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
     V result = finish(r, acc);
     cg_put(c, result, c->scratch, l.i);
@@ -361,20 +298,20 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   Reduce stage2 = *r;
   if (r->about_pivot) stage2.terms_of = r;
-  int64_t terms = p->terms > 0 ? p->terms : 1;
+  int64_t terms = p->axes.terms > 0 ? p->axes.terms : 1;
   V lo, hi;
   if (p->n_chunks && c->scratch) {
     reduce_chunks(r, p);
     cg_wait_for_team(c);
     stage2.from = c->scratch;
-    stage2.inner = chunks_of(c, r->inner, p);
-    stage2.kept[0].stride = stage2.inner;
+    stage2.w.inner = chunks_of(c, r->w.inner, p);
+    stage2.w.kept[0].stride = stage2.w.inner;
     stage2.run_terms = p->n_chunks;
     stage2.about_pivot = false;
   }
-  bool cut = p->n_chunks && c->scratch, alone = is_alone(cut ? p->n_chunks : p->results * p->terms);
+  bool cut = p->n_chunks && c->scratch, alone = is_alone(cut ? p->n_chunks : p->axes.results * p->axes.terms);
   for (If s = when_alone(c, alone); cg_then(&s);) {
-    share(c, alone, r->n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
+    share(c, alone, r->w.n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
     reduce_results(&stage2, to, lo, hi);
   }
 }
@@ -387,7 +324,7 @@ typedef struct {
 } Strip;
 
 static V row_at(Reduce *r, const Strip *s, V q) {
-  return f32_at(r, s->from, offset_of(r, r->reduced, r->n_reduced, q));
+  return f32_at(r, s->from, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, q));
 }
 
 static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
@@ -513,38 +450,37 @@ static void make_block(Cg *c, V fn, void *ctx) {
   const Reduce *like = ctx;
   Reduce r = {.c = c,
               .op = like->op,
-              .n_reduced = 1,
-              .n_rows = arg[6],
+              .w = {.n_reduced = 1, .n_rows = arg[6]},
               .about_pivot = like->op == OP_mean,
               .wide_levels = like->wide_levels,
               .narrow_levels = like->narrow_levels};
-  r.reduced[0].stride = arg[4];
+  r.w.reduced[0].stride = arg[4];
   add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
   LLVMBuildRetVoid(c->b);
 }
 
 static void call_block(Reduce *r, const Strip *s, V n) {
   Cg *c = r->c;
-  if (r->n_reduced != 1) {
+  if (r->w.n_reduced != 1) {
     add_block(r, s, n);
     return;
   }
   const char *name = rt_printf(c->mem, "%s_block.%u.%u", ir_ops[r->op].name, r->wide_levels, r->narrow_levels);
-  V arg[] = {s->from, s->to, s->q0, s->q1, r->reduced[0].stride, n, r->n_rows};
+  V arg[] = {s->from, s->to, s->q0, s->q1, r->w.reduced[0].stride, n, r->w.n_rows};
   cg_call_helper(c, name, arg, 7, make_block, r);
 }
 
 // The means of the sums about pivots at `to`.
 static void make_means(Reduce *r, V to, bool alone) {
   Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), per_row = cg_ceil_div_value(c, r->inner, c->t->vl), lo, hi;
+  V vl = cg_i64(c, c->t->vl), per_row = cg_ceil_div_value(c, r->w.inner, c->t->vl), lo, hi;
   Reduce whole = *r;
   whole.terms_of = r;
-  share(c, alone, cg_mul(c, r->n_outer, per_row), SMALL / 2 / c->t->vl, &lo, &hi);
+  share(c, alone, cg_mul(c, r->w.n_outer, per_row), SMALL / 2 / c->t->vl, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V o = cg_div(c, l.i, per_row), column = cg_mul(c, cg_sub(c, l.i, cg_mul(c, o, per_row)), vl);
-    V n = cg_min(c, vl, cg_sub(c, r->inner, column)), mask = cg_mask(c, n);
-    V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->inner), column)),
+    V n = cg_min(c, vl, cg_sub(c, r->w.inner, column)), mask = cg_mask(c, n);
+    V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->w.inner), column)),
       pivot = pivots_at(r, f32_at(r, first_of(r, o), column), n);
     cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, c->vf, at, mask)), at, mask);
   }
@@ -554,23 +490,23 @@ static void make_means(Reduce *r, V to, bool alone) {
 // number * results. n_chunks NULL: rows are not split.
 static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
-  V width = cg_i64(c, block_of(c)), n_blocks = cg_div(c, cg_add(c, r->inner, cg_sub(c, width, cg_i64(c, 1))), width);
-  V per_chunk = cg_mul(c, r->n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
+  V width = cg_i64(c, block_of(c)), n_blocks = cg_div(c, cg_add(c, r->w.inner, cg_sub(c, width, cg_i64(c, 1))), width);
+  V per_chunk = cg_mul(c, r->w.n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
   share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V in_chunk = n_chunks ? cg_rem(c, l.i, per_chunk) : l.i,
       which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
-    V o = r->n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
+    V o = r->w.n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
     V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
-    V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->n_outer), o), r->inner), column);
-    Strip s = {.q0 = zero, .q1 = r->n_rows};
-    s.from = f32_at(r, r->from, cg_add(c, offset_of(r, r->kept, r->n_kept, o), column));
+    V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->w.n_outer), o), r->w.inner), column);
+    Strip s = {.q0 = zero, .q1 = r->w.n_rows};
+    s.from = f32_at(r, r->from, cg_add(c, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o), column));
     s.to = f32_at(r, to, at);
     if (n_chunks) {
       s.q0 = cg_mul(c, which, cg_i64(c, chunk));
-      s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->n_rows);
+      s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->w.n_rows);
     }
-    call_block(r, &s, cg_min(c, width, cg_sub(c, r->inner, column)));
+    call_block(r, &s, cg_min(c, width, cg_sub(c, r->w.inner, column)));
   }
 }
 
@@ -593,88 +529,23 @@ static void set_levels(Reduce *r, int64_t rows) {
 
 static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
-  set_levels(r, p->n_chunks ? p->chunk : p->terms);
+  set_levels(r, p->n_chunks ? p->chunk : p->axes.terms);
   if (p->n_chunks && c->scratch) {
-    V n_chunks = chunks_of(c, r->n_rows, p);
+    V n_chunks = chunks_of(c, r->w.n_rows, p);
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
     cg_wait_for_team(c);
-    V results = cg_mul(c, r->n_outer, r->inner);
+    V results = cg_mul(c, r->w.n_outer, r->w.inner);
     Reduce stage2 = {.c = c,
                      .op = r->op == OP_mean ? OP_sum : r->op,
-                     .n_reduced = 1,
-                     .inner = results,
-                     .n_outer = cg_i64(c, 1),
+                     .w = {.n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1)},
                      .from = c->scratch};
     set_levels(&stage2, p->n_chunks);
-    stage2.n_rows = n_chunks;
-    stage2.reduced[0] = (Axis){stage2.n_rows, results};
-    emit_all_strips(r, &stage2, to, p->n_chunks * p->results);
+    stage2.w.n_rows = n_chunks;
+    stage2.w.reduced[0] = (StridedAxis){stage2.w.n_rows, results};
+    emit_all_strips(r, &stage2, to, p->n_chunks * p->axes.results);
     return;
   }
-  emit_all_strips(r, r, to, p->results * p->terms);
-}
-
-// ---- argmax
-typedef struct {
-  V value, index;  // of equal lanes; index i32
-} Best;
-
-// b instead of a where it is larger, or NaN before none; on a tie the lower index.
-static Best better(Cg *c, Best a, Best b, bool b_later) {
-  V a_nan = cg_fcmp(c, LLVMRealUNO, a.value, a.value), b_nan = cg_fcmp(c, LLVMRealUNO, b.value, b.value);
-  V larger = cg_fcmp(c, LLVMRealUGT, b.value, a.value);  // or either is NaN
-  V take = cg_and(c, larger, cg_not(c, a_nan));
-  if (!b_later) {
-    V tie = cg_fcmp(c, LLVMRealOEQ, a.value, b.value);
-    tie = cg_or(c, tie, cg_and(c, a_nan, b_nan));
-    V lower = cg_lt(c, b.index, a.index);
-    take = cg_or(c, take, cg_and(c, tie, lower));
-  }
-  a.value = cg_select(c, take, b.value, a.value);
-  a.index = cg_select(c, take, b.index, a.index);
-  return a;
-}
-
-static V lanes(Cg *c, V v, uint32_t from, uint32_t n) {
-  V lane[64];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
-}
-
-static V argmax_row(Reduce *r, V row) {
-  Cg *c = r->c;
-  V lane[64], vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, r->inner, cg_i64(c, c->t->vl));
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)k);
-  V number = LLVMConstVector(lane, c->t->vl), best[2] = {cg_splat(c, cg_f32(c, -INFINITY)), number};
-  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, best, 2); cg_next(&l);) {
-    V index = cg_iadd(c, cg_splat(c, cg_trunc(c, l.i, c->i32)), number);
-    Best b = better(c, (Best){best[0], best[1]}, (Best){cg_get(c, c->vf, row, l.i), index}, true);
-    best[0] = b.value, best[1] = b.index;
-  }
-  V mask = cg_mask(c, cg_sub(c, r->inner, whole)), least = cg_splat(c, cg_f32(c, -INFINITY));
-  V x = cg_select(c, mask, cg_get_masked(c, c->vf, row, whole, mask), least);
-  V index = cg_iadd(c, cg_splat(c, cg_trunc(c, whole, c->i32)), number);
-  Best b = better(c, (Best){best[0], best[1]}, (Best){x, index}, true);
-  for (uint32_t n = c->t->vl / 2; n >= 1; n /= 2) {
-    Best lo, hi;
-    lo.value = lanes(c, b.value, 0, n), lo.index = lanes(c, b.index, 0, n);
-    hi.value = lanes(c, b.value, n, n), hi.index = lanes(c, b.index, n, n);
-    b = better(c, lo, hi, false);
-  }
-  return cg_sext(c, LLVMBuildExtractElement(c->b, b.index, cg_i32(c, 0), ""), c->i64);
-}
-
-static void emit_argmax(Reduce *r, const ReducePlan *p, V to) {
-  Cg *c = r->c;
-  bool alone = is_alone(p->results * p->terms);
-  for (If s = when_alone(c, alone); cg_then(&s);) {
-    V lo, hi;
-    share(c, alone, r->n_outer, ceil_div(SMALL / 2, p->terms), &lo, &hi);
-    for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
-      V row = f32_at(r, r->from, offset_of(r, r->kept, r->n_kept, l.i));
-      cg_put(c, argmax_row(r, row), to, l.i);
-    }
-  }
+  emit_all_strips(r, r, to, p->axes.results * p->axes.terms);
 }
 
 // ---- trivial reductions: of no terms, of one, of constants
@@ -692,36 +563,29 @@ static Val through_views(const Fn *f, Val v) {
 
 // Sums and maxima of short rows are emitted row per lane (row.c).
 static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, int64_t lanes) {
-  Group last = p->group[p->n - 1];
+  AxisGroup last = p->axes.group[p->axes.n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
-  bool row = p->runs && p->n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
+  bool row = p->axes.runs && p->axes.n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
   Op op = (Op)ir_ins(f, v)->op;
-  if (!row || op == OP_argmax || op == OP_prod || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last)))
-    return false;
-  return last.bound < NARROW * lanes && p->results >= lanes && !p->n_chunks;
+  if (!row || op == OP_prod || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last))) return false;
+  return last.bound < NARROW * lanes && p->axes.results >= lanes && !p->n_chunks;
 }
 
 bool cg_emit_reduce(Cg *c) {
+  if (ir_reduces_exactly(c->f, ir_anchor(c->f, c->k))) return cg_emit_exact_reduce(c);
   Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
   Op op = (Op)ir_ins(c->f, v)->op;
   ReducePlan p = plan_reduce(c->f, v);
-  if (p.results == 0) return true;
-  if (p.terms == 0) {
-    fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, op == OP_mean ? NAN : identity_of(op)));
-    return true;
-  }
-  if (op == OP_argmax && !p.runs) return fill(c, v, cg_i64(c, 0)), true;  // rows of one element
+  if (p.axes.results == 0) return true;
+  if (p.axes.terms == 0) return fill(c, v, cg_f32(c, op == OP_mean ? NAN : identity_of(op))), true;
   double value;  // a scalar operand may be an immediate: its own sum and maximum
-  if (ir_is_const(c->f, a, &value)) return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : cg_f32(c, value)), true;
-  if (ir_ins(c->f, a)->op == OP_dim_size) {
-    V size = cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32);
-    return fill(c, v, op == OP_argmax ? cg_i64(c, 0) : size), true;
-  }
+  if (ir_is_const(c->f, a, &value)) return fill(c, v, cg_f32(c, value)), true;
+  if (ir_ins(c->f, a)->op == OP_dim_size)
+    return fill(c, v, cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32)), true;
   if (has_narrow_rows(c->f, v, &p, lanes_of(c))) return cg_emit_row(c);
   Reduce r = make_reduce(c, v, &p);
   V to = cg_ptr(c, v);
-  if (op == OP_argmax) emit_argmax(&r, &p, to);
-  else if (p.runs) emit_runs(&r, &p, to);
+  if (p.axes.runs) emit_runs(&r, &p, to);
   else emit_columns(&r, &p, to);
   return true;
 }

@@ -45,8 +45,7 @@ static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   switch (op) {
   case OP_softmax:
   case OP_log_softmax: return "tn_packed_softmax works within each sequence";
-  case OP_argmax:
-  case OP_whole_argmax: return "tn_packed_argmax works within each sequence";
+  case OP_argmax: return "tn_packed_argmax works within each sequence";
   case OP_conv:
   case OP_conv_transpose: return "tn_packed_conv1d works within each sequence";
   case OP_sdpa: return "tn_packed_attention works within each sequence";

@@ -30,15 +30,33 @@ static bool axis_set(tn_tensor a, const int *axes, uint32_t n, bool set[MAX_RANK
   return true;
 }
 
-static tn_tensor reduce_of(const Reduction *r, Op op, tn_tensor a, bool keepdim) {
-  int64_t list[MAX_RANK];
+typedef struct {
+  bool least;
+  bool nonzero;  // of each element whether it is not 0, without storing that
+} Flags;
+
+static tn_tensor emit_over(const Reduction *r, Op op, tn_tensor a, const int64_t *axes, uint32_t n, bool keepdim,
+                           Flags f) {
+  Attr attr[4] = {ir_a_list(KEY_axes, ir_shape_ints(a.fn->p->ir, axes, n))};
+  uint32_t n_attrs = 1;
+  if (keepdim) attr[n_attrs++] = ir_a_int(KEY_keepdim, 1);
+  if (f.least) attr[n_attrs++] = ir_a_int(KEY_least, 1);
+  if (f.nonzero) attr[n_attrs++] = ir_a_int(KEY_nonzero, 1);
+  return fe_emit(op, &a, 1, attr, n_attrs, r->at);
+}
+
+static uint32_t list_axes(const Reduction *r, int64_t *axes) {
   uint32_t n = 0;
-  if (!fe_ok(a)) return a;
   for (uint32_t k = 0; k < MAX_RANK; k++)
-    if (r->set[k]) list[n++] = k;
-  if (!n) return fe_same(a, r->at);
-  Attr attrs[2] = {ir_a_list(KEY_axes, ir_shape_ints(a.fn->p->ir, list, n)), ir_a_int(KEY_keepdim, 1)};
-  return fe_emit(op, &a, 1, attrs, keepdim ? 2 : 1, r->at);
+    if (r->set[k]) axes[n++] = k;
+  return n;
+}
+
+static tn_tensor reduce_of(const Reduction *r, Op op, tn_tensor a, bool keepdim) {
+  int64_t axes[MAX_RANK];
+  uint32_t n = list_axes(r, axes);
+  if (!fe_ok(a)) return a;
+  return n ? emit_over(r, op, a, axes, n, keepdim, (Flags){0}) : fe_same(a, r->at);
 }
 
 // With the axes that stay in the operand's rank, for what follows element by element.
@@ -52,47 +70,27 @@ static Dim count_of(const Reduction *r) {
   return count;
 }
 
-// ---- integers and bool: neighbouring axes are reduced together, and such groups one after the other, the last one first
-static tn_tensor integers_along(Op op, tn_tensor a, Attr along, bool least, bool nonzero, tn_site at) {
-  Attr attr[3] = {along};
-  uint32_t n = 1;
+// ---- integers and bool, whose sums have another dtype: a number is reduced as a row of one
+static tn_tensor exact(const Reduction *r, Op op, tn_tensor a, Flags f) {
+  int64_t axes[MAX_RANK] = {0};
+  uint32_t n = list_axes(r, axes);
   if (!fe_ok(a)) return a;
-  if (least) attr[n++] = ir_a_int(KEY_least, 1);
-  if (nonzero) attr[n++] = ir_a_int(KEY_nonzero, 1);
-  return fe_emit(op, &a, 1, attr, n, at);
+  return emit_over(r, op, fe_as_row(a, r->at), axes, n ? n : 1, r->keepdim && n, f);
 }
 
-// nonzero: of each element whether it is not 0, without storing that; later axes have the counts, or the truth values
-static tn_tensor whole_of(const Reduction *r, Op op, tn_tensor a, bool least, bool nonzero) {
-  Prog *p = r->a.fn->p->ir;
-  if (!fe_ok(a)) return a;
-  bool is_number = !fe_rank(r->a);
-  tn_tensor y = fe_as_row(a, r->at);
-  for (uint32_t from, end = fe_rank(y); end > 0; end = from) {
-    from = end - 1;
-    if (!is_number && !r->set[from]) continue;
-    while (from > 0 && r->set[from - 1]) from--;
-    int64_t axes[MAX_RANK];
-    for (uint32_t k = from; k < end; k++) axes[k - from] = k;
-    Attr along = ir_a_list(KEY_axes, ir_shape_ints(p, axes, end - from));
-    y = integers_along(op, y, along, least, nonzero, r->at), nonzero = false;
-  }
-  if (!r->keepdim) return y;
-  Dim dims[MAX_RANK];
-  for (uint32_t k = 0; k < fe_rank(r->a); k++) dims[k] = r->set[k] ? ir_dim(p, 1) : fe_axis_dim(r->a, k);
-  return fe_reshape(y, dims, fe_rank(r->a), r->at);
+// The op mean takes f32 alone, and says so.
+static tn_tensor wants_f32(const Reduction *r) {
+  return emit_over(r, OP_mean, fe_as_row(r->a, r->at), (const int64_t[]){0}, 1, false, (Flags){0});
 }
-
-static tn_tensor whole(const Reduction *r, Op op, tn_tensor a) { return whole_of(r, op, a, false, false); }
-static tn_tensor whole_least(const Reduction *r, tn_tensor a) { return whole_of(r, OP_whole_amax, a, true, false); }
 
 // f32 and integers in memory are compared as they are read; other elements become truth values, in the kernel of the
 // reduction where they are computed there.
 static tn_tensor of_nonzero(const Reduction *r, Op op, bool least) {
   DType t = (DType)fe_ins(r->a)->dtype;
   bool is_made = ir_class_has(fe_ins(r->a)->op, BY_ELEMENT), is_read = t == DT_F32 || (COUNTABLE >> t & 1);
-  if (t == DT_BOOL || is_made || !is_read) return whole_of(r, op, fe_cast(r->a, DT_BOOL, r->at), least, false);
-  return whole_of(r, op, r->a, least, true);
+  bool becomes_bool = t == DT_BOOL || is_made || !is_read;
+  tn_tensor a = becomes_bool ? fe_cast(r->a, DT_BOOL, r->at) : r->a;
+  return exact(r, op, a, (Flags){.least = least, .nonzero = !becomes_bool});
 }
 
 // ---- parts of the compositions
@@ -123,17 +121,17 @@ typedef tn_tensor Reducer(const Reduction *r, double x);
 
 static tn_tensor sum(const Reduction *r, double x) {
   (void)x;
-  return fe_is_countable(r->a) ? whole(r, OP_whole_sum, r->a) : reduced(r, OP_sum, r->a);
+  return fe_is_countable(r->a) ? exact(r, OP_sum, r->a, (Flags){0}) : reduced(r, OP_sum, r->a);
 }
 
 static tn_tensor amax(const Reduction *r, double x) {
   (void)x;
-  return fe_is_countable(r->a) ? whole(r, OP_whole_amax, r->a) : reduced(r, OP_amax, r->a);
+  return fe_is_countable(r->a) ? exact(r, OP_amax, r->a, (Flags){0}) : reduced(r, OP_amax, r->a);
 }
 
 static tn_tensor prod(const Reduction *r, double x) {
   (void)x;
-  return fe_is_countable(r->a) ? whole(r, OP_whole_prod, r->a) : reduced(r, OP_prod, r->a);
+  return fe_is_countable(r->a) ? exact(r, OP_prod, r->a, (Flags){0}) : reduced(r, OP_prod, r->a);
 }
 
 static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
@@ -142,11 +140,12 @@ static tn_tensor amin_of(const Reduction *r, tn_tensor a) {
 
 static tn_tensor amin(const Reduction *r, double x) {
   (void)x;
-  return fe_is_countable(r->a) ? whole_least(r, r->a) : amin_of(r, r->a);
+  return fe_is_countable(r->a) ? exact(r, OP_amax, r->a, (Flags){.least = true}) : amin_of(r, r->a);
 }
 
 static tn_tensor mean(const Reduction *r, double x) {
   (void)x;
+  if (fe_is_countable(r->a)) return wants_f32(r);
   tn_tensor total = reduced(r, OP_sum, r->a);
   return fe_ok(total) ? op2(r, OP_div, total, fe_size(r->a.fn, count_of(r), r->at)) : total;
 }
@@ -208,6 +207,7 @@ static tn_tensor var_of_axes(const Reduction *r, Freedom free, tn_tensor mean) {
 }
 
 static tn_tensor var(const Reduction *r, double correction) {
+  if (fe_is_countable(r->a)) return wants_f32(r);
   Freedom free = freedom_of(r, correction);
   tn_tensor mean = op2(r, OP_div, kept(r, OP_sum, r->a), free.size);
   return (r->all ? var_of_all : var_of_axes)(r, free, mean);
@@ -230,6 +230,7 @@ static tn_tensor logsumexp(const Reduction *r, double x) {
 
 static tn_tensor norm(const Reduction *r, double p) {
   tn_tensor zero = number(r, 0);
+  if (fe_is_countable(r->a)) return wants_f32(r);
   if (p == 2) return but_at_zero(r, 0, reduced(r, OP_sum, op1(r, OP_square, r->a)), root, 0);
   if (p == 0) return reduced(r, OP_sum, op2(r, OP_ne, r->a, zero));
   tn_tensor size = op1(r, OP_abs, r->a);
@@ -241,17 +242,17 @@ static tn_tensor norm(const Reduction *r, double p) {
 
 static tn_tensor count_nonzero(const Reduction *r, double x) {
   (void)x;
-  return of_nonzero(r, OP_whole_sum, false);
+  return of_nonzero(r, OP_sum, false);
 }
 
 static tn_tensor any(const Reduction *r, double x) {
   (void)x;
-  return of_nonzero(r, OP_whole_amax, false);
+  return of_nonzero(r, OP_amax, false);
 }
 
 static tn_tensor all(const Reduction *r, double x) {
   (void)x;
-  return of_nonzero(r, OP_whole_amax, true);
+  return of_nonzero(r, OP_amax, true);
 }
 
 // ---- the calls
@@ -312,24 +313,9 @@ REDUCTION_BY(std, correction)
 REDUCTION_BY(norm, p)
 
 // ---- where the largest stands
-// The axis behind all others, which keep their order.
-static tn_tensor to_last(tn_tensor a, uint32_t axis, tn_site at) {
-  uint32_t perm[MAX_RANK], n = 0;
-  if (!fe_ok(a) || axis + 1 == fe_rank(a)) return a;
-  for (uint32_t k = 0; k < fe_rank(a); k++)
-    if (k != axis) perm[n++] = k;
-  perm[n] = axis;
-  return fe_permute(a, perm, at);
-}
-
-static tn_tensor arg_of_float(tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  tn_tensor last = to_last(least ? fe_emit1(OP_neg, a, at) : a, axis, at);
-  return fe_ok(last) ? fe_emit1(OP_argmax, last, at) : last;
-}
-
 static tn_tensor best_along(tn_tensor a, uint32_t axis, bool least, tn_site at) {
-  if (!fe_is_countable(a)) return arg_of_float(a, axis, least, at);
-  return integers_along(OP_whole_argmax, a, ir_a_int(KEY_axis, axis), least, false, at);
+  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_least, 1)};
+  return fe_ok(a) ? fe_emit(OP_argmax, &a, 1, attr, least ? 2 : 1, at) : a;
 }
 
 // Of all elements, in row-major order.

@@ -126,8 +126,7 @@ static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
   case OP_reshape: return fe_reshaped_rows(c->ir, fe_shape_of(c->a[0]), attr_of(c, KEY_shape)->u.list, axis, rows);
   case OP_expand: return kept(axis + ir_rank(c->ir, attr_of(c, KEY_shape)->u.list) - rank_of(c, k));
   case OP_permute: return permuted(c, axis);
-  case OP_argmax:
-  case OP_whole_argmax: return axis == along ? mixed() : kept(axis - (axis > along));
+  case OP_argmax: return axis == along ? mixed() : kept(axis - (axis > along));
   default: return axis == along ? mixed() : kept(axis);
   }
 }
@@ -136,7 +135,6 @@ static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
 static FeWay total(const Call *c, uint32_t k, uint32_t axis) {
   const Attr *axes = attr_of(c, KEY_axes);
   uint32_t before = 0;
-  if (ir_ops[c->op].cls == CLASS_WHOLE_REDUCE && !axes) return axis + 1 == rank_of(c, k) ? gone() : kept(axis);
   if (c->op == OP_moments) return axis + 1 == rank_of(c, k) ? kept(0) : gone();
   if (!axes) return gone();
   for (uint32_t j = 0; j < ir_rank(c->ir, axes->u.list); j++) {

@@ -59,6 +59,7 @@ double run_converted(DType t, double x);          // x, a number, as an element 
 // whole.c: elements of whole numbers and bool, exactly
 int64_t run_whole(const Tensor *t, int64_t i);  // element i
 void run_set_whole(Run *r, Tensor *t, int64_t i, int64_t x);
+int64_t run_whole_primitive(Op op, DType t, int64_t a, int64_t b, int64_t c);
 bool run_pointwise_whole(Run *r, Val v, DType t);  // v, whose operands are of t
 bool run_low_plane(Run *r, Val v);                 // Tensor.low of v, which only moves elements
 

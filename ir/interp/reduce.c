@@ -7,37 +7,85 @@
 
 // For each axis of the operand its stride in the result: 0 for the reduced ones.
 static void reduced_strides(const Run *r, Val v, const Sizes *from, int64_t *stride) {
-  Shape axes = ir_attr(r->f, v, KEY_axes)->u.list;
-  bool reduced[MAX_RANK] = {false};
-  for (uint32_t k = 0; k < ir_rank(r->f->prog, axes); k++) reduced[ir_list_at(r->f->prog, axes, k)] = true;
+  uint32_t reduced = ir_reduced_axes(r->f, v);
   int64_t step = 1;
   for (uint32_t k = from->rank; k-- > 0;) {
-    stride[k] = reduced[k] ? 0 : step;
-    if (!reduced[k]) step *= from->dim[k];
+    bool is_kept = !(reduced >> k & 1);
+    stride[k] = is_kept ? step : 0;
+    if (is_kept) step *= from->dim[k];
   }
 }
 
-static bool reduce(Run *r, Val v, double start, Op fold) {
+// An element as an integer: of {nonzero} whether it is not 0.
+static int64_t integer_at(const Run *r, Val v, const Tensor *a, int64_t i) {
+  DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
+  if (ir_attr(r->f, v, KEY_nonzero)) return t == DT_F32 ? a->v[i] != 0 : run_whole(a, i) != 0;
+  return ir_modulo(t, run_whole(a, i));
+}
+
+// Sums and products modulo 2^64.
+static bool reduce(Run *r, Val v, double start, int64_t start_of_integers, Op fold) {
   if (!ir_attr(r->f, v, KEY_axes)) return run_fail(r, v, "no {axes}");
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   Sizes from = run_arg_sizes(r, v, 0);
   int64_t stride[MAX_RANK];
+  bool of_integers = ir_reduces_exactly(r->f, v);
   reduced_strides(r, v, &from, stride);
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = start;
+  for (int64_t i = 0; i < out.n; i++) {
+    if (of_integers) run_set_whole(r, &out, i, start_of_integers);
+    else out.v[i] = start;
+  }
   for (int64_t i = 0; i < a.n; i++) {
-    double *at = &out.v[run_offset(&from, stride, i)];
-    *at = ir_primitive(fold, *at, a.v[i], 0);
+    int64_t at = run_offset(&from, stride, i);
+    if (of_integers) {
+      int64_t x = integer_at(r, v, &a, i);
+      run_set_whole(r, &out, at, run_whole_primitive(fold, DT_I64, run_whole(&out, at), x, 0));
+    } else {
+      out.v[at] = ir_primitive(fold, out.v[at], a.v[i], 0);
+    }
   }
   bool is_mean = ir_ins(r->f, v)->op == OP_mean;
   for (int64_t i = 0; is_mean && i < out.n; i++) out.v[i] /= (double)a.n / (double)out.n;
+  r->val[v.i] = out;
   return true;
 }
 
-bool eval_sum(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
-bool eval_mean(Run *r, Val v) { return reduce(r, v, 0, OP_add); }
+bool eval_sum(Run *r, Val v) { return reduce(r, v, 0, 0, OP_add); }
+bool eval_mean(Run *r, Val v) { return reduce(r, v, 0, 0, OP_add); }
+bool eval_prod(Run *r, Val v) { return reduce(r, v, 1, 1, OP_mul); }
 
-bool eval_prod(Run *r, Val v) { return reduce(r, v, 1, OP_mul); }
-bool eval_amax(Run *r, Val v) { return reduce(r, v, -INFINITY, OP_max); }
+bool eval_amax(Run *r, Val v) {
+  DType t = (DType)ir_ins(r->f, v)->dtype;
+  if (t == DT_F32) return reduce(r, v, -INFINITY, 0, OP_max);
+  bool least = ir_attr(r->f, v, KEY_least) != NULL;
+  int64_t first = t == DT_BOOL ? least : ir_to_whole(t, least ? 0x1p63 : -0x1p63);
+  return reduce(r, v, 0, first, least ? OP_min : OP_max);
+}
+
+// The first NaN counts as a maximum, and as a minimum.
+static bool is_better(const Run *r, Val v, const Tensor *a, int64_t i, int64_t best) {
+  bool least = ir_attr(r->f, v, KEY_least) != NULL;
+  if (ir_ins(r->f, ir_arg(r->f, v, 0))->dtype == DT_F32)
+    return !isnan(a->v[best]) && (isnan(a->v[i]) || (least ? a->v[i] < a->v[best] : a->v[i] > a->v[best]));
+  int64_t x = integer_at(r, v, a, i), y = integer_at(r, v, a, best);
+  return least ? x < y : x > y;
+}
+
+// Of an axis without elements 0.
+bool eval_argmax(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
+  Sizes from = run_arg_sizes(r, v, 0);
+  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, from.rank - 1);
+  int64_t n = from.dim[axis], step = 1;
+  for (uint32_t k = axis + 1; k < from.rank; k++) step *= from.dim[k];
+  for (int64_t i = 0; i < out.n; i++) {
+    int64_t first = i / step * n * step + i % step, best = first;
+    for (int64_t k = 1; k < n; k++)
+      if (is_better(r, v, &a, first + k * step, best)) best = first + k * step;
+    out.v[i] = (double)((best - first) / step);
+  }
+  return true;
+}
 
 // ---- rows: x is one row of n elements
 static double row_max(const double *x, int64_t n) {
@@ -57,23 +105,6 @@ static double row_sum(const double *x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += x[i];
   return sum;
-}
-
-// The first NaN counts as a maximum, else the first of the largest.
-static int64_t row_argmax(const double *x, int64_t n) {
-  int64_t best = 0;
-  for (int64_t i = 0; i < n && !isnan(x[best]); i++)
-    if (isnan(x[i]) || x[i] > x[best]) best = i;
-  return best;
-}
-
-bool eval_argmax(Run *r, Val v) {
-  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
-  Sizes from = run_arg_sizes(r, v, 0);
-  int64_t n = run_cols(&from);
-  if (n == 0 && out.n) return run_fail(r, v, "a row has no elements");
-  for (int64_t i = 0; i < out.n; i++) out.v[i] = (double)row_argmax(a.v + i * n, n);
-  return true;
 }
 
 // A row of the result from the rows of the operands, along {axis} or the last; b is NULL where there is one operand.

@@ -45,7 +45,7 @@ static int64_t power(int64_t a, int64_t b) {
   return (int64_t)y;
 }
 
-static int64_t primitive(Op op, DType t, int64_t a, int64_t b, int64_t c) {
+int64_t run_whole_primitive(Op op, DType t, int64_t a, int64_t b, int64_t c) {
   uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
   switch (op) {
   case OP_neg: return (int64_t)(0 - ua);
@@ -90,7 +90,7 @@ static int64_t eval_op(const At *at, Op op, const int64_t *x) {
   int64_t stack[MAX_STACK];
   uint32_t top = 0, n = ir_ops[op].n_min;
   if (!e.nodes || is_by_hand(op))
-    return ir_modulo(at->t, primitive(op, at->t, x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0));
+    return ir_modulo(at->t, run_whole_primitive(op, at->t, x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0));
   for (uint32_t i = 0; i < e.n; i++) {
     const ExNode *node = &e.nodes[i];
     if (node->kind == EX_ARG) stack[top++] = x[node->arg];

@@ -22,23 +22,56 @@ uint16_t ir_rule_along(const Infer *c) {
   return ir_rule_same(c);
 }
 
-uint16_t ir_rule_reduce(const Infer *c) {
+// ---- reductions: the result has the axes that are not in {axes}, or those with size 1.
+static bool is_rounded(const Infer *c) { return dtype_of(c, 0) == DT_F32 && !ir_attr(c->f, c->v, KEY_nonzero); }
+
+static uint16_t check_axes(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_axes);
   if (!a) return ir_infer_fault(c, E_ARGUMENT, "needs {axes}");
-  uint32_t r = rank_of(c, 0), mask = 0, n = 0;
+  uint32_t seen = 0;
   for (uint32_t k = 0; k < ir_rank(c->p, a->u.list); k++) {
     int64_t axis = ir_list_at(c->p, a->u.list, k);
-    if (axis < 0 || axis >= r || (mask >> axis & 1))
+    if (axis < 0 || axis >= rank_of(c, 0) || (seen >> axis & 1))
       return ir_infer_fault(c, E_ARGUMENT, "{axes} has an axis out of range or twice");
-    mask |= 1u << axis;
+    seen |= 1u << axis;
   }
+  return 0;
+}
+
+static uint16_t reduced_to(const Infer *c, DType t) {
+  TRY(check_axes(c));
+  uint32_t axes = ir_reduced_axes(c->f, c->v), n = 0;
   bool keep = ir_attr(c->f, c->v, KEY_keepdim) != NULL;
   Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < r; k++) {
-    if (!(mask >> k & 1)) d[n++] = dim_of(c, 0, k);
+  for (uint32_t k = 0; k < rank_of(c, 0); k++) {
+    if (!(axes >> k & 1)) d[n++] = dim_of(c, 0, k);
     else if (keep) d[n++] = ir_dim(c->p, 1);
   }
-  set(c, 0, DT_F32, ir_shape(c->p, d, n));
+  set(c, 0, t, ir_shape(c->p, d, n));
+  return 0;
+}
+
+// Sums and products.
+uint16_t ir_rule_sum(const Infer *c) { return reduced_to(c, is_rounded(c) ? DT_F32 : DT_I64); }
+
+uint16_t ir_rule_amax(const Infer *c) {
+  if (is_rounded(c) && ir_attr(c->f, c->v, KEY_least))
+    return ir_infer_fault(c, E_ARGUMENT, "{least} is of integers: the minimum of f32 is the negative maximum of -x");
+  return reduced_to(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
+}
+
+uint16_t ir_rule_reduce(const Infer *c) { return reduced_to(c, DT_F32); }
+
+uint16_t ir_rule_argmax(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  uint32_t axis = rank_of(c, 0) - 1, n = 0;
+  if (ir_attr(c->f, c->v, KEY_axis)) TRY(ir_infer_axis(c, &axis));
+  Dim size = dim_of(c, 0, axis), d[MAX_RANK];
+  if (ir_dim_is_const(c->p, size) && ir_dim_bound(c->p, size) == 0)
+    return bad_shape(c, "the axis is empty: there is no largest element");
+  for (uint32_t k = 0; k < rank_of(c, 0); k++)
+    if (k != axis) d[n++] = dim_of(c, 0, k);
+  set(c, 0, DT_I64, ir_shape(c->p, d, n));
   return 0;
 }
 
@@ -49,69 +82,11 @@ static Shape without_last(const Infer *c, Shape s) {
   return ir_shape(c->p, d, r ? r - 1 : 0);
 }
 
-uint16_t ir_rule_argmax(const Infer *c) {
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  Dim last = dim_of(c, 0, rank_of(c, 0) - 1);
-  if (ir_dim_is_const(c->p, last) && ir_dim_bound(c->p, last) == 0)
-    return bad_shape(c, "the last axis is empty: there is no largest element");
-  set(c, 0, DT_I64, without_last(c, shape_of(c, 0)));
-  return 0;
-}
-
-// Integers, along neighbouring axes.
-static uint16_t check_neighbours(const Infer *c) {
-  uint32_t axis, rank = rank_of(c, 0);
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  if (ir_attr(c->f, c->v, KEY_axis)) TRY(ir_infer_axis(c, &axis));
-  const Attr *a = ir_attr(c->f, c->v, KEY_axes);
-  if (!a) return 0;
-  uint32_t n = ir_rank(c->p, a->u.list);
-  int64_t first = n ? ir_list_at(c->p, a->u.list, 0) : -1;
-  for (uint32_t k = 1; k < n; k++)
-    if (ir_list_at(c->p, a->u.list, k) != first + k) first = -1;
-  bool fits = first >= 0 && first < rank && n <= rank - first;
-  return fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "{axes} are not neighbouring axes in their order");
-}
-
-static uint16_t without_axes(const Infer *c, DType t) {
-  Dim d[MAX_RANK];
-  uint32_t n = 0;
-  TRY(check_neighbours(c));
-  AxisRange reduced = ir_reduced_axes(c->f, c->v);
-  for (uint32_t k = 0; k < rank_of(c, 0); k++)
-    if (k < reduced.from || k >= reduced.to) d[n++] = dim_of(c, 0, k);
-  set(c, 0, t, ir_shape(c->p, d, n));
-  return 0;
-}
 uint16_t ir_rule_moments(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   Dim channels = dim_of(c, 0, rank_of(c, 0) - 1);
   for (uint32_t k = 0; k < 3; k++) set(c, k, DT_F32, ir_shape(c->p, &channels, 1));
   return 0;
-}
-
-// f32: elements that are not 0 are counted, not summed.
-static uint16_t countable(const Infer *c) {
-  if (dtype_of(c, 0) != DT_F32 || ir_attr(c->f, c->v, KEY_nonzero)) return 0;
-  return bad_shape(c, "x of f32 wants {nonzero}");
-}
-
-uint16_t ir_rule_whole_sum(const Infer *c) {
-  TRY(countable(c));
-  return without_axes(c, DT_I64);
-}
-
-uint16_t ir_rule_whole_amax(const Infer *c) {
-  TRY(countable(c));
-  return without_axes(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
-}
-
-uint16_t ir_rule_whole_argmax(const Infer *c) {
-  TRY(check_neighbours(c));
-  Dim size = dim_of(c, 0, ir_reduced_axes(c->f, c->v).from);
-  if (ir_dim_is_const(c->p, size) && ir_dim_bound(c->p, size) == 0)
-    return bad_shape(c, "the axis is empty: there is no largest element");
-  return without_axes(c, DT_I64);
 }
 
 // Logits [.., C], labels [..] -> [..]

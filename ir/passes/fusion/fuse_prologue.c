@@ -63,8 +63,6 @@ static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
-static bool reduces_integers(const Fn *f, Val v) { return class_of(f, v) == CLASS_WHOLE_REDUCE; }
-
 static bool reads_image(const Fn *f, Val v) {
   return ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_weight_grad;
 }
@@ -78,7 +76,7 @@ static bool makes_image(const Fn *f, Val v) {
 
 // Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
-  if (reduces_integers(f, v)) return true;
+  if (ir_reduces_exactly(f, v)) return true;
   if (reads_image(f, v)) return k == 0 && makes_image(f, v);
   if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
@@ -89,7 +87,7 @@ static bool produces_operand(const Fn *f, Val v, uint32_t k) {
 // `product`: that it is to fuse into, or MANY.
 static bool is_candidate(const Fn *f, Val v, uint32_t product) {
   const Ins *ins = ir_ins(f, v);
-  bool any_dtype = product != MANY && reduces_integers(f, (Val){product});
+  bool any_dtype = product != MANY && ir_reduces_exactly(f, (Val){product});
   bool by_element = class_of(f, v) == CLASS_POINTWISE && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
   bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v) && !any_dtype;
   bool has_dtype = ins->dtype == DT_F32 || any_dtype;
@@ -130,7 +128,7 @@ static bool is_cheap(const Fn *f, Val v) {
 static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (s->duplicates && k == 0 && ir_masked_of(f, (Val){i}).i) return i;
-  if (s->duplicates && reduces_integers(f, (Val){i})) return 0;  // storing a mask costs less than computing it twice
+  if (s->duplicates && ir_reduces_exactly(f, (Val){i})) return 0;  // storing a mask costs less than computing it twice
   if (produces_operand(f, (Val){i}, k)) return i;
   bool elementwise =
       class_of(f, (Val){i}) == CLASS_POINTWISE && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
@@ -164,7 +162,8 @@ static void find_products(Search *s) {
 static bool fuses_with_operand(const Fn *f, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   Shape to = ir_ins(f, v)->shape;
-  if (!ir_class_has(ir_ins(f, ir_head(f, a))->op, FUSES_READERS)) return false;
+  Val made_by = ir_head(f, a);
+  if (!ir_class_has(ir_ins(f, made_by)->op, FUSES_READERS) || ir_reduces_exactly(f, made_by)) return false;
   return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
 }
 
@@ -201,11 +200,24 @@ static bool stays_with_operand(const Fn *f, uint32_t p, Val v, uint32_t k) {
   return fuses_with_operand(f, v, k) && !(reads_image(f, (Val){p}) && waits_for_small(f, v, k));
 }
 
-// A reduction along rows, or down columns that are the last axis, reads rows of the last axis; any other reads elements by
-// their flat index, and operands must not broadcast.
+// A reduction along runs, or down columns that are the last axis; or of axes of size 1 alone.
+static bool reduces_by_rows(const Fn *f, Val v) {
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  uint32_t rank = ir_rank(f->prog, s), reduced = ir_reduced_axes(f, v);
+  bool is_other = false;  // a row of columns is not one of the last axis
+  for (uint32_t k = rank; k-- > 0;) {
+    if (ir_dim_is_one(f->prog, ir_dim_at(f->prog, s, k))) continue;
+    if (reduced >> k & 1) return !is_other;
+    is_other |= k + 1 < rank;
+  }
+  return true;
+}
+
+// Such a reduction reads rows of the last axis; any other reads elements by their flat index, and operands must not
+// broadcast.
 static bool fits_reduction(const Fn *f, uint32_t p, Val v) {
-  if (!reduces_integers(f, (Val){p})) return true;
-  if (ir_reduced_axes(f, (Val){p}).to + 1 >= ir_rank(f->prog, ir_ins(f, v)->shape)) return true;
+  if (!ir_reduces_exactly(f, (Val){p})) return true;
+  if (reduces_by_rows(f, (Val){p})) return true;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (!ir_is_immediate(f, ir_view_base(f, a)) && ir_ins(f, a)->shape.i != ir_ins(f, v)->shape.i) return false;

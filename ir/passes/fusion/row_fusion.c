@@ -26,7 +26,7 @@ enum {
 
 bool ir_column_sum(const Fn *f, Val v, Shape *out) {
   const Ins *ins = ir_ins(f, v);
-  if (ins->op != OP_sum || ir_attr(f, v, KEY_keepdim)) return false;
+  if (ins->op != OP_sum || ins->dtype != DT_F32 || ir_attr(f, v, KEY_keepdim)) return false;
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape, axes = ir_attr(f, v, KEY_axes)->u.list;
   uint32_t rank = ir_rank(f->prog, s);
   if (rank < 2 || ir_rank(f->prog, axes) + 1 != rank) return false;
@@ -37,11 +37,13 @@ bool ir_column_sum(const Fn *f, Val v, Shape *out) {
   return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
 }
 
-static bool is_row_reduction(Op op) { return op == OP_sum || op == OP_mean || op == OP_amax; }
+static bool is_row_reduction(const Ins *ins) {
+  return (ins->op == OP_sum || ins->op == OP_mean || ins->op == OP_amax) && ins->dtype == DT_F32;
+}
 
 // Over this axis only.
 static bool is_along(const Fn *f, Val v, uint32_t axis) {
-  if (!is_row_reduction((Op)ir_ins(f, v)->op)) return false;
+  if (!is_row_reduction(ir_ins(f, v))) return false;
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   return ir_rank(f->prog, axes) == 1 && ir_list_at(f->prog, axes, 0) == axis;
 }

@@ -4,7 +4,7 @@
 //   %b = exp %a : f32[n,64]        k0    reads %a elementwise: %b may alias %a
 //   %c = permute %a {perm=[1,0]}   k0    reads element (j, i) when (i, j) is written: now it may not
 //
-//   1. A kernel is of one class; only pointwise, row, product, integer-reduction, packing, recurrent and update kernels have
+//   1. A kernel is of one class; only pointwise, row, product, reduction, packing, recurrent and update kernels have
 //      several instructions.
 //   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local.
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
@@ -67,7 +67,7 @@ static RowReads row_reads_of(Op op) {
 }
 
 static bool is_row_op(const Look *l, uint32_t i) {
-  return class_at(l, i) == CLASS_ROW || class_at(l, i) == CLASS_REDUCE;
+  return class_at(l, i) == CLASS_ROW || (class_at(l, i) == CLASS_REDUCE && l->f->ins[i].dtype == DT_F32);
 }
 
 // A column sum is complete after the last row only.
@@ -149,9 +149,11 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_CONV_WEIGHT:
     if (i > l->lead) return broken_member(l, i, "it makes no operand of the gradient");
     return i == l->lead || makes_operand(l, i);
-  case CLASS_WHOLE_REDUCE:
+  case CLASS_REDUCE:
     if (i > l->lead) return broken_member(l, i, "nothing follows the reduction");
-    return i == l->lead || class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
+    if (i == l->lead) return true;
+    if (l->f->ins[l->lead].dtype == DT_F32) return broken_member(l, i, "the reduction rounds: its operand is stored");
+    return class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
   case CLASS_GEMM:
     if (i == l->lead) return true;
     if (i < l->lead) return makes_operand(l, i);
@@ -181,7 +183,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_POINTWISE:
   case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
-  case CLASS_WHOLE_REDUCE:
+  case CLASS_REDUCE:
   case CLASS_CONV_WEIGHT: return i == l->lead ? k == 0 : reads_direct(l, i, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;

@@ -42,7 +42,7 @@ static uint32_t n_readers(const Moments *r, Val v) { return r->uses.first[v.i + 
 
 // A sum over all axes but the last.
 static bool sums_columns(const Fn *f, Val v) {
-  if (ir_ins(f, v)->op != OP_sum) return false;
+  if (ir_ins(f, v)->op != OP_sum || ir_ins(f, v)->dtype != DT_F32) return false;
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   uint32_t rank = ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape), n = ir_rank(f->prog, axes);
   for (uint32_t k = 0; k < n; k++)

@@ -166,7 +166,7 @@ static uint32_t left_axes(const Rules *r, const Attr *perm, Shape axes, int64_t 
 Val rule_sum_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
-  const Attr *found = image_perm(r, ir_arg(f, v, 0));
+  const Attr *found = ins.dtype == DT_F32 ? image_perm(r, ir_arg(f, v, 0)) : NULL;
   if (!found) return (Val){0};
   Attr perm = *found;
   bool keeps = ir_attr(f, v, KEY_keepdim) != NULL;

@@ -33,7 +33,7 @@ enum { SPLIT_WIDTH = 32 };  // least row length for which the extra store is wor
 Val rule_split_sum(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
-  if (ir_attr(f, v, KEY_keepdim)) return (Val){0};
+  if (ins.dtype != DT_F32 || ir_attr(f, v, KEY_keepdim)) return (Val){0};
   Val a = ir_arg(f, v, 0);
   Shape axes = ir_attr(f, v, KEY_axes)->u.list, of = ir_ins(f, a)->shape;
   uint32_t n = ir_rank(r->p, axes);
