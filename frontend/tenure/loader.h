@@ -39,9 +39,10 @@ typedef enum {
   TN_CUT_DEFAULT,  // FIRST_FIT: TN_CUT_LONG; else TN_CUT_REFUSE
   TN_CUT_REFUSE,   // no loader is made; the sentence names the item
   TN_CUT_SKIP,     // it is left out, and tn_loader_report counts it
-  TN_CUT_LONG,  // it is cut into pieces, which are sequences of their own; all but the last are as long as a batch may be
-  TN_CUT_FILL  // SEQUENTIAL, SHUFFLED, CUSTOM with max_rows alone: whatever item a batch has no room for is cut there
-               // and goes on in the next one, so that all batches but the last have max_rows rows
+  TN_CUT_LONG,     // it is cut into pieces, sequences of their own; all but the last are as long as one may be
+  TN_CUT_FILL  // SEQUENTIAL, SHUFFLED, CUSTOM with max_rows, without max_padded and max_squares: whatever item a batch has
+               // no room for is cut there and goes on in the next one, so that all batches but the last have max_rows
+               // rows, unless batch_size ends them
 } tn_cut;
 typedef enum { TN_TAIL_PAD, TN_TAIL_DROP } tn_tail;
 typedef struct {
@@ -129,11 +130,12 @@ TN_API tn_stats tn_loader_stats(const tn_loader *l);
 
 // The batches of the epoch at which the loader stands, known from the lengths of its items before anything is read: what
 // they have, and the bounds that they need. Of this rank, and of whole batches where they are read in shards. Rows are 0
-// where no lengths are known, all is 0 of a stream.
+// where no lengths are known, all is 0 of a stream. Another epoch has other batches: what bounds those of all are the limits
+// (batch_size, max_rows, ..), and `longest` where no item is dropped.
 //
 //   tn_epoch_report r = tn_loader_report(loader);
 //   printf("%.1f %% of the rows of padded batches are padding\n", 100 - 100.0 * (double)r.rows / (double)r.padded);
-//   tn_dim B = tn_dim_bounded(p, "batch", r.most_items), T = tn_dim_bounded(p, "time", r.longest);
+//   tn_dim B = tn_dim_bounded(p, "batch", 64), T = tn_dim_bounded(p, "time", r.longest);  // 64: its batch_size
 typedef struct {
   size_t batches;
   size_t sequences;    // items and pieces of items
