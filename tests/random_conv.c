@@ -11,7 +11,7 @@ static bool is_image(Gen *g, Val v) {
   bool fits = gen_is_f32(g, v) && d.n >= 3 && d.n <= 2 + CONV_AXES;
   for (uint32_t k = 1; k < d.n && fits; k++) {
     int64_t n = ir_dim_bound(g->p, d.d[k]);
-    fits = (k + 1 < d.n || ir_dim_is_const(g->p, d.d[k])) && n > 0 && n <= 12;
+    fits = (k + 1 < d.n || ir_dim_is_const(g->p, d.d[k])) && n <= 12 && (n > 0 || k + 1 == d.n);
   }
   return fits;
 }
@@ -25,6 +25,7 @@ static Val image_of(Gen *g) {
     bool by_run = k + 1 < d.n && gen_chance(g, 20);
     d.d[k] = by_run ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
   }
+  if (gen_chance(g, 5)) d.d[d.n - 1] = ir_dim(g->p, 0);
   Shape s = gen_shape(g, &d);
   return gen_is_small(g, s) ? gen_leaf(g, s) : (Val){0};
 }
