@@ -53,6 +53,7 @@
 #include "tenure/order.h"        // scans, order, search along an axis
 #include "tenure/packed.h"       // sequences of different lengths
 #include "tenure/params.h"       // parameters of a model, files
+#include "tenure/placement.h"    // offsets for buffers of known lives
 #include "tenure/probe.h"        // statistics of values inside of a model
 #include "tenure/rnn.h"          // recurrent calls, scans
 #include "tenure/run.h"          // running

@@ -4,6 +4,7 @@
 //   test_placement          what tools/check runs
 //   test_placement --all    20 shuffles of each hard problem, 10,000 packings, 20,000 small problems
 //   test_placement FILE.csv [CAPACITY [BUDGET]]    one problem: peak, bound, units and time of it
+#include "frontend/tenure.h"
 #include "ir/placement/placement.h"
 #include "tests/check.h"
 #include "tests/cpu_time.h"
@@ -348,6 +349,26 @@ static void test_checker(void) {
   rt_arena_free(mem);
 }
 
+// The public call
+static void test_call(void) {
+  tn_place_hole hole = {2, 3};
+  tn_place_buffer b[] = {{.lower = 0, .upper = 4, .size = 100, .holes = &hole, .n_holes = 1},
+                         {.lower = 2, .upper = 3, .size = 50},
+                         {.lower = 0, .upper = 4, .size = 20, .offset = 256, .is_fixed = true},
+                         {.lower = 3, .upper = 5, .size = 10, .align = 128}};
+  tn_placement out;
+  char why[128];
+  CHECK(tn_place(b, 4, &(tn_place_options){.align = 32, .capacity = 300}, &out, why, sizeof why) == TN_OK);
+  CHECK(b[0].offset == 0 && b[1].offset == 0 && b[2].offset == 256 && b[3].offset == 128);
+  CHECK(out.peak == 288 && out.lower_bound == 288 && out.fits && out.is_optimal && !out.is_impossible);
+  CHECK(tn_place(b, 4, &(tn_place_options){.align = 32, .capacity = 287}, &out, NULL, 0) == TN_OK);
+  CHECK(out.peak == 288 && !out.fits && out.is_impossible);
+  b[1].upper = 2;
+  CHECK(tn_place(b, 4, NULL, NULL, why, sizeof why) == TN_ERR_ARGUMENT);
+  CHECK_HAS(why, "buffer 1 lives from 2 to 2: its end must be above its start");
+  CHECK(tn_place(NULL, 0, NULL, &out, why, sizeof why) == TN_OK && out.peak == 0);
+}
+
 static int place_file(const char *path, int64_t capacity, int64_t budget) {
   Set s = {.mem = rt_arena_new()};
   if (!read_csv(path, &s)) return 1;
@@ -371,5 +392,6 @@ int main(int argc, char **argv) {
   test_many(4000);
   test_faults();
   test_checker();
+  test_call();
   return check_report();
 }
