@@ -90,6 +90,15 @@ Loop cg_each_shared(Cg *c, V n, int64_t grain) {
   return cg_each(c, lo, hi);
 }
 
+Loop cg_each_row(Cg *c, V lo, V hi, V width, V *first, V *last) {
+  V end = cg_div(c, cg_add(c, hi, cg_sub(c, width, cg_i64(c, 1))), width);
+  Loop l = cg_each(c, cg_div(c, lo, width), end);
+  V before = cg_mul(c, l.i, width);
+  *first = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0));
+  *last = cg_min(c, cg_sub(c, hi, before), width);
+  return l;
+}
+
 bool cg_next(Loop *l) {
   if (l->turn++ == 0) return true;
   if (!l->body) return false;

@@ -31,8 +31,10 @@ Loop cg_count(Cg *c, V n);        // from 0
 Loop cg_each_by(Cg *c, V lo, V hi, V step);
 Loop cg_count_by(Cg *c, V n, V step);
 Loop cg_each_whole(Cg *c, V lo, V hi, int64_t unit, V *end);  // by units that are whole; *end: where the rest begins
-Loop cg_once(Cg *c);                                          // no loop: the body as it stands
-Loop cg_each_shared(Cg *c, V n, int64_t grain);               // this worker's share of n items (cg_share)
+// Rows of `width` items, at least 1, that the items [lo, hi) meet; [*first, *last): which ones of the row.
+Loop cg_each_row(Cg *c, V lo, V hi, V width, V *first, V *last);
+Loop cg_once(Cg *c);                             // no loop: the body as it stands
+Loop cg_each_shared(Cg *c, V n, int64_t grain);  // this worker's share of n items (cg_share)
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n);
 bool cg_next(Loop *l);
 

@@ -237,12 +237,9 @@ void cg_gemm_at_b_emit(Gemm *g) {
   u.narrow = narrow_b ? g->b : g->a, u.wide = narrow_b ? g->a : g->b;
   u.blocks = p->kc < p->k_max;
   u.group = g->strip, u.square = g->b_block;
-  V lo, hi, one = cg_i64(c, 1), panels = cg_i64(c, cg_ceil_div(u.m, u.width)), step = cg_i64(c, group_of(p, c->t));
+  V lo, hi, p0, p1, panels = cg_i64(c, cg_ceil_div(u.m, u.width)), step = cg_i64(c, group_of(p, c->t));
   cg_share(c, g->slices ? cg_mul(c, g->slices, panels) : panels, 1, &lo, &hi);
-  V end = cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels);
-  for (Loop slice = cg_each(c, cg_div(c, lo, panels), end); cg_next(&slice);) {
-    V before = cg_mul(c, slice.i, panels);
-    V p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+  for (Loop slice = cg_each_row(c, lo, hi, panels, &p0, &p1); cg_next(&slice);) {
     for (Loop l = cg_each_by(c, p0, p1, step); cg_next(&l);) {
       u.group_begin = l.i, u.group_end = cg_min(c, p1, cg_add(c, l.i, step));
       cg_gemm_k_range(g, slice.i, &u.k_begin, &u.k_end);

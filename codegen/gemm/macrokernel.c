@@ -368,13 +368,10 @@ static V call_share(Gemm *g, V worker, V blocks) {
 void cg_gemm_tiled_emit(Gemm *g) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  V blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1);
-  V panels = cg_max(c, g->panels, cg_i64(c, 1));
+  V blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1), p0, p1;
+  V panels = cg_max(c, g->panels, one);
   V lo = call_share(g, c->worker, blocks), hi = call_share(g, cg_add(c, c->worker, one), blocks);
-  for (Loop l = cg_each(c, cg_div(c, lo, panels), cg_div(c, cg_add(c, hi, cg_sub(c, panels, one)), panels));
-       cg_next(&l);) {
-    V before = cg_mul(c, l.i, panels);
-    V p0 = cg_max(c, cg_sub(c, lo, before), cg_i64(c, 0)), p1 = cg_min(c, cg_sub(c, hi, before), panels);
+  for (Loop l = cg_each_row(c, lo, hi, panels, &p0, &p1); cg_next(&l);) {
     GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
     bool several = p->batch.n || g->slices;
     if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);

@@ -70,12 +70,10 @@ static void take_group(const Gather *g, V at, V base, V to) {
 // Along the last axis: elements [lo, hi) of the result, row by row.
 static void take_rows(const Gather *g) {
   Cg *c = g->c;
-  V m = g->to.n, lo, hi, one = cg_i64(c, 1), zero = cg_i64(c, 0), most = cg_max(c, m, one);
+  V m = g->to.n, lo, hi, first, last, tail;
   cg_share(c, cg_mul(c, g->to.outer, m), 64, &lo, &hi);
-  V end = cg_div(c, cg_add(c, hi, cg_sub(c, most, one)), most);
-  for (Loop o = cg_each(c, cg_div(c, lo, most), end); cg_next(&o);) {
-    V row = cg_mul(c, o.i, m), base = outer_offset(g, o.i), first = cg_max(c, cg_sub(c, lo, row), zero);
-    V last = cg_min(c, cg_sub(c, hi, row), m), at = g->by_slice ? zero : row, tail;
+  for (Loop o = cg_each_row(c, lo, hi, cg_max(c, m, cg_i64(c, 1)), &first, &last); cg_next(&o);) {
+    V row = cg_mul(c, o.i, m), base = outer_offset(g, o.i), at = g->by_slice ? cg_i64(c, 0) : row;
     for (Loop l = cg_each_whole(c, first, cg_max(c, last, first), UNROLL, &tail); cg_next(&l);)
       take_group(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
     for (Loop l = cg_each(c, tail, last); cg_next(&l);) take(g, cg_add(c, at, l.i), base, cg_add(c, row, l.i));
