@@ -138,13 +138,14 @@ static void declare(C99 *c, Groups *g, Text type, Text name) {
   while (k < g->n && strcmp(g->list[k].type, type)) k++;
   if (k == g->n) *RT_PUSH(c->mem, g->list, g->n, g->cap) = (Group){.type = type, .names = {.mem = c->mem}};
   Group *to = &g->list[k];
-  rt_text_add(&to->names, to->names.len ? ", " : "");
-  if (to->names.len - to->line > 90) rt_text_add(&to->names, "\n    "), to->line = to->names.len;
+  bool is_long = to->names.len - to->line > 90;
+  if (is_long) to->line = to->names.len;
+  rt_text_add(&to->names, !to->names.len ? "" : is_long ? ",\n    " : ", ");
   rt_text_add(&to->names, "%s", name);
 }
 
-// Memory of the stack, as words; more than their alignment is made by hand. A block that takes some has the same each time that it
-// runs: no emitter keeps an address for its next time.
+// Memory of the stack, as words; more than their alignment is made by hand. A block that takes some has the same each
+// time that it runs: no emitter keeps an address for its next time.
 static void put_memory(C99 *c, LLVMValueRef v, RtText *start) {
   uint64_t count = 1, bytes = LLVMABISizeOfType(c->layout, LLVMGetAllocatedType(v)), align = LLVMGetAlignment(v);
   if (!c99_is_constant_int(LLVMGetOperand(v, 0), &count))

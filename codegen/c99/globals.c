@@ -97,8 +97,9 @@ static void put_parts(C99 *c, RtText *out, LLVMValueRef v) {
   size_t line = out->len;
   rt_text_add(out, "{");
   for (uint32_t k = 0; k < n; k++) {
-    rt_text_add(out, k ? ", " : "");
-    if (out->len - line > 100) rt_text_add(out, "\n  "), line = out->len;
+    bool is_long = out->len - line > 100;
+    if (is_long) line = out->len;
+    rt_text_add(out, !k ? "" : is_long ? ",\n  " : ", ");
     put(c, out, LLVMGetAggregateElement(v, k));
   }
   rt_text_add(out, n ? "}" : "0}");

@@ -1,5 +1,6 @@
-// Written by Tenure from LLVM's form of the program: C99, for machines whose floats are those of IEEE 754 and whose lowest byte of a
-// number lies first. Compile it with -std=c99 or -ffp-contract=off (a * b + c is rounded twice), and link with -lm.
+// Written by Tenure from LLVM's form of the program: C99, for machines whose floats are those of IEEE 754 and whose
+// lowest byte of a number lies first. Compile it with -std=c99 or -ffp-contract=off, so that a * b + c is rounded twice,
+// and link it with -lm.
 #include <float.h>
 #include <math.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Types of LLVM as types of C. Integers are unsigned, of 8, 16, 32 or 64 bits; those between have 0 above their width. A vector is
-// a struct with an array, an integer of more than 64 bits one of 64-bit words, the lowest first.
+// Types of LLVM as types of C. Integers are unsigned, of 8, 16, 32 or 64 bits; those between have 0 above their width. A
+// vector is a struct with an array, an integer of more than 64 bits one of 64-bit words, the lowest first.
 #include "codegen/c99/writer.h"
 
 #include <string.h>
