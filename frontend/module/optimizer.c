@@ -319,12 +319,8 @@ static bool check_place(const Optimizer *o) {
     (void)o, (void)r;                                          \
     return OP_##call;                                          \
   }
-ONE_OP(adagrad)
-ONE_OP(adadelta)
-ONE_OP(adamax)
 ONE_OP(nadam)
 ONE_OP(radam)
-ONE_OP(lion)
 
 static Op op_of_adamw(const Optimizer *o, const Rates *r) {
   (void)r;
@@ -374,15 +370,14 @@ void tn_radam(tn_function *f, tn_module *m, tn_radam_options o) {
   update_all(&g);
 }
 
-#define PLAIN(call)                                                     \
+#define OPTIMIZER(...)
+#define PLAIN_OPTIMIZER(call, ...)                                      \
+  ONE_OP(call)                                                          \
   void tn_##call(tn_function *f, tn_module *m, tn_##call##_options o) { \
     OPEN(call);                                                         \
     update_all(&g);                                                     \
   }
-PLAIN(adagrad)
-PLAIN(adadelta)
-PLAIN(adamax)
-PLAIN(lion)
+#include "frontend/module/optimizers.def"
 
 // ---- LAMB: the ratio of two norms multiplies the rate, so that it is no update by elements
 static tn_tensor emit2(const Optimizer *o, Op op, tn_tensor a, tn_tensor b) { return fe_emit2(op, a, b, o->at); }
