@@ -54,7 +54,7 @@ typedef struct {
   Range range;
 } NumberRow;
 #define NUMBER(options, n, absent, range) {NUM_##n, offsetof(options, n), absent, range},
-#define OPTIMIZER(n, numbers) static const NumberRow n##_numbers[] = {numbers{N_NUMBERS, 0, 0, STEP}};
+#define OPTIMIZER(n, ...) static const NumberRow n##_numbers[] = {__VA_ARGS__{N_NUMBERS, 0, 0, STEP}};
 #include "frontend/module/optimizers.def"
 
 typedef struct Optimizer Optimizer;
