@@ -389,7 +389,7 @@ int main(int argc, char **argv) {
   test_planted(all ? 10000 : 300);
   test_small(all ? 20000 : 1000);
   test_digest();
-  test_many(4000);
+  test_many(all ? 20000 : 4000);
   test_faults();
   test_checker();
   test_call();

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct PlaceNode {
-  int64_t least;
-  uint32_t best, last;  // best: a leaf
-};
-
 PlaceDecoder ir_place_decoder(const Problem *p) {
   size_t n = p->n + 1;
   PlaceDecoder d = {.p = p, .width = 1};
@@ -36,41 +31,84 @@ static int64_t top_of_fixed(const Problem *p) {
   return top;
 }
 
-// ---- lowest: a tree over the items by first section. Of what is below a node: the lowest of `least`, the lowest offset
-// above all placed ones that an item meets, ties by order; and the last section. INT64_MAX: placed.
+// ---- lowest: a tree over the items by first section. Of what waits below a node: the least and the most of the lowest
+// offsets above all placed ones that an item meets; which has the least, and which comes first in the order; the
+// range of their last sections. What meets all of them and lies no lower than any raises them by the node alone (`raised`).
+enum { NO_LEAF = UINT32_MAX };
+
+static bool comes_first(const PlaceDecoder *d, uint32_t a, uint32_t b) {  // leaves
+  return b == NO_LEAF || (a != NO_LEAF && d->rank[a] < d->rank[b]);
+}
+
 static void join(PlaceDecoder *d, uint32_t node) {
-  const struct PlaceNode *a = &d->nodes[2 * node], *b = &d->nodes[2 * node + 1];
-  bool is_right = a->least != b->least ? b->least < a->least : d->rank[b->best] < d->rank[a->best];
-  d->nodes[node] = is_right ? *b : *a;
-  d->nodes[node].last = a->last > b->last ? a->last : b->last;
+  const PlaceNode *a = &d->nodes[2 * node], *b = &d->nodes[2 * node + 1];
+  bool is_left = a->least != b->least ? a->least < b->least : comes_first(d, a->best, b->best);
+  d->nodes[node] = (PlaceNode){.least = is_left ? a->least : b->least,
+                               .most = a->most > b->most ? a->most : b->most,
+                               .best = is_left ? a->best : b->best,
+                               .first = comes_first(d, a->first, b->first) ? a->first : b->first,
+                               .soonest = a->soonest < b->soonest ? a->soonest : b->soonest,
+                               .last = a->last > b->last ? a->last : b->last};
+}
+
+static void set_leaf(PlaceDecoder *d, uint32_t leaf, int64_t at, uint32_t last) {
+  d->nodes[d->width + leaf] = (PlaceNode){at, at, leaf, leaf, last, last, 0};
+}
+
+static void empty_leaf(PlaceDecoder *d, uint32_t leaf) {
+  d->nodes[d->width + leaf] = (PlaceNode){INT64_MAX, -1, NO_LEAF, NO_LEAF, UINT32_MAX, 0, 0};
 }
 
 static void plant(PlaceDecoder *d, const uint32_t *order) {
   const Problem *p = d->p;
   for (uint32_t k = 0; k < p->n_loose; k++) d->rank[d->leaf_of[order[k]]] = k;
   for (uint32_t k = 0; k < d->width; k++) {
-    bool is_item = k < p->n_loose;
-    uint32_t i = is_item ? d->leaves[k] : 0;
-    d->nodes[d->width + k] =
-        (struct PlaceNode){is_item ? place_free_at(p, i, 0) : INT64_MAX, k, is_item ? p->hull[i].to : 0};
+    if (k < p->n_loose) set_leaf(d, k, place_free_at(p, d->leaves[k], 0), p->hull[d->leaves[k]].to);
+    else empty_leaf(d, k);
   }
   for (uint32_t node = d->width - 1; node; node--) join(d, node);
 }
 
-// Raises what meets item i, from section h.from to h.to, to its top.
+static void raise_all(PlaceNode *node, int64_t top) {
+  if (node->first == NO_LEAF) return;
+  node->least = node->most = node->raised = top;
+  node->best = node->first;
+}
+
+static void hand_down(PlaceDecoder *d, uint32_t node) {
+  int64_t top = d->nodes[node].raised;
+  if (!top) return;
+  raise_all(&d->nodes[2 * node], top), raise_all(&d->nodes[2 * node + 1], top);
+  d->nodes[node].raised = 0;
+}
+
+// Raises what meets item i to its top.
 static void raise(PlaceDecoder *d, uint32_t node, uint32_t first, uint32_t width, uint32_t i, int64_t top) {
   const Problem *p = d->p;
   SectionRange h = p->hull[i];
-  struct PlaceNode *at = &d->nodes[node];
+  PlaceNode *at = &d->nodes[node];
   d->visits++;
   if (at->least >= top || at->last <= h.from || p->hull[d->leaves[first]].from >= h.to) return;
   if (width == 1) {
-    if (place_meet(p, i, d->leaves[first])) at->least = place_free_at(p, d->leaves[first], top);
+    if (place_meet(p, i, d->leaves[first])) at->least = at->most = place_free_at(p, d->leaves[first], top);
     return;
   }
+  uint32_t end = first + width < p->n_loose ? first + width : p->n_loose, middle = first + width / 2;
+  bool meets_all = at->soonest > h.from && p->hull[d->leaves[end - 1]].from < h.to;
+  if (meets_all && at->most <= top && p->is_plain && !p->has_holes) {
+    raise_all(at, top);
+    return;
+  }
+  hand_down(d, node);
   raise(d, 2 * node, first, width / 2, i, top);
-  if (first + width / 2 < p->n_loose) raise(d, 2 * node + 1, first + width / 2, width / 2, i, top);
+  if (middle < p->n_loose) raise(d, 2 * node + 1, middle, width / 2, i, top);
   join(d, node);
+}
+
+static void take_out(PlaceDecoder *d, uint32_t leaf) {
+  for (uint32_t width = d->width; width > 1; width /= 2) hand_down(d, (d->width + leaf) / width);
+  empty_leaf(d, leaf);
+  for (uint32_t node = (d->width + leaf) / 2; node; node /= 2) join(d, node);
 }
 
 int64_t ir_place_lowest(PlaceDecoder *d, const uint32_t *order) {
@@ -78,13 +116,12 @@ int64_t ir_place_lowest(PlaceDecoder *d, const uint32_t *order) {
   int64_t peak = top_of_fixed(p);
   plant(d, order);
   for (uint32_t k = 0; k < p->n_loose; k++) {
-    struct PlaceNode best = d->nodes[1];
-    uint32_t i = d->leaves[best.best], node = d->width + best.best;
+    PlaceNode best = d->nodes[1];
+    uint32_t i = d->leaves[best.best];
     int64_t top = best.least + p->size[i];
     d->at[i] = best.least;
     if (top > peak) peak = top;
-    d->nodes[node].least = INT64_MAX;
-    while (node /= 2) join(d, node);
+    take_out(d, best.best);
     raise(d, 1, 0, d->width, i, top);
   }
   return peak;

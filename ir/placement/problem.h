@@ -88,12 +88,19 @@ void ir_place_sort(PlaceSorter *s, uint32_t *items, uint32_t n, PlaceOrder order
 
 // ---- decode.c: from an order of the items without a given offset to offsets, in one pass; the peak
 typedef struct {
+  int64_t least, most;
+  uint32_t best, first;    // leaves
+  uint32_t soonest, last;  // ends of items
+  int64_t raised;          // not handed down yet; 0: nothing
+} PlaceNode;
+
+typedef struct {
   const Problem *p;
   int64_t *at;     // by item
   uint32_t *list;  // scratch, by item
   PlaceAt *by_offset;
   uint32_t width, *leaves, *leaf_of, *rank;  // of lowest
-  struct PlaceNode *nodes;
+  PlaceNode *nodes;
   uint64_t visits;  // of nodes, by lowest
 } PlaceDecoder;
 PlaceDecoder ir_place_decoder(const Problem *p);
