@@ -168,10 +168,11 @@ static Val whole_product(Gen *g, Val v) {
 }
 
 static Attr reduced_axes(Gen *g, Op op, uint32_t rank) {
-  uint32_t first = gen_below(g, rank), n = 1 + gen_below(g, rank - first);
+  uint32_t first = gen_below(g, rank), n = 0;
   int64_t axes[MAX_RANK];
   if (op == OP_argmax) return ir_a_int(KEY_axis, first);
-  for (uint32_t k = 0; k < n; k++) axes[k] = first + k;
+  for (uint32_t k = 0; k < rank; k++)
+    if (k == first || gen_chance(g, 50)) axes[n++] = k;
   return ir_a_list(KEY_axes, ir_shape_ints(g->p, axes, n));
 }
 
