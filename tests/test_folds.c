@@ -535,37 +535,21 @@ static void check_structure(void) {
 static void check_empty_signs(void) {
   float minus[2560];
   for (uint32_t i = 0; i < 2560; i++) minus[i] = -0.0f;
-  check_text(
-      "program @p\nfunc @f(%x: f32[40,64]) {\n%a = sum %x {axes=[0]}\n" OUT(
-          "%a", 0) "%b = sum %x "
-                   "{axes=[1]}\n" OUT("%b", 1) "%c = sum %x {axes=[0,1]}\n" OUT(
-                       "%c",
-                       2) "%d = neg %a\n%e = sum %d {axes=[0]}\n" OUT("%e",
-                                                                      3) "%s = slice %x "
-                                                                         "{axis=0, start=2, "
-                                                                         "count=1}\n%g = sum "
-                                                                         "%s "
-                                                                         "{axes=[0]}\n" OUT("%g", 4) "%t = slice %s "
-                                                                                                     "{axis=1, "
-                                                                                                     "start=0, "
-                                                                                                     "count=1}\n%h = "
-                                                                                                     "sum %t "
-                                                                                                     "{axes=[0,1]}"
-                                                                                                     "\n" OUT("%h", 5) "%i = slice %x {axis=1, start=3, count=5}\n%j = sum %i {axes=[1]}\n" OUT("%j", 6) "%k = const {value=-0}\n%l = sum %k {axes=[]}\n" OUT(
-                                                                                                         "%l",
-                                                                                                         7) "%m = "
-                                                                                                            "reshape "
-                                                                                                            "%t "
-                                                                                                            "{shape=[]}"
-                                                                                                            "\n%n = "
-                                                                                                            "sum %m "
-                                                                                                            "{axes=[]}"
-                                                                                                            "\n" OUT("%"
-                                                                                                                     "n",
-                                                                                                                     8) "%o = matmul %x, %x {tb}\n%q = neg %o\n%r = matmul %q, %x\n" OUT("%r",
-                                                                                                                                                                                         9) "%u = full {value=-0, shape=[40]}\n%v = linear %x, %x, %u\n" OUT("%v",
-                                                                                                                                                                                                                                                             10) "}\n",
-      11, minus, 2560);
+  // clang-format off
+  check_text("program @p\nfunc @f(%x: f32[40,64]) {\n%a = sum %x {axes=[0]}\n" OUT("%a", 0)
+             "%b = sum %x {axes=[1]}\n" OUT("%b", 1)
+             "%c = sum %x {axes=[0,1]}\n" OUT("%c", 2)
+             "%d = neg %a\n%e = sum %d {axes=[0]}\n" OUT("%e", 3)
+             "%s = slice %x {axis=0, start=2, count=1}\n%g = sum %s {axes=[0]}\n" OUT("%g", 4)
+             "%t = slice %s {axis=1, start=0, count=1}\n%h = sum %t {axes=[0,1]}\n" OUT("%h", 5)
+             "%i = slice %x {axis=1, start=3, count=5}\n%j = sum %i {axes=[1]}\n" OUT("%j", 6)
+             "%k = const {value=-0}\n%l = sum %k {axes=[]}\n" OUT("%l", 7)
+             "%m = reshape %t {shape=[]}\n%n = sum %m {axes=[]}\n" OUT("%n", 8)
+             "%o = matmul %x, %x {tb}\n%q = neg %o\n%r = matmul %q, %x\n" OUT("%r", 9)
+             "%u = full {value=-0, shape=[40]}\n%v = linear %x, %x, %u\n" OUT("%v", 10)
+             "}\n",
+             11, minus, 2560);
+  // clang-format on
 }
 
 // ---- random graphs of the ops that are rounded once
