@@ -10,7 +10,7 @@ static LLVMBasicBlockRef new_block(Cg *c, const char *name) {
   return LLVMAppendBasicBlockInContext(c->ctx, LLVMGetBasicBlockParent(here(c)), name);
 }
 
-void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n) {
+static void begin_loop(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n) {
   l->hi = hi;
   l->step = step;
   l->n = n;
@@ -27,7 +27,7 @@ void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n) {
   }
 }
 
-void cg_loop_end(Cg *c, Loop *l, V *next) {
+static void end_loop(Cg *c, Loop *l, V *next) {
   LLVMBasicBlockRef latch = here(c);
   LLVMMoveBasicBlockAfter(l->exit, latch);
   V i = LLVMBuildNSWAdd(c->b, l->i, l->step, "");
@@ -42,7 +42,7 @@ void cg_loop_end(Cg *c, Loop *l, V *next) {
   }
 }
 
-void cg_if(Cg *c, If *s, V cond) {
+static void begin_if(Cg *c, If *s, V cond) {
   s->then = new_block(c, "then");
   s->other = new_block(c, "else");
   s->join = NULL;
@@ -50,13 +50,13 @@ void cg_if(Cg *c, If *s, V cond) {
   LLVMPositionBuilderAtEnd(c->b, s->then);
 }
 
-void cg_else(Cg *c, If *s) {
+static void begin_else(Cg *c, If *s) {
   s->join = new_block(c, "join");
   LLVMBuildBr(c->b, s->join);
   LLVMPositionBuilderAtEnd(c->b, s->other);
 }
 
-void cg_endif(Cg *c, If *s) {
+static void end_if(Cg *c, If *s) {
   LLVMBasicBlockRef to = s->join ? s->join : s->other;
   LLVMBuildBr(c->b, to);
   LLVMMoveBasicBlockAfter(to, here(c));
@@ -65,7 +65,7 @@ void cg_endif(Cg *c, If *s) {
 
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n) {
   Loop l = {.c = c, .carried = carried};
-  cg_loop_begin(c, &l, lo, hi, step, carried, n);
+  begin_loop(c, &l, lo, hi, step, carried, n);
   for (uint32_t k = 0; k < n; k++) carried[k] = l.carry[k];
   return l;
 }
@@ -102,14 +102,14 @@ Loop cg_each_row(Cg *c, V lo, V hi, V width, V *first, V *last) {
 bool cg_next(Loop *l) {
   if (l->turn++ == 0) return true;
   if (!l->body) return false;
-  cg_loop_end(l->c, l, l->carried);
+  end_loop(l->c, l, l->carried);
   for (uint32_t k = 0; k < l->n; k++) l->carried[k] = l->out[k];
   return false;
 }
 
 If cg_when(Cg *c, V cond) {
   If s = {.c = c, .is_true = true};
-  if (cond) cg_if(c, &s, cond);
+  if (cond) begin_if(c, &s, cond);
   return s;
 }
 
@@ -134,18 +134,18 @@ bool cg_then(If *s) {
   if (s->turn++ == 0) return true;
   if (s->turn == 2 && s->has_else) {
     s->is_true = false;
-    cg_else(s->c, s);
+    begin_else(s->c, s);
     return true;
   }
   LLVMBasicBlockRef from[] = {s->head, here(s->c)};
-  if (s->then) cg_endif(s->c, s);
+  if (s->then) end_if(s->c, s);
   for (uint32_t k = 0; s->then && k < s->n; k++) s->carried[k] = cg_phi(s->c, s->before[k], s->carried[k], from);
   return false;
 }
 
 void cg_return_if(Cg *c, V cond, V value) {
   If s;
-  cg_if(c, &s, cond);
+  begin_if(c, &s, cond);
   if (value) LLVMBuildRet(c->b, value);
   else LLVMBuildRetVoid(c->b);
   LLVMPositionBuilderAtEnd(c->b, s.other);

@@ -54,11 +54,4 @@ bool cg_then(If *s);
 V cg_first_worker(Cg *c);                   // a condition
 void cg_return_if(Cg *c, V cond, V value);  // of the function at hand; value NULL: none
 
-// ---- begin and end by hand, where a body is spread over functions
-void cg_loop_begin(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n);
-void cg_loop_end(Cg *c, Loop *l, V *next);  // .. l.i, l.carry[k] ..; then l.out[k]
-void cg_if(Cg *c, If *s, V cond);           // .. then part ..
-void cg_else(Cg *c, If *s);                 // .. optional ..
-void cg_endif(Cg *c, If *s);
-
 #endif

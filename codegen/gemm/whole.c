@@ -52,21 +52,21 @@ typedef struct {
 static V vector_of(const Whole *w, V word) {
   Cg *c = w->c;
   if (w->parts == 1) return cg_splat_n(c, word, w->lanes);
-  return LLVMBuildBitCast(c->b, cg_splat_n(c, word, w->lanes / 4), w->lanes_t, "");
+  return cg_bitcast(c, cg_splat_n(c, word, w->lanes / 4), w->lanes_t);
 }
 
 static V byte_above(const Whole *w, V x) {
   LLVMTypeRef lane = LLVMGetElementType(w->lanes_t);
-  return LLVMBuildLShr(w->c->b, x, cg_splat_n(w->c, LLVMConstInt(lane, 8, false), w->lanes / 2), "");
+  return cg_lshr(w->c, x, cg_splat_n(w->c, LLVMConstInt(lane, 8, false), w->lanes / 2));
 }
 
 // Of the elements at p: w->parts operands of products.
 static void load(const Whole *w, V p, V mask, V *x) {
   Cg *c = w->c;
-  V stored = mask ? cg_load_masked(c, w->stored, p, mask) : cg_load(c, w->stored, p);
+  V stored = cg_load_masked(c, w->stored, p, mask);
   x[0] = stored;
   if (w->parts == 1) return;
-  x[0] = LLVMBuildBitCast(c->b, stored, w->lanes_t, "");
+  x[0] = cg_bitcast(c, stored, w->lanes_t);
   x[1] = byte_above(w, x[0]);
 }
 
@@ -77,8 +77,8 @@ static void store(const Whole *w, V p, V mask, const V *x) {
     LLVMTypeRef lane = LLVMGetElementType(w->lanes_t);
     V low = cg_splat_n(c, LLVMConstInt(lane, 0xff, false), w->lanes / 2);
     V eight = cg_splat_n(c, LLVMConstInt(lane, 8, false), w->lanes / 2);
-    V both = LLVMBuildOr(c->b, LLVMBuildAnd(c->b, x[0], low, ""), LLVMBuildShl(c->b, x[1], eight, ""), "");
-    stored = LLVMBuildBitCast(c->b, both, w->stored, "");
+    V both = cg_or(c, cg_and(c, x[0], low), cg_shl(c, x[1], eight));
+    stored = cg_bitcast(c, both, w->stored);
   }
   if (mask) cg_store_masked(c, stored, p, mask);
   else cg_store(c, stored, p);
@@ -90,13 +90,11 @@ static V mask_of(const Whole *w, V n, int64_t first) {
   V lane[256], left = cg_sub(c, n, cg_i64(c, first));
   for (uint32_t i = 0; i < w->lanes; i++) lane[i] = LLVMConstInt(c->i8, i, false);
   left = cg_max(c, cg_i64(c, 0), cg_min(c, left, cg_i64(c, w->lanes)));
-  V few = cg_splat_n(c, LLVMBuildTrunc(c->b, left, c->i8, ""), w->lanes);
-  return LLVMBuildICmp(c->b, LLVMIntULT, LLVMConstVector(lane, w->lanes), few, "");
+  V few = cg_splat_n(c, cg_trunc(c, left, c->i8), w->lanes);
+  return cg_below(c, LLVMConstVector(lane, w->lanes), few);
 }
 
-static V add_product(const Whole *w, V sum, V a, V b) {
-  return LLVMBuildAdd(w->c->b, sum, LLVMBuildMul(w->c->b, a, b, ""), "");
-}
+static V add_product(const Whole *w, V sum, V a, V b) { return cg_iadd(w->c, sum, cg_imul(w->c, a, b)); }
 
 // ---- a tile
 typedef struct {
@@ -119,15 +117,16 @@ static void begin_sums(const Whole *w, const Unit *u, const Tile *t, V *mask, V 
   uint32_t n = t->rows * t->nv * w->parts;
   V none[MAX_CARRY], before[MAX_CARRY];
   LLVMBasicBlockRef from[2];
-  If first;
-  cg_if(c, &first, LLVMBuildICmp(c->b, LLVMIntEQ, u->k0, cg_i64(c, 0), ""));
-  for (uint32_t i = 0; i < n; i++) none[i] = LLVMConstNull(w->lanes_t);
-  from[0] = LLVMGetInsertBlock(c->b);
-  cg_else(c, &first);
-  for (uint32_t r = 0; r < t->rows; r++)
-    for (uint32_t v = 0; v < t->nv; v++) load(w, result_at(w, t, r, v), mask[v], &before[(r * t->nv + v) * w->parts]);
-  from[1] = LLVMGetInsertBlock(c->b);
-  cg_endif(c, &first);
+  for (If first = cg_either(c, cg_eq(c, u->k0, cg_i64(c, 0))); cg_then(&first);)
+    if (first.is_true) {
+      for (uint32_t i = 0; i < n; i++) none[i] = LLVMConstNull(w->lanes_t);
+      from[0] = LLVMGetInsertBlock(c->b);
+    } else {
+      for (uint32_t r = 0; r < t->rows; r++)
+        for (uint32_t v = 0; v < t->nv; v++)
+          load(w, result_at(w, t, r, v), mask[v], &before[(r * t->nv + v) * w->parts]);
+      from[1] = LLVMGetInsertBlock(c->b);
+    }
   for (uint32_t i = 0; i < n; i++) sum[i] = cg_phi(c, none[i], before[i], from);
 }
 
@@ -152,12 +151,12 @@ static void emit_tile(const Whole *w, const Unit *u, const Tile *t) {
   uint32_t n = t->rows * t->nv * w->parts;
   for (uint32_t v = 0; v < t->nv && t->left; v++) mask[v] = mask_of(w, t->left, (int64_t)v * w->lanes);
   begin_sums(w, u, t, mask, sum);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n_k, cg_i64(c, 1), sum, n);
-  add_rank_one(w, t, l.i, mask, l.carry, next);
-  cg_loop_end(c, &l, next);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), u->n_k, cg_i64(c, 1), sum, n); cg_next(&l);) {
+    add_rank_one(w, t, l.i, mask, sum, next);
+    for (uint32_t k = 0; k < n; k++) sum[k] = next[k];
+  }
   for (uint32_t r = 0; r < t->rows; r++)
-    for (uint32_t v = 0; v < t->nv; v++) store(w, result_at(w, t, r, v), mask[v], &l.out[(r * t->nv + v) * w->parts]);
+    for (uint32_t v = 0; v < t->nv; v++) store(w, result_at(w, t, r, v), mask[v], &sum[(r * t->nv + v) * w->parts]);
 }
 
 // ---- private copies
@@ -165,27 +164,24 @@ static void emit_tile(const Whole *w, const Unit *u, const Tile *t) {
 static V words_of(const Whole *w, V x) {
   Cg *c = w->c;
   if (w->parts == 1) return x;
-  V wide = LLVMBuildZExt(c->b, x, c->vi32, "");
-  return LLVMBuildMul(c->b, wide, cg_splat(c, cg_i32(c, 0x10001)), "");
+  V wide = cg_zext(c, x, c->vi32);
+  return cg_imul(c, wide, cg_splat(c, cg_i32(c, 0x10001)));
 }
 
 static void fill_strip(const Whole *w, const Unit *u, V row, uint32_t rows) {
   Cg *c = w->c;
   LLVMTypeRef vec = cg_vector_type(c, w->t, c->t->vl);
-  V vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, u->n_k, vl), vl);
-  Loop r, l;
-  If rest;
-  cg_loop_begin(c, &r, cg_i64(c, 0), cg_i64(c, rows), cg_i64(c, 1), NULL, 0);
-  V from = cg_at(c, w->elem, u->a, cg_add(c, cg_mul(c, cg_add(c, row, r.i), w->k), u->k0));
-  V to = cg_at(c, w->word, w->a_strip, cg_mul(c, r.i, cg_i64(c, w->strip)));
-  cg_loop_begin(c, &l, cg_i64(c, 0), whole, vl, NULL, 0);
-  cg_store(c, words_of(w, cg_load(c, vec, cg_at(c, w->elem, from, l.i))), cg_at(c, w->word, to, l.i));
-  cg_loop_end(c, &l, NULL);
-  cg_if(c, &rest, LLVMBuildICmp(c->b, LLVMIntSLT, whole, u->n_k, ""));
-  V x = cg_load_masked(c, vec, cg_at(c, w->elem, from, whole), cg_mask(c, cg_sub(c, u->n_k, whole)));
-  cg_store(c, words_of(w, x), cg_at(c, w->word, to, whole));
-  cg_endif(c, &rest);
-  cg_loop_end(c, &r, NULL);
+  V vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, u->n_k, vl);
+  for (Loop r = cg_count(c, cg_i64(c, rows)); cg_next(&r);) {
+    V from = cg_at(c, w->elem, u->a, cg_add(c, cg_mul(c, cg_add(c, row, r.i), w->k), u->k0));
+    V to = cg_at(c, w->word, w->a_strip, cg_mul(c, r.i, cg_i64(c, w->strip)));
+    for (Loop l = cg_each_by(c, cg_i64(c, 0), whole, vl); cg_next(&l);)
+      cg_put(c, words_of(w, cg_load(c, vec, cg_at(c, w->elem, from, l.i))), to, l.i);
+    for (If rest = cg_when(c, cg_lt(c, whole, u->n_k)); cg_then(&rest);) {
+      V x = cg_load_masked(c, vec, cg_at(c, w->elem, from, whole), cg_mask(c, cg_sub(c, u->n_k, whole)));
+      cg_put(c, words_of(w, x), to, whole);
+    }
+  }
 }
 
 // The panel of B that begins at `column`, of which `left` are there; left NULL: all.
@@ -194,15 +190,14 @@ static void pack_panel(const Whole *w, const Unit *u, V column, V left) {
   V mask[MOST_VECTORS] = {NULL};
   V to = cg_at(c, w->elem, w->b_block, cg_mul(c, cg_sub(c, column, u->n0), cg_i64(c, w->kc)));
   for (uint32_t v = 0; v < w->nv && left; v++) mask[v] = mask_of(w, left, (int64_t)v * w->lanes);
-  Loop l;
-  cg_loop_begin(c, &l, cg_i64(c, 0), u->n_k, cg_i64(c, 1), NULL, 0);
-  V row = cg_add(c, cg_mul(c, cg_add(c, u->k0, l.i), w->n), column);
-  for (uint32_t v = 0; v < w->nv; v++) {
-    V first = cg_i64(c, (int64_t)v * w->lanes), p = cg_at(c, w->elem, u->b, cg_add(c, row, first));
-    V x = mask[v] ? cg_load_masked(c, w->stored, p, mask[v]) : cg_load(c, w->stored, p);
-    cg_store(c, x, cg_at(c, w->elem, to, cg_add(c, cg_mul(c, l.i, cg_i64(c, w->width)), first)));
+  for (Loop l = cg_count(c, u->n_k); cg_next(&l);) {
+    V row = cg_add(c, cg_mul(c, cg_add(c, u->k0, l.i), w->n), column);
+    for (uint32_t v = 0; v < w->nv; v++) {
+      V first = cg_i64(c, (int64_t)v * w->lanes), p = cg_at(c, w->elem, u->b, cg_add(c, row, first));
+      V x = cg_load_masked(c, w->stored, p, mask[v]);
+      cg_put(c, x, to, cg_add(c, cg_mul(c, l.i, cg_i64(c, w->width)), first));
+    }
   }
-  cg_loop_end(c, &l, NULL);
 }
 
 // ---- a unit
@@ -212,20 +207,14 @@ typedef void PerPanel(const Whole *w, const Unit *u, V column, V left, void *ctx
 static void each_panel(const Whole *w, const Unit *u, PerPanel *emit, void *ctx) {
   Cg *c = w->c;
   V width = cg_i64(c, w->width), n = cg_sub(c, u->n1, u->n0);
-  V whole = cg_add(c, u->n0, cg_mul(c, cg_div(c, n, width), width));
+  V whole = cg_add(c, u->n0, cg_multiple(c, n, width));
   int64_t known;
   bool is_known = cg_const_value(w->n, &known);
   if (!is_known || known >= w->width) {
-    Loop l;
-    cg_loop_begin(c, &l, u->n0, whole, width, NULL, 0);
-    emit(w, u, l.i, NULL, ctx);
-    cg_loop_end(c, &l, NULL);
+    for (Loop l = cg_each_by(c, u->n0, whole, width); cg_next(&l);) emit(w, u, l.i, NULL, ctx);
   }
   if (is_known && known % w->width == 0) return;
-  If rest;
-  cg_if(c, &rest, LLVMBuildICmp(c->b, LLVMIntSLT, whole, u->n1, ""));
-  emit(w, u, whole, cg_sub(c, u->n1, whole), ctx);
-  cg_endif(c, &rest);
+  for (If rest = cg_when(c, cg_lt(c, whole, u->n1)); cg_then(&rest);) emit(w, u, whole, cg_sub(c, u->n1, whole), ctx);
 }
 
 static void pack_at(const Whole *w, const Unit *u, V column, V left, void *ctx) {
@@ -261,24 +250,22 @@ static void tile_at(const Whole *w, const Unit *u, V column, V left, void *ctx) 
 // As many tiles of so many rows as there are from `row` on: the first row behind them.
 static V emit_rows(const Whole *w, const Unit *u, V row, uint32_t rows) {
   Cg *c = w->c;
-  V step = cg_i64(c, rows), end = cg_add(c, row, cg_mul(c, cg_div(c, cg_sub(c, u->m1, row), step), step));
-  Loop l;
-  cg_loop_begin(c, &l, row, end, step, NULL, 0);
-  fill_strip(w, u, l.i, rows);
-  each_panel(w, u, tile_at, &(Rows){l.i, rows});
-  cg_loop_end(c, &l, NULL);
+  V step = cg_i64(c, rows), end = cg_add(c, row, cg_multiple(c, cg_sub(c, u->m1, row), step));
+  for (Loop l = cg_each_by(c, row, end, step); cg_next(&l);) {
+    fill_strip(w, u, l.i, rows);
+    each_panel(w, u, tile_at, &(Rows){l.i, rows});
+  }
   return end;
 }
 
 static void emit_unit(const Whole *w, Unit *u) {
   Cg *c = w->c;
-  Loop l;
   V kc = cg_i64(c, w->kc), row = u->m0;
-  cg_loop_begin(c, &l, cg_i64(c, 0), cg_max(c, w->k, cg_i64(c, 1)), kc, NULL, 0);  // once where k is 0
-  u->k0 = l.i, u->n_k = cg_min(c, kc, cg_sub(c, w->k, l.i));
-  if (w->packs) each_panel(w, u, pack_at, NULL);
-  for (uint32_t i = 0; i < N_SIZES && w->size[i]; i++) row = emit_rows(w, u, row, w->size[i]);
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, cg_i64(c, 0), cg_max(c, w->k, cg_i64(c, 1)), kc); cg_next(&l);) {  // once where k is 0
+    u->k0 = l.i, u->n_k = cg_min(c, kc, cg_sub(c, w->k, l.i));
+    if (w->packs) each_panel(w, u, pack_at, NULL);
+    for (uint32_t i = 0; i < N_SIZES && w->size[i]; i++) row = emit_rows(w, u, row, w->size[i]);
+  }
 }
 
 // ---- a column
@@ -303,13 +290,12 @@ static void dots_over(const Whole *w, const Unit *u, V row, uint32_t rows, uint3
   Cg *c = w->c;
   uint32_t n = rows * DOT_VECTORS * w->parts;
   V next[MAX_CARRY];
-  Loop l;
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, (int64_t)nv * w->lanes), sum, n);
-  for (uint32_t i = 0; i < n; i++) next[i] = l.carry[i];
-  bool may_end = nv == 1;
-  add_dots(w, u, row, rows, nv, l.i, may_end ? mask_of(w, cg_sub(c, hi, l.i), 0) : NULL, l.carry, next);
-  cg_loop_end(c, &l, next);
-  for (uint32_t i = 0; i < n; i++) sum[i] = l.out[i];
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, (int64_t)nv * w->lanes), sum, n); cg_next(&l);) {
+    for (uint32_t i = 0; i < n; i++) next[i] = sum[i];
+    bool may_end = nv == 1;
+    add_dots(w, u, row, rows, nv, l.i, may_end ? mask_of(w, cg_sub(c, hi, l.i), 0) : NULL, sum, next);
+    for (uint32_t k = 0; k < n; k++) sum[k] = next[k];
+  }
 }
 
 static void store_dot(const Whole *w, const V *sum, V p) {
@@ -317,26 +303,25 @@ static void store_dot(const Whole *w, const V *sum, V p) {
   V total = NULL;
   for (uint32_t i = 0; i < w->parts; i++) {
     V lanes = sum[i];
-    for (uint32_t v = 1; v < DOT_VECTORS; v++) lanes = LLVMBuildAdd(c->b, lanes, sum[v * w->parts + i], "");
+    for (uint32_t v = 1; v < DOT_VECTORS; v++) lanes = cg_iadd(c, lanes, sum[v * w->parts + i]);
     V one = cg_call_intrinsic(c, "llvm.vector.reduce.add", (LLVMTypeRef[]){w->lanes_t}, 1, &lanes, 1);
-    total = total ? LLVMBuildAdd(c->b, total, one, "") : one;
+    total = total ? cg_iadd(c, total, one) : one;
   }
   cg_store(c, LLVMBuildTruncOrBitCast(c->b, total, w->elem, ""), p);
 }
 
 static V emit_dots(const Whole *w, const Unit *u, V row, uint32_t rows) {
   Cg *c = w->c;
-  V step = cg_i64(c, rows), end = cg_add(c, row, cg_mul(c, cg_div(c, cg_sub(c, u->m1, row), step), step));
-  V wide = cg_i64(c, DOT_VECTORS * (int64_t)w->lanes), whole = cg_mul(c, cg_div(c, w->k, wide), wide);
+  V step = cg_i64(c, rows), end = cg_add(c, row, cg_multiple(c, cg_sub(c, u->m1, row), step));
+  V wide = cg_i64(c, DOT_VECTORS * (int64_t)w->lanes), whole = cg_multiple(c, w->k, wide);
   V sum[MAX_CARRY];
-  Loop l;
-  cg_loop_begin(c, &l, row, end, step, NULL, 0);
-  for (uint32_t i = 0; i < rows * DOT_VECTORS * w->parts; i++) sum[i] = LLVMConstNull(w->lanes_t);
-  dots_over(w, u, l.i, rows, DOT_VECTORS, cg_i64(c, 0), whole, sum);
-  dots_over(w, u, l.i, rows, 1, whole, w->k, sum);
-  for (uint32_t r = 0; r < rows; r++)
-    store_dot(w, &sum[r * DOT_VECTORS * w->parts], cg_at(c, w->elem, u->y, cg_add(c, l.i, cg_i64(c, r))));
-  cg_loop_end(c, &l, NULL);
+  for (Loop l = cg_each_by(c, row, end, step); cg_next(&l);) {
+    for (uint32_t i = 0; i < rows * DOT_VECTORS * w->parts; i++) sum[i] = LLVMConstNull(w->lanes_t);
+    dots_over(w, u, l.i, rows, DOT_VECTORS, cg_i64(c, 0), whole, sum);
+    dots_over(w, u, l.i, rows, 1, whole, w->k, sum);
+    for (uint32_t r = 0; r < rows; r++)
+      store_dot(w, &sum[r * DOT_VECTORS * w->parts], cg_at(c, w->elem, u->y, cg_add(c, l.i, cg_i64(c, r))));
+  }
   return end;
 }
 
@@ -345,21 +330,19 @@ static void share_units(const Whole *w) {
   Cg *c = w->c;
   int64_t cols = w->is_column ? 1 : PANELS * w->width;
   V row_blocks = cg_ceil_div_value(c, w->m, w->row_block), col_blocks = cg_ceil_div_value(c, w->n, cols);
-  V per_matrix = cg_mul(c, row_blocks, col_blocks), lo, hi;
-  Loop l;
-  cg_share(c, cg_mul(c, w->n_batch, per_matrix), 1, &lo, &hi);
-  cg_loop_begin(c, &l, lo, hi, cg_i64(c, 1), NULL, 0);
-  V batch = cg_div(c, l.i, per_matrix), of_matrix = cg_rem(c, l.i, per_matrix);
-  Unit u = {.m0 = cg_mul(c, cg_rem(c, of_matrix, row_blocks), cg_i64(c, w->row_block)),
-            .n0 = cg_mul(c, cg_div(c, of_matrix, row_blocks), cg_i64(c, cols))};
-  u.m1 = cg_min(c, w->m, cg_add(c, u.m0, cg_i64(c, w->row_block)));
-  u.n1 = cg_min(c, w->n, cg_add(c, u.n0, cg_i64(c, cols)));
-  u.a = cg_at(c, w->elem, w->a, cg_batch_offset(c, &w->batch, w->a_batch, batch, cg_mul(c, w->m, w->k)));
-  u.b = cg_at(c, w->elem, w->b, cg_batch_offset(c, &w->batch, w->b_batch, batch, cg_mul(c, w->k, w->n)));
-  u.y = cg_at(c, w->elem, w->y, cg_mul(c, batch, cg_mul(c, w->m, w->n)));
-  if (w->is_column) emit_dots(w, &u, emit_dots(w, &u, u.m0, DOT_TILE), 1);
-  else emit_unit(w, &u);
-  cg_loop_end(c, &l, NULL);
+  V per_matrix = cg_mul(c, row_blocks, col_blocks);
+  for (Loop l = cg_each_shared(c, cg_mul(c, w->n_batch, per_matrix), 1); cg_next(&l);) {
+    V batch = cg_div(c, l.i, per_matrix), of_matrix = cg_rem(c, l.i, per_matrix);
+    Unit u = {.m0 = cg_mul(c, cg_rem(c, of_matrix, row_blocks), cg_i64(c, w->row_block)),
+              .n0 = cg_mul(c, cg_div(c, of_matrix, row_blocks), cg_i64(c, cols))};
+    u.m1 = cg_min(c, w->m, cg_add(c, u.m0, cg_i64(c, w->row_block)));
+    u.n1 = cg_min(c, w->n, cg_add(c, u.n0, cg_i64(c, cols)));
+    u.a = cg_at(c, w->elem, w->a, cg_batch_offset(c, &w->batch, w->a_batch, batch, cg_mul(c, w->m, w->k)));
+    u.b = cg_at(c, w->elem, w->b, cg_batch_offset(c, &w->batch, w->b_batch, batch, cg_mul(c, w->k, w->n)));
+    u.y = cg_at(c, w->elem, w->y, cg_mul(c, batch, cg_mul(c, w->m, w->n)));
+    if (w->is_column) emit_dots(w, &u, emit_dots(w, &u, u.m0, DOT_TILE), 1);
+    else emit_unit(w, &u);
+  }
 }
 
 // ---- sizes, by bounds alone
