@@ -132,7 +132,8 @@ void add_attention(Gen *g) {
   gen_keep(g, y, 3);
   if (gen_chance(g, 10)) gen_keep(g, ir_result(y, 1), 30);
   if (!gen_chance(g, 25)) return;
-  in[8] = y, in[9] = ir_result(y, 1), in[10] = gen_leaf(g, gen_shape_at(g, y));
+  in[9] = in[6], in[10] = in[7];  // the layouts are last
+  in[6] = y, in[7] = ir_result(y, 1), in[8] = gen_leaf(g, gen_shape_at(g, y));
   if (!ir_none(in[4])) gen_keep_tame(g, gen_emit(g, OP_sdpa_bias_grad, in, 11, a, n), 50);
   Val d = gen_emit(g, OP_sdpa_grad, in, 11, a, n);
   for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) gen_keep_tame(g, ir_result(d, k), 50);

@@ -132,7 +132,11 @@ static const Sample samples[] = {
      "%o, %lse = sdpa %q, %k, %k, %n, %b, %f {causal, window=4, scale=0.5, p=0.1, id=3}\n"
      "%g0, %g1, %g2 = sdpa_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
      "%g3 = sdpa_bias_grad %q, %k, %k, %n, %b, %f, %o, %lse, %o {causal, window=4, scale=0.5, p=0.1, id=3}\n"
-     "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"},
+     "%o2, %lse2 = sdpa %qi, %kv\n%o1, %lse1 = sdpa %qkv\n"
+     "%L = packed_layout {lengths=[3,1], time=4, rows=4}\n%M = packed_layout {lengths=[2,3], time=4, rows=5}\n"
+     "%rq = full {value=1, shape=[4,7,3]}\n%rk = full {value=1, shape=[5,7,3]}\n"
+     "%o4, %lse4 = sdpa %rq, %rk, %rk, layout=%L, kv_layout=%M\n"
+     "%g4, %g5, %g6 = sdpa_grad %rq, %rk, %rk, out=%o4, lse=%lse4, g=%o4, layout=%L, kv_layout=%M\n"},
     {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
      "%g: f32[6,3], %i: i64[4,2], %r: f32[4,2,3], %k: f32[]",
      "%w = param @w\n%m = param @m\n%s = param @s\n"
