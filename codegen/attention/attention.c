@@ -261,7 +261,7 @@ void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
 static void accumulate_at(AttnCode *s, const AttnProduct *p, TileSpec spec, V column) {
   Cg *c = s->c;
   TileArgs args = {.a = p->a, .b = cg_at(c, c->f32, p->b, column), .c = cg_at(c, c->f32, p->c, column), .k = p->k};
-  spec.more = true;
+  spec.accumulate = true;
   cg_tile_sum_in_parts(&spec, c->t, p->terms, cg_larger(s->keys, ATTN_BLOCK), 1);
   args.n = cg_sub(c, cg_i64(c, s->a.size), column);
   rows_of_tiles(s, &spec, &args, p);

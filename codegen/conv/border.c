@@ -1,6 +1,6 @@
 // Sums of windows that reach over the border of an image (bands.h).
 //
-// Strips have zeros outside the image, because windows are stretches there. Zero times an infinite or NaN weight is NaN, but a
+// Strips have zeros outside the image, because windows are segments there. Zero times an infinite or NaN weight is NaN, but a
 // tap outside is no part of the sum. So a sum at the border that is not NaN is right. One that is NaN is recomputed from the
 // image, with the taps inside alone and in the same order. Finite numbers cost a look at the border's sums while they are in L1.
 #include "codegen/conv/bands.h"
@@ -71,7 +71,7 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, V x, V tap, V to) {
                    .b_k = p->width,
                    .b_vec = vl,
                    .c_vec = vl,
-                   .more = true,
+                   .accumulate = true,
                    .mask_from = s->masked ? s->nv - 1 : s->nv,
                    .mask_step = vl,
                    .mask_c = true};

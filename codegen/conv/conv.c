@@ -1,12 +1,12 @@
 // Strategy conv of products (gemm.h): convolutions and transposed convolutions, directly.
 //
 // A unit of work is a band of rows of one plane of one image, of one group of channels: the part of the source that its
-// windows read is copied into a padded strip on the stack. There a window is, for each of its rows, a stretch of
+// windows read is copied into a padded strip on the stack. There a window is, for each of its rows, a segment of
 // neighbours, so that the microkernel reads it in place:
 //
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
-// Stretches that lie in the padding above or below the source are left out; what zeros beside it do to weights that are
+// Segments that lie in the padding above or below the source are left out; what zeros beside it do to weights that are
 // infinite or NaN, border.c mends. A large source is cut into blocks of channels,
 // a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
 // What a prologue makes of the source's pixels is made as they are copied; zeros of the padding stay zeros.
@@ -63,26 +63,26 @@ typedef struct {
   int64_t masked;  // columns of the last vector; 0: all
 } Panel;
 
-// Stretches of k: those of the windows' rows where their columns are neighbours; else those of their columns.
+// Segments of k: those of the windows' rows where their columns are neighbours; else those of their columns.
 typedef struct {
   int64_t k, n, a, b;  // elements of each; how many; from one to the next
   int64_t outer;       // calls of the microkernel, for the axes before
   bool by_rows;
-} Stretches;
+} Segments;
 
-static Stretches stretches_of(const ConvUnit *u) {
+static Segments segments_of(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   int64_t channels = s->channels, width = u->g->p->width, row = s->columns * channels;
   bool near = p[2].n_taps <= 1 || p[2].gap == 1;
   if (near)
-    return (Stretches){p[2].n_taps * channels,         p[1].n_taps, p[1].gap * row,
-                       p[2].n_taps * channels * width, p[0].n_taps, true};
-  return (Stretches){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
+    return (Segments){p[2].n_taps * channels,         p[1].n_taps, p[1].gap * row,
+                      p[2].n_taps * channels * width, p[0].n_taps, true};
+  return (Segments){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
 }
 
 // Those of the band's row i that lie inside the source.
-static Inside stretches_inside(const ConvUnit *u, const Stretches *x, V i) {
+static Inside segments_inside(const ConvUnit *u, const Segments *x, V i) {
   Cg *c = u->c;
   Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
   if (x->by_rows && cg_unit_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
@@ -90,7 +90,7 @@ static Inside stretches_inside(const ConvUnit *u, const Stretches *x, V i) {
 }
 
 // Where the windows' row number `nth` of `outer` begins in the strip.
-static int64_t outer_offset(const ConvUnit *u, const Stretches *x, int64_t nth) {
+static int64_t outer_offset(const ConvUnit *u, const Segments *x, int64_t nth) {
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   int64_t row = s->columns * s->channels, inner = x->outer == p[0].n_taps ? 1 : p[1].n_taps;
@@ -104,10 +104,10 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
   Cg *c = g->c;
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
-  Stretches x = stretches_of(u);
+  Segments x = segments_of(u);
   int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
-  Inside in = stretches_inside(u, &x, i);
+  Inside in = segments_inside(u, &x, i);
   V first = in.lo, inside = cg_sub(c, in.hi, in.lo);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
     TileSpec spec = {.mr = mr,
@@ -118,8 +118,8 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .b_vec = c->t->vl,
                      .c_row = c_row,
                      .c_vec = c->t->vl,
-                     .more = adds || nth > 0,
-                     .stretched = 1,
+                     .accumulate = adds || nth > 0,
+                     .segmented = 1,
                      .mask_from = n->masked ? n->nv - 1 : n->nv,
                      .mask_step = c->t->vl,
                      .mask_c = true};
@@ -133,9 +133,9 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .c = to,
                      .k = cg_i64(c, k),
                      .n = n->columns,
-                     .stretches = {k ? inside : cg_i64(c, 0)},
-                     .a_stretch = {cg_i64(c, x.a)},
-                     .b_stretch = {cg_i64(c, x.b)}};
+                     .segments = {k ? inside : cg_i64(c, 0)},
+                     .a_segment = {cg_i64(c, x.a)},
+                     .b_segment = {cg_i64(c, x.b)}};
     int64_t left = u->s->c.run_sized || p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
     TileRows rows = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
     cg_tile_rows(c, &spec, &args, &rows);
@@ -168,7 +168,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
       s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
     }
     row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
-    if (ends) cg_conv_mend_border(u, &s, l.i, stretches_of(u).by_rows);
+    if (ends) cg_conv_mend_border(u, &s, l.i, segments_of(u).by_rows);
     if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
     if (ends) cg_conv_add_moments(u, l.i, channel_of(u, n), n->columns, s.sums, s.pixel);
   }

@@ -143,7 +143,7 @@ static WeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
                       .sums_row = axis[2].n_taps * p->group * p->padded,
                       .sums_tap = p->group * p->padded,
                       .sums_term = p->padded,
-                      .more = true};
+                      .accumulate = true};
 }
 
 // Of x, that the first tap of the unit's first pixel meets.

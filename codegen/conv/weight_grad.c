@@ -6,7 +6,7 @@
 //
 //   sums[w, c][o] += sum over pixels of strip[pixel * stride + w * dilation, c] * g[pixel, o]
 //
-// is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and stretches over the rows of g
+// is a product whose A has neighbours as rows, whose k runs over the pixels of a row, and segments over the rows of g
 // that do not meet the padding, image by image. The block is so small that k is long: sums are loaded and stored once.
 // Where a window has several taps in a row and rows are short, x is read in place, without what lies outside, and taps share
 // what is in registers (weight_rows.c). What a prologue makes of x goes to strips in any case; these have whole rows then.
@@ -89,7 +89,7 @@ static WeightRows rows_of(const Plan *p) {
                       .g_row = c->out[2] * c->o,
                       .sums_tap = p->block * p->o_pad,
                       .sums_term = p->o_pad,
-                      .more = !p->single_strip};
+                      .accumulate = !p->single_strip};
 }
 
 // Pixels of g of which a panel stays in L1 with a line of each of x's.
@@ -228,8 +228,8 @@ static void tiles(const Unit *t, const WindowRow *w, int64_t rows, int64_t from,
                    .b_vec = vl,
                    .c_row = p->o_pad,
                    .c_vec = vl,
-                   .more = !p->single_strip,
-                   .stretched = p->b.images > 1 ? 2 : 1,
+                   .accumulate = !p->single_strip,
+                   .segmented = p->b.images > 1 ? 2 : 1,
                    .mask_from = w->columns % vl ? nv - 1 : nv,
                    .mask_step = vl,
                    .mask_b = true};
@@ -239,10 +239,10 @@ static void tiles(const Unit *t, const WindowRow *w, int64_t rows, int64_t from,
                    .c = cg_at(c, c->f32, w->sums, cg_i64(c, to)),
                    .k = t->u.columns,
                    .n = cg_i64(c, w->columns),
-                   .stretches = {w->rows, t->u.images},
-                   .a_stretch = {cg_i64(c, cg_conv_window_step(&p->s, &axis[1]) * strip_row),
+                   .segments = {w->rows, t->u.images},
+                   .a_segment = {cg_i64(c, cg_conv_window_step(&p->s, &axis[1]) * strip_row),
                                  cg_i64(c, cg_strip_elements(&p->b.strip))},
-                   .b_stretch = {g_row(t), cg_mul(c, cg_dim(c, p->s.dst_dim[1]), g_row(t))}};
+                   .b_segment = {g_row(t), cg_mul(c, cg_dim(c, p->s.dst_dim[1]), g_row(t))}};
   TileRows r = {.rows = cg_i64(c, rows), .left = rows % spec.mr, .a_block = cg_i64(c, spec.mr)};
   cg_tile_rows(c, &spec, &args, &r);
 }

@@ -140,7 +140,7 @@ static void store_sums(const Rows *r, V *sum) {
   Cg *c = r->c;
   for (uint32_t k = 0; k < n_sums(r->s); k++) {
     V at = each_sum(r, k);
-    cg_store(c, r->s->more ? cg_fadd(c, cg_load(c, c->vf, at), sum[k]) : sum[k], at);
+    cg_store(c, r->s->accumulate ? cg_fadd(c, cg_load(c, c->vf, at), sum[k]) : sum[k], at);
   }
 }
 
@@ -176,9 +176,9 @@ static void make_rows(Cg *c, V fn, void *ctx) {
 
 void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a) {
   const TapRow *r = &s->row;
-  const int64_t sizes[] = {r->taps,  r->gap,      r->src_step, r->count,     r->offset, r->columns, s->rows,
-                           s->terms, s->nv,       s->lanes,    s->row_gap,   s->pixel,  s->g_pixel, s->x_row,
-                           s->g_row, s->sums_row, s->sums_tap, s->sums_term, s->more};
+  const int64_t sizes[] = {r->taps,  r->gap,      r->src_step, r->count,     r->offset,    r->columns, s->rows,
+                           s->terms, s->nv,       s->lanes,    s->row_gap,   s->pixel,     s->g_pixel, s->x_row,
+                           s->g_row, s->sums_row, s->sums_tap, s->sums_term, s->accumulate};
   V arg[N_PARAMS] = {a->x, a->g, a->sums, a->rows};
   uint32_t n = P_IMAGES;
   if (s->depthwise) arg[n++] = a->count, arg[n++] = a->column;

@@ -21,7 +21,7 @@ typedef struct {
   int64_t pixel, g_pixel;                 // elements from one pixel to the next, of x and g
   int64_t x_row, g_row;                   // from one row of g's pixels to the next
   int64_t sums_row, sums_tap, sums_term;  // elements of the sums from one to the next
-  bool more;                              // adds to what there is
+  bool accumulate;                        // adds to what there is
 } WeightRows;
 typedef struct {
   V x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel

@@ -144,7 +144,7 @@ static void product(const Unit *u, V point, V n0, uint32_t nv) {
                    .b_vec = c->t->vl,
                    .c_row = p->g_block,
                    .c_vec = c->t->vl,
-                   .more = true,
+                   .accumulate = true,
                    .mask_from = nv};
   cg_tile_sum_in_parts(&spec, c->t, cg_ceil_div(p->w.images * p->w.image_tiles, p->slices), p->tiles, 1);
   V d = cg_add(c, cg_times(c, point, p->g_point), n0),

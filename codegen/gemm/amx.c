@@ -1,9 +1,9 @@
 // Strategy amx: products of f32 by tiles of AMX, which multiply bf16 and add f32.
 //
-// Of a b = (a1 + a2 + a3) (b1 + b2 + b3), in parts of 8 bits each (parts.c), six products of parts count; the other three
-// are below 2^-24 a b. So sums are as exact as those of f32, in a sixth of what the tiles can do, which is more than twice
-// what fused multiply-adds of vectors can. A result below 2^-94 may be off by as much for each k: AMX knows no
-// denormal numbers.
+// Split bf16: of a b = (a1 + a2 + a3) (b1 + b2 + b3), terms of 8 bits each (parts.c), six products count; the
+// other three are below 2^-24 a b. So sums are as exact as those of f32, at a sixth of the tiles' peak, which
+// is more than twice that of vector FMAs. A result below 2^-94 may be off by that much for each k: AMX
+// flushes denormal numbers.
 //
 // As tiled, shares are panels of 32 columns x MC blocks of rows (macrokernel.c), but a worker computes its panels by NC blocks:
 //
@@ -36,7 +36,8 @@ static bool one_block(const GemmPlan *p) { return p->kc >= p->k_max; }
 
 static bool keeps_accumulators(const GemmPlan *p) { return p->epilogue == EPILOGUE_FROM_STACK && !one_block(p); }
 
-// A B stored [N, K] is packed from rows that are read from end to end: a long KC block, where it costs no memory for A.
+// B stored [N, K]: rows are read from end to end, so a long KC block is packed where it costs no memory for
+// A.
 static void place_parts(GemmPlan *p) {
   bool shared_a = !p->batch.n && parts_bytes(p->m_max, p->k_max) <= SHARED_A_BYTES;
   p->kc = cg_gemm_even_kc(p->k_slice ? p->k_slice : p->k_max, p->tb && shared_a ? LONG_KC : KC, PARTS_SIDE);
@@ -65,7 +66,7 @@ static void choose_columns(GemmPlan *p) {
   p->nc = cg_smaller(cg_larger(most, 1), cg_ceil_div(p->n_max, p->width)) * p->width;
 }
 
-// Of scratch, for a B that the prologue makes; parts follow: A's, then B's.
+// Scratch offset of a B that the prologue makes; the split parts follow: A's, then B's.
 static int64_t made_b(const GemmPlan *p) {
   return p->prologue == PROLOGUE_B ? cg_round_up(p->k_max * p->n_max, TN_ALIGN / 4) : 0;
 }
@@ -152,7 +153,8 @@ static void by_vectors(Gemm *g, const GemmMacroTile *u) {
   cg_gemm_tile(g, u);
 }
 
-// A panel is computed by vectors if it is wide, whatever NC block it is in: they follow from the team's shares.
+// A panel out of the range of split bf16 is computed by vectors, whatever NC block it is in: NC blocks follow
+// from the team's shares.
 static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
   Cg *c = g->c;
   V side = cg_i64(c, PARTS_SIDE), b_parts = g->b_parts, per_panel = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc));
@@ -162,8 +164,9 @@ static void by_panels(Gemm *g, const GemmMacroTile *u, V nth, V is_first) {
     V column = cg_mul(c, l.i, side);
     panel.panel = cg_add(c, u->panel, l.i), panel.n0 = cg_add(c, u->n0, column);
     panel.columns = cg_min(c, side, cg_sub(c, u->columns, column));
-    V wide_b = shared ? cg_parts_b_is_wide(g, panel.n0, side) : cg_parts_panel_is_wide(g, g->b_amax, l.i);
-    for (If wide = cg_either(c, cg_or(c, g->wide_a, wide_b)); cg_then(&wide);)
+    V b_exceeds_range =
+        shared ? cg_parts_b_exceeds_range(g, panel.n0, side) : cg_parts_panel_exceeds_range(g, g->b_amax, l.i);
+    for (If wide = cg_either(c, cg_or(c, g->a_exceeds_range, b_exceeds_range)); cg_then(&wide);)
       if (wide.is_true) {
         by_vectors(g, &panel);
       } else {
@@ -187,13 +190,13 @@ static void compute(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   V side = cg_i64(c, PARTS_SIDE), strip = g->strip, is_first = cg_eq(c, u->k0, u->k_begin);
   if (!(g->p->parts & PARTS_B_SHARED))
-    g->wide_b = cg_parts_is_wide(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
+    g->b_exceeds_range = cg_parts_exceed_range(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
   for (Loop l = cg_count_by(c, u->rows, side); cg_next(&l);) {
     rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
     rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
     if (keeps_accumulators(g->p)) g->strip = cg_row(c, strip, l.i, cg_gemm_tile_c_row(g));
-    for (If wide = cg_either(c, cg_or(c, g->wide_a, g->wide_b)); cg_then(&wide);)
+    for (If wide = cg_either(c, cg_or(c, g->a_exceeds_range, g->b_exceeds_range)); cg_then(&wide);)
       if (wide.is_true) by_panels(g, &rows, cg_div(c, l.i, side), is_first);
       else by_tiles(g, &rows, cg_div(c, l.i, side), is_first);
     finish_rows(g, &rows);
@@ -209,7 +212,7 @@ static void set_columns(Gemm *g, GemmMacroTile *u, V panel, V end) {
 }
 
 static void pack_a(Gemm *g, const GemmMacroTile *u) {
-  if (!(g->p->parts & PARTS_A_SHARED)) g->wide_a = cg_parts_pack_a(g, u);
+  if (!(g->p->parts & PARTS_A_SHARED)) g->a_exceeds_range = cg_parts_pack_a(g, u);
 }
 
 // ---- a panel range: equal NC blocks of the panels [p0, p1), for all rows of the MC block
@@ -226,7 +229,7 @@ static void block_at(Gemm *g, GemmMacroTile *u, V k0) {
   u->k0 = k0, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, k0));
 }
 
-// What is computed after u, or something that exists; i1: is there anything?
+// The block that is computed after u, or any existing one; i1: is there one?
 static V next_of(Gemm *g, const GemmMacroTile *u, const NcBlocks *all, GemmMacroTile *next) {
   Cg *c = g->c;
   V panel = cg_add(c, u->panel, all->step), k = cg_add(c, u->k0, cg_i64(c, g->p->kc));
@@ -294,7 +297,7 @@ static NcBlocks equal_nc_blocks(Gemm *g, V p0, V p1) {
   return (NcBlocks){p0, p1, cg_max(c, cg_div(c, cg_add(c, n, cg_sub(c, blocks, one)), blocks), one)};
 }
 
-// KC blocks where they are `here`.
+// Loops over KC blocks at the level where `here` is set.
 static Loop each_block(Gemm *g, GemmMacroTile *u, bool here) {
   if (!here) return cg_once(g->c);
   Loop block = cg_gemm_each_block(g, u);
@@ -305,7 +308,7 @@ static Loop each_block(Gemm *g, GemmMacroTile *u, bool here) {
 void cg_amx_range(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   NcBlocks all = equal_nc_blocks(g, p0, p1);
-  if (g->p->parts & PARTS_A_SHARED) g->wide_a = cg_parts_a_is_wide(g, u);
+  if (g->p->parts & PARTS_A_SHARED) g->a_exceeds_range = cg_parts_a_exceeds_range(g, u);
   if (g->ahead) pack_first(g, *u, &all);
   for (Loop outer = each_block(g, u, g->p->k_outermost); cg_next(&outer);)
     for (Loop l = cg_each_by(c, p0, p1, all.step); cg_next(&l);) {
@@ -326,7 +329,7 @@ static void pack_shared(Gemm *g) {
     cg_parts_pack_b_shared(g);
   }
   cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
-  if (p->parts & PARTS_B_SHARED) g->wide_b = cg_parts_b_is_wide(g, cg_i64(c, 0), g->n);
+  if (p->parts & PARTS_B_SHARED) g->b_exceeds_range = cg_parts_b_exceeds_range(g, cg_i64(c, 0), g->n);
 }
 
 void cg_gemm_amx_emit(Gemm *g) {

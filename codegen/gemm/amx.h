@@ -18,7 +18,7 @@ enum {
   AMX_STEPS,  // blocks of k
   AMX_ROWS,   // at most 32
   AMX_COLUMNS,
-  AMX_AHEAD,  // the list of what is packed meanwhile; NULL: nothing is
+  AMX_AHEAD,  // the list of blocks to pack meanwhile; NULL: none
   N_AMX_ARGS
 };
 enum { AMX_ROWS_AHEAD = 4 };  // of a block of 32, packed with each step

@@ -46,7 +46,7 @@ static void move_c(Cg *c, const char *name, int64_t tile, V at_c, V row) {
 // ---- a block of B that is packed meanwhile: rows of it with each step
 typedef struct {
   V src, ld, dst, prefetch;
-  V first, amax;  // the step's first row; what is known of the largest numbers
+  V first, amax;  // the step's first row; the largest magnitudes so far
 } Ahead;
 
 static void pack_ahead(Cg *c, Ahead *a, uint32_t nth) {
@@ -56,7 +56,7 @@ static void pack_ahead(Cg *c, Ahead *a, uint32_t nth) {
 }
 
 // ---- a step: a block of A times a block of B
-// Products of parts, so that one operand changes from each to the next, the large ones last.
+// Order of the six products of parts: one operand changes between neighbours, the large products come last.
 static const struct {
   uint8_t a, b;
 } products[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
@@ -127,7 +127,7 @@ static void steps_but_last(Cg *c, const V *arg, V last, const BlockSpec *s, Ahea
   }
 }
 
-// What the steps have left.
+// Packs what the steps left over.
 static void finish_ahead(Cg *c, Ahead *a, V steps) {
   V first = cg_mul(c, steps, cg_i64(c, AMX_ROWS_AHEAD));
   for (Loop l = cg_carry(c, first, cg_i64(c, PARTS_SIDE), cg_i64(c, 1), &a->amax, 1); cg_next(&l);) {

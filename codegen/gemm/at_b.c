@@ -65,7 +65,7 @@ typedef struct {
 
 typedef struct {
   V nth, m0, sums;  // its number, its first column
-  uint32_t nv;      // vectors, of which the last one is masked where the wide operand ends inside it
+  uint32_t nv;      // vectors; the last one is masked if the wide operand ends inside it
   bool ends;
 } Panel;
 
@@ -74,7 +74,8 @@ static bool prefetches(const AtB *u) {
   return u->blocks && u->g->p->k_max * u->m > ir_f32_in(c->t->facts.l2_bytes / L2_PART);
 }
 
-// Its lines of the rows of k that the next panel of the group reads, or the first one in the next KC block.
+// Prefetches its share of lines of rows of k: those of the next panel of the group, or of the first one in
+// the next KC block.
 static void prefetch_next(AtB *u, const Panel *of, TileSpec *spec, TileArgs *args) {
   Cg *c = u->g->c;
   if (!prefetches(u)) return;
@@ -102,7 +103,7 @@ static void tiles(AtB *u, const Panel *of) {
                    .b_vec = vl,
                    .c_row = u->width,
                    .c_vec = vl,
-                   .more = u->blocks,
+                   .accumulate = u->blocks,
                    .mask_from = of->ends && u->m % vl ? of->nv - 1 : of->nv,
                    .mask_step = vl,
                    .mask_b = true};
@@ -189,7 +190,7 @@ static void store(AtB *u, const Panel *of) {
 }
 
 // ---- panels
-// Each panel of the group: a whole one, or the last one with fewer columns.
+// Visits each panel of the group: a whole one, or the last one with fewer columns.
 static void each_panel(AtB *u, void (*body)(AtB *u, const Panel *of)) {
   Cg *c = u->g->c;
   int64_t left = u->m % u->width, whole = u->m / u->width;

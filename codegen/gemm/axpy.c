@@ -23,7 +23,7 @@ bool cg_gemm_axpy_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   return p->b_streams && in_place && few_rows && !p->single_threaded;
 }
 
-// A power of two: so many that A's elements of them stay in registers.
+// A power of two: the largest for which the elements of A stay in registers.
 static uint32_t rows_at_once(const GemmPlan *p, const Target *t) {
   int64_t n = MOST_AT_ONCE;
   while (n > 1 && n * p->m_max > (t->has_avx512 ? 2 : 1) * (int64_t)t->dot_accumulators) n /= 2;
@@ -39,8 +39,8 @@ void cg_gemm_axpy_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->units = cg_ceil_div(p->n_max, GRAIN * p->width);
 }
 
-// Rows of B in one partial sum, which starts from 0 and is added to the total at its end. If B has no more rows, the total alone
-// is kept.
+// Rows of B in one partial sum: it starts from 0 and is added to the total at its end. If B has no more rows
+// than that, there is only the total.
 static int64_t rows_of_partial(const Gemm *g) { return cg_round_up(g->c->t->partial_sum, g->p->mr); }
 static bool has_partials(const Gemm *g) { return g->p->k_max > rows_of_partial(g); }
 
@@ -104,7 +104,7 @@ typedef struct {
   V a[MOST_ROWS][MOST_AT_ONCE];  // A's elements, in all lanes
 } Rows;
 
-// Where there are fewer rows of A than their bound, the last one stands in: its sums are not stored.
+// If A has fewer rows than its bound, the last one is repeated: the extra sums are not stored.
 static Rows rows_from(Gemm *g, const Block *u, V k, uint32_t n) {
   Cg *c = g->c;
   Rows r = {.n = n};

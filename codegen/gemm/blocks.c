@@ -4,7 +4,8 @@
 #include "ir/storage.h"
 
 // ---- before any code
-// Batch axis i of the result in an operand of `rank` axes; none where the operand has no such axis or has it of size 1.
+// Batch axis i of the result in an operand of `rank` axes; none: the operand lacks the axis, or its size is
+// 1.
 static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
   uint32_t r = ir_rank(f->prog, s), own = r - 2;
   if (i + own < n_batch) return (Dim){0};

@@ -6,11 +6,12 @@
 enum { TUNED_DOT(TUNE) };
 
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t) {
-  if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue)) return false;  // a prologue has a single matrix
+  if (p->pack_b == B_PREPACKED || (p->batch.n && p->prologue))
+    return false;  // a product with a prologue has a single matrix
   return p->tb && !p->ta && p->m_max <= MOST_ROWS && p->k_max >= t->vl;
 }
 
-// A KC block so short that a tile's rows of A stay in L1, and the sum of a lane is of few terms.
+// KC: a tile's rows of A stay in L1, and a lane sums few terms.
 void cg_gemm_plan_dot(GemmPlan *p, const Target *t) {
   p->nv = 1, p->width = t->vl;
   p->mr = cg_tile_height(p->m_max, t->dot_accumulators / 2);

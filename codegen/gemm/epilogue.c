@@ -1,5 +1,5 @@
-// What follows a product in its kernel, on strips of sums (gemm.h): pointwise instructions, and the update of
-// the parameter whose gradient the sums are, or what these instructions make of them.
+// The epilogue on strips of sums (gemm.h): pointwise instructions, and the update of a parameter whose
+// gradient is the sums, or a result of these instructions.
 #include "codegen/gemm/gemm.h"
 #include "ir/storage.h"
 

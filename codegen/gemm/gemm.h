@@ -40,14 +40,14 @@ struct Gemm {
   V slices;                    // how many; NULL: k is not cut, or is too short after all
   V a_row, a_k;                // strides of A as it is stored
   // on the worker's stack, or beside it (cg_worker_block)
-  V strip;             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
-  V a_block, b_block;  // packed blocks
-  V a_parts, b_parts;  // those that are shared, or B's of an NC block
-  V a_amax, b_amax;    // on the stack: the largest magnitudes in each panel of a_block and b_parts
-  V ahead;             // likewise: the list of what is packed ahead; NULL: nothing is
-  V buffer;            // likewise: the number of the buffer at hand, of two in b_parts
-  V zeros;             // likewise: a row of zeros
-  V wide_a, wide_b;    // i1: has A's MC block, or B's NC block, a number that does not go through parts?
+  V strip;                             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
+  V a_block, b_block;                  // packed blocks
+  V a_parts, b_parts;                  // split-bf16 parts: shared ones, or those of an NC block of B
+  V a_amax, b_amax;                    // on the stack: the largest magnitudes in each panel of a_block and b_parts
+  V ahead;                             // likewise: the list of blocks to pack ahead; NULL: none
+  V buffer;                            // likewise: the number of the buffer at hand, of two in b_parts
+  V zeros;                             // likewise: a row of zeros
+  V a_exceeds_range, b_exceeds_range;  // i1: A's MC block, or B's NC block, has a number out of the range of split bf16
 };
 
 // ---- blocks.c
@@ -60,11 +60,11 @@ V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix);
 // ---- split_k.c
 // The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
 void cg_gemm_k_range(Gemm *g, V slice, V *lo, V *hi);
-// The product by what `units` emits: it makes slices of k, numbered as matrices of a batch are, and the team adds them.
+// Emits the product by slices of k: `units` sees them as matrices of a batch; the team adds them.
 void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));
 
 // ---- epilogue.c
-bool cg_gemm_begin_epilogue(Gemm *g);  // once in the kernel; false: c->why
+bool cg_gemm_begin_epilogue(Gemm *g);  // call once in the kernel; false: c->why
 // Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
 void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride);
 

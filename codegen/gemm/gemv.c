@@ -50,14 +50,14 @@ static void copy_row(Gemm *g, V row, V to) {
   }
 }
 
-// Rows that are not there, of a bounded number, are what the stack holds: their sums are not stored.
+// Rows beyond the actual number read whatever the stack holds: their sums are not stored.
 static void copy_rows(Gemm *g) {
   Cg *c = g->c;
   V stride = cg_i64(c, a_stride(g));
   for (Loop l = cg_count(c, g->m); cg_next(&l);) copy_row(g, l.i, cg_row(c, g->a_block, l.i, stride));
 }
 
-// With the load of line `at` of B: prefetches a later one.
+// At the load of line `at` of B: prefetches a later line.
 static void prefetch_ahead(Gemm *g, V at) {
   Cg *c = g->c;
   bool in_llc = !g->p->b_streams && g->p->n_max * g->p->k_max > ir_f32_in(c->t->facts.l2_bytes);
@@ -116,7 +116,7 @@ static Sums line(Gemm *g, V b) {
   return s;
 }
 
-// Where the sums of lanes of row m of A with B's rows of the unit wait.
+// Place of the lane sums of row m of A with the unit's rows of B.
 static V waiting(Gemm *g, uint32_t m, V row) {
   Cg *c = g->c;
   return cg_at(c, c->vf, g->b_block, cg_add(c, cg_i64(c, (int64_t)m * c->t->vl), row));

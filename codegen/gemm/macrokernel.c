@@ -51,7 +51,7 @@ static V tile_a_block(const Gemm *g) {
 
 static bool one_block(const Gemm *g) { return g->p->kc >= g->p->k_max; }
 
-// Microkernels begin their sums; else they add to what is there.
+// Do microkernels start new sums? Else they accumulate into existing ones.
 static bool begins_sums(const Gemm *g) { return one_block(g) && !g->p->parts; }
 
 static TileSpec make_spec(const Gemm *g) {
@@ -65,7 +65,7 @@ static TileSpec make_spec(const Gemm *g) {
                 .b_vec = vl,
                 .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
                 .c_vec = vl,
-                .more = !begins_sums(g),
+                .accumulate = !begins_sums(g),
                 .has_bias = g->bias && begins_sums(g),
                 .bias_vec = vl,
                 .mask_from = p->nv,
@@ -273,7 +273,7 @@ static void panels_of_block(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   }
 }
 
-// Likewise, of one micropanel of A after the other: it stays in L1, and the panels' block in L2.
+// The same, one micropanel of A after another: each stays in L1, and the panels' block in L2.
 static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, V p0, V p1) {
   Cg *c = g->c;
   GemmMacroTile part = *u;
@@ -306,7 +306,7 @@ static void nc_with_sums(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   panels_finish(g, u, p0, p1);
 }
 
-// NC after NC, or all at once.
+// Block of NC columns by block, or all at once.
 static void range_by_nc(Gemm *g, GemmMacroTile *u, V p0, V p1, void (*emit)(Gemm *g, GemmMacroTile *u, V p0, V p1)) {
   Cg *c = g->c;
   if (!g->p->nc) {
@@ -346,7 +346,7 @@ static V share_begin(Cg *c, const V *arg) {
   return cg_index(c, cg_index(c, which, arg[S_BLOCKS], nth), panels, panel);
 }
 
-// i64 share(i64 worker, ..): worker number n_workers begins where all work ends. A lone worker need not divide.
+// i64 share(i64 worker, ..): worker n_workers begins at the end of all work. One worker needs no division.
 static void make_share(Cg *c, V fn, void *ctx) {
   (void)ctx;
   V arg[N_S];

@@ -21,25 +21,25 @@ static uint32_t unroll_of(const TileSpec *s) {
 
 // ---- the microkernel
 // Parameters: a b c x bias prefetch pre odd_rows result, k n prefetch_row, then what is known at run time of a_row a_k b_k
-// c_row result_row and, level by level, stretches a_stretch b_stretch.
+// c_row result_row and, level by level, segments a_segment b_segment.
 enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_RESULT, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
 enum {
   OF_OPERANDS = 5,
-  N_STRIDES = OF_OPERANDS + 3 * STRETCH_LEVELS,
+  N_STRIDES = OF_OPERANDS + 3 * SEGMENT_LEVELS,
   MAX_PARAMS = P_STRIDES + N_STRIDES + 3
 };  // the strides, and what rows of tiles take besides
 
 static void tile_strides(const TileSpec *s, int64_t out[N_STRIDES]) {
   out[0] = s->a_row, out[1] = s->a_k, out[2] = s->b_k, out[3] = s->c_row;
   out[4] = s->prefetch_result ? TILE_DYN : 0;
-  for (uint32_t i = OF_OPERANDS; i < N_STRIDES; i++) out[i] = (i - OF_OPERANDS) / 3 < s->stretched ? TILE_DYN : 0;
+  for (uint32_t i = OF_OPERANDS; i < N_STRIDES; i++) out[i] = (i - OF_OPERANDS) / 3 < s->segmented ? TILE_DYN : 0;
 }
 
 typedef struct {
   const TileSpec *s;
   V arg[P_STRIDES];
   V a_row, a_k, b_k, c_row, result_row;
-  V stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
+  V segments[SEGMENT_LEVELS], a_segment[SEGMENT_LEVELS], b_segment[SEGMENT_LEVELS];
   V odd_rows[MAX_TILE / 2];  // 1, 3, 5 .. rows of A in bytes, where a_row is an argument
   V mask[MAX_NV];            // NULL: whole vector
 } TileBody;
@@ -55,14 +55,14 @@ static uint32_t read_strides(Cg *c, V fn, const TileSpec *s, V *out[N_STRIDES]) 
 }
 
 // From one level to the next, as parameters have them.
-static void place_stretches(V **out, V *n, V *a, V *b) {
-  for (uint32_t i = 0; i < STRETCH_LEVELS; i++) *out++ = &n[i], *out++ = &a[i], *out++ = &b[i];
+static void place_segments(V **out, V *n, V *a, V *b) {
+  for (uint32_t i = 0; i < SEGMENT_LEVELS; i++) *out++ = &n[i], *out++ = &a[i], *out++ = &b[i];
 }
 
 static void read_params(Cg *c, V fn, TileBody *t) {
   for (uint32_t i = 0; i < P_STRIDES; i++) t->arg[i] = LLVMGetParam(fn, i);
   V *strides[N_STRIDES] = {&t->a_row, &t->a_k, &t->b_k, &t->c_row, &t->result_row};
-  place_stretches(strides + OF_OPERANDS, t->stretches, t->a_stretch, t->b_stretch);
+  place_segments(strides + OF_OPERANDS, t->segments, t->a_segment, t->b_segment);
   read_strides(c, fn, t->s, strides);
   for (uint32_t j = 0; j < t->s->nv; j++) {
     V lanes = cg_sub(c, t->arg[P_N], cg_i64(c, (int64_t)j * t->s->mask_step));
@@ -84,14 +84,14 @@ static V in_c(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
 static V initial(Cg *c, const TileBody *t, uint32_t m, uint32_t j) {
   const TileSpec *s = t->s;
   V x = NULL, bias = NULL;
-  if (s->more) return in_c(c, t, m, j);
+  if (s->accumulate) return in_c(c, t, m, j);
   if (j < s->x_n) x = cg_get_masked(c, c->vf, t->arg[P_X], cg_i64(c, m * s->x_row + j * s->x_vec), t->mask[j]);
   if (s->has_bias) bias = cg_get_masked(c, c->vf, t->arg[P_BIAS], cg_i64(c, j * s->bias_vec), t->mask[j]);
   if (x && bias) return cg_fadd(c, x, bias);
   return x ? x : bias ? bias : cg_zeros(c);
 }
 
-// What belongs to `steps` steps from k on, which never pass the end of prefetch_rows.
+// Prefetches that belong to `steps` steps from k on; never past the end of prefetch_rows.
 static void prefetch(Cg *c, const TileBody *t, V k, uint32_t steps) {
   const TileSpec *s = t->s;
   uint32_t each = s->prefetch_steps ? s->prefetch_steps : 1;
@@ -154,7 +154,7 @@ static void prefetch_step(Cg *c, const TileSpec *s, V a, V b) {
     cg_prefetch_l1(c, cg_at(c, c->f32, a, cg_i64(c, AHEAD * s->a_k + at)));
 }
 
-// From `begin` on by `unroll` steps at a time, which the chains of additions take by turns; gives where they end.
+// Steps from `begin` on, `unroll` at a time; the accumulator chains take them in turn. Returns the end.
 static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uint32_t unroll, uint32_t chains,
                     bool prefetches, V *acc) {
   uint32_t n = t->s->mr * t->s->nv;
@@ -186,21 +186,21 @@ static void k_loop(Cg *c, const TileBody *t, const PanelRange *of, V *acc) {
   if (unroll > 1) k_unrolled(c, t, of, end, 1, 1, false, acc);
 }
 
-// One stretch of this level after the other, with the accumulators in registers; levels: this one and those inside it.
-static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc);
-static void stretches(Cg *c, const TileBody *t, uint32_t levels, V a, V b, V *acc) {
+// One segment of this level after the other, with the accumulators in registers; levels: this one and those inside it.
+static void some_segments(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc);
+static void segments(Cg *c, const TileBody *t, uint32_t levels, V a, V b, V *acc) {
   uint32_t level = levels - 1;
   if (levels == 0) {
     k_loop(c, t, &(PanelRange){a, t->a_row, b, cg_i64(c, 0), t->arg[P_K]}, acc);
     return;
   }
-  some_stretches(c, t, level, cg_i64(c, 0), t->stretches[level], a, b, acc);
+  some_segments(c, t, level, cg_i64(c, 0), t->segments[level], a, b, acc);
 }
 
-static void some_stretches(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc) {
+static void some_segments(Cg *c, const TileBody *t, uint32_t level, V begin, V end, V a, V b, V *acc) {
   uint32_t n = t->s->mr * t->s->nv;
   for (Loop l = cg_carry(c, begin, end, cg_i64(c, 1), acc, n); cg_next(&l);) {
-    stretches(c, t, level, cg_row(c, a, l.i, t->a_stretch[level]), cg_row(c, b, l.i, t->b_stretch[level]), acc);
+    segments(c, t, level, cg_row(c, a, l.i, t->a_segment[level]), cg_row(c, b, l.i, t->b_segment[level]), acc);
   }
 }
 
@@ -229,7 +229,7 @@ static void add_to(Cg *c, const TileBody *t, V (*from)(Cg *c, const TileBody *t,
     }
 }
 
-// One more partial sum. summed: i1, C has sums already; NULL: it has.
+// Adds a partial sum. summed: i1, C has sums already; NULL: it has.
 static void add_partial(Cg *c, const TileBody *t, V summed, const V *partial) {
   for (If some = cg_either(c, summed); cg_then(&some);) {
     V acc[MAX_TILE];
@@ -248,15 +248,15 @@ static void clear(V *acc, V zero) {
   for (uint32_t e = 0; e < MAX_TILE; e++) acc[e] = zero;
 }
 
-// All partial sums of the stretches of `levels` levels; gives whether C has sums then.
+// All partial sums of the segments of `levels` levels; gives whether C has sums then.
 static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of, V summed) {
   const TileSpec *s = t->s;
   V acc[MAX_TILE], yes = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 1, false);
   bool here = levels == s->partial_level, inside = levels > s->partial_level;
-  V n = levels ? t->stretches[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
+  V n = levels ? t->segments[levels - 1] : of->n, step = cg_i64(c, here ? s->partial : 1);
   clear(acc, cg_zeros(c));
   if (!here && !inside) {  // one for all of the tile
-    stretches(c, t, levels, of->a, of->b, acc);
+    segments(c, t, levels, of->a, of->b, acc);
     add_partial(c, t, summed, acc);
     return summed ? yes : NULL;
   }
@@ -264,11 +264,11 @@ static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of
     V end = cg_min(c, n, cg_add(c, l.i, step));
     if (inside) {
       Panel at = *of;
-      at.a = cg_row(c, of->a, l.i, t->a_stretch[levels - 1]);
-      at.b = cg_row(c, of->b, l.i, t->b_stretch[levels - 1]);
+      at.a = cg_row(c, of->a, l.i, t->a_segment[levels - 1]);
+      at.b = cg_row(c, of->b, l.i, t->b_segment[levels - 1]);
       summed = partial_sums(c, t, levels - 1, &at, summed);
     } else {
-      if (levels) some_stretches(c, t, levels - 1, l.i, end, of->a, of->b, acc);
+      if (levels) some_segments(c, t, levels - 1, l.i, end, of->a, of->b, acc);
       else k_loop(c, t, &(PanelRange){of->a, of->a_row, of->b, l.i, end}, acc);
       add_partial(c, t, summed, acc);
       summed = summed ? yes : NULL;
@@ -277,15 +277,15 @@ static V partial_sums(Cg *c, const TileBody *t, uint32_t levels, const Panel *of
   return summed;
 }
 
-// C by partial sums; where nothing is summed, it becomes what sums start from.
+// Computes C by partial sums; if nothing is summed it gets the start value.
 static void sum_in_parts(Cg *c, const TileBody *t) {
   const TileSpec *s = t->s;
-  V summed = s->more ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
+  V summed = s->accumulate ? NULL : LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), b = t->arg[P_B];
   if (s->pre_k) {
     summed = partial_sums(c, t, 0, &(Panel){t->arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, s->pre_k)}, summed);
     b = cg_row(c, b, cg_i64(c, s->pre_k), t->b_k);
   }
-  summed = partial_sums(c, t, s->stretched, &(Panel){t->arg[P_A], t->a_row, b, t->arg[P_K]}, summed);
+  summed = partial_sums(c, t, s->segmented, &(Panel){t->arg[P_A], t->a_row, b, t->arg[P_K]}, summed);
   if (!summed) return;
   for (If none = cg_when(c, cg_not(c, summed)); cg_then(&none);) {
     V acc[MAX_TILE];
@@ -294,18 +294,18 @@ static void sum_in_parts(Cg *c, const TileBody *t) {
   }
 }
 
-void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t stretches) {
-  int64_t most = t->partial_sum * cg_tile_chains(s), of_first = k * cg_larger(1, stretches);
+void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t segments) {
+  int64_t most = t->partial_sum * cg_tile_chains(s), of_first = k * cg_larger(1, segments);
   s->partial = 0, s->partial_level = 0;
   if (terms <= most) return;
   if (k > most) {
     s->partial = most;
   } else if (of_first > most) {
     s->partial = most / cg_larger(1, k), s->partial_level = 1;
-  } else if (s->stretched == 2) {
+  } else if (s->segmented == 2) {
     s->partial = most / cg_larger(1, of_first), s->partial_level = 2;
-  } else if (s->more) {
-    s->partial = 1, s->partial_level = s->stretched + 1;
+  } else if (s->accumulate) {
+    s->partial = 1, s->partial_level = s->segmented + 1;
   }
 }
 
@@ -335,7 +335,7 @@ static void make_tile(Cg *c, V fn, void *ctx) {
     k_loop(c, &t, &(PanelRange){t.arg[P_PRE], cg_i64(c, s->pre_row), b, cg_i64(c, 0), cg_i64(c, s->pre_k)}, acc);
     b = cg_row(c, b, cg_i64(c, s->pre_k), t.b_k);
   }
-  stretches(c, &t, s->stretched, t.arg[P_A], b, acc);
+  segments(c, &t, s->segmented, t.arg[P_A], b, acc);
   store_sums(c, &t, acc);
   LLVMBuildRetVoid(c->b);
 }
@@ -344,13 +344,13 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
   snprintf(out, size,
            "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
            "k%u,%u%s.j%u,%lld",
-           s->more ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
+           s->accumulate ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
            (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
            (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
            s->mask_c, s->prefetch_lines, s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k,
            (long long)s->pre_row, cg_tile_chains(s), unroll_of(s),
-           s->stretched == 2 ? ".tt"
-           : s->stretched    ? ".t"
+           s->segmented == 2 ? ".tt"
+           : s->segmented    ? ".t"
                              : "",
            s->partial_level, (long long)s->partial);
 }
@@ -371,7 +371,7 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, V *a
                         s->prefetch_lines ? a->prefetch_row : zero};
   TileArgs given = *a;
   V *run_time[N_STRIDES] = {&given.a_row, &given.a_k, &given.b_k, &given.c_row, &given.result_row};
-  place_stretches(run_time + OF_OPERANDS, given.stretches, given.a_stretch, given.b_stretch);
+  place_segments(run_time + OF_OPERANDS, given.segments, given.a_segment, given.b_segment);
   int64_t stride[N_STRIDES];
   uint32_t n = P_STRIDES;
   memcpy(arg, fixed, sizeof fixed);
@@ -401,7 +401,8 @@ static TileArgs below(Cg *c, const TileSpec *s, const TileArgs *a, V a_off, V ro
   if (s->prefetch_lines) {
     out.prefetch = cg_row(c, a->prefetch, tiles, a->prefetch_tile);
     V more = cg_lt(c, tiles, cg_i64(c, s->prefetch_tiles));
-    if (s->prefetch_tiles) out.prefetch = cg_select(c, more, out.prefetch, a->b);  // what is near already
+    if (s->prefetch_tiles)
+      out.prefetch = cg_select(c, more, out.prefetch, a->b);  // an address that is in cache already
   }
   return out;
 }
@@ -440,7 +441,7 @@ static TileArgs own_arguments(Cg *c, V fn, const TileSpec *s, V *rest) {
   if (s->pre_k) a.pre = p[P_PRE];
   if (s->prefetch_result) a.result = p[P_RESULT];
   V *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.result_row};
-  place_stretches(strides + OF_OPERANDS, a.stretches, a.a_stretch, a.b_stretch);
+  place_segments(strides + OF_OPERANDS, a.segments, a.a_segment, a.b_segment);
   uint32_t next = read_strides(c, fn, s, strides);
   for (uint32_t i = 0; i < 3; i++) rest[i] = LLVMGetParam(fn, next + i);
   return a;

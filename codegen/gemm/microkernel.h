@@ -3,14 +3,14 @@
 //   for m < mr, j < nv:   C[m][j] = x[m][j] + bias[j] + sum over k of A[m][k] * B[k][j]      (j counts vectors)
 //
 // The first k of A may come from rows of another operand, `pre`, as if they stood before those of A. A and B may be
-// stretched: k then stands for so many elements of each of several stretches, whose sums follow one another, as those of
-// the rows of an image's window do, and so on for several such sets of stretches.
+// segmented: k is a nest of at most two levels of strided segments, such as the rows of an image's window, and their sums
+// follow one another.
 //
-// A elements are broadcast, B is read as whole vectors, mr x nv accumulators stay in registers. Every element
-// sums in the order of k by fused multiply-adds, or in the order of so many chains as all tiles of a product have; long
-// sums are sums of partial ones, which all tiles of a product cut at the same k. So a result depends neither on the tile
-// that made it nor on the number of workers. A tile is a function of its module, named by its specification: kernels
-// with equal strides share it.
+// Elements of A are broadcast, B is read as whole vectors, and mr x nv accumulators stay in registers. Each
+// element sums in the order of k by fused multiply-adds, or in as many chains as all tiles of the product
+// have; long sums are sums of partial ones, cut at the same k in all tiles. So a result depends neither on
+// its tile nor on the number of workers. A tile is a function of its module, named by its specification:
+// kernels with equal strides share it.
 #ifndef TN_CODEGEN_GEMM_MICROKERNEL_H
 #define TN_CODEGEN_GEMM_MICROKERNEL_H
 
@@ -19,35 +19,35 @@
 enum { TILE_DYN = -1 };             // a stride that is passed at run time
 enum { TILE_LINE = TN_ALIGN / 4 };  // elements of a cache line
 enum { TILE_UNROLL = 4 };           // steps of a long k in one turn of its loop (090): code is as many times as long
-enum { STRETCH_LEVELS = 2 };
+enum { SEGMENT_LEVELS = 2 };
 
 typedef struct {
   uint32_t mr, nv;
   int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
   int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
   int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
-  bool more;             // C += instead: every vector starts from C, there is no x and no bias
-  // Partial sums (cg_tile_sum_in_parts): each has so many k, or stretches of a level, starts from 0 and is added to C, or to x and
-  // the bias. 0: there are none, one sum takes all of k
+  bool accumulate;       // C += instead: every vector starts from C, there is no x and no bias
+  // Partial sums (cg_tile_sum_in_parts): each covers this many k, or segments of a level, starts from 0 and
+  // is added to C, or to x and the bias. 0: one sum over all of k
   int64_t partial;         // of k: a multiple of TILE_UNROLL
   uint32_t partial_level;  // 0: of k; 1 and 2: of the first and the second level; above: one for all of the tile
   uint32_t x_n;            // the first x_n vectors start from x
   int64_t x_row, x_vec;
   bool has_bias;
   int64_t bias_vec;
-  int64_t pre_k, pre_row;  // so many k stand in `pre`, in rows that are pre_row apart; B's rows for them come first
-  uint32_t stretched;      // levels of stretches, the first inside the second
+  int64_t pre_k, pre_row;  // number of k in `pre`, in rows pre_row apart; B's rows for them come first
+  uint32_t segmented;      // levels of segments, the first inside the second
   uint32_t mask_from;  // vectors from here on are masked: vector j has the lanes below n - j * mask_step; nv: none is
   int64_t mask_step;
   bool mask_b, mask_c;      // B and C are masked too (x and bias always are)
-  uint32_t prefetch_lines;  // cache lines that are prefetched with each k, neighbours,
-  uint32_t prefetch_steps;  // or with so many k, so that few are on their way at a time; 0: one
-  uint32_t prefetch_tiles;  // by the first so many tiles; 0: by all
-  // which step down so many rows, a multiple of TILE_UNROLL, before they go on to the next lines; 0: all rows
+  uint32_t prefetch_lines;  // contiguous cache lines prefetched with each k,
+  uint32_t prefetch_steps;  // or with this many k, so that few are in flight at a time; 0: with one
+  uint32_t prefetch_tiles;  // number of tiles that prefetch; 0: all
+  // rows of the prefetch, a multiple of TILE_UNROLL, before it goes on to the next lines; 0: all rows
   uint32_t prefetch_rows;
-  bool prefetch_result;  // the lines that the tile's elements are stored to in the end, before they are summed
+  bool prefetch_result;  // prefetch the lines that the tile stores to, before it sums
   bool long_k;           // TILE_UNROLL steps of k in one turn of the loop
-  uint32_t chains;       // of additions that take k by turns, a power of two, so that none is waited for; 0: one
+  uint32_t chains;  // accumulator chains that take k in turn, a power of two, to hide the latency of additions; 0: one
 } TileSpec;
 static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
 
@@ -58,14 +58,14 @@ typedef struct {
       prefetch_tile;  // the first line; elements from row to row, and from one tile's lines to the next's
   V k, n;
   V a_row, a_k, b_k, c_row;  // read where the specification says TILE_DYN
-  // Of each level: how many stretches; elements from one to the next
-  V stretches[STRETCH_LEVELS], a_stretch[STRETCH_LEVELS], b_stretch[STRETCH_LEVELS];
+  // Of each level: how many segments; elements from one to the next
+  V segments[SEGMENT_LEVELS], a_segment[SEGMENT_LEVELS], b_segment[SEGMENT_LEVELS];
   V odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
 } TileArgs;
 
-// Partial sums where an element sums `terms` products, in this tile and others, and these are too many for one sum. Bounds: k
-// and, where there are stretches, those of the first level.
-void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t stretches);
+// Sets partial sums if an element sums `terms` products, in this tile and others, and these are too many for
+// one sum. Bounds: k, and the segments of the first level.
+void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t segments);
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
 
 // Rows that are cut into tiles of s->mr and, for what is left, tiles of powers of two.

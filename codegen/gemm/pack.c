@@ -26,7 +26,7 @@ static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
   }
 }
 
-// B is stored [N, K]: vector number j of the panel.
+// B stored [N, K]: vector j of the panel.
 static void pack_columns(Gemm *g, V src, V k0, V n0, uint32_t j, V dst) {
   Cg *c = g->c;
   V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
@@ -41,7 +41,7 @@ static void pack_step(Gemm *g, V src, V k0, V n0, V dst) {
   for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
 }
 
-// Of B stored [N, K] few rows are read side by side: one vector of the panel after the other.
+// B stored [N, K]: few rows are read in parallel, one vector of the panel after another.
 void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   Cg *c = g->c;
   for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
@@ -53,7 +53,7 @@ void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   }
 }
 
-// Of B stored [K, N] rows are read from end to end, some at a time.
+// B stored [K, N]: rows are read from end to end, a few at a time.
 void cg_gemm_pack_nc(Gemm *g, V src, V k0, V rows, V p0, V p1, V dst) {
   Cg *c = g->c;
   V width = cg_i64(c, g->p->width), block = cg_i64(c, g->p->kc * g->p->width);

@@ -1,4 +1,4 @@
-// Each f32 as three bf16 parts, of which x is the sum but for a rounding of 2^-25 x: the operands of amx.c.
+// Split bf16: each f32 as three bf16 parts whose sum is x to within 2^-25 x; the operands of amx.c.
 //
 //   x1 = bf16(x)    x2 = bf16(x - x1)    x3 = bf16(x - x1 - x2)          the differences are exact
 //
@@ -8,13 +8,13 @@
 //
 //   panel of 32 rows (A) or columns (B):   block of 32 k | block of the next 32 k | ..
 //
-// Numbers of 2^32 and more, infinities and NaN do not go through parts: infinity times a part that is 0 would be NaN, and
-// AMX takes denormal numbers for 0, which a large factor would show. What packs a block tells the largest, and a macro
-// tile with a wide operand is computed by the f32 microkernel.
+// Numbers of 2^32 and more, infinities and NaN are out of range: infinity times a part that is 0 would be
+// NaN, and AMX flushes denormals, which a large factor would show. Packing a block records its largest
+// magnitude; a macro tile with an operand out of range is computed by the f32 microkernel.
 #include "codegen/gemm/parts.h"
 
 enum { HALF = PARTS_SIDE / 2, PART = PARTS_SIDE * HALF /* 32-bit words of a part of a block */ };
-enum { WIDE = 159 << 23 };  // the bits of 2^32
+enum { RANGE_END = 159 << 23 };  // the bits of 2^32
 
 int64_t cg_parts_elements(int64_t rows, int64_t k) {
   return cg_ceil_div(rows, PARTS_SIDE) * cg_ceil_div(k, PARTS_SIDE) * PARTS_BLOCK;
@@ -30,7 +30,7 @@ static V words(Cg *c, V x) { return cg_bitcast(c, x, c->vi32); }
 static V word(Cg *c, uint32_t bits) { return cg_splat(c, cg_i32(c, (int32_t)bits)); }
 static V upper(Cg *c, V x) { return cg_and(c, x, word(c, 0xffff0000)); }
 
-// To nearest, in the upper half of a word whose lower half is what was left.
+// Rounds to nearest, in the upper half of a word; the lower half is the remainder.
 static V rounded(Cg *c, V x) { return cg_iadd(c, words(c, x), word(c, 0x8000)); }
 
 static void split(Cg *c, V x, V *part) {
@@ -193,12 +193,12 @@ static void place(const Operand *o, V nth, V panels, V steps, V *panel, V *step)
 
 static V no_lanes(Cg *c) { return cg_splat(c, cg_i32(c, 0)); }
 
-static V is_wide(Cg *c, V amax) {
+static V exceeds_range(Cg *c, V amax) {
   V largest = cg_call_intrinsic(c, "llvm.vector.reduce.umax", &c->vi32, 1, &amax, 1);
-  return cg_icmp(c, LLVMIntUGE, largest, cg_i32(c, WIDE));
+  return cg_icmp(c, LLVMIntUGE, largest, cg_i32(c, RANGE_END));
 }
 
-// ---- by the team, all of an operand: parts, then 16 words for each block, which tell its largest
+// ---- by the team, all of an operand: parts, then 16 words per block with its largest magnitudes
 static V shared_amax(Cg *c, V base, V panels, V steps, V nth) {
   V parts = cg_mul(c, cg_mul(c, panels, steps), cg_i64(c, PARTS_BLOCK));
   return cg_at(c, c->f32, base, cg_add(c, parts, cg_mul(c, nth, cg_i64(c, PARTS_AMAX))));
@@ -227,24 +227,27 @@ void cg_parts_pack_b_shared(Gemm *g) {
 }
 
 // Of `n` blocks or panels, 16 words each.
-static V any_wide(Cg *c, V amax, V n) {
+static V any_exceeds_range(Cg *c, V amax, V n) {
   V sum = no_lanes(c);
   for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
     V here = cg_load(c, c->vi32, cg_row(c, amax, l.i, cg_i64(c, PARTS_AMAX)));
     sum = cg_call_intrinsic(c, "llvm.umax", &c->vi32, 1, (V[]){sum, here}, 2);
   }
-  return is_wide(c, sum);
+  return exceeds_range(c, sum);
 }
 
 // Of panels that hold `rows` rows from `first` on.
-static V shared_is_wide(Gemm *g, V base, V size, V first, V rows) {
+static V shared_exceeds_range(Gemm *g, V base, V size, V first, V rows) {
   Cg *c = g->c;
   V steps = blocks_of(c, g->k), from = cg_mul(c, cg_div(c, first, cg_i64(c, PARTS_SIDE)), steps);
-  return any_wide(c, shared_amax(c, base, blocks_of(c, size), steps, from), cg_mul(c, blocks_of(c, rows), steps));
+  return any_exceeds_range(c, shared_amax(c, base, blocks_of(c, size), steps, from),
+                           cg_mul(c, blocks_of(c, rows), steps));
 }
 
-V cg_parts_a_is_wide(Gemm *g, const GemmMacroTile *u) { return shared_is_wide(g, g->a_parts, g->m, u->m0, u->rows); }
-V cg_parts_b_is_wide(Gemm *g, V n0, V n) { return shared_is_wide(g, g->b_parts, g->n, n0, n); }
+V cg_parts_a_exceeds_range(Gemm *g, const GemmMacroTile *u) {
+  return shared_exceeds_range(g, g->a_parts, g->m, u->m0, u->rows);
+}
+V cg_parts_b_exceeds_range(Gemm *g, V n0, V n) { return shared_exceeds_range(g, g->b_parts, g->n, n0, n); }
 
 // ---- by the worker that uses them: `rows` rows of A from m0 on, or columns of B from n0 on, of the KC block
 V cg_parts_amax_of(Cg *c, V amax, V panel) { return cg_row(c, amax, panel, cg_i64(c, PARTS_AMAX)); }
@@ -269,13 +272,13 @@ static void pack_private(const Operand *o, const GemmMacroTile *u, V first, V ro
 V cg_parts_pack_a(Gemm *g, const GemmMacroTile *u) {
   Operand o = operand_a(g, u->batch);
   pack_private(&o, u, u->m0, u->rows, g->a_block, g->a_amax);
-  return any_wide(g->c, g->a_amax, blocks_of(g->c, u->rows));
+  return any_exceeds_range(g->c, g->a_amax, blocks_of(g->c, u->rows));
 }
 void cg_parts_pack_b(Gemm *g, const GemmMacroTile *u, V to, V amax) {
   Operand o = operand_b(g, u->batch);
   pack_private(&o, u, u->n0, u->columns, to, amax);
 }
-V cg_parts_is_wide(Gemm *g, V amax, V panels) { return any_wide(g->c, amax, panels); }
-V cg_parts_panel_is_wide(Gemm *g, V amax, V panel) {
-  return is_wide(g->c, cg_load(g->c, g->c->vi32, cg_parts_amax_of(g->c, amax, panel)));
+V cg_parts_exceed_range(Gemm *g, V amax, V panels) { return any_exceeds_range(g->c, amax, panels); }
+V cg_parts_panel_exceeds_range(Gemm *g, V amax, V panel) {
+  return exceeds_range(g->c, cg_load(g->c, g->c->vi32, cg_parts_amax_of(g->c, amax, panel)));
 }

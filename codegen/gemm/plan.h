@@ -54,7 +54,7 @@ typedef struct Gemm Gemm;
 typedef struct GemmStrategy GemmStrategy;
 typedef struct {
   Val product;
-  bool is_conv;  // a is no matrix: codegen/conv/conv.c
+  bool is_conv;  // a is an image: codegen/conv/conv.c
   Val a, b, bias, out;
   bool ta, tb;  // stored [K, M]; stored [N, K]
   DimList m;    // product of these
@@ -69,8 +69,8 @@ typedef struct {
   GemmEpilogue epilogue;
   Val update;            // the epilogue's update of a parameter, which takes rows of NC columns; none
   bool stores_product;   // the product itself is stored
-  bool single_threaded;  // worker 0 alone
-  int64_t k_slice;       // k is cut into slices of so many; 0: it is not
+  bool single_threaded;  // worker 0 only
+  int64_t k_slice;       // length of the slices into which k is cut; 0: it is not cut
   uint32_t weight;       // B_PREPACKED: the parameter;
   WeightPack pack;       // and, of convolutions, the copy
   // ---- by the strategy
@@ -80,16 +80,17 @@ typedef struct {
   uint32_t parts;           // Parts
   uint32_t mr, nv, chains;  // microkernel: rows, vectors, accumulator chains
   int64_t width;            // NR
-  int64_t mc, kc;           // kc at least k_max: k is not cut into KC blocks
+  int64_t mc, kc;           // kc >= k_max: k is not cut into KC blocks
   bool k_outermost;         // all panels of a range take a KC block before the next one: rows of A stay in L2 that long
   int64_t strip_rows;       // rows of sums on the stack that the epilogue takes at once; cg_gemm_by_micropanels: mr
   // NC: columns of an MC block with accumulators on the stack while KC blocks pass by; cg_gemm_has_micropanels: of B's block,
   // which stays in L2 while micropanels of A pass by; of strategy amx likewise. 0: none
   int64_t nc;
-  int64_t a_tile;        // A_PACKED, A_SHARED: elements of one k
-  int64_t b_elements;    // of scratch that the strategy lays out: B where it is B_BY_STRATEGY, and what else it shares
-  int64_t units;         // pieces of work for the team, with all of k
-  int64_t moment_slots;  // that the strategy sums moments of the product in; 0: it does not
+  int64_t a_tile;  // A_PACKED, A_SHARED: elements of one k
+  int64_t
+      b_elements;  // elements of scratch that the strategy lays out: B if it is B_BY_STRATEGY, and other shared data
+  int64_t units;   // pieces of work for the team, with all of k
+  int64_t moment_slots;  // slots for moments that the strategy sums; 0: it does not
 } GemmPlan;
 
 // ---- strategies: functions of the rows of strategies.def
@@ -133,11 +134,11 @@ static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PA
 // ---- sizes that strategies compare (blocks.c)
 // Batch axes of a, b and their product; of operands those that they have, others are 0. Whether b has any
 bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b);
-// A parameter that f does not write, behind the value b; false: it is none.
+// The parameter behind value b, if f does not write it; false: none.
 bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly
 bool cg_gemm_b_exceeds_llc(const GemmPlan *p, const Target *t);  // B is larger than a worker's share of the LLC
-// Or it is a parameter, and those that the function reads are, together.
+// The same, or b is a parameter and all parameters that the function reads exceed it together.
 bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 // Equal KC blocks of at most `most` terms, multiples of unit
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
@@ -153,10 +154,10 @@ GemmBy cg_gemm_choose(int64_t m, int64_t n, int64_t k, const Target *t);  // TN_
 // constants alone: the same sums for any number of workers.
 int64_t cg_gemm_split_k(const GemmPlan *whole);
 Val cg_gemm_update(const Fn *f, Val product);  // in the product's kernel; none
-// Of a strategy that has so many; 0: not worth it.
+// Slots of moments, for a strategy with so many slots; 0: not worth it.
 int64_t cg_gemm_moment_slots(const Fn *f, const GemmPlan *p, int64_t slots);
 bool cg_gemm_is_skinny(const GemmPlan *p, const Target *t);  // few rows, B stored [N, K]
 void cg_gemm_plan_dot(GemmPlan *p, const Target *t);
-enum { CG_GEMM_LANE_TERMS = 512 };  // that a lane of a dot product sums before its sum is added to others
+enum { CG_GEMM_LANE_TERMS = 512 };  // terms that a lane of a dot product sums before its sum is added to others
 
 #endif

@@ -16,7 +16,8 @@
 
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->nc; }
 
-// What the kernel stores with the product's rows: the product, or the last value of its epilogue; none.
+// The value that the kernel stores for the product's rows: the product, or the last value of its epilogue;
+// none.
 static Val result_of(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->epilogue != EPILOGUE_FROM_STACK) return g->p->out;
@@ -28,7 +29,7 @@ static Val result_of(const Gemm *g) {
   return (Val){0};
 }
 
-// Of A, or an update's tensors: so many rows before the next lines of them (090).
+// Rows of A, or of an update's tensors, before the prefetch goes on to their next lines (090).
 enum { ROWS = 16 };
 
 static bool prefetches_a(const Gemm *g) { return g->p->pack_a == A_PACKED && g->p->kc < g->p->k_max; }
@@ -90,7 +91,7 @@ static ShareOfB share_of_b(const GemmPlan *p) {
   return s;
 }
 
-// Of a KC x NC block a tile prefetches so many rows, one line of NC after the other: `lines` with `steps` k.
+// A tile prefetches rows of a KC x NC block, one line of NC after another: `lines` with `steps` k.
 typedef struct {
   int64_t rows, lines, steps;
 } ShareOfNc;
@@ -173,7 +174,7 @@ static void prefetch_nc(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   prefetch_if(g, args, cg_lt(c, k, end), from, g->n);
 }
 
-// Lines of the tile's rows in NC, of one tensor after the other.
+// Lines of the tile's rows in NC, tensor by tensor.
 static void prefetch_update(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   V last = cg_ge(c, cg_add(c, u->k0, u->n_k), g->k);

@@ -36,7 +36,7 @@ static uint32_t columns_of(const Target *t, uint32_t mr, int64_t n) {
 typedef struct {
   uint32_t mr, nr;
   bool ahead;   // B is prefetched
-  bool chains;  // a single number: several accumulator chains, so that no addition waits for another
+  bool chains;  // one result: several accumulator chains hide the latency of additions
 } DotSpec;
 // there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
 // many to sum; ahead: elements from what is read of B to what will be read about a block later
@@ -151,7 +151,7 @@ static void unit_sums(Gemm *g, const Unit *u) {
   }
 }
 
-// One vector of every row of the unit: the sums begin, or go out.
+// Initialises, or stores, one vector of every row of the unit.
 static void unit_begin(Gemm *g, const Unit *u) {
   Cg *c = g->c;
   V start = cg_zeros(c);
@@ -172,7 +172,7 @@ static void unit_end(Gemm *g, const Unit *u) {
   }
 }
 
-// To the operands' matrices of a batch.
+// Moves to the operands' matrices of a batch.
 static void enter_matrix(Gemm *g, V which) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;

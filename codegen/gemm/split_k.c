@@ -50,8 +50,7 @@ static void add_vector(Gemm *g, V slices, V at, V n0) {
   cg_put_masked(c, sum, g->sums, here, mask);
 }
 
-// By rows, shared by the team; the sums of a row replace the first slice's where no one else reads them but the
-// epilogue.
+// By rows, shared by the team. The sums of a row overwrite the first slice if only the epilogue reads them.
 static void add_slices(Gemm *g, V slices) {
   Cg *c = g->c;
   for (Loop row = cg_each_shared(c, g->m, 1); cg_next(&row);) {

@@ -22,7 +22,7 @@ static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
   return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
 }
 
-// Few accumulators would wait for one another.
+// With few accumulators, additions would wait for one another.
 static uint32_t chains_of(const GemmPlan *p) {
   uint32_t n = 1;
   if (p->m_max >= CHAINED_ROWS || p->k_max < CHAINED_K) return 1;
@@ -41,8 +41,8 @@ static bool has_many_tiles(const GemmPlan *p, const Target *t) {
   return t->gemm_b_bytes && cg_ceil_div(p->m_max, p->mr) >= MANY_TILES;
 }
 
-// Of more rows than L2 has room for, beside a B that stays there: MC blocks whose rows stay in L1 pass by all panels, so that
-// rows of A are read once from end to end, and so are rows of C written.
+// With more rows than fit into L2 beside B: MC blocks whose rows stay in L1 pass by all panels, so that rows
+// of A are read, and rows of C written, once from end to end.
 static bool is_tall(const GemmPlan *p, const Target *t) {
   int64_t in_l2 = ir_f32_in(t->facts.l2_bytes / TALL_L2_PART), b = panels_of(p) * p->width * p->k_max;
   bool plain = p->pack_a == A_IN_PLACE && !p->ta && !p->batch.n && !p->k_slice && p->prologue == PROLOGUE_NONE;

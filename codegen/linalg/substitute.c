@@ -43,7 +43,7 @@ static TileSpec tile_of(const Cg *c, const Spec *s, uint32_t mr) {
                     .b_vec = vl,
                     .c_row = width,
                     .c_vec = vl,
-                    .more = true,
+                    .accumulate = true,
                     .mask_from = s->nv};
 }
 

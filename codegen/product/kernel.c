@@ -5,7 +5,7 @@
 #include "ir/passes/plan.h"
 
 // ---- values of a kernel
-// A matrix without elements has no storage, and nothing of it is read.
+// A matrix without elements has no storage and is not read.
 
 // Rows of A that the worker computes or copies.
 static int64_t rows_on_stack(const GemmPlan *p) {
@@ -22,7 +22,7 @@ static void find_operands(Gemm *g) {
   g->packed_b = p->pack_b == B_PREPACKED ? c->weight : scratch, g->own = scratch;
   g->packed_a = cg_at(c, c->f32, scratch, cg_i64(c, b));
   if (rows) g->packed_a = cg_gemm_on_stack(c, rows * (p->k_max + GEMM_STRIDE_PAD));
-  g->partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // their place is the sums' too: the first slice's
+  g->partial = cg_at(c, c->f32, scratch, cg_i64(c, a + b));  // they share the place of the sums: the first slice's
   g->sums = p->epilogue && !p->stores_product && cg_gemm_sums(p) ? g->partial : g->out;
   if (cg_gemm_fuses_a(p)) g->a = g->packed_a;
   if (p->prologue == PROLOGUE_B) g->b = scratch;

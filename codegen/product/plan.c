@@ -71,10 +71,10 @@ static GemmPrologue prologue_of(const Fn *f, Val v, const GemmPlan *p, const Tar
   return has_private_a(f, v, p, t) ? PROLOGUE_A_PRIVATE : PROLOGUE_A_SHARED;
 }
 
-// Instructions of its kernel that follow the product, but for moments of what they make.
+// Instructions behind the product in its kernel, except moments of their results.
 static uint32_t n_after(const Fn *f, Val v) { return ir_end_of_elements(f, &f->kernels[f->kernel_of[v.i]]) - 1 - v.i; }
 
-// Where the product is stored as it is: in its own buffer, or as the output that is all that follows it.
+// Storage of the unmodified product: its own buffer, or the output that alone follows it.
 static Val stored_as(const Fn *f, Val v) {
   Val next = {v.i + 1};
   bool is_output =
@@ -90,14 +90,14 @@ static void find_epilogue(const Fn *f, Val v, GemmPlan *p) {
   p->update = cg_gemm_update(f, v);
 }
 
-// Of convolutions the strategy says whether a copy is worth it.
+// For convolutions the strategy decides whether a copy is worth it.
 static bool is_prepacked(const Fn *f, GemmPlan *p, const Target *t) {
   bool pays = p->is_conv || cg_gemm_packs(p->m_max, p->n_max, p->k_max, p->tb, t);
   return f->prog->packs_weights && !p->ta && !p->batch.n && !p->b_has_batch && pays &&
          cg_constant_weight(f, p->b, &p->weight);
 }
 
-// As if the strategy could be combined with all of them.
+// As if the strategy supported all of them.
 static void find_modifiers(const Fn *f, Val v, GemmPlan *p, const Target *t) {
   find_epilogue(f, v, p);
   p->prologue = prologue_of(f, v, p, t);

@@ -233,7 +233,7 @@ static void sums(StepRows *p, V acc, V first, V n, V live) {
     return;
   }
   args.b = cg_rnn_row(s, args.b, cg_i64(c, spec.pre_k), spec.b_k);
-  spec.more = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
+  spec.accumulate = true, spec.x_n = 0, spec.pre_k = 0, spec.has_bias = false, spec.mask_from = spec.nv;
   cg_tile_sum_in_parts(&spec, c->t, terms, part, 1);
   args.x = args.pre = args.bias = NULL;
   for (Loop l = cg_count_by(c, cg_i64(c, k), cg_i64(c, part)); cg_next(&l);) {

@@ -97,7 +97,7 @@ static void columns(Product *m, V block, uint32_t nv, V k_lo, V k_n) {
                    .b_vec = b_block,
                    .c_row = p->width,
                    .c_vec = vl,
-                   .more = true,
+                   .accumulate = true,
                    .mask_from = p->width % vl ? 0 : nv,
                    .mask_step = vl,
                    .mask_c = true};
