@@ -151,7 +151,7 @@ void cg_conv_epilogue(const ConvUnit *u, V i, V n0, V n, V sums) {
     cg_gemm_epilogue(g, cg_conv_pixel(u, i, l.i), one, n0, n, cg_at(c, c->f32, sums, cg_mul(c, l.i, width)), width);
 }
 
-// What a phase has of them.
+// Number of elements of the phase.
 typedef struct {
   V count[CONV_AXES];
   V bands, columns;
@@ -173,7 +173,7 @@ static V take(Cg *c, V *number, V n) {
   return nth;
 }
 
-// How many of a part are there from `at` on, of all that the phase has; whole parts are constants.
+// Elements of a part from `at` on that the phase has; whole parts are constants.
 static V there_are(Cg *c, int64_t part, V all, V at) {
   int64_t n;
   bool divides = cg_const_value(all, &n) && n % part == 0;

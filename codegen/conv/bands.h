@@ -8,7 +8,7 @@
 // Of one phase.
 typedef struct {
   Windows w;
-  int64_t images, band, columns;  // of the result in a unit; several images are whole ones
+  int64_t images, band, columns;  // of the result in a unit; if images > 1 they are whole images
   StripShape strip;               // of one image
   int64_t units;                  // of an image and a group, by bounds
 } Bands;
@@ -22,7 +22,7 @@ int64_t cg_conv_strip_limit(const Target *t);
 typedef struct {
   int64_t block;   // channels of the strip
   int64_t few;     // columns at least
-  int64_t pixels;  // target, in at most `images` images; 0: as many as fit, of one image
+  int64_t pixels;  // target number, in at most `images` images; 0: as many as fit in one image
   int64_t images;
   bool one_plane;  // the strip has a single plane of the windows
 } ConvCut;
@@ -42,9 +42,9 @@ typedef struct {
   struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
   const ConvShape *s;
   const Bands *b;
-  int64_t parts;  // into which the work for a unit falls, all of whose elements are its own; 0: one
+  int64_t parts;  // parts into which the work of a unit is split, each with elements of its own; 0: one
   V part;
-  V image, group;        // group: where it is set before, units are of that one alone
+  V image, group;        // group: if it is set before, units are of that group only
   V z;                   // one_plane: that of the window
   V images;              // from `image` on
   V plane, row, column;  // of the phase, in the order of its elements
@@ -55,7 +55,7 @@ typedef struct {
 // Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, V number);
 V cg_conv_units(const ConvUnit *of);  // of an image and a group
-// All of them, part by part, shared by the team.
+// All units, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
 // Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.
 void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_t pixel);
@@ -80,7 +80,8 @@ typedef struct {
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } ConvSums;
-// Those of row i that zeros of the padding have made NaN. rows_left_out: rows of windows outside were no part of them.
+// Recomputes sums of row i that zeros of the padding made NaN. rows_left_out: rows of windows outside were
+// not summed.
 void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i, bool rows_left_out);
 
 #endif

@@ -6,7 +6,8 @@
 #include "codegen/conv/bands.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 
-// The row's pixels of windows that may reach out: all, or those below `lo` and, after `skip` pixels, the rest.
+// Pixels of the row whose windows may reach outside: all, or those below `lo` and, after `skip` pixels, the
+// rest.
 typedef struct {
   V n, lo, skip;
   Inside taps[2];   // planes and rows
@@ -44,7 +45,7 @@ static V mask_of(Cg *c, const ConvSums *s, uint32_t j) {
   return masked ? cg_mask(c, cg_sub(c, s->columns, cg_i64(c, j * c->t->vl))) : NULL;
 }
 
-// Is a sum of these pixels NaN? So may be infinite ones of both signs together, which are summed again for nothing.
+// Is a sum of these pixels NaN? Infinite terms of both signs give NaN, too: those are recomputed in vain.
 static V some_nan(Cg *c, const Border *b, const ConvSums *s) {
   V sum = cg_splat(c, cg_f32(c, 0));
   for (Loop l = cg_carry(c, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
@@ -84,7 +85,7 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, V x, V tap, V to) {
                            .n = s->columns});
 }
 
-// A pixel of the source, from a channel on; what a prologue makes of it is stored after the strip.
+// A pixel of the source, from a channel on; a pixel made by a prologue is stored behind the strip.
 static V pixel_at(const ConvUnit *u, V number, V channel) {
   Gemm *g = u->g;
   Cg *c = u->c;

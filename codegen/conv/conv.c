@@ -6,10 +6,11 @@
 //
 //   A[pixel][k] = strip + pixel * src_step * channels + k,  B = a panel of packed weights
 //
-// Segments that lie in the padding above or below the source are left out; what zeros beside it do to weights that are
-// infinite or NaN, border.c mends. A large source is cut into blocks of channels,
-// a long row into blocks of columns, so that the strip stays in L2; few units into parts, which have some of the panels.
-// What a prologue makes of the source's pixels is made as they are copied; zeros of the padding stay zeros.
+// Segments in the padding above or below the source are skipped; border.c repairs what zeros beside it do to
+// weights that are infinite or NaN. A large source is cut into blocks of channels, a long row into blocks of
+// columns, so that the strip stays in L2; if there are few units they are split into parts, each with some of
+// the panels. A prologue is applied to the source's pixels as they are copied; zeros of the padding stay
+// zeros.
 #include "codegen/conv/bands.h"
 #include "codegen/tuning.h"
 
@@ -63,7 +64,7 @@ typedef struct {
   int64_t masked;  // columns of the last vector; 0: all
 } Panel;
 
-// Segments of k: those of the windows' rows where their columns are neighbours; else those of their columns.
+// Segments of k: rows of the windows if their columns are contiguous; else single columns.
 typedef struct {
   int64_t k, n, a, b;  // elements of each; how many; from one to the next
   int64_t outer;       // calls of the microkernel, for the axes before
@@ -81,7 +82,7 @@ static Segments segments_of(const ConvUnit *u) {
   return (Segments){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
 }
 
-// Those of the band's row i that lie inside the source.
+// Segments of the band's row i that lie inside the source.
 static Inside segments_inside(const ConvUnit *u, const Segments *x, V i) {
   Cg *c = u->c;
   Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
@@ -147,7 +148,8 @@ static V channel_of(const ConvUnit *u, const Panel *n) {
   return cg_add(c, cg_times(c, u->group, u->s->dst_channels), n->n0);
 }
 
-// Do the band's rows follow one another in the strip and in the result, as one row? Windows of one tap inside the source.
+// Are the band's rows contiguous in the strip and in the result, as one row? So for windows of one tap inside
+// the source.
 static bool is_one_row(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   bool one = u->b->columns == p[2].count && !u->s->c.run_sized;
@@ -227,7 +229,7 @@ static void each_panel(const ConvUnit *of) {
                       .masked = p.n % c->t->vl});
 }
 
-// Parts of a unit of these bands: several where all images have few units.
+// Parts of a unit of these bands: several if all images together have few units.
 static int64_t parts_of(Gemm *g, const ConvShape *s, const Bands *b) {
   int64_t panels = cg_ceil_div(s->dst_channels, g->p->width);
   int64_t units = cg_larger(1, ir_dim_bound(g->c->f->prog, s->c.n) * s->c.groups * b->units);

@@ -6,7 +6,7 @@
 #include "codegen/conv/bands.h"
 
 enum {
-  DEPTHWISE_COLUMNS = 4,   // of a unit, at least; fewer make room for more channels
+  DEPTHWISE_COLUMNS = 4,   // least columns of a unit; fewer columns allow more channels
   CG_DEPTHWISE_PIXELS = 8  // of a row at one time
 };
 
@@ -35,15 +35,15 @@ typedef struct {
 typedef struct {
   V x, w, out;     // the source's first column at the first tap, which may lie outside; the first weight
   Inside taps[2];  // planes and rows
-  V count, column,
-      columns;  // by_run: pixels; the column of the first one's first tap; columns of the source
+  // by_run: pixels; the column of the first one's first tap; columns of the source
+  V count, column, columns;
 } DepthwiseArgs;
 void cg_depthwise_row(Cg *c, const DepthwiseRow *s, const DepthwiseArgs *a);
 // Lane number `nth` of each group of lanes in all of them.
 V cg_spread_lanes(Cg *c, V x, int64_t group, int64_t nth);
 
 // ---- depthwise_weight_grad.c: the gradient of its weight, v; x and g: what it is made of
-bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t);  // of not too many taps
+bool cg_depthwise_weight_fits(const Fn *f, Val v, const Target *t);  // false: too many taps
 int64_t cg_depthwise_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_depthwise_weight_emit(Cg *c, V x, V g);  // of the kernel's first instruction
 

@@ -19,7 +19,7 @@ typedef struct {
   DepthwiseArgs a;
 } Row;
 
-// Some neighbouring pixels for a vector of channels, or what the mask has of it.
+// Adjacent pixels for one vector of channels, or for its masked lanes.
 typedef struct {
   const Row *r;
   const TapPixels *p;
@@ -47,7 +47,7 @@ static V weight(Cg *c, const Taps *t, V tap, int64_t nth) {
 // ---- taps of a row
 static bool is_loop(const DepthwiseRow *s) { return s->row.taps * s->group > UNROLLED; }
 
-// The column `at` of x to all pixels and taps that meet there.
+// Adds column `at` of x to all pixels and taps that meet there.
 static void one_column(const Taps *t, int64_t at, const V *w, V *sum) {
   const DepthwiseRow *s = t->r->s;
   Cg *c = t->r->c;

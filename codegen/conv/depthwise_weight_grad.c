@@ -14,7 +14,7 @@
 enum { TUNED_DEPTHWISE_WEIGHTS(TUNE) };
 enum {
   MOST_TAPS = 256,
-  EDGE = 16  // columns outside for which code is made
+  EDGE = 16  // most columns outside for which code is specialised
 };
 
 typedef struct {
@@ -111,7 +111,7 @@ static void strides(const Plan *p, int64_t out[CONV_AXES]) {
   cg_conv_strides(&p->s, p->copies ? &p->b.strip : NULL, out);
 }
 
-// Is code made for the columns outside? Not where strips hold parts of rows, or where there are many.
+// Is code specialised for the columns outside? Not if strips hold parts of rows, or if there are many.
 static bool knows_columns(const Plan *p) {
   const Phase *columns = &p->b.w.axis[2];
   return !p->copies || (p->b.columns == columns->count && !has_wide_border(&p->s, columns));
@@ -194,7 +194,7 @@ static void some_taps(const Part *t, const Vector *v, const Taps *taps) {
   for (int64_t k = 0; k < several; k++) one_row_of_taps(t, v, taps, k, in.hi, t->u.rows);
 }
 
-// Those of a plane, as many at once as registers hold.
+// Rows of taps of a plane, as many at once as registers hold.
 static void plane_of_taps(const Part *t, const Vector *v) {
   const Phase *p = t->p->b.w.axis;
   int64_t rows, columns;

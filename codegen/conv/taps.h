@@ -48,8 +48,8 @@ typedef struct {
   const TapRow *row;
   V first;
   int64_t n;
-  int64_t known;  // the first one, if some columns of their taps may lie outside; -1: none does,
-  bool border;    // or only the run knows
+  int64_t known;  // the first pixel, if some columns of the taps may lie outside; -1: none does,
+  bool border;    // or the run decides
 } TapPixels;
 
 // Number of the pixel whose tap number `tap` is `at` columns from the first one's first tap; below 0: none.
@@ -60,7 +60,7 @@ int64_t cg_tap_last_column(const TapPixels *p);
 // The column that the first pixel's first tap meets.
 V cg_tap_first_column(Cg *c, const TapPixels *p);
 
-// Emits what is made of some pixels, and updates the sums.
+// Emits the sums of some pixels, and updates the accumulators.
 typedef struct {
   void (*some_pixels)(const TapPixels *p, void *ctx, V *sum);
   void *ctx;

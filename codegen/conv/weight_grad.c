@@ -22,29 +22,29 @@
 
 enum { TUNED_WEIGHT_GRAD(TUNE) };
 enum {
-  EDGE = 16  // columns outside for which code is made
+  EDGE = 16  // most columns outside for which code is specialised
 };
 
 typedef struct {
   ConvShape s;
-  Bands b;  // of g's pixels that a strip serves
+  Bands b;  // output pixels per strip
   int64_t c_group, o_group;
   int64_t slices, chunks;  // chunks: of the panels of a group
   int64_t panels, nv, width, o_pad;
   int64_t terms;      // pixels of a slice
   int64_t block;      // of c_group
-  bool single_strip;  // for each unit
+  bool single_strip;  // one strip per unit
   int64_t row_sums;   // of a group, for a row of the window
   int64_t sums;       // of a slice and group
-  bool in_registers;  // sums of all taps of a row (weight_rows.h); not: by tiles
+  bool in_registers;  // sums of all taps of a row in registers (weight_rows.h); else in tiles
   int64_t channels;   // of x at once, there
-  bool made;          // pixels of x, by a prologue: to strips in any case
+  bool made;          // a prologue makes the pixels of x: always copied to strips
 } Plan;
 
 // ---- the plan
 static int64_t pixels_of(const Bands *b) { return b->images * b->band * b->columns; }
 
-// The largest block of channels that has enough pixels; else that with the most of them.
+// The largest block of channels with enough pixels; else the one with most pixels.
 static void choose_block(Plan *p, int64_t images, const Target *t) {
   const Conv *c = &p->s.c;
   int64_t most = cg_conv_strip_limit(t), pixels = ir_f32_in(G_BYTES) / p->width / (ir_conv_taps(c) == 1 ? 2 : 1);
@@ -70,7 +70,7 @@ static bool is_single_strip(const Fn *f, const Plan *p) {
 }
 
 // ---- in place
-// What all calls have in common.
+// The specification that all calls share.
 static WeightRows rows_of(const Plan *p) {
   const Conv *c = &p->s.c;
   int64_t pixel = p->made ? p->block : c->c;
@@ -250,7 +250,7 @@ static void tiles(const Unit *t, const WindowRow *w, int64_t rows, int64_t from,
 static void row_by_tiles(const Unit *t, const WindowRow *w) {
   const Conv *v = &t->p->s.c;
   int64_t rows = v->kernel[2] * t->p->block, taps = 1;
-  if (v->dilation[2] > 1) rows = t->p->block, taps = v->kernel[2];  // the window's columns are no neighbours
+  if (v->dilation[2] > 1) rows = t->p->block, taps = v->kernel[2];  // the window's columns are not contiguous
   for (int64_t k = 0; k < taps; k++) tiles(t, w, rows, k * v->dilation[2] * t->p->block, k * rows * t->p->o_pad);
 }
 
@@ -324,7 +324,7 @@ static void each_panel(const Unit *t) {
   for (Pieces p = cg_some_pieces(t->u.c, t->panels, t->p->o_group, t->p->width); cg_next_piece(&p);) panel(t, p.i, p.n);
 }
 
-// Strips of images [lo, hi): as many images at once as one has, or strip by strip.
+// Strips of images [lo, hi): several whole images at once, or strip by strip.
 static void each_strip(Unit *t, Inside images) {
   Cg *c = t->u.c;
   ConvUnit of = t->u;

@@ -21,7 +21,7 @@ typedef struct {
   int64_t pixel, g_pixel;                 // elements from one pixel to the next, of x and g
   int64_t x_row, g_row;                   // from one row of g's pixels to the next
   int64_t sums_row, sums_tap, sums_term;  // elements of the sums from one to the next
-  bool accumulate;                        // adds to what there is
+  bool accumulate;                        // accumulate into existing sums
 } WeightRows;
 typedef struct {
   V x, g, sums;  // x: its column 0 in the row of the first tap; where count is none, that of the first pixel
@@ -31,8 +31,8 @@ typedef struct {
 } WeightArgs;
 void cg_weight_rows(Cg *c, const WeightRows *s, const WeightArgs *a);
 
-// Vectors of g's `o` channels and channels of x whose sums fill the registers, of the taps that s says; false: they are too
-// few for multiply-adds not to wait for one another.
+// Chooses vectors of g's `o` channels and channels of x whose sums fill the registers, for the taps of s;
+// false: too few to hide the latency of multiply-adds.
 bool cg_weight_at_once(const Target *t, const WeightRows *s, int64_t o, int64_t *nv, int64_t *channels);
 // Rows and columns of the window, of `rows` and `columns`, whose sums stay in registers; group: channels of a group.
 void cg_depthwise_taps_at_once(const Target *t, int64_t group, int64_t rows, int64_t columns, int64_t *rows_at_once,

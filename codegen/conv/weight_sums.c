@@ -1,12 +1,13 @@
-// The sums of a weight's gradient (windows.h): slices are added in their order, sums that zeros of the padding have spoilt are
-// made again, and squares of vl x vl are transposed and stored.
+// Sums of a weight's gradient (windows.h): slices are added in order, sums that padding zeros made NaN are
+// recomputed, and blocks of vl x vl are transposed and stored.
 //
-// Strips of x have zeros for what lies outside. Times an element of g that is infinite or NaN they are NaN, where such a
-// pair is no part of the sum. A sum that is NaN is made again, of the pixels of g whose tap lies inside, image by image:
+// Strips of x have zeros outside the image. Times an infinite or NaN element of g they give NaN, though such
+// a pair is no part of the sum. A sum that is NaN is recomputed from the pixels of g whose tap lies inside,
+// image by image:
 //
 //   sum[o] = sum over pixels of x[pixel * stride + tap] * g[pixel, o]      (a vector of o)
 //
-// Sums of other taps, which lie inside for all pixels, are what they are.
+// Taps that lie inside for all pixels need no repair.
 #include "codegen/conv/windows.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 

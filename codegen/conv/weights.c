@@ -88,7 +88,7 @@ static void some_channels(const Packing *p, const Run *r) {
   for (Loop l = cg_count(c, r->channels); cg_next(&l);) place(p, r, l.i);
 }
 
-// Vectors of which no channel is there are left as they are: nothing reads them.
+// Vectors without channels are left as they are: nothing reads them.
 static void each_vector(const Packing *p, V panel_of_group, Run *r) {
   Cg *c = p->c;
   int64_t panels = cg_ceil_div(p->s->dst_channels, p->width);
@@ -141,7 +141,7 @@ WeightPack cg_conv_pack(const ConvShape *s, const GemmPlan *p) {
                       .bytes = cg_round_up(4 * cg_conv_packed_elements(s, p->width), TN_ALIGN)};
 }
 
-// Taps lie in one row, whatever axes they have.
+// Taps are one row, for any number of axes.
 void cg_conv_make_pack(Cg *c, const WeightPack *w, V weights, V to) {
   Conv one = {.rank = 1, .groups = w->groups};
   for (uint32_t k = 0; k < CONV_AXES; k++) one.kernel[k] = one.stride[k] = one.dilation[k] = one.in[k] = one.out[k] = 1;

@@ -31,7 +31,7 @@ typedef struct {
   Dim src_dim[CONV_AXES], dst_dim[CONV_AXES];
   uint32_t n_windows;  // the product of the numbers of phases
   int64_t rows;        // of a panel: taps x src_channels
-  bool tight;          // strips leave out what lies between the elements that windows of one tap read
+  bool tight;          // strips leave out elements between those that windows of one tap read
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
@@ -81,8 +81,8 @@ typedef struct {
   V image, at[CONV_AXES], strip;
   V used[CONV_AXES];
   struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
-  V pixel, channel,
-      channels;  // then the image's first one, the first channel, and how many; NULL: the strip's
+  // then the image's first one, the first channel, and how many; NULL: the strip's
+  V pixel, channel, channels;
 } StripFill;
 void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f);
 void cg_conv_clear(Cg *c, V at, V n);
@@ -109,7 +109,7 @@ typedef struct {
   int64_t o, o_pad;         // of g in a group; in whole vectors
   V sums, out;
   bool mends;                 // zeros of strips may have made sums NaN:
-  V x, g;                     // they are made again of these
+  V x, g;                     // they are recomputed from these
   struct RowStrip *prologue;  // makes pixels of x; NULL: they are stored
 } WeightSums;
 static inline int64_t cg_weight_sums(const WeightSums *s) {

@@ -7,8 +7,8 @@
 //
 //   V of the tiles | for each panel of channels of the result: 36 products, each tile's result, its epilogue
 //
-// Of more channels, chunks of all tiles follow one another. The team makes a chunk's V in scratch, as [block][36][tile]
-// [channel]; then a unit is a panel for a block.
+// With more channels, tiles are processed in chunks. The team makes a chunk's V in scratch, as
+// [block][36][tile]
 #include "codegen/conv/winograd.h"
 
 // ---- the plan
@@ -32,7 +32,7 @@ void cg_gemm_winograd_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->moment_slots = cg_gemm_moment_slots(f, p, blocks);
 }
 
-// What else lies on the worker's stack, in elements from g->strip on.
+// Offsets of other data on the worker's stack, in elements from g->strip on.
 typedef struct {
   int64_t table, result, zeros, taps, made, end;
 } Room;
@@ -153,7 +153,7 @@ static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, Wi
   }
 }
 
-// The tile's result in place; what lies outside of the image goes to a tile on the stack.
+// Stores the tile's result in place; pixels outside of the image go to a tile on the stack.
 static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, WinogradSide from) {
   Gemm *g = u->g;
   Cg *c = g->c;
@@ -162,7 +162,7 @@ static void store_tile(const Unit *u, const Panel *n, const WinogradTile *t, Win
                         n->columns % c->t->vl != 0);
 }
 
-// Of the tile's pixels that are in the image. A slot is a block of tiles.
+// Moments of the tile's pixels inside the image. A slot is a block of tiles.
 static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, V nth) {
   Gemm *g = u->g;
   Cg *c = g->c;

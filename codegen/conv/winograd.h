@@ -69,9 +69,9 @@ typedef struct {
 static inline int64_t cg_winograd_weight_elements(const WinogradPlan *p) {
   return WINOGRAD_POINTS * p->panels * p->s.src_channels * p->width;
 }
-// Can v be computed so, and is it allowed? The shape, images and numbers of tiles.
+// May v be computed by Winograd? Sets the shape, images and numbers of tiles.
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p);
-// And is it faster? All of the plan, by bounds and constants alone.
+// And is it faster? Sets the whole plan, by bounds and constants alone.
 bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);
 // Compares the estimated times, and says whether it is chosen.
 bool cg_winograd_choose(const Target *t, WinogradPlan *p);
@@ -92,8 +92,8 @@ typedef struct {
   V table, zeros;             // on the stack: [6][8] pointers, a pixel of the padding
   V v;
   int64_t point;
-  struct RowStrip
-      *prologue;  // makes pixels of the source, to `made`, on the stack, `room` elements apart; NULL: they are stored
+  // makes pixels of the source, to `made`, on the stack, `room` elements apart; NULL: they are stored
+  struct RowStrip *prologue;
   V made;
   int64_t room;
 } WinogradRead;

@@ -57,7 +57,7 @@ static bool choose_blocks(WinogradPlan *p, int64_t all, const Target *t) {
 }
 
 // ---- time
-// Of U: of reading all of it for each block of tiles, and of making it.
+// Cost of U: reading all of it for each block of tiles, and making it.
 static double weight_cost(const WinogradPlan *p, int64_t all, const Target *t) {
   double vectors = (double)(cg_winograd_weight_elements(p) / t->vl), bytes = 4 * (double)t->vl * vectors;
   double passes = (double)cg_ceil_div(all, p->shares_tiles ? p->chunk : p->tiles), cost = 0;

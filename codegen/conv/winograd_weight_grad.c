@@ -90,7 +90,7 @@ typedef struct {
   const Plan *p;
   V x, g, scratch;
   V v, d, table, zeros, buffer, made;  // on the stack; made: a tile's pixels of x
-  struct RowStrip *prologue;           // makes them; NULL: x is stored
+  struct RowStrip *prologue;           // prologue that makes them; NULL: x is stored
   V slice, x_block, g_block;
   V first, n;  // tiles
   V sums;

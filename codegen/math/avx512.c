@@ -1,5 +1,5 @@
-// What AVX-512 does in one instruction and LLVM has no operation for. Scalars go through a vector, so that both give
-// the same bits.
+// AVX-512 instructions for which LLVM has no operation. Scalars go through a vector, so that both give the
+// same bits.
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 

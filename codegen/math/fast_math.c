@@ -99,7 +99,7 @@ static V softplus_of(Cg *c, V x) {
 static V rsqrt_of(Cg *c, V x) {
   V y = cg_approx_rsqrt(c, x), off = cg_fma(c, cg_fmul(c, x, y), cg_fneg(c, y), k(c, x, 1));
   V z = cg_fma(c, cg_fmul(c, y, k(c, x, 0.5)), off, y);
-  return cg_select(c, cg_fcmp(c, LLVMRealUNO, z, z), y, z);  // 0 and infinity need no step, NaN has none
+  return cg_select(c, cg_fcmp(c, LLVMRealUNO, z, z), y, z);  // 0 and infinity need no Newton step, NaN has none
 }
 
 // tanh |x| as erf_table.c makes erf: 32 intervals, the nearest multiple of 1/4 and a polynomial of degree 5; 1 from 7.75 on.
@@ -207,7 +207,7 @@ static V gelu_of(Cg *c, V a) {
   return cg_fsub(c, above, tail);
 }
 
-// pi/2 in three floats, exact enough while the quotient is small; farther arguments are rare and take the long way.
+// pi/2 in three floats, exact enough for small quotients; larger arguments are rare and take the slow path.
 static V sin_cos(Cg *c, V x, uint32_t quadrant) {
   const double near = 1024;
   V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), n = cg_fsub(c, t, magic);

@@ -4,8 +4,8 @@
 //   digamma     from 1/2 on; of others that of 1 - x less pi cot pi x
 //   polygamma   (-1)^(n+1) n! zeta(n + 1, x), the sum of all (x + k)^-(n+1)
 //
-// Below 0 they have a root between any two poles, near which little is left of large terms: all of what is summed here is off by
-// some 2^-52 of itself.
+// Below 0 there is a root between any two poles; near it large terms cancel: the result is off by about 2^-52
+// of the terms.
 #include "codegen/math/math.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static V ln_of(Cg *c, V d) {
   return cg_fma(c, e, k(c, e, 0.69314718055994531), cg_fmul(c, s, y));
 }
 
-// How far a float is from the next whole number, in [-1/2, 1/2], as a double.
+// Distance of a float from the nearest integer, in [-1/2, 1/2], as a double.
 static V fraction_of(Cg *c, V a) { return cg_widen(c, cg_fsub(c, a, cg_round(c, a))); }
 
 static V is_odd(Cg *c, V a) {

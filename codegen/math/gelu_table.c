@@ -11,7 +11,7 @@
 
 enum { N_INTERVALS = 32, LANES = 16, N_COEFS = 6, N_FAST = 5 };
 static const double least = -4.25, fast_least = -3.6;
-static const double scale = 5.97055292;  // the nearest floats to P(n / scale) are nearer than chance would have them
+static const double scale = 5.97055292;  // chosen so that P(n / scale) is unusually near to a float
 static const double most = 5.27;         // from here on |a| P stays 3.6e-7, which is 0.75 units in the last place of a
 
 // P itself at n of the first 16 intervals: the same floats in both tables.
@@ -104,7 +104,7 @@ static V far_gelu(Cg *c, V a) {
   return cg_fma(c, a, k(c, a, 0), cg_fneg(c, tail));  // -infinity times 0 is NaN
 }
 
-// Where y does not hold.
+// Lanes for which y is not valid.
 static void make_tail(Cg *c, V fn, void *ctx) {
   V a = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1),
     is_far = cg_fcmp(c, LLVMRealOLT, a, k(c, a, *(const double *)ctx));

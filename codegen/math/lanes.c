@@ -26,7 +26,7 @@ V cg_any_lane(Cg *c, V mask) {
 
 V cg_nan_lanes(Cg *c, V v) { return cg_fcmp(c, LLVMRealUNO, v, v); }
 
-// Targets that round a b + d twice have other bits anyway: theirs is the order that takes least time.
+// Targets without FMA have other bits anyway: they use the fastest order.
 uint32_t cg_sum_lanes(const Target *t) {
   enum { LANES = 16 };
   return t->has_fma && t->vl < LANES ? LANES : t->vl;

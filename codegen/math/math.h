@@ -44,7 +44,7 @@ static inline V with_sign(Cg *c, V magnitude, V sign) {
   return cg_call_intrinsic(c, "llvm.copysign", &t, 1, (V[]){magnitude, sign}, 2);
 }
 
-// Without it cg_fma rounds twice.
+// Without FMA, cg_fma rounds twice.
 static inline bool has_fma(const Cg *c) { return c->t->has_fma; }
 
 // Bounds that let NaN through.
@@ -89,7 +89,7 @@ V cg_log1p_double(Cg *c, V d);
 V cg_exp2_double(Cg *c, V t);  // |t| <= 300, or NaN; off by 2e-10
 V cg_exp_double(Cg *c, V x);   // |x| <= 700, or NaN; off by 2e-9
 V cg_pow(Cg *c, V a, V b);
-bool cg_is_number(V b, double *value);      // the number that all lanes of b are, if they are known
+bool cg_is_number(V b, double *value);      // the constant of all lanes of b, if it is known
 V cg_log_scaled(Cg *c, V a, double scale);  // log2 a times `scale`
 V cg_exp2(Cg *c, V a);
 V cg_hypot(Cg *c, V a, V b);
@@ -108,9 +108,7 @@ V cg_gelu(Cg *c, V a);
 // ---- fast_math.c: a shorter primitive of at most 16 ulp where the target and the options have one, else NULL
 V cg_fast_primitive(Cg *c, Op op, V x);
 
-// ---- slow_path.c: a way that few arguments need
-// `otherwise` where no lane is set; else what the function of that name makes of (x, y), which are vectors there. `make`
-// builds it as in cg_helper; it chooses between lanes itself. A vector pays a test and a branch for it.
+// ---- slow_path.c: a path for rare arguments
 V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, V otherwise, void (*make)(Cg *c, V fn, void *ctx),
                void *ctx);
 

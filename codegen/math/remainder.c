@@ -1,5 +1,5 @@
-// a - b trunc(a / b), exactly. In doubles quotient and product are exact while the quotient is below 2^27; of larger ones
-// 27 bits are taken at a time, by multiples of b: a way that few operands need.
+// a - b trunc(a / b), exactly. In doubles, quotient and product are exact for quotients below 2^27. Larger
+// ones are reduced 27 bits at a time by multiples of b: a slow path for few operands.
 //
 //   fmod(1e30, 3):  1e30 - 3 2^81 q2 - 3 2^54 q1 - 3 2^27 q0 - 3 q
 #include "codegen/math/math.h"

@@ -1,5 +1,5 @@
-// A way that few arguments need, in a function of its own: vectors without such lanes pay a test and a branch, and the
-// code around keeps its registers.
+// A path for rare arguments, in a function of its own: vectors without such lanes pay a test and a branch,
+// and the surrounding code keeps its registers.
 #include "codegen/math/math.h"
 
 static V any(Cg *c, V lanes) {
@@ -9,7 +9,7 @@ static V any(Cg *c, V lanes) {
   return cg_ne(c, mask, LLVMConstNull(LLVMTypeOf(mask)));
 }
 
-// Tells LLVM to lay the code out, and to choose registers, for the branch not taken.
+// Tells LLVM to lay out code and allocate registers for the branch not taken.
 static void mark_unlikely(Cg *c, V branch) {
   LLVMMetadataRef part[] = {LLVMMDStringInContext2(c->ctx, "branch_weights", 14), LLVMValueAsMetadata(cg_i32(c, 1)),
                             LLVMValueAsMetadata(cg_i32(c, 2000))};

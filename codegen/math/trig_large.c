@@ -49,7 +49,7 @@ static V is_large(Cg *c, V x, double near) {
   return cg_and(c, cg_fcmp(c, LLVMRealOGT, size, k(c, x, near)), finite);
 }
 
-// <n x f32> far(<n x f32> x, <n x f32> y): y, but what is asked for where x is far.
+// <n x f32> far(<n x f32> x, <n x f32> y): y, but the exact result in lanes where x is large.
 static void make_large(Cg *c, V fn, void *ctx) {
   const Large *f = ctx;
   V x = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1);

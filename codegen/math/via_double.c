@@ -1,4 +1,4 @@
-// Primitives in doubles, rounded once at the end: powers, and what floats would not bring below 2 units in the last place.
+// Primitives in doubles, rounded once at the end: powers, and those that floats would not bring below 2 ulp.
 //
 //   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
 //   gelu      where there is no table in registers (gelu_table.c)

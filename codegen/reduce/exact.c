@@ -8,8 +8,8 @@
 // Few results of many terms: the terms of a result, in their order, are cut into chunks, whose results lie in scratch
 // memory, [chunk][results], and are reduced as columns.
 //
-// Elements that a prologue computes are taken by single vectors: by their flat index where no operand broadcasts, else by
-// rows of the operand's last axis.
+// A prologue's elements are computed by single vectors: by flat index if no operand broadcasts, else by rows
+// of the operand's last axis.
 #include "codegen/emitters.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/axes.h"
@@ -65,7 +65,7 @@ static V lane_numbers(const Reduce *r, uint32_t lanes) {
 
 static bool is_float(const Reduce *r) { return r->to == DT_F32; }
 
-// Of none: 0, 1, or the least number.
+// The result of no terms: 0, 1, or the least number.
 static V identity(const Reduce *r, uint32_t lanes) {
   if (is_float(r)) return cg_splat_n(r->c, cg_f32(r->c, -INFINITY), lanes);
   int64_t x = r->op == OP_prod;
@@ -73,7 +73,7 @@ static V identity(const Reduce *r, uint32_t lanes) {
   return cg_splat_n(r->c, LLVMConstInt(elem(r), (uint64_t)x, true), lanes);
 }
 
-// What is the smallest element becomes the largest, and back.
+// Turns the smallest element into the largest, and back.
 static V turned(const Reduce *r, V x) {
   if (!r->least) return x;
   if (is_float(r)) return cg_fneg(r->c, x);
@@ -137,7 +137,7 @@ static V across(const Reduce *r, const char *name, V x) {
   return cg_call_intrinsic(r->c, name, &t, 1, &x, 1);
 }
 
-// Of two places with equal elements the lower one.
+// The lower one of two places with equal elements.
 static void join_carries(const Reduce *r, V *carry, const V *other) {
   Cg *c = r->c;
   if (finds_place(r)) {
@@ -195,7 +195,7 @@ static V load_places(const Reduce *r, V at, uint32_t lanes, V mask) {
   return cg_convert(r->c, DT_I64, r->place, load_of(r, DT_I64, r->x_places, at, lanes, mask));
 }
 
-// Of elements i .. of the row at `row`; NULL where nobody asks.
+// Places of elements i .. of the row at `row`; NULL: not wanted.
 static V places_of(const Reduce *r, V row, V i, uint32_t lanes, V mask) {
   if (!finds_place(r)) return NULL;
   return r->x_places ? load_places(r, cg_add(r->c, row, i), lanes, mask) : places_from(r, i, lanes);
@@ -236,7 +236,7 @@ static void take_span(const Reduce *r, V row, V lo, V hi, V *carry) {
   take(r, load(r, cg_add(c, row, whole), vl, mask), places_of(r, row, whole, vl, mask), carry);
 }
 
-// The same of what `made` computes row by row.
+// The same for elements that `made` computes row by row.
 static void take_made_rows(const Reduce *r, V row, V lo, V hi, V *carry) {
   Cg *c = r->c;
   uint32_t n = n_carries(r);
@@ -254,7 +254,7 @@ static void take_part(const Reduce *r, V row, V lo, V hi, V *carry) {
   else take_span(r, row, lo, hi, carry);
 }
 
-// Of several runs those that have terms in [lo, hi).
+// The runs that have terms in [lo, hi).
 static void take_runs(const Reduce *r, V base, V lo, V hi, V *carry) {
   Cg *c = r->c;
   V size = cg_max(c, r->w.inner, cg_i64(c, 1)), end = cg_div(c, cg_add(c, hi, cg_sub(c, size, cg_i64(c, 1))), size);
@@ -384,7 +384,7 @@ static bool prologue_of(Reduce *r) {
   return r->made != NULL;
 }
 
-// Nothing is reduced: each element is a run of its own.
+// No reduced axis: each element is a run of its own.
 static void walk_elements(Reduce *r) {
   V one = cg_i64(r->c, 1), n = r->w.inner;
   r->w = (ReduceWalk){.n_outer = n, .n_rows = one, .inner = one};

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 enum { CHAINS = 4 };
-enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its pivot; of x less that; of the squares of that; rows
+enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its pivot; sums of x - pivot; sums of their squares; rows
 
 // ---- the plan: by bounds alone
 static Shape shape_of_x(const Fn *f, Val v) { return ir_ins(f, ir_arg(f, v, 0))->shape; }
@@ -71,12 +71,13 @@ static V part_of(Cg *c, V slot, int64_t width, uint32_t what, V channel) {
   return cg_at(c, c->f32, slot, cg_add(c, cg_i64(c, what * width), channel));
 }
 
-// Lanes behind the mask are other channels' own, which another worker may have: of a convolution's next group.
+// Lanes behind the mask belong to other channels, perhaps of another worker: those of a convolution's next
+// group.
 static V load_part(Cg *c, V at, V mask) { return cg_load_masked(c, c->vf, at, mask); }
 
 static void store_part(Cg *c, V value, V at, V mask) { cg_store_masked(c, value, at, mask); }
 
-// By the pixels that are added first.
+// Pivots from the pixels that are added first.
 static V pivot_of(Cg *c, const Lanes *l, const V *p) {
   V x[N_PIVOTS];
   for (uint32_t k = 0; k < N_PIVOTS; k++) {

@@ -7,7 +7,7 @@
 //
 // Rows fall into slots, by bounds and constants alone, so that sums do not depend on the team: each is summed by one worker,
 // about its own first row, in scratch as [slot][what][channel]. Then the team joins slots in order, by vectors of channels.
-// Nothing cancels that is not far apart in one slot.
+// Only terms that lie far apart in one slot cancel.
 typedef struct {
   Cg *c;
   Val v;             // the op

@@ -126,7 +126,7 @@ static void begin(const PoolWalk *w, uint32_t n, V *state) {
   }
 }
 
-// Vector x of the source, at `place`, joins the state of its channels.
+// Adds vector x of the source, at `place`, to the state of its channels.
 static void join(const PoolWalk *w, V x, V place, V src_place, V weight, V *state) {
   Cg *c = w->c;
   if (weight) {

@@ -11,7 +11,7 @@
 // order. The order of every sum depends on shapes only, never on the lanes of a vector or the number of workers. Long sums are
 // made by blocks (cascade.h).
 //
-// A mean sums what its terms are apart from one of them, its pivot, so that the mean of equal terms is that term.
+// A mean sums the differences of its terms from one of them, the pivot: the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
@@ -78,11 +78,11 @@ typedef struct Reduce {
   V n_terms;  // of a result
   V from;
   int64_t run_terms, rows;              // bounds of a run's elements, and of runs
-  uint32_t wide_levels, narrow_levels;  // of cascades over rows of columns: row by row, and N_ACC rows at once
-  bool runs;                            // a result sums runs of the vector axis, not rows of it
-  bool about_pivot;                     // of a mean: terms less `pivot` are summed,
+  uint32_t wide_levels, narrow_levels;  // levels of cascades over rows of columns: row by row, and N_ACC rows at once
+  bool runs;                            // a result sums runs along the vector axis; else rows
+  bool about_pivot;                     // a mean: sums terms minus `pivot`,
   V pivot;
-  const struct Reduce *terms_of;  // and the sum makes the mean of the terms there; NULL: it stays a sum
+  const struct Reduce *terms_of;  // and the last stage makes the mean; NULL: it stays a sum
 } Reduce;
 
 static double identity_of(Op op) { return op == OP_sum || op == OP_mean ? 0 : op == OP_prod ? 1 : -INFINITY; }
@@ -223,7 +223,7 @@ static V finish(Reduce *r, V *acc) {
   return cg_reduce_lanes(r->c, joining(r->op), acc[0]);
 }
 
-// That the longest chain of a run has: blocks of it, then groups, then what is left.
+// Terms of the longest chain of a run: blocks, then groups, then the rest.
 static int64_t terms_of_run(const Reduce *r) {
   int64_t blocks = r->run_terms / block_of(r->c), groups = r->run_terms / lanes_of(r->c) - N_ACC * blocks;
   return (blocks > CASCADE_TERMS ? CASCADE_TERMS : blocks) + groups + 1;

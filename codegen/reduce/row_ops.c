@@ -108,9 +108,8 @@ static void cross_entropy_rows_grad(RowGraph *g, Val v) {
 // ---- norms
 static Node mean(RowGraph *g, Node sum) { return div_by(g, sum, size_of(g)); }
 
-// The mean of x, whose sum is divided by n: elements less one of them are summed. So the mean of equal elements is that
-// element, and what rounding takes from the mean is of the size of their differences, not of their distance from 0.
-// places: of elements that may be the pivot.
+// The mean of x by its sum over n: sums differences from one of the elements. So the mean of equal elements
+// is that element, and its rounding error is of the size of their differences, not of their distance from 0.
 static Node mean_about_pivot(RowGraph *g, Node x, Node n, uint32_t places) {
   Node pivot = cg_row_node(g, (RowNode){.kind = NODE_PIVOT, .n_args = 1, .arg = {x}, .num = places});
   return fma_of(g, reduce(g, NODE_SUM, sub(g, x, pivot)), div_by(g, number(g, 1), n), pivot);
@@ -129,8 +128,8 @@ static Node weighted(RowGraph *g, Val v, Node unit) {
   return bias == UINT32_MAX ? mul(g, unit, w) : fma_of(g, unit, w, cg_row_weight(g, v, bias));
 }
 
-// Against the deviation of n elements, one far outlier as their pivot is off by sqrt(n) 2^-25: little where rows are short, and their
-// first sweep waits for the pivot.
+// An outlier as pivot costs sqrt(n) 2^-25 of the deviation: little for short rows, whose first sweep would
+// wait for the pivot.
 static uint32_t places_of(const RowGraph *g) {
   enum { SHORT = 256 };
   const Prog *p = g->c->f->prog;

@@ -86,9 +86,9 @@ static V vector(Row *r, Node k, uint32_t s) {
   return n->value;
 }
 
-// x, 0 where it is infinite, NaN or so large that others less it, or their sum, could overflow where the sum of the elements
-// does not: there would be no mean. One number, given in all lanes as a load has it for nothing, takes a branch that is never
-// taken: a choice would have to be waited for.
+// x, or 0 if it is infinite, NaN or so large that differences from it, or their sum, could overflow where the
+// sum of the elements does not. One number, loaded into all lanes, takes a branch that is never taken: a
+// select would add latency.
 static V usable_pivot(Row *r, V x) {
   Cg *c = r->c;
   if (r->row_per_lane) return cg_usable_pivots(c, x);
@@ -339,8 +339,8 @@ static void emit_rounds(Row *r, const Sweep *s, V lo, V hi, bool in_memory, V *a
              levels_of(r, s), lo, hi, acc);
 }
 
-// Partial sums in registers, whole rounds and groups of them, and what is left where its size is known. Gives the first
-// element that is left.
+// Partial sums in registers: whole rounds, groups, and the rest if its size is known. Returns the first
+// element left.
 static V emit_in_registers(Row *r, const Sweep *s, V groups, V *acc) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
