@@ -1,7 +1,7 @@
-// Private blocks of a kernel: on the worker's stack, up to the row's bound for it. A kernel of a row whose stack is bounded
-// puts what is too large into TnFrame.blocks, which all kernels of a function share: they run one after the other, by
-// one worker. Rows with worker_bytes have a part of TnFrame.blocks for each worker: for what stays in L2 and is too large for
-// the stack of a thread that is not ours.
+// Private blocks of a kernel: on the worker's stack, up to the target row's bound. If the stack is bounded,
+// larger blocks go to TnFrame.blocks, which all kernels of a function share: one worker runs them in turn.
+// Rows with worker_bytes have a part of TnFrame.blocks per worker: for data that stays in L2 but is too large
+// for the stack of a foreign thread.
 //
 //   stack_bytes:  frames of calls (FRAMES) | blocks, first come, first served
 #include "codegen/cg.h"

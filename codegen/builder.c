@@ -152,7 +152,7 @@ V cg_between(Cg *c, V i, V lo, V hi) { return cg_below(c, cg_isub(c, i, lo), cg_
 V cg_both(Cg *c, V a, V b) { return !a ? b : !b ? a : cg_and(c, a, b); }
 
 // ---- sizes and storage
-// Of a positive divisor: a run with another one is refused before.
+// The divisor is positive: a run with another one was refused before.
 static V floor_div(Cg *c, V a, V b) {
   V zero = cg_i64(c, 0), rest = LLVMBuildSRem(c->b, a, b, "");
   V below = cg_zext(c, cg_lt(c, rest, zero), c->i64);

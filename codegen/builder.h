@@ -70,7 +70,7 @@ V cg_between(Cg *c, V i, V lo, V hi);  // lo <= i < hi, by one comparison
 V cg_icmp(Cg *c, LLVMIntPredicate p, V a, V b);
 V cg_fcmp(Cg *c, LLVMRealPredicate p, V a, V b);
 V cg_select(Cg *c, V cond, V a, V b);
-V cg_both(Cg *c, V a, V b);  // of two conditions, of which either may be NULL: true
+V cg_both(Cg *c, V a, V b);  // conjunction of two conditions; NULL: true
 
 // ---- conversions
 V cg_zext(Cg *c, V a, LLVMTypeRef t);
@@ -107,7 +107,7 @@ void cg_prefetch_l1(Cg *c, V at);
 // What computes these n vectors, at least one, comes before loads and stores that follow; no instruction. Where LLVM has a name
 // for vector registers (Target.vector_register).
 void cg_keep_order(Cg *c, V *v, uint32_t n);
-V cg_opaque(Cg *c, V x);  // x in a register, of which LLVM knows nothing; no instruction
+V cg_opaque(Cg *c, V x);  // x in a register, opaque to LLVM; no instruction
 
 V cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, V *args, uint32_t n);
 V cg_phi(Cg *c, V a, V b, LLVMBasicBlockRef from[2]);  // a where control comes from block from[0], b from block from[1]

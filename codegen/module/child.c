@@ -1,4 +1,4 @@
-// A forked child with a pipe for its answer, a page for what it is doing and a file for what it says on stderr.
+// A forked child with a pipe for its answer, a page that says what it is doing, and a file for its stderr.
 #include "codegen/module/child.h"
 
 #include "runtime/clock.h"
@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
   pid_t pid;
   int answer;  // of the pipe
-  int said;    // a file that takes what the child says on stderr, where LLVM writes its last words; -1: none
+  int said;    // file for the child's stderr, where LLVM writes its last words; -1: none
   Board *board;
 } Child;
 
@@ -84,7 +84,7 @@ static void send_bytes(const void *bytes, size_t n) {
   }
 }
 
-// The first thread that answers is the one.
+// Only the first thread that answers counts.
 _Noreturn static void answer(CgFailure failure, const CgObject *piece, uint32_t n) {
   static atomic_flag has_answered = ATOMIC_FLAG_INIT;
   while (atomic_flag_test_and_set(&has_answered)) pause();
@@ -134,7 +134,7 @@ static void limit_memory(size_t bytes) {
   setrlimit(RLIMIT_AS, &r);
 }
 
-// Files of the program, sockets among them, are not kept open by its compiler.
+// The child closes the program's files, sockets included.
 static void close_files(void) {
   enum { FIRST = 3 };
   int low = self.answer;
@@ -146,7 +146,7 @@ static void close_files(void) {
 #endif
 }
 
-// A sanitizer's report is for those who develop.
+// Keeps a sanitizer's report for developers.
 static bool prints_reports(void) { return HAS_ASAN || HAS_TSAN; }
 
 // ThreadSanitizer starts none in a fork of a program that has threads.

@@ -13,7 +13,7 @@ typedef struct {
 } ChildAnswer;
 
 enum { CG_CHILD_LANES = 8 };  // threads of a child
-// In the child: what this thread is doing, for the report of a crash: of the last call. Nothing in another process.
+// In the child: what this thread is doing now, for the report of a crash. Does nothing in another process.
 void cg_child_doing(const char *fmt, ...) RT_PRINTF(1, 2);
 void cg_child_done(void);  // it does nothing now
 void cg_child_lane(void);  // the first call of a further thread

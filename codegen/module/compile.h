@@ -45,8 +45,8 @@ char *cg_symbol(RtArena *mem, const Prog *p, const Fn *f);
 char *cg_program_symbol(RtArena *mem, const Prog *p);  // with which every symbol begins
 // ---- codegen/module/jit.c
 typedef struct CgJit CgJit;
-CgJit *cg_jit_load(const CgObject *o, CgFailure *failure,
-                   RtText *why);  // takes a copy of the bytes; failure may be NULL
+// takes a copy of the bytes; failure may be NULL
+CgJit *cg_jit_load(const CgObject *o, CgFailure *failure, RtText *why);
 void *cg_jit_find(CgJit *j, const char *symbol);
 void cg_jit_free(CgJit *j);
 // ---- codegen/module/custom_target.c
@@ -61,11 +61,11 @@ void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[
 // The symbol of the entry that makes the packed copies; none where there are none
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
 // ---- codegen/module/cost_model.c
-// Workers of a run that are worth waking. 1: worker 0 does it alone, the code has no barriers, and others
+// Number of workers worth waking for a run. 1: worker 0 works alone, the code has no barriers, and others
 // return at once.
 uint32_t cg_max_workers(const Fn *f);
-// Of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for each element that
-// another op computes.
+// Operations of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for
+// each element of other ops.
 double cg_flops(const Fn *f);
 double cg_multiply_adds(const Fn *f, Val v);  // of products, recurrences and attention, by bounds of dims
 

@@ -10,7 +10,7 @@
 // with the row of its class in ir/kernels.def.
 enum {
   KERNEL_NS = 10,    // call overhead
-  WORKER_NS = 2000,  // work per worker, at least: below, wake-up and barrier cost more than they gain
+  WORKER_NS = 2000,  // least work per worker: below it, wake-up and barrier cost more than they gain
   MAX_WORKERS = 64,
   MOST_NS = WORKER_NS * MAX_WORKERS
 };
@@ -126,7 +126,7 @@ static double ns_of_all(const Fn *f) {
   return ns;
 }
 
-// ---- arithmetic that a run cannot do without
+// ---- arithmetic that a run must do
 static double flops_of(const Fn *f, Val v) {
   OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
   if (cls == CLASS_SCAN) {

@@ -27,7 +27,7 @@ enum { FEATURES = 2048 };  // bytes of a text of features
 typedef struct {
   uint32_t pointer_bits;
   bool has_fma, has_rounding;
-  char features[FEATURES];  // of the CPU, of those that a program can ask for
+  char features[FEATURES];  // features of the CPU, of those that a program can ask for
 } Answer;
 
 // void NAME(ptr): *p = op(*p, ..) of a scalar and of a vector. Without an intrinsic: a + a.
@@ -119,7 +119,8 @@ static void add_question(const CgModule *m, const char *cpu, const char *feature
   LLVMDisposeBuilder(b);
 }
 
-// LLVM inlines code that needs these two into any. It makes no use of them by itself: they count where they are named.
+// LLVM inlines code that needs these two features into any code. It uses neither by itself: they count only
+// where they are named.
 static bool is_not_compared(const char *feature) { return !strcmp(feature, "cx16") || !strcmp(feature, "sahf"); }
 
 static bool was_inlined(const CgModule *m, const char *feature) {
@@ -127,7 +128,7 @@ static bool was_inlined(const CgModule *m, const char *feature) {
   return !LLVMIsACallInst(LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn)));
 }
 
-// "+avx,+fma": of the list those that the CPU has with these features.
+// "+avx,+fma": the features of the list that the CPU has, given these.
 static void find_features(const Target *t, const char *cpu, const char *features, const CgCpuFeature *list, uint32_t n,
                           char *out, size_t size) {
   static const CgPipeline inlining = {"cgscc(inline)", LLVMCodeGenLevelNone};

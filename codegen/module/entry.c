@@ -32,7 +32,8 @@ static void add_buf(const ModulePlan *plan, const Fn *f, uint32_t buf, bool writ
     return;
   }
   bool by_position = b->seg == SEG_IN || b->seg == SEG_OUT;
-  int64_t hi = by_position ? b->offset + 1 : cg_round_up(b->offset + b->bytes, TN_ALIGN);  // none begins in the padding
+  // no buffer begins in the padding
+  int64_t hi = by_position ? b->offset + 1 : cg_round_up(b->offset + b->bytes, TN_ALIGN);
   *RT_PUSH(plan->mem, out->list, out->n, out->cap) = (Access){b->offset, hi, b->seg, writes};
 }
 
@@ -219,7 +220,7 @@ void cg_call_code(Cg *c, const ModulePlan *plan, const KernelCall *call, V *arg,
   LLVMBuildCall2(c->b, type, fn, arg, n, "");
 }
 
-// Rows of calls that follow each other follow each other too.
+// Consecutive calls have consecutive rows.
 static void call_fill(Cg *c, const ModulePlan *plan, const KernelCall *call, uint32_t n_rows, const Bases *base) {
   V rows = cg_fill_rows(c, plan, call->first_initial), n = cg_i64(c, n_rows);
   cg_call_code(c, plan, call, (V[]){LLVMGetParam(c->fn, 0), base->worker, base->n_workers, rows, n}, 5);
@@ -249,7 +250,7 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
   cg_call_code(c, plan, call, arg, n);
 }
 
-// How many fills from call i on are one call: none of them waits, and nobody looks between them.
+// Number of fills from call i on that become one call: none of them waits, and nothing checks between them.
 static uint32_t n_joined_fills(const ModulePlan *plan, const EntryFn *e, uint32_t i) {
   uint32_t n = 1;
   if (plan->profile || plan->p->guarded_arena || !e->calls[i].n_initial) return n;
@@ -284,7 +285,7 @@ static void poll(Cg *c) {
     LLVMBuildCall2(c->b, type, cg_service(c, offsetof(TnServices, poll)), &c->frame, 1, "");
 }
 
-// What the update wants whole goes with how the run has fared, when no kernel is left.
+// Sums that the update wants whole are exchanged with the status of the run, behind the last kernel.
 static bool begins_exchange(const KernelCall *c) {
   Val v = {c->k->first};
   return ir_ins(c->f, v)->op == OP_exchange_begin && ir_attr(c->f, v, KEY_bucket);

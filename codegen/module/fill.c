@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-enum { GRAIN = 1024 };  // elements: what is smaller is one worker's
+enum { GRAIN = 1024 };  // elements: one worker fills what is smaller
 
 struct FillRow {
   int64_t offset, count;  // bytes in the segment; elements
@@ -43,7 +43,7 @@ static bool is_fill(const Fn *f, Val v) {
   return is_number(f, from) || (is_generator(f, from) && ir_ins(f, from)->shape.i == ins->shape.i);
 }
 
-// Of functions that nothing goes into or comes out of, as @init.
+// For functions without inputs and outputs, such as @init.
 bool cg_only_fills(const Fn *f, const Kernel *k) {
   if (k->cls != CLASS_POINTWISE || f->is_body || f->n_inputs || f->n_outputs) return false;
   for (uint32_t i = k->first; i < k->first + k->n; i++)

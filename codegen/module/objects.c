@@ -56,7 +56,8 @@ static void finish(Module *m, LLVMTargetMachineRef machine) {
 }
 
 // ---- threads
-// The next module that nobody finishes yet, where more than n_left of them wait. NULL: no, and if `waits`, none will come.
+// Pops the next pending module, if more than n_left of them wait. NULL: none is pending, and if `waits`, none
+// will come.
 static Module *take(Pipeline *p, uint32_t n_left, bool waits) {
   pthread_mutex_lock(&p->lock);
   while (waits && p->n_taken == p->n_built && !p->is_over) pthread_cond_wait(&p->changed, &p->lock);
@@ -154,7 +155,7 @@ bool cg_make_image(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out) {
   return run(&p) && link(&p, out);
 }
 
-// A number of the object: NAME.block_bytes, what TnFrame.blocks must have for any of its functions.
+// A constant of the object: NAME.block_bytes, the size of TnFrame.blocks that all of its functions need.
 static void say_block_bytes(const ModulePlan *plan, const CgModule *m) {
   int64_t most = 0;
   for (uint32_t k = 0; k < plan->n_codes; k++) most = cg_larger(most, plan->block_bytes[k]);
@@ -164,7 +165,7 @@ static void say_block_bytes(const ModulePlan *plan, const CgModule *m) {
   LLVMSetGlobalConstant(number, true);
 }
 
-// All in one module, whose object is the program's.
+// Builds everything in one module; its object is the program's.
 bool cg_make_object(const ModulePlan *plan, jmp_buf *on_oom, CgObject *out) {
   CgModule *m = rt_alloc(plan->mem, sizeof *m);
   ModulePart all = {.n = plan->n_codes};

@@ -22,7 +22,7 @@ static bool same_pack(const WeightPack *a, const WeightPack *b) {
          a->k == b->k && a->width == b->width;
 }
 
-// 1 + its row; 0: there is none.
+// 1 + the row of the copy; 0: none
 static uint32_t find_pack(Prog *p, const WeightPack *w) {
   uint32_t row = p->pack_of_param[w->param];
   for (; row && !same_pack(&p->packed_weights[row - 1], w); p->n_visits++) row = p->packed_weights[row - 1].next;

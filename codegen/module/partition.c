@@ -11,7 +11,7 @@
 #include "codegen/module/emit.h"
 
 enum {
-  LEAST_COST = 8,     // of a module, about 1 ms: below that it costs more than it spares by running beside others
+  LEAST_COST = 8,     // least cost of a module, about 1 ms: below it, a module costs more than it saves in parallel
   MOST_COST = 256,    // of a module of a large program: about 20 kernels
   FEW_MODULES = 8,    // of a small program
   CALLS_PER_COST = 4  // calls of an entry that cost as much as a kernel of cost 1
@@ -29,7 +29,7 @@ static uint32_t module_count(uint64_t cost) {
   return n ? (uint32_t)n : 1;
 }
 
-// A kernel belongs to the share of the cost in which its middle lies; a share without kernels is no module.
+// A kernel belongs to the share in which the middle of its cost lies; empty shares are skipped.
 Partition cg_partition(const ModulePlan *plan) {
   uint64_t total = cost_of_entries(plan), at = total;
   for (uint32_t k = 0; k < plan->n_codes; k++) total += cg_kernel_compile_cost(plan->codes[k]->k);

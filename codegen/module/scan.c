@@ -146,7 +146,8 @@ static V step_ptr(ScanLoop *l, Val stack, Shape inner) {
   return cg_at(c, elem, cg_ptr(c, stack), cg_mul(c, first, row_elements(l, s)));
 }
 
-// As the body hands it out: what lies in its buffer may be of another shape, which output is a view of.
+// In the shape in which the body outputs it: its buffer may have another shape, of which the output is a
+// view.
 static Shape shape_of_output(const Fn *body, uint32_t index) {
   uint32_t i = 1;
   while (body->ins[i].op != OP_output || ir_attr_int(body, (Val){i}, KEY_index, 0) != index) i++;

@@ -1,4 +1,4 @@
-// What an object wants from elsewhere, as its relocations tell: nothing but what every linker brings.
+// Undefined symbols of an object, by its relocations: nothing but those that every linker defines.
 #include "codegen/module/undefined.h"
 #include "runtime/base.h"
 #include <llvm-c/Core.h>

@@ -1,4 +1,4 @@
-// What an object wants from elsewhere.
+// Undefined symbols of an object.
 #ifndef TN_CODEGEN_MODULE_UNDEFINED_H
 #define TN_CODEGEN_MODULE_UNDEFINED_H
 
