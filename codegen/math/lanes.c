@@ -2,12 +2,6 @@
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
-V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n) {
-  V lane[64];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
-}
-
 V cg_reduce_lanes(Cg *c, Op join, V v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
     V lo = cg_some_lanes(c, v, 0, n), hi = cg_some_lanes(c, v, n, n);

@@ -14,19 +14,6 @@
 #include <string.h>
 
 // ---- exponentials
-// x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
-V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
-  const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = cg_fsub(c, t, k(c, x, magic));
-  V b = cast(c, t, c->i32);
-  *n = cg_isub(c, b, bits(c, LLVMTypeOf(b), 0x4B400000));
-  *whole_out = whole;
-  V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
-  r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
-  V q = POLY(c, r, 0.49999994, 0.166665196, 0.0416682661, 0.00836886652, 0.00138211856);
-  return cg_fma(c, cg_fmul(c, r, r), q, r);
-}
-
 static V reduce_exp(Cg *c, V x, V *n) {
   V whole;
   return cg_reduce_exp(c, x, n, &whole);
@@ -168,55 +155,12 @@ static V log_of(Cg *c, V x) {
 }
 
 // ---- sine and cosine
-// Of r in [-pi/4, pi/4] and a quadrant (i32): sin(r + quadrant pi/2).
-V cg_sin_quadrant(Cg *c, V r, V quadrant) {
-  V z = cg_fmul(c, r, r);
-  V s = POLY(c, z, -0.166666672, 0.00833338033, -0.000198534937, 2.83715826e-06);
-  s = cg_fma(c, cg_fmul(c, r, z), s, r);
-  V q = POLY(c, z, 0.0416666679, -0.00138889824, 2.48229644e-05, -2.89734572e-07);
-  V co = cg_fma(c, z, k(c, r, -0.5), k(c, r, 1));
-  co = cg_fma(c, cg_fmul(c, z, z), q, co);
-  LLVMTypeRef it = LLVMTypeOf(quadrant);
-  V odd = cg_trunc(c, quadrant, lanes_like(it, c->i1));
-  V flip = cg_shl(c, cg_and(c, quadrant, bits(c, it, 2)), bits(c, it, 30));
-  return cast(c, cg_xor(c, cast(c, cg_select(c, odd, co, s), c->i32), flip), c->f32);
-}
-
-// pi/2 in 33 + 53 bits: exact products while the quotient has at most 20 bits.
-V cg_reduce_trig(Cg *c, V x, V *n) {
-  const double magic = 6755399441055744.0;  // 1.5 * 2^52
-  LLVMTypeRef it = lanes_like(LLVMTypeOf(x), c->i32);
-  V d = cg_widen(c, x), t = cg_fadd(c, cg_fmul(c, d, k(c, d, 0.63661977236758134308)), k(c, d, magic));
-  V whole = cg_fsub(c, t, k(c, d, magic)), r = cg_fsub(c, d, cg_fmul(c, whole, k(c, d, 0x1.921fb544p+0)));
-  *n = cg_trunc(c, cast(c, t, c->i64), it);
-  return cg_fsub(c, r, cg_fmul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
-}
-
 static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   V n, r = cg_reduce_trig(c, x, &n);
   r = cg_narrow(c, at_least(c, at_most(c, r, 0.7854), -0.7854), x);
   V y = cg_sin_quadrant(c, r, cg_iadd(c, n, bits(c, LLVMTypeOf(n), quadrant)));
   y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
   return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
-}
-
-// ---- whole numbers
-V cg_floor(Cg *c, V x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.floor", &t, 1, &x, 1);
-  // Without a rounding instruction LLVM would call libm: through integers, where |x| < 2^23.
-  V small = cg_fcmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p23)), safe = cg_select(c, small, x, k(c, x, 0));
-  V cut = cg_sitofp(c, LLVMBuildFPToSI(c->b, safe, lanes_like(t, c->i32), ""), t);
-  V less = cg_fsub(c, cut, k(c, x, 1)), y = cg_select(c, cg_fcmp(c, LLVMRealOGT, cut, x), less, cut);
-  return cg_select(c, small, with_sign(c, y, x), x);
-}
-
-V cg_round(Cg *c, V x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  if (c->t->has_rounding) return cg_call_intrinsic(c, "llvm.roundeven", &t, 1, &x, 1);
-  V size = fabs_of(c, x), magic = k(c, x, 0x1p23), small = cg_fcmp(c, LLVMRealOLT, size, magic);
-  V y = cg_fsub(c, cg_fadd(c, size, magic), magic);
-  return cg_select(c, small, with_sign(c, y, x), x);
 }
 
 // ---- the table
@@ -410,13 +354,6 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
     }
   }
   return stack[0];
-}
-
-// ln(1 + t) for t in [0, 1].
-V cg_log1p(Cg *c, V t) {
-  V y = POLY(c, t, -0.499999315, 0.333304763, -0.249582469, 0.196937457, -0.153508499, 0.10673169, -0.0575940870,
-             0.0201682653, -0.00331062800);
-  return cg_fma(c, cg_fmul(c, t, t), y, t);
 }
 
 // ln(1 + e^a) = max(a, 0) + log1p(t), t = e^-|a|: what is left of 1 + t for small t would not do.

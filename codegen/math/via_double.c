@@ -78,7 +78,7 @@ static V by_products(Cg *c, V a, double b) {
   if (b == -1) return inverse;
   if (b == -2) return cg_fmul(c, inverse, inverse);
   if (b != 0.5 && b != -0.5 && b != 1.5) return NULL;
-  V root = cg_primitive(c, OP_sqrt, &a), low = cg_fcmp(c, LLVMRealOEQ, a, k(c, a, -INFINITY));
+  V root = sqrt_of(c, a), low = cg_fcmp(c, LLVMRealOEQ, a, k(c, a, -INFINITY));
   root = cg_select(c, low, k(c, a, INFINITY), cg_fadd(c, root, k(c, a, 0)));  // of -0: 0
   if (b == 0.5) return root;
   if (b == -0.5) return cg_fdiv(c, k(c, a, 1), root);
