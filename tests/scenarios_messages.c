@@ -81,7 +81,7 @@ SCENARIO(M_composed) {
        "user.c:6: error[E004]: tn_reshape: another number of elements than [5,5]; the operand is f32[4,8]\n"
        "user.c:1: note: x is input 'x', f32[4,8], made here\n"
        "hint: the product of the sizes stays: 32 elements are to become 25\n"
-       "user.c:8: error[E004]: tn_argmax_axis: the last axis is empty: there is no largest element; the operand is "
+       "user.c:8: error[E004]: tn_argmax_axis: the axis is empty: there is no largest element; the operand is "
        "f32[3,0]\n"
        "user.c:7: note: x is f32[3,0], made here\n");
 }

@@ -450,20 +450,44 @@ static void check_text(const char *text, uint32_t n_out, const float *x, int64_t
 
 #define OUT(v, k) "output " v " {index=" #k "}\n"
 
+// clang-format off: a line of a text is a line here
 static void check_chains(void) {
   check_text(
-      "program @p\nfunc @f(%x: f32[26], %y: f32[26]) {\n"
-      "%h = const {value=1e30}\n%t = const {value=1e-30}\n%o = mul %h, %h\n%a = mul %o, %t\n" OUT("%a", 0)  // inf
-      "%big = const {value=16777216}\n%one = const {value=1}\n%s = add %big, %one\n%d = sub %s, %big\n" OUT("%d",
-                                                                                                            1)  // 0
-      "%c = const {value=0.1}\n%q = const {value=3}\n%e = mul %c, %q\n%g = const {value=0.3}\n"
-      "%i = sub %e, %g\n" OUT("%i", 2) "%u = const {value=1e-60}\n%k = select %u, %x, %y\n" OUT(
-          "%k", 3)  // 0 in single precision
-      "%m = add %x, %u\n" OUT("%m", 4) "%w = const {value=-1e-60}\n%r = add %x, %w\n" OUT(
-          "%r", 5) "%n = const {value=1.00000001}\n%v = mul %x, %n\n" OUT("%v", 6) "%l = const {value=1e300}\n%z = div "
-                                                                                   "%l, %l\n" OUT("%z",
-                                                                                                  7)  // infinities
-      "%b = eq %c, %e\n" OUT("%b", 8) "}\n",
+      "program @p\n"
+      "func @f(%x: f32[26], %y: f32[26]) {\n"
+      "%h = const {value=1e30}\n"
+      "%t = const {value=1e-30}\n"
+      "%o = mul %h, %h\n"
+      "%a = mul %o, %t\n"
+      OUT("%a", 0)  // inf
+      "%big = const {value=16777216}\n"
+      "%one = const {value=1}\n"
+      "%s = add %big, %one\n"
+      "%d = sub %s, %big\n"
+      OUT("%d", 1)  // 0
+      "%c = const {value=0.1}\n"
+      "%q = const {value=3}\n"
+      "%e = mul %c, %q\n"
+      "%g = const {value=0.3}\n"
+      "%i = sub %e, %g\n"
+      OUT("%i", 2)
+      "%u = const {value=1e-60}\n"
+      "%k = select %u, %x, %y\n"
+      OUT("%k", 3)  // 0 in single precision
+      "%m = add %x, %u\n"
+      OUT("%m", 4)
+      "%w = const {value=-1e-60}\n"
+      "%r = add %x, %w\n"
+      OUT("%r", 5)
+      "%n = const {value=1.00000001}\n"
+      "%v = mul %x, %n\n"
+      OUT("%v", 6)
+      "%l = const {value=1e300}\n"
+      "%z = div %l, %l\n"
+      OUT("%z", 7)  // infinities
+      "%b = eq %c, %e\n"
+      OUT("%b", 8)
+      "}\n",
       9, awkward, N);
 }
 
@@ -477,59 +501,59 @@ static void check_structure(void) {
   static const float cut[] = {0,        -0.0f,   1.75f,    -1.75f,         NAN,      INFINITY, -INFINITY, 0x1p63f,
                               -0x1p63f, 9.3e18f, -9.3e18f, 0x1.fffffep62f, 16777216, 0x1p-149f};
   check_text(
-      "program @p\nfunc @f(%x: f32[14]) {\n%i = cast %x {dtype=i64}\n" OUT("%i", 0) "%y = cast %i {dtype=f32}\n" OUT(
-          "%y", 1) "%h = const {value=1e30}\n%j = cast %h {dtype=i64}\n" OUT("%j",
-                                                                             2) "%n = full {value=nan, shape=[14]}\n%k "
-                                                                                "= cast %n {dtype=i64}\n" OUT("%k",
-                                                                                                              3) "}\n",
+      "program @p\n"
+      "func @f(%x: f32[14]) {\n"
+      "%i = cast %x {dtype=i64}\n"
+      OUT("%i", 0)
+      "%y = cast %i {dtype=f32}\n"
+      OUT("%y", 1)
+      "%h = const {value=1e30}\n"
+      "%j = cast %h {dtype=i64}\n"
+      OUT("%j", 2)
+      "%n = full {value=nan, shape=[14]}\n"
+      "%k = cast %n {dtype=i64}\n"
+      OUT("%k", 3)
+      "}\n",
       4, cut, 14);
   check_text(
-      "program @p\nfunc @f(%x: f32[3,40]) {\n%a = neg %x\n%s = sum %a {axes=[0,1]}\n" OUT(
-          "%s",
-          0) "%t = sum %a {axes=[0]}\n" OUT("%t",
-                                            1) "%u = sum %a {axes=[1]}\n" OUT("%u",
-                                                                              2) "%r = reshape %a "
-                                                                                 "{shape=[120,1]}\n%v = sum %r "
-                                                                                 "{axes=[0]}\n" OUT(
-                                                                                     "%v",
-                                                                                     3) "%m = "
-                                                                                        "const "
-                                                                                        "{value=-"
-                                                                                        "0}\n%e = "
-                                                                                        "expand "
-                                                                                        "%m "
-                                                                                        "{shape=["
-                                                                                        "3,40]}\n%"
-                                                                                        "w = sum "
-                                                                                        "%e "
-                                                                                        "{axes=[0,"
-                                                                                        "1]}"
-                                                                                        "\n" OUT(
-                                                                                            "%w",
-                                                                                            4) "%p = permute %x "
-                                                                                               "{perm=[1,0]}\n%q = "
-                                                                                               "permute %p "
-                                                                                               "{perm=[1,0]}\n%g = add "
-                                                                                               "%q, %e\n" OUT(
-                                                                                                   "%g",
-                                                                                                   5) "%sl "
-                                                                                                      "= "
-                                                                                                      "slice"
-                                                                                                      " %e "
-                                                                                                      "{axis"
-                                                                                                      "=0, "
-                                                                                                      "start"
-                                                                                                      "=1, "
-                                                                                                      "size="
-                                                                                                      "2}"
-                                                                                                      "\n" OUT("%sl",
-                                                                                                               6) "}\n",
+      "program @p\n"
+      "func @f(%x: f32[3,40]) {\n"
+      "%a = neg %x\n"
+      "%s = sum %a {axes=[0,1]}\n"
+      OUT("%s", 0)
+      "%t = sum %a {axes=[0]}\n"
+      OUT("%t", 1)
+      "%u = sum %a {axes=[1]}\n"
+      OUT("%u", 2)
+      "%r = reshape %a {shape=[120,1]}\n"
+      "%v = sum %r {axes=[0]}\n"
+      OUT("%v", 3)
+      "%m = const {value=-0}\n"
+      "%e = expand %m {shape=[3,40]}\n"
+      "%w = sum %e {axes=[0,1]}\n"
+      OUT("%w", 4)
+      "%p = permute %x {perm=[1,0]}\n"
+      "%q = permute %p {perm=[1,0]}\n"
+      "%g = add %q, %e\n"
+      OUT("%g", 5)
+      "%sl = slice %e {axis=0, start=1, count=2}\n"
+      OUT("%sl", 6)
+      "}\n",
       7, x, 120);
-  check_text("program @p\nfunc @f(%x: f32[129,128], %y: f32[129,128]) {\n%c = slice %x {axis=0, start=5, count=1}\n"
-             "%k = reshape %c {shape=[128,1]}\n%m = matmul %y, %k\n" OUT(
-                 "%m", 0) "%z = full {value=-0, shape=[1]}\n%l = linear %y, %c, %z\n" OUT("%l", 1) "}\n",
-             2, table, 128 * 129);
+  check_text(
+      "program @p\n"
+      "func @f(%x: f32[129,128], %y: f32[129,128]) {\n"
+      "%c = slice %x {axis=0, start=5, count=1}\n"
+      "%k = reshape %c {shape=[128,1]}\n"
+      "%m = matmul %y, %k\n"
+      OUT("%m", 0)
+      "%z = full {value=-0, shape=[1]}\n"
+      "%l = linear %y, %c, %z\n"
+      OUT("%l", 1)
+      "}\n",
+      2, table, 128 * 129);
 }
+// clang-format on
 
 // A sum begins with 0, whatever its terms are and however many.
 static void check_empty_signs(void) {
