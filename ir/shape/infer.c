@@ -225,8 +225,7 @@ static uint16_t check_slice(const Infer *c, uint32_t axis, Dim count) {
   rt_text_add(c->why, " elements from index ");
   if (ir_dim_is_const(c->p, s.start))  // as the caller wrote it: a dim's text for -1 is 0-1
     rt_text_add(c->why, "%lld", (long long)ir_dim_info(c->p, s.start)->value);
-  else
-    ir_dim_text(c->p, s.start, c->why);
+  else ir_dim_text(c->p, s.start, c->why);
   if (!ir_dim_is_one(c->p, s.step)) {
     rt_text_add(c->why, " in steps of ");
     ir_dim_text(c->p, s.step, c->why);
