@@ -25,6 +25,9 @@ typedef struct {
 } Bandwidth;
 extern const Bandwidth bench_scaling, bench_updating, bench_reading;
 
+// Forms in which a peer may have its data, beside its settings (ways.c): of each case the fastest counts.
+typedef enum { PEER_ONE_FORM, PEER_LAYOUTS, PEER_SEQUENCES } PeerForms;
+
 typedef struct {
   const char *name;
   const char *what;           // one line for the reader
@@ -46,13 +49,13 @@ typedef struct {
   const char *large;                      // which cases are compared with the FMA peak, in words
   bool (*is_large)(const char *variant);  // is it one of them? NULL: none is
   bool has_openblas;                      // OpenBLAS can be its peer
-  bool has_layouts;                       // its peer may have images with channels first or last
+  PeerForms forms;                        // images with channels first or last; sequences alone, padded or nested
   long workers;                           // unless --workers says another number; 0: as many as the machine has CPUs
 } Workload;
 extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
     bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,
     bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20, bench_resnet50,
-    bench_pool, bench_linalg, bench_sweep;
+    bench_pool, bench_linalg, bench_sweep, bench_packed_attention;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
@@ -63,7 +66,10 @@ void *bench_block(size_t n);
 double bench_number(uint64_t k, uint32_t seed);                                // in [0, 1), k < 2^31
 void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);  // in [lo, hi)
 void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);     // in [0, bound)
-double bench_checksum(const float *v, size_t n);                               // sum of |v| by random weights
+// Lengths of sequences of a kind (lognormal, uniform, long: one of 2,048 among short ones, equal): as peers/peer.py makes them.
+enum { BENCH_SEQUENCES = 64 };
+bool bench_lengths_of(const char *kind, int64_t n[BENCH_SEQUENCES]);
+double bench_checksum(const float *v, size_t n);  // sum of |v| by random weights
 // Compiles p (and frees it), saves the weights unless o->weights is NULL. NULL: o->why.
 tn_model *bench_compile(tn_program *p, Opening *o);
 

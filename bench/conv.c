@@ -187,7 +187,7 @@ static bool is_large(const char *variant) {
 const Workload bench_conv = {.name = "conv",
                              .what = "convolutions: forward, data, weight of N C O SIZE KERNEL STRIDE GROUPS",
                              .peer = "bench/peers/%s_conv.py",
-                             .has_layouts = true,
+                             .forms = PEER_LAYOUTS,
                              .cases = cases,
                              .by_sizes = true,
                              .open = open_conv,

@@ -30,6 +30,25 @@ void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed) {
   for (size_t k = 0; k < n; k++) out[k] = (int64_t)((double)bound * bench_number(k, seed));
 }
 
+// e^(3.4 + 0.7 z), at most 200; z is the sum of 12 numbers less 6, which every language adds alike.
+static int64_t lognormal(uint64_t k) {
+  double z = -6;
+  for (uint64_t j = 0; j < 12; j++) z += bench_number(12 * k + j, 7);
+  double n = exp(3.4 + 0.7 * z);
+  return n > 200 ? 200 : n < 1 ? 1 : (int64_t)n;
+}
+
+bool bench_lengths_of(const char *kind, int64_t n[BENCH_SEQUENCES]) {
+  for (uint64_t k = 0; k < BENCH_SEQUENCES; k++) {
+    if (!strcmp(kind, "lognormal")) n[k] = k == 20 ? 200 : lognormal(k);
+    else if (!strcmp(kind, "uniform")) n[k] = 16 + (int64_t)(497 * bench_number(k, 8));
+    else if (!strcmp(kind, "long")) n[k] = k == 20 ? 2048 : 10 + (int64_t)(31 * bench_number(k, 9));
+    else if (!strcmp(kind, "equal")) n[k] = 128;
+    else return false;
+  }
+  return true;
+}
+
 double bench_checksum(const float *v, size_t n) {
   double sum = 0;
   for (size_t k = 0; k < n; k++) sum += fabs((double)v[k]) * bench_number(k, 99);

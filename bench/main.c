@@ -13,7 +13,8 @@
 // Before any timing ours and the peers must compute the same number from the same weights: for training the loss after
 // two updates. How they are timed: bench/measure.c.
 //
-// A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, `MIN MEDIAN` (ms for
+// A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, or `cannot` where it cannot
+// compute the case, `MIN MEDIAN` (ms for
 // a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`, and to the line `memory`
 // the MB that it had resident at most, and by how many that grew since its weights were there.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
@@ -32,6 +33,7 @@ static const Workload *const workloads[] = {
     &bench_gemm_plain, &bench_adamw,    &bench_transformer4, &bench_transformer12, &bench_concat,
     &bench_cast,       &bench_gpt2,     &bench_gpt2_decode,  &bench_ops,           &bench_conv,
     &bench_resnet20,   &bench_resnet50, &bench_pool,         &bench_linalg,        &bench_sweep,
+    &bench_packed_attention,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};
@@ -142,7 +144,7 @@ static bool start_way(Peer *p, const PeerWay *way, const Options *o, const Workl
 static bool start_peer(Contender *c, const Options *o, const Workload *w, const char *peer, const char *weights) {
   int n = bench_n_ways(o, w, peer);
   while (c->n_ways < n) {
-    if (!start_way(&c->process[c->n_ways], bench_way(peer, c->n_ways), o, w, peer, weights)) return false;
+    if (!start_way(&c->process[c->n_ways], bench_way(w, peer, c->n_ways), o, w, peer, weights)) return false;
     c->n_ways++;
   }
   return true;
@@ -231,7 +233,7 @@ static int time_peer_compilation(const Options *o, const Workload *w, const char
   Peer p = {0};
   char line[256];
   double first[2], second[2];  // ms: elapsed, of CPU time
-  if (!start_way(&p, bench_way(name, 0), o, w, name, weights)) return complain("cannot start ", name);
+  if (!start_way(&p, bench_way(w, name, 0), o, w, name, weights)) return complain("cannot start ", name);
   if (!bench_peer_ask(&p, "compile", line, sizeof line) ||
       sscanf(line, "%lf %lf %lf %lf", &first[0], &first[1], &second[0], &second[1]) != 4)
     return bench_peer_complain(&p, w->name, name), 1;
@@ -419,7 +421,7 @@ static int accuracy(const Options *o) {
   char *argv[] = {(char *)o->python, script, (char *)o->root, weights, results, "torch", NULL};
   Peer peer = {0};
   int status = 2;
-  if (bench_peer_start(&peer, bench_way("torch", 0), argv)) status = bench_accuracy(&a, &peer);
+  if (bench_peer_start(&peer, bench_way(&bench_sweep, "torch", 0), argv)) status = bench_accuracy(&a, &peer);
   bench_peer_stop(&peer);
   unlink(results);
   return status;

@@ -85,14 +85,15 @@ static bool warm_peer_up(const Options *o, const Workload *w, Peer *peer, Times 
 // Which ways are worth more bursts: a slow one stays behind by far more than bursts differ.
 static bool warm_ways_up(const Options *o, const Workload *w, const char *name, Contender *c) {
   const double near = 1.15;
-  double first[MAX_WAYS], least = INFINITY;
+  double least = INFINITY;
   for (int i = 0; i < c->n_ways; i++) {
-    c->way[i] = (Times){0};
-    if (!warm_peer_up(o, w, &c->process[i], &c->way[i], &first[i]))
+    c->way[i] = (Times){0}, c->first[i] = 0;
+    if (c->is_slow[i]) continue;
+    if (!warm_peer_up(o, w, &c->process[i], &c->way[i], &c->first[i]))
       return bench_peer_complain(&c->process[i], w->name, name);
-    least = fmin(least, first[i]);
+    least = fmin(least, c->first[i]);
   }
-  for (int i = 0; i < c->n_ways; i++) c->is_slow[i] = first[i] > near * least;
+  for (int i = 0; i < c->n_ways; i++) c->is_slow[i] |= c->first[i] > near * least;
   return true;
 }
 
@@ -102,12 +103,15 @@ static void find_memory(Peer *peer, const char *name, double *most, double *grow
   if (sscanf(line, "%lf %lf", most, growth) != 2) *most = *growth = 0;
 }
 
-// Both find the same number from the same weights.
-static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *peer_loss) {
+// Both find the same number from the same weights. cannot: the peer answers that it cannot compute the case in this way.
+static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *peer_loss, bool *cannot) {
   char line[256], question[128];
   snprintf(question, sizeof question, "case %s", c->variant);
   bool answers = !c->w->cases || (bench_peer_ask(p, question, line, sizeof line) && !strcmp(line, "ok\n"));
-  answers = answers && bench_peer_ask(p, "check", line, sizeof line) && sscanf(line, "loss %lf", peer_loss) == 1;
+  answers = answers && bench_peer_ask(p, "check", line, sizeof line);
+  *cannot = answers && !strcmp(line, "cannot\n");
+  if (*cannot) return true;
+  answers = answers && sscanf(line, "loss %lf", peer_loss) == 1;
   if (!answers) return bench_peer_complain(p, c->w->name, o->vs[k]);
   double loss = c->r.loss, tolerance = c->w->tolerance > 0 ? c->w->tolerance : 1e-5;
   if (fabs(loss - *peer_loss) <= tolerance * fabs(*peer_loss)) return true;
@@ -120,7 +124,7 @@ static bool is_ready(const Options *o, void *state, Contender *peers, Case *c) {
   if (!c->w->check(state, &c->r.loss)) return fprintf(stderr, "bench: %s: the first steps fail\n", c->w->name), false;
   for (int k = 0; k < o->n_vs; k++)
     for (int i = 0; i < peers[k].n_ways; i++)
-      if (!same_loss(o, c, &peers[k].process[i], k, &c->r.peer_loss[k])) return false;
+      if (!same_loss(o, c, &peers[k].process[i], k, &c->r.peer_loss[k], &peers[k].is_slow[i])) return false;
   if (!warm_up(o, c->w, state, &c->r)) return fprintf(stderr, "bench: %s: a step fails\n", c->w->name), false;
   for (int k = 0; k < o->n_vs; k++)
     if (!warm_ways_up(o, c->w, o->vs[k], &peers[k])) return false;
@@ -152,12 +156,13 @@ static bool burst_of_ways(const char *workload, const char *name, Contender *c) 
   return true;
 }
 
-static void take_fastest(const Options *o, Contender *c, int k, Outcome *r) {
+static void take_fastest(const Options *o, const Workload *w, Contender *c, int k, Outcome *r) {
   int best = -1;
   for (int i = 0; i < c->n_ways; i++)
     if (!c->is_slow[i] && (best < 0 || c->way[i].min < c->way[best].min)) best = i;
   r->theirs[k] = c->way[best];
-  r->way[k] = bench_way(o->vs[k], best)->name;
+  r->way[k] = bench_way(w, o->vs[k], best)->name;
+  for (int i = 0; i < c->n_ways; i++) r->ways[k][i] = c->is_slow[i] ? c->first[i] : c->way[i].min;
   find_memory(&c->process[best], o->vs[k], &r->peer_rss[k], &r->peer_growth[k]);
 }
 
@@ -194,7 +199,7 @@ bool bench_measure(const Options *o, void *state, Contender *peers, Case *c) {
       if (!one_round(o, state, peers, c)) return false;
       r->n_disturbed += !quiet;
     }
-    for (int k = 0; k < o->n_vs; k++) take_fastest(o, &peers[k], k, r);
+    for (int k = 0; k < o->n_vs; k++) take_fastest(o, c->w, &peers[k], k, r);
     if (!is_close(o, r) && 2 * r->n_disturbed <= o->rounds) break;
   }
   return true;

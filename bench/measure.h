@@ -31,12 +31,14 @@ typedef struct {
   Peer process[MAX_WAYS];
   Times way[MAX_WAYS];  // of this case
   int n_ways;
+  double first[MAX_WAYS];  // ms of its first burst; 0: the peer cannot compute the case in this way
   bool is_slow[MAX_WAYS];  // in this case: not timed beyond its first bursts
 } Contender;
 
 typedef struct {
   Times ours, theirs[MAX_PEERS];
   const char *way[MAX_PEERS];                      // with which the peer was fastest
+  double ways[MAX_PEERS][MAX_WAYS];                // ms of all its ways; 0: it cannot
   double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
   tn_plan plan;                                    // of the workload's function; zeros: it names none
   tn_compile_info compiled;
@@ -63,7 +65,7 @@ bool bench_measure(const Options *o, void *state, Contender *peers, Case *c);
 
 // ---- ways.c
 int bench_n_ways(const Options *o, const Workload *w, const char *peer);
-const PeerWay *bench_way(const char *peer, int k);
+const PeerWay *bench_way(const Workload *w, const char *peer, int k);
 
 // ---- limit.c: what the machine's two rates allow
 typedef struct {

@@ -129,7 +129,7 @@ static void limits(const char *variant, double *flops, double *bytes) {
 const Workload bench_pool = {.name = "pool",
                              .what = "pooling and resizing: forward, training of KIND N C SIZE KERNEL STRIDE PADDING",
                              .peer = "bench/peers/%s_pool.py",
-                             .has_layouts = true,
+                             .forms = PEER_LAYOUTS,
                              .cases = cases,
                              .open = open_pool,
                              .check = check,

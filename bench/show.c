@@ -65,6 +65,18 @@ static void print_arena(const Case *c) {
       (double)p->param_bytes * 1e-6);
 }
 
+// The fastest way of a peer, and what the others took.
+static void print_ways(const Options *o, const Case *c, int k) {
+  printf("best way      %s\n", c->r.way[k]);
+  for (int i = 0; i < bench_n_ways(o, c->w, o->vs[k]); i++) {
+    const char *name = bench_way(c->w, o->vs[k], i)->name;
+    double ms = c->r.ways[k][i];
+    if (!strcmp(name, c->r.way[k])) continue;
+    if (ms > 0) printf("other way     %s: %.3f ms, ratio-min %.2f\n", name, ms, ms / c->r.ours.min);
+    else printf("other way     %s: cannot compute it\n", name);
+  }
+}
+
 static void print_text(const Options *o, const Case *c) {
   const Outcome *r = &c->r;
   printf("%s: %s\n", c->w->name, *c->variant ? c->variant : c->w->what);
@@ -76,7 +88,7 @@ static void print_text(const Options *o, const Case *c) {
   print_times("tenure", &r->ours);
   for (int k = 0; k < o->n_vs; k++) {
     print_times(o->vs[k], &r->theirs[k]);
-    printf("best way      %s\n", r->way[k]);
+    print_ways(o, c, k);
     if (r->peer_rss[k] > 0)
       printf("memory        %s had %.0f MB resident at most, %.0f MB more than before its first step\n", o->vs[k],
              r->peer_rss[k], r->peer_growth[k]);

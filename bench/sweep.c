@@ -93,7 +93,7 @@ static bool check(void *w, double *loss) {
 const Workload bench_sweep = {.name = "sweep",
                               .what = "ops and modules, forward and backward, in usual, odd and large sizes",
                               .peer = "bench/peers/%s_sweep.py",
-                              .has_layouts = true,
+                              .forms = PEER_LAYOUTS,
                               .workers = 1,  // two threads that wait for each other see every other program
                               .cases = cases,
                               .tolerance = 2e-4,

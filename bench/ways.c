@@ -4,6 +4,7 @@
 //   tuned            MKL takes the kernels that the CPU's features allow, on AMD too (peers/mkl_as_intel.c); glibc keeps the
 //                    pages of large results instead of mapping fresh ones in every call
 //   channels first   of workloads of images, whose data have channels last in the other ways
+//   of sequences: a loop over them, a batch padded to the longest with a mask, nested tensors, all tuned
 #include "bench/measure.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,24 @@ static const PeerWay torch_ways[] = {{"stock", {NULL}},
                                      {"tuned", {KEEPS_PAGES}},
                                      {"stock, channels first", {CHANNELS_FIRST}},
                                      {"tuned, channels first", {KEEPS_PAGES, CHANNELS_FIRST}}};
+#define FORM(name, env)                                      \
+  {                                                          \
+    "tuned, " name, { KEEPS_PAGES, "TENURE_PEER_FORM=" env } \
+  }
+static const PeerWay sequence_ways[] = {FORM("a loop over sequences", "loop"), FORM("padded with a mask", "padded"),
+                                        FORM("nested tensors", "nested")};
 
 static bool is_torch(const char *peer) { return !strncmp(peer, "torch", 5); }
 
 int bench_n_ways(const Options *o, const Workload *w, const char *peer) {
-  return !is_torch(peer) || o->stock ? 1 : w->has_layouts ? MAX_WAYS : MAX_WAYS / 2;
+  if (is_torch(peer) && w->forms == PEER_SEQUENCES) return sizeof sequence_ways / sizeof *sequence_ways;
+  return !is_torch(peer) || o->stock ? 1 : w->forms == PEER_LAYOUTS ? MAX_WAYS : MAX_WAYS / 2;
 }
 
-const PeerWay *bench_way(const char *peer, int k) { return is_torch(peer) ? &torch_ways[k] : &stock; }
+const PeerWay *bench_way(const Workload *w, const char *peer, int k) {
+  if (!is_torch(peer)) return &stock;
+  return w->forms == PEER_SEQUENCES ? &sequence_ways[k] : &torch_ways[k];
+}
 
 static bool is_amd(void) {
 #if defined(__x86_64__)
