@@ -48,7 +48,9 @@ bool ir_writes_param(const Fn *f, Val v) {
   return false;
 }
 
-bool ir_is_product(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM; }
+bool ir_is_product(const Fn *f, Val v) {
+  return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && f->ins[v.i].dtype == DT_F32;
+}
 
 Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_grad); }
 

@@ -13,7 +13,7 @@ Val ir_written_storage(const Fn *f, Val v);  // the value that v is a view of, o
 bool ir_is_stored_leaf(const Fn *f, Val v);  // input, param or table: has a buffer without a kernel
 bool ir_writes_param(const Fn *f, Val v);    // v changes state that outlives the run
 Val ir_view_base(const Fn *f, Val v);        // follows views to the value whose buffer they share
-bool ir_is_product(const Fn *f, Val v);      // its kernel may have an epilogue
+bool ir_is_product(const Fn *f, Val v);      // of floats: its kernel may have a prologue and an epilogue
 // ir/passes/fusion/fuse_update.c
 Val ir_gradient_of(const Fn *f, Val update);  // none: v is no update, or one by rows
 Val ir_storage_root(const Fn *f, Val v);      // follows views and WRITES results to the first version of their buffer

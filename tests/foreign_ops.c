@@ -197,7 +197,7 @@ static const char *whole_product_text(RtArena *mem, const Product *c, const char
       "program @product\nfunc @f(%%a: f32[%d,%d], %%b: f32[%d,%d]) {\n"
       "%%c = const {value=65536}\n%%d = const {value=251, dtype=%s}\n"
       "%%ac = mul %%a, %%c\n%%bc = mul %%b, %%c\n%%ai = cast %%ac {dtype=%s}\n%%bi = cast %%bc {dtype=%s}\n"
-      "%%x = whole_matmul %%ai, %%bi\n%%r = remainder %%x, %%d\n%%y = cast %%r {dtype=f32}\n"
+      "%%x = matmul %%ai, %%bi\n%%r = remainder %%x, %%d\n%%y = cast %%r {dtype=f32}\n"
       "output %%y {name=\"y\", index=0}\n}\n",
       c->m, c->k, c->k, c->n, dtype, dtype, dtype);
 }

@@ -162,9 +162,9 @@ static Val whole_product(Gen *g, Val v) {
     perm[d.n - 2] = d.n - 1, perm[d.n - 1] = d.n - 2;
     Attr a = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, d.n));
     b = gen_emit(g, OP_permute, &v, 1, &a, 1);
-    if (!ir_none(b) && gen_chance(g, 50)) return gen_emit(g, OP_whole_matmul, (Val[]){b, v}, 2, NULL, 0);
+    if (!ir_none(b) && gen_chance(g, 50)) return gen_emit(g, OP_matmul, (Val[]){b, v}, 2, NULL, 0);
   }
-  return ir_none(b) ? v : gen_emit(g, OP_whole_matmul, (Val[]){v, as_dtype(g, b, t)}, 2, NULL, 0);
+  return ir_none(b) ? v : gen_emit(g, OP_matmul, (Val[]){v, as_dtype(g, b, t)}, 2, NULL, 0);
 }
 
 static Attr reduced_axes(Gen *g, Op op, uint32_t rank) {

@@ -12,8 +12,8 @@ dim n <= 70
 func @products(%a: f32[n,90], %b: f32[90,37], %c: i64[3,n,20], %d: i64[20,7], %e: u8[n,50], %g: u8[50,4]) {
   %x = matmul %a, %b
   %s = softmax %x
-  %y = whole_matmul %c, %d
-  %z = whole_matmul %e, %g
+  %y = matmul %c, %d
+  %z = matmul %e, %g
   output %s {name="s", index=0}
   output %y {name="y", index=1}
   output %z {name="z", index=2}

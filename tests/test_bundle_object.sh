@@ -44,9 +44,9 @@ cat >products.tir <<'END'
 program @products
 dim n <= 70
 func @f(%a: i64[3,n,90], %b: i64[90,37], %c: i32[61,80], %d: i32[80,1], %e: u8[n,50], %g: u8[50,41]) {
-  %x = whole_matmul %a, %b
-  %y = whole_matmul %c, %d
-  %z = whole_matmul %e, %g
+  %x = matmul %a, %b
+  %y = matmul %c, %d
+  %z = matmul %e, %g
   output %x {name="x", index=0}
   output %y {name="y", index=1}
   output %z {name="z", index=2}

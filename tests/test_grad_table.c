@@ -73,7 +73,7 @@ static const Case cases[] = {
     ROW("prod", "%i: i64[2,3]", "%v = prod %i {axes=[1]}"),
     ROW("amax", "%i: i64[2,3]", "%v = amax %i {axes=[1]}"),
     ROW("argmax", "%i: i64[2,3]", "%v = argmax %i {axis=0, least}"),
-    ROW("whole_matmul", "%i: i64[2,3], %j: i64[3,4]", "%v = whole_matmul %i, %j"),
+    ROW("matmul", "%i: i64[2,3], %j: i64[3,4]", "%v = matmul %i, %j"),
     ROW("cumsum", "%a: f32[2,4,3]", "%v = cumsum %a {axis=1}"),
     ROW("cumsum", "%a: f32[n,4]", "%v = cumsum %a {axis=1, reverse}"),
     ROW("cumprod", "%a: f32[2,4]", "%v = cumprod %a {axis=1}"),

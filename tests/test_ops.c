@@ -127,7 +127,6 @@ static void test_coverage(void) {
                                  OP_bitwise_not,
                                  OP_bitwise_left_shift,
                                  OP_bitwise_right_shift,
-                                 OP_whole_matmul,
                                  OP_solve_triangular,
                                  OP_cholesky,
                                  OP_lu,

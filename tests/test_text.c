@@ -87,7 +87,7 @@ static const char *const op_lines[] = {
     "%ws8 = amax %k {axes=[1], least, nonzero}",
     "%ws6 = argmax %k {axis=0, least}",
     "%kp = permute %k {perm=[1,0]}",
-    "%wm = whole_matmul %k, %kp",
+    "%wm = matmul %k, %kp",
     "%sg = stop_grad %x",
     "%as = assign %x, %v",
     "%re = reshape %x {shape=[12]}",

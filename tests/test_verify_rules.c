@@ -34,7 +34,7 @@ static const Sample samples[] = {
      "%0 = const {value=2, dtype=i64}\n%a = bitwise_and %i, %j\n%o = bitwise_or %i, %j\n%x = bitwise_xor %i, %j\n"
      "%n = bitwise_not %i\n%l = bitwise_left_shift %i, %j\n%r = bitwise_right_shift %i, %j\n"
      "%s = sum %i {axes=[0]}\n%p = prod %i {axes=[0,1]}\n%m = amax %i {axes=[1], keepdim}\n%am = argmax %i {axis=0}\n"},
-    {"", "%a: i64[2,4,3], %b: i64[2,3,5]", "%y = whole_matmul %a, %b\n"},
+    {"", "%a: i64[2,4,3], %b: i64[2,3,5]", "%im = matmul %a, %b\n"},
     {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, count=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"

@@ -1,8 +1,6 @@
-// Products of matrices and vectors: what PyTorch calls by the ranks of the operands is one op of matrices, or another one of
-// matrices of whole numbers.
+// Products of matrices and vectors: what PyTorch calls by the ranks of the operands is one op of matrices.
 //
 //   tn_matmul(a: f32[5,3,4], v: f32[4])      %m = reshape %v {shape=[4,1]}   %y = matmul %a, %m   reshape %y {shape=[5,3]}
-//   tn_matmul(a: i32[3,4], b: i32[4,2])      %y = whole_matmul %a, %b
 #include "frontend/graph/linalg.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
@@ -24,10 +22,10 @@ static tn_tensor with_last_swapped(tn_tensor a, tn_site at) {
 tn_tensor fe_matmul(tn_tensor a, tn_tensor b, bool ta, bool tb, tn_site at) {
   Attr attrs[2];
   uint32_t n = 0;
-  if (fe_is_countable(a) && fe_is_countable(b)) {
+  if (fe_is_countable(a) && fe_is_countable(b)) {  // integers have no {ta} and {tb}
     if (ta) a = with_last_swapped(a, at);
     if (tb) b = with_last_swapped(b, at);
-    return fe_emit2(OP_whole_matmul, a, b, at);
+    ta = tb = false;
   }
   if (ta) attrs[n++] = ir_a_int(KEY_ta, 1);
   if (tb) attrs[n++] = ir_a_int(KEY_tb, 1);

@@ -156,7 +156,8 @@ static double size_of_terms(const Run *r, Val v) {
 
 static void disturb(Run *r, Val v) {
   const Ins *in = ir_ins(r->f, v);
-  bool exact = (ir_ops[in->op].flags & NOT_ROUNDED) || !ir_class_has(in->op, ROUNDS) || ir_reduces_exactly(r->f, v);
+  bool exact =
+      (ir_ops[in->op].flags & NOT_ROUNDED) || !ir_class_has(in->op, ROUNDS) || ir_dtype_kind[in->dtype] != DTYPE_FLOAT;
   double scale = exact ? 0 : size_of_terms(r, v);
   for (uint32_t k = 0; k < in->n_res && !exact; k++) {
     Tensor t = r->val[v.i + k];

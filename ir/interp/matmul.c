@@ -38,7 +38,7 @@ static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *
   for (uint32_t k = 0; k < batch->rank; k++) stride[k] *= matrix;
 }
 
-static bool eval_product(Run *r, Val v) {
+bool eval_matmul(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
   Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
   bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb);
@@ -63,9 +63,6 @@ static bool eval_product(Run *r, Val v) {
   r->val[v.i] = out;
   return true;
 }
-
-bool eval_matmul(Run *r, Val v) { return eval_product(r, v); }
-bool eval_whole_matmul(Run *r, Val v) { return eval_product(r, v); }
 
 bool eval_linear(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), w = run_arg(r, v, 1);

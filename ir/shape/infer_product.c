@@ -8,6 +8,7 @@ uint16_t ir_rule_matmul(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
   bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
+  if ((ta || tb) && dtype_of(c, 0) != DT_F32) return ir_infer_fault(c, E_ARGUMENT, "{ta} and {tb} are of f32");
   uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
   Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
   Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);

@@ -176,6 +176,7 @@ static const char *moments_bar(const Fn *f, const Kernel *k, uint32_t kernel, Va
 // The epilogue of a product: elementwise uses of it, and of what is in its epilogue already; and sources.
 static const char *product_bar(const Fn *f, const Kernel *k, uint32_t kernel, Val v) {
   Ins *ins = ir_ins(f, v);
+  if (!ir_is_product(f, ir_anchor(f, k))) return "products of integers end their kernels";
   if (ir_ins(f, v)->op == OP_moments) return moments_bar(f, k, kernel, v);
   if (!ir_none(ir_moments_of(f, k))) return "the kernel of the product ends with moments of what it makes";
   const char *bar = epilogue_bar(f, v);

@@ -78,7 +78,7 @@ static bool makes_image(const Fn *f, Val v) {
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
   if (ir_reduces_exactly(f, v)) return true;
   if (reads_image(f, v)) return k == 0 && makes_image(f, v);
-  if (class_of(f, v) != CLASS_GEMM || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
+  if (!ir_is_product(f, v) || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
   return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
@@ -158,12 +158,18 @@ static void find_products(Search *s) {
   }
 }
 
+// Sums of integers have kernels that end with them.
+static bool takes_readers(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  bool is_exact = ir_class_has(ins->op, ROUNDS) && ir_dtype_kind[ins->dtype] != DTYPE_FLOAT;
+  return ir_class_has(ins->op, FUSES_READERS) && !is_exact;
+}
+
 // v can fuse into the kernel that defines operand k.
 static bool fuses_with_operand(const Fn *f, Val v, uint32_t k) {
   Val a = ir_arg(f, v, k);
   Shape to = ir_ins(f, v)->shape;
-  Val made_by = ir_head(f, a);
-  if (!ir_class_has(ir_ins(f, made_by)->op, FUSES_READERS) || ir_reduces_exactly(f, made_by)) return false;
+  if (!takes_readers(f, ir_head(f, a))) return false;
   return ir_ins(f, a)->shape.i == to.i || ir_row_reads(f, v, k, (RowSpace){to, ir_rank(f->prog, to) - 1});
 }
 

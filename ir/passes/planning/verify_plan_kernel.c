@@ -156,6 +156,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
     return class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
   case CLASS_GEMM:
     if (i == l->lead) return true;
+    if (l->f->ins[l->lead].dtype != DT_F32) return broken_member(l, i, "a product of integers stands alone");
     if (i < l->lead) return makes_operand(l, i);
     if (class_at(l, i) == CLASS_MOMENTS) return check_moments(l, i);
     if (class_at(l, i) != CLASS_POINTWISE && class_at(l, i) != CLASS_OPTIMIZER)

@@ -4,6 +4,7 @@
 #include "ir/intern.h"
 #include "ir/ops.h"
 #include "ir/passes/rewrites/rules.h"
+#include "ir/storage.h"
 
 // ---- transposed operands: {ta} and {tb} read them as they are stored
 static bool swaps_last_two(const Fn *f, Val a) {
@@ -18,6 +19,7 @@ static bool swaps_last_two(const Fn *f, Val a) {
 Val rule_fold_transposes(Rules *r, Val v) {
   static const Key key[2] = {KEY_ta, KEY_tb};
   Fn *f = r->f;
+  if (!ir_is_product(f, v)) return (Val){0};
   bool flag[2] = {ir_attr(f, v, KEY_ta) != NULL, ir_attr(f, v, KEY_tb) != NULL}, any = false;
   for (uint32_t k = 0; k < 2; k++)
     for (Val a; swaps_last_two(f, a = ir_arg(f, v, k)); flag[k] = !flag[k], any = true)
@@ -73,7 +75,7 @@ Val rule_column_as_row(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
   bool ta = ir_attr(f, v, KEY_ta) != NULL, stored_as_row = ins.op == OP_linear || ir_attr(f, v, KEY_tb) != NULL;
-  if (!wants_row(r, v, ta, stored_as_row)) return (Val){0};
+  if (!ir_is_product(f, v) || !wants_row(r, v, ta, stored_as_row)) return (Val){0};
   Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ir_operand(f, v, ARG_bias);
   Dim d[MAX_RANK], out[MAX_RANK];
   uint32_t n = dims_of(r, b, d), n_out = dims_of(r, v, out), n_a = ir_rank(r->p, ir_ins(f, a)->shape);
