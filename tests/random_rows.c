@@ -109,12 +109,17 @@ void add_matmul(Gen *g) {
   for (uint32_t j = 0; j + 2 < d.n; j++) each *= ir_dim_bound(g->p, d.d[j]);
   if (!gen_is_small(g, s) || each > MAX_ELEMENTS) return;
   Val b = gen_leaf(g, s), arg[2] = {first ? a : b, first ? b : a};
+  double terms = 1 + (double)ir_dim_bound(g->p, k);
+  if (!ta && tb && gen_chance(g, 50)) {
+    double apart = gen_mag(g, a) + 2;
+    gen_keep_tame(g, gen_emit(g, OP_square_distances, arg, 2, NULL, 0), apart * apart * terms);
+    return;
+  }
   Attr attr[2];
   uint32_t n_attrs = 0;
   if (ta) attr[n_attrs++] = ir_a_int(KEY_ta, 1);
   if (tb) attr[n_attrs++] = ir_a_int(KEY_tb, 1);
-  gen_keep_tame(g, gen_emit(g, OP_matmul, arg, 2, attr, n_attrs),
-                gen_mag(g, a) * 2 * sqrt(1 + (double)ir_dim_bound(g->p, k)));
+  gen_keep_tame(g, gen_emit(g, OP_matmul, arg, 2, attr, n_attrs), gen_mag(g, a) * 2 * sqrt(terms));
 }
 
 // What nobody but a product reads.

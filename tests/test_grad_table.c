@@ -167,6 +167,8 @@ static const Case cases[] = {
     ROW("matmul", "%a: f32[3,2], %b: f32[4,3]", "%v = matmul %a, %b {ta, tb}"),
     ROW("matmul", "%a: f32[2,2,3], %b: f32[3,2]", "%v = matmul %a, %b"),
     ROW("matmul", "%a: f32[2,1,3,2], %b: f32[3,3,2]", "%v = matmul %a, %b {ta}"),
+    ROW("square_distances", "%a: f32[2,3], %b: f32[4,3]", "%v = square_distances %a, %b"),
+    ROW("square_distances", "%a: f32[2,1,3,2], %b: f32[3,2,2]", "%v = square_distances %a, %b"),
     ROW("linear", "%a: f32[2,2,3], %b: f32[4,3], %c: f32[4]", "%v = linear %a, %b, %c"),
     ROW("conv", "%a: f32[2,4,3,2], %b: f32[3,2,2,2]", "%v = conv %a, %b {stride=[2,1], pad=[1,0,1,1], dilation=[1,2]}"),
     ROW("conv", "%a: f32[n,5,4], %b: f32[2,2,3]", "%v = conv %a, %b {groups=2}"),

@@ -92,7 +92,7 @@ static bool has_literal(Op op) { return ir_ops[op].is_pointwise && !(ir_ops[op].
 static void test_coverage(void) {
   // leaves and marks that a text has no line for, and those that appear only after pass grad
   // has run; scans: tests/test_scan.c; convolutions, pools, resizing and products by index: tests/op_cases; tables: tests/test_constants.c; of whole
-  // numbers: tests/test_whole.c; means about a pivot: tests/test_norm.c
+  // numbers: tests/test_whole.c; distances and systems: tests/op_cases; means about a pivot: tests/test_norm.c
   static const Op elsewhere[] = {OP_scan_begin,
                                  OP_scan_input,
                                  OP_scan_carry,
@@ -127,6 +127,7 @@ static void test_coverage(void) {
                                  OP_bitwise_not,
                                  OP_bitwise_left_shift,
                                  OP_bitwise_right_shift,
+                                 OP_square_distances,
                                  OP_solve_triangular,
                                  OP_cholesky,
                                  OP_lu,

@@ -145,6 +145,7 @@ static const char *const op_lines[] = {
     "%rn, %rr = rms_norm %x {eps=0}",
     "%rg = rms_norm_grad %x, %rr, %rn",
     "%mm = matmul %x, %x {tb}",
+    "%sd = square_distances %x, %x",
     "%st = solve_triangular %mm, %x {upper, ta, unit}",
     "%sx = solve_triangular %mm, %mm {right}",
     "%ch = cholesky %mm {upper}",

@@ -87,7 +87,8 @@ static const Sample samples[] = {
      "%b2 = embedding_bag_grad %w, %i, %g, %o, %f {padding=1}\n%b3 = embedding_bag_factor %w, %i, %g, %o "
      "{padding=1}\n"},
     {"", "%a: f32[2,5,4], %b: f32[4,3], %w: f32[3,4], %bias: f32[3], %table: f32[7,6], %i: i64[5,2], %rows: f32[5,2,6]",
-     "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%li = linear %a, %w, %bias\n%em = embedding %table, %i\n"
+     "%m = matmul %a, %b\n%mt = matmul %a, %w {tb}\n%sd = square_distances %a, %w\n%li = linear %a, %w, %bias\n%em = "
+     "embedding %table, %i\n"
      "%eg = embedding_grad %table, %i, %rows, %table\n%gn = global_norm %a, %b\n"},
     {"", "%a: f32[2,5,5], %b: f32[2,5,3], %c: f32[2,3,5], %t: f32[5,5]",
      "%tr0 = solve_triangular %a, %b {upper, unit}\n%tr1 = solve_triangular %a, %c {right, ta}\n"

@@ -65,6 +65,7 @@ static TileSpec make_spec(const Gemm *g) {
                 .b_vec = vl,
                 .c_row = stride_or_dyn(cg_gemm_tile_c_row(g), p->width),
                 .c_vec = vl,
+                .apart = p->apart,
                 .accumulate = !begins_sums(g),
                 .has_bias = g->bias && begins_sums(g),
                 .bias_vec = vl,

@@ -138,7 +138,8 @@ static void k_step(Cg *c, const TileBody *t, const PanelRange *of, V a, V b, V *
     V x = cg_splat(c, cg_load(c, c->f32, row_of_a(c, t, of, a, m)));
     for (uint32_t j = 0; j < s->nv; j++) {
       uint32_t e = m * s->nv + j;
-      acc[e] = cg_fma(c, x, row[j], acc[e]);
+      V apart = s->apart ? cg_fsub(c, x, row[j]) : NULL;
+      acc[e] = apart ? cg_fma(c, apart, apart, acc[e]) : cg_fma(c, x, row[j], acc[e]);
     }
     if (orders_rows(c, s)) cg_keep_order(c, acc + m * s->nv, s->nv);
   }
@@ -341,18 +342,19 @@ static void make_tile(Cg *c, V fn, void *ctx) {
 }
 
 static void tile_name(const TileSpec *s, char *out, size_t size) {
-  snprintf(out, size,
-           "tile%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
-           "k%u,%u%s.j%u,%lld",
-           s->accumulate ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k, (long long)s->b_k,
-           (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
-           (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
-           s->mask_c, s->prefetch_lines, s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k,
-           (long long)s->pre_row, cg_tile_chains(s), unroll_of(s),
-           s->segmented == 2 ? ".tt"
-           : s->segmented    ? ".t"
-                             : "",
-           s->partial_level, (long long)s->partial);
+  snprintf(
+      out, size,
+      "tile%s%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
+      "k%u,%u%s.j%u,%lld",
+      s->apart ? "-" : "", s->accumulate ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k,
+      (long long)s->b_k, (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
+      (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
+      s->mask_c, s->prefetch_lines, s->prefetch_steps, s->prefetch_rows, s->prefetch_result, (long long)s->pre_k,
+      (long long)s->pre_row, cg_tile_chains(s), unroll_of(s),
+      s->segmented == 2 ? ".tt"
+      : s->segmented    ? ".t"
+                        : "",
+      s->partial_level, (long long)s->partial);
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, V *arg) {

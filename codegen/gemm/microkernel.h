@@ -26,6 +26,7 @@ typedef struct {
   int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
   int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
   int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
+  bool apart;            // (A[m][k] - B[k][j])^2 in place of the product
   bool accumulate;       // C += instead: every vector starts from C, there is no x and no bias
   // Partial sums (cg_tile_sum_in_parts): each covers this many k, or segments of a level, starts from 0 and
   // is added to C, or to x and the bias. 0: one sum over all of k

@@ -57,6 +57,7 @@ typedef struct {
   bool is_conv;  // a is an image: codegen/conv/conv.c
   Val a, b, bias, out;
   bool ta, tb;  // stored [K, M]; stored [N, K]
+  bool apart;   // sums squares of differences in place of products: strategy tiled
   DimList m;    // product of these
   Dim n, k;
   DimList batch;                             // of the result
@@ -100,7 +101,8 @@ typedef enum {
   PREPACKED = 4,
   PRIVATE_A = 8,
   TIGHT_A = 16,
-  SUMS_IN_MEMORY = 32
+  SUMS_IN_MEMORY = 32,
+  DISTANCES = 64
 } GemmModifiers;
 struct GemmStrategy {
   const char *name, *doc;

@@ -98,7 +98,7 @@ static V flops_of(Cg *c, const KernelCall *call) {
   V two = cg_i64(c, 2), sum = cg_i64(c, 0);
   for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
     const Ins *ins = &f->ins[i];
-    if (ins->op == OP_linear || ins->op == OP_matmul) {
+    if (ins->op == OP_linear || ins->op == OP_matmul || ins->op == OP_square_distances) {
       bool ta = ins->op == OP_matmul && ir_attr_int(f, (Val){i}, KEY_ta, 0);
       V k = last_dim(c, f, ir_arg(f, (Val){i}, 0), ta ? 2 : 1);
       return cg_mul(c, two, cg_mul(c, cg_numel(c, ins->shape), k));

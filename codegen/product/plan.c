@@ -22,7 +22,8 @@ static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
   Shape a = ir_ins(f, p->a)->shape, b = ir_ins(f, p->b)->shape, out = ir_ins(f, v)->shape;
   uint32_t r = ir_rank(f->prog, out), ra = ir_rank(f->prog, a);
   p->ta = ir_attr(f, v, KEY_ta) != NULL;
-  p->tb = ir_attr(f, v, KEY_tb) != NULL;
+  p->apart = ir_ins(f, v)->op == OP_square_distances;
+  p->tb = p->apart || ir_attr(f, v, KEY_tb) != NULL;
   p->k = ir_dim_at(f->prog, a, p->ta ? ra - 2 : ra - 1);
   p->n = ir_dim_at(f->prog, out, r - 1);
   p->b_has_batch = cg_read_batch(f, (Shape[]){a, b, out}, &p->batch, p->a_batch, p->b_batch);
@@ -48,7 +49,7 @@ static void read_conv(const Fn *f, Val v, GemmPlan *p) {
 static GemmPlan read_product(const Fn *f, Val v) {
   GemmPlan p = {.product = v, .a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
-  else if (ir_ins(f, v)->op == OP_matmul) read_matmul(f, v, &p);
+  else if (ir_ins(f, v)->op == OP_matmul || ir_ins(f, v)->op == OP_square_distances) read_matmul(f, v, &p);
   else read_conv(f, v, &p);
   if (ir_dim_is_one(f->prog, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
   p.m_max = cg_dims_bound(f->prog, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
@@ -123,7 +124,7 @@ static const GemmStrategy strategies[] = {
 
 static const GemmStrategy *first_fit(const Fn *f, const GemmPlan *p, const Target *t) {
   const GemmStrategy *s = strategies;
-  while (!s->fits(f, p, t)) s++;  // the last one fits all
+  while (!s->fits(f, p, t) || (p->apart && !(s->modifiers & DISTANCES))) s++;  // the last one fits all
   return s;
 }
 

@@ -241,6 +241,16 @@ tn_tensor tn_tensordot(tn_tensor a, tn_tensor b, const int *axes_a, const int *a
   return fe_made(fe_ok(y) ? fe_reshape(y, d, sa.n_free + sb.n_free, at) : y, at);
 }
 
+static bool are_f32(tn_tensor a, tn_tensor b) { return fe_ins(a)->dtype == DT_F32 && fe_ins(b)->dtype == DT_F32; }
+
+// Many rows: the gradient is made of products, which round as the rows' spread does, and so is PyTorch's from as many rows on.
+static bool has_many_rows(tn_tensor a, tn_tensor b) {
+  enum { FEW_ROWS = 25 };
+  Prog *p = a.fn->p->ir;
+  return ir_dim_bound(p, fe_axis_dim(a, fe_rank(a) - 2)) > FEW_ROWS ||
+         ir_dim_bound(p, fe_axis_dim(b, fe_rank(b) - 2)) > FEW_ROWS;
+}
+
 // |a_i - b_j| of every pair of rows
 tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at) {
   tn_function *f;
@@ -256,6 +266,10 @@ tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at) {
   if (!(p >= 0)) {
     fe_error(f->p, E_ARGUMENT, at, "tn_cdist takes a p of 0 or more, not %g", p);
     return fe_poison(f);
+  }
+  if (p == 2 && are_f32(a, b) && has_many_rows(a, b)) {
+    tn_tensor squares = fe_emit2(OP_square_distances, a, b, at);
+    return fe_made(fe_ok(squares) ? fe_root(squares, at) : squares, at);
   }
   const tn_tensor in[] = {fe_with_axis(a, ra - 1, at), fe_with_axis(b, rb - 2, at)};
   tn_tensor apart = fe_ok(in[0]) && fe_ok(in[1]) ? fe_pointwise(OP_sub, in, 2, NULL, 0, at) : fe_poison(f);

@@ -271,6 +271,10 @@ tn_tensor fe_sum(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site
 tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at) {
   return apply("tn_norm", norm, p, a, false, &axis, 1, at);
 }
+tn_tensor fe_root(tn_tensor squares, tn_site at) {
+  Reduction r = {.a = squares, .at = at};
+  return but_at_zero(&r, 0, squares, root, 0);
+}
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   return apply("tn_mean", mean, 0, a, keepdim, axes, n, at);
 }

@@ -39,7 +39,7 @@ static FeWay from_last(const Call *c, uint32_t k, uint32_t axis) { return kept(a
 
 // ---- EACH
 static FeWay product(const Call *c, uint32_t k, uint32_t axis) {
-  bool transposed = attr_of(c, k ? KEY_tb : KEY_ta) != NULL;
+  bool transposed = attr_of(c, k ? KEY_tb : KEY_ta) || (k && c->op == OP_square_distances);
   uint32_t rank = rank_of(c, k), most = most_axes(c), own = k == 0 ? rank - 2 : rank - 1;
   if (rank < 2 || axis + 2 < rank) return from_last(c, k, axis);
   if (transposed) own = 2 * rank - 3 - own;

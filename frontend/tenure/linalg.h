@@ -31,7 +31,8 @@ TN_API tn_tensor tn_kron(tn_tensor a, tn_tensor b, tn_site at);
 // The axes that are left are a's, then b's
 TN_API tn_tensor tn_tensordot(tn_tensor a, tn_tensor b, const int *axes_a, const int *axes_b, uint32_t n, tn_site at);
 // The norm of order p >= 0 of the difference of every two rows: [.., n, width] and [.., m, width] -> [.., n, m]; batches broadcast.
-// Differences are taken one by one, so that what is near has no rounding error of a product; rows that are equal have gradient 0
+// Differences are taken one by one, so that what is near has no rounding error of a product. Rows that are equal have gradient 0.
+// Of p = 2 and more than 25 rows the gradient is made of products: its error is that of sums of the rows less their mean
 TN_API tn_tensor tn_cdist(tn_tensor a, tn_tensor b, double p, tn_site at);
 // Sums of products by labels of axes, a letter each, as PyTorch's: a label that the result has not is summed over.
 //

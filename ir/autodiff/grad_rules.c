@@ -227,6 +227,40 @@ void ir_grad_rule_matmul(Grad *g, Val v, Val adj) {
   if (g->dep[b.i]) ir_grad_give(g, b, tb ? ir_grad_matmul(g, adj, a, true, ta) : ir_grad_matmul(g, a, adj, !ta, false));
 }
 
+// A point that differences of rows are taken from: their products then lose no more digits than the rows' spread costs.
+static Val middle_of(Grad *g, Val b) {
+  Shape s = shape_of(g, b);
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  memcpy(d, ir_dims(g->p, s), r * sizeof *d);
+  d[r - 2] = ir_dim(g->p, 1);
+  int64_t axis = r - 2;
+  Val mean =
+      reshape(g, with_attr(g, OP_mean, b, ir_a_list(KEY_axes, ir_shape_ints(g->p, &axis, 1))), ir_shape(g->p, d, r));
+  mean = ir_op3(g->f, OP_select, ir_op1(g->f, OP_isfinite, mean, g->loc), mean, number(g, 0), g->loc);
+  return ir_op1(g->f, OP_stop_grad, mean, g->loc);
+}
+
+// For each row of a: 2 (sum over j of g) a - 2 sum over j of g b; of b alike.
+static void give_distances(Grad *g, Val to, Val x, Val other, Val adj, bool ta) {
+  Shape s = shape_of(g, adj);
+  Dim d[MAX_RANK];
+  uint32_t r = ir_rank(g->p, s);
+  memcpy(d, ir_dims(g->p, s), r * sizeof *d);
+  int64_t axis = ta ? r - 2 : r - 1;
+  d[r - 2] = d[ta ? r - 1 : r - 2], d[r - 1] = ir_dim(g->p, 1);
+  Val all = reshape(g, ir_grad_sum_axes(g, adj, &axis, 1), ir_shape(g->p, d, r));
+  Val apart = op2(g, OP_sub, mul(g, x, all), ir_grad_matmul(g, adj, other, ta, false));
+  ir_grad_give(g, to, mul(g, apart, number(g, 2)));
+}
+
+void ir_grad_rule_square_distances(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0), b = arg(g, v, 1), middle = middle_of(g, b);
+  Val from_a = op2(g, OP_sub, a, middle), from_b = op2(g, OP_sub, b, middle);
+  if (g->dep[a.i]) give_distances(g, a, from_a, from_b, adj, false);
+  if (g->dep[b.i]) give_distances(g, b, from_b, from_a, adj, true);
+}
+
 void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), w = arg(g, v, 1), d = as_rows(g, adj);
   if (g->dep[x.i]) ir_grad_give(g, x, reshape(g, ir_grad_matmul(g, d, w, false, false), shape_of(g, x)));

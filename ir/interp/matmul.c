@@ -31,6 +31,18 @@ static void multiply(const Product *p, const double *a, const double *b, double 
     }
 }
 
+static void sum_squares_apart(const Product *p, const double *a, const double *b, double *c) {
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      double sum = 0;
+      for (int64_t k = 0; k < p->k; k++) {
+        double apart = a[i * p->ai + k * p->ak] - b[k * p->bk + j * p->bj];
+        sum += apart * apart;
+      }
+      c[i * p->n + j] = sum;
+    }
+}
+
 // Strides of an operand's batch axes when read with the result's batch sizes; its matrices are `matrix` elements each.
 static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *stride) {
   s.rank -= 2;
@@ -41,7 +53,8 @@ static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *
 bool eval_matmul(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
   Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
-  bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb);
+  bool apart = ir_ins(r->f, v)->op == OP_square_distances;
+  bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb) || apart;
   int64_t a0 = sa.dim[sa.rank - 2], a1 = sa.dim[sa.rank - 1], b0 = sb.dim[sb.rank - 2], b1 = sb.dim[sb.rank - 1];
   Product p = {.m = ta ? a1 : a0,
                .k = ta ? a0 : a1,
@@ -57,12 +70,15 @@ bool eval_matmul(Run *r, Val v) {
   DType t = (DType)ir_ins(r->f, v)->dtype;
   for (int64_t i = 0; each && i < out.n / each; i++) {
     int64_t at[] = {run_offset(&batch, stride_a, i), run_offset(&batch, stride_b, i), i * each};
-    if (t == DT_F32) multiply(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
+    if (apart) sum_squares_apart(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
+    else if (t == DT_F32) multiply(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
     else multiply_whole(r, t, &p, &a, &b, &out, at);
   }
   r->val[v.i] = out;
   return true;
 }
+
+bool eval_square_distances(Run *r, Val v) { return eval_matmul(r, v); }
 
 bool eval_linear(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0), w = run_arg(r, v, 1);

@@ -3,11 +3,10 @@
 
 #include <string.h>
 
-uint16_t ir_rule_matmul(const Infer *c) {
+static uint16_t product(const Infer *c, bool ta, bool tb) {
   if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
-  bool ta = ir_attr(c->f, c->v, KEY_ta) != NULL, tb = ir_attr(c->f, c->v, KEY_tb) != NULL;
   if ((ta || tb) && dtype_of(c, 0) != DT_F32) return ir_infer_fault(c, E_ARGUMENT, "{ta} and {tb} are of f32");
   uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
   Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
@@ -31,6 +30,12 @@ uint16_t ir_rule_matmul(const Infer *c) {
   set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 2));
   return 0;
 }
+
+uint16_t ir_rule_matmul(const Infer *c) {
+  return product(c, ir_attr(c->f, c->v, KEY_ta) != NULL, ir_attr(c->f, c->v, KEY_tb) != NULL);
+}
+
+uint16_t ir_rule_square_distances(const Infer *c) { return product(c, false, true); }
 
 // The last two axes of operand k.
 static uint16_t check_square(const Infer *c, uint32_t k) {
