@@ -26,4 +26,25 @@ typedef struct {
 // Reads the instruction at v, whose operands fit (ir_infer has run).
 void ir_pool(const Fn *f, Val v, Pool *p);
 
+// ---- steps along the last axis
+//
+// There results come in steps of n_phases neighbours, and the source moves by `stride` elements a step. The taps of a phase
+// lie at the same offsets in all steps; those outside of the source are none.
+//
+//   max_pool {kernel=[3], stride=[2], pad=[1]}      stride 2, one phase, taps at -1, 0, 1
+//   its gradient                                    stride 1, two phases: taps at 0; at 0, 1
+//   resize {filter="linear"} to twice the size      stride 1, two phases: taps at -1, 0; at 0, 1
+enum { POOL_MOST_STRIDE = 4, POOL_MOST_TAPS = 16 };
+typedef struct {
+  uint32_t n;
+  int64_t at[POOL_MOST_TAPS];  // from the element at stride * step, ascending
+} PoolPhase;
+typedef struct {
+  uint32_t stride, n_phases;
+  PoolPhase phase[POOL_MOST_STRIDE];
+} PoolColumns;
+// false: it has no small steps, such as one whose windows share x out. A pool of one channel that has them is as fast as one
+// of many: its kernel has vectors along this axis.
+bool ir_pool_columns(const Fn *f, Val v, RtArena *mem, PoolColumns *out);
+
 #endif

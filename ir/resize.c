@@ -43,7 +43,7 @@ static uint32_t linear(const Axis *a, int64_t j, int64_t *first, double *weight)
   double at = a->in == a->out ? (double)j : fmax(place(a, j), 0);
   *first = (int64_t)at;
   weight[1] = at - (double)*first, weight[0] = 1 - weight[1];
-  return 2;
+  return weight[1] > 0 ? 2 : 1;
 }
 
 // Keys' cubic convolution with -3/4.

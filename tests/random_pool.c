@@ -6,24 +6,53 @@
 
 #include "ir/pool.h"
 
+enum { MOST_SIZE = 12, MOST_WIDTH = 70 };  // of a spatial axis; of the last one of images of one channel
+
 static bool is_image(Gen *g, Val v) {
   Dims d = gen_dims(g, v);
   bool fits = gen_is_f32(g, v) && d.n >= 3 && d.n <= 2 + POOL_AXES;
-  for (uint32_t k = 1; k + 1 < d.n && fits; k++)  // a window of no element has no largest one
-    fits = ir_dim_bound(g->p, d.d[k]) <= 12 && ir_dim_least(g->p, d.d[k]) > 0;
+  for (uint32_t k = 1; k + 1 < d.n && fits; k++) {  // a window of no element has no largest one
+    bool is_wide = k + 2 == d.n && ir_dim_is_one(g->p, d.d[d.n - 1]);
+    fits = ir_dim_bound(g->p, d.d[k]) <= (is_wide ? MOST_WIDTH : MOST_SIZE) && ir_dim_least(g->p, d.d[k]) > 0;
+  }
   return fits;
 }
 
-static Val image_of(Gen *g) {
-  Val x = gen_pick_where(g, is_image);
+// Channels to the end, or to the front.
+static Val moved(Gen *g, Val v, bool to_last) {
+  uint32_t n = gen_dims(g, v).n;
+  int64_t list[MAX_RANK] = {0};
+  for (uint32_t k = 1; k < n; k++) list[k] = to_last ? (k + 1 == n ? 1 : k + 1) : (k == 1 ? n - 1 : k - 1);
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(g->p, list, n));
+  Val made = gen_emit(g, OP_permute, &v, 1, &perm, 1);
+  gen_keep_tame(g, made, gen_mag(g, v));
+  return made;
+}
+
+// What is made of images with channels first is given so.
+static void keep(Gen *g, Val made, double mag, bool was_first) {
+  gen_keep_tame(g, made, mag);
+  if (was_first) moved(g, made, false);
+}
+
+static Val image_of(Gen *g, bool *was_first) {
+  *was_first = gen_chance(g, 40);
+  Val x = *was_first ? (Val){0} : gen_pick_where(g, is_image);
   if (!ir_none(x)) return x;
   Dims d = {.n = 3 + gen_below(g, POOL_AXES)};
   for (uint32_t k = 0; k < d.n; k++)
     d.d[k] = gen_chance(g, 20) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
   if (gen_chance(g, 30)) d.d[d.n - 1] = ir_dim(g->p, 1 + gen_below(g, 40));
+  else if (gen_chance(g, 30)) d.d[d.n - 1] = ir_dim(g->p, 1), d.d[d.n - 2] = ir_dim(g->p, 1 + gen_below(g, MOST_WIDTH));
+  if (*was_first) {
+    Dim last = d.d[d.n - 1];
+    for (uint32_t k = d.n - 1; k > 1; k--) d.d[k] = d.d[k - 1];
+    d.d[1] = last;
+  }
   Shape s = gen_shape(g, &d);
   if (!gen_is_small(g, s)) return (Val){0};
   x = gen_leaf(g, s);
+  if (*was_first) x = moved(g, x, true);
   return is_image(g, x) ? x : (Val){0};
 }
 
@@ -57,8 +86,8 @@ static uint32_t attributes(Gen *g, Val x, bool is_max, Attr *attr, Dims *y) {
 void add_pool(Gen *g) {
   Attr attr[6];
   Dims y, d;
-  bool is_max = gen_chance(g, 50), backward = gen_chance(g, 50);
-  Val x = image_of(g);
+  bool is_max = gen_chance(g, 50), backward = gen_chance(g, 50), was_first;
+  Val x = image_of(g, &was_first);
   if (ir_none(x)) return;
   uint32_t n = attributes(g, x, is_max, attr, &y);
   Shape shape = gen_shape(g, &y);
@@ -69,25 +98,27 @@ void add_pool(Gen *g) {
   if (!is_max) {
     Val of = backward ? gen_leaf(g, shape) : x;
     if (backward) attr[0] = back;
-    gen_keep_tame(g, gen_emit(g, backward ? OP_sum_pool_grad : OP_sum_pool, &of, 1, attr, n),
-                  64 * (backward ? 1 : mag));
+    keep(g, gen_emit(g, backward ? OP_sum_pool_grad : OP_sum_pool, &of, 1, attr, n), 64 * (backward ? 1 : mag),
+         was_first);
     return;
   }
   Val largest = gen_emit(g, OP_max_pool, &x, 1, attr, n), places = ir_result(largest, 1);
-  gen_keep_tame(g, largest, mag);
+  keep(g, largest, mag, was_first);
   if (!backward) return;
   attr[0] = back;
-  gen_keep_tame(g, gen_emit(g, OP_max_pool_grad, (Val[]){gen_leaf(g, shape), places}, 2, attr, n), 64);
+  keep(g, gen_emit(g, OP_max_pool_grad, (Val[]){gen_leaf(g, shape), places}, 2, attr, n), 64, was_first);
 }
 
 void add_resize(Gen *g) {
   static const char *const filters[] = {"nearest", "linear", "cubic", "nearest_exact"};
-  Val x = image_of(g);
+  bool was_first;
+  Val x = image_of(g, &was_first);
   if (ir_none(x)) return;
   Dims d = gen_dims(g, x), y = d;
   for (uint32_t k = 1; k + 1 < d.n; k++) {
     if (!ir_dim_is_const(g->p, d.d[k])) return;
-    y.d[k] = ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 5 : 9));
+    uint32_t in = (uint32_t)ir_dim_bound(g->p, d.d[k]);
+    y.d[k] = ir_dim(g->p, gen_chance(g, 30) ? in * (1 + gen_below(g, 4)) : 1 + gen_below(g, d.n > 4 ? 5 : 9));
   }
   Shape shape = gen_shape(g, &y);
   if (!gen_is_small(g, shape)) return;
@@ -96,5 +127,5 @@ void add_resize(Gen *g) {
                   ir_a_str(KEY_filter, ir_str(g->p, filters[gen_below(g, 4)])), ir_a_int(KEY_align, 1)};
   Val of = backward ? gen_leaf(g, shape) : x;
   Val made = gen_emit(g, backward ? OP_resize_grad : OP_resize, &of, 1, attr, gen_chance(g, 30) ? 3 : 2);
-  gen_keep_tame(g, made, backward ? 200 : 4 * gen_mag(g, x));
+  keep(g, made, backward ? 200 : 4 * gen_mag(g, x), was_first);
 }

@@ -1,47 +1,17 @@
 // Pools (ir/pool.h), images of other sizes (ir/resize.h) and the gradients of both: for each pixel of the result a box of
-// pixels of the source, vectors along channels.
+// pixels of the source, vectors along channels; of one channel along columns, if they go in small steps (pool_columns.c).
 //
 //   forward     a window: the elements of x that the position has
 //   gradients   the positions whose windows have the element of x; of maxima those count whose place is this element
 //   resizing    tables of constants say for each axis which neighbours a pixel has, and their weights
 //
 // A row of pixels, those of the last spatial axis, belongs to one worker. Elements of a box are taken in the order of memory.
-#include "ir/pool.h"
-#include "codegen/cg.h"
 #include "codegen/emitters.h"
-#include "ir/resize.h"
+#include "codegen/reduce/pool_walk.h"
 
 #include <math.h>
 
-enum {
-  UNROLL = 4,
-  MOST_TAPS = 16,
-  MOST_STATE = 2
-};  // vectors walked together; taps that are straight code; of a vector
-
-typedef struct {
-  V lo, hi;
-  int64_t step;
-} Range;
-
-typedef struct {
-  V lo, hi, weight;  // constants in memory; NULL: none
-  int64_t width;     // weights of an element
-} Table;
-
-typedef struct {
-  Cg *c;
-  Pool p;
-  Op op;
-  Table table[POOL_AXES];
-  V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
-  V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
-  double divisor;
-  // of the current pixel
-  V at[POOL_AXES];
-  Range box[POOL_AXES];
-  V image, pixel, place;  // the source's first element of the image, the result's pixel, and its place in the image
-} PoolWalk;
+enum { UNROLL = 4 };  // vectors walked together
 
 // ---- boxes
 static V positive(Cg *c, V x) { return cg_max(c, x, cg_i64(c, 0)); }
@@ -96,7 +66,7 @@ typedef struct {
   V mask;      // of the only vector; NULL: whole ones
 } Channels;
 
-static uint32_t n_state(const PoolWalk *w) { return w->out_place ? 2 : 1; }
+uint32_t cg_pool_state(const PoolWalk *w) { return w->out_place ? 2 : 1; }
 
 static V place_of(const PoolWalk *w, V a, V b, V e) {
   Cg *c = w->c;
@@ -116,18 +86,12 @@ static V first_place(const PoolWalk *w) {
   return as_i32(c, first);
 }
 
-static void begin(const PoolWalk *w, uint32_t n, V *state) {
-  Cg *c = w->c;
-  bool is_max = w->op == OP_max_pool;
-  V first = w->out_place ? first_place(w) : NULL;
-  for (uint32_t k = 0; k < n; k++) {
-    state[k * n_state(w)] = cg_splat(c, cg_f32(c, is_max ? -INFINITY : 0));
-    if (first) state[k * n_state(w) + 1] = first;
-  }
+void cg_pool_begin(const PoolWalk *w, V first, V *state) {
+  state[0] = cg_splat(w->c, cg_f32(w->c, w->op == OP_max_pool ? -INFINITY : 0));
+  if (w->out_place) state[1] = first;
 }
 
-// Adds vector x of the source, at `place`, to the state of its channels.
-static void join(const PoolWalk *w, V x, V place, V src_place, V weight, V *state) {
+void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight, V *state) {
   Cg *c = w->c;
   if (weight) {
     state[0] = cg_fma(c, x, weight, state[0]);
@@ -137,36 +101,46 @@ static void join(const PoolWalk *w, V x, V place, V src_place, V weight, V *stat
     V more = cg_fcmp(c, LLVMRealOGT, x, state[0]), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
     V take = cg_or(c, more, is_nan);
     state[0] = cg_select(c, take, x, state[0]);
-    if (w->out_place) state[1] = cg_select(c, take, as_i32(c, place), state[1]);
+    if (w->out_place) state[1] = cg_select(c, take, place, state[1]);
     return;
   }
   V sum = cg_fadd(c, state[0], x);
-  if (src_place) sum = cg_select(c, cg_eq(c, src_place, w->place), sum, state[0]);
+  if (src_place) sum = cg_select(c, cg_eq(c, src_place, own), sum, state[0]);
   state[0] = sum;
+}
+
+V cg_pool_divided(const PoolWalk *w, V sum) {
+  return w->divisor == 1 ? sum : cg_fdiv(w->c, sum, cg_splat(w->c, cg_f32(w->c, w->divisor)));
+}
+
+V cg_pool_weight(const PoolWalk *w, uint32_t k, V index) {
+  Cg *c = w->c;
+  const Table *t = &w->table[k];
+  if (!t->weight) return NULL;
+  V at = cg_add(c, times(c, w->at[k], t->taps.width), cg_sub(c, index, w->box[k].lo));
+  return cg_get(c, c->f32, t->weight, at);
 }
 
 // The product of the weights along all axes; NULL: there are none.
 static V weight_of(const PoolWalk *w, const V *index) {
-  Cg *c = w->c;
   V all = NULL;
   for (uint32_t k = 0; k < POOL_AXES; k++) {
-    const Table *t = &w->table[k];
-    if (!t->weight) continue;
-    V at = cg_add(c, times(c, w->at[k], t->width), cg_sub(c, index[k], w->box[k].lo));
-    V own = cg_get(c, c->f32, t->weight, at);
-    all = all ? cg_fmul(c, all, own) : own;
+    V own = cg_pool_weight(w, k, index[k]);
+    if (own) all = all ? cg_fmul(w->c, all, own) : own;
   }
-  return all ? cg_splat(c, all) : NULL;
+  return all ? cg_splat(w->c, all) : NULL;
 }
 
 static void visit(const PoolWalk *w, const Channels *of, const V *index, V *state) {
   Cg *c = w->c;
-  V place = place_of(w, index[0], index[1], index[2]), weight = weight_of(w, index),
+  V place = place_of(w, index[0], index[1], index[2]), weight = weight_of(w, index), places = as_i32(c, place),
     at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
+  V result = w->src_place ? as_i32(c, cg_add(c, cg_mul(c, w->line, w->to[2]), w->at[2])) : NULL;
   for (uint32_t k = 0; k < of->n; k++) {
     V own = plus(c, at, (int64_t)k * c->t->vl), src_place = NULL;
     if (w->src_place) src_place = cg_get_masked(w->c, c->vi32, w->src_place, own, of->mask);
-    join(w, cg_get_masked(w->c, c->vf, w->src, own, of->mask), place, src_place, weight, state + k * n_state(w));
+    V x = cg_get_masked(w->c, c->vf, w->src, own, of->mask);
+    cg_pool_join(w, x, places, src_place, result, weight, state + k * cg_pool_state(w));
   }
 }
 
@@ -181,10 +155,10 @@ static void finish(const PoolWalk *w, const Channels *of, const V *state) {
   Cg *c = w->c;
   V at = cg_add(c, cg_mul(c, w->pixel, w->channels), of->at);
   for (uint32_t k = 0; k < of->n; k++) {
-    V own = plus(c, at, (int64_t)k * c->t->vl), y = state[k * n_state(w)];
-    if (w->divisor != 1) y = cg_fdiv(c, y, cg_splat(c, cg_f32(c, w->divisor)));
-    store(w, of, y, c->f32, w->out, own);
-    if (w->out_place) store(w, of, state[k * n_state(w) + 1], c->i32, w->out_place, own);
+    V own = plus(c, at, (int64_t)k * c->t->vl);
+    const V *of_vector = state + k * cg_pool_state(w);
+    store(w, of, cg_pool_divided(w, of_vector[0]), c->f32, w->out, own);
+    if (w->out_place) store(w, of, of_vector[1], c->i32, w->out_place, own);
   }
 }
 
@@ -201,7 +175,7 @@ static void walk_loops(const PoolWalk *w, const Channels *of, V *index, uint32_t
     return;
   }
   const Range *r = &w->box[axis];
-  uint32_t n = of->n * n_state(w);
+  uint32_t n = of->n * cg_pool_state(w);
   for (Loop l = cg_carry(c, r->lo, r->hi, cg_i64(c, r->step), state, n); cg_next(&l);) {
     index[axis] = l.i;
     walk_loops(w, of, index, axis + 1, state);
@@ -223,7 +197,8 @@ static void walk_taps(const PoolWalk *w, const Channels *of, V *state) {
 
 static void channels(const PoolWalk *w, const Channels *of, bool is_whole) {
   V state[UNROLL * MOST_STATE], index[POOL_AXES];
-  begin(w, of->n, state);
+  V first = w->out_place ? first_place(w) : NULL;
+  for (uint32_t k = 0; k < of->n; k++) cg_pool_begin(w, first, state + k * cg_pool_state(w));
   if (is_whole) walk_taps(w, of, state);
   else walk_loops(w, of, index, 0, state);
   finish(w, of, state);
@@ -243,10 +218,10 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
 }
 
 // ---- pixels
-static V is_whole(const PoolWalk *w) {
+V cg_pool_is_whole(const PoolWalk *w, uint32_t from, uint32_t to) {
   Cg *c = w->c;
   V all = LLVMConstInt(c->i1, 1, false);
-  for (uint32_t k = POOL_AXES - w->p.rank; k < POOL_AXES; k++) {
+  for (uint32_t k = (uint32_t)cg_larger(from, POOL_AXES - w->p.rank); k < to; k++) {
     V size = cg_sub(c, w->box[k].hi, w->box[k].lo), want = cg_i64(c, (w->p.kernel[k] - 1) * w->p.dilation[k] + 1);
     all = cg_and(c, all, cg_eq(c, size, want));
   }
@@ -259,33 +234,38 @@ static void pixel(const PoolWalk *w) {
     all_channels(w, false);
     return;
   }
-  for (If s = cg_either(c, is_whole(w)); cg_then(&s);)
+  for (If s = cg_either(c, cg_pool_is_whole(w, 0, POOL_AXES)); cg_then(&s);)
     if (s.is_true) all_channels(w, true);
     else all_channels(w, false);
 }
 
 static void each_pixel(PoolWalk *w) {
   Cg *c = w->c;
+  for (Loop column = cg_count(c, w->to[2]); cg_next(&column);) {
+    enter(w, 2, column.i);
+    w->pixel = cg_add(c, cg_mul(c, w->row, w->to[2]), column.i);
+    pixel(w);
+  }
+}
+
+static void each_row(PoolWalk *w) {
+  Cg *c = w->c;
+  PoolColumns columns;
+  bool by_columns = cg_is_int(w->channels, 1) && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
   for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);) {
     V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
     V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
     V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
     w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
+    w->row = row.i, w->line = cg_add(c, cg_mul(c, a, w->to[1]), b);
     enter(w, 0, a), enter(w, 1, b);
-    for (Loop column = cg_count(c, w->to[2]); cg_next(&column);) {
-      enter(w, 2, column.i);
-      w->pixel = cg_add(c, cg_mul(c, row.i, w->to[2]), column.i);
-      if (w->src_place) {
-        V line = cg_add(c, cg_mul(c, a, w->to[1]), b);
-        w->place = as_i32(c, cg_add(c, cg_mul(c, line, w->to[2]), column.i));
-      }
-      pixel(w);
-    }
+    if (by_columns) cg_pool_columns(w, &columns);
+    else each_pixel(w);
   }
 }
 
 // ---- tables
-static V constants(Cg *c, LLVMTypeRef type, V *value, int64_t n) {
+V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n) {
   V table = LLVMAddGlobal(c->mod, LLVMArrayType2(type, (uint64_t)n), "taps");
   LLVMSetInitializer(table, LLVMConstArray2(type, value, (uint64_t)n));
   LLVMSetGlobalConstant(table, true);
@@ -296,13 +276,13 @@ static V constants(Cg *c, LLVMTypeRef type, V *value, int64_t n) {
 static V whole_numbers(Cg *c, const int32_t *x, int64_t n) {
   V *value = rt_alloc(c->mem, (size_t)n * sizeof *value);
   for (int64_t k = 0; k < n; k++) value[k] = cg_i32(c, x[k]);
-  return constants(c, c->i32, value, n);
+  return cg_pool_constants(c, c->i32, value, n);
 }
 
 static V numbers(Cg *c, const float *x, int64_t n) {
   V *value = rt_alloc(c->mem, (size_t)n * sizeof *value);
   for (int64_t k = 0; k < n; k++) value[k] = cg_f32(c, (double)x[k]);
-  return constants(c, c->f32, value, n);
+  return cg_pool_constants(c, c->f32, value, n);
 }
 
 static void make_tables(PoolWalk *w, Val v) {
@@ -310,7 +290,7 @@ static void make_tables(PoolWalk *w, Val v) {
   for (uint32_t k = 0; k < w->p.rank; k++) {
     AxisTaps t = ir_axis_taps(c->f, v, k, c->mem);
     w->table[POOL_AXES - w->p.rank + k] =
-        (Table){whole_numbers(c, t.lo, t.n), whole_numbers(c, t.hi, t.n), numbers(c, t.weight, t.n * t.width), t.width};
+        (Table){whole_numbers(c, t.lo, t.n), whole_numbers(c, t.hi, t.n), numbers(c, t.weight, t.n * t.width), t};
   }
 }
 
@@ -329,6 +309,6 @@ bool cg_emit_pool(Cg *c) {
   if (w.op == OP_max_pool_grad) w.src_place = cg_ptr(c, ir_arg(c->f, v, 1));
   if (w.op == OP_max_pool) w.out_place = cg_ptr_or_null(c, ir_result(v, 1));
   if (w.op == OP_resize || w.op == OP_resize_grad) make_tables(&w, v);
-  each_pixel(&w);
+  each_row(&w);
   return true;
 }

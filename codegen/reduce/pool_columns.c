@@ -1,0 +1,242 @@
+// Pools of one channel, as images with channels first are: vectors along the last axis.
+//
+// A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
+// neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
+// What lies outside of the source is left out by masks.
+#include "codegen/reduce/pool_walk.h"
+
+#include <math.h>
+
+enum { MAX_LANES = 64 };
+
+typedef struct {
+  PoolWalk *w;
+  PoolColumns of;
+  V weight;         // [phase, tap, step]; NULL: all are 1
+  int64_t n_steps;  // of a row of `weight`: whole vectors
+} Columns;
+
+typedef struct {
+  const Columns *of;
+  V first;         // step
+  bool is_masked;  // taps may lie outside of the source, and results outside of the row
+} Block;
+
+static const AxisTaps *taps_of(const PoolWalk *w) { return &w->table[POOL_AXES - 1].taps; }
+static V plus(Cg *c, V x, int64_t n) { return cg_add(c, x, cg_i64(c, n)); }
+static V times(Cg *c, V x, int64_t n) { return cg_mul(c, x, cg_i64(c, n)); }
+
+// ---- weights
+static bool has_weights(const AxisTaps *t) {
+  for (int64_t j = 0; j < t->n; j++)
+    for (int64_t i = 0; i < t->hi[j] - t->lo[j]; i++)
+      if (t->weight[j * t->width + i] != 1) return true;
+  return false;
+}
+
+static void fill_weights(Columns *k) {
+  Cg *c = k->w->c;
+  const AxisTaps *t = taps_of(k->w);
+  uint32_t rows = 0, row = 0;
+  for (uint32_t r = 0; r < k->of.n_phases; r++) rows += k->of.phase[r].n;
+  k->n_steps = cg_round_up(cg_ceil_div(t->n, k->of.n_phases), c->t->vl);
+  V *value = rt_alloc(c->mem, (size_t)(rows * k->n_steps) * sizeof *value);
+  for (uint32_t r = 0; r < k->of.n_phases; r++)
+    for (uint32_t tap = 0; tap < k->of.phase[r].n; tap++, row++)
+      for (int64_t step = 0; step < k->n_steps; step++) {
+        int64_t j = step * k->of.n_phases + r, i = step * k->of.stride + k->of.phase[r].at[tap];
+        bool is_tap = j < t->n && i >= t->lo[j] && i < t->hi[j];
+        value[row * k->n_steps + step] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + i - t->lo[j]] : 0);
+      }
+  k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
+}
+
+// ---- several vectors as one, in the order of memory
+static V shuffled(Cg *c, V x, V y, const uint32_t *from, uint32_t n) {
+  V lane[MAX_LANES];
+  for (uint32_t i = 0; i < n; i++) lane[i] = cg_i32(c, (int32_t)from[i]);
+  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, n), "");
+}
+
+static V first_lanes(Cg *c, V x, V y, uint32_t n) {
+  uint32_t from[MAX_LANES];
+  for (uint32_t i = 0; i < n; i++) from[i] = i;
+  return shuffled(c, x, y, from, n);
+}
+
+static V joined(Cg *c, V *x, uint32_t n) {
+  uint32_t vl = c->t->vl;
+  if (n == 1) return x[0];
+  V half = first_lanes(c, x[0], x[1], 2 * vl);
+  if (n == 2) return half;
+  V rest = n == 4 ? first_lanes(c, x[2], x[3], 2 * vl) : first_lanes(c, x[2], x[2], 2 * vl);
+  return first_lanes(c, half, rest, n * vl);
+}
+
+static V lanes_of(Cg *c, V wide, uint32_t first, uint32_t step) {
+  uint32_t from[MAX_LANES];
+  for (uint32_t i = 0; i < c->t->vl; i++) from[i] = first + i * step;
+  return shuffled(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, c->t->vl);
+}
+
+static V interleaved(Cg *c, V *x, uint32_t n) {
+  uint32_t vl = c->t->vl, from[MAX_LANES];
+  if (n == 1) return x[0];
+  V wide = joined(c, x, n);
+  for (uint32_t i = 0; i < n * vl; i++) from[i] = i % n * vl + i / n;
+  return shuffled(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, n * vl);
+}
+
+// ---- vectors of i32: first, first + step ..
+static V numbers_from(Cg *c, V first, uint32_t step) {
+  V lane[MAX_LANES];
+  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)(i * step));
+  return cg_iadd(c, cg_splat(c, cg_trunc(c, first, c->i32)), LLVMConstVector(lane, c->t->vl));
+}
+
+static V below(Cg *c, V numbers, V end) { return cg_below(c, numbers, cg_splat(c, cg_trunc(c, end, c->i32))); }
+
+// ---- taps of a line of the source, whose first element is `line`
+static V tap(const Block *b, LLVMTypeRef type, V base, V line, V at) {
+  const PoolWalk *w = b->of->w;
+  Cg *c = w->c;
+  V piece[POOL_MOST_STRIDE];
+  for (uint32_t m = 0; m < b->of->of.stride; m++) {
+    V own = plus(c, at, (int64_t)m * c->t->vl);
+    V p = cg_at_any(c, LLVMGetElementType(type), base, cg_add(c, line, own));
+    V inside = b->is_masked ? below(c, numbers_from(c, own, 1), w->from[2]) : NULL;
+    piece[m] = cg_load_masked(c, type, p, inside);
+    if (inside && w->op == OP_max_pool) piece[m] = cg_select(c, inside, piece[m], cg_splat(c, cg_f32(c, -INFINITY)));
+  }
+  return b->of->of.stride == 1 ? piece[0] : lanes_of(c, joined(c, piece, b->of->of.stride), 0, b->of->of.stride);
+}
+
+static V weight_of(const Block *b, V row, V upper) {
+  Cg *c = b->of->w->c;
+  V own = NULL;
+  if (b->of->weight) own = cg_get(c, c->vf, b->of->weight, cg_add(c, times(c, row, b->of->n_steps), b->first));
+  if (!upper) return own;
+  return own ? cg_fmul(c, cg_splat(c, upper), own) : cg_splat(c, upper);
+}
+
+static void add_phases(const Block *b, V plane_line, V upper, V *state) {
+  const Columns *k = b->of;
+  const PoolWalk *w = k->w;
+  Cg *c = w->c;
+  V line = cg_add(c, w->image, plane_line);
+  uint32_t row = 0;
+  for (uint32_t r = 0; r < k->of.n_phases; r++) {
+    V own = NULL, result = plus(c, cg_add(c, cg_mul(c, w->line, w->to[2]), times(c, b->first, k->of.n_phases)), r);
+    if (w->src_place) own = numbers_from(c, result, k->of.n_phases);
+    for (uint32_t t = 0; t < k->of.phase[r].n; t++, row++) {
+      V at = plus(c, times(c, b->first, k->of.stride), k->of.phase[r].at[t]), place = NULL, src_place = NULL;
+      V x = tap(b, c->vf, w->src, line, at);
+      if (w->out_place) place = numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
+      if (w->src_place) src_place = tap(b, c->vi32, w->src_place, line, at);
+      cg_pool_join(w, x, place, src_place, own, weight_of(b, cg_i64(c, row), upper), state + r * cg_pool_state(w));
+    }
+  }
+}
+
+// ---- lines of the window
+static void add_line(const Block *b, V a0, V a1, V *state) {
+  const PoolWalk *w = b->of->w;
+  Cg *c = w->c;
+  V plane_line = cg_mul(c, cg_index(c, a0, w->from[1], a1), w->from[2]);
+  V outer = cg_pool_weight(w, 0, a0), inner = cg_pool_weight(w, 1, a1);
+  V upper = outer && inner ? cg_fmul(c, outer, inner) : outer ? outer : inner;
+  add_phases(b, plane_line, upper, state);
+}
+
+static void add_lines(const Block *b, bool is_whole, V *state) {
+  const PoolWalk *w = b->of->w;
+  const Pool *p = &w->p;
+  Cg *c = w->c;
+  const Range *outer = &w->box[0], *inner = &w->box[1];
+  uint32_t n = b->of->of.n_phases * cg_pool_state(w);
+  for (int64_t t = 0; is_whole && t < p->kernel[0] * p->kernel[1]; t++)
+    add_line(b, plus(c, outer->lo, t / p->kernel[1] * p->dilation[0]),
+             plus(c, inner->lo, t % p->kernel[1] * p->dilation[1]), state);
+  if (is_whole) return;
+  for (Loop l0 = cg_carry(c, outer->lo, outer->hi, cg_i64(c, outer->step), state, n); cg_next(&l0);)
+    for (Loop l1 = cg_carry(c, inner->lo, inner->hi, cg_i64(c, inner->step), state, n); cg_next(&l1);)
+      add_line(b, l0.i, l1.i, state);
+}
+
+// ---- blocks of vl steps
+// The places of the windows' first elements; -1 where a window lies wholly in the padding.
+static V first_places(const Block *b) {
+  const PoolWalk *w = b->of->w;
+  const Pool *p = &w->p;
+  Cg *c = w->c;
+  int64_t d = p->dilation[2], reach = (p->kernel[2] - 1) * d + 1;
+  V begin = numbers_from(c, plus(c, times(c, b->first, p->stride[2]), -p->pad[2]), (uint32_t)p->stride[2]);
+  V zero = cg_splat(c, cg_i32(c, 0)), lo = begin;
+  // d times the least number of steps of d from `begin` to the first element
+  for (int64_t before = d; before < p->pad[2] + d; before += d)
+    lo = cg_select(c, cg_lt(c, lo, zero), cg_iadd(c, lo, cg_splat(c, cg_i32(c, (int32_t)d))), lo);
+  V end = cg_iadd(c, begin, cg_splat(c, cg_i32(c, (int32_t)reach))),
+    size = cg_splat(c, cg_trunc(c, w->from[2], c->i32));
+  V hi = cg_select(c, cg_lt(c, end, size), end, size), is_empty = cg_ge(c, lo, hi);
+  V line = cg_mul(c, cg_index(c, w->box[0].lo, w->from[1], w->box[1].lo), w->from[2]);
+  for (uint32_t k = 0; k < 2; k++) is_empty = cg_or(c, is_empty, cg_splat(c, cg_ge(c, w->box[k].lo, w->box[k].hi)));
+  return cg_select(c, is_empty, cg_splat(c, cg_i32(c, -1)), cg_iadd(c, lo, cg_splat(c, cg_trunc(c, line, c->i32))));
+}
+
+static void store(const Block *b, LLVMTypeRef elem, V base, V *x) {
+  const Columns *k = b->of;
+  const PoolWalk *w = k->w;
+  Cg *c = w->c;
+  V column = times(c, b->first, k->of.n_phases), all = interleaved(c, x, k->of.n_phases);
+  V at = cg_add(c, cg_mul(c, w->row, w->to[2]), column);
+  for (uint32_t m = 0; b->is_masked && m < k->of.n_phases; m++) {
+    V piece = k->of.n_phases == 1 ? all : lanes_of(c, all, m * c->t->vl, 1);
+    V own = plus(c, column, (int64_t)m * c->t->vl);
+    cg_store_masked(c, piece, cg_at_any(c, elem, base, plus(c, at, (int64_t)m * c->t->vl)),
+                    below(c, numbers_from(c, own, 1), w->to[2]));
+  }
+  if (!b->is_masked) cg_store(c, all, cg_at(c, elem, base, at));
+}
+
+static void block(const Block *b, bool has_all_lines) {
+  const Columns *k = b->of;
+  const PoolWalk *w = k->w;
+  V state[POOL_MOST_STRIDE * MOST_STATE], y[POOL_MOST_STRIDE], first = w->out_place ? first_places(b) : NULL;
+  uint32_t n = cg_pool_state(w);
+  for (uint32_t r = 0; r < k->of.n_phases; r++) cg_pool_begin(w, first, state + r * n);
+  add_lines(b, has_all_lines, state);
+  for (uint32_t r = 0; r < k->of.n_phases; r++) y[r] = cg_pool_divided(w, state[r * n]);
+  if (w->out) store(b, w->c->f32, w->out, y);
+  if (w->out_place) store(b, w->c->i32, w->out_place, state + 1);
+}
+
+// Does the block lie inside of the source, whatever its loads read, and of the row?
+static V is_inside(const Columns *k, V first) {
+  const PoolWalk *w = k->w;
+  Cg *c = w->c;
+  int64_t lo = 0, hi = 0, vl = c->t->vl;
+  for (uint32_t r = 0; r < k->of.n_phases; r++)
+    for (uint32_t t = 0; t < k->of.phase[r].n; t++)
+      lo = cg_smaller(lo, k->of.phase[r].at[t]), hi = cg_larger(hi, k->of.phase[r].at[t]);
+  V at = times(c, first, k->of.stride), fits = cg_le(c, times(c, plus(c, first, vl), k->of.n_phases), w->to[2]);
+  V begins = cg_ge(c, plus(c, at, lo), cg_i64(c, 0)), ends = cg_le(c, plus(c, at, hi + vl * k->of.stride), w->from[2]);
+  return cg_and(c, cg_and(c, begins, ends), fits);
+}
+
+static void blocks(const Columns *k, bool has_all_lines) {
+  Cg *c = k->w->c;
+  for (Loop l = cg_count_by(c, cg_ceil_div_value(c, k->w->to[2], k->of.n_phases), cg_vl(c)); cg_next(&l);)
+    for (If s = cg_either(c, is_inside(k, l.i)); cg_then(&s);) block(&(Block){k, l.i, !s.is_true}, has_all_lines);
+}
+
+void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
+  Columns k = {.w = w, .of = *of};
+  const Pool *p = &w->p;
+  bool is_resize = w->table[POOL_AXES - 1].lo;
+  if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
+  if (is_resize || p->is_grad || p->kernel[0] * p->kernel[1] * p->kernel[2] > MOST_TAPS) {
+    blocks(&k, false);
+    return;
+  }
+  for (If s = cg_either(w->c, cg_pool_is_whole(w, 0, POOL_AXES - 1)); cg_then(&s);) blocks(&k, s.is_true);
+}

@@ -1,0 +1,55 @@
+// A pool during emission: the walk over its rows of pixels (pool.c), which a kernel along channels (pool.c) and one along
+// columns (pool_columns.c) share.
+#ifndef TN_CODEGEN_REDUCE_POOL_WALK_H
+#define TN_CODEGEN_REDUCE_POOL_WALK_H
+
+#include "codegen/cg.h"
+#include "ir/pool.h"
+#include "ir/resize.h"
+
+enum { MOST_TAPS = 16, MOST_STATE = 2 };  // taps that are straight code; vectors of state for one of results
+
+typedef struct {
+  V lo, hi;
+  int64_t step;
+} Range;
+
+typedef struct {
+  V lo, hi, weight;  // constants in memory; NULL: none
+  AxisTaps taps;     // the same, of a resized axis
+} Table;
+
+typedef struct {
+  Cg *c;
+  Pool p;
+  Op op;
+  Table table[POOL_AXES];
+  V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
+  V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
+  double divisor;
+  // of the current row
+  V image;  // the source's first element of the image
+  V row;    // number of the row in the result, and in its image
+  V line;
+  // of the current pixel
+  V at[POOL_AXES];
+  Range box[POOL_AXES];
+  V pixel;
+} PoolWalk;
+
+uint32_t cg_pool_state(const PoolWalk *w);
+// Sets the state of one vector of results whose window, where places are read, has its first element at `first`.
+void cg_pool_begin(const PoolWalk *w, V first, V *state);
+// Adds x, at `place` of the source's plane, to it; src_place: of a gradient of maxima, the places that x goes to, of which
+// `own` is the result's. weight NULL: 1.
+void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight, V *state);
+V cg_pool_divided(const PoolWalk *w, V sum);
+V cg_pool_weight(const PoolWalk *w, uint32_t k, V index);  // of element `index` along axis k, a scalar; NULL: 1
+V cg_pool_is_whole(const PoolWalk *w, uint32_t from,
+                   uint32_t to);  // has the window all elements along axes [from, to)?
+V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
+
+// ---- pool_columns.c: of one channel, vectors along the last axis
+void cg_pool_columns(PoolWalk *w, const PoolColumns *of);  // the current row
+
+#endif

@@ -1,0 +1,299 @@
+// Pass choose_layouts: images have channels last, since products want them so; where no product is near, they stay first.
+//
+//   %1 = permute %x {perm=[0,2,3,1]}                          x [N, C, H, W]
+//   %2 = sum_pool %1 {..}                   ->                %1 = reshape %x {shape=[N*C,H,W,1]}
+//   %3 = relu %2                                              %2 = sum_pool %1 {..}
+//   %y = permute %3 {perm=[0,3,1,2]}                          %3 = reshape %2 {shape=[N,C,..]}      %y = relu %3
+//
+// Pools and resizes do not mix channels: with channels first they see N * C images of one channel, for which their kernels
+// have vectors along the last axis (ir/pool.h). What is pointwise takes any layout. Instructions of these kinds that read
+// each other are a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
+#include "ir/build.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/passes.h"
+#include "ir/passes/rewrites/rules.h"
+#include "ir/pool.h"
+#include "ir/rewrite.h"
+
+enum { MOST_ATTRS = 12, LEAST_WIDTH = 4 };
+
+typedef enum { FIXED, ALONG, CORE } Kind;  // of no group; in a group, if it has a core; a pool
+
+typedef struct {
+  Rewrite e;
+  Fn *f;
+  Prog *p;
+  UseLists uses;
+  uint8_t *kind;    // by old value
+  uint32_t *group;  // by old value: another one of its group, itself at the root
+  int64_t *saved;   // by root: bytes of permutations that are not made if it changes, less those that are
+  bool *has_core;   // by root
+  bool *changes;    // by old value: it has channels first from here on
+  bool *read_last;  // by old value: somebody who does not change reads it
+  bool *makes_first, *makes_last;  // by old value: it is a permutation of channels
+  Val *first;                      // by old value: the new one with channels first; 0: not made
+} Layouts;
+
+static const Ins *ins_at(const Layouts *l, uint32_t v) { return &l->f->ins[v]; }
+static uint32_t rank_of(const Layouts *l, Val v) { return ir_rank(l->p, ir_ins(l->f, v)->shape); }
+
+// ---- permutations of channels: axis k of the result is axis perm[k]
+static uint32_t axis_in_last(uint32_t rank, uint32_t k) { return k < 2 ? k * (rank - 1) : k - 1; }
+static uint32_t axis_in_first(uint32_t rank, uint32_t k) { return k == 0 ? 0 : k + 1 == rank ? 1 : k + 1; }
+
+static bool permutes(const Layouts *l, Val v, uint32_t (*axis)(uint32_t, uint32_t)) {
+  const Attr *perm = ir_perm_of(l->f, v);
+  uint32_t rank = perm ? ir_rank(l->p, perm->u.list) : 0;
+  for (uint32_t k = 0; k < rank; k++)
+    if (ir_list_at(l->p, perm->u.list, k) != axis(rank, k)) return false;
+  return rank > 2;
+}
+// ---- groups
+static uint32_t root_of(Layouts *l, uint32_t v) {
+  while (l->group[v] != v) v = l->group[v] = l->group[l->group[v]];
+  return v;
+}
+
+static void unite(Layouts *l, uint32_t a, uint32_t b) {
+  a = root_of(l, a), b = root_of(l, b);
+  l->group[b] = a;
+  l->has_core[a] |= l->has_core[b];
+}
+
+static Kind kind_of(const Layouts *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
+  PoolColumns columns;
+  if (ins->op == OP_result) return FIXED;
+  if (ir_ops[ins->op].cls == CLASS_POOL) {
+    Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
+    return ir_dim_bound(l->p, width) >= LEAST_WIDTH && ir_pool_columns(l->f, v, l->p->mem, &columns) ? CORE : FIXED;
+  }
+  bool moves = ir_ops[ins->op].is_pointwise && !(ir_ops[ins->op].flags & (RANDOM | WRITES | EFFECT));
+  return moves && ins->n_res == 1 && rank_of(l, v) > 2 ? ALONG : FIXED;
+}
+
+static uint32_t head_of(const Layouts *l, Val v) { return ir_head(l->f, v).i; }
+
+// Is operand a of v an image as v is? Others are broadcast.
+static bool is_image(const Layouts *l, Val v, Val a) {
+  return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
+}
+
+static void find_groups(Layouts *l) {
+  for (uint32_t i = 1; i < l->f->n_ins; i++) {
+    l->group[i] = i, l->kind[i] = (uint8_t)kind_of(l, (Val){i});
+    l->makes_first[i] = permutes(l, (Val){i}, axis_in_last), l->makes_last[i] = permutes(l, (Val){i}, axis_in_first);
+    l->has_core[i] = l->kind[i] == CORE;
+    for (uint32_t k = 0; l->kind[i] && k < ins_at(l, i)->n_args; k++) {
+      Val a = ir_arg(l->f, (Val){i}, k);
+      if (l->kind[head_of(l, a)] && is_image(l, (Val){i}, a)) unite(l, i, head_of(l, a));
+    }
+  }
+}
+
+static bool is_in(Layouts *l, Val v, uint32_t root) {
+  return l->kind[head_of(l, v)] && root_of(l, head_of(l, v)) == root;
+}
+static bool reads_image(Layouts *l, Val user, Val v, uint32_t root) {
+  return is_in(l, user, root) && is_image(l, user, v);
+}
+
+static int64_t bytes_of(const Layouts *l, Val v) {
+  return ir_shape_bound(l->p, ir_ins(l->f, v)->shape) * ir_dtype_bytes[ir_ins(l->f, v)->dtype];
+}
+
+// ---- what a change saves
+// An operand from outside: a permutation that only the group reads goes; of another value there is a new one. The first reader
+// of the group counts it.
+static int64_t saved_by_operand(Layouts *l, Val a, Val reader, uint32_t root) {
+  bool is_only = true;
+  for (uint32_t k = l->uses.first[a.i]; k < l->uses.first[a.i + 1]; k++) {
+    Val user = {l->uses.user[k]};
+    if (!reads_image(l, user, a, root)) is_only = false;
+    else if (user.i < reader.i) return 0;
+  }
+  if (l->makes_last[a.i]) return is_only ? bytes_of(l, a) : 0;
+  return -bytes_of(l, a);
+}
+
+static int64_t saved_by_result(Layouts *l, Val v, uint32_t root) {
+  int64_t saved = 0;
+  bool is_read_last = false;
+  for (uint32_t k = l->uses.first[v.i]; k < l->uses.first[v.i + 1]; k++) {
+    Val user = {l->uses.user[k]};
+    if (reads_image(l, user, v, root)) continue;
+    if (l->makes_first[user.i]) saved = bytes_of(l, v);
+    else is_read_last = true;
+  }
+  return is_read_last ? saved - bytes_of(l, v) : saved;
+}
+
+static void add_savings(Layouts *l) {
+  for (uint32_t i = 1; i < l->f->n_ins; i++) {
+    uint32_t root = root_of(l, i);
+    if (!l->kind[i] || !l->has_core[root]) continue;
+    for (uint32_t k = 0; k < ins_at(l, i)->n_args; k++) {
+      Val a = ir_arg(l->f, (Val){i}, k);
+      if (is_image(l, (Val){i}, a) && !is_in(l, a, root)) l->saved[root] += saved_by_operand(l, a, (Val){i}, root);
+    }
+    for (uint32_t k = 0; k < ins_at(l, i)->n_res; k++) l->saved[root] += saved_by_result(l, (Val){i + k}, root);
+  }
+}
+
+// Does any group change?
+static bool choose(Layouts *l) {
+  bool any = false;
+  for (uint32_t i = 1; i < l->f->n_ins; i++) {
+    uint32_t root = l->kind[i] ? root_of(l, i) : 0;
+    if (!root || !l->has_core[root] || l->saved[root] <= 0) continue;
+    any = true;
+    for (uint32_t k = 0; k < ins_at(l, i)->n_res; k++) {
+      Val v = {i + k};
+      l->changes[v.i] = true;
+      for (uint32_t u = l->uses.first[v.i]; u < l->uses.first[v.i + 1]; u++) {
+        Val user = {l->uses.user[u]};
+        l->read_last[v.i] |= !l->makes_first[user.i] && !reads_image(l, user, v, root);
+      }
+    }
+  }
+  return any;
+}
+
+// ---- new instructions
+static Val reshaped(Layouts *l, Val a, Shape to, Loc loc) {
+  const Ins *ins = ir_ins(l->f, a);
+  if (ins->shape.i == to.i) return a;
+  if (ins->op == OP_reshape) return reshaped(l, ir_arg(l->f, a, 0), to, loc);
+  Attr shape = ir_a_list(KEY_shape, to);
+  return ir_emit(l->f, OP_reshape, &a, 1, &shape, 1, loc);
+}
+
+static Val permuted(Layouts *l, Val a, uint32_t (*axis)(uint32_t, uint32_t), Loc loc) {
+  uint32_t rank = rank_of(l, a);
+  int64_t list[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) list[k] = axis(rank, k);
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(l->p, list, rank));
+  return ir_emit(l->f, OP_permute, &a, 1, &perm, 1, loc);
+}
+
+static const Ins *old_at(const Layouts *l, Val old) { return &l->e.old[old.i]; }
+
+// The new value of an old image, with channels first.
+static Val first_of(Layouts *l, Val old, Loc loc) {
+  Val *first = &l->first[old.i];
+  if (ir_none(*first)) *first = permuted(l, l->e.map[old.i], axis_in_last, loc);
+  return *first;
+}
+
+// [N, C, S..] -> [N * C, S.., 1], and back
+static Shape planes(Layouts *l, Shape s) {
+  uint32_t rank = ir_rank(l->p, s);
+  Dim d[MAX_RANK] = {ir_dim_mul(l->p, ir_dim_at(l->p, s, 0), ir_dim_at(l->p, s, 1))};
+  for (uint32_t k = 2; k < rank; k++) d[k - 1] = ir_dim_at(l->p, s, k);
+  d[rank - 1] = ir_dim(l->p, 1);
+  return ir_shape(l->p, d, rank);
+}
+
+static Shape images(Layouts *l, Shape planes, Dim n, Dim channels) {
+  uint32_t rank = ir_rank(l->p, planes);
+  Dim d[MAX_RANK] = {n, channels};
+  for (uint32_t k = 2; k < rank; k++) d[k] = ir_dim_at(l->p, planes, k - 1);
+  return ir_shape(l->p, d, rank);
+}
+
+// The old instruction, with these operands.
+static Val emit_like(Layouts *l, const Ins *ins, const Val *of) {
+  Attr attrs[MOST_ATTRS];
+  for (uint32_t k = 0; k < ins->n_attrs; k++) attrs[k] = l->f->attrs[ins->attrs + k];
+  Val v = ir_emit(l->f, (Op)ins->op, of, ins->n_args, attrs, ins->n_attrs, ins->loc);
+  ir_copy_metadata(ir_ins(l->f, v), ins);
+  return v;
+}
+
+static void emit_pool(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  Dim n = ir_dim_at(l->p, ins.shape, 0), channels = ir_dim_at(l->p, ins.shape, ir_rank(l->p, ins.shape) - 1);
+  Val of[2];
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = first_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
+    of[k] = reshaped(l, a, planes(l, ir_ins(l->f, a)->shape), ins.loc);
+  }
+  Val v = emit_like(l, &ins, of);
+  for (uint32_t k = 0; k < ins.n_res; k++) {
+    Val own = ir_result(v, k);
+    l->first[old.i + k] = reshaped(l, own, images(l, ir_ins(l->f, own)->shape, n, channels), ins.loc);
+  }
+}
+
+// An operand that is broadcast, whose axes are aligned at the last one.
+static Val broadcast_first(Layouts *l, Val a, uint32_t rank, Loc loc) {
+  Shape s = ir_ins(l->f, a)->shape;
+  uint32_t own = ir_rank(l->p, s);
+  Dim d[MAX_RANK];
+  if (own == 0) return a;
+  for (uint32_t k = 0; k < rank; k++) d[k] = k + own < rank ? ir_dim(l->p, 1) : ir_dim_at(l->p, s, k + own - rank);
+  Val full = reshaped(l, a, ir_shape(l->p, d, rank), loc);
+  bool keeps_order = ir_dim_is_one(l->p, d[rank - 1]);
+  for (uint32_t k = 1; k + 1 < rank && !keeps_order; k++)
+    if (!ir_dim_is_one(l->p, d[k])) return permuted(l, full, axis_in_last, loc);
+  Dim channels = d[rank - 1];
+  for (uint32_t k = rank - 1; k > 1; k--) d[k] = d[k - 1];
+  d[1] = channels;
+  return reshaped(l, full, ir_shape(l->p, d, rank), loc);
+}
+
+static void emit_pointwise(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  uint32_t rank = ir_rank(l->p, ins.shape);
+  Val of[3];
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = ir_rewrite_old_arg(&l->e, old, k);
+    bool is_same = old_at(l, a)->shape.i == ins.shape.i;
+    of[k] = is_same ? first_of(l, a, ins.loc) : broadcast_first(l, l->e.map[a.i], rank, ins.loc);
+  }
+  l->first[old.i] = emit_like(l, &ins, of);
+}
+
+static void copy_or_change(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  if (!l->changes[old.i]) {
+    Val a = ins.n_args ? ir_rewrite_old_arg(&l->e, old, 0) : (Val){0};
+    bool is_first = ins.op == OP_permute && l->changes[a.i] && l->makes_first[old.i];
+    if (is_first) ir_rewrite_replace(&l->e, old, l->first[a.i]);
+    else ir_rewrite_copy(&l->e, old);
+    if (l->makes_last[old.i]) l->first[old.i] = l->e.map[a.i];
+    return;
+  }
+  if (l->kind[old.i] == CORE) emit_pool(l, old);
+  else emit_pointwise(l, old);
+  for (uint32_t k = 0; k < ins.n_res; k++)
+    if (l->read_last[old.i + k]) l->e.map[old.i + k] = permuted(l, l->first[old.i + k], axis_in_first, ins.loc);
+}
+
+bool ir_pass_choose_layouts(Fn *f) {
+  RtArena *mem = f->prog->mem;
+  uint32_t n = f->n_ins;
+  Layouts l = {.f = f,
+               .p = f->prog,
+               .uses = ir_use_lists(f),
+               .kind = rt_alloc(mem, n),
+               .group = rt_alloc(mem, n * sizeof *l.group)};
+  l.saved = rt_alloc(mem, n * sizeof *l.saved), l.first = rt_alloc(mem, n * sizeof *l.first);
+  l.has_core = rt_alloc(mem, n), l.changes = rt_alloc(mem, n), l.read_last = rt_alloc(mem, n);
+  l.makes_first = rt_alloc(mem, n), l.makes_last = rt_alloc(mem, n);
+  find_groups(&l);
+  add_savings(&l);
+  if (!choose(&l)) return true;
+  uint32_t scope = f->cur_scope;
+  ir_rewrite_begin(&l.e, f);
+  for (uint32_t i = 1; i < l.e.n_old; i++) {
+    if (l.e.old[i].op == OP_result) continue;
+    f->cur_scope = l.e.old[i].scope;
+    copy_or_change(&l, (Val){i});
+  }
+  f->cur_scope = scope;
+  ir_rewrite_end(&l.e);
+  ir_eliminate_dead(f);
+  return true;
+}
