@@ -50,11 +50,11 @@ def reduce(name, what, x, lengths, fn, empty, constant=False, fd=True):
     return ins, dims, shapes, layout
 
 
-def rowwise(name, what, x, lengths, fn):
-    """An op from rows to rows, its result padded with zeros."""
+def rowwise(name, what, x, lengths, fn, op=None):
+    """An op from rows to rows, its result padded with zeros. op: the lines that make %z of %k and %L."""
     tail = "".join(f",{n}" for n in x.shape[2:])
     dims, shapes, ins = packed_dims(lengths, x.shape[1]), {"x": f"[batch,time{tail}]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
-    body = LAYOUT + f"%k = pack_padded %x, %L\n%z = {name} %k, %L\n"
+    body = LAYOUT + "%k = pack_padded %x, %L\n" + (op or f"%z = {name} %k, %L") + "\n"
     case(name + what, body + "%y = copy %z", ins, {"y": repack([fn(s) for s in steps_of(x, lengths)], lengths, x)}, dims=dims, shapes=shapes)
     gradient(name + what, body + "%q = square %z\n%y = unpack_padded %q, %L {value=0}", ins,
              lambda x, **_: torch.stack([torch.cat([fn(s) ** 2, s.new_zeros((x.shape[1] - len(s),) + s.shape[1:])]) for s in steps_of(x, lengths)]),
@@ -177,5 +177,38 @@ gradient("seq_windows", every_other + "%W = packed_layout %n {time=3, rows=half,
          "%v = seq_windows %k, %L, %W {kernel=[3], stride=[2], pad=[2], dilation=[2]}\n%q = square %v\n%y = unpack_padded %q, %W {value=0}",
          ins, lambda x, **_: torch.stack([torch.cat([windows(s, 2), s.new_zeros(3 - n, 9)]) ** 2 for s, n in zip(steps_of(x, lengths), halves)]),
          ["x"], dims=dims + [("half", 18, -1)], shapes=shapes, y_shape="[batch,3,9]")
+
+# scans along the sequences, and steps elsewhere
+torch.manual_seed(42)
+
+
+def back(fn):
+    return lambda s: fn(s.flip(0)).flip(0)
+
+
+def moved(s, by):
+    return torch.stack([s[t - by] if 0 <= t - by < len(s) else torch.zeros_like(s[0]) for t in range(len(s))]) if len(s) else s
+
+
+STEPS = "%t = seq_part %L {part=\"steps\"}\n%b = seq_part %L {part=\"sequences\"}\n"
+for what, lengths, tail in (SHAPES[2], SHAPES[3], (" of vectors and more", [9, 2, 0, 1], (18,))):
+    x = rnd(len(lengths), max(lengths), *tail)
+    for op, fn in (("cumsum", lambda s: s.cumsum(0)), ("cumprod", lambda s: s.cumprod(0)), ("logcumsumexp", lambda s: s.logcumsumexp(0))):
+        rowwise(op, " along sequences" + what, x, lengths, fn, f"%z = {op} %k, %L {{axis=0}}")
+        rowwise(op, " back along sequences" + what, x, lengths, back(fn), f"%z = {op} %k, %L {{axis=0, reverse}}")
+    rowwise("cummax", " along sequences" + what, x, lengths, lambda s: s.cummax(0).values, "%z, %i = cummax %k, %L {axis=0}")
+    rowwise("cummin", " along sequences" + what, x, lengths, lambda s: s.cummin(0).values, "%z, %i = cummin %k, %L {axis=0}")
+    rowwise("shift", " along sequences" + what, x, lengths, lambda s: moved(s, 1), "%z = shift %k, %L {axis=0}")
+    rowwise("seq_row", what, x, lengths, lambda s: moved(s, -2),
+            STEPS + "%c = const {value=2, dtype=i64}\n%u = add %t, %c\n%r = seq_row %u, %L, %b\n%z = index_select %k, %r {axis=0, padded}")
+x, lengths = torch.randint(-3, 4, (4, 6)), [3, 0, 6, 1]
+dims, shapes, ins = packed_dims(lengths, 6), {"x": "[batch,time]", "len": "[batch]"}, {"x": x, "len": ints(*lengths)}
+body = LAYOUT + "%k = pack_padded %x, %L\n"
+case("cummax of integers along sequences", body + "%y, %i = cummax %k, %L {axis=0}", ins,
+     {"y": repack([s.cummax(0).values for s in steps_of(x, lengths)], lengths, x), "i": repack([s.cummax(0).indices for s in steps_of(x, lengths)], lengths, x)},
+     dims=dims, shapes=shapes)
+case("seq_row of the last but one", LAYOUT + "%n = seq_part %L {part=\"lengths\"}\n%c = const {value=-2, dtype=i64}\n%u = add %n, %c\n"
+     "%r = seq_row %u, %L\n%k = pack_padded %x, %L\n%y = index_select %k, %r {axis=0, padded}", ins,
+     {"y": torch.stack([s[-2] if len(s) > 1 else torch.tensor(0) for s in steps_of(x, lengths)])}, dims=dims, shapes=shapes)
 
 m.main("packed", "tests/make_packed_goldens.py")

@@ -167,9 +167,52 @@ static void add_window_lengths(Gen *g, const Layout *l) {
 }
 
 static void add_part(Gen *g, const Layout *l) {
-  static const char *const parts[] = {"batch_sizes", "sorted", "unsorted", "lengths"};
-  Attr a = ir_a_str(KEY_part, ir_str(g->p, parts[gen_below(g, 4)]));
+  static const char *const parts[] = {"batch_sizes", "sorted", "unsorted", "lengths", "steps", "sequences"};
+  Attr a = ir_a_str(KEY_part, ir_str(g->p, parts[gen_below(g, 6)]));
   gen_keep(g, gen_emit(g, OP_seq_part, &l->v, 1, &a, 1), 20);
+}
+
+// Scans along the sequences.
+static void add_running(Gen *g, const Layout *l) {
+  static const Op ops[] = {OP_cumsum, OP_cumprod, OP_logcumsumexp, OP_cummax, OP_cummin, OP_shift};
+  Val x = gen_rows_of(g, l, false);
+  if (ir_none(x) || !gen_is_f32(g, x)) return;
+  Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
+  Attr attr[3] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_reverse, 1), ir_a_int(KEY_exclusive, 1)};
+  double n = (double)ir_dim_bound(g->p, l->time), mag = gen_mag(g, x);
+  bool best = op == OP_cummax || op == OP_cummin;
+  uint32_t n_attrs = best ? 1 : 1 + gen_chance(g, 40);
+  if (n_attrs == 2 && op == OP_cumprod && gen_chance(g, 30)) n_attrs = 3;
+  Val in = op == OP_cumprod ? gen_op1(g, OP_tanh, x) : x;
+  Val y = gen_emit(g, op, (Val[]){in, l->v}, 2, attr, n_attrs);
+  if (ir_none(y)) return;
+  gen_keep_tame(g, y,
+                op == OP_cumsum         ? mag * (n + 1)
+                : op == OP_cumprod      ? 1
+                : op == OP_logcumsumexp ? mag + log(n + 1) + 1
+                                        : mag);
+  if (best) gen_keep(g, ir_result(y, 1), n);
+}
+
+// Rows of a layout for those of another of the same batch, by steps that some sequences lack.
+static void add_moved(Gen *g, const Layout *l) {
+  const Layout *to = l;
+  for (uint32_t k = 0; k < g->n_layouts; k++)
+    if (g->layout[k].batch.i == l->batch.i && g->layout[k].scope == l->scope && gen_chance(g, 50)) to = &g->layout[k];
+  Val x = gen_rows_of(g, l, false);
+  if (ir_none(x)) return;
+  Attr steps = ir_a_str(KEY_part, ir_str(g->p, "steps")), of = ir_a_str(KEY_part, ir_str(g->p, "sequences"));
+  Attr by[] = {ir_a_num(KEY_value, gen_below(g, 5) - 2.0), ir_a_int(KEY_dtype, DT_I64)};
+  Val step = gen_emit(g, OP_seq_part, &to->v, 1, &steps, 1), sequence = gen_emit(g, OP_seq_part, &to->v, 1, &of, 1);
+  Val amount = gen_emit(g, OP_const, NULL, 0, by, 2);
+  if (ir_none(step) || ir_none(sequence) || ir_none(amount)) return;
+  step = gen_op2(g, OP_add, step, amount);
+  Val row = gen_emit(g, OP_seq_row, (Val[]){step, l->v, sequence}, 3, NULL, 0);
+  if (ir_none(row)) return;
+  Attr along[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
+  int64_t rows = ir_dim_bound(g->p, l->rows), each = ir_shape_bound(g->p, gen_shape_at(g, x)) / (rows ? rows : 1);
+  if (each * ir_dim_bound(g->p, to->rows) <= 2 * MAX_ELEMENTS)
+    gen_keep(g, gen_emit(g, OP_index_select, (Val[]){x, row}, 2, along, 2), gen_mag(g, x));
 }
 
 void add_pack(Gen *g) {
@@ -178,6 +221,8 @@ void add_pack(Gen *g) {
   if (gen_chance(g, 10)) add_part(g, l);
   else if (gen_chance(g, 15)) add_windows(g, l);
   else if (gen_chance(g, 5)) add_window_lengths(g, l);
+  else if (gen_chance(g, 15)) add_running(g, l);
+  else if (gen_chance(g, 15)) add_moved(g, l);
   else if (gen_chance(g, 70)) along_steps(g, l);
   else pack(g, l);
 }

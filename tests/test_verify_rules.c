@@ -108,7 +108,11 @@ static const Sample samples[] = {
      "%M = packed_layout {lengths=[2,2], time=4, rows=4}\n"
      "%s13 = seq_windows %d, %L, %M {kernel=[3], stride=[2], pad=[1], dilation=[2]}\n"
      "%s14 = seq_windows_grad %s13, %L, %M {kernel=[3], stride=[2], pad=[1], dilation=[2]}\n"
-     "%s15 = seq_window_lengths %L {size=2, step=2, padding=1}\n"},
+     "%s15 = seq_window_lengths %L {size=2, step=2, padding=1}\n"
+     "%s16 = seq_part %L {part=\"sequences\"}\n%s17 = seq_row %s16, %L, %s16\n%s18 = seq_row %i, %L\n"
+     "%k0 = cumsum %d, %L {axis=0, reverse}\n%k1 = cumprod %d, %L {axis=0, exclusive}\n"
+     "%k2 = logcumsumexp %d, %L {axis=0}\n%k3, %k4 = cummax %d, %L {axis=0}\n%k5, %k6 = cummin %d, %L {axis=0}\n"
+     "%k7 = shift %d, %L {axis=0}\n"},
     {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
      LAYOUT "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\"}\n"
             "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\"}\n"},

@@ -6,10 +6,14 @@
 //   inner 1    a row at a time; sums and products of f32 a vector at a time, whose prefixes are made in the register
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
+// With a layout lanes are those of its rows, and steps its steps (codegen/packed/reduce_time.c draws them): blocks of lanes
+// go to the workers in turn, and steps that some lanes lack are masked. {reverse}: a lane begins with its sequence's last step.
+//
 // Sums, those of logcumsumexp too, products and recurrences of f32 are kept in doubles and rounded once for each element.
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
+#include "codegen/packed/layout.h"
 
 #include <math.h>
 
@@ -44,9 +48,10 @@ static V mul(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fmul(s->c, a
 
 // ---- one step
 typedef struct {
-  V at;    // flat element of the first lane
-  V mask;  // lanes that exist; NULL: all
-  V j;     // number of the step
+  V at;     // flat element of the first lane
+  V mask;   // lanes that exist; NULL: all
+  V j;      // number of the step
+  V first;  // is it the first step? Of all lanes, or of each
 } Step;
 
 static V load(const Cumulative *s, V base, const Step *p) {
@@ -122,8 +127,7 @@ static void step_best(const Cumulative *s, const Step *p, V *carry) {
 // carry: y and a of the step before. The first step multiplies nothing: 0 times a might be NaN.
 static void step_linear(const Cumulative *s, const Step *p, V *carry) {
   Cg *c = s->c;
-  V a = load(s, s->x, p), first = cg_eq(c, p->j, cg_i64(c, 0));
-  V factor = s->shifted ? carry[1] : cg_select(c, first, number(s, c->f32, 0), a);
+  V a = load(s, s->x, p), factor = s->shifted ? carry[1] : cg_select(c, p->first, number(s, c->f32, 0), a);
   carry[0] = add(s, mul(s, widen(s, factor), carry[0]), widen(s, load(s, s->b, p)));
   carry[1] = a;
   store(s, narrow(s, carry[0]), s->out, p);
@@ -157,9 +161,11 @@ static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n
   Cg *c = s->c;
   uint32_t each = n_carries(s->op);
   for (Loop l = cg_carry(c, from, s->n, cg_i64(c, 1), carry, n_vectors * each); cg_next(&l);) {
-    V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner));
-    for (uint32_t k = 0; k < n_vectors; k++)
-      step_of(s->op)(s, &(Step){cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i}, &carry[k * each]);
+    V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner)), is_first = cg_eq(c, l.i, cg_i64(c, 0));
+    for (uint32_t k = 0; k < n_vectors; k++) {
+      Step p = {cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i, is_first};
+      step_of(s->op)(s, &p, &carry[k * each]);
+    }
   }
 }
 
@@ -239,6 +245,82 @@ static void each_block(Cumulative *s, uint32_t n_vectors) {
   }
 }
 
+// ---- lanes of packed rows
+typedef struct {
+  Cumulative *s;
+  V sizes, offsets, sorted, lengths, width;  // of the layout; elements of a row
+  V at;                                      // first lane of the block
+  V t_end;                                   // steps that any of its lanes has
+} Rows;
+
+static V length_at(const Rows *r, V lane) {
+  Cg *c = r->s->c;
+  return cg_layout_get(c, r->lengths, cg_layout_get(c, r->sorted, cg_div(c, lane, r->width)));
+}
+
+// Which lanes of a vector have the step? Behind t_end none.
+static V lanes_of(const Rows *r, V t, uint32_t k) {
+  Cg *c = r->s->c;
+  V some = cg_lt(c, t, r->t_end), size = cg_layout_get(c, r->sizes, cg_select(c, some, t, cg_i64(c, 0)));
+  V left = cg_sub(c, cg_mul(c, size, r->width), cg_add(c, r->at, cg_i64(c, (int64_t)k * r->s->lanes)));
+  return cg_mask(c, cg_select(c, some, cg_max(c, left, cg_i64(c, 0)), cg_i64(c, 0)));
+}
+
+// A lane that has not begun keeps what it carries.
+static void masked_step(const Rows *r, Step p, V *carry) {
+  const Cumulative *s = r->s;
+  V had[MOST_CARRIES];
+  uint32_t n = n_carries(s->op);
+  for (uint32_t i = 0; i < n; i++) had[i] = carry[i];
+  step_of(s->op)(s, &p, carry);
+  for (uint32_t i = 0; s->reverse && i < n; i++) carry[i] = cg_select(s->c, p.mask, carry[i], had[i]);
+}
+
+// The steps number [from, to) of the block.
+static void walk_rows(const Rows *r, V from, V to, bool masked, V *carry) {
+  const Cumulative *s = r->s;
+  Cg *c = s->c;
+  uint32_t each = n_carries(s->op);
+  V one = cg_i64(c, 1);
+  for (Loop l = cg_carry(c, from, to, one, carry, UNROLL * each); cg_next(&l);) {
+    V t = s->reverse ? cg_sub(c, cg_sub(c, r->t_end, one), l.i) : l.i, none = cg_eq(c, l.i, cg_i64(c, 0));
+    V first = cg_index(c, cg_layout_get(c, r->offsets, t), r->width, r->at);
+    for (uint32_t k = 0; k < UNROLL; k++) {
+      Step p = {cg_add(c, first, cg_i64(c, (int64_t)k * s->lanes)), NULL, t, none};
+      if (masked) p.mask = lanes_of(r, t, k);
+      if (masked && s->reverse) p.first = cg_not(c, lanes_of(r, cg_add(c, t, one), k));
+      if (masked) masked_step(r, p, &carry[k * each]);
+      else step_of(s->op)(s, &p, &carry[k * each]);
+    }
+  }
+}
+
+// All lanes of a block have its steps up to t_full. The last of these may be some lane's first in the reverse order.
+static void each_block_of_rows(Cumulative *s, Val layout) {
+  Cg *c = s->c;
+  CgLayout l = cg_layout_of(c, layout);
+  Rows r = {s,
+            cg_layout_sizes(c, &l),
+            cg_layout_offsets(c, &l),
+            cg_layout_sorted(c, &l),
+            cg_layout_lengths(c, &l),
+            s->inner,
+            NULL,
+            NULL};
+  int64_t block = (int64_t)UNROLL * s->lanes;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), size = cg_i64(c, block);
+  V lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), r.width), end = cg_sub(c, lanes, one);
+  for (Loop b = cg_each_by(c, cg_mul(c, c->worker, size), lanes, cg_mul(c, c->n_workers, size)); cg_next(&b);) {
+    V last = cg_add(c, b.i, cg_i64(c, block - 1)), carry[UNROLL * MOST_CARRIES];
+    r.at = b.i, r.t_end = length_at(&r, b.i);
+    V full = cg_select(c, cg_le(c, last, end), length_at(&r, cg_min(c, last, end)), zero);
+    for (uint32_t k = 0; k < UNROLL; k++) start(s, &carry[k * n_carries(s->op)]);
+    V begun = s->reverse ? cg_min(c, cg_add(c, cg_sub(c, r.t_end, full), one), r.t_end) : full;
+    walk_rows(&r, zero, begun, s->reverse, carry);
+    walk_rows(&r, begun, r.t_end, !s->reverse, carry);
+  }
+}
+
 bool cg_emit_cumulative(Cg *c) {
   Val v = {c->k->first}, x = ir_arg(c->f, v, 0);
   Shape shape = ir_ins(c->f, x)->shape;
@@ -248,8 +330,14 @@ bool cg_emit_cumulative(Cg *c) {
   CgAxis a = cg_axis_of(c, shape, (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0));
   s.n = a.n, s.inner = a.inner, s.outer = a.outer;
   s.x = cg_ptr(c, x), s.out = cg_ptr_or_null(c, v);
-  if (ir_ins(c->f, v)->n_args > 1) s.b = cg_ptr(c, ir_arg(c->f, v, 1));
+  Val b = ir_operand(c->f, v, ARG_b), layout = ir_operand(c->f, v, ARG_layout);
+  if (!ir_none(b)) s.b = cg_ptr(c, b);
   if (ir_ins(c->f, v)->n_res > 1) s.index = cg_ptr_or_null(c, ir_result(v, 1));
+  if (!ir_none(layout)) {
+    s.lanes = c->t->vl;
+    each_block_of_rows(&s, layout);
+    return true;
+  }
   int64_t inner = 0;
   bool is_known = cg_const_value(s.inner, &inner);
   if (is_known && inner == 1) return each_row(&s), true;

@@ -72,12 +72,13 @@ static void list(RowMove *r, bool to_list) {
   }
 }
 
-// The step of each row. Steps go to the workers in turn.
-static void steps_of_rows(Cg *c, const CgLayout *l, V to) {
+// The step of each row, or its sequence. Steps go to the workers in turn.
+static void tables_of_rows(Cg *c, const CgLayout *l, bool steps, V to) {
   V n = cg_layout_get(c, l->base, cg_i64(c, TN_LAYOUT_STEPS)), offsets = cg_layout_offsets(c, l);
   for (Loop t = cg_each_by(c, c->worker, n, c->n_workers); cg_next(&t);) {
     V lo = cg_layout_get(c, offsets, t.i), hi = cg_layout_get(c, offsets, cg_add(c, t.i, cg_i64(c, 1)));
-    for (Loop row = cg_each(c, lo, hi); cg_next(&row);) cg_put(c, t.i, to, row.i);
+    for (Loop row = cg_each(c, lo, hi); cg_next(&row);)
+      cg_put(c, steps ? t.i : cg_layout_get(c, cg_layout_sorted(c, l), cg_sub(c, row.i, lo)), to, row.i);
   }
 }
 
@@ -90,8 +91,9 @@ static void part(Cg *c, Val v) {
            : !strcmp(name, "lengths")  ? cg_layout_lengths(c, &l)
                                        : cg_layout_sizes(c, &l);
   V to = cg_ptr(c, v);
-  if (!strcmp(name, "steps")) {
-    steps_of_rows(c, &l, to);
+  bool steps = !strcmp(name, "steps");
+  if (steps || !strcmp(name, "sequences")) {
+    tables_of_rows(c, &l, steps, to);
     return;
   }
   for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
@@ -100,10 +102,36 @@ static void part(Cg *c, Val v) {
   }
 }
 
+// The row of a step of a sequence; -1 where there is none: both are then read as 0.
+static void rows_of_steps(Cg *c, Val v) {
+  Val step = ir_arg(c->f, v, 0), index = ir_operand(c->f, v, ARG_index);
+  Shape shape = ir_ins(c->f, step)->shape;
+  CgLayout l = cg_layout_of(c, ir_arg(c->f, v, 1));
+  V seqs = cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), zero = cg_i64(c, 0);
+  V each = cg_axis_product(c, shape, 1, ir_rank(c->f->prog, shape)), steps = cg_ptr(c, step), to = cg_ptr(c, v);
+  V users = ir_none(index) ? NULL : cg_ptr(c, index);
+  for (Loop k = cg_each_shared(c, cg_dim(c, ir_dim_at(c->f->prog, shape, 0)), 1); cg_next(&k);) {
+    V user = users ? cg_get(c, c->i64, users, k.i) : k.i, known = cg_below(c, user, seqs);
+    for (If is_known = cg_either(c, known); cg_then(&is_known);) {
+      V length = zero, place = zero;
+      if (is_known.is_true) {
+        length = cg_layout_get(c, cg_layout_lengths(c, &l), user);
+        place = cg_layout_get(c, cg_layout_unsorted(c, &l), user);
+      }
+      for (Loop j = cg_count(c, each); cg_next(&j);) {
+        V at = cg_index(c, k.i, each, j.i), t = cg_get(c, c->i64, steps, at), exists = cg_below(c, t, length);
+        V row = cg_add(c, cg_layout_get(c, cg_layout_offsets(c, &l), cg_select(c, exists, t, zero)), place);
+        cg_put(c, cg_select(c, exists, row, cg_i64(c, -1)), to, at);
+      }
+    }
+  }
+}
+
 bool cg_emit_sequence_rows(Cg *c) {
   Val v = {c->k->first};
   Op op = (Op)ir_ins(c->f, v)->op;
   if (op == OP_seq_part) return part(c, v), true;
+  if (op == OP_seq_row) return rows_of_steps(c, v), true;
   if (op == OP_seq_windows || op == OP_seq_windows_grad) return cg_emit_seq_windows(c, v), true;
   if (op == OP_seq_window_lengths) return cg_emit_seq_window_lengths(c, v), true;
   RowMove r = open_rows(c, v);

@@ -9,6 +9,7 @@
 
 typedef struct FeLogicalValue FeLogicalValue;
 typedef struct FeListSizes FeListSizes;
+typedef struct FeDerived FeDerived;
 typedef struct FeRows FeRows;
 typedef struct FeModuleCall FeModuleCall;
 typedef struct FeProbed FeProbed;
@@ -52,6 +53,8 @@ struct tn_function {
   uint32_t n_rows_of, cap_rows_of;
   FeListSizes *list_sizes;
   uint32_t n_list_sizes, cap_list_sizes;
+  FeDerived *derived;  // layouts made of others
+  uint32_t n_derived, cap_derived;
   FeCounts counts;
   FeNames inputs, outputs;
   FeUse *uses;  // by parameter index

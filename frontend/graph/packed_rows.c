@@ -14,6 +14,8 @@
 #include "ir/fn.h"
 #include "ir/storage.h"
 
+#include <string.h>
+
 uint32_t fe_rows_of(tn_tensor t) {
   FeRows r = fe_rows(t);
   bool is_first = r.layout && r.axis == 0 && fe_axis_dim(t, 0).i == fe_axis_dim((tn_tensor){t.fn, r.layout}, 2).i;
@@ -41,20 +43,39 @@ static bool is_one_sequence(const tn_function *f, uint32_t layout) {
 static tn_packed as_packed(tn_tensor t) { return (tn_packed){t, {t.fn, fe_rows(t).layout}}; }
 
 // ---- E130
+// The call that works within each sequence; NULL: there is none
 static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   switch (op) {
-  case OP_softmax:
-  case OP_log_softmax: return "tn_packed_softmax works within each sequence";
-  case OP_argmax: return "tn_packed_argmax works within each sequence";
+  case OP_softmax: return "tn_packed_softmax";
+  case OP_log_softmax: return "tn_packed_log_softmax";
+  case OP_argmax: return "tn_packed_argmax";
   case OP_conv:
-  case OP_conv_transpose: return "tn_packed_conv1d works within each sequence";
-  case OP_sdpa: return "tn_packed_attention works within each sequence";
+  case OP_conv_transpose: return "tn_packed_conv1d";
+  case OP_sdpa: return "tn_packed_attention";
+  case OP_cumsum: return "tn_packed_cumsum";
+  case OP_cumprod: return "tn_packed_cumprod";
+  case OP_logcumsumexp: return "tn_packed_logcumsumexp";
+  case OP_cummax: return "tn_packed_cummax";
+  case OP_cummin: return "tn_packed_cummin";
+  case OP_sort:
+  case OP_topk:
+  case OP_kth_value:
+  case OP_median: return "tn_packed_sort";
+  case OP_concat: return "tn_packed_concat_time";
+  case OP_gather:
+  case OP_scatter: return "tn_packed_step_at";
   case OP_slice:
     for (uint32_t k = 0; k < n_attrs; k++)
-      if (attrs[k].key == KEY_reverse) return "tn_packed_reverse works within each sequence";
-    return "tn_packed_first and tn_packed_last take a step of each sequence";
-  default: return "tn_pad_packed gives each sequence a row of its own";
+      if (attrs[k].key == KEY_reverse) return "tn_packed_reverse";
+    return "tn_packed_slice";
+  default: return NULL;
   }
+}
+
+static const char *way_out(tn_program *p, Op op, const Attr *attrs, uint32_t n_attrs) {
+  const char *call = own_call(op, attrs, n_attrs);
+  return call ? rt_printf(p->mem, "%s works within each sequence", call)
+              : "tn_pad_packed gives each sequence a row of its own";
 }
 
 static void report_mixed(tn_tensor t, const char *call, const char *hint, tn_site at) {
@@ -74,7 +95,7 @@ bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
   tn_program *p = t.fn->p;
   const char *name = fe_public_call(p, call);
   if (p->inside) name = rt_printf(p->mem, "%s of module '%s'", name, p->inside->path);
-  report_mixed(t, name, own_call(OP_none, NULL, 0), at);
+  report_mixed(t, name, way_out(p, OP_none, NULL, 0), at);
   return false;
 }
 
@@ -117,6 +138,12 @@ bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const 
   return true;
 }
 
+static bool is_part(tn_tensor y, const char *name) {
+  const Attr *part = fe_ins(y)->op == OP_seq_part ? ir_attr(y.fn->ir, fe_val(y), KEY_part) : NULL;
+  return part && !strcmp(ir_text(y.fn->p->ir, part->u.s), name);
+}
+static bool is_part_of_rows(tn_tensor y) { return is_part(y, "steps") || is_part(y, "sequences"); }
+
 // Of an op that takes a layout: rows of it, or values of whole sequences, which are rows where an outer layout's are packed
 static void follow_layout(Op op, const tn_tensor *a, uint32_t n, tn_tensor y) {
   tn_tensor layout = a[op == OP_seq_windows ? 2 : fe_layout_operand(op, a, n)];
@@ -125,23 +152,25 @@ static void follow_layout(Op op, const tn_tensor *a, uint32_t n, tn_tensor y) {
     fe_tag_rows(layout, (FeRows){.layout = fe_rows(a[0]).layout});
   if (op == OP_seq_to_list) return;
   bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
-  bool is_table = op == OP_seq_part && fe_axis_dim(y, 0).i != fe_axis_dim(layout, 2).i;
+  bool is_table = op == OP_seq_part && !is_part_of_rows(y);
   if (op == OP_rnn_seq || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
     fe_set_rows(y, layout.v);
+  for (uint32_t k = 1; ir_ops[op].cls == CLASS_CUMULATIVE && k < fe_ins(y)->n_res; k++)
+    fe_set_rows((tn_tensor){y.fn, y.v + k}, layout.v);
   if (!of_batch.layout) return;
-  uint32_t first = op == OP_rnn_seq, end = op == OP_rnn_seq                     ? 3
-                                           : is_total || op == OP_unpack_padded ? fe_ins(y)->n_res
-                                                                                : 0;
+  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_seq_window_lengths || is_part(y, "lengths");
+  uint32_t first = op == OP_rnn_seq, end = op == OP_rnn_seq ? 3 : by_sequence ? fe_ins(y)->n_res : 0;
   for (uint32_t k = first; k < end; k++) fe_tag_rows((tn_tensor){y.fn, y.v + k}, of_batch);
 }
 
 bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
                     tn_tensor y, tn_site at) {
   if (e->mixed.fn) {
-    report_mixed(e->mixed, fe_call_text(y.fn->p, op), own_call(op, attrs, n_attrs), at);
+    report_mixed(e->mixed, fe_call_text(y.fn->p, op), way_out(y.fn->p, op, attrs, n_attrs), at);
     return false;
   }
-  if (fe_layout_operand(op, a, n) < n && ir_ops[op].cls != CLASS_SCAN) {
+  bool is_along = ir_ops[op].rows == ROWS_ALONG || ir_ops[op].rows == ROWS_BY_AXIS;
+  if (is_along && fe_layout_operand(op, a, n) < n && ir_ops[op].cls != CLASS_SCAN) {
     follow_layout(op, a, n, y);
     return true;
   }
@@ -184,7 +213,7 @@ bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site a
     bool is_view = ir_is_alias(fe_ins(at_view)->op);
     FeWay way = is_view ? viewed(at_view, axis, rows) : (FeWay){FE_ROWS_KEPT, axis};
     if (had.layout || way.fate == FE_ROWS_MIXED) {
-      report_mixed(content, rt_printf(f->p->mem, "tn_%s", call), own_call(OP_none, NULL, 0), at);
+      report_mixed(content, rt_printf(f->p->mem, "tn_%s", call), way_out(f->p, OP_none, NULL, 0), at);
       return false;
     }
     fe_tag_rows(at_view, (FeRows){.layout = r.layout, .axis = (uint8_t)axis});

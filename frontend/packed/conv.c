@@ -20,62 +20,8 @@ typedef struct {
   tn_site at;
 } RowConv;
 
-// ---- the layout of the windows
 // Steps of a sequence that a window needs
 static int64_t steps_of(const FeWindow *w) { return w->dilation * (w->taps - 1) + 1 - w->before - w->behind; }
-
-// The one that an earlier convolution made of the same; none: NULL handle
-static tn_tensor known_windows(tn_tensor layout, int64_t size, int64_t step) {
-  const Fn *f = layout.fn->ir;
-  for (uint32_t i = layout.v + 1; i < f->n_ins; i++) {
-    if (f->ins[i].op != OP_packed_layout || !f->ins[i].n_args) continue;
-    Val n = ir_arg(f, (Val){i}, 0);
-    if (f->ins[n.i].op != OP_seq_window_lengths || ir_arg(f, n, 0).i != layout.v) continue;
-    if (ir_window_steps(f, n) == size && ir_attr_int(f, n, KEY_step, 0) == step) return (tn_tensor){layout.fn, i};
-  }
-  return fe_poison(layout.fn);
-}
-
-static tn_tensor too_short(tn_tensor layout, int64_t steps, int64_t size, tn_site at) {
-  fe_error(layout.fn->p, E_LENGTH_RANGE, at, "a window needs %lld steps of a sequence, and %s %lld", (long long)size,
-           fe_ins(layout)->n_args ? "the longest may have" : "there is one with", (long long)steps);
-  fe_note(layout.fn->p, fe_ins(layout)->loc, "the sequences were packed here");
-  return fe_poison(layout.fn);
-}
-
-static tn_tensor constant_windows(tn_tensor layout, const Attr *lengths, int64_t size, int64_t step, tn_site at) {
-  Prog *p = layout.fn->p->ir;
-  uint32_t n = ir_rank(p, lengths->u.list);
-  int64_t *out = rt_alloc(p->mem, (n + 1) * sizeof *out), rows = 0, longest = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    int64_t steps = ir_list_at(p, lengths->u.list, k);
-    if (steps && steps < size) return too_short(layout, steps, size, at);
-    out[k] = steps ? (steps - size) / step + 1 : 0;
-    rows += out[k], longest = out[k] > longest ? out[k] : longest;
-  }
-  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(p, longest)), ir_a_dim(KEY_rows, ir_dim(p, rows)),
-                  ir_a_list(KEY_lengths, ir_shape_ints(p, out, n)), ir_a_int(KEY_empty, 1)};
-  return fe_keep(fe_emit_in(layout.fn, OP_packed_layout, attrs, 4, at), at);
-}
-
-static tn_tensor windows_of(tn_tensor layout, const FeWindow *w, tn_site at) {
-  tn_program *p = layout.fn->p;
-  int64_t size = steps_of(w), step = w->stride;
-  const Attr *lengths = ir_attr(layout.fn->ir, fe_val(layout), KEY_lengths);
-  if (size == 1 && step == 1) return layout;
-  if (lengths) return constant_windows(layout, lengths, size, step, at);
-  tn_tensor known = known_windows(layout, size, step);
-  if (fe_ok(known)) return known;
-  Dim longest = fe_axis_dim(layout, 1), time = ir_window_time(p->ir, longest, size, step);
-  if (ir_dim_bound(p->ir, longest) < size) return too_short(layout, ir_dim_bound(p->ir, longest), size, at);
-  Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, fe_axis_dim(layout, 0), time)));
-  Attr of[] = {ir_a_int(KEY_size, size > 1 ? size : 1), ir_a_int(KEY_step, step),
-               ir_a_int(KEY_padding, size > 1 ? 0 : 1 - size)};
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows), ir_a_int(KEY_empty, 1)};
-  tn_tensor n = fe_emit(OP_seq_window_lengths, &layout, 1, of, size < 1 ? 3 : 2, at);
-  tn_tensor own = fe_ok(n) ? fe_emit(OP_packed_layout, &n, 1, attrs, 3, at) : n;
-  return fe_ok(own) ? fe_keep(own, at) : own;
-}
 
 // ---- products of windows with the weight
 static tn_tensor shaped(tn_tensor x, const Dim *d, uint32_t n, tn_site at) {
@@ -152,7 +98,7 @@ tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_con
   tn_tensor layout = {x.fn, fe_rows_of(x)};
   if (!fe_ok(weight) || (fe_rank(weight) == 3 && !fe_conv_window(weight, o, &c.w))) return fe_poison(x.fn);
   if (!check_sizes(&c, x, weight, bias)) return fe_poison(x.fn);
-  tn_tensor own = windows_of(layout, &c.w, o.at);
+  tn_tensor own = fe_derived_layout(layout, (FeDerived){.how = FE_WINDOWS, .a = steps_of(&c.w), .b = c.w.stride}, o.at);
   tn_tensor v = fe_ok(own) ? windows(&c, x, layout, own) : own;
   if (!fe_ok(v)) return v;
   tn_tensor y = c.w.groups == 1     ? product(&c, v, weight)

@@ -69,18 +69,25 @@ static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o) {
 
 static bool same_flag(const Fn *f, Val v, Key key, bool on) { return (ir_attr(f, v, key) != NULL) == on; }
 
+bool fe_written_since(tn_tensor v, uint32_t from) {
+  const Fn *f = v.fn->ir;
+  Val storage = ir_written_storage(f, fe_val(v));
+  for (uint32_t i = from + 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) return true;
+  return false;
+}
+
 // The layout that was made of these very lengths before, and that no write to them came after; none: NULL handle.
 // Values packed by the same lengths thereby have the same rows.
 static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options *o) {
   const Fn *f = lengths.fn->ir;
-  Val from = fe_val(lengths), storage = ir_written_storage(f, from);
+  Val from = fe_val(lengths);
   for (uint32_t i = f->n_ins - 1; i > from.i; i--) {
     const Ins *ins = &f->ins[i];
-    if (ins->op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == storage.i) break;
     if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
     if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i) continue;
     if (same_flag(f, (Val){i}, KEY_sorted, o->enforce_sorted) && same_flag(f, (Val){i}, KEY_empty, o->allow_empty))
-      return (tn_tensor){lengths.fn, i};
+      return fe_written_since(lengths, i) ? fe_poison(lengths.fn) : (tn_tensor){lengths.fn, i};
   }
   return fe_poison(lengths.fn);
 }
@@ -156,10 +163,7 @@ static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn
   if (count > MOST_NUMBERS) return true;
   int64_t *known = rt_alloc(f->prog->mem, (count + 1) * sizeof *known);
   if (!numbers_of(f, fe_val(lengths), known, &n, count) || n != count) return true;
-  for (uint32_t i = lengths.v + 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_write &&
-        ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == ir_written_storage(f, fe_val(lengths)).i)
-      return true;
+  if (fe_written_since(lengths, lengths.v)) return true;
   return check_lengths(x, known, n, time, o);
 }
 

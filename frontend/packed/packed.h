@@ -3,6 +3,7 @@
 #define TN_FRONTEND_PACKED_PACKED_H
 
 #include "frontend/graph/function.h"
+#include "frontend/graph/spatial.h"
 #include "frontend/tenure/conv.h"
 #include "frontend/tenure/packed.h"
 
@@ -13,6 +14,8 @@ tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at);  // data that n
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o);
 
 tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
+// Was the storage of v written behind value `from`?
+bool fe_written_since(tn_tensor v, uint32_t from);
 // A name of its own for the rows of a layout whose lengths come at run time
 Dim fe_new_rows(tn_program *p, int64_t bound);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
@@ -20,6 +23,25 @@ bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? f
 tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at);
 // x [B, T, ..] (else [T, B, ..]) packed by a layout of these lengths; an existing layout is reused
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o);
+
+// ---- layouts.c: layouts made of others. The same of the same gives the same layout, so that rows meet.
+typedef enum {
+  FE_CUT,      // min(max(length - a, 0), b)
+  FE_WINDOWS,  // windows of a steps, moved by b; a below 1: the steps and 1 - a more; E115 where a sequence has none
+  FE_HEADS,    // the steps before a position of the run, i64 [B]
+  FE_TAILS,    // the steps from it on
+  FE_JOINED    // the sequences of two layouts of one batch, one behind the other
+} FeDerivation;
+typedef struct FeDerived {
+  FeDerivation how;
+  uint32_t from, with;  // values: the layout; that of FE_JOINED, positions
+  int64_t a, b;
+  uint32_t layout;  // made of them; not given
+} FeDerived;
+tn_tensor fe_derived_layout(tn_tensor from, FeDerived d, tn_site at);
+tn_tensor fe_layout_part(tn_tensor layout, const char *part, tn_site at);  // seq_part
+// x [B, ..] on every row of its sequence
+tn_tensor fe_on_rows(tn_tensor layout, tn_tensor x, tn_site at);
 
 // The lengths of a list of sequences, made of the sizes of their first axes.
 typedef struct FeListSizes {
@@ -33,6 +55,15 @@ void fe_take_apart(tn_tensor padded, tn_tensor lengths, bool batch_first, tn_ten
 Dim fe_list_time(const tn_tensor *list, uint32_t n, tn_site at);
 tn_tensor fe_pad_one(tn_tensor x, Dim time, double value, bool batch_first, tn_site at);
 tn_tensor fe_list_lengths(const tn_tensor *list, uint32_t n, tn_site at);
+
+// ---- along.c: data [rows, ..] of a layout in order along each sequence, and the steps, i64; false: reported
+typedef struct {
+  tn_tensor values, indices;
+} FeSorted;
+bool fe_sort_steps(tn_tensor data, tn_tensor layout, bool descending, FeSorted *out, tn_site at);
+
+// ---- steps.c: windows over the rows of a layout, [rows of *own, taps, ..], `fill` outside of a sequence
+tn_tensor fe_row_windows(tn_tensor x, tn_tensor layout, const FeWindow *w, tn_tensor *own, double fill, tn_site at);
 
 // ---- conv.c: of data that has the rows of a packed layout; the result has those of its windows' layout
 tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);

@@ -87,6 +87,46 @@ TN_API tn_tensor tn_packed_attend(tn_packed scores, tn_packed values, tn_site at
 TN_API tn_packed tn_packed_broadcast(tn_packed s, tn_tensor x,
                                      tn_site at);             // x [B, ..] on every row of its sequence
 TN_API tn_packed tn_packed_reverse(tn_packed s, tn_site at);  // each sequence from its last step to its first
+// ---- along each sequence alone, every feature apart: what tn_cumsum and its kin are along an axis. The layout is that of s
+TN_API tn_packed tn_packed_cumsum(tn_packed s, tn_site at);   // f32 or i64
+TN_API tn_packed tn_packed_cumprod(tn_packed s, tn_site at);  // f32 or i64
+TN_API tn_packed tn_packed_logcumsumexp(tn_packed s, tn_site at);
+typedef struct {
+  tn_packed values, indices;  // indices, i64: steps of the sequence
+} tn_packed_ordered;
+TN_API tn_packed_ordered tn_packed_cummax(tn_packed s, tn_site at);
+TN_API tn_packed_ordered tn_packed_cummin(tn_packed s, tn_site at);
+TN_API tn_packed_ordered tn_packed_sort(tn_packed s, bool descending, tn_site at);  // as tn_sort
+TN_API tn_packed tn_packed_log_softmax(tn_packed s, tn_site at);
+TN_API tn_tensor tn_packed_logsumexp(tn_packed s, tn_site at);  // [B, ..]; -inf of an empty sequence
+// ---- steps elsewhere. Rows of any dtype; of the same layout by the same numbers comes the same layout, so that what is fed and
+// what is expected, say, may meet:
+//
+//   x = tn_packed_slice(s, 0, -1);  y = tn_packed_slice(s, 1, TN_TO_END);   each step and the one behind it
+//   x = tn_packed_shift(s, 1, bos);                                         each step sees the one before it
+TN_API tn_packed tn_packed_steps(tn_packed s, tn_site at);      // i64 [rows]: 0, 1, .. of each sequence
+TN_API tn_packed tn_packed_sequences(tn_packed s, tn_site at);  // i64 [rows]: which one, in user order
+// Step t goes to t + by, which may be negative; `fill` where no step comes
+TN_API tn_packed tn_packed_shift(tn_packed s, int64_t by, double fill, tn_site at);
+TN_API tn_packed tn_packed_roll(tn_packed s, int64_t by,
+                                tn_site at);  // the same; what leaves at one end comes in at the other
+// That step of each sequence, [B, ..], from its end where it is below 0; `fill` where there is none. Steps of the run: i64 [B]
+TN_API tn_tensor tn_packed_step(tn_packed s, int64_t step, double fill, tn_site at);
+TN_API tn_tensor tn_packed_step_at(tn_packed s, tn_tensor steps, double fill, tn_site at);
+// The steps [from, to) of each sequence as Python's x[from:to] has them: below 0 they count from its end, and a sequence may
+// have none. E003 from the end to the start
+#define TN_TO_END INT64_MAX
+TN_API tn_packed tn_packed_slice(tn_packed s, int64_t from, int64_t to, tn_site at);
+// Steps before a position of each sequence and those from it on; i64 [B], counted as 0 below 0, as the length above it
+TN_API bool tn_packed_split(tn_packed s, tn_tensor steps, tn_packed out[2], tn_site at);
+TN_API tn_packed tn_packed_diff(tn_packed s, tn_site at);  // each step but the first, less the one before it
+// Windows of `size` steps, moved by `step`, as torch.Tensor.unfold has them: [rows, .., size]. An empty sequence has none, a
+// shorter one is refused (E115)
+TN_API tn_packed tn_packed_unfold(tn_packed s, int64_t size, int64_t step, tn_site at);
+TN_API tn_packed tn_packed_concat_time(tn_packed a, tn_packed b,
+                                       tn_site at);  // sequence k of b behind that of a; E116, E004
+// n steps of each sequence, all of a shorter one, drawn without replacement; in their order
+TN_API tn_packed tn_packed_sample(tn_packed s, int64_t n, tn_site at);
 // The tables of the layout, i64: [B] by user; [T], 0 behind the longest; [B] user at each position; [B] position of
 // each user. A sorted one is its own order.
 TN_API tn_tensor tn_packed_lengths(tn_packed s, tn_site at);

@@ -9,9 +9,16 @@ static Val zeros(Grad *g, Shape s) {
   return ir_emit(g->f, OP_full, NULL, 0, a, 2, g->loc);
 }
 
-// ---- scans: {axis} of v, {reverse} where `reverse`, and one flag more where `flag` is no KEY_none
-static Val along(Grad *g, Op op, Val v, const Val *in, uint32_t n_in, bool reverse, const Key *flag) {
+// ---- scans: {axis} of v and its layout, {reverse} where `reverse`, and one flag more where `flag` is no KEY_none
+static Val along(Grad *g, Op op, Val v, const Val *given, uint32_t n_in, bool reverse, const Key *flag) {
   Attr attr[3] = {ir_a_int(KEY_axis, ir_attr_int(g->f, v, KEY_axis, 0))};
+  Val in[MAX_OPERANDS];
+  for (uint32_t k = 0; k < n_in; k++) in[k] = given[k];
+  uint32_t last = ir_op_operand(op, ARG_layout);
+  if (last != UINT32_MAX) {
+    for (; n_in <= last; n_in++) in[n_in] = (Val){0};
+    in[last] = ir_operand(g->f, v, ARG_layout);
+  }
   uint32_t n = 1;
   if (reverse) attr[n++] = ir_a_int(KEY_reverse, 1);
   if (flag) attr[n++] = ir_a_int(*flag, 1);
@@ -80,15 +87,25 @@ void ir_grad_rule_linear_scan(Grad *g, Val v, Val adj) {
 
 void ir_grad_rule_shift(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), shift(g, v, adj, !is_reverse(g, v))); }
 
-// ---- gather and scatter: {padded} where v is
+// ---- gather and scatter: {padded} where v is, and of rows of a layout (seq_row)
 static Val by_index(Grad *g, Op op, Val v, const Val *in, uint32_t n_in) {
   Key key = KEY_padded;
-  return along(g, op, v, in, n_in, false, ir_attr(g->f, v, key) ? &key : NULL);
+  bool is_padded = ir_attr(g->f, v, key) || ir_has_operand(g->f, v, ARG_layout);
+  return along(g, op, v, in, n_in, false, is_padded ? &key : NULL);
 }
 
 static Val take(Grad *g, Op op, Val v, Val x, Val index) { return by_index(g, op, v, (Val[]){x, index}, 2); }
 static Val put(Grad *g, Op op, Val v, Val target, Val index, Val source) {
   return by_index(g, op, v, (Val[]){target, index, source}, 3);
+}
+
+// The rows of steps of each sequence, where v runs along those of a layout.
+static Val rows_of_steps(Grad *g, Val v, Val step) {
+  Val layout = ir_operand(g->f, v, ARG_layout);
+  if (ir_none(layout)) return step;
+  Attr part = ir_a_str(KEY_part, ir_str(g->p, "sequences"));
+  Val of = ir_emit(g->f, OP_seq_part, &layout, 1, &part, 1, g->loc);
+  return ir_emit(g->f, OP_seq_row, (Val[]){step, layout, of}, 3, NULL, 0, g->loc);
 }
 
 // The gradient of an element goes to the first of the equal elements that it may have come from.
@@ -97,7 +114,9 @@ static void give_by_index(Grad *g, Val v, Val index, Val adj) {
   if (!ir_none(adj)) ir_grad_give(g, x, put(g, OP_scatter_add, v, zeros(g, shape_of(g, x)), index, adj));
 }
 
-void ir_grad_rule_cumulative_best(Grad *g, Val v, Val adj) { give_by_index(g, v, ir_result(v, 1), adj); }
+void ir_grad_rule_cumulative_best(Grad *g, Val v, Val adj) {
+  if (!ir_none(adj)) give_by_index(g, v, rows_of_steps(g, v, ir_result(v, 1)), adj);
+}
 void ir_grad_rule_gather(Grad *g, Val v, Val adj) { give_by_index(g, v, arg(g, v, 1), adj); }
 
 void ir_grad_rule_index_select(Grad *g, Val v, Val adj) {

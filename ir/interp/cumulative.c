@@ -1,6 +1,6 @@
-// Scans along an axis: running sums, products, extremes, linear recurrences.
+// Scans along an axis, or along the sequences of a layout: running sums, products, extremes, linear recurrences.
 #include "ir/fn.h"
-#include "ir/interp/interp.h"
+#include "ir/interp/packed.h"
 
 #include <math.h>
 
@@ -9,22 +9,40 @@ typedef struct {
   double *x, *b;  // operands; b: of the second, or NULL
   double *out, *index;
   int64_t first, step, n;
+  const double *offsets;  // the first row of each step of a layout; NULL: steps are `step` apart
   bool reverse;
 } Lane;
 
 static int64_t position(const Lane *l, int64_t j) { return l->reverse ? l->n - 1 - j : j; }
-static int64_t offset(const Lane *l, int64_t j) { return l->first + position(l, j) * l->step; }
+static int64_t offset(const Lane *l, int64_t j) {
+  int64_t t = position(l, j);
+  return l->first + (l->offsets ? (int64_t)l->offsets[t] : t) * l->step;
+}
 
 typedef void LaneFn(const Run *r, Val v, const Lane *l);
 
+static bool each_sequence(Run *r, Val v, Lane l, LaneFn *fn) {
+  Layout of = run_layout_of(r, ir_operand(r->f, v, ARG_layout));
+  l.offsets = of.offsets;
+  for (int64_t b = 0; b < (int64_t)of.head[TN_LAYOUT_SEQS]; b++) {
+    l.n = (int64_t)of.lengths[b];
+    for (int64_t k = 0; k < l.step; k++) {
+      l.first = (int64_t)of.unsorted[b] * l.step + k;
+      fn(r, v, &l);
+    }
+  }
+  return true;
+}
+
 static bool each_lane(Run *r, Val v, LaneFn *fn) {
   Tensor out = run_result(r, v, 0), x = run_arg(r, v, 0);
-  uint32_t n_args = ir_ins(r->f, v)->n_args, axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
+  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
   Sizes s = run_sizes(r, v);
   Lane l = {.x = x.v, .out = out.v, .n = s.dim[axis], .step = 1, .reverse = ir_attr(r->f, v, KEY_reverse) != NULL};
-  if (n_args > 1) l.b = run_arg(r, v, 1).v;
+  l.b = run_operand(r, v, ARG_b).v;
   if (ir_ins(r->f, v)->n_res > 1) l.index = run_result(r, v, 1).v;
   for (uint32_t k = axis + 1; k < s.rank; k++) l.step *= s.dim[k];
+  if (ir_has_operand(r->f, v, ARG_layout)) return each_sequence(r, v, l, fn);
   for (int64_t i = 0; i < (l.n ? out.n / l.n : 0); i++) {
     l.first = i / l.step * l.step * l.n + i % l.step;
     fn(r, v, &l);

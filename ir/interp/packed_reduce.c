@@ -31,9 +31,11 @@ bool eval_seq_part(Run *r, Val v) {
   Layout l = run_layout_of(r, ir_arg(r->f, v, 0));
   Tensor out = run_result(r, v, 0);
   const char *name = ir_text(r->f->prog, ir_attr(r->f, v, KEY_part)->u.s);
-  if (!strcmp(name, "steps")) {
+  bool steps = !strcmp(name, "steps");
+  if (steps || !strcmp(name, "sequences")) {
     for (int64_t t = 0; t < (int64_t)l.head[TN_LAYOUT_STEPS]; t++)
-      for (int64_t k = 0; k < (int64_t)l.batch_sizes[t]; k++) out.v[(int64_t)l.offsets[t] + k] = (double)t;
+      for (int64_t k = 0; k < (int64_t)l.batch_sizes[t]; k++)
+        out.v[(int64_t)l.offsets[t] + k] = steps ? (double)t : l.sorted[k];
     return true;
   }
   const double *from = !strcmp(name, "sorted")     ? l.sorted
@@ -41,6 +43,18 @@ bool eval_seq_part(Run *r, Val v) {
                        : !strcmp(name, "lengths")  ? l.lengths
                                                    : l.batch_sizes;
   for (int64_t k = 0; k < out.n; k++) out.v[k] = from[k];
+  return true;
+}
+
+bool eval_seq_row(Run *r, Val v) {
+  Layout l = run_layout_of(r, ir_arg(r->f, v, 1));
+  Tensor step = run_arg(r, v, 0), index = run_operand(r, v, ARG_index), out = run_result(r, v, 0);
+  int64_t n = run_arg_sizes(r, v, 0).dim[0], each = n ? out.n / n : 0;
+  for (int64_t k = 0; k < out.n; k++) {
+    double user = index.v ? index.v[k / each] : (double)(k / each), t = step.v[k];
+    bool exists = user >= 0 && user < l.head[TN_LAYOUT_SEQS] && t >= 0 && t < l.lengths[(int64_t)user];
+    out.v[k] = exists ? l.offsets[(int64_t)t] + l.unsorted[(int64_t)user] : -1;
+  }
   return true;
 }
 

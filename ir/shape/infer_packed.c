@@ -94,11 +94,21 @@ uint16_t ir_rule_unpack_padded(const Infer *c) {
 uint16_t ir_rule_seq_part(const Infer *c) {
   const Attr *part = ir_attr(c->f, c->v, KEY_part);
   const char *name = part ? ir_text(c->p, part->u.s) : "";
-  bool by_step = !strcmp(name, "batch_sizes"), by_row = !strcmp(name, "steps");
+  bool by_step = !strcmp(name, "batch_sizes"), by_row = !strcmp(name, "steps") || !strcmp(name, "sequences");
   if (!by_step && !by_row && strcmp(name, "sorted") && strcmp(name, "unsorted") && strcmp(name, "lengths"))
-    return ir_infer_fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths, steps");
+    return ir_infer_fault(c, E_ARGUMENT, "{part} is none of batch_sizes, sorted, unsorted, lengths, steps, sequences");
   Dim d = dim_of(c, 0, by_row ? 2 : by_step ? 1 : 0);
   set(c, 0, DT_I64, ir_shape(c->p, &d, 1));
+  return 0;
+}
+
+uint16_t ir_rule_seq_row(const Infer *c) {
+  bool listed = ir_has_operand(c->f, c->v, ARG_index);
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  if (listed) TRY(ir_infer_rank(c, 2, 1, 1));
+  if (dim_of(c, 0, 0).i != (listed ? dim_of(c, 2, 0) : dim_of(c, 1, 0)).i)
+    return bad_shape(c, "the first axis of the steps is not that of their sequences");
+  set(c, 0, DT_I64, shape_of(c, 0));
   return 0;
 }
 

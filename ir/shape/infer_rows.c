@@ -11,12 +11,15 @@ uint16_t ir_rule_row(const Infer *c) {
   return ir_rule_same(c);
 }
 
-// Scans along {axis}: operands of one type, which is the result's; a second result has indices.
+// Scans along {axis}: operands of one type, which is the result's; a second result has indices. A layout has rows for axis 0.
 uint16_t ir_rule_along(const Infer *c) {
-  uint32_t axis;
+  uint32_t axis, layout = ir_operand_at(c->f, c->v, ARG_layout);
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_axis(c, &axis));
-  for (uint32_t k = 1; k < n_args(c); k++)
+  if (layout != UINT32_MAX && axis) return ir_infer_fault(c, E_ARGUMENT, "sequences of a layout run along axis 0");
+  if (layout != UINT32_MAX && dim_of(c, 0, 0).i != dim_of(c, layout, 2).i)
+    return bad_shape(c, "rows differ from the layout's");
+  for (uint32_t k = 1; k < n_args(c) && k != layout; k++)
     if (shape_of(c, k).i != shape_of(c, 0).i) return bad_shape(c, "shapes differ");
   if (ir_ops[ir_ins(c->f, c->v)->op].n_res > 1) set(c, 1, DT_I64, shape_of(c, 0));
   return ir_rule_same(c);

@@ -218,13 +218,23 @@ static bool body_may_fault(const Fn *f, Val v) {
   return false;
 }
 
+// Rows of a layout, or -1, of what has its rows.
+static bool are_rows(const Fn *f, Val v, Val layout) {
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  Dim own = ir_dim_at(f->prog, f->ins[ir_arg(f, v, 0).i].shape, axis);
+  return ir_attr(f, v, KEY_padded) && own.i == ir_dim_at(f->prog, f->ins[layout.i].shape, 2).i;
+}
+
 // Indices that an op along the same axis found are in range.
 static bool are_own_indices(const Fn *f, Val v, Val index) {
   uint32_t k = ir_operand_at(f, v, ARG_index);
   index = ir_view_base(f, index);
-  if (k == UINT32_MAX || !(ir_operand_flags(f, v, k) & IN_AXIS) || f->ins[index.i].op != OP_result) return false;
+  if (k == UINT32_MAX || !(ir_operand_flags(f, v, k) & IN_AXIS)) return false;
+  if (f->ins[index.i].op == OP_seq_row) return are_rows(f, v, ir_arg(f, index, 1));
+  if (f->ins[index.i].op != OP_result) return false;
   Val head = ir_head(f, index);
   OpClass made_by = (OpClass)ir_ops[f->ins[head.i].op].cls;
+  if (ir_has_operand(f, head, ARG_layout)) return false;
   if (made_by != CLASS_CUMULATIVE && !(made_by == CLASS_ORDER && ir_attr(f, head, KEY_axis))) return false;
   Shape own = f->ins[ir_arg(f, v, 0).i].shape, of = f->ins[ir_arg(f, head, 0).i].shape;
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0), from = (uint32_t)ir_attr_int(f, head, KEY_axis, 0);

@@ -1,0 +1,213 @@
+// What works along each sequence of a packed batch gives what the call for tensors gives of that sequence alone, values and
+// gradients, with constant lengths and those of a run, for any number of workers.
+#include "frontend/graph/function.h"
+#include "frontend/graph/program.h"
+#include "tests/check.h"
+#include "tests/models.h"
+#include "tests/report.h"
+
+#include <math.h>
+
+enum { B = 4, T = 9, C = 5, WIDE = 32, MOST = 15 };
+#define AXES(...) \
+  (const int[]) { __VA_ARGS__ }
+#define SIZES(...) \
+  (const int64_t[]) { __VA_ARGS__ }
+static const int64_t lengths[B] = {5, 1, 9, 0}, position[B] = {2, -1, 12, 3};
+
+static tn_function *f;
+static int b;  // the sequence alone
+
+// ---- calls of packed_alone.def
+static int64_t n_steps(tn_tensor x) { return lengths[b] + 0 * (int64_t)x.v; }
+
+// Python's x[from:to]
+static tn_tensor cut(tn_tensor x, int64_t from, int64_t to) {
+  int64_t n = n_steps(x), end = to < 0 ? n + to : to < n ? to : n, start = from < 0 ? n + from : from < n ? from : n;
+  if (start < 0) start = 0;
+  return tn_slice(x, 0, start, end > start ? end - start : 0);
+}
+static int64_t least(int64_t at) { return at < 0 ? 0 : at; }
+
+static tn_tensor constant_like(tn_tensor x, int64_t rows, double value, int64_t axis1) {
+  tn_dtype t = tn_dtype_of(x);
+  return tn_cast(tn_full(f, value, TN_SHAPE(rows, axis1)), t);
+}
+
+static tn_tensor shifted(tn_tensor x, int64_t by, double fill) {
+  int64_t n = n_steps(x), far = by < 0 ? -by : by, gap = far < n ? far : n;
+  tn_tensor rest = tn_slice(x, 0, by < 0 ? gap : 0, n - gap), some = constant_like(x, gap, fill, C);
+  return by < 0 ? tn_concat(0, TN_TENSORS(rest, some)) : tn_concat(0, TN_TENSORS(some, rest));
+}
+
+static tn_tensor step(tn_tensor x, int64_t at, double fill) {
+  int64_t n = n_steps(x), own = at < 0 ? n + at : at;
+  if (own >= 0 && own < n) return tn_slice(x, 0, own, 1);
+  return tn_add(constant_like(x, 1, fill, C), tn_sum_axis(tn_slice(x, 0, 0, 0), 0, true));
+}
+
+static tn_tensor differences(tn_tensor x) { return tn_diff(x, 1, 0); }
+static tn_tensor positions(void) { return tn_constant_i64(f, position, TN_SHAPE(B)); }
+static tn_packed half(tn_packed s, int which) {
+  tn_packed out[2];
+  tn_packed_split(s, positions(), out);
+  return out[which];
+}
+static tn_packed windows(tn_packed s, int64_t size, int64_t by) {
+  tn_packed y = tn_packed_unfold(tn_packed_concat_time(tn_packed_concat_time(s, s), s), size, by);
+  return tn_packed_with_data(y, tn_reshape(y.data, TN_SHAPE(tn_dim_of(y.data, 0), C * size)));
+}
+static tn_tensor unfolded(tn_tensor x, int64_t size, int64_t by) {
+  if (!n_steps(x)) return tn_reshape(x, TN_SHAPE(0, C * size));
+  tn_tensor y = tn_unfold(tn_concat(0, TN_TENSORS(x, x, x)), 0, size, by);
+  return tn_reshape(y, TN_SHAPE(tn_dim_of(y, 0), C * size));
+}
+
+#define NAME_(kind, line) kind##_##line
+#define NAME(kind, line) NAME_(kind, line)
+#define STEPS(flags, call, ...)                                         \
+  static tn_packed NAME(packed, __LINE__)(tn_packed s) { return call; } \
+  static tn_tensor NAME(alone, __LINE__)(tn_tensor x) { return __VA_ARGS__; }
+#define WHOLES(flags, call, ...)                                                             \
+  static tn_packed NAME(packed, __LINE__)(tn_packed s) { return (tn_packed){.data = call}; } \
+  static tn_tensor NAME(alone, __LINE__)(tn_tensor x) { return __VA_ARGS__; }
+#include "tests/packed_alone.def"
+
+enum { NEAR = 1, INTEGER = 2, IS_WHOLE = 4 };
+#define STEPS(flags, call, ...) {flags, #call, NAME(packed, __LINE__), NAME(alone, __LINE__)},
+#define WHOLES(flags, call, ...) {(flags) | IS_WHOLE, #call, NAME(packed, __LINE__), NAME(alone, __LINE__)},
+static const struct {
+  int flags;
+  const char *text;
+  tn_packed (*packed)(tn_packed s);
+  tn_tensor (*alone)(tn_tensor x);
+} cases[] = {
+#include "tests/packed_alone.def"
+};
+enum { N = sizeof cases / sizeof *cases };
+
+// ---- outputs [B, WIDE, features], and of f32 the gradient of a weighted sum
+typedef struct {
+  tn_tensor x, n, weight;  // [B, T, C] f32 and i64; [WIDE, MOST]
+} In;
+
+static In inputs(void) {
+  return (In){tn_input(f, "x", TN_F32, TN_SHAPE(B, T, C)), tn_input(f, "n", TN_I64, TN_SHAPE(B, T, C)),
+              tn_input(f, "weight", TN_F32, TN_SHAPE(WIDE, MOST))};
+}
+
+// [.., features], with zeros up to MOST of them
+static void put(const In *in, size_t k, tn_tensor y) {
+  char name[32];
+  if (tn_rank(y) == 2) y = tn_unsqueeze(y, 2);
+  y = tn_pad(y, SIZES(0, MOST - ir_dim_bound(f->p->ir, fe_axis_dim(y, 2))), 2, TN_PAD_CONSTANT, 0);
+  snprintf(name, sizeof name, "y%zu", k);
+  tn_output(f, name, y);
+  if (cases[k].flags & INTEGER) return;
+  snprintf(name, sizeof name, "d%zu", k);
+  tn_output(f, name, tn_grad(tn_sum(tn_mul(y, in->weight)), in->x));
+}
+
+static void add_packed(tn_program *p, const char *name, bool fixed) {
+  f = tn_function_begin(p, name);
+  In in = inputs();
+  tn_tensor len = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_pack_options o = {.allow_empty = true};
+  tn_packed s = fixed ? (tn_pack_constant)(in.x, lengths, B, o) : (tn_pack_padded)(in.x, len, o);
+  tn_packed n = fixed ? (tn_pack_constant)(in.n, lengths, B, o) : (tn_pack_padded)(in.n, len, o);
+  for (size_t k = 0; k < N; k++) {
+    tn_packed y = cases[k].packed(cases[k].flags & INTEGER ? n : s);
+    if (!(cases[k].flags & IS_WHOLE)) put(&in, k, tn_pad_packed_to(y, 0, true, WIDE));
+    else put(&in, k, tn_pad(tn_unsqueeze(y.data, 1), SIZES(0, 0, 0, WIDE - 1), 4, TN_PAD_CONSTANT, 0));
+  }
+  tn_function_end(f);
+}
+
+static tn_tensor widened(tn_tensor y) {
+  int64_t n = ir_dim_bound(f->p->ir, fe_axis_dim(y, 0));
+  if (tn_rank(y) == 1) y = tn_unsqueeze(y, 1);
+  return tn_pad(y, SIZES(0, 0, 0, WIDE - n), 4, TN_PAD_CONSTANT, 0);
+}
+
+static void add_alone(tn_program *p) {
+  f = tn_function_begin(p, "alone");
+  In in = inputs();
+  tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  for (size_t k = 0; k < N; k++) {
+    tn_tensor x = cases[k].flags & INTEGER ? in.n : in.x, y[B];
+    for (b = 0; b < B; b++)
+      y[b] = widened(
+          cases[k].alone(tn_reshape(tn_slice(tn_slice(x, 0, b, 1), 1, 0, lengths[b]), TN_SHAPE(lengths[b], C))));
+    put(&in, k, tn_stack(0, y, B));
+  }
+  tn_function_end(f);
+}
+
+// ---- runs
+typedef struct {
+  union {
+    float f[B * WIDE * MOST];
+    int64_t i[B * WIDE * MOST];
+  } y[N];
+  float d[N][B * T * C];
+} Out;
+
+static void run(tn_model *m, const char *name, Out *out) {
+  static float x[B * T * C], weight[WIDE * MOST];
+  static int64_t n[B * T * C];
+  uint32_t seed = 1;
+  for (int k = 0; k < B * T * C; k++) {
+    seed = seed * 1664525 + 1013904223;
+    x[k] = (float)(seed >> 8) / (1 << 23) - 1, n[k] = (int64_t)(seed >> 8) % 7 - 3;
+  }
+  for (int k = 0; k < WIDE * MOST; k++) weight[k] = (float)(k * 37 % 101) / 50 - 1;
+  tn_array in[] = {tn_f32(x, B, T, C), tn_i64(n, B, T, C), tn_f32(weight, WIDE, MOST),
+                   tn_i64((int64_t *)(uintptr_t)lengths, B)};
+  tn_array a[2 * N];
+  uint32_t count = 0;
+  memset(out, 0, sizeof *out);
+  for (size_t k = 0; k < N; k++) {
+    bool is_integer = cases[k].flags & INTEGER;
+    a[count++] = is_integer ? tn_i64(out->y[k].i, B, WIDE, MOST) : tn_f32(out->y[k].f, B, WIDE, MOST);
+    if (!is_integer) a[count++] = tn_f32(out->d[k], B, T, C);
+  }
+  if (!CHECK(tn_run(m, name, in, 4, a, count) == TN_OK)) printf("%s\n", tn_error_text(m));
+}
+
+static bool is_near(const float *x, const float *y, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    bool same = x[k] == y[k] || (isnan(x[k]) && isnan(y[k]));
+    if (!same && !(fabsf(x[k] - y[k]) <= 2e-6f * (1 + fabsf(y[k])))) return false;
+  }
+  return true;
+}
+
+static void compare(const Out *packed, const Out *alone, bool exact, const char *what) {
+  for (size_t k = 0; k < N; k++) {
+    bool near = cases[k].flags & NEAR && !exact;
+    bool y = near ? is_near(packed->y[k].f, alone->y[k].f, B * WIDE * MOST)
+                  : !memcmp(&packed->y[k], &alone->y[k], sizeof packed->y[k]);
+    bool d =
+        near ? is_near(packed->d[k], alone->d[k], B * T * C) : !memcmp(packed->d[k], alone->d[k], sizeof packed->d[k]);
+    if (!CHECK(y)) printf("%s: %s: values\n", what, cases[k].text);
+    if (!CHECK(d)) printf("%s: %s: gradient\n", what, cases[k].text);
+  }
+}
+
+static tn_model *model(uint32_t workers) {
+  tn_program *p = tn_program_create("along");
+  add_packed(p, "packed", false), add_packed(p, "fixed", true), add_alone(p);
+  return model_alone(p, .n_workers = workers);
+}
+
+int main(void) {
+  static Out by_run, constant, three, alone;
+  tn_model *m = model(1), *wide = model(3);
+  if (m && wide) {
+    run(m, "packed", &by_run), run(m, "fixed", &constant), run(m, "alone", &alone), run(wide, "packed", &three);
+    compare(&by_run, &alone, false, "run-time lengths"), compare(&constant, &by_run, true, "constant lengths");
+    compare(&three, &by_run, true, "three workers");
+  }
+  tn_model_free(m), tn_model_free(wide);
+  return check_report();
+}
