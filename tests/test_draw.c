@@ -43,6 +43,9 @@ static const Case cases[] = {
     {OP_packed_layout, 4, "%x: f32[4,6,2]",
      "%L = packed_layout %i {time=6, rows=rows, sorted}\n%v = pack_padded %x, %L"},
     {OP_seq_window_lengths, 4, "", LAYOUT "%v = seq_window_lengths %L {size=3, step=2}"},
+    {OP_seq_row, 4, "%l: i64[4], %x: f32[4,6,2]",
+     "%L = packed_layout %l {time=6, rows=rows}\n%r = seq_row %l, %L, %i\n%k = pack_padded %x, %L\n"
+     "%v = index_select %k, %r {axis=0, padded}"},
     {OP_sdpa, 2, "%q: f32[2,1,4,8]", "%v, %l = sdpa %q, %q, %q, lengths=%i"},
     {OP_repeat_index, 4, "", "%v, %n = repeat_index %i {size=9}"},
     // both: an index is a row of the smaller table
