@@ -343,6 +343,26 @@ static void test_weights(void) {
   for (int k = 0; k < 3; k++) free(y[k]);
 }
 
+// Weights of no heads are empty; without elements of a head all scores are 0.
+static void test_empty_weights(void) {
+  tn_program *p = tn_program_create("empty");
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor none = tn_input(f, "none", TN_F32, TN_SHAPE(2, 0, 3, 4)), w[2] = {TN_NONE, TN_NONE};
+  tn_tensor flat = tn_input(f, "flat", TN_F32, TN_SHAPE(1, 1, 3, 0));
+  tn_output(f, "y", tn_scaled_dot_product_attention(none, none, none, .weights = &w[0]));
+  tn_output(f, "z", tn_scaled_dot_product_attention(flat, flat, flat, .weights = &w[1]));
+  for (int k = 0; k < 2; k++) tn_output(f, k ? "v" : "w", w[k]);
+  tn_function_end(f);
+  tn_model *m = model_of(p, .n_workers = 1);
+  float empty[1] = {0}, v[9];
+  const tn_array in[] = {tn_f32(empty, 2, 0, 3, 4), tn_f32(empty, 1, 1, 3, 0)};
+  const tn_array out[] = {in[0], in[1], tn_f32(empty, 2, 0, 3, 3), tn_f32(v, 1, 1, 3, 3)};
+  CHECK(m && tn_run(m, "f", in, 2, out, 4) == TN_OK);
+  for (int k = 0; k < 9; k++) CHECK(fabsf(v[k] - 1 / 3.0f) < 1e-7f);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // ---- one table in two places: one gradient, one state of the optimizer
 static void test_tied(void) {
   tn_program *p = tn_program_create("tied");
@@ -492,6 +512,7 @@ int main(void) {
   test_memory();
   test_module();
   test_weights();
+  test_empty_weights();
   test_tied();
   test_refusals();
   test_lengths();

@@ -232,9 +232,9 @@ tn_tensor fe_row_steps(tn_tensor x, tn_site at) {
 // ---- pairs of rows and layout
 static bool is_pair(tn_packed s, tn_site at) {
   tn_function *f = s.data.fn;
-  bool good = fe_ins(s.layout)->dtype == DT_LAYOUT && fe_ins(s.data)->dtype != DT_LAYOUT && fe_rank(s.data) &&
-              fe_axis_dim(s.data, 0).i == fe_axis_dim(s.layout, 2).i;
-  if (good) return !fe_rows_of(s.data) || fe_same_layout((tn_packed){s.data, {f, fe_rows_of(s.data)}}, s, "packed", at);
+  bool good = fe_ins(s.layout)->dtype == DT_LAYOUT && fe_ins(s.data)->dtype != DT_LAYOUT && fe_rows_of(s.data) &&
+              fe_rank(s.data) && fe_axis_dim(s.data, 0).i == fe_axis_dim(s.layout, 2).i;
+  if (good) return fe_same_layout((tn_packed){s.data, {f, fe_rows_of(s.data)}}, s, "packed", at);
   fe_error(f->p, E_ARGUMENT, at,
            "a packed sequence is rows and their layout, found two values that no call gave as one");
   fe_note(f->p, fe_ins(s.data)->loc, "the first was made here");

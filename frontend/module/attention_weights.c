@@ -32,11 +32,13 @@ static tn_tensor scores(const Weights *w) {
   Prog *p = w->f->p->ir;
   Dim d[] = {fe_axis_dim(w->q, 0), fe_axis_dim(w->q, 1), fe_axis_dim(w->q, 2), fe_axis_dim(w->q, 3)},
       groups = fe_axis_dim(w->k, 1);
-  Dim rows = ir_dim_mul(p, ir_dim(p, ir_dim_bound(p, d[1]) / ir_dim_bound(p, groups)), d[2]);
+  int64_t n_groups = ir_dim_bound(p, groups);
+  Dim rows = ir_dim_mul(p, ir_dim(p, n_groups ? ir_dim_bound(p, d[1]) / n_groups : 1), d[2]);
   tn_tensor q = d[1].i == groups.i ? w->q : fe_reshape(w->q, (Dim[]){d[0], groups, rows, d[3]}, 4, w->at);
   if (!fe_ok(q)) return q;
   tn_tensor s = fe_emit(OP_matmul, (const tn_tensor[]){q, w->k}, 2, (const Attr[]){ir_a_int(KEY_tb, 1)}, 1, w->at);
-  double scale = w->o->scale == 0 ? 1 / sqrt((double)ir_dim_bound(p, d[3])) : w->o->scale;
+  int64_t size = ir_dim_bound(p, d[3]);
+  double scale = w->o->scale != 0 ? w->o->scale : size ? 1 / sqrt((double)size) : 1;
   s = op2(w, OP_mul, s, fe_const(w->f, scale, w->at));
   return fe_ok(s) ? fe_reshape(s, (Dim[]){d[0], d[1], d[2], fe_axis_dim(w->k, 2)}, 4, w->at) : s;
 }
