@@ -120,6 +120,6 @@ Text c99_helper(C99 *c, Text stem, Text result, Text parameters, Text body) {
   if (is_taken(&c->helper_names, name)) name = C99_PRINT("%sn%u", name, c->helper_names.n);
   Text before = known(c, &c->helper_names, C99_PRINT("%s (%s) {\n%s", result, parameters, body), name);
   if (before) return before;
-  rt_text_add(&c->helpers, "static inline %s %s(%s) {\n%s}\n", result, name, parameters, body);
+  rt_text_add(&c->helpers, "INLINE %s %s(%s) {\n%s}\n", result, name, parameters, body);
   return name;
 }
