@@ -206,19 +206,6 @@ static V gelu_of(Cg *c, V a) {
   V above = cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, 0)), cg_fmul(c, a, k(c, a, 0)), a);
   return cg_fsub(c, above, tail);
 }
-
-// pi/2 in three floats, exact enough for small quotients; larger arguments are rare and take the slow path.
-static V sin_cos(Cg *c, V x, uint32_t quadrant) {
-  const double near = 1024;
-  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), n = cg_fsub(c, t, magic);
-  V r = cg_fma(c, n, k(c, x, -0x1.921fb6p+0), x);
-  r = cg_fma(c, n, k(c, x, 0x1.777a5cp-25), r);
-  r = cg_fma(c, n, k(c, x, 0x1.ee59dap-50), r);
-  V q = cg_iadd(c, cast(c, t, c->i32), bits(c, lanes_like(LLVMTypeOf(x), c->i32), quadrant));
-  V y = cg_trig_large(c, x, cg_sin_quadrant(c, r, q), near, quadrant);
-  return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
-}
-
 V cg_fast_primitive(Cg *c, Op op, V x) {
   bool is_avx512 = cg_has_avx512(c, LLVMTypeOf(x));
   switch (op) {
@@ -231,8 +218,6 @@ V cg_fast_primitive(Cg *c, Op op, V x) {
   case OP_rsqrt: return is_avx512 ? rsqrt_of(c, x) : NULL;
   case OP_erf: return is_avx512 ? NULL : erf_of(c, x);    // erf_table.c
   case OP_gelu: return is_avx512 ? NULL : gelu_of(c, x);  // gelu_table.c has a shorter table
-  case OP_sin: return has_fma(c) ? sin_cos(c, x, 0) : NULL;
-  case OP_cos: return has_fma(c) ? sin_cos(c, x, 1) : NULL;
   default: return NULL;
   }
 }

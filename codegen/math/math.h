@@ -77,6 +77,9 @@ V cg_floor(Cg *c, V x);
 V cg_round(Cg *c, V x);  // to the nearest integer, of two the even one
 // x = n pi/2 + r for |x| <= 10^6, |r| <= pi/4: r in doubles, n as i32.
 V cg_reduce_trig(Cg *c, V x, V *n);
+// Likewise in floats, with fused multiply-adds; the two low bits of n are the quadrant. r is off by a unit; or it is r + lost.
+V cg_reduce_trig_single(Cg *c, V x, V *n);
+V cg_reduce_trig_exactly(Cg *c, V x, V *n, V *lost);
 
 // ---- via_double.c: primitives that work in doubles
 static inline V cg_widen(Cg *c, V x) { return LLVMBuildFPExt(c->b, x, lanes_like(LLVMTypeOf(x), c->f64), ""); }

@@ -156,8 +156,9 @@ static V log_of(Cg *c, V x) {
 
 // ---- sine and cosine
 static V sin_cos(Cg *c, V x, uint64_t quadrant) {
-  V n, r = cg_reduce_trig(c, x, &n);
-  r = cg_narrow(c, at_least(c, at_most(c, r, 0.7854), -0.7854), x);
+  V n, r;
+  if (has_fma(c)) r = cg_reduce_trig_single(c, x, &n);
+  else r = cg_narrow(c, at_least(c, at_most(c, cg_reduce_trig(c, x, &n), 0.7854), -0.7854), x);
   V y = cg_sin_quadrant(c, r, cg_iadd(c, n, bits(c, LLVMTypeOf(n), quadrant)));
   y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
   return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0

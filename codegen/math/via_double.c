@@ -32,12 +32,16 @@ V cg_log_parts(Cg *c, V d, V *e) {
   return cg_fdiv(c, below, above);
 }
 
-V cg_log2_double(Cg *c, V d) {
+static V log2_of_normal(Cg *c, V d) {
   V e, s = cg_log_parts(c, d, &e), z = cg_fmul(c, s, s);
   V y = c->t->fast_math ? POLY(c, z, 2.8853900797881438, 0.96179884828761109, 0.57671431059460099, 0.4317378771399204)
                         : POLY(c, z, 2.8853900817900842, 0.96179667334283381, 0.57708358480099764, 0.41167272790715076,
                                0.34072995546190632);
-  y = cg_fadd(c, e, cg_fmul(c, s, y));
+  return cg_fadd(c, e, cg_fmul(c, s, y));
+}
+
+V cg_log2_double(Cg *c, V d) {
+  V y = log2_of_normal(c, d);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
   y = cg_select(c, cg_fcmp(c, LLVMRealOGE, d, k(c, d, 0)), y, k(c, d, NAN));
   return cg_select(c, cg_fcmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
@@ -183,19 +187,33 @@ V cg_hypot(Cg *c, V a, V b) {
 }
 
 // x times a polynomial in w = -ln(1 - x^2), from w = 5 on in sqrt w: no float but +-1 has a w above 17.
+static V erfinv_w(Cg *c, V x) {  // any number for |x| >= 1
+  V one = k(c, x, 1), below = cg_fsub(c, one, x), above = cg_fadd(c, one, x);
+  return cg_fmul(c, log2_of_normal(c, cg_fmul(c, below, above)), k(c, x, -0.69314718055994531));
+}
+
+enum { TAIL_FROM = 5 };
+
+static void make_erfinv_tail(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V a = LLVMGetParam(fn, 0), x = cg_widen(c, a), w = erfinv_w(c, x);
+  V s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
+  V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
+                0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
+                -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);
+  V y = cg_narrow(c, cg_fmul(c, x, tail), a);
+  LLVMBuildRet(c->b, cg_select(c, cg_fcmp(c, LLVMRealOLT, w, k(c, w, TAIL_FROM)), LLVMGetParam(fn, 1), y));
+}
+
 V cg_erfinv(Cg *c, V a) {
-  V x = cg_widen(c, a), one = k(c, x, 1), below = cg_fsub(c, one, x), w = cg_fmul(c, below, cg_fadd(c, one, x));
-  w = cg_fneg(c, cg_log_double(c, w));
+  V x = cg_widen(c, a), w = erfinv_w(c, x);
   V t = cg_fsub(c, w, k(c, w, 2.5));
   V middle = POLY(c, t, 1.5014093511463842, 0.2466402767403145, -0.0041773182378038193, -0.0012527079277645629,
                   0.00021825147499564526, -4.9960297852061797e-06, -3.4176944223983369e-06, 4.7870168131956354e-07,
                   1.3874280738139898e-08, -1.0863841706634822e-08, 8.0621081633176478e-10, 1.2359544671870271e-10,
                   -1.9768142768011553e-11);
-  V s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
-  V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
-                0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
-                -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);
-  V y = cg_narrow(c, cg_fmul(c, x, cg_select(c, cg_fcmp(c, LLVMRealOLT, w, k(c, w, 5)), middle, tail)), a);
+  V y = cg_narrow(c, cg_fmul(c, x, middle), a), is_far = cg_fcmp(c, LLVMRealOGE, w, k(c, w, TAIL_FROM));
+  y = cg_slow_path(c, "erfinv_tail", is_far, a, y, y, make_erfinv_tail, NULL);
   V size = fabs_of(c, a), unit = k(c, a, 1);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, size, unit), with_sign(c, k(c, a, INFINITY), a), y);
   return cg_select(c, cg_fcmp(c, LLVMRealOGT, size, unit), k(c, a, NAN), y);
