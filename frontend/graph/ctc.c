@@ -5,10 +5,12 @@
 //   step                  a' = log p[label] + ln(e^a + e^(a one place before) + e^(a two places before, where it may skip))
 //   loss                  -ln(e^(a of the last label) + e^(a of the last blank))
 //
-// The steps are a scan. What is impossible has IMPOSSIBLE instead of an infinite logarithm, so that gradients are numbers.
+// The steps are a scan, of packed rows over those that there are. What is impossible has IMPOSSIBLE instead of an infinite
+// logarithm, so that gradients are numbers.
 // PyTorch takes log_p for a log_softmax and adds e^log_p to its gradient; what follows the log_softmax does not change.
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/shape.h"
 #include "frontend/tenure/rnn.h"
@@ -28,6 +30,7 @@ typedef struct {
   tn_tensor n_steps, n_targets;      // f32 [batch, 1]
   tn_tensor label, may_skip, start;  // [batch, places]: i64, 0 or 1, logarithms before the first step
   tn_tensor is_running;              // [steps, batch, 1]
+  tn_tensor layout;                  // of rows log_p [rows, classes]; fn NULL: it has steps and batch
 } Ctc;
 
 // ---- parts of the formulas
@@ -48,15 +51,16 @@ static tn_tensor filled(const Ctc *c, double x, const Dim *d, uint32_t rank) {
   Shape s = ir_shape(c->f->p->ir, d, rank);
   return fe_emit_in(c->f, OP_full, (const Attr[]){ir_a_num(KEY_value, x), ir_a_list(KEY_shape, s)}, 2, c->at);
 }
-static tn_tensor columns(const Ctc *c, double x, int64_t n) {
-  return filled(c, x, (const Dim[]){c->batch, ir_dim(c->f->p->ir, n)}, 2);
+static tn_tensor columns(const Ctc *c, Dim rows, double x, int64_t n) {
+  return filled(c, x, (const Dim[]){rows, ir_dim(c->f->p->ir, n)}, 2);
 }
 
 // `n` columns of x before the first ones of a, which keeps its width.
 static tn_tensor moved(const Ctc *c, tn_tensor a, double x, int64_t n) {
   int64_t width = ir_dim_bound(c->f->p->ir, fe_axis_dim(a, 1));
-  if (n >= width) return columns(c, x, width);
-  return fe_concat((const tn_tensor[]){columns(c, x, n), fe_slice(a, 1, 0, width - n, c->at)}, 2, 1, c->at);
+  Dim rows = fe_axis_dim(a, 0);
+  if (n >= width) return columns(c, rows, x, width);
+  return fe_concat((const tn_tensor[]){columns(c, rows, x, n), fe_slice(a, 1, 0, width - n, c->at)}, 2, 1, c->at);
 }
 
 // ln(e^a + e^b + ..)
@@ -75,7 +79,7 @@ static tn_tensor log_sum(const Ctc *c, const tn_tensor *a, uint32_t n) {
 // x _ x _ .. _ of the columns of a, where _ is `between`
 static tn_tensor interleaved(const Ctc *c, tn_tensor a, double between) {
   Dim n = ir_dim(c->f->p->ir, c->n_labels), two = ir_dim(c->f->p->ir, 2 * c->n_labels);
-  tn_tensor end = columns(c, between, 1);
+  tn_tensor end = columns(c, c->batch, between, 1);
   if (!c->n_labels) return end;
   tn_tensor pair[] = {filled(c, between, (const Dim[]){c->batch, n, c->one}, 3), shaped(c, a, c->batch, n, c->one)};
   tn_tensor both = shaped(c, fe_concat(pair, 2, 2, c->at), c->batch, two, (Dim){0});
@@ -89,25 +93,46 @@ static void make_labels(Ctc *c) {
   tn_tensor differs = op2(c, OP_ne, label, moved(c, label, c->blank, 1));
   c->label = whole(c, interleaved(c, label, c->blank));
   c->may_skip = interleaved(c, differs, 0);
-  c->start = moved(c, columns(c, IMPOSSIBLE, c->n_places), 0, 1);
+  c->start = moved(c, columns(c, c->batch, IMPOSSIBLE, c->n_places), 0, 1);
+  if (c->layout.fn) return;
   tn_tensor step = shaped(c, fe_positions(c->f, c->steps, c->at), c->steps, c->one, c->one);
   c->is_running = op2(c, OP_lt, step, shaped(c, c->n_steps, c->one, c->batch, c->one));
 }
 
 // ---- the steps
-static tn_tensor step(const Ctc *c, tn_tensor log_p, tn_tensor is_running, tn_tensor a) {
+static tn_tensor labels_of(const Ctc *c, tn_tensor log_p, tn_tensor label) {
+  return gathered(c, op2(c, OP_max, log_p, number(c, IMPOSSIBLE)), 1, label);
+}
+
+// own: log_p of the labels, in which a step ends
+static tn_tensor step(const Ctc *c, tn_tensor own, tn_tensor may_skip, tn_tensor a) {
   tn_tensor impossible = number(c, IMPOSSIBLE), two = moved(c, a, IMPOSSIBLE, 2);
-  tn_tensor from[] = {a, moved(c, a, IMPOSSIBLE, 1), pick(c, c->may_skip, two, impossible)};
-  tn_tensor own = gathered(c, op2(c, OP_max, log_p, impossible), 1, c->label);
-  return pick(c, is_running, op2(c, OP_add, own, log_sum(c, from, 3)), a);
+  tn_tensor from[] = {a, moved(c, a, IMPOSSIBLE, 1), pick(c, may_skip, two, impossible)};
+  return op2(c, OP_add, own, log_sum(c, from, 3));
+}
+
+static tn_tensor all_rows(const Ctc *c) {
+  tn_tensor label = op2(c, OP_seq_broadcast, c->label, c->layout);
+  tn_tensor own = fe_ok(label) ? labels_of(c, c->log_p, label) : label;
+  tn_tensor may_skip = op2(c, OP_seq_broadcast, c->may_skip, c->layout);
+  tn_scan *s = tn_scan_begin(c->f, (tn_scan_options){.over = {c->log_p, c->layout}, .name = "ctc", .at = c->at});
+  own = tn_scan_input(s, own, c->at), may_skip = tn_scan_input(s, may_skip, c->at);
+  tn_tensor a = tn_scan_carry(s, c->start, c->at);
+  if (fe_ok(own) && fe_ok(may_skip) && fe_ok(a)) tn_scan_next(s, a, step(c, own, may_skip, a), c->at);
+  tn_scan_end(s, c->at);
+  return tn_scan_final(s, a, c->at);
 }
 
 static tn_tensor all_steps(const Ctc *c) {
+  if (c->layout.fn) return all_rows(c);
   tn_scan *s =
       tn_scan_begin(c->f, (tn_scan_options){.steps = fe_dim_handle(c->f->p, c->steps), .name = "ctc", .at = c->at});
   tn_tensor log_p = tn_scan_input(s, c->log_p, c->at), is_running = tn_scan_input(s, c->is_running, c->at);
   tn_tensor a = tn_scan_carry(s, c->start, c->at);
-  if (fe_ok(log_p) && fe_ok(is_running) && fe_ok(a)) tn_scan_next(s, a, step(c, log_p, is_running, a), c->at);
+  if (fe_ok(log_p) && fe_ok(is_running) && fe_ok(a)) {
+    tn_tensor next = step(c, labels_of(c, log_p, c->label), c->may_skip, a);
+    tn_scan_next(s, a, pick(c, is_running, next, a), c->at);
+  }
   tn_scan_end(s, c->at);
   return tn_scan_final(s, a, c->at);
 }
@@ -115,8 +140,10 @@ static tn_tensor all_steps(const Ctc *c) {
 // ---- the losses, [batch, 1]
 // What PyTorch adds to the gradient: its value is 0.
 static tn_tensor extra_gradient(const Ctc *c) {
-  tn_tensor p = pick(c, c->is_running, op1(c, OP_exp, c->log_p), number(c, 0));
-  tn_tensor sum = shaped(c, fe_sum(p, (const int[]){0, 2}, 2, false, c->at), c->batch, c->one, (Dim){0});
+  tn_tensor p = op1(c, OP_exp, c->log_p);
+  tn_tensor sum = c->layout.fn ? op2(c, OP_seq_sum, fe_sum(p, (const int[]){1}, 1, false, c->at), c->layout)
+                               : fe_sum(pick(c, c->is_running, p, number(c, 0)), (const int[]){0, 2}, 2, false, c->at);
+  sum = shaped(c, sum, c->batch, c->one, (Dim){0});
   return op2(c, OP_sub, sum, op1(c, OP_stop_grad, sum));
 }
 
@@ -135,7 +162,8 @@ static tn_tensor losses(const Ctc *c, bool zero_infinity) {
   tn_tensor before = op2(c, OP_max, op2(c, OP_sub, last, number(c, 1)), zero);
   tn_tensor label = pick(c, op2(c, OP_gt, last, zero), gathered(c, a, 1, whole(c, before)), number(c, IMPOSSIBLE));
   tn_tensor end[] = {gathered(c, a, 1, whole(c, last)), label};
-  tn_tensor loss = op2(c, OP_add, op1(c, OP_neg, log_sum(c, end, 2)), check_steps(c));
+  tn_tensor loss = op1(c, OP_neg, log_sum(c, end, 2));
+  if (!c->layout.fn) loss = op2(c, OP_add, loss, check_steps(c));
   tn_tensor is_possible = op2(c, OP_lt, loss, number(c, -0.1 * IMPOSSIBLE));
   tn_tensor with_extra = op2(c, OP_add, loss, extra_gradient(c));
   return pick(c, is_possible, with_extra, number(c, zero_infinity ? 0 : (double)INFINITY));
@@ -159,26 +187,34 @@ static int64_t width_of(const Ctc *c, tn_tensor targets, const tn_ctc_options *o
   return o->most_targets && o->most_targets < all ? o->most_targets : all;
 }
 
-// ---- the call
+// ---- the calls
 static bool refuse(const Ctc *c, int id, const char *text) {
   fe_error(c->f->p, id, c->at, "%s", text);
   return false;
 }
 
-static bool check(const Ctc *c, const tn_tensor *in, const tn_ctc_options *o) {
+// lengths: n_steps of padded sequences, and n_targets
+static bool check(const Ctc *c, tn_tensor targets, const tn_tensor *lengths, uint32_t n, const tn_ctc_options *o) {
   Prog *p = c->f->p->ir;
-  for (uint32_t k = 0; k < 4; k++)
-    if (fe_ins(in[k])->dtype != (k ? DT_I64 : DT_F32))
-      return refuse(c, E_DTYPE, "ctc takes logarithms of f32, and targets and lengths of i64");
-  bool is_joined = fe_rank(in[1]) == 1;
-  if (fe_rank(in[0]) != 3 || (fe_rank(in[1]) != 2 && !is_joined) || fe_rank(in[2]) != 1 || fe_rank(in[3]) != 1)
+  bool is_joined = fe_rank(targets) == 1, good = fe_ins(c->log_p)->dtype == DT_F32 && fe_ins(targets)->dtype == DT_I64;
+  for (uint32_t k = 0; k < n; k++) good &= fe_ins(lengths[k])->dtype == DT_I64;
+  if (!good) return refuse(c, E_DTYPE, "ctc takes logarithms of f32, and targets and lengths of i64");
+  bool fits = fe_rank(c->log_p) == (c->layout.fn ? 2 : 3) && (fe_rank(targets) == 2 || is_joined);
+  for (uint32_t k = 0; k < n; k++) fits &= fe_rank(lengths[k]) == 1;
+  if (!fits)
     return refuse(c, E_SHAPE,
-                  "ctc takes log_p [steps, batch, classes], targets [batch, S] or [n] and two lengths [batch]");
-  for (uint32_t k = 1 + is_joined; k < 4; k++)
-    if (fe_axis_dim(in[k], 0).i != fe_axis_dim(in[0], 1).i)
-      return refuse(c, E_SHAPE, "the targets and lengths of ctc have the batch of log_p, its axis 1");
-  int64_t classes = ir_dim_bound(p, fe_axis_dim(in[0], 2));
-  if (!ir_dim_is_const(p, fe_axis_dim(in[1], !is_joined)))
+                  c->layout.fn
+                      ? "ctc takes packed log_p [rows, classes], targets [batch, S] or [n] and their numbers [batch]"
+                      : "ctc takes log_p [steps, batch, classes], targets [batch, S] or [n] and two lengths [batch]");
+  Dim batch = c->layout.fn ? fe_axis_dim(c->layout, 0) : fe_axis_dim(c->log_p, 1);
+  fits = is_joined || fe_axis_dim(targets, 0).i == batch.i;
+  for (uint32_t k = 0; k < n; k++) fits &= fe_axis_dim(lengths[k], 0).i == batch.i;
+  if (!fits)
+    return refuse(c, E_SHAPE,
+                  c->layout.fn ? "ctc takes targets of each sequence of log_p, and their number"
+                               : "the targets and lengths of ctc have the batch of log_p, its axis 1");
+  int64_t classes = ir_dim_bound(p, fe_axis_dim(c->log_p, fe_rank(c->log_p) - 1));
+  if (!ir_dim_is_const(p, fe_axis_dim(targets, !is_joined)))
     return refuse(c, E_SHAPE, "the targets of ctc have a constant width");
   if (o->most_targets < 0 || (o->most_targets > 0 && !is_joined))
     return refuse(c, E_ARGUMENT, "most_targets bounds the targets of a sequence where they are on one axis");
@@ -194,22 +230,37 @@ static tn_tensor reduced(const Ctc *c, tn_tensor loss, tn_reduction how) {
   return how == TN_REDUCE_SUM ? fe_sum(loss, NULL, 0, false, c->at) : fe_mean(loss, NULL, 0, false, c->at);
 }
 
+// batch and steps are set; n_steps too where c has no layout
+static tn_tensor loss_of(Ctc *c, tn_tensor targets, tn_tensor n_targets, const tn_ctc_options *o) {
+  c->n_labels = width_of(c, targets, o), c->n_places = 2 * c->n_labels + 1;
+  c->n_targets = shaped(c, fe_cast(n_targets, DT_F32, c->at), c->batch, c->one, (Dim){0});
+  c->targets = fe_cast(targets, DT_F32, c->at);
+  if (fe_rank(targets) == 1) c->targets = by_sequence(c, c->targets);
+  make_labels(c);
+  tn_scope *scope = tn_scope_begin(c->f, "ctc", c->at);  // what the calls of the scan give ends here
+  tn_tensor loss = losses(c, o->zero_infinity);
+  loss = fe_ok(loss) ? tn_move_to_outer(fe_made(reduced(c, loss, o->reduction), c->at), c->at) : fe_poison(c->f);
+  tn_scope_end(scope, c->at);
+  return loss;
+}
+
 tn_tensor tn_ctc(tn_tensor log_p, tn_tensor targets, tn_tensor n_steps, tn_tensor n_targets, tn_ctc_options o) {
   const tn_tensor in[] = {log_p, targets, n_steps, n_targets};
   Ctc c = {.at = o.at, .log_p = log_p, .blank = (double)o.blank};
   if (!fe_join(in, 4, &c.f, c.at)) return fe_poison(c.f);
   FE_GUARD(c.f->p, fe_poison(c.f));
-  if (!check(&c, in, &o)) return fe_poison(c.f);
+  if (!check(&c, targets, in + 2, 2, &o)) return fe_poison(c.f);
   c.one = ir_dim(c.f->p->ir, 1), c.steps = fe_axis_dim(log_p, 0), c.batch = fe_axis_dim(log_p, 1);
-  c.n_labels = width_of(&c, targets, &o), c.n_places = 2 * c.n_labels + 1;
   c.n_steps = shaped(&c, fe_cast(n_steps, DT_F32, c.at), c.batch, c.one, (Dim){0});
-  c.n_targets = shaped(&c, fe_cast(n_targets, DT_F32, c.at), c.batch, c.one, (Dim){0});
-  c.targets = fe_cast(targets, DT_F32, c.at);
-  if (fe_rank(targets) == 1) c.targets = by_sequence(&c, c.targets);
-  make_labels(&c);
-  tn_scope *scope = tn_scope_begin(c.f, "ctc", c.at);  // what the calls of the scan give ends here
-  tn_tensor loss = losses(&c, o.zero_infinity);
-  loss = fe_ok(loss) ? tn_move_to_outer(fe_made(reduced(&c, loss, o.reduction), c.at), c.at) : fe_poison(c.f);
-  tn_scope_end(scope, c.at);
-  return loss;
+  return loss_of(&c, targets, n_targets, &o);
+}
+
+tn_tensor tn_packed_ctc(tn_packed log_p, tn_tensor targets, tn_tensor n_targets, tn_ctc_options o) {
+  Ctc c = {.at = o.at, .log_p = log_p.data, .layout = log_p.layout, .blank = (double)o.blank};
+  if (!fe_join((const tn_tensor[]){log_p.data, log_p.layout, targets, n_targets}, 4, &c.f, c.at)) return fe_poison(c.f);
+  if (!fe_join_packed(&log_p, 1, &c.f, c.at)) return fe_poison(c.f);
+  FE_GUARD(c.f->p, fe_poison(c.f));
+  if (!check(&c, targets, &n_targets, 1, &o)) return fe_poison(c.f);
+  c.one = ir_dim(c.f->p->ir, 1), c.steps = fe_axis_dim(log_p.layout, 1), c.batch = fe_axis_dim(log_p.layout, 0);
+  return loss_of(&c, targets, n_targets, &o);
 }

@@ -34,8 +34,8 @@ static bool check_options(const Loss *l) {
   tn_program *p = l->logits.fn->p;
   const int64_t most = INT64_C(1) << 24;  // labels are compared and looked up as f32
   int64_t n = ir_dim_bound(p->ir, classes(l)), k = l->o.ignore_index;
-  if ((unsigned)l->o.reduction > TN_REDUCE_NONE)
-    fe_error(p, E_ARGUMENT, l->at, "%d is no reduction of a loss", (int)l->o.reduction);
+  bool is_one = (unsigned)l->o.reduction <= TN_REDUCE_NONE || l->o.reduction == TN_REDUCE_SEQUENCES;
+  if (!is_one) fe_error(p, E_ARGUMENT, l->at, "%d is no reduction of a loss", (int)l->o.reduction);
   else if (!(l->o.label_smoothing >= 0 && l->o.label_smoothing <= 1))
     fe_error(p, E_ARGUMENT, l->at, "label smoothing takes a number in [0, 1], not %g", l->o.label_smoothing);
   else if (l->o.has_ignore && (k >= most || k <= -most))
@@ -115,6 +115,7 @@ static tn_tensor loss_rows(Loss *l) {
 
 static tn_tensor reduced(const Loss *l, tn_tensor rows) {
   if (!fe_ok(rows) || l->o.reduction == TN_REDUCE_NONE) return rows;
+  if (l->o.reduction == TN_REDUCE_SEQUENCES) return fe_means_of_sequences(rows, l->counts, l->at);
   if (l->o.reduction == TN_REDUCE_MEAN && !l->counts.fn) return fe_mean(rows, NULL, 0, false, l->at);
   tn_tensor total = fe_sum(rows, NULL, 0, false, l->at);
   return l->o.reduction == TN_REDUCE_SUM ? total

@@ -41,6 +41,7 @@ static tn_tensor reduced(const Maker *m, tn_tensor loss, tn_reduction how) {
   case TN_REDUCE_NONE: return fe_made(loss, m->at);
   case TN_REDUCE_SUM: return fe_made(fe_sum(loss, NULL, 0, false, m->at), m->at);
   case TN_REDUCE_MEAN: return fe_made(fe_mean(loss, NULL, 0, false, m->at), m->at);
+  case TN_REDUCE_SEQUENCES: return fe_made(fe_means_of_sequences(loss, TN_NONE, m->at), m->at);
   case TN_REDUCE_BATCHMEAN:
     if (fe_rank(loss) == 0) return fe_made(loss, m->at);  // without a batch, as in PyTorch
     return fe_made(div_by(m, fe_sum(loss, NULL, 0, false, m->at), fe_size(m->f, fe_axis_dim(loss, 0), m->at)), m->at);

@@ -52,6 +52,8 @@ static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   case OP_conv:
   case OP_conv_transpose: return "tn_packed_conv1d";
   case OP_sdpa: return "tn_packed_attention";
+  case OP_max_pool: return "tn_packed_max_pool1d";
+  case OP_sum_pool: return "tn_packed_avg_pool1d";
   case OP_cumsum: return "tn_packed_cumsum";
   case OP_cumprod: return "tn_packed_cumprod";
   case OP_logcumsumexp: return "tn_packed_logcumsumexp";

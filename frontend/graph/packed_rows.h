@@ -45,4 +45,9 @@ bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);
 #define fe_made_packed(...) fe_made_packed_by(__func__, __VA_ARGS__)
 tn_packed fe_made_packed_by(const char *call, tn_packed s, bool sorted, tn_site at);
 
+// ---- sequence_means.c
+// The mean of each sequence of x [rows, ..] over all of its elements, [B]: the sum over that of counts [rows], or where
+// there are none (fn NULL) over their number
+tn_tensor fe_means_of_sequences(tn_tensor x, tn_tensor counts, tn_site at);
+
 #endif

@@ -7,11 +7,13 @@
 // What is over one sample is a layer norm after a reshape, which is free. Statistics over the batch are two reductions.
 #include "frontend/graph/inplace.h"
 #include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/report.h"
 #include "frontend/module/layers.h"
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
+#include "frontend/packed/packed.h"
 
 #include <float.h>
 
@@ -252,9 +254,46 @@ static tn_tensor instance_norm_of(const Call *c) {
   return scale_and_shift(c, fe_normalize(c->m, c->x, c->rank - 2, c->at));
 }
 
+// ---- of each sequence of packed rows [rows, C]
+static tn_tensor on_rows(const Call *c, tn_tensor v) {
+  return fe_on_rows((tn_tensor){v.fn, fe_rows_of(c->x)}, v, c->at);
+}
+
+// [B, C]: sums over the steps of each sequence, of an empty one 0, by their number [B, 1]
+static tn_tensor sequence_means(const Call *c, tn_tensor v, tn_tensor n) {
+  tn_tensor layout = {v.fn, fe_rows_of(c->x)};
+  return op2(c, OP_div, op2(c, OP_seq_sum, v, layout), op2(c, OP_max, n, number(c, 1)));
+}
+
+// Means over the sequences that have steps
+static void track_sequences(const Call *c, tn_tensor mean, tn_tensor variance, tn_tensor n) {
+  const int batch = 0;
+  tn_tensor one = number(c, 1), rest = op2(c, OP_max, op2(c, OP_sub, n, one), one);
+  tn_tensor count = op2(c, OP_max, fe_sum(op2(c, OP_min, n, one), NULL, 0, false, c->at), one), of[2];
+  variance = op2(c, OP_mul, variance, op2(c, OP_div, n, rest));
+  of[0] = op2(c, OP_div, fe_sum(mean, &batch, 1, false, c->at), count);
+  of[1] = op2(c, OP_div, fe_sum(variance, &batch, 1, false, c->at), count);
+  track(c, of[0], of[1], number(c, c->m->config.momentum));
+}
+
+static tn_tensor norm_of_sequences(const Call *c) {
+  tn_tensor layout = {c->x.fn, fe_rows_of(c->x)};
+  bool is_training = !fe_eval(c->x.fn, c->at), has_running = c->m->config.has_running;
+  if (!is_training && has_running) return by_running_statistics(c);
+  Dim column[] = {fe_axis_dim(layout, 0), ir_dim(c->m->p->ir, 1)};
+  tn_tensor n = fe_reshape(fe_cast(fe_layout_part(layout, "lengths", c->at), DT_F32, c->at), column, 2, c->at);
+  if (!fe_ok(n)) return n;
+  tn_tensor mean = sequence_means(c, c->x, n), apart = op2(c, OP_sub, c->x, on_rows(c, mean));
+  tn_tensor variance = sequence_means(c, op1(c, OP_square, apart), n);
+  if (is_training && has_running) track_sequences(c, mean, variance, n);
+  tn_tensor scale = op1(c, OP_rsqrt, op2(c, OP_add, variance, number(c, c->m->config.eps)));
+  return scale_and_shift(c, op2(c, OP_mul, apart, on_rows(c, scale)));
+}
+
 // [C, L] is one sample.
 static tn_tensor instance_norm(tn_module *m, tn_tensor x, tn_site at) {
   Call c = {m, x, fe_rank(x), at};
+  if (c.rank == 2 && fe_rows_of(x)) return check_value(&c, 2) ? norm_of_sequences(&c) : fe_poison(x.fn);
   if (c.rank != 2) return check_value(&c, 3) ? instance_norm_of(&c) : fe_poison(x.fn);
   Dim d[] = {ir_dim(m->p->ir, 1), fe_axis_dim(x, 0), fe_axis_dim(x, 1)};
   c.x = fe_reshape(x, d, c.rank = 3, at);

@@ -3,8 +3,10 @@
 //
 //   tn_max_pool_module(net, "pool", 2, 3, .stride = 2, .padding = 1)     what PyTorch calls MaxPool2d(3, 2, 1)
 #include "frontend/graph/image.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/shape.h"
 #include "frontend/module/layers.h"
+#include "frontend/packed/packed.h"
 
 enum { AXES = 3 };
 
@@ -52,11 +54,16 @@ static const char *kind_of(const char *const *kinds, uint32_t n_spatial) {
   return has_axes(n_spatial) ? kinds[n_spatial] : kinds[2];
 }
 
-// ---- pools
+// ---- pools: of packed rows [rows, C] along each sequence
+static bool is_by_rows(const FeImageModule *c, tn_tensor x) {
+  return c->n_spatial == 1 && fe_rank(x) == 2 && fe_rows_of(x);
+}
+
 static tn_tensor pool(tn_module *m, tn_tensor x, tn_site at) {
   const FeImageModule *c = m->config.image;
   tn_pool_options o = c->pool;
   o.at = at;
+  if (is_by_rows(c, x)) return fe_pool_rows(x, (FeRowPool){.is_max = c->is_max}, c->number, o);
   return fe_pool(c->n_spatial, c->is_max, x, c->number, o);
 }
 
@@ -64,6 +71,7 @@ static tn_tensor norm_pool(tn_module *m, tn_tensor x, tn_site at) {
   const FeImageModule *c = m->config.image;
   tn_pool_options o = c->pool;
   o.at = at;
+  if (is_by_rows(c, x)) return fe_pool_rows(x, (FeRowPool){.power = c->power}, c->number, o);
   return fe_norm_pool(c->n_spatial, x, c->power, c->number, o);
 }
 

@@ -5,6 +5,7 @@
 #include "frontend/graph/function.h"
 #include "frontend/graph/spatial.h"
 #include "frontend/tenure/conv.h"
+#include "frontend/tenure/image.h"
 #include "frontend/tenure/packed.h"
 
 // ---- packed.c
@@ -64,6 +65,13 @@ bool fe_sort_steps(tn_tensor data, tn_tensor layout, bool descending, FeSorted *
 
 // ---- steps.c: windows over the rows of a layout, [rows of *own, taps, ..], `fill` outside of a sequence
 tn_tensor fe_row_windows(tn_tensor x, tn_tensor layout, const FeWindow *w, tn_tensor *own, double fill, tn_site at);
+
+// ---- pool.c: of x f32 [rows, C]; the result has the rows of its windows' layout
+typedef struct {
+  bool is_max;   // else an average
+  double power;  // of sums of powers, (sum x^power)^(1/power); 0: none
+} FeRowPool;
+tn_tensor fe_pool_rows(tn_tensor x, FeRowPool how, int64_t kernel, tn_pool_options o);
 
 // ---- conv.c: of data that has the rows of a packed layout; the result has those of its windows' layout
 tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);

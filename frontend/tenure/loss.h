@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-// BATCHMEAN: the sum divided by the size of the first axis. No reduction of cross-entropy.
-typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE, TN_REDUCE_BATCHMEAN } tn_reduction;
+// BATCHMEAN: the sum divided by the size of the first axis. No reduction of cross-entropy. SEQUENCES, of packed rows: the mean of each
+// sequence, as MEAN of that one alone, [B] in user order; NaN of an empty one.
+typedef enum { TN_REDUCE_MEAN, TN_REDUCE_SUM, TN_REDUCE_NONE, TN_REDUCE_BATCHMEAN, TN_REDUCE_SEQUENCES } tn_reduction;
 
 // Mean over rows of -log softmax(logits)[label]; logits [.., C] f32, labels [..] i64 in [0, C).
 // By PyTorch's rules for the options. MEAN divides by the weights of the labels that count: NaN when there

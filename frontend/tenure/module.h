@@ -191,7 +191,8 @@ typedef struct {
   tn_site at;
 } tn_batch_norm_options;
 TN_API tn_module *tn_batch_norm(tn_module *parent, const char *name, int64_t channels, tn_batch_norm_options o);
-// Instance norm: over the axes behind C, for each sample; x [C, L] is one sample.
+// Instance norm: over the axes behind C, for each sample; x [C, L] is one sample, and each sequence of a packed batch [rows, C]
+// is one whose steps are L.
 typedef struct {
   double eps;          // 0: 1e-5
   bool affine;         // "weight" [C] and "bias" [C]

@@ -3,6 +3,7 @@
 #define TN_PACKED_H
 
 #include "conv.h"
+#include "image.h"
 #include "ops.h"
 #include "scope.h"
 
@@ -125,6 +126,10 @@ TN_API tn_packed tn_packed_diff(tn_packed s, tn_site at);  // each step but the 
 TN_API tn_packed tn_packed_unfold(tn_packed s, int64_t size, int64_t step, tn_site at);
 TN_API tn_packed tn_packed_concat_time(tn_packed a, tn_packed b,
                                        tn_site at);  // sequence k of b behind that of a; E116, E004
+// tn_max_pool1d and tn_avg_pool1d of each sequence alone, data f32 [rows, C]: whole windows (no .ceil), in a layout of their own as
+// convolutions have. Modules of tn_max_pool_module and its kin with one spatial axis do the same in tn_packed_call
+TN_API tn_packed tn_packed_max_pool1d(tn_packed s, int64_t kernel, tn_pool_options o);
+TN_API tn_packed tn_packed_avg_pool1d(tn_packed s, int64_t kernel, tn_pool_options o);
 // n steps of each sequence, all of a shorter one, drawn without replacement; in their order
 TN_API tn_packed tn_packed_sample(tn_packed s, int64_t n, tn_site at);
 // The tables of the layout, i64: [B] by user; [T], 0 behind the longest; [B] user at each position; [B] position of
@@ -152,8 +157,10 @@ TN_API tn_packed tn_packed_call(tn_module *m, tn_packed s, tn_site at);  // of o
 TN_API tn_packed tn_packed_conv1d(tn_packed s, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_packed tn_packed_dropout(tn_packed s, double p, tn_site at);
 TN_API tn_packed tn_packed_concat(tn_packed a, tn_packed b, tn_site at);  // along the last axis
-// Mean over rows; TN_REDUCE_NONE: [rows]
+// Mean over rows; TN_REDUCE_NONE: [rows]; TN_REDUCE_SEQUENCES: the mean of each sequence, [B]
 TN_API tn_tensor tn_packed_cross_entropy(tn_packed logits, tn_packed labels, tn_loss_options o);
+// tn_ctc of rows [rows, classes]: the steps of each sequence are its rows
+TN_API tn_tensor tn_packed_ctc(tn_packed log_p, tn_tensor targets, tn_tensor n_targets, tn_ctc_options o);
 TN_API tn_tensor tn_packed_mse(tn_packed a, tn_packed b, tn_site at);
 // As the calls for tensors: the members follow. A member alone is neither moved nor disposed (E102).
 TN_API tn_packed tn_packed_move_to_outer(tn_packed s, tn_site at);
