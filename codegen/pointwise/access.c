@@ -403,15 +403,17 @@ void cg_pointwise_enter_segment(Pointwise *p, const V *index) {
     if (p->acc[k].part) enter_part(p, &p->acc[k], index);
 }
 
-// The outer indices of a row, from its flat index.
-void cg_pointwise_split(Pointwise *p, V row, V *index) {
+void cg_pointwise_split_axes(Pointwise *p, V flat, uint32_t n_axes, V *index) {
   Cg *c = p->c;
-  for (uint32_t g = p->n_loop - 1; g-- > 1;) {
-    index[g] = cg_rem(c, row, p->size[g]);
-    row = LLVMBuildUDiv(c->b, row, p->size[g], "");
+  for (uint32_t g = n_axes; g-- > 1;) {
+    index[g] = cg_rem(c, flat, p->size[g]);
+    flat = LLVMBuildUDiv(c->b, flat, p->size[g], "");
   }
-  index[0] = row;
+  index[0] = flat;
 }
+
+// The outer indices of a row, from its flat index.
+void cg_pointwise_split(Pointwise *p, V row, V *index) { cg_pointwise_split_axes(p, row, p->n_loop - 1, index); }
 
 // Mask of lanes whose index i + lane is in the range of the vector axis.
 static V range_mask(Pointwise *p, const Access *a, V i, V mask) {

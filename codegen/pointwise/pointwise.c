@@ -85,9 +85,21 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
     cg_pointwise_each_segment(p, emit_segment_rows, &s);
     return;
   }
-  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
-    cg_pointwise_split(p, l.i, index);
-    emit_row(p, &s, l.i);
+  if (p->n_loop == 2) {
+    for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
+      index[0] = l.i;
+      emit_row(p, &s, l.i);
+    }
+    return;
+  }
+  // Rows of one outer index follow each other without divisions.
+  V last_axis = cg_max(c, p->size[p->n_loop - 2], cg_i64(c, 1)), first, last;
+  for (Loop l = cg_each_row(c, lo, hi, last_axis, &first, &last); cg_next(&l);) {
+    cg_pointwise_split_axes(p, l.i, p->n_loop - 2, index);
+    for (Loop r = cg_each(c, first, last); cg_next(&r);) {
+      index[p->n_loop - 2] = r.i;
+      emit_row(p, &s, cg_index(c, l.i, last_axis, r.i));
+    }
   }
 }
 

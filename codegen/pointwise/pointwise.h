@@ -81,6 +81,7 @@ bool cg_pointwise_collect(Pointwise *p);
 void cg_pointwise_merge(Pointwise *p);
 // Sets the outer indices from the flat index of a row, and every access to that row.
 void cg_pointwise_split(Pointwise *p, V row, V *index);
+void cg_pointwise_split_axes(Pointwise *p, V flat, uint32_t n_axes, V *index);  // likewise of the first n_axes axes
 void cg_pointwise_enter(Pointwise *p, const V *index);
 // Emits `body` for each segment in order; once where there are none.
 typedef void SegmentBody(Pointwise *p, void *ctx);

@@ -7,6 +7,7 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/rewrites/rules.h"
+#include "ir/storage.h"
 
 static bool moves_channels(const Rules *r, const Attr *perm) {
   uint32_t n = ir_rank(r->p, perm->u.list);
@@ -23,7 +24,11 @@ static bool is_made_of_image(const Rules *r, Val v) {
   if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (ir_rank(r->p, ins->shape) < 3) return false;
   if (ins->op == OP_slice) return r->image[ir_arg(r->f, v, 0).i];
-  if (ins->op == OP_linear) return r->image[ir_arg(r->f, v, 0).i] || ir_perm_of(r->f, ir_arg(r->f, v, 0));
+  if (ins->op == OP_linear) {
+    Val a = ir_arg(r->f, v, 0);
+    bool is_patch = ir_rank(r->p, ins->shape) > 3 && ir_perm_of(r->f, ir_view_base(r->f, a));
+    return r->image[a.i] || ir_perm_of(r->f, a) || is_patch;
+  }
   for (uint32_t k = 0; ir_ops[ins->op].is_pointwise && k < ins->n_args; k++) {
     Val a = ir_arg(r->f, v, k);
     if (ir_ins(r->f, a)->shape.i == ins->shape.i && r->image[a.i]) return true;

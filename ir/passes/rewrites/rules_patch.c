@@ -1,0 +1,140 @@
+// Rules of convolutions of few channels whose windows tile the image, neither overlapping nor padded, such as the patches that
+// a vision transformer begins with: products of rows, each a window of an image with channels first. The permutation that brings
+// channels to the end becomes the one that makes the rows.
+//
+//   %q = permute %x {perm=[0,2,3,1]}     x [N, C, H kh, W kw]
+//   %y = conv %q, %w {stride=[kh,kw]}
+//     ->     %r = reshape %x : [N, C, H, kh, W, kw]     %p = permute %r {perm=[0,2,4,1,3,5]}
+//            %y = linear (reshape %p : [N, H, W, C kh kw]), (reshape %w : [O, C kh kw])
+#include "ir/build.h"
+#include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/rewrites/rules.h"
+
+static bool has_channels_first(const Rules *r, Val v, bool to_first) {
+  const Attr *perm = ir_perm_of(r->f, v);
+  uint32_t n = perm ? ir_rank(r->p, perm->u.list) : 0;
+  for (uint32_t k = 1; k < n; k++) {
+    uint32_t axis = to_first ? (k == 1 ? n - 1 : k - 1) : (k + 1 == n ? 1 : k + 1);
+    if (ir_list_at(r->p, perm->u.list, k) != axis) return false;
+  }
+  return n > 2;
+}
+
+// With more channels the convolution's own kernel is as fast, and needs no rows.
+enum { FEW_CHANNELS = 16 };
+
+static bool tiles_image(const Rules *r, Val v, Conv *c) {
+  ir_conv(r->f, v, c);
+  if (c->c >= FEW_CHANNELS || c->groups != 1 || c->algorithm == CONV_WINOGRAD || c->run_sized) return false;
+  for (uint32_t k = 0; k < CONV_AXES; k++) {
+    if (c->stride[k] != c->kernel[k] || (c->kernel[k] > 1 && c->dilation[k] != 1) || c->before[k] || c->behind[k])
+      return false;
+    if (c->in[k] != c->out[k] * c->kernel[k]) return false;
+  }
+  return ir_conv_taps(c) > 1;
+}
+
+static Val reshaped(Rules *r, Val a, const Dim *d, uint32_t n, Loc loc) {
+  Attr shape = ir_a_list(KEY_shape, ir_shape(r->p, d, n));
+  return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
+}
+
+static Val permuted(Rules *r, Val a, const int64_t *list, uint32_t n, Loc loc) {
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
+  return ir_emit(r->f, OP_permute, &a, 1, &perm, 1, loc);
+}
+
+static Dim dim(Rules *r, int64_t n) { return ir_dim(r->p, n); }
+
+// Elements of a window: all channels, and all elements of each
+static Dim width(Rules *r, const Conv *c) { return dim(r, c->c * ir_conv_taps(c)); }
+
+// x [N, C, spatial..] as rows of windows [N, positions.., C kernel..]
+static Val rows_of(Rules *r, const Conv *c, Val x, Loc loc) {
+  uint32_t n = c->rank, first = CONV_AXES - n;
+  Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, row[MAX_RANK] = {c->n};
+  int64_t list[MAX_RANK] = {0};
+  list[n + 1] = 1;
+  for (uint32_t k = 0; k < n; k++) {
+    apart[2 + 2 * k] = dim(r, c->out[first + k]), apart[3 + 2 * k] = dim(r, c->kernel[first + k]);
+    list[1 + k] = 2 + 2 * k, list[n + 2 + k] = 3 + 2 * k;
+    row[1 + k] = dim(r, c->out[first + k]);
+  }
+  row[n + 1] = width(r, c);
+  x = permuted(r, reshaped(r, x, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  return reshaped(r, x, row, n + 2, loc);
+}
+
+// The other way
+static Val image_of(Rules *r, const Conv *c, Val rows, Loc loc) {
+  uint32_t n = c->rank, first = CONV_AXES - n;
+  Dim apart[MAX_RANK] = {c->n}, image[MAX_RANK] = {c->n, dim(r, c->c)};
+  int64_t list[MAX_RANK] = {0, n + 1};
+  apart[n + 1] = dim(r, c->c);
+  for (uint32_t k = 0; k < n; k++) {
+    apart[1 + k] = dim(r, c->out[first + k]), apart[n + 2 + k] = dim(r, c->kernel[first + k]);
+    list[2 + 2 * k] = 1 + k, list[3 + 2 * k] = n + 2 + k;
+    image[2 + k] = dim(r, c->in[first + k]);
+  }
+  rows = permuted(r, reshaped(r, rows, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  return reshaped(r, rows, image, n + 2, loc);
+}
+
+static Val as_matrix(Rules *r, Val a, Dim columns, Loc loc) {
+  Shape s = ir_ins(r->f, a)->shape;
+  Dim d[] = {dim(r, 1), columns};
+  for (uint32_t k = 0; k + 1 < ir_rank(r->p, s); k++) d[0] = ir_dim_mul(r->p, d[0], ir_dim_at(r->p, s, k));
+  return reshaped(r, a, d, 2, loc);
+}
+
+// weight [O, C, kernel..] as [O, C kernel..]
+static Val matrix_of(Rules *r, const Conv *c, Val weight, Loc loc) {
+  return reshaped(r, weight, (Dim[]){dim(r, c->o), width(r, c)}, 2, loc);
+}
+
+// `now` in place of `was`, whose name it takes.
+static Val named(Rules *r, Val now, Val was) {
+  ir_copy_metadata(ir_ins(r->f, now), ir_ins(r->f, was));
+  return now;
+}
+
+Val rule_patches(Rules *r, Val v) {
+  Conv c;
+  Val x = ir_arg(r->f, v, 0);
+  if (!has_channels_first(r, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  Loc loc = ir_ins(r->f, v)->loc;
+  Val rows = rows_of(r, &c, ir_arg(r->f, x, 0), loc);
+  return named(r, ir_op2(r->f, OP_linear, rows, matrix_of(r, &c, ir_arg(r->f, v, 1), loc), loc), v);
+}
+
+Val rule_patches_weight(Rules *r, Val v) {
+  Conv c;
+  Val x = ir_arg(r->f, v, 0);
+  if (!has_channels_first(r, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  Loc loc = ir_ins(r->f, v)->loc;
+  Shape shape = ir_ins(r->f, v)->shape;
+  Val rows = as_matrix(r, rows_of(r, &c, ir_arg(r->f, x, 0), loc), width(r, &c), loc);
+  Val g = as_matrix(r, ir_arg(r->f, v, 1), dim(r, c.o), loc);
+  Attr ta = ir_a_int(KEY_ta, 1), to = ir_a_list(KEY_shape, shape);
+  Val matrix = ir_emit(r->f, OP_matmul, (Val[]){g, rows}, 2, &ta, 1, loc);
+  ir_copy_origin(ir_ins(r->f, matrix), ir_ins(r->f, v));
+  return named(r, ir_emit(r->f, OP_reshape, &matrix, 1, &to, 1, loc), v);
+}
+
+Val rule_patches_image(Rules *r, Val v) {
+  Conv c;
+  Val x = ir_arg(r->f, v, 0);
+  if (ir_ins(r->f, x)->op != OP_conv_transpose || !has_channels_first(r, v, true) || !tiles_image(r, x, &c))
+    return (Val){0};
+  Loc loc = ir_ins(r->f, x)->loc;
+  Val y = ir_arg(r->f, x, 0), w = matrix_of(r, &c, ir_arg(r->f, x, 1), loc);
+  Dim d[MAX_RANK];
+  uint32_t n = ir_rank(r->p, ir_ins(r->f, y)->shape);
+  for (uint32_t k = 0; k < n; k++) d[k] = ir_dim_at(r->p, ir_ins(r->f, y)->shape, k);
+  Val rows = ir_op2(r->f, OP_matmul, as_matrix(r, y, dim(r, c.o), loc), w, loc);
+  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, x));
+  d[n - 1] = width(r, &c);
+  return named(r, image_of(r, &c, reshaped(r, rows, d, n, loc), loc), v);
+}
