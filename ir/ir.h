@@ -10,7 +10,7 @@
 //   }
 //
 // A value is the index of the instruction that makes it; instructions are small records in one array, whose order is
-// the schedule and the print order. An instruction with several results is followed by its `result` records: the values
+// the order of execution and of printing. An instruction with several results is followed by its `result` records: the values
 // head, head + 1, .. Facts that passes find are side arrays indexed by value; a pass that rewrites instructions drops
 // them. Everything lives in the program's build arena.
 #ifndef TN_IR_IR_H

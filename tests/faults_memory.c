@@ -146,7 +146,8 @@ bool fault_plan_memory_consts_overlap(Fn *f, uint32_t site) {
   uint32_t a = next_in(f, SEG_CONST, 0), b = a ? next_in(f, SEG_CONST, a) : 0;
   while (b && f->bufs[b].offset == f->bufs[a].offset) b = next_in(f, SEG_CONST, b);  // equal tables
   if (site || !b) return false;
-  f->bufs[b].offset = f->bufs[a].offset;
+  if (f->bufs[a].offset < f->bufs[b].offset) f->bufs[b].offset = f->bufs[a].offset;
+  else f->bufs[a].offset = f->bufs[b].offset;
   return true;
 }
 

@@ -27,9 +27,9 @@ check 0 'kernel 1 begins with %z = matmul m.c:6: what follows in such a kernel i
 check 0 '%z does not take over the slot of %a: an operation of its class reads operands while it writes' why step.tir %a %z
 check 0 '%z does not take over the slot of %a' why step.tir %z %a
 check 0 '%x is a leaf or a view' why step.tir %x %z
-check 0 'Fusion joins neighbours of the schedule' why step.tir %loss %new
+check 0 'What keeps each kernel between them apart' why step.tir %loss %new
 check 0 'm.c:9: what follows in such a kernel is pointwise' why step.tir %z %loss
-check 0 'it makes no code, and ends the kernel' why points.tir %a %c
+check 0 'kernel 1 begins with %b = add p.c:3: its shape is not that of the kernel' why points.tir %a %c
 check 0 '%h is copied at m.c:2: matmul m.c:3 wants the content from before a write.' why copy.tir %h %s
 check 0 '2 KiB  not fused    @step %loss = cross_entropy_rows m.c:9' why step.tir --missed
 check 0 $'a later kernel still reads it\n' why step.tir --missed

@@ -218,7 +218,7 @@ parameters
   ~ @w: param f32[4,4] trainable -> param f32[4,4]
 @step
   - select m.c:5: 128 B at arena+
-  + sub m.c:5: 128 B at arena+" diff a.tir op.tir
+  + mul m.c:5: 128 B at arena+" diff a.tir op.tir
 check 1 "@step
   arena
   ~ %a relu m.c:5: 128 -> 256 B

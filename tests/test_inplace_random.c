@@ -446,7 +446,7 @@ static bool run_oracle(tn_program *p, tn_function *f, int n_out, Data *d, double
   InterpEnv env = {.slots = slots, .params = params, .in = in, .out = res, .mem = p->mem};
   if (!ir_interpret(f->ir, &env, &why)) return printf("  %s\n", why.text), false;
   for (int k = 0; k < n_out; k++) memcpy(out[k], res[k].v, (size_t)res[k].n * sizeof(double));
-  return ir_run_passes(f->ir, "schedule,fuse,assign_buffers,plan_memory,verify_plan", NULL, NULL);
+  return ir_run_passes(f->ir, "fuse,assign_buffers,plan_memory,verify_plan", NULL, NULL);
 }
 
 static bool is_kept(const Tape *t, int k) {

@@ -100,7 +100,7 @@ static const Refusal refusals[] = {
     {"sparse_updates", "a parameter has one leaf", "  %a = param @w\n  %b = param @w\n  %y = add %a, %b\n"},
     {"hoist_concat", "nothing reads what an earlier write",
      "  %c = neg %x\n  %d = slice_assign %c, %x {axis=0, start=0}\n  %y = add %c, %d\n"},
-    {"fuse", "what a run may refuse",
+    {"assign_buffers", "what a run may refuse",
      "  %w = param @w\n  %u = assign %w, %x\n  %i = cast %x {dtype=i64}\n  %y = embedding %x2, %i\n"},
     {"assign_buffers", "belongs to one kernel", "  %y = neg %x\n"},
     {"plan_memory", "a live range", "  %y = neg %x\n"},

@@ -42,7 +42,7 @@ static void damage_second_rule(Fn *f, const PassInfo *pass) {
 }
 
 static void damage_type(Fn *f, const PassInfo *pass) {
-  if (strcmp(pass->name, "schedule")) return;
+  if (strcmp(pass->name, "rematerialise")) return;
   change_op(f, OP_relu, OP_grad_of);
   ir_changed(f, (Val){1});
 }
@@ -64,7 +64,7 @@ static void find_pass(void) {
   CHECK(!strcmp(k.found.pass, "fuse") && !strcmp(k.found.function, "f"));
   CHECK(strstr(k.found.why, "output 0, element"));
   k = bisect_find(check_with(damage_type));
-  CHECK(k.found.verdict == CHECK_PASS_FAILS && !strcmp(k.found.pass, "schedule"));
+  CHECK(k.found.verdict == CHECK_PASS_FAILS && !strcmp(k.found.pass, "rematerialise"));
   k = bisect_find(check_with(crash));
   CHECK(k.found.verdict == CHECK_CRASH && !strcmp(k.found.pass, "insert_copies") && strstr(k.found.why, "signal 6"));
 }

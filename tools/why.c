@@ -197,7 +197,7 @@ static void tell_fusion(const ToolFn *f, Val a, Val b, RtText *out) {
     return;
   }
   rt_text_add(out, "are kernels %u and %u.\n", from, to);
-  if (to > from + 1) rt_text_add(out, "Fusion joins neighbours of the schedule; what keeps these apart, in order:\n");
+  if (to > from + 1) rt_text_add(out, "What keeps each kernel between them apart from the one before it:\n");
   for (uint32_t k = from + 1; k <= to && k <= from + MOST_BOUNDARIES; k++) {
     const Remark *r = find_remark(f, REMARK_FUSE, k);
     if (r) rt_text_add(out, "  kernel %u begins with %s: %s\n", k, described(f, mem, r->v), r->why);

@@ -5,7 +5,7 @@
 // broadcast), an offset on it (slice), a factor (steps and reversals), and a range outside which the operand has no
 // element (pad_axis). The operands of
 // a concat share one access: the iteration is split into segments along the concat's axis, one per operand; all concats
-// of a group have the same segments (ir_concat_fits). Adjacent iteration axes are merged where every access is
+// of a group have the same segments (ir_concat_pair_fits). Adjacent iteration axes are merged where every access is
 // contiguous over both. The last merged axis is the vector axis.
 #ifndef TN_CODEGEN_POINTWISE_POINTWISE_H
 #define TN_CODEGEN_POINTWISE_POINTWISE_H

@@ -21,9 +21,6 @@ bool ir_may_fault(const Fn *f, Val v);  // a number of v may be out of range, an
 bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
-// May v join the kernel? All concats of a kernel are cut in the same places
-bool ir_concat_fits(const Fn *f, const Kernel *k, Val v);
-bool ir_joins_update(const Fn *f, const Kernel *k, uint32_t kernel, Val v);  // v runs behind the product of kernel k
 
 // ---- split_shards.c
 Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed

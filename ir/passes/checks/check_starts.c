@@ -10,7 +10,7 @@
 //                                                                     %w = slice_assign %cache, %k, %s ..
 //                                                                     %v = index_assign %table, %u, %l ..
 //
-// %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass schedule). What
+// %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass fuse). What
 // comes later takes %s and %u as well, so that reading what was written needs no check either. One write alone checks its start
 // itself (codegen/pointwise/slice_start.c), as does one whose start depends on what another changed.
 #include "ir/build.h"

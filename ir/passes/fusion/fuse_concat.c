@@ -5,7 +5,7 @@
 //   %d = concat %p, %q {axis=1} : f32[n,2]       of columns: a kernel of its own, which moves numbers
 #include "ir/fn.h"
 #include "ir/intern.h"
-#include "ir/ir.h"
+#include "ir/passes/fusion/groups.h"
 #include "ir/passes/plan.h"
 
 static int64_t bound_between(const Fn *f, Val v, uint32_t from, uint32_t to) {
@@ -36,9 +36,6 @@ static bool pair_fits(const Fn *f, Val a, Val b) {
   return !(x == OP_concat && y == OP_permute) && !(x == OP_permute && y == OP_concat);
 }
 
-bool ir_concat_fits(const Fn *f, const Kernel *k, Val v) {
-  if (ir_is_narrow_concat(f, v) || ir_is_narrow_concat(f, (Val){k->first})) return false;
-  for (uint32_t i = k->first; i < k->first + k->n; i++)
-    if (!pair_fits(f, (Val){i}, v)) return false;
-  return true;
+bool ir_concat_pair_fits(const Fn *f, Val a, Val b) {
+  return !ir_is_narrow_concat(f, a) && !ir_is_narrow_concat(f, b) && pair_fits(f, a, b);
 }

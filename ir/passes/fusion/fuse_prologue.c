@@ -124,7 +124,7 @@ static bool is_cheap(const Fn *f, Val v) {
 }
 
 // The product into which operand k fuses for the sake of reader i, MANY, or 0: it must be stored. A mask has a copy of its
-// own, which its reader's epilogue makes (epilogue_sources.c).
+// own, which its reader's epilogue makes (readers.c).
 static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (s->duplicates && k == 0 && ir_masked_of(f, (Val){i}).i) return i;

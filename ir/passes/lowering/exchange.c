@@ -12,7 +12,7 @@
 //                                                                  %w1 = sgd %w, %5, ..
 //
 // A bucket is full at bucket_bytes, the first one, for which nothing is exchanged yet, at 1 MiB. An instruction's place among those
-// that are computed is the longest chain of kernels that it waits for, as in pass schedule. Results do not depend on buckets.
+// that are computed is the longest chain of kernels that it waits for, as in pass fuse. Results do not depend on buckets.
 // What the update wants whole, bucket_bytes=0, is no bucket: it goes with the words by which processes agree on the update.
 //
 // Both instructions have the same memory: that of the sums, from the first of them to the last reader in the update, and room beside it, from

@@ -10,7 +10,7 @@
 // targets in one buffer. A write that also reads its target in another order reads a copy of it. A constant tensor is
 // rematerialised instead of being copied.
 //
-// What a run may refuse comes before every change of a parameter (pass schedule), and a write after all reads of the old
+// What a run may refuse comes before every change of a parameter (pass fuse), and a write after all reads of the old
 // content. Where it takes a write to find out, and one of these reads is such a change or follows it, the write goes to a
 // copy, too: no order would do.
 #include "ir/build.h"

@@ -159,10 +159,10 @@ static bool check_of_class(const Look *l, uint32_t i) {
     if (l->f->ins[l->lead].dtype != DT_F32) return broken_member(l, i, "a product of integers stands alone");
     if (i < l->lead) return makes_operand(l, i);
     if (class_at(l, i) == CLASS_MOMENTS) return check_moments(l, i);
-    if (class_at(l, i) != CLASS_POINTWISE && class_at(l, i) != CLASS_OPTIMIZER)
-      return broken_member(l, i, "it is not pointwise");
-    return class_at(l, i) == CLASS_OPTIMIZER || shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i ||
-           broken_member(l, i, "it has another shape");
+    if (class_at(l, i) == CLASS_OPTIMIZER)
+      return i + l->f->ins[i].n_res == l->end || broken_member(l, i, "it is not the last one");
+    if (class_at(l, i) != CLASS_POINTWISE) return broken_member(l, i, "it is not pointwise");
+    return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->lead}).i || broken_member(l, i, "it has another shape");
   case CLASS_PACK_PADDED:
     if (i == l->k->first) return true;
     if (op_at(l, l->k->first) != OP_pack_padded || class_at(l, i) != CLASS_POINTWISE)

@@ -5,8 +5,8 @@
 //   ->  the late readers read %h2 = relu (add (mul %x, %s), %b), and %h ends with the forward
 //
 // The value is large and cheap. It is made element by element of one large value, which lives that long in
-// any case, and of small values that have not changed. Late readers share one copy, which pass schedule sinks
-// to them.
+// any case, and of small values that have not changed. Late readers share one copy, which pass fuse makes
+// where they are.
 //
 // Levels are lengths of longest paths before fusion: far apart in one is far apart in the other.
 #include "ir/fn.h"

@@ -1,0 +1,104 @@
+// Part of pass fuse: the function in the order of its groups, each of which is a kernel.
+#include "ir/fn.h"
+#include "ir/passes/fusion/groups.h"
+#include "ir/remarks.h"
+#include <string.h>
+
+typedef struct {
+  Rewrite e;
+  const Groups *g;
+  uint32_t *filled_in;  // by value that is made where it is read: the last group that makes it
+} Emit;
+
+static void copy(Emit *o, uint32_t i, uint32_t group) {
+  if (!ir_none(o->e.map[i])) return;
+  for (uint32_t k = 0; k < o->e.old[i].n_args; k++) {
+    uint32_t a = ir_rewrite_old_arg(&o->e, (Val){i}, k).i;
+    if (!o->g->is_copied[a] || o->filled_in[a] == group) continue;
+    ir_rewrite_copy(&o->e, (Val){a});
+    o->filled_in[a] = group;
+  }
+  ir_rewrite_copy(&o->e, (Val){i});
+}
+
+static bool is_there(const Emit *o, uint32_t i) {
+  for (uint32_t k = 0; k < o->e.old[i].n_args; k++)
+    if (ir_none(o->e.map[ir_rewrite_old_arg(&o->e, (Val){i}, k).i])) return false;
+  return true;
+}
+
+// What makes no code follows what it is of, and all that is like it.
+static void copy_views(Emit *o, uint32_t i) {
+  const Groups *g = o->g;
+  for (uint32_t r = 0; r < o->e.old[i].n_res; r++)
+    for (uint32_t k = g->uses.first[i + r]; k < g->uses.first[i + r + 1]; k++) {
+      uint32_t u = g->uses.user[k];
+      if (g->of[u] || !ir_none(o->e.map[u]) || !is_there(o, u)) continue;
+      ir_rewrite_copy(&o->e, (Val){u});
+      copy_views(o, u);
+    }
+}
+
+static bool is_last(const Emit *o, uint32_t i) {
+  Op op = (Op)o->e.old[i].op;
+  return op == OP_moments || ir_ops[op].cls == CLASS_OPTIMIZER;
+}
+
+// A prologue, its product, the epilogue, then what is done with all rows of it.
+static void copy_members(Emit *o, uint32_t group) {
+  const Groups *g = o->g;
+  const Group *k = &g->list[group];
+  bool product = ir_classes[k->cls].flags & HAS_PROLOGUE;
+  for (uint32_t i = k->first; i && product; i = g->next[i])
+    if (g->fused_into[i] || i == k->lead) copy(o, i, group);
+  if (k->cls == CLASS_PACK_PADDED) copy(o, k->lead, group);
+  for (uint32_t i = k->first; i; i = g->next[i])
+    if (!product || !is_last(o, i)) copy(o, i, group);
+  for (uint32_t i = k->first; i && product; i = g->next[i]) copy(o, i, group);
+}
+
+// What keeps each kernel apart from the one before it: sentences by kernel. NULL: nobody asks.
+static const char **find_remarks(const Groups *g, const uint32_t *list, uint32_t n) {
+  static const char nothing_shared[] = "it reads nothing that the kernel reads or makes: no traffic is saved";
+  if (!ir_remarks_are_kept(g->f)) return NULL;
+  const char **why = rt_alloc(g->f->prog->mem, (n + 1) * sizeof *why);
+  for (uint32_t k = 0, last = 0; k < n; k++) {
+    if (g->list[list[k]].first >= g->f->n_ins) continue;
+    if (last) why[k] = ir_may_join(g, last, (Val){g->list[list[k]].lead});
+    if (last && !why[k]) why[k] = nothing_shared;
+    last = list[k];
+  }
+  return why;
+}
+
+void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
+  Fn *f = g->f;
+  RtArena *mem = f->prog->mem;
+  Emit o = {.g = g, .filled_in = rt_alloc(mem, f->n_ins * sizeof *o.filled_in)};
+  uint32_t n_old = f->n_ins, n_kernels = 0;
+  bool *code = rt_alloc(mem, n_old);
+  for (uint32_t i = 1; i < n_old; i++) code[i] = f->ins[i].op != OP_result && ir_makes_code(f, i);
+  Kernel *kernels = rt_alloc(mem, (n + 1) * sizeof *kernels);
+  const char **why = find_remarks(g, list, n);
+  f->n_remarks = 0;
+  ir_rewrite_begin(&o.e, f);
+  for (uint32_t i = 1; i < n_old; i++)
+    if (o.e.old[i].op != OP_result && !code[i] && is_there(&o, i)) ir_rewrite_copy(&o.e, (Val){i});
+  for (uint32_t k = 0; k < n; k++) {
+    const Group *group = &g->list[list[k]];
+    if (group->first >= n_old) continue;
+    uint32_t first = f->n_ins;
+    copy_members(&o, list[k]);
+    if (why && why[k]) ir_remark(f, REMARK_FUSE, o.e.map[group->lead], (Val){kernels[n_kernels - 1].first}, why[k]);
+    kernels[n_kernels++] = (Kernel){.first = first, .n = f->n_ins - first, .cls = group->cls, .wanted = group->wanted};
+    for (uint32_t i = group->first; i; i = g->next[i]) copy_views(&o, i);
+  }
+  ir_rewrite_end(&o.e);
+  f->kernel_of = rt_alloc(mem, f->n_ins * sizeof *f->kernel_of);
+  memset(f->kernel_of, 0xff, f->n_ins * sizeof *f->kernel_of);
+  f->kernels = kernels, f->n_kernels = n_kernels;
+  for (uint32_t k = 0; k < n_kernels; k++) {
+    kernels[k].wanted = o.e.map[kernels[k].wanted.i];
+    for (uint32_t i = kernels[k].first; i < kernels[k].first + kernels[k].n; i++) f->kernel_of[i] = k;
+  }
+}

@@ -1,0 +1,67 @@
+// Groups of instructions: what becomes a kernel. Pass fuse forms and orders them.
+//
+// Groups stay without a circle because each has a place, and what an instruction waits for is in its own group or in one
+// whose place is before: its depth, then its rank, then its first instruction.
+#ifndef TN_IR_PASSES_FUSION_GROUPS_H
+#define TN_IR_PASSES_FUSION_GROUPS_H
+
+#include "ir/ir.h"
+#include "ir/rewrite.h"
+
+// Of one depth: exchanges begin, kernels that any other may read, products in order, products with the update of a parameter
+// behind all that reads it, what the next depth wants, and ends of what may be refused.
+typedef enum { RANK_EXCHANGE, RANK_PLAIN, RANK_PRODUCT, RANK_UPDATE, RANK_LATE, RANK_END } Rank;
+
+typedef struct {
+  uint32_t first;  // member; the others by Groups.next, in order. 0: it is empty
+  uint32_t n;      // values that members make
+  uint32_t lead;   // the instruction that opened it: of a product with a prologue the product
+  uint32_t depth;
+  uint8_t cls, rank;
+  Val wanted;  // elements that its pointwise instructions compute; none: all
+} Group;
+
+typedef struct {
+  uint32_t group, depth;
+} Raised;
+
+typedef struct {
+  Fn *f;
+  UseLists uses;
+  const uint32_t *fused_into;  // by value: the product in whose prologue it is made; 0: none
+  const Val *wanted;           // NULL: of every value all elements are
+  // CSR by instruction: what it waits for, and what waits for it. Behind the last instruction stand two that are none: the
+  // ends of what a run may still refuse.
+  uint32_t *first_dep, *dep, *first_succ, *succ;
+  bool *is_copied;  // by value: a fill that is in no group, but made in each that reads it
+  uint32_t n_all;   // instructions and these two
+  uint32_t *of;     // by value: its group; 0: none
+  uint32_t *next;   // by instruction: the next member of its group
+  Group *list;
+  uint32_t n, cap;
+  Raised *raised;  // of ir_raise: where groups were
+  uint32_t cap_raised;
+} Groups;
+
+Groups ir_groups(Fn *f);
+bool ir_makes_code(const Fn *f, uint32_t i);
+uint32_t ir_new_group(Groups *g, Val v, uint32_t depth, Rank rank);
+bool ir_group_is_before(const Groups *g, uint32_t a, uint32_t b);
+void ir_join(Groups *g, uint32_t to, Val v);
+void ir_leave(Groups *g, Val v);
+bool ir_merge(Groups *g, uint32_t to, uint32_t from);  // all members, or none
+bool ir_raise(Groups *g, uint32_t group, uint32_t depth, uint32_t not_to);
+
+// ---- may_join.c: the one place that says what a kernel may hold. NULL: v may join the group; else why not, a sentence about v.
+const char *ir_may_join(const Groups *g, uint32_t to, Val v);
+OpClass ir_kernel_class(const Fn *f, uint32_t i);
+const char *ir_update_bar(const Groups *g, uint32_t to, Val v);  // fuse_update.c: v, an update, and a product's kernel
+bool ir_is_large_update(const Fn *f, Val grad);                  // it may run in the kernel of a product
+bool ir_concat_pair_fits(const Fn *f, Val a, Val b);             // fuse_concat.c: both may be in one kernel
+
+// ---- order.c. list: groups, at first in the order of their places
+void ir_order_groups(const Groups *g, uint32_t *list, uint32_t n);
+// ---- emit.c
+void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n);  // the function in this order, and its kernels
+
+#endif
