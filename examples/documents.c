@@ -3,6 +3,7 @@
 // Ctrl-C saves and stops; --resume goes on with the next batch.
 // ctest: --epochs 1 --checkpoint documents.safetensors
 #include "examples/arguments.h"
+#include "examples/paragraphs.h"
 #include "frontend/tenure.h"
 #include <errno.h>
 #include <math.h>
@@ -10,29 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 1536, MOST_TIME = 200, MOST_BATCH = 48, WIDTH = 32, HIDDEN = 128, CODES = 256, TEXT = 1 << 20 };
-static int64_t letter[TEXT], next[TEXT],
-    lengths[TEXT];  // letters of all paragraphs, what follows each, and their lengths
-static size_t n_letters, n_documents;
+enum { MOST_ROWS = 1536, MOST_TIME = 200, MOST_BATCH = 48, WIDTH = 32, HIDDEN = 128 };
 static tn_loader *loader;
 static void fail(const char *what, const char *why) { fprintf(stderr, "documents: %s: %s\n", what, why), exit(1); }
 static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(loader); }
-
-// A paragraph ends with an empty line, which is its last letter's next one.
-static void read_text(const char *path) {
-  FILE *in = fopen(path, "rb");
-  if (!in) fail(path, strerror(errno));
-  size_t begin = n_letters;
-  for (int c, last = 0; n_letters < TEXT && n_documents < TEXT; last = c) {
-    c = getc(in);
-    bool ends = c == EOF || (c == '\n' && last == '\n');
-    if (n_letters > begin) next[n_letters - 1] = ends ? 0 : c;
-    if (ends && n_letters > begin) lengths[n_documents++] = (int64_t)(n_letters - begin), begin = n_letters;
-    if (c == EOF) break;
-    if (!ends) letter[n_letters++] = c;
-  }
-  if (ferror(in) || fclose(in)) fail(path, strerror(errno));
-}
 
 static void set_up(void) {
   static const char *const fields[] = {"letter", "next"}, *const inputs[] = {"letter", "letter.lengths", "next"};
@@ -93,7 +75,8 @@ int main(int argc, char **argv) {
                            {"--resume", NULL, "goes on from the checkpoint", .flag = &resumes},
                            {NULL, "TEXT..", "what it reads", .text = texts, .n_texts = &n_texts, .most = 16}};
   read_arguments(argc, argv, "learns from paragraphs of different lengths", list, sizeof list / sizeof *list);
-  for (int k = 0; k < (n_texts ? n_texts : 2); k++) read_text(texts[k]);
+  for (int k = 0; k < (n_texts ? n_texts : 2); k++)
+    if (!read_paragraphs(texts[k])) fail(texts[k], strerror(errno));
   set_up();
   tn_model *m = build();
   double mean = 8;

@@ -2,40 +2,26 @@
 // packed strings from both ends; another writes, looks back by attention, and goes on with what it wrote last.
 // ctest: --steps 30
 #include "examples/arguments.h"
+#include "examples/dates.h"
 #include "frontend/tenure.h"
 #include <stdlib.h>
-#include <string.h>
 
-enum { BATCH = 64, TIME = 20, OUT = 10, WIDTH = 24, HIDDEN = 64, TEST = 256 };
-static const char letters[] = " ,./-0123456789abcdefghijklmnopqrstuvwxyz";  // and behind them the sign for the start
-enum { START = sizeof letters - 1, LETTERS };
-static const char months[12][12] = {"january", "february", "march",     "april",   "may",      "june",
-                                    "july",    "august",   "september", "october", "november", "december"};
+enum { BATCH = 64, TIME = MOST_LETTERS, OUT = 10, WIDTH = 24, HIDDEN = 64, TEST = 256 };
+enum { START = N_LETTERS, LETTERS };  // START: before the first letter
 
 typedef struct {
   int64_t x[BATCH][TIME], length[BATCH], before[BATCH][OUT], y[BATCH][OUT];  // what comes before each letter of y
   char text[BATCH][32], wanted[BATCH][32];
 } Pairs;
 
-static int64_t code(char c) { return strchr(letters, c) - letters; }
-static uint32_t draw(uint64_t *s, uint32_t below) {
-  return *s = *s * 6364136223846793005u + 1442695040888963407u, (uint32_t)((*s >> 33) % below);
-}
-
-static void write_date(uint64_t *s, char *text, char *wanted) {
-  static const char *const forms[] = {"%s %u, %u", "%2$u %1$s %3$u", "%2$u %1$.3s %3$u", "%2$u.%4$02u.%3$u"};
-  unsigned day = 1 + draw(s, 28), month = draw(s, 12), year = 1900 + draw(s, 150);
-  snprintf(wanted, 32, "%04u-%02u-%02u", year, month + 1, day);
-  snprintf(text, 32, forms[draw(s, 4)], months[month], day, year, month + 1);
-}
-
 static void make_pairs(Pairs *p, uint64_t *s) {
   memset(p, 0, sizeof *p);
   for (int k = 0; k < BATCH; k++) {
-    write_date(s, p->text[k], p->wanted[k]);
+    write_date(s, p->text[k], p->wanted[k], "%04u-%02u-%02u");
     p->length[k] = (int64_t)strlen(p->text[k]);
-    for (int t = 0; t < p->length[k]; t++) p->x[k][t] = code(p->text[k][t]);
-    for (int t = 0; t < OUT; t++) p->y[k][t] = code(p->wanted[k][t]), p->before[k][t] = t ? p->y[k][t - 1] : START;
+    for (int t = 0; t < p->length[k]; t++) p->x[k][t] = letter_code(p->text[k][t]);
+    for (int t = 0; t < OUT; t++)
+      p->y[k][t] = letter_code(p->wanted[k][t]), p->before[k][t] = t ? p->y[k][t - 1] : START;
   }
 }
 

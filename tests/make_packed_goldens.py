@@ -211,4 +211,39 @@ case("seq_row of the last but one", LAYOUT + "%n = seq_part %L {part=\"lengths\"
      "%r = seq_row %u, %L\n%k = pack_padded %x, %L\n%y = index_select %k, %r {axis=0, padded}", ins,
      {"y": torch.stack([s[-2] if len(s) > 1 else torch.tensor(0) for s in steps_of(x, lengths)])}, dims=dims, shapes=shapes)
 
+# lengths far apart, equal, one long among many short ones; of constant lengths, the data are the rows
+def of_rows(lengths):
+    """A function of a sequence -> that function of packed rows."""
+    at, index = 0, torch.zeros(len(lengths), max(lengths), dtype=torch.long)
+    for b, n in enumerate(lengths):
+        index[b, :n] = torch.arange(at, at + n)
+        at += n
+    order = data_of(index, lengths)
+    rows = torch.argsort(order)
+    return lambda fn: lambda x: torch.cat([fn(s) for s in x[rows].split(lengths)])[order]
+
+
+ALONG = (("seq_softmax", lambda s: torch.softmax(s, 0), "%z = seq_softmax %x, %L"),
+         ("seq_reverse", lambda s: s.flip(0), "%z = seq_reverse %x, %L"),
+         ("cumsum", lambda s: s.cumsum(0), "%z = cumsum %x, %L {axis=0}"),
+         ("cumsum back", back(lambda s: s.cumsum(0)), "%z = cumsum %x, %L {axis=0, reverse}"),
+         ("cumprod", lambda s: s.cumprod(0), "%z = cumprod %x, %L {axis=0}"),
+         ("logcumsumexp", lambda s: s.logcumsumexp(0), "%z = logcumsumexp %x, %L {axis=0}"),
+         ("cummax", lambda s: s.cummax(0).values if len(s) else s, "%z, %i = cummax %x, %L {axis=0}"),
+         ("cummin", lambda s: s.cummin(0).values if len(s) else s, "%z, %i = cummin %x, %L {axis=0}"),
+         ("shift", lambda s: moved(s, 1), "%z = shift %x, %L {axis=0}"),
+         ("seq_row", lambda s: moved(s, -5),
+          STEPS + "%c = const {value=5, dtype=i64}\n%u = add %t, %c\n%r = seq_row %u, %L, %b\n%z = index_select %x, %r {axis=0, padded}"),
+         ("seq_sum", lambda s: s.sum(0).expand(len(s)), "%n = seq_sum %x, %L\n%z = seq_broadcast %n, %L"),
+         ("seq_max", lambda s: (s.max(0).values if len(s) else s.sum(0)).expand(len(s)),
+          "%n, %m = seq_max %x, %L\n%f = isfinite %n\n%o = const {value=0}\n%e = select %f, %n, %o\n%z = seq_broadcast %e, %L"))
+for what, lengths in ((" of 1 to 333 steps", [1, 333, 17, 2, 0, 64]), (" of equal lengths", [7] * 5),
+                      (" of one long among many short", [1 + k % 3 for k in range(20)] + [150] + [1 + k % 2 for k in range(20)])):
+    head, rows = f"%L = packed_layout {{lengths=[{','.join(map(str, lengths))}], time={max(lengths)}, rows={sum(lengths)}, empty}}\n", of_rows(lengths)
+    for name, fn, op in ALONG:
+        x = rnd(sum(lengths)) * (0.05 if name == "cumprod" else 1) + (name == "cumprod")
+        case(name + what, head + op + "\n%y = copy %z", {"x": x}, {"y": rows(fn)(x)})
+        gradient(name + what, head + op + "\n%y = square %z", {"x": x}, lambda x, fn=fn: rows(fn)(x) ** 2, ["x"], fd=False)
+
+
 m.main("packed", "tests/make_packed_goldens.py")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# seq2seq learns its dates. resnet: what it saves, it loads. charlm and tagger: the loss falls below a bound. These two and
-# documents: a training that was interrupted and resumed leaves the same file, byte for byte, as one that was not; Ctrl-C saves;
-# wrong arguments are told.
+# seq2seq and translate learn their dates. resnet: what it saves, it loads. charlm and tagger: the loss falls below a bound.
+# These two and documents: a training that was interrupted and resumed leaves the same file, byte for byte, as one that was
+# not; Ctrl-C saves; wrong arguments are told.
 set -u
 bin=$TENURE_BUILD/examples
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
@@ -95,6 +95,9 @@ refused 1 "the text: it has no paragraphs" "$bin/documents" "$dir/empty"
 right=$(sed -n 's/^seq2seq: \([0-9.]*\) of .* dates are right/\1/p' "$dir/out")
 below "$(awk -v r="${right:-0}" 'BEGIN { print 1 - r }')" 0.05 || fail "seq2seq: $right of the dates are right, expected 0.95"
 refused 2 "seq2seq [--steps N]" "$bin/seq2seq" --steps -1
+"$bin/translate" > "$dir/out" || fail "translate"
+right=$(sed -n 's/^translate: \([0-9.]*\) of .* dates match exactly/\1/p' "$dir/out")
+below "$(awk -v r="${right:-0}" 'BEGIN { print 1 - r }')" 0.05 || fail "translate: $right of the dates match, expected 0.95"
 
 "$bin/tagger" --steps 150 --checkpoint "$dir/whole" > "$dir/out" || fail "tagger"
 right=$(sed -n 's/^tagger: \([0-9.]*\) of .* labels are right/\1/p' "$dir/out")
