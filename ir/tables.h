@@ -131,6 +131,12 @@ enum {
   WORDS = 0
 #include "ir/dtypes.def"
 };
+// Floats that kernels compute with; shorter ones are stored.
+#define DTYPE(id, name, bytes, kind, doc) | (DTYPE_##kind == DTYPE_FLOAT && bytes >= 4 ? 1 << DT_##id : 0)
+enum {
+  REAL = 0
+#include "ir/dtypes.def"
+};
 // Dtypes that gradients flow through; integers; integers and bool.
 enum { FLOATS = F32 | F16 | BF16, WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
 enum { ANY = NUMBER | LAYOUT };

@@ -102,8 +102,9 @@ V cg_gelu_via_double(Cg *c, V a);
 V cg_silu_via_double(Cg *c, V a);
 V cg_softplus_via_double(Cg *c, V a);
 
-// ---- whole.c: ops on whole numbers and bool
-V cg_whole_op(Cg *c, Val v, DType t, V *arg);  // operands of t
+// ---- integers.c: ops on operands of t, an integer or bool: primitives, and quotients, whose rows are of floats
+static inline bool cg_is_quotient(Op op) { return op == OP_trunc_divide || op == OP_floor_divide; }
+V cg_integer_op(Cg *c, DType t, Op op, V *arg);
 
 // ---- gelu_table.c
 V cg_gelu(Cg *c, V a);

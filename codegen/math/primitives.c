@@ -8,6 +8,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/math/math.h"
 #include "ir/expr.h"
+#include "ir/interp/interpret.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -324,11 +325,17 @@ static V random_primitive(Cg *c, Op op, V element, V id) {
 typedef struct {
   Cg *c;
   Val v;  // whose attributes stand in the row
+  DType t;
   LLVMTypeRef type;
   V element;
 } Row;
 
 static V expand(Row *r, Op op, V *arg);
+static bool is_real(const Row *r) { return REAL >> r->t & 1; }
+
+static V number(const Row *r, double x) {
+  return is_real(r) ? num(r->c, r->type, x) : bits(r->c, r->type, (uint64_t)ir_to_whole(r->t, x));
+}
 
 static double attr_number(const Fn *f, Val v, Key key) {
   if (ir_key_kind[key] == KIND_NUM) return ir_attr_num(f, v, key, 0);
@@ -342,8 +349,8 @@ static V expand_nodes(Row *r, Expr e, V *arg) {
     const ExNode *n = &e.nodes[i];
     switch (n->kind) {
     case EX_ARG: stack[top++] = arg[n->arg]; break;
-    case EX_NUM: stack[top++] = num(r->c, r->type, n->num); break;
-    case EX_ATTR: stack[top++] = num(r->c, r->type, attr_number(r->c->f, r->v, (Key)n->arg)); break;
+    case EX_NUM: stack[top++] = number(r, n->num); break;
+    case EX_ATTR: stack[top++] = number(r, attr_number(r->c->f, r->v, (Key)n->arg)); break;
     case EX_OP:
       top -= ir_ops[n->op].n_min;
       stack[top] = expand(r, (Op)n->op, &stack[top]);
@@ -377,15 +384,17 @@ static V op_by_hand(Cg *c, Op op, V *arg) {
 
 static V expand(Row *r, Op op, V *arg) {
   if (op == OP_rand || op == OP_randn) return random_primitive(r->c, op, r->element, cg_id(r->c, r->v));
-  V y = op_by_hand(r->c, op, arg);
+  V y = is_real(r) ? op_by_hand(r->c, op, arg) : NULL;
   if (y) return y;
   Expr e = ir_forward(op);
-  return e.nodes ? expand_nodes(r, e, arg) : cg_primitive(r->c, op, arg);
+  if (e.nodes && (is_real(r) || !cg_is_quotient(op))) return expand_nodes(r, e, arg);
+  return is_real(r) ? cg_primitive(r->c, op, arg) : cg_integer_op(r->c, r->t, op, arg);
 }
 
 V cg_pointwise_op(Cg *c, Val v, V *arg, V element) {
   const Ins *in = ir_ins(c->f, v);
-  Row r = {.c = c, .v = v, .type = c->vf, .element = element};
+  DType t = (DType)(in->n_args ? ir_ins(c->f, ir_arg(c->f, v, 0)) : in)->dtype;
+  Row r = {.c = c, .v = v, .t = t, .type = c->vf, .element = element};
   if (in->n_args > 0) r.type = LLVMTypeOf(arg[0]);
   else if (element) r.type = lanes_like(LLVMTypeOf(element), c->f32);
   return expand(&r, (Op)in->op, arg);

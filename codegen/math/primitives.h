@@ -1,4 +1,4 @@
-// Primitives (PRIM) on scalars or vectors of f32 (any lane count), whole pointwise ops, random numbers.
+// Primitives (PRIM) on scalars or vectors of floats (any lane count), whole pointwise ops, random numbers.
 #ifndef TN_CODEGEN_MATH_PRIMITIVES_H
 #define TN_CODEGEN_MATH_PRIMITIVES_H
 
@@ -15,7 +15,7 @@ V cg_normal_of(Cg *c, V words[4]);                  // standard normal
 bool cg_has_erf_table(const Cg *c, LLVMTypeRef t);  // codegen/math/erf_table.c: a shorter way on some targets
 V cg_erf_table(Cg *c, V x);
 V cg_look_up(Cg *c, const float *row, V index);  // row[index & 31] in each of 16 lanes
-bool cg_has_avx512(const Cg *c, LLVMTypeRef t);  // codegen/math/avx512.c: instructions of AVX-512
+bool cg_has_avx512(const Cg *c, LLVMTypeRef t);  // codegen/math/avx512.c: instructions of AVX-512 for t, f32 or 16
 V cg_scalef(Cg *c, V x, V exponent);             // x 2^exponent, rounded once; exponent is whole
 V cg_exponent(Cg *c, V x);                       // floor log2 |x|; -inf of 0, inf of inf
 V cg_significand(Cg *c, V x);                    // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
@@ -23,7 +23,8 @@ V cg_truncate(Cg *c, V x);                       // a vector to i64: saturated, 
 V cg_approx_reciprocal(Cg *c, V x);              // to 14 bits; which ones, the CPU decides
 V cg_approx_rsqrt(Cg *c, V x);
 V cg_clamp_magnitude(Cg *c, V x, double most);  // min(|x|, most); for NaN most
-// A whole pointwise op: primitives expanded, attributes from v. element: vi64 flat index, for random primitives (may be NULL).
+// A whole pointwise op in the dtype of its operands: primitives expanded, attributes from v.
+// element: vi64 flat index, for random primitives (may be NULL).
 V cg_pointwise_op(Cg *c, Val v, V *arg, V element);
 
 #endif

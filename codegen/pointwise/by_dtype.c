@@ -1,5 +1,5 @@
-// A pointwise op in the dtype of its operands: f32, whole numbers and bool (math/whole.c); a choice between values of any
-// dtype by a condition of any other; constants.
+// A pointwise op in the dtype of its operands: floats, integers and bool; a choice between values of any dtype by a
+// condition of any other; constants.
 #include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
@@ -7,7 +7,7 @@
 
 static V is_set(Cg *c, DType t, V x) {
   if (ir_dtype_kind[t] != DTYPE_FLOAT) return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x)));
-  V number = cg_convert(c, t, DT_F32, x);
+  V number = REAL >> t & 1 ? x : cg_convert(c, t, DT_F32, x);
   return cg_fcmp(c, LLVMRealUNE, number, k(c, number, 0));
 }
 
@@ -15,14 +15,21 @@ V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes) {
   DType t = (DType)ir_ins(c->f, v)->dtype;
   double x = ir_attr_num(c->f, v, KEY_value, 0);
   LLVMTypeRef type = lanes_like(lanes, cg_elem_type(c, t));
-  return t == DT_F32 ? num(c, type, x) : bits(c, type, (uint64_t)ir_to_whole(t, x));
+  return REAL >> t & 1 ? num(c, type, x) : bits(c, type, (uint64_t)ir_to_whole(t, x));
 }
+
+// A byte other than 0 and 1 counts as 1.
+static V as_truth(Cg *c, V x) { return cg_zext(c, is_set(c, DT_BOOL, x), LLVMTypeOf(x)); }
 
 V cg_pointwise_of_any(Cg *c, Val v, V *arg, V element) {
   const Ins *in = ir_ins(c->f, v);
   DType t = (DType)(in->n_args ? ir_ins(c->f, ir_arg(c->f, v, 0)) : in)->dtype;
-  bool is_plain = t == DT_F32 && in->dtype == DT_F32;
-  if (is_plain) return cg_pointwise_op(c, v, arg, element);
+  V x[POINTWISE_OPERANDS] = {NULL};
   if (in->op == OP_select) return cg_select(c, is_set(c, t, arg[0]), arg[1], arg[2]);
-  return in->n_args ? cg_whole_op(c, v, t, arg) : cg_constant_like(c, v, LLVMTypeOf(element));
+  if (!in->n_args && t != DT_F32) return cg_constant_like(c, v, LLVMTypeOf(element));
+  for (uint32_t k = 0; k < in->n_args; k++) x[k] = t == DT_BOOL ? as_truth(c, arg[k]) : arg[k];
+  V y = cg_pointwise_op(c, v, x, element);
+  if (t == DT_F32 || !(ir_ops[in->op].flags & MASK)) return y;
+  LLVMTypeRef f32 = lanes_like(LLVMTypeOf(y), c->f32);
+  return cg_select(c, is_set(c, t, y), num(c, f32, 1), num(c, f32, 0));
 }
