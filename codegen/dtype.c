@@ -1,28 +1,31 @@
-// Dtypes as compiled code has them: how an element lies in memory, and what it is as f32, through which every conversion
-// that is not between whole numbers goes. A row for each number of ir/dtypes.def; kernels that only move elements ask for
-// their type and need no more.
+// Dtypes in compiled code: the type of an element in memory, and its conversion to and from a float that is computed
+// with. Every conversion that is not between integers goes through such a float. There is a row for each number of
+// ir/dtypes.def; kernels that only move elements ask for the type and need no more.
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
 #include <string.h>
 
-typedef V Convert(Cg *c, V x);  // a scalar or a vector
-typedef struct {
+typedef struct {  // of scalars and vectors
   LLVMTypeRef (*elem)(Cg *c);
-  Convert *to_f32, *from_f32;
+  V (*to_float)(Cg *c, V x, LLVMTypeRef real);  // to elements of `real`, or to shorter floats that hold them exactly
+  V (*from_float)(Cg *c, V x);
 } Storage;
 
-// ---- f32
-static LLVMTypeRef elem_f32(Cg *c) { return c->f32; }
-static V as_it_is(Cg *c, V x) {
-  (void)c;
-  return x;
+// ---- floats that are computed with
+static V as_float(Cg *c, V x, LLVMTypeRef elem) {
+  LLVMTypeRef from = LLVMTypeOf(x), to = cg_lanes_of(x, elem);
+  if (from == to) return x;
+  return elem == c->f64 ? cg_fpext(c, x, to) : cg_fptrunc(c, x, to);
 }
+
+static LLVMTypeRef elem_f32(Cg *c) { return c->f32; }
+static V f32_of_float(Cg *c, V x) { return as_float(c, x, c->f32); }
 
 // ---- i64: cut toward zero, saturated, 0 for NaN
 static LLVMTypeRef elem_i64(Cg *c) { return c->i64; }
-static V f32_of_i64(Cg *c, V x) { return cg_sitofp(c, x, cg_lanes_of(x, c->f32)); }
-static V i64_of_f32(Cg *c, V x) {
+static V float_of_signed(Cg *c, V x, LLVMTypeRef real) { return cg_sitofp(c, x, cg_lanes_of(x, real)); }
+static V i64_of_float(Cg *c, V x) {
   LLVMTypeRef over[] = {cg_lanes_of(x, c->i64), LLVMTypeOf(x)};
   if (LLVMGetTypeKind(over[1]) == LLVMVectorTypeKind && cg_has_avx512(c, over[1])) return cg_truncate(c, x);
   return cg_call_intrinsic(c, "llvm.fptosi.sat", over, 2, &x, 1);
@@ -30,21 +33,26 @@ static V i64_of_f32(Cg *c, V x) {
 
 // ---- i32 and u8, likewise
 static LLVMTypeRef elem_i32(Cg *c) { return c->i32; }
-static V f32_of_i32(Cg *c, V x) { return cg_sitofp(c, x, cg_lanes_of(x, c->f32)); }
 static V saturated(Cg *c, const char *intrinsic, V x, LLVMTypeRef elem) {
   LLVMTypeRef over[] = {cg_lanes_of(x, elem), LLVMTypeOf(x)};
   return cg_call_intrinsic(c, intrinsic, over, 2, &x, 1);
 }
-static V i32_of_f32(Cg *c, V x) { return saturated(c, "llvm.fptosi.sat", x, c->i32); }
+static V i32_of_float(Cg *c, V x) { return saturated(c, "llvm.fptosi.sat", x, c->i32); }
 
 static LLVMTypeRef elem_byte(Cg *c) { return c->i8; }
-static V f32_of_u8(Cg *c, V x) { return LLVMBuildUIToFP(c->b, x, cg_lanes_of(x, c->f32), ""); }
-static V u8_of_f32(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
+static V float_of_u8(Cg *c, V x, LLVMTypeRef real) { return LLVMBuildUIToFP(c->b, x, cg_lanes_of(x, real), ""); }
+static V u8_of_float(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
 
-// ---- bool: a byte. Of f32 by its bits, which a flush of denormals does not see: a denormal and NaN are true.
+// ---- bool: a byte. Of floats by their bits, which a flush of denormals does not see: a denormal and NaN are true.
 static V is_set(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }
 static V bool_of(Cg *c, V set) { return cg_zext(c, set, cg_lanes_of(set, elem_byte(c))); }
-static V f32_of_bool(Cg *c, V x) { return LLVMBuildUIToFP(c->b, is_set(c, x), cg_lanes_of(x, c->f32), ""); }
+static V float_of_bool(Cg *c, V x, LLVMTypeRef real) { return float_of_u8(c, is_set(c, x), real); }
+static V bool_of_float(Cg *c, V x) {
+  bool is_double = cg_lanes_of(x, c->f64) == LLVMTypeOf(x);
+  V magnitude = LLVMConstInt(is_double ? c->i64 : c->i32, UINT64_MAX >> (is_double ? 1 : 33), false);
+  V w = cg_bitcast(c, x, cg_lanes_of(x, LLVMTypeOf(magnitude)));
+  return bool_of(c, is_set(c, cg_and(c, w, cg_splat_like(c, x, magnitude))));
+}
 
 // ---- f16 and bf16: their bits
 static LLVMTypeRef elem_half(Cg *c) { return LLVMInt16TypeInContext(c->ctx); }
@@ -65,7 +73,6 @@ static V is_at_least(Cg *c, V x, uint32_t n) { return cg_icmp(c, LLVMIntUGE, x, 
 static V pick(Cg *c, V cond, V a, V b) { return cg_select(c, cond, a, b); }
 static V narrowed(Cg *c, V x) { return cg_trunc(c, x, cg_lanes_of(x, elem_half(c))); }
 static V widened(Cg *c, V x) { return cg_zext(c, x, cg_lanes_of(x, c->i32)); }
-static V bool_of_f32(Cg *c, V x) { return bool_of(c, is_set(c, masked(c, words_of(c, x), 0x7fffffff))); }
 
 // x with its n low bits rounded away: to nearest, of two the even one.
 static V rounded_off(Cg *c, V x, uint32_t n) {
@@ -73,9 +80,9 @@ static V rounded_off(Cg *c, V x, uint32_t n) {
   return shr(c, cg_iadd(c, half, odd), n);
 }
 
-static V f32_of_bf16(Cg *c, V x) { return floats_of(c, shl(c, widened(c, x), 16)); }
-static V bf16_of_f32(Cg *c, V x) {
-  V w = words_of(c, x), nan = cg_or(c, shr(c, w, 16), word(w, 0x40));
+static V float_of_bf16(Cg *c, V x, LLVMTypeRef real) { return (void)real, floats_of(c, shl(c, widened(c, x), 16)); }
+static V bf16_of_float(Cg *c, V x) {
+  V w = words_of(c, f32_of_float(c, x)), nan = cg_or(c, shr(c, w, 16), word(w, 0x40));
   return narrowed(c, pick(c, is_at_least(c, masked(c, w, 0x7fffffff), 0x7f800001), nan, rounded_off(c, w, 16)));
 }
 
@@ -86,7 +93,8 @@ static bool has_f16(const Cg *c) {
 static LLVMTypeRef halves_like(Cg *c, V x) { return cg_lanes_of(x, LLVMHalfTypeInContext(c->ctx)); }
 
 // Denormal halves: their fraction stands behind a 1 that is taken off as a number.
-static V f32_of_f16(Cg *c, V x) {
+static V float_of_f16(Cg *c, V x, LLVMTypeRef real) {
+  (void)real;
   if (has_f16(c)) {
     V h = cg_bitcast(c, x, halves_like(c, x));
     return cg_fpext(c, h, cg_lanes_of(x, c->f32));
@@ -101,7 +109,8 @@ static V f32_of_f16(Cg *c, V x) {
 }
 
 // What becomes a denormal is rounded by the sum with a number whose last bit is worth 2^-24.
-static V f16_of_f32(Cg *c, V x) {
+static V f16_of_float(Cg *c, V real) {
+  V x = f32_of_float(c, real);
   if (has_f16(c)) {
     V h = cg_fptrunc(c, x, halves_like(c, x));
     return cg_bitcast(c, h, cg_lanes_of(x, elem_half(c)));
@@ -117,10 +126,10 @@ static V f16_of_f32(Cg *c, V x) {
 
 _Static_assert(N_DTYPES == 9, "a new dtype needs a row here, whose conversions are instructions and call no function");
 static const Storage storage[N_DTYPES] = {
-    [DT_F32] = {elem_f32, as_it_is, as_it_is},         [DT_I64] = {elem_i64, f32_of_i64, i64_of_f32},
-    [DT_I32] = {elem_i32, f32_of_i32, i32_of_f32},     [DT_U8] = {elem_byte, f32_of_u8, u8_of_f32},
-    [DT_BOOL] = {elem_byte, f32_of_bool, bool_of_f32}, [DT_F16] = {elem_half, f32_of_f16, f16_of_f32},
-    [DT_BF16] = {elem_half, f32_of_bf16, bf16_of_f32},
+    [DT_F32] = {elem_f32, as_float, f32_of_float},         [DT_I64] = {elem_i64, float_of_signed, i64_of_float},
+    [DT_I32] = {elem_i32, float_of_signed, i32_of_float},  [DT_U8] = {elem_byte, float_of_u8, u8_of_float},
+    [DT_BOOL] = {elem_byte, float_of_bool, bool_of_float}, [DT_F16] = {elem_half, float_of_f16, f16_of_float},
+    [DT_BF16] = {elem_half, float_of_bf16, bf16_of_float},
 };
 
 LLVMTypeRef cg_elem_type(Cg *c, DType t) { return storage[t].elem(c); }
@@ -139,8 +148,15 @@ static V convert_whole(Cg *c, DType from, DType to, V x) {
   return is_signed ? cg_sext(c, x, t) : cg_zext(c, x, t);
 }
 
+// The wider one of those that are computed with, or f32.
+static LLVMTypeRef real_between(Cg *c, DType a, DType b) {
+  DType t = REAL >> a & 1 ? a : DT_F32;
+  return cg_elem_type(c, REAL >> b & 1 && ir_dtype_bytes[b] > ir_dtype_bytes[t] ? b : t);
+}
+
 V cg_convert(Cg *c, DType from, DType to, V x) {
   bool is_whole = ir_dtype_kind[from] != DTYPE_FLOAT && ir_dtype_kind[to] != DTYPE_FLOAT;
-  if (is_whole && from != to) return convert_whole(c, from, to, x);
-  return from == to ? x : storage[to].from_f32(c, storage[from].to_f32(c, x));
+  if (from == to) return x;
+  if (is_whole) return convert_whole(c, from, to, x);
+  return storage[to].from_float(c, storage[from].to_float(c, x, real_between(c, from, to)));
 }

@@ -10,6 +10,8 @@ V cg_view_get(Cg *c, View v, V i, uint32_t lanes, V mask) {
 
 void cg_view_put(Cg *c, View v, V i, V x, V mask) { cg_put_masked(c, cg_convert(c, v.as, v.type, x), v.base, i, mask); }
 
+View cg_view_at(Cg *c, View v, V i) { return (View){cg_at(c, cg_elem_type(c, v.type), v.base, i), v.type, v.as}; }
+
 Span cg_span(Cg *c, V lo, V hi) {
   V n = cg_sub(c, hi, lo), whole = cg_multiple(c, n, cg_vl(c));
   return (Span){.c = c, .i = lo, .end = cg_add(c, lo, whole), .rest = cg_sub(c, n, whole), .lanes = c->t->vl};

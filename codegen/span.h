@@ -17,6 +17,7 @@ View cg_view_f32(V base, DType t);  // in registers f32
 // The vector, or element where lanes is 1, that begins at element i. mask NULL: all lanes; a load gives zero where it is unset.
 V cg_view_get(Cg *c, View v, V i, uint32_t lanes, V mask);
 void cg_view_put(Cg *c, View v, V i, V x, V mask);
+View cg_view_at(Cg *c, View v, V i);  // from element i on
 
 // ---- spans: elements [lo, hi) by whole vectors, then what is left by one with a mask
 typedef struct {

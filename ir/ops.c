@@ -24,8 +24,8 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
   {                                                     \
     {ARG_a, dtypes}, {ARG_b, dtypes}, { ARG_c, dtypes } \
   }
-static const OperandInfo pointwise_operands[][3] = {OPERANDS_OF(F32), OPERANDS_OF(F32 | WHOLE),
-                                                    OPERANDS_OF(F32 | COUNTABLE), OPERANDS_OF(NUMBER)};
+static const OperandInfo pointwise_operands[][3] = {OPERANDS_OF(REAL), OPERANDS_OF(REAL | WHOLE),
+                                                    OPERANDS_OF(REAL | COUNTABLE), OPERANDS_OF(NUMBER)};
 #define DTYPES_OF(flags) ((flags) & NUMBERS ? 3 : (flags) & BOOLS ? 2 : (flags) & INTS ? 1 : 0)
 
 #define ARG(n, flags) +1

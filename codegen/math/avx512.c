@@ -8,7 +8,7 @@ enum { LANES = 16 };
 static bool is_vector(LLVMTypeRef t) { return LLVMGetTypeKind(t) == LLVMVectorTypeKind; }
 
 bool cg_has_avx512(const Cg *c, LLVMTypeRef t) {
-  return c->t->has_avx512 && (!is_vector(t) || LLVMGetVectorSize(t) == LANES);
+  return c->t->has_avx512 && (t == c->f32 || t == LLVMVectorType(c->f32, LANES));
 }
 
 static V widen(Cg *c, V x) { return is_vector(LLVMTypeOf(x)) ? x : cg_splat_n(c, x, LANES); }

@@ -1,5 +1,6 @@
 // Long sums by blocks (cascade.h).
 #include "codegen/reduce/cascade.h"
+#include "codegen/math/math.h"
 
 #include <string.h>
 
@@ -28,12 +29,10 @@ void cg_cascade(const Cascade *s, uint32_t levels, V lo, V hi, V *acc) {
   }
 }
 
-static V sizes_of(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.fabs", &c->vf, 1, &x, 1); }
-
 V cg_pivots(Cg *c, const V x[N_PIVOTS]) {
   V least = x[0];
   for (uint32_t k = 1; k < N_PIVOTS; k++) {
-    V is_less = cg_fcmp(c, LLVMRealOLT, sizes_of(c, x[k]), sizes_of(c, least));
+    V is_less = cg_fcmp(c, LLVMRealOLT, fabs_of(c, x[k]), fabs_of(c, least));
     least = cg_select(c, is_less, x[k], least);
   }
   return cg_usable_pivots(c, least);
@@ -45,6 +44,6 @@ V cg_pivot_place(Cg *c, uint32_t k, V n) {
 }
 
 V cg_usable_pivots(Cg *c, V x) {
-  V is_usable = cg_fcmp(c, LLVMRealOLT, sizes_of(c, x), cg_splat(c, cg_f32(c, 0x1p102)));
-  return cg_select(c, is_usable, x, LLVMConstNull(c->vf));
+  V is_usable = cg_fcmp(c, LLVMRealOLT, fabs_of(c, x), k(c, x, 0x1p102));
+  return cg_select(c, is_usable, x, LLVMConstNull(LLVMTypeOf(x)));
 }

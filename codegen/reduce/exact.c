@@ -11,6 +11,7 @@
 // A prologue's elements are computed by single vectors: by flat index if no operand broadcasts, else by rows
 // of the operand's last axis.
 #include "codegen/emitters.h"
+#include "codegen/math/math.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/axes.h"
 #include "codegen/reduce/reduce.h"
@@ -63,11 +64,11 @@ static V lane_numbers(const Reduce *r, uint32_t lanes) {
   return LLVMConstVector(lane, lanes);
 }
 
-static bool is_float(const Reduce *r) { return r->to == DT_F32; }
+static bool is_float(const Reduce *r) { return REAL >> r->to & 1; }
 
 // The result of no terms: 0, 1, or the least number.
 static V identity(const Reduce *r, uint32_t lanes) {
-  if (is_float(r)) return cg_splat_n(r->c, cg_f32(r->c, -INFINITY), lanes);
+  if (is_float(r)) return num(r->c, cg_vector_type(r->c, r->to, lanes), -INFINITY);
   int64_t x = r->op == OP_prod;
   if ((r->op == OP_amax || r->op == OP_argmax) && r->to != DT_BOOL) x = ir_to_whole(r->to, -0x1p63);
   return cg_splat_n(r->c, LLVMConstInt(elem(r), (uint64_t)x, true), lanes);
@@ -107,7 +108,7 @@ static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   V x = r->made ? cg_prologue_element(r->made, at, mask) : load_of(r, r->from, r->x, at, lanes, mask);
   if (r->nonzero || r->from == DT_BOOL) {
     V zero = LLVMConstNull(LLVMTypeOf(x));
-    V is_set = r->from == DT_F32 ? cg_fcmp(c, LLVMRealUNE, x, zero) : cg_ne(c, x, zero);
+    V is_set = REAL >> r->from & 1 ? cg_fcmp(c, LLVMRealUNE, x, zero) : cg_ne(c, x, zero);
     x = cg_zext(c, is_set, cg_vector_type(c, DT_BOOL, lanes));
   }
   x = turned(r, cg_convert(c, r->nonzero ? DT_BOOL : r->from, r->to, x));
@@ -397,7 +398,7 @@ bool cg_emit_exact_reduce(Cg *c) {
   const Ins *ins = ir_ins(c->f, v), *of = ir_ins(c->f, a);
   if (ir_shape_bound(c->f->prog, ins->shape) == 0) return true;
   Reduce r = {.c = c, .op = (Op)ins->op, .from = (DType)of->dtype, .to = (DType)ins->dtype, .place = DT_I64};
-  if (finds_place(&r) && r.from == DT_F32) r.to = DT_F32, r.place = DT_I32;
+  if (finds_place(&r) && REAL >> r.from & 1) r.to = r.from, r.place = ir_dtype_bytes[r.from] == 4 ? DT_I32 : DT_I64;
   r.least = ir_attr(c->f, v, KEY_least) != NULL, r.nonzero = ir_attr(c->f, v, KEY_nonzero) != NULL;
   ReducedAxes axes = cg_reduced_axes(c->f, v);
   r.w = cg_reduce_walk(c, v, &axes, NULL), r.runs = axes.runs;

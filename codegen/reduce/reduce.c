@@ -1,4 +1,4 @@
-// Reductions of f32: sum, mean, product and amax. Those that round nothing are emitted by exact.c.
+// Reductions of floats, in their dtype: sum, mean, product and amax. Those that round nothing are emitted by exact.c.
 //
 // Adjacent axes are merged into groups that are kept or reduced; the last group is the vector axis, and its kind selects
 // the loop:
@@ -14,6 +14,7 @@
 // A mean sums the differences of its terms from one of them, the pivot: the mean of equal terms is that term.
 #include "codegen/reduce/reduce.h"
 #include "codegen/emitters.h"
+#include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/axes.h"
 #include "codegen/reduce/cascade.h"
@@ -67,13 +68,15 @@ int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
   if (ir_reduces_exactly(f, v)) return cg_exact_scratch_bytes(f, v, t);
   if (f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_column_sum(f, v, &rows)) return cg_column_sum_scratch(f, v);
   ReducePlan p = plan_reduce(f, v);
-  return p.n_chunks * p.axes.results * 4;
+  return p.n_chunks * p.axes.results * ir_dtype_bytes[ir_ins(f, v)->dtype];
 }
 
 // ---- emission
 typedef struct Reduce {
   Cg *c;
   Op op;
+  DType type;  // of the operand and of the result
+  LLVMTypeRef elem, vec;
   ReduceWalk w;
   V n_terms;  // of a result
   V from;
@@ -86,15 +89,20 @@ typedef struct Reduce {
 } Reduce;
 
 static double identity_of(Op op) { return op == OP_sum || op == OP_mean ? 0 : op == OP_prod ? 1 : -INFINITY; }
-static V identity(Reduce *r) { return cg_f32(r->c, identity_of(r->op)); }
+static V identity(Reduce *r) { return num(r->c, r->elem, identity_of(r->op)); }
 static Op joining(Op op) { return op == OP_sum || op == OP_mean ? OP_add : op == OP_prod ? OP_mul : OP_max; }
 static V join(Reduce *r, V a, V b) { return cg_primitive(r->c, joining(r->op), (V[]){a, b}); }
 
-static V f32_at(Reduce *r, V base, V index) { return cg_at(r->c, r->c->f32, base, index); }
+static V elem_at(Reduce *r, V base, V index) { return cg_at(r->c, r->elem, base, index); }
+
+static Reduce reduce_of(Cg *c, Op op, DType t) {
+  return (Reduce){.c = c, .op = op, .type = t, .elem = cg_elem_type(c, t), .vec = cg_vector_type(c, t, c->t->vl)};
+}
 
 static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   const ReducedAxes *a = &p->axes;
-  Reduce r = {.c = c, .op = (Op)ir_ins(c->f, v)->op, .w = cg_reduce_walk(c, v, a, NULL)};
+  Reduce r = reduce_of(c, (Op)ir_ins(c->f, v)->op, (DType)ir_ins(c->f, v)->dtype);
+  r.w = cg_reduce_walk(c, v, a, NULL);
   r.from = cg_ptr(c, ir_arg(c->f, v, 0));
   bool is_row = a->runs && p->n_chunks;
   r.run_terms = is_row ? p->chunk : a->runs ? a->group[a->n - 1].bound : 0;
@@ -118,7 +126,7 @@ static V pivots_at(Reduce *r, V p, V n) {
   Reduce *of = (Reduce *)(r->terms_of ? r->terms_of : r);
   V some = cg_gt(c, of->n_terms, cg_i64(c, 0)), x[N_PIVOTS];
   V mask = cg_mask(c, cg_select(c, some, n, cg_i64(c, 0)));
-  for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(c, c->vf, f32_at(r, p, to_pivot(of, k)), mask);
+  for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(c, r->vec, elem_at(r, p, to_pivot(of, k)), mask);
   return cg_pivots(c, x);
 }
 
@@ -135,8 +143,8 @@ static V term(Reduce *r, V x) {
 // Of a sum about the pivot; vectors or numbers.
 static V mean_of(Reduce *r, V pivot, V sum) {
   Cg *c = r->c;
-  V n = cg_sitofp(c, r->terms_of->n_terms, c->f32);
-  if (LLVMTypeOf(sum) == c->vf) n = cg_splat(c, n);
+  V n = cg_sitofp(c, r->terms_of->n_terms, r->elem);
+  if (LLVMTypeOf(sum) == r->vec) n = cg_splat(c, n);
   return cg_fadd(c, pivot, cg_fdiv(c, sum, n));
 }
 
@@ -173,7 +181,7 @@ static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   if (cg_is_int(hi, 0)) return;
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc); cg_next(&l);)
     for (uint32_t k = 0; k < n_acc; k++)
-      acc[k] = join(r, acc[k], term(r, cg_get(c, c->vf, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
+      acc[k] = join(r, acc[k], term(r, cg_get(c, r->vec, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
 }
 
 typedef struct {
@@ -210,9 +218,9 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
   add_span(r, acc, parts, p, blocks, some);
   if (cg_is_int(rest, 0)) return;
   for (uint32_t k = 0; k < parts; k++) {
-    V mask, at = f32_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
+    V mask, at = elem_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
     if (!cg_lanes_left(c, rest, k * vl, &mask)) continue;
-    V x = term(r, cg_load_masked(c, c->vf, at, mask));
+    V x = term(r, cg_load_masked(c, r->vec, at, mask));
     acc[k] = join(r, acc[k], mask ? cg_select(c, mask, x, cg_splat(c, identity(r))) : x);
   }
 }
@@ -235,12 +243,12 @@ static void add_runs(void *ctx, V lo, V hi, V *acc) {
   Reduce *r = x->r;
   uint32_t n_acc = all_parts(r->c);
   for (Loop l = cg_carry(r->c, lo, hi, cg_i64(r->c, 1), acc, n_acc); cg_next(&l);)
-    add_run(r, acc, f32_at(r, x->p, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, l.i)), r->w.inner);
+    add_run(r, acc, elem_at(r, x->p, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, l.i)), r->w.inner);
 }
 
 // Where the first term of result o is.
 static V first_of(const Reduce *r, V o) {
-  return f32_at((Reduce *)r, r->from, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o));
+  return elem_at((Reduce *)r, r->from, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o));
 }
 
 // Result o, over all its runs.
@@ -285,10 +293,10 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V first = cg_mul(c, cg_rem(c, l.i, n_chunks), size);
     V row = cg_strided_offset(r->c, r->w.kept, r->w.n_kept, cg_div(c, l.i, n_chunks));
-    if (r->about_pivot) r->pivot = pivot_at(r, f32_at(r, r->from, row));
+    if (r->about_pivot) r->pivot = pivot_at(r, elem_at(r, r->from, row));
     start(r, acc, n_acc);
     V n = cg_min(c, size, cg_sub(c, r->w.inner, first));
-    add_run(r, acc, f32_at(r, r->from, cg_add(c, row, first)), n);
+    add_run(r, acc, elem_at(r, r->from, cg_add(c, row, first)), n);
     V result = finish(r, acc);
     cg_put(c, result, c->scratch, l.i);
   }
@@ -324,7 +332,7 @@ typedef struct {
 } Strip;
 
 static V row_at(Reduce *r, const Strip *s, V q) {
-  return f32_at(r, s->from, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, q));
+  return elem_at(r, s->from, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, q));
 }
 
 static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
@@ -334,8 +342,8 @@ static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
 static void load_pivots(Reduce *r, Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
   for (uint32_t k = 0; r->about_pivot && k < n; k++) {
-    V x[N_PIVOTS], at = f32_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl));
-    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(c, c->vf, f32_at(r, at, to_pivot(r, j)), mask);
+    V x[N_PIVOTS], at = elem_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl));
+    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(c, r->vec, elem_at(r, at, to_pivot(r, j)), mask);
     s->pivot[k] = cg_pivots(c, x);
   }
 }
@@ -345,7 +353,7 @@ static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, V *acc) 
   Cg *c = r->c;
   V row = row_at(r, s, q);
   for (uint32_t k = 0; k < n; k++) {
-    V x = cg_get_masked(c, c->vf, row, cg_i64(c, k * (int64_t)c->t->vl), mask);
+    V x = cg_get_masked(c, r->vec, row, cg_i64(c, k * (int64_t)c->t->vl), mask);
     acc[k] = join(r, acc[k], column_term(r, s, k, x));
   }
 }
@@ -406,7 +414,7 @@ static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   start_rows(&rows, acc);
   cg_cascade(&blocks, wide ? r->wide_levels : r->narrow_levels, s->q0, s->q1, acc);
   for (uint32_t k = 0; k < n; k++) {
-    V *x = acc + k, to = f32_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
+    V *x = acc + k, to = elem_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
     V sum = wide ? *x : join(r, join(r, x[0], x[n]), join(r, x[2 * n], x[3 * n]));
     mask ? cg_store_masked(c, sum, to, mask) : cg_store(c, sum, to);
   }
@@ -417,7 +425,7 @@ static void add_strips(Reduce *r, const Strip *s, uint32_t n, V lo, V hi) {
   Cg *c = r->c;
   Strip at = *s;
   for (Loop l = cg_each_by(c, lo, hi, cg_i64(c, n * (int64_t)c->t->vl)); cg_next(&l);) {
-    at.from = f32_at(r, s->from, l.i), at.to = f32_at(r, s->to, l.i);
+    at.from = elem_at(r, s->from, l.i), at.to = elem_at(r, s->to, l.i);
     add_strip(r, &at, n, NULL);
   }
 }
@@ -436,7 +444,7 @@ static void add_block(Reduce *r, const Strip *s, V n) {
       if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
       Strip at = *s;
       for (If tail = cg_when(c, cg_gt(c, rest, cg_i64(c, 0))); cg_then(&tail);) {
-        at.from = f32_at(r, s->from, whole), at.to = f32_at(r, s->to, whole);
+        at.from = elem_at(r, s->from, whole), at.to = elem_at(r, s->to, whole);
         add_strip(r, &at, 1, cg_mask(c, rest));
       }
     }
@@ -448,13 +456,9 @@ static void make_block(Cg *c, V fn, void *ctx) {
   V arg[7];
   for (uint32_t k = 0; k < 7; k++) arg[k] = LLVMGetParam(fn, k);
   const Reduce *like = ctx;
-  Reduce r = {.c = c,
-              .op = like->op,
-              .w = {.n_reduced = 1, .n_rows = arg[6]},
-              .about_pivot = like->op == OP_mean,
-              .wide_levels = like->wide_levels,
-              .narrow_levels = like->narrow_levels};
-  r.w.reduced[0].stride = arg[4];
+  Reduce r = reduce_of(c, like->op, like->type);
+  r.w.n_reduced = 1, r.w.n_rows = arg[6], r.w.reduced[0].stride = arg[4];
+  r.about_pivot = like->op == OP_mean, r.wide_levels = like->wide_levels, r.narrow_levels = like->narrow_levels;
   add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
   LLVMBuildRetVoid(c->b);
 }
@@ -465,7 +469,8 @@ static void call_block(Reduce *r, const Strip *s, V n) {
     add_block(r, s, n);
     return;
   }
-  const char *name = rt_printf(c->mem, "%s_block.%u.%u", ir_ops[r->op].name, r->wide_levels, r->narrow_levels);
+  const char *name = rt_printf(c->mem, "%s_block.%s.%u.%u", ir_ops[r->op].name, ir_dtype_name[r->type], r->wide_levels,
+                               r->narrow_levels);
   V arg[] = {s->from, s->to, s->q0, s->q1, r->w.reduced[0].stride, n, r->w.n_rows};
   cg_call_helper(c, name, arg, 7, make_block, r);
 }
@@ -480,9 +485,9 @@ static void make_means(Reduce *r, V to, bool alone) {
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V o = cg_div(c, l.i, per_row), column = cg_mul(c, cg_sub(c, l.i, cg_mul(c, o, per_row)), vl);
     V n = cg_min(c, vl, cg_sub(c, r->w.inner, column)), mask = cg_mask(c, n);
-    V at = f32_at(r, to, cg_add(c, cg_mul(c, o, r->w.inner), column)),
-      pivot = pivots_at(r, f32_at(r, first_of(r, o), column), n);
-    cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, c->vf, at, mask)), at, mask);
+    V at = elem_at(r, to, cg_add(c, cg_mul(c, o, r->w.inner), column)),
+      pivot = pivots_at(r, elem_at(r, first_of(r, o), column), n);
+    cg_store_masked(c, mean_of(&whole, pivot, cg_load_masked(c, r->vec, at, mask)), at, mask);
   }
 }
 
@@ -500,8 +505,8 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
     V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
     V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->w.n_outer), o), r->w.inner), column);
     Strip s = {.q0 = zero, .q1 = r->w.n_rows};
-    s.from = f32_at(r, r->from, cg_add(c, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o), column));
-    s.to = f32_at(r, to, at);
+    s.from = elem_at(r, r->from, cg_add(c, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o), column));
+    s.to = elem_at(r, to, at);
     if (n_chunks) {
       s.q0 = cg_mul(c, which, cg_i64(c, chunk));
       s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->w.n_rows);
@@ -535,10 +540,8 @@ static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
     cg_wait_for_team(c);
     V results = cg_mul(c, r->w.n_outer, r->w.inner);
-    Reduce stage2 = {.c = c,
-                     .op = r->op == OP_mean ? OP_sum : r->op,
-                     .w = {.n_reduced = 1, .inner = results, .n_outer = cg_i64(c, 1)},
-                     .from = c->scratch};
+    Reduce stage2 = reduce_of(c, r->op == OP_mean ? OP_sum : r->op, r->type);
+    stage2.from = c->scratch, stage2.w.n_reduced = 1, stage2.w.inner = results, stage2.w.n_outer = cg_i64(c, 1);
     set_levels(&stage2, p->n_chunks);
     stage2.w.n_rows = n_chunks;
     stage2.w.reduced[0] = (StridedAxis){stage2.w.n_rows, results};
@@ -567,7 +570,8 @@ static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, int64_t lan
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   bool row = p->axes.runs && p->axes.n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
   Op op = (Op)ir_ins(f, v)->op;
-  if (!row || op == OP_prod || !ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last))) return false;
+  if (!row || op == OP_prod || ir_ins(f, v)->dtype != DT_F32) return false;
+  if (!ir_dim_is_const(f->prog, ir_dim_at(f->prog, s, last.last))) return false;
   return last.bound < NARROW * lanes && p->axes.results >= lanes && !p->n_chunks;
 }
 
@@ -575,13 +579,14 @@ bool cg_emit_reduce(Cg *c) {
   if (ir_reduces_exactly(c->f, ir_anchor(c->f, c->k))) return cg_emit_exact_reduce(c);
   Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
   Op op = (Op)ir_ins(c->f, v)->op;
+  LLVMTypeRef elem = cg_elem_type(c, (DType)ir_ins(c->f, v)->dtype);
   ReducePlan p = plan_reduce(c->f, v);
   if (p.axes.results == 0) return true;
-  if (p.axes.terms == 0) return fill(c, v, cg_f32(c, op == OP_mean ? NAN : identity_of(op))), true;
+  if (p.axes.terms == 0) return fill(c, v, num(c, elem, op == OP_mean ? NAN : identity_of(op))), true;
   double value;  // a scalar operand may be an immediate: its own sum and maximum
-  if (ir_is_const(c->f, a, &value)) return fill(c, v, cg_f32(c, value)), true;
+  if (ir_is_const(c->f, a, &value)) return fill(c, v, num(c, elem, value)), true;
   if (ir_ins(c->f, a)->op == OP_dim_size)
-    return fill(c, v, cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), c->f32)), true;
+    return fill(c, v, cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), elem)), true;
   if (has_narrow_rows(c->f, v, &p, lanes_of(c))) return cg_emit_row(c);
   Reduce r = make_reduce(c, v, &p);
   V to = cg_ptr(c, v);

@@ -40,7 +40,7 @@ bool eval_const(Run *r, Val v) {
   DType t = (DType)ir_ins(r->f, v)->dtype;
   double value = ir_attr_num(r->f, v, KEY_value, 0);
   Tensor out = run_result(r, v, 0);
-  if (t == DT_F32) out.v[0] = value;
+  if (ir_dtype_kind[t] == DTYPE_FLOAT) out.v[0] = value;
   else run_set_whole(r, &out, 0, ir_to_whole(t, value));
   r->val[v.i] = out;
   return true;

@@ -19,7 +19,7 @@ static void reduced_strides(const Run *r, Val v, const Sizes *from, int64_t *str
 // An element as an integer: of {nonzero} whether it is not 0.
 static int64_t integer_at(const Run *r, Val v, const Tensor *a, int64_t i) {
   DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, 0))->dtype;
-  if (ir_attr(r->f, v, KEY_nonzero)) return t == DT_F32 ? a->v[i] != 0 : run_whole(a, i) != 0;
+  if (ir_attr(r->f, v, KEY_nonzero)) return ir_dtype_kind[t] == DTYPE_FLOAT ? a->v[i] != 0 : run_whole(a, i) != 0;
   return ir_modulo(t, run_whole(a, i));
 }
 
@@ -56,7 +56,7 @@ bool eval_prod(Run *r, Val v) { return reduce(r, v, 1, 1, OP_mul); }
 
 bool eval_amax(Run *r, Val v) {
   DType t = (DType)ir_ins(r->f, v)->dtype;
-  if (t == DT_F32) return reduce(r, v, -INFINITY, 0, OP_max);
+  if (ir_dtype_kind[t] == DTYPE_FLOAT) return reduce(r, v, -INFINITY, 0, OP_max);
   bool least = ir_attr(r->f, v, KEY_least) != NULL;
   int64_t first = t == DT_BOOL ? least : ir_to_whole(t, least ? 0x1p63 : -0x1p63);
   return reduce(r, v, 0, first, least ? OP_min : OP_max);
@@ -65,7 +65,7 @@ bool eval_amax(Run *r, Val v) {
 // The first NaN counts as a maximum, and as a minimum.
 static bool is_better(const Run *r, Val v, const Tensor *a, int64_t i, int64_t best) {
   bool least = ir_attr(r->f, v, KEY_least) != NULL;
-  if (ir_ins(r->f, ir_arg(r->f, v, 0))->dtype == DT_F32)
+  if (ir_dtype_kind[ir_ins(r->f, ir_arg(r->f, v, 0))->dtype] == DTYPE_FLOAT)
     return !isnan(a->v[best]) && (isnan(a->v[i]) || (least ? a->v[i] < a->v[best] : a->v[i] > a->v[best]));
   int64_t x = integer_at(r, v, a, i), y = integer_at(r, v, a, best);
   return least ? x < y : x > y;

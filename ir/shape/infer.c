@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-// {dtype} of a constant: f32, or one that is counted in.
+// {dtype} of a constant: one that is computed with or counted in.
 static uint16_t constant_dtype(const Infer *c, DType *out) {
   int64_t t = ir_attr_int(c->f, c->v, KEY_dtype, DT_F32);
-  if (t < 0 || t >= N_DTYPES || !((F32 | COUNTABLE) >> t & 1)) {
+  if (t < 0 || t >= N_DTYPES || !((REAL | COUNTABLE) >> t & 1)) {
     rt_text_add(c->why, "needs {dtype} of ");
-    ir_infer_tell_dtypes(c, F32 | COUNTABLE);
+    ir_infer_tell_dtypes(c, REAL | COUNTABLE);
     return ir_infer_fault(c, E_DTYPE, "");
   }
   *out = (DType)t;

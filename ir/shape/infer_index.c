@@ -33,7 +33,7 @@ static uint16_t check_table_rows(const Infer *c, uint32_t at, uint32_t rows) {
 uint16_t ir_rule_embedding(const Infer *c) {
   Shape s;
   TRY(look_up(c, 1, &s));
-  set(c, 0, DT_F32, s);
+  set(c, 0, dtype_of(c, 0), s);
   return 0;
 }
 

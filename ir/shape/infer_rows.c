@@ -26,7 +26,7 @@ uint16_t ir_rule_along(const Infer *c) {
 }
 
 // ---- reductions: the result has the axes that are not in {axes}, or those with size 1.
-static bool is_rounded(const Infer *c) { return dtype_of(c, 0) == DT_F32 && !ir_attr(c->f, c->v, KEY_nonzero); }
+static bool is_rounded(const Infer *c) { return REAL >> dtype_of(c, 0) & 1 && !ir_attr(c->f, c->v, KEY_nonzero); }
 
 static uint16_t check_axes(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_axes);
@@ -55,7 +55,7 @@ static uint16_t reduced_to(const Infer *c, DType t) {
 }
 
 // Sums and products.
-uint16_t ir_rule_sum(const Infer *c) { return reduced_to(c, is_rounded(c) ? DT_F32 : DT_I64); }
+uint16_t ir_rule_sum(const Infer *c) { return reduced_to(c, is_rounded(c) ? dtype_of(c, 0) : DT_I64); }
 
 uint16_t ir_rule_amax(const Infer *c) {
   if (is_rounded(c) && ir_attr(c->f, c->v, KEY_least))
@@ -63,7 +63,7 @@ uint16_t ir_rule_amax(const Infer *c) {
   return reduced_to(c, ir_attr(c->f, c->v, KEY_nonzero) ? DT_BOOL : dtype_of(c, 0));
 }
 
-uint16_t ir_rule_reduce(const Infer *c) { return reduced_to(c, DT_F32); }
+uint16_t ir_rule_reduce(const Infer *c) { return reduced_to(c, dtype_of(c, 0)); }
 
 uint16_t ir_rule_argmax(const Infer *c) {
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));

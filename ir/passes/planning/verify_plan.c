@@ -107,11 +107,14 @@ static int64_t size_bound(const Prog *p, Dim d, bool of_any) {
   return higher(range_of(p, d, of_any).hi, 0);
 }
 
+// By the bits in its name; a bool is a byte.
+static int64_t width_of(uint8_t dtype) {
+  const char *digits = strpbrk(ir_dtype_name[dtype], "0123456789");
+  return digits ? atoi(digits) / 8 : 1;
+}
+
 static int64_t bytes_of(const Prog *p, uint8_t dtype, Shape s) {
-  _Static_assert(N_DTYPES == 9, "a new dtype needs its width here");
-  static const uint8_t width[N_DTYPES] = {
-      [DT_F32] = 4, [DT_I64] = 8, [DT_I32] = 4, [DT_U8] = 1, [DT_BOOL] = 1, [DT_F16] = 2, [DT_BF16] = 2};
-  int64_t n = width[dtype];
+  int64_t n = width_of(dtype);
   if (dtype == DT_LAYOUT)  // its tables have fixed positions, by the full bounds
     return 4 * TN_LAYOUT_WORDS(size_bound(p, ir_dim_at(p, s, 1), true), size_bound(p, ir_dim_at(p, s, 0), true));
   for (uint32_t k = 0; k < ir_rank(p, s); k++) n = times(n, size_bound(p, ir_dim_at(p, s, k), false));

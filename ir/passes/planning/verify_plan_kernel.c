@@ -152,7 +152,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_REDUCE:
     if (i > l->lead) return broken_member(l, i, "nothing follows the reduction");
     if (i == l->lead) return true;
-    if (l->f->ins[l->lead].dtype == DT_F32) return broken_member(l, i, "the reduction rounds: its operand is stored");
+    if (REAL >> l->f->ins[l->lead].dtype & 1) return broken_member(l, i, "the reduction rounds: its operand is stored");
     return class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
   case CLASS_GEMM:
     if (i == l->lead) return true;

@@ -135,7 +135,8 @@ Val rule_fold_cast(Rules *r, Val v) {
   Fn *f = r->f;
   Ins *ins = ir_ins(f, v), *a = ir_ins(f, ir_arg(f, v, 0));
   DType from = (DType)a->dtype, to = (DType)ins->dtype;
-  if (!is_constant(f, ir_arg(f, v, 0)) || !((F32 | COUNTABLE) >> to & 1)) return (Val){0};
+  uint32_t known = F32 | COUNTABLE;
+  if (!is_constant(f, ir_arg(f, v, 0)) || !(known >> from & known >> to & 1)) return (Val){0};
   double x = ir_attr_num(f, ir_arg(f, v, 0), KEY_value, 0);
   if (from == DT_F32) x = to == DT_F32 ? x : (double)ir_to_whole(to, (double)(float)x);
   else x = to == DT_F32 ? (double)(float)ir_to_whole(from, x) : (double)ir_modulo(to, ir_to_whole(from, x));
