@@ -83,6 +83,34 @@ def conv_packed(x, lengths, w, bias=None, **options):
     return torch.stack([F.pad(s, (0, 0, 0, longest - len(s))) for s in y]) if y else F.conv1d(x.mT, w, bias, **options).mT
 
 
+FAR = [1, 333, 17, 2, 0, 64]  # lengths of sequences
+
+
+def each(width, fn, lengths, x):
+    """fn of each sequence of the padded x alone, with zeros up to `width` steps."""
+    y = [fn(s[:n]) if n else None for s, n in zip(x, lengths)]
+    like = next(s for s in y if s is not None)
+    y = [like.new_zeros(0, *like.shape[1:]) if s is None else s for s in y]
+    return torch.stack([torch.cat([s, s.new_zeros(width - len(s), *s.shape[1:])]) for s in y])
+
+
+def wholes(of_empty, fn, lengths, x):
+    """fn of each sequence of the padded x alone, which is no sequence."""
+    y = [fn(s[:n]) if n else None for s, n in zip(x, lengths)]
+    like = next(s for s in y if s is not None)
+    return torch.stack([torch.full_like(like, of_empty) if s is None else s for s in y])
+
+
+def moved(s, by, fill):
+    """Step t of the sequence at t + by, `fill` where none comes."""
+    gap = s.new_full((min(abs(by), len(s)), *s.shape[1:]), fill)
+    return torch.cat([gap, s[:len(s) - len(gap)]] if by > 0 else [s[len(gap):], gap])
+
+
+def rows(x, lengths):
+    return torch.cat([s[:n] for s, n in zip(x, lengths)])
+
+
 # ---- reading a .def
 def split(text):
     """The parts between commas that are in no parentheses and no string."""
@@ -129,7 +157,7 @@ def results(with_grad, expression, inputs_text):
         ins = [x.double() if x.is_floating_point() else x for x in ins]
     if with_grad:
         ins = [x.requires_grad_() if x.is_floating_point() else x for x in ins]
-    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "weighed": weighed, "band": band, "conv_packed": conv_packed, **dict(zip("abcd", ins))})
+    y = eval(expression, {"torch": torch, "F": F, "math": math, "rope": rope, "weighed": weighed, "band": band, "conv_packed": conv_packed, "FAR": FAR, "each": each, "wholes": wholes, "moved": moved, "rows": rows, **dict(zip("abcd", ins))})
     grads = [None] * len(ins)
     if with_grad:
         w = 1 + 0.25 * (torch.arange(y.numel()) % 5).reshape(y.shape)

@@ -90,6 +90,21 @@ UNUSED static tn_tensor averaged(tn_tensor q, tn_tensor k, tn_tensor v) {
   tn_scaled_dot_product_attention(q, k, v, .weights = &weights, .average_weights = true);
   return weights;
 }
+// Which part of packed sequences, cut at positions
+UNUSED static tn_packed part_of(tn_packed s, tn_tensor steps, int k) {
+  tn_packed part[2];
+  CHECK(tn_packed_split(s, steps, part));
+  return part[k];
+}
+// Attention of rows [rows, D] as one head, which w makes of features and `out` takes back
+UNUSED static tn_packed one_head(tn_packed s) { return tn_packed_with_data(s, tn_unsqueeze(s.data, 1)); }
+UNUSED static tn_packed attended(tn_packed q, tn_packed k, tn_attention_options o) {
+  q = one_head(q), k = one_head(k), o.at = TN_SITE;
+  tn_packed y = (tn_packed_attention)(q, k, k, o);
+  return tn_packed_with_data(y, tn_squeeze(y.data, 1));
+}
+UNUSED static tn_packed mapped(tn_packed s, tn_tensor w) { return tn_packed_with_data(s, tn_matmul(s.data, w)); }
+#define attend(q, k, ...) attended(q, k, (tn_attention_options){__VA_ARGS__})
 #define weighed(q, k, v, ...) weighed_by(q, k, v, (tn_attention_options){__VA_ARGS__})
 
 #define OP_CASE(op, torch, call, ...)                                                                \
