@@ -28,19 +28,15 @@
 #include <unistd.h>
 
 static const Workload *const workloads[] = {
-    &bench_vowels,       &bench_lstm256,
-    &bench_lstm64,       &bench_gru256,
-    &bench_bilstm256,    &bench_mlp,
-    &bench_tiny,         &bench_chain,
-    &bench_softmax,      &bench_gemm,
-    &bench_gemm_plain,   &bench_adamw,
-    &bench_transformer4, &bench_transformer12,
-    &bench_concat,       &bench_cast,
-    &bench_gpt2,         &bench_gpt2_decode,
-    &bench_ops,          &bench_conv,
-    &bench_resnet20,     &bench_resnet50,
-    &bench_pool,         &bench_linalg,
-    &bench_sweep,        &bench_packed_attention,
+    &bench_vowels,       &bench_lstm256,       &bench_lstm64,
+    &bench_gru256,       &bench_bilstm256,     &bench_mlp,
+    &bench_tiny,         &bench_chain,         &bench_softmax,
+    &bench_gemm,         &bench_gemm_plain,    &bench_adamw,
+    &bench_transformer4, &bench_transformer12, &bench_concat,
+    &bench_cast,         &bench_gpt2,          &bench_gpt2_decode,
+    &bench_ops,          &bench_conv,          &bench_resnet20,
+    &bench_resnet50,     &bench_pool,          &bench_linalg,
+    &bench_linear_scan,  &bench_sweep,         &bench_packed_attention,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};

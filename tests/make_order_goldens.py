@@ -28,13 +28,17 @@ def shifted(x, axis):
     return torch.cat([torch.zeros_like(x.narrow(axis, 0, 1)), x], axis).narrow(axis, 0, x.shape[axis]) if x.shape[axis] else x * 1
 
 
-def linear(a, b, axis, by=0):
+def linear(a, b, axis):
     a, b = a.movedim(axis, 0), b.movedim(axis, 0)
     y, h = [], None
     for k in range(a.shape[0]):
-        h = b[k] + 0 * a[k] if h is None else a[k - by] * h + b[k]
+        h = b[k] + 0 * a[k] if h is None else a[k] * h + b[k]
         y.append(h)
     return torch.stack(y).movedim(0, axis) if y else (a + b).movedim(0, axis)
+
+
+def flipped_linear(a, b, axis):
+    return torch.flip(linear(torch.flip(a, (axis,)), torch.flip(b, (axis,)), axis), (axis,))
 
 
 for _, shape, axis in shapes:
@@ -49,9 +53,8 @@ for _, shape, axis in shapes:
     both("shift" + size, f"%y = shift %x {at}", x, lambda x: shifted(x, axis), ["x"])
     both("shift" + size + " reverse", f"%y = shift %x {back}", x, lambda x: flipped(shifted, x, axis), ["x"])
     ab = {"a": rnd(*shape, lo=-1, hi=1), "b": rnd(*shape)}
-    both("linear_scan" + size, f"%y = linear_scan %a, %b {at}", ab, lambda a, b: linear(a, b, axis), ["a", "b"])
-    both("linear_scan shifted" + size, f"%y = linear_scan %a, %b {{axis={axis}, shifted}}", ab,
-         lambda a, b: linear(a, b, axis, 1), ["a", "b"])
+    both("linear_scan" + size, f"%y, %h = linear_scan %a, %b {at}", ab, lambda a, b: linear(a, b, axis), ["a", "b"])
+    both("linear_scan" + size + " reverse", f"%y, %h = linear_scan %a, %b {back}", ab, lambda a, b: flipped_linear(a, b, axis), ["a", "b"])
     if 0 in shape:
         continue
     for op, fn in (("cummax", torch.cummax), ("cummin", torch.cummin)):

@@ -115,9 +115,10 @@ static inline OpTable op_read_table(RtArena *mem, const char *name) {
 }
 
 // ---- all of them. A new table is a file made by a script of its own, and a name here.
-enum { N_OP_TABLES = 6 };
+enum { N_OP_TABLES = 7 };
 static inline const OpTable *op_tables(void) {
-  static const char *const names[N_OP_TABLES] = {"ops", "attention", "order", "packed", "shape", "sparse"};
+  static const char *const names[N_OP_TABLES] = {"ops",    "attention", "linear_scan", "order",
+                                                 "packed", "shape",     "sparse"};
   static OpTable tables[N_OP_TABLES];
   static RtArena *mem;  // to the end of the program
   if (mem) return tables;

@@ -15,26 +15,77 @@ static int64_t size_along(const Gen *g, Val v, int64_t axis) {
 static Val bounded_by_one(Gen *g, Val v) { return gen_op1(g, OP_tanh, v); }
 
 void add_cumulative(Gen *g) {
-  static const Op ops[] = {OP_cumsum, OP_cumprod, OP_logcumsumexp, OP_cummax, OP_cummin, OP_linear_scan, OP_shift};
-  Val v = gen_pick_where(g, gen_any_row), in[2];
+  static const Op ops[] = {OP_cumsum, OP_cumprod, OP_logcumsumexp, OP_cummax, OP_cummin, OP_shift};
+  Val v = gen_pick_where(g, gen_any_row), x;
   if (ir_none(v)) return;
   Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
   Attr attr[3] = {some_axis(g, v), ir_a_int(KEY_reverse, 1)};
   double n = (double)size_along(g, v, attr[0].u.i), mag = gen_mag(g, v);
   bool best = op == OP_cummax || op == OP_cummin;
   uint32_t n_attrs = !best && gen_chance(g, 40) ? 2 : 1;
-  in[0] = op == OP_cumprod || op == OP_linear_scan ? bounded_by_one(g, v) : v;
-  in[1] = v;
+  x = op == OP_cumprod ? bounded_by_one(g, v) : v;
   if (op == OP_cumprod && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_exclusive, 1);
-  if (op == OP_linear_scan && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_shifted, 1);
-  if (op == OP_cumsum || op == OP_linear_scan) mag *= n + 1;
+  if (op == OP_cumsum) mag *= n + 1;
   if (op == OP_cumprod) mag = 1;
   if (op == OP_logcumsumexp) mag += log(n + 1) + 1;
-  Val y = gen_emit(g, op, in, op == OP_linear_scan ? 2 : 1, attr, n_attrs);
+  Val y = gen_emit(g, op, &x, 1, attr, n_attrs);
   if (ir_none(y)) return;
   gen_keep_tame(g, y, mag);
   if (!best || !ir_dim_is_const(g->p, ir_dim_at(g->p, gen_shape_at(g, v), (uint32_t)attr[0].u.i))) return;
   if (!ir_none(gen_keep(g, ir_result(y, 1), n))) g->pool[g->n - 1].below = (int64_t)n;
+}
+
+// ---- linear recurrences
+// Another value of the shape of v without its axis `axis`, or with another size there; none: there may be no more inputs
+static Val state_for(Gen *g, Val v, uint32_t axis, const Layout *l) {
+  Dims d = gen_dims(g, v);
+  if (l) d.d[0] = l->batch;
+  else
+    for (uint32_t k = axis; --d.n > k; k++) d.d[k] = d.d[k + 1];
+  Shape s = gen_shape(g, &d);
+  return gen_is_small(g, s) && gen_may_be_input(g, s) ? gen_leaf(g, s) : (Val){0};
+}
+
+// Factors for v, between -1 and 1: its own, the same at every step, or small matrices
+static Val factors_for(Gen *g, Val v, uint32_t axis, const Layout *l) {
+  Dims d = gen_dims(g, v);
+  bool is_own = gen_chance(g, 50);
+  int64_t side = gen_last_size(g, v);
+  if (!is_own && side >= 1 && side <= MAX_SCAN_SIDE && axis + 1 < d.n && d.n < MAX_RANK) d.d[d.n] = d.d[d.n - 1], d.n++;
+  else if (!is_own && !l) d.d[axis] = ir_dim(g->p, 1);
+  Shape s = gen_shape(g, &d);
+  bool is_new = !is_own && gen_is_small(g, s) && gen_may_be_input(g, s);
+  Val a = bounded_by_one(g, is_new ? gen_leaf(g, s) : v);
+  bool is_matrix = ir_rank(g->p, gen_shape_at(g, a)) > ir_rank(g->p, gen_shape_at(g, v));
+  return is_matrix ? gen_op2(g, OP_mul, a, gen_number(g, 1 / (double)side)) : a;
+}
+
+static void along(Gen *g, Val v, uint32_t axis, const Layout *l) {
+  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_reverse, 1)};
+  uint32_t n_attrs = 1 + gen_chance(g, 40);
+  Val layout = l ? l->v : (Val){0}, h0 = gen_chance(g, 50) ? state_for(g, v, axis, l) : (Val){0};
+  Val a = factors_for(g, v, axis, l), in[] = {a, v, h0, layout};
+  double mag = (gen_mag(g, v) + 2) * (double)(size_along(g, v, axis) + 1);
+  Val y = gen_emit(g, OP_linear_scan, in, 4, attr, n_attrs);
+  if (ir_none(y)) return;
+  gen_keep_tame(g, y, mag);
+  gen_keep_tame(g, ir_result(y, 1), mag);
+  if (!gen_chance(g, 40)) return;
+  bool reads_y = gen_chance(g, 70), ends = gen_chance(g, 50);
+  Val of[] = {a,
+              v,
+              reads_y ? gen_tame(g, y, 3) : (Val){0},
+              reads_y ? h0 : (Val){0},
+              ends ? gen_tame(g, ir_result(y, 1), 3) : (Val){0},
+              layout};
+  Val d = gen_emit(g, OP_linear_scan_grad, of, 6, attr, n_attrs);
+  for (uint32_t k = reads_y ? 0 : 1; !ir_none(d) && k < 3; k++) gen_keep_tame(g, ir_result(d, k), 4 * mag);
+}
+
+void add_linear_scan(Gen *g) {
+  const Layout *l = gen_chance(g, 40) && !g->in_scan ? gen_some_layout(g) : NULL;
+  Val v = l ? gen_rows_of(g, l, false) : gen_pick_where(g, gen_any_row);
+  if (!ir_none(v) && gen_is_f32(g, v)) along(g, v, l ? 0 : gen_below(g, ir_rank(g->p, gen_shape_at(g, v))), l);
 }
 
 // A value with rows, and an axis of it whose size is known.

@@ -120,7 +120,8 @@ static const char *const elsewhere =
     "grad_replace "
     "shard_mean assign cross_entropy_rows_grad layer_norm_grad rms_norm_grad conv_weight_grad "
     "max_pool_grad sum_pool_grad resize_grad embedding_grad embedding_bag_grad embedding_bag_factor softmax_grad "
-    "log_softmax_grad shift packed_layout dense_layout pack_padded seq_scatter seq_softmax_grad seq_windows_grad "
+    "log_softmax_grad linear_scan_grad shift packed_layout dense_layout pack_padded seq_scatter seq_softmax_grad "
+    "seq_windows_grad "
     "seq_window_lengths seq_from_list seq_to_list rnn_seq_grad scan_begin scan_carry scan_next scan_final scan_end "
     "scan "
     "sdpa_grad sdpa_bias_grad global_norm exchange_begin exchange_end exchanged adamw_sparse mean ";

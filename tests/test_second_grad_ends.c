@@ -121,9 +121,10 @@ static void check_infinite_start(const char *line, const char *finite) {
 int main(void) {
   check_infinite_start("%y = logcumsumexp %a {axis=0}", "%t = slice %y {axis=0, start=2, count=2}");
   check_infinite_start("%y = logcumsumexp %a {axis=0, reverse}", "%t = slice %y {axis=0, start=0, count=2}");
-  static const char *const scans[] = {
-      "%y = logcumsumexp %a {axis=0}", "%y = logcumsumexp %a {axis=0, reverse}", "%y = cumsum %a {axis=0}",
-      "%b = mul %a, %w\n%e = cos %b\n%y = cumprod %e {axis=0}", "%e = sigmoid %a\n%y = linear_scan %e, %w {axis=0}"};
+  static const char *const scans[] = {"%y = logcumsumexp %a {axis=0}", "%y = logcumsumexp %a {axis=0, reverse}",
+                                      "%y = cumsum %a {axis=0}",
+                                      "%b = mul %a, %w\n%e = cos %b\n%y = cumprod %e {axis=0}",
+                                      "%e = sigmoid %a\n%y, %l = linear_scan %e, %w {axis=0}"};
   check_rows();
   for (size_t k = 0; k < sizeof scans / sizeof *scans; k++) {
     check_scan(scans[k], 0, 0);

@@ -67,11 +67,16 @@ static const Sample samples[] = {
      "%sg = sum_pool_grad %sp {kernel=[1,3,2], stride=[1,2,3], pad=[0,1,0], divisor=6, shape=[4,15,16]}\n"
      "%rz = resize %im {filter=\"cubic\", align, shape=[4,7,30], scale0=1.2, scale1=0.5, scale2=1.9}\n"
      "%rg = resize_grad %rz {filter=\"cubic\", align, shape=[4,15,16], scale0=1.2, scale1=0.5, scale2=1.9}\n"},
-    {"", "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7]",
+    {"",
+     "%x: f32[5,4,3], %b: f32[5,4,3], %i: i64[5,2,3], %s: f32[5,2,3], %k: i64[6], %t: f32[5,6,3], %t5: f32[5,4,7], %h: "
+     "f32[5,3], "
+     "%m: f32[5,4,3,3]",
      "%c0 = cumsum %x {axis=1, reverse}\n%c1 = cumprod %x {axis=1, reverse, exclusive}\n%c2 = logcumsumexp %x {axis=1, "
      "reverse}\n"
-     "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5 = linear_scan %x, %b {axis=1, reverse, "
-     "shifted}\n"
+     "%c3, %j3 = cummax %x {axis=1}\n%c4, %j4 = cummin %x {axis=1}\n%c5, %c7 = linear_scan %x, %b, %h {axis=1, "
+     "reverse}\n"
+     "%c8, %c9, %c10 = linear_scan_grad %x, %b, %c5, %h, %c7 {axis=1, reverse}\n"
+     "%d5, %d7 = linear_scan %m, %b, %h {axis=1}\n%d8, %d9, %d10 = linear_scan_grad %m, %b, %d5, %h, %d7 {axis=1}\n"
      "%c6 = shift %x {axis=1, reverse}\n%g0 = gather %x, %i {axis=1}\n%g1 = index_select %x, %k {axis=1}\n"
      "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s6 = scatter_prod %x, %i, %s "
      "{axis=1}\n%s2 = scatter_amax %x, %i, %s "
@@ -112,7 +117,8 @@ static const Sample samples[] = {
      "%s16 = seq_part %L {part=\"sequences\"}\n%s17 = seq_row %s16, %L, %s16\n%s18 = seq_row %i, %L\n"
      "%k0 = cumsum %d, %L {axis=0, reverse}\n%k1 = cumprod %d, %L {axis=0, exclusive}\n"
      "%k2 = logcumsumexp %d, %L {axis=0}\n%k3, %k4 = cummax %d, %L {axis=0}\n%k5, %k6 = cummin %d, %L {axis=0}\n"
-     "%k7 = shift %d, %L {axis=0}\n"},
+     "%k7 = shift %d, %L {axis=0}\n%k8, %k9 = linear_scan %d, %d, %b, %L {axis=0, reverse}\n"
+     "%l0, %l1, %l2 = linear_scan_grad %d, %d, %k8, %b, %k9, %L {axis=0, reverse}\n"},
     {"", "%x: f32[3,7], %w_ih: f32[20,7], %b: f32[20], %w: f32[20,6], %h: f32[2,6], %c: f32[2,5], %w_hr: f32[6,5]",
      LAYOUT "%o, %hn, %cn, %hp, %cs, %gs = rnn_seq %x, %L, %w, %b, %h, %c, %w_ih, %w_hr {cell=\"lstm\"}\n"
             "%d0, %d1, %d2, %d3 = rnn_seq_grad %o, %hn, %cn, %L, %w, %o, %hp, %cs, %gs, %w_hr {cell=\"lstm\"}\n"},

@@ -1,4 +1,4 @@
-// Scans along an axis: running sums, products and extremes, linear recurrences, shifts.
+// Scans along an axis: running sums, products and extremes, shifts.
 //
 // Seen as [outer][n][inner], n the axis. Lanes (outer, inner) are independent: each belongs to one worker, and its elements
 // are taken in order, so that nothing depends on how many workers there are.
@@ -9,7 +9,7 @@
 // With a layout lanes are those of its rows, and steps its steps (codegen/packed/reduce_time.c draws them): blocks of lanes
 // go to the workers in turn, and steps that some lanes lack are masked. {reverse}: a lane begins with its sequence's last step.
 //
-// Sums, those of logcumsumexp too, products and recurrences of f32 are kept in doubles and rounded once for each element.
+// Sums, those of logcumsumexp too, and products of f32 are kept in doubles and rounded once for each element.
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
@@ -24,10 +24,10 @@ typedef struct {
   Val v;
   Op op;
   DType type;
-  bool reverse, exclusive, shifted;
-  uint32_t lanes;      // of what is walked together: 1 or the target's
-  V n, inner, outer;   // sizes
-  V x, b, out, index;  // b: of the second operand; out, index: NULL where nobody reads the result
+  bool reverse, exclusive;
+  uint32_t lanes;     // of what is walked together: 1 or the target's
+  V n, inner, outer;  // sizes
+  V x, out, index;    // out, index: NULL where nobody reads the result
 } Cumulative;
 
 // ---- types with as many lanes as are walked
@@ -48,10 +48,9 @@ static V mul(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fmul(s->c, a
 
 // ---- one step
 typedef struct {
-  V at;     // flat element of the first lane
-  V mask;   // lanes that exist; NULL: all
-  V j;      // number of the step
-  V first;  // is it the first step? Of all lanes, or of each
+  V at;    // flat element of the first lane
+  V mask;  // lanes that exist; NULL: all
+  V j;     // number of the step
 } Step;
 
 static V load(const Cumulative *s, V base, const Step *p) {
@@ -79,7 +78,7 @@ static void start(const Cumulative *s, V *carry) {
     carry[1] = number(s, s->c->i64, 0);
     return;
   case OP_shift: carry[0] = number(s, elem(s), 0); return;
-  default: carry[0] = number(s, sum, 0), carry[1] = number(s, f32, 0);
+  default: carry[0] = number(s, sum, 0);
   }
 }
 
@@ -124,15 +123,6 @@ static void step_best(const Cumulative *s, const Step *p, V *carry) {
   store(s, carry[1], s->index, p);
 }
 
-// carry: y and a of the step before. The first step multiplies nothing: 0 times a might be NaN.
-static void step_linear(const Cumulative *s, const Step *p, V *carry) {
-  Cg *c = s->c;
-  V a = load(s, s->x, p), factor = s->shifted ? carry[1] : cg_select(c, p->first, number(s, c->f32, 0), a);
-  carry[0] = add(s, mul(s, widen(s, factor), carry[0]), widen(s, load(s, s->b, p)));
-  carry[1] = a;
-  store(s, narrow(s, carry[0]), s->out, p);
-}
-
 static void step_shift(const Cumulative *s, const Step *p, V *carry) {
   V x = load(s, s->x, p);
   store(s, carry[0], s->out, p);
@@ -145,7 +135,6 @@ static StepFn *step_of(Op op) {
   case OP_cumsum: return step_cumsum;
   case OP_cumprod: return step_cumprod;
   case OP_logcumsumexp: return step_logcumsumexp;
-  case OP_linear_scan: return step_linear;
   case OP_shift: return step_shift;
   default: return step_best;
   }
@@ -161,11 +150,9 @@ static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n
   Cg *c = s->c;
   uint32_t each = n_carries(s->op);
   for (Loop l = cg_carry(c, from, s->n, cg_i64(c, 1), carry, n_vectors * each); cg_next(&l);) {
-    V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner)), is_first = cg_eq(c, l.i, cg_i64(c, 0));
-    for (uint32_t k = 0; k < n_vectors; k++) {
-      Step p = {cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i, is_first};
-      step_of(s->op)(s, &p, &carry[k * each]);
-    }
+    V at = cg_add(c, first, cg_mul(c, position(s, l.i), s->inner));
+    for (uint32_t k = 0; k < n_vectors; k++)
+      step_of(s->op)(s, &(Step){cg_add(c, at, cg_i64(c, (int64_t)k * s->lanes)), mask[k], l.i}, &carry[k * each]);
   }
 }
 
@@ -283,19 +270,18 @@ static void walk_rows(const Rows *r, V from, V to, bool masked, V *carry) {
   uint32_t each = n_carries(s->op);
   V one = cg_i64(c, 1);
   for (Loop l = cg_carry(c, from, to, one, carry, UNROLL * each); cg_next(&l);) {
-    V t = s->reverse ? cg_sub(c, cg_sub(c, r->t_end, one), l.i) : l.i, none = cg_eq(c, l.i, cg_i64(c, 0));
+    V t = s->reverse ? cg_sub(c, cg_sub(c, r->t_end, one), l.i) : l.i;
     V first = cg_index(c, cg_layout_get(c, r->offsets, t), r->width, r->at);
     for (uint32_t k = 0; k < UNROLL; k++) {
-      Step p = {cg_add(c, first, cg_i64(c, (int64_t)k * s->lanes)), NULL, t, none};
+      Step p = {cg_add(c, first, cg_i64(c, (int64_t)k * s->lanes)), NULL, t};
       if (masked) p.mask = lanes_of(r, t, k);
-      if (masked && s->reverse) p.first = cg_not(c, lanes_of(r, cg_add(c, t, one), k));
       if (masked) masked_step(r, p, &carry[k * each]);
       else step_of(s->op)(s, &p, &carry[k * each]);
     }
   }
 }
 
-// All lanes of a block have its steps up to t_full. The last of these may be some lane's first in the reverse order.
+// All lanes of a block have its steps up to the length of the last one.
 static void each_block_of_rows(Cumulative *s, Val layout) {
   Cg *c = s->c;
   CgLayout l = cg_layout_of(c, layout);
@@ -308,14 +294,15 @@ static void each_block_of_rows(Cumulative *s, Val layout) {
             NULL,
             NULL};
   int64_t block = (int64_t)UNROLL * s->lanes;
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1), size = cg_i64(c, block);
-  V lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), r.width), end = cg_sub(c, lanes, one);
+  V zero = cg_i64(c, 0), size = cg_i64(c, block);
+  V lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), r.width),
+    end = cg_sub(c, lanes, cg_i64(c, 1));
   for (Loop b = cg_each_by(c, cg_mul(c, c->worker, size), lanes, cg_mul(c, c->n_workers, size)); cg_next(&b);) {
     V last = cg_add(c, b.i, cg_i64(c, block - 1)), carry[UNROLL * MOST_CARRIES];
     r.at = b.i, r.t_end = length_at(&r, b.i);
     V full = cg_select(c, cg_le(c, last, end), length_at(&r, cg_min(c, last, end)), zero);
     for (uint32_t k = 0; k < UNROLL; k++) start(s, &carry[k * n_carries(s->op)]);
-    V begun = s->reverse ? cg_min(c, cg_add(c, cg_sub(c, r.t_end, full), one), r.t_end) : full;
+    V begun = s->reverse ? cg_sub(c, r.t_end, full) : full;
     walk_rows(&r, zero, begun, s->reverse, carry);
     walk_rows(&r, begun, r.t_end, !s->reverse, carry);
   }
@@ -326,12 +313,10 @@ bool cg_emit_cumulative(Cg *c) {
   Shape shape = ir_ins(c->f, x)->shape;
   Cumulative s = {.c = c, .v = v, .op = (Op)ir_ins(c->f, v)->op, .type = (DType)ir_ins(c->f, x)->dtype, .lanes = 1};
   s.reverse = ir_attr(c->f, v, KEY_reverse), s.exclusive = ir_attr(c->f, v, KEY_exclusive);
-  s.shifted = ir_attr(c->f, v, KEY_shifted);
   CgAxis a = cg_axis_of(c, shape, (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0));
   s.n = a.n, s.inner = a.inner, s.outer = a.outer;
   s.x = cg_ptr(c, x), s.out = cg_ptr_or_null(c, v);
-  Val b = ir_operand(c->f, v, ARG_b), layout = ir_operand(c->f, v, ARG_layout);
-  if (!ir_none(b)) s.b = cg_ptr(c, b);
+  Val layout = ir_operand(c->f, v, ARG_layout);
   if (ir_ins(c->f, v)->n_res > 1) s.index = cg_ptr_or_null(c, ir_result(v, 1));
   if (!ir_none(layout)) {
     s.lanes = c->t->vl;

@@ -3,12 +3,15 @@
 #define TN_FRONTEND_GRAPH_OPS_H
 
 #include "frontend/graph/function.h"
+#include "frontend/tenure/order.h"
 
 tn_tensor fe_same(tn_tensor a, tn_site at);
 tn_tensor fe_view(tn_tensor a, tn_site at);           // the same storage under another name
 tn_tensor fe_cast(tn_tensor a, DType t, tn_site at);  // a itself where it has that dtype
 // A public call of an op over n operands with {axis}, of the first one
 tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at);
+// linear_scan.c: of packed rows with their layout. Results are those of the op: y, and behind it the last state.
+tn_tensor fe_linear_scan(tn_tensor a, tn_tensor b, tn_tensor layout, uint32_t axis, const tn_linear_scan_options *o);
 tn_tensor fe_dropout(tn_tensor a, double p, tn_site at);
 tn_tensor fe_refuse(tn_tensor x, int id, tn_site at, const char *text);  // reports a fault of x; returns poison
 bool fe_axis(tn_tensor a, int axis, uint32_t *out, tn_site at);

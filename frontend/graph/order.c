@@ -14,9 +14,6 @@ tn_tensor tn_cumprod(tn_tensor a, int axis, tn_site at) { return fe_over_axis(__
 tn_tensor tn_logcumsumexp(tn_tensor a, int axis, tn_site at) {
   return fe_over_axis(__func__, OP_logcumsumexp, &a, 1, axis, at);
 }
-tn_tensor tn_linear_scan(tn_tensor a, tn_tensor b, int axis, tn_site at) {
-  return fe_over_axis(__func__, OP_linear_scan, (const tn_tensor[]){a, b}, 2, axis, at);
-}
 
 // x[1:] - x[:-1], of which there are `rest`: of no elements none
 static tn_tensor differences(tn_tensor x, uint32_t k, Dim rest, tn_site at) {

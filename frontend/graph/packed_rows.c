@@ -59,6 +59,7 @@ static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
   case OP_logcumsumexp: return "tn_packed_logcumsumexp";
   case OP_cummax: return "tn_packed_cummax";
   case OP_cummin: return "tn_packed_cummin";
+  case OP_linear_scan: return "tn_packed_linear_scan";
   case OP_sort:
   case OP_topk:
   case OP_kth_value:
@@ -155,14 +156,16 @@ static void follow_layout(Op op, const tn_tensor *a, uint32_t n, tn_tensor y) {
   if (op == OP_seq_to_list) return;
   bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
   bool is_table = op == OP_seq_part && !is_part_of_rows(y);
-  if (op == OP_rnn_seq || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
+  bool has_states = op == OP_rnn_seq || op == OP_linear_scan;  // results behind the first are of whole sequences
+  if (has_states || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
     fe_set_rows(y, layout.v);
   for (uint32_t k = 1; ir_ops[op].cls == CLASS_CUMULATIVE && k < fe_ins(y)->n_res; k++)
     fe_set_rows((tn_tensor){y.fn, y.v + k}, layout.v);
   if (!of_batch.layout) return;
-  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_seq_window_lengths || is_part(y, "lengths");
-  uint32_t first = op == OP_rnn_seq, end = op == OP_rnn_seq ? 3 : by_sequence ? fe_ins(y)->n_res : 0;
-  for (uint32_t k = first; k < end; k++) fe_tag_rows((tn_tensor){y.fn, y.v + k}, of_batch);
+  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_linear_scan || op == OP_seq_window_lengths ||
+                     is_part(y, "lengths");
+  uint32_t end = op == OP_rnn_seq ? 3 : by_sequence ? fe_ins(y)->n_res : 0;
+  for (uint32_t k = has_states; k < end; k++) fe_tag_rows((tn_tensor){y.fn, y.v + k}, of_batch);
 }
 
 bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
@@ -183,6 +186,8 @@ bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n
   bool keeps_size = op != OP_reshape && op != OP_packed_layout && ir_ops[op].cls != CLASS_SCAN;
   for (uint32_t k = 0; k < fe_ins(y)->n_res; k++) {
     tn_tensor t = {y.fn, y.v + k};
+    if (op == OP_linear_scan && k)
+      to.axis -= to.axis > ir_attr_int(y.fn->ir, fe_val(y), KEY_axis, 0);  // the last state
     if (to.axis < fe_rank(t) && (!keeps_size || fe_axis_dim(t, to.axis).i == size.i)) fe_tag_rows(t, to);
   }
   return true;

@@ -72,6 +72,31 @@ static FeWay each(const Call *c, uint32_t k, uint32_t axis) {
   return is_known ? from_last(c, k, axis) : mixed();
 }
 
+// ---- with a layout
+static uint32_t layout_named(Op op, const tn_tensor *a, uint32_t n, ArgName name) {
+  uint32_t k = ir_op_operand(op, name);
+  return k < n && a[k].fn && fe_ins(a[k])->dtype == DT_LAYOUT ? k : UINT32_MAX;
+}
+
+uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n) { return layout_named(op, a, n, ARG_layout); }
+
+uint32_t fe_layout_of_operand(Op op, const tn_tensor *a, uint32_t n, uint32_t k) {
+  uint32_t of_keys = op == OP_sdpa && k > 0 ? layout_named(op, a, n, ARG_kv_layout) : UINT32_MAX;
+  return of_keys < n ? of_keys : fe_layout_operand(op, a, n);
+}
+
+// Values of whole sequences, [B, ..], may be rows of an outer layout, as the characters of packed words have it.
+static bool is_by_sequence(Op op, uint32_t k) {
+  uint32_t h0 = op == OP_rnn_seq || op == OP_linear_scan ? ir_op_operand(op, ARG_h0) : UINT32_MAX;
+  return op == OP_pack_padded || op == OP_seq_broadcast || op == OP_seq_scatter || (k >= h0 && k <= h0 + 1);
+}
+
+static FeWay with_layout(const Call *c, uint32_t k, uint32_t axis) {
+  bool time_major = c->op == OP_pack_padded && attr_of(c, KEY_time_major);
+  if (is_by_sequence(c->op, k)) return axis == (uint32_t)time_major ? gone() : mixed();
+  return axis == 0 ? (FeWay){FE_ROWS_OF_LAYOUT, 0} : mixed();
+}
+
 // ---- BY_AXIS
 // The product of sizes [from, to)
 static Dim product_of(Prog *p, Shape s, uint32_t from, uint32_t to) {
@@ -120,6 +145,8 @@ static FeWay scattered(const Call *c, uint32_t k, uint32_t axis) {
 
 static FeWay by_axis(const Call *c, uint32_t k, uint32_t axis, Dim rows) {
   uint32_t along = worked_axis(c);
+  if (fe_layout_operand(c->op, c->a, c->n) < c->n) return with_layout(c, k, axis);
+  if (c->op == OP_linear_scan && k == ir_op_operand(c->op, ARG_h0)) return kept(axis + (axis >= along));
   if (ir_ops[c->op].cls == CLASS_AXIS_SCATTER) return scattered(c, k, axis);
   if (ir_ops[c->op].cls == CLASS_AXIS_GATHER) return axis != along || k == 1 ? kept(axis) : mixed();
   switch (c->op) {
@@ -152,30 +179,6 @@ static FeWay pick(const Call *c, uint32_t k, uint32_t axis) {
 }
 
 // ---- ALONG
-static uint32_t layout_named(Op op, const tn_tensor *a, uint32_t n, ArgName name) {
-  uint32_t k = ir_op_operand(op, name);
-  return k < n && a[k].fn && fe_ins(a[k])->dtype == DT_LAYOUT ? k : UINT32_MAX;
-}
-
-uint32_t fe_layout_operand(Op op, const tn_tensor *a, uint32_t n) { return layout_named(op, a, n, ARG_layout); }
-
-uint32_t fe_layout_of_operand(Op op, const tn_tensor *a, uint32_t n, uint32_t k) {
-  uint32_t of_keys = op == OP_sdpa && k > 0 ? layout_named(op, a, n, ARG_kv_layout) : UINT32_MAX;
-  return of_keys < n ? of_keys : fe_layout_operand(op, a, n);
-}
-
-// Values of whole sequences, [B, ..], may be rows of an outer layout, as the characters of packed words have it.
-static bool is_by_sequence(Op op, uint32_t k) {
-  uint32_t h0 = op == OP_rnn_seq ? ir_op_operand(op, ARG_h0) : UINT32_MAX;
-  return op == OP_pack_padded || op == OP_seq_broadcast || op == OP_seq_scatter || (k >= h0 && k <= h0 + 1);
-}
-
-static FeWay with_layout(const Call *c, uint32_t k, uint32_t axis) {
-  bool time_major = c->op == OP_pack_padded && attr_of(c, KEY_time_major);
-  if (is_by_sequence(c->op, k)) return axis == (uint32_t)time_major ? gone() : mixed();
-  return axis == 0 ? (FeWay){FE_ROWS_OF_LAYOUT, 0} : mixed();
-}
-
 static FeWay in_scan(const Call *c, uint32_t axis) {
   bool is_packed = attr_of(c, KEY_live) != NULL;
   if (is_packed || c->op == OP_scan_carry || c->op == OP_scan_final) return kept(axis);

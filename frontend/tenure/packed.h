@@ -5,6 +5,7 @@
 #include "conv.h"
 #include "image.h"
 #include "ops.h"
+#include "order.h"
 #include "scope.h"
 
 #ifdef __cplusplus
@@ -100,6 +101,13 @@ TN_API tn_packed_ordered tn_packed_cummin(tn_packed s, tn_site at);
 TN_API tn_packed_ordered tn_packed_sort(tn_packed s, bool descending, tn_site at);  // as tn_sort
 TN_API tn_packed tn_packed_log_softmax(tn_packed s, tn_site at);
 TN_API tn_tensor tn_packed_logsumexp(tn_packed s, tn_site at);  // [B, ..]; -inf of an empty sequence
+// tn_linear_scan of each sequence alone, f32: a broadcasts to the rows of b, or has them (one layout, else E111); the initial state
+// and the last one are [B, ..] in user order. With `reverse` each sequence runs from its own last step.
+typedef struct {
+  tn_packed out;
+  tn_tensor last;  // of an empty sequence its initial state, or 0
+} tn_packed_scanned;
+TN_API tn_packed_scanned tn_packed_linear_scan(tn_tensor a, tn_packed b, tn_linear_scan_options o);
 // ---- steps elsewhere. Rows of any dtype; of the same layout by the same numbers comes the same layout, so that what is fed and
 // what is expected, say, may meet:
 //

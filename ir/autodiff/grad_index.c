@@ -29,9 +29,9 @@ static bool is_reverse(Grad *g, Val v) { return ir_attr(g->f, v, KEY_reverse) !=
 
 static Val shift(Grad *g, Val v, Val x, bool reverse) { return along(g, OP_shift, v, &x, 1, reverse, NULL); }
 
-static Val linear_scan(Grad *g, Val v, Val a, Val b, bool reverse, bool shifted) {
-  Key key = KEY_shifted;
-  return along(g, OP_linear_scan, v, (Val[]){a, b}, 2, reverse, shifted ? &key : NULL);
+// s_k = g_k + x_(k+1) s_(k+1); reverse: of a v that runs from the last element on
+static Val sums_of_products(Grad *g, Val v, Val x, Val adj) {
+  return ir_result(along(g, OP_linear_scan_grad, v, (Val[]){x, adj}, 2, is_reverse(g, v), NULL), 1);
 }
 
 void ir_grad_rule_cumsum(Grad *g, Val v, Val adj) {
@@ -46,7 +46,7 @@ void ir_grad_rule_cumprod(Grad *g, Val v, Val adj) {
   Key key = KEY_exclusive;
   if (exclusive) adj = shift(g, v, adj, !reverse);
   else before = along(g, OP_cumprod, v, &x, 1, reverse, &key);
-  ir_grad_give(g, x, mul(g, before, linear_scan(g, v, x, adj, !reverse, true)));
+  ir_grad_give(g, x, mul(g, before, sums_of_products(g, v, x, adj)));
 }
 
 // c_k = sum over j >= k of `less` - ln(factor), which is e^less rounded: over many steps close to 1 these add up. e^(c_k - c_i),
@@ -71,18 +71,9 @@ void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
   Val factor = ir_op1(g->f, OP_exp, less, g->loc), lost = lost_by_rounding(g, v, less, factor, back);
   Val is_all = mul(g, op2(g, OP_eq, x, v), ir_op1(g->f, OP_isinf, v, g->loc));
   Val own = ir_op1(g->f, OP_exp, ir_op3(g->f, OP_select, is_all, zero, op2(g, OP_sub, x, v), g->loc), g->loc);
-  Val h = linear_scan(g, v, factor, mul(g, adj, op2(g, OP_sub, one, lost)), back, false);
+  Val in[] = {factor, mul(g, adj, op2(g, OP_sub, one, lost))};
+  Val h = along(g, OP_linear_scan, v, in, 2, back, NULL);
   ir_grad_give(g, x, mul(g, own, mul(g, h, op2(g, OP_add, one, lost))));
-}
-
-// b: d_k = g_k + a_(k+1) d_(k+1)     a: d_k y_(k-1); shifted, where y_k meets a_k: d_(k+1) y_k
-void ir_grad_rule_linear_scan(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), b = arg(g, v, 1);
-  bool reverse = is_reverse(g, v), shifted = ir_attr(g->f, v, KEY_shifted) != NULL;
-  Val d = linear_scan(g, v, a, adj, !reverse, !shifted);
-  if (g->dep[b.i]) ir_grad_give(g, b, d);
-  if (!g->dep[a.i]) return;
-  ir_grad_give(g, a, shifted ? mul(g, shift(g, v, d, !reverse), v) : mul(g, d, shift(g, v, v, reverse)));
 }
 
 void ir_grad_rule_shift(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), shift(g, v, adj, !is_reverse(g, v))); }

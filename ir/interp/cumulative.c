@@ -1,4 +1,5 @@
-// Scans along an axis, or along the sequences of a layout: running sums, products, extremes, linear recurrences.
+// Scans along an axis, or along the sequences of a layout: running sums, products, extremes, shifts. Linear recurrences:
+// linear_scan.c.
 #include "ir/fn.h"
 #include "ir/interp/packed.h"
 
@@ -6,8 +7,7 @@
 
 // One row of the axis: element j in the order of the scan is x[at[j]].
 typedef struct {
-  double *x, *b;  // operands; b: of the second, or NULL
-  double *out, *index;
+  double *x, *out, *index;
   int64_t first, step, n;
   const double *offsets;  // the first row of each step of a layout; NULL: steps are `step` apart
   bool reverse;
@@ -39,7 +39,6 @@ static bool each_lane(Run *r, Val v, LaneFn *fn) {
   uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
   Sizes s = run_sizes(r, v);
   Lane l = {.x = x.v, .out = out.v, .n = s.dim[axis], .step = 1, .reverse = ir_attr(r->f, v, KEY_reverse) != NULL};
-  l.b = run_operand(r, v, ARG_b).v;
   if (ir_ins(r->f, v)->n_res > 1) l.index = run_result(r, v, 1).v;
   for (uint32_t k = axis + 1; k < s.rank; k++) l.step *= s.dim[k];
   if (ir_has_operand(r->f, v, ARG_layout)) return each_sequence(r, v, l, fn);
@@ -89,15 +88,6 @@ static void best_lane(const Run *r, Val v, const Lane *l) {
   }
 }
 
-static void linear_scan_lane(const Run *r, Val v, const Lane *l) {
-  bool shifted = ir_attr(r->f, v, KEY_shifted) != NULL;
-  double y = 0;
-  for (int64_t j = 0; j < l->n; j++) {
-    double product = j ? l->x[offset(l, shifted ? j - 1 : j)] * y : 0;
-    l->out[offset(l, j)] = y = product + l->b[offset(l, j)];
-  }
-}
-
 static void shift_lane(const Run *r, Val v, const Lane *l) {
   (void)r, (void)v;
   for (int64_t j = 0; j < l->n; j++) l->out[offset(l, j)] = j ? l->x[offset(l, j - 1)] : 0;
@@ -108,5 +98,4 @@ bool eval_cumprod(Run *r, Val v) { return each_lane(r, v, cumprod_lane); }
 bool eval_logcumsumexp(Run *r, Val v) { return each_lane(r, v, logcumsumexp_lane); }
 bool eval_cummax(Run *r, Val v) { return each_lane(r, v, best_lane); }
 bool eval_cummin(Run *r, Val v) { return each_lane(r, v, best_lane); }
-bool eval_linear_scan(Run *r, Val v) { return each_lane(r, v, linear_scan_lane); }
 bool eval_shift(Run *r, Val v) { return each_lane(r, v, shift_lane); }

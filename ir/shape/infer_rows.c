@@ -25,6 +25,78 @@ uint16_t ir_rule_along(const Infer *c) {
   return ir_rule_same(c);
 }
 
+// ---- linear recurrences
+// What forward and backward share: `steps` is the shape of b, y and their gradients.
+typedef struct {
+  Shape steps, state;  // state: of one step of all sequences
+  Shape all_factors;   // a of every step
+} Recurrence;
+
+static bool has_shape(const Infer *c, ArgName name, Shape s) {
+  return !ir_has_operand(c->f, c->v, name) || shape_named(c, name).i == s.i;
+}
+
+static Shape without_axis(const Infer *c, Shape s, uint32_t axis) {
+  Dim d[MAX_RANK];
+  uint32_t rank = ir_rank(c->p, s);
+  for (uint32_t k = 0; k + 1 < rank; k++) d[k] = ir_dim_at(c->p, s, k + (k >= axis));
+  return ir_shape(c->p, d, rank - 1);
+}
+
+// A matrix for each step has one axis more than the steps; its size is that of their last axis.
+static uint16_t check_matrices(const Infer *c, Shape steps, uint32_t axis, Dim *side) {
+  uint32_t rank = ir_rank(c->p, steps);
+  *side = ir_dim_at(c->p, steps, rank - 1);
+  if (axis + 1 >= rank) return bad_shape(c, "matrices need an axis behind {axis}");
+  if (!ir_dim_is_const(c->p, *side) || ir_dim_bound(c->p, *side) < 1 || ir_dim_bound(c->p, *side) > MAX_SCAN_SIDE)
+    return bad_shape(c, "the matrices of a linear scan have a constant number of rows, 1 to 8");
+  return 0;
+}
+
+static uint16_t recurrence_of(const Infer *c, Shape steps, Recurrence *r) {
+  uint32_t rank = ir_rank(c->p, steps);
+  int64_t axis = ir_attr_int(c->f, c->v, KEY_axis, -1);
+  Val layout = ir_operand(c->f, c->v, ARG_layout);
+  if (axis < 0 || axis >= rank) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
+  if (!ir_none(layout) && axis) return ir_infer_fault(c, E_ARGUMENT, "packed rows are along axis 0");
+  if (!ir_none(layout) && ir_dim_at(c->p, steps, 0).i != dim_named(c, ARG_layout, 2).i)
+    return bad_shape(c, "rows differ from the layout's");
+  r->steps = steps, r->state = without_axis(c, steps, (uint32_t)axis);
+  if (!ir_none(layout)) r->state = ir_infer_with_dim(c, steps, 0, dim_named(c, ARG_layout, 0));
+  bool has_matrices = rank_of(c, 0) == rank + 1;
+  Dim d[MAX_RANK + 1];
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(c->p, steps, k);
+  if (has_matrices) TRY(check_matrices(c, steps, (uint32_t)axis, &d[rank]));
+  r->all_factors = ir_shape(c->p, d, rank + has_matrices);
+  Shape constant = ir_infer_with_dim(c, r->all_factors, (uint32_t)axis, ir_dim(c->p, 1));
+  bool is_constant = ir_none(layout) && shape_of(c, 0).i == constant.i;
+  if (shape_of(c, 0).i != r->all_factors.i && !is_constant) return bad_shape(c, "the factors have another shape");
+  return has_shape(c, ARG_h0, r->state) ? 0 : bad_shape(c, "the initial state has another shape");
+}
+
+uint16_t ir_rule_linear_scan(const Infer *c) {
+  Recurrence r;
+  TRY(ir_infer_rank(c, 1, 1, MAX_RANK));
+  TRY(recurrence_of(c, shape_of(c, 1), &r));
+  set(c, 0, DT_F32, r.steps);
+  set(c, 1, DT_F32, r.state);
+  return 0;
+}
+
+uint16_t ir_rule_linear_scan_grad(const Infer *c) {
+  Recurrence r;
+  ArgName first = ir_has_operand(c->f, c->v, ARG_g) ? ARG_g : ARG_y;
+  if (!ir_has_operand(c->f, c->v, first)) return ir_infer_fault(c, E_ARGUMENT, "needs g or y");
+  TRY(ir_infer_rank(c, ir_operand_at(c->f, c->v, first), 1, MAX_RANK));
+  TRY(recurrence_of(c, shape_named(c, first), &r));
+  if (!has_shape(c, ARG_y, r.steps)) return bad_shape(c, "the gradient and y have different shapes");
+  if (!has_shape(c, ARG_g_hn, r.state)) return bad_shape(c, "the gradient of the last state has another shape");
+  set(c, 0, DT_F32, r.all_factors);
+  set(c, 1, DT_F32, r.steps);
+  set(c, 2, DT_F32, r.state);
+  return 0;
+}
+
 // ---- reductions: the result has the axes that are not in {axes}, or those with size 1.
 static bool is_rounded(const Infer *c) { return REAL >> dtype_of(c, 0) & 1 && !ir_attr(c->f, c->v, KEY_nonzero); }
 
