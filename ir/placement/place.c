@@ -29,13 +29,15 @@ static PlaceAnswer ask(Driver *d, int64_t cap, int64_t budget) {
   return answer;
 }
 
+static bool is_far(const Driver *d, int64_t low) { return d->peak - low > (low >> 10 > 1 ? low >> 10 : 1); }
+
 // Halves what lies between the bound and the peak. A target that ran out of its share of the budget ends its half as a
 // refused one does, but is no proof: what is left of the budget goes to another round, of larger shares.
 static void search_between(Driver *d) {
-  int64_t share = d->left / 8 + 1;
-  if (ask(d, d->p->bound, d->left / 2) == PLACE_FOUND) return;
-  for (; d->left > 0 && d->peak - d->refused > 1; share *= 2)
-    for (int64_t low = d->p->bound; d->left > 0 && d->peak - low > (low >> 10 > 1 ? low >> 10 : 1);) {
+  int64_t bound = d->p->bound, share = d->left / 8 + 1;
+  if (ask(d, bound, d->left / 2) == PLACE_FOUND) return;
+  for (; d->left > 0 && d->peak - d->refused > 1 && is_far(d, bound); share *= 2)
+    for (int64_t low = bound; d->left > 0 && is_far(d, low);) {
       int64_t middle = low + (d->peak - low) / 2;
       if (ask(d, middle, share) != PLACE_FOUND) low = middle;
     }
