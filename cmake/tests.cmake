@@ -33,7 +33,7 @@ set(test_subjects
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
   "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
   "packed:packed.*|pack_.*|buckets|conv_packed"
-  "loops:rnn.*|scan.*|fuse_rnn_input"
+  "loops:rnn.*|scan.*|linear_scan|fuse_rnn_input"
   "data:bigdata|image.*|media_files|readers|streams|disk_full|stored|cache"
   "products:gemm|winograd|depthwise|conv_.*|amx|attention|triangular|lu|whole|concat|transpose|fuse_.*|moments|norm.*|rope"
   "kernels:row_kernels|sum_order|pool_sizes|vector_math|dtypes|targets|arena_guards|growth|run_sizes|probes|nan_check"
