@@ -5,6 +5,7 @@
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/near.h"
+#include "tests/small_stack.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -383,10 +384,65 @@ static void test_dropout(void) {
   free(in);
 }
 
+// ---- large heads: what lies on the stack has room there. Where values are 1, so are results, and gradients of the values add up
+// to the number of queries.
+enum { LARGE_T = 300, LARGE_ROWS = LARGE_T + 3 };
+typedef struct {
+  tn_model *m;
+  int64_t size;
+  float *q, *v, *out[3], steps[2 * LARGE_T];
+  bool ran;
+} Large;
+
+static tn_array rows_of(const Large *x, float *v) { return tn_f32(v, LARGE_ROWS, 1, x->size); }
+
+static void *run_large(void *ctx) {
+  Large *x = ctx;
+  x->ran = tn_run(x->m, "f", TN_IN(tn_f32(x->steps, 2, LARGE_T), rows_of(x, x->q), rows_of(x, x->v)),
+                  TN_OUT(rows_of(x, x->out[0]), rows_of(x, x->out[1]), rows_of(x, x->out[2]))) == TN_OK;
+  return NULL;
+}
+
+static tn_model *large_model(tn_program *p, int64_t size) {
+  static const int64_t n[2] = {3, LARGE_T};
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor t = tn_input(f, "t", TN_F32, TN_SHAPE(2, LARGE_T));
+  tn_packed s = tn_pack_constant(t, n, 2);
+  tn_tensor q = tn_input(f, "q", TN_F32, TN_SHAPE(LARGE_ROWS, 1, size));
+  tn_tensor v = tn_input(f, "v", TN_F32, TN_SHAPE(LARGE_ROWS, 1, size));
+  tn_packed queries = tn_packed_with_data(s, q);
+  tn_tensor y = tn_packed_attention(queries, queries, tn_packed_with_data(s, v)).data;
+  tn_output(f, "y", y);
+  tn_output(f, "dv", tn_grad(tn_sum(y), v));
+  tn_output(f, "dq", tn_grad(tn_sum(y), q));
+  tn_function_end(f);
+  return model_of(p, .n_workers = 1);
+}
+
+static void large_head(int64_t size, bool has_small_stack) {
+  tn_program *p = tn_program_create("large");
+  Large x = {.m = large_model(p, size), .size = size};
+  size_t n = (size_t)(LARGE_ROWS * size);
+  x.q = noises(n, 8), x.v = malloc(n * 4);
+  for (size_t i = 0; i < n; i++) x.v[i] = 1;
+  for (int k = 0; k < 3; k++) x.out[k] = calloc(n, 4);
+  if (x.m && has_small_stack) on_small_stack(run_large, &x);
+  else if (x.m) run_large(&x);
+  double sum = 0;
+  bool is_one = CHECK(x.ran);
+  for (size_t i = 0; i < n; i++) is_one = is_one && is_near((double)x.out[0][i], 1, 1e-5), sum += (double)x.out[1][i];
+  CHECK(is_one && is_near(sum / (double)n, 1, 1e-5));
+  for (int k = 0; k < 3; k++) free(x.out[k]);
+  free(x.q), free(x.v);
+  tn_model_free(x.m);
+  tn_program_free(p);
+}
+
 int main(void) {
   test_each_alone();
   test_modules();
   test_weights();
   test_dropout();
+  large_head(128, true), large_head(256, true), large_head(8192, false);
   return check_report();
 }

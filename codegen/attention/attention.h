@@ -6,10 +6,11 @@
 #include "codegen/packed/layout.h"
 #include "ir/attention.h"
 
-// Queries of a block and of a chunk. A unit of work that walks over keys keeps a chunk's state while a block of keys is
-// in L1.
-enum { ATTN_BLOCK = 32, ATTN_CHUNK = 256 };
+// Rows of a block, which takes the last ones of a chunk with it where they are few: at most so many; of a chunk, at most
+enum { ATTN_ROWS = 32, ATTN_MOST_ROWS = 48, ATTN_CHUNK = 256 };
 
+// Queries are rows of blocks: query t of the h-th of row_heads heads, which share their keys, is row (t - lo) row_heads + h of
+// a chunk that begins at query lo.
 typedef struct {
   Cg *c;
   Val v;
@@ -19,57 +20,97 @@ typedef struct {
   int64_t keys;             // of a block: a multiple of width
   int64_t size_up;          // head size rounded up to whole vectors
   int64_t size_pad;         // to whole tiles
+  int64_t row_heads;
   V tq, tk, batch, heads;
   CgLayout of_q, of_k;  // of packed rows
   V offset;             // i64: query t stands at key t + offset
   V id;                 // of the random stream; NULL: no dropout
 } AttnCode;
 
-bool cg_attention_open(Cg *c, int64_t block_elements, AttnCode *s);  // block_elements: of one packed block of keys
-
-// One head of one sequence: its rows in an operand or result.
+// What a kernel has on the stack
 typedef struct {
-  V at;  // step `first`; of packed rows: row 0
+  int64_t block;   // elements of a packed block of keys, at most, where tiles are not wider
+  int64_t of_key;  // rows of a head by key of a block
+  int64_t scores;  // blocks of scores
+  int64_t of_row;  // rows of a head by row of a chunk, which has two numbers beside
+} AttnStack;
+extern const AttnStack cg_attention_forward_stack, cg_attention_backward_stack;
+
+bool cg_attention_open(Cg *c, const AttnStack *x, AttnCode *s);
+int64_t cg_attention_chunk(AttnCode *s, const AttnStack *x);  // rows of a chunk, at most, for which the stack has room
+
+// Steps of one head of one sequence in an operand or result, or those of row_heads heads.
+typedef struct {
+  V at;  // step 0 of the first head; of packed rows: row 0
   int64_t row;
-  V first;              // NULL: 0
+  V head;               // elements from one head to the next; NULL: there is one
   V offsets, position;  // packed rows: step t is row offsets[t] + position; else NULL
 } AttnRows;
 AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_query, V b, V h);
 V cg_attention_row(AttnCode *s, AttnRows x, V t);
-// Steps [t, t + n) at a constant distance from row to row, as products want them: x itself, or of packed rows a tile [n][size_pad],
-// into which they are copied where `reads` is set, and from which cg_attention_window_end writes them back.
-AttnRows cg_attention_window(AttnCode *s, AttnRows x, V t, V n, V tile, bool reads);
-void cg_attention_window_end(AttnCode *s, AttnRows x, AttnRows window, V t, V n);
-V cg_attention_tile(AttnCode *s, int64_t rows);  // on the stack, for packed rows; else NULL
+// Row i of a chunk from query lo on: which query, which head from the first on, where
+V cg_attention_step(AttnCode *s, V lo, V i);
+V cg_attention_head(AttnCode *s, V first, V i);
+V cg_attention_row_of(AttnCode *s, AttnRows x, V lo, V i);
+
+// Rows as products want them, at a constant distance: rows of size_pad in memory of the worker, or x itself where it has such
+// rows. `memory` is NULL there.
+typedef struct {
+  V at;
+  int64_t row;
+  bool is_copy;
+} AttnTile;
+V cg_attention_tile_memory(AttnCode *s, const AttnPlace *p, bool is_query, int64_t rows);
+AttnTile cg_attention_tile(AttnCode *s, AttnRows x, V lo, V memory);
+void cg_attention_read(AttnCode *s, AttnRows x, V lo, V n, AttnTile tile);   // n rows; of keys: steps
+void cg_attention_write(AttnCode *s, AttnRows x, V lo, V n, AttnTile tile);  // back
+void cg_attention_clear(AttnCode *s, V n, AttnTile tile);
+V cg_attention_tile_row(AttnCode *s, AttnTile tile, V i);
+
 // By query of a head: f32 [B,H,Tq], or [H,rows] of packed rows.
 typedef struct {
-  V at, offsets, position;
+  V at, head, offsets, position;
 } AttnNumbers;
 AttnNumbers cg_attention_numbers(AttnCode *s, V base, V b, V h);
-V cg_attention_number(AttnCode *s, AttnNumbers x, V t);  // pointer
-// The head of keys and values that head h of the queries reads.
-V cg_attention_kv_head(AttnCode *s, V h);
-// Number of keys of sequence b, without padding; of its queries.
+V cg_attention_number(AttnCode *s, AttnNumbers x, V lo, V i);  // pointer; of row i
+// Number of keys of sequence b, without padding; of its queries; of its keys with padding.
 V cg_attention_length(AttnCode *s, V b);
 V cg_attention_queries(AttnCode *s, V b);
-// Units of work: steps [lo, hi) of the queries, or keys, of each sequence and of n_heads heads, `size` at a time; size 0: all.
-// Dense: dealt in turn. Packed: longest sequence first, heads innermost, dealt there and back.
+V cg_attention_key_steps(AttnCode *s, V b);
+V cg_attention_longest(AttnCode *s, bool of_queries);
+
+// Units of work, dealt to workers there and back: 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, .. Packed sequences come longest first,
+// heads are innermost, so that neighbours cost about the same.
+//
+//   for (cg_attention_deal(&d, s); cg_attention_next_sequence(&d);)
+//     for (cg_attention_deal_units(&d, parts, heads); cg_attention_next_unit(&d);) ..  d.b, d.part, d.head
 typedef struct {
-  Loop l, of_sequence;
+  AttnCode *s;
+  Loop sequences, units;
   If is_own;
-  V b, head, lo, hi;
-  bool is_packed;
-} AttnUnits;
-AttnUnits cg_attention_units(AttnCode *s, AttnRole of, int64_t n_heads, int64_t size);
-bool cg_next_unit(AttnUnits *u);                      // the body runs once
+  V dealt, n_units;
+  int64_t n_heads;
+  V b, part, head;
+} AttnDeal;
+void cg_attention_deal(AttnDeal *d, AttnCode *s);
+bool cg_attention_next_sequence(AttnDeal *d);
+void cg_attention_deal_units(AttnDeal *d, V parts, int64_t n_heads);
+bool cg_attention_next_unit(AttnDeal *d);
+// n steps in parts of about equal size, at most `most`: how many; [*lo, *hi) of one, empty behind the last
+V cg_attention_parts(AttnCode *s, V n, int64_t most);
+void cg_attention_part(AttnCode *s, V n, V parts, int64_t most, V part, V *lo, V *hi);
+// Of rows i .. end of a chunk, the next block
+V cg_attention_block_rows(AttnCode *s, V i, V end);
+// Rows from query t on, and up to query t, of a chunk that begins at lo: whole tiles
+V cg_attention_first_row(AttnCode *s, V lo, V t);
+V cg_attention_end_row(AttnCode *s, V lo, V t, V n);
 V cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
 
 // ---- codegen/attention/visible.c: which keys the queries see by where they stand. Nothing is emitted where neither
 // causal order nor a window is asked for.
 V cg_attention_key_begin(AttnCode *s, V t, V lo);  // that query t sees, not below lo
 V cg_attention_key_end(AttnCode *s, V t, V hi);    // not above hi
-// Queries from lo on that see key k or a later one, rounded to whole blocks of ATTN_BLOCK; up to hi that see key k or an
-// earlier one.
+// Queries from lo on that see key k or a later one; up to hi that see key k or an earlier one.
 V cg_attention_query_begin(AttnCode *s, V k, V lo);
 V cg_attention_query_end(AttnCode *s, V k, V hi);
 bool cg_attention_is_bounded(const AttnCode *s);       // some query may see less than all keys
@@ -90,21 +131,23 @@ typedef struct {
 AttnBias cg_attention_bias(AttnCode *s, V base, V b, V h, V t, V k0);
 V cg_attention_bias_vector(AttnCode *s, AttnBias x, V j, V mask);
 
-// to[d][key] = rows[key][d]: [size_up][keys], zero beyond n keys and beyond the head size. n rounded up to whole tiles.
-void cg_attention_transpose(AttnCode *s, AttnRows rows, V t, V n, V to);
-// to[key][d], rows of size_pad, zero beyond the head size.
-void cg_attention_copy(AttnCode *s, AttnRows rows, V t, V n, V to);
+// to[d][key] = tile[key][d] in panels of `width` keys, [keys / width][size_up][width]: n keys, zeros up to a whole vector and
+// beyond the head size.
+void cg_attention_transpose(AttnCode *s, AttnTile tile, V n, V to);
+// to[key][d] = x[t + key][d] in panels of `width` elements, [size_pad / width][keys][width], zero beyond the head size.
+void cg_attention_copy_panels(AttnCode *s, AttnRows x, V t, V n, V to);
 
 // C[m][j] (+)= sum over k of A[m][k] B[k][j]
 typedef struct {
   V a, b, c;
   int64_t a_row, a_k, b_k, c_row;
+  int64_t b_panel;  // elements from `width` columns of B to the next ones
   V m, k;
   uint32_t mr;
   bool exact;     // m is a multiple of mr
   int64_t terms;  // of cg_attention_accumulate: upper bound of the terms that an element sums over all calls
 } AttnProduct;
-// Columns are n keys of a block, rounded up to whole tiles: C is a block of scores. C is overwritten.
+// Columns are n keys of a transposed block, rounded up to whole vectors: C is a block of scores. C is overwritten.
 void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n);
 // Columns are the elements of a head; added to C. b_is_padded: B has rows of size_pad.
 void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded);
@@ -113,14 +156,11 @@ void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded
 V cg_attention_dropout_scale(AttnCode *s, V row_element, V j);
 // Flat element of (b, h, t, 0) in [B,H,Tq,Tk], which names the random number of key 0.
 V cg_attention_element(AttnCode *s, V b, V h, V t);
-bool cg_attention_whole(AttnCode *s, Dim steps, uint32_t mr);  // all blocks of that axis are multiples of mr rows
-// x[0 .. size) = x * scale, or zeros where scale is NULL
-void cg_attention_scale_row(AttnCode *s, V x, V scale);
+bool cg_attention_whole(AttnCode *s, bool is_query, uint32_t mr);  // all blocks of that axis are multiples of mr rows
+void cg_attention_scale_row(AttnCode *s, V x, V scale);            // x[0 .. size) *= scale
 
 void cg_attention_forward(AttnCode *s);
 void cg_attention_backward(AttnCode *s);       // gradients of queries, keys, values; or that of the bias
 void cg_attention_no_bias_grad(Cg *c, Val v);  // that of the bias where cg_attention_open finds no elements
-
-int64_t cg_attention_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -11,168 +11,238 @@
 
 typedef struct {
   AttnCode *s;
-  V keys_t, values, scores;  // on the stack: [size_up][keys], [keys][size_pad], [ATTN_BLOCK][keys]
-  V top, sum;                // by query of the chunk
-  V q_tile, out_tile;        // packed rows: [ATTN_CHUNK][size_pad]
-  V b, h;
-  AttnRows q, k, v, out;
+  V keys_t, values, scores;  // on the stack: of a block of keys, transposed and as it is; [ATTN_ROWS][keys]
+  V top, sum;                // by row of the chunk
+  V q_memory, out_memory;    // of the chunk; NULL: rows lie as tiles
+  V k_memory;                // of a block of keys
+  V b, head, lo;             // head: the first; lo: the chunk's first query
+  AttnRows q_rows, k, v, out_rows;
+  AttnTile q, out;
   V bias;
   bool stores_out;  // else only the rows' sums are wanted
   AttnNumbers lse;  // of this head; at NULL: not stored
 } Forward;
 
+// Causal rows see keys up to their own: the fewer rows a block has, the fewer scores nobody sees.
+static int64_t block_rows(const AttnCode *s) { return s->a.causal ? ATTN_ROWS / 2 : ATTN_ROWS; }
+
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 
-// The largest of a row of scores, up to column n. With a bias the row becomes scaled and biased scores.
-static V row_top(Forward *f, V row, V n, AttnSeen seen, AttnBias bias) {
-  AttnCode *s = f->s;
-  Cg *c = s->c;
-  V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
-  V top = least;
-  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_vl(c), &top, 1); cg_next(&l);) {
-    V at = cg_at(c, c->f32, row, l.i), x = cg_load(c, c->vf, at), mask = cg_attention_seen_mask(s, seen, l.i);
-    x = bias.at ? cg_fma(c, x, scale, cg_attention_bias_vector(s, bias, l.i, mask)) : cg_fmul(c, x, scale);
-    if (bias.at) cg_store(c, x, at);
-    top = larger(c, cg_select(c, mask, x, least), top);
-  }
-  return cg_reduce_max(c, top);
+// Rows of scores that are worked on together, so that sums over the lanes of one do not wait for those of another.
+enum { TOGETHER = 4 };
+typedef struct {
+  uint32_t n;
+  V at[TOGETHER], top[TOGETHER], sum[TOGETHER], element[TOGETHER];  // element: number of the row in the random stream
+  AttnSeen seen[TOGETHER];
+  AttnBias bias[TOGETHER];
+  V whole;  // columns up to here are seen by all rows: no mask is made
+} Rows;
+
+static V mask_of(Forward *f, const Rows *r, uint32_t k, bool is_whole, V j) {
+  return is_whole ? NULL : cg_attention_seen_mask(f->s, r->seen[k], j);
 }
 
-// Replaces visible scores by e^(score - top), others by 0; returns their sum. element: number of the row in
-// the random stream.
-static V row_exp(Forward *f, V row, V n, AttnSeen seen, V top, V element) {
+// Scores at column j into the largest of each row. With a bias they become scaled and biased scores.
+static void top_at(Forward *f, Rows *r, V j, bool is_whole) {
+  Cg *c = f->s->c;
+  V least = cg_splat(c, cg_f32(c, -INFINITY)), scale = cg_splat(c, cg_f32(c, f->s->a.scale));
+  for (uint32_t k = 0; k < r->n; k++) {
+    V at = cg_at(c, c->f32, r->at[k], j), x = cg_load(c, c->vf, at), mask = mask_of(f, r, k, is_whole, j);
+    if (f->bias) {
+      x = cg_fma(c, x, scale, cg_attention_bias_vector(f->s, r->bias[k], j, mask));
+      cg_store(c, x, at);
+    } else if (f->s->a.scale <= 0) x = cg_fmul(c, x, scale);
+    r->top[k] = larger(c, mask ? cg_select(c, mask, x, least) : x, r->top[k]);
+  }
+}
+
+// The largest of each row, up to column n.
+static void find_tops(Forward *f, Rows *r, V n) {
+  Cg *c = f->s->c;
+  for (uint32_t k = 0; k < r->n; k++) r->top[k] = cg_splat(c, cg_f32(c, -INFINITY));
+  for (Loop l = cg_carry(c, cg_i64(c, 0), r->whole, cg_vl(c), r->top, r->n); cg_next(&l);) top_at(f, r, l.i, true);
+  for (Loop l = cg_carry(c, r->whole, n, cg_vl(c), r->top, r->n); cg_next(&l);) top_at(f, r, l.i, false);
+  for (uint32_t k = 0; k < r->n; k++) {
+    r->top[k] = cg_reduce_max(c, r->top[k]);
+    if (!f->bias && f->s->a.scale > 0) r->top[k] = cg_fmul(c, r->top[k], cg_f32(c, f->s->a.scale));
+  }
+}
+
+// Replaces visible scores at column j by e^(score - top), others by 0, and adds them up.
+static void exp_at(Forward *f, Rows *r, const V *minus, V j, bool is_whole) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V zero = cg_zeros(c), scale = cg_splat(c, cg_f32(c, f->bias ? 1 : s->a.scale));
-  V minus = cg_splat(c, cg_fneg(c, top));
-  V sum = zero;
-  for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_vl(c), &sum, 1); cg_next(&l);) {
-    V at = cg_at(c, c->f32, row, l.i), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus);
-    V e = cg_select(c, cg_attention_seen_mask(s, seen, l.i), cg_primitive(c, OP_exp, &x), zero);
-    sum = cg_fadd(c, sum, e);
-    cg_store(c, s->id ? cg_fmul(c, e, cg_attention_dropout_scale(s, element, l.i)) : e, at);
+  for (uint32_t k = 0; k < r->n; k++) {
+    V at = cg_at(c, c->f32, r->at[k], j), x = cg_fma(c, cg_load(c, c->vf, at), scale, minus[k]);
+    V e = cg_primitive(c, OP_exp, &x), mask = mask_of(f, r, k, is_whole, j);
+    if (mask) e = cg_select(c, mask, e, zero);
+    r->sum[k] = cg_fadd(c, r->sum[k], e);
+    cg_store(c, s->id ? cg_fmul(c, e, cg_attention_dropout_scale(s, r->element[k], j)) : e, at);
   }
-  return cg_reduce_add(c, sum);
 }
 
-// One query t (the chunk's i-th) against the keys k0 .. k0 + n.
-static void update_row(Forward *f, V row, V i, V t, V k0, V n) {
-  AttnCode *s = f->s;
-  Cg *c = s->c;
-  V top_at = cg_at(c, c->f32, f->top, i), sum_at = cg_at(c, c->f32, f->sum, i);
-  V before = cg_load(c, c->f32, top_at), none = cg_f32(c, -INFINITY);
-  AttnSeen seen = cg_attention_seen(s, t, k0, n);
-  V top = larger(c, row_top(f, row, n, seen, cg_attention_bias(s, f->bias, f->b, f->h, t, k0)), before);
-  // A query that has seen no key: everything below is zero, not e^(inf - inf).
-  V base = cg_select(c, cg_fcmp(c, LLVMRealOEQ, top, none), cg_f32(c, 0), top);
-  V element = s->id ? cg_add(c, cg_attention_element(s, f->b, f->h, t), k0) : NULL;
-  V sum = row_exp(f, row, n, seen, base, element);
-  V less = cg_fsub(c, before, base), shrink = cg_primitive(c, OP_exp, &less);
-  cg_store(c, cg_fma(c, cg_load(c, c->f32, sum_at), shrink, sum), sum_at);
-  cg_store(c, top, top_at);
-  if (!f->stores_out) return;
-  V grew = cg_fcmp(c, LLVMRealOLT, before, base);
-  V had = cg_fcmp(c, LLVMRealOGT, before, none);
-  for (If s_if = cg_when(c, cg_and(c, grew, had)); cg_then(&s_if);)
-    cg_attention_scale_row(s, cg_attention_row(s, f->out, t), shrink);
+static void find_sums(Forward *f, Rows *r, const V *top, V n) {
+  Cg *c = f->s->c;
+  V minus[TOGETHER];
+  for (uint32_t k = 0; k < r->n; k++) minus[k] = cg_splat(c, cg_fneg(c, top[k])), r->sum[k] = cg_zeros(c);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), r->whole, cg_vl(c), r->sum, r->n); cg_next(&l);)
+    exp_at(f, r, minus, l.i, true);
+  for (Loop l = cg_carry(c, r->whole, n, cg_vl(c), r->sum, r->n); cg_next(&l);) exp_at(f, r, minus, l.i, false);
+  for (uint32_t k = 0; k < r->n; k++) r->sum[k] = cg_reduce_add(c, r->sum[k]);
 }
 
-// Queries q0 .. q0 + m against the packed keys k0 .. k0 + n.
-static void block(Forward *f, V chunk, V q0, V m, V k0, V n) {
+// Adds `sum`, that of a block whose largest score so far is `top`, to row i of the chunk.
+static void add_block(Forward *f, V i, V before, V top, V base, V sum) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V last = cg_sub(c, cg_add(c, q0, m), cg_i64(c, 1));
+  V sum_at = cg_at(c, c->f32, f->sum, i), had = cg_load(c, c->f32, sum_at);
+  V grew = cg_fcmp(c, LLVMRealOLT, before, base), saw = cg_fcmp(c, LLVMRealOGT, before, cg_f32(c, -INFINITY));
+  for (If shrinks = cg_when_carry(c, cg_and(c, grew, saw), &had, 1); cg_then(&shrinks);) {
+    V less = cg_fsub(c, before, base), shrink = cg_primitive(c, OP_exp, &less);
+    had = cg_fmul(c, had, shrink);
+    if (f->stores_out) cg_attention_scale_row(s, cg_attention_tile_row(s, f->out, i), shrink);
+  }
+  cg_store(c, cg_fadd(c, had, sum), sum_at);
+  cg_put(c, top, f->top, i);
+}
+
+// n_rows rows of the block from j on, which are rows i, i + 1, .. of the chunk, against the keys k0 .. k0 + n.
+static void update_rows(Forward *f, uint32_t n_rows, V j, V i, V k0, V n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  Rows r = {.n = n_rows, .whole = n};
+  V row[TOGETHER], before[TOGETHER], top[TOGETHER], base[TOGETHER], none = cg_f32(c, -INFINITY);
+  for (uint32_t k = 0; k < n_rows; k++) {
+    row[k] = cg_add(c, i, cg_i64(c, k));
+    V t = cg_attention_step(s, f->lo, row[k]), h = cg_attention_head(s, f->head, row[k]);
+    r.at[k] = cg_row(c, f->scores, cg_add(c, j, cg_i64(c, k)), cg_i64(c, s->keys));
+    r.seen[k] = cg_attention_seen(s, t, k0, n);
+    r.bias[k] = cg_attention_bias(s, f->bias, f->b, h, t, k0);
+    r.element[k] = s->id ? cg_add(c, cg_attention_element(s, f->b, h, t), k0) : NULL;
+    r.whole = r.seen[k].from ? cg_i64(c, 0) : cg_min(c, r.whole, r.seen[k].to);
+    before[k] = cg_get(c, c->f32, f->top, row[k]);
+  }
+  r.whole = cg_multiple(c, cg_max(c, r.whole, cg_i64(c, 0)), cg_vl(c));
+  find_tops(f, &r, n);
+  for (uint32_t k = 0; k < n_rows; k++) {
+    top[k] = larger(c, r.top[k], before[k]);
+    // A query that has seen no key: everything below is zero, not e^(inf - inf).
+    base[k] = cg_select(c, cg_fcmp(c, LLVMRealOEQ, top[k], none), cg_f32(c, 0), top[k]);
+  }
+  find_sums(f, &r, base, n);
+  for (uint32_t k = 0; k < n_rows; k++) add_block(f, row[k], before[k], top[k], base[k], r.sum[k]);
+}
+
+static void update_block(Forward *f, V i, V m, V k0, V n) {
+  Cg *c = f->s->c;
+  V together = cg_i64(c, TOGETHER), end = cg_multiple(c, m, together);
+  for (Loop l = cg_count_by(c, end, together); cg_next(&l);) update_rows(f, TOGETHER, l.i, cg_add(c, i, l.i), k0, n);
+  for (Loop l = cg_each(c, end, m); cg_next(&l);) update_rows(f, 1, l.i, cg_add(c, i, l.i), k0, n);
+}
+
+// Rows i .. i + m of the chunk against the packed keys k0 .. k0 + n.
+static void block(Forward *f, V i, V m, V k0, V n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V last = cg_attention_step(s, f->lo, cg_sub(c, cg_add(c, i, m), cg_i64(c, 1)));
   if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
-  AttnProduct scores = {
-      .a = cg_attention_row(s, f->q, q0), .b = f->keys_t, .c = f->scores, .a_row = f->q.row, .a_k = 1};
-  scores.b_k = scores.c_row = s->keys, scores.m = m, scores.k = cg_i64(c, s->a.size), scores.mr = s->mr_q;
-  scores.exact = cg_attention_whole(s, s->a.tq, s->mr_q);
+  AttnProduct scores = {.a = cg_attention_tile_row(s, f->q, i), .b = f->keys_t, .c = f->scores, .a_k = 1};
+  scores.a_row = f->q.row, scores.b_k = s->width, scores.c_row = s->keys, scores.m = m, scores.mr = s->mr_q;
+  scores.k = cg_i64(c, s->a.size), scores.exact = cg_attention_whole(s, true, s->mr_q);
   cg_attention_scores(s, &scores, n);
-  for (Loop l = cg_count(c, m); cg_next(&l);) {
-    V t = cg_add(c, q0, l.i), row = cg_row(c, f->scores, l.i, cg_i64(c, s->keys));
-    update_row(f, row, cg_sub(c, t, chunk), t, k0, n);
-  }
+  update_block(f, i, m, k0, n);
   if (!f->stores_out) return;
-  AttnProduct add = {.a = f->scores, .b = f->values, .c = cg_attention_row(s, f->out, q0), .a_row = s->keys, .a_k = 1};
-  add.b_k = s->size_pad, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q, add.exact = scores.exact;
-  add.terms = ir_dim_bound(c->f->prog, s->a.tk);
+  AttnProduct add = {
+      .a = f->scores, .b = f->values, .c = cg_attention_tile_row(s, f->out, i), .a_row = s->keys, .a_k = 1};
+  add.b_k = s->width, add.b_panel = s->width * s->keys, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q;
+  add.exact = scores.exact, add.terms = ir_dim_bound(c->f->prog, s->a.tk);
   cg_attention_accumulate(s, &add, true);
 }
 
-static void begin_row(Forward *f, V i, V t) {
-  Cg *c = f->s->c;
-  cg_put(c, cg_f32(c, -INFINITY), f->top, i);
-  cg_put(c, cg_f32(c, 0), f->sum, i);
-  if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), NULL);
-}
-
-static void end_row(Forward *f, V i, V t) {
+static void end_row(Forward *f, V i) {
   Cg *c = f->s->c;
   V sum = cg_get(c, c->f32, f->sum, i), top = cg_get(c, c->f32, f->top, i);
   V none = cg_fcmp(c, LLVMRealOEQ, sum, cg_f32(c, 0));
   V inverse = cg_select(c, none, cg_f32(c, 0), cg_fdiv(c, cg_f32(c, 1), sum));
-  if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_row(f->s, f->out, t), inverse);
+  if (f->stores_out) cg_attention_scale_row(f->s, cg_attention_tile_row(f->s, f->out, i), inverse);
   if (!f->lse.at) return;
   V log = cg_fadd(c, top, cg_primitive(c, OP_log, &sum));
-  cg_store(c, cg_select(c, none, cg_f32(c, -INFINITY), log), cg_attention_number(f->s, f->lse, t));
+  cg_store(c, cg_select(c, none, cg_f32(c, -INFINITY), log), cg_attention_number(f->s, f->lse, f->lo, i));
 }
 
-static void each_row(Forward *f, V q0, V q1, void (*row)(Forward *f, V i, V t)) {
-  Cg *c = f->s->c;
-  for (Loop l = cg_each(c, q0, q1); cg_next(&l);) row(f, cg_sub(c, l.i, q0), l.i);
-}
-
-static void unit(Forward *f, V q0, V q1) {
+// Queries lo .. hi.
+static void unit(Forward *f, V hi) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V last = cg_sub(c, q1, cg_i64(c, 1)), begin = cg_attention_key_begin(s, q0, cg_i64(c, 0));
-  V end = cg_attention_key_end(s, last, cg_attention_length(s, f->b)), n_queries = cg_sub(c, q1, q0);
-  AttnRows out = f->out;
-  f->q = cg_attention_window(s, f->q, q0, n_queries, f->q_tile, true);
-  if (f->stores_out) f->out = cg_attention_window(s, out, q0, n_queries, f->out_tile, false);
-  each_row(f, q0, q1, begin_row);
+  V lo = f->lo, n_rows = cg_mul(c, cg_sub(c, hi, lo), cg_i64(c, s->row_heads)), one = cg_i64(c, 1);
+  V begin = cg_attention_key_begin(s, lo, cg_i64(c, 0));
+  V end = cg_attention_key_end(s, cg_sub(c, hi, one), cg_attention_length(s, f->b));
+  f->q = cg_attention_tile(s, f->q_rows, lo, f->q_memory);
+  cg_attention_read(s, f->q_rows, lo, n_rows, f->q);
+  if (f->stores_out) {
+    f->out = cg_attention_tile(s, f->out_rows, lo, f->out_memory);
+    cg_attention_clear(s, n_rows, f->out);
+  }
+  for (Loop l = cg_count(c, n_rows); cg_next(&l);) {
+    cg_put(c, cg_f32(c, -INFINITY), f->top, l.i);
+    cg_put(c, cg_f32(c, 0), f->sum, l.i);
+  }
   for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
     V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
-    cg_attention_transpose(s, cg_attention_window(s, f->k, key.i, n, f->values, true), key.i, n, f->keys_t);
-    cg_attention_copy(s, f->v, key.i, n, f->values);
-    V first = cg_attention_query_begin(s, key.i, q0);
-    V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), cg_i64(c, 1)), q1);
-    for (Loop query = cg_each_by(c, first, until, cg_i64(c, ATTN_BLOCK)); cg_next(&query);) {
-      V m = cg_min(c, cg_i64(c, ATTN_BLOCK), cg_sub(c, until, query.i));
-      block(f, q0, query.i, m, key.i, n);
-    }
+    AttnTile k = cg_attention_tile(s, f->k, key.i, f->k_memory);
+    cg_attention_read(s, f->k, key.i, n, k);
+    cg_attention_transpose(s, k, n, f->keys_t);
+    cg_attention_copy_panels(s, f->v, key.i, n, f->values);
+    V row = cg_attention_first_row(s, lo, cg_attention_query_begin(s, key.i, lo));
+    V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), hi);
+    until = cg_attention_end_row(s, lo, until, n_rows);
+    for (Loop l = cg_each_by(c, row, until, cg_i64(c, block_rows(s))); cg_next(&l);)
+      block(f, l.i, cg_min(c, cg_i64(c, block_rows(s)), cg_sub(c, until, l.i)), key.i, n);
   }
-  each_row(f, q0, q1, end_row);
-  if (f->stores_out) cg_attention_window_end(s, out, f->out, q0, n_queries);
+  for (Loop l = cg_count(c, n_rows); cg_next(&l);) end_row(f, l.i);
+  if (f->stores_out) cg_attention_write(s, f->out_rows, lo, n_rows, f->out);
 }
 
-static void open_head(Forward *f, V b, V h) {
+static void open_heads(Forward *f, V b, V kv) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V base[N_ATTN_ROLES];
+  V base[N_ATTN_ROLES], h = cg_mul(c, kv, cg_i64(c, s->row_heads));
   for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = cg_ptr_or_zero(c, ir_arg(c->f, s->v, s->a.place[r].operand));
-  f->b = b, f->h = h;
-  f->q = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], true, b, h);
-  V kv = cg_attention_kv_head(s, h);
+  f->b = b, f->head = h;
+  f->q_rows = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], true, b, h);
   f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], false, b, kv);
   f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], false, b, kv);
   f->bias = ir_none(s->a.bias) ? NULL : cg_ptr_or_zero(c, s->a.bias);
-  f->out = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, true, b, h);
+  f->out_rows = cg_attention_rows(s, cg_ptr_or_zero(c, s->v), &s->a.out, true, b, h);
   Val lse = ir_result(s->v, 1);
   f->lse = (AttnNumbers){0};
   if (cg_stored(c, lse)) f->lse = cg_attention_numbers(s, cg_ptr(c, lse), b, h);
 }
 
+const AttnStack cg_attention_forward_stack = {.block = 8192, .of_key = 2, .scores = 1, .of_row = 2};
+
 void cg_attention_forward(AttnCode *s) {
   Cg *c = s->c;
   Forward f = {.s = s, .stores_out = cg_stored(c, s->v)};
+  int64_t chunk = cg_attention_chunk(s, &cg_attention_forward_stack);
   f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
   f.values = cg_attention_stack(s, s->size_pad * s->keys);
-  f.scores = cg_attention_stack(s, ATTN_BLOCK * s->keys);
-  f.top = cg_attention_stack(s, ATTN_CHUNK), f.sum = cg_attention_stack(s, ATTN_CHUNK);
-  f.q_tile = cg_attention_tile(s, ATTN_CHUNK), f.out_tile = cg_attention_tile(s, ATTN_CHUNK);
-  for (AttnUnits u = cg_attention_units(s, ATTN_Q, s->a.heads, ATTN_CHUNK); cg_next_unit(&u);) {
-    open_head(&f, u.b, u.head);
-    unit(&f, u.lo, u.hi);
+  f.scores = cg_attention_stack(s, ATTN_ROWS * s->keys);
+  f.top = cg_attention_stack(s, chunk), f.sum = cg_attention_stack(s, chunk);
+  f.q_memory = cg_attention_tile_memory(s, &s->a.place[ATTN_Q], true, chunk);
+  f.out_memory = cg_attention_tile_memory(s, &s->a.out, true, chunk);
+  f.k_memory = f.values;  // its rows are copied behind those of the keys
+  int64_t most = cg_larger(1, chunk / s->row_heads);
+  AttnDeal d;
+  for (cg_attention_deal(&d, s); cg_attention_next_sequence(&d);) {
+    V n = cg_attention_queries(s, d.b), parts = cg_attention_parts(s, n, most), hi;
+    for (cg_attention_deal_units(&d, parts, s->a.heads / s->row_heads); cg_attention_next_unit(&d);) {
+      V part = d.part;
+      if (s->a.causal) part = cg_sub(c, cg_sub(c, parts, cg_i64(c, 1)), part);  // those that see most first
+      cg_attention_part(s, n, parts, most, part, &f.lo, &hi);
+      open_heads(&f, d.b, d.head);
+      unit(&f, hi);
+    }
   }
 }

@@ -31,14 +31,14 @@ V cg_attention_query_begin(AttnCode *s, V k, V lo) {
   Cg *c = s->c;
   if (!cg_attention_is_bounded(s)) return lo;
   V first = cg_max(c, cg_sub(c, cg_add(c, k, cg_i64(c, 1 - ahead(s))), s->offset), cg_i64(c, 0));
-  return cg_max(c, lo, cg_mul(c, cg_div(c, first, cg_i64(c, ATTN_BLOCK)), cg_i64(c, ATTN_BLOCK)));
+  return cg_max(c, lo, first);
 }
 
 V cg_attention_query_end(AttnCode *s, V k, V hi) {
   Cg *c = s->c;
   if (!s->a.window) return hi;
   V end = cg_max(c, cg_sub(c, cg_add(c, k, cg_i64(c, s->a.window)), s->offset), cg_i64(c, 0));
-  return cg_min(c, hi, cg_mul(c, cg_ceil_div_value(c, end, ATTN_BLOCK), cg_i64(c, ATTN_BLOCK)));
+  return cg_min(c, hi, end);
 }
 
 AttnSeen cg_attention_seen(AttnCode *s, V t, V k0, V n) {
