@@ -157,6 +157,8 @@ static void check_refused(void) {
   tn_tensor y = tn_input(f, "y", TN_F32, TN_SHAPE(2, 3, 4));
   (tn_call)(m, y, at(16));
   (tn_transformer_call)(l, y, y, (tn_transformer_call_options){.at = at(17)});
+  tn_packed s = tn_pack_padded(y, tn_input(f, "n", TN_I64, TN_SHAPE(2)));
+  (tn_rope)(s.data, (tn_rope_options){.offset = tn_input(f, "several", TN_I64, TN_SHAPE(1)), .most = 8, .at = at(18)});
   const char *text = report_of(p);
   CHECK_HAS(text, "user.c:1: error[E005]: tn_rope takes f32");
   CHECK_HAS(text, "user.c:2: error[E005]: tn_rope takes f32");
@@ -174,6 +176,7 @@ static void check_refused(void) {
   CHECK_HAS(text, "user.c:14: error[E005]: tn_one_hot takes whole numbers");
   CHECK_HAS(text, "user.c:16: error[E003]: module 'm' works on a source and a target");
   CHECK_HAS(text, "hint: tn_transformer_call(m, source, target)");
+  CHECK_HAS(text, "user.c:18: error[E004]: the offset of tn_rope is a scalar");
   CHECK_HAS(text, "user.c:17: error[E003]: module 'l' is no transformer of an encoder and a decoder");
   tn_program_free(p);
 }

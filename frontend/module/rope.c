@@ -126,6 +126,7 @@ static bool check_options(Rope *r) {
   if (o->offset.fn && (o->const_offset || !o->most))
     return refuse(r, E_ARGUMENT,
                   "tn_rope with an offset of the run takes .most, how many positions there are, and no other");
+  if (o->offset.fn && fe_rank(o->offset)) return refuse(r, E_SHAPE, "the offset of tn_rope is a scalar");
   if (o->const_offset < 0 || o->const_offset > MOST_NUMBERS || o->most < 0)
     return refuse(r, E_ARGUMENT, "positions of tn_rope are 0 or more");
   r->most = o->most ? o->most : o->const_offset + steps;
