@@ -97,6 +97,7 @@ void cg_begin_blocks(Cg *c);          // of a kernel
 LLVMTypeRef cg_elem_type(Cg *c, DType t);
 LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes);  // of one lane: the element
 V cg_convert(Cg *c, DType from, DType to, V x);
+V cg_is_set(Cg *c, DType t, V x);                     // is the element not 0?
 void cg_copy_run(Cg *c, DType t, V to, V from, V n);  // codegen/span.c: n neighbours, by whole vectors
 void cg_range(Cg *c, Val range, V *lo, V *hi);        // i64[2] in memory: elements [lo, hi)
 // [lo, hi) of this worker's share of n items, in units of `grain` items (the last unit may be short): contiguous,

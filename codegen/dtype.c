@@ -44,14 +44,14 @@ static V float_of_u8(Cg *c, V x, LLVMTypeRef real) { return LLVMBuildUIToFP(c->b
 static V u8_of_float(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
 
 // ---- bool: a byte. Of floats by their bits, which a flush of denormals does not see: a denormal and NaN are true.
-static V is_set(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }
+static V has_bits(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }
 static V bool_of(Cg *c, V set) { return cg_zext(c, set, cg_lanes_of(set, elem_byte(c))); }
-static V float_of_bool(Cg *c, V x, LLVMTypeRef real) { return float_of_u8(c, is_set(c, x), real); }
+static V float_of_bool(Cg *c, V x, LLVMTypeRef real) { return float_of_u8(c, has_bits(c, x), real); }
 static V bool_of_float(Cg *c, V x) {
   bool is_double = cg_lanes_of(x, c->f64) == LLVMTypeOf(x);
   V magnitude = LLVMConstInt(is_double ? c->i64 : c->i32, UINT64_MAX >> (is_double ? 1 : 33), false);
   V w = cg_bitcast(c, x, cg_lanes_of(x, LLVMTypeOf(magnitude)));
-  return bool_of(c, is_set(c, cg_and(c, w, cg_splat_like(c, x, magnitude))));
+  return bool_of(c, has_bits(c, cg_and(c, w, cg_splat_like(c, x, magnitude))));
 }
 
 // ---- f16 and bf16: their bits
@@ -140,12 +140,11 @@ LLVMTypeRef cg_vector_type(Cg *c, DType t, uint32_t lanes) {
 
 // Whole numbers keep their low bits.
 static V convert_whole(Cg *c, DType from, DType to, V x) {
-  if (ir_dtype_kind[to] == DTYPE_BOOL) return bool_of(c, is_set(c, x));
-  if (ir_dtype_kind[from] == DTYPE_BOOL) x = bool_of(c, is_set(c, x));
+  if (ir_dtype_kind[to] == DTYPE_BOOL) return bool_of(c, has_bits(c, x));
+  if (ir_dtype_kind[from] == DTYPE_BOOL) x = bool_of(c, has_bits(c, x));
   LLVMTypeRef t = cg_lanes_of(x, cg_elem_type(c, to));
   if (ir_dtype_bytes[to] <= ir_dtype_bytes[from]) return LLVMBuildTruncOrBitCast(c->b, x, t, "");
-  bool is_signed = from == DT_I32;
-  return is_signed ? cg_sext(c, x, t) : cg_zext(c, x, t);
+  return SIGNED >> from & 1 ? cg_sext(c, x, t) : cg_zext(c, x, t);
 }
 
 // The wider one of those that are computed with, or f32.
@@ -159,4 +158,10 @@ V cg_convert(Cg *c, DType from, DType to, V x) {
   if (from == to) return x;
   if (is_whole) return convert_whole(c, from, to, x);
   return storage[to].from_float(c, storage[from].to_float(c, x, real_between(c, from, to)));
+}
+
+V cg_is_set(Cg *c, DType t, V x) {
+  if (ir_dtype_kind[t] != DTYPE_FLOAT) return has_bits(c, x);
+  V number = REAL >> t & 1 ? x : cg_convert(c, t, DT_F32, x);
+  return cg_fcmp(c, LLVMRealUNE, number, LLVMConstNull(LLVMTypeOf(number)));
 }

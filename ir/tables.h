@@ -138,8 +138,8 @@ enum {
   REAL = 0
 #include "ir/dtypes.def"
 };
-// Dtypes that gradients flow through; integers; integers and bool.
-enum { FLOATS = F32 | F16 | BF16, WHOLE = I64 | I32 | U8, COUNTABLE = WHOLE | BOOL };
+// Dtypes that gradients flow through; integers; of them those with a sign; integers and bool.
+enum { FLOATS = F32 | F16 | BF16, WHOLE = I64 | I32 | U8, SIGNED = I64 | I32, COUNTABLE = WHOLE | BOOL };
 enum { ANY = NUMBER | LAYOUT };
 
 #define ATTR(k, kind) KEY_##k,

@@ -1,13 +1,14 @@
 // Primitives of integers and bool, on scalars and vectors, with the results of ir/interp/whole.c. Nothing traps and
 // nothing is undefined: operands of quotients and shifts are made harmless first.
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 
 typedef struct {
   Cg *c;
   DType t;
 } Row;
 
-static bool is_signed(DType t) { return t == DT_I64 || t == DT_I32; }
+static bool is_signed(DType t) { return SIGNED >> t & 1; }
 
 static V zero_of(V x) { return LLVMConstNull(LLVMTypeOf(x)); }
 static V whole(Cg *c, V like, int64_t x) { return bits(c, LLVMTypeOf(like), (uint64_t)x); }
@@ -94,7 +95,8 @@ static LLVMIntPredicate predicate(Op op, bool with_sign) {
   }
 }
 
-static V compared(const Row *r, Op op, V a, V b) { return cg_icmp(r->c, predicate(op, is_signed(r->t)), a, b); }
+V cg_compare_integers(Cg *c, DType t, Op op, V a, V b) { return cg_icmp(c, predicate(op, is_signed(t)), a, b); }
+static V compared(const Row *r, Op op, V a, V b) { return cg_compare_integers(r->c, r->t, op, a, b); }
 
 // ---- primitives
 V cg_integer_op(Cg *c, DType t, Op op, V *arg) {

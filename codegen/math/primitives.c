@@ -322,6 +322,10 @@ static V random_primitive(Cg *c, Op op, V element, V id) {
 }
 
 // ---- rows
+V cg_primitive_of(Cg *c, DType t, Op op, V *arg) {
+  return REAL >> t & 1 ? cg_primitive(c, op, arg) : cg_integer_op(c, t, op, arg);
+}
+
 typedef struct {
   Cg *c;
   Val v;  // whose attributes stand in the row
@@ -388,7 +392,7 @@ static V expand(Row *r, Op op, V *arg) {
   if (y) return y;
   Expr e = ir_forward(op);
   if (e.nodes && (is_real(r) || !cg_is_quotient(op))) return expand_nodes(r, e, arg);
-  return is_real(r) ? cg_primitive(r->c, op, arg) : cg_integer_op(r->c, r->t, op, arg);
+  return cg_primitive_of(r->c, r->t, op, arg);
 }
 
 V cg_pointwise_op(Cg *c, Val v, V *arg, V element) {

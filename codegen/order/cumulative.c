@@ -14,6 +14,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 #include "codegen/packed/layout.h"
+#include "ir/interp/interpret.h"
 
 #include <math.h>
 
@@ -33,18 +34,18 @@ typedef struct {
 // ---- types with as many lanes as are walked
 static LLVMTypeRef wide(const Cumulative *s, LLVMTypeRef t) { return s->lanes == 1 ? t : LLVMVectorType(t, s->lanes); }
 static LLVMTypeRef elem(const Cumulative *s) { return cg_elem_type(s->c, s->type); }
-static bool is_f32(const Cumulative *s) { return s->type == DT_F32; }
-static LLVMTypeRef sum_type(const Cumulative *s) { return is_f32(s) ? s->c->f64 : s->c->i64; }
+static bool is_float(const Cumulative *s) { return REAL >> s->type & 1; }
+static LLVMTypeRef sum_type(const Cumulative *s) { return is_float(s) ? s->c->f64 : s->c->i64; }
 static V number(const Cumulative *s, LLVMTypeRef t, double x) {
-  V one = LLVMGetTypeKind(t) == LLVMIntegerTypeKind ? LLVMConstInt(t, (unsigned long long)(int64_t)x, true)
-                                                    : LLVMConstReal(t, x);
+  bool is_whole = LLVMGetTypeKind(t) == LLVMIntegerTypeKind;
+  V one = is_whole ? LLVMConstInt(t, (unsigned long long)ir_to_whole(s->type, x), true) : LLVMConstReal(t, x);
   return cg_spread(s->c, one, s->lanes);
 }
 
-static V widen(const Cumulative *s, V x) { return is_f32(s) ? cg_fpext(s->c, x, wide(s, s->c->f64)) : x; }
-static V narrow(const Cumulative *s, V x) { return is_f32(s) ? cg_fptrunc(s->c, x, wide(s, s->c->f32)) : x; }
-static V add(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fadd(s->c, a, b) : cg_iadd(s->c, a, b); }
-static V mul(const Cumulative *s, V a, V b) { return is_f32(s) ? cg_fmul(s->c, a, b) : cg_imul(s->c, a, b); }
+static V widen(const Cumulative *s, V x) { return is_float(s) ? cg_fpext(s->c, x, wide(s, s->c->f64)) : x; }
+static V narrow(const Cumulative *s, V x) { return is_float(s) ? cg_fptrunc(s->c, x, wide(s, s->c->f32)) : x; }
+static V add(const Cumulative *s, V a, V b) { return is_float(s) ? cg_fadd(s->c, a, b) : cg_iadd(s->c, a, b); }
+static V mul(const Cumulative *s, V a, V b) { return is_float(s) ? cg_fmul(s->c, a, b) : cg_imul(s->c, a, b); }
 
 // ---- one step
 typedef struct {
@@ -73,11 +74,10 @@ static void start(const Cumulative *s, V *carry) {
   case OP_logcumsumexp: carry[0] = number(s, f32, -INFINITY), carry[1] = number(s, sum, 0); return;
   case OP_cummax:
   case OP_cummin:
-    carry[0] = is_f32(s) ? number(s, f32, least ? INFINITY : -INFINITY)
-                         : cg_spread(s->c, cg_i64(s->c, least ? INT64_MAX : INT64_MIN), s->lanes);
-    carry[1] = number(s, s->c->i64, 0);
+    carry[0] = number(s, elem(s), least ? INFINITY : -INFINITY);
+    carry[1] = LLVMConstNull(wide(s, s->c->i64));
     return;
-  case OP_shift: carry[0] = number(s, elem(s), 0); return;
+  case OP_shift: carry[0] = LLVMConstNull(wide(s, elem(s))); return;
   default: carry[0] = number(s, sum, 0);
   }
 }
@@ -109,7 +109,7 @@ static void step_logcumsumexp(const Cumulative *s, const Step *p, V *carry) {
 static V takes_over(const Cumulative *s, V x, V best) {
   Cg *c = s->c;
   bool least = s->op == OP_cummin;
-  if (!is_f32(s)) return cg_icmp(c, least ? LLVMIntSLE : LLVMIntSGE, x, best);
+  if (!is_float(s)) return cg_compare_integers(c, s->type, least ? OP_le : OP_ge, x, best);
   V beats = cg_and(c, cg_fcmp(c, least ? LLVMRealOLE : LLVMRealOGE, x, best), cg_fcmp(c, LLVMRealORD, best, best));
   return cg_or(c, beats, cg_fcmp(c, LLVMRealUNO, x, x));
 }
@@ -202,7 +202,7 @@ static V row_of_vectors(const Cumulative *s, V first, V *carry) {
 
 static void each_row(Cumulative *s) {
   Cg *c = s->c;
-  bool by_vectors = is_f32(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
+  bool by_vectors = is_float(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
   V mask = NULL;
   for (Loop row = cg_each_shared(c, s->outer, 1); cg_next(&row);) {
     V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);

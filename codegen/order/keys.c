@@ -1,39 +1,41 @@
 // The order of elements as that of unsigned numbers.
 //
-//   f32   -inf .. -1 .. -0 = 0 .. 1 .. inf .. NaN: negative numbers with all bits flipped, others with the sign flipped;
-//         -0 becomes 0 first, and every NaN the largest key
-//   i64   with the sign flipped
+//   floats     -inf .. -1 .. -0 = 0 .. 1 .. inf .. NaN: negative numbers with all bits flipped, others with the sign
+//              flipped; -0 becomes 0 first, and every NaN the largest key
+//   integers   with the sign flipped; shorter ones than a key in its high bits, which selection looks at
 //
 // In a descending order all bits are flipped: NaN comes first, and equal elements stay in their order.
+#include "codegen/math/math.h"
 #include "codegen/order/order.h"
 
+uint32_t cg_key_bits(DType t) { return ir_dtype_bytes[t] > 4 ? 64 : 32; }
+
 CgKeys cg_keys_of(Cg *c, DType t, bool descending) {
-  uint32_t bits = t == DT_F32 ? 32 : 64;
+  uint32_t bits = cg_key_bits(t);
   return (CgKeys){c, t, descending, bits, LLVMIntTypeInContext(c->ctx, bits), LLVMIntTypeInContext(c->ctx, 2 * bits)};
 }
 
-static V filled(V like, LLVMTypeRef elem, V one) {
-  LLVMTypeRef t = cg_lanes_of(like, elem);
-  if (LLVMGetTypeKind(t) != LLVMVectorTypeKind) return one;
-  V lane[64];
-  uint32_t n = LLVMGetVectorSize(t);
-  for (uint32_t k = 0; k < n; k++) lane[k] = one;
-  return LLVMConstVector(lane, n);
-}
+static V sign_of(const CgKeys *k, LLVMTypeRef t) { return bits(k->c, t, 1ull << (k->bits - 1)); }
 
-static V key_of_f32(const CgKeys *k, V x) {
+static V key_of_float(const CgKeys *k, V x, LLVMTypeRef t) {
   Cg *c = k->c;
-  LLVMTypeRef t = cg_lanes_of(x, c->i32);
-  V none = LLVMConstNull(LLVMTypeOf(x)), sign = filled(x, c->i32, cg_i32(c, INT32_MIN));
-  V y = cg_bitcast(c, cg_fadd(c, x, none), t);  // -0 + 0 = 0
-  V flip = cg_or(c, cg_ashr(c, y, filled(x, c->i32, cg_i32(c, 31))), sign);
+  V y = cg_bitcast(c, cg_fadd(c, x, LLVMConstNull(LLVMTypeOf(x))), t);  // -0 + 0 = 0
+  V flip = cg_or(c, cg_ashr(c, y, bits(c, t, k->bits - 1)), sign_of(k, t));
   V is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
   return cg_select(c, is_nan, LLVMConstAllOnes(t), cg_xor(c, y, flip));
 }
 
+static V key_of_integer(const CgKeys *k, V x, LLVMTypeRef t) {
+  Cg *c = k->c;
+  uint32_t unused = k->bits - 8u * ir_dtype_bytes[k->type];
+  if (unused) x = cg_shl(c, cg_zext(c, x, t), bits(c, t, unused));
+  return SIGNED >> k->type & 1 ? cg_xor(c, x, sign_of(k, t)) : x;
+}
+
 V cg_key(const CgKeys *k, V x) {
   Cg *c = k->c;
-  V key = k->type == DT_F32 ? key_of_f32(k, x) : cg_xor(c, x, filled(x, c->i64, cg_i64(c, INT64_MIN)));
+  LLVMTypeRef t = cg_lanes_of(x, k->key);
+  V key = REAL >> k->type & 1 ? key_of_float(k, x, t) : key_of_integer(k, x, t);
   return k->descending ? cg_not(c, key) : key;
 }
 

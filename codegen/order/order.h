@@ -9,8 +9,8 @@ int64_t cg_order_scratch_bytes(const Fn *f, Val v, const Target *t);
 bool cg_emit_sort(Cg *c, Val v);  // codegen/order/sort.c
 
 // ---- codegen/order/keys.c: the order of elements as that of unsigned numbers, and records of a key and its place
-// A key is as wide as the element; a record has twice its bits: key above, place below. Records are all different, and
-// their order is the stable one.
+// A key has 32 bits, or 64 of elements of 8 bytes; a record has twice its bits: key above, place below. Records are all
+// different, and their order is the stable one.
 typedef struct {
   Cg *c;
   DType type;
@@ -18,6 +18,7 @@ typedef struct {
   uint32_t bits;  // of a key
   LLVMTypeRef key, record;
 } CgKeys;
+uint32_t cg_key_bits(DType t);
 CgKeys cg_keys_of(Cg *c, DType t, bool descending);
 V cg_key(const CgKeys *k, V x);  // of an element, or of a vector of them
 V cg_record(const CgKeys *k, V key, V place);

@@ -89,15 +89,13 @@ static void start(const Scatter *s) {
 // ---- elements
 static V combined(const Scatter *s, V old, V x) {
   Cg *c = s->c;
-  bool is_f32 = s->type == DT_F32;
+  V both[] = {old, x};
   switch (s->op) {
   case OP_scatter_add:
-  case OP_index_add: return is_f32 ? cg_fadd(c, old, x) : cg_iadd(c, old, x);
-  case OP_scatter_prod: return is_f32 ? cg_fmul(c, old, x) : cg_imul(c, old, x);
-  case OP_scatter_amax:
-  case OP_scatter_amin:
-    if (is_f32) return cg_primitive(c, s->op == OP_scatter_amax ? OP_max : OP_min, (V[]){old, x});
-    return cg_select(c, cg_icmp(c, s->op == OP_scatter_amax ? LLVMIntSGT : LLVMIntSLT, x, old), x, old);
+  case OP_index_add: return cg_primitive_of(c, s->type, OP_add, both);
+  case OP_scatter_prod: return cg_primitive_of(c, s->type, OP_mul, both);
+  case OP_scatter_amax: return cg_primitive_of(c, s->type, OP_max, both);
+  case OP_scatter_amin: return cg_primitive_of(c, s->type, OP_min, both);
   default: return x;
   }
 }

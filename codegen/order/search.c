@@ -1,11 +1,12 @@
 // Class ORDER: where a number belongs in a sorted row, and the ops that sort.
 #include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/order/order.h"
 
 // Is element `at` before the place of x? NaN is behind all numbers, so a number is before it.
 static V is_before(Cg *c, DType t, V at, V x, bool right) {
-  if (t == DT_F32) return cg_fcmp(c, right ? LLVMRealULE : LLVMRealULT, at, x);
-  return cg_icmp(c, right ? LLVMIntSLE : LLVMIntSLT, at, x);
+  if (REAL >> t & 1) return cg_fcmp(c, right ? LLVMRealULE : LLVMRealULT, at, x);
+  return cg_compare_integers(c, t, right ? OP_le : OP_lt, at, x);
 }
 
 // Bisects [lo, hi), a fixed number of times for n elements.
@@ -85,8 +86,7 @@ static bool emit_nonzero(Cg *c, Val v) {
   for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
     V n = zero;
     for (Loop l = cg_carry(c, zero, cg_numel(c, ir_ins(c->f, x)->shape), one, &n, 1); cg_next(&l);) {
-      V own = cg_get(c, elem, cg_ptr(c, x), l.i);
-      V is_set = t == DT_F32 ? cg_fcmp(c, LLVMRealUNE, own, cg_f32(c, 0)) : cg_ne(c, own, zero);
+      V is_set = cg_is_set(c, t, cg_get(c, elem, cg_ptr(c, x), l.i));
       for (If take = cg_when(c, cg_and(c, is_set, cg_lt(c, n, size))); cg_then(&take);)
         if (index) cg_put(c, l.i, index, n);
       n = cg_add(c, n, cg_zext(c, is_set, c->i64));

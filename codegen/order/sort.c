@@ -47,9 +47,11 @@ static int64_t n_bound(const Fn *f, Val v) {
   return ir_dim_bound(f->prog, ir_dim_at(f->prog, s, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)));
 }
 
+static int64_t key_bits(const Fn *f, Val v) { return cg_key_bits((DType)ir_ins(f, ir_arg(f, v, 0))->dtype); }
+
 static Way way_of(const Fn *f, Val v) {
   int64_t n = n_bound(f, v), m = axis_bound(f, v);
-  bool is_short_key = ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32;
+  bool is_short_key = key_bits(f, v) == 32;
   if (n <= SHORT) return ir_ins(f, v)->op == OP_topk && is_short_key && m * PICK_SHARE <= n ? PICK : RANK;
   if (ir_ins(f, v)->op == OP_topk && m <= FEW && m * FEW_SHARE <= n) return THRESHOLD;
   return ir_ins(f, v)->op == OP_sort ? RADIX : SELECT;
@@ -58,8 +60,6 @@ static Way way_of(const Fn *f, Val v) {
 static uint32_t digit_bits(int64_t n) { return n >= LONG ? 12 : 8; }
 
 // ---- blocks of a worker: records, room for as many, counts
-static int64_t key_bits(const Fn *f, Val v) { return ir_ins(f, ir_arg(f, v, 0))->dtype == DT_F32 ? 32 : 64; }
-
 static int64_t record_bytes(const Fn *f, Val v) {
   return cg_round_up(n_bound(f, v) * 2 * key_bits(f, v) / 8, TN_ALIGN);
 }
@@ -123,7 +123,7 @@ static V count_nan(const Sort *s) {
 static V median_place(const Sort *s) {
   Cg *c = s->c;
   V middle = cg_div(c, cg_sub(c, s->from.n, cg_i64(c, 1)), cg_i64(c, 2));
-  if (s->keys.type != DT_F32) return middle;
+  if (ir_dtype_kind[s->keys.type] != DTYPE_FLOAT) return middle;
   V n_nan = count_nan(s), any = cg_gt(c, n_nan, cg_i64(c, 0));
   return cg_select(c, any, cg_sub(c, s->from.n, n_nan), middle);
 }
@@ -402,7 +402,7 @@ static void sort_row(Sort *s, Way way, V buffer, V ranks) {
 // A median of no elements is NaN, or 0, and stands at -1.
 static void give_none(const Sort *s) {
   Cg *c = s->c;
-  V none = s->keys.type == DT_F32 ? cg_f32(c, NAN) : LLVMConstNull(elem(s));
+  V none = ir_dtype_kind[s->keys.type] == DTYPE_FLOAT ? LLVMConstReal(elem(s), NAN) : LLVMConstNull(elem(s));
   if (s->values) cg_put(c, none, s->values, s->to);
   if (s->index) cg_put(c, cg_i64(c, -1), s->index, s->to);
 }

@@ -5,12 +5,6 @@
 #include "codegen/pointwise/pointwise.h"
 #include "ir/interp/interpret.h"
 
-static V is_set(Cg *c, DType t, V x) {
-  if (ir_dtype_kind[t] != DTYPE_FLOAT) return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x)));
-  V number = REAL >> t & 1 ? x : cg_convert(c, t, DT_F32, x);
-  return cg_fcmp(c, LLVMRealUNE, number, k(c, number, 0));
-}
-
 V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes) {
   DType t = (DType)ir_ins(c->f, v)->dtype;
   double x = ir_attr_num(c->f, v, KEY_value, 0);
@@ -19,17 +13,17 @@ V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes) {
 }
 
 // A byte other than 0 and 1 counts as 1.
-static V as_truth(Cg *c, V x) { return cg_zext(c, is_set(c, DT_BOOL, x), LLVMTypeOf(x)); }
+static V as_truth(Cg *c, V x) { return cg_zext(c, cg_is_set(c, DT_BOOL, x), LLVMTypeOf(x)); }
 
 V cg_pointwise_of_any(Cg *c, Val v, V *arg, V element) {
   const Ins *in = ir_ins(c->f, v);
   DType t = (DType)(in->n_args ? ir_ins(c->f, ir_arg(c->f, v, 0)) : in)->dtype;
   V x[POINTWISE_OPERANDS] = {NULL};
-  if (in->op == OP_select) return cg_select(c, is_set(c, t, arg[0]), arg[1], arg[2]);
+  if (in->op == OP_select) return cg_select(c, cg_is_set(c, t, arg[0]), arg[1], arg[2]);
   if (!in->n_args && t != DT_F32) return cg_constant_like(c, v, LLVMTypeOf(element));
   for (uint32_t k = 0; k < in->n_args; k++) x[k] = t == DT_BOOL ? as_truth(c, arg[k]) : arg[k];
   V y = cg_pointwise_op(c, v, x, element);
   if (t == DT_F32 || !(ir_ops[in->op].flags & MASK)) return y;
   LLVMTypeRef f32 = lanes_like(LLVMTypeOf(y), c->f32);
-  return cg_select(c, is_set(c, t, y), num(c, f32, 1), num(c, f32, 0));
+  return cg_select(c, cg_is_set(c, t, y), num(c, f32, 1), num(c, f32, 0));
 }

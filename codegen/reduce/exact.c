@@ -12,6 +12,7 @@
 // of the operand's last axis.
 #include "codegen/emitters.h"
 #include "codegen/math/math.h"
+#include "codegen/math/primitives.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/axes.h"
 #include "codegen/reduce/reduce.h"
@@ -54,7 +55,6 @@ typedef struct {
 static bool finds_place(const Reduce *r) { return r->op == OP_argmax; }
 static uint32_t n_carries(const Reduce *r) { return finds_place(r) ? 2 : 1; }
 static uint32_t wide_lanes(const Reduce *r) { return (r->made ? 1 : finds_place(r) ? NARROW : WIDE) * r->c->t->vl; }
-static bool is_signed(DType t) { return t == DT_I64 || t == DT_I32; }
 
 static LLVMTypeRef elem(const Reduce *r) { return cg_elem_type(r->c, r->to); }
 static LLVMTypeRef place_type(const Reduce *r) { return cg_elem_type(r->c, r->place); }
@@ -87,7 +87,7 @@ static V choose(const Reduce *r, V cond, V a, V b) { return cg_select(r->c, cond
 static V exceeds(const Reduce *r, V b, V a) {
   Cg *c = r->c;
   if (is_float(r)) return cg_and(c, cg_fcmp(c, LLVMRealUGT, b, a), cg_fcmp(c, LLVMRealORD, a, a));
-  return cg_icmp(c, is_signed(r->to) ? LLVMIntSGT : LLVMIntUGT, b, a);
+  return cg_compare_integers(c, r->to, OP_gt, b, a);
 }
 
 static V are_equal(const Reduce *r, V a, V b) {
@@ -106,11 +106,7 @@ static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask)
 static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
   V x = r->made ? cg_prologue_element(r->made, at, mask) : load_of(r, r->from, r->x, at, lanes, mask);
-  if (r->nonzero || r->from == DT_BOOL) {
-    V zero = LLVMConstNull(LLVMTypeOf(x));
-    V is_set = REAL >> r->from & 1 ? cg_fcmp(c, LLVMRealUNE, x, zero) : cg_ne(c, x, zero);
-    x = cg_zext(c, is_set, cg_vector_type(c, DT_BOOL, lanes));
-  }
+  if (r->nonzero || r->from == DT_BOOL) { x = cg_zext(c, cg_is_set(c, r->from, x), cg_vector_type(c, DT_BOOL, lanes)); }
   x = turned(r, cg_convert(c, r->nonzero ? DT_BOOL : r->from, r->to, x));
   return mask ? choose(r, mask, x, identity(r, lanes)) : x;
 }
@@ -175,10 +171,10 @@ static void finish_row(const Reduce *r, V *carry) {
   bool is_sum = r->op == OP_sum, is_prod = r->op == OP_prod;
   V lanes = carry[0];
   carry[0] = across(r,
-                    is_sum             ? "llvm.vector.reduce.add"
-                    : is_prod          ? "llvm.vector.reduce.mul"
-                    : is_signed(r->to) ? "llvm.vector.reduce.smax"
-                                       : "llvm.vector.reduce.umax",
+                    is_sum                ? "llvm.vector.reduce.add"
+                    : is_prod             ? "llvm.vector.reduce.mul"
+                    : SIGNED >> r->to & 1 ? "llvm.vector.reduce.smax"
+                                          : "llvm.vector.reduce.umax",
                     lanes);
   if (!finds_place(r)) return;
   V most = cg_splat_n(c, carry[0], LLVMGetVectorSize(LLVMTypeOf(lanes)));

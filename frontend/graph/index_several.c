@@ -48,8 +48,7 @@ static bool read_mask(Indexing *x, Named *e, tn_tensor mask, int64_t most) {
   if (!fits) return refuse(x, E_SHAPE, "a mask has the sizes of the axes that it stands for", mask);
   if (most < 1) return refuse(x, E_ARGUMENT, "a mask needs .most: how many of its elements are set at most", mask);
   Attr size = ir_a_int(KEY_size, most);
-  tn_tensor set = fe_searchable(mask, x->at);
-  e->index = fe_emit(OP_nonzero, &set, 1, &size, 1, x->at);
+  e->index = fe_emit(OP_nonzero, &mask, 1, &size, 1, x->at);
   x->is_padded = true;
   return fe_ok(e->index);
 }
@@ -319,7 +318,7 @@ tn_selected tn_nonzero(tn_tensor a, int64_t most, tn_site at) {
   const tn_selected none = {fe_poison(f), fe_poison(f)};
   FE_GUARD(f->p, none);
   Attr size = ir_a_int(KEY_size, most);
-  tn_tensor set = fe_searchable(a, at), places = fe_emit(OP_nonzero, &set, 1, &size, 1, at);
+  tn_tensor places = fe_emit(OP_nonzero, &a, 1, &size, 1, at);
   if (!fe_ok(places)) return none;
   return (tn_selected){fe_made(coordinates(a, places, at), at), fe_made((tn_tensor){f, places.v + 1}, at)};
 }

@@ -215,7 +215,7 @@ tn_selected tn_masked_select(tn_tensor a, tn_tensor mask, int64_t most, tn_site 
   tn_selected none = {fe_poison(f), fe_poison(f)};
   FE_GUARD(f->p, none);
   Attr size = ir_a_int(KEY_size, most);
-  tn_tensor set = broadcast_to(fe_searchable(mask, at), fe_shape_of(a), at);
+  tn_tensor set = broadcast_to(mask, fe_shape_of(a), at);
   if (!fe_ok(set)) return none;
   tn_tensor places = fe_emit(OP_nonzero, &set, 1, &size, 1, at);
   if (!fe_ok(places)) return none;

@@ -253,11 +253,6 @@ tn_tensor fe_pointwise(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs,
   return fe_ok(y) && ir_ops[op].flags & MASK ? fe_cast(y, DT_BOOL, at) : y;
 }
 
-tn_tensor fe_searchable(tn_tensor a, tn_site at) {
-  if (!fe_ok(a) || (F32 | I64) >> fe_ins(a)->dtype & 1) return a;
-  return fe_cast(a, rank_of[fe_ins(a)->dtype].kind == OF_WHOLE ? DT_I64 : DT_F32, at);
-}
-
 tn_tensor fe_widened(Op op, tn_tensor a, tn_site at) {
   bool is_small = fe_ok(a) && (COUNTABLE & ~I64) >> fe_ins(a)->dtype & 1;
   return is_small && !takes(op, (DType)fe_ins(a)->dtype) && takes(op, DT_I64) ? fe_cast(a, DT_I64, at) : a;

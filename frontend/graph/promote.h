@@ -15,7 +15,6 @@ bool fe_fits_number(tn_function *f, double *x, DType t, tn_site at);
 tn_tensor fe_number(tn_function *f, double x, DType t, tn_site at);  // a scalar constant of t
 tn_tensor fe_full(tn_function *f, double x, Shape s, DType t, tn_site at);
 tn_tensor fe_as_dtype(tn_tensor a, DType t, tn_site at);  // cast; a constant is one of t
-tn_tensor fe_searchable(tn_tensor a, tn_site at);         // f32 or i64, and 0 where a is
 // If op takes no smaller integers and bools, they are computed in i64: a as op takes it, and y in a's dtype
 // again
 tn_tensor fe_widened(Op op, tn_tensor a, tn_site at);

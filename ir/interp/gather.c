@@ -56,20 +56,41 @@ static bool take(Run *r, Val v) {
 bool eval_gather(Run *r, Val v) { return take(r, v); }
 bool eval_index_select(Run *r, Val v) { return take(r, v); }
 
-static double combined(Op op, double old, double x) {
+// The primitive that joins what is there with what comes; OP_copy: it is replaced.
+static Op joining(Op op) {
   switch (op) {
   case OP_scatter_add:
-  case OP_index_add: return old + x;
-  case OP_scatter_prod: return old * x;
-  case OP_scatter_amax: return ir_primitive(OP_max, old, x, 0);
-  case OP_scatter_amin: return ir_primitive(OP_min, old, x, 0);
-  default: return x;
+  case OP_index_add: return OP_add;
+  case OP_scatter_prod: return OP_mul;
+  case OP_scatter_amax: return OP_max;
+  case OP_scatter_amin: return OP_min;
+  default: return OP_copy;
+  }
+}
+
+// Integers modulo 2^bits of their dtype.
+static void put_at(Run *r, Val v, Tensor *out, int64_t place, const Tensor *source, int64_t e) {
+  Op op = joining((Op)ir_ins(r->f, v)->op);
+  DType t = (DType)ir_ins(r->f, v)->dtype;
+  double x = source->v[e], old = out->v[place];
+  if (op == OP_copy) {
+    out->v[place] = x;
+  } else if (WHOLE >> t & 1) {
+    int64_t sum = run_whole_primitive(op, t, run_whole(out, place), run_whole(source, e), 0);
+    run_set_whole(r, out, place, ir_modulo(t, sum));
+  } else {
+    out->v[place] = op == OP_add ? old + x : op == OP_mul ? old * x : ir_primitive(op, old, x, 0);
   }
 }
 
 static bool put(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), source = run_operand(r, v, ARG_source), index = run_operand(r, v, ARG_index);
-  if (out.n) memcpy(out.v, run_arg(r, v, 0).v, (size_t)out.n * sizeof(double));
+  Tensor target = run_arg(r, v, 0);
+  if (out.n) memcpy(out.v, target.v, (size_t)out.n * sizeof(double));
+  if (target.low && joining((Op)ir_ins(r->f, v)->op) != OP_copy) {
+    out.low = rt_alloc(r->env->mem, (size_t)out.n * sizeof(double));
+    if (out.n) memcpy(out.low, target.low, (size_t)out.n * sizeof(double));
+  }
   Sizes moved = run_arg_sizes(r, v, 1);
   Places p = places_of(r, v, &moved);
   if (p.by_slice) p.moved = p.whole, p.moved.dim[p.axis] = index.n;
@@ -79,8 +100,9 @@ static bool put(Run *r, Val v) {
   for (int64_t e = 0; e < n; e++) {
     if (!place_of(r, v, &p, e, &place)) return false;
     if (place < 0) continue;
-    out.v[place] = combined((Op)ir_ins(r->f, v)->op, out.v[place], source.v[is_number ? 0 : e]);
+    put_at(r, v, &out, place, &source, is_number ? 0 : e);
   }
+  r->val[v.i] = out;
   return true;
 }
 

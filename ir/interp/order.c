@@ -36,7 +36,8 @@ static bool sort_rows(Run *r, Val v) {
   for (uint32_t k = axis + 1; k < from.rank; k++) step *= from.dim[k];
   Element *row = rt_alloc(r->env->mem, (size_t)(n + 1) * sizeof *row);
   if (n == 0) {  // only a median has results for an empty axis
-    for (int64_t i = 0; i < out.n; i++) out.v[i] = ir_ins(r->f, v)->dtype == DT_F32 ? NAN : 0, index.v[i] = -1;
+    for (int64_t i = 0; i < out.n; i++)
+      out.v[i] = ir_dtype_kind[ir_ins(r->f, v)->dtype] == DTYPE_FLOAT ? NAN : 0, index.v[i] = -1;
     return true;
   }
   for (int64_t i = 0; i < x.n / n; i++) {
