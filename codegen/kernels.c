@@ -7,7 +7,6 @@
 #include "codegen/linalg/linalg.h"
 #include "codegen/memory/optimizer.h"
 #include "codegen/order/order.h"
-#include "codegen/packed/layout.h"
 #include "codegen/product/product.h"
 #include "codegen/reduce/reduce.h"
 #include "codegen/rnn/rnn.h"

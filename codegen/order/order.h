@@ -5,6 +5,7 @@
 #include "codegen/order/axis.h"
 
 int64_t cg_order_scratch_bytes(const Fn *f, Val v, const Target *t);
+int64_t cg_linear_scan_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 bool cg_emit_sort(Cg *c, Val v);  // codegen/order/sort.c
 

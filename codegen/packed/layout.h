@@ -13,7 +13,6 @@ CgLayout cg_layout_of(Cg *c, Val layout);
 // A part by its first word, for example TN_LAYOUT_SORTED(l->steps, l->seqs); its element i as i64
 V cg_layout_part(Cg *c, const CgLayout *l, int64_t word);
 V cg_layout_get(Cg *c, V part, V i);
-int64_t cg_linear_scan_scratch_bytes(const Fn *f, Val v, const Target *t);
 bool cg_emit_sequence_rows(Cg *c);       // gather_rows.c: the ops of seq that move whole rows
 void cg_emit_seq_windows(Cg *c, Val v);  // windows.c: also their gradient
 void cg_emit_seq_window_lengths(Cg *c, Val v);

@@ -33,13 +33,14 @@ TN_API tn_tensor tn_diff(tn_tensor a, int64_t times, int axis, tn_diff_options o
 // The largest (smallest) so far, f32 or i64, and the index of the last of equal ones; a NaN stays from where it stands
 TN_API tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at);
 TN_API tn_ordered tn_cummin(tn_tensor a, int axis, tn_site at);
-// y_k = a_k y_(k-1) + b_k along the axis, which is b's: state-space layers, linear attention, moving averages. a: of b's shape, or
-// one that broadcasts to it; without the axis, or of size 1 along it, it is the same at every step and is not copied. An a
-// with one axis more than b, [.., k, k] where b is [.., k], is a matrix for each state of k numbers, a constant k from 1
-// to 8, and the axis is not b's last. Gradients are one pass, the other way round. f32, else E005; E003, E004.
+// y_k = a_k y_(k-1) + b_k along the axis, which is b's: state-space layers, linear attention, moving averages. a: of b's
+// shape, or one that broadcasts to it; without the axis, or of size 1 along it, it is the same at every step and is not
+// copied. An a with one axis more than b, [.., k, k] where b is [.., k], is a matrix for each state of k numbers, a constant
+// k from 1 to 8, and the axis is not b's last; one that is the same at every step has size 1 along the axis. Gradients are
+// one pass, the other way round. f32, else E005; E003, E004.
 //
-//   tn_tensor h = tn_linear_scan(decay, x, 1).out;                     // decay [C], x [B, T, C]
-//   tn_scanned s = tn_linear_scan(a, b, 0, .initial = s0.last);        // goes on where s0 ended
+//   y = tn_linear_scan(w, x, 1).out;                         // w [C], x [B, T, C]: the same factors at every step
+//   h = tn_linear_scan(a, b, 0, .initial = h0).last;         // goes on from h0, a state that ended another scan, say
 typedef struct {
   tn_tensor initial;  // y_(-1), of b's shape without the axis; empty: y_0 is b_0
   bool reverse;       // from the last element to the first

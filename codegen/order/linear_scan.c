@@ -16,7 +16,7 @@
 // applies those of the blocks before its own, and walks its own, which is in its cache by then. Blocks follow from
 // bounds, so that bits do not depend on the team.
 #include "codegen/emitters.h"
-#include "codegen/order/axis.h"
+#include "codegen/order/order.h"
 #include "codegen/packed/layout.h"
 #include "codegen/span.h"
 #include "ir/fn.h"
