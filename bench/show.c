@@ -58,11 +58,11 @@ static void print_limits(const Case *c) {
 static void print_arena(const Case *c) {
   const tn_plan *p = &c->r.plan;
   if (!p->peak_bytes) return;
-  printf(
-      "arena         %.1f MB at its peak, lower bound %.1f MB, gap %.2f %%; %u kernels; parameters and state %.1f MB\n",
-      (double)p->peak_bytes * 1e-6, (double)p->lower_bound * 1e-6,
-      100 * (double)(p->peak_bytes - p->lower_bound) / (double)p->peak_bytes, p->n_kernels,
-      (double)p->param_bytes * 1e-6);
+  printf("arena         %.1f MB at its peak, lower bound %.1f MB, gap %.2f %%, %.1f MB of any order; %u kernels; "
+         "parameters and state %.1f MB\n",
+         (double)p->peak_bytes * 1e-6, (double)p->lower_bound * 1e-6,
+         100 * (double)(p->peak_bytes - p->lower_bound) / (double)p->peak_bytes, (double)p->order_bound * 1e-6,
+         p->n_kernels, (double)p->param_bytes * 1e-6);
 }
 
 // The fastest way of a peer, and what the others took.

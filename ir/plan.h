@@ -46,6 +46,7 @@ typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
   int64_t peak_bytes;   // arena size of this function
   int64_t lower_bound;  // largest sum of live bytes at any kernel
+  int64_t order_bound;  // no order of these kernels has a lower one
   int64_t copy_bytes;
 } PlanStats;
 
@@ -101,6 +102,7 @@ typedef struct {
   int64_t page_bytes, dtlb_entries;       // dtlb: pages that L1's translation buffer holds
   // a gradient of at least this size is not stored if the epilogue of its product can hold its update (089)
   int64_t update_bytes;
+  int64_t step_bytes;  // what another order must save for each kernel, or wait of the team, that it has more (096)
 } TargetFacts;
 #define IR_TARGET_FACTS IR_TARGET_FACTS_WITH(128 << 10)
 #define IR_TARGET_FACTS_WITH(least_update_bytes) \
@@ -110,7 +112,8 @@ typedef struct {
    .llc_bytes = 16 << 20,                        \
    .page_bytes = 4096,                           \
    .dtlb_entries = 64,                           \
-   .update_bytes = least_update_bytes}
+   .update_bytes = least_update_bytes,           \
+   .step_bytes = 16384}
 // f32 elements in so many bytes.
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 

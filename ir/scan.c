@@ -74,3 +74,9 @@ int64_t ir_scan_scratch(const Fn *f, Val v) {
   for (uint32_t k = 0; k < s.n_carries; k++) bytes += 2 * ir_scan_carry_bytes(&s, k);
   return bytes;
 }
+
+int64_t ir_scratch_at(const Fn *f, Val v) {
+  if (ir_ins(f, v)->op == OP_result) return 0;
+  if (ir_ins(f, v)->op == OP_scan) return align_up(ir_scan_scratch(f, v));
+  return f->prog->scratch ? align_up(f->prog->scratch(f, v, f->prog->scratch_ctx)) : 0;
+}

@@ -27,6 +27,7 @@ bool ir_scan_stacks(const Prog *p, Shape inner, Dim live);
 bool ir_scan_is_row(const Scan *s, uint32_t carry);          // packed: a row for each sequence; else one value for all
 Val ir_scan_carry_input(const Scan *s, uint32_t carry);      // none: 0
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN
-int64_t ir_scan_scratch(const Fn *f, Val v);                 // both slots of all carries, then the body's arena
+int64_t ir_scratch_at(const Fn *f, Val v);    // what the kernel of v needs for it while it runs, a multiple of TN_ALIGN
+int64_t ir_scan_scratch(const Fn *f, Val v);  // both slots of all carries, then the body's arena
 
 #endif

@@ -67,3 +67,15 @@ bool ir_is_whole(const Fn *f, Val v) {
     if (f->ins[v.i].op == OP_slice) return false;
   return true;
 }
+
+const bool *ir_written_params(const Fn *f) {
+  bool *written = rt_alloc(f->prog->mem, f->prog->n_params + 1);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    const OpInfo *op = &ir_ops[f->ins[i].op];
+    for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++) {
+      Val root = ir_storage_root(f, ir_arg(f, (Val){i}, k));
+      if (f->ins[root.i].op == OP_param) written[ir_attr_int(f, root, KEY_param, 0)] = true;
+    }
+  }
+  return written;
+}

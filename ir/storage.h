@@ -16,6 +16,7 @@ Val ir_view_base(const Fn *f, Val v);        // follows views to the value whose
 bool ir_is_product(const Fn *f, Val v);      // of floats: its kernel may have a prologue and an epilogue
 // ir/passes/fusion/fuse_update.c
 Val ir_gradient_of(const Fn *f, Val update);  // none: v is no update, or one by rows
+const bool *ir_written_params(const Fn *f);   // by parameter
 Val ir_storage_root(const Fn *f, Val v);      // follows views and WRITES results to the first version of their buffer
 void ir_changed(Fn *f, Val from);             // instructions from this one on were edited: drops what was known of f
 

@@ -39,16 +39,16 @@ check 2 '--write needs a file' budget - --write
 out=$("$tenure" budget - --kernels 8 <step.tir) && [[ $out == *'of at most 8'* ]] || fail "standard input: $out"
 
 # ---- fit: what is said to fit does, and one more does not
-check 0 $'\nbatch <= 2582 fits in 1,000,000 B\n' fit step.tir --memory 1MB --dim batch
-check 0 '972.2 KiB at kernel 5 of 8' fit step.tir --memory 1MB --dim batch
+check 0 $'\nbatch <= 3830 fits in 1,000,000 B\n' fit step.tir --memory 1MB --dim batch
+check 0 '972.5 KiB at kernel 2 of 8' fit step.tir --memory 1MB --dim batch
 sum_with() { # bytes that step.tir takes with this bound of batch
   sed "s/batch <= 8/batch <= $1/" step.tir >bound.tir
   "$tenure" fit bound.tir --memory 1GB --dim batch --json >/dev/null || return 1
   sed "s/batch <= 8/batch <= $1/" step.tir >bound.tir
   echo $(($("$tenure" opt bound.tir --passes=all --facts | sed -n 's/.*arena \([0-9]*\).*/\1/p' | head -1) + 4096))
 }
-(($(sum_with 2582) <= 1000000 && $(sum_with 2583) > 1000000)) || fail "2582 is not the largest bound: $(sum_with 2582), $(sum_with 2583)"
-check_json 0 '.largest = 2582 and .sizes.[fits=true].total <= 1000000 and .sizes.[fits=false].total > 1000000 and .peak.values' \
+(($(sum_with 3830) <= 1000000 && $(sum_with 3831) > 1000000)) || fail "3830 is not the largest bound: $(sum_with 3830), $(sum_with 3831)"
+check_json 0 '.largest = 3830 and .sizes.[fits=true].total <= 1000000 and .sizes.[fits=false].total > 1000000 and .peak.values' \
   fit step.tir --memory 1MB --dim batch --json
 check 1 'not even batch <= 1 fits in 1,000 B' fit step.tir --memory 1KB --dim batch
 check_json 1 '.largest = 0' fit step.tir --memory 1KB --dim batch --json

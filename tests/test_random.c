@@ -519,7 +519,8 @@ static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
 static bool run_all_passes(Prog *p, const char *list, bool *keep) {
   cg_plan_for(p, &target), p->guarded_arena = is_hostile;
-  if (shared->seed % 2) p->target.update_bytes = 64;  // else no parameter here is large enough for the kernel of a product
+  // else no parameter here is large enough for the kernel of a product, and no arena for another order of kernels
+  if (shared->seed % 2) p->target.update_bytes = 64, p->target.step_bytes = 0;
   for (uint32_t k = 0; k < p->n_fns; k++) {
     uint32_t from = p->diags.n;
     bool writes = false;

@@ -78,9 +78,10 @@ static void check_summary(const tn_program *p) {
   CHECK(tn_dump_function(p, "train_step", out, TN_DUMP_SUMMARY) == TN_OK);
   fclose(out);
   const PlanStats *s = &function(p, "train_step")->stats;
-  char want[200], arena[RT_BYTES_SIZE], bound[RT_BYTES_SIZE];
-  snprintf(want, sizeof want, "@train_step: arena %s, lower bound %s, gap 0.0 %%\n",
-           rt_bytes_text(arena, s->peak_bytes), rt_bytes_text(bound, s->lower_bound));
+  char want[200], arena[RT_BYTES_SIZE], bound[RT_BYTES_SIZE], orders[RT_BYTES_SIZE];
+  snprintf(want, sizeof want, "@train_step: arena %s, lower bound %s, gap 0.0 %%, %s of any order\n",
+           rt_bytes_text(arena, s->peak_bytes), rt_bytes_text(bound, s->lower_bound),
+           rt_bytes_text(orders, s->order_bound));
   CHECK_HAS(text, want);
   CHECK_HAS(text, " 0 copies (0 B)");
   free(text);

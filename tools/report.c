@@ -68,6 +68,7 @@ static void put_figures(const ToolFn *f, const Peak *peak, RtText *out) {
   put(out, "<dl class=\"figures\">");
   figure(out, "arena", tool_bytes(mem, s->peak_bytes));
   figure(out, "lower bound", tool_bytes(mem, s->lower_bound));
+  figure(out, "of any order", tool_bytes(mem, s->order_bound));
   figure(out, "gap", rt_printf(mem, "%.1f %%", gap));
   figure(out, "peak at kernel", f->f->n_kernels ? rt_printf(mem, "%u of %u", peak->kernel, f->f->n_kernels) : "none");
   figure(out, "in place", rt_printf(mem, "%u", s->n_inplace));

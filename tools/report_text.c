@@ -126,9 +126,11 @@ static void put_fn(const ToolFn *f, RtText *out) {
   const PlanStats *s = &f->f->stats;
   Peak peak = tool_peak(f, mem);
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
-  rt_text_add(out, "\n@%s: arena %s, lower bound %s (gap %.1f %%)\n  %u kernels, %u in place, %u copies (%s)\n\n",
-              tool_fn_name(f), tool_bytes(mem, s->peak_bytes), tool_bytes(mem, s->lower_bound), gap, f->f->n_kernels,
-              s->n_inplace, s->n_copies, tool_bytes(mem, s->copy_bytes));
+  rt_text_add(
+      out,
+      "\n@%s: arena %s, lower bound %s (gap %.1f %%), %s of any order\n  %u kernels, %u in place, %u copies (%s)\n\n",
+      tool_fn_name(f), tool_bytes(mem, s->peak_bytes), tool_bytes(mem, s->lower_bound), gap,
+      tool_bytes(mem, s->order_bound), f->f->n_kernels, s->n_inplace, s->n_copies, tool_bytes(mem, s->copy_bytes));
   if (s->peak_bytes && f->f->n_kernels) put_map(f, &peak, out);
   RtText at_peak = {.mem = mem};
   rt_text_put(&at_peak, "", 0);
@@ -173,6 +175,7 @@ static void json_fn(const ToolFn *f, RtText *out) {
   json_text(out, "name", tool_fn_name(f));
   json_int(out, "arena", s->peak_bytes);
   json_int(out, "lower_bound", s->lower_bound);
+  json_int(out, "order_bound", s->order_bound);
   json_int(out, "in_place", s->n_inplace);
   json_int(out, "copies", s->n_copies);
   json_int(out, "copy_bytes", s->copy_bytes);

@@ -78,14 +78,14 @@ static uint32_t n_after(const Fn *f, Val v) { return ir_end_of_elements(f, &f->k
 // Storage of the unmodified product: its own buffer, or the output that alone follows it.
 static Val stored_as(const Fn *f, Val v) {
   Val next = {v.i + 1};
-  bool is_output =
-      n_after(f, v) == 1 && !f->buf_of[v.i] && ir_ins(f, next)->op == OP_output && ir_arg(f, next, 0).i == v.i;
+  bool is_output = n_after(f, v) == 1 && !(f->buf_of && f->buf_of[v.i]) && ir_ins(f, next)->op == OP_output &&
+                   ir_arg(f, next, 0).i == v.i;
   return is_output ? next : v;
 }
 
 static void find_epilogue(const Fn *f, Val v, GemmPlan *p) {
   p->out = stored_as(f, v);
-  p->stores_product = f->buf_of[p->out.i] != 0;
+  p->stores_product = !f->buf_of || f->buf_of[p->out.i] != 0;
   if (p->out.i != v.i || n_after(f, v) == 0) return;
   p->epilogue = EPILOGUE_FROM_STACK;
   p->update = cg_gemm_update(f, v);

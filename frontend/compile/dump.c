@@ -73,8 +73,8 @@ static void add_body(const Fn *b, RtText *out) {
 static void add_summary(const Fn *f, RtText *out) {
   const PlanStats *s = &f->stats;
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
-  rt_text_add(out, "@%s: arena %s, lower bound %s, gap %.1f %%\n", ir_text(f->prog, f->name), bytes(out, s->peak_bytes),
-              bytes(out, s->lower_bound), gap);
+  rt_text_add(out, "@%s: arena %s, lower bound %s, gap %.1f %%, %s of any order\n", ir_text(f->prog, f->name),
+              bytes(out, s->peak_bytes), bytes(out, s->lower_bound), gap, bytes(out, s->order_bound));
   rt_text_add(out, "  %u kernels, %u results in place, %u copies (%s); parameters and state %s, constants %s",
               s->n_kernels, s->n_inplace, s->n_copies, bytes(out, s->copy_bytes), bytes(out, f->prog->param_bytes),
               bytes(out, f->prog->const_bytes));

@@ -191,6 +191,7 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .copy_bytes = s->copy_bytes,
                    .peak_bytes = s->peak_bytes,
                    .lower_bound = s->lower_bound,
+                   .order_bound = s->order_bound,
                    .param_bytes = ir->param_bytes,
                    .const_bytes = ir->const_bytes,
                    .packed_bytes = ir->packed_bytes,

@@ -36,7 +36,9 @@ TN_API tn_compile_info tn_compile_info_of(const tn_model *m);
 // Of a bundle only peak_bytes, param_bytes and packed_bytes are known: the others are 0, and so are its copies and bytes moved.
 typedef struct {
   uint32_t n_kernels, n_inplace, n_copies;
-  int64_t copy_bytes, peak_bytes, lower_bound;
+  int64_t copy_bytes, peak_bytes;
+  int64_t lower_bound;  // bytes that live at once: the most of any kernel, in the order of kernels that was chosen
+  int64_t order_bound;  // no order of these kernels has less: where it is lower_bound, the order is the best
   int64_t param_bytes, const_bytes, packed_bytes;  // of the program: all functions share them
   // What no run of full bounds can do without: flops, two for each multiply-add of products, recurrences and attention
   // and one for each element that another operation computes; bytes of inputs, outputs, parameters and state, each read

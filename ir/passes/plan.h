@@ -7,6 +7,8 @@
 
 // Sets offsets in SEG_PARAM and SEG_CONST for all functions, after their passes, and checks them
 bool ir_plan_program_memory(Prog *p);
+// ir/passes/planning/order_bound.c: of live bytes; `live` is what the order that there is needs
+int64_t ir_bound_of_orders(const Fn *f, int64_t live);
 // checks the work of ir_plan_program_memory independently (ir/passes/planning/verify_plan.c)
 bool ir_check_segments(Prog *p);
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long

@@ -90,7 +90,10 @@ void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
     uint32_t first = f->n_ins;
     copy_members(&o, list[k]);
     if (why && why[k]) ir_remark(f, REMARK_FUSE, o.e.map[group->lead], (Val){kernels[n_kernels - 1].first}, why[k]);
-    kernels[n_kernels++] = (Kernel){.first = first, .n = f->n_ins - first, .cls = group->cls, .wanted = group->wanted};
+    bool has_copies = f->n_ins - first > group->n, by_rows = ir_classes[group->cls].flags & BECOMES_ROWS;
+    OpClass cls = has_copies && by_rows && group->cls != CLASS_POINTWISE ? CLASS_ROW : (OpClass)group->cls;
+    kernels[n_kernels++] =
+        (Kernel){.first = first, .n = f->n_ins - first, .cls = (uint8_t)cls, .wanted = group->wanted};
     for (uint32_t i = group->first; i; i = g->next[i]) copy_views(&o, i);
   }
   ir_rewrite_end(&o.e);

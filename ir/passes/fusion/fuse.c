@@ -52,7 +52,7 @@ bool ir_pass_fuse(Fn *f) {
   ir_merge_late(&s);
   uint32_t *list = ir_in_place(&s.g, &n);
   ir_order_groups(&s.g, list, n);
-  n = ir_merge_neighbours(&s, list, n);
+  list = ir_merge_in_order(&s, list, &n);
   ir_emit_groups(&s.g, list, n);
   return true;
 }

@@ -84,6 +84,14 @@ uint32_t *ir_in_place(const Groups *g, uint32_t *n);  // groups in the order of 
 void ir_merge_kinds(Fuse *s);
 void ir_merge_rows(Fuse *s);
 void ir_merge_late(Fuse *s);
-uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n);  // how many are left
+// By group: bytes that may live with what it makes; bytes that it makes.
+typedef struct {
+  int64_t *bytes, *made;
+} MergeRoom;
+uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n,
+                             MergeRoom *room);  // how many are left; NULL: any room
+
+// ---- order_memory.c: neighbours are merged, in this order or in one in which less lives at once. The list, and how many are in it
+uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n);
 
 #endif

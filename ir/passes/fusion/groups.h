@@ -61,6 +61,8 @@ bool ir_concat_pair_fits(const Fn *f, Val a, Val b);             // fuse_concat.
 
 // ---- order.c. list: groups, at first in the order of their places
 void ir_order_groups(const Groups *g, uint32_t *list, uint32_t n);
+// ---- memory.c
+int64_t ir_arena_bytes(const Groups *g, uint32_t v);
 // ---- emit.c
 void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n);  // the function in this order, and its kernels
 

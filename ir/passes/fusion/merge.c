@@ -215,13 +215,18 @@ static bool are_alike(const Fuse *s, uint32_t a, uint32_t b) {
   return same_rows && makes_no_elements(s, b, second.shape.i);
 }
 
-uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n) {
+uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeRoom *room) {
   Groups *g = &s->g;
   uint32_t m = 0;
   for (uint32_t k = 0; k < n; k++) {
     uint32_t last = m ? list[m - 1] : 0;
     bool both = last && g->list[last].lead < s->f->n_ins && g->list[list[k]].lead < s->f->n_ins;
-    if (both && (are_alike(s, last, list[k]) || shares(s, last, list[k])) && ir_merge(g, last, list[k])) continue;
+    bool is_like_it = both && (are_alike(s, last, list[k]) || shares(s, last, list[k]));
+    if (is_like_it && (!room || room->made[k] <= room->bytes[m - 1]) && ir_merge(g, last, list[k])) {
+      if (room) room->bytes[m - 1] -= room->made[k];
+      continue;
+    }
+    if (room) room->bytes[m] = room->bytes[k];
     list[m++] = list[k];
   }
   return m;

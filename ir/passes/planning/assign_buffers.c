@@ -187,12 +187,7 @@ static void make_scratch(Liveness *l) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     Kernel *kern = &f->kernels[k];
     int64_t bytes = 0;
-    for (uint32_t i = kern->first; i < kern->first + kern->n; i++) {
-      if (op_at(f, (Val){i}) == OP_result) continue;
-      int64_t own = l->p->scratch ? l->p->scratch(f, (Val){i}, l->p->scratch_ctx) : 0;
-      if (op_at(f, (Val){i}) == OP_scan) own = ir_scan_scratch(f, (Val){i});
-      bytes += (own + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
-    }
+    for (uint32_t i = kern->first; i < kern->first + kern->n; i++) bytes += ir_scratch_at(f, (Val){i});
     if (!bytes) continue;
     kern->scratch = new_buf(f, (Val){kern->first}, SEG_ARENA, bytes);
     f->bufs[kern->scratch].scratch = true;
@@ -347,18 +342,6 @@ static uint32_t *last_uses(const Fn *f) {
   return last;
 }
 
-static const bool *find_written_params(const Fn *f) {
-  bool *written = rt_alloc(f->prog->mem, f->prog->n_params + 1);
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const OpInfo *op = &ir_ops[f->ins[i].op];
-    for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++) {
-      Val root = ir_storage_root(f, ir_arg(f, (Val){i}, k));
-      if (op_at(f, root) == OP_param) written[ir_attr_int(f, root, KEY_param, 0)] = true;
-    }
-  }
-  return written;
-}
-
 static int64_t find_param_bytes(const Fn *f) {
   int64_t bytes = 0;
   for (uint32_t i = 1; i < f->n_ins; i++)
@@ -398,7 +381,7 @@ bool ir_pass_assign_buffers(Fn *f) {
   RtArena *mem = f->prog->mem;
   Liveness l = {.f = f, .p = f->prog, .stored = rt_alloc(mem, f->n_ins)};
   l.of_param = rt_alloc(mem, (f->prog->n_params + 1) * sizeof *l.of_param);
-  f->writes_param = find_written_params(f);
+  f->writes_param = ir_written_params(f);
   f->param_bytes = find_param_bytes(f);
   f->buf_of = rt_alloc(mem, f->n_ins * sizeof *f->buf_of);
   f->bufs = NULL;

@@ -1,0 +1,11 @@
+// Inside of the room: bounds of the peak of all orders.
+#ifndef TN_IR_SCHEDULE_BOUND_H
+#define TN_IR_SCHEDULE_BOUND_H
+
+#include "ir/schedule/run.h"
+
+int64_t ir_sched_bound_alone(const Run *r);  // of single kernels
+// By cuts, of a problem of at most SCHED_MOST_KERNELS. order: a valid one; it ends when the bound is `enough`, a known peak.
+int64_t ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem);
+
+#endif

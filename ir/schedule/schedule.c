@@ -1,0 +1,69 @@
+#include "ir/schedule/schedule.h"
+#include "ir/schedule/bound.h"
+#include <string.h>
+
+static int64_t peak_of(Run *r, const uint32_t *order) {
+  while (r->n_done) ir_sched_undo(r);
+  r->largest = 0;
+  for (uint32_t k = 0; k < r->p->n; k++) ir_sched_do(r, order[k]);
+  return r->largest;
+}
+
+int64_t ir_schedule_peak(const SchedProblem *p, const uint32_t *order, RtArena *mem) {
+  Run r = ir_sched_run(p, mem);
+  return peak_of(&r, order);
+}
+
+void ir_schedule_live(const SchedProblem *p, const uint32_t *order, int64_t *live, RtArena *mem) {
+  Run r = ir_sched_run(p, mem);
+  for (uint32_t k = 0; k < p->n; k++) {
+    live[order[k]] = r.held + sched_need(&r, order[k]);
+    ir_sched_do(&r, order[k]);
+  }
+}
+
+static void keep(const Run *r, Schedule *s, int64_t peak, uint32_t *order) {
+  s->peak = peak;
+  memcpy(order, r->done, r->p->n * sizeof *order);
+}
+
+// By halving between the bound and the peak, first at the bound; a cap for which no order exists is a bound.
+static void search(Run *r, Schedule *s, uint32_t *order, RtArena *mem) {
+  enum { PARTS = 1024, UNITS_OF_ALL = 100000 };  // it ends where what is left is below a part of the peak
+  SchedSearch *of = ir_sched_search(r, mem);
+  int64_t low = s->bound;  // lower ones are not tried
+  for (bool is_first = true; low < s->peak && (is_first || s->peak - low > s->peak / PARTS) && s->spent < UNITS_OF_ALL;
+       is_first = false) {
+    int64_t cap = is_first ? low : low + (s->peak - low) / 2;
+    SchedAnswer answer = ir_sched_decide(of, cap, &s->spent);
+    if (answer == SCHED_FOUND) {
+      r->largest = 0;
+      memcpy(order, r->done, r->p->n * sizeof *order);
+      s->peak = peak_of(r, order);
+    } else {
+      low = cap + 1;
+      if (answer == SCHED_NONE && s->bound < low) s->bound = low;
+    }
+  }
+}
+
+Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
+  Run r = ir_sched_run(p, mem);
+  Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r)};
+  if (s.peak > s.bound && p->n <= SCHED_MOST_KERNELS) {
+    s.bound = ir_sched_bound(&r, order, s.peak, mem);
+    for (uint32_t rule = 0; rule < SCHED_RULES && s.peak > s.bound; rule++) {
+      int64_t peak = ir_sched_greedy(&r, rule);
+      if (peak < s.peak) keep(&r, &s, peak, order);
+    }
+    search(&r, &s, order, mem);
+  }
+  s.is_least = s.peak <= s.bound;
+  return s;
+}
+
+int64_t ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak, RtArena *mem) {
+  Run r = ir_sched_run(p, mem);
+  int64_t bound = ir_sched_bound_alone(&r);
+  return bound < peak && p->n <= SCHED_MOST_KERNELS ? ir_sched_bound(&r, order, peak, mem) : bound;
+}
