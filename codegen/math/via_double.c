@@ -3,7 +3,7 @@
 //   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
 //   gelu      where there is no table in registers (gelu_table.c)
 //   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
-//   erfc, erfinv, log2, log10, exp2, hypot    everywhere
+//   erfc, log2, log10, exp2, hypot    everywhere; erfinv without fused multiply-adds
 //
 // What the polynomials here miss is below 0.15 units of a float.
 #include "codegen/math/math.h"
@@ -32,16 +32,12 @@ V cg_log_parts(Cg *c, V d, V *e) {
   return cg_fdiv(c, below, above);
 }
 
-static V log2_of_normal(Cg *c, V d) {
+V cg_log2_double(Cg *c, V d) {
   V e, s = cg_log_parts(c, d, &e), z = cg_fmul(c, s, s);
   V y = c->t->fast_math ? POLY(c, z, 2.8853900797881438, 0.96179884828761109, 0.57671431059460099, 0.4317378771399204)
                         : POLY(c, z, 2.8853900817900842, 0.96179667334283381, 0.57708358480099764, 0.41167272790715076,
                                0.34072995546190632);
-  return cg_fadd(c, e, cg_fmul(c, s, y));
-}
-
-V cg_log2_double(Cg *c, V d) {
-  V y = log2_of_normal(c, d);
+  y = cg_fadd(c, e, cg_fmul(c, s, y));
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, d, k(c, d, 0)), k(c, d, -INFINITY), y);
   y = cg_select(c, cg_fcmp(c, LLVMRealOGE, d, k(c, d, 0)), y, k(c, d, NAN));
   return cg_select(c, cg_fcmp(c, LLVMRealULT, d, k(c, d, INFINITY)), y, d);
@@ -187,33 +183,53 @@ V cg_hypot(Cg *c, V a, V b) {
 }
 
 // x times a polynomial in w = -ln(1 - x^2), from w = 5 on in sqrt w: no float but +-1 has a w above 17.
-static V erfinv_w(Cg *c, V x) {  // any number for |x| >= 1
-  V one = k(c, x, 1), below = cg_fsub(c, one, x), above = cg_fadd(c, one, x);
-  return cg_fmul(c, log2_of_normal(c, cg_fmul(c, below, above)), k(c, x, -0.69314718055994531));
+enum { TAIL_FROM = 5 };
+
+// x (coef[0] + z q); what the sum of these loses is added.
+static V erfinv_single_of(Cg *c, V x, V z, double first, V q) {
+  V sum = cg_fma(c, z, q, k(c, x, first)), lost = cg_fma(c, z, q, cg_fsub(c, k(c, x, first), sum));
+  return cg_fma(c, x, sum, cg_fmul(c, x, lost));
 }
 
-enum { TAIL_FROM = 5 };
+static V erfinv_w(Cg *c, V x) {
+  V below = cg_fma(c, cg_fneg(c, x), x, k(c, x, 1));
+  return cg_fneg(c, cg_primitive(c, OP_log, &below));
+}
 
 static void make_erfinv_tail(Cg *c, V fn, void *ctx) {
   (void)ctx;
-  V a = LLVMGetParam(fn, 0), x = cg_widen(c, a), w = erfinv_w(c, x);
-  V s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
-  V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
-                0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
-                -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);
-  V y = cg_narrow(c, cg_fmul(c, x, tail), a);
+  V x = LLVMGetParam(fn, 0), w = erfinv_w(c, x), s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
+  V q = POLY(c, s, 1.004692554473877, 0.005975009873509407, -0.0042955707758665085, 0.0029308199882507324,
+             -0.001987866358831525, 0.0011472769547253847, -0.00036637100856751204, -0.00010923957597697154,
+             0.00010355466656619683);
+  V y = erfinv_single_of(c, x, s, 3.0336365699768066, q), is_end = cg_fcmp(c, LLVMRealOEQ, w, k(c, w, INFINITY));
+  y = cg_select(c, is_end, with_sign(c, w, x), y);
   LLVMBuildRet(c->b, cg_select(c, cg_fcmp(c, LLVMRealOLT, w, k(c, w, TAIL_FROM)), LLVMGetParam(fn, 1), y));
 }
 
+static V erfinv_single(Cg *c, V x) {
+  V w = erfinv_w(c, x);
+  V q = POLY(c, w, 0.23201483488082886, 0.01154270488768816, -0.0023211201187223196, -0.0001419144100509584,
+             5.3358035074779764e-05, 8.612322517365101e-07, -1.334493617832777e-06, 1.502131539155016e-07,
+             -5.5499160822591875e-09);
+  V y = erfinv_single_of(c, x, w, 0.8862268924713135, q), is_far = cg_fcmp(c, LLVMRealOGE, w, k(c, w, TAIL_FROM));
+  return cg_slow_path(c, "erfinv_tail", is_far, x, y, y, make_erfinv_tail, NULL);
+}
+
 V cg_erfinv(Cg *c, V a) {
-  V x = cg_widen(c, a), w = erfinv_w(c, x);
+  if (has_fma(c)) return erfinv_single(c, a);
+  V x = cg_widen(c, a), one = k(c, x, 1), below = cg_fsub(c, one, x), w = cg_fmul(c, below, cg_fadd(c, one, x));
+  w = cg_fneg(c, cg_log_double(c, w));
   V t = cg_fsub(c, w, k(c, w, 2.5));
   V middle = POLY(c, t, 1.5014093511463842, 0.2466402767403145, -0.0041773182378038193, -0.0012527079277645629,
                   0.00021825147499564526, -4.9960297852061797e-06, -3.4176944223983369e-06, 4.7870168131956354e-07,
                   1.3874280738139898e-08, -1.0863841706634822e-08, 8.0621081633176478e-10, 1.2359544671870271e-10,
                   -1.9768142768011553e-11);
-  V y = cg_narrow(c, cg_fmul(c, x, middle), a), is_far = cg_fcmp(c, LLVMRealOGE, w, k(c, w, TAIL_FROM));
-  y = cg_slow_path(c, "erfinv_tail", is_far, a, y, y, make_erfinv_tail, NULL);
+  V s = cg_fsub(c, sqrt_of(c, w), k(c, w, 3.2));
+  V tail = POLY(c, s, 3.0336365695316054, 1.0046924431376696, 0.0059735069489070518, -0.0042941601575158406,
+                0.0029470411640253264, -0.0019929120112874687, 0.0010939120357984021, -0.00035963025769733493,
+                -4.0641474132799759e-05, 0.0001005523950743356, -3.0254996710138416e-05);
+  V y = cg_narrow(c, cg_fmul(c, x, cg_select(c, cg_fcmp(c, LLVMRealOLT, w, k(c, w, 5)), middle, tail)), a);
   V size = fabs_of(c, a), unit = k(c, a, 1);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, size, unit), with_sign(c, k(c, a, INFINITY), a), y);
   return cg_select(c, cg_fcmp(c, LLVMRealOGT, size, unit), k(c, a, NAN), y);
