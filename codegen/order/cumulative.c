@@ -3,7 +3,8 @@
 // Seen as [outer][n][inner], n the axis. Lanes (outer, inner) are independent: each belongs to one worker, and its elements
 // are taken in order, so that nothing depends on how many workers there are.
 //
-//   inner 1    a row at a time; sums and products of f32 a vector at a time, whose prefixes are made in the register
+//   inner 1    a row at a time; extremes, and sums and products of f32, a vector at a time, whose prefixes are made in the
+//              register
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
 // With a layout lanes are those of its rows, and steps its steps (codegen/packed/reduce_time.c draws them): blocks of lanes
@@ -110,8 +111,7 @@ static V takes_over(const Cumulative *s, V x, V best) {
   Cg *c = s->c;
   bool least = s->op == OP_cummin;
   if (!is_float(s)) return cg_compare_integers(c, s->type, least ? OP_le : OP_ge, x, best);
-  V beats = cg_and(c, cg_fcmp(c, least ? LLVMRealOLE : LLVMRealOGE, x, best), cg_fcmp(c, LLVMRealORD, best, best));
-  return cg_or(c, beats, cg_fcmp(c, LLVMRealUNO, x, x));
+  return cg_or(c, cg_fcmp(c, least ? LLVMRealOLE : LLVMRealOGE, x, best), cg_fcmp(c, LLVMRealUNO, x, x));
 }
 
 static void step_best(const Cumulative *s, const Step *p, V *carry) {
@@ -156,7 +156,7 @@ static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n
   }
 }
 
-// ---- rows of f32 sums and products
+// ---- rows by vectors
 static V shuffled(const Cumulative *s, V a, V b, const int32_t *from, uint32_t n) {
   V lane[64];
   for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(s->c, from[k]);
@@ -171,22 +171,24 @@ static V reversed(const Cumulative *s, V x, uint32_t n) {
 
 static V combine(const Cumulative *s, V a, V b) { return s->op == OP_cumsum ? add(s, a, b) : mul(s, a, b); }
 
+// The element `by` lanes before; of the first lanes `none`.
+static V earlier(const Cumulative *s, V x, V none, uint32_t by, uint32_t n) {
+  int32_t from[64];
+  for (uint32_t k = 0; k < n; k++) from[k] = k < by ? (int32_t)(n + k) : (int32_t)(k - by);
+  return shuffled(s, x, none, from, n);
+}
+
 // x_0, x_0 + x_1, ..: in log2 n steps.
 static V prefixes(const Cumulative *s, V x, uint32_t n) {
   V neutral = cg_splat_n(s->c, LLVMConstReal(s->c->f64, s->op == OP_cumprod), n);
-  for (uint32_t by = 1; by < n; by *= 2) {
-    int32_t from[64];
-    for (uint32_t k = 0; k < n; k++) from[k] = k < by ? (int32_t)(n + k) : (int32_t)(k - by);
-    x = combine(s, x, shuffled(s, x, neutral, from, n));
-  }
+  for (uint32_t by = 1; by < n; by *= 2) x = combine(s, x, earlier(s, x, neutral, by, n));
   return x;
 }
 
-// Scans all elements but the last n % vl in order; returns their number, and the carry.
-static V row_of_vectors(const Cumulative *s, V first, V *carry) {
+// Both scan the `whole` first elements, a multiple of vl.
+static void row_of_sums(const Cumulative *s, V whole, V first, V *carry) {
   Cg *c = s->c;
   uint32_t vl = c->t->vl;
-  V whole = cg_mul(c, cg_div(c, s->n, cg_i64(c, vl)), cg_i64(c, vl));
   for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 1); cg_next(&l);) {
     V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, vl)), l.i) : l.i;
     V place = cg_add(c, first, at), x = cg_get(c, c->vf, s->x, place);
@@ -197,17 +199,45 @@ static V row_of_vectors(const Cumulative *s, V first, V *carry) {
     cg_put(c, s->reverse ? reversed(s, y, vl) : y, s->out, place);
     *carry = combine(s, *carry, last);
   }
-  return whole;
 }
+
+// The lane that an extreme comes from goes with it.
+static void row_of_extremes(const Cumulative *s, V whole, V first, V *carry) {
+  Cg *c = s->c;
+  const uint32_t vl = c->t->vl;
+  LLVMTypeRef many = LLVMVectorType(c->i32, vl);
+  V last = cg_i32(c, (int32_t)vl - 1), before = cg_splat_n(c, cg_i32(c, -1), vl), none[MOST_CARRIES];
+  V numbers = cg_trunc(c, cg_lane_numbers(c), many);
+  start(s, none);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 2); cg_next(&l);) {
+    V place = cg_add(c, first, l.i), x = cg_get(c, LLVMVectorType(elem(s), vl), s->x, place), lane = numbers;
+    for (uint32_t by = 1; by < vl; by *= 2) {
+      V other = earlier(s, x, cg_splat_n(c, none[0], vl), by, vl), take = takes_over(s, x, other);
+      x = cg_select(c, take, x, other);
+      lane = cg_select(c, take, lane, earlier(s, lane, before, by, vl));
+    }
+    V best = cg_splat_n(c, carry[0], vl), take = takes_over(s, x, best);
+    x = cg_select(c, take, x, best), lane = cg_select(c, take, lane, before);
+    V own = cg_add(c, cg_sext(c, lane, c->vi64), cg_splat_n(c, l.i, vl));
+    V index = cg_select(c, cg_lt(c, lane, LLVMConstNull(many)), cg_splat_n(c, carry[1], vl), own);
+    if (s->out) cg_put(c, x, s->out, place);
+    if (s->index) cg_put(c, index, s->index, place);
+    carry[0] = LLVMBuildExtractElement(c->b, x, last, ""), carry[1] = LLVMBuildExtractElement(c->b, index, last, "");
+  }
+}
+
+static bool is_extreme(const Cumulative *s) { return s->op == OP_cummax || s->op == OP_cummin; }
 
 static void each_row(Cumulative *s) {
   Cg *c = s->c;
-  bool by_vectors = is_float(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
-  V mask = NULL;
+  bool by_sums = is_float(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
+  V mask = NULL, vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, s->n, vl), vl);
   for (Loop row = cg_each_shared(c, s->outer, 1); cg_next(&row);) {
     V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
     start(s, carry);
-    if (by_vectors) from = row_of_vectors(s, first, carry);
+    if (by_sums) row_of_sums(s, whole, first, carry);
+    if (is_extreme(s)) row_of_extremes(s, whole, first, carry);
+    if (by_sums || is_extreme(s)) from = whole;
     walk(s, from, first, &mask, 1, carry);
   }
 }
