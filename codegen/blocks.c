@@ -15,7 +15,7 @@ enum {
 void cg_begin_blocks(Cg *c) { c->stack_used = FRAMES, c->frame_used = c->worker_used = 0; }
 
 static int64_t bytes_of(const Cg *c, LLVMTypeRef elem, int64_t n) {
-  int64_t size = elem == c->ptr ? c->t->pointer_bits / 8 : elem == c->i64 ? 8 : 4;
+  int64_t size = elem == c->ptr ? c->t->pointer_bits / 8 : elem == c->i64 || elem == c->f64 ? 8 : 4;
   return cg_round_up(cg_larger(n, 1) * size, TN_ALIGN);
 }
 

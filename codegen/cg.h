@@ -88,7 +88,7 @@ V cg_frame_ptr(Cg *c, size_t field);                              // the pointer
 V cg_service(Cg *c, size_t service);                              // a function
 void cg_call_service(Cg *c, size_t service, V *arg, uint32_t n);  // without a result
 // ---- codegen/blocks.c: private memory of a worker, while its kernel runs; in the entry block, aligned to TN_ALIGN
-V cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, i32, i64 or pointers
+V cg_block(Cg *c, LLVMTypeRef elem, int64_t n);  // n of f32, f64, i32, i64 or pointers
 V cg_stack_block(Cg *c, LLVMTypeRef elem,
                  int64_t n);          // on the stack always: of functions that kernels share
 V cg_worker_block(Cg *c, int64_t n);  // n of f32, of Target.worker_bytes if there is room

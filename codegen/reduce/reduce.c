@@ -72,6 +72,7 @@ int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
 }
 
 // ---- emission
+enum { MOST_PARTS = 2 };  // levels of a cascade below the last
 typedef struct Reduce {
   Cg *c;
   Op op;
@@ -85,6 +86,7 @@ typedef struct Reduce {
   bool runs;                            // a result sums runs along the vector axis; else rows
   bool about_pivot;                     // a mean: sums terms minus `pivot`,
   V pivot;
+  V pivots, part[MOST_PARTS];     // of a panel, in the cache: of means, and partial sums of rows
   const struct Reduce *terms_of;  // and the last stage makes the mean; NULL: it stays a sum
 } Reduce;
 
@@ -325,97 +327,79 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
 }
 
 // ---- column reductions: rows [q0, q1) to vectors of contiguous results
+//
+//   narrow   less than a block of columns: a vector of each group at a time, N_ACC rows at once
+//   wide     panels of columns, of each the rows in order, so that memory is read as it lies: sums of CASCADE_TERMS rows are
+//            made in registers and joined with those of the rows before in the cache
 typedef struct {
   V from, to;  // at the first column of the strip
   V q0, q1;
-  V pivot[MAX_ACC];  // of a mean
 } Strip;
 
 static V row_at(Reduce *r, const Strip *s, V q) {
   return elem_at(r, s->from, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, q));
 }
 
-static V column_term(Reduce *r, const Strip *s, uint32_t k, V x) {
-  return r->about_pivot ? cg_fsub(r->c, x, s->pivot[k]) : x;
+static V pivots_of_columns(Reduce *r, V from, V mask) {
+  V x[N_PIVOTS];
+  for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(r->c, r->vec, elem_at(r, from, to_pivot(r, j)), mask);
+  return cg_pivots(r->c, x);
 }
 
-static void load_pivots(Reduce *r, Strip *s, uint32_t n, V mask) {
+// The n vectors of row q from `column` on, joined with the accumulators.
+static void add_row(Reduce *r, const Strip *s, V q, V column, uint32_t n, V mask, const V *pivot, V *acc) {
   Cg *c = r->c;
-  for (uint32_t k = 0; r->about_pivot && k < n; k++) {
-    V x[N_PIVOTS], at = elem_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl));
-    for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(c, r->vec, elem_at(r, at, to_pivot(r, j)), mask);
-    s->pivot[k] = cg_pivots(c, x);
-  }
-}
-
-// Row q of n vectors, joined with the accumulators.
-static void add_row(Reduce *r, const Strip *s, V q, uint32_t n, V mask, V *acc) {
-  Cg *c = r->c;
-  V row = row_at(r, s, q);
+  V row = elem_at(r, row_at(r, s, q), column);
   for (uint32_t k = 0; k < n; k++) {
     V x = cg_get_masked(c, r->vec, row, cg_i64(c, k * (int64_t)c->t->vl), mask);
-    acc[k] = join(r, acc[k], column_term(r, s, k, x));
+    acc[k] = join(r, acc[k], r->about_pivot ? cg_fsub(c, x, pivot[k]) : x);
   }
 }
 
-// A block of columns at once, row by row; `acc` is updated.
-static void add_rows_wide(Reduce *r, const Strip *s, V *acc) {
-  Cg *c = r->c;
-  uint32_t n = all_parts(c);
-  for (Loop l = cg_carry(c, s->q0, s->q1, cg_i64(c, 1), acc, n); cg_next(&l);) add_row(r, s, l.i, n, NULL, acc);
-}
-
-// n vectors: N_ACC rows at once into N_ACC accumulators of each, which hides the latency of the add; remaining rows into
-// the first.
-static void add_rows_narrow(Reduce *r, const Strip *s, uint32_t n, V mask, V *acc) {
-  Cg *c = r->c;
-  V end = cg_add(c, s->q0, cg_multiple(c, cg_sub(c, s->q1, s->q0), cg_i64(c, N_ACC)));
-  for (Loop l = cg_carry(c, s->q0, end, cg_i64(c, N_ACC), acc, N_ACC * n); cg_next(&l);)
-    for (uint32_t k = 0; k < N_ACC; k++) add_row(r, s, cg_add(c, l.i, cg_i64(c, k)), n, mask, acc + k * n);
-  for (Loop rest = cg_carry(c, end, s->q1, cg_i64(c, 1), acc, n); cg_next(&rest);) add_row(r, s, rest.i, n, mask, acc);
-}
-
+// ---- narrow
 typedef struct {
   Reduce *r;
   const Strip *strip;
   uint32_t n;
-  V mask;
+  V mask, pivot[MAX_ACC];
 } Rows;
 
-static bool is_wide(const Rows *x) { return x->n == all_parts(x->r->c); }
-static uint32_t accumulators_of(const Rows *x) { return is_wide(x) ? x->n : N_ACC * x->n; }
-
-static void start_rows(void *ctx, V *acc) { start(((Rows *)ctx)->r, acc, accumulators_of(ctx)); }
+static void start_rows(void *ctx, V *acc) { start(((Rows *)ctx)->r, acc, N_ACC * ((Rows *)ctx)->n); }
 static V join_rows(void *ctx, uint32_t k, V a, V b) { return (void)k, join(((Rows *)ctx)->r, a, b); }
 
+// N_ACC rows at once into N_ACC accumulators of each vector, which hides the latency of the add; remaining rows into the first.
 static void add_rows(void *ctx, V lo, V hi, V *acc) {
   Rows *x = ctx;
-  Strip rows = *x->strip;
-  rows.q0 = lo, rows.q1 = hi;
-  if (is_wide(x)) add_rows_wide(x->r, &rows, acc);
-  else add_rows_narrow(x->r, &rows, x->n, x->mask, acc);
+  Reduce *r = x->r;
+  Cg *c = r->c;
+  uint32_t n = x->n;
+  V end = cg_add(c, lo, cg_multiple(c, cg_sub(c, hi, lo), cg_i64(c, N_ACC))), first = cg_i64(c, 0);
+  for (Loop l = cg_carry(c, lo, end, cg_i64(c, N_ACC), acc, N_ACC * n); cg_next(&l);)
+    for (uint32_t k = 0; k < N_ACC; k++)
+      add_row(r, x->strip, cg_add(c, l.i, cg_i64(c, k)), first, n, x->mask, x->pivot, acc + k * n);
+  for (Loop rest = cg_carry(c, end, hi, cg_i64(c, 1), acc, n); cg_next(&rest);)
+    add_row(r, x->strip, rest.i, first, n, x->mask, x->pivot, acc);
 }
 
-// Of n vectors; all parts: a block of columns.
+// Of n vectors.
 static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
-  Strip strip = *s;
-  load_pivots(r, &strip, n, mask);
-  Rows rows = {r, &strip, n, mask};
-  bool wide = is_wide(&rows);
+  Rows rows = {r, s, n, mask, {NULL}};
+  for (uint32_t k = 0; r->about_pivot && k < n; k++)
+    rows.pivot[k] = pivots_of_columns(r, elem_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl)), mask);
   V acc[MAX_ACC];
   Cascade blocks = {.c = c,
-                    .n = accumulators_of(&rows),
-                    .block = CASCADE_TERMS * (wide ? 1 : N_ACC),
+                    .n = N_ACC * n,
+                    .block = CASCADE_TERMS * N_ACC,
                     .start = start_rows,
                     .join = join_rows,
                     .add = add_rows,
                     .ctx = &rows};
   start_rows(&rows, acc);
-  cg_cascade(&blocks, wide ? r->wide_levels : r->narrow_levels, s->q0, s->q1, acc);
+  cg_cascade(&blocks, r->narrow_levels, s->q0, s->q1, acc);
   for (uint32_t k = 0; k < n; k++) {
     V *x = acc + k, to = elem_at(r, s->to, cg_i64(c, k * (int64_t)c->t->vl));
-    V sum = wide ? *x : join(r, join(r, x[0], x[n]), join(r, x[2 * n], x[3 * n]));
+    V sum = join(r, join(r, x[0], x[n]), join(r, x[2 * n], x[3 * n]));
     mask ? cg_store_masked(c, sum, to, mask) : cg_store(c, sum, to);
   }
 }
@@ -430,49 +414,145 @@ static void add_strips(Reduce *r, const Strip *s, uint32_t n, V lo, V hi) {
   }
 }
 
-// n columns, at most a block of them: groups, then vectors.
-static void add_block(Reduce *r, const Strip *s, V n) {
+// n columns: groups, then vectors.
+static void add_narrow(Reduce *r, const Strip *s, V n) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
-  for (If wide = cg_either(c, cg_eq(c, n, cg_i64(c, block_of(c)))); cg_then(&wide);)
-    if (wide.is_true) {
-      add_strip(r, s, all_parts(c), NULL);
-    } else {
-      V some = cg_multiple(c, n, cg_i64(c, lanes_of(c))), whole = cg_multiple(c, n, cg_i64(c, vl)),
-        rest = cg_sub(c, n, whole);
-      add_strips(r, s, parts_of(c), cg_i64(c, 0), some);
-      if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
-      Strip at = *s;
-      for (If tail = cg_when(c, cg_gt(c, rest, cg_i64(c, 0))); cg_then(&tail);) {
-        at.from = elem_at(r, s->from, whole), at.to = elem_at(r, s->to, whole);
-        add_strip(r, &at, 1, cg_mask(c, rest));
-      }
-    }
+  V some = cg_multiple(c, n, cg_i64(c, lanes_of(c))), whole = cg_multiple(c, n, cg_i64(c, vl)),
+    rest = cg_sub(c, n, whole);
+  add_strips(r, s, parts_of(c), cg_i64(c, 0), some);
+  if (vl < lanes_of(c)) add_strips(r, s, 1, some, whole);
+  Strip at = *s;
+  for (If tail = cg_when(c, cg_gt(c, rest, cg_i64(c, 0))); cg_then(&tail);) {
+    at.from = elem_at(r, s->from, whole), at.to = elem_at(r, s->to, whole);
+    add_strip(r, &at, 1, cg_mask(c, rest));
+  }
 }
 
-// void block(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n, i64 rows): add_block where rows lie `row` apart, for reductions of all
+// ---- wide
+typedef struct {
+  Reduce *r;
+  const Strip *s;
+  V n;  // columns, at most panel_of
+} Panel;
+
+static int64_t panel_of(const Cg *c) {
+  int64_t room = c->t->stack_bytes / 16 / 8;
+  return cg_larger(block_of(c), cg_smaller(1024, room));
+}
+
+// Before any loop: a block on the stack is one for each time that its instruction runs.
+static void make_blocks(Reduce *r, V (*block)(Cg *c, LLVMTypeRef elem, int64_t n)) {
+  for (uint32_t k = 0; k + 1 < r->wide_levels; k++) r->part[k] = block(r->c, r->elem, panel_of(r->c));
+  if (r->about_pivot) r->pivots = block(r->c, r->elem, panel_of(r->c));
+}
+
+// Each vector of the panel's columns.
+static Loop each_vector(const Panel *p, V from, V *mask) {
+  Cg *c = p->r->c;
+  V vl = cg_i64(c, c->t->vl);
+  Loop l = cg_each_by(c, from, p->n, vl);
+  *mask = cg_mask(c, cg_min(c, vl, cg_sub(c, p->n, l.i)));
+  return l;
+}
+
+// The sums of the rows [lo, hi) in n vectors from `column` on, joined with those at `to`.
+static void add_columns(Panel *p, V lo, V hi, V to, V column, uint32_t n, V mask) {
+  Reduce *r = p->r;
+  Cg *c = r->c;
+  V acc[MAX_ACC], pivot[MAX_ACC];
+  start(r, acc, n);
+  for (uint32_t k = 0; r->about_pivot && k < n; k++)
+    pivot[k] = cg_get(c, r->vec, r->pivots, cg_add(c, column, cg_i64(c, k * (int64_t)c->t->vl)));
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), acc, n); cg_next(&l);)
+    add_row(r, p->s, l.i, column, n, mask, pivot, acc);
+  for (uint32_t k = 0; k < n; k++) {
+    V at = cg_add(c, column, cg_i64(c, k * (int64_t)c->t->vl));
+    cg_put_masked(c, join(r, cg_get_masked(c, r->vec, to, at, mask), acc[k]), to, at, mask);
+  }
+}
+
+static void add_group(Panel *p, V lo, V hi, V to) {
+  Cg *c = p->r->c;
+  V mask, whole;
+  for (Loop l = cg_each_whole(c, cg_i64(c, 0), p->n, block_of(c), &whole); cg_next(&l);)
+    add_columns(p, lo, hi, to, l.i, all_parts(c), NULL);
+  for (Loop l = each_vector(p, whole, &mask); cg_next(&l);) add_columns(p, lo, hi, to, l.i, 1, mask);
+}
+
+static void clear(Panel *p, V to) {
+  Cg *c = p->r->c;
+  V mask;
+  for (Loop l = each_vector(p, cg_i64(c, 0), &mask); cg_next(&l);)
+    cg_put_masked(c, cg_splat(c, identity(p->r)), to, l.i, mask);
+}
+
+// As cg_cascade.
+static void add_part(Panel *p, uint32_t level, V lo, V hi, V to);
+static void add_level(Panel *p, uint32_t level, V lo, V hi, V to) {
+  Cg *c = p->r->c;
+  V size = cg_i64(c, CASCADE_TERMS);
+  for (uint32_t k = 1; k < level; k++) size = cg_mul(c, size, cg_i64(c, CASCADE_TERMS));
+  for (Loop l = cg_each_by(c, lo, hi, size); cg_next(&l);) {
+    V end = cg_min(c, cg_add(c, l.i, size), hi);
+    level == 1 ? add_group(p, l.i, end, to) : add_part(p, level - 1, l.i, end, to);
+  }
+}
+
+static void add_part(Panel *p, uint32_t level, V lo, V hi, V to) {
+  Cg *c = p->r->c;
+  V part = p->r->part[level - 1], mask;
+  clear(p, part);
+  add_level(p, level, lo, hi, part);
+  for (Loop l = each_vector(p, cg_i64(c, 0), &mask); cg_next(&l);) {
+    V sum = join(p->r, cg_get_masked(c, p->r->vec, to, l.i, mask), cg_get(c, p->r->vec, part, l.i));
+    cg_put_masked(c, sum, to, l.i, mask);
+  }
+}
+
+static void add_wide(Reduce *r, const Strip *s, V n) {
+  Cg *c = r->c;
+  Panel p = {.r = r, .s = s, .n = n};
+  V mask;
+  if (r->about_pivot)
+    for (Loop l = each_vector(&p, cg_i64(c, 0), &mask); cg_next(&l);)
+      cg_put(c, pivots_of_columns(r, elem_at(r, s->from, l.i), mask), r->pivots, l.i);
+  clear(&p, s->to);
+  if (r->wide_levels) add_level(&p, r->wide_levels, s->q0, s->q1, s->to);
+  else add_group(&p, s->q0, s->q1, s->to);
+}
+
+// void columns(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n, i64 rows) where rows lie `row` apart, for reductions of all
 // sizes that have as many levels.
-static void make_block(Cg *c, V fn, void *ctx) {
+typedef struct {
+  const Reduce *like;
+  void (*add)(Reduce *r, const Strip *s, V n);
+} Columns;
+
+static void make_columns(Cg *c, V fn, void *ctx) {
   V arg[7];
   for (uint32_t k = 0; k < 7; k++) arg[k] = LLVMGetParam(fn, k);
-  const Reduce *like = ctx;
-  Reduce r = reduce_of(c, like->op, like->type);
-  r.w.n_reduced = 1, r.w.n_rows = arg[6], r.w.reduced[0].stride = arg[4];
-  r.about_pivot = like->op == OP_mean, r.wide_levels = like->wide_levels, r.narrow_levels = like->narrow_levels;
-  add_block(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
+  const Columns *f = ctx;
+  Reduce r = reduce_of(c, f->like->op, f->like->type);
+  r.w.n_reduced = 1, r.w.n_rows = arg[6], r.w.reduced[0].stride = arg[4], r.about_pivot = f->like->about_pivot;
+  r.wide_levels = f->like->wide_levels, r.narrow_levels = f->like->narrow_levels;
+  if (f->add == add_wide) make_blocks(&r, cg_stack_block);
+  f->add(&r, &(Strip){.from = arg[0], .to = arg[1], .q0 = arg[2], .q1 = arg[3]}, arg[5]);
   LLVMBuildRetVoid(c->b);
 }
 
-static void call_block(Reduce *r, const Strip *s, V n) {
+static void call_columns(Reduce *r, const Strip *s, V n, bool wide) {
   Cg *c = r->c;
+  Columns f = {r, wide ? add_wide : add_narrow};
   if (r->w.n_reduced != 1) {
-    add_block(r, s, n);
+    f.add(r, s, n);
     return;
   }
-  const char *name = rt_printf(c->mem, "%s_block.%s.%u.%u", ir_ops[r->op].name, ir_dtype_name[r->type], r->wide_levels,
-                               r->narrow_levels);
+  uint32_t levels = wide ? r->wide_levels : r->narrow_levels;
+  const char *name =
+      rt_printf(c->mem, "%s_%s.%s.%u", ir_ops[r->op].name, wide ? "panel" : "columns", ir_dtype_name[r->type], levels);
   V arg[] = {s->from, s->to, s->q0, s->q1, r->w.reduced[0].stride, n, r->w.n_rows};
-  cg_call_helper(c, name, arg, 7, make_block, r);
+  cg_call_helper(c, name, arg, 7, make_columns, &f);
 }
 
 // The means of the sums about pivots at `to`.
@@ -492,26 +572,36 @@ static void make_means(Reduce *r, V to, bool alone) {
 }
 
 // Units of work are (chunk, outer index, block of columns); a chunk of `chunk` rows stores its results at to + chunk
-// number * results. n_chunks NULL: rows are not split.
+// number * results. n_chunks NULL: rows are not split. The order of a sum depends on the number of columns alone, not on who
+// has which blocks.
 static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) {
   Cg *c = r->c;
-  V width = cg_i64(c, block_of(c)), n_blocks = cg_div(c, cg_add(c, r->w.inner, cg_sub(c, width, cg_i64(c, 1))), width);
-  V per_chunk = cg_mul(c, r->w.n_outer, n_blocks), zero = cg_i64(c, 0), lo, hi;
+  V width = cg_i64(c, block_of(c)), n_blocks = cg_ceil_div_value(c, r->w.inner, block_of(c)), zero = cg_i64(c, 0), lo,
+    hi;
+  V per_chunk = cg_mul(c, r->w.n_outer, n_blocks), first, last;
+  int64_t inner = 0;
+  bool is_known = cg_const_value(r->w.inner, &inner);
   share(c, alone, n_chunks ? cg_mul(c, per_chunk, n_chunks) : per_chunk, 1, &lo, &hi);
-  for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
-    V in_chunk = n_chunks ? cg_rem(c, l.i, per_chunk) : l.i,
-      which = n_chunks ? LLVMBuildUDiv(c->b, l.i, per_chunk, "") : zero;
-    V o = r->w.n_kept ? LLVMBuildUDiv(c->b, in_chunk, n_blocks, "") : zero;
-    V column = cg_mul(c, cg_sub(c, in_chunk, cg_mul(c, o, n_blocks)), width);
-    V at = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, which, r->w.n_outer), o), r->w.inner), column);
-    Strip s = {.q0 = zero, .q1 = r->w.n_rows};
-    s.from = elem_at(r, r->from, cg_add(c, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o), column));
-    s.to = elem_at(r, to, at);
+  for (Loop l = cg_each_row(c, lo, hi, cg_max(c, n_blocks, cg_i64(c, 1)), &first, &last); cg_next(&l);) {
+    V which = n_chunks ? cg_div(c, l.i, r->w.n_outer) : zero;
+    V o = r->w.n_kept ? cg_sub(c, l.i, cg_mul(c, which, r->w.n_outer)) : zero, from = cg_mul(c, first, width);
+    V end = cg_min(c, cg_mul(c, last, width), r->w.inner);
+    Strip row = {.q0 = zero, .q1 = r->w.n_rows};
+    row.from = elem_at(r, r->from, cg_strided_offset(r->c, r->w.kept, r->w.n_kept, o));
+    row.to = elem_at(r, to, cg_mul(c, l.i, r->w.inner));
     if (n_chunks) {
-      s.q0 = cg_mul(c, which, cg_i64(c, chunk));
-      s.q1 = cg_min(c, cg_add(c, s.q0, cg_i64(c, chunk)), r->w.n_rows);
+      row.q0 = cg_mul(c, which, cg_i64(c, chunk));
+      row.q1 = cg_min(c, cg_add(c, row.q0, cg_i64(c, chunk)), r->w.n_rows);
     }
-    call_block(r, &s, cg_min(c, width, cg_sub(c, r->w.inner, column)));
+    for (If either = cg_either(c, is_known ? NULL : cg_ge(c, r->w.inner, width)); cg_then(&either);) {
+      bool wide = is_known ? inner >= block_of(c) : either.is_true;
+      V step = wide ? cg_i64(c, panel_of(c)) : width;
+      for (Loop p = cg_each_by(c, from, end, step); cg_next(&p);) {
+        Strip s = row;
+        s.from = elem_at(r, row.from, p.i), s.to = elem_at(r, row.to, p.i);
+        call_columns(r, &s, cg_min(c, step, cg_sub(c, end, p.i)), wide);
+      }
+    }
   }
 }
 
@@ -527,14 +617,15 @@ static void emit_all_strips(Reduce *r, Reduce *last, V to, int64_t work) {
 }
 
 static void set_levels(Reduce *r, int64_t rows) {
-  if (joining(r->op) != OP_add) return;
+  if (joining(r->op) == OP_mul) return;
   r->wide_levels = cg_cascade_levels(rows);
-  r->narrow_levels = cg_cascade_levels(cg_ceil_div(rows, N_ACC));
+  if (joining(r->op) == OP_add) r->narrow_levels = cg_cascade_levels(cg_ceil_div(rows, N_ACC));
 }
 
 static void emit_columns(Reduce *r, const ReducePlan *p, V to) {
   Cg *c = r->c;
   set_levels(r, p->n_chunks ? p->chunk : p->axes.terms);
+  if (r->w.n_reduced != 1) make_blocks(r, cg_block);
   if (p->n_chunks && c->scratch) {
     V n_chunks = chunks_of(c, r->w.n_rows, p);
     emit_strips(r, c->scratch, n_chunks, p->chunk, false);
