@@ -122,6 +122,12 @@ static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
 }
 
+// Sums of few terms are written as fast as memory takes them. Rows of C that are pages apart are then written a tile's rows
+// at a time, in order.
+static bool writes_rows(const GemmPlan *p, const Target *t) {
+  return is_tall(p, t) && summed_k(p) <= WRITE_K && p->n_max >= ir_f32_in(t->facts.page_bytes);
+}
+
 static int64_t even_rows(const GemmPlan *p) {
   int64_t panels = cg_larger(1, panels_of(p) * p->batch_max);
   if (!by_panels(p)) return rows_for_units(p, UNITS_WANTED, panels);
@@ -169,7 +175,7 @@ static void place_k(GemmPlan *p, const Target *t) {
 
 static void choose_mc(GemmPlan *p, const Target *t) {
   bool waits = p->epilogue && p->kc < p->k_max;
-  int64_t rows = cg_smaller(fitting_rows(p, t, waits), even_rows(p));
+  int64_t rows = writes_rows(p, t) ? p->mr : cg_smaller(fitting_rows(p, t, waits), even_rows(p));
   p->mc = cg_larger(p->mr, cg_round_up(rows, p->mr));
   place_k(p, t);
   p->strip_rows = waits ? p->mc : cg_smaller(p->mc, cg_round_up(STRIP_ROWS, p->mr));
