@@ -76,19 +76,19 @@ static bool emit_repeat_index(Cg *c, Val v) {
   return true;
 }
 
-// Worker 0 writes the places of what is not 0, in order.
+// Worker 0 writes the places of what is not 0, in order. Each place is written, and the next one takes its entry if it was 0:
+// no branch depends on the elements.
 static bool emit_nonzero(Cg *c, Val v) {
   Val x = ir_arg(c->f, v, 0);
   DType t = (DType)ir_ins(c->f, x)->dtype;
   LLVMTypeRef elem = cg_elem_type(c, t);
   V size = cg_numel(c, ir_ins(c->f, v)->shape), index = cg_ptr_or_null(c, v);
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), nowhere = cg_stack_block(c, c->i64, 1);
   for (If first = cg_when(c, cg_first_worker(c)); cg_then(&first);) {
     V n = zero;
     for (Loop l = cg_carry(c, zero, cg_numel(c, ir_ins(c->f, x)->shape), one, &n, 1); cg_next(&l);) {
       V is_set = cg_is_set(c, t, cg_get(c, elem, cg_ptr(c, x), l.i));
-      for (If take = cg_when(c, cg_and(c, is_set, cg_lt(c, n, size))); cg_then(&take);)
-        if (index) cg_put(c, l.i, index, n);
+      if (index) cg_store(c, l.i, cg_select(c, cg_lt(c, n, size), cg_at(c, c->i64, index, n), nowhere));
       n = cg_add(c, n, cg_zext(c, is_set, c->i64));
     }
     end_places(c, v, n);
