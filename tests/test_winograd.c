@@ -1,5 +1,5 @@
 // Winograd's convolution against sums of products in f64: forward with and without prologue and epilogue, both gradients, the
-// weight's with and without prologue, over odd sizes, cut tiles, paddings, channels that fill no vector, empty and short batches, targets; the same bits for any number
+// weight's with and without prologue, over odd sizes, cut tiles, paddings, dilations, channels that fill no vector, empty and short batches, targets; the same bits for any number
 // of workers. Errors are relative to the largest element of the result.
 #include "codegen/target.h"
 #include "frontend/tenure.h"
@@ -16,11 +16,11 @@ typedef enum { FORWARD, PROLOGUE, EPILOGUE, DATA, WEIGHT, WEIGHT_MADE, N_KINDS }
 static const char *const kind_name[N_KINDS] = {"forward", "prologue", "epilogue", "data", "weight", "weight, prologue"};
 
 typedef struct {
-  int64_t bound, h, w, c, o, pad[4];  // pad: above, left, below, right
+  int64_t bound, h, w, c, o, pad[4], dilation[2];  // pad: above, left, below, right
 } Layer;
 
 static int64_t out_of(const Layer *l, uint32_t axis) {
-  return (axis ? l->w : l->h) + l->pad[axis] + l->pad[axis + 2] - 2;
+  return (axis ? l->w : l->h) + l->pad[axis] + l->pad[axis + 2] - 2 * l->dilation[axis];
 }
 
 static bool is_of_weight(Kind kind) { return kind == WEIGHT || kind == WEIGHT_MADE; }
@@ -32,8 +32,9 @@ static char *text_of(const Layer *l, Kind kind, bool kept) {
   snprintf(x, sizeof x, "f32[n,%lld,%lld,%lld]", (long long)l->h, (long long)l->w, (long long)l->c);
   snprintf(y, sizeof y, "f32[n,%lld,%lld,%lld]", (long long)out_of(l, 0), (long long)out_of(l, 1), (long long)l->o);
   snprintf(w, sizeof w, "f32[%lld,%lld,3,3]", (long long)l->o, (long long)l->c);
-  snprintf(attr, sizeof attr, "stride=[1,1], pad=[%lld,%lld,%lld,%lld], dilation=[1,1], groups=1", (long long)l->pad[0],
-           (long long)l->pad[1], (long long)l->pad[2], (long long)l->pad[3]);
+  snprintf(attr, sizeof attr, "stride=[1,1], pad=[%lld,%lld,%lld,%lld], dilation=[%lld,%lld], groups=1",
+           (long long)l->pad[0], (long long)l->pad[1], (long long)l->pad[2], (long long)l->pad[3],
+           (long long)l->dilation[0], (long long)l->dilation[1]);
   int at = snprintf(text, sizeof text, "program @p\ndim n <= %lld\n", (long long)l->bound);
   if (kept) at += snprintf(text + at, sizeof text - (size_t)at, "param @w : %s trainable\n", w);
   else snprintf(in, sizeof in, ", %%w: %s", w);
@@ -126,7 +127,7 @@ static void sum_up(const Data *d, Kind kind, double *want) {
   for (int64_t at = 0; at < d->n * oh * ow; at++) {
     int64_t n = at / (oh * ow), i = at / ow % oh, j = at % ow;
     for (int64_t tap = 0; tap < 9; tap++) {
-      int64_t y = i + tap / 3 - l->pad[0], x = j + tap % 3 - l->pad[1];
+      int64_t y = i + tap / 3 * l->dilation[0] - l->pad[0], x = j + tap % 3 * l->dilation[1] - l->pad[1];
       if (y >= 0 && y < l->h && x >= 0 && x < l->w) add_products(d, kind, (n * l->h + y) * l->w + x, at, tap, want);
     }
   }
@@ -231,11 +232,14 @@ static void check_kept(const Layer *l, Kind kind) {
 
 // ---- layers
 static const Layer layers[] = {
-    {4, 4, 4, 16, 16, {1, 1, 1, 1}},    {5, 5, 7, 17, 32, {0, 0, 0, 0}},    {7, 7, 5, 32, 17, {2, 2, 2, 2}},
-    {9, 8, 8, 64, 64, {1, 1, 1, 1}},    {2, 13, 9, 40, 3, {1, 0, 2, 1}},    {3, 6, 21, 3, 50, {0, 2, 1, 0}},
-    {1, 1, 1, 5, 6, {1, 1, 1, 1}},      {2, 3, 30, 1, 1, {1, 1, 1, 1}},     {6, 12, 12, 16, 70, {1, 1, 1, 1}},
-    {2, 14, 14, 130, 20, {1, 1, 1, 1}}, {5, 14, 14, 230, 70, {1, 1, 1, 1}}, {4, 7, 7, 512, 40, {1, 1, 1, 1}},
-    {9, 13, 18, 290, 9, {1, 1, 0, 1}},
+    {4, 4, 4, 16, 16, {1, 1, 1, 1}, {1, 1}},    {5, 5, 7, 17, 32, {0, 0, 0, 0}, {1, 1}},
+    {7, 7, 5, 32, 17, {2, 2, 2, 2}, {1, 1}},    {9, 8, 8, 64, 64, {1, 1, 1, 1}, {1, 1}},
+    {2, 13, 9, 40, 3, {1, 0, 2, 1}, {1, 1}},    {3, 6, 21, 3, 50, {0, 2, 1, 0}, {1, 1}},
+    {1, 1, 1, 5, 6, {1, 1, 1, 1}, {1, 1}},      {2, 3, 30, 1, 1, {1, 1, 1, 1}, {1, 1}},
+    {6, 12, 12, 16, 70, {1, 1, 1, 1}, {1, 1}},  {2, 14, 14, 130, 20, {1, 1, 1, 1}, {1, 1}},
+    {5, 14, 14, 230, 70, {1, 1, 1, 1}, {1, 1}}, {4, 7, 7, 512, 40, {1, 1, 1, 1}, {1, 1}},
+    {9, 13, 18, 290, 9, {1, 1, 0, 1}, {1, 1}},  {3, 11, 14, 18, 20, {2, 3, 2, 3}, {2, 3}},
+    {2, 3, 5, 8, 9, {4, 4, 5, 4}, {4, 4}},      {3, 9, 8, 40, 33, {1, 0, 2, 2}, {1, 2}},
 };
 
 enum { N_LAYERS = sizeof layers / sizeof *layers, SOME_LAYERS = 3 };
@@ -252,8 +256,12 @@ static void check_target(const char *name) {
 static Layer random_layer(uint32_t seed) {
   int64_t v[9];
   for (uint32_t k = 0; k < 9; k++) v[k] = next(&seed) >> 16;
-  Layer l = {1 + v[0] % 5, 3 + v[1] % 20, 3 + v[2] % 20, 1 + v[3] % 50, 1 + v[4] % 50, {0}};
+  Layer l = {1 + v[0] % 5, 3 + v[1] % 20, 3 + v[2] % 20, 1 + v[3] % 50, 1 + v[4] % 50, {0}, {0}};
   for (uint32_t k = 0; k < 4; k++) l.pad[k] = v[5 + k] % 3;
+  for (uint32_t k = 0; k < 2; k++) {
+    l.dilation[k] = 1 + v[k] % 4;
+    l.pad[k] += l.dilation[k] - 1, l.pad[k + 2] += l.dilation[k] - 1;
+  }
   return l;
 }
 
@@ -276,8 +284,10 @@ static bool differs(const Layer *l, Kind kind, bool exact) {
 
 // By the cost model: large layers, unless they are to be exact.
 static void check_choice(void) {
-  static const Layer large = {8, 16, 16, 32, 32, {1, 1, 1, 1}}, small = {1, 4, 4, 3, 4, {1, 1, 1, 1}};
+  static const Layer large = {8, 16, 16, 32, 32, {1, 1, 1, 1}, {1, 1}}, small = {1, 4, 4, 3, 4, {1, 1, 1, 1}, {1, 1}};
+  static const Layer dilated = {8, 16, 16, 32, 32, {2, 2, 2, 2}, {2, 2}};
   for (Kind kind = 0; kind < N_KINDS; kind++) {
+    CHECK(differs(&dilated, kind, false));
     CHECK(differs(&large, kind, false) && !differs(&large, kind, true));
     CHECK(!differs(&small, kind, false));
     setenv("TN_CONV", "winograd", 1);

@@ -1,4 +1,4 @@
-// Strategy winograd of products (gemm.h): convolutions and transposed ones of 3 x 3 taps and stride 1, in fewer
+// Strategy winograd of products (gemm.h): convolutions and transposed ones of 3 x 3 taps and stride 1, dilated or not, in fewer
 // multiply-adds and with more rounding than strategy conv (winograd.h).
 //
 // Transformed weights, U, are a packed copy of a parameter that the function does not write
@@ -132,24 +132,28 @@ static void products(const Unit *u, const Panel *n) {
   }
 }
 
-static V pixel_number(Cg *c, const WinogradPlan *p, const WinogradTile *t, V y) {
+static V pixel_number(Cg *c, const WinogradPlan *p, const WinogradTile *t, V y, V x) {
   V row = cg_add(c, cg_times(c, t->image, p->s.dst[1]), y);
-  return cg_add(c, cg_times(c, row, p->s.dst[2]), t->x);
+  return cg_add(c, cg_times(c, row, p->s.dst[2]), x);
 }
 
-// The tile's result to the stack, where its rows go through the epilogue.
+// The tile's result to the stack, where its rows, or its pixels if they are no neighbours, go through the epilogue.
 static void finish_tile(const Unit *u, const Panel *n, const WinogradTile *t, WinogradSide from) {
   Gemm *g = u->g;
   Cg *c = g->c;
   const WinogradPlan *p = u->p;
   cg_winograd_transform(c, TRANSFORM_RESULT, from, (WinogradSide){u->result, p->width}, cg_i64(c, n->nv * c->t->vl),
                         false);
-  V side = cg_i64(c, WINOGRAD_TILE), width = cg_i64(c, p->width);
-  V rows = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[1]), t->y)),
-    columns = cg_min(c, side, cg_sub(c, cg_i64(c, p->s.dst[2]), t->x));
-  for (Loop l = cg_count(c, rows); cg_next(&l);) {
-    cg_gemm_epilogue(g, pixel_number(c, p, t, cg_add(c, t->y, l.i)), columns, n->n0, cg_i64(c, n->columns),
-                     cg_row(c, u->result, l.i, cg_i64(c, WINOGRAD_TILE * p->width)), width);
+  V width = cg_i64(c, p->width), columns = cg_winograd_columns(c, p, t), one = cg_i64(c, 1);
+  bool by_row = p->step_x == 1;
+  for (Loop l = cg_count(c, cg_winograd_rows(c, p, t)); cg_next(&l);) {
+    V y = cg_add(c, t->y, cg_times(c, l.i, p->step_y)),
+      row = cg_row(c, u->result, l.i, cg_i64(c, WINOGRAD_TILE * p->width));
+    for (Loop k = by_row ? cg_once(c) : cg_count(c, columns); cg_next(&k);) {
+      V x = by_row ? t->x : cg_add(c, t->x, cg_times(c, k.i, p->step_x)),
+        at = by_row ? row : cg_row(c, row, k.i, width);
+      cg_gemm_epilogue(g, pixel_number(c, p, t, y, x), by_row ? columns : one, n->n0, cg_i64(c, n->columns), at, width);
+    }
   }
 }
 
@@ -168,17 +172,16 @@ static void add_moments(const Unit *u, const Panel *n, const WinogradTile *t, V 
   Cg *c = g->c;
   if (!g->moment_slots) return;
   const ConvShape *s = &u->p->s;
-  V side = cg_i64(c, WINOGRAD_TILE), pixel = cg_i64(c, s->dst_channels);
-  V at = cg_add(c, cg_mul(c, pixel_number(c, u->p, t, t->y), pixel), n->n0);
+  V pixel = cg_i64(c, s->dst_channels), at = cg_add(c, cg_mul(c, pixel_number(c, u->p, t, t->y, t->x), pixel), n->n0);
   cg_gemm_add_moments(g, &(MomentPixels){.slot = cg_div(c, u->first, cg_i64(c, u->p->tiles)),
                                          .is_first = cg_eq(c, nth, cg_i64(c, 0)),
                                          .n0 = n->n0,
                                          .channels = cg_i64(c, n->columns),
                                          .from = cg_at(c, c->f32, g->out, at),
-                                         .rows = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[1]), t->y)),
-                                         .columns = cg_min(c, side, cg_sub(c, cg_i64(c, s->dst[2]), t->x)),
-                                         .row = cg_times(c, pixel, s->dst[2]),
-                                         .column = pixel});
+                                         .rows = cg_winograd_rows(c, u->p, t),
+                                         .columns = cg_winograd_columns(c, u->p, t),
+                                         .row = cg_times(c, pixel, s->dst[2] * u->p->step_y),
+                                         .column = cg_times(c, pixel, u->p->step_x)});
 }
 
 static void panel(const Unit *u, const Panel *n) {

@@ -43,7 +43,7 @@ enum { WINOGRAD_TABLE_ROW = 8 };  // pointers of a row of a table
 
 // ---- winograd_plan.c
 typedef enum {
-  WINOGRAD_UNKNOWN,  // other taps, strides, dilations or groups
+  WINOGRAD_UNKNOWN,  // other taps, strides or groups
   WINOGRAD_OFF,      // exact convolutions are asked for
   WINOGRAD_NO_ROOM,  // too many channels: for tiles on a worker's stack, or weights in scratch
   WINOGRAD_SLOWER,   // or not enough faster
@@ -54,12 +54,14 @@ typedef struct {
   WinogradChoice choice;
   ConvShape s;
   Windows w;
-  int64_t images, image_tiles,
-      row_tiles;       // images: planes included, by the bound; tiles of an image, and of a row of them
-  bool keeps_weights;  // U is a packed copy of a parameter
-  bool shares_tiles;   // V lies in scratch
-  int64_t tiles;       // of a block: those whose products are made together
-  int64_t chunk;       // shares_tiles: tiles whose V there is room for, whole blocks
+  int64_t images;  // planes included, by the bound
+  // With a dilation of d every d-th row and column are an image of their own, a part; pixels of a tile are `step` apart.
+  int64_t step_y, step_x;
+  int64_t image_tiles, part_tiles, row_tiles;  // tiles of an image, of a part, and of a row of them
+  bool keeps_weights;                          // U is a packed copy of a parameter
+  bool shares_tiles;                           // V lies in scratch
+  int64_t tiles;                               // of a block: those whose products are made together
+  int64_t chunk;                               // shares_tiles: tiles whose V there is room for, whole blocks
   uint32_t mr, nv;
   int64_t width, panels;
   int64_t channels;          // of the source in V, whole vectors
@@ -82,6 +84,8 @@ typedef struct {
   V image, y, x;  // the first pixel of the result
 } WinogradTile;
 WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, V number);
+V cg_winograd_rows(Cg *c, const WinogradPlan *p, const WinogradTile *t);  // of its 4 x 4 those inside the image
+V cg_winograd_columns(Cg *c, const WinogradPlan *p, const WinogradTile *t);
 // Pointers to the pixels of tile t, from `channel` on, of an image of the source, or of the result, among those at `from`;
 // `outside` stands for those that are not in it.
 void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V channel, const WinogradTile *t, V outside,

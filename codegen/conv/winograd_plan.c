@@ -9,7 +9,7 @@ static bool is_known(const ConvShape *s) {
   const Conv *c = &s->c;
   bool one_plane = c->kernel[0] == 1 && c->stride[0] == 1 && !c->before[0] && !c->behind[0];
   bool taps = c->kernel[1] == WINOGRAD_TAPS && c->kernel[2] == WINOGRAD_TAPS;
-  bool steps = c->stride[1] == 1 && c->stride[2] == 1 && c->dilation[1] == 1 && c->dilation[2] == 1;
+  bool steps = c->stride[1] == 1 && c->stride[2] == 1;
   bool some = !c->run_sized && s->src_channels > 0 && s->dst_channels > 0 && s->dst[1] > 0 && s->dst[2] > 0;
   return one_plane && taps && steps && c->groups == 1 && some;
 }
@@ -107,8 +107,10 @@ bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
   if (p->choice != WINOGRAD_NO_ROOM) return false;
   cg_conv_next(s, &p->w);
   p->images = ir_dim_bound(f->prog, s->c.n) * s->dst[0];
-  p->row_tiles = cg_ceil_div(s->dst[2], WINOGRAD_TILE);
-  p->image_tiles = p->row_tiles * cg_ceil_div(s->dst[1], WINOGRAD_TILE);
+  p->step_y = s->c.dilation[1], p->step_x = s->c.dilation[2];
+  p->row_tiles = cg_ceil_div(cg_ceil_div(s->dst[2], p->step_x), WINOGRAD_TILE);
+  p->part_tiles = p->row_tiles * cg_ceil_div(cg_ceil_div(s->dst[1], p->step_y), WINOGRAD_TILE);
+  p->image_tiles = p->part_tiles * p->step_y * p->step_x;
   return true;
 }
 
@@ -129,16 +131,30 @@ bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p) {
 
 // ---- tiles
 WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, V number) {
-  V per_image = cg_i64(c, p->image_tiles), per_row = cg_i64(c, p->row_tiles);
-  V nth = cg_rem(c, number, per_image), side = cg_i64(c, WINOGRAD_TILE);
+  V per_image = cg_i64(c, p->image_tiles), per_part = cg_i64(c, p->part_tiles), per_row = cg_i64(c, p->row_tiles);
+  V in_image = cg_rem(c, number, per_image), part = cg_div(c, in_image, per_part), nth = cg_rem(c, in_image, per_part);
+  V step_x = cg_i64(c, p->step_x), side_y = cg_i64(c, WINOGRAD_TILE * p->step_y),
+    side_x = cg_i64(c, WINOGRAD_TILE * p->step_x);
   return (WinogradTile){.image = cg_div(c, number, per_image),
-                        .y = cg_mul(c, cg_div(c, nth, per_row), side),
-                        .x = cg_mul(c, cg_rem(c, nth, per_row), side)};
+                        .y = cg_index(c, cg_div(c, nth, per_row), side_y, cg_div(c, part, step_x)),
+                        .x = cg_index(c, cg_rem(c, nth, per_row), side_x, cg_rem(c, part, step_x))};
 }
 
-static V numbers(Cg *c) {
+static V pixels_left(Cg *c, int64_t size, V first, int64_t step) {
+  return cg_min(c, cg_i64(c, WINOGRAD_TILE), cg_ceil_div_value(c, cg_sub(c, cg_i64(c, size), first), step));
+}
+
+V cg_winograd_rows(Cg *c, const WinogradPlan *p, const WinogradTile *t) {
+  return pixels_left(c, p->s.dst[1], t->y, p->step_y);
+}
+
+V cg_winograd_columns(Cg *c, const WinogradPlan *p, const WinogradTile *t) {
+  return pixels_left(c, p->s.dst[2], t->x, p->step_x);
+}
+
+static V multiples(Cg *c, int64_t step) {
   V at[WINOGRAD_TABLE_ROW];
-  for (uint32_t k = 0; k < WINOGRAD_TABLE_ROW; k++) at[k] = cg_i64(c, k);
+  for (uint32_t k = 0; k < WINOGRAD_TABLE_ROW; k++) at[k] = cg_i64(c, k * step);
   return LLVMConstVector(at, WINOGRAD_TABLE_ROW);
 }
 
@@ -152,12 +168,12 @@ void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V cha
   V x0 = source ? cg_add(c, t->x, cg_i64(c, axis[2].offset)) : t->x;
   V image = cg_add(c, cg_times(c, t->image, size[1] * size[2] * pixel), channel);
   image = cg_at(c, c->f32, from, image);
-  V x = cg_iadd(c, cg_splat_n(c, x0, n), numbers(c));
+  V x = cg_iadd(c, cg_splat_n(c, x0, n), multiples(c, p->step_x));
   V inside = cg_below(c, x, cg_splat_n(c, cg_i64(c, size[2]), n));
   V offset = cg_imul(c, x, cg_splat_n(c, cg_i64(c, pixel), n));
   outside = cg_splat_n(c, outside, n);
   for (int64_t k = 0; k < (source ? WINOGRAD_SOURCE : WINOGRAD_TILE); k++) {
-    V y = cg_add(c, y0, cg_i64(c, k));
+    V y = cg_add(c, y0, cg_i64(c, k * p->step_y));
     V row = cg_row(c, image, y, cg_i64(c, size[2] * pixel));
     V some = cg_below(c, y, cg_i64(c, size[1]));
     some = cg_select(c, some, inside, LLVMConstNull(LLVMTypeOf(inside)));
@@ -175,7 +191,8 @@ static void make_tile(Cg *c, const WinogradPlan *p, const WinogradTile *t, const
                       .rows = WINOGRAD_SOURCE,
                       .columns = WINOGRAD_SOURCE,
                       .channels = r->room,
-                      .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]}};
+                      .size = {s->src_dim[0], s->src_dim[1], s->src_dim[2]},
+                      .step = {1, p->step_y, p->step_x}};
   StripFill fill = {
       .at = {cg_i64(c, 0), cg_add(c, t->y, cg_i64(c, axis[1].offset)), cg_add(c, t->x, cg_i64(c, axis[2].offset))},
       .strip = r->made,

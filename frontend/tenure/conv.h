@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 // How a convolution and its gradients are computed: what is estimated to be faster; by sums of products; by Winograd's
-// algorithm F(4x4, 3x3), which is for conv2d with windows of 3 x 3, stride 1, dilation 1, one group, on images of constant
+// algorithm F(4x4, 3x3), which is for conv2d with windows of 3 x 3, stride 1, one group, on images of constant
 // sizes, of which other convolutions are E003. It rounds more, and spreads what is not finite (docs/gemm.md). The option
 // `exact_convolution` of tn_compile comes first.
 typedef enum { TN_CONV_AUTO, TN_CONV_EXACT, TN_CONV_WINOGRAD } tn_conv_algorithm;

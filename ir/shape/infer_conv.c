@@ -104,11 +104,10 @@ static uint16_t check_algorithm(const Infer *c, const int64_t *kernel, uint32_t 
   if (a == N_CONV_ALGORITHMS) return ir_infer_fault(c, E_ARGUMENT, "{algorithm} must be exact or winograd");
   bool fits = spatial == 2 && ir_attr_int(c->f, c->v, KEY_groups, 1) == 1;
   for (uint32_t k = 0; k < spatial; k++)
-    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && item(c->f, c->v, KEY_dilation, k, 1) == 1 &&
-            ir_dim_is_const(c->p, dim_of(c, 0, k + 1));
+    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && ir_dim_is_const(c->p, dim_of(c, 0, k + 1));
   if (a != CONV_WINOGRAD || fits) return 0;
-  return ir_infer_fault(
-      c, E_ARGUMENT, "{algorithm} winograd is for windows of 3 x 3, stride 1, dilation 1, one group, constant sizes");
+  return ir_infer_fault(c, E_ARGUMENT,
+                        "{algorithm} winograd is for windows of 3 x 3, stride 1, one group, constant sizes");
 }
 
 // Channels and windows are constants; of images there may be any number, of any size.
