@@ -491,6 +491,7 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
   if (a->splat) return a->splat;
+  if (a->tile && p->is_unrolled) return a->square[p->square_row];
   if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_vl(c)));
   if (a->index.i) return load_lanes(p, a, t, i, cg_both(c, mask, cg_splat(c, a->row_ok)));
   return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);

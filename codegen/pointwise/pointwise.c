@@ -106,9 +106,9 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
 // ---- transposed accesses
 // An access with stride one along the last axis but one, and more along the vector axis, would need gathers:
 //
-//   %p = permute %q {perm=[1,0]}       q is loaded in tiles of vl x vl, transposed in registers, and stored to a
-//                                      buffer, which is then loaded row by row
-enum { MAX_TILES = 4 };
+//   %p = permute %q {perm=[1,0]}       q is loaded in tiles of vl x vl and transposed in registers; its rows stay
+//                                      there, or are stored to a buffer and loaded one by one
+enum { MAX_TILES = 4, TILES_AHEAD = 4, UNROLLED = 3 };  // UNROLLED: instructions of a kernel
 
 static bool is_transposed(const Pointwise *p, const Access *a) {
   if (a->empty || a->partial || ir_ins(p->c->f, a->v)->dtype != DT_F32) return false;
@@ -132,55 +132,106 @@ static bool plan_tiles(Pointwise *p) {
   for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
     if (!is_transposed(p, &p->acc[k])) continue;
     p->acc[k].tile = cg_block(c, c->f32, vl * vl);
+    p->acc[k].square = rt_alloc(c->mem, vl * sizeof(V));
     n++;
   }
   return n > 0;
 }
 
+static int64_t tiles_along(const Pointwise *p) { return cg_ceil_div(axis_bound(p, p->n_loop - 1), p->c->t->vl); }
+
+// Are the rows of a whole tile unrolled, so that they stay in registers? They are where little is computed of them.
+static bool unrolls(const Pointwise *p) { return p->c->k->n <= UNROLLED; }
+
+// The distance to what is prefetched, in elements: some tiles further along the rows, or, where these are short,
+// the same columns of a later band. It goes to L2: columns with a stride of a power of two share few sets of L1.
+static V ahead_of(const Pointwise *p, const Access *a) {
+  Cg *c = p->c;
+  int64_t tiles = tiles_along(p), vl = c->t->vl;
+  if (tiles >= 2 * TILES_AHEAD) return cg_mul(c, a->stride[p->n_loop - 1], cg_i64(c, TILES_AHEAD * vl));
+  return cg_i64(c, cg_ceil_div(TILES_AHEAD, tiles) * vl);
+}
+
 // n_rows x n columns of the tile whose first element is `at`; each of its columns is contiguous in memory.
 static void load_square(Pointwise *p, const Access *a, V at, V n_rows, V n, bool whole) {
   Cg *c = p->c;
-  V row[64];
-  uint32_t vl = c->t->vl;
-  for (uint32_t q = 0; q < vl; q++) {
+  V ahead = ahead_of(p, a);
+  for (uint32_t q = 0; q < c->t->vl; q++) {
     V from = cg_add(c, at, cg_mul(c, cg_i64(c, q), a->stride[p->n_loop - 1]));
     V ptr = cg_at_any(c, c->f32, cg_ptr(c, a->v), from);
     V some = cg_lt(c, cg_i64(c, q), n);
     V lanes = whole ? NULL : cg_mask(c, cg_select(c, some, n_rows, cg_i64(c, 0)));
-    row[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
+    if (whole) cg_prefetch_l2(c, cg_at_any(c, c->f32, cg_ptr(c, a->v), cg_add(c, from, ahead)));
+    a->square[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
   }
-  cg_transpose(c, row);
-  for (uint32_t q = 0; q < vl; q++) cg_put(c, row[q], a->tile, cg_i64(c, (int64_t)q * vl));
+  cg_transpose(c, a->square);
 }
 
-static void load_squares(Pointwise *p, const V *index, V column, V n_rows, V n, bool whole) {
+// A tile of a band, at `column` of its rows.
+typedef struct {
+  V row, first, *index;  // the band's first row: its number, and on its axis; indices of its loop axes
+  V column, n_rows, n;
+} Tile;
+
+static void load_squares(Pointwise *p, const Tile *t, bool whole) {
   Cg *c = p->c;
   for (uint32_t k = 0; k < p->n_acc; k++) {
     Access *a = &p->acc[k];
     if (!a->tile) continue;
-    V at = cg_add(c, a->base, cg_mul(c, column, a->stride[p->n_loop - 1]));
-    for (uint32_t g = 0; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, index[g], a->stride[g]));
-    load_square(p, a, at, n_rows, n, whole);
+    V at = cg_add(c, a->base, cg_mul(c, t->column, a->stride[p->n_loop - 1]));
+    for (uint32_t g = 0; g + 1 < p->n_loop; g++) at = cg_add(c, at, cg_mul(c, t->index[g], a->stride[g]));
+    load_square(p, a, at, t->n_rows, t->n, whole);
+  }
+}
+
+static void emit_tile_row(Pointwise *p, const Tile *t, V r, V mask) {
+  Cg *c = p->c;
+  t->index[p->n_loop - 2] = cg_add(c, t->first, r);
+  cg_pointwise_enter(p, t->index);
+  cg_pointwise_vector(p, cg_mul(c, cg_add(c, t->row, r), p->size[p->n_loop - 1]), t->column, mask);
+  t->index[p->n_loop - 2] = t->first;
+}
+
+static void emit_unrolled(Pointwise *p, const Tile *t) {
+  p->is_unrolled = true;
+  for (p->square_row = 0; p->square_row < p->c->t->vl; p->square_row++)
+    emit_tile_row(p, t, cg_i64(p->c, p->square_row), NULL);
+  p->is_unrolled = false;
+}
+
+static void store_squares(Pointwise *p) {
+  Cg *c = p->c;
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    for (uint32_t q = 0; p->acc[k].tile && q < c->t->vl; q++)
+      cg_put(c, p->acc[k].square[q], p->acc[k].tile, cg_i64(c, (int64_t)q * c->t->vl));
+}
+
+static void emit_stored(Pointwise *p, const Tile *t) {
+  Cg *c = p->c;
+  V mask = cg_mask(c, t->n);
+  for (Loop r = cg_count(c, t->n_rows); cg_next(&r);) {
+    p->tile_row = r.i;
+    emit_tile_row(p, t, r.i, mask);
   }
 }
 
 // vl rows from `row` on, all with the same outer indices.
 static void emit_band(Pointwise *p, V row, V *index, V n_rows) {
   Cg *c = p->c;
-  V vl = cg_vl(c), width = p->size[p->n_loop - 1], first = index[p->n_loop - 2];
+  V vl = cg_vl(c), width = p->size[p->n_loop - 1];
   for (Loop l = cg_count_by(c, width, vl); cg_next(&l);) {
-    V n = cg_min(c, vl, cg_sub(c, width, l.i)), mask = cg_mask(c, n);
-    V all = cg_and(c, cg_eq(c, n, vl), cg_eq(c, n_rows, vl));
-    for (If s = cg_either(c, all); cg_then(&s);)
-      if (s.is_true) load_squares(p, index, l.i, n_rows, n, true);
-      else load_squares(p, index, l.i, n_rows, n, false);
-    for (Loop r = cg_count(c, n_rows); cg_next(&r);) {
-      index[p->n_loop - 2] = cg_add(c, first, r.i);
-      p->tile_row = r.i;
-      cg_pointwise_enter(p, index);
-      cg_pointwise_vector(p, cg_mul(c, cg_add(c, row, r.i), width), l.i, mask);
-      index[p->n_loop - 2] = first;
+    Tile t = {row, index[p->n_loop - 2], index, l.i, n_rows, cg_min(c, vl, cg_sub(c, width, l.i))};
+    V all = cg_and(c, cg_eq(c, t.n, vl), cg_eq(c, n_rows, vl));
+    for (If s = cg_either(c, all); cg_then(&s);) {
+      load_squares(p, &t, s.is_true);
+      if (s.is_true && unrolls(p)) {
+        emit_unrolled(p, &t);
+        continue;
+      }
+      store_squares(p);
+      if (unrolls(p)) emit_stored(p, &t);
     }
+    if (!unrolls(p)) emit_stored(p, &t);
   }
 }
 

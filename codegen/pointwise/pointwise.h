@@ -29,10 +29,11 @@ typedef struct {
   bool plain;    // plain broadcast access, shared by all instructions
   bool empty;    // of size 0: no memory, reads as zero
   // current row
-  V row;     // pointer
-  V row_ok;  // i1: the ranges of outer axes; NULL: true
-  V splat;   // stride 0 along the vector axis: the row's value in all lanes; else NULL
-  V tile;    // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
+  V row;      // pointer
+  V row_ok;   // i1: the ranges of outer axes; NULL: true
+  V splat;    // stride 0 along the vector axis: the row's value in all lanes; else NULL
+  V tile;     // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
+  V *square;  // its rows in registers
   // of a concat
   Val *part;     // by segment: the operand; NULL: not a concat
   V part_table;  // pointers to them
@@ -66,7 +67,9 @@ typedef struct {
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
   V size[MAX_RANK];
   uint32_t lanes;
-  V tile_row;  // of the current tile
+  V tile_row;        // of the current tile
+  bool is_unrolled;  // the current tile is in registers: row `square_row` of it
+  uint32_t square_row;
   // strips of a product: columns are an axis of their own, unless `is_flat`; index of the current row
   bool by_rows, is_flat;
   V at_row;
