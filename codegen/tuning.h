@@ -45,7 +45,7 @@
   X(PAD_L2_PART, 2, 65, "part of L2 that the copied rows of an MC block take at least")                                   \
   X(PAD_ROWS, 28, 65, "copied rows of an MC block, at least")                                                             \
   X(TALL_L1_PART, 2, 77, "part of L1 for rows of an MC block of a tall product")                                          \
-  X(WRITE_K, 16, 0, "k of sums that memory takes longer to write than a core to make")                                    \
+  X(WRITE_K, 16, 97, "k of sums that memory takes longer to write than a core to make")                                   \
   X(TALL_L2_PART, 2, 77, "part of L2 for all of its B")                                                                   \
   X(PROLOGUE_ROWS, 64, 28, "of an MC block whose rows a prologue computes, at least")                                     \
   X(PROLOGUE_PANELS, 2, 28, "that they pass by, at most")
