@@ -322,6 +322,10 @@ static V random_primitive(Cg *c, Op op, V element, V id) {
 }
 
 // ---- rows
+V cg_number(Cg *c, DType t, LLVMTypeRef type, double x) {
+  return REAL >> t & 1 ? num(c, type, x) : bits(c, type, (uint64_t)ir_to_whole(t, x));
+}
+
 V cg_primitive_of(Cg *c, DType t, Op op, V *arg) {
   return REAL >> t & 1 ? cg_primitive(c, op, arg) : cg_integer_op(c, t, op, arg);
 }
@@ -337,9 +341,7 @@ typedef struct {
 static V expand(Row *r, Op op, V *arg);
 static bool is_real(const Row *r) { return REAL >> r->t & 1; }
 
-static V number(const Row *r, double x) {
-  return is_real(r) ? num(r->c, r->type, x) : bits(r->c, r->type, (uint64_t)ir_to_whole(r->t, x));
-}
+static V number(const Row *r, double x) { return cg_number(r->c, r->t, r->type, x); }
 
 static double attr_number(const Fn *f, Val v, Key key) {
   if (ir_key_kind[key] == KIND_NUM) return ir_attr_num(f, v, key, 0);

@@ -6,8 +6,9 @@
 
 // exp log tanh sigmoid erf sin cos .. by polynomials, inline
 V cg_primitive(Cg *c, Op op, V *arg);
-V cg_primitive_of(Cg *c, DType t, Op op, V *arg);        // of operands of t, which is REAL, an integer or bool
-V cg_compare_integers(Cg *c, DType t, Op op, V a, V b);  // i1; op is a comparison
+V cg_number(Cg *c, DType t, LLVMTypeRef type, double x);  // x as an element of t; type: of it, or a vector of them
+V cg_primitive_of(Cg *c, DType t, Op op, V *arg);         // of operands of t, which is REAL, an integer or bool
+V cg_compare_integers(Cg *c, DType t, Op op, V a, V b);   // i1; op is a comparison
 uint32_t cg_primitive_cost(Op op);  // about how many operations of a vector a primitive or pointwise op takes
 // Philox4x32-10
 V cg_rand_bits(Cg *c, V element /* vi64 */, V id /* i32 */, uint32_t word);

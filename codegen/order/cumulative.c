@@ -15,7 +15,6 @@
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 #include "codegen/packed/layout.h"
-#include "ir/interp/interpret.h"
 
 #include <math.h>
 
@@ -39,7 +38,7 @@ static bool is_float(const Cumulative *s) { return REAL >> s->type & 1; }
 static LLVMTypeRef sum_type(const Cumulative *s) { return is_float(s) ? s->c->f64 : s->c->i64; }
 static V number(const Cumulative *s, LLVMTypeRef t, double x) {
   bool is_whole = LLVMGetTypeKind(t) == LLVMIntegerTypeKind;
-  V one = is_whole ? LLVMConstInt(t, (unsigned long long)ir_to_whole(s->type, x), true) : LLVMConstReal(t, x);
+  V one = is_whole ? LLVMConstInt(t, (unsigned long long)(int64_t)x, true) : LLVMConstReal(t, x);
   return cg_spread(s->c, one, s->lanes);
 }
 
@@ -75,7 +74,7 @@ static void start(const Cumulative *s, V *carry) {
   case OP_logcumsumexp: carry[0] = number(s, f32, -INFINITY), carry[1] = number(s, sum, 0); return;
   case OP_cummax:
   case OP_cummin:
-    carry[0] = number(s, elem(s), least ? INFINITY : -INFINITY);
+    carry[0] = cg_number(s->c, s->type, wide(s, elem(s)), least ? INFINITY : -INFINITY);
     carry[1] = LLVMConstNull(wide(s, s->c->i64));
     return;
   case OP_shift: carry[0] = LLVMConstNull(wide(s, elem(s))); return;

@@ -4,10 +4,10 @@
 // table. Lengths 3 1 2 give
 //   sorted 0 2 1   batch_sizes 3 2 1   offsets 0 3 5 6   rows: a0 c0 b0 | a1 c1 | a2
 #include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/packed/layout.h"
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/span.h"
-#include "ir/interp/interpret.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/plan.h"
 
@@ -317,9 +317,7 @@ static V fill_words(Cg *c, Val v) {
   double value = ir_attr_num(c->f, v, KEY_value, 0);
   DType t = (DType)ir_ins(c->f, v)->dtype;
   uint32_t lanes = c->t->vl * 4 / ir_dtype_bytes[t];
-  bool is_whole = COUNTABLE >> t & 1;
-  V x = is_whole ? cg_convert(c, DT_I64, t, cg_i64(c, ir_to_whole(t, value))) : cg_f32(c, value);
-  return cg_bitcast(c, cg_splat_n(c, x, lanes), c->vi32);
+  return cg_bitcast(c, cg_number(c, t, cg_vector_type(c, t, lanes), value), c->vi32);
 }
 
 static void pad_rows(Cg *c, Val v) {

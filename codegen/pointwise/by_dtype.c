@@ -3,13 +3,11 @@
 #include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
 #include "codegen/pointwise/pointwise.h"
-#include "ir/interp/interpret.h"
 
 V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes) {
   DType t = (DType)ir_ins(c->f, v)->dtype;
   double x = ir_attr_num(c->f, v, KEY_value, 0);
-  LLVMTypeRef type = lanes_like(lanes, cg_elem_type(c, t));
-  return REAL >> t & 1 ? num(c, type, x) : bits(c, type, (uint64_t)ir_to_whole(t, x));
+  return cg_number(c, t, lanes_like(lanes, cg_elem_type(c, t)), x);
 }
 
 // A byte other than 0 and 1 counts as 1.

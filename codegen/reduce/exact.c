@@ -16,7 +16,6 @@
 #include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/axes.h"
 #include "codegen/reduce/reduce.h"
-#include "ir/interp/interpret.h"
 #include "ir/passes/plan.h"
 
 #include <math.h>
@@ -68,10 +67,8 @@ static bool is_float(const Reduce *r) { return REAL >> r->to & 1; }
 
 // The result of no terms: 0, 1, or the least number.
 static V identity(const Reduce *r, uint32_t lanes) {
-  if (is_float(r)) return num(r->c, cg_vector_type(r->c, r->to, lanes), -INFINITY);
-  int64_t x = r->op == OP_prod;
-  if ((r->op == OP_amax || r->op == OP_argmax) && r->to != DT_BOOL) x = ir_to_whole(r->to, -0x1p63);
-  return cg_splat_n(r->c, LLVMConstInt(elem(r), (uint64_t)x, true), lanes);
+  bool is_best = (r->op == OP_amax || r->op == OP_argmax) && r->to != DT_BOOL;
+  return cg_number(r->c, r->to, cg_vector_type(r->c, r->to, lanes), is_best ? -INFINITY : r->op == OP_prod);
 }
 
 // Turns the smallest element into the largest, and back.
