@@ -84,6 +84,12 @@ const Attr *ir_attr(const Fn *f, Val v, Key k) {
   return NULL;
 }
 
+Str ir_output_name(const Fn *f, Val v) {
+  const Attr *name = ir_attr(f, v, KEY_name);
+  int64_t index = ir_attr_int(f, v, KEY_index, 0);
+  return name ? name->u.s : ir_str(f->prog, rt_printf(f->prog->mem, "out%lld", (long long)index));
+}
+
 int64_t ir_attr_size(const Fn *f, Val v, Key k, int64_t absent) {
   const Attr *a = ir_attr(f, v, k);
   if (!a) return absent;

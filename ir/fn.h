@@ -15,6 +15,7 @@ Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
 Val ir_result(Val head, uint32_t k);                  // result k
 Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
 const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
+Str ir_output_name(const Fn *f, Val v);          // of an output; one without {name} is out0, out1, .. by its {index}
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);
 int64_t ir_attr_size(const Fn *f, Val v, Key k, int64_t absent);  // of a DIM; -1: no constant
 double ir_attr_num(const Fn *f, Val v, Key k, double absent);

@@ -33,6 +33,8 @@ check 0 'compiled code: 3 runs, min' run double.tir twice --in=x=x.npy --in=k=ra
 check 0 'f32[5,3]' run double.tir twice --in '*=random' --dim n=5 --out z=z.npy
 [[ $(head -c 6 z.npy | tail -c 5) == NUMPY && $(stat -c %s z.npy) == 188 ]] || fail "z.npy is no array of 15 f32"
 check 0 'f32[5,3]' run double.tir twice --in x=z.npy --in k=zeros
+sed 's/, name="z"//' double.tir >unnamed.tir
+check 0 'out0: f32[8,3]' run unnamed.tir twice --in '*=zeros'
 out=$("$tenure" run - twice --in '*=zeros' --dim n=1 <double.tir) && [[ $out == *'f32[1,3]'* ]] || fail "standard input: $out"
 
 # parameters: drawn, saved, loaded; a run that changes them is seen by the next

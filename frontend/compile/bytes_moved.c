@@ -50,8 +50,8 @@ static FeStored describe(Traffic *t, Val v, int64_t bytes) {
   const Fn *f = t->f;
   const Prog *p = f->prog;
   Loc at = f->ins[ir_head(f, v).i].loc;
-  const Attr *name = f->ins[v.i].op == OP_output ? ir_attr(f, v, KEY_name) : NULL;
-  const char *text = keep(t, ir_text(p, name ? name->u.s : f->ins[v.i].name));
+  Str name = f->ins[v.i].op == OP_output ? ir_output_name(f, v) : f->ins[v.i].name;
+  const char *text = keep(t, ir_text(p, name));
   return (FeStored){.file = keep(t, ir_loc_file(p, at)), .line = (int)ir_loc_line(p, at), .bytes = bytes, .name = text};
 }
 

@@ -58,7 +58,7 @@ static void fill_ports(Tables *t, const Fn *f, RtFunction *out) {
     Op op = f->ins[v.i].op;
     int64_t index = ir_attr_int(f, v, KEY_index, 0);
     if (op == OP_input) in[index] = port_of(t, f, v, f->ins[v.i].name);
-    if (op == OP_output) res[index] = port_of(t, f, ir_arg(f, v, 0), ir_attr(f, v, KEY_name)->u.s);
+    if (op == OP_output) res[index] = port_of(t, f, ir_arg(f, v, 0), ir_output_name(f, v));
   }
   out->inputs = in, out->n_inputs = f->n_inputs;
   out->outputs = res, out->n_outputs = f->n_outputs;

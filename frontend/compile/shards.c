@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const char *name_of(const Fn *f, Val v) {
-  return ir_text(f->prog, ir_ins(f, v)->op == OP_input ? ir_ins(f, v)->name : ir_attr(f, v, KEY_name)->u.s);
+  return ir_text(f->prog, ir_ins(f, v)->op == OP_input ? ir_ins(f, v)->name : ir_output_name(f, v));
 }
 
 // ---- what may be cut

@@ -167,7 +167,7 @@ static void begin_exchanges(Fn *f, const Sums *s, const Exchange *list, uint32_t
 // ---- the update: behind its inputs, which come first, all ends; what reads a sum reads it then
 static Str *names_of(const Fn *f, const Sums *s) {
   Str *names = rt_alloc(f->prog->mem, s->n * sizeof *names);
-  for (uint32_t k = 0; k < s->n; k++) names[k] = ir_attr(f, (Val){s->list[k].output}, KEY_name)->u.s;
+  for (uint32_t k = 0; k < s->n; k++) names[k] = ir_output_name(f, (Val){s->list[k].output});
   return names;
 }
 
