@@ -36,6 +36,8 @@ typedef struct {
 static const Case cases[] = {
     {1, 1, 1, 1, 1, false, false, false, .note = "one"},
     {2, 3, 1, 333, 64, false, false, true, .note = "decoding"},
+    {2, 4, 1, 200, 40, true, true, false, .note = "decoding, shared keys, an offset", .shared = 4, .offset = 155,
+     .is_run_time = true},
     {1, 2, 300, 300, 16, true, false, false, .note = "several chunks, few heads"},
     {2, 4, 65, 129, 80, false, true, false, .note = "tails of queries, keys and size"},
     {2, 4, 128, 128, 64, true, true, false, .note = "whole tiles"},

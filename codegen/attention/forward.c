@@ -26,6 +26,12 @@ typedef struct {
 // Causal rows see keys up to their own: the fewer rows a block has, the fewer scores nobody sees.
 static int64_t block_rows(const AttnCode *s) { return s->a.causal ? ATTN_ROWS / 2 : ATTN_ROWS; }
 
+// Few queries meet each key: the next ones are fetched meanwhile, and a copy would take longer than the products.
+enum { FEW_QUERIES = 4, MAX_LANES = 64, CACHE_LINE = 16, MOST_PREFETCHED = 128 };  // the last two in elements
+static bool reads_in_place(const AttnCode *s) {
+  return !ir_attention_is_packed(&s->a) && ir_dim_bound(s->c->f->prog, s->a.tq) * s->row_heads <= FEW_QUERIES;
+}
+
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 
 // Rows of scores that are worked on together, so that sums over the lanes of one do not wait for those of another.
@@ -141,23 +147,87 @@ static void update_block(Forward *f, V i, V m, V k0, V n) {
   for (Loop l = cg_each(c, end, m); cg_next(&l);) update_rows(f, 1, l.i, cg_add(c, i, l.i), k0, n);
 }
 
-// Rows i .. i + m of the chunk against the packed keys k0 .. k0 + n.
+// ---- scores of few queries: products of rows, vl keys at a time, whose lanes are added up behind a transposition
+static void add_products(Forward *f, V query, const V *key, V d, V mask, V *sum) {
+  Cg *c = f->s->c;
+  V x = cg_get_masked(c, c->vf, query, d, mask);
+  for (uint32_t k = 0; k < c->t->vl; k++) sum[k] = cg_fma(c, cg_get_masked(c, c->vf, key[k], d, mask), x, sum[k]);
+}
+
+static V dot_keys(Forward *f, V query, const V *key) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V sum[MAX_LANES];
+  uint32_t vl = c->t->vl;
+  int64_t whole = s->a.size / vl * vl;
+  for (uint32_t k = 0; k < vl; k++) sum[k] = cg_zeros(c);
+  for (Loop d = cg_carry(c, cg_i64(c, 0), cg_i64(c, whole), cg_vl(c), sum, vl); cg_next(&d);)
+    add_products(f, query, key, d.i, NULL, sum);
+  V left = cg_i64(c, s->a.size - whole);
+  if (whole < s->a.size) add_products(f, query, key, cg_i64(c, whole), cg_mask(c, left), sum);
+  cg_transpose(c, sum);
+  for (uint32_t half = vl / 2; half; half /= 2)
+    for (uint32_t k = 0; k < half; k++) sum[k] = cg_fadd(c, sum[k], sum[k + half]);
+  return sum[0];
+}
+
+// The values of these keys are read next, then the keys a block on: both are on their way meanwhile.
+static void prefetch_rows(Forward *f, V k) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  const AttnRows *next[] = {&f->v, &f->k};
+  for (uint32_t j = 0; j < 2; j++) {
+    V row = cg_attention_row(s, *next[j], cg_add(c, k, cg_i64(c, j ? s->keys : 0)));
+    for (uint32_t i = 0; i < c->t->vl; i++)
+      for (int64_t d = 0; d < cg_smaller(s->a.size, MOST_PREFETCHED); d += CACHE_LINE)
+        cg_prefetch_l2(c, cg_at(c, c->f32, row, cg_i64(c, i * next[j]->row + d)));
+  }
+}
+
+// Where fewer than vl keys are left, the last one stands in for others, whose scores are not seen.
+static void scores_in_place(Forward *f, V i, V m, V k0, V n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V last = cg_sub(c, n, cg_i64(c, 1)), key[MAX_LANES], vl = cg_vl(c);
+  for (Loop l = cg_count_by(c, n, vl); cg_next(&l);) {
+    V first = cg_attention_row(s, f->k, cg_add(c, k0, l.i));
+    prefetch_rows(f, cg_add(c, k0, l.i));
+    for (If whole = cg_either(c, cg_gt(c, cg_add(c, n, cg_i64(c, 1)), cg_add(c, l.i, vl))); cg_then(&whole);) {
+      for (uint32_t k = 0; k < c->t->vl; k++) {
+        V at = whole.is_true ? cg_i64(c, k) : cg_min(c, cg_sub(c, last, l.i), cg_i64(c, k));
+        key[k] = cg_row(c, first, at, cg_i64(c, f->k.row));
+      }
+      for (Loop row = cg_count(c, m); cg_next(&row);) {
+        V sum = dot_keys(f, cg_attention_tile_row(s, f->q, cg_add(c, i, row.i)), key);
+        cg_put(c, sum, cg_row(c, f->scores, row.i, cg_i64(c, s->keys)), l.i);
+      }
+    }
+  }
+}
+
+// Rows i .. i + m of the chunk against the keys k0 .. k0 + n.
 static void block(Forward *f, V i, V m, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   V last = cg_attention_step(s, f->lo, cg_sub(c, cg_add(c, i, m), cg_i64(c, 1)));
   if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
-  AttnProduct scores = {.a = cg_attention_tile_row(s, f->q, i), .b = f->keys_t, .c = f->scores, .a_k = 1};
-  scores.a_row = f->q.row, scores.b_k = s->width, scores.c_row = s->keys, scores.m = m, scores.mr = s->mr_q;
-  scores.k = cg_i64(c, s->a.size), scores.exact = cg_attention_whole(s, true, s->mr_q);
-  cg_attention_scores(s, &scores, n);
+  bool in_place = reads_in_place(s), exact = cg_attention_whole(s, true, s->mr_q);
+  if (in_place) {
+    scores_in_place(f, i, m, k0, n);
+  } else {
+    AttnProduct scores = {.a = cg_attention_tile_row(s, f->q, i), .b = f->keys_t, .c = f->scores, .a_k = 1};
+    scores.a_row = f->q.row, scores.b_k = s->width, scores.c_row = s->keys, scores.m = m, scores.mr = s->mr_q;
+    scores.k = cg_i64(c, s->a.size), scores.exact = exact;
+    cg_attention_scores(s, &scores, n);
+  }
   update_block(f, i, m, k0, n);
   if (!f->stores_out) return;
   AttnProduct add = {
       .a = f->scores, .b = f->values, .c = cg_attention_tile_row(s, f->out, i), .a_row = s->keys, .a_k = 1};
   add.b_k = s->width, add.b_panel = s->width * s->keys, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q;
-  add.exact = scores.exact, add.terms = ir_dim_bound(c->f->prog, s->a.tk);
-  cg_attention_accumulate(s, &add, true);
+  if (in_place) add.b = cg_attention_row(s, f->v, k0), add.b_k = f->v.row, add.b_panel = s->width;
+  add.exact = exact, add.terms = ir_dim_bound(c->f->prog, s->a.tk);
+  cg_attention_accumulate(s, &add, !in_place);
 }
 
 static void end_row(Forward *f, V i) {
@@ -169,6 +239,14 @@ static void end_row(Forward *f, V i) {
   if (!f->lse.at) return;
   V log = cg_fadd(c, top, cg_primitive(c, OP_log, &sum));
   cg_store(c, cg_select(c, none, cg_f32(c, -INFINITY), log), cg_attention_number(f->s, f->lse, f->lo, i));
+}
+
+static void open_keys(Forward *f, V k0, V n) {
+  AttnCode *s = f->s;
+  AttnTile k = cg_attention_tile(s, f->k, k0, f->k_memory);
+  cg_attention_read(s, f->k, k0, n, k);
+  cg_attention_transpose(s, k, n, f->keys_t);
+  cg_attention_copy_panels(s, f->v, k0, n, f->values);
 }
 
 // Queries lo .. hi.
@@ -190,10 +268,7 @@ static void unit(Forward *f, V hi) {
   }
   for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
     V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i));
-    AttnTile k = cg_attention_tile(s, f->k, key.i, f->k_memory);
-    cg_attention_read(s, f->k, key.i, n, k);
-    cg_attention_transpose(s, k, n, f->keys_t);
-    cg_attention_copy_panels(s, f->v, key.i, n, f->values);
+    if (!reads_in_place(s)) open_keys(f, key.i, n);
     V row = cg_attention_first_row(s, lo, cg_attention_query_begin(s, key.i, lo));
     V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), hi);
     until = cg_attention_end_row(s, lo, until, n_rows);
@@ -226,8 +301,10 @@ void cg_attention_forward(AttnCode *s) {
   Cg *c = s->c;
   Forward f = {.s = s, .stores_out = cg_stored(c, s->v)};
   int64_t chunk = cg_attention_chunk(s, &cg_attention_forward_stack);
-  f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
-  f.values = cg_attention_stack(s, s->size_pad * s->keys);
+  if (!reads_in_place(s)) {
+    f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
+    f.values = cg_attention_stack(s, s->size_pad * s->keys);
+  }
   f.scores = cg_attention_stack(s, ATTN_ROWS * s->keys);
   f.top = cg_attention_stack(s, chunk), f.sum = cg_attention_stack(s, chunk);
   f.q_memory = cg_attention_tile_memory(s, &s->a.place[ATTN_Q], true, chunk);
