@@ -5,7 +5,7 @@
 
 #include "tests/random_program.h"
 
-enum { MAX_POOL = 96, MAX_LAYOUTS = 3, MAX_OPEN = 4, MAX_ELEMENTS = 2500, MAX_INPUTS = 14 };
+enum { MAX_POOL = 96, MAX_LAYOUTS = 4, MAX_OPEN = 4, MAX_ELEMENTS = 2500, MAX_INPUTS = 14 };
 
 typedef struct {
   Val v;

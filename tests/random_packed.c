@@ -24,8 +24,34 @@ static Layout *dense_layout(Gen *g) {
   return add_layout(g, l);
 }
 
+// Lengths of one layout less some steps, cut to some, or with those of another behind them.
+static Layout *derived_layout(Gen *g) {
+  const Layout *from = &g->layout[gen_below(g, g->n_layouts)], *behind = &g->layout[gen_below(g, g->n_layouts)];
+  if (from->scope != gen_scope(g)) return NULL;
+  Layout l = {.batch = from->batch, .time = from->time, .scope = gen_scope(g)};
+  Attr part = ir_a_str(KEY_part, ir_str(g->p, "lengths")), range[] = {ir_a_num(KEY_lo, 0), ir_a_num(KEY_hi, 0)};
+  Attr by[] = {ir_a_num(KEY_value, gen_below(g, 4)), ir_a_int(KEY_dtype, DT_I64)};
+  Val n = gen_emit(g, OP_seq_part, &from->v, 1, &part, 1);
+  if (behind->scope == l.scope && behind->batch.i == l.batch.i && gen_chance(g, 40)) {
+    Val more = gen_emit(g, OP_seq_part, &behind->v, 1, &part, 1);
+    l.time = ir_dim_add(g->p, l.time, behind->time);
+    n = ir_none(n) || ir_none(more) ? (Val){0} : gen_op2(g, OP_add, n, more);
+  } else {
+    Val less = gen_emit(g, OP_const, NULL, 0, by, 2);
+    range[1].u.f = gen_chance(g, 50) ? INFINITY : gen_below(g, 4);
+    n = ir_none(n) || ir_none(less) ? (Val){0} : gen_op2(g, OP_sub, n, less);
+    if (!ir_none(n)) n = gen_emit(g, OP_clamp, &n, 1, range, 2);
+  }
+  if (ir_none(n)) return NULL;
+  l.rows = ir_dim_sym(g->p, gen_fresh(g, "rows"), ir_dim_bound(g->p, l.batch) * ir_dim_bound(g->p, l.time));
+  Attr a[] = {ir_a_dim(KEY_time, l.time), ir_a_dim(KEY_rows, l.rows), ir_a_int(KEY_empty, 1)};
+  l.v = gen_emit(g, OP_packed_layout, &n, 1, a, 3);
+  return add_layout(g, l);
+}
+
 static Layout *new_layout(Gen *g) {
   if (g->n_layouts == MAX_LAYOUTS) return NULL;
+  if (g->n_layouts && gen_chance(g, 35)) return derived_layout(g);
   if (gen_chance(g, 15)) return dense_layout(g);
   bool fixed = gen_chance(g, 25);
   Layout l = {.batch = gen_chance(g, 70) && !fixed ? g->batch : ir_dim(g->p, 1 + gen_below(g, 6)),
