@@ -69,8 +69,9 @@ static Kind kind_of(const Layouts *l, Val v) {
     Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
     return ir_dim_bound(l->p, width) >= LEAST_WIDTH && ir_pool_columns(l->f, v, l->p->mem, &columns) ? CORE : FIXED;
   }
+  // `full` has its shape as an attribute, and no image that could be changed.
   bool moves = ir_ops[ins->op].is_pointwise && !(ir_ops[ins->op].flags & (RANDOM | WRITES | EFFECT));
-  return moves && ins->n_res == 1 && rank_of(l, v) > 2 ? ALONG : FIXED;
+  return moves && ins->n_args && ins->n_res == 1 && rank_of(l, v) > 2 ? ALONG : FIXED;
 }
 
 static uint32_t head_of(const Layouts *l, Val v) { return ir_head(l->f, v).i; }
