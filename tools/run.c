@@ -35,12 +35,11 @@ static void find_ports(ToolRun *r) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Ins *ins = &f->ins[i];
     if (ins->op != OP_input && ins->op != OP_output) continue;
-    const Attr *name = ir_attr(f, (Val){i}, KEY_name);
+    Str name = ins->op == OP_input ? ins->name : ir_output_name(f, (Val){i});
     uint32_t at = (uint32_t)ir_attr_int(f, (Val){i}, KEY_index, 0);
     const Ins *type = ins->op == OP_input ? ins : ir_ins(f, ir_arg(f, (Val){i}, 0));
     Port *port = ins->op == OP_input ? &r->in[at] : &r->out[at];
-    *port = (Port){
-        .name = name ? ir_text(r->p, name->u.s) : ir_text(r->p, ins->name), .dtype = type->dtype, .shape = type->shape};
+    *port = (Port){.name = ir_text(r->p, name), .dtype = type->dtype, .shape = type->shape};
   }
 }
 
