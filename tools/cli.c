@@ -13,8 +13,9 @@
 #endif
 
 #define EXIT(s, d) {.row = ROW_EXIT, .least = s, .doc = d},
-#define COMMAND(n, operands, lo, hi, d) \
-  {.row = ROW_COMMAND, .name = #n, .value = operands, .least = lo, .most = hi, .doc = d, .run = tool_##n},
+#define COMMAND(n, ...) COMMAND_AS(n, #n, __VA_ARGS__)
+#define COMMAND_AS(n, text, operands, lo, hi, d) \
+  {.row = ROW_COMMAND, .name = text, .value = operands, .least = lo, .most = hi, .doc = d, .run = tool_##n},
 #define TEXT(t) {.row = ROW_TEXT, .name = t},
 #define OPTION(n, v, k, d) {.row = ROW_OPTION, .name = n, .value = v, .kind = CLI_##k, .doc = d},
 #define EXAMPLE(words, d) {.row = ROW_EXAMPLE, .name = words, .doc = d},

@@ -81,7 +81,9 @@ void cli_usage(const CliRow *command, RtText *out);  // one line: usage: tenure 
 #define OPTION(...)
 #define EXAMPLE(...)
 #define COMMAND(name, ...) CliRun tool_##name;
+#define COMMAND_AS COMMAND  // its name is no identifier
 #include "tools/commands.def"
+#undef COMMAND_AS
 #undef COMMAND
 #undef EXAMPLE
 #undef OPTION

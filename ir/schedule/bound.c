@@ -158,41 +158,36 @@ static int64_t cut_at(const Closure *c, uint32_t k, Net *t) {
 }
 
 // ---- all three
-typedef struct {
-  int64_t bytes;
-  uint32_t kernel;
-} Bound;
-
 static int by_bytes(const void *a, const void *b) {
-  const Bound *x = a, *y = b;
+  const SchedBound *x = a, *y = b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
 }
 
-int64_t ir_sched_bound_alone(const Run *r) {
-  int64_t most = 0, read;
+SchedBound ir_sched_bound_alone(const Run *r) {
+  SchedBound most = {0};
   for (uint32_t k = 0; k < r->p->n; k++) {
-    int64_t bytes = bytes_of(r, k, &read) + read;
-    if (bytes > most) most = bytes;
+    int64_t read, bytes = bytes_of(r, k, &read) + read;
+    if (bytes > most.bytes) most = (SchedBound){bytes, k};
   }
   return most;
 }
 
-int64_t ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem) {
+SchedBound ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem) {
   enum { CUTS = 32 };
   const SchedProblem *p = r->p;
   Closure c = closure_of(r, order, mem);
-  Bound *list = rt_alloc(mem, (p->n + 1) * sizeof *list);
-  for (uint32_t k = 0; k < p->n; k++) list[k] = (Bound){live_at(&c, k), k};
+  SchedBound *list = rt_alloc(mem, (p->n + 1) * sizeof *list);
+  for (uint32_t k = 0; k < p->n; k++) list[k] = (SchedBound){live_at(&c, k), k};
   qsort(list, p->n, sizeof *list, by_bytes);
-  int64_t most = p->n ? list[0].bytes : 0, read;
+  SchedBound most = list[0];
   uint32_t nodes = OTHERS + p->n + p->n_buffers;
   Net t = {.mem = mem, .first = rt_alloc(mem, nodes * sizeof *t.first), .at = rt_alloc(mem, nodes * sizeof *t.at)};
   t.level = rt_alloc(mem, nodes * sizeof *t.level), t.queue = rt_alloc(mem, nodes * sizeof *t.queue);
-  for (uint32_t i = 0; i < p->n && i < CUTS && most < enough; i++) {
+  for (uint32_t i = 0; i < p->n && i < CUTS && most.bytes < enough; i++) {
     uint32_t k = list[i].kernel;
-    int64_t bytes = bytes_of(r, k, &read) + cut_at(&c, k, &t);
-    if (bytes > most) most = bytes;
+    int64_t read, bytes = bytes_of(r, k, &read) + cut_at(&c, k, &t);
+    if (bytes > most.bytes) most = (SchedBound){bytes, k};
   }
   return most;
 }

@@ -4,8 +4,8 @@
 
 #include "ir/schedule/run.h"
 
-int64_t ir_sched_bound_alone(const Run *r);  // of single kernels
+SchedBound ir_sched_bound_alone(const Run *r);  // of single kernels
 // By cuts, of a problem of at most SCHED_MOST_KERNELS. order: a valid one; it ends when the bound is `enough`, a known peak.
-int64_t ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem);
+SchedBound ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem);
 
 #endif

@@ -49,9 +49,9 @@ static void search(Run *r, Schedule *s, uint32_t *order, RtArena *mem) {
 
 Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
-  Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r)};
+  Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r).bytes};
   if (s.peak > s.bound && p->n <= SCHED_MOST_KERNELS) {
-    s.bound = ir_sched_bound(&r, order, s.peak, mem);
+    s.bound = ir_sched_bound(&r, order, s.peak, mem).bytes;
     for (uint32_t rule = 0; rule < SCHED_RULES && s.peak > s.bound; rule++) {
       int64_t peak = ir_sched_greedy(&r, rule);
       if (peak < s.peak) keep(&r, &s, peak, order);
@@ -62,8 +62,8 @@ Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   return s;
 }
 
-int64_t ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak, RtArena *mem) {
+SchedBound ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
-  int64_t bound = ir_sched_bound_alone(&r);
-  return bound < peak && p->n <= SCHED_MOST_KERNELS ? ir_sched_bound(&r, order, peak, mem) : bound;
+  SchedBound bound = ir_sched_bound_alone(&r);
+  return bound.bytes < peak && p->n <= SCHED_MOST_KERNELS ? ir_sched_bound(&r, order, peak, mem) : bound;
 }

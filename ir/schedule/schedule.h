@@ -36,7 +36,11 @@ uint32_t ir_schedule_waits(const SchedProblem *p, uint32_t *order, int64_t cap, 
 // live: by kernel, bytes while it runs.
 void ir_schedule_live(const SchedProblem *p, const uint32_t *order, int64_t *live, RtArena *mem);
 int64_t ir_schedule_peak(const SchedProblem *p, const uint32_t *order, RtArena *mem);
-int64_t ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak,
-                          RtArena *mem);  // order: with this peak
+typedef struct {
+  int64_t bytes;
+  uint32_t kernel;  // while it runs
+} SchedBound;
+SchedBound ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak,
+                             RtArena *mem);  // order: with this peak
 
 #endif

@@ -94,7 +94,7 @@ static Lists lists_of(const Bound *b, const Pairs *p, uint32_t n) {
   return l;
 }
 
-int64_t ir_bound_of_orders(const Fn *f, int64_t live) {
+int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_kernels;
   Bound b = {.f = f, .mem = mem, .index = rt_alloc(mem, f->n_bufs * sizeof *b.index)};
@@ -108,6 +108,7 @@ int64_t ir_bound_of_orders(const Fn *f, int64_t live) {
   SchedProblem p = {n, b.n, deps.first, deps.list, b.size, b.maker, users.first, users.list, b.scratch, b.in_place};
   uint32_t *order = rt_alloc(mem, (n + 1) * sizeof *order);
   for (uint32_t k = 0; k < n; k++) order[k] = k;
-  int64_t bound = kept + ir_schedule_bound(&p, order, live - kept, mem);
-  return bound < live ? bound : live;
+  SchedBound bound = ir_schedule_bound(&p, order, live - kept, mem);
+  *kernel = bound.kernel;
+  return kept + bound.bytes < live ? kept + bound.bytes : live;
 }

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# tenure certificate and verify-plan: plans of examples and of shards hold, also by the awk program of docs/certificate.md; a fault
+# in each part of a certificate is found, and by awk where that looks at the part.
+source tests/command.sh
+
+awk '/^```awk/ { on = 1; next } /^```/ { on = 0 } on' "$TENURE_SOURCE/docs/certificate.md" >check.awk
+cat >net.tir <<'TIR'
+program @net
+dim batch <= 64
+param @w : f32[64,64] trainable
+param @v : f32[64,64] trainable
+func @step(%x: f32[batch,64], %t: i64[batch]) {
+  %w = param @w
+  %v = param @v
+  %a = matmul %x, %w
+  %b = relu %a
+  %c = matmul %b, %v
+  %s = cumsum %b {axis=1}
+  %d = add %c, %s
+  %loss, %lse = cross_entropy_rows %d, %t
+  %sum = sum %loss {axes=[0]}
+  %g = grad_of %sum, %w
+  %h = grad_of %sum, %v
+  %w1 = sub %w, %g
+  %v1 = sub %v, %h
+  %x1 = assign %w, %w1
+  %x2 = assign %v, %v1
+  output %sum {name="loss", index=0}
+}
+func @empty() {
+}
+TIR
+"$tenure" certificate net.tir -o net.plan
+check 0 '2 functions hold' verify-plan net.plan
+awk -f check.awk net.plan || fail "awk finds a fault"
+check 0 'function step ' certificate net.tir
+for file in "$TENURE_SOURCE"/examples/*.tir "$TENURE_SOURCE"/tests/golden/exchange/plan.tir; do
+  [[ -e $file ]] || continue
+  sed '/^----/,$d' "$file" >one.tir
+  "$tenure" certificate one.tir -o one.plan 2>/dev/null || continue
+  check 0 'hold' verify-plan one.plan
+  awk -f check.awk one.plan || fail "awk finds a fault in $file"
+done
+
+# planted NAME SENTENCE BY-AWK AWK-PROGRAM: edits the certificate; the sentence is among the faults
+planted() {
+  awk "$4" net.plan >bad.plan
+  cmp -s net.plan bad.plan && fail "$1: nothing is planted"
+  check 1 "$2" verify-plan bad.plan
+  [[ $3 == no ]] && return
+  if awk -f check.awk bad.plan >/dev/null; then fail "$1: awk finds nothing"; fi
+}
+first='$1 == "buffer" && $3 == "arena" && !n++'
+planted size 'overlap' yes '$1 == "buffer" && $3 == "arena" { $4 *= 4 } 1'
+planted offset 'overlap' yes '$1 == "buffer" && $3 == "arena" { $5 = 0 } 1'
+planted align 'is not aligned' no "$first { \$5 += 8 } 1"
+planted first 'kernels use it from' yes "$first { \$6 += 1 } 1"
+planted last 'kernels use it from' yes "$first { \$7 += 1 } 1"
+planted end 'behind the arena' yes "$first { \$5 += 1048576 } 1"
+planted arena 'its buffers end at' yes '$1 == "function" && $3 { $4 += 64 } 1'
+planted live 'are said to live at' yes '$1 == "function" && $3 { $5 += 64 } 1'
+planted where 'are said to live at' yes '$1 == "function" && $3 { $6 = 0 } 1'
+planted orders 'no order is said to need less' no '$1 == "function" && $3 { $7 = $5 + 64 } 1'
+planted kernel 'no order is said to need less' no '$1 == "function" && $3 { $8 = $3 - 1 } 1'
+planted pair 'takes over' yes '$1 == "buffer" && $3 == "arena" && $8 { $8 = $2 } 1'
+planted unpaired 'overlap' yes '$1 == "buffer" && $3 == "arena" { $8 = 0 } 1'
+planted use 'which is not listed' no '$1 == "kernel" && !n++ { $0 = $0 " 9999" } 1'
+planted reader 'kernels use it from' yes '$1 == "kernel" { sub(/ reads.* writes/, " reads writes") } 1'
+planted missing 'are listed' no '$1 == "kernel" { line = $0; next } 1'
+planted digest 'the digest is not' no '$1 == "end" { $2 = "0123456789abcdef" } 1'
+planted name 'the digest is not' no '$1 == "program" { $2 = "other" } 1'
+
+bad() {  # SENTENCE CONTENTS
+  printf "$2" >bad.plan
+  check 1 "$1" verify-plan bad.plan
+}
+bad 'ends early' 'tenure-plan 1\nprogram a\n'
+bad 'ends early' ''
+bad 'bad.plan:1: no line' 'tenure-plan 2\n'
+bad 'bad.plan:2: no line' 'tenure-plan 1\nbuffer 1 arena 64 0 0 0 0 a\n'
+bad 'bad.plan:2: no line' 'tenure-plan 1\nfunction f -1 0 0 0 0 0\n'
+bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 0 0 0 0 0\nkernel 1 gemm 0 reads writes\n'
+bad 'bad.plan:3: no line' 'tenure-plan 1\nend 0\nprogram p\n'
+check 1 'No such file' verify-plan none.plan
+exit $((n_failed > 0))
