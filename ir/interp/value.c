@@ -106,3 +106,16 @@ double run_rounded(Run *r, double x, double scale) {
   bool is_flushed = y != 0 && fabs(y) < tiny && random_sign(r->env) > 0;
   return is_flushed ? 0 : (double)(float)y;
 }
+
+int64_t run_whole(const Tensor *t, int64_t i) {
+  double low = t->low ? t->low[i] : 0;
+  if (t->v[i] >= 0x1p63) return INT64_MAX + (int64_t)(low + 1);  // rounded up
+  return ir_to_i64(t->v[i]) + (int64_t)low;
+}
+
+void run_set_whole(Run *r, Tensor *t, int64_t i, int64_t x) {
+  t->v[i] = (double)x;
+  double low = t->v[i] >= 0x1p63 ? (double)(x - INT64_MAX) - 1 : (double)(x - (int64_t)t->v[i]);
+  if (low != 0 && !t->low) t->low = rt_alloc(r->env->mem, (size_t)t->n * sizeof(double));
+  if (t->low) t->low[i] = low;
+}

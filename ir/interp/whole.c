@@ -8,19 +8,6 @@
 
 enum { MAX_STACK = 32 };
 
-int64_t run_whole(const Tensor *t, int64_t i) {
-  double low = t->low ? t->low[i] : 0;
-  if (t->v[i] >= 0x1p63) return INT64_MAX + (int64_t)(low + 1);  // rounded up
-  return ir_to_i64(t->v[i]) + (int64_t)low;
-}
-
-void run_set_whole(Run *r, Tensor *t, int64_t i, int64_t x) {
-  t->v[i] = (double)x;
-  double low = t->v[i] >= 0x1p63 ? (double)(x - INT64_MAX) - 1 : (double)(x - (int64_t)t->v[i]);
-  if (low != 0 && !t->low) t->low = rt_alloc(r->env->mem, (size_t)t->n * sizeof(double));
-  if (t->low) t->low[i] = low;
-}
-
 static int64_t trunc_quotient(int64_t a, int64_t b) {
   if (b == -1) return (int64_t)(0 - (uint64_t)a);
   return b ? a / b : 0;

@@ -215,6 +215,12 @@ static bool are_alike(const Fuse *s, uint32_t a, uint32_t b) {
   return same_rows && makes_no_elements(s, b, second.shape.i);
 }
 
+// Results have the same bits in one kernel and in two.
+static bool is_in_any_order(const Groups *g, uint32_t a, uint32_t b) {
+  OpClass cls = (OpClass)g->list[a].cls;
+  return cls == (OpClass)g->list[b].cls && (cls == CLASS_POINTWISE || cls == CLASS_OPTIMIZER);
+}
+
 uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeRoom *room) {
   Groups *g = &s->g;
   uint32_t m = 0;
@@ -222,7 +228,8 @@ uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeRoom *roo
     uint32_t last = m ? list[m - 1] : 0;
     bool both = last && g->list[last].lead < s->f->n_ins && g->list[list[k]].lead < s->f->n_ins;
     bool is_like_it = both && (are_alike(s, last, list[k]) || shares(s, last, list[k]));
-    if (is_like_it && (!room || room->made[k] <= room->bytes[m - 1]) && ir_merge(g, last, list[k])) {
+    if (room && is_like_it) is_like_it = is_in_any_order(g, last, list[k]) && room->made[k] <= room->bytes[m - 1];
+    if (is_like_it && ir_merge(g, last, list[k])) {
       if (room) room->bytes[m - 1] -= room->made[k];
       continue;
     }

@@ -138,7 +138,7 @@ static void find_live(const Order *o, Problem *q) {
   }
 }
 
-// Groups of which much lives at the peak are split. o->list: n groups.
+// Pointwise groups of which much lives at the peak are split: sums keep their kernels, and so their order. o->list: n groups.
 static bool split_at_peak(Order *o) {
   enum { LEAST_PART = 64 };
   Groups *g = o->g;
@@ -148,7 +148,7 @@ static bool split_at_peak(Order *o) {
   uint32_t *list = rt_alloc(g->f->prog->mem, (o->n + n_ins) * sizeof *list);
   for (uint32_t k = 0; k < o->n; k++) {
     const Group *of = &g->list[o->list[k]];
-    bool may = of->first < n_ins && of->rank == RANK_PLAIN && (ir_classes[of->cls].flags & BECOMES_ROWS);
+    bool may = of->first < n_ins && of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE;
     if (may && bytes_of_others(o, &q, o->list[k]) > o->peak / LEAST_PART) n += split(o, o->list[k], list + n);
     else list[n++] = o->list[k];
   }
@@ -188,7 +188,7 @@ static Cost cost_of(const Groups *g, const uint32_t *list, uint32_t n, Scratch s
   return c;
 }
 
-// Neighbours are merged where that keeps the peak, but for a small part of it.
+// Pointwise neighbours are merged, and updates, where that keeps the peak, but for a small part of it.
 static void merge(Fuse *s, Order *o) {
   enum { SMALL_PART = 256 };
   Problem q = ir_memory_problem(&s->g, o->list, o->n, o->scratch);
@@ -227,15 +227,14 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
   return least;
 }
 
+// Kernels of sums and rows stay what they are in the plain order, so that their results keep their bits.
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
-  Saved before = save(&s->g, list, *n);
   *n = ir_merge_neighbours(s, list, *n, NULL);
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
   Saved merged = save(&s->g, list, *n);
-  go_back(&s->g, &before);
-  Order o = order_for_memory(s, before.list, before.n, scratch);
+  Order o = order_for_memory(s, list, *n, scratch);
   Cost c = cost_of(&s->g, o.list, o.n, scratch);
   if (is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
     *n = o.n;
