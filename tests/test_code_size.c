@@ -79,7 +79,7 @@ static const Kernels kernels[] = {
     {"softmax", "%x: f32[5,37]) {\n%y = softmax %x\noutput %y {name=\"y\", index=0}\n", 2000},
     {"layer norm", "%x: f32[5,37], %w: f32[37], %b: f32[37]) {\n%y, %m, %r = layer_norm %x, %w, %b {eps=1e-05}\noutput %y {name=\"y\", index=0}\n", 1200},
     {"product", "%x: f32[17,33], %w: f32[29,33], %b: f32[29]) {\n%y = linear %x, %w, %b\noutput %y {name=\"y\", index=0}\n", 3300},
-    {"attention", "%q: f32[2,2,5,3], %k: f32[2,2,7,3], %v: f32[2,2,7,3]) {\n%y, %lse = sdpa %q, %k, %v\noutput %y {name=\"y\", index=0}\n", 4200},
+    {"attention", "%q: f32[2,2,5,3], %k: f32[2,2,7,3], %v: f32[2,2,7,3]) {\n%y, %lse = sdpa %q, %k, %v\noutput %y {name=\"y\", index=0}\n", 8200},
     {"lstm", "%x: f32[5,7,6], %len: i64[5], %wi: f32[52,6], %wh: f32[52,13], %b: f32[52]) {\n"
              "%L = packed_layout %len {time=7, rows=rows}\n%d = pack_padded %x, %L\n%g = linear %d, %wi, %b\n"
              "%o, %o1, %o2, %o3, %o4, %o5 = rnn_seq %g, %L, %wh {cell=\"lstm\"}\noutput %o1 {name=\"h\", index=0}\n", 9000},
