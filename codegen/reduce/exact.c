@@ -154,7 +154,7 @@ static void narrow(const Reduce *r, uint32_t n, V *carry) {
   V part[2 * WIDE][2];
   for (uint32_t k = 0; k < n_carries(r); k++)
     for (uint32_t j = 0; j < lanes / n; j++) part[j][k] = lanes_of(r->c, carry[k], j * n, n);
-  carry[0] = part[0][0], carry[1] = part[0][1];
+  for (uint32_t k = 0; k < n_carries(r); k++) carry[k] = part[0][k];
   for (uint32_t j = 1; j < lanes / n; j++) join_carries(r, carry, part[j]);
 }
 
