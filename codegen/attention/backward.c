@@ -232,10 +232,12 @@ static void walk_keys(Backward *w, const Range *r, V n_rows, V begin, V end) {
   for (Loop key = cg_each_by(c, begin, end, cg_i64(c, s->keys)); cg_next(&key);) {
     V n = cg_min(c, cg_i64(c, s->keys), cg_sub(c, end, key.i)), seen = cg_min(c, n, cg_sub(c, length, key.i));
     AttnTile keys = open_keys(w, key.i, n);
-    V first = cg_attention_first_row(s, r->q_lo, cg_attention_query_begin(s, key.i, r->q_lo));
-    V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, seen), one), r->q_hi);
-    until = cg_attention_end_row(s, r->q_lo, until, n_rows);
-    if (!ir_none(s->a.lengths)) until = cg_select(c, cg_gt(c, seen, cg_i64(c, 0)), until, cg_i64(c, 0));
+    V query = cg_attention_query_begin(s, key.i, r->q_lo), first = cg_attention_first_row(s, r->q_lo, query);
+    V end_query = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, seen), one), r->q_hi);
+    V until = cg_attention_end_row(s, r->q_lo, end_query, n_rows), zero = cg_i64(c, 0);
+    // the first round comes to all keys: these may be seen by no query
+    if (cg_attention_is_bounded(s)) until = cg_select(c, cg_lt(c, query, end_query), until, zero);
+    if (!ir_none(s->a.lengths)) until = cg_select(c, cg_gt(c, seen, zero), until, zero);
     V last =
         cg_max(c, cg_sub(c, until, cg_i64(c, ATTN_MOST_ROWS - ATTN_ROWS)), cg_min(c, until, cg_add(c, first, one)));
     for (Loop l = cg_each_by(c, first, last, cg_i64(c, ATTN_ROWS)); cg_next(&l);)
