@@ -42,8 +42,11 @@ ReduceWalk cg_reduce_walk(Cg *c, Val v, const ReducedAxes *a, V unit) {
 V cg_strided_offset(Cg *c, const StridedAxis *axis, uint32_t n, V flat) {
   V at = cg_i64(c, 0);
   for (uint32_t g = n; g-- > 0;) {
-    V index = g ? cg_rem(c, flat, axis[g].size) : flat;
-    if (g) flat = LLVMBuildUDiv(c->b, flat, axis[g].size, "");
+    V index = flat;
+    if (g) {
+      V size = cg_max(c, axis[g].size, cg_i64(c, 1));  // a place is asked for where there is none
+      index = cg_rem(c, flat, size), flat = LLVMBuildUDiv(c->b, flat, size, "");
+    }
     at = cg_add(c, at, cg_mul(c, index, axis[g].stride));
   }
   return at;
