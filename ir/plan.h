@@ -114,6 +114,8 @@ typedef struct {
    .dtlb_entries = 64,                           \
    .update_bytes = least_update_bytes,           \
    .step_bytes = 16384}
+// A buffer of so many bytes in the arena takes these.
+static inline int64_t ir_aligned(int64_t bytes) { return (bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
 // f32 elements in so many bytes.
 static inline int64_t ir_f32_in(int64_t bytes) { return bytes / (int64_t)sizeof(float); }
 

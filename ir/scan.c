@@ -62,21 +62,19 @@ bool ir_scan_is_row(const Scan *s, uint32_t carry) {
   return ir_scan_has_rows(s, s->body->ins[ir_scan_carry_input(s, carry).i].shape);
 }
 
-static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
-
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry) {
-  return align_up(ir_type_bytes(s->body->prog, DT_F32, s->body->ins[ir_scan_carry_input(s, carry).i].shape));
+  return ir_aligned(ir_type_bytes(s->body->prog, DT_F32, s->body->ins[ir_scan_carry_input(s, carry).i].shape));
 }
 
 int64_t ir_scan_scratch(const Fn *f, Val v) {
   Scan s = ir_scan_at(f, v);
-  int64_t bytes = align_up(s.body->stats.peak_bytes);
+  int64_t bytes = ir_aligned(s.body->stats.peak_bytes);
   for (uint32_t k = 0; k < s.n_carries; k++) bytes += 2 * ir_scan_carry_bytes(&s, k);
   return bytes;
 }
 
 int64_t ir_scratch_at(const Fn *f, Val v) {
   if (ir_ins(f, v)->op == OP_result) return 0;
-  if (ir_ins(f, v)->op == OP_scan) return align_up(ir_scan_scratch(f, v));
-  return f->prog->scratch ? align_up(f->prog->scratch(f, v, f->prog->scratch_ctx)) : 0;
+  if (ir_ins(f, v)->op == OP_scan) return ir_aligned(ir_scan_scratch(f, v));
+  return f->prog->scratch ? ir_aligned(f->prog->scratch(f, v, f->prog->scratch_ctx)) : 0;
 }

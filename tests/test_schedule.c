@@ -135,7 +135,6 @@ static void test_small(uint32_t n_cases) {
     RtArena *mem = rt_arena_new();
     uint32_t n = k % 8 ? 1 + rng_below(&rng, 10) : 11 + rng_below(&rng, 4), order[14];
     Case c = random_case(&rng, n, mem);
-    for (uint32_t i = 0; i < n; i++) order[i] = i;
     Schedule s = ir_schedule(&c.p, order, mem);
     int64_t best = least_peak(&c, least);
     bool good = CHECK(is_valid(&c, order)) && CHECK(s.peak == ir_schedule_peak(&c.p, order, mem)) &&
@@ -216,7 +215,6 @@ static void test_large(uint32_t n_cases, uint32_t n_orders) {
   for (uint32_t k = 0; k < n_cases; k++) {
     RtArena *mem = rt_arena_new();
     Case c = random_case(&rng, 40 + rng_below(&rng, 200), mem);
-    for (uint32_t i = 0; i < c.p.n; i++) order[i] = i;
     Schedule s = ir_schedule(&c.p, order, mem);
     CHECK(is_valid(&c, order) && s.bound <= s.peak);
     uint32_t waits = count_waits(&c, order), fewer = ir_schedule_waits(&c.p, order, s.peak, mem);
@@ -231,6 +229,7 @@ static void test_large(uint32_t n_cases, uint32_t n_orders) {
     }
     proven += s.is_least, gap += (double)(s.peak - s.bound) / (double)s.bound;
     rt_arena_free(mem);
+    if (k == 19) CHECK(digest == UINT64_C(0x7454d37817a71bce));  // the same of every compiler
   }
   printf("%u problems of up to 239 kernels: %u proven, gap %.2f %% on average, %u waits -> %u, %.2f s; digest %llx\n",
          n_cases, proven, 100 * gap / n_cases, n_waits, n_fewer, thread_cpu_s() - since, (unsigned long long)digest);
@@ -243,7 +242,6 @@ static void test_many(void) {
     RtArena *mem = rt_arena_new();
     Rng rng = {.state = n};
     Case c = random_case(&rng, n, mem);
-    for (uint32_t k = 0; k < n; k++) order[k] = k;
     double since = thread_cpu_s();
     Schedule s = ir_schedule(&c.p, order, mem);
     double took = thread_cpu_s() - since;

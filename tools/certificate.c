@@ -4,25 +4,13 @@
 #include "ir/text/text.h"
 #include "tools/tool.h"
 
-#include <errno.h>
-#include <string.h>
-
-static bool put_file(const char *path, const RtText *text) {
-  FILE *out = fopen(path, "wb");
-  bool good = out && fwrite(text->text, 1, text->len, out) == text->len;
-  if (out && fclose(out)) good = false;
-  if (!good) fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
-  return good;
-}
-
 static int certificate_in(RtArena *mem, void *ctx) {
   const CliArgs *a = ctx;
   ToolPlan t;
   if (!tool_plan_read(&t, mem, a->operand[0])) return EXIT_ERRORS;
   RtText out = {.mem = mem};
   ir_certificate(t.p, &out);
-  const char *path = cli_value(a, "-o");
-  return (path ? put_file(path, &out) : tool_put(&out)) ? 0 : EXIT_ERRORS;
+  return tool_put_file(cli_value(a, "-o"), &out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_certificate(const CliArgs *a) { return tool_with_arena(certificate_in, (void *)(uintptr_t)a); }

@@ -124,8 +124,6 @@ static uint32_t root_buf(const Fn *f, uint32_t b) {
   return b;
 }
 
-static int64_t aligned(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
-
 // Buffers that take each other's slot over count once: a slot is as large as its largest buffer.
 static int64_t *live_by_kernel(const Fn *f, RtArena *mem) {
   int64_t *size = rt_alloc(mem, (f->n_bufs + 1) * sizeof *size),
@@ -138,7 +136,7 @@ static int64_t *live_by_kernel(const Fn *f, RtArena *mem) {
     uint32_t r = root_buf(f, b);
     if (!size[r] || buf->first < first[r]) first[r] = buf->first;
     if (!size[r] || buf->last > last[r]) last[r] = buf->last;
-    if (aligned(buf->bytes) > size[r]) size[r] = aligned(buf->bytes);
+    if (ir_aligned(buf->bytes) > size[r]) size[r] = ir_aligned(buf->bytes);
   }
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (size[b])
@@ -187,7 +185,7 @@ Peak tool_peak(const ToolFn *t, RtArena *mem) {
   }
   for (uint32_t k = 0; k < peak.n_rows; k++) {
     peak.bytes += peak.rows[k].bytes;
-    peak.padding += aligned(peak.rows[k].bytes) - peak.rows[k].bytes;
+    peak.padding += ir_aligned(peak.rows[k].bytes) - peak.rows[k].bytes;
   }
   peak.holes = f->stats.peak_bytes - peak.bytes - peak.padding;
   qsort(peak.rows, peak.n_rows, sizeof *peak.rows, by_bytes);

@@ -177,19 +177,13 @@ static void put_line(const Csv *c, Field line, const char *offset, RtText *out) 
 
 static bool put_csv(const Csv *c, const Placement *p) {
   RtText out = {.mem = c->mem};
-  const char *path = cli_value(c->args, "-o");
   put_line(c, c->header, "offset", &out);
   for (uint32_t k = 0; k < c->n; k++) {
     char offset[24];
     snprintf(offset, sizeof offset, "%lld", (long long)p->offsets[k]);
     put_line(c, c->lines[k], offset, &out);
   }
-  if (!path || !strcmp(path, "-")) return tool_put(&out);
-  FILE *file = fopen(path, "wb");
-  bool is_written = file && fwrite(out.text, 1, out.len, file) == out.len;
-  if (file && fclose(file)) is_written = false;
-  if (!is_written) fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
-  return is_written;
+  return tool_put_file(cli_value(c->args, "-o"), &out);
 }
 
 static const char *verdict(const Placement *p, int64_t capacity) {

@@ -372,6 +372,15 @@ static bool read_and_plan(ToolPlan *t, RtArena *mem, const char *path, bool keep
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) { return read_and_plan(t, mem, path, false); }
 bool tool_plan_read_texts(ToolPlan *t, RtArena *mem, const char *path) { return read_and_plan(t, mem, path, true); }
 
+bool tool_put_file(const char *path, const RtText *text) {
+  if (!path || !strcmp(path, "-")) return tool_put(text);
+  FILE *out = fopen(path, "wb");
+  bool ok = out && fwrite(text->text, 1, text->len, out) == text->len;
+  if (out) ok = !fclose(out) && ok;
+  if (!ok) fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
+  return ok;
+}
+
 bool tool_put(const RtText *text) {
   bool ok = fwrite(text->text, 1, text->len, stdout) == text->len && !fflush(stdout);
   if (!ok) perror("tenure: standard output");

@@ -8,7 +8,6 @@
 #include "report_js.h"
 #include "tools/tool.h"
 
-#include <errno.h>
 #include <string.h>
 
 // ---- escapes: bytes that are no UTF-8 become U+FFFD, control characters a space
@@ -159,15 +158,6 @@ static bool put_page(const ToolPlan *t, bool has_code, RtText *out) {
   return true;
 }
 
-static bool write_file(const char *path, const RtText *text) {
-  bool is_stdout = !strcmp(path, "-");
-  FILE *out = is_stdout ? stdout : fopen(path, "wb");
-  bool ok = out && fwrite(text->text, 1, text->len, out) == text->len;
-  if (out) ok = (is_stdout ? !fflush(out) : !fclose(out)) && ok;
-  if (!ok) fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
-  return ok;
-}
-
 static int report(RtArena *mem, void *ctx) {
   const CliArgs *a = ctx;
   ToolPlan t;
@@ -177,7 +167,7 @@ static int report(RtArena *mem, void *ctx) {
   if (cli_has(a, "--json")) tool_report_json(&t, &out);
   else if (cli_has(a, "--text")) tool_report_text(&t, &out);
   else if (!put_page(&t, cli_has(a, "--code"), &out)) return EXIT_ERRORS;
-  return write_file(cli_has(a, "-o") ? cli_value(a, "-o") : "-", &out) ? 0 : EXIT_ERRORS;
+  return tool_put_file(cli_value(a, "-o"), &out) ? 0 : EXIT_ERRORS;
 }
 
 int tool_report(const CliArgs *a) {

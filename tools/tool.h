@@ -122,6 +122,8 @@ int tool_explain_id(const CliArgs *a, const char *word);                   // to
 bool tool_are_passes(const CliArgs *a, const char *list, bool has_rules);  // tools/opt.c; false: said which is none
 Fn *tool_function(const Prog *p, const char *path, const char *name);      // tools/run.c; NULL: said why
 const char *tool_passes_to_grad(RtArena *mem);                             // tools/run.c: what makes f interpretable
+// In a file; NULL and -: on standard output. False: said why
+bool tool_put_file(const char *path, const RtText *text);
 bool tool_put(const RtText *text);       // tools/plan.c: on standard output; false: said why
 int tool_fit_lengths(const CliArgs *a);  // tools/fit_lengths.c: tenure fit --lengths
 // Runs `work` with an arena that is freed after it; out of memory ends it with a message.

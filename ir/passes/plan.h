@@ -9,6 +9,7 @@
 bool ir_plan_program_memory(Prog *p);
 // ir/passes/planning/order_bound.c: of live bytes, and the kernel that needs them; `live` is what the order that there is needs
 int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel);
+int64_t ir_bytes_in_place(const Fn *f, uint32_t buf);  // that its kernel may make in what it reads; 0: none
 void ir_certificate(const Prog *p,
                     RtText *out);  // ir/passes/planning/certificate.c: docs/certificate.md has the format
 // checks the work of ir_plan_program_memory independently (ir/passes/planning/verify_plan.c)

@@ -10,35 +10,31 @@
 
 typedef struct {
   const Run *r;
-  uint32_t n, words;
+  uint32_t words;
   uint64_t *before, *behind;  // by kernel: sets
 } Closure;
 
 static bool has(const uint64_t *set, uint32_t k) { return set[k / 64] >> (k % 64) & 1; }
 
-static Closure closure_of(const Run *r, const uint32_t *order, RtArena *mem) {
+// The set of k: those that it names, and the sets of these.
+static void add_sets(const Closure *c, uint64_t *sets, uint32_t k, const uint32_t *named, uint32_t n) {
+  uint64_t *to = sets + (size_t)k * c->words;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t *from = sets + (size_t)named[i] * c->words;
+    for (uint32_t w = 0; w < c->words; w++) to[w] |= from[w];
+    to[named[i] / 64] |= UINT64_C(1) << (named[i] % 64);
+  }
+}
+
+static Closure closure_of(const Run *r, RtArena *mem) {
   const SchedProblem *p = r->p;
-  Closure c = {.r = r, .n = p->n, .words = p->n / 64 + 1};
+  Closure c = {.r = r, .words = p->n / 64 + 1};
   c.before = rt_alloc(mem, (size_t)p->n * c.words * sizeof *c.before);
   c.behind = rt_alloc(mem, (size_t)p->n * c.words * sizeof *c.behind);
-  for (uint32_t t = 0; t < p->n; t++) {
-    uint32_t k = order[t];
-    uint64_t *to = c.before + (size_t)k * c.words;
-    for (uint32_t i = p->first_dep[k]; i < p->first_dep[k + 1]; i++) {
-      const uint64_t *from = c.before + (size_t)p->dep[i] * c.words;
-      for (uint32_t w = 0; w < c.words; w++) to[w] |= from[w];
-      to[p->dep[i] / 64] |= UINT64_C(1) << (p->dep[i] % 64);
-    }
-  }
-  for (uint32_t t = p->n; t-- > 0;) {
-    uint32_t k = order[t];
-    uint64_t *to = c.behind + (size_t)k * c.words;
-    for (uint32_t i = r->first_succ[k]; i < r->first_succ[k + 1]; i++) {
-      const uint64_t *from = c.behind + (size_t)r->succ[i] * c.words;
-      for (uint32_t w = 0; w < c.words; w++) to[w] |= from[w];
-      to[r->succ[i] / 64] |= UINT64_C(1) << (r->succ[i] % 64);
-    }
-  }
+  for (uint32_t k = 0; k < p->n; k++)
+    add_sets(&c, c.before, k, p->dep + p->first_dep[k], p->first_dep[k + 1] - p->first_dep[k]);
+  for (uint32_t k = p->n; k-- > 0;)
+    add_sets(&c, c.behind, k, r->succ + r->first_succ[k], r->first_succ[k + 1] - r->first_succ[k]);
   return c;
 }
 
@@ -116,16 +112,16 @@ static int64_t push(Net *t, uint32_t from, uint32_t to) {
   return least;
 }
 
-static int64_t flow(Net *t, int64_t enough) {
+enum { SOURCE, SINK, OTHERS };
+
+static int64_t flow(Net *t) {
   int64_t sum = 0, more;
-  while (sum < enough && find_levels(t, 0, 1)) {
+  while (find_levels(t, SOURCE, SINK)) {
     memcpy(t->at, t->first, t->n * sizeof *t->at);
-    while ((more = push(t, 0, 1)) > 0) sum += more;
+    while ((more = push(t, SOURCE, SINK)) > 0) sum += more;
   }
   return sum;
 }
-
-enum { SOURCE, SINK, OTHERS };
 
 static uint32_t node_of(const Closure *c, uint32_t of, uint32_t k) {
   if (has(c->before + (size_t)of * c->words, k)) return SOURCE;
@@ -154,7 +150,7 @@ static int64_t cut_at(const Closure *c, uint32_t k, Net *t) {
   for (uint32_t j = 0; j < p->n; j++)
     for (uint32_t i = p->first_dep[j]; i < p->first_dep[j + 1] && node_of(c, k, j) >= OTHERS; i++)
       if (node_of(c, k, p->dep[i]) >= OTHERS) add_arc(t, OTHERS + j, OTHERS + p->dep[i], NEVER);
-  return sum + flow(t, NEVER);
+  return sum + flow(t);
 }
 
 // ---- all three
@@ -173,10 +169,10 @@ SchedBound ir_sched_bound_alone(const Run *r) {
   return most;
 }
 
-SchedBound ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem) {
+SchedBound ir_sched_bound(const Run *r, int64_t enough, RtArena *mem) {
   enum { CUTS = 32 };
   const SchedProblem *p = r->p;
-  Closure c = closure_of(r, order, mem);
+  Closure c = closure_of(r, mem);
   SchedBound *list = rt_alloc(mem, (p->n + 1) * sizeof *list);
   for (uint32_t k = 0; k < p->n; k++) list[k] = (SchedBound){live_at(&c, k), k};
   qsort(list, p->n, sizeof *list, by_bytes);

@@ -5,7 +5,7 @@
 #include "ir/schedule/run.h"
 
 SchedBound ir_sched_bound_alone(const Run *r);  // of single kernels
-// By cuts, of a problem of at most SCHED_MOST_KERNELS. order: a valid one; it ends when the bound is `enough`, a known peak.
-SchedBound ir_sched_bound(const Run *r, const uint32_t *order, int64_t enough, RtArena *mem);
+// By cuts, of a problem of at most SCHED_MOST_KERNELS; it ends when the bound is `enough`, a known peak.
+SchedBound ir_sched_bound(const Run *r, int64_t enough, RtArena *mem);
 
 #endif

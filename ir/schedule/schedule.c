@@ -14,12 +14,22 @@ int64_t ir_schedule_peak(const SchedProblem *p, const uint32_t *order, RtArena *
   return peak_of(&r, order);
 }
 
-void ir_schedule_live(const SchedProblem *p, const uint32_t *order, int64_t *live, RtArena *mem) {
+int64_t *ir_schedule_live(const SchedProblem *p, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
+  int64_t *live = rt_alloc(mem, (p->n + 1) * sizeof *live);
   for (uint32_t k = 0; k < p->n; k++) {
-    live[order[k]] = r.held + sched_need(&r, order[k]);
-    ir_sched_do(&r, order[k]);
+    live[k] = r.held + sched_need(&r, k);
+    ir_sched_do(&r, k);
   }
+  return live;
+}
+
+SchedLists ir_schedule_lists(const SchedPair *pairs, uint32_t n_pairs, uint32_t n, RtArena *mem) {
+  SchedLists l = {rt_alloc(mem, (n + 2) * sizeof *l.first), rt_alloc(mem, (n_pairs + 1) * sizeof *l.list)};
+  for (uint32_t i = 0; i < n_pairs; i++) l.first[pairs[i].of + 2]++;
+  for (uint32_t k = 0; k < n; k++) l.first[k + 1] += l.first[k];
+  for (uint32_t i = 0; i < n_pairs; i++) l.list[l.first[pairs[i].of + 1]++] = pairs[i].by;
+  return l;
 }
 
 static void keep(const Run *r, Schedule *s, int64_t peak, uint32_t *order) {
@@ -37,7 +47,6 @@ static void search(Run *r, Schedule *s, uint32_t *order, RtArena *mem) {
     int64_t cap = is_first ? low : low + (s->peak - low) / 2;
     SchedAnswer answer = ir_sched_decide(of, cap, &s->spent);
     if (answer == SCHED_FOUND) {
-      r->largest = 0;
       memcpy(order, r->done, r->p->n * sizeof *order);
       s->peak = peak_of(r, order);
     } else {
@@ -49,9 +58,10 @@ static void search(Run *r, Schedule *s, uint32_t *order, RtArena *mem) {
 
 Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
+  for (uint32_t k = 0; k < p->n; k++) order[k] = k;
   Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r).bytes};
   if (s.peak > s.bound && p->n <= SCHED_MOST_KERNELS) {
-    s.bound = ir_sched_bound(&r, order, s.peak, mem).bytes;
+    s.bound = ir_sched_bound(&r, s.peak, mem).bytes;
     for (uint32_t rule = 0; rule < SCHED_RULES && s.peak > s.bound; rule++) {
       int64_t peak = ir_sched_greedy(&r, rule);
       if (peak < s.peak) keep(&r, &s, peak, order);
@@ -62,8 +72,8 @@ Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   return s;
 }
 
-SchedBound ir_schedule_bound(const SchedProblem *p, const uint32_t *order, int64_t peak, RtArena *mem) {
+SchedBound ir_schedule_bound(const SchedProblem *p, int64_t peak, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
   SchedBound bound = ir_sched_bound_alone(&r);
-  return bound.bytes < peak && p->n <= SCHED_MOST_KERNELS ? ir_sched_bound(&r, order, peak, mem) : bound;
+  return bound.bytes < peak && p->n <= SCHED_MOST_KERNELS ? ir_sched_bound(&r, peak, mem) : bound;
 }

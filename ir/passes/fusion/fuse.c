@@ -14,7 +14,8 @@
 // 3. Groups that do not wait for each other are merged: pointwise ones of one shape, row kernels that read the same rows,
 //    recurrences of one size, updates of parameters (merge.c). What waits for nothing is made where, or right before, it is read (late.c).
 //
-// Then groups are ordered, and neighbours that are alike are merged (order.c).
+// Then groups are ordered (order.c), and neighbours that are alike are merged; another order is taken where less lives at
+// once in it (order_memory.c).
 #include "ir/passes/fusion/fuse.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"

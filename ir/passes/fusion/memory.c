@@ -24,12 +24,8 @@ static bool is_result(const Groups *g, uint32_t v) {
 int64_t ir_arena_bytes(const Groups *g, uint32_t v) {
   const Fn *f = g->f;
   if ((ir_ops[f->ins[ir_head(f, (Val){v}).i].op].flags & WRITES) || is_result(g, v)) return 0;
-  return (bytes_of(f, v) + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+  return ir_aligned(bytes_of(f, v));
 }
-
-typedef struct {
-  uint32_t buffer, kernel;
-} Use;
 
 typedef struct {
   const Groups *g;
@@ -39,7 +35,7 @@ typedef struct {
   uint32_t *kernel;  // by group, + 1; 0: it is not in the list
   uint32_t *buffer;  // by value, + 1
   uint32_t *seen;    // by value, then by kernel: the last kernel that named it, + 1
-  Use *uses;
+  SchedPair *uses;   // (buffer, kernel)
   uint32_t n_uses, cap_uses;
   uint32_t *maker, *first_dep, *dep, n_buffers, n_deps, cap_makers, cap_sizes, cap_deps;
   int64_t *size, *in_place;
@@ -59,7 +55,7 @@ static void add_reads(Building *b, uint32_t k, uint32_t i) {
     if (!maker || maker == k + 1 || b->seen[base] == k + 1) continue;
     if (!b->buffer[base]) add_buffer(b, base, maker - 1);
     b->seen[base] = k + 1;
-    *RT_PUSH(b->mem, b->uses, b->n_uses, b->cap_uses) = (Use){b->buffer[base] - 1, k};
+    *RT_PUSH(b->mem, b->uses, b->n_uses, b->cap_uses) = (SchedPair){b->buffer[base] - 1, k};
   }
 }
 
@@ -122,15 +118,11 @@ Problem ir_memory_problem(const Groups *g, const uint32_t *list, uint32_t n, Scr
   for (uint32_t k = 0; k < n; k++, b.first_dep[k] = b.n_deps)
     for (uint32_t i = g->list[list[k]].first; i; i = g->next[i]) add_reads(&b, k, i), add_deps(&b, k, i);
   for (uint32_t k = 0; k < n; k++) b.in_place[k] = bytes_in_place(&b, k);
-  uint32_t *first = rt_alloc(mem, (b.n_buffers + 2) * sizeof *first),
-           *user = rt_alloc(mem, (b.n_uses + 1) * sizeof *user);
-  for (uint32_t u = 0; u < b.n_uses; u++) first[b.uses[u].buffer + 2]++;
-  for (uint32_t k = 0; k < b.n_buffers; k++) first[k + 1] += first[k];
-  for (uint32_t u = 0; u < b.n_uses; u++) user[first[b.uses[u].buffer + 1]++] = b.uses[u].kernel;
+  SchedLists users = ir_schedule_lists(b.uses, b.n_uses, b.n_buffers, mem);
   Problem q = {.buffer = b.buffer, .is_live = rt_alloc(mem, b.n_buffers + 1)};
   int64_t *own = rt_alloc(mem, (n + 1) * sizeof *own);
   for (uint32_t k = 0; k < n; k++) own[k] = list[k] < scratch.n_groups ? scratch.bytes[list[k]] : 0;
-  q.p = (SchedProblem){n, b.n_buffers, b.first_dep, b.dep, b.size, b.maker, first, user, own, b.in_place};
+  q.p = (SchedProblem){n, b.n_buffers, b.first_dep, b.dep, b.size, b.maker, users.first, users.list, own, b.in_place};
   return q;
 }
 

@@ -114,20 +114,11 @@ static int64_t bytes_of_others(Order *o, const Problem *q, uint32_t group) {
   return sum - most;
 }
 
-// By kernel, in the order of kernels: bytes that live while it runs.
-static int64_t *live_of(const SchedProblem *p, RtArena *mem) {
-  uint32_t *order = rt_alloc(mem, (p->n + 1) * sizeof *order);
-  int64_t *live = rt_alloc(mem, (p->n + 1) * sizeof *live);
-  for (uint32_t k = 0; k < p->n; k++) order[k] = k;
-  ir_schedule_live(p, order, live, mem);
-  return live;
-}
-
 // Buffers that live while a kernel runs for which much lives.
 static void find_live(const Order *o, Problem *q) {
   enum { NEAR_PEAK = 8 };
   const SchedProblem *p = &q->p;
-  int64_t *live = live_of(p, o->g->f->prog->mem);
+  int64_t *live = ir_schedule_live(p, o->g->f->prog->mem);
   uint32_t *n_near = rt_alloc(o->g->f->prog->mem, (p->n + 1) * sizeof *n_near);  // of the kernels before
   for (uint32_t k = 0; k < p->n; k++) n_near[k + 1] = n_near[k] + (live[k] >= o->peak - o->peak / NEAR_PEAK);
   for (uint32_t b = 0; b < p->n_buffers; b++) {
@@ -161,7 +152,6 @@ static void find_order(Order *o) {
   RtArena *mem = o->g->f->prog->mem;
   Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
   uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
-  for (uint32_t k = 0; k < o->n; k++) order[k] = k;
   o->peak = ir_schedule(&q.p, order, mem).peak;
   ir_schedule_waits(&q.p, order, o->peak, mem);
   for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
@@ -177,7 +167,7 @@ typedef struct {
 static Cost cost_of(const Groups *g, const uint32_t *list, uint32_t n, Scratch scratch) {
   RtArena *mem = g->f->prog->mem;
   Problem q = ir_memory_problem(g, list, n, scratch);
-  int64_t *live = live_of(&q.p, mem);
+  int64_t *live = ir_schedule_live(&q.p, mem);
   Cost c = {0};
   uint32_t *order = rt_alloc(mem, (n + 1) * sizeof *order);
   for (uint32_t k = 0; k < n; k++) {
@@ -192,7 +182,7 @@ static Cost cost_of(const Groups *g, const uint32_t *list, uint32_t n, Scratch s
 static void merge(Fuse *s, Order *o) {
   enum { SMALL_PART = 256 };
   Problem q = ir_memory_problem(&s->g, o->list, o->n, o->scratch);
-  int64_t *room = live_of(&q.p, s->f->prog->mem), *made = rt_alloc(s->f->prog->mem, (o->n + 1) * sizeof *made);
+  int64_t *room = ir_schedule_live(&q.p, s->f->prog->mem), *made = rt_alloc(s->f->prog->mem, (o->n + 1) * sizeof *made);
   for (uint32_t k = 0; k < o->n; k++) room[k] = o->peak + o->peak / SMALL_PART - room[k];
   for (uint32_t b = 0; b < q.p.n_buffers; b++) made[q.p.maker[b]] += q.p.size[b];
   o->n = ir_merge_neighbours(s, o->list, o->n, &(MergeRoom){room, made});
@@ -233,6 +223,7 @@ uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
+  if (!is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n)) return list;  // not even if nothing lived
   Saved merged = save(&s->g, list, *n);
   Order o = order_for_memory(s, list, *n, scratch);
   Cost c = cost_of(&s->g, o.list, o.n, scratch);

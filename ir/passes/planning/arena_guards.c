@@ -62,7 +62,7 @@ static void make_zones(const Fn *f, RtArena *mem, RtGuardedArena *h) {
     if (buf->offset + buf->bytes > z->hi) z->hi = buf->offset + buf->bytes;
     if (buf->first < z->first) z->first = buf->first;
     if (buf->last > z->last) z->last = buf->last;
-    z->guard_hi = z->lo + (z->hi - z->lo + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN + ir_guard_behind(f, root);
+    z->guard_hi = z->lo + ir_aligned(z->hi - z->lo) + ir_guard_behind(f, root);
   }
   h->zones = zone;
 }

@@ -159,7 +159,7 @@ static void place_sums(Fn *f, Val exchange) {
   for (uint32_t k = 0; k < ir_ins(f, exchange)->n_args; k++) {
     Buf *sum = &f->bufs[f->buf_of[ir_arg(f, exchange, k).i]];
     sum->within = f->buf_of[exchange.i], sum->within_at = at;
-    at += (sum->bytes + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN;
+    at += ir_aligned(sum->bytes);
   }
 }
 

@@ -4,8 +4,6 @@
 #include "ir/passes/plan.h"
 #include "ir/text/text.h"
 
-static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
-
 static const char *place_of(const Buf *b) {
   static const char *const names[] = {
       [SEG_ARENA] = "arena", [SEG_IN] = "input", [SEG_OUT] = "output", [SEG_PARAM] = "param", [SEG_CONST] = "const"};
@@ -15,7 +13,7 @@ static const char *place_of(const Buf *b) {
 
 static void put_buffer(const Fn *f, uint32_t i, RtText *out) {
   const Buf *b = &f->bufs[i];
-  int64_t bytes = b->seg == SEG_ARENA ? align_up(b->bytes) : b->bytes;
+  int64_t bytes = b->seg == SEG_ARENA ? ir_aligned(b->bytes) : b->bytes;
   rt_text_add(out, "buffer %u %s %lld %lld %d %d %u ", i, place_of(b), (long long)bytes, (long long)b->offset, b->first,
               b->last, b->reuses);
   if (b->scratch) rt_text_add(out, "scratch of ");
@@ -31,21 +29,9 @@ static void put_id(uint32_t *said, uint32_t b, uint32_t mark, RtText *out) {
   rt_text_add(out, " %u", b);
 }
 
-// Bytes of results that may be made in what the kernel reads.
-static int64_t bytes_in_place(const Fn *f, uint32_t k) {
-  int64_t sum = 0;
-  for (uint32_t i = 1; i < f->n_bufs; i++) {
-    const Buf *b = &f->bufs[i];
-    bool is_there = b->seg == SEG_ARENA && b->last >= 0 && !b->scratch && !b->is_kept && !b->twin && !b->within;
-    if (is_there && b->first == (int32_t)k && ir_class_has((Op)f->ins[ir_head(f, b->head).i].op, IN_PLACE))
-      sum += align_up(b->bytes);
-  }
-  return sum;
-}
-
-static void put_kernel(const Fn *f, uint32_t k, uint32_t *said, RtText *out) {
+static void put_kernel(const Fn *f, uint32_t k, int64_t in_place, uint32_t *said, RtText *out) {
   const Kernel *kernel = &f->kernels[k];
-  rt_text_add(out, "kernel %u %s %lld reads", k, ir_class_name(kernel->cls), (long long)bytes_in_place(f, k));
+  rt_text_add(out, "kernel %u %s %lld reads", k, ir_class_name(kernel->cls), (long long)in_place);
   for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       put_id(said, f->buf_of[ir_arg(f, (Val){i}, a).i], 2 * k + 1, out);
@@ -62,9 +48,9 @@ static uint32_t kernel_of_peak(const Fn *f) {
   for (uint32_t i = 1; i < f->n_bufs; i++) {
     const Buf *b = &f->bufs[i];
     if (b->seg != SEG_ARENA || b->last < 0) continue;
-    delta[b->first] += b->reuses ? 0 : align_up(b->bytes);
-    if (b->reuses && (uint32_t)b->first < f->n_kernels) delta[b->first + 1] += align_up(b->bytes);
-    delta[b->last + 1] -= align_up(b->bytes);
+    delta[b->first] += b->reuses ? 0 : ir_aligned(b->bytes);
+    if (b->reuses && (uint32_t)b->first < f->n_kernels) delta[b->first + 1] += ir_aligned(b->bytes);
+    delta[b->last + 1] -= ir_aligned(b->bytes);
   }
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     live += delta[k];
@@ -79,9 +65,12 @@ static void put_function(const Fn *f, RtText *out) {
   int64_t bound = ir_bound_of_orders(f, s->lower_bound, &kernel);
   rt_text_add(out, "function %s %u %lld %lld %u %lld %u\n", ir_text(f->prog, f->name), f->n_kernels,
               (long long)s->peak_bytes, (long long)s->lower_bound, kernel_of_peak(f), (long long)bound, kernel);
-  for (uint32_t b = 1; b < f->n_bufs; b++)
+  int64_t *in_place = rt_alloc(f->prog->mem, (f->n_kernels + 1) * sizeof *in_place), bytes;
+  for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (f->bufs[b].last >= 0) put_buffer(f, b, out);
-  for (uint32_t k = 0; k < f->n_kernels; k++) put_kernel(f, k, said, out);
+    if ((bytes = ir_bytes_in_place(f, b)) > 0) in_place[f->bufs[b].first] += bytes;
+  }
+  for (uint32_t k = 0; k < f->n_kernels; k++) put_kernel(f, k, in_place[k], said, out);
 }
 
 // FNV-1a of all bytes

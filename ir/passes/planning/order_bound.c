@@ -7,11 +7,7 @@
 #include "ir/schedule/schedule.h"
 
 typedef struct {
-  uint32_t of, by;
-} Pair;
-
-typedef struct {
-  Pair *list;
+  SchedPair *list;
   uint32_t n, cap;
 } Pairs;
 
@@ -28,10 +24,8 @@ typedef struct {
   int64_t *size, *in_place, *scratch;
 } Bound;
 
-static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
-
 static void add(Bound *b, Pairs *p, uint32_t of, uint32_t by) {
-  *RT_PUSH(b->mem, p->list, p->n, p->cap) = (Pair){of, by};
+  *RT_PUSH(b->mem, p->list, p->n, p->cap) = (SchedPair){of, by};
 }
 
 static void wait_for(Bound *b, uint32_t of, uint32_t k) {
@@ -62,7 +56,19 @@ static void add_kernel(Bound *b, uint32_t k) {
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       use(b, f->buf_of[ir_arg(f, (Val){i}, a).i], k, false);
   for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++) use(b, f->buf_of[i], k, true);
-  if (kernel->scratch) b->scratch[k] = align_up(f->bufs[kernel->scratch].bytes);
+  if (kernel->scratch) b->scratch[k] = ir_aligned(f->bufs[kernel->scratch].bytes);
+}
+
+static bool lives_always(const Buf *b) { return b->is_kept || b->twin; }
+
+// A buffer of the arena that lives from kernel to kernel
+static bool is_ordered(const Buf *b) {
+  return b->seg == SEG_ARENA && b->last >= 0 && !b->scratch && !lives_always(b) && !b->within;
+}
+
+int64_t ir_bytes_in_place(const Fn *f, uint32_t buf) {
+  const Buf *b = &f->bufs[buf];
+  return is_ordered(b) && ir_class_has((Op)f->ins[ir_head(f, b->head).i].op, IN_PLACE) ? ir_aligned(b->bytes) : 0;
 }
 
 // Those that live all the time are no part of the problem: their bytes.
@@ -71,27 +77,13 @@ static int64_t find_buffers(Bound *b) {
   int64_t kept = 0;
   for (uint32_t i = 1; i < f->n_bufs; i++) {
     const Buf *buf = &f->bufs[i];
-    if (buf->seg != SEG_ARENA || buf->last < 0 || buf->scratch) continue;
-    if (buf->is_kept || buf->twin) kept += align_up(buf->bytes);
-    if (buf->is_kept || buf->twin || buf->within) continue;
-    b->maker[b->n] = (uint32_t)buf->first, b->size[b->n] = align_up(buf->bytes);
-    if (ir_class_has((Op)f->ins[ir_head(f, buf->head).i].op, IN_PLACE)) b->in_place[buf->first] += b->size[b->n];
+    if (buf->seg == SEG_ARENA && buf->last >= 0 && !buf->scratch && lives_always(buf)) kept += ir_aligned(buf->bytes);
+    if (!is_ordered(buf)) continue;
+    b->maker[b->n] = (uint32_t)buf->first, b->size[b->n] = ir_aligned(buf->bytes);
+    b->in_place[buf->first] += ir_bytes_in_place(f, i);
     b->index[i] = ++b->n;
   }
   return kept;
-}
-
-typedef struct {
-  uint32_t *first, *list;
-} Lists;
-
-// The second of each pair, by the first, of n.
-static Lists lists_of(const Bound *b, const Pairs *p, uint32_t n) {
-  Lists l = {rt_alloc(b->mem, (n + 2) * sizeof *l.first), rt_alloc(b->mem, (p->n + 1) * sizeof *l.list)};
-  for (uint32_t i = 0; i < p->n; i++) l.first[p->list[i].of + 2]++;
-  for (uint32_t k = 0; k < n; k++) l.first[k + 1] += l.first[k];
-  for (uint32_t i = 0; i < p->n; i++) l.list[l.first[p->list[i].of + 1]++] = p->list[i].by;
-  return l;
 }
 
 int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel) {
@@ -104,11 +96,10 @@ int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel) {
   b.in_place = rt_alloc(mem, (n + 1) * sizeof *b.in_place), b.scratch = rt_alloc(mem, (n + 1) * sizeof *b.scratch);
   int64_t kept = find_buffers(&b);
   for (uint32_t k = 0; k < n; k++) add_kernel(&b, k);
-  Lists deps = lists_of(&b, &b.deps, n), users = lists_of(&b, &b.uses, b.n);
+  SchedLists deps = ir_schedule_lists(b.deps.list, b.deps.n, n, mem),
+             users = ir_schedule_lists(b.uses.list, b.uses.n, b.n, mem);
   SchedProblem p = {n, b.n, deps.first, deps.list, b.size, b.maker, users.first, users.list, b.scratch, b.in_place};
-  uint32_t *order = rt_alloc(mem, (n + 1) * sizeof *order);
-  for (uint32_t k = 0; k < n; k++) order[k] = k;
-  SchedBound bound = ir_schedule_bound(&p, order, live - kept, mem);
+  SchedBound bound = ir_schedule_bound(&p, live - kept, mem);
   *kernel = bound.kernel;
   return kept + bound.bytes < live ? kept + bound.bytes : live;
 }

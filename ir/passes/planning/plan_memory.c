@@ -18,8 +18,6 @@
 static const int64_t MAX_BYTES = INT64_C(1) << 42;
 enum { SEARCH_UNITS = 2000, SEARCH_UNITS_OF_ALL = 500000 };  // by block, some 10 ms; fewer where blocks are many
 
-static int64_t align_up(int64_t n) { return (n + TN_ALIGN - 1) / TN_ALIGN * TN_ALIGN; }
-
 static uint32_t root_buf(const Fn *f, uint32_t b) {
   while (f->bufs[b].reuses) b = f->bufs[b].reuses;
   return b;
@@ -62,7 +60,7 @@ static Blocks find_blocks(const Fn *f) {
     const Buf *buf = &f->bufs[b];
     if (!is_placed_here(buf)) continue;
     PlaceBuffer *block = &k.list[k.block_of[root_buf(f, b)] - 1];
-    if (align_up(buf->bytes) > block->size) block->size = align_up(buf->bytes);
+    if (ir_aligned(buf->bytes) > block->size) block->size = ir_aligned(buf->bytes);
     if (buf->first < block->lower) block->lower = buf->first;
     if (buf->last >= block->upper) block->upper = (int64_t)buf->last + 1;
   }
@@ -141,7 +139,7 @@ static void place_params(Prog *p) {
   int64_t at = 0;
   for (uint32_t k = 0; k < p->n_params; k++) {
     p->params[k].offset = at;
-    at += align_up(ir_type_bytes(p, p->params[k].dtype, p->params[k].shape));
+    at += ir_aligned(ir_type_bytes(p, p->params[k].dtype, p->params[k].shape));
   }
   p->param_bytes = at;
 }
@@ -172,7 +170,7 @@ static void place_constants(Prog *p) {
       uint32_t same = find_table(f, buf, tables, n);
       buf->offset = same == UINT32_MAX ? p->const_bytes : tables[same].offset;
       if (same != UINT32_MAX) continue;
-      p->const_bytes += align_up(buf->bytes);
+      p->const_bytes += ir_aligned(buf->bytes);
       if (ir_ins(f, buf->head)->op == OP_table)
         *RT_PUSH(p->mem, tables, n, cap) =
             (TablePlace){ir_attr(f, buf->head, KEY_bits)->u.s, ir_ins(f, buf->head)->dtype, buf->offset};
