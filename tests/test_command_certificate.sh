@@ -34,13 +34,16 @@ TIR
 check 0 '2 functions hold' verify-plan net.plan
 awk -f check.awk net.plan || fail "awk finds a fault"
 check 0 'function step ' certificate net.tir
-for file in "$TENURE_SOURCE"/examples/*.tir "$TENURE_SOURCE"/tests/golden/exchange/plan.tir; do
-  [[ -e $file ]] || continue
-  sed '/^----/,$d' "$file" >one.tir
-  "$tenure" certificate one.tir -o one.plan 2>/dev/null || continue
+n_held=0 n_kept=0
+for file in "$TENURE_SOURCE"/tests/golden/{exchange,fuse,assign_buffers,plan_memory}/*.tir; do
+  sed '/^#/d; /^----/,$d' "$file" >one.tir
+  "$tenure" certificate one.tir -o one.plan 2>/dev/null || continue # programs of diagnostics
   check 0 'hold' verify-plan one.plan
   awk -f check.awk one.plan || fail "awk finds a fault in $file"
+  grep -q ' kept ' one.plan && n_kept=$((n_kept + 1))
+  n_held=$((n_held + 1))
 done
+((n_held >= 15 && n_kept >= 2)) || fail "$n_held certificates, $n_kept with sums that are kept"
 
 # planted NAME SENTENCE BY-AWK AWK-PROGRAM: edits the certificate; the sentence is among the faults
 planted() {
@@ -81,5 +84,8 @@ bad 'bad.plan:2: no line' 'tenure-plan 1\nbuffer 1 arena 64 0 0 0 0 a\n'
 bad 'bad.plan:2: no line' 'tenure-plan 1\nfunction f -1 0 0 0 0 0\n'
 bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 0 0 0 0 0\nkernel 1 gemm 0 reads writes\n'
 bad 'bad.plan:3: no line' 'tenure-plan 1\nend 0\nprogram p\n'
+bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 arena 9223372036854775744 64 0 0 0 a\n'
+bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 -9000000000000000000 0 0 a\n'
+bad 'is kept from' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 0 7 0 a\nkernel 0 gemm 0 reads writes\nend 0\n'
 check 1 'No such file' verify-plan none.plan
 exit $((n_failed > 0))

@@ -55,6 +55,11 @@ static void check_lives(Check *c) {
   for (uint32_t i = 1; i < c->n_b; i++) {
     Buffer *b = &c->b[i];
     if (!is_in_arena(b)) continue;
+    bool is_used = b->used_from >= 0;
+    if (is_kept(b) &&
+        (b->first < 0 || b->last >= c->n_kernels || (is_used && (b->used_from < b->first || b->used_to > b->last))))
+      fault(c, "buffer %u is kept from kernel %lld to %lld; kernels use it from %lld to %lld", i, b->first, b->last,
+            b->used_from, b->used_to);
     if (!is_kept(b) && (b->first != b->used_from || b->last != b->used_to))
       fault(c, "buffer %u lives from kernel %lld to %lld; kernels use it from %lld to %lld", i, b->first, b->last,
             b->used_from, b->used_to);
@@ -220,7 +225,7 @@ static void check_orders(Check *c) {
   long long made = 0, read = 0, kept = 0;
   for (uint32_t b = 1; b < c->n_b; b++) {
     const Buffer *buf = &c->b[b];
-    if (is_kept(buf)) kept += buf->bytes;
+    if (is_kept(buf) && buf->first == 0 && buf->last == c->n_kernels - 1) kept += buf->bytes;
     if (!is_in_arena(buf) || is_kept(buf) || buf->first < 0 || buf->first >= n) continue;
     if (buf->first == k) made += buf->bytes;
     else if (node[buf->first] != SINK) add_arc(&f, node[buf->first], OTHERS + n + b, buf->bytes);
@@ -256,6 +261,11 @@ static void end_function(Check *c) {
 }
 
 // ---- reading
+static const long long MOST_BYTES = 1LL << 50;  // sums of them do not overflow
+
+static bool is_size(long long n) { return n >= 0 && n <= MOST_BYTES; }
+static bool is_kernel(long long n) { return n >= 0 && n <= INT32_MAX; }
+
 static bool begin_function(Check *c, char *line) {
   static const size_t LONGEST = 4096;
   end_function(c);
@@ -263,7 +273,8 @@ static bool begin_function(Check *c, char *line) {
   if (strlen(line) >= LONGEST || sscanf(line, "function %s %lld %lld %lld %lld %lld %lld", name, &c->n_kernels,
                                         &c->arena, &c->live, &c->live_at, &c->orders, &c->orders_at) != 7)
     return false;
-  if (c->n_kernels < 0 || c->n_kernels > 1 << 24) return false;
+  if (c->n_kernels < 0 || c->n_kernels > 1 << 24 || !is_size(c->arena) || !is_size(c->live) || !is_size(c->orders))
+    return false;
   c->function = name, c->n_b = c->n_reads = c->n_writes = 0, c->n_seen = 0;
   c->in_place = rt_alloc(c->mem, (size_t)(c->n_kernels + 1) * sizeof *c->in_place);
   return true;
@@ -276,7 +287,8 @@ static bool add_buffer(Check *c, char *line) {
   if (sscanf(line, "buffer %u %7s %lld %lld %lld %lld %u", &id, place, &b.bytes, &b.offset, &b.first, &b.last, &over) !=
       7)
     return false;
-  if (!id || id > 1 << 24) return false;
+  if (!id || id > 1 << 24 || !is_size(b.bytes) || !is_size(b.offset) || !is_kernel(b.first) || !is_kernel(b.last))
+    return false;
   while (c->n_b <= id) *RT_PUSH(c->mem, c->b, c->n_b, c->cap_b) = (Buffer){0};
   if (c->b[id].place) return fault(c, "buffer %u is there twice", id), true;
   b.place = rt_strdup(c->mem, place), b.over = over;
@@ -305,7 +317,8 @@ static bool add_kernel(Check *c, char *line) {
   uint32_t k;
   int n = 0;
   long long in_place;
-  if (sscanf(line, "kernel %u %*s %lld reads%n", &k, &in_place, &n) != 2 || !n || k != c->n_seen || k >= c->n_kernels)
+  if (sscanf(line, "kernel %u %*s %lld reads%n", &k, &in_place, &n) != 2 || !n || k != c->n_seen || k >= c->n_kernels ||
+      !is_size(in_place))
     return false;
   c->in_place[k] = in_place, c->n_seen++;
   char *at = line + n;

@@ -59,11 +59,10 @@ static void add_kernel(Bound *b, uint32_t k) {
   if (kernel->scratch) b->scratch[k] = ir_aligned(f->bufs[kernel->scratch].bytes);
 }
 
-static bool lives_always(const Buf *b) { return b->is_kept || b->twin; }
-
-// A buffer of the arena that lives from kernel to kernel
+// A buffer of the arena that lives from kernel to kernel. Sums over shards, and room beside them, live from before the run or
+// to behind it.
 static bool is_ordered(const Buf *b) {
-  return b->seg == SEG_ARENA && b->last >= 0 && !b->scratch && !lives_always(b) && !b->within;
+  return b->seg == SEG_ARENA && b->last >= 0 && !b->scratch && !b->is_kept && !b->twin && !b->within;
 }
 
 int64_t ir_bytes_in_place(const Fn *f, uint32_t buf) {
@@ -71,13 +70,14 @@ int64_t ir_bytes_in_place(const Fn *f, uint32_t buf) {
   return is_ordered(b) && ir_class_has((Op)f->ins[ir_head(f, b->head).i].op, IN_PLACE) ? ir_aligned(b->bytes) : 0;
 }
 
-// Those that live all the time are no part of the problem: their bytes.
+// Those that live all the time are no part of the problem: their bytes. Of others that are kept no order is asked, and no bound.
 static int64_t find_buffers(Bound *b) {
   const Fn *f = b->f;
   int64_t kept = 0;
   for (uint32_t i = 1; i < f->n_bufs; i++) {
     const Buf *buf = &f->bufs[i];
-    if (buf->seg == SEG_ARENA && buf->last >= 0 && !buf->scratch && lives_always(buf)) kept += ir_aligned(buf->bytes);
+    bool is_kept = buf->seg == SEG_ARENA && (buf->is_kept || buf->twin);
+    if (is_kept && buf->first == 0 && buf->last >= (int32_t)f->n_kernels - 1) kept += ir_aligned(buf->bytes);
     if (!is_ordered(buf)) continue;
     b->maker[b->n] = (uint32_t)buf->first, b->size[b->n] = ir_aligned(buf->bytes);
     b->in_place[buf->first] += ir_bytes_in_place(f, i);
