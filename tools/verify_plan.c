@@ -361,7 +361,7 @@ static int verify_in(RtArena *mem, void *ctx) {
     char *line = rt_strndup(mem, text + at, (size_t)(end - text) - at);
     c.line++;
     if (has_end || !read_line(&c, line, text, at)) {
-      fprintf(stderr, "tenure: %s:%u: no line of a certificate: %.60s\n", c.path, c.line, line);
+      fprintf(stderr, "tenure: %s:%u: no line of a certificate\n", c.path, c.line);
       return EXIT_ERRORS;
     }
     has_end = !strncmp(line, "end ", 4);
