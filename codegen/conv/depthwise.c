@@ -183,7 +183,7 @@ void cg_gemm_depthwise_emit(Gemm *g) {
   ConvShape s;
   cg_depthwise_shape(c->f, g->p->product, &s);
   pack_weights(g, &s);
-  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  cg_wait_for_team(c);
   for (Windows w = {0}; cg_conv_next(&s, &w);) {
     Bands b = bands_of(&s, &w, g->p->kc, c->t);
     cg_conv_each_unit(&(ConvUnit){.c = c, .g = g, .prologue = g->prologue, .s = &s, .b = &b}, each_block);

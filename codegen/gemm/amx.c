@@ -328,7 +328,7 @@ static void pack_shared(Gemm *g) {
     g->b_parts = cg_at(c, c->f32, g->a_parts, cg_i64(c, shared_a(p)));
     cg_parts_pack_b_shared(g);
   }
-  cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  cg_wait_for_team(c);
   if (p->parts & PARTS_B_SHARED) g->b_exceeds_range = cg_parts_b_exceeds_range(g, cg_i64(c, 0), g->n);
 }
 

@@ -70,7 +70,7 @@ void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g)) {
     if (several.is_true) s.slices = s.batch = slices, s.sums = g->partial, s.bias = NULL, s.epilogue = NULL;
     units(&s);
     if (!several.is_true) continue;
-    cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+    cg_wait_for_team(c);
     add_slices(g, slices);
   }
 }

@@ -44,7 +44,7 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
 // ---- the kernel
 static void emit_strategy(Gemm *g) {
   Cg *c = g->c;
-  if (cg_gemm_pack_shared(g)) cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  if (cg_gemm_pack_shared(g)) cg_wait_for_team(c);
   g->p->strategy->emit(g);
 }
 
