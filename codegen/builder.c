@@ -458,8 +458,14 @@ void cg_team_barrier(Cg *c, V which, V count) {
 
 void cg_wait_for_team(Cg *c) { cg_team_barrier(c, cg_i32(c, 0), c->n_workers); }
 
-V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n) {
+V cg_shuffle(Cg *c, V a, V b, const uint32_t *from, uint32_t n) {
   V lane[64];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)(from + k));
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(lane, n), "");
+  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)from[k]);
+  return LLVMBuildShuffleVector(c->b, a, b, LLVMConstVector(lane, n), "");
+}
+
+V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n) {
+  uint32_t lane[64];
+  for (uint32_t k = 0; k < n; k++) lane[k] = from + k;
+  return cg_shuffle(c, v, LLVMGetPoison(LLVMTypeOf(v)), lane, n);
 }

@@ -12,12 +12,6 @@
 
 enum { MAX_LANES = 64 };
 
-static V shuffle(Cg *c, V x, V y, const uint32_t *from) {
-  V lane[MAX_LANES];
-  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)from[i]);
-  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, c->t->vl), "");
-}
-
 // Of each group of four: the lower or upper two lanes of x and y, taken by turns, `unit` lanes at once.
 static V unpack(Cg *c, V x, V y, uint32_t unit, bool upper) {
   uint32_t vl = c->t->vl, from[MAX_LANES];
@@ -26,14 +20,14 @@ static V unpack(Cg *c, V x, V y, uint32_t unit, bool upper) {
     uint32_t lane = i - in_group + (upper ? 2 : 0) + turn / 2 * unit + in_group % unit;
     from[i] = turn % 2 ? vl + lane : lane;
   }
-  return shuffle(c, x, y, from);
+  return cg_shuffle(c, x, y, from, vl);
 }
 
 // The groups of x and then those of y with an even number, or an odd one.
 static V every_other(Cg *c, V x, V y, bool odd) {
   uint32_t vl = c->t->vl, from[MAX_LANES];
   for (uint32_t i = 0; i < vl; i++) from[i] = (i / 4 * 2 + odd) * 4 + i % 4;
-  return shuffle(c, x, y, from);
+  return cg_shuffle(c, x, y, from, vl);
 }
 
 void cg_transpose(Cg *c, V *r) {

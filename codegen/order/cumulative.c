@@ -156,25 +156,19 @@ static void walk(const Cumulative *s, V from, V first, const V *mask, uint32_t n
 }
 
 // ---- rows by vectors
-static V shuffled(const Cumulative *s, V a, V b, const int32_t *from, uint32_t n) {
-  V lane[64];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(s->c, from[k]);
-  return LLVMBuildShuffleVector(s->c->b, a, b, LLVMConstVector(lane, n), "");
-}
-
 static V reversed(const Cumulative *s, V x, uint32_t n) {
-  int32_t from[64];
-  for (uint32_t k = 0; k < n; k++) from[k] = (int32_t)(n - 1 - k);
-  return shuffled(s, x, x, from, n);
+  uint32_t from[64];
+  for (uint32_t k = 0; k < n; k++) from[k] = n - 1 - k;
+  return cg_shuffle(s->c, x, x, from, n);
 }
 
 static V combine(const Cumulative *s, V a, V b) { return s->op == OP_cumsum ? add(s, a, b) : mul(s, a, b); }
 
 // The element `by` lanes before; of the first lanes `none`.
 static V earlier(const Cumulative *s, V x, V none, uint32_t by, uint32_t n) {
-  int32_t from[64];
-  for (uint32_t k = 0; k < n; k++) from[k] = k < by ? (int32_t)(n + k) : (int32_t)(k - by);
-  return shuffled(s, x, none, from, n);
+  uint32_t from[64];
+  for (uint32_t k = 0; k < n; k++) from[k] = k < by ? n + k : k - by;
+  return cg_shuffle(s->c, x, none, from, n);
 }
 
 // x_0, x_0 + x_1, ..: in log2 n steps.
@@ -230,7 +224,7 @@ static bool is_extreme(const Cumulative *s) { return s->op == OP_cummax || s->op
 static void each_row(Cumulative *s) {
   Cg *c = s->c;
   bool by_sums = is_float(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
-  V mask = NULL, vl = cg_i64(c, c->t->vl), whole = cg_mul(c, cg_div(c, s->n, vl), vl);
+  V mask = NULL, vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, s->n, vl);
   for (Loop row = cg_each_shared(c, s->outer, 1); cg_next(&row);) {
     V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
     start(s, carry);

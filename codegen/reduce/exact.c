@@ -103,7 +103,7 @@ static V load_of(const Reduce *r, DType t, V base, V at, uint32_t lanes, V mask)
 static V load(const Reduce *r, V at, uint32_t lanes, V mask) {
   Cg *c = r->c;
   V x = r->made ? cg_prologue_element(r->made, at, mask) : load_of(r, r->from, r->x, at, lanes, mask);
-  if (r->nonzero || r->from == DT_BOOL) { x = cg_zext(c, cg_is_set(c, r->from, x), cg_vector_type(c, DT_BOOL, lanes)); }
+  if (r->nonzero || r->from == DT_BOOL) x = cg_zext(c, cg_is_set(c, r->from, x), cg_vector_type(c, DT_BOOL, lanes));
   x = turned(r, cg_convert(c, r->nonzero ? DT_BOOL : r->from, r->to, x));
   return mask ? choose(r, mask, x, identity(r, lanes)) : x;
 }
@@ -142,18 +142,12 @@ static void join_carries(const Reduce *r, V *carry, const V *other) {
   carry[0] = join(r, carry[0], other[0]);
 }
 
-static V lanes_of(Cg *c, V x, uint32_t from, uint32_t n) {
-  V lane[64];
-  for (uint32_t i = 0; i < n; i++) lane[i] = cg_i32(c, (int32_t)(from + i));
-  return LLVMBuildShuffleVector(c->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(lane, n), "");
-}
-
 // n of the lanes: those of all such parts, joined.
 static void narrow(const Reduce *r, uint32_t n, V *carry) {
   uint32_t lanes = LLVMGetVectorSize(LLVMTypeOf(carry[0]));
   V part[2 * WIDE][2];
   for (uint32_t k = 0; k < n_carries(r); k++)
-    for (uint32_t j = 0; j < lanes / n; j++) part[j][k] = lanes_of(r->c, carry[k], j * n, n);
+    for (uint32_t j = 0; j < lanes / n; j++) part[j][k] = cg_some_lanes(r->c, carry[k], j * n, n);
   for (uint32_t k = 0; k < n_carries(r); k++) carry[k] = part[0][k];
   for (uint32_t j = 1; j < lanes / n; j++) join_carries(r, carry, part[j]);
 }
