@@ -15,8 +15,6 @@ enum { UNROLL = 4 };  // vectors walked together
 
 // ---- boxes
 static V positive(Cg *c, V x) { return cg_max(c, x, cg_i64(c, 0)); }
-static V plus(Cg *c, V x, int64_t n) { return cg_add(c, x, cg_i64(c, n)); }
-static V times(Cg *c, V x, int64_t n) { return cg_mul(c, x, cg_i64(c, n)); }
 
 static Range window(const PoolWalk *w, uint32_t k, V j) {
   Cg *c = w->c;
@@ -113,28 +111,24 @@ V cg_pool_divided(const PoolWalk *w, V sum) {
   return w->divisor == 1 ? sum : cg_fdiv(w->c, sum, cg_splat(w->c, cg_f32(w->c, w->divisor)));
 }
 
-V cg_pool_weight(const PoolWalk *w, uint32_t k, V index) {
+V cg_pool_weight(const PoolWalk *w, uint32_t n_axes, const V *index) {
   Cg *c = w->c;
-  const Table *t = &w->table[k];
-  if (!t->weight) return NULL;
-  V at = cg_add(c, times(c, w->at[k], t->taps.width), cg_sub(c, index, w->box[k].lo));
-  return cg_get(c, c->f32, t->weight, at);
-}
-
-// The product of the weights along all axes; NULL: there are none.
-static V weight_of(const PoolWalk *w, const V *index) {
   V all = NULL;
-  for (uint32_t k = 0; k < POOL_AXES; k++) {
-    V own = cg_pool_weight(w, k, index[k]);
-    if (own) all = all ? cg_fmul(w->c, all, own) : own;
+  for (uint32_t k = 0; k < n_axes; k++) {
+    const Table *t = &w->table[k];
+    if (!t->weight) continue;
+    V at = cg_add(c, times(c, w->at[k], t->taps.width), cg_sub(c, index[k], w->box[k].lo));
+    V own = cg_get(c, c->f32, t->weight, at);
+    all = all ? cg_fmul(c, all, own) : own;
   }
-  return all ? cg_splat(w->c, all) : NULL;
+  return all;
 }
 
 static void visit(const PoolWalk *w, const Channels *of, const V *index, V *state) {
   Cg *c = w->c;
-  V place = place_of(w, index[0], index[1], index[2]), weight = weight_of(w, index), places = as_i32(c, place),
-    at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
+  V place = place_of(w, index[0], index[1], index[2]), weight = cg_pool_weight(w, POOL_AXES, index),
+    places = as_i32(c, place), at = cg_add(c, cg_add(c, w->image, cg_mul(c, place, w->channels)), of->at);
+  if (weight) weight = cg_splat(c, weight);
   V result = w->src_place ? as_i32(c, cg_add(c, cg_mul(c, w->line, w->to[2]), w->at[2])) : NULL;
   for (uint32_t k = 0; k < of->n; k++) {
     V own = plus(c, at, (int64_t)k * c->t->vl), src_place = NULL;
@@ -218,10 +212,10 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
 }
 
 // ---- pixels
-V cg_pool_is_whole(const PoolWalk *w, uint32_t from, uint32_t to) {
+V cg_pool_is_whole(const PoolWalk *w, uint32_t n_axes) {
   Cg *c = w->c;
   V all = LLVMConstInt(c->i1, 1, false);
-  for (uint32_t k = (uint32_t)cg_larger(from, POOL_AXES - w->p.rank); k < to; k++) {
+  for (uint32_t k = POOL_AXES - w->p.rank; k < n_axes; k++) {
     V size = cg_sub(c, w->box[k].hi, w->box[k].lo), want = cg_i64(c, (w->p.kernel[k] - 1) * w->p.dilation[k] + 1);
     all = cg_and(c, all, cg_eq(c, size, want));
   }
@@ -234,7 +228,7 @@ static void pixel(const PoolWalk *w) {
     all_channels(w, false);
     return;
   }
-  for (If s = cg_either(c, cg_pool_is_whole(w, 0, POOL_AXES)); cg_then(&s);)
+  for (If s = cg_either(c, cg_pool_is_whole(w, POOL_AXES)); cg_then(&s);)
     if (s.is_true) all_channels(w, true);
     else all_channels(w, false);
 }

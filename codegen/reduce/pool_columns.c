@@ -23,8 +23,6 @@ typedef struct {
 } Block;
 
 static const AxisTaps *taps_of(const PoolWalk *w) { return &w->table[POOL_AXES - 1].taps; }
-static V plus(Cg *c, V x, int64_t n) { return cg_add(c, x, cg_i64(c, n)); }
-static V times(Cg *c, V x, int64_t n) { return cg_mul(c, x, cg_i64(c, n)); }
 
 // ---- weights
 static bool has_weights(const AxisTaps *t) {
@@ -52,16 +50,10 @@ static void fill_weights(Columns *k) {
 }
 
 // ---- several vectors as one, in the order of memory
-static V shuffled(Cg *c, V x, V y, const uint32_t *from, uint32_t n) {
-  V lane[MAX_LANES];
-  for (uint32_t i = 0; i < n; i++) lane[i] = cg_i32(c, (int32_t)from[i]);
-  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lane, n), "");
-}
-
 static V first_lanes(Cg *c, V x, V y, uint32_t n) {
   uint32_t from[MAX_LANES];
   for (uint32_t i = 0; i < n; i++) from[i] = i;
-  return shuffled(c, x, y, from, n);
+  return cg_shuffle(c, x, y, from, n);
 }
 
 static V joined(Cg *c, V *x, uint32_t n) {
@@ -76,7 +68,7 @@ static V joined(Cg *c, V *x, uint32_t n) {
 static V lanes_of(Cg *c, V wide, uint32_t first, uint32_t step) {
   uint32_t from[MAX_LANES];
   for (uint32_t i = 0; i < c->t->vl; i++) from[i] = first + i * step;
-  return shuffled(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, c->t->vl);
+  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, c->t->vl);
 }
 
 static V interleaved(Cg *c, V *x, uint32_t n) {
@@ -84,7 +76,7 @@ static V interleaved(Cg *c, V *x, uint32_t n) {
   if (n == 1) return x[0];
   V wide = joined(c, x, n);
   for (uint32_t i = 0; i < n * vl; i++) from[i] = i % n * vl + i / n;
-  return shuffled(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, n * vl);
+  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, n * vl);
 }
 
 // ---- vectors of i32: first, first + step ..
@@ -143,9 +135,7 @@ static void add_line(const Block *b, V a0, V a1, V *state) {
   const PoolWalk *w = b->of->w;
   Cg *c = w->c;
   V plane_line = cg_mul(c, cg_index(c, a0, w->from[1], a1), w->from[2]);
-  V outer = cg_pool_weight(w, 0, a0), inner = cg_pool_weight(w, 1, a1);
-  V upper = outer && inner ? cg_fmul(c, outer, inner) : outer ? outer : inner;
-  add_phases(b, plane_line, upper, state);
+  add_phases(b, plane_line, cg_pool_weight(w, POOL_AXES - 1, (V[]){a0, a1}), state);
 }
 
 static void add_lines(const Block *b, bool is_whole, V *state) {
@@ -238,5 +228,5 @@ void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
     blocks(&k, false);
     return;
   }
-  for (If s = cg_either(w->c, cg_pool_is_whole(w, 0, POOL_AXES - 1)); cg_then(&s);) blocks(&k, s.is_true);
+  for (If s = cg_either(w->c, cg_pool_is_whole(w, POOL_AXES - 1)); cg_then(&s);) blocks(&k, s.is_true);
 }

@@ -37,6 +37,9 @@ typedef struct {
   V pixel;
 } PoolWalk;
 
+static inline V plus(Cg *c, V x, int64_t n) { return cg_add(c, x, cg_i64(c, n)); }
+static inline V times(Cg *c, V x, int64_t n) { return cg_mul(c, x, cg_i64(c, n)); }
+
 uint32_t cg_pool_state(const PoolWalk *w);
 // Sets the state of one vector of results whose window, where places are read, has its first element at `first`.
 void cg_pool_begin(const PoolWalk *w, V first, V *state);
@@ -44,9 +47,10 @@ void cg_pool_begin(const PoolWalk *w, V first, V *state);
 // `own` is the result's. weight NULL: 1.
 void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight, V *state);
 V cg_pool_divided(const PoolWalk *w, V sum);
-V cg_pool_weight(const PoolWalk *w, uint32_t k, V index);  // of element `index` along axis k, a scalar; NULL: 1
-V cg_pool_is_whole(const PoolWalk *w, uint32_t from,
-                   uint32_t to);  // has the window all elements along axes [from, to)?
+// The product of the weights of elements index[0 .. n_axes) along the first axes, a scalar; NULL: 1.
+V cg_pool_weight(const PoolWalk *w, uint32_t n_axes, const V *index);
+// Has the window all elements along the first n_axes axes?
+V cg_pool_is_whole(const PoolWalk *w, uint32_t n_axes);
 V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
 
 // ---- pool_columns.c: of one channel, vectors along the last axis
