@@ -206,6 +206,7 @@ static V gelu_of(Cg *c, V a) {
   V above = cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, a, 0)), cg_fmul(c, a, k(c, a, 0)), a);
   return cg_fsub(c, above, tail);
 }
+
 V cg_fast_primitive(Cg *c, Op op, V x) {
   bool is_avx512 = cg_has_avx512(c, LLVMTypeOf(x));
   switch (op) {

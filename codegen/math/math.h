@@ -116,9 +116,9 @@ V cg_fast_primitive(Cg *c, Op op, V x);
 V cg_slow_path(Cg *c, const char *name, V lanes, V x, V y, V otherwise, void (*make)(Cg *c, V fn, void *ctx),
                void *ctx);
 
-// ---- trig_large.c: sine (0), cosine (1) and tangent (2) of arguments of any size; y is the result for |x| <= near
+// ---- trig_large.c: sine (0), cosine (1) and tangent (2) of arguments of any size; y is the result for |x| <= 10^6
 enum { TRIG_SIN, TRIG_COS, TRIG_TAN };
-V cg_trig_large(Cg *c, V x, V y, double near, uint32_t what);
+V cg_trig_large(Cg *c, V x, V y, uint32_t what);
 
 // ---- trig_inverse.c, and the tangent
 V cg_tan_quadrant(Cg *c, V r, V quadrant);  // tan(r + quadrant pi/2) for |r| <= pi/4, r doubles; quadrant i32

@@ -161,7 +161,7 @@ static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   if (has_fma(c)) r = cg_reduce_trig_single(c, x, &n);
   else r = cg_narrow(c, at_least(c, at_most(c, cg_reduce_trig(c, x, &n), 0.7854), -0.7854), x);
   V y = cg_sin_quadrant(c, r, cg_iadd(c, n, bits(c, LLVMTypeOf(n), quadrant)));
-  y = cg_trig_large(c, x, y, 1e6, (uint32_t)quadrant);
+  y = cg_trig_large(c, x, y, (uint32_t)quadrant);
   return quadrant ? y : cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // sin -0 = -0
 }
 

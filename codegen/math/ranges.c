@@ -39,19 +39,24 @@ V cg_reduce_trig(Cg *c, V x, V *n) {
   return cg_fsub(c, r, cg_fmul(c, whole, k(c, d, 0x1.0b4611a626331p-34)));
 }
 
+// x 2/pi, rounded; its two low bits are those of *n
+static V half_pis(Cg *c, V x, V *n) {
+  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic);
+  *n = cast(c, t, c->i32);
+  return cg_fsub(c, t, magic);
+}
+
 // pi/2 in three floats. The first product leaves an exact difference, so that what is near a multiple of pi/2 keeps its bits; lost:
 // what the second and third leave of r's.
 V cg_reduce_trig_single(Cg *c, V x, V *n) {
-  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), whole = cg_fsub(c, t, magic);
-  *n = cast(c, t, c->i32);
+  V whole = half_pis(c, x, n);
   V r = cg_fma(c, whole, k(c, x, -0x1.921fb6p+0), x);
   r = cg_fma(c, whole, k(c, x, 0x1.777a5cp-25), r);
   return cg_fma(c, whole, k(c, x, 0x1.ee59dap-50), r);
 }
 
 V cg_reduce_trig_exactly(Cg *c, V x, V *n, V *lost) {
-  V magic = k(c, x, 12582912), t = cg_fma(c, x, k(c, x, 0.63661977236758134308), magic), whole = cg_fsub(c, t, magic);
-  *n = cast(c, t, c->i32);
+  V whole = half_pis(c, x, n);
   V first = cg_fma(c, whole, k(c, x, -0x1.921fb6p+0), x);
   V second = cg_fmul(c, whole, k(c, x, -0x1.777a5cp-25)), r = cg_fsub(c, first, second);
   V rest = cg_fma(c, whole, k(c, x, -0x1.777a5cp-25), cg_fneg(c, second));

@@ -37,7 +37,7 @@ static V tan_double(Cg *c, V x) {
 }
 
 V cg_tan(Cg *c, V x) {
-  V y = cg_trig_large(c, x, has_fma(c) ? tan_single(c, x) : tan_double(c, x), 1e6, TRIG_TAN);
+  V y = cg_trig_large(c, x, has_fma(c) ? tan_single(c, x) : tan_double(c, x), TRIG_TAN);
   return cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, k(c, x, 0)), x, y);  // tan -0 = -0
 }
 

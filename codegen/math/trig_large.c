@@ -10,11 +10,7 @@
 #include <math.h>
 
 enum { FRACTION = 200, WINDOW = 96 };  // bits of 2/pi that are stored, that are used
-
-typedef struct {
-  double near;
-  uint32_t what;
-} Large;
+enum { NEAR = 1000000 };               // up to here ranges.c reduces arguments
 
 static V wide(Cg *c, V v, uint32_t bits_) { return cg_zext(c, v, LLVMIntTypeInContext(c->ctx, bits_)); }
 
@@ -44,26 +40,26 @@ static V large_lane(Cg *c, V x, uint32_t what) {
   return cg_sin_quadrant(c, r, cg_iadd(c, q, cg_i32(c, (int32_t)what)));
 }
 
-static V is_large(Cg *c, V x, double near) {
+static V is_large(Cg *c, V x) {
   V size = fabs_of(c, x), finite = cg_fcmp(c, LLVMRealOLT, size, k(c, x, INFINITY));
-  return cg_and(c, cg_fcmp(c, LLVMRealOGT, size, k(c, x, near)), finite);
+  return cg_and(c, cg_fcmp(c, LLVMRealOGT, size, k(c, x, NEAR)), finite);
 }
 
 // <n x f32> far(<n x f32> x, <n x f32> y): y, but the exact result in lanes where x is large.
 static void make_large(Cg *c, V fn, void *ctx) {
-  const Large *f = ctx;
+  uint32_t what = *(const uint32_t *)ctx;
   V x = LLVMGetParam(fn, 0), y = LLVMGetParam(fn, 1);
   uint32_t n = LLVMGetVectorSize(LLVMTypeOf(x));
   for (Loop l = cg_carry(c, cg_i64(c, 0), cg_i64(c, n), cg_i64(c, 1), &y, 1); cg_next(&l);) {
     V lane = LLVMBuildExtractElement(c->b, x, l.i, ""), old = LLVMBuildExtractElement(c->b, y, l.i, "");
-    V z = cg_select(c, is_large(c, lane, f->near), large_lane(c, lane, f->what), old);
+    V z = cg_select(c, is_large(c, lane), large_lane(c, lane, what), old);
     y = LLVMBuildInsertElement(c->b, y, z, l.i, "");
   }
   LLVMBuildRet(c->b, y);
 }
 
-V cg_trig_large(Cg *c, V x, V y, double near, uint32_t what) {
-  const char *name = rt_printf(c->mem, "far_sine.%u.%g", what, near);
-  V beyond = cg_fcmp(c, LLVMRealOGT, fabs_of(c, x), k(c, x, near));  // infinities, too: one test is shorter
-  return cg_slow_path(c, name, beyond, x, y, y, make_large, &(Large){near, what});
+V cg_trig_large(Cg *c, V x, V y, uint32_t what) {
+  const char *name = rt_printf(c->mem, "far_sine.%u", what);
+  V beyond = cg_fcmp(c, LLVMRealOGT, fabs_of(c, x), k(c, x, NEAR));  // infinities, too: one test is shorter
+  return cg_slow_path(c, name, beyond, x, y, y, make_large, &what);
 }
