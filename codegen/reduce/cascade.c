@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-enum { MAX_SUMS = 4 * MAX_CARRY, MOST_LEVELS = 3 };
+enum { MAX_SUMS = 4 * MAX_CARRY };
 
 uint32_t cg_cascade_levels(int64_t terms) {
   uint32_t levels = 0;
-  for (int64_t most = CASCADE_TERMS; levels < MOST_LEVELS && terms > most; most *= CASCADE_TERMS) levels++;
+  for (int64_t most = CASCADE_TERMS; levels < CASCADE_LEVELS && terms > most; most *= CASCADE_TERMS) levels++;
   return levels;
 }
 

@@ -10,6 +10,7 @@
 //
 // The order of a sum depends on bounds and on its terms alone.
 enum { CASCADE_TERMS = 16 };  // of a partial sum before it is added to another
+enum { CASCADE_LEVELS = 3 };  // at most
 
 typedef struct {
   Cg *c;
@@ -22,7 +23,7 @@ typedef struct {
   void *ctx;
 } Cascade;
 
-uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to 3
+uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to CASCADE_LEVELS
 // Adds the terms [lo, hi) to acc.
 void cg_cascade(const Cascade *s, uint32_t levels, V lo, V hi, V *acc);
 

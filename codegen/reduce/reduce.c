@@ -72,7 +72,6 @@ int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
 }
 
 // ---- emission
-enum { MOST_PARTS = 2 };  // levels of a cascade below the last
 typedef struct Reduce {
   Cg *c;
   Op op;
@@ -86,8 +85,8 @@ typedef struct Reduce {
   bool runs;                            // a result sums runs along the vector axis; else rows
   bool about_pivot;                     // a mean: sums terms minus `pivot`,
   V pivot;
-  V pivots, part[MOST_PARTS];     // of a panel, in the cache: of means, and partial sums of rows
-  const struct Reduce *terms_of;  // and the last stage makes the mean; NULL: it stays a sum
+  V pivots, part[CASCADE_LEVELS - 1];  // of a panel, in the cache: of means, and partial sums of rows
+  const struct Reduce *terms_of;       // and the last stage makes the mean; NULL: it stays a sum
 } Reduce;
 
 static double identity_of(Op op) { return op == OP_sum || op == OP_mean ? 0 : op == OP_prod ? 1 : -INFINITY; }
@@ -122,14 +121,19 @@ static V to_pivot(Reduce *r, uint32_t k) {
   return r->runs ? cg_add(r->c, row, cg_pivot_place(r->c, k, r->w.inner)) : row;
 }
 
-// Of n results whose first terms are at p, where there are terms.
+// Of results whose first terms are at p.
+static V pivots_of(Reduce *r, V p, V mask) {
+  V x[N_PIVOTS];
+  for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(r->c, r->vec, elem_at(r, p, to_pivot(r, k)), mask);
+  return cg_pivots(r->c, x);
+}
+
+// Of n of them, where there are terms.
 static V pivots_at(Reduce *r, V p, V n) {
   Cg *c = r->c;
   Reduce *of = (Reduce *)(r->terms_of ? r->terms_of : r);
-  V some = cg_gt(c, of->n_terms, cg_i64(c, 0)), x[N_PIVOTS];
-  V mask = cg_mask(c, cg_select(c, some, n, cg_i64(c, 0)));
-  for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(c, r->vec, elem_at(r, p, to_pivot(of, k)), mask);
-  return cg_pivots(c, x);
+  V some = cg_gt(c, of->n_terms, cg_i64(c, 0));
+  return pivots_of(of, p, cg_mask(c, cg_select(c, some, n, cg_i64(c, 0))));
 }
 
 static V pivot_at(Reduce *r, V p) {
@@ -340,12 +344,6 @@ static V row_at(Reduce *r, const Strip *s, V q) {
   return elem_at(r, s->from, cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, q));
 }
 
-static V pivots_of_columns(Reduce *r, V from, V mask) {
-  V x[N_PIVOTS];
-  for (uint32_t j = 0; j < N_PIVOTS; j++) x[j] = cg_load_masked(r->c, r->vec, elem_at(r, from, to_pivot(r, j)), mask);
-  return cg_pivots(r->c, x);
-}
-
 // The n vectors of row q from `column` on, joined with the accumulators.
 static void add_row(Reduce *r, const Strip *s, V q, V column, uint32_t n, V mask, const V *pivot, V *acc) {
   Cg *c = r->c;
@@ -386,7 +384,7 @@ static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
   Rows rows = {r, s, n, mask, {NULL}};
   for (uint32_t k = 0; r->about_pivot && k < n; k++)
-    rows.pivot[k] = pivots_of_columns(r, elem_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl)), mask);
+    rows.pivot[k] = pivots_of(r, elem_at(r, s->from, cg_i64(c, k * (int64_t)c->t->vl)), mask);
   V acc[MAX_ACC];
   Cascade blocks = {.c = c,
                     .n = N_ACC * n,
@@ -487,26 +485,29 @@ static void clear(Panel *p, V to) {
     cg_put_masked(c, cg_splat(c, identity(p->r)), to, l.i, mask);
 }
 
-// As cg_cascade.
-static void add_part(Panel *p, uint32_t level, V lo, V hi, V to);
-static void add_level(Panel *p, uint32_t level, V lo, V hi, V to) {
+static void join_part(Panel *p, V to, V part) {
   Cg *c = p->r->c;
-  V size = cg_i64(c, CASCADE_TERMS);
-  for (uint32_t k = 1; k < level; k++) size = cg_mul(c, size, cg_i64(c, CASCADE_TERMS));
-  for (Loop l = cg_each_by(c, lo, hi, size); cg_next(&l);) {
-    V end = cg_min(c, cg_add(c, l.i, size), hi);
-    level == 1 ? add_group(p, l.i, end, to) : add_part(p, level - 1, l.i, end, to);
-  }
-}
-
-static void add_part(Panel *p, uint32_t level, V lo, V hi, V to) {
-  Cg *c = p->r->c;
-  V part = p->r->part[level - 1], mask;
-  clear(p, part);
-  add_level(p, level, lo, hi, part);
+  V mask;
   for (Loop l = each_vector(p, cg_i64(c, 0), &mask); cg_next(&l);) {
     V sum = join(p->r, cg_get_masked(c, p->r->vec, to, l.i, mask), cg_get(c, p->r->vec, part, l.i));
     cg_put_masked(c, sum, to, l.i, mask);
+  }
+}
+
+// As cg_cascade. Partial sums of level 1 are made in registers, those of the others in `part`.
+static void add_level(Panel *p, uint32_t level, V lo, V hi, V to) {
+  Cg *c = p->r->c;
+  if (level == 0) {
+    add_group(p, lo, hi, to);
+    return;
+  }
+  int64_t size = 1;
+  for (uint32_t k = 0; k < level; k++) size *= CASCADE_TERMS;
+  for (Loop l = cg_each_by(c, lo, hi, cg_i64(c, size)); cg_next(&l);) {
+    V end = cg_min(c, cg_add(c, l.i, cg_i64(c, size)), hi), part = level == 1 ? to : p->r->part[level - 2];
+    if (level > 1) clear(p, part);
+    add_level(p, level - 1, l.i, end, part);
+    if (level > 1) join_part(p, to, part);
   }
 }
 
@@ -516,10 +517,9 @@ static void add_wide(Reduce *r, const Strip *s, V n) {
   V mask;
   if (r->about_pivot)
     for (Loop l = each_vector(&p, cg_i64(c, 0), &mask); cg_next(&l);)
-      cg_put(c, pivots_of_columns(r, elem_at(r, s->from, l.i), mask), r->pivots, l.i);
+      cg_put(c, pivots_of(r, elem_at(r, s->from, l.i), mask), r->pivots, l.i);
   clear(&p, s->to);
-  if (r->wide_levels) add_level(&p, r->wide_levels, s->q0, s->q1, s->to);
-  else add_group(&p, s->q0, s->q1, s->to);
+  add_level(&p, r->wide_levels, s->q0, s->q1, s->to);
 }
 
 // void columns(ptr from, ptr to, i64 q0, i64 q1, i64 row, i64 n, i64 rows) where rows lie `row` apart, for reductions of all
