@@ -49,11 +49,17 @@ typedef struct {
 static LLVMTypeRef vector(const Scan *s, LLVMTypeRef t) { return s->lanes == 1 ? t : LLVMVectorType(t, s->lanes); }
 static V zeros(const Scan *s) { return LLVMConstNull(vector(s, s->c->f64)); }
 
-// Which states `state` and the ones beside it have `n` numbers each: number k of each
+// Of states that have n numbers each: number k of `state`; of the ones beside it, too
+static V number_of(const Scan *s, V state, uint32_t n, uint32_t k) {
+  return cg_index(s->c, state, cg_i64(s->c, n), cg_i64(s->c, k));
+}
+
+static bool are_apart(const Scan *s, uint32_t n) { return n > 1 && s->lanes > 1; }
+
 static V places(const Scan *s, V state, uint32_t n, uint32_t k) {
   Cg *c = s->c;
-  V at = cg_add(c, cg_mul(c, state, cg_i64(c, n)), cg_i64(c, k));
-  if (n == 1 || s->lanes == 1) return at;
+  V at = number_of(s, state, n, k);
+  if (!are_apart(s, n)) return at;
   return cg_iadd(c, cg_splat(c, at), cg_imul(c, cg_lane_numbers(c), cg_splat(c, cg_i64(c, n))));
 }
 
@@ -61,8 +67,7 @@ static V get(const Scan *s, V base, V state, uint32_t n, uint32_t k, V mask) {
   Cg *c = s->c;
   if (!base) return zeros(s);
   V at = places(s, state, n, k);
-  bool apart = n > 1 && s->lanes > 1;
-  V x = apart ? cg_gather(c, c->f32, base, at, mask) : cg_get_masked(c, vector(s, c->f32), base, at, mask);
+  V x = are_apart(s, n) ? cg_gather(c, c->f32, base, at, mask) : cg_get_masked(c, vector(s, c->f32), base, at, mask);
   return cg_fpext(c, x, vector(s, c->f64));
 }
 
@@ -70,7 +75,7 @@ static void put(const Scan *s, V x, V base, V state, uint32_t n, uint32_t k, V m
   Cg *c = s->c;
   if (!base) return;
   V at = places(s, state, n, k), y = cg_fptrunc(c, x, vector(s, c->f32));
-  if (n > 1 && s->lanes > 1) cg_scatter(c, y, base, at, mask);
+  if (are_apart(s, n)) cg_scatter(c, y, base, at, mask);
   else cg_put_masked(c, y, base, at, mask);
 }
 
@@ -221,7 +226,7 @@ typedef void EachState(const Unit *u, V lane, V state, V base, V block);
 static void read_state(const Unit *u, V lane, V state, V base, V block) {
   Cg *c = u->s->c;
   for (uint32_t k = 0; k < u->s->side; k++) {
-    V at = cg_add(c, cg_mul(c, state, cg_i64(c, u->s->side)), cg_i64(c, k));
+    V at = number_of(u->s, state, u->s->side, k);
     cg_put(c, base ? cg_fpext(c, cg_get(c, c->f32, base, at), c->f64) : LLVMConstNull(c->f64), block,
            own_place(u, lane, k));
   }
@@ -230,7 +235,7 @@ static void read_state(const Unit *u, V lane, V state, V base, V block) {
 static void write_state(const Unit *u, V lane, V state, V base, V block) {
   Cg *c = u->s->c;
   for (uint32_t k = 0; k < u->s->side; k++) {
-    V at = cg_add(c, cg_mul(c, state, cg_i64(c, u->s->side)), cg_i64(c, k));
+    V at = number_of(u->s, state, u->s->side, k);
     cg_put(c, cg_fptrunc(c, cg_get(c, c->f64, block, own_place(u, lane, k)), c->f32), base, at);
   }
 }
@@ -260,9 +265,8 @@ static Cut cut_of(const Fn *f, Val v) {
   Prog *p = f->prog;
   Shape shape = steps_shape(f, v);
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0), rank = ir_rank(p, shape);
-  int64_t outer = 1, width = 1, n = ir_dim_bound(p, ir_dim_at(p, shape, axis));
-  for (uint32_t k = 0; k < axis; k++) outer *= ir_dim_bound(p, ir_dim_at(p, shape, k));
-  for (uint32_t k = axis + 1; k < rank; k++) width *= ir_dim_bound(p, ir_dim_at(p, shape, k));
+  int64_t outer = cg_axis_bound(p, shape, 0, axis), width = cg_axis_bound(p, shape, axis + 1, rank);
+  int64_t n = cg_axis_bound(p, shape, axis, axis + 1);
   Cut cut = {.n_units = outer * cg_ceil_div(width, LANES)};
   bool has_matrices = ir_rank(p, ir_ins(f, ir_arg(f, v, 0))->shape) > rank;
   if (has_matrices || ir_has_operand(f, v, ARG_layout) || cut.n_units == 0 || cut.n_units >= FEW_UNITS) return cut;
@@ -334,8 +338,8 @@ static void walk_by_blocks(const Unit *u, int64_t block, V effects, V at_block) 
     for (If mine = cg_when(c, cg_le(c, k, last)); cg_then(&mine);) {
       apply_effects(u, have, k, effects, at_block);
       walk_block(u, from, to, at_block);
-      for (If ends = cg_when(c, s->end ? cg_eq(c, k, last) : NULL); s->end && cg_then(&ends);)
-        each_state(u, s->end, u->carry, write_state);
+      if (s->end)
+        for (If ends = cg_when(c, cg_eq(c, k, last)); cg_then(&ends);) each_state(u, s->end, u->carry, write_state);
     }
     have = cg_select(c, cg_le(c, k, last), k, have);
   }
@@ -383,7 +387,7 @@ bool cg_emit_linear_scan(Cg *c) {
   if (is_vector && width == 1) s.lanes = 1;
   Unit u = {.s = &s, .carry = private_block(&s)};
   if (s.is_grad && s.h0) u.initial = private_block(&s);
-  V at_block = by_blocks ? private_block(&s) : NULL, zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  V at_block = by_blocks ? private_block(&s) : NULL, zero = cg_i64(c, 0);
   // Units that share their blocks are walked by all workers, others by one; of packed ones the first have most steps.
   Loop l = by_blocks     ? cg_count(c, n_units)
            : s.is_packed ? cg_each_by(c, c->worker, n_units, c->n_workers)
@@ -401,6 +405,5 @@ bool cg_emit_linear_scan(Cg *c) {
     (is_vector ? walk_vector : walk_rows)(&u, zero, s.n);
     if (s.end) each_state(&u, s.end, u.carry, write_state);
   }
-  (void)one;
   return true;
 }
