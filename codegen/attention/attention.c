@@ -354,18 +354,20 @@ static void scores_at(AttnCode *s, const AttnProduct *p, const TileSpec *spec, V
   rows_of_tiles(s, spec, &args, p);
 }
 
-void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n) {
+void cg_attention_scores(AttnCode *s, AttnTile rows, V i, V m, V transposed, V n, V to) {
   Cg *c = s->c;
-  TileSpec spec = spec_of(s, p);
+  AttnProduct p = {.a = cg_attention_tile_row(s, rows, i), .b = transposed, .c = to, .a_row = rows.row, .a_k = 1};
+  p.b_k = s->width, p.c_row = s->keys, p.m = m, p.k = cg_i64(c, s->a.size), p.mr = s->mr_q;
+  p.exact = cg_attention_whole(s, true, s->mr_q);
+  TileSpec spec = spec_of(s, &p);
   cg_tile_sum_in_parts(&spec, c->t, s->a.size, s->a.size, 1);
   V end = cg_multiple(c, n, cg_i64(c, s->width)), left = cg_sub(c, n, end);
-  for (Loop l = cg_count_by(c, end, cg_i64(c, s->width)); cg_next(&l);) scores_at(s, p, &spec, l.i);
-  int64_t whole;
-  if (cg_const_value(left, &whole) && whole == 0) return;
+  for (Loop l = cg_count_by(c, end, cg_i64(c, s->width)); cg_next(&l);) scores_at(s, &p, &spec, l.i);
+  if (cg_is_int(left, 0)) return;
+  V vectors = cg_ceil_div_value(c, left, c->t->vl);
   for (spec.nv = 1; spec.nv <= s->nv; spec.nv++) {  // as many vectors as are left
     spec.mask_from = spec.nv;
-    V vectors = cg_ceil_div_value(c, left, c->t->vl);
-    for (If some = cg_when(c, cg_eq(c, vectors, cg_i64(c, spec.nv))); cg_then(&some);) scores_at(s, p, &spec, end);
+    for (If some = cg_when(c, cg_eq(c, vectors, cg_i64(c, spec.nv))); cg_then(&some);) scores_at(s, &p, &spec, end);
   }
 }
 

@@ -147,8 +147,8 @@ typedef struct {
   bool exact;     // m is a multiple of mr
   int64_t terms;  // of cg_attention_accumulate: upper bound of the terms that an element sums over all calls
 } AttnProduct;
-// Columns are n keys of a transposed block, rounded up to whole vectors: C is a block of scores. C is overwritten.
-void cg_attention_scores(AttnCode *s, const AttnProduct *p, V n);
+// Rows i .. i + m of a tile times n keys of a transposed block, rounded up to whole vectors: a block of scores at `to`.
+void cg_attention_scores(AttnCode *s, AttnTile rows, V i, V m, V transposed, V n, V to);
 // Columns are the elements of a head; added to C. b_is_padded: B has rows of size_pad.
 void cg_attention_accumulate(AttnCode *s, const AttnProduct *p, bool b_is_padded);
 

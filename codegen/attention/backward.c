@@ -163,15 +163,6 @@ static void gradient_row(Backward *w, V j, V i, V k0, V n) {
   if (d_bias.one) cg_store(c, cg_fadd(c, cg_load(c, c->f32, d_bias.at), cg_reduce_add(c, sum)), d_bias.at);
 }
 
-// Rows of a tile times a transposed block of keys or values.
-static void scores(Backward *w, AttnTile rows, V transposed, V to, V i, V m, V n) {
-  AttnCode *s = w->s;
-  AttnProduct p = {.a = cg_attention_tile_row(s, rows, i), .b = transposed, .c = to, .a_row = rows.row, .a_k = 1};
-  p.b_k = s->width, p.c_row = s->keys, p.m = m, p.k = cg_i64(s->c, s->a.size), p.mr = s->mr_q;
-  p.exact = cg_attention_whole(s, true, s->mr_q);
-  cg_attention_scores(s, &p, n);
-}
-
 // dV or dK: a transposed block of P or dS times m rows of the chunk.
 static void add_keys(Backward *w, AttnRole role, V block, AttnTile rows, V i, V m, V n) {
   AttnCode *s = w->s;
@@ -200,8 +191,8 @@ static void block(Backward *w, AttnTile keys, V i, V m, V k0, V n) {
   Cg *c = s->c;
   V last = cg_attention_step(s, w->lo, cg_sub(c, cg_add(c, i, m), cg_i64(c, 1)));
   if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
-  scores(w, w->q, w->keys_t, w->p, i, m, n);
-  scores(w, w->g, w->values_t, w->ds, i, m, n);
+  cg_attention_scores(s, w->q, i, m, w->keys_t, n, w->p);
+  cg_attention_scores(s, w->g, i, m, w->values_t, n, w->ds);
   for (Loop l = cg_count(c, m); cg_next(&l);) gradient_row(w, l.i, cg_add(c, i, l.i), k0, n);
   add_keys(w, ATTN_V, w->p, w->g, i, m, n);
   add_keys(w, ATTN_K, w->ds, w->q, i, m, n);
@@ -295,8 +286,7 @@ static void round_of_sequence(Backward *w, const Chunks *most, AttnDeal *d, V ro
 }
 
 static void wait_for_round(Cg *c, V number) {
-  for (If later = cg_when(c, cg_gt(c, number, cg_i64(c, 0))); cg_then(&later);)
-    cg_team_barrier(c, cg_i32(c, 0), c->n_workers);
+  for (If later = cg_when(c, cg_gt(c, number, cg_i64(c, 0))); cg_then(&later);) cg_wait_for_team(c);
 }
 
 static void rounds(Backward *w, const Chunks *most) {

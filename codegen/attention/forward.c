@@ -211,22 +211,16 @@ static void block(Forward *f, V i, V m, V k0, V n) {
   Cg *c = s->c;
   V last = cg_attention_step(s, f->lo, cg_sub(c, cg_add(c, i, m), cg_i64(c, 1)));
   if (cg_attention_is_bounded(s)) n = cg_sub(c, cg_attention_key_end(s, last, cg_add(c, k0, n)), k0);
-  bool in_place = reads_in_place(s), exact = cg_attention_whole(s, true, s->mr_q);
-  if (in_place) {
-    scores_in_place(f, i, m, k0, n);
-  } else {
-    AttnProduct scores = {.a = cg_attention_tile_row(s, f->q, i), .b = f->keys_t, .c = f->scores, .a_k = 1};
-    scores.a_row = f->q.row, scores.b_k = s->width, scores.c_row = s->keys, scores.m = m, scores.mr = s->mr_q;
-    scores.k = cg_i64(c, s->a.size), scores.exact = exact;
-    cg_attention_scores(s, &scores, n);
-  }
+  bool in_place = reads_in_place(s);
+  if (in_place) scores_in_place(f, i, m, k0, n);
+  else cg_attention_scores(s, f->q, i, m, f->keys_t, n, f->scores);
   update_block(f, i, m, k0, n);
   if (!f->stores_out) return;
   AttnProduct add = {
       .a = f->scores, .b = f->values, .c = cg_attention_tile_row(s, f->out, i), .a_row = s->keys, .a_k = 1};
   add.b_k = s->width, add.b_panel = s->width * s->keys, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q;
   if (in_place) add.b = cg_attention_row(s, f->v, k0), add.b_k = f->v.row, add.b_panel = s->width;
-  add.exact = exact, add.terms = ir_dim_bound(c->f->prog, s->a.tk);
+  add.exact = cg_attention_whole(s, true, s->mr_q), add.terms = ir_dim_bound(c->f->prog, s->a.tk);
   cg_attention_accumulate(s, &add, !in_place);
 }
 
