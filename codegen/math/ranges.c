@@ -1,6 +1,5 @@
 // Range reductions, the polynomials behind them that several primitives share, and rounding to integers.
 #include "codegen/math/math.h"
-#include "codegen/math/primitives.h"
 
 // x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {

@@ -277,13 +277,12 @@ static V lanes_of(const Rows *r, V t, uint32_t k) {
 }
 
 // A lane that has not begun keeps what it carries.
-static void masked_step(const Rows *r, Step p, V *carry) {
-  const Cumulative *s = r->s;
+static void step_lanes(const Cumulative *s, const Step *p, V *carry) {
   V had[MOST_CARRIES];
-  uint32_t n = n_carries(s->op);
+  uint32_t n = s->reverse && p->mask ? n_carries(s->op) : 0;
   for (uint32_t i = 0; i < n; i++) had[i] = carry[i];
-  step_of(s->op)(s, &p, carry);
-  for (uint32_t i = 0; s->reverse && i < n; i++) carry[i] = cg_select(s->c, p.mask, carry[i], had[i]);
+  step_of(s->op)(s, p, carry);
+  for (uint32_t i = 0; i < n; i++) carry[i] = cg_select(s->c, p->mask, carry[i], had[i]);
 }
 
 // The steps number [from, to) of the block.
@@ -298,8 +297,7 @@ static void walk_rows(const Rows *r, V from, V to, bool masked, V *carry) {
     for (uint32_t k = 0; k < UNROLL; k++) {
       Step p = {cg_add(c, first, cg_i64(c, (int64_t)k * s->lanes)), NULL, t};
       if (masked) p.mask = lanes_of(r, t, k);
-      if (masked) masked_step(r, p, &carry[k * each]);
-      else step_of(s->op)(s, &p, &carry[k * each]);
+      step_lanes(s, &p, &carry[k * each]);
     }
   }
 }
@@ -308,14 +306,9 @@ static void walk_rows(const Rows *r, V from, V to, bool masked, V *carry) {
 static void each_block_of_rows(Cumulative *s, Val layout) {
   Cg *c = s->c;
   CgLayout l = cg_layout_of(c, layout);
-  Rows r = {s,
-            cg_layout_sizes(c, &l),
-            cg_layout_offsets(c, &l),
-            cg_layout_sorted(c, &l),
-            cg_layout_lengths(c, &l),
-            s->inner,
-            NULL,
-            NULL};
+  Rows r = {.s = s, .width = s->inner};
+  r.sizes = cg_layout_sizes(c, &l), r.offsets = cg_layout_offsets(c, &l);
+  r.sorted = cg_layout_sorted(c, &l), r.lengths = cg_layout_lengths(c, &l);
   int64_t block = (int64_t)UNROLL * s->lanes;
   V zero = cg_i64(c, 0), size = cg_i64(c, block);
   V lanes = cg_mul(c, cg_layout_get(c, l.base, cg_i64(c, TN_LAYOUT_SEQS)), r.width),

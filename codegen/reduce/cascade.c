@@ -2,8 +2,6 @@
 #include "codegen/reduce/cascade.h"
 #include "codegen/math/math.h"
 
-#include <string.h>
-
 enum { MAX_SUMS = 4 * MAX_CARRY };
 
 uint32_t cg_cascade_levels(int64_t terms) {

@@ -22,7 +22,6 @@
 #include "ir/passes/plan.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
   SMALL = 4096,      // elements: below, single-threaded
