@@ -229,11 +229,14 @@ bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site a
   }
 }
 
-// ---- the step of each row
+// ---- tables of a layout
+tn_tensor fe_layout_part(tn_tensor layout, const char *part, tn_site at) {
+  Attr attr = ir_a_str(KEY_part, ir_str(layout.fn->p->ir, part));
+  return fe_emit(OP_seq_part, &layout, 1, &attr, 1, at);
+}
+
 tn_tensor fe_row_steps(tn_tensor x, tn_site at) {
-  tn_tensor layout = {x.fn, fe_rows_of(x)};
-  Attr part = ir_a_str(KEY_part, ir_str(x.fn->p->ir, "steps"));
-  return fe_emit(OP_seq_part, &layout, 1, &part, 1, at);
+  return fe_layout_part((tn_tensor){x.fn, fe_rows_of(x)}, "steps", at);
 }
 
 // ---- pairs of rows and layout

@@ -37,6 +37,8 @@ bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n
 bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at);
 // Does the axis run along one sequence? false: it holds packed rows, reported as a mistake of the call
 bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at);
+// A table of a layout, i64: "steps" and "sequences" [rows], "lengths" [B], ..
+tn_tensor fe_layout_part(tn_tensor layout, const char *part, tn_site at);
 // i64 [rows]: the step of each row of x, whose first axis has the rows of a layout
 tn_tensor fe_row_steps(tn_tensor x, tn_site at);
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at);

@@ -114,6 +114,11 @@ static tn_tensor root(const Reduction *r, tn_tensor a, double x) {
   return op1(r, OP_sqrt, a);
 }
 
+static tn_tensor logarithm(const Reduction *r, tn_tensor a, double x) {
+  (void)x;
+  return op1(r, OP_log, a);
+}
+
 static tn_tensor power(const Reduction *r, tn_tensor a, double x) { return op2(r, OP_pow, a, number(r, x)); }
 
 // ---- reductions
@@ -274,6 +279,10 @@ tn_tensor fe_vector_norm(tn_tensor a, double p, int axis, tn_site at) {
 tn_tensor fe_root(tn_tensor squares, tn_site at) {
   Reduction r = {.a = squares, .at = at};
   return but_at_zero(&r, 0, squares, root, 0);
+}
+tn_tensor fe_log(tn_tensor a, tn_site at) {
+  Reduction r = {.a = a, .at = at};
+  return but_at_zero(&r, -INFINITY, a, logarithm, 0);
 }
 tn_tensor fe_mean(tn_tensor a, const int *axes, uint32_t n, bool keepdim, tn_site at) {
   return apply("tn_mean", mean, 0, a, keepdim, axes, n, at);

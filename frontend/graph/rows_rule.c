@@ -217,9 +217,7 @@ FeWay fe_way_of_rows(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, u
   case ROWS_IMAGES: return axis == 0 || is_last(&c, k, axis) ? kept(axis) : mixed();
   case ROWS_TABLE: return table(&c, k, axis);
   case ROWS_BAGS: return k != 0 && axis == 0 && !has(&c, 2) ? kept(0) : mixed();
-  case ROWS_BY_AXIS:
-    if (fe_layout_operand(op, a, n) < n) return with_layout(&c, k, axis);
-    return by_axis(&c, k, axis, fe_axis_dim((tn_tensor){a[k].fn, rows.layout}, 2));
+  case ROWS_BY_AXIS: return by_axis(&c, k, axis, fe_axis_dim((tn_tensor){a[k].fn, rows.layout}, 2));
   case ROWS_TOTAL: return total(&c, k, axis);
   case ROWS_PICK: return pick(&c, k, axis);
   case ROWS_ALONG: return along(&c, k, axis);

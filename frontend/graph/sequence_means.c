@@ -15,9 +15,8 @@ tn_tensor fe_means_of_sequences(tn_tensor x, tn_tensor counts, tn_site at) {
   int axes[MAX_RANK];
   for (uint32_t k = 1; k < fe_rank(x); k++) axes[k - 1] = (int)k;
   if (fe_rank(x) > 1) x = fe_mean(x, axes, fe_rank(x) - 1, false, at);
-  Attr lengths = ir_a_str(KEY_part, ir_str(x.fn->p->ir, "lengths"));
-  tn_tensor n = counts.fn ? sequence_sums(counts, layout, at)
-                          : fe_cast(fe_emit(OP_seq_part, &layout, 1, &lengths, 1, at), DT_F32, at);
+  tn_tensor n =
+      counts.fn ? sequence_sums(counts, layout, at) : fe_cast(fe_layout_part(layout, "lengths", at), DT_F32, at);
   tn_tensor total = sequence_sums(x, layout, at);
   return fe_ok(total) && fe_ok(n) ? fe_emit2(OP_div, total, n, at) : total;
 }

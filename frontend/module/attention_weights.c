@@ -4,6 +4,7 @@
 //   %y, %lse = sdpa %q, %k, %v {causal}      %s = matmul %q, %k {tb}       %s' = select visible, %s * scale + bias, -inf
 //                                            %w = dropout(softmax %s')     0 where %lse is -inf: nothing is visible
 #include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/module/attention.h"
 #include "frontend/packed/packed.h"
 #include "ir/build.h"
@@ -92,12 +93,11 @@ tn_tensor fe_attention_weights(const FeAttended *a, tn_tensor y, uint32_t stream
   tn_tensor lse = {y.fn, y.v + 1}, of_keys = a->kv_layout.fn ? a->kv_layout : a->layout, in[3];
   if (!a->layout.fn) return weights_of(a->in, a->n, a->bias, lse, stream, o, at);
   tn_attention_options padded = *o;
-  const Attr lengths = ir_a_str(KEY_part, ir_str(y.fn->p->ir, "lengths"));
   for (uint32_t k = 0; k < a->n; k++) {
     in[k] = fe_move_rows(OP_unpack_padded, a->in[k], k ? of_keys : a->layout, NULL, 0, at);
     if (!fe_ok(in[k])) return in[k];
   }
-  padded.heads_inside = true, padded.lengths = fe_emit(OP_seq_part, &of_keys, 1, &lengths, 1, at);
+  padded.heads_inside = true, padded.lengths = fe_layout_part(of_keys, "lengths", at);
   lse = padded_lse(lse, a->layout, at);
   return fe_ok(lse) && fe_ok(padded.lengths) ? weights_of(in, a->n, a->bias, lse, stream, &padded, at)
                                              : fe_poison(y.fn);

@@ -280,8 +280,7 @@ static tn_tensor norm_of_sequences(const Call *c) {
   tn_tensor layout = {c->x.fn, fe_rows_of(c->x)};
   bool is_training = !fe_eval(c->x.fn, c->at), has_running = c->m->config.has_running;
   if (!is_training && has_running) return by_running_statistics(c);
-  Dim column[] = {fe_axis_dim(layout, 0), ir_dim(c->m->p->ir, 1)};
-  tn_tensor n = fe_reshape(fe_cast(fe_layout_part(layout, "lengths", c->at), DT_F32, c->at), column, 2, c->at);
+  tn_tensor n = fe_as_column(fe_cast(fe_layout_part(layout, "lengths", c->at), DT_F32, c->at), 2, c->at);
   if (!fe_ok(n)) return n;
   tn_tensor mean = sequence_means(c, c->x, n), apart = op2(c, OP_sub, c->x, on_rows(c, mean));
   tn_tensor variance = sequence_means(c, op1(c, OP_square, apart), n);

@@ -8,11 +8,10 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/packed_rows.h"
 #include "frontend/graph/promote.h"
+#include "frontend/graph/reduce.h"
 #include "frontend/graph/report.h"
 #include "frontend/packed/packed.h"
 #include "ir/fn.h"
-
-#include <math.h>
 
 static tn_packed_ordered poisoned(tn_function *f) {
   return (tn_packed_ordered){fe_poisoned_packed(f), fe_poisoned_packed(f)};
@@ -57,26 +56,16 @@ typedef struct {
   tn_tensor top;          // [B, ..]
 } Exponentials;
 
-static tn_tensor pick(tn_tensor cond, tn_tensor a, tn_tensor b, tn_site at) {
-  return fe_pointwise(OP_select, (const tn_tensor[]){cond, a, b}, 3, NULL, 0, at);
-}
-
 static bool exponentials(tn_packed s, Exponentials *e, tn_site at) {
   tn_function *f = s.data.fn;
   tn_tensor best = fe_emit2(OP_seq_max, s.data, s.layout, at);
   if (!fe_ok(best)) return false;
   best = fe_emit1(OP_stop_grad, best, at);
-  e->top = pick(fe_emit1(OP_isfinite, best, at), best, fe_const(f, 0, at), at);
+  tn_tensor top[] = {fe_emit1(OP_isfinite, best, at), best, fe_const(f, 0, at)};
+  e->top = fe_pointwise(OP_select, top, 3, NULL, 0, at);
   e->less = fe_emit2(OP_sub, s.data, fe_on_rows(s.layout, e->top, at), at);
   e->total = fe_emit2(OP_seq_sum, fe_emit1(OP_exp, e->less, at), s.layout, at);
   return fe_ok(e->total);
-}
-
-// ln x, whose gradient is 0 where x is 0
-static tn_tensor log_of(tn_tensor x, tn_site at) {
-  tn_function *f = x.fn;
-  tn_tensor is_none = fe_emit2(OP_eq, x, fe_const(f, 0, at), at);
-  return pick(is_none, fe_const(f, -INFINITY, at), fe_emit1(OP_log, pick(is_none, fe_const(f, 1, at), x, at), at), at);
 }
 
 tn_tensor tn_packed_logsumexp(tn_packed s, tn_site at) {
@@ -85,7 +74,7 @@ tn_tensor tn_packed_logsumexp(tn_packed s, tn_site at) {
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!exponentials(s, &e, at)) return fe_poison(f);
-  return fe_made(fe_emit2(OP_add, log_of(e.total, at), e.top, at), at);
+  return fe_made(fe_emit2(OP_add, fe_log(e.total, at), e.top, at), at);
 }
 
 tn_packed tn_packed_log_softmax(tn_packed s, tn_site at) {
@@ -108,10 +97,7 @@ static tn_tensor plain(tn_tensor x, tn_site at) {
 
 // A table [rows] in the shape of x, [rows, ..]
 static tn_tensor table_like(tn_tensor x, tn_tensor table, tn_site at) {
-  Prog *p = x.fn->p->ir;
-  Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < fe_rank(x); k++) d[k] = k ? ir_dim(p, 1) : fe_axis_dim(x, 0);
-  table = fe_reshape(plain(table, at), d, fe_rank(x), at);
+  table = fe_as_column(plain(table, at), fe_rank(x), at);
   Attr shape = ir_a_list(KEY_shape, fe_shape_of(x));
   return fe_ok(table) ? fe_emit(OP_expand, &table, 1, &shape, 1, at) : table;
 }

@@ -20,9 +20,6 @@ typedef struct {
   tn_site at;
 } RowConv;
 
-// Steps of a sequence that a window needs
-static int64_t steps_of(const FeWindow *w) { return w->dilation * (w->taps - 1) + 1 - w->before - w->behind; }
-
 // ---- products of windows with the weight
 static tn_tensor shaped(tn_tensor x, const Dim *d, uint32_t n, tn_site at) {
   return fe_ok(x) ? fe_reshape(x, d, n, at) : x;
@@ -98,7 +95,7 @@ tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_con
   tn_tensor layout = {x.fn, fe_rows_of(x)};
   if (!fe_ok(weight) || (fe_rank(weight) == 3 && !fe_conv_window(weight, o, &c.w))) return fe_poison(x.fn);
   if (!check_sizes(&c, x, weight, bias)) return fe_poison(x.fn);
-  tn_tensor own = fe_derived_layout(layout, (FeDerived){.how = FE_WINDOWS, .a = steps_of(&c.w), .b = c.w.stride}, o.at);
+  tn_tensor own = fe_windows_layout(layout, &c.w, o.at);
   tn_tensor v = fe_ok(own) ? windows(&c, x, layout, own) : own;
   if (!fe_ok(v)) return v;
   tn_tensor y = c.w.groups == 1     ? product(&c, v, weight)

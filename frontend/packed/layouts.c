@@ -15,9 +15,11 @@
 
 #include <math.h>
 
-tn_tensor fe_layout_part(tn_tensor layout, const char *part, tn_site at) {
-  Attr attr = ir_a_str(KEY_part, ir_str(layout.fn->p->ir, part));
-  return fe_emit(OP_seq_part, &layout, 1, &attr, 1, at);
+tn_tensor fe_as_column(tn_tensor x, uint32_t rank, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Dim d[MAX_RANK] = {fe_axis_dim(x, 0)};
+  for (uint32_t k = 1; k < rank; k++) d[k] = ir_dim(x.fn->p->ir, 1);
+  return fe_reshape(x, d, rank, at);
 }
 
 tn_tensor fe_on_rows(tn_tensor layout, tn_tensor x, tn_site at) {
@@ -61,16 +63,13 @@ static tn_tensor constant_layout(tn_tensor from, const FeDerived *d, tn_site at)
   Shape of = constants(from)->u.list,
         with = d->how == FE_JOINED ? constants((tn_tensor){from.fn, d->with})->u.list : of;
   uint32_t n = ir_rank(p, of);
-  int64_t *out = rt_alloc(p->mem, (n + 1) * sizeof *out), rows = 0, longest = 0;
+  int64_t *out = rt_alloc(p->mem, (n + 1) * sizeof *out);
   for (uint32_t k = 0; k < n; k++) {
     int64_t steps = ir_list_at(p, of, k);
     if (d->how == FE_WINDOWS && steps && steps < d->a) return too_short(from, steps, d->a, at);
     out[k] = length_of(d, steps, ir_list_at(p, with, k));
-    rows += out[k], longest = out[k] > longest ? out[k] : longest;
   }
-  Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(p, longest)), ir_a_dim(KEY_rows, ir_dim(p, rows)),
-                  ir_a_list(KEY_lengths, ir_shape_ints(p, out, n)), ir_a_int(KEY_empty, 1)};
-  return fe_emit_in(from.fn, OP_packed_layout, attrs, 4, at);
+  return fe_known_layout(from.fn, out, n, true, at);
 }
 
 static tn_tensor clamped(tn_tensor n, double hi, tn_site at) {
@@ -106,19 +105,21 @@ static Dim time_of(tn_tensor from, const FeDerived *d) {
 }
 
 static tn_tensor run_layout(tn_tensor from, const FeDerived *d, tn_site at) {
-  tn_program *p = from.fn->p;
-  int64_t longest = ir_dim_bound(p->ir, fe_axis_dim(from, 1));
+  int64_t longest = ir_dim_bound(from.fn->p->ir, fe_axis_dim(from, 1));
   if (d->how == FE_WINDOWS && longest < d->a) return too_short(from, longest, d->a, at);
   tn_tensor n = lengths_of(from, d, at);
   if (!fe_ok(n)) return n;
-  Dim time = time_of(from, d);
-  Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, fe_axis_dim(from, 0), time)));
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows), ir_a_int(KEY_empty, 1)};
-  return fe_emit(OP_packed_layout, &n, 1, attrs, 3, at);
+  tn_pack_options o = {.allow_empty = true, .at = at};
+  return fe_run_layout(n, fe_axis_dim(from, 0), time_of(from, d), &o);
 }
 
 static bool is_same(const FeDerived *d) {
   return d->how == FE_WINDOWS ? d->a == 1 && d->b == 1 : d->how == FE_CUT && !d->a && d->b == INT64_MAX;
+}
+
+tn_tensor fe_windows_layout(tn_tensor from, const FeWindow *w, tn_site at) {
+  int64_t steps = w->dilation * (w->taps - 1) + 1 - w->before - w->behind;  // that a window needs of its sequence
+  return fe_derived_layout(from, (FeDerived){.how = FE_WINDOWS, .a = steps, .b = w->stride}, at);
 }
 
 tn_tensor fe_derived_layout(tn_tensor from, FeDerived d, tn_site at) {

@@ -213,8 +213,8 @@ static uint32_t unpack_by_run(tn_packed s, tn_tensor *out, uint32_t max, tn_site
     return 0;
   }
   uint32_t n = (uint32_t)ir_dim_bound(f->p->ir, batch);
-  Attr part = ir_a_str(KEY_part, ir_str(f->p->ir, "lengths")), value = ir_a_num(KEY_value, 0);
-  tn_tensor lengths = fe_emit(OP_seq_part, &s.layout, 1, &part, 1, at);
+  Attr value = ir_a_num(KEY_value, 0);
+  tn_tensor lengths = fe_layout_part(s.layout, "lengths", at);
   tn_tensor padded = fe_move_rows(OP_unpack_padded, s.data, s.layout, &value, 1, at);
   if (out && fe_ok(lengths) && fe_ok(padded)) fe_take_apart(padded, lengths, true, out, n < max ? n : max, at);
   return n;

@@ -40,10 +40,7 @@ tn_tensor tn_take_last(tn_tensor x, tn_tensor lengths, tn_site at) {
     fe_note_value(x, "the value");
     return fe_poison(f);
   }
-  Dim time = fe_axis_dim(x, 1),
-      rows = fe_new_rows(f->p, ir_dim_bound(f->p->ir, ir_dim_mul(f->p->ir, fe_axis_dim(x, 0), time)));
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
-  tn_packed s = {.layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, 2, at)};
+  tn_packed s = {.layout = fe_run_layout(lengths, fe_axis_dim(x, 0), fe_axis_dim(x, 1), &(tn_pack_options){.at = at})};
   if (fe_ok(s.layout)) s.data = fe_move_rows(OP_pack_padded, x, s.layout, NULL, 0, at);
   return fe_ok(s.layout) && fe_ok(s.data) ? fe_made(total(OP_seq_select, s, NULL, at), at) : fe_poison(f);
 }
@@ -56,16 +53,11 @@ tn_tensor tn_packed_argmax(tn_packed s, tn_site at) {
   return fe_ok(best) ? fe_made((tn_tensor){f, best.v + 1}, at) : best;
 }
 
-static tn_tensor table(tn_packed s, const char *part, tn_site at) {
-  Attr attr = ir_a_str(KEY_part, ir_str(s.layout.fn->p->ir, part));
-  return fe_emit(OP_seq_part, &s.layout, 1, &attr, 1, at);
-}
-
 static tn_tensor made_table(tn_packed s, const char *part, tn_site at) {
   tn_function *f;
   if (!is_packed(s, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  return fe_made(table(s, part, at), at);
+  return fe_made(fe_layout_part(s.layout, part, at), at);
 }
 
 tn_tensor tn_packed_lengths(tn_packed s, tn_site at) { return made_table(s, "lengths", at); }
@@ -80,11 +72,8 @@ tn_tensor tn_packed_mean(tn_packed s, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   tn_tensor sum = total(OP_seq_sum, s, NULL, at);
   if (!fe_ok(sum)) return sum;
-  Dim dims[MAX_RANK] = {fe_axis_dim(sum, 0)};
-  for (uint32_t k = 1; k < fe_rank(sum); k++) dims[k] = ir_dim(f->p->ir, 1);
-  Attr to_f32 = ir_a_int(KEY_dtype, DT_F32);
-  tn_tensor lengths = table(s, "lengths", at), n = fe_emit(OP_cast, &lengths, 1, &to_f32, 1, at);
-  return fe_made(fe_emit2(OP_div, sum, fe_reshape(n, dims, fe_rank(sum), at), at), at);
+  tn_tensor n = fe_cast(fe_layout_part(s.layout, "lengths", at), DT_F32, at);
+  return fe_made(fe_emit2(OP_div, sum, fe_as_column(n, fe_rank(sum), at), at), at);
 }
 
 // ---- rows

@@ -16,7 +16,7 @@
 enum { MOST_NUMBERS = 4096 };  // that tn_constant_i64 takes
 
 // A name of its own for the number of rows of each layout whose lengths come at run time: rows, rows_2, rows_3, ..
-Dim fe_new_rows(tn_program *p, int64_t bound) {
+static Dim new_rows(tn_program *p, int64_t bound) {
   const char *name = "rows";
   for (uint32_t k = 2; ir_dim_find(p->ir, name).i; k++) name = rt_printf(p->mem, "rows_%u", k);
   Dim rows = ir_dim_sym(p->ir, name, bound);
@@ -92,19 +92,22 @@ static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options
   return fe_poison(lengths.fn);
 }
 
-tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
-  tn_program *p = x.fn->p;
-  bool time_major = o->time_major;
-  Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
-  tn_tensor known = known_layout(lengths, time, o);
-  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, o->at), o->enforce_sorted, o->at);
-  Dim rows = fe_new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
+tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o) {
+  tn_program *p = lengths.fn->p;
+  Dim rows = new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
   Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   uint32_t n_attrs = 2;
   if (o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
   if (o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
-  tn_tensor layout = fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, o->at);
-  return made(x, layout, o);
+  return fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, o->at);
+}
+
+tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
+  bool time_major = o->time_major;
+  Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
+  tn_tensor known = known_layout(lengths, time, o);
+  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, o->at), o->enforce_sorted, o->at);
+  return made(x, fe_run_layout(lengths, batch, time, o), o);
 }
 
 // Constant lengths are judged here, as run-time lengths are before a run.
@@ -195,17 +198,19 @@ tn_packed tn_pack_like(tn_tensor x, tn_packed like, bool batch_first, tn_site at
   return fe_made_packed(pack(x, like.layout, !batch_first, at), tn_packed_n_members(like) == 2, at);
 }
 
-// Its time axis ends with the longest sequence, wherever the padded value's ends.
-tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
-  tn_function *f = x.fn;
+// Its time axis ends with the longest sequence, wherever a padded value's ends.
+tn_tensor fe_known_layout(tn_function *f, const int64_t *lengths, uint32_t n, bool allow_empty, tn_site at) {
   Prog *ir = f->p->ir;
-  if (!check_lengths(x, lengths, n, time, o)) return fe_poison(f);
   int64_t rows = 0, longest = 0;
   for (uint32_t k = 0; k < n; k++) rows += lengths[k], longest = lengths[k] > longest ? lengths[k] : longest;
   Attr attrs[] = {ir_a_dim(KEY_time, ir_dim(ir, longest)), ir_a_dim(KEY_rows, ir_dim(ir, rows)),
                   ir_a_list(KEY_lengths, ir_shape_ints(ir, lengths, n)), ir_a_int(KEY_empty, 1)};
-  Val layout = ir_emit(f->ir, OP_packed_layout, NULL, 0, attrs, o->allow_empty ? 4 : 3, fe_loc(f->p, o->at));
-  return (tn_tensor){f, layout.i};
+  return fe_emit_in(f, OP_packed_layout, attrs, allow_empty ? 4 : 3, at);
+}
+
+tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
+  if (!check_lengths(x, lengths, n, time, o)) return fe_poison(x.fn);
+  return fe_known_layout(x.fn, lengths, n, o->allow_empty, o->at);
 }
 
 // Of sequences that all have `time` steps

@@ -17,8 +17,10 @@ tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, in
 tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
 // Was the storage of v written behind value `from`?
 bool fe_written_since(tn_tensor v, uint32_t from);
-// A name of its own for the rows of a layout whose lengths come at run time
-Dim fe_new_rows(tn_program *p, int64_t bound);
+// Of lengths that come at run time, of sequences of up to `time` steps: its rows have a name of their own
+tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o);
+// Of constant lengths, which are not checked
+tn_tensor fe_known_layout(tn_function *f, const int64_t *lengths, uint32_t n, bool allow_empty, tn_site at);
 bool fe_check_padded(tn_tensor x, tn_site at);  // has it batch and time axes? false: reported
 // An op of rows and a layout that moves elements of any dtype; poison in gives poison out
 tn_tensor fe_move_rows(Op op, tn_tensor x, tn_tensor layout, const Attr *attrs, uint32_t n, tn_site at);
@@ -40,7 +42,9 @@ typedef struct FeDerived {
   uint32_t layout;  // made of them; not given
 } FeDerived;
 tn_tensor fe_derived_layout(tn_tensor from, FeDerived d, tn_site at);
-tn_tensor fe_layout_part(tn_tensor layout, const char *part, tn_site at);  // seq_part
+tn_tensor fe_windows_layout(tn_tensor from, const FeWindow *w, tn_site at);
+// x [n] as [n, 1, ..] of a rank; poison stays poison
+tn_tensor fe_as_column(tn_tensor x, uint32_t rank, tn_site at);
 // x [B, ..] on every row of its sequence
 tn_tensor fe_on_rows(tn_tensor layout, tn_tensor x, tn_site at);
 

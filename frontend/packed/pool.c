@@ -17,11 +17,13 @@
 static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) { return fe_binary(op, a, b, at); }
 
 static bool read_window(tn_tensor x, FeRowPool how, int64_t kernel, const tn_pool_options *o, FeWindow *w) {
-  const int64_t most = 1 << 20;
-  *w = (FeWindow){.taps = o->kernels[0] ? o->kernels[0] : kernel, .groups = 1};
-  w->stride = o->strides[0] ? o->strides[0] : o->stride ? o->stride : w->taps;
-  w->dilation = o->dilations[0] ? o->dilations[0] : o->dilation ? o->dilation : 1;
-  w->before = w->behind = o->paddings[0] ? o->paddings[0] : o->padding;
+  const int64_t most = 1 << 20, one = 1;
+  *w = (FeWindow){.groups = 1};
+  fe_fill_axes(&w->taps, 1, kernel, o->kernels, NULL);
+  fe_fill_axes(&w->stride, 1, o->stride, o->strides, &w->taps);
+  fe_fill_axes(&w->dilation, 1, o->dilation, o->dilations, &one);
+  fe_fill_axes(&w->before, 1, o->padding, o->paddings, NULL);
+  w->behind = w->before;
   bool is_norm = how.power > 0, good = w->taps >= 1 && w->taps <= 1 << 15 && w->stride >= 1 && w->stride <= most;
   good = good && w->before >= 0 && w->before <= (is_norm ? 0 : w->taps / 2) && w->dilation >= 1 && w->dilation <= most;
   good = good && (how.is_max || w->dilation == 1) && o->divisor >= 0 && !o->ceil;
@@ -37,15 +39,13 @@ static bool read_window(tn_tensor x, FeRowPool how, int64_t kernel, const tn_poo
 
 // How many steps of each window its sequence has, f32 [rows, 1]
 static tn_tensor counts(tn_tensor layout, tn_tensor own, const FeWindow *w, tn_site at) {
-  tn_function *f = layout.fn;
-  Dim d[] = {fe_axis_dim(own, 2), ir_dim(f->p->ir, 1)};
   tn_tensor step = fe_cast(fe_layout_part(own, "steps", at), DT_F32, at);
   tn_tensor n = fe_cast(fe_on_rows(own, fe_layout_part(layout, "lengths", at), at), DT_F32, at);
   tn_tensor first = fe_with_number(OP_mul, step, (double)w->stride, at);
   first = fe_with_number(OP_sub, first, (double)w->before, at);
   tn_tensor end = op2(OP_min, fe_with_number(OP_add, first, (double)w->taps, at), n, at);
   tn_tensor count = op2(OP_sub, end, fe_with_number(OP_max, first, 0, at), at);
-  return fe_ok(count) ? fe_reshape(count, d, 2, at) : count;
+  return fe_as_column(count, 2, at);
 }
 
 static tn_tensor largest(tn_tensor windows, tn_site at) {

@@ -52,9 +52,8 @@ static tn_tensor layout_of_one(tn_tensor lengths, uint32_t k, Dim time, tn_site 
   Prog *p = f->p->ir;  // a slice of one stays a slice
   Attr from[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_start, ir_dim(p, k)), ir_a_dim(KEY_count, ir_dim(p, 1))};
   tn_tensor n = fe_emit(OP_slice, &lengths, 1, from, 3, at);
-  Attr attrs[] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, fe_new_rows(f->p, ir_dim_bound(f->p->ir, time))),
-                  ir_a_int(KEY_empty, 1)};
-  tn_tensor layout = fe_ok(n) ? fe_emit(OP_packed_layout, &n, 1, attrs, 3, at) : n;
+  tn_pack_options o = {.allow_empty = true, .at = at};
+  tn_tensor layout = fe_ok(n) ? fe_run_layout(n, ir_dim(p, 1), time, &o) : n;
   return fe_ok(layout) ? fe_keep(layout, at) : layout;
 }
 

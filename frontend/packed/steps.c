@@ -22,12 +22,9 @@ static tn_tensor op2(Op op, tn_tensor a, tn_tensor b, tn_site at) {
 static tn_tensor plus(tn_tensor a, int64_t n, tn_site at) { return n ? op2(OP_add, a, whole(a.fn, n, at), at) : a; }
 
 // ---- rows by index
-// -1 where x [n] is below 0, in the shape of y, [n, ..]
+// Which rows are below 0, [n, 1, ..] of a rank
 static tn_tensor is_absent(tn_tensor row, uint32_t rank, tn_site at) {
-  Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) d[k] = k ? ir_dim(row.fn->p->ir, 1) : fe_axis_dim(row, 0);
-  tn_tensor absent = op2(OP_lt, row, whole(row.fn, 0, at), at);
-  return fe_ok(absent) ? fe_reshape(absent, d, rank, at) : absent;
+  return fe_as_column(op2(OP_lt, row, whole(row.fn, 0, at), at), rank, at);
 }
 
 static tn_tensor rows_at(tn_tensor x, tn_tensor row, tn_site at) {
@@ -167,8 +164,8 @@ static tn_packed part(tn_packed s, int64_t from, int64_t to, tn_site at) {
   tn_tensor step = fe_layout_part(layout, "steps", at);
   if (p.is_from_end) {
     tn_tensor first = plus(fe_layout_part(s.layout, "lengths", at), p.first, at);
-    first = fe_ok(first) ? op2(OP_max, first, whole(f, 0, at), at) : first;
-    step = op2(OP_add, step, fe_ok(first) ? fe_on_rows(layout, first, at) : first, at);
+    first = op2(OP_max, first, whole(f, 0, at), at);
+    step = op2(OP_add, step, fe_on_rows(layout, first, at), at);
   }
   return taken(s, layout, p.is_from_end ? step : plus(step, p.first, at), 0, at);
 }
@@ -202,7 +199,7 @@ bool tn_packed_split(tn_packed s, tn_tensor step, tn_packed out[2], tn_site at) 
   tn_tensor heads = fe_derived_layout(s.layout, (FeDerived){.how = FE_HEADS, .with = step.v}, at);
   tn_tensor tails = fe_derived_layout(s.layout, (FeDerived){.how = FE_TAILS, .with = step.v}, at);
   if (!fe_ok(heads) || !fe_ok(tails)) return false;
-  tn_tensor first = fe_on_rows(tails, fe_layout_part(heads, "lengths", at), at);
+  tn_tensor first = lengths_on_rows(heads, tails, at);
   tn_tensor steps[] = {fe_layout_part(heads, "steps", at), fe_layout_part(tails, "steps", at)};
   tn_tensor row = rows_of(s.layout, steps[0], heads, at),
             rest = rows_of(s.layout, op2(OP_add, steps[1], first, at), tails, at);
@@ -215,8 +212,7 @@ bool tn_packed_split(tn_packed s, tn_tensor step, tn_packed out[2], tn_site at) 
 tn_tensor fe_row_windows(tn_tensor x, tn_tensor layout, const FeWindow *w, tn_tensor *own, double fill, tn_site at) {
   tn_function *f = x.fn;
   Prog *p = f->p->ir;
-  int64_t size = w->dilation * (w->taps - 1) + 1 - w->before - w->behind;
-  *own = fe_derived_layout(layout, (FeDerived){.how = FE_WINDOWS, .a = size, .b = w->stride}, at);
+  *own = fe_windows_layout(layout, w, at);
   if (!fe_ok(*own)) return *own;
   Dim rows = fe_axis_dim(*own, 2), taps = ir_dim(p, w->taps), one = ir_dim(p, 1), d[MAX_RANK + 1];
   tn_tensor tap = fe_cast(fe_positions(f, taps, at), DT_I64, at), step = fe_layout_part(*own, "steps", at);
