@@ -17,29 +17,16 @@ static void fail(const char *what, const char *why) { fprintf(stderr, "documents
 static void interrupt(int signal_number) { (void)signal_number, tn_loader_stop(loader); }
 
 static void set_up(void) {
-  static const char *const fields[] = {"letter", "next"}, *const inputs[] = {"letter", "letter.lengths", "next"};
-  char why[512] = "it has no paragraphs";
-  if (!n_documents) fail("the text", why);
-  tn_array text[] = {tn_i64(letter, (int64_t)n_letters), tn_i64(next, (int64_t)n_letters)};
-  tn_dataset *letters = tn_dataset_arrays(text, 2, fields, why, sizeof why);
-  tn_dataset *d = tn_dataset_ragged(letters, lengths, n_documents, why, sizeof why);
+  char why[512];
   tn_sampler by_rows = {.kind = TN_BUCKETS, .max_rows = MOST_ROWS, .max_length = MOST_TIME, .cut = TN_CUT_LONG};
-  loader = tn_loader_new(
-      d,
-      &(tn_loader_options){
-          .batch_size = MOST_BATCH, .workers = 1, .seed = 7, .sampler = by_rows, .inputs = inputs, .n_inputs = 3},
-      why, sizeof why);
+  loader = paragraph_batches(by_rows, MOST_BATCH, why, sizeof why);
   if (!loader) fail("the text", why);
-  tn_dataset_free(letters), tn_dataset_free(d);  // the loader keeps them
+  print_batches(loader, MOST_ROWS);
 }
 
 static tn_model *build(void) {
-  tn_epoch_report r = tn_loader_report(loader);
-  printf("%zu paragraphs of %lld letters in %zu batches, %.1f %% full; padding would add %.1f %%\n", n_documents,
-         (long long)r.rows, r.batches, 100.0 * (double)r.rows / (MOST_ROWS * (double)r.batches),
-         100.0 * (double)r.padded / (double)r.rows - 100);
   tn_program *p = tn_program_create("documents");
-  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), T = tn_dim_bounded(p, "time", r.longest);
+  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), T = tn_dim_bounded(p, "time", tn_loader_report(loader).longest);
   tn_module *root = tn_root(p), *embed = tn_embedding(root, "embed", CODES, WIDTH);
   tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN), *head = tn_linear(root, "head", HIDDEN, CODES);
   tn_function *f = tn_function_begin(p, "train_step");

@@ -16,22 +16,11 @@ static tn_loader *loader;
 static void fail(const char *what, const char *why) { fprintf(stderr, "packed_gpt: %s: %s\n", what, why), exit(1); }
 
 static void set_up(void) {
-  static const char *const fields[] = {"letter", "next"}, *const inputs[] = {"letter", "letter.lengths", "next"};
-  char why[512] = "it has no paragraphs";
-  if (!n_documents) fail("the text", why);
-  tn_array text[] = {tn_i64(letter, (int64_t)n_letters), tn_i64(next, (int64_t)n_letters)};
-  tn_dataset *letters = tn_dataset_arrays(text, 2, fields, why, sizeof why);
-  tn_dataset *d = tn_dataset_ragged(letters, lengths, n_documents, why, sizeof why);
+  char why[512];
   tn_sampler fill = {.kind = TN_FIRST_FIT, .max_rows = MOST_ROWS, .max_length = TIME};  // long paragraphs are cut
-  tn_loader_options o = {
-      .batch_size = MOST_BATCH, .workers = 1, .seed = 7, .sampler = fill, .inputs = inputs, .n_inputs = 3};
-  loader = tn_loader_new(d, &o, why, sizeof why);
+  loader = paragraph_batches(fill, MOST_BATCH, why, sizeof why);
   if (!loader) fail("the text", why);
-  tn_dataset_free(letters), tn_dataset_free(d);  // the loader keeps them
-  tn_epoch_report r = tn_loader_report(loader);
-  printf("%zu paragraphs of %lld letters in %zu batches, %.1f %% full; padding would add %.1f %%\n", n_documents,
-         (long long)r.rows, r.batches, 100.0 * (double)r.rows / (MOST_ROWS * (double)r.batches),
-         100.0 * (double)r.padded / (double)r.rows - 100);
+  print_batches(loader, MOST_ROWS);
 }
 
 // Letters of the layout of s -> logits [rows, CODES]
@@ -102,13 +91,14 @@ static void write_texts(tn_model *m, long most) {
     n[k] = (int64_t)strlen(prompts[k]), random[k] = (uint64_t)k + 1;
     for (int64_t t = 0; t < n[k]; t++) text[k][t] = (unsigned char)prompts[k][t];
   }
-  for (long i = 0; i < most; i++) {
+  for (long i = 0, n_running = N_PROMPTS; i < most && n_running; i++) {
     tn_array in[] = {tn_i64(text, N_PROMPTS, TIME), tn_i64(n, N_PROMPTS)};
     if (tn_run(m, "likely", in, 2, TN_OUT(tn_f32(p, N_PROMPTS, CODES)))) fail("writing", tn_error_text(m));
+    n_running = 0;
     for (int k = 0; k < N_PROMPTS; k++) {
       int64_t c = draw(&random[k], p[k]);
       ended[k] |= !c || n[k] == TIME;
-      if (!ended[k]) text[k][n[k]++] = c;
+      if (!ended[k]) text[k][n[k]++] = c, n_running++;
     }
   }
   for (int k = 0; k < N_PROMPTS; k++, puts("\n"))
