@@ -14,8 +14,8 @@
 // two updates. How they are timed: bench/measure.c.
 //
 // A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, or `cannot` where it cannot
-// compute the case, `MIN MEDIAN` (ms for
-// a call) to a line with a number of steps, `WALL CPU WALL CPU` (ms of the first and of the second call) to the line `compile`, and, where the workload has several cases, `ok` to `case TEXT`, and to the line `memory`
+// compute the case; `MIN MEDIAN` (ms for a call) to a line with a number of steps; `WALL CPU WALL CPU` (ms of the first and of
+// the second call) to the line `compile`; where the workload has several cases, `ok` to `case TEXT`; and to the line `memory`
 // the MB that it had resident at most, and by how many that grew since its weights were there.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/measure.h"

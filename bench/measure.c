@@ -94,7 +94,7 @@ static bool warm_ways_up(const Options *o, const Workload *w, const char *name, 
     least = fmin(least, c->first[i]);
   }
   for (int i = 0; i < c->n_ways; i++) c->is_slow[i] |= c->first[i] > near * least;
-  return true;
+  return isfinite(least) || (fprintf(stderr, "bench: %s: %s can compute it in no way\n", w->name, name), false);
 }
 
 static void find_memory(Peer *peer, const char *name, double *most, double *growth) {
