@@ -71,6 +71,7 @@ Val gen_keep(Gen *g, Val v, double mag);       // v is in the pool from here on
 Val gen_keep_tame(Gen *g, Val v, double mag);  // .. and returned in a size that more can be made of
 void gen_forget(Gen *g, Val v);
 double gen_mag(const Gen *g, Val v);
+double gen_mag_of_scan(Op op, double mag, double n);  // of a running sum, product, .. over n elements of size mag
 uint32_t gen_scope(const Gen *g);
 Val gen_tame(Gen *g, Val v, double limit);
 Val gen_positive(Gen *g, Val v, double least);

@@ -14,23 +14,29 @@ static int64_t size_along(const Gen *g, Val v, int64_t axis) {
 
 static Val bounded_by_one(Gen *g, Val v) { return gen_op1(g, OP_tanh, v); }
 
+double gen_mag_of_scan(Op op, double mag, double n) {
+  switch (op) {
+  case OP_cumsum: return mag * (n + 1);
+  case OP_cumprod: return 1;
+  case OP_logcumsumexp: return mag + log(n + 1) + 1;
+  default: return mag;
+  }
+}
+
 void add_cumulative(Gen *g) {
   static const Op ops[] = {OP_cumsum, OP_cumprod, OP_logcumsumexp, OP_cummax, OP_cummin, OP_shift};
   Val v = gen_pick_where(g, gen_any_row), x;
   if (ir_none(v)) return;
   Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
   Attr attr[3] = {some_axis(g, v), ir_a_int(KEY_reverse, 1)};
-  double n = (double)size_along(g, v, attr[0].u.i), mag = gen_mag(g, v);
+  double n = (double)size_along(g, v, attr[0].u.i);
   bool best = op == OP_cummax || op == OP_cummin;
   uint32_t n_attrs = !best && gen_chance(g, 40) ? 2 : 1;
   x = op == OP_cumprod ? bounded_by_one(g, v) : v;
   if (op == OP_cumprod && gen_chance(g, 30)) attr[n_attrs++] = ir_a_int(KEY_exclusive, 1);
-  if (op == OP_cumsum) mag *= n + 1;
-  if (op == OP_cumprod) mag = 1;
-  if (op == OP_logcumsumexp) mag += log(n + 1) + 1;
   Val y = gen_emit(g, op, &x, 1, attr, n_attrs);
   if (ir_none(y)) return;
-  gen_keep_tame(g, y, mag);
+  gen_keep_tame(g, y, gen_mag_of_scan(op, gen_mag(g, v), n));
   if (!best || !ir_dim_is_const(g->p, ir_dim_at(g->p, gen_shape_at(g, v), (uint32_t)attr[0].u.i))) return;
   if (!ir_none(gen_keep(g, ir_result(y, 1), n))) g->pool[g->n - 1].below = (int64_t)n;
 }

@@ -205,18 +205,14 @@ static void add_running(Gen *g, const Layout *l) {
   if (ir_none(x) || !gen_is_f32(g, x)) return;
   Op op = ops[gen_below(g, sizeof ops / sizeof *ops)];
   Attr attr[3] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_reverse, 1), ir_a_int(KEY_exclusive, 1)};
-  double n = (double)ir_dim_bound(g->p, l->time), mag = gen_mag(g, x);
+  double n = (double)ir_dim_bound(g->p, l->time);
   bool best = op == OP_cummax || op == OP_cummin;
   uint32_t n_attrs = best ? 1 : 1 + gen_chance(g, 40);
   if (n_attrs == 2 && op == OP_cumprod && gen_chance(g, 30)) n_attrs = 3;
   Val in = op == OP_cumprod ? gen_op1(g, OP_tanh, x) : x;
   Val y = gen_emit(g, op, (Val[]){in, l->v}, 2, attr, n_attrs);
   if (ir_none(y)) return;
-  gen_keep_tame(g, y,
-                op == OP_cumsum         ? mag * (n + 1)
-                : op == OP_cumprod      ? 1
-                : op == OP_logcumsumexp ? mag + log(n + 1) + 1
-                                        : mag);
+  gen_keep_tame(g, y, gen_mag_of_scan(op, gen_mag(g, x), n));
   if (best) gen_keep(g, ir_result(y, 1), n);
 }
 

@@ -2,6 +2,7 @@
 // for 1 to 4 workers.
 #include "tests/check.h"
 #include "tests/models.h"
+#include "tests/near.h"
 #include "tests/report.h"
 
 #include <math.h>
@@ -80,20 +81,15 @@ static void by_loop(const Case *s, Out *out) {
   }
 }
 
-static bool is_near(const float *x, const float *y, int n) {
-  for (int k = 0; k < n; k++)
-    if (!(fabsf(x[k] - y[k]) <= 5e-7f * (1 + fabsf(y[k]))))
-      return printf("[%d]: %g, expected %g\n", k, (double)x[k], (double)y[k]), false;
-  return true;
-}
-
 static void compare(const Case *s, const Out *found, const Out *expected) {
-  bool same_da = s->constant || is_near(found->da, expected->da, N);
+  const double near = 5e-7;
+  bool same_da = s->constant || all_near("da", found->da, expected->da, N, near);
   for (int k = 0; s->constant && k < STATES; k++)
     same_da &= fabs((double)found->da[k] - sum_of_da[k]) <= 1e-6 * (1 + size_of_da[k]);
-  bool same = is_near(found->y, expected->y, N) && is_near(found->last, expected->last, STATES);
+  bool same =
+      all_near("y", found->y, expected->y, N, near) && all_near("last", found->last, expected->last, STATES, near);
   if (!CHECK(same)) printf("%s: values\n", s->name);
-  same = is_near(found->db, expected->db, N) && is_near(found->dh, expected->dh, STATES);
+  same = all_near("db", found->db, expected->db, N, near) && all_near("dh", found->dh, expected->dh, STATES, near);
   if (!CHECK(same && same_da)) printf("%s: gradients\n", s->name);
 }
 
