@@ -55,7 +55,7 @@ typedef struct {
 extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
     bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,
     bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20, bench_resnet50,
-    bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention;
+    bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention, bench_packed_transformer;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
@@ -66,7 +66,8 @@ void *bench_block(size_t n);
 double bench_number(uint64_t k, uint32_t seed);                                // in [0, 1), k < 2^31
 void bench_floats(float *out, size_t n, double lo, double hi, uint32_t seed);  // in [lo, hi)
 void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);     // in [0, bound)
-// Lengths of sequences of a kind (lognormal, uniform, long: one of 2,048 among short ones, equal): as peers/peer.py makes them.
+// Lengths of sequences of a kind (lognormal, uniform, long: one of 2,048 among short ones, equal, short: up to 4): as
+// peers/peer.py makes them.
 enum { BENCH_SEQUENCES = 64 };
 bool bench_lengths_of(const char *kind, int64_t n[BENCH_SEQUENCES]);
 double bench_checksum(const float *v, size_t n);  // sum of |v| by random weights

@@ -44,6 +44,7 @@ bool bench_lengths_of(const char *kind, int64_t n[BENCH_SEQUENCES]) {
     else if (!strcmp(kind, "uniform")) n[k] = 16 + (int64_t)(497 * bench_number(k, 8));
     else if (!strcmp(kind, "long")) n[k] = k == 20 ? 2048 : 10 + (int64_t)(31 * bench_number(k, 9));
     else if (!strcmp(kind, "equal")) n[k] = 128;
+    else if (!strcmp(kind, "short")) n[k] = 1 + (int64_t)(4 * bench_number(k, 10));
     else return false;
   }
   return true;

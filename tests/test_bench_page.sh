@@ -32,6 +32,12 @@ for workload in tiny vowels softmax; do
   grep -Eq '"limit": "(arithmetic|memory)", "reached": [0-9.]*[1-9]' "$dir/out" || fail "$workload has no limit"
 done
 
+# cases that are not listed: lengths of sequences
+for workload in "packed_attention short training causal" "packed_transformer short causal"; do
+  "$bench" ${workload%% *} --case "${workload#* }" --steps 1 --rounds 1 --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of $workload"
+  grep -Eq '^limit +(arithmetic|memory), by the workload.s own figures: ' "$dir/out" || fail "$workload has no limit"
+done
+
 # the table in a Markdown page: what stands around it stays, an older table goes
 table() { "$bench" --report "$dir/page.md" --steps 5 --rounds 1 --root "$TENURE_SOURCE" "$@" tiny >"$dir/out" 2>&1; }
 printf '%s\n' before '<!-- bench table: written by tools/bench --report -->' old '<!-- end of bench table -->' after >"$dir/page.md"

@@ -38,6 +38,8 @@ def lengths_of(kind):
     """Lengths of sequences: as bench_lengths_of makes them."""
     if kind == "equal":
         return [128] * SEQUENCES
+    if kind == "short":
+        return [1 + int(4 * x) for x in number(SEQUENCES, 10)]
     if kind == "uniform":
         return [16 + int(497 * x) for x in number(SEQUENCES, 8)]
     if kind == "long":
