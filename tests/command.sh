@@ -31,6 +31,20 @@ check_json() {
   head -c 2000 out.json
 }
 
+# sums_hold JSON NAME: what tenure explain --peak --json says, of each function: all sums and the padding are the arena
+sums_hold() {
+  local k=0 by statements
+  while "$TENURE_BUILD/bin/json_query" "$1" ".$k.function"; do
+    statements=".$k.function"
+    for by in values kinds modules lines; do
+      statements+=" and sum .$k.peak.$by.*.bytes + .$k.peak.padding_and_holes = .$k.peak.bytes"
+    done
+    "$TENURE_BUILD/bin/json_query" "$1" "$statements" || fail "the peak of $2, function $k, is not the sum of its parts"
+    k=$((k + 1))
+  done 2>/dev/null
+  ((k)) || fail "$2 has no function"
+}
+
 # A training step: two products, a scope, a loss, an update.
 cat >step.tir <<'TIR'
 program @small

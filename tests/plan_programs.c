@@ -11,6 +11,7 @@ typedef struct {
 
 static const Kind kinds[] = {
     {.name = "plain", .clips = true},
+    {.name = "plain_in_2", .shards = 2, .clips = true},
     {.name = "shards", .shards = 16},
     {.name = "clipped_shards", .shards = 3, .clips = true, .averages = true},
     {.name = "accumulated_shards", .shards = 5, .accumulates = true},

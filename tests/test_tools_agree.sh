@@ -16,9 +16,14 @@ for name in $names; do
   done <"$name.expected"
   check_json 0 "${report#true and }" report "$name.tir" --json
   check_json 0 "${budget#true and }" budget "$name.tir" --peak 1GB --json
+  "$tenure" explain "$name.tir" --peak --json >peak.json || fail "explain --peak of $name"
+  sums_hold peak.json "$name"
   check 0 '' diff "$name.tir" "$name.tir"
   "$tenure" opt "$name.tir" --passes=all --facts >opt.txt || fail "opt of $name"
   [[ $(grep -c '^func' opt.txt) == "$k" ]] || fail "opt of $name has other functions"
 done
-((n == 15)) || fail "only $n functions"
+((n == 18)) || fail "only $n functions"
+# what explain says that shards would take is what tn_plan_of says of them
+arena=$(awk '$3 > most { most = $3 } END { print most }' plain_in_2.expected)
+check_json 0 ".0.peak.ways.0.way = \"2 shards\" and .0.peak.ways.0.arena = $arena" explain plain.tir --peak --function step --json
 exit $((n_failed > 0))

@@ -159,7 +159,7 @@ static void json_fn(Budget *b, uint32_t k, RtText *out) {
   }
   if (exceeds(b, k, PEAK, figure)) {
     json_open(out, "at_peak", '{');
-    tool_json_peak(f, AT_PEAK, out);
+    tool_json_peak(f, AT_PEAK, 0, NULL, out);
     json_close(out, '}');
   }
   json_close(out, '}');

@@ -191,8 +191,7 @@ static void tell_keeps(const Story *s, uint32_t buf) {
   Val last = tool_last_read(s->f, s->v);
   bool known = b->seg == SEG_ARENA && last.i && tool_last_use(s->f, buf).i == last.i;
   if (!known) rt_text_add(s->out, "%s\n", tool_keeps(s->f, s->mem, buf));
-  else if (!s->f->is_backward[last.i] || s->f->is_gradient[b->head.i])
-    rt_text_add(s->out, "That read ends its life.\n");
+  else if (ir_none(tool_saved_for(s->f, buf))) rt_text_add(s->out, "That read ends its life.\n");
   else
     rt_text_add(s->out, "That read keeps it alive: it is saved for backward%s.\n",
                 tool_outlives(s->f, s->mem, b->head));
@@ -356,12 +355,6 @@ static void tell_namesake(const ToolFn *f, const Options *o, RtText *out) {
                 f->name[planned]);
 }
 
-static bool explain_peak(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
-  (void)t;
-  tool_explain_peak(f, o->as_json, out);
-  return true;
-}
-
 static bool explain_named(const ToolPlan *t, const ToolFn *f, const Options *o, RtText *out) {
   if (tool_is_line(o->value) || !explain_in(t, f, o, out)) return false;
   tell_namesake(f, o, out);
@@ -379,9 +372,17 @@ static bool each_function(const ToolPlan *t, const Options *o, Explain *explain,
   return found;
 }
 
+static bool explain_peaks(const ToolPlan *t, const Options *o, RtText *out) {
+  const PeakWays ways = tool_find_ways(t, out->mem);
+  for (uint32_t k = 0; k < t->n_fns; k++)
+    if (!o->function || !strcmp(tool_fn_name(&t->fns[k]), o->function))
+      tool_explain_peak(t, &t->fns[k], &ways, o->as_json, out);
+  return true;
+}
+
 // A word without % is a place, if any function has one of that name: modules may be named by numbers, as values are.
 static bool explain_all(const ToolPlan *t, const Options *o, RtText *out) {
-  if (o->peak) return each_function(t, o, explain_peak, out);
+  if (o->peak) return explain_peaks(t, o, out);
   if (*o->value == '@' && ir_param_find(t->p, o->value + 1) != UINT32_MAX)
     return each_function(t, o, explain_param, out);
   bool may_be_place = *o->value != '%';

@@ -123,15 +123,16 @@ bool tool_explain_place(const ToolFn *f, const char *word, RtText *out) {
 }
 
 // ---- the peak
-void tool_explain_peak(const ToolFn *f, bool as_json, RtText *out) {
+void tool_explain_peak(const ToolPlan *t, const ToolFn *f, const PeakWays *ways, bool as_json, RtText *out) {
+  uint32_t index = (uint32_t)(f - t->fns);
   if (!as_json) {
     if (out->len) rt_text_add(out, "\n");
     tool_put_peak(f, UINT32_MAX, out);
-    tool_put_modules(f, UINT32_MAX, out);
+    tool_put_parts(t, index, ways, out);
     return;
   }
   json_open(out, NULL, '{');
   json_text(out, "function", tool_fn_name(f));
-  tool_json_peak(f, UINT32_MAX, out);
+  tool_json_peak(f, UINT32_MAX, index, ways, out);
   json_close(out, '}');
 }

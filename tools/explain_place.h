@@ -9,6 +9,6 @@ bool tool_is_line(const char *word);  // FILE:LINE
 bool tool_is_at(const ToolFn *f, uint32_t i, const char *word);           // is value i of the plan made there?
 uint32_t tool_n_at(const ToolFn *f, const char *word, uint32_t *only);    // how many are; *only: the last
 bool tool_explain_place(const ToolFn *f, const char *word, RtText *out);  // false: f has nothing there
-void tool_explain_peak(const ToolFn *f, bool as_json, RtText *out);
+void tool_explain_peak(const ToolPlan *t, const ToolFn *f, const PeakWays *ways, bool as_json, RtText *out);
 
 #endif

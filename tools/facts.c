@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tool_buf_kind[N_BUF_KINDS] = {"activation", "saved for backward", "gradient", "in place", "scratch"};
+const char *const tool_buf_kind[N_BUF_KINDS] = {"activation", "saved for backward", "gradient", "sum over shards",
+                                                "scratch"};
 #define ROW(e, t) t,
 const char *const tool_seg_name[N_SEGMENTS] = {TN_SEGMENTS(ROW)};
 #undef ROW
@@ -42,22 +43,12 @@ uint32_t tool_taker(const ToolFn *f, uint32_t buf) {
 
 static bool is_view(const ToolFn *f, Val v) { return ir_ops[f->f->ins[v.i].op].cls == CLASS_VIEW; }
 
-// Some instruction made by pass grad reads v, itself or through views.
-static bool read_by_backward(const ToolFn *f, Val v) {
-  for (uint32_t k = f->reader_at[v.i]; k < f->reader_at[v.i + 1]; k++) {
-    Val r = f->readers[k];
-    if (f->is_backward[r.i] && !is_view(f, r)) return true;
-    if (is_view(f, r) && read_by_backward(f, r)) return true;
-  }
-  return false;
-}
-
 BufKind tool_kind(const ToolFn *f, uint32_t buf) {
   const Buf *b = &f->f->bufs[buf];
   if (b->scratch) return BUF_SCRATCH;
-  if (b->reuses) return BUF_INPLACE;
+  if (b->is_kept || b->twin) return BUF_SUM;
   if (f->is_gradient[b->head.i]) return BUF_GRADIENT;
-  return read_by_backward(f, b->head) ? BUF_SAVED : BUF_ACTIVATION;
+  return ir_none(tool_saved_for(f, buf)) ? BUF_ACTIVATION : BUF_SAVED;
 }
 
 const char *tool_buf_name(const ToolFn *f, RtArena *mem, uint32_t buf) {
@@ -91,6 +82,18 @@ Val tool_last_use(const ToolFn *f, uint32_t buf) {
   return (Val){0};
 }
 
+// A kernel of the backward computes forward values again in front of what it makes: its gradient is what they are for.
+Val tool_saved_for(const ToolFn *f, uint32_t buf) {
+  Val last = tool_last_use(f, buf);
+  if (ir_none(last) || f->is_gradient[f->f->bufs[buf].head.i]) return (Val){0};
+  const Kernel *k = &f->f->kernels[f->f->kernel_of[last.i]];
+  for (uint32_t i = last.i; i < k->first + k->n; i++)
+    if (f->is_gradient[i]) return (Val){i};
+  for (uint32_t i = k->first; i < last.i; i++)
+    if (f->is_gradient[i]) return (Val){i};
+  return (Val){0};
+}
+
 const char *tool_outlives(const ToolFn *f, RtArena *mem, Val v) {
   uint32_t scope = f->f->ins[v.i].scope;
   if (scope == NO_SCOPE || scope == 0) return "";
@@ -106,16 +109,17 @@ const char *tool_keeps(const ToolFn *f, RtArena *mem, uint32_t buf) {
   if (b->seg == SEG_IN) return "The caller owns it: an input.";
   if (b->seg == SEG_OUT) return "The caller owns it: an output.";
   if (b->scratch) return rt_printf(mem, "Private memory of kernel %d: it is free again after it.", b->first);
-  Val last = tool_last_use(f, buf);
+  Val last = tool_last_use(f, buf), for_what = tool_saved_for(f, buf);
   if (ir_none(last)) return "No later kernel reads it.";
-  const char *op = tool_op_name(f, last), *at = tool_loc(p, mem, f->f->ins[last.i].loc);
-  if (!f->is_backward[last.i])
+  const char *op = tool_op_name(f, last);
+  bool is_saved = !ir_none(for_what);
+  const char *at = tool_loc(p, mem, f->f->ins[is_saved ? for_what.i : last.i].loc);
+  if (!is_saved && !f->is_backward[last.i])
     return rt_printf(mem, "It lives until its last read, by %s %s at %s in kernel %d.", f->name[last.i], op, at,
                      b->last);
-  const char *late = f->is_gradient[b->head.i] ? "" : tool_outlives(f, mem, b->head);
   return rt_printf(mem, "%s by the backward of %s (%s %s in kernel %d)%s.",
-                   f->is_gradient[b->head.i] ? "It lives until its last read," : "It is saved for backward: last read",
-                   at, f->name[last.i], op, b->last, late);
+                   is_saved ? "It is saved for backward: last read" : "It lives until its last read,", at,
+                   f->name[last.i], op, b->last, is_saved ? tool_outlives(f, mem, b->head) : "");
 }
 
 // ---- the peak

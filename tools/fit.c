@@ -6,7 +6,6 @@
 // halved. Rows of packed layouts and of scans' steps follow the bound.
 #include "ir/fn.h"
 #include "ir/intern.h"
-#include "ir/packed_dims.h"
 #include "ir/text/text.h"
 #include "ir/verify.h"
 #include "runtime/near.h"
@@ -34,41 +33,6 @@ typedef struct {
   uint32_t n_sizes, cap_sizes;
 } Fit;
 
-// ---- the program with another bound
-static int64_t eval(const Prog *p, Dim d, const int64_t *bounds) { return ir_dim_eval(p, d, bounds); }
-
-// Rows of layouts: sequences times steps. Rows of a scan's step: sequences.
-static void follow(const Prog *p, const Fn *f, int64_t *bounds) {
-  const Val *maker = ir_rows_makers(f);
-  for (uint32_t slot = 0; maker && slot < p->n_syms; slot++) {
-    if (ir_none(maker[slot])) continue;
-    Shape s = ir_ins(f, maker[slot])->shape;
-    bounds[slot] = eval(p, ir_dim_at(p, s, 0), bounds) * eval(p, ir_dim_at(p, s, 1), bounds);
-  }
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    const Attr *live = f->ins[i].op == OP_scan_begin || f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_live) : NULL;
-    const DimInfo *d = live && f->ins[i].n_args ? ir_dim_info(p, live->u.dim) : NULL;
-    if (d && d->kind == DIM_SYM)
-      bounds[d->slot] = eval(p, ir_dim_at(p, ir_ins(f, ir_arg(f, (Val){i}, 0))->shape, 0), bounds);
-  }
-}
-
-static const char *with_bound(const Fit *t, RtArena *mem, int64_t bound) {
-  const Prog *p = t->p;
-  int64_t *bounds = rt_alloc(mem, (p->n_syms + 1) * sizeof *bounds);
-  for (uint32_t k = 0; k < p->n_syms; k++) bounds[k] = ir_dim_bound(p, p->syms[k]);
-  bounds[ir_dim_info(p, ir_dim_find(p, t->dim))->slot] = bound;
-  for (uint32_t k = 0; k < p->n_fns; k++) follow(p, p->fns[k], bounds);
-  const char *line = strstr(t->text, "\ndim ") + 1, *behind = strchr(line, '\n');
-  RtText out = {.mem = mem};
-  rt_text_put(&out, t->text, (size_t)(line - t->text));
-  for (uint32_t k = 0; k < p->n_syms; k++)
-    rt_text_add(&out, "%s%s <= %lld", k ? ", " : "dim ", ir_text(p, ir_dim_info(p, p->syms[k])->name),
-                (long long)bounds[k]);
-  rt_text_add(&out, "%s", behind);
-  return out.text;
-}
-
 static const ToolFn *largest(const Fit *t, const ToolPlan *plan) {
   const ToolFn *best = NULL;
   for (uint32_t k = 0; k < plan->n_fns; k++) {
@@ -80,7 +44,7 @@ static const ToolFn *largest(const Fit *t, const ToolPlan *plan) {
 }
 
 static bool plan_at(const Fit *t, RtArena *mem, int64_t bound, ToolPlan *plan) {
-  const char *text = with_bound(t, mem, bound);
+  const char *text = tool_with_bound(t->p, t->text, mem, ir_dim_find(t->p, t->dim), bound);
   if (tool_plan_text(plan, mem, text, strlen(text), t->path)) return true;
   fprintf(stderr, "tenure: no plan with %s <= %lld\n", t->dim, (long long)bound);
   return false;
@@ -192,7 +156,7 @@ static int print(const Fit *t, int64_t fits) {
     json_int(&out, "memory", t->memory);
     json_int(&out, "largest", fits);
     json_sizes(t, &out);
-    if (f) tool_json_peak(f, AT_PEAK, &out);
+    if (f) tool_json_peak(f, AT_PEAK, 0, NULL, &out);
     json_close(&out, '}');
     rt_text_add(&out, "\n");
   } else {
@@ -206,21 +170,13 @@ static int print(const Fit *t, int64_t fits) {
 }
 
 // ---- the command
-static bool is_set_by_layout(const Prog *p, int32_t slot) {
-  for (uint32_t k = 0; k < p->n_fns; k++) {
-    const Val *maker = ir_rows_makers(p->fns[k]);
-    if (maker && !ir_none(maker[slot])) return true;
-  }
-  return false;
-}
-
 static bool find_dim(const Fit *t) {
   RtNear near = {.wanted = t->dim};
   Dim d = ir_dim_find(t->p, t->dim);
   for (uint32_t k = 0; k < t->p->n_syms; k++)
     rt_near_offer(&near, ir_text(t->p, ir_dim_info(t->p, t->p->syms[k])->name));
   if (!d.i) fprintf(stderr, "tenure: %s has no dim '%s'%s\n", t->path, t->dim, rt_near_text(&near));
-  else if (is_set_by_layout(t->p, ir_dim_info(t->p, d)->slot))
+  else if (tool_is_set_by_layout(t->p, d))
     fprintf(stderr, "tenure: the rows dim '%s' follows from sequences and steps of its layout: search one of these\n",
             t->dim);
   else return true;

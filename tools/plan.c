@@ -24,7 +24,8 @@ typedef struct {
   Str *tag;          // by value of the file
   uint32_t *by_tag;  // by Str: value of the file; 0: none
   uint32_t n_by_tag;
-  Str grad_tag, early_tag;  // what pass grad made; what passes before it made
+  // What pass grad made: gradients, and what it makes of the forward's values alone; what passes before it made
+  Str grad_tag, saved_tag, early_tag;
   bool is_after_grad, keeps_texts;
   Ins *ins;  // of the file
   Val *args;
@@ -176,6 +177,19 @@ static void keep_text(const Follow *w, const Fn *f) {
   *RT_PUSH(w->mem, t->text, t->n_texts, t->cap_texts) = text.text;
 }
 
+// A gradient is computed from where a backward begins: a number that is part of no operation's gradient. What the
+// backward makes of the forward's values alone, such as a mask or a derivative, is saved for it, or made again in it.
+static void tag_backward(const Follow *w, Fn *f) {
+  bool *is_gradient = rt_alloc(w->mem, f->n_ins);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Ins *ins = &f->ins[i];
+    if (ins->name.i) continue;
+    is_gradient[i] = !ins->backward_of && !ins->n_args;
+    for (uint32_t k = 0; k < ins->n_args; k++) is_gradient[i] |= is_gradient[ir_arg(f, (Val){i}, k).i];
+    ins->name = is_gradient[i] ? w->grad_tag : w->saved_tag;
+  }
+}
+
 static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
   Follow *w = ctx;
   ToolFn *t = w->tool;
@@ -189,8 +203,9 @@ static void after_pass(Fn *f, const PassInfo *pass, void *ctx) {
     if (t->file[i].name && !t->file[i].now && !t->file[i].gone_in) t->file[i].gone_in = pass->name;
   if (w->is_after_grad) return;
   w->is_after_grad = !strcmp(pass->name, "grad");
+  if (w->is_after_grad) tag_backward(w, f);
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (!f->ins[i].name.i) f->ins[i].name = w->is_after_grad ? w->grad_tag : w->early_tag;
+    if (!f->ins[i].name.i) f->ins[i].name = w->early_tag;
   if (w->is_after_grad) mark_needed(w, f);
 }
 
@@ -203,20 +218,16 @@ static void find_readers(ToolFn *t, RtArena *mem) {
   for (uint32_t k = 0; k < uses.first[f->n_ins]; k++) t->readers[k] = (Val){uses.user[k]};
 }
 
+// A gradient, or computed from one
 static void find_gradients(const Follow *w, ToolFn *t, const Fn *f) {
   t->is_backward = rt_alloc(w->mem, f->n_ins);
   t->is_gradient = rt_alloc(w->mem, f->n_ins);
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    t->is_backward[i] = f->ins[i].name.i == w->grad_tag.i;
     bool leaf = ir_ops[f->ins[i].op].cls == CLASS_LEAF && f->ins[i].op != OP_result;
-    t->is_gradient[i] = t->is_backward[i] && !leaf;
+    bool is_tagged = f->ins[i].name.i == w->grad_tag.i;
+    t->is_backward[i] = is_tagged || f->ins[i].name.i == w->saved_tag.i;
+    t->is_gradient[i] = is_tagged && !leaf;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) t->is_gradient[i] |= t->is_gradient[ir_arg(f, (Val){i}, k).i];
-  }
-  for (uint32_t i = 1; i < f->n_ins; i++) {  // what simplify made for gradients alone
-    uint32_t at = t->reader_at[i], end = t->reader_at[i + 1];
-    bool is_new = !t->from[i] && !t->is_backward[i] && f->ins[i].op != OP_result && at < end;
-    for (uint32_t k = at; is_new && k < end; k++) is_new = t->is_gradient[t->readers[k].i];
-    t->is_gradient[i] |= is_new;
   }
 }
 
@@ -258,6 +269,7 @@ static Follow *new_follow(Follows *all, Prog *p) {
                 .mem = all->mem,
                 .keeps_texts = all->plan->keeps_texts,
                 .grad_tag = ir_str(p, "=grad"),
+                .saved_tag = ir_str(p, "=saved"),
                 .early_tag = ir_str(p, "=early")};
   return w;
 }
@@ -345,18 +357,24 @@ static bool plan(ToolPlan *t, RtArena *mem) {
   return true;
 }
 
-static bool plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path, bool keeps_texts) {
+static bool plan_text(ToolPlan *t, RtArena *mem) {
   RtDiags diags = {.mem = mem};
-  *t = (ToolPlan){.path = path, .keeps_texts = keeps_texts};
-  t->p = ir_parse(mem, text, n, t->path, &diags);
+  t->p = ir_parse(mem, t->text, t->n_text, t->path, &diags);
   bool ok = t->p && plan(t, mem);
+  if (t->is_quiet) return ok;
   rt_diags_print(&diags, stderr);
   if (t->p && t->p->diags.n_errors) rt_diags_print(&t->p->diags, stderr);
   return ok;
 }
 
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {
-  return plan_text(t, mem, text, n, path, false);
+  *t = (ToolPlan){.path = path, .text = text, .n_text = n};
+  return plan_text(t, mem);
+}
+
+bool tool_plan_quietly(ToolPlan *t, RtArena *mem, const char *text, const char *path) {
+  *t = (ToolPlan){.path = path, .text = text, .n_text = strlen(text), .is_quiet = true};
+  return plan_text(t, mem);
 }
 
 static bool read_and_plan(ToolPlan *t, RtArena *mem, const char *path, bool keeps_texts) {
@@ -366,7 +384,9 @@ static bool read_and_plan(ToolPlan *t, RtArena *mem, const char *path, bool keep
     fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
     return false;
   }
-  return plan_text(t, mem, text, n, strcmp(path, "-") ? path : "<stdin>", keeps_texts);
+  const char *shown = strcmp(path, "-") ? path : "<stdin>";
+  *t = (ToolPlan){.path = shown, .text = text, .n_text = n, .keeps_texts = keeps_texts};
+  return plan_text(t, mem);
 }
 
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path) { return read_and_plan(t, mem, path, false); }

@@ -84,16 +84,17 @@ static void put_peak(const ToolFn *f, const Peak *peak, RtText *out) {
 
 static void put_modules(const ToolFn *f, const Peak *peak, RtText *out) {
   static const char *const names[] = {"module", "#bytes", "#share", NULL};
-  uint32_t n;
-  const ModuleSum *sums = tool_module_sums(f, out->mem, peak, &n);
-  if (!n) return;
+  Parts by[N_PART_BYS];
+  tool_find_parts(f, out->mem, peak, by);
+  const Parts *modules = &by[BY_MODULE];
+  if (!f->f->stats.peak_bytes || !tool_names_modules(modules)) return;
   put(out, "<div class=\"card modules\"><div class=\"cardhead\"><h3>Live at the peak, by module</h3></div>\n");
   head(out, names);
-  for (uint32_t k = 0; k < n; k++) {
+  for (uint32_t k = 0; k < modules->n; k++) {
     begin_row(out, 0);
-    cell(out, "module", tool_module_name(&sums[k]));
-    bytes_cell(out, "bytes", sums[k].bytes);
-    number_cell(out, "share", share(f, out->mem, sums[k].bytes));
+    cell(out, "module", modules->list[k].label);
+    bytes_cell(out, "bytes", modules->list[k].bytes);
+    number_cell(out, "share", share(f, out->mem, modules->list[k].bytes));
     put(out, "</tr>\n");
   }
   put(out, "</tbody></table></div></div>\n");

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { ROWS = 16, COLUMNS = 64, AT_PEAK = 10, TOP_KERNELS = 10, LINE = 80 };
-static const char letter[N_BUF_KINDS + 1] = "asgit";
+static const char letter[N_BUF_KINDS + 1] = "asg+t";
 
 // How much of each cell each kind of buffer takes, in bytes times kernels.
 typedef struct {
@@ -179,7 +179,7 @@ static void json_fn(const ToolFn *f, RtText *out) {
   json_int(out, "in_place", s->n_inplace);
   json_int(out, "copies", s->n_copies);
   json_int(out, "copy_bytes", s->copy_bytes);
-  tool_json_peak(f, UINT32_MAX, out);
+  tool_json_peak(f, UINT32_MAX, 0, NULL, out);
   json_open(out, "kernels", '[');
   for (uint32_t k = 0; k < f->f->n_kernels; k++) {
     Traffic t = tool_traffic(f, mem, k);

@@ -32,7 +32,7 @@ typedef struct {
   uint32_t n_file;
   const char **name;  // by value of the plan
   uint32_t *from;     // by value: the value of the file; 0: made by a pass
-  bool *is_backward;  // by value: made by pass grad
+  bool *is_backward;  // by value: made by pass grad: gradients, and what they need of the forward's values
   bool *is_gradient;  // by value: a gradient, or computed from one
   const char **text;  // as written, then after each pass; n_texts 0: not kept, or the function is too large
   uint32_t n_texts, cap_texts;
@@ -45,7 +45,9 @@ typedef struct {
   const char *path;
   ToolFn *fns;  // by function of the program
   uint32_t n_fns;
-  bool keeps_texts;
+  bool keeps_texts, is_quiet;  // quiet: no diagnostics
+  const char *text;            // as read
+  size_t n_text;
 } ToolPlan;
 
 // ---- tools/plan.c
@@ -53,11 +55,12 @@ char *tool_read_file(RtArena *mem, const char *path, size_t *n);         // NULL
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);        // false: stderr says why
 bool tool_plan_read_texts(ToolPlan *t, RtArena *mem, const char *path);  // and the text of functions after each pass
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path);
+bool tool_plan_quietly(ToolPlan *t, RtArena *mem, const char *text, const char *path);  // says nothing
 uint32_t tool_find_file(const ToolFn *f, const char *name);  // with or without its %; 0: none
 uint32_t tool_find_planned(const ToolFn *f, const char *name);
 
 // ---- tools/facts.c: questions about one value, buffer or kernel
-typedef enum { BUF_ACTIVATION, BUF_SAVED, BUF_GRADIENT, BUF_INPLACE, BUF_SCRATCH, N_BUF_KINDS } BufKind;
+typedef enum { BUF_ACTIVATION, BUF_SAVED, BUF_GRADIENT, BUF_SUM, BUF_SCRATCH, N_BUF_KINDS } BufKind;
 extern const char *const tool_buf_kind[N_BUF_KINDS];  // "activation", ..
 extern const char *const tool_seg_name[N_SEGMENTS];
 const char *tool_fn_name(const ToolFn *f);
@@ -72,6 +75,8 @@ uint32_t tool_taker(const ToolFn *f, uint32_t buf);  // the buffer that takes it
 Val tool_last_read(const ToolFn *f, Val v);
 // The last instruction that reads the buffer, through any of its values; 0: none.
 Val tool_last_use(const ToolFn *f, uint32_t buf);
+// What the buffer is saved for: the gradient in the kernel that reads it last; 0: a gradient itself, or no backward reads it.
+Val tool_saved_for(const ToolFn *f, uint32_t buf);
 // `, after its owner, scope 'x', closed at a.c:3`; nothing where the function owns it.
 const char *tool_outlives(const ToolFn *f, RtArena *mem, Val v);
 // Why the buffer lives as long as it does, as one sentence.
@@ -100,17 +105,52 @@ Traffic tool_traffic(const ToolFn *f, RtArena *mem, uint32_t kernel);
 const char *tool_kernel_ops(const ToolFn *f, RtArena *mem, uint32_t kernel);    // mul, add x 3
 const char *tool_kernel_lines(const ToolFn *f, RtArena *mem, uint32_t kernel);  // a.c:3, 7; b.c:1 in h.0.mlp
 
+// ---- tools/peak_parts.c: its sums by kind, module and line
+typedef enum { BY_KIND, BY_MODULE, BY_LINE, N_PART_BYS } PartBy;
+extern const char *const tool_part_by[N_PART_BYS];  // "kind", ..
+#define TOOL_NO_MODULE "outside of modules"
+typedef struct {
+  const char *label;
+  int64_t bytes;
+  int64_t at_most;  // by which less would live at once if none of this part did
+} Part;
+typedef struct {
+  Part *list;  // largest first
+  uint32_t n;
+} Parts;
+// The bytes of each sum, peak->padding and peak->holes are the arena.
+void tool_find_parts(const ToolFn *f, RtArena *mem, const Peak *peak, Parts out[N_PART_BYS]);
+int64_t tool_part_bytes(const Parts *parts, const char *label);  // 0: there is none
+
+// ---- tools/ways.c: what lowers the peak, each planned as the program would be
+typedef struct {
+  const char *name;   // 8 shards
+  const char *write;  // what to write for it
+  int64_t *arena;     // by function of the program: with its update where it is distributed
+  Parts (*parts)[N_PART_BYS];
+} PeakWay;
+typedef struct {
+  PeakWay *list;  // what changes least about a run first
+  uint32_t n, cap;
+  const char *why_none;  // NULL: some were planned
+} PeakWays;
+PeakWays tool_find_ways(const ToolPlan *t, RtArena *mem);
+
 // ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
 void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);
-typedef struct {
-  const char *module;  // "": none
-  int64_t bytes;
-} ModuleSum;
-// Of what is live at the peak, largest first; *n 0: no module is named.
-const ModuleSum *tool_module_sums(const ToolFn *f, RtArena *mem, const Peak *peak, uint32_t *n);
-const char *tool_module_name(const ModuleSum *sum);
 void tool_put_modules(const ToolFn *f, uint32_t most, RtText *out);  // its sum by module; nothing where none is named
-void tool_json_peak(const ToolFn *f, uint32_t most, RtText *out);    // the member "peak" of an object
+bool tool_names_modules(const Parts *modules);
+void tool_put_parts(const ToolPlan *t, uint32_t index, const PeakWays *ways, RtText *out);  // all sums, and the ways
+// The member "peak" of an object; f is function `index` of the program that the ways are of. NULL: without ways
+void tool_json_peak(const ToolFn *f, uint32_t most, uint32_t index, const PeakWays *ways, RtText *out);
+
+// ---- tools/vary.c: the program with one thing changed, as text
+bool tool_is_set_by_layout(const Prog *p, Dim d);  // rows of a layout: its bound follows from others
+// p is the program of the text, as printed with locations
+const char *tool_with_bound(const Prog *p, const char *text, RtArena *mem, Dim dim, int64_t bound);
+// As tn_distributed cuts the batch `dim`, in all functions that take gradients and have it; NULL: there is none
+const char *tool_with_shards(const char *text, RtArena *mem, const char *dim, uint32_t n);
+uint32_t tool_n_shards(const Prog *p, Dim dim);  // that `dim` is cut into; 1: it is not
 
 const char *tool_bytes(RtArena *mem, int64_t n);        // 4.7 MiB
 const char *tool_exact_bytes(RtArena *mem, int64_t n);  // 4,962,304 B
