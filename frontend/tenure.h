@@ -42,6 +42,7 @@
 #include "tenure/conv.h"         // convolutions
 #include "tenure/core.h"         // handles, shapes, programs, functions
 #include "tenure/data.h"         // data sets
+#include "tenure/decode.h"       // sequences that go on side by side: slots, sampling
 #include "tenure/distributed.h"  // several processes
 #include "tenure/hook.h"         // modules of one's own, hooks
 #include "tenure/image.h"        // pooling, resizing

@@ -18,6 +18,10 @@ static size_t n_documents;
 #endif
 static const tn_image_file *files;
 static size_t n;
+#ifdef IN_decode
+static tn_module *attn, *slots, *embedding, *places, *head;
+static tn_tensor ids, seeds, where, parents;
+#endif
 static const tn_transport *transport;
 static const int net_about;
 static float xs[32], mean[3], std[3];

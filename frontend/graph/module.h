@@ -22,6 +22,8 @@ typedef enum {
   MOD_LAYER_NORM,
   MOD_RMS_NORM,
   MOD_KV_CACHE,
+  MOD_SLOTS,
+  MOD_SLOT_CACHE,
   MOD_BUILT_IN,  // its forward is config.forward
   MOD_OWN        // of the user
 } FeModuleKind;
@@ -64,6 +66,7 @@ typedef struct {
   bool is_causal, has_own_sizes;  // of keys or values: a matrix for each of the three
   int64_t key_size, value_size;
   bool has_bias_kv, has_zero_kv;  // of attention: bias_k and bias_v; add_zero_attn
+  tn_module *slots;               // SLOT_CACHE: whose; SLOTS: `in` of them, of `out` steps
   // OWN
   const tn_module_class *class;
   void *self;

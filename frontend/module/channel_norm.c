@@ -45,9 +45,9 @@ static void add_entries(tn_module *m, int64_t channels, const Plan *plan) {
   if (plan->has_weight) fe_module_param(m, "weight", &channels, 1, ones, plan->at);
   if (plan->has_bias) fe_module_param(m, "bias", &channels, 1, zeros, plan->at);
   if (!plan->has_running) return;
-  fe_module_buffer(m, "running_mean", DT_F32, &channels, zeros, plan->at);
-  fe_module_buffer(m, "running_var", DT_F32, &channels, ones, plan->at);
-  fe_module_buffer(m, "num_batches_tracked", DT_I64, NULL, zeros, plan->at);
+  fe_module_buffer(m, "running_mean", PARAM_BUFFER, DT_F32, &channels, zeros, plan->at);
+  fe_module_buffer(m, "running_var", PARAM_BUFFER, DT_F32, &channels, ones, plan->at);
+  fe_module_buffer(m, "num_batches_tracked", PARAM_BUFFER, DT_I64, NULL, zeros, plan->at);
 }
 
 static tn_module *make(tn_module *parent, const char *name, int64_t channels, int64_t groups, const Plan *plan) {

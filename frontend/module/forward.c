@@ -44,6 +44,8 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
   case MOD_RNN:
   case MOD_RNN_CELL: fe_error(m->p, E_ARGUMENT, at, "module '%s' works on %s", m->path, works_on(m)); break;
   case MOD_KV_CACHE:
+  case MOD_SLOTS:
+  case MOD_SLOT_CACHE:
   case MOD_PLAIN:
     fe_error(m->p, E_ARGUMENT, at, "module '%s' holds parameters only: it cannot be called", m->path);
     break;

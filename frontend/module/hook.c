@@ -31,6 +31,8 @@ static bool check_hookable(tn_module *m, const tn_hook *h, tn_site at) {
   switch (m->kind) {
   case MOD_PLAIN:
   case MOD_KV_CACHE:
+  case MOD_SLOTS:
+  case MOD_SLOT_CACHE:
     return refuse(m, "hooks: it holds parameters only and is never called",
                   "hook its children, or make it by tn_sequential", at);
   case MOD_RNN_CELL:

@@ -59,7 +59,9 @@ tn_module *tn_module_define(tn_module *parent, const char *name, const tn_module
 }
 
 bool fe_takes_tensors(const tn_module *m) {
-  return m->kind != MOD_PLAIN && m->kind != MOD_KV_CACHE && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
+  bool holds_only =
+      m->kind == MOD_PLAIN || m->kind == MOD_KV_CACHE || m->kind == MOD_SLOTS || m->kind == MOD_SLOT_CACHE;
+  return !holds_only && m->kind != MOD_RNN && m->kind != MOD_RNN_CELL;
 }
 
 uint32_t fe_n_in(const tn_module *m) { return m->config.class ? m->config.class->n_in : 1; }
@@ -193,6 +195,8 @@ bool tn_is_eval(const tn_function *f) { return f && f->eval; }
 const char *tn_module_kind(const tn_module *m) {
   static const char *const names[] = {[MOD_PLAIN] = "Module",
                                       [MOD_KV_CACHE] = "KVCache",
+                                      [MOD_SLOTS] = "Slots",
+                                      [MOD_SLOT_CACHE] = "SlotCache",
                                       [MOD_LINEAR] = "Linear",
                                       [MOD_RNN] = "RNN",
                                       [MOD_RNN_CELL] = "RNNCell",

@@ -261,8 +261,9 @@ FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, ui
   return add_to_module(m, name, PARAM_WEIGHT, ir_shape_ints(m->p->ir, dims, n), init, at);
 }
 
-FeParam *fe_module_buffer(tn_module *m, const char *name, DType t, const int64_t *size, tn_init init, tn_site at) {
-  FeParam *q = add_to_module(m, name, PARAM_BUFFER, ir_shape_ints(m->p->ir, size, size ? 1 : 0), init, at);
+FeParam *fe_module_buffer(tn_module *m, const char *name, ParamKind kind, DType t, const int64_t *size, tn_init init,
+                          tn_site at) {
+  FeParam *q = add_to_module(m, name, kind, ir_shape_ints(m->p->ir, size, size ? 1 : 0), init, at);
   if (q) q->dtype = t;
   return q;
 }

@@ -18,8 +18,9 @@ typedef struct FeFreeze {
 tn_module *fe_module(tn_module *parent, const char *name, FeModuleKind kind, tn_site at);
 FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, tn_init init, Loc loc);  // f32
 FeParam *fe_module_param(tn_module *m, const char *name, const int64_t *dims, uint32_t n, tn_init init, tn_site at);
-// Of rank 0 or 1
-FeParam *fe_module_buffer(tn_module *m, const char *name, DType t, const int64_t *size, tn_init init, tn_site at);
+// Of rank 0 or 1; kind: PARAM_BUFFER or PARAM_TRANSIENT
+FeParam *fe_module_buffer(tn_module *m, const char *name, ParamKind kind, DType t, const int64_t *size, tn_init init,
+                          tn_site at);
 FeEntry *fe_entry(const tn_module *m, const char *name);
 // The module that holds the entry at a path below m, as tn_named_parameters gives it; *path becomes its last
 // name. If a module on the way is missing: m itself, and *path unchanged.

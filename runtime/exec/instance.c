@@ -216,6 +216,19 @@ static void report_slice(RtInstance *i, const RtFunction *f, const TnKernelStatu
             f->name, s->index, s->value);
 }
 
+// An index that a run of slots computed, where it names no row; false: it is of something else.
+static bool report_slot(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  const RtCacheWrite *w = cache_write(i, f, 0);
+  bool is_shared = s->value >> 24 == RT_SLOT_SHARED >> 24, is_full = s->value >> 24 == RT_SLOT_FULL >> 24;
+  if (!w || !(is_shared || is_full)) return false;
+  if (is_shared) rt_fail(i->error, sizeof i->error, "%s: two sequences of %s have one slot", f->name, w->place);
+  else
+    rt_fail(i->error, sizeof i->error,
+            "%s: the slot of sequence %" PRId64 " of %s is full: it holds %" PRId64 " of at most %" PRId64 " steps",
+            f->name, s->index, w->place, w->steps, w->steps);
+  return true;
+}
+
 static void report_count(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
   if (s->value < 0)
     rt_fail(i->error, sizeof i->error, "%s: a count of line %" PRId64 " is %" PRId64 ", below 0", f->name, s->index,
@@ -229,6 +242,7 @@ static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernel
   if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
   if (s->code == TN_KERR_SLICE_RANGE) return report_slice(i, f, s), RT_ERR_VALUE;
   if (s->code == TN_KERR_COUNT) return report_count(i, f, s), RT_ERR_VALUE;
+  if (report_slot(i, f, s)) return RT_ERR_VALUE;
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,
           what[s->code], s->value, s->index,

@@ -40,6 +40,10 @@ typedef struct {
   const char *function, *place;  // "gpt2.c:34"
   int64_t line, steps;
 } RtCacheWrite;
+// Rows that no cache has, as an index has them that a run of slots computes (frontend/module/slots.c): from these numbers on, less than
+// 2^24 of them
+#define RT_SLOT_SHARED (-(INT64_C(1) << 62))  // two sequences have one slot
+#define RT_SLOT_FULL (-(INT64_C(1) << 61))    // the slot is full
 void rt_instance_set_cache_writes(RtInstance *i, const RtCacheWrite *list, uint32_t n);
 void rt_instance_free(RtInstance *i);  // NULL: nothing
 RT_API const char *

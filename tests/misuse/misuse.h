@@ -37,6 +37,23 @@ static tn_tensor make_input(tn_dtype t, tn_shape s, int number, tn_site at) {
 static tn_packed sequences_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){3, 2}), 2); }
 static tn_packed others_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){1, 3}), 2); }
 
+// Slots, a cache of 2 heads of 4 numbers, and a run of them: a step of two sequences, or two prompts
+#define prompts() prompts_of(I(2, 3))
+static tn_packed prompts_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){3, 2}), 2); }
+static tn_module *kv;
+static tn_slot_run run_of;
+static tn_module *four_slots(void) {
+  tn_module *slots = tn_slots(net, "slots", 4, 8);
+  kv = tn_slot_cache(net, "cache", slots, 2, 4);
+  return slots;
+}
+static void step_of(tn_tensor where, tn_tensor ids) { run_of = tn_slots_step(four_slots(), where, ids); }
+static void prefill_of(tn_tensor where, tn_packed ids) { run_of = tn_slots_prefill(four_slots(), where, ids); }
+static tn_tensor heads_of(tn_packed s) {
+  return tn_mul(tn_reshape(s.data, TN_SHAPE(tn_dim_of(s.data, 0), 2, 1)), tn_ones(f, TN_SHAPE(4)));
+}
+static tn_packed swapped_of(tn_tensor x) { return tn_pack_constant(x, ((int64_t[]){2, 3}), 2); }
+
 // Room for n values, which the call must write: whatever it refuses, no handle is left as it was
 #define OUTS(n) unwritten(n)
 static tn_tensor *unwritten(uint32_t n);

@@ -10,7 +10,7 @@
 //                                                                     %w = slice_assign %cache, %k, %s ..
 //                                                                     %v = index_assign %table, %u, %l ..
 //
-// %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass fuse). What
+// A start that several writes of as many places take is checked once. %c and %d are 0, and a run in which there is no such start or row fails there: nothing was written yet (pass fuse). What
 // comes later takes %s and %u as well, so that reading what was written needs no check either. One write alone checks its start
 // itself (codegen/pointwise/slice_start.c), as does one whose start depends on what another changed.
 #include "ir/build.h"
@@ -88,7 +88,7 @@ bool ir_pass_check_starts(Fn *f) {
     if (old->op == OP_result) continue;
     if (!ir_none(c.start[v.i])) {
       Val *start = &c.e.map[c.start[v.i].i];
-      *start = emit_check(&c, *start, c.places[v.i], old->loc);
+      if (!ir_is_checked_start(f, *start, c.places[v.i])) *start = emit_check(&c, *start, c.places[v.i], old->loc);
     }
     ir_rewrite_copy(&c.e, v);
   }
