@@ -95,6 +95,19 @@ cat >"$dir/probe.js" <<'JS'
   const total_of = (list, of) => list.reduce((s, r) => s + of(r), 0);
   say("modules", modules.map((r) => r.cells[0].textContent).sort().join(", "));
   say("module_sum", total_of(modules, bytes) === total_of(values, number));
+  const leaves = [...document.querySelectorAll(`#fn${shown} .leaf`)], map = document.querySelector(`#fn${shown} .treemap`);
+  const area = (e) => e.offsetWidth * e.offsetHeight / (map.offsetWidth * map.offsetHeight);
+  const off = Math.max(...leaves.map((e) => Math.abs(area(e) - byBuf.get(+e.dataset.leaf)[5] / fn.arena)));
+  say("treemap", leaves.length === values.length && off < 0.02);
+  leaves[0].dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 100, clientY: 100 }));
+  say("leaf", !tip.hidden && tip.textContent.includes(byBuf.get(+leaves[0].dataset.leaf)[1]));
+  const ways = document.querySelector(`#fn${shown} input[data-ways]`);
+  if (ways) {
+    ways.value = ways.max;
+    ways.dispatchEvent(new Event("input"));
+    const seen = [...document.querySelectorAll(`#fn${shown} .treemap, #fn${shown} .ways output`)].filter((e) => !e.hidden);
+    say("ways", seen.length === 2 && seen[0] !== map && / instead of /.test(seen[1].textContent));
+  }
   const loud = document.scrollingElement;
   say("overflow", loud.scrollWidth > innerWidth);
   const slider = document.querySelector(`#fn${shown} input[data-passes]`), text = () => document.querySelector(`#fn${shown} .passes`).textContent;
@@ -171,12 +184,12 @@ for name in small large; do
   for size in 1280,800 390,844; do
     what="$name at $size"
     probe $name $size
-    for line in missing=0 hover_wrong=0 pinned=true peak_sum=true overflow=false query=true address=true "width=${size%,*}"; do
+    for line in missing=0 hover_wrong=0 pinned=true peak_sum=true treemap=true leaf=true overflow=false query=true address=true "width=${size%,*}"; do
       expect "$line"
     done
     awk -F= '$1 == "hits" { h = $2 } $1 == "marked" { m = $2 } END { exit !(h > 0 && h == m) }' "$dir/findings" || fail "$what: the search marks nothing"
     if [[ $name == small ]]; then
-      for line in as_written=true after_grad=true after_verify=true code=true linked=true other_code=true "modules=outside of modules, up" \
+      for line in as_written=true after_grad=true after_verify=true ways=true code=true linked=true other_code=true "modules=outside of modules, up" \
         module_sum=true; do expect "$line"; done
     else
       expect too_large=true

@@ -14,7 +14,7 @@ static const char *line_text(const Prog *p, RtArena *mem, Loc at) {
   return file ? rt_printf(mem, "%s:%u", file, ir_loc_line(p, at)) : "an unknown line";
 }
 
-static const char *label_of(const ToolFn *f, RtArena *mem, PartBy by, uint32_t buf) {
+const char *tool_part_label(const ToolFn *f, RtArena *mem, PartBy by, uint32_t buf) {
   const Fn *g = f->f;
   Loc at = g->ins[g->bufs[buf].head.i].loc;
   if (by == BY_LINE) return line_text(g->prog, mem, at);
@@ -84,7 +84,7 @@ static Parts find_parts(const ToolFn *f, RtArena *mem, const Peak *peak, PartBy 
   const char **label = rt_alloc(mem, (peak->n_rows + 1) * sizeof *label);
   for (uint32_t k = 0; k < peak->n_rows; k++) {
     uint32_t at = 0;
-    label[k] = label_of(f, mem, by, peak->rows[k].buf);
+    label[k] = tool_part_label(f, mem, by, peak->rows[k].buf);
     while (at < parts.n && strcmp(parts.list[at].label, label[k])) at++;
     if (at == parts.n) parts.list[parts.n++].label = label[k];
     parts.list[at].bytes += peak->rows[k].bytes;

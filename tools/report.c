@@ -75,7 +75,7 @@ static void put_figures(const ToolFn *f, const Peak *peak, RtText *out) {
   put(out, "</dl>");
 }
 
-static void put_fn(const ToolFn *f, uint32_t index, bool shown, bool has_code, RtText *out) {
+static void put_fn(const ToolFn *f, uint32_t index, bool shown, bool has_code, const PeakWays *ways, RtText *out) {
   Peak peak = tool_peak(f, out->mem);
   rt_text_add(out, "<section class=\"fn\" id=\"fn%u\"%s>\n<h2>@", index, shown ? "" : " hidden");
   tool_html(out, tool_fn_name(f));
@@ -83,6 +83,7 @@ static void put_fn(const ToolFn *f, uint32_t index, bool shown, bool has_code, R
   put_figures(f, &peak, out);
   put(out, "<div class=\"stage\"><div class=\"views\">");
   tool_map(f, index, &peak, out);
+  tool_treemap(f, index, &peak, ways, out);
   tool_segments(f, index, out);
   put(out,
       "</div><aside class=\"card pin\" aria-live=\"polite\"><p class=\"muted\">Hover a rectangle to see its value; "
@@ -142,11 +143,12 @@ static void put_head(const ToolPlan *t, RtText *out) {
 }
 
 static bool put_page(const ToolPlan *t, bool has_code, RtText *out) {
+  const PeakWays ways = tool_find_ways(t, out->mem);
   uint32_t shown = first_shown(t);
   put_head(t, out);
   put_tabs(t, shown, out);
   put(out, "</header>\n<main>\n");
-  for (uint32_t k = 0; k < t->n_fns; k++) put_fn(&t->fns[k], k, k == shown, has_code, out);
+  for (uint32_t k = 0; k < t->n_fns; k++) put_fn(&t->fns[k], k, k == shown, has_code, &ways, out);
   if (!t->n_fns) put(out, "<p>The program has no function.</p>\n");
   put(out, "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n");
   put_data(t, out);

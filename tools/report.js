@@ -89,10 +89,10 @@
     tip.style.top = (y + 18 + h > innerHeight ? Math.max(4, y - h - 12) : y + 18) + "px";
   }
   document.addEventListener("pointermove", (ev) => {
-    const e = ev.target.closest ? ev.target.closest("rect[data-b], i[data-b]") : null;
+    const e = ev.target.closest ? ev.target.closest("rect[data-b], i[data-b], i[data-leaf]") : null;
     if (!e) return hovered && hide();
     if (e !== hovered) {
-      const b = here().byBuf.get(+e.dataset.b);
+      const b = here().byBuf.get(+(e.dataset.b ?? e.dataset.leaf));
       if (!b) return;
       hovered = e;
       fillTip(b);
@@ -115,7 +115,7 @@
     const f = here(), b = f.byBuf.get(buf);
     if (!b) return;
     unpin();
-    pinned = [f.drawn.get(buf), ...f.el.querySelectorAll(`tr[data-b="${buf}"]`)].filter(Boolean);
+    pinned = [f.drawn.get(buf), ...f.el.querySelectorAll(`tr[data-b="${buf}"], i[data-leaf="${buf}"]`)].filter(Boolean);
     pinned.forEach((e) => e.classList.add("pinned"));
     fillPin(b);
     document.body.dataset.pinned = b[NAME];
@@ -129,8 +129,8 @@
     if (tab) return show(+tab.dataset.fn);
     if (ev.target.closest("[data-close]")) return unpin();
     if (zoom) return zoomBy(+zoom.dataset.zoom);
-    const e = ev.target.closest("[data-b]"), k = ev.target.closest("tr[data-k]");
-    if (e) pin(+e.dataset.b);
+    const e = ev.target.closest("[data-b], [data-leaf]"), k = ev.target.closest("tr[data-k]");
+    if (e) pin(+(e.dataset.b ?? e.dataset.leaf));
     else if (k) showKernel(+k.dataset.k);
   });
   document.addEventListener("keydown", (ev) => {
@@ -216,6 +216,13 @@
     showPass(e.target);
   }));
   document.querySelectorAll("input[data-passes]").forEach((slider) => seen.observe(slider));
+
+  // ---- ways to a lower peak: one treemap and one sentence at a time
+  document.querySelectorAll("input[data-ways]").forEach((slider) => slider.addEventListener("input", () => {
+    const card = slider.closest(".peakmap");
+    for (const list of [card.querySelectorAll(".treemap"), card.querySelectorAll("output")])
+      list.forEach((e, k) => { e.hidden = k !== +slider.value; });
+  }));
 
   // ---- code: the lines of a kernel, what they made, its assembly; a line and what it made have one hue
   const codeText = document.getElementById("code");

@@ -118,6 +118,7 @@ typedef struct {
   Part *list;  // largest first
   uint32_t n;
 } Parts;
+const char *tool_part_label(const ToolFn *f, RtArena *mem, PartBy by, uint32_t buf);
 // The bytes of each sum, peak->padding and peak->holes are the arena.
 void tool_find_parts(const ToolFn *f, RtArena *mem, const Peak *peak, Parts out[N_PART_BYS]);
 int64_t tool_part_bytes(const Parts *parts, const char *label);  // 0: there is none
@@ -181,7 +182,9 @@ void tool_report_json(const ToolPlan *t, RtText *out);
 void tool_explain_value(const ToolPlan *t, const ToolFn *f, Val v, uint32_t from, RtText *out);
 void tool_html(RtText *out, const char *s);  // escaped for text and quoted attributes
 void tool_json(RtText *out, const char *s);  // a quoted string that is safe inside <script>
-void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);     // tools/report_map.c
+void tool_map(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);  // tools/report_map.c
+// tools/report_treemap.c
+void tool_treemap(const ToolFn *f, uint32_t index, const Peak *peak, const PeakWays *ways, RtText *out);
 void tool_segments(const ToolFn *f, uint32_t index, RtText *out);                  // tools/report_map.c
 void tool_tables(const ToolFn *f, uint32_t index, const Peak *peak, RtText *out);  // tools/report_tables.c
 void tool_passes_card(const ToolFn *f, uint32_t index, RtText *out);               // tools/report_passes.c
