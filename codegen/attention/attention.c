@@ -306,11 +306,8 @@ void cg_attention_part(AttnCode *s, V n, V parts, int64_t most, V part, V *lo, V
   *lo = cg_min(c, n, cg_mul(c, part, size)), *hi = cg_min(c, n, cg_add(c, *lo, size));
 }
 
-V cg_attention_block_rows(AttnCode *s, V i, V end) {
-  Cg *c = s->c;
-  V left = cg_sub(c, end, i), few = cg_gt(c, cg_i64(c, ATTN_MOST_ROWS + 1), left);
-  return cg_select(c, few, left, cg_i64(c, ATTN_ROWS));
-}
+int64_t cg_attention_block_rows(const AttnCode *s) { return s->a.causal ? ATTN_ROWS / 2 : ATTN_ROWS; }
+int64_t cg_attention_more_rows(const AttnCode *s) { return s->a.causal ? 4 : ATTN_MOST_ROWS - ATTN_ROWS; }
 
 V cg_attention_first_row(AttnCode *s, V lo, V t) {
   Cg *c = s->c;

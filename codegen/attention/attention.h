@@ -6,7 +6,7 @@
 #include "codegen/packed/layout.h"
 #include "ir/attention.h"
 
-// Rows of a block, which takes the last ones of a chunk with it where they are few: at most so many; of a chunk, at most
+// Rows of a block, and of one that takes the last ones of a chunk with it, at most; of a chunk, at most
 enum { ATTN_ROWS = 32, ATTN_MOST_ROWS = 48, ATTN_CHUNK = 256 };
 
 // Queries are rows of blocks: query t of the h-th of row_heads heads, which share their keys, is row (t - lo) row_heads + h of
@@ -99,8 +99,10 @@ bool cg_attention_next_unit(AttnDeal *d);
 // n steps in parts of about equal size, at most `most`: how many; [*lo, *hi) of one, empty behind the last
 V cg_attention_parts(AttnCode *s, V n, int64_t most);
 void cg_attention_part(AttnCode *s, V n, V parts, int64_t most, V part, V *lo, V *hi);
-// Of rows i .. end of a chunk, the next block
-V cg_attention_block_rows(AttnCode *s, V i, V end);
+// Rows of a block. Causal rows see keys up to their own: the fewer a block has, the fewer scores nobody sees.
+int64_t cg_attention_block_rows(const AttnCode *s);
+// Rows more that the last block takes, so that there is none of so few
+int64_t cg_attention_more_rows(const AttnCode *s);
 // Rows from query t on, and up to query t, of a chunk that begins at lo: whole tiles
 V cg_attention_first_row(AttnCode *s, V lo, V t);
 V cg_attention_end_row(AttnCode *s, V lo, V t, V n);

@@ -199,6 +199,18 @@ static void block(Backward *w, AttnTile keys, V i, V m, V k0, V n) {
   add_queries(w, keys, i, m, n);
 }
 
+// Rows first .. until of the chunk and n keys from k0 on
+static void walk_rows(Backward *w, AttnTile keys, V first, V until, V k0, V n) {
+  Cg *c = w->s->c;
+  int64_t most = cg_attention_block_rows(w->s), more = cg_attention_more_rows(w->s);
+  V rows = cg_i64(c, most), one = cg_i64(c, 1);
+  V last = cg_max(c, cg_sub(c, until, cg_i64(c, more)), cg_min(c, until, cg_add(c, first, one)));
+  for (Loop l = cg_each_by(c, first, last, rows); cg_next(&l);) {
+    V left = cg_sub(c, until, l.i), is_last = cg_gt(c, cg_i64(c, most + more + 1), left);
+    block(w, keys, l.i, cg_select(c, is_last, left, rows), k0, n);
+  }
+}
+
 static AttnTile open_keys(Backward *w, V k0, V n) {
   AttnCode *s = w->s;
   AttnTile keys = cg_attention_tile(s, w->in[ATTN_K], k0, w->k_memory);
@@ -229,10 +241,7 @@ static void walk_keys(Backward *w, const Range *r, V n_rows, V begin, V end) {
     // the first round comes to all keys: these may be seen by no query
     if (cg_attention_is_bounded(s)) until = cg_select(c, cg_lt(c, query, end_query), until, zero);
     if (!ir_none(s->a.lengths)) until = cg_select(c, cg_gt(c, seen, zero), until, zero);
-    V last =
-        cg_max(c, cg_sub(c, until, cg_i64(c, ATTN_MOST_ROWS - ATTN_ROWS)), cg_min(c, until, cg_add(c, first, one)));
-    for (Loop l = cg_each_by(c, first, last, cg_i64(c, ATTN_ROWS)); cg_next(&l);)
-      block(w, keys, l.i, cg_attention_block_rows(s, l.i, until), key.i, seen);
+    walk_rows(w, keys, first, until, key.i, seen);
     for (AttnRole r0 = ATTN_K; r0 <= ATTN_V; r0++) close_gradient(w, r0, key.i, n);
   }
 }

@@ -23,9 +23,6 @@ typedef struct {
   AttnNumbers lse;  // of this head; at NULL: not stored
 } Forward;
 
-// Causal rows see keys up to their own: the fewer rows a block has, the fewer scores nobody sees.
-static int64_t block_rows(const AttnCode *s) { return s->a.causal ? ATTN_ROWS / 2 : ATTN_ROWS; }
-
 // Few queries meet each key: the next ones are fetched meanwhile, and a copy would take longer than the products.
 enum { FEW_QUERIES = 4, MAX_LANES = 64, CACHE_LINE = 16, MOST_PREFETCHED = 128 };  // the last two in elements
 static bool reads_in_place(const AttnCode *s) {
@@ -266,8 +263,9 @@ static void unit(Forward *f, V hi) {
     V row = cg_attention_first_row(s, lo, cg_attention_query_begin(s, key.i, lo));
     V until = cg_attention_query_end(s, cg_sub(c, cg_add(c, key.i, n), one), hi);
     until = cg_attention_end_row(s, lo, until, n_rows);
-    for (Loop l = cg_each_by(c, row, until, cg_i64(c, block_rows(s))); cg_next(&l);)
-      block(f, l.i, cg_min(c, cg_i64(c, block_rows(s)), cg_sub(c, until, l.i)), key.i, n);
+    V rows = cg_i64(c, cg_attention_block_rows(s));
+    for (Loop l = cg_each_by(c, row, until, rows); cg_next(&l);)
+      block(f, l.i, cg_min(c, rows, cg_sub(c, until, l.i)), key.i, n);
   }
   for (Loop l = cg_count(c, n_rows); cg_next(&l);) end_row(f, l.i);
   if (f->stores_out) cg_attention_write(s, f->out_rows, lo, n_rows, f->out);
