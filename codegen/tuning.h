@@ -134,6 +134,13 @@
   X(SUMS_BYTES, 32 << 10, 58, "of sums that wait for their epilogue")                                                     \
   X(STRIP_BYTES, 24 << 10, 58, "of a strip in L1, beside weights and sums")
 
+#define TUNED_PLANES(X)                                                                                                   \
+  X(BAND_ELEMENTS, 4096, 99, "results of a band of a plane with channels first, about")
+
+#define TUNED_PLANES_WEIGHTS(X)                                                                                           \
+  X(WIDE_SUMS, 25, 99, "of taps in registers, where there are 32 of these")                                               \
+  X(FEW_SUMS, 9, 99, "in 16")
+
 #define TUNED_DEPTHWISE_WEIGHTS(X)                                                                                        \
   X(MOST_SLICES, 16, 70, "of the pixels")                                                                                 \
   X(SLICE_BYTES, 4 << 20, 70, "of all slices' sums")                                                                      \

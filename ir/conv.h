@@ -3,16 +3,22 @@
 //   %y  = conv %x, %w {stride=[2,2], pad=[1,1,1,1], dilation=[1,1]}         x [N, H, W, C], w [O, C / groups, kh, kw]
 //   %dx = conv_transpose %dy, %w {.., shape=[H,W]}                          [N, OH, OW, O] -> [N, H, W, C]
 //   %dw = conv_weight_grad %x, %dy {.., shape=[kh,kw]}                      [O, C / groups, kh, kw]
+//   %y  = conv %x, %w {.., groups=C, first}                                 x [N, C, H, W], of groups of one channel
 //
 // All three relate the same elements: y at p has the sum over taps t and channels of w at t times x at
 // p * stride + t * dilation - pad, where that lies inside. Channels of activations come last, those of weights as in
-// PyTorch. One to three spatial axes, of constant sizes or of those of the run.
+// PyTorch; {first}: those of activations come before the spatial axes, too. One to three spatial axes, of constant sizes or of
+// those of the run.
 #ifndef TN_IR_CONV_H
 #define TN_IR_CONV_H
 
 #include "ir/ir.h"
 
-enum { CONV_AXES = 3 };
+enum {
+  CONV_AXES = 3,
+  CONV_FIRST_STRIDE = 4,  // {first}: largest stride along the last axis
+  CONV_FIRST_TAPS = 31    // and longest window
+};
 
 // {algorithm}: the code generator's choice; sums of products; Winograd's (codegen/conv/winograd.h).
 typedef enum { CONV_AUTO, CONV_EXACT, CONV_WINOGRAD, N_CONV_ALGORITHMS } ConvAlgorithm;
@@ -27,6 +33,7 @@ typedef struct {
   int64_t in[CONV_AXES], out[CONV_AXES];  // spatial sizes of x and of y, bounds of those that the run gives
   Dim in_dim[CONV_AXES], out_dim[CONV_AXES];
   bool run_sized;  // the run gives some
+  bool channels_first;
   int64_t kernel[CONV_AXES], stride[CONV_AXES], dilation[CONV_AXES];
   int64_t before[CONV_AXES], behind[CONV_AXES];  // zeros that pad x
   ConvAlgorithm algorithm;

@@ -78,6 +78,15 @@ static Shape shaped(Gen *g, Val x, const Dim *spatial, int64_t channels) {
   return gen_shape(g, &d);
 }
 
+// The same elements with channels before the spatial axes
+static Val with_channels_first(Gen *g, Val x) {
+  Dims d = gen_dims(g, x);
+  int64_t perm[MAX_RANK] = {0, d.n - 1};
+  for (uint32_t k = 2; k < d.n; k++) perm[k] = k - 1;
+  Attr attr = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, d.n));
+  return gen_emit(g, OP_permute, &x, 1, &attr, 1);
+}
+
 static Shape weight_shape(Gen *g, const Window *w, int64_t out, int64_t channels) {
   int64_t d[2 + CONV_AXES] = {out, channels / w->groups};
   for (uint32_t k = 0; k < w->spatial; k++) d[2 + k] = w->kernel[k];
@@ -112,7 +121,7 @@ static void add_moments(Gen *g, Val x, double mag) {
 
 void add_conv(Gen *g) {
   Window w;
-  Attr attr[6];
+  Attr attr[7];
   Val x = image_of(g);
   if (ir_none(x) || !window_of(g, x, &w)) return;
   Dims d = gen_dims(g, x);
@@ -122,22 +131,28 @@ void add_conv(Gen *g) {
   if (!gen_is_small(g, y)) return;
   uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);
   Val of[2] = {x, (Val){0}};
+  bool first = w.groups == channels && out == channels && gen_chance(g, 60);
+  if (first) n = 4, attr[n++] = ir_a_int(KEY_first, 1);
   if (kind < 2 && gen_chance(g, 40)) of[0] = image_of_its_own(g, x);
+  if (!ir_none(of[0]) && kind < 2 && first) of[0] = with_channels_first(g, of[0]);
   if (ir_none(of[0])) return;
   if (kind == 0) {
     of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
     Val made = gen_emit(g, OP_conv, of, 2, attr, n);
-    if (!ir_none(made) && gen_chance(g, 40)) add_moments(g, made, 20 * gen_mag(g, of[0]));
+    if (!ir_none(made) && !first && gen_chance(g, 40)) add_moments(g, made, 20 * gen_mag(g, of[0]));
     gen_keep_tame(g, made, 20 * gen_mag(g, of[0]));
     return;
   }
   attr[n] = ir_a_list(KEY_shape, ir_shape_ints(g->p, w.kernel, w.spatial));
   if (kind == 1) {
     of[1] = gen_leaf(g, y);
+    if (first) of[1] = with_channels_first(g, of[1]);
     gen_keep_tame(g, gen_emit(g, OP_conv_weight_grad, of, 2, attr, n + 1), 40 * gen_mag(g, of[0]));
     return;
   }
-  of[0] = gen_leaf(g, y), of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
+  of[0] = gen_leaf(g, y);
+  if (first) of[0] = with_channels_first(g, of[0]);
+  of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
   attr[n] = ir_a_list(KEY_shape, ir_shape(g->p, d.d + 1, w.spatial));
   gen_keep_tame(g, gen_emit(g, OP_conv_transpose, of, 2, attr, n + 1), 40);
 }

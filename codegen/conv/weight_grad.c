@@ -13,6 +13,7 @@
 // The number of slices depends on bounds only; each has sums of its own, which weight_sums.c adds in order and stores. It repairs
 // what zeros of strips do to a g that is infinite or NaN, too.
 #include "codegen/conv/depthwise.h"
+#include "codegen/conv/planes.h"
 #include "codegen/conv/weight_rows.h"
 #include "codegen/conv/winograd.h"
 #include "codegen/emitters.h"
@@ -187,6 +188,7 @@ bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t) {
 }
 
 int64_t cg_conv_weight_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  if (cg_is_channels_first(f, v)) return 0;
   if (cg_conv_weight_is_depthwise(f, v, t)) return cg_depthwise_weight_scratch_bytes(f, v, t);
   WinogradPlan winograd;
   if (cg_winograd_weight_plan(f, v, t, &winograd)) return cg_winograd_weight_scratch_bytes(f, v, t);
@@ -377,15 +379,19 @@ static void each_unit(Unit *of, V scratch) {
 
 bool cg_emit_conv_weight(Cg *c) {
   Val v = ir_anchor(c->f, c->k);
-  Plan p = plan_of(c->f, v, c->t);
   V null = LLVMConstNull(c->ptr);
-  if (p.sums == 0) return true;
+  if (cg_is_empty(c->f, v)) return true;
   V x = cg_stored(c, ir_arg(c->f, v, 0)) ? cg_ptr(c, ir_arg(c->f, v, 0)) : null;
   V g = cg_stored(c, ir_arg(c->f, v, 1)) ? cg_ptr(c, ir_arg(c->f, v, 1)) : null;
+  if (cg_is_channels_first(c->f, v)) {
+    cg_plane_weight_emit(c, x, g);
+    return true;
+  }
   if (cg_conv_weight_is_depthwise(c->f, v, c->t)) {
     cg_depthwise_weight_emit(c, x, g);
     return true;
   }
+  Plan p = plan_of(c->f, v, c->t);
   RowStrip *prologue = p.made ? cg_prologue_new(c) : NULL;
   if (p.made && !prologue) return false;
   WinogradPlan winograd;

@@ -1,5 +1,6 @@
 // How a product or a convolution is computed, and why, in words (product.h).
 #include "codegen/conv/depthwise.h"
+#include "codegen/conv/planes.h"
 #include "codegen/conv/winograd.h"
 #include "codegen/product/product.h"
 #include "ir/passes/plan.h"
@@ -8,7 +9,7 @@ static void product_reason(const Fn *f, Val v, const Target *t, RtText *out) {
   GemmPlan p = cg_gemm_plan(f, v, t);
   WinogradPlan w;
   rt_text_add(out, "%s: %s", p.strategy->name, p.strategy->doc);
-  if (!p.is_conv) return;
+  if (!p.is_conv || cg_is_channels_first(f, v)) return;
   cg_winograd_plan(f, v, t, &w);
   rt_text_add(out, "; ");
   cg_winograd_reason(&w, out);
@@ -16,6 +17,10 @@ static void product_reason(const Fn *f, Val v, const Target *t, RtText *out) {
 
 static void weight_reason(const Fn *f, Val v, const Target *t, RtText *out) {
   WinogradPlan w;
+  if (cg_is_channels_first(f, v)) {
+    rt_text_add(out, "planes: sums over pixels, by vectors along the last axis");
+    return;
+  }
   if (cg_conv_weight_is_depthwise(f, v, t)) {
     rt_text_add(out, "depthwise: sums over pixels, by vectors of channels");
     return;

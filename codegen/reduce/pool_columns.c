@@ -3,11 +3,10 @@
 // A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
 // neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
 // What lies outside of the source is left out by masks.
+#include "codegen/lanes.h"
 #include "codegen/reduce/pool_walk.h"
 
 #include <math.h>
-
-enum { MAX_LANES = 64 };
 
 typedef struct {
   PoolWalk *w;
@@ -49,45 +48,6 @@ static void fill_weights(Columns *k) {
   k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
 }
 
-// ---- several vectors as one, in the order of memory
-static V first_lanes(Cg *c, V x, V y, uint32_t n) {
-  uint32_t from[MAX_LANES];
-  for (uint32_t i = 0; i < n; i++) from[i] = i;
-  return cg_shuffle(c, x, y, from, n);
-}
-
-static V joined(Cg *c, V *x, uint32_t n) {
-  uint32_t vl = c->t->vl;
-  if (n == 1) return x[0];
-  V half = first_lanes(c, x[0], x[1], 2 * vl);
-  if (n == 2) return half;
-  V rest = n == 4 ? first_lanes(c, x[2], x[3], 2 * vl) : first_lanes(c, x[2], x[2], 2 * vl);
-  return first_lanes(c, half, rest, n * vl);
-}
-
-static V lanes_of(Cg *c, V wide, uint32_t first, uint32_t step) {
-  uint32_t from[MAX_LANES];
-  for (uint32_t i = 0; i < c->t->vl; i++) from[i] = first + i * step;
-  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, c->t->vl);
-}
-
-static V interleaved(Cg *c, V *x, uint32_t n) {
-  uint32_t vl = c->t->vl, from[MAX_LANES];
-  if (n == 1) return x[0];
-  V wide = joined(c, x, n);
-  for (uint32_t i = 0; i < n * vl; i++) from[i] = i % n * vl + i / n;
-  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, n * vl);
-}
-
-// ---- vectors of i32: first, first + step ..
-static V numbers_from(Cg *c, V first, uint32_t step) {
-  V lane[MAX_LANES];
-  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)(i * step));
-  return cg_iadd(c, cg_splat(c, cg_trunc(c, first, c->i32)), LLVMConstVector(lane, c->t->vl));
-}
-
-static V below(Cg *c, V numbers, V end) { return cg_below(c, numbers, cg_splat(c, cg_trunc(c, end, c->i32))); }
-
 // ---- taps of a line of the source, whose first element is `line`
 static V tap(const Block *b, LLVMTypeRef type, V base, V line, V at) {
   const PoolWalk *w = b->of->w;
@@ -96,11 +56,12 @@ static V tap(const Block *b, LLVMTypeRef type, V base, V line, V at) {
   for (uint32_t m = 0; m < b->of->of.stride; m++) {
     V own = plus(c, at, (int64_t)m * c->t->vl);
     V p = cg_at_any(c, LLVMGetElementType(type), base, cg_add(c, line, own));
-    V inside = b->is_masked ? below(c, numbers_from(c, own, 1), w->from[2]) : NULL;
+    V inside = b->is_masked ? cg_numbers_below(c, cg_numbers_from(c, own, 1), w->from[2]) : NULL;
     piece[m] = cg_load_masked(c, type, p, inside);
     if (inside && w->op == OP_max_pool) piece[m] = cg_select(c, inside, piece[m], cg_splat(c, cg_f32(c, -INFINITY)));
   }
-  return b->of->of.stride == 1 ? piece[0] : lanes_of(c, joined(c, piece, b->of->of.stride), 0, b->of->of.stride);
+  return b->of->of.stride == 1 ? piece[0]
+                               : cg_every_lane(c, cg_join_vectors(c, piece, b->of->of.stride), 0, b->of->of.stride);
 }
 
 static V weight_of(const Block *b, V row, V upper) {
@@ -119,11 +80,11 @@ static void add_phases(const Block *b, V plane_line, V upper, V *state) {
   uint32_t row = 0;
   for (uint32_t r = 0; r < k->of.n_phases; r++) {
     V own = NULL, result = plus(c, cg_add(c, cg_mul(c, w->line, w->to[2]), times(c, b->first, k->of.n_phases)), r);
-    if (w->src_place) own = numbers_from(c, result, k->of.n_phases);
+    if (w->src_place) own = cg_numbers_from(c, result, k->of.n_phases);
     for (uint32_t t = 0; t < k->of.phase[r].n; t++, row++) {
       V at = plus(c, times(c, b->first, k->of.stride), k->of.phase[r].at[t]), place = NULL, src_place = NULL;
       V x = tap(b, c->vf, w->src, line, at);
-      if (w->out_place) place = numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
+      if (w->out_place) place = cg_numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
       if (w->src_place) src_place = tap(b, c->vi32, w->src_place, line, at);
       cg_pool_join(w, x, place, src_place, own, weight_of(b, cg_i64(c, row), upper), state + r * cg_pool_state(w));
     }
@@ -160,7 +121,7 @@ static V first_places(const Block *b) {
   const Pool *p = &w->p;
   Cg *c = w->c;
   int64_t d = p->dilation[2], reach = (p->kernel[2] - 1) * d + 1;
-  V begin = numbers_from(c, plus(c, times(c, b->first, p->stride[2]), -p->pad[2]), (uint32_t)p->stride[2]);
+  V begin = cg_numbers_from(c, plus(c, times(c, b->first, p->stride[2]), -p->pad[2]), (uint32_t)p->stride[2]);
   V zero = cg_splat(c, cg_i32(c, 0)), lo = begin;
   // d times the least number of steps of d from `begin` to the first element
   for (int64_t before = d; before < p->pad[2] + d; before += d)
@@ -177,13 +138,13 @@ static void store(const Block *b, LLVMTypeRef elem, V base, V *x) {
   const Columns *k = b->of;
   const PoolWalk *w = k->w;
   Cg *c = w->c;
-  V column = times(c, b->first, k->of.n_phases), all = interleaved(c, x, k->of.n_phases);
+  V column = times(c, b->first, k->of.n_phases), all = cg_vectors_by_turns(c, x, k->of.n_phases);
   V at = cg_add(c, cg_mul(c, w->row, w->to[2]), column);
   for (uint32_t m = 0; b->is_masked && m < k->of.n_phases; m++) {
-    V piece = k->of.n_phases == 1 ? all : lanes_of(c, all, m * c->t->vl, 1);
+    V piece = k->of.n_phases == 1 ? all : cg_every_lane(c, all, m * c->t->vl, 1);
     V own = plus(c, column, (int64_t)m * c->t->vl);
     cg_store_masked(c, piece, cg_at_any(c, elem, base, plus(c, at, (int64_t)m * c->t->vl)),
-                    below(c, numbers_from(c, own, 1), w->to[2]));
+                    cg_numbers_below(c, cg_numbers_from(c, own, 1), w->to[2]));
   }
   if (!b->is_masked) cg_store(c, all, cg_at(c, elem, base, at));
 }

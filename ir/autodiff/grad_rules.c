@@ -271,10 +271,11 @@ void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
 
 // ---- convolutions: each of the three ops has the other two as gradients
 static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) {
-  static const Key keys[] = {KEY_stride, KEY_pad, KEY_dilation, KEY_groups, KEY_algorithm};
-  Attr attr[6];
-  uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, v)) - 2, from = op == OP_conv_weight_grad ? 2 : 1;
-  for (uint32_t k = 0; k < 5; k++)
+  static const Key keys[] = {KEY_stride, KEY_pad, KEY_dilation, KEY_groups, KEY_algorithm, KEY_first};
+  Attr attr[7];
+  uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, v)) - 2, from = 1;
+  if (op == OP_conv_weight_grad || ir_attr(g->f, v, KEY_first)) from = 2;
+  for (uint32_t k = 0; k < 6; k++)
     if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
   Dim d[MAX_RANK];
   for (uint32_t k = 0; k < rank && op != OP_conv; k++) d[k] = ir_dim_at(g->p, shape_of(g, sized), from + k);

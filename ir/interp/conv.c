@@ -9,6 +9,8 @@ typedef struct {
   double *x, *y, *w;
 } Related;
 
+static int64_t elements(const int64_t *size) { return size[0] * size[1] * size[2]; }
+
 // What tap t of the window at position p reads; -1: padding.
 static int64_t read_at(const Conv *c, uint32_t axis, int64_t p, int64_t t) {
   int64_t at = p * c->stride[axis] + t * c->dilation[axis] - c->before[axis];
@@ -24,9 +26,10 @@ static void add_to_w(double *x, double *y, double *w) { *w += *x * *y; }
 static void pixel(const Related *r, double *x, double *y, int64_t tap, Visit *visit) {
   const Conv *c = r->c;
   int64_t in_group = c->c / c->groups, out_group = c->o / c->groups, taps = ir_conv_taps(c);
+  int64_t of_x = c->channels_first ? elements(c->in) : 1, of_y = c->channels_first ? elements(c->out) : 1;
   for (int64_t o = 0; o < c->o; o++)
     for (int64_t k = 0; k < in_group; k++)
-      visit(x + o / out_group * in_group + k, y + o, r->w + (o * in_group + k) * taps + tap);
+      visit(x + (o / out_group * in_group + k) * of_x, y + o * of_y, r->w + (o * in_group + k) * taps + tap);
 }
 
 static void each_tap(const Related *r, const int64_t *p, double *x, double *y, Visit *visit) {
@@ -38,17 +41,17 @@ static void each_tap(const Related *r, const int64_t *p, double *x, double *y, V
       int64_t i = read_at(c, k, p[k], t[k]);
       at = i < 0 ? -1 : at * c->in[k] + i;
     }
-    if (at >= 0) pixel(r, x + at * c->c, y, tap, visit);
+    if (at >= 0) pixel(r, x + at * (c->channels_first ? 1 : c->c), y, tap, visit);
   }
 }
 
 static void each_pixel(const Related *r, Visit *visit) {
   const Conv *c = r->c;
-  int64_t in = c->in[0] * c->in[1] * c->in[2], out = c->out[0] * c->out[1] * c->out[2];
+  int64_t in = elements(c->in), out = elements(c->out);
   for (int64_t n = 0; n < r->images; n++)
     for (int64_t p = 0; p < out; p++) {
       int64_t at[CONV_AXES] = {p / (c->out[1] * c->out[2]), p / c->out[2] % c->out[1], p % c->out[2]};
-      each_tap(r, at, r->x + n * in * c->c, r->y + (n * out + p) * c->o, visit);
+      each_tap(r, at, r->x + n * in * c->c, r->y + n * out * c->o + p * (c->channels_first ? 1 : c->o), visit);
     }
 }
 

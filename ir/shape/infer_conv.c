@@ -52,16 +52,17 @@ void ir_conv(const Fn *f, Val v, Conv *c) {
               .groups = ir_attr_int(f, v, KEY_groups, 1),
               .algorithm = algorithm_of(f, v)};
   read_operands(f, v, c);
-  uint32_t first = CONV_AXES - c->rank;
+  c->channels_first = ir_attr(f, v, KEY_first) != NULL;
+  uint32_t first = CONV_AXES - c->rank, channels = c->channels_first ? 1 : c->rank + 1;
   c->n = dim_at(f, c->x, 0);
-  c->c = size_at(f, c->x, c->rank + 1), c->o = size_at(f, c->y, c->rank + 1);
+  c->c = size_at(f, c->x, channels), c->o = size_at(f, c->y, channels);
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     c->in[k] = c->out[k] = c->kernel[k] = c->stride[k] = c->dilation[k] = 1;
     c->in_dim[k] = c->out_dim[k] = ir_dim(f->prog, 1);
     if (k < first) continue;
-    uint32_t axis = k - first;
-    c->in[k] = size_at(f, c->x, 1 + axis), c->out[k] = size_at(f, c->y, 1 + axis);
-    c->in_dim[k] = dim_at(f, c->x, 1 + axis), c->out_dim[k] = dim_at(f, c->y, 1 + axis);
+    uint32_t axis = k - first, own = axis + (c->channels_first ? 2 : 1);
+    c->in[k] = size_at(f, c->x, own), c->out[k] = size_at(f, c->y, own);
+    c->in_dim[k] = dim_at(f, c->x, own), c->out_dim[k] = dim_at(f, c->y, own);
     c->run_sized |= !ir_dim_is_const(f->prog, c->in_dim[k]) || !ir_dim_is_const(f->prog, c->out_dim[k]);
     c->kernel[k] = size_at(f, c->weight, 2 + axis);
     c->stride[k] = item(f, v, KEY_stride, axis, 1), c->dilation[k] = item(f, v, KEY_dilation, axis, 1);
@@ -98,13 +99,36 @@ static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
   return 0;
 }
 
+// Axes of an image: of its channels, and spatial axis k.
+static uint32_t channels_at(const Infer *c) { return ir_attr(c->f, c->v, KEY_first) ? 1 : rank_of(c, 0) - 1; }
+static uint32_t spatial_at(const Infer *c, uint32_t k) { return k + (ir_attr(c->f, c->v, KEY_first) ? 2 : 1); }
+static Shape image_shape(const Infer *c, Dim channels, const Dim *size, uint32_t spatial) {
+  Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  d[channels_at(c)] = channels;
+  for (uint32_t k = 0; k < spatial; k++) d[spatial_at(c, k)] = size[k];
+  return ir_shape(c->p, d, spatial + 2);
+}
+
+// {first}: channels, of x and of y, are groups of one.
+static uint16_t check_first(const Infer *c, const int64_t *kernel, uint32_t spatial, int64_t in, int64_t out) {
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
+  if (!ir_attr(c->f, c->v, KEY_first)) return 0;
+  bool is_short =
+      item(c->f, c->v, KEY_stride, spatial - 1, 1) <= CONV_FIRST_STRIDE && kernel[spatial - 1] <= CONV_FIRST_TAPS;
+  if (in == groups && out == groups && is_short && algorithm_of(c->f, c->v) == CONV_AUTO) return 0;
+  return ir_infer_fault(c, E_ARGUMENT,
+                        "{first} is for groups of one channel, windows of up to 31 elements along the last axis, there "
+                        "a stride of up to 4, and no {algorithm}");
+}
+
 // kernel: the sizes of the window.
 static uint16_t check_algorithm(const Infer *c, const int64_t *kernel, uint32_t spatial) {
   ConvAlgorithm a = algorithm_of(c->f, c->v);
   if (a == N_CONV_ALGORITHMS) return ir_infer_fault(c, E_ARGUMENT, "{algorithm} must be exact or winograd");
   bool fits = spatial == 2 && ir_attr_int(c->f, c->v, KEY_groups, 1) == 1;
   for (uint32_t k = 0; k < spatial; k++)
-    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 && ir_dim_is_const(c->p, dim_of(c, 0, k + 1));
+    fits &= kernel[k] == 3 && item(c->f, c->v, KEY_stride, k, 1) == 1 &&
+            ir_dim_is_const(c->p, dim_of(c, 0, spatial_at(c, k)));
   if (a != CONV_WINOGRAD || fits) return 0;
   return ir_infer_fault(c, E_ARGUMENT,
                         "{algorithm} winograd is for windows of 3 x 3, stride 1, one group, constant sizes");
@@ -112,7 +136,7 @@ static uint16_t check_algorithm(const Infer *c, const int64_t *kernel, uint32_t 
 
 // Channels and windows are constants; of images there may be any number, of any size.
 static uint16_t check_activations(const Infer *c, uint32_t k) {
-  if (ir_dim_is_const(c->p, dim_of(c, k, rank_of(c, k) - 1))) return 0;
+  if (ir_dim_is_const(c->p, dim_of(c, k, channels_at(c)))) return 0;
   return bad_shape(c, "channels must have a constant size");
 }
 
@@ -147,23 +171,23 @@ static uint16_t too_long(const Infer *c, uint32_t axis) {
 uint16_t ir_rule_conv(const Infer *c) {
   TRY(check_operands(c, true));
   uint32_t spatial = rank_of(c, 0) - 2;
-  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, spatial + 1);
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, channels_at(c));
   if (const_of(c, 1, 1) * groups != channels) {
     rt_text_add(c->why, "%lld channels of x are not %lld groups of the weight's %lld", (long long)channels,
                 (long long)groups, (long long)const_of(c, 1, 1));
     return bad_shape(c, "");
   }
   if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
-  Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
+  Dim size[CONV_AXES];
   int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = const_of(c, 1, k + 2);
-    d[k + 1] = positions(c, k, spatial, dim_of(c, 0, k + 1), kernel[k]);
-    if (!d[k + 1].i || kernel[k] < 1) return too_long(c, k);
+    size[k] = positions(c, k, spatial, dim_of(c, 0, spatial_at(c, k)), kernel[k]);
+    if (!size[k].i || kernel[k] < 1) return too_long(c, k);
   }
   TRY(check_algorithm(c, kernel, spatial));
-  d[spatial + 1] = dim_of(c, 1, 0);
-  set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
+  TRY(check_first(c, kernel, spatial, channels, const_of(c, 1, 0)));
+  set(c, 0, DT_F32, image_shape(c, dim_of(c, 1, 0), size, spatial));
   return 0;
 }
 
@@ -203,20 +227,20 @@ uint16_t ir_rule_conv_transpose(const Infer *c) {
   uint32_t spatial = rank_of(c, 0) - 2;
   TRY(check_image(c, spatial));
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
-  if (const_of(c, 1, 0) != const_of(c, 0, spatial + 1))
+  if (const_of(c, 1, 0) != const_of(c, 0, channels_at(c)))
     return bad_shape(c, "y has other channels than the weight's first size");
   if (const_of(c, 1, 0) % groups) return bad_shape(c, "{groups} does not divide the weight's first size");
-  Dim d[MAX_RANK] = {dim_of(c, 0, 0)};
-  int64_t kernel[CONV_AXES];
+  Dim size[CONV_AXES];
+  int64_t kernel[CONV_AXES], channels = const_of(c, 1, 1) * groups;
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = const_of(c, 1, k + 2);
-    d[k + 1] = ir_dim_at(c->p, ir_attr(c->f, c->v, KEY_shape)->u.list, k);
-    Dim n = positions(c, k, spatial, d[k + 1], kernel[k]);
-    if (n.i != dim_of(c, 0, k + 1).i || kernel[k] < 1) return bad_positions(c, k, d[k + 1], n, dim_of(c, 0, k + 1));
+    size[k] = ir_dim_at(c->p, ir_attr(c->f, c->v, KEY_shape)->u.list, k);
+    Dim n = positions(c, k, spatial, size[k], kernel[k]), found = dim_of(c, 0, spatial_at(c, k));
+    if (n.i != found.i || kernel[k] < 1) return bad_positions(c, k, size[k], n, found);
   }
   TRY(check_algorithm(c, kernel, spatial));
-  d[spatial + 1] = ir_dim(c->p, const_of(c, 1, 1) * groups);
-  set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
+  TRY(check_first(c, kernel, spatial, channels, const_of(c, 1, 0)));
+  set(c, 0, DT_F32, image_shape(c, ir_dim(c->p, channels), size, spatial));
   return 0;
 }
 
@@ -224,19 +248,21 @@ uint16_t ir_rule_conv_weight_grad(const Infer *c) {
   TRY(check_operands(c, false));
   uint32_t spatial = rank_of(c, 0) - 2;
   TRY(check_window(c, spatial));
-  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, spatial + 1);
+  int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1), channels = const_of(c, 0, channels_at(c));
   if (dim_of(c, 0, 0).i != dim_of(c, 1, 0).i) return bad_shape(c, "x and g have different numbers of images");
-  if (channels % groups || const_of(c, 1, spatial + 1) % groups)
+  if (channels % groups || const_of(c, 1, channels_at(c)) % groups)
     return bad_shape(c, "{groups} does not divide the channels");
-  Dim d[MAX_RANK] = {dim_of(c, 1, spatial + 1), ir_dim(c->p, channels / groups)};
+  Dim d[MAX_RANK] = {dim_of(c, 1, channels_at(c)), ir_dim(c->p, channels / groups)};
   int64_t kernel[CONV_AXES];
   for (uint32_t k = 0; k < spatial; k++) {
     kernel[k] = item(c->f, c->v, KEY_shape, k, 1);
-    if (positions(c, k, spatial, dim_of(c, 0, k + 1), kernel[k]).i != dim_of(c, 1, k + 1).i)
+    uint32_t axis = spatial_at(c, k);
+    if (positions(c, k, spatial, dim_of(c, 0, axis), kernel[k]).i != dim_of(c, 1, axis).i)
       return bad_shape(c, "g has other spatial sizes than the convolution gives");
     d[k + 2] = ir_dim(c->p, kernel[k]);
   }
   TRY(check_algorithm(c, kernel, spatial));
+  TRY(check_first(c, kernel, spatial, channels, const_of(c, 1, channels_at(c))));
   set(c, 0, DT_F32, ir_shape(c->p, d, spatial + 2));
   return 0;
 }

@@ -71,7 +71,7 @@ static bool reads_image(const Fn *f, Val v) {
 static bool makes_image(const Fn *f, Val v) {
   Conv c;
   ir_conv(f, v, &c);
-  return c.groups == 1 && c.c * ir_conv_taps(&c) <= MAX_WINDOW;
+  return c.groups == 1 && !c.channels_first && c.c * ir_conv_taps(&c) <= MAX_WINDOW;
 }
 
 // Product v can have operand k computed in its prologue.

@@ -6,9 +6,11 @@
 //   %y = permute %3 {perm=[0,3,1,2]}                          %3 = reshape %2 {shape=[N,C,..]}      %y = relu %3
 //
 // Pools and resizes do not mix channels: with channels first they see N * C images of one channel, for which their kernels
-// have vectors along the last axis (ir/pool.h). What is pointwise takes any layout. Instructions of these kinds that read
-// each other are a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
+// have vectors along the last axis (ir/pool.h). Convolutions of groups of one channel have kernels for either layout
+// (ir/conv.h). What is pointwise takes any layout. Instructions of these kinds that read each other, or one permutation, are
+// a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
 #include "ir/build.h"
+#include "ir/conv.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/passes.h"
@@ -18,7 +20,7 @@
 
 enum { MOST_ATTRS = 12, LEAST_WIDTH = 4 };
 
-typedef enum { FIXED, ALONG, CORE } Kind;  // of no group; in a group, if it has a core; a pool
+typedef enum { FIXED, ALONG, CORE } Kind;  // of no group; in a group, if it has a core; a pool or a convolution
 
 typedef struct {
   Rewrite e;
@@ -61,10 +63,41 @@ static void unite(Layouts *l, uint32_t a, uint32_t b) {
   l->has_core[a] |= l->has_core[b];
 }
 
+static bool is_conv(const Layouts *l, Val v) {
+  Op op = (Op)ir_ins(l->f, v)->op;
+  return op == OP_conv || op == OP_conv_transpose || op == OP_conv_weight_grad;
+}
+
+static bool takes_channels_first(const Layouts *l, Val v) {
+  Conv c;
+  ir_conv(l->f, v, &c);
+  bool is_wide = c.in[2] >= LEAST_WIDTH && c.out[2] >= LEAST_WIDTH;
+  return !c.channels_first && c.groups == c.c && c.groups == c.o && is_wide && c.algorithm == CONV_AUTO &&
+         c.stride[2] <= CONV_FIRST_STRIDE && c.kernel[2] <= CONV_FIRST_TAPS;
+}
+
+static uint32_t axes_of(const Layouts *l, Shape axes) {
+  uint32_t seen = 0;
+  for (uint32_t k = 0; k < ir_rank(l->p, axes); k++) seen |= 1u << ir_list_at(l->p, axes, k);
+  return seen;
+}
+
+// A reduction over all spatial axes, and maybe others, has the same result in both layouts.
+static bool sums_pixels(const Layouts *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
+  uint32_t rank;
+  if (ins->op != OP_sum && ins->op != OP_mean && ins->op != OP_amax) return false;
+  if (ir_attr(l->f, v, KEY_keepdim) || (rank = rank_of(l, ir_arg(l->f, v, 0))) < 3) return false;
+  uint32_t spatial = (1u << (rank - 1)) - 2;
+  return (axes_of(l, ir_attr(l->f, v, KEY_axes)->u.list) & spatial) == spatial;
+}
+
 static Kind kind_of(const Layouts *l, Val v) {
   const Ins *ins = ir_ins(l->f, v);
   PoolColumns columns;
   if (ins->op == OP_result) return FIXED;
+  if (is_conv(l, v)) return takes_channels_first(l, v) ? CORE : FIXED;
+  if (sums_pixels(l, v)) return ALONG;
   if (ir_ops[ins->op].cls == CLASS_POOL) {
     Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
     return ir_dim_bound(l->p, width) >= LEAST_WIDTH && ir_pool_columns(l->f, v, l->p->mem, &columns) ? CORE : FIXED;
@@ -76,8 +109,15 @@ static Kind kind_of(const Layouts *l, Val v) {
 
 static uint32_t head_of(const Layouts *l, Val v) { return ir_head(l->f, v).i; }
 
-// Is operand a of v an image as v is? Others are broadcast.
+// The gradient of a weight is none, nor a sum over pixels.
+static bool makes_image(const Layouts *l, Val v) {
+  return ir_ins(l->f, v)->op != OP_conv_weight_grad && ir_ops[ir_ins(l->f, v)->op].cls != CLASS_REDUCE;
+}
+
+// Is operand a of v an image? Others are weights, or broadcast.
 static bool is_image(const Layouts *l, Val v, Val a) {
+  if (!makes_image(l, v)) return true;
+  if (is_conv(l, v)) return ir_arg(l->f, v, 0).i == a.i;
   return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
 }
 
@@ -88,7 +128,10 @@ static void find_groups(Layouts *l) {
     l->has_core[i] = l->kind[i] == CORE;
     for (uint32_t k = 0; l->kind[i] && k < ins_at(l, i)->n_args; k++) {
       Val a = ir_arg(l->f, (Val){i}, k);
-      if (l->kind[head_of(l, a)] && is_image(l, (Val){i}, a)) unite(l, i, head_of(l, a));
+      if (!is_image(l, (Val){i}, a)) continue;
+      if (l->kind[head_of(l, a)] && makes_image(l, a)) unite(l, head_of(l, a), i);
+      else if (l->makes_last[a.i] && l->group[a.i] != a.i) unite(l, l->group[a.i], i);
+      else if (l->makes_last[a.i]) l->group[a.i] = i;  // its readers are one group
     }
   }
 }
@@ -96,6 +139,7 @@ static void find_groups(Layouts *l) {
 static bool is_in(Layouts *l, Val v, uint32_t root) {
   return l->kind[head_of(l, v)] && root_of(l, head_of(l, v)) == root;
 }
+static bool is_made_in(Layouts *l, Val v, uint32_t root) { return makes_image(l, v) && is_in(l, v, root); }
 static bool reads_image(Layouts *l, Val user, Val v, uint32_t root) {
   return is_in(l, user, root) && is_image(l, user, v);
 }
@@ -136,9 +180,10 @@ static void add_savings(Layouts *l) {
     if (!l->kind[i] || !l->has_core[root]) continue;
     for (uint32_t k = 0; k < ins_at(l, i)->n_args; k++) {
       Val a = ir_arg(l->f, (Val){i}, k);
-      if (is_image(l, (Val){i}, a) && !is_in(l, a, root)) l->saved[root] += saved_by_operand(l, a, (Val){i}, root);
+      if (is_image(l, (Val){i}, a) && !is_made_in(l, a, root)) l->saved[root] += saved_by_operand(l, a, (Val){i}, root);
     }
-    for (uint32_t k = 0; k < ins_at(l, i)->n_res; k++) l->saved[root] += saved_by_result(l, (Val){i + k}, root);
+    for (uint32_t k = 0; k < ins_at(l, i)->n_res && makes_image(l, (Val){i}); k++)
+      l->saved[root] += saved_by_result(l, (Val){i + k}, root);
   }
 }
 
@@ -154,7 +199,7 @@ static bool choose(Layouts *l) {
       l->changes[v.i] = true;
       for (uint32_t u = l->uses.first[v.i]; u < l->uses.first[v.i + 1]; u++) {
         Val user = {l->uses.user[u]};
-        l->read_last[v.i] |= !l->makes_first[user.i] && !reads_image(l, user, v, root);
+        l->read_last[v.i] |= makes_image(l, v) && !l->makes_first[user.i] && !reads_image(l, user, v, root);
       }
     }
   }
@@ -227,6 +272,43 @@ static void emit_pool(Layouts *l, Val old) {
   }
 }
 
+static void emit_conv(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  Attr attrs[MOST_ATTRS];
+  Val of[2];
+  for (uint32_t k = 0; k < 2; k++) {
+    Val a = ir_rewrite_old_arg(&l->e, old, k);
+    bool is_weight = k == 1 && ins.op != OP_conv_weight_grad;
+    of[k] = is_weight ? l->e.map[a.i] : first_of(l, a, ins.loc);
+  }
+  for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = l->f->attrs[ins.attrs + k];
+  attrs[ins.n_attrs] = ir_a_int(KEY_first, 1);
+  Val v = ir_emit(l->f, (Op)ins.op, of, 2, attrs, ins.n_attrs + 1u, ins.loc);
+  ir_copy_metadata(ir_ins(l->f, v), &ins);
+  l->first[old.i] = l->e.map[old.i] = v;  // as the latter it is read if it is the gradient of a weight
+}
+
+// These axes of an image with channels last, ascending.
+static Shape axes_first(Layouts *l, uint32_t rank, Shape axes) {
+  int64_t list[MAX_RANK];
+  uint32_t seen = axes_of(l, axes), n = 0;
+  for (uint32_t k = 0; k < rank; k++)
+    if (seen >> axis_in_last(rank, k) & 1) list[n++] = k;
+  return ir_shape_ints(l->p, list, n);
+}
+
+static void emit_sum(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  Val a = first_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
+  Attr attrs[MOST_ATTRS];
+  for (uint32_t k = 0; k < ins.n_attrs; k++) {
+    attrs[k] = l->f->attrs[ins.attrs + k];
+    if (attrs[k].key == KEY_axes) attrs[k].u.list = axes_first(l, rank_of(l, a), attrs[k].u.list);
+  }
+  l->e.map[old.i] = ir_emit(l->f, (Op)ins.op, &a, 1, attrs, ins.n_attrs, ins.loc);
+  ir_copy_metadata(ir_ins(l->f, l->e.map[old.i]), &ins);
+}
+
 // An operand that is broadcast, whose axes are aligned at the last one.
 static Val broadcast_first(Layouts *l, Val a, uint32_t rank, Loc loc) {
   Shape s = ir_ins(l->f, a)->shape;
@@ -266,7 +348,9 @@ static void copy_or_change(Layouts *l, Val old) {
     if (l->makes_last[old.i]) l->first[old.i] = l->e.map[a.i];
     return;
   }
-  if (l->kind[old.i] == CORE) emit_pool(l, old);
+  if (l->kind[old.i] == CORE && ir_ops[ins.op].cls == CLASS_POOL) emit_pool(l, old);
+  else if (l->kind[old.i] == CORE) emit_conv(l, old);
+  else if (ir_ops[ins.op].cls == CLASS_REDUCE) emit_sum(l, old);
   else emit_pointwise(l, old);
   for (uint32_t k = 0; k < ins.n_res; k++)
     if (l->read_last[old.i + k]) l->e.map[old.i + k] = permuted(l, l->first[old.i + k], axis_in_first, ins.loc);

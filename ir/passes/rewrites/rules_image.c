@@ -21,7 +21,8 @@ static bool moves_channels(const Rules *r, const Attr *perm) {
 // A convolution of one element is a product.
 static bool is_made_of_image(const Rules *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
-  if (ins->op == OP_conv || ins->op == OP_conv_transpose || ir_ops[ins->op].cls == CLASS_POOL) return true;
+  if (ins->op == OP_conv || ins->op == OP_conv_transpose) return !ir_attr(r->f, v, KEY_first);
+  if (ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (ir_rank(r->p, ins->shape) < 3) return false;
   if (ins->op == OP_slice) return r->image[ir_arg(r->f, v, 0).i];
   if (ins->op == OP_linear) {

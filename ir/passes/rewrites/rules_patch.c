@@ -27,7 +27,8 @@ enum { FEW_CHANNELS = 16 };
 
 static bool tiles_image(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
-  if (c->c >= FEW_CHANNELS || c->groups != 1 || c->algorithm == CONV_WINOGRAD || c->run_sized) return false;
+  if (c->c >= FEW_CHANNELS || c->groups != 1 || c->channels_first || c->algorithm == CONV_WINOGRAD || c->run_sized)
+    return false;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     if (c->stride[k] != c->kernel[k] || (c->kernel[k] > 1 && c->dilation[k] != 1) || c->before[k] || c->behind[k])
       return false;

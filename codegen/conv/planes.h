@@ -1,0 +1,52 @@
+// Convolutions with channels first ({first} of ir/conv.h), each channel a plane of its own: vectors along the last axis.
+//
+// Along that axis results come in steps: of a convolution one for every `stride` columns of the source, of a transposed one
+// `stride` for every column, its phases. In a step, each tap belongs to one phase and reads the column `at` from the step's
+// first one on:
+//
+//   conv {stride=[2,2], pad=[1,1,1,1]}, 3 taps              stride 2, one phase with taps at -1, 0, 1
+//   conv_transpose of it                                    stride 1, two phases with taps at 0; at 0 and 1
+#ifndef TN_CODEGEN_CONV_PLANES_H
+#define TN_CODEGEN_CONV_PLANES_H
+
+#include "codegen/conv/bands.h"
+
+enum { GRAD_ROWS = 4, MOST_ROWS = 8 };  // of g, and of results, that are taken together
+
+typedef struct {
+  int64_t at;
+  uint32_t phase, tap;
+} ColumnTap;
+typedef struct {
+  Cg *c;
+  ConvShape s;
+  uint32_t stride, n_phases, n;
+  ColumnTap tap[CONV_FIRST_TAPS];  // by `at`
+  V from, to;                      // columns of the source and of the result
+  int64_t rows;                    // of the result that are taken together
+} PlaneColumns;
+// vl steps.
+typedef struct {
+  const PlaneColumns *of;
+  V first;
+  bool is_masked;             // some lie outside
+  V inside[CONV_FIRST_TAPS];  // by tap: lanes whose column exists; set if is_masked
+} PlaneBlock;
+
+bool cg_is_channels_first(const Fn *f, Val v);
+PlaneColumns cg_plane_columns(Cg *c, Val v);
+int64_t cg_plane_steps(const PlaneColumns *p);  // their bound
+PlaneBlock cg_plane_block(const PlaneColumns *p, V first, bool is_masked);
+// Lanes whose column exists for tap number k, of a line and other things that do; exists: i1, NULL: they do. NULL: all lanes.
+V cg_plane_lanes(const PlaneBlock *b, uint32_t k, V exists);
+// The vector that tap number k reads of the line, with the lanes of `mask`.
+V cg_plane_load(const PlaneBlock *b, V line, uint32_t k, V mask);
+// sum + x y in the lanes of mask
+V cg_plane_fma(Cg *c, V x, V y, V sum, V mask);
+// Blocks [lo, hi) have all of their columns, of the source and of the result; there are `n`.
+void cg_plane_whole_blocks(const PlaneColumns *p, V *lo, V *hi, V *n);
+
+// ---- planes_weight_grad.c: of the kernel's first instruction
+void cg_plane_weight_emit(Cg *c, V x, V g);
+
+#endif

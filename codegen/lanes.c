@@ -1,0 +1,41 @@
+// Lanes of several vectors (lanes.h).
+#include "codegen/lanes.h"
+
+enum { MAX_LANES = 64 };
+
+static V first_lanes(Cg *c, V x, V y, uint32_t n) {
+  uint32_t from[MAX_LANES];
+  for (uint32_t i = 0; i < n; i++) from[i] = i;
+  return cg_shuffle(c, x, y, from, n);
+}
+
+V cg_join_vectors(Cg *c, V *x, uint32_t n) {
+  uint32_t vl = c->t->vl;
+  if (n == 1) return x[0];
+  V half = first_lanes(c, x[0], x[1], 2 * vl);
+  if (n == 2) return half;
+  V rest = n == 4 ? first_lanes(c, x[2], x[3], 2 * vl) : first_lanes(c, x[2], x[2], 2 * vl);
+  return first_lanes(c, half, rest, n * vl);
+}
+
+V cg_every_lane(Cg *c, V wide, uint32_t first, uint32_t step) {
+  uint32_t from[MAX_LANES];
+  for (uint32_t i = 0; i < c->t->vl; i++) from[i] = first + i * step;
+  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, c->t->vl);
+}
+
+V cg_vectors_by_turns(Cg *c, V *x, uint32_t n) {
+  uint32_t vl = c->t->vl, from[MAX_LANES];
+  if (n == 1) return x[0];
+  V wide = cg_join_vectors(c, x, n);
+  for (uint32_t i = 0; i < n * vl; i++) from[i] = i % n * vl + i / n;
+  return cg_shuffle(c, wide, LLVMGetPoison(LLVMTypeOf(wide)), from, n * vl);
+}
+
+V cg_numbers_from(Cg *c, V first, uint32_t step) {
+  V lane[MAX_LANES];
+  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)(i * step));
+  return cg_iadd(c, cg_splat(c, cg_trunc(c, first, c->i32)), LLVMConstVector(lane, c->t->vl));
+}
+
+V cg_numbers_below(Cg *c, V numbers, V end) { return cg_below(c, numbers, cg_splat(c, cg_trunc(c, end, c->i32))); }
