@@ -5,8 +5,8 @@
 #   add_executable(app app.c)                  # includes vowels.h, calls vowels_predict
 #   target_link_libraries(app PRIVATE vowels)  # nothing of Tenure is linked
 #
-# TARGET names the symbols and the files, too: TARGET.h, TARGET.o, TARGET.safetensors, TARGET.json and TARGET_selftest.c
-# in ${CMAKE_CURRENT_BINARY_DIR}/TARGET.bundle, which is the library's include folder. Options are those of `tenure bundle`;
+# TARGET names the symbols and the files, too: TARGET.h, TARGET.o, TARGET.safetensors, TARGET.json, TARGET.plan and
+# TARGET_selftest.c in ${CMAKE_CURRENT_BINARY_DIR}/TARGET.bundle, which is the library's include folder. Options are those of `tenure bundle`;
 # the object is made again when FILE.tir, or a file of --weights=FILE, changes. TARGET_selftest, which `make` alone does not
 # build, is a program that compares the object's numbers with those of the compiler's machine.
 function(tenure_bundle target file)
@@ -22,7 +22,8 @@ function(tenure_bundle target file)
   file(MAKE_DIRECTORY ${folder})
   set(object ${folder}/${target}.o)
   set(selftest ${folder}/${target}_selftest.c)
-  add_custom_command(OUTPUT ${object} ${folder}/${target}.h ${folder}/${target}.safetensors ${folder}/${target}.json ${selftest}
+  add_custom_command(OUTPUT ${object} ${folder}/${target}.h ${folder}/${target}.safetensors ${folder}/${target}.json
+                            ${folder}/${target}.plan ${selftest}
                      COMMAND tenure::command bundle ${file} -o ${folder}/${target} ${ARGN}
                      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} DEPENDS ${inputs} COMMENT "Bundle ${target}" VERBATIM)
   add_custom_target(${target}_bundle DEPENDS ${object})

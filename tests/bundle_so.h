@@ -49,7 +49,7 @@ static inline BundleSo bundle_so_open(tn_program *(*make)(void), uint64_t seed) 
 }
 
 static inline void bundle_so_close(BundleSo *b) {
-  static const char *const ending[] = {".so", ".o", ".h", ".json", "_selftest.c", ".safetensors"};
+  static const char *const ending[] = {".so", ".o", ".h", ".json", ".plan", "_selftest.c", ".safetensors"};
   char path[64];
   for (size_t k = 0; k < sizeof ending / sizeof *ending; k++) {
     snprintf(path, sizeof path, "%s/o%s", b->folder, ending[k]);

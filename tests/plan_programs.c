@@ -1,4 +1,4 @@
-// Programs for tests/test_tools_agree.sh: each as NAME.tir, and in NAME.expected what tn_plan_of says of its functions, as
+// Programs for tests/test_tools_agree.sh: each as NAME.tir, its certificate NAME.plan, and in NAME.expected what tn_plan_of says of its functions, as
 // `tenure budget --write` records it. In the folder that it runs in.
 #include "frontend/tenure.h"
 #include <stdio.h>
@@ -46,8 +46,11 @@ static bool write_plan(tn_program *p, const tn_model *m, const Kind *k) {
               plan.n_kernels);
   snprintf(path, sizeof path, "%s.tir", k->name);
   FILE *text = fopen(path, "w");
-  if (text) tn_dump(p, text, TN_DUMP_IR);
-  return out && text && !fclose(out) && !fclose(text);
+  snprintf(path, sizeof path, "%s.plan", k->name);
+  FILE *certificate = fopen(path, "w");
+  bool good = out && text && certificate && tn_dump(p, text, TN_DUMP_IR) == TN_OK;
+  good = good && tn_dump(p, certificate, TN_DUMP_CERTIFICATE) == TN_OK;
+  return good && !fclose(out) && !fclose(text) && !fclose(certificate);
 }
 
 static bool make(const Kind *k) {

@@ -111,7 +111,7 @@ bytes() { sed -n "s/^#define $1_TRAIN_STEP_ARENA_BYTES \([0-9]*\).*/\1/p" "$2"; 
 # ---- links
 "$tenure" bundle vowels.tir -o vowels --emit=o,a,so,s,ll,bc --target=x86-64-v2,x86-64-v3
 "$tenure" bundle spiral.tir -o spiral --target=x86-64-v2,x86-64-v3  # what valgrind knows
-for form in o a so s ll bc h json safetensors; do [[ -s vowels.$form ]] || fail "no vowels.$form"; done
+for form in o a so s ll bc h json plan safetensors; do [[ -s vowels.$form ]] || fail "no vowels.$form"; done
 check_object vowels.o vowels
 "$cc" -shared -nostdlib -Wl,-z,defs -Wl,-z,text vowels.o spiral.o -o both.so
 "$cc" -O2 -I. vowels_selftest.c vowels.o -o selftest && ./selftest

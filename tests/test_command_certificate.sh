@@ -73,6 +73,15 @@ planted missing 'are listed' no '$1 == "kernel" { line = $0; next } 1'
 planted digest 'the digest is not' no '$1 == "end" { $2 = "0123456789abcdef" } 1'
 planted name 'the digest is not' no '$1 == "program" { $2 = "other" } 1'
 
+# a bundle has the digest of its plan, of all targets
+"$tenure" bundle net.tir -o two --target=x86-64-v2,x86-64-v3 || fail "no bundle"
+check 0 '4 functions hold' verify-plan two.plan --bundle=two.h
+awk -f check.awk two.plan || fail "awk finds a fault in a bundle's plan"
+grep -q "\"certificate\": \"0x$(sed -n 's/^end //p' two.plan)\"" two.json || fail "two.json has another digest"
+check 1 'the plan is not that of two.h, whose digest is' verify-plan net.plan --bundle=two.h
+check 1 'it has no certificate' verify-plan two.plan --bundle=two.json
+check 1 'none.h: No such file' verify-plan two.plan --bundle=none.h
+
 bad() {  # SENTENCE CONTENTS
   printf "$2" >bad.plan
   check 1 "$1" verify-plan bad.plan

@@ -375,15 +375,20 @@ static void dumps(void) {
   size_t size = 0;
   tn_program *p = classifier();
   CHECK(tn_dump(p, stdout, TN_DUMP_LIFETIMES) == TN_ERR_ARGUMENT);
+  CHECK(tn_dump(p, stdout, TN_DUMP_CERTIFICATE) == TN_ERR_ARGUMENT);
   FILE *out = open_memstream(&text, &size);
   CHECK(!tn_dump(p, out, TN_DUMP_IR) && !fflush(out) && strstr(text, "func @train("));
   tn_model *m = model_of(p, .n_workers = 1);
   CHECK(!tn_dump(p, out, TN_DUMP_IR) && !tn_dump_function(p, "train", out, TN_DUMP_IR));
   CHECK(!tn_dump(p, out, TN_DUMP_LIFETIMES) && !tn_dump(p, out, TN_DUMP_SUMMARY));
   CHECK(tn_dump_function(p, "none", out, TN_DUMP_IR) == TN_ERR_ARGUMENT);
+  CHECK(!tn_dump(p, out, TN_DUMP_CERTIFICATE));
+  CHECK(tn_dump_function(p, "train", out, TN_DUMP_CERTIFICATE) == TN_ERR_ARGUMENT);  // its digest is of the program
   fclose(out);
   CHECK_HAS(text, "test_model.c:");
   CHECK_HAS(text, "lower bound");
+  CHECK_HAS(text, "tenure-plan 1\nprogram ");
+  CHECK_HAS(text, "\nend ");
   free(text);
   tn_model_free(m);
   tn_program_free(p);

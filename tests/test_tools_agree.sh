@@ -19,6 +19,7 @@ for name in $names; do
   "$tenure" explain "$name.tir" --peak --json >peak.json || fail "explain --peak of $name"
   sums_hold peak.json "$name"
   check 0 '' diff "$name.tir" "$name.tir"
+  "$tenure" certificate "$name.tir" | cmp - "$name.plan" || fail "the certificate of $name"
   "$tenure" opt "$name.tir" --passes=all --facts >opt.txt || fail "opt of $name"
   [[ $(grep -c '^func' opt.txt) == "$k" ]] || fail "opt of $name has other functions"
 done

@@ -9,7 +9,8 @@ static int certificate_in(RtArena *mem, void *ctx) {
   ToolPlan t;
   if (!tool_plan_read(&t, mem, a->operand[0])) return EXIT_ERRORS;
   RtText out = {.mem = mem};
-  ir_certificate(t.p, &out);
+  const Prog *p = t.p;
+  ir_certificate(&p, 1, &out);
   return tool_put_file(cli_value(a, "-o"), &out) ? 0 : EXIT_ERRORS;
 }
 

@@ -31,6 +31,7 @@ typedef struct {
   uint32_t n_reads, n_writes, cap_reads, cap_writes;
   long long *in_place, n_seen;  // by kernel
   uint32_t n_functions;
+  uint64_t digest;
 } Check;
 
 static bool fault(Check *c, const char *fmt, ...) RT_PRINTF(2, 3);
@@ -345,8 +346,23 @@ static bool read_line(Check *c, char *line, const char *whole, size_t before) {
   if (!strncmp(line, "kernel ", 7) && c->function) return add_kernel(c, line);
   if (sscanf(line, "end %llx", &digest) != 1) return false;
   end_function(c);
+  c->digest = digest;
   if (digest != digest_of(whole, before)) fault(c, "the digest is not that of the lines before it");
   return true;
+}
+
+// NAME.h has the line `#define NAME_CERTIFICATE 0x..u`.
+static bool is_of_bundle(Check *c, const char *path) {
+  static const char mark[] = "_CERTIFICATE 0x";
+  if (!path) return true;
+  size_t n;
+  const char *text = tool_read_file(c->mem, path, &n);
+  if (!text) return fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno)), false;
+  const char *at = strstr(text, mark);
+  if (!at) return fprintf(stderr, "tenure: %s: no header of a bundle: it has no certificate's digest\n", path), false;
+  uint64_t digest = strtoull(at + strlen(mark), NULL, 16);
+  return digest == c->digest ||
+         fault(c, "the plan is not that of %s, whose digest is %016llx", path, (unsigned long long)digest);
 }
 
 static int verify_in(RtArena *mem, void *ctx) {
@@ -367,6 +383,7 @@ static int verify_in(RtArena *mem, void *ctx) {
     has_end = !strncmp(line, "end ", 4);
   }
   if (!has_end) return fprintf(stderr, "tenure: %s: ends early\n", c.path), EXIT_ERRORS;
+  if (!is_of_bundle(&c, cli_value(ctx, "--bundle"))) return EXIT_ERRORS;
   if (c.n_faults) return EXIT_ERRORS;
   printf("%u functions hold\n", c.n_functions);
   return 0;

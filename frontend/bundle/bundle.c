@@ -7,6 +7,7 @@
 #include "frontend/compile/compile.h"
 #include "ir/intern.h"
 #include "ir/keep_functions.h"
+#include "ir/passes/plan.h"
 #include "ir/text/text.h"
 #include "runtime/near.h"
 #include "runtime/store/checkpoint.h"
@@ -357,14 +358,17 @@ static bool check_calls(Bundle *b, const FeBundleExpected *e) {
 }
 
 static bool write_texts(Bundle *b) {
-  RtText header = {.mem = b->p->mem}, json = header, selftest = header;
+  RtText header = {.mem = b->p->mem}, json = header, selftest = header, plan = header;
   FeBundleExpected expected;
+  const Prog *programs[MAX_TARGETS];
+  for (uint32_t t = 0; t < b->n_targets; t++) programs[t] = b->placed[t]->ir;
   FeBundleText in = {.b = &b->facts,
                      .plan = &b->placed[0]->code->plan,
                      .ir = b->placed[0]->ir,
                      .file = last_part(b->path),
                      .has_workers = b->o->has_workers,
                      .is_c = b->file[CG_C_TEXT].bytes != NULL,
+                     .certificate = ir_certificate(programs, b->n_targets, &plan),
                      .stack_bytes = b->stack_bytes};
   fe_bundle_header(&in, &header);
   fe_bundle_json(&in, &json);
@@ -372,7 +376,7 @@ static bool write_texts(Bundle *b) {
   in.expected = &expected;
   fe_bundle_selftest(&in, &selftest);
   return write_file(b, ".h", header.text, header.len) && write_file(b, ".json", json.text, json.len) &&
-         write_file(b, "_selftest.c", selftest.text, selftest.len);
+         write_file(b, ".plan", plan.text, plan.len) && write_file(b, "_selftest.c", selftest.text, selftest.len);
 }
 
 static bool write_weights(Bundle *b) {

@@ -136,8 +136,10 @@ static void put_macros(const Header *h) {
   const TnBundleAbout *a = h->about;
   const char *macro = h->n.macro;
   ADD(h, "#define %s_ABI %" PRIu32 "  // of %s_info; changes with its structs\n", macro, a->abi, h->n.name);
-  ADD(h, "#define %s_PLAN 0x%016" PRIx64 "u  // of program, options and targets; in every state and saved file\n\n",
+  ADD(h, "#define %s_PLAN 0x%016" PRIx64 "u  // of program, options and targets; in every state and saved file\n",
       macro, a->plan);
+  ADD(h, "#define %s_CERTIFICATE 0x%016" PRIx64 "u  // the digest of %s.plan, which tenure verify-plan checks\n\n",
+      macro, h->t->certificate, fe_bundle_file(h->t));
   put_sizes(h);
   put_aligned(h);
   ADD(h, "// Bytes\n#define %s_STATE_BYTES %zu\n", macro, a->state_bytes);

@@ -46,7 +46,8 @@ static void put_head(const Json *j) {
   ADD(j, "{\n  \"version\": %" PRIu32 ", \"abi\": %" PRIu32, a->version, a->abi);
   put(j, ",\n  ", "name", a->name);
   put(j, ", ", "compiler", a->compiler);
-  ADD(j, ", \"plan\": \"0x%016" PRIx64 "\"", a->plan);  // as text: numbers of JSON have 53 bits
+  ADD(j, ", \"plan\": \"0x%016" PRIx64 "\", \"certificate\": \"0x%016" PRIx64 "\"", a->plan,
+      j->t->certificate);  // as text: numbers of JSON have 53 bits
   ADD(j,
       ",\n  \"align\": %" PRIu32
       ", \"state_bytes\": %zu, \"arena_bytes\": %zu, \"init_arena_bytes\": %zu, \"file_bytes\": %zu",

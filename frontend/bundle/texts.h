@@ -37,6 +37,7 @@ typedef struct {
   const char *file;                  // base name of the files; NULL: the bundle's
   bool has_workers;                  // NAME_f_worker are there
   bool is_c;                         // NAME.c, not NAME.o
+  uint64_t certificate;              // the digest of NAME.plan
   const size_t *stack_bytes;         // by function of about, then of NAME_init; 0: not known. NULL: none is
   const FeBundleExpected *expected;  // for fe_bundle_selftest alone
 } FeBundleText;

@@ -3,6 +3,7 @@
 #include "frontend/tenure/compile.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
+#include "ir/passes/plan.h"
 #include "ir/scan.h"
 #include "ir/text/text.h"
 #include "runtime/format.h"
@@ -107,6 +108,7 @@ static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_d
 // Printing gets an arena of its own: a program that is only read does not grow.
 static tn_status guarded_dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind) {
   if (!p || !out || (kind != TN_DUMP_IR && !p->compiled)) return TN_ERR_ARGUMENT;
+  if (kind == TN_DUMP_CERTIFICATE && function) return TN_ERR_ARGUMENT;
   if (p->oom) return TN_ERR_MEMORY;
   RtArena *mem = rt_arena_new();
   tn_status status = TN_ERR_MEMORY;
@@ -114,7 +116,9 @@ static tn_status guarded_dump(const tn_program *p, const char *function, FILE *o
   if (mem && !setjmp(oom)) {
     rt_arena_on_oom(mem, &oom);
     RtText whole = {.mem = mem};
-    if (kind == TN_DUMP_IR && !function && p->built) ir_text_of(p->ir, p->built, false, &whole);
+    const Prog *ir = p->ir;
+    if (kind == TN_DUMP_CERTIFICATE) ir_certificate(&ir, 1, &whole);
+    else if (kind == TN_DUMP_IR && !function && p->built) ir_text_of(p->ir, p->built, false, &whole);
     else if (kind == TN_DUMP_IR && !function) ir_print(p->ir, &whole, PRINT_LOCS);
     put(&whole, out);
     status = whole.text ? TN_OK : dump(p, function, out, kind, mem);

@@ -15,6 +15,7 @@ extern "C" {
 //   out/vowels.safetensors  parameters, buffers and state at the start
 //   out/vowels_selftest.c   a program that shows that the object computes the numbers of this machine
 //   out/vowels.json         the facts of the header, for bindings
+//   out/vowels.plan         where every buffer lies, for each target, for tenure verify-plan out/vowels.plan --bundle=out/vowels.h
 //
 // docs/aot.md tells how to use them. The program is sealed: tn_compile may follow, building may not.
 typedef struct {

@@ -59,10 +59,14 @@ typedef struct {
 TN_API tn_model *tn_compile(tn_program *p, tn_compile_options o);
 
 // ---- seeing
-typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY } tn_dump_kind;
+typedef enum { TN_DUMP_IR, TN_DUMP_LIFETIMES, TN_DUMP_SUMMARY, TN_DUMP_CERTIFICATE } tn_dump_kind;
 // IR: the program as built, as .tir text. LIFETIMES: after placement, with source lines (compile first). SUMMARY:
 // arena, peak, bound, and the rows of packed sequences against those of padded ones, of every plan. A plan for smaller
-// bounds is the function "step.time16".
+// bounds is the function "step.time16". CERTIFICATE: kernels, buffers with sizes and offsets in bytes, bounds and a digest, for
+// `tenure verify-plan` and other checkers (docs/certificate.md); of the whole program, tn_dump alone.
+// TN_ERR_ARGUMENT: no such function, or, but for IR, p is not compiled; TN_ERR_FILE: out takes no more; TN_ERR_MEMORY.
+//
+//   tn_dump(p, stdout, TN_DUMP_CERTIFICATE);    // behind tn_compile; then: tenure verify-plan FILE
 TN_API tn_status tn_dump(const tn_program *p, FILE *out, tn_dump_kind kind);
 TN_API tn_status tn_dump_function(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind);
 

@@ -8,10 +8,10 @@
 // Sets offsets in SEG_PARAM and SEG_CONST for all functions, after their passes, and checks them
 bool ir_plan_program_memory(Prog *p);
 // ir/passes/planning/order_bound.c: of live bytes, and the kernel that needs them; `live` is what the order that there is needs
-int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel);
+int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *kernel);
 int64_t ir_bytes_in_place(const Fn *f, uint32_t buf);  // that its kernel may make in what it reads; 0: none
-void ir_certificate(const Prog *p,
-                    RtText *out);  // ir/passes/planning/certificate.c: docs/certificate.md has the format
+// ir/passes/planning/certificate.c: planned programs, as docs/certificate.md has it; its digest
+uint64_t ir_certificate(const Prog *const *programs, uint32_t n, RtText *out);
 // checks the work of ir_plan_program_memory independently (ir/passes/planning/verify_plan.c)
 bool ir_check_segments(Prog *p);
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long

@@ -7,7 +7,6 @@
 static const char *place_of(const Buf *b) {
   static const char *const names[] = {
       [SEG_ARENA] = "arena", [SEG_IN] = "input", [SEG_OUT] = "output", [SEG_PARAM] = "param", [SEG_CONST] = "const"};
-  if (b->seg == SEG_ARENA && b->within) return "within";
   return b->seg == SEG_ARENA && (b->is_kept || b->twin) ? "kept" : names[b->seg];
 }
 
@@ -42,8 +41,8 @@ static void put_kernel(const Fn *f, uint32_t k, int64_t in_place, uint32_t *said
 }
 
 // A pair in place counts once while the second is made.
-static uint32_t kernel_of_peak(const Fn *f) {
-  int64_t *delta = rt_alloc(f->prog->mem, (f->n_kernels + 2) * sizeof *delta), live = 0, most = -1;
+static uint32_t kernel_of_peak(const Fn *f, RtArena *mem) {
+  int64_t *delta = rt_alloc(mem, (f->n_kernels + 2) * sizeof *delta), live = 0, most = -1;
   uint32_t at = 0;
   for (uint32_t i = 1; i < f->n_bufs; i++) {
     const Buf *b = &f->bufs[i];
@@ -60,12 +59,13 @@ static uint32_t kernel_of_peak(const Fn *f) {
 }
 
 static void put_function(const Fn *f, RtText *out) {
-  uint32_t kernel = 0, *said = rt_alloc(f->prog->mem, (f->n_bufs + 1) * sizeof *said);
+  uint32_t kernel = 0, *said = rt_alloc(out->mem, (f->n_bufs + 1) * sizeof *said);
   const PlanStats *s = &f->stats;
-  int64_t bound = ir_bound_of_orders(f, s->lower_bound, &kernel);
+  int64_t bound = ir_bound_of_orders(f, out->mem, s->lower_bound, &kernel);
   rt_text_add(out, "function %s %u %lld %lld %u %lld %u\n", ir_text(f->prog, f->name), f->n_kernels,
-              (long long)s->peak_bytes, (long long)s->lower_bound, kernel_of_peak(f), (long long)bound, kernel);
-  int64_t *in_place = rt_alloc(f->prog->mem, (f->n_kernels + 1) * sizeof *in_place), bytes;
+              (long long)s->peak_bytes, (long long)s->lower_bound, kernel_of_peak(f, out->mem), (long long)bound,
+              kernel);
+  int64_t *in_place = rt_alloc(out->mem, (f->n_kernels + 1) * sizeof *in_place), bytes;
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     if (f->bufs[b].last >= 0) put_buffer(f, b, out);
     if ((bytes = ir_bytes_in_place(f, b)) > 0) in_place[f->bufs[b].first] += bytes;
@@ -80,8 +80,13 @@ static uint64_t digest_of(const RtText *t) {
   return h;
 }
 
-void ir_certificate(const Prog *p, RtText *out) {
-  rt_text_add(out, "tenure-plan 1\nprogram %s\n", ir_text(p, p->name));
-  for (uint32_t k = 0; k < p->n_fns; k++) put_function(p->fns[k], out);
-  rt_text_add(out, "end %016llx\n", (unsigned long long)digest_of(out));
+uint64_t ir_certificate(const Prog *const *programs, uint32_t n, RtText *out) {
+  rt_text_add(out, "tenure-plan 1\n");
+  for (uint32_t p = 0; p < n; p++) {
+    rt_text_add(out, "program %s\n", ir_text(programs[p], programs[p]->name));
+    for (uint32_t k = 0; k < programs[p]->n_fns; k++) put_function(programs[p]->fns[k], out);
+  }
+  uint64_t digest = digest_of(out);
+  rt_text_add(out, "end %016llx\n", (unsigned long long)digest);
+  return digest;
 }

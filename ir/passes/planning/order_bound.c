@@ -86,8 +86,7 @@ static int64_t find_buffers(Bound *b) {
   return kept;
 }
 
-int64_t ir_bound_of_orders(const Fn *f, int64_t live, uint32_t *kernel) {
-  RtArena *mem = f->prog->mem;
+int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *kernel) {
   uint32_t n = f->n_kernels;
   Bound b = {.f = f, .mem = mem, .index = rt_alloc(mem, f->n_bufs * sizeof *b.index)};
   b.writer = rt_alloc(mem, f->n_bufs * sizeof *b.writer), b.reader = rt_alloc(mem, f->n_bufs * sizeof *b.reader);

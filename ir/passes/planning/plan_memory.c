@@ -130,7 +130,7 @@ bool ir_pass_plan_memory(Fn *f) {
     if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
   Blocks blocks = find_blocks(f);
   f->stats.lower_bound = live_bound(f, &blocks);
-  f->stats.order_bound = ir_bound_of_orders(f, f->stats.lower_bound, &(uint32_t){0});
+  f->stats.order_bound = ir_bound_of_orders(f, f->prog->mem, f->stats.lower_bound, &(uint32_t){0});
   return place_blocks(f, &blocks);
 }
 
