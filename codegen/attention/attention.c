@@ -98,16 +98,17 @@ AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_quer
   Cg *c = s->c;
   bool is_several = is_query && s->row_heads > 1;
   V in_row = cg_add(c, cg_mul(c, h, cg_i64(c, p->head)), cg_i64(c, p->offset)), inside = cg_i64(c, p->head);
+  V next = s->ahead && p->head ? cg_mul(c, s->ahead, cg_i64(c, (is_query ? s->row_heads : 1) * p->head)) : NULL;
   if (ir_attention_is_packed(&s->a)) {
     const CgLayout *l = is_query ? &s->of_q : &s->of_k;
     V at = cg_at(c, c->f32, base, in_row);
-    return (AttnRows){at, p->row, is_several ? inside : NULL, cg_layout_offsets(c, l), position_of(s, l, b)};
+    return (AttnRows){at, p->row, is_several ? inside : NULL, cg_layout_offsets(c, l), position_of(s, l, b), next};
   }
   V block = cg_mul(c, is_query ? s->tq : s->tk, cg_i64(c, p->row));  // [T, ..] of one sequence, or of one head
   V off = cg_index(c, b, block, cg_mul(c, h, inside));
   if (!p->head) off = cg_mul(c, cg_index(c, b, cg_i64(c, p->heads), h), block), inside = block;
   V at = cg_at(c, c->f32, base, cg_add(c, off, cg_i64(c, p->offset)));
-  return (AttnRows){.at = at, .row = p->row, .head = is_several ? inside : NULL};
+  return (AttnRows){.at = at, .row = p->row, .head = is_several ? inside : NULL, .next = next};
 }
 
 static V packed_row(AttnCode *s, V offsets, V position, V t) {
@@ -191,6 +192,16 @@ AttnTile cg_attention_tile(AttnCode *s, AttnRows x, V lo, V memory) {
 
 V cg_attention_tile_row(AttnCode *s, AttnTile tile, V i) { return cg_row(s->c, tile.at, i, cg_i64(s->c, tile.row)); }
 
+// Rows of heads stand beside each other, a few cache lines of each row of the operand: what fetches ahead in the CPU sees no
+// sequence in them.
+void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row) {
+  enum { LINE = 16, MOST = 128 };  // elements
+  if (!x.next) return;
+  V next = cg_at(s->c, s->c->f32, row, x.next);
+  for (int64_t d = 0; d < cg_smaller(s->a.size, MOST); d += LINE)
+    cg_prefetch_l2(s->c, cg_at(s->c, s->c->f32, next, cg_i64(s->c, d)));
+}
+
 static void clear_from(AttnCode *s, V row, int64_t from) {
   for (int64_t d = from; d < s->size_pad; d += s->c->t->vl) cg_put(s->c, cg_zeros(s->c), row, cg_i64(s->c, d));
 }
@@ -200,6 +211,7 @@ void cg_attention_read(AttnCode *s, AttnRows x, V lo, V n, AttnTile tile) {
   if (!tile.is_copy) return;
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V src = cg_attention_row_of(s, x, lo, l.i), dst = cg_attention_tile_row(s, tile, l.i);
+    cg_attention_fetch_next(s, x, src);
     for (Span e = of_head(s); cg_next_vector(&e);) cg_put(c, cg_get_masked(c, c->vf, src, e.i, e.mask), dst, e.i);
     clear_from(s, dst, s->size_up);
   }
@@ -210,6 +222,7 @@ void cg_attention_write(AttnCode *s, AttnRows x, V lo, V n, AttnTile tile) {
   if (!tile.is_copy) return;
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V src = cg_attention_tile_row(s, tile, l.i), dst = cg_attention_row_of(s, x, lo, l.i);
+    cg_attention_fetch_next(s, x, dst);
     for (Span e = of_head(s); cg_next_vector(&e);) cg_put_masked(c, cg_get(c, c->vf, src, e.i), dst, e.i, e.mask);
   }
 }
@@ -228,6 +241,7 @@ void cg_attention_copy_panels(AttnCode *s, AttnRows x, V t, V n, V to) {
   Cg *c = s->c;
   for (Loop key = cg_count(c, n); cg_next(&key);) {
     V src = cg_attention_row(s, x, cg_add(c, t, key.i)), dst = cg_row(c, to, key.i, cg_i64(c, s->width));
+    cg_attention_fetch_next(s, x, src);
     for (int64_t d = 0; d < s->size_pad; d += c->t->vl) {
       V at = cg_i64(c, d / s->width * s->width * s->keys + d % s->width), left = cg_i64(c, s->a.size - d);
       V mask = d + c->t->vl <= s->a.size ? NULL : cg_mask(c, cg_max(c, left, cg_i64(c, 0)));
@@ -250,10 +264,11 @@ void cg_attention_transpose(AttnCode *s, AttnTile tile, V n, V to) {
 }
 
 // ---- units
-// Unit u of the list belongs to worker 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, ..
-static V is_own(Cg *c, V u) {
-  V twice = cg_add(c, c->n_workers, c->n_workers), at = cg_rem(c, u, twice);
-  V back = cg_sub(c, cg_sub(c, twice, cg_i64(c, 1)), at);
+// Unit u of the list belongs to worker 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, ..; *ahead: units to the worker's next one
+static V is_own(Cg *c, V u, V *ahead) {
+  V twice = cg_add(c, c->n_workers, c->n_workers), at = cg_rem(c, u, twice), one = cg_i64(c, 1);
+  V back = cg_sub(c, cg_sub(c, twice, one), at), there = cg_add(c, cg_add(c, c->worker, c->worker), one);
+  *ahead = cg_select(c, cg_lt(c, at, c->n_workers), cg_sub(c, twice, there), there);
   return cg_eq(c, cg_min(c, at, back), c->worker);
 }
 
@@ -285,12 +300,13 @@ bool cg_attention_next_unit(AttnDeal *d) {
     cg_then(&d->is_own);
     return cg_next(&d->units);
   }
-  V heads = cg_i64(c, d->n_heads);
+  V heads = cg_i64(c, d->n_heads), ahead;
   cg_next(&d->units);
-  d->is_own = cg_when(c, is_own(c, cg_add(c, d->dealt, d->units.i)));
+  d->is_own = cg_when(c, is_own(c, cg_add(c, d->dealt, d->units.i), &ahead));
   cg_then(&d->is_own);
   d->part = cg_div(c, d->units.i, heads);
   d->head = cg_sub(c, d->units.i, cg_mul(c, d->part, heads));
+  d->s->ahead = cg_select(c, cg_lt(c, cg_add(c, d->head, ahead), heads), ahead, cg_i64(c, 0));
   return true;
 }
 

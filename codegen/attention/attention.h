@@ -25,6 +25,7 @@ typedef struct {
   CgLayout of_q, of_k;  // of packed rows
   V offset;             // i64: query t stands at key t + offset
   V id;                 // of the random stream; NULL: no dropout
+  V ahead;  // heads of keys from a unit's to that of the worker's next unit, 0 where it has none; NULL: not known
 } AttnCode;
 
 // What a kernel has on the stack
@@ -45,6 +46,7 @@ typedef struct {
   int64_t row;
   V head;               // elements from one head to the next; NULL: there is one
   V offsets, position;  // packed rows: step t is row offsets[t] + position; else NULL
+  V next;  // elements to the head that this worker comes to next, which is fetched meanwhile; NULL: it is not
 } AttnRows;
 AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_query, V b, V h);
 V cg_attention_row(AttnCode *s, AttnRows x, V t);
@@ -52,6 +54,7 @@ V cg_attention_row(AttnCode *s, AttnRows x, V t);
 V cg_attention_step(AttnCode *s, V lo, V i);
 V cg_attention_head(AttnCode *s, V first, V i);
 V cg_attention_row_of(AttnCode *s, AttnRows x, V lo, V i);
+void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row);  // that row of the next head
 
 // Rows as products want them, at a constant distance: rows of size_pad in memory of the worker, or x itself where it has such
 // rows. `memory` is NULL there.

@@ -103,6 +103,7 @@ static void open_queries(Backward *w, V lo, V n) {
   cg_attention_read(s, w->g_rows, lo, n, w->g);
   for (Loop l = cg_count(c, n); cg_next(&l);) {
     V out = cg_attention_row_of(s, w->out, lo, l.i);
+    cg_attention_fetch_next(s, w->out, out);
     cg_put(c, dot_row(s, out, cg_attention_tile_row(s, w->g, l.i)), w->delta, l.i);
     cg_put(c, row_lse(w, l.i), w->lse, l.i);
   }
