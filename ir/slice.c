@@ -41,3 +41,11 @@ bool ir_is_flip(const Fn *f, Val v) {
   ir_slice(f, v, &s);
   return s.reverse && ir_dim_is_one(f->prog, s.step) && ir_none(s.at) && s.count.i == s.size.i;
 }
+
+ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k) {
+  Prog *p = f->prog;
+  const Attr *starts = ir_attr(f, v, KEY_starts), *counts = ir_attr(f, v, KEY_counts);
+  if (starts && counts) return (ConcatPart){ir_list_at(p, starts->u.list, k), ir_dim_at(p, counts->u.list, k)};
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  return (ConcatPart){0, ir_dim_at(p, ir_ins(f, ir_arg(f, v, k))->shape, axis)};
+}

@@ -23,6 +23,13 @@ bool ir_slice_is_rest(Prog *p, const Slice *s);
 // Is it a permutation of the whole axis? Then its gradient is the same slice.
 bool ir_is_flip(const Fn *f, Val v);
 
+// What a concat takes of operand k along its axis: all, or `count` elements from `start` on.
+typedef struct {
+  int64_t start;
+  Dim count;
+} ConcatPart;
+ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k);
+
 // A start, or an index, that was checked before (ir/passes/checks/check_starts.c); n: number of places
 bool ir_is_checked_start(const Fn *f, Val start, Dim n);
 

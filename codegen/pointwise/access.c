@@ -137,21 +137,24 @@ static bool collect_concat(Pointwise *p, uint32_t k) {
   Val v = value_at(p, k);
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0), n = 0, n_args = ir_ins(c->f, v)->n_args;
   Val *part = rt_alloc(c->mem, n_args * sizeof *part);
+  bool is_cut = ir_attr(c->f, v, KEY_starts) != NULL;
+  int64_t *start = is_cut ? rt_alloc(c->mem, n_args * sizeof *start) : NULL;
   Dim *size = rt_alloc(c->mem, n_args * sizeof *size);
   for (uint32_t a = 0; a < n_args; a++) {
     Val operand = ir_arg(c->f, v, a), seen = see_through(p, operand);
     if (in_group(p, seen) && is_code(p, seen))
       return fail(p, v, "reads a value of its own kernel through an index map");
-    if (is_empty(p, operand)) continue;
+    ConcatPart of = ir_concat_part(c->f, v, a);
+    if (is_empty(p, operand) || (is_cut && ir_dim_bound(c->f->prog, of.count) == 0)) continue;
     if (!cg_stored(c, operand)) return fail(p, v, "reads a value that is not stored");
-    size[n] = ir_dim_at(c->f->prog, ir_ins(c->f, operand)->shape, axis);
-    part[n++] = operand;
+    if (is_cut) start[n] = of.start;
+    size[n] = of.count, part[n++] = operand;
   }
   if (p->seg.n && (p->seg.n != n || p->seg.axis != axis)) return fail(p, v, "is cut in other places than its kernel");
   p->use[k][0] = -1;
   if (n == 0) return true;  // so is the whole group
   p->use[k][0] = add_access(p, part[0]);
-  p->acc[p->use[k][0]].part = part;
+  p->acc[p->use[k][0]].part = part, p->acc[p->use[k][0]].part_start = start;
   map_axes(p, &p->acc[p->use[k][0]], v);
   p->seg = (Segments){.n = n, .axis = axis, .size = size};
   return true;
@@ -270,6 +273,24 @@ static bool has_few(const Pointwise *p) {
   return p->seg.n <= FEW_SEGMENTS && p->seg.n * (p->to - p->from) <= FEW_INSTRUCTIONS;
 }
 
+static V part_at(const Pointwise *p, const Access *a, uint32_t k) {
+  LLVMTypeRef t = cg_elem_type(p->c, (DType)ir_ins(p->c->f, a->v)->dtype);
+  V base = cg_ptr(p->c, a->part[k]);
+  return a->part_first ? cg_at(p->c, t, base, a->part_first[k]) : base;
+}
+
+// scale: elements of the loop axis for one of the concat's
+static void place_parts(Pointwise *p, Access *a, V scale) {
+  Cg *c = p->c;
+  V unit = cg_mul(c, scale, a->stride[p->seg.loop]);
+  a->part_first = rt_alloc(c->mem, p->seg.n * sizeof *a->part_first);
+  a->part_pitch = rt_alloc(c->mem, p->seg.n * sizeof *a->part_pitch);
+  for (uint32_t k = 0; k < p->seg.n; k++) {
+    Dim all = ir_dim_at(c->f->prog, ir_ins(c->f, a->part[k])->shape, p->seg.axis);
+    a->part_first[k] = cg_mul(c, cg_i64(c, a->part_start[k]), unit), a->part_pitch[k] = cg_mul(c, cg_dim(c, all), unit);
+  }
+}
+
 static void place_segments(Pointwise *p) {
   Cg *c = p->c;
   Segments *s = &p->seg;
@@ -280,6 +301,8 @@ static void place_segments(Pointwise *p) {
     end = cg_add(c, end, cg_mul(c, cg_dim(c, s->size[k]), scale));
     s->end[k] = end;
   }
+  for (uint32_t a = 0; a < p->n_acc; a++)
+    if (p->acc[a].part_start) place_parts(p, &p->acc[a], scale);
   if (has_few(p)) return;
   s->end_table = cg_block(c, c->i64, s->n + 1);
   cg_store(c, cg_i64(c, 0), s->end_table);
@@ -287,9 +310,21 @@ static void place_segments(Pointwise *p) {
   for (uint32_t a = 0; a < p->n_acc; a++) {
     if (!p->acc[a].part) continue;
     V table = p->acc[a].part_table = cg_block(c, c->ptr, s->n);
-    for (uint32_t k = 0; k < s->n; k++)
-      cg_store(c, cg_ptr(c, p->acc[a].part[k]), cg_at(c, c->ptr, table, cg_i64(c, k)));
+    for (uint32_t k = 0; k < s->n; k++) cg_store(c, part_at(p, &p->acc[a], k), cg_at(c, c->ptr, table, cg_i64(c, k)));
+    if (!p->acc[a].part_pitch) continue;
+    p->acc[a].pitch_table = cg_block(c, c->i64, s->n);
+    for (uint32_t k = 0; k < s->n; k++) cg_put(c, p->acc[a].part_pitch[k], p->acc[a].pitch_table, cg_i64(c, k));
   }
+}
+
+static void enter_few(Pointwise *p, Access *a, uint32_t k) {
+  a->part_at = part_at(p, a, k);
+  a->pitch_at = a->part_pitch ? a->part_pitch[k] : NULL;
+}
+
+static void enter_of_many(Pointwise *p, Access *a, V k) {
+  a->part_at = cg_get(p->c, p->c->ptr, a->part_table, k);
+  a->pitch_at = a->pitch_table ? cg_get(p->c, p->c->i64, a->pitch_table, k) : NULL;
 }
 
 static void each_of_few(Pointwise *p, SegmentBody *body, void *ctx) {
@@ -298,7 +333,7 @@ static void each_of_few(Pointwise *p, SegmentBody *body, void *ctx) {
     s->begin = k ? s->end[k - 1] : cg_i64(p->c, 0);
     s->stop = s->end[k];
     for (uint32_t a = 0; a < p->n_acc; a++)
-      if (p->acc[a].part) p->acc[a].part_at = cg_ptr(p->c, p->acc[a].part[k]);
+      if (p->acc[a].part) enter_few(p, &p->acc[a], k);
     body(p, ctx);
   }
 }
@@ -318,7 +353,7 @@ void cg_pointwise_each_segment(Pointwise *p, SegmentBody *body, void *ctx) {
     s->begin = cg_get(c, c->i64, s->end_table, l.i);
     s->stop = cg_get(c, c->i64, s->end_table, cg_add(c, l.i, cg_i64(c, 1)));
     for (uint32_t a = 0; a < p->n_acc; a++)
-      if (p->acc[a].part) p->acc[a].part_at = cg_get(c, c->ptr, p->acc[a].part_table, l.i);
+      if (p->acc[a].part) enter_of_many(p, &p->acc[a], l.i);
     body(p, ctx);
   }
 }
@@ -338,8 +373,8 @@ void cg_pointwise_merge(Pointwise *p) {
     p->last_of[p->n_loop - 1] = j;
     if (p->seg.axis == j) p->seg.loop = p->n_loop - 1;
   }
-  if (p->seg.n) place_segments(p);
   for (uint32_t k = 0; k < p->n_acc; k++) place_access(p, &p->acc[k], first_of);
+  if (p->seg.n) place_segments(p);
   if (p->n_loop) return;
   p->size[0] = cg_i64(c, 1);  // one element
   for (uint32_t k = 0; k < p->n_acc; k++) p->acc[k].stride[0] = cg_i64(c, 0);
@@ -383,11 +418,12 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
   }
 }
 
-// Size of a concat's operand: the iteration's, but along the concat's axis.
+// Size of a concat's operand, or of what is read of it: the iteration's, but along the concat's axis.
 static void enter_part(Pointwise *p, Access *a, const V *index) {
   Cg *c = p->c;
   uint32_t at_axis = p->seg.loop;
-  V step = a->stride[at_axis], stride = cg_mul(c, cg_sub(c, p->seg.stop, p->seg.begin), step);
+  V step = a->stride[at_axis], stride = a->pitch_at;
+  if (!stride) stride = cg_mul(c, cg_sub(c, p->seg.stop, p->seg.begin), step);
   V at = cg_sub(c, cg_i64(c, 0), cg_mul(c, p->seg.begin, step));
   for (uint32_t g = at_axis; g-- > 0;) {
     at = cg_add(c, at, cg_mul(c, index[g], stride));

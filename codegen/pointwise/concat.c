@@ -8,6 +8,7 @@
 // a vector.
 #include "codegen/cg.h"
 #include "codegen/pointwise/pointwise.h"
+#include "ir/slice.h"
 
 enum { MOST_MOVES = 512, SMALL = 4096, GRAIN = 2048 };
 
@@ -24,10 +25,10 @@ static Join join_of(const Cg *c) {
 
 static Dim dim_of(const Cg *c, Val v, uint32_t axis) { return ir_dim_at(c->f->prog, ir_ins(c->f, v)->shape, axis); }
 
-// Elements of v in a row of the result; -1: not a constant.
-static int64_t run_of(const Cg *c, const Join *j, Val v) {
-  int64_t n = 1;
-  for (uint32_t k = j->axis; k < j->rank; k++) {
+// Elements of `along` rows of v's inner axes; -1: not a constant.
+static int64_t run_of(const Cg *c, const Join *j, Val v, Dim along) {
+  int64_t n = ir_dim_is_const(c->f->prog, along) ? ir_dim_bound(c->f->prog, along) : -1;
+  for (uint32_t k = j->axis + 1; n >= 0 && k < j->rank; k++) {
     if (!ir_dim_is_const(c->f->prog, dim_of(c, v, k))) return -1;
     n *= ir_dim_bound(c->f->prog, dim_of(c, v, k));
   }
@@ -41,7 +42,7 @@ bool cg_is_run_copy(const Cg *c) {
   Join j = join_of(c);
   int64_t n = 0;
   for (uint32_t k = 0; k < ir_ins(c->f, j.v)->n_args && n <= MOST_MOVES; k++) {
-    int64_t run = run_of(c, &j, ir_arg(c->f, j.v, k));
+    int64_t run = run_of(c, &j, j.v, ir_concat_part(c->f, j.v, k).count);
     if (run < 0) return false;
     n += moves_of(c, run);
   }
@@ -66,7 +67,7 @@ bool cg_emit_concat(Cg *c) {
   Join j = join_of(c);
   const Ins *ins = ir_ins(c->f, j.v);
   LLVMTypeRef elem = cg_elem_type(c, (DType)ins->dtype);
-  int64_t width = run_of(c, &j, j.v), bound = ir_shape_bound(c->f->prog, ins->shape);
+  int64_t width = run_of(c, &j, j.v, dim_of(c, j.v, j.axis)), bound = ir_shape_bound(c->f->prog, ins->shape);
   if (bound == 0) return true;
   V rows = cg_i64(c, 1), lo = cg_i64(c, 0), hi;
   for (uint32_t k = 0; k < j.axis; k++) rows = cg_mul(c, rows, cg_dim(c, dim_of(c, j.v, k)));
@@ -77,8 +78,10 @@ bool cg_emit_concat(Cg *c) {
     int64_t at = 0;
     for (uint32_t k = 0; k < ins->n_args; k++) {
       Val a = ir_arg(c->f, j.v, k);
-      int64_t run = run_of(c, &j, a);
-      V from = cg_at(c, elem, cg_ptr(c, a), cg_mul(c, l.i, cg_i64(c, run)));
+      ConcatPart part = ir_concat_part(c->f, j.v, k);
+      int64_t run = run_of(c, &j, a, part.count), all = run_of(c, &j, a, dim_of(c, a, j.axis));
+      V first = cg_i64(c, part.start * run_of(c, &j, a, ir_dim(c->f->prog, 1)));
+      V from = cg_at(c, elem, cg_ptr(c, a), cg_index(c, l.i, cg_i64(c, all), first));
       move_run(c, elem, cg_at(c, elem, to, cg_i64(c, at)), from, run);
       at += run;
     }

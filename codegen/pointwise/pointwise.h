@@ -35,9 +35,14 @@ typedef struct {
   V tile;     // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
   V *square;  // its rows in registers
   // of a concat
-  Val *part;     // by segment: the operand; NULL: not a concat
-  V part_table;  // pointers to them
-  V part_at;     // to the current one
+  Val *part;            // by segment: the operand; NULL: not a concat
+  V part_table;         // pointers to what is read of them
+  V part_at;            // to the current one
+  int64_t *part_start;  // {starts}, by segment; NULL: 0;
+  V *part_first;        // of its first element
+  V *part_pitch;  // {starts}: elements from one row of the operand to the next, by segment; NULL: those of a segment
+  V pitch_table;  // the same in memory; the current one
+  V pitch_at;
 } Access;
 
 // Segments of the iteration along one axis.

@@ -90,14 +90,23 @@ void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
   ir_grad_give(g, a, part_of(g, adj, axis, ir_attr(g->f, v, KEY_start)->u.dim, size_along(g, a, axis)));
 }
 
+static Val padded(Grad *g, Val x, const Slice *s) {
+  int64_t size = ir_dim_bound(g->p, s->size);
+  Attr attr[3] = {ir_a_int(KEY_axis, s->axis), ir_a_dim(KEY_start, s->start), ir_a_int(KEY_size, size)};
+  return ir_emit(g->f, OP_pad_axis, &x, 1, attr, 3, g->loc);
+}
+
 void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
   Dim from = ir_dim(g->p, 0);
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
-    Val a = arg(g, v, k);
-    Dim count = ir_dim_at(g->p, shape_of(g, a), (uint32_t)axis);
-    if (wants(g, v, k)) ir_grad_give(g, a, part_of(g, adj, axis, from, count));
-    from = ir_dim_add(g->p, from, count);
+    ConcatPart part = ir_concat_part(g->f, v, k);
+    Slice of = {.axis = (uint32_t)axis, .start = ir_dim(g->p, part.start), .size = size_along(g, arg(g, v, k), axis)};
+    if (wants(g, v, k)) {
+      Val own = part_of(g, adj, axis, from, part.count);
+      ir_grad_give(g, arg(g, v, k), part.count.i == of.size.i ? own : padded(g, own, &of));
+    }
+    from = ir_dim_add(g->p, from, part.count);
   }
 }
 
@@ -128,12 +137,6 @@ static Val slice_assign_like(Grad *g, Val like, Val target, Val source, Val at) 
   Attr attr[5];
   uint32_t n = slice_attrs(g, like, attr);
   return ir_emit(g->f, OP_slice_assign, (Val[]){target, source, at}, 3, attr, n, g->loc);
-}
-
-static Val padded(Grad *g, Val x, const Slice *s) {
-  int64_t size = ir_dim_bound(g->p, s->size);
-  Attr attr[3] = {ir_a_int(KEY_axis, s->axis), ir_a_dim(KEY_start, s->start), ir_a_int(KEY_size, size)};
-  return ir_emit(g->f, OP_pad_axis, &x, 1, attr, 3, g->loc);
 }
 
 void ir_grad_rule_slice(Grad *g, Val v, Val adj) {

@@ -20,6 +20,17 @@ static void write_strided(Tensor out, Tensor src, const Sizes *from, int64_t bas
   for (int64_t i = 0; i < src.n; i++) out.v[base + run_offset(from, stride, i)] = src.v[i];
 }
 
+// Likewise of the elements range[0] .. range[0] + range[1] - 1 of src along the axis.
+static void write_part(Tensor out, Tensor src, const Sizes *from, int64_t axis, const int64_t *range, int64_t base,
+                       const int64_t *stride) {
+  int64_t own[MAX_RANK];
+  run_strides(from, own);
+  for (int64_t i = 0; i < src.n; i++) {
+    int64_t at = i / own[axis] % from->dim[axis] - range[0];
+    if (at >= 0 && at < range[1]) out.v[base - range[0] * stride[axis] + run_offset(from, stride, i)] = src.v[i];
+  }
+}
+
 bool eval_reshape(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
   if (out.n != a.n) return run_fail(r, v, "%lld elements into %lld", (long long)a.n, (long long)out.n);
@@ -84,8 +95,11 @@ bool eval_concat(Run *r, Val v) {
   run_strides(&to, stride);
   for (uint32_t k = 0; k < ir_ins(r->f, v)->n_args; k++) {
     Sizes from = run_arg_sizes(r, v, k);
-    write_strided(out, run_arg(r, v, k), &from, at * stride[axis], stride);
-    at += from.dim[axis];
+    int64_t start = ir_concat_part(r->f, v, k).start;
+    bool is_part = ir_attr(r->f, v, KEY_counts) != NULL;
+    int64_t count = is_part ? ir_list_at(r->f->prog, ir_attr(r->f, v, KEY_counts)->u.list, k) : from.dim[axis];
+    write_part(out, run_arg(r, v, k), &from, axis, (int64_t[]){start, count}, at * stride[axis], stride);
+    at += count;
   }
   return true;
 }

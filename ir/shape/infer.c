@@ -278,10 +278,27 @@ uint16_t ir_rule_write(const Infer *c) {
   return 0;
 }
 
+// {starts, counts}: constants, of elements that operands have.
+static uint16_t check_parts(const Infer *c, uint32_t axis) {
+  const Attr *starts = ir_attr(c->f, c->v, KEY_starts), *counts = ir_attr(c->f, c->v, KEY_counts);
+  if (!starts && !counts) return 0;
+  bool fits =
+      starts && counts && ir_rank(c->p, starts->u.list) == n_args(c) && ir_rank(c->p, counts->u.list) == n_args(c);
+  for (uint32_t k = 0; fits && k < n_args(c); k++) {
+    Dim all = dim_of(c, k, axis), start = ir_dim_at(c->p, starts->u.list, k),
+        count = ir_dim_at(c->p, counts->u.list, k);
+    fits = ir_dim_is_const(c->p, all) && ir_dim_is_const(c->p, start) && ir_dim_is_const(c->p, count);
+    if (!fits) break;
+    int64_t n = ir_dim_bound(c->p, all), from = ir_dim_info(c->p, start)->value, of = ir_dim_info(c->p, count)->value;
+    fits = from >= 0 && of >= 0 && from <= n && of <= n - from;
+  }
+  if (fits) return 0;
+  return ir_infer_fault(c, E_ARGUMENT, "{starts} and {counts} are constants for each operand, of elements that it has");
+}
+
 uint16_t ir_rule_concat(const Infer *c) {
   uint32_t axis;
   TRY(ir_infer_axis(c, &axis));
-  Dim total = dim_of(c, 0, axis);
   for (uint32_t k = 1; k < n_args(c); k++) {
     if (dtype_of(c, k) != dtype_of(c, 0)) return ir_infer_differ(c, "all operands must have one dtype");
     bool same = rank_of(c, k) == rank_of(c, 0);
@@ -292,8 +309,10 @@ uint16_t ir_rule_concat(const Infer *c) {
                          ir_infer_with_dim(c, shape_of(c, 0), axis, dim_of(c, k, axis)));
       return bad_shape(c, "sizes differ on another axis");
     }
-    total = ir_dim_add(c->p, total, dim_of(c, k, axis));
   }
+  TRY(check_parts(c, axis));
+  Dim total = ir_dim(c->p, 0);
+  for (uint32_t k = 0; k < n_args(c); k++) total = ir_dim_add(c->p, total, ir_concat_part(c->f, c->v, k).count);
   set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), axis, total));
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "ir/intern.h"
 #include "ir/passes/fusion/groups.h"
 #include "ir/passes/plan.h"
+#include "ir/slice.h"
 
 static int64_t bound_between(const Fn *f, Val v, uint32_t from, uint32_t to) {
   int64_t n = 1;
@@ -25,7 +26,7 @@ static bool same_cuts(const Fn *f, Val a, Val b) {
   uint32_t axis = (uint32_t)ir_attr_int(f, a, KEY_axis, 0), n = ir_ins(f, a)->n_args;
   if ((uint32_t)ir_attr_int(f, b, KEY_axis, 0) != axis || ir_ins(f, b)->n_args != n) return false;
   for (uint32_t k = 0; k < n; k++)
-    if (ir_ins(f, ir_arg(f, a, k))->shape.i != ir_ins(f, ir_arg(f, b, k))->shape.i) return false;
+    if (ir_concat_part(f, a, k).count.i != ir_concat_part(f, b, k).count.i) return false;
   return true;
 }
 

@@ -113,7 +113,7 @@ static bool is_calm(const Fn *f, uint32_t from, uint32_t to) {
 static bool plan(Joins *j, Val v) {
   Fn *f = j->f;
   const Ins *ins = ir_ins(f, v);
-  if (ins->op != OP_concat || ins->n_args < 2) return false;
+  if (ins->op != OP_concat || ins->n_args < 2 || ir_attr(f, v, KEY_starts)) return false;
   j->n = ins->n_args, j->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   Val *list = rt_alloc(f->prog->mem, j->n * sizeof *list);
   for (uint32_t k = 0; k < j->n; k++) list[k] = ir_arg(f, v, k);
