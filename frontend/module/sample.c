@@ -165,6 +165,7 @@ static tn_tensor drawn(const Sampler *s, tn_tensor x, tn_tensor u) {
   }
   tn_tensor heat = op2(OP_max, number_of(s, o->temperatures, o->temperature), fe_const(s->f, FLT_MIN, at), at);
   tn_tensor weight = fe_emit1(OP_exp, op2(OP_div, op2(OP_sub, x, best, at), heat, at), at);
+  weight = op2(OP_fmax, weight, fe_const(s->f, 0, at), at);  // NaN counts nothing
   tn_tensor sums = fe_ok(weight) ? fe_emit(OP_cumsum, &weight, 1, &axis, 1, at) : weight;
   if (!fe_ok(sums)) return sums;
   Dim one = ir_dim(p, 1), last = ir_dim_sub(p, fe_axis_dim(sums, 1), one);
