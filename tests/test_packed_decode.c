@@ -279,6 +279,61 @@ static void check_copies(tn_model *m) {
   CHECK(same_text(&t[0], &t[2]) && same_text(&t[1], &t[3]) && !same_text(&t[0], &t[1]) && was.n + 2 == t[0].n);
 }
 
+// ---- modules: a stack of transformer layers whose attentions have caches, rotary positions of the rows
+enum { SHORT = 12 };
+static tn_tensor turned(tn_tensor h, tn_tensor steps) {
+  tn_tensor x = tn_reshape(h, TN_SHAPE(tn_dim_of(h, 0), HEADS, SIZE));
+  return tn_reshape(tn_rope(x, .heads_inside = true, .positions = steps, .most = SHORT),
+                    TN_SHAPE(tn_dim_of(h, 0), WIDE));
+}
+
+static tn_model *modules(void) {
+  tn_program *p = tn_program_create("modules");
+  tn_module *net = tn_root(p), *words = tn_embedding(net, "words", WORDS, WIDE),
+            *slots = tn_slots(net, "slots", 3, SHORT);
+  tn_module *layers = tn_transformer_encoder(net, "layers", WIDE, HEADS, 2, .feedforward = 40, .norm_first = true);
+  tn_slot_caches(layers, slots);
+  tn_dim B = tn_dim_bounded(p, "batch", 3), T = tn_dim_bounded(p, "time", SHORT);
+  tn_function *f = tn_function_begin(p, "prefill");
+  tn_tensor where = tn_input(f, "where", TN_I64, TN_SHAPE(B)), ids = tn_input(f, "ids", TN_I64, TN_SHAPE(B, T));
+  tn_slot_run run = tn_slots_prefill(slots, where, tn_pack_padded(ids, tn_input(f, "lengths", TN_I64, TN_SHAPE(B))));
+  tn_tensor h = tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .slots = &run);
+  tn_output(f, "y", tn_packed_last(tn_packed_with_data(run.rows, h)));
+  tn_function_end(f);
+  f = tn_function_begin(p, "step");
+  where = tn_input(f, "where", TN_I64, TN_SHAPE(B));
+  run = tn_slots_step(slots, where, tn_input(f, "ids", TN_I64, TN_SHAPE(B)));
+  tn_output(f, "y", tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .causal = true, .slots = &run));
+  tn_function_end(f);
+  f = tn_function_begin(p, "whole");
+  ids = tn_input(f, "ids", TN_I64, TN_SHAPE(B, T));
+  tn_packed s = tn_pack_padded(ids, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)));
+  h = tn_reshape(tn_call(words, s.data), TN_SHAPE(tn_dim_of(s.data, 0), HEADS, SIZE));
+  h = tn_reshape(tn_rope(h, .heads_inside = true), TN_SHAPE(tn_dim_of(s.data, 0), WIDE));
+  tn_output(f, "y", tn_packed_last(tn_packed_with_data(s, tn_encoder_call(layers, h, .causal = true))));
+  tn_function_end(f);
+  return model_alone(p, .n_workers = 2);
+}
+
+static void check_modules(void) {
+  int64_t ids[3][SHORT], lengths[3] = {2, 7, 4}, where[3] = {2, 0, 1}, next[3];
+  float y[3][WIDE], whole[3][WIDE];
+  tn_model *m = modules();
+  if (!m) return;
+  for (int k = 0; k < 3 * SHORT; k++) ids[k / SHORT][k % SHORT] = k * 17 % WORDS;
+  const tn_array in[] = {tn_i64(&ids[0][0], 3, SHORT), tn_i64(lengths, 3)}, out[] = {tn_f32(&whole[0][0], 3, WIDE)};
+  for (int t = 0; t < 4; t++) {
+    tn_status s;
+    for (int k = 0; k < 3; k++) next[k] = ids[k][lengths[k]];
+    if (!t) s = tn_run(m, "prefill", TN_IN(tn_i64(where, 3), in[0], in[1]), TN_OUT(tn_f32(&y[0][0], 3, WIDE)));
+    else s = tn_run(m, "step", TN_IN(tn_i64(where, 3), tn_i64(next, 3)), TN_OUT(tn_f32(&y[0][0], 3, WIDE)));
+    for (int k = 0; t && k < 3; k++) lengths[k]++;
+    if (!CHECK(!s)) puts(tn_error_text(m));
+    CHECK(!tn_run(m, "whole", in, 2, out, 1) && all_near("rows", y[0], whole[0], 3 * WIDE, 1e-5));
+  }
+  tn_model_free(m);
+}
+
 // ---- a bundle
 static void check_bundle(const Text *texts) {
   static Text of_bundle[N];
@@ -314,6 +369,7 @@ int main(void) {
   compare(m, texts);
   for (int k = 0; k < N; k += 7) compare_whole(m, &texts[k]);
   check_refused(m), check_empty(m), check_copies(m);
+  check_modules();
   check_bundle(texts);
   tn_model_free(m), tn_model_free(one);
   return check_report();

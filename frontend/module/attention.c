@@ -18,6 +18,7 @@
 #include "frontend/module/tree.h"
 #include "frontend/packed/packed.h"
 #include "frontend/run/finite.h"
+#include "frontend/tenure/decode.h"
 
 #include <math.h>
 
@@ -43,6 +44,8 @@ bool fe_check_attention(tn_function *f, const tn_attention_options *o) {
     fe_error(f->p, E_ARGUMENT, o->at, "attention takes one offset, a constant or a value");
   else if ((o->offset.fn || o->const_offset) && !o->causal && !o->window)
     fe_error(f->p, E_ARGUMENT, o->at, "an offset is of causal order or of a window: this attention has none");
+  else if (o->slots)
+    fe_error(f->p, E_ARGUMENT, o->at, "slots are an option of modules: others call tn_slot_attend with their cache");
   else if (o->mask.fn && !is_mask(o->mask)) refuse_mask(o->mask, o->at);
   else return true;
   return false;
@@ -451,6 +454,41 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
   return true;
 }
 
+// ---- over the slots of a run
+static bool check_slots(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o) {
+  bool has_more = o->lengths.fn || o->bias.fn || o->mask.fn || o->offset.fn || o->const_offset || o->window ||
+                  o->weights || o->dropout > 0;
+  const char *why = NULL;
+  if (q.v != k.v || k.v != v.v) why = "of one value to itself";
+  else if (has_more) why = "in causal order, and with no other option but the scale";
+  else if (c->m->config.has_own_sizes) why = "with keys and values of its own size";
+  else if (n_added_keys(c->m)) why = "without keys of its own (bias_kv, zero_attn)";
+  else if (c->m->config.rate > 0 && !fe_eval(c->f, c->at)) why = "without dropout: tn_eval marks the function";
+  else if (fe_rank(q) != 2) why = "of the rows [rows, size] of their run";
+  if (!why) return true;
+  fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' attends over slots %s", c->m->path, why);
+  fe_note_value(q, "the value");
+  return false;
+}
+
+static tn_tensor attend_slots(const Call *c, tn_tensor x, const tn_attention_options *o) {
+  tn_module *cache = c->m->first;
+  while (cache && !(cache->kind == MOD_SLOT_CACHE && cache->config.slots == o->slots->slots)) cache = cache->next;
+  if (!cache) {
+    fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' has no cache of the slots of this run", c->m->path);
+    fe_note(c->f->p, c->m->loc, "the module was made here");
+    fe_hint(c->f->p, "tn_slot_caches(m, slots) makes one for each attention below m");
+    return fe_poison(c->f);
+  }
+  tn_tensor all = project(c, x, 0, 3), part[3];  // [rows,3,H,D]
+  for (int64_t k = 0; k < 3 && fe_ok(all); k++) part[k] = fe_without_axis(fe_slice(all, 1, k, 1, c->at), 1, c->at);
+  if (!fe_ok(all)) return all;
+  tn_tensor y = fe_slot_attend(cache, o->slots, part[0], part[1], part[2], o->scale, c->at);
+  if (!fe_ok(y)) return y;
+  y = fe_reshape(y, (const Dim[]){fe_axis_dim(y, 0), ir_dim(c->f->p->ir, c->m->config.out)}, 2, c->at);
+  return fe_call(c->m->first, y, c->at);
+}
+
 tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {
   tn_function *f;
   if (!k.fn) k = q;
@@ -459,8 +497,12 @@ tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, t
   if (!fe_join_attention("tn_attention_call", x, 3, &o, &f)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Call c = {m, f, o.at};
+  const tn_slot_run *slots = o.slots;
+  o.slots = NULL;
   if (!check_call(&c, x, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
+  o.slots = slots;
+  if (slots) return check_slots(&c, q, k, v, &o) ? attend_slots(&c, q, &o) : fe_poison(f);
   return attend_ranks(&c, x, &o);
 }
 

@@ -36,8 +36,9 @@ static tn_tensor table_of(const Rope *r, double base, bool is_sin) {
   return (tn_tensor){f, ir_table(f->ir, DT_F32, s, v, fe_loc(f->p, r->o->at)).i};
 }
 
-// i64 [rows]: where each packed row stands in its sequence, from the offset on.
+// i64 [rows]: as they are given, or where each packed row stands in its sequence, from the offset on.
 static tn_tensor positions_of(const Rope *r) {
+  if (r->o->positions.fn) return r->o->positions;
   tn_tensor steps = fe_row_steps(r->x, r->o->at);
   if (r->o->offset.fn && fe_ok(steps)) return fe_emit2(OP_add, steps, r->o->offset, r->o->at);
   return fe_emit2(OP_add, steps, fe_number(r->x.fn, (double)r->o->const_offset, DT_I64, r->o->at), r->o->at);
@@ -49,7 +50,8 @@ static tn_tensor rows_of(const Rope *r, double base, bool is_sin) {
   Prog *p = r->x.fn->p->ir;
   tn_tensor table = table_of(r, base, is_sin);
   Dim steps = fe_axis_dim(r->x, r->time), one = ir_dim(p, 1), d[4] = {steps};
-  tn_tensor rows = r->is_packed      ? fe_emit2(OP_embedding, table, positions_of(r), r->o->at)
+  bool by_index = r->is_packed || r->o->positions.fn;
+  tn_tensor rows = by_index          ? fe_emit2(OP_embedding, table, positions_of(r), r->o->at)
                    : r->o->offset.fn ? fe_slice_at(table, 0, r->o->offset, steps, r->o->at)
                                      : fe_part(table, 0, ir_dim(p, r->o->const_offset), steps, r->o->at);
   uint32_t n = 1;
@@ -126,6 +128,10 @@ static bool check_options(Rope *r) {
   if (o->offset.fn && (o->const_offset || !o->most))
     return refuse(r, E_ARGUMENT,
                   "tn_rope with an offset of the run takes .most, how many positions there are, and no other");
+  if (o->positions.fn && (o->offset.fn || o->const_offset || !o->most))
+    return refuse(r, E_ARGUMENT, "tn_rope with positions of the run takes .most, how many there are, and no offset");
+  if (o->positions.fn && (fe_rank(o->positions) != 1 || fe_axis_dim(o->positions, 0).i != fe_axis_dim(r->x, r->time).i))
+    return refuse(r, E_SHAPE, "the positions of tn_rope are [T], one for each step");
   if (o->offset.fn && fe_rank(o->offset)) return refuse(r, E_SHAPE, "the offset of tn_rope is a scalar");
   if (o->const_offset < 0 || o->const_offset > MOST_NUMBERS || o->most < 0)
     return refuse(r, E_ARGUMENT, "positions of tn_rope are 0 or more");
@@ -137,13 +143,18 @@ static bool check_options(Rope *r) {
 
 tn_tensor tn_rope(tn_tensor x, tn_rope_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){x, o.offset}, o.offset.fn ? 2 : 1, &f, o.at)) return fe_poison(f);
+  tn_tensor all[3] = {x};
+  uint32_t n = 1;
+  if (o.offset.fn) all[n++] = o.offset;
+  if (o.positions.fn) all[n++] = o.positions;
+  if (!fe_join(all, n, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   Rope r = {.x = x, .o = &o, .rank = fe_rank(x)};
   if (!check_value(&r)) return fe_poison(f);
   r.time = r.rank - (o.heads_inside ? 3 : 2);
   r.is_packed = r.time == 0 && fe_rows_of(x);
-  if (!check_options(&r) || (!r.is_packed && !fe_steps_apart(x, r.time, "tn_rope", o.at))) return fe_poison(f);
+  if (!check_options(&r) || (!r.is_packed && !o.positions.fn && !fe_steps_apart(x, r.time, "tn_rope", o.at)))
+    return fe_poison(f);
   double base = o.base != 0 ? o.base : 10000;
   tn_tensor cosine = rows_of(&r, base, false), sine = rows_of(&r, base, true);
   return fe_ok(cosine) && fe_ok(sine) ? fe_made(turn(&r, cosine, sine), o.at) : fe_poison(f);

@@ -70,6 +70,24 @@ tn_module *tn_slot_cache(tn_module *parent, const char *name, tn_module *slots, 
   return m;
 }
 
+static uint32_t add_caches(tn_module *m, tn_module *slots, tn_site at) {
+  uint32_t n = m->kind == MOD_ATTENTION;
+  for (tn_module *c = m->first; c; c = c->next) n += add_caches(c, slots, at);
+  if (m->kind == MOD_ATTENTION)
+    tn_slot_cache(m, "cache", slots, m->config.n_heads, m->config.out / m->config.n_heads, at);
+  return n;
+}
+
+void tn_slot_caches(tn_module *m, tn_module *slots, tn_site at) {
+  if (!m) return;
+  FE_GUARD(m->p, );
+  if (!fe_open(m->p, at) || m->poisoned || !check_kind(m->p, slots, MOD_SLOTS, "slots: tn_slots makes them", at))
+    return;
+  if (add_caches(m, slots, at)) return;
+  fe_error(m->p, E_ARGUMENT, at, "%s has no multi-head attention, nor has what is below it", fe_module_text(m));
+  fe_note(m->p, m->loc, "it was made here");
+}
+
 static tn_tensor entry(tn_function *f, const tn_module *m, const char *name, tn_site at) {
   return fe_use(f, fe_entry(m, name)->param, at);
 }
@@ -245,29 +263,38 @@ static tn_tensor attend_slots(const tn_slot_run *r, tn_tensor cache, tn_tensor q
   return fe_ok(y) ? picked(fe_reshape(y, (const Dim[]){n, heads, size}, 3, o.at), r->where, o.at) : y;
 }
 
+static bool check_cache(const tn_module *cache, const tn_slot_run *r, tn_site at) {
+  if (cache->config.slots == r->slots) return true;
+  fe_error(cache->p, E_ARGUMENT, at, "cache '%s' is of the slots '%s', the run of others", cache->path,
+           cache->config.slots->path);
+  fe_note(cache->p, cache->loc, "the cache was made here");
+  fe_note_value(r->places, "the run");
+  return false;
+}
+
+tn_tensor fe_slot_attend(tn_module *cache, const tn_slot_run *r, tn_tensor q, tn_tensor k, tn_tensor v, double scale,
+                         tn_site at) {
+  tn_function *f = q.fn;
+  if (!fe_join_for("tn_slot_attend", (const tn_tensor[]){q, r->where, r->ids, r->places}, 4, &f, at))
+    return fe_poison(f);
+  bool is_prompt = fe_ok(r->rows.layout);
+  tn_attention_options how = {.causal = is_prompt, .scale = scale, .heads_inside = true, .at = at};
+  if (!check_cache(cache, r, at) || !fe_check_attention(f, &how)) return fe_poison(f);
+  int64_t heads = ir_dim_bound(f->p->ir, ir_dims(f->p->ir, fe_entry(cache, "steps")->param->shape)[2]);
+  if (!check_rows(cache, r, q, "the queries", 0, at) || !check_rows(cache, r, k, "the keys", heads, at) ||
+      !check_rows(cache, r, v, "the values", heads, at))
+    return fe_poison(f);
+  tn_tensor all = entry(f, cache, "steps", at);
+  tn_index_put_(all, r->places, side_by_side(k, v, at), at);
+  return is_prompt ? fe_attention((tn_tensor[]){q, k, v}, 3, 4, &how, at) : attend_slots(r, all, q, how);
+}
+
 tn_tensor tn_slot_attend(tn_module *cache, tn_slot_run run, tn_tensor q, tn_tensor k, tn_tensor v, tn_slot_options o) {
   tn_function *f;
-  if (!fe_join((const tn_tensor[]){q, k, v, run.where, run.ids, run.places}, 6, &f, o.at)) return fe_poison(f);
+  if (!fe_join((const tn_tensor[]){q, k, v}, 3, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_kind(f->p, cache, MOD_SLOT_CACHE, "cache of slots: tn_slot_cache makes one", o.at)) return fe_poison(f);
-  if (cache->config.slots != run.slots) {
-    fe_error(f->p, E_ARGUMENT, o.at, "cache '%s' is of the slots '%s', the run of others", cache->path,
-             cache->config.slots->path);
-    fe_note(f->p, cache->loc, "the cache was made here");
-    fe_note_value(run.places, "the run");
-    return fe_poison(f);
-  }
-  tn_attention_options how = {.causal = fe_ok(run.rows.layout), .scale = o.scale, .heads_inside = true, .at = o.at};
-  if (!fe_check_attention(f, &how)) return fe_poison(f);
-  int64_t heads = ir_dim_bound(f->p->ir, ir_dims(f->p->ir, fe_entry(cache, "steps")->param->shape)[2]);
-  if (!check_rows(cache, &run, q, "the queries", 0, o.at) || !check_rows(cache, &run, k, "the keys", heads, o.at) ||
-      !check_rows(cache, &run, v, "the values", heads, o.at))
-    return fe_poison(f);
-  tn_tensor all = entry(f, cache, "steps", o.at);
-  tn_index_put_(all, run.places, side_by_side(k, v, o.at), o.at);
-  tn_tensor y =
-      fe_ok(run.rows.layout) ? fe_attention((tn_tensor[]){q, k, v}, 3, 4, &how, o.at) : attend_slots(&run, all, q, how);
-  return fe_made(y, o.at);
+  return fe_made(fe_slot_attend(cache, &run, q, k, v, o.scale, o.at), o.at);
 }
 
 // ---- the text

@@ -35,8 +35,15 @@ TN_API tn_module *tn_slots(tn_module *parent, const char *name, int64_t n, int64
 TN_API tn_module *tn_slot_cache(tn_module *parent, const char *name, tn_module *slots, int64_t heads, int64_t size,
                                 tn_site at);
 
+// A cache "cache" for each multi-head attention of m and below; E003 where there is none. Their calls, and those of the transformers
+// that they are part of, take the run as an option:
+//
+//   tn_slot_caches(block, slots);
+//   h = tn_encoder_call(block, h, .slots = &run);  // [rows, E] -> [rows, E]: each row sees its own sequence up to itself
+TN_API void tn_slot_caches(tn_module *m, tn_module *slots, tn_site at);
+
 // What one run adds to slots. The user reads it, and changes nothing.
-typedef struct {
+typedef struct tn_slot_run {
   tn_module *slots;
   tn_tensor where;   // i64 [B]: the slot of each sequence
   tn_tensor ids;     // i64 [rows]: what is added; of a step [B]

@@ -246,6 +246,9 @@ typedef struct {
   // them; their matrix takes memory and one more product
   tn_tensor *weights;
   bool average_weights;  // their mean over the heads [B,Tq,Tk] instead, as PyTorch's average_attn_weights gives
+  // Of modules, of x to itself: what one run of decoding adds to slots (tenure/decode.h). x is [rows,E] of the run's rows; keys and
+  // values go to the module's cache of these slots. Beside it only causal, which is implied, and scale (E003)
+  const struct tn_slot_run *slots;
   tn_site at;
 } tn_attention_options;
 // q [B,H,Tq,D], k and v [B,G,Tk,D] -> [B,H,Tq,D]; without the axis of heads, [B,T,D], or without both, [T,D]. H and D
@@ -302,7 +305,8 @@ typedef struct {
   int64_t size;       // how many elements turn, the first ones of a head, an even number; 0: all
   tn_tensor offset;   // position of the first step: i64 [], where it comes at run time; else
   int64_t const_offset;  // this one
-  int64_t most;          // positions that there are; 0, without `offset`: those of the bound of T
+  tn_tensor positions;   // i64 [T]: that of each step instead, such as tn_slot_run's steps (tenure/decode.h)
+  int64_t most;          // positions that there are; 0, without `offset` and `positions`: those of the bound of T
   tn_site at;
 } tn_rope_options;
 TN_API tn_tensor tn_rope(tn_tensor x, tn_rope_options o);
