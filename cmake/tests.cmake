@@ -29,7 +29,7 @@ endfunction()
 set(test_subjects
   "threads:threads|probe_views|team|one_run|loaders|feed_.*|packed_weights|ranks|owned"
   "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
-  "ops:placement|schedule|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
+  "ops:placement|schedule|recompute|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
   "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
   "packed:packed.*|pack_.*|buckets|conv_packed"
@@ -162,7 +162,7 @@ tenure_label(all test_one_row)
 tenure_label(packages test_install test_packages test_abi)
 tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples
              test_triangular test_attention test_concat test_image_sizes test_image_random test_conv_padding test_bundle_random)
-tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_placement test_schedule test_pointwise test_rules
+tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_placement test_recompute test_schedule test_pointwise test_rules
              test_shapes test_text test_verify_rules)
 add_custom_target(quick_tests DEPENDS tests_ops tests_scenarios)
 # The slow ones first, so that none is left alone at the end.

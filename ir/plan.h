@@ -27,6 +27,7 @@ typedef struct {
   uint8_t cls;       // OpClass
   uint32_t scratch;  // Buf of private scratch memory; 0: none
   Val wanted;        // i64[2]: the elements that its pointwise instructions compute; none: all
+  bool again;        // it ran before: pass recompute
 } Kernel;
 
 enum { IR_MOST_SHARDS = 4096 };

@@ -32,6 +32,7 @@ typedef struct {
   uint32_t flags;        // PRINT_*
   bool is_error;
   bool copy_saved;  // what a backward needs is kept instead of E112
+  int64_t arena_limit;  // with kernels that run again
 } Golden;
 
 // ---- reading
@@ -58,6 +59,7 @@ static void read_option(Golden *g, const char *word, size_t n) {
   if (n == 6 && !strncmp(word, "--locs", n)) g->flags |= PRINT_LOCS;
   if (n == 7 && !strncmp(word, "--facts", n)) g->flags |= PRINT_FACTS;
   if (n == 12 && !strncmp(word, "--copy-saved", n)) g->copy_saved = true;
+  if (n > 14 && !strncmp(word, "--arena-limit=", 14)) g->arena_limit = strtoll(word + 14, NULL, 10);
 }
 
 // `# run: ..` and `# error: ..`; blanks every line that begins with #, so that the parser counts lines as an editor
@@ -119,7 +121,7 @@ static bool run_golden(Golden *g, const char *program, RtText *out) {
   Prog *p = ir_parse(g->mem, program, g->n_program, g->name, &diags);
   bool ok = p != NULL;
   for (uint32_t k = 0; p && k < p->n_fns; k++) ok = ir_verify(p->fns[k], &diags) && ok;
-  if (p) p->copy_saved = g->copy_saved;
+  if (p) p->copy_saved = g->copy_saved, p->arena_limit = g->arena_limit, p->recomputes = g->arena_limit > 0;
   ok = ok && ir_select_rules(p, g->rules) && (!g->passes || run_passes(p, g->passes));
   rt_text_put(out, "", 0);
   if (ok) ir_print(p, out, g->flags);
@@ -192,7 +194,7 @@ static bool is_fixed_point(Golden *g) {
   Prog *p = ir_parse(g->mem, g->text, g->n_program, g->name, &diags);
   uint32_t bare = g->flags & ~(uint32_t)PRINT_FACTS;  // facts don't read back
   RtText full = {.mem = g->mem}, once = {.mem = g->mem}, again = {.mem = g->mem};
-  if (p) p->copy_saved = g->copy_saved;
+  if (p) p->copy_saved = g->copy_saved, p->arena_limit = g->arena_limit, p->recomputes = g->arena_limit > 0;
   if (!p || !ir_select_rules(p, g->rules) || (g->passes && !run_passes(p, g->passes))) return false;
   ir_print(p, &full, g->flags);
   ir_print(p, &once, bare);

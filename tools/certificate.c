@@ -7,6 +7,7 @@
 static int certificate_in(RtArena *mem, void *ctx) {
   const CliArgs *a = ctx;
   ToolPlan t;
+  if (!tool_plan_limits(&t, a)) return EXIT_USAGE;
   if (!tool_plan_read(&t, mem, a->operand[0])) return EXIT_ERRORS;
   RtText out = {.mem = mem};
   const Prog *p = t.p;

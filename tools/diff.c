@@ -262,7 +262,7 @@ static void compare_params(Diff *d) {
 
 static int diff(RtArena *mem, void *ctx) {
   const CliArgs *args = ctx;
-  ToolPlan a, b;
+  ToolPlan a = {0}, b = {0};
   if (!tool_plan_read(&a, mem, args->operand[0]) || !tool_plan_read(&b, mem, args->operand[1])) return EXIT_USAGE;
   RtText out = {.mem = mem};
   Diff d = {.mem = mem, .out = &out, .a = &a, .b = &b, .as_json = cli_has(args, "--json")};

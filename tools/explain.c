@@ -403,7 +403,7 @@ static RtNear near_value(const ToolPlan *t, const char *value) {
 
 static int explain(RtArena *mem, void *ctx) {
   const Options *o = ctx;
-  ToolPlan t;
+  ToolPlan t = {0};
   if (!tool_plan_read(&t, mem, o->file)) return EXIT_ERRORS;
   if (o->function && !ir_fn_find(t.p, o->function)) {
     RtNear near = {.wanted = o->function};

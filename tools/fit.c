@@ -58,7 +58,7 @@ typedef struct {
 
 static int measure(RtArena *mem, void *ctx) {
   Try *try = ctx;
-  ToolPlan plan;
+  ToolPlan plan = {0};
   if (!plan_at(try->fit, mem, try->bound, &plan)) return EXIT_ERRORS;
   const ToolFn *f = largest(try->fit, &plan);
   try->size = (Size){.bound = try->bound,
@@ -145,7 +145,7 @@ static void json_sizes(const Fit *t, RtText *out) {
 
 static int print(const Fit *t, int64_t fits) {
   RtText out = {.mem = t->mem};
-  ToolPlan plan;
+  ToolPlan plan = {0};
   bool as_json = cli_has(t->args, "--json");
   int64_t shown = fits ? fits : 1;
   if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;

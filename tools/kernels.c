@@ -1,6 +1,7 @@
 // tenure kernels FILE.tir: the kernels of a plan, or one of them beside its source lines: IR, LLVM IR, assembly.
 #include "codegen/module/kernel_text.h"
 #include "ir/intern.h"
+#include "ir/passes/cost.h"
 #include "ir/passes/plan.h"
 #include "ir/text/text.h"
 #include "tools/json.h"
@@ -36,10 +37,10 @@ static const char *flops_text(RtArena *mem, double flops) {
 static void put_row(const ToolFn *f, uint32_t k, RtText *out) {
   RtArena *mem = out->mem;
   Traffic t = tool_traffic(f, mem, k);
-  rt_text_add(out, "%6u  %-12s %12s %10s %10s  %s  %s  %s\n", k, ir_class_name(f->f->kernels[k].cls),
-              flops_text(mem, cg_kernel_flops(f->f, &f->f->kernels[k])), tool_bytes(mem, t.read),
+  rt_text_add(out, "%6u  %-12s %12s %10s %10s  %s  %s  %s%s\n", k, ir_class_name(f->f->kernels[k].cls),
+              flops_text(mem, ir_kernel_flops(f->f, &f->f->kernels[k])), tool_bytes(mem, t.read),
               tool_bytes(mem, t.written), tool_kernel_ops(f, mem, k), sizes_of(f, mem, k),
-              tool_kernel_lines(f, mem, k));
+              tool_kernel_lines(f, mem, k), f->f->kernels[k].again ? " (again)" : "");
 }
 
 static void json_row(const ToolFn *f, uint32_t k, RtText *out) {
@@ -50,9 +51,10 @@ static void json_row(const ToolFn *f, uint32_t k, RtText *out) {
   json_text(out, "operations", tool_kernel_ops(f, mem, k));
   json_text(out, "type", sizes_of(f, mem, k));
   json_text(out, "source", tool_kernel_lines(f, mem, k));
+  json_bool(out, "again", f->f->kernels[k].again);
   const char *way = cg_kernel_reason(f->f, &f->f->kernels[k], mem);
   if (*way) json_text(out, "way", way);
-  json_number(out, "flops", cg_kernel_flops(f->f, &f->f->kernels[k]));
+  json_number(out, "flops", ir_kernel_flops(f->f, &f->f->kernels[k]));
   json_int(out, "reads", t.read);
   json_int(out, "writes", t.written);
 }
@@ -165,6 +167,7 @@ static int kernels(RtArena *mem, void *ctx) {
   Kernels *w = ctx;
   RtText out = {.mem = mem};
   bool as_json = cli_has(w->args, "--json");
+  if (!tool_plan_limits(&w->plan, w->args)) return EXIT_USAGE;
   if (!tool_plan_read(&w->plan, mem, w->args->operand[0])) return EXIT_ERRORS;
   if (w->function && !tool_function(w->plan.p, w->plan.path, w->function)) return EXIT_ERRORS;
   if (w->kernel >= 0) {

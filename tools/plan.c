@@ -360,6 +360,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
 static bool plan_text(ToolPlan *t, RtArena *mem) {
   RtDiags diags = {.mem = mem};
   t->p = ir_parse(mem, t->text, t->n_text, t->path, &diags);
+  if (t->p) t->p->arena_limit = t->arena_limit, t->p->recomputes = t->recomputes;
   bool ok = t->p && plan(t, mem);
   if (t->is_quiet) return ok;
   rt_diags_print(&diags, stderr);
@@ -367,13 +368,24 @@ static bool plan_text(ToolPlan *t, RtArena *mem) {
   return ok;
 }
 
+bool tool_plan_limits(ToolPlan *t, const CliArgs *a) {
+  *t = (ToolPlan){.recomputes = cli_has(a, "--recompute")};
+  return cli_bytes(a, "--arena-limit", 0, &t->arena_limit);
+}
+
+// The limits stay.
+static void read_text(ToolPlan *t, const char *text, size_t n, const char *path) {
+  *t = (ToolPlan){.path = path, .text = text, .n_text = n, .arena_limit = t->arena_limit, .recomputes = t->recomputes};
+}
+
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {
-  *t = (ToolPlan){.path = path, .text = text, .n_text = n};
+  read_text(t, text, n, path);
   return plan_text(t, mem);
 }
 
 bool tool_plan_quietly(ToolPlan *t, RtArena *mem, const char *text, const char *path) {
-  *t = (ToolPlan){.path = path, .text = text, .n_text = strlen(text), .is_quiet = true};
+  read_text(t, text, strlen(text), path);
+  t->is_quiet = true;
   return plan_text(t, mem);
 }
 
@@ -384,8 +396,8 @@ static bool read_and_plan(ToolPlan *t, RtArena *mem, const char *path, bool keep
     fprintf(stderr, "tenure: %s: %s\n", path, strerror(errno));
     return false;
   }
-  const char *shown = strcmp(path, "-") ? path : "<stdin>";
-  *t = (ToolPlan){.path = shown, .text = text, .n_text = n, .keeps_texts = keeps_texts};
+  read_text(t, text, n, strcmp(path, "-") ? path : "<stdin>");
+  t->keeps_texts = keeps_texts;
   return plan_text(t, mem);
 }
 

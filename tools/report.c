@@ -164,6 +164,7 @@ static int report(RtArena *mem, void *ctx) {
   const CliArgs *a = ctx;
   ToolPlan t;
   bool is_page = !cli_has(a, "--json") && !cli_has(a, "--text");
+  if (!tool_plan_limits(&t, a)) return EXIT_USAGE;
   if (!(is_page ? tool_plan_read_texts : tool_plan_read)(&t, mem, a->operand[0])) return EXIT_ERRORS;
   RtText out = {.mem = mem};
   if (cli_has(a, "--json")) tool_report_json(&t, &out);

@@ -121,6 +121,12 @@ static void put_kernels(const ToolFn *f, RtText *out) {
   if (f->f->n_kernels > TOP_KERNELS) rt_text_add(out, "%6s and %u more\n", "", f->f->n_kernels - TOP_KERNELS);
 }
 
+static const char *again_text(const ToolFn *f, RtArena *mem) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < f->f->n_kernels; k++) n += f->f->kernels[k].again;
+  return n ? rt_printf(mem, " (%u run again)", n) : "";
+}
+
 static void put_fn(const ToolFn *f, RtText *out) {
   RtArena *mem = out->mem;
   const PlanStats *s = &f->f->stats;
@@ -128,9 +134,9 @@ static void put_fn(const ToolFn *f, RtText *out) {
   double gap = s->lower_bound ? 100.0 * (double)(s->peak_bytes - s->lower_bound) / (double)s->lower_bound : 0;
   rt_text_add(
       out,
-      "\n@%s: arena %s, lower bound %s (gap %.1f %%), %s of any order\n  %u kernels, %u in place, %u copies (%s)\n\n",
+      "\n@%s: arena %s, lower bound %s (gap %.1f %%), %s of any order\n  %u kernels%s, %u in place, %u copies (%s)\n\n",
       tool_fn_name(f), tool_bytes(mem, s->peak_bytes), tool_bytes(mem, s->lower_bound), gap,
-      tool_bytes(mem, s->order_bound), f->f->n_kernels, s->n_inplace, s->n_copies, tool_bytes(mem, s->copy_bytes));
+      tool_bytes(mem, s->order_bound), f->f->n_kernels, again_text(f, mem), s->n_inplace, s->n_copies, tool_bytes(mem, s->copy_bytes));
   if (s->peak_bytes && f->f->n_kernels) put_map(f, &peak, out);
   RtText at_peak = {.mem = mem};
   rt_text_put(&at_peak, "", 0);

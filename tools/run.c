@@ -45,6 +45,8 @@ static void find_ports(ToolRun *r) {
 
 static bool read_program(ToolRun *r) {
   ToolPlan plan;
+  if (!tool_plan_limits(&plan, r->args)) return false;
+  r->arena_limit = plan.arena_limit, r->recomputes = plan.recomputes;
   r->text = tool_read_file(r->mem, r->path, &r->n_text);
   if (!r->text) return fprintf(stderr, "tenure: %s: %s\n", r->path, strerror(errno)), false;
   if (!strcmp(r->path, "-")) r->path = "<stdin>";
@@ -76,7 +78,10 @@ static tn_model *compile(ToolRun *r) {
   if (!p) return fputs("tenure: out of memory\n", stderr), NULL;
   if (cli_has(r->args, "--profile")) setenv("TN_PROFILE", "1", 1);
   double start = rt_now_ms();
-  tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = r->n_workers, .seed = r->seed});
+  tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = r->n_workers,
+                                                      .seed = r->seed,
+                                                      .arena_limit = (size_t)r->arena_limit,
+                                                      .recompute = r->recomputes ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF});
   r->compile_ms = rt_now_ms() - start;
   tn_report(p, stderr);
   tn_program_free(p);

@@ -18,6 +18,8 @@ typedef struct {
   int64_t *slots;     // size of every named dim; 0: not known yet
   uint64_t seed;
   uint32_t n_workers, n_times;
+  int64_t arena_limit;
+  bool recomputes;
   bool uses_interpreter;
   uint32_t n_draws;  // of random inputs, which a run has refused
   double *ms;        // by run

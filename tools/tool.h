@@ -45,14 +45,17 @@ typedef struct {
   const char *path;
   ToolFn *fns;  // by function of the program
   uint32_t n_fns;
-  bool keeps_texts, is_quiet;  // quiet: no diagnostics
-  const char *text;            // as read
+  bool keeps_texts, recomputes, is_quiet;  // quiet: no diagnostics
+  int64_t arena_limit;
+  const char *text;  // as read
   size_t n_text;
 } ToolPlan;
 
 // ---- tools/plan.c
 char *tool_read_file(RtArena *mem, const char *path, size_t *n);         // NULL: errno says why; - is standard input
-bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);        // false: stderr says why
+// *t: zeros, or as tool_plan_limits left it: options --arena-limit, --recompute. False: stderr says why.
+bool tool_plan_limits(ToolPlan *t, const CliArgs *a);
+bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);
 bool tool_plan_read_texts(ToolPlan *t, RtArena *mem, const char *path);  // and the text of functions after each pass
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path);
 bool tool_plan_quietly(ToolPlan *t, RtArena *mem, const char *text, const char *path);  // says nothing

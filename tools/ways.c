@@ -56,7 +56,7 @@ static void keep_parts(RtArena *mem, const ToolFn *f, RtArena *scratch, Parts ou
 static int plan_way(RtArena *mem, void *ctx) {
   Try *try = ctx;
   Finder *w = try->finder;
-  ToolPlan plan;
+  ToolPlan plan = {0};
   if (!tool_plan_quietly(&plan, mem, try->text, w->t->path)) return EXIT_ERRORS;
   try->way.arena = rt_alloc(w->mem, (w->t->n_fns + 1) * sizeof *try->way.arena);
   try->way.parts = rt_alloc(w->mem, (w->t->n_fns + 1) * sizeof *try->way.parts);

@@ -60,13 +60,9 @@ void cg_place_packed_weights(Prog *p, const Target *t);
 void cg_find_read_weights(const Fn *f, const Target *t, bool *reads);  // reads[k]: of row k of p->packed_weights
 // The symbol of the entry that makes the packed copies; none where there are none
 char *cg_packed_weights_symbol(RtArena *mem, const Prog *p);
-// ---- codegen/module/cost_model.c
+// ---- codegen/module/workers.c
 // Number of workers worth waking for a run. 1: worker 0 works alone, the code has no barriers, and others
 // return at once.
 uint32_t cg_max_workers(const Fn *f);
-// Operations of a run, by bounds: two for each multiply-add of products, recurrences and attention, one for
-// each element of other ops.
-double cg_flops(const Fn *f);
-double cg_multiply_adds(const Fn *f, Val v);  // of products, recurrences and attention, by bounds of dims
 
 #endif

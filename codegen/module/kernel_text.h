@@ -13,7 +13,4 @@ bool cg_kernel_text(Prog *p, const Target *t, const Fn *f, uint32_t kernel, CgTe
 // How kernel k of a function that is planned is computed, and why, on one line; "": there is one way.
 const char *cg_kernel_reason(const Fn *f, const Kernel *k, RtArena *mem);
 
-// codegen/module/cost_model.c: arithmetic of one run by bounds, as cg_flops counts it
-double cg_kernel_flops(const Fn *f, const Kernel *k);
-
 #endif

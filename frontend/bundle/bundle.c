@@ -212,6 +212,8 @@ static bool place(Bundle *b, uint32_t t) {
   tn_compile_options o = {.no_packed_weights = true,
                           .fast_math = b->o->fast_math,
                           .exact_convolution = b->o->exact_convolution,
+                          .arena_limit = b->o->arena_limit,
+                          .recompute = b->o->recompute,
                           .at = b->o->at};
   tn_program *q = b->placed[t] = read_again(b);
   if (!q) return false;
@@ -238,6 +240,8 @@ static bool compile_here(Bundle *b) {
                                 .no_packed_weights = true,
                                 .fast_math = b->o->fast_math,
                                 .exact_convolution = b->o->exact_convolution,
+                                .arena_limit = b->o->arena_limit,
+                                .recompute = b->o->recompute,
                                 .seed = b->o->seed,
                                 .at = b->o->at};
   char lack[TARGET_LACK];

@@ -5,6 +5,7 @@
 #include "frontend/module/attention.h"
 #include "frontend/module/probe.h"
 #include "ir/fn.h"
+#include "ir/passes/cost.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
 #include "ir/storage.h"
@@ -185,6 +186,10 @@ static RtParam param_of(Tables *t, const Param *q) {
 
 static tn_plan stats_of(const Prog *ir, const Fn *f) {
   const PlanStats *s = &f->stats;
+  uint32_t n_again = 0;
+  double again_flops = 0;
+  for (uint32_t k = 0; k < f->n_kernels; k++)
+    if (f->kernels[k].again) n_again++, again_flops += ir_kernel_flops(f, &f->kernels[k]);
   return (tn_plan){.n_kernels = s->n_kernels,
                    .n_inplace = s->n_inplace,
                    .n_copies = s->n_copies,
@@ -195,8 +200,10 @@ static tn_plan stats_of(const Prog *ir, const Fn *f) {
                    .param_bytes = ir->param_bytes,
                    .const_bytes = ir->const_bytes,
                    .packed_bytes = ir->packed_bytes,
-                   .flops = cg_flops(f),
-                   .least_bytes = fe_least_bytes(f)};
+                   .flops = ir_fn_flops(f) - again_flops,
+                   .least_bytes = fe_least_bytes(f),
+                   .n_again = n_again,
+                   .again_flops = again_flops};
 }
 
 static void keep_variants(tn_program *p, FeJitCode *c) {

@@ -2,6 +2,7 @@
 #include "codegen/module/compile.h"
 #include "frontend/graph/report.h"
 #include "frontend/module/call.h"
+#include "ir/passes/cost.h"
 #include "runtime/format.h"
 #include <string.h>
 
@@ -53,7 +54,7 @@ static Count count_params(const tn_module *m, uint32_t stamp, bool below, bool t
 
 static double multiply_adds(const tn_function *f, const FeModuleCall *c) {
   double n = 0;
-  for (uint32_t i = c->first; i < c->end; i++) n += cg_multiply_adds(f->ir, (Val){i});
+  for (uint32_t i = c->first; i < c->end; i++) n += ir_multiply_adds(f->ir, (Val){i});
   return n;
 }
 

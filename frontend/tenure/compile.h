@@ -26,6 +26,14 @@ typedef struct {
 } tn_bucket;
 #define TN_BUCKET_LIST(...) \
   (const tn_bucket[]){__VA_ARGS__}, sizeof((const tn_bucket[]){__VA_ARGS__}) / sizeof(tn_bucket)
+//
+// Memory: what a function computes lives in an arena, whose size tn_plan.peak_bytes is known before anything runs. With a limit,
+// orders of kernels are searched for that need less, and with TN_RECOMPUTE_AUTO kernels run again right before what reads their
+// results, so that these need not live in between; those are chosen that take the least time (docs/memory.md). Results have the
+// same bits. Where the limit cannot be met, tn_compile fails (E137), with the least that was found.
+//
+//   tn_compile(p, .arena_limit = 512 << 20, .recompute = TN_RECOMPUTE_AUTO);
+typedef enum { TN_RECOMPUTE_OFF, TN_RECOMPUTE_AUTO } tn_recompute;
 typedef struct {
   uint32_t n_workers;  // 0: one per available CPU, at most 64
   // NULL: $TN_CACHE, else $XDG_CACHE_HOME/tenure, else $HOME/.cache/tenure; "": no cache. Code is taken from there: a
@@ -49,6 +57,8 @@ typedef struct {
   // Nothing is drawn: parameters that begin with random numbers are 0 until tn_load, tn_set or tn_initialize gives them
   // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
   bool no_init;
+  size_t arena_limit;      // bytes, for each function; 0: any
+  tn_recompute recompute;  // to meet it
   double time_limit;    // seconds that making machine code may take; 0: any
   size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
   bool quiet;           // print nothing: tn_report has it

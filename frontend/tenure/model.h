@@ -45,6 +45,10 @@ typedef struct {
   // or written once
   double flops;
   int64_t least_bytes;
+  // Kernels that run again so that the arena keeps its limit (tn_compile_options.arena_limit), and their flops; n_kernels counts them,
+  // `flops` does not
+  uint32_t n_again;
+  double again_flops;
 } tn_plan;
 TN_API tn_status tn_plan_of(const tn_model *m, const char *function, tn_plan *out);
 // The plans of a function, smallest first; the last is the one by full bounds, which tn_plan_of gives.

@@ -74,6 +74,7 @@ static bool takes_fills(const Groups *g, uint32_t group) {
 static uint32_t split(Order *o, uint32_t group, uint32_t *out) {
   Groups *g = o->g;
   uint32_t n = 0, first = root_of(o, g->list[group].first), depth = g->list[group].depth;
+  Rank rank = (Rank)g->list[group].rank;
   out[n++] = group;
   for (uint32_t i = g->list[group].first, next; i; i = next) {
     uint32_t to = 0;
@@ -83,7 +84,7 @@ static uint32_t split(Order *o, uint32_t group, uint32_t *out) {
     for (uint32_t k = 1; k < n && !to; k++)
       if (root_of(o, g->list[out[k]].first) == root_of(o, i)) to = out[k];
     if (to) ir_join(g, to, (Val){i});
-    else out[n++] = ir_new_group(g, (Val){i}, depth, RANK_PLAIN);
+    else out[n++] = ir_new_group(g, (Val){i}, depth, rank);
   }
   bool good = true;
   for (uint32_t k = 0; k < n; k++) good &= takes_fills(g, out[k]);
@@ -129,7 +130,7 @@ static void find_live(const Order *o, Problem *q) {
   }
 }
 
-// Pointwise groups of which much lives at the peak are split: sums keep their kernels, and so their order. o->list: n groups.
+// Pointwise groups and updates of which much lives at the peak are split: sums keep their kernels, and so their order. o->list: n groups.
 static bool split_at_peak(Order *o) {
   enum { LEAST_PART = 64 };
   Groups *g = o->g;
@@ -139,7 +140,7 @@ static bool split_at_peak(Order *o) {
   uint32_t *list = rt_alloc(g->f->prog->mem, (o->n + n_ins) * sizeof *list);
   for (uint32_t k = 0; k < o->n; k++) {
     const Group *of = &g->list[o->list[k]];
-    bool may = of->first < n_ins && of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE;
+    bool may = of->first < n_ins && (of->cls == CLASS_OPTIMIZER || (of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE));
     if (may && bytes_of_others(o, &q, o->list[k]) > o->peak / LEAST_PART) n += split(o, o->list[k], list + n);
     else list[n++] = o->list[k];
   }
@@ -198,7 +199,7 @@ static bool is_worth(int64_t step_bytes, Cost a, uint32_t n_a, Cost b, uint32_t 
   return gain > a.peak / (n_more ? LARGE_PART : LEAST_PART);
 }
 
-static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch scratch) {
+static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch scratch, bool merges) {
   enum { MAX_SPLITS = 8 };
   RtArena *mem = s->f->prog->mem;
   Order o = {.g = &s->g, .n = n, .scratch = scratch, .list = rt_alloc(mem, (n + 1) * sizeof *o.list)};
@@ -213,19 +214,35 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
     least = o, there = save(&s->g, o.list, o.n);
   }
   go_back(&s->g, &there);
-  merge(s, &least);
+  if (merges) merge(s, &least);
   return least;
+}
+
+// Where the arena is limited and the plain order needs more: groups as they were before they were merged, in the order that needs
+// least. A merged update holds the gradients of all its parameters.
+static uint32_t *order_for_limit(Fuse *s, const Saved *plain, uint32_t *n) {
+  Scratch scratch = ir_memory_scratch(&s->g, plain->list, plain->n);
+  Order o = order_for_memory(s, plain->list, plain->n, scratch, false);
+  *n = o.n;
+  return o.list;
 }
 
 // Kernels of sums and rows stay what they are in the plain order, so that their results keep their bits.
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
+  int64_t limit = s->f->prog->arena_limit;
+  Saved plain_groups = {0};
+  if (limit) plain_groups = save(&s->g, list, *n);
   *n = ir_merge_neighbours(s, list, *n, NULL);
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
+  if (limit && plain.peak > limit) {
+    go_back(&s->g, &plain_groups);
+    return order_for_limit(s, &plain_groups, n);
+  }
   if (!is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n)) return list;  // not even if nothing lived
   Saved merged = save(&s->g, list, *n);
-  Order o = order_for_memory(s, list, *n, scratch);
+  Order o = order_for_memory(s, list, *n, scratch, true);
   Cost c = cost_of(&s->g, o.list, o.n, scratch);
   if (is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
     *n = o.n;

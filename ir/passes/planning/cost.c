@@ -1,19 +1,16 @@
-// Cost model: a rough run time of kernels, enough to decide how many workers are worth waking.
-#include "codegen/module/kernel_text.h"
-#include "codegen/module/module.h"
+// Cost model: enough to decide how many workers are worth waking, and what is worth computing again.
+#include "ir/passes/cost.h"
 #include "ir/attention.h"
 #include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
 
 // ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
 // with the row of its class in ir/kernels.def.
-enum {
-  KERNEL_NS = 10,    // call overhead
-  WORKER_NS = 2000,  // least work per worker: below it, wake-up and barrier cost more than they gain
-  MAX_WORKERS = 64,
-  MOST_NS = WORKER_NS * MAX_WORKERS
-};
+enum { KERNEL_NS = 10 };  // call overhead
 
 static double bound_of(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
@@ -29,8 +26,6 @@ static double last_bound(const Fn *f, Val v, uint32_t from_end) {
   return rank < from_end ? 1 : (double)ir_dim_fit(f->prog, ir_dim_at(f->prog, s, rank - from_end));
 }
 
-static double ns_of_all(const Fn *f);
-
 // ---- work: FMAs
 static double work_none(const Fn *f, Val v) {
   (void)f, (void)v;
@@ -40,7 +35,7 @@ static double work_none(const Fn *f, Val v) {
 static double work_conv(const Fn *f, Val v) {
   Conv c;
   ir_conv(f, v, &c);
-  double pixels = bound_of(f, c.y) / (double)cg_larger(1, c.o);
+  double pixels = bound_of(f, c.y) / (double)(c.o > 1 ? c.o : 1);
   return pixels * (double)ir_conv_taps(&c) * (double)(c.c * c.o / c.groups);
 }
 
@@ -86,7 +81,8 @@ static Dim steps_of(const Fn *f, Val v) {
 }
 
 static double work_scan(const Fn *f, Val v) {  // ns
-  return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ns_of_all(ir_scan_at(f, v).body);
+  const double MOST_OF_STEP = 1e9;
+  return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ir_fn_ns(ir_scan_at(f, v).body, MOST_OF_STEP);
 }
 
 // ---- time
@@ -110,18 +106,18 @@ static double most_elements(const Fn *f, Val v) {
   return most;
 }
 
-static double ns_of(const Fn *f, Val v) {
+double ir_instruction_ns(const Fn *f, Val v) {
+  if (ir_ins(f, v)->op == OP_result) return 0;
   const CostRow *row = &costs[ir_ops[ir_ins(f, v)->op].cls];
   return row->elements == 0 ? 0 : most_elements(f, v) / row->elements + row->work(f, v) / row->rate;
 }
 
-static double ns_of_all(const Fn *f) {
+double ir_fn_ns(const Fn *f, double most) {
   double ns = 0;
-  for (uint32_t k = 0; k < f->n_kernels && ns < MOST_NS; k++) {
+  for (uint32_t k = 0; k < f->n_kernels && ns < most; k++) {
     const Kernel *kernel = &f->kernels[k];
     ns += KERNEL_NS;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
-      if (f->ins[i].op != OP_result) ns += ns_of(f, (Val){i});
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++) ns += ir_instruction_ns(f, (Val){i});
   }
   return ns;
 }
@@ -131,7 +127,7 @@ static double flops_of(const Fn *f, Val v) {
   OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
   if (cls == CLASS_SCAN) {
     Scan s = ir_scan_at(f, v);
-    return (double)ir_dim_fit(f->prog, steps_of(f, v)) * cg_flops(s.body);
+    return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ir_fn_flops(s.body);
   }
   if (costs[cls].work != work_none) return 2 * costs[cls].work(f, v);
   bool computes = cls != CLASS_INDEX && (ir_classes[cls].flags & (BY_ELEMENT | ROUNDS)),
@@ -139,29 +135,22 @@ static double flops_of(const Fn *f, Val v) {
   return computes && !copies && ir_ins(f, v)->dtype == DT_F32 ? most_elements(f, v) : 0;
 }
 
-double cg_multiply_adds(const Fn *f, Val v) {
+double ir_multiply_adds(const Fn *f, Val v) {
   if (ir_ins(f, v)->op == OP_result) return 0;
   OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
   if (cls == CLASS_SCAN) return f->ins[v.i].op == OP_scan ? flops_of(f, v) / 2 : 0;
   return costs[cls].work == work_none ? 0 : costs[cls].work(f, v);
 }
 
-double cg_kernel_flops(const Fn *f, const Kernel *k) {
+double ir_kernel_flops(const Fn *f, const Kernel *k) {
   double sum = 0;
   for (uint32_t i = k->first; i < k->first + k->n; i++)
     if (f->ins[i].op != OP_result && !ir_is_output_alias(f, (Val){i})) sum += flops_of(f, (Val){i});
   return sum;
 }
 
-double cg_flops(const Fn *f) {
+double ir_fn_flops(const Fn *f) {
   double sum = 0;
-  for (uint32_t k = 0; k < f->n_kernels; k++) sum += cg_kernel_flops(f, &f->kernels[k]);
+  for (uint32_t k = 0; k < f->n_kernels; k++) sum += ir_kernel_flops(f, &f->kernels[k]);
   return sum;
-}
-
-// ---- workers
-// From bounds of dims only: the same on every machine. A guarded arena always uses the team.
-uint32_t cg_max_workers(const Fn *f) {
-  double n = ns_of_all(f) / WORKER_NS;
-  return f->prog->guarded_arena || n >= MAX_WORKERS ? MAX_WORKERS : n < 2 ? 1 : (uint32_t)n;
 }

@@ -1,10 +1,9 @@
-// Part of pass plan_memory: a bound of the bytes that live at once in any order of the kernels that there are, by the room
-// schedule. What waits for what is by buffers alone, so that it is a bound of more orders than may run.
+// A planned function as a problem of the room schedule, and what is asked of it: a bound of the bytes that live at once in any order
+// of the kernels that there are. What waits for what is by buffers alone, so that it is a bound of more orders than may run.
+#include "ir/passes/planning/problem.h"
 #include "ir/fn.h"
-#include "ir/ir.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
-#include "ir/schedule/schedule.h"
 
 typedef struct {
   SchedPair *list;
@@ -21,7 +20,7 @@ typedef struct {
   Pairs reads;                // (the read of the same buffer before, + 1; kernel)
   Pairs uses, deps;           // (buffer of the problem, kernel); (kernel, what it waits for)
   uint32_t *maker, n;
-  int64_t *size, *in_place, *scratch;
+  int64_t *size, *in_place, *scratch, *constant;
 } Bound;
 
 static void add(Bound *b, Pairs *p, uint32_t of, uint32_t by) {
@@ -73,32 +72,40 @@ int64_t ir_bytes_in_place(const Fn *f, uint32_t buf) {
 // Those that live all the time are no part of the problem: their bytes. Of others that are kept no order is asked, and no bound.
 static int64_t find_buffers(Bound *b) {
   const Fn *f = b->f;
-  int64_t kept = 0;
+  int64_t always = 0;
   for (uint32_t i = 1; i < f->n_bufs; i++) {
     const Buf *buf = &f->bufs[i];
-    bool is_kept = buf->seg == SEG_ARENA && (buf->is_kept || buf->twin);
-    if (is_kept && buf->first == 0 && buf->last >= (int32_t)f->n_kernels - 1) kept += ir_aligned(buf->bytes);
+    bool is_kept = buf->seg == SEG_ARENA && (buf->is_kept || buf->twin) && buf->last >= 0;
+    if (is_kept && buf->first == 0 && buf->last >= (int32_t)f->n_kernels - 1) always += ir_aligned(buf->bytes);
+    else if (is_kept)
+      for (int32_t k = buf->first; k <= buf->last && k < (int32_t)f->n_kernels; k++) b->constant[k] += ir_aligned(buf->bytes);
     if (!is_ordered(buf)) continue;
     b->maker[b->n] = (uint32_t)buf->first, b->size[b->n] = ir_aligned(buf->bytes);
     b->in_place[buf->first] += ir_bytes_in_place(f, i);
     b->index[i] = ++b->n;
   }
-  return kept;
+  return always;
 }
 
-int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *kernel) {
+PlanProblem ir_plan_problem(const Fn *f, RtArena *mem) {
   uint32_t n = f->n_kernels;
   Bound b = {.f = f, .mem = mem, .index = rt_alloc(mem, f->n_bufs * sizeof *b.index)};
   b.writer = rt_alloc(mem, f->n_bufs * sizeof *b.writer), b.reader = rt_alloc(mem, f->n_bufs * sizeof *b.reader);
   b.used = rt_alloc(mem, f->n_bufs * sizeof *b.used), b.waits = rt_alloc(mem, (n + 1) * sizeof *b.waits);
   b.maker = rt_alloc(mem, f->n_bufs * sizeof *b.maker), b.size = rt_alloc(mem, f->n_bufs * sizeof *b.size);
   b.in_place = rt_alloc(mem, (n + 1) * sizeof *b.in_place), b.scratch = rt_alloc(mem, (n + 1) * sizeof *b.scratch);
-  int64_t kept = find_buffers(&b);
+  b.constant = rt_alloc(mem, (n + 1) * sizeof *b.constant);
+  int64_t always = find_buffers(&b);
   for (uint32_t k = 0; k < n; k++) add_kernel(&b, k);
   SchedLists deps = ir_schedule_lists(b.deps.list, b.deps.n, n, mem),
              users = ir_schedule_lists(b.uses.list, b.uses.n, b.n, mem);
   SchedProblem p = {n, b.n, deps.first, deps.list, b.size, b.maker, users.first, users.list, b.scratch, b.in_place};
-  SchedBound bound = ir_schedule_bound(&p, live - kept, mem);
+  return (PlanProblem){p, b.index, always, b.constant};
+}
+
+int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *kernel) {
+  PlanProblem q = ir_plan_problem(f, mem);
+  SchedBound bound = ir_schedule_bound(&q.p, live - q.always, mem);
   *kernel = bound.kernel;
-  return kept + bound.bytes < live ? kept + bound.bytes : live;
+  return q.always + bound.bytes < live ? q.always + bound.bytes : live;
 }

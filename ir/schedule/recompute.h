@@ -1,0 +1,48 @@
+// Recomputation: kernels that run again, right before what reads their buffers, so that these need not live in between. The
+// order of the kernels that there are is kept.
+//
+//   0 makes a   1 reads a   ..   8 reads a      ->      0 makes a   1 reads a   ..   0 makes a   8 reads a
+//
+// Same answer with every compiler, optimisation level and run: limits are counts, orders are total.
+#ifndef TN_IR_SCHEDULE_RECOMPUTE_H
+#define TN_IR_SCHEDULE_RECOMPUTE_H
+
+#include "ir/schedule/schedule.h"
+
+// How a buffer is made again: by its kernel, or by the part of it that follows other buffers of the kernel. The part is taken
+// where these are there.
+typedef enum { MAKE_KERNEL, MAKE_PART, N_MAKES } Make;
+typedef struct {
+  int64_t ns;         // below 0: it cannot be made so
+  uint32_t first, n;  // what is read: RecomputeProblem.source[first ..]
+} MakeAgain;
+
+typedef struct {
+  SchedProblem p;           // in the order of its numbers; `dep` is not asked
+  const MakeAgain *make;    // by buffer: N_MAKES ways
+  const uint32_t *source;   // buffers
+  const uint32_t *until;    // by buffer: it cannot be made again before this kernel or a later one
+  const int64_t *constant;  // by kernel: bytes that live beside buffers and scratch
+  const int64_t *ns;        // by kernel
+  const bool *has_effect;   // by kernel: it runs once, whoever reads its buffers
+} RecomputeProblem;
+
+typedef struct {
+  uint32_t kernel;
+  bool again;
+  uint8_t make;
+  uint32_t first_made, n_made;  // Recompute.made[first_made ..]: buffers that are read
+} RecomputeStep;
+
+typedef struct {
+  bool is_met;
+  RecomputeStep *steps;
+  uint32_t n, *made;
+  int64_t peak;  // not met: the lowest that was seen
+  int64_t ns;    // of what runs again
+} Recompute;
+
+// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again.
+Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, RtArena *mem);
+
+#endif

@@ -1,0 +1,207 @@
+// Kernels that run again (ir/schedule/recompute.h): random problems, whose sequences are replayed: each kernel reads what it read
+// before, and no more lives than is said. Then a network that is trained under limits: the same bits.
+#include "ir/schedule/recompute.h"
+#include "tests/check.h"
+#include "tests/cpu_time.h"
+#include "tests/report.h"
+#include "tests/schedule_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- problems: every kernel may run again but some, and some buffers can be made of others of their kernel
+typedef struct {
+  Case c;
+  RecomputeProblem p;
+  MakeAgain *make;
+  uint32_t *source, n_sources;
+} Problem;
+
+static uint32_t reads_of(const Case *c, uint32_t k, uint32_t *out) {
+  uint32_t n = 0;
+  for (uint32_t b = 0; b < c->p.n_buffers; b++)
+    for (uint32_t i = c->first_user[b]; i < c->first_user[b + 1]; i++)
+      if (c->user[i] == k) out[n++] = b;
+  return n;
+}
+
+static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
+  Problem q = {.c = random_case(rng, n, mem)};
+  uint32_t n_buffers = q.c.p.n_buffers;
+  q.make = rt_alloc(mem, (n_buffers + 1) * N_MAKES * sizeof *q.make);
+  q.source = rt_alloc(mem, 8 * (n_buffers + 1) * sizeof *q.source);
+  uint32_t *until = rt_alloc(mem, (n_buffers + 1) * sizeof *until);
+  int64_t *constant = rt_alloc(mem, (n + 1) * sizeof *constant), *ns = rt_alloc(mem, (n + 1) * sizeof *ns);
+  bool *has_effect = rt_alloc(mem, n + 1);
+  for (uint32_t k = 0; k < n; k++)
+    has_effect[k] = k + 1 == n || rng_below(rng, 8) == 0, ns[k] = 100 + rng_below(rng, 1000), constant[k] = 64 * rng_below(rng, 3);
+  for (uint32_t b = 0; b < n_buffers; b++) {
+    MakeAgain *of = &q.make[b * N_MAKES];
+    uint32_t k = q.c.maker[b];
+    of[MAKE_KERNEL] = (MakeAgain){has_effect[k] ? -1 : ns[k], q.n_sources, reads_of(&q.c, k, q.source + q.n_sources)};
+    q.n_sources += of[MAKE_KERNEL].n;
+    of[MAKE_PART].ns = -1, until[b] = rng_below(rng, 6) ? UINT32_MAX : k + 1 + rng_below(rng, n);
+    if (b == 0 || q.c.maker[b - 1] != k) continue;  // behind its sibling
+    of[MAKE_PART] = (MakeAgain){30, q.n_sources, 1};
+    q.source[q.n_sources++] = b - 1;
+  }
+  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect};
+  return q;
+}
+
+// ---- replay: a buffer holds the name of its kernel, which is the same each time if what it reads is
+typedef struct {
+  bool is_there;
+  uint32_t last;  // the step that reads it last
+} Content;
+
+static bool replay(const Problem *q, const Recompute *r, int64_t *peak) {
+  const Case *c = &q->c;
+  uint32_t n_buffers = c->p.n_buffers, n_base = 0, reads[3 * 4], at = 0;
+  uint32_t *version = calloc(n_buffers + 1, sizeof *version), n_versions = 1;
+  uint32_t most = r->n * 3 + 1;
+  int64_t *size = calloc(most, sizeof *size);
+  uint32_t *from = calloc(most, sizeof *from), *to = calloc(most, sizeof *to);
+  int64_t *shared = calloc(r->n + 1, sizeof *shared), *live = calloc(r->n + 1, sizeof *live);
+  bool good = true;
+  for (uint32_t i = 0; i < r->n && good; i++) {
+    const RecomputeStep *s = &r->steps[i];
+    uint32_t n = 0;
+    if (!s->again) at = s->kernel;
+    for (uint32_t j = i; s->again && j < r->n; j++)
+      if (!r->steps[j].again) {
+        at = r->steps[j].kernel;
+        break;
+      }
+    n_base += !s->again && q->p.has_effect[s->kernel];
+    for (uint32_t m = 0; m < (s->again ? s->n_made : 0); m++) {
+      const MakeAgain *of = &q->make[r->made[s->first_made + m] * N_MAKES + s->make];
+      good &= of->ns >= 0 && q->p.until[r->made[s->first_made + m]] > at;
+      for (uint32_t k = 0; k < of->n && n < 12; k++) reads[n++] = q->source[of->first + k];
+    }
+    if (!s->again) n = reads_of(c, s->kernel, reads);
+    for (uint32_t k = 0; k < n; k++) good &= version[reads[k]] != 0, to[version[reads[k]]] = i;
+    for (uint32_t m = 0; m < s->n_made; m++) {
+      uint32_t b = r->made[s->first_made + m];
+      good &= c->maker[b] == s->kernel && n_versions < most;
+      version[b] = n_versions, size[n_versions] = c->size[b], from[n_versions] = to[n_versions] = i, n_versions++;
+    }
+    live[i] = q->p.constant[at] + (s->make == MAKE_KERNEL ? c->scratch[s->kernel] : 0);
+  }
+  for (uint32_t i = 0; i < r->n; i++) {
+    int64_t made = 0, freed = 0;
+    const RecomputeStep *s = &r->steps[i];
+    for (uint32_t v = 1; v < n_versions; v++) {
+      if (from[v] <= i && to[v] >= i) live[i] += size[v];
+      if (from[v] == i) made += size[v];
+      if (from[v] < i && to[v] == i) freed += size[v];
+    }
+    int64_t in_place = s->make == MAKE_PART ? 0 : c->in_place[s->kernel] < made ? c->in_place[s->kernel] : made;
+    live[i] -= in_place < freed ? in_place : freed;
+    if (live[i] > *peak) *peak = live[i];
+  }
+  for (uint32_t k = 0; k < c->p.n; k++) n_base -= q->p.has_effect[k];
+  free(version), free(size), free(from), free(to), free(shared), free(live);
+  return good && n_base == 0;
+}
+
+static void test_random(uint32_t n_cases) {
+  Rng rng = {.state = 11};
+  uint32_t met = 0, again = 0;
+  uint64_t digest = 0;
+  double since = thread_cpu_s();
+  for (uint32_t k = 0; k < n_cases; k++) {
+    RtArena *mem = rt_arena_new();
+    Problem q = random_problem(&rng, 2 + rng_below(&rng, k % 10 ? 30 : 150), mem);
+    Recompute all = ir_recompute(&q.p, INT64_MAX / 2, mem);
+    int64_t peak = 0, percent = 40 + rng_below(&rng, 60);
+    CHECK(all.is_met && all.ns == 0 && replay(&q, &all, &peak) && peak == all.peak);
+    Recompute r = ir_recompute(&q.p, all.peak * percent / 100, mem);
+    peak = 0;
+    if (!r.is_met) CHECK(r.peak > all.peak * percent / 100 && r.peak <= all.peak);
+    else if (!CHECK(replay(&q, &r, &peak) && peak <= r.peak && peak <= all.peak * percent / 100))
+      printf("problem %u: peak %lld, said to be %lld of at most %lld\n", k, (long long)peak, (long long)r.peak,
+             (long long)(all.peak * percent / 100));
+    met += r.is_met, digest = digest * 31 + (uint64_t)r.peak;
+    for (uint32_t i = 0; r.is_met && i < r.n; i++) again += r.steps[i].again, digest = digest * 31 + r.steps[i].kernel;
+    rt_arena_free(mem);
+  }
+  printf("%u problems, %u met, %u kernels run again, %.2f s; digest %llx\n", n_cases, met, again,
+         thread_cpu_s() - since, (unsigned long long)digest);
+  CHECK(met > n_cases / 10 && again > n_cases / 4);
+  CHECK(n_cases != 1000 || digest == UINT64_C(0x1189e65b8bd27555));  // the same of every compiler
+}
+
+// ---- a chain in which everything is saved for the backward: with kernels that run again it needs a small part
+enum { LAYERS = 12, ROWS = 64, WIDTH = 96 };
+
+static tn_program *network(void) {
+  tn_program *p = tn_program_create("deep");
+  tn_function *f = tn_function_begin(p, "step");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDTH));
+  for (uint32_t k = 0; k < LAYERS; k++) {
+    char name[16];
+    snprintf(name, sizeof name, "l%u", k);
+    x = tn_dropout(tn_gelu(tn_call(tn_linear(tn_root(p), name, WIDTH, WIDTH), x)), 0.1);
+  }
+  tn_tensor loss = tn_mean(tn_square(x));
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), .lr = 0.1);
+  tn_output(f, "loss", loss);
+  tn_function_end(f);
+  return p;
+}
+
+typedef struct {
+  float loss[3];
+  int64_t peak;
+} Trained;
+
+static bool train(size_t limit, uint32_t workers, Trained *out) {
+  tn_program *p = network();
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 3, .arena_limit = limit, .recompute = TN_RECOMPUTE_AUTO);
+  static float x[ROWS * WIDTH];
+  tn_plan plan;
+  for (uint32_t k = 0; k < ROWS * WIDTH; k++) x[k] = (float)(k % 17) / 8 - 1;
+  bool good = m && !tn_plan_of(m, "step", &plan);
+  for (uint32_t k = 0; good && k < 3; k++) {
+    tn_array in = {.data = x, .dtype = TN_F32, .rank = 2, .dims = {ROWS, WIDTH}},
+             loss = {.data = &out->loss[k], .dtype = TN_F32};
+    good = !tn_run(m, "step", &in, 1, &loss, 1);
+  }
+  if (good) out->peak = plan.peak_bytes;
+  tn_model_free(m), tn_program_free(p);
+  return good;
+}
+
+static void test_training(void) {
+  Trained all = {0};
+  CHECK(train(0, 2, &all));
+  for (int64_t percent = 90; percent >= 40; percent -= 25)
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+      Trained t = {0};
+      size_t limit = (size_t)(all.peak * percent / 100);
+      if (!CHECK(train(limit, workers, &t)) || !CHECK(t.peak <= (int64_t)limit)) continue;
+      if (!CHECK(!memcmp(t.loss, all.loss, sizeof t.loss))) printf("%d %%: other bits\n", (int)percent);
+    }
+}
+
+static void test_refused(void) {
+  tn_program *p = network();
+  tn_model *m = tn_compile(p, .cache_dir = "", .arena_limit = 4096, .recompute = TN_RECOMPUTE_AUTO, .quiet = true);
+  CHECK(!m && strstr(report_of(p), "[E137]: @step needs "));
+  CHECK(strstr(report_of(p), "with kernels that run again "));
+  tn_program_free(p);
+  p = network();
+  m = tn_compile(p, .cache_dir = "", .arena_limit = 4096, .quiet = true);
+  CHECK(!m && strstr(report_of(p), "hint: compile with .recompute = TN_RECOMPUTE_AUTO"));
+  tn_program_free(p);
+}
+
+int main(void) {
+  test_random(1000);
+  test_training();
+  test_refused();
+  return check_report();
+}
