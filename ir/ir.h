@@ -151,7 +151,7 @@ typedef struct Prog {
   bool copy_saved;
   int64_t arena_limit;  // bytes that a function may need of the arena; 0: any
   bool recomputes;      // kernels may run again to meet it
-  TargetFacts target;  // IR_TARGET_FACTS until the code generator sets its own
+  TargetFacts target;   // IR_TARGET_FACTS until the code generator sets its own
   // bit sets by row of ir/passes/rewrites/rules.def: rules that are off; rules that are traced
   uint64_t rules_off, rules_traced;
   void (*trace_rule)(const char *text);

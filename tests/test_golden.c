@@ -31,7 +31,7 @@ typedef struct {
   const char *rules;     // NULL: all
   uint32_t flags;        // PRINT_*
   bool is_error;
-  bool copy_saved;  // what a backward needs is kept instead of E112
+  bool copy_saved;      // what a backward needs is kept instead of E112
   int64_t arena_limit;  // with kernels that run again
 } Golden;
 

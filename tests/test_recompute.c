@@ -35,7 +35,8 @@ static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
   int64_t *constant = rt_alloc(mem, (n + 1) * sizeof *constant), *ns = rt_alloc(mem, (n + 1) * sizeof *ns);
   bool *has_effect = rt_alloc(mem, n + 1);
   for (uint32_t k = 0; k < n; k++)
-    has_effect[k] = k + 1 == n || rng_below(rng, 8) == 0, ns[k] = 100 + rng_below(rng, 1000), constant[k] = 64 * rng_below(rng, 3);
+    has_effect[k] = k + 1 == n || rng_below(rng, 8) == 0, ns[k] = 100 + rng_below(rng, 1000),
+    constant[k] = 64 * rng_below(rng, 3);
   for (uint32_t b = 0; b < n_buffers; b++) {
     MakeAgain *of = &q.make[b * N_MAKES];
     uint32_t k = q.c.maker[b];
@@ -160,7 +161,8 @@ typedef struct {
 
 static bool train(size_t limit, uint32_t workers, Trained *out) {
   tn_program *p = network();
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 3, .arena_limit = limit, .recompute = TN_RECOMPUTE_AUTO);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 3, .arena_limit = limit,
+                           .recompute = TN_RECOMPUTE_AUTO);
   static float x[ROWS * WIDTH];
   tn_plan plan;
   for (uint32_t k = 0; k < ROWS * WIDTH; k++) x[k] = (float)(k % 17) / 8 - 1;

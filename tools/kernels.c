@@ -39,8 +39,8 @@ static void put_row(const ToolFn *f, uint32_t k, RtText *out) {
   Traffic t = tool_traffic(f, mem, k);
   rt_text_add(out, "%6u  %-12s %12s %10s %10s  %s  %s  %s%s\n", k, ir_class_name(f->f->kernels[k].cls),
               flops_text(mem, ir_kernel_flops(f->f, &f->f->kernels[k])), tool_bytes(mem, t.read),
-              tool_bytes(mem, t.written), tool_kernel_ops(f, mem, k), sizes_of(f, mem, k),
-              tool_kernel_lines(f, mem, k), f->f->kernels[k].again ? " (again)" : "");
+              tool_bytes(mem, t.written), tool_kernel_ops(f, mem, k), sizes_of(f, mem, k), tool_kernel_lines(f, mem, k),
+              f->f->kernels[k].again ? " (again)" : "");
 }
 
 static void json_row(const ToolFn *f, uint32_t k, RtText *out) {

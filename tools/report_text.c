@@ -136,7 +136,8 @@ static void put_fn(const ToolFn *f, RtText *out) {
       out,
       "\n@%s: arena %s, lower bound %s (gap %.1f %%), %s of any order\n  %u kernels%s, %u in place, %u copies (%s)\n\n",
       tool_fn_name(f), tool_bytes(mem, s->peak_bytes), tool_bytes(mem, s->lower_bound), gap,
-      tool_bytes(mem, s->order_bound), f->f->n_kernels, again_text(f, mem), s->n_inplace, s->n_copies, tool_bytes(mem, s->copy_bytes));
+      tool_bytes(mem, s->order_bound), f->f->n_kernels, again_text(f, mem), s->n_inplace, s->n_copies,
+      tool_bytes(mem, s->copy_bytes));
   if (s->peak_bytes && f->f->n_kernels) put_map(f, &peak, out);
   RtText at_peak = {.mem = mem};
   rt_text_put(&at_peak, "", 0);

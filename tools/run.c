@@ -78,10 +78,11 @@ static tn_model *compile(ToolRun *r) {
   if (!p) return fputs("tenure: out of memory\n", stderr), NULL;
   if (cli_has(r->args, "--profile")) setenv("TN_PROFILE", "1", 1);
   double start = rt_now_ms();
-  tn_model *m = (tn_compile)(p, (tn_compile_options){.n_workers = r->n_workers,
-                                                      .seed = r->seed,
-                                                      .arena_limit = (size_t)r->arena_limit,
-                                                      .recompute = r->recomputes ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF});
+  tn_model *m =
+      (tn_compile)(p, (tn_compile_options){.n_workers = r->n_workers,
+                                           .seed = r->seed,
+                                           .arena_limit = (size_t)r->arena_limit,
+                                           .recompute = r->recomputes ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF});
   r->compile_ms = rt_now_ms() - start;
   tn_report(p, stderr);
   tn_program_free(p);

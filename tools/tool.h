@@ -52,7 +52,7 @@ typedef struct {
 } ToolPlan;
 
 // ---- tools/plan.c
-char *tool_read_file(RtArena *mem, const char *path, size_t *n);         // NULL: errno says why; - is standard input
+char *tool_read_file(RtArena *mem, const char *path, size_t *n);  // NULL: errno says why; - is standard input
 // *t: zeros, or as tool_plan_limits left it: options --arena-limit, --recompute. False: stderr says why.
 bool tool_plan_limits(ToolPlan *t, const CliArgs *a);
 bool tool_plan_read(ToolPlan *t, RtArena *mem, const char *path);

@@ -39,7 +39,7 @@ typedef struct {
   bool exact_convolution;
   const tn_bucket *buckets;
   size_t n_buckets;
-  size_t arena_limit;      // as in tn_compile_options, like the next one
+  size_t arena_limit;  // as in tn_compile_options, like the next one
   tn_recompute recompute;
   bool quiet;  // shows nothing on stderr; errors and warnings are in tn_report either way
   tn_site at;

@@ -59,9 +59,9 @@ typedef struct {
   bool no_init;
   size_t arena_limit;      // bytes, for each function; 0: any
   tn_recompute recompute;  // to meet it
-  double time_limit;    // seconds that making machine code may take; 0: any
-  size_t memory_limit;  // bytes that it may take beyond what this process has; 0: any
-  bool quiet;           // print nothing: tn_report has it
+  double time_limit;       // seconds that making machine code may take; 0: any
+  size_t memory_limit;     // bytes that it may take beyond what this process has; 0: any
+  bool quiet;              // print nothing: tn_report has it
   tn_site at;
 } tn_compile_options;
 // NULL on error. Errors and warnings of the program, those of the calls that built it too, are printed on stderr, unless

@@ -11,8 +11,8 @@ typedef struct {
 } Split;
 
 typedef struct {
-  uint32_t kernel, at;  // at: the kernel of the given order that it is, or runs before
-  int64_t live;         // bytes while it runs
+  uint32_t kernel, at;                              // at: the kernel of the given order that it is, or runs before
+  int64_t live;                                     // bytes while it runs
   uint32_t first_read, n_read, first_made, n_made;  // versions
   uint8_t make;
   bool again, runs;
@@ -295,7 +295,8 @@ static void find_moves(Walk *w, Moves *m, uint32_t at) {
   enum { MOST_TOGETHER = 8 };
   const Item *peak = &w->items[at];
   m->n = m->n_splits = 0;
-  for (uint32_t r = peak->first_read; r < peak->first_read + peak->n_read; r++) w->versions[w->reads[r]].seen = UINT32_MAX;
+  for (uint32_t r = peak->first_read; r < peak->first_read + peak->n_read; r++)
+    w->versions[w->reads[r]].seen = UINT32_MAX;
   for (uint32_t i = 0; i < at; i++) {
     uint32_t group[MOST_TOGETHER], n = 0;
     const Item *item = &w->items[i];

@@ -140,7 +140,8 @@ static bool split_at_peak(Order *o) {
   uint32_t *list = rt_alloc(g->f->prog->mem, (o->n + n_ins) * sizeof *list);
   for (uint32_t k = 0; k < o->n; k++) {
     const Group *of = &g->list[o->list[k]];
-    bool may = of->first < n_ins && (of->cls == CLASS_OPTIMIZER || (of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE));
+    bool may =
+        of->first < n_ins && (of->cls == CLASS_OPTIMIZER || (of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE));
     if (may && bytes_of_others(o, &q, o->list[k]) > o->peak / LEAST_PART) n += split(o, o->list[k], list + n);
     else list[n++] = o->list[k];
   }

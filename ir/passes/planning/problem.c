@@ -78,7 +78,8 @@ static int64_t find_buffers(Bound *b) {
     bool is_kept = buf->seg == SEG_ARENA && (buf->is_kept || buf->twin) && buf->last >= 0;
     if (is_kept && buf->first == 0 && buf->last >= (int32_t)f->n_kernels - 1) always += ir_aligned(buf->bytes);
     else if (is_kept)
-      for (int32_t k = buf->first; k <= buf->last && k < (int32_t)f->n_kernels; k++) b->constant[k] += ir_aligned(buf->bytes);
+      for (int32_t k = buf->first; k <= buf->last && k < (int32_t)f->n_kernels; k++)
+        b->constant[k] += ir_aligned(buf->bytes);
     if (!is_ordered(buf)) continue;
     b->maker[b->n] = (uint32_t)buf->first, b->size[b->n] = ir_aligned(buf->bytes);
     b->in_place[buf->first] += ir_bytes_in_place(f, i);

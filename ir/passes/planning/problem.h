@@ -6,10 +6,10 @@
 #include "ir/schedule/schedule.h"
 
 typedef struct {
-  SchedProblem p;       // kernels in their order
-  uint32_t *index;      // by buffer of the function: that of the problem, + 1; 0: none
-  int64_t always;       // bytes of buffers that live all the time, and are no part of the problem
-  int64_t *constant;    // by kernel: bytes of others that are none
+  SchedProblem p;     // kernels in their order
+  uint32_t *index;    // by buffer of the function: that of the problem, + 1; 0: none
+  int64_t always;     // bytes of buffers that live all the time, and are no part of the problem
+  int64_t *constant;  // by kernel: bytes of others that are none
 } PlanProblem;
 
 // After pass assign_buffers. What waits for what is by buffers alone.

@@ -9,6 +9,7 @@
 //                                           %d = mul %g, %h       kernel 41
 //
 // Results keep their bits: a kernel that runs again is the same code, or the part of it that follows what is still there.
+#include "ir/schedule/recompute.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/packed_dims.h"
@@ -18,7 +19,6 @@
 #include "ir/passes/planning/problem.h"
 #include "ir/remarks.h"
 #include "ir/rewrite.h"
-#include "ir/schedule/recompute.h"
 #include "ir/storage.h"
 #include "runtime/format.h"
 #include <string.h>
@@ -325,8 +325,8 @@ static bool report(Fn *f, const Again *a, int64_t peak, int64_t lowest) {
   Val at = ir_anchor(a->f, &a->f->kernels[kernel]);
   Loc loc = a->f->ins[at.i].loc;
   rt_diag(&p->diags, RT_ERROR, E_ARENA_LIMIT, ir_loc_file(p, f->loc), ir_loc_line(p, f->loc),
-          "@%s needs %s in the arena; the program allows %s", ir_text(p, f->name),
-          rt_bytes_text(needs, peak), rt_bytes_text(limit, p->arena_limit));
+          "@%s needs %s in the arena; the program allows %s", ir_text(p, f->name), rt_bytes_text(needs, peak),
+          rt_bytes_text(limit, p->arena_limit));
   if (p->recomputes)
     rt_diag(&p->diags, RT_NOTE, 0, NULL, 0, "with kernels that run again %s is the least that was found",
             rt_bytes_text(least, lowest));
