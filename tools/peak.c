@@ -101,7 +101,7 @@ static void put_ways(const ToolFn *f, uint32_t fn, const PeakWays *ways, RtText 
                 way->write);
   }
   if (ways->why_none) rt_text_add(out, "  nothing is planned that lowers it: %s\n", ways->why_none);
-  else if (!n) rt_text_add(out, "  neither shards nor a lower bound of a dim lowers it\n");
+  else if (!n) rt_text_add(out, "  neither recomputation, shards nor a lower bound of a dim lowers it\n");
 }
 
 // What a run needs besides

@@ -1,15 +1,19 @@
 // Ways to a lower peak: each is the program with one thing changed, planned as tn_compile plans it. Its figures are those of
 // that plan.
 //
-//   half of a batch's bound, N shards: other texts of the program (tools/vary.c)
+//   kernels that run again: the same text under a limit; half of a batch's bound, N shards: other texts (tools/vary.c)
 #include "ir/fn.h"
 #include "ir/intern.h"
+#include "ir/passes/cost.h"
 #include "ir/text/text.h"
 #include "tools/tool.h"
 
 #include <string.h>
 
-enum { MOST_INS = 20000 };  // of all functions: planning takes milliseconds for thousands of instructions
+enum {
+  MOST_INS = 20000,
+  LEAST_LIMIT = 4096
+};  // of all functions: planning takes milliseconds for thousands of instructions
 
 typedef struct {
   const ToolPlan *t;
@@ -23,6 +27,8 @@ typedef struct {
 typedef struct {
   Finder *finder;
   const char *text;
+  int64_t limit;  // of the arena, with kernels that run again; 0: none
+  double again;   // found: the part of the estimated time that runs again
   PeakWay way;
 } Try;
 
@@ -53,10 +59,22 @@ static void keep_parts(RtArena *mem, const ToolFn *f, RtArena *scratch, Parts ou
   }
 }
 
+// Of the estimated time of all kernels
+static double again_part(const Fn *f) {
+  double again = 0, all = 0;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    if (f->kernel_of[i] == UINT32_MAX) continue;
+    double ns = ir_instruction_ns(f, (Val){i});
+    if (f->kernels[f->kernel_of[i]].again) again += ns;
+    else all += ns;
+  }
+  return all > 0 ? again / all : 0;
+}
+
 static int plan_way(RtArena *mem, void *ctx) {
   Try *try = ctx;
   Finder *w = try->finder;
-  ToolPlan plan = {0};
+  ToolPlan plan = {.arena_limit = try->limit, .recomputes = try->limit > 0};
   if (!tool_plan_quietly(&plan, mem, try->text, w->t->path)) return EXIT_ERRORS;
   try->way.arena = rt_alloc(w->mem, (w->t->n_fns + 1) * sizeof *try->way.arena);
   try->way.parts = rt_alloc(w->mem, (w->t->n_fns + 1) * sizeof *try->way.parts);
@@ -66,6 +84,8 @@ static int plan_way(RtArena *mem, void *ctx) {
     f = larger_part(&plan, f);
     try->way.arena[k] = f->f->stats.peak_bytes;
     keep_parts(w->mem, f, mem, try->way.parts[k]);
+    double again = again_part(f->f);
+    if (again > try->again) try->again = again;
   }
   return 0;
 }
@@ -77,6 +97,21 @@ static void try_way(Finder *w, const char *name, const char *write, const char *
 }
 
 // ---- kinds of ways
+// Parts of the largest arena.
+static void try_recomputation(Finder *w) {
+  int64_t most = 0;
+  for (uint32_t k = 0; k < w->t->n_fns; k++)
+    if (w->t->fns[k].f->stats.peak_bytes > most) most = w->t->fns[k].f->stats.peak_bytes;
+  for (int64_t percent = 75; percent >= 25; percent -= 25) {
+    Try try = {.finder = w, .text = w->text, .limit = most / 100 * percent};
+    if (try.limit < LEAST_LIMIT || tool_with_arena(plan_way, &try)) return;
+    try.way.name = rt_printf(w->mem, "recomputation, about +%.1f %% time", 100 * try.again);
+    try.way.write =
+        rt_printf(w->mem, "tn_compile(p, .arena_limit = %lld, .recompute = TN_RECOMPUTE_AUTO)", (long long)try.limit);
+    *RT_PUSH(w->mem, w->ways.list, w->ways.n, w->ways.cap) = try.way;
+  }
+}
+
 static void try_shards(Finder *w, Dim dim) {
   static const uint32_t times[] = {2, 8};
   const char *name = ir_text(w->p, ir_dim_info(w->p, dim)->name);
@@ -110,10 +145,13 @@ PeakWays tool_find_ways(const ToolPlan *t, RtArena *mem) {
   RtText text = {.mem = mem};
   uint32_t n_ins = 0;
   for (uint32_t k = 0; k < w.p->n_fns; k++) n_ins += w.p->fns[k]->n_ins;
-  if (!w.p->n_syms) return (PeakWays){.why_none = "batches are cut, and bounds lowered, of named dims; it has none"};
   if (n_ins > MOST_INS) return (PeakWays){.why_none = "the program is too large to be planned again and again"};
   ir_print(w.p, &text, PRINT_LOCS);
   w.text = text.text;
+  try_recomputation(&w);
+  if (!w.p->n_syms && !w.ways.n)
+    return (PeakWays){.why_none =
+                          "recomputation does not; batches are cut, and bounds lowered, of named dims: it has none"};
   for (uint32_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     for (uint32_t d = 0; d < w.p->n_syms; d++)
       if (!tool_is_set_by_layout(w.p, w.p->syms[d])) kinds[k](&w, w.p->syms[d]);

@@ -35,6 +35,8 @@ int64_t ir_schedule_peak(const SchedProblem *p, const uint32_t *order, RtArena *
 // A team waits before a kernel that waits for one behind the last time it waited. Kernels further on that need not are moved
 // before it, where the peak stays within the cap. How often the team waits.
 uint32_t ir_schedule_waits(const SchedProblem *p, uint32_t *order, int64_t cap, RtArena *mem);
+// Kernels that free at least so much more than they make run as soon as they may, where the peak stays within the cap.
+void ir_schedule_free_early(const SchedProblem *p, uint32_t *order, int64_t cap, int64_t least, RtArena *mem);
 
 // ---- in the order of the numbers
 typedef struct {

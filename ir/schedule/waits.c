@@ -45,3 +45,24 @@ uint32_t ir_schedule_waits(const SchedProblem *p, uint32_t *order, int64_t cap, 
   }
   return w.now;
 }
+
+static bool is_before(const uint32_t *place, uint32_t a, uint32_t b) { return b == UINT32_MAX || place[a] < place[b]; }
+
+void ir_schedule_free_early(const SchedProblem *p, uint32_t *order, int64_t cap, int64_t least, RtArena *mem) {
+  Run r = ir_sched_run(p, mem);
+  uint32_t *place = rt_alloc(mem, (p->n + 1) * sizeof *place), at = 0;
+  bool *is_done = rt_alloc(mem, p->n + 1);
+  for (uint32_t k = 0; k < p->n; k++) place[order[k]] = k;
+  while (r.n_done < p->n) {
+    uint32_t next = UINT32_MAX;
+    for (uint32_t i = 0; i < r.n_ready; i++) {
+      uint32_t k = r.ready[i];
+      if (sched_net(&r, k) <= -least && r.held + sched_need(&r, k) <= cap && is_before(place, k, next)) next = k;
+    }
+    while (next == UINT32_MAX && is_done[order[at]]) at++;
+    if (next == UINT32_MAX) next = order[at];
+    is_done[next] = true;
+    ir_sched_do(&r, next);
+  }
+  memcpy(order, r.done, p->n * sizeof *order);
+}

@@ -88,8 +88,10 @@ void ir_merge_late(Fuse *s);
 typedef struct {
   int64_t *bytes, *made;
 } MergeRoom;
-uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n,
-                             MergeRoom *room);  // how many are left; NULL: any room
+// All that are alike; pointwise groups and updates, whose results have the same bits in one kernel and in two; all but these.
+typedef enum { MERGE_ALL, MERGE_ELEMENTS, MERGE_SUMS } MergeKind;
+// How many are left. room NULL: any.
+uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeKind which, MergeRoom *room);
 
 // ---- order_memory.c: neighbours are merged, in this order or in one in which less lives at once. The list, and how many are in it
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n);

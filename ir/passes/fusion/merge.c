@@ -221,14 +221,15 @@ static bool is_in_any_order(const Groups *g, uint32_t a, uint32_t b) {
   return cls == (OpClass)g->list[b].cls && (cls == CLASS_POINTWISE || cls == CLASS_OPTIMIZER);
 }
 
-uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeRoom *room) {
+uint32_t ir_merge_neighbours(Fuse *s, uint32_t *list, uint32_t n, MergeKind which, MergeRoom *room) {
   Groups *g = &s->g;
   uint32_t m = 0;
   for (uint32_t k = 0; k < n; k++) {
     uint32_t last = m ? list[m - 1] : 0;
     bool both = last && g->list[last].lead < s->f->n_ins && g->list[list[k]].lead < s->f->n_ins;
     bool is_like_it = both && (are_alike(s, last, list[k]) || shares(s, last, list[k]));
-    if (room && is_like_it) is_like_it = is_in_any_order(g, last, list[k]) && room->made[k] <= room->bytes[m - 1];
+    if (is_like_it && which != MERGE_ALL) is_like_it = is_in_any_order(g, last, list[k]) == (which == MERGE_ELEMENTS);
+    if (is_like_it && room) is_like_it = room->made[k] <= room->bytes[m - 1];
     if (is_like_it && ir_merge(g, last, list[k])) {
       if (room) room->bytes[m - 1] -= room->made[k];
       continue;

@@ -43,6 +43,7 @@ typedef struct {
   Groups *g;
   uint32_t *list, n;  // in order
   int64_t peak;
+  int64_t limit;  // of the arena, where it is below the peak; 0: none
   Scratch scratch;
   uint32_t *up;    // by instruction: another one of its part; the root itself
   int64_t *bytes;  // by root
@@ -115,19 +116,26 @@ static int64_t bytes_of_others(Order *o, const Problem *q, uint32_t group) {
   return sum - most;
 }
 
+// What should live at most.
+static int64_t level(const Order *o) { return o->limit && o->limit < o->peak ? o->limit : o->peak; }
+
 // Buffers that live while a kernel runs for which much lives.
 static void find_live(const Order *o, Problem *q) {
   enum { NEAR_PEAK = 8 };
   const SchedProblem *p = &q->p;
   int64_t *live = ir_schedule_live(p, o->g->f->prog->mem);
   uint32_t *n_near = rt_alloc(o->g->f->prog->mem, (p->n + 1) * sizeof *n_near);  // of the kernels before
-  for (uint32_t k = 0; k < p->n; k++) n_near[k + 1] = n_near[k] + (live[k] >= o->peak - o->peak / NEAR_PEAK);
+  for (uint32_t k = 0; k < p->n; k++) n_near[k + 1] = n_near[k] + (live[k] >= level(o) - level(o) / NEAR_PEAK);
   for (uint32_t b = 0; b < p->n_buffers; b++) {
     uint32_t last = p->maker[b];
     for (uint32_t u = p->first_user[b]; u < p->first_user[b + 1]; u++)
       if (p->user[u] > last) last = p->user[u];
     q->is_live[b] = n_near[last + 1] > n_near[p->maker[b]];
   }
+}
+
+static bool may_split(const Group *of) {
+  return of->cls == CLASS_OPTIMIZER || (of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE);
 }
 
 // Pointwise groups and updates of which much lives at the peak are split: sums keep their kernels, and so their order. o->list: n groups.
@@ -140,9 +148,8 @@ static bool split_at_peak(Order *o) {
   uint32_t *list = rt_alloc(g->f->prog->mem, (o->n + n_ins) * sizeof *list);
   for (uint32_t k = 0; k < o->n; k++) {
     const Group *of = &g->list[o->list[k]];
-    bool may =
-        of->first < n_ins && (of->cls == CLASS_OPTIMIZER || (of->rank == RANK_PLAIN && of->cls == CLASS_POINTWISE));
-    if (may && bytes_of_others(o, &q, o->list[k]) > o->peak / LEAST_PART) n += split(o, o->list[k], list + n);
+    if (of->first < n_ins && may_split(of) && bytes_of_others(o, &q, o->list[k]) > level(o) / LEAST_PART)
+      n += split(o, o->list[k], list + n);
     else list[n++] = o->list[k];
   }
   bool is_split = n > o->n;
@@ -151,11 +158,14 @@ static bool split_at_peak(Order *o) {
 }
 
 static void find_order(Order *o) {
+  enum { SMALL_PART = 256 };
   RtArena *mem = o->g->f->prog->mem;
   Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
   uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
   o->peak = ir_schedule(&q.p, order, mem).peak;
-  ir_schedule_waits(&q.p, order, o->peak, mem);
+  // what is made of a small parameter can be made again up to its update
+  if (o->limit) ir_schedule_free_early(&q.p, order, o->peak, o->limit / SMALL_PART, mem);
+  else ir_schedule_waits(&q.p, order, o->peak, mem);
   for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
   o->list = list;
 }
@@ -187,7 +197,7 @@ static void merge(Fuse *s, Order *o) {
   int64_t *room = ir_schedule_live(&q.p, s->f->prog->mem), *made = rt_alloc(s->f->prog->mem, (o->n + 1) * sizeof *made);
   for (uint32_t k = 0; k < o->n; k++) room[k] = o->peak + o->peak / SMALL_PART - room[k];
   for (uint32_t b = 0; b < q.p.n_buffers; b++) made[q.p.maker[b]] += q.p.size[b];
-  o->n = ir_merge_neighbours(s, o->list, o->n, &(MergeRoom){room, made});
+  o->n = ir_merge_neighbours(s, o->list, o->n, MERGE_ELEMENTS, &(MergeRoom){room, made});
 }
 
 // A kernel more, or a wait, takes microseconds: it must save so many bytes. Less than a page is nothing.
@@ -200,10 +210,10 @@ static bool is_worth(int64_t step_bytes, Cost a, uint32_t n_a, Cost b, uint32_t 
   return gain > a.peak / (n_more ? LARGE_PART : LEAST_PART);
 }
 
-static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch scratch, bool merges) {
+static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch scratch, int64_t limit) {
   enum { MAX_SPLITS = 8 };
   RtArena *mem = s->f->prog->mem;
-  Order o = {.g = &s->g, .n = n, .scratch = scratch, .list = rt_alloc(mem, (n + 1) * sizeof *o.list)};
+  Order o = {.g = &s->g, .n = n, .limit = limit, .scratch = scratch, .list = rt_alloc(mem, (n + 1) * sizeof *o.list)};
   o.up = rt_alloc(mem, s->g.n_all * sizeof *o.up), o.bytes = rt_alloc(mem, s->g.n_all * sizeof *o.bytes);
   memcpy(o.list, list, n * sizeof *list);
   find_order(&o);
@@ -211,19 +221,19 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
   Saved there = save(&s->g, o.list, o.n);
   for (uint32_t k = 0; k < MAX_SPLITS && split_at_peak(&o); k++) {
     find_order(&o);
-    if (o.peak >= least.peak) continue;  // another group may stand at the peak now
+    if (o.peak > least.peak || (!limit && o.peak == least.peak)) continue;  // another group may stand at the peak now
     least = o, there = save(&s->g, o.list, o.n);
   }
   go_back(&s->g, &there);
-  if (merges) merge(s, &least);
+  if (!limit) merge(s, &least);
   return least;
 }
 
-// Where the arena is limited and the plain order needs more: groups as they were before they were merged, in the order that needs
-// least. A merged update holds the gradients of all its parameters.
-static uint32_t *order_for_limit(Fuse *s, const Saved *plain, uint32_t *n) {
-  Scratch scratch = ir_memory_scratch(&s->g, plain->list, plain->n);
-  Order o = order_for_memory(s, plain->list, plain->n, scratch, false);
+// Where the arena is limited and the plain order needs more: pointwise groups and updates are not merged, since an update of many
+// parameters would hold all their gradients.
+static uint32_t *order_for_limit(Fuse *s, uint32_t *list, uint32_t *n, int64_t limit) {
+  *n = ir_merge_neighbours(s, list, *n, MERGE_SUMS, NULL);
+  Order o = order_for_memory(s, list, *n, ir_memory_scratch(&s->g, list, *n), limit);
   *n = o.n;
   return o.list;
 }
@@ -231,19 +241,19 @@ static uint32_t *order_for_limit(Fuse *s, const Saved *plain, uint32_t *n) {
 // Kernels of sums and rows stay what they are in the plain order, so that their results keep their bits.
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
   int64_t limit = s->f->prog->arena_limit;
-  Saved plain_groups = {0};
-  if (limit) plain_groups = save(&s->g, list, *n);
-  *n = ir_merge_neighbours(s, list, *n, NULL);
+  Saved apart = {0};
+  if (limit) apart = save(&s->g, list, *n);
+  *n = ir_merge_neighbours(s, list, *n, MERGE_ALL, NULL);
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
   if (limit && plain.peak > limit) {
-    go_back(&s->g, &plain_groups);
-    return order_for_limit(s, &plain_groups, n);
+    go_back(&s->g, &apart), *n = apart.n;
+    return order_for_limit(s, apart.list, n, limit);
   }
   if (!is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n)) return list;  // not even if nothing lived
   Saved merged = save(&s->g, list, *n);
-  Order o = order_for_memory(s, list, *n, scratch, true);
+  Order o = order_for_memory(s, list, *n, scratch, 0);
   Cost c = cost_of(&s->g, o.list, o.n, scratch);
   if (is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
     *n = o.n;
