@@ -7,7 +7,11 @@
 //
 // Pools and resizes do not mix channels: with channels first they see N * C images of one channel, for which their kernels
 // have vectors along the last axis (ir/pool.h). Convolutions of groups of one channel have kernels for either layout
-// (ir/conv.h). What is pointwise takes any layout. Instructions of these kinds that read each other, or one permutation, are
+// (ir/conv.h). A product with the channels of each pixel, such as a convolution of one tap, has an image as either operand:
+//
+//   %y = linear %x, %w   ->   matmul %w, %x      x [N, C, pixels]       its gradients likewise, over images as rows [N pixels, C]
+//
+// What is pointwise takes any layout. Instructions of these kinds that read each other, or one permutation, are
 // a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
 #include "ir/build.h"
 #include "ir/conv.h"
@@ -18,9 +22,13 @@
 #include "ir/pool.h"
 #include "ir/rewrite.h"
 
-enum { MOST_ATTRS = 12, LEAST_WIDTH = 4 };
+enum { MOST_ATTRS = 12, LEAST_WIDTH = 4, LEAST_PIXELS = 128 };  // of a product with channels first
 
-typedef enum { FIXED, ALONG, CORE } Kind;  // of no group; in a group, if it has a core; a pool or a convolution
+typedef enum {
+  FIXED,
+  ALONG,
+  CORE
+} Kind;  // of no group; in a group, if it has a core; a pool, a convolution, a product
 
 typedef struct {
   Rewrite e;
@@ -34,7 +42,9 @@ typedef struct {
   bool *changes;    // by old value: it has channels first from here on
   bool *read_last;  // by old value: somebody who does not change reads it
   bool *makes_first, *makes_last;  // by old value: it is a permutation of channels
-  Val *first;                      // by old value: the new one with channels first; 0: not made
+  // by old value: the new one with channels first, [N, C, S..] or, of products and what is pointwise of them, [N, C, pixels];
+  // 0: not made
+  Val *first;
 } Layouts;
 
 static const Ins *ins_at(const Layouts *l, uint32_t v) { return &l->f->ins[v]; }
@@ -92,10 +102,60 @@ static bool sums_pixels(const Layouts *l, Val v) {
   return (axes_of(l, ir_attr(l->f, v, KEY_axes)->u.list) & spatial) == spatial;
 }
 
+// ---- products with the channels of pixels
+static Dim dim_at(const Layouts *l, Val v, uint32_t axis) { return ir_dim_at(l->p, ir_ins(l->f, v)->shape, axis); }
+static Dim last_dim(const Layouts *l, Val v) { return dim_at(l, v, rank_of(l, v) - 1); }
+
+// The image of which v is the pixels' rows; none: it is no such reshape.
+static Val image_of_rows(const Layouts *l, Val v) {
+  Val a = ir_ins(l->f, v)->op == OP_reshape ? ir_arg(l->f, v, 0) : (Val){0};
+  bool is_rows = !ir_none(a) && rank_of(l, v) == 2 && rank_of(l, a) > 2 && last_dim(l, a).i == last_dim(l, v).i;
+  return is_rows ? a : (Val){0};
+}
+
+static bool has_many_pixels(const Layouts *l, Val image) {
+  int64_t n = 1;
+  for (uint32_t k = 1; k + 1 < rank_of(l, image); k++) n *= ir_dim_bound(l->p, dim_at(l, image, k));
+  return n >= LEAST_PIXELS;
+}
+
+static bool have_same_pixels(const Layouts *l, Val a, Val b) {
+  bool same = rank_of(l, a) == rank_of(l, b);
+  for (uint32_t k = 0; same && k + 1 < rank_of(l, a); k++) same = dim_at(l, a, k).i == dim_at(l, b, k).i;
+  return same;
+}
+
+// The image that operand 0 of a product is, or whose rows it is; none: it is another product.
+static Val image_of_product(const Layouts *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
+  if ((ins->op != OP_linear && ins->op != OP_matmul) || ins->dtype != DT_F32 || ins->n_args != 2) return (Val){0};
+  Val a = ir_arg(l->f, v, 0), b = ir_arg(l->f, v, 1), image = ins->op == OP_linear ? a : image_of_rows(l, a);
+  if (ir_none(image) || rank_of(l, image) < 3 || rank_of(l, b) != 2 || !has_many_pixels(l, image)) return (Val){0};
+  if (!ir_attr(l->f, v, KEY_ta)) return image;
+  Val other = ir_attr(l->f, v, KEY_tb) ? (Val){0} : image_of_rows(l, b);
+  return !ir_none(other) && have_same_pixels(l, image, other) ? image : (Val){0};
+}
+
+// Is it the gradient of the weight of such a product?
+static bool sums_products(const Layouts *l, Val v) {
+  return ir_ins(l->f, v)->op == OP_matmul && ir_attr(l->f, v, KEY_ta) && !ir_none(image_of_product(l, v));
+}
+
+// A reshape of an image to its rows, or of rows that a product makes to the image.
+static bool reshapes_rows(const Layouts *l, Val v) {
+  if (!ir_none(image_of_rows(l, v))) return true;
+  Val a = ir_ins(l->f, v)->op == OP_reshape ? ir_arg(l->f, v, 0) : (Val){0};
+  if (ir_none(a) || rank_of(l, a) != 2 || ir_attr(l->f, a, KEY_ta)) return false;
+  Val image = image_of_product(l, a);
+  return !ir_none(image) && have_same_pixels(l, image, v) && last_dim(l, v).i == last_dim(l, a).i;
+}
+
 static Kind kind_of(const Layouts *l, Val v) {
   const Ins *ins = ir_ins(l->f, v);
   PoolColumns columns;
   if (ins->op == OP_result) return FIXED;
+  if (!ir_none(image_of_product(l, v))) return CORE;
+  if (reshapes_rows(l, v)) return ALONG;
   if (is_conv(l, v)) return takes_channels_first(l, v) ? CORE : FIXED;
   if (sums_pixels(l, v)) return ALONG;
   if (ir_ops[ins->op].cls == CLASS_POOL) {
@@ -111,13 +171,15 @@ static uint32_t head_of(const Layouts *l, Val v) { return ir_head(l->f, v).i; }
 
 // The gradient of a weight is none, nor a sum over pixels.
 static bool makes_image(const Layouts *l, Val v) {
+  if (sums_products(l, v)) return false;
   return ir_ins(l->f, v)->op != OP_conv_weight_grad && ir_ops[ir_ins(l->f, v)->op].cls != CLASS_REDUCE;
 }
 
 // Is operand a of v an image? Others are weights, or broadcast.
 static bool is_image(const Layouts *l, Val v, Val a) {
   if (!makes_image(l, v)) return true;
-  if (is_conv(l, v)) return ir_arg(l->f, v, 0).i == a.i;
+  if (reshapes_rows(l, v)) return true;
+  if (is_conv(l, v) || !ir_none(image_of_product(l, v))) return ir_arg(l->f, v, 0).i == a.i;
   return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
 }
 
@@ -174,10 +236,17 @@ static int64_t saved_by_result(Layouts *l, Val v, uint32_t root) {
   return is_read_last ? saved - bytes_of(l, v) : saved;
 }
 
+// A weight's gradient has a product for each image before these are added.
+static int64_t bytes_of_products(const Layouts *l, Val v) {
+  int64_t images = sums_products(l, v) ? ir_dim_bound(l->p, dim_at(l, image_of_product(l, v), 0)) : 0;
+  return images > 1 ? images * bytes_of(l, v) : 0;
+}
+
 static void add_savings(Layouts *l) {
   for (uint32_t i = 1; i < l->f->n_ins; i++) {
     uint32_t root = root_of(l, i);
     if (!l->kind[i] || !l->has_core[root]) continue;
+    l->saved[root] -= bytes_of_products(l, (Val){i});
     for (uint32_t k = 0; k < ins_at(l, i)->n_args; k++) {
       Val a = ir_arg(l->f, (Val){i}, k);
       if (is_image(l, (Val){i}, a) && !is_made_in(l, a, root)) l->saved[root] += saved_by_operand(l, a, (Val){i}, root);
@@ -232,6 +301,23 @@ static Val first_of(Layouts *l, Val old, Loc loc) {
   return *first;
 }
 
+static Val image_of(Layouts *l, Val old, Loc loc) {
+  Shape s = old_at(l, old)->shape;
+  uint32_t rank = ir_rank(l->p, s);
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(l->p, s, axis_in_last(rank, k));
+  return reshaped(l, first_of(l, old, loc), ir_shape(l->p, d, rank), loc);
+}
+
+// [N, C, pixels]
+static Val pixels_of(Layouts *l, Val old, Loc loc) {
+  Val first = first_of(l, old, loc);
+  Shape s = ir_ins(l->f, first)->shape;
+  Dim d[3] = {ir_dim_at(l->p, s, 0), ir_dim_at(l->p, s, 1), ir_dim(l->p, 1)};
+  for (uint32_t k = 2; k < ir_rank(l->p, s); k++) d[2] = ir_dim_mul(l->p, d[2], ir_dim_at(l->p, s, k));
+  return reshaped(l, first, ir_shape(l->p, d, 3), loc);
+}
+
 // [N, C, S..] -> [N * C, S.., 1], and back
 static Shape planes(Layouts *l, Shape s) {
   uint32_t rank = ir_rank(l->p, s);
@@ -262,7 +348,7 @@ static void emit_pool(Layouts *l, Val old) {
   Dim n = ir_dim_at(l->p, ins.shape, 0), channels = ir_dim_at(l->p, ins.shape, ir_rank(l->p, ins.shape) - 1);
   Val of[2];
   for (uint32_t k = 0; k < ins.n_args; k++) {
-    Val a = first_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
+    Val a = image_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
     of[k] = reshaped(l, a, planes(l, ir_ins(l->f, a)->shape), ins.loc);
   }
   Val v = emit_like(l, &ins, of);
@@ -279,13 +365,45 @@ static void emit_conv(Layouts *l, Val old) {
   for (uint32_t k = 0; k < 2; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_weight = k == 1 && ins.op != OP_conv_weight_grad;
-    of[k] = is_weight ? l->e.map[a.i] : first_of(l, a, ins.loc);
+    of[k] = is_weight ? l->e.map[a.i] : image_of(l, a, ins.loc);
   }
   for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = l->f->attrs[ins.attrs + k];
   attrs[ins.n_attrs] = ir_a_int(KEY_first, 1);
   Val v = ir_emit(l->f, (Op)ins.op, of, 2, attrs, ins.n_attrs + 1u, ins.loc);
   ir_copy_metadata(ir_ins(l->f, v), &ins);
   l->first[old.i] = l->e.map[old.i] = v;  // as the latter it is read if it is the gradient of a weight
+}
+
+static Val emit_matmul(Layouts *l, Val a, Val b, Key transposes, const Ins *like) {
+  Attr attr = ir_a_int(transposes, 1);
+  Val v = ir_emit(l->f, OP_matmul, (Val[]){a, b}, 2, &attr, transposes != N_KEYS, like->loc);
+  ir_copy_origin(ir_ins(l->f, v), like);
+  return v;
+}
+
+static void emit_weight_gradient(Layouts *l, Val old, const Ins *ins) {
+  Val of[2];
+  for (uint32_t k = 0; k < 2; k++) of[k] = pixels_of(l, ir_rewrite_old_arg(&l->e, old, k), ins->loc);
+  Val v = emit_matmul(l, of[0], of[1], KEY_tb, ins);
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(l->p, (int64_t[]){0}, 1));
+  bool is_one = ir_dim_is_one(l->p, ir_dim_at(l->p, ir_ins(l->f, v)->shape, 0));
+  v = is_one ? reshaped(l, v, ins->shape, ins->loc) : ir_emit(l->f, OP_sum, &v, 1, &axes, 1, ins->loc);
+  ir_copy_metadata(ir_ins(l->f, v), ins);
+  l->e.map[old.i] = v;
+}
+
+static void emit_product(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  bool ta = false, tb = ins.op == OP_linear;
+  for (uint32_t k = 0; k < ins.n_attrs; k++)
+    ta |= l->f->attrs[ins.attrs + k].key == KEY_ta, tb |= l->f->attrs[ins.attrs + k].key == KEY_tb;
+  if (ta) {
+    emit_weight_gradient(l, old, &ins);
+    return;
+  }
+  Val x = pixels_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
+  l->first[old.i] = emit_matmul(l, l->e.map[ir_rewrite_old_arg(&l->e, old, 1).i], x, tb ? N_KEYS : KEY_ta, &ins);
+  ir_copy_metadata(ir_ins(l->f, l->first[old.i]), &ins);
 }
 
 // These axes of an image with channels last, ascending.
@@ -299,7 +417,7 @@ static Shape axes_first(Layouts *l, uint32_t rank, Shape axes) {
 
 static void emit_sum(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
-  Val a = first_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
+  Val a = image_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
   Attr attrs[MOST_ATTRS];
   for (uint32_t k = 0; k < ins.n_attrs; k++) {
     attrs[k] = l->f->attrs[ins.attrs + k];
@@ -326,16 +444,47 @@ static Val broadcast_first(Layouts *l, Val a, uint32_t rank, Loc loc) {
   return reshaped(l, full, ir_shape(l->p, d, rank), loc);
 }
 
+// Has it, which is broadcast, one number for all pixels?
+static bool is_of_channels(const Layouts *l, Val a) {
+  for (uint32_t k = 1; k < rank_of(l, a); k++)
+    if (!ir_dim_is_one(l->p, dim_at(l, a, k - 1))) return false;
+  return true;
+}
+
+// What is made of products stays [N, C, pixels], so that it can be in their kernels.
+static bool goes_by_pixels(Layouts *l, Val old, uint32_t rank) {
+  const Ins *ins = old_at(l, old);
+  bool any = false;
+  for (uint32_t k = 0; k < ins->n_args; k++) {
+    Val a = ir_rewrite_old_arg(&l->e, old, k);
+    if (old_at(l, a)->shape.i != ins->shape.i) {
+      if (!is_of_channels(l, l->e.map[a.i])) return false;
+    } else {
+      any |= rank > 3 && !ir_none(l->first[a.i]) && rank_of(l, l->first[a.i]) == 3;
+    }
+  }
+  return any;
+}
+
 static void emit_pointwise(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
   uint32_t rank = ir_rank(l->p, ins.shape);
+  bool by_pixels = goes_by_pixels(l, old, rank);
   Val of[3];
   for (uint32_t k = 0; k < ins.n_args; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_same = old_at(l, a)->shape.i == ins.shape.i;
-    of[k] = is_same ? first_of(l, a, ins.loc) : broadcast_first(l, l->e.map[a.i], rank, ins.loc);
+    if (is_same) of[k] = by_pixels ? pixels_of(l, a, ins.loc) : image_of(l, a, ins.loc);
+    else of[k] = broadcast_first(l, l->e.map[a.i], by_pixels ? 3 : rank, ins.loc);
   }
   l->first[old.i] = emit_like(l, &ins, of);
+}
+
+// The old value, with channels last, of which first[] is made.
+static Val last_of(Layouts *l, Val old, Loc loc) {
+  Shape s = old_at(l, old)->shape;
+  Val first = ir_rank(l->p, s) > 2 ? image_of(l, old, loc) : pixels_of(l, old, loc);
+  return reshaped(l, permuted(l, first, axis_in_first, loc), s, loc);
 }
 
 static void copy_or_change(Layouts *l, Val old) {
@@ -343,17 +492,19 @@ static void copy_or_change(Layouts *l, Val old) {
   if (!l->changes[old.i]) {
     Val a = ins.n_args ? ir_rewrite_old_arg(&l->e, old, 0) : (Val){0};
     bool is_first = ins.op == OP_permute && l->changes[a.i] && l->makes_first[old.i];
-    if (is_first) ir_rewrite_replace(&l->e, old, l->first[a.i]);
+    if (is_first) ir_rewrite_replace(&l->e, old, image_of(l, a, ins.loc));
     else ir_rewrite_copy(&l->e, old);
     if (l->makes_last[old.i]) l->first[old.i] = l->e.map[a.i];
     return;
   }
   if (l->kind[old.i] == CORE && ir_ops[ins.op].cls == CLASS_POOL) emit_pool(l, old);
+  else if (ins.op == OP_linear || ins.op == OP_matmul) emit_product(l, old);
+  else if (ins.op == OP_reshape) l->first[old.i] = first_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
   else if (l->kind[old.i] == CORE) emit_conv(l, old);
   else if (ir_ops[ins.op].cls == CLASS_REDUCE) emit_sum(l, old);
   else emit_pointwise(l, old);
   for (uint32_t k = 0; k < ins.n_res; k++)
-    if (l->read_last[old.i + k]) l->e.map[old.i + k] = permuted(l, l->first[old.i + k], axis_in_first, ins.loc);
+    if (l->read_last[old.i + k]) l->e.map[old.i + k] = last_of(l, (Val){old.i + k}, ins.loc);
 }
 
 bool ir_pass_choose_layouts(Fn *f) {

@@ -54,37 +54,72 @@ Val rule_rows_of_permuted(Rules *r, Val v) {
 }
 
 // ---- slices that a concat reads
-// The operand of which operand k of the concat is a block along the concat's axis; *start is moved to where that begins. None: it
-// is no block of anything in memory.
-static Val block_of(const Rules *r, Val v, uint32_t k, int64_t *start) {
-  Val a = ir_arg(r->f, v, k);
+enum { MOST_REVERSED = 16 };  // elements of a reversed slice, which are parts of their own
+
+typedef struct {
+  Val *of;
+  Dim *start, *count;
+  uint32_t n;
+} Parts;
+
+static void add_part(const Rules *r, Parts *p, Val v, int64_t start, Dim count) {
+  p->of[p->n] = v, p->start[p->n] = ir_dim(r->p, start), p->count[p->n++] = count;
+}
+
+// Is v a slice along the axis, by steps of 1, of constants, of what is in memory?
+static bool is_slice_along(const Rules *r, Val v, uint32_t axis, Slice *s) {
+  int64_t start;
+  if (ir_ins(r->f, v)->op != OP_slice || ir_is_immediate(r->f, ir_view_base(r->f, ir_arg(r->f, v, 0)))) return false;
+  ir_slice(r->f, v, s);
+  Slice forward = *s;
+  forward.reverse = false;
+  return s->axis == axis && ir_is_block(r->p, &forward, &start);
+}
+
+// The elements from *start on of v are those from *start on of it.
+static Val in_place(const Rules *r, Val v, uint32_t axis, int64_t *start) {
   Slice s;
-  int64_t from;
-  if (ir_ins(r->f, a)->op != OP_slice || ir_is_immediate(r->f, ir_view_base(r->f, ir_arg(r->f, a, 0)))) return (Val){0};
-  ir_slice(r->f, a, &s);
-  if (s.axis != (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0) || !ir_is_block(r->p, &s, &from)) return (Val){0};
-  *start += from;
-  return ir_arg(r->f, a, 0);
+  for (; is_slice_along(r, v, axis, &s) && !s.reverse; v = ir_arg(r->f, v, 0)) *start += ir_dim_bound(r->p, s.start);
+  return v;
+}
+
+// Operand k of the concat, where it lies: a block of what it is a slice of, or the elements of a short one that is reversed.
+static void add_operand(const Rules *r, Val v, uint32_t k, Parts *p) {
+  ConcatPart own = ir_concat_part(r->f, v, k);
+  uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
+  int64_t start = own.start, count = ir_dim_bound(r->p, own.count);
+  Val a = in_place(r, ir_arg(r->f, v, k), axis, &start);
+  Slice s;
+  if (!is_slice_along(r, a, axis, &s) || count > MOST_REVERSED) {
+    add_part(r, p, a, start, own.count);
+    return;
+  }
+  int64_t last = ir_dim_bound(r->p, s.size) - 1 - ir_dim_bound(r->p, s.start) - start;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = last - i;
+    Val of = in_place(r, ir_arg(r->f, a, 0), axis, &at);
+    add_part(r, p, of, at, ir_dim(r->p, 1));
+  }
 }
 
 Val rule_concat_of_slices(Rules *r, Val v) {
   const Ins ins = *ir_ins(r->f, v);
-  Val *of = rt_alloc(r->p->mem, ins.n_args * sizeof *of);
-  Dim *start = rt_alloc(r->p->mem, 2 * ins.n_args * sizeof *start), *count = start + ins.n_args;
+  uint32_t most = ins.n_args + MOST_REVERSED * ins.n_args;
+  Parts p = {.of = rt_alloc(r->p->mem, most * sizeof *p.of), .start = rt_alloc(r->p->mem, most * sizeof *p.start)};
+  p.count = rt_alloc(r->p->mem, most * sizeof *p.count);
   bool any = false;
+  for (uint32_t k = 0; k < ins.n_args; k++)
+    if (!ir_dim_is_const(r->p, ir_concat_part(r->f, v, k).count)) return (Val){0};
   for (uint32_t k = 0; k < ins.n_args; k++) {
-    ConcatPart part = ir_concat_part(r->f, v, k);
-    Val block = block_of(r, v, k, &part.start);
-    any |= !ir_none(block);
-    of[k] = ir_none(block) ? ir_arg(r->f, v, k) : block;
-    start[k] = ir_dim(r->p, part.start), count[k] = part.count;
-    if (!ir_dim_is_const(r->p, part.count)) return (Val){0};
+    uint32_t n = p.n;
+    add_operand(r, v, k, &p);
+    any |= p.n != n + 1 || p.of[n].i != ir_arg(r->f, v, k).i;
   }
-  if (!any) return (Val){0};
+  if (!any || p.n > ir_ops[OP_concat].n_max || p.n == 0) return (Val){0};
   Attr attrs[] = {ir_a_int(KEY_axis, ir_attr_int(r->f, v, KEY_axis, 0)),
-                  ir_a_list(KEY_starts, ir_shape(r->p, start, ins.n_args)),
-                  ir_a_list(KEY_counts, ir_shape(r->p, count, ins.n_args))};
-  return ir_emit(r->f, OP_concat, of, ins.n_args, attrs, 3, ins.loc);
+                  ir_a_list(KEY_starts, ir_shape(r->p, p.start, p.n)),
+                  ir_a_list(KEY_counts, ir_shape(r->p, p.count, p.n))};
+  return ir_emit(r->f, OP_concat, p.of, p.n, attrs, 3, ins.loc);
 }
 
 // ---- views
