@@ -4,7 +4,7 @@
 // Room product plans a product and emits its kernel; this one has strategies for matrices, one file each, room conv those
 // for convolutions:
 //
-//   blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with amx_block.c, parts.c)  tiled.c (with macrokernel.c)
+//   lanes.c  blas.c  gemv_registers.c  gemv.c  skinny.c  at_b.c  axpy.c  amx.c (with amx_block.c, parts.c)  tiled.c (with macrokernel.c)
 //   blocks.c         what strategies, packing and prefetch compute with
 //   microkernel.c    MR x NR tiles                    split_k.c    slices of a long k, summed by the team
 //   pack.c           packed and padded operands       epilogue.c   what follows a product in its kernel

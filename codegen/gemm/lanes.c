@@ -1,0 +1,66 @@
+// Strategy lanes of products (gemm.h): many rows times a matrix of two to four rows and columns, such as points in space. A lane
+// is a row: vl rows lie side by side, so that each of their columns is every k-th lane of k vectors.
+//
+//   a0 b0 c0 a1 b1 c1 ..   ->   a0 a1 ..   b0 b1 ..   c0 c1 ..   ->   sums by column   ->   stored by turns
+#include "codegen/lanes.h"
+#include "codegen/gemm/gemm.h"
+
+enum { LEAST = 2, MOST = 4 };
+
+static bool is_narrow(const Fn *f, Dim d) {
+  int64_t n = ir_dim_bound(f->prog, d);
+  return ir_dim_is_const(f->prog, d) && n >= LEAST && n <= MOST;
+}
+
+bool cg_gemm_lanes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
+  bool is_plain = !p->ta && !p->apart && !p->batch.n && !p->b_has_batch && !p->epilogue && !p->prologue;
+  return !p->is_conv && is_plain && is_narrow(f, p->k) && is_narrow(f, p->n) && p->m_max >= t->vl;
+}
+
+void cg_gemm_lanes_plan(const Fn *f, GemmPlan *p, const Target *t) {
+  (void)f;
+  p->mr = 1, p->nv = 1, p->width = MOST;
+  p->units = cg_ceil_div(p->m_max, t->vl);
+}
+
+void cg_gemm_lanes_stack(Gemm *g) { (void)g; }
+
+// vl rows from `row` on, or, unless is_whole, those of them that there are.
+static void some_rows(Gemm *g, const V *weight, const V *bias, V row, bool is_whole) {
+  Cg *c = g->c;
+  uint32_t k = (uint32_t)g->p->k_max, n = (uint32_t)g->p->n_max, vl = c->t->vl;
+  V x[MOST], y[MOST], left = cg_sub(c, g->m, row);
+  for (uint32_t j = 0; j < k; j++) {
+    V mask =
+        is_whole ? NULL : cg_numbers_below(c, cg_numbers_from(c, cg_i64(c, j * vl), 1), cg_mul(c, left, cg_i64(c, k)));
+    x[j] = cg_get_masked(c, c->vf, cg_row(c, g->a, row, cg_i64(c, k)), cg_i64(c, j * vl), mask);
+  }
+  V wide = cg_join_vectors(c, x, k);
+  for (uint32_t i = 0; i < n; i++) y[i] = cg_zeros(c);
+  for (uint32_t j = 0; j < k; j++) {
+    V column = cg_every_lane(c, wide, j, k);
+    for (uint32_t i = 0; i < n; i++) y[i] = cg_fma(c, column, weight[j * MOST + i], y[i]);
+  }
+  for (uint32_t i = 0; i < n && bias; i++) y[i] = cg_fadd(c, y[i], bias[i]);
+  V all = cg_vectors_by_turns(c, y, n), to = cg_row(c, g->out, row, cg_i64(c, n));
+  if (is_whole) cg_store(c, all, to);
+  for (uint32_t i = 0; i < n && !is_whole; i++) {
+    V mask = cg_numbers_below(c, cg_numbers_from(c, cg_i64(c, i * vl), 1), cg_mul(c, left, cg_i64(c, n)));
+    cg_put_masked(c, cg_every_lane(c, all, i * vl, 1), to, cg_i64(c, i * vl), mask);
+  }
+}
+
+void cg_gemm_lanes_emit(Gemm *g) {
+  Cg *c = g->c;
+  int64_t k = g->p->k_max, n = g->p->n_max;
+  V weight[MOST * MOST], bias[MOST];
+  for (int64_t j = 0; j < k; j++)
+    for (int64_t i = 0; i < n; i++)
+      weight[j * MOST + i] = cg_splat(c, cg_get(c, c->f32, g->b, cg_i64(c, g->p->tb ? i * k + j : j * n + i)));
+  for (int64_t i = 0; i < n && g->bias; i++) bias[i] = cg_splat(c, cg_get(c, c->f32, g->bias, cg_i64(c, i)));
+  for (Loop l = cg_each_shared(c, cg_ceil_div_value(c, g->m, c->t->vl), 1); cg_next(&l);) {
+    V row = cg_mul(c, l.i, cg_vl(c));
+    for (If s = cg_either(c, cg_le(c, cg_add(c, row, cg_vl(c)), g->m)); cg_then(&s);)
+      some_rows(g, weight, g->bias ? bias : NULL, row, s.is_true);
+  }
+}
