@@ -15,6 +15,8 @@
 // carry is carry P + H: P the product of its a, H what it leaves of no carry. Each worker finds those of a block, waits,
 // applies those of the blocks before its own, and walks its own, which is in its cache by then. Blocks follow from
 // bounds, so that bits do not depend on the team.
+// Of dense values a few vectors of lanes keep their carry in registers for the steps of a block. They are a narrow column then,
+// of rows that have come into L2 meanwhile: each walk fetches those of the block that its worker takes next.
 #include "codegen/emitters.h"
 #include "codegen/order/order.h"
 #include "codegen/packed/layout.h"
@@ -25,13 +27,16 @@ enum {
   LANES = 1024,
   FEW_UNITS = 4,
   BLOCK = 16 * 1024 /* states, in L2 with what they are made of */,
-  LEAST_BLOCKS = 4
+  LEAST_BLOCKS = 4,
+  GROUP = 4,  // vectors of lanes whose carry stays in registers for some steps
+  LINE = 16   // states in a cache line
 };
 
 typedef struct {
   Cg *c;
   bool is_grad, reverse, is_packed, is_constant;
   uint32_t side, lanes;      // lanes: of a vector; 1 where a row is one state
+  int64_t turn;              // steps of a dense value that a group of lanes is walked for, before the next one is
   V n, outer, width;         // steps; dense sequences; states of a row
   V sizes, offsets, sorted;  // of the layout
   V a, b, y, h0;             // b: g of a gradient. NULL: absent
@@ -43,6 +48,7 @@ typedef struct {
   const Scan *s;
   V outer, lo, hi;   // the sequence of a dense value; lanes
   V carry, initial;  // private: by lane from lo on, each of the `side` numbers LANES apart; initial: h0 of a gradient
+  V ahead;           // steps from a row to one that is walked later, which is fetched meanwhile; NULL: none is
 } Unit;
 
 // ---- what stands where
@@ -182,7 +188,7 @@ static void step(const Unit *u, const Row *r, const Lanes *l, V *h) {
   (u->s->is_grad ? step_back : step_forward)(u, r, l, h);
 }
 
-// ---- walks: the steps [from, to) of a unit
+// ---- walks of a unit: all steps, or the steps [from, to)
 static void sweep(const Unit *u, const Row *r, V lo, V hi, bool first) {
   const Scan *s = u->s;
   for (Span w = cg_span_guarded(s->c, lo, hi, s->lanes); cg_next_vector(&w);) {
@@ -193,31 +199,91 @@ static void sweep(const Unit *u, const Row *r, V lo, V hi, bool first) {
   }
 }
 
-static void walk_rows(const Unit *u, V from, V to) {
+static void walk_rows(const Unit *u) {
   const Scan *s = u->s;
-  for (Loop l = cg_each(s->c, from, to); cg_next(&l);) {
+  for (Loop l = cg_count(s->c, s->n); cg_next(&l);) {
     Row r = row_of(u, l.i);
     sweep(u, &r, u->lo, has_first(s) ? r.old : r.live, false);
     if (has_first(s)) sweep(u, &r, r.old, r.live, true);
   }
 }
 
-// The same of rows that are one vector: what is carried stays in registers.
-static void walk_vector(const Unit *u, V from, V to) {
+// Into L2, the rows that are `ahead` of r
+static void fetch_ahead(const Unit *u, const Row *r, V lane) {
   const Scan *s = u->s;
   Cg *c = s->c;
-  V h[MAX_SCAN_SIDE], next[MAX_SCAN_SIDE];
-  for (uint32_t k = 0; k < s->side; k++) h[k] = get_own(u, u->carry, u->lo, k);
-  for (Loop l = cg_carry(c, from, to, cg_i64(c, 1), h, s->side); cg_next(&l);) {
+  if (!u->ahead || s->side > 1) return;
+  V steps = cg_mul(c, u->ahead, s->width), base[] = {s->is_constant ? NULL : s->a, s->b, s->y, s->to[0], s->to[1]};
+  if (s->is_grad != s->reverse) steps = cg_sub(c, cg_i64(c, 0), steps);
+  V at = cg_add(c, cg_add(c, r->states, lane), steps);
+  for (uint32_t k = 0; k < 5; k++)
+    if (base[k]) cg_prefetch_l2(c, cg_at(c, c->f32, base[k], at));
+}
+
+// The same of n vectors of lanes from `lane` on, whose carry stays in registers. mask: of their lanes, all but of packed rows;
+// NULL: all
+static void walk_lanes(const Unit *u, V lane, uint32_t n, V mask, V from, V to) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  V h[GROUP * MAX_SCAN_SIDE], next[MAX_SCAN_SIDE], at[GROUP];
+  bool ends = s->is_packed && s->lanes > 1;  // some lanes before others
+  for (uint32_t v = 0; v < n; v++) at[v] = cg_add(c, lane, cg_i64(c, v * s->lanes));
+  for (uint32_t k = 0; k < n * s->side; k++) h[k] = get_own(u, u->carry, at[k / s->side], k % s->side);
+  for (Loop l = cg_carry(c, from, to, cg_i64(c, 1), h, n * s->side); cg_next(&l);) {
     Row r = row_of(u, l.i);
-    Lanes all = {.lane = u->lo, .old = has_first(s) ? r.has_before : NULL};
-    if (s->lanes > 1) all.mask = cg_mask(c, cg_sub(c, r.live, u->lo));
-    if (all.old && s->is_packed) all.old = cg_mask(c, cg_sub(c, r.old, u->lo));
-    for (uint32_t k = 0; k < s->side; k++) next[k] = h[k];
-    step(u, &r, &all, next);
-    for (uint32_t k = 0; k < s->side; k++) h[k] = all.mask ? cg_select(c, all.mask, next[k], h[k]) : next[k];
+    for (uint32_t v = 0; v < n; v++) {
+      Lanes all = {.lane = at[v], .mask = mask};
+      if (ends) all.mask = cg_mask(c, cg_sub(c, r.live, lane));
+      if (s->is_packed && has_first(s)) all.old = ends ? cg_mask(c, cg_sub(c, r.old, lane)) : r.has_before;
+      for (uint32_t k = 0; k < s->side; k++) next[k] = h[v * s->side + k];
+      if (v * s->lanes % LINE == 0) fetch_ahead(u, &r, at[v]);
+      step(u, &r, &all, next);
+      for (uint32_t k = 0; k < s->side; k++) {
+        V *to_h = &h[v * s->side + k];
+        *to_h = ends ? cg_select(c, all.mask, next[k], *to_h) : next[k];
+      }
+    }
   }
-  for (uint32_t k = 0; k < s->side; k++) put_own(u, h[k], u->carry, u->lo, k, NULL);
+  for (uint32_t k = 0; k < n * s->side; k++) put_own(u, h[k], u->carry, at[k / s->side], k % s->side, mask);
+}
+
+// All lanes of the unit, GROUP vectors of them at a time, the last ones one by one. effect: of find_effect; NULL: they are walked
+static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect);
+
+static void each_group(const Unit *u, V from, V to, V effect) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  uint32_t n = s->side == 1 ? GROUP : 1;
+  V group = cg_i64(c, n * s->lanes), end = cg_add(c, u->lo, cg_multiple(c, cg_sub(c, u->hi, u->lo), group));
+  for (Loop l = cg_each_by(c, u->lo, end, group); cg_next(&l);) {
+    if (effect) find_effect(u, l.i, n, NULL, from, to, effect);
+    else walk_lanes(u, l.i, n, NULL, from, to);
+  }
+  for (Span w = cg_span_guarded(c, end, u->hi, s->lanes); cg_next_vector(&w);) {
+    if (effect) find_effect(u, w.i, 1, w.mask, from, to, effect);
+    else walk_lanes(u, w.i, 1, w.mask, from, to);
+  }
+}
+
+static void walk_first(const Unit *u, V i, V from, V to) {
+  Cg *c = u->s->c;
+  for (If has = cg_when(c, cg_and(c, cg_le(c, from, i), cg_lt(c, i, to))); cg_then(&has);) {
+    Row r = row_of(u, i);
+    sweep(u, &r, u->lo, u->hi, true);
+  }
+}
+
+// Of a dense value. A group of lanes is a part of each row: it is walked for a few steps, then the ones beside it are.
+static void walk_dense(const Unit *u, V from, V to) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), last = cg_sub(c, s->n, one), begin = from, end = to;
+  V turn = cg_i64(c, s->turn);
+  if (has_first(s) && !s->is_grad) begin = cg_max(c, from, one), walk_first(u, zero, from, to);
+  if (has_first(s) && s->is_grad) end = cg_min(c, to, last);
+  for (Loop l = cg_each_by(c, begin, end, turn); cg_next(&l);)
+    each_group(u, l.i, cg_min(c, end, cg_add(c, l.i, turn)), NULL);
+  if (has_first(s) && s->is_grad) walk_first(u, last, from, to);
 }
 
 // ---- values of whole sequences, [outer, width], or [B, width] in user order
@@ -254,7 +320,7 @@ static void each_state(const Unit *u, V base, V block, EachState *f) {
 
 // ---- blocks of steps
 typedef struct {
-  int64_t steps, n_blocks, n_units;  // steps 0: there are no blocks
+  int64_t steps, n_blocks, n_units;  // steps: of a block; n_blocks 0: there are no blocks
 } Cut;
 
 static Shape steps_shape(const Fn *f, Val v) {
@@ -268,38 +334,39 @@ static Cut cut_of(const Fn *f, Val v) {
   int64_t outer = cg_axis_bound(p, shape, 0, axis), width = cg_axis_bound(p, shape, axis + 1, rank);
   int64_t n = cg_axis_bound(p, shape, axis, axis + 1);
   Cut cut = {.n_units = outer * cg_ceil_div(width, LANES)};
+  cut.steps = BLOCK / cg_larger(cg_smaller(width, LANES), 16);
   bool has_matrices = ir_rank(p, ir_ins(f, ir_arg(f, v, 0))->shape) > rank;
   if (has_matrices || ir_has_operand(f, v, ARG_layout) || cut.n_units == 0 || cut.n_units >= FEW_UNITS) return cut;
-  cut.steps = BLOCK / cg_larger(cg_smaller(width, LANES), 16);
-  cut.n_blocks = cg_ceil_div(n, cut.steps);
-  if (cut.n_blocks < LEAST_BLOCKS) cut.steps = 0;
+  int64_t n_blocks = cg_ceil_div(n, cut.steps);
+  if (n_blocks >= LEAST_BLOCKS) cut.n_blocks = n_blocks;
   return cut;
 }
 
 int64_t cg_linear_scan_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Cut cut = cut_of(f, v);
   (void)t;
-  return cut.steps ? 8 * 2 * LANES * cut.n_blocks * cut.n_units : 0;
+  return 8 * 2 * LANES * cut.n_blocks * cut.n_units;
 }
 
 // P and H of the steps [from, to), as they lie in scratch: of a unit P of a block, then H
-static void find_effect(const Unit *u, V from, V to, V effect) {
+static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect) {
   const Scan *s = u->s;
   Cg *c = s->c;
-  V one = cg_spread(c, LLVMConstReal(c->f64, 1), s->lanes);
-  for (Span w = cg_span_guarded(c, u->lo, u->hi, s->lanes); cg_next_vector(&w);)
-    put_own(u, one, effect, w.i, 0, w.mask), put_own(u, zeros(s), effect, w.i, 1, w.mask);
-  for (Loop l = cg_each(c, from, to); cg_next(&l);) {
+  V carry[2 * GROUP], *p = carry, *h = carry + n;
+  for (uint32_t v = 0; v < n; v++) p[v] = cg_spread(c, LLVMConstReal(c->f64, 1), s->lanes), h[v] = zeros(s);
+  for (Loop l = cg_carry(c, from, to, cg_i64(c, 1), carry, 2 * n); cg_next(&l);) {
     Row r = row_of(u, l.i);
-    for (Span w = cg_span_guarded(c, u->lo, u->hi, s->lanes); cg_next_vector(&w);) {
-      Lanes at = {.lane = w.i, .mask = w.mask};
-      V a = factor(s, &r, &at, 0, 0), b = get(s, s->b, cg_add(c, r.states, w.i), 1, 0, w.mask),
-        h = get_own(u, effect, w.i, 1);
-      V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, h)) : cg_fma(c, a, h, b);
-      if (!s->is_grad && !s->start) next = cg_select(c, r.has_before, next, b);
-      put_own(u, cg_fmul(c, a, get_own(u, effect, w.i, 0)), effect, w.i, 0, w.mask);
-      put_own(u, next, effect, w.i, 1, w.mask);
+    for (uint32_t v = 0; v < n; v++) {
+      Lanes at = {.lane = cg_add(c, lane, cg_i64(c, v * s->lanes)), .mask = mask};
+      V a = factor(s, &r, &at, 0, 0), b = get(s, s->b, cg_add(c, r.states, at.lane), 1, 0, mask);
+      V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, h[v])) : cg_fma(c, a, h[v], b);
+      h[v] = s->is_grad || s->start ? next : cg_select(c, r.has_before, next, b);
+      p[v] = cg_fmul(c, a, p[v]);
     }
+  }
+  for (uint32_t v = 0; v < n; v++) {
+    V at = cg_add(c, lane, cg_i64(c, v * s->lanes));
+    put_own(u, p[v], effect, at, 0, mask), put_own(u, h[v], effect, at, 1, mask);
   }
 }
 
@@ -321,19 +388,20 @@ static void walk_block(const Unit *u, V from, V to, V at_block) {
   const Scan *s = u->s;
   for (Span w = cg_span_guarded(s->c, u->lo, u->hi, s->lanes); cg_next_vector(&w);)
     put_own(u, get_own(u, at_block, w.i, 0), u->carry, w.i, 0, w.mask);
-  walk_rows(u, from, to);
+  walk_dense(u, from, to);
 }
 
-static void walk_by_blocks(const Unit *u, int64_t block, V effects, V at_block) {
+static void walk_by_blocks(Unit *u, int64_t block, V effects, V at_block) {
   const Scan *s = u->s;
   Cg *c = s->c;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1), steps = cg_i64(c, block), have = zero;
   V n_blocks = cg_max(c, one, cg_ceil_div_value(c, s->n, block)), last = cg_sub(c, n_blocks, one);
   each_state(u, s->start, at_block, read_state);
+  u->ahead = cg_mul(c, steps, c->n_workers);
   for (Loop l = cg_carry(c, zero, n_blocks, c->n_workers, &have, 1); cg_next(&l);) {
     V k = cg_add(c, l.i, c->worker), from = cg_mul(c, k, steps), to = cg_min(c, s->n, cg_add(c, from, steps));
     for (If read = cg_when(c, cg_lt(c, k, last)); cg_then(&read);)
-      find_effect(u, from, to, cg_at(c, c->f64, effects, cg_mul(c, k, cg_i64(c, 2 * LANES))));
+      each_group(u, from, to, cg_at(c, c->f64, effects, cg_mul(c, k, cg_i64(c, 2 * LANES))));
     cg_wait_for_team(c);
     for (If mine = cg_when(c, cg_le(c, k, last)); cg_then(&mine);) {
       apply_effects(u, have, k, effects, at_block);
@@ -379,11 +447,12 @@ bool cg_emit_linear_scan(Cg *c) {
   Val v = {c->k->first};
   Scan s = open_scan(c, v);
   Cut cut = cut_of(c->f, v);
-  bool by_blocks = cut.steps && c->scratch;
+  bool by_blocks = cut.n_blocks && c->scratch;
   V lanes = s.is_packed ? cg_mul(c, s.outer, s.width) : s.width, most = cg_i64(c, LANES);
   V per_row = cg_ceil_div_value(c, lanes, LANES), n_units = s.is_packed ? per_row : cg_mul(c, per_row, s.outer);
   int64_t width = 0;
   bool is_vector = cg_const_value(lanes, &width) && width <= c->t->vl && !by_blocks;
+  s.turn = cut.steps;
   if (is_vector && width == 1) s.lanes = 1;
   Unit u = {.s = &s, .carry = private_block(&s)};
   if (s.is_grad && s.h0) u.initial = private_block(&s);
@@ -402,7 +471,10 @@ bool cg_emit_linear_scan(Cg *c) {
       continue;
     }
     each_state(&u, s.start, u.carry, read_state);
-    (is_vector ? walk_vector : walk_rows)(&u, zero, s.n);
+    if (!s.is_packed) u.ahead = cg_i64(c, s.turn);
+    if (!s.is_packed) walk_dense(&u, zero, s.n);
+    else if (is_vector) walk_lanes(&u, u.lo, 1, NULL, zero, s.n);
+    else walk_rows(&u);
     if (s.end) each_state(&u, s.end, u.carry, write_state);
   }
   return true;
