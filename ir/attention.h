@@ -7,7 +7,8 @@
 //   sdpa .., attn_bias=%b      f32, added to the scores: [B,H,Tq,Tk], any of them 1
 //   sdpa .., layout=%L         packed rows: q [rows,H,D], kv [rows,2,G,D], ..: each sequence sees its own keys
 //   sdpa .., kv_layout=%M      keys and values are rows of another layout of the same batch
-//   sdpa .., offset=%o         i64 []: query i stands at key i + offset; {offset=4} where it is constant, else 0
+//   sdpa .., offset=%o         i64 [], or [B] of each sequence: query i stands at key i + offset; {offset=4} where it is constant,
+//                              else 0
 //
 // H is a multiple of G: head h reads keys and values of head h / (H / G). {causal}: a query sees the keys up to where it
 // stands; {window=w}: only the last w of those, without {causal} those less than w away from it on either side.

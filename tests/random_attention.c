@@ -109,11 +109,11 @@ static void operands(Gen *g, Val in[8], Form *s) {
 // offset: the operand
 static uint32_t attributes(Gen *g, const Form *s, Attr a[7], Val *offset) {
   uint32_t n = 0;
-  Shape scalar = ir_shape(g->p, NULL, 0);
+  Shape of_run = ir_shape(g->p, &s->batch, s->n == 2);  // one for all, or of each sequence
   if (gen_chance(g, 40)) a[n++] = ir_a_int(KEY_causal, 1);
   if (gen_chance(g, 25)) a[n++] = ir_a_int(KEY_window, 1 + gen_below(g, 9));
   if (n && gen_chance(g, 30)) a[n++] = ir_a_int(KEY_offset, (int64_t)gen_below(g, 30) - 15);
-  else if (n && gen_chance(g, 30) && gen_may_be_input(g, scalar)) *offset = gen_input(g, "at", DT_I64, scalar);
+  else if (n && gen_chance(g, 30) && gen_may_be_input(g, of_run)) *offset = gen_input(g, "at", DT_I64, of_run);
   if (s->n == 3 && s->inside) a[n++] = ir_a_int(KEY_heads_inside, 1);
   if (gen_chance(g, 30)) a[n++] = ir_a_num(KEY_scale, 0.75);
   if (!gen_chance(g, 25)) return n;

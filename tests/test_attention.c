@@ -30,7 +30,7 @@ typedef struct {
   int64_t shared;    // heads that share keys and values; 0: 1
   const char *bias;  // axes that it has of "bhqk"; NULL: no bias
   int64_t offset, window;
-  bool is_run_time;  // the offset
+  bool is_run_time, is_by_sequence;  // the offset, that of sequence b: 7 b less
 } Case;
 
 static const Case cases[] = {
@@ -56,6 +56,12 @@ static const Case cases[] = {
     {2, 5, 70, 300, 16, true, false, true, .note = "offset", .offset = 217, .is_run_time = true},
     {1, 2, 270, 300, 16, true, false, false, .note = "offset, few heads", .offset = 21, .is_run_time = true},
     {1, 2, 100, 300, 16, true, false, false, .note = "negative offset", .offset = -37, .is_run_time = true},
+    {3, 4, 1, 90, 16, true, false, true, .note = "one query, an offset of each sequence", .shared = 2, .offset = 60,
+     .window = 21, .is_run_time = true, .is_by_sequence = true},
+    {4, 2, 33, 90, 16, true, false, false, .note = "an offset of each sequence", .bias = "hk", .offset = 12,
+     .is_run_time = true, .is_by_sequence = true},
+    {3, 2, 150, 90, 16, false, false, false, .note = "window, an offset of each sequence", .offset = 1, .window = 30,
+     .is_run_time = true, .is_by_sequence = true},
     {1, 1, 600, 600, 16, true, false, false, .note = "window, few heads", .window = 130},
     {2, 8, 270, 270, 8, true, true, true, .note = "window, many heads", .window = 33},
     {2, 4, 270, 150, 8, false, false, false, .note = "window to both sides", .window = 40},
@@ -134,7 +140,7 @@ static tn_program *both_ways(const Case *c) {
       tn_input(f, "mask", TN_F32, TN_SHAPE(tn_dim_const(c->b), 1, tn_dim_const(c->tq), tn_dim_const(c->tk)));
   tn_tensor weight = tn_mul_scalar(tn_sin(tn_mul_scalar(in[0], 5)), 0.7);
   tn_tensor length = tn_input(f, "n", TN_I64, TN_SHAPE(tn_dim_const(c->b))),
-            offset = tn_input(f, "o", TN_I64, TN_SCALAR);
+            offset = tn_input(f, "o", TN_I64, c->is_by_sequence ? TN_SHAPE(tn_dim_const(c->b)) : TN_SCALAR);
   tn_attention_options o = {.causal = c->causal, .heads_inside = c->inside, .window = c->window};
   if (c->has_len) o.lengths = length;
   if (c->bias) o.bias = in[3];
@@ -151,7 +157,7 @@ static tn_program *both_ways(const Case *c) {
 static int64_t length_of(const Case *c, int64_t b) { return c->has_len ? 1 + (b + 1) * (c->tk - 1) / c->b : c->tk; }
 
 static bool is_seen(const Case *c, int64_t b, int64_t t, int64_t k) {
-  int64_t at = t + c->offset;
+  int64_t at = t + c->offset - (c->is_by_sequence ? 7 * b : 0);
   if (k >= length_of(c, b) || (c->causal && k > at)) return false;
   return !c->window || (k > at - c->window && k < at + c->window);
 }
@@ -159,17 +165,17 @@ static bool is_seen(const Case *c, int64_t b, int64_t t, int64_t k) {
 static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
   tn_program *p = both_ways(c);
   tn_model *m = model_of(p, .n_workers = n_workers);
-  int64_t pairs = c->b * c->tq * c->tk, n[4], offset = c->offset;
+  int64_t pairs = c->b * c->tq * c->tk, n[4], offset[4] = {c->offset};
   float *in[N_IN], *mask = noises((size_t)pairs, 4);
   for (int k = 0; k < N_IN; k++) in[k] = noises(count_of(c, k), (uint32_t)k + 1);
-  for (int64_t b = 0; b < c->b; b++) n[b] = length_of(c, b);
+  for (int64_t b = 0; b < c->b; b++) n[b] = length_of(c, b), offset[b] = c->offset - 7 * b;
   for (int64_t i = 0; i < pairs; i++)
     mask[i] = is_seen(c, i / c->tk / c->tq, i / c->tk % c->tq, i % c->tk) ? 0 : -1e30f;
   tn_array out[N_OUT], args[7];
   for (int k = 0; k < N_OUT; k++) out[k] = array_of(c, k % 5 ? k % 5 - 1 : 0, result[k]);
   for (int k = 0; k < N_IN; k++) args[k] = array_of(c, k, in[k]);
   args[4] = tn_f32(mask, c->b, 1, c->tq, c->tk), args[5] = tn_i64(n, c->b),
-  args[6] = (tn_array){.data = &offset, .dtype = TN_I64};
+  args[6] = (tn_array){.data = offset, .dtype = TN_I64, .rank = c->is_by_sequence, .dims = {c->b}};
   if (m && !CHECK(tn_run(m, "f", args, 7, out, N_OUT) == TN_OK)) printf("%s\n", tn_error_text(m));
   for (int k = 0; k < N_IN; k++) free(in[k]);
   free(mask);
@@ -437,9 +443,9 @@ static tn_tensor two_offsets(tn_function *f, tn_tensor q, tn_tensor k) {
   tn_tensor o = tn_input(f, "o", TN_I64, TN_SCALAR);
   return tn_scaled_dot_product_attention(q, q, q, .causal = true, .offset = o, .const_offset = 2);
 }
-static tn_tensor offset_of_two(tn_function *f, tn_tensor q, tn_tensor k) {
+static tn_tensor offset_of_three(tn_function *f, tn_tensor q, tn_tensor k) {
   (void)k;
-  tn_tensor o = tn_input(f, "o", TN_I64, TN_SHAPE(2));
+  tn_tensor o = tn_input(f, "o", TN_I64, TN_SHAPE(3));
   return tn_scaled_dot_product_attention(q, q, q, .causal = true, .offset = o);
 }
 static tn_tensor negative_window(tn_function *f, tn_tensor q, tn_tensor k) {
@@ -476,7 +482,7 @@ static void test_refusals(void) {
   check_refused(odd_bias, "the bias is [B,H,Tq,Tk], any of which may be 1");
   check_refused(no_order, "an offset is of causal order or of a window");
   check_refused(two_offsets, "one offset, a constant or a value");
-  check_refused(offset_of_two, "the offset is a scalar");
+  check_refused(offset_of_three, "the offset is a scalar, or [B]");
   check_refused(negative_window, "the window of attention is -1");
   check_refused(all_dropped, "dropout in [0, 1), not 1");
   check_refused(other_ranks, "these have 4, 3 and 4");

@@ -213,7 +213,8 @@ static void *emit(const char *folder, bool from_text) {
 }
 
 static void test_emitted(bool from_text) {
-  static const char *const files[] = {"net.so", "net.o", "net.h", "net.safetensors", "net_selftest.c", "net.json"};
+  static const char *const files[] = {"net.so",         "net.o",    "net.h",   "net.safetensors",
+                                      "net_selftest.c", "net.json", "net.plan"};
   char folder[] = "open_bundle_XXXXXX", why[256] = "";
   void *library = CHECK(mkdtemp(folder)) ? emit(folder, from_text) : NULL;
   tn_program *p = build();

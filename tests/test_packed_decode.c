@@ -288,7 +288,7 @@ static tn_tensor turned(tn_tensor h, tn_tensor steps) {
                     TN_SHAPE(tn_dim_of(h, 0), WIDE));
 }
 
-static tn_model *modules(void) {
+static tn_model *modules(int64_t window) {
   tn_program *p = tn_program_create("modules");
   tn_module *net = tn_root(p), *words = tn_embedding(net, "words", WORDS, WIDE),
             *slots = tn_slots(net, "slots", 3, SHORT);
@@ -298,28 +298,31 @@ static tn_model *modules(void) {
   tn_function *f = tn_function_begin(p, "prefill");
   tn_tensor where = tn_input(f, "where", TN_I64, TN_SHAPE(B)), ids = tn_input(f, "ids", TN_I64, TN_SHAPE(B, T));
   tn_slot_run run = tn_slots_prefill(slots, where, tn_pack_padded(ids, tn_input(f, "lengths", TN_I64, TN_SHAPE(B))));
-  tn_tensor h = tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .slots = &run);
+  tn_tensor h = tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .slots = &run, .window = window);
   tn_output(f, "y", tn_packed_last(tn_packed_with_data(run.rows, h)));
   tn_function_end(f);
   f = tn_function_begin(p, "step");
   where = tn_input(f, "where", TN_I64, TN_SHAPE(B));
   run = tn_slots_step(slots, where, tn_input(f, "ids", TN_I64, TN_SHAPE(B)));
-  tn_output(f, "y", tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .causal = true, .slots = &run));
+  tn_output(f, "y",
+            tn_encoder_call(layers, turned(tn_call(words, run.ids), run.steps), .causal = true, .slots = &run,
+                            .window = window));
   tn_function_end(f);
   f = tn_function_begin(p, "whole");
   ids = tn_input(f, "ids", TN_I64, TN_SHAPE(B, T));
   tn_packed s = tn_pack_padded(ids, tn_input(f, "lengths", TN_I64, TN_SHAPE(B)));
   h = tn_reshape(tn_call(words, s.data), TN_SHAPE(tn_dim_of(s.data, 0), HEADS, SIZE));
   h = tn_reshape(tn_rope(h, .heads_inside = true), TN_SHAPE(tn_dim_of(s.data, 0), WIDE));
-  tn_output(f, "y", tn_packed_last(tn_packed_with_data(s, tn_encoder_call(layers, h, .causal = true))));
+  tn_output(f, "y",
+            tn_packed_last(tn_packed_with_data(s, tn_encoder_call(layers, h, .causal = true, .window = window))));
   tn_function_end(f);
   return model_alone(p, .n_workers = 2);
 }
 
-static void check_modules(void) {
+static void check_modules(int64_t window) {
   int64_t ids[3][SHORT], lengths[3] = {2, 7, 4}, where[3] = {2, 0, 1}, next[3];
   float y[3][WIDE], whole[3][WIDE];
-  tn_model *m = modules();
+  tn_model *m = modules(window);
   if (!m) return;
   for (int k = 0; k < 3 * SHORT; k++) ids[k / SHORT][k % SHORT] = k * 17 % WORDS;
   const tn_array in[] = {tn_i64(&ids[0][0], 3, SHORT), tn_i64(lengths, 3)}, out[] = {tn_f32(&whole[0][0], 3, WIDE)};
@@ -354,7 +357,7 @@ static void check_bundle(const Text *texts) {
     tn_model_free(m);
   } else puts(why);
   if (library) dlclose(library);
-  static const char *const ending[] = {".so", ".o", ".h", ".json", "_selftest.c", ".safetensors"};
+  static const char *const ending[] = {".so", ".o", ".h", ".json", ".plan", "_selftest.c", ".safetensors"};
   for (size_t k = 0; k < sizeof ending / sizeof *ending; k++)
     snprintf(so, sizeof so, "%s%s", path, ending[k]), unlink(so);
   rmdir(folder);
@@ -370,7 +373,7 @@ int main(void) {
   compare(m, texts);
   for (int k = 0; k < N; k += 7) compare_whole(m, &texts[k]);
   check_refused(m), check_empty(m), check_copies(m);
-  check_modules();
+  check_modules(0), check_modules(3);
   check_bundle(texts);
   tn_model_free(m), tn_model_free(one);
   return check_report();

@@ -28,11 +28,16 @@ static uint32_t power_below(int64_t n) {
   return p;
 }
 
-// Clamps the causal offset where all or no keys are visible, so that sums with it do not overflow.
-static V offset_of(AttnCode *s) {
+static bool has_offsets(const AttnCode *s) {
+  return !ir_none(s->a.offset_value) && ir_rank(s->c->f->prog, ir_ins(s->c->f, s->a.offset_value)->shape) == 1;
+}
+
+// Clamps the causal offset where all or no keys are visible, so that sums with it do not overflow. at: element of the operand
+static V offset_of(AttnCode *s, V at) {
   Cg *c = s->c;
   if (ir_none(s->a.offset_value)) return cg_i64(c, s->a.offset);
-  V far = cg_i64(c, s->a.window), at = cg_load(c, c->i64, cg_ptr(c, s->a.offset_value));
+  V far = cg_i64(c, s->a.window);
+  at = cg_load(c, c->i64, at ? cg_at(c, c->i64, cg_ptr(c, s->a.offset_value), at) : cg_ptr(c, s->a.offset_value));
   return cg_max(c, cg_sub(c, cg_i64(c, 0), cg_add(c, s->tq, far)), cg_min(c, at, cg_add(c, s->tk, far)));
 }
 
@@ -70,9 +75,13 @@ bool cg_attention_open(Cg *c, const AttnStack *x, AttnCode *s) {
   s->tq = cg_dim(c, s->a.tq), s->tk = cg_dim(c, s->a.tk), s->batch = cg_dim(c, s->a.batch);
   s->heads = cg_i64(c, s->a.heads);
   if (ir_attention_is_packed(&s->a)) s->of_q = cg_layout_of(c, s->a.layout), s->of_k = cg_layout_of(c, s->a.kv_layout);
-  s->offset = offset_of(s);
+  s->offset = has_offsets(s) ? NULL : offset_of(s, NULL);
   s->id = s->a.p > 0 ? cg_id(c, s->v) : NULL;
   return true;
+}
+
+void cg_attention_open_sequence(AttnCode *s, V b) {
+  if (has_offsets(s)) s->offset = offset_of(s, b);
 }
 
 int64_t cg_attention_chunk(AttnCode *s, const AttnStack *x) {

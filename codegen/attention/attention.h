@@ -23,7 +23,7 @@ typedef struct {
   int64_t row_heads;
   V tq, tk, batch, heads;
   CgLayout of_q, of_k;  // of packed rows
-  V offset;             // i64: query t stands at key t + offset
+  V offset;             // i64: query t stands at key t + offset; of the open sequence
   V id;                 // of the random stream; NULL: no dropout
   V ahead;  // heads of keys from a unit's to that of the worker's next unit, 0 where it has none; NULL: not known
 } AttnCode;
@@ -38,6 +38,7 @@ typedef struct {
 extern const AttnStack cg_attention_forward_stack, cg_attention_backward_stack;
 
 bool cg_attention_open(Cg *c, const AttnStack *x, AttnCode *s);
+void cg_attention_open_sequence(AttnCode *s, V b);            // what depends on it: its offset
 int64_t cg_attention_chunk(AttnCode *s, const AttnStack *x);  // rows of a chunk, at most, for which the stack has room
 
 // Steps of one head of one sequence in an operand or result, or those of row_heads heads.

@@ -43,6 +43,7 @@ static void open_heads(Backward *w, V b, V h) {
   AttnCode *s = w->s;
   Cg *c = s->c;
   w->b = b, w->head = h;
+  cg_attention_open_sequence(s, b);
   V kv = cg_div(c, h, cg_i64(c, s->a.group));
   for (AttnRole r = 0; r < N_ATTN_ROLES; r++) {
     const AttnPlace *p = &s->a.place[r];

@@ -277,6 +277,7 @@ static void open_heads(Forward *f, V b, V kv) {
   V base[N_ATTN_ROLES], h = cg_mul(c, kv, cg_i64(c, s->row_heads));
   for (uint32_t r = 0; r < N_ATTN_ROLES; r++) base[r] = cg_ptr_or_zero(c, ir_arg(c->f, s->v, s->a.place[r].operand));
   f->b = b, f->head = h;
+  cg_attention_open_sequence(s, b);
   f->q_rows = cg_attention_rows(s, base[ATTN_Q], &s->a.place[ATTN_Q], true, b, h);
   f->k = cg_attention_rows(s, base[ATTN_K], &s->a.place[ATTN_K], false, b, kv);
   f->v = cg_attention_rows(s, base[ATTN_V], &s->a.place[ATTN_V], false, b, kv);

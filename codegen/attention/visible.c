@@ -8,8 +8,7 @@
 bool cg_attention_is_bounded(const AttnCode *s) { return ir_attention_is_local(&s->a); }
 
 bool cg_attention_is_plain_causal(const AttnCode *s) {
-  int64_t offset;
-  return !s->a.window && (!s->a.causal || (cg_const_value(s->offset, &offset) && offset == 0));
+  return !s->a.window && (!s->a.causal || (ir_none(s->a.offset_value) && s->a.offset == 0));
 }
 
 // Number of keys from the query's own to the last visible one.

@@ -113,7 +113,7 @@ static void note_blocks(const Emission *e) {
       for (uint32_t v = 0; v <= p->functions[f].n_variants; v++)
         *out = cg_larger(*out, cg_block_bytes(&e->plans[t], &e->plans[t].entries[entry_of(p, f, v)]));
   }
-  cg_bundle_set_arenas(e->b->facts, e->block_bytes);
+  cg_bundle_set_arenas(e->b->facts, e->block_bytes, !e->b->has_workers);
 }
 
 static bool link_module(const Emission *e, LLVMModuleRef other) {
@@ -597,7 +597,7 @@ static void take_answer(const Emission *e, const ChildAnswer *a, CgObject files[
   memcpy(e->block_bytes, a->data, block_table_size(e));
   memcpy(e->stack_bytes, stacks, stack_table_size(e));
   memcpy(holes, hole_table, sizeof holes);
-  cg_bundle_set_arenas(e->b->facts, e->block_bytes);
+  cg_bundle_set_arenas(e->b->facts, e->block_bytes, !e->b->has_workers);
   for (int f = 0; f < CG_N_FORMS; f++) {
     memcpy(&files[f].size, sizes + (size_t)f * sizeof(size_t), sizeof(size_t));
     files[f].bytes = files[f].size ? at : NULL;

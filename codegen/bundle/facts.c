@@ -276,18 +276,19 @@ static size_t arena_bytes(const TnBundleAbout *about, uint32_t fn) {
 }
 
 // The tables are of whoever makes the bundle: what others read of them is constant.
-static void set_blocks(const RtFunction *given, int64_t bytes) {
+static void set_blocks(const RtFunction *given, int64_t bytes, bool one_worker) {
   RtFunction *f = (RtFunction *)(uintptr_t)given;
   f->block_bytes = bytes;
-  if (bytes) f->max_workers = 1;
-  for (uint32_t v = 0; bytes && v < f->n_variants; v++) ((RtVariant *)(uintptr_t)&f->variants[v])->max_workers = 1;
+  if (!bytes && !one_worker) return;
+  f->max_workers = 1;
+  for (uint32_t v = 0; v < f->n_variants; v++) ((RtVariant *)(uintptr_t)&f->variants[v])->max_workers = 1;
 }
 
-void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes) {
+void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes, bool one_worker) {
   TnBundleAbout *about = (TnBundleAbout *)(uintptr_t)b->about;
   for (uint32_t t = 0; t < about->n_targets; t++)
     for (uint32_t f = 0; f < about->plans[t]->n_functions; f++)
-      set_blocks(&about->plans[t]->functions[f], block_bytes ? *block_bytes++ : 0);
+      set_blocks(&about->plans[t]->functions[f], block_bytes ? *block_bytes++ : 0, one_worker);
   about->arena_bytes = 0;
   for (uint32_t k = 0; k < about->n_functions; k++) {
     TnBundleFunction *f = (TnBundleFunction *)(uintptr_t)&about->functions[k];
@@ -376,7 +377,7 @@ bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtTex
   about->dims = dims, about->n_dims = f.plan->n_slots;
   fill_targets(&f);
   fill_functions(&f);
-  cg_bundle_set_arenas(out, NULL);
+  cg_bundle_set_arenas(out, NULL, false);
   fill_tensors(&f);
   fill_weights(&f);
   fill_sentences(&f);

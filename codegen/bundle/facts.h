@@ -19,8 +19,8 @@ typedef struct {
 bool cg_bundle_facts(RtArena *mem, const CgBundleFacts *in, TnBundle *out, RtText *why);
 
 // What functions take of TnFrame.blocks, by target and function of the plan, and with it the bytes of all arenas: known
-// when the kernels are emitted. NULL: nothing.
-void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes);
+// when the kernels are emitted. NULL: nothing. one_worker: functions have no barriers, so that no model runs them with more.
+void cg_bundle_set_arenas(const TnBundle *b, const int64_t *block_bytes, bool one_worker);
 
 // A name as an identifier of C and C++: "emb.weight" is emb_weight; what is a keyword or looks like a macro gets a _
 // behind it.

@@ -456,11 +456,11 @@ static bool check_call(const Call *c, const tn_tensor *x, uint32_t n) {
 
 // ---- over the slots of a run
 static bool check_slots(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, const tn_attention_options *o) {
-  bool has_more = o->lengths.fn || o->bias.fn || o->mask.fn || o->offset.fn || o->const_offset || o->window ||
-                  o->weights || o->dropout > 0;
+  bool has_more =
+      o->lengths.fn || o->bias.fn || o->mask.fn || o->offset.fn || o->const_offset || o->weights || o->dropout > 0;
   const char *why = NULL;
   if (q.v != k.v || k.v != v.v) why = "of one value to itself";
-  else if (has_more) why = "in causal order, and with no other option but the scale";
+  else if (has_more) why = "in causal order, with no other options but scale and window";
   else if (c->m->config.has_own_sizes) why = "with keys and values of its own size";
   else if (n_added_keys(c->m)) why = "without keys of its own (bias_kv, zero_attn)";
   else if (c->m->config.rate > 0 && !fe_eval(c->f, c->at)) why = "without dropout: tn_eval marks the function";
@@ -480,10 +480,11 @@ static tn_tensor attend_slots(const Call *c, tn_tensor x, const tn_attention_opt
     fe_hint(c->f->p, "tn_slot_caches(m, slots) makes one for each attention below m");
     return fe_poison(c->f);
   }
+  const tn_attention_options how = {.scale = o->scale, .window = o->window, .at = c->at};
   tn_tensor all = project(c, x, 0, 3), part[3];  // [rows,3,H,D]
   for (int64_t k = 0; k < 3 && fe_ok(all); k++) part[k] = fe_without_axis(fe_slice(all, 1, k, 1, c->at), 1, c->at);
   if (!fe_ok(all)) return all;
-  tn_tensor y = fe_slot_attend(cache, o->slots, part[0], part[1], part[2], o->scale, c->at);
+  tn_tensor y = fe_slot_attend(cache, o->slots, part[0], part[1], part[2], how);
   if (!fe_ok(y)) return y;
   y = fe_reshape(y, (const Dim[]){fe_axis_dim(y, 0), ir_dim(c->f->p->ir, c->m->config.out)}, 2, c->at);
   return fe_call(c->m->first, y, c->at);

@@ -39,9 +39,9 @@ typedef struct {
 tn_tensor fe_attention_weights(const FeAttended *a, tn_tensor y, uint32_t stream, const tn_attention_options *o,
                                tn_site at);
 
-// ---- slots.c: what tn_slot_attend does, whose operands are living values of one function
+// ---- slots.c: what tn_slot_attend does, whose operands are living values of one function. Of the options scale and window
 tn_tensor fe_slot_attend(tn_module *cache, const struct tn_slot_run *run, tn_tensor q, tn_tensor k, tn_tensor v,
-                         double scale, tn_site at);
+                         tn_attention_options o);
 
 // ---- attention_mask.c: bool, as broadcasts to [B,H,Tq,Tk]; empty: every query sees every key
 tn_tensor fe_visible_keys(tn_function *f, Dim n_queries, Dim n_keys, const tn_attention_options *o, tn_site at);

@@ -33,7 +33,7 @@ static tn_tensor compare(const Mask *m, Op op, tn_tensor a, tn_tensor b) {
 // a: empty: all
 static tn_tensor both(const Mask *m, tn_tensor a, tn_tensor b) { return a.fn ? op2(m, OP_bitwise_and, a, b) : b; }
 
-// The key that each query stands at, [Tq,1]. An offset of the run is cut to where it still makes a difference, so that
+// The key that each query stands at, [Tq,1], or [B,1,Tq,1]. An offset of the run is cut to where it still makes a difference, so that
 // no sum overflows.
 static tn_tensor places(const Mask *m) {
   const tn_attention_options *o = m->o;
@@ -43,6 +43,9 @@ static tn_tensor places(const Mask *m) {
   int64_t least = -ir_dim_bound(p, m->n_queries) - o->window, most = ir_dim_bound(p, m->n_keys) + o->window;
   const Attr bounds[] = {ir_a_num(KEY_lo, (double)least), ir_a_num(KEY_hi, (double)most)};
   tn_tensor offset = fe_cast(o->offset, DT_I64, m->at);
+  Dim one = ir_dim(p, 1);
+  if (fe_ok(offset) && fe_rank(offset) == 1)
+    offset = fe_reshape(offset, (const Dim[]){fe_axis_dim(offset, 0), one, one, one}, 4, m->at);
   return fe_ok(offset) ? op2(m, OP_add, at, fe_emit(OP_clamp, &offset, 1, bounds, 2, m->at)) : offset;
 }
 

@@ -258,7 +258,8 @@ static tn_tensor attend_slots(const tn_slot_run *r, tn_tensor cache, tn_tensor q
   x = fe_reshape(x, (const Dim[]){n, one, heads, size}, 4, o.at);
   tn_tensor kv = fe_cast(cache, DT_F32, o.at);
   kv = fe_reshape(kv, (const Dim[]){n, T, fe_axis_dim(cache, 1), fe_axis_dim(cache, 2), size}, 5, o.at);
-  o.lengths = r->seen;
+  if (o.window) o.offset = fe_emit2(OP_sub, r->seen, whole(q.fn, 1, o.at), o.at);
+  else o.lengths = r->seen;
   tn_tensor y = fe_attention((tn_tensor[]){x, kv}, 2, 4, &o, o.at);
   return fe_ok(y) ? picked(fe_reshape(y, (const Dim[]){n, heads, size}, 3, o.at), r->where, o.at) : y;
 }
@@ -272,21 +273,21 @@ static bool check_cache(const tn_module *cache, const tn_slot_run *r, tn_site at
   return false;
 }
 
-tn_tensor fe_slot_attend(tn_module *cache, const tn_slot_run *r, tn_tensor q, tn_tensor k, tn_tensor v, double scale,
-                         tn_site at) {
+tn_tensor fe_slot_attend(tn_module *cache, const tn_slot_run *r, tn_tensor q, tn_tensor k, tn_tensor v,
+                         tn_attention_options o) {
   tn_function *f = q.fn;
-  if (!fe_join_for("tn_slot_attend", (const tn_tensor[]){q, r->where, r->ids, r->places}, 4, &f, at))
+  if (!fe_join_for("tn_slot_attend", (const tn_tensor[]){q, r->where, r->ids, r->places}, 4, &f, o.at))
     return fe_poison(f);
   bool is_prompt = fe_ok(r->rows.layout);
-  tn_attention_options how = {.causal = is_prompt, .scale = scale, .heads_inside = true, .at = at};
-  if (!check_cache(cache, r, at) || !fe_check_attention(f, &how)) return fe_poison(f);
+  o.causal = is_prompt || o.window, o.heads_inside = true;
+  if (!check_cache(cache, r, o.at) || !fe_check_attention(f, &o)) return fe_poison(f);
   int64_t heads = ir_dim_bound(f->p->ir, ir_dims(f->p->ir, fe_entry(cache, "steps")->param->shape)[2]);
-  if (!check_rows(cache, r, q, "the queries", 0, at) || !check_rows(cache, r, k, "the keys", heads, at) ||
-      !check_rows(cache, r, v, "the values", heads, at))
+  if (!check_rows(cache, r, q, "the queries", 0, o.at) || !check_rows(cache, r, k, "the keys", heads, o.at) ||
+      !check_rows(cache, r, v, "the values", heads, o.at))
     return fe_poison(f);
-  tn_tensor all = entry(f, cache, "steps", at);
-  tn_index_put_(all, r->places, side_by_side(k, v, at), at);
-  return is_prompt ? fe_attention((tn_tensor[]){q, k, v}, 3, 4, &how, at) : attend_slots(r, all, q, how);
+  tn_tensor all = entry(f, cache, "steps", o.at);
+  tn_index_put_(all, r->places, side_by_side(k, v, o.at), o.at);
+  return is_prompt ? fe_attention((tn_tensor[]){q, k, v}, 3, 4, &o, o.at) : attend_slots(r, all, q, o);
 }
 
 tn_tensor tn_slot_attend(tn_module *cache, tn_slot_run run, tn_tensor q, tn_tensor k, tn_tensor v, tn_slot_options o) {
@@ -294,7 +295,8 @@ tn_tensor tn_slot_attend(tn_module *cache, tn_slot_run run, tn_tensor q, tn_tens
   if (!fe_join((const tn_tensor[]){q, k, v}, 3, &f, o.at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   if (!check_kind(f->p, cache, MOD_SLOT_CACHE, "cache of slots: tn_slot_cache makes one", o.at)) return fe_poison(f);
-  return fe_made(fe_slot_attend(cache, &run, q, k, v, o.scale, o.at), o.at);
+  const tn_attention_options how = {.scale = o.scale, .window = o.window, .at = o.at};
+  return fe_made(fe_slot_attend(cache, &run, q, k, v, how), o.at);
 }
 
 // ---- the text

@@ -61,7 +61,8 @@ TN_API tn_slot_run tn_slots_prefill(tn_module *slots, tn_tensor where, tn_packed
 TN_API tn_slot_run tn_slots_step(tn_module *slots, tn_tensor where, tn_tensor ids, tn_site at);
 
 typedef struct {
-  double scale;  // 0: 1 / sqrt(size)
+  double scale;    // 0: 1 / sqrt(size)
+  int64_t window;  // a query sees the last so many steps up to its own; 0: all
   tn_site at;
 } tn_slot_options;
 // Writes keys and values of the run's rows into the cache, and lets each query see those of its own sequence up to its own step.

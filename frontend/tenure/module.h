@@ -237,7 +237,8 @@ typedef struct {
   tn_tensor bias;
   // bool or f32, broadcast as the bias: a query may attend to a key where it is true, or not 0; PyTorch's attn_mask
   tn_tensor mask;
-  tn_tensor offset;      // of causal order and window: i64 [], any number, where it comes at run time; else
+  // Of causal order and window: i64 [], or [B] of each sequence, any number, where it comes at run time; else
+  tn_tensor offset;
   int64_t const_offset;  // this one, between -2^30 and 2^30
   int64_t window;  // query i sees the last so many keys up to key i + offset; without causal order those less than
                    // so many keys away from it, on both sides; 0: all
@@ -247,7 +248,7 @@ typedef struct {
   tn_tensor *weights;
   bool average_weights;  // their mean over the heads [B,Tq,Tk] instead, as PyTorch's average_attn_weights gives
   // Of modules, of x to itself: what one run of decoding adds to slots (tenure/decode.h). x is [rows,E] of the run's rows; keys and
-  // values go to the module's cache of these slots. Beside it only causal, which is implied, and scale (E003)
+  // values go to the module's cache of these slots. Beside it only causal, which is implied, scale and window (E003)
   const struct tn_slot_run *slots;
   tn_site at;
 } tn_attention_options;

@@ -13,7 +13,6 @@ typedef struct {
   Attention a;
   int64_t batch, tq, tk;
   Layout of_q, of_k;  // of packed rows
-  int64_t offset;
   uint32_t id;
 } Head;
 
@@ -25,8 +24,6 @@ static bool open_heads(Run *r, Val v, Head *h) {
   h->tq = ir_dim_eval(p, h->a.tq, r->env->slots), h->tk = ir_dim_eval(p, h->a.tk, r->env->slots);
   if (ir_attention_is_packed(&h->a))
     h->of_q = run_layout_of(r, h->a.layout), h->of_k = run_layout_of(r, h->a.kv_layout);
-  double offset = ir_none(h->a.offset_value) ? (double)h->a.offset : run_operand(r, v, ARG_offset).v[0];
-  h->offset = (int64_t)fmax(-(double)h->tq - h->a.window, fmin((double)h->tk + h->a.window, offset));
   for (int64_t b = 0; !ir_none(h->a.lengths) && b < h->batch; b++) {
     double n = run_operand(r, v, ARG_lengths).v[b];
     if (n < 0 || n > (double)h->tk)
@@ -69,9 +66,16 @@ static int64_t lse_at(const Head *h, int64_t b, int64_t head, int64_t t) {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static int64_t offset_of(const Head *h, int64_t b) {
+  if (ir_none(h->a.offset_value)) return h->a.offset;
+  bool by_sequence = ir_rank(h->r->f->prog, ir_ins(h->r->f, h->a.offset_value)->shape) == 1;
+  double offset = run_operand(h->r, h->v, ARG_offset).v[by_sequence ? b : 0];
+  return (int64_t)fmax(-(double)h->tq - h->a.window, fmin((double)h->tk + h->a.window, offset));
+}
+
 // Keys that query t of sequence b sees: [*lo, *hi).
 static void seen(const Head *h, int64_t b, int64_t t, int64_t *lo, int64_t *hi) {
-  int64_t at = t + h->offset;  // where it stands
+  int64_t at = t + offset_of(h, b);  // where it stands
   *lo = 0, *hi = n_keys(h, b);
   if (h->a.window && at - h->a.window + 1 > 0) *lo = at - h->a.window + 1;
   if (h->a.causal) *hi = smaller(*hi, at + 1);

@@ -173,7 +173,8 @@ static uint16_t check_options(const Infer *r, const Attention *a) {
   if (lengths != UINT32_MAX && (rank_at(r, lengths) != 1 || !same_dim(r, lengths, 0, 0, 0)))
     return fault(r, E_SHAPE, "lengths are [B]");
   bool has_offset = offset != UINT32_MAX, is_const_offset = ir_attr(r->f, r->v, KEY_offset);
-  if (has_offset && rank_at(r, offset) != 0) return fault(r, E_SHAPE, "the offset is a scalar");
+  bool is_by_sequence = has_offset && rank_at(r, offset) == 1 && dim_at(r->f, r->v, offset, 0).i == a->batch.i;
+  if (has_offset && rank_at(r, offset) && !is_by_sequence) return fault(r, E_SHAPE, "the offset is a scalar, or [B]");
   if (has_offset && is_const_offset) return fault(r, E_ARGUMENT, "{offset} stands beside an operand offset");
   if ((has_offset || is_const_offset) && !ir_attention_is_local(a))
     return fault(r, E_ARGUMENT, "an offset is of {causal} or {window}, of which it has none");
