@@ -13,6 +13,7 @@ typedef struct {
   const char *variant;  // one of the workload's cases, else ""
   uint32_t n_workers;
   const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
+  size_t arena_limit;     // of the model; 0: none
   uint32_t shards;        // the batch is cut into so many, where the workload knows how; 0: it is not
   char *why;              // set on failure
   size_t why_size;
@@ -56,7 +57,7 @@ extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, b
     bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,
     bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20, bench_resnet50,
     bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention, bench_packed_transformer,
-    bench_decode_ragged;
+    bench_decode_ragged, bench_recompute;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here

@@ -64,7 +64,8 @@ static bool save_text(const tn_program *p, const char *path) {
 }
 
 tn_model *bench_compile(tn_program *p, Opening *o) {
-  tn_model *m = tn_compile(p, .n_workers = o->n_workers, .cache_dir = o->cache_dir);
+  tn_model *m = tn_compile(p, .n_workers = o->n_workers, .cache_dir = o->cache_dir, .arena_limit = o->arena_limit,
+                           .recompute = TN_RECOMPUTE_AUTO);
   if (!m) snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
   bool is_saved = !m || !o->tir || save_text(p, o->tir);
   tn_program_free(p);

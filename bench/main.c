@@ -57,6 +57,7 @@ static const Workload *const workloads[] = {
     &bench_packed_attention,
     &bench_packed_transformer,
     &bench_decode_ragged,
+    &bench_recompute,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};

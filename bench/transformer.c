@@ -1,16 +1,25 @@
 // transformer4, transformer12: one training step of a GPT-like model: 4 or 12 layers, 256 wide, 4 heads, 128 steps, batch
 // 8, vocabulary 5,000, output weights tied to the embedding, cross entropy at every step, AdamW. Peers take the number of
 // layers from the weights.
+//
+// recompute: 12 layers with 512 steps, batch 4, in a part of the arena that the plan without a limit needs: a case is PERCENT.
+// Peers run the layers again in the backward where it is below 100.
 #include "bench/bench.h"
 #include <stdlib.h>
 
-enum { MOST_LAYERS = 12, WIDE = 256, HEADS = 4, TIME = 128, BATCH = 8, WORDS = 5000, TOKENS = BATCH * TIME };
+enum { MOST_LAYERS = 12, WIDE = 256, HEADS = 4, WORDS = 5000, TIME = 128, BATCH = 8, LONG = 512, FEW = 4 };
 
 typedef struct {
   tn_model *model;
-  int64_t x[TOKENS], y[TOKENS];
+  int64_t time, batch, x[LONG * FEW], y[LONG * FEW];
   float loss;
 } Gpt;
+
+// Layers and sizes
+typedef struct {
+  int layers;
+  int64_t time, batch;
+} Sizes;
 
 static void make_block(tn_module *net, const char *name) {
   tn_module *b = tn_module_new(net, name);
@@ -22,8 +31,8 @@ static void make_block(tn_module *net, const char *name) {
   tn_linear(b, "g", 4 * WIDE, WIDE);
 }
 
-static tn_tensor block(tn_module *b, tn_tensor x, tn_dim B) {
-  tn_dim T = tn_dim_const(TIME), H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
+static tn_tensor block(tn_module *b, tn_tensor x, tn_dim B, tn_dim T) {
+  tn_dim H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
   tn_tensor qkv = tn_call(tn_child(b, "qkv"), tn_call(tn_child(b, "l1"), x));
   qkv = tn_reshape(qkv, TN_SHAPE(B, T, 3, H, D));
   tn_tensor a = tn_attention_packed(qkv, .causal = true);
@@ -40,20 +49,21 @@ static tn_module *make_words(tn_program *p, const char *name, int64_t n) {
   return m;
 }
 
-static tn_program *build(int layers, uint32_t shards) {
+static tn_program *build(Sizes z, uint32_t shards) {
   static const char *const names[MOST_LAYERS] = {"b0", "b1", "b2", "b3", "b4",  "b5",
                                                  "b6", "b7", "b8", "b9", "b10", "b11"};
   tn_program *p = tn_program_create("transformer");
-  tn_module *net = tn_root(p), *words = make_words(p, "te", WORDS), *places = make_words(p, "pe", TIME);
-  for (int k = 0; k < layers; k++) make_block(net, names[k]);
+  tn_module *net = tn_root(p), *words = make_words(p, "te", WORDS), *places = make_words(p, "pe", z.time);
+  for (int k = 0; k < z.layers; k++) make_block(net, names[k]);
   tn_layer_norm(net, "lf", TN_SHAPE(WIDE));
   tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
   tn_share(head, "weight", words, "weight");
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_dim B = shards ? tn_dim_bounded(p, "batch", BATCH) : tn_dim_const(BATCH);
-  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, TIME)), y = tn_input(f, "y", TN_I64, TN_SHAPE(B, TIME));
+  tn_dim B = shards ? tn_dim_bounded(p, "batch", z.batch) : tn_dim_const(z.batch);
+  tn_dim T = tn_dim_const(z.time);
+  tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(B, T)), y = tn_input(f, "y", TN_I64, TN_SHAPE(B, T));
   tn_tensor h = tn_add(tn_call(words, x), tn_param_value(f, places, "weight"));
-  for (int k = 0; k < layers; k++) h = block(tn_child(net, names[k]), h, B);
+  for (int k = 0; k < z.layers; k++) h = block(tn_child(net, names[k]), h, B, T);
   tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(tn_child(net, "lf"), h)), y);
   tn_output(f, "loss", loss);
   if (shards) tn_distributed(f, .n = shards, .batch = B);
@@ -63,23 +73,38 @@ static tn_program *build(int layers, uint32_t shards) {
   return p;
 }
 
-static void *open_layers(Opening *o, int layers) {
+static void *open_sizes(Opening *o, Sizes z) {
   Gpt *g = calloc(1, sizeof *g);
   if (!g) return NULL;
-  bench_integers(g->x, TOKENS, WORDS, 1);
-  bench_integers(g->y, TOKENS, WORDS, 2);
-  g->model = bench_compile(build(layers, o->shards), o);
+  g->time = z.time, g->batch = z.batch;
+  bench_integers(g->x, (size_t)(z.time * z.batch), WORDS, 1);
+  bench_integers(g->y, (size_t)(z.time * z.batch), WORDS, 2);
+  g->model = bench_compile(build(z, o->shards), o);
   if (g->model) return g;
   free(g);
   return NULL;
 }
 
-static void *open4(Opening *o) { return open_layers(o, 4); }
-static void *open12(Opening *o) { return open_layers(o, 12); }
+static void *open4(Opening *o) { return open_sizes(o, (Sizes){4, TIME, BATCH}); }
+static void *open12(Opening *o) { return open_sizes(o, (Sizes){12, TIME, BATCH}); }
+
+static void *open_part(Opening *o) {
+  const Sizes z = {12, LONG, FEW};
+  int percent = atoi(o->variant);
+  tn_plan plan;
+  Gpt *g = percent >= 1 && percent <= 100 ? open_sizes(o, z) : NULL;
+  if (!g || percent == 100) return g;
+  tn_status status = tn_plan_of(g->model, "train_step", &plan);
+  tn_model_free(g->model), free(g);
+  if (status) return NULL;
+  Opening part = *o;
+  part.arena_limit = (size_t)plan.peak_bytes / 100 * (size_t)percent;
+  return open_sizes(&part, z);
+}
 
 static bool step(void *w) {
   Gpt *g = w;
-  return tn_run(g->model, "train_step", TN_IN(tn_i64(g->x, BATCH, TIME), tn_i64(g->y, BATCH, TIME)),
+  return tn_run(g->model, "train_step", TN_IN(tn_i64(g->x, g->batch, g->time), tn_i64(g->y, g->batch, g->time)),
                 TN_OUT(tn_f32_scalar(&g->loss))) == TN_OK;
 }
 
@@ -98,9 +123,8 @@ static void close_gpt(void *w) {
 }
 
 #define WEIGHTS(layers) (12.0 * WIDE * WIDE * (layers) + (double)WORDS * WIDE)
-#define SCORES(layers) \
-  (2.0 * WIDE * TIME * TOKENS * (layers) / 2)  // multiplications of one product; causal: half of them
-#define FLOPS(layers) (6.0 * TOKENS * WEIGHTS(layers) + 3 * 2 * SCORES(layers))  // 2 products forward, 4 backward
+// Multiplications of one product of scores; causal: half of them. 2 products forward, 4 backward
+#define FLOPS(layers, time, batch) (6.0 * (time) * (batch) * (WEIGHTS(layers) + 1.0 * WIDE * (time) * (layers)))
 #define TRANSFORMER(layers)                                                                             \
   {                                                                                                     \
       .name = "transformer" #layers,                                                                    \
@@ -113,6 +137,22 @@ static void close_gpt(void *w) {
       .step = step,                                                                                     \
       .model = model,                                                                                   \
       .close = close_gpt,                                                                               \
-      .flops = FLOPS(layers),                                                                           \
+      .flops = FLOPS(layers, TIME, BATCH),                                                              \
   }
 const Workload bench_transformer4 = TRANSFORMER(4), bench_transformer12 = TRANSFORMER(12);
+
+static const char *const percents[] = {"100", "75", "50", "35", "25", NULL};
+const Workload bench_recompute = {
+    .name = "recompute",
+    .what = "GPT-like: 12 layers, T 512, batch 4, a training step in PERCENT of the arena",
+    .peer = "bench/peers/%s_transformer.py",
+    .cases = percents,
+    .by_sizes = true,
+    .tolerance = 1e-4,
+    .open = open_part,
+    .check = check,
+    .step = step,
+    .model = model,
+    .close = close_gpt,
+    .flops = FLOPS(12, LONG, FEW),
+};

@@ -30,12 +30,20 @@ static void add(Waits *w, uint32_t i, uint32_t on) {
   if (on != i) *RT_PUSH(w->g->f->prog->mem, w->g->dep, w->n, w->cap) = on;
 }
 
+// The layouts that set the sizes which v names
+static void add_makers(Waits *w, uint32_t i, Val v) {
+  Val from[IR_MAX_MAKERS];
+  for (uint32_t k = ir_sizes_from(w->g->f, w->makers, v, from); k-- > 0;)
+    if (ir_makes_code(w->g->f, from[k].i)) add(w, i, from[k].i);
+}
+
 static void add_operand(Waits *w, uint32_t i, Val a) {
   Fn *f = w->g->f;
   for (; ir_ops[f->ins[a.i].op].cls == CLASS_VIEW; a = ir_arg(f, a, 0))
     for (uint32_t k = 1; k < f->ins[a.i].n_args; k++) add_operand(w, i, ir_arg(f, a, k));
   Val head = ir_head(f, a);
   if (ir_makes_code(f, head.i)) add(w, i, head.i);
+  else add_makers(w, i, head);  // the number of rows, as an operand
   if (w->writer[a.i]) add(w, i, w->writer[a.i]);
   *RT_PUSH(f->prog->mem, w->reader, w->n_readers, w->cap_reader) = i;
   uint32_t n = w->n_readers - 1;
@@ -54,10 +62,8 @@ static void add_overwritten(Waits *w, uint32_t i) {
 
 static void add_waits(Waits *w, uint32_t i) {
   Fn *f = w->g->f;
-  Val from[IR_MAX_MAKERS];
   for (uint32_t k = 0; k < f->ins[i].n_args; k++) add_operand(w, i, ir_arg(f, (Val){i}, k));
-  for (uint32_t k = ir_sizes_from(f, w->makers, (Val){i}, from); k-- > 0;)
-    if (ir_makes_code(f, from[k].i)) add(w, i, from[k].i);
+  add_makers(w, i, (Val){i});
   add_overwritten(w, i);
 }
 

@@ -304,6 +304,44 @@ static bool check_cover(Fn *f) {
   return true;
 }
 
+// ---- sizes that a layout of this run sets: number of rows
+static bool is_dim_known(const Prog *p, Dim d, const bool *unknown) {
+  const DimInfo *in = ir_dim_info(p, d);
+  if (in->kind == DIM_CONST) return true;
+  if (in->kind == DIM_SYM) return in->slot < 0 || !unknown[in->slot];
+  return is_dim_known(p, in->a, unknown) && is_dim_known(p, in->b, unknown);
+}
+
+static bool are_sizes_known(const Fn *f, Val v, const bool *unknown) {
+  for (uint32_t k = 0; k < ir_rank(f->prog, f->ins[v.i].shape); k++)
+    if (!is_dim_known(f->prog, ir_dim_at(f->prog, f->ins[v.i].shape, k), unknown)) return false;
+  const Attr *dim = ir_attr(f, v, KEY_dim);
+  return !dim || is_dim_known(f->prog, dim->u.dim, unknown);
+}
+
+static int32_t slot_of_rows(const Fn *f, uint32_t i) {
+  if (op_at(f, (Val){i}) != OP_packed_layout || f->kernel_of[i] == UINT32_MAX) return -1;
+  const DimInfo *rows = ir_dim_info(f->prog, ir_dim_at(f->prog, f->ins[i].shape, 2));
+  return rows->kind == DIM_SYM ? rows->slot : -1;
+}
+
+// A kernel that needs them, for its values or as a number, comes behind the layout.
+static bool check_sizes(Fn *f) {
+  bool *unknown = rt_alloc(f->prog->mem, f->prog->n_syms + 1);
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    if (slot_of_rows(f, i) >= 0) unknown[slot_of_rows(f, i)] = true;
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    int32_t slot = slot_of_rows(f, i);
+    if (slot >= 0) unknown[slot] = false;
+    if (f->kernel_of[i] == UINT32_MAX) continue;
+    bool known = are_sizes_known(f, (Val){i}, unknown);
+    for (uint32_t k = 0; op_at(f, (Val){i}) != OP_result && k < f->ins[i].n_args; k++)
+      known &= are_sizes_known(f, ir_arg(f, (Val){i}, k), unknown);
+    if (!known) return ir_plan_broken(f, (Val){i}, "reads a number of rows before its layout is there");
+  }
+  return true;
+}
+
 // ---- live ranges
 typedef struct {
   int32_t first, last;
@@ -560,7 +598,7 @@ static bool check_outputs(Check *c) {
 bool ir_pass_verify_plan(Fn *f) {
   Check c = {.f = f, .held = rt_alloc(f->prog->mem, f->n_bufs * sizeof *c.held)};
   c.is_begun = rt_alloc(f->prog->mem, f->n_bufs);
-  if (!check_cover(f) || !check_values(f) || !check_ranges(f)) return false;
+  if (!check_cover(f) || !check_sizes(f) || !check_values(f) || !check_ranges(f)) return false;
   for (uint32_t k = 0; k < f->n_kernels; k++)
     if (!check_scratch(f, k)) return false;
   for (uint32_t b = 1; b < f->n_bufs; b++)
