@@ -59,6 +59,40 @@ check 2 'fit needs --memory' fit step.tir --dim batch
 check 2 '--memory wants bytes' fit step.tir --dim batch --memory 1XB
 check 1 "did you mean 'relu'?" fit bad.tir --memory 1MB --dim n
 
+# What is saved for the backward is made again: more fits, and the program compiles with what the table says
+cat >saved.tir <<'EOF'
+program @saved
+dim batch <= 64
+param @w1 : f32[256,64] trainable
+param @w2 : f32[256,256] trainable
+param @w3 : f32[256,256] trainable
+param @w4 : f32[8,256] trainable
+func @step(%x: f32[batch,64]) {
+  %w1 = param @w1 : f32[256,64]
+  %w2 = param @w2 : f32[256,256]
+  %w3 = param @w3 : f32[256,256]
+  %w4 = param @w4 : f32[8,256]
+  %a = linear %x, %w1 : f32[batch,256]
+  %b = gelu %a : f32[batch,256]
+  %c = linear %b, %w2 : f32[batch,256]
+  %d = gelu %c : f32[batch,256]
+  %e = linear %d, %w3 : f32[batch,256]
+  %f = gelu %e : f32[batch,256]
+  %g = linear %f, %w4 : f32[batch,8]
+  %h = square %g : f32[batch,8]
+  %s = sum %h {axes=[0,1]} : f32[]
+  %g1 = grad_of %s, %w1 : f32[256,64]
+  %g2 = grad_of %s, %w2 : f32[256,256]
+  %g3 = grad_of %s, %w3 : f32[256,256]
+  output %g1 {name="g1", index=0} : f32[256,64]
+  output %g2 {name="g2", index=1} : f32[256,256]
+  output %g3 {name="g3", index=2} : f32[256,256]
+}
+EOF
+largest() { "$tenure" fit saved.tir --memory 2MB --dim batch "$@" | sed -n 's/^batch <= \([0-9]*\) fits.*/\1/p'; }
+(($(largest --recompute) > $(largest))) || fail "with kernels that run again $(largest --recompute) fit, $(largest) without"
+check 0 '% of the time again' fit saved.tir --memory 2MB --dim batch --recompute
+
 # ---- fit --lengths: 40 of 1 to 40 in disorder, 820 rows
 for ((k = 0; k < 40; k++)); do echo $((k * 7 % 40 + 1)); done >lengths.txt
 check 0 '40 lengths from 1 to 40, 820 rows: mean 20.5, median 20, 9 in 10 up to 36, 99 in 100 up to 39' fit --lengths lengths.txt

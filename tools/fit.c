@@ -20,12 +20,14 @@ enum { AT_PEAK = 12, MISSES = 3 /* powers in a row that do not fit end the searc
 typedef struct {
   int64_t bound, arena, params, consts, packed;
   const char *peak;  // the function with the largest arena
+  double again;      // the part of the estimated time that runs again, at most of any function
 } Size;
 
 typedef struct {
   const CliArgs *args;
   const char *path, *dim, *function;
   int64_t memory;
+  bool recomputes;  // kernels may run again so that it fits
   RtArena *mem;
   const Prog *p;     // as written
   const char *text;  // printed, with locations
@@ -56,21 +58,37 @@ typedef struct {
   Size size;
 } Try;
 
-static int measure(RtArena *mem, void *ctx) {
-  Try *try = ctx;
-  ToolPlan plan = {0};
-  if (!plan_at(try->fit, mem, try->bound, &plan)) return EXIT_ERRORS;
-  const ToolFn *f = largest(try->fit, &plan);
-  try->size = (Size){.bound = try->bound,
-                     .arena = f ? f->f->stats.peak_bytes : 0,
-                     .params = plan.p->param_bytes,
-                     .consts = plan.p->const_bytes,
-                     .packed = plan.p->packed_bytes,
-                     .peak = f ? rt_strdup(try->fit->mem, tool_fn_name(f)) : ""};
-  return 0;
+static int64_t total(const Size *s) { return s->arena + s->params + s->consts + s->packed; }
+
+static Size size_of(const Try *try, const ToolPlan *plan) {
+  const ToolFn *f = largest(try->fit, plan);
+  Size s = {.bound = try->bound,
+            .arena = f ? f->f->stats.peak_bytes : 0,
+            .params = plan->p->param_bytes,
+            .consts = plan->p->const_bytes,
+            .packed = plan->p->packed_bytes,
+            .peak = f ? rt_strdup(try->fit->mem, tool_fn_name(f)) : ""};
+  for (uint32_t k = 0; k < plan->n_fns; k++) {
+    double again = tool_again_part(plan->fns[k].f);
+    if (again > s.again) s.again = again;
+  }
+  return s;
 }
 
-static int64_t total(const Size *s) { return s->arena + s->params + s->consts + s->packed; }
+// What does not fit is planned once more with the arena that is left, in which kernels may run again.
+static int measure(RtArena *mem, void *ctx) {
+  Try *try = ctx;
+  const Fit *t = try->fit;
+  ToolPlan plan = {0};
+  if (!plan_at(t, mem, try->bound, &plan)) return EXIT_ERRORS;
+  try->size = size_of(try, &plan);
+  int64_t left = t->memory - (total(&try->size) - try->size.arena);
+  if (!t->recomputes || left >= try->size.arena || left <= 0) return 0;
+  ToolPlan less = {.arena_limit = left, .recomputes = true};
+  const char *text = tool_with_bound(t->p, t->text, mem, ir_dim_find(t->p, t->dim), try->bound);
+  if (tool_plan_quietly(&less, mem, text, t->path)) try->size = size_of(try, &less);
+  return 0;
+}
 
 // Plans in an arena of its own and keeps the figures, in order. NULL: said why.
 static Size *size_at(Fit *t, int64_t bound) {
@@ -119,9 +137,11 @@ static void put_table(const Fit *t, int64_t fits, RtText *out) {
   for (uint32_t k = 0; k < t->n_sizes; k++) {
     const Size *s = &t->sizes[k];
     if (!is_power(s->bound) && s->bound != fits && s->bound != fits + 1) continue;
-    rt_text_add(out, "%10lld %12s %12s %12s %14s %12s%s\n", (long long)s->bound, tool_bytes(mem, s->arena),
+    const char *again = s->again > 0 ? rt_printf(mem, ", %.1f %% of the time again", 100 * s->again) : "";
+    rt_text_add(out, "%10lld %12s %12s %12s %14s %12s%s%s\n", (long long)s->bound, tool_bytes(mem, s->arena),
                 tool_bytes(mem, s->params), tool_bytes(mem, s->consts), tool_bytes(mem, s->packed),
-                tool_bytes(mem, total(s)), total(s) <= t->memory ? s->bound == fits ? "  <- fits" : "" : "  too large");
+                tool_bytes(mem, total(s)), total(s) <= t->memory ? s->bound == fits ? "  <- fits" : "" : "  too large",
+                again);
   }
 }
 
@@ -132,6 +152,7 @@ static void json_sizes(const Fit *t, RtText *out) {
     json_open(out, NULL, '{');
     json_int(out, "bound", s->bound);
     json_int(out, "arena", s->arena);
+    json_number(out, "again", s->again);
     json_int(out, "parameters", s->params);
     json_int(out, "constants", s->consts);
     json_int(out, "packed_weights", s->packed);
@@ -145,9 +166,11 @@ static void json_sizes(const Fit *t, RtText *out) {
 
 static int print(const Fit *t, int64_t fits) {
   RtText out = {.mem = t->mem};
-  ToolPlan plan = {0};
-  bool as_json = cli_has(t->args, "--json");
   int64_t shown = fits ? fits : 1;
+  ToolPlan plan = {.recomputes = t->recomputes};
+  for (uint32_t k = 0; k < t->n_sizes; k++)
+    if (t->sizes[k].bound == shown && t->sizes[k].again > 0) plan.arena_limit = t->sizes[k].arena;
+  bool as_json = cli_has(t->args, "--json");
   if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;
   const ToolFn *f = largest(t, &plan);
   if (as_json) {
@@ -212,6 +235,7 @@ int tool_fit(const CliArgs *a) {
   if (cli_has(a, "--lengths")) return tool_fit_lengths(a);
   if (!a->n_operands) return cli_usage_error(a, "fit needs FILE.tir, or --lengths=FILE");
   Fit t = {.args = a, .path = a->operand[0], .dim = cli_value(a, "--dim"), .function = cli_value(a, "--function")};
+  t.recomputes = cli_has(a, "--recompute");
   if (!t.dim) return cli_usage_error(a, "fit needs --dim=NAME");
   if (!cli_has(a, "--memory")) return cli_usage_error(a, "fit needs --memory=BYTES");
   if (!cli_bytes(a, "--memory", 0, &t.memory)) return EXIT_USAGE;

@@ -139,6 +139,7 @@ typedef struct {
   const char *why_none;  // NULL: some were planned
 } PeakWays;
 PeakWays tool_find_ways(const ToolPlan *t, RtArena *mem);
+double tool_again_part(const Fn *f);  // estimated time of kernels that run again, as a part of that of the others
 
 // ---- tools/peak.c: the peak of the arena and the `most` largest values that stand there
 void tool_put_peak(const ToolFn *f, uint32_t most, RtText *out);

@@ -59,8 +59,7 @@ static void keep_parts(RtArena *mem, const ToolFn *f, RtArena *scratch, Parts ou
   }
 }
 
-// Of the estimated time of all kernels
-static double again_part(const Fn *f) {
+double tool_again_part(const Fn *f) {
   double again = 0, all = 0;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->kernel_of[i] == UINT32_MAX) continue;
@@ -84,7 +83,7 @@ static int plan_way(RtArena *mem, void *ctx) {
     f = larger_part(&plan, f);
     try->way.arena[k] = f->f->stats.peak_bytes;
     keep_parts(w->mem, f, mem, try->way.parts[k]);
-    double again = again_part(f->f);
+    double again = tool_again_part(f->f);
     if (again > try->again) try->again = again;
   }
   return 0;
