@@ -1,5 +1,5 @@
 // tenure verify-plan FILE: checks a certificate of a plan (docs/certificate.md). Shares no code with what plans: lives are
-// found anew from what kernels read and write, overlaps pair by pair, and the bound of all orders by a flow of its own.
+// found anew from what kernels read and write, overlaps by a sweep over kernels, and the bound of all orders by a flow of its own.
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -90,29 +90,97 @@ static void check_pairs(Check *c) {
   }
 }
 
+// ---- overlaps: kernel by kernel, with the buffers that live then by their offsets
+typedef struct {
+  long long key;
+  uint32_t then, buffer;  // where keys are equal
+} Entry;
+
+typedef struct {
+  const Check *c;
+  Entry *by_offset, *by_first, *by_last;  // n buffers with bytes
+  uint32_t n, *rank;                      // by buffer: its place in by_offset
+  uint32_t *last_end;  // a tree over ranks: of the living buffers below a node, the one that ends last; 0: none lives
+} Sweep;
+
+static int by_key(const void *a, const void *b) {
+  const Entry *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  if (x->then != y->then) return x->then < y->then ? -1 : 1;
+  return (x->buffer > y->buffer) - (x->buffer < y->buffer);
+}
+
+static long long end_of(const Sweep *s, uint32_t b) { return b ? s->c->b[b].offset + s->c->b[b].bytes : -1; }
+
+static uint32_t later_end(const Sweep *s, uint32_t a, uint32_t b) { return end_of(s, a) >= end_of(s, b) ? a : b; }
+
+static void set_living(Sweep *s, uint32_t b, bool lives) {
+  uint32_t at = s->n + s->rank[b];
+  s->last_end[at] = lives ? b : 0;
+  for (at /= 2; at; at /= 2) s->last_end[at] = later_end(s, s->last_end[2 * at], s->last_end[2 * at + 1]);
+}
+
+// Of the living ones that begin before `offset` the one that ends last; 0: none
+static uint32_t find_living(const Sweep *s, long long offset) {
+  uint32_t lo = 0, hi = s->n, best = 0;
+  while (lo < hi) {
+    uint32_t middle = lo + (hi - lo) / 2;
+    if (s->by_offset[middle].key < offset) lo = middle + 1;
+    else hi = middle;
+  }
+  for (uint32_t from = s->n, to = s->n + lo; from < to; from /= 2, to /= 2) {
+    if (from & 1) best = later_end(s, best, s->last_end[from++]);
+    if (to & 1) best = later_end(s, best, s->last_end[--to]);
+  }
+  return best;
+}
+
+static Sweep begin_sweep(const Check *c) {
+  size_t size = (c->n_b + 1) * sizeof(Entry);
+  Sweep s = {.c = c, .by_offset = rt_alloc(c->mem, size), .by_first = rt_alloc(c->mem, size)};
+  s.by_last = rt_alloc(c->mem, size), s.rank = rt_alloc(c->mem, (c->n_b + 1) * sizeof *s.rank);
+  for (uint32_t i = 1; i < c->n_b; i++) {
+    const Buffer *b = &c->b[i];
+    if (!is_in_arena(b) || !b->bytes) continue;
+    s.by_offset[s.n] = (Entry){b->offset, 0, i}, s.by_last[s.n] = (Entry){b->last, 0, i};
+    s.by_first[s.n++] = (Entry){b->first, b->over != 0, i};  // what is taken over may begin with who takes it
+  }
+  qsort(s.by_offset, s.n, sizeof(Entry), by_key), qsort(s.by_first, s.n, sizeof(Entry), by_key);
+  qsort(s.by_last, s.n, sizeof(Entry), by_key);
+  for (uint32_t k = 0; k < s.n; k++) s.rank[s.by_offset[k].buffer] = k;
+  s.last_end = rt_alloc(c->mem, (2 * (size_t)s.n + 2) * sizeof *s.last_end);
+  return s;
+}
+
+// What begins before a buffer's end overlaps it where it ends behind its beginning.
 static void check_overlaps(Check *c) {
-  for (uint32_t i = 1; i < c->n_b; i++)
-    for (uint32_t k = i + 1; k < c->n_b && is_in_arena(&c->b[i]); k++) {
-      const Buffer *a = &c->b[i], *b = &c->b[k];
-      if (!is_in_arena(b) || !a->bytes || !b->bytes) continue;
-      if (a->last < b->first || b->last < a->first) continue;
-      if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
-      bool is_pair = (a->over == k && b->last == a->first) || (b->over == i && a->last == b->first);
-      if (!is_pair) fault(c, "buffers %u and %u live at the same time and overlap", i, k);
-    }
+  Sweep s = begin_sweep(c);
+  for (uint32_t k = 0, ended = 0; k < s.n; k++) {
+    uint32_t i = s.by_first[k].buffer;
+    const Buffer *b = &c->b[i];
+    for (; ended < s.n && s.by_last[ended].key < b->first; ended++) set_living(&s, s.by_last[ended].buffer, false);
+    bool is_pair = b->over && c->b[b->over].bytes && c->b[b->over].last == b->first;
+    if (is_pair) set_living(&s, b->over, false);
+    uint32_t other = find_living(&s, b->offset + b->bytes);
+    if (is_pair) set_living(&s, b->over, true);
+    if (end_of(&s, other) > b->offset) fault(c, "buffers %u and %u live at the same time and overlap", other, i);
+    if (b->last >= b->first) set_living(&s, i, true);
+  }
 }
 
 static void check_live(Check *c) {
-  long long top = 0, most = 0, *live = rt_alloc(c->mem, (size_t)(c->n_kernels + 1) * sizeof *live);
+  long long top = 0, most = 0, *live = rt_alloc(c->mem, (size_t)(c->n_kernels + 2) * sizeof *live);
   for (uint32_t i = 1; i < c->n_b; i++) {
     const Buffer *b = &c->b[i];
     if (!is_in_arena(b)) continue;
     if (b->offset + b->bytes > top) top = b->offset + b->bytes;
-    for (long long k = b->first + (b->over != 0); k <= b->last && k < c->n_kernels; k++)
-      live[k < 0 ? 0 : k] += b->bytes;
+    long long first = b->first + (b->over != 0), end = b->last < c->n_kernels ? b->last + 1 : c->n_kernels;
+    if (first < end) live[first] += b->bytes, live[end] -= b->bytes;
   }
-  for (long long k = 0; k < c->n_kernels; k++)
+  for (long long k = 0; k < c->n_kernels; k++) {
+    if (k) live[k] += live[k - 1];
     if (live[k] > most) most = live[k];
+  }
   if (top != c->arena) fault(c, "the arena is %lld bytes; its buffers end at %lld", c->arena, top);
   bool is_there = c->live_at >= 0 && c->live_at < c->n_kernels && live[c->live_at] == c->live;
   if (most != c->live || (c->n_kernels && !is_there))
