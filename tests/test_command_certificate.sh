@@ -97,4 +97,21 @@ bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 ar
 bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 -9000000000000000000 0 0 a\n'
 bad 'is kept from' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 0 7 0 a\nkernel 0 gemm 0 reads writes\nend 0\n'
 check 1 'No such file' verify-plan none.plan
+
+# 60,000 kernels in a row whose buffers live for 100 kernels in 128 slots: a check of all pairs would take 20 s
+awk -v n=60000 'BEGIN {
+  print "tenure-plan 1\nprogram big"
+  printf "function f %d %d %d 200 0 0\n", n, 128 * 64, 101 * 64
+  for (k = 0; k < n; k++) printf "buffer %d arena 64 %d %d %d 0 %%v x\n", k + 1, k % 128 * 64, k, k + 100 < n ? k + 100 : n - 1
+  for (k = 0; k < n; k++) {
+    printf "kernel %d pointwise 0 reads", k
+    if (k) printf " %d", k
+    if (k >= 100) printf " %d", k - 99
+    for (j = n - 99; k == n - 1 && j < n; j++) printf " %d", j
+    printf " writes %d\n", k + 1
+  }
+  print "end 0"
+}' >big.plan
+out=$(timeout 20 "$tenure" verify-plan big.plan 2>&1)
+[[ $out == 'the digest is not that of the lines before it' ]] || fail "the large plan: $(head -3 <<<"$out")"
 exit $((n_failed > 0))
