@@ -21,6 +21,7 @@ static size_t n;
 #ifdef IN_decode
 static tn_module *attn, *slots, *embedding, *places, *head;
 static tn_tensor ids, seeds, where, parents;
+static tn_slot_run run;
 #endif
 static const tn_transport *transport;
 static const int net_about;

@@ -305,7 +305,7 @@ static void find_moves(Walk *w, Moves *m, uint32_t at) {
     for (uint32_t g = 0; g < n; g++) add_moves(w, m, peak->at, &group[g], 1);
     if (n > 1) add_moves(w, m, peak->at, group, n);
   }
-  qsort(m->list, m->n, sizeof *m->list, by_cost);
+  if (m->n) qsort(m->list, m->n, sizeof *m->list, by_cost);
 }
 
 // ---- search
