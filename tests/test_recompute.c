@@ -115,10 +115,11 @@ static void test_random(uint32_t n_cases) {
   for (uint32_t k = 0; k < n_cases; k++) {
     RtArena *mem = rt_arena_new();
     Problem q = random_problem(&rng, 2 + rng_below(&rng, k % 10 ? 30 : 150), mem);
-    Recompute all = ir_recompute(&q.p, INT64_MAX / 2, mem);
+    int64_t spent = 0;
+    Recompute all = ir_recompute(&q.p, INT64_MAX / 2, &spent, mem);
     int64_t peak = 0, percent = 40 + rng_below(&rng, 60);
     CHECK(all.is_met && all.ns == 0 && replay(&q, &all, &peak) && peak == all.peak);
-    Recompute r = ir_recompute(&q.p, all.peak * percent / 100, mem);
+    Recompute r = ir_recompute(&q.p, all.peak * percent / 100, &spent, mem);
     peak = 0;
     if (!r.is_met) CHECK(r.peak > all.peak * percent / 100 && r.peak <= all.peak);
     else if (!CHECK(replay(&q, &r, &peak) && peak <= r.peak && peak <= all.peak * percent / 100))

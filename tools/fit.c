@@ -20,6 +20,7 @@ enum { AT_PEAK = 12, MISSES = 3 /* powers in a row that do not fit end the searc
 typedef struct {
   int64_t bound, arena, params, consts, packed;
   const char *peak;  // the function with the largest arena
+  int64_t limit;     // of the arena, with which it was planned; 0: none
   double again;      // the part of the estimated time that runs again, at most of any function
 } Size;
 
@@ -86,7 +87,9 @@ static int measure(RtArena *mem, void *ctx) {
   if (!t->recomputes || left >= try->size.arena || left <= 0) return 0;
   ToolPlan less = {.arena_limit = left, .recomputes = true};
   const char *text = tool_with_bound(t->p, t->text, mem, ir_dim_find(t->p, t->dim), try->bound);
-  if (tool_plan_quietly(&less, mem, text, t->path)) try->size = size_of(try, &less);
+  if (!tool_plan_quietly(&less, mem, text, t->path)) return 0;
+  try->size = size_of(try, &less);
+  try->size.limit = left;
   return 0;
 }
 
@@ -137,7 +140,7 @@ static void put_table(const Fit *t, int64_t fits, RtText *out) {
   for (uint32_t k = 0; k < t->n_sizes; k++) {
     const Size *s = &t->sizes[k];
     if (!is_power(s->bound) && s->bound != fits && s->bound != fits + 1) continue;
-    const char *again = s->again > 0 ? rt_printf(mem, ", %.1f %% of the time again", 100 * s->again) : "";
+    const char *again = s->limit ? rt_printf(mem, ", %.1f %% of the time again", 100 * s->again) : "";
     rt_text_add(out, "%10lld %12s %12s %12s %14s %12s%s%s\n", (long long)s->bound, tool_bytes(mem, s->arena),
                 tool_bytes(mem, s->params), tool_bytes(mem, s->consts), tool_bytes(mem, s->packed),
                 tool_bytes(mem, total(s)), total(s) <= t->memory ? s->bound == fits ? "  <- fits" : "" : "  too large",
@@ -169,7 +172,7 @@ static int print(const Fit *t, int64_t fits) {
   int64_t shown = fits ? fits : 1;
   ToolPlan plan = {.recomputes = t->recomputes};
   for (uint32_t k = 0; k < t->n_sizes; k++)
-    if (t->sizes[k].bound == shown && t->sizes[k].again > 0) plan.arena_limit = t->sizes[k].arena;
+    if (t->sizes[k].bound == shown) plan.arena_limit = t->sizes[k].limit;
   bool as_json = cli_has(t->args, "--json");
   if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;
   const ToolFn *f = largest(t, &plan);

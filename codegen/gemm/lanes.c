@@ -12,9 +12,11 @@ static bool is_narrow(const Fn *f, Dim d) {
   return ir_dim_is_const(f->prog, d) && n >= LEAST && n <= MOST;
 }
 
+// What skinny takes with an epilogue it takes without one, too: sums keep their order.
 bool cg_gemm_lanes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   bool is_plain = !p->ta && !p->apart && !p->batch.n && !p->b_has_batch && !p->epilogue && !p->prologue;
-  return !p->is_conv && is_plain && is_narrow(f, p->k) && is_narrow(f, p->n) && p->m_max >= t->vl;
+  return !p->is_conv && is_plain && is_narrow(f, p->k) && is_narrow(f, p->n) && p->m_max >= t->vl &&
+         !cg_gemm_is_skinny(p, t);
 }
 
 void cg_gemm_lanes_plan(const Fn *f, GemmPlan *p, const Target *t) {

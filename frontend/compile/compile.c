@@ -247,7 +247,8 @@ bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
   double start = rt_now_ms();
   target->fast_math = o->fast_math, target->convolution = cg_convolution(o->exact_convolution);
   p->ir->copy_saved = o->copy_saved;
-  p->ir->arena_limit = (int64_t)o->arena_limit, p->ir->recomputes = o->recompute == TN_RECOMPUTE_AUTO;
+  p->ir->arena_limit = o->arena_limit < INT64_MAX ? (int64_t)o->arena_limit : INT64_MAX;
+  p->ir->recomputes = o->recompute == TN_RECOMPUTE_AUTO;
   p->ir->packs_weights = !o->no_packed_weights;
   if (!run_passes(p, target, o)) return false;
   cg_place_packed_weights(p->ir, target);

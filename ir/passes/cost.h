@@ -4,8 +4,9 @@
 
 #include "ir/ir.h"
 
-double ir_instruction_ns(const Fn *f, Val v);          // of one worker, with a share of its kernel's call
-double ir_fn_ns(const Fn *f, double most);             // of all kernels of a planned function; it ends above `most`
+double ir_instruction_ns(const Fn *f, Val v);  // of one worker, with a share of its kernel's call
+// Of all kernels of a planned function but those that run again, which so change no choice; it ends above `most`.
+double ir_fn_ns(const Fn *f, double most);
 double ir_multiply_adds(const Fn *f, Val v);           // of products, recurrences and attention
 double ir_kernel_flops(const Fn *f, const Kernel *k);  // as ir_fn_flops counts them
 // What one run must do: two for each multiply-add of products, recurrences and attention, one for each element of what is

@@ -225,7 +225,7 @@ typedef struct {
   uint32_t n, cap, n_splits, cap_splits;
 } Moves;
 
-enum { MOST_TRIES = 96, MOST_GOOD = 16, DEPTHS = 4 };
+enum { MOST_TRIES = 96, MOST_GOOD = 16, DEPTHS = 4, MOST_TOGETHER = 64, MOST_SPENT = 100000000 };
 
 static bool is_planned(const Walk *w, const Moves *m, uint32_t first, Split s) {
   for (uint32_t i = first; i < m->n_splits; i++)
@@ -240,7 +240,7 @@ static void add_split(Walk *w, Moves *m, uint32_t first, Split s, uint32_t until
   const RecomputeProblem *p = w->p;
   if (!is_planned(w, m, first, s)) *RT_PUSH(w->mem, m->splits, m->n_splits, m->cap_splits) = s;
   const MakeAgain *of = way(w, s.buffer, way(w, s.buffer, MAKE_KERNEL)->ns < 0 ? MAKE_PART : MAKE_KERNEL);
-  for (uint32_t i = of->first; depth > 0 && i < of->first + of->n; i++) {
+  for (uint32_t i = of->first; depth > 0 && i < of->first + of->n && m->n_splits - first < MOST_TOGETHER; i++) {
     uint32_t b = p->source[i], last = last_user(p, b);
     if (last >= until || least_ns(w, b) < 0 || p->until[b] <= until) continue;
     add_split(w, m, first, (Split){b, last > s.at ? last : s.at}, until, depth - 1);
@@ -292,19 +292,20 @@ static int by_cost(const void *a, const void *b) {
 
 // Each buffer alone, and those that one kernel makes together.
 static void find_moves(Walk *w, Moves *m, uint32_t at) {
-  enum { MOST_TOGETHER = 8 };
+  enum { MOST_OF_KERNEL = 8 };
   const Item *peak = &w->items[at];
   m->n = m->n_splits = 0;
   for (uint32_t r = peak->first_read; r < peak->first_read + peak->n_read; r++)
     w->versions[w->reads[r]].seen = UINT32_MAX;
   for (uint32_t i = 0; i < at; i++) {
-    uint32_t group[MOST_TOGETHER], n = 0;
+    uint32_t group[MOST_OF_KERNEL], n = 0;
     const Item *item = &w->items[i];
-    for (uint32_t v = item->first_made; v < item->first_made + item->n_made && n < MOST_TOGETHER; v++)
+    for (uint32_t v = item->first_made; v < item->first_made + item->n_made && n < MOST_OF_KERNEL; v++)
       if (may_split(w, at, v)) group[n++] = v;
     for (uint32_t g = 0; g < n; g++) add_moves(w, m, peak->at, &group[g], 1);
     if (n > 1) add_moves(w, m, peak->at, group, n);
   }
+  w->spent += m->n_splits + at;
   if (m->n) qsort(m->list, m->n, sizeof *m->list, by_cost);
 }
 
@@ -364,9 +365,9 @@ static bool improve(Walk *w, Moves *m) {
   return false;
 }
 
-// Splits without which the budget is met in no more time are taken back, dearest first.
+// Splits without which the budget is met in no more time are taken back, last first.
 static void prune(Walk *w) {
-  for (uint32_t i = w->n_splits; i-- > 0;) {
+  for (uint32_t i = w->n_splits; i-- > 0 && w->spent < MOST_SPENT;) {
     Split last = w->splits[w->n_splits - 1], tried = w->splits[i];
     int64_t ns = w->ns;
     w->splits[i] = last, w->n_splits--;
@@ -410,10 +411,10 @@ static Walk begin(const RecomputeProblem *p, RtArena *mem) {
   return w;
 }
 
-Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, RtArena *mem) {
+Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem) {
   enum { ROUNDS = 6, PERCENT = 93 };
-  const int64_t MOST_SPENT = 100000000;
   Walk w = begin(p, mem);
+  w.spent = *spent;
   Moves m = {0};
   Recompute best = {.peak = INT64_MAX};
   int64_t target = budget, lowest = INT64_MAX;
@@ -428,6 +429,7 @@ Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, RtArena *mem) 
     if (k == 0 || (is_met && (!best.is_met || w.ns < best.ns))) best = result_of(&w, lowest);
     if (is_met && w.ns == 0) break;
   }
+  *spent = w.spent;
   if (!best.is_met) best.peak = lowest;
   return best;
 }

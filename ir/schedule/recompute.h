@@ -42,7 +42,8 @@ typedef struct {
   int64_t ns;    // of what runs again
 } Recompute;
 
-// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again.
-Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, RtArena *mem);
+// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again. *spent: units of the search, of all
+// calls that share a limit; begins with 0.
+Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem);
 
 #endif

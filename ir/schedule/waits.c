@@ -49,6 +49,7 @@ uint32_t ir_schedule_waits(const SchedProblem *p, uint32_t *order, int64_t cap, 
 static bool is_before(const uint32_t *place, uint32_t a, uint32_t b) { return b == UINT32_MAX || place[a] < place[b]; }
 
 void ir_schedule_free_early(const SchedProblem *p, uint32_t *order, int64_t cap, int64_t least, RtArena *mem) {
+  if (p->n > SCHED_MOST_KERNELS) return;
   Run r = ir_sched_run(p, mem);
   uint32_t *place = rt_alloc(mem, (p->n + 1) * sizeof *place), at = 0;
   bool *is_done = rt_alloc(mem, p->n + 1);

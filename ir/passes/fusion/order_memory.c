@@ -247,17 +247,19 @@ uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
-  if (limit && plain.peak > limit) {
-    go_back(&s->g, &apart), *n = apart.n;
-    return order_for_limit(s, apart.list, n, limit);
-  }
-  if (!is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n)) return list;  // not even if nothing lived
+  bool is_over = limit && plain.peak > limit;
+  if (!is_over && !is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n))
+    return list;  // not even if nothing lived
   Saved merged = save(&s->g, list, *n);
   Order o = order_for_memory(s, list, *n, scratch, 0);
   Cost c = cost_of(&s->g, o.list, o.n, scratch);
-  if (is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
+  if (is_over ? c.peak <= limit : is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
     *n = o.n;
     return o.list;
+  }
+  if (is_over) {
+    go_back(&s->g, &apart), *n = apart.n;
+    return order_for_limit(s, apart.list, n, limit);
   }
   go_back(&s->g, &merged);
   return list;

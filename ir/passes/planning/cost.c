@@ -116,6 +116,7 @@ double ir_fn_ns(const Fn *f, double most) {
   double ns = 0;
   for (uint32_t k = 0; k < f->n_kernels && ns < most; k++) {
     const Kernel *kernel = &f->kernels[k];
+    if (kernel->again) continue;
     ns += KERNEL_NS;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++) ns += ir_instruction_ns(f, (Val){i});
   }

@@ -110,6 +110,7 @@ static bool is_source(const Again *a, uint32_t first, uint32_t b) {
 // What a kernel of is_needed reads, and its time. It must run before what it reads is overwritten.
 static MakeAgain read_needed(Again *a, uint32_t kernel, uint32_t *until) {
   enum { CALL_NS = 2000 };
+  const double MOST_NS = 1e15;
   const Fn *f = a->f;
   const Kernel *k = &f->kernels[kernel];
   MakeAgain m = {.first = a->n_sources};
@@ -125,7 +126,7 @@ static MakeAgain read_needed(Again *a, uint32_t kernel, uint32_t *until) {
       if (b && !is_source(a, m.first, b - 1)) *RT_PUSH(a->mem, a->source, a->n_sources, a->cap_sources) = b - 1;
     }
   }
-  m.n = a->n_sources - m.first, m.ns = (int64_t)ns;
+  m.n = a->n_sources - m.first, m.ns = (int64_t)(ns < MOST_NS ? ns : MOST_NS);
   return m;
 }
 
@@ -266,14 +267,16 @@ static bool is_there(const Emit *o, uint32_t i) {
   return true;
 }
 
+// In a list of their own: another plan may begin with those that there were.
 static void move_remarks(Fn *f, const Val *map) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < f->n_remarks; k++) {
-    Remark r = f->remarks[k];
+  const Remark *old = f->remarks;
+  uint32_t n = f->n_remarks;
+  f->remarks = NULL, f->n_remarks = f->cap_remarks = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    Remark r = old[k];
     r.v = map[r.v.i], r.with = map[r.with.i];
-    if (!ir_none(r.v) && !ir_none(r.with)) f->remarks[n++] = r;
+    if (!ir_none(r.v) && !ir_none(r.with)) *RT_PUSH(f->prog->mem, f->remarks, f->n_remarks, f->cap_remarks) = r;
   }
-  f->n_remarks = n;
 }
 
 static void emit(Fn *f, const Again *a, const Recompute *r) {
@@ -301,7 +304,13 @@ static void emit(Fn *f, const Again *a, const Recompute *r) {
 }
 
 // ---- the limit
-static bool plan(Fn *f) { return ir_pass_assign_buffers(f) && ir_pass_plan_memory(f); }
+// The remarks of passes that run again are not kept.
+static bool plan(Fn *f) {
+  uint32_t n_remarks = f->n_remarks;
+  bool good = ir_pass_assign_buffers(f) && ir_pass_plan_memory(f);
+  f->n_remarks = n_remarks;
+  return good;
+}
 
 // Bytes that live while a kernel runs, whatever else is made again, and the kernel for which most do.
 static int64_t bytes_of_largest(const Again *a, uint32_t *kernel) {
@@ -332,15 +341,15 @@ static bool report(Fn *f, const Again *a, int64_t peak, int64_t lowest) {
             rt_bytes_text(least, lowest));
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, loc), ir_loc_line(p, loc),
           "the kernel of this line, %s, takes %s whatever else runs again", ir_ops[a->f->ins[at.i].op].name,
-          rt_bytes_text(least, largest));
+          rt_bytes_text(least, largest < lowest ? largest : lowest));
   if (!p->recomputes) rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "compile with .recompute = TN_RECOMPUTE_AUTO");
   return false;
 }
 
 bool ir_pass_recompute(Fn *f) {
   enum { MOST_PLANS = 8, PARTS = 256 };
-  int64_t limit = f->prog->arena_limit, target, lowest = INT64_MAX;
-  if (!limit) return true;
+  int64_t limit = f->prog->arena_limit, target, lowest = INT64_MAX, spent = 0;
+  if (!limit || !f->n_kernels) return true;
   if (!plan(f)) return false;
   int64_t peak = f->stats.peak_bytes;
   if (peak <= limit) return true;
@@ -349,13 +358,14 @@ bool ir_pass_recompute(Fn *f) {
   RecomputeProblem p = find_problem(&a, &was);
   target = limit - a.plan.always;
   for (uint32_t k = 0; f->prog->recomputes && k < MOST_PLANS; k++) {
-    Recompute r = ir_recompute(&p, target, f->prog->mem);
-    if (r.peak < INT64_MAX && r.peak + a.plan.always < lowest) lowest = r.peak + a.plan.always;
+    Recompute r = ir_recompute(&p, target, &spent, f->prog->mem);
+    if (!r.is_met && r.peak < INT64_MAX && r.peak + a.plan.always < lowest) lowest = r.peak + a.plan.always;
     if (!r.is_met) break;
     *f = was;
     emit(f, &a, &r);
     if (!plan(f)) return false;
     if (f->stats.peak_bytes <= limit) return true;
+    if (f->stats.peak_bytes < lowest) lowest = f->stats.peak_bytes;
     int64_t over = f->stats.peak_bytes - limit;
     target -= over > limit / PARTS ? over : limit / PARTS;
   }
