@@ -128,19 +128,13 @@ static bool open_trial(Trial *t, const Row *row, const AccuracyOptions *o) {
   return false;
 }
 
-static const char *passes_to_grad(RtArena *mem) {
-  RtText t = {.mem = mem};
-  for (uint32_t k = 0; k <= PASS_grad; k++) rt_text_add(&t, "%s%s", k ? "," : "", ir_passes[k].name);
-  return t.text;
-}
-
 // The results in doubles, [n_out].
 static Tensor *interpret(const Trial *t, RtArena *mem) {
   RtText why = {.mem = mem};
   RtDiags diags = {.mem = mem};
   Prog *p = ir_parse(mem, t->text, strlen(t->text), "accuracy", &diags);
   Fn *f = p ? ir_fn_find(p, "run") : NULL;
-  if (!f || !ir_run_passes(f, passes_to_grad(mem), NULL, NULL)) return rt_diags_print(&diags, stderr), NULL;
+  if (!f || !ir_run_passes(f, ir_pass_list(mem, 0, PASS_grad), NULL, NULL)) return rt_diags_print(&diags, stderr), NULL;
   InterpEnv env = {.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof *env.slots),
                    .params = rt_alloc(mem, (p->n_params + 1) * sizeof(Tensor)),
                    .out = rt_alloc(mem, MAX_OUT * sizeof(Tensor)),

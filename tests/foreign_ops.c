@@ -216,12 +216,7 @@ static void fill_lengths(double *x, int64_t n) {
 
 // The passes that expand gradients, which the interpreter does not do.
 static bool expand_gradients(Fn *f, RtArena *mem) {
-  RtText list = {.mem = mem};
-  for (uint32_t k = 0; k < ir_n_passes; k++) {
-    rt_text_add(&list, "%s%s", k ? "," : "", ir_passes[k].name);
-    if (!strcmp(ir_passes[k].name, "grad")) break;
-  }
-  return ir_run_passes(f, list.text, NULL, NULL);
+  return ir_run_passes(f, ir_pass_list(mem, 0, PASS_grad), NULL, NULL);
 }
 
 // Against the interpreter, whose sums are doubles.

@@ -282,15 +282,6 @@ static const char *print(RtArena *mem, const Prog *p) {
   return t.text;
 }
 
-static const char *up_to_grad(RtArena *mem) {
-  RtText list = {.mem = mem};
-  for (uint32_t k = 0; k < ir_n_passes; k++) {
-    rt_text_add(&list, "%s%s", k ? "," : "", ir_passes[k].name);
-    if (!strcmp(ir_passes[k].name, "grad")) break;
-  }
-  return list.text;
-}
-
 static Prog *parse(RtArena *mem, const char *text) {
   RtDiags diags = {.mem = mem};
   Prog *p = ir_parse(mem, text, strlen(text), "random.tir", &diags);
@@ -420,7 +411,8 @@ static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   Fn *g = with_gradients(mem, f, &n);
   TrialResults r;
   RtText why = {.mem = mem};
-  if (!g || !ir_run_passes(g, up_to_grad(mem), NULL, NULL)) return true;  // refused with the new readers
+  if (!g || !ir_run_passes(g, ir_pass_list(mem, 0, PASS_grad), NULL, NULL))
+    return true;  // refused with the new readers
   if (!interpret(g, d, 0, 0, mem, &r, &why)) return fail(INTERPRETER, "%s", why.text ? why.text : "");
   const Tensor *grads = r.t + f->n_outputs;
   bool scans = has_scans(f);
@@ -529,7 +521,7 @@ static bool run_passes_with_less(Fn *f, const Fn *like) {
   for (uint32_t k = before.n; k < p->diags.n; k++) is_limit |= p->diags.list[k].id == E_ARENA_LIMIT;
   if (!is_limit) return ok;
   p->diags.n = before.n, p->diags.n_errors = before.n_errors;
-  return ir_run_passes(f, "assign_buffers,plan_memory,verify_plan", NULL, NULL);
+  return ir_run_passes(f, ir_pass_list(p->mem, PASS_assign_buffers, N_PASSES - 1), NULL, NULL);
 }
 
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
@@ -573,8 +565,8 @@ static bool test_compiled(RtArena *mem, const char *text) {
   Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
   bool *keep = rt_alloc(mem, 2 * n + 1);
   for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], trial_data(written->fns[k], 0, mem).slots, mem);
-  if (!run_all_passes(plain, up_to_grad(mem), NULL, keep) || !run_all_passes(unfolded, NULL, NULL, keep) ||
-      !run_all_passes(p, NULL, unfolded, keep))
+  if (!run_all_passes(plain, ir_pass_list(mem, 0, PASS_grad), NULL, keep) ||
+      !run_all_passes(unfolded, NULL, NULL, keep) || !run_all_passes(p, NULL, unfolded, keep))
     return false;
   RtText why = {.mem = mem};
   TrialCode c = {0};

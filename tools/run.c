@@ -115,12 +115,6 @@ static bool run_compiled(ToolRun *r, tn_model *m) {
 }
 
 // ---- interpreted
-const char *tool_passes_to_grad(RtArena *mem) {
-  RtText t = {.mem = mem};
-  for (uint32_t k = 0; k <= PASS_grad; k++) rt_text_add(&t, "%s%s", k ? "," : "", ir_passes[k].name);
-  return t.text;
-}
-
 // The parameters of the model, changed by the run as compiled code would change them.
 static bool interpret_once(ToolRun *r, const Fn *f, tn_model *m, uint64_t counter) {
   RtArena *mem = rt_arena_new();
@@ -157,7 +151,8 @@ static bool run_interpreted(ToolRun *r, tn_model *m) {
   RtDiags diags = {.mem = r->mem};
   Prog *p = ir_parse(r->mem, r->text, r->n_text, r->path, &diags);
   Fn *f = ir_fn_find(p, ir_text(r->p, r->f->name));
-  if (!ir_run_passes(f, tool_passes_to_grad(r->mem), NULL, NULL)) return rt_diags_print(&p->diags, stderr), false;
+  if (!ir_run_passes(f, ir_pass_list(r->mem, 0, PASS_grad), NULL, NULL))
+    return rt_diags_print(&p->diags, stderr), false;
   for (uint32_t k = 0; k < r->n_times; k++) {
     double start = rt_now_ms();
     if (!interpret_once(r, f, m, 1 + k)) return false;  // run 0 is initialisation

@@ -77,13 +77,6 @@ static bool fail_diags(Check *k, CheckVerdict v, const RtDiags *d) {
 // Compiled, `init` gives parameters their first values, and is no function that is called.
 static bool is_init(const Fn *f) { return !strcmp(ir_text(f->prog, f->name), "init") && !f->n_inputs && !f->n_outputs; }
 
-// All that the interpreter can't do without.
-static const char *passes_to_grad(RtArena *mem) {
-  RtText t = {.mem = mem};
-  for (uint32_t k = 0; k <= PASS_grad; k++) rt_text_add(&t, "%s%s", k ? "," : "", ir_passes[k].name);
-  return t.text;
-}
-
 static void make_input(Check *k, Val v, int64_t spread) {
   const Fn *f = k->data.f;
   const Ins *ins = ir_ins(f, v);
@@ -126,7 +119,7 @@ static void run_init(Check *k, Prog *p) {
   Fn *f = ir_fn_find(p, "init");
   RtText why = {.mem = k->mem};
   Results r;
-  if (!f || !is_init(f) || !ir_run_passes(f, passes_to_grad(k->mem), NULL, NULL)) return;
+  if (!f || !is_init(f) || !ir_run_passes(f, ir_pass_list(k->mem, 0, PASS_grad), NULL, NULL)) return;
   for (uint32_t q = 0; q < p->n_params; q++)
     if (p->params[q].kind != PARAM_WEIGHT) memset(k->data.params[q].v, 0, (size_t)k->data.params[q].n * sizeof(double));
   if (!interpret(k, f, 0, 0, k->mem, &r, NULL, &why)) return;

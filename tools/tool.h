@@ -166,7 +166,6 @@ const char *tool_short_bytes(RtArena *mem, int64_t n);  // 512 KiB
 int tool_explain_id(const CliArgs *a, const char *word);                   // tools/explain_id.c
 bool tool_are_passes(const CliArgs *a, const char *list, bool has_rules);  // tools/opt.c; false: said which is none
 Fn *tool_function(const Prog *p, const char *path, const char *name);      // tools/run.c; NULL: said why
-const char *tool_passes_to_grad(RtArena *mem);                             // tools/run.c: what makes f interpretable
 // In a file; NULL and -: on standard output. False: said why
 bool tool_put_file(const char *path, const RtText *text);
 bool tool_put(const RtText *text);       // tools/plan.c: on standard output; false: said why

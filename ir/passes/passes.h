@@ -25,7 +25,8 @@ extern const uint32_t ir_n_passes;
 // Runs the comma-separated passes (NULL: all). `after` (may be NULL) is called after each. Verifies between passes, and
 // checks the facts that each needs and gives.
 bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo *p, void *ctx), void *ctx);
-bool ir_run_body_passes(Fn *body);  // those that plan the body of a scan
+const char *ir_pass_list(RtArena *mem, Pass first, Pass last);  // "a,b": both, and those between them
+bool ir_run_body_passes(Fn *body);                              // those that plan the body of a scan
 
 // ---- plan_program.c
 // A distributed function after planning; fns[of] is the function of each shard.

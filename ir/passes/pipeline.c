@@ -69,6 +69,12 @@ bool ir_run_passes(Fn *f, const char *list, void (*after)(Fn *f, const PassInfo 
   return true;
 }
 
+const char *ir_pass_list(RtArena *mem, Pass first, Pass last) {
+  RtText list = {.mem = mem};
+  for (uint32_t k = first; k <= last; k++) rt_text_add(&list, "%s%s", k > first ? "," : "", ir_passes[k].name);
+  return list.text;
+}
+
 bool ir_run_body_passes(Fn *body) {
   for (uint32_t k = 0; k < ir_n_passes; k++)
     if ((ir_passes[k].on & ON_BODY) && !run_one(body, &ir_passes[k])) return false;

@@ -63,10 +63,9 @@ static bool cut(Prog *p, uint32_t of, Val mean, const PlanWatch *w) {
   p->n_fns--;  // it replaces the function as a whole
   shard->name = built->name;
   p->fns[of] = shard;
-  RtText list = {.mem = p->mem};
-  for (uint32_t k = 0; k <= PASS_split_shards; k++) rt_text_add(&list, "%s%s", k ? "," : "", ir_passes[k].name);
+  const char *list = ir_pass_list(p->mem, 0, PASS_split_shards);
   uint32_t update = p->n_fns;
-  if (!ir_run_passes(shard, list.text, w->after, w->ctx) || p->n_fns == update) return false;
+  if (!ir_run_passes(shard, list, w->after, w->ctx) || p->n_fns == update) return false;
   if (has_size_of_batch(p, shard, batch)) return false;
   Sharded s = {.built = built, .of = of, .update = update, .n = (uint32_t)n, .batch = batch};
   build_add(p, &s);
