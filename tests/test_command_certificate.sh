@@ -96,6 +96,9 @@ bad 'bad.plan:3: no line' 'tenure-plan 1\nend 0\nprogram p\n'
 bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 arena 9223372036854775744 64 0 0 0 a\n'
 bad 'bad.plan:3: no line' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 -9000000000000000000 0 0 a\n'
 bad 'is kept from' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 kept 64 0 0 7 0 a\nkernel 0 gemm 0 reads writes\nend 0\n'
+# two that take each other over; one that takes over a parameter, beside which another buffer lies on it
+bad 'buffer 1 takes over 2, which is not made before it' 'tenure-plan 1\nfunction f 1 64 64 0 64 0\nbuffer 1 arena 64 0 0 0 2 a\nbuffer 2 arena 64 0 0 0 1 a\nkernel 0 gemm 0 reads writes 1 2\nend 0\n'
+bad 'buffers 1 and 3 live at the same time and overlap' 'tenure-plan 1\nfunction f 2 64 64 0 64 0\nbuffer 1 arena 64 0 0 1 0 a\nbuffer 2 param 64 0 0 1 0 a\nbuffer 3 arena 64 0 1 1 2 a\nkernel 0 gemm 0 reads 2 writes 1\nkernel 1 gemm 0 reads 1 2 writes 3\nend 0\n'
 check 1 'No such file' verify-plan none.plan
 
 # 60,000 kernels in a row whose buffers live for 100 kernels in 128 slots: a check of all pairs would take 20 s

@@ -85,6 +85,7 @@ static void check_pairs(Check *c) {
     a->taken_by = i;
     if (a->bytes != b->bytes || a->offset != b->offset)
       fault(c, "buffer %u takes over %u and lies elsewhere, or has another size", i, b->over);
+    if (a->first >= b->first) fault(c, "buffer %u takes over %u, which is not made before it", i, b->over);
     if (a->last != b->first)
       fault(c, "buffer %u takes over %u, which is last used by kernel %lld, not %lld", i, b->over, a->last, b->first);
   }
@@ -159,7 +160,7 @@ static void check_overlaps(Check *c) {
     uint32_t i = s.by_first[k].buffer;
     const Buffer *b = &c->b[i];
     for (; ended < s.n && s.by_last[ended].key < b->first; ended++) set_living(&s, s.by_last[ended].buffer, false);
-    bool is_pair = b->over && c->b[b->over].bytes && c->b[b->over].last == b->first;
+    bool is_pair = b->over && c->b[b->over].last == b->first && s.last_end[s.n + s.rank[b->over]] == b->over;
     if (is_pair) set_living(&s, b->over, false);
     uint32_t other = find_living(&s, b->offset + b->bytes);
     if (is_pair) set_living(&s, b->over, true);

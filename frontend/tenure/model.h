@@ -46,7 +46,7 @@ typedef struct {
   double flops;
   int64_t least_bytes;
   // Kernels that run again so that the arena keeps its limit (tn_compile_options.arena_limit), and their flops; n_kernels counts them,
-  // `flops` does not
+  // `flops` does not, nor what a first run leaves to them alone
   uint32_t n_again;
   double again_flops;
 } tn_plan;
