@@ -4,6 +4,7 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/shape.h"
 #include "frontend/module/attention.h"
+#include "frontend/packed/packed.h"
 #include "ir/build.h"
 
 typedef struct {
@@ -43,9 +44,7 @@ static tn_tensor places(const Mask *m) {
   int64_t least = -ir_dim_bound(p, m->n_queries) - o->window, most = ir_dim_bound(p, m->n_keys) + o->window;
   const Attr bounds[] = {ir_a_num(KEY_lo, (double)least), ir_a_num(KEY_hi, (double)most)};
   tn_tensor offset = fe_cast(o->offset, DT_I64, m->at);
-  Dim one = ir_dim(p, 1);
-  if (fe_ok(offset) && fe_rank(offset) == 1)
-    offset = fe_reshape(offset, (const Dim[]){fe_axis_dim(offset, 0), one, one, one}, 4, m->at);
+  if (fe_ok(offset) && fe_rank(offset) == 1) offset = fe_as_column(offset, 4, m->at);
   return fe_ok(offset) ? op2(m, OP_add, at, fe_emit(OP_clamp, &offset, 1, bounds, 2, m->at)) : offset;
 }
 

@@ -4,6 +4,7 @@
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/module/attention.h"
 #include "frontend/module/tree.h"
 #include "frontend/tenure/ops.h"
@@ -67,13 +68,7 @@ static bool check_steps(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, tn_
 
 // k and v side by side, [B,n,2,G,D]: one write takes both, so that it is refused before anything changed.
 static tn_tensor side_by_side(tn_tensor k, tn_tensor v, tn_site at) {
-  tn_tensor both[2] = {k, v};
-  for (int i = 0; i < 2; i++) {
-    const Dim d[] = {fe_axis_dim(k, 0), fe_axis_dim(k, 1), ir_dim(k.fn->p->ir, 1), fe_axis_dim(k, 2),
-                     fe_axis_dim(k, 3)};
-    both[i] = fe_reshape(both[i], d, 5, at);
-  }
-  return fe_concat(both, 2, 2, at);
+  return fe_concat((const tn_tensor[]){fe_with_axis(k, 2, at), fe_with_axis(v, 2, at)}, 2, 2, at);
 }
 
 tn_tensor tn_kv_cache_attend(tn_module *cache, tn_tensor q, tn_tensor k, tn_tensor v, tn_attention_options o) {

@@ -9,6 +9,7 @@
 #include "frontend/graph/ops.h"
 #include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
+#include "frontend/packed/packed.h"
 #include "frontend/tenure/decode.h"
 #include "ir/build.h"
 
@@ -79,7 +80,7 @@ typedef struct {
 // One of each row, [B,1], or of all
 static tn_tensor number_of(const Sampler *s, tn_tensor by_row, double of_all) {
   if (!by_row.fn) return fe_const(s->f, of_all, s->o->at);
-  return fe_ok(by_row) ? fe_reshape(by_row, (const Dim[]){s->batch, ir_dim(s->f->p->ir, 1)}, 2, s->o->at) : by_row;
+  return fe_as_column(by_row, 2, s->o->at);
 }
 
 static bool check_numbers(const Sampler *s, tn_tensor t, DType dtype, const char *what) {
@@ -216,7 +217,7 @@ tn_sampled tn_sample_tokens(tn_tensor logits, tn_tensor seeds, tn_tensor counter
     return poisoned;
   tn_tensor x = penalised(&s, fe_emit1(OP_stop_grad, logits, o.at));
   if (!fe_ok(x)) return poisoned;
-  tn_tensor u = fe_reshape(rand_at(seeds, counters, o.at), (const Dim[]){s.batch, ir_dim(f->p->ir, 1)}, 2, o.at);
+  tn_tensor u = fe_as_column(rand_at(seeds, counters, o.at), 2, o.at);
   bool greedy = !o.temperatures.fn && o.temperature == 0;
   const Attr axis[] = {ir_a_int(KEY_axis, 1)};
   tn_tensor token = greedy ? fe_emit(OP_argmax, &x, 1, axis, 1, o.at) : drawn(&s, x, u);

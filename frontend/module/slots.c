@@ -233,12 +233,7 @@ static bool check_rows(const tn_module *m, const tn_slot_run *r, tn_tensor x, co
 
 // k and v side by side, [rows, 2, G, D]
 static tn_tensor side_by_side(tn_tensor k, tn_tensor v, tn_site at) {
-  tn_tensor both[2] = {k, v};
-  for (int i = 0; i < 2; i++) {
-    const Dim d[] = {fe_axis_dim(k, 0), ir_dim(k.fn->p->ir, 1), fe_axis_dim(k, 1), fe_axis_dim(k, 2)};
-    both[i] = fe_reshape(both[i], d, 4, at);
-  }
-  return fe_concat(both, 2, 1, at);
+  return fe_concat((const tn_tensor[]){fe_with_axis(k, 1, at), fe_with_axis(v, 1, at)}, 2, 1, at);
 }
 
 // q [B,H,D] in the rows of their slots, [n,H,D]; those of the others are zeros.
@@ -251,17 +246,16 @@ static tn_tensor by_slot(const tn_slot_run *r, tn_tensor q, Dim n, tn_site at) {
 
 static tn_tensor attend_slots(const tn_slot_run *r, tn_tensor cache, tn_tensor q, tn_attention_options o) {
   Prog *p = q.fn->p->ir;
-  Dim n = ir_dim(p, r->slots->config.in), T = ir_dim(p, r->slots->config.out), one = ir_dim(p, 1);
-  Dim heads = fe_axis_dim(q, 1), size = fe_axis_dim(q, 2);
+  Dim n = ir_dim(p, r->slots->config.in), T = ir_dim(p, r->slots->config.out), size = fe_axis_dim(q, 2);
   tn_tensor x = by_slot(r, q, n, o.at);
   if (!fe_ok(x)) return x;
-  x = fe_reshape(x, (const Dim[]){n, one, heads, size}, 4, o.at);
+  x = fe_with_axis(x, 1, o.at);
   tn_tensor kv = fe_cast(cache, DT_F32, o.at);
   kv = fe_reshape(kv, (const Dim[]){n, T, fe_axis_dim(cache, 1), fe_axis_dim(cache, 2), size}, 5, o.at);
   if (o.window) o.offset = fe_emit2(OP_sub, r->seen, whole(q.fn, 1, o.at), o.at);
   else o.lengths = r->seen;
   tn_tensor y = fe_attention((tn_tensor[]){x, kv}, 2, 4, &o, o.at);
-  return fe_ok(y) ? picked(fe_reshape(y, (const Dim[]){n, heads, size}, 3, o.at), r->where, o.at) : y;
+  return fe_ok(y) ? picked(fe_without_axis(y, 1, o.at), r->where, o.at) : y;
 }
 
 static bool check_cache(const tn_module *cache, const tn_slot_run *r, tn_site at) {
@@ -306,10 +300,9 @@ tn_tensor tn_slots_text(tn_slot_run run, tn_site at) {
   FE_GUARD(f->p, fe_poison(f));
   if (!check_kind(f->p, run.slots, MOD_SLOTS, "slots: tn_slots makes them", at)) return fe_poison(f);
   Prog *p = f->p->ir;
-  Dim n = ir_dim(p, run.slots->config.in), T = ir_dim(p, run.slots->config.out), one = ir_dim(p, 1);
+  Dim n = ir_dim(p, run.slots->config.in), T = ir_dim(p, run.slots->config.out);
   tn_tensor text = fe_reshape(entry(f, run.slots, "text", at), (const Dim[]){n, T}, 2, at);
-  tn_tensor held = fe_reshape(run.held, (const Dim[]){fe_axis_dim(run.held, 0), one}, 2, at);
-  tn_tensor has = compared(OP_lt, numbered(f, T, at), held, at);
+  tn_tensor has = compared(OP_lt, numbered(f, T, at), fe_as_column(run.held, 2, at), at);
   return fe_made(where(has, picked(text, run.where, at), whole(f, -1, at), at), at);
 }
 
