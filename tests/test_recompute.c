@@ -52,11 +52,6 @@ static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
 }
 
 // ---- replay: a buffer holds the name of its kernel, which is the same each time if what it reads is
-typedef struct {
-  bool is_there;
-  uint32_t last;  // the step that reads it last
-} Content;
-
 static bool replay(const Problem *q, const Recompute *r, int64_t *peak) {
   const Case *c = &q->c;
   uint32_t n_buffers = c->p.n_buffers, n_base = 0, reads[3 * 4], at = 0;
@@ -64,7 +59,7 @@ static bool replay(const Problem *q, const Recompute *r, int64_t *peak) {
   uint32_t most = r->n * 3 + 1;
   int64_t *size = calloc(most, sizeof *size);
   uint32_t *from = calloc(most, sizeof *from), *to = calloc(most, sizeof *to);
-  int64_t *shared = calloc(r->n + 1, sizeof *shared), *live = calloc(r->n + 1, sizeof *live);
+  int64_t *live = calloc(r->n + 1, sizeof *live);
   bool good = true;
   for (uint32_t i = 0; i < r->n && good; i++) {
     const RecomputeStep *s = &r->steps[i];
@@ -103,7 +98,7 @@ static bool replay(const Problem *q, const Recompute *r, int64_t *peak) {
     if (live[i] > *peak) *peak = live[i];
   }
   for (uint32_t k = 0; k < c->p.n; k++) n_base -= q->p.has_effect[k];
-  free(version), free(size), free(from), free(to), free(shared), free(live);
+  free(version), free(size), free(from), free(to), free(live);
   return good && n_base == 0;
 }
 
