@@ -1,18 +1,26 @@
 // Sequences that are decoded side by side: the text of each is the same alone and in a batch, whichever slots it and the others
 // have; logits are those of attention over the whole text; what does not fit is refused before anything is written.
 #include "frontend/tenure.h"
-#include "runtime/bundle/about.h"
+#include "tests/bundle_so.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/near.h"
 #include "tests/report.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { WORDS = 61, WIDE = 32, HEADS = 4, GROUPS = 2, SIZE = WIDE / HEADS, LAYERS = 2, STEPS = 560, SLOTS = 6, N = 32 };
+enum {
+  N_WORDS = 61,
+  WIDE = 32,
+  HEADS = 4,
+  GROUPS = 2,
+  SIZE = WIDE / HEADS,
+  LAYERS = 2,
+  STEPS = 560,
+  SLOTS = 6,
+  N = 32
+};
 
 // ---- the model: two layers of attention over packed rows, or over the slots of a run
 typedef struct {
@@ -67,8 +75,8 @@ static tn_program *build(void) {
   tn_program *p = tn_program_create("decode");
   Net x = {.net = tn_root(p), .slots = tn_slots(tn_root(p), "slots", SLOTS, STEPS)};
   tn_dim B = tn_dim_bounded(p, "batch", SLOTS), T = tn_dim_bounded(p, "time", STEPS);
-  tn_embedding(x.net, "words", WORDS, WIDE), tn_embedding(x.net, "places", STEPS, WIDE);
-  make_layer(&x, "a"), make_layer(&x, "b"), tn_linear(x.net, "head", WIDE, WORDS);
+  tn_embedding(x.net, "words", N_WORDS, WIDE), tn_embedding(x.net, "places", STEPS, WIDE);
+  make_layer(&x, "a"), make_layer(&x, "b"), tn_linear(x.net, "head", WIDE, N_WORDS);
 
   tn_function *f = tn_function_begin(p, "prefill");
   tn_tensor where = tn_input(f, "where", TN_I64, TN_SHAPE(B)), seeds = tn_input(f, "seeds", TN_I64, TN_SHAPE(B));
@@ -104,18 +112,18 @@ static tn_program *build(void) {
 typedef struct {
   int64_t text[STEPS], n, n_prompt, most, slot, seed, next;
   bool ended;
-  float logits[STEPS][WORDS];  // behind each step from the prompt's last on
+  float logits[STEPS][N_WORDS];  // behind each step from the prompt's last on
 } Text;
 
 static void begin(Text *t, int k) {
   *t = (Text){.n = 1 + (k * 29 + 4) % 57, .seed = 1000 + k, .most = k == 3 ? 0 : 2 + k * 13 % 37};
   if (k % 5 == 2) t->n = 500 - 12 * k;
   t->n_prompt = t->n;
-  for (int64_t i = 0; i < t->n; i++) t->text[i] = (i * i + 3 * k) % WORDS;
+  for (int64_t i = 0; i < t->n; i++) t->text[i] = (i * i + 3 * k) % N_WORDS;
 }
 
 // Takes what a run gave for each of n texts.
-static void take(Text *const *t, int64_t n, const int64_t *token, const bool *stopped, const float (*logits)[WORDS]) {
+static void take(Text *const *t, int64_t n, const int64_t *token, const bool *stopped, const float (*logits)[N_WORDS]) {
   for (int64_t k = 0; k < n; k++) {
     Text *x = t[k];
     memcpy(x->logits[x->n - 1], logits[k], sizeof *logits);
@@ -128,14 +136,14 @@ static tn_status prefill(tn_model *m, Text *const *t, int64_t n) {
   static int64_t ids[SLOTS][STEPS];
   int64_t where[SLOTS], seeds[SLOTS], lengths[SLOTS], token[SLOTS];
   bool stopped[SLOTS];
-  float logits[SLOTS][WORDS];
+  float logits[SLOTS][N_WORDS];
   for (int64_t k = 0; k < n; k++) {
     where[k] = t[k]->slot, seeds[k] = t[k]->seed, lengths[k] = t[k]->n;
     memcpy(ids[k], t[k]->text, sizeof ids[k]);
   }
   tn_status s =
       tn_run(m, "prefill", TN_IN(tn_i64(where, n), tn_i64(seeds, n), tn_i64(&ids[0][0], n, STEPS), tn_i64(lengths, n)),
-             TN_OUT(tn_i64(token, n), tn_bool(stopped, n), tn_f32(&logits[0][0], n, WORDS)));
+             TN_OUT(tn_i64(token, n), tn_bool(stopped, n), tn_f32(&logits[0][0], n, N_WORDS)));
   if (!s) take(t, n, token, stopped, logits);
   return s;
 }
@@ -143,10 +151,10 @@ static tn_status prefill(tn_model *m, Text *const *t, int64_t n) {
 static tn_status step(tn_model *m, Text *const *t, int64_t n) {
   int64_t where[SLOTS], seeds[SLOTS], ids[SLOTS], token[SLOTS];
   bool stopped[SLOTS];
-  float logits[SLOTS][WORDS];
+  float logits[SLOTS][N_WORDS];
   for (int64_t k = 0; k < n; k++) where[k] = t[k]->slot, seeds[k] = t[k]->seed, ids[k] = t[k]->next;
   tn_status s = tn_run(m, "step", TN_IN(tn_i64(where, n), tn_i64(seeds, n), tn_i64(ids, n)),
-                       TN_OUT(tn_i64(token, n), tn_bool(stopped, n), tn_f32(&logits[0][0], n, WORDS)));
+                       TN_OUT(tn_i64(token, n), tn_bool(stopped, n), tn_f32(&logits[0][0], n, N_WORDS)));
   if (s) return s;
   for (int64_t k = 0; k < n; k++) t[k]->text[t[k]->n++] = ids[k];
   take(t, n, token, stopped, logits);
@@ -199,10 +207,10 @@ static void compare(tn_model *m, const Text *texts) {
 
 // Attention over the whole text at each step
 static void compare_whole(tn_model *m, const Text *t) {
-  float logits[WORDS];
+  float logits[N_WORDS];
   for (int64_t n = t->n_prompt; n <= t->n; n += 5) {
-    CHECK(!tn_run(m, "whole", TN_IN(tn_i64(t->text, 1, STEPS), tn_i64(&n, 1)), TN_OUT(tn_f32(logits, 1, WORDS))));
-    CHECK(all_near("logits", t->logits[n - 1], logits, WORDS, 1e-5));
+    CHECK(!tn_run(m, "whole", TN_IN(tn_i64(t->text, 1, STEPS), tn_i64(&n, 1)), TN_OUT(tn_f32(logits, 1, N_WORDS))));
+    CHECK(all_near("logits", t->logits[n - 1], logits, N_WORDS, 1e-5));
   }
 }
 
@@ -248,17 +256,17 @@ static void check_empty(tn_model *m) {
   t[1].n = 0, alone.n = 0, t[0].slot = 1, t[1].slot = 2, alone.slot = 5;
   int64_t ids[2][STEPS] = {{0}}, where[] = {1, 2}, seeds[] = {0, 0}, lengths[] = {t[0].n, 0}, token[2];
   bool stopped[2];
-  float logits[2][WORDS];
+  float logits[2][N_WORDS];
   memcpy(ids[0], t[0].text, sizeof ids[0]);
   CHECK(!tn_run(m, "prefill",
                 TN_IN(tn_i64(where, 2), tn_i64(seeds, 2), tn_i64(&ids[0][0], 2, STEPS), tn_i64(lengths, 2)),
-                TN_OUT(tn_i64(token, 2), tn_bool(stopped, 2), tn_f32(&logits[0][0], 2, WORDS))));
+                TN_OUT(tn_i64(token, 2), tn_bool(stopped, 2), tn_f32(&logits[0][0], 2, N_WORDS))));
   t[0].next = t[1].next = alone.next = 5;
   for (int k = 0; k < 3; k++) CHECK(!step(m, all, 2));
   lengths[0] = 0, where[0] = 5;
   CHECK(!tn_run(m, "prefill",
                 TN_IN(tn_i64(where, 1), tn_i64(seeds, 1), tn_i64(&ids[0][0], 1, STEPS), tn_i64(lengths, 1)),
-                TN_OUT(tn_i64(token, 1), tn_bool(stopped, 1), tn_f32(&logits[0][0], 1, WORDS))));
+                TN_OUT(tn_i64(token, 1), tn_bool(stopped, 1), tn_f32(&logits[0][0], 1, N_WORDS))));
   for (int k = 0; k < 3; k++) CHECK(!step(m, &a, 1));
   CHECK(t[1].n == 3 && !memcmp(t[1].text, alone.text, sizeof alone.text));
   CHECK(!memcmp(t[1].logits, alone.logits, 3 * sizeof *alone.logits));
@@ -290,7 +298,7 @@ static tn_tensor turned(tn_tensor h, tn_tensor steps) {
 
 static tn_model *modules(int64_t window) {
   tn_program *p = tn_program_create("modules");
-  tn_module *net = tn_root(p), *words = tn_embedding(net, "words", WORDS, WIDE),
+  tn_module *net = tn_root(p), *words = tn_embedding(net, "words", N_WORDS, WIDE),
             *slots = tn_slots(net, "slots", 3, SHORT);
   tn_module *layers = tn_transformer_encoder(net, "layers", WIDE, HEADS, 2, .feedforward = 40, .norm_first = true);
   tn_slot_caches(layers, slots);
@@ -324,7 +332,7 @@ static void check_modules(int64_t window) {
   float y[3][WIDE], whole[3][WIDE];
   tn_model *m = modules(window);
   if (!m) return;
-  for (int k = 0; k < 3 * SHORT; k++) ids[k / SHORT][k % SHORT] = k * 17 % WORDS;
+  for (int k = 0; k < 3 * SHORT; k++) ids[k / SHORT][k % SHORT] = k * 17 % N_WORDS;
   const tn_array in[] = {tn_i64(&ids[0][0], 3, SHORT), tn_i64(lengths, 3)}, out[] = {tn_f32(&whole[0][0], 3, WIDE)};
   for (int t = 0; t < 4; t++) {
     tn_status s;
@@ -341,26 +349,16 @@ static void check_modules(int64_t window) {
 // ---- a bundle
 static void check_bundle(const Text *texts) {
   static Text of_bundle[N];
-  char folder[] = "/tmp/tenure-decode-XXXXXX", path[64], so[64], why[256] = "";
-  if (!CHECK(mkdtemp(folder))) return;
-  tn_program *p = build();
-  snprintf(path, sizeof path, "%s/o", folder), snprintf(so, sizeof so, "%s/o.so", folder);
-  if (!CHECK(tn_bundle(p, path, .emit = "so", .seed = 3) == TN_OK)) tn_report(p, stdout);
-  tn_program_free(p);
-  void *library = dlopen(so, RTLD_NOW | RTLD_LOCAL);
-  const void *about = library ? dlsym(library, "o_about") : NULL;
+  char why[256] = "";
+  BundleSo b = bundle_so_open(build, 3);
   tn_model *m =
-      about ? tn_model_open_bundle(about, &(tn_open_options){.n_workers = 2, .seed = 3}, why, sizeof why) : NULL;
+      b.about ? tn_model_open_bundle(b.about, &(tn_open_options){.n_workers = 2, .seed = 3}, why, sizeof why) : NULL;
   if (CHECK(m)) {
     write_all(m, of_bundle);
     for (int k = 0; k < N; k++) CHECK(same_text(&texts[k], &of_bundle[k]));
     tn_model_free(m);
   } else puts(why);
-  if (library) dlclose(library);
-  static const char *const ending[] = {".so", ".o", ".h", ".json", ".plan", "_selftest.c", ".safetensors"};
-  for (size_t k = 0; k < sizeof ending / sizeof *ending; k++)
-    snprintf(so, sizeof so, "%s%s", path, ending[k]), unlink(so);
-  rmdir(folder);
+  bundle_so_close(&b);
 }
 
 int main(void) {
