@@ -36,10 +36,8 @@ def lstm256(weights, part):
 
 
 def transformer4(weights, part):
-    names = {name: torch.from_numpy(v) for name, v in read_weights(weights).items()}
-    net = transformer.Gpt(layers_of(names))
-    names.pop("head.weight", None)  # the tie
-    net.load_state_dict(names)
+    net = transformer.Gpt(layers_of(read_weights(weights)), transformer.TIME)
+    load(net, weights, tied="head.weight")
     shape = (transformer.BATCH, transformer.TIME)
     rows = part(transformer.BATCH)
     x, y = (torch.from_numpy(integers(shape[0] * shape[1], transformer.WORDS, k)).reshape(shape)[rows] for k in (1, 2))

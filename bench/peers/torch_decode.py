@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from peer import checksum, integers, number, read_weights, serve
-import torch_peer  # sets the threads
+from peer import checksum, integers, number, serve
+from torch_peer import Block, load
 
 FORM = os.environ.get("TENURE_PEER_FORM", "padded")
 N, LEAST, LONGEST, STEPS, TURNS, MOST = 32, 5, 500, 640, 64, 128
@@ -23,25 +23,12 @@ def lengths():
     return n, tokens
 
 
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.l1, self.l2 = nn.LayerNorm(WIDE), nn.LayerNorm(WIDE)
-        self.qkv, self.p = nn.Linear(WIDE, 3 * WIDE), nn.Linear(WIDE, WIDE)
-        self.f, self.g = nn.Linear(WIDE, 4 * WIDE), nn.Linear(4 * WIDE, WIDE)
-
-    def forward(self, x, attend):
-        q, k, v = self.qkv(self.l1(x)).view(*x.shape[:-1], 3, HEADS, SIZE).unbind(-3)
-        x = x + self.p(attend(q, k, v).reshape(x.shape))
-        return x + self.g(F.gelu(self.f(self.l2(x))))
-
-
 class Gpt(nn.Module):
     def __init__(self):
         super().__init__()
         self.te, self.pe = nn.Embedding(WORDS, WIDE), nn.Embedding(STEPS, WIDE)
         for k in range(LAYERS):
-            self.add_module(f"b{k}", Block())
+            self.add_module(f"b{k}", Block(WIDE, HEADS))
         self.lf, self.head = nn.LayerNorm(WIDE), nn.Linear(WIDE, WORDS, bias=False)
 
 
@@ -142,14 +129,12 @@ class Loop(Decoder):
 
 def main():
     _, weights, _, _ = sys.argv[1:]
-    names = {name: torch.from_numpy(v) for name, v in read_weights(weights).items()}
     net = Gpt()
-    net.load_state_dict(names)
+    load(net, weights)
     state = {}
 
     def case(what):
-        state["what"], state["cannot"] = what, FORM == "nested"
-        state["d"] = {"padded": Padded, "loop": Loop, "nested": Loop}[FORM](net)
+        state["what"], state["d"] = what, (Padded if FORM == "padded" else Loop)(net)
         state["d"].at = TURNS
 
     def running():
@@ -158,8 +143,8 @@ def main():
 
     @torch.inference_mode()
     def check():
-        if state["cannot"]:
-            return None
+        if FORM == "nested":
+            return None  # no cache of nested tensors
         d = state["d"]
         d.prompts()
         rows = list(range(N))

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from peer import integers, lengths_of, read_weights, serve
-from torch_peer import maybe_compiled, third_loss, trainer
+from peer import integers, lengths_of, serve
+from torch_peer import load, maybe_compiled, third_loss, trainer
 
 warnings.filterwarnings("ignore")  # nested tensors are a prototype
 FORM = os.environ.get("TENURE_PEER_FORM", "loop")
@@ -125,9 +125,7 @@ def main():
             return
         form = {"loop": Loop, "padded": Padded, "nested": Nested}[FORM](n, causal)
         net = Net(max(n))
-        names = {name: torch.from_numpy(v) for name, v in read_weights(sys.argv[2]).items()}
-        names.pop("head.weight", None)  # the tie
-        net.load_state_dict(names)
+        load(net, sys.argv[2], tied="head.weight")
         x, y = (torch.from_numpy(integers(sum(n), WORDS, seed)) for seed in (1, 2))
         x, steps = form.of(x), form.steps()
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-2, fused=True)

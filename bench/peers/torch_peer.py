@@ -2,6 +2,8 @@
 import os
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from peer import THREADS, read_weights
 
@@ -21,8 +23,25 @@ def in_layout(images):
     return images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
 
 
-def load(net, path):
-    net.load_state_dict({name: torch.from_numpy(v) for name, v in read_weights(path).items()})
+def load(net, path, tied=None):
+    """tied: a weight of the file that the net has under another name."""
+    net.load_state_dict({name: torch.from_numpy(v) for name, v in read_weights(path).items() if name != tied})
+
+
+class Block(nn.Module):
+    """Of a GPT: bench_gpt_block makes the same. attend: q, k, v [.., heads, size] -> the same shape."""
+
+    def __init__(self, wide, heads):
+        super().__init__()
+        self.heads = heads
+        self.l1, self.l2 = nn.LayerNorm(wide), nn.LayerNorm(wide)
+        self.qkv, self.p = nn.Linear(wide, 3 * wide), nn.Linear(wide, wide)
+        self.f, self.g = nn.Linear(wide, 4 * wide), nn.Linear(4 * wide, wide)
+
+    def forward(self, x, attend):
+        q, k, v = self.qkv(self.l1(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        x = x + self.p(attend(q, k, v).reshape(x.shape))
+        return x + self.g(F.gelu(self.f(self.l2(x))))
 
 
 def trainer(optimizer, loss_of):
