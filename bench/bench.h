@@ -73,6 +73,9 @@ void bench_integers(int64_t *out, size_t n, int64_t bound, uint32_t seed);     /
 enum { BENCH_SEQUENCES = 64 };
 bool bench_lengths_of(const char *kind, int64_t n[BENCH_SEQUENCES]);
 double bench_checksum(const float *v, size_t n);  // sum of |v| by random weights
+// A block of a GPT, as peers/torch_peer.py has it; its embedding, which begins with numbers of deviation 0.02
+tn_module *bench_gpt_block(tn_module *net, const char *name, int64_t wide);
+tn_module *bench_gpt_words(tn_program *p, const char *name, int64_t n, int64_t wide);
 // Compiles p (and frees it), saves the weights unless o->weights is NULL. NULL: o->why.
 tn_model *bench_compile(tn_program *p, Opening *o);
 

@@ -56,6 +56,25 @@ double bench_checksum(const float *v, size_t n) {
   return sum;
 }
 
+tn_module *bench_gpt_block(tn_module *net, const char *name, int64_t wide) {
+  tn_module *b = tn_module_new(net, name);
+  tn_layer_norm(b, "l1", TN_SHAPE(wide));
+  tn_linear(b, "qkv", wide, 3 * wide);
+  tn_linear(b, "p", wide, wide);
+  tn_layer_norm(b, "l2", TN_SHAPE(wide));
+  tn_linear(b, "f", wide, 4 * wide);
+  tn_linear(b, "g", 4 * wide, wide);
+  return b;
+}
+
+tn_module *bench_gpt_words(tn_program *p, const char *name, int64_t n, int64_t wide) {
+  tn_module *m = tn_embedding(tn_root(p), name, n, wide);
+  tn_function *init = tn_init_function(p);
+  tn_tensor w = tn_randn(init, TN_SHAPE(n, wide));
+  tn_parameter_adopt(m, "weight", tn_mul(w, tn_scalar(init, 0.02)));
+  return m;
+}
+
 static bool save_text(const tn_program *p, const char *path) {
   FILE *out = fopen(path, "w");
   if (!out) return false;

@@ -30,14 +30,7 @@ static void fill_lengths(int64_t n[N], int64_t tokens[N]) {
 
 // ---- the model
 static void make_block(tn_module *net, const char *name, tn_module *slots) {
-  tn_module *b = tn_module_new(net, name);
-  tn_layer_norm(b, "l1", TN_SHAPE(WIDE));
-  tn_linear(b, "qkv", WIDE, 3 * WIDE);
-  tn_linear(b, "p", WIDE, WIDE);
-  tn_layer_norm(b, "l2", TN_SHAPE(WIDE));
-  tn_linear(b, "f", WIDE, 4 * WIDE);
-  tn_linear(b, "g", 4 * WIDE, WIDE);
-  tn_slot_cache(b, "cache", slots, HEADS, SIZE);
+  tn_slot_cache(bench_gpt_block(net, name, WIDE), "cache", slots, HEADS, SIZE);
 }
 
 static tn_tensor block(tn_module *b, tn_slot_run run, tn_tensor x) {
@@ -142,7 +135,7 @@ static void *open_decode(Opening *o) {
   d->at = TURNS;
   d->model = bench_compile(build(), o);
   if (d->model) return d;
-  free(d->ids), free(d->logits), free(d);
+  close_decode(d);
   return NULL;
 }
 

@@ -12,7 +12,6 @@ static const char *const cases[] = {"lognormal", "lognormal causal", NULL};
 
 typedef struct {
   tn_model *model;
-  char lengths[16], order[16];
   bool is_causal;
   int64_t n[BATCH], time, rows;
   int64_t *x, *y;  // [BATCH, time]
@@ -20,9 +19,10 @@ typedef struct {
 } Transformer;
 
 static bool parse_case(Transformer *g, const char *variant) {
-  int n = sscanf(variant, "%15s %15s", g->lengths, g->order);
+  char lengths[16], order[16];
+  int n = sscanf(variant, "%15s %15s", lengths, order);
   g->is_causal = n == 2;
-  if (n < 1 || (n == 2 && strcmp(g->order, "causal")) || !bench_lengths_of(g->lengths, g->n)) return false;
+  if (n < 1 || (n == 2 && strcmp(order, "causal")) || !bench_lengths_of(lengths, g->n)) return false;
   g->time = g->rows = 0;
   for (int b = 0; b < BATCH; b++) {
     g->rows += g->n[b];
@@ -40,16 +40,10 @@ static int64_t *words(const Transformer *g, uint32_t seed) {
   return padded;
 }
 
-static tn_module *make_words(tn_program *p) {
-  tn_module *m = tn_embedding(tn_root(p), "te", WORDS, WIDE);
-  tn_function *init = tn_init_function(p);
-  tn_parameter_adopt(m, "weight", tn_mul(tn_randn(init, TN_SHAPE(WORDS, WIDE)), tn_scalar(init, 0.02)));
-  return m;
-}
-
 static tn_program *build(const Transformer *g) {
   tn_program *p = tn_program_create("packed_transformer");
-  tn_module *net = tn_root(p), *te = make_words(p), *pe = tn_learned_positions(net, "pe", g->time, WIDE);
+  tn_module *net = tn_root(p), *te = bench_gpt_words(p, "te", WORDS, WIDE),
+            *pe = tn_learned_positions(net, "pe", g->time, WIDE);
   tn_transformer_encoder(net, "blocks", WIDE, HEADS, LAYERS, .feedforward = 4 * WIDE, .activation = "gelu",
                          .norm_first = true, .final_norm = true);
   tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
@@ -102,7 +96,7 @@ static bool check(void *w, double *loss) {
 
 // Of every weight three products of rows that exist; of scores and of their products with values six.
 static void limits(const char *variant, double *flops, double *bytes) {
-  static Transformer g;  // large
+  Transformer g;
   *flops = *bytes = 0;
   if (!parse_case(&g, variant)) return;
   double weights = 12.0 * WIDE * WIDE * LAYERS + (double)WORDS * WIDE, pairs = 0;

@@ -21,16 +21,6 @@ typedef struct {
   int64_t time, batch;
 } Sizes;
 
-static void make_block(tn_module *net, const char *name) {
-  tn_module *b = tn_module_new(net, name);
-  tn_layer_norm(b, "l1", TN_SHAPE(WIDE));
-  tn_linear(b, "qkv", WIDE, 3 * WIDE);
-  tn_linear(b, "p", WIDE, WIDE);
-  tn_layer_norm(b, "l2", TN_SHAPE(WIDE));
-  tn_linear(b, "f", WIDE, 4 * WIDE);
-  tn_linear(b, "g", 4 * WIDE, WIDE);
-}
-
 static tn_tensor block(tn_module *b, tn_tensor x, tn_dim B, tn_dim T) {
   tn_dim H = tn_dim_const(HEADS), D = tn_dim_const(WIDE / HEADS);
   tn_tensor qkv = tn_call(tn_child(b, "qkv"), tn_call(tn_child(b, "l1"), x));
@@ -41,20 +31,13 @@ static tn_tensor block(tn_module *b, tn_tensor x, tn_dim B, tn_dim T) {
   return tn_add(x, tn_call(tn_child(b, "g"), h));
 }
 
-static tn_module *make_words(tn_program *p, const char *name, int64_t n) {
-  tn_module *m = tn_embedding(tn_root(p), name, n, WIDE);
-  tn_function *init = tn_init_function(p);
-  tn_tensor w = tn_randn(init, TN_SHAPE(n, WIDE));
-  tn_parameter_adopt(m, "weight", tn_mul(w, tn_scalar(init, 0.02)));
-  return m;
-}
-
 static tn_program *build(Sizes z, uint32_t shards) {
   static const char *const names[MOST_LAYERS] = {"b0", "b1", "b2", "b3", "b4",  "b5",
                                                  "b6", "b7", "b8", "b9", "b10", "b11"};
   tn_program *p = tn_program_create("transformer");
-  tn_module *net = tn_root(p), *words = make_words(p, "te", WORDS), *places = make_words(p, "pe", z.time);
-  for (int k = 0; k < z.layers; k++) make_block(net, names[k]);
+  tn_module *net = tn_root(p), *words = bench_gpt_words(p, "te", WORDS, WIDE),
+            *places = bench_gpt_words(p, "pe", z.time, WIDE);
+  for (int k = 0; k < z.layers; k++) bench_gpt_block(net, names[k], WIDE);
   tn_layer_norm(net, "lf", TN_SHAPE(WIDE));
   tn_module *head = tn_linear(net, "head", WIDE, WORDS, .no_bias = true);
   tn_share(head, "weight", words, "weight");
