@@ -471,9 +471,9 @@ static bool check_slots(const Call *c, tn_tensor q, tn_tensor k, tn_tensor v, co
   return false;
 }
 
-static tn_tensor attend_slots(const Call *c, tn_tensor x, const tn_attention_options *o) {
+static tn_tensor attend_slots(const Call *c, tn_tensor x, const tn_slot_run *run, const tn_attention_options *o) {
   tn_module *cache = c->m->first;
-  while (cache && !(cache->kind == MOD_SLOT_CACHE && cache->config.slots == o->slots->slots)) cache = cache->next;
+  while (cache && !(cache->kind == MOD_SLOT_CACHE && cache->config.slots == run->slots)) cache = cache->next;
   if (!cache) {
     fe_error(c->f->p, E_ARGUMENT, c->at, "module '%s' has no cache of the slots of this run", c->m->path);
     fe_note(c->f->p, c->m->loc, "the module was made here");
@@ -484,7 +484,7 @@ static tn_tensor attend_slots(const Call *c, tn_tensor x, const tn_attention_opt
   tn_tensor all = project(c, x, 0, 3), part[3];  // [rows,3,H,D]
   for (int64_t k = 0; k < 3 && fe_ok(all); k++) part[k] = fe_without_axis(fe_slice(all, 1, k, 1, c->at), 1, c->at);
   if (!fe_ok(all)) return all;
-  tn_tensor y = fe_slot_attend(cache, o->slots, part[0], part[1], part[2], how);
+  tn_tensor y = fe_slot_attend(cache, run, part[0], part[1], part[2], how);
   if (!fe_ok(y)) return y;
   y = fe_reshape(y, (const Dim[]){fe_axis_dim(y, 0), ir_dim(c->f->p->ir, c->m->config.out)}, 2, c->at);
   return fe_call(c->m->first, y, c->at);
@@ -502,8 +502,7 @@ tn_tensor fe_attention_of(tn_module *m, tn_tensor q, tn_tensor k, tn_tensor v, t
   o.slots = NULL;
   if (!check_call(&c, x, 3) || !fe_check_attention(f, &o)) return fe_poison(f);
   FE_INSIDE(m);
-  o.slots = slots;
-  if (slots) return check_slots(&c, q, k, v, &o) ? attend_slots(&c, q, &o) : fe_poison(f);
+  if (slots) return check_slots(&c, q, k, v, &o) ? attend_slots(&c, q, slots, &o) : fe_poison(f);
   return attend_ranks(&c, x, &o);
 }
 

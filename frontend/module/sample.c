@@ -55,9 +55,9 @@ static tn_tensor rand_at(tn_tensor seeds, tn_tensor counters, tn_site at) {
   return op2(OP_mul, fe_cast(bits, DT_F32, at), fe_const(f, 0x1p-24, at), at);
 }
 
-static bool check_whole(tn_tensor x, const char *what, tn_site at) {
-  if (fe_ins(x)->dtype == DT_I64) return true;
-  fe_error(x.fn->p, E_DTYPE, at, "%s are i64, not %s", what, fe_type_text(x));
+static bool check_dtype(tn_tensor x, DType t, const char *what, tn_site at) {
+  if (fe_ins(x)->dtype == t) return true;
+  fe_error(x.fn->p, E_DTYPE, at, "%s are %s, not %s", what, ir_dtype_name[t], fe_type_text(x));
   fe_note_value(x, what);
   return false;
 }
@@ -66,7 +66,8 @@ tn_tensor tn_rand_at(tn_tensor seeds, tn_tensor counters, tn_site at) {
   tn_function *f;
   if (!fe_join((const tn_tensor[]){seeds, counters}, 2, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  if (!check_whole(seeds, "the seeds", at) || !check_whole(counters, "the counters", at)) return fe_poison(f);
+  if (!check_dtype(seeds, DT_I64, "the seeds", at) || !check_dtype(counters, DT_I64, "the counters", at))
+    return fe_poison(f);
   return fe_made(rand_at(seeds, counters, at), at);
 }
 
@@ -84,13 +85,10 @@ static tn_tensor number_of(const Sampler *s, tn_tensor by_row, double of_all) {
 }
 
 static bool check_numbers(const Sampler *s, tn_tensor t, DType dtype, const char *what) {
-  tn_program *p = s->f->p;
   if (!t.fn) return true;
-  if (fe_ins(t)->dtype != dtype)
-    fe_error(p, E_DTYPE, s->o->at, "%s are %s, not %s", what, dtype == DT_I64 ? "i64" : "f32", fe_type_text(t));
-  else if (fe_rank(t) != 1 || fe_axis_dim(t, 0).i != s->batch.i)
-    fe_error(p, E_SHAPE, s->o->at, "%s are [B], one for each row of the logits, not %s", what, fe_type_text(t));
-  else return true;
+  if (!check_dtype(t, dtype, what, s->o->at)) return false;
+  if (fe_rank(t) == 1 && fe_axis_dim(t, 0).i == s->batch.i) return true;
+  fe_error(s->f->p, E_SHAPE, s->o->at, "%s are [B], one for each row of the logits, not %s", what, fe_type_text(t));
   fe_note_value(t, what);
   return false;
 }
@@ -118,7 +116,7 @@ static bool check_options(const Sampler *s, tn_tensor logits) {
 static bool check_history(const Sampler *s) {
   tn_tensor h = s->o->history;
   if (!h.fn) return true;
-  if (!check_whole(h, "the tokens of the history", s->o->at)) return false;
+  if (!check_dtype(h, DT_I64, "the tokens of the history", s->o->at)) return false;
   if (fe_rank(h) == 2 && fe_axis_dim(h, 0).i == s->batch.i) return true;
   fe_error(s->f->p, E_SHAPE, s->o->at, "the history is i64 [B, n], a row for each of the logits, not %s",
            fe_type_text(h));

@@ -211,7 +211,8 @@ tn_slot_run tn_slots_step(tn_module *slots, tn_tensor at_slot, tn_tensor ids, tn
 }
 
 // ---- attention
-static bool check_rows(const tn_module *m, const tn_slot_run *r, tn_tensor x, const char *what, int64_t heads,
+// by_group: of queries, several heads of which may share one of the cache
+static bool check_rows(const tn_module *m, const tn_slot_run *r, tn_tensor x, const char *what, bool by_group,
                        tn_site at) {
   tn_program *p = m->p;
   const Dim *held = ir_dims(p->ir, fe_entry(m, "steps")->param->shape);  // [n T, 2, G, D]
@@ -219,13 +220,13 @@ static bool check_rows(const tn_module *m, const tn_slot_run *r, tn_tensor x, co
   bool fits = fe_ins(x)->dtype == DT_F32 && fe_rank(x) == 3 && fe_axis_dim(x, 0).i == fe_axis_dim(r->ids, 0).i;
   fits = fits && fe_axis_dim(x, 2).i == held[3].i;
   int64_t has = fits && ir_dim_is_const(p->ir, fe_axis_dim(x, 1)) ? ir_dim_bound(p->ir, fe_axis_dim(x, 1)) : 0;
-  if (fits && has && (heads ? has == heads : has % all == 0)) {
+  if (fits && has && (by_group ? has % all == 0 : has == all)) {
     if (!fe_ok(r->rows.layout) || fe_rows_of(x))
       return !fe_rows_of(x) || fe_same_layout((tn_packed){x, {x.fn, fe_rows_of(x)}}, r->rows, "slot_attend", at);
     fe_error(p, E_SHAPE, at, "%s have no rows of the prompts", what);
   } else
     fe_error(p, E_SHAPE, at, "cache '%s' takes %s f32 [rows, %s%lld, %lld] of the rows of its run, not %s", m->path,
-             what, heads ? "" : "a multiple of ", (long long)all, (long long)size, fe_type_text(x));
+             what, by_group ? "a multiple of " : "", (long long)all, (long long)size, fe_type_text(x));
   fe_note_value(x, what);
   fe_note_value(r->ids, "what the run adds");
   return false;
@@ -275,9 +276,8 @@ tn_tensor fe_slot_attend(tn_module *cache, const tn_slot_run *r, tn_tensor q, tn
   bool is_prompt = fe_ok(r->rows.layout);
   o.causal = is_prompt || o.window, o.heads_inside = true;
   if (!check_cache(cache, r, o.at) || !fe_check_attention(f, &o)) return fe_poison(f);
-  int64_t heads = ir_dim_bound(f->p->ir, ir_dims(f->p->ir, fe_entry(cache, "steps")->param->shape)[2]);
-  if (!check_rows(cache, r, q, "the queries", 0, o.at) || !check_rows(cache, r, k, "the keys", heads, o.at) ||
-      !check_rows(cache, r, v, "the values", heads, o.at))
+  if (!check_rows(cache, r, q, "the queries", true, o.at) || !check_rows(cache, r, k, "the keys", false, o.at) ||
+      !check_rows(cache, r, v, "the values", false, o.at))
     return fe_poison(f);
   tn_tensor all = entry(f, cache, "steps", o.at);
   tn_index_put_(all, r->places, side_by_side(k, v, o.at), o.at);
