@@ -28,10 +28,10 @@ typedef struct {
 } Taps;
 
 V cg_spread_lanes(Cg *c, V x, int64_t group, int64_t nth) {
-  V lane[MOST_LANES];
+  uint32_t from[MOST_LANES];
   if (group == 1) return x;
-  for (int64_t k = 0; k < c->t->vl; k++) lane[k] = cg_i32(c, (int32_t)(k / group * group + nth));
-  return LLVMBuildShuffleVector(c->b, x, LLVMGetUndef(c->vf), LLVMConstVector(lane, c->t->vl), "");
+  for (int64_t k = 0; k < c->t->vl; k++) from[k] = (uint32_t)(k / group * group + nth);
+  return cg_shuffle(c, x, LLVMGetPoison(c->vf), from, c->t->vl);
 }
 
 static V load_x(Cg *c, const Taps *t, V at) {

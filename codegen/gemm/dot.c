@@ -24,15 +24,14 @@ void cg_gemm_plan_dot(GemmPlan *p, const Target *t) {
 // x and y hold `groups` groups of partial sums each; the result has the groups of x, then those of y, half as wide.
 static V halve(Cg *c, V x, V y, uint32_t groups) {
   uint32_t vl = c->t->vl, wide = vl / groups, n = 0;
-  V lo[64], hi[64];
+  uint32_t lo[64], hi[64];
   for (uint32_t v = 0; v < 2; v++)
     for (uint32_t g = 0; g < groups; g++)
       for (uint32_t l = 0; l < wide / 2; l++, n++) {
-        lo[n] = cg_i32(c, (int32_t)(v * vl + g * wide + l));
-        hi[n] = cg_i32(c, (int32_t)(v * vl + g * wide + wide / 2 + l));
+        lo[n] = v * vl + g * wide + l;
+        hi[n] = lo[n] + wide / 2;
       }
-  V a = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lo, vl), "");
-  V b = LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(hi, vl), "");
+  V a = cg_shuffle(c, x, y, lo, vl), b = cg_shuffle(c, x, y, hi, vl);
   return cg_fadd(c, a, b);
 }
 

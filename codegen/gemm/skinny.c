@@ -61,9 +61,7 @@ static void store_sums(Cg *c, const DotSpec *s, V *acc, V to) {
     uint32_t here = n - e < vl ? n - e : vl;
     V sums = cg_dot_sums(c, acc + e, here);
     for (uint32_t i = 0; i < here; i += s->nr) {
-      V lane[MAX_ACC], row = sums;
-      for (uint32_t j = 0; j < s->nr; j++) lane[j] = cg_i32(c, (int32_t)(i + j));
-      if (s->nr < vl) row = LLVMBuildShuffleVector(c->b, sums, LLVMGetPoison(c->vf), LLVMConstVector(lane, s->nr), "");
+      V row = s->nr < vl ? cg_some_lanes(c, sums, i, s->nr) : sums;
       V at = cg_at(c, c->f32, to, cg_i64(c, (int64_t)((e + i) / s->nr) * vl));
       cg_store(c, cg_fadd(c, cg_load(c, LLVMTypeOf(row), at), row), at);
     }

@@ -56,14 +56,15 @@ V cg_approx_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.5
 
 // The instruction gives the least i64 for everything out of range, and for NaN.
 V cg_truncate(Cg *c, V x) {
-  V half[2], lane[LANES], zero = LLVMConstNull(c->vi64), top = cg_splat(c, LLVMConstInt(c->i64, INT64_MAX, false));
+  V half[2], zero = LLVMConstNull(c->vi64), top = cg_splat(c, LLVMConstInt(c->i64, INT64_MAX, false));
   for (uint32_t h = 0; h < 2; h++) {
     V part = cg_some_lanes(c, x, h * LANES / 2, LANES / 2), none = LLVMConstNull(LLVMVectorType(c->i64, LANES / 2));
     V arg[] = {part, none, LLVMConstInt(c->i8, 0xff, false), current_rounding(c)};
     half[h] = cg_call_intrinsic(c, "llvm.x86.avx512.mask.cvttps2qq.512", NULL, 0, arg, 4);
   }
-  for (uint32_t k = 0; k < LANES; k++) lane[k] = cg_i32(c, (int32_t)k);
-  V y = LLVMBuildShuffleVector(c->b, half[0], half[1], LLVMConstVector(lane, LANES), "");
+  uint32_t from[LANES];
+  for (uint32_t k = 0; k < LANES; k++) from[k] = k;
+  V y = cg_shuffle(c, half[0], half[1], from, LANES);
   V above = cg_fcmp(c, LLVMRealOGE, x, cg_splat(c, cg_f32(c, 0x1p63)));
   V none = cg_fcmp(c, LLVMRealUNO, x, x);
   y = cg_select(c, above, top, y);

@@ -491,10 +491,11 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
 // Lane k is element i + k of a reversed row.
 static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
   Cg *c = p->c;
-  V lane[MAX_LANES], first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
-  for (uint32_t k = 0; k < p->lanes; k++) lane[k] = cg_i32(c, p->lanes - 1 - k);
+  uint32_t from[MAX_LANES];
+  V first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
+  for (uint32_t k = 0; k < p->lanes; k++) from[k] = p->lanes - 1 - k;
   V x = cg_load(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, first));
-  return LLVMBuildShuffleVector(c->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(lane, p->lanes), "");
+  return cg_shuffle(c, x, LLVMGetPoison(LLVMTypeOf(x)), from, p->lanes);
 }
 
 static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {

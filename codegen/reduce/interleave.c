@@ -18,15 +18,14 @@ static V f32_at(Cg *c, V base, V i) { return cg_at(c, c->f32, base, i); }
 // Shuffle: lane k of the result is element from[k] of the concatenation of n vectors.
 static V shuffle(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
   uint32_t vl = c->t->vl;
-  V lane[MAX_LANES], all = x[0];
+  uint32_t lane[MAX_LANES];
+  V all = x[0];
   for (uint32_t j = n > 1 ? 1 : 0; j < n; j++) {
     for (uint32_t k = 0; k < vl; k++) {
       uint32_t source = from[k] / vl, at = from[k] % vl;
-      lane[k] = source == j ? cg_i32(c, (int32_t)(n > 1 ? vl + at : at))
-                : j > 1     ? cg_i32(c, (int32_t)k)
-                            : cg_i32(c, (int32_t)at);
+      lane[k] = source == j ? (n > 1 ? vl + at : at) : j > 1 ? k : at;
     }
-    all = LLVMBuildShuffleVector(c->b, all, x[j], LLVMConstVector(lane, vl), "");
+    all = cg_shuffle(c, all, x[j], lane, vl);
   }
   return all;
 }
