@@ -201,14 +201,16 @@ AttnTile cg_attention_tile(AttnCode *s, AttnRows x, V lo, V memory) {
 
 V cg_attention_tile_row(AttnCode *s, AttnTile tile, V i) { return cg_row(s->c, tile.at, i, cg_i64(s->c, tile.row)); }
 
+void cg_attention_fetch(AttnCode *s, V row) {
+  enum { LINE = 16, MOST = 128 };  // elements
+  for (int64_t d = 0; d < cg_smaller(s->a.size, MOST); d += LINE)
+    cg_prefetch_l2(s->c, cg_at(s->c, s->c->f32, row, cg_i64(s->c, d)));
+}
+
 // Rows of heads stand beside each other, a few cache lines of each row of the operand: what fetches ahead in the CPU sees no
 // sequence in them.
 void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row) {
-  enum { LINE = 16, MOST = 128 };  // elements
-  if (!x.next) return;
-  V next = cg_at(s->c, s->c->f32, row, x.next);
-  for (int64_t d = 0; d < cg_smaller(s->a.size, MOST); d += LINE)
-    cg_prefetch_l2(s->c, cg_at(s->c, s->c->f32, next, cg_i64(s->c, d)));
+  if (x.next) cg_attention_fetch(s, cg_at(s->c, s->c->f32, row, x.next));
 }
 
 static void clear_from(AttnCode *s, V row, int64_t from) {

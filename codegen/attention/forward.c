@@ -24,7 +24,7 @@ typedef struct {
 } Forward;
 
 // Few queries meet each key: the next ones are fetched meanwhile, and a copy would take longer than the products.
-enum { FEW_QUERIES = 4, MAX_LANES = 64, CACHE_LINE = 16, MOST_PREFETCHED = 128 };  // the last two in elements
+enum { FEW_QUERIES = 4, MAX_LANES = 64 };
 static bool reads_in_place(const AttnCode *s) {
   return !ir_attention_is_packed(&s->a) && ir_dim_bound(s->c->f->prog, s->a.tq) * s->row_heads <= FEW_QUERIES;
 }
@@ -175,9 +175,7 @@ static void prefetch_rows(Forward *f, V k) {
   const AttnRows *next[] = {&f->v, &f->k};
   for (uint32_t j = 0; j < 2; j++) {
     V row = cg_attention_row(s, *next[j], cg_add(c, k, cg_i64(c, j ? s->keys : 0)));
-    for (uint32_t i = 0; i < c->t->vl; i++)
-      for (int64_t d = 0; d < cg_smaller(s->a.size, MOST_PREFETCHED); d += CACHE_LINE)
-        cg_prefetch_l2(c, cg_at(c, c->f32, row, cg_i64(c, i * next[j]->row + d)));
+    for (uint32_t i = 0; i < c->t->vl; i++) cg_attention_fetch(s, cg_at(c, c->f32, row, cg_i64(c, i * next[j]->row)));
   }
 }
 
