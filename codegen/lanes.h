@@ -13,5 +13,7 @@ V cg_vectors_by_turns(Cg *c, V *x, uint32_t n);
 // i32: first, first + step ..; numbers below `end`, unsigned
 V cg_numbers_from(Cg *c, V first, uint32_t step);
 V cg_numbers_below(Cg *c, V numbers, V end);
+// Stores n vectors in one at to[at ..]. They are elements `first` and on of a row, which has `end`; NULL: all of them.
+void cg_store_wide(Cg *c, V wide, uint32_t n, V to, V at, V first, V end);
 
 #endif

@@ -216,12 +216,7 @@ static void store_row(const Sums *s, int64_t r, V all) {
     return;
   }
   V to = cg_row(c, g->out, result_row(u, cg_add(c, s->row, cg_i64(c, r))), k->to);
-  if (!s->b.is_masked) cg_store(c, all, cg_at(c, c->f32, to, column));
-  for (uint32_t m = 0; s->b.is_masked && m < k->n_phases; m++) {
-    V own = cg_add(c, column, cg_i64(c, (int64_t)m * c->t->vl));
-    V piece = k->n_phases == 1 ? all : cg_every_lane(c, all, m * c->t->vl, 1);
-    cg_store_masked(c, piece, cg_at_any(c, c->f32, to, own), cg_numbers_below(c, cg_numbers_from(c, own, 1), k->to));
-  }
+  cg_store_wide(c, all, k->n_phases, to, column, column, s->b.is_masked ? k->to : NULL);
 }
 
 static void one_block(const Sums *s) {

@@ -44,12 +44,8 @@ static void some_rows(Gemm *g, const V *weight, const V *bias, V row, bool is_wh
     for (uint32_t i = 0; i < n; i++) y[i] = cg_fma(c, column, weight[j * MOST + i], y[i]);
   }
   for (uint32_t i = 0; i < n && bias; i++) y[i] = cg_fadd(c, y[i], bias[i]);
-  V all = cg_vectors_by_turns(c, y, n), to = cg_row(c, g->out, row, cg_i64(c, n));
-  if (is_whole) cg_store(c, all, to);
-  for (uint32_t i = 0; i < n && !is_whole; i++) {
-    V mask = cg_numbers_below(c, cg_numbers_from(c, cg_i64(c, i * vl), 1), cg_mul(c, left, cg_i64(c, n)));
-    cg_put_masked(c, cg_every_lane(c, all, i * vl, 1), to, cg_i64(c, i * vl), mask);
-  }
+  V to = cg_row(c, g->out, row, cg_i64(c, n)), zero = cg_i64(c, 0);
+  cg_store_wide(c, cg_vectors_by_turns(c, y, n), n, to, zero, zero, is_whole ? NULL : cg_mul(c, left, cg_i64(c, n)));
 }
 
 void cg_gemm_lanes_emit(Gemm *g) {

@@ -134,19 +134,13 @@ static V first_places(const Block *b) {
   return cg_select(c, is_empty, cg_splat(c, cg_i32(c, -1)), cg_iadd(c, lo, cg_splat(c, cg_trunc(c, line, c->i32))));
 }
 
-static void store(const Block *b, LLVMTypeRef elem, V base, V *x) {
-  const Columns *k = b->of;
-  const PoolWalk *w = k->w;
+static void store(const Block *b, V base, V *x) {
+  const PoolWalk *w = b->of->w;
   Cg *c = w->c;
-  V column = times(c, b->first, k->of.n_phases), all = cg_vectors_by_turns(c, x, k->of.n_phases);
+  uint32_t n = b->of->of.n_phases;
+  V column = times(c, b->first, n), all = cg_vectors_by_turns(c, x, n);
   V at = cg_add(c, cg_mul(c, w->row, w->to[2]), column);
-  for (uint32_t m = 0; b->is_masked && m < k->of.n_phases; m++) {
-    V piece = k->of.n_phases == 1 ? all : cg_every_lane(c, all, m * c->t->vl, 1);
-    V own = plus(c, column, (int64_t)m * c->t->vl);
-    cg_store_masked(c, piece, cg_at_any(c, elem, base, plus(c, at, (int64_t)m * c->t->vl)),
-                    cg_numbers_below(c, cg_numbers_from(c, own, 1), w->to[2]));
-  }
-  if (!b->is_masked) cg_store(c, all, cg_at(c, elem, base, at));
+  cg_store_wide(c, all, n, base, at, column, b->is_masked ? w->to[2] : NULL);
 }
 
 static void block(const Block *b, bool has_all_lines) {
@@ -157,8 +151,8 @@ static void block(const Block *b, bool has_all_lines) {
   for (uint32_t r = 0; r < k->of.n_phases; r++) cg_pool_begin(w, first, state + r * n);
   add_lines(b, has_all_lines, state);
   for (uint32_t r = 0; r < k->of.n_phases; r++) y[r] = cg_pool_divided(w, state[r * n]);
-  if (w->out) store(b, w->c->f32, w->out, y);
-  if (w->out_place) store(b, w->c->i32, w->out_place, state + 1);
+  if (w->out) store(b, w->out, y);
+  if (w->out_place) store(b, w->out_place, state + 1);
 }
 
 // Does the block lie inside of the source, whatever its loads read, and of the row?
