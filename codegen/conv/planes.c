@@ -60,9 +60,7 @@ PlaneBlock cg_plane_block(const PlaneColumns *p, V first, bool is_masked) {
 
 V cg_plane_lanes(const PlaneBlock *b, uint32_t k, V exists) {
   Cg *c = b->of->c;
-  V columns = b->is_masked ? b->inside[k] : NULL, all = NULL;
-  if (exists) all = cg_splat_n(c, exists, c->t->vl);
-  return all && columns ? cg_and(c, columns, all) : all ? all : columns;
+  return cg_both(c, b->is_masked ? b->inside[k] : NULL, exists ? cg_splat_n(c, exists, c->t->vl) : NULL);
 }
 
 V cg_plane_load(const PlaneBlock *b, V line, uint32_t k, V mask) {
@@ -195,11 +193,11 @@ static void add_lines(const Sums *s, V z, V *sum) {
     for (uint32_t t = 0; t < k->n; t++) {
       V x = NULL, mask = cg_plane_lanes(&s->b, t, exists);
       for (int64_t r = 0; r < k->rows; r++) {
-        int64_t y = q - r * p->src_step;
-        if (y < 0 || y % p->gap || y / p->gap >= p->n_taps) continue;
+        int64_t y = cg_plane_row_of_taps(p, p->n_taps, q, r);
+        if (y < 0) continue;
         if (!x) x = cg_plane_load(&s->b, from, t, mask);
         V *to = &sum[r * k->n_phases + k->tap[t].phase];
-        *to = cg_plane_fma(c, x, weight(u, z, cg_i64(c, y / p->gap), k->tap[t].tap), *to, mask);
+        *to = cg_plane_fma(c, x, weight(u, z, cg_i64(c, y), k->tap[t].tap), *to, mask);
       }
     }
   }

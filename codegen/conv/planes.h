@@ -43,6 +43,11 @@ V cg_plane_lanes(const PlaneBlock *b, uint32_t k, V exists);
 V cg_plane_load(const PlaneBlock *b, V line, uint32_t k, V mask);
 // sum + x y in the lanes of mask
 V cg_plane_fma(Cg *c, V x, V y, V sum, V mask);
+// Of n rows of taps, the one with which row r reads line q, both from the first ones on; -1: none.
+static inline int64_t cg_plane_row_of_taps(const Phase *p, int64_t n, int64_t q, int64_t r) {
+  int64_t at = q - r * p->src_step;
+  return at < 0 || at % p->gap || at / p->gap >= n ? -1 : at / p->gap;
+}
 // Blocks [lo, hi) have all of their columns, of the source and of the result; there are `n`.
 void cg_plane_whole_blocks(const PlaneColumns *p, V *lo, V *hi, V *n);
 

@@ -49,10 +49,10 @@ static void one_block(const Channel *h, V row, V rows, const PlaneBlock *b, V *s
     for (uint32_t t = 0; t < k->n; t++) {
       V x = NULL, mask = cg_plane_lanes(b, t, exists);
       for (int64_t r = 0; r < k->rows; r++) {
-        int64_t y = q - r * p->src_step;
-        if (y < 0 || y % p->gap || y / p->gap >= h->rows) continue;
+        int64_t y = cg_plane_row_of_taps(p, h->rows, q, r);
+        if (y < 0) continue;
         if (!x) x = cg_plane_load(b, from, t, mask);
-        V *to = &sum[y / p->gap * h->taps + k->tap[t].tap];
+        V *to = &sum[y * h->taps + k->tap[t].tap];
         *to = cg_plane_fma(c, x, g[r], *to, mask ? cg_and(c, mask, there[r]) : NULL);
       }
     }
