@@ -247,9 +247,29 @@ static void walk_lanes(const Unit *u, V lane, uint32_t n, V mask, V from, V to) 
   for (uint32_t k = 0; k < n * s->side; k++) put_own(u, h[k], u->carry, at[k / s->side], k % s->side, mask);
 }
 
-// All lanes of the unit, GROUP vectors of them at a time, the last ones one by one. effect: of find_effect; NULL: they are walked
-static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect);
+// P and H of the steps [from, to), as they lie in scratch: of a unit P of a block, then H
+static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  V carry[2 * GROUP], *p = carry, *h = carry + n;
+  for (uint32_t v = 0; v < n; v++) p[v] = cg_spread(c, LLVMConstReal(c->f64, 1), s->lanes), h[v] = zeros(s);
+  for (Loop l = cg_carry(c, from, to, cg_i64(c, 1), carry, 2 * n); cg_next(&l);) {
+    Row r = row_of(u, l.i);
+    for (uint32_t v = 0; v < n; v++) {
+      Lanes at = {.lane = cg_add(c, lane, cg_i64(c, v * s->lanes)), .mask = mask};
+      V a = factor(s, &r, &at, 0, 0), b = get(s, s->b, cg_add(c, r.states, at.lane), 1, 0, mask);
+      V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, h[v])) : cg_fma(c, a, h[v], b);
+      h[v] = s->is_grad || s->start ? next : cg_select(c, r.has_before, next, b);
+      p[v] = cg_fmul(c, a, p[v]);
+    }
+  }
+  for (uint32_t v = 0; v < n; v++) {
+    V at = cg_add(c, lane, cg_i64(c, v * s->lanes));
+    put_own(u, p[v], effect, at, 0, mask), put_own(u, h[v], effect, at, 1, mask);
+  }
+}
 
+// All lanes of the unit, GROUP vectors of them at a time, the last ones one by one. effect: of find_effect; NULL: they are walked
 static void each_group(const Unit *u, V from, V to, V effect) {
   const Scan *s = u->s;
   Cg *c = s->c;
@@ -346,28 +366,6 @@ int64_t cg_linear_scan_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Cut cut = cut_of(f, v);
   (void)t;
   return 8 * 2 * LANES * cut.n_blocks * cut.n_units;
-}
-
-// P and H of the steps [from, to), as they lie in scratch: of a unit P of a block, then H
-static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect) {
-  const Scan *s = u->s;
-  Cg *c = s->c;
-  V carry[2 * GROUP], *p = carry, *h = carry + n;
-  for (uint32_t v = 0; v < n; v++) p[v] = cg_spread(c, LLVMConstReal(c->f64, 1), s->lanes), h[v] = zeros(s);
-  for (Loop l = cg_carry(c, from, to, cg_i64(c, 1), carry, 2 * n); cg_next(&l);) {
-    Row r = row_of(u, l.i);
-    for (uint32_t v = 0; v < n; v++) {
-      Lanes at = {.lane = cg_add(c, lane, cg_i64(c, v * s->lanes)), .mask = mask};
-      V a = factor(s, &r, &at, 0, 0), b = get(s, s->b, cg_add(c, r.states, at.lane), 1, 0, mask);
-      V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, h[v])) : cg_fma(c, a, h[v], b);
-      h[v] = s->is_grad || s->start ? next : cg_select(c, r.has_before, next, b);
-      p[v] = cg_fmul(c, a, p[v]);
-    }
-  }
-  for (uint32_t v = 0; v < n; v++) {
-    V at = cg_add(c, lane, cg_i64(c, v * s->lanes));
-    put_own(u, p[v], effect, at, 0, mask), put_own(u, h[v], effect, at, 1, mask);
-  }
 }
 
 // The carry behind blocks [from, to). Before the first one there is none unless it is given.
