@@ -31,7 +31,7 @@ static tn_model *build(void) {
   tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN), *head = tn_linear(root, "head", HIDDEN, CODES);
   tn_function *f = tn_function_begin(p, "train_step");
   tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(B, T)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
-  tn_packed s = tn_pack_padded(x, n), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
+  tn_packed s = tn_pack_padded(x, n, .max_rows = MOST_ROWS), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
   tn_packed h = tn_rnn_call(rnn, tn_packed_call(embed, s)).out;  // [rows, HIDDEN]: no padding from here on
   tn_tensor loss = tn_packed_cross_entropy(tn_packed_call(head, h), y);
   tn_output(f, "loss", loss), tn_backward(loss);

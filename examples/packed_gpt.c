@@ -53,7 +53,7 @@ static tn_model *build(void) {
   tn_slot_caches(tn_child(net, "layers"), slots);
   tn_function *f = tn_function_begin(p, "train_step");
   tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(B, T)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
-  tn_packed s = tn_pack_padded(x, n), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
+  tn_packed s = tn_pack_padded(x, n, .max_rows = MOST_ROWS), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
   tn_tensor h = stream(net, s.data, tn_packed_steps(s).data, NULL);
   tn_tensor loss = tn_packed_cross_entropy(tn_packed_with_data(s, tn_call(tn_child(net, "head"), h)), y);
   tn_output(f, "loss", loss), tn_backward(loss);

@@ -56,6 +56,8 @@ typedef struct {
 SeqWindow ir_seq_window(const Fn *f, Val v);
 // The time axis of windows of `size` steps that move by `step`, over sequences of up to `time` steps
 Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step);
+// A bound of all such windows over `batch` sequences of `rows` rows in all; a size below 1: sequences are padded by 1 - size
+int64_t ir_window_rows(int64_t rows, int64_t batch, int64_t size, int64_t step);
 // seq_window_lengths: the least length that has one window; {size} without {padding}
 int64_t ir_window_steps(const Fn *f, Val v);
 // The lengths whose values a run must have in range; none: constants that were checked before,

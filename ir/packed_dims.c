@@ -47,6 +47,15 @@ bool ir_layout_is_const(const Fn *f, Val v) {
   return ins->op == OP_packed_layout && ins->n_args == 0;
 }
 
+Dim ir_rows_limit(const Fn *f, Val layout) {
+  const Ins *ins = ir_ins(f, layout);
+  if (ins->op != OP_packed_layout || !ins->n_args) return (Dim){0};
+  int64_t bound[3], all;
+  for (uint32_t k = 0; k < 3; k++) bound[k] = ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, k));
+  bool fits = !__builtin_mul_overflow(bound[0], bound[1], &all);
+  return fits && bound[2] >= all ? (Dim){0} : ir_dim(f->prog, bound[2]);
+}
+
 const Val *ir_rows_makers(const Fn *f) {
   const Prog *p = f->prog;
   Val *maker = NULL;

@@ -58,6 +58,9 @@ typedef struct {
   Dim hi;  // exclusive; for lengths: `incl` makes it inclusive
   bool incl;
   bool sorted;       // must be non-increasing
+  bool has_sum;      // the sum of all elements is at most `sum`, or is that
+  bool exact_sum;
+  Dim sum;
   const char *what;  // "label", "index", "length"
   bool has_other;    // `other` is valid too: an ignored label, or an index that selects nothing
   int64_t other;

@@ -24,17 +24,27 @@ static Layout *dense_layout(Gen *g) {
   return add_layout(g, l);
 }
 
+// Rows of a layout whose lengths come at run time, at most `most`: as many as there may be, or fewer, which a run must keep
+// to. One for each sequence is there at least.
+static Dim some_rows(Gen *g, const Layout *l, int64_t most, bool may_be_fewer) {
+  int64_t batch = ir_dim_bound(g->p, l->batch), all = batch * ir_dim_bound(g->p, l->time);
+  if (most < all) all = most;
+  if (may_be_fewer && all > batch && gen_chance(g, 35)) all = batch + gen_below(g, (uint32_t)(all - batch));
+  return ir_dim_sym(g->p, gen_fresh(g, "rows"), all);
+}
+
 // Lengths of one layout less some steps, cut to some, or with those of another behind them.
 static Layout *derived_layout(Gen *g) {
   const Layout *from = &g->layout[gen_below(g, g->n_layouts)], *behind = &g->layout[gen_below(g, g->n_layouts)];
   if (from->scope != gen_scope(g)) return NULL;
   Layout l = {.batch = from->batch, .time = from->time, .scope = gen_scope(g)};
+  int64_t most = ir_dim_bound(g->p, from->rows);
   Attr part = ir_a_str(KEY_part, ir_str(g->p, "lengths")), range[] = {ir_a_num(KEY_lo, 0), ir_a_num(KEY_hi, 0)};
   Attr by[] = {ir_a_num(KEY_value, gen_below(g, 4)), ir_a_int(KEY_dtype, DT_I64)};
   Val n = gen_emit(g, OP_seq_part, &from->v, 1, &part, 1);
   if (behind->scope == l.scope && behind->batch.i == l.batch.i && gen_chance(g, 40)) {
     Val more = gen_emit(g, OP_seq_part, &behind->v, 1, &part, 1);
-    l.time = ir_dim_add(g->p, l.time, behind->time);
+    l.time = ir_dim_add(g->p, l.time, behind->time), most += ir_dim_bound(g->p, behind->rows);
     n = ir_none(n) || ir_none(more) ? (Val){0} : gen_op2(g, OP_add, n, more);
   } else {
     Val less = gen_emit(g, OP_const, NULL, 0, by, 2);
@@ -43,7 +53,7 @@ static Layout *derived_layout(Gen *g) {
     if (!ir_none(n)) n = gen_emit(g, OP_clamp, &n, 1, range, 2);
   }
   if (ir_none(n)) return NULL;
-  l.rows = ir_dim_sym(g->p, gen_fresh(g, "rows"), ir_dim_bound(g->p, l.batch) * ir_dim_bound(g->p, l.time));
+  l.rows = some_rows(g, &l, most, false);
   Attr a[] = {ir_a_dim(KEY_time, l.time), ir_a_dim(KEY_rows, l.rows), ir_a_int(KEY_empty, 1)};
   l.v = gen_emit(g, OP_packed_layout, &n, 1, a, 3);
   return add_layout(g, l);
@@ -69,7 +79,7 @@ static Layout *new_layout(Gen *g) {
     l.rows = ir_dim(g->p, sum);
     a[n++] = ir_a_list(KEY_lengths, ir_shape_ints(g->p, length, (uint32_t)batch));
   } else {
-    l.rows = ir_dim_sym(g->p, gen_fresh(g, "rows"), batch * time);
+    l.rows = some_rows(g, &l, INT64_MAX, true);
     if (gen_chance(g, 15)) a[n++] = ir_a_int(KEY_sorted, 1);
     if (gen_chance(g, 30)) a[n++] = ir_a_int(KEY_empty, 1);
   }

@@ -229,11 +229,39 @@ static void other_checks(void) {
   in.x = index;
   status = tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows});
   CHECK_HAS(tn_bundle_error(&b, status),
-            "lookup: an index, a length or the start of a slice that the call computes is out of range");
+            "lookup: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range");
   CHECK((uint32_t)status + 1 == b.tensor_status && !memcmp(state, before, b.about->state_bytes));
   index[2] = 1;
   CHECK(tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows}) == TN_BUNDLE_OK);
   free(state), free(before), tn_model_free(m), tn_program_free(p);
+}
+
+// ---- lengths whose sum is limited: rows that the arena has room for
+static void limited_rows(void) {
+  tn_program *p = tn_program_create("limited");
+  tn_dim B = tn_dim_bounded(p, "batch", 4);
+  tn_function *f = tn_function_begin(p, "sums");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, 3, 2)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_output(f, "sum", tn_sum(tn_packed_sum(tn_pack_padded(x, n, .max_rows = 5))));
+  tn_function_end(f);
+  tn_model *m = case_compile(p);
+  TnBundle b = case_bundle(mem, m, "limited");
+  uint32_t sums = cg_bundle_function(b.about->plans[0], 0);
+  void *state = case_state(&b, 1);
+  int64_t lengths[3] = {2, 2, 1};
+  float xs[18], sum = 7;
+  for (int k = 0; k < 18; k++) xs[k] = 1;
+  struct {
+    int64_t batch;
+    const float *x;
+    const int64_t *lengths;
+  } in = {3, xs, lengths};
+  CHECK(tn_bundle_call(&b, sums, 0, state, arena, 1 << 20, &in, &(Out){&sum}) == TN_BUNDLE_OK && sum == 10);
+  lengths[2] = 2, sum = 7;
+  int status = tn_bundle_call(&b, sums, 0, state, arena, 1 << 20, &in, &(Out){&sum});
+  CHECK_HAS(tn_bundle_error(&b, status), "sums: input 'lengths': the lengths sum to more than 5, the bound of the rows");
+  CHECK(sum == 7);
+  free(state), tn_model_free(m), tn_program_free(p);
 }
 
 // ---- several workers
@@ -344,6 +372,7 @@ int main(void) {
   refused();
   init_refused();
   other_checks();
+  limited_rows();
   tn_program *first = program;
   program = case_program();
   workers();

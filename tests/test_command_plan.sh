@@ -104,7 +104,7 @@ for ((k = 0; k < 40; k++)); do echo $((k * 7 % 40 + 1)); done >lengths.txt
 check 0 '40 lengths from 1 to 40, 820 rows: mean 20.5, median 20, 9 in 10 up to 36, 99 in 100 up to 39' fit --lengths lengths.txt
 check 0 'batches of at most max_rows 656' fit --lengths lengths.txt
 check 0 'batches of at most batch_size 3, max_rows 61' fit --lengths lengths.txt --batch 3
-check 0 'bounds: batch 3, time 40; buckets of time' fit --lengths lengths.txt --batch 3
+check 0 'bounds: batch 3, time 40, rows 61; buckets of time' fit --lengths lengths.txt --batch 3
 check_json 0 '.lengths = 40 and .rows = 820 and .ways.[sampler="TN_FIRST_FIT"].batches = 9' \
   fit --lengths lengths.txt --max-rows 100 --json
 check_json 0 '.ways.[sampler="TN_FIRST_FIT"].most_rows <= 100 and .ways.[name="buckets"].padded < 1000' \

@@ -315,6 +315,116 @@ static void layouts(void) {
   tn_program_free(p);
 }
 
+// ---- fewer rows than batch times time: .max_rows. Each run's bits are those of a model without it; memory is that of the rows.
+enum { LIMIT = 20 };
+typedef struct {
+  tn_program *p;
+  tn_model *m;
+  tn_plan plan;
+} Limited;
+
+// lengths come as they are, or are computed in the run
+static Limited limited(int64_t max_rows, bool computed) {
+  Limited r = {.p = tn_program_create("limited")};
+  tn_dim batch = tn_dim_bounded(r.p, "batch", 2 * B), time = tn_dim_bounded(r.p, "time", 4 * T);
+  tn_function *f = tn_function_begin(r.p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, F)), len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
+  if (computed) len = tn_add_scalar(len, 1);
+  tn_packed s = tn_pack_padded(x, len, .allow_empty = true, .max_rows = max_rows);
+  CHECK(tn_pack_padded(x, len, .allow_empty = true).layout.v == s.layout.v);  // who asks for no bound takes the one there is
+  tn_packed h = tn_packed_map("tanh", tn_packed_concat_time(tn_packed_map("square", s), tn_packed_slice(s, 1, TN_TO_END)));
+  h = tn_packed_conv1d(h, tn_full(f, 0.1, TN_SHAPE(4, F, 3)), TN_NONE, .padding = 2);
+  tn_tensor y = tn_packed_sum(h);
+  tn_output(f, "y", y);
+  tn_output(f, "dx", tn_grad(tn_sum(tn_square(y)), x));
+  r.m = compile(r.p, f, 2);
+  CHECK(r.m && tn_plan_of(r.m, "run", &r.plan) == TN_OK);
+  return r;
+}
+
+static tn_status run_limited(const Limited *r, const int64_t *lengths, float *y, float *dx) {
+  static float x[B * T * F];
+  fill(x, B * T * F, 5);
+  return tn_run(r->m, "run", TN_IN(tn_f32(x, B, T, F), tn_i64(lengths, B)), TN_OUT(tn_f32(y, B, 4), tn_f32(dx, B, T, F)));
+}
+
+static void free_limited(Limited *r) {
+  tn_model_free(r->m);
+  tn_program_free(r->p);
+}
+
+static void fewer_rows(void) {
+  static const int64_t fits[B] = {3, 7, 1, 7, 2}, less[B] = {0, 7, 0, 6, 0}, more[B] = {4, 7, 1, 7, 2};
+  static float y[2][B * 4], dx[2][B * T * F];
+  Limited all = limited(0, false), few = limited(LIMIT, false);
+  CHECK(10 * few.plan.peak_bytes < 3 * all.plan.peak_bytes);  // 20 of 280 rows; dx has the bounds of x
+  for (int k = 0; k < 2; k++) {
+    CHECK(run_limited(&all, k ? less : fits, y[0], dx[0]) == TN_OK);
+    CHECK(run_limited(&few, k ? less : fits, y[1], dx[1]) == TN_OK);
+    CHECK(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(dx[0], dx[1], sizeof dx[0]));
+  }
+  y[1][0] = 7;
+  CHECK(run_limited(&few, more, y[1], dx[1]) == TN_ERR_VALUE && y[1][0] == 7);  // before anything is written
+  CHECK_HAS(tn_error_text(few.m), "input 'len': the lengths sum to 21, above 20, the bound of the rows that they pack (.max_rows)");
+  CHECK(run_limited(&all, fits, y[0], dx[0]) == TN_OK && run_limited(&few, fits, y[1], dx[1]) == TN_OK);
+  CHECK(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(dx[0], dx[1], sizeof dx[0]));
+  free_limited(&all), free_limited(&few);
+}
+
+// The run finds them out: one more each makes 20 of 15, and 21 of 16.
+static void fewer_rows_computed(void) {
+  static const int64_t fits[B] = {2, 6, 0, 6, 1}, more[B] = {2, 6, 0, 6, 2}, long_before[B] = {6, 6, 6, 6, 6};
+  static float y[2][B * 4], dx[2][B * T * F];
+  Limited all = limited(0, true), few = limited(LIMIT, true);
+  CHECK(run_limited(&all, fits, y[0], dx[0]) == TN_OK && run_limited(&few, fits, y[1], dx[1]) == TN_OK);
+  CHECK(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(dx[0], dx[1], sizeof dx[0]));
+  CHECK(run_limited(&few, more, y[1], dx[1]) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(few.m), "run: lengths computed in the run sum to 21 rows, above 20, the bound of their layout");
+  CHECK(run_limited(&few, long_before, y[1], dx[1]) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(few.m), "sum to 35 rows, above 20");
+  CHECK(run_limited(&few, fits, y[1], dx[1]) == TN_OK && !memcmp(y[0], y[1], sizeof y[0]));
+  free_limited(&all), free_limited(&few);
+}
+
+// Programs that differ in this alone share no kernel: models of this test have one cache of objects.
+static void two_limits(void) {
+  static const int64_t lengths[B] = {3, 3, 3, 2, 2};
+  static float x[B * T], y[B];
+  for (int k = 0; k < 3; k++) {
+    tn_program *p = tn_program_create("two");
+    tn_function *f = tn_function_begin(p, "run");
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(B, T)), len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
+    tn_output(f, "y", tn_packed_sum(tn_pack_padded(in, tn_add_scalar(len, 1), .max_rows = k == 1 ? 17 : 18)));
+    tn_model *m = compile(p, f, 1);
+    CHECK(m && tn_run(m, "run", TN_IN(tn_f32(x, B, T), tn_i64(lengths, B)), TN_OUT(tn_f32(y, B))) ==
+                   (k == 1 ? TN_ERR_VALUE : TN_OK));
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+}
+
+// Sequences of a list have bounds of their own: 4 + 1 + 4 rows, not 3 times 4.
+static void rows_of_a_list(void) {
+  tn_program *p = tn_program_create("list");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor list[3];
+  static const char *const names[] = {"a", "b", "c"};
+  for (int k = 0; k < 3; k++)
+    list[k] = tn_input(f, names[k], TN_F32, TN_SHAPE(tn_dim_bounded(p, names[k], k ? 3 * (k - 1) + 1 : 4)));
+  tn_packed s = tn_pack_sequence(list, 3, .allow_empty = true);
+  tn_output(f, "y", tn_packed_sum(s));
+  tn_output(f, "rows", s.data);
+  tn_model *m = compile(p, f, 1);
+  float a[4] = {1, 2, 3, 4}, b[1] = {5}, c[4] = {6, 7, 8, 9}, y[3], rows[9];
+  const tn_array in[] = {tn_f32(a, 4), tn_f32(b, 1), tn_f32(c, 4)};
+  CHECK(m && tn_run(m, "run", in, 3, TN_OUT(tn_f32(y, 3), tn_f32(rows, 9))) == TN_OK);
+  CHECK(y[0] == 10 && y[1] == 5 && y[2] == 30 && rows[0] == 1 && rows[8] == 9);
+  CHECK(tn_run(m, "run", in, 3, TN_OUT(tn_f32(y, 3), tn_f32(rows, 8))) == TN_ERR_ARGUMENT);
+  CHECK_HAS(tn_error_text(m), "expected at least 9");
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 // Equal numbers of rows are no equal layouts.
 static void rows_of_another_layout(void) {
   tn_program *p = tn_program_create("rows");
@@ -402,6 +512,10 @@ int main(void) {
   lists();
   layouts();
   rows_of_another_layout();
+  fewer_rows();
+  fewer_rows_computed();
+  two_limits();
+  rows_of_a_list();
   lists_refused();
   empty_lists();
   with_data_shares();

@@ -84,6 +84,7 @@ static void grow_sizes(const Fn *f, TrialData *d, RtArena *mem) {
 typedef struct {
   int64_t hi;
   bool lengths, sorted, no_empty;
+  int64_t most_rows;  // the sum of lengths
 } Wants;
 
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
@@ -139,6 +140,8 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
         w->lengths = true;
         w->no_empty |= !ir_attr(f, (Val){i}, KEY_empty);
         w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
+        if (ir_rows_limit(f, (Val){i}).i)
+          w->most_rows = smaller(w->most_rows, ir_dim_eval(p, ir_rows_limit(f, (Val){i}), slots));
         w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
         break;
       default:
@@ -153,13 +156,26 @@ static int by_size_down(const void *a, const void *b) {
   return x > y ? -1 : x < y;
 }
 
+// Lengths become shorter, the longest first, until their rows are few enough.
+static void keep_rows(Tensor lengths, int64_t most) {
+  double rows = 0;
+  for (int64_t k = 0; k < lengths.n; k++) rows += lengths.v[k];
+  for (; rows > (double)most; rows--) {
+    int64_t longest = 0;
+    for (int64_t k = 1; k < lengths.n; k++)
+      if (lengths.v[k] > lengths.v[longest]) longest = k;
+    lengths.v[longest]--;
+  }
+}
+
 static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t) {
-  Wants w = {.hi = 1 << 20};
+  Wants w = {.hi = 1 << 20, .most_rows = INT64_MAX};
   find_wants(f, v, slots, &w);
   bool free_range = w.hi == 1 << 20;
   int64_t least = w.no_empty, n = w.hi + (w.lengths && !least);
   for (int64_t k = 0; k < t.n; k++)
     t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)(rng_below(r, (uint32_t)(n > 1 ? n : 1)) + least);
+  if (w.lengths) keep_rows(t, w.most_rows);
   if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
 }
 

@@ -236,8 +236,10 @@ static uint32_t way_of(RtSamplerKind kind) {
 static void put_bounds(const Lengths *t, RtText *out) {
   const Figures *b = &t->of[way_of(RT_BUCKETS)], *f = &t->of[way_of(RT_FIRST_FIT)];
   int64_t items = b->most_items > f->most_items ? b->most_items : f->most_items;
-  rt_text_add(out, "\nbounds: batch %lld%s, time %lld", (long long)(t->batch ? t->batch : items),
-              t->batch ? "" : " in this epoch (--batch limits all)", (long long)b->longest);
+  int64_t rows = t->max_rows ? t->max_rows : b->most_rows > f->most_rows ? b->most_rows : f->most_rows;
+  rt_text_add(out, "\nbounds: batch %lld%s, time %lld, rows %lld%s", (long long)(t->batch ? t->batch : items),
+              t->batch ? "" : " in this epoch (--batch limits all)", (long long)b->longest, (long long)rows,
+              t->max_rows ? "" : " in this epoch (--max-rows limits all)");
   for (int64_t k = 0; k + 1 < t->n_plans; k++)
     rt_text_add(out, "%s %lld", k ? "," : "; buckets of time", (long long)t->plans[k]);
   if (t->n_plans > 1)

@@ -22,13 +22,14 @@ bool tool_is_set_by_layout(const Prog *p, Dim d) {
 // ---- another bound
 static int64_t eval(const Prog *p, Dim d, const int64_t *bounds) { return ir_dim_eval(p, d, bounds); }
 
-// Rows of layouts: sequences times steps. Rows of a scan's step: sequences.
+// Rows of layouts: sequences times steps, or a limit below that. Rows of a scan's step: sequences.
 static void follow(const Prog *p, const Fn *f, int64_t *bounds) {
   const Val *maker = ir_rows_makers(f);
   for (uint32_t slot = 0; maker && slot < p->n_syms; slot++) {
     if (ir_none(maker[slot])) continue;
     Shape s = ir_ins(f, maker[slot])->shape;
-    bounds[slot] = eval(p, ir_dim_at(p, s, 0), bounds) * eval(p, ir_dim_at(p, s, 1), bounds);
+    int64_t all = eval(p, ir_dim_at(p, s, 0), bounds) * eval(p, ir_dim_at(p, s, 1), bounds);
+    bounds[slot] = !ir_rows_limit(f, maker[slot]).i || all < bounds[slot] ? all : bounds[slot];
   }
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Attr *live = f->ins[i].op == OP_scan_begin || f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_live) : NULL;

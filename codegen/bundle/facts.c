@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LIMIT_TEXT = 64 };
+
 typedef struct {
   RtArena *mem;
   const CgBundleFacts *in;
@@ -80,7 +82,16 @@ static void say_output(Facts *f, const char *function, const RtPort *p) {
   say(f, "%s: output '%s' overlaps an input, another output, the state or the arena", function, p->name);
 }
 
+// A limit as far as it is known: a number, the name of a size, or else that there is one
+static const char *dim_text(const Facts *f, uint32_t row, char text[static LIMIT_TEXT]) {
+  const RtDim *d = &f->plan->dims[row];
+  if (d->kind == RT_DIM_CONST) snprintf(text, LIMIT_TEXT, "%" PRId64, d->value);
+  else snprintf(text, LIMIT_TEXT, "%.40s", d->kind == RT_DIM_SLOT ? f->plan->slots[d->value].name : "what dims allow");
+  return text;
+}
+
 static void say_check(Facts *f, const RtFunction *fn, const RtCheck *c) {
+  char limit[LIMIT_TEXT];
   const char *input = fn->inputs[c->input].name;
   const char *article = *c->what == 'i' ? "an" : "a";  // index; label, length
   const RtDim *hi = &f->plan->dims[c->hi];
@@ -92,6 +103,11 @@ static void say_check(Facts *f, const RtFunction *fn, const RtCheck *c) {
   say(f, "%s: input '%s': %s %s is not in %" PRId64 " .. %s%s", fn->name, input, article, c->what, c->lo, last, other);
   say(f, "%s: input '%s': %s %s is above the one before it, and sorting is enforced", fn->name, input, article,
       c->what);
+  if (c->is_exact)
+    say(f, "%s: input '%s': the %ss do not sum to %s", fn->name, input, c->what, dim_text(f, c->sum, limit));
+  else
+    say(f, "%s: input '%s': the %ss sum to more than %s, the bound of the rows that they pack", fn->name, input, c->what,
+        dim_text(f, c->sum, limit));
 }
 
 static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunction *fn) {
@@ -105,7 +121,7 @@ static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunct
   for (uint32_t k = 0; k < fn->n_inputs; k++) say_input(f, fn->name, &fn->inputs[k]);
   for (uint32_t k = 0; k < fn->n_outputs; k++) say_output(f, fn->name, &fn->outputs[k]);
   for (uint32_t k = 0; k < fn->n_checks; k++) say_check(f, fn, &fn->checks[k]);
-  say(f, "%s: an index, a length or the start of a slice that the call computes is out of range", fn->name);
+  say(f, "%s: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range", fn->name);
 }
 
 static void say_tensor(Facts *f, const RtParam *p) {

@@ -203,6 +203,14 @@ static int32_t slot_written(const KernelCall *c) {
   return ir_dim_info(c->f->prog, rows)->slot;
 }
 
+// The bound of the rows, which their layout alone looks at.
+static void put_rows_limit(ModulePlan *plan, KernelCall *c, RtText *out) {
+  Dim limit = ir_rows_limit(c->f, (Val){c->k->first});
+  if (!limit.i) return;
+  rt_text_add(out, " of at most ");
+  put_dim(plan, c, limit, out);
+}
+
 static void put_wanted(ModulePlan *plan, KernelCall *c, RtText *out) {
   if (ir_none(c->k->wanted)) return;
   uint32_t port = kernel_arg_of(plan, c, c->k->wanted);
@@ -214,6 +222,7 @@ bool cg_describe(ModulePlan *plan, KernelCall *c) {
   RtText text = {plan->mem, NULL, 0, 0};
   rt_text_add(&text, "class %s", ir_class_name((OpClass)c->k->cls));
   if (slot_written(c) >= 0) rt_text_add(&text, " sets dim slot %d", slot_written(c));
+  put_rows_limit(plan, c, &text);
   if (c->k->scratch) rt_text_add(&text, " scratch %lld", (long long)c->f->bufs[c->k->scratch].bytes);
   c->weight = cg_weight_number(c, plan->t);
   if (c->weight) rt_text_add(&text, " packed weight");

@@ -33,20 +33,37 @@ static void report_if(Cg *c, V is_bad, TnKernelError code, V index, V value) {
   for (If bad = cg_when(c, is_bad); cg_then(&bad);) cg_report(c, code, index, value);
 }
 
-// lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0.
-static void count_lengths(Cg *c, const CgLayout *t, V given, V seqs, V time, int64_t least, bool is_sorted) {
-  V one = cg_i64(c, 1), last = cg_i64(c, INT64_MAX), sizes = cg_layout_sizes(c, t), lengths = cg_layout_lengths(c, t);
-  for (Loop l = cg_carry(c, cg_i64(c, 0), seqs, one, &last, is_sorted); cg_next(&l);) {
-    V raw = cg_get(c, c->i64, given, l.i), len = cg_max(c, cg_min(c, raw, time), cg_i64(c, least));
+typedef struct {
+  int64_t least;  // a length
+  bool is_sorted;
+  V most_rows;        // NULL: no limit
+  bool may_be_empty;  // a sequence, in the table
+} LengthRule;
+
+// lengths[r], kept in [least, time]; batch_sizes[l - 1] counts the sequences of length l > 0. Rows above the limit are reported,
+// and left out of the table: it stays one that the arena has room for.
+static void count_lengths(Cg *c, const CgLayout *t, V given, V seqs, V time, const LengthRule *rule) {
+  enum { LAST, ROWS };
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1), carried[] = {cg_i64(c, INT64_MAX), zero};
+  V sizes = cg_layout_sizes(c, t), lengths = cg_layout_lengths(c, t), most = rule->most_rows;
+  uint32_t n = most ? 2 : rule->is_sorted;
+  for (Loop l = cg_carry(c, zero, seqs, one, carried, n); cg_next(&l);) {
+    V raw = cg_get(c, c->i64, given, l.i), len = cg_max(c, cg_min(c, raw, time), cg_i64(c, rule->least));
     report_if(c, cg_ne(c, raw, len), TN_KERR_LENGTH_RANGE, l.i, raw);
-    if (is_sorted) report_if(c, cg_lt(c, last, raw), TN_KERR_NOT_SORTED, l.i, raw);
+    if (rule->is_sorted) report_if(c, cg_lt(c, carried[LAST], raw), TN_KERR_NOT_SORTED, l.i, raw);
+    carried[LAST] = raw;
+    if (most) {
+      V left = cg_max(c, cg_sub(c, most, carried[ROWS]), zero);
+      carried[ROWS] = cg_add(c, carried[ROWS], len);
+      len = cg_min(c, len, left);
+    }
     put(c, lengths, l.i, len);
-    for (If some = cg_when(c, least ? NULL : cg_lt(c, cg_i64(c, 0), len)); cg_then(&some);) {
+    for (If some = cg_when(c, rule->may_be_empty ? cg_lt(c, zero, len) : NULL); cg_then(&some);) {
       V cell = cg_sub(c, len, one);
       put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
     }
-    last = raw;
   }
+  if (most) report_if(c, cg_lt(c, most, carried[ROWS]), TN_KERR_ROWS, most, carried[ROWS]);
 }
 
 // From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
@@ -133,13 +150,18 @@ static void table_of_lengths(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
   CgLayout t = cg_layout_of(c, v);
   V given = cg_ptr(c, ir_arg(c->f, v, 0)), zero = cg_i64(c, 0), time = cg_dim(c, ir_dim_at(p, s, 1));
-  bool may_be_empty = ir_attr(c->f, v, KEY_empty) != NULL, is_sorted = ir_attr(c->f, v, KEY_sorted) != NULL;
+  bool takes_empty = ir_attr(c->f, v, KEY_empty) != NULL;
+  Dim limit = ir_rows_limit(c->f, v);
+  LengthRule rule = {.least = takes_empty ? 0 : 1,
+                     .is_sorted = ir_attr(c->f, v, KEY_sorted) != NULL,
+                     .most_rows = limit.i ? cg_dim(c, limit) : NULL,
+                     .may_be_empty = takes_empty || limit.i};
   // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
   // table.
-  V seqs = t.steps || may_be_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
+  V seqs = t.steps || takes_empty ? cg_dim(c, ir_dim_at(p, s, 0)) : zero;
   for (Loop l = cg_count(c, cg_i64(c, t.steps)); cg_next(&l);) put(c, cg_layout_sizes(c, &t), l.i, zero);
-  count_lengths(c, &t, given, seqs, cg_min(c, time, cg_i64(c, t.steps)), may_be_empty ? 0 : 1, is_sorted);
-  V used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, may_be_empty);
+  count_lengths(c, &t, given, seqs, cg_min(c, time, cg_i64(c, t.steps)), &rule);
+  V used = sum_counts(c, &t), identity = sort_sequences(c, &t, seqs, rule.may_be_empty);
   V n_rows = place_steps(c, &t);
   put_head(c, &t, used, n_rows, seqs, identity);
   set_run_dim(c, ir_dim_at(p, s, 2), n_rows);

@@ -49,6 +49,13 @@ size_t fe_bundle_init_stack(const FeBundleText *t) { return fe_bundle_stack(t, t
 
 const char *fe_bundle_file(const FeBundleText *t) { return t->file ? t->file : t->b->about->name; }
 
+static void put_sum(const RtPlan *p, const RtCheck *c, RtText *out) {
+  const RtDim *d = &p->dims[c->sum];
+  rt_text_add(out, c->is_exact ? ", in all " : ", in all at most ");
+  if (d->kind == RT_DIM_CONST) rt_text_add(out, "%" PRId64, d->value);
+  else rt_text_add(out, "%s", d->kind == RT_DIM_SLOT ? p->slots[d->value].name : "what dims allow");
+}
+
 static void put_range(const RtPlan *p, const RtCheck *c, RtText *out) {
   const RtDim *hi = &p->dims[c->hi];
   rt_text_add(out, "%s%s %" PRId64 " .. ", out->len ? "; " : "", c->what, c->lo);
@@ -56,6 +63,7 @@ static void put_range(const RtPlan *p, const RtCheck *c, RtText *out) {
   else if (hi->kind == RT_DIM_SLOT) rt_text_add(out, "%s%s", p->slots[hi->value].name, c->is_inclusive ? "" : " - 1");
   else rt_text_add(out, "what dims allow");
   if (c->is_sorted) rt_text_add(out, ", non-increasing");
+  if (c->has_sum) put_sum(p, c, out);
   if (c->has_other) rt_text_add(out, ", or %" PRId64 ", which is ignored", c->other);
   if (c->is_packed) rt_text_add(out, ", in the steps below the lengths");
 }

@@ -104,12 +104,21 @@ static Dim time_of(tn_tensor from, const FeDerived *d) {
   return d->b == INT64_MAX ? rest : ir_dim_min(p, rest, ir_dim(p, d->b));
 }
 
+// What the rows of `from` allow at most; none is made of nothing, so that it is above 0.
+static int64_t most_rows(tn_tensor from, const FeDerived *d) {
+  Prog *p = from.fn->p->ir;
+  int64_t rows = ir_dim_bound(p, fe_axis_dim(from, 2)), most = rows;
+  if (d->how == FE_JOINED) most = rows + ir_dim_bound(p, fe_axis_dim((tn_tensor){from.fn, d->with}, 2));
+  if (d->how == FE_WINDOWS) most = ir_window_rows(rows, ir_dim_bound(p, fe_axis_dim(from, 0)), d->a, d->b);
+  return most > 1 ? most : 1;
+}
+
 static tn_tensor run_layout(tn_tensor from, const FeDerived *d, tn_site at) {
   int64_t longest = ir_dim_bound(from.fn->p->ir, fe_axis_dim(from, 1));
   if (d->how == FE_WINDOWS && longest < d->a) return too_short(from, longest, d->a, at);
   tn_tensor n = lengths_of(from, d, at);
   if (!fe_ok(n)) return n;
-  tn_pack_options o = {.allow_empty = true, .at = at};
+  tn_pack_options o = {.allow_empty = true, .max_rows = most_rows(from, d), .at = at};
   return fe_run_layout(n, fe_axis_dim(from, 0), time_of(from, d), &o);
 }
 

@@ -64,6 +64,9 @@ static tn_packed pack_by_run(const tn_tensor *list, uint32_t n, const tn_pack_op
   tn_tensor lengths = fe_ok(x) ? fe_list_lengths(list, n, o->at) : x;
   tn_pack_options by = *o;
   by.time_major = false;
+  int64_t most = 0;  // each sequence has its own bound
+  for (uint32_t k = 0; k < n; k++) most += ir_dim_bound(f->p->ir, fe_axis_dim(list[k], 0));
+  if (!by.max_rows || most < by.max_rows) by.max_rows = most;
   return fe_ok(lengths) ? fe_pack_by(x, lengths, &by) : fe_poisoned_packed(f);
 }
 

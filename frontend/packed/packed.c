@@ -77,6 +77,18 @@ bool fe_written_since(tn_tensor v, uint32_t from) {
   return false;
 }
 
+static int64_t rows_bound(Prog *p, Dim batch, Dim time, const tn_pack_options *o) {
+  int64_t all = ir_dim_bound(p, ir_dim_mul(p, batch, time));
+  return o->max_rows && o->max_rows < all ? o->max_rows : all;
+}
+
+// Has it room for as many rows, or is none asked for?
+static bool has_bound(const Fn *f, Val layout, const tn_pack_options *o) {
+  Shape s = f->ins[layout.i].shape;
+  int64_t own = ir_dim_bound(f->prog, ir_dim_at(f->prog, s, 2));
+  return !o->max_rows || own == rows_bound(f->prog, ir_dim_at(f->prog, s, 0), ir_dim_at(f->prog, s, 1), o);
+}
+
 // The layout that was made of these very lengths before, and that no write to them came after; none: NULL handle.
 // Values packed by the same lengths thereby have the same rows.
 static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options *o) {
@@ -85,7 +97,7 @@ static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options
   for (uint32_t i = f->n_ins - 1; i > from.i; i--) {
     const Ins *ins = &f->ins[i];
     if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
-    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i) continue;
+    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i || !has_bound(f, (Val){i}, o)) continue;
     if (same_flag(f, (Val){i}, KEY_sorted, o->enforce_sorted) && same_flag(f, (Val){i}, KEY_empty, o->allow_empty))
       return fe_written_since(lengths, i) ? fe_poison(lengths.fn) : (tn_tensor){lengths.fn, i};
   }
@@ -94,7 +106,7 @@ static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options
 
 tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o) {
   tn_program *p = lengths.fn->p;
-  Dim rows = new_rows(p, ir_dim_bound(p->ir, ir_dim_mul(p->ir, batch, time)));
+  Dim rows = new_rows(p, rows_bound(p->ir, batch, time, o));
   Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   uint32_t n_attrs = 2;
   if (o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
@@ -110,10 +122,17 @@ tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
   return made(x, fe_run_layout(lengths, batch, time, o), o);
 }
 
+static bool check_max_rows(tn_program *p, const tn_pack_options *o) {
+  if (o->max_rows >= 0) return true;
+  fe_error(p, E_ARGUMENT, o->at, "max_rows is %lld: it is a number of rows, or 0", (long long)o->max_rows);
+  return false;
+}
+
 // Constant lengths are judged here, as run-time lengths are before a run.
 static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
   tn_program *p = x.fn->p;
   int least = o->allow_empty ? 0 : 1;
+  int64_t rows = 0;
   for (uint32_t k = 0; k < n; k++) {
     if (lengths[k] < least || lengths[k] > time) {
       fe_error(p, E_LENGTH_RANGE, o->at, "length %lld at index %u is not in [%d, %lld]", (long long)lengths[k], k,
@@ -129,8 +148,13 @@ static bool check_lengths(tn_tensor x, const int64_t *lengths, uint32_t n, int64
       note_padded(x, "enforce_sorted = false sorts while packing, and gives results in the order of the input");
       return false;
     }
+    rows += lengths[k];
   }
-  return true;
+  if (!o->max_rows || rows <= o->max_rows) return true;
+  fe_error(p, E_LENGTH_RANGE, o->at, "the lengths sum to %lld, and max_rows is %lld", (long long)rows,
+           (long long)o->max_rows);
+  note_padded(x, "max_rows is the most that any batch has");
+  return false;
 }
 
 static bool numbers_of_table(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t most) {
@@ -175,7 +199,7 @@ tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, o.at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
   bool time_major = o.time_major;
-  if (!fe_check_padded(x, o.at)) return fe_poisoned_packed(f);
+  if (!fe_check_padded(x, o.at) || !check_max_rows(f->p, &o)) return fe_poisoned_packed(f);
   if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
     fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, o.at, "lengths are an i64 value with one axis");
     fe_note_value(lengths, "the value");
@@ -209,7 +233,7 @@ tn_tensor fe_known_layout(tn_function *f, const int64_t *lengths, uint32_t n, bo
 }
 
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
-  if (!check_lengths(x, lengths, n, time, o)) return fe_poison(x.fn);
+  if (!check_max_rows(x.fn->p, o) || !check_lengths(x, lengths, n, time, o)) return fe_poison(x.fn);
   return fe_known_layout(x.fn, lengths, n, o->allow_empty, o->at);
 }
 

@@ -17,7 +17,7 @@ tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, in
 tn_tensor fe_dense_layout(tn_function *f, Dim batch, Dim time, tn_site at);  // all sequences have `time` steps
 // Was the storage of v written behind value `from`?
 bool fe_written_since(tn_tensor v, uint32_t from);
-// Of lengths that come at run time, of sequences of up to `time` steps: its rows have a name of their own
+// Of lengths that come at run time, of sequences of up to `time` steps and max_rows rows: its rows have a name of their own
 tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o);
 // Of constant lengths, which are not checked
 tn_tensor fe_known_layout(tn_function *f, const int64_t *lengths, uint32_t n, bool allow_empty, tn_site at);

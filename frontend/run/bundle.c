@@ -14,7 +14,7 @@ LAYOUT(RtFunction, 160);
 LAYOUT(RtVariant, 48);
 LAYOUT(RtParam, 128);
 LAYOUT(RtPort, 48);
-LAYOUT(RtCheck, 112);
+LAYOUT(RtCheck, 120);
 LAYOUT(RtSizeCheck, 16);
 LAYOUT(RtDim, 24);
 LAYOUT(RtSlot, 16);

@@ -19,6 +19,10 @@ typedef struct {
   // Lengths may be 0 (else E115). An empty sequence has no rows: padding is all that tn_pad_packed gives it, and its
   // final state in a recurrent layer is its initial state.
   bool allow_empty;
+  // The most rows that a batch has, where that is below batch times time: the sum of the lengths that a loader with as many
+  // max_rows gives. Memory of all that has these rows, or rows made of them, is for so many. A run with more is refused before
+  // anything is written; E115 where lengths are constants. 0: batch times time
+  int64_t max_rows;
   tn_site at;
 } tn_pack_options;
 // Lengths i64 [B], each in [1, T], or [0, T] with allow_empty

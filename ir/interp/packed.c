@@ -5,6 +5,7 @@
 #include "ir/interp/packed.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
+#include "ir/packed_dims.h"
 #include <math.h>
 
 Layout run_layout_of(const Run *r, Val layout) {
@@ -30,6 +31,8 @@ static void take_lengths(Run *r, Val v, const Layout *l, int64_t n) {
 
 static bool check_lengths(Run *r, Val v, const Layout *l, int64_t n, int64_t time) {
   bool sorted = ir_attr(r->f, v, KEY_sorted);
+  Dim limit = ir_rows_limit(r->f, v);
+  int64_t rows = 0, most = limit.i ? ir_dim_eval(r->f->prog, limit, r->env->slots) : INT64_MAX;
   int least = ir_attr(r->f, v, KEY_empty) ? 0 : 1;
   for (int64_t i = 0; i < n; i++) {
     if (!(l->lengths[i] >= least && l->lengths[i] <= (double)time))
@@ -38,8 +41,10 @@ static bool check_lengths(Run *r, Val v, const Layout *l, int64_t n, int64_t tim
     if (sorted && i && l->lengths[i] > l->lengths[i - 1])
       return run_fail(r, v, "length %.0f at %lld is above the one before it, and {sorted} refuses that", l->lengths[i],
                       (long long)i);
+    rows += (int64_t)l->lengths[i];
   }
-  return true;
+  if (rows <= most) return true;
+  return run_fail(r, v, "the lengths sum to %lld, above the %lld of {rows}", (long long)rows, (long long)most);
 }
 
 // Longest first; equal lengths keep the user's order.

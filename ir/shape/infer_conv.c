@@ -280,6 +280,14 @@ Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step) {
   return ir_dim_add(p, ir_dim_div(p, room, ir_dim(p, step)), ir_dim(p, 1));
 }
 
+// A sequence of n > 0 steps has at most (n + step - size) / step.
+int64_t ir_window_rows(int64_t rows, int64_t batch, int64_t size, int64_t step) {
+  int64_t more, some = rows < batch ? rows : batch;
+  if (step <= size) return rows / step;
+  if (__builtin_mul_overflow(step - size, some, &more) || __builtin_add_overflow(rows, more, &more)) return INT64_MAX;
+  return more / step;
+}
+
 int64_t ir_window_steps(const Fn *f, Val v) {
   return ir_attr_int(f, v, KEY_size, 1) - ir_attr_int(f, v, KEY_padding, 0);
 }

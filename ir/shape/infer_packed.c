@@ -13,10 +13,6 @@ uint16_t ir_rule_layout(const Infer *c) {
     if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM)
       return ir_infer_fault(c, E_ARGUMENT, "{rows} must be a named dim");
     if (rows->u.dim.i == time->u.dim.i) return ir_infer_fault(c, E_ARGUMENT, "{rows} and {time} are one dim");
-    int64_t most;
-    if (__builtin_mul_overflow(ir_dim_bound(c->p, dim_of(c, 0, 0)), ir_dim_bound(c->p, time->u.dim), &most) ||
-        ir_dim_bound(c->p, rows->u.dim) < most)
-      return ir_infer_fault(c, E_ARGUMENT, "the bound of {rows} must be at least batch times time");
     batch = dim_of(c, 0, 0);
   } else {
     if (!lengths) return ir_infer_fault(c, E_ARGUMENT, "needs lengths");

@@ -6,7 +6,7 @@
 #include "runtime/exec/plan_types.h"
 
 enum { TN_BUNDLE_VERSION = 1 };  // of these structs
-enum { TN_BUNDLE_ABI = 4 };      // of the entries behind RtPlan, TnFrame included
+enum { TN_BUNDLE_ABI = 5 };      // of the entries behind RtPlan, TnFrame included
 
 typedef struct {
   const char *name;

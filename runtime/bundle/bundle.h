@@ -90,7 +90,7 @@ typedef enum {
 // Of a function, behind its first status
 enum { TN_BUNDLE_IN_NULL, TN_BUNDLE_IN_ALIGN, TN_BUNDLE_IN_PARAM, TN_BUNDLE_IN_ARENA, TN_BUNDLE_PER_INPUT };
 enum { TN_BUNDLE_OUT_NULL, TN_BUNDLE_OUT_ALIGN, TN_BUNDLE_OUT_OVERLAP, TN_BUNDLE_PER_OUTPUT };
-enum { TN_BUNDLE_CHECK_RANGE, TN_BUNDLE_CHECK_ORDER, TN_BUNDLE_PER_CHECK };
+enum { TN_BUNDLE_CHECK_RANGE, TN_BUNDLE_CHECK_ORDER, TN_BUNDLE_CHECK_SUM, TN_BUNDLE_PER_CHECK };
 enum { TN_BUNDLE_TENSOR_MISSING, TN_BUNDLE_TENSOR_DIFFERS, TN_BUNDLE_PER_TENSOR };
 static inline uint32_t tn_status_of_size(uint32_t n_dims, uint32_t k) { return n_dims + k; }
 static inline uint32_t tn_status_of_input(const RtFunction *f, uint32_t n_dims, uint32_t k) {

@@ -160,8 +160,13 @@ static int check_values(const Run *r, uint32_t k) {
                         .lengths = lengths,
                         .dims = r->dims};
   RtValueFault fault = rt_find_bad_value(&check, &bad);
-  if (!fault) return TN_BUNDLE_OK;
-  return (int)(status + (fault == RT_VALUE_ORDER ? TN_BUNDLE_CHECK_ORDER : TN_BUNDLE_CHECK_RANGE));
+  switch (fault) {
+  case RT_VALUE_RANGE: return (int)(status + TN_BUNDLE_CHECK_RANGE);
+  case RT_VALUE_ORDER: return (int)(status + TN_BUNDLE_CHECK_ORDER);
+  case RT_VALUE_SUM: return (int)(status + TN_BUNDLE_CHECK_SUM);
+  case RT_VALUE_GOOD: break;
+  }
+  return TN_BUNDLE_OK;
 }
 
 static int check_arguments(Run *r, const void *in, const void *out) {

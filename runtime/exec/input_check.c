@@ -231,6 +231,15 @@ static RtStatus refuse_order(const RtRunCheck *c, const RtCheck *k, const RtBadV
                 c->function->inputs[k->input].name, k->what, bad->value, bad->index, bad->before);
 }
 
+static RtStatus refuse_sum(const RtRunCheck *c, const RtCheck *k, const RtBadValue *bad) {
+  if (k->is_exact)
+    return refuse(c, RT_ERR_VALUE, "input '%s': the %ss sum to %" PRId64 ", and there are %" PRId64 " rows",
+                  c->function->inputs[k->input].name, k->what, bad->value, bad->last);
+  return refuse(c, RT_ERR_VALUE,
+                "input '%s': the %ss sum to %" PRId64 ", above %" PRId64 ", the bound of the rows that they pack (.max_rows)",
+                c->function->inputs[k->input].name, k->what, bad->value, bad->last);
+}
+
 // Below this many values it takes longer to call the team.
 enum { MIN_SHARED = 1 << 15 };
 
@@ -250,7 +259,7 @@ static void check_share(void *ctx, int32_t worker, int32_t n_workers) {
 // The quick answer, where the whole array has one range; false: it remains to be found out.
 static bool are_good(const RtRunCheck *c, const RtValueCheck *check) {
   const RtCheck *k = check->check;
-  if (k->is_sorted || k->group || k->is_packed) return false;
+  if (k->is_sorted || k->has_sum || k->group || k->is_packed) return false;
   if (!check->n) return true;  // an empty array may have no address
   SharedCheck s = {
       .range = {k->lo, c->dims[k->hi] - !k->is_inclusive, k->has_other, k->other}, .data = check->data, .n = check->n};
@@ -268,6 +277,7 @@ static RtStatus check_values(const RtRunCheck *c, const RtCheck *k) {
   switch (rt_find_bad_value(&check, &bad)) {
   case RT_VALUE_RANGE: return refuse_value(c, k, &bad);
   case RT_VALUE_ORDER: return refuse_order(c, k, &bad);
+  case RT_VALUE_SUM: return refuse_sum(c, k, &bad);
   case RT_VALUE_GOOD: break;
   }
   return RT_OK;

@@ -238,10 +238,17 @@ static void report_count(RtInstance *i, const RtFunction *f, const TnKernelStatu
             f->name, s->index, s->value);
 }
 
+static void report_rows(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
+  rt_fail(i->error, sizeof i->error,
+          "%s: lengths computed in the run sum to %" PRId64 " rows, above %" PRId64 ", the bound of their layout", f->name,
+          s->value, s->index);
+}
+
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
   if (s->code == TN_KERR_RANKS) return RT_ERR_RANKS;
   if (s->code == TN_KERR_SLICE_RANGE) return report_slice(i, f, s), RT_ERR_VALUE;
   if (s->code == TN_KERR_COUNT) return report_count(i, f, s), RT_ERR_VALUE;
+  if (s->code == TN_KERR_ROWS) return report_rows(i, f, s), RT_ERR_VALUE;
   if (report_slot(i, f, s)) return RT_ERR_VALUE;
   static const char *const what[] = {"", "index", "length", "length"};
   rt_fail(i->error, sizeof i->error, "%s: %s %" PRId64 " at [%" PRId64 "], computed in the run, is %s", f->name,

@@ -89,6 +89,9 @@ typedef struct {
   uint32_t hi;  // row of RtPlan.dims
   bool is_inclusive;
   bool is_sorted;    // must be non-increasing, too
+  bool has_sum;      // the sum of all is at most `sum`, too
+  bool is_exact;     // it is `sum`
+  uint32_t sum;      // row of RtPlan.dims
   const char *what;  // "label", "index", "length"
   bool has_other;    // `other` is valid, too: the ignored label
   int64_t other;

@@ -50,8 +50,19 @@ static RtValueFault search_steps(const Search *s) {
   return fault;
 }
 
+// Of numbers that are in range
+static RtValueFault check_sum(const Search *s) {
+  uint64_t sum = 0;  // of an array's sizes: no more than 64 bits
+  for (int64_t i = 0; i < s->c->n; i++) sum += (uint64_t)s->c->data[i];
+  int64_t last = s->c->dims[s->c->check->sum];
+  if (s->c->check->is_exact ? sum == (uint64_t)last : sum <= (uint64_t)last) return RT_VALUE_GOOD;
+  *s->bad = (RtBadValue){.value = (int64_t)sum, .last = last};
+  return RT_VALUE_SUM;
+}
+
 RtValueFault rt_find_bad_value(const RtValueCheck *c, RtBadValue *bad) {
   Search s = {c, c->dims[c->check->hi] - !c->check->is_inclusive, bad};
   if (c->n == 0) return RT_VALUE_GOOD;
-  return c->check->is_packed ? search_steps(&s) : search_span(&s, 0, c->n);
+  RtValueFault fault = c->check->is_packed ? search_steps(&s) : search_span(&s, 0, c->n);
+  return fault || !c->check->has_sum ? fault : check_sum(&s);
 }

@@ -12,10 +12,10 @@ typedef struct {
   const int64_t *dims;     // this run's value of every row of RtPlan.dims
 } RtValueCheck;
 
-typedef enum { RT_VALUE_GOOD, RT_VALUE_RANGE, RT_VALUE_ORDER } RtValueFault;
+typedef enum { RT_VALUE_GOOD, RT_VALUE_RANGE, RT_VALUE_ORDER, RT_VALUE_SUM } RtValueFault;
 typedef struct {
   int64_t index, value;
-  int64_t last;    // RANGE: the largest that is allowed
+  int64_t last;    // RANGE: the largest that is allowed; SUM, which is `value`, too
   int64_t before;  // ORDER: the value before it
 } RtBadValue;
 

@@ -118,10 +118,12 @@ static void follow(Draw *d, const Place *at, Val v, DrawRange r) {
 }
 
 // ---- what is checked
-static DrawRange range_of(const Draw *d, const Fn *f, const InputCheck *c) {
-  return (DrawRange){.lo = c->lo,
-                     .last = ir_dim_eval(f->prog, c->hi, d->slots) - !c->incl,
-                     .order = c->sorted ? DRAW_FALLING : DRAW_ANY_ORDER};
+// Where a sum is limited, each of the source's elements has an equal part of it.
+static DrawRange range_of(const Draw *d, const Fn *f, Val source, const InputCheck *c) {
+  int64_t last = ir_dim_eval(f->prog, c->hi, d->slots) - !c->incl, n = elements_from(d, f, f->ins[source.i].shape, 0);
+  int64_t sum = c->has_sum ? ir_dim_eval(f->prog, c->sum, d->slots) : 0;
+  if (c->has_sum && n && sum / n < last) last = sum / n;
+  return (DrawRange){.lo = c->lo, .last = last, .order = c->sorted ? DRAW_FALLING : DRAW_ANY_ORDER};
 }
 
 static void find_all(Draw *d, const Place *at);
@@ -145,7 +147,7 @@ static void find_all(Draw *d, const Place *at) {
   for (uint32_t i = 1; i < at->f->n_ins; i++) {
     Val source;
     InputCheck c;
-    if (ir_index_range(at->f, (Val){i}, &source, &c)) follow(d, at, source, range_of(d, at->f, &c));
+    if (ir_index_range(at->f, (Val){i}, &source, &c)) follow(d, at, source, range_of(d, at->f, source, &c));
     find_others(d, at, (Val){i});
   }
 }

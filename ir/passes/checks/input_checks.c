@@ -10,6 +10,7 @@
 #include "ir/intern.h"
 #include "ir/ir.h"
 #include "ir/ops.h"
+#include "ir/packed_dims.h"
 #include "ir/passes/plan.h"
 #include "ir/scan.h"
 #include "ir/slice.h"
@@ -75,6 +76,7 @@ static bool find_source(const Fn *f, Val v, InputCheck *c) {
 
 static bool same_check(const InputCheck *a, const InputCheck *b) {
   return a->input == b->input && a->lo == b->lo && a->hi.i == b->hi.i && a->incl == b->incl && a->sorted == b->sorted &&
+         a->has_sum == b->has_sum && a->exact_sum == b->exact_sum && a->sum.i == b->sum.i &&
          a->has_other == b->has_other && a->other == b->other && a->group == b->group && a->first == b->first &&
          a->size == b->size && a->is_packed == b->is_packed && a->time_major == b->time_major &&
          a->has_lengths == b->has_lengths && a->of_input == b->of_input && a->lengths.i == b->lengths.i &&
@@ -83,7 +85,7 @@ static bool same_check(const InputCheck *a, const InputCheck *b) {
 
 // Can the host check it?
 static bool is_found(const Fn *f, Val source, InputCheck *c) {
-  return find_source(f, source, c) && !(c->sorted && (c->group || c->is_packed));
+  return find_source(f, source, c) && !((c->sorted || c->has_sum) && (c->group || c->is_packed));
 }
 
 static void add_check(Fn *f, Val source, InputCheck c) {
@@ -102,6 +104,17 @@ static const char *start_text(const Fn *f, Val v) {
   ir_loc_text(f->prog, f->ins[v.i].loc, &text);
   rt_text_add(&text, ")");
   return text.text;
+}
+
+static InputCheck length_check(const Fn *f, Val layout) {
+  InputCheck c = {.lo = ir_attr(f, layout, KEY_empty) ? 0 : 1,
+                  .hi = ir_dim_at(f->prog, f->ins[layout.i].shape, 1),
+                  .incl = true,
+                  .sorted = ir_attr(f, layout, KEY_sorted) != NULL,
+                  .what = "length"};
+  c.sum = ir_rows_limit(f, layout);
+  c.has_sum = c.sum.i != 0;
+  return c;
 }
 
 // Sequences must be empty or at least as long as a window.
@@ -148,11 +161,7 @@ bool ir_index_range(const Fn *f, Val v, Val *source, InputCheck *c) {
   case OP_packed_layout:
     *source = ir_operand(f, v, ARG_lengths);
     if (ir_none(*source)) return false;
-    *c = (InputCheck){.lo = ir_attr(f, v, KEY_empty) ? 0 : 1,
-                      .hi = ir_dim_at(f->prog, f->ins[v.i].shape, 1),
-                      .incl = true,
-                      .sorted = ir_attr(f, v, KEY_sorted) != NULL,
-                      .what = "length"};
+    *c = length_check(f, v);
     return true;
   case OP_seq_window_lengths:
     *source = ir_windowed_lengths(f, v);
@@ -188,11 +197,23 @@ void ir_find_input_checks(Fn *f) {
 // A gradient skips indices out of range: the forward reports them, or the host if the forward is dead.
 static bool passes_over(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].flags & SKIPS; }
 
-// So many windows fit into the time axis, and into every sequence at least one.
+static int64_t bound_of(const Fn *f, Val layout, uint32_t axis) {
+  return ir_dim_bound(f->prog, ir_dim_at(f->prog, f->ins[layout.i].shape, axis));
+}
+
+// Is there room for `rows` rows?
+static bool has_room(const Fn *f, Val layout, int64_t rows) {
+  Dim limit = ir_rows_limit(f, layout);
+  return !limit.i || rows <= ir_dim_bound(f->prog, limit);
+}
+
+// So many windows fit into the time axis and among the rows, and into every sequence at least one.
 static bool are_window_lengths(const Fn *f, Val v, Val lengths) {
   const Ins *of = &f->ins[ir_arg(f, lengths, 0).i];
   int64_t size = ir_window_steps(f, lengths), step = ir_attr_int(f, lengths, KEY_step, 1);
   Dim time = ir_window_time(f->prog, ir_dim_at(f->prog, of->shape, 1), size, step);
+  Val from = ir_arg(f, lengths, 0);
+  if (!has_room(f, v, ir_window_rows(bound_of(f, from, 2), bound_of(f, from, 0), size, step))) return false;
   return ir_dim_at(f->prog, f->ins[v.i].shape, 1).i == time.i && ir_attr(f, v, KEY_empty);
 }
 
@@ -203,7 +224,7 @@ static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
     return are_window_lengths(f, v, lengths);
   if (f->ins[lengths.i].op != OP_seq_part || ir_attr(f, v, KEY_sorted) || !ir_attr(f, v, KEY_empty)) return false;
   Shape own = f->ins[v.i].shape, of = f->ins[ir_arg(f, lengths, 0).i].shape;
-  return !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
+  return has_room(f, v, bound_of(f, ir_arg(f, lengths, 0), 2)) && !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
          ir_dim_at(f->prog, own, 1).i == ir_dim_at(f->prog, of, 1).i;
 }
 
