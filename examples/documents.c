@@ -26,13 +26,15 @@ static void set_up(void) {
 
 static tn_model *build(void) {
   tn_program *p = tn_program_create("documents");
-  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), T = tn_dim_bounded(p, "time", tn_loader_report(loader).longest);
+  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), N = tn_dim_bounded(p, "letters", MOST_ROWS);
+  int64_t longest = tn_loader_report(loader).longest;
   tn_module *root = tn_root(p), *embed = tn_embedding(root, "embed", CODES, WIDTH);
   tn_module *rnn = tn_gru(root, "rnn", WIDTH, HIDDEN), *head = tn_linear(root, "head", HIDDEN, CODES);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(B, T)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
-  tn_packed s = tn_pack_padded(x, n, .max_rows = MOST_ROWS), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
-  tn_packed h = tn_rnn_call(rnn, tn_packed_call(embed, s)).out;  // [rows, HIDDEN]: no padding from here on
+  tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(N)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_packed s = tn_pack_rows(x, n, .max_length = longest);
+  tn_packed y = tn_pack_rows(tn_input(f, "next", TN_I64, TN_SHAPE(N)), n, .max_length = longest);
+  tn_packed h = tn_rnn_call(rnn, tn_packed_call(embed, s)).out;  // [rows, HIDDEN]: no padding anywhere
   tn_tensor loss = tn_packed_cross_entropy(tn_packed_call(head, h), y);
   tn_output(f, "loss", loss), tn_backward(loss);
   tn_clip_grad_norm(f, root, 1.0);

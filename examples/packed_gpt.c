@@ -44,7 +44,7 @@ static void add_letters(tn_module *net, tn_tensor h, tn_tensor seeds, const tn_s
 static tn_model *build(void) {
   tn_program *p = tn_program_create("packed_gpt");
   tn_module *net = tn_root(p);
-  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), T = tn_dim_bounded(p, "time", TIME);
+  tn_dim B = tn_dim_bounded(p, "batch", MOST_BATCH), N = tn_dim_bounded(p, "letters", MOST_ROWS);
   tn_embedding(net, "letters", CODES, WIDE), tn_embedding(net, "places", TIME, WIDE);
   tn_transformer_encoder(net, "layers", WIDE, HEADS, LAYERS, .feedforward = 4 * WIDE, .activation = "gelu",
                          .norm_first = true, .final_norm = true);
@@ -52,8 +52,9 @@ static tn_model *build(void) {
   tn_module *slots = tn_slots(net, "slots", N_PROMPTS, TIME);
   tn_slot_caches(tn_child(net, "layers"), slots);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(B, T)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
-  tn_packed s = tn_pack_padded(x, n, .max_rows = MOST_ROWS), y = tn_pack_like(tn_input(f, "next", TN_I64, TN_SHAPE(B, T)), s, true);
+  tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(N)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_packed s = tn_pack_rows(x, n, .max_length = TIME);
+  tn_packed y = tn_pack_rows(tn_input(f, "next", TN_I64, TN_SHAPE(N)), n, .max_length = TIME);
   tn_tensor h = stream(net, s.data, tn_packed_steps(s).data, NULL);
   tn_tensor loss = tn_packed_cross_entropy(tn_packed_with_data(s, tn_call(tn_child(net, "head"), h)), y);
   tn_output(f, "loss", loss), tn_backward(loss);

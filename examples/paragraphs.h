@@ -29,14 +29,20 @@ static bool read_paragraphs(const char *path) {
   return fclose(in) == 0 && good;
 }
 
-// A batch has "letter", its lengths and "next"; NULL: why says what is wrong
+// A batch has "letter", its lengths and "next", one paragraph behind the other; NULL: why says what is wrong
 static tn_loader *paragraph_batches(tn_sampler how, size_t most, char *why, size_t n) {
   static const char *const fields[] = {"letter", "next"}, *const inputs[] = {"letter", "letter.lengths", "next"};
   if (!n_documents) return snprintf(why, n, "it has no paragraphs"), NULL;
   tn_array text[] = {tn_i64(letter, (int64_t)n_letters), tn_i64(next, (int64_t)n_letters)};
   tn_dataset *all = tn_dataset_arrays(text, 2, fields, why, n);
   tn_dataset *d = tn_dataset_ragged(all, lengths, n_documents, why, n);
-  tn_loader_options o = {.batch_size = most, .workers = 1, .seed = 7, .sampler = how, .inputs = inputs, .n_inputs = 3};
+  tn_loader_options o = {.batch_size = most,
+                         .layout = TN_CONCATENATED,
+                         .workers = 1,
+                         .seed = 7,
+                         .sampler = how,
+                         .inputs = inputs,
+                         .n_inputs = 3};
   tn_loader *l = tn_loader_new(d, &o, why, n);
   return tn_dataset_free(all), tn_dataset_free(d), l;  // the loader keeps them
 }

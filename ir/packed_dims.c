@@ -50,6 +50,8 @@ bool ir_layout_is_const(const Fn *f, Val v) {
 Dim ir_rows_limit(const Fn *f, Val layout) {
   const Ins *ins = ir_ins(f, layout);
   if (ins->op != OP_packed_layout || !ins->n_args) return (Dim){0};
+  const Attr *total = ir_attr(f, layout, KEY_total);
+  if (total) return total->u.dim;
   int64_t bound[3], all;
   for (uint32_t k = 0; k < 3; k++) bound[k] = ir_dim_bound(f->prog, ir_dim_at(f->prog, ins->shape, k));
   bool fits = !__builtin_mul_overflow(bound[0], bound[1], &all);

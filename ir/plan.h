@@ -57,8 +57,8 @@ typedef struct {
   int64_t lo;
   Dim hi;  // exclusive; for lengths: `incl` makes it inclusive
   bool incl;
-  bool sorted;       // must be non-increasing
-  bool has_sum;      // the sum of all elements is at most `sum`, or is that
+  bool sorted;   // must be non-increasing
+  bool has_sum;  // the sum of all elements is at most `sum`, or is that
   bool exact_sum;
   Dim sum;
   const char *what;  // "label", "index", "length"

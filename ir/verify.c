@@ -396,11 +396,14 @@ static bool check_stacks(Verifier *vf) {
 static bool check_rows_users(Verifier *vf, uint32_t layout, Dim rows) {
   const Fn *f = vf->f;
   for (uint32_t i = 1; i < f->n_ins; i++) {
+    const Attr *total = ir_attr(f, (Val){i}, KEY_total);
     bool names = ir_shape_names(vf->p, f->ins[i].shape, rows);
     bool sets = f->ins[i].op == OP_packed_layout && f->ins[i].n_args && i != layout &&
                 ir_attr(f, (Val){i}, KEY_rows)->u.dim.i == rows.i;
     if (sets && i < layout) return false;  // reported
     if (sets) return BROKEN(vf, i, "sets the rows of another layout, %s", name_of(vf, (Val){layout}));
+    if (total && ir_shape_names(vf->p, ir_shape(f->prog, &total->u.dim, 1), rows))
+      return BROKEN(vf, i, "has a {total} that the run finds: the rows of %s", name_of(vf, (Val){layout}));
     if (names && f->ins[i].op == OP_input)
       return BROKEN(vf, i, "has a size that the run finds: the rows of %s", name_of(vf, (Val){layout}));
     if (names && i < layout)

@@ -59,7 +59,7 @@ typedef enum {
   TN_KERR_SLICE_RANGE,
   TN_KERR_COUNT,  // below 0, or above what there is room for
   TN_KERR_RANKS,  // other processes do not answer: the sentence is written already
-  TN_KERR_ROWS    // lengths sum to `value`, above `index`
+  TN_KERR_ROWS    // lengths sum to `value`, above `index`, or below it where they must be that
 } TnKernelError;
 
 typedef struct TnFrame {

@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
   Val v;
   Dim batch, time, rows;
+  Dim total;  // what the lengths sum to; none: they are no input, or sum to anything
   uint32_t scope;
 } Layout;
 

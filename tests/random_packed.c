@@ -67,7 +67,7 @@ static Layout *new_layout(Gen *g) {
   Layout l = {.batch = gen_chance(g, 70) && !fixed ? g->batch : ir_dim(g->p, 1 + gen_below(g, 6)),
               .time = gen_chance(g, 70) ? g->time : ir_dim(g->p, 1 + gen_below(g, 9)),
               .scope = gen_scope(g)};
-  Attr a[4];
+  Attr a[5];
   uint32_t n = 0;
   int64_t batch = ir_dim_bound(g->p, l.batch), time = ir_dim_bound(g->p, l.time), length[8], sum = 0;
   a[n++] = ir_a_dim(KEY_time, l.time);
@@ -80,6 +80,8 @@ static Layout *new_layout(Gen *g) {
     a[n++] = ir_a_list(KEY_lengths, ir_shape_ints(g->p, length, (uint32_t)batch));
   } else {
     l.rows = some_rows(g, &l, INT64_MAX, true);
+    if (gen_chance(g, 30)) l.total = ir_dim_sym(g->p, gen_fresh(g, "total"), ir_dim_bound(g->p, l.rows));
+    if (l.total.i) a[n++] = ir_a_dim(KEY_total, l.total);
     if (gen_chance(g, 15)) a[n++] = ir_a_int(KEY_sorted, 1);
     if (gen_chance(g, 30)) a[n++] = ir_a_int(KEY_empty, 1);
   }
@@ -97,7 +99,20 @@ Layout *gen_some_layout(Gen *g) {
   return g->n_layouts ? &g->layout[gen_below(g, g->n_layouts)] : NULL;
 }
 
+// Rows of one sequence behind those of the other.
+static Val pack_list(Gen *g, const Layout *l) {
+  Dims d = {{l->total, ir_dim(g->p, 1 + gen_below(g, 9))}, 1 + gen_below(g, 2)};
+  Val x = {0};
+  for (uint32_t k = 0; k < g->n; k++) {
+    Dims o = gen_dims(g, g->pool[k].v);
+    if (o.n && o.d[0].i == l->total.i && gen_chance(g, 50)) x = g->pool[k].v;
+  }
+  if (ir_none(x) && gen_is_small(g, gen_shape(g, &d)) && g->f->n_inputs < MAX_INPUTS) x = gen_leaf(g, gen_shape(g, &d));
+  return ir_none(x) ? x : gen_keep(g, gen_op2(g, OP_seq_from_list, x, l->v), gen_mag(g, x));
+}
+
 static Val pack(Gen *g, const Layout *l) {
+  if (l->total.i && gen_chance(g, 60)) return pack_list(g, l);
   bool time_major = gen_chance(g, 35);
   Dims d = {.n = 2 + gen_below(g, 2)};
   d.d[time_major] = l->batch, d.d[!time_major] = l->time;
@@ -153,10 +168,12 @@ static void along_steps(Gen *g, const Layout *l) {
   if (ir_none(x)) return;
   double mag = gen_mag(g, x);
   uint32_t kind = gen_below(g, 10);
-  Attr first = ir_a_int(KEY_first, 1);
+  Attr first = ir_a_int(KEY_first, 1), total = ir_a_dim(KEY_total, l->total);
   if (kind < 4) {
     Op op = moves[kind];
-    gen_keep(g, gen_emit(g, op, (Val[]){x, l->v}, 2, &first, op == OP_seq_select && gen_chance(g, 50) ? 1 : 0), mag);
+    bool is_list = op == OP_seq_to_list && l->total.i;
+    uint32_t n = op == OP_seq_select || is_list ? gen_chance(g, 50) : 0;
+    gen_keep(g, gen_emit(g, op, (Val[]){x, l->v}, 2, is_list ? &total : &first, n), mag);
   } else if (!gen_is_f32(g, x)) {
     return;
   } else if (kind < 6) {

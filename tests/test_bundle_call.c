@@ -228,8 +228,9 @@ static void other_checks(void) {
   CHECK(sum == 7);
   in.x = index;
   status = tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows});
-  CHECK_HAS(tn_bundle_error(&b, status),
-            "lookup: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range");
+  CHECK_HAS(
+      tn_bundle_error(&b, status),
+      "lookup: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range");
   CHECK((uint32_t)status + 1 == b.tensor_status && !memcmp(state, before, b.about->state_bytes));
   index[2] = 1;
   CHECK(tn_bundle_call(&b, lookup, 1, state, arena, 1 << 20, &in, &(Out){rows}) == TN_BUNDLE_OK);
@@ -244,9 +245,14 @@ static void limited_rows(void) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, 3, 2)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
   tn_output(f, "sum", tn_sum(tn_packed_sum(tn_pack_padded(x, n, .max_rows = 5))));
   tn_function_end(f);
+  f = tn_function_begin(p, "rows");
+  tn_dim N = tn_dim_bounded(p, "letters", 12);
+  x = tn_input(f, "x", TN_F32, TN_SHAPE(N)), n = tn_input(f, "lengths", TN_I64, TN_SHAPE(B));
+  tn_output(f, "sum", tn_sum(tn_packed_sum(tn_pack_rows(x, n))));
+  tn_function_end(f);
   tn_model *m = case_compile(p);
   TnBundle b = case_bundle(mem, m, "limited");
-  uint32_t sums = cg_bundle_function(b.about->plans[0], 0);
+  uint32_t sums = cg_bundle_function(b.about->plans[0], 0), rows = cg_bundle_function(b.about->plans[0], 1);
   void *state = case_state(&b, 1);
   int64_t lengths[3] = {2, 2, 1};
   float xs[18], sum = 7;
@@ -259,7 +265,18 @@ static void limited_rows(void) {
   CHECK(tn_bundle_call(&b, sums, 0, state, arena, 1 << 20, &in, &(Out){&sum}) == TN_BUNDLE_OK && sum == 10);
   lengths[2] = 2, sum = 7;
   int status = tn_bundle_call(&b, sums, 0, state, arena, 1 << 20, &in, &(Out){&sum});
-  CHECK_HAS(tn_bundle_error(&b, status), "sums: input 'lengths': the lengths sum to more than 5, the bound of the rows");
+  CHECK_HAS(tn_bundle_error(&b, status),
+            "sums: input 'lengths': the lengths sum to more than 5, the bound of the rows");
+  CHECK(sum == 7);
+  struct {
+    int64_t letters, batch;
+    const float *x;
+    const int64_t *lengths;
+  } of_rows = {6, 3, xs, lengths};
+  CHECK(tn_bundle_call(&b, rows, 1, state, arena, 1 << 20, &of_rows, &(Out){&sum}) == TN_BUNDLE_OK && sum == 6);
+  of_rows.letters = 7, sum = 7;
+  status = tn_bundle_call(&b, rows, 1, state, arena, 1 << 20, &of_rows, &(Out){&sum});
+  CHECK_HAS(tn_bundle_error(&b, status), "rows: input 'lengths': the lengths do not sum to letters");
   CHECK(sum == 7);
   free(state), tn_model_free(m), tn_program_free(p);
 }

@@ -331,8 +331,10 @@ static Limited limited(int64_t max_rows, bool computed) {
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, F)), len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
   if (computed) len = tn_add_scalar(len, 1);
   tn_packed s = tn_pack_padded(x, len, .allow_empty = true, .max_rows = max_rows);
-  CHECK(tn_pack_padded(x, len, .allow_empty = true).layout.v == s.layout.v);  // who asks for no bound takes the one there is
-  tn_packed h = tn_packed_map("tanh", tn_packed_concat_time(tn_packed_map("square", s), tn_packed_slice(s, 1, TN_TO_END)));
+  CHECK(tn_pack_padded(x, len, .allow_empty = true).layout.v ==
+        s.layout.v);  // who asks for no bound takes the one there is
+  tn_packed h =
+      tn_packed_map("tanh", tn_packed_concat_time(tn_packed_map("square", s), tn_packed_slice(s, 1, TN_TO_END)));
   h = tn_packed_conv1d(h, tn_full(f, 0.1, TN_SHAPE(4, F, 3)), TN_NONE, .padding = 2);
   tn_tensor y = tn_packed_sum(h);
   tn_output(f, "y", y);
@@ -345,7 +347,8 @@ static Limited limited(int64_t max_rows, bool computed) {
 static tn_status run_limited(const Limited *r, const int64_t *lengths, float *y, float *dx) {
   static float x[B * T * F];
   fill(x, B * T * F, 5);
-  return tn_run(r->m, "run", TN_IN(tn_f32(x, B, T, F), tn_i64(lengths, B)), TN_OUT(tn_f32(y, B, 4), tn_f32(dx, B, T, F)));
+  return tn_run(r->m, "run", TN_IN(tn_f32(x, B, T, F), tn_i64(lengths, B)),
+                TN_OUT(tn_f32(y, B, 4), tn_f32(dx, B, T, F)));
 }
 
 static void free_limited(Limited *r) {
@@ -365,7 +368,8 @@ static void fewer_rows(void) {
   }
   y[1][0] = 7;
   CHECK(run_limited(&few, more, y[1], dx[1]) == TN_ERR_VALUE && y[1][0] == 7);  // before anything is written
-  CHECK_HAS(tn_error_text(few.m), "input 'len': the lengths sum to 21, above 20, the bound of the rows that they pack (.max_rows)");
+  CHECK_HAS(tn_error_text(few.m),
+            "input 'len': the lengths sum to 21, above 20, the bound of the rows that they pack (.max_rows)");
   CHECK(run_limited(&all, fits, y[0], dx[0]) == TN_OK && run_limited(&few, fits, y[1], dx[1]) == TN_OK);
   CHECK(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(dx[0], dx[1], sizeof dx[0]));
   free_limited(&all), free_limited(&few);
@@ -379,7 +383,8 @@ static void fewer_rows_computed(void) {
   CHECK(run_limited(&all, fits, y[0], dx[0]) == TN_OK && run_limited(&few, fits, y[1], dx[1]) == TN_OK);
   CHECK(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(dx[0], dx[1], sizeof dx[0]));
   CHECK(run_limited(&few, more, y[1], dx[1]) == TN_ERR_VALUE);
-  CHECK_HAS(tn_error_text(few.m), "run: lengths computed in the run sum to 21 rows, above 20, the bound of their layout");
+  CHECK_HAS(tn_error_text(few.m),
+            "run: lengths computed in the run sum to 21 rows, above 20, the bound of their layout");
   CHECK(run_limited(&few, long_before, y[1], dx[1]) == TN_ERR_VALUE);
   CHECK_HAS(tn_error_text(few.m), "sum to 35 rows, above 20");
   CHECK(run_limited(&few, fits, y[1], dx[1]) == TN_OK && !memcmp(y[0], y[1], sizeof y[0]));
@@ -401,6 +406,93 @@ static void two_limits(void) {
     tn_model_free(m);
     tn_program_free(p);
   }
+}
+
+// ---- rows of one sequence behind those of the other, as a loader gives them: the bits of what is packed from padded values
+enum { MOST_ROWS = 24, N_ROWS = 20 };
+static void fill_padded(float *padded, const float *rows, const int64_t *lengths) {
+  memset(padded, 0, B * T * F * sizeof *padded);
+  for (int b = 0; b < B; b++)
+    for (int t = 0; t < lengths[b]; t++, rows += F) memcpy(padded + (b * T + t) * F, rows, F * sizeof *rows);
+}
+
+static bool same_rows(const float *padded, const float *rows, const int64_t *lengths) {
+  bool same = true;
+  for (int b = 0; b < B; b++)
+    for (int t = 0; t < lengths[b]; t++, rows += F) same &= !memcmp(padded + (b * T + t) * F, rows, F * sizeof *rows);
+  return same;
+}
+
+static tn_tensor sum_of_rows(tn_packed s, tn_packed label) {
+  tn_packed h = tn_packed_map("tanh", tn_packed_zip("mul", s, label));
+  h = tn_packed_concat(tn_packed_cumsum(h), tn_packed_sort(h, false).values);
+  return tn_packed_sum(h);
+}
+
+static void rows_as_they_come(uint32_t n_workers) {
+  static const int64_t lengths[2][B] = {{3, 7, 0, 7, 3}, {1, 1, 0, 6, 1}};
+  static float x[N_ROWS * F], padded[B * T * F], y[2][B * 2 * F], dx[B * T * F], dx_rows[N_ROWS * F], again[B * T * F];
+  tn_program *p = tn_program_create("rows");
+  tn_dim batch = tn_dim_bounded(p, "batch", B + 2), letters = tn_dim_bounded(p, "letters", MOST_ROWS);
+  tn_function *f = tn_function_begin(p, "padded");
+  tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(batch, T, F)), len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
+  tn_packed s = tn_pack_padded(in, len, .allow_empty = true);
+  tn_tensor sum = sum_of_rows(s, tn_pack_like(in, s, true));
+  tn_output(f, "y", sum), tn_output(f, "dx", tn_grad(tn_sum(tn_square(sum)), in));
+  tn_function_end(f);
+  f = tn_function_begin(p, "rows");
+  in = tn_input(f, "x", TN_F32, TN_SHAPE(letters, F)), len = tn_input(f, "len", TN_I64, TN_SHAPE(batch));
+  s = tn_pack_rows(in, len, .max_length = T, .allow_empty = true);
+  tn_packed label = tn_pack_rows(in, len, .max_length = T, .allow_empty = true);
+  CHECK(s.layout.v == label.layout.v);
+  CHECK(tn_pack_rows(in, len, .max_length = T - 1, .allow_empty = true).layout.v != s.layout.v);
+  sum = sum_of_rows(s, label);
+  tn_output(f, "y", sum), tn_output(f, "dx", tn_grad(tn_sum(tn_square(sum)), in));
+  tn_output(f, "again", tn_pad_packed(s, 0, true));
+  tn_function_end(f);
+  tn_model *m = model_of(p, .n_workers = n_workers, .buckets = TN_BUCKET_LIST({letters, 16}));
+  for (int k = 0; k < 2; k++) {  // 20 rows, and 9, which a smaller plan holds
+    int64_t rows = k ? 9 : 20;
+    fill(x, N_ROWS * F, 8), fill_padded(padded, x, lengths[k]);
+    CHECK(m && tn_run(m, "padded", TN_IN(tn_f32(padded, B, T, F), tn_i64(lengths[k], B)),
+                      TN_OUT(tn_f32(y[0], B, 2 * F), tn_f32(dx, B, T, F))) == TN_OK);
+    CHECK(m && tn_run(m, "rows", TN_IN(tn_f32(x, rows, F), tn_i64(lengths[k], B)),
+                      TN_OUT(tn_f32(y[1], B, 2 * F), tn_f32(dx_rows, rows, F), tn_f32(again, B, T, F))) == TN_OK);
+    CHECK(!memcmp(y[0], y[1], sizeof y[0]) && same_rows(dx, dx_rows, lengths[k]) &&
+          !memcmp(again, padded, sizeof again));
+  }
+  y[1][0] = 7;
+  CHECK(tn_run(m, "rows", TN_IN(tn_f32(x, 19, F), tn_i64(lengths[0], B)),
+               TN_OUT(tn_f32(y[1], B, 2 * F), tn_f32(dx_rows, 19, F), tn_f32(again, B, T, F))) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(m), "input 'len': the lengths sum to 20, and there are 19 rows");
+  CHECK(y[1][0] == 7);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
+// Lengths that are computed: the run compares them with the rows that there are, and reads no others.
+static void rows_of_computed_lengths(void) {
+  tn_program *p = tn_program_create("computed");
+  tn_dim letters = tn_dim_bounded(p, "letters", MOST_ROWS);
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(letters)), len = tn_input(f, "len", TN_I64, TN_SHAPE(B));
+  tn_packed s = tn_pack_rows(x, tn_add_scalar(len, 1));
+  tn_output(f, "y", tn_packed_sum(s));
+  tn_output(f, "dx", tn_grad(tn_sum(tn_packed_cumsum(s).data), x));
+  tn_model *m = compile(p, f, 1);
+  static const int64_t lengths[B] = {1, 2, 0, 2, 4};
+  static const float want[] = {2, 1, 3, 2, 1, 1, 3, 2, 1, 5, 4, 3, 2, 1};
+  float v[MOST_ROWS], y[B], dx[MOST_ROWS];
+  for (int k = 0; k < MOST_ROWS; k++) v[k] = 1;
+  const tn_array n = tn_i64(lengths, B);
+  CHECK(m && tn_run(m, "run", TN_IN(tn_f32(v, 14), n), TN_OUT(tn_f32(y, B), tn_f32(dx, 14))) == TN_OK);
+  CHECK(y[0] == 2 && y[1] == 3 && y[2] == 1 && y[4] == 5 && !memcmp(dx, want, sizeof want));
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(v, 13), n), TN_OUT(tn_f32(y, B), tn_f32(dx, 13))) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(m), "lengths computed in the run sum to 14 rows, above 13");
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(v, 15), n), TN_OUT(tn_f32(y, B), tn_f32(dx, 15))) == TN_ERR_VALUE);
+  CHECK_HAS(tn_error_text(m), "lengths computed in the run sum to 14 rows, and there are 15");
+  tn_model_free(m);
+  tn_program_free(p);
 }
 
 // Sequences of a list have bounds of their own: 4 + 1 + 4 rows, not 3 times 4.
@@ -516,6 +608,8 @@ int main(void) {
   fewer_rows_computed();
   two_limits();
   rows_of_a_list();
+  rows_as_they_come(1), rows_as_they_come(2);
+  rows_of_computed_lengths();
   lists_refused();
   empty_lists();
   with_data_shares();

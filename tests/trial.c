@@ -85,6 +85,7 @@ typedef struct {
   int64_t hi;
   bool lengths, sorted, no_empty;
   int64_t most_rows;  // the sum of lengths
+  bool exact_rows;    // they sum to that
 } Wants;
 
 static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
@@ -142,6 +143,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
         w->sorted |= ir_attr(f, (Val){i}, KEY_sorted) != NULL;
         if (ir_rows_limit(f, (Val){i}).i)
           w->most_rows = smaller(w->most_rows, ir_dim_eval(p, ir_rows_limit(f, (Val){i}), slots));
+        w->exact_rows |= ir_attr(f, (Val){i}, KEY_total) != NULL;
         w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, ins->shape, 1), slots));
         break;
       default:
@@ -156,15 +158,16 @@ static int by_size_down(const void *a, const void *b) {
   return x > y ? -1 : x < y;
 }
 
-// Lengths become shorter, the longest first, until their rows are few enough.
-static void keep_rows(Tensor lengths, int64_t most) {
-  double rows = 0;
+// The longest become shorter, but not below `least`, until their rows are few enough; where the sum must be exact, the shortest longer
+static void keep_rows(Tensor lengths, const Wants *w) {
+  double rows = 0, most = (double)w->most_rows, least = w->no_empty;
   for (int64_t k = 0; k < lengths.n; k++) rows += lengths.v[k];
-  for (; rows > (double)most; rows--) {
-    int64_t longest = 0;
+  while (rows > most || (w->exact_rows && rows < most)) {
+    int64_t at = 0, by = rows > most ? -1 : 1;
     for (int64_t k = 1; k < lengths.n; k++)
-      if (lengths.v[k] > lengths.v[longest]) longest = k;
-    lengths.v[longest]--;
+      if (by < 0 ? lengths.v[k] > lengths.v[at] : lengths.v[k] < lengths.v[at]) at = k;
+    if (!lengths.n || (by < 0 ? lengths.v[at] <= least : lengths.v[at] >= (double)w->hi)) return;  // the size follows
+    lengths.v[at] += (double)by, rows += (double)by;
   }
 }
 
@@ -175,7 +178,7 @@ static void fill_ints(const Fn *f, Val v, const int64_t *slots, Rng *r, Tensor t
   int64_t least = w.no_empty, n = w.hi + (w.lengths && !least);
   for (int64_t k = 0; k < t.n; k++)
     t.v[k] = free_range ? (double)rng_below(r, 9) - 4 : (double)(rng_below(r, (uint32_t)(n > 1 ? n : 1)) + least);
-  if (w.lengths) keep_rows(t, w.most_rows);
+  if (w.lengths) keep_rows(t, &w);
   if (w.sorted) qsort(t.v, (size_t)t.n, sizeof *t.v, by_size_down);
 }
 
@@ -216,6 +219,11 @@ static void fill_input(const Fn *f, Val v, uint32_t draw, TrialData *d, RtArena 
   else fill_floats(name, &r, *t);
 }
 
+static void set_size(const Fn *f, Dim d, int64_t size, TrialData *out) {
+  const DimInfo *info = ir_dim_info(f->prog, d);
+  if (info->kind == DIM_SYM) out->slots[info->slot] = size;
+}
+
 // Lengths say how many rows there are, which bounds what else is filled.
 static void fill_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem) {
   const Prog *p = f->prog;
@@ -223,11 +231,12 @@ static void fill_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem)
     Val v = lengths_of(f, i);
     if (ir_none(v)) continue;
     fill_input(f, v, draw, d, mem);
-    const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, f->ins[i].shape, 2));
-    if (rows->kind != DIM_SYM) continue;
+    const Attr *total = ir_attr(f, (Val){i}, KEY_total);
     Tensor t = d->in[ir_attr_int(f, v, KEY_index, 0)];
-    d->slots[rows->slot] = 0;
-    for (int64_t k = 0; k < t.n; k++) d->slots[rows->slot] += (int64_t)t.v[k];
+    int64_t rows = 0;
+    for (int64_t k = 0; k < t.n; k++) rows += (int64_t)t.v[k];
+    set_size(f, ir_dim_at(p, f->ins[i].shape, 2), rows, d);
+    if (total) set_size(f, total->u.dim, rows, d);
   }
 }
 
@@ -240,6 +249,8 @@ TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
   grow_sizes(f, &d, mem);
   if (!d.runs) return d;
   fill_lengths(f, draw, &d, mem);
+  d.runs = !any_negative_size(f, d.slots, rt_alloc(mem, p->n_syms + 1));
+  if (!d.runs) return d;
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_input) fill_input(f, (Val){i}, draw, &d, mem);
   for (uint32_t k = 0; k < p->n_params; k++) {

@@ -90,6 +90,7 @@
     {" pack_padded ", 0, RANK_UP_BEHIND | AXIS(2), "any features", false},
     {" %p ", 0, AXIS(1), "time may be longer than the layout's", false},
     {" %q ", 0, AXIS(0), "time may be longer than the layout's", false},
+    {" packed_layout ", 0, AXIS(0), "any number of sequences", false},
     {" pack_padded ", 1, OTHER_ROWS, "the rows are the result's", false},
     {" unpack_padded ", 0, RANK_UP_BEHIND | AXIS(1), "any features", false},
     {" unpack_padded ", 1, OTHER_BATCH | OTHER_TIME, "batch and time are the result's", false},

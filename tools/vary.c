@@ -29,7 +29,9 @@ static void follow(const Prog *p, const Fn *f, int64_t *bounds) {
     if (ir_none(maker[slot])) continue;
     Shape s = ir_ins(f, maker[slot])->shape;
     int64_t all = eval(p, ir_dim_at(p, s, 0), bounds) * eval(p, ir_dim_at(p, s, 1), bounds);
-    bounds[slot] = !ir_rows_limit(f, maker[slot]).i || all < bounds[slot] ? all : bounds[slot];
+    Dim limit = ir_rows_limit(f, maker[slot]);
+    int64_t most = limit.i ? eval(p, limit, bounds) : all;
+    bounds[slot] = all < most ? all : most;
   }
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Attr *live = f->ins[i].op == OP_scan_begin || f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_live) : NULL;

@@ -122,11 +122,11 @@ static LLVMValueRef checks_of(CgConstants *k, const RtPlan *p, const RtFunction 
   LLVMValueRef *row = rows(k, f->n_checks);
   for (uint32_t i = 0; i < f->n_checks; i++) {
     const RtCheck *c = &f->checks[i];
-    row[i] = STRUCT(u32(k, c->input), i64(k, c->lo), u32(k, c->hi), u8(k, c->is_inclusive), u8(k, c->is_sorted),
-                    u8(k, c->has_sum), u8(k, c->is_exact), u32(k, c->sum),
-                    cg_constant_string(k, c->what), u8(k, c->has_other), i64(k, c->other), i64(k, c->group),
-                    i64(k, c->first), i64(k, c->size), u8(k, c->is_packed), u8(k, c->time_major), lengths_of(k, p, c),
-                    u32(k, c->of_input), u32(k, c->batch), u32(k, c->time), i64(k, c->row));
+    row[i] = STRUCT(u32(k, c->input), i64(k, c->lo), u32(k, c->hi), u32(k, c->sum), u8(k, c->is_inclusive),
+                    u8(k, c->is_sorted), u8(k, c->has_sum), u8(k, c->is_exact), cg_constant_string(k, c->what),
+                    u8(k, c->has_other), i64(k, c->other), i64(k, c->group), i64(k, c->first), i64(k, c->size),
+                    u8(k, c->is_packed), u8(k, c->time_major), lengths_of(k, p, c), u32(k, c->of_input),
+                    u32(k, c->batch), u32(k, c->time), i64(k, c->row));
   }
   return table(k, row, f->n_checks, "checks");
 }

@@ -106,8 +106,8 @@ static void say_check(Facts *f, const RtFunction *fn, const RtCheck *c) {
   if (c->is_exact)
     say(f, "%s: input '%s': the %ss do not sum to %s", fn->name, input, c->what, dim_text(f, c->sum, limit));
   else
-    say(f, "%s: input '%s': the %ss sum to more than %s, the bound of the rows that they pack", fn->name, input, c->what,
-        dim_text(f, c->sum, limit));
+    say(f, "%s: input '%s': the %ss sum to more than %s, the bound of the rows that they pack", fn->name, input,
+        c->what, dim_text(f, c->sum, limit));
 }
 
 static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunction *fn) {
@@ -121,7 +121,8 @@ static void say_function(Facts *f, const TnBundleFunction *listed, const RtFunct
   for (uint32_t k = 0; k < fn->n_inputs; k++) say_input(f, fn->name, &fn->inputs[k]);
   for (uint32_t k = 0; k < fn->n_outputs; k++) say_output(f, fn->name, &fn->outputs[k]);
   for (uint32_t k = 0; k < fn->n_checks; k++) say_check(f, fn, &fn->checks[k]);
-  say(f, "%s: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range", fn->name);
+  say(f, "%s: an index, a length, a sum of lengths or the start of a slice that the call computes is out of range",
+      fn->name);
 }
 
 static void say_tensor(Facts *f, const RtParam *p) {

@@ -37,6 +37,7 @@ typedef struct {
   int64_t least;  // a length
   bool is_sorted;
   V most_rows;        // NULL: no limit
+  bool is_exact;      // so many, not fewer either
   bool may_be_empty;  // a sequence, in the table
 } LengthRule;
 
@@ -63,7 +64,9 @@ static void count_lengths(Cg *c, const CgLayout *t, V given, V seqs, V time, con
       put(c, sizes, cell, cg_add(c, cg_layout_get(c, sizes, cell), one));
     }
   }
-  if (most) report_if(c, cg_lt(c, most, carried[ROWS]), TN_KERR_ROWS, most, carried[ROWS]);
+  if (!most) return;
+  V is_bad = rule->is_exact ? cg_ne(c, most, carried[ROWS]) : cg_lt(c, most, carried[ROWS]);
+  report_if(c, is_bad, TN_KERR_ROWS, most, carried[ROWS]);
 }
 
 // From the back: batch_sizes[t] becomes the number of lengths > t, and offsets[t] the first sorted position of length t
@@ -155,6 +158,7 @@ static void table_of_lengths(Cg *c, Val v) {
   LengthRule rule = {.least = takes_empty ? 0 : 1,
                      .is_sorted = ir_attr(c->f, v, KEY_sorted) != NULL,
                      .most_rows = limit.i ? cg_dim(c, limit) : NULL,
+                     .is_exact = ir_attr(c->f, v, KEY_total) != NULL,
                      .may_be_empty = takes_empty || limit.i};
   // Without a step there are empty sequences or none: the batch counts as empty, so that nothing is written outside the
   // table.

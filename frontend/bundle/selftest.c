@@ -60,7 +60,8 @@ static const char draws[] = "static void draw_%1$s(%2$s *to, int64_t n) {\n"
 
 static const char draws_whole[] =
     "// What whole numbers may be; of each `group` it is about those in [first, first + size), group 0: about all.\n"
-    "// order 1: none is above the one before it, 2: none is below it\n"
+    "// order 1: none is above the one before it, 2: none is below it, 3: equal parts of `last`, one for each of "
+    "`size`\n"
     "typedef struct {\n"
     "  int64_t lo, last, group, first, size;\n"
     "  int order;\n"
@@ -71,6 +72,7 @@ static const char draws_whole[] =
     "  for (i = 0; i < n_ranges; i++) {\n"
     "    int64_t at = r[i].group ? k %% r[i].group - r[i].first : k;\n"
     "    if (r[i].group && (at < 0 || at >= r[i].size)) continue;\n"
+    "    if (r[i].order == 3) return k < r[i].size ? (r[i].last + r[i].size - 1 - k) / r[i].size : 0;\n"
     "    has_range = 1;\n"
     "    if (r[i].lo > lo) lo = r[i].lo;\n"
     "    if (r[i].last < last) last = r[i].last;\n"

@@ -109,9 +109,9 @@ void tn_eval(tn_function *f, bool eval, tn_site at) {
   if (eval != f->eval) f->eval = eval;
 }
 
-static bool is_found_in_run(const tn_program *p, Dim d) {
+bool fe_is_found_in_run(const tn_program *p, Dim d) {
   const DimInfo *info = ir_dim_info(p->ir, d);
-  if (ir_dim_has_parts(info)) return is_found_in_run(p, info->a) || is_found_in_run(p, info->b);
+  if (ir_dim_has_parts(info)) return fe_is_found_in_run(p, info->a) || fe_is_found_in_run(p, info->b);
   for (uint32_t k = 0; k < p->n_rows; k++)
     if (p->rows[k].i == d.i) return true;
   return false;
@@ -120,7 +120,7 @@ static bool is_found_in_run(const tn_program *p, Dim d) {
 // The caller cannot know the rows of a layout before the run, and a wrong number of them would be read out of bounds.
 static bool check_input_dims(tn_function *f, const char *name, Shape s, tn_site at) {
   for (uint32_t k = 0; k < ir_rank(f->p->ir, s); k++) {
-    if (!is_found_in_run(f->p, ir_dim_at(f->p->ir, s, k))) continue;
+    if (!fe_is_found_in_run(f->p, ir_dim_at(f->p->ir, s, k))) continue;
     fe_error(f->p, E_ARGUMENT, at, "axis %u of input '%s' is the rows of a packed layout: a run finds that size itself",
              k, name);
     return false;

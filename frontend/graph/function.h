@@ -103,6 +103,7 @@ tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at);
 tn_tensor fe_emit2(Op op, tn_tensor a, tn_tensor b, tn_site at);
 tn_tensor fe_leaf(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, Shape s, tn_site at);  // f32
 tn_tensor fe_const(tn_function *f, double v, tn_site at);
+bool fe_is_found_in_run(const tn_program *p, Dim d);   // the rows of a layout, or made of them
 tn_tensor fe_size(tn_function *f, Dim d, tn_site at);  // of a dim, as f32
 static inline tn_tensor fe_poison(tn_function *f) { return (tn_tensor){f, 0}; }
 // Poisons all results of a call with several values first, so that a refused call leaves no handle unwritten

@@ -89,40 +89,56 @@ static bool has_bound(const Fn *f, Val layout, const tn_pack_options *o) {
   return !o->max_rows || own == rows_bound(f->prog, ir_dim_at(f->prog, s, 0), ir_dim_at(f->prog, s, 1), o);
 }
 
+static Dim total_of(const Fn *f, Val layout) {
+  const Attr *total = ir_attr(f, layout, KEY_total);
+  return total ? total->u.dim : (Dim){0};
+}
+
 // The layout that was made of these very lengths before, and that no write to them came after; none: NULL handle.
-// Values packed by the same lengths thereby have the same rows.
-static tn_tensor known_layout(tn_tensor lengths, Dim time, const tn_pack_options *o) {
+// Values packed by the same lengths thereby have the same rows. total: what the lengths sum to; none: any sum
+static tn_tensor known_layout(tn_tensor lengths, Dim time, Dim total, const tn_pack_options *o) {
   const Fn *f = lengths.fn->ir;
   Val from = fe_val(lengths);
   for (uint32_t i = f->n_ins - 1; i > from.i; i--) {
     const Ins *ins = &f->ins[i];
     if (ins->op != OP_packed_layout || !ins->n_args || ir_arg(f, (Val){i}, 0).i != from.i) continue;
-    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i || !has_bound(f, (Val){i}, o)) continue;
+    if (ir_attr(f, (Val){i}, KEY_time)->u.dim.i != time.i || total_of(f, (Val){i}).i != total.i) continue;
+    if (!has_bound(f, (Val){i}, o)) continue;
     if (same_flag(f, (Val){i}, KEY_sorted, o->enforce_sorted) && same_flag(f, (Val){i}, KEY_empty, o->allow_empty))
       return fe_written_since(lengths, i) ? fe_poison(lengths.fn) : (tn_tensor){lengths.fn, i};
   }
   return fe_poison(lengths.fn);
 }
 
-tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o) {
+static tn_tensor run_layout(tn_tensor lengths, Dim batch, Dim time, Dim total, const tn_pack_options *o) {
   tn_program *p = lengths.fn->p;
   Dim rows = new_rows(p, rows_bound(p->ir, batch, time, o));
-  Attr attrs[4] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
+  Attr attrs[5] = {ir_a_dim(KEY_time, time), ir_a_dim(KEY_rows, rows)};
   uint32_t n_attrs = 2;
   if (o->enforce_sorted) attrs[n_attrs++] = ir_a_int(KEY_sorted, 1);
   if (o->allow_empty) attrs[n_attrs++] = ir_a_int(KEY_empty, 1);
+  if (total.i) attrs[n_attrs++] = ir_a_dim(KEY_total, total);
   return fe_emit(OP_packed_layout, &lengths, 1, attrs, n_attrs, o->at);
+}
+
+tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_options *o) {
+  return run_layout(lengths, batch, time, (Dim){0}, o);
 }
 
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
   bool time_major = o->time_major;
   Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
-  tn_tensor known = known_layout(lengths, time, o);
+  tn_tensor known = known_layout(lengths, time, (Dim){0}, o);
   if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, o->at), o->enforce_sorted, o->at);
   return made(x, fe_run_layout(lengths, batch, time, o), o);
 }
 
 static bool check_max_rows(tn_program *p, const tn_pack_options *o) {
+  if (o->max_length) {
+    fe_error(p, E_ARGUMENT, o->at,
+             "max_length is for tn_pack_rows: these sequences have an axis of time, which bounds them");
+    return false;
+  }
   if (o->max_rows >= 0) return true;
   fe_error(p, E_ARGUMENT, o->at, "max_rows is %lld: it is a number of rows, or 0", (long long)o->max_rows);
   return false;
@@ -181,17 +197,31 @@ static bool numbers_of(const Fn *f, Val v, int64_t *out, uint32_t *n, uint32_t m
   return good || ins->op == OP_concat;
 }
 
-// Lengths that are numbers of the program are known now.
-static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o) {
+// Lengths that are numbers of the program are known now. NULL: they are others
+static const int64_t *known_numbers(tn_tensor lengths, uint32_t *n) {
   const Fn *f = lengths.fn->ir;
   Dim batch = fe_axis_dim(lengths, 0);
-  if (!ir_dim_is_const(f->prog, batch)) return true;
-  uint32_t n = 0, count = (uint32_t)ir_dim_bound(f->prog, batch);
-  if (count > MOST_NUMBERS) return true;
+  *n = 0;
+  if (!ir_dim_is_const(f->prog, batch)) return NULL;
+  uint32_t count = (uint32_t)ir_dim_bound(f->prog, batch);
+  if (count > MOST_NUMBERS) return NULL;
   int64_t *known = rt_alloc(f->prog->mem, (count + 1) * sizeof *known);
-  if (!numbers_of(f, fe_val(lengths), known, &n, count) || n != count) return true;
-  if (fe_written_since(lengths, lengths.v)) return true;
-  return check_lengths(x, known, n, time, o);
+  if (!numbers_of(f, fe_val(lengths), known, n, count) || *n != count) return NULL;
+  return fe_written_since(lengths, lengths.v) ? NULL : known;
+}
+
+static bool check_numbers(tn_tensor x, tn_tensor lengths, int64_t time, const tn_pack_options *o) {
+  uint32_t n;
+  const int64_t *known = known_numbers(lengths, &n);
+  return !known || check_lengths(x, known, n, time, o);
+}
+
+// Are lengths a list of whole numbers? false: reported
+static bool check_list(tn_tensor lengths, tn_site at) {
+  if (fe_ins(lengths)->dtype == DT_I64 && fe_rank(lengths) == 1) return true;
+  fe_error(lengths.fn->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, at, "lengths are an i64 value with one axis");
+  fe_note_value(lengths, "the value");
+  return false;
 }
 
 tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
@@ -200,17 +230,77 @@ tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   FE_GUARD(f->p, fe_poisoned_packed(f));
   bool time_major = o.time_major;
   if (!fe_check_padded(x, o.at) || !check_max_rows(f->p, &o)) return fe_poisoned_packed(f);
-  if (fe_ins(lengths)->dtype != DT_I64 || fe_rank(lengths) != 1) {
-    fe_error(f->p, fe_rank(lengths) == 1 ? E_DTYPE : E_SHAPE, o.at, "lengths are an i64 value with one axis");
-    fe_note_value(lengths, "the value");
-    return fe_poisoned_packed(f);
-  }
+  if (!check_list(lengths, o.at)) return fe_poisoned_packed(f);
   if (!check_numbers(x, lengths, ir_dim_bound(f->p->ir, fe_axis_dim(x, !time_major)), &o)) return fe_poisoned_packed(f);
   if (fe_axis_dim(lengths, 0).i == fe_axis_dim(x, time_major).i) return fe_pack_by(x, lengths, &o);
   fe_error(f->p, E_LENGTH_COUNT, o.at, "the number of lengths is not the batch of the packed value");
   fe_note_value(lengths, "the list of lengths");
   note_padded(x, "one length for each sequence: both axes are the same tn_dim");
   return fe_poisoned_packed(f);
+}
+
+static bool check_rows_options(tn_tensor x, const tn_pack_options *o) {
+  tn_program *p = x.fn->p;
+  if (o->max_length < 0)
+    fe_error(p, E_ARGUMENT, o->at, "max_length is %lld: it is a number of steps, or 0", (long long)o->max_length);
+  else if (o->time_major) fe_error(p, E_ARGUMENT, o->at, "time_major is for padded values: rows have no axis of time");
+  else if (o->max_rows)
+    fe_error(p, E_ARGUMENT, o->at, "max_rows is for padded values: these rows have the bound of their axis");
+  else return true;
+  fe_note_value(x, "the value to pack");
+  return false;
+}
+
+// Of lengths and rows that are known now
+static bool check_total(tn_tensor x, tn_tensor lengths, tn_site at) {
+  tn_program *p = x.fn->p;
+  uint32_t n;
+  const int64_t *known = known_numbers(lengths, &n);
+  Dim total = fe_axis_dim(x, 0);
+  if (!known || !ir_dim_is_const(p->ir, total)) return true;
+  int64_t rows = 0;
+  for (uint32_t k = 0; k < n; k++) rows += known[k];
+  if (rows == ir_dim_bound(p->ir, total)) return true;
+  fe_error(p, E_LENGTH_RANGE, at, "the lengths sum to %lld, and there are %lld rows", (long long)rows,
+           (long long)ir_dim_bound(p->ir, total));
+  fe_note_value(x, "the value to pack");
+  fe_note_value(lengths, "the list of lengths");
+  return false;
+}
+
+static bool check_rows(tn_tensor x, tn_site at) {
+  tn_program *p = x.fn->p;
+  if (fe_ins(x)->dtype == DT_LAYOUT || fe_rank(x) < 1)
+    fe_error(p, E_SHAPE, at, "packing takes rows, one sequence behind the other, found no axis of them");
+  else if (fe_is_found_in_run(p, fe_axis_dim(x, 0)))
+    fe_error(p, E_ARGUMENT, at,
+             "the number of these rows is found by the run: lengths cannot be compared with it before");
+  else if (fe_rows_of(x)) {
+    fe_error(p, E_ARGUMENT, at, "these rows are those of sequences that are packed already");
+    fe_note_value(x, "the value to pack");
+    fe_hint(p, "tn_packed_with_data puts them on their layout; tn_rows says that they are just rows");
+    return false;
+  } else return true;
+  fe_note_value(x, "the value to pack");
+  return false;
+}
+
+tn_packed tn_pack_rows(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
+  tn_function *f;
+  if (!fe_join((const tn_tensor[]){x, lengths}, 2, &f, o.at)) return fe_poisoned_packed(f);
+  FE_GUARD(f->p, fe_poisoned_packed(f));
+  if (!check_rows(x, o.at) || !check_rows_options(x, &o) || !check_list(lengths, o.at)) return fe_poisoned_packed(f);
+  Dim total = fe_axis_dim(x, 0);
+  int64_t bound = ir_dim_bound(f->p->ir, total), longest = o.max_length && o.max_length < bound ? o.max_length : bound;
+  Dim time = ir_dim(f->p->ir, longest);
+  if (!check_numbers(x, lengths, longest, &o) || !check_total(x, lengths, o.at)) return fe_poisoned_packed(f);
+  o.max_rows = bound;
+  tn_tensor layout = known_layout(lengths, time, total, &o);
+  if (!fe_ok(layout)) layout = run_layout(lengths, fe_axis_dim(lengths, 0), time, total, &o);
+  if (!fe_ok(layout)) return fe_poisoned_packed(f);
+  fe_keep(layout, o.at);
+  tn_tensor data = fe_move_rows(OP_seq_from_list, x, layout, NULL, 0, o.at);
+  return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o.enforce_sorted, o.at) : fe_poisoned_packed(f);
 }
 
 tn_packed tn_pack_like(tn_tensor x, tn_packed like, bool batch_first, tn_site at) {

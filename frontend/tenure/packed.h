@@ -23,10 +23,19 @@ typedef struct {
   // max_rows gives. Memory of all that has these rows, or rows made of them, is for so many. A run with more is refused before
   // anything is written; E115 where lengths are constants. 0: batch times time
   int64_t max_rows;
+  int64_t max_length;  // tn_pack_rows: the most steps of a sequence; 0: as many as there are rows
   tn_site at;
 } tn_pack_options;
 // Lengths i64 [B], each in [1, T], or [0, T] with allow_empty
 TN_API tn_packed tn_pack_padded(tn_tensor x, tn_tensor lengths, tn_pack_options o);
+// x [N, ..]: the rows of one sequence behind those of the other, as a loader gives them with TN_CONCATENATED. Lengths i64 [B]
+// that sum to N, else the run is refused, before anything is written where they are an input. Nothing is padded, and the bound
+// of N bounds what has these rows. What is packed by the same lengths has one layout. The time axis is max_length.
+//
+//   tn_dim N = tn_dim_bounded(p, "letters", 4096), B = tn_dim_bounded(p, "batch", 64);
+//   tn_tensor x = tn_input(f, "letter", TN_I64, TN_SHAPE(N)), n = tn_input(f, "letter.lengths", TN_I64, TN_SHAPE(B));
+//   tn_packed s = tn_pack_rows(x, n, .max_length = 200);
+TN_API tn_packed tn_pack_rows(tn_tensor x, tn_tensor lengths, tn_pack_options o);
 TN_API tn_packed tn_pack_constant(tn_tensor x, const int64_t *lengths, uint32_t n, tn_pack_options o);
 // [B, T, ..], `value` beyond each length. T: the longest of constant lengths, else the time axis packed.
 TN_API tn_tensor tn_pad_packed(tn_packed s, double value, bool batch_first, tn_site at);

@@ -350,7 +350,10 @@ void ir_grad_rule_seq_reverse(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_reverse, v, adj));
 }
 void ir_grad_rule_seq_from_list(Grad *g, Val v, Val adj) {
-  ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_to_list, v, adj));
+  Val x = arg(g, v, 0), layout = arg(g, v, 1);
+  Attr total = ir_a_dim(KEY_total, ir_dim_at(g->p, shape_of(g, x), 0));
+  bool has_total = total.u.dim.i != ir_dim_at(g->p, shape_of(g, layout), 2).i;
+  ir_grad_give(g, x, ir_emit(g->f, OP_seq_to_list, (Val[]){adj, layout}, 2, &total, has_total, g->loc));
 }
 void ir_grad_rule_seq_to_list(Grad *g, Val v, Val adj) {
   ir_grad_give(g, arg(g, v, 0), with_layout(g, OP_seq_from_list, v, adj));

@@ -43,6 +43,10 @@ static bool check_lengths(Run *r, Val v, const Layout *l, int64_t n, int64_t tim
                       (long long)i);
     rows += (int64_t)l->lengths[i];
   }
+  if (ir_attr(r->f, v, KEY_total)) {
+    if (rows == most) return true;
+    return run_fail(r, v, "the lengths sum to %lld, and {total} is %lld", (long long)rows, (long long)most);
+  }
   if (rows <= most) return true;
   return run_fail(r, v, "the lengths sum to %lld, above the %lld of {rows}", (long long)rows, (long long)most);
 }

@@ -1,10 +1,18 @@
 // Shape rules of layouts, packed values and recurrences: words of the shape column of ops.def, like those of infer.c.
 #include "ir/shape/infer.h"
+#include "ir/storage.h"
 #include <string.h>
+
+// The rows that lengths which sum to {total} may have, by bounds
+static int64_t most_rows(const Infer *c, Dim time, Dim total) {
+  int64_t all, most = ir_dim_bound(c->p, total);
+  if (__builtin_mul_overflow(ir_dim_bound(c->p, dim_of(c, 0, 0)), ir_dim_bound(c->p, time), &all)) return most;
+  return all < most ? all : most;
+}
 
 uint16_t ir_rule_layout(const Infer *c) {
   const Attr *time = ir_attr(c->f, c->v, KEY_time), *rows = ir_attr(c->f, c->v, KEY_rows);
-  const Attr *lengths = ir_attr(c->f, c->v, KEY_lengths);
+  const Attr *lengths = ir_attr(c->f, c->v, KEY_lengths), *total = ir_attr(c->f, c->v, KEY_total);
   if (!time || !rows) return ir_infer_fault(c, E_ARGUMENT, "needs {time} and {rows}");
   Dim batch;
   if (ir_has_operand(c->f, c->v, ARG_lengths)) {
@@ -13,9 +21,13 @@ uint16_t ir_rule_layout(const Infer *c) {
     if (ir_dim_info(c->p, rows->u.dim)->kind != DIM_SYM)
       return ir_infer_fault(c, E_ARGUMENT, "{rows} must be a named dim");
     if (rows->u.dim.i == time->u.dim.i) return ir_infer_fault(c, E_ARGUMENT, "{rows} and {time} are one dim");
+    if (total && ir_dim_bound(c->p, rows->u.dim) < most_rows(c, time->u.dim, total->u.dim))
+      return ir_infer_fault(c, E_ARGUMENT,
+                            "the bound of {rows} must be at least that of {total}, or of batch times time");
     batch = dim_of(c, 0, 0);
   } else {
     if (!lengths) return ir_infer_fault(c, E_ARGUMENT, "needs lengths");
+    if (total) return ir_infer_fault(c, E_ARGUMENT, "constant lengths have no {total}: {rows} is their sum");
     uint32_t n = ir_rank(c->p, lengths->u.list);
     int64_t sum = 0, top = ir_dim_bound(c->p, time->u.dim), least = ir_attr(c->f, c->v, KEY_empty) ? 0 : 1;
     for (uint32_t k = 0; k < n; k++) {
@@ -143,6 +155,31 @@ uint16_t ir_rule_seq_rows(const Infer *c) {
   if (ir_has_operand(c->f, c->v, ARG_g) && shape_named(c, ARG_g).i != s.i)
     return bad_shape(c, "a gradient has another shape");
   set(c, 0, dtype_of(c, 0), s);
+  return 0;
+}
+
+// The layout's {total}; none
+static Dim total_of(const Infer *c) {
+  const Attr *a = ir_attr(c->f, ir_view_base(c->f, ir_arg(c->f, c->v, 1)), KEY_total);
+  return a ? a->u.dim : (Dim){0};
+}
+
+uint16_t ir_rule_seq_from_list(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Dim first = dim_of(c, 0, 0), total = total_of(c);
+  if (first.i != dim_of(c, 1, 2).i && (!total.i || first.i != total.i))
+    return bad_shape(c, "rows differ from the layout's");
+  set(c, 0, dtype_of(c, 0), ir_infer_with_dim(c, shape_of(c, 0), 0, dim_of(c, 1, 2)));
+  return 0;
+}
+
+uint16_t ir_rule_seq_to_list(const Infer *c) {
+  Shape s;
+  const Attr *total = ir_attr(c->f, c->v, KEY_total);
+  TRY(seq_shape(c, 2, 2, &s));
+  if (total && total->u.dim.i != total_of(c).i)
+    return ir_infer_fault(c, E_ARGUMENT, "{total} is not that of the layout");
+  set(c, 0, dtype_of(c, 0), total ? ir_infer_with_dim(c, s, 0, total->u.dim) : s);
   return 0;
 }
 

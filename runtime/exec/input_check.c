@@ -236,7 +236,8 @@ static RtStatus refuse_sum(const RtRunCheck *c, const RtCheck *k, const RtBadVal
     return refuse(c, RT_ERR_VALUE, "input '%s': the %ss sum to %" PRId64 ", and there are %" PRId64 " rows",
                   c->function->inputs[k->input].name, k->what, bad->value, bad->last);
   return refuse(c, RT_ERR_VALUE,
-                "input '%s': the %ss sum to %" PRId64 ", above %" PRId64 ", the bound of the rows that they pack (.max_rows)",
+                "input '%s': the %ss sum to %" PRId64 ", above %" PRId64
+                ", the bound of the rows that they pack (.max_rows)",
                 c->function->inputs[k->input].name, k->what, bad->value, bad->last);
 }
 

@@ -240,8 +240,10 @@ static void report_count(RtInstance *i, const RtFunction *f, const TnKernelStatu
 
 static void report_rows(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {
   rt_fail(i->error, sizeof i->error,
-          "%s: lengths computed in the run sum to %" PRId64 " rows, above %" PRId64 ", the bound of their layout", f->name,
-          s->value, s->index);
+          s->value > s->index ? "%s: lengths computed in the run sum to %" PRId64 " rows, above %" PRId64
+                                ", the bound of their layout"
+                              : "%s: lengths computed in the run sum to %" PRId64 " rows, and there are %" PRId64,
+          f->name, s->value, s->index);
 }
 
 static RtStatus report_kernel(RtInstance *i, const RtFunction *f, const TnKernelStatus *s) {

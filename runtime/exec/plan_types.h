@@ -86,14 +86,11 @@ typedef struct {
 typedef struct {
   uint32_t input;
   int64_t lo;
-  uint32_t hi;  // row of RtPlan.dims
-  bool is_inclusive;
-  bool is_sorted;    // must be non-increasing, too
-  bool has_sum;      // the sum of all is at most `sum`, too
-  bool is_exact;     // it is `sum`
-  uint32_t sum;      // row of RtPlan.dims
-  const char *what;  // "label", "index", "length"
-  bool has_other;    // `other` is valid, too: the ignored label
+  uint32_t hi, sum;              // rows of RtPlan.dims
+  bool is_inclusive, is_sorted;  // sorted: non-increasing, too
+  bool has_sum, is_exact;        // the sum of all is at most `sum`, too, or is that
+  const char *what;              // "label", "index", "length"
+  bool has_other;                // `other` is valid, too: the ignored label
   int64_t other;
   // Of each `group` of elements only [first, first + size) are checked; group 0: all
   int64_t group, first, size;

@@ -122,6 +122,7 @@ static void follow(Draw *d, const Place *at, Val v, DrawRange r) {
 static DrawRange range_of(const Draw *d, const Fn *f, Val source, const InputCheck *c) {
   int64_t last = ir_dim_eval(f->prog, c->hi, d->slots) - !c->incl, n = elements_from(d, f, f->ins[source.i].shape, 0);
   int64_t sum = c->has_sum ? ir_dim_eval(f->prog, c->sum, d->slots) : 0;
+  if (c->exact_sum) return (DrawRange){.last = sum, .size = n, .order = DRAW_PARTS};
   if (c->has_sum && n && sum / n < last) last = sum / n;
   return (DrawRange){.lo = c->lo, .last = last, .order = c->sorted ? DRAW_FALLING : DRAW_ANY_ORDER};
 }
@@ -198,6 +199,8 @@ uint32_t ir_draw_ranges(RtArena *mem, const Fn *f, const int64_t *slots, uint32_
 // ---- drawing
 const int64_t ir_draw_spreads[DRAW_N_SPREADS] = {INT64_MAX, 1, 0};
 
+static int64_t part_of(const DrawRange *r, int64_t k) { return (r->last + r->size - 1 - k) / r->size; }
+
 static bool is_about(const DrawRange *r, int64_t k, bool *is_first) {
   int64_t at = r->group ? k % r->group - r->first : k;
   *is_first = at == 0;
@@ -211,6 +214,10 @@ void ir_draw_bounds(const DrawRange *r, uint32_t n, int64_t spread, int64_t k, i
   for (uint32_t i = 0; i < n; i++) {
     if (!is_about(&r[i], k, &is_first)) continue;
     has_range = true;
+    if (r[i].order == DRAW_PARTS) {
+      *lo = *last = k < r[i].size ? part_of(&r[i], k) : 0;
+      return;
+    }
     if (r[i].lo > *lo) *lo = r[i].lo;
     if (r[i].last < *last) *last = r[i].last;
     if (r[i].order == DRAW_FALLING && !is_first && before < *last) *last = before;

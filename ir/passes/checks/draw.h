@@ -5,7 +5,8 @@
 
 #include "ir/ir.h"
 
-typedef enum { DRAW_ANY_ORDER, DRAW_FALLING, DRAW_RISING } DrawOrder;  // falling: none is above the one before it
+// Falling: none is above the one before it. Parts: equal ones of `last`, which they sum to, one for each of `size` elements
+typedef enum { DRAW_ANY_ORDER, DRAW_FALLING, DRAW_RISING, DRAW_PARTS } DrawOrder;
 
 typedef struct {
   int64_t lo, last;

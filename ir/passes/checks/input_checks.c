@@ -113,7 +113,7 @@ static InputCheck length_check(const Fn *f, Val layout) {
                   .sorted = ir_attr(f, layout, KEY_sorted) != NULL,
                   .what = "length"};
   c.sum = ir_rows_limit(f, layout);
-  c.has_sum = c.sum.i != 0;
+  c.has_sum = c.sum.i != 0, c.exact_sum = ir_attr(f, layout, KEY_total) != NULL;
   return c;
 }
 
@@ -204,7 +204,7 @@ static int64_t bound_of(const Fn *f, Val layout, uint32_t axis) {
 // Is there room for `rows` rows?
 static bool has_room(const Fn *f, Val layout, int64_t rows) {
   Dim limit = ir_rows_limit(f, layout);
-  return !limit.i || rows <= ir_dim_bound(f->prog, limit);
+  return !limit.i || (!ir_attr(f, layout, KEY_total) && rows <= ir_dim_bound(f->prog, limit));
 }
 
 // So many windows fit into the time axis and among the rows, and into every sequence at least one.
@@ -224,7 +224,8 @@ static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
     return are_window_lengths(f, v, lengths);
   if (f->ins[lengths.i].op != OP_seq_part || ir_attr(f, v, KEY_sorted) || !ir_attr(f, v, KEY_empty)) return false;
   Shape own = f->ins[v.i].shape, of = f->ins[ir_arg(f, lengths, 0).i].shape;
-  return has_room(f, v, bound_of(f, ir_arg(f, lengths, 0), 2)) && !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
+  return has_room(f, v, bound_of(f, ir_arg(f, lengths, 0), 2)) &&
+         !strcmp(ir_text(f->prog, ir_attr(f, lengths, KEY_part)->u.s), "lengths") &&
          ir_dim_at(f->prog, own, 1).i == ir_dim_at(f->prog, of, 1).i;
 }
 

@@ -49,6 +49,8 @@ static void map_rows(const Map *m, const Fn *f) {
     if (ir_none(maker[slot])) continue;
     Shape s = map_shape(m, ir_ins(f, maker[slot])->shape);
     int64_t rows = ir_dim_fit(p, ir_dim_mul(p, ir_dim_at(p, s, 0), ir_dim_at(p, s, 1)));
+    Dim limit = ir_rows_limit(f, maker[slot]);
+    if (limit.i && ir_dim_fit(p, map_dim(m, limit)) < rows) rows = ir_dim_fit(p, map_dim(m, limit));
     if (rows < ir_dim_fit(p, ir_dim_at(p, s, 2))) m->within[slot] = ir_dim_within(p, p->syms[slot], rows);
   }
 }

@@ -157,7 +157,10 @@ static bool is_drawn(const Fn *f, Val v) { return ir_attr(f, v, KEY_id) != NULL;
 
 // False: reported
 static bool check_part(const Split *s, Val v) {
-  bool is_mean = ir_ins(s->f, v)->op == OP_shard_mean;
+  bool is_mean = ir_ins(s->f, v)->op == OP_shard_mean, is_layout = ir_ins(s->f, v)->op == OP_packed_layout;
+  if (s->in_shard[v.i] && is_layout && s->of_shard[v.i] && ir_attr(s->f, v, KEY_total))
+    return report(s, v, "shards have parts of its lengths, and no part of the rows that lie one behind the other",
+                  "tn_pack_padded packs what is cut into shards");
   if (s->in_shard[v.i] && ir_writes_param(s->f, v))
     return report(s, v, "each shard would compute with a parameter that the update has changed",
                   "losses of a distributed function stand before its updates: make it two functions");
