@@ -67,6 +67,12 @@ uint32_t ir_param_find(const Prog *p, const char *path) {
   return UINT32_MAX;
 }
 
+uint32_t ir_checkpoint_add(Prog *p, const char *module, uint32_t around, Loc loc) {
+  *RT_PUSH(p->mem, p->checkpoints, p->n_checkpoints, p->cap_checkpoints) =
+      (Checkpoint){.module = ir_str(p, module), .around = around, .loc = loc};
+  return p->n_checkpoints;
+}
+
 uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc) {
   *RT_PUSH(f->prog->mem, f->scopes, f->n_scopes, f->cap_scopes) =
       (Scope){.name = ir_str(f->prog, name), .parent = parent, .open = loc};

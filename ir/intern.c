@@ -20,7 +20,7 @@ typedef struct {
 } ShapeEntry;
 typedef struct {
   Str file, module, call;
-  uint32_t line;
+  uint32_t line, checkpoint;
 } LocEntry;
 
 typedef struct Interner {
@@ -98,7 +98,18 @@ static uint64_t hash_loc(const Interner *in, uint32_t i) { return rt_hash(&in->l
 static bool same_loc(const Interner *in, uint32_t i, const void *key) {
   const LocEntry *k = key;
   const LocEntry *l = &in->loc[i];
-  return l->file.i == k->file.i && l->module.i == k->module.i && l->call.i == k->call.i && l->line == k->line;
+  return l->file.i == k->file.i && l->module.i == k->module.i && l->call.i == k->call.i && l->line == k->line &&
+         l->checkpoint == k->checkpoint;
+}
+
+static Loc intern_loc(Prog *p, LocEntry key) {
+  Interner *in = p->in;
+  uint32_t *slot = slot_for(p, &in->locs, rt_hash(&key, sizeof key, 2), same_loc, hash_loc, &key);
+  if (*slot) return (Loc){*slot - 1};
+  *RT_PUSH(p->mem, in->loc, in->n_loc, in->cap_loc) = key;
+  *slot = in->n_loc;
+  in->locs.n++;
+  return (Loc){in->n_loc - 1};
 }
 
 Loc ir_loc(Prog *p, const char *file, uint32_t line) { return ir_loc_in(p, file, line, NULL); }
@@ -109,19 +120,23 @@ Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module) {
 
 Loc ir_loc_of_call(Prog *p, const char *file, uint32_t line, const char *module, const char *call) {
   if (!file) return (Loc){0};
-  Interner *in = p->in;
-  LocEntry key = {ir_str(p, file), ir_str(p, module), ir_str(p, call), line};
-  uint32_t *slot = slot_for(p, &in->locs, rt_hash(&key, sizeof key, 2), same_loc, hash_loc, &key);
-  if (*slot) return (Loc){*slot - 1};
-  *RT_PUSH(p->mem, in->loc, in->n_loc, in->cap_loc) = key;
-  *slot = in->n_loc;
-  in->locs.n++;
-  return (Loc){in->n_loc - 1};
+  return intern_loc(p, (LocEntry){ir_str(p, file), ir_str(p, module), ir_str(p, call), line, 0});
 }
 
-const char *ir_loc_file(const Prog *p, Loc l) { return l.i ? ir_text(p, p->in->loc[l.i].file) : NULL; }
+Loc ir_loc_within(Prog *p, Loc l, uint32_t checkpoint) {
+  LocEntry key = p->in->loc[l.i];
+  if (key.checkpoint == checkpoint) return l;
+  key.checkpoint = checkpoint;
+  return intern_loc(p, key);
+}
+
+const char *ir_loc_file(const Prog *p, Loc l) {
+  const LocEntry *e = &p->in->loc[l.i];
+  return e->file.i ? ir_text(p, e->file) : NULL;
+}
 uint32_t ir_loc_line(const Prog *p, Loc l) { return p->in->loc[l.i].line; }
 const char *ir_loc_module(const Prog *p, Loc l) { return ir_text(p, p->in->loc[l.i].module); }
+uint32_t ir_loc_checkpoint(const Prog *p, Loc l) { return p->in->loc[l.i].checkpoint; }
 const char *ir_loc_call(const Prog *p, Loc l) { return ir_text(p, p->in->loc[l.i].call); }
 
 void ir_loc_text(const Prog *p, Loc l, RtText *out) {

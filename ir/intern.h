@@ -18,6 +18,9 @@ Loc ir_loc(Prog *p, const char *file, uint32_t line);
 Loc ir_loc_in(Prog *p, const char *file, uint32_t line, const char *module);  // module NULL or "": in none
 // The same, of a public call; NULL: unknown
 Loc ir_loc_of_call(Prog *p, const char *file, uint32_t line, const char *module, const char *call);
+// The same, in a call of a module that is computed again for the backward: a row of Prog.checkpoints, from 1; 0: in none
+Loc ir_loc_within(Prog *p, Loc l, uint32_t checkpoint);
+uint32_t ir_loc_checkpoint(const Prog *p, Loc l);
 const char *ir_loc_file(const Prog *p, Loc l);  // NULL: unknown
 uint32_t ir_loc_line(const Prog *p, Loc l);
 const char *ir_loc_module(const Prog *p, Loc l);      // "": in none

@@ -25,9 +25,10 @@ typedef struct {
   uint16_t absent;  // bit k: optional operand k of the row is absent, but a later one is present
   uint8_t n_attrs;  // each key once
   uint8_t dtype;
-  uint16_t backward_of;  // the op at loc whose gradient this is part of; OP_none: no gradient
-  uint32_t args;         // first operand in Fn.args
-  uint32_t attrs;        // first attribute in Fn.attrs
+  uint16_t backward_of : 15;  // the op at loc whose gradient this is part of; OP_none: no gradient
+  uint16_t is_adjoint : 1;    // computed from the gradient of what follows, not from the forward's values alone
+  uint32_t args;              // first operand in Fn.args
+  uint32_t attrs;             // first attribute in Fn.attrs
   Shape shape;
   Str name;  // printed name; 0: its number
   Loc loc;
@@ -122,6 +123,16 @@ typedef struct {
   Loc loc;        // where the user computed it first; 0: unknown
 } DimInfo;
 
+// A call of a module whose forward values the backward computes again (ir/passes/planning/checkpoint.c)
+typedef struct {
+  Str module;       // its path
+  uint32_t around;  // the call that it is part of; 0: none
+  Loc loc;
+  // found in all functions: a backward passes it; buffers that the backward reads; those that are computed again for it
+  bool has_backward;
+  uint32_t n_read, n_again;
+} Checkpoint;
+
 typedef struct Prog {
   RtArena *mem;
   RtDiags diags;
@@ -133,6 +144,8 @@ typedef struct Prog {
   uint32_t n_fns, cap_fns;
   Fn **bodies;  // of scans, in order of creation; no entry points
   uint32_t n_bodies, cap_bodies;
+  Checkpoint *checkpoints;  // that of ir_loc_checkpoint k is the (k - 1)th
+  uint32_t n_checkpoints, cap_checkpoints;
   Dim *syms;  // named dims by slot
   uint32_t n_syms, cap_syms;
   int64_t param_bytes;

@@ -50,6 +50,7 @@ void ir_set_op(Fn *f, Val v, Op op);  // of as many results
 // ---- metadata: what a new value takes over from the one that it replaces
 static inline void ir_copy_origin(Ins *to, const Ins *from) {
   to->scope = from->scope, to->origin = from->origin, to->backward_of = from->backward_of;
+  to->is_adjoint = from->is_adjoint;
 }
 static inline void ir_copy_metadata(Ins *to, const Ins *from) {
   ir_copy_origin(to, from);

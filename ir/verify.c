@@ -426,6 +426,8 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
   const Ins *ins = &vf->f->ins[i];
   if (ins->op == OP_none || ins->op >= N_OPS) return broken(vf, i, "has no op");
   if (ins->dtype >= N_DTYPES) return broken(vf, i, "has no dtype");
+  if (ir_loc_checkpoint(vf->p, ins->loc) > vf->p->n_checkpoints)
+    return broken(vf, i, "is in no checkpoint of the program");
   if (ins->op == OP_result) return broken(vf, i, "stands alone: no instruction before it has this result");
   return check_operands(vf, i) && check_results(vf, i) && check_attrs(vf, i) && check_exchange(vf, i) &&
          check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_sizes(vf, i) && check_mark(vf, i);

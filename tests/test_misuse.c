@@ -192,7 +192,8 @@ static void missing(void) {
       tn_param_at_path(tn_root(p), NULL, TN_SCALAR, zeros);
   tn_parameter(NULL, "w", TN_SCALAR, zeros), tn_parameter(linear, NULL, TN_SCALAR, zeros),
       tn_share(linear, "w", NULL, "w");
-  tn_share_module(tn_root(p), "s", NULL), tn_module_dispose(NULL), tn_freeze(NULL, true), tn_reshapable(NULL);
+  tn_share_module(tn_root(p), "s", NULL), tn_module_dispose(NULL), tn_freeze(NULL, true), tn_checkpoint(NULL),
+      tn_reshapable(NULL);
   tn_freeze_path(NULL, NULL, true), tn_group(NULL, 1, NULL), tn_activation(tn_root(p), "act", NULL);
   tn_backward(TN_NONE), tn_clip_grad_norm(f, NULL, 1), tn_adamw(f, NULL), tn_sgd(NULL, NULL);
   tn_l2(f, NULL, NULL), tn_param_grad(f, NULL, NULL), tn_hook_pre(NULL, NULL, NULL), tn_hook_remove(NULL);

@@ -92,7 +92,7 @@ typedef struct {
     uint64_t blind;    // runs of which most values are open
     uint64_t no_run;   // on which the emulator failed
     uint64_t refused;  // draws of sizes that make another size negative
-    uint64_t again;    // kernels that run again
+    uint64_t again, by_checkpoints;  // kernels that run again, within a limit and by checkpoints
   } n;
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
@@ -516,7 +516,6 @@ static bool run_passes_with_less(Fn *f, const Fn *like) {
   p->arena_limit = like ? like->stats.peak_bytes * 2 / 3 : 0, p->recomputes = true;
   bool ok = ir_run_passes(f, NULL, NULL, NULL);
   p->arena_limit = 0;
-  for (uint32_t k = 0; ok && k < f->n_kernels; k++) shared->n.again += f->kernels[k].again;
   bool is_limit = false;
   for (uint32_t k = before.n; k < p->diags.n; k++) is_limit |= p->diags.list[k].id == E_ARENA_LIMIT;
   if (!is_limit) return ok;
@@ -556,18 +555,38 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
   return print(mem, p);
 }
 
+// Every third program has checkpoints: two stretches, and one within the first.
+static void mark_checkpoints(Prog *p) {
+  if (shared->seed % 3 != 2) return;
+  for (uint32_t k = 0; k < p->n_fns; k++) {
+    Fn *f = p->fns[k];
+    uint32_t outer = ir_checkpoint_add(p, "outer", 0, f->loc), inner = ir_checkpoint_add(p, "inner", outer, f->loc);
+    uint32_t next = ir_checkpoint_add(p, "next", 0, f->loc), n = f->n_ins;
+    for (uint32_t i = n / 16; i < n / 2; i++) {
+      uint32_t c = i >= n / 4 ? next : i >= n / 8 && i < n / 6 ? inner : outer;
+      f->ins[i].loc = ir_loc_within(p, f->ins[i].loc, c);
+    }
+  }
+}
+
 static bool test_compiled(RtArena *mem, const char *text) {
   Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
   Prog *unfolded = parse(mem, text);
   if (!written || !plain || !p || !unfolded || !ir_select_rules(unfolded, "-fold_constants")) return false;
   uint32_t n = p->n_fns;
   if (!n) return true;  // all were refused
+  mark_checkpoints(p);
   Fn **variants = rt_alloc(mem, (n + 1) * sizeof *variants);
   bool *keep = rt_alloc(mem, 2 * n + 1);
   for (uint32_t k = 0; k < n; k++) variants[k] = variant_of(p->fns[k], trial_data(written->fns[k], 0, mem).slots, mem);
   if (!run_all_passes(plain, ir_pass_list(mem, 0, PASS_grad), NULL, keep) ||
       !run_all_passes(unfolded, NULL, NULL, keep) || !run_all_passes(p, NULL, unfolded, keep))
     return false;
+  for (uint32_t k = 0; k < p->n_fns; k++)
+    for (uint32_t i = 0; i < p->fns[k]->n_kernels; i++) {
+      bool again = p->fns[k]->kernels[i].again;
+      *(shared->seed % 3 == 2 ? &shared->n.by_checkpoints : &shared->n.again) += again;
+    }
   RtText why = {.mem = mem};
   TrialCode c = {0};
   shared->function = UINT32_MAX;
@@ -979,8 +998,9 @@ static void print_counts(uint32_t n_failed, double seconds) {
       (unsigned long long)shared->n.values, percent(shared->n.sharp, shared->n.values),
       percent(shared->n.open, shared->n.values), percent(shared->n.blind, shared->n.runs));
   if (shared->n.no_run) printf("%llu runs on which the emulator failed\n", (unsigned long long)shared->n.no_run);
-  printf("%llu draws of sizes refused, %llu kernels that run again\n", (unsigned long long)shared->n.refused,
-         (unsigned long long)shared->n.again);
+  printf("%llu draws of sizes refused, %llu kernels that run again, %llu by checkpoints\n",
+         (unsigned long long)shared->n.refused, (unsigned long long)shared->n.again,
+         (unsigned long long)shared->n.by_checkpoints);
   printf("%llu refused for old versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, "
          "%.1f a second\n",
          (unsigned long long)shared->n.skipped, (unsigned long long)shared->n.loose,

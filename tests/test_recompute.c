@@ -7,6 +7,7 @@
 #include "tests/schedule_cases.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
     of[MAKE_PART] = (MakeAgain){30, q.n_sources, 1};
     q.source[q.n_sources++] = b - 1;
   }
-  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect};
+  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect, NULL, 0};
   return q;
 }
 
@@ -102,9 +103,27 @@ static bool replay(const Problem *q, const Recompute *r, int64_t *peak) {
   return good && n_base == 0;
 }
 
+// Splits that are asked for, of half of the buffers, possible or not: no limit, then one.
+static uint32_t check_asked(Problem *q, Rng *rng, RtArena *mem) {
+  Split *asked = rt_alloc(mem, (q->c.p.n_buffers + 1) * sizeof *asked);
+  int64_t spent = 0, peak = 0;
+  uint32_t n = 0;
+  for (uint32_t b = 0; b < q->c.p.n_buffers; b++)
+    if (rng_below(rng, 2)) asked[n++] = (Split){b, q->c.maker[b] + rng_below(rng, 8)};
+  bool *runs = rt_alloc(mem, q->c.p.n);
+  memset(runs, true, q->c.p.n);  // so that what runs again has a kernel behind it
+  q->p.asked = asked, q->p.n_asked = n, q->p.has_effect = runs;
+  Recompute r = ir_recompute(&q->p, INT64_MAX / 2, &spent, mem);
+  CHECK(r.is_met && r.n_asked <= n && replay(q, &r, &peak) && peak <= r.peak);
+  Recompute less = ir_recompute(&q->p, r.peak * 9 / 10, &spent, mem);
+  peak = 0;
+  if (less.is_met) CHECK(less.n_asked == r.n_asked && replay(q, &less, &peak) && peak <= r.peak * 9 / 10);
+  return r.n_asked;
+}
+
 static void test_random(uint32_t n_cases) {
-  Rng rng = {.state = 11};
-  uint32_t met = 0, again = 0;
+  Rng rng = {.state = 11}, other = {.state = 12};
+  uint32_t met = 0, again = 0, kept = 0;
   uint64_t digest = 0;
   double since = thread_cpu_s();
   for (uint32_t k = 0; k < n_cases; k++) {
@@ -120,14 +139,65 @@ static void test_random(uint32_t n_cases) {
     else if (!CHECK(replay(&q, &r, &peak) && peak <= r.peak && peak <= all.peak * percent / 100))
       printf("problem %u: peak %lld, said to be %lld of at most %lld\n", k, (long long)peak, (long long)r.peak,
              (long long)(all.peak * percent / 100));
+    kept += check_asked(&q, &other, mem);
     met += r.is_met, digest = digest * 31 + (uint64_t)r.peak;
     for (uint32_t i = 0; r.is_met && i < r.n; i++) again += r.steps[i].again, digest = digest * 31 + r.steps[i].kernel;
     rt_arena_free(mem);
   }
   printf("%u problems, %u met, %u kernels run again, %.2f s; digest %llx\n", n_cases, met, again,
          thread_cpu_s() - since, (unsigned long long)digest);
+  CHECK(kept > n_cases);
   CHECK(met > n_cases / 10 && again > n_cases / 4);
   CHECK(n_cases != 1000 || digest == UINT64_C(0x1189e65b8bd27555));  // the same of every compiler
+}
+
+// ---- splits that are asked for: a chain whose values a second half reads in turn is made again as a whole, in a thread with a
+// small stack, and whatever the budget
+enum { LINKS = 20000, SMALL_STACK = 64 << 10 };
+
+static void *make_chain(void *ctx) {
+  RtArena *mem = rt_arena_new();
+  uint32_t n = 2 * LINKS, spent_n = 0;
+  uint32_t *dep = rt_alloc(mem, (n + 1) * sizeof *dep), *maker = rt_alloc(mem, n * sizeof *maker);
+  uint32_t *first = rt_alloc(mem, (n + 1) * sizeof *first), *user = rt_alloc(mem, 2 * n * sizeof *user);
+  uint32_t *source = rt_alloc(mem, n * sizeof *source), *until = rt_alloc(mem, n * sizeof *until);
+  int64_t *size = rt_alloc(mem, n * sizeof *size), *zero = rt_alloc(mem, n * sizeof *zero);
+  int64_t *ns = rt_alloc(mem, n * sizeof *ns);
+  bool *has_effect = rt_alloc(mem, n);
+  MakeAgain *make = rt_alloc(mem, n * N_MAKES * sizeof *make);
+  Split *asked = rt_alloc(mem, n * sizeof *asked);
+  for (uint32_t b = 0; b < LINKS; b++) {  // buffer b: made by kernel b of the one before it, read by kernel n - 1 - b
+    maker[b] = b, size[b] = 64, first[b] = spent_n, until[b] = UINT32_MAX;
+    if (b + 1 < LINKS) user[spent_n++] = b + 1;
+    user[spent_n++] = n - 1 - b;
+    source[b] = b - 1, make[b * N_MAKES + MAKE_KERNEL] = (MakeAgain){100, b, b > 0};
+    make[b * N_MAKES + MAKE_PART].ns = -1, asked[b] = (Split){b, LINKS - 1};
+  }
+  first[LINKS] = spent_n;
+  for (uint32_t k = 0; k < n; k++) ns[k] = 100, has_effect[k] = k >= LINKS;
+  SchedProblem p = {n, LINKS, dep, dep, size, maker, first, user, zero, zero};
+  RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1};  // not the last
+  int64_t spent = 0;
+  Recompute r = ir_recompute(&q, INT64_MAX / 2, &spent, mem);
+  uint32_t again = 0;
+  for (uint32_t i = 0; i < r.n; i++) again += r.steps[i].again;
+  // all at once, before the second kernel of the second half
+  *(bool *)ctx = r.is_met && again == LINKS - 1 && r.n_asked == LINKS - 1 && r.steps[LINKS].kernel == LINKS &&
+                 r.steps[LINKS + 1].again && r.steps[2 * LINKS - 1].again;
+  until[LINKS / 2] = LINKS;  // that one cannot: it is kept, and so nothing before it has to run before its own reader
+  r = ir_recompute(&q, INT64_MAX / 2, &spent, mem);
+  *(bool *)ctx &= r.is_met && r.n_asked == LINKS - 2 && r.steps[LINKS + 1].kernel == LINKS / 2 + 1;
+  rt_arena_free(mem);
+  return NULL;
+}
+
+static void test_asked(void) {
+  pthread_t thread;
+  pthread_attr_t attr;
+  bool good = false;
+  pthread_attr_init(&attr), pthread_attr_setstacksize(&attr, SMALL_STACK);
+  CHECK(!pthread_create(&thread, &attr, make_chain, &good) && !pthread_join(thread, NULL) && good);
+  pthread_attr_destroy(&attr);
 }
 
 // ---- a chain in which everything is saved for the backward: with kernels that run again it needs a small part
@@ -241,6 +311,7 @@ static void test_narrow(void) {
 
 int main(void) {
   test_random(1000);
+  test_asked();
   test_training();
   test_refused();
   test_narrow();

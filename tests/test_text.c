@@ -310,7 +310,8 @@ static const char *odd_name(void) { return odd_names[below(sizeof odd_names / si
 
 static Loc odd_loc(Prog *p) {
   static const char *const files[] = {"a.c", "dir/b.c", "a b.c", "\"q\".c", "c:\\d.c", "?", "x // y:3"};
-  return below(4) ? ir_loc(p, files[below(7)], below(3) ? below(1000) : 4294967295u) : (Loc){0};
+  Loc l = below(4) ? ir_loc(p, files[below(7)], below(3) ? below(1000) : 4294967295u) : (Loc){0};
+  return ir_loc_within(p, l, below(3) ? 0 : below(p->n_checkpoints + 1));
 }
 
 static const char *const odd_paths[] = {"w", "a.b-c/d", "0.weight", "two words", "\"", "\\n"};
@@ -322,6 +323,7 @@ static void add_params(Prog *p) {
   }
   ir_set_hyper(p, ir_param_add(p, "lr", PARAM_STATE, DT_F32, (Shape){0}, false, odd_loc(p)), (uint8_t)below(3),
                below(9));
+  for (uint32_t k = 0, n = below(4); k < n; k++) ir_checkpoint_add(p, odd_paths[below(6)], below(k + 1), odd_loc(p));
   Param *q = &p->params[below(6)];
   *RT_PUSH(p->mem, q->aliases, q->n_aliases, q->cap_aliases) = ir_str(p, "alias of it");
 }
@@ -477,6 +479,8 @@ static const struct {
     {"%y = matmul %x, %x", 4, 4, 6, "inner sizes differ"},
     {"%y = relu %x owner=3", 1, 4, 20, "the number of a scope must lie in [0, 0]"},
     {"%y = relu %x owner=0,0", 1, 4, 6, "owners found: 2"},
+    {"%y = relu %x checkpoint=1", 1, 4, 25, "the program has no checkpoint"},
+    {"%y = relu %x checkpoint", 1, 4, 24, "expected '=', found the end of the line"},
     {"%y = relu %x %x", 1, 4, 14, "expected the end of the line"},
     {"%y relu %x", 1, 4, 4, "expected '=', found 'relu'"},
     {"scope {\n}", 1, 4, 7, "expected the name of a scope"},

@@ -87,21 +87,22 @@ struct tn_module {
   FeHooks hooks;  // its own ones, of all kinds, in the order in which they fire
   tn_hook *running;
   Loc called, forwarded;  // last call with hooks; first call without; 0: none
-  uint32_t n_running;     // MOD_OWN: running calls of its forward function
+  Loc checkpoint;         // what its calls compute is computed again for the backward; 0: it is kept
+  bool is_checkpoint_used;
+  uint32_t n_running;  // MOD_OWN: running calls of its forward function
   bool reported_unused;
 };
 
-// Until the end of the block, reports name m as the module that runs
+// Until the end of the block, reports name m as the module that runs, and what is made is part of its checkpoint
 typedef struct {
   tn_program *p;
   const tn_module *around;
+  uint32_t checkpoint;
 } FeInside;
-static inline FeInside fe_enter(const tn_module *m) {
-  FeInside i = {m->p, m->p->inside};
-  m->p->inside = m;
-  return i;
-}
-static inline void fe_leave(const FeInside *i) { i->p->inside = i->around; }
+FeInside fe_enter(tn_module *m);             // module/checkpoint.c
+FeInside fe_enter_checkpoint(tn_module *m);  // the latter alone
+static inline void fe_leave(const FeInside *i) { i->p->inside = i->around, i->p->checkpoint = i->checkpoint; }
 #define FE_INSIDE(m) __attribute__((cleanup(fe_leave))) FeInside inside = fe_enter(m)
+#define FE_IN_CHECKPOINT(m) __attribute__((cleanup(fe_leave))) FeInside inside = fe_enter_checkpoint(m)
 
 #endif

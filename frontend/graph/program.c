@@ -40,7 +40,8 @@ void fe_out_of_memory(FeGuard *g) { g->p->oom = true; }
 // ---- reports
 Loc fe_loc(tn_program *p, tn_site at) {
   const char *module = p->inside ? p->inside->path : NULL;
-  return ir_loc_of_call(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0, module, fe_outermost_call(p));
+  Loc loc = ir_loc_of_call(p->ir, at.file, at.line > 0 ? (uint32_t)at.line : 0, module, fe_outermost_call(p));
+  return p->checkpoint ? ir_loc_within(p->ir, loc, p->checkpoint) : loc;
 }
 
 static void report(tn_program *p, RtSeverity severity, int id, Loc at, const char *fmt, va_list ap) {

@@ -81,6 +81,7 @@ struct tn_program {
   uint32_t n_rows, cap_rows;
   FeGuard *guard;
   const tn_module *inside;  // module whose forward runs; NULL: none, or a hook of it runs
+  uint32_t checkpoint;      // the call with a checkpoint that runs, a row of Prog.checkpoints; 0: none
   bool sealed, reported_sealed, oom, compiled;
   bool oom_is_shown;   // on stderr
   bool is_text;        // read from text: nothing can be added

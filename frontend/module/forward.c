@@ -57,7 +57,10 @@ tn_tensor fe_forward(tn_module *m, tn_tensor x, tn_site at) {
 
 tn_values fe_forward_n(tn_module *m, tn_values in, tn_site at) {
   in.names = fe_value_names(m, true);
-  if (m->kind == MOD_OWN) return fe_run_own(m, in, at);
+  if (m->kind == MOD_OWN) {
+    FE_IN_CHECKPOINT(m);
+    return fe_run_own(m, in, at);
+  }
   tn_tensor y = fe_forward(m, in.v[0], at);
   return (tn_values){.v = {y}, .n = fe_ok(y)};
 }

@@ -74,4 +74,5 @@ void fe_warn_no_effect(tn_program *p) {
   }
   for (uint32_t k = 0; k < p->n_schedules; k++) fe_check_schedule(p->schedules[k]);
   fe_check_untrained(p);
+  fe_check_checkpoints(p->root);
 }

@@ -44,6 +44,9 @@ bool fe_all_trained(tn_function *f, const tn_module *m, bool required, tn_site a
 void fe_note_cuts(tn_function *f);       // notes what cuts parameters off from the last loss
 void fe_check_untrained(tn_program *p);  // warnings about parameters that another optimizer trains are notes
 
+// ---- checkpoint.c
+void fe_check_checkpoints(tn_module *m);  // of m and modules below it: W138
+
 // ---- no_effect.c
 void fe_warn_no_effect(tn_program *p);
 

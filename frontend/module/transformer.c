@@ -264,6 +264,7 @@ tn_tensor tn_transformer_call(tn_module *m, tn_tensor source, tn_tensor target, 
     fe_note(f->p, m->loc, "it was made here");
     return fe_poison(f);
   }
+  FE_IN_CHECKPOINT(m);
   Arguments encode = {.self = o.source};
   tn_tensor memory = run_with(tn_child(m, "encoder"), source, &encode, o.at);
   Arguments decode = {o.target, o.memory, memory};

@@ -214,6 +214,15 @@ TN_API uint32_t tn_n_children(const tn_module *m);
 TN_API tn_module *tn_child_at(const tn_module *m, int k);            // -1: the last; NULL: none
 TN_API tn_tensor tn_call(tn_module *m, tn_tensor x, tn_site at);     // pre-hooks, forward, post-hooks
 TN_API tn_tensor tn_forward(tn_module *m, tn_tensor x, tn_site at);  // forward alone; children run their hooks
+// Memory for time: what calls of m behind this line compute is not kept for the backward, but computed again when the backward
+// of the call begins, as PyTorch's torch.utils.checkpoint does it. The inputs of each call are kept. Results have the same bits,
+// random masks too. It is done whether the arena becomes smaller by it or not; tn_plan.n_again and .again_flops say what runs
+// again. What cannot run again is kept: scans, updates, writes in place (docs/memory.md). Where nothing does: W138. Checkpoints
+// within one another and arena_limit may be combined. To begin with, the layers of a stack, each one for itself:
+//
+//   tn_module *enc = tn_transformer_encoder(net, "encoder", 64, 4, 12);
+//   for (int k = 0; k < 12; k++) tn_checkpoint(tn_child_at(tn_child(enc, "layers"), k));
+TN_API void tn_checkpoint(tn_module *m, tn_site at);
 // Dropout does nothing in functions marked so, and batch norms use their running statistics: what is built after this call.
 // What was built before stays as it is: W132
 TN_API void tn_eval(tn_function *f, bool eval, tn_site at);

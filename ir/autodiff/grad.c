@@ -57,6 +57,12 @@ void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least) {
   }
 }
 
+Val ir_grad_seed(Fn *f, Loc loc) {
+  Val one = ir_const(f, 1, loc);
+  f->ins[one.i].is_adjoint = true;
+  return one;
+}
+
 void ir_grad_step(Grad *g, Val v) {
   Fn *f = g->f;
   Ins ins = f->ins[v.i];  // a copy: the array grows
@@ -64,8 +70,12 @@ void ir_grad_step(Grad *g, Val v) {
   g->loc = ins.loc;
   f->cur_scope = ins.scope;
   ir_grad_through(g, v, g->adj[v.i]);
-  for (; g->first + g->n_of < f->n_ins; *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v)
-    f->ins[g->first + g->n_of].backward_of = ins.op;
+  for (; g->first + g->n_of < f->n_ins; *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = v) {
+    Val made = {g->first + g->n_of};
+    f->ins[made.i].backward_of = ins.op & 0x7fff;
+    for (uint32_t k = 0; k < f->ins[made.i].n_args; k++)
+      if (f->ins[ir_arg(f, made, k).i].is_adjoint) f->ins[made.i].is_adjoint = true;
+  }
 }
 
 static void walk_back(Grad *g) {
@@ -77,7 +87,7 @@ static void backward(Grad *g, uint32_t least) {
   ir_grad_find(g, &g->loss, 1, least);
   if (!g->dep[g->loss.i]) return;
   g->loc = ir_ins(g->f, g->loss)->loc;
-  g->adj[g->loss.i] = ir_const(g->f, 1, g->loc);
+  g->adj[g->loss.i] = ir_grad_seed(g->f, g->loc);
   *RT_PUSH(g->p->mem, g->of, g->n_of, g->cap_of) = g->loss;
   walk_back(g);
 }

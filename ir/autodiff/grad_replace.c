@@ -78,7 +78,7 @@ static void begin(Gradients *s, GradWalk *w, uint32_t tip) {
   if (!w->g.dep[w->g.loss.i]) return;
   stretch_begins(s, w);
   w->g.loc = ir_ins(s->f, w->g.loss)->loc;
-  w->g.adj[w->g.loss.i] = ir_const(s->f, 1, w->g.loc);
+  w->g.adj[w->g.loss.i] = ir_grad_seed(s->f, w->g.loc);
   *RT_PUSH(mem, w->g.of, w->g.n_of, w->g.cap_of) = w->g.loss;
   stretch_ends(s, w);
 }

@@ -12,6 +12,7 @@ int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *ke
 int64_t ir_bytes_in_place(const Fn *f, uint32_t buf);  // that its kernel may make in what it reads; 0: none
 // ir/passes/planning/certificate.c: planned programs, as docs/certificate.md has it; its digest
 uint64_t ir_certificate(const Prog *const *programs, uint32_t n, RtText *out);
+void ir_warn_checkpoints(Prog *p);  // checkpoint.c: W138, of those by which nothing is computed again
 // checks the work of ir_plan_program_memory independently (ir/passes/planning/verify_plan.c)
 bool ir_check_segments(Prog *p);
 void ir_fill_const(const Prog *p, unsigned char *pool);  // the contents of SEG_CONST, const_bytes long

@@ -93,6 +93,7 @@ bool ir_plan_program(Prog *p, uint32_t n_variants, bool keeps_whole, const PlanW
   RtDiags said = p->diags;  // a variant would repeat the warnings of its function
   for (uint32_t k = first_variant; good && k < p->n_fns; k++) good = run_passes(p->fns[k], w);
   if (good) p->diags.n = said.n, p->diags.n_warnings = said.n_warnings;
+  if (good && !keeps_whole) ir_warn_checkpoints(p);
   return good && !keeps_whole && ir_plan_program_memory(p);
 }
 

@@ -1,14 +1,9 @@
-// A plan is a list of splits: what reads buffer b behind kernel s reads it as it was made again, right before the first of these.
-// Each plan is judged by the whole sequence that follows from it. As long as too much lives anywhere, splits are added for what
+// A plan is a list of splits. Each plan is judged by the whole sequence that follows from it. As long as too much lives anywhere, splits are added for what
 // lives at the peak: those that take the least time for each byte above the budget that they remove, summed over all kernels.
 // Then splits that are not needed are taken back.
 #include "ir/schedule/recompute.h"
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct {
-  uint32_t buffer, at;
-} Split;
 
 typedef struct {
   uint32_t kernel, at;                              // at: the kernel of the given order that it is, or runs before
@@ -24,13 +19,19 @@ typedef struct {
   bool is_read;
 } Version;
 
+// What is being made again, before what reads it: buffers of one kernel, Walk.making[first .. behind)
+typedef struct {
+  uint32_t buffer, first, behind, next, n_seen;  // n_seen: sources of making[next] that were looked at
+  uint8_t make;
+} Making;
+
 typedef struct {
   const RecomputeProblem *p;
   RtArena *mem;
   int64_t budget;
   SchedLists reads_of, makes_of;  // by kernel: buffers
-  Split *splits;                  // the plan
-  uint32_t n_splits, cap_splits;
+  Split *splits;                  // the plan; the first n_asked were asked for
+  uint32_t n_asked, n_splits, cap_splits;
   // the sequence of the plan
   uint32_t *first_split, *split_at, cap_split_at;  // by buffer, rising
   uint32_t *n_passed;                              // by buffer: splits that have been passed
@@ -39,9 +40,11 @@ typedef struct {
   Item *items;
   Version *versions;
   uint32_t *reads, *making;  // versions by item; buffers that are being made
-  uint32_t n_items, cap_items, n_versions, cap_versions, n_reads, cap_reads, n_making, cap_making;
+  Making *open;
+  uint32_t n_open, cap_open, n_items, cap_items, n_versions, cap_versions, n_reads, cap_reads, n_making, cap_making;
   // what came of it
   bool is_late;  // something is made again where that is not possible any more
+  bool *late;    // by buffer: since keep_possible began
   uint32_t peak_item;
   int64_t peak, above, ns, spent;
 } Walk;
@@ -115,30 +118,50 @@ static void choose_made(Walk *w, uint32_t b, uint32_t t, uint32_t make) {
   uint32_t k = w->p->p.maker[b];
   for (uint32_t i = of->first[k]; i < of->first[k + 1]; i++) {
     uint32_t o = of->list[i];
-    bool too = make == MAKE_KERNEL && way(w, o, make)->ns >= 0 && last_user(w->p, o) >= t && !is_there(w, o, t);
+    bool may = way(w, o, make)->ns >= 0 && w->p->until[o] > t;
+    bool too = make == MAKE_KERNEL && may && last_user(w->p, o) >= t && !is_there(w, o, t);
     if (o != b && !too) continue;
     w->n_made[o] = w->n_passed[o];
     *RT_PUSH(w->mem, w->making, w->n_making, w->cap_making) = o;
   }
 }
 
-static void make_there(Walk *w, uint32_t b, uint32_t t) {
+// Opens what makes b; what it reads follows.
+static void open_making(Walk *w, uint32_t b, uint32_t t) {
   if (is_there(w, b, t)) return;
-  uint32_t make = pick_way(w, b, t), first = w->n_making;
-  w->is_late |= way(w, b, make)->ns < 0 || w->p->until[b] <= t;
-  choose_made(w, b, t, make);
-  uint32_t behind = w->n_making;
-  for (uint32_t m = first; m < behind; m++) {
-    const MakeAgain *of = way(w, w->making[m], make);
-    for (uint32_t i = of->first; i < of->first + of->n; i++) make_there(w, w->p->source[i], t);
+  Making k = {.buffer = b, .make = (uint8_t)pick_way(w, b, t), .first = w->n_making, .next = w->n_making};
+  if (way(w, b, k.make)->ns < 0 || w->p->until[b] <= t) w->is_late = w->late[b] = true;
+  choose_made(w, b, t, k.make);
+  k.behind = w->n_making;
+  *RT_PUSH(w->mem, w->open, w->n_open, w->cap_open) = k;
+}
+
+static bool next_source(const Walk *w, Making *k, uint32_t *b) {
+  for (; k->next < k->behind; k->next++, k->n_seen = 0) {
+    const MakeAgain *of = way(w, w->making[k->next], k->make);
+    if (k->n_seen < of->n) return *b = w->p->source[of->first + k->n_seen++], true;
   }
-  begin_item(w, (Item){.kernel = w->p->p.maker[b], .at = t, .make = (uint8_t)make, .again = true});
-  for (uint32_t m = first; m < behind; m++) {
-    const MakeAgain *of = way(w, w->making[m], make);
+  return false;
+}
+
+static void make(Walk *w, const Making *k, uint32_t t) {
+  begin_item(w, (Item){.kernel = w->p->p.maker[k->buffer], .at = t, .make = k->make, .again = true});
+  for (uint32_t m = k->first; m < k->behind; m++) {
+    const MakeAgain *of = way(w, w->making[m], k->make);
     for (uint32_t i = of->first; i < of->first + of->n; i++) add_read(w, w->p->source[i]);
   }
-  for (uint32_t m = first; m < behind; m++) add_made(w, w->making[m]);
-  w->n_making = first;
+  for (uint32_t m = k->first; m < k->behind; m++) add_made(w, w->making[m]);
+  w->n_making = k->first;
+}
+
+// And before it what it is made of, which may be a whole network: a list of its own, not the stack.
+static void make_there(Walk *w, uint32_t b, uint32_t t) {
+  open_making(w, b, t);
+  while (w->n_open > 0) {
+    uint32_t source;
+    if (next_source(w, &w->open[w->n_open - 1], &source)) open_making(w, source, t);
+    else make(w, &w->open[--w->n_open], t);
+  }
 }
 
 static void add_kernel(Walk *w, uint32_t k) {
@@ -204,7 +227,7 @@ static void count_bytes(Walk *w) {
 
 static void walk(Walk *w) {
   uint32_t n = w->p->p.n_buffers;
-  w->n_items = w->n_versions = w->n_reads = w->n_making = 0, w->is_late = false;
+  w->n_items = w->n_versions = w->n_reads = w->n_making = w->n_open = 0, w->is_late = false;
   memset(w->n_passed, 0, n * sizeof *w->n_passed), memset(w->n_made, 0, n * sizeof *w->n_made);
   sort_splits(w);
   for (uint32_t k = 0; k < w->p->p.n; k++) add_kernel(w, k);
@@ -367,7 +390,7 @@ static bool improve(Walk *w, Moves *m) {
 
 // Splits without which the budget is met in no more time are taken back, last first.
 static void prune(Walk *w) {
-  for (uint32_t i = w->n_splits; i-- > 0 && w->spent < MOST_SPENT;) {
+  for (uint32_t i = w->n_splits; i-- > w->n_asked && w->spent < MOST_SPENT;) {
     Split last = w->splits[w->n_splits - 1], tried = w->splits[i];
     int64_t ns = w->ns;
     w->splits[i] = last, w->n_splits--;
@@ -408,7 +431,22 @@ static Walk begin(const RecomputeProblem *p, RtArena *mem) {
   w.n_passed = rt_alloc(mem, (q->n_buffers + 1) * sizeof *w.n_passed);
   w.n_made = rt_alloc(mem, (q->n_buffers + 1) * sizeof *w.n_made);
   w.version = rt_alloc(mem, (q->n_buffers + 1) * sizeof *w.version);
+  w.late = rt_alloc(mem, q->n_buffers + 1);
   return w;
+}
+
+// The plan of what was asked for, without buffers that cannot be made again so late.
+static void keep_possible(Walk *w) {
+  const RecomputeProblem *p = w->p;
+  for (uint32_t i = 0; i < p->n_asked; i++)
+    if (least_ns(w, p->asked[i].buffer) >= 0) *RT_PUSH(w->mem, w->splits, w->n_splits, w->cap_splits) = p->asked[i];
+  for (walk(w); w->is_late; walk(w)) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_splits; i++)
+      if (!w->late[w->splits[i].buffer]) w->splits[n++] = w->splits[i];
+    w->n_splits = n;
+  }
+  w->n_asked = w->n_splits;
 }
 
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem) {
@@ -417,9 +455,11 @@ Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent
   w.spent = *spent;
   Moves m = {0};
   Recompute best = {.peak = INT64_MAX};
+  keep_possible(&w);
+  int64_t ns = w.ns;
   int64_t target = budget, lowest = INT64_MAX;
   for (uint32_t k = 0; k < ROUNDS && w.spent < MOST_SPENT; k++, target = target / 100 * PERCENT) {
-    w.n_splits = 0, w.budget = target;
+    w.n_splits = w.n_asked, w.budget = target;
     walk(&w);
     for (note_peak(&w, &lowest); w.above > 0 && w.spent < MOST_SPENT && improve(&w, &m);) note_peak(&w, &lowest);
     w.budget = budget;
@@ -427,9 +467,10 @@ Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent
     if (w.above == 0) prune(&w);
     bool is_met = w.above == 0;
     if (k == 0 || (is_met && (!best.is_met || w.ns < best.ns))) best = result_of(&w, lowest);
-    if (is_met && w.ns == 0) break;
+    if (is_met && w.ns == ns) break;
   }
   *spent = w.spent;
   if (!best.is_met) best.peak = lowest;
+  best.n_asked = w.n_asked;
   return best;
 }

@@ -17,6 +17,11 @@ typedef struct {
   uint32_t first, n;  // what is read: RecomputeProblem.source[first ..]
 } MakeAgain;
 
+// What reads the buffer behind kernel `at` reads it as it was made again, right before the first of these.
+typedef struct {
+  uint32_t buffer, at;
+} Split;
+
 typedef struct {
   SchedProblem p;           // in the order of its numbers; `dep` is not asked
   const MakeAgain *make;    // by buffer: N_MAKES ways
@@ -25,6 +30,8 @@ typedef struct {
   const int64_t *constant;  // by kernel: bytes that live beside buffers and scratch
   const int64_t *ns;        // by kernel
   const bool *has_effect;   // by kernel: it runs once, whoever reads its buffers
+  const Split *asked;       // every sequence has them, but for those that cannot be made again so late
+  uint32_t n_asked;
 } RecomputeProblem;
 
 typedef struct {
@@ -38,11 +45,12 @@ typedef struct {
   bool is_met;
   RecomputeStep *steps;
   uint32_t n, *made;
-  int64_t peak;  // not met: the lowest that was seen
-  int64_t ns;    // of what runs again
+  int64_t peak;      // not met: the lowest that was seen
+  int64_t ns;        // of what runs again
+  uint32_t n_asked;  // of the splits that were asked for: those that it has
 } Recompute;
 
-// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again. *spent: units of the search, of all
+// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again beside what was asked for. *spent: units of the search, of all
 // calls that share a limit; begins with 0.
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem);
 

@@ -138,6 +138,7 @@ typedef struct {
   uint32_t *owners;
   uint32_t n_owners, cap_owners;
   uint32_t parent;  // of a scope_begin
+  uint32_t checkpoint;
 } Line;
 
 static bool read_names(Parser *ps, Line *l) {
@@ -227,6 +228,19 @@ static bool read_owners(Parser *ps, Line *l) {
     *RT_PUSH(ps->p->mem, l->owners, l->n_owners, l->cap_owners) = owner;
   } while (ir_rd_accept(ps, ','));
   return true;
+}
+
+static bool read_checkpoint_number(Parser *ps, uint32_t *out) {
+  int64_t k;
+  if (!ps->p->n_checkpoints) return ir_rd_fault(ps, &ps->tok, "the program has no checkpoint");
+  if (!ir_read_int(ps, "the number of a checkpoint", 1, ps->p->n_checkpoints, &k)) return false;
+  *out = (uint32_t)k;
+  return true;
+}
+
+static bool read_checkpoint(Parser *ps, Line *l) {
+  if (!ir_rd_accept_word(ps, "checkpoint")) return true;
+  return ir_rd_want(ps, '=') && read_checkpoint_number(ps, &l->checkpoint);
 }
 
 static const Attr *find_attr(const Parser *ps, Key k) {
@@ -332,7 +346,8 @@ static bool read_line(Parser *ps, Line *l) {
   if (!read_names(ps, l) || !read_op(ps, l) || !read_operands(ps, l) || !ir_read_attrs(ps)) return false;
   l->parent = innermost(ps);
   if (l->op == OP_scope_begin && !read_parent(ps, &l->parent)) return false;
-  return read_types(ps, l) && read_owners(ps, l) && ir_rd_want_line_end(ps) && check_counts(ps, l);
+  return read_types(ps, l) && read_owners(ps, l) && read_checkpoint(ps, l) && ir_rd_want_line_end(ps) &&
+         check_counts(ps, l);
 }
 
 static void set_results(Parser *ps, const Line *l, Val v, Loc loc) {
@@ -351,7 +366,7 @@ static bool parse_instruction(Parser *ps) {
   Val v = {0};
   if (ok && !ps->poisoned) v = emit(ps, &l);
   if (!ir_none(v)) {
-    Loc loc = ir_rd_line_loc(ps, 0);
+    Loc loc = ir_loc_within(ps->p, ir_rd_line_loc(ps, 0), l.checkpoint);
     set_results(ps, &l, v, loc);
     ok = apply_mark(ps, &l, loc);
     note_random_id(ps);
@@ -545,6 +560,18 @@ static bool parse_alias(Parser *ps) {
   return true;
 }
 
+// `checkpoint 2 @h.0.attn in 1`, with the word `checkpoint` read.
+static bool parse_checkpoint(Parser *ps) {
+  int64_t next = (int64_t)ps->p->n_checkpoints + 1, k;
+  uint32_t around = 0;
+  Str module;
+  if (!ir_read_int(ps, "the number of the next checkpoint", next, next, &k) || !ir_read_path(ps, &module)) return false;
+  if (ir_rd_accept_word(ps, "in") && !read_checkpoint_number(ps, &around)) return false;
+  if (!ir_rd_want_line_end(ps)) return false;
+  ir_checkpoint_add(ps->p, ir_text(ps->p, module), around, ir_rd_line_loc(ps, 0));
+  return true;
+}
+
 static bool parse_directive(Parser *ps) {
   if (ir_rd_accept_word(ps, "dim")) return parse_dims(ps);
   if (ir_rd_accept_word(ps, "param")) return parse_param(ps, PARAM_WEIGHT);
@@ -552,9 +579,10 @@ static bool parse_directive(Parser *ps) {
   if (ir_rd_accept_word(ps, "state")) return parse_param(ps, PARAM_STATE);
   if (ir_rd_accept_word(ps, "transient")) return parse_param(ps, PARAM_TRANSIENT);
   if (ir_rd_accept_word(ps, "alias")) return parse_alias(ps);
+  if (ir_rd_accept_word(ps, "checkpoint")) return parse_checkpoint(ps);
   if (ir_rd_accept_word(ps, "func")) return parse_function(ps, false);
   if (ir_rd_accept_word(ps, "body")) return parse_function(ps, true);
-  return ir_rd_expected(ps, "dim, param, buffer, state, alias, func or body");
+  return ir_rd_expected(ps, "dim, param, buffer, state, alias, checkpoint, func or body");
 }
 
 static void skip_empty_lines(Parser *ps) {

@@ -350,6 +350,13 @@ static void put_owners(const Printer *pr, uint32_t i, uint32_t n_res) {
   }
 }
 
+// ` checkpoint=1`, of what is computed.
+static void put_checkpoint(const Printer *pr, const Ins *ins) {
+  uint32_t k = ir_loc_checkpoint(pr->p, ins->loc);
+  OpClass cls = ir_ops[ins->op].cls;
+  if (k && cls != CLASS_LEAF && cls != CLASS_MARK) rt_text_add(pr->out, " checkpoint=%u", k);
+}
+
 static void put_parent(const Printer *pr, uint32_t k) {
   uint32_t parent = pr->f->scopes[k].parent;
   if (parent == default_owner(pr)) return;
@@ -431,6 +438,7 @@ static void print_op(const Printer *pr, uint32_t i) {
   put_attrs(pr, ins, has_path ? KEY_param : N_KEYS);
   put_types(pr, i, ins->n_res);
   put_owners(pr, i, ins->n_res);
+  put_checkpoint(pr, ins);
   if (pr->flags & PRINT_FACTS) put_facts(pr, i, ins->n_res);
 }
 
@@ -567,6 +575,14 @@ static void print_aliases(const Prog *p, RtText *out, const Param *q) {
   }
 }
 
+static void print_checkpoint(const Prog *p, RtText *out, uint32_t flags, uint32_t k) {
+  const Checkpoint *c = &p->checkpoints[k - 1];
+  rt_text_add(out, "checkpoint %u ", k);
+  put_path(out, ir_text(p, c->module));
+  if (c->around) rt_text_add(out, " in %u", c->around);
+  end_line(p, out, flags, c->loc);
+}
+
 void ir_print(const Prog *p, RtText *out, uint32_t flags) {
   put(out, "program ");
   put_path(out, ir_text(p, p->name));
@@ -574,6 +590,7 @@ void ir_print(const Prog *p, RtText *out, uint32_t flags) {
   print_dims(p, out);
   for (uint32_t k = 0; k < p->n_params; k++) print_param(p, out, flags, &p->params[k]);
   for (uint32_t k = 0; k < p->n_params; k++) print_aliases(p, out, &p->params[k]);
+  for (uint32_t k = 1; k <= p->n_checkpoints; k++) print_checkpoint(p, out, flags, k);
   for (uint32_t k = 0; k < p->n_fns; k++) {
     put(out, "\n");
     ir_print_fn(p->fns[k], out, flags);

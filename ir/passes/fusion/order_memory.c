@@ -163,6 +163,9 @@ static void find_order(Order *o) {
   Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
   uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
   o->peak = ir_schedule(&q.p, order, mem).peak;
+  // What checkpoints compute again is best in the order of the program: a backward right behind what it needs
+  if (o->limit && o->peak > o->limit && o->g->f->prog->n_checkpoints)
+    for (uint32_t k = 0; k < o->n; k++) order[k] = k;
   // what is made of a small parameter can be made again up to its update
   if (o->limit) ir_schedule_free_early(&q.p, order, o->peak, o->limit / SMALL_PART, mem);
   else ir_schedule_waits(&q.p, order, o->peak, mem);

@@ -1,6 +1,6 @@
-// Pass recompute: where a function needs more of the arena than the program allows, kernels run again right before what reads
-// their results, so that these need not live in between. Which ones, the room schedule decides; the plan of buffers and offsets
-// that follows is the judge.
+// Pass recompute: where a function needs more of the arena than the program allows, and where checkpoints ask for it, kernels run
+// again right before what reads their results, so that these need not live in between. Which ones, the room schedule decides; the
+// plan of buffers and offsets that follows is the judge.
 //
 //   %h = matmul %x, %w    kernel 0          %h = matmul %x, %w    kernel 0
 //   %y = gelu %h          kernel 1    ->    %y = gelu %h          kernel 1
@@ -16,6 +16,7 @@
 #include "ir/passes/cost.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
+#include "ir/passes/planning/checkpoint.h"
 #include "ir/passes/planning/problem.h"
 #include "ir/remarks.h"
 #include "ir/rewrite.h"
@@ -185,7 +186,9 @@ static RecomputeProblem find_problem(Again *a, const Fn *f) {
     ns[k] = read_needed(a, k, &(uint32_t){0}).ns;
     clear_needed(a, &f->kernels[k]);
   }
-  return (RecomputeProblem){a->plan.p, a->make, a->source, a->until, a->plan.constant, ns, a->has_effect};
+  Splits asked = ir_checkpoint_splits(f, &a->plan, a->value, mem);
+  return (RecomputeProblem){a->plan.p, a->make,       a->source,  a->until, a->plan.constant,
+                            ns,        a->has_effect, asked.list, asked.n};
 }
 
 // ---- the function with kernels that run again
@@ -348,27 +351,32 @@ static bool report(Fn *f, const Again *a, int64_t peak, int64_t lowest) {
 
 bool ir_pass_recompute(Fn *f) {
   enum { MOST_PLANS = 8, PARTS = 256 };
-  int64_t limit = f->prog->arena_limit, target, lowest = INT64_MAX, spent = 0;
-  if (!limit || !f->n_kernels) return true;
+  const int64_t NO_LIMIT = INT64_MAX / 2;
+  const Prog *p = f->prog;
+  int64_t limit = p->arena_limit ? p->arena_limit : NO_LIMIT, lowest = INT64_MAX, spent = 0;
+  if ((!p->arena_limit && !p->n_checkpoints) || !f->n_kernels) return true;
   if (!plan(f)) return false;
   int64_t peak = f->stats.peak_bytes;
-  if (peak <= limit) return true;
+  if (peak <= limit && !p->n_checkpoints) return true;
   Fn was = *f;
   Again a;
-  RecomputeProblem p = find_problem(&a, &was);
-  target = limit - a.plan.always;
-  for (uint32_t k = 0; f->prog->recomputes && k < MOST_PLANS; k++) {
-    Recompute r = ir_recompute(&p, target, &spent, f->prog->mem);
+  RecomputeProblem q = find_problem(&a, &was);
+  if (peak <= limit && !q.n_asked) return true;
+  int64_t target = p->recomputes ? limit - a.plan.always : NO_LIMIT;
+  for (uint32_t k = 0; (p->recomputes || q.n_asked) && k < MOST_PLANS; k++) {
+    Recompute r = ir_recompute(&q, target, &spent, p->mem);
     if (!r.is_met && r.peak < INT64_MAX && r.peak + a.plan.always < lowest) lowest = r.peak + a.plan.always;
     if (!r.is_met) break;
     *f = was;
     emit(f, &a, &r);
     if (!plan(f)) return false;
-    if (f->stats.peak_bytes <= limit) return true;
     if (f->stats.peak_bytes < lowest) lowest = f->stats.peak_bytes;
+    if (f->stats.peak_bytes <= limit) return ir_checkpoints_done(&was, a.value, &r), true;
+    if (!p->recomputes) break;
     int64_t over = f->stats.peak_bytes - limit;
     target -= over > limit / PARTS ? over : limit / PARTS;
   }
   *f = was;
-  return report(f, &a, peak, lowest);
+  if (peak <= limit) return true;  // checkpoints alone would go beyond it
+  return report(f, &a, p->recomputes || lowest > peak ? peak : lowest, lowest);
 }
