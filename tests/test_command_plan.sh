@@ -93,6 +93,28 @@ largest() { "$tenure" fit saved.tir --memory 2MB --dim batch "$@" | sed -n 's/^b
 (($(largest --recompute) > $(largest))) || fail "with kernels that run again $(largest --recompute) fit, $(largest) without"
 check 0 '% of the time again' fit saved.tir --memory 2MB --dim batch --recompute
 
+# Ways to the bound as written: more shards until one fits, with kernels that run again between them; what is said fits
+sed 's/batch <= 64/batch <= 4096/' saved.tir >large.tir
+check 0 '2          yes' fit large.tir --memory 12MB --dim batch --recompute --shards
+check 0 'tn_distributed(f, .n = 4, .batch = batch)' fit large.tir --memory 12MB --dim batch --shards
+check_json 0 '.ways.0.shards = 1 and not .ways.0.fits and .ways.-1.fits and .ways.-1.time > 1 and some .ways.*.recompute' \
+  fit large.tir --memory 12MB --dim batch --recompute --shards --json
+check_json 0 '.ways.0.fits and no .ways.1' fit saved.tir --memory 4MB --dim batch --recompute --shards --json
+check 0 'no more shards: their sums take more' fit saved.tir --memory 1900KB --dim batch --recompute --shards
+
+# The limit is one of the function that was named: others need more
+sed '/^func/,$d' saved.tir >both.tir
+cat >>both.tir <<'EOF'
+func @other(%y: f32[1024,1024]) {
+  %a = cumsum %y {axis=0}
+  %b = cumsum %a {axis=1}
+  output %b {name="b", index=0}
+}
+EOF
+sed -n '/^func/,$p' saved.tir >>both.tir
+with=$("$tenure" fit both.tir --memory 2MB --dim batch --recompute --function step | sed -n 's/^batch <= \([0-9]*\) fits.*/\1/p')
+[[ $with == "$(largest --recompute)" ]] || fail "another function decides: $with, not $(largest --recompute)"
+
 # In an order that needs less, what takes the number of packed rows stays behind their layout (else verify_plan says E002); the limit is
 # too low for any order
 rows=$TENURE_SOURCE/tests/corpus/random/rows_as_a_number.tir

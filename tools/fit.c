@@ -4,13 +4,13 @@
 // of its functions and what the program keeps beside: parameters and state, constants, packed weights. Powers of two
 // are planned first, since packed weights come and go with the bound; then the gap above the largest that fits is
 // halved. Rows of packed layouts and of scans' steps follow the bound.
+#include "tools/fit.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/text/text.h"
 #include "ir/verify.h"
 #include "runtime/near.h"
 #include "tools/json.h"
-#include "tools/tool.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,6 +29,7 @@ typedef struct {
   const char *path, *dim, *function;
   int64_t memory;
   bool recomputes;  // kernels may run again so that it fits
+  bool has_ways;    // those to the bound as written are asked for
   RtArena *mem;
   const Prog *p;     // as written
   const char *text;  // printed, with locations
@@ -70,6 +71,7 @@ static Size size_of(const Try *try, const ToolPlan *plan) {
             .packed = plan->p->packed_bytes,
             .peak = f ? rt_strdup(try->fit->mem, tool_fn_name(f)) : ""};
   for (uint32_t k = 0; k < plan->n_fns; k++) {
+    if (try->fit->function && strcmp(tool_fn_name(&plan->fns[k]), try->fit->function)) continue;
     double again = tool_again_part(plan->fns[k].f);
     if (again > s.again) s.again = again;
   }
@@ -85,7 +87,7 @@ static int measure(RtArena *mem, void *ctx) {
   try->size = size_of(try, &plan);
   int64_t left = t->memory - (total(&try->size) - try->size.arena);
   if (!t->recomputes || left >= try->size.arena || left <= 0) return 0;
-  ToolPlan less = {.arena_limit = left, .recomputes = true};
+  ToolPlan less = {.arena_limit = left, .recomputes = true, .limited = t->function};
   const char *text = tool_with_bound(t->p, t->text, mem, ir_dim_find(t->p, t->dim), try->bound);
   if (!tool_plan_quietly(&less, mem, text, t->path)) return 0;
   try->size = size_of(try, &less);
@@ -170,12 +172,15 @@ static void json_sizes(const Fit *t, RtText *out) {
 static int print(const Fit *t, int64_t fits) {
   RtText out = {.mem = t->mem};
   int64_t shown = fits ? fits : 1;
-  ToolPlan plan = {.recomputes = t->recomputes};
+  ToolPlan plan = {.recomputes = t->recomputes, .limited = t->function};
   for (uint32_t k = 0; k < t->n_sizes; k++)
     if (t->sizes[k].bound == shown) plan.arena_limit = t->sizes[k].limit;
   bool as_json = cli_has(t->args, "--json");
   if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;
   const ToolFn *f = largest(t, &plan);
+  const FitAsk ask = {t->mem, t->path, t->text, t->function, t->p, ir_dim_find(t->p, t->dim), t->memory, t->recomputes};
+  FitWays ways = {.n = 0};
+  if (t->has_ways) ways = tool_fit_ways(&ask);
   if (as_json) {
     json_open(&out, NULL, '{');
     json_text(&out, "dim", t->dim);
@@ -183,6 +188,7 @@ static int print(const Fit *t, int64_t fits) {
     json_int(&out, "largest", fits);
     json_sizes(t, &out);
     if (f) tool_json_peak(f, AT_PEAK, 0, NULL, &out);
+    if (t->has_ways) tool_json_fit_ways(&ask, &ways, &out);
     json_close(&out, '}');
     rt_text_add(&out, "\n");
   } else {
@@ -191,6 +197,7 @@ static int print(const Fit *t, int64_t fits) {
       rt_text_add(&out, "\n%s <= %lld fits in %s\n\n", t->dim, (long long)fits, tool_exact_bytes(t->mem, t->memory));
     else rt_text_add(&out, "\nnot even %s <= 1 fits in %s\n\n", t->dim, tool_exact_bytes(t->mem, t->memory));
     if (f) tool_put_peak(f, AT_PEAK, &out);
+    if (t->has_ways) tool_put_fit_ways(&ask, &ways, &out);
   }
   return tool_put(&out) && fits ? 0 : EXIT_ERRORS;
 }
@@ -238,7 +245,7 @@ int tool_fit(const CliArgs *a) {
   if (cli_has(a, "--lengths")) return tool_fit_lengths(a);
   if (!a->n_operands) return cli_usage_error(a, "fit needs FILE.tir, or --lengths=FILE");
   Fit t = {.args = a, .path = a->operand[0], .dim = cli_value(a, "--dim"), .function = cli_value(a, "--function")};
-  t.recomputes = cli_has(a, "--recompute");
+  t.recomputes = cli_has(a, "--recompute"), t.has_ways = cli_has(a, "--shards");
   if (!t.dim) return cli_usage_error(a, "fit needs --dim=NAME");
   if (!cli_has(a, "--memory")) return cli_usage_error(a, "fit needs --memory=BYTES");
   if (!cli_bytes(a, "--memory", 0, &t.memory)) return EXIT_USAGE;

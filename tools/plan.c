@@ -296,9 +296,17 @@ static void follow_update(Follows *all, Follow *w, const Fn *f) {
   }
 }
 
+// Of a distributed function, what a shard computes and the update.
+static void set_limit(const ToolPlan *t, const Fn *f) {
+  const Fn *of = f->shard ? f->shard : f;
+  bool is_limited = !t->limited || !strcmp(ir_text(of->prog, of->name), t->limited);
+  of->prog->arena_limit = is_limited ? t->arena_limit : 0;
+}
+
 static void before_passes(Fn *f, void *ctx) {
   Follows *all = ctx;
   const Prog *p = f->prog;
+  set_limit(all->plan, f);
   if (p->n_fns > all->n) {
     Follow **of = rt_alloc(all->mem, p->n_fns * sizeof *of);
     if (all->n) memcpy(of, all->of, all->n * sizeof *of);
@@ -360,7 +368,7 @@ static bool plan(ToolPlan *t, RtArena *mem) {
 static bool plan_text(ToolPlan *t, RtArena *mem) {
   RtDiags diags = {.mem = mem};
   t->p = ir_parse(mem, t->text, t->n_text, t->path, &diags);
-  if (t->p) t->p->arena_limit = t->arena_limit, t->p->recomputes = t->recomputes;
+  if (t->p) t->p->recomputes = t->recomputes;
   bool ok = t->p && plan(t, mem);
   if (t->is_quiet) return ok;
   rt_diags_print(&diags, stderr);
@@ -375,7 +383,9 @@ bool tool_plan_limits(ToolPlan *t, const CliArgs *a) {
 
 // The limits stay.
 static void read_text(ToolPlan *t, const char *text, size_t n, const char *path) {
-  *t = (ToolPlan){.path = path, .text = text, .n_text = n, .arena_limit = t->arena_limit, .recomputes = t->recomputes};
+  const ToolPlan was = *t;
+  *t = (ToolPlan){.path = path, .text = text, .n_text = n};
+  t->arena_limit = was.arena_limit, t->recomputes = was.recomputes, t->limited = was.limited;
 }
 
 bool tool_plan_text(ToolPlan *t, RtArena *mem, const char *text, size_t n, const char *path) {

@@ -47,7 +47,8 @@ typedef struct {
   uint32_t n_fns;
   bool keeps_texts, recomputes, is_quiet;  // quiet: no diagnostics
   int64_t arena_limit;
-  const char *text;  // as read
+  const char *limited;  // the function that the limit is of; NULL: all
+  const char *text;     // as read
   size_t n_text;
 } ToolPlan;
 
