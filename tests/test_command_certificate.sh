@@ -73,6 +73,15 @@ planted missing 'are listed' no '$1 == "kernel" { line = $0; next } 1'
 planted digest 'the digest is not' no '$1 == "end" { $2 = "0123456789abcdef" } 1'
 planted name 'the digest is not' no '$1 == "program" { $2 = "other" } 1'
 
+# kernels that run again are marked; one that writes what is none of the arena is found
+sed 's/^func @step/checkpoint 1 @m\nfunc @step/; s/%[bc] = .*/& checkpoint=1/' net.tir >again.tir
+"$tenure" certificate again.tir -o again.plan
+grep -q '^kernel .* again reads' again.plan || fail "no kernel is marked"
+check 0 'hold' verify-plan again.plan
+awk -f check.awk again.plan || fail "awk finds a fault where kernels run again"
+grep -q ' again ' net.plan && fail "a kernel is marked that runs once"
+planted again 'runs again and writes buffer' yes '$1 == "kernel" { $4 = $4 " again" } 1'
+
 # a bundle has the digest of its plan, of all targets
 "$tenure" bundle net.tir -o two --target=x86-64-v2,x86-64-v3 || fail "no bundle"
 check 0 '4 functions hold' verify-plan two.plan --bundle=two.h

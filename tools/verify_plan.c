@@ -366,6 +366,13 @@ static bool add_buffer(Check *c, char *line) {
   return true;
 }
 
+// What runs again changes nothing outside of the arena, or it would be changed twice.
+static void check_again(Check *c, uint32_t kernel, uint32_t first_write) {
+  for (uint32_t i = first_write; i < c->n_writes; i++)
+    if (strcmp(c->b[c->writes[i].by].place, "arena"))
+      fault(c, "kernel %u runs again and writes buffer %u, which is none of the arena", kernel, c->writes[i].by);
+}
+
 static bool add_uses(Check *c, char **at, uint32_t kernel, bool writes) {
   for (;;) {
     char *end;
@@ -387,16 +394,23 @@ static bool add_kernel(Check *c, char *line) {
   uint32_t k;
   int n = 0;
   long long in_place;
-  if (sscanf(line, "kernel %u %*s %lld reads%n", &k, &in_place, &n) != 2 || !n || k != c->n_seen || k >= c->n_kernels ||
+  if (sscanf(line, "kernel %u %*s %lld%n", &k, &in_place, &n) != 2 || !n || k != c->n_seen || k >= c->n_kernels ||
       !is_size(in_place))
     return false;
   c->in_place[k] = in_place, c->n_seen++;
   char *at = line + n;
+  bool again = !strncmp(at, " again", 6);
+  uint32_t first_write = c->n_writes;
+  at += again ? 6 : 0;
+  if (strncmp(at, " reads", 6)) return false;
+  at += 6;
   if (!add_uses(c, &at, k, false)) return false;
   at += strspn(at, " ");
   if (strncmp(at, "writes", 6)) return false;
   at += 6;
-  return add_uses(c, &at, k, true);
+  if (!add_uses(c, &at, k, true)) return false;
+  if (again) check_again(c, k, first_write);
+  return true;
 }
 
 // FNV-1a of all bytes before the last line

@@ -30,7 +30,8 @@ static void put_id(uint32_t *said, uint32_t b, uint32_t mark, RtText *out) {
 
 static void put_kernel(const Fn *f, uint32_t k, int64_t in_place, uint32_t *said, RtText *out) {
   const Kernel *kernel = &f->kernels[k];
-  rt_text_add(out, "kernel %u %s %lld reads", k, ir_class_name(kernel->cls), (long long)in_place);
+  rt_text_add(out, "kernel %u %s %lld%s reads", k, ir_class_name(kernel->cls), (long long)in_place,
+              kernel->again ? " again" : "");
   for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++)
     for (uint32_t a = 0; f->ins[i].op != OP_result && a < f->ins[i].n_args; a++)
       put_id(said, f->buf_of[ir_arg(f, (Val){i}, a).i], 2 * k + 1, out);
