@@ -68,7 +68,9 @@ static inline V poly(Cg *c, V x, const double *coef, uint32_t n) {
   poly((c), (x), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
 // ---- primitives.c
-// x = n ln 2 + r, |r| <= ln 2 / 2: what the primitives share. whole is n as a float.
+// x = n ln 2 + r, |r| <= ln 2 / 2: what the primitives share. *n is n + EXP_BIAS as i32, whose low bits are those of n;
+// whole is n as a float.
+enum { EXP_BIAS = 0x4B400000 };
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole);
 V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <= pi/4; quadrant i32
 

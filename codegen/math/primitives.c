@@ -20,19 +20,21 @@ static V reduce_exp(Cg *c, V x, V *n) {
   return cg_reduce_exp(c, x, n, &whole);
 }
 
-static V two_to(Cg *c, V n) {  // 2^n for n in [-126, 127], n i32
+// 2^n for n in [-126, 127], the low 9 bits of an i32: the shift drops the others.
+static V two_to(Cg *c, V n) {
   LLVMTypeRef t = LLVMTypeOf(n);
   V e = cg_iadd(c, n, bits(c, t, 127));
   return cast(c, cg_shl(c, e, bits(c, t, 23)), c->f32);
 }
 
-// Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding.
+// Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding:
+// the first, 2^half (1 + p), is exact.
 static V exp_of(Cg *c, V x) {
   V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
   if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, cg_fadd(c, p, k(c, x, 1)), whole);
-  V half = cg_ashr(c, n, bits(c, LLVMTypeOf(n), 1)), rest = cg_isub(c, n, half);
-  V y = cg_fadd(c, p, k(c, x, 1)), first = two_to(c, half), second = two_to(c, rest);
-  return cg_fmul(c, cg_fmul(c, y, first), second);
+  V half = cg_lshr(c, n, bits(c, LLVMTypeOf(n), 1)), rest = cg_isub(c, n, half);
+  V first = two_to(c, half), second = two_to(c, rest);
+  return cg_fmul(c, cg_fma(c, p, first, first), second);
 }
 
 // tanh |x| = -m / (2 + m) with m = e^(-2|x|) - 1, which keeps its relative accuracy near 0.
@@ -54,7 +56,7 @@ typedef struct {
 static Logistic logistic(Cg *c, V x) {
   V n, low = at_least(c, cg_fneg(c, fabs_of(c, x)), FARTHEST);
   Logistic t = {.p = reduce_exp(c, low, &n)};
-  V least = bits(c, LLVMTypeOf(n), (uint64_t)-64);
+  V least = bits(c, LLVMTypeOf(n), EXP_BIAS - 64);
   V whole = cg_select(c, cg_lt(c, n, least), least, n);
   t.s = two_to(c, whole);
   t.rest = two_to(c, cg_isub(c, n, whole));
@@ -137,22 +139,41 @@ static V log_of_narrow_parts(Cg *c, V e, V f) {
   return cg_fma(c, e, k(c, e, 0.693359375), cg_fadd(c, f, y));
 }
 
-static V log_of(Cg *c, V x) {
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
+// ln x of what is a normal number above 0; bits: x, or x 2^shift, as an i32. Of others what comes out is not used.
+static V log_of_normal(Cg *c, V x, V bits_of_x, V shift) {
+  LLVMTypeRef it = LLVMTypeOf(bits_of_x);
+  V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
+  V off = cg_isub(c, bits_of_x, least), e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), LLVMTypeOf(x));
+  if (shift) e = cg_fsub(c, e, shift);
+  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0x7fffff)), least), f = cg_fsub(c, cast(c, m, c->f32), k(c, x, 1));
+  return (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
+}
+
+static V log_of_any(Cg *c, V x) {
   V tiny = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
   V b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
-  LLVMTypeRef it = LLVMTypeOf(b), ft = LLVMTypeOf(x);
-  V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
-  V off = cg_isub(c, b, least);
-  V e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), ft);
-  e = cg_fsub(c, e, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
-  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0x7fffff)), least);
-  V f = cg_fsub(c, cast(c, m, c->f32), k(c, x, 1)), y = (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
+  V y = log_of_normal(c, x, b, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
   V zero = k(c, x, 0), inf = k(c, x, INFINITY);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, inf), inf, y);
   y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
   y = cg_select(c, cg_fcmp(c, LLVMRealUNO, x, x), x, y);
   return cg_select(c, cg_fcmp(c, LLVMRealUGE, x, zero), y, k(c, x, NAN));
+}
+
+static void make_log_rare(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  LLVMBuildRet(c->b, log_of_any(c, LLVMGetParam(fn, 0)));
+}
+
+// Zeros, denormals, infinity, NaN and negative numbers, the bits of which lie outside those of normal numbers, are rare.
+static V log_of(Cg *c, V x) {
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
+  if (!has_fma(c)) return log_of_any(c, x);
+  V b = cast(c, x, c->i32), y = log_of_normal(c, x, b, NULL);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V from_least = cg_iadd(c, b, bits(c, it, 0x7f800000));  // the least normal number becomes the least i32
+  V is_rare = cg_icmp(c, LLVMIntSGE, from_least, bits(c, it, 0xff000000));
+  return cg_slow_path(c, "log_rare", is_rare, x, y, y, make_log_rare, NULL);
 }
 
 // ---- sine and cosine

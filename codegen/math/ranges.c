@@ -1,12 +1,11 @@
 // Range reductions, the polynomials behind them that several primitives share, and rounding to integers.
 #include "codegen/math/math.h"
 
-// x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1 and n as i32. Needs |x| < 2^20.
+// x = n ln 2 + r with |r| <= ln 2 / 2 (a little more after rounding); gives e^r - 1. Needs |x| < 2^20.
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole_out) {
-  const double magic = 12582912;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const double magic = 12582912;  // 1.5 * 2^23, whose bits are EXP_BIAS
   V t = cg_fma(c, x, k(c, x, 1.4426950408889634), k(c, x, magic)), whole = cg_fsub(c, t, k(c, x, magic));
-  V b = cast(c, t, c->i32);
-  *n = cg_isub(c, b, bits(c, LLVMTypeOf(b), 0x4B400000));
+  *n = cast(c, t, c->i32);
   *whole_out = whole;
   V r = cg_fma(c, whole, k(c, x, -0.693359375), x);  // 9 bits: the product is exact
   r = cg_fma(c, whole, k(c, x, 2.12194440054690583e-4), r);
