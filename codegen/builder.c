@@ -11,11 +11,12 @@ V cg_f32(Cg *c, double v) { return LLVMConstReal(c->f32, (double)(float)v); }
 
 V cg_vl(Cg *c) { return cg_i64(c, c->t->vl); }
 V cg_zeros(Cg *c) { return LLVMConstNull(c->vf); }
-V cg_lane_numbers(Cg *c) {
+V cg_lane_numbers_n(Cg *c, uint32_t n) {
   V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
-  return LLVMConstVector(lane, c->t->vl);
+  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i64(c, k);
+  return LLVMConstVector(lane, n);
 }
+V cg_lane_numbers(Cg *c) { return cg_lane_numbers_n(c, c->t->vl); }
 
 LLVMTypeRef cg_lanes_of(V like, LLVMTypeRef elem) {
   LLVMTypeRef t = LLVMTypeOf(like);

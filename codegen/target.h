@@ -32,10 +32,11 @@ typedef struct {
   const char *vector_register;  // LLVM's letter for one in inline assembly; NULL: it has none, or none was tried
   bool has_fma;                 // a b + d in one instruction, rounded once
   bool has_rounding;            // floor in one instruction
-  bool loses_nan;      // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
-  bool has_avx512;     // what AVX-512 has and LLVM has no operation for (math/avx512.c)
-  bool has_amx;        // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)
-  bool cheap_shuffle;  // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
+  bool loses_nan;  // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
+  uint32_t vectors_at_once;  // of a pointwise loop of long chains (pointwise/pointwise.c); 0: one
+  bool has_avx512;           // what AVX-512 has and LLVM has no operation for (math/avx512.c)
+  bool has_amx;              // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)
+  bool cheap_shuffle;        // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
   // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B.
   // Numbers: pages of docs/experiments that found the value
   uint32_t gemm_mr, gemm_nv;  // microkernel: MR rows x vectors of accumulators; NR is gemm_nv vl columns

@@ -1,6 +1,6 @@
 // Primitives of pointwise ops, ordinary and with the option fast_math: distances from libm in units in the last place over
 // a walk through all exponents, special values and the signs of zeros, arguments of sine far beyond any quotient that
-// doubles hold, C's table of powers, the cache. tools/ulp.c walks through all floats.
+// doubles hold, C's table of powers, single primitives, the cache. tools/ulp.c walks through all floats.
 #include "frontend/tenure.h"
 #include "tests/check.h"
 
@@ -104,6 +104,42 @@ static void check_words(const float *x, float (*y)[N], double limit) {
   CHECK(signbit(y[2][1]) && signbit(y[4][1]) && signbit(y[5][1]) && signbit(y[6][1]) && signbit(y[8][1]));  // of -0
 }
 
+// ---- a primitive alone
+// All primitives in one kernel are computed vector by vector, a single one on some targets by several at once: the same bits, for
+// sizes that fill no, one and several turns, and what is left.
+static const uint32_t sizes[] = {1, 7, 31, 32, 33, 64, 71, 4099, N};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static uint32_t bits_of(float x) {
+  uint32_t b;
+  memcpy(&b, &x, sizeof b);
+  return b;
+}
+
+static void check_alone(const float *x, float (*y)[N], bool fast) {
+  tn_program *p = tn_program_create("alone");
+  tn_dim n = tn_dim_bounded(p, "n", N);
+  for (int w = 0; w < N_WORDS; w++) {
+    tn_function *f = tn_function_begin(p, words[w].name);
+    tn_output(f, "y", words[w].call(tn_input(f, "x", TN_F32, TN_SHAPE(n))));
+    tn_function_end(f);
+  }
+  tn_model *m = tn_compile(p, .fast_math = fast);
+  tn_program_free(p);
+  float *z = malloc(N * sizeof *z);
+  for (int w = 0; CHECK(m && z) && w < N_WORDS; w++)
+    for (int s = 0; s < N_SIZES; s++) {
+      const float *from = x + (N - sizes[s]) % 64;
+      uint32_t size = sizes[s], bad = 0;
+      CHECK(tn_run(m, words[w].name, TN_IN(tn_f32(from, size)), TN_OUT(tn_f32(z, size))) == TN_OK);
+      const float *want = y[w] + (from - x);
+      for (uint32_t k = 0; k < size; k++) bad += bits_of(z[k]) != bits_of(want[k]) && !(isnan(z[k]) && isnan(want[k]));
+      if (!CHECK(bad == 0)) printf("  %s alone: %u of %u elements differ\n", words[w].name, bad, size);
+    }
+  free(z);
+  tn_model_free(m);
+}
+
 // ---- powers: every pair of special values, compared with C's pow, signs of zeros and infinities included
 static const float powers[] = {0,       -0.0f,    1,         -1,        2,          -2,        3,
                                -3,      0.5f,     -0.5f,     2.5f,      1e38f,      -1e38f,    1e-45f,
@@ -175,6 +211,7 @@ int main(void) {
     float(*y)[N] = run(m, x), (*z)[N] = run(fast, x);
     check_words(x, y, 2);
     check_words(x, z, 16);
+    check_alone(x, y, false), check_alone(x, z, true);
     CHECK(!tn_compile_info_of(m).from_cache && !tn_compile_info_of(fast).from_cache &&
           tn_compile_info_of(again).from_cache);
     free(y), free(z);

@@ -414,7 +414,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
       a->row_ok = cg_both(c, a->row_ok, cg_and(c, above, below));
     }
     a->row = cg_at_any(c, t, cg_ptr(c, a->v), at);
-    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->splat = cg_spread(c, cg_load(c, t, a->row), p->lanes);
+    if (!a->partial && cg_is_int(a->stride[p->n_loop - 1], 0)) a->splat = cg_load(c, t, a->row);
   }
 }
 
@@ -527,7 +527,7 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
-  if (a->splat) return a->splat;
+  if (a->splat) return cg_spread(c, a->splat, p->lanes);
   if (a->tile && p->is_unrolled) return a->square[p->square_row];
   if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_vl(c)));
   if (a->index.i) return load_lanes(p, a, t, i, cg_both(c, mask, cg_splat(c, a->row_ok)));
@@ -569,7 +569,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
   V element = cg_spread(c, cg_add(c, row, i), p->lanes);
-  if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers(c));
+  if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers_n(c, p->lanes));
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
 }

@@ -5,14 +5,60 @@
 //   %p = permute %q           p = q loaded with permuted strides
 #include "codegen/pointwise/pointwise.h"
 #include "codegen/emitters.h"
+#include "codegen/math/primitives.h"
 #include "codegen/span.h"
 
 enum { SMALL = 4096, GRAIN = 2048 };
 enum { RANDOM_WORK = 8 };  // cost of an element with a random number, in elements without
+// Operations of a vector (cg_primitive_cost) from which on, and up to which, several are computed at once.
+enum { LONG_CHAIN = 15, TOO_LONG = 100 };
 
 // ---- loops
+// Upper bound of the elements in a row.
+static int64_t row_bound(const Pointwise *p) {
+  int64_t n = 1;
+  uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
+  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
+  return n;
+}
+
+static bool is_contiguous(const Pointwise *p, const Access *a) {
+  V stride = a->stride[p->n_loop - 1];
+  return a->empty || (!a->partial && !a->index.i && (cg_is_int(stride, 0) || cg_is_int(stride, 1)));
+}
+
+// Where a vector is a long chain of instructions and the CPU looks ahead by few vectors, several are computed at once: as
+// one of more lanes, whose instructions LLVM splits one by one, so that chains interleave and constants are loaded once for all
+// of them. Random numbers fill the registers as they are.
+static uint32_t vectors_at_once(const Pointwise *p) {
+  const Cg *c = p->c;
+  uint32_t n = c->t->vectors_at_once, cost = 0;
+  if (n < 2 || p->lanes != c->t->vl || row_bound(p) < (int64_t)n * p->lanes) return 1;
+  for (uint32_t k = p->from; k < p->to; k++) {
+    Op op = (Op)c->f->ins[c->k->first + k].op;
+    if (ir_ops[op].flags & RANDOM) return 1;
+    cost += cg_primitive_cost(op);
+  }
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (!is_contiguous(p, &p->acc[k])) return 1;
+  return cost >= LONG_CHAIN && cost <= TOO_LONG ? n : 1;
+}
+
+// As many of the elements [lo, hi) of one row as fill such turns; the first one that is left.
+static V emit_at_once(Pointwise *p, V row, V lo, V hi, uint32_t n) {
+  Cg *c = p->c;
+  uint32_t lanes = p->lanes;
+  V turn = cg_i64(c, (int64_t)n * lanes), end = cg_add(c, lo, cg_multiple(c, cg_sub(c, hi, lo), turn));
+  p->lanes = n * lanes;
+  for (Loop l = cg_each_by(c, lo, end, turn); cg_next(&l);) cg_pointwise_vector(p, row, l.i, NULL);
+  p->lanes = lanes;
+  return end;
+}
+
 // Elements [lo, hi) of one row.
 static void emit_span(Pointwise *p, V row, V lo, V hi) {
+  uint32_t n = vectors_at_once(p);
+  if (n > 1) lo = emit_at_once(p, row, lo, hi, n);
   for (Span s = cg_span_guarded(p->c, lo, hi, p->lanes); cg_next_vector(&s);) cg_pointwise_vector(p, row, s.i, s.mask);
 }
 
@@ -246,14 +292,6 @@ static void emit_tiles(Pointwise *p) {
     cg_pointwise_split(p, row, index);
     emit_band(p, row, index, cg_min(c, vl, cg_sub(c, height, first)));
   }
-}
-
-// Upper bound of the elements in a row.
-static int64_t row_bound(const Pointwise *p) {
-  int64_t n = 1;
-  uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
-  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
-  return n;
 }
 
 static int64_t work_of(const Pointwise *p) {

@@ -31,7 +31,7 @@ typedef struct {
   // current row
   V row;      // pointer
   V row_ok;   // i1: the ranges of outer axes; NULL: true
-  V splat;    // stride 0 along the vector axis: the row's value in all lanes; else NULL
+  V splat;    // stride 0 along the vector axis: the row's value; else NULL
   V tile;     // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
   V *square;  // its rows in registers
   // of a concat
