@@ -39,6 +39,8 @@
   X(LONG_K, 4096, 23, "from which on k is cut even where nothing is packed")                                              \
   X(SHARED_PANELS, 12, 22, "of B; with fewer a packed A costs more than it wins (091 too)")                               \
   X(SHARED_K, 64, 91, "a shorter sum does not pay for the barrier")                                                       \
+  X(WINDOW_LLC_PART, 8, 104, "part of the LLC that a window of a packed A takes")                                         \
+  X(WINDOW_UNITS, 16, 104, "macro tiles of a window, at least, so that shares are even")                                  \
   X(MANY_TILES, 4, 91, "of rows, for which A is packed whatever its stride, and B by several panels")                     \
   X(NC_PANELS, 4, 91, "at most, of a block")                                                                              \
   X(NC_LEAST_PANELS, 2, 91, "at least, for which KC leaves room")                                                         \

@@ -533,6 +533,24 @@ static void test_blocks(void) {
   }
 }
 
+// A packed A that is large takes no more scratch than two windows of it.
+static void test_windows(void) {
+  static const struct {
+    Chosen of;
+    int64_t rows, k;  // 0: all of A
+  } want[] = {{{256, 768, 3072, false, false, false, NULL}, 0, 0},
+              {{256, 768, 50257, false, false, false, NULL}, 266, 1536},
+              {{1024, 768, 5000, false, false, false, NULL}, 1036, 768},
+              {{20000, 2048, 512, false, false, false, NULL}, 1036, 512}};
+  for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
+    RtArena *mem = rt_arena_new();
+    GemmPlan p = plan_of(&want[k].of, cg_target_find("avx512"), mem);
+    if (!CHECK(p.window_rows == want[k].rows && p.window_k == want[k].k))
+      printf("  case %zu: %lld rows, k %lld\n", k, (long long)p.window_rows, (long long)p.window_k);
+    rt_arena_free(mem);
+  }
+}
+
 // A row of its own: blocks and caches so small that small shapes have every kind of block, by a name that none knows. L2
 // limits what is fused, which kernels_of counts on.
 static Target tiny_row(const Target *like) {
@@ -639,6 +657,12 @@ static void test_choice(void) {
   CHECK(cg_gemm_choose(2, 2, 2, plain) == GEMM_OWN);
 }
 
+static void check_tiny(const Target *like) {
+  Target tiny = tiny_row(like);
+  check_all(cases, sizeof cases / sizeof *cases, &tiny, true);
+  check_heads(&tiny, SCALED, true);
+}
+
 int main(void) {
   RtArena *mem = rt_arena_new();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
@@ -647,6 +671,7 @@ int main(void) {
   test_slices();
   test_strategies();
   test_blocks();
+  test_windows();
   static const char *const names[] = {"amx", "avx512", "avx2", "neon", "generic"};
   setenv("TN_GEMM", "own", 1);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -654,16 +679,15 @@ int main(void) {
     Target t;
     if (cg_target_pick(&t, names[k], &why)) check_all(cases, sizeof cases / sizeof *cases, &t, k < 3);
   }
-  Target host;
+  Target host, narrow;
   RtText why = {.mem = mem};
   if (CHECK(cg_target_pick(&host, NULL, &why))) {
     check_all(large, sizeof large / sizeof *large, &host, true);
     check_all(sliced, sizeof sliced / sizeof *sliced, &host, true);
     check_run_time_k(&host);
     check_long_sums(&host);
-    Target tiny = tiny_row(&host);
-    check_all(cases, sizeof cases / sizeof *cases, &tiny, true);
-    check_heads(&tiny, SCALED, true);
+    check_tiny(&host);
+    if (host.vl > 8 && cg_target_pick(&narrow, "avx2", &why)) check_tiny(&narrow);  // others are blocked otherwise
     check_heads(&host, LOOKED_UP, true);
     setenv("TN_GEMM", "blas", 1);
     check_all(by_blas, sizeof by_blas / sizeof *by_blas, &host, false);

@@ -39,6 +39,8 @@ struct Gemm {
   V partial;                   // [slice][m][n] in scratch, where k is cut into slices
   V slices;                    // how many; NULL: k is not cut, or is too short after all
   V a_row, a_k;                // strides of A as it is stored
+  V a_pad;                     // A_SHARED: k of a packed micropanel
+  V window_m0, window_k0;      // the window at hand, where A is packed by windows
   // on the worker's stack, or beside it (cg_worker_block)
   V strip;                             // sums: rows of NR of one macro tile, or of NC of a micropanel or an MC block
   V a_block, b_block;                  // packed blocks
@@ -74,7 +76,8 @@ void cg_gemm_add_moments(Gemm *g, const MomentPixels *p);  // stored pixels of t
 void cg_gemm_finish_moments(Gemm *g);                      // after the strategy's code
 
 // ---- pack.c
-bool cg_gemm_pack_shared(Gemm *g);    // false: nothing to wait for
+bool cg_gemm_pack_shared(Gemm *g);    // but what is packed by windows; false: nothing to wait for
+void cg_gemm_pack_window(Gemm *g);    // of A, by the team
 V cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
 bool cg_gemm_has_own_mc_block(const GemmPlan *p);  // rows of A that its worker computes or copies for each MC block
 void cg_gemm_fill_mc_block(Gemm *g, V m0, V rows);

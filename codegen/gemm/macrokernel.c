@@ -45,7 +45,7 @@ V cg_gemm_tile_c_row(const Gemm *g) {
 static V tile_a_block(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->pack_a == A_PACKED) return cg_i64(c, g->p->kc * g->p->a_tile);
-  if (g->p->pack_a == A_SHARED) return cg_mul(c, g->k_pad, cg_i64(c, g->p->a_tile));
+  if (g->p->pack_a == A_SHARED) return cg_mul(c, g->a_pad, cg_i64(c, g->p->a_tile));
   return cg_mul(c, cg_i64(c, g->p->mr), cg_gemm_tile_a_row(g));
 }
 
@@ -112,8 +112,10 @@ V cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   const GemmPlan *p = g->p;
   if (p->pack_a == A_PACKED) return cg_row(c, g->a_block, u->micropanel, cg_i64(c, p->kc * p->a_tile));
   if (p->pack_a == A_SHARED) {
-    V k = cg_index(c, cg_div(c, u->m0, cg_i64(c, p->mr)), g->k_pad, u->k0);
-    return cg_row(c, g->packed_a, k, cg_i64(c, p->a_tile));
+    V row = p->window_rows ? cg_sub(c, u->m0, g->window_m0) : u->m0;
+    V k = p->window_rows ? cg_sub(c, u->k0, g->window_k0) : u->k0;
+    V at = cg_index(c, cg_div(c, row, cg_i64(c, p->mr)), g->a_pad, k);
+    return cg_row(c, g->packed_a, at, cg_i64(c, p->a_tile));
   }
   V row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   V off = cg_index(c, row, cg_gemm_tile_a_row(g), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
@@ -210,7 +212,10 @@ Loop cg_gemm_each_block(Gemm *g, GemmMacroTile *u) {
   cg_gemm_k_range(g, u->batch, &u->k_begin, &u->k_end);
   u->k0 = u->k_begin, u->n_k = g->k;
   if (one_block(g)) return cg_once(c);
-  Loop l = cg_each_by(c, u->k_begin, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc));
+  V from = u->k_begin;
+  if (g->p->window_rows)
+    from = g->window_k0, u->k_end = cg_min(c, u->k_end, cg_add(c, from, cg_i64(c, g->p->window_k)));
+  Loop l = cg_each_by(c, from, cg_max(c, u->k_end, cg_i64(c, 1)), cg_i64(c, g->p->kc));
   u->k0 = l.i, u->n_k = cg_min(c, cg_i64(c, g->p->kc), cg_sub(c, u->k_end, l.i));
   return l;
 }
@@ -327,7 +332,12 @@ static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, V p0, V p1) {
     return;
   }
   for (Loop block = each_block(g, u); cg_next(&block);) range_by_nc(g, u, p0, p1, block_of_panels);
-  if (!one_block(g)) panels_finish(g, u, p0, p1);
+  if (one_block(g)) return;
+  if (!g->p->window_rows) {
+    panels_finish(g, u, p0, p1);
+    return;
+  }
+  for (If last = cg_when(g->c, cg_ge(g->c, u->k_end, g->k)); cg_then(&last);) panels_finish(g, u, p0, p1);
 }
 
 // ---- shares of workers: a function of the module, for products of all sizes
@@ -357,27 +367,28 @@ static void make_share(Cg *c, V fn, void *ctx) {
   LLVMBuildRet(c->b, share_begin(c, arg));
 }
 
-static V call_share(Gemm *g, V worker, V blocks) {
+static V call_share(Gemm *g, V worker, V m, V blocks) {
   Cg *c = g->c;
-  V arg[N_S] = {worker, c->n_workers, g->batch, g->m, g->panels, blocks, cg_i64(c, g->p->mc)};
+  V arg[N_S] = {worker, c->n_workers, g->batch, m, g->panels, blocks, cg_i64(c, g->p->mc)};
   LLVMTypeRef types[N_S];
   for (uint32_t k = 0; k < N_S; k++) types[k] = c->i64;
   LLVMTypeRef type = LLVMFunctionType(c->i64, types, N_S, false);
   return LLVMBuildCall2(c->b, type, cg_helper(c, "gemm_share", type, make_share, NULL), arg, N_S, "");
 }
 
-void cg_gemm_tiled_emit(Gemm *g) {
+// The MC blocks of `m` rows from row `from` on, which begins one.
+static void share_rows(Gemm *g, V from, V m) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  V blocks = cg_ceil_div_value(c, g->m, p->mc), one = cg_i64(c, 1), p0, p1;
+  V blocks = cg_ceil_div_value(c, m, p->mc), one = cg_i64(c, 1), p0, p1;
   V panels = cg_max(c, g->panels, one);
-  V lo = call_share(g, c->worker, blocks), hi = call_share(g, cg_add(c, c->worker, one), blocks);
+  V lo = call_share(g, c->worker, m, blocks), hi = call_share(g, cg_add(c, c->worker, one), m, blocks);
   for (Loop l = cg_each_row(c, lo, hi, panels, &p0, &p1); cg_next(&l);) {
     GemmMacroTile u = {.batch = cg_i64(c, 0), .mc = l.i};
     bool several = p->batch.n || g->slices;
     if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);
     u.first = p0, u.end = p1;
-    u.m0 = cg_mul(c, u.mc, cg_i64(c, p->mc));
+    u.m0 = cg_add(c, from, cg_mul(c, u.mc, cg_i64(c, p->mc)));
     u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
     u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
     if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
@@ -386,4 +397,29 @@ void cg_gemm_tiled_emit(Gemm *g) {
     else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);
     else range_by_mc_blocks(g, &u, p0, p1);
   }
+}
+
+// Windows of A, each packed by the team into one of two buffers by turns: who is done with a window packs the next one
+// while others still read this one. Worker w has the same macro tiles in all windows of the same rows.
+static void share_windows(Gemm *g) {
+  Cg *c = g->c;
+  const GemmPlan *p = g->p;
+  V rows = cg_i64(c, p->window_rows), most_k = cg_i64(c, p->window_k), one = cg_i64(c, 1), buffers = g->packed_a;
+  V per_rows = cg_ceil_div_value(c, cg_max(c, g->k, one), p->window_k);
+  for (Loop m = cg_count_by(c, g->m, rows); cg_next(&m);) {
+    for (Loop k = cg_count_by(c, cg_max(c, g->k, one), most_k); cg_next(&k);) {
+      V number = cg_index(c, cg_div(c, m.i, rows), per_rows, cg_div(c, k.i, most_k));
+      g->packed_a = cg_row(c, buffers, cg_rem(c, number, cg_i64(c, 2)), cg_i64(c, cg_gemm_window_elements(p)));
+      g->window_m0 = m.i, g->window_k0 = k.i;
+      cg_gemm_pack_window(g);
+      cg_wait_for_team(c);
+      share_rows(g, m.i, cg_min(c, rows, cg_sub(c, g->m, m.i)));
+    }
+  }
+  g->packed_a = buffers;
+}
+
+void cg_gemm_tiled_emit(Gemm *g) {
+  if (g->p->window_rows) share_windows(g);
+  else share_rows(g, cg_i64(g->c, 0), g->m);
 }

@@ -129,21 +129,28 @@ static void pad_rows(Gemm *g, V lo, V hi, V first) {
 }
 
 // ---- A as [micropanel][k][a_tile]
-// Units: vl values of k of a micropanel.
-static void pack_a_shared(Gemm *g) {
+// Rows m0 .. m0 + m - 1 and k from k0 on, n_k of them. Units: vl values of k of a micropanel.
+static void pack_a_shared(Gemm *g, V m0, V m, V k0, V n_k) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
-  V vl = cg_vl(c), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, g->k, c->t->vl);
-  for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, g->m, p->mr), blocks), 1); cg_next(&l);) {
-    V micropanel = cg_div(c, l.i, blocks), k0 = cg_mul(c, cg_rem(c, l.i, blocks), vl);
-    V m0 = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, g->m, m0));
-    V from = cg_cell(c, g->a, m0, g->k, k0);
-    V to = cg_mul(c, cg_index(c, micropanel, g->k_pad, k0), cg_i64(c, p->a_tile));
+  V vl = cg_vl(c), mr = cg_i64(c, p->mr), blocks = cg_ceil_div_value(c, n_k, c->t->vl);
+  for (Loop l = cg_each_shared(c, cg_mul(c, cg_ceil_div_value(c, m, p->mr), blocks), 1); cg_next(&l);) {
+    V micropanel = cg_div(c, l.i, blocks), in_panel = cg_mul(c, cg_rem(c, l.i, blocks), vl);
+    V above = cg_mul(c, micropanel, mr), rows = cg_min(c, mr, cg_sub(c, m, above));
+    V from = cg_cell(c, g->a, cg_add(c, m0, above), g->k, cg_add(c, k0, in_panel));
+    V to = cg_mul(c, cg_index(c, micropanel, g->a_pad, in_panel), cg_i64(c, p->a_tile));
     for (int64_t lane = 0; lane < p->a_tile; lane += c->t->vl)
       cg_transpose_block(c, cg_row(c, from, cg_i64(c, lane), g->k), g->k, cg_sub(c, rows, cg_i64(c, lane)),
-                         cg_sub(c, g->k, k0), cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))),
+                         cg_sub(c, n_k, in_panel), cg_at(c, c->f32, g->packed_a, cg_add(c, to, cg_i64(c, lane))),
                          cg_i64(c, p->a_tile));
   }
+}
+
+void cg_gemm_pack_window(Gemm *g) {
+  Cg *c = g->c;
+  V rows = cg_min(c, cg_i64(c, g->p->window_rows), cg_sub(c, g->m, g->window_m0));
+  V n_k = cg_min(c, cg_i64(c, g->p->window_k), cg_sub(c, g->k, g->window_k0));
+  pack_a_shared(g, g->window_m0, rows, g->window_k0, n_k);
 }
 
 // ---- operands that a prologue computes
@@ -194,8 +201,8 @@ static bool run_prologue(Gemm *g) {
 }
 
 bool cg_gemm_pack_shared(Gemm *g) {
-  bool packs_b = g->p->pack_b == B_SHARED, packs_a = g->p->pack_a == A_SHARED;
+  bool packs_b = g->p->pack_b == B_SHARED, packs_a = g->p->pack_a == A_SHARED && !g->p->window_rows;
   if (packs_b) pack_b_shared(g);
-  if (packs_a) pack_a_shared(g);
+  if (packs_a) pack_a_shared(g, cg_i64(g->c, 0), g->m, cg_i64(g->c, 0), g->k);
   return run_prologue(g) || packs_b || packs_a;
 }

@@ -17,7 +17,7 @@ typedef struct {
 typedef enum {
   A_IN_PLACE,
   A_PACKED,               // an MC x KC block by the worker that uses it, on its stack: [micropanel][kc][a_tile]
-  A_SHARED,               // all of it by the team, into scratch: [micropanel][k][a_tile]
+  A_SHARED,               // all of it, or window by window, by the team into scratch: [micropanel][k][a_tile]
   A_PADDED_PER_MC_BLOCK,  // an MC block by the worker that uses it, on its stack, as rows that are no power of two apart
 } PackA;
 typedef enum {
@@ -88,6 +88,8 @@ typedef struct {
   // which stays in L2 while micropanels of A pass by; of strategy amx likewise. 0: none
   int64_t nc;
   int64_t a_tile;  // A_PACKED, A_SHARED: elements of one k
+  // A_SHARED that is large: rows and k that are packed at once, into one of two buffers by turns. 0: all of A
+  int64_t window_rows, window_k;
   int64_t
       b_elements;  // elements of scratch that the strategy lays out: B if it is B_BY_STRATEGY, and other shared data
   int64_t units;   // pieces of work for the team, with all of k
@@ -130,6 +132,9 @@ static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
 }
 // The epilogue takes the sums of one micropanel after the other, which are complete.
 static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }
+static inline int64_t cg_gemm_window_elements(const GemmPlan *p) {
+  return (p->window_rows + p->mr - 1) / p->mr * p->a_tile * p->window_k;
+}
 // A as [micropanel][k][a_tile]
 static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PACKED || p->pack_a == A_SHARED; }
 

@@ -115,10 +115,10 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
 // Rows that fit, and rows that make units enough for even shares.
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return PACKED_A_TILES * (int64_t)p->mr;
-  if (p->pack_a == A_PADDED_PER_MC_BLOCK) return padded_rows(p, t);
   if (by_panels(p)) return waits && !by_nc(p, t) ? SUM_ROWS : PRIVATE_ROWS;
   int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
   int64_t rows = ir_f32_in(bytes) / cg_larger(1, summed_k(p));
+  if (p->pack_a == A_PADDED_PER_MC_BLOCK) rows = padded_rows(p, t);
   return p->epilogue ? cg_smaller(rows, STRIP_ROWS) : rows;
 }
 
@@ -192,6 +192,23 @@ static void place_prologue(GemmPlan *p, const Target *t) {
   p->mc = cg_smaller(p->mc, rows), p->strip_rows = cg_smaller(p->strip_rows, p->mc);
 }
 
+// A packed A that is larger than two windows of it is packed window by window, into as much scratch. A window is of all rows
+// and several KC blocks where k is outermost, since sums lie in memory then; else, or where that is too much, of some MC blocks.
+static void choose_window(GemmPlan *p, const Target *t) {
+  int64_t most = ir_f32_in(t->facts.llc_bytes / WINDOW_LLC_PART);
+  if (p->pack_a != A_SHARED) return;
+  GemmPlan w = *p;
+  w.window_rows = cg_round_up(p->m_max, p->mc), w.window_k = cg_round_up(p->k_max, t->vl);
+  int64_t whole = cg_gemm_window_elements(&w);
+  if (whole <= 2 * most) return;
+  if (p->k_outermost) w.window_k = cg_larger(1, most / (cg_ceil_div(w.window_rows, p->mr) * p->a_tile) / p->kc) * p->kc;
+  if (cg_gemm_window_elements(&w) > most) {
+    int64_t units = cg_ceil_div(WINDOW_UNITS, panels_of(p)), fit = most / (w.window_k * p->a_tile) * p->mr / p->mc;
+    w.window_rows = cg_smaller(w.window_rows, cg_larger(units, fit) * p->mc);
+  }
+  if (2 * cg_gemm_window_elements(&w) < whole) *p = w;
+}
+
 void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = panel_vectors(p, t), p->width = (int64_t)p->nv * t->vl;
   p->mr = cg_tile_height(p->m_max, t->gemm_mr), p->a_tile = cg_round_up(p->mr, t->vl);
@@ -201,6 +218,7 @@ void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
   choose_mc(p, t);
   p->units = panels_of(p) * cg_ceil_div(p->m_max, p->mc);
   place_prologue(p, t);
+  choose_window(p, t);
 }
 
 void cg_gemm_tiled_stack(Gemm *g) {

@@ -35,6 +35,7 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.batch = cg_dims_product(c, &p->batch);
   g.panels = cg_ceil_div_value(c, g.n, p->width);
   g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_vl(c));
+  g.a_pad = p->window_rows ? cg_i64(c, p->window_k) : g.k_pad;
   find_operands(&g);
   g.a_row = p->ta ? cg_i64(c, 1) : g.k;
   g.a_k = p->ta ? g.m : cg_i64(c, 1);

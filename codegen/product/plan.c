@@ -157,6 +157,7 @@ int64_t cg_gemm_packed_b(const GemmPlan *p, const Target *t) {
 }
 
 int64_t cg_gemm_packed_a(const GemmPlan *p, const Target *t) {
+  if (p->window_rows) return 2 * cg_gemm_window_elements(p);
   if (p->pack_a == A_SHARED) return cg_ceil_div(p->m_max, p->mr) * p->a_tile * cg_round_up(p->k_max, t->vl);
   if (p->prologue != PROLOGUE_A_SHARED) return 0;
   return cg_round_up(p->m_max * (p->k_max + GEMM_STRIDE_PAD), TN_ALIGN / 4);
