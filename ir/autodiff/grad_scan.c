@@ -331,7 +331,7 @@ static void read_kept(Back *g) {
     Ins *ins = &b->ins[st.v.i];
     Attr index = ir_a_int(KEY_index, 0);
     *RT_PUSH(g->mem, b->attrs, b->n_attrs, b->cap_attrs) = index;
-    ins->op = OP_input, ins->n_args = 0, ins->attrs = b->n_attrs - 1, ins->n_attrs = 1;
+    ins->op = OP_input, ins->n_args = 0, ins->absent = 0, ins->attrs = b->n_attrs - 1, ins->n_attrs = 1;
     b->n_inputs++;
     ADD(g, slice, st.v);
     ADD(g, slice_outer, st.outside);
