@@ -340,6 +340,9 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     // both by rows of k, the first narrow: read in place; groups of panels
     {33, 70, 1100, 0, true, false, PLAIN, 0, 0},    {64, 130, 1500, 0, true, false, BIAS_GELU, 0, 0},
     {128, 300, 1024, 0, true, false, PLAIN, 0, 0},  {5, 41, 1300, 0, true, false, RESIDUAL_KEPT, 0, 0},
+    // few tiles of rows, and rows of B that begin a page each
+    {9, 96, 70, 0, false, false, BIAS_GELU, 0, 0},  {12, 128, 33, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {7, 64, 131, 0, false, false, PLAIN, 13, 0},
     // batches, nothing to pack
     {20, 24, 16, 4, false, false, BIAS_GELU, 0, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0, 0},
 };
@@ -516,6 +519,7 @@ static void test_blocks(void) {
               {{256, 3072, 768, false, true, false, NULL}, A_SHARED, B_PRIVATE, 768, 64},
               {{256, 768, 3072, false, false, false, NULL}, A_SHARED, B_PRIVATE, 768, 64},
               {{64, 384, 96, false, false, false, NULL}, A_SHARED, B_PRIVATE, 96, 128},
+              {{16, 4096, 1024, false, false, false, NULL}, A_SHARED, B_PRIVATE, 256, 192},
               {{64, 256, 1000, false, false, false, NULL}, A_IN_PLACE, B_PRIVATE, 512, 96},
               {{256, 3072, 768, false, true, true, NULL}, A_SHARED, B_PREPACKED, 768, 0},
               {{42, 3072, 1024, false, true, false, NULL}, A_SHARED, B_PRIVATE, 1024, 0},

@@ -93,16 +93,22 @@ static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
 // All rows of an MC block, which is high, pass by a block of B.
 static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->pack_b == B_PREPACKED; }
 
+// Each row of B begins a page: the lines of one panel would evict each other, and each wants a page of its own.
+static bool has_rows_of_pages(const GemmPlan *p, const Target *t) {
+  return t->gemm_b_bytes && !p->tb && p->n_max % ir_f32_in(t->facts.page_bytes) == 0;
+}
+
 // B is packed by several panels.
 static bool by_nc(const GemmPlan *p, const Target *t) {
-  return p->pack_b == B_PRIVATE && has_many_tiles(p, t) && panels_of(p) >= NC_LEAST_PANELS;
+  bool pays = has_many_tiles(p, t) || has_rows_of_pages(p, t);
+  return p->pack_b == B_PRIVATE && pays && panels_of(p) >= NC_LEAST_PANELS;
 }
 
 static int64_t choose_kc(const GemmPlan *p, const Target *t) {
   int64_t k = summed_k(p);
   if (p->pack_a == A_PACKED) return cg_gemm_kc(k, t->gemm_kc_packed_a, t);
   int64_t in_nc = ir_f32_in(t->gemm_b_bytes) / NC_LEAST_PANELS / p->width;
-  if (by_nc(p, t)) return cg_gemm_kc(k, cg_smaller(t->gemm_kc, in_nc), t);
+  if (by_nc(p, t)) return cg_gemm_kc(k, cg_smaller(has_many_tiles(p, t) ? t->gemm_kc : t->gemm_kc_packed_a, in_nc), t);
   if (by_panels(p)) return cg_gemm_kc(k, t->gemm_kc, t);
   return k > LONG_K ? cg_gemm_kc(k, t->gemm_kc_in_place, t) : cg_larger(1, k);
 }
@@ -141,7 +147,7 @@ static int64_t rows_with_sums(const GemmPlan *p) { return cg_gemm_by_micropanels
 // Columns of a block of B that a worker packs.
 static int64_t packed_columns(const GemmPlan *p, const Target *t) {
   int64_t fit = ir_f32_in(t->gemm_b_bytes) / (p->width * p->kc);
-  return cg_larger(1, cg_smaller(fit, NC_PANELS)) * p->width;
+  return cg_larger(1, has_many_tiles(p, t) ? cg_smaller(fit, NC_PANELS) : fit) * p->width;
 }
 
 // Columns of B whose KC block stays in L2, in equal parts of all; the epilogue's sums are on the stack.
