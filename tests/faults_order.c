@@ -234,7 +234,8 @@ static CopyKind copy_kind(const Fn *f, uint32_t c) {
     bool here = is_write && ir_storage_root(f, (Val){arg(f, i, 0)}).i == root;
     for (uint32_t k = 1; is_write && k < f->ins[i].n_res; k++)
       if (arg(f, i, k) == c) return here && op_at(f, root) != OP_param ? COPY_OF_TARGET : COPY_NONE;
-    if (reads && (here || wrote)) return here ? COPY_OVERLAP : class_at(f, i) == CLASS_VIEW ? COPY_NONE : COPY_READ;
+    if (reads && wrote) return class_at(f, i) == CLASS_VIEW ? COPY_NONE : COPY_READ;
+    if (reads && here) return COPY_OVERLAP;
     wrote |= here;
   }
   return COPY_NONE;

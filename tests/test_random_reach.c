@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { N_PROGRAMS = 200, N_FUNCTIONS = 20, N_LEAST = 5 };
+enum { N_PROGRAMS = 200, N_FUNCTIONS = 25, N_LEAST = 5 };
 typedef enum { WRITTEN, MADE /* behind some pass */, LEFT /* behind the last */, N_STAGES } Stage;
 
 typedef struct {
