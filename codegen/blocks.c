@@ -19,9 +19,11 @@ static int64_t bytes_of(const Cg *c, LLVMTypeRef elem, int64_t n) {
   return cg_round_up(cg_larger(n, 1) * size, TN_ALIGN);
 }
 
+// The whole of its bytes is the block for LLVM, too: a masked load may read beyond the n elements (masked.c).
 V cg_stack_block(Cg *c, LLVMTypeRef elem, int64_t n) {
-  c->stack_used += bytes_of(c, elem, n);
-  V p = LLVMBuildAlloca(c->b, LLVMArrayType2(elem, (uint64_t)n), "block");
+  int64_t bytes = bytes_of(c, elem, n);
+  c->stack_used += bytes;
+  V p = LLVMBuildAlloca(c->b, LLVMArrayType2(c->i8, (uint64_t)bytes), "block");
   LLVMSetAlignment(p, TN_ALIGN);
   return p;
 }

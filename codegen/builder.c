@@ -239,9 +239,9 @@ V cg_id(Cg *c, Val v) {
 }
 
 // ---- memory
-static unsigned align_of(const Cg *c, LLVMTypeRef t) {
+unsigned cg_align_of(const Cg *c, LLVMTypeRef t) {
   switch (LLVMGetTypeKind(t)) {
-  case LLVMVectorTypeKind: return align_of(c, LLVMGetElementType(t));
+  case LLVMVectorTypeKind: return cg_align_of(c, LLVMGetElementType(t));
   case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(t) / 8 ? LLVMGetIntTypeWidth(t) / 8 : 1;
   case LLVMDoubleTypeKind: return 8;
   case LLVMPointerTypeKind: return c->t->pointer_bits / 8;
@@ -263,36 +263,11 @@ V cg_at_any(Cg *c, LLVMTypeRef elem, V base, V index) { return LLVMBuildGEP2(c->
 
 V cg_load(Cg *c, LLVMTypeRef t, V p) {
   V v = LLVMBuildLoad2(c->b, t, p, "");
-  LLVMSetAlignment(v, align_of(c, t));
+  LLVMSetAlignment(v, cg_align_of(c, t));
   return v;
 }
 
-void cg_store(Cg *c, V v, V p) { LLVMSetAlignment(LLVMBuildStore(c->b, v, p), align_of(c, LLVMTypeOf(v))); }
-
-V cg_mask(Cg *c, V n) {
-  V lane[64];
-  uint32_t vl = c->t->vl;
-  for (uint32_t k = 0; k < vl; k++) lane[k] = cg_i32(c, (int32_t)k);
-  V few = cg_trunc(c, cg_min(c, n, cg_i64(c, vl)), c->i32);
-  return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lane, vl), cg_splat(c, few), "mask");
-}
-
-V cg_load_masked(Cg *c, LLVMTypeRef t, V p, V mask) {
-  if (!mask) return cg_load(c, t, p);
-  LLVMTypeRef over[] = {t, c->ptr};
-  V arg[] = {p, cg_i32(c, (int32_t)align_of(c, t)), mask, LLVMConstNull(t)};
-  return cg_call_intrinsic(c, "llvm.masked.load", over, 2, arg, 4);
-}
-
-void cg_store_masked(Cg *c, V v, V p, V mask) {
-  if (!mask) {
-    cg_store(c, v, p);
-    return;
-  }
-  LLVMTypeRef t = LLVMTypeOf(v), over[] = {t, c->ptr};
-  V arg[] = {v, p, cg_i32(c, (int32_t)align_of(c, t)), mask};
-  cg_call_intrinsic(c, "llvm.masked.store", over, 2, arg, 4);
-}
+void cg_store(Cg *c, V v, V p) { LLVMSetAlignment(LLVMBuildStore(c->b, v, p), cg_align_of(c, LLVMTypeOf(v))); }
 
 static LLVMTypeRef element(LLVMTypeRef t) {
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
@@ -314,14 +289,14 @@ static V all_lanes(Cg *c, V like) { return LLVMConstAllOnes(cg_lanes_of(like, c-
 
 V cg_gather(Cg *c, LLVMTypeRef elem, V base, V index, V mask) {
   LLVMTypeRef vec = cg_lanes_of(index, elem), over[] = {vec, cg_lanes_of(index, c->ptr)};
-  V align = cg_i32(c, (int32_t)align_of(c, elem)), at = pointers(c, elem, base, index);
+  V align = cg_i32(c, (int32_t)cg_align_of(c, elem)), at = pointers(c, elem, base, index);
   return cg_call_intrinsic(c, "llvm.masked.gather", over, 2,
                            (V[]){at, align, mask ? mask : all_lanes(c, index), LLVMConstNull(vec)}, 4);
 }
 
 void cg_scatter(Cg *c, V v, V base, V index, V mask) {
   LLVMTypeRef elem = element(LLVMTypeOf(v)), over[] = {LLVMTypeOf(v), cg_lanes_of(index, c->ptr)};
-  V align = cg_i32(c, (int32_t)align_of(c, elem)), at = pointers(c, elem, base, index);
+  V align = cg_i32(c, (int32_t)cg_align_of(c, elem)), at = pointers(c, elem, base, index);
   cg_call_intrinsic(c, "llvm.masked.scatter", over, 2, (V[]){v, at, align, mask ? mask : all_lanes(c, index)}, 4);
 }
 

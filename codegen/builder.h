@@ -89,8 +89,10 @@ V cg_cell(Cg *c, V base, V row, V stride, V column);    // &base[row * stride + 
 V cg_at_any(Cg *c, LLVMTypeRef elem, V base, V index);  // which may lie outside of the object that base points into
 V cg_load(Cg *c, LLVMTypeRef t, V p);
 void cg_store(Cg *c, V v, V p);
-V cg_mask(Cg *c, V n);  // lanes 0 .. n-1 of vl set; n i64, may exceed vl
+unsigned cg_align_of(const Cg *c, LLVMTypeRef t);  // bytes, of an element
+V cg_mask(Cg *c, V n);                             // lanes 0 .. n-1 of vl set; n i64, may exceed vl
 // Where the mask is unset a load gives zero, and nothing is stored. mask NULL: all lanes.
+// codegen/masked.c, as cg_mask
 V cg_load_masked(Cg *c, LLVMTypeRef t, V p, V mask);
 void cg_store_masked(Cg *c, V v, V p, V mask);
 // base[i], or the vector that begins there, of type t; base is counted in elements of t

@@ -178,7 +178,26 @@ static V source_row(const Unit *u, V row) {
   return cg_add(c, cg_times(c, row, u->axis[1].src_step), cg_i64(c, u->axis[1].offset));
 }
 
-// Line by line of the source. One that does not exist is read as the first one, by no lane.
+// To the sums of all rows that read it.
+static void add_line(const Sums *s, V z, int64_t q, V line, V exists, V *sum) {
+  const Unit *u = s->u;
+  const PlaneColumns *k = u->columns;
+  const Phase *p = &u->axis[1];
+  Cg *c = cg_of(u);
+  V from = line_at(u, z, line);
+  for (uint32_t t = 0; t < k->n; t++) {
+    V x = NULL, mask = cg_plane_lanes(&s->b, t, exists);
+    for (int64_t r = 0; r < k->rows; r++) {
+      int64_t y = cg_plane_row_of_taps(p, p->n_taps, q, r);
+      if (y < 0) continue;
+      if (!x) x = cg_plane_load(&s->b, from, t, mask);
+      V *to = &sum[r * k->n_phases + k->tap[t].phase];
+      *to = cg_plane_fma(c, x, weight(u, z, cg_i64(c, y), k->tap[t].tap), *to, mask);
+    }
+  }
+}
+
+// Line by line of the source. One that does not exist is read as the first one, by no lane, or, if masks are slow, skipped.
 static void add_lines(const Sums *s, V z, V *sum) {
   const Unit *u = s->u;
   const PlaneColumns *k = u->columns;
@@ -188,18 +207,11 @@ static void add_lines(const Sums *s, V z, V *sum) {
   int64_t last = (k->rows - 1) * p->src_step + (p->n_taps - 1) * p->gap;
   for (int64_t q = 0; q <= last; q++) {
     V line = cg_add(c, first, cg_i64(c, q)), exists = s->rows ? cg_below(c, line, size) : NULL;
-    if (exists) line = cg_select(c, exists, line, cg_i64(c, 0));
-    V from = line_at(u, z, line);
-    for (uint32_t t = 0; t < k->n; t++) {
-      V x = NULL, mask = cg_plane_lanes(&s->b, t, exists);
-      for (int64_t r = 0; r < k->rows; r++) {
-        int64_t y = cg_plane_row_of_taps(p, p->n_taps, q, r);
-        if (y < 0) continue;
-        if (!x) x = cg_plane_load(&s->b, from, t, mask);
-        V *to = &sum[r * k->n_phases + k->tap[t].phase];
-        *to = cg_plane_fma(c, x, weight(u, z, cg_i64(c, y), k->tap[t].tap), *to, mask);
-      }
-    }
+    bool is_skipped = exists && c->t->slow_masks;
+    if (exists && !is_skipped) line = cg_select(c, exists, line, cg_i64(c, 0));
+    for (If there = cg_when_carry(c, is_skipped ? exists : NULL, sum, (uint32_t)k->rows * k->n_phases);
+         cg_then(&there);)
+      add_line(s, z, q, line, is_skipped ? NULL : exists, sum);
   }
 }
 
@@ -240,10 +252,11 @@ static void some_rows(const Unit *u, V row, V rows) {
   Cg *c = g->c;
   const PlaneColumns *k = u->columns;
   V vl = cg_vl(c), lo, hi, n;
+  bool all_masked = rows && !c->t->slow_masks;
   cg_plane_whole_blocks(k, &lo, &hi, &n);
   for (Loop l = cg_count(c, n); cg_next(&l);)
-    for (If s = cg_either(c, rows ? NULL : cg_between(c, l.i, lo, hi)); cg_then(&s);)
-      one_block(&(Sums){u, cg_plane_block(k, cg_mul(c, l.i, vl), rows || !s.is_true), row, rows});
+    for (If s = cg_either(c, all_masked ? NULL : cg_between(c, l.i, lo, hi)); cg_then(&s);)
+      one_block(&(Sums){u, cg_plane_block(k, cg_mul(c, l.i, vl), all_masked || !s.is_true), row, rows});
   if (!g->epilogue) return;
   V width = cg_i64(c, g->p->width);
   for (Loop l = cg_count(c, rows ? rows : cg_i64(c, k->rows)); cg_next(&l);)

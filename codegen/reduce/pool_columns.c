@@ -72,21 +72,39 @@ static V weight_of(const Block *b, V row, V upper) {
   return own ? cg_fmul(c, cg_splat(c, upper), own) : cg_splat(c, upper);
 }
 
+// Phases of a step share taps.
+typedef struct {
+  int64_t at;
+  V x, src_place;
+} Tap;
+
+static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint32_t *n) {
+  const PoolWalk *w = b->of->w;
+  Cg *c = w->c;
+  for (uint32_t k = 0; k < *n; k++)
+    if (known[k].at == at) return &known[k];
+  V from = plus(c, times(c, b->first, b->of->of.stride), at);
+  known[*n] =
+      (Tap){at, tap(b, c->vf, w->src, line, from), w->src_place ? tap(b, c->vi32, w->src_place, line, from) : NULL};
+  return &known[(*n)++];
+}
+
 static void add_phases(const Block *b, V plane_line, V upper, V *state) {
   const Columns *k = b->of;
   const PoolWalk *w = k->w;
   Cg *c = w->c;
   V line = cg_add(c, w->image, plane_line);
-  uint32_t row = 0;
+  Tap known[POOL_MOST_STRIDE * POOL_MOST_TAPS];
+  uint32_t row = 0, n_known = 0;
   for (uint32_t r = 0; r < k->of.n_phases; r++) {
     V own = NULL, result = plus(c, cg_add(c, cg_mul(c, w->line, w->to[2]), times(c, b->first, k->of.n_phases)), r);
     if (w->src_place) own = cg_numbers_from(c, result, k->of.n_phases);
     for (uint32_t t = 0; t < k->of.phase[r].n; t++, row++) {
-      V at = plus(c, times(c, b->first, k->of.stride), k->of.phase[r].at[t]), place = NULL, src_place = NULL;
-      V x = tap(b, c->vf, w->src, line, at);
+      const Tap *x = tap_once(b, line, k->of.phase[r].at[t], known, &n_known);
+      V place = NULL, at = plus(c, times(c, b->first, k->of.stride), x->at);
       if (w->out_place) place = cg_numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
-      if (w->src_place) src_place = tap(b, c->vi32, w->src_place, line, at);
-      cg_pool_join(w, x, place, src_place, own, weight_of(b, cg_i64(c, row), upper), state + r * cg_pool_state(w));
+      cg_pool_join(w, x->x, place, x->src_place, own, weight_of(b, cg_i64(c, row), upper),
+                   state + r * cg_pool_state(w));
     }
   }
 }
