@@ -45,7 +45,10 @@ void cg_store_wide(Cg *c, V wide, uint32_t n, V to, V at, V first, V end) {
   if (!end) cg_store(c, wide, cg_at(c, elem, to, at));
   for (uint32_t k = 0; end && k < n; k++) {
     V by = cg_i64(c, (int64_t)k * c->t->vl), piece = n == 1 ? wide : cg_every_lane(c, wide, k * c->t->vl, 1);
-    V mask = cg_mask(c, cg_sub(c, end, cg_add(c, first, by)));
-    cg_store_masked(c, piece, cg_at_any(c, elem, to, cg_add(c, at, by)), mask);
+    V from = cg_add(c, first, by), to_piece = cg_at_any(c, elem, to, cg_add(c, at, by));
+    // registers of masks take the numbers that masks of loads have been made of
+    V mask =
+        c->t->slow_masks ? cg_mask(c, cg_sub(c, end, from)) : cg_numbers_below(c, cg_numbers_from(c, from, 1), end);
+    cg_store_masked(c, piece, to_piece, mask);
   }
 }
