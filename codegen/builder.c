@@ -273,14 +273,8 @@ static LLVMTypeRef element(LLVMTypeRef t) {
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
 }
 
-V cg_get_masked(Cg *c, LLVMTypeRef t, V base, V i, V mask) {
-  return cg_load_masked(c, t, cg_at(c, element(t), base, i), mask);
-}
-void cg_put_masked(Cg *c, V v, V base, V i, V mask) {
-  cg_store_masked(c, v, cg_at(c, element(LLVMTypeOf(v)), base, i), mask);
-}
-V cg_get(Cg *c, LLVMTypeRef t, V base, V i) { return cg_get_masked(c, t, base, i, NULL); }
-void cg_put(Cg *c, V v, V base, V i) { cg_put_masked(c, v, base, i, NULL); }
+V cg_get(Cg *c, LLVMTypeRef t, V base, V i) { return cg_load(c, t, cg_at(c, element(t), base, i)); }
+void cg_put(Cg *c, V v, V base, V i) { cg_store(c, v, cg_at(c, element(LLVMTypeOf(v)), base, i)); }
 
 static V pointers(Cg *c, LLVMTypeRef elem, V base, V index) {
   return LLVMBuildInBoundsGEP2(c->b, elem, base, &index, 1, "");
@@ -444,4 +438,9 @@ V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n) {
   uint32_t lane[64];
   for (uint32_t k = 0; k < n; k++) lane[k] = from + k;
   return cg_shuffle(c, v, LLVMGetPoison(LLVMTypeOf(v)), lane, n);
+}
+
+V cg_any_lane(Cg *c, V mask) {
+  LLVMTypeRef bits = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(mask)));
+  return cg_ne(c, cg_bitcast(c, mask, bits), LLVMConstNull(bits));
 }

@@ -136,3 +136,15 @@ void cg_store_masked(Cg *c, V v, V p, V mask) {
   else if (n && lanes_of(v) == lanes_of(mask)) store_first(c, v, p, n);
   else store_by_mask(c, v, p, mask);
 }
+
+// ---- by index
+static LLVMTypeRef element(LLVMTypeRef t) {
+  return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
+}
+
+V cg_get_masked(Cg *c, LLVMTypeRef t, V base, V i, V mask) {
+  return cg_load_masked(c, t, cg_at(c, element(t), base, i), mask);
+}
+void cg_put_masked(Cg *c, V v, V base, V i, V mask) {
+  cg_store_masked(c, v, cg_at(c, element(LLVMTypeOf(v)), base, i), mask);
+}

@@ -13,11 +13,6 @@ V cg_reduce_lanes(Cg *c, Op join, V v) {
 V cg_reduce_add(Cg *c, V v) { return cg_reduce_lanes(c, OP_add, v); }
 V cg_reduce_max(Cg *c, V v) { return cg_reduce_lanes(c, OP_max, v); }
 
-V cg_any_lane(Cg *c, V mask) {
-  LLVMTypeRef bits = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(mask)));
-  return cg_ne(c, cg_bitcast(c, mask, bits), LLVMConstNull(bits));
-}
-
 V cg_nan_lanes(Cg *c, V v) { return cg_fcmp(c, LLVMRealUNO, v, v); }
 
 // Targets without FMA have other bits anyway: they use the fastest order.
