@@ -333,11 +333,8 @@ static void range_by_mc_blocks(Gemm *g, GemmMacroTile *u, V p0, V p1) {
   }
   for (Loop block = each_block(g, u); cg_next(&block);) range_by_nc(g, u, p0, p1, block_of_panels);
   if (one_block(g)) return;
-  if (!g->p->window_rows) {
-    panels_finish(g, u, p0, p1);
-    return;
-  }
-  for (If last = cg_when(g->c, cg_ge(g->c, u->k_end, g->k)); cg_then(&last);) panels_finish(g, u, p0, p1);
+  V last = g->p->window_rows ? cg_ge(g->c, u->k_end, g->k) : NULL;
+  for (If sums = cg_when(g->c, last); cg_then(&sums);) panels_finish(g, u, p0, p1);
 }
 
 // ---- shares of workers: a function of the module, for products of all sizes
