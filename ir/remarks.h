@@ -6,6 +6,7 @@
 #include "ir/ir.h"
 
 typedef enum {
+  REMARK_SPLIT,    // v and `with` were in one kernel until less memory was wanted
   REMARK_FUSE,     // v opens a new kernel instead of joining that of `with`, the value before it
   REMARK_IN_PLACE  // the result v does not take over the slot of the operand `with`
 } RemarkKind;

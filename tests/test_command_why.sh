@@ -21,6 +21,29 @@ func @f(%x: f32[8,64], %y: f32[4,128]) {
   output %c {name="c", index=1}
 }
 TIR
+cat >siblings.tir <<'TIR'
+program @p
+func @f(%x: f32[1024,1024]) {
+  %a = mul %x, %x : f32[1024,1024]           // s.c:1
+  %b = exp %x : f32[1024,1024]               // s.c:2
+  %c = sin %x : f32[1024,1024]               // s.c:3
+  %r = cumsum %a {axis=0} : f32[1024,1024]   // s.c:4
+  %s = cumsum %b {axis=0} : f32[1024,1024]   // s.c:5
+  %t = cumsum %c {axis=0} : f32[1024,1024]   // s.c:6
+  %u = sum %r {axes=[0,1]} : f32[]
+  %v = sum %s {axes=[0,1]} : f32[]
+  %w = sum %t {axes=[0,1]} : f32[]
+  output %u {name="u", index=0} : f32[]
+  output %v {name="v", index=1} : f32[]
+  output %w {name="w", index=2} : f32[]
+}
+TIR
+split='split so that less memory is needed: in one kernel the results of both would live at the peak'
+check 0 "$split" why siblings.tir %a %b
+check 0 "$split" why siblings.tir %c %b
+check 0 '4 MiB  split        @f %b = exp s.c:2' why siblings.tir --missed
+check_json 0 '.0.split = "in one kernel the results of both would live at the peak"' why siblings.tir %a %c --json
+check_json 0 '.0.split = null' why siblings.tir %a %r --json
 check 0 '%h = matmul m.c:4 and %a = relu m.c:5 are one kernel, 0.' why step.tir %h %a
 check 0 'In place: %h is not stored' why step.tir %h %a
 check 0 'kernel 1 begins with %z = matmul m.c:6: what follows in such a kernel is pointwise' why step.tir %a %z

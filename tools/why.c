@@ -68,8 +68,31 @@ static int64_t traffic_between(const ToolFn *f, uint32_t from, uint32_t by) {
   return sum;
 }
 
+static bool is_read_in(const ToolFn *f, Val v, uint32_t kernel) {
+  for (uint32_t k = f->reader_at[v.i]; k < f->reader_at[v.i + 1]; k++) {
+    Val r = f->readers[k];
+    bool view = ir_ops[f->f->ins[r.i].op].cls == CLASS_VIEW;
+    if (view ? is_read_in(f, r, kernel) : f->f->kernel_of[r.i] == kernel) return true;
+  }
+  return false;
+}
+
+// What both kernels read, which one would read once.
+static int64_t read_twice(const ToolFn *f, uint32_t a, uint32_t b) {
+  const Fn *g = f->f;
+  int64_t sum = 0;
+  for (uint32_t i = 1; i < g->n_ins; i++) {
+    bool is_view = ir_ops[g->ins[i].op].cls == CLASS_VIEW || ir_is_immediate(g, (Val){i});
+    bool is_made = g->kernel_of[i] == a || g->kernel_of[i] == b;
+    if (!is_view && !is_made && is_read_in(f, (Val){i}, a) && is_read_in(f, (Val){i}, b))
+      sum += ir_type_bytes(g->prog, g->ins[i].dtype, g->ins[i].shape);
+  }
+  return sum;
+}
+
 static int64_t cost_of(const ToolFn *f, const Remark *r) {
   const Fn *g = f->f;
+  if (r->kind == REMARK_SPLIT) return read_twice(f, g->kernel_of[r->with.i], g->kernel_of[r->v.i]);
   if (r->kind == REMARK_FUSE) return traffic_between(f, g->kernel_of[r->with.i], g->kernel_of[r->v.i]);
   const Buf *to = &g->bufs[g->buf_of[r->v.i]], *from = &g->bufs[g->buf_of[r->with.i]];
   return to->bytes == from->bytes && from->seg == SEG_ARENA ? to->bytes : 0;
@@ -104,6 +127,9 @@ static int by_bytes(const void *a, const void *b) {
   return x->v.i < y->v.i ? -1 : x->v.i > y->v.i;
 }
 
+static const char *const kind_text[] = {
+    [REMARK_SPLIT] = "split", [REMARK_FUSE] = "not fused", [REMARK_IN_PLACE] = "not in place"};
+
 static Misses find_misses(const Why *w, RtArena *mem) {
   Misses all = {0};
   for (uint32_t k = 0; k < w->plan.n_fns; k++) {
@@ -113,8 +139,7 @@ static Misses find_misses(const Why *w, RtArena *mem) {
       const Remark *m = &f->f->remarks[r];
       int64_t bytes = cost_of(f, m);
       if (!bytes || is_known(&all, f, m)) continue;
-      const char *kind = m->kind == REMARK_FUSE ? "not fused" : "not in place";
-      *RT_PUSH(mem, all.list, all.n, all.cap) = (Miss){kind, f, m->v, m->with, m->why, bytes};
+      *RT_PUSH(mem, all.list, all.n, all.cap) = (Miss){kind_text[m->kind], f, m->v, m->with, m->why, bytes};
     }
     add_copies(f, mem, &all);
   }
@@ -181,6 +206,20 @@ static const Remark *find_remark(const ToolFn *f, RemarkKind kind, uint32_t kern
   return NULL;
 }
 
+// The kernel that what kernel k makes was split from; k itself: none.
+static uint32_t split_from(const ToolFn *f, uint32_t k, const char **why) {
+  const Remark *r = find_remark(f, REMARK_SPLIT, k);
+  if (r) *why = r->why;
+  return r ? f->f->kernel_of[r->with.i] : k;
+}
+
+// Why what two kernels make was split for memory; NULL: it was not.
+static const char *split_text(const ToolFn *f, uint32_t a, uint32_t b) {
+  const char *why = NULL;
+  uint32_t of_a = split_from(f, a, &why), of_b = split_from(f, b, &why);
+  return a != b && (of_a == of_b || of_a == b || of_b == a) ? why : NULL;
+}
+
 enum { MOST_BOUNDARIES = 8 };
 
 static void tell_fusion(const ToolFn *f, Val a, Val b, RtText *out) {
@@ -196,7 +235,9 @@ static void tell_fusion(const ToolFn *f, Val a, Val b, RtText *out) {
     rt_text_add(out, "are one kernel, %u.\n", from);
     return;
   }
+  const char *split = split_text(f, from, to);
   rt_text_add(out, "are kernels %u and %u.\n", from, to);
+  if (split) rt_text_add(out, "They were one, which was split so that less memory is needed: %s.\n", split);
   if (to > from + 1) rt_text_add(out, "What keeps each kernel between them apart from the one before it:\n");
   for (uint32_t k = from + 1; k <= to && k <= from + MOST_BOUNDARIES; k++) {
     const Remark *r = find_remark(f, REMARK_FUSE, k);
@@ -248,6 +289,7 @@ static void json_pair(const ToolFn *f, Val a, Val b, RtText *out) {
   json_value(out, "a", f, a);
   json_value(out, "b", f, b);
   json_bool(out, "one_kernel", from == to && from != UINT32_MAX);
+  json_text(out, "split", from != UINT32_MAX && to != UINT32_MAX ? split_text(f, from, to) : NULL);
   json_open(out, "boundaries", '[');
   for (uint32_t k = from + 1; from != UINT32_MAX && to != UINT32_MAX && k <= to; k++) {
     const Remark *r = find_remark(f, REMARK_FUSE, k);

@@ -71,6 +71,18 @@ static const char **find_remarks(const Groups *g, const uint32_t *list, uint32_t
   return why;
 }
 
+// What was split off, and what it was split from, wherever both are now.
+static void remark_splits(const Emit *o, const uint32_t *list, uint32_t n) {
+  static const char why[] = "in one kernel the results of both would live at the peak";
+  const Groups *g = o->g;
+  for (uint32_t k = 0; k < n; k++) {
+    const Group *part = &g->list[list[k]];
+    if (!part->split_off) continue;
+    Val v = o->e.map[part->lead], with = o->e.map[g->list[part->split_off].lead];
+    if (g->f->kernel_of[v.i] != g->f->kernel_of[with.i]) ir_remark(g->f, REMARK_SPLIT, v, with, why);
+  }
+}
+
 void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
   Fn *f = g->f;
   RtArena *mem = f->prog->mem;
@@ -104,4 +116,5 @@ void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
     kernels[k].wanted = o.e.map[kernels[k].wanted.i];
     for (uint32_t i = kernels[k].first; i < kernels[k].first + kernels[k].n; i++) f->kernel_of[i] = k;
   }
+  remark_splits(&o, list, n);
 }

@@ -17,6 +17,7 @@ typedef struct {
   uint32_t n;      // values that members make
   uint32_t lead;   // the instruction that opened it: of a product with a prologue the product
   uint32_t depth;
+  uint32_t split_off;  // the group that it was a part of until less memory was wanted (order_memory.c); 0: none
   uint8_t cls, rank;
   Val wanted;  // elements that its pointwise instructions compute; none: all
 } Group;

@@ -85,7 +85,7 @@ static uint32_t split(Order *o, uint32_t group, uint32_t *out) {
     for (uint32_t k = 1; k < n && !to; k++)
       if (root_of(o, g->list[out[k]].first) == root_of(o, i)) to = out[k];
     if (to) ir_join(g, to, (Val){i});
-    else out[n++] = ir_new_group(g, (Val){i}, depth, rank);
+    else g->list[out[n++] = ir_new_group(g, (Val){i}, depth, rank)].split_off = group;
   }
   bool good = true;
   for (uint32_t k = 0; k < n; k++) good &= takes_fills(g, out[k]);
