@@ -44,16 +44,17 @@ static OpClass class_at(const Fn *f, uint32_t i) { return ir_ops[f->ins[i].op].c
 static bool is_member(const Kernel *k, uint32_t i) { return i >= k->first && i < k->first + k->n; }
 
 // ---- the part of a kernel that makes a value
-// Its ancestors in the kernel; of a part those behind other buffers of the kernel.
+// Its ancestors in the kernel; of a part those behind other buffers of the kernel. Operands come before what reads them: one walk
+// finds them all.
 static void mark_ancestors(const Again *a, const Kernel *k, Val v, uint32_t make) {
   const Fn *f = a->f;
-  v = ir_head(f, v);
-  if (a->is_needed[v.i]) return;
-  a->is_needed[v.i] = true;
-  for (uint32_t n = 0; n < f->ins[v.i].n_args; n++) {
-    Val arg = ir_arg(f, v, n);
-    if (is_member(k, arg.i) && (make == MAKE_KERNEL || !f->buf_of[arg.i])) mark_ancestors(a, k, arg, make);
-  }
+  uint32_t last = ir_head(f, v).i;
+  a->is_needed[last] = true;
+  for (uint32_t i = last + 1; i-- > k->first;)
+    for (uint32_t n = 0; a->is_needed[i] && n < f->ins[i].n_args; n++) {
+      Val arg = ir_arg(f, (Val){i}, n);
+      if (is_member(k, arg.i) && (make == MAKE_KERNEL || !f->buf_of[arg.i])) a->is_needed[ir_head(f, arg).i] = true;
+    }
 }
 
 static void mark_all(const Again *a, const Kernel *k) {
@@ -200,18 +201,22 @@ typedef struct {
   Val *before;      // by value of the kernel at hand: what it was
   bool *is_made;    // by buffer of the problem, of the step at hand
   Kernel *kernels;  // new ones
+  Val *views;       // of refresh: last first
+  uint32_t n_views, cap_views;
   uint32_t n_kernels, at;
 } Emit;
 
-// A view follows the newest value that it is of.
+// A view follows the newest value that it is of; so do the views that it is made of, which come first.
 static void refresh(Emit *o, Val v) {
-  const Ins *ins = ir_rewrite_old(&o->e, v);
-  if (ir_ops[ins->op].cls != CLASS_VIEW) return;
-  Val of = ir_rewrite_old_arg(&o->e, v, 0);
-  refresh(o, of);
-  if (!ir_none(o->e.map[v.i]) && o->seen[v.i].i == o->e.map[of.i].i) return;
-  o->seen[v.i] = o->e.map[of.i];
-  ir_rewrite_copy(&o->e, v);
+  o->n_views = 0;
+  for (; ir_ops[ir_rewrite_old(&o->e, v)->op].cls == CLASS_VIEW; v = ir_rewrite_old_arg(&o->e, v, 0))
+    *RT_PUSH(o->a->mem, o->views, o->n_views, o->cap_views) = v;
+  while (o->n_views > 0) {
+    Val view = o->views[--o->n_views], of = ir_rewrite_old_arg(&o->e, view, 0);
+    if (!ir_none(o->e.map[view.i]) && o->seen[view.i].i == o->e.map[of.i].i) continue;
+    o->seen[view.i] = o->e.map[of.i];
+    ir_rewrite_copy(&o->e, view);
+  }
 }
 
 static OpClass mark_step(const Emit *o, const RecomputeStep *s, const Kernel *k) {
