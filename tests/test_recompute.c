@@ -259,7 +259,8 @@ static void test_refused(void) {
   tn_program *p = network();
   tn_model *m = tn_compile(p, .cache_dir = "", .arena_limit = 4096, .recompute = TN_RECOMPUTE_AUTO, .quiet = true);
   CHECK(!m && strstr(report_of(p), "[E137]: @step needs "));
-  CHECK(strstr(report_of(p), "with kernels that run again "));
+  CHECK(strstr(report_of(p), "with kernels that run again ") && strstr(report_of(p), " too much"));
+  CHECK(strstr(report_of(p), "hint: a higher .arena_limit, shards"));
   tn_program_free(p);
   p = network();
   m = tn_compile(p, .cache_dir = "", .arena_limit = 4096, .quiet = true);

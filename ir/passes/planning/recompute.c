@@ -334,23 +334,35 @@ static int64_t bytes_of_largest(const Again *a, uint32_t *kernel) {
   return most;
 }
 
+// In bytes where another amount would look the same: they differ by less than a tenth of their unit.
+static const char *bytes_text(char to[RT_BYTES_SIZE], int64_t bytes, int64_t other) {
+  int64_t unit = 1024, over = bytes > other ? bytes - other : other - bytes;
+  while (bytes / 1024 >= unit) unit *= 1024;
+  if (bytes < 1024 || over == 0 || over >= unit / 10) return rt_bytes_text(to, bytes);
+  rt_format(to, RT_BYTES_SIZE, "%lld B", (long long)bytes);
+  return to;
+}
+
 static bool report(Fn *f, const Again *a, int64_t peak, int64_t lowest) {
   Prog *p = f->prog;
-  char needs[RT_BYTES_SIZE], limit[RT_BYTES_SIZE], least[RT_BYTES_SIZE];
+  char needs[RT_BYTES_SIZE], limit[RT_BYTES_SIZE], least[RT_BYTES_SIZE], over[RT_BYTES_SIZE];
   uint32_t kernel = 0;
   int64_t largest = bytes_of_largest(a, &kernel);
   Val at = ir_anchor(a->f, &a->f->kernels[kernel]);
   Loc loc = a->f->ins[at.i].loc;
   rt_diag(&p->diags, RT_ERROR, E_ARENA_LIMIT, ir_loc_file(p, f->loc), ir_loc_line(p, f->loc),
-          "@%s needs %s in the arena; the program allows %s", ir_text(p, f->name), rt_bytes_text(needs, peak),
-          rt_bytes_text(limit, p->arena_limit));
+          "@%s needs %s in the arena; the program allows %s", ir_text(p, f->name),
+          bytes_text(needs, peak, p->arena_limit), bytes_text(limit, p->arena_limit, peak));
   if (p->recomputes)
-    rt_diag(&p->diags, RT_NOTE, 0, NULL, 0, "with kernels that run again %s is the least that was found",
-            rt_bytes_text(least, lowest));
+    rt_diag(&p->diags, RT_NOTE, 0, NULL, 0, "with kernels that run again %s is the least that was found, %s too much",
+            bytes_text(least, lowest, p->arena_limit), rt_bytes_text(over, lowest - p->arena_limit));
   rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, loc), ir_loc_line(p, loc),
           "the kernel of this line, %s, takes %s whatever else runs again", ir_ops[a->f->ins[at.i].op].name,
           rt_bytes_text(least, largest < lowest ? largest : lowest));
-  if (!p->recomputes) rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "compile with .recompute = TN_RECOMPUTE_AUTO");
+  rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "%s",
+          p->recomputes ? "a higher .arena_limit, shards (tn_distributed with one process) or smaller bounds of dims; "
+                          "tenure fit --recompute --shards finds them"
+                        : "compile with .recompute = TN_RECOMPUTE_AUTO");
   return false;
 }
 
