@@ -163,7 +163,7 @@ typedef struct Prog {
   // a write that destroys a value which a backward needs copies it first, with a warning, instead of E112
   bool copy_saved;
   int64_t arena_limit;  // bytes that a function may need of the arena; 0: any
-  bool recomputes;      // kernels may run again to meet it
+  bool recomputes;      // kernels may run again to meet it; without a limit where that takes next to no time
   TargetFacts target;   // IR_TARGET_FACTS until the code generator sets its own
   // bit sets by row of ir/passes/rewrites/rules.def: rules that are off; rules that are traced
   uint64_t rules_off, rules_traced;

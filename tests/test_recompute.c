@@ -310,11 +310,52 @@ static void test_narrow(void) {
   if (!target) unsetenv("TN_TARGET");
 }
 
+// Without a limit: %s is made again behind the peak, a cumsum, and no product is.
+static const char cheap[] = "program @cheap\n"
+                            "func @f(%x: f32[256,256], %w: f32[256,256], %v: f32[256,2048], %u: f32[2048,256]) {\n"
+                            "  %h = matmul %x, %w : f32[256,256]\n"
+                            "  %s = cumsum %h {axis=1} : f32[256,256]\n"
+                            "  %p = matmul %s, %w : f32[256,256]\n"
+                            "  %b = matmul %p, %v : f32[256,2048]\n"
+                            "  %c = cumsum %b {axis=0} : f32[256,2048]\n"
+                            "  %d = cumsum %c {axis=0} : f32[256,2048]\n"
+                            "  %e = matmul %d, %u : f32[256,256]\n"
+                            "  %g = matmul %e, %s : f32[256,256]\n"
+                            "  %k = matmul %g, %h : f32[256,256]\n"
+                            "  output %k {name=\"y\", index=0} : f32[256,256]\n"
+                            "}\n";
+
+static bool run_cheap(tn_recompute recompute, const float *in, float *y, tn_plan *plan) {
+  enum { N = 256, WIDE = 2048 };
+  tn_program *p = tn_program_parse(cheap, sizeof cheap - 1, "cheap.tir");
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 2, .recompute = recompute);
+  tn_array out = {.data = y, .dtype = TN_F32, .rank = 2, .dims = {N, N}}, of[4];
+  const int64_t dims[4][2] = {{N, N}, {N, N}, {N, WIDE}, {WIDE, N}};
+  for (uint32_t k = 0; k < 4; k++)
+    of[k] = (tn_array){.data = (void *)in, .dtype = TN_F32, .rank = 2, .dims = {dims[k][0], dims[k][1]}};
+  bool good = m && !tn_plan_of(m, "f", plan) && !tn_run(m, "f", of, 4, &out, 1) && !tn_run(m, "f", of, 4, &out, 1);
+  tn_model_free(m), tn_program_free(p);
+  return good;
+}
+
+static void test_cheap(void) {
+  enum { SIZE = 256 * 2048 };
+  static float in[SIZE], all[256 * 256], less[256 * 256];
+  tn_plan plain = {0}, low = {0};
+  Rng rng = {.state = 7};
+  for (uint32_t k = 0; k < SIZE; k++) in[k] = ((float)rng_below(&rng, 1000) / 500 - 1) / 64;
+  CHECK(run_cheap(TN_RECOMPUTE_OFF, in, all, &plain) && !plain.n_again);
+  CHECK(run_cheap(TN_RECOMPUTE_AUTO, in, less, &low) && low.n_again == 1 && low.again_flops < 1000000);
+  CHECK(low.peak_bytes < plain.peak_bytes - plain.peak_bytes / 32);
+  CHECK(!memcmp(all, less, sizeof all));
+}
+
 int main(void) {
   test_random(1000);
   test_asked();
   test_training();
   test_refused();
   test_narrow();
+  test_cheap();
   return check_report();
 }

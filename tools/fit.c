@@ -172,9 +172,10 @@ static void json_sizes(const Fit *t, RtText *out) {
 static int print(const Fit *t, int64_t fits) {
   RtText out = {.mem = t->mem};
   int64_t shown = fits ? fits : 1;
-  ToolPlan plan = {.recomputes = t->recomputes, .limited = t->function};
+  ToolPlan plan = {.limited = t->function};
   for (uint32_t k = 0; k < t->n_sizes; k++)
     if (t->sizes[k].bound == shown) plan.arena_limit = t->sizes[k].limit;
+  plan.recomputes = plan.arena_limit > 0;
   bool as_json = cli_has(t->args, "--json");
   if (!plan_at(t, t->mem, shown, &plan)) return EXIT_ERRORS;
   const ToolFn *f = largest(t, &plan);

@@ -300,7 +300,7 @@ static void follow_update(Follows *all, Follow *w, const Fn *f) {
 static void set_limit(const ToolPlan *t, const Fn *f) {
   const Fn *of = f->shard ? f->shard : f;
   bool is_limited = !t->limited || !strcmp(ir_text(of->prog, of->name), t->limited);
-  of->prog->arena_limit = is_limited ? t->arena_limit : 0;
+  of->prog->arena_limit = is_limited ? t->arena_limit : 0, of->prog->recomputes = is_limited && t->recomputes;
 }
 
 static void before_passes(Fn *f, void *ctx) {

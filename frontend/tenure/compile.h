@@ -30,7 +30,8 @@ typedef struct {
 // Memory: what a function computes lives in an arena, whose size tn_plan.peak_bytes is known before anything runs. With a limit,
 // orders of kernels are searched for that need less, and with TN_RECOMPUTE_AUTO kernels run again right before what reads their
 // results, so that these need not live in between; those are chosen that take the least time (docs/memory.md). Results have the
-// same bits. Where the limit cannot be met, tn_compile fails (E137), with the least that was found.
+// same bits. Where the limit cannot be met, tn_compile fails (E137), with the least that was found. Without a limit AUTO runs
+// kernels again where that takes about 1 % of the time at most and lowers the peak by 3 % at least.
 //
 //   tn_compile(p, .arena_limit = 512 << 20, .recompute = TN_RECOMPUTE_AUTO);
 typedef enum { TN_RECOMPUTE_OFF, TN_RECOMPUTE_AUTO } tn_recompute;
@@ -58,7 +59,7 @@ typedef struct {
   // values. Constants, optimizer state and what tn_init_function computes are as ever. Later instances draw.
   bool no_init;
   size_t arena_limit;      // bytes, for each function; 0: any
-  tn_recompute recompute;  // to meet it
+  tn_recompute recompute;  // to meet it; without a limit where that takes next to no time
   double time_limit;       // seconds that making machine code may take; 0: any
   size_t memory_limit;     // bytes that it may take beyond what this process has; 0: any
   bool quiet;              // print nothing: tn_report has it
