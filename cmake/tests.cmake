@@ -113,6 +113,7 @@ tenure_test(test_random_corpus ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --f
 tenure_test(test_placement_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_placement --all)
 tenure_test(test_schedule_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_schedule --all)
 tenure_label(all test_placement_all test_schedule_all)
+tenure_label(once test_placement_all test_schedule_all)
 # The same training by a model of this process, for tests/test_bundle_examples.sh.
 tenure_program(bundle_vowels bundles SOURCES ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
 
@@ -150,7 +151,8 @@ if(TARGET tenure_mpi)
   set_property(TEST test_mpi test_mpi_kill test_mpi_valgrind APPEND PROPERTY ENVIRONMENT TENURE_MPIEXEC=${MPIEXEC_EXECUTABLE})
 endif()
 # Labels say which of tools/check's stages have a test.
-# `once`: objects of bundles, packages, documentation and rules of the sources, which neither sanitizers nor a guarded arena change.
+# `once`: objects of bundles, packages, documentation and rules of the sources, which neither sanitizers nor a guarded arena change;
+#   longer runs of what has a shorter one.
 # `long`: four fifths of its time and more is that of LLVM, of its processes and of generated code, which no sanitizer watches;
 #   `tools/check --all` runs it under sanitizers too.
 # `quick`: what `tools/check --quick` runs. `all`: what `tools/check --all` alone runs.

@@ -201,17 +201,19 @@ typedef enum {
 enum { RANKS = RANK_UP | RANK_UP_BEHIND | RANK_DOWN, SIZES = SIZE * 255, SHAPES = RANKS | SIZES, ALL_ARGS = 99 };
 #define AXIS(k) (SIZE << (k))
 
+// Takes the place of an operand of instruction `user`. All stand behind the inputs of one program, and shift what follows.
 typedef struct {
-  uint32_t kind;
-  const char *lines;  // make %mutant
+  uint32_t user, operand, kind;
+  Val at;
 } Mutant;
 
-enum { MAX_MUTANTS = 16 };
 typedef struct {
   RtArena *mem;
   const Prog *p;
-  Mutant list[MAX_MUTANTS];
-  uint32_t n;
+  uint32_t user, operand;  // of those that are added
+  RtText lines;            // make all of them
+  Mutant *list;
+  uint32_t n, cap, end;  // end: the last instruction of `lines`
 } Mutants;
 
 static const char *shape_text(Mutants *m, const Dim *d, uint32_t n) {
@@ -225,27 +227,29 @@ static const char *shape_text(Mutants *m, const Dim *d, uint32_t n) {
   return t.text;
 }
 
+static void add(Mutants *m, uint32_t kind, uint32_t n_lines) {
+  m->end += n_lines;
+  *RT_PUSH(m->mem, m->list, m->n, m->cap) = (Mutant){m->user, m->operand, kind, {m->end}};
+}
+
 static void add_tensor(Mutants *m, uint32_t kind, DType t, const Dim *d, uint32_t n) {
-  const char *shape = shape_text(m, d, n);
-  m->list[m->n++] = (Mutant){
-      kind,
-      t == DT_F32
-          ? rt_printf(m->mem, "%%mutant = full {value=1, shape=%s}\n", shape)
-          : rt_printf(m->mem, "%%mutant0 = full {value=1, shape=%s}\n%%mutant = cast %%mutant0 {dtype=i64}\n", shape)};
+  rt_text_add(&m->lines, "%%mutant%u_f32 = full {value=1, shape=%s}\n", m->n, shape_text(m, d, n));
+  if (t != DT_F32) rt_text_add(&m->lines, "%%mutant%u = cast %%mutant%u_f32 {dtype=i64}\n", m->n, m->n);
+  add(m, kind, t == DT_F32 ? 1 : 2);
 }
 
 // `rows` dealt to `batch` sequences of at most `time` steps.
 static void add_layout(Mutants *m, uint32_t kind, int64_t batch, int64_t time, int64_t rows) {
-  RtText t = {.mem = m->mem};
   int64_t left = rows;
-  rt_text_add(&t, "%%mutant = packed_layout {empty, time=%lld, rows=%lld, lengths=[", (long long)time, (long long)rows);
+  rt_text_add(&m->lines, "%%mutant%u = packed_layout {empty, time=%lld, rows=%lld, lengths=[", m->n, (long long)time,
+              (long long)rows);
   for (int64_t k = 0; k < batch; k++) {
     int64_t own = left < time ? left : time;
-    rt_text_add(&t, k ? ",%lld" : "%lld", (long long)own);
+    rt_text_add(&m->lines, k ? ",%lld" : "%lld", (long long)own);
     left -= own;
   }
-  rt_text_add(&t, "]}\n");
-  m->list[m->n++] = (Mutant){kind, t.text};
+  rt_text_add(&m->lines, "]}\n");
+  add(m, kind, 1);
 }
 
 static void find_mutants(Mutants *m, Prog *p, const Ins *a) {
@@ -253,7 +257,6 @@ static void find_mutants(Mutants *m, Prog *p, const Ins *a) {
   uint32_t r = ir_rank(p, a->shape);
   DType t = (DType)a->dtype, other = t == DT_F32 ? DT_I64 : DT_F32;
   for (uint32_t k = 0; k < r; k++) d[k] = own[k] = ir_dim_at(p, a->shape, k);
-  m->p = p, m->n = 0;
   if (t == DT_LAYOUT) {
     int64_t batch = ir_dim_bound(p, d[0]), time = ir_dim_bound(p, d[1]), rows = ir_dim_bound(p, d[2]);
     add_tensor(m, NOT_LAYOUT, DT_F32, d, r);
@@ -308,48 +311,63 @@ static bool is_legal(const Fn *f, Val v, uint32_t operand, uint32_t kind) {
   return found;
 }
 
-// ---- one program, read anew for each mutation
-static Prog *read_sample(RtArena *mem, const Sample *s, const char *extra, RtDiags *d) {
+// ---- a program, with all mutants or with none
+static Fn *read_sample(RtArena *mem, const Sample *s, const char *mutants) {
   RtText lines = {.mem = mem};
   for (uint32_t op = OP_none + 1; !s->lines && op < N_OPS; op++)
     if (ir_ops[op].is_pointwise) pointwise_line((Op)op, (const char *const[]){"%x", "%v", "%c"}, 1, &lines);
-  const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, extra,
+  const char *text = rt_printf(mem, "program @p\n%sfunc @f(%s) {\n%s%s}\n", s->head, s->signature, mutants,
                                s->lines ? s->lines : lines.text);
-  Prog *p = ir_parse(mem, text, strlen(text), "sample.tir", d);
+  RtDiags d = {.mem = mem};
+  Prog *p = ir_parse(mem, text, strlen(text), "sample.tir", &d);
   Fn *f = p ? ir_fn_find(p, "f") : NULL;
   if (f) f->update = f->shard = f;  // of a distributed function, which no text says
-  return p;
+  if (!CHECK(f && ir_verify(f, &d))) rt_diags_print(&d, stdout), f = NULL;
+  return f;
 }
 
-// The mutant stands where the first line was: after the inputs. Its instructions shift what follows.
-static void mutate_operand(const Sample *s, uint32_t i, uint32_t operand, const Mutant *m, uint32_t n_inputs) {
+// What a mutation changes: of an instruction, all but its operands.
+enum { MAX_INS = 16 };
+typedef struct {
+  Ins ins[MAX_INS];
+  uint32_t n_ins, n_attrs;
+} Saved;
+
+static Saved save(const Fn *f, uint32_t i) {
+  Saved saved = {.n_ins = f->ins[i].n_res ? f->ins[i].n_res : 1, .n_attrs = f->n_attrs};
+  if (!CHECK(saved.n_ins <= MAX_INS)) saved.n_ins = MAX_INS;
+  memcpy(saved.ins, &f->ins[i], saved.n_ins * sizeof(Ins));
+  return saved;
+}
+
+static void restore(Fn *f, uint32_t i, const Saved *saved) {
+  memcpy(&f->ins[i], saved->ins, saved->n_ins * sizeof(Ins));
+  f->n_attrs = saved->n_attrs;
+}
+
+// `v` is the user of the mutant in f.
+static void mutate_operand(Fn *f, Val v, const Mutant *m) {
   RtArena *mem = rt_arena_new();
-  RtDiags d = {.mem = mem};
-  RtText why = {.mem = mem};
-  Prog *p = read_sample(mem, s, m->lines, &d);
-  if (!CHECK(p)) {
-    rt_diags_print(&d, stdout);
-    rt_arena_free(mem);
-    return;
-  }
-  Fn *f = ir_fn_find(p, "f");
-  Val mutant = {n_inputs + 1 + (strstr(m->lines, "mutant0") != NULL)}, v = {i + mutant.i - n_inputs};
-  Op op = (Op)ir_ins(f, v)->op;
-  f->args[ir_ins(f, v)->args + operand] = mutant;
-  bool taken = ir_infer(f, v, &why), fine = is_legal(f, v, operand, m->kind);
+  RtText why = {.mem = mem}, mutant = {.mem = mem};
+  Saved saved = save(f, v.i);
+  Val *operand = &f->args[ir_ins(f, v)->args + m->operand], was = *operand;
+  *operand = m->at;
+  ir_type_text(f->prog, ir_ins(f, m->at)->dtype, ir_ins(f, m->at)->shape, &mutant);
+  bool taken = ir_infer(f, v, &why), fine = is_legal(f, v, m->operand, m->kind);
   if (!CHECK(taken == fine))
-    printf("  %s of %s: operand %u, mutation %x: %s%s\n", taken ? "accepted" : "refused", ir_ops[op].name, operand,
-           m->kind, m->lines, taken ? "" : why.text);
+    printf("  %s of %s: operand %u, mutation %x: %s: %s\n", taken ? "accepted" : "refused",
+           ir_ops[ir_ins(f, v)->op].name, m->operand, m->kind, mutant.text, taken ? "" : why.text);
   if (!taken) CHECK(why.len > 0);
+  *operand = was;
+  restore(f, v.i, &saved);
   rt_arena_free(mem);
 }
 
-static void drop_operand(const Sample *s, uint32_t i) {
+static void drop_operand(Fn *f, uint32_t i) {
   RtArena *mem = rt_arena_new();
   RtDiags d = {.mem = mem};
   RtText why = {.mem = mem};
-  Prog *p = read_sample(mem, s, "", &d);
-  Fn *f = ir_fn_find(p, "f");
+  Saved saved = save(f, i);
   Ins *ins = &f->ins[i];
   ins->n_args--;
   if (ins->n_args) ins->absent &= (uint16_t)((2u << ir_operand_slot(f, (Val){i}, ins->n_args - 1u)) - 1);
@@ -357,6 +375,7 @@ static void drop_operand(const Sample *s, uint32_t i) {
   if (counts) CHECK(!ir_verify(f, &d));
   bool taken = !counts && ir_infer(f, (Val){i}, &why), fine = !counts && is_legal(f, (Val){i}, ins->n_args, DROPPED);
   if (!CHECK(taken == fine)) printf("  %s without its last operand: %s\n", ir_ops[ins->op].name, why.text);
+  restore(f, i, &saved);
   rt_arena_free(mem);
 }
 
@@ -416,11 +435,11 @@ static void own_attrs(Fn *f, uint32_t i) {
 }
 
 // Attribute `a` (or without any: dropped) at instruction i must be refused by a rule, not by a type that changed.
-static void mutate_attr(const Sample *s, uint32_t i, Key key, uint32_t which, bool drop, const char *part) {
+static void mutate_attr(Fn *f, uint32_t i, Key key, uint32_t which, bool drop, const char *part) {
   RtArena *mem = rt_arena_new();
   RtDiags d = {.mem = mem};
-  Prog *p = read_sample(mem, s, "", &d);
-  Fn *f = ir_fn_find(p, "f");
+  Prog *p = f->prog;
+  Saved saved = save(f, i);
   Attr bad[4] = {ir_a_int(key, 1)};
   own_attrs(f, i);
   Attr *a = find_attr(f, i, key);
@@ -432,10 +451,11 @@ static void mutate_attr(const Sample *s, uint32_t i, Key key, uint32_t which, bo
   if (!CHECK(refused))
     printf("  %s %s {%s} %u\n", ir_ops[f->ins[i].op].name, drop ? "without" : "with", ir_key_name[key], which);
   else if (part) CHECK_HAS(d.list[0].text, part);
+  restore(f, i, &saved);
   rt_arena_free(mem);
 }
 
-static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
+static void mutate_attrs(Fn *f, uint32_t i) {
   Op op = (Op)f->ins[i].op;
   for (uint32_t key = 0; key < N_KEYS; key++) {
     Attr bad[4];
@@ -446,37 +466,34 @@ static void mutate_attrs(const Sample *s, Prog *p, Fn *f, uint32_t i) {
     bool is_flag = ir_key_kind[key] == KIND_FLAG;
     bool is_number = ir_key_kind[key] == KIND_INT || ir_key_kind[key] == KIND_NUM || is_flag;
     if (rule.presence == ATTR_UNKNOWN) {
-      if (is_number) mutate_attr(s, i, (Key)key, 0, false, part);
+      if (is_number) mutate_attr(f, i, (Key)key, 0, false, part);
       continue;
     }
-    uint32_t n = bad_values(p, op, (Key)key, bad);
-    for (uint32_t k = 0; k < n; k++) mutate_attr(s, i, (Key)key, k, false, NULL);
-    if (rule.presence == ATTR_REQUIRED) mutate_attr(s, i, (Key)key, 0, true, part);
+    uint32_t n = bad_values(f->prog, op, (Key)key, bad);
+    for (uint32_t k = 0; k < n; k++) mutate_attr(f, i, (Key)key, k, false, NULL);
+    if (rule.presence == ATTR_REQUIRED) mutate_attr(f, i, (Key)key, 0, true, part);
   }
 }
 
 // ---- all
 static void check_sample(const Sample *s, bool *covered) {
   RtArena *mem = rt_arena_new();
-  RtDiags d = {.mem = mem};
-  Mutants m = {.mem = mem};
-  Prog *p = read_sample(mem, s, "", &d);
-  Fn *f = p ? ir_fn_find(p, "f") : NULL;
-  if (!CHECK(f && ir_verify(f, &d))) {
-    rt_diags_print(&d, stdout);
-    rt_arena_free(mem);
-    return;
-  }
-  for (uint32_t i = 1; i < f->n_ins; i++) {
+  Fn *f = read_sample(mem, s, ""), *mutated = NULL;
+  Mutants m = {.mem = mem, .lines = {.mem = mem}};
+  if (f) m.p = f->prog, m.end = f->n_inputs;
+  for (uint32_t i = 1; f && i < f->n_ins; i++) {
     covered[f->ins[i].op] = true;
     if (f->ins[i].op == OP_result) continue;
     for (uint32_t k = 0; k < f->ins[i].n_args; k++) {
-      find_mutants(&m, p, ir_ins(f, ir_arg(f, (Val){i}, k)));
-      for (uint32_t j = 0; j < m.n; j++) mutate_operand(s, i, k, &m.list[j], f->n_inputs);
+      m.user = i, m.operand = k;
+      find_mutants(&m, f->prog, ir_ins(f, ir_arg(f, (Val){i}, k)));
     }
-    if (f->ins[i].n_args) drop_operand(s, i);
-    mutate_attrs(s, p, f, i);
+    if (f->ins[i].n_args) drop_operand(f, i);
+    mutate_attrs(f, i);
   }
+  if (m.n) mutated = read_sample(mem, s, m.lines.text);
+  for (uint32_t k = 0; mutated && k < m.n; k++)
+    mutate_operand(mutated, (Val){m.list[k].user + m.end - f->n_inputs}, &m.list[k]);
   rt_arena_free(mem);
 }
 
