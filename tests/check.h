@@ -13,6 +13,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
 static atomic_uint check_n, check_n_failed;  // tests have threads
 
 static inline bool check_that(bool holds, const char *file, int line, const char *what) {

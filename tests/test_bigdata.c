@@ -19,17 +19,6 @@
 #include <unistd.h>
 
 enum { FEATURES = 1024, BATCH = 256, CLASSES = 10, N_KEPT = 32, BURST = 16, MAX_STEPS = 1 << 20 };
-#if defined(__SANITIZE_ADDRESS__)
-enum { IS_LIMITED = 0 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-enum { IS_LIMITED = 0 };
-#else
-enum { IS_LIMITED = 1 };
-#endif
-#else
-enum { IS_LIMITED = 1 };
-#endif
 
 static char path[64], why[512];
 
@@ -71,7 +60,7 @@ static bool get_row(void *ctx, size_t k, tn_item *to) {
 
 static void limit_memory(int64_t mib) {
   struct rlimit r;
-  if (!IS_LIMITED) return;
+  if (IS_SANITIZED) return;
   CHECK(!getrlimit(RLIMIT_AS, &r));
   r.rlim_cur = (rlim_t)mib << 20;
   CHECK(!setrlimit(RLIMIT_AS, &r));
@@ -167,7 +156,7 @@ static void train_epoch(Job *j, int64_t rows) {
   int64_t last = status_kib("VmRSS:");
   printf("resident: %.1f MiB after the first burst, %.1f MiB at the end, %.1f MiB at most; address space %.1f MiB\n",
          (double)first / 1024, (double)last / 1024, (double)most / 1024, (double)status_kib("VmPeak:") / 1024);
-  CHECK(first > 0 && (!IS_LIMITED || most - first < 4 << 10));  // a sanitizer keeps freed memory for a while
+  CHECK(first > 0 && (IS_SANITIZED || most - first < 4 << 10));  // a sanitizer keeps freed memory for a while
   CHECK(j->rows == rows && j->sum == rows / CLASSES * (CLASSES * (CLASSES - 1) / 2) +
                                          rows % CLASSES * (rows % CLASSES - 1) / 2);  // every row once
 }
@@ -209,7 +198,7 @@ int main(int argc, char **argv) {
   if (f.rows < BATCH || limit < 1 || hidden < 1 || n_workers < 1 || n_workers > 64) return 2;
   mallopt(M_ARENA_MAX, 1);
   if (CHECK(make_file(&f))) {
-    printf("%lld MiB of data, %s%lld MiB, ", (long long)mib, IS_LIMITED ? "limit " : "no limit of ", (long long)limit);
+    printf("%lld MiB of data, %s%lld MiB, ", (long long)mib, !IS_SANITIZED ? "limit " : "no limit of ", (long long)limit);
     limit_memory(limit);
     run(&f, hidden, (uint32_t)n_workers);
   }

@@ -351,7 +351,7 @@ static void test_cheap(void) {
 }
 
 int main(void) {
-  test_random(1000);
+  test_random(IS_SANITIZED ? 100 : 1000);
   test_asked();
   test_training();
   test_refused();
