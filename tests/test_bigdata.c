@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
   if (f.rows < BATCH || limit < 1 || hidden < 1 || n_workers < 1 || n_workers > 64) return 2;
   mallopt(M_ARENA_MAX, 1);
   if (CHECK(make_file(&f))) {
-    printf("%lld MiB of data, %s%lld MiB, ", (long long)mib, !IS_SANITIZED ? "limit " : "no limit of ",
+    printf("%lld MiB of data, %s%lld MiB, ", (long long)mib, IS_SANITIZED ? "no limit of " : "limit ",
            (long long)limit);
     limit_memory(limit);
     run(&f, hidden, (uint32_t)n_workers);
