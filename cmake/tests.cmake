@@ -201,7 +201,7 @@ foreach(source ${example_sources})
     tenure_test(example_${name} $<TARGET_FILE:${name}> ${arguments})
   endif()
 endforeach()
-tenure_label(long example_dqn example_gpt example_resnet)
+tenure_label(long example_dqn example_gpt)
 
 tenure_test(threads_profile ${CMAKE_COMMAND} -E env TN_PROFILE=1 TN_TRACE=threads_trace.json
             ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_threads)  # counts and traces kernels
