@@ -103,7 +103,21 @@ static void test_together(void) {
   CHECK(compiles(folder, true));
 }
 
+// Code of another level is another object.
+static void test_level(void) {
+  long optimized = size_of(object);
+  right = 0;
+  setenv("TN_LLVM", "O0", 1);
+  CHECK(compiles(folder, false) && compiles(folder, true));
+  setenv("TN_LLVM", "O2", 1);
+  right = 0;
+  CHECK(compiles(folder, true) && unlink(object) == 0);
+  find_object();
+  CHECK(size_of(object) != optimized);
+}
+
 int main(void) {
+  setenv("TN_LLVM", "O2", 1);
   CHECK(mkdtemp(folder) != NULL);
   CHECK(compiles(folder, false));
   find_object();
@@ -111,6 +125,7 @@ int main(void) {
   test_damage();
   test_unusable();
   test_together();
+  test_level();
   unlink(object);
   CHECK(rmdir(folder) == 0);
   return check_report();

@@ -20,9 +20,9 @@ static void emit(void *ctx) {
   if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
   rt_arena_on_oom(w->plan->mem, &here);
   cg_init_llvm();
-  LLVMTargetMachineRef machine = cg_make_machine(w->plan->t, &cg_quick_pipeline, m.error);
+  LLVMTargetMachineRef machine = cg_make_machine(w->plan->t, cg_process_pipeline(), m.error);
   if (!machine) cg_child_fail(CG_NO_CODE, m.error);
-  cg_open_module(&m, NULL, machine, &cg_quick_pipeline);
+  cg_open_module(&m, NULL, machine, cg_process_pipeline());
   RtNames helpers = {.mem = w->plan->mem};
   if (!cg_emit_module(w->plan, &w->part, &helpers, w->plan->mem, m.mod)) cg_child_fail(CG_NO_CODE, w->plan->why->text);
   if (!cg_module_text(&m, w->kind == CG_TEXT_ASSEMBLY, &out)) cg_child_fail(CG_NO_CODE, m.error);
@@ -37,7 +37,7 @@ static const KernelCall *find_call(const ModulePlan *plan, const Fn *f, uint32_t
 }
 
 bool cg_kernel_text(Prog *p, const Target *t, const Fn *f, uint32_t kernel, CgTextKind kind, RtText *out, RtText *why) {
-  ModulePlan plan = {.p = p, .t = t, .how = &cg_quick_pipeline, .mem = p->mem, .why = why};
+  ModulePlan plan = {.p = p, .t = t, .how = cg_process_pipeline(), .mem = p->mem, .why = why};
   if (!cg_make_plan(&plan)) return false;
   const KernelCall *call = find_call(&plan, f, kernel);
   rt_text_put(out, "", 0);

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
@@ -12,8 +13,14 @@
 
 // The emitters produce vector code; what remains is constant folding, CSE and LICM. "default<O1>" costs more than all
 // the rest of code generation.
-const CgPipeline cg_quick_pipeline = {"function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))",
-                                      LLVMCodeGenLevelDefault};
+#define QUICK_PASSES "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))"
+const CgPipeline cg_quick_pipeline = {QUICK_PASSES, LLVMCodeGenLevelDefault};
+
+const CgPipeline *cg_process_pipeline(void) {
+  static const CgPipeline at_o0 = {QUICK_PASSES, LLVMCodeGenLevelNone};
+  const char *level = getenv("TN_LLVM");
+  return level && !strcmp(level, "O0") ? &at_o0 : &cg_quick_pipeline;
+}
 
 // ---- LLVM in this process
 static void on_fatal_error(const char *reason) {

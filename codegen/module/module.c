@@ -96,7 +96,8 @@ static void put_key(const ModulePlan *plan, RtText *out) {
     rt_text_add(out, plan->trace ? "profile trace\n" : "profile\n");
     cg_profile_text(plan, out);
   }
-  rt_text_add(out, "%s\n%s\nprogram %s\n", gemm ? gemm : "", cg_quick_pipeline.passes, plan->symbol);
+  const CgPipeline *how = cg_process_pipeline();
+  rt_text_add(out, "%s\n%s O%d\nprogram %s\n", gemm ? gemm : "", how->passes, (int)how->level, plan->symbol);
   for (uint32_t k = 0; k < plan->n_codes; k++) rt_text_add(out, "k%u %s", k, plan->codes[k]->key);
   for (uint32_t k = 0; k < plan->n_entries; k++) cg_entry_text(plan, &plan->entries[k], out);
   for (uint32_t k = 0; k < plan->p->n_packed_weights; k++) {
@@ -172,7 +173,7 @@ bool cg_compile_object(Prog *p, const Target *t, const CgPipeline *how, CgObject
   CgInfo unused;
   if (!info) info = &unused;
   *out = (CgObject){0};
-  ModulePlan plan = {.p = p, .t = t, .how = how ? how : &cg_quick_pipeline, .mem = p->mem, .why = why};
+  ModulePlan plan = {.p = p, .t = t, .how = how ? how : cg_process_pipeline(), .mem = p->mem, .why = why};
   bool ok = begin(&plan, info) && compile((Compilation){&plan, cg_make_object}, &(CgLimits){0}, out, info);
   info->codegen_ms = rt_now_ms() - start;
   return ok;

@@ -12,7 +12,9 @@ typedef struct CgPipeline {
   const char *passes;  // in the words of `opt -passes`
   LLVMCodeGenOptLevel level;
 } CgPipeline;
-extern const CgPipeline cg_quick_pipeline;  // of programs that run in the process that compiles them
+extern const CgPipeline cg_quick_pipeline;
+// Of programs that run in the process that compiles them: the quick one, at the level that $TN_LLVM says (O0, O2).
+const CgPipeline *cg_process_pipeline(void);
 
 // A call of a kernel in a function, with its arguments.
 typedef struct {

@@ -75,7 +75,7 @@ static void tell(Pipeline *p, uint32_t n_more, bool is_over) {
 
 static void *finish_modules(void *ctx) {
   Pipeline *p = ctx;
-  LLVMTargetMachineRef machine = cg_make_machine(p->plan->t, &cg_quick_pipeline, (char[CG_ERROR_SIZE]){0});
+  LLVMTargetMachineRef machine = cg_make_machine(p->plan->t, cg_process_pipeline(), (char[CG_ERROR_SIZE]){0});
   cg_child_lane();
   for (Module *m; (m = take(p, 0, true));) finish(m, machine);
   return NULL;
@@ -97,7 +97,7 @@ static bool build(Pipeline *p, Module *m, LLVMTargetMachineRef machine, RtNames 
   RtArena *mem = rt_arena_new();
   if (!mem) return rt_text_add(p->plan->why, "out of memory"), false;
   rt_arena_on_oom(mem, p->on_oom);
-  cg_open_module(&m->m, NULL, machine, &cg_quick_pipeline);
+  cg_open_module(&m->m, NULL, machine, cg_process_pipeline());
   m->costliest = costliest_kernel(p->plan, m->part);
   bool good = cg_emit_module(p->plan, m->part, helpers, mem, m->m.mod);
   rt_arena_free(mem);
@@ -107,7 +107,7 @@ static bool build(Pipeline *p, Module *m, LLVMTargetMachineRef machine, RtNames 
 static bool run(Pipeline *p) {
   RtNames helpers = {.mem = p->plan->mem};
   char error[CG_ERROR_SIZE];
-  LLVMTargetMachineRef machine = cg_make_machine(p->plan->t, &cg_quick_pipeline, error);
+  LLVMTargetMachineRef machine = cg_make_machine(p->plan->t, cg_process_pipeline(), error);
   if (!machine) return rt_text_add(p->plan->why, "LLVM: %s", error), false;
   start_threads(p);
   for (uint32_t k = 0; k < p->n; k++) {

@@ -10,11 +10,9 @@ typedef struct {
   const char *name, *words;
   bool is_list;
 } Variable;
-static const Variable variables[] = {{"TN_GEMM", "own,blas,auto", false},
-                                     {"TN_CONV", "exact,winograd,auto", false},
-                                     {"TN_TEAM", "pin,fixed", true},
-                                     {"TN_CHECK", "arena,nan", true},
-                                     {"TN_PROFILE", "0,1", false}};
+static const Variable variables[] = {{"TN_GEMM", "own,blas,auto", false}, {"TN_CONV", "exact,winograd,auto", false},
+                                     {"TN_LLVM", "O0,O2", false},         {"TN_TEAM", "pin,fixed", true},
+                                     {"TN_CHECK", "arena,nan", true},     {"TN_PROFILE", "0,1", false}};
 
 static const char *next(const char *list) {
   size_t n = strcspn(list, ",");
