@@ -104,10 +104,7 @@ bool cg_target_pick(Target *t, const char *name, RtText *why) {
   return true;
 }
 
-bool cg_target_host(Target *t, RtArena *mem) {
-  RtText why = {mem, NULL, 0, 0};
-  return cg_target_pick(t, getenv("TN_TARGET"), &why);
-}
+bool cg_target_host(Target *t, RtText *why) { return cg_target_pick(t, getenv("TN_TARGET"), why); }
 
 Convolution cg_convolution(bool exact) {
   const char *by = getenv("TN_CONV");

@@ -74,7 +74,7 @@ void cg_target_key(const Target *t, RtText *out);       // all of the row, as te
 // ---- codegen/host.c: what this machine can run, by cpuid and xgetbv, never by CPU name
 enum { TARGET_LACK = 64 };
 bool cg_target_runs_here(const Target *t, char lack[TARGET_LACK]);  // lack: the first feature that it lacks
-bool cg_target_host(Target *t, RtArena *mem);                       // $TN_TARGET or the best row
+bool cg_target_host(Target *t, RtText *why);                        // $TN_TARGET or the best row
 // The named row if this machine can run it; NULL or "": the best one that it can. false: `why` says what it lacks.
 bool cg_target_pick(Target *t, const char *name, RtText *why);
 Convolution cg_convolution(bool exact);  // what $TN_CONV says (exact, winograd, auto), unless exact ones are asked for

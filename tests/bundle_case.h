@@ -62,7 +62,7 @@ static inline TnBundle case_bundle(RtArena *mem, const tn_model *m, const char *
   const Target **targets = rt_alloc(mem, sizeof *targets);
   const RtPlan **plans = rt_alloc(mem, sizeof *plans);
   RtText why = {.mem = mem};
-  CHECK(cg_target_host(host, mem));
+  CHECK(cg_target_host(host, &(RtText){.mem = mem}));
   *targets = host, *plans = m->code->plan;
   CHECK(cg_bundle_facts(
       mem, &(CgBundleFacts){.name = name, .hash = 0x5c1e09f2a7d4, .plans = plans, .targets = targets, .n_targets = 1},

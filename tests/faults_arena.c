@@ -147,7 +147,7 @@ static bool observe(const Fault *fault, RtText *said) {
 
 bool faults_in_arena(const Fault *fault, RtText *said) {
   RtText sound = {.mem = said->mem};
-  cg_target_host(&target, said->mem);
+  cg_target_host(&target, &(RtText){.mem = said->mem});
   if (!observe(NULL, &sound) || sound.len) return rt_text_add(said, "without the fault: %s", sound.text), false;
   return observe(fault, said) && strstr(said->text, fault->says);
 }

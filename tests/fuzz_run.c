@@ -172,7 +172,7 @@ static void compile_and_run(Prog *p, TrialData *data, const Target *t) {
 static const Target *target(void) {
   static Target t;
   static RtArena *mem;
-  if (!mem && !cg_target_host(&t, mem = rt_arena_new())) abort();
+  if (!mem && !cg_target_host(&t, &(RtText){.mem = mem = rt_arena_new()})) abort();
   return &t;
 }
 

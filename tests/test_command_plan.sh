@@ -165,4 +165,7 @@ TIR
 check_json 0 '.sizes.[bound=256].arena >= 98304' \
   fit packed.tir --memory 10MB --dim batch --json
 check 1 "the rows dim 'rows' follows from sequences and steps" fit packed.tir --memory 1MB --dim rows
+
+# Without code for a CPU, why is said.
+[[ $(uname -m) == x86_64 ]] && TN_TARGET=neon check 1 "target 'neon' needs an AArch64 CPU" kernels copy.tir
 exit $((n_failed != 0))

@@ -209,7 +209,7 @@ static void test_class_table(void) {
 
 int main(int argc, char **argv) {
   RtArena *mem = rt_arena_new();
-  if (!CHECK(cg_target_host(&target, mem))) return check_report();
+  if (!CHECK(cg_target_host(&target, &(RtText){.mem = mem}))) return check_report();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE);
   test_class_table();

@@ -189,7 +189,7 @@ static void count(const Batch *x, bool backward, const Target *t) {
 int main(void) {
   RtArena *mem = rt_arena_new();
   Target target;
-  if (!CHECK(cg_target_host(&target, mem))) return check_report();
+  if (!CHECK(cg_target_host(&target, &(RtText){.mem = mem}))) return check_report();
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     RtArena *own = rt_arena_new();
     Batch x = batch_of(&cases[k], own);

@@ -630,7 +630,7 @@ static void start_child(void) {
   if (machine) {
     target = *cg_target_find(machine), target.without_blas = true;
     if (!(foreign = foreign_open(&target, &why))) exit(2);
-  } else if (!cg_target_host(&target, mem)) exit(2);
+  } else if (!cg_target_host(&target, &(RtText){.mem = mem})) exit(2);
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
 }
 

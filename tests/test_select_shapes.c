@@ -212,7 +212,7 @@ int main(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[1], "--on")) return check_on(argv[2]);
   Target host;
   RtArena *mem = rt_arena_new();
-  if (CHECK(cg_target_host(&host, mem))) check_target(&host);
+  if (CHECK(cg_target_host(&host, &(RtText){.mem = mem}))) check_target(&host);
   rt_arena_free(mem);
   return check_report();
 }

@@ -113,8 +113,8 @@ const char *tool_kernel_code(const ToolPlan *t, const ToolFn *f, RtArena *mem, u
   Target target;
   RtText out = {.mem = mem}, why = {.mem = mem};
   CgTextKind kind = as_assembly ? CG_TEXT_ASSEMBLY : CG_TEXT_LLVM;
-  if (cg_target_host(&target, mem) && cg_kernel_text(t->p, &target, f->f, kernel, kind, &out, &why)) return out.text;
-  fprintf(stderr, "tenure: %s\n", why.text ? why.text : "no code can be generated for this CPU");
+  if (cg_target_host(&target, &why) && cg_kernel_text(t->p, &target, f->f, kernel, kind, &out, &why)) return out.text;
+  fprintf(stderr, "tenure: %s\n", why.text);
   return NULL;
 }
 

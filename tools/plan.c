@@ -340,10 +340,8 @@ static void leave_to_update(const Follows *all, const Fn *update) {
 static bool plan(ToolPlan *t, RtArena *mem) {
   Prog *p = t->p;
   Target *target = rt_alloc(mem, sizeof *target);
-  if (!cg_target_host(target, mem)) {
-    rt_diag(&p->diags, RT_ERROR, E_CODEGEN, NULL, 0, "no code can be generated for this CPU");
-    return false;
-  }
+  RtText why = {.mem = mem};
+  if (!cg_target_host(target, &why)) return rt_diag(&p->diags, RT_ERROR, E_CODEGEN, NULL, 0, "%s", why.text), false;
   target->convolution = cg_convolution(false);
   p->packs_weights = true;
   p->keeps_remarks = true;

@@ -312,7 +312,7 @@ static Prog *parse(Check *k) {
 static bool check_passes(Check *k, uint32_t function) {
   Prog *p = parse(k), *for_data = parse(k);
   Target target;
-  if (!p || !cg_target_host(&target, k->mem)) return false;
+  if (!p || !cg_target_host(&target, &(RtText){.mem = k->mem})) return false;
   cg_plan_for(p, &target);
   p->packs_weights = true;
   p->rule_limit = k->c->rule_limit;

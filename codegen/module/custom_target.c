@@ -352,7 +352,7 @@ static bool read_name(Spec *s, RtArena *mem, const char *name) {
   Target host;
   LLVMTargetRef known = NULL;
   char *error = NULL;
-  bool native = !strcmp(name, "native") && cg_target_host(&host, mem);
+  bool native = !strcmp(name, "native") && cg_target_host(&host, &(RtText){.mem = mem});
   s->row = native ? cg_target_ahead(cg_target_find(host.name)) : cg_target_find(name);
   if (s->row || !strchr(name, '-')) return s->row;
   cg_init_llvm();
