@@ -4,6 +4,7 @@
 source tests/command.sh
 
 awk '/^```awk/ { on = 1; next } /^```/ { on = 0 } on' "$TENURE_SOURCE/docs/certificate.md" >check.awk
+(($(wc -l <check.awk) <= 30)) || fail "the awk program of certificate.md is no longer one of 30 lines"
 cat >net.tir <<'TIR'
 program @net
 dim batch <= 64
@@ -40,15 +41,16 @@ for file in "$TENURE_SOURCE"/tests/golden/{exchange,fuse,assign_buffers,plan_mem
   "$tenure" certificate one.tir -o one.plan 2>/dev/null || continue # programs of diagnostics
   check 0 'hold' verify-plan one.plan
   awk -f check.awk one.plan || fail "awk finds a fault in $file"
-  grep -q ' kept ' one.plan && n_kept=$((n_kept + 1))
+  grep -q ' kept ' one.plan && n_kept=$((n_kept + 1)) && cp one.plan kept.plan
   n_held=$((n_held + 1))
 done
 ((n_held >= 15 && n_kept >= 2)) || fail "$n_held certificates, $n_kept with sums that are kept"
 
-# planted NAME SENTENCE BY-AWK AWK-PROGRAM: edits the certificate; the sentence is among the faults
+# planted NAME SENTENCE BY-AWK AWK-PROGRAM [PLAN]: edits the certificate; the sentence is among the faults
 planted() {
-  awk "$4" net.plan >bad.plan
-  cmp -s net.plan bad.plan && fail "$1: nothing is planted"
+  local plan=${5:-net.plan}
+  awk "$4" "$plan" >bad.plan
+  cmp -s "$plan" bad.plan && fail "$1: nothing is planted"
   check 1 "$2" verify-plan bad.plan
   [[ $3 == no ]] && return
   if awk -f check.awk bad.plan >/dev/null; then fail "$1: awk finds nothing"; fi
@@ -56,7 +58,7 @@ planted() {
 first='$1 == "buffer" && $3 == "arena" && !n++'
 planted size 'overlap' yes '$1 == "buffer" && $3 == "arena" { $4 *= 4 } 1'
 planted offset 'overlap' yes '$1 == "buffer" && $3 == "arena" { $5 = 0 } 1'
-planted align 'is not aligned' no "$first { \$5 += 8 } 1"
+planted align 'is not aligned' yes "$first { \$5 += 8 } 1"
 planted first 'kernels use it from' yes "$first { \$6 += 1 } 1"
 planted last 'kernels use it from' yes "$first { \$7 += 1 } 1"
 planted end 'behind the arena' yes "$first { \$5 += 1048576 } 1"
@@ -69,6 +71,8 @@ planted pair 'takes over' yes '$1 == "buffer" && $3 == "arena" && $8 { $8 = $2 }
 planted unpaired 'overlap' yes '$1 == "buffer" && $3 == "arena" { $8 = 0 } 1'
 planted use 'which is not listed' no '$1 == "kernel" && !n++ { $0 = $0 " 9999" } 1'
 planted reader 'kernels use it from' yes '$1 == "kernel" { sub(/ reads.* writes/, " reads writes") } 1'
+planted unwritten 'is read before it is written' yes '$1 == "kernel" && !n++ { sub(/ writes/, ""); $0 = $0 " writes" } 1'
+planted kept 'is kept from' yes '$1 == "buffer" && $3 == "kept" { $6 = $7 } 1' kept.plan
 planted missing 'are listed' no '$1 == "kernel" { line = $0; next } 1'
 planted digest 'the digest is not' no '$1 == "end" { $2 = "0123456789abcdef" } 1'
 planted name 'the digest is not' no '$1 == "program" { $2 = "other" } 1'
