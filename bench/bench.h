@@ -14,6 +14,7 @@ typedef struct {
   uint32_t n_workers;
   const char *cache_dir;  // of compiled objects; NULL: the user's, "": none
   size_t arena_limit;     // of the model; 0: none
+  bool recompute;         // kernels run again where that takes next to no time; with a limit they do in any case
   uint32_t shards;        // the batch is cut into so many, where the workload knows how; 0: it is not
   char *why;              // set on failure
   size_t why_size;
@@ -53,11 +54,11 @@ typedef struct {
   PeerForms forms;                        // images with channels first or last; sequences alone, padded or nested
   long workers;                           // unless --workers says another number; 0: as many as the machine has CPUs
 } Workload;
-extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_mlp, bench_tiny,
-    bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4, bench_transformer12,
-    bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20, bench_resnet50,
-    bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention, bench_packed_transformer,
-    bench_decode_ragged, bench_recompute;
+extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, bench_bilstm256, bench_lstm256_rows,
+    bench_mlp, bench_tiny, bench_chain, bench_softmax, bench_gemm, bench_gemm_plain, bench_adamw, bench_transformer4,
+    bench_transformer12, bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20,
+    bench_resnet50, bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention,
+    bench_packed_transformer, bench_decode_ragged, bench_transformer12_long, bench_gpt2_long, bench_resnet50_training;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here
@@ -94,6 +95,8 @@ typedef struct {
 } Peer;
 bool bench_peer_start(Peer *p, const PeerWay *way, char *const argv[]);
 bool bench_peer_ask(Peer *p, const char *question, char *answer, int size);
+// Bytes that a training step needs beside what lives between steps, and of that. False: it does not know.
+bool bench_peer_bytes(Peer *p, double *step, double *state);
 void bench_peer_stop(Peer *p);
 bool bench_peer_complain(Peer *p, const char *workload, const char *name);  // it gave no answer: why; always false
 

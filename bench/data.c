@@ -82,10 +82,20 @@ static bool save_text(const tn_program *p, const char *path) {
   return fclose(out) == 0 && good;
 }
 
+// With a limit, which a caller may try, nothing is printed.
+static void say_diagnostics(const tn_program *p, Opening *o) {
+  snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
+  FILE *out = o->arena_limit ? fmemopen(o->why, o->why_size, "w") : NULL;
+  if (!out) return;
+  tn_report(p, out);
+  fclose(out);
+}
+
 tn_model *bench_compile(tn_program *p, Opening *o) {
+  bool recompute = o->recompute || o->arena_limit;
   tn_model *m = tn_compile(p, .n_workers = o->n_workers, .cache_dir = o->cache_dir, .arena_limit = o->arena_limit,
-                           .recompute = TN_RECOMPUTE_AUTO);
-  if (!m) snprintf(o->why, o->why_size, "the program does not compile (its diagnostics stand above)");
+                           .recompute = recompute ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF, .quiet = o->arena_limit > 0);
+  if (!m) say_diagnostics(p, o);
   bool is_saved = !m || !o->tir || save_text(p, o->tir);
   tn_program_free(p);
   if (!is_saved) return snprintf(o->why, o->why_size, "%s cannot be written", o->tir), tn_model_free(m), NULL;

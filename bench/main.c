@@ -6,6 +6,9 @@
 // tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
 // tenure_bench accuracy [--vs torch] [--case PART] [--bars]   errors of results beside doubles: bench/accuracy.c; PART: of a row's
 //              text; --bars: only the rows that have bars, as test_accuracy
+// tenure_bench memory [--vs torch,jax] [--case WORKLOAD]   bytes of a training step: bench/peak.c
+// tenure_bench curve [--vs torch,torch-compile] [--case WORKLOAD] [--steps N]   a training step in parts of its arena: bench/curve.c;
+//              N steps of each at most
 // tenure_bench lengths [--rounds N]              packed sequences against a dense batch: bench/lengths.c
 // tenure_bench --report PAGE [--vs PEER ..] [WORKLOAD ..]   all or some workloads as an HTML page, or as the table in PAGE.md:
 //              bench/report.c; [--commit TEXT] names what was measured
@@ -15,8 +18,10 @@
 //
 // A peer is a program: SCRIPT ROOT WEIGHTS WORKLOAD PEER. It answers `loss X` to the line `check`, or `cannot` where it cannot
 // compute the case; `MIN MEDIAN` (ms for a call) to a line with a number of steps; `WALL CPU WALL CPU` (ms of the first and of
-// the second call) to the line `compile`; where the workload has several cases, `ok` to `case TEXT`; and to the line `memory`
-// the MB that it had resident at most, and by how many that grew since its weights were there.
+// the second call) to the line `compile`; where the workload has several cases, `ok` to `case TEXT`; to the line `memory`
+// the MB that it had resident at most, and by how many that grew since its weights were there; to the line `peak` the bytes that a
+// step needs beside what lives between steps, and the bytes of that; and to the line `again`, or `again BUDGET` with a part of
+// them, `ok`: from then on parts of the forward run again in the backward, or `cannot`.
 // $TENURE_PEER_THREADS is the number of threads that it may use.
 #include "bench/measure.h"
 #include <errno.h>
@@ -33,6 +38,7 @@ static const Workload *const workloads[] = {
     &bench_lstm64,
     &bench_gru256,
     &bench_bilstm256,
+    &bench_lstm256_rows,
     &bench_mlp,
     &bench_tiny,
     &bench_chain,
@@ -57,7 +63,9 @@ static const Workload *const workloads[] = {
     &bench_packed_attention,
     &bench_packed_transformer,
     &bench_decode_ragged,
-    &bench_recompute,
+    &bench_transformer12_long,
+    &bench_gpt2_long,
+    &bench_resnet50_training,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};
@@ -70,6 +78,8 @@ static int usage(FILE *out) {
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
         "       bench compile [--layers N]\n"
         "       bench accuracy [--vs torch] [--python PATH] [--case PART] [--bars] [--workers N]\n"
+        "       bench memory [--vs PEER[,PEER ..]] [--python PATH] [--case WORKLOAD]\n"
+        "       bench curve [--vs PEER[,PEER ..]] [--python PATH] [--case WORKLOAD] [--steps N]\n"
         "       bench aot [WORKLOAD | FILE.tir ..]\n"
         "       bench aot --write FOLDER WORKLOAD ..\n"
         "       bench lengths [--rounds N] [--workers N]\nworkloads:",
@@ -86,7 +96,7 @@ static int complain(const char *text, const char *detail) {
   return 2;
 }
 
-static const Workload *find_workload(const char *name) {
+const Workload *bench_find(const char *name) {
   for (size_t k = 0; k < N_WORKLOADS; k++)
     if (!strcmp(workloads[k]->name, name)) return workloads[k];
   fprintf(stderr, "bench: no workload %s; there are", name);
@@ -105,17 +115,17 @@ static const char *script_of(const Options *o, const Workload *w, const char *pe
   return path;
 }
 
-static bool has_peer(const Options *o, const Workload *w, const char *peer) {
+bool bench_has_peer(const Options *o, const Workload *w, const char *peer) {
   return strcmp(peer, "openblas") ? access(script_of(o, w, peer), R_OK) == 0 : w->has_openblas;
 }
 
 static bool check_peer(const Options *o, const Workload *w, const char *peer) {
   bool is_known = false;
   for (int k = 0; k < N_PEER_NAMES; k++) is_known |= !strcmp(peer, peer_names[k]);
-  if (is_known && has_peer(o, w, peer)) return true;
+  if (is_known && bench_has_peer(o, w, peer)) return true;
   fprintf(stderr, "bench: %s has no peer %s; it has", w->name, peer);
   for (int k = 0; k < N_PEER_NAMES; k++)
-    if (has_peer(o, w, peer_names[k])) fprintf(stderr, " %s", peer_names[k]);
+    if (bench_has_peer(o, w, peer_names[k])) fprintf(stderr, " %s", peer_names[k]);
   fprintf(stderr, "\n");
   return false;
 }
@@ -147,13 +157,13 @@ static bool check_options(const Options *o, const Workload *w) {
 static void drop_missing_peers(Options *o, const Workload *w) {
   int n = 0;
   for (int k = 0; k < o->n_vs; k++)
-    if (has_peer(o, w, o->vs[k])) o->vs[n++] = o->vs[k];
+    if (bench_has_peer(o, w, o->vs[k])) o->vs[n++] = o->vs[k];
   o->n_vs = n;
 }
 
 // ---- one case
-static bool start_way(Peer *p, const PeerWay *way, const Options *o, const Workload *w, const char *peer,
-                      const char *weights) {
+bool bench_start_way(Peer *p, const PeerWay *way, const Options *o, const Workload *w, const char *peer,
+                     const char *weights) {
   char n[16];
   snprintf(n, sizeof n, "%ld", o->workers);
   if (!strcmp(peer, "openblas")) {
@@ -168,7 +178,7 @@ static bool start_way(Peer *p, const PeerWay *way, const Options *o, const Workl
 static bool start_peer(Contender *c, const Options *o, const Workload *w, const char *peer, const char *weights) {
   int n = bench_n_ways(o, w, peer);
   while (c->n_ways < n) {
-    if (!start_way(&c->process[c->n_ways], bench_way(w, peer, c->n_ways), o, w, peer, weights)) return false;
+    if (!bench_start_way(&c->process[c->n_ways], bench_way(w, peer, c->n_ways), o, w, peer, weights)) return false;
     c->n_ways++;
   }
   return true;
@@ -202,18 +212,19 @@ static bool measure(const Options *o, const Workload *w, void *state, Contender 
   return true;
 }
 
-static void *open_case(const Options *o, const Workload *w, Opening *opening) {
+void *bench_open(const Options *o, const Workload *w, Opening *opening) {
   char why[512] = "out of memory";
+  bool prints = !opening->why;
   opening->root = o->root, opening->n_workers = (uint32_t)o->workers;
-  opening->why = why, opening->why_size = sizeof why;
+  if (prints) opening->why = why, opening->why_size = sizeof why;
   void *state = w->open(opening);
-  if (!state) fprintf(stderr, "bench: %s: %s\n", w->name, why);
+  if (!state && prints) fprintf(stderr, "bench: %s: %s\n", w->name, why);
   return state;
 }
 
 static int run_case(const Options *o, const Workload *w, Contender *peers, const char *weights, const char *variant,
                     Summary *sum) {
-  void *state = open_case(o, w, &(Opening){.weights = weights, .variant = variant});
+  void *state = bench_open(o, w, &(Opening){.weights = weights, .variant = variant});
   if (!state) return 2;
   bool ok = true;
   for (int k = 0; ok && k < o->n_vs; k++)
@@ -257,7 +268,7 @@ static int time_peer_compilation(const Options *o, const Workload *w, const char
   Peer p = {0};
   char line[256];
   double first[2], second[2];  // ms: elapsed, of CPU time
-  if (!start_way(&p, bench_way(w, name, 0), o, w, name, weights)) return complain("cannot start ", name);
+  if (!bench_start_way(&p, bench_way(w, name, 0), o, w, name, weights)) return complain("cannot start ", name);
   if (!bench_peer_ask(&p, "compile", line, sizeof line) ||
       sscanf(line, "%lf %lf %lf %lf", &first[0], &first[1], &second[0], &second[1]) != 4)
     return bench_peer_complain(&p, w->name, name), 1;
@@ -274,7 +285,7 @@ static int time_compilation(const Options *o, const Workload *w, const char *wei
   double least[6] = {0};
   for (long k = -1; k < o->rounds; k++) {
     double start = cpu_ms();
-    void *state = open_case(o, w, &(Opening){.weights = weights, .variant = variant, .cache_dir = ""});
+    void *state = bench_open(o, w, &(Opening){.weights = weights, .variant = variant, .cache_dir = ""});
     if (!state) return 2;
     tn_compile_info c = tn_compile_info_of(w->model(state));
     double all = c.build_ms + c.passes_ms + c.codegen_ms + c.load_ms;
@@ -361,7 +372,7 @@ static int report(int argc, char **argv) {
     if (!strcmp(argv[k], "--report")) r.path = argv[++k];
     else if (!strcmp(argv[k], "--commit")) r.commit = argv[++k];
     else if (argv[k][0] == '-') pass[r.n_pass++] = argv[k], pass[r.n_pass++] = argv[++k];
-    else if (find_workload(argv[k])) names[r.n_workloads++] = argv[k];
+    else if (bench_find(argv[k])) names[r.n_workloads++] = argv[k];
     else return 2;
   }
   if (len <= 0) return complain("no such file: ", "/proc/self/exe");
@@ -376,7 +387,7 @@ static const char *text_of(const char *name, const char *folder) {
   static int n;
   char why[512] = "";
   if (strchr(name, '.')) return name;
-  const Workload *w = find_workload(name);
+  const Workload *w = bench_find(name);
   if (!w || n == 32) return NULL;
   snprintf(path[n], sizeof path[n], "%s/%s.tir", folder, name);
   void *state = w->open(&(Opening){.root = ".",
@@ -451,6 +462,21 @@ static int accuracy(const Options *o) {
   return status;
 }
 
+// ---- pages of their own
+typedef int Page(const Options *o);
+static int peak(const Options *o) { return bench_peak(o, weights); }
+static int curve(const Options *o) { return bench_curve(o, weights); }
+
+static Page *find_page(const char *name) {
+  static const struct {
+    const char *name;
+    Page *page;
+  } pages[] = {{"accuracy", accuracy}, {"memory", peak}, {"curve", curve}};
+  for (size_t k = 0; k < sizeof pages / sizeof *pages; k++)
+    if (!strcmp(pages[k].name, name)) return pages[k].page;
+  return NULL;
+}
+
 static long default_workers(const char *name) {
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   for (size_t k = 0; k < N_WORKLOADS; k++)
@@ -471,15 +497,15 @@ int main(int argc, char **argv) {
   if (!o.workers) o.workers = default_workers(o.workload);
   if (!strcmp(o.workload, "compile")) return bench_compile_layers(o.layers ? o.layers : 100);
   if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
-  bool is_accuracy = !strcmp(o.workload, "accuracy");
-  const Workload *w = is_accuracy ? NULL : find_workload(o.workload);
-  if (!w && !is_accuracy) return 2;
+  Page *page = find_page(o.workload);
+  const Workload *w = page ? NULL : bench_find(o.workload);
+  if (!w && !page) return 2;
   if (w && o.skip_missing) drop_missing_peers(&o, w);
   if (w && !check_options(&o, w)) return 2;
   if (w && !o.rounds) o.rounds = w->cases && !o.variant ? 3 : 8;
   give_threads_to_peers(&o);
   if (!make_weights()) return complain("cannot write to /tmp: ", strerror(errno));
-  int status = is_accuracy ? accuracy(&o) : (o.compile ? time_compilation : run_workload)(&o, w, weights);
+  int status = page ? page(&o) : (o.compile ? time_compilation : run_workload)(&o, w, weights);
   unlink(weights);
   return status;
 }

@@ -103,6 +103,14 @@ static void find_memory(Peer *peer, const char *name, double *most, double *grow
   if (sscanf(line, "%lf %lf", most, growth) != 2) *most = *growth = 0;
 }
 
+bool bench_same_loss(const Workload *w, const char *variant, double loss, const char *peer, double peer_loss) {
+  double tolerance = w->tolerance > 0 ? w->tolerance : 1e-5;
+  if (fabs(loss - peer_loss) <= tolerance * fabs(peer_loss)) return true;
+  fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", w->name, variant, loss,
+          peer, peer_loss);
+  return false;
+}
+
 // Both find the same number from the same weights. cannot: the peer answers that it cannot compute the case in this way.
 static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *peer_loss, bool *cannot) {
   char line[256], question[128];
@@ -113,11 +121,7 @@ static bool same_loss(const Options *o, const Case *c, Peer *p, int k, double *p
   if (*cannot) return true;
   answers = answers && sscanf(line, "loss %lf", peer_loss) == 1;
   if (!answers) return bench_peer_complain(p, c->w->name, o->vs[k]);
-  double loss = c->r.loss, tolerance = c->w->tolerance > 0 ? c->w->tolerance : 1e-5;
-  if (fabs(loss - *peer_loss) <= tolerance * fabs(*peer_loss)) return true;
-  fprintf(stderr, "bench: %s %s: results from the same weights differ: tenure %.8g, %s %.8g\n", c->w->name, c->variant,
-          loss, o->vs[k], *peer_loss);
-  return false;
+  return bench_same_loss(c->w, c->variant, c->r.loss, o->vs[k], *peer_loss);
 }
 
 static bool is_ready(const Options *o, void *state, Contender *peers, Case *c) {

@@ -60,8 +60,23 @@ typedef struct {
 
 double bench_median(const double *v, int n);
 
+// ---- main.c
+const Workload *bench_find(const char *name);  // NULL: a sentence was printed
+bool bench_has_peer(const Options *o, const Workload *w, const char *peer);
+bool bench_start_way(Peer *p, const PeerWay *way, const Options *o, const Workload *w, const char *peer,
+                     const char *weights);
+// NULL: o->why says it where there is room for it, else a sentence was printed.
+void *bench_open(const Options *o, const Workload *w, Opening *opening);
+
+// ---- peak.c and curve.c: of o->variant, a workload, or of those that the page has; the status
+size_t bench_array_bytes(const tn_array *a);
+int bench_peak(const Options *o, const char *weights);
+int bench_curve(const Options *o, const char *weights);
+
 // Times c->w in turn with n_vs peers, of each the fastest way. False: a sentence was printed.
 bool bench_measure(const Options *o, void *state, Contender *peers, Case *c);
+// Else a sentence was printed.
+bool bench_same_loss(const Workload *w, const char *variant, double loss, const char *peer, double peer_loss);
 
 // ---- ways.c
 int bench_n_ways(const Options *o, const Workload *w, const char *peer);

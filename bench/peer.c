@@ -48,6 +48,11 @@ bool bench_peer_ask(Peer *p, const char *question, char *answer, int size) {
   return fprintf(p->in, "%s\n", question) > 0 && fflush(p->in) == 0 && fgets(answer, size, p->out) != NULL;
 }
 
+bool bench_peer_bytes(Peer *p, double *step, double *state) {
+  char line[256];
+  return bench_peer_ask(p, "peak", line, sizeof line) && sscanf(line, "%lf %lf", step, state) == 2;
+}
+
 static int stop(Peer *p) {
   int status = 0;
   if (p->in) fclose(p->in);

@@ -1,5 +1,5 @@
-// resnet20: one training step of ResNet-20 on 64 images of 32 x 32, with SGD and momentum. resnet50: ResNet-50 on 4 images of
-// 224 x 224, forward, in evaluation. The models are those of examples/resnet.
+// resnet20: one training step of ResNet-20 on 64 images of 32 x 32, with SGD and momentum; resnet50_training: of ResNet-50 on 4 images
+// of 224 x 224. resnet50: the same forward, in evaluation. The models are those of examples/resnet.
 #include "bench/bench.h"
 #include "examples/resnet/model.h"
 #include <stdlib.h>
@@ -8,6 +8,7 @@ enum { BATCH = 64, SIDE = 32, CLASSES = 10, LARGE_BATCH = 4, LARGE_SIDE = 224, L
 
 typedef struct {
   tn_model *model;
+  int64_t batch, side;
   float *image, loss, logits[LARGE_BATCH * LARGE_CLASSES];
   int64_t label[BATCH];
 } Run;
@@ -18,11 +19,13 @@ static void close_run(void *w) {
   free(r->image), free(r);
 }
 
-static void *opened(tn_program *p, Opening *o, size_t n_image) {
+static void *opened(tn_program *p, Opening *o, int64_t batch, int64_t side, int64_t classes) {
   Run *r = calloc(1, sizeof *r);
+  size_t n_image = (size_t)(batch * 3 * side * side);
+  r->batch = batch, r->side = side;
   r->image = malloc(n_image * sizeof *r->image);
   bench_floats(r->image, n_image, -1, 1, 1);
-  bench_integers(r->label, BATCH, CLASSES, 2);
+  bench_integers(r->label, (size_t)batch, classes, 2);
   r->model = bench_compile(p, o);
   if (r->model) return r;
   close_run(r);
@@ -32,23 +35,37 @@ static void *opened(tn_program *p, Opening *o, size_t n_image) {
 static tn_model *model(void *w) { return ((Run *)w)->model; }
 
 // ---- training
-static void *open_training(Opening *o) {
-  tn_program *p = tn_program_create("resnet20");
-  const Resnet *r = resnet_of_depth(20);
-  resnet_make(p, r, CLASSES);
+typedef struct {
+  const char *name;
+  int depth;
+  int64_t batch, side, classes;
+} Sizes;
+
+static void *open_sizes(Opening *o, const Sizes *z) {
+  tn_program *p = tn_program_create(z->name);
+  const Resnet *r = resnet_of_depth(z->depth);
+  resnet_make(p, r, z->classes);
   tn_function *f = tn_function_begin(p, "train_step");
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(BATCH, 3, SIDE, SIDE)), y = tn_input(f, "y", TN_I64, TN_SHAPE(BATCH));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(z->batch, 3, z->side, z->side)),
+            y = tn_input(f, "y", TN_I64, TN_SHAPE(z->batch));
   tn_tensor loss = tn_cross_entropy(resnet_logits(p, r, x), y);
   tn_output(f, "loss", loss);
   tn_backward(loss);
   tn_sgd(f, tn_root(p), .lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4);
   tn_function_end(f);
-  return opened(p, o, BATCH * 3 * SIDE * SIDE);
+  return opened(p, o, z->batch, z->side, z->classes);
+}
+
+static void *open_training(Opening *o) { return open_sizes(o, &(Sizes){"resnet20", 20, BATCH, SIDE, CLASSES}); }
+
+static void *open_large_training(Opening *o) {
+  return open_sizes(o, &(Sizes){"resnet50", 50, LARGE_BATCH, LARGE_SIDE, LARGE_CLASSES});
 }
 
 static bool train(void *w) {
   Run *r = w;
-  return tn_run(r->model, "train_step", TN_IN(tn_f32(r->image, BATCH, 3, SIDE, SIDE), tn_i64(r->label, BATCH)),
+  return tn_run(r->model, "train_step",
+                TN_IN(tn_f32(r->image, r->batch, 3, r->side, r->side), tn_i64(r->label, r->batch)),
                 TN_OUT(tn_f32_scalar(&r->loss))) == TN_OK;
 }
 
@@ -59,19 +76,23 @@ static bool check_training(void *w, double *loss) {
   return ok;
 }
 
-const Workload bench_resnet20 = {
-    .name = "resnet20",
-    .what = "ResNet-20, 64 images of 32 x 32: forward, backward, SGD with momentum",
-    .peer = "bench/peers/%s_resnet.py",
-    .forms = PEER_LAYOUTS,
-    .tolerance = 1e-4,
-    .open = open_training,
-    .check = check_training,
-    .step = train,
-    .model = model,
-    .close = close_run,
-    .function = "train_step",
-};
+#define TRAINING(id, opening, text)                          \
+  {                                                          \
+      .name = id,                                            \
+      .what = text ": forward, backward, SGD with momentum", \
+      .peer = "bench/peers/%s_resnet.py",                    \
+      .forms = PEER_LAYOUTS,                                 \
+      .tolerance = 1e-4,                                     \
+      .open = opening,                                       \
+      .check = check_training,                               \
+      .step = train,                                         \
+      .model = model,                                        \
+      .close = close_run,                                    \
+      .function = "train_step",                              \
+  }
+const Workload bench_resnet20 = TRAINING("resnet20", open_training, "ResNet-20, 64 images of 32 x 32"),
+               bench_resnet50_training =
+                   TRAINING("resnet50_training", open_large_training, "ResNet-50, 4 images of 224 x 224");
 
 // ---- prediction
 static void *open_prediction(Opening *o) {
@@ -83,7 +104,7 @@ static void *open_prediction(Opening *o) {
   tn_output(f, "logits",
             resnet_logits(p, r, tn_input(f, "x", TN_F32, TN_SHAPE(LARGE_BATCH, 3, LARGE_SIDE, LARGE_SIDE))));
   tn_function_end(f);
-  return opened(p, o, (size_t)LARGE_BATCH * 3 * LARGE_SIDE * LARGE_SIDE);
+  return opened(p, o, LARGE_BATCH, LARGE_SIDE, LARGE_CLASSES);
 }
 
 static bool predict(void *w) {

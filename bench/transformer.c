@@ -2,8 +2,7 @@
 // 8, vocabulary 5,000, output weights tied to the embedding, cross entropy at every step, AdamW. Peers take the number of
 // layers from the weights.
 //
-// recompute: 12 layers with 512 steps, batch 4, in a part of the arena that the plan without a limit needs: a case is PERCENT.
-// Peers run the layers again in the backward where it is below 100.
+// transformer12_long: 12 layers with 512 steps, batch 4.
 #include "bench/bench.h"
 #include <stdlib.h>
 
@@ -71,19 +70,7 @@ static void *open_sizes(Opening *o, Sizes z) {
 static void *open4(Opening *o) { return open_sizes(o, (Sizes){4, TIME, BATCH}); }
 static void *open12(Opening *o) { return open_sizes(o, (Sizes){12, TIME, BATCH}); }
 
-static void *open_part(Opening *o) {
-  const Sizes z = {12, LONG, FEW};
-  int percent = atoi(o->variant);
-  tn_plan plan;
-  Gpt *g = percent >= 1 && percent <= 100 ? open_sizes(o, z) : NULL;
-  if (!g || percent == 100) return g;
-  tn_status status = tn_plan_of(g->model, "train_step", &plan);
-  tn_model_free(g->model), free(g);
-  if (status) return NULL;
-  Opening part = *o;
-  part.arena_limit = (size_t)plan.peak_bytes / 100 * (size_t)percent;
-  return open_sizes(&part, z);
-}
+static void *open12_long(Opening *o) { return open_sizes(o, (Sizes){12, LONG, FEW}); }
 
 static bool step(void *w) {
   Gpt *g = w;
@@ -108,34 +95,21 @@ static void close_gpt(void *w) {
 #define WEIGHTS(layers) (12.0 * WIDE * WIDE * (layers) + (double)WORDS * WIDE)
 // Multiplications of one product of scores; causal: half of them. 2 products forward, 4 backward
 #define FLOPS(layers, time, batch) (6.0 * (time) * (batch) * (WEIGHTS(layers) + 1.0 * WIDE * (time) * (layers)))
-#define TRANSFORMER(layers)                                                                             \
-  {                                                                                                     \
-      .name = "transformer" #layers,                                                                    \
-      .what = "GPT-like: " #layers                                                                      \
-              " layers, 256 wide, 4 heads, T 128, batch 8, vocabulary 5,000: forward, backward, AdamW", \
-      .peer = "bench/peers/%s_transformer.py",                                                          \
-      .tolerance = 1e-4,                                                                                \
-      .open = open##layers,                                                                             \
-      .check = check,                                                                                   \
-      .step = step,                                                                                     \
-      .model = model,                                                                                   \
-      .close = close_gpt,                                                                               \
-      .flops = FLOPS(layers, TIME, BATCH),                                                              \
+#define TRANSFORMER(suffix, layers, time, batch, sizes)                                                             \
+  {                                                                                                                 \
+      .name = "transformer" #suffix,                                                                                \
+      .what =                                                                                                       \
+          "GPT-like: " #layers " layers, 256 wide, 4 heads, " sizes ", vocabulary 5,000: forward, backward, AdamW", \
+      .peer = "bench/peers/%s_transformer.py",                                                                      \
+      .tolerance = 1e-4,                                                                                            \
+      .open = open##suffix,                                                                                         \
+      .check = check,                                                                                               \
+      .step = step,                                                                                                 \
+      .model = model,                                                                                               \
+      .close = close_gpt,                                                                                           \
+      .function = "train_step",                                                                                     \
+      .flops = FLOPS(layers, time, batch),                                                                          \
   }
-const Workload bench_transformer4 = TRANSFORMER(4), bench_transformer12 = TRANSFORMER(12);
-
-static const char *const percents[] = {"100", "75", "50", "35", "25", NULL};
-const Workload bench_recompute = {
-    .name = "recompute",
-    .what = "GPT-like: 12 layers, T 512, batch 4, a training step in PERCENT of the arena",
-    .peer = "bench/peers/%s_transformer.py",
-    .cases = percents,
-    .by_sizes = true,
-    .tolerance = 1e-4,
-    .open = open_part,
-    .check = check,
-    .step = step,
-    .model = model,
-    .close = close_gpt,
-    .flops = FLOPS(12, LONG, FEW),
-};
+const Workload bench_transformer4 = TRANSFORMER(4, 4, TIME, BATCH, "T 128, batch 8"),
+               bench_transformer12 = TRANSFORMER(12, 12, TIME, BATCH, "T 128, batch 8"),
+               bench_transformer12_long = TRANSFORMER(12_long, 12, LONG, FEW, "T 512, batch 4");

@@ -103,7 +103,36 @@ way || fail "a peer of two ways"
 grep -Eq '^torch +min +1.500 ms ' "$dir/out" && grep -Eq '^best way +tuned$' "$dir/out" || fail "the fastest way"
 way --stock || fail "a peer as installed"
 grep -Eq '^torch +min +3.500 ms ' "$dir/out" && grep -Eq '^best way +stock$' "$dir/out" || fail "the way as installed"
-sed -i 's/0.2435787/0.2436/' "$dir/peer"
+
+# bytes of a step, and a step in parts of its arena, with the same bits
+grep_row() { grep -Eq -- "^\| $1 \|\$" "$dir/out" || fail "no row '$1' in: $(cat "$dir/out")"; }
+cat >"$dir/bytes" <<'END'
+#!/usr/bin/env bash
+while read -r line; do
+  case $line in
+  check) echo "loss 0.2435787" ;;
+  peak) echo "1048576 3145728" ;;
+  again) echo ok ;;
+  *) echo "5 2.5" ;;
+  esac
+done
+END
+chmod +x "$dir/bytes"
+"$bench" memory --case lstm64 --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of memory"
+grep_row 'lstm64 \| tenure \| 1[0-9.]+ \| [0-9.]+ \| [0-9.]+ \| 1.00 \| 1.00 \| [0-9]+, 1.00'
+grep_row 'lstm64 \| tenure --recompute \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| 0.9[0-9] \| 0.9[0-9] \| [0-9]+, 0.9[0-9]'
+"$bench" memory --case tiny --vs jax,torch --python "$dir/bytes" --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of memory with peers"
+grep_row 'tiny \| jax \| 1.0 \| 3.0 \| 4.0 \| [0-9.]+ \| [0-9.]+ \|'
+grep_row 'tiny \| torch \| 1.0 \| 3.0 \| 4.0 \| [0-9.]+ \| [0-9.]+ \| 2, [0-9.]+'
+"$bench" curve --case lstm64 --steps 1 --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of a curve: $(cat "$dir/out")"
+grep_row 'lstm64 \| 75 % \| [0-9.]+ \| [0-9]+, [1-9][0-9]* \| [0-9]+ \| [0-9.]+ \| [0-9.]+ \| .* % \| same'
+grep_row 'lstm64 \| 25 % \| refused: with kernels that run again [0-9.]+ MiB is the least that was found, [0-9.]+ MiB too much \|.*'
+"$bench" curve --case tiny --vs torch --steps 1 --python "$dir/bytes" --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of a curve with a peer"
+grep_row 'tiny \| torch again \| 1.0 \| \| \| 5.0 \| \| \|'
+refuses "no workload nosuch" memory --case nosuch
+refuses "gemm has no function with a plan" curve --case gemm
+sed -i 's/0.2435787/0.2436/' "$dir/peer" "$dir/bytes"
+refuses "results from the same weights differ" memory --case tiny --vs jax --python "$dir/bytes"
 refuses "results from the same weights differ" tiny --steps 5 --rounds 1 --vs torch --python "$dir/peer"
 echo "$n_failed failed"
 ((n_failed == 0))

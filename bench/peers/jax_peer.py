@@ -16,6 +16,23 @@ def cross_entropy(logits, y):
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], -1))
 
 
+def stepper(update, state):
+    """step() -> loss; update(state) -> state, loss, with the state's memory donated."""
+    compiled = jax.jit(update, donate_argnums=0)
+
+    def step():
+        nonlocal state
+        state, loss = compiled(state)
+        return jax.block_until_ready(loss)
+
+    def peak():
+        m = compiled.lower(state).compile().memory_analysis()
+        return m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes, m.argument_size_in_bytes
+
+    step.peak = peak
+    return step
+
+
 def trainer(params, loss_of, lr, weight_decay):
     """step() -> loss before the update; AdamW with PyTorch's constants, parameters and moments donated."""
     tree = jax.tree_util.tree_map
@@ -29,15 +46,20 @@ def trainer(params, loss_of, lr, weight_decay):
         p = tree(lambda p, m, v: p * (1 - lr * weight_decay) - lr * (m / c1) / (jnp.sqrt(v / c2) + 1e-8), p, m, v)
         return (p, m, v, t + 1), loss
 
-    compiled = jax.jit(update, donate_argnums=0)
-    state = (params, tree(jnp.zeros_like, params), tree(jnp.zeros_like, params), jnp.float32(1))
+    return stepper(update, (params, tree(jnp.zeros_like, params), tree(jnp.zeros_like, params), jnp.float32(1)))
 
-    def step():
-        nonlocal state
-        state, loss = compiled(state)
-        return jax.block_until_ready(loss)
 
-    return step
+def momentum_trainer(params, buffers, loss_of, lr, momentum, weight_decay):
+    """The same by SGD; loss_of(params, buffers) -> loss, new buffers."""
+    tree = jax.tree_util.tree_map
+
+    def update(state):
+        p, m, buffers = state
+        (loss, buffers), g = jax.value_and_grad(loss_of, has_aux=True)(p, buffers)
+        m = tree(lambda m, g, p: momentum * m + g + weight_decay * p, m, g, p)
+        return (tree(lambda p, m: p - lr * m, p, m), m, buffers), loss
+
+    return stepper(update, (params, tree(jnp.zeros_like, params), buffers))
 
 
 def third_loss(step):

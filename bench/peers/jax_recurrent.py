@@ -1,4 +1,4 @@
-"""lstm256 and lstm64 in JAX: padded to the longest sequence, states kept by a mask beyond each end. See bench/recurrent.c."""
+"""lstm256, lstm256_rows, lstm64 in JAX: padded to the longest sequence, states kept by a mask beyond each end. See bench/recurrent.c."""
 import sys
 
 import numpy as np
@@ -30,7 +30,7 @@ def lstm(p, layer, x, mask):
 
 def main():
     _, weights, workload, _ = sys.argv[1:]
-    if workload not in ("lstm256", "lstm64"):
+    if workload not in ("lstm256", "lstm256_rows", "lstm64"):
         sys.exit(f"jax_recurrent.py: no {workload} here")
     x = jnp.asarray(integers(BATCH * TIME, WORDS, 1).reshape(BATCH, TIME).T)
     y = jnp.asarray(integers(BATCH, CLASSES, 2))

@@ -89,8 +89,9 @@ def resident_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def serve(check, step, calls=1, case=None):
-    """check() -> float, None where it cannot be computed; step() is timed, divided by calls; case(text) sets the shape."""
+def serve(check, step, calls=1, case=None, again=None):
+    """check() -> float, None where it cannot be computed; step() is timed, divided by calls; case(text) sets the shape. step.peak()
+    -> bytes of a step, bytes between steps; again(budget="") -> False where nothing can run again."""
     before = resident_mb()
     for line in sys.stdin:
         word = line.split()
@@ -102,6 +103,10 @@ def serve(check, step, calls=1, case=None):
             print("ok", flush=True)
         elif word[0] == "memory":
             print(f"{resident_mb():.1f} {resident_mb() - before:.1f}", flush=True)
+        elif word[0] == "peak":
+            print(*step.peak(), flush=True)
+        elif word[0] == "again":
+            print("cannot" if again is None or again(*word[1:]) is False else "ok", flush=True)
         elif word[0] == "compile":
             print(one_call(step), one_call(step), flush=True)
         else:

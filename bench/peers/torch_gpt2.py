@@ -1,4 +1,4 @@
-"""gpt2, gpt2_decode in PyTorch: see bench/gpt2.c."""
+"""gpt2, gpt2_long, gpt2_decode in PyTorch: see bench/gpt2.c."""
 import sys
 
 import torch
@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from peer import checksum, integers, read_weights, serve
-from torch_peer import maybe_compiled, third_loss, trainer
+from torch_peer import again_of, maybe_compiled, run_layer, third_loss, trainer
 
-WIDTH, LAYERS, HEADS, TIME, BATCH, PLACES, WORDS = 768, 12, 12, 64, 4, 128, 50257
+WIDTH, LAYERS, HEADS, TOKENS, PLACES, WORDS = 768, 12, 12, 256, 128, 50257
+SIZES = {"gpt2": (4, 64), "gpt2_long": (1, 1024)}  # batch, time
 
 
 class Conv1D(nn.Module):
@@ -59,27 +60,28 @@ class Block(nn.Module):
 class Gpt2(nn.Module):
     def __init__(self, places):
         super().__init__()
+        self.again = False
         self.wte, self.wpe = nn.Embedding(WORDS, WIDTH), nn.Embedding(places, WIDTH)
         self.h, self.ln_f = nn.ModuleList(Block() for _ in range(LAYERS)), nn.LayerNorm(WIDTH)
 
     def forward(self, ids, caches=None, at=0):
         x = self.wte(ids) + self.wpe.weight[at : at + ids.shape[1]]
         for k, block in enumerate(self.h):
-            x = block(x, caches and caches[k], at)
+            x = run_layer(block, self.again, x, caches and caches[k], at)
         return F.linear(self.ln_f(x), self.wte.weight)
 
 
-def training(net, peer):
-    x = torch.from_numpy(integers(BATCH * TIME, WORDS, 1)).reshape(BATCH, TIME)
-    y = torch.from_numpy(integers(BATCH * TIME, WORDS, 2))
+def training(net, peer, batch, time):
+    x = torch.from_numpy(integers(batch * time, WORDS, 1)).reshape(batch, time)
+    y = torch.from_numpy(integers(batch * time, WORDS, 2))
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, weight_decay=1e-2, fused=True)
     forward = maybe_compiled(net, peer)
     step = trainer(optimizer, lambda: F.cross_entropy(forward(x).view(-1, WORDS), y))
-    serve(third_loss(step), step)
+    serve(third_loss(step), step, again=again_of(peer, net))
 
 
 def decoding(net, peer):
-    ids = torch.from_numpy(integers(BATCH * TIME, WORDS, 1))
+    ids = torch.from_numpy(integers(TOKENS, WORDS, 1))
     caches = [[torch.zeros(1, HEADS, PLACES, WIDTH // HEADS) for _ in range(2)] for _ in range(LAYERS)]
     forward, state = maybe_compiled(net, peer), {"at": 0}
 
@@ -98,7 +100,10 @@ def main():
     names = {name: v for name, v in names.items() if name != "lm_head.weight"}  # the tie
     net = Gpt2(len(names["wpe.weight"]))
     net.load_state_dict(names)
-    (decoding if workload == "gpt2_decode" else training)(net, peer)
+    if workload == "gpt2_decode":
+        decoding(net, peer)
+    else:
+        training(net, peer, *SIZES[workload])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from peer import THREADS, read_weights
 
@@ -44,8 +45,44 @@ class Block(nn.Module):
         return x + self.g(F.gelu(self.f(self.l2(x))))
 
 
+def given_out(profile):
+    """The most bytes that the allocator has given out at once since the profile began, beyond what was there."""
+    now = most = 0
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for e in sorted(events, key=lambda e: e.start_ns()):
+        now += e.nbytes()
+        most = max(most, now)
+    return most
+
+
+def bytes_between(optimizer):
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    moments = [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
+    return sum(t.numel() * t.element_size() for t in params + moments)
+
+
+def again_of(peer, net=None):
+    """again(budget): net.again lets layers run again in the backward; the compiler chooses what does under a budget."""
+
+    def again(budget=None):
+        if peer.endswith("-compile"):
+            torch._functorch.config.activation_memory_budget = float(budget)
+            torch._dynamo.reset()
+        elif net is None:
+            return False
+        else:
+            net.again = True
+        return True
+
+    return again
+
+
+def run_layer(layer, again, *args):
+    return checkpoint(layer, *args, use_reentrant=False, preserve_rng_state=False) if again else layer(*args)
+
+
 def trainer(optimizer, loss_of):
-    """step() -> loss before the update."""
+    """step() -> loss before the update; step.peak() behind the first."""
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -54,6 +91,13 @@ def trainer(optimizer, loss_of):
         optimizer.step()
         return loss
 
+    def peak():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            step()
+        return given_out(profile), bytes_between(optimizer)
+
+    step.peak = peak
     return step
 
 

@@ -1,11 +1,11 @@
-"""lstm256 lstm64 gru256 bilstm256 in PyTorch: see bench/recurrent.c."""
+"""lstm256 lstm256_rows lstm64 gru256 bilstm256 in PyTorch: see bench/recurrent.c."""
 import sys
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from peer import integers, serve
-from torch_peer import load, maybe_compiled, third_loss, trainer
+from torch_peer import again_of, load, maybe_compiled, third_loss, trainer
 
 LENGTHS = [97, 85, 81, 80, 78, 76, 74, 73, 65, 65, 62, 57, 57, 55, 55, 55, 52, 51, 42, 38, 36, 35, 34, 18, 17, 16, 16, 15, 13, 11, 10, 5]
 BATCH, TIME, WORDS, CLASSES = 32, 97, 5000, 5
@@ -35,7 +35,7 @@ def main():
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
     forward = maybe_compiled(net, peer)
     step = trainer(optimizer, lambda: torch.nn.functional.cross_entropy(forward(x, lengths), y))
-    serve(third_loss(step), step)
+    serve(third_loss(step), step, again=again_of(peer))
 
 
 if __name__ == "__main__":

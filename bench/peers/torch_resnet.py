@@ -1,4 +1,4 @@
-"""resnet20, resnet50 in PyTorch, in both layouts: see bench/resnet.c. The networks have torchvision's names."""
+"""resnet20, resnet50_training, resnet50 in PyTorch, in both layouts: see bench/resnet.c. The networks have torchvision's names."""
 import sys
 
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from peer import checksum, floats, integers, serve
-from torch_peer import IS_CHANNELS_FIRST, in_layout, load, maybe_compiled, third_loss, trainer
+from torch_peer import IS_CHANNELS_FIRST, again_of, in_layout, load, maybe_compiled, run_layer, third_loss, trainer
 
 # depth: first convolution small, blocks with a neck, blocks of each layer; as examples/resnet/model.c
 TABLE = {20: (True, False, 16, (3, 3, 3)), 18: (False, False, 64, (2, 2, 2, 2)), 50: (False, True, 64, (3, 4, 6, 3))}
@@ -40,7 +40,7 @@ class Resnet(nn.Module):
         super().__init__()
         self.is_small, has_neck, width, blocks = TABLE[depth]
         self.conv1, self.bn1 = conv(3, width, 3 if self.is_small else 7, 1 if self.is_small else 2), nn.BatchNorm2d(width)
-        inputs, self.layers = width, []
+        inputs, self.layers, self.again = width, [], False
         for k, n in enumerate(blocks):
             layer = []
             for i in range(n):
@@ -56,7 +56,8 @@ class Resnet(nn.Module):
         if not self.is_small:
             x = F.max_pool2d(x, 3, 2, 1)
         for name in self.layers:
-            x = getattr(self, name)(x)
+            for block in getattr(self, name):
+                x = run_layer(block, self.again, x)
         return self.fc(x.mean((2, 3)))
 
 
@@ -64,12 +65,12 @@ def images(n, side):
     return in_layout(torch.from_numpy(floats(n * 3 * side * side, -1, 1, 1)).reshape(n, 3, side, side))
 
 
-def training(net, peer):
-    x, y = images(64, 32), torch.from_numpy(integers(64, 10, 2))
+def training(net, peer, batch, side, classes):
+    x, y = images(batch, side), torch.from_numpy(integers(batch, classes, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, foreach=True)
     forward = maybe_compiled(net, peer)
     step = trainer(optimizer, lambda: F.cross_entropy(forward(x), y))
-    serve(third_loss(step), step)
+    serve(third_loss(step), step, again=again_of(peer, net))
 
 
 def forward(net, peer):
@@ -81,11 +82,15 @@ def forward(net, peer):
 
 def main():
     _, weights, workload, peer = sys.argv[1:]
-    net = Resnet(20, 10) if workload == "resnet20" else Resnet(50, 1000)
+    depth, batch, side, classes = (20, 64, 32, 10) if workload == "resnet20" else (50, 4, 224, 1000)
+    net = Resnet(depth, classes)
     load(net, weights)
     if not IS_CHANNELS_FIRST:
         net = net.to(memory_format=torch.channels_last)
-    (training if workload == "resnet20" else forward)(net, peer)
+    if workload == "resnet50":
+        forward(net, peer)
+    else:
+        training(net, peer, batch, side, classes)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""transformer4, transformer12, recompute in PyTorch: see bench/transformer.c."""
+"""transformer4, transformer12, transformer12_long in PyTorch: see bench/transformer.c."""
 import sys
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from peer import integers, layers_of, read_weights, serve
-from torch_peer import Block, load, maybe_compiled, third_loss, trainer
+from torch_peer import Block, again_of, load, maybe_compiled, run_layer, third_loss, trainer
 
 WIDE, HEADS, WORDS, TIME, BATCH = 256, 4, 5000, 128, 8
-SIZES = {"recompute": (512, 4)}  # time, batch
+SIZES = {"transformer12_long": (512, 4)}  # time, batch
 
 
 def attend(q, k, v):
@@ -30,28 +29,21 @@ class Gpt(nn.Module):
     def forward(self, i):
         x = self.te(i) + self.pe.weight
         for k in range(self.layers):
-            b = getattr(self, f"b{k}")
-            x = checkpoint(b, x, attend, use_reentrant=False, preserve_rng_state=False) if self.again else b(x, attend)
+            x = run_layer(getattr(self, f"b{k}"), self.again, x, attend)
         return F.linear(self.lf(x), self.te.weight)
 
 
 def main():
     _, weights, workload, peer = sys.argv[1:]
-    state = {}
     time, batch = SIZES.get(workload, (TIME, BATCH))
     x = torch.from_numpy(integers(batch * time, WORDS, 1)).reshape(batch, time)
     y = torch.from_numpy(integers(batch * time, WORDS, 2))
-
-    def case(percent="100"):
-        net = Gpt(layers_of(read_weights(weights)), time)
-        net.again = int(percent) < 100
-        load(net, weights, tied="head.weight")
-        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-2, fused=True)
-        forward = maybe_compiled(net, peer)
-        state["step"] = trainer(optimizer, lambda: F.cross_entropy(forward(x).view(-1, WORDS), y))
-
-    case()
-    serve(lambda: third_loss(state["step"])(), lambda: state["step"](), 1, case)
+    net = Gpt(layers_of(read_weights(weights)), time)
+    load(net, weights, tied="head.weight")
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-2, fused=True)
+    forward = maybe_compiled(net, peer)
+    step = trainer(optimizer, lambda: F.cross_entropy(forward(x).view(-1, WORDS), y))
+    serve(third_loss(step), step, again=again_of(peer, net))
 
 
 if __name__ == "__main__":
