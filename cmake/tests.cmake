@@ -34,7 +34,7 @@ endfunction()
 set(test_subjects
   "threads:threads|probe_views|team|one_run|loaders|feed_.*|packed_weights|ranks|owned"
   "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
-  "ops:placement|schedule|recompute|checkpoint|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
+  "ops:placement|schedule|recompute|checkpoint.*|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
   "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
   "packed:packed.*|pack_.*|buckets|conv_packed"

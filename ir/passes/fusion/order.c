@@ -2,8 +2,9 @@
 //
 // Groups in the order of their places are one; the other is by steps. Groups on the longest way decide how many times the team
 // waits; each other group may go into any of the steps between the one where all that it waits for is done and the last one
-// before it is waited for. It goes into the first in which it frees as much as it makes, or else into the last. Of the two the
-// one is taken that holds less, or where it waits fewer times.
+// before it is waited for. It goes into the first in which it frees as much as it makes, or else into the last. What reads and
+// makes next to nothing goes into the first behind which another one can free much: a flag that sums of gradients wait for is
+// there when the first of them can be made. Of the two orders the one is taken that holds less, or where it waits fewer times.
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/fusion/groups.h"
@@ -153,17 +154,62 @@ static bool saves(Order *l, uint32_t group) {
   return made == 0 || (made <= l->read_bytes[group] && made <= bytes_freed(l, group));
 }
 
-// Of those that wait, in the order of the list, the ones that run in this step go to `out`; how many go on waiting.
-static uint32_t run_step(Order *l, uint32_t *wait, uint32_t n, uint32_t step, uint32_t *out, uint32_t *n_out) {
+static bool is_due(Order *l, uint32_t group, uint32_t step) {
+  return l->last_step[group] <= step || l->g->list[group].rank == RANK_EXCHANGE || saves(l, group);
+}
+
+// It reads and makes less than a page: to hold that costs nothing.
+static bool is_small(const Order *l, uint32_t group) {
+  enum { PAGES_OF_STEP = 4 };
+  return l->made[group] + l->read_bytes[group] < l->g->f->prog->target.step_bytes / PAGES_OF_STEP;
+}
+
+static bool lets_free(Order *l, uint32_t group, uint32_t step, int64_t owed, uint32_t depth);
+
+// Once `group` is done: one that waits for it alone frees more than what is owed and what it makes, or is as small and lets another
+// one free it.
+static bool next_frees(Order *l, uint32_t group, uint32_t step, int64_t owed, uint32_t depth) {
+  const Groups *g = l->g;
+  for (uint32_t i = g->list[group].first; i; i = g->next[i])
+    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
+      uint32_t d = g->of[g->succ[k]];
+      if (!d || l->done_in[d] || !is_ready(l, d, step + 1)) continue;
+      if (owed + l->made[d] < l->read_bytes[d] && owed + l->made[d] < bytes_freed(l, d)) return true;
+      if (depth > 0 && is_small(l, d) && lets_free(l, d, step + 1, owed, depth - 1)) return true;
+    }
+  return false;
+}
+
+static bool lets_free(Order *l, uint32_t group, uint32_t step, int64_t owed, uint32_t depth) {
+  l->done_in[group] = 1 + step, note_reads(l, group, true);
+  bool frees = next_frees(l, group, step, owed + l->made[group], depth);
+  l->done_in[group] = 0, note_reads(l, group, false);
+  return frees;
+}
+
+typedef bool Condition(Order *l, uint32_t group, uint32_t step);
+
+// A small group, and one that can run behind it and frees what a kernel more must save.
+static bool lets_next_free(Order *l, uint32_t group, uint32_t step) {
+  enum { DEPTH = 2 };
+  return is_small(l, group) && lets_free(l, group, step, l->g->f->prog->target.step_bytes, DEPTH);
+}
+
+// Of those that wait, in the order of the list, the ones that may run in this step and shall go to `out`; how many go on waiting.
+static uint32_t run_those(Order *l, uint32_t *wait, uint32_t n, uint32_t step, Condition *shall, uint32_t *out,
+                          uint32_t *n_out) {
   uint32_t n_left = 0, n_before = *n_out;
-  for (uint32_t k = 0; k < n; k++) {
-    bool due = l->last_step[wait[k]] <= step || l->g->list[wait[k]].rank == RANK_EXCHANGE;
-    if ((due || saves(l, wait[k])) && is_ready(l, wait[k], step))
+  for (uint32_t k = 0; k < n; k++)
+    if (is_ready(l, wait[k], step) && shall(l, wait[k], step))
       l->done_in[wait[k]] = 1 + step, out[(*n_out)++] = wait[k];
     else wait[n_left++] = wait[k];
-  }
   for (uint32_t k = n_before; k < *n_out; k++) note_reads(l, out[k], true);
   return n_left;
+}
+
+static uint32_t run_step(Order *l, uint32_t *wait, uint32_t n, uint32_t step, uint32_t *out, uint32_t *n_out) {
+  n = run_those(l, wait, n, step, is_due, out, n_out);
+  return run_those(l, wait, n, step, lets_next_free, out, n_out);
 }
 
 // Groups by the first step that they may run in, each step's in the order of the list. first: by step, and one more.
