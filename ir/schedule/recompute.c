@@ -32,6 +32,9 @@ typedef struct {
   SchedLists reads_of, makes_of;  // by kernel: buffers
   Split *splits;                  // the plan; the first n_asked were asked for
   uint32_t n_asked, n_splits, cap_splits;
+  Split *lowest_splits;  // of the lowest peak that was seen
+  uint32_t n_lowest, cap_lowest;
+  int64_t lowest;
   // the sequence of the plan
   uint32_t *first_split, *split_at, cap_split_at;  // by buffer, rising
   uint32_t *n_passed;                              // by buffer: splits that have been passed
@@ -339,8 +342,11 @@ static void apply(Walk *w, const Moves *m, const Move *move) {
   walk(w);
 }
 
-static void note_peak(const Walk *w, int64_t *lowest) {
-  if (!w->is_late && w->peak < *lowest) *lowest = w->peak;
+static void note_peak(Walk *w) {
+  if (w->is_late || w->peak >= w->lowest) return;
+  w->lowest = w->peak, w->n_lowest = 0;
+  for (uint32_t i = 0; i < w->n_splits; i++)
+    *RT_PUSH(w->mem, w->lowest_splits, w->n_lowest, w->cap_lowest) = w->splits[i];
 }
 
 // The best of the moves at an item that are tried, and further ones that are nearly as good. False: none helps.
@@ -401,8 +407,8 @@ static void prune(Walk *w) {
   walk(w);
 }
 
-static Recompute result_of(const Walk *w, int64_t lowest) {
-  Recompute r = {.is_met = w->above == 0, .peak = w->above == 0 ? w->peak : lowest, .ns = w->ns};
+static Recompute result_of(const Walk *w) {
+  Recompute r = {.is_met = w->above == 0, .peak = w->peak, .ns = w->ns, .n_asked = w->n_asked};
   r.steps = rt_alloc(w->mem, (w->n_items + 1) * sizeof *r.steps);
   r.made = rt_alloc(w->mem, (w->n_versions + 1) * sizeof *r.made);
   uint32_t n_made = 0;
@@ -417,11 +423,21 @@ static Recompute result_of(const Walk *w, int64_t lowest) {
   return r;
 }
 
+// The sequence of the lowest peak that was seen
+static Recompute lowest_of(Walk *w) {
+  if (w->lowest == INT64_MAX) return (Recompute){.peak = INT64_MAX, .n_asked = w->n_asked};
+  w->n_splits = 0;
+  for (uint32_t i = 0; i < w->n_lowest; i++)
+    *RT_PUSH(w->mem, w->splits, w->n_splits, w->cap_splits) = w->lowest_splits[i];
+  walk(w);
+  return result_of(w);
+}
+
 static Walk begin(const RecomputeProblem *p, RtArena *mem) {
   const SchedProblem *q = &p->p;
   uint32_t n_uses = q->first_user[q->n_buffers];
   SchedPair *pairs = rt_alloc(mem, (n_uses + q->n_buffers + 1) * sizeof *pairs);
-  Walk w = {.p = p, .mem = mem};
+  Walk w = {.p = p, .mem = mem, .lowest = INT64_MAX};
   for (uint32_t b = 0; b < q->n_buffers; b++) pairs[b] = (SchedPair){q->maker[b], b};
   w.makes_of = ir_schedule_lists(pairs, q->n_buffers, q->n, mem);
   for (uint32_t b = 0, n = 0; b < q->n_buffers; b++)
@@ -454,23 +470,20 @@ Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent
   Walk w = begin(p, mem);
   w.spent = *spent;
   Moves m = {0};
-  Recompute best = {.peak = INT64_MAX};
+  Recompute best = {0};
   keep_possible(&w);
-  int64_t ns = w.ns;
-  int64_t target = budget, lowest = INT64_MAX;
+  int64_t ns = w.ns, target = budget;
   for (uint32_t k = 0; k < ROUNDS && w.spent < MOST_SPENT; k++, target = target / 100 * PERCENT) {
     w.n_splits = w.n_asked, w.budget = target;
     walk(&w);
-    for (note_peak(&w, &lowest); w.above > 0 && w.spent < MOST_SPENT && improve(&w, &m);) note_peak(&w, &lowest);
+    for (note_peak(&w); w.above > 0 && w.spent < MOST_SPENT && improve(&w, &m);) note_peak(&w);
     w.budget = budget;
     walk(&w);
     if (w.above == 0) prune(&w);
     bool is_met = w.above == 0;
-    if (k == 0 || (is_met && (!best.is_met || w.ns < best.ns))) best = result_of(&w, lowest);
+    if (is_met && (!best.is_met || w.ns < best.ns)) best = result_of(&w);
     if (is_met && w.ns == ns) break;
   }
   *spent = w.spent;
-  if (!best.is_met) best.peak = lowest;
-  best.n_asked = w.n_asked;
-  return best;
+  return best.is_met ? best : lowest_of(&w);
 }

@@ -45,12 +45,13 @@ typedef struct {
   bool is_met;
   RecomputeStep *steps;
   uint32_t n, *made;
-  int64_t peak;      // not met: the lowest that was seen
+  int64_t peak;      // INT64_MAX: there is no sequence
   int64_t ns;        // of what runs again
   uint32_t n_asked;  // of the splits that were asked for: those that it has
 } Recompute;
 
-// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again beside what was asked for. *spent: units of the search, of all
+// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again beside what was asked for; where none was found,
+// the one with the fewest that was seen. *spent: units of the search, of all
 // calls that share a limit; begins with 0.
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem);
 

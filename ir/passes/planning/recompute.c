@@ -391,35 +391,70 @@ static bool lower_cheaply(Fn *f) {
   return true;
 }
 
-bool ir_pass_recompute(Fn *f) {
+// ---- plans for a limit
+typedef struct {
+  Fn *f, was;
+  Again a;
+  RecomputeProblem q;
+  Recompute r;                   // the last that was tried
+  int64_t limit, spent, lowest;  // lowest: of all plans; INT64_MAX: none was made
+} Attempts;
+
+// Plans what the search finds for so many bytes, or the fewest that it has seen. False: it cannot be planned.
+static bool attempt(Attempts *t, int64_t target) {
+  t->r = ir_recompute(&t->q, target - t->a.plan.always, &t->spent, t->a.mem);
+  *t->f = t->was;
+  if (t->r.peak == INT64_MAX) return true;
+  emit(t->f, &t->a, &t->r);
+  if (!plan(t->f)) return false;
+  if (t->f->stats.peak_bytes < t->lowest) t->lowest = t->f->stats.peak_bytes;
+  return true;
+}
+
+static bool is_within(const Attempts *t) { return t->lowest <= t->limit; }
+
+// Bytes by plan may be more than by count: then the next target is lower.
+static bool search_limit(Attempts *t) {
   enum { MOST_PLANS = 8, PARTS = 256 };
+  int64_t target = t->limit;
+  for (uint32_t k = 0; k < MOST_PLANS; k++) {
+    if (!attempt(t, target)) return false;
+    if (is_within(t) || !t->r.is_met) return true;
+    int64_t over = t->f->stats.peak_bytes - t->limit;
+    target -= over > t->limit / PARTS ? over : t->limit / PARTS;
+  }
+  return true;
+}
+
+// A search for far less than is possible goes astray: the least is found by halving.
+static bool search_least(Attempts *t) {
+  enum { HALVINGS = 5 };
+  int64_t low = bytes_of_largest(&t->a, &(uint32_t){0}), high = t->lowest;
+  for (uint32_t k = 0; k < HALVINGS && low < high && !is_within(t) && t->r.peak < INT64_MAX; k++) {
+    int64_t target = low + (high - low) / 2;
+    if (!attempt(t, target)) return false;
+    if (t->r.is_met) high = target;
+    else low = target;
+  }
+  return true;
+}
+
+bool ir_pass_recompute(Fn *f) {
   const int64_t NO_LIMIT = INT64_MAX / 2;
   const Prog *p = f->prog;
-  int64_t limit = p->arena_limit ? p->arena_limit : NO_LIMIT, lowest = INT64_MAX, spent = 0;
   if ((!p->arena_limit && !p->n_checkpoints && !p->recomputes) || !f->n_kernels) return true;
   if (!plan(f)) return false;
   if (!p->arena_limit && !p->n_checkpoints) return lower_cheaply(f);
+  Attempts t = {.f = f, .was = *f, .limit = p->arena_limit ? p->arena_limit : NO_LIMIT, .lowest = INT64_MAX};
   int64_t peak = f->stats.peak_bytes;
-  if (peak <= limit && !p->n_checkpoints) return true;
-  Fn was = *f;
-  Again a;
-  RecomputeProblem q = find_problem(&a, &was);
-  if (peak <= limit && !q.n_asked) return true;
-  int64_t target = p->recomputes ? limit - a.plan.always : NO_LIMIT;
-  for (uint32_t k = 0; (p->recomputes || q.n_asked) && k < MOST_PLANS; k++) {
-    Recompute r = ir_recompute(&q, target, &spent, p->mem);
-    if (!r.is_met && r.peak < INT64_MAX && r.peak + a.plan.always < lowest) lowest = r.peak + a.plan.always;
-    if (!r.is_met) break;
-    *f = was;
-    emit(f, &a, &r);
-    if (!plan(f)) return false;
-    if (f->stats.peak_bytes < lowest) lowest = f->stats.peak_bytes;
-    if (f->stats.peak_bytes <= limit) return ir_checkpoints_done(&was, a.value, &r), true;
-    if (!p->recomputes) break;
-    int64_t over = f->stats.peak_bytes - limit;
-    target -= over > limit / PARTS ? over : limit / PARTS;
-  }
-  *f = was;
-  if (peak <= limit) return true;  // checkpoints alone would go beyond it
-  return report(f, &a, p->recomputes || lowest > peak ? peak : lowest, lowest);
+  if (peak <= t.limit && !p->n_checkpoints) return true;
+  t.q = find_problem(&t.a, &t.was);
+  if (peak <= t.limit && !t.q.n_asked) return true;
+  if (p->recomputes && (!search_limit(&t) || !search_least(&t))) return false;
+  if (!p->recomputes && t.q.n_asked && !attempt(&t, NO_LIMIT)) return false;
+  if (is_within(&t)) return ir_checkpoints_done(&t.was, t.a.value, &t.r), true;
+  *f = t.was;
+  if (peak <= t.limit) return true;  // checkpoints alone would go beyond it
+  int64_t least = t.lowest < peak ? t.lowest : peak;
+  return report(f, &t.a, p->recomputes || t.lowest > peak ? peak : t.lowest, least);
 }
