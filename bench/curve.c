@@ -1,7 +1,8 @@
 // curve: a training step in parts of the arena that its plan without a limit needs. Each part is compiled with .arena_limit and
 // .recompute, and steps of it and of the plan without a limit are timed in turn. Parameters and state behind two steps must have the same
 // bits. Then the peers, as they are and with parts of the forward run again in the backward: PyTorch by layer
-// (torch.utils.checkpoint), its compiler by an activation memory budget.
+// (torch.utils.checkpoint), its compiler by an activation memory budget. --case "WORKLOAD PERCENT": one part alone, 0: no limit; --steps N:
+// N of each in turn.
 #include "bench/measure.h"
 #include "runtime/clock.h"
 #include <math.h>
@@ -11,6 +12,7 @@
 static const char *const defaults[] = {"lstm256",   "transformer4", "transformer12_long", "gpt2",
                                        "gpt2_long", "resnet20",     "resnet50_training",  NULL};
 static const double MIB = 1 << 20;
+enum { ALL_PARTS = -1 };
 
 typedef struct {
   void *state;
@@ -63,9 +65,8 @@ static double time_step(const Workload *w, void *state) {
 static void time_both(const Options *o, const Workload *w, void *const state[2], double least[2]) {
   enum { MOST = 40, ENOUGH_MS = 6000, FEW = 2 };
   double begin = rt_now_ms();
-  long most = o->steps ? o->steps : MOST;
   least[0] = least[1] = INFINITY;
-  for (long k = 0; k < most && (k < FEW || rt_now_ms() - begin < ENOUGH_MS); k++)
+  for (long k = 0; o->steps ? k < o->steps : k < MOST && (k < FEW || rt_now_ms() - begin < ENOUGH_MS); k++)
     for (int which = 0; which < 2; which++) {
       int one = (which + (int)k) % 2;  // neither is always first
       least[one] = fmin(least[one], time_step(w, state[one]));
@@ -133,7 +134,8 @@ static bool run_peer(const Options *o, const Workload *w, const char *weights, c
   return true;
 }
 
-static bool run_workload(const Options *o, const Workload *w, const char *weights) {
+// only: one part, or ALL_PARTS
+static bool run_workload(const Options *o, const Workload *w, const char *weights, int only) {
   static const int percents[] = {0, 75, 50, 35, 25};
   Opened whole = {0};
   if (!w->function) return fprintf(stderr, "bench: curve: %s has no function with a plan\n", w->name), false;
@@ -141,7 +143,9 @@ static bool run_workload(const Options *o, const Workload *w, const char *weight
   printf("| %s | 100 %% | %.1f | %u, 0 | %.0f | | | | |\n", w->name, (double)whole.plan.peak_bytes / MIB,
          whole.plan.n_kernels, whole.plan_ms);
   bool good = true;
-  for (size_t k = 0; k < sizeof percents / sizeof *percents; k++) good &= run_part(o, w, percents[k], &whole);
+  for (size_t k = 0; only == ALL_PARTS && k < sizeof percents / sizeof *percents; k++)
+    good &= run_part(o, w, percents[k], &whole);
+  if (only != ALL_PARTS) good &= run_part(o, w, only, &whole);
   w->close(whole.state);
   for (int k = 0; k < o->n_vs; k++)
     if (bench_has_peer(o, w, o->vs[k])) good &= run_peer(o, w, weights, o->vs[k]);
@@ -149,15 +153,18 @@ static bool run_workload(const Options *o, const Workload *w, const char *weight
 }
 
 int bench_curve(const Options *o, const char *weights) {
-  const char *const one[] = {o->variant, NULL}, *const *names = o->variant ? one : defaults;
-  int status = 0;
+  char name[64] = "";
+  int only = ALL_PARTS, status = 0;
+  if (o->variant && (sscanf(o->variant, "%63s %d", name, &only) < 1 || only >= 100 || only < ALL_PARTS))
+    return fprintf(stderr, "bench: curve: '%s' is no workload with a part below 100\n", o->variant), 2;
+  const char *const one[] = {name, NULL}, *const *names = o->variant ? one : defaults;
   printf("MiB of the arena (peers: what a step needs beside parameters and moments), ms\n"
          "| workload | part | MiB | kernels, again | planning | step | without a limit, in turn | longer by | bits |\n"
          "|---|---|--:|--:|--:|--:|--:|--:|---|\n");
   for (; *names; names++) {
     const Workload *w = bench_find(*names);
     if (!w) return 2;
-    if (!run_workload(o, w, weights)) status = 1;
+    if (!run_workload(o, w, weights, only)) status = 1;
   }
   return status;
 }

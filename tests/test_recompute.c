@@ -48,7 +48,7 @@ static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
     of[MAKE_PART] = (MakeAgain){30, q.n_sources, 1};
     q.source[q.n_sources++] = b - 1;
   }
-  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect, NULL, 0};
+  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect, NULL, 0, 0};
   return q;
 }
 
@@ -178,7 +178,7 @@ static void *make_chain(void *ctx) {
   first[LINKS] = spent_n;
   for (uint32_t k = 0; k < n; k++) ns[k] = 100, has_effect[k] = k >= LINKS;
   SchedProblem p = {n, LINKS, dep, dep, size, maker, first, user, zero, zero};
-  RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1};  // not the last
+  RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1, 0};  // not the last
   int64_t spent = 0;
   Recompute r = ir_recompute(&q, INT64_MAX / 2, &spent, mem);
   uint32_t again = 0;

@@ -465,6 +465,12 @@ static void keep_possible(Walk *w) {
   w->n_asked = w->n_splits;
 }
 
+// What is pruned later takes time until then.
+static bool may_go_on(const Walk *w) {
+  enum { SLACK = 2 };
+  return w->spent < MOST_SPENT && (!w->p->most_ns || w->ns <= SLACK * w->p->most_ns);
+}
+
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem) {
   enum { ROUNDS = 6, PERCENT = 93 };
   Walk w = begin(p, mem);
@@ -476,13 +482,13 @@ Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent
   for (uint32_t k = 0; k < ROUNDS && w.spent < MOST_SPENT; k++, target = target / 100 * PERCENT) {
     w.n_splits = w.n_asked, w.budget = target;
     walk(&w);
-    for (note_peak(&w); w.above > 0 && w.spent < MOST_SPENT && improve(&w, &m);) note_peak(&w);
+    for (note_peak(&w); w.above > 0 && may_go_on(&w) && improve(&w, &m);) note_peak(&w);
     w.budget = budget;
     walk(&w);
     if (w.above == 0) prune(&w);
     bool is_met = w.above == 0;
     if (is_met && (!best.is_met || w.ns < best.ns)) best = result_of(&w);
-    if (is_met && w.ns == ns) break;
+    if ((is_met && w.ns == ns) || (!is_met && p->most_ns)) break;
   }
   *spent = w.spent;
   return best.is_met ? best : lowest_of(&w);

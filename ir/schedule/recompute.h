@@ -32,6 +32,7 @@ typedef struct {
   const bool *has_effect;   // by kernel: it runs once, whoever reads its buffers
   const Split *asked;       // every sequence has them, but for those that cannot be made again so late
   uint32_t n_asked;
+  int64_t most_ns;  // a sequence in which far more time runs again is given up; 0: any
 } RecomputeProblem;
 
 typedef struct {

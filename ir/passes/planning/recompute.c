@@ -189,7 +189,7 @@ static RecomputeProblem find_problem(Again *a, const Fn *f) {
   }
   Splits asked = ir_checkpoint_splits(f, &a->plan, a->value, mem);
   return (RecomputeProblem){a->plan.p, a->make,       a->source,  a->until, a->plan.constant,
-                            ns,        a->has_effect, asked.list, asked.n};
+                            ns,        a->has_effect, asked.list, asked.n,             0};
 }
 
 // ---- the function with kernels that run again
@@ -377,10 +377,11 @@ static bool lower_cheaply(Fn *f) {
   Recompute best = {0};
   int64_t low = bytes_of_largest(&a, &(uint32_t){0}) - a.plan.always, high = peak - a.plan.always;
   for (uint32_t k = 0; k < was.n_kernels; k++) whole += q.ns[k];
+  q.most_ns = whole / TIME_PART;
   for (uint32_t k = 0; k < HALVINGS && low < high; k++) {
     int64_t target = low + (high - low) / 2;
     Recompute r = ir_recompute(&q, target, &spent, f->prog->mem);
-    if (r.is_met && r.ns <= whole / TIME_PART) best = r, high = target;
+    if (r.is_met && r.ns <= q.most_ns) best = r, high = target;
     else low = target;
   }
   if (!best.is_met) return true;
