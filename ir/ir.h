@@ -128,8 +128,9 @@ typedef struct {
   Str module;       // its path
   uint32_t around;  // the call that it is part of; 0: none
   Loc loc;
-  // found in all functions: a backward passes it; buffers that the backward reads; those that are computed again for it
-  bool has_backward;
+  // found in all functions: a backward passes it, and a gradient of that backward; a function needs less of the arena by it; buffers
+  // that the backward reads; those that are computed again for it
+  bool has_backward, has_second, is_lower;
   uint32_t n_read, n_again;
 } Checkpoint;
 

@@ -209,6 +209,35 @@ static void test_no_effect(void) {
   tn_program_free(p);
 }
 
+static void test_scan_and_second(void) {
+  enum { TIME = 8 };
+  tn_function *f = begin();
+  tn_module *fc = layer(tn_root(p), "fc");
+  tn_checkpoint(fc);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(TIME, 4, WIDTH));
+  tn_scan *s = tn_scan_begin(f, .steps = tn_dim_const(TIME));
+  tn_tensor part = tn_scan_input(s, x), h = tn_scan_carry(s, tn_zeros(f, TN_SHAPE(4, WIDTH)));
+  tn_tensor next = tn_call(fc, tn_add(part, h));
+  tn_scan_next(s, h, next);
+  tn_scan_end(s);
+  tn_backward(tn_mean(tn_square(tn_scan_final(s, h))));
+  tn_sgd(f, tn_root(p), .lr = 0.1);
+  tn_function_end(f);
+  CHECK_HAS(said(), "the checkpoint of module 'fc' has no effect: it is called in a scan, whose steps are kept");
+  tn_program_free(p);
+
+  f = begin(), fc = layer(tn_root(p), "fc");
+  tn_checkpoint(fc);
+  tn_tensor y = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDTH));
+  tn_tensor loss = tn_mean(tn_square(tn_call(fc, y)));
+  tn_backward(tn_add(loss, tn_mean(tn_square(tn_grad(loss, y)))));
+  tn_sgd(f, tn_root(p), .lr = 0.1);
+  tn_function_end(f);
+  CHECK_HAS(said(),
+            "the checkpoint of module 'fc' takes time and lowers no memory: gradients are taken of its gradients");
+  tn_program_free(p);
+}
+
 // A function without a gradient beside one that has it says nothing.
 static void test_two_functions(void) {
   tn_function *f = begin();
@@ -230,6 +259,7 @@ int main(void) {
   test_text();
   test_bundle();
   test_no_effect();
+  test_scan_and_second();
   test_two_functions();
   return check_report();
 }

@@ -92,18 +92,13 @@ static tn_tensor shared_and_nested(Build *b, tn_tensor x) {
   return x;
 }
 
-static tn_tensor bound_output(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
-  (void)m, (void)in, (void)ctx;
-  return tn_mul_scalar(tn_tanh(out), 1.5);
-}
-
-// The loss reads what a hook sees.
+// The loss reads what a hook sees, within the calls and behind them.
 static tn_tensor note_output(tn_module *m, tn_tensor in, tn_tensor out, void *ctx) {
   (void)m, (void)in;
   Build *b = ctx;
   tn_tensor mean = tn_mean(tn_square(out));
   b->sum = b->sum.fn ? tn_add(b->sum, mean) : mean;
-  return TN_NONE;
+  return tn_mul_scalar(tn_tanh(out), 1.5);
 }
 
 static tn_tensor limit(tn_tensor g, void *ctx) { return (void)ctx, tn_clamp(g, -0.01, 0.01); }
@@ -117,7 +112,7 @@ static tn_tensor hooked(Build *b, tn_tensor x) {
   for (int k = 0; k < LAYERS; k++) {
     tn_module *m = sequence(b, "hook", k);
     two_products(m);
-    tn_hook_post(tn_child(m, "act"), bound_output, NULL), tn_hook_post(m, note_output, b);
+    tn_hook_post(tn_child(m, "act"), note_output, b), tn_hook_post(m, note_output, b);
     tn_hook_backward(m, scale, NULL);
     x = tn_call(marked(b, m), x);
     tn_on_grad(x, limit, NULL);

@@ -63,10 +63,17 @@ Val ir_grad_seed(Fn *f, Loc loc) {
   return one;
 }
 
+// A gradient of a gradient, of W138
+static void note_second(const Fn *f, Loc loc) {
+  for (uint32_t c = ir_loc_checkpoint(f->prog, loc); c; c = f->prog->checkpoints[c - 1].around)
+    f->prog->checkpoints[c - 1].has_second = true;
+}
+
 void ir_grad_step(Grad *g, Val v) {
   Fn *f = g->f;
   Ins ins = f->ins[v.i];  // a copy: the array grows
   if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) return;
+  if (ins.is_adjoint) note_second(f, ins.loc);
   g->loc = ins.loc;
   f->cur_scope = ins.scope;
   ir_grad_through(g, v, g->adj[v.i]);

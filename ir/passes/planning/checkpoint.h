@@ -13,6 +13,7 @@ typedef struct {
 
 // value: by buffer of the problem
 Splits ir_checkpoint_splits(const Fn *f, const PlanProblem *q, const Val *value, RtArena *mem);
-void ir_checkpoints_done(const Fn *f, const Val *value, const Recompute *r);  // f: before kernels ran again
+// f: before kernels ran again. is_lower: the arena is smaller by it
+void ir_checkpoints_done(const Fn *f, const Val *value, const Recompute *r, bool is_lower);
 
 #endif

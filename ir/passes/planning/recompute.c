@@ -441,6 +441,7 @@ static bool search_least(Attempts *t) {
 }
 
 bool ir_pass_recompute(Fn *f) {
+  enum { LEAST_PART = 64 };
   const int64_t NO_LIMIT = INT64_MAX / 2;
   const Prog *p = f->prog;
   if ((!p->arena_limit && !p->n_checkpoints && !p->recomputes) || !f->n_kernels) return true;
@@ -453,7 +454,10 @@ bool ir_pass_recompute(Fn *f) {
   if (peak <= t.limit && !t.q.n_asked) return true;
   if (p->recomputes && (!search_limit(&t) || !search_least(&t))) return false;
   if (!p->recomputes && t.q.n_asked && !attempt(&t, NO_LIMIT)) return false;
-  if (is_within(&t)) return ir_checkpoints_done(&t.was, t.a.value, &t.r), true;
+  if (is_within(&t)) {
+    ir_checkpoints_done(&t.was, t.a.value, &t.r, f->stats.peak_bytes < peak - peak / LEAST_PART);
+    return true;
+  }
   *f = t.was;
   if (peak <= t.limit) return true;  // checkpoints alone would go beyond it
   int64_t least = t.lowest < peak ? t.lowest : peak;
