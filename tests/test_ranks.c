@@ -13,15 +13,18 @@ enum { BATCH = 48, WIDTH = 8, HIDDEN = 3008, CLASSES = 16, SHARDS = 8, MOST_PARA
 static float xs[BATCH * WIDTH];
 static int64_t labels[BATCH];
 
-static tn_model *build_with(uint32_t shards, int64_t bucket_bytes, uint32_t n_workers) {
+typedef enum { KEEPS, HAS_CHECKPOINT } Kept;
+
+static tn_model *build_with(uint32_t shards, int64_t bucket_bytes, uint32_t n_workers, Kept kept) {
   tn_program *p = tn_program_create("ranks");
   tn_dim B = tn_dim_bounded(p, "batch", BATCH);
-  tn_module *net = tn_root(p), *hidden = tn_linear(net, "hidden", WIDTH, HIDDEN),
-            *head = tn_linear(net, "head", HIDDEN, CLASSES);
+  tn_module *net = tn_root(p), *body = tn_sequential(net, "body"), *head = tn_linear(net, "head", HIDDEN, CLASSES);
+  tn_linear(body, "hidden", WIDTH, HIDDEN), tn_activation(body, "act", "relu"), tn_dropout_module(body, "drop", 0.25);
+  if (kept == HAS_CHECKPOINT) tn_checkpoint(body);
   tn_function *f = tn_function_begin(p, "step");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(B, WIDTH)), y = tn_input(f, "label", TN_I64, TN_SHAPE(B));
   if (shards) tn_distributed(f, .n = shards, .batch = B, .bucket_bytes = bucket_bytes);
-  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_dropout(tn_relu(tn_call(hidden, x)), 0.25)), y);
+  tn_tensor loss = tn_cross_entropy(tn_call(head, tn_call(body, x)), y);
   tn_backward(loss);
   tn_output(f, "norm", tn_clip_grad_norm(f, net, 0.1));
   tn_adamw(f, net, .lr = 1e-2);
@@ -32,7 +35,7 @@ static tn_model *build_with(uint32_t shards, int64_t bucket_bytes, uint32_t n_wo
   return m;
 }
 
-static tn_model *build(uint32_t shards) { return build_with(shards, 0, 1); }
+static tn_model *build(uint32_t shards) { return build_with(shards, 0, 1, KEEPS); }
 
 // ---- one rank
 typedef struct {
@@ -196,7 +199,7 @@ static void test_buckets(const tn_model *m) {
   static const int64_t bytes[] = {1, HIDDEN * sizeof(float)};
   Rank *one = alone(m, plain);
   for (uint32_t j = 0; j < 2; j++) {
-    tn_model *small = build_with(SHARDS, bytes[j], 1 + j);
+    tn_model *small = build_with(SHARDS, bytes[j], 1 + j, KEEPS);
     for (uint32_t n = 1; n <= SHARDS && CHECK(small); n++) {
       Rank like = plain;
       like.n_ranks = n;
@@ -212,11 +215,25 @@ static void test_buckets(const tn_model *m) {
   free(one);
 }
 
+// What is computed again for the backward, between exchanges of its gradients: the same bits.
+static void test_checkpoint(const tn_model *m) {
+  tn_model *less = build_with(SHARDS, HIDDEN * sizeof(float), 2, HAS_CHECKPOINT);
+  tn_plan plan;
+  if (CHECK(less) && CHECK(!tn_plan_of(less, "step", &plan))) {
+    CHECK(plan.n_again > 0);
+    Rank *one = alone(m, plain), *r = train_all(less, plain);
+    for (uint32_t k = 0; k < plain.n_ranks; k++)
+      if (!CHECK(!r[k].status && is_same(&r[k], one))) printf("  rank %u: %s\n", k, r[k].error);
+    free(one), free(r);
+  }
+  tn_model_free(less);
+}
+
 // A thread that tests the transport while kernels run: the same bits, of one worker and of two.
 static void test_thread(const tn_model *m) {
   Rank *one = alone(m, plain);
   for (uint32_t workers = 1; workers <= 2; workers++) {
-    tn_model *small = build_with(SHARDS, 1, workers);
+    tn_model *small = build_with(SHARDS, 1, workers, KEEPS);
     for (uint32_t n = 1; n <= SHARDS && CHECK(small); n += n < 4 ? 1 : 2) {
       Rank like = plain;
       like.n_ranks = n, like.has_thread = true;
@@ -492,13 +509,14 @@ int main(void) {
   if (!CHECK(m)) return check_report();
   test_bits(m);
   test_buckets(m);
+  test_checkpoint(m);
   test_poller();
   test_thread(m);
   test_bytes(m);
   test_memory(m);
   test_no_memory(m);
   test_files(m, folder);
-  tn_model *small = build_with(SHARDS, 1, 1);
+  tn_model *small = build_with(SHARDS, 1, 1, KEEPS);
   test_refusals(m), test_refusals(small);
   test_no_item(m, folder);
   test_faults(m), test_faults(small);
