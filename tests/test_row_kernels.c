@@ -86,6 +86,40 @@ static void check_chain(int64_t rows, int64_t width, uint32_t n_kernels) {
   free(x), free(w), free(z), free(s);
 }
 
+// ---- softmax of rows that no buffer holds, in the memory of its operand: y = softmax(a b) c
+static void check_vocabulary(int64_t rows, int64_t width) {
+  float *a = numbers((size_t)(rows * 2), 1), *b = numbers((size_t)(2 * width), 2), *c = numbers((size_t)width, 3);
+  float *out[2] = {numbers((size_t)rows, 4), numbers((size_t)rows, 5)};
+  double worst = 0;
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = tn_program_create("vocabulary");
+    tn_function *f = tn_function_begin(p, "run");
+    tn_tensor x = tn_input(f, "a", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 1), 2));
+    tn_tensor logits = tn_matmul(x, tn_input(f, "b", TN_F32, TN_SHAPE(2, width)));
+    tn_tensor s = tn_softmax(logits, -1);
+    tn_output(f, "y", tn_matmul(s, tn_input(f, "c", TN_F32, TN_SHAPE(width, 1))));
+    tn_function_end(f);
+    tn_model *m = model_of(p, .n_workers = run ? 3 : 1);
+    tn_plan plan = {0};
+    CHECK(tn_plan_of(m, "run", &plan) == TN_OK && plan.peak_bytes < 2 * (rows + 1) * width * 4);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(a, rows, 2), tn_f32(b, 2, width), tn_f32(c, width, 1)),
+                 TN_OUT(tn_f32(out[run], rows, 1))) == TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    double sum = 0, y = 0;
+    for (int64_t k = 0; k < width; k++) {
+      double e = exp((double)a[2 * i] * b[k] + (double)a[2 * i + 1] * b[width + k]);
+      sum += e, y += e * c[k];
+    }
+    worst = fmax(worst, fabs(out[0][i] - y / sum));
+  }
+  if (!CHECK(worst < 2e-5)) printf("  %lld x %lld: off by %g\n", (long long)rows, (long long)width, worst);
+  CHECK(!memcmp(out[0], out[1], (size_t)rows * sizeof(float)));
+  free(a), free(b), free(c), free(out[0]), free(out[1]);
+}
+
 // ---- rows along the axis in the middle: h = gelu(1.1 x + 0.3) w + x, w one number for each row, s = softmax of h,
 // t = the rows' sums of s x; h is computed in the memory that s gets
 typedef struct {
@@ -223,10 +257,12 @@ static void check_plans(void) {
 }
 
 int main(void) {
-  static const int64_t widths[] = {2, 3, 15, 16, 17, 31, 64, 100, 255, 1024, 1040, 5000, 16384};
+  static const int64_t widths[] = {2, 3, 15, 16, 17, 31, 64, 100, 255, 1024, 1040, 5000, 16384, 20011};
   for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
   check_chain(1, 64, 1);
   check_chain(300, 7, 1);
+  check_vocabulary(7, 20011);
+  check_vocabulary(3, 65536);
   check_all_upright();
   check_plans();
   return check_report();

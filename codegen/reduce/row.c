@@ -101,7 +101,8 @@ static void make_buffers(Row *r) {
   Cg *c = r->c;
   int64_t most = 0;
   for (uint32_t k = 1; k < r->g.n; k++)
-    if (cg_row_at(r, k)->is_buffered || is_interleaved(r, cg_row_at(r, k))) cg_row_at(r, k)->buffer = make_buffer(r);
+    if ((cg_row_at(r, k)->is_buffered && !cg_row_at(r, k)->in_result.i) || is_interleaved(r, cg_row_at(r, k)))
+      cg_row_at(r, k)->buffer = make_buffer(r);
   for (uint32_t s = 0; s <= r->last; s++) {
     int64_t n = cg_row_sums_in_memory(r, s);
     if (n > most) most = n;

@@ -44,6 +44,7 @@ typedef struct {
   Val v;                    // MEM, SCALAR, VALUE, INS
   uint32_t broadcast_rank;  // MEM, SCALAR: rank of the shape that it is broadcast to
   double num;
+  Val in_result;   // is_buffered: in the row of this result; {0}: on the stack
   uint32_t level;  // elements: first sweep that can compute it; row scalars: available before this sweep
   // during emission
   V row;     // MEM: pointer to the current row

@@ -1,6 +1,7 @@
 // The graph of a row kernel from its instructions' operands (their formulas are in row_ops.c), and in which sweep each node is
 // computed. A value that a later sweep uses again is reloaded or recomputed if that is cheap, else buffered: one row on the
-// stack.
+// stack. A row too long for that lies where a result will (the exponentials of softmax over a vocabulary), if no later sweep
+// reads memory, which that result may alias.
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/row.h"
 #include "ir/passes/plan.h"
@@ -113,6 +114,54 @@ static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
   return sum;
 }
 
+Node cg_row_node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
+bool cg_row_is_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
+
+bool cg_row_is_stored(Row *r, Val v) {
+  Shape rows;
+  if (ir_ins(r->c->f, v)->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
+  return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) && !cg_is_empty(r->c->f, v);
+}
+
+Node cg_row_summed(Row *r, uint32_t j) { return cg_row_node_of(r, r->columns.sum[j].v); }
+
+// Is memory read for node k in a sweep behind that of `kept`? Not for what is buffered by then.
+static bool reads_memory(Row *r, Node k, Node kept) {
+  const RowNode *n = cg_row_at(r, k);
+  if (!n->elem || k == kept || (n->is_buffered && n->level <= cg_row_at(r, kept)->level)) return false;
+  if (n->kind == NODE_MEM) return true;
+  for (uint32_t j = 0; j < n->n_args; j++)
+    if (reads_memory(r, n->arg[j], kept)) return true;
+  return false;
+}
+
+static bool later_sweeps_read(Row *r, Node kept) {
+  for (uint32_t j = 1; j < r->g.n; j++) {
+    const RowNode *n = cg_row_at(r, j);
+    if (!cg_row_is_reduction(n) || n->level <= cg_row_at(r, kept)->level + 1) continue;
+    for (uint32_t a = 0; a < n->n_args; a++)
+      if (reads_memory(r, n->arg[a], kept)) return true;
+  }
+  for (uint32_t j = 0; j < r->columns.n; j++)
+    if (reads_memory(r, cg_row_summed(r, j), kept)) return true;
+  const Kernel *k = r->c->k;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (cg_row_is_stored(r, (Val){i}) && reads_memory(r, cg_row_node_of(r, (Val){i}), kept)) return true;
+  return false;
+}
+
+// The result whose row holds node k up to the last sweep; {0}: none.
+static Val result_for(Row *r, Node k) {
+  const Kernel *kernel = r->c->k;
+  if (r->strided || later_sweeps_read(r, k)) return (Val){0};
+  for (uint32_t i = kernel->first; i < kernel->first + kernel->n; i++) {
+    bool is_free = cg_row_is_stored(r, (Val){i}) && cg_row_is_shaped(r, (Val){i});
+    for (uint32_t j = 1; j < r->g.n; j++) is_free &= cg_row_at(r, j)->in_result.i != i;
+    if (is_free) return (Val){i};
+  }
+  return (Val){0};
+}
+
 static void use_in_sweep(Row *r, Node k, uint32_t s);
 
 static void use_scalar(Row *r, Node k) {
@@ -133,24 +182,14 @@ static void use_in_sweep(Row *r, Node k, uint32_t s) {
   n->live = true;
   if (n->is_buffered) return;
   bool room = (r->n_buffers + 1) * r->bound * 4 * (r->strided ? r->c->t->vl : 1) <= BUFFER_BYTES;
-  if (n->level < s && recompute_cost(r, k, s) > CHEAP && room) {
-    n->is_buffered = true;
-    r->n_buffers++;
-    s = n->level;
+  if (n->level < s && recompute_cost(r, k, s) > CHEAP) {
+    if (!room) n->in_result = result_for(r, k);
+    n->is_buffered = room || n->in_result.i;
+    r->n_buffers += room;
+    if (n->is_buffered) s = n->level;
   }
   for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], s);
 }
-
-Node cg_row_node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
-bool cg_row_is_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
-
-bool cg_row_is_stored(Row *r, Val v) {
-  Shape rows;
-  if (ir_ins(r->c->f, v)->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
-  return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) && !cg_is_empty(r->c->f, v);
-}
-
-Node cg_row_summed(Row *r, uint32_t j) { return cg_row_node_of(r, r->columns.sum[j].v); }
 
 static void find_last_sweep(Row *r, Node k, bool *seen) {
   const RowNode *n = cg_row_at(r, k);

@@ -5,8 +5,8 @@
 // they are added up by blocks (cascade.h). Where a vector has fewer lanes, what makes short code has them in registers; else they are
 // in memory, one vector of them at a time.
 //
-// All stores of a row are in its last sweep, and those of a vector come after all its loads: results may alias operands that
-// are read elementwise.
+// All stores of a row are in its last sweep, or in the last one that reads memory, and those of a vector come after all its
+// loads: results may alias operands that are read elementwise.
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/row.h"
@@ -33,6 +33,18 @@ static V strided_at(Row *r, V row) { return f32_at(r, row, cg_mul(r->c, r->i, r-
 // Address of the current vector in a row buffer.
 static V buffer_at(Row *r, V buffer) {
   return f32_at(r, buffer, r->row_per_lane ? cg_mul(r->c, r->i, cg_i64(r->c, r->c->t->vl)) : r->i);
+}
+
+static V result_at(Row *r, Val v) { return f32_at(r, cg_ptr(r->c, v), cg_add(r->c, r->element, r->i)); }
+
+static V load_buffered(Row *r, const RowNode *n) {
+  if (n->in_result.i) return cg_load_masked(r->c, r->c->vf, result_at(r, n->in_result), r->mask);
+  return cg_load(r->c, r->c->vf, buffer_at(r, n->buffer));
+}
+
+static void store_buffered(Row *r, const RowNode *n, V x) {
+  if (n->in_result.i && r->mask) cg_store_masked(r->c, x, result_at(r, n->in_result), r->mask);
+  else cg_store(r->c, x, n->in_result.i ? result_at(r, n->in_result) : buffer_at(r, n->buffer));
 }
 
 static V load(Row *r, const RowNode *n) {
@@ -73,7 +85,7 @@ static V vector(Row *r, Node k, uint32_t s) {
   if (!n->elem) return r->row_per_lane ? n->scalar : cg_splat(r->c, n->scalar);
   if (n->stamp == r->stamp) return n->value;
   if (n->is_buffered && n->level < s) {
-    n->value = cg_load(r->c, r->c->vf, buffer_at(r, n->buffer));
+    n->value = load_buffered(r, n);
   } else if (n->kind == NODE_MEM) {
     n->value = load(r, n);
   } else if (n->kind == NODE_ONE_HOT) {
@@ -181,7 +193,7 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
     RowNode *n = cg_row_at(r, k);
     if (!n->is_buffered || n->level != s->number) continue;
     V x = vector(r, k, s->number);
-    cg_store(r->c, x, buffer_at(r, n->buffer));
+    store_buffered(r, n, x);
   }
   for (uint32_t k = 0; k < s->n_red; k++) acc[k] = add_vector(r, cg_row_at(r, s->red[k]), s->number, acc[k]);
   if (s->number == r->last) store_all(r, s->number);

@@ -189,7 +189,7 @@ static RecomputeProblem find_problem(Again *a, const Fn *f) {
   }
   Splits asked = ir_checkpoint_splits(f, &a->plan, a->value, mem);
   return (RecomputeProblem){a->plan.p, a->make,       a->source,  a->until, a->plan.constant,
-                            ns,        a->has_effect, asked.list, asked.n,             0};
+                            ns,        a->has_effect, asked.list, asked.n,  0};
 }
 
 // ---- the function with kernels that run again
