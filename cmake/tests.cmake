@@ -34,7 +34,7 @@ endfunction()
 set(test_subjects
   "threads:threads|probe_views|team|one_run|loaders|feed_.*|packed_weights|ranks|owned"
   "alone:compile_faults|compile_memory|model|trust|kill|bundle_wide"
-  "ops:placement|schedule|recompute|checkpoint.*|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
+  "ops:placement|schedule|orders|recompute|checkpoint.*|pointwise|ops|ops_jit|grad_table|grad_edges|text|verify_rules|misuse|misuse_calls|random|random_reach|golden|folds|shapes|rules"
   "random:inplace_random|bundle_random|mutants|faults|select_shapes|draw|self_check|scan_random|image_random"
   "bundles:bundle_.*|open_bundle|constants|constant_sizes|code_size|link"
   "packed:packed.*|pack_.*|buckets|conv_packed"
@@ -117,8 +117,9 @@ file(GLOB once_different CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/corpus/rand
 tenure_test(test_random_corpus ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --file ${once_different})
 tenure_test(test_placement_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_placement --all)
 tenure_test(test_schedule_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_schedule --all)
-tenure_label(all test_placement_all test_schedule_all)
-tenure_label(once test_placement_all test_schedule_all)
+tenure_test(test_orders_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_orders --all)
+tenure_label(all test_placement_all test_schedule_all test_orders_all)
+tenure_label(once test_placement_all test_schedule_all test_orders_all)
 # The same training by a model of this process, for tests/test_bundle_examples.sh.
 tenure_program(bundle_vowels bundles SOURCES ${CMAKE_SOURCE_DIR}/tests/bundle_vowels.c)
 
@@ -169,7 +170,7 @@ tenure_label(all test_one_row)
 tenure_label(packages test_install test_packages test_abi)
 tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples
              test_triangular test_attention test_concat test_image_sizes test_image_random test_conv_padding test_bundle_random)
-tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_placement test_recompute test_schedule test_pointwise test_rules
+tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_placement test_recompute test_schedule test_orders test_pointwise test_rules
              test_shapes test_text test_verify_rules)
 add_custom_target(quick_tests DEPENDS tests_ops tests_scenarios)
 # The slow ones first, so that none is left alone at the end.

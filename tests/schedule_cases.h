@@ -11,6 +11,7 @@ typedef struct {
   SchedProblem p;
   uint32_t *first_dep, *dep, *maker, *first_user, *user;
   int64_t *size, *scratch, *in_place;
+  bool *is_slot;  // of p where it is set there
 } Case;
 
 static bool waits_for(const Case *c, uint32_t k, uint32_t d) {
@@ -26,7 +27,8 @@ static Case new_case(uint32_t n, uint32_t n_buffers, uint32_t n_users, uint32_t 
   c.first_user = rt_alloc(mem, (n_buffers + 1) * sizeof *c.first_user),
   c.user = rt_alloc(mem, (n_users + 1) * sizeof *c.user);
   c.scratch = rt_alloc(mem, (n + 1) * sizeof *c.scratch), c.in_place = rt_alloc(mem, (n + 1) * sizeof *c.in_place);
-  c.p = (SchedProblem){n, 0, c.first_dep, c.dep, c.size, c.maker, c.first_user, c.user, c.scratch, c.in_place};
+  c.is_slot = rt_alloc(mem, n_users + 1);
+  c.p = (SchedProblem){n, 0, c.first_dep, c.dep, c.size, c.maker, c.first_user, c.user, c.scratch, c.in_place, NULL};
   return c;
 }
 

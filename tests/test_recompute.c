@@ -177,7 +177,7 @@ static void *make_chain(void *ctx) {
   }
   first[LINKS] = spent_n;
   for (uint32_t k = 0; k < n; k++) ns[k] = 100, has_effect[k] = k >= LINKS;
-  SchedProblem p = {n, LINKS, dep, dep, size, maker, first, user, zero, zero};
+  SchedProblem p = {n, LINKS, dep, dep, size, maker, first, user, zero, zero, NULL};
   RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1, 0};  // not the last
   int64_t spent = 0;
   Recompute r = ir_recompute(&q, INT64_MAX / 2, &spent, mem);

@@ -47,6 +47,8 @@ Val ir_masked_of(const Fn *f, Val v);  // the value that mask v compares with a 
 // ---- assign_buffers.c
 // An output without code: its operand was computed into the caller's memory
 bool ir_is_output_alias(const Fn *f, Val v);
+// `to`, which the kernel makes, may lie where `from` lay, which it reads, if no later kernel does
+bool ir_may_take_over(const Fn *f, uint32_t kernel, uint32_t from, uint32_t to);
 
 // ---- row_fusion.c: what can be computed a row at a time
 typedef struct {

@@ -23,6 +23,22 @@ static uint64_t mixed(uint64_t x) {  // splitmix64
   return x ^ x >> 31;
 }
 
+// Of each item of `read` the item of p->user
+static uint32_t *find_uses(const SchedProblem *p, const uint32_t *first_read, RtArena *mem) {
+  uint32_t n = p->first_user[p->n_buffers], *use = rt_alloc(mem, (n + 1) * sizeof *use);
+  uint32_t *next = rt_alloc(mem, (p->n + 1) * sizeof *next);
+  memcpy(next, first_read, p->n * sizeof *next);
+  for (uint32_t i = 0; i < n; i++) use[next[p->user[i]]++] = i;
+  return use;
+}
+
+// The last user of buffer b, which alone still keeps it.
+static void count_freed(Run *r, uint32_t b, int64_t bytes) {
+  uint32_t i = r->rest[b], k = r->p->user[i];
+  r->freed[k] += bytes;
+  if (!r->p->is_slot || r->p->is_slot[i]) r->slots[k] += bytes;
+}
+
 static void make_ready(Run *r, uint32_t k) { r->at[k] = r->n_ready, r->ready[r->n_ready++] = k; }
 
 Run ir_sched_run(const SchedProblem *p, RtArena *mem) {
@@ -33,6 +49,7 @@ Run ir_sched_run(const SchedProblem *p, RtArena *mem) {
   Run r = {.p = p,
            .first_read = read.first,
            .read = read.list,
+           .use = find_uses(p, read.first, mem),
            .first_succ = succ.first,
            .succ = succ.list,
            .set = mixed(p->n)};
@@ -40,14 +57,15 @@ Run ir_sched_run(const SchedProblem *p, RtArena *mem) {
   r.n_users = rt_alloc(mem, (p->n_buffers + 1) * sizeof *r.n_users),
   r.rest = rt_alloc(mem, (p->n_buffers + 1) * sizeof *r.rest);
   r.n_waits = rt_alloc(mem, (p->n + 1) * sizeof *r.n_waits), r.freed = rt_alloc(mem, (p->n + 1) * sizeof *r.freed);
+  r.slots = rt_alloc(mem, (p->n + 1) * sizeof *r.slots);
   r.ready = rt_alloc(mem, (p->n + 1) * sizeof *r.ready), r.at = rt_alloc(mem, (p->n + 1) * sizeof *r.at);
   r.done = rt_alloc(mem, (p->n + 1) * sizeof *r.done);
   for (uint32_t b = 0; b < p->n_buffers; b++) {
     made[p->maker[b]] += p->size[b];
     r.n_users[b] = p->first_user[b + 1] - p->first_user[b];
     if (!r.n_users[b]) dead[p->maker[b]] += p->size[b];
-    for (uint32_t i = p->first_user[b]; i < p->first_user[b + 1]; i++) r.rest[b] ^= p->user[i];
-    if (r.n_users[b] == 1) r.freed[r.rest[b]] += p->size[b];
+    for (uint32_t i = p->first_user[b]; i < p->first_user[b + 1]; i++) r.rest[b] ^= i;
+    if (r.n_users[b] == 1) count_freed(&r, b, p->size[b]);
   }
   for (uint32_t k = 0; k < p->n; k++) {
     key[k] = mixed(k), r.n_waits[k] = p->first_dep[k + 1] - p->first_dep[k];
@@ -62,8 +80,8 @@ void ir_sched_do(Run *r, uint32_t k) {
   r->held += sched_net(r, k), r->set ^= r->key[k];
   for (uint32_t i = r->first_read[k]; i < r->first_read[k + 1]; i++) {
     uint32_t b = r->read[i];
-    r->rest[b] ^= k;
-    if (--r->n_users[b] == 1) r->freed[r->rest[b]] += p->size[b];
+    r->rest[b] ^= r->use[i];
+    if (--r->n_users[b] == 1) count_freed(r, b, p->size[b]);
   }
   uint32_t last = r->ready[--r->n_ready];
   r->ready[r->at[k]] = last, r->at[last] = r->at[k];
@@ -82,8 +100,8 @@ void ir_sched_undo(Run *r) {
   r->ready[r->at[k]] = k, r->n_ready++;
   for (uint32_t i = r->first_read[k]; i < r->first_read[k + 1]; i++) {
     uint32_t b = r->read[i];
-    if (r->n_users[b]++ == 1) r->freed[r->rest[b]] -= p->size[b];
-    r->rest[b] ^= k;
+    if (r->n_users[b]++ == 1) count_freed(r, b, -p->size[b]);
+    r->rest[b] ^= r->use[i];
   }
   r->held -= sched_net(r, k), r->set ^= r->key[k];
 }

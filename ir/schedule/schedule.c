@@ -39,11 +39,10 @@ static void keep(const Run *r, Schedule *s, int64_t peak, uint32_t *order) {
 
 // By halving between the bound and the peak, first at the bound; a cap for which no order exists is a bound.
 static void search(Run *r, Schedule *s, uint32_t *order, RtArena *mem) {
-  enum { PARTS = 1024, UNITS_OF_ALL = 100000 };  // it ends where what is left is below a part of the peak
+  enum { UNITS_OF_ALL = 100000 };
   SchedSearch *of = ir_sched_search(r, mem);
   int64_t low = s->bound;  // lower ones are not tried
-  for (bool is_first = true; low < s->peak && (is_first || s->peak - low > s->peak / PARTS) && s->spent < UNITS_OF_ALL;
-       is_first = false) {
+  for (bool is_first = true; low < s->peak && s->spent < UNITS_OF_ALL; is_first = false) {
     int64_t cap = is_first ? low : low + (s->peak - low) / 2;
     SchedAnswer answer = ir_sched_decide(of, cap, &s->spent);
     if (answer == SCHED_FOUND) {

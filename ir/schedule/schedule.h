@@ -21,6 +21,7 @@ typedef struct {
   const uint32_t *first_user, *user;  // by buffer: kernels that read or write it, each once, its maker not
   const int64_t *scratch;             // by kernel: bytes while it runs
   const int64_t *in_place;            // by kernel: bytes of its results that may lie where what it reads last lay
+  const bool *is_slot;                // by item of `user`: they may lie where this buffer lay; NULL: where any did
 } SchedProblem;
 
 typedef struct {

@@ -34,16 +34,18 @@ typedef struct {
   uint32_t n;
   uint32_t *kernel;  // by group, + 1; 0: it is not in the list
   uint32_t *buffer;  // by value, + 1
+  uint32_t *base;    // by buffer: its value
   uint32_t *seen;    // by value, then by kernel: the last kernel that named it, + 1
   SchedPair *uses;   // (buffer, kernel)
   uint32_t n_uses, cap_uses;
-  uint32_t *maker, *first_dep, *dep, n_buffers, n_deps, cap_makers, cap_sizes, cap_deps;
+  uint32_t *maker, *first_dep, *dep, n_buffers, n_deps, cap_makers, cap_sizes, cap_deps, cap_bases;
   int64_t *size, *in_place;
 } Building;
 
 static void add_buffer(Building *b, uint32_t base, uint32_t maker) {
   uint32_t n = b->n_buffers++;
   *RT_PUSH(b->mem, b->maker, n, b->cap_makers) = maker, n--;
+  *RT_PUSH(b->mem, b->base, n, b->cap_bases) = base, n--;
   *RT_PUSH(b->mem, b->size, n, b->cap_sizes) = ir_arena_bytes(b->g, base);
   b->buffer[base] = b->n_buffers;
 }
@@ -89,6 +91,10 @@ static bool makes_size(const Building *b, uint32_t group, int64_t size) {
   return false;
 }
 
+static bool is_slot(const Building *b, uint32_t k, uint32_t base) {
+  return makes_size(b, b->list[k], b->size[b->buffer[base] - 1]) && may_be_overwritten(b->g, b->list[k], base);
+}
+
 // Bytes that kernel k may overwrite with what it makes: of results, or of what it reads where that is less.
 static int64_t bytes_in_place(Building *b, uint32_t k) {
   const Groups *g = b->g;
@@ -102,8 +108,7 @@ static int64_t bytes_in_place(Building *b, uint32_t k) {
       uint32_t base = ir_storage_root(f, ir_arg(f, (Val){i}, a)).i;
       if (!b->buffer[base] || g->of[base] == group || b->seen[base] == mark) continue;
       b->seen[base] = mark;
-      int64_t size = b->size[b->buffer[base] - 1];
-      if (makes_size(b, group, size) && may_be_overwritten(g, group, base)) read += size;
+      if (is_slot(b, k, base)) read += b->size[b->buffer[base] - 1];
     }
   }
   return made < read ? made : read;
@@ -119,10 +124,14 @@ Problem ir_memory_problem(const Groups *g, const uint32_t *list, uint32_t n, Scr
     for (uint32_t i = g->list[list[k]].first; i; i = g->next[i]) add_reads(&b, k, i), add_deps(&b, k, i);
   for (uint32_t k = 0; k < n; k++) b.in_place[k] = bytes_in_place(&b, k);
   SchedLists users = ir_schedule_lists(b.uses, b.n_uses, b.n_buffers, mem);
+  bool *slots = rt_alloc(mem, users.first[b.n_buffers] + 1);
+  for (uint32_t of = 0; of < b.n_buffers; of++)
+    for (uint32_t i = users.first[of]; i < users.first[of + 1]; i++) slots[i] = is_slot(&b, users.list[i], b.base[of]);
   Problem q = {.buffer = b.buffer, .is_live = rt_alloc(mem, b.n_buffers + 1)};
   int64_t *own = rt_alloc(mem, (n + 1) * sizeof *own);
   for (uint32_t k = 0; k < n; k++) own[k] = list[k] < scratch.n_groups ? scratch.bytes[list[k]] : 0;
-  q.p = (SchedProblem){n, b.n_buffers, b.first_dep, b.dep, b.size, b.maker, users.first, users.list, own, b.in_place};
+  q.p = (SchedProblem){n,           b.n_buffers, b.first_dep, b.dep,      b.size, b.maker,
+                       users.first, users.list,  own,         b.in_place, slots};
   return q;
 }
 

@@ -203,14 +203,15 @@ static void merge(Fuse *s, Order *o) {
   o->n = ir_merge_neighbours(s, o->list, o->n, MERGE_ELEMENTS, &(MergeRoom){room, made});
 }
 
-// A kernel more, or a wait, takes microseconds: it must save so many bytes. Less than a page is nothing.
+// A kernel more, or a wait, takes microseconds: it must save so many bytes. Where there are no more of them any byte counts; of a
+// small function a page.
 static bool is_worth(int64_t step_bytes, Cost a, uint32_t n_a, Cost b, uint32_t n_b) {
-  enum { LEAST_PART = 128, LARGE_PART = 32, PAGES_OF_STEP = 4 };
+  enum { PAGES_OF_STEP = 4 };
   int64_t gain = a.peak - b.peak, n_more = 0;
   if (n_b > n_a) n_more += n_b - n_a;
   if (b.n_waits > a.n_waits) n_more += b.n_waits - a.n_waits;
-  if (gain <= 0 || gain < step_bytes / PAGES_OF_STEP || gain < n_more * step_bytes) return false;
-  return gain > a.peak / (n_more ? LARGE_PART : LEAST_PART);
+  bool is_small = a.peak < step_bytes && gain < step_bytes / PAGES_OF_STEP;
+  return gain > 0 && !is_small && gain >= n_more * step_bytes;
 }
 
 static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch scratch, int64_t limit) {

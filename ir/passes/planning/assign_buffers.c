@@ -249,6 +249,17 @@ static bool all_reads_elementwise(const Fn *f, const Kernel *k, uint32_t buf, Va
   return true;
 }
 
+static const char *class_bar(const Fn *f, Val v) {
+  return ir_class_has(op_at(f, ir_head(f, v)), IN_PLACE) ? NULL
+                                                         : "an operation of its class reads operands while it writes";
+}
+
+bool ir_may_take_over(const Fn *f, uint32_t kernel, uint32_t from, uint32_t to) {
+  const Buf *a = &f->bufs[from], *b = &f->bufs[to];
+  return a->seg == SEG_ARENA && !a->scratch && b->seg == SEG_ARENA && a->bytes == b->bytes && !class_bar(f, b->head) &&
+         all_reads_elementwise(f, &f->kernels[kernel], from, b->head);
+}
+
 // Why `to`, made in the kernel, may not take over the slot of `from`; NULL: it may.
 static const char *reuse_bar(const Liveness *l, uint32_t kernel, uint32_t from, uint32_t to) {
   const Fn *f = l->f;
@@ -261,11 +272,6 @@ static const char *reuse_bar(const Liveness *l, uint32_t kernel, uint32_t from, 
   return all_reads_elementwise(f, &f->kernels[kernel], from, b->head)
              ? NULL
              : "the kernel writes it, or reads it otherwise than element by element";
-}
-
-static const char *class_bar(const Fn *f, Val v) {
-  return ir_class_has(op_at(f, ir_head(f, v)), IN_PLACE) ? NULL
-                                                         : "an operation of its class reads operands while it writes";
 }
 
 // A remark for each operand whose slot no result took over: why not `to`.

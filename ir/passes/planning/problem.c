@@ -100,7 +100,8 @@ PlanProblem ir_plan_problem(const Fn *f, RtArena *mem) {
   for (uint32_t k = 0; k < n; k++) add_kernel(&b, k);
   SchedLists deps = ir_schedule_lists(b.deps.list, b.deps.n, n, mem),
              users = ir_schedule_lists(b.uses.list, b.uses.n, b.n, mem);
-  SchedProblem p = {n, b.n, deps.first, deps.list, b.size, b.maker, users.first, users.list, b.scratch, b.in_place};
+  SchedProblem p = {n,           b.n,        deps.first, deps.list,  b.size, b.maker,
+                    users.first, users.list, b.scratch,  b.in_place, NULL};
   return (PlanProblem){p, b.index, always, b.constant};
 }
 
