@@ -1,8 +1,8 @@
-// curve: a training step in parts of the arena that its plan without a limit needs. Each part is compiled with .arena_limit and
-// .recompute, and steps of it and of the plan without a limit are timed in turn. Parameters and state behind two steps must have the same
-// bits. Then the peers, as they are and with parts of the forward run again in the backward: PyTorch by layer
-// (torch.utils.checkpoint), its compiler by an activation memory budget. --case "WORKLOAD PERCENT": one part alone, 0: no limit; --steps N:
-// N of each in turn.
+// curve: a training step in parts of the arena that its plan without a limit needs. Each part is compiled with .arena_limit
+// and .recompute, and steps of it and of the plan without a limit are timed in turn. Parameters and state behind two steps
+// must have the same bits. Then the peers, as they are and with parts of the forward run again in the backward: PyTorch by
+// layer (torch.utils.checkpoint), its compiler by an activation memory budget. --case "WORKLOAD PERCENT": one part alone,
+// 0: no limit; --steps N: N of each in turn.
 #include "bench/measure.h"
 #include "runtime/clock.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-// gpt2, gpt2_long: one training step of GPT-2 124M on 4 x 64 or 1 x 1,024 tokens, with AdamW. gpt2_decode: one token from the cache of keys and
-// values, at places 0 to 127 in turn. The model is that of examples/gpt2.
+// gpt2, gpt2_long: one training step of GPT-2 124M on 4 x 64 or 1 x 1,024 tokens, with AdamW. gpt2_decode: one token from
+// the cache of keys and values, at places 0 to 127 in turn. The model is that of examples/gpt2.
 #include "bench/bench.h"
 #include "examples/gpt2/model.h"
 #include <math.h>

@@ -51,9 +51,9 @@ typedef struct {
   uint32_t n_asked;  // of the splits that were asked for: those that it has
 } Recompute;
 
-// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again beside what was asked for; where none was found,
-// the one with the fewest that was seen. *spent: units of the search, of all
-// calls that share a limit; begins with 0.
+// A sequence of kernels whose live bytes are at most `budget`, of which little time runs again beside what was asked for;
+// where none was found, the one with the fewest that was seen. *spent: units of the search, of all calls that share a
+// limit; begins with 0.
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem);
 
 #endif
