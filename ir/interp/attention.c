@@ -115,7 +115,7 @@ static double forward_row(const Head *h, double *out, int64_t b, int64_t head, i
   int64_t lo, hi;
   double top = -INFINITY, sum = 0;
   seen(h, b, t, &lo, &hi);
-  for (int64_t k = lo; k < hi; k++) top = fmax(top, score(h, b, head, t, k));
+  for (int64_t k = lo; k < hi; k++) top = ir_primitive(OP_max, top, score(h, b, head, t, k), 0);  // NaN stays
   if (top == -INFINITY) return top;
   for (int64_t k = lo; k < hi; k++) {
     double e = exp(score(h, b, head, t, k) - top), *v = part(h, ATTN_V, b, head, k);
