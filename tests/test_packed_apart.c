@@ -3,7 +3,7 @@
 #include "frontend/graph/function.h"
 #include "frontend/graph/packed_rows.h"
 #include "frontend/graph/program.h"
-#include "frontend/graph/rows.h"
+#include "ir/rows/rows.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/report.h"
@@ -136,14 +136,15 @@ static bool has_case(const char *op) {
 
 static void walk_table(void) {
   begin(false);
-  const tn_tensor of[] = {d, d, d};
+  const Val of[] = {{d.v}, {d.v}, {d.v}};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     const OpInfo *row = &ir_ops[op];
     if (row->cls == CLASS_OPTIMIZER) continue;
     if (!row->is_pointwise && !CHECK(has_case(row->name))) printf("no case of op %s\n", row->name);
     for (uint32_t k = 0; row->is_pointwise && k < row->n_max; k++) {
-      FeWay way = fe_way_of_rows((Op)op, of, row->n_max, NULL, 0, k);
-      CHECK(row->rows == ROWS_EACH && way.fate == FE_ROWS_KEPT && way.axis == 0);
+      RowsCall call = {.f = f->ir, .rows = &f->rows, .op = (Op)op, .a = of, .n = row->n_max};
+      RowsWay way = ir_way_of_rows(&call, k);
+      CHECK(row->rows == ROWS_EACH && way.fate == WAY_KEPT && way.axis == 0);
     }
   }
   tn_program_free(p);

@@ -37,6 +37,7 @@ tn_function *tn_function_begin(tn_program *p, const char *name, tn_site at) {
   f->name = rt_strdup(p->mem, name);
   f->loc = fe_loc(p, at);
   f->ir = ir_fn_new(p->ir, name, f->loc);
+  f->rows.mem = p->mem;
   if (p->last) p->last->next = f;
   else p->first = f;
   p->last = f;
@@ -273,11 +274,12 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   FE_GUARD(f->p, fe_poison(f));
   a = as_indices(op, a, n, wide, at);
   given = given_of(op, a, &n_given, some);
-  FeRowsEffect rows = {0};
-  if (f->n_rows_of && !fe_rows_meet(&rows, op, a, n, attrs, n_attrs, at)) return fe_poison(f);
-  if (f->n_scans && !fe_scan_allows(f, op, given, n_given, at)) return fe_poison(f);
   Val few[16], *args = n <= 16 ? few : rt_alloc(f->p->mem, n * sizeof *args);
   for (uint32_t k = 0; k < n; k++) args[k] = a[k].fn ? fe_val(a[k]) : (Val){0};
+  RowsCall rows = {f->ir, &f->rows, op, args, n, n_attrs, attrs};
+  RowsEffect effect = {0};
+  if (f->rows.n && !fe_rows_meet(&effect, f, &rows, at)) return fe_poison(f);
+  if (f->n_scans && !fe_scan_allows(f, op, given, n_given, at)) return fe_poison(f);
   Attr own[16];
   if (is_untracked(f, op)) {
     for (uint32_t k = 0; k < n_attrs; k++) own[k] = attrs[k];
@@ -286,7 +288,7 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
   }
   tn_tensor y = {f, ir_try_emit(f->ir, op, args, n, attrs, n_attrs, fe_loc(f->p, at), &fault).i};
   if (fault.id) fe_report_fault(op, given, n_given, &fault, at);
-  bool follows = !y.v || fe_rows_follow(&rows, op, a, n, attrs, n_attrs, y, at);
+  bool follows = !y.v || fe_rows_follow(&effect, f, &rows, fe_val(y), at);
   return follows ? y : fe_poison(f);
 }
 

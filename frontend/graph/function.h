@@ -6,11 +6,11 @@
 #include "frontend/tenure/scope.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/intern.h"
+#include "ir/rows/rows.h"
 
 typedef struct FeLogicalValue FeLogicalValue;
 typedef struct FeListSizes FeListSizes;
 typedef struct FeDerived FeDerived;
-typedef struct FeRows FeRows;
 typedef struct FeModuleCall FeModuleCall;
 typedef struct FeProbed FeProbed;
 typedef struct FeGradTap FeGradTap;
@@ -49,8 +49,7 @@ struct tn_function {
   uint32_t *entity_of;  // by value; 0: none
   uint32_t n_entity_of, cap_entity_of;
   uint32_t n_stamps;
-  FeRows *rows_of;  // by value
-  uint32_t n_rows_of, cap_rows_of;
+  RowsMap rows;
   FeListSizes *list_sizes;
   uint32_t n_list_sizes, cap_list_sizes;
   FeDerived *derived;  // layouts made of others

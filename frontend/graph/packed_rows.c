@@ -10,34 +10,24 @@
 #include "frontend/graph/module.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
-#include "frontend/graph/rows.h"
 #include "ir/fn.h"
 #include "ir/storage.h"
 
 #include <string.h>
 
 uint32_t fe_rows_of(tn_tensor t) {
-  FeRows r = fe_rows(t);
+  Rows r = fe_rows(t);
   bool is_first = r.layout && r.axis == 0 && fe_axis_dim(t, 0).i == fe_axis_dim((tn_tensor){t.fn, r.layout}, 2).i;
   return is_first ? r.layout : 0;
 }
 
-void fe_tag_rows(tn_tensor t, FeRows r) {
-  tn_function *f = t.fn;
-  if (!fe_ok(t) || (!r.layout && !r.is_plain && t.v >= f->n_rows_of)) return;
-  while (f->n_rows_of <= t.v) *RT_PUSH(f->p->mem, f->rows_of, f->n_rows_of, f->cap_rows_of) = (FeRows){0};
-  f->rows_of[t.v] = r;
+void fe_tag_rows(tn_tensor t, Rows r) {
+  if (fe_ok(t)) ir_set_rows(&t.fn->rows, fe_val(t), r);
 }
 
 // Sequences that all have the same steps are dense: their rows are in no layout that the user sees.
 void fe_set_rows(tn_tensor t, uint32_t layout) {
-  if (fe_ok(t) && t.fn->ir->ins[layout].op != OP_dense_layout) fe_tag_rows(t, (FeRows){.layout = layout});
-}
-
-// Of one sequence there is nothing to mix.
-static bool is_one_sequence(const tn_function *f, uint32_t layout) {
-  Dim batch = ir_dim_at(f->p->ir, f->ir->ins[layout].shape, 0);
-  return ir_dim_is_const(f->p->ir, batch) && ir_dim_bound(f->p->ir, batch) <= 1;
+  if (fe_ok(t) && t.fn->ir->ins[layout].op != OP_dense_layout) fe_tag_rows(t, (Rows){.layout = layout});
 }
 
 static tn_packed as_packed(tn_tensor t) { return (tn_packed){t, {t.fn, fe_rows(t).layout}}; }
@@ -83,7 +73,7 @@ static const char *way_out(tn_program *p, Op op, const Attr *attrs, uint32_t n_a
 
 static void report_mixed(tn_tensor t, const char *call, const char *hint, tn_site at) {
   tn_program *p = t.fn->p;
-  FeRows r = fe_rows(t);
+  Rows r = fe_rows(t);
   fe_error(p, E_ROWS_MIXED, at,
            "%s would mix the sequences of a packed batch: axis %u of %s has the rows of all of them", call, r.axis,
            fe_type_text(t));
@@ -93,8 +83,8 @@ static void report_mixed(tn_tensor t, const char *call, const char *hint, tn_sit
 }
 
 bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
-  FeRows r = fe_rows(t);
-  if (!r.layout || r.axis != axis || is_one_sequence(t.fn, r.layout)) return true;
+  Rows r = fe_rows(t);
+  if (!r.layout || r.axis != axis || ir_is_one_sequence(t.fn->ir, (Val){r.layout})) return true;
   tn_program *p = t.fn->p;
   const char *name = fe_public_call(p, call);
   if (p->inside) name = rt_printf(p->mem, "%s of module '%s'", name, p->inside->path);
@@ -103,130 +93,32 @@ bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
 }
 
 // ---- what an operation does
-static bool same_rows(Op op, tn_tensor a, tn_tensor b, tn_site at) {
-  return fe_same_layout(as_packed(a), as_packed(b), ir_ops[op].name, at);
+static bool report_joined(tn_function *f, const RowsEffect *e, const char *what, tn_site at);
+
+static void report_effect(tn_function *f, const RowsEffect *e, const RowsCall *c, tn_site at) {
+  report_mixed((tn_tensor){f, e->mixed.i}, fe_call_text(f->p, c->op), way_out(f->p, c->op, c->attrs, c->n_attrs), at);
 }
 
-// Both have rows, which meet in the result or in a sum.
-static bool meet(FeRowsEffect *e, Op op, tn_tensor t, FeWay way, tn_site at) {
-  tn_tensor *first = way.fate == FE_ROWS_KEPT ? &e->kept : &e->summed;
-  if (way.fate == FE_ROWS_SUMMED) e->n_summed++;
-  if (!first->fn) {
-    *first = t;
-    if (way.fate == FE_ROWS_KEPT) e->axis = way.axis;
-    return true;
-  }
-  if (way.fate == FE_ROWS_SUMMED || e->axis == way.axis) return same_rows(op, *first, t, at);
-  if (!is_one_sequence(t.fn, fe_rows(t).layout)) e->mixed = t;
-  return true;
+bool fe_rows_meet(RowsEffect *e, tn_function *f, const RowsCall *c, tn_site at) {
+  if (!ir_rows_meet(e, c)) return report_joined(f, e, ir_ops[c->op].name, at);
+  bool is_early = e->mixed.i && ir_ops[c->op].rows == ROWS_BY_AXIS;
+  if (is_early) report_effect(f, e, c, at);
+  return !is_early;
 }
 
-bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
-                  tn_site at) {
-  *e = (FeRowsEffect){0};
-  for (uint32_t k = 0; k < n; k++) {
-    if (!a[k].fn || !fe_rows(a[k]).layout || fe_ins(a[k])->dtype == DT_LAYOUT) continue;
-    FeWay way = fe_way_of_rows(op, a, n, attrs, n_attrs, k);
-    if (way.fate == FE_ROWS_MIXED && !is_one_sequence(a[k].fn, fe_rows(a[k]).layout)) e->mixed = a[k];
-    if (way.fate == FE_ROWS_OF_LAYOUT) {
-      tn_tensor layout = a[fe_layout_of_operand(op, a, n, k)];
-      bool is_dense = fe_ins(layout)->op == OP_dense_layout;
-      if (is_dense && !is_one_sequence(a[k].fn, fe_rows(a[k]).layout)) e->mixed = a[k];
-      if (!is_dense && !fe_same_layout(as_packed(a[k]), (tn_packed){a[k], layout}, ir_ops[op].name, at)) return false;
-    }
-    if ((way.fate == FE_ROWS_KEPT || way.fate == FE_ROWS_SUMMED) && !meet(e, op, a[k], way, at)) return false;
-  }
-  if (e->mixed.fn && ir_ops[op].rows == ROWS_BY_AXIS) return fe_rows_follow(e, op, a, n, attrs, n_attrs, e->mixed, at);
-  if (e->n_summed == 1 && !is_one_sequence(e->summed.fn, fe_rows(e->summed).layout)) e->mixed = e->summed;
-  return true;
-}
-
-static bool is_part(tn_tensor y, const char *name) {
-  const Attr *part = fe_ins(y)->op == OP_seq_part ? ir_attr(y.fn->ir, fe_val(y), KEY_part) : NULL;
-  return part && !strcmp(ir_text(y.fn->p->ir, part->u.s), name);
-}
-static bool is_part_of_rows(tn_tensor y) { return is_part(y, "steps") || is_part(y, "sequences"); }
-
-// Of an op that takes a layout: rows of it, or values of whole sequences, which are rows where an outer layout's are packed
-static void follow_layout(Op op, const tn_tensor *a, uint32_t n, tn_tensor y) {
-  tn_tensor layout = a[op == OP_seq_windows ? 2 : fe_layout_operand(op, a, n)];
-  FeRows of_batch = fe_rows(layout);
-  if (op == OP_pack_padded && !of_batch.layout && fe_rows(a[0]).layout)
-    fe_tag_rows(layout, (FeRows){.layout = fe_rows(a[0]).layout});
-  if (op == OP_seq_to_list) return;
-  bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
-  bool is_table = op == OP_seq_part && !is_part_of_rows(y);
-  bool has_states = op == OP_rnn_seq || op == OP_linear_scan;  // results behind the first are of whole sequences
-  if (has_states || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
-    fe_set_rows(y, layout.v);
-  for (uint32_t k = 1; ir_ops[op].cls == CLASS_CUMULATIVE && k < fe_ins(y)->n_res; k++)
-    fe_set_rows((tn_tensor){y.fn, y.v + k}, layout.v);
-  if (!of_batch.layout) return;
-  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_linear_scan || op == OP_seq_window_lengths ||
-                     is_part(y, "lengths");
-  uint32_t end = op == OP_rnn_seq ? 3 : by_sequence ? fe_ins(y)->n_res : 0;
-  for (uint32_t k = has_states; k < end; k++) fe_tag_rows((tn_tensor){y.fn, y.v + k}, of_batch);
-}
-
-bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
-                    tn_tensor y, tn_site at) {
-  if (e->mixed.fn) {
-    report_mixed(e->mixed, fe_call_text(y.fn->p, op), way_out(y.fn->p, op, attrs, n_attrs), at);
-    return false;
-  }
-  bool is_along = ir_ops[op].rows == ROWS_ALONG || ir_ops[op].rows == ROWS_BY_AXIS;
-  if (is_along && fe_layout_operand(op, a, n) < n && ir_ops[op].cls != CLASS_SCAN) {
-    follow_layout(op, a, n, y);
-    return true;
-  }
-  if (!e->kept.fn) return true;
-  FeRows from = fe_rows(e->kept), to = {.layout = from.layout, .axis = (uint8_t)e->axis};
-  Dim size = fe_axis_dim(e->kept, from.axis);
-  // One row alone may be broadcast.
-  bool keeps_size = op != OP_reshape && op != OP_packed_layout && ir_ops[op].cls != CLASS_SCAN;
-  for (uint32_t k = 0; k < fe_ins(y)->n_res; k++) {
-    tn_tensor t = {y.fn, y.v + k};
-    if (op == OP_linear_scan && k)
-      to.axis -= to.axis > ir_attr_int(y.fn->ir, fe_val(y), KEY_axis, 0);  // the last state
-    if (to.axis < fe_rank(t) && (!keeps_size || fe_axis_dim(t, to.axis).i == size.i)) fe_tag_rows(t, to);
-  }
-  return true;
-}
-
-// ---- writes in place: what holds rows from then on
-// The same axis of what t is a view of
-static FeWay viewed(tn_tensor t, uint32_t axis, Dim rows) {
-  const Fn *ir = t.fn->ir;
-  Prog *p = t.fn->p->ir;
-  Val v = fe_val(t), x = ir_arg(ir, v, 0);
-  switch ((Op)ir->ins[v.i].op) {
-  case OP_reshape: return fe_reshaped_rows(p, ir->ins[v.i].shape, ir->ins[x.i].shape, axis, rows);
-  case OP_permute: return (FeWay){FE_ROWS_KEPT, (uint32_t)ir_list_at(p, ir_attr(ir, v, KEY_perm)->u.list, axis)};
-  case OP_slice: return (FeWay){ir_attr_int(ir, v, KEY_axis, 0) == axis ? FE_ROWS_MIXED : FE_ROWS_KEPT, axis};
-  default: return (FeWay){FE_ROWS_KEPT, axis};
-  }
+bool fe_rows_follow(const RowsEffect *e, tn_function *f, const RowsCall *c, Val y, tn_site at) {
+  if (e->mixed.i) report_effect(f, e, c, at);
+  else ir_rows_follow(e, c, y);
+  return !e->mixed.i;
 }
 
 bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at) {
-  FeRows r = fe_rows(content);
   tn_function *f = t.fn;
-  if (!r.layout || is_one_sequence(f, r.layout)) return true;
-  Dim rows = fe_axis_dim((tn_tensor){f, r.layout}, 2);
-  uint32_t axis = r.axis;
-  for (tn_tensor at_view = t;; at_view.v = ir_arg(f->ir, fe_val(at_view), 0).i) {
-    FeRows had = fe_rows(at_view);
-    if (had.is_plain) return true;
-    if (had.layout && had.axis == axis) return fe_same_layout(as_packed(at_view), as_packed(content), call, at);
-    bool is_view = ir_is_alias(fe_ins(at_view)->op);
-    FeWay way = is_view ? viewed(at_view, axis, rows) : (FeWay){FE_ROWS_KEPT, axis};
-    if (had.layout || way.fate == FE_ROWS_MIXED) {
-      report_mixed(content, rt_printf(f->p->mem, "tn_%s", call), way_out(f->p, OP_none, NULL, 0), at);
-      return false;
-    }
-    fe_tag_rows(at_view, (FeRows){.layout = r.layout, .axis = (uint8_t)axis});
-    if (!is_view) return true;
-    axis = way.axis;
-  }
+  RowsEffect e;
+  if (ir_rows_written(&f->rows, &e, f->ir, fe_val(t), fe_val(content))) return true;
+  if (!e.mixed.i) return report_joined(f, &e, call, at);
+  report_mixed(content, rt_printf(f->p->mem, "tn_%s", call), way_out(f->p, OP_none, NULL, 0), at);
+  return false;
 }
 
 // ---- tables of a layout
@@ -263,13 +155,6 @@ bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at)
   return true;
 }
 
-// One layout, or two of the same constant lengths.
-static bool same_layout(tn_packed a, tn_packed b) {
-  const Fn *ir = a.data.fn->ir;
-  const Attr *x = ir_attr(ir, fe_val(a.layout), KEY_lengths), *y = ir_attr(ir, fe_val(b.layout), KEY_lengths);
-  return a.layout.v == b.layout.v || (x && y && x->u.list.i == y->u.list.i);
-}
-
 // "those of input 'len'"; a sequence of a list has one of them
 static const char *origin_text(const Fn *f, Val lengths) {
   const Ins *from = ir_ins(f, lengths);
@@ -279,28 +164,32 @@ static const char *origin_text(const Fn *f, Val lengths) {
   return rt_printf(f->prog->mem, "those of input '%s'", ir_text(f->prog, from->name));
 }
 
-static const char *lengths_text(tn_packed s) {
-  const Fn *f = s.data.fn->ir;
+static const char *lengths_text(const Fn *f, Val layout) {
   RtText t = {.mem = f->prog->mem};
-  const Attr *x = ir_attr(f, fe_val(s.layout), KEY_lengths);
-  if (!x) return f->ins[s.layout.v].n_args ? origin_text(f, ir_arg(f, fe_val(s.layout), 0)) : "those of its run";
-  ir_shape_text(s.data.fn->p->ir, x->u.list, &t);
+  const Attr *x = ir_attr(f, layout, KEY_lengths);
+  if (!x) return ir_ins(f, layout)->n_args ? origin_text(f, ir_arg(f, layout, 0)) : "those of its run";
+  ir_shape_text(f->prog, x->u.list, &t);
   return t.text;
 }
 
-bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
-  tn_program *p = a.data.fn->p;
-  if (same_layout(a, b)) return true;
+static bool report_joined(tn_function *f, const RowsEffect *e, const char *what, tn_site at) {
+  tn_program *p = f->p;
+  Val a = e->clash[0], b = e->clash[1];
   fe_error(p, E_REGISTERED_SHAPE, at, "packed sequences of different lengths are joined by tn_%s: %s and %s", what,
-           lengths_text(a), lengths_text(b));
-  fe_note(p, fe_ins(a.layout)->loc, "the first was packed here");
-  fe_note(p, fe_ins(b.layout)->loc, "the second was packed here");
+           lengths_text(f->ir, a), lengths_text(f->ir, b));
+  fe_note(p, ir_ins(f->ir, a)->loc, "the first was packed here");
+  fe_note(p, ir_ins(f->ir, b)->loc, "the second was packed here");
   fe_hint(p, "tn_pack_like packs one by the layout of the other, and the same lengths give the same layout");
   return false;
 }
 
+bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
+  RowsEffect e = {.clash = {fe_val(a.layout), fe_val(b.layout)}};
+  return ir_same_layout(a.data.fn->ir, e.clash[0], e.clash[1]) || report_joined(a.data.fn, &e, what, at);
+}
+
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at) {
-  FeRows x = fe_rows(a), y = fe_rows(b);
+  Rows x = fe_rows(a), y = fe_rows(b);
   if (!x.layout || !y.layout || x.axis != y.axis || a.fn != b.fn) return true;
   return fe_same_layout(as_packed(a), as_packed(b), what, at);
 }
@@ -312,6 +201,6 @@ tn_tensor tn_rows(tn_packed s, tn_site at) {
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   tn_tensor y = fe_view(s.data, at);
-  fe_tag_rows(y, (FeRows){.is_plain = true});
+  fe_tag_rows(y, (Rows){.is_plain = true});
   return fe_made(y, at);
 }

@@ -5,34 +5,18 @@
 #include "frontend/graph/function.h"
 #include "frontend/tenure/packed.h"
 
-// Which axis of a value holds rows of a packed batch
-typedef struct FeRows {
-  uint32_t layout;  // whose rows they are; 0: of none
-  uint8_t axis;
-  bool is_plain;  // tn_rows said that these are just rows
-} FeRows;
-
 // fe_join for packed sequences; in each the second handle is a layout and the first has its rows
 bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at);
 // Are the lengths the same? false: reported, as a mistake of tn_`what`
 bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
-static inline FeRows fe_rows(tn_tensor t) {
-  return fe_ok(t) && t.v < t.fn->n_rows_of ? t.fn->rows_of[t.v] : (FeRows){0};
-}
+static inline Rows fe_rows(tn_tensor t) { return fe_ok(t) ? ir_rows_at(&t.fn->rows, fe_val(t)) : (Rows){0}; }
 uint32_t fe_rows_of(tn_tensor t);  // the layout whose rows the first axis of t is; 0: of none
 void fe_set_rows(tn_tensor t, uint32_t layout);
-void fe_tag_rows(tn_tensor t, FeRows r);
-// What an operation does with operands that have rows
-typedef struct {
-  tn_tensor kept, summed, mixed;  // the first of each kind; fn NULL: none
-  uint32_t axis, n_summed;        // axis: of the result, where the kept one's rows lie
-} FeRowsEffect;
-// Before it is made: E111 where rows of two layouts meet; false: reported. Operands by position in the row, as for fe_emit
-bool fe_rows_meet(FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
-                  tn_site at);
+void fe_tag_rows(tn_tensor t, Rows r);
+// Before an operation is made: E111 where rows of two layouts meet; false: reported. Of an op by axis E130, too
+bool fe_rows_meet(RowsEffect *e, tn_function *f, const RowsCall *c, tn_site at);
 // For its results from y on: E130 if sequences would be mixed; false: reported
-bool fe_rows_follow(const FeRowsEffect *e, Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint32_t n_attrs,
-                    tn_tensor y, tn_site at);
+bool fe_rows_follow(const RowsEffect *e, tn_function *f, const RowsCall *c, Val y, tn_site at);
 // Before tn_`call` writes `content` to t, which then holds rows if the content does; false: reported
 bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site at);
 // Does the axis run along one sequence? false: it holds packed rows, reported as a mistake of the call

@@ -26,7 +26,6 @@ struct tn_scan {
   struct {
     tn_tensor carry, initial, last;  // last: an empty handle until it is asked for or the scan ends
     Loc made, next;                  // next 0: none so far
-    FeRows rows;                     // of a dense scan: where the last value has packed rows
   } *carries;
   uint32_t n_carries, cap_carries, n_outputs;
 };
@@ -163,7 +162,9 @@ bool fe_scan_may_write(tn_tensor t, Val root, tn_site at) {
 static Attr number_of(const tn_scan *s) { return ir_a_int(KEY_scan, s->number); }
 
 static void mark(tn_scan *s, Op op, const Val *v, uint32_t n, const Attr *attrs, uint32_t n_attrs, tn_site at) {
+  Val made = {s->f->ir->n_ins};
   ir_emit(s->f->ir, op, v, n, attrs, n_attrs, fe_loc(s->f->p, at));
+  ir_rows_pass_mark(&s->f->rows, s->f->ir, made);
 }
 
 // ---- begin and end
@@ -264,11 +265,7 @@ void tn_scan_end(tn_scan *s, tn_site at) {
   FE_GUARD(s->f->p, );
   if (!scan_open(s, at)) return;
   check_carries(s, at);
-  for (uint32_t k = 0; k < s->n_carries; k++) {
-    tn_tensor last = last_of(s, k, at);
-    if (s->carries[k].rows.layout) fe_tag_rows(last, s->carries[k].rows);
-    if (ir_attr(s->f->ir, fe_val(s->carries[k].carry), KEY_live)) fe_tag_rows(last, fe_rows(s->over.layout));
-  }
+  for (uint32_t k = 0; k < s->n_carries; k++) last_of(s, k, at);
   Attr a = number_of(s);
   mark(s, OP_scan_end, NULL, 0, &a, 1, at);
   follow_body(s->f);
@@ -351,9 +348,7 @@ tn_tensor tn_scan_input(tn_scan *s, tn_tensor xs, tn_site at) {
   if (!fe_ok(x) || !check_steps(s, xs, x, at)) return fe_poison(f);
   if (is_packed(s) && !fe_same_rows("scan_input", s->over.data, x, at)) return fe_poison(f);
   Attr a[2] = {number_of(s), ir_a_dim(KEY_live, s->live)};
-  tn_tensor step = fe_emit(OP_scan_input, &x, 1, a, is_packed(s) ? 2 : 1, at);
-  if (is_packed(s) && fe_ok(step)) fe_set_rows(step, s->over.layout.v);
-  return fe_made(step, at);
+  return fe_made(fe_emit(OP_scan_input, &x, 1, a, is_packed(s) ? 2 : 1, at), at);
 }
 
 static bool has_layout(const tn_scan *s, tn_packed x) {
@@ -383,9 +378,8 @@ tn_tensor tn_scan_carry(tn_scan *s, tn_tensor h0, tn_site at) {
   Attr a[3] = {number_of(s), ir_a_int(KEY_index, s->n_carries), ir_a_dim(KEY_live, s->live)};
   tn_tensor h = fe_made(fe_emit(OP_scan_carry, &h0, 1, a, row ? 3 : 2, at), at);
   if (!fe_ok(h)) return h;
-  if (row) fe_set_rows(h, s->over.layout.v);
   *RT_PUSH(f->p->mem, s->carries, s->n_carries, s->cap_carries) =
-      (typeof(*s->carries)){h, h0, {0}, fe_loc(f->p, at), {0}, {0}};
+      (typeof(*s->carries)){h, h0, {0}, fe_loc(f->p, at), {0}};
   return h;
 }
 
@@ -426,7 +420,6 @@ void tn_scan_next(tn_scan *s, tn_tensor h, tn_tensor next, tn_site at) {
   bool good = join(s, &next, 1, at) && check_next(s, k, next, at) && fe_scan_allows(s->f, OP_scan_next, &next, 1, at);
   if (!s->carries[k].next.i) s->carries[k].next = fe_loc(s->f->p, at);
   if (!good) return;
-  if (!is_packed(s)) s->carries[k].rows = fe_rows(next);
   Attr a[2] = {number_of(s), ir_a_int(KEY_index, k)};
   Val v = fe_val(next);
   mark(s, OP_scan_next, &v, 1, a, 2, at);
@@ -448,7 +441,6 @@ tn_tensor tn_scan_output(tn_scan *s, tn_tensor y, tn_site at) {
   Attr a[3] = {number_of(s), is_packed(s) ? ir_a_dim(KEY_rows, s->rows) : ir_a_dim(KEY_time, s->steps),
                ir_a_dim(KEY_live, s->live)};
   tn_tensor ys = fe_emit(OP_scan_output, &y, 1, a, is_packed(s) ? 3 : 2, at);
-  if (is_packed(s) && fe_ok(ys)) fe_set_rows(ys, s->over.layout.v);
   ys = made_outside(s, given_outside(s, ys, at), at);
   s->n_outputs += fe_ok(ys);
   return ys;

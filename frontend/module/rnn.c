@@ -291,20 +291,20 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   if (!fe_rnn_check_initial(&c, x->dense)) return poisoned(f);
   // Each sequence may be a row of a packed batch, as the characters of words are; its steps may not.
   bool batch_first = m->config.batch_first;
-  FeRows rows = fe_rows(x->dense);
+  Rows rows = fe_rows(x->dense);
   if (!fe_steps_apart(x->dense, batch_first, "tn_rnn_call_dense", at)) return poisoned(f);
   if (!fe_steps_apart(x->dense, 2, "tn_rnn_call_dense", at)) return poisoned(f);
   tn_tensor dense = rows.layout ? fe_view(x->dense, at) : x->dense;
-  fe_tag_rows(dense, (FeRows){0});
+  fe_tag_rows(dense, (Rows){0});
   c.layout = fe_dense_layout(f, c.batch, fe_axis_dim(x->dense, batch_first), at);
   if (!fe_ok(c.layout)) return poisoned(f);
   tn_rnn_output r = run_layers(&c, to_rows(dense, c.layout, batch_first, at));
   r.dense = from_rows(r.out.data, c.layout, batch_first, at);
   if (rows.layout) {
     fe_tag_rows(r.dense, rows);
-    fe_tag_rows(r.hidden, (FeRows){.layout = rows.layout, .axis = 1});
-    if (r.cell.fn) fe_tag_rows(r.cell, (FeRows){.layout = rows.layout, .axis = 1});
-    for (uint32_t d = 0; d < r.n_last; d++) fe_tag_rows(r.last[d], (FeRows){.layout = rows.layout});
+    fe_tag_rows(r.hidden, (Rows){.layout = rows.layout, .axis = 1});
+    if (r.cell.fn) fe_tag_rows(r.cell, (Rows){.layout = rows.layout, .axis = 1});
+    for (uint32_t d = 0; d < r.n_last; d++) fe_tag_rows(r.last[d], (Rows){.layout = rows.layout});
   }
   r.out = (tn_packed){TN_NONE, TN_NONE};
   return r;

@@ -91,7 +91,7 @@ tn_packed tn_packed_log_softmax(tn_packed s, tn_site at) {
 // The same storage, of which no op knows that it holds rows of sequences
 static tn_tensor plain(tn_tensor x, tn_site at) {
   tn_tensor y = fe_view(x, at);
-  fe_tag_rows(y, (FeRows){.is_plain = true});
+  fe_tag_rows(y, (Rows){.is_plain = true});
   return y;
 }
 

@@ -102,7 +102,6 @@ tn_tensor fe_convolve_rows(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_con
                 : c.c == c.w.groups ? depthwise(&c, v, weight)
                                     : grouped(&c, v, weight);
   if (bias.fn) y = fe_binary(OP_add, y, bias, o.at);
-  fe_set_rows(y, own.v);
   return y;
 }
 
@@ -111,7 +110,6 @@ tn_packed tn_packed_conv1d(tn_packed s, tn_tensor weight, tn_tensor bias, tn_con
   const tn_tensor of[] = {s.data, s.layout, weight, bias};
   if (!fe_join(of, bias.fn ? 4 : 3, &f, o.at) || !fe_join_packed(&s, 1, &f, o.at)) return fe_poisoned_packed(f);
   FE_GUARD(f->p, fe_poisoned_packed(f));
-  fe_set_rows(s.data, s.layout.v);
   tn_tensor y = fe_convolve_rows(s.data, weight, bias, o);
   if (!fe_ok(y)) return fe_poisoned_packed(f);
   return fe_made_packed((tn_packed){y, {f, fe_rows_of(y)}}, tn_packed_n_members(s) == 2, o.at);

@@ -80,7 +80,6 @@ static tn_packed pooled(const char *call, tn_packed s, FeRowPool how, int64_t ke
     fe_note_value(s.data, "the data");
     return fe_poisoned_packed(f);
   }
-  fe_set_rows(s.data, s.layout.v);
   tn_tensor y = fe_pool_rows(s.data, how, kernel, o);
   if (!fe_ok(y)) return fe_poisoned_packed(f);
   return fe_made_packed((tn_packed){y, {f, fe_rows_of(y)}}, tn_packed_n_members(s) == 2, o.at);

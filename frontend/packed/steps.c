@@ -48,7 +48,6 @@ static tn_tensor rows_of(tn_tensor layout, tn_tensor step, tn_tensor by, tn_site
 
 static tn_packed made(tn_packed s, tn_tensor layout, tn_tensor data, bool sorted, tn_site at) {
   if (!fe_ok(data)) return fe_poisoned_packed(s.data.fn);
-  fe_set_rows(data, layout.v);
   return fe_made_packed((tn_packed){data, layout}, sorted && tn_packed_n_members(s) == 2, at);
 }
 

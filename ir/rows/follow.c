@@ -1,0 +1,208 @@
+// Rows from operands to results: which axis of a result holds the rows of which layout. What meets must be of one layout.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/rows/rows.h"
+#include "ir/storage.h"
+
+#include <string.h>
+
+void ir_set_rows(RowsMap *m, Val v, Rows r) {
+  if (!r.layout && !r.is_plain && v.i >= m->n) return;
+  while (m->n <= v.i) *RT_PUSH(m->mem, m->of, m->n, m->cap) = (Rows){0};
+  m->of[v.i] = r;
+}
+
+// Sequences that all have the same steps are dense: their rows are in no layout that the user sees.
+static void set_rows_of(const RowsCall *c, Val v, Val layout) {
+  if (ir_ins(c->f, layout)->op != OP_dense_layout) ir_set_rows(c->rows, v, (Rows){.layout = layout.i});
+}
+
+static Val layout_at(const RowsCall *c, Val v) { return (Val){ir_rows_at(c->rows, v).layout}; }
+static bool is_dense(const RowsCall *c, Val layout) { return ir_ins(c->f, layout)->op == OP_dense_layout; }
+static Dim axis_dim(const Fn *f, Val v, uint32_t axis) { return ir_dim_at(f->prog, ir_ins(f, v)->shape, axis); }
+static uint32_t rank_of(const RowsCall *c, Val v) { return ir_rank(c->f->prog, ir_ins(c->f, v)->shape); }
+
+bool ir_same_layout(const Fn *f, Val a, Val b) {
+  const Attr *x = ir_attr(f, a, KEY_lengths), *y = ir_attr(f, b, KEY_lengths);
+  return a.i == b.i || (x && y && x->u.list.i == y->u.list.i);
+}
+
+bool ir_is_one_sequence(const Fn *f, Val layout) {
+  Dim batch = axis_dim(f, layout, 0);
+  return ir_dim_is_const(f->prog, batch) && ir_dim_bound(f->prog, batch) <= 1;
+}
+
+// ---- scans
+static ScanRows *scan_of(const RowsMap *m, int64_t number) {
+  for (uint32_t k = m->n_scans; k-- > 0;)
+    if (m->scans[k].number == number) return &m->scans[k];
+  return NULL;
+}
+
+static int64_t scan_number(const RowsCall *c) {
+  for (uint32_t k = 0; k < c->n_attrs; k++)
+    if (c->attrs[k].key == KEY_scan) return c->attrs[k].u.i;
+  return -1;
+}
+
+// A last value has the rows of what the step leaves, or one of each sequence those of an outer layout.
+static void give_last(RowsMap *m, const Fn *f, const ScanRows *s, Val last) {
+  int64_t index = ir_attr_int(f, last, KEY_index, -1);
+  if (index >= 0 && index < s->n_next && s->next[index].layout) ir_set_rows(m, last, s->next[index]);
+}
+
+static void note_next(RowsMap *m, const Fn *f, ScanRows *s, Val v, Rows r) {
+  int64_t index = ir_attr_int(f, v, KEY_index, -1);
+  if (index < 0 || index > f->n_ins) return;
+  while (s->n_next <= index) *RT_PUSH(m->mem, s->next, s->n_next, s->cap_next) = (Rows){0};
+  s->next[index] = r;
+}
+
+void ir_rows_pass_mark(RowsMap *m, const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  int64_t number = ir_attr_int(f, v, KEY_scan, -1);
+  ScanRows *s = scan_of(m, number);
+  if (ins->op == OP_scan_begin) {
+    uint32_t layout = ins->n_args ? ir_arg(f, v, 0).i : 0;
+    *RT_PUSH(m->mem, m->scans, m->n_scans, m->cap_scans) = (ScanRows){number, v.i, layout, NULL, 0, 0};
+  }
+  if (ins->op == OP_scan_next && s && !s->layout) note_next(m, f, s, v, ir_rows_at(m, ir_arg(f, v, 0)));
+  for (Val last = {s ? s->begin : 0}; ins->op == OP_scan_end && s && last.i < v.i; last.i++)
+    if (ir_ins(f, last)->op == OP_scan_final && ir_attr_int(f, last, KEY_scan, -1) == number) give_last(m, f, s, last);
+}
+
+static void follow_scan(const RowsCall *c, Val y) {
+  ScanRows *s = scan_of(c->rows, scan_number(c));
+  if (!s) return;
+  if (c->op == OP_scan_final) give_last(c->rows, c->f, s, y);
+  if (!s->layout || !ir_attr(c->f, y, KEY_live)) return;
+  if (c->op == OP_scan_carry) note_next(c->rows, c->f, s, y, ir_rows_at(c->rows, (Val){s->layout}));
+  set_rows_of(c, y, (Val){s->layout});
+}
+
+// ---- what an operation does
+static bool clash(RowsEffect *e, const RowsCall *c, Val a, Val b) {
+  e->clash[0] = a, e->clash[1] = b;
+  return !ir_same_layout(c->f, a, b);
+}
+
+// Both have rows, which meet in the result or in a sum.
+static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
+  Val *first = way.fate == WAY_KEPT ? &e->kept : &e->summed;
+  if (way.fate == WAY_SUMMED) e->n_summed++;
+  if (ir_none(*first)) {
+    *first = v;
+    if (way.fate == WAY_KEPT) e->axis = way.axis;
+    return true;
+  }
+  if (way.fate == WAY_SUMMED || e->axis == way.axis) return !clash(e, c, layout_at(c, *first), layout_at(c, v));
+  if (!ir_is_one_sequence(c->f, layout_at(c, v))) e->mixed = v;
+  return true;
+}
+
+bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
+  *e = (RowsEffect){0};
+  for (uint32_t k = 0; k < c->n; k++) {
+    Val v = c->a[k], of = layout_at(c, v);
+    if (ir_none(v) || ir_none(of) || ir_ins(c->f, v)->dtype == DT_LAYOUT) continue;
+    RowsWay way = ir_way_of_rows(c, k);
+    if (way.fate == WAY_MIXED && !ir_is_one_sequence(c->f, of)) e->mixed = v;
+    if (way.fate == WAY_OF_LAYOUT) {
+      Val layout = c->a[ir_layout_of_operand(c, k)];
+      if (is_dense(c, layout) && !ir_is_one_sequence(c->f, of)) e->mixed = v;
+      if (!is_dense(c, layout) && clash(e, c, of, layout)) return false;
+    }
+    if ((way.fate == WAY_KEPT || way.fate == WAY_SUMMED) && !meet(e, c, v, way)) return false;
+  }
+  e->clash[0] = e->clash[1] = (Val){0};
+  if (e->mixed.i && ir_ops[c->op].rows == ROWS_BY_AXIS) return true;
+  if (e->n_summed == 1 && !ir_is_one_sequence(c->f, layout_at(c, e->summed))) e->mixed = e->summed;
+  return true;
+}
+
+// ---- results of what takes a layout
+static bool is_part(const RowsCall *c, Val y, const char *name) {
+  const Attr *part = c->op == OP_seq_part ? ir_attr(c->f, y, KEY_part) : NULL;
+  return part && !strcmp(ir_text(c->f->prog, part->u.s), name);
+}
+static bool is_part_of_rows(const RowsCall *c, Val y) { return is_part(c, y, "steps") || is_part(c, y, "sequences"); }
+
+// Rows of the layout, or values of whole sequences, which are rows where an outer layout's are packed
+static void follow_layout(const RowsCall *c, Val y) {
+  Op op = c->op;
+  Val layout = c->a[op == OP_seq_windows ? 2 : ir_layout_operand(c)];
+  Rows of_batch = ir_rows_at(c->rows, layout);
+  if (op == OP_pack_padded && !of_batch.layout && layout_at(c, c->a[0]).i)
+    ir_set_rows(c->rows, layout, (Rows){.layout = layout_at(c, c->a[0]).i});
+  if (op == OP_seq_to_list) return;
+  uint32_t n_res = ir_ins(c->f, y)->n_res;
+  bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
+  bool is_table = op == OP_seq_part && !is_part_of_rows(c, y);
+  bool has_states = op == OP_rnn_seq || op == OP_linear_scan;  // results behind the first are of whole sequences
+  if (has_states || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
+    set_rows_of(c, y, layout);
+  for (uint32_t k = 1; ir_ops[op].cls == CLASS_CUMULATIVE && k < n_res; k++) set_rows_of(c, ir_result(y, k), layout);
+  if (!of_batch.layout) return;
+  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_linear_scan || op == OP_seq_window_lengths ||
+                     is_part(c, y, "lengths");
+  uint32_t end = op == OP_rnn_seq ? 3 : by_sequence ? n_res : 0;
+  for (uint32_t k = has_states; k < end; k++) ir_set_rows(c->rows, ir_result(y, k), of_batch);
+}
+
+// The same axis of the results, where it is there with its size; one row alone may be broadcast
+static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
+  Rows from = ir_rows_at(c->rows, e->kept), to = {.layout = from.layout, .axis = (uint8_t)e->axis};
+  Dim size = axis_dim(c->f, e->kept, from.axis);
+  bool keeps_size = c->op != OP_reshape && c->op != OP_packed_layout && ir_ops[c->op].cls != CLASS_SCAN;
+  for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
+    Val v = ir_result(y, k);
+    if (c->op == OP_linear_scan && k) to.axis -= to.axis > ir_attr_int(c->f, y, KEY_axis, 0);  // the last state
+    if (to.axis < rank_of(c, v) && (!keeps_size || axis_dim(c->f, v, to.axis).i == size.i)) ir_set_rows(c->rows, v, to);
+  }
+}
+
+void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
+  bool is_along = ir_ops[c->op].rows == ROWS_ALONG || ir_ops[c->op].rows == ROWS_BY_AXIS;
+  bool is_scan = ir_ops[c->op].cls == CLASS_SCAN;
+  if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
+  else if (!ir_none(e->kept)) follow_kept(e, c, y);
+  if (is_scan) follow_scan(c, y);
+}
+
+// ---- writes in place: what holds rows from then on
+// The same axis of what v is a view of
+static RowsWay viewed(const Fn *f, Val v, uint32_t axis, Dim rows) {
+  Val x = ir_arg(f, v, 0);
+  switch ((Op)ir_ins(f, v)->op) {
+  case OP_reshape: return ir_reshaped_rows(f->prog, ir_ins(f, v)->shape, ir_ins(f, x)->shape, axis, rows);
+  case OP_permute: return (RowsWay){WAY_KEPT, (uint32_t)ir_list_at(f->prog, ir_attr(f, v, KEY_perm)->u.list, axis)};
+  case OP_slice: return (RowsWay){ir_attr_int(f, v, KEY_axis, 0) == axis ? WAY_MIXED : WAY_KEPT, axis};
+  default: return (RowsWay){WAY_KEPT, axis};
+  }
+}
+
+bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content) {
+  Rows r = ir_rows_at(m, content);
+  *e = (RowsEffect){0};
+  if (!r.layout || ir_is_one_sequence(f, (Val){r.layout})) return true;
+  Dim rows = axis_dim(f, (Val){r.layout}, 2);
+  uint32_t axis = r.axis;
+  for (;; v = ir_arg(f, v, 0)) {
+    Rows had = ir_rows_at(m, v);
+    if (had.is_plain) return true;
+    if (had.layout && had.axis == axis) {
+      if (ir_same_layout(f, (Val){had.layout}, (Val){r.layout})) return true;
+      e->clash[0] = (Val){had.layout}, e->clash[1] = (Val){r.layout};
+      return false;
+    }
+    bool is_view = ir_is_alias((Op)ir_ins(f, v)->op);
+    RowsWay way = is_view ? viewed(f, v, axis, rows) : (RowsWay){WAY_KEPT, axis};
+    if (had.layout || way.fate == WAY_MIXED) {
+      e->mixed = content;
+      return false;
+    }
+    ir_set_rows(m, v, (Rows){.layout = r.layout, .axis = (uint8_t)axis});
+    if (!is_view) return true;
+    axis = way.axis;
+  }
+}
