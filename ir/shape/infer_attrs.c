@@ -2,7 +2,7 @@
 // the range of each. What depends on operands is left to the op's shape rule.
 //
 //   %y = dropout %x {p=1.5, id=0}      {p} must lie in [0, 1), found 1.5
-//   %y = relu %x {slope=0.1}           does not take {slope}
+//   %y = softmax %x {slope=0.1}        does not take {slope}: it takes {axis}
 //   %y = leaky_relu %x                 needs {slope}
 #include "ir/shape/infer.h"
 
@@ -53,15 +53,21 @@ static uint16_t out_of_range(const Infer *c, const Attr *a, AttrRange range) {
   return E_ARGUMENT;
 }
 
+static uint16_t not_taken(const Infer *c, Op op, uint8_t key) {
+  const char *between = ": it takes {";
+  rt_text_add(c->why, "does not take {%s}", ir_key_name[key]);
+  for (uint32_t k = 0; k < N_KEYS; k++)
+    if (rules[op][k].presence != ATTR_UNKNOWN) rt_text_add(c->why, "%s%s", between, ir_key_name[k]), between = ", ";
+  rt_text_add(c->why, *between == ',' ? "}" : ", nor any other");
+  return E_ARGUMENT;
+}
+
 uint16_t ir_infer_attrs(const Infer *c) {
   const Ins *ins = ir_ins(c->f, c->v);
   for (uint32_t k = 0; k < ins->n_attrs; k++) {
     const Attr *a = &c->f->attrs[ins->attrs + k];
     AttrRule rule = ir_attr_rule((Op)ins->op, (Key)a->key);
-    if (rule.presence == ATTR_UNKNOWN) {
-      rt_text_add(c->why, "does not take {%s}", ir_key_name[a->key]);
-      return E_ARGUMENT;
-    }
+    if (rule.presence == ATTR_UNKNOWN) return not_taken(c, (Op)ins->op, a->key);
     if (!is_in_range(a, (AttrRange)rule.range)) return out_of_range(c, a, (AttrRange)rule.range);
   }
   for (uint32_t key = 0; key < N_KEYS; key++) {
