@@ -240,6 +240,19 @@ static void fill_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem)
   }
 }
 
+static bool lengths_give_a_run(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem) {
+  fill_lengths(f, draw, d, mem);
+  return !any_negative_size(f, d->slots, rt_alloc(mem, f->prog->n_syms + 1));
+}
+
+// Few and short sequences may have too few rows for what is cut from their sum: then as many and as long ones as there can be.
+static bool find_lengths(const Fn *f, uint32_t draw, TrialData *d, RtArena *mem) {
+  if (lengths_give_a_run(f, draw, d, mem)) return true;
+  for (uint32_t k = 0; k < f->prog->n_syms; k++) d->slots[k] = ir_dim_bound(f->prog, f->prog->syms[k]);
+  memset(d->in, 0, f->n_inputs * sizeof *d->in);
+  return lengths_give_a_run(f, draw, d, mem);
+}
+
 TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
   const Prog *p = f->prog;
   TrialData d = {.slots = rt_alloc(mem, (p->n_syms + 1) * sizeof(int64_t)),
@@ -248,8 +261,7 @@ TrialData trial_data(const Fn *f, uint32_t draw, RtArena *mem) {
   for (uint32_t k = 0; k < p->n_syms; k++) d.slots[k] = run_size(p, f, p->syms[k], draw);
   grow_sizes(f, &d, mem);
   if (!d.runs) return d;
-  fill_lengths(f, draw, &d, mem);
-  d.runs = !any_negative_size(f, d.slots, rt_alloc(mem, p->n_syms + 1));
+  d.runs = find_lengths(f, draw, &d, mem);
   if (!d.runs) return d;
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (f->ins[i].op == OP_input) fill_input(f, (Val){i}, draw, &d, mem);
