@@ -26,6 +26,7 @@ typedef struct {
   double *h, *c;           // state, or its gradient, by sorted position [seqs, P], [seqs, H]
   double *hidden;          // scratch [G H]: W_hh h + b_hh; backward: the gradient of it
   double *full;            // scratch [H]: h before its projection, or its gradient
+  Run *noisy;              // NULL: steps are exact
 } Rnn;
 
 static bool open_rnn(Run *r, Val v, Rnn *n) {
@@ -49,7 +50,14 @@ static bool open_rnn(Run *r, Val v, Rnn *n) {
   n->c = rt_alloc(r->env->mem, (size_t)(n->seqs * n->H) * sizeof(double));
   n->full = rt_alloc(r->env->mem, (size_t)n->H * sizeof(double));
   n->hidden = rt_alloc(r->env->mem, (size_t)(n->G * n->H) * sizeof(double));
+  // Other cells' states are near 1, as their weights are: noise of what the recurrence makes is enough.
+  n->noisy = r->env->noise > 0 && n->cell == CELL_RELU ? r : NULL;
   return true;
+}
+
+// A sum whose terms may be large beside it
+static double rounded_sum(const Rnn *n, double sum, double size_of_terms) {
+  return n->noisy ? run_rounded(n->noisy, sum, size_of_terms) : sum;
 }
 
 // state[position] = user[sorted[position]], `width` each; one element stands for all of them
@@ -69,8 +77,9 @@ static double sigmoid(double a) { return ir_primitive(OP_sigmoid, a, 0, 0); }
 // ---- forward: one row. x [G H] is its input projection; gates [S H] receives the activated gates.
 static void project_state(const Rnn *n, const double *h, const double *bias) {
   for (int64_t i = 0; i < n->G * n->H; i++) {
-    n->hidden[i] = bias ? bias[i] : 0;
-    for (int64_t j = 0; j < n->P; j++) n->hidden[i] += n->w[i * n->P + j] * h[j];
+    double sum = bias ? bias[i] : 0, size = fabs(sum);
+    for (int64_t j = 0; j < n->P; j++) sum += n->w[i * n->P + j] * h[j], size += fabs(n->w[i * n->P + j] * h[j]);
+    n->hidden[i] = rounded_sum(n, sum, size);
   }
 }
 
@@ -219,8 +228,14 @@ static void step_backward(const Rnn *n, Saved s, double *dh, double *dc, double 
   case CELL_GRU: back_gru(n, s, dh, dx); break;
   default: back_plain(n, s, dh, dx);
   }
-  for (int64_t i = 0; i < n->G * n->H; i++)
-    for (int64_t j = 0; j < n->P; j++) dh[j] += n->w[i * n->P + j] * n->hidden[i];
+  for (int64_t j = 0; j < n->P; j++) {
+    double size = fabs(dh[j]);
+    for (int64_t i = 0; i < n->G * n->H; i++) {
+      double term = n->w[i * n->P + j] * n->hidden[i];
+      dh[j] += term, size += fabs(term);
+    }
+    dh[j] = rounded_sum(n, dh[j], size);
+  }
 }
 
 bool eval_rnn_seq_grad(Run *r, Val v) {
