@@ -76,7 +76,8 @@ typedef enum {
   ROWS_BY_AXIS,
   ROWS_TOTAL,
   ROWS_PICK,
-  ROWS_ALONG
+  ROWS_ALONG,
+  ROWS_SAID
 } OpRows;
 enum {
   PURE = 1,

@@ -11,12 +11,14 @@
 //   8. A body is run by one scan of the program.
 //   9. A next or last value of a carry names one that its scan has.
 //  10. The rows of a layout are set by that layout alone, and nothing before it has their size.
+//  11. Until pass check_rows: nothing mixes packed sequences or joins two layouts (ir/rows/).
 #include "ir/verify.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ir.h"
 #include "ir/ops.h"
 #include "ir/packed_dims.h"
+#include "ir/rows/rows.h"
 #include "ir/scan.h"
 #include "ir/shape/shape.h"
 #include "ir/storage.h"
@@ -481,5 +483,5 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
     while (!fine && i < f->n_ins && f->ins[i].op == OP_result) i++;
   }
   return vf.ok && check_signature(&vf) && check_versions(&vf) && check_carries(&vf) && check_stacks(&vf) &&
-         check_rows(&vf) && check_bodies(&vf);
+         check_rows(&vf) && check_bodies(&vf) && ir_check_rows(f, diags);
 }

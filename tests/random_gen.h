@@ -3,6 +3,7 @@
 #ifndef TN_TESTS_RANDOM_GEN_H
 #define TN_TESTS_RANDOM_GEN_H
 
+#include "ir/rows/rows.h"
 #include "tests/random_program.h"
 
 enum { MAX_POOL = 96, MAX_LAYOUTS = 4, MAX_OPEN = 4, MAX_ELEMENTS = 2500, MAX_INPUTS = 14 };
@@ -40,6 +41,7 @@ typedef struct {
   bool in_scan;       // what is added now belongs to the body of a scan
   Dim live;           // the rows of its step; none: it is dense
   uint32_t serial;    // for names
+  RowsMap rows;       // of f, as it is built
 } Gen;
 
 typedef struct {

@@ -71,9 +71,39 @@ static uint32_t depth_of(const Gen *g, Val v) {
 
 uint32_t gen_scope(const Gen *g) { return g->n_open ? g->open[g->n_open - 1] : 0; }
 
+// ---- rows of packed sequences
+static bool is_mark(Op op) { return ir_ops[op].cls == CLASS_SCAN && !ir_ops[op].n_res; }
+
+static bool keeps_apart(Gen *g, const RowsCall *c, RowsEffect *e) {
+  *e = (RowsEffect){0};
+  if (is_mark(c->op)) return true;
+  if (c->op == OP_write) return ir_rows_written(&g->rows, e, g->f, c->a[0], c->a[1]);
+  return ir_rows_meet(e, c) && ir_none(e->mixed);
+}
+
+// What would mix sequences is computed of rows that are said to be just rows.
+static void say_plain(Gen *g, Val *a, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++) {
+    if (!ir_rows_at(&g->rows, a[k]).layout || ir_ins(g->f, a[k])->dtype == DT_LAYOUT) continue;
+    a[k] = ir_emit(g->f, OP_rows, &a[k], 1, NULL, 0, ir_loc(g->p, "random.c", ++g->serial));
+    ir_set_rows(&g->rows, a[k], (Rows){.is_plain = true});
+  }
+}
+
 Val gen_emit(Gen *g, Op op, const Val *args, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
-  Val v = ir_emit(g->f, op, args, n, attrs, n_attrs, ir_loc(g->p, "random.c", ++g->serial));
+  Val *a = rt_alloc(g->p->mem, (n + 1) * sizeof *a);
+  RowsCall call = {g->f, &g->rows, op, a, n, n_attrs, attrs};
+  RowsEffect effect;
+  for (uint32_t k = 0; k < n; k++) a[k] = args[k];
+  if (!keeps_apart(g, &call, &effect)) {
+    say_plain(g, op == OP_write ? a + 1 : a, op == OP_write ? 1 : n);
+    keeps_apart(g, &call, &effect);
+  }
+  Val mark = {g->f->n_ins};
+  Val v = ir_emit(g->f, op, a, n, attrs, n_attrs, ir_loc(g->p, "random.c", ++g->serial));
+  if (is_mark(op) && g->f->n_ins > mark.i) ir_rows_pass_mark(&g->rows, g->f, mark);
   if (ir_none(v)) rt_diags_clear(&g->p->diags);  // not every pick fits: the step is given up
+  else if (ir_ops[op].n_res) ir_rows_follow(&effect, &call, v);
   return v;
 }
 
@@ -372,6 +402,7 @@ static void add_function(Gen *g, uint32_t number) {
   char name[16];
   snprintf(name, sizeof name, "f%u", number);
   g->f = ir_fn_new(g->p, name, (Loc){0});
+  g->rows = (RowsMap){.mem = g->p->mem};
   g->n = g->n_layouts = g->n_open = g->n_scans = 0;
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);

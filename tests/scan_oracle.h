@@ -36,7 +36,7 @@ static inline bool oracle_open(Oracle *o, const tn_program *p, const char *funct
   if (ok) o->p = ir_parse(o->mem, text, n, "oracle.tir", &diags);
   free(text);
   if (o->p) o->f = ir_fn_find(o->p, function);
-  ok = o->f && ir_run_passes(o->f, "check_scopes,functionalize,outline_scans,grad", NULL, NULL);
+  ok = o->f && ir_run_passes(o->f, "check_scopes,check_rows,functionalize,outline_scans,grad", NULL, NULL);
   rt_diags_print(&diags, stdout);
   if (o->p) rt_diags_print(&o->p->diags, stdout);
   if (!CHECK(ok)) return false;

@@ -68,7 +68,7 @@ static Prog *parse(const Case *c) {
 }
 
 // The program that was written, in a form that the interpreter runs; and what simplify makes of it.
-#define AS_WRITTEN "check_scopes,functionalize,outline_scans,grad"
+#define AS_WRITTEN "check_scopes,check_rows,functionalize,outline_scans,grad"
 #define SIMPLIFIED AS_WRITTEN ",simplify,sparse_updates,fold_grad_scale"
 
 static const Tensor *interpret(const Case *c, const char *passes, bool single) {

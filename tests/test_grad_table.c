@@ -230,6 +230,7 @@ static const Case cases[] = {
     ROW("cummin", "%a: f32[7,2]", LAYOUT "%v, %i = cummin %a, %L {axis=0}"),
     ROW("shift", "%a: f32[7,2]", LAYOUT "%v = shift %a, %L {axis=0, reverse}"),
     ROW("seq_row", "%i: i64[7]", LAYOUT "%b = seq_part %L {part=\"sequences\"}\n%v = seq_row %i, %L, %b"),
+    ROW("rows", "%a: f32[7,2]", LAYOUT "%v = rows %a, %L"),
     ROW("seq_reverse", "%a: f32[7,2]", LAYOUT "%v = seq_reverse %a, %L"),
     ROW("seq_windows", "%a: f32[7,2]", LAYOUT "%v = seq_windows %a, %L, %L {kernel=[3], pad=[1]}"),
     ROW("seq_windows", "%a: f32[7,2]",
@@ -430,7 +431,7 @@ static bool build(Program *g, const Case *c, uint32_t order) {
   add_output(g, loss);
   for (uint32_t k = 0; k < g->n_in; k++)
     if (g->reached[k]) add_output(g, ir_op2(g->f, OP_grad_of, loss, g->in[k], g->f->loc));
-  return ir_run_passes(g->f, "check_scopes,functionalize,grad", NULL, NULL);
+  return ir_run_passes(g->f, "check_scopes,check_rows,functionalize,grad", NULL, NULL);
 }
 
 // ---- runs
@@ -640,7 +641,7 @@ static void test_error(void) {
   RtArena *mem = rt_arena_new();
   RtDiags diags = {.mem = mem};
   Prog *p = ir_parse(mem, path_text, strlen(path_text), "p.tir", &diags);
-  CHECK(p && !ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL));
+  CHECK(p && !ir_run_passes(p->fns[0], "check_scopes,check_rows,functionalize,grad", NULL, NULL));
   static const char *const expected[] = {
       " (rnn_seq_grad) has no gradient rule, but the gradient of %m with respect to %w flows through it",
       "%m was made here", "%w was made here", " (rnn_seq_grad), %w (input)"};  // behind the number of a value

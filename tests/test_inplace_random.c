@@ -418,7 +418,7 @@ static bool near(const double *want, const double *found, int n) {
 static bool run_oracle(tn_program *p, tn_function *f, int n_out, Data *d, double out[][MAX_N]) {
   fe_params_flush(p);
   if (p->ir->diags.n_errors ||
-      !ir_run_passes(f->ir, "check_scopes,functionalize,grad,simplify,insert_copies", NULL, NULL))
+      !ir_run_passes(f->ir, "check_scopes,check_rows,functionalize,grad,simplify,insert_copies", NULL, NULL))
     return false;
   RtText why = {.mem = p->mem};
   int64_t slots[1] = {0};

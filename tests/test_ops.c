@@ -61,7 +61,7 @@ static void check_differences(const OpCase *c, const Prog *p, uint32_t k, const 
 }
 
 static bool run_interpreter(const OpCase *c, const Prog *p, double **out, double **after, RtText *why) {
-  if (!ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL)) {
+  if (!ir_run_passes(p->fns[0], "check_scopes,check_rows,functionalize,grad", NULL, NULL)) {
     rt_text_add(why, "the passes fail");
     return false;
   }

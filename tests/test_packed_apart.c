@@ -1,9 +1,10 @@
 // Sequences of a packed batch stay apart: every op of the table either keeps rows, or is a total, or takes the layout, or is
-// refused along the axis of rows (E130). What is accepted gives sequence 0 the same bits whatever sequence 1 is.
+// refused along the axis of rows (E130), in text as in calls. What is accepted gives sequence 0 the same bits whatever sequence 1 is.
 #include "frontend/graph/function.h"
 #include "frontend/graph/packed_rows.h"
 #include "frontend/graph/program.h"
 #include "ir/rows/rows.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/report.h"
@@ -114,6 +115,65 @@ static void judge(bool is_const) {
   }
 }
 
+// ---- the same in text
+// The function as the verifier finds it in text; NULL: accepted
+static const char *report_of_text(const char *text, size_t n) {
+  static char report[4096];
+  tn_program *q = tn_program_parse(text, n, "apart.tir");
+  snprintf(report, sizeof report, "%s", report_of(q));
+  bool good = tn_n_errors(q) == 0;
+  tn_program_free(q);
+  return good ? NULL : report;
+}
+
+static const char *text_of(RtText *text) {
+  ir_print(p->ir, text, 0);
+  return text->text;
+}
+
+// Every `%12 = rows %7 : ..` that says nothing but that they are just rows, as a clone of what it is of.
+static bool forget_plain(char *text) {
+  bool any = false;
+  for (char *at = text; (at = strstr(at, " = rows ")) != NULL; at++) {
+    if (memchr(at, ',', strcspn(at, ":\n"))) continue;
+    memcpy(at, " = clone", 8);  // one letter more: the blank behind it
+    memmove(at + 9, at + 8, strlen(at + 8) + 1);
+    at[8] = ' ';
+    any = true;
+  }
+  return any;
+}
+
+// What is accepted is so in text; what is refused is, once the word that these are just rows is taken from the text.
+static void judge_text(bool is_const) {
+  uint32_t n_refused = 0;
+  for (size_t k = 0; k < N_CASES; k++) {
+    RtArena *mem = rt_arena_new();
+    RtText text = {.mem = mem};
+    bool mixes = cases[k].fate == MIXES;
+    begin(is_const);
+    if (mixes) d = tn_rows(s), labels = tn_rows(ids);
+    cases[k].make();
+    if (!tn_n_errors(p)) {
+      text_of(&text);
+      char *copy = rt_alloc(mem, 2 * text.len + 1);
+      memcpy(copy, text.text, text.len);
+      const char *report = report_of_text(copy, strlen(copy));
+      if (!CHECK(!report)) printf("%s: refused in text\n%s", cases[k].text, report);
+      bool is_op =
+          *cases[k].op != 0;  // a call may refuse what its ops do not show, as numbers of rows for those of steps
+      if (mixes && is_op && forget_plain(copy)) {
+        report = report_of_text(copy, strlen(copy));
+        if (!CHECK(report && strstr(report, "error[E130]"))) printf("%s: not refused in text\n%s", cases[k].text, copy);
+        n_refused++;
+      }
+    }
+    rt_arena_free(mem);
+    tn_program_free(p);
+  }
+  if (!CHECK(n_refused > 40)) printf("%u are refused in text\n", n_refused);  // others are refused by what is called
+}
+
 // Made by passes from other ops, or in marks of the front end, which rows do not meet
 static const char *const elsewhere =
     " input param const table dim_size result scope_begin scope_end move attach dispose output overwritten "
@@ -200,6 +260,6 @@ static void compare(bool is_const) {
 
 int main(void) {
   walk_table();
-  for (int is_const = 0; is_const < 2; is_const++) judge(is_const), compare(is_const);
+  for (int is_const = 0; is_const < 2; is_const++) judge(is_const), judge_text(is_const), compare(is_const);
   return check_report();
 }

@@ -71,7 +71,7 @@ static void check_literal(const Literal *l) {
   InterpEnv env = {.mem = mem, .in = in, .out = out};
   RtText why = {.mem = mem};
   Prog *p = CHECK(op) ? read_twice(mem, literal_text(mem, op)) : NULL;
-  if (p && CHECK(ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL)) &&
+  if (p && CHECK(ir_run_passes(p->fns[0], "check_scopes,check_rows,functionalize,grad", NULL, NULL)) &&
       CHECK(ir_interpret(p->fns[0], &env, &why)))
     compare_literal(l, op, &env);
   rt_arena_free(mem);

@@ -32,6 +32,7 @@ static const Reason not_left[] = {
     {OP_move, "pass check_scopes drops marks"},
     {OP_attach, "pass check_scopes drops marks"},
     {OP_dispose, "pass check_scopes drops marks"},
+    {OP_rows, "pass check_rows drops marks"},
     {OP_write, "pass functionalize makes values of versions"},
     {OP_overwritten, "pass functionalize makes values of versions"},
     {OP_clone, "pass functionalize makes values of versions"},

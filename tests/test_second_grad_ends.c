@@ -15,7 +15,7 @@ static const Tensor *interpret(RtArena *mem, const char *text, Tensor *in, uint3
   RtText why = {.mem = mem};
   InterpEnv env = {.mem = mem, .in = in, .out = rt_alloc(mem, n_out * sizeof(Tensor))};
   Prog *p = ir_parse(mem, text, strlen(text), "second.tir", &d);
-  bool good = p && ir_run_passes(p->fns[0], "check_scopes,functionalize,grad", NULL, NULL) &&
+  bool good = p && ir_run_passes(p->fns[0], "check_scopes,check_rows,functionalize,grad", NULL, NULL) &&
               ir_interpret(p->fns[0], &env, &why);
   rt_diags_print(&d, stdout);
   if (!CHECK(good)) printf("%s%s\n", why.text ? why.text : "", text);

@@ -185,6 +185,7 @@ static const char *const op_lines[] = {
     "%sq9 = seq_softmax %p, %L",
     "%sq10 = seq_softmax_grad %sq9, %L, %p",
     "%sq11 = seq_reverse %p, %L",
+    "%said = rows %sq11, %L",
     "%sq12 = seq_from_list %p, %L",
     "%sq13 = seq_to_list %p, %L",
     "%sq14 = seq_windows %p, %L, %L {kernel=[3], stride=[2], pad=[1], dilation=[4]}",

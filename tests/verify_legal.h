@@ -100,6 +100,8 @@
      RANK_UP_BEHIND | AXIS(1), "any features", false},
     {" seq_sum seq_max seq_min seq_select seq_softmax seq_softmax_grad seq_reverse seq_from_list seq_to_list ", 1,
      OTHER_BATCH | OTHER_TIME, "operands have its rows alone", false},
+    {" rows ", 0, OTHER_DTYPE | RANK_UP_BEHIND | AXIS(1), "any rows", false},
+    {" rows ", 1, OTHER_BATCH | OTHER_TIME, "the operand has its rows alone", false},
     {" seq_windows ", 0, AXIS(1), "any features", false},
     {" seq_windows ", 1, OTHER_TIME, "windows move over any times", false},
     {" seq_windows ", 2, OTHER_TIME | OTHER_ROWS, "the rows are the result's", false},

@@ -21,15 +21,6 @@ uint32_t fe_rows_of(tn_tensor t) {
   return is_first ? r.layout : 0;
 }
 
-void fe_tag_rows(tn_tensor t, Rows r) {
-  if (fe_ok(t)) ir_set_rows(&t.fn->rows, fe_val(t), r);
-}
-
-// Sequences that all have the same steps are dense: their rows are in no layout that the user sees.
-void fe_set_rows(tn_tensor t, uint32_t layout) {
-  if (fe_ok(t) && t.fn->ir->ins[layout].op != OP_dense_layout) fe_tag_rows(t, (Rows){.layout = layout});
-}
-
 static tn_packed as_packed(tn_tensor t) { return (tn_packed){t, {t.fn, fe_rows(t).layout}}; }
 
 // ---- E130
@@ -195,12 +186,16 @@ bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at) {
 }
 
 // ---- the way out
-// The same storage under another name, which no layout follows
+// The same storage under another name, which says whose rows it has
+tn_tensor fe_say_rows(tn_tensor x, Rows r, tn_site at) {
+  const tn_tensor of[] = {x, {x.fn, r.layout}};
+  Attr axis = ir_a_int(KEY_axis, r.axis);
+  return fe_ok(x) ? fe_emit(OP_rows, of, r.layout ? 2 : 1, &axis, r.layout && r.axis, at) : x;
+}
+
 tn_tensor tn_rows(tn_packed s, tn_site at) {
   tn_function *f;
   if (!fe_join_packed(&s, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
-  tn_tensor y = fe_view(s.data, at);
-  fe_tag_rows(y, (Rows){.is_plain = true});
-  return fe_made(y, at);
+  return fe_made(fe_say_rows(s.data, (Rows){0}, at), at);
 }

@@ -11,8 +11,8 @@ bool fe_join_packed(const tn_packed *s, uint32_t n, tn_function **f, tn_site at)
 bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at);
 static inline Rows fe_rows(tn_tensor t) { return fe_ok(t) ? ir_rows_at(&t.fn->rows, fe_val(t)) : (Rows){0}; }
 uint32_t fe_rows_of(tn_tensor t);  // the layout whose rows the first axis of t is; 0: of none
-void fe_set_rows(tn_tensor t, uint32_t layout);
-void fe_tag_rows(tn_tensor t, Rows r);
+// x where it is known whose rows it has, though it was not computed of those; of none: these are just rows
+tn_tensor fe_say_rows(tn_tensor x, Rows r, tn_site at);
 // Before an operation is made: E111 where rows of two layouts meet; false: reported. Of an op by axis E130, too
 bool fe_rows_meet(RowsEffect *e, tn_function *f, const RowsCall *c, tn_site at);
 // For its results from y on: E130 if sequences would be mixed; false: reported

@@ -294,17 +294,17 @@ static tn_rnn_output run_dense(tn_module *m, const tn_rnn_input *x, tn_site at) 
   Rows rows = fe_rows(x->dense);
   if (!fe_steps_apart(x->dense, batch_first, "tn_rnn_call_dense", at)) return poisoned(f);
   if (!fe_steps_apart(x->dense, 2, "tn_rnn_call_dense", at)) return poisoned(f);
-  tn_tensor dense = rows.layout ? fe_view(x->dense, at) : x->dense;
-  fe_tag_rows(dense, (Rows){0});
+  tn_tensor dense = rows.layout ? fe_say_rows(x->dense, (Rows){0}, at) : x->dense;
   c.layout = fe_dense_layout(f, c.batch, fe_axis_dim(x->dense, batch_first), at);
   if (!fe_ok(c.layout)) return poisoned(f);
   tn_rnn_output r = run_layers(&c, to_rows(dense, c.layout, batch_first, at));
   r.dense = from_rows(r.out.data, c.layout, batch_first, at);
   if (rows.layout) {
-    fe_tag_rows(r.dense, rows);
-    fe_tag_rows(r.hidden, (Rows){.layout = rows.layout, .axis = 1});
-    if (r.cell.fn) fe_tag_rows(r.cell, (Rows){.layout = rows.layout, .axis = 1});
-    for (uint32_t d = 0; d < r.n_last; d++) fe_tag_rows(r.last[d], (Rows){.layout = rows.layout});
+    const Rows states = {.layout = rows.layout, .axis = 1}, last = {.layout = rows.layout};
+    r.dense = fe_say_rows(r.dense, rows, at);
+    r.hidden = fe_say_rows(r.hidden, states, at);
+    if (r.cell.fn) r.cell = fe_say_rows(r.cell, states, at);
+    for (uint32_t d = 0; d < r.n_last; d++) r.last[d] = fe_say_rows(r.last[d], last, at);
   }
   r.out = (tn_packed){TN_NONE, TN_NONE};
   return r;

@@ -88,16 +88,9 @@ tn_packed tn_packed_log_softmax(tn_packed s, tn_site at) {
 }
 
 // ---- order
-// The same storage, of which no op knows that it holds rows of sequences
-static tn_tensor plain(tn_tensor x, tn_site at) {
-  tn_tensor y = fe_view(x, at);
-  fe_tag_rows(y, (Rows){.is_plain = true});
-  return y;
-}
-
 // A table [rows] in the shape of x, [rows, ..]
 static tn_tensor table_like(tn_tensor x, tn_tensor table, tn_site at) {
-  table = fe_as_column(plain(table, at), fe_rank(x), at);
+  table = fe_as_column(fe_say_rows(table, (Rows){0}, at), fe_rank(x), at);
   Attr shape = ir_a_list(KEY_shape, fe_shape_of(x));
   return fe_ok(table) ? fe_emit(OP_expand, &table, 1, &shape, 1, at) : table;
 }
@@ -114,7 +107,7 @@ static tn_tensor order_of(tn_tensor x, bool descending, tn_site at) {
 }
 
 bool fe_sort_steps(tn_tensor data, tn_tensor layout, bool descending, FeSorted *out, tn_site at) {
-  tn_tensor x = plain(data, at), wide = fe_widened(OP_sort, x, at);
+  tn_tensor x = fe_say_rows(data, (Rows){0}, at), wide = fe_widened(OP_sort, x, at);
   if (!fe_ok(wide)) return false;
   tn_tensor of = table_like(x, fe_layout_part(layout, "sequences", at), at), by_value = order_of(wide, descending, at);
   if (!fe_ok(by_value)) return false;

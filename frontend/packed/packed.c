@@ -393,7 +393,6 @@ tn_tensor tn_pad_packed_to(tn_packed s, double value, bool batch_first, int64_t 
 // The same layout around a value that is nobody else's.
 tn_packed fe_with_data(tn_packed s, tn_tensor data, tn_site at) {
   if (!fe_ok(data)) return fe_poisoned_packed(s.data.fn);
-  fe_set_rows(data, s.layout.v);
   return fe_made_packed((tn_packed){data, s.layout}, tn_packed_n_members(s) == 2, at);
 }
 
@@ -440,7 +439,7 @@ tn_packed tn_packed_with_data(tn_packed s, tn_tensor data, tn_site at) {
   bool fits = fe_rank(data) >= 1 && fe_ins(data)->dtype != DT_LAYOUT &&
               fe_axis_dim(data, 0).i == ir_dim_at(f->p->ir, fe_shape_of(s.layout), 2).i;
   if (fits && (!fe_rows_of(data) || fe_same_rows("packed_with_data", s.data, data, at)))
-    return fe_with_data(s, fe_view(data, at), at);
+    return fe_with_data(s, fe_say_rows(data, (Rows){.layout = s.layout.v}, at), at);
   if (fits) return fe_poisoned_packed(f);
   fe_error(f->p, E_SHAPE, at, "the first axis of packed data must be the rows of its layout");
   fe_note_value(data, "the data");

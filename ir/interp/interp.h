@@ -86,6 +86,7 @@ static inline double run_single(const Run *r, double x) { return r->env->single 
 #define eval_grad_replace eval_stop_grad
 #define eval_shard_mean eval_stop_grad
 #define eval_exchanged eval_stop_grad
+#define eval_rows eval_stop_grad
 #define eval_exchange_end eval_exchange_begin
 #define eval_seq_max eval_seq_best
 #define eval_seq_min eval_seq_best

@@ -5,6 +5,7 @@
 #include "ir/ops.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
+#include "ir/rows/rows.h"
 #include "ir/storage.h"
 
 // ---- what the instructions are
@@ -21,6 +22,12 @@ static bool is_scope_mark(Op op) {
 static bool holds_SCOPES(const Fn *f) {
   for (uint32_t i = 1; i < f->n_ins; i++)
     if (is_scope_mark((Op)f->ins[i].op)) return false;
+  return true;
+}
+
+static bool holds_APART(const Fn *f) {
+  for (Val v = {1}; v.i < f->n_ins; v.i++)
+    if (ir_has_typed_rows(f, v) || f->ins[v.i].op == OP_rows) return false;
   return true;
 }
 

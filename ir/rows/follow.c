@@ -13,12 +13,15 @@ void ir_set_rows(RowsMap *m, Val v, Rows r) {
 }
 
 // Sequences that all have the same steps are dense: their rows are in no layout that the user sees.
-static void set_rows_of(const RowsCall *c, Val v, Val layout) {
-  if (ir_ins(c->f, layout)->op != OP_dense_layout) ir_set_rows(c->rows, v, (Rows){.layout = layout.i});
+bool ir_has_typed_rows(const Fn *f, Val v) {
+  return ir_ins(f, v)->op == OP_packed_layout && !ir_attr(f, v, KEY_checked);
+}
+
+static void set_rows_of(const RowsCall *c, Val v, Val layout, uint32_t axis) {
+  if (ir_has_typed_rows(c->f, layout)) ir_set_rows(c->rows, v, (Rows){.layout = layout.i, .axis = (uint8_t)axis});
 }
 
 static Val layout_at(const RowsCall *c, Val v) { return (Val){ir_rows_at(c->rows, v).layout}; }
-static bool is_dense(const RowsCall *c, Val layout) { return ir_ins(c->f, layout)->op == OP_dense_layout; }
 static Dim axis_dim(const Fn *f, Val v, uint32_t axis) { return ir_dim_at(f->prog, ir_ins(f, v)->shape, axis); }
 static uint32_t rank_of(const RowsCall *c, Val v) { return ir_rank(c->f->prog, ir_ins(c->f, v)->shape); }
 
@@ -71,13 +74,18 @@ void ir_rows_pass_mark(RowsMap *m, const Fn *f, Val v) {
     if (ir_ins(f, last)->op == OP_scan_final && ir_attr_int(f, last, KEY_scan, -1) == number) give_last(m, f, s, last);
 }
 
+uint32_t ir_layout_of_scan(const RowsMap *m, int64_t number) {
+  const ScanRows *s = scan_of(m, number);
+  return s ? s->layout : 0;
+}
+
 static void follow_scan(const RowsCall *c, Val y) {
   ScanRows *s = scan_of(c->rows, scan_number(c));
   if (!s) return;
   if (c->op == OP_scan_final) give_last(c->rows, c->f, s, y);
   if (!s->layout || !ir_attr(c->f, y, KEY_live)) return;
   if (c->op == OP_scan_carry) note_next(c->rows, c->f, s, y, ir_rows_at(c->rows, (Val){s->layout}));
-  set_rows_of(c, y, (Val){s->layout});
+  set_rows_of(c, y, (Val){s->layout}, 0);
 }
 
 // ---- what an operation does
@@ -108,9 +116,10 @@ bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
     RowsWay way = ir_way_of_rows(c, k);
     if (way.fate == WAY_MIXED && !ir_is_one_sequence(c->f, of)) e->mixed = v;
     if (way.fate == WAY_OF_LAYOUT) {
-      Val layout = c->a[ir_layout_of_operand(c, k)];
-      if (is_dense(c, layout) && !ir_is_one_sequence(c->f, of)) e->mixed = v;
-      if (!is_dense(c, layout) && clash(e, c, of, layout)) return false;
+      Val layout = ir_layout_of(c, k);
+      bool is_typed = ir_has_typed_rows(c->f, layout);
+      if (!is_typed && !ir_is_one_sequence(c->f, of)) e->mixed = v;
+      if (is_typed && clash(e, c, of, layout)) return false;
     }
     if ((way.fate == WAY_KEPT || way.fate == WAY_SUMMED) && !meet(e, c, v, way)) return false;
   }
@@ -127,26 +136,58 @@ static bool is_part(const RowsCall *c, Val y, const char *name) {
 }
 static bool is_part_of_rows(const RowsCall *c, Val y) { return is_part(c, y, "steps") || is_part(c, y, "sequences"); }
 
+// Does result k have the rows of the layout, as the first axis or where `axis` says it?
+static bool has_rows(const RowsCall *c, Val y, uint32_t k, Val layout, uint32_t *axis) {
+  Op op = c->op;
+  bool is_lse = op == OP_sdpa && k == 1;  // [heads, rows]
+  bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
+  bool is_table = op == OP_seq_part && !is_part_of_rows(c, y);
+  bool is_state = (op == OP_rnn_seq && (k == 1 || k == 2)) || (op == OP_rnn_seq_grad && k > 1) ||
+                  (op == OP_linear_scan && k == 1) || (op == OP_linear_scan_grad && k == 2);
+  bool is_other =
+      op == OP_unpack_padded || op == OP_seq_window_lengths || op == OP_seq_to_list || op == OP_sdpa_bias_grad;
+  Val v = ir_result(y, k);
+  *axis = is_lse;
+  return !is_total && !is_table && !is_state && !is_other && *axis < rank_of(c, v) &&
+         axis_dim(c->f, v, *axis).i == axis_dim(c->f, layout, 2).i;
+}
+
+// Is result k a value for each sequence, [B, ..]?
+static bool is_by_sequence(const RowsCall *c, Val y, uint32_t k) {
+  switch (c->op) {
+  case OP_seq_sum:
+  case OP_seq_max:
+  case OP_seq_min:
+  case OP_seq_select:
+  case OP_unpack_padded:
+  case OP_seq_window_lengths: return true;
+  case OP_linear_scan: return k == 1;
+  case OP_linear_scan_grad: return k == 2;
+  case OP_rnn_seq: return k == 1 || k == 2;
+  case OP_rnn_seq_grad: return k > 1;
+  default: return is_part(c, y, "lengths");
+  }
+}
+
 // Rows of the layout, or values of whole sequences, which are rows where an outer layout's are packed
 static void follow_layout(const RowsCall *c, Val y) {
   Op op = c->op;
-  Val layout = c->a[op == OP_seq_windows ? 2 : ir_layout_operand(c)];
-  Rows of_batch = ir_rows_at(c->rows, layout);
-  if (op == OP_pack_padded && !of_batch.layout && layout_at(c, c->a[0]).i)
+  Val layout = c->a[op == OP_seq_windows ? ir_op_operand(op, ARG_windows) : ir_layout_operand(c)];
+  if (op == OP_pack_padded && !layout_at(c, layout).i && layout_at(c, c->a[0]).i)
     ir_set_rows(c->rows, layout, (Rows){.layout = layout_at(c, c->a[0]).i});
-  if (op == OP_seq_to_list) return;
-  uint32_t n_res = ir_ins(c->f, y)->n_res;
-  bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
-  bool is_table = op == OP_seq_part && !is_part_of_rows(c, y);
-  bool has_states = op == OP_rnn_seq || op == OP_linear_scan;  // results behind the first are of whole sequences
-  if (has_states || !(is_total || is_table || op == OP_unpack_padded || op == OP_seq_window_lengths))
-    set_rows_of(c, y, layout);
-  for (uint32_t k = 1; ir_ops[op].cls == CLASS_CUMULATIVE && k < n_res; k++) set_rows_of(c, ir_result(y, k), layout);
-  if (!of_batch.layout) return;
-  bool by_sequence = is_total || op == OP_unpack_padded || op == OP_linear_scan || op == OP_seq_window_lengths ||
-                     is_part(c, y, "lengths");
-  uint32_t end = op == OP_rnn_seq ? 3 : by_sequence ? n_res : 0;
-  for (uint32_t k = has_states; k < end; k++) ir_set_rows(c->rows, ir_result(y, k), of_batch);
+  Rows of_batch = ir_rows_at(c->rows, layout);
+  for (uint32_t k = 0, axis; k < ir_ins(c->f, y)->n_res; k++) {
+    Val of = ir_ops[op].cls == CLASS_ATTENTION && k ? ir_layout_of(c, op == OP_sdpa ? 0 : k) : layout;
+    if (has_rows(c, y, k, of, &axis)) set_rows_of(c, ir_result(y, k), of, axis);
+    else if (of_batch.layout && is_by_sequence(c, y, k)) ir_set_rows(c->rows, ir_result(y, k), of_batch);
+  }
+}
+
+// An op that says whose rows they are
+static void follow_said(const RowsCall *c, Val y) {
+  uint32_t layout = ir_layout_operand(c);
+  if (layout < c->n) set_rows_of(c, y, c->a[layout], (uint32_t)ir_attr_int(c->f, y, KEY_axis, 0));
+  else ir_set_rows(c->rows, y, (Rows){.is_plain = true});
 }
 
 // The same axis of the results, where it is there with its size; one row alone may be broadcast
@@ -163,8 +204,9 @@ static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
 
 void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
   bool is_along = ir_ops[c->op].rows == ROWS_ALONG || ir_ops[c->op].rows == ROWS_BY_AXIS;
-  bool is_scan = ir_ops[c->op].cls == CLASS_SCAN;
-  if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
+  bool is_scan = ir_ops[c->op].cls == CLASS_SCAN && c->op != OP_scan;
+  if (ir_ops[c->op].rows == ROWS_SAID) follow_said(c, y);
+  else if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
   else if (!ir_none(e->kept)) follow_kept(e, c, y);
   if (is_scan) follow_scan(c, y);
 }

@@ -1,5 +1,5 @@
 // Which values of a function have rows of packed sequences along an axis, and what instructions do with them: column `rows` of
-// ir/ops.def. For functions as they are built.
+// ir/ops.def. Until pass check_rows: the front end asks while it builds, the checker walks a whole function.
 //
 //   %d = pack_padded %x, %l       rows of %l along axis 0
 //   %t = permute %d {perm=[1,0]}  along axis 1
@@ -34,6 +34,7 @@ typedef struct {
 
 static inline Rows ir_rows_at(const RowsMap *m, Val v) { return v.i < m->n ? m->of[v.i] : (Rows){0}; }
 void ir_set_rows(RowsMap *m, Val v, Rows r);
+uint32_t ir_layout_of_scan(const RowsMap *m, int64_t number);  // 0: none, or over a dense axis
 
 // An instruction, made already or not yet
 typedef struct {
@@ -60,9 +61,9 @@ typedef struct {
 
 // ---- way.c
 RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k);  // of operand k, which has rows
-// Which operand is the op's layout, or that of operand k; UINT32_MAX: none
+Val ir_layout_of(const RowsCall *c, uint32_t k);  // whose rows operand k must have, where its fate is WAY_OF_LAYOUT
+// Which operand is the op's layout; UINT32_MAX: none
 uint32_t ir_layout_operand(const RowsCall *c);
-uint32_t ir_layout_of_operand(const RowsCall *c, uint32_t k);
 // A reshape of `axis`, which holds whole rows of a layout that has `rows` of them
 RowsWay ir_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows);
 
@@ -74,6 +75,7 @@ typedef struct {
   uint32_t axis, n_summed;  // axis: of the result, where the kept one's rows lie
 } RowsEffect;
 
+bool ir_has_typed_rows(const Fn *f, Val v);        // of a packed layout that pass check_rows has not marked
 bool ir_same_layout(const Fn *f, Val a, Val b);    // one layout, or two of the same constant lengths
 bool ir_is_one_sequence(const Fn *f, Val layout);  // there is nothing to mix
 // false: rows of two layouts would meet. Without a clash e->mixed may be set
@@ -82,5 +84,8 @@ void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y);  // gives th
 void ir_rows_pass_mark(RowsMap *m, const Fn *f, Val v);              // a mark of a scan was made
 // Before `content` is written to v, which then holds rows if the content does; false: e->clash or e->mixed says why not
 bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content);
+
+// ---- check.c
+bool ir_check_rows(const Fn *f, RtDiags *diags);  // of a whole function, E130 and E111
 
 #endif

@@ -75,23 +75,32 @@ static uint32_t layout_named(const RowsCall *c, ArgName name) {
   return has(c, k) && ir_ins(c->f, c->a[k])->dtype == DT_LAYOUT ? k : UINT32_MAX;
 }
 
-uint32_t ir_layout_operand(const RowsCall *c) { return layout_named(c, ARG_layout); }
+uint32_t ir_layout_operand(const RowsCall *c) {
+  bool is_outlined = c->op == OP_scan && has(c, 0) && ir_ins(c->f, c->a[0])->dtype == DT_LAYOUT;
+  return is_outlined ? 0 : layout_named(c, ARG_layout);
+}
 
-uint32_t ir_layout_of_operand(const RowsCall *c, uint32_t k) {
-  uint32_t of_keys = c->op == OP_sdpa && k > 0 ? layout_named(c, ARG_kv_layout) : UINT32_MAX;
-  return of_keys < c->n ? of_keys : ir_layout_operand(c);
+Val ir_layout_of(const RowsCall *c, uint32_t k) {
+  if (c->op == OP_scan_input) return (Val){ir_layout_of_scan(c->rows, attr_of(c, KEY_scan)->u.i)};
+  bool is_key = ir_ops[c->op].cls == CLASS_ATTENTION && (k == 1 || k == 2);
+  uint32_t of_keys = is_key ? layout_named(c, ARG_kv_layout) : UINT32_MAX;
+  if (c->op == OP_seq_windows_grad && k == 0) return c->a[ir_op_operand(c->op, ARG_windows)];
+  return c->a[of_keys < c->n ? of_keys : ir_layout_operand(c)];
 }
 
 // Values of whole sequences, [B, ..], may be rows of an outer layout, as the characters of packed words have it.
 static bool is_by_sequence(Op op, uint32_t k) {
-  uint32_t h0 = op == OP_rnn_seq || op == OP_linear_scan ? ir_op_operand(op, ARG_h0) : UINT32_MAX;
-  return op == OP_pack_padded || op == OP_seq_broadcast || op == OP_seq_scatter || (k >= h0 && k <= h0 + 1);
+  static const ArgName states[] = {ARG_h0, ARG_c0, ARG_g_hn, ARG_g_cn};
+  bool is_state = false;
+  for (uint32_t j = 0; j < sizeof states / sizeof *states; j++) is_state |= ir_op_operand(op, states[j]) == k;
+  return op == OP_pack_padded || op == OP_seq_broadcast || op == OP_seq_scatter || is_state;
 }
 
 static RowsWay with_layout(const RowsCall *c, uint32_t k, uint32_t axis) {
   bool time_major = c->op == OP_pack_padded && attr_of(c, KEY_time_major);
+  bool is_lse = ir_ops[c->op].cls == CLASS_ATTENTION && ir_op_operand(c->op, ARG_lse) == k;  // [heads, rows]
   if (is_by_sequence(c->op, k)) return axis == (uint32_t)time_major ? gone() : mixed();
-  return axis == 0 ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
+  return axis == is_lse ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
 }
 
 // ---- BY_AXIS
@@ -178,14 +187,22 @@ static RowsWay pick(const RowsCall *c, uint32_t k, uint32_t axis) {
 // ---- ALONG
 static RowsWay in_scan(const RowsCall *c, uint32_t axis) {
   bool is_packed = attr_of(c, KEY_live) != NULL;
+  if (is_packed && c->op == OP_scan_input) return axis == 0 ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
   if (is_packed || c->op == OP_scan_carry || c->op == OP_scan_final) return kept(axis);
   if (c->op == OP_scan_output) return kept(axis + 1);
   return axis ? kept(axis - 1) : mixed();
 }
 
+// Of an outlined scan over a layout
+static bool is_slice(const RowsCall *c, uint32_t k) {
+  const Attr *n = attr_of(c, KEY_slices);
+  return ir_layout_operand(c) == 0 && n && k <= n->u.i;
+}
+
 static RowsWay along(const RowsCall *c, uint32_t k, uint32_t axis) {
   switch (c->op) {
   case OP_packed_layout: return axis == 0 ? kept(0) : mixed();
+  case OP_scan: return is_slice(c, k) && axis == 0 ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
   case OP_sdpa:
     if (ir_layout_operand(c) < c->n) return with_layout(c, k, axis);
     return axis == 0 && rank_of(c, k) > 3 ? kept(0) : mixed();
@@ -195,6 +212,13 @@ static RowsWay along(const RowsCall *c, uint32_t k, uint32_t axis) {
   case OP_scan_final: return in_scan(c, axis);
   default: return ir_layout_operand(c) < c->n ? with_layout(c, k, axis) : mixed();
   }
+}
+
+// ---- SAID
+static RowsWay said(const RowsCall *c, uint32_t axis) {
+  const Attr *at = attr_of(c, KEY_axis);
+  if (ir_layout_operand(c) >= c->n) return gone();
+  return axis == (at ? at->u.i : 0) ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
 }
 
 RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k) {
@@ -217,6 +241,7 @@ RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k) {
   case ROWS_TOTAL: return total(c, k, axis);
   case ROWS_PICK: return pick(c, k, axis);
   case ROWS_ALONG: return along(c, k, axis);
+  case ROWS_SAID: return said(c, axis);
   }
   return mixed();
 }

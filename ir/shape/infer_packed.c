@@ -149,6 +149,18 @@ uint16_t ir_rule_seq_broadcast(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_rows(const Infer *c) {
+  int64_t axis = ir_attr_int(c->f, c->v, KEY_axis, 0);
+  uint32_t layout = ir_operand_at(c->f, c->v, ARG_layout);
+  if (layout == UINT32_MAX && ir_attr(c->f, c->v, KEY_axis))
+    return ir_infer_fault(c, E_ARGUMENT, "{axis} needs a layout");
+  if (layout == UINT32_MAX) return ir_rule_same(c);
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  if (axis < 0 || axis >= rank_of(c, 0)) return ir_infer_fault(c, E_ARGUMENT, "{axis} is out of range");
+  if (dim_of(c, 0, (uint32_t)axis).i != dim_of(c, layout, 2).i) return bad_shape(c, "rows differ from the layout's");
+  return ir_rule_same(c);
+}
+
 uint16_t ir_rule_seq_rows(const Infer *c) {
   Shape s;
   TRY(seq_shape(c, 2, 2, &s));

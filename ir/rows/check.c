@@ -1,0 +1,128 @@
+// Packed sequences stay apart in a whole function as it is built: what would mix them, and where rows of two layouts would
+// meet. Layouts that pass check_rows has marked {checked} are left out: their rows are rows like any others.
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/ops.h"
+#include "ir/rows/rows.h"
+#include "ir/text/text.h"
+
+typedef struct {
+  const Fn *f;
+  RtDiags *diags;
+  RowsMap rows;
+  bool ok;
+} Checker;
+
+static void note(Checker *s, Loc at, const char *text) {
+  const Prog *p = s->f->prog;
+  rt_diag(s->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "%s", text);
+}
+
+// The op that works within each sequence; NULL: it is no other
+static const char *own_op(const RowsCall *c) {
+  switch (c->op) {
+  case OP_softmax: return "seq_softmax";
+  case OP_conv:
+  case OP_max_pool:
+  case OP_sum_pool: return "seq_windows";
+  case OP_gather:
+  case OP_scatter: return "seq_row";
+  case OP_slice:
+    for (uint32_t k = 0; k < c->n_attrs; k++)
+      if (c->attrs[k].key == KEY_reverse) return "seq_reverse";
+    return "seq_row";
+  default: return NULL;
+  }
+}
+
+static const char *way_out(const Checker *s, const RowsCall *c) {
+  const char *own = own_op(c);
+  if (ir_op_operand(c->op, ARG_layout) != UINT32_MAX)
+    return rt_printf(s->diags->mem, "%s with the layout as an operand works within each sequence", ir_ops[c->op].name);
+  return own ? rt_printf(s->diags->mem, "%s works within each sequence", own)
+             : "unpack_padded gives each sequence a row of its own";
+}
+
+static void report_mixed(Checker *s, const RowsCall *c, Val at, Val v) {
+  const Fn *f = s->f;
+  const Prog *p = f->prog;
+  Rows r = ir_rows_at(&s->rows, v);
+  RtText type = {.mem = s->diags->mem};
+  ir_print_type(f, v, &type);
+  Loc loc = ir_ins(f, at)->loc;
+  rt_diag(s->diags, RT_ERROR, E_ROWS_MIXED, ir_loc_file(p, loc), ir_loc_line(p, loc),
+          "@%s: %s would mix the sequences of a packed batch: axis %u of %s, %s, has the rows of all of them",
+          ir_text(p, f->name), ir_value_text(f, at), r.axis, ir_value_text(f, v), type.text);
+  note(s, ir_ins(f, (Val){r.layout})->loc, "the sequences were packed here");
+  const char *plain = p->names_calls ? "tn_rows" : rt_printf(s->diags->mem, "`rows %s`", ir_result_text(f, v));
+  rt_diag(s->diags, RT_HINT, 0, NULL, 0, "%s; %s says that these are just rows", way_out(s, c), plain);
+  s->ok = false;
+}
+
+static void report_joined(Checker *s, Val at, const RowsEffect *e) {
+  const Fn *f = s->f;
+  const Prog *p = f->prog;
+  Loc loc = ir_ins(f, at)->loc;
+  rt_diag(s->diags, RT_ERROR, E_REGISTERED_SHAPE, ir_loc_file(p, loc), ir_loc_line(p, loc),
+          "@%s: rows of two layouts meet in %s: of %s and of %s", ir_text(p, f->name), ir_value_text(f, at),
+          ir_value_text(f, e->clash[0]), ir_value_text(f, e->clash[1]));
+  note(s, ir_ins(f, e->clash[0])->loc, "the first was packed here");
+  note(s, ir_ins(f, e->clash[1])->loc, "the second was packed here");
+  rt_diag(s->diags, RT_HINT, 0, NULL, 0, "values that meet are packed by one layout");
+  s->ok = false;
+}
+
+static void report(Checker *s, const RowsCall *c, Val at, const RowsEffect *e) {
+  if (ir_none(e->mixed)) report_joined(s, at, e);
+  else report_mixed(s, c, at, e->mixed);
+}
+
+// Operands by position in the row of the op; none: absent
+static Val *operands(const Checker *s, Val v, uint32_t *n) {
+  const Ins *ins = ir_ins(s->f, v);
+  uint32_t most = ir_ops[ins->op].n_operands;
+  *n = ins->n_args > most ? ins->n_args : most;
+  Val *a = rt_alloc(s->diags->mem, (*n + 1) * sizeof *a);
+  for (uint32_t k = 0; k < ins->n_args; k++) a[ir_operand_slot(s->f, v, k)] = ir_arg(s->f, v, k);
+  return a;
+}
+
+static bool has_rows(const Checker *s, const Val *a, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    if (ir_rows_at(&s->rows, a[k]).layout || (a[k].i && ir_has_typed_rows(s->f, a[k]))) return true;
+  return false;
+}
+
+static void step(Checker *s, Val v) {
+  const Fn *f = s->f;
+  const Ins *ins = ir_ins(f, v);
+  RowsCall c = {.f = f, .rows = &s->rows, .op = (Op)ins->op, .n_attrs = ins->n_attrs, .attrs = f->attrs + ins->attrs};
+  RowsEffect e;
+  if (ins->op == OP_result) return;
+  if (ir_ops[ins->op].cls == CLASS_SCAN && !ins->n_res) {
+    ir_rows_pass_mark(&s->rows, f, v);
+    return;
+  }
+  if (ins->op == OP_write) {
+    if (!ir_rows_written(&s->rows, &e, f, ir_arg(f, v, 0), ir_arg(f, v, 1))) report(s, &c, v, &e);
+    return;
+  }
+  c.a = operands(s, v, &c.n);
+  bool in_scan = ir_ops[ins->op].cls == CLASS_SCAN;
+  if (!in_scan && !has_rows(s, c.a, c.n) && ins->op != OP_rows) return;
+  if (!ir_rows_meet(&e, &c) || e.mixed.i) report(s, &c, v, &e);
+  else ir_rows_follow(&e, &c, v);
+}
+
+static bool has_typed_layout(const Fn *f) {
+  for (Val v = {1}; v.i < f->n_ins; v.i++)
+    if (ir_has_typed_rows(f, v)) return true;
+  return false;
+}
+
+bool ir_check_rows(const Fn *f, RtDiags *diags) {
+  Checker s = {.f = f, .diags = diags, .rows = {.mem = diags->mem}, .ok = true};
+  if (!has_typed_layout(f)) return true;
+  for (Val v = {1}; v.i < f->n_ins && diags->n_errors <= 20; v.i++) step(&s, v);
+  return s.ok;
+}
