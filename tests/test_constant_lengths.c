@@ -96,7 +96,7 @@ int main(void) {
   CHECK_HAS(text, "layout[3,5,rows]  ; k0 arena+");
   free(text);
   text = lifetimes(q);
-  CHECK_HAS(text, "packed_layout {time=5, rows=12, lengths=[3,5,4]} : layout[3,5,12]  ; const+0");
+  CHECK_HAS(text, "packed_layout {time=5, rows=12, lengths=[3,5,4], checked} : layout[3,5,12]  ; const+0");
   CHECK_HAS(text, "f32[12,8]");  // rows are a constant of the code
   free(text);
   tn_model_free(m), tn_model_free(n);

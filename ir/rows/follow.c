@@ -136,22 +136,6 @@ static bool is_part(const RowsCall *c, Val y, const char *name) {
 }
 static bool is_part_of_rows(const RowsCall *c, Val y) { return is_part(c, y, "steps") || is_part(c, y, "sequences"); }
 
-// Does result k have the rows of the layout, as the first axis or where `axis` says it?
-static bool has_rows(const RowsCall *c, Val y, uint32_t k, Val layout, uint32_t *axis) {
-  Op op = c->op;
-  bool is_lse = op == OP_sdpa && k == 1;  // [heads, rows]
-  bool is_total = op == OP_seq_sum || op == OP_seq_max || op == OP_seq_min || op == OP_seq_select;
-  bool is_table = op == OP_seq_part && !is_part_of_rows(c, y);
-  bool is_state = (op == OP_rnn_seq && (k == 1 || k == 2)) || (op == OP_rnn_seq_grad && k > 1) ||
-                  (op == OP_linear_scan && k == 1) || (op == OP_linear_scan_grad && k == 2);
-  bool is_other =
-      op == OP_unpack_padded || op == OP_seq_window_lengths || op == OP_seq_to_list || op == OP_sdpa_bias_grad;
-  Val v = ir_result(y, k);
-  *axis = is_lse;
-  return !is_total && !is_table && !is_state && !is_other && *axis < rank_of(c, v) &&
-         axis_dim(c->f, v, *axis).i == axis_dim(c->f, layout, 2).i;
-}
-
 // Is result k a value for each sequence, [B, ..]?
 static bool is_by_sequence(const RowsCall *c, Val y, uint32_t k) {
   switch (c->op) {
@@ -169,6 +153,15 @@ static bool is_by_sequence(const RowsCall *c, Val y, uint32_t k) {
   }
 }
 
+// Does result k, which is not by sequence, have the rows of the layout along *axis?
+static bool has_rows(const RowsCall *c, Val y, uint32_t k, Val layout, uint32_t *axis) {
+  bool is_other =
+      (c->op == OP_seq_part && !is_part_of_rows(c, y)) || c->op == OP_seq_to_list || c->op == OP_sdpa_bias_grad;
+  Val v = ir_result(y, k);
+  *axis = c->op == OP_sdpa && k == 1;  // the second is [heads, rows]
+  return !is_other && *axis < rank_of(c, v) && axis_dim(c->f, v, *axis).i == axis_dim(c->f, layout, 2).i;
+}
+
 // Rows of the layout, or values of whole sequences, which are rows where an outer layout's are packed
 static void follow_layout(const RowsCall *c, Val y) {
   Op op = c->op;
@@ -178,8 +171,10 @@ static void follow_layout(const RowsCall *c, Val y) {
   Rows of_batch = ir_rows_at(c->rows, layout);
   for (uint32_t k = 0, axis; k < ir_ins(c->f, y)->n_res; k++) {
     Val of = ir_ops[op].cls == CLASS_ATTENTION && k ? ir_layout_of(c, op == OP_sdpa ? 0 : k) : layout;
-    if (has_rows(c, y, k, of, &axis)) set_rows_of(c, ir_result(y, k), of, axis);
-    else if (of_batch.layout && is_by_sequence(c, y, k)) ir_set_rows(c->rows, ir_result(y, k), of_batch);
+    Val v = ir_result(y, k);
+    of_batch.axis = op == OP_unpack_padded && ir_attr(c->f, y, KEY_time_major);
+    if (is_by_sequence(c, y, k)) ir_set_rows(c->rows, v, of_batch);
+    else if (has_rows(c, y, k, of, &axis)) set_rows_of(c, v, of, axis);
   }
 }
 
