@@ -80,7 +80,7 @@ offers() { # offers TEXT WORDS..: the words are offered
 }
 offers 'explain' tenure ex
 offers '--dump-after' tenure opt --du
-offers 'check_scopes check_starts' tenure opt --passes check
+offers 'check_scopes check_rows check_starts' tenure opt --passes check
 offers 'zsh' tenure completion z
 printf %s "$program" >completion.tir
 offers 'f' tenure explain completion.tir %y --function ''
