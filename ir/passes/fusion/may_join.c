@@ -3,8 +3,8 @@
 //
 // Pointwise kernel: POINTWISE and INDEX instructions of one shape, which read each other's values element by element.
 //
-// Product: pointwise instructions of its shape, its epilogue; the update of the parameter whose gradient it makes, or the
-// moments of what it makes, as its last member. Rows that are packed take pointwise instructions likewise.
+// Product: pointwise instructions of its shape, its epilogue, which may assign; the update of the parameter whose gradient it
+// makes, or the moments of what it makes, as its last member. Rows that are packed take pointwise instructions likewise.
 //
 // Row kernel: row ops over one row space, and pointwise instructions on elements or row scalars of these rows; values of
 // the kernel are read row-locally. A pointwise kernel turns into one when a row op joins:
@@ -158,13 +158,28 @@ static const char *end_bar(const Groups *g, const Group *k, Val v) {
   return NULL;
 }
 
+// What is assigned in an epilogue is not read by the product or before it, where elements come in another order.
+static const char *assign_bar(const Groups *g, const Group *k, Val v) {
+  const Fn *f = g->f;
+  for (uint32_t i = k->first; i; i = g->next[i])
+    for (uint32_t a = 0; a < f->ins[i].n_args; a++)
+      if (i <= k->lead && overwrites(f, v.i, ir_arg(f, (Val){i}, a)))
+        return "the kernel of the product reads what it would overwrite";
+  for (uint32_t a = 0; v.i < k->lead && a < ir_ins(f, v)->n_args; a++)
+    for (uint32_t i = k->first; i; i = g->next[i])
+      if (overwrites(f, i, ir_arg(f, v, a))) return "it reads before the product what the kernel overwrites";
+  return NULL;
+}
+
 // What an epilogue takes, whatever it reads.
 static const char *epilogue_bar(const Groups *g, uint32_t to, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(g->f, v)->op];
   if (op->cls != CLASS_POINTWISE) return "what follows in such a kernel is pointwise";
-  if (op->flags & WRITES) return "what follows in such a kernel writes nothing in place";
+  if ((op->flags & WRITES) && ir_ins(g->f, v)->op != OP_assign)
+    return "what follows in such a kernel assigns whole values alone";
   if (ir_ins(g->f, v)->shape.i != g->f->ins[g->list[to].lead].shape.i) return "its shape is not that of the kernel";
   const char *bar = size_bar(g, to, v);
+  if (!bar) bar = assign_bar(g, &g->list[to], v);
   return bar ? bar : element_bar(g, &g->list[to], v);
 }
 
@@ -184,6 +199,7 @@ static const char *product_bar(const Groups *g, uint32_t to, Val v) {
 bool ir_takes_packed_readers(const Fn *f, Val v) { return ir_ins(f, v)->op == OP_pack_padded; }
 
 static const char *pack_bar(const Groups *g, uint32_t to, Val v) {
+  if (ir_ops[ir_ins(g->f, v)->op].flags & WRITES) return "what follows in such a kernel writes nothing in place";
   return ir_takes_packed_readers(g->f, (Val){g->list[to].lead}) ? epilogue_bar(g, to, v) : "";
 }
 

@@ -244,15 +244,21 @@ static bool reads_pointwise(const Look *l, uint32_t i, Val a, Val w) {
          (same_place || same_type(l, a, (Val){i}));
 }
 
+// Behind a product: w takes the place of an operand of its type, or is its next version.
+static bool reads_behind_product(const Look *l, uint32_t i, Val a, Val w) {
+  uint32_t by = ir_head(l->f, w).i;
+  bool points = class_at(l, i) == CLASS_POINTWISE && class_at(l, by) == CLASS_POINTWISE;
+  bool is_next = (ir_ops[op_at(l, by)].flags & WRITES) && reads_pointwise(l, i, a, w);
+  return i > l->lead && by > l->lead && points && (same_type(l, a, (Val){i}) || is_next);
+}
+
 // Instruction i reads element e of operand k before element e of w is written, and no other worker writes that.
 static bool reads_by_element(const Look *l, uint32_t i, uint32_t k, Val w) {
   Val a = ir_arg(l->f, (Val){i}, k);
   uint32_t by = ir_head(l->f, w).i;
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE: return reads_pointwise(l, i, a, w);
-  case CLASS_GEMM:
-    return i > l->lead && by > l->lead && class_at(l, i) == CLASS_POINTWISE && class_at(l, by) == CLASS_POINTWISE &&
-           same_type(l, a, (Val){i});
+  case CLASS_GEMM: return reads_behind_product(l, i, a, w);
   case CLASS_PACK_PADDED:
     return i > l->k->first && by > l->k->first && class_at(l, i) == CLASS_POINTWISE && same_type(l, a, w) &&
            same_type(l, a, (Val){i});
