@@ -49,7 +49,7 @@ static const Target targets[] = {
     {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW, .facts = IR_TARGET_FACTS},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
      .vl = 8, .vectors_at_once = 4, .vector_register = "v", .has_fma = true, .has_rounding = true,
-     .slow_masks = true,
+     .slow_masks = true, .memory_streams = 4,
      .gemm_mr = 6, .gemm_nv = 2, .dot_accumulators = 8, .rnn_mr = 2, MEASURED_ON_AVX512},
 #if defined(__x86_64__)
     {"x86-64-v2", "generic", X86_LINUX, "x86-64-v2", X86_V2, .pointer_bits = 64, .has_image = true,
@@ -133,10 +133,11 @@ void cg_target_key(const Target *t, RtText *out) {
       t->vectors_at_once, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, !t->slow_masks, t->cheap_shuffle);
   const TargetFacts *f = &t->facts;
   const int64_t size[] = {
-      t->gemm_mr,   t->gemm_nv,          t->dot_accumulators, t->stream_ahead,     t->follows_streams, t->gemm_mc_bytes,
-      t->gemm_kc,   t->gemm_kc_packed_a, t->gemm_b_bytes,     t->gemm_kc_in_place, t->gemm_acc_bytes,  t->prefers_blas,
-      t->rnn_mr,    t->rnn_kc_bytes,     t->stack_bytes,      t->partial_sum,      t->worker_bytes,    f->lanes,
-      f->l1_bytes,  f->l2_bytes,         f->llc_bytes,        f->page_bytes,       f->dtlb_entries,    f->update_bytes,
+      t->gemm_mr,        t->gemm_nv,        t->dot_accumulators, t->stream_ahead, t->follows_streams,
+      t->gemm_mc_bytes,  t->gemm_kc,        t->gemm_kc_packed_a, t->gemm_b_bytes, t->gemm_kc_in_place,
+      t->gemm_acc_bytes, t->prefers_blas,   t->rnn_mr,           t->rnn_kc_bytes, t->stack_bytes,
+      t->partial_sum,    t->memory_streams, t->worker_bytes,     f->lanes,        f->l1_bytes,
+      f->l2_bytes,       f->llc_bytes,      f->page_bytes,       f->dtlb_entries, f->update_bytes,
       f->step_bytes};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
   rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);

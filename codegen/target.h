@@ -50,6 +50,7 @@ typedef struct {
   int64_t gemm_acc_bytes;    // accumulators on the stack, MC x NC while KC blocks pass by, or MR x NC (046, 090)
   int64_t stream_ahead;      // bytes of one stream from memory prefetched into L2; 0: none, hardware does as well (063)
   bool follows_streams;      // its hardware prefetcher keeps up with eight streams as with one (063)
+  uint32_t memory_streams;   // far apart, that memory and LLC are read faster by than by one; 0: no more than one (109)
   bool prefers_blas;         // a tuned library is faster than code for this row
   int64_t partial_sum;       // terms of a partial sum: longer sums are added up from such, so that errors stay small
   // ---- recurrences

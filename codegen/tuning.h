@@ -74,6 +74,7 @@
 #define TUNED_GEMV(X)                                                                                                     \
   X(MOST_ROWS, 4, 18, "of A")                                                                                             \
   X(N_ACC, 4, 18, "accumulators of a row: as many as an addition takes cycles")                                           \
+  X(STREAM_UNITS, 4, 109, "of a stream, at least, where B is read as several")                                            \
   X(LLC_AHEAD, 256, 18, "elements of B that are prefetched where it is in LLC")                                           \
   X(LONG_K, 2048, 18, "from which on rows of B are a stream each, wherever B comes from")                                 \
   X(MOST_A, 16384, 18, "elements of A on the stack")                                                                      \

@@ -301,6 +301,10 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {2, 70, 100, 0, false, true, PLAIN, 0, 0},  {3, 90, 129, 0, false, true, BIAS_GELU, 0, 0},
     {4, 65, 200, 0, false, true, GATED, 0, 0},  {2, 50, 301, 0, false, true, SCALED_DROPOUT, 4, 0},
     {0, 50, 301, 0, false, true, RESIDUAL_KEPT, 3, 0},
+    // likewise by several streams, where the target has them: shares that they do not divide, partial sums
+    {2, 150, 129, 0, false, true, BIAS_GELU, 0, 0}, {3, 141, 100, 0, false, true, GATED, 0, 0},
+    {4, 200, 75, 0, false, true, RESIDUAL_KEPT, 0, 0}, {3, 137, 301, 0, false, true, SCALED_DROPOUT, 4, 0},
+    {0, 150, 301, 0, false, true, PLAIN, 2, 0}, {1, 139, 2111, 0, false, true, RESIDUAL_KEPT, 0, 0},
     // few rows, stored [K, N]: rows of B at once and those left over, blocks of columns, wide panels
     {1, 300, 50, 0, false, false, BIAS_GELU, 0, 0}, {3, 131, 77, 0, false, false, PLAIN, 0, 0},
     {1, 9001, 11, 0, false, false, RESIDUAL_KEPT, 0, 0}, {4, 2500, 17, 0, false, false, SCALED_DROPOUT, 0, 0},
