@@ -2,7 +2,7 @@
 // the fastest of these:
 //   stock            as installed
 //   tuned            MKL takes the kernels that the CPU's features allow, on AMD too (peers/mkl_as_intel.c); glibc keeps the
-//                    pages of large results instead of mapping fresh ones in every call
+//                    pages of large results instead of mapping fresh ones in every call; PyTorch asks for huge pages
 //   channels first   of workloads of images, whose data have channels last in the other ways
 //   of sequences: a loop over them, a batch padded to the longest with a mask, nested tensors, all tuned
 #include "bench/measure.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEEPS_PAGES "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=30000000000"
+#define KEEPS_PAGES "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=30000000000", "THP_MEM_ALLOC_ENABLE=1"
 #define CHANNELS_FIRST "TENURE_PEER_LAYOUT=first"
 static const PeerWay stock = {"stock", {NULL}};
 static const PeerWay torch_ways[] = {{"stock", {NULL}},
