@@ -1,7 +1,7 @@
 // Data that peers can make too, and what all workloads share.
 #include "bench/bench.h"
-#include <math.h>
 #include <malloc.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

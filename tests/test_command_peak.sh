@@ -26,7 +26,7 @@ func @step(%x: f32[batch,32]) {          // m.c:1
 }                                        // m.c:11
 TIR
 cat >expected.txt <<'END'
-@step: 32.1 KiB at kernel 2 of 10: matmul, square, mul x 2 at m.c:5, 6 in head
+@step: 32.1 KiB at kernel 2 of 8: matmul, square, mul x 2 at m.c:5, 6 in head
          8 KiB  %a               saved for backward gelu m.c:4 in enc
          8 KiB  %23              saved for backward add backward of m.c:4 in enc
          8 KiB  %s               activation         square m.c:6
@@ -34,16 +34,16 @@ cat >expected.txt <<'END'
            4 B  %11              gradient           div backward of m.c:7
           60 B  padding, and unused by the placement here
   by line:             without it  lowered by
-        16 KiB  m.c:4   -12.1 KiB  2 shards: -8 KiB
-        16 KiB  m.c:6   -12.1 KiB  2 shards: -12 KiB
+        16 KiB  m.c:4     -16 KiB  2 shards: -8 KiB
+        16 KiB  m.c:6     -16 KiB  2 shards: -12 KiB
            4 B  m.c:7       -64 B
   by module:                        without it  lowered by
-      16.0 KiB  outside of modules   -12.1 KiB  2 shards: -11.7 KiB
-        16 KiB  enc                  -12.1 KiB  batch <= 32: -8 KiB
+      16.0 KiB  outside of modules   -16.1 KiB  2 shards: -11.7 KiB
+        16 KiB  enc                    -16 KiB  batch <= 32: -8 KiB
   by kind:                                       without it  lowered by
        8.0 KiB  gradient                           -8.1 KiB  batch <= 32: -4 KiB
-         8 KiB  activation                         -4.1 KiB  2 shards: -8.0 KiB
-         8 KiB  saved for the backward of m.c:4    -4.1 KiB  2 shards: -8 KiB
+         8 KiB  activation                           -8 KiB  2 shards: -8.0 KiB
+         8 KiB  saved for the backward of m.c:4      -8 KiB  2 shards: -8 KiB
          8 KiB  saved for the backward of m.c:5      -8 KiB  2 shards: -4 KiB
   the arena, planned with one thing changed:
       28.4 KiB    -3.7 KiB  2 shards: tn_distributed(f, .n = 2, .batch = batch), where the loss is a mean over batch

@@ -151,7 +151,7 @@ check 0 "@f: %4 is f32[4], made by exp at m.c:4" explain number.tir 2.act
 check 0 "@f: %2 is f32[4], made by relu at m.c:2
 @g: %2 is f32[4], made by tanh at m.c:9" explain number.tir %2
 check 0 "@f: %3 is f32[4], made by neg at m.c:3" explain number.tir 3
-check 0 "@step: 576 B at kernel 8 of 11: expand at m.c:4" explain a.tir --peak
+check 0 "@step: 576 B at kernel 8 of 10: expand at m.c:4" explain a.tir --peak
 check 2 "explain --peak needs a file alone" explain a.tir %a --peak
 check 2 "unknown option --nothing" explain a.tir %a --nothing
 check 2 "%b is too many" explain a.tir %a %b
