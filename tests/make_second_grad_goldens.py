@@ -55,6 +55,30 @@ def row_norm(x):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-2)
 
 
+def heads(x, n):
+    b, t, d = x.shape
+    return x[:, :, : d * n // 2].reshape(b, t, n, d // 2).transpose(1, 2)
+
+
+def attend(q, k, v, sees, bias=0):
+    s = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias
+    at, key = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])
+    return torch.softmax(s.masked_fill(~sees(at, key), -torch.inf), -1) @ v
+
+
+def attention(x, w):
+    return attend(heads(x, 2), heads(w, 2), heads(x * w, 2), lambda at, key: key <= at)
+
+
+def attention_grouped(x, w):
+    k, v = (heads(a, 1).expand(-1, 2, -1, -1) for a in (w, x * w))
+    return attend(heads(x, 2), k, v, lambda at, key: (key - at).abs() < 2, w[:, 0, 0].reshape(-1, 1, 1, 1))
+
+
+def attention_in_scan(x, w):
+    return attend(x, w, x * w, lambda at, key: key >= 0)
+
+
 CASES = [  # name, shapes of x, shape of w by that of x, y
     ("softmax", ROWS, lambda s: s, lambda x, w: torch.softmax(x, -1) * w),
     ("softmax_first", ROWS, lambda s: s, lambda x, w: torch.softmax(x * w, 0)),
@@ -70,6 +94,9 @@ CASES = [  # name, shapes of x, shape of w by that of x, y
      lambda x, w: F.cross_entropy(x * w, labels(x), reduction="none", label_smoothing=0.25)),
     ("matmul", [(3, 5), (1, 1)], lambda s: (4, s[1]), lambda x, w: x @ w.T),
     ("matmul_batch", [(2, 3, 4)], lambda s: (s[2], 2), lambda x, w: torch.tanh(x @ w)),
+    ("attention", [(2, 5, 6), (1, 1, 2)], lambda s: s, attention),
+    ("attention_grouped", [(2, 4, 6)], lambda s: s, attention_grouped),
+    ("attention_in_scan", [(3, 4, 5)], lambda s: s, attention_in_scan),
     ("mean", ROWS, lambda s: s, lambda x, w: ((x - x.mean(-1, keepdim=True)) * w).mean(0)),
     ("amax", [(3, 5), (2, 9)], lambda s: s, lambda x, w: (x * x * x).amax(-1) * w.sum(-1)),
     ("pow", ROWS, lambda s: s, lambda x, w: (x * x + 0.5) ** w),

@@ -38,7 +38,7 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
 // ---- grad.c
 bool ir_pass_grad(Fn *f);
 // In f, the gradient of every value that `wants` marks (n_ins entries), when value of[k] has the gradient
-// seed[k].
-Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants);
+// seed[k]. is_nested: there will be gradients of these.
+Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *wants, bool is_nested);
 
 #endif

@@ -99,9 +99,9 @@ static void backward(Grad *g, uint32_t least) {
   walk_back(g);
 }
 
-Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *want) {
+Val *ir_grad_values(Fn *f, const Val *of, const Val *seed, uint32_t n, const bool *want, bool is_nested) {
   uint32_t size = f->n_ins;
-  Grad g = {.f = f, .p = f->prog, .first = size, .loc = f->loc};
+  Grad g = {.f = f, .p = f->prog, .first = size, .loc = f->loc, .is_nested = is_nested};
   g.adj = rt_alloc(f->prog->mem, size * sizeof *g.adj);
   g.dep = rt_alloc(f->prog->mem, size * sizeof *g.dep);
   g.is_reached = rt_alloc(f->prog->mem, size * sizeof *g.is_reached);

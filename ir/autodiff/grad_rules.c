@@ -490,31 +490,6 @@ void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
   for (uint32_t k = 0; k < n; k++) ir_grad_give(g, arg(g, v, k), out[k]);
 }
 
-// The gradient ops take the same operands and attributes; both results and the incoming gradient stand before the layouts.
-void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
-  static const ArgName operands[] = {ARG_q, ARG_k, ARG_v, ARG_lengths, ARG_attn_bias, ARG_offset};
-  enum { N_TENSORS = 3, N_OPERANDS = sizeof operands / sizeof *operands, N = N_OPERANDS + 5 };
-  Val in[N] = {[N_OPERANDS] = v, ir_result(v, 1), adj}, bias = ir_operand(g->f, v, ARG_attn_bias);
-  Attr attr[8];
-  const Ins ins = *ir_ins(g->f, v);
-  bool wants_tensors = false;
-  if (!ir_none(g->adj[v.i + 1])) {
-    ir_grad_missing(g, v, "has no gradient rule for its row sums");
-    return;
-  }
-  for (uint32_t k = 0; k < N_OPERANDS; k++) in[k] = ir_operand(g->f, v, operands[k]);
-  in[N - 2] = ir_operand(g->f, v, ARG_layout), in[N - 1] = ir_operand(g->f, v, ARG_kv_layout);
-  for (uint32_t k = 0; k < N_TENSORS; k++) wants_tensors |= g->dep[in[k].i];
-  memcpy(attr, g->f->attrs + ins.attrs, ins.n_attrs * sizeof *attr);
-  if (wants_tensors) {
-    Val d = ir_emit(g->f, OP_sdpa_grad, in, N, attr, ins.n_attrs, g->loc);
-    for (uint32_t k = 0; k < N_TENSORS; k++)
-      if (g->dep[in[k].i]) ir_grad_give(g, in[k], ir_result(d, k));
-  }
-  if (!ir_none(bias) && g->dep[bias.i])
-    ir_grad_give(g, bias, ir_emit(g->f, OP_sdpa_bias_grad, in, N, attr, ins.n_attrs, g->loc));
-}
-
 #define OP(n, operands, res, shape, grad, ...) [OP_##n] = ir_grad_rule_##grad,
 static GradRule *const rules[N_OPS] = {
 #include "ir/ops.def"

@@ -363,7 +363,7 @@ bool ir_scan_grad(Fn *f, Val v, const Val *adj, const bool *wants, Val *out, boo
     bool carry = k >= g.s.n_slices && k < g.s.n_slices + g.s.n_carries;
     targets[g.map[g.inputs[k].i].i] = carry ? g.is_dep[k - g.s.n_slices] : wants[g.s.first + k];
   }
-  const Val *d = ir_grad_values(g.b, of, seed, n, targets);
+  const Val *d = ir_grad_values(g.b, of, seed, n, targets, is_nested);
   for (uint32_t k = 0; k < g.s.n_carries; k++) {
     Val h = g.map[g.inputs[g.s.n_slices + k].i];
     if (!g.is_dep[k]) continue;
