@@ -85,7 +85,9 @@ void ir_grad_give(Grad *g, Val v, Val d);
 // Where one other factor is 0 it is `without` times that 0, which has a gradient; where more are, 0.
 Val ir_grad_other_factors(Grad *g, Val without, Val n_zeros, Val zeros);
 Val ir_grad_sum_axes(Grad *g, Val a, const int64_t *axes, uint32_t n);
-Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb);  // a b, each transposed where asked
+Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb);           // a b, each transposed where asked
+Val ir_grad_part(Grad *g, Val x, int64_t axis, Dim start, Dim count);  // elements [start, start + count) of x
+Val ir_grad_count(Grad *g, Shape s, int64_t axis);                     // 1, 2, .. along the axis
 static inline Shape shape_of(const Grad *g, Val v) { return ir_ins(g->f, v)->shape; }
 static inline Val arg(const Grad *g, Val v, uint32_t k) { return ir_arg(g->f, v, k); }
 static inline bool wants(const Grad *g, Val v, uint32_t k) { return g->dep[ir_arg(g->f, v, k).i]; }

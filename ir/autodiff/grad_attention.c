@@ -46,8 +46,8 @@ static Val by_heads(const Dense *s, AttnRole role) {
   int64_t part = part_of(a, role), heads = heads_of(a, role);
   Dim d = size(g, a->size), t = steps_of(a, role);
   if (part >= 0) {
-    Attr at[] = {ir_a_int(KEY_axis, 2), ir_a_dim(KEY_start, size(g, part)), ir_a_dim(KEY_count, size(g, 1))};
-    x = reshape(g, ir_emit(g->f, OP_slice, &x, 1, at, 3, g->loc), shape4(g, a->batch, t, size(g, heads), d));
+    x = ir_grad_part(g, x, 2, size(g, part), size(g, 1));
+    x = reshape(g, x, shape4(g, a->batch, t, size(g, heads), d));
   }
   if (a->inside) x = swap_time_and_heads(g, x);
   if (heads == a->heads) return x;
@@ -86,12 +86,9 @@ static void give_operands(const Dense *s, const Val d[N_ROLES]) {
 // ---- what a query sees
 // 0, 1, 2, .. along an axis of four
 static Val positions(Grad *g, Dim n, uint32_t axis) {
-  Attr full[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, ir_shape(g->p, &n, 1))}, along = ir_a_int(KEY_axis, 0);
-  Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
-  Val count = ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
   Dim one = size(g, 1), d[] = {one, one, one, one};
   d[axis] = n;
-  return reshape(g, op2(g, OP_sub, count, number(g, 1)), ir_shape(g->p, d, 4));
+  return op2(g, OP_sub, ir_grad_count(g, ir_shape(g->p, d, 4), axis), number(g, 1));
 }
 
 // A number for all sequences or one for each, beside scores

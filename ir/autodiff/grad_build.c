@@ -15,6 +15,17 @@ Val ir_grad_matmul(Grad *g, Val a, Val b, bool ta, bool tb) {
   return ir_emit(g->f, OP_matmul, (Val[]){a, b}, 2, attr, n, g->loc);
 }
 
+Val ir_grad_part(Grad *g, Val x, int64_t axis, Dim start, Dim count) {
+  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, start), ir_a_dim(KEY_count, count)};
+  return ir_emit(g->f, OP_slice, &x, 1, attr, 3, g->loc);
+}
+
+Val ir_grad_count(Grad *g, Shape s, int64_t axis) {
+  Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, s)}, along = ir_a_int(KEY_axis, axis);
+  Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
+  return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
+}
+
 // Sums a over the axes along which `to` was broadcast.
 static Val sum_to(Grad *g, Val a, Shape to) {
   Shape from = shape_of(g, a);

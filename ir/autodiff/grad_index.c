@@ -115,24 +115,17 @@ void ir_grad_rule_index_select(Grad *g, Val v, Val adj) {
   ir_grad_give(g, x, put(g, OP_index_add, v, zeros(g, shape_of(g, x)), arg(g, v, 1), adj));
 }
 
-// 1, 2, .. along the axis of an index: numbers that tell its elements apart.
-static Val numbers_of(Grad *g, Val index, int64_t axis) {
-  Attr full[2] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, shape_of(g, index))}, along = ir_a_int(KEY_axis, axis);
-  Val ones = ir_emit(g->f, OP_full, NULL, 0, full, 2, g->loc);
-  return ir_emit(g->f, OP_cumsum, &ones, 1, &along, 1, g->loc);
-}
-
 // 1 where an element of the source was kept, 0 where a later one with an equal index replaced it. Found by
 // scattering the elements' numbers and gathering them again.
 static Val elements_stayed(Grad *g, Val v) {
-  Val index = arg(g, v, 1), numbers = numbers_of(g, index, ir_attr_int(g->f, v, KEY_axis, 0));
+  Val index = arg(g, v, 1), numbers = ir_grad_count(g, shape_of(g, index), ir_attr_int(g->f, v, KEY_axis, 0));
   Val all = put(g, OP_scatter, v, zeros(g, shape_of(g, arg(g, v, 0))), index, numbers);
   return op2(g, OP_eq, take(g, OP_gather, v, all, index), numbers);
 }
 
 // The same of an index [n] of slices along an axis of v, as [n, 1, ..].
 static Val slices_stayed(Grad *g, Val v, int64_t axis) {
-  Val index = arg(g, v, 1), numbers = numbers_of(g, index, 0);
+  Val index = arg(g, v, 1), numbers = ir_grad_count(g, shape_of(g, index), 0);
   const Attr along_row[] = {ir_a_int(KEY_axis, 0), ir_a_int(KEY_padded, 1)};
   uint32_t n_attrs = ir_attr(g->f, v, KEY_padded) ? 2 : 1;
   Shape target = shape_of(g, arg(g, v, 0));

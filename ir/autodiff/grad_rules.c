@@ -78,16 +78,10 @@ void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
 
 static Dim size_along(Grad *g, Val v, int64_t axis) { return ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis); }
 
-// The elements [start, start + count) of x
-static Val part_of(Grad *g, Val x, int64_t axis, Dim start, Dim count) {
-  Attr attr[3] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, start), ir_a_dim(KEY_count, count)};
-  return ir_emit(g->f, OP_slice, &x, 1, attr, 3, g->loc);
-}
-
 void ir_grad_rule_pad_axis(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   int64_t axis = ir_attr_int(g->f, v, KEY_axis, 0);
-  ir_grad_give(g, a, part_of(g, adj, axis, ir_attr(g->f, v, KEY_start)->u.dim, size_along(g, a, axis)));
+  ir_grad_give(g, a, ir_grad_part(g, adj, axis, ir_attr(g->f, v, KEY_start)->u.dim, size_along(g, a, axis)));
 }
 
 static Val padded(Grad *g, Val x, const Slice *s) {
@@ -103,7 +97,7 @@ void ir_grad_rule_concat(Grad *g, Val v, Val adj) {
     ConcatPart part = ir_concat_part(g->f, v, k);
     Slice of = {.axis = (uint32_t)axis, .start = ir_dim(g->p, part.start), .size = size_along(g, arg(g, v, k), axis)};
     if (wants(g, v, k)) {
-      Val own = part_of(g, adj, axis, from, part.count);
+      Val own = ir_grad_part(g, adj, axis, from, part.count);
       ir_grad_give(g, arg(g, v, k), part.count.i == of.size.i ? own : padded(g, own, &of));
     }
     from = ir_dim_add(g->p, from, part.count);
