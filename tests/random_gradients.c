@@ -25,11 +25,11 @@ static bool any_deep(Gen *g, Val v) {
 
 static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_of; }
 
-// A backward of a recurrence or of attention lies on the way.
+// On the way lies what passes make of ops that have gradients of all orders: it has none of its own.
 static bool meets_no_rule(const Gen *g, const bool *reach) {
   for (uint32_t i = 1; i < g->f->n_ins; i++) {
     Op op = (Op)ir_ins(g->f, ir_head(g->f, (Val){i}))->op;
-    if (reach[i] && (op == OP_rnn_seq_grad || op == OP_sdpa_grad || op == OP_sdpa_bias_grad)) return true;
+    if (reach[i] && ir_grad_kind(op) == GRAD_MISSING) return true;
   }
   return false;
 }

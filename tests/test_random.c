@@ -500,14 +500,13 @@ static bool test_function(const Function *t) {
   return true;
 }
 
-// Refusals that a generator cannot foresee: an old version that is read after the write; the gradient of the backward of
-// a recurrence.
+// Refusals that a generator cannot foresee: an old version that is read after the write.
 static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
   for (uint32_t k = from; k < d->n; k++) {
     const RtDiag *m = &d->list[k];
     bool by_write = m->id == E_NO_GRAD_PATH || m->id == E_GRAD_OF_DETACHED || m->id == E_WRITE_LEAF ||
                     strstr(m->text, "broadcast view");
-    if ((writes && by_write) || m->id == E_NO_GRAD_RULE) return true;
+    if (writes && by_write) return true;
     if (m->severity == RT_ERROR && m->id != E_WRITE_SAVED) return false;
   }
   return true;

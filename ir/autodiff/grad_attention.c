@@ -1,9 +1,10 @@
 // Gradient rule of attention: sdpa_grad, which makes no scores of size Tq x Tk. It has no rule of its own, so that in functions which
-// take gradients of gradients the backward of dense attention is products and a softmax, which have:
+// take gradients of gradients the backward is products and a softmax, which have; so it is where the sums of the rows have a gradient.
+// Packed rows are padded for it: the same mask of dropout, and of the bias the same elements.
 //
 //   s  = scale q k^T + bias, -1e30 where a query does not see a key
 //   p  = softmax s                   dv = p^T g          dp = g v^T
-//   ds = softmax_grad p, dp          dq = scale ds k     dk = scale ds^T q
+//   ds = softmax_grad p, dp + p dlse     dq = scale ds k     dk = scale ds^T q
 #include "ir/attention.h"
 #include "ir/autodiff/grad.h"
 #include "ir/fn.h"
@@ -32,6 +33,7 @@ static Val swap_time_and_heads(Grad *g, Val x) {
 }
 
 static Dim steps_of(const Attention *a, AttnRole role) { return role == ATTN_Q ? a->tq : a->tk; }
+static Val layout_of(const Attention *a, AttnRole role) { return role == ATTN_Q ? a->layout : a->kv_layout; }
 static int64_t heads_of(const Attention *a, AttnRole role) { return role == ATTN_Q ? a->heads : a->heads / a->group; }
 
 // Which part of its operand it is; -1: all of it
@@ -39,10 +41,18 @@ static int64_t part_of(const Attention *a, AttnRole role) {
   return a->n_in == 1 ? (int64_t)role : a->n_in == 2 && role != ATTN_Q ? (int64_t)role - 1 : -1;
 }
 
+// [rows, ..] as [B, T, ..], and back
+static Val padded(const Dense *s, Val x, AttnRole role) {
+  return ir_attention_is_packed(&s->a) ? op2(s->g, OP_unpack_padded, x, layout_of(&s->a, role)) : x;
+}
+static Val packed(const Dense *s, Val x, AttnRole role) {
+  return ir_attention_is_packed(&s->a) ? op2(s->g, OP_pack_padded, x, layout_of(&s->a, role)) : x;
+}
+
 static Val by_heads(const Dense *s, AttnRole role) {
   Grad *g = s->g;
   const Attention *a = &s->a;
-  Val x = arg(g, s->v, a->place[role].operand);
+  Val x = padded(s, arg(g, s->v, a->place[role].operand), role);
   int64_t part = part_of(a, role), heads = heads_of(a, role);
   Dim d = size(g, a->size), t = steps_of(a, role);
   if (part >= 0) {
@@ -79,7 +89,9 @@ static void give_operands(const Dense *s, const Val d[N_ROLES]) {
     for (uint32_t role = 0; role < N_ROLES && s->g->dep[x.i]; role++)
       if (s->a.place[role].operand == k) part[n++] = as_operand(s, (AttnRole)role, d[role]);
     Attr axis = ir_a_int(KEY_axis, 2);
-    if (n) ir_grad_give(s->g, x, n == 1 ? part[0] : ir_emit(s->g->f, OP_concat, part, n, &axis, 1, s->g->loc));
+    if (!n) continue;
+    Val all = n == 1 ? part[0] : ir_emit(s->g->f, OP_concat, part, n, &axis, 1, s->g->loc);
+    ir_grad_give(s->g, x, packed(s, all, k ? ATTN_K : ATTN_Q));
   }
 }
 
@@ -107,14 +119,17 @@ static void also(Dense *s, Val condition) {
 static void find_seen(Dense *s) {
   Grad *g = s->g;
   const Attention *a = &s->a;
-  if (!ir_attention_is_local(a) && ir_none(a->lengths)) return;
+  Val lengths = a->lengths;
+  if (ir_attention_is_packed(a))
+    lengths = with_attr(g, OP_seq_part, a->kv_layout, ir_a_str(KEY_part, ir_str(g->p, "lengths")));
+  if (!ir_attention_is_local(a) && ir_none(lengths)) return;
   Val key = positions(g, a->tk, 3), at = positions(g, a->tq, 2), window = number(g, (double)a->window);
   if (!ir_none(a->offset_value)) at = op2(g, OP_add, at, by_sequence(s, a->offset_value));
   else if (a->offset) at = op2(g, OP_add, at, number(g, (double)a->offset));
   if (a->causal) also(s, op2(g, OP_le, key, at));
   if (a->window) also(s, op2(g, OP_gt, key, op2(g, OP_sub, at, window)));
   if (a->window && !a->causal) also(s, op2(g, OP_lt, key, op2(g, OP_add, at, window)));
-  if (!ir_none(a->lengths)) also(s, op2(g, OP_lt, key, by_sequence(s, a->lengths)));
+  if (!ir_none(lengths)) also(s, op2(g, OP_lt, key, by_sequence(s, lengths)));
 }
 
 // ---- the backward
@@ -135,15 +150,32 @@ static Val drop(const Dense *s, Val x) {
 
 static Val where_seen(const Dense *s, Val x) { return ir_none(s->sees) ? x : mul(s->g, x, s->sees); }
 
+// The gradient of the sums of the rows, [B,H,Tq,1]
+static Val of_sums(const Dense *s) {
+  Grad *g = s->g;
+  const Attention *a = &s->a;
+  const int64_t perm[] = {1, 0}, back[] = {0, 2, 1};
+  Val d = g->adj[s->v.i + 1];
+  if (ir_attention_is_packed(a)) {
+    d = with_attr(g, OP_permute, d, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, 2)));
+    d = with_attr(g, OP_permute, padded(s, d, ATTN_Q), ir_a_list(KEY_perm, ir_shape_ints(g->p, back, 3)));
+  }
+  return reshape(g, d, shape4(g, a->batch, size(g, a->heads), a->tq, size(g, 1)));
+}
+
 static void dense(Grad *g, Val v, Val adj) {
   Dense s = {.g = g, .v = v};
   ir_attention(g->f, v, &s.a);
   for (uint32_t role = 0; role < N_ROLES; role++) s.part[role] = by_heads(&s, (AttnRole)role);
   find_seen(&s);
-  Val scale = number(g, s.a.scale), out = s.a.inside ? swap_time_and_heads(g, adj) : adj;
+  if (ir_none(adj)) adj = expand(g, number(g, 0), shape_of(g, v));
+  Val scale = number(g, s.a.scale), out = padded(&s, adj, ATTN_Q);
+  if (s.a.inside) out = swap_time_and_heads(g, out);
   Val weights = ir_op1(g->f, OP_softmax, scores(&s), g->loc), dropped = drop(&s, where_seen(&s, weights));
   Val of_weights = where_seen(&s, drop(&s, ir_grad_matmul(g, out, s.part[ATTN_V], false, true)));
-  Val d = op2(g, OP_softmax_grad, weights, of_weights), by_scale = mul(g, d, scale);
+  Val d = op2(g, OP_softmax_grad, weights, of_weights);
+  if (!ir_none(g->adj[v.i + 1])) d = op2(g, OP_add, d, mul(g, where_seen(&s, weights), of_sums(&s)));
+  Val by_scale = mul(g, d, scale);
   Val parts[] = {ir_grad_matmul(g, by_scale, s.part[ATTN_K], false, false),
                  ir_grad_matmul(g, by_scale, s.part[ATTN_Q], true, false),
                  ir_grad_matmul(g, dropped, out, true, false)};
@@ -159,11 +191,7 @@ void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
   Attr attr[8];
   const Ins ins = *ir_ins(g->f, v);
   bool wants_tensors = false;
-  if (!ir_none(g->adj[v.i + 1])) {
-    ir_grad_missing(g, v, "has no gradient rule for its row sums");
-    return;
-  }
-  if (g->is_nested && ir_none(ir_operand(g->f, v, ARG_layout))) {
+  if (g->is_nested || !ir_none(g->adj[v.i + 1])) {
     dense(g, v, adj);
     return;
   }

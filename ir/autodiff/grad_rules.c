@@ -410,68 +410,6 @@ void ir_grad_rule_seq_scatter(Grad *g, Val v, Val adj) {
   ir_grad_give(g, d, ir_emit(g->f, OP_seq_sum, in, 2, NULL, 0, g->loc));
 }
 
-static Val or_zero(Grad *g, Val v) { return ir_none(v) ? number(g, 0) : v; }
-
-static Val block_of_row(Grad *g, Val v, int64_t k, int64_t hidden) {
-  Attr attr[3] = {ir_a_int(KEY_axis, 1), ir_a_dim(KEY_start, ir_dim(g->p, k * hidden)),
-                  ir_a_dim(KEY_count, ir_dim(g->p, hidden))};
-  return ir_emit(g->f, OP_slice, &v, 1, attr, 3, g->loc);
-}
-
-// o tanh c of every row of a projected LSTM, from values that the forward kept.
-static Val state_before_projection(Grad *g, Val v) {
-  Val cells = ir_result(v, 4);
-  int64_t hidden = ir_dim_bound(g->p, ir_dim_at(g->p, shape_of(g, cells), 1)) / 2;
-  return op2(g, OP_mul, block_of_row(g, ir_result(v, 5), 3, hidden), block_of_row(g, cells, 1, hidden));
-}
-
-// The backward recurrence: d_xg, d_hg, d_h0, d_c0.
-static Val rnn_backward(Grad *g, Val v, Val adj) {
-  const Fn *f = g->f;
-  Val in[] = {or_zero(g, adj),
-              or_zero(g, g->adj[v.i + 1]),
-              or_zero(g, g->adj[v.i + 2]),
-              ir_operand(f, v, ARG_layout),
-              ir_operand(f, v, ARG_w_hh),
-              v,
-              ir_result(v, 3),
-              ir_result(v, 4),
-              ir_result(v, 5),
-              ir_operand(f, v, ARG_w_hr)};
-  Attr attr[2] = {*ir_attr(f, v, KEY_cell), ir_a_int(KEY_reverse, 1)};
-  uint32_t n = ir_attr(f, v, KEY_reverse) ? 2 : 1;
-  return ir_emit(g->f, OP_rnn_seq_grad, in, sizeof in / sizeof *in, attr, n, g->loc);
-}
-
-// d: the gradient of the input projection. A recurrence with w_ih computes the projection itself.
-static void give_rnn_input(Grad *g, Val v, Val d) {
-  Val x = ir_operand(g->f, v, ARG_xg), w_ih = ir_operand(g->f, v, ARG_w_ih);
-  if (g->dep[x.i]) ir_grad_give(g, x, ir_grad_matmul(g, d, w_ih, false, false));
-  if (g->dep[w_ih.i]) ir_grad_give(g, w_ih, ir_grad_matmul(g, d, x, true, false));
-}
-
-void ir_grad_rule_rnn_seq(Grad *g, Val v, Val adj) {
-  static const char *const kept[] = {"the states before each step", "the cells", "the gates"};
-  for (uint32_t k = 3; k < 6; k++)
-    if (!ir_none(g->adj[v.i + k])) {
-      ir_grad_missing(g, v, rt_printf(g->p->mem, "has no gradient rule for %s, which its backward keeps", kept[k - 3]));
-      return;
-    }
-  Val w_hh = ir_operand(g->f, v, ARG_w_hh), b_hh = ir_operand(g->f, v, ARG_b_hh), w_hr = ir_operand(g->f, v, ARG_w_hr);
-  Val d = rnn_backward(g, v, adj);
-  bool gru = ir_none(w_hr) && ir_rank(g->p, shape_of(g, ir_result(d, 1))) == 2;
-  Val gates = gru ? ir_result(d, 1) : d;
-  bool projects_input = ir_has_operand(g->f, v, ARG_w_ih);
-  if (!projects_input) ir_grad_give(g, ir_operand(g->f, v, ARG_xg), d);
-  if (g->dep[w_hh.i]) ir_grad_give(g, w_hh, ir_grad_matmul(g, gates, ir_result(v, 3), true, false));
-  if (g->dep[b_hh.i]) ir_grad_give(g, b_hh, ir_grad_sum_axes(g, gates, (int64_t[]){0}, 1));
-  ir_grad_give(g, ir_operand(g->f, v, ARG_h0), ir_result(d, 2));
-  ir_grad_give(g, ir_operand(g->f, v, ARG_c0), ir_result(d, 3));
-  if (projects_input) give_rnn_input(g, v, d);
-  if (g->dep[w_hr.i])
-    ir_grad_give(g, w_hr, ir_grad_matmul(g, ir_result(d, 1), state_before_projection(g, v), true, false));
-}
-
 void ir_grad_rule_scan(Grad *g, Val v, Val adj) {
   (void)adj;  // of the first of its results
   uint32_t n = ir_ins(g->f, v)->n_args;
