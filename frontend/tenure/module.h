@@ -228,7 +228,7 @@ TN_API void tn_checkpoint(tn_module *m, tn_site at);
 TN_API void tn_eval(tn_function *f, bool eval, tn_site at);
 
 // ---- attention: softmax(q k^T scale) v by heads. No matrix of queries by keys is ever in memory, forward or backward, but where
-// the weights are asked for, or a function takes gradients of gradients: it takes memory for q, k, v and the result, and 4 bytes
+// the weights are asked for, or gradients of its gradients are taken: it takes memory for q, k, v and the result, and 4 bytes
 // for each query and head.
 //
 //   tn_module *a = tn_multi_head_attention(block, "attn", 256, 4, .causal = true);

@@ -15,7 +15,7 @@ extern "C" {
 TN_API void tn_backward(tn_tensor loss, tn_site at);
 // d loss / d of, as a value, of which gradients can be taken again, as a gradient penalty does: of any value that the loss depends
 // on. Inputs that are not marked and frozen parameters are among them, which tn_backward passes over; E120 where no gradient
-// flows to it. In such a function the backward of recurrent layers is a scan and that of attention products and a softmax, which
+// flows to it. Where they are, the backward of recurrent layers is a scan and that of attention products and a softmax, which
 // take more time and memory. E125 where an operation has no gradient: it names that and the path.
 TN_API tn_tensor tn_grad(tn_tensor loss, tn_tensor of, tn_site at);
 // The same with zeros, f32 in the shape of `of`, a float, where no gradient flows to it: PyTorch's materialize_grads

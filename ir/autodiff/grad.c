@@ -235,17 +235,24 @@ static void report_unreached(const Rewrite *e, Val old, Val loss, Val x) {
           cut ? "stop_grad, detach, integers and comparisons cut gradients" : "the loss must be computed from it");
 }
 
-// Does a loss depend on a gradient?
-static bool is_nested(const Fn *f) {
-  bool *after = rt_alloc(f->prog->mem, f->n_ins);
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    uint32_t n = f->ins[i].op == OP_grad_replace ? 1 : f->ins[i].n_args;  // the replacement is no part of the loss
-    for (uint32_t k = 0; k < n; k++) after[i] |= after[ir_arg(f, (Val){i}, k).i];
-    if (f->ins[i].op != OP_grad_of) continue;
-    if (after[ir_arg(f, (Val){i}, 0).i]) return true;
-    after[i] = true;
+// Which losses have gradients that a later loss depends on, by value; a loss whose gradients are replaced on the way is one where
+// what goes on from it is. *any: there is one.
+static bool *find_nested(const Fn *f, bool *any) {
+  bool *nested = rt_alloc(f->prog->mem, f->n_ins), *of_loss = rt_alloc(f->prog->mem, f->n_ins);
+  for (uint32_t i = f->n_ins - 1; i > 0; i--) {
+    const Ins *ins = &f->ins[i];
+    if (ins->op == OP_grad_of) {
+      Val loss = ir_arg(f, (Val){i}, 0);
+      nested[loss.i] |= of_loss[i], of_loss[loss.i] = true;
+      *any |= of_loss[i];
+      continue;
+    }
+    bool is_replaced = ins->op == OP_grad_replace;  // the replacement is no part of the loss, but of its gradients
+    for (uint32_t k = 0; k < ins->n_args; k++)
+      of_loss[ir_arg(f, (Val){i}, k).i] |= is_replaced && k ? nested[i] : of_loss[i];
+    if (is_replaced) nested[ir_arg(f, (Val){i}, 0).i] |= nested[i];
   }
-  return false;
+  return nested;
 }
 
 // The loss may depend on a value that no path of its backward reaches: it reads gradients that do not depend
@@ -319,7 +326,7 @@ static void take_gradients(Gradients *s, Val old_loss) {
   Fn *f = s->f;
   reserve_tables(s, f->n_ins);
   Grad g = s->work;
-  g.f = f, g.p = f->prog, g.loss = s->e.map[old_loss.i], g.first = f->n_ins, g.is_nested = s->is_nested;
+  g.f = f, g.p = f->prog, g.loss = s->e.map[old_loss.i], g.first = f->n_ins, g.is_nested = s->nested[old_loss.i];
   uint32_t least = g.loss.i, errors = f->prog->diags.n_errors, first = f->n_ins;
   for (uint32_t i = s->first_of[old_loss.i]; i; i = s->others[i]) {
     Val x = ir_grad_target(s, i, g.loss);
@@ -355,14 +362,15 @@ static Val gradient_of(Gradients *s, uint32_t i) {
   bool failed, reached;
   Val found = (ir_grad_is_hooked(s, old_loss) ? ir_grad_hooked : plain_gradient)(s, i, &loss, &failed, &reached);
   if (!ir_none(found)) return found;
-  bool zero = reached || (s->is_nested && is_constant_for(&s->e, old_loss, old_x));
+  bool zero = reached || (s->any_nested && is_constant_for(&s->e, old_loss, old_x));
   if (zero && !failed) return zeros_like(s->f, x, s->e.old[i].loc);
   if (!failed) report_unreached(&s->e, (Val){i}, loss, x);
   return x;
 }
 
 bool ir_pass_grad(Fn *f) {
-  Gradients s = {.f = f, .is_nested = is_nested(f)};
+  Gradients s = {.f = f};
+  s.nested = find_nested(f, &s.any_nested);
   uint32_t scope = f->cur_scope, errors = f->prog->diags.n_errors;
   ir_rewrite_begin(&s.e, f);
   list_targets(&s);

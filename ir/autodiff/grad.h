@@ -17,7 +17,7 @@ typedef struct {
   Val loss;        // none: the backward of a scan's body, which starts at its outputs
   Loc loc;         // of the forward instruction at hand
   bool failed;     // a rule reported that it has no gradient
-  bool is_nested;  // the function takes gradients of gradients: scans of the backward keep their carries
+  bool is_nested;  // there will be gradients of these: scans of the backward keep their carries
   uint32_t first;  // instruction of the backward
   Val *of;  // by instruction of the backward, from `first` on: the forward instruction whose gradient it is part of
   uint32_t n_of, cap_of;
@@ -37,7 +37,7 @@ typedef struct GradWalk GradWalk;
 typedef struct {
   Rewrite e;
   Fn *f;
-  bool is_nested;
+  bool *nested, any_nested;  // by old loss: a later one depends on its gradients
   GradDone *done;
   uint32_t n_done, cap_done;
   uint32_t *done_of;            // by old loss: 1 + its row of `done`; 0: none so far

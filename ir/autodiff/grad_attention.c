@@ -1,6 +1,6 @@
-// Gradient rule of attention: sdpa_grad, which makes no scores of size Tq x Tk. It has no rule of its own, so that in functions which
-// take gradients of gradients the backward is products and a softmax, which have; so it is where the sums of the rows have a gradient.
-// Packed rows are padded for it: the same mask of dropout, and of the bias the same elements.
+// Gradient rule of attention: sdpa_grad, which makes no scores of size Tq x Tk. It has no rule of its own, so that where
+// gradients are taken of these gradients the backward is products and a softmax, which have; so it is where the sums of the rows have a
+// gradient. Packed rows are padded for it: the same mask of dropout, and of the bias the same elements.
 //
 //   s  = scale q k^T + bias, -1e30 where a query does not see a key
 //   p  = softmax s                   dv = p^T g          dp = g v^T

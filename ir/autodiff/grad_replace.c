@@ -67,7 +67,7 @@ static void begin(Gradients *s, GradWalk *w, uint32_t tip) {
   w->step = rt_alloc(mem, (w->n_steps + 1) * sizeof *w->step);
   for (uint32_t k = w->n_steps; k-- > 0; at = parent_of(s, at)) w->step[k] = at;
   w->base = (Val){at};
-  w->g = (Grad){.f = s->f, .p = s->f->prog, .loss = s->e.map[at], .is_nested = s->is_nested};
+  w->g = (Grad){.f = s->f, .p = s->f->prog, .loss = s->e.map[at], .is_nested = s->nested[at]};
   w->g.adj = rt_alloc(mem, n * sizeof *w->g.adj), w->is_pending = rt_alloc(mem, n);
   w->g.dep = rt_alloc(mem, n), w->g.is_reached = rt_alloc(mem, n);
   least = w->g.loss.i;

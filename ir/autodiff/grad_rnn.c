@@ -1,5 +1,6 @@
-// Gradient rule of recurrences: rnn_seq_grad, which reads what the forward kept. It has no rule of its own, so that in functions
-// which take gradients of gradients the recurrence runs once more as a scan, whose backward is one; so do gradients of what is kept.
+// Gradient rule of recurrences: rnn_seq_grad, which reads what the forward kept. It has no rule of its own, so that where
+// gradients are taken of these gradients the recurrence runs once more as a scan, whose backward is one; so do gradients of what is
+// kept.
 //
 //   body @f.lstm(%x: f32[live,4 H], %h: f32[live,H], %c: f32[live,H], %w: f32[4 H,H])
 //   %out, %hprev, %product, %cprev, %hn, %cn = scan %layout, %xg, %h0, %c0, %w_hh {body="f.lstm", slices=1, carries=2, live=live}
