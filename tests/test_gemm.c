@@ -641,6 +641,7 @@ static void check_long_sums(const Target *host) {
       {{1, 37, 4100, 0, false, true, PLAIN, 0, 0}, false, false, "gemv"},
       {{6, 37, 4100, 0, false, true, PLAIN, 0, 0}, false, false, "skinny"},
       {{3, 150, 4100, 0, false, false, PLAIN, 0, 0}, false, true, "axpy"},
+      {{1, 150, 4103, 0, false, false, PLAIN, 0, 0}, false, true, "axpy"},   // parts of B, and rows left
       {{1, 1, 32000, 0, false, true, PLAIN, 0, 0}, false, false, "skinny"},  // below the bound of single-threaded ones
   };
   Target from_memory = *host;

@@ -6,7 +6,8 @@
 // A worker has a range of columns, in blocks whose sums stay in L1 from the first k to the last. Several rows of B at
 // once spare loads and stores of sums. They are several streams, of which most hardware prefetchers make little; so the
 // next rows are prefetched into L2, line after line in the order of addresses, but for targets with `follows_streams`
-// (docs/experiments/063).
+// (docs/experiments/063). Targets with `memory_streams` read as many parts of B at once, a row of each, without
+// prefetches (docs/experiments/109).
 #include "codegen/gemm/gemm.h"
 #include "codegen/span.h"
 #include "codegen/tuning.h"
@@ -23,9 +24,14 @@ bool cg_gemm_axpy_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   return p->b_streams && in_place && few_rows && !p->single_threaded;
 }
 
+// With few streams, as more rows of A leave registers for, neighbours with prefetches are faster.
+static bool is_in_parts(const GemmPlan *p, const Target *t) {
+  return t->memory_streams > 1 && t->memory_streams * p->m_max <= (int64_t)t->dot_accumulators;
+}
+
 // A power of two: the largest for which the elements of A stay in registers.
 static uint32_t rows_at_once(const GemmPlan *p, const Target *t) {
-  int64_t n = MOST_AT_ONCE;
+  int64_t n = is_in_parts(p, t) ? t->memory_streams : MOST_AT_ONCE;
   while (n > 1 && n * p->m_max > (t->has_avx512 ? 2 : 1) * (int64_t)t->dot_accumulators) n /= 2;
   return (uint32_t)n;
 }
@@ -104,13 +110,13 @@ typedef struct {
   V a[MOST_ROWS][MOST_AT_ONCE];  // A's elements, in all lanes
 } Rows;
 
-// If A has fewer rows than its bound, the last one is repeated: the extra sums are not stored.
-static Rows rows_from(Gemm *g, const Block *u, V k, uint32_t n) {
+// Rows k, k + apart, .. of B. If A has fewer rows than its bound, the last one is repeated: the extra sums are not stored.
+static Rows rows_from(Gemm *g, const Block *u, V k, V apart, uint32_t n) {
   Cg *c = g->c;
   Rows r = {.n = n};
   V last = cg_sub(c, g->m, cg_i64(c, 1));
   for (uint32_t j = 0; j < n; j++) {
-    V row = cg_add(c, k, cg_i64(c, j));
+    V row = cg_add(c, k, cg_mul(c, apart, cg_i64(c, j)));
     r.b[j] = cg_cell(c, g->b, row, g->n, u->n0);
     for (int64_t m = 0; m < g->p->m_max; m++) {
       V at = cg_index(c, cg_min(c, cg_i64(c, m), last), g->k, row);
@@ -158,12 +164,12 @@ static Ahead prefetch(Gemm *g, const Block *u, Ahead at, uint32_t lines) {
   return (Ahead){cg_add(c, next, gap), cg_add(c, at.row_end, row)};
 }
 
-// Adds rows [k, k + n_rows) of B.
-static void add_rows(Gemm *g, const Block *u, V k, uint32_t n_rows) {
+// Adds rows k, k + apart, .. of B, n_rows of them.
+static void add_rows(Gemm *g, const Block *u, V k, V apart, uint32_t n_rows) {
   Cg *c = g->c;
-  bool ahead = n_rows > 1 && !c->t->follows_streams;
+  bool ahead = n_rows > 1 && !c->t->follows_streams && !is_in_parts(g->p, c->t);
   V vl = cg_vl(c), rest = cg_rem(c, u->n, vl), whole = cg_sub(c, u->n, rest);
-  Rows r = rows_from(g, u, k, n_rows);
+  Rows r = rows_from(g, u, k, apart, n_rows);
   Ahead at = ahead_of(g, u, cg_add(c, k, cg_i64(c, n_rows)));
   V carried[] = {at.next, at.row_end};
   for (Loop l = cg_carry(c, cg_i64(c, 0), whole, vl, carried, ahead ? 2 : 0); cg_next(&l);) {
@@ -174,12 +180,16 @@ static void add_rows(Gemm *g, const Block *u, V k, uint32_t n_rows) {
   for (Loop l = cg_each_by(c, whole, u->n, vl); cg_next(&l);) add_vector(g, &r, whole, u->tail);  // once or not at all
 }
 
-// Adds rows [begin, end) of B.
+// Adds end - begin rows of B: those from `begin` on, or as many of each part in turn. What a whole number of turns leaves
+// comes last.
 static void add_all(Gemm *g, const Block *u, V begin, V end) {
   Cg *c = g->c;
-  V at_once = cg_i64(c, g->p->mr), whole = cg_sub(c, end, cg_rem(c, cg_sub(c, end, begin), at_once));
-  for (Loop l = cg_each_by(c, begin, whole, at_once); cg_next(&l);) add_rows(g, u, l.i, g->p->mr);
-  for (Loop l = cg_each(c, whole, end); cg_next(&l);) add_rows(g, u, l.i, 1);
+  bool parts = is_in_parts(g->p, c->t);
+  V at_once = cg_i64(c, g->p->mr), one = cg_i64(c, 1), apart = parts ? cg_div(c, g->k, at_once) : one;
+  V whole = cg_sub(c, end, cg_rem(c, cg_sub(c, end, begin), at_once));
+  for (Loop l = cg_each_by(c, begin, whole, at_once); cg_next(&l);)
+    add_rows(g, u, parts ? cg_div(c, l.i, at_once) : l.i, apart, g->p->mr);
+  for (Loop l = cg_each(c, whole, end); cg_next(&l);) add_rows(g, u, l.i, one, 1);
 }
 
 static void add_by_partials(Gemm *g, const Block *u) {
