@@ -211,6 +211,17 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
   }
 }
 
+// As a pixel whose channels are the columns
+void cg_pool_add_lines(const PoolWalk *w, V to) {
+  Cg *c = w->c;
+  PoolWalk lines = *w;
+  lines.channels = w->from[2], lines.from[2] = cg_i64(c, 1);
+  lines.table[2] = (Table){0};
+  lines.box[2] = (Range){cg_i64(c, 0), cg_i64(c, 1), 1};
+  lines.out = to, lines.pixel = cg_i64(c, 0);
+  all_channels(&lines, false);
+}
+
 // ---- pixels
 V cg_pool_is_whole(const PoolWalk *w, uint32_t n_axes) {
   Cg *c = w->c;
@@ -246,6 +257,7 @@ static void each_row(PoolWalk *w) {
   Cg *c = w->c;
   PoolColumns columns;
   bool by_columns = cg_is_int(w->channels, 1) && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
+  if (by_columns) cg_pool_columns_open(w, &columns);
   for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);) {
     V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
     V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));

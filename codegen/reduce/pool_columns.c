@@ -2,7 +2,8 @@
 //
 // A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
 // neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
-// What lies outside of the source is left out by masks.
+// What lies outside of the source is left out by masks; of an image that is resized the lines are added first, into a row with
+// zeros on both sides, so that taps are read without masks and once for all lines.
 #include "codegen/lanes.h"
 #include "codegen/reduce/pool_walk.h"
 
@@ -13,6 +14,7 @@ typedef struct {
   PoolColumns of;
   V weight;         // [phase, tap, step]; NULL: all are 1
   int64_t n_steps;  // of a row of `weight`: whole vectors
+  bool has_zeros;   // around the source
 } Columns;
 
 typedef struct {
@@ -56,7 +58,7 @@ static V tap(const Block *b, LLVMTypeRef type, V base, V line, V at) {
   for (uint32_t m = 0; m < b->of->of.stride; m++) {
     V own = plus(c, at, (int64_t)m * c->t->vl);
     V p = cg_at_any(c, LLVMGetElementType(type), base, cg_add(c, line, own));
-    V inside = b->is_masked ? cg_numbers_below(c, cg_numbers_from(c, own, 1), w->from[2]) : NULL;
+    V inside = b->is_masked && !b->of->has_zeros ? cg_numbers_below(c, cg_numbers_from(c, own, 1), w->from[2]) : NULL;
     piece[m] = cg_load_masked(c, type, p, inside);
     if (inside && w->op == OP_max_pool) piece[m] = cg_select(c, inside, piece[m], cg_splat(c, cg_f32(c, -INFINITY)));
   }
@@ -173,15 +175,22 @@ static void block(const Block *b, bool has_all_lines) {
   if (w->out_place) store(b, w->out_place, state + 1);
 }
 
+// Offsets of taps, [lo, hi], 0 among them.
+static void reach(const PoolColumns *of, int64_t *lo, int64_t *hi) {
+  *lo = *hi = 0;
+  for (uint32_t r = 0; r < of->n_phases; r++)
+    for (uint32_t t = 0; t < of->phase[r].n; t++)
+      *lo = cg_smaller(*lo, of->phase[r].at[t]), *hi = cg_larger(*hi, of->phase[r].at[t]);
+}
+
 // Does the block lie inside of the source, whatever its loads read, and of the row?
 static V is_inside(const Columns *k, V first) {
   const PoolWalk *w = k->w;
   Cg *c = w->c;
-  int64_t lo = 0, hi = 0, vl = c->t->vl;
-  for (uint32_t r = 0; r < k->of.n_phases; r++)
-    for (uint32_t t = 0; t < k->of.phase[r].n; t++)
-      lo = cg_smaller(lo, k->of.phase[r].at[t]), hi = cg_larger(hi, k->of.phase[r].at[t]);
+  int64_t lo, hi, vl = c->t->vl;
+  reach(&k->of, &lo, &hi);
   V at = times(c, first, k->of.stride), fits = cg_le(c, times(c, plus(c, first, vl), k->of.n_phases), w->to[2]);
+  if (k->has_zeros) return fits;
   V begins = cg_ge(c, plus(c, at, lo), cg_i64(c, 0)), ends = cg_le(c, plus(c, at, hi + vl * k->of.stride), w->from[2]);
   return cg_and(c, cg_and(c, begins, ends), fits);
 }
@@ -192,14 +201,48 @@ static void blocks(const Columns *k, bool has_all_lines) {
     for (If s = cg_either(c, is_inside(k, l.i)); cg_then(&s);) block(&(Block){k, l.i, !s.is_true}, has_all_lines);
 }
 
+// ---- the row with zeros on both sides
+static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
+  int64_t lo, hi;
+  reach(of, &lo, &hi);
+  return cg_round_up(-lo, w->c->t->vl);
+}
+
+void cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
+  Cg *c = w->c;
+  const AxisTaps *t = taps_of(w);
+  int64_t lo, hi, source, vl = c->t->vl, steps = cg_round_up(cg_ceil_div(t->n, of->n_phases), vl);
+  if (!w->table[POOL_AXES - 1].lo || !cg_const_value(w->from[2], &source)) return;
+  reach(of, &lo, &hi);
+  int64_t before = zeros_before(w, of), n = before + cg_round_up(cg_larger(source, steps * of->stride + hi), vl);
+  if (n * 4 > c->t->stack_bytes / 4) return;
+  w->padded = cg_block(c, c->f32, n);
+  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, cg_zeros(c), w->padded, l.i);
+}
+
+static void columns_of_padded(const PoolWalk *w, Columns *k) {
+  Cg *c = w->c;
+  PoolWalk row = *w;
+  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
+  row.src = cg_at(c, c->f32, w->padded, cg_i64(c, zeros_before(w, &k->of)));
+  cg_pool_add_lines(w, row.src);
+  row.image = zero, row.from[0] = row.from[1] = one;
+  row.table[0] = row.table[1] = (Table){0};
+  row.box[0] = row.box[1] = (Range){zero, one, 1};
+  k->w = &row, k->has_zeros = true;
+  blocks(k, false);
+}
+
 void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
   Columns k = {.w = w, .of = *of};
   const Pool *p = &w->p;
   bool is_resize = w->table[POOL_AXES - 1].lo;
   if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
-  if (is_resize || p->is_grad || p->kernel[0] * p->kernel[1] * p->kernel[2] > MOST_TAPS) {
+  if (w->padded) {
+    columns_of_padded(w, &k);
+  } else if (is_resize || p->is_grad || p->kernel[0] * p->kernel[1] * p->kernel[2] > MOST_TAPS) {
     blocks(&k, false);
-    return;
+  } else {
+    for (If s = cg_either(w->c, cg_pool_is_whole(w, POOL_AXES - 1)); cg_then(&s);) blocks(&k, s.is_true);
   }
-  for (If s = cg_either(w->c, cg_pool_is_whole(w, POOL_AXES - 1)); cg_then(&s);) blocks(&k, s.is_true);
 }

@@ -27,6 +27,7 @@ typedef struct {
   V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
   V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
   double divisor;
+  V padded;  // pool_columns.c: a row of the source with zeros on both sides; NULL: none
   // of the current row
   V image;  // the source's first element of the image
   V row;    // number of the row in the result, and in its image
@@ -53,7 +54,11 @@ V cg_pool_weight(const PoolWalk *w, uint32_t n_axes, const V *index);
 V cg_pool_is_whole(const PoolWalk *w, uint32_t n_axes);
 V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
 
+// The lines of the current row's box, each by its weight, added into one at `to`.
+void cg_pool_add_lines(const PoolWalk *w, V to);
+
 // ---- pool_columns.c: of one channel, vectors along the last axis
-void cg_pool_columns(PoolWalk *w, const PoolColumns *of);  // the current row
+void cg_pool_columns_open(PoolWalk *w, const PoolColumns *of);  // before the first row
+void cg_pool_columns(PoolWalk *w, const PoolColumns *of);       // the current row
 
 #endif
