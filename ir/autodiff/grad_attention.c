@@ -100,7 +100,8 @@ static void give_operands(const Dense *s, const Val d[N_ROLES]) {
 static Val positions(Grad *g, Dim n, uint32_t axis) {
   Dim one = size(g, 1), d[] = {one, one, one, one};
   d[axis] = n;
-  return op2(g, OP_sub, ir_grad_count(g, ir_shape(g->p, d, 4), axis), number(g, 1));
+  Val first = number(g, 1);
+  return op2(g, OP_sub, ir_grad_count(g, ir_shape(g->p, d, 4), axis), first);
 }
 
 // A number for all sequences or one for each, beside scores
@@ -135,8 +136,8 @@ static void find_seen(Dense *s) {
 // ---- the backward
 static Val scores(Dense *s) {
   Grad *g = s->g;
-  Val x = mul(g, ir_grad_matmul(g, s->part[ATTN_Q], s->part[ATTN_K], false, true), number(g, s->a.scale));
-  Val unseen = number(g, UNSEEN);
+  Val scale = number(g, s->a.scale), unseen = number(g, UNSEEN);
+  Val x = mul(g, ir_grad_matmul(g, s->part[ATTN_Q], s->part[ATTN_K], false, true), scale);
   if (!ir_none(s->a.bias)) x = op2(g, OP_max, op2(g, OP_add, x, s->a.bias), unseen);
   if (!ir_none(s->sees)) x = ir_op3(g->f, OP_select, s->sees, x, unseen, g->loc);
   if (!ir_none(s->a.bias)) s->sees = op2(g, OP_gt, x, unseen);

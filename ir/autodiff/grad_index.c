@@ -65,11 +65,13 @@ static Val lost_by_rounding(Grad *g, Val v, Val less, Val factor, bool back) {
 void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), zero = ir_const(g->f, 0, g->loc), one = ir_const(g->f, 1, g->loc);
   bool back = !is_reverse(g, v);
-  Val next = shift(g, v, v, back), stays = mul(g, op2(g, OP_eq, v, next), ir_op1(g->f, OP_isinf, v, g->loc));
+  Val next = shift(g, v, v, back), is_inf = ir_op1(g->f, OP_isinf, v, g->loc);
+  Val stays = mul(g, op2(g, OP_eq, v, next), is_inf);
   Val less = op2(g, OP_sub, v, next);
   less = ir_op3(g->f, OP_select, op2(g, OP_max, stays, op2(g, OP_gt, less, one)), zero, less, g->loc);
   Val factor = ir_op1(g->f, OP_exp, less, g->loc), lost = lost_by_rounding(g, v, less, factor, back);
-  Val is_all = mul(g, op2(g, OP_eq, x, v), ir_op1(g->f, OP_isinf, v, g->loc));
+  is_inf = ir_op1(g->f, OP_isinf, v, g->loc);
+  Val is_all = mul(g, op2(g, OP_eq, x, v), is_inf);
   Val own = ir_op1(g->f, OP_exp, ir_op3(g->f, OP_select, is_all, zero, op2(g, OP_sub, x, v), g->loc), g->loc);
   Val in[] = {factor, mul(g, adj, op2(g, OP_sub, one, lost))};
   Val h = along(g, OP_linear_scan, v, in, 2, back, NULL);

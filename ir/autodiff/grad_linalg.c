@@ -152,7 +152,7 @@ static Val as_column(Grad *g, Val s, bool is_row) {
 
 // x, divided by what f(column) - f(row) is, and on the diagonal what the vector `of_values` has, or 0
 static Val by_distances(Grad *g, Val x, Val f, Val of_values, Dim n) {
-  Val apart = op2(g, OP_sub, as_column(g, f, true), as_column(g, f, false)), zero = number(g, 0);
+  Val column = as_column(g, f, false), apart = op2(g, OP_sub, as_column(g, f, true), column), zero = number(g, 0);
   Val off = ir_none(x) ? zero : op2(g, OP_div, x, where(g, OP_eq, n, number(g, 1), apart));
   return where(g, OP_eq, n, ir_none(of_values) ? zero : as_column(g, of_values, false), off);
 }
@@ -163,7 +163,10 @@ static Val skew(Grad *g, Val x) { return op2(g, OP_sub, x, turned(g, x)); }
 // skew(V^T Gv)_ij / 2 (w_j - w_i): symmetric, as a is.
 void ir_grad_rule_eigh(Grad *g, Val v, Val adj) {
   Val q = ir_result(v, 1), of_q = g->adj[q.i], x = {0};
-  if (!ir_none(of_q)) x = mul(g, number(g, 0.5), skew(g, ir_grad_matmul(g, q, of_q, true, false)));
+  if (!ir_none(of_q)) {
+    x = skew(g, ir_grad_matmul(g, q, of_q, true, false));
+    x = mul(g, number(g, 0.5), x);
+  }
   Val p = by_distances(g, x, v, adj, size_of(g, q));
   Val d = ir_grad_matmul(g, ir_grad_matmul(g, q, p, false, false), q, false, true);
   ir_grad_give(g, arg(g, v, 0), d);
@@ -174,13 +177,19 @@ void ir_grad_rule_eigh(Grad *g, Val v, Val adj) {
 void ir_grad_rule_svd(Grad *g, Val v, Val adj) {
   Val s = ir_result(v, 1), w = ir_result(v, 2), of_s = g->adj[s.i], of_w = g->adj[w.i], x = {0};
   Dim m = size_of(g, v), n = size_of(g, w);
-  if (!ir_none(adj)) x = mul(g, skew(g, ir_grad_matmul(g, v, adj, true, false)), as_column(g, s, true));
-  if (!ir_none(of_w))
-    x = sum_of(g, x, mul(g, skew(g, ir_grad_matmul(g, w, of_w, false, true)), as_column(g, s, false)));
+  if (!ir_none(adj)) {
+    Val row = as_column(g, s, true);
+    x = mul(g, skew(g, ir_grad_matmul(g, v, adj, true, false)), row);
+  }
+  if (!ir_none(of_w)) {
+    Val column = as_column(g, s, false);
+    x = sum_of(g, x, mul(g, skew(g, ir_grad_matmul(g, w, of_w, false, true)), column));
+  }
   Val p = ir_grad_matmul(g, by_distances(g, x, mul(g, s, s), of_s, m), w, false, false);
   if (!ir_none(of_w) && m.i != n.i) {
     Val inside = ir_grad_matmul(g, ir_grad_matmul(g, of_w, w, false, true), w, false, false);
-    p = op2(g, OP_add, p, op2(g, OP_div, op2(g, OP_sub, of_w, inside), as_column(g, s, false)));
+    Val column = as_column(g, s, false);
+    p = op2(g, OP_add, p, op2(g, OP_div, op2(g, OP_sub, of_w, inside), column));
   }
   ir_grad_give(g, arg(g, v, 0), ir_grad_matmul(g, v, p, false, false));
 }

@@ -22,7 +22,8 @@ static Val state_before_projection(Grad *g, Val v) {
   Val cells = ir_result(v, 4), gates = ir_result(v, 5);
   int64_t n = size_along(g, cells, 1) / 2;
   Dim size = ir_dim(g->p, n);
-  return mul(g, ir_grad_part(g, gates, 1, ir_dim(g->p, 3 * n), size), ir_grad_part(g, cells, 1, size, size));
+  Val tanh_c = ir_grad_part(g, cells, 1, size, size);
+  return mul(g, ir_grad_part(g, gates, 1, ir_dim(g->p, 3 * n), size), tanh_c);
 }
 
 // The backward recurrence: d_xg, d_hg, d_h0, d_c0.
@@ -143,9 +144,10 @@ static void lstm(Steps *s, Val sum, Val w_hr) {
 
 static void gru(Steps *s, Val hidden) {
   Val part[3], q = block(s, hidden, 2);
-  for (uint32_t k = 0; k < 2; k++)
-    part[k] = body1(s, OP_sigmoid, body2(s, OP_add, block(s, s->x, k), block(s, hidden, k)));
-  part[2] = body1(s, OP_tanh, body2(s, OP_add, block(s, s->x, 2), body2(s, OP_mul, part[0], q)));
+  for (uint32_t k = 0; k < 3; k++) {
+    Val x = block(s, s->x, k), h = k == 2 ? body2(s, OP_mul, part[0], q) : block(s, hidden, k);
+    part[k] = body1(s, k == 2 ? OP_tanh : OP_sigmoid, body2(s, OP_add, x, h));
+  }
   Val stays = body2(s, OP_mul, part[1], body2(s, OP_sub, s->h, part[2]));
   s->next_h = body2(s, OP_add, part[2], stays);
   memcpy(s->gate, part, sizeof part);

@@ -110,7 +110,8 @@ void ir_grad_rule_softmax_grad(Grad *g, Val v, Val u) {
   if (wants(g, v, 1)) ir_grad_give(g, d, same_op(g, v, (Val[]){y, u}, 2));
   if (!wants(g, v, 0)) return;
   Val centred = op2(g, OP_sub, d, row_sum(g, v, mul(g, d, y)));
-  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, centred), mul(g, d, row_sum(g, v, mul(g, u, y)))));
+  Val of_sum = mul(g, d, row_sum(g, v, mul(g, u, y)));
+  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, centred), of_sum));
 }
 
 // d - e^y S(d):   of y: -u e^y S(d)   of d: u - S(u e^y)
@@ -196,14 +197,18 @@ static void of_row(Grad *g, const NormGrad *n, Val q) {
   Val centred = ir_none(n->mean) ? n->x : op2(g, OP_sub, n->x, column_of(g, n->mean, n->x)), z = mul(g, centred, rstd);
   Val h = ir_none(n->weight) ? n->d : mul(g, n->d, n->weight);
   Val hz = row_mean(g, v, mul(g, h, z)), qz = row_mean(g, v, mul(g, q, z));
-  Val of_z = op2(g, OP_add, mul(g, q, hz), mul(g, h, qz));
+  Val of_hz = mul(g, h, qz), of_z = op2(g, OP_add, mul(g, q, hz), of_hz);
   Val of_x = ir_op1(g->f, OP_neg, mul(g, of_z, mul(g, rstd, rstd)), g->loc);
   ir_grad_give(g, n->x, of_x);
   Shape rows = shape_of(g, n->rstd);
   if (!ir_none(n->mean)) ir_grad_give(g, n->mean, reshape(g, ir_op1(g->f, OP_neg, row_sum(g, v, of_x), g->loc), rows));
-  Val three = mul(g, number(g, 3), mul(g, row_sum(g, v, mul(g, q, z)), hz));
+  Val three = mul(g, row_sum(g, v, mul(g, q, z)), hz);
+  three = mul(g, number(g, 3), three);
   Val of_rstd = op2(g, OP_sub, row_sum(g, v, mul(g, q, h)), three);
-  if (!ir_none(n->mean)) of_rstd = op2(g, OP_sub, of_rstd, mul(g, row_sum(g, v, q), row_mean(g, v, h)));
+  if (!ir_none(n->mean)) {
+    Val mean = row_mean(g, v, h);
+    of_rstd = op2(g, OP_sub, of_rstd, mul(g, row_sum(g, v, q), mean));
+  }
   ir_grad_give(g, n->rstd, reshape(g, of_rstd, rows));
 }
 

@@ -187,7 +187,8 @@ void ir_grad_rule_amax(Grad *g, Val v, Val adj) {
   Val mask = op2(g, OP_eq, a, reshape(g, v, kept));
   const Attr *axes = ir_attr(g->f, v, KEY_axes);
   Val count = ir_emit(g->f, OP_sum, &mask, 1, axes, 1, g->loc);
-  Val share = op2(g, OP_div, reshape(g, adj, kept), reshape(g, count, kept));
+  count = reshape(g, count, kept);
+  Val share = op2(g, OP_div, reshape(g, adj, kept), count);
   ir_grad_give(g, a, op2(g, OP_mul, mask, share));
 }
 
@@ -200,8 +201,8 @@ void ir_grad_rule_prod(Grad *g, Val v, Val adj) {
   Val y = reshape(g, ir_emit(g->f, OP_prod, &x, 1, axes, 1, g->loc), kept);
   Val own_zero = ir_op3(g->f, OP_select, is_zero, a, zero, g->loc);
   Val all_zeros = reshape(g, ir_emit(g->f, OP_sum, &own_zero, 1, axes, 1, g->loc), kept);
-  Val others =
-      ir_grad_other_factors(g, op2(g, OP_div, y, x), op2(g, OP_sub, n, is_zero), op2(g, OP_sub, all_zeros, own_zero));
+  Val other_zeros = op2(g, OP_sub, all_zeros, own_zero), n_others = op2(g, OP_sub, n, is_zero);
+  Val others = ir_grad_other_factors(g, op2(g, OP_div, y, x), n_others, other_zeros);
   ir_grad_give(g, a, op2(g, OP_mul, others, reshape(g, adj, kept)));
 }
 
@@ -247,7 +248,7 @@ static void give_distances(Grad *g, Val to, Val x, Val other, Val adj, bool ta) 
   int64_t axis = ta ? r - 2 : r - 1;
   d[r - 2] = d[ta ? r - 1 : r - 2], d[r - 1] = ir_dim(g->p, 1);
   Val all = reshape(g, ir_grad_sum_axes(g, adj, &axis, 1), ir_shape(g->p, d, r));
-  Val apart = op2(g, OP_sub, mul(g, x, all), ir_grad_matmul(g, adj, other, ta, false));
+  Val of_other = ir_grad_matmul(g, adj, other, ta, false), apart = op2(g, OP_sub, mul(g, x, all), of_other);
   ir_grad_give(g, to, mul(g, apart, number(g, 2)));
 }
 
@@ -392,7 +393,8 @@ void ir_grad_rule_seq_softmax_grad(Grad *g, Val v, Val u) {
   if (!wants(g, v, 0)) return;
   Val s = op2(g, OP_seq_broadcast, op2(g, OP_seq_sum, mul(g, d, y), layout), layout);
   Val t = op2(g, OP_seq_broadcast, op2(g, OP_seq_sum, mul(g, u, y), layout), layout);
-  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, op2(g, OP_sub, d, s)), mul(g, d, t)));
+  Val of_sum = mul(g, d, t);
+  ir_grad_give(g, y, op2(g, OP_sub, mul(g, u, op2(g, OP_sub, d, s)), of_sum));
 }
 
 // The row into which an element was put: picked if it is the same for all features, else found by a mask.
