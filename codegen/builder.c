@@ -227,15 +227,15 @@ V cg_ptr(Cg *c, Val v) {
 V cg_ptr_or_null(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : NULL; }
 V cg_ptr_or_zero(Cg *c, Val v) { return cg_stored(c, v) ? cg_ptr(c, v) : LLVMConstNull(c->ptr); }
 
-int32_t cg_id_value(const Fn *f, Val v) {
-  return ir_attr(f, v, KEY_id) ? (int32_t)ir_attr_int(f, v, KEY_id, 0)
-                               : (int32_t)ir_loc_line(f->prog, ir_ins(f, v)->loc);
+int32_t cg_id_value(const KernelId *id) {
+  return ir_attr(id->f, id->v, KEY_id) ? (int32_t)ir_attr_int(id->f, id->v, KEY_id, 0)
+                                       : (int32_t)ir_loc_line(id->f->prog, ir_ins(id->f, id->v)->loc);
 }
 
 V cg_id(Cg *c, Val v) {
   for (uint32_t k = 0; k < c->n_ids; k++)
-    if (c->ids[k].i == v.i) return c->id_val[k];
-  return cg_i32(c, cg_id_value(c->f, v));
+    if (c->ids[k].v.i == v.i) return c->id_val[k];
+  return cg_i32(c, cg_id_value(&(KernelId){c->f, v, 0}));
 }
 
 // ---- memory

@@ -25,6 +25,12 @@ typedef struct {
   Val v;  // the stored value
   bool reads, writes;
 } KernelArg;
+// A number that its caller passes: that of a random stream, or the line of a value whose faults are reported.
+typedef struct {
+  const Fn *f;
+  Val v;
+  uint32_t steps;  // in the body of a scan: by so much it grows from step to step, modulo 2^32
+} KernelId;
 struct Cg {
   LLVMContextRef ctx;
   LLVMModuleRef mod;
@@ -46,7 +52,7 @@ struct Cg {
   Dim *dims;  // symbolic dims passed as arguments
   uint32_t n_dims;
   V *dim_val;
-  Val *ids;  // values whose {id} is passed as an argument, and slices whose line is
+  KernelId *ids;
   uint32_t n_ids;
   V *id_val;
   V keys, keys_of;  // of random numbers, and the function that they were made in (math/primitives.c)
@@ -67,7 +73,7 @@ bool cg_stored(Cg *c, Val v);    // has a port
 // Of every run. By the full bounds: a plan for smaller ones, in which a value may take 0 bytes, has the same kernels.
 bool cg_is_empty(const Fn *f, Val v);
 V cg_id(Cg *c, Val v);                    // i32
-int32_t cg_id_value(const Fn *f, Val v);  // what the caller of the kernel passes as that: {id}, or the line of a slice
+int32_t cg_id_value(const KernelId *id);  // what an entry passes
 V cg_reduce_add(Cg *c, V v);              // fixed tree: halves, then halves of halves
 V cg_reduce_max(Cg *c, V v);
 V cg_any_lane(Cg *c, V mask);  // i1: is one set?

@@ -42,6 +42,24 @@ Fn *ir_body_new(Prog *p, const char *name, Loc loc) {
   return f;
 }
 
+static void *copy_of(Prog *p, const void *list, uint32_t n, size_t size) {
+  return memcpy(rt_alloc(p->mem, (n + 1) * size), list, n * size);
+}
+#define COPY(list) \
+  (f->list = copy_of(p, of->list, of->n_##list, sizeof *of->list), f->n_##list = f->cap_##list = of->n_##list)
+
+Fn *ir_body_copy(Prog *p, const Fn *of) {
+  Fn *f = ir_body_new(p, ir_text(p, of->name), of->loc);
+  COPY(ins), COPY(args), COPY(attrs), COPY(scopes);
+  f->n_inputs = of->n_inputs, f->n_outputs = of->n_outputs;
+  for (uint32_t i = 1; i < f->n_ins; i++)
+    for (uint32_t k = 0; f->ins[i].op == OP_scan && k < f->ins[i].n_attrs; k++) {
+      Attr *a = &f->attrs[f->ins[i].attrs + k];
+      if (a->key == KEY_body) a->u.s = ir_body_copy(p, ir_body_find(p, a->u.s))->name;
+    }
+  return f;
+}
+
 uint32_t ir_param_add(Prog *p, const char *path, ParamKind kind, DType t, Shape s, bool trainable, Loc loc) {
   *RT_PUSH(p->mem, p->params, p->n_params, p->cap_params) = (Param){.path = ir_str(p, path),
                                                                     .dtype = (uint8_t)t,

@@ -21,7 +21,8 @@ typedef struct {
 } Loc;  // interned file:line, the path of the module whose forward the user called there, and the call; 0: unknown
 
 enum { MAX_RANK = 8, MAX_RESULTS = 0xffff /* of a scan */, NO_SCOPE = 0xffffffffu };
-enum { MAX_SCAN_SIDE = 8 };  // rows of the matrices of a linear scan
+enum { MAX_SCAN_DEPTH = 8 };  // of scans in scans
+enum { MAX_SCAN_SIDE = 8 };   // rows of the matrices of a linear scan
 
 typedef enum { DTYPE_OPAQUE, DTYPE_FLOAT, DTYPE_INT, DTYPE_BOOL } DTypeKind;
 #define DTYPE(id, ...) DT_##id,

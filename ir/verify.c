@@ -435,7 +435,7 @@ static bool check_instruction(Verifier *vf, uint32_t i) {
          check_owner(vf, i) && check_layouts(vf, i) && check_types(vf, i) && check_sizes(vf, i) && check_mark(vf, i);
 }
 
-// A scan before (g, end), in g, that runs the body.
+// A scan of g before instruction `end` that runs the body.
 static bool runs_body(const Fn *g, Str body, uint32_t end) {
   for (uint32_t i = 1; i < end; i++) {
     const Attr *name = g->ins[i].op == OP_scan ? ir_attr(g, (Val){i}, KEY_body) : NULL;
@@ -444,16 +444,22 @@ static bool runs_body(const Fn *g, Str body, uint32_t end) {
   return false;
 }
 
+static bool another_runs(Fn *const *fns, uint32_t n, const Fn *but, Str body) {
+  for (uint32_t k = 0; k < n; k++)
+    if (fns[k] != but && runs_body(fns[k], body, fns[k]->n_ins)) return true;
+  return false;
+}
+
 // A body belongs to one scan: passes cut it down to what that scan needs.
 static bool check_bodies(Verifier *vf) {
   const Fn *f = vf->f;
+  const Prog *p = vf->p;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_scan) continue;
     Str body = ir_attr(f, (Val){i}, KEY_body)->u.s;
-    bool shared = runs_body(f, body, i);
-    for (uint32_t k = 0; k < vf->p->n_fns && !shared; k++)
-      shared = vf->p->fns[k] != f && runs_body(vf->p->fns[k], body, vf->p->fns[k]->n_ins);
-    if (shared) return BROKEN(vf, i, "runs the body '%s', which is another scan's", ir_text(vf->p, body));
+    if (runs_body(f, body, i) || another_runs(p->fns, p->n_fns, f, body) ||
+        another_runs(p->bodies, p->n_bodies, f, body))
+      return BROKEN(vf, i, "runs the body '%s', which is another scan's", ir_text(p, body));
   }
   return true;
 }
@@ -461,11 +467,11 @@ static bool check_bodies(Verifier *vf) {
 // The bodies of scans come first: the types of a scan are read from its body.
 static bool verify_bodies(const Fn *f, RtDiags *diags) {
   bool ok = true;
-  for (uint32_t i = 1; i < f->n_ins && !f->is_body; i++) {
+  for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_scan || (uint64_t)f->ins[i].attrs + f->ins[i].n_attrs > f->n_attrs) continue;
     const Attr *name = ir_attr(f, (Val){i}, KEY_body);
     const Fn *body = name ? ir_body_find(f->prog, name->u.s) : NULL;
-    if (body) ok &= ir_verify(body, diags);
+    if (body && body != f) ok &= ir_verify(body, diags);
   }
   return ok;
 }

@@ -172,7 +172,9 @@ static bool move_before(Fn *f, uint32_t i, uint32_t to) {
   return true;
 }
 
+// What may fault comes before what is written, whatever their order.
 static bool reads_old(const Fn *f, uint32_t reader, uint32_t write) {
+  if (op_at(f, reader) == OP_result || ir_may_fault(f, (Val){reader})) return false;
   for (uint32_t k = 0; k < n_operands(f, reader); k++)
     if (class_at(f, reader) != CLASS_VIEW && arg(f, reader, k) == arg(f, write, 0)) return true;
   return false;

@@ -103,7 +103,7 @@ bool fault_type_dtype(Fn *f, uint32_t site) {
 bool fault_input_negative(Fn *f, uint32_t site) {
   Dim below = ir_dim(f->prog, -1);
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    if (op_at(f, i) != OP_input || !at(&site)) continue;
+    if (op_at(f, i) != OP_input || f->ins[i].dtype == DT_LAYOUT || !at(&site)) continue;
     f->ins[i].shape = ir_shape(f->prog, &below, 1);
     return true;
   }

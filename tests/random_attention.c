@@ -88,7 +88,7 @@ static Val bias(Gen *g, const Form *s) {
 
 // q, k, v, lengths, bias, and the layouts of packed rows.
 static void operands(Gen *g, Val in[8], Form *s) {
-  Layout *layout = !g->in_scan && gen_chance(g, 35) ? gen_some_layout(g) : NULL;
+  Layout *layout = gen_chance(g, 35) ? gen_some_layout(g) : NULL;
   if (layout) {
     *s = packed_form(g, *layout);
     for (uint32_t k = 0; k < s->n; k++) in[k] = tensor(g, shape_of(g, s, k));

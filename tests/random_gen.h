@@ -38,7 +38,7 @@ typedef struct {
   bool *param_used;   // by parameter: this function has read it
   uint32_t n_params;  // of earlier functions, which this one may read
   uint32_t n_scans;   // of this function
-  bool in_scan;       // what is added now belongs to the body of a scan
+  uint32_t in_scan;   // scans in whose bodies what is added now stands
   Dim live;           // the rows of its step; none: it is dense
   uint32_t serial;    // for names
   RowsMap rows;       // of f, as it is built

@@ -18,6 +18,7 @@ typedef struct {
   Tensor *where;  // by value: element of the root
   // By scan_carry: what it is in this step, NULL before the first; and what scan_next says that it is in the next
   Tensor *carry, *next;
+  uint32_t depth;  // scans whose bodies are done
 } Oracle;
 
 bool oracle_fits(const Fn *f) {
@@ -131,25 +132,15 @@ static bool scan_mark(Oracle *o, Val v, int64_t t, int64_t at) {
 }
 
 static bool step(Oracle *o, Val v);
-
-static bool body_step(Oracle *o, Val begin, Val end, int64_t t, int64_t at) {
-  const Fn *f = o->r.f;
-  o->r.env->step = at;
-  for (Val v = {begin.i + 1}; v.i < end.i; v.i++) {
-    Op op = (Op)ir_ins(f, v)->op;
-    if (!is_leaf(op) && !(ir_ops[op].cls == CLASS_SCAN ? scan_mark(o, v, t, at) : step(o, v))) return false;
-  }
-  for (Val v = {begin.i + 1}; v.i < end.i; v.i++)
-    if (o->next[v.i].v) o->carry[v.i] = o->next[v.i];
-  return true;
-}
+static bool run_all(Oracle *o, uint32_t first, uint32_t end, int64_t t, int64_t at);
 
 // What stands whether or not there is a step: leaves, empty outputs, carries as they begin.
 static bool before_steps(Oracle *o, Val begin, Val end) {
   const Fn *f = o->r.f;
   for (Val v = {begin.i + 1}; v.i < end.i; v.i++) {
     Op op = (Op)ir_ins(f, v)->op;
-    if (is_leaf(op) && !step(o, v)) return false;
+    if (is_leaf(op) && !o->depth && !step(o, v)) return false;
+    if (!same_attr(f, v, begin, KEY_scan)) continue;
     if (op == OP_scan_carry) o->carry[v.i] = copy_of(o, run_arg(&o->r, v, 0));
     if (op == OP_scan_output) run_result(&o->r, v, 0);
     if (op == OP_scan_output && !place(o, v)) return false;
@@ -157,13 +148,28 @@ static bool before_steps(Oracle *o, Val begin, Val end) {
   return true;
 }
 
+static bool body_step(Oracle *o, Val begin, Val end, int64_t t, int64_t at) {
+  if (!run_all(o, begin.i + 1, end.i, t, at)) return false;
+  for (Val v = {begin.i + 1}; v.i < end.i; v.i++)
+    if (o->next[v.i].v && same_attr(o->r.f, v, begin, KEY_scan)) o->carry[v.i] = o->next[v.i];
+  return true;
+}
+
 static bool run_scan(Oracle *o, Val begin, Val end) {
   const Fn *f = o->r.f;
-  int64_t n = ir_dim_eval(f->prog, ir_attr(f, begin, KEY_time)->u.dim, o->r.env->slots);
+  Dim steps = ir_attr(f, begin, KEY_time)->u.dim;
+  int64_t n = ir_dim_eval(f->prog, steps, o->r.env->slots);
   bool reverse = ir_attr_int(f, begin, KEY_reverse, 0);
+  uint32_t around = o->r.env->step;
   bool ok = before_steps(o, begin, end);
-  for (int64_t t = 0; ok && t < n; t++) ok = body_step(o, begin, end, t, reverse ? n - 1 - t : t);
-  o->r.env->step = 0;
+  o->depth++;
+  for (int64_t t = 0; ok && t < n; t++) {
+    int64_t at = reverse ? n - 1 - t : t;
+    o->r.env->step = around * (uint32_t)ir_dim_bound(f->prog, steps) + (uint32_t)at;
+    ok = body_step(o, begin, end, t, at);
+  }
+  o->depth--;
+  o->r.env->step = around;
   return ok;
 }
 
@@ -187,18 +193,33 @@ static bool step(Oracle *o, Val v) {
   return true;
 }
 
+// Of a body, whose leaves stand already: `t` steps of the scan were done, `at` is the one on the axis.
+static bool run_one(Oracle *o, Val v, int64_t t, int64_t at) {
+  Op op = (Op)ir_ins(o->r.f, v)->op;
+  if (o->depth && is_leaf(op)) return true;
+  return ir_ops[op].cls == CLASS_SCAN && op != OP_scan_final ? scan_mark(o, v, t, at) : step(o, v);
+}
+
+static bool run_all(Oracle *o, uint32_t first, uint32_t end, int64_t t, int64_t at) {
+  for (Val v = {first}; v.i < end; v.i++) {
+    Val begin = v;
+    if (ir_ins(o->r.f, v)->op != OP_scan_begin) {
+      if (!run_one(o, v, t, at)) return false;
+      continue;
+    }
+    v = end_of(o->r.f, begin);
+    if (!run_scan(o, begin, v)) return false;
+  }
+  return true;
+}
+
 bool oracle_run(const Fn *f, InterpEnv *env, RtText *why) {
   Oracle o = {.r = {f, env, rt_alloc(env->mem, f->n_ins * sizeof(Tensor)), why}};
   o.root = rt_alloc(env->mem, f->n_ins * sizeof *o.root);
   o.where = rt_alloc(env->mem, f->n_ins * sizeof *o.where);
   o.carry = rt_alloc(env->mem, f->n_ins * sizeof *o.carry);
   o.next = rt_alloc(env->mem, f->n_ins * sizeof *o.next);
-  for (uint32_t i = 1; i < f->n_ins; i++) {
-    Val v = {i}, end = f->ins[i].op == OP_scan_begin ? end_of(f, v) : v;
-    if (!(end.i != i ? run_scan(&o, v, end) : step(&o, v))) return false;
-    i = end.i;
-  }
-  return true;
+  return run_all(&o, 1, f->n_ins, 0, 0);
 }
 
 // ---- how a loss moves

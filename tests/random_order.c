@@ -89,7 +89,7 @@ static void along(Gen *g, Val v, uint32_t axis, const Layout *l) {
 }
 
 void add_linear_scan(Gen *g) {
-  const Layout *l = gen_chance(g, 40) && !g->in_scan ? gen_some_layout(g) : NULL;
+  const Layout *l = gen_chance(g, 40) ? gen_some_layout(g) : NULL;
   Val v = l ? gen_rows_of(g, l, false) : gen_pick_where(g, gen_any_row);
   if (!ir_none(v) && gen_is_f32(g, v)) along(g, v, l ? 0 : gen_below(g, ir_rank(g->p, gen_shape_at(g, v))), l);
 }

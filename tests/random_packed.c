@@ -91,7 +91,9 @@ static Layout *new_layout(Gen *g) {
   return add_layout(g, l);
 }
 
+// In the body of a scan, one that was made before; none where its steps have rows of their own.
 Layout *gen_some_layout(Gen *g) {
+  if (g->in_scan) return g->n_layouts && !g->live.i ? &g->layout[gen_below(g, g->n_layouts)] : NULL;
   if (!g->n_layouts || gen_chance(g, 25)) {
     Layout *l = new_layout(g);
     if (l) return l;

@@ -1,11 +1,11 @@
 // The step of the random generator that adds a scan: over a packed layout or a dense axis, with slices and carries of a
-// row each and of one value for all, a body of further steps, outputs and last values.
+// row each and of one value for all, a body of further steps, outputs and last values. One may stand in another.
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "tests/random_gen.h"
 
-enum { MAX_SLICES = 2, MAX_CARRIES = 3, MAX_OUTPUTS = 3 };
+enum { MAX_AROUND = 3, MAX_SLICES = 2, MAX_CARRIES = 3, MAX_OUTPUTS = 3 };
 
 typedef struct {
   Attr number, live;
@@ -14,7 +14,9 @@ typedef struct {
   Val slice[MAX_SLICES], first[MAX_CARRIES], carry[MAX_CARRIES];
   bool by_row[MAX_CARRIES];
   uint32_t n_slices, n_carries, begin;
-  double mag;  // of what carries hold
+  uint32_t around;  // scans that it stands in
+  Dim outer_live;   // the rows of the step around it
+  double mag;       // of what carries hold
 } Scanned;
 
 static bool is_packed(const Scanned *s) { return !ir_none(s->layout.v); }
@@ -116,7 +118,8 @@ static void leave_body(Gen *g, const Scanned *s) {
   for (uint32_t k = g->n; k-- > 0;) {
     Val v = g->pool[k].v;
     Op op = (Op)ir_ins(g->f, ir_head(g->f, v))->op;
-    bool stays = op == OP_scan_output || op == OP_input || op == OP_param;
+    bool is_leaf = op == OP_input || op == OP_param, hands_out = op == OP_scan_output;
+    bool stays = is_leaf || (hands_out && ir_attr_int(g->f, v, KEY_scan, -1) == s->number.u.i);
     if (v.i >= s->begin && !stays) gen_forget(g, v);
   }
 }
@@ -133,7 +136,7 @@ static void end(Gen *g, const Scanned *s) {
   }
   leave_body(g, s);
   gen_emit(g, OP_scan_end, NULL, 0, &s->number, 1);
-  g->in_scan = false;
+  g->in_scan = s->around, g->live = s->outer_live;
   for (uint32_t k = 0; k < s->n_carries; k++) {
     Attr a[] = {s->number, ir_a_int(KEY_index, k)};
     if (gen_chance(g, 70)) gen_keep(g, gen_emit(g, OP_scan_final, &s->first[k], 1, a, 2), s->mag);
@@ -141,15 +144,16 @@ static void end(Gen *g, const Scanned *s) {
 }
 
 void add_scan(Gen *g) {
+  if (g->in_scan == MAX_AROUND) return;
   const Layout *l = gen_chance(g, 50) ? gen_some_layout(g) : NULL;
-  Scanned s = {.number = ir_a_int(KEY_scan, g->n_scans), .mag = 1};
+  Scanned s = {.number = ir_a_int(KEY_scan, g->n_scans), .mag = 1, .around = g->in_scan, .outer_live = g->live};
   if (l) s.layout = *l;
   else s.time = gen_chance(g, 50) ? ir_dim(g->p, 1 + gen_below(g, 7)) : gen_chance(g, 70) ? g->time : g->any;
   add_operands(g, &s);
   if (s.n_slices + s.n_carries == 0) return;
   if (l) s.live = ir_a_dim(KEY_live, ir_dim_sym(g->p, gen_fresh(g, "live"), ir_dim_bound(g->p, s.layout.batch)));
   g->n_scans++;
-  g->in_scan = true, g->live = l ? s.live.u.dim : (Dim){0};
+  g->in_scan++, g->live = l ? s.live.u.dim : g->live;
   begin(g, &s);
   for (uint32_t k = 1 + gen_below(g, 7); k > 0; k--) gen_add_step(g);
   end(g, &s);

@@ -12,9 +12,9 @@ typedef struct {
   tn_function *f;
   int64_t width;             // of every row
   tn_tensor pool[MAX_POOL];  // values of the body [rows, width]
-  int n;
-  tn_tensor matrix, bias;  // captured: [width, width], [width]
-  tn_tensor sum, part;     // made outside and written in the body: [width], a view of its first element
+  int n, depth;              // depth: scans around what is added
+  tn_tensor matrix, bias;    // captured: [width, width], [width]
+  tn_tensor sum, part;       // made outside and written in the body: [width], a view of its first element
 } Gen;
 
 static unsigned below(Gen *g, unsigned n) {
@@ -29,10 +29,30 @@ static void keep(Gen *g, tn_tensor t) {
 // Bounded results, so that the recurrence stays tame.
 static tn_tensor squash(Gen *g, tn_tensor x) { return below(g, 3) ? tn_tanh(x) : tn_sin(x); }
 
+static void add_step(Gen *g);
+
+// A scan over two or three steps within the step. What it hands out is kept, of what is made in it nothing.
+static void add_inner(Gen *g) {
+  tn_tensor part[3] = {some(g), tn_sin(some(g)), tn_cos(some(g))};
+  int steps = 2 + (int)below(g, 2), n = g->n;
+  tn_scan *s = tn_scan_begin(g->f, .steps = tn_dim_const(steps), .reverse = below(g, 2));
+  tn_tensor h = tn_scan_carry(s, some(g));
+  g->depth++;
+  if (below(g, 4)) keep(g, tn_scan_input(s, tn_stack(0, part, (uint32_t)steps)));
+  keep(g, h);
+  for (unsigned k = 1 + below(g, 4); k > 0; k--) add_step(g);
+  tn_scan_next(s, h, squash(g, some(g)));
+  tn_tensor ys = tn_scan_output(s, g->pool[g->n - 1]);
+  tn_scan_end(s);
+  g->depth--, g->n = n;
+  keep(g, tn_scan_final(s, h));
+  keep(g, tn_mean_axis(ys, 0, false));
+}
+
 static void add_step(Gen *g) {
   tn_tensor a = some(g), b = some(g);
   int64_t w = g->width;
-  switch (below(g, 17)) {
+  switch (below(g, g->depth < 3 ? 20 : 17)) {
   case 0: keep(g, tn_add(a, b)); break;
   case 1: keep(g, tn_mul(a, tn_sigmoid(b))); break;
   case 2: keep(g, squash(g, tn_matmul(a, g->matrix))); break;
@@ -65,6 +85,8 @@ static void add_step(Gen *g) {
     tn_copy_(g->part, tn_reshape(tn_tanh(tn_mean(a)), TN_SHAPE(1)));
     keep(g, tn_mul(squash(g, b), tn_add(g->sum, g->part)));
     break;
+  case 17:
+  case 18: add_inner(g); break;
   default: keep(g, tn_add(tn_matmul(a, g->matrix), squash(g, b)));
   }
 }

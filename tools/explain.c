@@ -242,15 +242,22 @@ static bool tell_body(const FileVal *v, const Fn *body, RtText *out) {
   return false;
 }
 
-static bool explain_body(const ToolPlan *t, const ToolFn *f, const FileVal *v, RtText *out) {
-  const Fn *fn = f->f;
+static bool tell_bodies(const FileVal *v, const Fn *fn, RtText *out) {
   bool told = false;
+  for (uint32_t i = 1; i < fn->n_ins; i++) {
+    if (fn->ins[i].op != OP_scan) continue;
+    const Fn *body = ir_scan_at(fn, (Val){i}).body;
+    told |= tell_body(v, body, out) | tell_bodies(v, body, out);
+  }
+  return told;
+}
+
+static bool explain_body(const ToolPlan *t, const ToolFn *f, const FileVal *v, RtText *out) {
   if (!v->gone_in || strcmp(v->gone_in, "outline_scans")) return false;
   rt_text_add(out, "@%s: %s is %s, made by %s at %s.\n", tool_fn_name(f), v->name,
               type_text(t->p, out->mem, v->dtype, v->shape), ir_ops[v->op].name, tool_loc(t->p, out->mem, v->loc));
-  for (uint32_t i = 1; i < fn->n_ins; i++)
-    if (fn->ins[i].op == OP_scan) told |= tell_body(v, ir_scan_at(fn, (Val){i}).body, out);
-  if (!told) rt_text_add(out, "It is made in the body of a scan, where nothing that is read needs it as a value.\n");
+  if (!tell_bodies(v, f->f, out))
+    rt_text_add(out, "It is made in the body of a scan, where nothing that is read needs it as a value.\n");
   return true;
 }
 

@@ -163,7 +163,7 @@ void cg_entry_text(const ModulePlan *plan, const EntryFn *e, RtText *out) {
     }
     if (c->weight) rt_text_add(out, " weight %lld", (long long)plan->p->packed_weights[c->weight - 1].offset);
     for (uint32_t k = 0; k < c->n_dims; k++) rt_text_add(out, " dim %d", ir_dim_info(plan->p, c->dims[k])->slot);
-    for (uint32_t k = 0; k < c->n_ids; k++) rt_text_add(out, " id %d", cg_id_value(c->f, c->ids[k]));
+    for (uint32_t k = 0; k < c->n_ids; k++) rt_text_add(out, " id %d", cg_id_value(&c->ids[k]));
     rt_text_add(out, "\n");
   }
 }
@@ -246,7 +246,7 @@ static void call_kernel(Cg *c, const ModulePlan *plan, const KernelCall *call, c
     int32_t slot = ir_dim_info(plan->p, call->dims[k])->slot;
     arg[n++] = cg_get(c, c->i64, base->dims, cg_i64(c, slot));
   }
-  for (uint32_t k = 0; k < call->n_ids; k++) arg[n++] = cg_i32(c, cg_id_value(call->f, call->ids[k]));
+  for (uint32_t k = 0; k < call->n_ids; k++) arg[n++] = cg_i32(c, cg_id_value(&call->ids[k]));
   cg_call_code(c, plan, call, arg, n);
 }
 

@@ -133,12 +133,12 @@ static void put_attrs(ModulePlan *plan, KernelCall *c, Val v, RtText *out) {
   for (uint32_t k = 0; k < ins->n_attrs; k++) {
     const Attr *a = &c->f->attrs[ins->attrs + k];
     if (!is_outside_key(c, (Key)a->key)) put_attr(plan, c, a, out);
-    if (a->key == KEY_id) *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = v;
+    if (a->key == KEY_id) *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = (KernelId){c->f, v, 1};
   }
   bool is_reported_by_line = ir_has_operand(c->f, v, ARG_at) || ins->op == OP_nonzero || ins->op == OP_repeat_index;
   if (!is_reported_by_line || !ir_may_fault(c->f, v)) return;
   rt_text_add(out, " checked");  // its line is what a report names it by
-  *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = v;
+  *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = (KernelId){c->f, v, 0};
 }
 
 // Operands that an emitter never reads: empty, or shape only.

@@ -24,7 +24,7 @@ typedef struct {
   uint32_t n_kernel_args, cap_kernel_args;
   Dim *dims;  // named dims whose run-time value it takes
   uint32_t n_dims, cap_dims;
-  Val *ids;
+  KernelId *ids;
   uint32_t n_ids, cap_ids;
   const char *key;  // canonical text: equal keys, equal code
   size_t key_len;

@@ -25,6 +25,7 @@ typedef struct {
   int64_t *slot;                                                 // by carry: offset of slot 0 in the scratch
   int64_t arena;                                                 // of the body, in the scratch
   V layout, batch_sizes, offsets, sorted, lengths, seqs, steps;  // packed: tables of the layout, i32; counts as i64
+  uint32_t n_ids;                                                // that the kernels so far took
   // of the current step, i64
   V t, first, live, parity;  // packed: first: its first row; live: their number
 } ScanLoop;
@@ -33,6 +34,7 @@ typedef struct {
 void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
   Scan s = ir_scan_at(c->f, (Val){c->k->first});
   const EntryFn *e = c->body;
+  uint32_t steps = (uint32_t)ir_dim_bound(plan->p, ir_scan_steps(c->f, (Val){c->k->first}));
   for (uint32_t k = 0; k < s.n_carries; k++)
     rt_text_add(out, "%s %lld ", ir_scan_is_row(&s, k) ? "rows" : "whole", (long long)ir_scan_carry_bytes(&s, k));
   for (uint32_t i = 0; i < e->n_calls; i++) {
@@ -47,7 +49,10 @@ void cg_scan_text(ModulePlan *plan, KernelCall *c, RtText *out) {
       if (k->dims[d].i == s.live.i) rt_text_add(out, " live");
       else rt_text_add(out, " d%u", cg_number_dim(plan, c, k->dims[d]));
     }
-    for (uint32_t d = 0; d < k->n_ids; d++) rt_text_add(out, " id %d", cg_id_value(k->f, k->ids[d]));
+    for (uint32_t d = 0; d < k->n_ids; d++) {
+      rt_text_add(out, " id %u by %u", c->n_ids, k->ids[d].steps);
+      *RT_PUSH(plan->mem, c->ids, c->n_ids, c->cap_ids) = (KernelId){k->ids[d].f, k->ids[d].v, steps * k->ids[d].steps};
+    }
     rt_text_add(out, "\n");
   }
 }
@@ -182,10 +187,8 @@ static void call_kernel(ScanLoop *l, const KernelCall *call) {
   for (uint32_t k = 0; k < call->n_dims; k++)
     arg[n++] = call->dims[k].i == l->s.live.i ? l->live : cg_dim(c, call->dims[k]);
   V step = cg_trunc(c, l->t, c->i32);
-  for (uint32_t k = 0; k < call->n_ids; k++) {
-    V id = cg_i32(c, cg_id_value(call->f, call->ids[k]));
-    arg[n++] = ir_attr(call->f, call->ids[k], KEY_id) ? cg_iadd(c, id, step) : id;
-  }
+  for (uint32_t k = 0; k < call->n_ids; k++)
+    arg[n++] = cg_iadd(c, c->id_val[l->n_ids++], cg_imul(c, step, cg_i32(c, (int32_t)call->ids[k].steps)));
   cg_call_code(c, l->plan, call, arg, n);
 }
 

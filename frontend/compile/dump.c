@@ -65,10 +65,15 @@ static void add_packed(const Fn *f, RtText *out) {
 }
 
 // What a scan runs in every step: its arena is part of the function's, as scratch memory of the scan.
-static void add_body(const Fn *b, RtText *out) {
-  rt_text_add(out, "  body @%s: arena %s, lower bound %s, %u kernels a step, %u results in place, %u copies\n",
-              ir_text(b->prog, b->name), bytes(out, b->stats.peak_bytes), bytes(out, b->stats.lower_bound),
-              b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
+static void add_bodies(const Fn *f, RtText *out) {
+  for (Val v = {1}; v.i < f->n_ins; v.i++) {
+    if (ir_ins(f, v)->op != OP_scan) continue;
+    const Fn *b = ir_scan_at(f, v).body;
+    rt_text_add(out, "  body @%s: arena %s, lower bound %s, %u kernels a step, %u results in place, %u copies\n",
+                ir_text(b->prog, b->name), bytes(out, b->stats.peak_bytes), bytes(out, b->stats.lower_bound),
+                b->stats.n_kernels, b->stats.n_inplace, b->stats.n_copies);
+    add_bodies(b, out);
+  }
 }
 
 static void add_summary(const Fn *f, RtText *out) {
@@ -83,8 +88,7 @@ static void add_summary(const Fn *f, RtText *out) {
   rt_text_add(out, "\n");
   add_packed(f, out);
   add_largest(f, out);
-  for (uint32_t i = 1; i < f->n_ins; i++)
-    if (f->ins[i].op == OP_scan) add_body(ir_scan_at(f, (Val){i}).body, out);
+  add_bodies(f, out);
 }
 
 static tn_status dump(const tn_program *p, const char *function, FILE *out, tn_dump_kind kind, RtArena *mem) {

@@ -14,6 +14,7 @@
 
 struct tn_scan {
   tn_function *f;
+  tn_scan *outer;  // around it; NULL: none
   tn_scope *scope;
   const char *name;
   Loc begin, end;
@@ -34,7 +35,12 @@ static bool is_packed(const tn_scan *s) { return s->over.data.fn != NULL; }
 
 static bool scan_open(const tn_scan *s, tn_site at) {
   if (!s || s->poisoned || !fe_fn_open(s->f, at)) return false;
-  if (!s->ended) return true;
+  if (s == s->f->scan) return true;
+  if (!s->ended) {
+    fe_error(s->f->p, E_STATE, at, "scan '%s' is not the innermost: scan '%s' is open", s->name, s->f->scan->name);
+    fe_note(s->f->p, s->f->scan->begin, "it began here");
+    return false;
+  }
   fe_error(s->f->p, E_STATE, at, "scan '%s' was ended: nothing can be added to it", s->name);
   fe_note(s->f->p, s->end, "it was ended here");
   return false;
@@ -62,22 +68,34 @@ bool fe_outside_scan(tn_function *f, const char *what, const char *hint, tn_site
 }
 
 // ---- what stands in a body
-// Of values that do not change from step to step, the body is given what they were before: they are outside.
-static bool changes(const tn_function *f, uint32_t i) {
-  const Fn *ir = f->ir;
-  const Ins *ins = &ir->ins[i];
-  if (ins->op == OP_scan_output || ins->op == OP_scan_final) return false;
-  if (ins->op == OP_scan_input || ins->op == OP_scan_carry || ir_attr(ir, (Val){i}, KEY_id)) return true;
-  for (uint32_t k = 0; k < ins->n_args; k++)
-    if (f->body_of[ir_arg(ir, (Val){i}, k).i] == f->n_scans) return true;
-  return false;
+// The open scan of that number; NULL: none
+static const tn_scan *open_scan(const tn_function *f, int64_t number) {
+  const tn_scan *s = f->scan;
+  while (s && s->number != number) s = s->outer;
+  return s;
+}
+
+static const tn_scan *scan_of_mark(const tn_function *f, Val v) {
+  return open_scan(f, ir_attr_int(f->ir, v, KEY_scan, -1));
+}
+
+// The innermost scan in whose steps v changes; NULL: none. Of values that do not change from step to step, the body is given
+// what they were before: they are outside. What a scan hands out belongs to the scan around it.
+static const tn_scan *changes_in(const tn_function *f, Val v) {
+  const Ins *ins = ir_ins(f->ir, v);
+  if (ins->op == OP_scan_output || ins->op == OP_scan_final) return scan_of_mark(f, v)->outer;
+  if (ins->op == OP_scan_input || ins->op == OP_scan_carry || ir_attr(f->ir, v, KEY_id)) return f->scan;
+  for (const tn_scan *s = f->scan; s; s = s->outer)
+    for (uint32_t k = 0; k < ins->n_args; k++)
+      if (f->body_of[ir_arg(f->ir, v, k).i] == s->number + 1) return s;
+  return NULL;
 }
 
 static void follow_body(tn_function *f) {
   while (f->n_body_of < f->ir->n_ins) {
-    uint32_t i = f->n_body_of;
-    *RT_PUSH(f->p->mem, f->body_of, f->n_body_of, f->cap_body_of) = 0;
-    if (f->scan && i >= f->scan->first && changes(f, i)) f->body_of[i] = f->n_scans;
+    Val v = {f->n_body_of};
+    const tn_scan *s = f->scan ? changes_in(f, v) : NULL;
+    *RT_PUSH(f->p->mem, f->body_of, f->n_body_of, f->cap_body_of) = s ? (uint32_t)s->number + 1 : 0;
   }
 }
 
@@ -89,33 +107,51 @@ static bool refuse_pair(tn_function *f, uint16_t id, const char *text, Loc there
 
 static bool may_read(tn_function *f, Op op, tn_tensor t, tn_site at) {
   const Ins *made = fe_ins(t);
-  bool in_body = f->body_of[t.v] != 0, early = made->op == OP_scan_output || made->op == OP_scan_final;
-  if (in_body && (!f->scan || f->body_of[t.v] != f->n_scans))
+  bool in_body = f->body_of[t.v] != 0, is_result = made->op == OP_scan_output || made->op == OP_scan_final;
+  const tn_scan *body = in_body ? open_scan(f, f->body_of[t.v] - 1) : NULL;
+  if (in_body && !body)
     return refuse_pair(f, E_USE_AFTER_SCOPE, "a value of a scan's body is used outside of it", made->loc,
                        "it was made here; tn_scan_output and tn_scan_final take values out", at);
   if (!f->scan) return true;
-  if (early && t.v >= f->scan->first)
+  if (is_result && scan_of_mark(f, fe_val(t)))
     return refuse_pair(f, E_STATE, "an output of a scan is used inside of it", made->loc,
                        "it is whole when the scan has ended", at);
-  if (in_body && (op == OP_scan_input || (op == OP_scan_carry)))
+  if (body == f->scan && (op == OP_scan_input || op == OP_scan_carry))
     return refuse_pair(f, E_ARGUMENT, "what a scan takes in is a value of its own body", made->loc, "it was made here",
                        at);
   return true;
 }
 
-// The layout of sequences is known before the scan begins, and no step of it is given one.
+static const tn_scan *packed_around(const tn_function *f) {
+  const tn_scan *s = f->scan;
+  while (s && !is_packed(s)) s = s->outer;
+  return s;
+}
+
+// A layout of sequences is known before the scan begins; where a step has rows of its own it reads none.
 static bool may_use_layout(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_site at) {
-  bool in_body = false, layout = ir_ops[op].cls == CLASS_LAYOUT;
-  for (uint32_t k = 0; k < n; k++) in_body |= f->body_of[a[k].v] != 0, layout |= fe_ins(a[k])->dtype == DT_LAYOUT;
-  return !f->scan || !in_body || !layout ||
-         refuse_pair(f, E_STATE, ir_layout_in_scan, f->scan->begin, "the scan began here", at);
+  bool in_body = false, makes = ir_ops[op].cls == CLASS_LAYOUT, reads = false;
+  for (uint32_t k = 0; k < n; k++) in_body |= f->body_of[a[k].v] != 0, reads |= fe_ins(a[k])->dtype == DT_LAYOUT;
+  const tn_scan *s = makes ? f->scan : reads ? packed_around(f) : NULL;
+  return !s || !in_body || refuse_pair(f, E_STATE, ir_layout_in_scan, s->begin, "the scan began here", at);
 }
 
 // A later step would see what an earlier one wrote.
-static const Ins *find_access(const tn_function *f, Op op, Val root) {
+static const Ins *find_write(const tn_function *f, Val root) {
   for (uint32_t i = f->scan->first; i < f->ir->n_ins; i++)
-    if (f->ir->ins[i].op == op && ir_written_storage(f->ir, ir_arg(f->ir, (Val){i}, 0)).i == root.i)
+    if (f->ir->ins[i].op == OP_write && ir_written_storage(f->ir, ir_arg(f->ir, (Val){i}, 0)).i == root.i)
       return &f->ir->ins[i];
+  return NULL;
+}
+
+// What an open scan takes in, step by step.
+static const Ins *find_taken(const tn_function *f, Val root) {
+  const tn_scan *outermost = f->scan;
+  while (outermost->outer) outermost = outermost->outer;
+  for (Val v = {outermost->first}; v.i < f->ir->n_ins; v.i++)
+    if (ir_ins(f->ir, v)->op == OP_scan_input && scan_of_mark(f, v) &&
+        ir_written_storage(f->ir, ir_arg(f->ir, v, 0)).i == root.i)
+      return ir_ins(f->ir, v);
   return NULL;
 }
 
@@ -132,15 +168,14 @@ bool fe_scan_allows(tn_function *f, Op op, const tn_tensor *a, uint32_t n, tn_si
     if (!may_read(f, op, a[k], at)) return false;
   if (!may_use_layout(f, op, a, n, at)) return false;
   const Ins *write = NULL;
-  if (op == OP_scan_input || op == OP_scan_carry)
-    write = find_access(f, OP_write, ir_written_storage(f->ir, fe_val(a[0])));
+  if (op == OP_scan_input || op == OP_scan_carry) write = find_write(f, ir_written_storage(f->ir, fe_val(a[0])));
   return !write || refuse_taken(f, fe_loc(f->p, at),
                                 (tn_site){ir_loc_file(f->p->ir, write->loc), (int)ir_loc_line(f->p->ir, write->loc)});
 }
 
 bool fe_scan_may_write(tn_tensor t, Val root, tn_site at) {
   tn_function *f = t.fn;
-  const Ins *to = &f->ir->ins[root.i], *taken = find_access(f, OP_scan_input, root);
+  const Ins *to = &f->ir->ins[root.i], *taken = find_taken(f, root);
   bool is_weight = to->op == OP_param && f->p->ir->params[ir_attr_int(f->ir, root, KEY_param, 0)].trainable;
   if (taken) return refuse_taken(f, taken->loc, at);
   if (root.i >= f->scan->first && to->op != OP_param) return true;
@@ -190,9 +225,12 @@ static bool open_packed(tn_scan *s, tn_site at) {
 static bool may_begin(tn_scan *s, const tn_scan_options *o) {
   tn_program *p = s->f->p;
   if (!fe_fn_open(s->f, o->at) || !fe_name(p, "a scan", s->name, false, o->at)) return false;
-  if (s->f->scan) {
-    fe_error(p, E_STATE, o->at, "scans do not nest: scan '%s' is open", s->f->scan->name);
-    fe_note(p, s->f->scan->begin, "it began here");
+  uint32_t depth = 0;
+  for (const tn_scan *outer = s->f->scan; outer; outer = outer->outer) depth++;
+  const tn_scan *around = depth == MAX_SCAN_DEPTH ? s->f->scan : o->over.data.fn ? packed_around(s->f) : NULL;
+  if (around) {
+    fe_error(p, E_STATE, o->at, "%s", depth == MAX_SCAN_DEPTH ? "scans nest above 8 deep" : ir_layout_in_scan);
+    fe_note(p, around->begin, "the scan began here");
     return false;
   }
   if (!o->over.data.fn && !o->steps.d) {
@@ -218,7 +256,9 @@ tn_scan *tn_scan_begin(tn_function *f, tn_scan_options o) {
                ir_a_str(KEY_name, ir_str(f->p->ir, s->name)), ir_a_int(KEY_reverse, 1)};
   Val layout = fe_val(s->over.layout);
   mark(s, OP_scan_begin, &layout, is_packed(s), a, o.reverse ? 4 : 3, o.at);
+  follow_body(f);
   s->first = f->ir->n_ins;
+  s->outer = f->scan;
   s->scope = tn_scope_begin(f, s->name, o.at);
   s->scope->is_scan = true;
   f->scan = s;
@@ -271,31 +311,34 @@ void tn_scan_end(tn_scan *s, tn_site at) {
   follow_body(s->f);
   s->ended = true;
   s->end = fe_loc(s->f->p, at);
-  s->f->scan = NULL;
+  s->f->scan = s->outer;
   tn_scope_end(s->scope, at);
 }
 
 void fe_scan_ends(tn_function *f, tn_site at) {
-  tn_scan *s = f->scan;
-  if (!s) return;
-  fe_error(f->p, E_STATE, at, "function '%s' ends while scan '%s' is open", f->name, s->name);
-  fe_note(f->p, s->begin, "it began here");
+  if (!f->scan) return;
+  fe_error(f->p, E_STATE, at, "function '%s' ends while scan '%s' is open", f->name, f->scan->name);
+  fe_note(f->p, f->scan->begin, "it began here");
   fe_hint(f->p, "tn_scan_end closes it");
-  s->ended = true;
+  for (tn_scan *s = f->scan; s; s = s->outer) {
+    s->ended = true;
+    if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
+  }
   f->scan = NULL;
-  if (f->scope == s->scope) f->scope = s->scope->parent;  // reported once
 }
 
 // Steps of a scan draw from streams of their own, numbered from the first on (pass outline_scans): each operation takes as
 // many.
-static int64_t streams_needed(const tn_scan *s) {
+static int64_t bound_of_steps(const tn_scan *s) {
   const Prog *ir = s->f->p->ir;
   int64_t n = ir_dim_bound(ir, is_packed(s) ? ir_dim_at(ir, fe_shape_of(s->over.layout), 1) : s->steps);
   return n ? n : 1;
 }
 
 uint32_t fe_stream(tn_function *f, tn_site at) {
-  int64_t n = f->scan ? streams_needed(f->scan) : 1;
+  int64_t n = 1;
+  for (const tn_scan *s = f->scan; s; s = s->outer)
+    if (__builtin_mul_overflow(n, bound_of_steps(s), &n)) n = INT64_MAX;
   uint32_t first = n < UINT32_MAX ? ir_new_streams(f->p->ir, (uint32_t)n) : 0;
   if (first) return first;
   fe_error(f->p, E_ARGUMENT, at, "%lld more random streams are wanted than there are", (long long)n);

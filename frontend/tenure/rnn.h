@@ -80,7 +80,9 @@ TN_API tn_hook *tn_rnn_hook_post(tn_module *m, tn_rnn_post_hook fn, void *ctx, t
 // What the body makes belongs to a scope of the scan: used after the end, it is E103. Outside values may be read, and
 // those of f32 written in place: each step writes what the step before left, as a carry does, and the handle shows the
 // last content afterwards. Inputs of the scan and trainable parameters are not written inside (E113). Random numbers
-// are new in every step. Scans do not nest (E009), nothing is packed or differentiated inside.
+// are new in every step. Scans nest up to 8 deep: over layers, with attention and a scan over time in each step. A gradient is
+// taken outside (E009). Sequences are packed outside, too; what is packed is read in a step of a dense scan, but not in
+// one of a packed scan, whose rows are those of the step (E009).
 typedef struct {
   tn_packed over;    // packed sequences: as many steps as the longest has, each with the rows that are running
   tn_dim steps;      // or, without them, a number of steps

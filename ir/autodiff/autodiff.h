@@ -25,7 +25,8 @@ typedef struct {
   bool *has;       // by value
   // With writes in place, by storage: want: the walk still looks for who wrote its content; round: a step of
   // a scan writes it for the next step.
-  bool *want, *round;
+  bool *want;
+  uint8_t *round;
   Val *list;
   uint32_t n, cap, cap_has;
 } GradReach;

@@ -18,8 +18,9 @@ bool ir_is_cut(const Fn *f, Val v) {
 typedef struct {
   const Fn *f;
   GradReach *found;
-  bool *want, *round;  // found's
-  uint32_t n_scans;    // that the walk is in
+  bool *want;  // found's
+  uint8_t *round;
+  uint32_t n_scans;  // that the walk is in
 } Reach;
 
 static void note(GradReach *r, const Fn *f, Val v) {
@@ -89,14 +90,15 @@ static void look_into_scan(Reach *r, Val end) {
 static Val go_round(Reach *r, Val begin) {
   const Fn *f = r->f;
   int64_t number = ir_attr_int(f, begin, KEY_scan, -1);
+  uint8_t depth = (uint8_t)(1u << (r->n_scans - 1) % MAX_SCAN_DEPTH);
   bool again = false;
   Val v = {begin.i + 1};
   for (; v.i < f->n_ins && !is_mark(f, v, OP_scan_end, number); v.i++) {
     if (f->ins[v.i].op != OP_write) continue;
     Val storage = ir_written_storage(f, ir_arg(f, v, 0));
     bool outside = storage.i < begin.i || f->ins[storage.i].op == OP_param;
-    if (!outside || !r->want[storage.i] || r->round[storage.i]) continue;
-    r->round[storage.i] = again = true;
+    if (!outside || !r->want[storage.i] || r->round[storage.i] & depth) continue;
+    r->round[storage.i] |= depth, again = true;
   }
   return again && v.i < f->n_ins ? v : begin;
 }
@@ -105,7 +107,7 @@ static Val go_round(Reach *r, Val begin) {
 static void clear(GradReach *r, const Fn *f) {
   for (uint32_t k = 0; k < r->n; k++) {
     uint32_t v = r->list[k].i;
-    r->has[v] = r->want[v] = r->round[v] = false;
+    r->has[v] = r->want[v] = false, r->round[v] = 0;
   }
   r->n = 0;
   if (f->n_ins <= r->cap_has) return;
@@ -120,7 +122,7 @@ static Val pass_scan(Reach *r, Val mark) {
   Val end = mark;
   if (f->ins[mark.i].op == OP_scan_begin) {
     end = go_round(r, mark);
-    if (end.i == mark.i) r->n_scans -= r->n_scans > 0;
+    r->n_scans -= end.i == mark.i && r->n_scans > 0;
   } else r->n_scans++;
   if (f->ins[end.i].op == OP_scan_end) look_into_scan(r, end);
   return end;

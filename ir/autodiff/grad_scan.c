@@ -118,6 +118,17 @@ static bool copy_inputs(Back *g) {
   return true;
 }
 
+// A scan within the step runs a body of its own.
+static const Attr *own_attrs(const Back *g, const Ins *ins) {
+  Attr *out = rt_alloc(g->mem, (ins->n_attrs + 1u) * sizeof *out);
+  for (uint32_t k = 0; k < ins->n_attrs; k++) {
+    out[k] = g->s.body->attrs[ins->attrs + k];
+    if (ins->op == OP_scan && out[k].key == KEY_body)
+      out[k].u.s = ir_body_copy(g->p, ir_body_find(g->p, out[k].u.s))->name;
+  }
+  return out;
+}
+
 static void copy_step(Back *g) {
   const Fn *fb = g->s.body;
   for (uint32_t i = 1; i < fb->n_ins; i++) {
@@ -125,8 +136,8 @@ static void copy_step(Back *g) {
     if (ins.op == OP_input || ins.op == OP_output || ins.op == OP_result) continue;
     Val *args = rt_alloc(g->mem, (ins.n_args + 1) * sizeof *args);
     for (uint32_t k = 0; k < ins.n_args; k++) args[k] = g->map[fb->args[ins.args + k].i];
-    Val v = ir_emit_typed(g->b, ins.op, args, ins.n_args, fb->attrs + ins.attrs, ins.n_attrs, (DType)ins.dtype,
-                          ins.shape, ins.loc);
+    Val v = ir_emit_typed(g->b, ins.op, args, ins.n_args, own_attrs(g, &ins), ins.n_attrs, (DType)ins.dtype, ins.shape,
+                          ins.loc);
     g->b->ins[v.i].absent = ins.absent;
     for (uint32_t k = 0; k < ins.n_res; k++) {
       g->b->ins[v.i + k].dtype = fb->ins[i + k].dtype;

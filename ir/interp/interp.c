@@ -28,7 +28,9 @@ static bool bind(Run *r, Val v, const Tensor *src, const char *what, int64_t ind
 
 bool eval_input(Run *r, Val v) {
   int64_t k = ir_attr_int(r->f, v, KEY_index, 0);
-  return bind(r, v, &r->env->in[k], "input", k);
+  if (ir_ins(r->f, v)->dtype != DT_LAYOUT) return bind(r, v, &r->env->in[k], "input", k);
+  r->val[v.i] = r->env->in[k];  // that a body captures
+  return true;
 }
 
 bool eval_param(Run *r, Val v) {

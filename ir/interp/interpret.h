@@ -15,7 +15,7 @@ typedef struct {
   const Tensor *in;  // by input index
   Tensor *out;       // by output index; v allocated by the interpreter from `mem`
   uint64_t seed, counter;
-  int64_t step;  // step of the scan whose body runs: its random streams are {id} + step
+  uint32_t step;  // steps of the scan whose body runs, and of those around it: random streams are {id} + step
   RtArena *mem;
   // Error bars: when noise > 0 every rounded result is off by a random relative error up to it, sums and products by as
   // much of their terms, and results are kept in single precision's range. What single precision holds exactly, as a

@@ -10,6 +10,7 @@ typedef struct {
   Scan s;
   Layout l;               // packed
   int64_t n, time, seqs;  // steps; size of the time axis; sequences
+  int64_t bound;          // of the steps
   Tensor *carry;          // by carry: a row carry has a row for each sequence, by sorted position
 } Loop;
 
@@ -62,7 +63,8 @@ static bool step(Loop *p, int64_t t) {
     if (k >= s->n_slices && k < s->n_slices + s->n_carries && ir_scan_is_row(s, k - s->n_slices))
       in[k].n = live * row_size(in[k], p->seqs);
   }
-  env.in = in, env.out = out, env.step = t;
+  env.in = in, env.out = out;
+  env.step = p->r->env->step * (uint32_t)p->bound + (uint32_t)t;
   bool ok = ir_interpret(s->body, &env, p->r->why);
   p->r->env->noise_state = env.noise_state;
   for (uint32_t k = 0; ok && k < s->n_carries; k++) copy(p->carry[k].v, out[k].v, out[k].n);
@@ -75,7 +77,7 @@ static bool step(Loop *p, int64_t t) {
 }
 
 bool eval_scan(Run *r, Val v) {
-  Loop p = {.r = r, .v = v, .s = ir_scan_at(r->f, v)};
+  Loop p = {.r = r, .v = v, .s = ir_scan_at(r->f, v), .bound = ir_dim_bound(r->f->prog, ir_scan_steps(r->f, v))};
   if (p.s.live.i) {
     p.l = run_layout_of(r, ir_arg(r->f, v, 0));
     p.n = (int64_t)p.l.head[TN_LAYOUT_STEPS];

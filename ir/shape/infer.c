@@ -69,7 +69,7 @@ uint16_t ir_rule_leaf(const Infer *c) {
     set(c, 0, DT_F32, (Shape){0});
   } else if (ins->dtype == DT_NONE) {
     return ir_infer_fault(c, E_ARGUMENT, "needs a type");
-  } else if (ins->dtype == DT_LAYOUT) {
+  } else if (ins->dtype == DT_LAYOUT && (!c->f->is_body || ir_rank(c->p, ins->shape) != 3)) {
     return ir_infer_fault(c, E_DTYPE, "a layout is made of lengths, not handed in");
   }
   return 0;

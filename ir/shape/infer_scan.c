@@ -104,14 +104,14 @@ static uint16_t infer_scan(const Infer *c) {
   const Attr *name = ir_attr(c->f, c->v, KEY_body), *live = ir_attr(c->f, c->v, KEY_live);
   int64_t slices = ir_attr_int(c->f, c->v, KEY_slices, 0), carries = ir_attr_int(c->f, c->v, KEY_carries, 0);
   Fn *b = name ? ir_body_find(c->p, name->u.s) : NULL;
-  if (c->f->is_body) return fault(c, E_ARGUMENT, "stands in the body of a scan: scans do not nest");
-  if (!b) return fault(c, E_ARGUMENT, "names no body");
+  if (!b || b == c->f) return fault(c, E_ARGUMENT, "names no body");
   if (!live == !ir_attr(c->f, c->v, KEY_time)) return fault(c, E_ARGUMENT, "needs {time} or {live}, not both");
   if (live && (ins->n_args == 0 || dtype_of(c, 0) != DT_LAYOUT))
     return fault(c, E_ARGUMENT, "needs a layout as operand 0");
   if (slices < 0 || carries < 0 || slices > b->n_inputs || carries > b->n_inputs - slices || carries > b->n_outputs ||
       ins->n_args != b->n_inputs + (live != NULL))
     return fault(c, E_ARGUMENT, "has other operands than its body's inputs");
+  if (ir_scan_depth(b) > MAX_SCAN_DEPTH) return fault(c, E_ARGUMENT, "is above 8 scans deep");
   if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 65535");
   if (ins->n_res != b->n_outputs) return fault(c, E_ARGUMENT, "has another number of results than its body");
   if (live) TRY(check_live(c, live->u.dim));

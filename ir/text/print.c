@@ -531,13 +531,13 @@ static void print_function(const Fn *f, RtText *out, uint32_t flags) {
   end_line(f->prog, out, flags, f->scopes[0].close);
 }
 
-// The body of a scan is printed before the function.
+// The bodies of scans are printed before what runs them.
 void ir_print_fn(const Fn *f, RtText *out, uint32_t flags) {
   for (uint32_t i = 1; i < f->n_ins; i++) {
     const Attr *name = f->ins[i].op == OP_scan ? ir_attr(f, (Val){i}, KEY_body) : NULL;
     const Fn *body = name ? ir_body_find(f->prog, name->u.s) : NULL;
     if (!body) continue;
-    print_function(body, out, flags);
+    ir_print_fn(body, out, flags);
     put(out, "\n");
   }
   print_function(f, out, flags);

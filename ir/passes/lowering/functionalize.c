@@ -41,7 +41,7 @@ typedef struct Version {
 // A root from outside that the body of a scan writes.
 typedef struct {
   Val root;       // old numbering
-  Val before;     // its content when the scan begins; 0: not carried yet
+  Val before;     // its content when the scan begins
   uint32_t made;  // number of its writes when it became a carry
   Loc at;         // of its first write there
 } Carried;
@@ -53,9 +53,10 @@ typedef struct {
   bool is_said;
 } Cut;
 
-// The scan whose body is walked through.
-typedef struct {
-  Val begin, end;  // marks, old numbering; 0: none is open
+// A scan whose body is walked through.
+typedef struct OpenScan {
+  struct OpenScan *outer;  // around it; NULL: none
+  Val begin, end;          // marks, old numbering
   Carried *carried;
   uint32_t n, cap, n_carries;  // n_carries: the scan's own, which come first
 } OpenScan;
@@ -64,7 +65,7 @@ typedef struct {
   Rewrite e;
   Fn *f;
   Prog *p;
-  OpenScan scan;
+  OpenScan *scan;  // the innermost; NULL: none
   Val *root;       // by old value: the value whose storage it shows
   Val *now;        // by old root: its content (new numbering)
   uint32_t *made;  // by old root: number of writes so far
@@ -133,8 +134,8 @@ static bool is_leaf(const Functionalize *s, Val root) {
 }
 
 static Carried *carried_of(const Functionalize *s, Val root) {
-  for (uint32_t k = 0; k < s->scan.n; k++)
-    if (s->scan.carried[k].root.i == root.i) return &s->scan.carried[k];
+  for (uint32_t k = 0; s->scan && k < s->scan->n; k++)
+    if (s->scan->carried[k].root.i == root.i) return &s->scan->carried[k];
   return NULL;
 }
 
@@ -290,7 +291,7 @@ static void write_value(Functionalize *s, Val mark) {
     *old = (Version){before, s->past[root.i]};
     s->past[root.i] = old;
   }
-  if (old_int(s, mark, KEY_no_grad) && !is_cut(s, v) && !is_leaf(s, root) && ir_none(s->scan.begin))
+  if (old_int(s, mark, KEY_no_grad) && !is_cut(s, v) && !is_leaf(s, root) && !s->scan)
     *RT_PUSH(s->p->mem, s->cuts, s->n_cuts, s->cap_cuts) = (Cut){root, before, x, loc, false};
   ir_emit(s->f, OP_overwritten, (Val[]){before, x}, 2, NULL, 0, loc);
   s->now[root.i] = x;
@@ -376,17 +377,18 @@ static bool check_carried(Functionalize *s, Val root, Loc at) {
   if (is_trainable(s, root)) {
     const char *path = ir_text(s->p, s->p->params[old_int(s, root, KEY_param)].path);
     report_carried(s, at, rt_printf(s->p->mem, "trainable parameter '%s' is written inside a scan", path),
-                   s->scan.begin, began,
+                   s->scan->begin, began,
                    "tn_scan_carry takes what changes from step to step; write the parameter when the scan has ended");
   } else if (old_ins(s, root)->dtype != DT_F32) {
     report_carried(s, at, "whole numbers from outside are written inside a scan, which carries f32 from step to step",
-                   s->scan.begin, began, "tn_scan_output gives what each step makes; write it when the scan has ended");
+                   s->scan->begin, began,
+                   "tn_scan_output gives what each step makes; write it when the scan has ended");
   } else return true;
   return false;
 }
 
 static bool add_carried(Functionalize *s, Val write) {
-  OpenScan *o = &s->scan;
+  OpenScan *o = s->scan;
   Val root = s->root[old_arg(s, write, 0).i];
   Loc at = old_ins(s, write)->loc;
   if ((root.i > o->begin.i && !is_leaf(s, root)) || carried_of(s, root)) return true;
@@ -394,11 +396,11 @@ static bool add_carried(Functionalize *s, Val write) {
   return check_carried(s, root, at);
 }
 
-// Finds what the body writes. Scans do not nest: of one in another, pass outline_scans says so.
+// Finds what the body writes.
 static void open_scan(Functionalize *s, Val begin) {
-  OpenScan *o = &s->scan;
-  if (o->begin.i) return;
-  *o = (OpenScan){.begin = begin};
+  OpenScan *o = rt_alloc(s->p->mem, sizeof *o);
+  *o = (OpenScan){.outer = s->scan, .begin = begin};
+  s->scan = o;
   bool good = true;
   for (Val v = {begin.i + 1}; v.i < s->e.n_old && !o->end.i; v.i++) {
     if (is_mark_of(s, v, OP_scan_end, begin)) o->end = v;
@@ -409,55 +411,45 @@ static void open_scan(Functionalize *s, Val begin) {
 }
 
 static Val emit_mark(Functionalize *s, Op op, Val v, uint32_t carry) {
-  const Attr attrs[] = {ir_a_int(KEY_scan, old_int(s, s->scan.begin, KEY_scan)),
-                        ir_a_int(KEY_index, s->scan.n_carries + carry)};
-  return ir_emit(s->f, op, &v, 1, attrs, 2, s->scan.carried[carry].at);
+  const Attr attrs[] = {ir_a_int(KEY_scan, old_int(s, s->scan->begin, KEY_scan)),
+                        ir_a_int(KEY_index, s->scan->n_carries + carry)};
+  return ir_emit(s->f, op, &v, 1, attrs, 2, s->scan->carried[carry].at);
 }
 
-// From here to the end of the scan, handles of the root show the carry.
+static void copy_value(Functionalize *s, Val v);
+
+// From here to the end of the scan, handles of the root show the carry. A leaf is named before the scans that carry it.
 static void begin_carry(Functionalize *s, uint32_t k) {
-  Carried *c = &s->scan.carried[k];
+  Carried *c = &s->scan->carried[k];
   s->f->cur_scope = old_ins(s, c->root)->scope;
-  Val before = read(s, c->root);
-  s->now[c->root.i] = emit_mark(s, OP_scan_carry, before, k);
-  c->before = before;
+  if (ir_none(s->e.map[c->root.i])) copy_value(s, c->root);
+  c->before = read(s, c->root);
+  s->now[c->root.i] = emit_mark(s, OP_scan_carry, c->before, k);
   c->made = ++s->made[c->root.i];
 }
 
-// Carries that exist when the scan begins; a leaf that the body names first is carried from its first use on.
-static void begin_carries(Functionalize *s) {
-  for (uint32_t k = 0; k < s->scan.n; k++)
-    if (s->scan.carried[k].root.i < s->scan.begin.i) begin_carry(s, k);
-}
-
-static void begin_carry_of_leaf(Functionalize *s, Val v) {
-  Carried *c = carried_of(s, v);
-  if (c && ir_none(c->before)) begin_carry(s, (uint32_t)(c - s->scan.carried));
-}
-
 static void end_carries(Functionalize *s) {
-  for (uint32_t k = 0; k < s->scan.n; k++) emit_mark(s, OP_scan_next, s->now[s->scan.carried[k].root.i], k);
+  for (uint32_t k = 0; k < s->scan->n; k++) emit_mark(s, OP_scan_next, s->now[s->scan->carried[k].root.i], k);
 }
 
 static void close_scan(Functionalize *s) {
-  for (uint32_t k = 0; k < s->scan.n; k++) {
-    const Carried *c = &s->scan.carried[k];
+  for (uint32_t k = 0; k < s->scan->n; k++) {
+    const Carried *c = &s->scan->carried[k];
     s->f->cur_scope = old_ins(s, c->root)->scope;
     Val last = emit_mark(s, OP_scan_final, c->before, k);
-    if (is_param_op(s, c->root)) last = ir_op2(s->f, OP_assign, c->before, last, c->at);
+    if (is_param_op(s, c->root) && !s->scan->outer) last = ir_op2(s->f, OP_assign, c->before, last, c->at);
     ir_emit(s->f, OP_overwritten, (Val[]){c->before, last}, 2, NULL, 0, c->at);
     s->now[c->root.i] = last;
     s->made[c->root.i]++;
   }
-  s->scan = (OpenScan){0};
+  s->scan = s->scan->outer;
 }
 
 // A scan reads its inputs as they were before it: later steps must not see what earlier ones wrote.
 static bool takes_carried(Functionalize *s, Val v) {
   Op op = old_ins(s, v)->op;
   if (op != OP_scan_input && op != OP_scan_carry && op != OP_scan_final) return false;
-  Carried *c = carried_of(s, s->root[old_arg(s, v, 0).i]);
-  return c && !ir_none(c->before);
+  return s->scan && is_mark_of(s, v, op, s->scan->begin) && carried_of(s, s->root[old_arg(s, v, 0).i]);
 }
 
 static void copy_taker(Functionalize *s, Val v) {
@@ -490,30 +482,29 @@ static void copy_step(Functionalize *s, Val v) {
   else ir_rewrite_copy(&s->e, v);
 }
 
-static void step_scan(Functionalize *s, Val v) {
-  if (old_ins(s, v)->op == OP_scan_begin) {
-    open_scan(s, v);
-    if (s->scan.begin.i == v.i) begin_carries(s);
-  } else if (v.i == s->scan.end.i) close_scan(s);
-  else if (is_leaf(s, v)) begin_carry_of_leaf(s, v);
+static void copy_value(Functionalize *s, Val v) {
+  copy_step(s, v);
+  for (uint32_t k = 0; k < old_ins(s, v)->n_res || k == 0; k++) {
+    Val r = {v.i + k};
+    s->now[r.i] = s->e.map[r.i];
+    s->seen[r.i] = s->made[s->root[r.i].i];
+  }
 }
 
 static void step(Functionalize *s, Val v) {
   const Ins *ins = old_ins(s, v);
-  uint32_t n = ins->n_res ? ins->n_res : 1u;
+  bool ends = s->scan && v.i == s->scan->end.i;
   s->f->cur_scope = ins->scope;
   if (ins->op == OP_write) {
     write_value(s, v);
     return;
   }
-  if (v.i == s->scan.end.i && v.i) end_carries(s);
-  copy_step(s, v);
-  for (uint32_t k = 0; k < n; k++) {
-    Val r = {v.i + k};
-    s->now[r.i] = s->e.map[r.i];
-    s->seen[r.i] = s->made[s->root[r.i].i];
-  }
-  step_scan(s, v);
+  if (ends) end_carries(s);
+  if (ir_none(s->e.map[v.i])) copy_value(s, v);
+  if (ends) close_scan(s);
+  if (ins->op != OP_scan_begin) return;
+  open_scan(s, v);
+  for (uint32_t k = 0; k < s->scan->n; k++) begin_carry(s, k);
 }
 
 static void find_roots(Functionalize *s) {

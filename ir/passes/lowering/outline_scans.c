@@ -13,7 +13,8 @@
 // 2. Values from outside become operands of the body: captures. Constants and generators are rematerialised inside.
 // 3. A value of the body is used outside through scan_output and scan_final alone; a stacked output not inside.
 // 4. Random streams: one per step, {id} + the step number; the pass that numbers them reserves one for each step.
-// 5. If a gradient may be taken, the carries at the begin of each step and results that are expensive to recompute are
+// 5. Of scans in scans the inner ones go first: they are instructions of the body around them then.
+// 6. If a gradient may be taken, the carries at the begin of each step and results that are expensive to recompute are
 //    further outputs (saved for the backward); pass plan_scans drops those that the backward did not use.
 #include "ir/build.h"
 #include "ir/fn.h"
@@ -62,9 +63,9 @@ static int64_t old_int(const Outline *s, uint32_t i, Key key) {
   const Attr *a = old_attr(s, i, key);
   return a ? a->u.i : -1;
 }
+static bool is_mark(const Ins *ins) { return ir_ops[ins->op].cls == CLASS_SCAN && ins->op != OP_scan; }
 static bool is_mark_of(const Outline *s, uint32_t i, const Loop *l) {
-  return ir_ops[old_ins(s, i)->op].cls == CLASS_SCAN && old_ins(s, i)->op != OP_scan &&
-         old_int(s, i, KEY_scan) == l->number;
+  return is_mark(old_ins(s, i)) && old_int(s, i, KEY_scan) == l->number;
 }
 
 static bool report(Outline *s, uint16_t id, Loc at, const char *text) {
@@ -109,16 +110,12 @@ static bool read_next(Outline *s, Loop *l, uint32_t i) {
 }
 
 static bool read_mark(Outline *s, Loop *l, uint32_t i) {
-  if (!is_mark_of(s, i, l))
-    return report_pair(s, E_STATE, old_ins(s, i)->loc, "scans do not nest", old_ins(s, l->begin)->loc,
-                       "the scan around it began here");
   switch (old_ins(s, i)->op) {
   case OP_scan_input: *RT_PUSH(s->mem, l->slices, l->n_slices, l->cap_slices) = (Val){i}; return true;
   case OP_scan_carry: return read_carry(s, l, i);
   case OP_scan_next: return read_next(s, l, i);
   case OP_scan_output: *RT_PUSH(s->mem, l->outputs, l->n_outputs, l->cap_outputs) = (Val){i}; return true;
-  case OP_scan_final: return true;
-  default: return report(s, E_VERIFY, old_ins(s, i)->loc, "a scan begins twice");
+  default: return true;
   }
 }
 
@@ -135,10 +132,12 @@ static bool has_effect(const Outline *s, uint32_t i) {
   return (ir_ops[old_ins(s, i)->op].flags & EFFECT) || old_attr(s, i, KEY_into_param);
 }
 
-static bool uses_layout(const Outline *s, uint32_t i) {
-  bool uses = ir_ops[old_ins(s, i)->op].cls == CLASS_LAYOUT || old_ins(s, i)->dtype == DT_LAYOUT;
-  for (uint32_t k = 0; k < old_ins(s, i)->n_args; k++) uses |= old_ins(s, old_arg(s, i, k).i)->dtype == DT_LAYOUT;
-  return uses;
+// A layout is made outside; where a step has rows of its own it reads none.
+static bool misuses_layout(const Outline *s, const Loop *l, uint32_t i) {
+  bool misuses = ir_ops[old_ins(s, i)->op].cls == CLASS_LAYOUT || old_ins(s, i)->dtype == DT_LAYOUT;
+  for (uint32_t k = 0; k < old_ins(s, i)->n_args && l->live.i; k++)
+    misuses |= old_ins(s, old_arg(s, i, k).i)->dtype == DT_LAYOUT;
+  return misuses;
 }
 
 // Reports instructions that are not allowed in a body.
@@ -151,7 +150,8 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   if (ins->op == OP_output && s->inside[i])
     return report_pair(s, E_STATE, ins->loc, "a function's output is a value of one step of a scan", begin,
                        "the scan began here; scan_output hands out a value of each step");
-  if (uses_layout(s, i)) return report_pair(s, E_STATE, ins->loc, ir_layout_in_scan, begin, "the scan began here");
+  if (misuses_layout(s, l, i))
+    return report_pair(s, E_STATE, ins->loc, ir_layout_in_scan, begin, "the scan began here");
   bool writes_param = op->cls == CLASS_OPTIMIZER || old_attr(s, i, KEY_into_param) || ins->op == OP_assign;
   if (writes_param || writes_outer(s, l, i))
     return report_pair(s, E_WRITE_LEAF, ins->loc, "a value from outside is written inside a scan", begin,
@@ -159,7 +159,16 @@ static bool check_in_body(Outline *s, const Loop *l, uint32_t i) {
   return true;
 }
 
-static bool is_random(const Outline *s, uint32_t i) { return old_attr(s, i, KEY_id) != NULL; }
+// Does a step of the body draw random numbers?
+static bool draws(const Fn *body) {
+  for (Val v = {1}; v.i < body->n_ins; v.i++)
+    if (ir_attr(body, v, KEY_id) || (ir_ins(body, v)->op == OP_scan && draws(ir_scan_at(body, v).body))) return true;
+  return false;
+}
+static bool is_random(const Outline *s, uint32_t i) {
+  return old_attr(s, i, KEY_id) ||
+         (old_ins(s, i)->op == OP_scan && draws(ir_body_find(s->p, old_attr(s, i, KEY_body)->u.s)));
+}
 // The number of rows of a step is not known outside of the body.
 static bool names_live(const Outline *s, const Loop *l, uint32_t i) {
   const Attr *dim = old_attr(s, i, KEY_dim);
@@ -222,8 +231,8 @@ static bool read_loop(Outline *s, Loop *l) {
   uint32_t i = l->begin + 1;
   for (; i < s->e.n_old; i++) {
     const Ins *ins = old_ins(s, i);
-    if (ins->op == OP_scan_end && is_mark_of(s, i, l)) break;
-    bool mark = ir_ops[ins->op].cls == CLASS_SCAN && ins->op != OP_scan;
+    if (ins->op == OP_scan_end) break;
+    bool mark = is_mark(ins);
     if (mark && !read_mark(s, l, i)) return false;
     bool leaf = ins->op == OP_scan_input || ins->op == OP_scan_carry;
     if (leaf && s->inside[old_arg(s, i, 0).i])
@@ -233,7 +242,6 @@ static bool read_loop(Outline *s, Loop *l) {
     if (!mark && (s->inside[i] || has_effect(s, i) || ins->op == OP_grad_of)) ok &= check_in_body(s, l, i);
   }
   l->end = i;
-  if (i == s->e.n_old) return report(s, E_STATE, old_ins(s, l->begin)->loc, "a scan is never ended");
   return ok && check_next(s, l) && check_reads(s, l);
 }
 
@@ -331,7 +339,7 @@ static void make_body(Outline *s, Loop *l) {
   for (uint32_t i = l->begin + 1; i < l->end; i++) {
     const Ins *ins = old_ins(s, i);
     if (ins->op == OP_scan_next || ins->op == OP_scan_output) copy_cheap(s, l, i);
-    bool own_step = s->inside[i] && ir_ops[ins->op].cls != CLASS_SCAN;
+    bool own_step = s->inside[i] && !is_mark(ins);
     if (!own_step || ins->op == OP_result || ins->op == OP_overwritten) continue;
     copy_cheap(s, l, i);
     copy_into(s, l, i);
@@ -387,7 +395,7 @@ static bool outline(Outline *s, uint32_t *at) {
   if (!read_loop(s, &l)) return false;
   make_body(s, &l);
   for (uint32_t i = l.begin + 1; i < l.end; i++) {
-    bool stays = !s->inside[i] && ir_ops[old_ins(s, i)->op].cls != CLASS_SCAN && old_ins(s, i)->op != OP_result;
+    bool stays = !s->inside[i] && !is_mark(old_ins(s, i)) && old_ins(s, i)->op != OP_result;
     if (stays && old_ins(s, i)->op == OP_overwritten && s->inside[old_arg(s, i, 1).i]) stays = false;
     if (stays) ir_rewrite_copy(&s->e, (Val){i});
   }
@@ -396,32 +404,88 @@ static bool outline(Outline *s, uint32_t *at) {
   return !ir_none(l.head);
 }
 
+// ---- the marks of all scans
+typedef struct {
+  Loc begin[MAX_SCAN_DEPTH];  // of those that are open
+  int64_t open[MAX_SCAN_DEPTH];
+  uint32_t n_open;
+  int64_t *numbers;  // of all
+  uint32_t n, cap;
+} Marks;
+
+static bool is_known(const Marks *m, int64_t number) {
+  for (uint32_t k = 0; k < m->n; k++)
+    if (m->numbers[k] == number) return true;
+  return false;
+}
+
+static bool begin_scan(Outline *s, Marks *m, int64_t number, Loc at) {
+  if (is_known(m, number)) return report(s, E_VERIFY, at, "a scan begins twice");
+  if (m->n_open == MAX_SCAN_DEPTH) return report(s, E_STATE, at, "scans nest above 8 deep");
+  *RT_PUSH(s->mem, m->numbers, m->n, m->cap) = number;
+  m->begin[m->n_open] = at;
+  m->open[m->n_open++] = number;
+  return true;
+}
+
+static bool follow_mark(Outline *s, Marks *m, Val v) {
+  const Ins *ins = ir_ins(s->f, v);
+  int64_t number = ir_attr_int(s->f, v, KEY_scan, -1);
+  if (ins->op == OP_scan_begin) return begin_scan(s, m, number, ins->loc);
+  if (ins->op == OP_scan_final && is_known(m, number)) return true;
+  if (!m->n_open || !is_known(m, number)) return report(s, E_VERIFY, ins->loc, "stands outside of its scan");
+  if (m->open[m->n_open - 1] != number)
+    return report_pair(s, E_STATE, ins->loc, "belongs to a scan that is not the innermost", m->begin[m->n_open - 1],
+                       "the innermost scan began here");
+  m->n_open -= ins->op == OP_scan_end;
+  return true;
+}
+
+// They nest, and no two scans have one number.
+static bool check_marks(Outline *s) {
+  Marks m = {0};
+  for (Val v = {1}; v.i < s->f->n_ins; v.i++)
+    if (is_mark(ir_ins(s->f, v)) && !follow_mark(s, &m, v)) return false;
+  return !m.n_open || report(s, E_STATE, m.begin[m.n_open - 1], "a scan is never ended");
+}
+
+// ---- all
+static bool is_innermost(const Outline *s, uint32_t begin) {
+  uint32_t i = begin + 1;
+  while (old_ins(s, i)->op != OP_scan_begin && old_ins(s, i)->op != OP_scan_end) i++;
+  return old_ins(s, i)->op == OP_scan_end;
+}
+
+// Outlines the scans that hold no other.
+static bool outline_innermost(Outline *s) {
+  ir_rewrite_begin(&s->e, s->f);
+  s->inside = rt_alloc(s->mem, s->e.n_old);
+  s->in_body = rt_alloc(s->mem, s->e.n_old * sizeof *s->in_body);
+  bool good = true;
+  for (uint32_t i = 1; i < s->e.n_old && good; i++) {
+    bool is_done = old_ins(s, i)->op == OP_scan_final && !ir_none(s->e.map[i]);  // a result of its scan
+    if (old_ins(s, i)->op == OP_result || is_done) continue;
+    if (old_ins(s, i)->op == OP_scan_begin && is_innermost(s, i)) good = outline(s, &i);
+    else ir_rewrite_copy(&s->e, (Val){i});
+  }
+  ir_rewrite_end(&s->e);
+  return good;
+}
+
 bool ir_pass_outline_scans(Fn *f) {
   uint32_t errors = f->prog->diags.n_errors, scope = f->cur_scope;
-  bool any = false, grad = false;
+  bool any = false;
+  Outline s = {.f = f, .p = f->prog, .mem = f->prog->mem};
   for (uint32_t i = 1; i < f->n_ins; i++) {
-    any |= ir_ops[f->ins[i].op].cls == CLASS_SCAN && f->ins[i].op != OP_scan;
-    grad |= f->ins[i].op == OP_grad_of;
+    any |= is_mark(&f->ins[i]);
+    s.has_grad |= f->ins[i].op == OP_grad_of;
   }
-  if (!any) return true;
-  Outline s = {.f = f, .p = f->prog, .mem = f->prog->mem, .has_grad = grad};
-  ir_rewrite_begin(&s.e, f);
-  s.inside = rt_alloc(s.mem, s.e.n_old);
-  s.in_body = rt_alloc(s.mem, s.e.n_old * sizeof *s.in_body);
-  for (uint32_t i = 1; i < s.e.n_old; i++) {
-    const Ins *ins = old_ins(&s, i);
-    if (ins->op == OP_result) continue;
-    bool mark = ir_ops[ins->op].cls == CLASS_SCAN && ins->op != OP_scan;
-    if (ins->op == OP_scan_begin) {
-      if (!outline(&s, &i)) break;
-    } else if (!mark) {
-      ir_rewrite_copy(&s.e, (Val){i});
-    } else if (ins->op != OP_scan_final || ir_none(s.e.map[i])) {
-      report(&s, E_VERIFY, ins->loc, "stands outside of its scan");
-      break;
-    }
+  bool good = !any || check_marks(&s);
+  while (any && good) {
+    good = outline_innermost(&s);
+    any = false;
+    for (uint32_t i = 1; i < f->n_ins; i++) any |= is_mark(&f->ins[i]);
   }
   f->cur_scope = scope;
-  ir_rewrite_end(&s.e);
-  return f->prog->diags.n_errors == errors;
+  return good && f->prog->diags.n_errors == errors;
 }

@@ -75,14 +75,9 @@ static double work_attention(const Fn *f, Val v) {
   return pairs * (double)a.size * (op == OP_sdpa_grad ? 5 : 2);
 }
 
-static Dim steps_of(const Fn *f, Val v) {
-  Scan s = ir_scan_at(f, v);
-  return s.live.i ? ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1) : s.steps;
-}
-
 static double work_scan(const Fn *f, Val v) {  // ns
   const double MOST_OF_STEP = 1e9;
-  return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ir_fn_ns(ir_scan_at(f, v).body, MOST_OF_STEP);
+  return (double)ir_dim_fit(f->prog, ir_scan_steps(f, v)) * ir_fn_ns(ir_scan_at(f, v).body, MOST_OF_STEP);
 }
 
 // ---- time
@@ -128,7 +123,7 @@ static double flops_of(const Fn *f, Val v) {
   OpClass cls = (OpClass)ir_ops[ir_ins(f, v)->op].cls;
   if (cls == CLASS_SCAN) {
     Scan s = ir_scan_at(f, v);
-    return (double)ir_dim_fit(f->prog, steps_of(f, v)) * ir_fn_flops(s.body);
+    return (double)ir_dim_fit(f->prog, ir_scan_steps(f, v)) * ir_fn_flops(s.body);
   }
   if (costs[cls].work != work_none) return 2 * costs[cls].work(f, v);
   bool computes = cls != CLASS_INDEX && (ir_classes[cls].flags & (BY_ELEMENT | ROUNDS)),
