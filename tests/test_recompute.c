@@ -48,7 +48,7 @@ static Problem random_problem(Rng *rng, uint32_t n, RtArena *mem) {
     of[MAKE_PART] = (MakeAgain){30, q.n_sources, 1};
     q.source[q.n_sources++] = b - 1;
   }
-  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect, NULL, 0, 0};
+  q.p = (RecomputeProblem){q.c.p, q.make, q.source, until, constant, ns, has_effect, NULL, 0, 0, 0};
   return q;
 }
 
@@ -153,6 +153,44 @@ static void test_random(uint32_t n_cases) {
   CHECK(n_cases != 1000 || digest == UINT64_C(0x37332bc92f64336b));  // the same of every compiler
 }
 
+// ---- on the way down: fewer bytes from one sequence to the next, the same ones twice, and any budget between two of them is met
+static void check_descent(const Problem *q, Rng *rng, RtArena *mem, uint32_t *n_below, uint32_t *n_between) {
+  RecomputeDescent *d = ir_recompute_descent(&q->p, mem), *again = ir_recompute_descent(&q->p, mem);
+  int64_t last = INT64_MAX, peak;
+  Recompute r, same;
+  while (ir_recompute_descend(d, &r)) {
+    peak = 0;
+    CHECK(r.peak < last && replay(q, &r, &peak) && peak <= r.peak);
+    CHECK(ir_recompute_descend(again, &same) && same.peak == r.peak && same.ns == r.ns && same.n == r.n);
+    *n_below += last != INT64_MAX;
+    int64_t budget = r.peak + (last == INT64_MAX ? 0 : rng_below(rng, (uint32_t)(last - r.peak)));
+    last = r.peak;
+    if (rng_below(rng, 4)) continue;
+    Recompute met = ir_recompute_between(d, budget);  // ends the descent
+    peak = 0;
+    CHECK(met.is_met && met.ns <= r.ns && replay(q, &met, &peak) && peak <= met.peak && met.peak <= budget);
+    *n_between += met.peak > r.peak;
+    return;
+  }
+  CHECK(!ir_recompute_descend(again, &same));
+}
+
+static void test_descent(uint32_t n_cases) {
+  Rng rng = {.state = 21};
+  uint32_t n_below = 0, n_between = 0;
+  for (uint32_t k = 0; k < n_cases; k++) {
+    RtArena *mem = rt_arena_new();
+    Problem q = random_problem(&rng, 2 + rng_below(&rng, k % 10 ? 30 : 150), mem);
+    bool *runs = rt_alloc(mem, q.c.p.n);
+    memset(runs, true, q.c.p.n);  // so that what runs again has a kernel behind it
+    q.p.has_effect = runs;
+    check_descent(&q, &rng, mem, &n_below, &n_between);
+    rt_arena_free(mem);
+  }
+  printf("%u sequences below the first, %u between two\n", n_below, n_between);
+  CHECK(n_below > n_cases / 4 && n_between > n_cases / 100);
+}
+
 // ---- what a move would change is what the walk of the whole sequence finds
 static Split random_split(const Problem *q, Rng *rng) {
   uint32_t b = rng_below(rng, q->c.p.n_buffers), maker = q->c.maker[b];
@@ -233,7 +271,7 @@ static void *make_chain(void *ctx) {
   first[LINKS] = spent_n;
   for (uint32_t k = 0; k < n; k++) ns[k] = 100, has_effect[k] = k >= LINKS;
   SchedProblem p = {n, LINKS, dep, dep, size, maker, first, user, zero, zero, NULL};
-  RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1, 0};  // not the last
+  RecomputeProblem q = {p, make, source, until, zero, ns, has_effect, asked, LINKS - 1, 0, 0};  // not the last
   int64_t spent = 0;
   Recompute r = ir_recompute(&q, INT64_MAX / 2, &spent, mem);
   uint32_t again = 0;
@@ -429,6 +467,7 @@ static void test_cheap(void) {
 
 int main(void) {
   test_random(IS_SANITIZED ? 100 : 1000);
+  test_descent(IS_SANITIZED ? 100 : 1000);
   test_trials(IS_SANITIZED ? 50 : 300);
   test_asked();
   test_training();

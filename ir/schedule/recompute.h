@@ -32,7 +32,8 @@ typedef struct {
   const bool *has_effect;   // by kernel: it runs once, whoever reads its buffers
   const Split *asked;       // every sequence has them, but for those that cannot be made again so late
   uint32_t n_asked;
-  int64_t most_ns;  // a sequence in which far more time runs again is given up; 0: any
+  int64_t most_ns;     // a sequence in which far more time runs again is given up; 0: any
+  int64_t most_units;  // of the search; 0: as many as there are for a limit
 } RecomputeProblem;
 
 typedef struct {
@@ -55,5 +56,13 @@ typedef struct {
 // where none was found, the one with the fewest that was seen. *spent: units of the search, of all calls that share a
 // limit; begins with 0.
 Recompute ir_recompute(const RecomputeProblem *p, int64_t budget, int64_t *spent, RtArena *mem);
+
+// On the way down: sequences of the same problem, each with fewer live bytes than the one before it. The first is what was asked
+// for. Which ones there are depends on the problem alone.
+typedef struct RecomputeDescent RecomputeDescent;
+RecomputeDescent *ir_recompute_descent(const RecomputeProblem *p, RtArena *mem);
+bool ir_recompute_descend(RecomputeDescent *d, Recompute *r);  // false: there is no other
+// For a budget that the last of them keeps: the sequence of least time that is found from there, from the one before it, and anew.
+Recompute ir_recompute_between(RecomputeDescent *d, int64_t budget);
 
 #endif

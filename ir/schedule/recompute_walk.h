@@ -51,7 +51,8 @@ typedef struct {
   bool is_late;  // something is made again where that is not possible any more
   bool *late;    // by buffer: since keep_possible began
   uint32_t peak_item;
-  int64_t peak, above, ns, spent;
+  int64_t peak, above, ns;
+  int64_t spent, most;  // units of the search, and when it ends
 } Walk;
 
 static inline const MakeAgain *walk_way(const Walk *w, uint32_t b, uint32_t make) {
@@ -69,6 +70,26 @@ static inline uint32_t walk_last_user(const RecomputeProblem *p, uint32_t b) {
 
 Walk ir_recompute_begin(const RecomputeProblem *p, RtArena *mem);
 void ir_recompute_walk(Walk *w);  // the sequence of w->splits, its bytes and time
+
+// ---- recompute_moves.c
+typedef struct {      // splits that belong together
+  uint32_t first, n;  // Moves.splits
+  double cost;        // ns for a byte
+} Move;
+
+enum { MOST_MOVES = 96 };
+typedef struct {
+  Move list[MOST_MOVES];
+  Split *splits;
+  uint32_t n, n_splits, cap_splits;
+} Moves;
+// Those of least cost that would lower what lives while the item runs, in the order of their cost
+void ir_recompute_moves(Walk *w, Moves *m, uint32_t at);
+int ir_recompute_by_cost(const void *a, const void *b);
+
+// ---- recompute_improve.c
+bool ir_recompute_improve(Walk *w, Moves *m);  // fewer bytes above the budget; false: no move helps
+void ir_recompute_note_peak(Walk *w);          // where it is the lowest that was seen
 
 // ---- recompute_try.c
 typedef struct {

@@ -19,6 +19,7 @@
 #include "ir/passes/fusion/fuse.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
+#include <string.h>
 
 Val ir_anchor(const Fn *f, const Kernel *k) {
   uint32_t i = k->first;
@@ -37,7 +38,19 @@ uint32_t ir_end_of_elements(const Fn *f, const Kernel *k) {
   return ir_none(moments) ? k->first + k->n : moments.i;
 }
 
+// With lists of its own, which what follows does not write.
+static Fn *copy_of(const Fn *f) {
+  RtArena *mem = f->prog->mem;
+  Fn *g = rt_alloc(mem, sizeof *g);
+  *g = *f;
+  g->args = rt_alloc(mem, (f->n_args + 1) * sizeof *g->args), g->cap_args = f->n_args;
+  g->attrs = rt_alloc(mem, (f->n_attrs + 1) * sizeof *g->attrs), g->cap_attrs = f->n_attrs;
+  memcpy(g->args, f->args, f->n_args * sizeof *g->args), memcpy(g->attrs, f->attrs, f->n_attrs * sizeof *g->attrs);
+  return g;
+}
+
 bool ir_pass_fuse(Fn *f) {
+  if (f->prog->arena_limit && !f->is_limited) f->unordered = copy_of(f);
   Fuse s = {.g = ir_groups(f), .f = f, .late_wait = true};
   uint32_t n;
   ir_place_groups(&s);

@@ -43,7 +43,7 @@ typedef struct {
   Groups *g;
   uint32_t *list, n;  // in order
   int64_t peak;
-  int64_t limit;  // of the arena, where it is below the peak; 0: none
+  int64_t limit;  // what should live at most; 0: as little as can be had with few kernels
   Scratch scratch;
   uint32_t *up;    // by instruction: another one of its part; the root itself
   int64_t *bytes;  // by root
@@ -164,7 +164,7 @@ static void find_order(Order *o) {
   uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
   o->peak = ir_schedule(&q.p, order, mem).peak;
   // What checkpoints compute again is best in the order of the program: a backward right behind what it needs
-  if (o->limit && o->peak > o->limit && o->g->f->prog->n_checkpoints)
+  if (o->limit && o->g->f->prog->n_checkpoints)
     for (uint32_t k = 0; k < o->n; k++) order[k] = k;
   // what is made of a small parameter can be made again up to its update
   if (o->limit) ir_schedule_free_early(&q.p, order, o->peak, o->limit / SMALL_PART, mem);
@@ -233,37 +233,32 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
   return least;
 }
 
-// Where the arena is limited and the plain order needs more: pointwise groups and updates are not merged, since an update of many
-// parameters would hold all their gradients.
-static uint32_t *order_for_limit(Fuse *s, uint32_t *list, uint32_t *n, int64_t limit) {
+// Where the arena is limited to less than the plain order needs: pointwise groups and updates are not merged, since an update of many
+// parameters would hold all their gradients. One order for all limits, so that what is the least does not depend on the limit.
+static uint32_t *order_for_limit(Fuse *s, uint32_t *list, uint32_t *n) {
+  enum { LIMIT_PART = 4 };
   *n = ir_merge_neighbours(s, list, *n, MERGE_SUMS, NULL);
-  Order o = order_for_memory(s, list, *n, ir_memory_scratch(&s->g, list, *n), limit);
+  Scratch scratch = ir_memory_scratch(&s->g, list, *n);
+  int64_t peak = cost_of(&s->g, list, *n, scratch).peak;
+  Order o = order_for_memory(s, list, *n, scratch, peak / LIMIT_PART + 1);
   *n = o.n;
   return o.list;
 }
 
 // Kernels of sums and rows stay what they are in the plain order, so that their results keep their bits.
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
-  int64_t limit = s->f->prog->arena_limit;
-  Saved apart = {0};
-  if (limit) apart = save(&s->g, list, *n);
+  if (s->f->is_limited && !has_exchange(&s->g)) return order_for_limit(s, list, n);
   *n = ir_merge_neighbours(s, list, *n, MERGE_ALL, NULL);
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   Cost plain = cost_of(&s->g, list, *n, scratch);
-  bool is_over = limit && plain.peak > limit;
-  if (!is_over && !is_worth(s->f->prog->target.step_bytes, plain, *n, (Cost){0}, *n))
-    return list;  // not even if nothing lived
+  int64_t step_bytes = s->f->prog->target.step_bytes;
+  if (!is_worth(step_bytes, plain, *n, (Cost){0}, *n)) return list;  // not even if nothing lived
   Saved merged = save(&s->g, list, *n);
   Order o = order_for_memory(s, list, *n, scratch, 0);
-  Cost c = cost_of(&s->g, o.list, o.n, scratch);
-  if (is_over ? c.peak <= limit : is_worth(s->f->prog->target.step_bytes, plain, *n, c, o.n)) {
+  if (is_worth(step_bytes, plain, *n, cost_of(&s->g, o.list, o.n, scratch), o.n)) {
     *n = o.n;
     return o.list;
-  }
-  if (is_over) {
-    go_back(&s->g, &apart), *n = apart.n;
-    return order_for_limit(s, apart.list, n, limit);
   }
   go_back(&s->g, &merged);
   return list;

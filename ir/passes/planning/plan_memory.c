@@ -95,6 +95,31 @@ static bool report_placement(Fn *f, const Blocks *k, const PlaceFault *fault) {
   return false;
 }
 
+// Pass recompute plans a function that is planned again behind it.
+typedef struct Placed {
+  const PlaceBuffer *blocks;
+  uint32_t n;
+  Placement of;
+} Placed;
+
+static bool is_placed_already(const Fn *f, const PlaceProblem *p) {
+  const Placed *was = f->placed;
+  if (!was || was->n != p->n) return false;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const PlaceBuffer *a = &was->blocks[i], *b = &p->buffers[i];
+    if (a->lower != b->lower || a->upper != b->upper || a->size != b->size || a->fixed != b->fixed) return false;
+  }
+  return true;
+}
+
+static bool place(Fn *f, const PlaceProblem *p, Placement *out, PlaceFault *fault) {
+  if (is_placed_already(f, p)) return *out = f->placed->of, true;
+  if (!ir_place(p, f->prog->mem, out, fault)) return false;
+  f->placed = rt_alloc(f->prog->mem, sizeof *f->placed);
+  *f->placed = (Placed){p->buffers, p->n, *out};
+  return true;
+}
+
 static bool place_blocks(Fn *f, Blocks *k) {
   bool is_guarded = f->prog->guarded_arena;
   int64_t units = k->n * (int64_t)SEARCH_UNITS > SEARCH_UNITS_OF_ALL ? SEARCH_UNITS_OF_ALL / k->n : SEARCH_UNITS;
@@ -103,7 +128,7 @@ static bool place_blocks(Fn *f, Blocks *k) {
   if (is_guarded) add_guards(f, k);
   PlaceProblem p = {
       .buffers = k->list, .n = k->n, .align = TN_ALIGN, .budget = is_guarded ? 0 : units, .is_shuffled = is_guarded};
-  if (!ir_place(&p, f->prog->mem, &out, &fault)) return report_placement(f, k, &fault);
+  if (!place(f, &p, &out, &fault)) return report_placement(f, k, &fault);
   for (uint32_t b = 1; b < f->n_bufs; b++) {
     uint32_t root = root_buf(f, b), block = k->block_of[root];
     if (f->bufs[b].seg == SEG_ARENA && block)
@@ -123,15 +148,20 @@ static bool report_huge(Fn *f, const Buf *b) {
   return false;
 }
 
-bool ir_pass_plan_memory(Fn *f) {
+bool ir_place_function(Fn *f) {
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].bytes > MAX_BYTES) return report_huge(f, &f->bufs[b]);
   for (uint32_t i = 1; f->shard && i < f->n_ins; i++)
     if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
   Blocks blocks = find_blocks(f);
   f->stats.lower_bound = live_bound(f, &blocks);
-  f->stats.order_bound = ir_bound_of_orders(f, f->prog->mem, f->stats.lower_bound, &(uint32_t){0});
   return place_blocks(f, &blocks);
+}
+
+bool ir_pass_plan_memory(Fn *f) {
+  if (!ir_place_function(f)) return false;
+  f->stats.order_bound = ir_bound_of_orders(f, f->prog->mem, f->stats.lower_bound, &(uint32_t){0});
+  return true;
 }
 
 // ---- segments shared by all functions of a program

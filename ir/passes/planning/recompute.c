@@ -1,6 +1,5 @@
-// Pass recompute: where a function needs more of the arena than the program allows, and where checkpoints ask for it, kernels run
-// again right before what reads their results, so that these need not live in between. Which ones, the room schedule decides; the
-// plan of buffers and offsets that follows is the judge.
+// What pass recompute does to a function: kernels run again right before what reads their results, so that these need not live in
+// between. Which ones, the room schedule decides (recompute_limit.c asks it).
 //
 //   %h = matmul %x, %w    kernel 0          %h = matmul %x, %w    kernel 0
 //   %y = gelu %h          kernel 1    ->    %y = gelu %h          kernel 1
@@ -9,35 +8,17 @@
 //                                           %d = mul %g, %h       kernel 41
 //
 // Results keep their bits: a kernel that runs again is the same code, or the part of it that follows what is still there.
-#include "ir/schedule/recompute.h"
+#include "ir/passes/planning/recompute.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/cost.h"
-#include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
 #include "ir/passes/planning/checkpoint.h"
-#include "ir/passes/planning/problem.h"
 #include "ir/remarks.h"
 #include "ir/rewrite.h"
 #include "ir/storage.h"
-#include "runtime/format.h"
 #include <string.h>
-
-typedef struct {
-  const Fn *f;  // with kernels and buffers
-  RtArena *mem;
-  PlanProblem plan;
-  const Val *makers;   // by size: the layout that sets it
-  SchedLists writers;  // by buffer: kernels that write it behind its maker
-  Val *value;          // by buffer of the problem
-  bool *is_needed;     // by value, of the kernel that is looked at
-  MakeAgain *make;     // by buffer of the problem
-  uint32_t *until;
-  bool *has_effect;  // by kernel
-  uint32_t *n_made;  // by kernel: its buffers of the problem
-  uint32_t *source, n_sources, cap_sources;
-} Again;
 
 static OpClass class_at(const Fn *f, uint32_t i) { return ir_ops[f->ins[i].op].cls; }
 
@@ -169,7 +150,7 @@ static SchedLists find_writers(const Fn *f, RtArena *mem) {
   return ir_schedule_lists(pairs, n, f->n_bufs, mem);
 }
 
-static RecomputeProblem find_problem(Again *a, const Fn *f) {
+RecomputeProblem ir_recompute_problem(Again *a, const Fn *f) {
   RtArena *mem = f->prog->mem;
   *a = (Again){.f = f, .mem = mem, .plan = ir_plan_problem(f, mem), .makers = ir_rows_makers(f)};
   uint32_t n = a->plan.p.n_buffers, n_kernels = f->n_kernels;
@@ -188,8 +169,15 @@ static RecomputeProblem find_problem(Again *a, const Fn *f) {
     clear_needed(a, &f->kernels[k]);
   }
   Splits asked = ir_checkpoint_splits(f, &a->plan, a->value, mem);
-  return (RecomputeProblem){a->plan.p, a->make,       a->source,  a->until, a->plan.constant,
-                            ns,        a->has_effect, asked.list, asked.n,  0};
+  return (RecomputeProblem){.p = a->plan.p,
+                            .make = a->make,
+                            .source = a->source,
+                            .until = a->until,
+                            .constant = a->plan.constant,
+                            .ns = ns,
+                            .has_effect = a->has_effect,
+                            .asked = asked.list,
+                            .n_asked = asked.n};
 }
 
 // ---- the function with kernels that run again
@@ -287,7 +275,7 @@ static void move_remarks(Fn *f, const Val *map) {
   }
 }
 
-static void emit(Fn *f, const Again *a, const Recompute *r) {
+void ir_recompute_emit(Fn *f, const Again *a, const Recompute *r) {
   RtArena *mem = f->prog->mem;
   uint32_t n = f->n_ins;
   const uint32_t *kernel_of = f->kernel_of;
@@ -309,157 +297,4 @@ static void emit(Fn *f, const Again *a, const Recompute *r) {
   memset(f->kernel_of, 0xff, f->n_ins * sizeof *f->kernel_of);
   for (uint32_t k = 0; k < f->n_kernels; k++)
     for (uint32_t i = o.kernels[k].first; i < o.kernels[k].first + o.kernels[k].n; i++) f->kernel_of[i] = k;
-}
-
-// ---- the limit
-// The remarks of passes that run again are not kept.
-static bool plan(Fn *f) {
-  uint32_t n_remarks = f->n_remarks;
-  bool good = ir_pass_assign_buffers(f) && ir_pass_plan_memory(f);
-  f->n_remarks = n_remarks;
-  return good;
-}
-
-// Bytes that live while a kernel runs, whatever else is made again, and the kernel for which most do.
-static int64_t bytes_of_largest(const Again *a, uint32_t *kernel) {
-  const SchedProblem *p = &a->plan.p;
-  int64_t *bytes = rt_alloc(a->mem, (p->n + 1) * sizeof *bytes), most = 0;
-  for (uint32_t k = 0; k < p->n; k++) bytes[k] = p->scratch[k] + a->plan.constant[k] + a->plan.always - p->in_place[k];
-  for (uint32_t b = 0; b < p->n_buffers; b++) {
-    bytes[p->maker[b]] += p->size[b];
-    for (uint32_t i = p->first_user[b]; i < p->first_user[b + 1]; i++) bytes[p->user[i]] += p->size[b];
-  }
-  for (uint32_t k = 0; k < p->n; k++)
-    if (bytes[k] > most) most = bytes[k], *kernel = k;
-  return most;
-}
-
-// In bytes where another amount would look the same: they differ by less than a tenth of their unit.
-static const char *bytes_text(char to[RT_BYTES_SIZE], int64_t bytes, int64_t other) {
-  int64_t unit = 1024, over = bytes > other ? bytes - other : other - bytes;
-  while (bytes / 1024 >= unit) unit *= 1024;
-  if (bytes < 1024 || over == 0 || over >= unit / 10) return rt_bytes_text(to, bytes);
-  rt_format(to, RT_BYTES_SIZE, "%lld B", (long long)bytes);
-  return to;
-}
-
-static bool report(Fn *f, const Again *a, int64_t peak, int64_t lowest) {
-  Prog *p = f->prog;
-  char needs[RT_BYTES_SIZE], limit[RT_BYTES_SIZE], least[RT_BYTES_SIZE], over[RT_BYTES_SIZE];
-  uint32_t kernel = 0;
-  int64_t largest = bytes_of_largest(a, &kernel);
-  Val at = ir_anchor(a->f, &a->f->kernels[kernel]);
-  Loc loc = a->f->ins[at.i].loc;
-  rt_diag(&p->diags, RT_ERROR, E_ARENA_LIMIT, ir_loc_file(p, f->loc), ir_loc_line(p, f->loc),
-          "@%s needs %s in the arena; the program allows %s", ir_text(p, f->name),
-          bytes_text(needs, peak, p->arena_limit), bytes_text(limit, p->arena_limit, peak));
-  if (p->recomputes)
-    rt_diag(&p->diags, RT_NOTE, 0, NULL, 0, "with kernels that run again %s is the least that was found, %s too much",
-            bytes_text(least, lowest, p->arena_limit), rt_bytes_text(over, lowest - p->arena_limit));
-  rt_diag(&p->diags, RT_NOTE, 0, ir_loc_file(p, loc), ir_loc_line(p, loc),
-          "the kernel of this line, %s, takes %s whatever else runs again", ir_ops[a->f->ins[at.i].op].name,
-          rt_bytes_text(least, largest < lowest ? largest : lowest));
-  rt_diag(&p->diags, RT_HINT, 0, NULL, 0, "%s",
-          p->recomputes ? "a higher .arena_limit, shards (tn_distributed with one process) or smaller bounds of dims; "
-                          "tenure fit --recompute --shards finds them"
-                        : "compile with .recompute = TN_RECOMPUTE_AUTO");
-  return false;
-}
-
-// Without a limit kernels run again only where that takes next to no time: norms and activations of what is kept anyway. The
-// lowest peak that this gives is found by halving; a peak that is hardly lower is not worth it.
-static bool lower_cheaply(Fn *f) {
-  enum { HALVINGS = 6, TIME_PART = 100, LEAST_PART = 32, PAGES_OF_STEP = 4 };
-  int64_t peak = f->stats.peak_bytes, whole = 0, spent = 0;
-  Fn was = *f;
-  Again a;
-  RecomputeProblem q = find_problem(&a, &was);
-  Recompute best = {0};
-  int64_t low = bytes_of_largest(&a, &(uint32_t){0}) - a.plan.always, high = peak - a.plan.always;
-  for (uint32_t k = 0; k < was.n_kernels; k++) whole += q.ns[k];
-  q.most_ns = whole / TIME_PART;
-  for (uint32_t k = 0; k < HALVINGS && low < high; k++) {
-    int64_t target = low + (high - low) / 2;
-    Recompute r = ir_recompute(&q, target, &spent, f->prog->mem);
-    if (r.is_met && r.ns <= q.most_ns) best = r, high = target;
-    else low = target;
-  }
-  if (!best.is_met) return true;
-  emit(f, &a, &best);
-  if (!plan(f)) return false;
-  int64_t gain = peak - f->stats.peak_bytes;
-  if (gain <= peak / LEAST_PART || gain < f->prog->target.step_bytes / PAGES_OF_STEP) *f = was;
-  return true;
-}
-
-// ---- plans for a limit
-typedef struct {
-  Fn *f, was;
-  Again a;
-  RecomputeProblem q;
-  Recompute r;                   // the last that was tried
-  int64_t limit, spent, lowest;  // lowest: of all plans; INT64_MAX: none was made
-} Attempts;
-
-// Plans what the search finds for so many bytes, or the fewest that it has seen. False: it cannot be planned.
-static bool attempt(Attempts *t, int64_t target) {
-  t->r = ir_recompute(&t->q, target - t->a.plan.always, &t->spent, t->a.mem);
-  *t->f = t->was;
-  if (t->r.peak == INT64_MAX) return true;
-  emit(t->f, &t->a, &t->r);
-  if (!plan(t->f)) return false;
-  if (t->f->stats.peak_bytes < t->lowest) t->lowest = t->f->stats.peak_bytes;
-  return true;
-}
-
-static bool is_within(const Attempts *t) { return t->lowest <= t->limit; }
-
-// Bytes by plan may be more than by count: then the next target is lower.
-static bool search_limit(Attempts *t) {
-  enum { MOST_PLANS = 8, PARTS = 256 };
-  int64_t target = t->limit;
-  for (uint32_t k = 0; k < MOST_PLANS; k++) {
-    if (!attempt(t, target)) return false;
-    if (is_within(t) || !t->r.is_met) return true;
-    int64_t over = t->f->stats.peak_bytes - t->limit;
-    target -= over > t->limit / PARTS ? over : t->limit / PARTS;
-  }
-  return true;
-}
-
-// A search for far less than is possible goes astray: the least is found by halving.
-static bool search_least(Attempts *t) {
-  enum { HALVINGS = 5 };
-  int64_t low = bytes_of_largest(&t->a, &(uint32_t){0}), high = t->lowest;
-  for (uint32_t k = 0; k < HALVINGS && low < high && !is_within(t) && t->r.peak < INT64_MAX; k++) {
-    int64_t target = low + (high - low) / 2;
-    if (!attempt(t, target)) return false;
-    if (t->r.is_met) high = target;
-    else low = target;
-  }
-  return true;
-}
-
-bool ir_pass_recompute(Fn *f) {
-  enum { LEAST_PART = 64 };
-  const int64_t NO_LIMIT = INT64_MAX / 2;
-  const Prog *p = f->prog;
-  if ((!p->arena_limit && !p->n_checkpoints && !p->recomputes) || !f->n_kernels) return true;
-  if (!plan(f)) return false;
-  if (!p->arena_limit && !p->n_checkpoints) return lower_cheaply(f);
-  Attempts t = {.f = f, .was = *f, .limit = p->arena_limit ? p->arena_limit : NO_LIMIT, .lowest = INT64_MAX};
-  int64_t peak = f->stats.peak_bytes;
-  if (peak <= t.limit && !p->n_checkpoints) return true;
-  t.q = find_problem(&t.a, &t.was);
-  if (peak <= t.limit && !t.q.n_asked) return true;
-  if (p->recomputes && (!search_limit(&t) || !search_least(&t))) return false;
-  if (!p->recomputes && t.q.n_asked && !attempt(&t, NO_LIMIT)) return false;
-  if (is_within(&t)) {
-    ir_checkpoints_done(&t.was, t.a.value, &t.r, f->stats.peak_bytes < peak - peak / LEAST_PART);
-    return true;
-  }
-  *f = t.was;
-  if (peak <= t.limit) return true;  // checkpoints alone would go beyond it
-  int64_t least = t.lowest < peak ? t.lowest : peak;
-  return report(f, &t.a, p->recomputes || t.lowest > peak ? peak : t.lowest, least);
 }
