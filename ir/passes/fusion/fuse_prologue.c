@@ -244,6 +244,17 @@ static void check_tree(Search *s, uint32_t p, Val v) {
   }
 }
 
+// What a mask reads is made again behind writes in place, too.
+static void check_mask(Search *s, Val v) {
+  const Fn *f = s->f;
+  if (!s->fused_into[v.i]) return;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k);
+    if (s->fused_into[a.i]) check_mask(s, a);
+    else if (s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
+  }
+}
+
 static void note_writes(Search *s, Val v) {
   const OpInfo *op = &ir_ops[ir_ins(s->f, v)->op];
   for (uint32_t k = 0; (op->flags & WRITES) && k < op->n_res; k++)
@@ -258,6 +269,7 @@ static void check_trees(Search *s) {
     if (f->ins[i].op == OP_result) continue;
     if (ir_class_has(f->ins[i].op, HAS_PROLOGUE))
       for (uint32_t k = 0; k < 2 && k < f->ins[i].n_args; k++) check_tree(s, i, ir_arg(f, v, k));
+    if (s->duplicates && ir_masked_of(f, v).i) check_mask(s, ir_arg(f, v, 0));
     note_writes(s, v);
   }
 }
