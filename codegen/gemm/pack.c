@@ -2,27 +2,33 @@
 #include "codegen/gemm/gemm.h"
 
 // ---- B as [panel][k][NR], zero beyond N
-// `vl` rows of k. Of a block that a worker packs the next ones are prefetched: NC columns are too few for the hardware's stream.
-static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
+// Row k of a panel. Of a block that a worker packs later rows are prefetched: NC columns are too few for the hardware's stream.
+static void pack_row(Gemm *g, V src, V k, V n0, V *mask, V to) {
   enum { ROWS_AHEAD = 8 };
   Cg *c = g->c;
-  uint32_t vl = c->t->vl;
-  V rows = cg_min(c, cg_i64(c, vl), cg_sub(c, g->k, k0)), mask[8];
-  for (uint32_t j = 0; j < g->p->nv; j++)
-    mask[j] = cg_mask(c, cg_sub(c, g->n, cg_add(c, n0, cg_i64(c, (int64_t)j * vl))));
-  for (Loop l = cg_count(c, rows); cg_next(&l);) {
-    bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
-    V k = cg_add(c, k0, l.i), from = made ? NULL : cg_cell(c, src, k, g->n, n0);
-    V to = cg_row(c, dst, l.i, cg_i64(c, g->p->width));
-    if (made) cg_prologue_enter(g->prologue, k);
-    for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
-      cg_prefetch_l1(c, cg_cell(c, from, g->n, cg_i64(c, ROWS_AHEAD), cg_i64(c, at)));
-    for (uint32_t j = 0; j < g->p->nv; j++) {
-      V at = cg_i64(c, (int64_t)j * vl);
-      V x = made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j])
-                 : cg_get_masked(c, c->vf, from, at, mask[j]);
-      cg_put(c, x, to, at);
-    }
+  bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
+  V from = made ? NULL : cg_cell(c, src, k, g->n, n0);
+  if (made) cg_prologue_enter(g->prologue, k);
+  for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
+    cg_prefetch_l1(c, cg_cell(c, from, g->n, cg_i64(c, ROWS_AHEAD), cg_i64(c, at)));
+  for (uint32_t j = 0; j < g->p->nv; j++) {
+    V at = cg_i64(c, (int64_t)j * c->t->vl);
+    V x =
+        made ? cg_prologue_vector(g->prologue, cg_add(c, n0, at), mask[j]) : cg_get_masked(c, c->vf, from, at, mask[j]);
+    cg_put(c, x, to, at);
+  }
+}
+
+// `vl` rows of k; only the last panel has masks.
+static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
+  Cg *c = g->c;
+  V rows = cg_min(c, cg_vl(c), cg_sub(c, g->k, k0)), left = cg_sub(c, g->n, n0), width = cg_i64(c, g->p->width);
+  for (If whole = cg_either(c, cg_ge(c, left, width)); cg_then(&whole);) {
+    V mask[8] = {0};
+    for (uint32_t j = 0; !whole.is_true && j < g->p->nv; j++)
+      mask[j] = cg_mask(c, cg_sub(c, left, cg_i64(c, (int64_t)j * c->t->vl)));
+    for (Loop l = cg_count(c, rows); cg_next(&l);)
+      pack_row(g, src, cg_add(c, k0, l.i), n0, mask, cg_row(c, dst, l.i, width));
   }
 }
 

@@ -15,9 +15,9 @@ bool cg_gemm_tiled_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 }
 
 // ---- the microkernel
-// Few rows leave registers for wider panels. A prepacked weight has one layout for products of any number of rows.
+// Tiles of few rows leave registers for wider panels. A prepacked weight has one layout for products of any number of rows.
 static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
-  int64_t most = t->gemm_nv, few = t->gemm_mr * t->gemm_nv / cg_larger(1, p->m_max);
+  int64_t most = t->gemm_nv, few = t->gemm_mr * t->gemm_nv / cg_larger(1, cg_tile_height(p->m_max, t->gemm_mr));
   if (!p->ta && !p->tb && p->pack_b != B_PREPACKED) most = cg_larger(most, cg_smaller(MAX_NV, few));
   return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
 }
