@@ -120,6 +120,36 @@ static void check_vocabulary(int64_t rows, int64_t width) {
   free(a), free(b), free(c), free(out[0]), free(out[1]);
 }
 
+// ---- rows that no buffer holds, whose result lies where x does and whose last sweep reads x: y = softmax(x) x, x = a b
+static void check_weighted(int64_t rows, int64_t width) {
+  float *a = numbers((size_t)(rows * 2), 1), *b = numbers((size_t)(2 * width), 2);
+  float *out = numbers((size_t)(rows * width), 3);
+  double worst = 0;
+  tn_program *p = tn_program_create("weighted");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor left = tn_input(f, "a", TN_F32, TN_SHAPE(rows, 2));
+  tn_tensor x = tn_matmul(left, tn_input(f, "b", TN_F32, TN_SHAPE(2, width)));
+  tn_output(f, "z", tn_cumsum(tn_mul(tn_softmax(x, -1), x), 0));
+  tn_function_end(f);
+  tn_model *m = model_of(p, .n_workers = 2);
+  tn_plan plan = {0};
+  CHECK(tn_plan_of(m, "run", &plan) == TN_OK && plan.peak_bytes < 3 * rows * width * 4);  // x and y in one place
+  CHECK(tn_run(m, "run", TN_IN(tn_f32(a, rows, 2), tn_f32(b, 2, width)), TN_OUT(tn_f32(out, rows, width))) == TN_OK);
+  tn_model_free(m);
+  tn_program_free(p);
+  double *z = calloc((size_t)width, sizeof *z);
+  for (int64_t i = 0; i < rows; i++) {
+    double sum = 0;
+    for (int64_t k = 0; k < width; k++) sum += exp((double)a[2 * i] * b[k] + (double)a[2 * i + 1] * b[width + k]);
+    for (int64_t k = 0; k < width; k++) {
+      double v = (double)a[2 * i] * b[k] + (double)a[2 * i + 1] * b[width + k];
+      z[k] += exp(v) / sum * v, worst = fmax(worst, fabs(out[i * width + k] - z[k]));
+    }
+  }
+  if (!CHECK(worst < 1e-6)) printf("  %lld x %lld: off by %g\n", (long long)rows, (long long)width, worst);
+  free(a), free(b), free(out), free(z);
+}
+
 // ---- rows along the axis in the middle: h = gelu(1.1 x + 0.3) w + x, w one number for each row, s = softmax of h,
 // t = the rows' sums of s x; h is computed in the memory that s gets
 typedef struct {
@@ -263,6 +293,7 @@ int main(void) {
   check_chain(300, 7, 1);
   check_vocabulary(7, 20011);
   check_vocabulary(3, 65536);
+  check_weighted(19, 20011);
   check_all_upright();
   check_plans();
   return check_report();
