@@ -9,7 +9,7 @@
 // A count is a number of functions; F of them share a program, and each runs with N_DRAWS draws of sizes and numbers,
 // since code is dear and data are cheap. Everything runs in a child process: a crash is a failure like any other.
 // TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with its seed; --file
-// runs such texts again. --on compiles for another machine, which tests/foreign.h runs.
+// runs such texts again, as with that --seed. --on compiles for another machine, which tests/foreign.h runs.
 //
 // Where bars are so wide that any number is within them the values are passed over. Their share is printed, and that of
 // the values that are held closely; more than MAX_OPEN percent of the one, or less than LEAST_SHARP of the other, fail.
@@ -1026,7 +1026,10 @@ int main(int argc, char **argv) {
   no_code = flag(argc, argv, "--no-code");
   wanted = flag(argc, argv, "--chains") ? RANDOM_CHAINS : RANDOM_ALL;
   for (int k = 1; k + 1 < argc; k++)
-    if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
+    if (!strcmp(argv[k], "--file")) {
+      shared->seed = option(argc, argv, "--seed", 0);
+      return run_files(argc, argv, k + 1);
+    }
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
   if (flag(argc, argv, "--print")) {
     RtArena *mem = rt_arena_new();

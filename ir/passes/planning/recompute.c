@@ -207,14 +207,66 @@ static void refresh(Emit *o, Val v) {
   }
 }
 
-static OpClass mark_step(const Emit *o, const RecomputeStep *s, const Kernel *k) {
-  const Again *a = o->a;
+static OpClass mark_step(const Again *a, const Recompute *r, const RecomputeStep *s) {
+  const Kernel *k = &a->f->kernels[s->kernel];
   if (!s->again && (a->has_effect[s->kernel] || s->n_made == a->n_made[s->kernel])) {
     mark_all(a, k);
     return (OpClass)k->cls;
   }
-  for (uint32_t m = 0; m < s->n_made; m++) mark_ancestors(a, k, a->value[o->r->made[s->first_made + m]], s->make);
+  for (uint32_t m = 0; m < s->n_made; m++) mark_ancestors(a, k, a->value[r->made[s->first_made + m]], s->make);
   return s->make == MAKE_PART ? CLASS_POINTWISE : close_needed(a, k);
+}
+
+// ---- what nobody reads
+// A buffer that only its own kernel reads.
+static bool is_own(const Again *a, uint32_t b) {
+  const SchedProblem *p = &a->plan.p;
+  return p->first_user[b] == p->first_user[b + 1] || p->user[p->first_user[b + 1] - 1] == p->maker[b];
+}
+
+// Of a step. False: it makes nothing that a later step reads.
+static bool keep_read(const Again *a, const Recompute *r, RecomputeStep *s, bool *is_read) {
+  bool any = !s->again && a->has_effect[s->kernel];
+  uint32_t n = 0, *made = r->made + s->first_made;
+  for (uint32_t m = 0; m < s->n_made; m++) {
+    uint32_t b = made[m];
+    any |= is_read[b];
+    if (is_read[b] || is_own(a, b)) made[n++] = b;
+    is_read[b] = false;
+  }
+  s->n_made = n;
+  return any;
+}
+
+static void note_reads(const Again *a, const Recompute *r, const RecomputeStep *s, bool *is_read) {
+  const Kernel *k = &a->f->kernels[s->kernel];
+  (void)mark_step(a, r, s);
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    for (uint32_t n = 0; a->is_needed[i] && n < a->f->ins[i].n_args; n++) {
+      Val base = ir_view_base(a->f, ir_arg(a->f, (Val){i}, n));
+      uint32_t b = a->plan.index[a->f->buf_of[base.i]];
+      if (b && !(is_member(k, base.i) && a->is_needed[ir_head(a->f, base).i])) is_read[b - 1] = true;
+    }
+  clear_needed(a, k);
+}
+
+// Steps were chosen for all that their kernels read; of some only a part is needed, which reads less.
+static Recompute without_unread(const Again *a, const Recompute *of) {
+  Recompute r = *of;
+  bool *is_read = rt_alloc(a->mem, a->plan.p.n_buffers + 1), *stays = rt_alloc(a->mem, r.n + 1);
+  uint32_t n_made = 0;
+  for (uint32_t k = 0; k < r.n; k++) n_made += of->steps[k].n_made;
+  r.steps = rt_alloc(a->mem, (r.n + 1) * sizeof *r.steps), r.made = rt_alloc(a->mem, (n_made + 1) * sizeof *r.made);
+  if (r.n) memcpy(r.steps, of->steps, r.n * sizeof *r.steps);
+  if (n_made) memcpy(r.made, of->made, n_made * sizeof *r.made);
+  for (uint32_t k = r.n; k-- > 0;) {
+    stays[k] = keep_read(a, &r, &r.steps[k], is_read);
+    if (stays[k]) note_reads(a, &r, &r.steps[k], is_read);
+  }
+  r.n = 0;
+  for (uint32_t k = 0; k < of->n; k++)
+    if (stays[k]) r.steps[r.n++] = r.steps[k];
+  return r;
 }
 
 // What it makes again replaces what later kernels would read; its other values are its own.
@@ -232,7 +284,7 @@ static void emit_step(Emit *o, const RecomputeStep *s) {
   const Again *a = o->a;
   Kernel k = a->f->kernels[s->kernel];
   uint32_t first = 0;
-  OpClass cls = mark_step(o, s, &k);
+  OpClass cls = mark_step(a, o->r, s);
   memcpy(o->before + k.first, o->e.map + k.first, k.n * sizeof *o->before);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     for (uint32_t n = 0; a->is_needed[i] && n < o->e.old[i].n_args; n++)
@@ -275,12 +327,13 @@ static void move_remarks(Fn *f, const Val *map) {
   }
 }
 
-void ir_recompute_emit(Fn *f, const Again *a, const Recompute *r) {
+void ir_recompute_emit(Fn *f, const Again *a, const Recompute *of) {
   RtArena *mem = f->prog->mem;
+  const Recompute r = without_unread(a, of);
   uint32_t n = f->n_ins;
   const uint32_t *kernel_of = f->kernel_of;
-  Emit o = {.a = a, .r = r, .seen = rt_alloc(mem, n * sizeof *o.seen), .before = rt_alloc(mem, n * sizeof *o.before)};
-  o.is_made = rt_alloc(mem, a->plan.p.n_buffers + 1), o.kernels = rt_alloc(mem, (r->n + 1) * sizeof *o.kernels);
+  Emit o = {.a = a, .r = &r, .seen = rt_alloc(mem, n * sizeof *o.seen), .before = rt_alloc(mem, n * sizeof *o.before)};
+  o.is_made = rt_alloc(mem, a->plan.p.n_buffers + 1), o.kernels = rt_alloc(mem, (r.n + 1) * sizeof *o.kernels);
   ir_rewrite_begin(&o.e, f);
   for (uint32_t i = 1; i < n; i++) {
     if (kernel_of[i] != UINT32_MAX) {
