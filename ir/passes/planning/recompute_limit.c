@@ -235,7 +235,9 @@ static bool keep_limit(Fn *f) {
     return true;
   }
   int64_t least = t.lowest < peak ? t.lowest : peak;
-  return report(f, &t.a, recomputes ? peak : least, least);
+  report(f, &t.a, recomputes ? peak : least, least);
+  *f = plain;  // whole, for those who go on
+  return false;
 }
 
 bool ir_pass_recompute(Fn *f) {
