@@ -29,7 +29,8 @@ static bool any_gradient(Gen *g, Val v) { return ir_ins(g->f, v)->op == OP_grad_
 static bool meets_no_rule(const Gen *g, const bool *reach) {
   for (uint32_t i = 1; i < g->f->n_ins; i++) {
     Op op = (Op)ir_ins(g->f, ir_head(g->f, (Val){i}))->op;
-    if (reach[i] && ir_grad_kind(op) == GRAD_MISSING) return true;
+    bool has_none = op == OP_rnn_seq_grad || op == OP_sdpa_grad || op == OP_sdpa_bias_grad || op == OP_moments;
+    if (reach[i] && has_none) return true;
   }
   return false;
 }

@@ -332,8 +332,6 @@ static void run_cell(Gen *g, const Layout *l, Val x, const char *cell, int64_t g
   gen_keep(g, y, projected ? 5 : 2);
   gen_keep(g, ir_result(y, 1), projected ? 5 : 2);
   if (lstm) gen_keep(g, ir_result(y, 2), 3);
-  uint32_t kept = 3 + gen_below(g, 3);  // what the forward keeps for its backward; cells are an LSTM's
-  if (gen_chance(g, 10) && (lstm || kept != 4)) gen_keep(g, ir_result(y, kept), kept == 5 ? 30 : 5);
   if (gen_chance(g, 20)) run_backward(g, y, arg, a, reverse ? 2 : 1, lstm);
 }
 
