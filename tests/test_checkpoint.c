@@ -238,6 +238,17 @@ static void test_scan_and_second(void) {
   tn_program_free(p);
 }
 
+// One call of everything: what it computes again is all there when its backward begins. Calls of its layers are not.
+static void test_whole_stack(void) {
+  for (Kind kind = EACH; kind <= NESTED; kind++) {
+    p = network(kind);
+    bool says =
+        strstr(said(), "the checkpoint of module 'all' takes time and lowers no memory: all that it computes again");
+    CHECK(says == (kind == OUTER));
+    tn_program_free(p);
+  }
+}
+
 // A function without a gradient beside one that has it says nothing.
 static void test_two_functions(void) {
   tn_function *f = begin();
@@ -246,7 +257,9 @@ static void test_two_functions(void) {
   tn_output(f, "y", tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(4, WIDTH))));
   tn_function_end(f);
   f = tn_function_begin(p, "train");
-  tn_backward(tn_mean(tn_square(tn_call(fc, tn_input(f, "x", TN_F32, TN_SHAPE(4, WIDTH))))));
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, WIDTH));
+  for (uint32_t k = 0; k < LAYERS; k++) x = tn_call(fc, x);
+  tn_backward(tn_mean(tn_square(x)));
   tn_sgd(f, tn_root(p), .lr = 0.1);
   tn_function_end(f);
   CHECK(!strstr(said(), "W138"));
@@ -259,6 +272,7 @@ int main(void) {
   test_text();
   test_bundle();
   test_no_effect();
+  test_whole_stack();
   test_scan_and_second();
   test_two_functions();
   return check_report();

@@ -129,8 +129,10 @@ static bool is_in_scan(const Prog *p, const Checkpoint *of) {
 
 // NULL: there is nothing to say.
 static const char *why_no_effect(const Prog *p, const Checkpoint *c) {
-  if (c->n_again && (c->is_lower || !c->has_second)) return NULL;
-  if (c->n_again) return "gradients are taken of its gradients, and what its first backward computes is kept for that";
+  if (c->n_again && c->is_lower) return NULL;
+  if (c->n_again)
+    return c->has_second ? "gradients are taken of its gradients, and what its first backward computes is kept for that"
+                         : "all that it computes again lives at once when its backward begins";
   if (is_in_scan(p, c)) return "it is called in a scan, whose steps are kept";
   if (!c->has_backward) return "no function takes a gradient through it";
   return c->n_read ? "nothing that its backward reads can be computed again"
