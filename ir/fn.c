@@ -51,7 +51,7 @@ static void *copy_of(Prog *p, const void *list, uint32_t n, size_t size) {
 Fn *ir_body_copy(Prog *p, const Fn *of) {
   Fn *f = ir_body_new(p, ir_text(p, of->name), of->loc);
   COPY(ins), COPY(args), COPY(attrs), COPY(scopes);
-  f->n_inputs = of->n_inputs, f->n_outputs = of->n_outputs;
+  f->n_inputs = of->n_inputs, f->n_outputs = of->n_outputs, f->scan_depth = of->scan_depth;
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t k = 0; f->ins[i].op == OP_scan && k < f->ins[i].n_attrs; k++) {
       Attr *a = &f->attrs[f->ins[i].attrs + k];

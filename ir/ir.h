@@ -64,9 +64,11 @@ typedef struct Fn {
   Scope *scopes;
   uint32_t n_scopes, cap_scopes;
   uint32_t n_inputs, n_outputs;
-  uint32_t cur_scope;    // owner of the values that ir_emit makes
-  bool is_body;          // of a scan
-  bool is_limited;       // ordered for less than its arena needs in the plain order; pass recompute asks for it
+  uint32_t cur_scope;  // owner of the values that ir_emit makes
+  bool is_body;        // of a scan
+  uint8_t scan_depth;  // scans that it runs, one in the other
+  uint8_t
+      limit_part;  // ordered for so small a part of what the plain order lets live; 0: in that; pass recompute asks for it
   struct Fn *unordered;  // where the arena is limited: before pass fuse
   bool has_writes;       // writes in place or scans: a handle may show another content later
   // Of a distributed function: what each of n_shards shards computes has its update, which has the former (split_shards.c).

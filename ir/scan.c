@@ -18,18 +18,6 @@
 
 const char ir_layout_in_scan[] = "a layout of sequences is made or read inside a scan";
 
-static uint32_t depth_within(const Fn *body, uint32_t most) {
-  uint32_t depth = 0;
-  for (uint32_t i = 1; i < body->n_ins && depth < most; i++) {
-    const Attr *name = body->ins[i].op == OP_scan ? ir_attr(body, (Val){i}, KEY_body) : NULL;
-    const Fn *inner = name ? ir_body_find(body->prog, name->u.s) : NULL;
-    uint32_t d = inner ? depth_within(inner, most - 1) : 0;
-    if (d > depth) depth = d;
-  }
-  return depth + 1;
-}
-uint32_t ir_scan_depth(const Fn *body) { return depth_within(body, MAX_SCAN_DEPTH); }
-
 Scan ir_scan_at(const Fn *f, Val v) {
   const Attr *live = ir_attr(f, v, KEY_live), *time = ir_attr(f, v, KEY_time);
   Scan s = {.body = ir_body_find(f->prog, ir_attr(f, v, KEY_body)->u.s),

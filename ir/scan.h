@@ -25,7 +25,6 @@ bool ir_scan_has_rows(const Scan *s, Shape inner);  // packed, and begins with t
 // only the first axis may have the rows of the step, a size that does not exist outside.
 bool ir_scan_stacks(const Prog *p, Shape inner, Dim live);
 Dim ir_scan_steps(const Fn *f, Val v);                       // packed: the time axis of the layout
-uint32_t ir_scan_depth(const Fn *body);                      // 1: it runs no scan; counts to MAX_SCAN_DEPTH + 1
 bool ir_scan_is_row(const Scan *s, uint32_t carry);          // packed: a row for each sequence; else one value for all
 Val ir_scan_carry_input(const Scan *s, uint32_t carry);      // none: 0
 int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its two slots, rounded to TN_ALIGN

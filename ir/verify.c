@@ -464,21 +464,31 @@ static bool check_bodies(Verifier *vf) {
   return true;
 }
 
-// The bodies of scans come first: the types of a scan are read from its body.
-static bool verify_bodies(const Fn *f, RtDiags *diags) {
+typedef struct {
+  const Fn **list;
+  uint32_t n, cap;
+} Verified;
+
+static bool verify_within(const Fn *f, RtDiags *diags, Verified *done);
+
+// The bodies of scans come first: the types of a scan are read from its body. Each once, whoever runs it.
+static bool verify_bodies(const Fn *f, RtDiags *diags, Verified *done) {
   bool ok = true;
+  *RT_PUSH(f->prog->mem, done->list, done->n, done->cap) = f;
   for (uint32_t i = 1; i < f->n_ins; i++) {
     if (f->ins[i].op != OP_scan || (uint64_t)f->ins[i].attrs + f->ins[i].n_attrs > f->n_attrs) continue;
     const Attr *name = ir_attr(f, (Val){i}, KEY_body);
     const Fn *body = name ? ir_body_find(f->prog, name->u.s) : NULL;
-    if (body && body != f) ok &= ir_verify(body, diags);
+    for (uint32_t k = 0; body && k < done->n; k++)
+      if (done->list[k] == body) body = NULL;
+    if (body) ok &= verify_within(body, diags, done);
   }
   return ok;
 }
 
-bool ir_verify(const Fn *f, RtDiags *diags) {
+static bool verify_within(const Fn *f, RtDiags *diags, Verified *done) {
   Verifier vf = {.f = f, .p = f->prog, .diags = diags, .ok = true};
-  if (!verify_bodies(f, diags)) return false;
+  if (!verify_bodies(f, diags, done)) return false;
   if (!check_scope_table(&vf)) return false;
   for (uint32_t i = 1; i < f->n_ins;) {
     bool fine = check_instruction(&vf, i);
@@ -490,4 +500,9 @@ bool ir_verify(const Fn *f, RtDiags *diags) {
   }
   return vf.ok && check_signature(&vf) && check_versions(&vf) && check_carries(&vf) && check_stacks(&vf) &&
          check_rows(&vf) && check_bodies(&vf) && ir_check_rows(f, diags);
+}
+
+bool ir_verify(const Fn *f, RtDiags *diags) {
+  Verified done = {0};
+  return verify_within(f, diags, &done);
 }

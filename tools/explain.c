@@ -247,7 +247,8 @@ static bool tell_bodies(const FileVal *v, const Fn *fn, RtText *out) {
   for (uint32_t i = 1; i < fn->n_ins; i++) {
     if (fn->ins[i].op != OP_scan) continue;
     const Fn *body = ir_scan_at(fn, (Val){i}).body;
-    told |= tell_body(v, body, out) | tell_bodies(v, body, out);
+    told |= tell_body(v, body, out);
+    told |= tell_bodies(v, body, out);
   }
   return told;
 }

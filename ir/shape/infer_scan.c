@@ -111,10 +111,11 @@ static uint16_t infer_scan(const Infer *c) {
   if (slices < 0 || carries < 0 || slices > b->n_inputs || carries > b->n_inputs - slices || carries > b->n_outputs ||
       ins->n_args != b->n_inputs + (live != NULL))
     return fault(c, E_ARGUMENT, "has other operands than its body's inputs");
-  if (ir_scan_depth(b) > MAX_SCAN_DEPTH) return fault(c, E_ARGUMENT, "is above 8 scans deep");
+  if (b->scan_depth >= MAX_SCAN_DEPTH) return fault(c, E_ARGUMENT, "is above 8 scans deep");
   if (b->n_outputs == 0 || b->n_outputs > MAX_RESULTS) return fault(c, E_ARGUMENT, "has no results, or above 65535");
   if (ins->n_res != b->n_outputs) return fault(c, E_ARGUMENT, "has another number of results than its body");
   if (live) TRY(check_live(c, live->u.dim));
+  if (c->f->scan_depth <= b->scan_depth) c->f->scan_depth = (uint8_t)(b->scan_depth + 1);
   Scan s = ir_scan_at(c->f, c->v);
   Dim batch = live ? ir_dim_at(c->p, shape_of(c, 0), 0) : (Dim){0};
   Dim rows = live ? ir_dim_at(c->p, shape_of(c, 0), 2) : (Dim){0};

@@ -50,7 +50,7 @@ static Fn *copy_of(const Fn *f) {
 }
 
 bool ir_pass_fuse(Fn *f) {
-  if (f->prog->arena_limit && !f->is_limited) f->unordered = copy_of(f);
+  if (f->prog->arena_limit && !f->limit_part) f->unordered = copy_of(f);
   Fuse s = {.g = ir_groups(f), .f = f, .late_wait = true};
   uint32_t n;
   ir_place_groups(&s);

@@ -236,18 +236,17 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
 // Where the arena is limited to less than the plain order needs: pointwise groups and updates are not merged, since an update of many
 // parameters would hold all their gradients. One order for all limits, so that what is the least does not depend on the limit.
 static uint32_t *order_for_limit(Fuse *s, uint32_t *list, uint32_t *n) {
-  enum { LIMIT_PART = 4 };
   *n = ir_merge_neighbours(s, list, *n, MERGE_SUMS, NULL);
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);
   int64_t peak = cost_of(&s->g, list, *n, scratch).peak;
-  Order o = order_for_memory(s, list, *n, scratch, peak / LIMIT_PART + 1);
+  Order o = order_for_memory(s, list, *n, scratch, peak / s->f->limit_part + 1);
   *n = o.n;
   return o.list;
 }
 
 // Kernels of sums and rows stay what they are in the plain order, so that their results keep their bits.
 uint32_t *ir_merge_in_order(Fuse *s, uint32_t *list, uint32_t *n) {
-  if (s->f->is_limited && !has_exchange(&s->g)) return order_for_limit(s, list, n);
+  if (s->f->limit_part && !has_exchange(&s->g)) return order_for_limit(s, list, n);
   *n = ir_merge_neighbours(s, list, *n, MERGE_ALL, NULL);
   if (has_exchange(&s->g)) return list;
   Scratch scratch = ir_memory_scratch(&s->g, list, *n);

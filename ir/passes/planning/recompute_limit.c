@@ -204,10 +204,10 @@ static bool run_asked(Fn *f, bool *is_kept) {
   return true;
 }
 
-// f as it was before pass fuse, in the order for limits
-static bool order_for_limit(Fn *f) {
+// f as it was before pass fuse, in an order for limits
+static bool order_for_limit(Fn *f, uint8_t part) {
   if (!f->unordered) return true;
-  *f = *f->unordered, f->is_limited = true;
+  *f = *f->unordered, f->limit_part = part;
   return ir_pass_fuse(f);
 }
 
@@ -217,27 +217,32 @@ static bool plan_ordered(Attempts *t) {
   return true;
 }
 
-// f: in the plain order, with a plan
+// In the order for a part of the plain one's peak. False: it cannot be planned.
+static bool attempt_order(Fn *f, uint8_t part, Attempts *t) {
+  if (!order_for_limit(f, part) || !ir_pass_assign_buffers(f)) return false;
+  *t = begin(f);
+  t->q = ir_recompute_problem(&t->a, &t->was);
+  return f->prog->recomputes ? go_down(t) : t->q.n_asked ? plan_asked(t) : plan_ordered(t);
+}
+
+// f: in the plain order, with a plan. The orders are the same for every limit; the first that keeps it is taken.
 static bool keep_limit(Fn *f) {
+  static const uint8_t parts[] = {2, 4};
   Fn plain = *f;
-  int64_t peak = plain.stats.peak_bytes;
-  bool recomputes = f->prog->recomputes;
-  if (!order_for_limit(f) || !ir_pass_assign_buffers(f)) return false;
-  Attempts t = begin(f);
-  t.q = ir_recompute_problem(&t.a, &t.was);
-  if (!(recomputes ? go_down(&t) : t.q.n_asked ? plan_asked(&t) : plan_ordered(&t))) return false;
-  if (is_within(&t)) {
-    note_checkpoints(&t, peak);
-    return true;
-  }
-  if (peak <= t.limit) {  // checkpoints alone would go beyond it
+  int64_t peak = plain.stats.peak_bytes, least = peak;
+  Attempts t;
+  for (uint32_t k = 0; k < (plain.unordered ? sizeof parts : 1); k++) {
     *f = plain;
-    return true;
+    if (!attempt_order(f, parts[k], &t)) return false;
+    if (is_within(&t)) {
+      note_checkpoints(&t, peak);
+      return true;
+    }
+    if (t.lowest < least) least = t.lowest;
   }
-  int64_t least = t.lowest < peak ? t.lowest : peak;
-  report(f, &t.a, recomputes ? peak : least, least);
-  *f = plain;  // whole, for those who go on
-  return false;
+  if (peak > t.limit) report(f, &t.a, f->prog->recomputes ? peak : least, least);
+  *f = plain;  // whole: checkpoints alone would go beyond the limit, or it is for those who go on
+  return peak <= t.limit;
 }
 
 bool ir_pass_recompute(Fn *f) {
