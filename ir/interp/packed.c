@@ -108,7 +108,12 @@ bool eval_packed_layout(Run *r, Val v) {
   sort_lengths(&l, n);
   count_steps(&l, n);
   const DimInfo *rows = ir_dim_info(p, ir_dim_at(p, ir_ins(r->f, v)->shape, 2));
-  if (rows->kind == DIM_SYM) r->env->slots[rows->slot] = (int64_t)l.head[TN_LAYOUT_ROWS];
+  if (rows->kind != DIM_SYM) return true;
+  r->env->slots[rows->slot] = (int64_t)l.head[TN_LAYOUT_ROWS];
+  // Sizes are immediates: passes may leave one before the layout that sets it.
+  for (Val size = {1}; size.i < v.i; size.i++)
+    if (ir_ins(r->f, size)->op == OP_dim_size)
+      r->val[size.i].v[0] = (double)ir_dim_eval(p, ir_attr(r->f, size, KEY_dim)->u.dim, r->env->slots);
   return true;
 }
 
