@@ -446,7 +446,7 @@ static bool runs_body(const Fn *g, Str body, uint32_t end) {
 
 static bool another_runs(Fn *const *fns, uint32_t n, const Fn *but, Str body) {
   for (uint32_t k = 0; k < n; k++)
-    if (fns[k] != but && runs_body(fns[k], body, fns[k]->n_ins)) return true;
+    if (fns[k] != but && fns[k]->scan_depth && runs_body(fns[k], body, fns[k]->n_ins)) return true;
   return false;
 }
 
