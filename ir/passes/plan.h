@@ -7,7 +7,9 @@
 
 // Sets offsets in SEG_PARAM and SEG_CONST for all functions, after their passes, and checks them
 bool ir_plan_program_memory(Prog *p);
-bool ir_place_function(Fn *f);  // pass plan_memory without the bound of all orders
+// Pass plan_memory without the bound of all orders. Where more than `most` bytes live at once no offsets are sought, and the peak is
+// what lives: so is the lower bound.
+bool ir_place_function(Fn *f, int64_t most);
 // ir/passes/planning/problem.c: of live bytes, and the kernel that needs them; `live` is what the order that there is needs
 int64_t ir_bound_of_orders(const Fn *f, RtArena *mem, int64_t live, uint32_t *kernel);
 int64_t ir_bytes_in_place(const Fn *f, uint32_t buf);  // that its kernel may make in what it reads; 0: none

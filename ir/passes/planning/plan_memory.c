@@ -148,18 +148,18 @@ static bool report_huge(Fn *f, const Buf *b) {
   return false;
 }
 
-bool ir_place_function(Fn *f) {
+bool ir_place_function(Fn *f, int64_t most) {
   for (uint32_t b = 1; b < f->n_bufs; b++)
     if (f->bufs[b].bytes > MAX_BYTES) return report_huge(f, &f->bufs[b]);
   for (uint32_t i = 1; f->shard && i < f->n_ins; i++)
     if (f->ins[i].op == OP_exchange_end) find_twins(f, (Val){i});
   Blocks blocks = find_blocks(f);
-  f->stats.lower_bound = live_bound(f, &blocks);
-  return place_blocks(f, &blocks);
+  f->stats.lower_bound = f->stats.peak_bytes = live_bound(f, &blocks);
+  return f->stats.lower_bound > most || place_blocks(f, &blocks);
 }
 
 bool ir_pass_plan_memory(Fn *f) {
-  if (!ir_place_function(f)) return false;
+  if (!ir_place_function(f, INT64_MAX)) return false;
   f->stats.order_bound = ir_bound_of_orders(f, f->prog->mem, f->stats.lower_bound, &(uint32_t){0});
   return true;
 }

@@ -10,11 +10,12 @@
 #include "ir/passes/planning/checkpoint.h"
 #include "ir/passes/planning/recompute.h"
 #include "runtime/format.h"
+#include <string.h>
 
-// The remarks of passes that run again are not kept.
-static bool plan(Fn *f) {
+// Offsets are sought where at most `most` bytes live. The remarks of passes that run again are not kept.
+static bool plan(Fn *f, int64_t most) {
   uint32_t n_remarks = f->n_remarks;
-  bool good = ir_pass_assign_buffers(f) && ir_place_function(f);
+  bool good = ir_pass_assign_buffers(f) && ir_place_function(f, most);
   f->n_remarks = n_remarks;
   return good;
 }
@@ -96,7 +97,7 @@ static bool lower_cheaply(Fn *f) {
   Recompute best = find_cheap(&q, f->prog->mem);
   if (!best.ns) return true;
   ir_recompute_emit(f, &a, &best);
-  if (!plan(f)) return false;
+  if (!plan(f, INT64_MAX)) return false;
   int64_t gain = peak - f->stats.peak_bytes;
   if (gain <= peak / LEAST_PART || gain < f->prog->target.step_bytes / PAGES_OF_STEP) *f = was;
   return true;
@@ -119,13 +120,15 @@ typedef struct {
   uint32_t n_rungs, cap_rungs;
 } Attempts;
 
-// False: it cannot be planned.
-static bool attempt(Attempts *t, const Recompute *r) {
+static bool is_placed(const Fn *f, int64_t most) { return f->stats.lower_bound <= most; }
+
+// A plan of more than `most` bytes is not wanted. False: it cannot be planned.
+static bool attempt(Attempts *t, const Recompute *r, int64_t most) {
   *t->f = t->was;
   t->r = *r;
   ir_recompute_emit(t->f, &t->a, &t->r);
-  if (!plan(t->f)) return false;
-  if (t->f->stats.peak_bytes < t->lowest) t->lowest = t->f->stats.peak_bytes;
+  if (!plan(t->f, most)) return false;
+  if (is_placed(t->f, most) && t->f->stats.peak_bytes < t->lowest) t->lowest = t->f->stats.peak_bytes;
   return true;
 }
 
@@ -140,13 +143,13 @@ static bool use_limit(Attempts *t, RecomputeDescent *d) {
   for (uint32_t k = 0; k < MOST_PLANS; k++) {
     Recompute r = ir_recompute_between(d, budget);
     if (!r.is_met || r.ns >= kept.ns) break;
-    if (!attempt(t, &r)) return false;
+    if (!attempt(t, &r, t->limit)) return false;
     int64_t peak = t->f->stats.peak_bytes;
     if (peak >= least && peak <= t->limit) return true;
     if (peak < least) break;
     budget -= peak - t->limit > t->limit / PARTS ? peak - t->limit : t->limit / PARTS;
   }
-  return t->r.ns == kept.ns || attempt(t, &kept);
+  return t->r.ns == kept.ns || attempt(t, &kept, INT64_MAX);
 }
 
 // The lowest first. By plan they need hardly less than by count: those that are too high are not looked at.
@@ -155,7 +158,7 @@ static bool plan_rungs(Attempts *t) {
   for (uint32_t k = t->n_rungs; k-- > 0 && !is_within(t);) {
     const Rung *rung = &t->rungs[k];
     if (rung->counted - rung->counted / PARTS >= t->lowest) break;
-    if (!rung->is_planned && !attempt(t, &rung->r)) return false;
+    if (!rung->is_planned && !attempt(t, &rung->r, t->lowest - 1)) return false;
   }
   return true;
 }
@@ -165,9 +168,11 @@ static bool go_down(Attempts *t) {
   RecomputeDescent *d = ir_recompute_descent(&t->q, t->a.mem);
   for (Recompute r; ir_recompute_descend(d, &r);) {
     int64_t counted = r.peak + t->a.plan.always;
-    *RT_PUSH(t->a.mem, t->rungs, t->n_rungs, t->cap_rungs) = (Rung){counted, r, counted <= t->limit};
+    Rung *rung = RT_PUSH(t->a.mem, t->rungs, t->n_rungs, t->cap_rungs);
+    *rung = (Rung){counted, r, false};
     if (counted > t->limit) continue;
-    if (!attempt(t, &r)) return false;
+    if (!attempt(t, &r, t->limit)) return false;
+    rung->is_planned = is_placed(t->f, t->limit);
     if (is_within(t)) return use_limit(t, d);
   }
   return plan_rungs(t);
@@ -181,7 +186,7 @@ static Attempts begin(Fn *f) {
 
 static bool plan_asked(Attempts *t) {
   Recompute r;
-  return ir_recompute_descend(ir_recompute_descent(&t->q, t->a.mem), &r) && attempt(t, &r);
+  return ir_recompute_descend(ir_recompute_descent(&t->q, t->a.mem), &r) && attempt(t, &r, INT64_MAX);
 }
 
 static void note_checkpoints(const Attempts *t, int64_t peak) {
@@ -212,44 +217,62 @@ static bool order_for_limit(Fn *f, uint8_t part) {
 }
 
 static bool plan_ordered(Attempts *t) {
-  if (!plan(t->f)) return false;
+  if (!plan(t->f, INT64_MAX)) return false;
   t->lowest = t->f->stats.peak_bytes;
   return true;
 }
 
-// In the order for a part of the plain one's peak. False: it cannot be planned.
-static bool attempt_order(Fn *f, uint8_t part, Attempts *t) {
-  if (!order_for_limit(f, part) || !ir_pass_assign_buffers(f)) return false;
+// Both come from one function.
+static bool is_same_order(const Fn *a, const Fn *b) {
+  if (a->n_ins != b->n_ins || a->n_args != b->n_args || a->n_kernels != b->n_kernels) return false;
+  for (uint32_t i = 1; i < a->n_ins; i++)
+    if (a->ins[i].op != b->ins[i].op || a->kernel_of[i] != b->kernel_of[i]) return false;
+  return !memcmp(a->args, b->args, a->n_args * sizeof *a->args);
+}
+
+// f: in an order for limits. False: it cannot be planned.
+static bool attempt_order(Fn *f, Attempts *t) {
+  if (!ir_pass_assign_buffers(f)) return false;
   *t = begin(f);
   t->q = ir_recompute_problem(&t->a, &t->was);
   return f->prog->recomputes ? go_down(t) : t->q.n_asked ? plan_asked(t) : plan_ordered(t);
 }
 
-// f: in the plain order, with a plan. The orders are the same for every limit; the first that keeps it is taken.
+// f: in the plain order. least: of plans in other orders.
+static bool refuse(Fn *f, const Attempts *t, int64_t least) {
+  if (f->stats.peak_bytes < least && !plan(f, INT64_MAX)) return false;
+  int64_t peak = f->stats.peak_bytes;
+  if (peak < least) least = peak;
+  return report(f, &t->a, f->prog->recomputes ? peak : least, least);
+}
+
+// f: in the plain order, with a plan where that is within the limit, or else with the bytes that live. The orders are the same for
+// every limit; the first that keeps it is taken.
 static bool keep_limit(Fn *f) {
   static const uint8_t parts[] = {2, 4};
   Fn plain = *f;
-  int64_t peak = plain.stats.peak_bytes, least = peak;
-  Attempts t;
+  int64_t peak = plain.stats.peak_bytes, least = INT64_MAX;
+  Attempts t = {0};
   for (uint32_t k = 0; k < (plain.unordered ? sizeof parts : 1); k++) {
     *f = plain;
-    if (!attempt_order(f, parts[k], &t)) return false;
+    if (!order_for_limit(f, parts[k])) return false;
+    if (k && is_same_order(f, &t.was)) break;
+    if (!attempt_order(f, &t)) return false;
     if (is_within(&t)) {
       note_checkpoints(&t, peak);
       return true;
     }
     if (t.lowest < least) least = t.lowest;
   }
-  if (peak > t.limit) report(f, &t.a, f->prog->recomputes ? peak : least, least);
   *f = plain;  // whole: checkpoints alone would go beyond the limit, or it is for those who go on
-  return peak <= t.limit;
+  return peak <= t.limit || refuse(f, &t, least);
 }
 
 bool ir_pass_recompute(Fn *f) {
   const Prog *p = f->prog;
   bool is_kept = false;
   if ((!p->arena_limit && !p->n_checkpoints && !p->recomputes) || !f->n_kernels) return true;
-  if (!plan(f)) return false;
+  if (!plan(f, p->arena_limit ? p->arena_limit : INT64_MAX)) return false;
   if (!p->arena_limit && !p->n_checkpoints) return lower_cheaply(f);
   if (!p->n_checkpoints) return f->stats.peak_bytes <= p->arena_limit || keep_limit(f);
   return run_asked(f, &is_kept) && (is_kept || keep_limit(f));
