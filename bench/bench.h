@@ -83,7 +83,8 @@ tn_model *bench_compile(tn_program *p, Opening *o);
 // ---- bench/ways.c: the settings that a peer's process runs with
 enum { MAX_WAYS = 4 };
 typedef struct {
-  const char *name, *env[4];  // NAME=VALUE, to NULL
+  const char *name;
+  const char *const *env;  // NAME=VALUE, to NULL
 } PeerWay;
 void bench_set_way(const PeerWay *way);  // of this process, before it becomes the peer
 

@@ -10,17 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WAY(name, ...)                                \
+  {                                                   \
+    name, (const char *const[]) { __VA_ARGS__, NULL } \
+  }
 #define KEEPS_PAGES "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=30000000000", "THP_MEM_ALLOC_ENABLE=1"
 #define CHANNELS_FIRST "TENURE_PEER_LAYOUT=first"
-static const PeerWay stock = {"stock", {NULL}};
-static const PeerWay torch_ways[] = {{"stock", {NULL}},
-                                     {"tuned", {KEEPS_PAGES}},
-                                     {"stock, channels first", {CHANNELS_FIRST}},
-                                     {"tuned, channels first", {KEEPS_PAGES, CHANNELS_FIRST}}};
-#define FORM(name, env)                                      \
-  {                                                          \
-    "tuned, " name, { KEEPS_PAGES, "TENURE_PEER_FORM=" env } \
-  }
+static const PeerWay stock = WAY("stock", NULL);
+static const PeerWay torch_ways[] = {WAY("stock", NULL), WAY("tuned", KEEPS_PAGES),
+                                     WAY("stock, channels first", CHANNELS_FIRST),
+                                     WAY("tuned, channels first", KEEPS_PAGES, CHANNELS_FIRST)};
+#define FORM(name, env) WAY("tuned, " name, KEEPS_PAGES, "TENURE_PEER_FORM=" env)
 static const PeerWay sequence_ways[] = {FORM("a loop over sequences", "loop"), FORM("padded with a mask", "padded"),
                                         FORM("nested tensors", "nested")};
 

@@ -32,6 +32,21 @@ for workload in tiny vowels softmax; do
   grep -Eq '"limit": "(arithmetic|memory)", "reached": [0-9.]*[1-9]' "$dir/out" || fail "$workload has no limit"
 done
 
+# each way of a peer has its own settings, and all of them
+cat >"$dir/peer" <<'EOF'
+#!/bin/sh
+echo "$MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_ $THP_MEM_ALLOC_ENABLE $TENURE_PEER_LAYOUT $TENURE_PEER_FORM" >>"${0%/*}/ways"
+EOF
+chmod +x "$dir/peer"
+ways() {  # WORKLOAD CASE WANTED
+  rm -f "$dir/ways"
+  "$bench" "$1" --case "$2" --vs torch --python "$dir/peer" --steps 1 --rounds 1 --root "$TENURE_SOURCE" >"$dir/out" 2>&1
+  [[ $(LC_ALL=C sort "$dir/ways" | tr '\n' '|') == "$3" ]] || fail "settings of the peer's ways of $1: $(cat "$dir/ways")"
+}
+tuned="0 30000000000 1"
+ways packed_attention "short training" "$tuned  loop|$tuned  nested|$tuned  padded|"
+ways pool "forward global 4 2048 7x7 1 1 0" "    |   first |$tuned  |$tuned first |"
+
 # cases that are not listed: lengths of sequences
 for workload in "packed_attention short training causal" "packed_transformer short causal"; do
   "$bench" ${workload%% *} --case "${workload#* }" --steps 1 --rounds 1 --root "$TENURE_SOURCE" >"$dir/out" 2>&1 || fail "status of $workload"
