@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { MOST_LANES = 256 };
+
 // ---- constants
 V cg_i64(Cg *c, int64_t v) { return LLVMConstInt(c->i64, (unsigned long long)v, true); }
 V cg_i32(Cg *c, int32_t v) { return LLVMConstInt(c->i32, (unsigned long long)(int64_t)v, true); }
@@ -11,12 +13,12 @@ V cg_f32(Cg *c, double v) { return LLVMConstReal(c->f32, (double)(float)v); }
 
 V cg_vl(Cg *c) { return cg_i64(c, c->t->vl); }
 V cg_zeros(Cg *c) { return LLVMConstNull(c->vf); }
-V cg_lane_numbers_n(Cg *c, uint32_t n) {
-  V lane[64];
-  for (uint32_t k = 0; k < n; k++) lane[k] = cg_i64(c, k);
+V cg_lane_numbers_of(LLVMTypeRef t, uint32_t n) {
+  V lane[MOST_LANES];
+  for (uint32_t k = 0; k < n; k++) lane[k] = LLVMConstInt(t, k, false);
   return LLVMConstVector(lane, n);
 }
-V cg_lane_numbers(Cg *c) { return cg_lane_numbers_n(c, c->t->vl); }
+V cg_lane_numbers(Cg *c) { return cg_lane_numbers_of(c->i64, c->t->vl); }
 
 LLVMTypeRef cg_lanes_of(V like, LLVMTypeRef elem) {
   LLVMTypeRef t = LLVMTypeOf(like);

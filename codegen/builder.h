@@ -17,7 +17,7 @@ V cg_f32(Cg *c, double v);
 V cg_vl(Cg *c);                                     // i64: lanes of a vector
 V cg_zeros(Cg *c);                                  // vf
 V cg_lane_numbers(Cg *c);                           // vi64: 0 .. vl-1
-V cg_lane_numbers_n(Cg *c, uint32_t n);             // n i64: 0 .. n-1
+V cg_lane_numbers_of(LLVMTypeRef t, uint32_t n);    // n of integer type t: 0 .. n-1
 bool cg_const_value(V v, int64_t *value);           // an integer constant
 bool cg_is_int(V v, int64_t want);                  // that constant
 V cg_splat(Cg *c, V scalar);                        // f32/i32/i64 -> vector of vl

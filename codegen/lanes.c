@@ -33,9 +33,8 @@ V cg_vectors_by_turns(Cg *c, V *x, uint32_t n) {
 }
 
 V cg_numbers_from(Cg *c, V first, uint32_t step) {
-  V lane[MAX_LANES];
-  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)(i * step));
-  return cg_iadd(c, cg_splat(c, cg_trunc(c, first, c->i32)), LLVMConstVector(lane, c->t->vl));
+  V steps = cg_imul(c, cg_lane_numbers_of(c->i32, c->t->vl), cg_splat(c, cg_i32(c, (int32_t)step)));
+  return cg_iadd(c, cg_splat(c, cg_trunc(c, first, c->i32)), steps);
 }
 
 V cg_numbers_below(Cg *c, V numbers, V end) { return cg_below(c, numbers, cg_splat(c, cg_trunc(c, end, c->i32))); }

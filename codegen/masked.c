@@ -12,7 +12,7 @@ enum { LEAST_PAGE = 4096, MOST_BYTES = 256 };
 static uint32_t lanes_of(V v) { return LLVMGetVectorSize(LLVMTypeOf(v)); }
 
 // ---- masks of the first lanes: lane numbers < a splat of n
-static V lane_numbers(Cg *c) { return cg_trunc(c, cg_lane_numbers(c), LLVMVectorType(c->i32, c->t->vl)); }
+static V lane_numbers(Cg *c) { return cg_lane_numbers_of(c->i32, c->t->vl); }
 
 V cg_mask(Cg *c, V n) {
   V few = cg_trunc(c, cg_min(c, n, cg_vl(c)), c->i32);

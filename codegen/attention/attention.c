@@ -428,9 +428,7 @@ V cg_attention_element(AttnCode *s, V b, V h, V t) {
 
 V cg_attention_dropout_scale(AttnCode *s, V row_element, V j) {
   Cg *c = s->c;
-  V lane[64];
-  for (uint32_t k = 0; k < c->t->vl; k++) lane[k] = cg_i64(c, k);
-  V at = cg_iadd(c, cg_splat(c, cg_add(c, row_element, j)), LLVMConstVector(lane, c->t->vl));
+  V at = cg_iadd(c, cg_splat(c, cg_add(c, row_element, j)), cg_lane_numbers(c));
   V count = cg_lshr(c, cg_rand_bits(c, at, s->id, 0), cg_splat(c, cg_i32(c, 8)));
   V least = cg_splat(c, cg_i32(c, (int32_t)ceil(s->a.p * 0x1p24)));
   V keep = cg_icmp(c, LLVMIntUGE, count, least);

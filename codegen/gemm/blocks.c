@@ -49,6 +49,10 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t) {
   return bytes > t->facts.llc_bytes || n > t->facts.llc_bytes / ir_dtype_bytes[ir_ins(f, b)->dtype];
 }
 
+int64_t cg_gemm_window_elements(const GemmPlan *p) {
+  return cg_ceil_div(p->window_rows, p->mr) * p->a_tile * p->window_k;
+}
+
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit) {
   int64_t n = cg_ceil_div(k, most);
   return n <= 1 ? cg_round_up(cg_larger(k, 1), unit) : cg_round_up(cg_ceil_div(k, n), unit);

@@ -124,11 +124,10 @@ static void store(const Integers *w, V p, V mask, const V *x) {
 // Lanes 0 .. n-1 of a vector from element `first` on.
 static V mask_of(const Integers *w, V n, int64_t first) {
   Cg *c = w->c;
-  V lane[256], left = cg_sub(c, n, cg_i64(c, first));
-  for (uint32_t i = 0; i < w->lanes; i++) lane[i] = LLVMConstInt(c->i8, i, false);
+  V left = cg_sub(c, n, cg_i64(c, first));
   left = cg_max(c, cg_i64(c, 0), cg_min(c, left, cg_i64(c, w->lanes)));
   V few = cg_splat_n(c, cg_trunc(c, left, c->i8), w->lanes);
-  return cg_below(c, LLVMConstVector(lane, w->lanes), few);
+  return cg_below(c, cg_lane_numbers_of(c->i8, w->lanes), few);
 }
 
 static V add_product(const Integers *w, V sum, V a, V b) { return cg_iadd(w->c, sum, cg_imul(w->c, a, b)); }

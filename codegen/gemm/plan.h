@@ -132,9 +132,6 @@ static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
 }
 // The epilogue takes the sums of one micropanel after the other, which are complete.
 static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }
-static inline int64_t cg_gemm_window_elements(const GemmPlan *p) {
-  return (p->window_rows + p->mr - 1) / p->mr * p->a_tile * p->window_k;
-}
 // A as [micropanel][k][a_tile]
 static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PACKED || p->pack_a == A_SHARED; }
 
@@ -150,6 +147,7 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 // Equal KC blocks of at most `most` terms, multiples of unit
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
 int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // each a number of whole partial sums
+int64_t cg_gemm_window_elements(const GemmPlan *p);  // of one of the two buffers
 int64_t cg_dims_bound(const Prog *p, const DimList *l);
 
 // ---- blas.c

@@ -314,7 +314,7 @@ bool cg_emit_optimizer(Cg *c) {
 enum { CHUNK = 4096, LANES = 64, LEAST_VL = 4 };
 
 static int64_t n_chunks(const Fn *f, Val operand) {
-  return (ir_shape_bound(f->prog, ir_ins(f, operand)->shape) + CHUNK - 1) / CHUNK;
+  return cg_ceil_div(ir_shape_bound(f->prog, ir_ins(f, operand)->shape), CHUNK);
 }
 
 static bool is_exchanged(const Fn *f, Val v) { return ir_attr(f, v, KEY_exchange) != NULL; }

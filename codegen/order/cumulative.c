@@ -200,7 +200,7 @@ static void row_of_extremes(const Cumulative *s, V whole, V first, V *carry) {
   const uint32_t vl = c->t->vl;
   LLVMTypeRef many = LLVMVectorType(c->i32, vl);
   V last = cg_i32(c, (int32_t)vl - 1), before = cg_splat_n(c, cg_i32(c, -1), vl), none[MOST_CARRIES];
-  V numbers = cg_trunc(c, cg_lane_numbers(c), many);
+  V numbers = cg_lane_numbers_of(c->i32, vl);
   start(s, none);
   for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 2); cg_next(&l);) {
     V place = cg_add(c, first, l.i), x = cg_get(c, LLVMVectorType(elem(s), vl), s->x, place), lane = numbers;

@@ -232,11 +232,10 @@ static uint32_t load_records(const Sort *s, V keys, V *record) {
   uint32_t n = (uint32_t)cg_ceil_div(s->bound, RECORDS);
   for (uint32_t k = 0; k < n; k++) {
     V own = cg_get(c, LLVMVectorType(c->i32, RECORDS), keys, cg_i64(c, (int64_t)k * RECORDS));
-    V place[RECORDS];
-    for (uint32_t i = 0; i < RECORDS; i++) place[i] = cg_i64(c, (int64_t)k * RECORDS + i);
+    V first = cg_splat_n(c, cg_i64(c, (int64_t)k * RECORDS), RECORDS);
     V high = cg_zext(c, own, LLVMVectorType(c->i64, RECORDS));
     high = cg_shl(c, high, cg_splat_n(c, cg_i64(c, 32), RECORDS));
-    record[k] = cg_or(c, high, LLVMConstVector(place, RECORDS));
+    record[k] = cg_or(c, high, cg_iadd(c, cg_lane_numbers_of(c->i64, RECORDS), first));
   }
   return n;
 }

@@ -11,6 +11,7 @@
 // A block of lanes is walked through time in registers, whatever the width; steps in which all of its lanes run need no
 // mask. Blocks go to the workers in turn. A lane is summed in chunks of steps, in an order that nothing else decides.
 #include "codegen/emitters.h"
+#include "codegen/lanes.h"
 #include "codegen/math/primitives.h"
 #include "codegen/packed/layout.h"
 
@@ -77,11 +78,9 @@ static V length_at(Seq *s, V position) {
 static V find_users(Seq *s, V first, V mask) {
   Cg *c = s->c;
   V position = position_of(s, cg_min(c, first, cg_sub(c, s->lanes, cg_i64(c, 1))));
-  V feature = cg_sub(c, first, cg_mul(c, position, s->width)), lane[64];
+  V feature = cg_sub(c, first, cg_mul(c, position, s->width));
   if (s->together) return cg_index(c, cg_layout_get(c, s->sorted, position), s->width, feature);
-  for (uint32_t i = 0; i < c->t->vl; i++) lane[i] = cg_i32(c, (int32_t)i);
-  V wide = cg_splat(c, cg_trunc(c, s->width, c->i32));
-  V from = cg_iadd(c, cg_splat(c, cg_trunc(c, feature, c->i32)), LLVMConstVector(lane, c->t->vl));
+  V wide = cg_splat(c, cg_trunc(c, s->width, c->i32)), from = cg_numbers_from(c, feature, 1);
   V more = LLVMBuildUDiv(c->b, from, wide, ""), rest = cg_isub(c, from, cg_imul(c, more, wide));
   V users = cg_gather(c, c->i32, cg_at(c, c->i32, s->sorted, position), more, mask);
   V row = cg_imul(c, cg_sext(c, users, c->vi64), cg_splat(c, s->width));

@@ -569,7 +569,7 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
   V element = cg_spread(c, cg_add(c, row, i), p->lanes);
-  if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers_n(c, p->lanes));
+  if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers_of(c->i64, p->lanes));
   for (uint32_t k = p->from; k < p->to; k++)
     if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
 }

@@ -57,11 +57,7 @@ static uint32_t wide_lanes(const Reduce *r) { return (r->made ? 1 : finds_place(
 
 static LLVMTypeRef elem(const Reduce *r) { return cg_elem_type(r->c, r->to); }
 static LLVMTypeRef place_type(const Reduce *r) { return cg_elem_type(r->c, r->place); }
-static V lane_numbers(const Reduce *r, uint32_t lanes) {
-  V lane[64];
-  for (uint32_t k = 0; k < lanes; k++) lane[k] = LLVMConstInt(place_type(r), k, false);
-  return LLVMConstVector(lane, lanes);
-}
+static V lane_numbers(const Reduce *r, uint32_t lanes) { return cg_lane_numbers_of(place_type(r), lanes); }
 
 static bool is_float(const Reduce *r) { return REAL >> r->to & 1; }
 

@@ -39,19 +39,17 @@ typedef struct {
   int64_t n_chunks, chunk;  // n_chunks 0: one stage
 } ReducePlan;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static void plan_chunks(ReducePlan *p) {
   const ReducedAxes *a = &p->axes;
   AxisGroup last = a->group[a->n - 1];
   if (a->runs && a->n <= 2 && a->results <= FEW && last.bound >= 2 * RUN_CHUNK) {
     p->chunk = RUN_CHUNK;
-    p->n_chunks = ceil_div(last.bound, p->chunk);
+    p->n_chunks = cg_ceil_div(last.bound, p->chunk);
   }
-  if (!a->runs && a->terms >= 2 * ROW_CHUNK && a->results / last.bound * ceil_div(last.bound, BLOCK) <= FEW / 2) {
-    int64_t even = ceil_div(a->terms, MAX_CHUNKS);
+  if (!a->runs && a->terms >= 2 * ROW_CHUNK && a->results / last.bound * cg_ceil_div(last.bound, BLOCK) <= FEW / 2) {
+    int64_t even = cg_ceil_div(a->terms, MAX_CHUNKS);
     p->chunk = even > ROW_CHUNK ? even : ROW_CHUNK;
-    p->n_chunks = ceil_div(a->terms, p->chunk);
+    p->n_chunks = cg_ceil_div(a->terms, p->chunk);
   }
 }
 
@@ -324,7 +322,7 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   }
   bool cut = p->n_chunks && c->scratch, alone = is_alone(cut ? p->n_chunks : p->axes.results * p->axes.terms);
   for (If s = when_alone(c, alone); cg_then(&s);) {
-    share(c, alone, r->w.n_outer, ceil_div(SMALL / 2, terms), &lo, &hi);
+    share(c, alone, r->w.n_outer, cg_ceil_div(SMALL / 2, terms), &lo, &hi);
     reduce_results(&stage2, to, lo, hi);
   }
 }

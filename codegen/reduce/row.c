@@ -151,7 +151,7 @@ static void emit_rows(Row *r, V n, bool alone) {
   int64_t vl = r->c->t->vl, grain = r->bound < 1 ? GRAIN : r->bound < GRAIN ? GRAIN / r->bound : 1;
   V lo = cg_i64(r->c, 0);
   if (r->strided) grain = grain > vl ? grain / vl : 1;
-  else if (r->row_per_lane) grain = (grain + vl - 1) / vl * vl;
+  else if (r->row_per_lane) grain = cg_round_up(grain, vl);
   if (!alone) cg_share(r->c, n, grain, &lo, &n);
   emit_loop(r, lo, n);
 }

@@ -95,7 +95,6 @@ typedef struct {
 void cg_row_scalars(Row *r, uint32_t sweep);
 // Of a primitive or instruction
 V cg_row_compute(Row *r, const RowNode *n, V *arg, V element);
-V cg_row_lanes(Row *r, LLVMTypeRef t);  // 0, 1, 2, ..
 // The operand advances by one row per row of the kernel: no broadcast
 bool cg_row_is_dense(const RowGraph *g, const RowNode *n);
 bool cg_row_is_invariant(const RowGraph *g, const RowNode *n);  // the operand is the same for all rows

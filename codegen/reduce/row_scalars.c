@@ -13,12 +13,6 @@ static Dim dim_at(const RowGraph *g, Val v, uint32_t axis) {
 
 static uint32_t rank_of(const RowGraph *g, Val v) { return ir_rank(g->c->f->prog, ir_ins(g->c->f, v)->shape); }
 
-V cg_row_lanes(Row *r, LLVMTypeRef t) {
-  V lane[64];
-  for (uint32_t k = 0; k < r->c->t->vl; k++) lane[k] = LLVMConstInt(t, k, false);
-  return LLVMConstVector(lane, r->c->t->vl);
-}
-
 // ---- operands
 static V outer_index(Row *r, uint32_t axis) {
   Cg *c = r->c;
@@ -131,7 +125,7 @@ static V valid(Row *r, V x) {
 static V gather_lanes(Row *r, V rows, V place) {
   Cg *c = r->c;
   V element = cg_imul(c, place, cg_splat(c, cg_i64(c, c->t->vl)));
-  element = cg_iadd(c, element, cg_row_lanes(r, c->i64));
+  element = cg_iadd(c, element, cg_lane_numbers(c));
   return cg_gather(c, c->f32, rows, element, not_negative(r, place));
 }
 
@@ -169,7 +163,7 @@ static V make_scalar(Row *r, RowNode *n) {
   }
   for (uint32_t k = 0; k < n->n_args; k++) arg[k] = cg_row_at(r, n->arg[k])->scalar;
   V number = r->index;
-  if (r->row_per_lane) number = cg_iadd(c, cg_splat(c, number), cg_row_lanes(r, c->i64));
+  if (r->row_per_lane) number = cg_iadd(c, cg_splat(c, number), cg_lane_numbers(c));
   return cg_row_compute(r, n, arg, number);
 }
 

@@ -64,7 +64,7 @@ static V one_hot(Row *r, const RowNode *n) {
   } else {
     place = cg_isub(c, place, r->i);  // labels and rows are below 2^31
     place = cg_splat(c, cg_trunc(c, place, c->i32));
-    is = cg_eq(c, place, cg_row_lanes(r, c->i32));
+    is = cg_eq(c, place, cg_lane_numbers_of(c->i32, c->t->vl));
   }
   return cg_select(c, is, cg_splat(c, cg_f32(c, 1)), cg_splat(c, cg_f32(c, 0)));
 }
@@ -72,7 +72,7 @@ static V one_hot(Row *r, const RowNode *n) {
 static V element_numbers(Row *r) {
   Cg *c = r->c;
   V step = r->strided ? cg_mul(c, r->i, r->stride) : r->i;
-  V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_row_lanes(r, c->i64);
+  V first = cg_splat(c, cg_add(c, r->element, step)), lane = cg_lane_numbers(c);
   if (cg_row_is_interleaving(r)) lane = cg_imul(c, lane, cg_splat(c, r->size));
   return cg_iadd(c, first, lane);
 }
