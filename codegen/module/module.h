@@ -101,6 +101,7 @@ void cg_emit_packed_weights(Cg *c, const ModulePlan *plan);
 
 // profile.c: TN_PROFILE
 bool cg_profile_wanted(void);
+V cg_profile_cells(Cg *c, const char *name, uint64_t n);  // the image's n zeroed words of this name
 V cg_profile_now(Cg *c);
 V cg_profile_atomic(Cg *c, LLVMAtomicRMWBinOp op, V at, V amount);
 void cg_profile_add(Cg *c, const ModulePlan *plan, const EntryFn *e, uint32_t call, V before, V start);

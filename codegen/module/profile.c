@@ -47,15 +47,19 @@ static uint32_t row_of(const ModulePlan *plan, const EntryFn *e, uint32_t call) 
   return call;
 }
 
-static V cells_of(Cg *c, const ModulePlan *plan) {
-  V cells = LLVMGetNamedGlobal(c->mod, cells_name);
+V cg_profile_cells(Cg *c, const char *name, uint64_t n) {
+  V cells = LLVMGetNamedGlobal(c->mod, name);
   if (cells) return cells;
-  LLVMTypeRef type = LLVMArrayType2(c->i64, (uint64_t)n_rows(plan) * ROW);
-  cells = LLVMAddGlobal(c->mod, type, cells_name);
+  LLVMTypeRef type = LLVMArrayType2(c->i64, n);
+  cells = LLVMAddGlobal(c->mod, type, name);
   LLVMSetInitializer(cells, LLVMConstNull(type));
   LLVMSetVisibility(cells, LLVMHiddenVisibility);
   LLVMSetAlignment(cells, 64);
   return cells;
+}
+
+static V cells_of(Cg *c, const ModulePlan *plan) {
+  return cg_profile_cells(c, cells_name, (uint64_t)n_rows(plan) * ROW);
 }
 
 V cg_profile_now(Cg *c) { return cg_call_intrinsic(c, "llvm.readcyclecounter", NULL, 0, NULL, 0); }
