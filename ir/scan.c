@@ -33,6 +33,15 @@ Scan ir_scan_at(const Fn *f, Val v) {
   return s;
 }
 
+BodySite ir_body_site(const BodySite *outer, Val scan) {
+  Scan s = ir_scan_at(outer->f, scan);
+  return (BodySite){s.body, outer, s};
+}
+
+Val ir_body_given(const BodySite *at, uint32_t input) {
+  return ir_arg(at->outer->f, at->scan.head, at->scan.first + input);
+}
+
 Dim ir_scan_steps(const Fn *f, Val v) {
   const Attr *time = ir_attr(f, v, KEY_time);
   return time ? time->u.dim : ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape, 1);

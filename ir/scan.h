@@ -31,4 +31,13 @@ int64_t ir_scan_carry_bytes(const Scan *s, uint32_t carry);  // of one of its tw
 int64_t ir_scratch_at(const Fn *f, Val v);    // what the kernel of v needs for it while it runs, a multiple of TN_ALIGN
 int64_t ir_scan_scratch(const Fn *f, Val v);  // both slots of all carries, then the body's arena
 
+// A function, or the body of a scan of another one
+typedef struct BodySite {
+  const Fn *f;
+  const struct BodySite *outer;  // of a body: where its scan is; NULL: f is no body
+  Scan scan;
+} BodySite;
+BodySite ir_body_site(const BodySite *outer, Val scan);
+Val ir_body_given(const BodySite *at, uint32_t input);  // what the scan gives its body, a value of the function outside
+
 #endif

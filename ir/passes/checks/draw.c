@@ -8,12 +8,6 @@
 #include "ir/storage.h"
 
 // ---- where checked numbers come from
-typedef struct Place {
-  const Fn *f;
-  const struct Place *outer;  // of a body: where its scan is
-  Scan scan;
-} Place;
-
 typedef struct {
   RtArena *mem;
   const int64_t *slots;
@@ -23,7 +17,7 @@ typedef struct {
 } Draw;
 enum { MOST_STEPS = 10000 };  // diamonds in the graph: a limit on steps
 
-static void follow(Draw *d, const Place *at, Val v, DrawRange r);
+static void follow(Draw *d, const BodySite *at, Val v, DrawRange r);
 
 static DrawRange of_all(DrawRange r) { return r.group = r.first = r.size = 0, r; }
 
@@ -57,14 +51,14 @@ static bool constant_of(const Fn *f, Val v, int64_t *x) {
   return true;
 }
 
-static void follow_all(Draw *d, const Place *at, Val v, uint32_t first, DrawRange r) {
+static void follow_all(Draw *d, const BodySite *at, Val v, uint32_t first, DrawRange r) {
   for (uint32_t k = first; k < at->f->ins[v.i].n_args; k++) follow(d, at, ir_arg(at->f, v, k), of_all(r));
 }
 
 static DrawRange shifted(DrawRange r, int64_t by) { return r.lo += by, r.last += by, of_all(r); }
 
 // x + c, c + x, x - c, c - x: the range of x.
-static void follow_sum(Draw *d, const Place *at, Val v, DrawRange r) {
+static void follow_sum(Draw *d, const BodySite *at, Val v, DrawRange r) {
   Val a = ir_arg(at->f, v, 0), b = ir_arg(at->f, v, 1);
   bool is_sub = at->f->ins[v.i].op == OP_sub;
   int64_t c;
@@ -78,13 +72,13 @@ static void follow_sum(Draw *d, const Place *at, Val v, DrawRange r) {
   }
 }
 
-static void reach_input(Draw *d, const Place *at, Val v, DrawRange r) {
+static void reach_input(Draw *d, const BodySite *at, Val v, DrawRange r) {
   uint32_t index = (uint32_t)ir_attr_int(at->f, v, KEY_index, 0);
-  if (at->outer) follow(d, at->outer, ir_arg(at->outer->f, at->scan.head, at->scan.first + index), of_all(r));
+  if (at->outer) follow(d, at->outer, ir_body_given(at, index), of_all(r));
   else if (index == d->input) *RT_PUSH(d->mem, d->list, d->n, d->cap) = r;
 }
 
-static void follow(Draw *d, const Place *at, Val v, DrawRange r) {
+static void follow(Draw *d, const BodySite *at, Val v, DrawRange r) {
   const Fn *f = at->f;
   Op op = (Op)f->ins[v.i].op;
   if (++d->n_steps > MOST_STEPS) return;
@@ -127,13 +121,12 @@ static DrawRange range_of(const Draw *d, const Fn *f, Val source, const InputChe
   return (DrawRange){.lo = c->lo, .last = last, .order = c->sorted ? DRAW_FALLING : DRAW_ANY_ORDER};
 }
 
-static void find_all(Draw *d, const Place *at);
+static void find_all(Draw *d, const BodySite *at);
 
-static void find_others(Draw *d, const Place *at, Val v) {
+static void find_others(Draw *d, const BodySite *at, Val v) {
   const Fn *f = at->f;
   if (f->ins[v.i].op == OP_scan) {
-    Place body = {.outer = at, .scan = ir_scan_at(f, v)};
-    body.f = body.scan.body;
+    BodySite body = ir_body_site(at, v);
     find_all(d, &body);
   } else if (f->ins[v.i].op == OP_repeat_index) {  // the sum of all counts is at most the number of places
     int64_t n = elements_from(d, f, f->ins[ir_arg(f, v, 0).i].shape, 0);
@@ -144,7 +137,7 @@ static void find_others(Draw *d, const Place *at, Val v) {
   }
 }
 
-static void find_all(Draw *d, const Place *at) {
+static void find_all(Draw *d, const BodySite *at) {
   for (uint32_t i = 1; i < at->f->n_ins; i++) {
     Val source;
     InputCheck c;
@@ -178,7 +171,7 @@ static bool is_unsigned(const Fn *f, uint32_t input) {
 
 uint32_t ir_draw_ranges(RtArena *mem, const Fn *f, const int64_t *slots, uint32_t input, const DrawRange **out) {
   Draw d = {.mem = mem, .slots = slots, .input = input};
-  find_all(&d, &(Place){.f = f});
+  find_all(&d, &(BodySite){.f = f});
   uint32_t n = 0;
   int64_t most = most_of(f, input);
   int64_t least = is_unsigned(f, input) ? 0 : most == INT64_MAX ? INT64_MIN : -most;

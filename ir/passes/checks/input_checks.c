@@ -229,24 +229,15 @@ static bool are_lengths_of(const Fn *f, Val v, Val lengths) {
          ir_dim_at(f->prog, own, 1).i == ir_dim_at(f->prog, of, 1).i;
 }
 
-// A function, or the body of a scan of another.
-typedef struct Place {
-  const Fn *f;
-  const struct Place *outer;
-  Scan scan;
-} Place;
-
 // By the host, before the run.
-static bool is_found_outside(const Place *at, Val index, InputCheck c) {
+static bool is_found_outside(const BodySite *at, Val index, InputCheck c) {
   if (!is_found(at->f, index, &c)) return false;
   if (!at->outer) return true;
-  Val given = ir_arg(at->outer->f, at->scan.head, at->scan.first + c.input);
-  return is_found_outside(at->outer, given, (InputCheck){0});
+  return is_found_outside(at->outer, ir_body_given(at, c.input), (InputCheck){0});
 }
 
-static bool body_may_fault(const Place *outer, Val v) {
-  Place at = {.outer = outer, .scan = ir_scan_at(outer->f, v)};
-  at.f = at.scan.body;
+static bool body_may_fault(const BodySite *outer, Val v) {
+  BodySite at = ir_body_site(outer, v);
   for (uint32_t i = 1; i < at.f->n_ins; i++) {
     Val index;
     InputCheck c;
@@ -296,7 +287,7 @@ bool ir_may_fault(const Fn *f, Val v) {
   if (f->ins[v.i].op == OP_global_norm && ir_attr(f, v, KEY_exchange)) return true;
   if (f->ins[v.i].op == OP_exchange_end && !ir_attr(f, v, KEY_bucket)) return true;
   if (f->ins[v.i].op == OP_embedding_bag && ir_has_operand(f, v, ARG_offsets)) return true;
-  if (f->ins[v.i].op == OP_scan) return body_may_fault(&(Place){.f = f}, v);
+  if (f->ins[v.i].op == OP_scan) return body_may_fault(&(BodySite){.f = f}, v);
   if (f->ins[v.i].op == OP_seq_window_lengths && ir_none(ir_windowed_lengths(f, v)))
     return f->ins[ir_view_base(f, ir_arg(f, v, 0)).i].op == OP_dense_layout && ir_window_steps(f, v) > 1;
   if (passes_over(f, v) || !ir_index_range(f, v, &index, &c) || is_found(f, index, &c)) return false;
