@@ -56,7 +56,10 @@ static Val append(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *at
              .loc = loc,
              .scope = f->cur_scope};
   push_operands(f, &ins, args, n_args);
-  for (uint32_t k = 0; k < n_attrs; k++) *RT_PUSH(mem, f->attrs, f->n_attrs, f->cap_attrs) = attrs[k];
+  for (uint32_t k = 0; k < n_attrs; k++) {
+    Attr a = attrs[k];
+    *RT_PUSH(mem, f->attrs, f->n_attrs, f->cap_attrs) = a;
+  }
   Val head = {f->n_ins};
   *RT_PUSH(mem, f->ins, f->n_ins, f->cap_ins) = ins;
   for (uint32_t k = 1; k < ins.n_res; k++) {
@@ -107,6 +110,17 @@ Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, u
     rt_diag(&p->diags, RT_ERROR, fault.id, ir_loc_file(p, loc), ir_loc_line(p, loc), "%s: %s", ir_ops[op].name,
             fault.why);
   return v;
+}
+
+Val ir_emit_like(Fn *f, const Ins *like, const Val *args, const Attr *change) {
+  const Attr *own = f->attrs + like->attrs;
+  if (!change) return ir_emit(f, (Op)like->op, args, like->n_args, own, like->n_attrs, like->loc);
+  Attr *attrs = rt_alloc(f->prog->mem, (like->n_attrs + 1u) * sizeof *attrs);
+  uint32_t n = like->n_attrs, at = 0;
+  for (uint32_t k = 0; k < n; k++) attrs[k] = own[k];
+  while (at < n && attrs[at].key != change->key) at++;
+  attrs[at] = *change;
+  return ir_emit(f, (Op)like->op, args, like->n_args, attrs, n + (at == n), like->loc);
 }
 
 Val ir_emit_typed(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, DType t, Shape s,

@@ -6,8 +6,10 @@
 
 // Appends an instruction whose type is inferred by its row's shape rule; a fault is one diagnostic at `loc` and gives
 // Val 0.
-// args: by position in the row, none where an optional one is absent.
+// args: by position in the row, none where an optional one is absent. They and attrs may lie in the lists of f.
 Val ir_emit(Fn *f, Op op, const Val *args, uint32_t n_args, const Attr *attrs, uint32_t n_attrs, Loc loc);
+// The op of `like` with other operands and its attributes, of which one is replaced by, or added as, `change`; NULL: none
+Val ir_emit_like(Fn *f, const Ins *like, const Val *args, const Attr *change);
 // The same for callers that report a fault in their own words: nothing is reported; fault->id is 0 if there
 // is none.
 typedef struct {

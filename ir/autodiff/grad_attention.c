@@ -10,7 +10,6 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ops.h"
-#include <string.h>
 
 enum { N_ROLES = N_ATTN_ROLES };
 static const double UNSEEN = -1e30;  // a row of these has equal weights, which are multiplied by 0
@@ -189,8 +188,8 @@ void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
   static const ArgName operands[] = {ARG_q, ARG_k, ARG_v, ARG_lengths, ARG_attn_bias, ARG_offset};
   enum { N_TENSORS = 3, N_OPERANDS = sizeof operands / sizeof *operands, N = N_OPERANDS + 5 };
   Val in[N] = {[N_OPERANDS] = v, ir_result(v, 1), adj}, bias = ir_operand(g->f, v, ARG_attn_bias);
-  Attr attr[8];
   const Ins ins = *ir_ins(g->f, v);
+  const Attr *attr = g->f->attrs + ins.attrs;
   bool wants_tensors = false;
   if (g->is_nested || !ir_none(g->adj[v.i + 1])) {
     dense(g, v, adj);
@@ -199,7 +198,6 @@ void ir_grad_rule_sdpa(Grad *g, Val v, Val adj) {
   for (uint32_t k = 0; k < N_OPERANDS; k++) in[k] = ir_operand(g->f, v, operands[k]);
   in[N - 2] = ir_operand(g->f, v, ARG_layout), in[N - 1] = ir_operand(g->f, v, ARG_kv_layout);
   for (uint32_t k = 0; k < N_TENSORS; k++) wants_tensors |= g->dep[in[k].i];
-  memcpy(attr, g->f->attrs + ins.attrs, ins.n_attrs * sizeof *attr);
   if (wants_tensors) {
     Val d = ir_emit(g->f, OP_sdpa_grad, in, N, attr, ins.n_attrs, g->loc);
     for (uint32_t k = 0; k < N_TENSORS; k++)

@@ -30,9 +30,8 @@ static Val run_expr(Grad *g, Val v, Expr e, Val adj) {
       break;
     case EX_SAME: {
       const Ins *ins = ir_ins(g->f, v);
-      Attr attrs[8];
-      memcpy(attrs, g->f->attrs + ins->attrs, ins->n_attrs * sizeof *attrs);
-      stack[n - 1] = ir_emit(g->f, ins->op, &stack[n - 1], 1, attrs, ins->n_attrs, g->loc);
+      const Attr *own = g->f->attrs + ins->attrs;
+      stack[n - 1] = ir_emit(g->f, ins->op, &stack[n - 1], 1, own, ins->n_attrs, g->loc);
     }
     }
   }

@@ -174,12 +174,8 @@ static Val into_storage(Functionalize *s, Val root, Val x) {
   Ins put = f->ins[x.i];
   if (!is_param(s, root) || ir_ops[put.op].cls != CLASS_SLICE_UPDATE || ir_attr(f, x, KEY_into_param)) return x;
   if (ir_view_base(f, ir_arg(f, x, 0)).i != ir_view_base(f, s->now[root.i]).i) return x;
-  Attr attrs[8];
-  Val args[4];
-  for (uint32_t k = 0; k < put.n_attrs; k++) attrs[k] = f->attrs[put.attrs + k];
-  for (uint32_t k = 0; k < put.n_args; k++) args[k] = f->args[put.args + k];
-  attrs[put.n_attrs] = ir_a_int(KEY_into_param, 1);
-  return ir_emit(f, put.op, args, put.n_args, attrs, put.n_attrs + 1u, put.loc);
+  Attr mark = ir_a_int(KEY_into_param, 1);
+  return ir_emit_like(f, &put, f->args + put.args, &mark);
 }
 
 // The attributes of the slice v for the write into it, but {axis}.

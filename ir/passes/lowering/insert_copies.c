@@ -99,12 +99,7 @@ static Val now_of(CopyInsertion *s, Val v) {
 
 static Val copy_of(CopyInsertion *s, Val x, const char *who, Loc at, Loc loc) {
   const Ins *ins = ir_ins(s->f, x);
-  if (ins->op == OP_full) {
-    Attr same[4];
-    uint32_t n = ins->n_attrs;
-    for (uint32_t k = 0; k < n; k++) same[k] = s->f->attrs[ins->attrs + k];
-    return ir_emit(s->f, OP_full, NULL, 0, same, n, ins->loc);
-  }
+  if (ins->op == OP_full) return ir_emit_like(s->f, ins, NULL, NULL);
   return ir_emit_copy(s->f, x, who, at, loc);
 }
 

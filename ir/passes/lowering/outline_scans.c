@@ -252,18 +252,13 @@ static Val add_input(Outline *s, Loop *l, Val old) {
   return s->in_body[old.i] = v;
 }
 
-static uint32_t copy_attrs(Outline *s, const Ins *ins, Attr *out) {
-  memcpy(out, s->f->attrs + ins->attrs, ins->n_attrs * sizeof *out);
-  return ins->n_attrs;
-}
-
 static void copy_into(Outline *s, Loop *l, uint32_t i) {
   const Ins *ins = old_ins(s, i);
-  Attr attrs[16];
   Val *args = rt_alloc(s->mem, (ins->n_args + 1) * sizeof *args);
-  uint32_t n = copy_attrs(s, ins, attrs);
+  const Attr *attrs = s->f->attrs + ins->attrs;
   for (uint32_t k = 0; k < ins->n_args; k++) args[k] = s->in_body[old_arg(s, i, k).i];
-  Val v = ir_emit_typed(l->body, ins->op, args, ins->n_args, attrs, n, (DType)ins->dtype, ins->shape, ins->loc);
+  Val v = ir_emit_typed(l->body, ins->op, args, ins->n_args, attrs, ins->n_attrs, (DType)ins->dtype, ins->shape,
+                        ins->loc);
   l->body->ins[v.i].absent = ins->absent;
   for (uint32_t k = 0; k < ins->n_res; k++) {
     Ins *res = &l->body->ins[v.i + k];

@@ -13,7 +13,6 @@
 #include "ir/passes/passes.h"
 #include "ir/rewrite.h"
 #include "ir/scan.h"
-#include <string.h>
 
 typedef struct {
   Fn *f;
@@ -116,12 +115,10 @@ static Val copy_scan(PlanScans *b, Rewrite *e, Val v) {
   Fn *f = b->f;
   Ins ins = e->old[v.i];
   Val *args = rt_alloc(b->p->mem, (ins.n_args + 1) * sizeof *args);
-  Attr attrs[8];
   uint32_t n = 0, at = 0;
   for (uint32_t k = 0; k < ins.n_args; k++)
     if (b->args[v.i][k]) args[n++] = e->map[f->args[ins.args + k].i];
-  memcpy(attrs, f->attrs + ins.attrs, ins.n_attrs * sizeof *attrs);
-  Val w = ir_emit(f, OP_scan, args, n, attrs, ins.n_attrs, ins.loc);
+  Val w = ir_emit(f, OP_scan, args, n, f->attrs + ins.attrs, ins.n_attrs, ins.loc);
   for (uint32_t k = 0; k < ins.n_res && !ir_none(w); k++) {
     if (!b->live[v.i + k]) continue;
     ir_copy_metadata(&f->ins[w.i + at], &e->old[v.i + k]);

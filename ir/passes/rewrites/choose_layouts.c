@@ -22,7 +22,7 @@
 #include "ir/pool.h"
 #include "ir/rewrite.h"
 
-enum { MOST_ATTRS = 12, LEAST_WIDTH = 4, LEAST_PIXELS = 128 };  // of a product with channels first
+enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128 };  // of a product with channels first
 
 typedef enum {
   FIXED,
@@ -334,11 +334,9 @@ static Shape images(Layouts *l, Shape planes, Dim n, Dim channels) {
   return ir_shape(l->p, d, rank);
 }
 
-// The old instruction, with these operands.
-static Val emit_like(Layouts *l, const Ins *ins, const Val *of) {
-  Attr attrs[MOST_ATTRS];
-  for (uint32_t k = 0; k < ins->n_attrs; k++) attrs[k] = l->f->attrs[ins->attrs + k];
-  Val v = ir_emit(l->f, (Op)ins->op, of, ins->n_args, attrs, ins->n_attrs, ins->loc);
+// The old instruction with these operands, under its name.
+static Val emit_like(Layouts *l, const Ins *ins, const Val *of, const Attr *change) {
+  Val v = ir_emit_like(l->f, ins, of, change);
   ir_copy_metadata(ir_ins(l->f, v), ins);
   return v;
 }
@@ -351,7 +349,7 @@ static void emit_pool(Layouts *l, Val old) {
     Val a = image_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
     of[k] = reshaped(l, a, planes(l, ir_ins(l->f, a)->shape), ins.loc);
   }
-  Val v = emit_like(l, &ins, of);
+  Val v = emit_like(l, &ins, of, NULL);
   for (uint32_t k = 0; k < ins.n_res; k++) {
     Val own = ir_result(v, k);
     l->first[old.i + k] = reshaped(l, own, images(l, ir_ins(l->f, own)->shape, n, channels), ins.loc);
@@ -360,18 +358,14 @@ static void emit_pool(Layouts *l, Val old) {
 
 static void emit_conv(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
-  Attr attrs[MOST_ATTRS];
+  Attr first = ir_a_int(KEY_first, 1);
   Val of[2];
   for (uint32_t k = 0; k < 2; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_weight = k == 1 && ins.op != OP_conv_weight_grad;
     of[k] = is_weight ? l->e.map[a.i] : image_of(l, a, ins.loc);
   }
-  for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = l->f->attrs[ins.attrs + k];
-  attrs[ins.n_attrs] = ir_a_int(KEY_first, 1);
-  Val v = ir_emit(l->f, (Op)ins.op, of, 2, attrs, ins.n_attrs + 1u, ins.loc);
-  ir_copy_metadata(ir_ins(l->f, v), &ins);
-  l->first[old.i] = l->e.map[old.i] = v;  // as the latter it is read if it is the gradient of a weight
+  l->first[old.i] = l->e.map[old.i] = emit_like(l, &ins, of, &first);  // as the latter it is read if it is the gradient of a weight
 }
 
 static Val emit_matmul(Layouts *l, Val a, Val b, Key transposes, const Ins *like) {
@@ -418,13 +412,8 @@ static Shape axes_first(Layouts *l, uint32_t rank, Shape axes) {
 static void emit_sum(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
   Val a = image_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
-  Attr attrs[MOST_ATTRS];
-  for (uint32_t k = 0; k < ins.n_attrs; k++) {
-    attrs[k] = l->f->attrs[ins.attrs + k];
-    if (attrs[k].key == KEY_axes) attrs[k].u.list = axes_first(l, rank_of(l, a), attrs[k].u.list);
-  }
-  l->e.map[old.i] = ir_emit(l->f, (Op)ins.op, &a, 1, attrs, ins.n_attrs, ins.loc);
-  ir_copy_metadata(ir_ins(l->f, l->e.map[old.i]), &ins);
+  Attr axes = ir_a_list(KEY_axes, axes_first(l, rank_of(l, a), ir_rewrite_old_attr(&l->e, old, KEY_axes)->u.list));
+  l->e.map[old.i] = emit_like(l, &ins, &a, &axes);
 }
 
 // An operand that is broadcast, whose axes are aligned at the last one.
@@ -477,7 +466,7 @@ static void emit_pointwise(Layouts *l, Val old) {
     if (is_same) of[k] = by_pixels ? pixels_of(l, a, ins.loc) : image_of(l, a, ins.loc);
     else of[k] = broadcast_first(l, l->e.map[a.i], by_pixels ? 3 : rank, ins.loc);
   }
-  l->first[old.i] = emit_like(l, &ins, of);
+  l->first[old.i] = emit_like(l, &ins, of, NULL);
 }
 
 // The old value, with channels last, of which first[] is made.

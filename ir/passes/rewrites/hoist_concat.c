@@ -13,7 +13,6 @@
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
 #include "ir/rewrite.h"
-#include <string.h>
 
 enum { MAX_DEPTH = 32 };
 
@@ -125,12 +124,6 @@ static bool plan(Joins *j, Val v) {
   return true;
 }
 
-static const Attr *attrs_of(const Joins *j, const Ins *ins) {
-  Attr *a = rt_alloc(j->f->prog->mem, (ins->n_attrs + 1) * sizeof *a);
-  memcpy(a, j->f->attrs + ins->attrs, ins->n_attrs * sizeof *a);
-  return a;
-}
-
 static Val emit_tree(Joins *j, const Tree *t, const Ins *concat) {
   Fn *f = j->f;
   const Ins *ins = ir_none(t->like) ? concat : &j->e.old[t->like.i];
@@ -142,7 +135,7 @@ static Val emit_tree(Joins *j, const Tree *t, const Ins *concat) {
       args[k] = k == t->own ? emit_tree(j, t->below, concat) : ir_rewrite_arg(&j->e, t->like, k);
   }
   f->cur_scope = concat->scope;
-  return ir_emit(f, (Op)ins->op, args, ins->n_args, attrs_of(j, ins), ins->n_attrs, ins->loc);
+  return ir_emit_like(f, ins, args, NULL);
 }
 
 bool ir_pass_hoist_concat(Fn *f) {

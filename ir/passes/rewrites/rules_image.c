@@ -123,16 +123,12 @@ static Val permuted_for(Rules *r, Val y, const Ins *ins, Attr perm) {
   return p;
 }
 
-enum { MOST_ATTRS = 8 };
-
 Val rule_pointwise_of_image(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
   const Attr *found = ir_ops[ins.op].flags & RANDOM ? NULL : perm_of_operands(r, v);
   if (!found) return (Val){0};
-  Attr perm = *found, attrs[MOST_ATTRS];
-  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
-  for (uint32_t k = 0; k < ins.n_attrs; k++) attrs[k] = f->attrs[ins.attrs + k];
+  Attr perm = *found;
   Val of[3];
   for (uint32_t k = 0; k < ins.n_args; k++) {
     Val a = ir_arg(f, v, k);
@@ -140,8 +136,7 @@ Val rule_pointwise_of_image(Rules *r, Val v) {
     bool same = own && own->u.list.i == perm.u.list.i;
     of[k] = same ? ir_arg(f, a, 0) : before_permute(r, a, &perm, ins.loc);
   }
-  Val y = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
-  return permuted_for(r, y, &ins, perm);
+  return permuted_for(r, ir_emit_like(f, &ins, of, NULL), &ins, perm);
 }
 
 // ---- sums over axes
@@ -179,8 +174,8 @@ Val rule_sum_of_image(Rules *r, Val v) {
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   int64_t list[MAX_RANK];
   uint32_t n = mapped_axes(r, &perm, axes, list);
-  Attr attrs[2] = {ir_a_list(KEY_axes, ir_shape_ints(r->p, list, n)), ir_a_int(KEY_keepdim, 1)};
-  Val a = ir_arg(f, ir_arg(f, v, 0), 0), sum = ir_emit(f, (Op)ins.op, &a, 1, attrs, keeps ? 2 : 1, ins.loc);
+  Attr before = ir_a_list(KEY_axes, ir_shape_ints(r->p, list, n));
+  Val a = ir_arg(f, ir_arg(f, v, 0), 0), sum = ir_emit_like(f, &ins, &a, &before);
   if (!keeps) {
     n = left_axes(r, &perm, axes, list);
     perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
@@ -195,17 +190,11 @@ Val rule_slice_of_image(Rules *r, Val v) {
   const Ins ins = *ir_ins(f, v);
   const Attr *found = image_perm(r, ir_arg(f, v, 0));
   if (!found) return (Val){0};
-  Attr perm = *found, attrs[MOST_ATTRS];
-  if (ins.n_attrs > MOST_ATTRS) return (Val){0};
-  for (uint32_t k = 0; k < ins.n_attrs; k++) {
-    attrs[k] = f->attrs[ins.attrs + k];
-    if (attrs[k].key == KEY_axis)
-      attrs[k] = ir_a_int(KEY_axis, ir_list_at(r->p, perm.u.list, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)));
-  }
+  Attr perm = *found;
+  Attr axis = ir_a_int(KEY_axis, ir_list_at(r->p, perm.u.list, (uint32_t)ir_attr_int(f, v, KEY_axis, 0)));
   Val of[2] = {ir_arg(f, ir_arg(f, v, 0), 0)};
   if (ins.n_args > 1) of[1] = ir_arg(f, v, 1);
-  Val part = ir_emit(f, (Op)ins.op, of, ins.n_args, attrs, ins.n_attrs, ins.loc);
-  return permuted_for(r, part, &ins, perm);
+  return permuted_for(r, ir_emit_like(f, &ins, of, &axis), &ins, perm);
 }
 
 // ---- permutations that move no elements: those of axes of one element alone
