@@ -228,14 +228,12 @@ bool ir_raise(Groups *g, uint32_t group, uint32_t depth, uint32_t not_to) {
   g->list[group].depth = depth;
   bool good = group != not_to;
   for (uint32_t at = 0; at < n && good; at++)
-    for (uint32_t i = g->list[g->raised[at].group].first; i && good; i = g->next[i])
-      for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1] && good; k++) {
-        uint32_t of = g->raised[at].group, s = g->of[g->succ[k]];
-        if (!s || s == of || ir_group_is_before(g, of, s)) continue;
-        good = s != not_to;
-        *RT_PUSH(mem, g->raised, n, g->cap_raised) = (Raised){s, g->list[s].depth};
-        g->list[s].depth = g->list[of].depth + 1;
-      }
+    for (GroupWalk w = ir_groups_behind(g, g->raised[at].group); good && ir_next_group(&w);) {
+      if (ir_group_is_before(g, w.but, w.at)) continue;
+      good = w.at != not_to;
+      *RT_PUSH(mem, g->raised, n, g->cap_raised) = (Raised){w.at, g->list[w.at].depth};
+      g->list[w.at].depth = g->list[w.but].depth + 1;
+    }
   while (!good && n) n--, g->list[g->raised[n].group].depth = g->raised[n].depth;
   return good;
 }

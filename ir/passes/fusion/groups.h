@@ -53,6 +53,42 @@ void ir_leave(Groups *g, Val v);
 bool ir_merge(Groups *g, uint32_t to, uint32_t from);  // all members, or none
 bool ir_raise(Groups *g, uint32_t group, uint32_t depth, uint32_t not_to);
 
+// ---- the groups that a group waits for, and those that wait for it: w.at, as often as their members do
+//
+//   for (GroupWalk w = ir_groups_before(g, group); ir_next_group(&w);)
+typedef struct {
+  const Groups *g;
+  const uint32_t *first, *list;  // Groups.first_dep and dep, or first_succ and succ
+  uint32_t i, k;                 // member, place in `list`
+  uint32_t but;                  // the group that is left out
+  bool is_one;                   // this member alone
+  uint32_t at;
+} GroupWalk;
+
+static inline GroupWalk ir_groups_before(const Groups *g, uint32_t group) {
+  uint32_t i = g->list[group].first;
+  return (GroupWalk){g, g->first_dep, g->dep, i, g->first_dep[i], group, false, 0};
+}
+static inline GroupWalk ir_groups_behind(const Groups *g, uint32_t group) {
+  uint32_t i = g->list[group].first;
+  return (GroupWalk){g, g->first_succ, g->succ, i, g->first_succ[i], group, false, 0};
+}
+// Those that wait for instruction v
+static inline GroupWalk ir_groups_of_readers(const Groups *g, Val v, uint32_t but) {
+  return (GroupWalk){g, g->first_succ, g->succ, v.i, g->first_succ[v.i], but, true, 0};
+}
+
+static inline bool ir_next_group(GroupWalk *w) {
+  while (w->i) {
+    while (w->k < w->first[w->i + 1]) {
+      w->at = w->g->of[w->list[w->k++]];
+      if (w->at && w->at != w->but) return true;
+    }
+    w->i = w->is_one ? 0 : w->g->next[w->i], w->k = w->first[w->i];
+  }
+  return false;
+}
+
 // ---- may_join.c: the one place that says what a kernel may hold. NULL: v may join the group; else why not, a sentence about v.
 const char *ir_may_join(const Groups *g, uint32_t to, Val v);
 OpClass ir_kernel_class(const Fn *f, uint32_t i);

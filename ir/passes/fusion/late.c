@@ -11,11 +11,8 @@
 
 // ---- products
 static bool is_read_sooner(const Fuse *s, Val v, uint32_t group, uint32_t depth) {
-  const Groups *g = &s->g;
-  for (uint32_t k = g->first_succ[v.i]; k < g->first_succ[v.i + 1]; k++) {
-    uint32_t r = g->of[g->succ[k]];
-    if (r && r != group && g->list[r].depth < depth) return true;
-  }
+  for (GroupWalk w = ir_groups_of_readers(&s->g, v, group); ir_next_group(&w);)
+    if (s->g.list[w.at].depth < depth) return true;
   return false;
 }
 
@@ -33,11 +30,8 @@ static bool keeps_nothing(const Fuse *s, uint32_t group, uint32_t depth) {
 
 static uint32_t first_depth_behind(const Groups *g, uint32_t group) {
   uint32_t depth = UINT32_MAX;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t r = g->of[g->succ[k]];
-      if (r && r != group && g->list[r].depth < depth) depth = g->list[r].depth;
-    }
+  for (GroupWalk w = ir_groups_behind(g, group); ir_next_group(&w);)
+    if (g->list[w.at].depth < depth) depth = g->list[w.at].depth;
   return depth;
 }
 

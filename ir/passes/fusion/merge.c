@@ -122,10 +122,8 @@ static bool can_wait(const Fuse *s, uint32_t a, uint32_t b) {
   const Groups *g = &s->g;
   double gain = 0, added = 0;
   for (uint32_t i = g->list[a].first; i; i = g->next[i]) {
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t r = g->of[g->succ[k]];
-      if (r && r != a && r != b && !ir_group_is_before(g, b, r)) return false;
-    }
+    for (GroupWalk w = ir_groups_of_readers(g, (Val){i}, a); ir_next_group(&w);)
+      if (w.at != b && !ir_group_is_before(g, b, w.at)) return false;
     if (is_read_outside(s, i)) gain += ir_bytes_at(s->f, (Val){i});
     added += ir_bytes_kept(s, i, b);
   }

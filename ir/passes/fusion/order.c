@@ -72,12 +72,8 @@ typedef struct {
 } Cost;
 
 static bool waits_since(const Order *l, uint32_t group, uint32_t wait) {
-  const Groups *g = l->g;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_dep[i]; k < g->first_dep[i + 1]; k++) {
-      uint32_t d = g->of[g->dep[k]];
-      if (d && d != group && is_kernel(g, d) && l->done_in[d] == wait) return true;
-    }
+  for (GroupWalk w = ir_groups_before(l->g, group); ir_next_group(&w);)
+    if (is_kernel(l->g, w.at) && l->done_in[w.at] == wait) return true;
   return false;
 }
 
@@ -107,34 +103,26 @@ static bool is_better(Cost a, Cost b) {
 
 // ---- by steps
 static uint32_t step_after(const Order *l, uint32_t group) {
-  const Groups *g = l->g;
   uint32_t step = 0;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_dep[i]; k < g->first_dep[i + 1]; k++) {
-      uint32_t d = g->of[g->dep[k]];
-      if (d && d != group && l->first_step[d] + is_kernel(g, d) > step) step = l->first_step[d] + is_kernel(g, d);
-    }
+  for (GroupWalk w = ir_groups_before(l->g, group); ir_next_group(&w);) {
+    uint32_t behind = l->first_step[w.at] + is_kernel(l->g, w.at);
+    if (behind > step) step = behind;
+  }
   return step;
 }
 
 static uint32_t step_before(const Order *l, uint32_t group, uint32_t end) {
-  const Groups *g = l->g;
   uint32_t step = end;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t d = g->of[g->succ[k]];
-      if (d && d != group && l->last_step[d] - is_kernel(g, group) < step) step = l->last_step[d] - is_kernel(g, group);
-    }
+  for (GroupWalk w = ir_groups_behind(l->g, group); ir_next_group(&w);) {
+    uint32_t before = l->last_step[w.at] - is_kernel(l->g, group);
+    if (before < step) step = before;
+  }
   return step;
 }
 
 static bool is_ready(const Order *l, uint32_t group, uint32_t step) {
-  const Groups *g = l->g;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_dep[i]; k < g->first_dep[i + 1]; k++) {
-      uint32_t d = g->of[g->dep[k]];
-      if (d && d != group && (!l->done_in[d] || l->done_in[d] + is_kernel(g, d) > 1 + step)) return false;
-    }
+  for (GroupWalk w = ir_groups_before(l->g, group); ir_next_group(&w);)
+    if (!l->done_in[w.at] || l->done_in[w.at] + is_kernel(l->g, w.at) > 1 + step) return false;
   return true;
 }
 
@@ -169,14 +157,12 @@ static bool lets_free(Order *l, uint32_t group, uint32_t step, int64_t owed, uin
 // Once `group` is done: one that waits for it alone frees more than what is owed and what it makes, or is as small and lets another
 // one free it.
 static bool next_frees(Order *l, uint32_t group, uint32_t step, int64_t owed, uint32_t depth) {
-  const Groups *g = l->g;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t d = g->of[g->succ[k]];
-      if (!d || l->done_in[d] || !is_ready(l, d, step + 1)) continue;
-      if (owed + l->made[d] < l->read_bytes[d] && owed + l->made[d] < bytes_freed(l, d)) return true;
-      if (depth > 0 && is_small(l, d) && lets_free(l, d, step + 1, owed, depth - 1)) return true;
-    }
+  for (GroupWalk w = ir_groups_behind(l->g, group); ir_next_group(&w);) {
+    uint32_t d = w.at;
+    if (l->done_in[d] || !is_ready(l, d, step + 1)) continue;
+    if (owed + l->made[d] < l->read_bytes[d] && owed + l->made[d] < bytes_freed(l, d)) return true;
+    if (depth > 0 && is_small(l, d) && lets_free(l, d, step + 1, owed, depth - 1)) return true;
+  }
   return false;
 }
 

@@ -96,11 +96,8 @@ static bool raise_waiting(Fuse *s, uint32_t r, Val v, uint32_t to) {
 
 // What waits for member v of group `from`, but in group `to`, comes behind `to`.
 static bool raise_behind(Fuse *s, Val v, uint32_t from, uint32_t to) {
-  Groups *g = &s->g;
-  for (uint32_t k = g->first_succ[v.i]; k < g->first_succ[v.i + 1]; k++) {
-    uint32_t r = g->of[g->succ[k]];
-    if (r && r != from && r != to && !ir_group_is_before(g, to, r) && !raise_waiting(s, r, v, to)) return false;
-  }
+  for (GroupWalk w = ir_groups_of_readers(&s->g, v, from); ir_next_group(&w);)
+    if (w.at != to && !ir_group_is_before(&s->g, to, w.at) && !raise_waiting(s, w.at, v, to)) return false;
   return true;
 }
 

@@ -83,19 +83,15 @@ static bool reads_memory(const Fuse *s, uint32_t i) {
 // ---- readers
 uint32_t ir_first_reader(const Groups *g, Val v) {
   uint32_t first = 0;
-  for (uint32_t k = g->first_succ[v.i]; k < g->first_succ[v.i + 1]; k++) {
-    uint32_t r = g->of[g->succ[k]];
-    if (r && (!first || ir_group_is_before(g, r, first))) first = r;
-  }
+  for (GroupWalk w = ir_groups_of_readers(g, v, 0); ir_next_group(&w);)
+    if (!first || ir_group_is_before(g, w.at, first)) first = w.at;
   return first;
 }
 
 // Everything else that waits for v comes behind the group.
 static bool others_are_behind(const Groups *g, Val v, uint32_t group) {
-  for (uint32_t k = g->first_succ[v.i]; k < g->first_succ[v.i + 1]; k++) {
-    uint32_t r = g->of[g->succ[k]];
-    if (r && r != group && !ir_group_is_before(g, group, r)) return false;
-  }
+  for (GroupWalk w = ir_groups_of_readers(g, v, group); ir_next_group(&w);)
+    if (!ir_group_is_before(g, group, w.at)) return false;
   return true;
 }
 
@@ -211,21 +207,15 @@ void ir_go_to_readers(Fuse *s, bool generators) {
 static uint32_t reader_of_group(const Fuse *s, uint32_t group) {
   const Groups *g = &s->g;
   uint32_t reader = 0;
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t r = g->of[g->succ[k]];
-      if (r && r != group && (!reader || ir_group_is_before(g, r, reader))) reader = r;
-    }
+  for (GroupWalk w = ir_groups_behind(g, group); ir_next_group(&w);)
+    if (!reader || ir_group_is_before(g, w.at, reader)) reader = w.at;
   bool is_point = reader && g->list[reader].cls == CLASS_POINTWISE && g->list[reader].lead < s->f->n_ins;
   return is_point ? reader : 0;
 }
 
 static bool all_others_are_behind(const Groups *g, uint32_t group, uint32_t reader) {
-  for (uint32_t i = g->list[group].first; i; i = g->next[i])
-    for (uint32_t k = g->first_succ[i]; k < g->first_succ[i + 1]; k++) {
-      uint32_t r = g->of[g->succ[k]];
-      if (r && r != group && r != reader && !ir_group_is_before(g, reader, r)) return false;
-    }
+  for (GroupWalk w = ir_groups_behind(g, group); ir_next_group(&w);)
+    if (w.at != reader && !ir_group_is_before(g, reader, w.at)) return false;
   return true;
 }
 
