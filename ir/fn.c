@@ -43,14 +43,18 @@ Fn *ir_body_new(Prog *p, const char *name, Loc loc) {
 }
 
 static void *copy_of(Prog *p, const void *list, uint32_t n, size_t size) {
-  return memcpy(rt_alloc(p->mem, (n + 1) * size), list, n * size);
+  void *to = rt_alloc(p->mem, (n + 1) * size);
+  return n ? memcpy(to, list, n * size) : to;
 }
-#define COPY(list) \
-  (f->list = copy_of(p, of->list, of->n_##list, sizeof *of->list), f->n_##list = f->cap_##list = of->n_##list)
+#define COPY(list)                                                                 \
+  (to->list = copy_of(to->prog, from->list, from->n_##list, sizeof *from->list), \
+   to->n_##list = to->cap_##list = from->n_##list)
+
+void ir_copy_lists(Fn *to, const Fn *from) { COPY(ins), COPY(args), COPY(attrs), COPY(scopes); }
 
 Fn *ir_body_copy(Prog *p, const Fn *of) {
   Fn *f = ir_body_new(p, ir_text(p, of->name), of->loc);
-  COPY(ins), COPY(args), COPY(attrs), COPY(scopes);
+  ir_copy_lists(f, of);
   f->n_inputs = of->n_inputs, f->n_outputs = of->n_outputs, f->scan_depth = of->scan_depth;
   for (uint32_t i = 1; i < f->n_ins; i++)
     for (uint32_t k = 0; f->ins[i].op == OP_scan && k < f->ins[i].n_attrs; k++) {

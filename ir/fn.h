@@ -11,6 +11,7 @@ void ir_set_hyper(Prog *p, uint32_t param, uint8_t kind, uint32_t group);  // Rt
 uint32_t ir_param_find(const Prog *p, const char *path);                   // by path or alias; UINT32_MAX: none
 uint32_t ir_checkpoint_add(Prog *p, const char *module, uint32_t around, Loc loc);  // its number, from 1
 uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc);
+void ir_copy_lists(Fn *to, const Fn *from);           // instructions, operands, attributes, scopes
 Fn *ir_body_copy(Prog *p, const Fn *of);              // with copies of the bodies that it runs
 Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // body of a scan, with a unique name: name, name_2, ..
 Fn *ir_body_find(const Prog *p, Str name);            // NULL: none

@@ -19,7 +19,6 @@
 #include "ir/passes/fusion/fuse.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
-#include <string.h>
 
 Val ir_anchor(const Fn *f, const Kernel *k) {
   uint32_t i = k->first;
@@ -40,12 +39,9 @@ uint32_t ir_end_of_elements(const Fn *f, const Kernel *k) {
 
 // With lists of its own, which what follows does not write.
 static Fn *copy_of(const Fn *f) {
-  RtArena *mem = f->prog->mem;
-  Fn *g = rt_alloc(mem, sizeof *g);
+  Fn *g = rt_alloc(f->prog->mem, sizeof *g);
   *g = *f;
-  g->args = rt_alloc(mem, (f->n_args + 1) * sizeof *g->args), g->cap_args = f->n_args;
-  g->attrs = rt_alloc(mem, (f->n_attrs + 1) * sizeof *g->attrs), g->cap_attrs = f->n_attrs;
-  memcpy(g->args, f->args, f->n_args * sizeof *g->args), memcpy(g->attrs, f->attrs, f->n_attrs * sizeof *g->attrs);
+  ir_copy_lists(g, f);
   return g;
 }
 

@@ -12,7 +12,6 @@
 #include "ir/ir.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/passes.h"
-#include <string.h>
 
 typedef struct {
   Prog *p;
@@ -67,24 +66,14 @@ static void map_live(const Map *m, const Fn *f) {
   }
 }
 
-static void *copy_of(RtArena *mem, const void *from, size_t bytes) {
-  void *to = rt_alloc(mem, bytes + 1);
-  return bytes ? memcpy(to, from, bytes) : to;
-}
-
 Fn *ir_fn_copy(const Fn *f, const char *name) {
-  RtArena *mem = f->prog->mem;
   Fn *g = ir_fn_new(f->prog, name, f->loc);
   Str own = g->name;
   RootMemo *roots = g->roots;
   *g = *f;
   g->name = own, g->roots = roots;
   g->update = g->shard = NULL;
-  g->ins = copy_of(mem, f->ins, f->n_ins * sizeof *f->ins);
-  g->args = copy_of(mem, f->args, f->n_args * sizeof *f->args);
-  g->attrs = copy_of(mem, f->attrs, f->n_attrs * sizeof *f->attrs);
-  g->scopes = copy_of(mem, f->scopes, f->n_scopes * sizeof *f->scopes);
-  g->cap_ins = f->n_ins, g->cap_args = f->n_args, g->cap_attrs = f->n_attrs, g->cap_scopes = f->n_scopes;
+  ir_copy_lists(g, f);
   return g;
 }
 
