@@ -231,27 +231,22 @@ static bool fits_reduction(const Fn *f, uint32_t p, Val v) {
   return true;
 }
 
-// Operand v of product p and, recursively, its producers.
+static bool fits_prologue(const Search *s, uint32_t p, Val v) {
+  if (s->members[p] > MAX_MEMBERS || ir_ins(s->f, v)->n_args > MAX_MEMBER_ARGS) return false;
+  return fits_reduction(s->f, p, v);
+}
+
+// Operand v of product p, or of a mask (p = 0), and, recursively, its producers: also those of a mask, which an epilogue makes
+// again, are intact only where no write in place came between.
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
   if (!s->fused_into[v.i]) return;
-  bool too_many = s->members[p] > MAX_MEMBERS || ir_ins(f, v)->n_args > MAX_MEMBER_ARGS;
-  if (too_many || !fits_reduction(f, p, v)) exclude(s, v);
+  if (p && !fits_prologue(s, p, v)) exclude(s, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
+    bool stays = p && stays_with_operand(f, p, v, k);
     if (s->fused_into[a.i]) check_tree(s, p, a);
-    else if (stays_with_operand(f, p, v, k) || s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
-  }
-}
-
-// What a mask reads is made again behind writes in place, too.
-static void check_mask(Search *s, Val v) {
-  const Fn *f = s->f;
-  if (!s->fused_into[v.i]) return;
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
-    Val a = ir_arg(f, v, k);
-    if (s->fused_into[a.i]) check_mask(s, a);
-    else if (s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
+    else if (stays || s->written[ir_storage_root(f, a).i] > v.i) exclude(s, v);
   }
 }
 
@@ -269,7 +264,7 @@ static void check_trees(Search *s) {
     if (f->ins[i].op == OP_result) continue;
     if (ir_class_has(f->ins[i].op, HAS_PROLOGUE))
       for (uint32_t k = 0; k < 2 && k < f->ins[i].n_args; k++) check_tree(s, i, ir_arg(f, v, k));
-    if (s->duplicates && ir_masked_of(f, v).i) check_mask(s, ir_arg(f, v, 0));
+    if (s->duplicates && ir_masked_of(f, v).i) check_tree(s, 0, ir_arg(f, v, 0));
     note_writes(s, v);
   }
 }
