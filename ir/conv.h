@@ -39,6 +39,7 @@ typedef struct {
   ConvAlgorithm algorithm;
 } Conv;
 
+static inline bool ir_is_conv(Op op) { return op == OP_conv || op == OP_conv_transpose || op == OP_conv_weight_grad; }
 // Reads the instruction at v, whose operands fit (ir_infer has run).
 void ir_conv(const Fn *f, Val v, Conv *c);
 static inline int64_t ir_conv_taps(const Conv *c) { return c->kernel[0] * c->kernel[1] * c->kernel[2]; }

@@ -21,7 +21,7 @@
 #include <string.h>
 
 // ---- one loss
-static bool has_adjoint(const Grad *g, Val v) {
+bool ir_grad_has_adjoint(const Grad *g, Val v) {
   for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
     if (!ir_none(g->adj[v.i + k])) return true;
   return false;
@@ -72,7 +72,7 @@ static void note_second(const Fn *f, Loc loc) {
 void ir_grad_step(Grad *g, Val v) {
   Fn *f = g->f;
   Ins ins = f->ins[v.i];  // a copy: the array grows
-  if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !has_adjoint(g, v)) return;
+  if (!g->dep[v.i] || ins.op == OP_result || ir_attr(f, v, KEY_no_grad) || !ir_grad_has_adjoint(g, v)) return;
   if (ins.is_adjoint) note_second(f, ins.loc);
   g->loc = ins.loc;
   f->cur_scope = ins.scope;

@@ -15,17 +15,11 @@
 
 enum { MAX_SHOWN = 6 /* values of one half of a path */ };
 
-static bool has_adjoint(const Grad *g, Val v) {
-  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
-    if (!ir_none(g->adj[v.i + k])) return true;
-  return false;
-}
-
 // The reader of v through which its gradient came; none: the backward began at v.
 static Val reader_of(const Grad *g, Val v, uint32_t last) {
   for (uint32_t i = v.i + 1; i <= last; i++) {
     const Ins *ins = &g->f->ins[i];
-    if (ins->op == OP_result || !g->dep[i] || !has_adjoint(g, (Val){i})) continue;
+    if (ins->op == OP_result || !g->dep[i] || !ir_grad_has_adjoint(g, (Val){i})) continue;
     for (uint32_t k = 0; k < ins->n_args; k++)
       if (ir_head(g->f, ir_arg(g->f, (Val){i}, k)).i == v.i && ir_grad_flows(g->f, (Val){i}, k)) return (Val){i};
   }

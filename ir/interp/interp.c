@@ -128,8 +128,6 @@ static double largest(Tensor t) {
   return most;
 }
 
-static bool is_conv(Op op) { return op == OP_conv || op == OP_conv_transpose || op == OP_conv_weight_grad; }
-
 // Products that an element of the result sums.
 static double conv_terms(const Run *r, Val v) {
   Conv c;
@@ -142,7 +140,7 @@ static double conv_terms(const Run *r, Val v) {
 static double size_of_terms(const Run *r, Val v) {
   double most = 0;
   const Ins *in = ir_ins(r->f, v);
-  if (is_conv((Op)in->op)) {
+  if (ir_is_conv((Op)in->op)) {
     most = largest(run_arg(r, v, 0)) * largest(run_arg(r, v, 1)) * (1 + conv_terms(r, v) / 8);
   } else if (ir_ops[in->op].cls == CLASS_GEMM) {
     Sizes a = run_arg_sizes(r, v, 0), b = run_arg_sizes(r, v, 1);

@@ -73,11 +73,6 @@ static void unite(Layouts *l, uint32_t a, uint32_t b) {
   l->has_core[a] |= l->has_core[b];
 }
 
-static bool is_conv(const Layouts *l, Val v) {
-  Op op = (Op)ir_ins(l->f, v)->op;
-  return op == OP_conv || op == OP_conv_transpose || op == OP_conv_weight_grad;
-}
-
 static bool takes_channels_first(const Layouts *l, Val v) {
   Conv c;
   ir_conv(l->f, v, &c);
@@ -156,7 +151,7 @@ static Kind kind_of(const Layouts *l, Val v) {
   if (ins->op == OP_result) return FIXED;
   if (!ir_none(image_of_product(l, v))) return CORE;
   if (reshapes_rows(l, v)) return ALONG;
-  if (is_conv(l, v)) return takes_channels_first(l, v) ? CORE : FIXED;
+  if (ir_is_conv((Op)ins->op)) return takes_channels_first(l, v) ? CORE : FIXED;
   if (sums_pixels(l, v)) return ALONG;
   if (ir_ops[ins->op].cls == CLASS_POOL) {
     Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
@@ -179,7 +174,7 @@ static bool makes_image(const Layouts *l, Val v) {
 static bool is_image(const Layouts *l, Val v, Val a) {
   if (!makes_image(l, v)) return true;
   if (reshapes_rows(l, v)) return true;
-  if (is_conv(l, v) || !ir_none(image_of_product(l, v))) return ir_arg(l->f, v, 0).i == a.i;
+  if (ir_is_conv((Op)ir_ins(l->f, v)->op) || !ir_none(image_of_product(l, v))) return ir_arg(l->f, v, 0).i == a.i;
   return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
 }
 

@@ -223,16 +223,22 @@ static Val nan_of_none(Moments *r, Val mean, Val old) {
   return ir_emit(f, OP_add, by_count, 2, NULL, 0, loc);
 }
 
-// Replaces old value v by the op's result; its shape may have axes of size 1 before the channels.
-static void replace(Moments *r, Val v) {
-  Fn *f = r->f;
-  Val now = ir_result(r->product[r->result[v.i].i], r->nth[v.i]);
-  if (!ir_ins(f, now)->name.i) ir_copy_metadata(ir_ins(f, now), ir_rewrite_old(&r->e, v));
-  now = nan_of_none(r, now, v);
-  Shape s = ir_rewrite_old(&r->e, v)->shape;
-  Attr shape = ir_a_list(KEY_shape, s);
-  if (ir_ins(f, now)->shape.i != s.i) now = ir_emit(f, OP_reshape, &now, 1, &shape, 1, ir_rewrite_old(&r->e, v)->loc);
+static void take_name(Moments *r, Val now, Val v) {
+  if (!ir_ins(r->f, now)->name.i) ir_copy_metadata(ir_ins(r->f, now), ir_rewrite_old(&r->e, v));
+}
+
+// By a value of its elements; its shape may have axes of size 1 before the channels.
+static void replace_by(Moments *r, Val v, Val now) {
+  const Ins *old = ir_rewrite_old(&r->e, v);
+  Attr shape = ir_a_list(KEY_shape, old->shape);
+  if (ir_ins(r->f, now)->shape.i != old->shape.i) now = ir_emit(r->f, OP_reshape, &now, 1, &shape, 1, old->loc);
   ir_rewrite_replace(&r->e, v, now);
+}
+
+static void replace_by_result(Moments *r, Val v) {
+  Val now = ir_result(r->product[r->result[v.i].i], r->nth[v.i]);
+  take_name(r, now, v);
+  replace_by(r, v, nan_of_none(r, now, v));
 }
 
 static void replace_by_mean(Moments *r, Val v) {
@@ -241,11 +247,8 @@ static void replace_by_mean(Moments *r, Val v) {
   Attr attrs[2] = {*ir_rewrite_old_attr(&r->e, r->sum[v.i], KEY_axes), keepdim ? *keepdim : (Attr){0}};
   Val x = ir_rewrite_arg(&r->e, r->sum[v.i], 0);
   Val now = ir_emit(f, OP_mean, &x, 1, attrs, keepdim ? 2 : 1, ir_rewrite_old(&r->e, v)->loc);
-  if (!ir_ins(f, now)->name.i) ir_copy_metadata(ir_ins(f, now), ir_rewrite_old(&r->e, v));
-  Shape s = ir_rewrite_old(&r->e, v)->shape;
-  Attr shape = ir_a_list(KEY_shape, s);
-  if (ir_ins(f, now)->shape.i != s.i) now = ir_emit(f, OP_reshape, &now, 1, &shape, 1, ir_rewrite_old(&r->e, v)->loc);
-  ir_rewrite_replace(&r->e, v, now);
+  take_name(r, now, v);
+  replace_by(r, v, now);
 }
 
 // Copies instruction i; each operand %d becomes a difference of its own.
@@ -276,7 +279,7 @@ bool ir_pass_fuse_moments(Fn *f) {
   for (uint32_t i = 1; i < n; i++) {
     Val v = {i};
     if (r.e.old[i].op == OP_result) continue;
-    if (!ir_none(r.result[i])) replace(&r, v);
+    if (!ir_none(r.result[i])) replace_by_result(&r, v);
     else if (!ir_none(r.sum[i])) replace_by_mean(&r, v);
     else copy_reader(&r, i);
   }
