@@ -24,40 +24,8 @@ uint32_t fe_rows_of(tn_tensor t) {
 static tn_packed as_packed(tn_tensor t) { return (tn_packed){t, {t.fn, fe_rows(t).layout}}; }
 
 // ---- E130
-// The call that works within each sequence; NULL: there is none
-static const char *own_call(Op op, const Attr *attrs, uint32_t n_attrs) {
-  switch (op) {
-  case OP_softmax: return "tn_packed_softmax";
-  case OP_log_softmax: return "tn_packed_log_softmax";
-  case OP_argmax: return "tn_packed_argmax";
-  case OP_conv:
-  case OP_conv_transpose: return "tn_packed_conv1d";
-  case OP_sdpa: return "tn_packed_attention";
-  case OP_max_pool: return "tn_packed_max_pool1d";
-  case OP_sum_pool: return "tn_packed_avg_pool1d";
-  case OP_cumsum: return "tn_packed_cumsum";
-  case OP_cumprod: return "tn_packed_cumprod";
-  case OP_logcumsumexp: return "tn_packed_logcumsumexp";
-  case OP_cummax: return "tn_packed_cummax";
-  case OP_cummin: return "tn_packed_cummin";
-  case OP_linear_scan: return "tn_packed_linear_scan";
-  case OP_sort:
-  case OP_topk:
-  case OP_kth_value:
-  case OP_median: return "tn_packed_sort";
-  case OP_concat: return "tn_packed_concat_time";
-  case OP_gather:
-  case OP_scatter: return "tn_packed_step_at";
-  case OP_slice:
-    for (uint32_t k = 0; k < n_attrs; k++)
-      if (attrs[k].key == KEY_reverse) return "tn_packed_reverse";
-    return "tn_packed_slice";
-  default: return NULL;
-  }
-}
-
 static const char *way_out(tn_program *p, Op op, const Attr *attrs, uint32_t n_attrs) {
-  const char *call = own_call(op, attrs, n_attrs);
+  const char *call = ir_works_within(op, attrs, n_attrs, true);
   return call ? rt_printf(p->mem, "%s works within each sequence", call)
               : "tn_pad_packed gives each sequence a row of its own";
 }

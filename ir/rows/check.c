@@ -18,25 +18,8 @@ static void note(Checker *s, Loc at, const char *text) {
   rt_diag(s->diags, RT_NOTE, 0, ir_loc_file(p, at), ir_loc_line(p, at), "%s", text);
 }
 
-// The op that works within each sequence; NULL: it is no other
-static const char *own_op(const RowsCall *c) {
-  switch (c->op) {
-  case OP_softmax: return "seq_softmax";
-  case OP_conv:
-  case OP_max_pool:
-  case OP_sum_pool: return "seq_windows";
-  case OP_gather:
-  case OP_scatter: return "seq_row";
-  case OP_slice:
-    for (uint32_t k = 0; k < c->n_attrs; k++)
-      if (c->attrs[k].key == KEY_reverse) return "seq_reverse";
-    return "seq_row";
-  default: return NULL;
-  }
-}
-
 static const char *way_out(const Checker *s, const RowsCall *c) {
-  const char *own = own_op(c);
+  const char *own = ir_works_within(c->op, c->attrs, c->n_attrs, false);
   if (ir_op_operand(c->op, ARG_layout) != UINT32_MAX)
     return rt_printf(s->diags->mem, "%s with the layout as an operand works within each sequence", ir_ops[c->op].name);
   return own ? rt_printf(s->diags->mem, "%s works within each sequence", own)

@@ -85,6 +85,10 @@ void ir_rows_pass_mark(RowsMap *m, const Fn *f, Val v);              // a mark o
 // Before `content` is written to v, which then holds rows if the content does; false: e->clash or e->mixed says why not
 bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content);
 
+// ---- within.c
+// The op, or the public call, that does it within each sequence where `op` would mix them; NULL: there is none
+const char *ir_works_within(Op op, const Attr *attrs, uint32_t n_attrs, bool as_call);
+
 // ---- check.c
 bool ir_check_rows(const Fn *f, RtDiags *diags);  // of a whole function, E130 and E111
 
