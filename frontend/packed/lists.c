@@ -80,7 +80,6 @@ tn_packed tn_pack_sequence(const tn_tensor *list, uint32_t n, tn_pack_options o)
   if (by_run) return pack_by_run(list, n, &o);
   tn_tensor layout = fe_constant_layout(list[0], lengths, n, time, &o);
   if (!fe_ok(layout)) return fe_poisoned_packed(f);
-  fe_keep(layout, o.at);
   tn_tensor data = fe_move_rows(OP_seq_from_list, joined(list, lengths, n, o.at), layout, NULL, 0, o.at);
   return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o.enforce_sorted, o.at) : fe_poisoned_packed(f);
 }

@@ -60,10 +60,8 @@ static tn_packed pack(tn_tensor x, tn_tensor layout, bool time_major, tn_site at
   return fe_ok(data) ? (tn_packed){data, layout} : fe_poisoned_packed(x.fn);
 }
 
-// Layouts belong to the function: several packed values may share one, and each ends with its data.
 static tn_packed made(tn_tensor x, tn_tensor layout, const tn_pack_options *o) {
   if (!fe_ok(layout)) return fe_poisoned_packed(x.fn);
-  fe_keep(layout, o->at);
   return fe_made_packed(pack(x, layout, o->time_major, o->at), o->enforce_sorted, o->at);
 }
 
@@ -125,12 +123,15 @@ tn_tensor fe_run_layout(tn_tensor lengths, Dim batch, Dim time, const tn_pack_op
   return run_layout(lengths, batch, time, (Dim){0}, o);
 }
 
+// Layouts belong to the function: several packed values may share one, and each ends with its data.
+static tn_tensor layout_of(tn_tensor lengths, Dim time, Dim total, const tn_pack_options *o) {
+  tn_tensor layout = known_layout(lengths, time, total, o);
+  if (fe_ok(layout)) return layout;
+  return fe_keep(run_layout(lengths, fe_axis_dim(lengths, 0), time, total, o), o->at);
+}
+
 tn_packed fe_pack_by(tn_tensor x, tn_tensor lengths, const tn_pack_options *o) {
-  bool time_major = o->time_major;
-  Dim batch = fe_axis_dim(x, time_major), time = fe_axis_dim(x, !time_major);
-  tn_tensor known = known_layout(lengths, time, (Dim){0}, o);
-  if (fe_ok(known)) return fe_made_packed(pack(x, known, time_major, o->at), o->enforce_sorted, o->at);
-  return made(x, fe_run_layout(lengths, batch, time, o), o);
+  return made(x, layout_of(lengths, fe_axis_dim(x, !o->time_major), (Dim){0}, o), o);
 }
 
 static bool check_max_rows(tn_program *p, const tn_pack_options *o) {
@@ -295,10 +296,8 @@ tn_packed tn_pack_rows(tn_tensor x, tn_tensor lengths, tn_pack_options o) {
   Dim time = ir_dim(f->p->ir, longest);
   if (!check_numbers(x, lengths, longest, &o) || !check_total(x, lengths, o.at)) return fe_poisoned_packed(f);
   o.max_rows = bound;
-  tn_tensor layout = known_layout(lengths, time, total, &o);
-  if (!fe_ok(layout)) layout = run_layout(lengths, fe_axis_dim(lengths, 0), time, total, &o);
+  tn_tensor layout = layout_of(lengths, time, total, &o);
   if (!fe_ok(layout)) return fe_poisoned_packed(f);
-  fe_keep(layout, o.at);
   tn_tensor data = fe_move_rows(OP_seq_from_list, x, layout, NULL, 0, o.at);
   return fe_ok(data) ? fe_made_packed((tn_packed){data, layout}, o.enforce_sorted, o.at) : fe_poisoned_packed(f);
 }
@@ -324,7 +323,7 @@ tn_tensor fe_known_layout(tn_function *f, const int64_t *lengths, uint32_t n, bo
 
 tn_tensor fe_constant_layout(tn_tensor x, const int64_t *lengths, uint32_t n, int64_t time, const tn_pack_options *o) {
   if (!check_max_rows(x.fn->p, o) || !check_lengths(x, lengths, n, time, o)) return fe_poison(x.fn);
-  return fe_known_layout(x.fn, lengths, n, o->allow_empty, o->at);
+  return fe_keep(fe_known_layout(x.fn, lengths, n, o->allow_empty, o->at), o->at);
 }
 
 // Of sequences that all have `time` steps
