@@ -63,17 +63,21 @@ static tn_ordered made_both(tn_tensor t, tn_tensor a, tn_site at) {
   return (tn_ordered){fe_made(fe_narrowed(fe_like_row(t, a, at), a, at), at), fe_made(index, at)};
 }
 
+// Along axis *k of a, which is a row if it is a number
+static tn_tensor emit_along(Op op, tn_tensor a, int axis, const Attr *more, uint32_t n, uint32_t *k, tn_site at) {
+  if (!fe_row_axis(&a, axis, k, at)) return fe_poison(a.fn);
+  Attr attr[4] = {ir_a_int(KEY_axis, *k)};
+  for (uint32_t i = 0; i < n; i++) attr[1 + i] = more[i];
+  tn_tensor wide = fe_widened(op, a, at);
+  return fe_emit(op, &wide, 1, attr, 1 + n, at);
+}
+
 static tn_ordered ordered(const char *call, Op op, tn_tensor a, int axis, const Attr *more, uint32_t n, tn_site at) {
   tn_function *f;
   if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
   FE_GUARD_AS(f->p, poisoned(f), call);
   uint32_t k;
-  tn_tensor row = a;
-  if (!fe_row_axis(&row, axis, &k, at)) return poisoned(f);
-  Attr attr[4] = {ir_a_int(KEY_axis, k)};
-  for (uint32_t i = 0; i < n; i++) attr[1 + i] = more[i];
-  tn_tensor wide = fe_widened(op, row, at);
-  return made_both(fe_emit(op, &wide, 1, attr, 1 + n, at), a, at);
+  return made_both(emit_along(op, a, axis, more, n, &k, at), a, at);
 }
 
 tn_ordered tn_cummax(tn_tensor a, int axis, tn_site at) { return ordered(__func__, OP_cummax, a, axis, NULL, 0, at); }
@@ -94,11 +98,8 @@ tn_tensor tn_argsort(tn_tensor a, int axis, bool descending, tn_site at) {
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
   FE_GUARD(f->p, fe_poison(f));
   uint32_t k;
-  tn_tensor row = a;
-  if (!fe_row_axis(&row, axis, &k, at)) return fe_poison(f);
-  Attr attr[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_descending, 1)};
-  row = fe_widened(OP_sort, row, at);
-  tn_tensor both = fe_emit(OP_sort, &row, 1, attr, descending ? 2 : 1, at);
+  Attr down = ir_a_int(KEY_descending, 1);
+  tn_tensor both = emit_along(OP_sort, a, axis, &down, descending, &k, at);
   return fe_ok(both) ? fe_made(fe_like_row((tn_tensor){f, both.v + 1}, a, at), at) : both;
 }
 
@@ -112,11 +113,7 @@ static tn_ordered picked(const char *call, Op op, tn_tensor a, int axis, bool ke
   if (!fe_join_for(call, &a, 1, &f, at)) return poisoned(f);
   FE_GUARD_AS(f->p, poisoned(f), call);
   uint32_t k;
-  tn_tensor row = a;
-  if (!fe_row_axis(&row, axis, &k, at)) return poisoned(f);
-  Attr attr[2] = {ir_a_int(KEY_axis, k)};
-  if (size) attr[1] = *size;
-  tn_tensor wide = fe_widened(op, row, at), t = fe_emit(op, &wide, 1, attr, size ? 2 : 1, at);
+  tn_tensor t = emit_along(op, a, axis, size, size != NULL, &k, at);
   if (!fe_ok(t) || keepdim) return made_both(t, a, at);
   tn_tensor index = fe_without_axis((tn_tensor){f, t.v + 1}, k, at);
   return (tn_ordered){fe_made(fe_narrowed(fe_without_axis(t, k, at), a, at), at), fe_made(index, at)};
