@@ -46,7 +46,7 @@ static void *copy_of(Prog *p, const void *list, uint32_t n, size_t size) {
   void *to = rt_alloc(p->mem, (n + 1) * size);
   return n ? memcpy(to, list, n * size) : to;
 }
-#define COPY(list)                                                                 \
+#define COPY(list)                                                               \
   (to->list = copy_of(to->prog, from->list, from->n_##list, sizeof *from->list), \
    to->n_##list = to->cap_##list = from->n_##list)
 

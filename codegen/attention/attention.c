@@ -7,7 +7,7 @@
 //   queries | ..     | ..     |        |      Causal blocks above the diagonal are not visited.
 //           +--------+--------+--------+
 //
-// Work is partitioned into units: nobody else writes the results of a unit, and its sums run in the order of
+// Work is partitioned into units: one worker writes the results of a unit, and its sums run in the order of
 // keys or of queries. Bits depend neither on the team nor on the partition.
 #include "codegen/attention/attention.h"
 #include "codegen/emitters.h"
@@ -207,8 +207,7 @@ void cg_attention_fetch(AttnCode *s, V row) {
     cg_prefetch_l2(s->c, cg_at(s->c, s->c->f32, row, cg_i64(s->c, d)));
 }
 
-// Rows of heads stand beside each other, a few cache lines of each row of the operand: what fetches ahead in the CPU sees no
-// sequence in them.
+// A head has a few cache lines in each row of the operand, too few for the hardware prefetcher to find the next head's.
 void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row) {
   if (x.next) cg_attention_fetch(s, cg_at(s->c, s->c->f32, row, x.next));
 }

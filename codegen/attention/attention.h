@@ -6,7 +6,7 @@
 #include "codegen/packed/layout.h"
 #include "ir/attention.h"
 
-// Rows of a block, and of one that takes the last ones of a chunk with it, at most; of a chunk, at most
+// Rows of a block; most rows of a chunk's last block, which also takes a short rest; most rows of a chunk
 enum { ATTN_ROWS = 32, ATTN_MOST_ROWS = 48, ATTN_CHUNK = 256 };
 
 // Queries are rows of blocks: query t of the h-th of row_heads heads, which share their keys, is row (t - lo) row_heads + h of
@@ -23,9 +23,9 @@ typedef struct {
   int64_t row_heads;
   V tq, tk, batch, heads;
   CgLayout of_q, of_k;  // of packed rows
-  V offset;             // i64: query t stands at key t + offset; of the open sequence
+  V offset;             // i64, of the open sequence: query t has the position of key t + offset
   V id;                 // of the random stream; NULL: no dropout
-  V ahead;  // heads of keys from a unit's to that of the worker's next unit, 0 where it has none; NULL: not known
+  V ahead;              // from a unit's head of keys to that of the worker's next unit; 0: it has none; NULL: not known
 } AttnCode;
 
 // What a kernel has on the stack
@@ -84,8 +84,8 @@ V cg_attention_queries(AttnCode *s, V b);
 V cg_attention_key_steps(AttnCode *s, V b);
 V cg_attention_longest(AttnCode *s, bool of_queries);
 
-// Units of work, dealt to workers there and back: 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, .. Packed sequences come longest first,
-// heads are innermost, so that neighbours cost about the same.
+// Units of work go to workers 0, 1, .., n - 1, n - 1, .., 1, 0, 0, 1, .. in turn. Packed sequences come longest first and heads are
+// innermost, so that adjacent units cost about the same.
 //
 //   for (cg_attention_deal(&d, s); cg_attention_next_sequence(&d);)
 //     for (cg_attention_deal_units(&d, parts, heads); cg_attention_next_unit(&d);) ..  d.b, d.part, d.head
@@ -101,20 +101,20 @@ void cg_attention_deal(AttnDeal *d, AttnCode *s);
 bool cg_attention_next_sequence(AttnDeal *d);
 void cg_attention_deal_units(AttnDeal *d, V parts, int64_t n_heads);
 bool cg_attention_next_unit(AttnDeal *d);
-// n steps in parts of about equal size, at most `most`: how many; [*lo, *hi) of one, empty behind the last
+// n steps are cut into parts of about equal size, at most `most`: the number of parts; steps [*lo, *hi) of one, none after the last
 V cg_attention_parts(AttnCode *s, V n, int64_t most);
 void cg_attention_part(AttnCode *s, V n, V parts, int64_t most, V part, V *lo, V *hi);
-// Rows of a block. Causal rows see keys up to their own: the fewer a block has, the fewer scores nobody sees.
+// Rows of a block. A causal query sees keys up to its own: the fewer rows a block has, the fewer masked scores are computed.
 int64_t cg_attention_block_rows(const AttnCode *s);
-// Rows more that the last block takes, so that there is none of so few
+// A rest of at most these rows joins the last block instead of becoming one of its own
 int64_t cg_attention_more_rows(const AttnCode *s);
 // Rows from query t on, and up to query t, of a chunk that begins at lo: whole tiles
 V cg_attention_first_row(AttnCode *s, V lo, V t);
 V cg_attention_end_row(AttnCode *s, V lo, V t, V n);
 V cg_attention_stack(AttnCode *s, int64_t elements);  // f32, in the kernel's frame; in its entry block only
 
-// ---- codegen/attention/visible.c: which keys the queries see by where they stand. Nothing is emitted where neither
-// causal order nor a window is asked for.
+// ---- codegen/attention/visible.c: which keys queries see by their positions. Without causal order and without a window nothing
+// is emitted.
 V cg_attention_key_begin(AttnCode *s, V t, V lo);  // that query t sees, not below lo
 V cg_attention_key_end(AttnCode *s, V t, V hi);    // not above hi
 // Queries from lo on that see key k or a later one; up to hi that see key k or an earlier one.

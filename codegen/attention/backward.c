@@ -1,4 +1,4 @@
-// Backward attention. Probabilities are made again from the scores and the rows' ln sum e^score:
+// Backward attention. Probabilities are recomputed from the scores and the rows' ln sum e^score:
 //
 //   P = e^(S - lse)    dV = P^T G    dP = G V^T    dS = P (dP - delta) scale    dQ = dS K    dK = dS^T Q
 //
@@ -7,8 +7,8 @@
 //
 //   round 0: (0, 0) (1, 1) (2, 2)    round 1: (0, 1) (1, 2) (2, 0)    round 2: (0, 2) (1, 0) (2, 1)    (keys, queries)
 //
-// In a round nobody else has the unit's keys or queries, so that it adds to their gradients where they lie, and who computes
-// it changes no sum: dQ adds up over chunks of keys in the order of rounds, dK and dV over chunks of queries. In round 0
+// In a round no other unit has the same keys or queries, so that a unit adds to their gradients in place, and the worker that
+// computes it does not change a sum: dQ adds up over chunks of keys in the order of rounds, dK and dV over chunks of queries. In round 0
 // nothing has been added yet, and rows that take part in no unit get zeros.
 // The gradient of a bias is dS / scale, in a kernel of its own, whose units are the elements that it is not broadcast
 // to: each walks over all heads that share them.
@@ -132,7 +132,7 @@ static V add_bias(Backward *w, AttnBias to, V ds, V sum, V j, V mask) {
   return sum;
 }
 
-// Turns scores and dP of the block's row j, row i of the chunk, into P (after dropout) and dS; or adds dS / scale to the
+// Replaces scores and dP of the block's row j, which is row i of the chunk, by P (after dropout) and dS; or adds dS / scale to the
 // gradient of the bias.
 static void gradient_row(Backward *w, V j, V i, V k0, V n) {
   AttnCode *s = w->s;
@@ -271,7 +271,7 @@ typedef struct {
   int64_t queries, keys;  // of a chunk, at most
 } Chunks;
 
-// Chunks of keys see those of queries that do not stand before them, chunk by chunk.
+// Chunk k of the keys is seen by chunks k and later of the queries, and by no others.
 static bool is_triangle(const AttnCode *s) {
   return s->a.causal && cg_attention_is_plain_causal(s) && s->row_heads == 1 && s->a.tq.i == s->a.tk.i &&
          s->a.kv_layout.i == s->a.layout.i;
@@ -328,7 +328,7 @@ static void clear_bias(Backward *w, V b, V h, V lo, V hi) {
   }
 }
 
-// Of an axis with `n` elements: the unit's own one, or all of them where the bias is broadcast.
+// The unit's own element of an axis of n, or all of them where the bias is broadcast along it.
 static Loop each_of_axis(Cg *c, bool has_axis, V own, V n) {
   return has_axis ? cg_each(c, own, cg_add(c, own, cg_i64(c, 1))) : cg_count(c, n);
 }

@@ -19,11 +19,11 @@ typedef struct {
   AttnRows q_rows, k, v, out_rows;
   AttnTile q, out;
   V bias;
-  bool stores_out;  // else only the rows' sums are wanted
+  bool stores_out;  // else only the rows' sums are stored
   AttnNumbers lse;  // of this head; at NULL: not stored
 } Forward;
 
-// Few queries meet each key: the next ones are fetched meanwhile, and a copy would take longer than the products.
+// With few queries per key, keys and values are read in place and prefetched: copying them would take longer than the products.
 enum { FEW_QUERIES = 4, MAX_LANES = 64 };
 static bool reads_in_place(const AttnCode *s) {
   return !ir_attention_is_packed(&s->a) && ir_dim_bound(s->c->f->prog, s->a.tq) * s->row_heads <= FEW_QUERIES;
@@ -31,7 +31,7 @@ static bool reads_in_place(const AttnCode *s) {
 
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 
-// Rows of scores that are worked on together, so that sums over the lanes of one do not wait for those of another.
+// Rows of scores that are processed together, so that their sums over lanes overlap.
 enum { TOGETHER = 4 };
 typedef struct {
   uint32_t n;
@@ -144,7 +144,7 @@ static void update_block(Forward *f, V i, V m, V k0, V n) {
   for (Loop l = cg_each(c, end, m); cg_next(&l);) update_rows(f, 1, l.i, cg_add(c, i, l.i), k0, n);
 }
 
-// ---- scores of few queries: products of rows, vl keys at a time, whose lanes are added up behind a transposition
+// ---- scores of few queries: dot products of rows, vl keys at a time, whose lanes are added after a transposition
 static void add_products(Forward *f, V query, const V *key, V d, V mask, V *sum) {
   Cg *c = f->s->c;
   V x = cg_get_masked(c, c->vf, query, d, mask);
@@ -168,7 +168,7 @@ static V dot_keys(Forward *f, V query, const V *key) {
   return sum[0];
 }
 
-// The values of these keys are read next, then the keys a block on: both are on their way meanwhile.
+// Prefetches what is read next: the values of these keys, and the keys one block later.
 static void prefetch_rows(Forward *f, V k) {
   AttnCode *s = f->s;
   Cg *c = s->c;
@@ -179,7 +179,7 @@ static void prefetch_rows(Forward *f, V k) {
   }
 }
 
-// Where fewer than vl keys are left, the last one stands in for others, whose scores are not seen.
+// Where fewer than vl keys are left, the last one is read in place of the missing ones, whose scores are masked.
 static void scores_in_place(Forward *f, V i, V m, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
@@ -300,7 +300,7 @@ void cg_attention_forward(AttnCode *s) {
   f.top = cg_attention_stack(s, chunk), f.sum = cg_attention_stack(s, chunk);
   f.q_memory = cg_attention_tile_memory(s, &s->a.place[ATTN_Q], true, chunk);
   f.out_memory = cg_attention_tile_memory(s, &s->a.out, true, chunk);
-  f.k_memory = f.values;  // its rows are copied behind those of the keys
+  f.k_memory = f.values;  // values reuse the memory of the copied keys
   int64_t most = cg_larger(1, chunk / s->row_heads);
   AttnDeal d;
   for (cg_attention_deal(&d, s); cg_attention_next_sequence(&d);) {

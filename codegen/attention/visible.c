@@ -1,4 +1,4 @@
-// Which keys a query sees by where it stands, and the masks of rows that follow: query t stands at key t + offset.
+// Which keys a query sees by its position, that of key t + offset for query t, and the masks of rows that follow from it.
 //
 //   causal:           keys  .. t + offset
 //   causal, window w: keys  t + offset - w + 1 .. t + offset

@@ -5,7 +5,7 @@
 
 #include "codegen/conv/windows.h"
 
-// Of one phase.
+// How a phase is cut into units.
 typedef struct {
   Windows w;
   int64_t images, band, columns;  // of the result in a unit; if images > 1 they are whole images
@@ -38,7 +38,7 @@ static inline int64_t cg_even_bands(int64_t rows, int64_t most) {
 
 typedef struct {
   Cg *c;
-  Gemm *g;                    // NULL: of no product
+  Gemm *g;                    // NULL: the kernel is no product
   struct RowStrip *prologue;  // makes pixels of the source; NULL: they are stored
   const ConvShape *s;
   const Bands *b;
@@ -48,7 +48,7 @@ typedef struct {
   V z;                   // one_plane: that of the window
   V images;              // from `image` on
   V plane, row, column;  // of the phase, in the order of its elements
-  V rows, columns;       // that there are
+  V rows, columns;       // of the unit, in this run
   V slot;                // of moments, of all phases: the same for all groups
 } ConvUnit;
 

@@ -45,7 +45,7 @@ static V mask_of(Cg *c, const ConvSums *s, uint32_t j) {
   return masked ? cg_mask(c, cg_sub(c, s->columns, cg_i64(c, j * c->t->vl))) : NULL;
 }
 
-// Is a sum of these pixels NaN? Infinite terms of both signs give NaN, too: those are recomputed in vain.
+// Is a sum of these pixels NaN? Infinite terms of both signs give NaN as well; recomputing such a sum gives NaN again.
 static V some_nan(Cg *c, const Border *b, const ConvSums *s) {
   V sum = cg_splat(c, cg_f32(c, 0));
   for (Loop l = cg_carry(c, cg_i64(c, 0), b->n, cg_i64(c, 1), &sum, 1); cg_next(&l);) {
@@ -85,7 +85,7 @@ static void add_tap(const ConvUnit *u, const ConvSums *s, V x, V tap, V to) {
                            .n = s->columns});
 }
 
-// A pixel of the source, from a channel on; a pixel made by a prologue is stored behind the strip.
+// A pixel of the source, from a channel on; a pixel made by a prologue is stored after the strip.
 static V pixel_at(const ConvUnit *u, V number, V channel) {
   Gemm *g = u->g;
   Cg *c = u->c;

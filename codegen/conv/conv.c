@@ -59,7 +59,7 @@ void cg_gemm_conv_stack(Gemm *g) {
 // ---- a unit
 typedef struct {
   V n0, columns;           // of the group's channels
-  V weights, all_weights;  // of the block of channels at hand, of all
+  V weights, all_weights;  // of the current block of channels, of all
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } Panel;

@@ -10,7 +10,7 @@
 enum { TUNED_DEPTHWISE(TUNE) };
 
 // ---- the plan
-// Of images of run-time sizes, channels of a strip: whole vectors, or all; 0: none fits.
+// Channels of a strip for images of run-time sizes: whole vectors, or all of them; 0: no strip fits.
 static int64_t run_block(const Fn *f, const GemmPlan *p, const Target *t) {
   ConvShape s;
   cg_depthwise_shape(f, p->product, &s);

@@ -2,7 +2,7 @@
 //
 //   out[pixel, c] = sum over taps and channels i of c's group of x[pixel * src_step + tap, i] * weights[tap, i, c]
 //
-// for a vector of channels and some neighbouring pixels at a time, whose sums do not wait for one another. A vector of x is
+// for a vector of channels and some neighbouring pixels at a time, whose sums are independent. A vector of x is
 // read once for all taps of a row that meet it, and its channels are spread over their groups' lanes. Taps that lie outside
 // are left out: planes and rows at run time, columns at the ends of the row as these are compiled, or by the run too.
 #include "codegen/conv/depthwise.h"

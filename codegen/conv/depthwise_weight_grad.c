@@ -38,7 +38,7 @@ static bool copies(const ConvShape *s, const Phase *p) {
   return cg_pixels_alias(s->src_channels) || has_wide_border(s, p);
 }
 
-// Of rows of the source as they lie.
+// The strip's shape where rows of the source are read in place.
 static Bands bands_in_place(const ConvShape *s, const Windows *w, const Target *t) {
   const Phase *p = w->axis;
   Bands b = {.w = *w, .columns = cg_larger(1, p[2].count)};
@@ -146,7 +146,7 @@ static WeightRows spec_of(const Part *t, const Vector *v, const Taps *taps) {
                       .accumulate = true};
 }
 
-// Of x, that the first tap of the unit's first pixel meets.
+// The column of x that the first tap of the unit's first pixel reads.
 static V column_of(const Part *t) {
   const Phase *p = &t->p->b.w.axis[2];
   return cg_add(t->u.c, cg_times(t->u.c, t->u.column, p->src_step), cg_i64(t->u.c, p->offset));

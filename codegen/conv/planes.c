@@ -127,7 +127,7 @@ typedef struct {
   V image;            // of the source, its first element
   V weights;          // of the channel
   V held[HELD];       // splats; NULL: loaded where they are used
-  V plane, row, end;  // of the phase: the plane, the rows at hand
+  V plane, row, end;  // of the phase: the current plane, the unit's rows
   V first_row;        // of the result's plane, by rows of all
   Inside planes;      // taps of that axis that lie inside
 } Unit;
@@ -159,7 +159,7 @@ typedef struct {
   const Unit *u;
   PlaneBlock b;
   V row;
-  V rows;  // that there are; NULL: all of them, with all of their lines
+  V rows;  // how many exist; NULL: all of them, and all lines that they read
 } Sums;
 
 // Line `line` of plane z of the source.
@@ -178,7 +178,7 @@ static V source_row(const Unit *u, V row) {
   return cg_add(c, cg_times(c, row, u->axis[1].src_step), cg_i64(c, u->axis[1].offset));
 }
 
-// To the sums of all rows that read it.
+// Adds a line to the sums of all rows that read it.
 static void add_line(const Sums *s, V z, int64_t q, V line, V exists, V *sum) {
   const Unit *u = s->u;
   const PlaneColumns *k = u->columns;

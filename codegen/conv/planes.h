@@ -37,13 +37,14 @@ bool cg_is_channels_first(const Fn *f, Val v);
 PlaneColumns cg_plane_columns(Cg *c, Val v);
 int64_t cg_plane_steps(const PlaneColumns *p);  // their bound
 PlaneBlock cg_plane_block(const PlaneColumns *p, V first, bool is_masked);
-// Lanes whose column exists for tap number k, of a line and other things that do; exists: i1, NULL: they do. NULL: all lanes.
+// Lanes for which tap number k reads a column of the source. exists: i1, whether the line exists; NULL: it does. Gives NULL for all
+// lanes.
 V cg_plane_lanes(const PlaneBlock *b, uint32_t k, V exists);
-// The vector that tap number k reads of the line, with the lanes of `mask`.
+// The vector that tap number k reads from the line, in the lanes of `mask`.
 V cg_plane_load(const PlaneBlock *b, V line, uint32_t k, V mask);
 // sum + x y in the lanes of mask
 V cg_plane_fma(Cg *c, V x, V y, V sum, V mask);
-// Of n rows of taps, the one with which row r reads line q, both from the first ones on; -1: none.
+// The row of taps, of n, by which row r reads line q; r and q count from the block's first. -1: row r does not read line q.
 static inline int64_t cg_plane_row_of_taps(const Phase *p, int64_t n, int64_t q, int64_t r) {
   int64_t at = q - r * p->src_step;
   return at < 0 || at % p->gap || at / p->gap >= n ? -1 : at / p->gap;

@@ -13,7 +13,7 @@ typedef struct {
   Phase axis[2];     // of planes and rows
   int64_t taps;      // of a row
   V x, g;            // of an image and channel, its first elements
-  V z, y;            // the plane of taps, its first row at hand
+  V z, y;            // the plane of taps, the first of its current rows
   int64_t rows;      // of taps
   V plane, x_plane;  // of g and of x
 } Channel;
@@ -25,7 +25,7 @@ static V source_row(const Channel *h, V row) {
   return cg_add(c, at, cg_times(c, h->y, p->gap));
 }
 
-// Some rows of g from `row` on; rows: that there are, NULL: all of them, and their lines of x.
+// Adds the products of GRAD_ROWS rows of g from `row` on. rows: how many of them exist; NULL: all, and all their lines of x.
 static void one_block(const Channel *h, V row, V rows, const PlaneBlock *b, V *sum) {
   const PlaneColumns *k = &h->columns;
   const ConvShape *s = &k->s;
@@ -112,7 +112,7 @@ static void each_plane(Channel *h, V *sum) {
   }
 }
 
-// The rows of taps at hand, of all images; to: the first of their taps.
+// Sums the current rows of taps over all images. to: where the first tap's sum goes.
 static void some_taps(Channel *h, V channel, V x, V g, V to) {
   const ConvShape *s = &h->columns.s;
   Cg *c = h->columns.c;

@@ -27,7 +27,7 @@ typedef struct {
   Cg *c;
   Loop l;
   If last;
-  V i;        // the first element of the piece at hand
+  V i;        // the first element of the current piece
   int64_t n;  // its elements
   int64_t size, whole, left;
   Inside numbers;  // lo NULL: all pieces

@@ -1,7 +1,7 @@
 // Class conv_weight: the gradient of a convolution's weight, sums over all pixels of products of x and g.
 //
 // A unit of work is a slice of the images, one group, one plane of the window, a block of x's channels and some of g's.
-// Of each image it copies bands of x into a padded strip (strip.c), of small images several; there, for each row of
+// It copies bands of x into a padded strip (strip.c), several small images at once; there, for each row of
 // the window,
 //
 //   sums[w, c][o] += sum over pixels of strip[pixel * stride + w * dilation, c] * g[pixel, o]
@@ -98,7 +98,7 @@ static int64_t pixels_in_l1(int64_t nv, const Target *t) {
   return ir_f32_in(t->facts.l1_bytes / 2) / (nv * t->vl + TILE_LINE);
 }
 
-// Of whole rows of x, and all channels of a group.
+// A strip of whole rows of x, with all channels of a group.
 static StripShape strip_of_rows(const Plan *p, int64_t band) {
   StripShape s = cg_conv_strip(&p->s, &p->b.w, p->c_group, band, 1);
   s.planes = 1, s.columns = p->s.c.in[2];
@@ -178,7 +178,7 @@ static WeightSums sums_of(const Plan *p) {
                       .block = p->block,
                       .o = p->o_group,
                       .o_pad = p->o_pad,
-                      .mends = !p->in_registers};
+                      .repairs_nan = !p->in_registers};
 }
 
 bool cg_conv_weight_is_depthwise(const Fn *f, Val v, const Target *t) {
@@ -342,7 +342,7 @@ static void each_strip(Unit *t, Inside images) {
   }
 }
 
-// Zeros in the columns of the panels at hand.
+// Clears the sums in the columns of the current panels.
 static void clear_sums(const Unit *t) {
   Cg *c = t->u.c;
   const Plan *p = t->p;

@@ -40,7 +40,7 @@ typedef struct {
   const WeightRows *s;
   WeightArgs a;
   V mask;  // of the last vector; NULL: whole
-  V x, g;  // of the row at hand
+  V x, g;  // of the current row
 } Rows;
 
 static V load(const Rows *r, V base, V at, bool last) {
@@ -109,7 +109,7 @@ static V each_sum(const Rows *r, uint32_t k) {
   return cg_at(r->c, r->c->f32, r->a.sums, cg_i64(r->c, at + k % s->nv * r->c->t->vl));
 }
 
-// Rows [lo, hi) of the image at hand.
+// Rows [lo, hi) of the current image.
 static void some_rows(Rows *r, V x, V g, V lo, V hi, V *sum) {
   const WeightRows *s = r->s;
   Cg *c = r->c;

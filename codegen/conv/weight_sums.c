@@ -17,7 +17,7 @@ V cg_sum_slices(Cg *c, V at, int64_t n, int64_t stride) {
   return sum;
 }
 
-// A square of the weight's elements, [channel of x][tap], and of g's channels.
+// A block of vl x vl sums: elements of the weight, [channel of x][tap], by channels of g.
 typedef struct {
   Cg *c;
   const WeightSums *s;
@@ -26,8 +26,8 @@ typedef struct {
   V elements, channels;
 } Square;
 
-// ---- sums that are made again
-// Of g, along an axis, those for which the tap lies inside; where the tap meets the first one.
+// ---- sums that padding zeros made NaN
+// in: the elements of g along an axis whose tap lies inside x; at: where the tap reads x for element 0 of g
 typedef struct {
   V at;
   Inside in;
@@ -45,8 +45,8 @@ static bool reaches_out(const Square *q, uint32_t k) {
   return cg_conv_reaches_out(q->c->f, q->s->shape, &q->s->axis[k], k);
 }
 
-// All images and pixels, of one channel of x, until all lanes of `wanted` are NaN again.
-static V sum_again(const Square *q, V channel, const Axis *a, V wanted, V mask) {
+// Recomputes the sums of one channel of x over all images and pixels; stops once all lanes of `wanted` are NaN again.
+static V recompute_sums(const Square *q, V channel, const Axis *a, V wanted, V mask) {
   Cg *c = q->c;
   const WeightSums *s = q->s;
   const Conv *v = &s->shape->c;
@@ -73,8 +73,8 @@ static V sum_again(const Square *q, V channel, const Axis *a, V wanted, V mask) 
   return sum;
 }
 
-// Of a vector of sums at `at` on the stack, of one tap and channel of x.
-static void mend(const Square *q, V channel, V tap, V at) {
+// Recomputes the NaN in the vector of sums at `at` on the stack, which belong to one tap and channel of x.
+static void repair_nan(const Square *q, V channel, V tap, V at) {
   Cg *c = q->c;
   const Conv *v = &q->s->shape->c;
   V some = LLVMConstInt(LLVMInt1TypeInContext(c->ctx), 0, false), mask = cg_mask(c, q->channels);
@@ -88,7 +88,7 @@ static void mend(const Square *q, V channel, V tap, V at) {
   }
   V sums = cg_load_masked(c, c->vf, at, mask), is_nan = cg_nan_lanes(c, sums);
   for (If spoilt = cg_when(c, cg_and(c, some, cg_any_lane(c, is_nan))); cg_then(&spoilt);) {
-    V again = sum_again(q, channel, a, is_nan, mask);
+    V again = recompute_sums(q, channel, a, is_nan, mask);
     cg_store_masked(c, cg_select(c, is_nan, again, sums), at, mask);
   }
 }
@@ -116,7 +116,7 @@ static void fill_square(const Square *q) {
     V sum = cg_sum_slices(c, cg_at(c, c->f32, of_group, from), s->slices, s->groups * cg_weight_sums(s));
     V to = cg_row(c, q->square, l.i, cg_i64(c, c->t->vl));
     cg_store(c, sum, to);
-    if (s->mends) mend(q, channel, tap, to);
+    if (s->repairs_nan) repair_nan(q, channel, tap, to);
   }
 }
 

@@ -70,13 +70,13 @@ typedef struct {
   int64_t pixel;            // elements of the source from one pixel to the next
   int64_t step[CONV_AXES];  // of the source, from one of the strip to the next; 0: 1
 } StripShape;
-// Of `rows` rows and `columns` columns of the result.
+// The strip that `rows` rows and `columns` columns of the result read.
 StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels, int64_t rows, int64_t columns);
 // Elements of the source from one plane, row and pixel to the next: in a strip, or, if it is NULL, in place.
 void cg_conv_strides(const ConvShape *s, const StripShape *strip, int64_t out[CONV_AXES]);
 static inline int64_t cg_strip_elements(const StripShape *s) { return s->planes * s->rows * s->columns * s->channels; }
-// image: its first element of the channels wanted; at: where the strip begins along each axis, may be negative; used: rows
-// and columns that are read, NULL: all.
+// image: the first of the channels to copy in its first pixel; at: where the strip begins along each axis, may be negative;
+// used: rows and columns that are read, NULL: all.
 typedef struct {
   V image, at[CONV_AXES], strip;
   V used[CONV_AXES];
@@ -108,7 +108,7 @@ typedef struct {
   int64_t channels, block;  // of x in a group, and in a block
   int64_t o, o_pad;         // of g in a group; in whole vectors
   V sums, out;
-  bool mends;                 // zeros of strips may have made sums NaN:
+  bool repairs_nan;           // zeros of strips may have made sums NaN:
   V x, g;                     // they are recomputed from these
   struct RowStrip *prologue;  // makes pixels of x; NULL: they are stored
 } WeightSums;

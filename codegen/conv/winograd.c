@@ -241,8 +241,8 @@ static void read_chunk(const Unit *u, V first, V count) {
   }
 }
 
-// Neighbouring units are blocks for the same panel, of `panels` of so many columns from n0 on: its part of U is read from
-// memory once.
+// Adjacent units are blocks of tiles of one panel, so that its part of U is read from memory once. There are `panels` of `columns`
+// columns, from n0 on.
 static void finish_panels(Unit *u, V first, V count, int64_t n0, int64_t panels, int64_t columns) {
   Cg *c = u->g->c;
   V tiles = cg_i64(c, u->p->tiles), blocks = cg_ceil_div_value(c, count, u->p->tiles);

@@ -73,7 +73,7 @@ static inline int64_t cg_winograd_weight_elements(const WinogradPlan *p) {
 }
 // May v be computed by Winograd? Sets the shape, images and numbers of tiles.
 bool cg_winograd_shape(const Fn *f, Val v, const Target *t, WinogradPlan *p);
-// And is it faster? Sets the whole plan, by bounds and constants alone.
+// The same, and is it faster? Sets the whole plan, by bounds and constants alone.
 bool cg_winograd_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);
 // Compares the estimated times, and says whether it is chosen.
 bool cg_winograd_choose(const Target *t, WinogradPlan *p);
@@ -86,8 +86,8 @@ typedef struct {
 WinogradTile cg_winograd_tile(Cg *c, const WinogradPlan *p, V number);
 V cg_winograd_rows(Cg *c, const WinogradPlan *p, const WinogradTile *t);  // of its 4 x 4 those inside the image
 V cg_winograd_columns(Cg *c, const WinogradPlan *p, const WinogradTile *t);
-// Pointers to the pixels of tile t, from `channel` on, of an image of the source, or of the result, among those at `from`;
-// `outside` stands for those that are not in it.
+// Writes pointers to the pixels of tile t, from `channel` on, to `table`. from: the images of the source, or of the result; outside:
+// the pointer for pixels that lie outside the image.
 void cg_winograd_pixels(Cg *c, const WinogradPlan *p, bool source, V from, V channel, const WinogradTile *t, V outside,
                         V table);
 // The transform of the pixels of the source that tile t of the result reads, to `v` as [36], `point` apart.
@@ -113,7 +113,7 @@ void cg_winograd_make_pack(Cg *c, const WeightPack *w, V weights, V to);
 // ---- winograd_weight_grad.c: the gradient of a weight, v; x and g: what it is made of
 bool cg_winograd_weight_plan(const Fn *f, Val v, const Target *t, WinogradPlan *p);  // the choice and the times
 int64_t cg_winograd_weight_scratch_bytes(const Fn *f, Val v, const Target *t);
-// Of the kernel's anchor. prologue: makes pixels of x; NULL: they are stored.
+// Emits the code of the kernel's anchor. prologue: makes pixels of x; NULL: they are stored.
 void cg_winograd_weight_emit(Cg *c, V x, V g, struct RowStrip *prologue);
 
 #endif

@@ -17,7 +17,7 @@ enum { TUNED_WINOGRAD_WEIGHTS(TUNE) };
 typedef struct {
   WinogradPlan w;
   int64_t x_blocks, g_blocks, x_block, g_block;  // blocks of channels: how many, of how many, whole vectors
-  int64_t rows;                                  // of a block of x that there are
+  int64_t rows;                                  // channels in a block of x, without those that fill its last vector
   int64_t tiles, x_point, g_point;
   int64_t slices, sums;  // sums: elements of a unit's
   double cost;           // of a tile

@@ -147,7 +147,7 @@ bool cg_gemm_b_streams(const Fn *f, Val product, const Target *t);
 // Equal KC blocks of at most `most` terms, multiples of unit
 int64_t cg_gemm_even_kc(int64_t k, int64_t most, int64_t unit);
 int64_t cg_gemm_kc(int64_t k, int64_t most, const Target *t);  // each a number of whole partial sums
-int64_t cg_gemm_window_elements(const GemmPlan *p);  // of one of the two buffers
+int64_t cg_gemm_window_elements(const GemmPlan *p);            // of one of the two buffers
 int64_t cg_dims_bound(const Prog *p, const DimList *l);
 
 // ---- blas.c

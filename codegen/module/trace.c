@@ -31,7 +31,8 @@ bool cg_trace_wanted(void) { return path_of_trace() != NULL; }
 // ---- code
 // Kernel call number `row` of the program: arrival at its barrier `before`, begin `start`, `end`.
 void cg_trace_add(Cg *c, uint32_t row, V worker, V before, V start, V end) {
-  V lane = cg_at(c, c->i64, cg_profile_cells(c, lanes_name, (uint64_t)WORKERS * LANE), cg_mul(c, worker, cg_i64(c, LANE)));
+  V lane =
+      cg_at(c, c->i64, cg_profile_cells(c, lanes_name, (uint64_t)WORKERS * LANE), cg_mul(c, worker, cg_i64(c, LANE)));
   V frame = LLVMBuildPtrToInt(c->b, LLVMGetParam(c->fn, 0), c->i64, "");
   V n = cg_profile_atomic(c, LLVMAtomicRMWBinOpAdd, lane, cg_i64(c, 1));  // other instances have such a worker too
   for (If room = cg_when(c, cg_below(c, n, cg_i64(c, EVENTS))); cg_then(&room);) {

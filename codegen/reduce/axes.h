@@ -34,7 +34,8 @@ typedef struct {
   V inner;            // size of the vector axis
   V n_outer, n_rows;  // products of kept, of reduced
 } ReduceWalk;
-// unit: so far apart are neighbours before the vector axis; NULL: its size, for offsets in elements; 1: in rows of it.
+// unit: distance of neighbours along the axis before the vector axis. NULL: that axis's size, so that offsets count elements;
+// 1: offsets count rows.
 ReduceWalk cg_reduce_walk(Cg *c, Val v, const ReducedAxes *a, V unit);
 V cg_strided_offset(Cg *c, const StridedAxis *axis, uint32_t n, V flat);  // of the row-major index `flat`
 

@@ -23,7 +23,7 @@ typedef struct {
   void *ctx;
 } Cascade;
 
-uint32_t cg_cascade_levels(int64_t terms);  // for a chain of so many terms: 0 to CASCADE_LEVELS
+uint32_t cg_cascade_levels(int64_t terms);  // for a chain of `terms`: 0 to CASCADE_LEVELS
 // Adds the terms [lo, hi) to acc.
 void cg_cascade(const Cascade *s, uint32_t levels, V lo, V hi, V *acc);
 

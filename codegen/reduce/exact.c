@@ -2,7 +2,7 @@
 // smallest, and the index of the first largest element of any dtype. The order of terms is free, and results are those of
 // any team.
 //
-//   runs      lanes are elements of one run, joined behind all runs of a result
+//   runs      lanes are elements of one run, joined after the last run of a result
 //   columns   lanes are neighbouring results; a block of columns walks the rows
 //
 // Few results of many terms: the terms of a result, in their order, are cut into chunks, whose results lie in scratch
@@ -39,7 +39,7 @@ typedef struct {
   ReduceWalk w;
   bool runs;
   V n;              // terms of a result
-  V x, x_places;    // x_places: which places the elements stand for; NULL: their own
+  V x, x_places;    // x_places: the place that each element has; NULL: its index
   RowStrip *made;   // computes the elements; NULL: they are stored
   bool by_rows;     // of `made`: a row is entered before its elements are read
   ReduceWalk rows;  // down columns then: offsets count rows
@@ -179,7 +179,7 @@ static V load_places(const Reduce *r, V at, uint32_t lanes, V mask) {
   return cg_convert(r->c, DT_I64, r->place, load_of(r, DT_I64, r->x_places, at, lanes, mask));
 }
 
-// Places of elements i .. of the row at `row`; NULL: not wanted.
+// Places of the elements from i on of the row at `row`; NULL: the reduction finds no place.
 static V places_of(const Reduce *r, V row, V i, uint32_t lanes, V mask) {
   if (!finds_place(r)) return NULL;
   return r->x_places ? load_places(r, cg_add(r->c, row, i), lanes, mask) : places_from(r, i, lanes);

@@ -71,8 +71,7 @@ static V part_of(Cg *c, V slot, int64_t width, uint32_t what, V channel) {
   return cg_at(c, c->f32, slot, cg_add(c, cg_i64(c, what * width), channel));
 }
 
-// Lanes behind the mask belong to other channels, perhaps of another worker: those of a convolution's next
-// group.
+// Lanes beyond the mask belong to the next group of a convolution, perhaps to another worker.
 static V load_part(Cg *c, V at, V mask) { return cg_load_masked(c, c->vf, at, mask); }
 
 static void store_part(Cg *c, V value, V at, V mask) { cg_store_masked(c, value, at, mask); }

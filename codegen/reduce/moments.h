@@ -30,6 +30,6 @@ typedef struct {
 } MomentPixels;
 void cg_moments_add(Moments *m, const MomentPixels *p);
 void cg_moments_add_chunks(Moments *m, V x);    // all rows, which lie at x: the team's share of the chunks
-void cg_moments_finish(Moments *m, V n_slots);  // waits for the team, and joins so many slots
-V cg_moments_chunks_there(Moments *m);          // of the rows that there are
+void cg_moments_finish(Moments *m, V n_slots);  // waits for the team, and joins n_slots of them
+V cg_moments_chunks_there(Moments *m);          // chunks that the run's rows fill
 #endif

@@ -32,7 +32,7 @@ static Range positions(const PoolWalk *w, uint32_t k, V i) {
   return (Range){lo, cg_min(c, plus(c, last, 1), w->from[k]), 1};
 }
 
-// Of windows that share the source out, and of elements among them: the relation is symmetric.
+// Adaptive windows: the elements of the source in window j, and, from and to exchanged, the windows that hold element j.
 static Range share(const PoolWalk *w, uint32_t k, V j) {
   Cg *c = w->c;
   V begin = cg_mul(c, j, w->from[k]), end = cg_add(c, begin, cg_add(c, w->from[k], plus(c, w->to[k], -1)));

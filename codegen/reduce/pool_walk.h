@@ -25,7 +25,7 @@ typedef struct {
   Op op;
   Table table[POOL_AXES];
   V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
-  V src, src_place, out, out_place;            // places: of maxima; out_place NULL: nobody reads them
+  V src, src_place, out, out_place;  // src_place, out_place: places of maxima; out_place NULL: they are not read
   double divisor;
   V padded;  // pool_columns.c: a row of the source with zeros on both sides; NULL: none
   // of the current row

@@ -112,20 +112,20 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
 }
 
 // ---- means
-// From a result's first term to its term that may be pivot number k.
+// Offset from a result's first term to candidate k for its pivot.
 static V to_pivot(Reduce *r, uint32_t k) {
   V row = cg_strided_offset(r->c, r->w.reduced, r->w.n_reduced, cg_pivot_place(r->c, k, r->w.n_rows));
   return r->runs ? cg_add(r->c, row, cg_pivot_place(r->c, k, r->w.inner)) : row;
 }
 
-// Of results whose first terms are at p.
+// The pivots of a vector of results whose first terms are at p.
 static V pivots_of(Reduce *r, V p, V mask) {
   V x[N_PIVOTS];
   for (uint32_t k = 0; k < N_PIVOTS; k++) x[k] = cg_load_masked(r->c, r->vec, elem_at(r, p, to_pivot(r, k)), mask);
   return cg_pivots(r->c, x);
 }
 
-// Of n of them, where there are terms.
+// The same for the first n results; 0 where a result has no terms.
 static V pivots_at(Reduce *r, V p, V n) {
   Cg *c = r->c;
   Reduce *of = (Reduce *)(r->terms_of ? r->terms_of : r);
@@ -143,7 +143,7 @@ static V term(Reduce *r, V x) {
   return cg_fsub(r->c, x, pivot);
 }
 
-// Of a sum about the pivot; vectors or numbers.
+// The mean from a sum of differences from the pivot; vectors or numbers.
 static V mean_of(Reduce *r, V pivot, V sum) {
   Cg *c = r->c;
   V n = cg_sitofp(c, r->terms_of->n_terms, r->elem);
@@ -376,7 +376,7 @@ static void add_rows(void *ctx, V lo, V hi, V *acc) {
     add_row(r, x->strip, rest.i, first, n, x->mask, x->pivot, acc);
 }
 
-// Of n vectors.
+// Column sums of one strip of n vectors.
 static void add_strip(Reduce *r, const Strip *s, uint32_t n, V mask) {
   Cg *c = r->c;
   Rows rows = {r, s, n, mask, {NULL}};
@@ -602,7 +602,7 @@ static void emit_strips(Reduce *r, V to, V n_chunks, int64_t chunk, bool alone) 
   }
 }
 
-// Of all terms, or of the partial results of r in scratch; so much work.
+// Column reductions: all terms, or the partial results of r in scratch. work: elements that are read.
 static void emit_all_strips(Reduce *r, Reduce *last, V to, int64_t work) {
   Cg *c = r->c;
   bool alone = is_alone(work);

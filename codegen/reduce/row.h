@@ -93,7 +93,7 @@ typedef struct {
 // row_scalars.c
 // Row scalars that become available before this sweep; reductions were finished by the previous one.
 void cg_row_scalars(Row *r, uint32_t sweep);
-// Of a primitive or instruction
+// The value of a primitive or instruction
 V cg_row_compute(Row *r, const RowNode *n, V *arg, V element);
 // The operand advances by one row per row of the kernel: no broadcast
 bool cg_row_is_dense(const RowGraph *g, const RowNode *n);

@@ -10,7 +10,7 @@
 
 enum {
   BUFFER_BYTES = 1 << 16,  // total size of row buffers
-  CHEAP = 2,               // operations: up to so many are recomputed rather than buffered
+  CHEAP = 2,               // operations: a value of at most these is recomputed rather than buffered
   TALL = 64                // elements: operands of longer strided rows are buffered
 };
 
@@ -125,7 +125,7 @@ bool cg_row_is_stored(Row *r, Val v) {
 
 Node cg_row_summed(Row *r, uint32_t j) { return cg_row_node_of(r, r->columns.sum[j].v); }
 
-// Is memory read for node k in a sweep behind that of `kept`? Not for what is buffered by then.
+// Does a sweep after that of `kept` read memory for node k? Values that are buffered by then need none.
 static bool reads_memory(Row *r, Node k, Node kept) {
   const RowNode *n = cg_row_at(r, k);
   if (!n->elem || k == kept || (n->is_buffered && n->level <= cg_row_at(r, kept)->level)) return false;

@@ -1,9 +1,9 @@
 // Sweeps of a row: loops over its vectors that compute nodes, complete reductions, and store.
 //
-// Sums have an order of their own, whatever a vector holds. Elements go in turn to `wide` groups of 16 partial sums, those
-// behind the last whole round to the first group; groups are added by halves, then the 16 sums by halves. In a long row
-// they are added up by blocks (cascade.h). Where a vector has fewer lanes, what makes short code has them in registers; else they are
-// in memory, one vector of them at a time.
+// The order of a sum does not depend on the number of lanes. Elements go in turn to `wide` groups of 16 partial sums, and those
+// after the last whole round to the first group; groups are added by halves, then the 16 sums by halves. A long row is summed
+// by blocks (cascade.h). Where a vector has fewer than 16 lanes, the partial sums stay in registers if that makes short code; else
+// they are in memory, and one vector of them is loaded at a time.
 //
 // All stores of a row are in its last sweep, or in the last one that reads memory, and those of a vector come after all its
 // loads: results may alias operands that are read elementwise.

@@ -55,10 +55,10 @@ typedef struct {
 // A dim is a constant or a name with an upper bound; the bound sizes the arena, a run passes the actual size.
 TN_API tn_dim tn_dim_bounded(tn_program *p, const char *name, int64_t bound, tn_site at);
 TN_API tn_dim tn_dim_const(int64_t n);  // a constant, in [0, 2^30); -1: what is left, of one axis of a reshape
-// Sizes computed from sizes, bounds included: tn_dim_add(p, B, 1). A difference that is always below 0 is E003, and so is a
-// divisor that is no constant above 0. Where it depends on the run, a run whose sizes make a size of the function
+// Sizes computed from sizes, bounds included: tn_dim_add(p, B, 1). E003: a size that can only be negative,
+// or a divisor other than a positive constant. Where it depends on the run, a run whose sizes make a size of the function
 // negative is refused before anything is written, with the line of the call that computed it. Quotients are rounded
-// down, of ceil_div up. The smaller of a size and 3 is tn_dim_min(p, n, 3), n - 3 or nothing tn_dim_max(p, tn_dim_sub(p, n, 3), 0).
+// down, those of tn_dim_ceil_div up. The smaller of a size and 3 is tn_dim_min(p, n, 3), n - 3 or nothing tn_dim_max(p, tn_dim_sub(p, n, 3), 0).
 TN_API tn_dim tn_dim_add(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_mul(tn_program *p, tn_dim a, tn_dim b, tn_site at);
 TN_API tn_dim tn_dim_sub(tn_program *p, tn_dim a, tn_dim b, tn_site at);

@@ -60,7 +60,7 @@ TN_API bool tn_is_eval(const tn_function *f);           // is it marked by tn_ev
 //
 // A hook returns what replaces the hooked value, of the same shape and dtype (E118), or TN_NONE to keep it; the next
 // hook sees the replacement. Order: as registered, prepended ones in front. What a hook sees or makes belongs to the
-// newest open scope as any value does, so that one that it stores for later may be dead by then (E103). A hook that
+// newest open scope as any value does: do not keep it for later, since that scope may close before (E103). A hook that
 // never fires, because the module runs through tn_forward only, is W119; registering or removing one after
 // tn_compile is an error (E009). Hooks belong to one path: tn_share_module does not share them. Recurrent modules
 // have hooks of their own (tn_rnn_hook_pre), and those on gradients; cells and modules that only hold parameters have none.

@@ -64,7 +64,7 @@ TN_API tn_tensor tn_logical_xor(tn_tensor a, tn_tensor b, tn_site at);
 TN_API tn_tensor tn_logical_not(tn_tensor a, tn_site at);
 // Zeroes with probability p in [0, 1], scales the rest by 1/(1-p)
 TN_API tn_tensor tn_dropout(tn_tensor a, double p, tn_site at);
-// What follows tn_selu, f32: with probability p the element becomes -1.7581, selu's value far below 0, and all are scaled and shifted so
+// Alpha dropout, for networks of tn_selu, f32: with probability p an element becomes -1.7581, selu's limit, and all are scaled and shifted so
 // that mean 0 and variance 1 stay; of feature_alpha_dropout [N, C, ..] all of a channel. x itself where tn_eval marks the function
 TN_API tn_tensor tn_alpha_dropout(tn_tensor x, double p, tn_site at);
 TN_API tn_tensor tn_feature_alpha_dropout(tn_tensor x, double p, tn_site at);

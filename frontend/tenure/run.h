@@ -23,8 +23,8 @@ TN_API tn_array tn_array_of(const void *data, tn_dtype t, const int64_t *dims, u
 //   tn_run(m, "step", TN_IN(TN_NAMED("label", tn_i64(labels, 4)), TN_NAMED("x", tn_f32(xs, 4, 8))), TN_OUT(..))
 //
 // Names are needed where tn_input calls are arguments of one call: in which order they run is not defined by C. A list is named as a
-// whole or not at all; a name that is unknown, given twice or missing is TN_ERR_ARGUMENT, as is another count, before arrays beyond are
-// read. All are checked before anything is written: dtype, rank, sizes against bounds and each other, lengths, labels and indices against
+// whole or not at all; a name that is unknown, given twice or missing is TN_ERR_ARGUMENT; so is a wrong number of arrays, which is
+// refused before any is read. All are checked before anything is written: dtype, rank, sizes against bounds and each other, lengths, labels and indices against
 // their ranges. What the run computes of them, an index made by tn_argmax for one, is checked in it: after TN_ERR_VALUE outputs may hold
 // anything, while parameters, optimizer state and the random stream are as before, except for a change on which that very index depended. With
 // TN_CHECK=nan in the environment of tn_compile a run with a NaN is TN_ERR_VALUE, too, and all of them are as before.

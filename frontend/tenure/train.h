@@ -161,10 +161,10 @@ TN_API void tn_schedule_step(tn_function *f, tn_schedule *s, tn_site at);
 TN_API void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn_site at);
 
 // ---- optimizers
-// Parameters below m that no gradient reaches, frozen ones apart, stay as they are: warning W126 lists them, and
-// names what cuts them off. require_gradients: it is an error, E122. Options and state have PyTorch's names; a number that is 0
-// is PyTorch's default (but a weight decay, momentum or dampening of 0 is none; what shall be 0, as a beta1, is 1e-30, which is
-// nothing beside 1). maximize: against the gradient's sign.
+// Parameters below m that the loss does not depend on are not trained: warning W126 lists those that are not frozen, and
+// names what cuts them off. require_gradients: it is an error, E122. Options and state have PyTorch's names; a number
+// that is 0 means PyTorch's default (but a weight decay, momentum or dampening of 0 is none; for a true 0, as of beta1, write
+// 1e-30). maximize: against the gradient's sign.
 // State of parameter PATH is the entry optimizer.exp_avg.PATH and so on, as in the list of each; optimizer.step.PATH counts.
 #define TN_OPTIMIZER_OPTIONS \
   bool maximize;             \

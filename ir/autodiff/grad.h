@@ -53,8 +53,8 @@ typedef struct {
 // ---- grad.c
 // What gradients of the roots flow to, from the first target (`least`) on; targets are marked in g->dep.
 void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least);
-Val ir_grad_seed(Fn *f, Loc loc);   // the gradient of a loss with respect to itself
-void ir_grad_step(Grad *g, Val v);  // hands on the gradient of v, where there is one
+Val ir_grad_seed(Fn *f, Loc loc);                // the gradient of a loss with respect to itself
+void ir_grad_step(Grad *g, Val v);               // hands on the gradient of v, where there is one
 bool ir_grad_has_adjoint(const Grad *g, Val v);  // of any result
 bool ir_grad_is_reached(const Grad *g, Val x);
 Val ir_grad_target(const Gradients *s, uint32_t i, Val loss);  // of grad_of or grad_replace i; none: behind the loss

@@ -104,8 +104,8 @@ static bool put_ops_page(FILE *out, const char *source_dir) {
                "`expanded`: pass grad does not meet it.\n`tests/test_grad_table.c` holds the gradient of every row of "
                "this page, and the "
                "gradient of that, to differences: a second derivative is\nmissing only where the rule leads to an op "
-               "that is `missing`, "
-               "as those of recurrences and attention do.\n\n");
+               "that is `missing`; recurrences\nand attention take another way where they are differentiated twice "
+               "(`ir/autodiff/grad_rnn.c`, `grad_attention.c`).\n\n");
   put_other_ops(out);
   fprintf(out, "\n## Calls against PyTorch\n\n"
                "What `tests/op_cases` compares with PyTorch's numbers: value, and where the call has them, gradients. "

@@ -257,8 +257,8 @@ static void copy_into(Outline *s, Loop *l, uint32_t i) {
   Val *args = rt_alloc(s->mem, (ins->n_args + 1) * sizeof *args);
   const Attr *attrs = s->f->attrs + ins->attrs;
   for (uint32_t k = 0; k < ins->n_args; k++) args[k] = s->in_body[old_arg(s, i, k).i];
-  Val v = ir_emit_typed(l->body, ins->op, args, ins->n_args, attrs, ins->n_attrs, (DType)ins->dtype, ins->shape,
-                        ins->loc);
+  Val v =
+      ir_emit_typed(l->body, ins->op, args, ins->n_args, attrs, ins->n_attrs, (DType)ins->dtype, ins->shape, ins->loc);
   l->body->ins[v.i].absent = ins->absent;
   for (uint32_t k = 0; k < ins->n_res; k++) {
     Ins *res = &l->body->ins[v.i + k];

@@ -360,7 +360,8 @@ static void emit_conv(Layouts *l, Val old) {
     bool is_weight = k == 1 && ins.op != OP_conv_weight_grad;
     of[k] = is_weight ? l->e.map[a.i] : image_of(l, a, ins.loc);
   }
-  l->first[old.i] = l->e.map[old.i] = emit_like(l, &ins, of, &first);  // as the latter it is read if it is the gradient of a weight
+  l->first[old.i] = l->e.map[old.i] =
+      emit_like(l, &ins, of, &first);  // as the latter it is read if it is the gradient of a weight
 }
 
 static Val emit_matmul(Layouts *l, Val a, Val b, Key transposes, const Ins *like) {
