@@ -79,18 +79,18 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   return memory(g, a, invariant ? NODE_SCALAR : NODE_MEM, shown);
 }
 
-Node cg_row_scalar(RowGraph *g, Val v, uint32_t k) {
-  Val a = ir_arg(g->c->f, v, k);
+static Node operand_of_rank(RowGraph *g, Val a, NodeKind kind, uint32_t rank) {
   Node n;
   if (cg_row_in_kernel(g, a)) return g->of[a.i - g->c->k->first];
-  return immediate(g, a, &n) ? n : memory(g, a, NODE_SCALAR, g->rank - 1);
+  return immediate(g, a, &n) ? n : memory(g, a, kind, rank);
+}
+
+Node cg_row_scalar(RowGraph *g, Val v, uint32_t k) {
+  return operand_of_rank(g, ir_arg(g->c->f, v, k), NODE_SCALAR, g->rank - 1);
 }
 
 Node cg_row_weight(RowGraph *g, Val v, uint32_t k) {
-  Val a = ir_arg(g->c->f, v, k);
-  Node n;
-  if (cg_row_in_kernel(g, a)) return g->of[a.i - g->c->k->first];
-  return immediate(g, a, &n) ? n : memory(g, a, NODE_MEM, g->rank);
+  return operand_of_rank(g, ir_arg(g->c->f, v, k), NODE_MEM, g->rank);
 }
 
 // ---- assignment of nodes to sweeps
