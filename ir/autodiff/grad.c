@@ -21,12 +21,6 @@
 #include <string.h>
 
 // ---- one loss
-bool ir_grad_has_adjoint(const Grad *g, Val v) {
-  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
-    if (!ir_none(g->adj[v.i + k])) return true;
-  return false;
-}
-
 static void reach(Grad *g, Val v, uint32_t least) {
   if (v.i < least || g->is_reached[v.i]) return;
   g->is_reached[v.i] = true;

@@ -23,6 +23,13 @@ typedef struct {
   uint32_t n_of, cap_of;
 } Grad;
 
+// Has any of its results a gradient so far?
+static inline bool ir_grad_has_adjoint(const Grad *g, Val v) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_res; k++)
+    if (!ir_none(g->adj[v.i + k])) return true;
+  return false;
+}
+
 // The backward of one loss, or a stretch of it.
 typedef struct {
   uint32_t first, end;  // its instructions
@@ -53,9 +60,8 @@ typedef struct {
 // ---- grad.c
 // What gradients of the roots flow to, from the first target (`least`) on; targets are marked in g->dep.
 void ir_grad_find(Grad *g, const Val *root, uint32_t n, uint32_t least);
-Val ir_grad_seed(Fn *f, Loc loc);                // the gradient of a loss with respect to itself
-void ir_grad_step(Grad *g, Val v);               // hands on the gradient of v, where there is one
-bool ir_grad_has_adjoint(const Grad *g, Val v);  // of any result
+Val ir_grad_seed(Fn *f, Loc loc);   // the gradient of a loss with respect to itself
+void ir_grad_step(Grad *g, Val v);  // hands on the gradient of v, where there is one
 bool ir_grad_is_reached(const Grad *g, Val x);
 Val ir_grad_target(const Gradients *s, uint32_t i, Val loss);  // of grad_of or grad_replace i; none: behind the loss
 
