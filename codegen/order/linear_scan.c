@@ -15,8 +15,9 @@
 // carry is carry P + H: P the product of its a, H what it leaves of no carry. Each worker finds those of a block, waits,
 // applies those of the blocks before its own, and walks its own, which is in its cache by then. Blocks follow from
 // bounds, so that bits do not depend on the team.
-// Of dense values a few vectors of lanes keep their carry in registers for the steps of a block. They are a narrow column then,
-// of rows that have come into L2 meanwhile: each walk fetches those of the block that its worker takes next.
+// Dense values are walked row by row, as they lie in memory. Matrices, and gradients but of wide rows, which have five arrays, are walked
+// by groups: a few vectors of lanes keep their carry in registers for the steps of a block. They are a narrow column then, of rows
+// that have come into L2 meanwhile: each walk fetches those of the block that its worker takes next.
 #include "codegen/emitters.h"
 #include "codegen/order/order.h"
 #include "codegen/packed/layout.h"
@@ -28,13 +29,15 @@ enum {
   FEW_UNITS = 4,
   BLOCK = 16 * 1024 /* states, in L2 with what they are made of */,
   LEAST_BLOCKS = 4,
-  GROUP = 4,  // vectors of lanes whose carry stays in registers for some steps
-  LINE = 16   // states in a cache line
+  GROUP = 4,          // vectors of lanes whose carry stays in registers for some steps
+  LINE = 16,          // states in a cache line
+  STEPS_OF_ROWS = 16  // of a gradient's blocks, at most, for walks by rows
 };
 
 typedef struct {
   Cg *c;
   bool is_grad, reverse, is_packed, is_constant;
+  bool by_rows;              // a dense value is walked row by row; else a group of lanes for some steps
   uint32_t side, lanes;      // lanes: of a vector; 1 where a row is one state
   int64_t turn;              // steps of a dense value that a group of lanes is walked for, before the next one is
   V n, outer, width;         // steps; dense sequences; states of a row
@@ -247,6 +250,15 @@ static void walk_lanes(const Unit *u, V lane, uint32_t n, V mask, V from, V to) 
   for (uint32_t k = 0; k < n * s->side; k++) put_own(u, h[k], u->carry, at[k / s->side], k % s->side, mask);
 }
 
+static void add_effect(const Unit *u, const Row *r, const Lanes *l, V *p, V *h) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  V a = factor(s, r, l, 0, 0), b = get(s, s->b, cg_add(c, r->states, l->lane), 1, 0, l->mask);
+  V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, *h)) : cg_fma(c, a, *h, b);
+  *h = s->is_grad || s->start ? next : cg_select(c, r->has_before, next, b);
+  *p = cg_fmul(c, a, *p);
+}
+
 // P and H of the steps [from, to), as they lie in scratch: of a unit P of a block, then H
 static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to, V effect) {
   const Scan *s = u->s;
@@ -257,15 +269,35 @@ static void find_effect(const Unit *u, V lane, uint32_t n, V mask, V from, V to,
     Row r = row_of(u, l.i);
     for (uint32_t v = 0; v < n; v++) {
       Lanes at = {.lane = cg_add(c, lane, cg_i64(c, v * s->lanes)), .mask = mask};
-      V a = factor(s, &r, &at, 0, 0), b = get(s, s->b, cg_add(c, r.states, at.lane), 1, 0, mask);
-      V next = s->is_grad ? cg_fmul(c, a, cg_fadd(c, b, h[v])) : cg_fma(c, a, h[v], b);
-      h[v] = s->is_grad || s->start ? next : cg_select(c, r.has_before, next, b);
-      p[v] = cg_fmul(c, a, p[v]);
+      add_effect(u, &r, &at, &p[v], &h[v]);
     }
   }
   for (uint32_t v = 0; v < n; v++) {
     V at = cg_add(c, lane, cg_i64(c, v * s->lanes));
     put_own(u, p[v], effect, at, 0, mask), put_own(u, h[v], effect, at, 1, mask);
+  }
+}
+
+static void clear_effect(const Unit *u, V effect) {
+  const Scan *s = u->s;
+  for (Span w = cg_span_guarded(s->c, u->lo, u->hi, s->lanes); cg_next_vector(&w);) {
+    put_own(u, cg_spread(s->c, LLVMConstReal(s->c->f64, 1), s->lanes), effect, w.i, 0, w.mask);
+    put_own(u, zeros(s), effect, w.i, 1, w.mask);
+  }
+}
+
+// The same by whole rows, of wide ones
+static void find_effect_by_rows(const Unit *u, V from, V to, V effect) {
+  const Scan *s = u->s;
+  Cg *c = s->c;
+  clear_effect(u, effect);
+  for (Loop l = cg_each(c, from, to); cg_next(&l);) {
+    Row r = row_of(u, l.i);
+    for (Span w = cg_span_guarded(c, u->lo, u->hi, s->lanes); cg_next_vector(&w);) {
+      V p = get_own(u, effect, w.i, 0), h = get_own(u, effect, w.i, 1);
+      add_effect(u, &r, &(Lanes){.lane = w.i, .mask = w.mask}, &p, &h);
+      put_own(u, p, effect, w.i, 0, w.mask), put_own(u, h, effect, w.i, 1, w.mask);
+    }
   }
 }
 
@@ -285,6 +317,13 @@ static void each_group(const Unit *u, V from, V to, V effect) {
   }
 }
 
+static void walk_steps(const Unit *u, V from, V to) {
+  for (Loop l = cg_each(u->s->c, from, to); cg_next(&l);) {
+    Row r = row_of(u, l.i);
+    sweep(u, &r, u->lo, u->hi, false);
+  }
+}
+
 static void walk_first(const Unit *u, V i, V from, V to) {
   Cg *c = u->s->c;
   for (If has = cg_when(c, cg_and(c, cg_le(c, from, i), cg_lt(c, i, to))); cg_then(&has);) {
@@ -301,8 +340,10 @@ static void walk_dense(const Unit *u, V from, V to) {
   V turn = cg_i64(c, s->turn);
   if (has_first(s) && !s->is_grad) begin = cg_max(c, from, one), walk_first(u, zero, from, to);
   if (has_first(s) && s->is_grad) end = cg_min(c, to, last);
-  for (Loop l = cg_each_by(c, begin, end, turn); cg_next(&l);)
-    each_group(u, l.i, cg_min(c, end, cg_add(c, l.i, turn)), NULL);
+  if (s->by_rows) walk_steps(u, begin, end);
+  else
+    for (Loop l = cg_each_by(c, begin, end, turn); cg_next(&l);)
+      each_group(u, l.i, cg_min(c, end, cg_add(c, l.i, turn)), NULL);
   if (has_first(s) && s->is_grad) walk_first(u, last, from, to);
 }
 
@@ -398,8 +439,11 @@ static void walk_by_blocks(Unit *u, int64_t block, V effects, V at_block) {
   u->ahead = cg_mul(c, steps, c->n_workers);
   for (Loop l = cg_carry(c, zero, n_blocks, c->n_workers, &have, 1); cg_next(&l);) {
     V k = cg_add(c, l.i, c->worker), from = cg_mul(c, k, steps), to = cg_min(c, s->n, cg_add(c, from, steps));
-    for (If read = cg_when(c, cg_lt(c, k, last)); cg_then(&read);)
-      each_group(u, from, to, cg_at(c, c->f64, effects, cg_mul(c, k, cg_i64(c, 2 * LANES))));
+    for (If read = cg_when(c, cg_lt(c, k, last)); cg_then(&read);) {
+      V effect = cg_at(c, c->f64, effects, cg_mul(c, k, cg_i64(c, 2 * LANES)));
+      if (s->by_rows) find_effect_by_rows(u, from, to, effect);
+      else each_group(u, from, to, effect);
+    }
     cg_wait_for_team(c);
     for (If mine = cg_when(c, cg_le(c, k, last)); cg_then(&mine);) {
       apply_effects(u, have, k, effects, at_block);
@@ -451,6 +495,7 @@ bool cg_emit_linear_scan(Cg *c) {
   int64_t width = 0;
   bool is_vector = cg_const_value(lanes, &width) && width <= c->t->vl && !by_blocks;
   s.turn = cut.steps;
+  s.by_rows = s.side == 1 && (!s.is_grad || cut.steps <= STEPS_OF_ROWS);
   if (is_vector && width == 1) s.lanes = 1;
   Unit u = {.s = &s, .carry = private_block(&s)};
   if (s.is_grad && s.h0) u.initial = private_block(&s);
