@@ -25,6 +25,12 @@ typedef struct {
   Val v;  // the stored value
   bool reads, writes;
 } KernelArg;
+typedef struct {
+  const Fn *f;
+  const Kernel *k;
+  KernelArg *args;
+  uint32_t n_args;
+} CgWhole;
 // A number that its caller passes: that of a random stream, or the line of a value whose faults are reported.
 typedef struct {
   const Fn *f;
@@ -46,6 +52,7 @@ struct Cg {
   V fn, frame, worker, n_workers;  // worker and n_workers as i64
   KernelArg *kernel_args;
   uint32_t n_kernel_args;
+  CgWhole whole;  // the kernel of which this is a part: its sums have the same order. f NULL: there is none
   V *kernel_arg_ptr;
   V scratch;  // pointer to k->scratch, or NULL
   V weight;   // pointer to the packed copy of a weight, or NULL

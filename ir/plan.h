@@ -28,6 +28,10 @@ typedef struct {
   uint32_t scratch;  // Buf of private scratch memory; 0: none
   Val wanted;        // i64[2]: the elements that its pointwise instructions compute; none: all
   bool again;        // it ran before: pass recompute
+  // Where it is a part of a kernel, which pass recompute made: the function before, and the number of the whole one there, whose
+  // order of sums it keeps; NULL: it is whole
+  const struct Fn *before;
+  uint32_t whole;
 } Kernel;
 
 enum { IR_MOST_SHARDS = 4096 };

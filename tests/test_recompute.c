@@ -465,6 +465,68 @@ static void test_cheap(void) {
   CHECK(!memcmp(all, less, sizeof all));
 }
 
+// ---- parts of row kernels add up as the whole kernels do, and round as they do: losses of a norm, and all gradients
+enum { MOST_WIDE = 40, SEQUENCES = 5, STEPS = 20 };
+typedef struct {
+  float loss, x[SEQUENCES * STEPS * MOST_WIDE], w[3][MOST_WIDE];
+} Normed;
+
+static tn_program *normed(int64_t width, bool is_scanned) {
+  tn_program *p = tn_program_create("normed");
+  tn_dim b = tn_dim_bounded(p, "batch", SEQUENCES + 1), t = tn_dim_bounded(p, "time", STEPS);
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, width)), n = tn_input(f, "n", TN_I64, TN_SHAPE(b)), w[3];
+  for (uint32_t k = 0; k < 3; k++) w[k] = tn_input(f, (const char *[]){"w", "b", "c"}[k], TN_F32, TN_SHAPE(width));
+  tn_packed s = tn_pack_padded(x, n);
+  if (is_scanned) s = tn_packed_logcumsumexp(s);
+  tn_tensor y = tn_layer_norm_of(s.data, 1, w[0], w[1], 1e-5);
+  tn_tensor squares = tn_sum(tn_mul(tn_square(y), tn_square(w[2])));
+  tn_tensor loss = tn_add(squares, tn_sum(tn_mul(tn_sin(y), w[2])));
+  tn_output(f, "loss", loss);
+  tn_output(f, "gx", tn_grad(loss, x));
+  for (uint32_t k = 0; k < 3; k++) tn_output(f, (const char *[]){"gw", "gb", "gc"}[k], tn_grad(loss, w[k]));
+  tn_function_end(f);
+  return p;
+}
+
+static bool run_normed(int64_t width, bool is_scanned, size_t limit, Normed *out, tn_plan *plan) {
+  static float x[SEQUENCES * STEPS * MOST_WIDE], w[3][MOST_WIDE];
+  static const int64_t lengths[SEQUENCES] = {17, 2, 1, 4, 20};
+  tn_program *p = normed(width, is_scanned);
+  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = 1, .arena_limit = limit, .quiet = true,
+                           .recompute = limit ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF);
+  Rng rng = {.state = (uint64_t)width};
+  for (uint32_t k = 0; k < SEQUENCES * STEPS * width; k++) x[k] = (float)rng_below(&rng, 10000) / 3333 - 1;
+  for (uint32_t k = 0; k < 3 * MOST_WIDE; k++)
+    w[k / MOST_WIDE][k % MOST_WIDE] = (float)rng_below(&rng, 10000) / 3333 - 1;
+  tn_array in[] = {tn_f32(x, SEQUENCES, STEPS, width), tn_i64(lengths, SEQUENCES), tn_f32(w[0], width),
+                   tn_f32(w[1], width), tn_f32(w[2], width)};
+  tn_array to[] = {tn_f32_scalar(&out->loss), tn_f32(out->x, SEQUENCES, STEPS, width), tn_f32(out->w[0], width),
+                   tn_f32(out->w[1], width), tn_f32(out->w[2], width)};
+  bool good = m && !tn_plan_of(m, "f", plan) && !tn_run(m, "f", in, 5, to, 5);
+  tn_model_free(m), tn_program_free(p);
+  return good;
+}
+
+static void test_row_parts(void) {
+  static Normed all, less;
+  static const int64_t widths[] = {4, 12, MOST_WIDE};
+  uint32_t n_again = 0;
+  for (uint32_t k = 0; k < 3; k++)
+    for (int is_scanned = 0; is_scanned < 2; is_scanned++) {
+      int64_t width = widths[k];
+      tn_plan plain, plan;
+      all = less = (Normed){0};
+      if (!CHECK(run_normed(width, is_scanned, 0, &all, &plain))) continue;
+      for (int64_t percent = 95; percent >= 45; percent -= 10) {
+        if (!run_normed(width, is_scanned, (size_t)(plain.peak_bytes * percent / 100), &less, &plan)) break;
+        n_again += plan.n_again;
+        if (!CHECK(!memcmp(&all, &less, sizeof all))) printf("%d wide, %d %%: other bits\n", (int)width, (int)percent);
+      }
+    }
+  CHECK(n_again > 20);
+}
+
 int main(void) {
   test_random(IS_SANITIZED ? 100 : 1000);
   test_descent(IS_SANITIZED ? 100 : 1000);
@@ -475,5 +537,6 @@ int main(void) {
   test_least();
   test_narrow();
   test_cheap();
+  test_row_parts();
   return check_report();
 }

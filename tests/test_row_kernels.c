@@ -286,6 +286,32 @@ static void check_plans(void) {
   expect(p, f, 2, (2ll << 22) + 8);  // the sums lie in the caller's memory: no kernel copies them
 }
 
+// What is pointwise rounds each operation in the kernel of a row as in its own: y a + b twice.
+static void check_rounding(void) {
+  enum { N = 64, WIDE = 40 };
+  static float x[3][N * WIDE], y[N * WIDE], z[N * WIDE];
+  tn_program *p = tn_program_create("rounding");
+  tn_function *f = tn_function_begin(p, "f");
+  tn_tensor in[3];
+  for (uint32_t k = 0; k < 3; k++) in[k] = tn_input(f, (const char *[]){"x", "a", "b"}[k], TN_F32, TN_SHAPE(N, WIDE));
+  tn_tensor soft = tn_softmax(in[0], 1);
+  tn_output(f, "y", soft);
+  tn_output(f, "z", tn_add(tn_mul(soft, in[1]), in[2]));
+  tn_function_end(f);
+  tn_model *m = model_of(p, .n_workers = 1);
+  for (uint32_t k = 0; k < 3 * N * WIDE; k++) x[k % 3][k / 3] = (float)(k * 2654435761u % 10007) / 3333 - 1;
+  tn_array from[] = {tn_f32(x[0], N, WIDE), tn_f32(x[1], N, WIDE), tn_f32(x[2], N, WIDE)};
+  CHECK(m && tn_run(m, "f", from, 3, TN_OUT(tn_f32(y, N, WIDE), tn_f32(z, N, WIDE))) == TN_OK);
+  uint32_t n_other = 0;
+  for (uint32_t k = 0; k < N * WIDE; k++) {
+    volatile float product = y[k] * x[1][k];
+    n_other += z[k] != product + x[2][k];
+  }
+  CHECK(n_other == 0);
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   static const int64_t widths[] = {2, 3, 15, 16, 17, 31, 64, 100, 255, 1024, 1040, 5000, 16384, 20011};
   for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
@@ -296,5 +322,6 @@ int main(void) {
   check_weighted(19, 20011);
   check_all_upright();
   check_plans();
+  check_rounding();
   return check_report();
 }

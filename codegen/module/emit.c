@@ -26,6 +26,8 @@ static void set_types(Cg *c) {
 static void set_parameters(Cg *c, const KernelCall *call) {
   uint32_t n = 3;
   c->kernel_args = call->kernel_args, c->n_kernel_args = call->n_kernel_args;
+  const KernelCall *w = call->whole;
+  c->whole = w ? (CgWhole){w->f, w->k, w->kernel_args, w->n_kernel_args} : (CgWhole){0};
   c->dims = call->dims, c->n_dims = call->n_dims;
   c->ids = call->ids, c->n_ids = call->n_ids;
   c->kernel_arg_ptr = rt_alloc(c->mem, (c->n_kernel_args + 1) * sizeof *c->kernel_arg_ptr);

@@ -218,6 +218,17 @@ static void put_wanted(ModulePlan *plan, KernelCall *c, RtText *out) {
   rt_text_add(out, "elements p%u\n", port);
 }
 
+// A part of a row kernel adds up as the whole does.
+static bool put_whole(ModulePlan *plan, KernelCall *c, RtText *out) {
+  const Kernel *k = c->k;
+  if (!k->before || (k->cls != CLASS_ROW && k->cls != CLASS_REDUCE)) return true;
+  c->whole = rt_alloc(plan->mem, sizeof *c->whole);
+  *c->whole = (KernelCall){.f = k->before, .k = &k->before->kernels[k->whole]};
+  if (!cg_describe(plan, c->whole)) return false;
+  rt_text_add(out, "part of %s", c->whole->key);
+  return true;
+}
+
 bool cg_describe(ModulePlan *plan, KernelCall *c) {
   RtText text = {plan->mem, NULL, 0, 0};
   rt_text_add(&text, "class %s", ir_class_name((OpClass)c->k->cls));
@@ -233,6 +244,7 @@ bool cg_describe(ModulePlan *plan, KernelCall *c) {
     if (in_kernel(c, (Val){i}) && !ir_is_output_alias(c->f, (Val){i}) && !put_instruction(plan, c, (Val){i}, &text))
       return false;
   put_wanted(plan, c, &text);
+  if (!put_whole(plan, c, &text)) return false;
   if (c->body) cg_scan_text(plan, c, &text);
   c->key = text.text;
   c->key_len = text.len;

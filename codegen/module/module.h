@@ -17,7 +17,7 @@ extern const CgPipeline cg_quick_pipeline;
 const CgPipeline *cg_process_pipeline(void);
 
 // A call of a kernel in a function, with its arguments.
-typedef struct {
+typedef struct KernelCall {
   const Fn *f;
   const Kernel *k;
   KernelArg *kernel_args;  // in order of first occurrence, like the rest
@@ -32,6 +32,7 @@ typedef struct {
   uint32_t weight;                    // 1 + the row of Prog.packed_weights that it reads; 0: none
   bool barrier;                       // preceded by a barrier
   bool checks_status;                 // preceded by a test whether an earlier kernel reported an index out of range
+  struct KernelCall *whole;           // of a part of a row kernel: the whole one, which nobody calls; else NULL
   struct EntryFn *body;               // of a scan: the kernels of one step; else NULL
   uint32_t first_initial, n_initial;  // rows of ModulePlan.initial_values, where it only fills memory: fill.c
 } KernelCall;

@@ -41,19 +41,26 @@ int64_t cg_column_sum_scratch(const Fn *f, Val v) {
   return 4 * cg_column_chunks(f->prog, rows) * cg_column_width(f->prog, rows);
 }
 
-void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
+void cg_column_sum_find(ColumnSums *s, Cg *c, Shape rows) {
   const Prog *p = c->f->prog;
+  Shape own;
   *s = (ColumnSums){.c = c, .chunk = cg_column_chunk(p, rows), .n_chunks = cg_column_chunks(p, rows)};
   s->bound = cg_column_width(p, rows);
+  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++)
+    if (ir_ins(c->f, (Val){i})->op != OP_result && ir_column_sum(c->f, (Val){i}, &own)) s->sum[s->n++].v = (Val){i};
+}
+
+void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows) {
+  const Prog *p = c->f->prog;
+  cg_column_sum_find(s, c, rows);
   s->size = cg_dim(c, ir_dim_at(p, rows, ir_rank(p, rows) - 1));
   int64_t at = 0;
-  Shape own;
-  for (uint32_t i = c->k->first; i < c->k->first + c->k->n; i++) {
+  for (uint32_t i = c->k->first, n = 0; i < c->k->first + c->k->n; i++) {
     Val v = {i};
     if (ir_ins(c->f, v)->op == OP_result) continue;
-    if (ir_column_sum(c->f, v, &own)) {
-      s->sum[s->n].v = v, s->sum[s->n].strip = cg_block(c, c->f32, s->bound);
-      s->sum[s->n++].partials = cg_at(c, c->f32, c->scratch, cg_i64(c, at / 4));
+    if (n < s->n && s->sum[n].v.i == i) {
+      s->sum[n].strip = cg_block(c, c->f32, s->bound);
+      s->sum[n++].partials = cg_at(c, c->f32, c->scratch, cg_i64(c, at / 4));
     }
     if (ir_ops[ir_ins(c->f, v)->op].cls == CLASS_REDUCE)
       at += cg_round_up(cg_reduce_scratch_bytes(c->f, v, c->t), TN_ALIGN);

@@ -27,7 +27,8 @@ typedef struct {
   V at;  // offset of the current chunk in the partials
 } ColumnSums;
 
-void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // finds the sums of the kernel; n == 0: there are none
+void cg_column_sum_find(ColumnSums *s, Cg *c, Shape rows);  // the sums of the kernel; n == 0: there are none
+void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // the same, with their memory
 void cg_column_sum_begin(ColumnSums *s, V chunk);
 // Mask NULL: all lanes
 void cg_column_sum_add(ColumnSums *s, uint32_t k, V i, V x, V mask);

@@ -185,21 +185,45 @@ static V units_of(Row *r) {
   return r->strided ? cg_mul(c, before, cg_ceil_div_value(c, stride, c->t->vl)) : before;
 }
 
-bool cg_emit_row(Cg *c) {
+static Dim width_of(const Row *r) { return ir_dim_at(r->c->f->prog, r->g.shape, r->g.axis); }
+
+static Row open_rows(Cg *c) {
   const Prog *p = c->f->prog;
   RowSpace space = rows_of(c->f, c->k);
-  Shape shape = space.shape;
-  Row r = {.c = c, .g = {.c = c, .shape = shape, .axis = space.axis, .rank = ir_rank(p, shape)}};
-  Dim width = ir_dim_at(p, shape, space.axis);
-  r.size = cg_dim(c, width);
-  r.bound = ir_dim_bound(p, width);
-  r.strided = space.axis + 1 < r.g.rank;
+  uint32_t rank = ir_rank(p, space.shape);
+  Row r = {.c = c, .g = {.c = c, .shape = space.shape, .axis = space.axis, .rank = rank}};
+  r.bound = ir_dim_bound(p, width_of(&r));
+  r.strided = space.axis + 1 < rank;
+  return r;
+}
+
+static void choose_lanes(Row *r) {
+  r->row_per_lane = r->whole ? r->whole->row_per_lane : r->strided || is_row_per_lane(r, width_of(r));
+}
+
+// The kernel of which this is a part, as far as its sweeps: nothing of it is emitted.
+static bool open_whole(Row *w, Cg *c) {
+  c->f = c->whole.f, c->k = c->whole.k, c->kernel_args = c->whole.args, c->n_kernel_args = c->whole.n_args;
+  *w = open_rows(c);
+  cg_column_sum_find(&w->columns, c, w->g.shape);
+  if (!make_graph(w)) return false;
+  choose_lanes(w);
+  return true;
+}
+
+bool cg_emit_row(Cg *c) {
+  Row r = open_rows(c), whole;
+  Cg of = *c;
+  Shape shape = r.g.shape;
+  if (c->whole.f && !open_whole(&whole, &of)) return false;
+  r.whole = c->whole.f ? &whole : NULL;
+  r.size = cg_dim(c, width_of(&r));
   cg_column_sum_open(&r.columns, c, shape);
   if (!make_graph(&r)) return false;
   V lo = cg_i64(c, 0), hi = units_of(&r);
-  r.row_per_lane = r.strided || is_row_per_lane(&r, width);
+  choose_lanes(&r);
   make_buffers(&r);
-  bool alone = ir_shape_bound(p, shape) < SMALL;
+  bool alone = ir_shape_bound(c->f->prog, shape) < SMALL;
   for (If s = cg_when(c, alone ? cg_eq(c, c->worker, lo) : NULL); cg_then(&s);)
     if (r.columns.n) emit_chunks(&r, hi, alone);
     else emit_rows(&r, hi, alone);

@@ -73,9 +73,11 @@ typedef struct {
 // Emission state. Lanes of a vector are contiguous elements of a row; or, `row_per_lane`, the same element of vl adjacent
 // rows: then row scalars are vectors too, and memory operands are interleaved (interleave.h) before and after. `strided`:
 // rows along another axis than the last, where adjacent rows are contiguous, and nothing needs to be interleaved.
-typedef struct {
+typedef struct Row {
   RowGraph g;
   Cg *c;
+  // Of a part of a kernel: the whole one, which says how sums are split, so that their bits are the same; NULL: this is whole
+  struct Row *whole;
   V size;             // elements of a row
   V index, element;   // current (first) row; its first element
   V outer[MAX_RANK];  // its index by axis, computed on demand

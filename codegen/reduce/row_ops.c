@@ -171,19 +171,6 @@ static bool is_product(const RowGraph *g, Node a) {
   return n->kind == NODE_INS && ir_ins(g->c->f, n->v)->op == OP_mul;
 }
 
-// a b + d is contracted to an FMA, also where a b has other uses.
-static bool sum_of_product(RowGraph *g, Val v) {
-  Node a = arg(g, v, 0), b = arg(g, v, 1);
-  if (!is_product(g, a)) {
-    Node swap = a;
-    a = b, b = swap;
-  }
-  if (!is_product(g, a) || (!g->node[a].elem && !g->node[b].elem)) return false;
-  const RowNode *n = &g->node[a];
-  set(g, v, 0, fma_of(g, n->arg[0], n->arg[1], b));
-  return true;
-}
-
 // A sum of squares is contracted to FMAs, too.
 static void sum(RowGraph *g, Val v) {
   Node a = arg(g, v, 0);
@@ -201,7 +188,6 @@ static void sum(RowGraph *g, Val v) {
 
 static void pointwise(RowGraph *g, Val v) {
   const Ins *ins = ir_ins(g->c->f, v);
-  if (ins->op == OP_add && sum_of_product(g, v)) return;
   RowNode n = {.kind = NODE_INS, .v = v, .n_args = (uint8_t)ins->n_args};
   n.elem = ins->shape.i == g->shape.i;
   for (uint32_t k = 0; k < ins->n_args; k++) n.arg[k] = arg(g, v, k);

@@ -287,7 +287,8 @@ static Sweep plan_sweep(Row *r, uint32_t number) {
     if (cg_row_is_reduction(cg_row_at(r, k)) && cg_row_at(r, k)->live && cg_row_at(r, k)->level == number + 1)
       s.red[s.n_red++] = k;
   uint32_t work = work_of(r, &s);
-  s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  if (r->whole) s.wide = plan_sweep(r->whole, number).wide;
+  else s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
   if (s.n_red && !r->row_per_lane) s.parts = s.lanes / r->c->t->vl;
   return s;
 }

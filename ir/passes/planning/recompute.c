@@ -184,6 +184,7 @@ RecomputeProblem ir_recompute_problem(Again *a, const Fn *f) {
 typedef struct {
   const Again *a;
   const Recompute *r;
+  const Fn *old;  // the function as it was
   Rewrite e;
   Val *seen;        // by view: what its operand was where it was copied
   Val *before;      // by value of the kernel at hand: what it was
@@ -283,7 +284,7 @@ static void keep_made(Emit *o, const RecomputeStep *s, const Kernel *k) {
 static void emit_step(Emit *o, const RecomputeStep *s) {
   const Again *a = o->a;
   Kernel k = a->f->kernels[s->kernel];
-  uint32_t first = 0;
+  uint32_t first = 0, n_needed = 0, n_all = 0;
   OpClass cls = mark_step(a, o->r, s);
   memcpy(o->before + k.first, o->e.map + k.first, k.n * sizeof *o->before);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
@@ -292,12 +293,15 @@ static void emit_step(Emit *o, const RecomputeStep *s) {
   first = o->e.f->n_ins;
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (a->is_needed[i]) ir_rewrite_copy(&o->e, (Val){i});
+  for (uint32_t i = k.first; i < k.first + k.n; i++) n_needed += a->is_needed[i], n_all += o->e.old[i].op != OP_result;
   clear_needed(a, &k);
   o->kernels[o->n_kernels++] = (Kernel){.first = first,
                                         .n = o->e.f->n_ins - first,
                                         .cls = (uint8_t)cls,
                                         .wanted = o->e.map[k.wanted.i],
-                                        .again = s->again};
+                                        .again = s->again,
+                                        .before = k.before || n_needed == n_all ? k.before : o->old,
+                                        .whole = k.before ? k.whole : s->kernel};
   if (s->again) keep_made(o, s, &k);
 }
 
@@ -333,6 +337,8 @@ void ir_recompute_emit(Fn *f, const Again *a, const Recompute *of) {
   uint32_t n = f->n_ins;
   const uint32_t *kernel_of = f->kernel_of;
   Emit o = {.a = a, .r = &r, .seen = rt_alloc(mem, n * sizeof *o.seen), .before = rt_alloc(mem, n * sizeof *o.before)};
+  Fn *old = rt_alloc(mem, sizeof *old);
+  *old = *f, o.old = old;
   o.is_made = rt_alloc(mem, a->plan.p.n_buffers + 1), o.kernels = rt_alloc(mem, (r.n + 1) * sizeof *o.kernels);
   ir_rewrite_begin(&o.e, f);
   for (uint32_t i = 1; i < n; i++) {
