@@ -258,8 +258,47 @@ static void compare(bool is_const) {
   tn_program_free(p);
 }
 
+// ---- made of the number of rows alone, which no sequence knows by itself
+static tn_tensor numbers(void) { return tn_reshape(tn_arange(f, 0, 1, rows, TN_F32), TN_SHAPE(rows, 1)); }
+
+static void refused(tn_tensor y, const char *part) {
+  const char *report = report_of(p);
+  if (!CHECK(!y.v && strstr(report, "error[E130]") && strstr(report, part))) printf("%s\n", report);
+  tn_program_free(p);
+}
+
+static void number_rows(void) {
+  begin(false);
+  refused(tn_add(d, numbers()), "axis 0 of f32[rows,1] numbers the rows of all of them");
+  begin(false);
+  refused(tn_packed_with_data(s, numbers()).data, "numbers the rows");
+  begin(false);
+  refused(tn_copy_(tn_clone(d), tn_expand(numbers(), TN_SHAPE(rows, C))), "tn_packed_steps");
+  begin(false);
+  CHECK(tn_add(d, tn_ones(f, TN_SHAPE(rows, C))).v && tn_add(tn_rows(s), numbers()).v);
+  CHECK(tn_concat(0, TN_TENSORS(tn_zeros(f, TN_SHAPE(rows, C)), tn_rows(s))).v && tn_n_errors(p) == 0);
+  tn_program_free(p);
+}
+
+// A carry has the rows of what the step leaves; what it begins with may be of none.
+static void carry_rows(bool is_const) {
+  begin(is_const);
+  tn_scan *scan = tn_scan_begin(f, .steps = tn_dim_const(2));
+  tn_tensor zeros = tn_zeros(f, TN_SHAPE(rows, C)), h = tn_scan_carry(scan, zeros), mixed = tn_softmax(h, 0);
+  tn_scan_next(scan, h, tn_add(d, mixed));
+  tn_scan_end(scan);
+  tn_output(f, "y", tn_scan_final(scan, h));
+  tn_function_end(f);
+  tn_model *m = tn_compile(p, .quiet = true, .cache_dir = "");
+  if (!CHECK(!m && strstr(report_of(p), "error[E130]"))) printf("%s\n", report_of(p));
+  tn_model_free(m);
+  tn_program_free(p);
+}
+
 int main(void) {
   walk_table();
+  number_rows();
+  carry_rows(false), carry_rows(true);
   for (int is_const = 0; is_const < 2; is_const++) judge(is_const), judge_text(is_const), compare(is_const);
   return check_report();
 }

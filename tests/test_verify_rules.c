@@ -131,8 +131,9 @@ static const Sample samples[] = {
      "output %h {index=0}\noutput %t {index=1}\noutput %x {index=2}\n}\n"
      "body @dense(%x: f32[7], %h: f32[6]) {\noutput %h {index=0}\noutput %x {index=1}\n}\n",
      "%x: f32[3,7], %h: f32[2,6], %t: f32[5], %w: f32[9], %xs: f32[4,7], %h0: f32[6]",
-     LAYOUT "%y, %hn, %tn = scan %L, %x, %h, %t, %w {body=\"packed\", slices=1, carries=2, live=live}\n"
-            "%z, %zn = scan %xs, %h0 {body=\"dense\", slices=1, carries=1, time=4, reverse}\n"},
+     "%L = packed_layout {lengths=[2,1], time=4, rows=3, checked}\n%y, %hn, %tn = scan %L, %x, %h, %t, %w "
+     "{body=\"packed\", slices=1, carries=2, live=live}\n"
+     "%z, %zn = scan %xs, %h0 {body=\"dense\", slices=1, carries=1, time=4, reverse}\n"},
     {"dim live <= 2\n", "%x: f32[3,7], %h: f32[2,6]",
      LAYOUT
      "scan_begin %L {scan=0, live=live}\n%i = scan_input %x {scan=0, live=live}\n"

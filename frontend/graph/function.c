@@ -293,7 +293,9 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
 }
 
 tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at) {
-  return (tn_tensor){f, ir_emit(f->ir, op, NULL, 0, attrs, n_attrs, fe_loc(f->p, at)).i};
+  Val y = ir_emit(f->ir, op, NULL, 0, attrs, n_attrs, fe_loc(f->p, at));
+  if (f->rows.n) ir_rows_follow(&(RowsEffect){0}, &(RowsCall){f->ir, &f->rows, op, NULL, 0, n_attrs, attrs}, y);
+  return (tn_tensor){f, y.i};
 }
 
 tn_tensor fe_emit1(Op op, tn_tensor a, tn_site at) { return fe_emit(op, &a, 1, NULL, 0, at); }

@@ -34,10 +34,11 @@ static void report_mixed(tn_tensor t, const char *call, const char *hint, tn_sit
   tn_program *p = t.fn->p;
   Rows r = fe_rows(t);
   fe_error(p, E_ROWS_MIXED, at,
-           "%s would mix the sequences of a packed batch: axis %u of %s has the rows of all of them", call, r.axis,
-           fe_type_text(t));
+           "%s would mix the sequences of a packed batch: axis %u of %s %s the rows of all of them", call, r.axis,
+           fe_type_text(t), r.is_numbered ? "numbers" : "has");
   if (fe_ins(t)->loc.i != t.fn->ir->ins[r.layout].loc.i) fe_note(p, fe_ins(t)->loc, "the value was made here");
   fe_note(p, t.fn->ir->ins[r.layout].loc, "the sequences were packed here");
+  if (r.is_numbered) hint = "tn_packed_steps numbers the steps of each sequence";
   fe_hint(p, "%s; tn_rows says that these are just rows", hint);
 }
 

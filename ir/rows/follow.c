@@ -108,11 +108,26 @@ static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
   return true;
 }
 
+// What was made of the number of rows alone meets rows of a layout, and becomes such, unless it numbers those of all sequences.
+static void meet_made(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
+  Rows r = ir_rows_at(c->rows, v), with = ir_rows_at(c->rows, e->kept);
+  if (way.fate == WAY_MIXED) e->numbered = v;
+  if (way.fate == WAY_OF_LAYOUT && r.is_numbered) e->mixed = v;
+  if (way.fate != WAY_KEPT) return;
+  if (!with.layout || (with.is_made && r.is_numbered)) e->kept = v, e->axis = way.axis;
+  else if (!with.is_made && r.is_numbered && e->axis == way.axis) e->mixed = v;
+}
+
+static void meet_all_made(RowsEffect *e, const RowsCall *c) {
+  for (uint32_t k = 0; k < c->n; k++)
+    if (ir_rows_at(c->rows, c->a[k]).is_made) meet_made(e, c, c->a[k], ir_way_of_rows(c, k));
+}
+
 bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
   *e = (RowsEffect){0};
   for (uint32_t k = 0; k < c->n; k++) {
     Val v = c->a[k], of = layout_at(c, v);
-    if (ir_none(v) || ir_none(of) || ir_ins(c->f, v)->dtype == DT_LAYOUT) continue;
+    if (ir_none(v) || ir_none(of) || ir_ins(c->f, v)->dtype == DT_LAYOUT || ir_rows_at(c->rows, v).is_made) continue;
     RowsWay way = ir_way_of_rows(c, k);
     if (way.fate == WAY_MIXED && !ir_is_one_sequence(c->f, of)) e->mixed = v;
     if (way.fate == WAY_OF_LAYOUT) {
@@ -124,6 +139,7 @@ bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
     if ((way.fate == WAY_KEPT || way.fate == WAY_SUMMED) && !meet(e, c, v, way)) return false;
   }
   e->clash[0] = e->clash[1] = (Val){0};
+  meet_all_made(e, c);
   if (e->mixed.i && ir_ops[c->op].rows == ROWS_BY_AXIS) return true;
   if (e->n_summed == 1 && !ir_is_one_sequence(c->f, layout_at(c, e->summed))) e->mixed = e->summed;
   return true;
@@ -187,8 +203,10 @@ static void follow_said(const RowsCall *c, Val y) {
 
 // The same axis of the results, where it is there with its size; one row alone may be broadcast
 static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
-  Rows from = ir_rows_at(c->rows, e->kept), to = {.layout = from.layout, .axis = (uint8_t)e->axis};
+  Rows from = ir_rows_at(c->rows, e->kept), to = from;
   Dim size = axis_dim(c->f, e->kept, from.axis);
+  to.axis = (uint8_t)e->axis;
+  if (c->op == OP_scan_carry) to.is_made = to.is_numbered = false;  // later steps have what is left there
   bool keeps_size = c->op != OP_reshape && c->op != OP_packed_layout && ir_ops[c->op].cls != CLASS_SCAN;
   for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
     Val v = ir_result(y, k);
@@ -197,12 +215,53 @@ static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
   }
 }
 
+// The layout that has so many rows, or of whose steps a scan has so many at hand
+static Val layout_with(const Fn *f, Val before, Dim rows) {
+  for (Val v = before; v.i-- > 1;) {
+    if (ir_has_typed_rows(f, v) && axis_dim(f, v, 2).i == rows.i) return v;
+    const Attr *live = ir_ins(f, v)->op == OP_scan_begin ? ir_attr(f, v, KEY_live) : NULL;
+    if (live && live->u.dim.i == rows.i && ir_has_typed_rows(f, ir_arg(f, v, 0))) return ir_arg(f, v, 0);
+  }
+  return (Val){0};
+}
+
+// Does the result have an axis that none of the operands has? axis of expand: counted from the last
+static bool makes_axis(const RowsCall *c, Val y, uint32_t axis) {
+  if (c->op != OP_expand) return ir_ops[c->op].n_operands == 0;
+  uint32_t own = rank_of(c, c->a[0]), new = rank_of(c, y) - own;
+  return axis < new || axis_dim(c->f, c->a[0], axis - new).i != axis_dim(c->f, y, axis).i;
+}
+
+static void follow_made(const RowsCall *c, Val y) {
+  uint32_t rank = ir_ins(c->f, y)->dtype == DT_LAYOUT ? 0 : rank_of(c, y);
+  for (uint32_t axis = 0; axis < rank; axis++) {
+    Dim size = axis_dim(c->f, y, axis);
+    if (ir_dim_is_const(c->f->prog, size) || !makes_axis(c, y, axis)) continue;
+    Val layout = layout_with(c->f, y, size);
+    if (layout.i) ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .axis = (uint8_t)axis, .is_made = true});
+  }
+}
+
+// Of what was made of the number of rows and worked on along them: the axis that still has so many
+static void follow_numbered(const RowsEffect *e, const RowsCall *c, Val y) {
+  Rows from = ir_rows_at(c->rows, e->numbered);
+  Dim size = axis_dim(c->f, e->numbered, from.axis);
+  from.is_numbered = true;
+  for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++)
+    for (uint32_t axis = rank_of(c, ir_result(y, k)); axis-- > 0;) {
+      from.axis = (uint8_t)axis;
+      if (axis_dim(c->f, ir_result(y, k), axis).i == size.i) ir_set_rows(c->rows, ir_result(y, k), from);
+    }
+}
+
 void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
   bool is_along = ir_ops[c->op].rows == ROWS_ALONG || ir_ops[c->op].rows == ROWS_BY_AXIS;
   bool is_scan = ir_ops[c->op].cls == CLASS_SCAN && c->op != OP_scan;
   if (ir_ops[c->op].rows == ROWS_SAID) follow_said(c, y);
   else if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
   else if (!ir_none(e->kept)) follow_kept(e, c, y);
+  else if (!ir_none(e->numbered)) follow_numbered(e, c, y);
+  else follow_made(c, y);
   if (is_scan) follow_scan(c, y);
 }
 
@@ -221,13 +280,14 @@ static RowsWay viewed(const Fn *f, Val v, uint32_t axis, Dim rows) {
 bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content) {
   Rows r = ir_rows_at(m, content);
   *e = (RowsEffect){0};
-  if (!r.layout || ir_is_one_sequence(f, (Val){r.layout})) return true;
+  if (!r.layout || (r.is_made && !r.is_numbered) || ir_is_one_sequence(f, (Val){r.layout})) return true;
   Dim rows = axis_dim(f, (Val){r.layout}, 2);
   uint32_t axis = r.axis;
   for (;; v = ir_arg(f, v, 0)) {
-    Rows had = ir_rows_at(m, v);
+    Rows had = ir_rows_at(m, v), has = r;
     if (had.is_plain) return true;
-    if (had.layout && had.axis == axis) {
+    if (had.is_made) had = (Rows){0};
+    if (had.layout && had.axis == axis && !r.is_made) {
       if (ir_same_layout(f, (Val){had.layout}, (Val){r.layout})) return true;
       e->clash[0] = (Val){had.layout}, e->clash[1] = (Val){r.layout};
       return false;
@@ -238,7 +298,8 @@ bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content)
       e->mixed = content;
       return false;
     }
-    ir_set_rows(m, v, (Rows){.layout = r.layout, .axis = (uint8_t)axis});
+    has.axis = (uint8_t)axis;
+    ir_set_rows(m, v, has);
     if (!is_view) return true;
     axis = way.axis;
   }

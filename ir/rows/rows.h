@@ -14,6 +14,9 @@ typedef struct {
   uint32_t layout;  // whose rows they are; 0: of none
   uint8_t axis;
   bool is_plain;  // it was said that these are just rows
+  // Made of the number of rows alone, as zeros of their shape: there are no sequences to mix in it
+  bool is_made;
+  bool is_numbered;  // the same, worked on along the axis: it depends on places among the rows of all sequences
 } Rows;
 
 typedef struct {
@@ -71,6 +74,7 @@ RowsWay ir_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows)
 // What an instruction does with operands that have rows: the first of each kind; none: there is no such
 typedef struct {
   Val kept, summed, mixed;
+  Val numbered;             // made of the number of rows alone, and worked on along them
   Val clash[2];             // layouts whose rows would meet
   uint32_t axis, n_summed;  // axis: of the result, where the kept one's rows lie
 } RowsEffect;
