@@ -5,6 +5,7 @@
 #include "tests/random_gen.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- steps: reductions and rows
 void add_reduce(Gen *g) {
@@ -61,6 +62,40 @@ void add_row_norm(Gen *g) {
   for (uint32_t k = 1; k < n; k++) in[k] = gen_leaf(g, ir_shape(g->p, &width, 1));
   Attr eps = ir_a_num(KEY_eps, 0.1);
   gen_keep(g, gen_emit(g, layer ? OP_layer_norm : OP_rms_norm, in, n, &eps, 1), 8);
+}
+
+// An operand that is broadcast to the axes d: of axes from some on, of size 1 from another on
+static Val leaf_beside(Gen *g, Dims d) {
+  uint32_t from = (uint32_t)gen_below(g, d.n), to = (uint32_t)gen_below(g, d.n + 1);
+  for (uint32_t k = to; k < d.n; k++) d.d[k] = ir_dim(g->p, 1);
+  memmove(d.d, d.d + from, (d.n - from) * sizeof *d.d);
+  d.n -= from;
+  return gen_leaf(g, gen_shape(g, &d));
+}
+
+static Val scaled_under(Gen *g, Val v, Dims d) {
+  Attr shape = ir_a_list(KEY_shape, gen_shape(g, &d));
+  Val in[2] = {gen_emit(g, OP_reshape, &v, 1, &shape, 1)};
+  if (ir_none(in[0]) || ir_none(in[1] = leaf_beside(g, d))) return (Val){0};
+  return gen_emit(g, gen_chance(g, 60) ? OP_mul : OP_add, in, 2, NULL, 0);
+}
+
+// Axes of v as one, rows along it, and elements under the old axes before and after: as a norm of groups.
+void add_grouped_rows(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  if (ir_none(v)) return;
+  Dims d = gen_dims(g, v), rows = d;
+  uint32_t n = 1 + (uint32_t)gen_below(g, d.n);
+  rows.n = d.n - n + 1;
+  for (uint32_t k = rows.n; k < d.n; k++) rows.d[rows.n - 1] = ir_dim_mul(g->p, rows.d[rows.n - 1], d.d[k]);
+  Attr shape = ir_a_list(KEY_shape, gen_shape(g, &rows)), eps = ir_a_num(KEY_eps, 0.1);
+  bool norm = gen_chance(g, 50);
+  if (gen_chance(g, 40)) v = scaled_under(g, v, d);
+  if (ir_none(v)) return;
+  v = gen_emit(g, OP_reshape, &v, 1, &shape, 1);
+  if (!ir_none(v)) v = gen_emit(g, norm ? OP_layer_norm : OP_softmax, &v, 1, &eps, norm);
+  if (!ir_none(v)) v = scaled_under(g, v, d);
+  if (!ir_none(v)) gen_keep_tame(g, v, 8);
 }
 
 Dims gen_without_last(const Gen *g, Val v) {

@@ -242,6 +242,76 @@ static void expect(tn_program *p, tn_function *f, uint32_t n_kernels, int64_t by
   tn_program_free(p);
 }
 
+// ---- elements under another shape: the softmax of groups of channels between a scale by channel and one by sample and channel
+typedef struct {
+  int64_t n, groups, channels, plane;  // channels of a group
+} Grouped;
+
+static tn_program *grouped_program(Grouped d) {
+  int64_t channels = d.groups * d.channels;
+  tn_program *p = tn_program_create("grouped");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_dim n = tn_dim_bounded(p, "n", d.n + 2);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(n, channels, d.plane));
+  tn_tensor w = tn_input(f, "w", TN_F32, TN_SHAPE(channels, 1));
+  tn_tensor v = tn_input(f, "v", TN_F32, TN_SHAPE(n, channels, 1));
+  tn_tensor rows = tn_reshape(tn_mul(x, w), TN_SHAPE(n, d.groups, d.channels * d.plane));
+  tn_tensor y = tn_reshape(tn_softmax(rows, -1), TN_SHAPE(n, channels, d.plane));
+  tn_output(f, "y", tn_add(tn_mul(y, v), w));
+  tn_function_end(f);
+  return p;
+}
+
+// Of channels [first, last) of sample i; the largest error
+static double grouped_error(Grouped d, int64_t i, int64_t first, int64_t last, const float *x, const float *w,
+                            const float *v, const float *y) {
+  double sum = 0, worst = 0;
+  int64_t channels = d.groups * d.channels;
+  for (int64_t c = first; c < last; c++)
+    for (int64_t k = 0; k < d.plane; k++) sum += exp((double)x[(i * channels + c) * d.plane + k] * w[c]);
+  for (int64_t c = first; c < last; c++)
+    for (int64_t k = 0; k < d.plane; k++) {
+      int64_t at = (i * channels + c) * d.plane + k;
+      worst = fmax(worst, fabs(y[at] - (exp((double)x[at] * w[c]) / sum * v[i * channels + c] + w[c])));
+    }
+  return worst;
+}
+
+static void check_grouped(Grouped d, uint32_t n_kernels) {
+  int64_t channels = d.groups * d.channels, n = d.n * channels * d.plane;
+  float *x = numbers((size_t)n, 1), *w = numbers((size_t)channels, 2), *v = numbers((size_t)(d.n * channels), 3);
+  float *y[2] = {numbers((size_t)n, 4), numbers((size_t)n, 5)};
+  double worst = 0;
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = grouped_program(d);
+    tn_model *m = model_of(p, .n_workers = run ? 3 : 1);
+    CHECK(kernels_of(m) == n_kernels);
+    CHECK(tn_run(m, "run",
+                 TN_IN(tn_f32(x, d.n, channels, d.plane), tn_f32(w, channels, 1), tn_f32(v, d.n, channels, 1)),
+                 TN_OUT(tn_f32(y[run], d.n, channels, d.plane))) == TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  for (int64_t i = 0; i < d.n; i++)
+    for (int64_t g = 0; g < d.groups; g++)
+      worst = fmax(worst, grouped_error(d, i, g * d.channels, (g + 1) * d.channels, x, w, v, y[0]));
+  CHECK(!memcmp(y[0], y[1], (size_t)n * sizeof(float)));
+  if (!CHECK(worst < 2e-5))
+    printf("  %lld channels of %lld: off by %g\n", (long long)d.channels, (long long)d.plane, worst);
+  free(x), free(w), free(v), free(y[0]), free(y[1]);
+}
+
+// Runs of one element, of some and of whole vectors, with ends within a vector, and of whole rows; short rows are
+// processed row per lane where nothing has runs.
+static void check_all_grouped(void) {
+  static const int64_t planes[] = {1, 16, 17, 31, 49, 64, 100, 1024, 5000};
+  for (size_t k = 0; k < sizeof planes / sizeof *planes; k++)
+    for (int64_t channels = 1; channels <= 4; channels++)
+      if (channels * planes[k] > 1) check_grouped((Grouped){3, 5, channels, planes[k]}, 1);
+  check_grouped((Grouped){40, 1, 6, 33}, 1);
+  check_grouped((Grouped){3, 5, 4, 3}, 3);  // runs shorter than a vector: scale, softmax, scale
+}
+
 enum { ROWS = 64, WIDTH = 96, BYTES = ROWS * WIDTH * 4 };
 
 static void check_plans(void) {
@@ -321,6 +391,7 @@ int main(void) {
   check_vocabulary(3, 65536);
   check_weighted(19, 20011);
   check_all_upright();
+  check_all_grouped();
   check_plans();
   check_rounding();
   return check_report();

@@ -82,6 +82,7 @@ static bool is_row_per_lane(Row *r, Dim width) {
   for (uint32_t k = 1; k < r->g.n; k++) {
     const RowNode *n = cg_row_at(r, k);
     bool memory = n->live && (n->kind == NODE_MEM || n->kind == NODE_SCALAR);
+    if (n->live && n->kind == NODE_RUN) return false;
     if (memory && !cg_row_is_dense(&r->g, n) && !cg_row_is_invariant(&r->g, n)) return false;
     if (n->live && n->kind == NODE_GATHER && !cg_row_is_dense(&r->g, cg_row_at(r, n->arg[0]))) return false;
   }

@@ -9,6 +9,7 @@
 #define TN_CODEGEN_REDUCE_ROW_H
 
 #include "codegen/reduce/column_sum.h"
+#include "ir/passes/plan.h"
 
 typedef uint32_t Node;  // 0: none
 
@@ -18,6 +19,7 @@ typedef enum {
   NODE_SIZE,       // elements of a row, as f32
   NODE_VALUE,      // an immediate of the IR
   NODE_MEM,        // element in memory
+  NODE_RUN,        // element: a number in memory for a run of elements
   NODE_SCALAR,     // row scalar in memory, f32 or i64
   NODE_PRIMITIVE,  // primitive `op` of the arguments
   NODE_FMA,        // a b + d
@@ -43,11 +45,12 @@ typedef struct {
   Node arg[3];
   Val v;                    // MEM, SCALAR, VALUE, INS
   uint32_t broadcast_rank;  // MEM, SCALAR: rank of the shape that it is broadcast to
+  RowRun run;               // MEM, RUN, SCALAR: of an operand of elements under another shape; length 0: of none
   double num;
   Val in_result;   // is_buffered: in the row of this result; {0}: on the stack
   uint32_t level;  // elements: first sweep that can compute it; row scalars: available before this sweep
   // during emission
-  V row;     // MEM: pointer to the current row
+  V row;     // MEM, RUN: pointer to the current row
   V scalar;  // row scalars: the value
   V buffer;  // row buffer, if is_buffered or interleaved
   V value;   // elements: value of the current vector, valid for iteration `stamp`; PIVOT: in all lanes
@@ -118,8 +121,9 @@ Node cg_row_weight(RowGraph *g, Val v, uint32_t k);   // operand with the shape 
 Node cg_row_node_of(Row *r, Val v);                   // v: an instruction of the kernel
 Node cg_row_summed(Row *r, uint32_t j);               // the operand of column sum j
 bool cg_row_in_kernel(const RowGraph *g, Val v);
+bool cg_row_has_elements(const RowGraph *g, Shape s);  // of the rows, in their order
 bool cg_row_is_reduction(const RowNode *n);
-bool cg_row_is_shaped(Row *r, Val v);                  // has v the shape of the rows?
+bool cg_row_is_shaped(Row *r, Val v);                  // is v elements of the rows?
 bool cg_row_is_stored(Row *r, Val v);                  // a result of the kernel; column sums excepted
 uint32_t cg_row_cost(const Row *r, const RowNode *n);  // operations per element, without those of its arguments
 void cg_row_assign_sweeps(Row *r);                     // `last`, and which nodes are live and buffered

@@ -15,7 +15,7 @@ enum {
 };
 
 static bool is_element(const RowGraph *g, const RowNode *n) {
-  if (n->kind == NODE_MEM || n->kind == NODE_ONE_HOT) return true;
+  if (n->kind == NODE_MEM || n->kind == NODE_RUN || n->kind == NODE_ONE_HOT) return true;
   if (n->kind != NODE_PRIMITIVE && n->kind != NODE_FMA) return n->elem;
   for (uint32_t k = 0; k < n->n_args; k++)
     if (g->node[n->arg[k]].elem) return true;
@@ -28,7 +28,8 @@ bool cg_row_is_reduction(const RowNode *n) {
 
 static bool same_node(const RowNode *a, const RowNode *b) {
   return a->kind == b->kind && a->op == b->op && a->n_args == b->n_args && !memcmp(a->arg, b->arg, sizeof a->arg) &&
-         a->v.i == b->v.i && a->broadcast_rank == b->broadcast_rank && !memcmp(&a->num, &b->num, sizeof a->num);
+         a->v.i == b->v.i && a->broadcast_rank == b->broadcast_rank && a->run.length == b->run.length &&
+         a->run.period == b->run.period && !memcmp(&a->num, &b->num, sizeof a->num);
 }
 
 Node cg_row_node(RowGraph *g, RowNode n) {
@@ -65,6 +66,23 @@ static Node memory(RowGraph *g, Val v, NodeKind kind, uint32_t shown) {
   return cg_row_node(g, (RowNode){.kind = (uint8_t)kind, .v = v, .broadcast_rank = shown});
 }
 
+bool cg_row_has_elements(const RowGraph *g, Shape s) {
+  return ir_row_elements(g->c->f, s, (RowSpace){g->shape, g->axis});
+}
+
+// Operand a, from memory, of elements under shape `to`
+static Node operand_of_runs(RowGraph *g, Val a, Shape to) {
+  const Fn *f = g->c->f;
+  RowSpace rows = {g->shape, g->axis};
+  RowNode n = {.kind = NODE_SCALAR, .v = a, .broadcast_rank = ir_rank(f->prog, to)};
+  Shape from = ir_ins(f, a)->shape;
+  if (from.i == to.i) return memory(g, a, NODE_MEM, n.broadcast_rank);
+  if (!ir_row_run(f, from, to, rows, &n.run)) return cg_row_node(g, n);  // one number
+  if (n.run.length < ir_dim_bound(f->prog, ir_dim_at(f->prog, g->shape, g->axis)))
+    n.kind = n.run.length == 1 ? NODE_MEM : NODE_RUN;
+  return cg_row_node(g, n);
+}
+
 Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   const Fn *f = g->c->f;
   Val a = ir_arg(f, v, k);
@@ -73,6 +91,7 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   if (cg_row_in_kernel(g, a)) return g->of[a.i - g->c->k->first];
   if (immediate(g, a, &n)) return n;
   if (ins->shape.i == g->shape.i) return memory(g, a, NODE_MEM, g->rank);
+  if (to->shape.i != g->shape.i && cg_row_has_elements(g, to->shape)) return operand_of_runs(g, a, to->shape);
   uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
   if (to->shape.i != g->shape.i) return memory(g, a, NODE_SCALAR, shown);
   bool invariant = rank == 0 || g->axis + 1 < g->rank || ir_dim_is_one(g->c->f->prog, dim_at(g, a, rank - 1));
@@ -115,10 +134,11 @@ static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
 }
 
 Node cg_row_node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
-bool cg_row_is_shaped(Row *r, Val v) { return ir_ins(r->c->f, v)->shape.i == r->g.shape.i; }
+bool cg_row_is_shaped(Row *r, Val v) { return cg_row_has_elements(&r->g, ir_ins(r->c->f, v)->shape); }
 
 bool cg_row_is_stored(Row *r, Val v) {
   Shape rows;
+  if (ir_ins(r->c->f, v)->op == OP_reshape) return false;
   if (ir_ins(r->c->f, v)->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
   return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) && !cg_is_empty(r->c->f, v);
 }
@@ -129,7 +149,7 @@ Node cg_row_summed(Row *r, uint32_t j) { return cg_row_node_of(r, r->columns.sum
 static bool reads_memory(Row *r, Node k, Node kept) {
   const RowNode *n = cg_row_at(r, k);
   if (!n->elem || k == kept || (n->is_buffered && n->level <= cg_row_at(r, kept)->level)) return false;
-  if (n->kind == NODE_MEM) return true;
+  if (n->kind == NODE_MEM || n->kind == NODE_RUN) return true;
   for (uint32_t j = 0; j < n->n_args; j++)
     if (reads_memory(r, n->arg[j], kept)) return true;
   return false;

@@ -189,7 +189,7 @@ static void sum(RowGraph *g, Val v) {
 static void pointwise(RowGraph *g, Val v) {
   const Ins *ins = ir_ins(g->c->f, v);
   RowNode n = {.kind = NODE_INS, .v = v, .n_args = (uint8_t)ins->n_args};
-  n.elem = ins->shape.i == g->shape.i;
+  n.elem = cg_row_has_elements(g, ins->shape);
   for (uint32_t k = 0; k < ins->n_args; k++) n.arg[k] = arg(g, v, k);
   set(g, v, 0, cg_row_node(g, n));
 }
@@ -211,6 +211,7 @@ bool cg_row_ops(RowGraph *g, Val v) {
   case OP_mean: set(g, v, 0, mean_about_pivot(g, arg(g, v, 0), size_of(g), N_PIVOTS)); break;
   case OP_amax: set(g, v, 0, reduce(g, NODE_MAX, arg(g, v, 0))); break;
   case OP_output:
+  case OP_reshape:
   case OP_expand: set(g, v, 0, arg(g, v, 0)); break;
   default:
     if (!ir_ops[op].is_pointwise) return rt_text_add(g->c->why, "%s is no row kernel", ir_ops[op].name), false;

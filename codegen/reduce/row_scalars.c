@@ -28,6 +28,8 @@ static V outer_index(Row *r, uint32_t axis) {
 
 bool cg_row_is_dense(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
+  if (n->run.length) return false;
+  if (n->kind == NODE_MEM && cg_row_has_elements(g, ir_ins(g->c->f, n->v)->shape)) return true;
   if (g->axis + 1 < g->rank)
     return n->kind == NODE_MEM ||
            !cg_row_is_invariant(g, n);  // operands are elements, row scalars or single numbers here
@@ -40,6 +42,7 @@ bool cg_row_is_dense(const RowGraph *g, const RowNode *n) {
 
 bool cg_row_is_invariant(const RowGraph *g, const RowNode *n) {
   uint32_t rank = rank_of(g, n->v);
+  if (n->run.length) return false;
   for (uint32_t axis = 0; axis < rank; axis++)
     if ((axis + n->broadcast_rank + 1 < rank + g->rank || g->axis + 1 < g->rank) &&
         !ir_dim_is_one(g->c->f->prog, dim_at(g, n->v, axis)))
@@ -47,9 +50,18 @@ bool cg_row_is_invariant(const RowGraph *g, const RowNode *n) {
   return true;
 }
 
+// Number of the run with which the current row begins, or in which it lies.
+static V first_run(Row *r, RowRun run) {
+  Cg *c = r->c;
+  V at = run.length < r->bound ? cg_mul(c, r->index, cg_i64(c, r->bound / run.length))
+                               : cg_div(c, r->index, cg_i64(c, run.length / r->bound));
+  return run.period ? cg_rem(c, at, cg_i64(c, run.period)) : at;
+}
+
 static V first_of(Row *r, const RowNode *n) {
   Cg *c = r->c;
   uint32_t rank = rank_of(&r->g, n->v);
+  if (n->run.length) return first_run(r, n->run);
   if (cg_row_is_dense(&r->g, n)) return n->kind == NODE_MEM ? r->element : r->index;
   V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
   for (uint32_t axis = rank; axis-- > 0;) {
@@ -65,7 +77,8 @@ static V first_of(Row *r, const RowNode *n) {
 void cg_row_enter(Row *r) {
   for (uint32_t k = 1; k < r->g.n; k++) {
     RowNode *n = cg_row_at(r, k);
-    if (n->live && n->kind == NODE_MEM) n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first_of(r, n));
+    bool is_element = n->kind == NODE_MEM || n->kind == NODE_RUN;
+    if (n->live && is_element) n->row = cg_at(r->c, r->c->f32, cg_ptr(r->c, n->v), first_of(r, n));
   }
 }
 

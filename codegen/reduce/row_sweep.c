@@ -56,6 +56,18 @@ static V load(Row *r, const RowNode *n) {
   return cg_load_masked(c, c->vf, p, r->mask);
 }
 
+// A vector has elements of one run, or of two.
+static V load_run(Row *r, const RowNode *n) {
+  Cg *c = r->c;
+  int64_t length = n->run.length, vl = c->t->vl;
+  V one = cg_i64(c, 1), number = cg_div(c, r->i, cg_i64(c, length)), next = cg_add(c, number, one);
+  V first = cg_splat(c, cg_get(c, c->f32, n->row, number));
+  if (length % vl == 0) return first;
+  V left = cg_sub(c, cg_mul(c, next, cg_i64(c, length)), r->i), last = cg_i64(c, r->bound / length - 1);
+  V second = cg_splat(c, cg_get(c, c->f32, n->row, cg_min(c, next, last)));
+  return cg_select(c, cg_mask(c, left), first, second);
+}
+
 static V one_hot(Row *r, const RowNode *n) {
   Cg *c = r->c;
   V place = cg_row_at(r, n->arg[0])->scalar, is;
@@ -88,6 +100,8 @@ static V vector(Row *r, Node k, uint32_t s) {
     n->value = load_buffered(r, n);
   } else if (n->kind == NODE_MEM) {
     n->value = load(r, n);
+  } else if (n->kind == NODE_RUN) {
+    n->value = load_run(r, n);
   } else if (n->kind == NODE_ONE_HOT) {
     n->value = one_hot(r, n);
   } else {

@@ -60,6 +60,15 @@ typedef struct {
 } RowSpace;
 bool ir_row_space(const Fn *f, Val v, RowSpace *out);  // v works on rows of operand 0
 bool ir_same_rows(RowSpace a, RowSpace b);
+// Elements of the rows, under their shape or, of rows along the last axis, another one: in the same order
+bool ir_row_elements(const Fn *f, Shape s, RowSpace rows);
+// Operand of elements under another shape: the same number for `length` elements, and anew after `period` runs (0: never).
+// A run is a part of a row, or whole rows. False: it is none.
+typedef struct {
+  int64_t length, period;
+} RowRun;
+bool ir_row_run(const Fn *f, Shape from, Shape to, RowSpace rows, RowRun *out);
+bool ir_row_passes(const Fn *f, Val view, RowSpace rows);          // a reshape of elements of the rows
 bool ir_column_sum(const Fn *f, Val v, Shape *out);                // v sums all rows; *out: shape of operand 0
 bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
 bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element

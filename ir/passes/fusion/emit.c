@@ -8,12 +8,39 @@ typedef struct {
   Rewrite e;
   const Groups *g;
   uint32_t *filled_in;  // by value that is made where it is read: the last group that makes it
+  uint32_t *inner;      // views in the kernel at hand
+  uint32_t n_inner, cap_inner;
 } Emit;
+
+static bool is_view(const Emit *o, uint32_t i) { return ir_ops[o->e.old[i].op].cls == CLASS_VIEW; }
+
+// A view of what the group makes, which a member reads: it lies in the kernel.
+static void copy_inner_view(Emit *o, uint32_t i) {
+  if (!is_view(o, i) || !ir_none(o->e.map[i])) return;
+  copy_inner_view(o, ir_rewrite_old_arg(&o->e, (Val){i}, 0).i);
+  ir_rewrite_copy(&o->e, (Val){i});
+  *RT_PUSH(o->e.f->prog->mem, o->inner, o->n_inner, o->cap_inner) = i;
+}
+
+// Other groups read a view that follows the kernel.
+static void forget_inner_views(Emit *o, uint32_t group) {
+  const Groups *g = o->g;
+  while (o->n_inner > 0) {
+    uint32_t i = o->inner[--o->n_inner];
+    bool is_read = false;
+    for (uint32_t k = g->uses.first[i]; k < g->uses.first[i + 1]; k++) {
+      uint32_t u = g->uses.user[k];
+      is_read |= is_view(o, u) ? ir_none(o->e.map[u]) : g->of[u] != group;
+    }
+    if (is_read) o->e.map[i] = (Val){0};
+  }
+}
 
 static void copy(Emit *o, uint32_t i, uint32_t group) {
   if (!ir_none(o->e.map[i])) return;
   for (uint32_t k = 0; k < o->e.old[i].n_args; k++) {
     uint32_t a = ir_rewrite_old_arg(&o->e, (Val){i}, k).i;
+    copy_inner_view(o, a);
     if (!o->g->is_copied[a] || o->filled_in[a] == group) continue;
     ir_rewrite_copy(&o->e, (Val){a});
     o->filled_in[a] = group;
@@ -106,6 +133,7 @@ void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
     OpClass cls = has_copies && by_rows && group->cls != CLASS_POINTWISE ? CLASS_ROW : (OpClass)group->cls;
     kernels[n_kernels++] =
         (Kernel){.first = first, .n = f->n_ins - first, .cls = (uint8_t)cls, .wanted = group->wanted};
+    forget_inner_views(&o, list[k]);
     for (uint32_t i = group->first; i; i = g->next[i]) copy_views(&o, i);
   }
   ir_rewrite_end(&o.e);

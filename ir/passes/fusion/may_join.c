@@ -7,7 +7,8 @@
 // makes, or the moments of what it makes, as its last member. Rows that are packed take pointwise instructions likewise.
 //
 // Row kernel: row ops over one row space, and pointwise instructions on elements or row scalars of these rows; values of
-// the kernel are read row-locally. A pointwise kernel turns into one when a row op joins:
+// the kernel are read row-locally, elements of contiguous rows through reshapes too. A pointwise kernel turns into one when a
+// row op joins:
 //
 //   %a = mul %x, %y : f32[n,64]                  k0
 //   %s = sum %a {axes=[1], keepdim} : f32[n,1]   k0
@@ -116,7 +117,8 @@ static bool is_row_member(const Groups *g, uint32_t to, Val v, uint32_t i, RowSp
   if (!ir_row_member(f, (Val){i}, rows)) return false;
   for (uint32_t j = 0; j < f->ins[i].n_args; j++) {
     Val a = ir_arg(f, (Val){i}, j), base = ir_view_base(f, a);
-    if (is_inside(g, to, v, ir_head(f, base).i) && (base.i != a.i || !ir_row_reads(f, (Val){i}, j, rows))) return false;
+    if (!is_inside(g, to, v, ir_head(f, base).i)) continue;
+    if (!ir_row_reads(f, (Val){i}, j, rows) || (base.i != a.i && !ir_row_passes(f, a, rows))) return false;
   }
   return true;
 }

@@ -98,8 +98,10 @@ static bool others_are_behind(const Groups *g, Val v, uint32_t group) {
 static bool is_read_in(const Fuse *s, Val v, uint32_t group) {
   const Groups *g = &s->g;
   for (uint32_t r = 0; r < ir_ins(s->f, v)->n_res; r++)
-    for (uint32_t k = g->uses.first[v.i + r]; k < g->uses.first[v.i + r + 1]; k++)
-      if (g->of[g->uses.user[k]] == group) return true;
+    for (uint32_t k = g->uses.first[v.i + r]; k < g->uses.first[v.i + r + 1]; k++) {
+      uint32_t u = g->uses.user[k];
+      if (g->of[u] == group || (ir_class_at(s->f, u) == CLASS_VIEW && is_read_in(s, (Val){u}, group))) return true;
+    }
   return false;
 }
 

@@ -7,6 +7,13 @@
 // A row space is a shape and the axis along which a row runs, mostly the last. An element is a value of that shape. A
 // row scalar is one number per row: the shape with that axis of size 1 (keepdim), or without it. A column sum (over all
 // rows) reads elements too; its result is complete after the last row, so nothing in the kernel reads it.
+//
+// Rows along the last axis are contiguous, and a reshape keeps the order of their elements. So elements may have another
+// shape of the same size. What they broadcast is the same number for runs of elements, of a part of a row or of whole rows:
+//
+//   %y, .. = layer_norm %x : f32[n,4,18]         rows of 18
+//   %z = reshape %y : f32[n,8,3,3]
+//   %a = mul %z, %w : f32[n,8,3,3]               %w: f32[8,1,1], runs of 9, two in a row, anew after 8
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ir.h"
@@ -94,6 +101,73 @@ static bool is_number(const Prog *p, Shape s) {
   return true;
 }
 
+// ---- elements under another shape
+bool ir_row_elements(const Fn *f, Shape s, RowSpace rows) {
+  if (s.i == rows.shape.i) return true;
+  return rows.axis + 1 == ir_rank(f->prog, rows.shape) &&
+         ir_shape_numel(f->prog, s).i == ir_shape_numel(f->prog, rows.shape).i;
+}
+
+bool ir_row_passes(const Fn *f, Val view, RowSpace rows) {
+  while (ir_ins(f, view)->op == OP_reshape) view = ir_arg(f, view, 0);
+  return ir_ops[ir_ins(f, view)->op].cls != CLASS_VIEW && ir_row_elements(f, ir_ins(f, view)->shape, rows);
+}
+
+// An operand that is broadcast to shape `to`
+typedef struct {
+  const Prog *p;
+  Shape from, to;
+  uint32_t lacks;  // axes in front that it has not
+} Broadcast;
+
+static bool is_repeated(const Broadcast *b, uint32_t axis) {
+  return axis < b->lacks || ir_dim_is_one(b->p, ir_dim_at(b->p, b->from, axis - b->lacks));
+}
+
+static bool is_whole(const Broadcast *b, uint32_t axis) {
+  return axis >= b->lacks && ir_dim_at(b->p, b->from, axis - b->lacks).i == ir_dim_at(b->p, b->to, axis).i;
+}
+
+static bool times_size(const Prog *p, Shape s, uint32_t axis, int64_t *n) {
+  const DimInfo *d = ir_dim_info(p, ir_dim_at(p, s, axis));
+  if (d->kind == DIM_CONST) *n *= d->value;
+  return d->kind == DIM_CONST;
+}
+
+// A vector has elements of two runs at most, and a row begins with a run.
+static bool run_fits(const Prog *p, RowRun run, int64_t width) {
+  if (run.length == 0 || width == 0) return false;
+  if (run.length % width == 0) return true;
+  if (width % run.length || (run.length > 1 && run.length < p->target.lanes)) return false;
+  return run.period % (width / run.length) == 0;
+}
+
+bool ir_row_run(const Fn *f, Shape from, Shape to, RowSpace rows, RowRun *out) {
+  const Prog *p = f->prog;
+  uint32_t rank = ir_rank(p, to), axis = rank;
+  int64_t width = 1;
+  if (ir_rank(p, from) > rank || !times_size(p, rows.shape, rows.axis, &width)) return false;
+  Broadcast b = {p, from, to, rank - ir_rank(p, from)};
+  *out = (RowRun){1, 1};
+  for (; axis > 0 && is_repeated(&b, axis - 1); axis--)
+    if (!times_size(p, to, axis - 1, &out->length)) return false;
+  for (; axis > 1 && is_whole(&b, axis - 1); axis--)
+    if (!times_size(p, to, axis - 1, &out->period)) return false;
+  if (axis == 1 && is_whole(&b, 0)) axis = 0, out->period = 0;
+  while (axis > 0 && is_repeated(&b, axis - 1)) axis--;
+  return axis == 0 && run_fits(p, *out, width);
+}
+
+static bool operands_run(const Fn *f, Val v, RowSpace rows) {
+  RowRun run;
+  Shape to = ir_ins(f, v)->shape;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Shape from = ir_ins(f, ir_arg(f, v, k))->shape;
+    if (from.i != to.i && !is_number(f->prog, from) && !ir_row_run(f, from, to, rows, &run)) return false;
+  }
+  return true;
+}
+
 // Rows along the last axis take any broadcast operand; other rows take elements, row scalars and single numbers only.
 static bool operands_fit(const Fn *f, Val v, RowSpace rows) {
   Shape to = ir_ins(f, v)->shape;
@@ -116,7 +190,8 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
   for (uint32_t k = 0; k < ins->n_args; k++)
     if (ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32) return false;
   if (!op->is_pointwise && ins->op != OP_output && ins->op != OP_expand) return false;
-  return (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) && operands_fit(f, v, rows);
+  if (ins->shape.i == rows.shape.i || scalar_kind(f, ins->shape, rows)) return operands_fit(f, v, rows);
+  return ir_row_elements(f, ins->shape, rows) && operands_run(f, v, rows);
 }
 
 bool ir_row_element(const Fn *f, Val v, uint32_t k) { return ir_operand_flags(f, v, k) & ELEMENT; }

@@ -99,7 +99,8 @@ static void make_bufs(Liveness *l) {
     Val v = {i};
     Ins *ins = &f->ins[i];
     if (class_at(f, v) == CLASS_VIEW) {
-      f->buf_of[i] = f->buf_of[ir_view_base(f, v).i];
+      bool is_inner = f->kernel_of[i] != UINT32_MAX;  // its kernel alone reads it, and no memory for it
+      f->buf_of[i] = is_inner ? 0 : f->buf_of[ir_view_base(f, v).i];
     } else if (writes(f, v)) {
       Val h = ir_head(f, v);
       f->buf_of[i] = f->buf_of[ir_arg(f, h, v.i - h.i).i];

@@ -50,10 +50,23 @@ static bool is_pointwise(const Again *a, const Kernel *k) {
   return true;
 }
 
+// Elements under two shapes, but no operation on their rows, which says what these are
+static bool lacks_rows(const Again *a, const Kernel *k) {
+  bool has_view = false;
+  RowSpace rows;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (!a->is_needed[i]) continue;
+    if (ir_row_space(a->f, (Val){i}, &rows)) return false;
+    has_view |= class_at(a->f, i) == CLASS_VIEW;
+  }
+  return has_view;
+}
+
 // The class of the kernel that is_needed makes. It holds the anchor, is pointwise, or is whole.
 static OpClass close_needed(const Again *a, const Kernel *k) {
   if (is_pointwise(a, k)) return CLASS_POINTWISE;
-  if (k->cls != CLASS_POINTWISE && k->cls != CLASS_ROW && !a->is_needed[ir_anchor(a->f, k).i]) mark_all(a, k);
+  bool is_cut = k->cls == CLASS_ROW ? lacks_rows(a, k) : !a->is_needed[ir_anchor(a->f, k).i];
+  if (k->cls != CLASS_POINTWISE && is_cut) mark_all(a, k);
   return (OpClass)k->cls;
 }
 
@@ -288,8 +301,10 @@ static void emit_step(Emit *o, const RecomputeStep *s) {
   OpClass cls = mark_step(a, o->r, s);
   memcpy(o->before + k.first, o->e.map + k.first, k.n * sizeof *o->before);
   for (uint32_t i = k.first; i < k.first + k.n; i++)
-    for (uint32_t n = 0; a->is_needed[i] && n < o->e.old[i].n_args; n++)
-      refresh(o, ir_rewrite_old_arg(&o->e, (Val){i}, n));
+    for (uint32_t n = 0; a->is_needed[i] && n < o->e.old[i].n_args; n++) {
+      Val arg = ir_rewrite_old_arg(&o->e, (Val){i}, n);
+      if (!is_member(&k, arg.i)) refresh(o, arg);
+    }
   first = o->e.f->n_ins;
   for (uint32_t i = k.first; i < k.first + k.n; i++)
     if (a->is_needed[i]) ir_rewrite_copy(&o->e, (Val){i});

@@ -178,11 +178,14 @@ static bool check_segment(Fn *f, Val v) {
   return true;
 }
 
-// Views and next versions alias their operand; memory that belongs to the caller is not written.
+// Views and next versions alias their operand, but views in a kernel, which are no memory; memory that belongs to the caller is
+// not written.
 static bool check_alias(Fn *f, Val v) {
   Val h = ir_head(f, v);
   bool view = class_at(f, v) == CLASS_VIEW, next = ir_ops[op_at(f, h)].flags & WRITES;
   if (!view && !next) return true;
+  if (view && f->kernel_of[v.i] != UINT32_MAX)
+    return !f->buf_of[v.i] || ir_plan_broken(f, v, "is a view in a kernel and has memory");
   Val of = view ? ir_arg(f, v, 0) : ir_arg(f, h, v.i - h.i);
   if (f->buf_of[v.i] != f->buf_of[of.i])
     return ir_plan_broken(f, v,
@@ -287,6 +290,11 @@ static bool makes_code(const Fn *f, Val v) {
   return ir_class_has(op_at(f, ir_head(f, v)), MAKES_KERNEL) && !is_const;
 }
 
+// A view of a value of the kernel, which another member reads: ir_plan_check_kernel knows which classes have such
+static bool is_inner_view(const Fn *f, const Kernel *k, Val v) {
+  return class_at(f, v) == CLASS_VIEW && ir_plan_shown(f, v).i >= k->first;
+}
+
 // Every instruction that has code is in exactly one kernel; kernels are contiguous and in order.
 static bool check_cover(Fn *f) {
   uint32_t at = 1;
@@ -298,7 +306,7 @@ static bool check_cover(Fn *f) {
       if (makes_code(f, (Val){at}) || f->kernel_of[at] != UINT32_MAX)
         return ir_plan_broken(f, (Val){at}, "is computed by no kernel");
     for (; at < first + n; at++)
-      if (f->kernel_of[at] != k || !makes_code(f, (Val){at}))
+      if (f->kernel_of[at] != k || !(makes_code(f, (Val){at}) || is_inner_view(f, &f->kernels[k], (Val){at})))
         return ir_plan_broken(f, (Val){at}, "is computed by kernel %u, which does not hold it", k);
   }
   return true;

@@ -6,7 +6,8 @@
 //
 //   1. A kernel is of one class; only pointwise, row, product, reduction, packing, recurrent and update kernels have
 //      several instructions.
-//   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local.
+//   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local, of
+//      contiguous rows through a reshape in the kernel too.
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
 //      only one that reads it, and has read it before. Any other read would come too late.
 //   4. Its scratch aliases nothing.
@@ -91,6 +92,14 @@ static void find_rows(Look *l) {
 
 static bool is_element(const Look *l, Shape s) { return s.i == l->rows.i; }
 
+static bool is_last_axis(const Look *l) { return l->axis + 1 == ir_rank(l->f->prog, l->rows); }
+
+// Elements of contiguous rows under any shape
+static bool has_elements(const Look *l, Shape s) {
+  if (is_element(l, s)) return true;
+  return is_last_axis(l) && ir_shape_numel(l->f->prog, s).i == ir_shape_numel(l->f->prog, l->rows).i;
+}
+
 // A row scalar: the row axis has size 1, or is dropped.
 static bool is_number(const Look *l, Shape s) {
   const Prog *p = l->f->prog;
@@ -112,6 +121,7 @@ static bool reads_in_row(const Look *l, uint32_t i, uint32_t k, Val a) {
     return ((r.elements >> k & 1) && is_element(l, from)) || ((r.numbers >> k & 1) && is_number(l, from));
   }
   Shape to = shape_at(l, (Val){i});
+  if (op_at(l, i) == OP_reshape) return has_elements(l, from);
   if (class_at(l, i) != CLASS_POINTWISE && op_at(l, i) != OP_expand) return false;
   return from.i == to.i || (is_element(l, to) && is_number(l, from));
 }
@@ -144,6 +154,8 @@ static bool check_of_class(const Look *l, uint32_t i) {
     if (!is_pointwise(l, i)) return broken_member(l, i, "it is not pointwise");
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_ROW:
+    if (op_at(l, i) == OP_reshape)
+      return has_elements(l, shape_at(l, (Val){i})) || broken_member(l, i, "it has other elements than the rows");
     return is_row_op(l, i) || class_at(l, i) == CLASS_POINTWISE || op_at(l, i) == OP_expand ||
            broken_member(l, i, "it does not work on rows");
   case CLASS_CONV_WEIGHT:
@@ -196,12 +208,18 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   }
 }
 
+// a is base, or reshapes of it in the same kernel
+static bool shows(const Look *l, Val a, Val base) {
+  while (a.i != base.i && op_at(l, a.i) == OP_reshape && is_made_here(l, a)) a = ir_arg(l->f, a, 0);
+  return a.i == base.i;
+}
+
 static bool check_own_reads(const Look *l, uint32_t i) {
   for (uint32_t k = 0; k < l->f->ins[i].n_args; k++) {
     Val a = ir_arg(l->f, (Val){i}, k), base = ir_plan_shown(l->f, a);
     if (!is_made_here(l, base)) continue;
     if (base.i >= i) return ir_plan_broken(l->f, (Val){i}, "reads operand %u before its kernel makes it", k);
-    if (base.i != a.i || !reads_own(l, i, k, a))
+    if (!shows(l, a, base) || !reads_own(l, i, k, a))
       return ir_plan_broken(l->f, (Val){i},
                             "reads operand %u, which its kernel makes, at other elements than it computes", k);
   }
@@ -220,10 +238,10 @@ static bool reads_own_units(const Look *l, uint32_t i, uint32_t k, Val w) {
 static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val w) {
   OpClass made_by = class_at(l, ir_head(l->f, w).i);
   if (made_by != CLASS_POINTWISE && made_by != CLASS_ROW) return false;
-  if (!is_element(l, shape_at(l, a)) && !is_number(l, shape_at(l, a))) return false;
+  if (!has_elements(l, shape_at(l, a)) && !is_number(l, shape_at(l, a))) return false;
   if (ir_plan_bytes(l->f, a) != ir_plan_bytes(l->f, w)) return false;
   if (class_at(l, i) == CLASS_POINTWISE) return same_type(l, a, (Val){i});
-  bool strided = l->axis + 1 != ir_rank(l->f->prog, l->rows);
+  bool strided = !is_last_axis(l);
   // assign_buffers never reuses the operand of a sum there
   if (strided && class_at(l, i) == CLASS_REDUCE) return false;
   return is_row_op(l, i) && (row_reads_of(op_at(l, i)).elements >> k & 1) && is_element(l, shape_at(l, a)) &&
