@@ -91,9 +91,10 @@ static bool has_effect(const Again *a, const Kernel *k) {
   return !may_run_again(a, k);
 }
 
-static uint32_t next_write(const Again *a, uint32_t buf, uint32_t kernel) {
+// The first kernel from `from` on that overwrites the buffer
+static uint32_t next_write(const Again *a, uint32_t buf, uint32_t from) {
   for (uint32_t i = a->writers.first[buf]; i < a->writers.first[buf + 1]; i++)
-    if (a->writers.list[i] > kernel) return a->writers.list[i];
+    if (a->writers.list[i] >= from) return a->writers.list[i];
   return UINT32_MAX - 1;
 }
 
@@ -118,7 +119,9 @@ static MakeAgain read_needed(Again *a, uint32_t kernel, uint32_t *until) {
       Val base = ir_view_base(f, ir_arg(f, (Val){i}, n));
       uint32_t buf = f->buf_of[base.i], b = a->plan.index[buf];
       if (!buf || (is_member(k, base.i) && a->is_needed[ir_head(f, base).i])) continue;
-      if (next_write(a, buf, kernel) + 1 < *until) *until = next_write(a, buf, kernel) + 1;
+      uint32_t write =
+          next_write(a, buf, is_member(k, base.i) ? kernel + 1 : kernel);  // the kernel itself may write it
+      if (write + 1 < *until) *until = write + 1;
       if (b && !is_source(a, m.first, b - 1)) *RT_PUSH(a->mem, a->source, a->n_sources, a->cap_sources) = b - 1;
     }
   }
