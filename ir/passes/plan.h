@@ -30,6 +30,10 @@ bool ir_may_fault(const Fn *f, Val v);  // a number of v may be out of range, an
 bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise readers join their kernel
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
+// Loads of vectors, and about as many stores, for one row of a concat; -1: runs of a size that the run says.
+int64_t ir_concat_moves(const Fn *f, Val v, int64_t lanes);
+enum { CONCAT_MOST_MOVES = 512 };                     // of straight-line code
+bool ir_is_nested_concat(const Fn *f, Val u, Val v);  // v, a concat, reads u, a concat along an axis behind its own
 
 // ---- split_shards.c
 Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is not distributed

@@ -175,7 +175,7 @@ static void insert(Groups *g, uint32_t to, uint32_t i) {
   set_group(g, i, to);
 }
 
-// Pointwise members of one shape are a pointwise kernel; a row op makes it a row kernel.
+// Pointwise members of one shape, and concats of a concat, are a pointwise kernel; a row op makes it a row kernel.
 static void set_class(Groups *g, uint32_t to) {
   Group *k = &g->list[to];
   if (!(ir_classes[k->cls].flags & BECOMES_ROWS) || !k->first) return;
@@ -183,6 +183,7 @@ static void set_class(Groups *g, uint32_t to) {
   bool by_rows = g->next[k->first] != 0, is_point = true;
   for (uint32_t i = k->first; i; i = g->next[i])
     is_point &= ir_kernel_class(g->f, i) == CLASS_POINTWISE && g->f->ins[i].shape.i == g->f->ins[k->first].shape.i;
+  is_point |= ir_is_nest(g, k);
   k->cls = (uint8_t)(is_point ? CLASS_POINTWISE : by_rows ? CLASS_ROW : ir_kernel_class(g->f, k->first));
   k->lead = k->first;
 }

@@ -95,6 +95,8 @@ OpClass ir_kernel_class(const Fn *f, uint32_t i);
 const char *ir_update_bar(const Groups *g, uint32_t to, Val v);  // fuse_update.c: v, an update, and a product's kernel
 bool ir_is_large_update(const Fn *f, Val grad);                  // it may run in the kernel of a product
 bool ir_concat_pair_fits(const Fn *f, Val a, Val b);             // fuse_concat.c: both may be in one kernel
+bool ir_is_nest(const Groups *g, const Group *k);                // a concat and concats that it alone reads
+bool ir_joins_nest(const Groups *g, const Group *k, Val v);      // it is one with v as well
 
 // ---- order.c. list: groups, at first in the order of their places
 void ir_order_groups(const Groups *g, uint32_t *list, uint32_t n);

@@ -98,6 +98,8 @@ static bool concats_fit(const Groups *g, const Group *k, Val v) {
 static const char *point_bar(const Groups *g, uint32_t to, Val v) {
   const Group *k = &g->list[to];
   if (ir_kernel_class(g->f, v.i) != CLASS_POINTWISE) return "";
+  if (ir_joins_nest(g, k, v)) return size_bar(g, to, v);
+  if (ir_is_nest(g, k)) return "a concat of concats is a kernel of its own";
   if (ir_ins(g->f, v)->shape.i != g->f->ins[k->lead].shape.i) return "its shape is not that of the kernel";
   const char *bar = size_bar(g, to, v);
   if (!bar) bar = element_bar(g, k, v);

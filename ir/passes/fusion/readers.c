@@ -136,6 +136,7 @@ bool ir_can_leave(const Fuse *s, Val v) {
   const Groups *g = &s->g;
   const Group *from = &g->list[g->of[v.i]];
   RowSpace rows;
+  if (ir_is_nest(g, from)) return false;
   if (from->rank != RANK_PLAIN && (from->lead == v.i || !reads_what_is_stored(s, v))) return false;
   return from->cls != CLASS_ROW || !ir_row_space(s->f, v, &rows) || ir_is_one_kernel(s, g->of[v.i], v.i);
 }

@@ -7,7 +7,8 @@
 //   1. A kernel is of one class; only pointwise, row, product, reduction, packing, recurrent and update kernels have
 //      several instructions.
 //   2. A value defined and used in the kernel is in registers or in the current row: uses are elementwise or row-local, of
-//      contiguous rows through a reshape in the kernel too.
+//      contiguous rows through a reshape in the kernel too. Or it is a concat along an axis behind that of the concat that
+//      alone reads it, the last member: its rows are copied.
 //   3. A kernel that writes bytes which it also reads, reads them elementwise: the worker that writes an element is the
 //      only one that reads it, and has read it before. Any other read would come too late.
 //   4. Its scratch aliases nothing.
@@ -134,6 +135,13 @@ static bool broken_member(const Look *l, uint32_t i, const char *what) {
 
 static bool is_pointwise(const Look *l, uint32_t i) { return ir_class_has(op_at(l, i), BY_ELEMENT); }
 
+// Concat i is in no memory: the last member, a concat along an axis before its own, copies what i reads.
+static bool is_inner_concat(const Look *l, uint32_t i) {
+  uint32_t last = l->end - 1;
+  if (i >= last || op_at(l, i) != OP_concat || op_at(l, last) != OP_concat || l->f->buf_of[i]) return false;
+  return ir_attr_int(l->f, (Val){i}, KEY_axis, 0) > ir_attr_int(l->f, (Val){last}, KEY_axis, 0);
+}
+
 static bool makes_operand(const Look *l, uint32_t i) {
   return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
          broken_member(l, i, "it makes no operand element by element");
@@ -152,6 +160,8 @@ static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
     if (!is_pointwise(l, i)) return broken_member(l, i, "it is not pointwise");
+    if (is_inner_concat(l, i)) return true;
+    if (is_inner_concat(l, l->k->first)) return i + 1 == l->end || broken_member(l, i, "it holds concats of a concat");
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_ROW:
     if (op_at(l, i) == OP_reshape)
@@ -194,6 +204,8 @@ static bool reads_direct(const Look *l, uint32_t i, Val a) {
 static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
+    if (is_inner_concat(l, a.i)) return i + 1 == l->end;
+    return reads_direct(l, i, a);
   case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);
   case CLASS_REDUCE:
