@@ -15,9 +15,9 @@
 // carry is carry P + H: P the product of its a, H what it leaves of no carry. Each worker finds those of a block, waits,
 // applies those of the blocks before its own, and walks its own, which is in its cache by then. Blocks follow from
 // bounds, so that bits do not depend on the team.
-// Dense values are walked row by row, as they lie in memory. Matrices, and gradients but of wide rows, which have five arrays, are walked
-// by groups: a few vectors of lanes keep their carry in registers for the steps of a block. They are a narrow column then, of rows
-// that have come into L2 meanwhile: each walk fetches those of the block that its worker takes next.
+// Dense values are walked row by row, as they lie in memory. Matrices are walked by groups, and so are gradients, which have
+// five arrays, unless their rows are wide: a few vectors of lanes keep their carry in registers for the steps of a block. A
+// group is a narrow column of rows that have come into L2 meanwhile: each walk fetches those that its worker takes next.
 #include "codegen/emitters.h"
 #include "codegen/order/order.h"
 #include "codegen/packed/layout.h"
@@ -250,6 +250,7 @@ static void walk_lanes(const Unit *u, V lane, uint32_t n, V mask, V from, V to) 
   for (uint32_t k = 0; k < n * s->side; k++) put_own(u, h[k], u->carry, at[k / s->side], k % s->side, mask);
 }
 
+// A step more in P and H of a vector of lanes
 static void add_effect(const Unit *u, const Row *r, const Lanes *l, V *p, V *h) {
   const Scan *s = u->s;
   Cg *c = s->c;
@@ -286,7 +287,7 @@ static void clear_effect(const Unit *u, V effect) {
   }
 }
 
-// The same by whole rows, of wide ones
+// The same row by row, with P and H in memory
 static void find_effect_by_rows(const Unit *u, V from, V to, V effect) {
   const Scan *s = u->s;
   Cg *c = s->c;

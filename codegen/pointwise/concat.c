@@ -82,6 +82,13 @@ static void move_row(Cg *c, const Join *j, LLVMTypeRef elem, V to, V row) {
   }
 }
 
+// Which of `rows`, of `width` elements each, the worker copies
+static void share(Cg *c, V rows, int64_t width, bool is_small, V *lo, V *hi) {
+  *lo = cg_i64(c, 0);
+  if (is_small) *hi = cg_select(c, cg_eq(c, c->worker, *lo), rows, *lo);
+  else cg_share(c, rows, width < GRAIN ? GRAIN / width : 1, lo, hi);
+}
+
 static V rows_between(Cg *c, Val v, uint32_t from, uint32_t to) {
   V rows = cg_i64(c, 1);
   for (uint32_t k = from; k < to; k++) rows = cg_mul(c, rows, cg_dim(c, dim_of(c, v, k)));
@@ -90,9 +97,8 @@ static V rows_between(Cg *c, Val v, uint32_t from, uint32_t to) {
 
 static void emit_rows(Cg *c, Join j, LLVMTypeRef elem, bool is_small) {
   int64_t width = run_of(c, &j, j.v, dim_of(c, j.v, j.axis));
-  V rows = rows_between(c, j.v, 0, j.axis), lo = cg_i64(c, 0), hi;
-  if (!is_small) cg_share(c, rows, width < GRAIN ? GRAIN / width : 1, &lo, &hi);
-  else hi = cg_select(c, cg_eq(c, c->worker, lo), rows, lo);
+  V lo, hi;
+  share(c, rows_between(c, j.v, 0, j.axis), width, is_small, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);)
     move_row(c, &j, elem, cg_at(c, elem, cg_ptr(c, j.v), cg_mul(c, l.i, cg_i64(c, width))), l.i);
 }
@@ -115,7 +121,7 @@ static void move_lines(Cg *c, const Nest *n, uint32_t k, V row, V to) {
   V each = inside ? rows_between(c, a, n->j.axis + 1, in.axis) : cg_i64(c, 1);
   V lines = cg_mul(c, cg_dim(c, part.count), each), lo = cg_i64(c, 0), hi = lines;
   V first = cg_mul(c, each, cg_index(c, row, cg_dim(c, dim_of(c, a, n->j.axis)), cg_i64(c, part.start)));
-  if (n->shares_lines) cg_share(c, lines, width < GRAIN ? GRAIN / width : 1, &lo, &hi);
+  if (n->shares_lines) share(c, lines, width, false, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V line = cg_add(c, first, l.i), at = cg_at(c, n->elem, to, cg_mul(c, l.i, cg_i64(c, width)));
     if (inside) move_row(c, &in, n->elem, at, line);
@@ -128,9 +134,8 @@ static void emit_nest(Cg *c, Join j, LLVMTypeRef elem, bool is_small) {
   int64_t bound = 1, row = ir_shape_bound(c->f->prog, ir_ins(c->f, j.v)->shape);
   for (uint32_t k = 0; k < j.axis; k++) bound *= ir_dim_bound(c->f->prog, dim_of(c, j.v, k));
   n.shares_lines = !is_small && bound < FEW_ROWS;
-  V rows = rows_between(c, j.v, 0, j.axis), zero = cg_i64(c, 0), lo = zero, hi = rows;
-  if (is_small) hi = cg_select(c, cg_eq(c, c->worker, zero), rows, zero);
-  else if (!n.shares_lines) cg_share(c, rows, row / bound < GRAIN ? GRAIN / (row / bound) : 1, &lo, &hi);
+  V rows = rows_between(c, j.v, 0, j.axis), lo = cg_i64(c, 0), hi = rows;
+  if (!n.shares_lines) share(c, rows, row / bound, is_small, &lo, &hi);
   for (Loop l = cg_each(c, lo, hi); cg_next(&l);) {
     V at = cg_mul(c, l.i, cg_dim(c, dim_of(c, j.v, j.axis)));
     for (uint32_t k = 0; k < ir_ins(c->f, j.v)->n_args; k++) {

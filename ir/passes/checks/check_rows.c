@@ -19,7 +19,8 @@ static void as_view(Fn *f, Val v) {
   ir_set_attr(f, v, ir_a_list(KEY_shape, ir_ins(f, v)->shape));
 }
 
-// A mark that this pass did not make says nothing: what has it is refused, but for halves that pass split_shards made behind this one.
+// A mark that this pass did not make says nothing, and is refused. Halves that pass split_shards made have those from before the
+// cut: the passes run on them once more.
 static bool check_marks(Fn *f) {
   const Prog *p = f->prog;
   if (f->shard || f->update) return true;
