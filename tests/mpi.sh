@@ -25,11 +25,14 @@ hash_of() { sha256sum <"$1" | cut -d' ' -f1; }
 run() { # N EXAMPLE ARGUMENTS..: as many processes, however few CPUs there are
   "$mpiexec" -n "$1" "$build_dir/examples/$2" "${@:3}"
 }
-# processes FILE: numbers of the processes of examples that keep FILE; not of what started them
+name_of() { cat "/proc/$1/comm" 2>/dev/null || true; }
+# processes FILE: numbers of the ranks that keep FILE; not of what started them, nor of the child in which a rank compiles: that
+# child has its rank's name and arguments and ends by itself. It is listed where its rank has died before it.
 processes() {
-  local p
+  local p parent
   for p in $(pgrep -f -- "--checkpoint $1( |\$)" || true); do
-    [[ $(cat "/proc/$p/comm" 2>/dev/null) != *_mpi ]] || say "$p"
+    parent=$(cut -d' ' -f4 "/proc/$p/stat" 2>/dev/null || true)
+    [[ $(name_of "$p") != *_mpi || $(name_of "${parent:-0}") == *_mpi ]] || say "$p"
   done
 }
 wait_until() { # SECONDS COMMAND..

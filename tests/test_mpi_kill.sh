@@ -9,6 +9,10 @@ RANDOM=${TENURE_MPI_SEED:-$$}
 file=$folder/killed slowest=0 numbers=(4 2 3 5 1 8)
 resume=()
 
+kill_one() { # KILL NUMBER: a rank goes on until it is killed
+  kill -9 "$2" || check "ended by itself: $(tail -n 3 "$folder/errors")" "running" "rank $2 before kill $1"
+}
+
 start() { # N STEPS EVERY: in the background
   [[ ! -s $file ]] || resume=(--resume)
   : >"$folder/log" # here, lest who waits for a line finds one of the job before
@@ -35,7 +39,7 @@ for ((k = 0; k < kills; k++)); do
   wait_until 60 is_started "$n" || check "$(processes "$file" | wc -l)" "$n" "processes begun"
   sleep "$((when / 1000)).$(printf %03d $((when % 1000)))"
   mapfile -t alive < <(processes "$file")
-  kill -9 "${alive[RANDOM % ${#alive[@]}]}"
+  kill_one "$k" "${alive[RANDOM % ${#alive[@]}]}"
   end_of_job "$k" "$when" "$n"
 done
 if [[ ! -s $file ]]; then say "no job came as far as a checkpoint" && exit 1; fi
@@ -44,7 +48,7 @@ if [[ ! -s $file ]]; then say "no job came as far as a checkpoint" && exit 1; fi
 start 3 10000000 1
 wait_until 60 grep -q '^step' "$folder/log" || check "$(<"$folder/errors")" "steps" "going on from the last file"
 mapfile -t alive < <(processes "$file")
-kill -9 "${alive[0]}"
+kill_one last "${alive[0]}"
 end_of_job last 0 3
 steps=$(($(grep -o '^step [0-9]*' "$folder/log" | tail -n 1 | cut -d' ' -f2) + 20))
 start 2 "$steps" 1000
