@@ -38,6 +38,8 @@ static const Case cases[] = {
     {2, 3, 1, 333, 64, false, false, true, .note = "decoding"},
     {2, 4, 1, 200, 40, true, true, false, .note = "decoding, shared keys, an offset", .shared = 4, .offset = 155,
      .is_run_time = true},
+    {2, 4, 1, 1099, 48, false, false, true, .note = "decoding, shared keys, several blocks", .shared = 4},
+    {1, 2, 4, 703, 77, true, false, true, .note = "four queries, several blocks", .bias = "bk", .offset = 641},
     {1, 2, 300, 300, 16, true, false, false, .note = "several chunks, few heads"},
     {2, 4, 65, 129, 80, false, true, false, .note = "tails of queries, keys and size"},
     {2, 4, 128, 128, 64, true, true, false, .note = "whole tiles"},

@@ -13,9 +13,10 @@ typedef struct {
   AttnCode *s;
   V keys_t, values, scores;  // on the stack: of a block of keys, transposed and as it is; [ATTN_ROWS][keys]
   V top, sum;                // by row of the chunk
-  V q_memory, out_memory;    // of the chunk; NULL: rows lie as tiles
-  V k_memory;                // of a block of keys
-  V b, head, lo;             // head: the first; lo: the chunk's first query
+  V squares;               // [FEW_QUERIES][keys / vl][vl] of scores whose lanes are streams; NULL: keys are one stream
+  V q_memory, out_memory;  // of the chunk; NULL: rows lie as tiles
+  V k_memory;              // of a block of keys
+  V b, head, lo;           // head: the first; lo: the chunk's first query
   AttnRows q_rows, k, v, out_rows;
   AttnTile q, out;
   V bias;
@@ -27,6 +28,14 @@ typedef struct {
 enum { FEW_QUERIES = 4, MAX_LANES = 64 };
 static bool reads_in_place(const AttnCode *s) {
   return !ir_attention_is_packed(&s->a) && ir_dim_bound(s->c->f->prog, s->a.tq) * s->row_heads <= FEW_QUERIES;
+}
+
+// Where rows of a head lie one after another, they are one stream of memory. Targets with `memory_streams` read several parts
+// of a block at once instead, without prefetches (docs/experiments/114). The parts should be pages: a block has more keys.
+enum { STREAM_KEYS = 512 };
+static bool reads_streams(const AttnCode *s) {
+  const AttnPlace *k = &s->a.place[ATTN_K], *v = &s->a.place[ATTN_V];
+  return reads_in_place(s) && s->c->t->memory_streams > 1 && k->row == s->a.size && v->row == s->a.size;
 }
 
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
@@ -179,14 +188,47 @@ static void prefetch_rows(Forward *f, V k) {
   }
 }
 
+static V square_at(Forward *f, V row, V key) {
+  Cg *c = f->s->c;
+  return cg_at(c, c->f32, f->squares, cg_index(c, row, cg_i64(c, f->s->keys), cg_mul(c, key, cg_vl(c))));
+}
+
+// Scores of the m rows from i on against vl parts of `part` keys each, one after another from k0 on: lane j of a vector is of part j,
+//
+//   squares[key][j] = row . K[k0 + j part + key]        scores[j part + key] = squares[key][j]
+//
+// The last square of a part overlaps the one before.
+static void scores_of_parts(Forward *f, V i, V m, V k0, V part) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  V key[MAX_LANES], vl = cg_vl(c);
+  for (Loop l = cg_count(c, part); cg_next(&l);) {
+    V first = cg_attention_row(s, f->k, cg_add(c, k0, l.i)), apart = cg_mul(c, part, cg_i64(c, f->k.row));
+    for (uint32_t k = 0; k < c->t->vl; k++) key[k] = cg_row(c, first, cg_i64(c, k), apart);
+    for (Loop row = cg_count(c, m); cg_next(&row);)
+      cg_store(c, dot_keys(f, cg_attention_tile_row(s, f->q, cg_add(c, i, row.i)), key), square_at(f, row.i, l.i));
+  }
+  for (Loop row = cg_count(c, m); cg_next(&row);)
+    for (Loop l = cg_count_by(c, part, vl); cg_next(&l);) {
+      V from = cg_min(c, l.i, cg_sub(c, part, vl)), to = cg_cell(c, f->scores, row.i, cg_i64(c, s->keys), from);
+      cg_transpose_block(c, square_at(f, row.i, from), vl, vl, vl, to, part);
+    }
+}
+
 // Where fewer than vl keys are left, the last one is read in place of the missing ones, whose scores are masked.
 static void scores_in_place(Forward *f, V i, V m, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  V last = cg_sub(c, n, cg_i64(c, 1)), key[MAX_LANES], vl = cg_vl(c);
-  for (Loop l = cg_count_by(c, n, vl); cg_next(&l);) {
+  V last = cg_sub(c, n, cg_i64(c, 1)), key[MAX_LANES], vl = cg_vl(c), begin = cg_i64(c, 0);
+  if (f->squares) {
+    V part = cg_div(c, cg_max(c, n, begin), vl);
+    part = cg_select(c, cg_lt(c, part, vl), begin, part);
+    scores_of_parts(f, i, m, k0, part);
+    begin = cg_mul(c, part, vl);
+  }
+  for (Loop l = cg_each_by(c, begin, n, vl); cg_next(&l);) {
     V first = cg_attention_row(s, f->k, cg_add(c, k0, l.i));
-    prefetch_rows(f, cg_add(c, k0, l.i));
+    if (!f->squares) prefetch_rows(f, cg_add(c, k0, l.i));
     for (If whole = cg_either(c, cg_gt(c, cg_add(c, n, cg_i64(c, 1)), cg_add(c, l.i, vl))); cg_then(&whole);) {
       for (uint32_t k = 0; k < c->t->vl; k++) {
         V at = whole.is_true ? cg_i64(c, k) : cg_min(c, cg_sub(c, last, l.i), cg_i64(c, k));
@@ -200,6 +242,65 @@ static void scores_in_place(Forward *f, V i, V m, V k0, V n) {
   }
 }
 
+// ---- values of few queries, as several streams: rows of each part in turn are added to sums in registers
+enum { TERMS = 64, MOST_STREAMS = 8, MOST_VECTORS = 16 };  // of a sum before it is added to a row of the result
+typedef struct {
+  V scores, values, part;  // of the first part's first key; keys from one part to the next
+  uint32_t streams;
+} Parts;
+
+// out[d ..) += sum over keys lo .. hi of each part of score times value, `n` vectors of them.
+static void add_values_at(Forward *f, const Parts *p, V out, V lo, V hi, int64_t d, uint32_t n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  int64_t vl = c->t->vl;
+  V sum[MOST_VECTORS], mask[MOST_VECTORS];
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t left = s->a.size - d - i * vl;
+    sum[i] = cg_zeros(c), mask[i] = left < vl ? cg_mask(c, cg_i64(c, left)) : NULL;
+  }
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, 1), sum, n); cg_next(&l);)
+    for (uint32_t j = 0; j < p->streams; j++) {
+      V key = cg_index(c, cg_i64(c, j), p->part, l.i), row = cg_row(c, p->values, key, cg_i64(c, f->v.row));
+      V score = cg_splat(c, cg_get(c, c->f32, p->scores, key));
+      for (uint32_t i = 0; i < n; i++)
+        sum[i] = cg_fma(c, cg_get_masked(c, c->vf, row, cg_i64(c, d + i * vl), mask[i]), score, sum[i]);
+    }
+  for (uint32_t i = 0; i < n; i++) {
+    V at = cg_i64(c, d + i * vl);
+    cg_put_masked(c, cg_fadd(c, cg_get_masked(c, c->vf, out, at, mask[i]), sum[i]), out, at, mask[i]);
+  }
+}
+
+static void add_parts(Forward *f, const Parts *p, V i, V m) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  int64_t vectors = cg_ceil_div(s->a.size, c->t->vl);
+  int64_t chunks = cg_ceil_div(vectors, cg_smaller(c->t->dot_accumulators, MOST_VECTORS)),
+          each = cg_ceil_div(vectors, chunks);
+  V step = cg_i64(c, TERMS / p->streams);
+  for (Loop l = cg_count_by(c, p->part, step); cg_next(&l);)
+    for (Loop row = cg_count(c, m); cg_next(&row);) {
+      V out = cg_attention_tile_row(s, f->out, cg_add(c, i, row.i)), hi = cg_min(c, p->part, cg_add(c, l.i, step));
+      Parts of_row = *p;
+      of_row.scores = cg_row(c, p->scores, row.i, cg_i64(c, s->keys));
+      for (int64_t at = 0; at < vectors; at += each)
+        add_values_at(f, &of_row, out, l.i, hi, at * c->t->vl, (uint32_t)cg_smaller(each, vectors - at));
+    }
+}
+
+// Adds scores times values of the keys k0 .. k0 + n to rows i .. i + m. What is left of equal parts comes last.
+static void add_values(Forward *f, V i, V m, V k0, V n) {
+  Cg *c = f->s->c;
+  uint32_t streams = (uint32_t)cg_smaller(c->t->memory_streams, MOST_STREAMS);
+  V part = cg_div(c, cg_max(c, n, cg_i64(c, 0)), cg_i64(c, streams)), end = cg_mul(c, part, cg_i64(c, streams));
+  Parts p = {f->scores, cg_attention_row(f->s, f->v, k0), part, streams};
+  add_parts(f, &p, i, m);
+  Parts left = {cg_at(c, c->f32, f->scores, end), cg_attention_row(f->s, f->v, cg_add(c, k0, end)), cg_sub(c, n, end),
+                1};
+  add_parts(f, &left, i, m);
+}
+
 // Rows i .. i + m of the chunk against the keys k0 .. k0 + n.
 static void block(Forward *f, V i, V m, V k0, V n) {
   AttnCode *s = f->s;
@@ -211,6 +312,10 @@ static void block(Forward *f, V i, V m, V k0, V n) {
   else cg_attention_scores(s, f->q, i, m, f->keys_t, n, f->scores);
   update_block(f, i, m, k0, n);
   if (!f->stores_out) return;
+  if (f->squares) {
+    add_values(f, i, m, k0, n);
+    return;
+  }
   AttnProduct add = {
       .a = f->scores, .b = f->values, .c = cg_attention_tile_row(s, f->out, i), .a_row = s->keys, .a_k = 1};
   add.b_k = s->width, add.b_panel = s->width * s->keys, add.c_row = f->out.row, add.m = m, add.k = n, add.mr = s->mr_q;
@@ -295,8 +400,11 @@ void cg_attention_forward(AttnCode *s) {
   if (!reads_in_place(s)) {
     f.keys_t = cg_attention_stack(s, s->size_up * s->keys);
     f.values = cg_attention_stack(s, s->size_pad * s->keys);
+  } else if (reads_streams(s)) {
+    s->keys = cg_smaller(STREAM_KEYS, cg_round_up(ir_dim_bound(c->f->prog, s->a.tk), s->width));
+    f.squares = cg_attention_stack(s, FEW_QUERIES * s->keys);
   }
-  f.scores = cg_attention_stack(s, ATTN_ROWS * s->keys);
+  f.scores = cg_attention_stack(s, (reads_in_place(s) ? FEW_QUERIES : ATTN_ROWS) * s->keys);
   f.top = cg_attention_stack(s, chunk), f.sum = cg_attention_stack(s, chunk);
   f.q_memory = cg_attention_tile_memory(s, &s->a.place[ATTN_Q], true, chunk);
   f.out_memory = cg_attention_tile_memory(s, &s->a.out, true, chunk);
