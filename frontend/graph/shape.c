@@ -527,16 +527,16 @@ tn_tensor tn_tile(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
   return fe_made(repeat(x, counts, n, at), at);
 }
 
-tn_tensor fe_windows(tn_tensor x, uint32_t axis, Dim count, int64_t size, int64_t step, int64_t dilation, tn_site at) {
+tn_tensor fe_windows(tn_tensor x, uint32_t axis, uint32_t to, Dim count, int64_t size, int64_t step, int64_t dilation,
+                     tn_site at) {
   if (!fe_ok(x)) return x;
   Prog *p = ir_of(x);
-  uint32_t rank = fe_rank(x);
   tn_tensor *part = rt_alloc(x.fn->p->mem, (size_t)size * sizeof *part);
   for (int64_t j = 0; j < size; j++) {
     part[j] = fe_strided(x, axis, ir_dim(p, j * dilation), count, step, false, at);
-    part[j] = fe_with_axis(part[j], rank, at);
+    part[j] = fe_with_axis(part[j], to, at);
   }
-  return join(part, (uint32_t)size, rank, at);
+  return join(part, (uint32_t)size, to, at);
 }
 
 tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at) {
@@ -552,7 +552,7 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
   ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  tn_tensor y = separate(fe_windows(x, k, count, size, step, 1, at), x, at);
+  tn_tensor y = separate(fe_windows(x, k, fe_rank(x), count, size, step, 1, at), x, at);
   return fe_made(is_number && fe_ok(y) ? fe_flattened(y, at) : y, at);
 }
 

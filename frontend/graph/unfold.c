@@ -57,6 +57,34 @@ static bool read_options(Columns *c, int64_t kernel, const tn_unfold_options *o)
 }
 
 // ---- windows as columns
+// Do the windows lie side by side and leave no element out?
+static bool are_tiles(const Columns *c) {
+  Prog *p = ir_of(c);
+  for (uint32_t k = 0; k < AXES; k++) {
+    bool beside = c->stride[k] == c->kernel[k] && c->dilation[k] == 1 && !c->padding[k];
+    if (!beside || c->in[k].i != ir_dim_mul(p, c->out[k], ir_dim(p, c->kernel[k])).i) return false;
+  }
+  return true;
+}
+
+// [N, C, H, W] -> [N, C, kernels, positions]
+static tn_tensor tiles(const Columns *c, tn_tensor x) {
+  Prog *p = ir_of(c);
+  Dim d[2 + 2 * AXES] = {fe_axis_dim(x, 0), fe_axis_dim(x, 1)};
+  for (uint32_t k = 0; k < AXES; k++) d[2 + 2 * k] = c->out[k], d[3 + 2 * k] = ir_dim(p, c->kernel[k]);
+  x = fe_reshape(x, d, 2 + 2 * AXES, c->at);
+  return fe_ok(x) ? fe_permute(x, (const uint32_t[]){0, 1, 3, 5, 2, 4}, c->at) : x;
+}
+
+// Likewise, by way of [N, C, kernel, positions, W]. Rows of neighbours are copied, and added in the gradient.
+static tn_tensor windows(const Columns *c, tn_tensor x) {
+  const int64_t pads[2 * AXES] = {c->padding[1], c->padding[1], c->padding[0], c->padding[0]};
+  x = fe_pad(x, pads, 2 * AXES, TN_PAD_CONSTANT, 0, c->at);
+  for (uint32_t k = 0; k < AXES; k++)
+    x = fe_windows(x, 2 + 2 * k, 2 + k, c->out[k], c->kernel[k], c->stride[k], c->dilation[k], c->at);
+  return x;
+}
+
 tn_tensor fe_unfold2d(tn_tensor x, int64_t kernel, tn_unfold_options o) {
   Columns c = {.f = x.fn, .at = o.at};
   tn_tensor y = fe_batch_of(x, AXES, o.at);
@@ -65,11 +93,9 @@ tn_tensor fe_unfold2d(tn_tensor x, int64_t kernel, tn_unfold_options o) {
   for (uint32_t k = 0; k < AXES; k++) c.in[k] = fe_axis_dim(y, 2 + k);
   if (!read_options(&c, kernel, &o)) return fe_poison(c.f);
   Prog *p = ir_of(&c);
-  int64_t pads[2 * AXES] = {c.padding[1], c.padding[1], c.padding[0], c.padding[0]}, taps = c.kernel[0] * c.kernel[1];
+  int64_t taps = c.kernel[0] * c.kernel[1];
   Dim d[3] = {fe_axis_dim(y, 0), ir_dim_mul(p, fe_axis_dim(y, 1), ir_dim(p, taps)), ir_dim_mul(p, c.out[0], c.out[1])};
-  y = fe_pad(y, pads, 2 * AXES, TN_PAD_CONSTANT, 0, o.at);
-  for (uint32_t k = 0; k < AXES; k++) y = fe_windows(y, 2 + k, c.out[k], c.kernel[k], c.stride[k], c.dilation[k], o.at);
-  if (fe_ok(y)) y = fe_permute(y, (const uint32_t[]){0, 1, 4, 5, 2, 3}, o.at);
+  y = are_tiles(&c) ? tiles(&c, y) : windows(&c, y);
   y = fe_reshape(y, d, 3, o.at);
   bool one = fe_ok(y) && fe_rank(x) == 1 + AXES;
   return one ? fe_reshape(y, d + 1, 2, o.at) : y;
