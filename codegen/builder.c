@@ -354,6 +354,14 @@ void cg_share(Cg *c, V n, int64_t grain, V *lo, V *hi) {
   *hi = cg_min(c, cg_mul(c, last, g), n);
 }
 
+V cg_in_streams(Cg *c, V k, V n, int64_t item_bytes, int64_t all_bytes) {
+  enum { MOST_BYTES = 2048 };
+  if (c->t->memory_streams < 2 || item_bytes > MOST_BYTES || all_bytes <= c->t->facts.l2_bytes) return k;
+  V streams = cg_i64(c, c->t->memory_streams), part = cg_div(c, n, streams);
+  V turn = cg_index(c, cg_rem(c, k, streams), part, cg_div(c, k, streams));
+  return cg_select(c, cg_lt(c, k, cg_mul(c, part, streams)), turn, k);
+}
+
 static LLVMTypeRef void_of(Cg *c, V *arg, uint32_t n) {
   LLVMTypeRef *types = rt_alloc(c->mem, sizeof *types * n);
   for (uint32_t i = 0; i < n; i++) types[i] = LLVMTypeOf(arg[i]);

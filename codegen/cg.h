@@ -117,6 +117,9 @@ void cg_range(Cg *c, Val range, V *lo, V *hi);        // i64[2] in memory: eleme
 // [lo, hi) of this worker's share of n items, in units of `grain` items (the last unit may be short): contiguous,
 // balanced.
 void cg_share(Cg *c, V n, int64_t grain, V *lo, V *hi);
+// Item k of n where short items from memory, one after another, are walked as `memory_streams` parts in turn
+// (docs/experiments/116); k where an item is long, all of them stay in L2, or the target reads one stream as fast.
+V cg_in_streams(Cg *c, V k, V n, int64_t item_bytes, int64_t all_bytes);
 void cg_barrier(Cg *c, V which, V count);  // i32 both: a call through frame->svc
 // A barrier of `count` workers (i64), skipped by a team of one.
 void cg_team_barrier(Cg *c, V which, V count);

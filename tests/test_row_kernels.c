@@ -86,6 +86,36 @@ static void check_chain(int64_t rows, int64_t width, uint32_t n_kernels) {
   free(x), free(w), free(z), free(s);
 }
 
+// ---- numbers of many short rows, which some targets walk as several streams of memory: sums, and sums of squares
+static void check_numbers(int64_t rows, int64_t width) {
+  size_t n = (size_t)(rows * width), n_rows = (size_t)rows;
+  float *x = numbers(n, 1), *sum[2], *square[2];
+  for (uint32_t run = 0; run < 2; run++) {
+    tn_program *p = tn_program_create("numbers");
+    tn_function *f = tn_function_begin(p, "run");
+    tn_tensor in = tn_input(f, "x", TN_F32, TN_SHAPE(tn_dim_bounded(p, "rows", rows + 3), width));
+    tn_output(f, "sum", tn_sum_axis(in, -1, false));
+    tn_output(f, "square", tn_sqrt(tn_sum_axis(tn_square(in), -1, false)));
+    tn_function_end(f);
+    tn_model *m = model_of(p, .n_workers = run ? 3 : 1);
+    sum[run] = numbers(n_rows, 3), square[run] = numbers(n_rows, 4);
+    CHECK(tn_run(m, "run", TN_IN(tn_f32(x, rows, width)), TN_OUT(tn_f32(sum[run], rows), tn_f32(square[run], rows))) ==
+          TN_OK);
+    tn_model_free(m);
+    tn_program_free(p);
+  }
+  double worst = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    double all = 0, squares = 0;
+    for (int64_t k = 0; k < width; k++) all += x[i * width + k], squares += (double)x[i * width + k] * x[i * width + k];
+    worst = fmax(worst, fmax(fabs(sum[0][i] - all), fabs(square[0][i] - sqrt(squares))) / sqrt((double)width));
+  }
+  if (!CHECK(worst < 2e-5)) printf("  %lld x %lld: off by %g\n", (long long)rows, (long long)width, worst);
+  CHECK(!memcmp(sum[0], sum[1], n_rows * sizeof(float)) && !memcmp(square[0], square[1], n_rows * sizeof(float)));
+  for (int run = 0; run < 2; run++) free(sum[run]), free(square[run]);
+  free(x);
+}
+
 // ---- softmax of rows that no buffer holds, in the memory of its operand: y = softmax(a b) c
 static void check_vocabulary(int64_t rows, int64_t width) {
   float *a = numbers((size_t)(rows * 2), 1), *b = numbers((size_t)(2 * width), 2), *c = numbers((size_t)width, 3);
@@ -387,6 +417,8 @@ int main(void) {
   for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
   check_chain(1, 64, 1);
   check_chain(300, 7, 1);
+  check_numbers(4099, 96);
+  check_numbers(903, 511);
   check_vocabulary(7, 20011);
   check_vocabulary(3, 65536);
   check_weighted(19, 20011);

@@ -280,10 +280,13 @@ static V reduce_result(Reduce *r, V o) {
   return mean_of(r, r->about_pivot ? r->pivot : pivot_at(r, first_of(r->terms_of, o)), sum);
 }
 
-static void reduce_results(Reduce *r, V to, V lo, V hi) {
-  for (Loop l = cg_each(r->c, lo, hi); cg_next(&l);) {
-    V result = reduce_result(r, l.i);
-    cg_put(r->c, result, to, l.i);
+// item, all: bytes that a result reads, and all results
+static void reduce_results(Reduce *r, V to, V lo, V hi, int64_t item, int64_t all) {
+  Cg *c = r->c;
+  V n = cg_sub(c, hi, lo);
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    V o = cg_add(c, lo, cg_in_streams(c, l.i, n, item, all)), result = reduce_result(r, o);
+    cg_put(c, result, to, o);
   }
 }
 
@@ -323,7 +326,8 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   bool cut = p->n_chunks && c->scratch, alone = is_alone(cut ? p->n_chunks : p->axes.results * p->axes.terms);
   for (If s = when_alone(c, alone); cg_then(&s);) {
     share(c, alone, r->w.n_outer, cg_ceil_div(SMALL / 2, terms), &lo, &hi);
-    reduce_results(&stage2, to, lo, hi);
+    int64_t item = terms * ir_dtype_bytes[r->type];
+    reduce_results(&stage2, to, lo, hi, item, cut ? 0 : p->axes.results * item);
   }
 }
 

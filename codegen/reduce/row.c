@@ -148,13 +148,30 @@ static void emit_loop(Row *r, V lo, V hi) {
   }
 }
 
+static bool stores_rows(Row *r) {
+  const Kernel *k = r->c->k;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (cg_row_is_stored(r, (Val){i}) && cg_row_is_shaped(r, (Val){i})) return true;
+  return false;
+}
+
+// Rows of which only numbers are stored. Their order changes no sum.
+static void emit_row_numbers(Row *r, V lo, V hi) {
+  Cg *c = r->c;
+  int64_t row = r->bound * (int64_t)sizeof(float),
+          all = ir_shape_bound(c->f->prog, r->g.shape) * (int64_t)sizeof(float);
+  V n = cg_sub(c, hi, lo);
+  for (Loop l = cg_count(c, n); cg_next(&l);) emit_row(r, cg_add(c, lo, cg_in_streams(c, l.i, n, row, all)));
+}
+
 static void emit_rows(Row *r, V n, bool alone) {
   int64_t vl = r->c->t->vl, grain = r->bound < 1 ? GRAIN : r->bound < GRAIN ? GRAIN / r->bound : 1;
   V lo = cg_i64(r->c, 0);
   if (r->strided) grain = grain > vl ? grain / vl : 1;
   else if (r->row_per_lane) grain = cg_round_up(grain, vl);
   if (!alone) cg_share(r->c, n, grain, &lo, &n);
-  emit_loop(r, lo, n);
+  if (r->strided || r->row_per_lane || stores_rows(r)) emit_loop(r, lo, n);
+  else emit_row_numbers(r, lo, n);
 }
 
 // With column sums, the unit of work is a chunk of rows.
