@@ -34,7 +34,11 @@ static void lengths(void) {
     const char *text;
   } bad[] = {
       {{2, 3, 1}, true, false, "run: input 'lengths': length 3 at [1] is above 2 before it, and sorting is enforced"},
-      {{3, 0, 1}, false, false, "run: input 'lengths': length 0 at [1] is not in 1..3"},
+      {{3, 0, 1},
+       false,
+       false,
+       "run: input 'lengths': length 0 at [1] is not in 1..3; .allow_empty of what packs takes sequences without "
+       "steps"},
       {{3, 1, 4}, false, false, "run: input 'lengths': length 4 at [2] is not in 1..3"},
       {{-1, 1, 3}, false, true, "run: input 'lengths': length -1 at [0] is not in 0..3"},
       {{3, INT64_MIN, 3}, false, false, "run: input 'lengths': length -9223372036854775808 at [1] is not in 1..3"},

@@ -266,6 +266,66 @@ static tn_model *model(uint32_t workers) {
   return model_alone(p, .n_workers = workers);
 }
 
+// ---- windows over what was cut before: a run may have no sequence that is long enough
+static tn_packed cut_short(tn_packed s, int how) {
+  return how == 0 ? tn_packed_diff(s) : how == 1 ? tn_packed_slice(s, 2, TN_TO_END) : tn_packed_slice(s, 0, -3);
+}
+
+static tn_packed in_windows(tn_packed s, int how) {
+  tn_tensor w = tn_ones(f, TN_SHAPE(2, C, 3));
+  switch (how) {
+  case 0: return tn_packed_max_pool1d(s, 2);
+  case 1: return tn_packed_avg_pool1d(s, 3, .stride = 1);
+  case 2: return tn_packed_unfold(s, 4, 2);
+  case 3: return tn_packed_conv1d(s, w, TN_NONE, .stride = 2);
+  default: return tn_packed_diff(tn_packed_conv1d(s, w, TN_NONE, .padding = 1, .dilation = 2));
+  }
+}
+
+enum { CUTS = 3, WINDOWS = 5, SHORT = 2 };
+
+static tn_model *short_model(void) {
+  p = tn_program_create("short");
+  f = tn_function_begin(p, "f");
+  tn_dim batch = tn_dim_bounded(p, "batch", SHORT), time = tn_dim_bounded(p, "time", T);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(batch, time, C)), n = tn_input(f, "n", TN_I64, TN_SHAPE(batch));
+  tn_packed s = tn_pack_padded(x, n, .allow_empty = true);
+  for (int k = 0; k < CUTS * WINDOWS; k++) {
+    char name[32];
+    tn_packed y = in_windows(cut_short(s, k % CUTS), k / CUTS);
+    tn_tensor total = tn_add(tn_sum(y.data), tn_sum(tn_packed_sum(y)));
+    snprintf(name, sizeof name, "y%d", k);
+    tn_output(f, name, total);
+    snprintf(name, sizeof name, "d%d", k);
+    tn_output(f, name, tn_grad_or_zeros(total, x));
+  }
+  tn_function_end(f);
+  return model_alone(p, .n_workers = 2);
+}
+
+static void run_short(tn_model *m, int64_t time, const int64_t n[SHORT]) {
+  enum { N_OUT = 2 * CUTS * WINDOWS };
+  float x[SHORT * T * C], y[CUTS * WINDOWS], d[CUTS * WINDOWS][SHORT * T * C];
+  tn_array out[N_OUT];
+  for (int k = 0; k < SHORT * T * C; k++) x[k] = 1 + (float)k;
+  memset(d, 1, sizeof d);
+  for (int k = 0; k < N_OUT; k++) out[k] = k % 2 ? tn_f32(d[k / 2], SHORT, time, C) : tn_f32_scalar(&y[k / 2]);
+  tn_array in[] = {tn_f32(x, SHORT, time, C), tn_i64((int64_t *)(uintptr_t)n, SHORT)};
+  if (!CHECK(tn_run(m, "f", in, 2, out, N_OUT) == TN_OK)) printf("%s\n", tn_error_text(m));
+  for (int k = 0; k < CUTS * WINDOWS; k++)
+    if (!CHECK(y[k] == 0 && all_near("gradient", d[k], (float[SHORT * T * C]){0}, SHORT * (size_t)time * C, 0)))
+      printf("time %lld, cut %d, windows %d: %g\n", (long long)time, k % CUTS, k / CUTS, y[k]);
+}
+
+static void too_short(void) {
+  static const int64_t none[SHORT] = {0, 0}, one[SHORT] = {1, 1}, some[SHORT] = {0, 1};
+  tn_model *m = short_model();
+  for (int64_t time = 1; m && time <= T; time++)
+    run_short(m, time, none), run_short(m, time, one), run_short(m, time, some);
+  if (m) run_short(m, 0, none);
+  tn_model_free(m);
+}
+
 int main(void) {
   static Out by_run, constant, three, alone;
   tn_model *m = model(1), *wide = model(3);
@@ -275,5 +335,6 @@ int main(void) {
     compare(&three, &by_run, 0, "three workers");
   }
   tn_model_free(m), tn_model_free(wide);
+  too_short();
   return check_report();
 }

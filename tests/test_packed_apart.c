@@ -280,6 +280,43 @@ static void number_rows(void) {
   tn_program_free(p);
 }
 
+// What a scan with a step for each row counts, one number a step
+static tn_tensor counted(tn_dim steps) {
+  float zero = 0;
+  tn_scan *scan = tn_scan_begin(f, .steps = steps);
+  tn_tensor k = tn_scan_carry(scan, tn_constant(f, &zero, TN_SHAPE(1)));
+  tn_scan_next(scan, k, tn_add_scalar(k, 1));
+  tn_tensor out = tn_scan_output(scan, k);
+  tn_scan_end(scan);
+  return out;
+}
+
+// A constant number of rows may be another size, too: what is meant is seen where it meets rows along their axis.
+static void count_rows(void) {
+  for (int is_const = 0; is_const < 2; is_const++) {
+    begin(is_const);
+    refused(tn_add(d, counted(rows)), "axis 0 of f32[");
+    begin(is_const);
+    refused(tn_packed_with_data(s, counted(rows)).data, "numbers the rows");
+    begin(is_const);
+    refused(tn_mul(d, tn_tril(tn_ones(f, TN_SHAPE(rows, C)), 0)), "tn_packed_steps");
+    begin(is_const);
+    CHECK(tn_add(tn_rows(s), counted(rows)).v && tn_n_errors(p) == 0);
+    tn_program_free(p);
+  }
+  begin(true);
+  refused(tn_add(d, numbers()), "numbers the rows");
+  begin(true);
+  const int64_t five[] = {ROWS};
+  tn_tensor x = tn_input(f, "one", TN_F32, TN_SHAPE(1, ROWS, ROWS)),
+            own = tn_input(f, "own", TN_F32, TN_SHAPE(ROWS, 1));
+  tn_packed one = tn_pack_constant(x, five, 1);
+  CHECK(tn_add(one.data, numbers()).v && tn_mul(one.data, counted(rows)).v && tn_add(d, own).v);
+  CHECK(tn_tril(tn_matmul(tn_transpose(x, 1, 2), x), 0).v && tn_n_errors(p) == 0);
+  if (tn_n_errors(p)) printf("%s\n", report_of(p));
+  tn_program_free(p);
+}
+
 // A carry has the rows of what the step leaves; what it begins with may be of none.
 static void carry_rows(bool is_const) {
   begin(is_const);
@@ -298,6 +335,7 @@ static void carry_rows(bool is_const) {
 int main(void) {
   walk_table();
   number_rows();
+  count_rows();
   carry_rows(false), carry_rows(true);
   for (int is_const = 0; is_const < 2; is_const++) judge(is_const), judge_text(is_const), compare(is_const);
   return check_report();

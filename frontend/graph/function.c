@@ -294,7 +294,7 @@ tn_tensor fe_emit(Op op, const tn_tensor *a, uint32_t n, const Attr *attrs, uint
 
 tn_tensor fe_emit_in(tn_function *f, Op op, const Attr *attrs, uint32_t n_attrs, tn_site at) {
   Val y = ir_emit(f->ir, op, NULL, 0, attrs, n_attrs, fe_loc(f->p, at));
-  if (f->rows.n) ir_rows_follow(&(RowsEffect){0}, &(RowsCall){f->ir, &f->rows, op, NULL, 0, n_attrs, attrs}, y);
+  ir_rows_follow(&(RowsEffect){0}, &(RowsCall){f->ir, &f->rows, op, NULL, 0, n_attrs, attrs}, y);
   return (tn_tensor){f, y.i};
 }
 

@@ -67,7 +67,7 @@ void ir_rows_pass_mark(RowsMap *m, const Fn *f, Val v) {
   ScanRows *s = scan_of(m, number);
   if (ins->op == OP_scan_begin) {
     uint32_t layout = ins->n_args ? ir_arg(f, v, 0).i : 0;
-    *RT_PUSH(m->mem, m->scans, m->n_scans, m->cap_scans) = (ScanRows){number, v.i, layout, NULL, 0, 0};
+    *RT_PUSH(m->mem, m->scans, m->n_scans, m->cap_scans) = (ScanRows){.number = number, .begin = v.i, .layout = layout};
   }
   if (ins->op == OP_scan_next && s && !s->layout) note_next(m, f, s, v, ir_rows_at(m, ir_arg(f, v, 0)));
   for (Val last = {s ? s->begin : 0}; ins->op == OP_scan_end && s && last.i < v.i; last.i++)
@@ -79,9 +79,31 @@ uint32_t ir_layout_of_scan(const RowsMap *m, int64_t number) {
   return s ? s->layout : 0;
 }
 
+// The layout that has so many rows, or of whose steps a scan has so many at hand
+static Val layout_with(const Fn *f, const RowsMap *m, Dim rows) {
+  bool is_one = ir_dim_is_const(f->prog, rows) && ir_dim_bound(f->prog, rows) <= 1;
+  for (uint32_t k = is_one ? 0 : m->n_layouts; k-- > 0;)
+    if (axis_dim(f, m->layouts[k], 2).i == rows.i) return m->layouts[k];
+  for (uint32_t k = m->n_scans; k-- > 0;) {
+    const Attr *live = m->scans[k].layout ? ir_attr(f, (Val){m->scans[k].begin}, KEY_live) : NULL;
+    if (live && live->u.dim.i == rows.i && ir_has_typed_rows(f, (Val){m->scans[k].layout}))
+      return (Val){m->scans[k].layout};
+  }
+  return (Val){0};
+}
+
+// What the steps of a dense scan give one after the other, where there are as many as rows
+static void number_steps(const RowsCall *c, Val y) {
+  Val layout = layout_with(c->f, c->rows, axis_dim(c->f, y, 0));
+  if (layout.i && !layout_at(c, y).i)
+    ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .is_made = true, .is_numbered = true});
+}
+
 static void follow_scan(const RowsCall *c, Val y) {
   ScanRows *s = scan_of(c->rows, scan_number(c));
   if (!s) return;
+  if (c->op == OP_scan_input) s->has_slices |= !ir_rows_at(c->rows, c->a[0]).is_made;
+  if (c->op == OP_scan_output && !s->layout && !s->has_slices) number_steps(c, y);
   if (c->op == OP_scan_final) give_last(c->rows, c->f, s, y);
   if (!s->layout || !ir_attr(c->f, y, KEY_live)) return;
   if (c->op == OP_scan_carry) note_next(c->rows, c->f, s, y, ir_rows_at(c->rows, (Val){s->layout}));
@@ -109,10 +131,13 @@ static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
 }
 
 // What was made of the number of rows alone meets rows of a layout, and becomes such, unless it numbers those of all sequences.
-static void meet_made(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
+static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k) {
+  Val v = c->a[k];
+  RowsWay way = ir_way_of_rows(c, k);
   Rows r = ir_rows_at(c->rows, v), with = ir_rows_at(c->rows, e->kept);
+  r.is_numbered &= !ir_is_one_sequence(c->f, (Val){r.layout});
   if (way.fate == WAY_MIXED) e->numbered = v;
-  if (way.fate == WAY_OF_LAYOUT && r.is_numbered) e->mixed = v;
+  if (way.fate == WAY_OF_LAYOUT && r.is_numbered && ir_has_typed_rows(c->f, ir_layout_of(c, k))) e->mixed = v;
   if (way.fate != WAY_KEPT) return;
   if (!with.layout || (with.is_made && r.is_numbered)) e->kept = v, e->axis = way.axis;
   else if (!with.is_made && r.is_numbered && e->axis == way.axis) e->mixed = v;
@@ -120,7 +145,7 @@ static void meet_made(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
 
 static void meet_all_made(RowsEffect *e, const RowsCall *c) {
   for (uint32_t k = 0; k < c->n; k++)
-    if (ir_rows_at(c->rows, c->a[k]).is_made) meet_made(e, c, c->a[k], ir_way_of_rows(c, k));
+    if (ir_rows_at(c->rows, c->a[k]).is_made) meet_made(e, c, k);
 }
 
 bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
@@ -206,6 +231,8 @@ static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
   Rows from = ir_rows_at(c->rows, e->kept), to = from;
   Dim size = axis_dim(c->f, e->kept, from.axis);
   to.axis = (uint8_t)e->axis;
+  // Later steps have what is left there; a constant size may be another than that of the rows
+  if (c->op == OP_scan_carry && from.is_made && ir_dim_is_const(c->f->prog, size)) return;
   if (c->op == OP_scan_carry) to.is_made = to.is_numbered = false;  // later steps have what is left there
   bool keeps_size = c->op != OP_reshape && c->op != OP_packed_layout && ir_ops[c->op].cls != CLASS_SCAN;
   for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
@@ -215,16 +242,6 @@ static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
   }
 }
 
-// The layout that has so many rows, or of whose steps a scan has so many at hand
-static Val layout_with(const Fn *f, Val before, Dim rows) {
-  for (Val v = before; v.i-- > 1;) {
-    if (ir_has_typed_rows(f, v) && axis_dim(f, v, 2).i == rows.i) return v;
-    const Attr *live = ir_ins(f, v)->op == OP_scan_begin ? ir_attr(f, v, KEY_live) : NULL;
-    if (live && live->u.dim.i == rows.i && ir_has_typed_rows(f, ir_arg(f, v, 0))) return ir_arg(f, v, 0);
-  }
-  return (Val){0};
-}
-
 // Does the result have an axis that none of the operands has? axis of expand: counted from the last
 static bool makes_axis(const RowsCall *c, Val y, uint32_t axis) {
   if (c->op != OP_expand) return ir_ops[c->op].n_operands == 0;
@@ -232,12 +249,15 @@ static bool makes_axis(const RowsCall *c, Val y, uint32_t axis) {
   return axis < new || axis_dim(c->f, c->a[0], axis - new).i != axis_dim(c->f, y, axis).i;
 }
 
+// A constant size is a number of rows where a layout of constant lengths has as many; numbers that are given for it, as those
+// of an input or a table, are the caller's own.
 static void follow_made(const RowsCall *c, Val y) {
+  bool is_given = c->op != OP_full && c->op != OP_uniform && c->op != OP_expand;
   uint32_t rank = ir_ins(c->f, y)->dtype == DT_LAYOUT ? 0 : rank_of(c, y);
   for (uint32_t axis = 0; axis < rank; axis++) {
     Dim size = axis_dim(c->f, y, axis);
-    if (ir_dim_is_const(c->f->prog, size) || !makes_axis(c, y, axis)) continue;
-    Val layout = layout_with(c->f, y, size);
+    if ((is_given && ir_dim_is_const(c->f->prog, size)) || !makes_axis(c, y, axis)) continue;
+    Val layout = layout_with(c->f, c->rows, size);
     if (layout.i) ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .axis = (uint8_t)axis, .is_made = true});
   }
 }
@@ -257,6 +277,8 @@ static void follow_numbered(const RowsEffect *e, const RowsCall *c, Val y) {
 void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
   bool is_along = ir_ops[c->op].rows == ROWS_ALONG || ir_ops[c->op].rows == ROWS_BY_AXIS;
   bool is_scan = ir_ops[c->op].cls == CLASS_SCAN && c->op != OP_scan;
+  RowsMap *m = c->rows;
+  if (ir_has_typed_rows(c->f, y)) *RT_PUSH(m->mem, m->layouts, m->n_layouts, m->cap_layouts) = y;
   if (ir_ops[c->op].rows == ROWS_SAID) follow_said(c, y);
   else if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
   else if (!ir_none(e->kept)) follow_kept(e, c, y);

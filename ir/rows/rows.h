@@ -25,6 +25,7 @@ typedef struct {
   uint32_t layout;  // 0: over a dense axis
   Rows *next;       // by carry: those of its last value
   uint32_t n_next, cap_next;
+  bool has_slices;  // of values that are not made of sizes alone
 } ScanRows;
 
 typedef struct {
@@ -33,6 +34,8 @@ typedef struct {
   uint32_t n, cap;
   ScanRows *scans;
   uint32_t n_scans, cap_scans;
+  Val *layouts;  // of packed rows
+  uint32_t n_layouts, cap_layouts;
 } RowsMap;
 
 static inline Rows ir_rows_at(const RowsMap *m, Val v) { return v.i < m->n ? m->of[v.i] : (Rows){0}; }

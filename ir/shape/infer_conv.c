@@ -275,9 +275,10 @@ SeqWindow ir_seq_window(const Fn *f, Val v) {
                      .before = item(f, v, KEY_pad, 0, 0)};
 }
 
+// 0 where time is shorter than a window, as of a run whose sequences are all empty.
 Dim ir_window_time(Prog *p, Dim time, int64_t size, int64_t step) {
   Dim room = ir_dim_sub(p, time, ir_dim(p, size));
-  return ir_dim_add(p, ir_dim_div(p, room, ir_dim(p, step)), ir_dim(p, 1));
+  return ir_dim_max(p, ir_dim_add(p, ir_dim_div(p, room, ir_dim(p, step)), ir_dim(p, 1)), ir_dim(p, 0));
 }
 
 // A sequence of n > 0 steps has at most (n + step - size) / step.

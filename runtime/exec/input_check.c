@@ -220,6 +220,8 @@ static RtStatus refuse_value(const RtRunCheck *c, const RtCheck *k, const RtBadV
                   k->what, bad->value, bad->index);
   char other[80] = "";
   if (bad->value == -100 && !k->has_other) snprintf(other, sizeof other, "; .has_ignore of the loss leaves rows out");
+  if (bad->value == 0 && k->lo == 1 && !strcmp(k->what, "length"))
+    snprintf(other, sizeof other, "; .allow_empty of what packs takes sequences without steps");
   if (k->has_other) snprintf(other, sizeof other, ", nor %" PRId64 ", which is ignored", k->other);
   return refuse(c, RT_ERR_VALUE, "input '%s': %s %" PRId64 " at [%" PRId64 "] is not in %" PRId64 "..%" PRId64 "%s",
                 name, k->what, bad->value, bad->index, k->lo, bad->last, other);
