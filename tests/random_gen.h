@@ -107,6 +107,7 @@ void gen_write(Gen *g, Val v, Val x);
 Val gen_index_below(Gen *g, int64_t limit);           // i64 in [0, limit)
 Val gen_linear(Gen *g, Val x, int64_t n, bool bias);  // none: too large
 Val gen_labels(Gen *g, Val logits);
+Val gen_scalar_of(Gen *g, Val v);  // of rank 0, of all elements
 Layout *gen_some_layout(Gen *g);
 Val gen_rows_of(Gen *g, const Layout *l, bool matrix);  // [rows, ..]
 Val gen_per_sequence(Gen *g, const Layout *l);          // [batch, ..]

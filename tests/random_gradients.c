@@ -6,7 +6,7 @@
 #include "tests/random_gen.h"
 
 // ---- steps: gradients
-static Val scalar_of(Gen *g, Val v) {
+Val gen_scalar_of(Gen *g, Val v) {
   int64_t axes[MAX_RANK];
   uint32_t n = ir_rank(g->p, gen_shape_at(g, v));
   if (!n) return v;
@@ -46,7 +46,7 @@ static Val hooked(Gen *g, Val loss, const bool *reach, const Val *target, uint32
 }
 
 static void gradients_of(Gen *g, Val v) {
-  Val loss = ir_none(v) ? v : scalar_of(g, v);
+  Val loss = ir_none(v) ? v : gen_scalar_of(g, v);
   if (ir_none(loss)) return;
   GradReach reach = {0};
   ir_grad_reach(g->f, loss, &reach);

@@ -350,13 +350,22 @@ void add_dispose(Gen *g) {
   gen_forget(g, v);
 }
 
+// One of the older values is read behind the newest: it lives all that while, or is made again where the arena is limited.
+void add_late_use(Gen *g) {
+  if (g->n < 4) return;
+  Val v = g->pool[gen_below(g, g->n / 2)].v, newest = g->pool[g->n - 1].v;
+  if (!gen_is_f32(g, v) || !is_computed(g, v) || !gen_is_f32(g, newest)) return;
+  Val s = gen_op1(g, OP_tanh, gen_scalar_of(g, newest));
+  gen_keep(g, gen_op2(g, OP_mul, v, s), gen_mag(g, v));
+}
+
 // ---- a function
 typedef struct {
   void (*add)(Gen *g);
-  uint32_t weight[2];  // by kind of program
+  uint32_t weight[3];  // by kind of program
   bool in_scan;
 } Step;
-#define STEP(name, weight, in_chains, in_scan) {name, {weight, in_chains}, in_scan},
+#define STEP(name, weight, in_chains, in_scan) {name, {weight, in_chains, weight}, in_scan},
 static const Step steps[] = {
 #include "tests/random_steps.def"
 };
@@ -398,6 +407,11 @@ static void add_outputs(Gen *g) {
   }
 }
 
+static uint32_t number_of_steps(Gen *g) {
+  if (g->kind == RANDOM_LONG) return 20 + gen_below(g, 30);
+  return 2 + gen_below(g, g->kind == RANDOM_CHAINS ? 7 : gen_chance(g, 25) ? 28 : 11);
+}
+
 static void add_function(Gen *g, uint32_t number) {
   char name[16];
   snprintf(name, sizeof name, "f%u", number);
@@ -407,8 +421,10 @@ static void add_function(Gen *g, uint32_t number) {
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);
   if (gen_chance(g, 80)) gen_leaf(g, gen_random_shape(g));
-  uint32_t n = g->kind == RANDOM_CHAINS ? 2 + gen_below(g, 7) : 2 + gen_below(g, gen_chance(g, 25) ? 28 : 11);
-  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++) gen_add_step(g);
+  uint32_t n = number_of_steps(g);
+  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++)
+    if (g->kind == RANDOM_LONG && gen_chance(g, 30)) add_late_use(g);
+    else gen_add_step(g);
   while (g->n_open) close_scope(g);
   add_outputs(g);
 }

@@ -5,13 +5,14 @@
 //
 // RANDOM_CHAINS: mostly chains of pointwise ops with selects and writes through views; often of rank 0 and of sizes that the run
 // gives. They stand in the programs of RANDOM_ALL, too, among all else.
+// RANDOM_LONG: what RANDOM_ALL has, in functions of 20 to 50 steps; many values live long.
 #ifndef TN_TESTS_RANDOM_PROGRAM_H
 #define TN_TESTS_RANDOM_PROGRAM_H
 
 #include "ir/ir.h"
 #include "tests/rng.h"
 
-typedef enum { RANDOM_ALL, RANDOM_CHAINS } RandomKind;
+typedef enum { RANDOM_ALL, RANDOM_CHAINS, RANDOM_LONG } RandomKind;
 
 Prog *random_program(RtArena *mem, RandomKind kind, uint64_t seed, uint32_t n_functions);
 

@@ -55,6 +55,7 @@ typedef enum {
   COMPILED,
   WORKERS,
   VARIANT,
+  LIMITED,
   SIZES,
   OVERRUN,
   GUARDS,
@@ -73,6 +74,7 @@ static const char *const verdict_text[N_VERDICTS] = {"fine",
                                                      "compiled code differs",
                                                      "the number of workers matters",
                                                      "a plan for smaller bounds differs",
+                                                     "kernels that run again change bits",
                                                      "the host sees other sizes that are below 0",
                                                      "memory behind a block is overwritten",
                                                      "a guard of the arena is damaged",
@@ -93,6 +95,8 @@ typedef struct {
     uint64_t no_run;   // on which the emulator failed
     uint64_t refused;  // draws of sizes that make another size negative
     uint64_t again, by_checkpoints;  // kernels that run again, within a limit and by checkpoints
+    uint64_t within;                 // functions that keep a limit
+    uint64_t compared;  // runs of plans with either whose bits were compared with those of a plan with neither
   } n;
   Verdict verdict;
   uint32_t id;  // of the diagnostic behind REJECTED
@@ -101,7 +105,7 @@ typedef struct {
 static Shared *shared;
 static bool is_hostile;    // TN_CHECK=arena
 static bool no_code;       // --no-code: all but what is compiled, of many more functions in the same time
-static RandomKind wanted;  // --chains: RANDOM_CHAINS
+static bool wants_chains;  // --chains
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 static const char *machine;  // --on; NULL: this one
@@ -249,12 +253,13 @@ static bool run_compiled(const TrialCode *c, const Fn *f, const TrialData *d, ui
   return end == TRIAL_FINE || fail(verdict[end], "@%s: %s", ir_text(f->prog, f->name), why.text);
 }
 
-static bool same_bits(const Fn *f, const TrialResults *a, const TrialResults *b, Verdict v, uint32_t n_workers) {
+// other: whose results b are
+static bool same_bits(const Fn *f, const TrialResults *a, const TrialResults *b, Verdict v, const char *other) {
   for (uint32_t k = 0; k < a->n; k++)
     for (int64_t i = 0; i < a->t[k].n; i++)
       if (memcmp(&a->t[k].v[i], &b->t[k].v[i], sizeof(double)) && !(isnan(a->t[k].v[i]) && isnan(b->t[k].v[i])))
-        return fail(v, "@%s: result %u, element %lld: one worker finds %.9g, %u find %.9g", ir_text(f->prog, f->name),
-                    k, (long long)i, a->t[k].v[i], n_workers, b->t[k].v[i]);
+        return fail(v, "@%s: result %u, element %lld: one worker finds %.9g, %s %.9g", ir_text(f->prog, f->name), k,
+                    (long long)i, a->t[k].v[i], other, b->t[k].v[i]);
   return true;
 }
 
@@ -284,6 +289,13 @@ static const char *print(RtArena *mem, const Prog *p) {
   RtText t = {.mem = mem};
   ir_print(p, &t, 0);
   return t.text;
+}
+
+// Kernels run again where values live long: every second program within a limit or with checkpoints has a few long functions.
+static const char *program_text(RtArena *mem, uint64_t seed, uint32_t n_functions) {
+  bool is_long = !wants_chains && seed % 3 && seed % 2;
+  RandomKind kind = wants_chains ? RANDOM_CHAINS : is_long ? RANDOM_LONG : RANDOM_ALL;
+  return print(mem, random_program(mem, kind, seed, is_long ? (n_functions + 3) / 4 : n_functions));
 }
 
 static Prog *parse(RtArena *mem, const char *text) {
@@ -438,30 +450,36 @@ static bool check_gradients(const Fn *f, const TrialData *d, RtArena *mem) {
   return true;
 }
 
-// With one worker, with more, and planned for smaller bounds
-static bool test_code(const TrialCode *c, Bars *b, const Fn *plain, const Fn *f, const Fn *variant, const TrialData *d,
-                      RtArena *mem) {
-  TrialResults one, more;
-  if (!run_compiled(c, f, d, 1, mem, &one)) {
-    if (shared->verdict != EMULATOR) return false;
-    shared->n.no_run++;
-    return shared->verdict = FINE, true;
-  }
-  if (!agree(b, plain, d, &one, 1, COMPILED)) return false;
-  if (foreign) return true;
-  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
-  if (!run_compiled(c, f, d, n_workers, mem, &more) || !same_bits(f, &one, &more, WORKERS, n_workers)) return false;
-  return !variant ||
-         (run_compiled(c, variant, d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, n_workers));
-}
-
 typedef struct {
   const Fn *written, *plain, *f;
   const Fn *optimised;  // f but for folded constants, which are rounded to single precision one by one as doubles are
                         // not (test_folds compares folds bit by bit)
   const Fn *variant;    // for the sizes of draw 0; NULL: these are its bounds
-  const TrialCode *code;
+  const Fn *free;       // f without a limit and without checkpoints; NULL: f is planned like that
+  const TrialCode *code, *free_code;
 } Function;
+
+// With one worker, with more, planned for smaller bounds, and without kernels that run again
+static bool test_code(const Function *t, Bars *b, const Fn *variant, const TrialData *d, RtArena *mem) {
+  const Fn *f = t->f;
+  TrialResults one, more;
+  if (!run_compiled(t->code, f, d, 1, mem, &one)) {
+    if (shared->verdict != EMULATOR) return false;
+    shared->n.no_run++;
+    return shared->verdict = FINE, true;
+  }
+  if (!agree(b, t->plain, d, &one, 1, COMPILED)) return false;
+  if (foreign) return true;
+  uint32_t n_workers = 2 + rt_hash(ir_text(f->prog, f->name), 2, shared->seed) % 2;
+  const char *others = rt_printf(mem, "%u find", n_workers);
+  if (!run_compiled(t->code, f, d, n_workers, mem, &more) || !same_bits(f, &one, &more, WORKERS, others)) return false;
+  if (variant &&
+      !(run_compiled(t->code, variant, d, n_workers, mem, &more) && same_bits(variant, &one, &more, VARIANT, others)))
+    return false;
+  shared->n.compared += t->free != NULL;
+  return !t->free || (run_compiled(t->free_code, t->free, d, 1, mem, &more) &&
+                      same_bits(f, &one, &more, LIMITED, "without kernels that run again it finds"));
+}
 
 // The host refuses the sizes that make another one negative, and no others.
 static bool agree_on_sizes(const Function *t, const TrialData *d) {
@@ -488,7 +506,7 @@ static bool test_draw(const Function *t, uint32_t draw) {
   ok = ok && (interpret(t->optimised, &d, 0, 0, mem, &r, &why) ||
               fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
   ok = ok && agree(&b, t->plain, &d, &r, 1e-2, OPTIMISED);
-  ok = ok && (no_code || test_code(t->code, &b, t->plain, t->f, draw ? NULL : t->variant, &d, mem));
+  ok = ok && (no_code || test_code(t, &b, draw ? NULL : t->variant, &d, mem));
   if (ok) count_open(&b);
   rt_arena_free(mem);
   return ok;
@@ -512,18 +530,25 @@ static bool may_refuse(const RtDiags *d, uint32_t from, bool writes) {
   return true;
 }
 
-// Every third program is planned with two thirds of the arena that `like`, the same program, takes without kernels that run again.
+// Every third program is planned within limits: the least of them that is met, in parts of what `like`, the same function, takes
+// without kernels that run again.
 static bool run_passes_with_less(Fn *f, const Fn *like) {
+  enum { LEAST = 8, PARTS = 24 };
   Prog *p = f->prog;
   RtDiags before = p->diags;
-  p->arena_limit = like ? like->stats.peak_bytes * 2 / 3 : 0, p->recomputes = true;
-  bool ok = ir_run_passes(f, NULL, NULL, NULL);
-  p->arena_limit = 0;
-  bool is_limit = false;
-  for (uint32_t k = before.n; k < p->diags.n; k++) is_limit |= p->diags.list[k].id == E_ARENA_LIMIT;
-  if (!is_limit) return ok;
-  p->diags.n = before.n, p->diags.n_errors = before.n_errors;
-  return ir_run_passes(f, ir_pass_list(p->mem, PASS_assign_buffers, N_PASSES - 1), NULL, NULL);
+  const char *list = NULL;
+  p->recomputes = true;
+  for (int64_t part = LEAST; part <= PARTS; part++) {
+    p->arena_limit = part < PARTS ? like->stats.peak_bytes * part / PARTS : 0;
+    bool ok = ir_run_passes(f, list, NULL, NULL), is_limit = false;
+    for (uint32_t k = before.n; k < p->diags.n; k++) is_limit |= p->diags.list[k].id == E_ARENA_LIMIT;
+    p->arena_limit = 0;
+    shared->n.within += ok && part < PARTS;
+    if (!is_limit) return ok;
+    p->diags.n = before.n, p->diags.n_errors = before.n_errors;
+    *f = *f->unordered, list = ir_pass_list(p->mem, PASS_fuse, N_PASSES - 1);
+  }
+  return false;
 }
 
 // Runs the passes on every function; keep[k]: it went through. false: one was refused without a reason.
@@ -558,6 +583,9 @@ static const char *only(RtArena *mem, const char *text, const bool *keep) {
   return print(mem, p);
 }
 
+// Neither a limit nor checkpoints
+static bool plans_freely(void) { return no_code || foreign || shared->seed % 3 == 0; }
+
 // Every third program has checkpoints: two stretches, and one within the first.
 static void mark_checkpoints(Prog *p) {
   if (shared->seed % 3 != 2) return;
@@ -572,9 +600,17 @@ static void mark_checkpoints(Prog *p) {
   }
 }
 
+static bool compile(Prog *p, RtArena *mem, TrialCode *c) {
+  RtText why = {.mem = mem};
+  if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
+  bool ok =
+      no_code || (foreign ? trial_compile_for(foreign, p, mem, c, &why) : trial_compile(p, &target, mem, c, &why));
+  return ok || fail(CODEGEN, "%s", why.text ? why.text : "");
+}
+
 static bool test_compiled(RtArena *mem, const char *text) {
   Prog *written = parse(mem, text), *plain = parse(mem, text), *p = parse(mem, text);
-  Prog *unfolded = parse(mem, text);
+  Prog *unfolded = parse(mem, text), *free_plan = plans_freely() ? NULL : parse(mem, text);
   if (!written || !plain || !p || !unfolded || !ir_select_rules(unfolded, "-fold_constants")) return false;
   uint32_t n = p->n_fns;
   if (!n) return true;  // all were refused
@@ -590,13 +626,10 @@ static bool test_compiled(RtArena *mem, const char *text) {
       bool again = p->fns[k]->kernels[i].again;
       *(shared->seed % 3 == 2 ? &shared->n.by_checkpoints : &shared->n.again) += again;
     }
-  RtText why = {.mem = mem};
-  TrialCode c = {0};
+  TrialCode c = {0}, free_code = {0};
   shared->function = UINT32_MAX;
-  if (!ir_plan_program_memory(p)) return fail(REJECTED, "placement of the program");
-  bool is_compiled =
-      no_code || (foreign ? trial_compile_for(foreign, p, mem, &c, &why) : trial_compile(p, &target, mem, &c, &why));
-  if (!is_compiled) return fail(CODEGEN, "%s", why.text ? why.text : "");
+  if (!compile(p, mem, &c)) return false;
+  if (free_plan && !(run_all_passes(free_plan, NULL, NULL, keep) && compile(free_plan, mem, &free_code))) return false;
   bool ok = true;
   for (uint32_t k = 0; ok && k < n; k++) {
     shared->function = k;
@@ -605,10 +638,13 @@ static bool test_compiled(RtArena *mem, const char *text) {
                                    .f = p->fns[k],
                                    .optimised = unfolded->fns[k],
                                    .variant = variants[k],
-                                   .code = &c});
+                                   .free = free_plan ? free_plan->fns[k] : NULL,
+                                   .code = &c,
+                                   .free_code = &free_code});
     shared->n.functions += ok;
   }
   if (!no_code) trial_free(&c);
+  if (free_plan) trial_free(&free_code);
   return ok;
 }
 
@@ -901,7 +937,7 @@ static void drop_dims(Shrink *s) {
 static void report(uint64_t seed, uint32_t n_functions, const char *text) {
   RtArena *mem = rt_arena_new();
   Shrink s = {mem, text, shared->verdict, shared->id, 0, kind_of_message(mem, shared->verdict, shared->message)};
-  if (!text) s.text = print(mem, random_program(mem, wanted, seed, n_functions));
+  if (!text) s.text = program_text(mem, seed, n_functions);
   printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message);
   fflush(stdout);
   uint32_t function = shared->function;
@@ -927,7 +963,7 @@ static void run_child(uint64_t last, uint32_t n_functions, double end) {
     RtArena *mem = rt_arena_new();
     shared->function = UINT32_MAX;
     alarm(120);
-    const char *text = print(mem, random_program(mem, wanted, shared->seed, n_functions));
+    const char *text = program_text(mem, shared->seed, n_functions);
     bool ok = test_text(text);
     rt_arena_free(mem);
     if (!ok) break;
@@ -1001,9 +1037,12 @@ static void print_counts(uint32_t n_failed, double seconds) {
       (unsigned long long)shared->n.values, percent(shared->n.sharp, shared->n.values),
       percent(shared->n.open, shared->n.values), percent(shared->n.blind, shared->n.runs));
   if (shared->n.no_run) printf("%llu runs on which the emulator failed\n", (unsigned long long)shared->n.no_run);
-  printf("%llu draws of sizes refused, %llu kernels that run again, %llu by checkpoints\n",
-         (unsigned long long)shared->n.refused, (unsigned long long)shared->n.again,
-         (unsigned long long)shared->n.by_checkpoints);
+  printf("%llu draws of sizes refused; %llu functions within limits with %llu kernels that run again, %llu by "
+         "checkpoints; "
+         "bits of %llu runs compared with those of plans with neither\n",
+         (unsigned long long)shared->n.refused, (unsigned long long)shared->n.within,
+         (unsigned long long)shared->n.again, (unsigned long long)shared->n.by_checkpoints,
+         (unsigned long long)shared->n.compared);
   printf("%llu refused for old versions; bars widened %llu times; %llu slopes, %llu of gradients; %u failed; %.0f s, "
          "%.1f a second\n",
          (unsigned long long)shared->n.skipped, (unsigned long long)shared->n.loose,
@@ -1024,7 +1063,7 @@ int main(int argc, char **argv) {
     if (status) return status;
   }
   no_code = flag(argc, argv, "--no-code");
-  wanted = flag(argc, argv, "--chains") ? RANDOM_CHAINS : RANDOM_ALL;
+  wants_chains = flag(argc, argv, "--chains");
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) {
       shared->seed = option(argc, argv, "--seed", 0);
@@ -1033,7 +1072,7 @@ int main(int argc, char **argv) {
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
   if (flag(argc, argv, "--print")) {
     RtArena *mem = rt_arena_new();
-    fputs(print(mem, random_program(mem, wanted, option(argc, argv, "--seed", 1), n_functions)), stdout);
+    fputs(program_text(mem, option(argc, argv, "--seed", 1), n_functions), stdout);
     rt_arena_free(mem);
     return 0;
   }
