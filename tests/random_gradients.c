@@ -149,3 +149,50 @@ void add_packed_gradient(Gen *g) {
   Val x = gen_tame(g, y, 3), d = like(g, x);
   gen_keep_tame(g, gen_emit(g, OP_seq_softmax_grad, (Val[]){x, l->v, d}, 3, NULL, 0), 100);
 }
+
+// ---- networks
+static Val layer_of(Gen *g, Val v, uint32_t width, const Val *earlier, uint32_t n) {
+  Attr eps = ir_a_num(KEY_eps, 0.1), axis = ir_a_int(KEY_axis, ir_rank(g->p, gen_shape_at(g, v)) - 1);
+  Val weight = {0};
+  switch (gen_below(g, 8)) {
+  case 0: return gen_row(g, v);
+  case 1: return gen_keep(g, gen_emit(g, OP_softmax, &v, 1, &axis, 0), 1);
+  case 2:
+  case 3: {
+    Dim size = ir_dim(g->p, width);
+    bool is_layer = gen_chance(g, 60), weighs = gen_chance(g, 50);
+    if (weighs) weight = gen_leaf(g, ir_shape(g->p, &size, 1));
+    Op op = is_layer ? OP_layer_norm : OP_rms_norm;
+    return gen_keep(g, gen_emit(g, op, (Val[]){v, weight}, 1 + weighs, &eps, 1), 8);
+  }
+  case 4:
+  case 5: return gen_keep(g, gen_op2(g, OP_add, v, earlier[gen_below(g, n)]), gen_mag(g, v) + 8);
+  default: return gen_linear(g, v, width, gen_chance(g, 60));
+  }
+}
+
+// The mean of v's squares in each row: with the norm before it one kernel that makes both.
+static Val size_of_rows(Gen *g, Val v) {
+  int64_t last = ir_rank(g->p, gen_shape_at(g, v)) - 1;
+  Attr a = ir_a_list(KEY_axes, ir_shape_ints(g->p, &last, 1));
+  Val square = gen_op2(g, OP_mul, v, v);
+  return gen_emit(g, OP_mean, &square, 1, &a, 1);
+}
+
+// Layers of one width, now and then with sizes of their rows in the loss; then gradients.
+void add_network(Gen *g) {
+  enum { MAX_LAYERS = 8 };
+  uint32_t width = 2 + gen_below(g, 40), n = 3 + gen_below(g, MAX_LAYERS - 3);
+  Dims d = {{gen_dim(g), ir_dim(g->p, width)}, 2};
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Val layer[MAX_LAYERS + 1] = {gen_leaf(g, gen_shape(g, &d))}, loss = gen_number(g, 0);
+  uint32_t made = 1;
+  while (made <= n) {
+    Val v = layer_of(g, gen_tame(g, layer[made - 1], 20), width, layer, made);
+    if (ir_none(v) || gen_shape_at(g, v).i != gen_shape_at(g, layer[0]).i) break;
+    layer[made++] = v;
+    if (gen_chance(g, 30)) loss = gen_op2(g, OP_add, loss, gen_scalar_of(g, size_of_rows(g, v)));
+  }
+  loss = gen_op2(g, OP_add, loss, gen_scalar_of(g, layer[made - 1]));
+  if (!ir_none(loss)) gradients_of(g, gen_keep(g, loss, 50));
+}

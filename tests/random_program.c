@@ -408,7 +408,7 @@ static void add_outputs(Gen *g) {
 }
 
 static uint32_t number_of_steps(Gen *g) {
-  if (g->kind == RANDOM_LONG) return 20 + gen_below(g, 30);
+  if (g->kind == RANDOM_NETWORKS) return gen_below(g, 6);
   return 2 + gen_below(g, g->kind == RANDOM_CHAINS ? 7 : gen_chance(g, 25) ? 28 : 11);
 }
 
@@ -421,10 +421,9 @@ static void add_function(Gen *g, uint32_t number) {
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);
   if (gen_chance(g, 80)) gen_leaf(g, gen_random_shape(g));
+  if (g->kind == RANDOM_NETWORKS) add_network(g);
   uint32_t n = number_of_steps(g);
-  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++)
-    if (g->kind == RANDOM_LONG && gen_chance(g, 30)) add_late_use(g);
-    else gen_add_step(g);
+  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++) gen_add_step(g);
   while (g->n_open) close_scope(g);
   add_outputs(g);
 }

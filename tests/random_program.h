@@ -5,14 +5,15 @@
 //
 // RANDOM_CHAINS: mostly chains of pointwise ops with selects and writes through views; often of rank 0 and of sizes that the run
 // gives. They stand in the programs of RANDOM_ALL, too, among all else.
-// RANDOM_LONG: what RANDOM_ALL has, in functions of 20 to 50 steps; many values live long.
+// RANDOM_NETWORKS: each function has layers one behind another and gradients of a loss at their end: what the forward part makes
+// lives long.
 #ifndef TN_TESTS_RANDOM_PROGRAM_H
 #define TN_TESTS_RANDOM_PROGRAM_H
 
 #include "ir/ir.h"
 #include "tests/rng.h"
 
-typedef enum { RANDOM_ALL, RANDOM_CHAINS, RANDOM_LONG } RandomKind;
+typedef enum { RANDOM_ALL, RANDOM_CHAINS, RANDOM_NETWORKS } RandomKind;
 
 Prog *random_program(RtArena *mem, RandomKind kind, uint64_t seed, uint32_t n_functions);
 

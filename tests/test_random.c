@@ -1,7 +1,8 @@
 // Random programs three ways: the interpreter on the function as written (gradients expanded), the interpreter after
 // all passes, compiled code with one and with more workers. They must agree within what single precision allows, which
 // the interpreter's own error bars say (InterpEnv.noise); different numbers of workers must agree in every bit, and so
-// must the plan for bounds that this run's sizes just fit (ir/passes/lowering/specialize.c).
+// must the plan for bounds that this run's sizes just fit (ir/passes/lowering/specialize.c). One program in three is planned
+// within a limit, one with checkpoints: kernels that run again keep the bits of a plan with neither.
 //
 //   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--chains] [--print] [--on TARGET]
 //               [--file X.tir ..]
@@ -9,7 +10,7 @@
 // A count is a number of functions; F of them share a program, and each runs with N_DRAWS draws of sizes and numbers,
 // since code is dear and data are cheap. Everything runs in a child process: a crash is a failure like any other.
 // TN_CHECK=arena runs compiled code in a guarded arena. A failing program is shrunk and printed with its seed; --file
-// runs such texts again, as with that --seed. --on compiles for another machine, which tests/foreign.h runs.
+// runs such texts again, as with that --seed or, without one, planned in each way. --on compiles for another machine, which tests/foreign.h runs.
 //
 // Where bars are so wide that any number is within them the values are passed over. Their share is printed, and that of
 // the values that are held closely; more than MAX_OPEN percent of the one, or less than LEAST_SHARP of the other, fail.
@@ -291,11 +292,10 @@ static const char *print(RtArena *mem, const Prog *p) {
   return t.text;
 }
 
-// Kernels run again where values live long: every second program within a limit or with checkpoints has a few long functions.
+// Kernels run again where values live long: so it is in every second program within a limit or with checkpoints.
 static const char *program_text(RtArena *mem, uint64_t seed, uint32_t n_functions) {
-  bool is_long = !wants_chains && seed % 3 && seed % 2;
-  RandomKind kind = wants_chains ? RANDOM_CHAINS : is_long ? RANDOM_LONG : RANDOM_ALL;
-  return print(mem, random_program(mem, kind, seed, is_long ? (n_functions + 3) / 4 : n_functions));
+  RandomKind kind = wants_chains ? RANDOM_CHAINS : seed % 3 && seed % 2 ? RANDOM_NETWORKS : RANDOM_ALL;
+  return print(mem, random_program(mem, kind, seed, n_functions));
 }
 
 static Prog *parse(RtArena *mem, const char *text) {
@@ -972,7 +972,8 @@ static void run_child(uint64_t last, uint32_t n_functions, double end) {
   _exit(shared->verdict != FINE);
 }
 
-static int run_file(const char *path) {
+// seed: how it is planned
+static int run_file(const char *path, uint64_t seed) {
   FILE *in = fopen(path, "rb");
   static char text[1 << 20];
   if (!in) return 2;
@@ -980,8 +981,9 @@ static int run_file(const char *path) {
   fclose(in);
   RtArena *mem = rt_arena_new();
   Prog *p = parse(mem, text);
+  shared->seed = seed;
   if (p) verdict_on(print(mem, p), false);
-  printf("%s: %s\n", verdict_text[shared->verdict], shared->message);
+  printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[shared->verdict], shared->message);
   rt_arena_free(mem);
   return shared->verdict != FINE;
 }
@@ -1015,8 +1017,13 @@ static int open_machine(const char *name) {
 
 // All that follow the option
 static int run_files(int argc, char **argv, int at) {
+  enum { N_PLANS = 3 };  // free, within a limit, with checkpoints
   int status = 0;
-  for (int k = at; k < argc; k++) status |= run_file(argv[k]);
+  uint64_t none = UINT64_MAX, seed = option(argc, argv, "--seed", none);
+  for (int k = at; k < argc; k++)
+    if (seed != none) status |= run_file(argv[k], seed);
+    else
+      for (uint64_t plan = 0; plan < N_PLANS; plan++) status |= run_file(argv[k], plan);
   return status;
 }
 
@@ -1065,10 +1072,7 @@ int main(int argc, char **argv) {
   no_code = flag(argc, argv, "--no-code");
   wants_chains = flag(argc, argv, "--chains");
   for (int k = 1; k + 1 < argc; k++)
-    if (!strcmp(argv[k], "--file")) {
-      shared->seed = option(argc, argv, "--seed", 0);
-      return run_files(argc, argv, k + 1);
-    }
+    if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;
   if (flag(argc, argv, "--print")) {
     RtArena *mem = rt_arena_new();

@@ -44,28 +44,32 @@ static void mark_all(const Again *a, const Kernel *k) {
 
 static void clear_needed(const Again *a, const Kernel *k) { memset(a->is_needed + k->first, 0, k->n); }
 
-static bool is_pointwise(const Again *a, const Kernel *k) {
+// The rows of a kernel of rows: an operation on them says what they are.
+static bool find_rows(const Again *a, const Kernel *k, bool needed, RowSpace *rows) {
   for (uint32_t i = k->first; i < k->first + k->n; i++)
-    if (a->is_needed[i] && class_at(a->f, i) != CLASS_POINTWISE) return false;
+    if ((!needed || a->is_needed[i]) && ir_row_space(a->f, (Val){i}, rows)) return true;
+  return false;
+}
+
+// All under one shape: a kernel of rows has numbers of each row, too. There it is that of the rows, so that two such parts are one.
+static bool is_pointwise(const Again *a, const Kernel *k) {
+  RowSpace rows;
+  Shape shape = {0};
+  bool has_shape = k->cls == CLASS_ROW && find_rows(a, k, false, &rows);
+  if (has_shape) shape = rows.shape;
+  for (uint32_t i = k->first; i < k->first + k->n; i++) {
+    if (!a->is_needed[i]) continue;
+    if (!has_shape) shape = a->f->ins[i].shape, has_shape = true;
+    if (class_at(a->f, i) != CLASS_POINTWISE || a->f->ins[i].shape.i != shape.i) return false;
+  }
   return true;
 }
 
-// Elements under two shapes, but no operation on their rows, which says what these are
-static bool lacks_rows(const Again *a, const Kernel *k) {
-  bool has_view = false;
-  RowSpace rows;
-  for (uint32_t i = k->first; i < k->first + k->n; i++) {
-    if (!a->is_needed[i]) continue;
-    if (ir_row_space(a->f, (Val){i}, &rows)) return false;
-    has_view |= class_at(a->f, i) == CLASS_VIEW;
-  }
-  return has_view;
-}
-
-// The class of the kernel that is_needed makes. It holds the anchor, is pointwise, or is whole.
+// The class of the kernel that is_needed makes. It holds the anchor or a row operation, is pointwise, or is whole.
 static OpClass close_needed(const Again *a, const Kernel *k) {
+  RowSpace rows;
   if (is_pointwise(a, k)) return CLASS_POINTWISE;
-  bool is_cut = k->cls == CLASS_ROW ? lacks_rows(a, k) : !a->is_needed[ir_anchor(a->f, k).i];
+  bool is_cut = k->cls == CLASS_ROW ? !find_rows(a, k, true, &rows) : !a->is_needed[ir_anchor(a->f, k).i];
   if (k->cls != CLASS_POINTWISE && is_cut) mark_all(a, k);
   return (OpClass)k->cls;
 }
