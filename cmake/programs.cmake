@@ -26,9 +26,9 @@ function(tenure_parts subject)
   set_property(GLOBAL APPEND PROPERTY TENURE_PARTS_${subject} ${ARGN})
 endfunction()
 
-# Of tests no time is spent in their own code: it is compiled in two thirds of the time at -O1, and with sanitizers at -O0.
+# Of tests no time is spent in their own code: it is compiled in two thirds of the time at -O1.
 function(tenure_inside target)  # sees all of the library: TARGET DEFINITION ..
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE= ${ARGN})
   target_include_directories(${target} PRIVATE ${TENURE_GENERATED}/private)
   target_link_libraries(${target} PRIVATE tenure_static tenure_flags)

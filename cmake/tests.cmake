@@ -94,11 +94,11 @@ target_compile_definitions(json_query PRIVATE _GNU_SOURCE=)
 target_include_directories(json_query PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(json_query PRIVATE tenure_flags)
 
-# Programs for other machines, run by qemu: skipped where its tools are missing (status 77). Every fourth case of ops, and all of
+# Programs for other machines, run by qemu: skipped where its tools are missing (status 77). One of 16 cases of ops, and all of
 # them where the label `all` is run.
 tenure_program(foreign_ops random SOURCES ${CMAKE_SOURCE_DIR}/tests/foreign_ops.c)
 foreach(target x86-64-v2 aarch64 riscv64)
-  tenure_test(test_foreign_ops_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 4 ${target})
+  tenure_test(test_foreign_ops_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops --every 16 ${target})
   tenure_test(test_foreign_ops_${target}_all ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/foreign_ops ${target})
   tenure_label(all test_foreign_ops_${target}_all)
   tenure_test(test_foreign_random_${target} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --on ${target} --count 40)
@@ -161,6 +161,8 @@ endif()
 #   longer runs of what has a shorter one.
 # `long`: four fifths of its time and more is that of LLVM, of its processes and of generated code, which no sanitizer watches;
 #   `tools/check --all` runs it under sanitizers too.
+# `plain`: its subject is what programs mean, not how LLVM optimizes them; tools/check runs it with TN_LLVM=O0 in release, and
+#   `tools/check --all` with optimized code.
 # `quick`: what `tools/check --quick` runs. `all`: what `tools/check --all` alone runs.
 # `threads`: what threads do to each other, all that the preset tsan builds and runs.
 tenure_label(once test_bundle_examples test_bundle_object test_probe_cost test_mpi_kill test_mpi_valgrind test_one_row test_names
@@ -170,11 +172,15 @@ tenure_label(all test_one_row)
 tenure_label(packages test_install test_packages test_abi)
 tenure_label(long test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_fuse_update test_examples
              test_triangular test_attention test_concat test_image_sizes test_image_random test_conv_padding test_bundle_random)
+tenure_label(plain test_recompute test_checkpoint test_checkpoint_mixed test_module_cases test_second_grad test_second_grad_sequences
+             test_ranks test_shards test_owned test_fuse_update test_image_sizes test_optimizers test_stored test_loss test_whole
+             test_rnn_calls test_rnn_hooks test_rnn_zero_state test_scan_captures test_packed_along)
 tenure_label(quick test_golden test_grad_edges test_grad_table test_misuse test_misuse_calls test_ops test_placement test_recompute test_schedule test_orders test_pointwise test_rules
              test_shapes test_text test_verify_rules)
 add_custom_target(quick_tests DEPENDS tests_ops tests_scenarios)
 # The slow ones first, so that none is left alone at the end.
-set_tests_properties(test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_one_row PROPERTIES COST 100)
+set_tests_properties(test_folds test_gemm test_winograd test_moments test_mpi test_ops_jit test_one_row test_examples test_bundle_object
+                     test_least test_faults test_recompute test_ranks PROPERTIES COST 100)
 
 # tests/fuzz_NAME.c holds LLVMFuzzerTestOneInput; its seed corpus is tests/corpus/NAME. A fuzzer where the compiler has them,
 # elsewhere a program that reads the corpus once.

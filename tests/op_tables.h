@@ -6,6 +6,7 @@
 #include "tests/case_numbers.h"
 #include "tests/golden_file.h"
 #include "tests/op_cases.h"
+#include "tests/sample.h"
 
 typedef struct {
   const char *name;
@@ -127,11 +128,33 @@ static inline const OpTable *op_tables(void) {
   return tables;
 }
 
-// Every case whose name contains `part`; NULL: every case
-static inline void case_check_all(const char *part, CaseRunner *run, double tolerance) {
+// By its name's first word, the op as a rule; gradients are a class of their own. Each is asked for once.
+static inline bool op_begins_class(const OpCase *c) {
+  enum { MAX_SEEN = 512 };
+  static struct {
+    const char *word;
+    size_t length;
+    bool is_gradient;
+  } seen[MAX_SEEN];
+  static uint32_t n_seen;
+  size_t length = strcspn(c->name, " ");
+  bool is_gradient = strstr(c->name, " gradient") != NULL;
+  for (uint32_t k = 0; k < n_seen; k++)
+    if (seen[k].length == length && seen[k].is_gradient == is_gradient && !strncmp(seen[k].word, c->name, length))
+      return false;
+  if (n_seen == MAX_SEEN) return true;
+  seen[n_seen].word = c->name, seen[n_seen].length = length, seen[n_seen++].is_gradient = is_gradient;
+  return true;
+}
+
+// Every case whose name contains `part`; NULL: every case, or of a sample the first of each class and one of `every`.
+static inline void case_check_all(const char *part, CaseRunner *run, double tolerance, uint32_t every) {
   for (uint32_t t = 0; t < N_OP_TABLES; t++)
-    for (uint32_t k = 0; k < op_tables()[t].n; k++)
-      if (!part || strstr(op_tables()[t].cases[k].name, part)) case_check(&op_tables()[t].cases[k], run, tolerance);
+    for (uint32_t k = 0; k < op_tables()[t].n; k++) {
+      const OpCase *c = &op_tables()[t].cases[k];
+      if (part ? strstr(c->name, part) != NULL : op_begins_class(c) || is_sampled(k, every))
+        case_check(c, run, tolerance);
+    }
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "tests/golden_file.h"
 #include "tests/models.h"
 #include "tests/near.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -187,6 +188,7 @@ static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
 
 static void test_shapes(void) {
   for (int i = 0; i < N_CASES; i++) {
+    if (!is_sampled((uint64_t)i, 2)) continue;
     const Case *c = &cases[i];
     float *result[3][N_OUT];
     for (uint32_t w = 0; w < 3; w++) {

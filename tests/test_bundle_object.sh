@@ -6,6 +6,7 @@ build=${TENURE_BUILD:?run by ctest} source=${TENURE_SOURCE:?run by ctest} cc=${T
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 tenure=$build/bin/tenure
+source "$source/tests/sample.sh"
 strict=(-Wall -Wextra -Wpedantic -Werror)
 fail() { echo "failed: $*" && exit 1; }
 has() { command -v "$1" >/dev/null || { echo "skipped, no $1: $2" && return 1; }; }
@@ -15,6 +16,7 @@ cd "$scratch"
 "$build/examples/aot_models" .
 
 # ---- every target, every form
+k=0
 check_object() {  # OBJECT NAME
   [[ -z $(nm -u "$1") ]] || fail "$1 has undefined symbols: $(nm -u "$1")"
   # .data.rel.ro: tables with addresses, which loaders make read-only
@@ -30,6 +32,7 @@ read_only_bytes() {  # code and constants of an object; tables with addresses no
 }
 for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,stack=4096; do
   for options in "" "--functions=predict" "--size --functions=predict" "--embed-weights --workers"; do
+    is_sampled $((k++)) 4 || continue
     # shellcheck disable=SC2086
     "$tenure" bundle vowels.tir -o each --target=$target $options
     check_object each.o each
@@ -53,6 +56,7 @@ func @f(%a: i64[3,n,90], %b: i64[90,37], %c: i32[61,80], %d: i32[80,1], %e: u8[n
 }
 END
 for target in x86-64-v2 x86-64-v3 x86-64-v4 aarch64 riscv64 thumbv8.1m aarch64,stack=4096; do
+  is_sampled $((k++)) 3 || continue
   "$tenure" bundle products.tir -o each --target=$target
   check_object each.o each
 done
@@ -62,6 +66,7 @@ undefined() { readelf -sW "$1" | awk '$7 == "UND" && $8 != "" && $8 != "_GLOBAL_
 for target in i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf riscv32-unknown-elf,features=+m,+a,+f,+d,+c \
   thumbv7em-none-eabihf,cpu=cortex-m7 powerpc64le-unknown-linux-gnu i386-linux-gnu loongarch64-linux-gnu; do
   for options in "spiral.tir" "vowels.tir --size" "products.tir"; do
+    is_sampled $((k++)) 4 || continue
     # shellcheck disable=SC2086
     "$tenure" bundle $options -o each --target=$target
     [[ -s each.o && -z $(undefined each.o) ]] || fail "$target $options has undefined symbols: $(undefined each.o)"
@@ -73,6 +78,7 @@ grep -q 'addps' each.s || fail "i386 without SSE computes in more digits than f3
 # ---- other formats of objects; the compiler itself refuses what would have undefined symbols
 for target in x86_64-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc x86_64-apple-darwin arm64-apple-macosx \
   wasm32-unknown-unknown wasm32-wasi,features=+simd128; do
+  is_sampled $((k++)) 2 || continue
   rm -f each.o
   "$tenure" bundle vowels.tir -o each --target=$target
   [[ -s each.o ]] || fail "no object for $target"

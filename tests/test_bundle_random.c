@@ -16,6 +16,7 @@
 #include "tests/check.h"
 #include "tests/random_program.h"
 #include "tests/report.h"
+#include "tests/sample.h"
 #include "tests/trial.h"
 
 #include <dlfcn.h>
@@ -407,7 +408,7 @@ static uint64_t option(int argc, char **argv, const char *name, uint64_t absent)
 }
 
 int main(int argc, char **argv) {
-  uint64_t count = option(argc, argv, "--count", 8), first = option(argc, argv, "--seed", 1);
+  uint64_t count = option(argc, argv, "--count", is_sample() ? 4 : 8), first = option(argc, argv, "--seed", 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 8);
   setenv("TN_GEMM", "own", 1);  // as in a bundle
   if (!mkdtemp(folder)) return 2;

@@ -2,6 +2,7 @@
 // what runs again is what was asked for; by calls, from text, from bundles, within a limit.
 #include "tests/bundle_so.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 enum { LAYERS = 4, ROWS = 64, WIDTH = 48, HEADS = 4 };
@@ -85,7 +86,7 @@ static tn_program *network(Kind kind) {
 }
 
 static bool run(tn_program *p, size_t limit, uint32_t workers, Trained *out) {
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 3, .arena_limit = limit,
+  tn_model *m = tn_compile(p, .cache_dir = model_cache_dir(), .n_workers = workers, .seed = 3, .arena_limit = limit,
                            .recompute = limit ? TN_RECOMPUTE_AUTO : TN_RECOMPUTE_OFF);
   static float x[ROWS * WIDTH];
   for (uint32_t k = 0; k < ROWS * WIDTH; k++) x[k] = (float)(k % 17) / 8 - 1;

@@ -3,6 +3,7 @@
 // and state have the same bits with and without, for 1 and 2 workers; where a layer's values need not live, the arena is smaller.
 #include "frontend/tenure.h"
 #include "tests/check.h"
+#include "tests/models.h"
 #include "tests/report.h"
 
 enum { LAYERS = 3, ROWS = 128, WIDTH = 48, STEPS = 4, MOST = 1 << 20, SIDE = 8, CHANNELS = 16 };
@@ -226,7 +227,7 @@ static bool run_step(tn_model *m, const Case *c, int k, float *loss) {
 static void train(const Case *c, bool has_checkpoints, uint32_t workers, Trained *t) {
   *t = (Trained){0};
   tn_program *p = program(c, has_checkpoints);
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 5, .quiet = true);
+  tn_model *m = tn_compile(p, .cache_dir = model_cache_dir(), .n_workers = workers, .seed = 5, .quiet = true);
   if (CHECK(m) && CHECK(!tn_plan_of(m, "step", &t->plan))) {
     for (int k = 0; k < STEPS && run_step(m, c, k, &t->loss[k]); k++) continue;
     take_state(m, t);

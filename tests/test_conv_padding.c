@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -270,7 +271,8 @@ static void check_target(const char *name) {
 }
 
 int main(void) {
-  for (uint32_t k = 0; k < N_LAYERS; k++) check_layer(&layers[k], 1 + k % MOST_WORKERS, "here");
+  for (uint32_t k = 0; k < N_LAYERS; k++)
+    if (is_sampled(k, 2)) check_layer(&layers[k], 1 + k % MOST_WORKERS, "here");
   check_target("generic"), check_target("avx2");
   return check_report();
 }

@@ -17,11 +17,18 @@
 #include "tests/check.h"
 #include "tests/faults.h"
 #include "tests/random_program.h"
+#include "tests/sample.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 
-enum { MAX_SITES = 5, N_RANDOM = 40, N_FUNCTIONS = 20, SMALLER = 3 };  // sites of a fault in one function; programs
+enum {
+  MAX_SITES = 5,
+  MOST_SITES = 40,
+  N_RANDOM = 40,
+  N_FUNCTIONS = 20,
+  SMALLER = 3
+};  // sites of a fault in one function; programs
 static const char folder[] = "tests/golden", own[] = "tests/faults.tir", page[] = "docs/testing-faults.md";
 
 #define FAULT(stage, name, checker, says, doc) {stage, #name, checker, says, doc, fault_##name},
@@ -156,7 +163,8 @@ static void try_function(Fn *f, const char *file) {
   if (!CHECK(is_sound(f))) printf("%s, @%s is refused without a fault\n", file, ir_text(f->prog, f->name));
   for (uint32_t k = 0; k < N_FAULTS; k++) {
     bool fits = faults[k].stage != AT_RUN && !(f->is_body && faults[k].stage == AT_PROGRAM);
-    if (wanted[k] && fits) try_fault(f, k, file);
+    bool is_tried = n_sites[k] < MOST_SITES || is_sampled(n_functions + k, 4);
+    if (wanted[k] && fits && is_tried) try_fault(f, k, file);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/entry.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -408,6 +409,7 @@ static const Case with_head[] = {
 static void check_heads(const Target *t, Head last, bool weights) {
   for (size_t k = 0; k < sizeof with_head / sizeof *with_head; k++) {
     const Case *c = &with_head[k];
+    if (!is_sampled(k, 2)) continue;
     bool packs = weights && !c->ta && cg_gemm_packs(c->bound ? c->bound : c->m, c->n, c->k, c->tb, t);
     for (Head head = SCALED; head <= last; head++) check_made(c, head, packs, t);
   }
@@ -416,6 +418,7 @@ static void check_heads(const Target *t, Head last, bool weights) {
 // weights: every product whose weight would be packed is done so too.
 static void check_all(const Case *c, size_t n, const Target *t, bool weights) {
   for (size_t k = 0; k < n; k++) {
+    if (!is_sampled(k, 2)) continue;
     check_case(&c[k], false, t);
     int64_t bound = c[k].bound ? c[k].bound : c[k].m;
     bool packs =

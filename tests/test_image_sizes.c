@@ -5,6 +5,7 @@
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/near.h"
+#include "tests/sample.h"
 #include "tests/weighted_sum.h"
 
 #include <math.h>
@@ -124,10 +125,10 @@ static void check_sizes(const Spec *s, const Sizes *at, tn_model *one, tn_model 
   free_compiled(known);
 }
 
-static void check_spec(const Spec *s) {
+static void check_spec(const Spec *s, size_t at) {
   Compiled one = compile(s, NULL, 1), three = compile(s, NULL, 3);
   for (size_t k = 0; one.m && three.m && k < sizeof sizes / sizeof *sizes; k++)
-    check_sizes(s, &sizes[k], one.m, three.m);
+    if (is_sampled(at * (sizeof sizes / sizeof *sizes) + k, 2)) check_sizes(s, &sizes[k], one.m, three.m);
   free_compiled(one), free_compiled(three);
 }
 
@@ -146,7 +147,7 @@ static void check_refused(void) {
 int main(void) {
   for (size_t k = 0; k < MOST; k++) x_in[k] = (float)((k * 2654435761u >> 16) % 2001) / 1000 - 1;
   for (size_t k = 0; k < MOST_WEIGHTS; k++) w_in[k] = (float)((k * 40503u >> 4) % 1001) / 1000 - 0.5f;
-  for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) check_spec(&specs[k]);
+  for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) check_spec(&specs[k], k);
   check_refused();
   return check_report();
 }

@@ -4,6 +4,7 @@
 #include "tests/bundle_case.h"
 #include "tests/case_numbers.h"
 #include "tests/golden_file.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -397,8 +398,8 @@ int main(void) {
   RtArena *mem = rt_arena_new();
   read_results(mem);
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-    check_case(&cases[k], false, mem);
-    check_case(&cases[k], true, mem);
+    if (is_sampled(2 * k, 2)) check_case(&cases[k], false, mem);
+    if (is_sampled(2 * k + 1, 2)) check_case(&cases[k], true, mem);
   }
   rt_arena_free(mem);
   return check_report();

@@ -333,6 +333,6 @@ int main(int argc, char **argv) {
   test_random();
   test_coverage();
   test_refusals();
-  case_check_all(argc < 2 ? NULL : argv[1], run_interpreter, 1e-12);
+  case_check_all(argc < 2 ? NULL : argv[1], run_interpreter, 1e-12, IS_SANITIZED ? 3 : 1);
   return check_report();
 }

@@ -267,7 +267,7 @@ int main(int argc, char **argv) {
   if (!CHECK(cg_target_host(&target, &(RtText){.mem = mem}))) return check_report();
   for (uint32_t n = 1; n <= MAX_WORKERS; n++) rt_team_fix(teams[n] = rt_team_new(n));
   signal(SIGSEGV, on_fault), signal(SIGBUS, on_fault);
-  case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE);
+  case_check_all(argc < 2 ? NULL : argv[1], run_compiled, TOLERANCE, 4);
   test_class_table();
   test_bad_rows();
   test_input_check();

@@ -5,6 +5,7 @@
 #include "tests/check.h"
 #include "tests/models.h"
 #include "tests/near.h"
+#include "tests/sample.h"
 #include "tests/small_stack.h"
 
 #include <math.h>
@@ -255,6 +256,7 @@ static void one_sequence(tn_model *m, const Case *c, const Run *all, int64_t b, 
 
 static void test_each_alone(void) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    if (!is_sampled(k, 2)) continue;
     const Case *c = &cases[k];
     Run all[3];
     for (uint32_t w = 0; w < 3; w++) {

@@ -405,10 +405,10 @@ int main(int argc, char **argv) {
   test_hard(all ? 20 : 1);
   test_little_missing();
   if (all) test_least(400000, 1040, 1045);
-  test_planted(all ? 10000 : 300);
-  test_small(all ? 20000 : 1000);
+  test_planted(all ? 10000 : IS_SANITIZED ? 75 : 300);
+  test_small(all ? 20000 : IS_SANITIZED ? 250 : 1000);
   test_digest();
-  test_many(all ? 20000 : 4000);
+  test_many(all ? 20000 : IS_SANITIZED ? 1000 : 4000);
   test_faults();
   test_checker();
   test_call();

@@ -3,6 +3,7 @@
 #include "ir/schedule/recompute_walk.h"
 #include "tests/check.h"
 #include "tests/cpu_time.h"
+#include "tests/models.h"
 #include "tests/report.h"
 #include "tests/schedule_cases.h"
 
@@ -322,7 +323,7 @@ typedef struct {
 
 static bool train(size_t limit, uint32_t workers, Trained *out) {
   tn_program *p = network();
-  tn_model *m = tn_compile(p, .cache_dir = "", .n_workers = workers, .seed = 3, .arena_limit = limit,
+  tn_model *m = tn_compile(p, .cache_dir = model_cache_dir(), .n_workers = workers, .seed = 3, .arena_limit = limit,
                            .recompute = TN_RECOMPUTE_AUTO);
   static float x[ROWS * WIDTH];
   tn_plan plan;

@@ -196,9 +196,9 @@ static void test_many(void) {
 
 int main(int argc, char **argv) {
   uint32_t times = argc > 1 && !strcmp(argv[1], "--all") ? 10 : 1;
-  test_small(2000 * times);
+  test_small((IS_SANITIZED ? 500 : 2000) * times);
   test_branches();
-  test_large(20 * times, 50);
+  test_large((IS_SANITIZED ? 5 : 20) * times, 50);
   test_many();
   return check_report();
 }

@@ -5,6 +5,7 @@
 #include "tests/check.h"
 #include "tests/golden_file.h"
 #include "tests/models.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <string.h>
@@ -266,7 +267,7 @@ int main(void) {
       continue;
     }
     if (!golden_is(line, "case", &words)) golden_fail(&g, "an unknown line");
-    if (n++) test_case(&c, 1 + n % 2);
+    if (n++ && is_sampled(n, 2)) test_case(&c, 1 + n % 2);
     read_case(&g, words, &c);
   }
   test_case(&c, 1 + (n + 1) % 2);

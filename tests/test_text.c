@@ -6,6 +6,7 @@
 #include "ir/verify.h"
 #include "tests/check.h"
 #include "tests/pointwise.h"
+#include "tests/sample.h"
 
 #include <stdlib.h>
 
@@ -380,6 +381,7 @@ static void add_function(Prog *p, const char *name) {
 
 static void check_random(void) {
   for (uint32_t round = 0; round < 300; round++) {
+    if (IS_SANITIZED && !is_sampled(round, 4)) continue;
     state = round + 1;
     RtArena *mem = rt_arena_new();
     Prog *p = ir_prog_new(mem, odd_name());
@@ -430,8 +432,10 @@ static void check_bytes(const char *text, size_t n) {
 static void check_damage(void) {
   RtArena *mem = rt_arena_new();
   RtText t = text_with_all_ops(mem);
-  for (size_t n = 0; n < t.len; n += 1 + n % 7) check_bytes(t.text, n);
+  for (size_t n = 0; n < t.len; n += 1 + n % 7)
+    if (is_sampled(n, IS_SANITIZED ? 5 : 2)) check_bytes(t.text, n);
   for (size_t k = 0; k < t.len; k += 3) {
+    if (!is_sampled(k, IS_SANITIZED ? 5 : 2)) continue;
     char old = t.text[k];
     t.text[k] = (char)below(256);
     check_bytes(t.text, t.len);

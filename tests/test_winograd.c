@@ -5,6 +5,7 @@
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -303,11 +304,13 @@ int main(void) {
   setenv("TN_CONV", "exact", 1);
   for (uint32_t k = 0; k < SOME_LAYERS; k++) check_layer(&layers[k], false);
   setenv("TN_CONV", "winograd", 1);
-  for (uint32_t k = 0; k < N_LAYERS; k++) check_layer(&layers[k], true);
+  for (uint32_t k = 0; k < N_LAYERS; k++)
+    if (is_sampled(k, 2)) check_layer(&layers[k], true);
   for (uint32_t k = 1; k < N_LAYERS; k += 5)
     for (Kind kind = 0; kind < WEIGHT; kind++) check_kept(&layers[k], kind);
   check_target("generic"), check_target("avx2");
-  for (uint32_t k = 0; k < N_RANDOM; k++) check_layer(&(Layer[]){random_layer(k)}[0], true);
+  for (uint32_t k = 0; k < N_RANDOM; k++)
+    if (is_sampled(k, 3)) check_layer(&(Layer[]){random_layer(k)}[0], true);
   for (Kind kind = 0; kind < N_KINDS; kind++)
     printf("%-8s largest error: %.2g, exact %.2g\n", kind_name[kind], worst[1][kind], worst[0][kind]);
   return check_report();
