@@ -114,6 +114,7 @@ Val gen_per_sequence(Gen *g, const Layout *l);          // [batch, ..]
 
 // ---- steps
 void gen_add_step(Gen *g);
+void gen_add_network(Gen *g);
 #define STEP(name, ...) void name(Gen *g);
 #include "tests/random_steps.def"
 

@@ -180,7 +180,7 @@ static Val size_of_rows(Gen *g, Val v) {
 }
 
 // Layers of one width, now and then with sizes of their rows in the loss; then gradients.
-void add_network(Gen *g) {
+void gen_add_network(Gen *g) {
   enum { MAX_LAYERS = 8 };
   uint32_t width = 2 + gen_below(g, 40), n = 3 + gen_below(g, MAX_LAYERS - 3);
   Dims d = {{gen_dim(g), ir_dim(g->p, width)}, 2};

@@ -351,7 +351,7 @@ void add_dispose(Gen *g) {
 }
 
 // One of the older values is read behind the newest: it lives all that while, or is made again where the arena is limited.
-void add_late_use(Gen *g) {
+static void add_late_use(Gen *g) {
   if (g->n < 4) return;
   Val v = g->pool[gen_below(g, g->n / 2)].v, newest = g->pool[g->n - 1].v;
   if (!gen_is_f32(g, v) || !is_computed(g, v) || !gen_is_f32(g, newest)) return;
@@ -421,9 +421,11 @@ static void add_function(Gen *g, uint32_t number) {
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);
   if (gen_chance(g, 80)) gen_leaf(g, gen_random_shape(g));
-  if (g->kind == RANDOM_NETWORKS) add_network(g);
+  if (g->kind == RANDOM_NETWORKS) gen_add_network(g);
   uint32_t n = number_of_steps(g);
-  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++) gen_add_step(g);
+  for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++)
+    if (g->kind == RANDOM_NETWORKS && gen_chance(g, 20)) add_late_use(g);
+    else gen_add_step(g);
   while (g->n_open) close_scope(g);
   add_outputs(g);
 }

@@ -203,7 +203,7 @@ static void walk_table(void) {
     if (!row->is_pointwise && !CHECK(has_case(row->name))) printf("no case of op %s\n", row->name);
     for (uint32_t k = 0; row->is_pointwise && k < row->n_max; k++) {
       RowsCall call = {.f = f->ir, .rows = &f->rows, .op = (Op)op, .a = of, .n = row->n_max};
-      RowsWay way = ir_way_of_rows(&call, k);
+      RowsWay way = ir_way_of_rows(&call, k, ir_rows_at(call.rows, call.a[k]).axis);
       CHECK(row->rows == ROWS_EACH && way.fate == WAY_KEPT && way.axis == 0);
     }
   }

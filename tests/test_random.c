@@ -353,7 +353,7 @@ static bool loss_at(const Fn *f, const TrialData *d, Nudge *n, double step, RtAr
   return oracle_loss(f, &env, n, loss, &why) || fail(INTERPRETER, "nudged: %s", why.text ? why.text : "");
 }
 
-// Central differences of two widths; a kink or a jump within reach says nothing. Where a gradient is nudged it may be one
+// Central differences of two widths, which a kink at hand moves by up to half of itself; a larger one or a jump says nothing. Where a gradient is nudged it may be one
 // by its own rule alone: |x| |x| is smooth at 0, and its second gradient there is that of |x|.
 static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, RtArena *mem) {
   const double h = 1e-5;
@@ -364,7 +364,7 @@ static bool slope_fits(const Fn *f, const TrialData *d, Nudge *n, Tensor grad, R
   for (int64_t k = 0; k < grad.n; k++) found += grad.v[k] * n->dir[k], size += fabs(grad.v[k]);
   double wide = (l[1] - l[2]) / (2 * h), near = (l[3] - l[4]) / h, kink = fabs(l[1] - 2 * l[0] + l[2]) / h;
   double slack = 1e-4 * (fabs(near) + fabs(found)) + 1e-6 * size + 1e-8 * (1 + fabs(l[0]));
-  if (!isfinite(wide + near + found) || !(fabs(wide - near) <= slack) || kink > 10 * slack) return true;
+  if (!isfinite(wide + near + found) || !(fabs(wide - near) <= slack) || kink > 2 * slack) return true;
   shared->n.slopes++;
   if (fabs(near - found) <= slack) return true;
   return fail(GRADIENT, "@%s: instruction %u, by %u: the loss rises by %.9g, the gradient says %.9g",

@@ -30,15 +30,15 @@ static const char *way_out(tn_program *p, Op op, const Attr *attrs, uint32_t n_a
               : "tn_pad_packed gives each sequence a row of its own";
 }
 
-static void report_mixed(tn_tensor t, const char *call, const char *hint, tn_site at) {
+static void report_mixed(tn_tensor t, uint32_t axis, const char *call, const char *hint, tn_site at) {
   tn_program *p = t.fn->p;
   Rows r = fe_rows(t);
   fe_error(p, E_ROWS_MIXED, at,
-           "%s would mix the sequences of a packed batch: axis %u of %s %s the rows of all of them", call, r.axis,
-           fe_type_text(t), r.is_numbered ? "numbers" : "has");
+           "%s would mix the sequences of a packed batch: axis %u of %s %s the rows of all of them", call, axis,
+           fe_type_text(t), r.numbered ? "numbers" : "has");
   if (fe_ins(t)->loc.i != t.fn->ir->ins[r.layout].loc.i) fe_note(p, fe_ins(t)->loc, "the value was made here");
   fe_note(p, t.fn->ir->ins[r.layout].loc, "the sequences were packed here");
-  if (r.is_numbered) hint = "tn_packed_steps numbers the steps of each sequence";
+  if (r.numbered) hint = "tn_packed_steps numbers the steps of each sequence";
   fe_hint(p, "%s; tn_rows says that these are just rows", hint);
 }
 
@@ -48,7 +48,7 @@ bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
   tn_program *p = t.fn->p;
   const char *name = fe_public_call(p, call);
   if (p->inside) name = rt_printf(p->mem, "%s of module '%s'", name, p->inside->path);
-  report_mixed(t, name, way_out(p, OP_none, NULL, 0), at);
+  report_mixed(t, axis, name, way_out(p, OP_none, NULL, 0), at);
   return false;
 }
 
@@ -56,7 +56,8 @@ bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
 static bool report_joined(tn_function *f, const RowsEffect *e, const char *what, tn_site at);
 
 static void report_effect(tn_function *f, const RowsEffect *e, const RowsCall *c, tn_site at) {
-  report_mixed((tn_tensor){f, e->mixed.i}, fe_call_text(f->p, c->op), way_out(f->p, c->op, c->attrs, c->n_attrs), at);
+  report_mixed((tn_tensor){f, e->mixed.i}, e->mixed_axis, fe_call_text(f->p, c->op),
+               way_out(f->p, c->op, c->attrs, c->n_attrs), at);
 }
 
 bool fe_rows_meet(RowsEffect *e, tn_function *f, const RowsCall *c, tn_site at) {
@@ -77,7 +78,7 @@ bool fe_rows_written(tn_tensor t, tn_tensor content, const char *call, tn_site a
   RowsEffect e;
   if (ir_rows_written(&f->rows, &e, f->ir, fe_val(t), fe_val(content))) return true;
   if (!e.mixed.i) return report_joined(f, &e, call, at);
-  report_mixed(content, rt_printf(f->p->mem, "tn_%s", call), way_out(f->p, OP_none, NULL, 0), at);
+  report_mixed(content, e.mixed_axis, rt_printf(f->p->mem, "tn_%s", call), way_out(f->p, OP_none, NULL, 0), at);
   return false;
 }
 

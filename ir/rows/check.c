@@ -31,20 +31,21 @@ static const char *way_out(const Checker *s, const RowsCall *c, bool is_numbered
              : "unpack_padded gives each sequence a row of its own";
 }
 
-static void report_mixed(Checker *s, const RowsCall *c, Val at, Val v) {
+static void report_mixed(Checker *s, const RowsCall *c, Val at, const RowsEffect *e) {
   const Fn *f = s->f;
   const Prog *p = f->prog;
+  Val v = e->mixed;
   Rows r = ir_rows_at(&s->rows, v);
   RtText type = {.mem = s->diags->mem};
   ir_print_type(f, v, &type);
   Loc loc = ir_ins(f, at)->loc;
   rt_diag(s->diags, RT_ERROR, E_ROWS_MIXED, ir_loc_file(p, loc), ir_loc_line(p, loc),
           "@%s: %s would mix the sequences of a packed batch: axis %u of %s, %s, %s the rows of all of them",
-          ir_text(p, f->name), ir_value_text(f, at), r.axis, ir_value_text(f, v), type.text,
-          r.is_numbered ? "numbers" : "has");
+          ir_text(p, f->name), ir_value_text(f, at), e->mixed_axis, ir_value_text(f, v), type.text,
+          r.numbered ? "numbers" : "has");
   note(s, ir_ins(f, (Val){r.layout})->loc, "the sequences were packed here");
   const char *plain = p->names_calls ? "tn_rows" : rt_printf(s->diags->mem, "`rows %s`", ir_result_text(f, v));
-  rt_diag(s->diags, RT_HINT, 0, NULL, 0, "%s; %s says that these are just rows", way_out(s, c, r.is_numbered), plain);
+  rt_diag(s->diags, RT_HINT, 0, NULL, 0, "%s; %s says that these are just rows", way_out(s, c, r.numbered), plain);
   s->ok = false;
 }
 
@@ -63,7 +64,7 @@ static void report_joined(Checker *s, Val at, const RowsEffect *e) {
 
 static void report(Checker *s, const RowsCall *c, Val at, const RowsEffect *e) {
   if (ir_none(e->mixed)) report_joined(s, at, e);
-  else report_mixed(s, c, at, e->mixed);
+  else report_mixed(s, c, at, e);
 }
 
 // Until rows were checked the steps of scans stand in line.
@@ -103,7 +104,7 @@ static void note_carried(Checker *s, Val next) {
   while (carry.i && (ir_ins(f, carry)->op != OP_scan_carry || ir_attr_int(f, carry, KEY_scan, -1) != scan ||
                      ir_attr_int(f, carry, KEY_index, -1) != index))
     carry.i--;
-  if (ir_none(carry) || !r.layout || r.is_made || ir_rows_at(&s->rows, carry).layout) return;
+  if (ir_none(carry) || !r.layout || r.made || ir_rows_at(&s->rows, carry).layout) return;
   ir_set_rows(&s->later, carry, r);
   s->again = carry.i;
 }

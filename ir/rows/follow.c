@@ -95,14 +95,13 @@ static Val layout_with(const Fn *f, const RowsMap *m, Dim rows) {
 // What the steps of a dense scan give one after the other, where there are as many as rows
 static void number_steps(const RowsCall *c, Val y) {
   Val layout = layout_with(c->f, c->rows, axis_dim(c->f, y, 0));
-  if (layout.i && !layout_at(c, y).i)
-    ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .is_made = true, .is_numbered = true});
+  if (layout.i && !layout_at(c, y).i) ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .made = 1, .numbered = 1});
 }
 
 static void follow_scan(const RowsCall *c, Val y) {
   ScanRows *s = scan_of(c->rows, scan_number(c));
   if (!s) return;
-  if (c->op == OP_scan_input) s->has_slices |= !ir_rows_at(c->rows, c->a[0]).is_made;
+  if (c->op == OP_scan_input) s->has_slices |= !ir_rows_at(c->rows, c->a[0]).made;
   if (c->op == OP_scan_output && !s->layout && !s->has_slices) number_steps(c, y);
   if (c->op == OP_scan_final) give_last(c->rows, c->f, s, y);
   if (!s->layout || !ir_attr(c->f, y, KEY_live)) return;
@@ -116,6 +115,8 @@ static bool clash(RowsEffect *e, const RowsCall *c, Val a, Val b) {
   return !ir_same_layout(c->f, a, b);
 }
 
+static void set_mixed(RowsEffect *e, Val v, uint32_t axis) { e->mixed = v, e->mixed_axis = axis; }
+
 // Both have rows, which meet in the result or in a sum.
 static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
   Val *first = way.fate == WAY_KEPT ? &e->kept : &e->summed;
@@ -126,39 +127,45 @@ static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
     return true;
   }
   if (way.fate == WAY_SUMMED || e->axis == way.axis) return !clash(e, c, layout_at(c, *first), layout_at(c, v));
-  if (!ir_is_one_sequence(c->f, layout_at(c, v))) e->mixed = v;
+  if (!ir_is_one_sequence(c->f, layout_at(c, v))) set_mixed(e, v, ir_rows_at(c->rows, v).axis);
   return true;
 }
 
+static bool has_axis(uint32_t axes, uint32_t axis) { return axes >> axis & 1; }
+
 // What was made of the number of rows alone meets rows of a layout, and becomes such, unless it numbers those of all sequences.
-static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k) {
-  Val v = c->a[k];
-  RowsWay way = ir_way_of_rows(c, k);
-  Rows r = ir_rows_at(c->rows, v), with = ir_rows_at(c->rows, e->kept);
-  r.is_numbered &= !ir_is_one_sequence(c->f, (Val){r.layout});
-  if (way.fate == WAY_MIXED) e->numbered = v;
-  if (way.fate == WAY_OF_LAYOUT && r.is_numbered && ir_has_typed_rows(c->f, ir_layout_of(c, k))) e->mixed = v;
-  if (way.fate != WAY_KEPT) return;
-  if (!with.layout || (with.is_made && r.is_numbered)) e->kept = v, e->axis = way.axis;
-  else if (!with.is_made && r.is_numbered && e->axis == way.axis) e->mixed = v;
+static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k, Rows r, uint32_t axis) {
+  RowsWay way = ir_way_of_rows(c, k, axis);
+  bool is_numbered = has_axis(r.numbered, axis) && !ir_is_one_sequence(c->f, (Val){r.layout});
+  if (way.fate == WAY_MIXED) e->worked = c->a[k], e->worked_axis = axis;
+  if (way.fate == WAY_OF_LAYOUT && is_numbered && ir_has_typed_rows(c->f, ir_layout_of(c, k)))
+    set_mixed(e, c->a[k], axis);
+  if (way.fate != WAY_KEPT || way.axis >= MAX_RANK) return;
+  if (e->kept.i && is_numbered && e->axis == way.axis) set_mixed(e, c->a[k], axis);
+  e->made.layout = r.layout, e->made_size[way.axis] = axis_dim(c->f, c->a[k], axis);
+  e->made.made |= 1u << way.axis, e->made.numbered |= (uint32_t)is_numbered << way.axis;
 }
 
 static void meet_all_made(RowsEffect *e, const RowsCall *c) {
-  for (uint32_t k = 0; k < c->n; k++)
-    if (ir_rows_at(c->rows, c->a[k]).is_made) meet_made(e, c, k);
+  for (uint32_t k = 0; k < c->n; k++) {
+    Rows r = ir_rows_at(c->rows, c->a[k]);
+    for (uint32_t axis = 0; r.made >> axis; axis++)
+      if (has_axis(r.made, axis)) meet_made(e, c, k, r, axis);
+  }
 }
 
 bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
   *e = (RowsEffect){0};
   for (uint32_t k = 0; k < c->n; k++) {
     Val v = c->a[k], of = layout_at(c, v);
-    if (ir_none(v) || ir_none(of) || ir_ins(c->f, v)->dtype == DT_LAYOUT || ir_rows_at(c->rows, v).is_made) continue;
-    RowsWay way = ir_way_of_rows(c, k);
-    if (way.fate == WAY_MIXED && !ir_is_one_sequence(c->f, of)) e->mixed = v;
+    if (ir_none(v) || ir_none(of) || ir_ins(c->f, v)->dtype == DT_LAYOUT || ir_rows_at(c->rows, v).made) continue;
+    uint32_t axis = ir_rows_at(c->rows, v).axis;
+    RowsWay way = ir_way_of_rows(c, k, axis);
+    if (way.fate == WAY_MIXED && !ir_is_one_sequence(c->f, of)) set_mixed(e, v, axis);
     if (way.fate == WAY_OF_LAYOUT) {
       Val layout = ir_layout_of(c, k);
       bool is_typed = ir_has_typed_rows(c->f, layout);
-      if (!is_typed && !ir_is_one_sequence(c->f, of)) e->mixed = v;
+      if (!is_typed && !ir_is_one_sequence(c->f, of)) set_mixed(e, v, axis);
       if (is_typed && clash(e, c, of, layout)) return false;
     }
     if ((way.fate == WAY_KEPT || way.fate == WAY_SUMMED) && !meet(e, c, v, way)) return false;
@@ -166,7 +173,8 @@ bool ir_rows_meet(RowsEffect *e, const RowsCall *c) {
   e->clash[0] = e->clash[1] = (Val){0};
   meet_all_made(e, c);
   if (e->mixed.i && ir_ops[c->op].rows == ROWS_BY_AXIS) return true;
-  if (e->n_summed == 1 && !ir_is_one_sequence(c->f, layout_at(c, e->summed))) e->mixed = e->summed;
+  if (e->n_summed == 1 && !ir_is_one_sequence(c->f, layout_at(c, e->summed)))
+    set_mixed(e, e->summed, ir_rows_at(c->rows, e->summed).axis);
   return true;
 }
 
@@ -226,19 +234,20 @@ static void follow_said(const RowsCall *c, Val y) {
   else ir_set_rows(c->rows, y, (Rows){.is_plain = true});
 }
 
+static bool keeps_sizes(const RowsCall *c) {
+  return c->op != OP_reshape && c->op != OP_packed_layout && ir_ops[c->op].cls != CLASS_SCAN;
+}
+
 // The same axis of the results, where it is there with its size; one row alone may be broadcast
 static void follow_kept(const RowsEffect *e, const RowsCall *c, Val y) {
   Rows from = ir_rows_at(c->rows, e->kept), to = from;
   Dim size = axis_dim(c->f, e->kept, from.axis);
   to.axis = (uint8_t)e->axis;
-  // Later steps have what is left there; a constant size may be another than that of the rows
-  if (c->op == OP_scan_carry && from.is_made && ir_dim_is_const(c->f->prog, size)) return;
-  if (c->op == OP_scan_carry) to.is_made = to.is_numbered = false;  // later steps have what is left there
-  bool keeps_size = c->op != OP_reshape && c->op != OP_packed_layout && ir_ops[c->op].cls != CLASS_SCAN;
   for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
     Val v = ir_result(y, k);
     if (c->op == OP_linear_scan && k) to.axis -= to.axis > ir_attr_int(c->f, y, KEY_axis, 0);  // the last state
-    if (to.axis < rank_of(c, v) && (!keeps_size || axis_dim(c->f, v, to.axis).i == size.i)) ir_set_rows(c->rows, v, to);
+    if (to.axis < rank_of(c, v) && (!keeps_sizes(c) || axis_dim(c->f, v, to.axis).i == size.i))
+      ir_set_rows(c->rows, v, to);
   }
 }
 
@@ -247,6 +256,15 @@ static bool makes_axis(const RowsCall *c, Val y, uint32_t axis) {
   if (c->op != OP_expand) return ir_ops[c->op].n_operands == 0;
   uint32_t own = rank_of(c, c->a[0]), new = rank_of(c, y) - own;
   return axis < new || axis_dim(c->f, c->a[0], axis - new).i != axis_dim(c->f, y, axis).i;
+}
+
+// Value v is made of the number of rows along one more axis.
+static void add_made(const RowsCall *c, Val v, uint32_t layout, uint32_t axis, bool is_numbered) {
+  Rows r = ir_rows_at(c->rows, v);
+  if (r.made && r.layout != layout) r.made = r.numbered = 0;
+  r.axis = r.made && r.axis < axis ? r.axis : (uint8_t)axis;
+  r.layout = layout, r.made |= 1u << axis, r.numbered |= (uint32_t)is_numbered << axis;
+  ir_set_rows(c->rows, v, r);
 }
 
 // A constant size is a number of rows where a layout of constant lengths has as many; numbers that are given for it, as those
@@ -258,20 +276,33 @@ static void follow_made(const RowsCall *c, Val y) {
     Dim size = axis_dim(c->f, y, axis);
     if ((is_given && ir_dim_is_const(c->f->prog, size)) || !makes_axis(c, y, axis)) continue;
     Val layout = layout_with(c->f, c->rows, size);
-    if (layout.i) ir_set_rows(c->rows, y, (Rows){.layout = layout.i, .axis = (uint8_t)axis, .is_made = true});
+    if (layout.i) add_made(c, y, layout.i, axis, false);
   }
 }
 
-// Of what was made of the number of rows and worked on along them: the axis that still has so many
-static void follow_numbered(const RowsEffect *e, const RowsCall *c, Val y) {
-  Rows from = ir_rows_at(c->rows, e->numbered);
-  Dim size = axis_dim(c->f, e->numbered, from.axis);
-  from.is_numbered = true;
-  for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++)
-    for (uint32_t axis = rank_of(c, ir_result(y, k)); axis-- > 0;) {
-      from.axis = (uint8_t)axis;
-      if (axis_dim(c->f, ir_result(y, k), axis).i == size.i) ir_set_rows(c->rows, ir_result(y, k), from);
+// Later steps have what is left there; a constant size may be another than that of the rows.
+static void carry_made(const RowsEffect *e, const RowsCall *c, Val y) {
+  uint32_t axis = 0;
+  while (!has_axis(e->made.made, axis)) axis++;
+  if (!ir_dim_is_const(c->f->prog, axis_dim(c->f, y, axis)))
+    ir_set_rows(c->rows, y, (Rows){.layout = e->made.layout, .axis = (uint8_t)axis});
+}
+
+// Of what was made of the number of rows: the axes that are kept. Of what was worked on along them: that axis where the result has the
+// operand's shape, else all that still have so many.
+static void follow_worked(const RowsEffect *e, const RowsCall *c, Val y) {
+  Val w = e->worked;
+  Dim size = ir_none(w) ? (Dim){0} : axis_dim(c->f, w, e->worked_axis);
+  for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
+    Val v = ir_result(y, k);
+    bool is_whole = !ir_none(w) && ir_ins(c->f, v)->shape.i == ir_ins(c->f, w)->shape.i;
+    for (uint32_t axis = 0; axis < rank_of(c, v); axis++) {
+      bool is_worked = !ir_none(w) && axis_dim(c->f, v, axis).i == size.i && (!is_whole || axis == e->worked_axis);
+      if (is_worked) add_made(c, v, layout_at(c, w).i, axis, true);
+      else if (has_axis(e->made.made, axis) && (!keeps_sizes(c) || axis_dim(c->f, v, axis).i == e->made_size[axis].i))
+        add_made(c, v, e->made.layout, axis, has_axis(e->made.numbered, axis));
     }
+  }
 }
 
 void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
@@ -282,8 +313,8 @@ void ir_rows_follow(const RowsEffect *e, const RowsCall *c, Val y) {
   if (ir_ops[c->op].rows == ROWS_SAID) follow_said(c, y);
   else if (is_along && !is_scan && ir_layout_operand(c) < c->n) follow_layout(c, y);
   else if (!ir_none(e->kept)) follow_kept(e, c, y);
-  else if (!ir_none(e->numbered)) follow_numbered(e, c, y);
-  else follow_made(c, y);
+  else if (c->op == OP_scan_carry && e->made.made) carry_made(e, c, y);
+  else follow_worked(e, c, y), follow_made(c, y);
   if (is_scan) follow_scan(c, y);
 }
 
@@ -299,30 +330,40 @@ static RowsWay viewed(const Fn *f, Val v, uint32_t axis, Dim rows) {
   }
 }
 
-bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content) {
+// Along one axis of the content
+static bool written_along(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content, uint32_t axis) {
   Rows r = ir_rows_at(m, content);
-  *e = (RowsEffect){0};
-  if (!r.layout || (r.is_made && !r.is_numbered) || ir_is_one_sequence(f, (Val){r.layout})) return true;
   Dim rows = axis_dim(f, (Val){r.layout}, 2);
-  uint32_t axis = r.axis;
+  uint32_t from = axis;
   for (;; v = ir_arg(f, v, 0)) {
     Rows had = ir_rows_at(m, v), has = r;
     if (had.is_plain) return true;
-    if (had.is_made) had = (Rows){0};
-    if (had.layout && had.axis == axis && !r.is_made) {
+    if (had.made && !r.made) had = (Rows){0};
+    if (had.layout && had.axis == axis && !r.made) {
       if (ir_same_layout(f, (Val){had.layout}, (Val){r.layout})) return true;
       e->clash[0] = (Val){had.layout}, e->clash[1] = (Val){r.layout};
       return false;
     }
     bool is_view = ir_is_alias((Op)ir_ins(f, v)->op);
     RowsWay way = is_view ? viewed(f, v, axis, rows) : (RowsWay){WAY_KEPT, axis};
-    if (had.layout || way.fate == WAY_MIXED) {
-      e->mixed = content;
+    if ((had.layout && !had.made) || way.fate == WAY_MIXED) {
+      set_mixed(e, content, from);
       return false;
     }
     has.axis = (uint8_t)axis;
+    if (r.made) has.made = had.made | 1u << axis, has.numbered = had.numbered | 1u << axis;
     ir_set_rows(m, v, has);
     if (!is_view) return true;
     axis = way.axis;
   }
+}
+
+bool ir_rows_written(RowsMap *m, RowsEffect *e, const Fn *f, Val v, Val content) {
+  Rows r = ir_rows_at(m, content);
+  *e = (RowsEffect){0};
+  if (!r.layout || (r.made && !r.numbered) || ir_is_one_sequence(f, (Val){r.layout})) return true;
+  if (!r.made) return written_along(m, e, f, v, content, r.axis);
+  for (uint32_t axis = 0; r.numbered >> axis; axis++)
+    if (has_axis(r.numbered, axis) && !written_along(m, e, f, v, content, axis)) return false;
+  return true;
 }

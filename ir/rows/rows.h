@@ -14,9 +14,9 @@ typedef struct {
   uint32_t layout;  // whose rows they are; 0: of none
   uint8_t axis;
   bool is_plain;  // it was said that these are just rows
-  // Made of the number of rows alone, as zeros of their shape: there are no sequences to mix in it
-  bool is_made;
-  bool is_numbered;  // the same, worked on along the axis: it depends on places among the rows of all sequences
+  // By axis: made of the number of rows alone, as zeros of their shape: there are no sequences to mix in it. Then `axis` is the first
+  uint8_t made;
+  uint8_t numbered;  // of these axes: worked on along it, so that it depends on places among the rows of all sequences
 } Rows;
 
 typedef struct {
@@ -66,7 +66,7 @@ typedef struct {
 } RowsWay;
 
 // ---- way.c
-RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k);  // of operand k, which has rows
+RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k, uint32_t axis);  // of operand k, which has rows along the axis
 Val ir_layout_of(const RowsCall *c, uint32_t k);  // whose rows operand k must have, where its fate is WAY_OF_LAYOUT
 // Which operand is the op's layout; UINT32_MAX: none
 uint32_t ir_layout_operand(const RowsCall *c);
@@ -77,9 +77,13 @@ RowsWay ir_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows)
 // What an instruction does with operands that have rows: the first of each kind; none: there is no such
 typedef struct {
   Val kept, summed, mixed;
-  Val numbered;             // made of the number of rows alone, and worked on along them
   Val clash[2];             // layouts whose rows would meet
   uint32_t axis, n_summed;  // axis: of the result, where the kept one's rows lie
+  uint32_t mixed_axis;      // of the mixed operand
+  Rows made;                // what the result has of operands that are made of the number of rows alone
+  Dim made_size[MAX_RANK];  // by axis: its size in the operand
+  Val worked;               // one of them, which is worked on along its axis worked_axis
+  uint32_t worked_axis;
 } RowsEffect;
 
 bool ir_has_typed_rows(const Fn *f, Val v);        // of a packed layout that pass check_rows has not marked

@@ -221,9 +221,8 @@ static RowsWay said(const RowsCall *c, uint32_t axis) {
   return axis == (at ? at->u.i : 0) ? (RowsWay){WAY_OF_LAYOUT, 0} : mixed();
 }
 
-RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k) {
+RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k, uint32_t axis) {
   Rows rows = ir_rows_at(c->rows, c->a[k]);
-  uint32_t axis = rows.axis;
   switch ((OpRows)ir_ops[c->op].rows) {
   case ROWS_EACH: return each(c, k, axis);
   case ROWS_FIRST: return k == 0 ? kept(axis) : gone();
