@@ -193,6 +193,8 @@ void gen_add_network(Gen *g) {
     layer[made++] = v;
     if (gen_chance(g, 30)) loss = gen_op2(g, OP_add, loss, gen_scalar_of(g, size_of_rows(g, v)));
   }
-  loss = gen_op2(g, OP_add, loss, gen_scalar_of(g, layer[made - 1]));
+  // By weights of its own: the total of normed rows is the same whatever they are.
+  Val last = layer[made - 1], weighed = gen_op2(g, OP_mul, last, gen_leaf(g, gen_shape_at(g, last)));
+  loss = gen_op2(g, OP_add, loss, gen_scalar_of(g, weighed));
   if (!ir_none(loss)) gradients_of(g, gen_keep(g, loss, 50));
 }
