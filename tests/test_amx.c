@@ -126,7 +126,7 @@ static Expected expected(const Operands *o, int64_t z, int64_t i, int64_t j) {
     double x = in_a(o, z, i, k) * in_b(o, z, k, j);
     e.sum += x, e.of_magnitudes += fabs(x);
   }
-  if (o->c->options & GELU) e.sum = isinf(e.sum) && e.sum < 0 ? 0 : e.sum / 2 * (1 + erf(e.sum / sqrt(2)));
+  if (o->c->options & GELU) e.sum = e.sum / 2 * (1 + erf(e.sum / sqrt(2)));  // NaN for -infinity
   return e;
 }
 
