@@ -11,11 +11,13 @@
 static inline bool is_sample(void) { return getenv("TENURE_SAMPLE") && *getenv("TENURE_SAMPLE"); }
 
 // Whether case k is the one of its group of neighbours, which is drawn anew for each group, lest it be always the same one of a
-// table's pattern.
+// table's pattern. The sum is mixed once more: without that there are but `every` different samples, in which the draws of two groups
+// hang together.
 static inline bool is_drawn(uint64_t k, uint32_t every) {
   uint64_t group = k / every + 1, number = is_sample() ? strtoull(getenv("TENURE_SAMPLE"), NULL, 10) : 0;
-  uint64_t drawn = (group * UINT64_C(0x9E3779B97F4A7C15) ^ number * UINT64_C(0xD1B54A32D192ED03)) >> 33;
-  return k % every == drawn % every;
+  uint64_t x = group * UINT64_C(0x9E3779B97F4A7C15) ^ number * UINT64_C(0xD1B54A32D192ED03);
+  x = (x ^ x >> 32) * UINT64_C(0xBF58476D1CE4E5B9);
+  return k % every == (x >> 33) % every;
 }
 
 static inline bool is_sampled(uint64_t k, uint32_t every) { return !is_sample() || is_drawn(k, every); }

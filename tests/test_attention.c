@@ -1,5 +1,6 @@
 // Attention through the public API: against the same thing composed of products and softmax for many shapes, with one
 // to three workers; the module against PyTorch; memory; tied embeddings; what is refused.
+#include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/case_numbers.h"
 #include "tests/check.h"
@@ -186,25 +187,37 @@ static void run_case(const Case *c, uint32_t n_workers, float *result[N_OUT]) {
   tn_program_free(p);
 }
 
-static void test_shapes(void) {
-  for (int i = 0; i < N_CASES; i++) {
-    if (!is_sampled((uint64_t)i, 2)) continue;
-    const Case *c = &cases[i];
-    float *result[3][N_OUT];
-    for (uint32_t w = 0; w < 3; w++) {
-      for (int k = 0; k < N_OUT; k++) result[w][k] = calloc(count_of(c, k % 5 ? k % 5 - 1 : 0), sizeof(float));
-      run_case(c, w + 1, result[w]);
-    }
-    for (int k = 0; k < N_OUT / 2; k++) {
-      size_t n = count_of(c, k ? k - 1 : 0);
-      if (!CHECK(all_near_largest(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5, 1e-2)))
-        printf("%s: output %d\n", c->note, k);
-      CHECK(!memcmp(result[0][k], result[1][k], n * sizeof(float)));
-      CHECK(!memcmp(result[0][k], result[2][k], n * sizeof(float)));
-    }
-    for (int w = 0; w < 3; w++)
-      for (int k = 0; k < N_OUT; k++) free(result[w][k]);
+static void check_case(const Case *c) {
+  float *result[3][N_OUT];
+  for (uint32_t w = 0; w < 3; w++) {
+    for (int k = 0; k < N_OUT; k++) result[w][k] = calloc(count_of(c, k % 5 ? k % 5 - 1 : 0), sizeof(float));
+    run_case(c, w + 1, result[w]);
   }
+  for (int k = 0; k < N_OUT / 2; k++) {
+    size_t n = count_of(c, k ? k - 1 : 0);
+    if (!CHECK(all_near_largest(c->note, result[0][k], result[0][N_OUT / 2 + k], n, 2e-5, 1e-2)))
+      printf("%s: output %d\n", c->note, k);
+    CHECK(!memcmp(result[0][k], result[1][k], n * sizeof(float)));
+    CHECK(!memcmp(result[0][k], result[2][k], n * sizeof(float)));
+  }
+  for (int w = 0; w < 3; w++)
+    for (int k = 0; k < N_OUT; k++) free(result[w][k]);
+}
+
+static void test_shapes(void) {
+  for (int i = 0; i < N_CASES; i++)
+    if (is_sampled((uint64_t)i, 2)) check_case(&cases[i]);
+}
+
+// Few queries read keys and values as several streams of memory on the row avx2 alone.
+static void test_streams(void) {
+  char lack[TARGET_LACK];
+  const Target *t = cg_target_find("avx2");
+  if (!CHECK(t != NULL) || !cg_target_runs_here(t, lack)) return;
+  setenv("TN_TARGET", "avx2", 1);
+  for (int i = 0; i < N_CASES; i++)
+    if (cases[i].tq <= 4 && cases[i].tk > 1) check_case(&cases[i]);
+  unsetenv("TN_TARGET");
 }
 
 // ---- memory: 4096 steps, whose scores would take 64 MB a head
@@ -521,6 +534,7 @@ int main(void) {
   RtArena *mem = rt_arena_new();
   goldens = golden_arrays(mem, "tests/mha_goldens");
   test_shapes();
+  test_streams();
   test_memory();
   test_module();
   test_weights();
