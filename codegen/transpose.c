@@ -48,7 +48,7 @@ void cg_transpose(Cg *c, V *r) {
 }
 
 // ---- blocks in memory
-enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };
+enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };  // parameters
 
 // Fills a whole square of which `rows` rows and `cols` columns are there: the others are 0.
 static void copy_partial(Cg *c, V fn, V square) {
@@ -79,4 +79,81 @@ static void make_transpose(Cg *c, V fn, void *ctx) {
 
 void cg_transpose_block(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld) {
   cg_call_helper(c, "transpose_block", (V[]){src, dst, ld, rows, cols, dst_ld}, 6, make_transpose, NULL);
+}
+
+// ---- to memory that holds more
+enum { QUAD = 4 };
+
+// Columns [0, cols) of vl columns, a vector of rows each.
+static void store_columns(Cg *c, const V *column, V cols, V dst, V dst_ld) {
+  LLVMTypeRef t = LLVMTypeOf(column[0]);
+  int64_t n = LLVMGetVectorSize(t);
+  for (If all = cg_either(c, cg_eq(c, cols, cg_vl(c))); cg_then(&all);) {
+    if (all.is_true) {
+      for (uint32_t k = 0; k < c->t->vl; k++) cg_put(c, column[k], dst, cg_mul(c, dst_ld, cg_i64(c, k)));
+      continue;
+    }
+    V room = cg_stack_block(c, c->f32, n * c->t->vl);
+    for (uint32_t k = 0; k < c->t->vl; k++) cg_put(c, column[k], room, cg_i64(c, n * k));
+    for (Loop l = cg_count(c, cols); cg_next(&l);)
+      cg_put(c, cg_get(c, t, room, cg_mul(c, l.i, cg_i64(c, n))), dst, cg_mul(c, l.i, dst_ld));
+  }
+}
+
+// vl x vl
+static void store_square(Cg *c, V src, V ld, V cols, V dst, V dst_ld) {
+  V r[MAX_LANES];
+  for (uint32_t i = 0; i < c->t->vl; i++) r[i] = cg_get(c, c->vf, src, cg_mul(c, ld, cg_i64(c, i)));
+  cg_transpose(c, r);
+  store_columns(c, r, cols, dst, dst_ld);
+}
+
+// 4 rows: the first two rounds leave the four of column 4 G + i in group G of vector i.
+static void store_quad(Cg *c, V src, V ld, V cols, V dst, V dst_ld) {
+  V r[QUAD], t[QUAD], column[MAX_LANES];
+  for (uint32_t i = 0; i < QUAD; i++) r[i] = cg_get(c, c->vf, src, cg_mul(c, ld, cg_i64(c, i)));
+  for (uint32_t i = 0; i < QUAD; i++) t[i] = unpack(c, r[i & ~1u], r[i | 1], 1, i % 2);
+  for (uint32_t k = 0; k < c->t->vl; k++) {
+    uint32_t i = k % 4;
+    column[k] = cg_some_lanes(c, unpack(c, t[i / 2], t[i / 2 + 2], 2, i % 2), k - i, QUAD);
+  }
+  store_columns(c, column, cols, dst, dst_ld);
+}
+
+static void store_one_by_one(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld) {
+  for (Loop j = cg_count(c, cols); cg_next(&j);)
+    for (Loop i = cg_count(c, rows); cg_next(&i);)
+      cg_put(c, cg_get(c, c->f32, src, cg_index(c, i.i, ld, j.i)), dst, cg_index(c, j.i, dst_ld, i.i));
+}
+
+// Blocks of `n` rows, of which the last one begins where it ends with the rows.
+static void store_blocks(Cg *c, V fn, V col, V cols, int64_t n) {
+  V ld = LLVMGetParam(fn, T_LD), dst_ld = LLVMGetParam(fn, T_DST_LD), rows = LLVMGetParam(fn, T_ROWS);
+  V to = cg_row(c, LLVMGetParam(fn, T_DST), col, dst_ld), last = cg_sub(c, rows, cg_i64(c, n));
+  for (Loop l = cg_count_by(c, rows, cg_i64(c, n)); cg_next(&l);) {
+    V at = cg_min(c, l.i, last), from = cg_cell(c, LLVMGetParam(fn, T_SRC), at, ld, col);
+    (n == QUAD ? store_quad : store_square)(c, from, ld, cols, cg_at(c, c->f32, to, at), dst_ld);
+  }
+}
+
+static void make_store_transposed(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V vl = cg_vl(c), rows = LLVMGetParam(fn, T_ROWS), all = LLVMGetParam(fn, T_COLS);
+  for (If several = cg_either(c, cg_ge(c, rows, cg_i64(c, QUAD))); cg_then(&several);) {
+    if (!several.is_true) {
+      store_one_by_one(c, LLVMGetParam(fn, T_SRC), LLVMGetParam(fn, T_LD), rows, all, LLVMGetParam(fn, T_DST),
+                       LLVMGetParam(fn, T_DST_LD));
+      continue;
+    }
+    for (Loop l = cg_count_by(c, all, vl); cg_next(&l);) {
+      V cols = cg_min(c, vl, cg_sub(c, all, l.i));
+      for (If whole = cg_either(c, cg_ge(c, rows, vl)); cg_then(&whole);)
+        store_blocks(c, fn, l.i, cols, whole.is_true ? c->t->vl : QUAD);
+    }
+  }
+  LLVMBuildRetVoid(c->b);
+}
+
+void cg_store_transposed(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld) {
+  cg_call_helper(c, "store_transposed", (V[]){src, dst, ld, rows, cols, dst_ld}, 6, make_store_transposed, NULL);
 }

@@ -119,6 +119,14 @@ static void add_moments(Gen *g, Val x, double mag) {
   gen_keep_tame(g, ir_result(m, 2), MAX_ELEMENTS * mag * mag);
 }
 
+// What a convolution makes, as it is or with what may follow in its kernel, with channels first.
+static void add_first(Gen *g, Val x, double mag) {
+  if (gen_chance(g, 40)) x = gen_op1(g, OP_relu, x);
+  if (ir_none(x)) return;
+  if (gen_chance(g, 30)) gen_keep_tame(g, x, mag);
+  gen_keep_tame(g, with_channels_first(g, x), mag);
+}
+
 void add_conv(Gen *g) {
   Window w;
   Attr attr[7];
@@ -140,6 +148,7 @@ void add_conv(Gen *g) {
     of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
     Val made = gen_emit(g, OP_conv, of, 2, attr, n);
     if (!ir_none(made) && !first && gen_chance(g, 40)) add_moments(g, made, 20 * gen_mag(g, of[0]));
+    if (!ir_none(made) && !first && gen_chance(g, 40)) add_first(g, made, 20 * gen_mag(g, of[0]));
     gen_keep_tame(g, made, 20 * gen_mag(g, of[0]));
     return;
   }
@@ -154,5 +163,7 @@ void add_conv(Gen *g) {
   if (first) of[0] = with_channels_first(g, of[0]);
   of[1] = gen_leaf(g, weight_shape(g, &w, out, channels));
   attr[n] = ir_a_list(KEY_shape, ir_shape(g->p, d.d + 1, w.spatial));
-  gen_keep_tame(g, gen_emit(g, OP_conv_transpose, of, 2, attr, n + 1), 40);
+  Val made = gen_emit(g, OP_conv_transpose, of, 2, attr, n + 1);
+  if (!ir_none(made) && !first && gen_chance(g, 40)) add_first(g, made, 40);
+  gen_keep_tame(g, made, 40);
 }

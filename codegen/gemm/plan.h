@@ -68,6 +68,7 @@ typedef struct {
   // ---- modifiers
   GemmPrologue prologue;
   GemmEpilogue epilogue;
+  Val first;             // the permute that stores the result of the epilogue with channels first; none
   Val update;            // the epilogue's update of a parameter, which takes rows of NC columns; none
   bool stores_product;   // the product itself is stored
   bool single_threaded;  // worker 0 only

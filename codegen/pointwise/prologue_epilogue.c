@@ -39,7 +39,7 @@ RowStrip *cg_epilogue_new(Cg *c, Val back) {
                  .by_rows = true,
                  .is_epilogue = true,
                  .lanes = c->t->vl};
-  if (!ir_none(back) && back.i != ir_anchor(c->f, c->k).i && !cg_stored(c, back)) p.back = back;
+  if (!ir_none(back) && back.i != ir_anchor(c->f, c->k).i) p.back = back;
   return new_rows(&p);
 }
 

@@ -6,7 +6,7 @@
 
 typedef struct RowStrip RowStrip;
 // The epilogue of the kernel's product; NULL: c->why. `back` (may be none): a value that replaces the product in the
-// strips, if it is not stored.
+// strips.
 RowStrip *cg_epilogue_new(Cg *c, Val back);
 // The epilogue as one row, number 0, of all its elements, if rows are contiguous in all operands. NULL: they
 // are not (a broadcast operand), or c->why.

@@ -85,8 +85,10 @@ static Val stored_as(const Fn *f, Val v) {
 
 static void find_epilogue(const Fn *f, Val v, GemmPlan *p) {
   p->out = stored_as(f, v);
+  p->first = ir_first_of(f, &f->kernels[f->kernel_of[v.i]]);
+  if (!ir_none(p->first)) p->out = v;
   p->stores_product = !f->buf_of || f->buf_of[p->out.i] != 0;
-  if (p->out.i != v.i || n_after(f, v) == 0) return;
+  if (ir_none(p->first) && (p->out.i != v.i || n_after(f, v) == 0)) return;
   p->epilogue = EPILOGUE_FROM_STACK;
   p->update = cg_gemm_update(f, v);
 }

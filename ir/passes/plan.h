@@ -43,6 +43,8 @@ Val ir_find_shard_mean(const Fn *f);  // the first one; none: the function is no
 const Val *ir_find_wanted(const Fn *f);
 // The op moments at the end of a kernel of products; none: it has none.
 Val ir_moments_of(const Fn *f, const Kernel *k);
+// The permute behind a convolution and its epilogue, which stores what they make with channels first; none.
+Val ir_first_of(const Fn *f, const Kernel *k);
 // the end of its elementwise part: its end, or those moments
 uint32_t ir_end_of_elements(const Fn *f, const Kernel *k);
 Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how the kernel is emitted

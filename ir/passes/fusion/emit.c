@@ -67,8 +67,10 @@ static void copy_views(Emit *o, uint32_t i) {
 }
 
 static bool is_last(const Emit *o, uint32_t i) {
+  const Group *k = &o->g->list[o->g->of[i]];
   Op op = (Op)o->e.old[i].op;
-  return op == OP_moments || ir_ops[op].cls == CLASS_OPTIMIZER;
+  if (op == OP_output) op = (Op)o->e.old[ir_rewrite_old_arg(&o->e, (Val){i}, 0).i].op;
+  return op == OP_moments || (op == OP_permute && k->cls == CLASS_GEMM) || ir_ops[op].cls == CLASS_OPTIMIZER;
 }
 
 // A prologue, its product, the epilogue, then what is done with all rows of it.

@@ -32,8 +32,16 @@ Val ir_moments_of(const Fn *f, const Kernel *k) {
   return k->cls == CLASS_GEMM && ir_ins(f, last)->op == OP_moments ? last : (Val){0};
 }
 
+Val ir_first_of(const Fn *f, const Kernel *k) {
+  uint32_t end = k->first + k->n, i = end;
+  if (k->cls != CLASS_GEMM) return (Val){0};
+  while (i > k->first && f->ins[i - 1].op == OP_output) i--;
+  return i > k->first && f->ins[i - 1].op == OP_permute ? (Val){i - 1} : (Val){0};
+}
+
 uint32_t ir_end_of_elements(const Fn *f, const Kernel *k) {
-  Val moments = ir_moments_of(f, k);
+  Val moments = ir_moments_of(f, k), first = ir_first_of(f, k);
+  if (!ir_none(first)) return first.i;
   return ir_none(moments) ? k->first + k->n : moments.i;
 }
 

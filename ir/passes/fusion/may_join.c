@@ -3,8 +3,8 @@
 //
 // Pointwise kernel: POINTWISE and INDEX instructions of one shape, which read each other's values element by element.
 //
-// Product: pointwise instructions of its shape, its epilogue, which may assign; the update of the parameter whose gradient it
-// makes, or the moments of what it makes, as its last member. Rows that are packed take pointwise instructions likewise.
+// Product: pointwise instructions of its shape, its epilogue, which may assign; as its last member the update of the parameter
+// whose gradient it makes, the moments of what it makes, or, of a convolution, the permute that puts channels first. Rows that are packed take pointwise instructions likewise.
 //
 // Row kernel: row ops over one row space, and pointwise instructions on elements or row scalars of these rows; values of
 // the kernel are read row-locally, elements of contiguous rows through reshapes too. A pointwise kernel turns into one when a
@@ -15,7 +15,9 @@
 //   %b = sub %a, %s : f32[n,64]                  k0
 //
 // Recurrences side by side, and updates of parameters, which do not read each other.
+#include "ir/conv.h"
 #include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/packed_dims.h"
 #include "ir/passes/fusion/groups.h"
 #include "ir/passes/plan.h"
@@ -150,11 +152,47 @@ static const char *point_or_row_bar(const Groups *g, uint32_t to, Val v) {
 }
 
 // ---- products
+// Instruction i, a member behind the lead, is the permute that stores what the kernel makes with channels first.
+static bool is_first_permute(const Fn *f, uint32_t i, const Group *k) {
+  return f->ins[i].op == OP_permute && i > k->lead;
+}
+
+// Windows move by one element along the last axis: pixels that are computed together are neighbours.
+static bool makes_neighbours(const Fn *f, Val product) {
+  Conv c;
+  if (!ir_is_conv((Op)ir_ins(f, product)->op)) return false;
+  ir_conv(f, product, &c);
+  bool by_one = ir_ins(f, product)->op == OP_conv || c.stride[CONV_AXES - 1] == 1;
+  return !c.channels_first && by_one && c.dilation[CONV_AXES - 1] == 1;
+}
+
+// v moves the last axis behind the first one.
+static bool puts_channels_first(const Fn *f, Val v) {
+  Shape perm = ir_attr(f, v, KEY_perm)->u.list;
+  uint32_t rank = ir_rank(f->prog, perm);
+  for (uint32_t k = 0; k < rank; k++)
+    if (ir_list_at(f->prog, perm, k) != (k == 0 ? 0 : k == 1 ? rank - 1 : k - 1)) return false;
+  return rank > 2;
+}
+
+// What a convolution makes may be stored with channels first, too, while it is in L1: by a permute, of which outputs are made.
+static const char *first_bar(const Groups *g, uint32_t to, Val v) {
+  const Fn *f = g->f;
+  const Group *k = &g->list[to];
+  Val x = ir_arg(f, v, 0);
+  if (!is_inside(g, to, v, x.i) || x.i < k->lead || ir_ins(f, x)->shape.i != f->ins[k->lead].shape.i)
+    return "it permutes nothing that the kernel makes";
+  if (!makes_neighbours(f, (Val){k->lead}))
+    return "the product is no convolution whose neighbouring pixels are computed together";
+  return puts_channels_first(f, v) ? NULL : "it does more than to put channels first";
+}
+
 // Its kernel ends with one update or moments, and what reads an updated value comes behind it.
 static const char *end_bar(const Groups *g, const Group *k, Val v) {
   const Fn *f = g->f;
-  bool is_end = class_of(f, v.i) == CLASS_OPTIMIZER || ir_ins(f, v)->op == OP_moments;
+  bool is_end = class_of(f, v.i) == CLASS_OPTIMIZER || ir_ins(f, v)->op == OP_moments || ir_ins(f, v)->op == OP_permute;
   for (uint32_t i = k->first; i; i = g->next[i]) {
+    if (is_first_permute(f, i, k) && is_end) return "the kernel of the product ends with a permute";
     if (class_of(f, i) == CLASS_OPTIMIZER && (is_end || i < v.i))
       return "the kernel of the product ends with an update";
     if (f->ins[i].op == OP_moments && is_end) return "the kernel of the product has moments already";
@@ -194,8 +232,10 @@ static const char *product_bar(const Groups *g, uint32_t to, Val v) {
   const char *bar = end_bar(g, k, v);
   if (bar) return bar;
   if (class_of(f, v.i) == CLASS_OPTIMIZER) return ir_update_bar(g, to, v);
+  if (ir_ins(f, v)->op == OP_permute) return first_bar(g, to, v);
+  Val x = ir_ins(f, v)->n_args ? ir_arg(f, v, 0) : (Val){0};
+  if (ir_ins(f, v)->op == OP_output && g->of[x.i] == to && is_first_permute(f, x.i, k)) return NULL;
   if (ir_ins(f, v)->op != OP_moments) return epilogue_bar(g, to, v);
-  Val x = ir_arg(f, v, 0);
   if (g->of[x.i] != to || x.i < k->lead) return "it reads nothing that the kernel makes";
   return ir_ins(f, x)->shape.i == f->ins[k->lead].shape.i ? NULL : "its rows are not those of the product";
 }

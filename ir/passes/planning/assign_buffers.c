@@ -229,8 +229,10 @@ static bool rnn_may_alias(const Fn *f, Val head, uint32_t k, Val result) {
 static bool reads_elementwise(const Fn *f, Val v, uint32_t k, Val result) {
   Val a = ir_arg(f, v, k);
   RowSpace rows;
+  const Kernel *kernel = &f->kernels[f->kernel_of[v.i]];
   // prologue: other workers may still read it when results are stored
-  if (v.i < ir_anchor(f, &f->kernels[f->kernel_of[v.i]]).i) return false;
+  if (v.i < ir_anchor(f, kernel).i) return false;
+  if (result.i >= ir_end_of_elements(f, kernel)) return false;
   if (class_at(f, v) == CLASS_RNN) return same_type(f, a, result) && rnn_may_alias(f, v, k, result);
   if (class_at(f, v) == CLASS_AXIS_SCATTER) return k == 0;
   if (class_at(f, v) == CLASS_SCATTER) return ir_operand_at(f, v, ARG_addend) == k;

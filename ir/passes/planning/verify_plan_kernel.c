@@ -156,6 +156,29 @@ static bool check_moments(const Look *l, uint32_t i) {
   return l->f->buf_of[x.i] || broken_member(l, i, "what it reads has no memory");
 }
 
+// Behind the epilogue: of a convolution's result, channels before the axes of pixels; then outputs of that alone.
+static bool check_first(const Look *l, uint32_t i) {
+  Val x = ir_arg(l->f, (Val){i}, 0);
+  Shape perm = ir_attr(l->f, (Val){i}, KEY_perm)->u.list;
+  uint32_t rank = ir_rank(l->f->prog, perm);
+  bool is_conv = op_at(l, l->lead) == OP_conv || op_at(l, l->lead) == OP_conv_transpose;
+  if (!is_conv || x.i < l->lead || shape_at(l, x).i != shape_at(l, (Val){l->lead}).i)
+    return broken_member(l, i, "it permutes no result of a convolution");
+  for (uint32_t k = 0; k < rank; k++)
+    if (ir_list_at(l->f->prog, perm, k) != (k == 0 ? 0 : k == 1 ? rank - 1 : k - 1))
+      return broken_member(l, i, "it does more than to put channels first");
+  for (uint32_t j = i + 1; j < l->end; j++)
+    if (op_at(l, j) != OP_output || ir_arg(l->f, (Val){j}, 0).i != i)
+      return broken_member(l, j, "the kernel ends with the permute and its outputs");
+  return true;
+}
+
+// The permute of a product's kernel, or an output of it.
+static bool is_first(const Look *l, uint32_t i) {
+  if (l->k->cls != CLASS_GEMM || i <= l->lead) return false;
+  return op_at(l, i) == OP_permute || (op_at(l, i) == OP_output && is_first(l, ir_arg(l->f, (Val){i}, 0).i));
+}
+
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
@@ -181,6 +204,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
     if (l->f->ins[l->lead].dtype != DT_F32) return broken_member(l, i, "a product of integers stands alone");
     if (i < l->lead) return makes_operand(l, i);
     if (class_at(l, i) == CLASS_MOMENTS) return check_moments(l, i);
+    if (is_first(l, i)) return op_at(l, i) == OP_output || check_first(l, i);
     if (class_at(l, i) == CLASS_OPTIMIZER)
       return i + l->f->ins[i].n_res == l->end || broken_member(l, i, "it is not the last one");
     if (class_at(l, i) != CLASS_POINTWISE) return broken_member(l, i, "it is not pointwise");
@@ -212,7 +236,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_CONV_WEIGHT: return i == l->lead ? k == 0 : reads_direct(l, i, a);
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
-    if (class_at(l, i) == CLASS_MOMENTS) return k == 0;
+    if (class_at(l, i) == CLASS_MOMENTS || is_first(l, i)) return k == 0;
     if (class_at(l, i) == CLASS_OPTIMIZER)
       return k == ir_ops[op_at(l, i)].n_res && !(ir_ops[op_at(l, i)].flags & BY_ROWS);
     return reads_direct(l, i, a);
@@ -279,7 +303,7 @@ static bool reads_behind_product(const Look *l, uint32_t i, Val a, Val w) {
   uint32_t by = ir_head(l->f, w).i;
   bool points = class_at(l, i) == CLASS_POINTWISE && class_at(l, by) == CLASS_POINTWISE;
   bool is_next = (ir_ops[op_at(l, by)].flags & WRITES) && reads_pointwise(l, i, a, w);
-  return i > l->lead && by > l->lead && points && (same_type(l, a, (Val){i}) || is_next);
+  return i > l->lead && by > l->lead && points && !is_first(l, by) && (same_type(l, a, (Val){i}) || is_next);
 }
 
 // Instruction i reads element e of operand k before element e of w is written, and no other worker writes that.
