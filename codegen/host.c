@@ -9,6 +9,7 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <pthread.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,22 +17,26 @@
 #endif
 
 #if defined(__x86_64__)
-// XCR0 says which registers the system saves; readable only when it set OSXSAVE.
-static uint64_t saved_state(void) {
-  uint32_t a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;
-  uint32_t lo, hi;
-  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-  return (uint64_t)hi << 32 | lo;
-}
+// What cpuid and xgetbv say, asked once: in a virtual machine each question is a call of its host, and there are hundreds.
+static uint32_t cpu_word[TN_CPU_WORDS];
+static uint64_t saved_state;  // XCR0: the registers that the system saves; readable only when it set OSXSAVE
 
-static bool has_feature(const CgCpuFeature *f) {
+static void ask_cpu(void) {
   static const struct {
     uint32_t leaf, subleaf, reg;
   } word[TN_CPU_WORDS] = {{1, 0, 2}, {7, 0, 1}, {7, 0, 2}, {7, 0, 3}, {7, 1, 0}, {7, 1, 3}, {0x80000001, 0, 2}};
-  uint32_t r[4];
-  if (!__get_cpuid_count(word[f->word].leaf, word[f->word].subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
-  return (r[word[f->word].reg] >> f->bit & 1) && (saved_state() & f->state) == f->state;
+  uint32_t r[4], lo, hi;
+  for (uint32_t k = 0; k < TN_CPU_WORDS; k++)
+    if (__get_cpuid_count(word[k].leaf, word[k].subleaf, &r[0], &r[1], &r[2], &r[3])) cpu_word[k] = r[word[k].reg];
+  if (!__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) || !(r[2] >> 27 & 1)) return;
+  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  saved_state = (uint64_t)hi << 32 | lo;
+}
+
+static bool has_feature(const CgCpuFeature *f) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, ask_cpu);
+  return (cpu_word[f->word] >> f->bit & 1) && (saved_state & f->state) == f->state;
 }
 
 // Linux saves the registers of AMX for a process that asks; children inherit it.

@@ -13,6 +13,7 @@
 #include "runtime/exec/plan.h"
 #include "runtime/exec/thread_team.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // ---- memory
@@ -28,6 +29,20 @@ static inline Block new_block(RtArena *mem, int64_t bytes) {  // full of NaN
   memset(b.at, 0xFF, b.bytes);
   memset(b.at + b.bytes, BLOCK_FILL, BLOCK_GUARD);
   return b;
+}
+
+// TnFrame.blocks of a run, full of NaN, until the next one: megabytes, whose pages would take longer than a small program.
+static inline unsigned char *worker_blocks(int64_t worker_bytes, uint32_t n_workers) {
+  static unsigned char *blocks;
+  static size_t size;
+  size_t bytes = (size_t)worker_bytes * n_workers;
+  if (bytes > size) {
+    free(blocks);
+    blocks = aligned_alloc(TN_ALIGN, size = bytes);
+    if (!blocks) perror("blocks of workers"), exit(2);
+  }
+  if (bytes) memset(blocks, 0xFF, bytes);
+  return blocks;
 }
 
 static inline bool guard_holds(Block b) {

@@ -129,7 +129,7 @@ static const Tensor *compiled(const Case *c, const Target *t) {
                    .out = out,
                    .status = &status,
                    .team = team,
-                   .blocks = new_block(c->mem, t->worker_bytes * rt_team_size(team)).at};
+                   .blocks = worker_blocks(t->worker_bytes, rt_team_size(team))};
   frame.seg[SEG_ARENA] = new_block(c->mem, f->stats.peak_bytes).at;
   frame.seg[SEG_CONST] = new_block(c->mem, p->const_bytes).at;
   if (p->const_bytes) ir_fill_const(p, frame.seg[SEG_CONST]);

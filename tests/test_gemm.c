@@ -189,7 +189,7 @@ static void run(const Run *r, uint32_t n_workers, float *out[MAX_OUT]) {
                    .counter = 3,
                    .status = &status,
                    .team = teams[n_workers],
-                   .blocks = new_block(r->mem, r->target->worker_bytes * n_workers).at};
+                   .blocks = worker_blocks(r->target->worker_bytes, n_workers)};
   frame.seg[SEG_ARENA] = new_block(r->mem, r->f->stats.peak_bytes).at;
   frame.seg[SEG_CONST] = new_block(r->mem, r->p->const_bytes).at;
   frame.seg[SEG_PARAM] = (unsigned char *)r->in[1];

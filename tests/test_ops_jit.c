@@ -121,7 +121,7 @@ static void run_once(Compiled *k, uint32_t n_workers) {
                    .counter = c->counter,
                    .status = &k->status,
                    .team = teams[n_workers],
-                   .blocks = new_block(mem, target.worker_bytes * n_workers).at};
+                   .blocks = worker_blocks(target.worker_bytes, n_workers)};
   k->arena = new_block(mem, k->f->stats.peak_bytes);
   k->params = new_block(mem, k->p->param_bytes);
   for (uint32_t i = 0; i < c->n_params; i++) {

@@ -439,7 +439,7 @@ static TrialEnd run_here(const TrialCode *c, const Fn *f, Memory *m, RtTeam *tea
                    .counter = TRIAL_COUNTER,
                    .status = &status,
                    .team = team,
-                   .blocks = new_block(mem, c->worker_bytes * rt_team_size(team)).at};
+                   .blocks = worker_blocks(c->worker_bytes, rt_team_size(team))};
   frame.seg[SEG_ARENA] = m->arena.at, frame.seg[SEG_PARAM] = m->params.at, frame.seg[SEG_CONST] = c->consts.at;
   RtGuardedRun guarded_arena = {.plan = ir_guarded_arena(f, mem)};
   frame.guarded_arena = guarded_arena.plan ? &guarded_arena : NULL;

@@ -40,13 +40,26 @@ static void install_new_handler(void) {
   if (set_new_handler) set_new_handler(on_no_memory);
 }
 
-void cg_init_llvm(void) {
+static void install_handlers(void) {
   install_new_handler();
   LLVMInstallFatalErrorHandler(on_fatal_error);
+}
+
+static void init_all(void) {
   LLVMInitializeAllTargetInfos();
   LLVMInitializeAllTargets();
   LLVMInitializeAllTargetMCs();
   LLVMInitializeAllAsmPrinters();
+}
+
+void cg_init_llvm(void) {
+  install_handlers();
+  init_all();
+}
+
+void cg_init_llvm_here(void) {
+  install_handlers();
+  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) init_all();
 }
 
 // ---- errors
