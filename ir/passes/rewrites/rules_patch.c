@@ -1,5 +1,5 @@
 // Rules of convolutions of few channels whose windows tile the image, neither overlapping nor padded, such as the patches that
-// a vision transformer begins with: products of rows, each a window of an image with channels first. The permutation that brings
+// a vision transformer begins with, or whose only window is the image, such as the first layer of a generator: products of rows, each a window of an image with channels first. The permutation that brings
 // channels to the end becomes the one that makes the rows.
 //
 //   %q = permute %x {perm=[0,2,3,1]}     x [N, C, H kh, W kw]
@@ -22,16 +22,20 @@ static bool has_channels_first(const Rules *r, Val v, bool to_first) {
   return n > 2;
 }
 
-// With more channels the convolution's own kernel is as fast, and needs no rows.
+// With more channels the convolution's own kernel is as fast, and needs no rows; but of one window it reads all weights again for
+// each image.
 enum { FEW_CHANNELS = 16 };
+
+static bool is_one_window(const Conv *c) { return c->out[0] * c->out[1] * c->out[2] == 1; }
 
 static bool tiles_image(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
-  if (c->c >= FEW_CHANNELS || c->groups != 1 || c->channels_first || c->algorithm == CONV_WINOGRAD || c->run_sized)
-    return false;
+  bool one = is_one_window(c);
+  if ((c->c >= FEW_CHANNELS && !one) || c->groups != 1 || c->channels_first || c->run_sized) return false;
+  if (c->algorithm == CONV_WINOGRAD) return false;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    if (c->stride[k] != c->kernel[k] || (c->kernel[k] > 1 && c->dilation[k] != 1) || c->before[k] || c->behind[k])
-      return false;
+    bool overlaps = c->stride[k] != c->kernel[k] && c->out[k] > 1;
+    if (overlaps || (c->kernel[k] > 1 && c->dilation[k] != 1) || c->before[k] || c->behind[k]) return false;
     if (c->in[k] != c->out[k] * c->kernel[k]) return false;
   }
   return ir_conv_taps(c) > 1;
@@ -124,18 +128,32 @@ Val rule_patches_weight(Rules *r, Val v) {
   return named(r, ir_emit(r->f, OP_reshape, &matrix, 1, &to, 1, loc), v);
 }
 
+// The image that a transposed convolution makes of y, with channels first
+static Val image_by_product(Rules *r, const Conv *c, Val v, Loc loc) {
+  Val y = ir_arg(r->f, v, 0), w = matrix_of(r, c, ir_arg(r->f, v, 1), loc);
+  Dim d[MAX_RANK];
+  uint32_t n = ir_rank(r->p, ir_ins(r->f, y)->shape);
+  for (uint32_t k = 0; k < n; k++) d[k] = ir_dim_at(r->p, ir_ins(r->f, y)->shape, k);
+  Val rows = ir_op2(r->f, OP_matmul, as_matrix(r, y, dim(r, c->o), loc), w, loc);
+  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, v));
+  d[n - 1] = width(r, c);
+  return image_of(r, c, reshaped(r, rows, d, n, loc), loc);
+}
+
 Val rule_patches_image(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
   if (ir_ins(r->f, x)->op != OP_conv_transpose || !has_channels_first(r, v, true) || !tiles_image(r, x, &c))
     return (Val){0};
-  Loc loc = ir_ins(r->f, x)->loc;
-  Val y = ir_arg(r->f, x, 0), w = matrix_of(r, &c, ir_arg(r->f, x, 1), loc);
-  Dim d[MAX_RANK];
-  uint32_t n = ir_rank(r->p, ir_ins(r->f, y)->shape);
-  for (uint32_t k = 0; k < n; k++) d[k] = ir_dim_at(r->p, ir_ins(r->f, y)->shape, k);
-  Val rows = ir_op2(r->f, OP_matmul, as_matrix(r, y, dim(r, c.o), loc), w, loc);
-  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, x));
-  d[n - 1] = width(r, &c);
-  return named(r, image_of(r, &c, reshaped(r, rows, d, n, loc), loc), v);
+  return named(r, image_by_product(r, &c, x, ir_ins(r->f, x)->loc), v);
+}
+
+Val rule_image_of_one(Rules *r, Val v) {
+  Conv c;
+  if (!tiles_image(r, v, &c) || !is_one_window(&c)) return (Val){0};
+  Loc loc = ir_ins(r->f, v)->loc;
+  int64_t last[MAX_RANK] = {0};
+  for (uint32_t k = 0; k < c.rank; k++) last[1 + k] = 2 + k;
+  last[c.rank + 1] = 1;
+  return named(r, permuted(r, image_by_product(r, &c, v, loc), last, c.rank + 2, loc), v);
 }
