@@ -225,7 +225,8 @@ typedef struct {
   float d[N][B * T * C];
 } Out;
 
-static void run(tn_model *m, const char *name, Out *out) {
+// With the sequence `poisoned` all NaN; -1: none
+static void run(tn_model *m, const char *name, int poisoned, Out *out) {
   static float x[B * T * C], weight[WIDE * MOST];
   static int64_t n[B * T * C];
   uint32_t seed = 1;
@@ -233,6 +234,7 @@ static void run(tn_model *m, const char *name, Out *out) {
     seed = seed * 1664525 + 1013904223;
     x[k] = (float)(seed >> 8) / (1 << 23) - 1, n[k] = (int64_t)(seed >> 8) % 7 - 3;
   }
+  for (int k = 0; poisoned >= 0 && k < T * C; k++) x[poisoned * T * C + k] = NAN, n[poisoned * T * C + k] = INT64_MIN;
   for (int k = 0; k < WIDE * MOST; k++) weight[k] = (float)(k * 37 % 101) / 50 - 1;
   tn_array in[] = {tn_f32(x, B, T, C), tn_i64(n, B, T, C), tn_f32(weight, WIDE, MOST),
                    tn_i64((int64_t *)(uintptr_t)lengths, B)};
@@ -257,6 +259,23 @@ static void compare(const Out *packed, const Out *alone, int close, const char *
                   : !memcmp(packed->d[k], alone->d[k], sizeof packed->d[k]);
     if (!CHECK(y)) printf("%s: %s: values\n", what, cases[k].text);
     if (!CHECK(d)) printf("%s: %s: gradient\n", what, cases[k].text);
+  }
+}
+
+// What is computed of the other sequences keeps its bits.
+static void poison(tn_model *m, const char *name, const Out *clean) {
+  static Out out;
+  for (int seq = 0; seq < B; seq++) {
+    run(m, name, seq, &out);
+    for (size_t k = 0; k < N; k++)
+      for (int other = 0; other < B; other++) {
+        size_t size = cases[k].flags & INTEGER ? sizeof *out.y[k].i : sizeof *out.y[k].f, each = size * WIDE * MOST;
+        const char *y = (const char *)&out.y[k], *clean_y = (const char *)&clean->y[k];
+        bool same =
+            other == seq || (!memcmp(y + other * each, clean_y + other * each, each) &&
+                             !memcmp(&out.d[k][other * T * C], &clean->d[k][other * T * C], T * C * sizeof(float)));
+        if (!CHECK(same)) printf("%s: %s: sequence %d changes where %d is NaN\n", name, cases[k].text, other, seq);
+      }
   }
 }
 
@@ -330,9 +349,11 @@ int main(void) {
   static Out by_run, constant, three, alone;
   tn_model *m = model(1), *wide = model(3);
   if (m && wide) {
-    run(m, "packed", &by_run), run(m, "fixed", &constant), run(m, "alone", &alone), run(wide, "packed", &three);
+    run(m, "packed", -1, &by_run), run(m, "fixed", -1, &constant), run(m, "alone", -1, &alone);
+    run(wide, "packed", -1, &three);
     compare(&by_run, &alone, NEAR, "run-time lengths"), compare(&constant, &by_run, FIXED_NEAR, "constant lengths");
     compare(&three, &by_run, 0, "three workers");
+    poison(m, "packed", &by_run), poison(wide, "packed", &by_run), poison(wide, "fixed", &constant);
   }
   tn_model_free(m), tn_model_free(wide);
   too_short();

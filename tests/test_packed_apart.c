@@ -1,5 +1,6 @@
 // Sequences of a packed batch stay apart: every op of the table either keeps rows, or is a total, or takes the layout, or is
-// refused along the axis of rows (E130), in text as in calls. What is accepted gives sequence 0 the same bits whatever sequence 1 is.
+// refused along the axis of rows (E130), in text as in calls. What is accepted gives a sequence the same bits, of gradients and
+// second gradients too, whatever other sequences are in the batch, NaN and infinite ones, and wherever it stands.
 #include "frontend/graph/function.h"
 #include "frontend/graph/packed_rows.h"
 #include "frontend/graph/program.h"
@@ -9,7 +10,9 @@
 #include "tests/models.h"
 #include "tests/report.h"
 
-enum { B = 2, T = 3, C = 4, ROWS = 5, MOST = 64 };
+#include <math.h>
+
+enum { B = 2, T = 3, C = 4, ROWS = 5 };
 #define AXES(...) \
   (const int[]) { __VA_ARGS__ }
 #define SIZES(...) \
@@ -21,16 +24,19 @@ static tn_module *net;
 static tn_packed s, ids;
 static tn_tensor d, labels, table, index5;  // data [rows, C], i64 [rows], [4, 4], i64 [5] that is not of rows
 static tn_dim rows;
+static tn_tensor source;
+static int64_t most_b = B, most_t = T;  // of lengths that come at run time
 
 static void begin(bool is_const) {
   static const int64_t lengths[B] = {3, 2}, five[5] = {3, 1, 0, 2, 1};
   p = tn_program_create("apart");
   net = tn_root(p);
-  tn_dim b = is_const ? tn_dim_const(B) : tn_dim_bounded(p, "batch", B);
-  tn_dim t = is_const ? tn_dim_const(T) : tn_dim_bounded(p, "time", T);
+  tn_dim b = is_const ? tn_dim_const(B) : tn_dim_bounded(p, "batch", most_b);
+  tn_dim t = is_const ? tn_dim_const(T) : tn_dim_bounded(p, "time", most_t);
   f = tn_function_begin(p, "run");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(b, t, C)), y = tn_input(f, "labels", TN_I64, TN_SHAPE(b, t));
   tn_tensor n = tn_input(f, "lengths", TN_I64, TN_SHAPE(b));
+  source = x;
   table = tn_input(f, "table", TN_F32, TN_SHAPE(C, C));
   s = is_const ? tn_pack_constant(x, lengths, B) : tn_pack_padded(x, n);
   ids = is_const ? tn_pack_constant(y, lengths, B) : tn_pack_padded(y, n);
@@ -43,6 +49,10 @@ static tn_packed packed_heads(void) { return tn_packed_with_data(s, heads()); }
 static tn_tensor signal(void) { return heads(); }  // [rows, channels, 2]
 static tn_tensor matrix(void) { return heads(); }
 static tn_tensor over(tn_module *m) { return tn_packed_call(m, s).data; }
+static tn_tensor numbers_of_batch(void) {
+  tn_tensor b = tn_arange(f, 0, 1, tn_dim_of(tn_packed_lengths(s), 0), TN_I64);
+  return tn_packed_broadcast(s, b).data;
+}
 static tn_tensor written(tn_tensor t, tn_tensor content) { return tn_copy_(t, content), t; }
 static tn_tensor through_scan(void) {
   tn_scan *scan = tn_scan_begin(f, .over = s);
@@ -210,28 +220,97 @@ static void walk_table(void) {
   tn_program_free(p);
 }
 
-// ---- sequence 0 is what it is alone
+// ---- a sequence is what it is alone, in whatever batch
+enum { MOST_B = 4, MOST_T = 19, OWN = 3 /* steps of the sequence that is looked at */ };
 typedef struct {
-  float v[B * T * MOST];
-  int64_t of_sequence;
+  int64_t n, length[MOST_B], own;  // which one is looked at
+  double other;                    // what the others are made of
+  int64_t label;
+} Batch;
+
+// Those that follow the first are compared with it.
+static const Batch by_run[] = {
+    {1, {OWN}, 0, 0, 0},          {2, {OWN, 2}, 0, 0.5, 1},           {2, {2, OWN}, 1, INFINITY, 3},
+    {3, {1, 19, OWN}, 2, -3, 2},  {4, {19, OWN, OWN, 11}, 1, NAN, 0}, {4, {5, 3, 4, OWN}, 3, -INFINITY, 1},
+    {3, {OWN, OWN, OWN}, 1, 7, 2}};
+static const Batch constant[] = {{B, {OWN, 2}, 0, 0.5, 1}, {B, {OWN, 2}, 0, -3, 2}, {B, {OWN, 2}, 0, NAN, 3}};
+
+// Values, gradients and second gradients of the sequence that is looked at, [OWN, n] each
+enum { ORDERS = 3 };
+typedef struct {
+  float *v[ORDERS];
+  int64_t n[ORDERS];
 } Out;
 
-static void run(tn_model *m, uint32_t n, double other, int64_t label, Out *out) {
-  float x[B * T * C], w[C * C];
-  int64_t y[B * T], lengths[B] = {3, 2};
-  for (int k = 0; k < B * T * C; k++) x[k] = (float)(k < T * C ? 0.1 * (k % 7) - 0.2 : other + k);
-  for (int k = 0; k < C * C; k++) w[k] = (float)(k % 5) - 1;
-  for (int k = 0; k < B * T; k++) y[k] = k < T ? k : label;
-  tn_array a[N_CASES];
-  for (uint32_t k = 0; k < n; k++) a[k] = tn_f32(out[k].v, B * out[k].of_sequence);
-  tn_array in[] = {tn_f32(x, B, T, C), tn_i64(y, B, T), tn_i64(lengths, B), tn_f32(w, C, C)};
-  if (!CHECK(tn_run(m, "run", in, 4, a, n) == TN_OK)) printf("%s\n", tn_error_text(m));
+static void fill(const Batch *batch, int64_t time, float *x, int64_t *y) {
+  for (int64_t k = 0; k < batch->n * time; k++) {
+    int64_t at = k - batch->own * time;
+    bool is_own = at >= 0 && at < time;
+    y[k] = is_own ? at % C : batch->label;
+    for (int64_t j = 0; j < C; j++)
+      x[k * C + j] = (float)(is_own ? 0.1 * (double)((at * C + j) % 7) - 0.2 : batch->other + (double)(k * C + j));
+  }
 }
 
-static void compare(bool is_const) {
-  static Out one[N_CASES], two[N_CASES];
+static void run(tn_model *m, uint32_t n, const Batch *batch, Out *out) {
+  static float x[MOST_B * MOST_T * C], w[C * C], *all[N_CASES * ORDERS];
+  static int64_t y[MOST_B * MOST_T];
+  static tn_array a[N_CASES * ORDERS];
+  int64_t time = 0, lengths[MOST_B];
+  memcpy(lengths, batch->length, sizeof lengths);
+  for (int64_t k = 0; k < batch->n; k++) time = lengths[k] > time ? lengths[k] : time;
+  fill(batch, time, x, y);
+  for (int k = 0; k < C * C; k++) w[k] = (float)(k % 5) - 1;
+  for (uint32_t k = 0; k < n * ORDERS; k++) {
+    int64_t each = out[k / ORDERS].n[k % ORDERS];
+    all[k] = calloc((size_t)(batch->n * time * each), sizeof **all);
+    a[k] = tn_f32(all[k], batch->n, time, each);
+  }
+  tn_array in[] = {tn_f32(x, batch->n, time, C), tn_i64(y, batch->n, time), tn_i64(lengths, batch->n), tn_f32(w, C, C)};
+  if (!CHECK(tn_run(m, "run", in, 4, a, n * ORDERS) == TN_OK)) printf("%s\n", tn_error_text(m));
+  for (uint32_t k = 0; k < n * ORDERS; k++) {
+    Out *o = &out[k / ORDERS];
+    size_t each = (size_t)o->n[k % ORDERS];
+    memcpy(o->v[k % ORDERS], all[k] + (size_t)(batch->own * time) * each, OWN * each * sizeof **all);
+    free(all[k]);
+  }
+}
+
+static void put(uint32_t nth, const char *what, tn_tensor y) {
+  char name[32];
+  snprintf(name, sizeof name, "%s%u", what, nth);
+  tn_output(f, name, y);
+}
+
+// What is made of `source`, padded, then the gradients of weighted sums.
+static void put_orders(uint32_t nth, tn_tensor made, Out *o) {
+  tn_tensor y = tn_pad_packed(tn_packed_with_data(s, tn_cast(made, TN_F32)), 0, true);
+  int64_t each = 1;
+  for (uint32_t k = 2; k < tn_rank(y); k++) each *= ir_dim_bound(p->ir, fe_axis_dim(y, k));
+  y = tn_reshape(y, TN_SHAPE(tn_dim_of(y, 0), tn_dim_of(y, 1), each));
+  tn_tensor weight = tn_add_scalar(tn_mul_scalar(tn_arange(f, 0, 1, tn_dim_const(each), TN_F32), 0.125), -0.4);
+  tn_tensor g = tn_grad_or_zeros(tn_sum(tn_mul(y, weight)), source);
+  put(nth, "y", y), put(nth, "d", g), put(nth, "dd", tn_grad_or_zeros(tn_sum(tn_mul(g, tn_add_scalar(g, 1))), source));
+  *o = (Out){.n = {each, C, C}};
+  for (int k = 0; k < ORDERS; k++) o->v[k] = malloc((size_t)(OWN * o->n[k]) * sizeof *o->v[k]);
+}
+
+static void check_same(const Out *first, const Out *now, const char *text, const char *where, int batch) {
+  static const char *const orders[ORDERS] = {"values", "gradients", "second gradients"};
+  for (int k = 0; k < ORDERS; k++)
+    if (!CHECK(!memcmp(first->v[k], now->v[k], (size_t)(OWN * first->n[k]) * sizeof *first->v[k])))
+      printf("%s, batch %d: %s: %s change with the other sequences\n", where, batch, text, orders[k]);
+}
+
+static void compare(bool is_const, uint32_t workers) {
+  static Out first[N_CASES], now[N_CASES];
+  const Batch *batches = is_const ? constant : by_run;
+  size_t n_batches = is_const ? sizeof constant / sizeof *constant : sizeof by_run / sizeof *by_run;
   const char *text[N_CASES];
+  char where[64];
   uint32_t n = 0;
+  snprintf(where, sizeof where, "%s lengths, %u workers", is_const ? "constant" : "run-time", workers);
+  most_b = MOST_B, most_t = MOST_T;
   begin(is_const);
   for (size_t k = 0; k < N_CASES; k++) {
     if (cases[k].fate != KEEPS) continue;
@@ -239,23 +318,20 @@ static void compare(bool is_const) {
     tn_module *root = net;
     snprintf(name, sizeof name, "m%zu", k);
     net = tn_module_new(root, name);
-    tn_tensor y = tn_pad_packed_to(tn_packed_with_data(s, tn_cast(cases[k].make(), TN_F32)), 0, true, T);
-    net = root;
-    int64_t numel = ir_shape_bound(p->ir, fe_shape_of(y));
-    if (!CHECK(numel <= (int64_t)(B * T * MOST))) continue;
-    text[n] = cases[k].text;
-    one[n].of_sequence = two[n].of_sequence = numel / B;
-    tn_output(f, name, tn_reshape(y, TN_SHAPE(tn_dim_mul(p, tn_dim_of(y, 0), tn_dim_const(numel / B)))));
+    put_orders(n, cases[k].make(), &first[n]);
+    net = root, now[n] = first[n], text[n] = cases[k].text;
+    for (int j = 0; j < ORDERS; j++) now[n].v[j] = malloc((size_t)(OWN * now[n].n[j]) * sizeof *now[n].v[j]);
     n++;
   }
   tn_function_end(f);
-  tn_model *m = model_of(p, .n_workers = 1);
-  if (m) run(m, n, 0.5, 1, one), run(m, n, -3, 2, two);
-  for (uint32_t k = 0; m && k < n; k++)
-    if (!CHECK(!memcmp(one[k].v, two[k].v, (size_t)one[k].of_sequence * sizeof *one[k].v)))
-      printf("%s lengths: %s: sequence 0 changes with sequence 1\n", is_const ? "constant" : "run-time", text[k]);
+  tn_model *m = model_alone(p, .n_workers = workers);
+  if (m) run(m, n, &batches[0], first);
+  for (size_t k = 1; m && k < n_batches; k++) {
+    run(m, n, &batches[k], now);
+    for (uint32_t j = 0; j < n; j++) check_same(&first[j], &now[j], text[j], where, (int)k);
+  }
   tn_model_free(m);
-  tn_program_free(p);
+  for (uint32_t k = 0; k < n * ORDERS; k++) free(first[k / ORDERS].v[k % ORDERS]), free(now[k / ORDERS].v[k % ORDERS]);
 }
 
 // ---- made of the number of rows alone, which no sequence knows by itself
@@ -337,6 +413,7 @@ int main(void) {
   number_rows();
   count_rows();
   carry_rows(false), carry_rows(true);
-  for (int is_const = 0; is_const < 2; is_const++) judge(is_const), judge_text(is_const), compare(is_const);
+  for (int is_const = 0; is_const < 2; is_const++) judge(is_const), judge_text(is_const);
+  for (int k = 0; k < 4; k++) compare(k % 2, 1 + k / 2 * 2);
   return check_report();
 }
