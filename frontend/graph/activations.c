@@ -49,8 +49,7 @@ tn_tensor fe_rrelu(tn_tensor a, double lo, double hi, tn_site at) {
   if (fe_eval(f, at)) return fe_emit(OP_leaky_relu, &a, 1, &mean, 1, at);
   Attr attrs[] = {ir_a_num(KEY_lo, lo), ir_a_num(KEY_hi, hi), ir_a_list(KEY_shape, fe_shape_of(a)),
                   ir_a_int(KEY_id, fe_stream(f, at))};
-  tn_tensor slopes = {f, ir_emit(f->ir, OP_uniform, NULL, 0, attrs, 4, fe_loc(f->p, at)).i};
-  return fe_emit2(OP_prelu, a, slopes, at);
+  return fe_emit2(OP_prelu, a, fe_emit_in(f, OP_uniform, attrs, 4, at), at);
 }
 
 tn_tensor tn_rrelu(tn_tensor a, double lo, double hi, tn_site at) { return fe_made(fe_rrelu(a, lo, hi, at), at); }

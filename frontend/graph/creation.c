@@ -23,8 +23,7 @@ static tn_tensor generate(tn_function *f, Op op, tn_shape s, Attr a, Attr b, tn_
   if (!fe_fn_open(f, at) || !fe_shape(f->p, s, &shape, at)) return fe_poison(f);
   Attr attrs[4] = {a, ir_a_list(KEY_shape, shape), b, {0}};
   if (op != OP_full) attrs[3] = ir_a_int(KEY_id, fe_stream(f, at));
-  Val v = ir_emit(f->ir, op, NULL, 0, attrs, op == OP_full ? 2 : 4, fe_loc(f->p, at));
-  return fe_made((tn_tensor){f, v.i}, at);
+  return fe_made(fe_emit_in(f, op, attrs, op == OP_full ? 2 : 4, at), at);
 }
 
 tn_tensor tn_full(tn_function *f, double v, tn_shape s, tn_site at) {
@@ -52,7 +51,7 @@ static tn_tensor numbers(tn_function *f, const float *v, uint32_t n, Shape s, tn
   for (uint32_t k = 1; k < n; k++) equal &= !memcmp(&v[k], &v[0], sizeof *v);
   if (equal) {
     Attr attrs[] = {ir_a_num(KEY_value, n ? (double)v[0] : 0), ir_a_list(KEY_shape, s)};
-    return (tn_tensor){f, ir_emit(f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(f->p, at)).i};
+    return fe_emit_in(f, OP_full, attrs, 2, at);
   }
   if (n > MOST_SINGLE) return table(f, DT_F32, v, s, at);
   tn_tensor *parts = rt_alloc(f->p->mem, (n + 1) * sizeof *parts);

@@ -160,18 +160,10 @@ static bool check_whole_range(tn_function *f, double start, double step, Dim n, 
   return false;
 }
 
-// i64: the cumulative sum of start, step, step, .., which is exact; where the run knows the length, that of step, ..
+// i64: the cumulative sum of step, step, .., which is exact
 static tn_tensor whole_range(tn_function *f, double start, double step, Dim n, tn_site at) {
-  Prog *p = f->p->ir;
-  Dim one = ir_dim(p, 1), rest = ir_dim_sub(p, n, one);
-  if (!ir_dim_is_const(p, n)) {
-    tn_tensor k = cumsum(fe_full(f, step, ir_shape(p, &n, 1), DT_I64, at), at);
-    return start == step ? k : op2(OP_add, k, fe_number(f, start - step, DT_I64, at), at);
-  }
-  if (ir_dim_bound(p, n) == 0) return fe_full(f, 0, ir_shape(p, &n, 1), DT_I64, at);
-  tn_tensor first = fe_full(f, start, ir_shape(p, &one, 1), DT_I64, at),
-            steps = fe_full(f, step, ir_shape(p, &rest, 1), DT_I64, at);
-  return cumsum(fe_concat((const tn_tensor[]){first, steps}, 2, 0, at), at);
+  tn_tensor k = cumsum(fe_full(f, step, ir_shape(f->p->ir, &n, 1), DT_I64, at), at);
+  return start == step ? k : op2(OP_add, k, fe_number(f, start - step, DT_I64, at), at);
 }
 
 tn_tensor tn_arange(tn_function *f, double start, double step, tn_dim n, tn_dtype type, tn_site at) {

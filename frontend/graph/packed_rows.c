@@ -44,7 +44,7 @@ static void report_mixed(tn_tensor t, uint32_t axis, const char *call, const cha
 
 bool fe_steps_apart(tn_tensor t, uint32_t axis, const char *call, tn_site at) {
   Rows r = fe_rows(t);
-  if (!r.layout || r.axis != axis || ir_is_one_sequence(t.fn->ir, (Val){r.layout})) return true;
+  if (!r.layout || r.made || r.axis != axis || ir_is_one_sequence(t.fn->ir, (Val){r.layout})) return true;
   tn_program *p = t.fn->p;
   const char *name = fe_public_call(p, call);
   if (p->inside) name = rt_printf(p->mem, "%s of module '%s'", name, p->inside->path);
@@ -151,7 +151,7 @@ bool fe_same_layout(tn_packed a, tn_packed b, const char *what, tn_site at) {
 
 bool fe_same_rows(const char *what, tn_tensor a, tn_tensor b, tn_site at) {
   Rows x = fe_rows(a), y = fe_rows(b);
-  if (!x.layout || !y.layout || x.axis != y.axis || a.fn != b.fn) return true;
+  if (!x.layout || !y.layout || x.made || y.made || x.axis != y.axis || a.fn != b.fn) return true;
   return fe_same_layout(as_packed(a), as_packed(b), what, at);
 }
 

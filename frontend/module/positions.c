@@ -93,7 +93,7 @@ static tn_tensor positions(tn_function *f, int64_t most, tn_site at) {
   Prog *p = f->p->ir;
   Dim n = ir_dim(p, most);
   Attr ones[] = {ir_a_num(KEY_value, 1), ir_a_list(KEY_shape, ir_shape(p, &n, 1))}, axis = ir_a_int(KEY_axis, 0);
-  tn_tensor one = {f, ir_emit(f->ir, OP_full, NULL, 0, ones, 2, fe_loc(f->p, at)).i};
+  tn_tensor one = fe_emit_in(f, OP_full, ones, 2, at);
   tn_tensor k = fe_emit2(OP_sub, fe_emit(OP_cumsum, &one, 1, &axis, 1, at), fe_const(f, 1, at), at);
   return fe_reshape(k, (Dim[]){n, ir_dim(p, 1)}, 2, at);
 }

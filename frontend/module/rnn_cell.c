@@ -78,7 +78,7 @@ static tn_tensor before(const RnnCall *c, bool cell, uint32_t layer) {
   }
   const Dim dims[] = {c->batch, ir_dim(ir, cell ? c->m->config.out : fe_rnn_state_size(c->m))};
   Attr attrs[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(ir, dims, 2))};
-  return (tn_tensor){c->f, ir_emit(c->f->ir, OP_full, NULL, 0, attrs, 2, fe_loc(c->f->p, c->at)).i};
+  return fe_emit_in(c->f, OP_full, attrs, 2, c->at);
 }
 
 static tn_rnn_step_output run_layers(const RnnCall *c, tn_tensor x) {

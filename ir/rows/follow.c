@@ -1,6 +1,7 @@
 // Rows from operands to results: which axis of a result holds the rows of which layout. What meets must be of one layout.
 #include "ir/fn.h"
 #include "ir/intern.h"
+#include "ir/packed_dims.h"
 #include "ir/rows/rows.h"
 #include "ir/storage.h"
 
@@ -79,17 +80,30 @@ uint32_t ir_layout_of_scan(const RowsMap *m, int64_t number) {
   return s ? s->layout : 0;
 }
 
-// The layout that has so many rows, or of whose steps a scan has so many at hand
-static Val layout_with(const Fn *f, const RowsMap *m, Dim rows) {
-  bool is_one = ir_dim_is_const(f->prog, rows) && ir_dim_bound(f->prog, rows) <= 1;
-  for (uint32_t k = is_one ? 0 : m->n_layouts; k-- > 0;)
-    if (axis_dim(f, m->layouts[k], 2).i == rows.i) return m->layouts[k];
-  for (uint32_t k = m->n_scans; k-- > 0;) {
-    const Attr *live = m->scans[k].layout ? ir_attr(f, (Val){m->scans[k].begin}, KEY_live) : NULL;
-    if (live && live->u.dim.i == rows.i && ir_has_typed_rows(f, (Val){m->scans[k].layout}))
-      return (Val){m->scans[k].layout};
+// Is the size made of the number of rows? A constant one is, where it is a multiple.
+static bool counts_rows(const Fn *f, Dim rows, Dim size) {
+  Prog *p = f->prog;
+  bool is_const = ir_dim_is_const(p, rows), both = is_const && ir_dim_is_const(p, size);
+  if (rows.i == size.i) return true;
+  if (is_const) return both && ir_dim_bound(p, rows) > 1 && ir_dim_bound(p, size) % ir_dim_bound(p, rows) == 0;
+  return ir_shape_names(p, ir_shape(p, &size, 1), rows);
+}
+
+// The layout of whose rows the size is a number, or of whose steps a scan has so many at hand; first one that has just as many
+static Val layout_with(const Fn *f, const RowsMap *m, Dim size) {
+  Val some = {0};
+  if (ir_dim_is_const(f->prog, size) && ir_dim_bound(f->prog, size) <= 1) return some;
+  for (uint32_t k = m->n_layouts; k-- > 0;) {
+    Dim rows = axis_dim(f, m->layouts[k], 2);
+    if (rows.i == size.i) return m->layouts[k];
+    if (counts_rows(f, rows, size) && !ir_is_one_sequence(f, m->layouts[k])) some = m->layouts[k];
   }
-  return (Val){0};
+  for (uint32_t k = m->n_scans; k-- > 0 && !some.i;) {
+    const Attr *live = m->scans[k].layout ? ir_attr(f, (Val){m->scans[k].begin}, KEY_live) : NULL;
+    if (live && counts_rows(f, live->u.dim, size) && ir_has_typed_rows(f, (Val){m->scans[k].layout}))
+      some = (Val){m->scans[k].layout};
+  }
+  return some;
 }
 
 // What the steps of a dense scan give one after the other, where there are as many as rows
@@ -133,6 +147,18 @@ static bool meet(RowsEffect *e, const RowsCall *c, Val v, RowsWay way) {
 
 static bool has_axis(uint32_t axes, uint32_t axis) { return axes >> axis & 1; }
 
+// The axes from `first` on that a reshape makes of one axis, as [rows * rows] becomes [rows, rows]: those that count rows
+static uint32_t split_axes(const RowsCall *c, uint32_t k, uint32_t axis, uint32_t first) {
+  const Fn *f = c->f;
+  Shape to = c->attrs[0].u.list;
+  for (uint32_t j = 0; j < c->n_attrs; j++)
+    if (c->attrs[j].key == KEY_shape) to = c->attrs[j].u.list;
+  uint32_t end = ir_reshaped_end(f->prog, ir_ins(f, c->a[k])->shape, to, axis), axes = 0;
+  for (uint32_t j = first; j < end; j++)
+    axes |= (uint32_t)(layout_with(f, c->rows, ir_dim_at(f->prog, to, j)).i != 0) << j;
+  return axes;
+}
+
 // What was made of the number of rows alone meets rows of a layout, and becomes such, unless it numbers those of all sequences.
 static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k, Rows r, uint32_t axis) {
   RowsWay way = ir_way_of_rows(c, k, axis);
@@ -143,7 +169,9 @@ static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k, Rows r, uint
   if (way.fate != WAY_KEPT || way.axis >= MAX_RANK) return;
   if (e->kept.i && is_numbered && e->axis == way.axis) set_mixed(e, c->a[k], axis);
   e->made.layout = r.layout, e->made_size[way.axis] = axis_dim(c->f, c->a[k], axis);
-  e->made.made |= 1u << way.axis, e->made.numbered |= (uint32_t)is_numbered << way.axis;
+  uint32_t axes = way.axis + 1 < MAX_RANK && c->op == OP_reshape ? split_axes(c, k, axis, way.axis) : 0;
+  axes |= 1u << way.axis;
+  e->made.made |= axes, e->made.numbered |= is_numbered ? axes : 0;
 }
 
 static void meet_all_made(RowsEffect *e, const RowsCall *c) {
@@ -267,7 +295,7 @@ static void add_made(const RowsCall *c, Val v, uint32_t layout, uint32_t axis, b
   ir_set_rows(c->rows, v, r);
 }
 
-// A constant size is a number of rows where a layout of constant lengths has as many; numbers that are given for it, as those
+// A constant size is a number of rows where a layout of constant lengths has as many, or a part; numbers that are given for it, as those
 // of an input or a table, are the caller's own.
 static void follow_made(const RowsCall *c, Val y) {
   bool is_given = c->op != OP_full && c->op != OP_uniform && c->op != OP_expand;
@@ -288,17 +316,20 @@ static void carry_made(const RowsEffect *e, const RowsCall *c, Val y) {
     ir_set_rows(c->rows, y, (Rows){.layout = e->made.layout, .axis = (uint8_t)axis});
 }
 
-// Of what was made of the number of rows: the axes that are kept. Of what was worked on along them: that axis where the result has the
-// operand's shape, else all that still have so many.
+// Was axis `axis` of result v made by what worked on w along its axis `along`? That axis, and others that w has not like this.
+static bool is_worked(const RowsCall *c, Val v, uint32_t axis, Val w, uint32_t along) {
+  Dim size = axis_dim(c->f, v, axis);
+  bool is_other = axis != along && rank_of(c, v) == rank_of(c, w) && axis_dim(c->f, w, axis).i == size.i;
+  return !is_other && layout_with(c->f, c->rows, size).i;
+}
+
+// Of what was made of the number of rows: the axes that are kept. Of what was worked on along them: those that count rows.
 static void follow_worked(const RowsEffect *e, const RowsCall *c, Val y) {
   Val w = e->worked;
-  Dim size = ir_none(w) ? (Dim){0} : axis_dim(c->f, w, e->worked_axis);
   for (uint32_t k = 0; k < ir_ins(c->f, y)->n_res; k++) {
     Val v = ir_result(y, k);
-    bool is_whole = !ir_none(w) && ir_ins(c->f, v)->shape.i == ir_ins(c->f, w)->shape.i;
     for (uint32_t axis = 0; axis < rank_of(c, v); axis++) {
-      bool is_worked = !ir_none(w) && axis_dim(c->f, v, axis).i == size.i && (!is_whole || axis == e->worked_axis);
-      if (is_worked) add_made(c, v, layout_at(c, w).i, axis, true);
+      if (!ir_none(w) && is_worked(c, v, axis, w, e->worked_axis)) add_made(c, v, layout_at(c, w).i, axis, true);
       else if (has_axis(e->made.made, axis) && (!keeps_sizes(c) || axis_dim(c->f, v, axis).i == e->made_size[axis].i))
         add_made(c, v, e->made.layout, axis, has_axis(e->made.numbered, axis));
     }

@@ -129,6 +129,13 @@ RowsWay ir_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows)
   return mixed();
 }
 
+uint32_t ir_reshaped_end(Prog *p, Shape from, Shape to, uint32_t axis) {
+  Dim behind = product_of(p, from, 0, axis + 1);
+  for (uint32_t j = 1; j <= ir_rank(p, to); j++)
+    if (product_of(p, to, 0, j).i == behind.i) return j;
+  return 0;
+}
+
 static RowsWay permuted(const RowsCall *c, uint32_t axis) {
   Shape perm = attr_of(c, KEY_perm)->u.list;
   for (uint32_t k = 0; k < ir_rank(c->f->prog, perm); k++)
