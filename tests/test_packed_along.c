@@ -287,7 +287,12 @@ static tn_model *model(uint32_t workers) {
 
 // ---- windows over what was cut before: a run may have no sequence that is long enough
 static tn_packed cut_short(tn_packed s, int how) {
-  return how == 0 ? tn_packed_diff(s) : how == 1 ? tn_packed_slice(s, 2, TN_TO_END) : tn_packed_slice(s, 0, -3);
+  switch (how) {
+  case 0: return tn_packed_diff(s);
+  case 1: return tn_packed_slice(s, 2, TN_TO_END);
+  case 2: return tn_packed_slice(s, 0, -3);
+  default: return tn_packed_slice(s, T, TN_TO_END);  // none in any run
+  }
 }
 
 static tn_packed in_windows(tn_packed s, int how) {
@@ -301,7 +306,7 @@ static tn_packed in_windows(tn_packed s, int how) {
   }
 }
 
-enum { CUTS = 3, WINDOWS = 5, SHORT = 2 };
+enum { CUTS = 4, WINDOWS = 5, SHORT = 2 };
 
 static tn_model *short_model(void) {
   p = tn_program_create("short");

@@ -115,7 +115,7 @@ static int64_t most_rows(tn_tensor from, const FeDerived *d) {
 
 static tn_tensor run_layout(tn_tensor from, const FeDerived *d, tn_site at) {
   int64_t longest = ir_dim_bound(from.fn->p->ir, fe_axis_dim(from, 1));
-  if (d->how == FE_WINDOWS && longest < d->a) return too_short(from, longest, d->a, at);
+  if (d->how == FE_WINDOWS && longest && longest < d->a) return too_short(from, longest, d->a, at);
   tn_tensor n = lengths_of(from, d, at);
   if (!fe_ok(n)) return n;
   tn_pack_options o = {.allow_empty = true, .max_rows = most_rows(from, d), .at = at};

@@ -89,7 +89,7 @@ static bool counts_rows(const Fn *f, Dim rows, Dim size) {
   return ir_shape_names(p, ir_shape(p, &size, 1), rows);
 }
 
-// The layout of whose rows the size is a number, or of whose steps a scan has so many at hand; first one that has just as many
+// The layout whose rows the size counts, or of whose steps a scan has so many at hand; before others one that has just as many
 static Val layout_with(const Fn *f, const RowsMap *m, Dim size) {
   Val some = {0};
   if (ir_dim_is_const(f->prog, size) && ir_dim_bound(f->prog, size) <= 1) return some;
@@ -169,8 +169,7 @@ static void meet_made(RowsEffect *e, const RowsCall *c, uint32_t k, Rows r, uint
   if (way.fate != WAY_KEPT || way.axis >= MAX_RANK) return;
   if (e->kept.i && is_numbered && e->axis == way.axis) set_mixed(e, c->a[k], axis);
   e->made.layout = r.layout, e->made_size[way.axis] = axis_dim(c->f, c->a[k], axis);
-  uint32_t axes = way.axis + 1 < MAX_RANK && c->op == OP_reshape ? split_axes(c, k, axis, way.axis) : 0;
-  axes |= 1u << way.axis;
+  uint32_t axes = 1u << way.axis | (c->op == OP_reshape ? split_axes(c, k, axis, way.axis) : 0);
   e->made.made |= axes, e->made.numbered |= is_numbered ? axes : 0;
 }
 
@@ -295,8 +294,8 @@ static void add_made(const RowsCall *c, Val v, uint32_t layout, uint32_t axis, b
   ir_set_rows(c->rows, v, r);
 }
 
-// A constant size is a number of rows where a layout of constant lengths has as many, or a part; numbers that are given for it, as those
-// of an input or a table, are the caller's own.
+// A constant size is a number of rows where a layout of constant lengths has as many, or a part of as many; numbers that are
+// given for it, as those of an input or a table, are the caller's own.
 static void follow_made(const RowsCall *c, Val y) {
   bool is_given = c->op != OP_full && c->op != OP_uniform && c->op != OP_expand;
   uint32_t rank = ir_ins(c->f, y)->dtype == DT_LAYOUT ? 0 : rank_of(c, y);
@@ -308,11 +307,12 @@ static void follow_made(const RowsCall *c, Val y) {
   }
 }
 
-// Later steps have what is left there; a constant size may be another than that of the rows.
+// Later steps have what is left there; a constant size may be another than that of the rows, and so is a sum with it.
 static void carry_made(const RowsEffect *e, const RowsCall *c, Val y) {
   uint32_t axis = 0;
   while (!has_axis(e->made.made, axis)) axis++;
-  if (!ir_dim_is_const(c->f->prog, axis_dim(c->f, y, axis)))
+  DimKind kind = (DimKind)ir_dim_info(c->f->prog, axis_dim(c->f, y, axis))->kind;
+  if (kind == DIM_SYM || kind == DIM_MUL)
     ir_set_rows(c->rows, y, (Rows){.layout = e->made.layout, .axis = (uint8_t)axis});
 }
 

@@ -72,8 +72,8 @@ Val ir_layout_of(const RowsCall *c, uint32_t k);  // whose rows operand k must h
 uint32_t ir_layout_operand(const RowsCall *c);
 // A reshape of `axis`, which holds whole rows of a layout that has `rows` of them
 RowsWay ir_reshaped_rows(Prog *p, Shape from, Shape to, uint32_t axis, Dim rows);
-uint32_t ir_reshaped_end(Prog *p, Shape from, Shape to,
-                         uint32_t axis);  // behind the axes that it becomes; 0: within one of them
+// Behind the axes that it becomes; 0: it ends within one of them
+uint32_t ir_reshaped_end(Prog *p, Shape from, Shape to, uint32_t axis);
 
 // ---- follow.c
 // What an instruction does with operands that have rows: the first of each kind; none: there is no such

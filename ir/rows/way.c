@@ -113,8 +113,8 @@ static Dim product_of(Prog *p, Shape s, uint32_t from, uint32_t to) {
 
 // Is the size a constant number of elements for each row?
 static bool divides(Prog *p, Dim rows, Dim size) {
-  int64_t n = ir_dim_bound(p, rows), each = n > 0 ? ir_dim_bound(p, size) / n : 0;
-  return each > 0 && ir_dim_mul(p, rows, ir_dim(p, each)).i == size.i;
+  Dim each = ir_dim_exact_div(p, size, rows);
+  return each.i && ir_dim_is_const(p, each) && ir_dim_bound(p, each) > 0;
 }
 
 // The axis of `to` that begins with the same elements and holds whole rows
