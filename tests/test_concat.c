@@ -338,6 +338,39 @@ static void very_many(void) {
   free(part);
 }
 
+// A concat of a concat and of parts of values, which it reads where they lie.
+static void nested_parts(uint32_t workers) {
+  enum { ROWS = 7, X = 6, LINES = 4, A = 5, B = 3, WIDTH = A + B, FIRST = 3, LAST = 2, ALL = FIRST + LINES + LAST };
+  tn_program *p = tn_program_create("nested");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(ROWS, X, WIDTH)),
+            a = tn_input(f, "a", TN_F32, TN_SHAPE(ROWS, LINES, A));
+  tn_tensor b = tn_input(f, "b", TN_F32, TN_SHAPE(ROWS, LINES, WIDTH));
+  tn_tensor inside = tn_concat(2, TN_TENSORS(a, tn_slice(b, 2, 4, B)));
+  tn_output(f, "y", tn_concat(1, TN_TENSORS(tn_slice(x, 1, 2, FIRST), inside, tn_slice(x, 1, 1, LAST))));
+  tn_function_end(f);
+  float *xs = numbers(ROWS * X * WIDTH, 1), *as = numbers(ROWS * LINES * A, 2), *bs = numbers(ROWS * LINES * WIDTH, 3);
+  float *y = numbers(ROWS * ALL * WIDTH, 4);
+  tn_model *m = model_of(p, .n_workers = workers);
+  tn_array in[] = {tn_f32(xs, ROWS, X, WIDTH), tn_f32(as, ROWS, LINES, A), tn_f32(bs, ROWS, LINES, WIDTH)};
+  CHECK(m && tn_run(m, "run", in, 3, TN_OUT(tn_f32(y, ROWS, ALL, WIDTH))) == TN_OK);
+  bool same = true;
+  for (int r = 0; r < ROWS; r++)
+    for (int k = 0; k < ALL; k++)
+      for (int w = 0; w < WIDTH; w++) {
+        int line = k - FIRST, row = k < FIRST ? 2 + k : 1 + line - LINES;
+        bool of_inside = line >= 0 && line < LINES, of_a = of_inside && w < A;
+        float want = of_a        ? as[(r * LINES + line) * A + w]
+                     : of_inside ? bs[(r * LINES + line) * WIDTH + 4 + w - A]
+                                 : xs[(r * X + row) * WIDTH + w];
+        same &= y[(r * ALL + k) * WIDTH + w] == want;
+      }
+  CHECK(same);
+  tn_model_free(m);
+  tn_program_free(p);
+  free(xs), free(as), free(bs), free(y);
+}
+
 static void two_joins(uint32_t axis, bool same_cuts, uint32_t workers) {
   enum { A = 37, B = 70, N = 107 };
   int64_t rows = axis ? 53 : N, width = axis ? N : 53;
@@ -488,6 +521,7 @@ int main(void) {
   run_time_sizes();
   integers();
   very_many();
+  nested_parts(1), nested_parts(3);
   for (uint32_t k = 0; k < 8; k++) two_joins(k & 1, k & 2, k & 4 ? 3 : 1);
   for (uint32_t workers = 1; workers <= 3; workers += 2) in_scan(workers);
   casts();

@@ -8,7 +8,6 @@
 #include "tests/models.h"
 #include "tests/near.h"
 #include "tests/rng.h"
-#include "tests/sample.h"
 #include "tests/weighted_sum.h"
 
 #include <math.h>
@@ -233,7 +232,6 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < MAX_STEPS; i++)
     for (size_t k = 0; k < MOST_W; k++) w_in[i][k] = (float)(((k + 77 * i) * 40503u >> 4) % 1001) / 1000 - 0.5f;
   for (uint64_t seed = first; seed < first + n; seed++) {
-    if (!is_sampled(seed, 2)) continue;
     rng = (Rng){seed};
     Trial t = draw_trial();
     check_trial(&t, seed);
