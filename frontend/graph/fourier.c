@@ -2,6 +2,16 @@
 // product makes both parts. That of windows is a convolution whose kernels are the matrix's columns.
 //
 //   tn_rfft(x: f32[5,4])     table [4,6]      matmul [5,4] x [4,6]     reshape {shape=[5,3,2]}
+//
+// Many points that have factors are two stages, as Cooley and Tukey have them: n = slow fast, element fast i1 + i2, bin k1 + slow k2.
+// Real and imaginary parts are arrays of their own between the first and the last step. 400 points, slow 16, fast 25:
+//
+//   x [rows, i1, i2]      re, im = x^T tables [16,16]                           [rows, i2, k1]
+//                         turned by the angle of i2 k1                          [rows, i2, k1]
+//                         y = table [26,25] re + table [26,25] im               [rows, (k2, part), k1], k2 to fast / 2
+//                         permute, reshape, slice                               [rows, bins, part]
+//
+// The transform back is the same with the steps transposed and in reverse order.
 //   tn_stft(x: f32[5,99], 8, .hop = 4)     table [10,1,8]     conv [5,107,1] {stride=[4]}     reshape, permute
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/linalg.h"
@@ -16,7 +26,8 @@ enum { MOST_POINTS = 1024 };
 
 typedef struct {
   tn_function *f;
-  int64_t n, bins;  // bins: n / 2 + 1
+  int64_t n, bins;     // bins: n / 2 + 1
+  int64_t slow, fast;  // of two stages; 0: one product
   tn_site at;
 } Fourier;
 
@@ -43,21 +54,137 @@ static float forward(const Fourier *t, int64_t j, int64_t column) { return (floa
 static float kernel(const Fourier *t, int64_t column, int64_t j) { return forward(t, j, column); }
 
 // Bins but the first, and the last of an even number of points, stand for two: themselves and their conjugates.
+static double weight(const Fourier *t, int64_t bin) { return (bin == 0 || 2 * bin == t->n ? 1 : 2) / (double)t->n; }
+static float weight_of_bin(const Fourier *t, int64_t bin, int64_t column) { return (float)weight(t, bin + column); }
 static float backward(const Fourier *t, int64_t row, int64_t j) {
-  int64_t k = row / 2;
-  bool is_single = k == 0 || 2 * k == t->n;
-  return (float)((is_single ? 1 : 2) * wave(t, j, k, row % 2) / (double)t->n);
+  return (float)(weight(t, row / 2) * wave(t, j, row / 2, row % 2));
+}
+
+// ---- two stages
+static int64_t last_rows(const Fourier *t) { return t->fast / 2 + 1; }  // k2 of bins
+
+// In multiply-adds of one product: those of two stages are of small matrices, whose columns fill vectors, and between them all
+// elements are stored. Measured: docs/experiments/123-fourier-transforms-in-two-stages.md
+static int64_t cost_of_stages(int64_t slow, int64_t fast) {
+  int64_t columns = (slow + 15) / 16 * 16;
+  return (2 * slow + 4 * (fast / 2 + 1)) * fast * columns * 17 / 10 + 86 * slow * fast;
+}
+
+static void choose_stages(Fourier *t) {
+  int64_t least = 2 * t->bins * t->n;
+  for (int64_t slow = 2; slow < t->n; slow++) {
+    if (t->n % slow || cost_of_stages(slow, t->n / slow) >= least) continue;
+    t->slow = slow, t->fast = t->n / slow, least = cost_of_stages(slow, t->fast);
+  }
+}
+
+static float slow_cosine(const Fourier *t, int64_t i1, int64_t k1) { return (float)wave(t, i1 * t->fast, k1, false); }
+static float slow_sine(const Fourier *t, int64_t i1, int64_t k1) { return (float)wave(t, i1 * t->fast, k1, true); }
+static float turn_cosine(const Fourier *t, int64_t i2, int64_t k1) { return (float)wave(t, i2, k1, false); }
+static float turn_sine(const Fourier *t, int64_t i2, int64_t k1) { return (float)wave(t, i2, k1, true); }
+
+// Row 2 k2 makes real parts, the next one imaginary parts.
+static float of_real(const Fourier *t, int64_t row, int64_t i2) {
+  return (float)wave(t, i2 * t->slow, row / 2, row % 2);
+}
+static float of_imaginary(const Fourier *t, int64_t row, int64_t i2) {
+  return (float)((row % 2 ? 1 : -1) * wave(t, i2 * t->slow, row / 2, row % 2 == 0));
+}
+
+typedef struct {
+  tn_tensor re, im;
+} Complex;
+
+// fast: [(k2, part), i2], slow: [i1, k1], turn: [i2, k1]
+typedef struct {
+  Complex fast, slow, turn;
+} Tables;
+
+static Tables tables_of(const Fourier *t) {
+  int64_t rows = 2 * last_rows(t);
+  return (Tables){{table(t, rows, t->fast, of_real), table(t, rows, t->fast, of_imaginary)},
+                  {table(t, t->slow, t->slow, slow_cosine), table(t, t->slow, t->slow, slow_sine)},
+                  {table(t, t->fast, t->slow, turn_cosine), table(t, t->fast, t->slow, turn_sine)}};
+}
+
+// a b + c d, or a b - c d
+static tn_tensor sum_of_two(Op op, tn_tensor a, tn_tensor b, tn_tensor c, tn_tensor d, tn_site at) {
+  return fe_emit2(op, fe_emit2(OP_mul, a, b, at), fe_emit2(OP_mul, c, d, at), at);
+}
+
+static tn_tensor with_parts(const Fourier *t, tn_tensor y, Dim rows, int64_t before, int64_t after) {
+  static const uint32_t order[] = {0, 1, 3, 2};
+  Prog *p = ir_of(t);
+  const Dim d[] = {rows, ir_dim(p, last_rows(t)), ir_dim(p, before), ir_dim(p, after)};
+  y = fe_reshape(y, d, 4, t->at);
+  return fe_ok(y) ? fe_permute(y, order, t->at) : y;
+}
+
+// [rows, n] -> [rows, bins, 2]
+static tn_tensor forward_stages(const Fourier *t, tn_tensor x, Dim rows) {
+  Prog *p = ir_of(t);
+  const Dim grid[] = {rows, ir_dim(p, t->slow), ir_dim(p, t->fast)};
+  const Dim flat[] = {rows, ir_dim(p, last_rows(t) * t->slow), ir_dim(p, 2)};
+  Tables k = tables_of(t);
+  x = fe_reshape(x, grid, 3, t->at);
+  Complex y = {fe_matmul(x, k.slow.re, true, false, t->at), fe_matmul(x, k.slow.im, true, false, t->at)};
+  tn_tensor re = sum_of_two(OP_sub, y.re, k.turn.re, y.im, k.turn.im, t->at);
+  tn_tensor im = sum_of_two(OP_add, y.re, k.turn.im, y.im, k.turn.re, t->at);
+  tn_tensor z = fe_emit2(OP_add, fe_matmul(k.fast.re, re, false, false, t->at),
+                         fe_matmul(k.fast.im, im, false, false, t->at), t->at);
+  z = fe_reshape(with_parts(t, z, rows, 2, t->slow), flat, 3, t->at);
+  return fe_ok(z) ? fe_slice(z, 1, 0, t->bins, t->at) : z;
+}
+
+// [rows, bins, 2] -> [rows, n]
+static tn_tensor backward_stages(const Fourier *t, tn_tensor x, Dim rows) {
+  Prog *p = ir_of(t);
+  const int64_t ends[] = {0, 0, 0, last_rows(t) * t->slow - t->bins};
+  const Dim halves[] = {rows, ir_dim(p, 2 * last_rows(t)), ir_dim(p, t->slow)}, flat[] = {rows, ir_dim(p, t->n)};
+  Tables k = tables_of(t);
+  x = fe_emit2(OP_mul, x, table(t, t->bins, 1, weight_of_bin), t->at);
+  x = fe_ok(x) ? fe_pad(x, ends, 4, TN_PAD_CONSTANT, 0, t->at) : x;
+  x = fe_reshape(with_parts(t, x, rows, t->slow, 2), halves, 3, t->at);
+  Complex z = {fe_matmul(k.fast.re, x, true, false, t->at), fe_matmul(k.fast.im, x, true, false, t->at)};
+  tn_tensor re = sum_of_two(OP_add, z.re, k.turn.re, z.im, k.turn.im, t->at);
+  tn_tensor im = sum_of_two(OP_sub, z.im, k.turn.re, z.re, k.turn.im, t->at);
+  tn_tensor y = fe_emit2(OP_add, fe_matmul(k.slow.re, re, false, true, t->at),
+                         fe_matmul(k.slow.im, im, false, true, t->at), t->at);
+  return fe_reshape(y, flat, 2, t->at);
 }
 
 // ---- along the last axis
-// The product of rows x [.., width] and a matrix, in the shape of x's first n axes and then those that are given.
-static tn_tensor product(const Fourier *t, tn_tensor x, uint32_t n, int64_t width, tn_tensor matrix,
-                         const int64_t *last, uint32_t n_last) {
-  Dim d[MAX_RANK], two[2] = {ir_dim(ir_of(t), 1), ir_dim(ir_of(t), width)};
-  for (uint32_t k = 0; k < n; k++) d[k] = fe_axis_dim(x, k), two[0] = ir_dim_mul(ir_of(t), two[0], d[k]);
+// `width` elements behind the first n axes, which are the rows: as [rows, width] or, of parts, [rows, width / 2, 2]
+static tn_tensor as_rows(const Fourier *t, tn_tensor x, uint32_t n, int64_t width, bool has_parts, Dim *rows) {
+  Prog *p = ir_of(t);
+  *rows = ir_dim(p, 1);
+  for (uint32_t k = 0; k < n; k++) *rows = ir_dim_mul(p, *rows, fe_axis_dim(x, k));
+  const Dim d[] = {*rows, ir_dim(p, has_parts ? width / 2 : width), ir_dim(p, 2)};
+  return fe_reshape(x, d, has_parts ? 3 : 2, t->at);
+}
+
+// y in the shape of x's first n axes and then those that are given
+static tn_tensor like_rows_of(const Fourier *t, tn_tensor y, tn_tensor x, uint32_t n, const int64_t *last,
+                              uint32_t n_last) {
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) d[k] = fe_axis_dim(x, k);
   for (uint32_t k = 0; k < n_last; k++) d[n + k] = ir_dim(ir_of(t), last[k]);
-  tn_tensor rows = fe_reshape(x, two, 2, t->at);
-  return fe_reshape(fe_matmul(rows, matrix, false, false, t->at), d, n + n_last, t->at);
+  return fe_reshape(y, d, n + n_last, t->at);
+}
+
+static tn_tensor to_bins(const Fourier *t, tn_tensor x, uint32_t n) {
+  Dim rows;
+  tn_tensor y = as_rows(t, x, n, t->n, false, &rows);
+  const int64_t last[] = {t->bins, 2};
+  y = t->slow ? forward_stages(t, y, rows) : fe_matmul(y, table(t, t->n, 2 * t->bins, forward), false, false, t->at);
+  return like_rows_of(t, y, x, n, last, 2);
+}
+
+static tn_tensor from_bins(const Fourier *t, tn_tensor x, uint32_t n) {
+  Dim rows;
+  tn_tensor y = as_rows(t, x, n, 2 * t->bins, t->slow != 0, &rows);
+  y = t->slow ? backward_stages(t, y, rows) : fe_matmul(y, table(t, 2 * t->bins, t->n, backward), false, false, t->at);
+  return like_rows_of(t, y, x, n, &t->n, 1);
 }
 
 static bool check_points(Fourier *t, tn_tensor x, int64_t n) {
@@ -76,8 +203,8 @@ tn_tensor tn_rfft(tn_tensor x, tn_site at) {
   Dim n = fe_axis_dim(x, rank - 1);
   if (!ir_dim_is_const(ir_of(&t), n)) return fe_refuse(x, E_SHAPE, at, "the last axis has a constant size");
   if (!check_points(&t, x, ir_dim_bound(ir_of(&t), n))) return fe_poison(t.f);
-  const int64_t last[] = {t.bins, 2};
-  return fe_made(product(&t, x, rank - 1, t.n, table(&t, t.n, 2 * t.bins, forward), last, 2), at);
+  choose_stages(&t);
+  return fe_made(to_bins(&t, x, rank - 1), at);
 }
 
 tn_tensor tn_irfft(tn_tensor x, int64_t n, tn_site at) {
@@ -89,7 +216,8 @@ tn_tensor tn_irfft(tn_tensor x, int64_t n, tn_site at) {
   Prog *p = ir_of(&t);
   if (rank < 2 || fe_axis_dim(x, rank - 1).i != ir_dim(p, 2).i || fe_axis_dim(x, rank - 2).i != ir_dim(p, t.bins).i)
     return fe_refuse(x, E_SHAPE, at, "n points come of n / 2 + 1 bins: [.., n / 2 + 1, 2]");
-  return fe_made(product(&t, x, rank - 2, 2 * t.bins, table(&t, 2 * t.bins, n, backward), &n, 1), at);
+  choose_stages(&t);
+  return fe_made(from_bins(&t, x, rank - 2), at);
 }
 
 // ---- of windows
