@@ -40,7 +40,8 @@ func @numbers(%x: f32[7,30], %big: f32[50]) {
   output %t {name="t", index=3}
   output %m {name="m", index=4}
 }
-func @order(%x: f32[6,300], %at: i64[6,9]) {
+func @order(%x: f32[6,300], %at: i64[6,9], %n: i64[2,300]) {
+  %o, %p = sort %n {axis=1, descending}
   %v, %i = topk %x {axis=1, size=5, descending}
   %s, %j = sort %x {axis=1}
   %g = gather %s, %at {axis=1}
@@ -48,6 +49,8 @@ func @order(%x: f32[6,300], %at: i64[6,9]) {
   output %i {name="i", index=1}
   output %j {name="j", index=2}
   output %g {name="g", index=3}
+  output %o {name="o", index=4}
+  output %p {name="p", index=5}
 }
 func @layers(%q: f32[1,2,7,8], %k: f32[1,2,7,8], %v: f32[1,2,7,8], %x: f32[32,20], %w: f32[20,5], %image: f32[2,8,8,4]) {
   %y, %lse = sdpa %q, %k, %v

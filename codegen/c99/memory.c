@@ -25,6 +25,28 @@ static Text one_load(C99 *c, LLVMTypeRef element, uint64_t align, Text at) {
   return c99_bits(element) == 1 ? C99_PRINT("(%s & 1)", load) : load;
 }
 
+// ---- integers of more than 64 bits: their words, the lowest first
+static LLVMTypeRef word_of(LLVMTypeRef t) {
+  return c99_bits(t) > 64 && c99_bits(t) % 64 == 0 ? LLVMInt64TypeInContext(LLVMGetTypeContext(t)) : NULL;
+}
+
+static Text wide_load(C99 *c, LLVMTypeRef t, uint64_t align, Text from) {
+  RtText body = {.mem = c->mem};
+  rt_text_add(&body, "  return (%s){{", c99_type(c, t));
+  for (uint32_t k = 0; k < c99_words(t); k++)
+    rt_text_add(&body, "%s%s", k ? ", " : "", one_load(c, word_of(t), align, place(c, word_of(t), k)));
+  rt_text_add(&body, "}};\n");
+  return C99_PRINT("%s(%s)", c99_helper(c, "load", c99_type(c, t), "Ptr p", body.text), from);
+}
+
+static Text wide_store(C99 *c, LLVMTypeRef t, uint64_t align, Text to, Text x) {
+  RtText body = {.mem = c->mem};
+  for (uint32_t k = 0; k < c99_words(t); k++)
+    rt_text_add(&body, "  %s(%s, x.w[%u]);\n", access(c, "st", word_of(t), align), place(c, word_of(t), k), k);
+  Text name = c99_helper(c, "store", "void", C99_PRINT("Ptr p, %s x", c99_type(c, t)), body.text);
+  return C99_PRINT("%s(%s, %s)", name, to, x);
+}
+
 static bool is_plain(C99 *c, LLVMValueRef v) {
   bool plain = LLVMGetOrdering(v) == LLVMAtomicOrderingNotAtomic;
   if (!plain) c99_fail(c, "an atomic access", NULL);
@@ -35,6 +57,7 @@ Text c99_load(C99 *c, LLVMValueRef v) {
   LLVMTypeRef t = LLVMTypeOf(v), e = c99_scalar(t);
   uint64_t align = LLVMGetAlignment(v);
   Text from = c99_value(c, LLVMGetOperand(v, 0));
+  if (is_plain(c, v) && !c99_lanes(t) && word_of(t)) return wide_load(c, t, align, from);
   if (!is_plain(c, v) || !has_memory_form(c, e)) return "0";
   if (!c99_lanes(t)) return one_load(c, e, align, from);
   RtText body = {.mem = c->mem};
@@ -48,8 +71,10 @@ Text c99_load(C99 *c, LLVMValueRef v) {
 Text c99_store(C99 *c, LLVMValueRef v) {
   LLVMValueRef x = LLVMGetOperand(v, 0);
   LLVMTypeRef t = LLVMTypeOf(x), e = c99_scalar(t);
-  Text to = c99_value(c, LLVMGetOperand(v, 1)), store = access(c, "st", e, LLVMGetAlignment(v));
+  Text to = c99_value(c, LLVMGetOperand(v, 1));
+  if (is_plain(c, v) && !c99_lanes(t) && word_of(t)) return wide_store(c, t, LLVMGetAlignment(v), to, c99_value(c, x));
   if (!is_plain(c, v) || !has_memory_form(c, e)) return "0";
+  Text store = access(c, "st", e, LLVMGetAlignment(v));
   if (!c99_lanes(t)) return C99_PRINT("%s(%s, %s)", store, to, c99_value(c, x));
   RtText body = {.mem = c->mem};
   for (uint32_t k = 0; k < c99_lanes(t); k++) rt_text_add(&body, "  %s(%s, x.v[%u]);\n", store, place(c, e, k), k);

@@ -86,6 +86,11 @@ static Text wide_op(C99 *c, const Op *o, const Text *a) {
   if ((o->op == LLVMTrunc || o->op == LLVMZExt) && c99_bits(o->to) % 64 == 0)
     call = C99_PRINT("for (int k = 0; k < %u && k < %u; k++) r.w[k] = a.w[k]", from, to);
   else if (o->op == LLVMAdd) call = C99_PRINT("wideadd(r.w, a.w, b.w, %u)", to);
+  else if (o->op == LLVMAnd || o->op == LLVMOr || o->op == LLVMXor)
+    call = C99_PRINT("for (int k = 0; k < %u; k++) r.w[k] = a.w[k] %s b.w[k]", to,
+                     o->op == LLVMAnd  ? "&"
+                     : o->op == LLVMOr ? "|"
+                                       : "^");
   else if (o->op == LLVMMul) call = C99_PRINT("widemul(r.w, a.w, b.w, %u)", to);
   else if (o->op == LLVMShl) call = C99_PRINT("wideshl(r.w, a.w, b.w[0], %u)", to);
   else if (o->op == LLVMLShr) call = C99_PRINT("wideshr(r.w, a.w, b.w[0], %u)", to);
