@@ -2,7 +2,6 @@
 #include "codegen/span.h"
 
 View cg_view(V base, DType t) { return (View){base, t, t}; }
-View cg_view_f32(V base, DType t) { return (View){base, t, DT_F32}; }
 
 V cg_view_get(Cg *c, View v, V i, uint32_t lanes, V mask) {
   return cg_convert(c, v.type, v.as, cg_get_masked(c, cg_vector_type(c, v.type, lanes), v.base, i, mask));

@@ -13,7 +13,6 @@ typedef struct {
   DType type, as;  // in memory, in registers
 } View;
 View cg_view(V base, DType t);
-View cg_view_f32(V base, DType t);  // in registers f32
 // The vector, or element where lanes is 1, that begins at element i. mask NULL: all lanes; a load gives zero where it is unset.
 V cg_view_get(Cg *c, View v, V i, uint32_t lanes, V mask);
 void cg_view_put(Cg *c, View v, V i, V x, V mask);

@@ -55,11 +55,6 @@ tn_tensor fe_same(tn_tensor a, tn_site at) {
   return fe_emit1(fe_ins(a)->dtype == DT_F32 ? OP_copy : OP_clone, a, at);
 }
 
-tn_tensor fe_view(tn_tensor a, tn_site at) {
-  if (!fe_ok(a)) return a;
-  return fe_emit(OP_reshape, &a, 1, (const Attr[]){ir_a_list(KEY_shape, fe_shape_of(a))}, 1, at);
-}
-
 tn_tensor fe_cast(tn_tensor a, DType t, tn_site at) {
   if (!fe_ok(a) || fe_ins(a)->dtype == t) return a;
   return fe_emit(OP_cast, &a, 1, (const Attr[]){ir_a_int(KEY_dtype, t)}, 1, at);

@@ -6,7 +6,6 @@
 #include "frontend/tenure/order.h"
 
 tn_tensor fe_same(tn_tensor a, tn_site at);
-tn_tensor fe_view(tn_tensor a, tn_site at);           // the same storage under another name
 tn_tensor fe_cast(tn_tensor a, DType t, tn_site at);  // a itself where it has that dtype
 // A public call of an op over n operands with {axis}, of the first one
 tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, int axis, tn_site at);

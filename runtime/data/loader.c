@@ -364,7 +364,6 @@ size_t rt_loader_count(RtLoader *l) { return count_batches(l); }
 
 int64_t rt_loader_bytes(const RtLoader *l) { return l->form.bytes * (int64_t)l->n_places; }
 RtLoaderCounts rt_loader_counts(const RtLoader *l) { return l->counts; }
-const char *rt_loader_error(const RtLoader *l) { return l->error; }
 char *rt_loader_error_buffer(RtLoader *l) { return l->error; }
 
 // ---- asking

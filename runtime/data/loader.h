@@ -48,8 +48,7 @@ RtStatus rt_loader_report(RtLoader *l, RtEpochReport *out);
 int64_t rt_loader_bytes(const RtLoader *l);
 RtLoaderCounts rt_loader_counts(const RtLoader *l);
 RtStatus rt_loader_next(RtLoader *l, RtBatch *out);
-const char *rt_loader_error(const RtLoader *l);
-char *rt_loader_error_buffer(RtLoader *l);  // of the same text
+char *rt_loader_error_buffer(RtLoader *l);  // the text of its error
 void rt_loader_stop(RtLoader *l);           // async-signal-safe
 bool rt_loader_is_stopped(const RtLoader *l);
 RtLoaderState rt_loader_get_state(const RtLoader *l);
