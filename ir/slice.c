@@ -42,6 +42,23 @@ bool ir_is_flip(const Fn *f, Val v) {
   return s.reverse && ir_dim_is_one(f->prog, s.step) && ir_none(s.at) && s.count.i == s.size.i;
 }
 
+Dim ir_windows_span(const Fn *f, Val v) {
+  Prog *p = f->prog;
+  Dim count = ir_attr(f, v, KEY_count)->u.dim, one = ir_dim(p, 1);
+  if (ir_dim_is_const(p, count) && ir_dim_info(p, count)->value == 0) return count;
+  Dim apart = ir_dim_mul(p, ir_dim_sub(p, count, one), ir_dim(p, ir_attr_int(f, v, KEY_step, 1)));
+  return ir_dim_add(p, apart, ir_dim(p, ir_attr_int(f, v, KEY_size, 1)));
+}
+
+bool ir_windows_are_all(const Fn *f, Val v) {
+  Prog *p = f->prog;
+  uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
+  Dim all = ir_dim_at(p, ir_ins(f, ir_arg(f, v, 0))->shape, axis), one = ir_dim(p, 1);
+  Dim room = ir_dim_sub(p, all, ir_dim(p, ir_attr_int(f, v, KEY_size, 1)));
+  Dim beyond = ir_dim_div(p, room, ir_dim(p, ir_attr_int(f, v, KEY_step, 1)));
+  return ir_attr(f, v, KEY_count)->u.dim.i == ir_dim_add(p, beyond, one).i;
+}
+
 ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k) {
   Prog *p = f->prog;
   const Attr *starts = ir_attr(f, v, KEY_starts), *counts = ir_attr(f, v, KEY_counts);

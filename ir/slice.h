@@ -23,6 +23,11 @@ bool ir_slice_is_rest(Prog *p, const Slice *s);
 // Is it a permutation of the whole axis? Then its gradient is the same slice.
 bool ir_is_flip(const Fn *f, Val v);
 
+// Elements from the first one of op `windows` to the last one, both included.
+Dim ir_windows_span(const Fn *f, Val v);
+// As many windows as there are, for any sizes of the run: they lie in the axis.
+bool ir_windows_are_all(const Fn *f, Val v);
+
 // What a concat takes of operand k along its axis: all, or `count` elements from `start` on.
 typedef struct {
   int64_t start;

@@ -305,6 +305,26 @@ void add_slice_or_pad(Gen *g) {
   gen_keep(g, gen_emit(g, pad ? OP_pad_axis : OP_slice, &v, 1, a, 3), gen_mag(g, v));
 }
 
+// Windows of an axis, whether or not the run sizes it: all that there are, or the first of them.
+void add_unfold(Gen *g) {
+  Val v = gen_pick_any(g);
+  Dims d = {0};
+  if (!ir_none(v)) d = gen_dims(g, v);
+  if (!d.n || d.n == MAX_RANK) return;
+  uint32_t axis = gen_below(g, d.n);
+  int64_t most = ir_dim_bound(g->p, d.d[axis]), step = 1 + gen_below(g, 4);
+  bool is_const = ir_dim_is_const(g->p, d.d[axis]);
+  if (most < 1 || ir_dim_found_by_run(g->f, d.d[axis])) return;
+  int64_t size = is_const ? 1 + gen_below(g, (uint32_t)(most < 9 ? most : 9)) : 1;
+  Dim beyond = ir_dim_div(g->p, ir_dim_sub(g->p, d.d[axis], ir_dim(g->p, size)), ir_dim(g->p, step));
+  Dim count = ir_dim_add(g->p, beyond, ir_dim(g->p, 1));
+  if (is_const && gen_chance(g, 30)) count = ir_dim(g->p, gen_below(g, (uint32_t)ir_dim_bound(g->p, count) + 1));
+  d.d[axis] = count, d.d[d.n++] = ir_dim(g->p, size);
+  if (!gen_is_small(g, gen_shape(g, &d))) return;
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_size, size), ir_a_int(KEY_step, step), ir_a_dim(KEY_count, count)};
+  gen_keep(g, gen_emit(g, OP_windows, &v, 1, a, 4), gen_mag(g, v));
+}
+
 // A start that the run gives, for a slice that leaves `room` elements behind it; none: too many inputs.
 Val gen_start(Gen *g, int64_t room) {
   if (room < 1 || g->f->n_inputs >= MAX_INPUTS || gen_chance(g, 40)) return (Val){0};

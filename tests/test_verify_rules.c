@@ -38,6 +38,7 @@ static const Sample samples[] = {
     {"param @w : f32[6,3] trainable\n", "%x: f32[6,3], %p: f32[2,3], %i: i64[2], %k: i64[]",
      "%re = reshape %x {shape=[9,2]}\n%ex = expand %p {shape=[5,2,3]}\n%pe = permute %x {perm=[1,0]}\n"
      "%sl = slice %x {axis=0, start=1, count=2}\n%pa = pad_axis %x {axis=1, start=2, size=7}\n"
+     "%wi = windows %x {axis=0, size=2, step=1, count=2}\n"
      "%co = concat %x, %p {axis=0}\n%sa = slice_assign %x, %p {axis=0, start=2}\n%ia = index_assign %x, %i, %p\n"
      "%sx = slice %x, %k {axis=0, start=0, count=2, step=2}\n%sf = slice %x, %k {axis=0, count=3, reverse}\n"
      "%sy = slice_assign %x, %p, %k {axis=0, start=1, step=2}\n"

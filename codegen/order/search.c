@@ -2,6 +2,7 @@
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/order.h"
+#include "codegen/span.h"
 
 // Is element `at` before the place of x? NaN is behind all numbers, so a number is before it.
 static V is_before(Cg *c, DType t, V at, V x, bool right) {
@@ -9,36 +10,47 @@ static V is_before(Cg *c, DType t, V at, V x, bool right) {
   return cg_compare_integers(c, t, right ? OP_le : OP_lt, at, x);
 }
 
-// Bisects [lo, hi), a fixed number of times for n elements.
-static V place_in(Cg *c, DType t, V row, V n, V x, bool right) {
-  LLVMTypeRef elem = cg_elem_type(c, t);
-  V zero_is_poison = LLVMConstInt(c->i1, 0, false), one = cg_i64(c, 1);
+// Bisects [0, n) for each lane of x, a fixed number of times for n elements: no branch depends on them.
+static V places_in(Cg *c, DType t, V row, V n, V x, bool right) {
+  V zero_is_poison = LLVMConstInt(c->i1, 0, false), one = cg_i64(c, 1), zero = cg_i64(c, 0);
   V zeros = cg_call_intrinsic(c, "llvm.ctlz", (LLVMTypeRef[]){c->i64}, 1, (V[]){n, zero_is_poison}, 2);
-  V range[] = {cg_i64(c, 0), n}, top = cg_sub(c, n, one);
-  for (Loop l = cg_carry(c, cg_i64(c, 0), cg_sub(c, cg_i64(c, 64), zeros), one, range, 2); cg_next(&l);) {
-    V lo = range[0], hi = range[1], middle = cg_div(c, cg_add(c, lo, hi), cg_i64(c, 2));
-    V open = cg_lt(c, lo, hi), at = cg_get(c, elem, row, cg_min(c, middle, top));
+  V range[] = {cg_splat(c, zero), cg_splat(c, n)}, top = cg_splat(c, cg_sub(c, n, one));
+  for (Loop l = cg_carry(c, zero, cg_sub(c, cg_i64(c, 64), zeros), one, range, 2); cg_next(&l);) {
+    V lo = range[0], hi = range[1], middle = LLVMBuildLShr(c->b, cg_iadd(c, lo, hi), cg_splat(c, one), "");
+    V open = cg_lt(c, lo, hi), at = cg_gather(c, cg_elem_type(c, t), row, cg_min(c, middle, top), NULL);
     V up = cg_and(c, open, is_before(c, t, at, x, right));
-    range[0] = cg_select(c, up, cg_add(c, middle, one), lo);
+    range[0] = cg_select(c, up, cg_iadd(c, middle, cg_splat(c, one)), lo);
     range[1] = cg_select(c, open, cg_select(c, up, hi, middle), hi);
   }
   return range[0];
+}
+
+// Values [lo, hi) of what is looked for in one row.
+static void search_row(Cg *c, Val v, V row, V n, V lo, V hi) {
+  Val x = ir_arg(c->f, v, 1);
+  DType t = (DType)ir_ins(c->f, x)->dtype;
+  View from = cg_view(cg_ptr(c, x), t), to = cg_view(cg_ptr(c, v), DT_I64);
+  bool right = ir_attr(c->f, v, KEY_right) != NULL;
+  for (Span s = cg_span_guarded(c, lo, hi, c->t->vl); cg_next_vector(&s);)
+    cg_span_put(&s, to, places_in(c, t, row, n, cg_span_get(&s, from), right));
 }
 
 static bool emit_search(Cg *c, Val v) {
   Val sorted = ir_arg(c->f, v, 0), x = ir_arg(c->f, v, 1);
   const Prog *p = c->f->prog;
   Shape rows = ir_ins(c->f, sorted)->shape, own = ir_ins(c->f, x)->shape;
-  DType t = (DType)ir_ins(c->f, x)->dtype;
+  LLVMTypeRef elem = cg_elem_type(c, (DType)ir_ins(c->f, x)->dtype);
   uint32_t rank = ir_rank(p, rows), own_rank = ir_rank(p, own);
-  bool right = ir_attr(c->f, v, KEY_right) != NULL, has_rows = rank > 1;
-  LLVMTypeRef elem = cg_elem_type(c, t);
-  V n = cg_dim(c, ir_dim_at(p, rows, rank - 1));
-  for (Loop l = cg_each_shared(c, cg_numel(c, own), 16); cg_next(&l);) {
-    V row = has_rows ? cg_div(c, l.i, cg_dim(c, ir_dim_at(p, own, own_rank - 1))) : cg_i64(c, 0);
-    V base = cg_at(c, elem, cg_ptr(c, sorted), cg_mul(c, row, n));
-    V place = place_in(c, t, base, n, cg_get(c, elem, cg_ptr(c, x), l.i), right);
-    cg_put(c, place, cg_ptr(c, v), l.i);
+  V n = cg_dim(c, ir_dim_at(p, rows, rank - 1)), lo, hi, first, last;
+  cg_share(c, cg_numel(c, own), 16, &lo, &hi);
+  if (rank == 1) {
+    search_row(c, v, cg_ptr(c, sorted), n, lo, hi);
+    return true;
+  }
+  V width = cg_max(c, cg_dim(c, ir_dim_at(p, own, own_rank - 1)), cg_i64(c, 1));
+  for (Loop l = cg_each_row(c, lo, hi, width, &first, &last); cg_next(&l);) {
+    V before = cg_mul(c, l.i, width), row = cg_at(c, elem, cg_ptr(c, sorted), cg_mul(c, l.i, n));
+    search_row(c, v, row, n, cg_add(c, before, first), cg_add(c, before, last));
   }
   return true;
 }

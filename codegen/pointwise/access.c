@@ -90,6 +90,12 @@ static void map_index(Pointwise *p, Access *a, Val v) {
   }
   map_axes(p, a, v);
   if (op == OP_permute) return;
+  if (op == OP_windows) {
+    uint32_t axis = (uint32_t)ir_attr_int(p->c->f, v, KEY_axis, 0);
+    a->axis[p->rank - 1] = (int)axis;
+    a->factor[axis] = cg_i64(p->c, ir_attr_int(p->c->f, v, KEY_step, 1));
+    return;
+  }
   if (op == OP_slice) {
     map_slice(p, a, v);
     return;

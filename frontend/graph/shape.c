@@ -552,7 +552,9 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
   Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
   ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  tn_tensor y = separate(fe_windows(x, k, fe_rank(x), count, size, step, 1, at), x, at);
+  const Attr a[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_size, size), ir_a_int(KEY_step, step),
+                    ir_a_dim(KEY_count, count)};
+  tn_tensor y = fe_emit(OP_windows, &x, 1, a, 4, at);
   return fe_made(is_number && fe_ok(y) ? fe_flattened(y, at) : y, at);
 }
 

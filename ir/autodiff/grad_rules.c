@@ -144,6 +144,69 @@ void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
                                              : slice_assign_like(g, v, zeros(g, shape_of(g, a)), adj, s.at));
 }
 
+// ---- windows
+//
+//   %y = windows %x {axis=0, size=25, step=10, count=c}     element i 10 + j of x is in the windows i, i - 1 and i - 2: as
+//                                                           many chunks of `step` elements as a window has
+//   gradient[10 b + r] = %g[b - 2, 20 + r] + %g[b - 1, 10 + r] + %g[b, r]         of windows and elements that exist
+typedef struct {
+  Val adj;  // elements behind their windows: axes axis and axis + 1
+  uint32_t axis;
+  int64_t step, size;
+  Dim count, blocks;  // of `step` elements, as many as windows reach or more
+} Overlap;
+
+static Shape with_dim(Grad *g, Shape s, uint32_t axis, Dim d) {
+  Dim dims[MAX_RANK];
+  uint32_t rank = ir_rank(g->p, s);
+  for (uint32_t k = 0; k < rank; k++) dims[k] = k == axis ? d : ir_dim_at(g->p, s, k);
+  return ir_shape(g->p, dims, rank);
+}
+
+// x from `start` on along an axis of `size`; the others are 0.
+static Val placed(Grad *g, Val x, uint32_t axis, int64_t start, Dim size) {
+  Dim from = ir_dim(g->p, start);
+  if (size_along(g, x, axis).i == size.i) return x;
+  Slice at = {.axis = axis, .start = from, .size = size};
+  if (ir_dim_is_const(g->p, size) && ir_dim_is_const(g->p, size_along(g, x, axis))) return padded(g, x, &at);
+  Attr attr[2] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, from)};
+  Val of[2] = {zeros(g, with_dim(g, shape_of(g, x), axis, size)), x};
+  return ir_emit(g->f, OP_slice_assign, of, 2, attr, 2, g->loc);
+}
+
+// What chunk q of each window adds to the blocks.
+static Val chunk(Grad *g, const Overlap *o, int64_t q) {
+  int64_t from = q * o->step, left = o->size - from, n = left < o->step ? left : o->step;
+  Val x = ir_grad_part(g, o->adj, o->axis + 1, ir_dim(g->p, from), ir_dim(g->p, n));
+  x = placed(g, x, o->axis + 1, 0, ir_dim(g->p, o->step));
+  return placed(g, x, o->axis, q, o->blocks);
+}
+
+static Val elements_first(Grad *g, Val adj, uint32_t axis) {
+  int64_t perm[MAX_RANK];
+  uint32_t rank = ir_rank(g->p, shape_of(g, adj));
+  if (axis + 2 == rank) return adj;
+  for (uint32_t k = 0; k < rank; k++) perm[k] = k <= axis ? k : k == axis + 1 ? rank - 1 : k - 1;
+  return with_attr(g, OP_permute, adj, ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank)));
+}
+
+void ir_grad_rule_windows(Grad *g, Val v, Val adj) {
+  Val a = arg(g, v, 0);
+  uint32_t axis = (uint32_t)ir_attr_int(g->f, v, KEY_axis, 0);
+  Overlap o = {.adj = elements_first(g, adj, axis), .axis = axis, .step = ir_attr_int(g->f, v, KEY_step, 1)};
+  if (!g->dep[a.i]) return;
+  o.size = ir_attr_int(g->f, v, KEY_size, 1), o.count = ir_attr(g->f, v, KEY_count)->u.dim;
+  Dim all = size_along(g, a, axis), step = ir_dim(g->p, o.step);
+  int64_t chunks = (o.size + o.step - 1) / o.step;
+  bool is_const = ir_dim_is_const(g->p, all);
+  o.blocks = is_const ? ir_dim_ceil_div(g->p, all, step) : ir_dim_add(g->p, o.count, ir_dim(g->p, chunks));
+  Val sum = chunk(g, &o, chunks - 1);
+  for (int64_t q = chunks - 1; q-- > 0;) sum = op2(g, OP_add, sum, chunk(g, &o, q));
+  sum = reshape(g, sum, with_dim(g, shape_of(g, a), axis, ir_dim_mul(g->p, o.blocks, step)));
+  if (size_along(g, sum, axis).i != all.i) sum = ir_grad_part(g, sum, axis, ir_dim(g->p, 0), all);
+  ir_grad_give(g, a, sum);
+}
+
 // The overwritten elements get none, the new ones all of it.
 void ir_grad_rule_slice_assign(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0), b = arg(g, v, 1), at = ir_operand(g->f, v, ARG_at);

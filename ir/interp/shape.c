@@ -88,6 +88,19 @@ bool eval_pad_axis(Run *r, Val v) {
   return true;
 }
 
+bool eval_windows(Run *r, Val v) {
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), step = ir_attr_int(r->f, v, KEY_step, 1);
+  int64_t count = to.dim[axis], size = to.dim[to.rank - 1];
+  if (count > 0 && (count - 1) * step + size > from.dim[axis])
+    return run_fail(r, v, "%lld windows of %lld elements of %lld", (long long)count, (long long)size,
+                    (long long)from.dim[axis]);
+  run_strides(&from, stride);
+  stride[to.rank - 1] = stride[axis];
+  stride[axis] *= step;
+  return read_strided(r, v, 0, stride);
+}
+
 bool eval_concat(Run *r, Val v) {
   Tensor out = run_result(r, v, 0);
   Sizes to = run_sizes(r, v);

@@ -30,6 +30,7 @@ static const Within list[] = {
     {OP_concat, false, NULL, "tn_packed_concat_time"},
     {OP_gather, false, "seq_row", "tn_packed_step_at"},
     {OP_scatter, false, "seq_row", "tn_packed_step_at"},
+    {OP_windows, false, "seq_windows", "tn_packed_unfold"},
     {OP_slice, true, "seq_reverse", "tn_packed_reverse"},
     {OP_slice, false, "seq_row", "tn_packed_slice"},
 };

@@ -269,6 +269,29 @@ uint16_t ir_rule_pad_axis(const Infer *c) {
   return 0;
 }
 
+uint16_t ir_rule_windows(const Infer *c) {
+  enum { MOST = 1 << 30 };
+  uint32_t axis, r = rank_of(c, 0);
+  TRY(ir_infer_axis(c, &axis));
+  const Attr *count = ir_attr(c->f, c->v, KEY_count);
+  int64_t size = ir_attr_int(c->f, c->v, KEY_size, 0), step = ir_attr_int(c->f, c->v, KEY_step, 0);
+  if (size < 1 || size > MOST || step < 1 || step > MOST)
+    return ir_infer_fault(c, E_ARGUMENT, "{size} and {step} must lie in [1, 2^30]");
+  if (!count || !ir_dim_exists(c->p, count->u.dim)) return ir_infer_fault(c, E_ARGUMENT, "{count} is a size");
+  if (r == MAX_RANK) return bad_shape(c, "a value has at most 8 axes");
+  if (ir_dim_most(c->p, count->u.dim) < 0 || can_be_negative(c, count->u.dim))
+    return bad_shape(c, "{count} can be below 0");
+  Dim left = ir_dim_sub(c->p, dim_of(c, 0, axis), ir_windows_span(c->f, c->v));
+  bool is_all = ir_windows_are_all(c->f, c->v);
+  if (!is_all && (ir_dim_most(c->p, left) < 0 || can_be_negative(c, left)))
+    return bad_shape(c, "the windows do not lie in the axis");
+  Dim d[MAX_RANK];
+  for (uint32_t k = 0; k < r; k++) d[k] = k == axis ? count->u.dim : dim_of(c, 0, k);
+  d[r] = ir_dim(c->p, size);
+  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 1));
+  return 0;
+}
+
 uint16_t ir_rule_write(const Infer *c) {
   if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
   if (shape_of(c, 0).i != shape_of(c, 1).i) {

@@ -60,6 +60,12 @@ static void need_slice(Fn *f, Val v) {
   if (ir_none(s.at) && !ir_slice_is_rest(p, &s)) need(f, s.last_start, used, true);
 }
 
+static void need_windows(Fn *f, Val v) {
+  Prog *p = f->prog;
+  Dim all = ir_dim_at(p, ir_ins(f, ir_arg(f, v, 0))->shape, (uint32_t)ir_attr_int(f, v, KEY_axis, 0));
+  if (!ir_windows_are_all(f, v)) need(f, ir_dim_sub(p, all, ir_windows_span(f, v)), f->ins[v.i].loc, true);
+}
+
 // Divisors must be above 0.
 static void need_divisors(Fn *f, Dim d, Loc used) {
   DimInfo i = *ir_dim_info(f->prog, d);
@@ -82,6 +88,7 @@ static void need_sizes_of(Fn *f, Val v) {
   need_shape(f, f->ins[v.i].shape, f->ins[v.i].loc);
   if (dim) need(f, dim->u.dim, f->ins[v.i].loc, false);
   if (op == OP_slice || op == OP_slice_assign) need_slice(f, v);
+  if (op == OP_windows) need_windows(f, v);
   if (op != OP_scan) return;
   const Fn *body = ir_scan_at(f, v).body;
   for (uint32_t k = 0; k < body->n_size_checks; k++)

@@ -54,7 +54,7 @@ Val rule_rows_of_permuted(Rules *r, Val v) {
 }
 
 // ---- slices that a concat reads
-enum { MOST_REVERSED = 16 };  // elements of a reversed slice, which are parts of their own
+enum { MOST_SINGLE = 16 };  // elements of a reversed slice or of a repeated one, which are parts of their own
 
 typedef struct {
   Val *of;
@@ -83,14 +83,36 @@ static Val in_place(const Rules *r, Val v, uint32_t axis, int64_t *start) {
   return v;
 }
 
-// Operand k of the concat, where it lies: a block of what it is a slice of, or the elements of a short one that is reversed.
+// Is v one element along the axis, repeated?
+static bool is_repeated(const Rules *r, Val v, uint32_t axis) {
+  if (ir_ins(r->f, v)->op != OP_expand || ir_attr(r->f, v, KEY_reader)) return false;
+  Val a = ir_arg(r->f, v, 0);
+  Shape from = ir_ins(r->f, a)->shape, to = ir_ins(r->f, v)->shape;
+  if (ir_is_immediate(r->f, ir_view_base(r->f, a)) || ir_rank(r->p, from) != ir_rank(r->p, to)) return false;
+  for (uint32_t k = 0; k < ir_rank(r->p, to); k++)
+    if (k != axis && ir_dim_at(r->p, from, k).i != ir_dim_at(r->p, to, k).i) return false;
+  return ir_dim_is_one(r->p, ir_dim_at(r->p, from, axis));
+}
+
+static void add_repeated(const Rules *r, Val v, uint32_t axis, int64_t count, Parts *p) {
+  int64_t at = 0;
+  Val of = in_place(r, ir_arg(r->f, v, 0), axis, &at);
+  for (int64_t i = 0; i < count; i++) add_part(r, p, of, at, ir_dim(r->p, 1));
+}
+
+// Operand k of the concat, where it lies: a block of what it is a slice of, or the elements of a short one that is reversed or
+// repeats one.
 static void add_operand(const Rules *r, Val v, uint32_t k, Parts *p) {
   ConcatPart own = ir_concat_part(r->f, v, k);
   uint32_t axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
   int64_t start = own.start, count = ir_dim_bound(r->p, own.count);
   Val a = in_place(r, ir_arg(r->f, v, k), axis, &start);
   Slice s;
-  if (!is_slice_along(r, a, axis, &s) || count > MOST_REVERSED) {
+  if (is_repeated(r, a, axis) && count <= MOST_SINGLE) {
+    add_repeated(r, a, axis, count, p);
+    return;
+  }
+  if (!is_slice_along(r, a, axis, &s) || count > MOST_SINGLE) {
     add_part(r, p, a, start, own.count);
     return;
   }
@@ -104,7 +126,7 @@ static void add_operand(const Rules *r, Val v, uint32_t k, Parts *p) {
 
 Val rule_concat_of_slices(Rules *r, Val v) {
   const Ins ins = *ir_ins(r->f, v);
-  uint32_t most = ins.n_args + MOST_REVERSED * ins.n_args;
+  uint32_t most = ins.n_args + MOST_SINGLE * ins.n_args;
   Parts p = {.of = rt_alloc(r->p->mem, most * sizeof *p.of), .start = rt_alloc(r->p->mem, most * sizeof *p.start)};
   p.count = rt_alloc(r->p->mem, most * sizeof *p.count);
   bool any = false;
