@@ -134,6 +134,15 @@ bool ir_reduces_exactly(const Fn *f, Val v) {
   return ir_ops[ins->op].cls == CLASS_REDUCE && ir_dtype_kind[ins->dtype] != DTYPE_FLOAT;
 }
 
+bool ir_reduces_to_number(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  bool joins = ins->op == OP_sum || ins->op == OP_prod || ins->op == OP_amax;
+  if (!joins || ins->dtype != DT_F32) return false;
+  for (uint32_t k = 0; k < ir_rank(f->prog, ins->shape); k++)
+    if (!ir_dim_is_one(f->prog, ir_dim_at(f->prog, ins->shape, k))) return false;
+  return true;
+}
+
 uint32_t ir_reduced_axes(const Fn *f, Val v) {
   const Attr *axes = ir_attr(f, v, KEY_axes);
   if (!axes) return 1u << ir_attr_int(f, v, KEY_axis, ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) - 1);

@@ -28,6 +28,8 @@ bool ir_is_immediate(const Fn *f, Val v);             // a `const` or a size: an
 const char *ir_size_text(const Fn *f, Val v);
 // A reduction that rounds nothing: of integers, of truth values, or to the index of an element.
 bool ir_reduces_exactly(const Fn *f, Val v);
+// A sum, product or maximum of f32 to a single number. Not a mean, which looks at some elements twice.
+bool ir_reduces_to_number(const Fn *f, Val v);
 // The axes of operand 0 that a reduction reduces, as bits: {axes}, {axis}, or the last.
 uint32_t ir_reduced_axes(const Fn *f, Val v);
 

@@ -111,7 +111,65 @@ static void check_training(uint32_t n_workers) {
   tn_model_free(other), tn_model_free(m);
 }
 
+// ---- what becomes a single number
+enum { LONG = 40007, N_SUMS = 3 };
+
+static void add_sums(tn_function *f, tn_tensor a, tn_tensor b, bool is_stored) {
+  tn_tensor made[N_SUMS] = {tn_mul(a, b), tn_sub(tn_exp(a), b), tn_abs(tn_sub(a, b))};
+  tn_output(f, "dot", tn_sum(made[0]));
+  tn_output(f, "sum", tn_sum(made[1]));
+  tn_output(f, "farthest", tn_amax(made[2]));
+  for (int k = 0; is_stored && k < N_SUMS; k++) tn_output(f, (const char *[]){"p", "q", "r"}[k], made[k]);
+}
+
+static tn_model *sums(uint32_t n_workers) {
+  tn_program *p = tn_program_create("sums");
+  for (int k = 0; k < 4; k++) {
+    tn_function *f = tn_function_begin(p, (const char *[]){"made", "stored", "made_sized", "stored_sized"}[k]);
+    tn_dim n = k < 2 ? tn_dim_const(LONG) : tn_dim_bounded(p, "n", LONG);
+    tn_tensor a = tn_input(f, "a", TN_F32, TN_SHAPE(n)), b = tn_input(f, "b", TN_F32, TN_SHAPE(n));
+    add_sums(f, a, b, k % 2);
+    tn_function_end(f);
+  }
+  return model_alone(p, .n_workers = n_workers);
+}
+
+static void check_sums_of(tn_model *m, const char *made, const char *stored, int64_t n, float *out) {
+  static float a[LONG], b[LONG], p[N_SUMS][LONG];
+  float y[N_SUMS], z[N_SUMS];
+  for (int64_t k = 0; k < n; k++) a[k] = (float)(k * 37 % 101 - 50) / 64, b[k] = (float)(k * 53 % 211) / 128;
+  CHECK(tn_run(m, made, TN_IN(tn_f32(a, n), tn_f32(b, n)),
+               TN_OUT(tn_f32_scalar(y), tn_f32_scalar(y + 1), tn_f32_scalar(y + 2))) == TN_OK);
+  CHECK(tn_run(m, stored, TN_IN(tn_f32(a, n), tn_f32(b, n)),
+               TN_OUT(tn_f32_scalar(z), tn_f32_scalar(z + 1), tn_f32_scalar(z + 2), tn_f32(p[0], n), tn_f32(p[1], n),
+                      tn_f32(p[2], n))) == TN_OK);
+  CHECK(!memcmp(y, z, sizeof y));
+  memcpy(out, y, sizeof y);
+}
+
+// Same bits as of stored operands, for any number of workers.
+static void check_sums(void) {
+  static const int64_t sizes[] = {0, 1, 15, 63, 64, 8191, 8192, 16385, LONG};
+  enum { N_SIZES = sizeof sizes / sizeof *sizes };
+  float first[N_SIZES + 1][N_SUMS];
+  for (uint32_t w = 1; w <= 3; w++) {
+    tn_model *m = sums(w);
+    if (!m) return;
+    CHECK(kernels_of(m, "made") == 3 && kernels_of(m, "made_sized") == 3 && peak_of(m, "made") < LONG);
+    for (int k = 0; k <= N_SIZES; k++) {
+      float y[N_SUMS];
+      bool is_fixed = k == N_SIZES;
+      check_sums_of(m, is_fixed ? "made" : "made_sized", is_fixed ? "stored" : "stored_sized",
+                    is_fixed ? LONG : sizes[k], y);
+      if (w == 1) memcpy(first[k], y, sizeof y);
+      CHECK(!memcmp(first[k], y, sizeof y));
+    }
+    tn_model_free(m);
+  }
+}
+
 int main(void) {
   for (uint32_t n = 1; n <= 3; n++) check_lookup(n), check_training(n);
+  check_sums();
   return check_report();
 }

@@ -12,10 +12,13 @@
 // made by blocks (cascade.h).
 //
 // A mean sums the differences of its terms from one of them, the pivot: the mean of equal terms is that term.
+//
+// A prologue's elements are computed by single vectors, by flat index: their reduction has one result, and is one run.
 #include "codegen/reduce/reduce.h"
 #include "codegen/emitters.h"
 #include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
+#include "codegen/pointwise/prologue_epilogue.h"
 #include "codegen/reduce/axes.h"
 #include "codegen/reduce/cascade.h"
 #include "codegen/reduce/column_sum.h"
@@ -77,6 +80,8 @@ typedef struct Reduce {
   ReduceWalk w;
   V n_terms;  // of a result
   V from;
+  RowStrip *made;                       // computes the elements; NULL: they are stored
+  V first;                              // of `made`: the element where the run begins
   int64_t run_terms, rows;              // bounds of a run's elements, and of runs
   uint32_t wide_levels, narrow_levels;  // levels of cascades over rows of columns: row by row, and N_ACC rows at once
   bool runs;                            // a result sums runs along the vector axis; else rows
@@ -101,7 +106,8 @@ static Reduce make_reduce(Cg *c, Val v, const ReducePlan *p) {
   const ReducedAxes *a = &p->axes;
   Reduce r = reduce_of(c, (Op)ir_ins(c->f, v)->op, (DType)ir_ins(c->f, v)->dtype);
   r.w = cg_reduce_walk(c, v, a, NULL);
-  r.from = cg_ptr(c, ir_arg(c->f, v, 0));
+  if (v.i > c->k->first) r.made = cg_prologue_flat(c), r.first = cg_i64(c, 0);
+  r.from = r.made ? LLVMConstNull(c->ptr) : cg_ptr(c, ir_arg(c->f, v, 0));
   bool is_row = a->runs && p->n_chunks;
   r.run_terms = is_row ? p->chunk : a->runs ? a->group[a->n - 1].bound : 0;
   r.rows = a->runs ? a->terms / cg_larger(1, a->group[a->n - 1].bound) : 0;
@@ -177,6 +183,13 @@ static void start(Reduce *r, V *acc, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) acc[k] = cg_splat(r->c, identity(r));
 }
 
+// Terms from number i of the run at p on; lanes that are masked off are undefined.
+static V terms_at(Reduce *r, V p, V i, V mask) {
+  Cg *c = r->c;
+  if (r->made) return cg_prologue_element(r->made, cg_add(c, r->first, i), mask);
+  return term(r, cg_load_masked(c, r->vec, elem_at(r, p, i), mask));
+}
+
 // Joins whole spans of n_acc vectors in [lo, hi) of p with the accumulators.
 static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   Cg *c = r->c;
@@ -184,7 +197,7 @@ static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   if (cg_is_int(hi, 0)) return;
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc); cg_next(&l);)
     for (uint32_t k = 0; k < n_acc; k++)
-      acc[k] = join(r, acc[k], term(r, cg_get(c, r->vec, p, cg_add(c, l.i, cg_i64(c, k * vl)))));
+      acc[k] = join(r, acc[k], terms_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl)), NULL));
 }
 
 typedef struct {
@@ -221,9 +234,9 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
   add_span(r, acc, parts, p, blocks, some);
   if (cg_is_int(rest, 0)) return;
   for (uint32_t k = 0; k < parts; k++) {
-    V mask, at = elem_at(r, p, cg_add(c, some, cg_i64(c, k * vl)));
+    V mask;
     if (!cg_lanes_left(c, rest, k * vl, &mask)) continue;
-    V x = term(r, cg_load_masked(c, r->vec, at, mask));
+    V x = terms_at(r, p, cg_add(c, some, cg_i64(c, k * vl)), mask);
     acc[k] = join(r, acc[k], mask ? cg_select(c, mask, x, cg_splat(c, identity(r))) : x);
   }
 }
@@ -301,6 +314,7 @@ static void reduce_chunks(Reduce *r, const ReducePlan *p) {
     V row = cg_strided_offset(r->c, r->w.kept, r->w.n_kept, cg_div(c, l.i, n_chunks));
     if (r->about_pivot) r->pivot = pivot_at(r, elem_at(r, r->from, row));
     start(r, acc, n_acc);
+    if (r->made) r->first = first;
     V n = cg_min(c, size, cg_sub(c, r->w.inner, first));
     add_run(r, acc, elem_at(r, r->from, cg_add(c, row, first)), n);
     V result = finish(r, acc);
@@ -317,7 +331,7 @@ static void emit_runs(Reduce *r, const ReducePlan *p, V to) {
   if (p->n_chunks && c->scratch) {
     reduce_chunks(r, p);
     cg_wait_for_team(c);
-    stage2.from = c->scratch;
+    stage2.from = c->scratch, stage2.made = NULL;
     stage2.w.inner = chunks_of(c, r->w.inner, p);
     stage2.w.kept[0].stride = stage2.w.inner;
     stage2.run_terms = p->n_chunks;
@@ -669,7 +683,7 @@ static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, int64_t lan
 
 bool cg_emit_reduce(Cg *c) {
   if (ir_reduces_exactly(c->f, ir_anchor(c->f, c->k))) return cg_emit_exact_reduce(c);
-  Val v = {c->k->first}, a = through_views(c->f, ir_arg(c->f, v, 0));
+  Val v = ir_anchor(c->f, c->k), a = through_views(c->f, ir_arg(c->f, v, 0));
   Op op = (Op)ir_ins(c->f, v)->op;
   LLVMTypeRef elem = cg_elem_type(c, (DType)ir_ins(c->f, v)->dtype);
   ReducePlan p = plan_reduce(c->f, v);
@@ -681,6 +695,7 @@ bool cg_emit_reduce(Cg *c) {
     return fill(c, v, cg_sitofp(c, cg_dim(c, ir_attr(c->f, a, KEY_dim)->u.dim), elem)), true;
   if (has_narrow_rows(c->f, v, &p, lanes_of(c))) return cg_emit_row(c);
   Reduce r = make_reduce(c, v, &p);
+  if (v.i > c->k->first && !r.made) return false;
   V to = cg_ptr(c, v);
   if (p.axes.runs) emit_runs(&r, &p, to);
   else emit_columns(&r, &p, to);

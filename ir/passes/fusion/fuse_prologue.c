@@ -1,6 +1,6 @@
 // Prologue fusion: a pointwise or gathered operand that only a product reads is computed inside the product's kernel,
 // as it packs or streams that operand. So are pointwise operands of integer reductions, of any dtype: masks are counted
-// as they are computed.
+// as they are computed. And those of f32 that become a single number, where rows do not take them: dot products.
 //
 //   %h = mul %x, %c : f32[n,64]            k0          %h is not stored: its rows are computed as the product reads them
 //   %y = linear %h, %w : f32[n,32]         k0
@@ -63,6 +63,15 @@ static bool is_profitable(const Fn *f, Val v, uint32_t k) {
   return k == 0 && last_bound(f, v) <= NARROW && last_bound(f, ir_arg(f, v, 0)) <= MAX_K;
 }
 
+// A reduction to a number whose operand is no row space worth a kernel (row_fusion.c): a long vector, or many short rows.
+static bool reduces_long(const Fn *f, Val v) {
+  if (!ir_reduces_to_number(f, v)) return false;
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  return ir_rank(f->prog, s) > 0 && !ir_row_fits(f->prog, (RowSpace){s, ir_rank(f->prog, s) - 1});
+}
+
+static bool is_reduction(const Fn *f, Val v) { return ir_reduces_exactly(f, v) || reduces_long(f, v); }
+
 static bool reads_image(const Fn *f, Val v) {
   return ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_weight_grad;
 }
@@ -76,7 +85,7 @@ static bool makes_image(const Fn *f, Val v) {
 
 // Product v can have operand k computed in its prologue.
 static bool produces_operand(const Fn *f, Val v, uint32_t k) {
-  if (ir_reduces_exactly(f, v)) return true;
+  if (is_reduction(f, v)) return true;
   if (reads_image(f, v)) return k == 0 && makes_image(f, v);
   if (!ir_is_product(f, v) || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
   if (!is_profitable(f, v, k)) return false;
@@ -89,7 +98,8 @@ static bool is_candidate(const Fn *f, Val v, uint32_t product) {
   const Ins *ins = ir_ins(f, v);
   bool any_dtype = product != MANY && ir_reduces_exactly(f, (Val){product});
   bool by_element = class_of(f, v) == CLASS_POINTWISE && !(ir_ops[ins->op].flags & (EFFECT | WRITES));
-  bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v) && !any_dtype;
+  bool in_reduction = product != MANY && is_reduction(f, (Val){product});
+  bool by_rows = class_of(f, v) == CLASS_GATHER && !ir_may_fault(f, v) && !in_reduction;
   bool has_dtype = ins->dtype == DT_F32 || any_dtype;
   return (by_element || by_rows) && ins->n_res == 1 && has_dtype && ir_shape_bound(f->prog, ins->shape) > 0;
 }
@@ -128,7 +138,7 @@ static bool is_cheap(const Fn *f, Val v) {
 static uint32_t product_for_use(const Search *s, uint32_t i, uint32_t k) {
   const Fn *f = s->f;
   if (s->duplicates && k == 0 && ir_masked_of(f, (Val){i}).i) return i;
-  if (s->duplicates && ir_reduces_exactly(f, (Val){i})) return 0;  // storing a mask costs less than computing it twice
+  if (s->duplicates && is_reduction(f, (Val){i})) return 0;  // storing an operand costs less than computing it twice
   if (produces_operand(f, (Val){i}, k)) return i;
   bool elementwise =
       class_of(f, (Val){i}) == CLASS_POINTWISE && ir_ins(f, ir_arg(f, (Val){i}, k))->shape.i == f->ins[i].shape.i;
@@ -219,11 +229,11 @@ static bool reduces_by_rows(const Fn *f, Val v) {
   return true;
 }
 
-// Such a reduction reads rows of the last axis; any other reads elements by their flat index, and operands must not
-// broadcast.
+// Such a reduction of integers reads rows of the last axis; any other reads elements by their flat index, and operands must
+// not broadcast.
 static bool fits_reduction(const Fn *f, uint32_t p, Val v) {
-  if (!ir_reduces_exactly(f, (Val){p})) return true;
-  if (reduces_by_rows(f, (Val){p})) return true;
+  if (!is_reduction(f, (Val){p})) return true;
+  if (ir_reduces_exactly(f, (Val){p}) && reduces_by_rows(f, (Val){p})) return true;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     if (!ir_is_immediate(f, ir_view_base(f, a)) && ir_ins(f, a)->shape.i != ir_ins(f, v)->shape.i) return false;

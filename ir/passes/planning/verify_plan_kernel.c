@@ -179,6 +179,14 @@ static bool is_first(const Look *l, uint32_t i) {
   return op_at(l, i) == OP_permute || (op_at(l, i) == OP_output && is_first(l, ir_arg(l->f, (Val){i}, 0).i));
 }
 
+// Elements of an operand that is not stored are read in their order: by any reduction of integers, and by one of f32 that
+// leaves a single number.
+static bool takes_made(const Look *l) {
+  DType t = (DType)l->f->ins[l->lead].dtype;
+  if (!(REAL >> t & 1)) return true;
+  return t == DT_F32 && op_at(l, l->lead) != OP_mean && is_number(l, shape_at(l, (Val){l->lead}));
+}
+
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
@@ -197,7 +205,7 @@ static bool check_of_class(const Look *l, uint32_t i) {
   case CLASS_REDUCE:
     if (i > l->lead) return broken_member(l, i, "nothing follows the reduction");
     if (i == l->lead) return true;
-    if (REAL >> l->f->ins[l->lead].dtype & 1) return broken_member(l, i, "the reduction rounds: its operand is stored");
+    if (!takes_made(l)) return broken_member(l, i, "the reduction rounds: its operand is stored");
     return class_at(l, i) == CLASS_POINTWISE || broken_member(l, i, "it is not pointwise");
   case CLASS_GEMM:
     if (i == l->lead) return true;
