@@ -225,6 +225,15 @@ static const char *epilogue_bar(const Groups *g, uint32_t to, Val v) {
   return bar ? bar : element_bar(g, &g->list[to], v);
 }
 
+// Its places are those of no other member, even where sizes are the same.
+static bool reads_first_permute(const Groups *g, uint32_t to, Val v) {
+  for (uint32_t k = 0; k < ir_ins(g->f, v)->n_args; k++) {
+    Val x = ir_arg(g->f, v, k);
+    if (g->of[x.i] == to && is_first_permute(g->f, x.i, &g->list[to])) return true;
+  }
+  return false;
+}
+
 static const char *product_bar(const Groups *g, uint32_t to, Val v) {
   const Fn *f = g->f;
   const Group *k = &g->list[to];
@@ -235,6 +244,7 @@ static const char *product_bar(const Groups *g, uint32_t to, Val v) {
   if (ir_ins(f, v)->op == OP_permute) return first_bar(g, to, v);
   Val x = ir_ins(f, v)->n_args ? ir_arg(f, v, 0) : (Val){0};
   if (ir_ins(f, v)->op == OP_output && g->of[x.i] == to && is_first_permute(f, x.i, k)) return NULL;
+  if (reads_first_permute(g, to, v)) return "it reads what the kernel stores with channels first";
   if (ir_ins(f, v)->op != OP_moments) return epilogue_bar(g, to, v);
   if (g->of[x.i] != to || x.i < k->lead) return "it reads nothing that the kernel makes";
   return ir_ins(f, x)->shape.i == f->ins[k->lead].shape.i ? NULL : "its rows are not those of the product";
