@@ -342,7 +342,7 @@ static bool train(size_t limit, uint32_t workers, Trained *out) {
 static void test_training(void) {
   Trained all = {0};
   CHECK(train(0, 2, &all));
-  for (int64_t percent = 90; percent >= 65; percent -= 25)
+  for (int64_t percent = 90; percent >= 70; percent -= 20)
     for (uint32_t workers = 1; workers <= 2; workers++) {
       Trained t = {0};
       size_t limit = (size_t)(all.peak * percent / 100);

@@ -1,6 +1,6 @@
 // Compiling a recurrent network costs the same whatever the length of its sequences: a training step of a 6-layer LSTM
 // of 256 units, bounded at 64 and at 65,536 steps. Only what is compiled is made, no instance: its arena would hold the
-// longest batch.
+// longest batch. For one target: with AMX another algorithm may compute the products of long sequences.
 #include "codegen/kernels.h"
 #include "codegen/module/compile.h"
 #include "frontend/module/tree.h"
@@ -43,7 +43,7 @@ static Cost cost_of(int64_t steps) {
   Target target;
   RtText why = {.mem = p->mem};
   CgObject object = {0};
-  CHECK(tn_n_errors(p) == 0 && cg_target_pick(&target, NULL, &why));
+  CHECK(tn_n_errors(p) == 0 && cg_target_pick(&target, "generic", &why));
   cg_plan_for(p->ir, &target);
   for (uint32_t k = 0; k < p->ir->n_fns; k++) {
     CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL));
