@@ -5,6 +5,7 @@
 //   step k of a pass:  element k of every right-hand side is known; the rows that are left lose T_ik times it
 //
 // Right-hand sides are lanes of a vector. Row k of X is row perm[k] of the transposed system's, so that nothing is moved twice.
+// A single one is substituted as it lies (single.c).
 // An element sums in the order of k, whatever the worker: results are the same bits for any number of workers.
 #include "codegen/linalg/linalg.h"
 
@@ -157,15 +158,45 @@ void cg_emit_lu(Cg *c, Val v) {
   }
 }
 
+typedef struct {
+  V lu, perm, b, x, n;
+  V solved;  // of the transposed system, before its rows are moved: n elements
+} SingleSolve;
+
+// A = P L U, by rows; transposed, by columns, U' comes first.
+static void solve_single(Cg *c, const SingleSolve *s) {
+  bool ta = s->solved != NULL;
+  V one = cg_i64(c, 1), x = ta ? s->solved : s->x, last = cg_sub(c, s->n, one);
+  V last_of_lu = f32_at(c, s->lu, cg_sub(c, cg_mul(c, s->n, s->n), one));
+  for (Loop l = cg_count(c, s->n); cg_next(&l);) {
+    V row = ta ? l.i : cg_get(c, c->i64, s->perm, l.i);
+    cg_store(c, cg_load(c, c->f32, f32_at(c, s->b, row)), f32_at(c, x, l.i));
+  }
+  CgSingle down = {.t = s->lu, .x = x, .n = s->n, .by_columns = ta, .is_unit = !ta};
+  CgSingle up = {last_of_lu, f32_at(c, x, last), s->n, .by_columns = ta, .is_reversed = true, .is_unit = ta};
+  cg_substitute_single(c, &down);
+  cg_substitute_single(c, &up);
+  if (!ta) return;
+  for (Loop l = cg_count(c, s->n); cg_next(&l);)
+    cg_store(c, cg_load(c, c->f32, f32_at(c, x, l.i)), f32_at(c, s->x, cg_get(c, c->i64, s->perm, l.i)));
+}
+
 void cg_emit_lu_solve(Cg *c, Val v) {
   Shape s = ir_ins(c->f, v)->shape;
   bool ta = ir_attr(c->f, v, KEY_ta) != NULL;
   V lu = cg_ptr(c, ir_arg(c->f, v, 1)), perm = cg_ptr(c, ir_arg(c->f, v, 2)), b = cg_ptr(c, ir_arg(c->f, v, 3));
   V x = cg_ptr(c, v), n = cg_matrix_size(c, s, 2), lanes = cg_matrix_size(c, s, 1);
+  Prog *p = c->f->prog;
+  uint32_t rank = ir_rank(p, s);
+  bool is_single = ir_dim_is_one(p, ir_dim_at(p, s, rank - 1));
+  int64_t most = ir_dim_bound(p, ir_dim_at(p, s, rank - 2));
+  V solved = is_single && ta ? cg_block(c, c->f32, cg_larger(most, 1)) : NULL;
   for (Loop l = cg_each_shared(c, cg_n_matrices(c, s), 1); cg_next(&l);) {
     V at = cg_mul(c, l.i, cg_mul(c, n, lanes)), rows = cg_mul(c, l.i, n);
     V arg[] = {
         f32_at(c, lu, cg_mul(c, rows, n)), cg_at(c, c->i64, perm, rows), f32_at(c, b, at), f32_at(c, x, at), n, lanes};
-    cg_call_helper(c, ta ? "lu_solve.ta" : "lu_solve", arg, 6, make_solve, &ta);
+    SingleSolve single = {arg[0], arg[1], arg[2], arg[3], n, solved};
+    if (is_single) solve_single(c, &single);
+    else cg_call_helper(c, ta ? "lu_solve.ta" : "lu_solve", arg, 6, make_solve, &ta);
   }
 }
