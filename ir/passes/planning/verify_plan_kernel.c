@@ -184,7 +184,10 @@ static bool is_first(const Look *l, uint32_t i) {
 static bool takes_made(const Look *l) {
   DType t = (DType)l->f->ins[l->lead].dtype;
   if (!(REAL >> t & 1)) return true;
-  return t == DT_F32 && op_at(l, l->lead) != OP_mean && is_number(l, shape_at(l, (Val){l->lead}));
+  Shape to = shape_at(l, (Val){l->lead});
+  for (uint32_t k = 0; k < ir_rank(l->f->prog, to); k++)
+    if (!is_one(l, ir_dim_at(l->f->prog, to, k))) return false;
+  return t == DT_F32 && op_at(l, l->lead) != OP_mean;
 }
 
 static bool check_of_class(const Look *l, uint32_t i) {
