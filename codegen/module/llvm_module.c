@@ -57,9 +57,13 @@ void cg_init_llvm(void) {
   init_all();
 }
 
-void cg_init_llvm_here(void) {
+void cg_init_llvm_for(const char *triple) {
+  LLVMTargetRef found;
+  char *why = NULL;
   install_handlers();
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter()) init_all();
+  bool is_here = !LLVMInitializeNativeTarget() && !LLVMInitializeNativeAsmPrinter();
+  if (!is_here || (triple && LLVMGetTargetFromTriple(triple, &found, &why))) init_all();
+  LLVMDisposeMessage(why);
 }
 
 // ---- errors

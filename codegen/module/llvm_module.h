@@ -23,9 +23,10 @@ typedef struct {
   char error[CG_ERROR_SIZE];  // "": none
 } CgModule;
 
-// Once, before the first module: for every CPU; for this machine's alone, in a third of the time, which each program takes.
+// Once, before the first module: for every CPU; for this machine's alone where the triple is its, in a third of the time, which each
+// program takes.
 void cg_init_llvm(void);
-void cg_init_llvm_here(void);
+void cg_init_llvm_for(const char *triple);
 LLVMTargetMachineRef cg_make_machine(const Target *t, const CgPipeline *how, char error[CG_ERROR_SIZE]);  // NULL: error
 // m stays where it is. ctx NULL: one of its own
 void cg_open_module(CgModule *m, LLVMContextRef ctx, LLVMTargetMachineRef tm, const CgPipeline *how);

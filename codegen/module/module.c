@@ -121,7 +121,7 @@ static void compile_in_child(void *ctx) {
   jmp_buf here;
   if (setjmp(here)) cg_child_fail(CG_NO_MEMORY, "out of memory");
   rt_arena_on_oom(c->plan->mem, &here);
-  if (c->generate == cg_make_image) cg_init_llvm_here();
+  if (c->generate == cg_make_image) cg_init_llvm_for(c->plan->t->triple);
   else cg_init_llvm();
   if (c->generate(c->plan, &here, &out)) cg_child_answer(&out);
   cg_child_fail(CG_NO_CODE, c->plan->why->text);
