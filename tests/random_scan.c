@@ -88,6 +88,12 @@ static Val next_of(Gen *g, const Scanned *s, uint32_t k) {
   return gen_chance(g, 30) ? gen_op2(g, OP_mul, y, gen_number(g, 0.5)) : y;
 }
 
+// What the body has read of a carry without rows knew of none: rows of a layout that it becomes are just rows.
+static Val with_rows_of(Gen *g, Val carry, Val next) {
+  bool becomes_rows = ir_rows_at(&g->rows, next).layout && !ir_rows_at(&g->rows, carry).layout;
+  return becomes_rows ? gen_emit(g, OP_rows, &next, 1, NULL, 0) : next;
+}
+
 // What a packed scan stacks of values without rows only scans over the same layout may read.
 static bool may_be_stacked(Gen *g, const Scanned *s, Val v) {
   int64_t steps = ir_dim_bound(g->p, is_packed(s) ? s->layout.time : s->time);
@@ -126,7 +132,7 @@ static void leave_body(Gen *g, const Scanned *s) {
 
 static void end(Gen *g, const Scanned *s) {
   for (uint32_t k = 0; k < s->n_carries; k++) {
-    Val next = next_of(g, s, k);
+    Val next = with_rows_of(g, s->carry[k], next_of(g, s, k));
     gen_emit(g, OP_scan_next, &next, 1, (Attr[]){s->number, ir_a_int(KEY_index, k)}, 2);
   }
   uint32_t n_outputs = add_outputs(g, s);
