@@ -1,5 +1,5 @@
 // Fourier transforms of real numbers, as products with constant matrices: cosines and sines beside each other, so that one
-// product makes both parts. That of windows is a convolution whose kernels are the matrix's columns.
+// product makes both parts. That of windows is one of rows, each a window.
 //
 //   tn_rfft(x: f32[5,4])     table [4,6]      matmul [5,4] x [4,6]     reshape {shape=[5,3,2]}
 //
@@ -12,7 +12,7 @@
 //                         permute, reshape, slice                               [rows, bins, part]
 //
 // The transform back is the same with the steps transposed and in reverse order.
-//   tn_stft(x: f32[5,99], 8, .hop = 4)     table [10,1,8]     conv [5,107,1] {stride=[4]}     reshape, permute
+//   tn_stft(x: f32[5,99], 8, .hop = 4)     windows [5,107] {size=8, step=4}     matmul [5,25,8] x [8,10]     reshape, permute
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/linalg.h"
 #include "frontend/graph/ops.h"
@@ -51,7 +51,6 @@ static tn_tensor table(const Fourier *t, int64_t rows, int64_t columns, ElementF
 
 // Column 2 k is the real part of bin k, the next one its imaginary part.
 static float forward(const Fourier *t, int64_t j, int64_t column) { return (float)wave(t, j, column / 2, column % 2); }
-static float kernel(const Fourier *t, int64_t column, int64_t j) { return forward(t, j, column); }
 
 // Bins but the first, and the last of an even number of points, stand for two: themselves and their conjugates.
 static double weight(const Fourier *t, int64_t bin) { return (bin == 0 || 2 * bin == t->n ? 1 : 2) / (double)t->n; }
@@ -232,29 +231,28 @@ static bool check_windows(Fourier *t, tn_tensor x, const tn_stft_options *o) {
          false;
 }
 
-// [B, positions, 2 bins]: as [B, bins, positions, 2]
-static tn_tensor by_bins(const Fourier *t, tn_tensor y, bool is_one) {
-  static const uint32_t order[] = {0, 2, 1, 3};
-  if (!fe_ok(y)) return y;
-  Dim d[] = {fe_axis_dim(y, 0), fe_axis_dim(y, 1), ir_dim(ir_of(t), t->bins), ir_dim(ir_of(t), 2)};
-  y = fe_permute(fe_reshape(y, d, 4, t->at), order, t->at);
-  return is_one ? fe_without_axis(y, 0, t->at) : y;
+// Windows of x [B, T] as [B, positions, n]
+static tn_tensor windows_of(const Fourier *t, tn_tensor x, const tn_stft_options *o) {
+  const int64_t ends[] = {t->n / 2, t->n / 2}, hop = o->hop ? o->hop : t->n < 4 ? 1 : t->n / 4;
+  if (!o->not_centered) x = fe_pad(x, ends, 2, TN_PAD_REFLECT, 0, t->at);
+  if (!fe_ok(x)) return x;
+  Dim all = fe_axis_dim(x, 1);
+  if (ir_dim_is_const(ir_of(t), all) && ir_dim_bound(ir_of(t), all) < t->n)
+    return fe_refuse(x, E_SHAPE, t->at, "the transform has more points than the axis has elements");
+  x = fe_unfold(x, 1, t->n, hop, t->at);
+  return o->window.fn ? fe_emit2(OP_mul, x, o->window, t->at) : x;
 }
 
 tn_tensor tn_stft(tn_tensor x, int64_t n, tn_stft_options o) {
+  static const uint32_t by_bins[] = {0, 2, 1, 3};
   Fourier t = {.at = o.at};
   if (!fe_join((const tn_tensor[]){x, o.window}, o.window.fn ? 2 : 1, &t.f, o.at)) return fe_poison(t.f);
   FE_GUARD(t.f->p, fe_poison(t.f));
   if (!check_points(&t, x, n) || !check_windows(&t, x, &o)) return fe_poison(t.f);
-  Prog *p = ir_of(&t);
-  int64_t hop = o.hop ? o.hop : n < 4 ? 1 : n / 4;
+  choose_stages(&t);
   bool is_one = fe_rank(x) == 1;
-  const int64_t ends[] = {n / 2, n / 2};
-  tn_tensor y = is_one ? fe_with_axis(x, 0, o.at) : x, weight = table(&t, 2 * t.bins, n, kernel);
-  if (!o.not_centered) y = fe_pad(y, ends, 2, TN_PAD_REFLECT, 0, o.at);
-  if (o.window.fn) weight = fe_emit2(OP_mul, weight, o.window, o.at);
-  const Dim w[] = {ir_dim(p, 2 * t.bins), ir_dim(p, 1), ir_dim(p, n)};
-  const tn_tensor in[] = {fe_ok(y) ? fe_with_axis(y, 2, o.at) : y, fe_reshape(weight, w, 3, o.at)};
-  Attr stride = ir_a_list(KEY_stride, ir_shape_ints(p, &hop, 1));
-  return fe_made(by_bins(&t, fe_emit(OP_conv, in, 2, &stride, 1, o.at), is_one), o.at);
+  tn_tensor y = windows_of(&t, is_one ? fe_with_axis(x, 0, o.at) : x, &o);
+  y = fe_ok(y) ? to_bins(&t, y, 2) : y;
+  y = fe_ok(y) ? fe_permute(y, by_bins, o.at) : y;
+  return fe_made(is_one && fe_ok(y) ? fe_without_axis(y, 0, o.at) : y, o.at);
 }

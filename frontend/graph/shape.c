@@ -539,6 +539,17 @@ tn_tensor fe_windows(tn_tensor x, uint32_t axis, uint32_t to, Dim count, int64_t
   return join(part, (uint32_t)size, to, at);
 }
 
+tn_tensor fe_unfold(tn_tensor x, uint32_t axis, int64_t size, int64_t step, tn_site at) {
+  if (!fe_ok(x)) return x;
+  Prog *p = ir_of(x);
+  Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, axis), size), ir_dim(p, step));
+  Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
+  ir_dim_computed_at(p, count, fe_loc(x.fn->p, at));
+  const Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_int(KEY_size, size), ir_a_int(KEY_step, step),
+                    ir_a_dim(KEY_count, count)};
+  return fe_emit(OP_windows, &x, 1, a, 4, at);
+}
+
 tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site at) {
   enum { MOST_PARTS = 1 << 16 };
   OPEN(&x, 1);
@@ -548,13 +559,7 @@ tn_tensor tn_unfold(tn_tensor x, int axis, int64_t size, int64_t step, tn_site a
   int64_t n = const_size(x, k);
   if (size < 1 || (n >= 0 && size > n) || size > MOST_PARTS || step < 1 || step > 1 << 30)
     return fe_refuse(x, E_ARGUMENT, at, "windows have 1 element to as many as the axis, and lie 1 or more apart");
-  Prog *p = ir_of(x);
-  Dim beyond = ir_dim_div(p, less(x, fe_axis_dim(x, k), size), ir_dim(p, step));
-  Dim count = ir_dim_add(p, beyond, ir_dim(p, 1));
-  ir_dim_computed_at(p, count, fe_loc(f->p, at));
-  const Attr a[] = {ir_a_int(KEY_axis, k), ir_a_int(KEY_size, size), ir_a_int(KEY_step, step),
-                    ir_a_dim(KEY_count, count)};
-  tn_tensor y = fe_emit(OP_windows, &x, 1, a, 4, at);
+  tn_tensor y = fe_unfold(x, k, size, step, at);
   return fe_made(is_number && fe_ok(y) ? fe_flattened(y, at) : y, at);
 }
 
