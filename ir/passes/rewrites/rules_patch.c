@@ -1,6 +1,6 @@
-// Rules of convolutions of few channels whose windows tile the image, neither overlapping nor padded, such as the patches that
-// a vision transformer begins with, or whose only window is the image, such as the first layer of a generator: products of rows, each a window of an image with channels first. The permutation that brings
-// channels to the end becomes the one that makes the rows.
+// Rules of convolutions whose windows tile the image, neither overlapping nor padded: of few channels, such as the patches that a
+// vision transformer begins with, or of a single window, such as the first layer of a generator. They are products of rows, each a
+// window of an image with channels first. The permutation that brings channels to the end becomes the one that makes the rows.
 //
 //   %q = permute %x {perm=[0,2,3,1]}     x [N, C, H kh, W kw]
 //   %y = conv %q, %w {stride=[kh,kw]}
