@@ -40,7 +40,7 @@ set(test_subjects
   "packed:packed.*|pack_.*|buckets|conv_packed"
   "loops:rnn.*|scan.*|linear_scan|fuse_rnn_input"
   "data:bigdata|image.*|media_files|readers|streams|disk_full|stored|cache"
-  "products:gemm|winograd|depthwise|conv_.*|amx|attention|triangular|lu|whole|concat|transpose|fuse_.*|moments|norm.*|rope"
+  "products:gemm|winograd|depthwise|conv_.*|amx|attention|triangular|lu|values|whole|concat|transpose|fuse_.*|moments|norm.*|rope"
   "kernels:row_kernels|sum_order|pool_sizes|vector_math|dtypes|targets|arena_guards|growth|run_sizes|probes|nan_check"
   "models:gpt2|resnet|vowels|train|optimizers|module_.*|tied.*|loss.*|counters|sparse_updates|sampling|second_grad.*|shard.*|cluster")
 file(GLOB test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.c)

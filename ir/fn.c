@@ -105,6 +105,15 @@ uint32_t ir_scope_open(Fn *f, uint32_t parent, const char *name, Loc loc) {
 Val ir_result(Val head, uint32_t k) { return (Val){head.i + k}; }
 Val ir_head(const Fn *f, Val v) { return f->ins[v.i].op == OP_result ? f->args[f->ins[v.i].args] : v; }
 
+bool ir_is_read(const Fn *f, Val result) {
+  for (uint32_t i = result.i + 1; i < f->n_ins; i++) {
+    const Ins *ins = &f->ins[i];
+    for (uint32_t k = 0; k < ins->n_args; k++)
+      if (f->args[ins->args + k].i == result.i && ins->op != OP_result) return true;
+  }
+  return false;
+}
+
 const Attr *ir_attr(const Fn *f, Val v, Key k) {
   const Ins *ins = &f->ins[v.i];
   for (uint32_t j = 0; j < ins->n_attrs; j++)

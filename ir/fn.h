@@ -17,6 +17,7 @@ Fn *ir_body_new(Prog *p, const char *name, Loc loc);  // body of a scan, with a 
 Fn *ir_body_find(const Prog *p, Str name);            // NULL: none
 Val ir_result(Val head, uint32_t k);                  // result k
 Val ir_head(const Fn *f, Val v);                 // the instruction that makes v: v itself, or the head of a `result`
+bool ir_is_read(const Fn *f, Val result);        // by an instruction other than `result`
 const Attr *ir_attr(const Fn *f, Val v, Key k);  // NULL: absent
 Str ir_output_name(const Fn *f, Val v);          // of an output; one without {name} is out0, out1, .. by its {index}
 int64_t ir_attr_int(const Fn *f, Val v, Key k, int64_t absent);

@@ -1,4 +1,4 @@
-// eigh and svd by one-sided Jacobi rotations: pairs of rows are rotated until they are orthogonal, in cycles
+// eigh and svd whose vectors are read (values.c has the others) by one-sided Jacobi rotations: pairs of rows are rotated until they are orthogonal, in cycles
 // over all pairs, until a cycle rotates none. J, which begins as the identity, takes the same rotations as X.
 //
 //   svd:    X is a / its largest element;     J X = diag(s) V^T,  so that U = J^T
@@ -7,7 +7,7 @@
 //
 // Rows are contiguous and fill vectors. The order of pairs does not depend on the workers, each of which has
 // matrices of its own: results have the same bits for any number of them.
-#include "codegen/linalg/linalg.h"
+#include "codegen/linalg/values.h"
 #include "codegen/math/primitives.h"
 
 #include <math.h>
@@ -229,13 +229,18 @@ static V result_at(Cg *c, Val v, uint32_t k) {
   return f32_at(c, c->scratch, cg_i64(c, bytes / 4));
 }
 
-int64_t cg_svd_scratch_bytes(const Fn *f, Val v) {
+int64_t cg_svd_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  if (cg_values_alone(f, v)) return cg_values_scratch_bytes(f, v, t);
   int64_t bytes = 0;
   for (uint32_t k = 0; k < 3; k++) bytes += cg_unread_bytes(f, ir_result(v, k));
   return bytes;
 }
 
 void cg_emit_svd(Cg *c, Val v) {
+  if (cg_values_alone(c->f, v)) {
+    cg_emit_values(c, v);
+    return;
+  }
   Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
   V a = cg_ptr(c, ir_arg(c->f, v, 0)), m = cg_matrix_size(c, shape, 2), n = cg_matrix_size(c, shape, 1);
   V u = result_at(c, v, 0), s = result_at(c, v, 1), x = result_at(c, v, 2), all = cg_mul(c, m, n);
@@ -300,13 +305,18 @@ static void make_eigh(Cg *c, V fn, void *ctx) {
 }
 
 // Scratch: X, and results that nobody reads
-int64_t cg_eigh_scratch_bytes(const Fn *f, Val v) {
+int64_t cg_eigh_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  if (cg_values_alone(f, v)) return cg_values_scratch_bytes(f, v, t);
   int64_t bytes = cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape));
   for (uint32_t k = 0; k < 2; k++) bytes += cg_unread_bytes(f, ir_result(v, k));
   return bytes;
 }
 
 void cg_emit_eigh(Cg *c, Val v) {
+  if (cg_values_alone(c->f, v)) {
+    cg_emit_values(c, v);
+    return;
+  }
   Shape shape = ir_ins(c->f, ir_arg(c->f, v, 0))->shape;
   V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, shape, 1), square = cg_mul(c, n, n);
   V w = result_at(c, v, 0), own = result_at(c, v, 1);

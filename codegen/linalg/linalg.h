@@ -85,8 +85,8 @@ void cg_emit_lu_solve(Cg *c, Val v);
 void cg_emit_qr(Cg *c, Val v);  // qr.c
 int64_t cg_qr_scratch_bytes(const Fn *f, Val v);
 void cg_emit_eigh(Cg *c, Val v);  // jacobi.c
-int64_t cg_eigh_scratch_bytes(const Fn *f, Val v);
+int64_t cg_eigh_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_emit_svd(Cg *c, Val v);
-int64_t cg_svd_scratch_bytes(const Fn *f, Val v);
+int64_t cg_svd_scratch_bytes(const Fn *f, Val v, const Target *t);
 
 #endif

@@ -27,13 +27,6 @@ V cg_place_at(Cg *c, const CgPlace *p, V matrix) {
   return p->each ? cg_at(c, p->elem, p->base, cg_mul(c, matrix, p->each)) : p->base;
 }
 
-static bool is_read(const Fn *f, Val result) {
-  for (uint32_t i = result.i + 1; i < f->n_ins; i++)
-    for (uint32_t k = 0; k < f->ins[i].n_args; k++)
-      if (ir_arg(f, (Val){i}, k).i == result.i && f->ins[i].op != OP_result) return true;
-  return false;
-}
-
 int64_t cg_unread_bytes(const Fn *f, Val result) {
-  return is_read(f, result) ? 0 : cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, result)->shape));
+  return ir_is_read(f, result) ? 0 : cg_larger(4, 4 * ir_shape_bound(f->prog, ir_ins(f, result)->shape));
 }

@@ -45,6 +45,14 @@ static double work_gemm(const Fn *f, Val v) {
   return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1);
 }
 
+// Values alone: reflections, then each value by 32 passes over the diagonal. With vectors: about six cycles of pairs of rows.
+static double work_values(const Fn *f, Val v, Val first_vectors, Val vectors) {
+  double rows = last_bound(f, ir_arg(f, v, 0), 2), work = bound_of(f, ir_arg(f, v, 0)) * rows;
+  if (ir_is_read(f, first_vectors) || ir_is_read(f, vectors)) return 18 * work;
+  return work * (ir_ins(f, v)->op == OP_eigh ? 1 : 1.5) +
+         100 * rows * bound_of(f, ir_result(v, ir_ins(f, v)->op == OP_svd));
+}
+
 static double work_linalg(const Fn *f, Val v) {
   double products = bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), 1);
   switch (ir_ins(f, v)->op) {
@@ -52,8 +60,8 @@ static double work_linalg(const Fn *f, Val v) {
   case OP_lu_solve: return products;
   case OP_lu: return products / 3;
   case OP_qr: return products * 2;
-  case OP_eigh:  // about six cycles of pairs of rows
-  case OP_svd: return 18 * bound_of(f, ir_arg(f, v, 0)) * last_bound(f, ir_arg(f, v, 0), 2);
+  case OP_eigh: return work_values(f, v, ir_result(v, 1), ir_result(v, 1));
+  case OP_svd: return work_values(f, v, v, ir_result(v, 2));
   default: return products / 6;
   }
 }
