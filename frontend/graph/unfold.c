@@ -120,20 +120,79 @@ static tn_tensor places(const Columns *c, uint32_t k) {
   return fe_ok(at) ? fe_cast(at, DT_I64, c->at) : at;
 }
 
-// Axes [kernel, positions] from `axis` on as one of the padded elements.
-static tn_tensor added(const Columns *c, uint32_t k, tn_tensor x, uint32_t axis) {
-  if (!fe_ok(x)) return x;
+// x with axis `from` behind axis `to`, which is a later one
+static tn_tensor moved_behind(const Columns *c, tn_tensor x, uint32_t from, uint32_t to) {
+  uint32_t perm[MAX_RANK], rank = fe_ok(x) ? fe_rank(x) : 0;
+  for (uint32_t j = 0; j < rank; j++) perm[j] = j < from || j > to ? j : j < to ? j + 1 : from;
+  return fe_ok(x) ? fe_permute(x, perm, c->at) : x;
+}
+
+// x from `start` on along an axis of `size`; the others are 0.
+static tn_tensor placed(const Columns *c, tn_tensor x, uint32_t axis, int64_t start, int64_t size) {
   Prog *p = ir_of(c);
+  if (!fe_ok(x) || fe_axis_dim(x, axis).i == ir_dim(p, size).i) return x;
+  const Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(p, start)), ir_a_int(KEY_size, size)};
+  return fe_emit(OP_pad_axis, &x, 1, a, 3, c->at);
+}
+
+// Axes `axis` and the one behind it as one of `size` elements
+static tn_tensor merged(const Columns *c, tn_tensor x, uint32_t axis, Dim size) {
   Dim d[MAX_RANK];
-  uint32_t rank = fe_rank(x) - 1;
-  for (uint32_t j = 0; j < rank; j++) d[j] = fe_axis_dim(x, j < axis ? j : j + 1);
-  d[axis] = ir_dim_mul(p, ir_dim(p, c->kernel[k]), c->out[k]);
-  tn_tensor of[3] = {{0}, places(c, k), fe_reshape(x, d, rank, c->at)};
-  d[axis] = ir_dim_add(p, c->in[k], ir_dim(p, 2 * c->padding[k]));
-  Attr zero[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(p, d, rank))};
-  of[0] = fe_emit_in(c->f, OP_full, zero, 2, c->at);
-  tn_tensor y = fe_over_axis("tn_fold2d", OP_index_add, of, 3, (int)axis, c->at);
-  return fe_ok(y) && c->padding[k] ? fe_part(y, axis, ir_dim(p, c->padding[k]), c->in[k], c->at) : y;
+  uint32_t rank = fe_ok(x) ? fe_rank(x) - 1 : 0;
+  for (uint32_t j = 0; j < rank; j++) d[j] = j == axis ? size : fe_axis_dim(x, j < axis ? j : j + 1);
+  return fe_ok(x) ? fe_reshape(x, d, rank, c->at) : x;
+}
+
+// Windows one apart, and windows without gaps, are sums of chunks of the elements of each, shifted:
+//
+//   element 2 b + r of the image = x[r, b] + x[2 + r, b - 1] + ..      stride 2: chunks of two elements
+//   element b = x[0, b] + x[1, b - dilation] + ..                      stride 1: of one
+enum { MOST_CHUNKS = 64 };
+
+static int64_t chunks_of(const Columns *c, uint32_t k) { return (c->kernel[k] + c->stride[k] - 1) / c->stride[k]; }
+
+static bool are_chunks(const Columns *c, uint32_t k) {
+  bool is_const = ir_dim_is_const(ir_of(c), c->in[k]) && ir_dim_is_const(ir_of(c), c->out[k]);
+  return is_const && (c->stride[k] == 1 || c->dilation[k] == 1) && chunks_of(c, k) <= MOST_CHUNKS;
+}
+
+// Elements of the kernel at axis `taps` and positions at `axis` as axes [blocks, stride] from axis - 1 on
+static tn_tensor chunk(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis, int64_t q) {
+  int64_t from = q * c->stride[k], left = c->kernel[k] - from, n = left < c->stride[k] ? left : c->stride[k];
+  int64_t blocks = ir_dim_bound(ir_of(c), c->out[k]) + (chunks_of(c, k) - 1) * c->dilation[k];
+  x = moved_behind(c, fe_slice(x, taps, from, n, c->at), taps, axis);
+  return placed(c, placed(c, x, axis, 0, c->stride[k]), axis - 1, q * c->dilation[k], blocks);
+}
+
+static tn_tensor sum_of_chunks(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis) {
+  tn_tensor sum = chunk(c, k, x, taps, axis, 0);
+  for (int64_t q = 1; q < chunks_of(c, k); q++) sum = fe_binary(OP_add, sum, chunk(c, k, x, taps, axis, q), c->at);
+  if (!fe_ok(sum)) return sum;
+  Prog *p = ir_of(c);
+  int64_t all = ir_dim_bound(p, fe_axis_dim(sum, axis - 1)) * c->stride[k], in = ir_dim_bound(p, c->in[k]);
+  int64_t there = all - c->padding[k] < in ? all - c->padding[k] : in;
+  sum = merged(c, sum, axis - 1, ir_dim(p, all));
+  if (there < all) sum = fe_slice(sum, axis - 1, c->padding[k], there, c->at);
+  return placed(c, sum, axis - 1, 0, in);
+}
+
+// Other windows: every element is added where it belongs.
+static tn_tensor scattered(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis) {
+  Prog *p = ir_of(c);
+  Dim d[MAX_RANK], padded = ir_dim_add(p, c->in[k], ir_dim(p, 2 * c->padding[k]));
+  x = merged(c, moved_behind(c, x, taps, axis - 1), axis - 1, ir_dim_mul(p, ir_dim(p, c->kernel[k]), c->out[k]));
+  if (!fe_ok(x)) return x;
+  for (uint32_t j = 0; j < fe_rank(x); j++) d[j] = j == axis - 1 ? padded : fe_axis_dim(x, j);
+  Attr zero[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(p, d, fe_rank(x)))};
+  const tn_tensor of[3] = {fe_emit_in(c->f, OP_full, zero, 2, c->at), places(c, k), x};
+  tn_tensor y = fe_over_axis("tn_fold2d", OP_index_add, of, 3, (int)axis - 1, c->at);
+  return fe_ok(y) && c->padding[k] ? fe_part(y, axis - 1, ir_dim(p, c->padding[k]), c->in[k], c->at) : y;
+}
+
+// Axes `taps` and `axis`, a later one, of elements of windows and of positions as one of the image's, axis - 1.
+static tn_tensor added(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis) {
+  if (!fe_ok(x)) return x;
+  return are_chunks(c, k) ? sum_of_chunks(c, k, x, taps, axis) : scattered(c, k, x, taps, axis);
 }
 
 // x [N, C kernel, positions]; false: reported
@@ -176,8 +235,7 @@ tn_tensor fe_fold2d(tn_tensor x, tn_shape sizes, int64_t kernel, tn_unfold_optio
   Dim d[2 + 2 * AXES] = {fe_axis_dim(y, 0),      channels, ir_dim(p, c.kernel[0]),
                          ir_dim(p, c.kernel[1]), c.out[0], c.out[1]};
   y = fe_reshape(y, d, 2 + 2 * AXES, o.at);
-  if (fe_ok(y)) y = fe_permute(y, (const uint32_t[]){0, 1, 2, 4, 3, 5}, o.at);
-  y = added(&c, 0, added(&c, 1, y, 4), 2);
+  y = added(&c, 0, added(&c, 1, y, 3, 5), 2, 3);
   return fe_ok(y) && one ? fe_reshape(y, (Dim[]){channels, c.in[0], c.in[1]}, 3, o.at) : y;
 }
 
