@@ -59,6 +59,21 @@ bool ir_windows_are_all(const Fn *f, Val v) {
   return ir_attr(f, v, KEY_count)->u.dim.i == ir_dim_add(p, beyond, one).i;
 }
 
+CropAxis ir_crop_axis(const Fn *f, Val v, uint32_t axis) {
+  Prog *p = f->prog;
+  CropAxis c = {.start = ir_list_at(p, ir_attr(f, v, KEY_starts)->u.list, axis),
+                .step = ir_list_at(p, ir_attr(f, v, KEY_steps)->u.list, axis),
+                .before = ir_list_at(p, ir_attr(f, v, KEY_before)->u.list, axis),
+                .size = ir_dim_at(p, ir_attr(f, v, KEY_shape)->u.list, axis)};
+  int64_t behind = ir_list_at(p, ir_attr(f, v, KEY_behind)->u.list, axis);
+  c.count = ir_dim_sub(p, c.size, ir_dim(p, c.before + behind));
+  return c;
+}
+
+bool ir_crop_keeps(const CropAxis *c, Dim size) {
+  return !c->start && c->step == 1 && !c->before && c->count.i == size.i && c->size.i == size.i;
+}
+
 ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k) {
   Prog *p = f->prog;
   const Attr *starts = ir_attr(f, v, KEY_starts), *counts = ir_attr(f, v, KEY_counts);

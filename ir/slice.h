@@ -28,6 +28,16 @@ Dim ir_windows_span(const Fn *f, Val v);
 // As many windows as there are, for any sizes of the run: they lie in the axis.
 bool ir_windows_are_all(const Fn *f, Val v);
 
+// Op `crop` along one axis: element i of the result is element  start + (i - before) step  of the operand for
+// before <= i < before + count, else 0.
+typedef struct {
+  int64_t start, step, before;
+  Dim count, size;  // size: of the result
+} CropAxis;
+CropAxis ir_crop_axis(const Fn *f, Val v, uint32_t axis);
+// Does it leave an axis of the operand, of this size, as it is?
+bool ir_crop_keeps(const CropAxis *c, Dim size);
+
 // What a concat takes of operand k along its axis: all, or `count` elements from `start` on.
 typedef struct {
   int64_t start;

@@ -833,6 +833,9 @@ for decay, attrs in ({"weight_decay": 0.1}, "beta2=0.95"), ({"lr": 0.02, "weight
 update("adamax", lambda p: optim.Adamax(p, lr=0.02, betas=few, eps=1e-2, weight_decay=0.1), "beta2=0.95, eps=0.01",
        ["exp_avg", "exp_inf"], **cycled)
 update("lion", lambda p: Lion(p, lr=0.01, weight_decay=0.1), "", ["exp_avg"], plain, **cycled)
+# ---- parts of several axes, likewise
+both("crop", "%y = crop %x {starts=[1,0], steps=[1,2], before=[2,0], behind=[0,1], shape=[4,4]}", {"x": rnd(3, 6)},
+     lambda x: F.pad(x[1:, ::2], (0, 1, 2, 0)), ["x"])
 # ---- windows, likewise
 both("windows", "%y = windows %x {axis=1, size=5, step=2, count=4}", {"x": rnd(3, 12)}, lambda x: x.unfold(1, 5, 2), ["x"])
 both("windows of rows", "%y = windows %x {axis=0, size=3, step=1, count=4}", {"x": rnd(6, 2)}, lambda x: x.unfold(0, 3, 1), ["x"])

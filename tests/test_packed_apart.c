@@ -195,7 +195,7 @@ static const char *const elsewhere =
     "log_softmax_grad linear_scan_grad shift packed_layout dense_layout pack_padded seq_scatter seq_softmax_grad "
     "seq_windows_grad "
     "seq_window_lengths seq_from_list seq_to_list rnn_seq_grad scan_begin scan_carry scan_next scan_final scan_end "
-    "scan "
+    "scan crop "
     "sdpa_grad sdpa_bias_grad global_norm exchange_begin exchange_end exchanged adamw_sparse mean ";
 
 static bool has_case(const char *op) {

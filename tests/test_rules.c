@@ -49,7 +49,8 @@ static const char *run_golden(RtArena *mem, const char *rule, const char *select
   if (!p || !CHECK(ir_select_rules(p, select) && ir_trace_rules(p, "grad,rule:all", hear))) return NULL;
   for (uint32_t k = 0; k < p->n_fns; k++)
     if (!CHECK(ir_run_passes(
-            p->fns[k], "check_scopes,check_rows,simplify,sparse_updates,fold_grad_scale,fuse_rnn_input", NULL, NULL)))
+            p->fns[k], "check_scopes,check_rows,simplify,sparse_updates,fold_grad_scale,compose_maps,fuse_rnn_input",
+            NULL, NULL)))
       rt_diags_print(&p->diags, stdout);
   return told->text;
 }

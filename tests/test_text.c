@@ -99,6 +99,7 @@ static const char *const op_lines[] = {
     "%sv = slice %x, %ks {axis=0, start=1, count=B*2, step=2, reverse}",
     "%sw = slice_assign %seq, %seq {axis=1, reverse}",
     "%pa = pad_axis %x {axis=1, start=2, size=7}",
+    "%cr = crop %x {starts=[0,1], steps=[1,2], before=[0,3], behind=[0,1], shape=[4,5]}",
     "%wi = windows %x {axis=1, size=2, step=1, count=2}",
     "%co = concat %x, %x {axis=0}",
     "%cl = clone %x",

@@ -81,6 +81,20 @@ static void map_slice(Pointwise *p, Access *a, Val v) {
   a->factor[s.axis] = is_plain ? NULL : s.reverse ? cg_sub(c, cg_i64(c, 0), step) : step;
 }
 
+// An axis that is left as it is may be one that the run sizes.
+static void map_crop(Pointwise *p, Access *a, Val v) {
+  Cg *c = p->c;
+  for (uint32_t k = 0; k < p->rank; k++) {
+    CropAxis axis = ir_crop_axis(c->f, v, k);
+    if (axis.start != axis.before * axis.step) a->offset[k] = cg_i64(c, axis.start - axis.before * axis.step);
+    if (axis.step != 1) a->factor[k] = cg_i64(c, axis.step);
+    if (axis.count.i == axis.size.i) continue;
+    a->lo[k] = cg_i64(c, axis.before);
+    a->hi[k] = cg_add(c, a->lo[k], cg_dim(c, axis.count));
+    a->partial = true;
+  }
+}
+
 static void map_index(Pointwise *p, Access *a, Val v) {
   Cg *c = p->c;
   Op op = op_of(p, v);
@@ -96,8 +110,8 @@ static void map_index(Pointwise *p, Access *a, Val v) {
     a->factor[axis] = cg_i64(p->c, ir_attr_int(p->c->f, v, KEY_step, 1));
     return;
   }
-  if (op == OP_slice) {
-    map_slice(p, a, v);
+  if (op == OP_slice || op == OP_crop) {
+    op == OP_slice ? map_slice(p, a, v) : map_crop(p, a, v);
     return;
   }
   uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);

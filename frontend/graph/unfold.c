@@ -156,24 +156,31 @@ static bool are_chunks(const Columns *c, uint32_t k) {
   return is_const && (c->stride[k] == 1 || c->dilation[k] == 1) && chunks_of(c, k) <= MOST_CHUNKS;
 }
 
-// Elements of the kernel at axis `taps` and positions at `axis` as axes [blocks, stride] from axis - 1 on
+// Of padded elements along the axis those of the image
+static tn_tensor without_padding(const Columns *c, uint32_t k, tn_tensor x, uint32_t axis) {
+  if (!fe_ok(x)) return x;
+  int64_t all = ir_dim_bound(ir_of(c), fe_axis_dim(x, axis)), in = ir_dim_bound(ir_of(c), c->in[k]);
+  int64_t there = all - c->padding[k] < in ? all - c->padding[k] : in;
+  if (there < all) x = fe_slice(x, axis, c->padding[k], there, c->at);
+  return placed(c, x, axis, 0, in);
+}
+
+// Chunk q of the elements at axis `taps`, where it belongs along `axis`. Of windows one apart these are elements of the image.
 static tn_tensor chunk(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis, int64_t q) {
   int64_t from = q * c->stride[k], left = c->kernel[k] - from, n = left < c->stride[k] ? left : c->stride[k];
   int64_t blocks = ir_dim_bound(ir_of(c), c->out[k]) + (chunks_of(c, k) - 1) * c->dilation[k];
-  x = moved_behind(c, fe_slice(x, taps, from, n, c->at), taps, axis);
-  return placed(c, placed(c, x, axis, 0, c->stride[k]), axis - 1, q * c->dilation[k], blocks);
+  x = placed(c, fe_slice(x, taps, from, n, c->at), taps, 0, c->stride[k]);
+  x = placed(c, x, axis, q * c->dilation[k], blocks);
+  return c->stride[k] == 1 ? without_padding(c, k, x, axis) : x;
 }
 
 static tn_tensor sum_of_chunks(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis) {
   tn_tensor sum = chunk(c, k, x, taps, axis, 0);
   for (int64_t q = 1; q < chunks_of(c, k); q++) sum = fe_binary(OP_add, sum, chunk(c, k, x, taps, axis, q), c->at);
   if (!fe_ok(sum)) return sum;
-  Prog *p = ir_of(c);
-  int64_t all = ir_dim_bound(p, fe_axis_dim(sum, axis - 1)) * c->stride[k], in = ir_dim_bound(p, c->in[k]);
-  int64_t there = all - c->padding[k] < in ? all - c->padding[k] : in;
-  sum = merged(c, sum, axis - 1, ir_dim(p, all));
-  if (there < all) sum = fe_slice(sum, axis - 1, c->padding[k], there, c->at);
-  return placed(c, sum, axis - 1, 0, in);
+  Dim all = ir_dim_mul(ir_of(c), fe_axis_dim(sum, axis), ir_dim(ir_of(c), c->stride[k]));
+  sum = merged(c, moved_behind(c, sum, taps, axis), axis - 1, all);
+  return c->stride[k] == 1 ? sum : without_padding(c, k, sum, axis - 1);
 }
 
 // Other windows: every element is added where it belongs.

@@ -88,6 +88,25 @@ bool eval_pad_axis(Run *r, Val v) {
   return true;
 }
 
+bool eval_crop(Run *r, Val v) {
+  Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0);
+  Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
+  int64_t stride[MAX_RANK], own[MAX_RANK];
+  run_strides(&from, stride), run_strides(&to, own);
+  for (int64_t i = 0; i < out.n; i++) {
+    int64_t at = 0;
+    bool is_part = true;
+    for (uint32_t k = 0; k < to.rank; k++) {
+      CropAxis axis = ir_crop_axis(r->f, v, k);
+      int64_t j = i / own[k] % to.dim[k] - axis.before, n = ir_dim_eval(r->f->prog, axis.count, r->env->slots);
+      is_part &= j >= 0 && j < n;
+      at += (axis.start + j * axis.step) * stride[k];
+    }
+    out.v[i] = is_part ? a.v[at] : 0;
+  }
+  return true;
+}
+
 bool eval_windows(Run *r, Val v) {
   Sizes from = run_arg_sizes(r, v, 0), to = run_sizes(r, v);
   int64_t stride[MAX_RANK], axis = ir_attr_int(r->f, v, KEY_axis, 0), step = ir_attr_int(r->f, v, KEY_step, 1);

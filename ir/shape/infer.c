@@ -269,6 +269,40 @@ uint16_t ir_rule_pad_axis(const Infer *c) {
   return 0;
 }
 
+static bool has_list(const Infer *c, Key key, uint32_t rank, bool is_const) {
+  const Attr *a = ir_attr(c->f, c->v, key);
+  if (!a || ir_rank(c->p, a->u.list) != rank) return false;
+  for (uint32_t k = 0; k < rank && is_const; k++)
+    if (!ir_dim_is_const(c->p, ir_dim_at(c->p, a->u.list, k))) return false;
+  return true;
+}
+
+static bool crop_fits(const Infer *c, const CropAxis *a, Dim of) {
+  enum { MOST = 1 << 30 };
+  if (ir_crop_keeps(a, of)) return true;
+  if (!ir_dim_is_const(c->p, of) || !ir_dim_is_const(c->p, a->count) || !ir_dim_is_const(c->p, a->size)) return false;
+  int64_t n = ir_dim_bound(c->p, of), count = ir_dim_info(c->p, a->count)->value,
+          size = ir_dim_info(c->p, a->size)->value;
+  if (a->start < 0 || a->start > MOST || a->step < 1 || a->step > MOST || a->before < 0 || a->before > MOST)
+    return false;
+  return count >= 0 && count <= MOST && size - a->before >= count && (!count || a->start + (count - 1) * a->step < n);
+}
+
+uint16_t ir_rule_crop(const Infer *c) {
+  uint32_t r = rank_of(c, 0);
+  bool good = has_list(c, KEY_starts, r, true) && has_list(c, KEY_steps, r, true) && has_list(c, KEY_before, r, true) &&
+              has_list(c, KEY_behind, r, true) && has_list(c, KEY_shape, r, false);
+  if (!good) return ir_infer_fault(c, E_ARGUMENT, "{starts, steps, before, behind, shape} have a number for each axis");
+  for (uint32_t k = 0; k < r; k++) {
+    CropAxis a = ir_crop_axis(c->f, c->v, k);
+    if (!crop_fits(c, &a, dim_of(c, 0, k)))
+      return bad_shape(
+          c, "the part does not lie in the operand, or not in the result, or is one of an axis that the run sizes");
+  }
+  set(c, 0, dtype_of(c, 0), ir_attr(c->f, c->v, KEY_shape)->u.list);
+  return 0;
+}
+
 uint16_t ir_rule_windows(const Infer *c) {
   enum { MOST = 1 << 30 };
   uint32_t axis, r = rank_of(c, 0);
