@@ -109,8 +109,11 @@ bool ir_row_elements(const Fn *f, Shape s, RowSpace rows) {
 }
 
 bool ir_row_passes(const Fn *f, Val view, RowSpace rows) {
+  bool is_scalar = scalar_kind(f, ir_ins(f, view)->shape, rows);
   while (ir_ins(f, view)->op == OP_reshape) view = ir_arg(f, view, 0);
-  return ir_ops[ir_ins(f, view)->op].cls != CLASS_VIEW && ir_row_elements(f, ir_ins(f, view)->shape, rows);
+  Shape base = ir_ins(f, view)->shape, own;
+  if (ir_ops[ir_ins(f, view)->op].cls == CLASS_VIEW || ir_column_sum(f, view, &own)) return false;
+  return ir_row_elements(f, base, rows) || (is_scalar && scalar_kind(f, base, rows));
 }
 
 // An operand that is broadcast to shape `to`

@@ -122,7 +122,7 @@ static bool reads_in_row(const Look *l, uint32_t i, uint32_t k, Val a) {
     return ((r.elements >> k & 1) && is_element(l, from)) || ((r.numbers >> k & 1) && is_number(l, from));
   }
   Shape to = shape_at(l, (Val){i});
-  if (op_at(l, i) == OP_reshape) return has_elements(l, from);
+  if (op_at(l, i) == OP_reshape) return has_elements(l, from) || (is_number(l, from) && is_number(l, to));
   if (class_at(l, i) != CLASS_POINTWISE && op_at(l, i) != OP_expand) return false;
   return from.i == to.i || (is_element(l, to) && is_number(l, from));
 }
@@ -199,7 +199,8 @@ static bool check_of_class(const Look *l, uint32_t i) {
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
   case CLASS_ROW:
     if (op_at(l, i) == OP_reshape)
-      return has_elements(l, shape_at(l, (Val){i})) || broken_member(l, i, "it has other elements than the rows");
+      return has_elements(l, shape_at(l, (Val){i})) || is_number(l, shape_at(l, (Val){i})) ||
+             broken_member(l, i, "it has other elements than the rows");
     return is_row_op(l, i) || class_at(l, i) == CLASS_POINTWISE || op_at(l, i) == OP_expand ||
            broken_member(l, i, "it does not work on rows");
   case CLASS_CONV_WEIGHT:
