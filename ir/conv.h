@@ -46,6 +46,9 @@ static inline int64_t ir_conv_taps(const Conv *c) { return c->kernel[0] * c->ker
 // Positions of a window along an axis of `in` elements; none: the window is longer for every size of the run.
 Dim ir_conv_positions(Prog *p, Dim in, int64_t padding, int64_t kernel, int64_t stride, int64_t dilation);
 
+// v is a permute that moves the last axis behind the first one, as channels of images; not to_first: back
+bool ir_moves_channels(const Fn *f, Val v, bool to_first);
+
 // ---- windows along packed sequences: seq_windows and its gradient
 //
 //   %n = seq_window_lengths %L {size=5, step=2} : i64[batch]                (length - 5) / 2 + 1

@@ -346,3 +346,14 @@ uint16_t ir_rule_seq_window_lengths(const Infer *c) {
   set(c, 0, DT_I64, ir_shape(c->p, &batch, 1));
   return 0;
 }
+
+bool ir_moves_channels(const Fn *f, Val v, bool to_first) {
+  if (ir_ins(f, v)->op != OP_permute) return false;
+  Shape perm = ir_attr(f, v, KEY_perm)->u.list;
+  uint32_t n = ir_rank(f->prog, perm);
+  for (uint32_t k = 1; k < n; k++) {
+    uint32_t axis = to_first ? (k == 1 ? n - 1 : k - 1) : (k + 1 == n ? 1 : k + 1);
+    if (ir_list_at(f->prog, perm, k) != axis) return false;
+  }
+  return n > 2;
+}

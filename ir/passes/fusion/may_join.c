@@ -166,15 +166,6 @@ static bool makes_neighbours(const Fn *f, Val product) {
   return !c.channels_first && by_one && c.dilation[CONV_AXES - 1] == 1;
 }
 
-// v moves the last axis behind the first one.
-static bool puts_channels_first(const Fn *f, Val v) {
-  Shape perm = ir_attr(f, v, KEY_perm)->u.list;
-  uint32_t rank = ir_rank(f->prog, perm);
-  for (uint32_t k = 0; k < rank; k++)
-    if (ir_list_at(f->prog, perm, k) != (k == 0 ? 0 : k == 1 ? rank - 1 : k - 1)) return false;
-  return rank > 2;
-}
-
 // What a convolution makes may be stored with channels first, too, while it is in L1: by a permute, of which outputs are made.
 static const char *first_bar(const Groups *g, uint32_t to, Val v) {
   const Fn *f = g->f;
@@ -184,7 +175,7 @@ static const char *first_bar(const Groups *g, uint32_t to, Val v) {
     return "it permutes nothing that the kernel makes";
   if (!makes_neighbours(f, (Val){k->lead}))
     return "the product is no convolution whose neighbouring pixels are computed together";
-  return puts_channels_first(f, v) ? NULL : "it does more than to put channels first";
+  return ir_moves_channels(f, v, true) ? NULL : "it does more than to put channels first";
 }
 
 // Its kernel ends with one update or moments, and what reads an updated value comes behind it.

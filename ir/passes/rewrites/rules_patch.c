@@ -12,16 +12,6 @@
 #include "ir/intern.h"
 #include "ir/passes/rewrites/rules.h"
 
-static bool has_channels_first(const Rules *r, Val v, bool to_first) {
-  const Attr *perm = ir_perm_of(r->f, v);
-  uint32_t n = perm ? ir_rank(r->p, perm->u.list) : 0;
-  for (uint32_t k = 1; k < n; k++) {
-    uint32_t axis = to_first ? (k == 1 ? n - 1 : k - 1) : (k + 1 == n ? 1 : k + 1);
-    if (ir_list_at(r->p, perm->u.list, k) != axis) return false;
-  }
-  return n > 2;
-}
-
 // With more channels the convolution's own kernel is as fast, and needs no rows; but of one window it reads all weights again for
 // each image.
 enum { FEW_CHANNELS = 16 };
@@ -108,7 +98,7 @@ static Val named(Rules *r, Val now, Val was) {
 Val rule_patches(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (!has_channels_first(r, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  if (!ir_moves_channels(r->f, x, false) || !tiles_image(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   Val rows = rows_of(r, &c, ir_arg(r->f, x, 0), loc);
   return named(r, ir_op2(r->f, OP_linear, rows, matrix_of(r, &c, ir_arg(r->f, v, 1), loc), loc), v);
@@ -117,7 +107,7 @@ Val rule_patches(Rules *r, Val v) {
 Val rule_patches_weight(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (!has_channels_first(r, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  if (!ir_moves_channels(r->f, x, false) || !tiles_image(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   Shape shape = ir_ins(r->f, v)->shape;
   Val rows = as_matrix(r, rows_of(r, &c, ir_arg(r->f, x, 0), loc), width(r, &c), loc);
@@ -143,7 +133,7 @@ static Val image_by_product(Rules *r, const Conv *c, Val v, Loc loc) {
 Val rule_patches_image(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (ir_ins(r->f, x)->op != OP_conv_transpose || !has_channels_first(r, v, true) || !tiles_image(r, x, &c))
+  if (ir_ins(r->f, x)->op != OP_conv_transpose || !ir_moves_channels(r->f, v, true) || !tiles_image(r, x, &c))
     return (Val){0};
   return named(r, image_by_product(r, &c, x, ir_ins(r->f, x)->loc), v);
 }
