@@ -34,6 +34,8 @@
   X(CHAINS, 8, 29, "accumulators that hide the latency of additions")                                                     \
   X(CHAINED_K, 64, 29, "from sums of this length on")                                                                     \
   X(CHAINED_ROWS, 4, 29, "of products with fewer rows than a prepacked one, which has the sums of others")                \
+  X(ONCE_L2_PART, 2, 128, "part of L2 that operands exceed which one tile of all rows reads once")                        \
+  X(WAYS, 16, 128, "at most, rows of such a tile that are pages apart")                                                   \
   X(FAR_COLUMNS, 128, 23, "from which on rows of B are too far apart to be read in place")                                \
   X(FAR_K, 16, 23, "by at least so many of them")                                                                         \
   X(LONG_K, 4096, 23, "from which on k is cut even where nothing is packed")                                              \

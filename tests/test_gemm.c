@@ -385,7 +385,9 @@ static const Case sliced[] = {
     {1, 5, 9000, 0, false, true, SCALED_DROPOUT, 0, 0},   {20, 9, 8203, 0, false, true, BIAS_GELU, 0, 0},
     {20, 40, 8448, 0, false, true, RESIDUAL_KEPT, 0, 0},  {12, 20, 8200, 0, true, true, PLAIN, 0, 0},
     {7, 30, 8321, 0, false, false, SCALED_DROPOUT, 11, 0}, {0, 30, 8321, 0, false, false, PLAIN, 11, 0},
-    {6, 30, 8321, 0, false, true, GATED, 9, 0},
+    {6, 30, 8321, 0, false, true, GATED, 9, 0},           {16, 16, 33000, 0, false, false, PLAIN, 0, 0},
+    {27, 9, 20003, 0, false, false, BIAS_GELU, 0, 0},     {21, 5, 24000, 0, false, true, PLAIN, 0, 0},
+    {16, 7, 32768, 0, false, false, RESIDUAL_KEPT, 0, 0}, {18, 8, 32768, 0, false, false, PLAIN, 0, 0},
 };
 static const Case by_blas[] = {
     {70, 90, 80, 0, false, true, BIAS_GELU, 0, 0}, {65, 70, 64, 0, false, false, RESIDUAL_KEPT, 0, 0},

@@ -22,6 +22,16 @@ static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
   return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
 }
 
+// Registers for several vectors of columns have room for more rows of one vector. Where those are all rows, operands that come from
+// memory do so once; rows that are pages apart would evict each other's lines from L1, which has ways for most of WAYS.
+static uint32_t tile_height(const GemmPlan *p, const Target *t) {
+  int64_t narrow = (int64_t)t->gemm_mr * t->gemm_nv / p->nv, in_l2 = ir_f32_in(t->facts.l2_bytes / ONCE_L2_PART);
+  bool evict = p->k_max % ir_f32_in(t->facts.page_bytes) == 0 && p->m_max > WAYS;
+  bool is_far = (p->m_max + p->n_max) * p->k_max > in_l2;
+  bool once = !p->ta && is_far && !evict && p->m_max <= narrow;
+  return cg_tile_height(p->m_max, once ? (uint32_t)cg_larger(narrow, t->gemm_mr) : t->gemm_mr);
+}
+
 // With few accumulators, additions would wait for one another.
 static uint32_t chains_of(const GemmPlan *p) {
   uint32_t n = 1;
@@ -217,7 +227,7 @@ static void choose_window(GemmPlan *p, const Target *t) {
 
 void cg_gemm_tiled_plan(const Fn *f, GemmPlan *p, const Target *t) {
   p->nv = panel_vectors(p, t), p->width = (int64_t)p->nv * t->vl;
-  p->mr = cg_tile_height(p->m_max, t->gemm_mr), p->a_tile = cg_round_up(p->mr, t->vl);
+  p->mr = tile_height(p, t), p->a_tile = cg_round_up(p->mr, t->vl);
   p->chains = chains_of(p);
   p->pack_a = choose_pack_a(f, p, t), p->pack_b = choose_pack_b(p, t);
   p->kc = choose_kc(p, t);
