@@ -147,3 +147,80 @@ Val rule_image_of_one(Rules *r, Val v) {
   last[c.rank + 1] = 1;
   return named(r, permuted(r, image_by_product(r, &c, v, loc), last, c.rank + 2, loc), v);
 }
+
+// ---- images of very few channels, which leave most lanes of a vector of channels without work
+//
+//   %y = conv_transpose %g, %w      g [N, H, W, O], w [O, C, kh, kw]
+//     ->     %r = matmul (reshape %w : [O, C kh kw]) {ta}, (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
+//            %y = the sum of the rows of %r, each moved to where its element of the window lies
+enum { VERY_FEW_CHANNELS = 3, LEAST_SUMMED = 8, MOST_ROWS = 64 };
+
+static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
+  ir_conv(r->f, v, c);
+  int64_t taps = ir_conv_taps(c);
+  if (c->c > VERY_FEW_CHANNELS || c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD)
+    return false;
+  for (uint32_t k = 0; k < CONV_AXES; k++)
+    if (c->stride[k] != 1) return false;
+  return c->o >= LEAST_SUMMED && taps > 1 && taps <= MOST_ROWS && taps * c->c <= 2 * c->o;
+}
+
+// y as [N, O, positions], of which it may be a permutation; with the attribute of a product that reads it so
+static Val by_channels(Rules *r, const Conv *c, Val y, Attr *tb, uint32_t *n_attrs, Loc loc) {
+  bool is_last = !ir_moves_channels(r->f, y, false);
+  Dim positions = dim(r, c->out[0] * c->out[1] * c->out[2]), channels = dim(r, c->o);
+  *tb = ir_a_int(KEY_tb, 1), *n_attrs = is_last;
+  if (!is_last) y = ir_arg(r->f, y, 0);
+  return reshaped(r, y, (Dim[]){c->n, is_last ? positions : channels, is_last ? channels : positions}, 3, loc);
+}
+
+// Row `tap` of rows [N, C, taps, positions..] as a part of the image; none: it lies outside.
+static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, Loc loc) {
+  uint32_t n = c->rank + 3, first = CONV_AXES - c->rank;
+  int64_t start[MAX_RANK] = {0, 0, tap}, step[MAX_RANK] = {1, 1, 1}, before[MAX_RANK] = {0}, behind[MAX_RANK] = {0};
+  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, 1)};
+  for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k]) {
+    uint32_t axis = 3 + k - first;
+    int64_t by = tap % c->kernel[k] * c->dilation[k] - c->before[k], end = c->out[k] + by;
+    start[axis] = by < 0 ? -by : 0, before[axis] = by > 0 ? by : 0, step[axis] = 1;
+    behind[axis] = end < c->in[k] ? c->in[k] - end : 0, d[axis] = dim(r, c->in[k]);
+    if (before[axis] + behind[axis] >= c->in[k]) return (Val){0};
+  }
+  Attr attrs[] = {ir_a_list(KEY_starts, ir_shape_ints(r->p, start, n)),
+                  ir_a_list(KEY_steps, ir_shape_ints(r->p, step, n)),
+                  ir_a_list(KEY_before, ir_shape_ints(r->p, before, n)),
+                  ir_a_list(KEY_behind, ir_shape_ints(r->p, behind, n)), ir_a_list(KEY_shape, ir_shape(r->p, d, n))};
+  return ir_emit(r->f, OP_crop, &rows, 1, attrs, 5, loc);
+}
+
+// The sum of rows [N, C taps, positions] in the image, with channels first
+static Val sum_of_rows(Rules *r, const Conv *c, Val rows, Loc loc) {
+  uint32_t first = CONV_AXES - c->rank;
+  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, ir_conv_taps(c))}, image[MAX_RANK] = {c->n, dim(r, c->c)};
+  Val sum = {0};
+  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]), image[2 + k] = dim(r, c->in[first + k]);
+  rows = reshaped(r, rows, d, c->rank + 3, loc);
+  for (int64_t tap = 0; tap < ir_conv_taps(c); tap++) {
+    Val own = row_in_image(r, c, rows, tap, loc);
+    if (!ir_none(own)) sum = ir_none(sum) ? own : ir_op2(r->f, OP_add, sum, own, loc);
+  }
+  return ir_none(sum) ? sum : reshaped(r, sum, image, c->rank + 2, loc);
+}
+
+Val rule_image_of_few(Rules *r, Val v) {
+  Conv c;
+  if (!is_sum_of_rows(r, v, &c)) return (Val){0};
+  Loc loc = ir_ins(r->f, v)->loc;
+  Attr attrs[2] = {ir_a_int(KEY_ta, 1)};
+  uint32_t n_attrs;
+  int64_t last[MAX_RANK] = {0};
+  Val weight = matrix_of(r, &c, ir_arg(r->f, v, 1), loc);
+  Val of[] = {weight, by_channels(r, &c, ir_arg(r->f, v, 0), &attrs[1], &n_attrs, loc)};
+  Val rows = ir_emit(r->f, OP_matmul, of, 2, attrs, 1 + n_attrs, loc);
+  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, v));
+  Val image = sum_of_rows(r, &c, rows, loc);
+  if (ir_none(image)) return image;
+  for (uint32_t k = 0; k < c.rank; k++) last[1 + k] = 2 + k;
+  last[c.rank + 1] = 1;
+  return named(r, permuted(r, image, last, c.rank + 2, loc), v);
+}
