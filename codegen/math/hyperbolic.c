@@ -1,4 +1,4 @@
-// Hyperbolic functions and their inverses, e^x - 1 and ln(1 + x), in doubles and rounded once: below 0.6 units of a float.
+// Hyperbolic functions and their inverses, e^x - 1 and, without fused multiply-adds, ln(1 + x), in doubles and rounded once: below 0.6 units of a float.
 // Where exponentials or logarithms would cancel, series.
 #include "codegen/math/math.h"
 
@@ -12,7 +12,7 @@ V cg_expm1(Cg *c, V x) {
   return cg_narrow(c, cg_select(c, small(c, d, 0.5), cg_fmul(c, series, d), cg_fsub(c, e, k(c, e, 1))), x);
 }
 
-V cg_ln1p(Cg *c, V x) { return cg_narrow(c, cg_log1p_double(c, cg_widen(c, x)), x); }
+V cg_ln1p_via_double(Cg *c, V x) { return cg_narrow(c, cg_log1p_double(c, cg_widen(c, x)), x); }
 
 V cg_sinh(Cg *c, V x) {
   V d = cg_widen(c, at_least(c, at_most(c, x, 104), -104)), e = cg_exp_double(c, d), z = cg_fmul(c, d, d);

@@ -133,6 +133,7 @@ V cg_acos(Cg *c, V x);
 // ---- hyperbolic.c
 V cg_expm1(Cg *c, V x);
 V cg_ln1p(Cg *c, V x);
+V cg_ln1p_via_double(Cg *c, V x);
 V cg_sinh(Cg *c, V x);
 V cg_cosh(Cg *c, V x);
 V cg_asinh(Cg *c, V x);

@@ -176,6 +176,40 @@ static V log_of(Cg *c, V x) {
   return cg_slow_path(c, "log_rare", is_rare, x, y, y, make_log_rare, NULL);
 }
 
+// ln(1 + x) by u = 1 + x, rounded, and what that loses: u + lost = 2^e (1 + f), where e = 0 gives f = x exactly.
+// Its sign is that of x, also for -0.
+static V log1p_x86(Cg *c, V x) {
+  V u = cg_fadd(c, x, k(c, x, 1)), lost = cg_fsub(c, x, cg_fsub(c, u, k(c, x, 1)));
+  V m = cg_significand(c, u), e = cg_fsub(c, cg_exponent(c, u), cg_exponent(c, m));
+  V rest = cg_scalef(c, lost, cg_fneg(c, e));  // NaN of infinite ones
+  rest = cg_select(c, cg_fcmp(c, LLVMRealORD, rest, rest), rest, k(c, x, 0));
+  return with_sign(c, log_of_parts(c, e, cg_fadd(c, cg_fsub(c, m, k(c, x, 1)), rest)), x);
+}
+
+static void make_log1p_rare(Cg *c, V fn, void *ctx) {
+  (void)ctx;
+  V x = LLVMGetParam(fn, 0), end = k(c, x, -1), y = log_of_any(c, x);
+  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, end), k(c, x, -INFINITY), y);
+  y = cg_select(c, cg_fcmp(c, LLVMRealOLT, x, end), k(c, x, NAN), y);
+  V is_rare = cg_not(c, cg_both(c, cg_fcmp(c, LLVMRealOGT, x, end), cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p126))));
+  LLVMBuildRet(c->b, cg_select(c, is_rare, y, LLVMGetParam(fn, 1)));
+}
+
+// Numbers from 2^126 on, whose 2^-e would be none, infinity, NaN, and what is not above -1 are rare.
+V cg_ln1p(Cg *c, V x) {
+  if (!has_fma(c)) return cg_ln1p_via_double(c, x);
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return log1p_x86(c, x);
+  V u = cg_fadd(c, x, k(c, x, 1)), lost = cg_fsub(c, x, cg_fsub(c, u, k(c, x, 1)));
+  V b = cast(c, u, c->i32);
+  LLVMTypeRef it = LLVMTypeOf(b);
+  V least = bits(c, it, 0x3f400000), off = cg_isub(c, b, least), power = cg_and(c, off, bits(c, it, 0xff800000));
+  V e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), LLVMTypeOf(x));
+  V m = cast(c, cg_isub(c, b, power), c->f32), scale = cast(c, cg_isub(c, bits(c, it, 0x3f800000), power), c->f32);
+  V y = with_sign(c, log_of_parts(c, e, cg_fma(c, lost, scale, cg_fsub(c, m, k(c, x, 1)))), x);
+  V fits = cg_both(c, cg_fcmp(c, LLVMRealOGT, x, k(c, x, -1)), cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p126)));
+  return cg_slow_path(c, "log1p_rare", cg_not(c, fits), x, y, y, make_log1p_rare, NULL);
+}
+
 // ---- sine and cosine
 static V sin_cos(Cg *c, V x, uint64_t quadrant) {
   V n, r;
