@@ -32,11 +32,6 @@ static void set(Cg *c, const Lanes *m, V x, V i, V j) { put(c, x, m->at, place(c
 static V splat(Cg *c, double x) { return cg_splat(c, cg_f32(c, x)); }
 
 // ---- filling
-static V offsets(Cg *c, const Lanes *m, V each) {
-  V lane = cg_iadd(c, cg_splat(c, m->first), cg_lane_numbers(c));
-  return cg_imul(c, lane, cg_splat(c, each));
-}
-
 static V power_of_two(Cg *c, V bits) {
   return cg_bitcast(c, cg_and(c, bits, cg_splat(c, cg_i32(c, 0x7f800000))), c->vf);
 }
@@ -50,7 +45,8 @@ static V scale_of(Cg *c, V bits) {
 }
 
 static void fill(Cg *c, const Lanes *m, V from, bool is_symmetric, V scales[2]) {
-  V lanes = offsets(c, m, cg_mul(c, m->n_rows, m->n)), most = cg_splat(c, cg_i32(c, 0)), one = cg_i64(c, 1);
+  V lanes = cg_lane_offsets(c, m->first, cg_mul(c, m->n_rows, m->n)), most = cg_splat(c, cg_i32(c, 0)),
+    one = cg_i64(c, 1);
   for (Loop i = cg_carry(c, cg_i64(c, 0), m->n_rows, one, &most, 1); cg_next(&i);)
     for (Loop j = cg_carry(c, cg_i64(c, 0), m->n, one, &most, 1); cg_next(&j);) {
       V k = is_symmetric ? place(c, m, cg_max(c, i.i, j.i), cg_min(c, i.i, j.i)) : place(c, m, i.i, j.i);
@@ -160,7 +156,7 @@ void cg_emit_values_by_lanes(Cg *c, const CgValuesOp *op) {
     else tridiagonal(c, &m);
     CgBisect values = {m.diagonal, m.beside, m.values, op->rows, op->is_singular, .by_lanes = true};
     cg_bisect(c, &values);
-    V lanes = offsets(c, &m, op->rows);
+    V lanes = cg_lane_offsets(c, m.first, op->rows);
     for (Loop k = cg_each(c, zero, op->rows); cg_next(&k);) {
       V x = cg_fmul(c, cg_fmul(c, get(c, m.values, k.i), scales[1]), scales[0]);
       cg_scatter(c, x, op->out, cg_iadd(c, lanes, cg_splat(c, k.i)), m.mask);

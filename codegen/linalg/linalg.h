@@ -66,6 +66,7 @@ void cg_each_vector(Cg *c, V from, V to, CgVectorFn *fn, void *ctx);  // of elem
 V cg_magnitude(Cg *c, V at);
 V cg_n_matrices(Cg *c, Shape s);
 V cg_matrix_size(Cg *c, Shape s, uint32_t from_end);
+V cg_lane_offsets(Cg *c, V first, V each);  // vi64: where matrices first, first + 1 .. begin
 // A result without readers has no storage: the worker writes each of its matrices to the same private memory.
 typedef struct {
   LLVMTypeRef elem;
@@ -82,6 +83,8 @@ void cg_emit_solve(Cg *c, Val v);
 void cg_emit_cholesky(Cg *c, Val v);
 void cg_emit_lu(Cg *c, Val v);  // lu.c
 void cg_emit_lu_solve(Cg *c, Val v);
+bool cg_lu_takes_lanes(const Fn *f, Val v);  // lu_by_lanes.c
+void cg_emit_lu_by_lanes(Cg *c, Val v);
 void cg_emit_qr(Cg *c, Val v);  // qr.c
 int64_t cg_qr_scratch_bytes(const Fn *f, Val v);
 void cg_emit_eigh(Cg *c, Val v);  // jacobi.c

@@ -4,6 +4,7 @@
 //                      every row below gets its factor in column k, and loses that times row k
 //   step k of a pass:  element k of every right-hand side is known; the rows that are left lose T_ik times it
 //
+// Many small matrices take a lane each in the steps of lu, with the same bits: lu_by_lanes.c.
 // Right-hand sides are lanes of a vector. Row k of X is row perm[k] of the transposed system's, so that nothing is moved twice.
 // A single one is substituted as it lies (single.c).
 // An element sums in the order of k, whatever the worker: results are the same bits for any number of workers.
@@ -144,6 +145,10 @@ static void make_solve(Cg *c, V fn, void *ctx) {
 
 // ---- a worker has matrices of its own
 void cg_emit_lu(Cg *c, Val v) {
+  if (cg_lu_takes_lanes(c->f, v)) {
+    cg_emit_lu_by_lanes(c, v);
+    return;
+  }
   Shape s = ir_ins(c->f, v)->shape;
   V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n);
   int64_t most = ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1));

@@ -18,6 +18,10 @@ V cg_matrix_size(Cg *c, Shape s, uint32_t from_end) {
   return cg_dim(c, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - from_end));
 }
 
+V cg_lane_offsets(Cg *c, V first, V each) {
+  return cg_imul(c, cg_iadd(c, cg_splat(c, first), cg_lane_numbers(c)), cg_splat(c, each));
+}
+
 CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most) {
   if (cg_stored(c, result)) return (CgPlace){elem, cg_ptr(c, result), each};
   return (CgPlace){elem, cg_block(c, elem, cg_larger(most, 1)), NULL};

@@ -1,0 +1,110 @@
+// lu of many small matrices: a lane each, the steps of lu.c element by element, so the same bits.
+//
+// Element (i, j) of vl matrices is a vector at (i n + j) vl of the worker's block. Where lanes have their pivots in different rows, rows
+// change places by selects. Lanes without a matrix have zeros.
+#include "codegen/linalg/linalg.h"
+
+enum { MOST_N = 8, LEAST_MATRICES = 8 };
+
+typedef struct {
+  V at, perm, n;  // perm: n vectors of i32
+} Lanes;
+
+bool cg_lu_takes_lanes(const Fn *f, Val v) {
+  const Prog *p = f->prog;
+  Shape s = ir_ins(f, v)->shape;
+  uint32_t r = ir_rank(p, s);
+  return ir_dim_bound(p, ir_dim_at(p, s, r - 1)) <= MOST_N && cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
+}
+
+static V vector_at(Cg *c, V block, V i) { return f32_at(c, block, cg_mul(c, i, cg_vl(c))); }
+static V place(Cg *c, const Lanes *m, V i, V j) { return vector_at(c, m->at, cg_index(c, i, m->n, j)); }
+static V element(Cg *c, const Lanes *m, V i, V j) { return cg_load(c, c->vf, place(c, m, i, j)); }
+static V number(Cg *c, V i) { return cg_splat(c, cg_trunc(c, i, c->i32)); }
+
+static V magnitude(Cg *c, const Lanes *m, V i, V j) {
+  return cg_and(c, cg_bitcast(c, element(c, m, i, j), c->vi32), cg_splat(c, cg_i32(c, 0x7fffffff)));
+}
+
+// vi32: the row of the largest element of column k from row k on
+static V pivot_rows(Cg *c, const Lanes *m, V k) {
+  V best[] = {magnitude(c, m, k, k), number(c, k)};
+  for (Loop l = cg_carry(c, next_to(c, k), m->n, cg_i64(c, 1), best, 2); cg_next(&l);) {
+    V size = magnitude(c, m, l.i, k), is_larger = cg_icmp(c, LLVMIntUGT, size, best[0]);
+    best[0] = cg_select(c, is_larger, size, best[0]), best[1] = cg_select(c, is_larger, number(c, l.i), best[1]);
+  }
+  return best[1];
+}
+
+static void swap_where(Cg *c, V is_it, LLVMTypeRef type, V at_a, V at_b) {
+  V a = cg_load(c, type, at_a), b = cg_load(c, type, at_b);
+  cg_store(c, cg_select(c, is_it, b, a), at_a);
+  cg_store(c, cg_select(c, is_it, a, b), at_b);
+}
+
+static void swap_rows(Cg *c, const Lanes *m, V k, V from) {
+  for (Loop i = cg_each(c, next_to(c, k), m->n); cg_next(&i);) {
+    V is_it = cg_eq(c, from, number(c, i.i));
+    swap_where(c, is_it, c->vi32, vector_at(c, m->perm, k), vector_at(c, m->perm, i.i));
+    for (Loop j = cg_count(c, m->n); cg_next(&j);)
+      swap_where(c, is_it, c->vf, place(c, m, k, j.i), place(c, m, i.i, j.i));
+  }
+}
+
+static void eliminate(Cg *c, const Lanes *m, V k) {
+  V pivot = element(c, m, k, k), is_zero = cg_fcmp(c, LLVMRealOEQ, pivot, cg_zeros(c));
+  for (Loop i = cg_each(c, next_to(c, k), m->n); cg_next(&i);) {
+    V factor = cg_select(c, is_zero, cg_zeros(c), cg_fdiv(c, element(c, m, i.i, k), pivot));
+    V minus = cg_fneg(c, factor);
+    cg_store(c, factor, place(c, m, i.i, k));
+    for (Loop j = cg_each(c, next_to(c, k), m->n); cg_next(&j);)
+      cg_store(c, cg_fma(c, minus, element(c, m, k, j.i), element(c, m, i.i, j.i)), place(c, m, i.i, j.i));
+  }
+}
+
+// Returns the signs of the orders of rows.
+static V factor(Cg *c, const Lanes *m) {
+  V sign = cg_splat(c, cg_f32(c, 1));
+  for (Loop l = cg_count(c, m->n); cg_next(&l);) cg_store(c, number(c, l.i), vector_at(c, m->perm, l.i));
+  for (Loop l = cg_carry(c, cg_i64(c, 0), m->n, cg_i64(c, 1), &sign, 1); cg_next(&l);) {
+    V from = pivot_rows(c, m, l.i), stays = cg_eq(c, from, number(c, l.i));
+    V next = cg_select(c, stays, sign, cg_fneg(c, sign));
+    swap_rows(c, m, l.i, from);
+    eliminate(c, m, l.i);
+    sign = next;
+  }
+  return sign;
+}
+
+static void store_results(Cg *c, const Lanes *m, Val v, V first, V mask, V sign) {
+  V square = cg_mul(c, m->n, m->n);
+  if (cg_stored(c, v))
+    for (Loop l = cg_count(c, square); cg_next(&l);) {
+      V at = cg_iadd(c, cg_lane_offsets(c, first, square), cg_splat(c, l.i));
+      cg_scatter(c, cg_load(c, c->vf, vector_at(c, m->at, l.i)), cg_ptr(c, v), at, mask);
+    }
+  if (cg_stored(c, ir_result(v, 1)))
+    for (Loop l = cg_count(c, m->n); cg_next(&l);) {
+      V at = cg_iadd(c, cg_lane_offsets(c, first, m->n), cg_splat(c, l.i));
+      V rows = cg_sext(c, cg_load(c, c->vi32, vector_at(c, m->perm, l.i)), c->vi64);
+      cg_scatter(c, rows, cg_ptr(c, ir_result(v, 1)), at, mask);
+    }
+  if (cg_stored(c, ir_result(v, 2))) cg_put_masked(c, sign, cg_ptr(c, ir_result(v, 2)), first, mask);
+}
+
+void cg_emit_lu_by_lanes(Cg *c, Val v) {
+  Shape s = ir_ins(c->f, v)->shape;
+  V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n),
+    matrices = cg_n_matrices(c, s);
+  int64_t most = cg_larger(1, ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1)));
+  V block = cg_block(c, c->f32, most * most * c->t->vl), perm = cg_block(c, c->i32, most * c->t->vl);
+  Lanes m = {block, perm, n};
+  for (Loop l = cg_each_shared(c, cg_ceil_div_value(c, matrices, c->t->vl), 1); cg_next(&l);) {
+    V first = cg_mul(c, l.i, cg_vl(c)), mask = cg_mask(c, cg_sub(c, matrices, first));
+    for (Loop k = cg_count(c, square); cg_next(&k);) {
+      V at = cg_iadd(c, cg_lane_offsets(c, first, square), cg_splat(c, k.i));
+      cg_store(c, cg_gather(c, c->f32, a, at, mask), vector_at(c, m.at, k.i));
+    }
+    store_results(c, &m, v, first, mask, factor(c, &m));
+  }
+}
