@@ -238,3 +238,15 @@ void add_bag(Gen *g) {
   Val y = gen_emit(g, OP_embedding_bag, (Val[]){w, index, {0}, factor}, 4, attr + !pads, pads + max);
   if (!ir_none(y)) gen_keep_tame(g, y, gen_mag(g, w) * n * 2);
 }
+
+// ---- Fourier transforms
+void add_fourier(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row);
+  int64_t last = ir_none(v) ? 0 : gen_last_size(g, v);
+  if (last < 1) return;
+  bool back = last % 2 == 0 && gen_chance(g, 50);
+  int64_t size = back ? last - 2 + (last == 2 || gen_chance(g, 50)) : last;
+  Attr attr[] = {ir_a_int(KEY_weighted, 1), ir_a_int(KEY_size, size)}, *from = gen_chance(g, 50) ? attr : &attr[1];
+  uint32_t n = (uint32_t)(&attr[1 + back] - from);
+  gen_keep_tame(g, gen_emit(g, back ? OP_rfft_grad : OP_rfft, &v, 1, from, n), gen_mag(g, v) * (double)(last + 1));
+}

@@ -146,7 +146,9 @@ static void test_coverage(void) {
                                  OP_sum_pool_grad,
                                  OP_resize,
                                  OP_resize_grad,
-                                 OP_scatter_prod};
+                                 OP_scatter_prod,
+                                 OP_rfft,
+                                 OP_rfft_grad};
   for (uint32_t op = OP_none + 1; op < N_OPS; op++) {
     bool skip = has_literal((Op)op);
     for (uint32_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) skip |= elsewhere[k] == op;

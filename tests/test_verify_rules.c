@@ -80,6 +80,7 @@ static const Sample samples[] = {
      "reverse}\n"
      "%c8, %c9, %c10 = linear_scan_grad %x, %b, %c5, %h, %c7 {axis=1, reverse}\n"
      "%d5, %d7 = linear_scan %m, %b, %h {axis=1}\n%d8, %d9, %d10 = linear_scan_grad %m, %b, %d5, %h, %d7 {axis=1}\n"
+     "%r0 = rfft %x {weighted}\n%r1 = rfft_grad %r0 {size=3, weighted}\n"
      "%c6 = shift %x {axis=1, reverse}\n%g0 = gather %x, %i {axis=1}\n%g1 = index_select %x, %k {axis=1}\n"
      "%s0 = scatter %x, %i, %s {axis=1}\n%s1 = scatter_add %x, %i, %s {axis=1}\n%s6 = scatter_prod %x, %i, %s "
      "{axis=1}\n%s2 = scatter_amax %x, %i, %s "

@@ -1,18 +1,15 @@
-// Fourier transforms of real numbers, as products with constant matrices: cosines and sines beside each other, so that one
-// product makes both parts. That of windows is one of rows, each a window.
-//
-//   tn_rfft(x: f32[5,4])     table [4,6]      matmul [5,4] x [4,6]     reshape {shape=[5,3,2]}
-//
-// Many points that have factors are two stages, as Cooley and Tukey have them: n = slow fast, element fast i1 + i2, bin k1 + slow k2.
-// Real and imaginary parts are arrays of their own between the first and the last step. 400 points, slow 16, fast 25:
+// Fourier transforms of real numbers: ops rfft and rfft_grad, whose kernels have rows side by side. Of one row or a few,
+// whose points have factors, two stages of products with constant matrices, as Cooley and Tukey have them: n = slow fast,
+// element fast i1 + i2, bin k1 + slow k2. Real and imaginary parts are arrays of their own between the first and the
+// last step. 400 points, slow 16, fast 25:
 //
 //   x [rows, i1, i2]      re, im = x^T tables [16,16]                           [rows, i2, k1]
 //                         turned by the angle of i2 k1                          [rows, i2, k1]
 //                         y = table [26,25] re + table [26,25] im               [rows, (k2, part), k1], k2 to fast / 2
 //                         permute, reshape, slice                               [rows, bins, part]
 //
-// The transform back is the same with the steps transposed and in reverse order.
-//   tn_stft(x: f32[5,99], 8, .hop = 4)     windows [5,107] {size=8, step=4}     matmul [5,25,8] x [8,10]     reshape, permute
+// The transform back is the same with the steps transposed and in reverse order. That of windows is one of rows:
+//   tn_stft(x: f32[5,99], 8, .hop = 4)     windows [5,107] {size=8, step=4}     rfft [125,8]     reshape, permute
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/linalg.h"
 #include "frontend/graph/ops.h"
@@ -22,12 +19,12 @@
 
 #include <math.h>
 
-enum { MOST_POINTS = 1024 };
+enum { MOST_POINTS = 2048 };
 
 typedef struct {
   tn_function *f;
   int64_t n, bins;     // bins: n / 2 + 1
-  int64_t slow, fast;  // of two stages; 0: one product
+  int64_t slow, fast;  // of two stages; 0: an op does it
   tn_site at;
 } Fourier;
 
@@ -49,28 +46,24 @@ static tn_tensor table(const Fourier *t, int64_t rows, int64_t columns, ElementF
   return (tn_tensor){t->f, ir_table(t->f->ir, DT_F32, s, v, fe_loc(t->f->p, t->at)).i};
 }
 
-// Column 2 k is the real part of bin k, the next one its imaginary part.
-static float forward(const Fourier *t, int64_t j, int64_t column) { return (float)wave(t, j, column / 2, column % 2); }
-
 // Bins but the first, and the last of an even number of points, stand for two: themselves and their conjugates.
 static double weight(const Fourier *t, int64_t bin) { return (bin == 0 || 2 * bin == t->n ? 1 : 2) / (double)t->n; }
 static float weight_of_bin(const Fourier *t, int64_t bin, int64_t column) { return (float)weight(t, bin + column); }
-static float backward(const Fourier *t, int64_t row, int64_t j) {
-  return (float)(weight(t, row / 2) * wave(t, j, row / 2, row % 2));
-}
 
 // ---- two stages
 static int64_t last_rows(const Fourier *t) { return t->fast / 2 + 1; }  // k2 of bins
 
-// In multiply-adds of one product: those of two stages are of small matrices, whose columns fill vectors, and between them all
-// elements are stored. Measured: docs/experiments/123-fourier-transforms-in-two-stages.md
+// In multiply-adds. Columns fill vectors, and between products all elements are stored; an op takes as long for one row
+// as for the lanes of a vector. Measured: docs/experiments/121-fourier-transforms-of-rows.md, 123
 static int64_t cost_of_stages(int64_t slow, int64_t fast) {
   int64_t columns = (slow + 15) / 16 * 16;
   return (2 * slow + 4 * (fast / 2 + 1)) * fast * columns * 17 / 10 + 86 * slow * fast;
 }
 
-static void choose_stages(Fourier *t) {
-  int64_t least = 2 * t->bins * t->n;
+static void choose_stages(Fourier *t, Dim rows) {
+  enum { OP_PER_POINT = 700 };
+  if (!ir_dim_is_const(ir_of(t), rows) || !ir_dim_bound(ir_of(t), rows)) return;
+  int64_t least = OP_PER_POINT * t->n / ir_dim_bound(ir_of(t), rows);
   for (int64_t slow = 2; slow < t->n; slow++) {
     if (t->n % slow || cost_of_stages(slow, t->n / slow) >= least) continue;
     t->slow = slow, t->fast = t->n / slow, least = cost_of_stages(slow, t->fast);
@@ -153,12 +146,17 @@ static tn_tensor backward_stages(const Fourier *t, tn_tensor x, Dim rows) {
 }
 
 // ---- along the last axis
-// `width` elements behind the first n axes, which are the rows: as [rows, width] or, of parts, [rows, width / 2, 2]
-static tn_tensor as_rows(const Fourier *t, tn_tensor x, uint32_t n, int64_t width, bool has_parts, Dim *rows) {
+// The first n axes are the rows.
+static Dim rows_of(const Fourier *t, tn_tensor x, uint32_t n) {
+  Dim rows = ir_dim(ir_of(t), 1);
+  for (uint32_t k = 0; k < n; k++) rows = ir_dim_mul(ir_of(t), rows, fe_axis_dim(x, k));
+  return rows;
+}
+
+// `width` elements behind them: as [rows, width] or, of parts, [rows, width / 2, 2]
+static tn_tensor as_rows(const Fourier *t, tn_tensor x, Dim rows, int64_t width, bool has_parts) {
   Prog *p = ir_of(t);
-  *rows = ir_dim(p, 1);
-  for (uint32_t k = 0; k < n; k++) *rows = ir_dim_mul(p, *rows, fe_axis_dim(x, k));
-  const Dim d[] = {*rows, ir_dim(p, has_parts ? width / 2 : width), ir_dim(p, 2)};
+  const Dim d[] = {rows, ir_dim(p, has_parts ? width / 2 : width), ir_dim(p, 2)};
   return fe_reshape(x, d, has_parts ? 3 : 2, t->at);
 }
 
@@ -171,18 +169,21 @@ static tn_tensor like_rows_of(const Fourier *t, tn_tensor y, tn_tensor x, uint32
   return fe_reshape(y, d, n + n_last, t->at);
 }
 
-static tn_tensor to_bins(const Fourier *t, tn_tensor x, uint32_t n) {
-  Dim rows;
-  tn_tensor y = as_rows(t, x, n, t->n, false, &rows);
+static tn_tensor to_bins(Fourier *t, tn_tensor x, uint32_t n) {
   const int64_t last[] = {t->bins, 2};
-  y = t->slow ? forward_stages(t, y, rows) : fe_matmul(y, table(t, t->n, 2 * t->bins, forward), false, false, t->at);
+  Dim rows = rows_of(t, x, n);
+  choose_stages(t, rows);
+  tn_tensor y = as_rows(t, x, rows, t->n, false);
+  y = t->slow ? forward_stages(t, y, rows) : fe_emit(OP_rfft, &y, 1, NULL, 0, t->at);
   return like_rows_of(t, y, x, n, last, 2);
 }
 
-static tn_tensor from_bins(const Fourier *t, tn_tensor x, uint32_t n) {
-  Dim rows;
-  tn_tensor y = as_rows(t, x, n, 2 * t->bins, t->slow != 0, &rows);
-  y = t->slow ? backward_stages(t, y, rows) : fe_matmul(y, table(t, 2 * t->bins, t->n, backward), false, false, t->at);
+static tn_tensor from_bins(Fourier *t, tn_tensor x, uint32_t n) {
+  const Attr how[] = {ir_a_int(KEY_size, t->n), ir_a_int(KEY_weighted, 1)};
+  Dim rows = rows_of(t, x, n);
+  choose_stages(t, rows);
+  tn_tensor y = as_rows(t, x, rows, 2 * t->bins, t->slow != 0);
+  y = t->slow ? backward_stages(t, y, rows) : fe_emit(OP_rfft_grad, &y, 1, how, 2, t->at);
   return like_rows_of(t, y, x, n, &t->n, 1);
 }
 
@@ -190,7 +191,7 @@ static bool check_points(Fourier *t, tn_tensor x, int64_t n) {
   t->n = n, t->bins = n / 2 + 1;
   if (fe_ins(x)->dtype != DT_F32) return fe_refuse(x, E_DTYPE, t->at, "a Fourier transform is of f32"), false;
   if (n >= 1 && n <= MOST_POINTS) return true;
-  return fe_refuse(x, E_ARGUMENT, t->at, "a Fourier transform has 1 to 1024 points"), false;
+  return fe_refuse(x, E_ARGUMENT, t->at, "a Fourier transform has 1 to 2048 points"), false;
 }
 
 tn_tensor tn_rfft(tn_tensor x, tn_site at) {
@@ -202,7 +203,6 @@ tn_tensor tn_rfft(tn_tensor x, tn_site at) {
   Dim n = fe_axis_dim(x, rank - 1);
   if (!ir_dim_is_const(ir_of(&t), n)) return fe_refuse(x, E_SHAPE, at, "the last axis has a constant size");
   if (!check_points(&t, x, ir_dim_bound(ir_of(&t), n))) return fe_poison(t.f);
-  choose_stages(&t);
   return fe_made(to_bins(&t, x, rank - 1), at);
 }
 
@@ -215,7 +215,6 @@ tn_tensor tn_irfft(tn_tensor x, int64_t n, tn_site at) {
   Prog *p = ir_of(&t);
   if (rank < 2 || fe_axis_dim(x, rank - 1).i != ir_dim(p, 2).i || fe_axis_dim(x, rank - 2).i != ir_dim(p, t.bins).i)
     return fe_refuse(x, E_SHAPE, at, "n points come of n / 2 + 1 bins: [.., n / 2 + 1, 2]");
-  choose_stages(&t);
   return fe_made(from_bins(&t, x, rank - 2), at);
 }
 
@@ -249,7 +248,6 @@ tn_tensor tn_stft(tn_tensor x, int64_t n, tn_stft_options o) {
   if (!fe_join((const tn_tensor[]){x, o.window}, o.window.fn ? 2 : 1, &t.f, o.at)) return fe_poison(t.f);
   FE_GUARD(t.f->p, fe_poison(t.f));
   if (!check_points(&t, x, n) || !check_windows(&t, x, &o)) return fe_poison(t.f);
-  choose_stages(&t);
   bool is_one = fe_rank(x) == 1;
   tn_tensor y = windows_of(&t, is_one ? fe_with_axis(x, 0, o.at) : x, &o);
   y = fe_ok(y) ? to_bins(&t, y, 2) : y;

@@ -113,8 +113,8 @@ TN_API tn_svd_value tn_svd(tn_tensor a, tn_site at);
 // where M is not N also at a value of 0. Gradients through values alone are always right. A matrix with NaN or an infinity has NaN
 
 // ---- Fourier transforms of real numbers, torch.fft.rfft, irfft and torch.stft: f32 (else E005), a complex number is two along a last
-// axis of size 2, its real and its imaginary part (torch.view_as_real). They are products with constant matrices, in two stages
-// where many points have factors: of 1 to 1024 points (else E003), any number of them.
+// axis of size 2, its real and its imaginary part (torch.view_as_real). 1 to 2048 points (else E003), any number of
+// them; small factors are fastest.
 //
 //   tn_tensor bins = tn_stft(x, 400, .hop = 160, .window = w);       // x [B, T], w [400] -> [B, 201, T / 160 + 1, 2]
 //   tn_tensor power = tn_sum_axis(tn_square(bins), -1, false);

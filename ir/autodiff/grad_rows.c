@@ -13,6 +13,21 @@ static void give_along(Grad *g, Val v, Op op, Val adj) {
 void ir_grad_rule_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_softmax_grad, adj); }
 void ir_grad_rule_log_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_log_softmax_grad, adj); }
 
+// Two linear ops, each the transpose of the other.
+static void give_transform(Grad *g, Val v, Op op, Val adj) {
+  const Attr *weighted = ir_attr(g->f, v, KEY_weighted);
+  Attr attr[2];
+  uint32_t n = 0;
+  if (weighted) attr[n++] = *weighted;
+  if (op == OP_rfft_grad) {
+    Shape x = shape_of(g, arg(g, v, 0));
+    attr[n++] = ir_a_int(KEY_size, ir_dim_bound(g->p, ir_dim_at(g->p, x, ir_rank(g->p, x) - 1)));
+  }
+  ir_grad_give(g, arg(g, v, 0), ir_emit(g->f, op, &adj, 1, attr, n, g->loc));
+}
+void ir_grad_rule_rfft(Grad *g, Val v, Val adj) { give_transform(g, v, OP_rfft_grad, adj); }
+void ir_grad_rule_rfft_grad(Grad *g, Val v, Val adj) { give_transform(g, v, OP_rfft, adj); }
+
 // Per-row numbers [..] as a column [.., 1] beside x.
 static Val column_of(Grad *g, Val rows, Val x) {
   Shape s = shape_of(g, x);

@@ -146,6 +146,8 @@ static double size_of_terms(const Run *r, Val v) {
     Sizes a = run_arg_sizes(r, v, 0), b = run_arg_sizes(r, v, 1);
     int64_t terms = a.dim[a.rank - 1] > b.dim[b.rank - 1] ? a.dim[a.rank - 1] : b.dim[b.rank - 1];
     most = largest(run_arg(r, v, 0)) * largest(run_arg(r, v, 1)) * (1 + (double)terms / 8);
+  } else if (ir_ops[in->op].cls == CLASS_FOURIER) {
+    most = largest(run_arg(r, v, 0)) * (1 + (double)run_arg_sizes(r, v, 0).dim[run_arg_sizes(r, v, 0).rank - 1] / 8);
   }
   for (uint32_t k = 0; k < in->n_args; k++) {
     DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, k))->dtype;

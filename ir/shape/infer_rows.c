@@ -97,6 +97,36 @@ uint16_t ir_rule_linear_scan_grad(const Infer *c) {
   return 0;
 }
 
+// ---- Fourier transforms: n points of the last axis, or the parts of their bins
+static uint16_t check_points(const Infer *c, int64_t n) {
+  enum { MOST_POINTS = 2048 };
+  return n < 1 || n > MOST_POINTS ? bad_shape(c, "a transform has 1 to 2048 points") : 0;
+}
+
+static int64_t parts_of_bins(int64_t n) { return 2 * (n / 2 + 1); }
+
+static uint16_t set_last(const Infer *c, int64_t n) {
+  set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), rank_of(c, 0) - 1, ir_dim(c->p, n)));
+  return 0;
+}
+
+uint16_t ir_rule_rfft(const Infer *c) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  Dim n = dim_of(c, 0, rank_of(c, 0) - 1);
+  if (!ir_dim_is_const(c->p, n)) return bad_shape(c, "the last axis has a constant size");
+  TRY(check_points(c, ir_dim_bound(c->p, n)));
+  return set_last(c, parts_of_bins(ir_dim_bound(c->p, n)));
+}
+
+uint16_t ir_rule_rfft_grad(const Infer *c) {
+  int64_t n = ir_attr_int(c->f, c->v, KEY_size, 0);
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  TRY(check_points(c, n));
+  if (dim_of(c, 0, rank_of(c, 0) - 1).i != ir_dim(c->p, parts_of_bins(n)).i)
+    return bad_shape(c, "the last axis has both parts of {size} / 2 + 1 bins");
+  return set_last(c, n);
+}
+
 // ---- reductions: the result has the axes that are not in {axes}, or those with size 1.
 static bool is_rounded(const Infer *c) { return REAL >> dtype_of(c, 0) & 1 && !ir_attr(c->f, c->v, KEY_nonzero); }
 
