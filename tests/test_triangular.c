@@ -100,6 +100,15 @@ static void check_systems(void) {
                    .o = {.upper = flags & 1, .right = flags & 2, .transposed = flags & 4, .unitriangular = flags & 8},
                    .shares_a = k % 3 == 1,
                    .by_bound = k % 2});
+  static const int64_t small[][3] = {{20, 3, 5}, {11, 8, 2}, {9, 2, 3}, {16, 1, 4}};  // many: a lane each
+  for (size_t k = 0; k < sizeof small / sizeof *small; k++)
+    for (unsigned flags = 0; flags < 16; flags++)
+      check_system(
+          (System){.batch = small[k][0],
+                   .n = small[k][1],
+                   .lanes = small[k][2],
+                   .o = {.upper = flags & 1, .right = flags & 2, .transposed = flags & 4, .unitriangular = flags & 8},
+                   .by_bound = k == 2});
   check_system((System){.batch = 1, .n = 600, .lanes = 40, .o = {.upper = true}});  // panels that are not on the stack
   check_system((System){.batch = 2, .n = 1100, .lanes = 3, .o = {.right = true}, .by_bound = true});
 }

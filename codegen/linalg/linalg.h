@@ -76,6 +76,16 @@ CgPlace cg_place_of(Cg *c, Val result, LLVMTypeRef elem, V each, int64_t most);
 V cg_place_at(Cg *c, const CgPlace *p, V matrix);
 int64_t cg_unread_bytes(const Fn *f, Val result);  // of a result that nobody reads, all matrices of it; else 0
 
+// ---- solve.c, solve_by_lanes.c
+typedef struct {
+  Val a, b;
+  bool right, is_turned, is_reversed;  // turned: the lower triangle is a's, transposed; reversed: from its end
+  bool is_unit, shares_a;
+  Dim n, lanes, batch;
+} CgSolve;
+bool cg_solve_takes_lanes(const Fn *f, const CgSolve *s);
+void cg_emit_solve_by_lanes(Cg *c, Val v, const CgSolve *s);
+
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t);

@@ -6,12 +6,7 @@
 
 static const int64_t private_bytes = 64 << 10;  // of a panel on the worker's stack
 
-typedef struct {
-  Val a, b;
-  bool right, is_turned, is_reversed;  // turned: the lower triangle is a's, transposed; reversed: from its end
-  bool is_unit, shares_a;
-  Dim n, lanes, batch;
-} Solve;
+typedef CgSolve Solve;
 
 static Solve solve_of(const Fn *f, Val v) {
   Solve s = {.a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1), .right = ir_attr(f, v, KEY_right) != NULL};
@@ -42,7 +37,7 @@ static bool is_single(const Fn *f, const Solve *s) { return ir_dim_is_one(f->pro
 
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Solve s = solve_of(f, v);
-  if (is_single(f, &s) || is_private(f, &s, t)) return 0;
+  if (is_single(f, &s) || cg_solve_takes_lanes(f, &s) || is_private(f, &s, t)) return 0;
   int64_t n = ir_dim_bound(f->prog, s.n), lanes = ir_dim_bound(f->prog, s.lanes), width = vectors_of(f, &s, t) * t->vl;
   int64_t batch = n && lanes ? ir_shape_bound(f->prog, ir_ins(f, s.b)->shape) / (n * lanes) : 0;
   return 4 * batch * cg_ceil_div(lanes, width) * panel_elements(f, &s, t);
@@ -88,6 +83,10 @@ void cg_emit_solve(Cg *c, Val v) {
   Solve s = solve_of(c->f, v);
   if (is_single(c->f, &s)) {
     solve_single(c, v, &s);
+    return;
+  }
+  if (cg_solve_takes_lanes(c->f, &s)) {
+    cg_emit_solve_by_lanes(c, v, &s);
     return;
   }
   uint32_t nv = vectors_of(c->f, &s, c->t);
