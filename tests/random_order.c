@@ -246,7 +246,8 @@ void add_fourier(Gen *g) {
   if (last < 1) return;
   bool back = last % 2 == 0 && gen_chance(g, 50);
   int64_t size = back ? last - 2 + (last == 2 || gen_chance(g, 50)) : last;
-  Attr attr[] = {ir_a_int(KEY_weighted, 1), ir_a_int(KEY_size, size)}, *from = gen_chance(g, 50) ? attr : &attr[1];
-  uint32_t n = (uint32_t)(&attr[1 + back] - from);
+  Attr attr[3] = {ir_a_int(KEY_weighted, 1), ir_a_int(KEY_size, size)}, *from = gen_chance(g, 50) ? attr : &attr[1];
+  uint32_t n = (uint32_t)(&attr[1 + back] - from), rank = gen_dims(g, v).n;
+  if (!back && rank >= 2 && rank < MAX_RANK && gen_chance(g, 40)) from[n++] = ir_a_int(KEY_bins_first, 1);
   gen_keep_tame(g, gen_emit(g, back ? OP_rfft_grad : OP_rfft, &v, 1, from, n), gen_mag(g, v) * (double)(last + 1));
 }

@@ -90,6 +90,8 @@ static const Case cases[] = {
     ROW("rfft", "%a: f32[3,8]", "%v = rfft %a"),
     ROW("rfft", "%a: f32[2,5]", "%v = rfft %a {weighted}"),
     ROW("rfft", "%a: f32[n,6]", "%v = rfft %a {weighted}"),
+    ROW("rfft", "%a: f32[2,3,5]", "%v = rfft %a {bins_first}"),
+    ROW("rfft_grad", "%a: f32[2,4,3,2]", "%v = rfft_grad %a {size=6, bins_first}"),
     ROW("rfft_grad", "%a: f32[3,6]", "%v = rfft_grad %a {size=4}"),
     ROW("rfft_grad", "%a: f32[2,6]", "%v = rfft_grad %a {size=5, weighted}"),
     ROW("rfft_grad", "%a: f32[n,8]", "%v = rfft_grad %a {size=6, weighted}"),

@@ -116,6 +116,8 @@ static const char *const op_lines[] = {
     "%cu7, %cu9 = linear_scan %x, %x {axis=1, reverse}",
     "%cu10, %cu11, %cu12 = linear_scan_grad %x, g=%x, g_hn=%cu9 {axis=1}",
     "%ff0 = rfft %x {weighted}",
+    "%ff2 = rfft %x {bins_first}",
+    "%ff3 = rfft_grad %ff2 {size=3, bins_first}",
     "%ff1 = rfft_grad %ff0 {size=3, weighted}",
     "%cu8 = shift %x {axis=0, reverse}",
     "%sr0, %sr1 = sort %x {axis=1, descending}",

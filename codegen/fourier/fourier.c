@@ -11,6 +11,7 @@
 #include "codegen/fourier/fourier.h"
 
 #include "codegen/emitters.h"
+#include "codegen/lanes.h"
 
 #include <math.h>
 
@@ -29,6 +30,7 @@ typedef struct {
   V runs, room;        // of rows: parts of BINS bins; points of a long radix, or NULL
   V x, y, row, live;   // rows; the first of those at hand, and how many there are
   V place;             // of each bin of m, i32: where the stages leave it
+  V side, outer;       // {bins_first}: rows that lie behind each bin, whose matrix is at hand; else NULL
 } Fourier;
 
 // ---- tables of the module
@@ -280,11 +282,36 @@ static void write_bins(const Fourier *t, uint32_t side, V at, V ld, int64_t w) {
     cg_copy_run(c, DT_F32, cg_row(c, at, l.i, ld), cg_row(c, t->runs, l.i, run), width);
 }
 
+// {bins_first}: the lanes of a bin lie behind each other, real parts and imaginary parts by turns.
+static void move_lanes(const Fourier *t, uint32_t side, V bin, int64_t w) {
+  Cg *c = t->c;
+  V n = cg_add(c, t->live, t->live), zero = cg_i64(c, 0), vl = cg_vl(c);
+  V row = cg_sub(c, t->row, cg_mul(c, t->outer, t->side)), rest = cg_max(c, zero, cg_sub(c, n, vl));
+  for (Loop l = cg_count(c, cg_i64(c, w)); cg_next(&l);) {
+    V all = cg_index(c, t->outer, cg_i64(c, t->bins), cg_add(c, bin, l.i)), at = cg_index(c, all, t->side, row);
+    V pair = cg_at(c, c->f32, t->is_back ? t->x : t->y, cg_add(c, at, at));
+    if (!t->is_back) {
+      CgComplex z = get_pair(t, side, l.i);
+      cg_store_wide(c, cg_vectors_by_turns(c, (V[]){z.re, z.im}, 2), 2, pair, zero, zero, n);
+      continue;
+    }
+    V half[] = {cg_get_masked(c, c->vf, pair, zero, cg_mask(c, n)),
+                cg_get_masked(c, c->vf, pair, vl, cg_mask(c, rest))};
+    V wide = cg_join_vectors(c, half, 2);
+    cg_store(c, cg_every_lane(c, wide, 0, 2), at_pair(t, side, l.i, 0));
+    cg_store(c, cg_every_lane(c, wide, 1, 2), at_pair(t, side, l.i, 1));
+  }
+}
+
 static void move_bins(const Fourier *t, V first, int64_t w) {
   Cg *c = t->c;
   V ld = cg_i64(c, 2 * t->bins);
   for (uint32_t side = 0; side < (t->is_paired ? 2u : 1u); side++) {
     V bin = side ? cg_sub(c, cg_i64(c, t->m - w + 1), first) : first;
+    if (t->side) {
+      move_lanes(t, side, bin, w);
+      continue;
+    }
     V at = cg_cell(c, t->is_back ? t->x : t->y, t->row, ld, cg_add(c, bin, bin));
     (t->is_back ? read_bins : write_bins)(t, side, at, ld, w);
   }
@@ -365,19 +392,33 @@ static Fourier open_fourier(Cg *c, Val v) {
   return t;
 }
 
+static void transform(Fourier *t, V turns, V row, V end) {
+  Cg *c = t->c;
+  t->row = row, t->live = cg_min(c, cg_vl(c), cg_sub(c, end, row));
+  if (t->is_back) all_bins(t, turns);
+  else load_points(t);
+  stages(t, 0, cg_i64(c, 0), t->m);
+  if (t->is_back) store_points(t);
+  else all_bins(t, turns);
+}
+
 bool cg_emit_fourier(Cg *c) {
   Val v = {c->k->first};
   Fourier t = open_fourier(c, v);
-  Shape s = ir_ins(c->f, v)->shape;
-  V lo, hi, turns = turns_of_bins(&t), zero = cg_i64(c, 0), rows = cg_axis_product(c, s, 0, ir_rank(c->f->prog, s) - 1);
-  cg_share(c, rows, c->t->vl, &lo, &hi);
-  for (Loop l = cg_each_by(c, lo, hi, cg_vl(c)); cg_next(&l);) {
-    t.row = l.i, t.live = cg_min(c, cg_vl(c), cg_sub(c, hi, l.i));
-    if (t.is_back) all_bins(&t, turns);
-    else load_points(&t);
-    stages(&t, 0, zero, t.m);
-    if (t.is_back) store_points(&t);
-    else all_bins(&t, turns);
+  Shape s = ir_ins(c->f, t.is_back ? v : ir_arg(c->f, v, 0))->shape;
+  uint32_t rank = ir_rank(c->f->prog, s);
+  V lo, hi, turns = turns_of_bins(&t), vl = cg_vl(c);
+  if (!ir_attr(c->f, v, KEY_bins_first)) {
+    cg_share(c, cg_axis_product(c, s, 0, rank - 1), c->t->vl, &lo, &hi);
+    for (Loop l = cg_each_by(c, lo, hi, vl); cg_next(&l);) transform(&t, turns, l.i, hi);
+    return true;
+  }
+  t.side = cg_axis_product(c, s, rank - 2, rank - 1);
+  V per_matrix = cg_ceil_div_value(c, t.side, c->t->vl);
+  for (Loop l = cg_each_shared(c, cg_mul(c, per_matrix, cg_axis_product(c, s, 0, rank - 2)), 1); cg_next(&l);) {
+    t.outer = cg_div(c, l.i, per_matrix);
+    V first = cg_mul(c, t.outer, t.side), in_matrix = cg_sub(c, l.i, cg_mul(c, t.outer, per_matrix));
+    transform(&t, turns, cg_index(c, in_matrix, vl, first), cg_add(c, first, t.side));
   }
   return true;
 }

@@ -9,7 +9,7 @@
 //                         permute, reshape, slice                               [rows, bins, part]
 //
 // The transform back is the same with the steps transposed and in reverse order. That of windows is one of rows:
-//   tn_stft(x: f32[5,99], 8, .hop = 4)     windows [5,107] {size=8, step=4}     rfft [125,8]     reshape, permute
+//   tn_stft(x: f32[5,99], 8, .hop = 4)     windows [5,107] {size=8, step=4}     rfft {bins_first}
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/linalg.h"
 #include "frontend/graph/ops.h"
@@ -243,14 +243,13 @@ static tn_tensor windows_of(const Fourier *t, tn_tensor x, const tn_stft_options
 }
 
 tn_tensor tn_stft(tn_tensor x, int64_t n, tn_stft_options o) {
-  static const uint32_t by_bins[] = {0, 2, 1, 3};
+  const Attr bins_first = ir_a_int(KEY_bins_first, 1);
   Fourier t = {.at = o.at};
   if (!fe_join((const tn_tensor[]){x, o.window}, o.window.fn ? 2 : 1, &t.f, o.at)) return fe_poison(t.f);
   FE_GUARD(t.f->p, fe_poison(t.f));
   if (!check_points(&t, x, n) || !check_windows(&t, x, &o)) return fe_poison(t.f);
   bool is_one = fe_rank(x) == 1;
   tn_tensor y = windows_of(&t, is_one ? fe_with_axis(x, 0, o.at) : x, &o);
-  y = fe_ok(y) ? to_bins(&t, y, 2) : y;
-  y = fe_ok(y) ? fe_permute(y, by_bins, o.at) : y;
+  y = fe_ok(y) ? fe_emit(OP_rfft, &y, 1, &bins_first, 1, o.at) : y;
   return fe_made(is_one && fe_ok(y) ? fe_without_axis(y, 0, o.at) : y, o.at);
 }

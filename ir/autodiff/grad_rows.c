@@ -15,10 +15,11 @@ void ir_grad_rule_log_softmax(Grad *g, Val v, Val adj) { give_along(g, v, OP_log
 
 // Two linear ops, each the transpose of the other.
 static void give_transform(Grad *g, Val v, Op op, Val adj) {
-  const Attr *weighted = ir_attr(g->f, v, KEY_weighted);
-  Attr attr[2];
+  static const Key same[] = {KEY_weighted, KEY_bins_first};
+  Attr attr[3];
   uint32_t n = 0;
-  if (weighted) attr[n++] = *weighted;
+  for (uint32_t k = 0; k < 2; k++)
+    if (ir_attr(g->f, v, same[k])) attr[n++] = *ir_attr(g->f, v, same[k]);
   if (op == OP_rfft_grad) {
     Shape x = shape_of(g, arg(g, v, 0));
     attr[n++] = ir_a_int(KEY_size, ir_dim_bound(g->p, ir_dim_at(g->p, x, ir_rank(g->p, x) - 1)));

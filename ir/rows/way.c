@@ -63,6 +63,11 @@ static RowsWay matrices(const RowsCall *c, uint32_t k, uint32_t axis) {
 
 static bool is_last(const RowsCall *c, uint32_t k, uint32_t axis) { return axis + 1 == rank_of(c, k); }
 
+// Of transforms whose bins come before rows, the axes that change places
+static bool moves_to_bins(const RowsCall *c, uint32_t k, uint32_t axis) {
+  return attr_of(c, KEY_bins_first) && axis + (c->op == OP_rfft ? 2 : 3) >= rank_of(c, k);
+}
+
 static RowsWay each(const RowsCall *c, uint32_t k, uint32_t axis) {
   OpClass cls = (OpClass)ir_ops[c->op].cls;
   bool is_known = cls == CLASS_POINTWISE || cls == CLASS_VIEW || cls == CLASS_MARK;
@@ -246,7 +251,7 @@ RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k, uint32_t axis) {
   case ROWS_SECOND: return k == 1 ? kept(axis) : gone();
   case ROWS_PRODUCT: return product(c, k, axis);
   case ROWS_LINEAR: return linear(c, k, axis);
-  case ROWS_NORM: return k == 0 && !is_last(c, k, axis) ? kept(axis) : mixed();
+  case ROWS_NORM: return k == 0 && !is_last(c, k, axis) && !moves_to_bins(c, k, axis) ? kept(axis) : mixed();
   case ROWS_NOT_LAST: return k == 1 || !is_last(c, k, axis) ? kept(axis) : mixed();
   case ROWS_MATRICES: return matrices(c, k, axis);
   case ROWS_BATCH: return k == 0 && axis == 0 ? kept(0) : mixed();

@@ -105,26 +105,42 @@ static uint16_t check_points(const Infer *c, int64_t n) {
 
 static int64_t parts_of_bins(int64_t n) { return 2 * (n / 2 + 1); }
 
+static bool has_bins_first(const Infer *c) { return ir_attr(c->f, c->v, KEY_bins_first) != NULL; }
+
 static uint16_t set_last(const Infer *c, int64_t n) {
   set(c, 0, DT_F32, ir_infer_with_dim(c, shape_of(c, 0), rank_of(c, 0) - 1, ir_dim(c->p, n)));
   return 0;
 }
 
 uint16_t ir_rule_rfft(const Infer *c) {
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  Dim n = dim_of(c, 0, rank_of(c, 0) - 1);
+  bool bins_first = has_bins_first(c);
+  TRY(ir_infer_rank(c, 0, 1 + bins_first, MAX_RANK - bins_first));
+  uint32_t last = rank_of(c, 0) - 1;
+  Dim n = dim_of(c, 0, last), d[MAX_RANK];
   if (!ir_dim_is_const(c->p, n)) return bad_shape(c, "the last axis has a constant size");
   TRY(check_points(c, ir_dim_bound(c->p, n)));
-  return set_last(c, parts_of_bins(ir_dim_bound(c->p, n)));
+  int64_t parts = parts_of_bins(ir_dim_bound(c->p, n));
+  if (!bins_first) return set_last(c, parts);
+  for (uint32_t k = 0; k + 1 < last; k++) d[k] = dim_of(c, 0, k);
+  d[last - 1] = ir_dim(c->p, parts / 2), d[last] = dim_of(c, 0, last - 1), d[last + 1] = ir_dim(c->p, 2);
+  set(c, 0, DT_F32, ir_shape(c->p, d, last + 2));
+  return 0;
 }
 
 uint16_t ir_rule_rfft_grad(const Infer *c) {
   int64_t n = ir_attr_int(c->f, c->v, KEY_size, 0);
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  bool bins_first = has_bins_first(c);
+  TRY(ir_infer_rank(c, 0, bins_first ? 3 : 1, MAX_RANK));
   TRY(check_points(c, n));
-  if (dim_of(c, 0, rank_of(c, 0) - 1).i != ir_dim(c->p, parts_of_bins(n)).i)
-    return bad_shape(c, "the last axis has both parts of {size} / 2 + 1 bins");
-  return set_last(c, n);
+  uint32_t rank = rank_of(c, 0);
+  Dim last = dim_of(c, 0, rank - 1), d[MAX_RANK];
+  if (!bins_first && last.i == ir_dim(c->p, parts_of_bins(n)).i) return set_last(c, n);
+  if (!bins_first || last.i != ir_dim(c->p, 2).i || dim_of(c, 0, rank - 3).i != ir_dim(c->p, parts_of_bins(n) / 2).i)
+    return bad_shape(c, "there are both parts of {size} / 2 + 1 bins");
+  for (uint32_t k = 0; k + 3 < rank; k++) d[k] = dim_of(c, 0, k);
+  d[rank - 3] = dim_of(c, 0, rank - 2), d[rank - 2] = ir_dim(c->p, n);
+  set(c, 0, DT_F32, ir_shape(c->p, d, rank - 1));
+  return 0;
 }
 
 // ---- reductions: the result has the axes that are not in {axes}, or those with size 1.
