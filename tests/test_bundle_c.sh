@@ -18,6 +18,13 @@ func @products(%a: f32[n,90], %b: f32[90,37], %c: i64[3,n,20], %d: i64[20,7], %e
   output %y {name="y", index=1}
   output %z {name="z", index=2}
 }
+func @fourier(%x: f32[n,90], %w: f32[2,n,34]) {
+  %r = rfft %x
+  %b = rfft_grad %r {size=90, weighted}
+  %q = rfft %w {bins_first}
+  output %b {name="b", index=0}
+  output %q {name="q", index=1}
+}
 func @image(%x: f32[2,9,9,3], %k: f32[4,3,3,3], %g: f32[2,9,9,4]) {
   %c = conv %x, %k {stride=[1,1], pad=[1,1,1,1], dilation=[1,1], groups=1}
   %w = conv_weight_grad %x, %g {stride=[1,1], pad=[1,1,1,1], dilation=[1,1], groups=1, shape=[3,3]}
