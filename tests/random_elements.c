@@ -305,29 +305,6 @@ void add_slice_or_pad(Gen *g) {
   gen_keep(g, gen_emit(g, pad ? OP_pad_axis : OP_slice, &v, 1, a, 3), gen_mag(g, v));
 }
 
-// A part of several axes amid zeros; an axis that the run sizes stays as it is.
-void add_crop(Gen *g) {
-  Val v = gen_pick_any(g);
-  Dims d = {0};
-  if (!ir_none(v)) d = gen_dims(g, v);
-  int64_t start[MAX_RANK], step[MAX_RANK], before[MAX_RANK], behind[MAX_RANK];
-  for (uint32_t k = 0; k < d.n; k++) {
-    start[k] = before[k] = behind[k] = 0, step[k] = 1;
-    if (!ir_dim_is_const(g->p, d.d[k]) || gen_chance(g, 30)) continue;
-    int64_t n = ir_dim_bound(g->p, d.d[k]);
-    start[k] = gen_below(g, (uint32_t)n + 1), step[k] = 1 + gen_below(g, 3);
-    int64_t most = (n - start[k] + step[k] - 1) / step[k], count = most - gen_below(g, (uint32_t)most + 1);
-    before[k] = gen_chance(g, 40) ? gen_below(g, 4) : 0, behind[k] = gen_chance(g, 40) ? gen_below(g, 4) : 0;
-    d.d[k] = ir_dim(g->p, before[k] + count + behind[k]);
-  }
-  if (!d.n || !gen_is_small(g, gen_shape(g, &d))) return;
-  Attr a[] = {ir_a_list(KEY_starts, ir_shape_ints(g->p, start, d.n)),
-              ir_a_list(KEY_steps, ir_shape_ints(g->p, step, d.n)),
-              ir_a_list(KEY_before, ir_shape_ints(g->p, before, d.n)),
-              ir_a_list(KEY_behind, ir_shape_ints(g->p, behind, d.n)), ir_a_list(KEY_shape, gen_shape(g, &d))};
-  gen_keep(g, gen_emit(g, OP_crop, &v, 1, a, 5), gen_mag(g, v));
-}
-
 // Windows of an axis, whether or not the run sizes it: all that there are, or the first of them.
 void add_unfold(Gen *g) {
   Val v = gen_pick_any(g);

@@ -21,6 +21,7 @@ typedef struct {
 static const Reason not_written[] = {
     {OP_overwritten, "pass functionalize makes it of a write"},
     {OP_scan, "pass outline_scans makes it of the marks of a scan"},
+    {OP_crop, "pass compose_maps makes it of slices and pads of each other, and rule image_of_few"},
     {OP_shard_mean, "it cuts a function in two; test_shards has it"},
     {OP_exchange_begin, "pass exchange makes it of the sums of shards; test_ranks has it"},
     {OP_exchange_end, "pass exchange makes it of the sums of shards; test_ranks has it"},
