@@ -329,7 +329,21 @@ tn_tensor fe_over_axis(const char *call, Op op, const tn_tensor *a, uint32_t n, 
                  at);  // gather: in the shape of the index
 }
 
-// ---- rows: the IR works on the last axis
+tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at) {
+  if (!fe_ok(x)) return x;
+  bool is_moved[MAX_RANK] = {false}, is_taken[MAX_RANK] = {false};
+  uint32_t perm[MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) is_moved[from[k]] = is_taken[to[k]] = true, perm[to[k]] = from[k];
+  for (uint32_t k = 0, next = 0; k < fe_rank(x); k++) {
+    if (is_taken[k]) continue;
+    while (is_moved[next]) next++;
+    perm[k] = next++;
+  }
+  return fe_permute(x, perm, at);
+}
+
+// ---- rows: the IR works on the last axis. The others keep their order, so that channels of images come last as convolutions have
+// them.
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_function *f;
   if (!fe_join(&a, 1, &f, at)) return fe_poison(f);
@@ -338,7 +352,9 @@ tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at) {
   tn_tensor row = a;
   if (!fe_row_axis(&row, axis, &k, at)) return fe_poison(f);
   uint32_t last = fe_rank(row) - 1;
-  return fe_like_row(swap_axes(fe_emit1(op, swap_axes(row, k, last, at), at), k, last, at), a, at);
+  if (k == last) return fe_like_row(fe_emit1(op, row, at), a, at);
+  tn_tensor y = fe_emit1(op, fe_move_axes(row, &k, &last, 1, at), at);
+  return fe_like_row(fe_move_axes(y, &last, &k, 1, at), a, at);
 }
 
 tn_tensor tn_softmax(tn_tensor a, int axis, tn_site at) { return fe_made(fe_along(OP_softmax, a, axis, at), at); }

@@ -23,6 +23,8 @@ tn_tensor fe_like_row(tn_tensor y, tn_tensor a, tn_site at);
 bool fe_axes(tn_tensor a, const int *axes, uint32_t n, uint32_t *out, tn_site at);
 bool fe_check_list(tn_function *f, const void *list, uint32_t n, const char *what, tn_site at);  // false: missing
 tn_tensor fe_permute(tn_tensor a, const uint32_t *perm, tn_site at);
+// Axis from[k] becomes axis to[k]; the other axes keep their order. No axis stands twice in either list.
+tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at);
 tn_tensor fe_along(Op op, tn_tensor a, int axis, tn_site at);  // a row op
 tn_tensor fe_reshape(tn_tensor a, const Dim *dims, uint32_t n, tn_site at);
 tn_tensor fe_without_axis(tn_tensor a, uint32_t axis, tn_site at);  // which has size 1

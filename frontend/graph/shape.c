@@ -190,19 +190,6 @@ tn_tensor tn_unsqueeze(tn_tensor x, int axis, tn_site at) {
   return fe_made(fe_with_axis(x, (uint32_t)k, at), at);
 }
 
-tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at) {
-  if (!fe_ok(x)) return x;
-  bool is_moved[MAX_RANK] = {false}, is_taken[MAX_RANK] = {false};
-  uint32_t perm[MAX_RANK];
-  for (uint32_t k = 0; k < n; k++) is_moved[from[k]] = is_taken[to[k]] = true, perm[to[k]] = from[k];
-  for (uint32_t k = 0, next = 0; k < fe_rank(x); k++) {
-    if (is_taken[k]) continue;
-    while (is_moved[next]) next++;
-    perm[k] = next++;
-  }
-  return fe_permute(x, perm, at);
-}
-
 static tn_tensor move_axis(tn_tensor x, uint32_t from, uint32_t to, tn_site at) {
   return fe_move_axes(x, &from, &to, 1, at);
 }

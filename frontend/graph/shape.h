@@ -6,8 +6,6 @@
 #include "frontend/tenure/shape.h"
 
 tn_tensor fe_diagonal(tn_tensor x, int offset, uint32_t a, uint32_t b, tn_site at);
-// Axis from[k] becomes axis to[k]; the other axes keep their order. No axis stands twice in either list.
-tn_tensor fe_move_axes(tn_tensor x, const uint32_t *from, const uint32_t *to, uint32_t n, tn_site at);
 // As tn_pad; x itself where nothing is added
 tn_tensor fe_pad(tn_tensor x, const int64_t *pads, uint32_t n, tn_pad_mode mode, double value, tn_site at);
 tn_tensor fe_unflatten(tn_tensor x, int axis, tn_shape s, tn_site at);

@@ -11,13 +11,14 @@
 //
 //   %y = linear %x, %w   ->   matmul %w, %x      x [N, C, pixels]       its gradients likewise, over images as rows [N pixels, C]
 //
-// What is pointwise takes any layout. Instructions of these kinds that read each other, or one permutation, are
+// What is pointwise takes any layout; so do rows along the channels, where pixels are many. Instructions of these kinds that read each other, or one permutation, are
 // a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
 #include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/passes.h"
+#include "ir/passes/plan.h"
 #include "ir/passes/rewrites/rules.h"
 #include "ir/pool.h"
 #include "ir/rewrite.h"
@@ -145,6 +146,16 @@ static bool reshapes_rows(const Layouts *l, Val v) {
   return !ir_none(image) && have_same_pixels(l, image, v) && last_dim(l, v).i == last_dim(l, a).i;
 }
 
+// A row op along the channels, whose rows may lie side by side, too.
+static bool goes_along_channels(const Layouts *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
+  uint32_t rank = rank_of(l, v);
+  if (!(ir_ops[ins->op].flags & ROW_AXIS) || ir_attr(l->f, v, KEY_axis) || rank < 3) return false;
+  Dim d[3] = {dim_at(l, v, 0), last_dim(l, v), dim_at(l, v, 1)};
+  for (uint32_t k = 2; k + 1 < rank; k++) d[2] = ir_dim_mul(l->p, d[2], dim_at(l, v, k));
+  return ir_row_is_strided(l->p, (RowSpace){ir_shape(l->p, d, 3), 1});
+}
+
 static Kind kind_of(const Layouts *l, Val v) {
   const Ins *ins = ir_ins(l->f, v);
   PoolColumns columns;
@@ -152,7 +163,7 @@ static Kind kind_of(const Layouts *l, Val v) {
   if (!ir_none(image_of_product(l, v))) return CORE;
   if (reshapes_rows(l, v)) return ALONG;
   if (ir_is_conv((Op)ins->op)) return takes_channels_first(l, v) ? CORE : FIXED;
-  if (sums_pixels(l, v)) return ALONG;
+  if (sums_pixels(l, v) || goes_along_channels(l, v)) return ALONG;
   if (ir_ops[ins->op].cls == CLASS_POOL) {
     Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
     return ir_dim_bound(l->p, width) >= LEAST_WIDTH && ir_pool_columns(l->f, v, l->p->mem, &columns) ? CORE : FIXED;
@@ -465,6 +476,14 @@ static void emit_pointwise(Layouts *l, Val old) {
   l->first[old.i] = emit_like(l, &ins, of, NULL);
 }
 
+static void emit_rows(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  Attr axis = ir_a_int(KEY_axis, 1);
+  Val of[2];
+  for (uint32_t k = 0; k < ins.n_args; k++) of[k] = pixels_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
+  l->first[old.i] = emit_like(l, &ins, of, &axis);
+}
+
 // The old value, with channels last, of which first[] is made.
 static Val last_of(Layouts *l, Val old, Loc loc) {
   Shape s = old_at(l, old)->shape;
@@ -487,6 +506,7 @@ static void copy_or_change(Layouts *l, Val old) {
   else if (ins.op == OP_reshape) l->first[old.i] = first_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
   else if (l->kind[old.i] == CORE) emit_conv(l, old);
   else if (ir_ops[ins.op].cls == CLASS_REDUCE) emit_sum(l, old);
+  else if (ir_ops[ins.op].cls == CLASS_ROW) emit_rows(l, old);
   else emit_pointwise(l, old);
   for (uint32_t k = 0; k < ins.n_res; k++)
     if (l->read_last[old.i + k]) l->e.map[old.i + k] = last_of(l, (Val){old.i + k}, ins.loc);
