@@ -18,7 +18,9 @@ enum {
   MAX_PARTS = 4,
   MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
   LIGHT = 6,
-  HEAVY = 24,     // operations per vector: up to LIGHT the loop is unrolled by 4, above HEAVY not at all, between by 2
+  HEAVY =
+      24,  // operations per vector, for sums all that they are made of: up to LIGHT the loop is unrolled by 4, above HEAVY
+           // not at all, between by 2
   REGISTERS = 16  // vectors of partial sums that stay in registers
 };
 
@@ -285,14 +287,37 @@ static void emit_span_in_memory(Row *r, const Sweep *s, V lo, V groups, V whole)
   for (Loop l = cg_each_by(c, lo, whole, cg_i64(c, c->t->vl)); cg_next(&l);) emit_in_memory(r, s, l.i, NULL, groups);
 }
 
-// Operations per vector in this sweep.
-static uint32_t work_of(Row *r, const Sweep *s) {
-  uint32_t sum = s->n_red;
-  for (uint32_t k = 1; k < r->g.n; k++)
-    if (cg_row_at(r, k)->elem && cg_row_at(r, k)->live &&
-        (cg_row_at(r, k)->level == s->number || (!cg_row_at(r, k)->is_buffered && s->number == r->last)))
-      sum += cg_row_cost(r, cg_row_at(r, k));
+static uint32_t work_of_last(Row *r) {
+  uint32_t sum = 0;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    const RowNode *n = cg_row_at(r, k);
+    if (n->elem && n->live && (n->level == r->last || !n->is_buffered)) sum += cg_row_cost(r, n);
+  }
   return sum;
+}
+
+static uint32_t work_behind(Row *r, Node k, bool *seen) {
+  const RowNode *n = cg_row_at(r, k);
+  if (!n->elem || seen[k]) return 0;
+  uint32_t sum = cg_row_cost(r, n);
+  seen[k] = true;
+  for (uint32_t j = 0; j < n->n_args; j++) sum += work_behind(r, n->arg[j], seen);
+  return sum;
+}
+
+// How many vectors are summed apart. It decides the order of sums, so it does not depend on which results of the kernel this plan
+// stores: operations that a plan leaves out count, too.
+static uint32_t width_of_sums(Row *r, uint32_t number) {
+  bool *seen = rt_alloc(r->c->mem, r->g.n);
+  uint32_t work = 0, n_red = 0;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    const RowNode *n = cg_row_at(r, k);
+    if (!cg_row_is_reduction(n) || n->level != number + 1) continue;
+    n_red++, work++;
+    for (uint32_t j = 0; j < n->n_args; j++) work += work_behind(r, n->arg[j], seen);
+  }
+  if (!n_red) work = work_of_last(r);
+  return work > HEAVY || n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
 }
 
 static Sweep plan_sweep(Row *r, uint32_t number) {
@@ -300,9 +325,7 @@ static Sweep plan_sweep(Row *r, uint32_t number) {
   for (uint32_t k = 1; k < r->g.n && s.n_red < MAX_CARRY; k++)
     if (cg_row_is_reduction(cg_row_at(r, k)) && cg_row_at(r, k)->live && cg_row_at(r, k)->level == number + 1)
       s.red[s.n_red++] = k;
-  uint32_t work = work_of(r, &s);
-  if (r->whole) s.wide = plan_sweep(r->whole, number).wide;
-  else s.wide = work > HEAVY || s.n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  s.wide = width_of_sums(r->whole ? r->whole : r, number);
   if (s.n_red && !r->row_per_lane) s.parts = s.lanes / r->c->t->vl;
   return s;
 }

@@ -141,16 +141,24 @@ static bool may_wait_for(const Placing *p, uint32_t top, uint32_t d, uint32_t i,
   return p->g->list[d].rank != RANK_PLAIN || p->s->is_ready[i] || ir_is_small_beside(p->f, (Val){i}, v);
 }
 
+// A generator alone, which several instructions read: those that can make it do not wait for it. So nothing joins it here, which
+// they would have to wait for.
+static bool is_shared_generator(const Groups *g, uint32_t group) {
+  uint32_t i = g->list[group].first;
+  bool is_late = g->list[group].n == 1 && ir_is_generator(g->f, i) && ir_waits_for_nothing(g, i);
+  return is_late && g->uses.first[i + 1] - g->uses.first[i] > 1;
+}
+
 // v joins group `top` if that is behind all that v waits for: others of its depth are merged with it, or it waits for them.
 static bool join_last(Placing *p, uint32_t top, Val v) {
   Groups *g = p->g;
   bool is_plain = g->list[top].rank == RANK_PLAIN;
-  if (ir_may_join(g, top, v) || (!is_plain && is_for_rows(p, v))) return false;
+  if (is_shared_generator(g, top) || ir_may_join(g, top, v) || (!is_plain && is_for_rows(p, v))) return false;
   for (uint32_t k = g->first_dep[v.i]; k < g->first_dep[v.i + 1]; k++) {
     uint32_t d = group_waited_for(p, v.i, k);
     if (!d || d == top || g->list[d].depth < g->list[top].depth) continue;
     if (!is_plain && !may_wait_for(p, top, d, g->dep[k], v)) return false;
-    if (is_plain && (ir_may_join(g, d, v) || !ir_merge(g, top, d))) return false;
+    if (is_plain && (is_shared_generator(g, d) || ir_may_join(g, d, v) || !ir_merge(g, top, d))) return false;
   }
   if (ir_may_join(g, top, v)) return false;
   ir_join(g, top, v);
