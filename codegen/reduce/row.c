@@ -72,7 +72,8 @@ static void emit_strided_rows(Row *r, V unit) {
   cg_row_sweeps(r);
 }
 
-// Short rows, enough of them for all lanes, and each operand is dense over the rows or invariant.
+// Short rows, enough of them for all lanes, and each operand is dense over the rows or invariant: those that this plan leaves out, too,
+// as the order of sums depends on it.
 static bool is_row_per_lane(Row *r, Dim width) {
   const Cg *c = r->c;
   int64_t rows = r->bound ? ir_shape_bound(c->f->prog, r->g.shape) / r->bound : 0;
@@ -81,10 +82,10 @@ static bool is_row_per_lane(Row *r, Dim width) {
   if (r->bound < 1 || r->bound >= PER_LANE_ROWS * lanes) return false;
   for (uint32_t k = 1; k < r->g.n; k++) {
     const RowNode *n = cg_row_at(r, k);
-    bool memory = n->live && (n->kind == NODE_MEM || n->kind == NODE_SCALAR);
-    if (n->live && n->kind == NODE_RUN) return false;
+    bool memory = n->kind == NODE_MEM || n->kind == NODE_SCALAR;
+    if (n->kind == NODE_RUN) return false;
     if (memory && !cg_row_is_dense(&r->g, n) && !cg_row_is_invariant(&r->g, n)) return false;
-    if (n->live && n->kind == NODE_GATHER && !cg_row_is_dense(&r->g, cg_row_at(r, n->arg[0]))) return false;
+    if (n->kind == NODE_GATHER && !cg_row_is_dense(&r->g, cg_row_at(r, n->arg[0]))) return false;
   }
   return true;
 }
