@@ -12,7 +12,8 @@
 //   %y = linear %x, %w   ->   matmul %w, %x      x [N, C, pixels]       its gradients likewise, over images as rows [N pixels, C]
 //
 // What is pointwise takes any layout; so do rows along the channels, where pixels are many. Instructions of these kinds that read each other, or one permutation, are
-// a group; all of it changes its layout if that makes the permutations around it smaller, in bytes.
+// a group; all of it changes its layout if that makes the permutations around it smaller, in bytes. A group has a pool or a product,
+// or something pointwise of a permutation that puts channels last.
 #include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/fn.h"
@@ -189,11 +190,19 @@ static bool is_image(const Layouts *l, Val v, Val a) {
   return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
 }
 
+// Something pointwise that reads a permutation which puts channels last: rule pointwise_of_image leaves it to this pass.
+static bool puts_last(const Layouts *l, Val v) {
+  bool found = false;
+  for (uint32_t k = 0; l->kind[v.i] == ALONG && k < ir_ins(l->f, v)->n_args; k++)
+    found |= ir_ops[ir_ins(l->f, v)->op].is_pointwise && permutes(l, ir_arg(l->f, v, k), axis_in_first);
+  return found;
+}
+
 static void find_groups(Layouts *l) {
   for (uint32_t i = 1; i < l->f->n_ins; i++) {
     l->group[i] = i, l->kind[i] = (uint8_t)kind_of(l, (Val){i});
     l->makes_first[i] = permutes(l, (Val){i}, axis_in_last), l->makes_last[i] = permutes(l, (Val){i}, axis_in_first);
-    l->has_core[i] = l->kind[i] == CORE;
+    l->has_core[i] = l->kind[i] == CORE || puts_last(l, (Val){i});
     for (uint32_t k = 0; l->kind[i] && k < ins_at(l, i)->n_args; k++) {
       Val a = ir_arg(l->f, (Val){i}, k);
       if (!is_image(l, (Val){i}, a)) continue;

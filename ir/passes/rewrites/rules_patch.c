@@ -20,8 +20,7 @@ static bool is_one_window(const Conv *c) { return c->out[0] * c->out[1] * c->out
 
 static bool tiles_image(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
-  bool one = is_one_window(c);
-  if ((c->c >= FEW_CHANNELS && !one) || c->groups != 1 || c->channels_first || c->run_sized) return false;
+  if (c->groups != 1 || c->channels_first || c->run_sized) return false;
   if (c->algorithm == CONV_WINOGRAD) return false;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
     bool overlaps = c->stride[k] != c->kernel[k] && c->out[k] > 1;
@@ -29,6 +28,10 @@ static bool tiles_image(const Rules *r, Val v, Conv *c) {
     if (c->in[k] != c->out[k] * c->kernel[k]) return false;
   }
   return ir_conv_taps(c) > 1;
+}
+
+static bool is_patches(const Rules *r, Val v, Conv *c) {
+  return tiles_image(r, v, c) && (c->c < FEW_CHANNELS || is_one_window(c));
 }
 
 static Val reshaped(Rules *r, Val a, const Dim *d, uint32_t n, Loc loc) {
@@ -98,7 +101,7 @@ static Val named(Rules *r, Val now, Val was) {
 Val rule_patches(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (!ir_moves_channels(r->f, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  if (!ir_moves_channels(r->f, x, false) || !is_patches(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   Val rows = rows_of(r, &c, ir_arg(r->f, x, 0), loc);
   return named(r, ir_op2(r->f, OP_linear, rows, matrix_of(r, &c, ir_arg(r->f, v, 1), loc), loc), v);
@@ -107,7 +110,7 @@ Val rule_patches(Rules *r, Val v) {
 Val rule_patches_weight(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (!ir_moves_channels(r->f, x, false) || !tiles_image(r, v, &c)) return (Val){0};
+  if (!ir_moves_channels(r->f, x, false) || !is_patches(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   Shape shape = ir_ins(r->f, v)->shape;
   Val rows = as_matrix(r, rows_of(r, &c, ir_arg(r->f, x, 0), loc), width(r, &c), loc);
@@ -133,19 +136,60 @@ static Val image_by_product(Rules *r, const Conv *c, Val v, Loc loc) {
 Val rule_patches_image(Rules *r, Val v) {
   Conv c;
   Val x = ir_arg(r->f, v, 0);
-  if (ir_ins(r->f, x)->op != OP_conv_transpose || !ir_moves_channels(r->f, v, true) || !tiles_image(r, x, &c))
+  if (ir_ins(r->f, x)->op != OP_conv_transpose || !ir_moves_channels(r->f, v, true) || !is_patches(r, x, &c))
     return (Val){0};
   return named(r, image_by_product(r, &c, x, ir_ins(r->f, x)->loc), v);
 }
 
+static Val channels_to_end(Rules *r, const Conv *c, Val image, Loc loc) {
+  int64_t last[MAX_RANK] = {0};
+  for (uint32_t k = 0; k < c->rank; k++) last[1 + k] = 2 + k;
+  last[c->rank + 1] = 1;
+  return permuted(r, image, last, c->rank + 2, loc);
+}
+
 Val rule_image_of_one(Rules *r, Val v) {
   Conv c;
-  if (!tiles_image(r, v, &c) || !is_one_window(&c)) return (Val){0};
+  if (!is_patches(r, v, &c) || !is_one_window(&c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
-  int64_t last[MAX_RANK] = {0};
-  for (uint32_t k = 0; k < c.rank; k++) last[1 + k] = 2 + k;
-  last[c.rank + 1] = 1;
-  return named(r, permuted(r, image_by_product(r, &c, v, loc), last, c.rank + 2, loc), v);
+  return named(r, channels_to_end(r, &c, image_by_product(r, &c, v, loc), loc), v);
+}
+
+// ---- many channels, which lie first: the product reads them where they lie, and writes the elements of windows as planes
+//
+//   %y = conv_transpose (permute %x {perm=[0,2,3,1]}), %w {stride=[kh,kw]}      x [N, O, H, W], w [O, C, kh, kw]
+//     ->     %r = matmul (reshape %w : [O, C kh kw]) {ta}, (reshape %x : [N, O, H W])
+//            %p = permute (reshape %r : [N, C, kh, kw, H, W]) {perm=[0,1,4,2,5,3]}
+//            %y = permute (reshape %p : [N, C, H kh, W kw]) {perm=[0,2,3,1]}
+enum { LEAST_PIXELS = 128 };  // columns of the product
+
+// Planes [N, C kernel.., positions] as an image with channels first
+static Val image_of_planes(Rules *r, const Conv *c, Val planes, Loc loc) {
+  uint32_t n = c->rank, first = CONV_AXES - n;
+  Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, image[MAX_RANK] = {c->n, dim(r, c->c)};
+  int64_t list[MAX_RANK] = {0, 1};
+  for (uint32_t k = 0; k < n; k++) {
+    apart[2 + k] = dim(r, c->kernel[first + k]), apart[2 + n + k] = dim(r, c->out[first + k]);
+    list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
+    image[2 + k] = dim(r, c->in[first + k]);
+  }
+  planes = permuted(r, reshaped(r, planes, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  return reshaped(r, planes, image, n + 2, loc);
+}
+
+Val rule_image_of_planes(Rules *r, Val v) {
+  Conv c;
+  Val y = ir_arg(r->f, v, 0);
+  if (!ir_moves_channels(r->f, y, false) || !tiles_image(r, v, &c)) return (Val){0};
+  Dim positions = dim(r, c.out[0] * c.out[1] * c.out[2]);
+  if (c.out[0] * c.out[1] * c.out[2] < LEAST_PIXELS) return (Val){0};
+  Loc loc = ir_ins(r->f, v)->loc;
+  Attr ta = ir_a_int(KEY_ta, 1);
+  Val weight = matrix_of(r, &c, ir_arg(r->f, v, 1), loc);
+  Val of[] = {weight, reshaped(r, ir_arg(r->f, y, 0), (Dim[]){c.n, dim(r, c.o), positions}, 3, loc)};
+  Val planes = ir_emit(r->f, OP_matmul, of, 2, &ta, 1, loc);
+  ir_copy_origin(ir_ins(r->f, planes), ir_ins(r->f, v));
+  return named(r, channels_to_end(r, &c, image_of_planes(r, &c, planes, loc), loc), v);
 }
 
 // ---- images of very few channels, which leave most lanes of a vector of channels without work
@@ -213,14 +257,11 @@ Val rule_image_of_few(Rules *r, Val v) {
   Loc loc = ir_ins(r->f, v)->loc;
   Attr attrs[2] = {ir_a_int(KEY_ta, 1)};
   uint32_t n_attrs;
-  int64_t last[MAX_RANK] = {0};
   Val weight = matrix_of(r, &c, ir_arg(r->f, v, 1), loc);
   Val of[] = {weight, by_channels(r, &c, ir_arg(r->f, v, 0), &attrs[1], &n_attrs, loc)};
   Val rows = ir_emit(r->f, OP_matmul, of, 2, attrs, 1 + n_attrs, loc);
   ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, v));
   Val image = sum_of_rows(r, &c, rows, loc);
   if (ir_none(image)) return image;
-  for (uint32_t k = 0; k < c.rank; k++) last[1 + k] = 2 + k;
-  last[c.rank + 1] = 1;
-  return named(r, permuted(r, image, last, c.rank + 2, loc), v);
+  return named(r, channels_to_end(r, &c, image, loc), v);
 }
