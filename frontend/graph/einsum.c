@@ -3,7 +3,8 @@
 //   "bij,jk->bik"
 //   terms       bij  jk        labels of each operand's axes, unique: of repeated ones diagonals were taken
 //   two of them  batch labels (in both and wanted later) | rows (first alone) | columns (second alone) | summed
-//                permute to [batch, rows, summed] x [batch, summed, columns], merge each group, matmul, split the groups
+//                permute to [batch, rows, summed] x [batch, summed, columns], merge each group, matmul, split the groups; the two
+//                change places where the result then has its order
 //   at last     permute to the result's order
 //
 // Labels are numbers: letters 0..51 in PyTorch's order (A..Z a..z), axes of `...` 52.. counted from the right. Sets of labels are bits.
@@ -308,6 +309,14 @@ static tn_tensor as_matrices(Einsum *e, const Term *t, const Term *batch, const 
   return e->fails ? p.t : merged(e, &p, batch->n, *turned ? second->n : first->n);
 }
 
+// Has the product of a and b the order of axes that the result has?
+static bool is_result(const Einsum *e, const Term *a, const Term *b, Roles r) {
+  Term own = {.n = 0}, wanted = {.n = 0};
+  take(a, r.batch, &own), take(a, r.rows, &own), take(b, r.columns, &own);
+  take(&e->result, r.batch | r.rows | r.columns, &wanted);
+  return own.n == wanted.n && !memcmp(own.label, wanted.label, own.n * sizeof *own.label);
+}
+
 static Term by_matmul(Einsum *e, const Term *a, const Term *b, Roles r) {
   Term batch = {.n = 0}, rows = {.n = 0}, columns = {.n = 0}, sum = {.n = 0}, out;
   take(a, r.batch, &batch), take(a, r.rows, &rows), take(b, r.columns, &columns), take(a, r.sum, &sum);
@@ -338,7 +347,10 @@ static Term contracted(Einsum *e, const Term *from_a, const Term *from_b, Labels
   Labels la = labels_of(&a), lb = labels_of(&b);
   Roles r = {.batch = la & lb & wanted, .rows = la & ~lb, .columns = lb & ~la, .sum = la & lb & ~wanted};
   // Products and sums of f32 are one kernel, too.
-  if (r.sum && (r.rows || r.columns || fe_is_countable(a.t))) return by_matmul(e, &a, &b, r);
+  if (r.sum && (r.rows || r.columns || fe_is_countable(a.t))) {
+    Roles turned = {.batch = r.batch, .rows = r.columns, .columns = r.rows, .sum = r.sum};
+    return is_result(e, &b, &a, turned) ? by_matmul(e, &b, &a, turned) : by_matmul(e, &a, &b, r);
+  }
   Term order = {.n = 0};
   take(&a, r.batch | r.sum, &order), take(&a, r.rows, &order), take(&b, r.columns, &order);
   if (order.n > MAX_RANK) return refuse(e, "a product of two operands has more than 8 axes"), a;
