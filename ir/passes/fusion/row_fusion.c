@@ -108,9 +108,14 @@ bool ir_row_elements(const Fn *f, Shape s, RowSpace rows) {
          ir_shape_numel(f->prog, s).i == ir_shape_numel(f->prog, rows.shape).i;
 }
 
+static bool is_row_shape(const Fn *f, Shape s, RowSpace rows) {
+  return ir_row_elements(f, s, rows) || scalar_kind(f, s, rows);
+}
+
 bool ir_row_passes(const Fn *f, Val view, RowSpace rows) {
   bool is_scalar = scalar_kind(f, ir_ins(f, view)->shape, rows);
-  while (ir_ins(f, view)->op == OP_reshape) view = ir_arg(f, view, 0);
+  for (; ir_ins(f, view)->op == OP_reshape; view = ir_arg(f, view, 0))
+    if (!is_row_shape(f, ir_ins(f, view)->shape, rows)) return false;
   Shape base = ir_ins(f, view)->shape, own;
   if (ir_ops[ir_ins(f, view)->op].cls == CLASS_VIEW || ir_column_sum(f, view, &own)) return false;
   return ir_row_elements(f, base, rows) || (is_scalar && scalar_kind(f, base, rows));
