@@ -97,6 +97,26 @@ static void systems(void) {
   unsetenv("TN_TARGET");
 }
 
+// A system has the same bits whether few are beside it or many, which have a lane each.
+static void alone_and_among(int64_t n, int64_t lanes) {
+  enum { FEW = 7, MANY = 21, MOST = MANY * 8 * 8 };
+  static float a[MOST], r[MOST], x[2][MOST], xt[2][MOST];
+  make(&(System){MANY, n, lanes, false}, a, r);
+  for (int k = 0; k < 2; k++) {
+    System s = {k ? MANY : FEW, n, lanes, false};
+    float sign[MANY], logarithm[MANY];
+    tn_model *m = model(&s, 1);
+    if (!CHECK(m)) return;
+    tn_array in[] = {tn_f32(a, s.batch, n, n), tn_f32(r, s.batch, n, lanes)};
+    tn_array out[] = {tn_f32(x[k], s.batch, n, lanes), tn_f32(xt[k], s.batch, n, lanes), tn_f32(sign, s.batch),
+                      tn_f32(logarithm, s.batch)};
+    CHECK(tn_run(m, "run", in, 2, out, 4) == TN_OK);
+    tn_model_free(m);
+  }
+  size_t bytes = (size_t)(FEW * n * lanes) * sizeof(float);
+  CHECK(!memcmp(x[0], x[1], bytes) && !memcmp(xt[0], xt[1], bytes));
+}
+
 // The determinant of a singular matrix is 0; with one pivot of 0 its gradient are the cofactors, with several it is 0.
 // times: as often all of them, since many small matrices go another way
 static void singular(int times) {
@@ -160,6 +180,7 @@ static void not_finite(void) {
 
 int main(void) {
   systems();
+  alone_and_among(3, 2), alone_and_among(8, 8), alone_and_among(5, 3), alone_and_among(1, 2);
   not_finite();
   singular(1);
   singular(3);

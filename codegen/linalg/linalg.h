@@ -95,6 +95,8 @@ void cg_emit_lu(Cg *c, Val v);  // lu.c
 void cg_emit_lu_solve(Cg *c, Val v);
 bool cg_lu_takes_lanes(const Fn *f, Val v);  // lu_by_lanes.c
 void cg_emit_lu_by_lanes(Cg *c, Val v);
+bool cg_lu_solve_takes_lanes(const Fn *f, Val v);
+void cg_emit_lu_solve_by_lanes(Cg *c, Val v);
 void cg_emit_qr(Cg *c, Val v);  // qr.c
 int64_t cg_qr_scratch_bytes(const Fn *f, Val v);
 void cg_emit_eigh(Cg *c, Val v);  // jacobi.c

@@ -187,6 +187,10 @@ static void solve_single(Cg *c, const SingleSolve *s) {
 }
 
 void cg_emit_lu_solve(Cg *c, Val v) {
+  if (cg_lu_solve_takes_lanes(c->f, v)) {
+    cg_emit_lu_solve_by_lanes(c, v);
+    return;
+  }
   Shape s = ir_ins(c->f, v)->shape;
   bool ta = ir_attr(c->f, v, KEY_ta) != NULL;
   V lu = cg_ptr(c, ir_arg(c->f, v, 1)), perm = cg_ptr(c, ir_arg(c->f, v, 2)), b = cg_ptr(c, ir_arg(c->f, v, 3));

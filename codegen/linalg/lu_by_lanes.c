@@ -1,10 +1,10 @@
-// lu of many small matrices: a lane each, the steps of lu.c element by element, so the same bits.
+// lu and lu_solve of many small matrices: a lane each, the steps of lu.c element by element, so the same bits.
 //
 // Element (i, j) of vl matrices is a vector at (i n + j) vl of the worker's block. Where lanes have their pivots in different rows, rows
 // change places by selects. Lanes without a matrix have zeros.
 #include "codegen/linalg/linalg.h"
 
-enum { MOST_N = 8, LEAST_MATRICES = 8 };
+enum { MOST_N = 8, LEAST_MATRICES = 8, LEAST_LANES = 2 };
 
 typedef struct {
   V at, perm, n;  // perm: n vectors of i32
@@ -106,5 +106,85 @@ void cg_emit_lu_by_lanes(Cg *c, Val v) {
       cg_store(c, cg_gather(c, c->f32, a, at, mask), vector_at(c, m.at, k.i));
     }
     store_results(c, &m, v, first, mask, factor(c, &m));
+  }
+}
+
+// ---- lu_solve: element (i, r) of vl right-hand sides is a vector at (i n_lanes + r) vl of the worker's block
+typedef struct {
+  bool ta;
+  V lu, perm, x, n, lanes;
+  V of_lu, of_perm, of_b, mask;  // where matrices begin
+} Systems;
+
+bool cg_lu_solve_takes_lanes(const Fn *f, Val v) {
+  const Prog *p = f->prog;
+  Shape s = ir_ins(f, v)->shape;
+  uint32_t r = ir_rank(p, s);
+  int64_t n = ir_dim_bound(p, ir_dim_at(p, s, r - 2)), lanes = ir_dim_bound(p, ir_dim_at(p, s, r - 1));
+  return n <= MOST_N && lanes >= LEAST_LANES && lanes <= MOST_N && cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
+}
+
+static V side(Cg *c, const Systems *s, V i, V r) { return vector_at(c, s->x, cg_index(c, i, s->lanes, r)); }
+static V side_of(Cg *c, const Systems *s, V i, V r) { return cg_load(c, c->vf, side(c, s, i, r)); }
+
+static V factor_at(Cg *c, const Systems *s, V i, V k) {
+  V at = s->ta ? cg_index(c, k, s->n, i) : cg_index(c, i, s->n, k);
+  return cg_gather(c, c->f32, s->lu, cg_iadd(c, s->of_lu, cg_splat(c, at)), s->mask);
+}
+
+// Where row k lies in memory, of right-hand sides or of solutions, whichever has the order of the matrix
+static V row_at(Cg *c, const Systems *s, V k, bool is_permuted) {
+  if (!is_permuted) return cg_iadd(c, s->of_b, cg_splat(c, cg_mul(c, k, s->lanes)));
+  V row = cg_gather(c, c->i64, s->perm, cg_iadd(c, s->of_perm, cg_splat(c, k)), s->mask);
+  return cg_iadd(c, s->of_b, cg_imul(c, row, cg_splat(c, s->lanes)));
+}
+
+// Subtracts the part of row k from rows [from, to); first divides it by the diagonal, unless that is 1.
+static void give_row(Cg *c, const Systems *s, V k, V from, V to, bool is_unit) {
+  V diagonal = is_unit ? NULL : cg_select(c, s->mask, factor_at(c, s, k, k), cg_splat(c, cg_f32(c, 1)));
+  if (diagonal)
+    for (Loop r = cg_count(c, s->lanes); cg_next(&r);)
+      cg_store(c, cg_fdiv(c, side_of(c, s, k, r.i), diagonal), side(c, s, k, r.i));
+  for (Loop i = cg_each(c, from, to); cg_next(&i);) {
+    V minus = cg_fneg(c, factor_at(c, s, i.i, k));
+    for (Loop r = cg_count(c, s->lanes); cg_next(&r);)
+      cg_store(c, cg_fma(c, minus, side_of(c, s, k, r.i), side_of(c, s, i.i, r.i)), side(c, s, i.i, r.i));
+  }
+}
+
+static void solve_lanes(Cg *c, const Systems *s, V b, V out) {
+  V zero = cg_i64(c, 0), last = cg_sub(c, s->n, cg_i64(c, 1));
+  for (Loop i = cg_count(c, s->n); cg_next(&i);) {
+    V row = row_at(c, s, i.i, !s->ta);
+    for (Loop r = cg_count(c, s->lanes); cg_next(&r);)
+      cg_store(c, cg_gather(c, c->f32, b, cg_iadd(c, row, cg_splat(c, r.i)), s->mask), side(c, s, i.i, r.i));
+  }
+  for (Loop l = cg_count(c, s->n); cg_next(&l);) give_row(c, s, l.i, next_to(c, l.i), s->n, !s->ta);
+  for (Loop l = cg_count(c, s->n); cg_next(&l);) {
+    V k = cg_sub(c, last, l.i);
+    give_row(c, s, k, zero, k, s->ta);
+  }
+  for (Loop i = cg_count(c, s->n); cg_next(&i);) {
+    V row = row_at(c, s, i.i, s->ta);
+    for (Loop r = cg_count(c, s->lanes); cg_next(&r);)
+      cg_scatter(c, side_of(c, s, i.i, r.i), out, cg_iadd(c, row, cg_splat(c, r.i)), s->mask);
+  }
+}
+
+void cg_emit_lu_solve_by_lanes(Cg *c, Val v) {
+  const Prog *p = c->f->prog;
+  Shape shape = ir_ins(c->f, v)->shape;
+  uint32_t rank = ir_rank(p, shape);
+  V n = cg_matrix_size(c, shape, 2), lanes = cg_matrix_size(c, shape, 1), matrices = cg_n_matrices(c, shape);
+  int64_t most = cg_larger(1, cg_axis_bound(p, shape, rank - 2, rank));
+  Systems s = {.ta = ir_attr(c->f, v, KEY_ta) != NULL, .n = n, .lanes = lanes};
+  s.lu = cg_ptr(c, ir_arg(c->f, v, 1)), s.perm = cg_ptr(c, ir_arg(c->f, v, 2));
+  s.x = cg_block(c, c->f32, most * c->t->vl);
+  V b = cg_ptr(c, ir_arg(c->f, v, 3)), out = cg_ptr(c, v);
+  for (Loop l = cg_each_shared(c, cg_ceil_div_value(c, matrices, c->t->vl), 1); cg_next(&l);) {
+    V first = cg_mul(c, l.i, cg_vl(c));
+    s.mask = cg_mask(c, cg_sub(c, matrices, first)), s.of_perm = cg_lane_offsets(c, first, n);
+    s.of_lu = cg_lane_offsets(c, first, cg_mul(c, n, n)), s.of_b = cg_lane_offsets(c, first, cg_mul(c, n, lanes));
+    solve_lanes(c, &s, b, out);
   }
 }
