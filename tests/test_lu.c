@@ -1,7 +1,6 @@
 // Systems by row operations beyond one vector: residuals over odd sizes, batches and sizes of the run, for every CPU's row that
 // runs here, with 1 to 4 workers, which must agree in every bit; matrices that need their rows in another order, and singular
 // ones; results that nobody reads.
-#include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
@@ -81,20 +80,15 @@ static void run(const System *s) {
   free(a), free(r);
 }
 
+static const System shapes[] = {{1, 1, 1, false},  {3, 5, 7, false}, {2, 17, 33, false}, {1, 64, 1, true},
+                                {5, 31, 16, true}, {7, 4, 4, true},  {20, 3, 2, false},  {9, 8, 5, true},
+                                {33, 1, 1, false}, {16, 2, 3, false}};
+
+static void some(void) { run(&shapes[2]), run(&shapes[6]), run(&shapes[7]); }
+
 static void systems(void) {
-  static const System all[] = {{1, 1, 1, false},  {3, 5, 7, false}, {2, 17, 33, false}, {1, 64, 1, true},
-                               {5, 31, 16, true}, {7, 4, 4, true},  {20, 3, 2, false},  {9, 8, 5, true},
-                               {33, 1, 1, false}, {16, 2, 3, false}};
-  static const char *const targets[] = {"generic", "avx2", "avx512"};
-  for (size_t k = 0; k < sizeof all / sizeof *all; k++) run(&all[k]);
-  for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
-    const Target *t = cg_target_find(targets[k]);
-    char lack[TARGET_LACK];
-    if (!t || !cg_target_runs_here(t, lack)) continue;
-    setenv("TN_TARGET", targets[k], 1);
-    run(&all[2]), run(&all[6]), run(&all[7]);
-  }
-  unsetenv("TN_TARGET");
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) run(&shapes[k]);
+  on_each_target(some);
 }
 
 // A system has the same bits whether few are beside it or many, which have a lane each.

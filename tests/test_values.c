@@ -1,7 +1,6 @@
 // Eigenvalues and singular values of which no vectors are read: the same as those with vectors, which are found in another way,
 // over sizes, batches and sizes of the run, for every CPU's row that runs here, with 1 to 4 workers, which must agree in every bit.
 // A matrix has the same bits among others, also where these have NaN. Those of diagonal matrices are exact, down to small ones.
-#include "codegen/target.h"
 #include "frontend/tenure.h"
 #include "tests/check.h"
 #include "tests/models.h"
@@ -105,27 +104,24 @@ static void run(const Case *k) {
   free(a), free(s);
 }
 
+static const Case cases[] = {
+    {1, 1, 1, false, 1, false},    {3, 2, 2, false, 1, false},      {5, 3, 3, false, 1, false},
+    {2, 5, 5, true, 1, false},     {2, 3, 40, false, 1, false},     {1, 15, 17, false, 1, false},
+    {2, 16, 16, false, 1, false},  {1, 17, 33, false, 1, true},     {2, 33, 33, true, 1, false},
+    {1, 48, 64, false, 1, false},  {1, 65, 65, false, 1, true},     {1, 130, 131, false, 1, false},
+    {2, 9, 20, false, 1e30, true}, {2, 20, 20, false, 1e-30, true}, {1, 6, 6, false, 1e-37, false},
+    {20, 3, 3, false, 1, false},   {9, 7, 11, false, 1, true},      {17, 4, 4, true, 1e20, false},
+    {33, 1, 1, false, 1, false},   {11, 16, 16, false, 1, true},    {8, 2, 100, false, 1e-36, false},
+    {1, 4, 4, false, 0, false},    {1, 100, 100, false, 3, true},
+};
+
+static void some(void) {
+  for (int j = 2; j < 20; j += 3) run(&cases[j]);
+}
+
 static void sizes(void) {
-  static const Case all[] = {
-      {1, 1, 1, false, 1, false},    {3, 2, 2, false, 1, false},      {5, 3, 3, false, 1, false},
-      {2, 5, 5, true, 1, false},     {2, 3, 40, false, 1, false},     {1, 15, 17, false, 1, false},
-      {2, 16, 16, false, 1, false},  {1, 17, 33, false, 1, true},     {2, 33, 33, true, 1, false},
-      {1, 48, 64, false, 1, false},  {1, 65, 65, false, 1, true},     {1, 130, 131, false, 1, false},
-      {2, 9, 20, false, 1e30, true}, {2, 20, 20, false, 1e-30, true}, {1, 6, 6, false, 1e-37, false},
-      {20, 3, 3, false, 1, false},   {9, 7, 11, false, 1, true},      {17, 4, 4, true, 1e20, false},
-      {33, 1, 1, false, 1, false},   {11, 16, 16, false, 1, true},    {8, 2, 100, false, 1e-36, false},
-      {1, 4, 4, false, 0, false},    {1, 100, 100, false, 3, true},
-  };
-  static const char *const targets[] = {"generic", "avx2", "avx512"};
-  for (size_t k = 0; k < sizeof all / sizeof *all; k++) run(&all[k]);
-  for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
-    const Target *t = cg_target_find(targets[k]);
-    char lack[TARGET_LACK];
-    if (!t || !cg_target_runs_here(t, lack)) continue;
-    setenv("TN_TARGET", targets[k], 1);
-    for (int j = 2; j < 20; j += 3) run(&all[j]);
-  }
-  unsetenv("TN_TARGET");
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) run(&cases[k]);
+  on_each_target(some);
 }
 
 // ---- each matrix by itself: the same bits where the others are 0

@@ -14,13 +14,13 @@
 #include <math.h>
 #include <string.h>
 
+// LIGHT, HEAVY: operations per vector, of sums all that they are made of: up to LIGHT the loop is unrolled by 4, above HEAVY not at
+// all, between by 2.
 enum {
   MAX_PARTS = 4,
   MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
   LIGHT = 6,
-  HEAVY =
-      24,  // operations per vector, for sums all that they are made of: up to LIGHT the loop is unrolled by 4, above HEAVY
-           // not at all, between by 2
+  HEAVY = 24,
   REGISTERS = 16  // vectors of partial sums that stay in registers
 };
 
@@ -287,6 +287,7 @@ static void emit_span_in_memory(Row *r, const Sweep *s, V lo, V groups, V whole)
   for (Loop l = cg_each_by(c, lo, whole, cg_i64(c, c->t->vl)); cg_next(&l);) emit_in_memory(r, s, l.i, NULL, groups);
 }
 
+// Operations per vector of the last sweep, which has no sums.
 static uint32_t work_of_last(Row *r) {
   uint32_t sum = 0;
   for (uint32_t k = 1; k < r->g.n; k++) {

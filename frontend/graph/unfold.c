@@ -120,13 +120,6 @@ static tn_tensor places(const Columns *c, uint32_t k) {
   return fe_ok(at) ? fe_cast(at, DT_I64, c->at) : at;
 }
 
-// x with axis `from` behind axis `to`, which is a later one
-static tn_tensor moved_behind(const Columns *c, tn_tensor x, uint32_t from, uint32_t to) {
-  uint32_t perm[MAX_RANK], rank = fe_ok(x) ? fe_rank(x) : 0;
-  for (uint32_t j = 0; j < rank; j++) perm[j] = j < from || j > to ? j : j < to ? j + 1 : from;
-  return fe_ok(x) ? fe_permute(x, perm, c->at) : x;
-}
-
 // x from `start` on along an axis of `size`; the others are 0.
 static tn_tensor placed(const Columns *c, tn_tensor x, uint32_t axis, int64_t start, int64_t size) {
   Prog *p = ir_of(c);
@@ -179,7 +172,7 @@ static tn_tensor sum_of_chunks(const Columns *c, uint32_t k, tn_tensor x, uint32
   for (int64_t q = 1; q < chunks_of(c, k); q++) sum = fe_binary(OP_add, sum, chunk(c, k, x, taps, axis, q), c->at);
   if (!fe_ok(sum)) return sum;
   Dim all = ir_dim_mul(ir_of(c), fe_axis_dim(sum, axis), ir_dim(ir_of(c), c->stride[k]));
-  sum = merged(c, moved_behind(c, sum, taps, axis), axis - 1, all);
+  sum = merged(c, fe_move_axes(sum, &taps, &axis, 1, c->at), axis - 1, all);
   return c->stride[k] == 1 ? sum : without_padding(c, k, sum, axis - 1);
 }
 
@@ -187,7 +180,8 @@ static tn_tensor sum_of_chunks(const Columns *c, uint32_t k, tn_tensor x, uint32
 static tn_tensor scattered(const Columns *c, uint32_t k, tn_tensor x, uint32_t taps, uint32_t axis) {
   Prog *p = ir_of(c);
   Dim d[MAX_RANK], padded = ir_dim_add(p, c->in[k], ir_dim(p, 2 * c->padding[k]));
-  x = merged(c, moved_behind(c, x, taps, axis - 1), axis - 1, ir_dim_mul(p, ir_dim(p, c->kernel[k]), c->out[k]));
+  uint32_t to = axis - 1;
+  x = merged(c, fe_move_axes(x, &taps, &to, 1, c->at), to, ir_dim_mul(p, ir_dim(p, c->kernel[k]), c->out[k]));
   if (!fe_ok(x)) return x;
   for (uint32_t j = 0; j < fe_rank(x); j++) d[j] = j == axis - 1 ? padded : fe_axis_dim(x, j);
   Attr zero[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(p, d, fe_rank(x)))};

@@ -56,13 +56,6 @@ static uint32_t rank_of(const Layouts *l, Val v) { return ir_rank(l->p, ir_ins(l
 static uint32_t axis_in_last(uint32_t rank, uint32_t k) { return k < 2 ? k * (rank - 1) : k - 1; }
 static uint32_t axis_in_first(uint32_t rank, uint32_t k) { return k == 0 ? 0 : k + 1 == rank ? 1 : k + 1; }
 
-static bool permutes(const Layouts *l, Val v, uint32_t (*axis)(uint32_t, uint32_t)) {
-  const Attr *perm = ir_perm_of(l->f, v);
-  uint32_t rank = perm ? ir_rank(l->p, perm->u.list) : 0;
-  for (uint32_t k = 0; k < rank; k++)
-    if (ir_list_at(l->p, perm->u.list, k) != axis(rank, k)) return false;
-  return rank > 2;
-}
 // ---- groups
 static uint32_t root_of(Layouts *l, uint32_t v) {
   while (l->group[v] != v) v = l->group[v] = l->group[l->group[v]];
@@ -194,14 +187,15 @@ static bool is_image(const Layouts *l, Val v, Val a) {
 static bool puts_last(const Layouts *l, Val v) {
   bool found = false;
   for (uint32_t k = 0; l->kind[v.i] == ALONG && k < ir_ins(l->f, v)->n_args; k++)
-    found |= ir_ops[ir_ins(l->f, v)->op].is_pointwise && permutes(l, ir_arg(l->f, v, k), axis_in_first);
+    found |= ir_ops[ir_ins(l->f, v)->op].is_pointwise && ir_moves_channels(l->f, ir_arg(l->f, v, k), false);
   return found;
 }
 
 static void find_groups(Layouts *l) {
   for (uint32_t i = 1; i < l->f->n_ins; i++) {
     l->group[i] = i, l->kind[i] = (uint8_t)kind_of(l, (Val){i});
-    l->makes_first[i] = permutes(l, (Val){i}, axis_in_last), l->makes_last[i] = permutes(l, (Val){i}, axis_in_first);
+    l->makes_first[i] = ir_moves_channels(l->f, (Val){i}, true),
+    l->makes_last[i] = ir_moves_channels(l->f, (Val){i}, false);
     l->has_core[i] = l->kind[i] == CORE || puts_last(l, (Val){i});
     for (uint32_t k = 0; l->kind[i] && k < ins_at(l, i)->n_args; k++) {
       Val a = ir_arg(l->f, (Val){i}, k);
