@@ -63,6 +63,10 @@ static void end_if(Cg *c, If *s) {
   LLVMPositionBuilderAtEnd(c->b, to);
 }
 
+void cg_leave(Loop *l, V cond) {
+  l->hi = LLVMBuildSelect(l->c->b, cond, LLVMConstInt(LLVMTypeOf(l->i), 1ull << 63, false), l->hi, "");
+}
+
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n) {
   Loop l = {.c = c, .carried = carried};
   begin_loop(c, &l, lo, hi, step, carried, n);

@@ -37,6 +37,7 @@ Loop cg_once(Cg *c);                             // no loop: the body as it stan
 Loop cg_each_shared(Cg *c, V n, int64_t grain);  // this worker's share of n items (cg_share)
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n);
 bool cg_next(Loop *l);
+void cg_leave(Loop *l, V cond);  // in a body, before its end: no iteration follows this one where cond
 
 typedef struct {
   Cg *c;

@@ -11,6 +11,7 @@ enum { GROUP = 4 };  // rows whose dots are made together
 typedef struct {
   const CgSpread *m;
   V u, v, z;
+  V left, left_ld;  // of the vectors of columns; NULL: nothing is kept
 } Steps;
 
 static V vector_at(Cg *c, V at, V i) { return cg_load(c, c->vf, f32_at(c, at, i)); }
@@ -80,30 +81,63 @@ static void take_row(Cg *c, const Steps *s, V k, V from) {
   cg_put(c, cg_f32(c, 0), s->u, k);
 }
 
-// void(ptr x, i64 rows, i64 n, i64 ld)
+// ---- what is kept
+static void copy(Cg *c, V to, V from, V first, V end) {
+  for (Loop l = cg_each_by(c, first, end, cg_vl(c)); cg_next(&l);)
+    cg_store(c, vector_at(c, from, l.i), f32_at(c, to, l.i));
+}
+
+static void put_number(Cg *c, const Steps *s, V x, uint32_t behind, V i) {
+  cg_put(c, x, cg_spread_behind(c, s->m, behind), i);
+}
+
+static void end_row(Cg *c, const Steps *s, V k, V from, CgReflection h) {
+  if (!s->left) {
+    put_number(c, s, h.norm2, BEHIND_DIAGONAL, k);
+    return;
+  }
+  put_number(c, s, cg_root_of(c, h.norm2, number_at(c, s->v, k)), BEHIND_DIAGONAL, k);
+  put_number(c, s, h.inverse, BEHIND_INVERSES, k);
+  copy(c, cg_spread_row(c, s->m, k), s->v, from, s->m->ld);
+}
+
+static void end_column(Cg *c, const Steps *s, V k, V from, V to, CgReflection h) {
+  if (!s->left) {
+    put_number(c, s, h.norm2, BEHIND_BESIDE, k);
+    return;
+  }
+  V below = next_to(c, k);
+  put_number(c, s, cg_root_of(c, h.norm2, number_at(c, s->u, below)), BEHIND_BESIDE, k);
+  put_number(c, s, h.inverse, BEHIND_LEFT_INVERSES, below);
+  copy(c, f32_at(c, s->left, cg_mul(c, below, s->left_ld)), s->u, from, to);
+}
+
+// void(ptr x, i64 rows, i64 n, i64 ld), and ptr left, i64 left_ld where vectors are kept
 static void make_bidiagonal(Cg *c, V fn, void *ctx) {
-  (void)ctx;
+  const bool *keeps = ctx;
   V rows = LLVMGetParam(fn, 1), vl = cg_vl(c);
   CgSpread m = {LLVMGetParam(fn, 0), rows, LLVMGetParam(fn, 2), LLVMGetParam(fn, 3)};
-  Steps s = {&m, cg_spread_behind(c, &m, 0), cg_spread_behind(c, &m, 1), cg_spread_behind(c, &m, 2)};
-  V diagonal = cg_spread_behind(c, &m, BEHIND_DIAGONAL), beside = cg_spread_behind(c, &m, BEHIND_BESIDE);
+  Steps s = {&m, cg_spread_behind(c, &m, 0), cg_spread_behind(c, &m, 1), cg_spread_behind(c, &m, 2), NULL, NULL};
+  if (*keeps) s.left = LLVMGetParam(fn, 4), s.left_ld = LLVMGetParam(fn, 5);
   V rows_to = cg_mul(c, cg_ceil_div_value(c, rows, c->t->vl), vl);
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
     V k = l.i, from = cg_multiple(c, k, vl), below = next_to(c, k);
     take_row(c, &s, k, from);
     CgReflection right = cg_reflection(c, s.v, from, m.ld, k);
-    cg_put(c, right.norm2, diagonal, k);
     pass(c, &s, k, from, right.inverse);
+    end_row(c, &s, k, from, right);
     for (If more = cg_when(c, cg_lt(c, below, rows)); cg_then(&more);) {
-      CgReflection left = cg_reflection(c, s.u, cg_multiple(c, below, vl), rows_to, below);
-      cg_put(c, left.norm2, beside, k);
+      V first = cg_multiple(c, below, vl);
+      CgReflection left = cg_reflection(c, s.u, first, rows_to, below);
+      end_column(c, &s, k, first, rows_to, left);
       reflect_below(c, &s, k, from, left.inverse);
     }
   }
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_bidiagonal(Cg *c, const CgSpread *m) {
-  V arg[] = {m->at, m->n_rows, m->n, m->ld};
-  cg_call_helper(c, "bidiagonal", arg, 4, make_bidiagonal, NULL);
+void cg_bidiagonal(Cg *c, const CgSpread *m, V left, V left_ld) {
+  bool keeps = left;
+  V arg[] = {m->at, m->n_rows, m->n, m->ld, left, left_ld};
+  cg_call_helper(c, keeps ? "bidiagonal.keeps" : "bidiagonal", arg, keeps ? 6 : 4, make_bidiagonal, &keeps);
 }

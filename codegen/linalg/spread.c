@@ -121,6 +121,11 @@ CgReflection cg_reflection_of(Cg *c, V pivot, V x, V norm2) {
   return (CgReflection){cg_select(c, is_zero, zero, norm2), cg_select(c, is_zero, zero, cg_fdiv(c, one, h))};
 }
 
+V cg_root_of(Cg *c, V norm2, V u) {
+  V with_sign[] = {cg_primitive(c, OP_sqrt, &norm2), cg_fneg(c, u)};
+  return cg_primitive(c, OP_copysign, with_sign);
+}
+
 CgReflection cg_reflection(Cg *c, V at, V from, V to, V first) {
   V pivot = f32_at(c, at, first), norm2 = cg_whole_dot(c, at, at, from, to);
   return cg_reflection_of(c, pivot, cg_load(c, c->f32, pivot), norm2);

@@ -67,9 +67,16 @@ static void next_step(Cg *c, const Steps *s, V inverse, V to) {
   }
 }
 
+static void keep(Cg *c, const Steps *s, V i, V to, CgReflection h) {
+  V row = cg_spread_row(c, s->m, i), before = cg_sub(c, i, cg_i64(c, 1));
+  for (Loop l = cg_count_by(c, to, cg_vl(c)); cg_next(&l);) cg_store(c, vector_at(c, s->w, l.i), f32_at(c, row, l.i));
+  cg_put(c, h.inverse, cg_spread_behind(c, s->m, BEHIND_INVERSES), i);
+  cg_put(c, cg_root_of(c, h.norm2, number_at(c, s->w, before)), cg_spread_behind(c, s->m, BEHIND_BESIDE), before);
+}
+
 // void(ptr x, i64 n, i64 ld)
 static void make_tridiagonal(Cg *c, V fn, void *ctx) {
-  (void)ctx;
+  const bool *keeps = ctx;
   V n = LLVMGetParam(fn, 1), zero = cg_i64(c, 0), one = cg_i64(c, 1), last = cg_sub(c, n, one);
   CgSpread m = {LLVMGetParam(fn, 0), n, n, LLVMGetParam(fn, 2)};
   Steps s = {&m, cg_spread_behind(c, &m, 0), cg_spread_behind(c, &m, 1), cg_spread_behind(c, &m, 2),
@@ -80,7 +87,8 @@ static void make_tridiagonal(Cg *c, V fn, void *ctx) {
     take_row(c, &s, i, to);
     cg_put(c, number_at(c, cg_spread_row(c, &m, i), i), diagonal, i);
     CgReflection h = cg_reflection(c, s.w, zero, to, cg_sub(c, i, one));
-    cg_put(c, h.norm2, beside, cg_sub(c, i, one));
+    if (*keeps) keep(c, &s, i, to, h);
+    else cg_put(c, h.norm2, beside, cg_sub(c, i, one));
     pass(c, &s, to, i);
     next_step(c, &s, h.inverse, to);
   }
@@ -91,7 +99,7 @@ static void make_tridiagonal(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-void cg_tridiagonal(Cg *c, const CgSpread *m) {
+void cg_tridiagonal(Cg *c, const CgSpread *m, bool keeps) {
   V arg[] = {m->at, m->n, m->ld};
-  cg_call_helper(c, "tridiagonal", arg, 3, make_tridiagonal, NULL);
+  cg_call_helper(c, keeps ? "tridiagonal.keeps" : "tridiagonal", arg, 3, make_tridiagonal, &keeps);
 }

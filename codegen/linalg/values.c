@@ -23,8 +23,8 @@ static void emit_one(Cg *c, const CgValuesOp *op, V matrix) {
   CgSpread m = cg_spread_of(c, matrix, op->rows, op->n);
   V scales[2], values = cg_spread_behind(c, &m, BEHIND_VALUES);
   cg_spread_fill(c, &m, f32_at(c, op->from, cg_mul(c, matrix, cg_mul(c, op->rows, op->n))), !op->is_singular, scales);
-  if (op->is_singular) cg_bidiagonal(c, &m);
-  else cg_tridiagonal(c, &m);
+  if (op->is_singular) cg_bidiagonal(c, &m, NULL, NULL);
+  else cg_tridiagonal(c, &m, false);
   CgBisect b = {cg_spread_behind(c, &m, BEHIND_DIAGONAL),
                 cg_spread_behind(c, &m, BEHIND_BESIDE),
                 values,

@@ -12,7 +12,7 @@
 
 #include "codegen/linalg/linalg.h"
 
-enum { ROWS_BEHIND = 6, MOST_VECTORS = 4 };
+enum { ROWS_BEHIND = 7, MOST_VECTORS = 4 };
 typedef struct {
   V at, n_rows, n, ld;
 } CgSpread;
@@ -21,7 +21,8 @@ static inline V cg_spread_behind(Cg *c, const CgSpread *m, uint32_t k) {
   return cg_spread_row(c, m, cg_add(c, m->n_rows, cg_i64(c, k)));
 }
 // The rows behind that hold results: squares of the diagonal (eigh: the diagonal), squares of what is beside it; values at last.
-enum { BEHIND_VALUES = 0, BEHIND_DIAGONAL = 4, BEHIND_BESIDE = 5 };
+// Where vectors are kept, roots with their signs instead of squares, and the inverses of reflections.
+enum { BEHIND_VALUES = 0, BEHIND_LEFT_INVERSES = 3, BEHIND_DIAGONAL = 4, BEHIND_BESIDE = 5, BEHIND_INVERSES = 6 };
 
 int64_t cg_spread_bytes(const Fn *f, Val a, const Target *t);  // of all matrices
 CgSpread cg_spread_of(Cg *c, V matrix, V n_rows, V n);
@@ -29,8 +30,11 @@ CgSpread cg_spread_of(Cg *c, V matrix, V n_rows, V n);
 // values again; the first is NaN where an element is NaN or infinite.
 void cg_spread_fill(Cg *c, const CgSpread *m, V from, bool is_symmetric, V scales[2]);
 
-void cg_tridiagonal(Cg *c, const CgSpread *m);
-void cg_bidiagonal(Cg *c, const CgSpread *m);
+// keeps: row i becomes the vector of its reflection. left: NULL, or where those of columns go, rows of left_ld floats each.
+void cg_tridiagonal(Cg *c, const CgSpread *m, bool keeps);
+void cg_bidiagonal(Cg *c, const CgSpread *m, V left, V left_ld);
+
+V cg_root_of(Cg *c, V norm2, V u);  // what a reflection by u leaves of a vector, with its sign; u: the pivot of u
 
 // ---- reflections: the vector at `at` of whole vectors, [from, to), 0 in front of `first`, becomes u with u[first] the pivot
 typedef struct {
