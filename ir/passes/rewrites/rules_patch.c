@@ -197,16 +197,22 @@ Val rule_image_of_planes(Rules *r, Val v) {
 //   %y = conv_transpose %g, %w      g [N, H, W, O], w [O, C, kh, kw]
 //     ->     %r = matmul (reshape %w : [O, C kh kw]) {ta}, (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
 //            %y = the sum of the rows of %r, each moved to where its element of the window lies
-enum { VERY_FEW_CHANNELS = 3, LEAST_SUMMED = 8, MOST_ROWS = 64 };
+//
+// Windows further apart: such a sum for each phase, elements of the image as far apart as windows. Phases are interleaved then:
+//
+//            %c = concat of the phases : [N, C, sh sw, H / sh, W / sw]
+//            %y = permute (reshape %c : [N, C, sh, sw, ..]) {perm=[0,1,4,2,5,3]}
+enum { VERY_FEW_CHANNELS = 3, LEAST_SUMMED = 8, MOST_ROWS = 64, MOST_PHASES = 16 };
 
+static int64_t phases_of(const Conv *c) { return c->stride[0] * c->stride[1] * c->stride[2]; }
+
+// Rows take at most twice the room of pixels and of the image.
 static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
-  int64_t taps = ir_conv_taps(c);
+  int64_t taps = ir_conv_taps(c), phases = phases_of(c), room = c->o + (phases > 1 ? phases * c->c : 0);
   if (c->c > VERY_FEW_CHANNELS || c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD)
     return false;
-  for (uint32_t k = 0; k < CONV_AXES; k++)
-    if (c->stride[k] != 1) return false;
-  return c->o >= LEAST_SUMMED && taps > 1 && taps <= MOST_ROWS && taps * c->c <= 2 * c->o;
+  return c->o >= LEAST_SUMMED && taps > 1 && taps <= MOST_ROWS && phases <= MOST_PHASES && taps * c->c <= 2 * room;
 }
 
 // y as [N, O, positions], of which it may be a permutation; with the attribute of a product that reads it so
@@ -218,17 +224,22 @@ static Val by_channels(Rules *r, const Conv *c, Val y, Attr *tb, uint32_t *n_att
   return reshaped(r, y, (Dim[]){c->n, is_last ? positions : channels, is_last ? channels : positions}, 3, loc);
 }
 
-// Row `tap` of rows [N, C, taps, positions..] as a part of the image; none: it lies outside.
-static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, Loc loc) {
+// Elements of the image in a phase along an axis, of which the last phases may have one less.
+static int64_t count_of(const Conv *c, uint32_t k) { return (c->in[k] + c->stride[k] - 1) / c->stride[k]; }
+
+// Row `tap` of rows [N, C, taps, positions..] as a part of a phase of the image; none: it is of another one, or lies outside.
+static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, int64_t phase, Loc loc) {
   uint32_t n = c->rank + 3, first = CONV_AXES - c->rank;
   int64_t start[MAX_RANK] = {0, 0, tap}, step[MAX_RANK] = {1, 1, 1}, before[MAX_RANK] = {0}, behind[MAX_RANK] = {0};
   Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, 1)};
-  for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k]) {
+  for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k], phase /= c->stride[k]) {
     uint32_t axis = 3 + k - first;
-    int64_t by = tap % c->kernel[k] * c->dilation[k] - c->before[k], end = c->out[k] + by;
+    int64_t at = tap % c->kernel[k] * c->dilation[k] - c->before[k] - phase % c->stride[k], count = count_of(c, k);
+    if (at % c->stride[k]) return (Val){0};
+    int64_t by = at / c->stride[k], end = c->out[k] + by;
     start[axis] = by < 0 ? -by : 0, before[axis] = by > 0 ? by : 0, step[axis] = 1;
-    behind[axis] = end < c->in[k] ? c->in[k] - end : 0, d[axis] = dim(r, c->in[k]);
-    if (before[axis] + behind[axis] >= c->in[k]) return (Val){0};
+    behind[axis] = end < count ? count - end : 0, d[axis] = dim(r, count);
+    if (before[axis] + behind[axis] >= count) return (Val){0};
   }
   Attr attrs[] = {ir_a_list(KEY_starts, ir_shape_ints(r->p, start, n)),
                   ir_a_list(KEY_steps, ir_shape_ints(r->p, step, n)),
@@ -237,18 +248,53 @@ static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, Loc loc)
   return ir_emit(r->f, OP_crop, &rows, 1, attrs, 5, loc);
 }
 
-// The sum of rows [N, C taps, positions] in the image, with channels first
-static Val sum_of_rows(Rules *r, const Conv *c, Val rows, Loc loc) {
-  uint32_t first = CONV_AXES - c->rank;
-  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, ir_conv_taps(c))}, image[MAX_RANK] = {c->n, dim(r, c->c)};
+// Of one phase, [N, C, 1, count..]; none: no row is of it.
+static Val sum_of_phase(Rules *r, const Conv *c, Val rows, int64_t phase, Loc loc) {
   Val sum = {0};
-  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]), image[2 + k] = dim(r, c->in[first + k]);
-  rows = reshaped(r, rows, d, c->rank + 3, loc);
   for (int64_t tap = 0; tap < ir_conv_taps(c); tap++) {
-    Val own = row_in_image(r, c, rows, tap, loc);
+    Val own = row_in_image(r, c, rows, tap, phase, loc);
     if (!ir_none(own)) sum = ir_none(sum) ? own : ir_op2(r->f, OP_add, sum, own, loc);
   }
-  return ir_none(sum) ? sum : reshaped(r, sum, image, c->rank + 2, loc);
+  return sum;
+}
+
+// Phases [N, C, phases, count..] as an image with channels first
+static Val interleaved(Rules *r, const Conv *c, Val phases, Loc loc) {
+  uint32_t n = c->rank, first = CONV_AXES - n;
+  Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, image[MAX_RANK] = {c->n, dim(r, c->c)}, part[MAX_RANK];
+  int64_t list[MAX_RANK] = {0, 1}, zero[MAX_RANK] = {0}, one[MAX_RANK];
+  bool is_whole = true;
+  for (uint32_t k = 0; k < n; k++) {
+    int64_t stride = c->stride[first + k], count = count_of(c, first + k);
+    apart[2 + k] = dim(r, stride), apart[2 + n + k] = dim(r, count);
+    list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
+    image[2 + k] = dim(r, count * stride), is_whole &= count * stride == c->in[first + k];
+  }
+  Val x = permuted(r, reshaped(r, phases, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  x = reshaped(r, x, image, n + 2, loc);
+  if (is_whole) return x;
+  for (uint32_t k = 0; k < n + 2; k++) part[k] = k < 2 ? image[k] : dim(r, c->in[first + k - 2]), one[k] = 1;
+  Attr attrs[] = {
+      ir_a_list(KEY_starts, ir_shape_ints(r->p, zero, n + 2)), ir_a_list(KEY_steps, ir_shape_ints(r->p, one, n + 2)),
+      ir_a_list(KEY_before, ir_shape_ints(r->p, zero, n + 2)), ir_a_list(KEY_behind, ir_shape_ints(r->p, zero, n + 2)),
+      ir_a_list(KEY_shape, ir_shape(r->p, part, n + 2))};
+  return ir_emit(r->f, OP_crop, &x, 1, attrs, 5, loc);
+}
+
+// The sum of rows [N, C taps, positions] in the image, with channels first; none: elements that no row reaches
+static Val sum_of_rows(Rules *r, const Conv *c, Val rows, Loc loc) {
+  uint32_t first = CONV_AXES - c->rank, n = (uint32_t)phases_of(c);
+  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, ir_conv_taps(c))}, image[MAX_RANK] = {c->n, dim(r, c->c)};
+  Val phase[MOST_PHASES];
+  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]), image[2 + k] = dim(r, c->in[first + k]);
+  rows = reshaped(r, rows, d, c->rank + 3, loc);
+  for (uint32_t k = 0; k < n; k++) {
+    phase[k] = sum_of_phase(r, c, rows, k, loc);
+    if (ir_none(phase[k])) return phase[k];
+  }
+  if (n == 1) return reshaped(r, phase[0], image, c->rank + 2, loc);
+  Attr axis = ir_a_int(KEY_axis, 2);
+  return interleaved(r, c, ir_emit(r->f, OP_concat, phase, n, &axis, 1, loc), loc);
 }
 
 Val rule_image_of_few(Rules *r, Val v) {
