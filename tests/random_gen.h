@@ -41,7 +41,8 @@ typedef struct {
   uint32_t in_scan;   // scans in whose bodies what is added now stands
   Dim live;           // the rows of its step; none: it is dense
   uint32_t serial;    // for names
-  RowsMap rows;       // of f, as it is built
+  RowsMap own_rows;   // of f, as it is built
+  RowsMap *rows;      // the same, or while a public call is drawn those of its function
 } Gen;
 
 typedef struct {
@@ -116,6 +117,7 @@ Val gen_per_sequence(Gen *g, const Layout *l);          // [batch, ..]
 void gen_add_step(Gen *g);
 void gen_add_network(Gen *g);
 #define STEP(name, ...) void name(Gen *g);
+#define CALLS(name, ...) void name(Gen *g);
 #include "tests/random_steps.def"
 
 #endif

@@ -155,6 +155,19 @@ static bool body_step(Oracle *o, Val begin, Val end, int64_t t, int64_t at) {
   return true;
 }
 
+static bool final_value(Oracle *o, Val v) {
+  put(run_result(&o->r, v, 0), 0, o->carry[carry_of(o->r.f, v).i]);
+  return place(o, v);
+}
+
+// Of those that stand in the body, as the frontend writes them
+static bool final_values(Oracle *o, Val begin, Val end) {
+  for (Val v = {begin.i + 1}; v.i < end.i; v.i++)
+    if (ir_ins(o->r.f, v)->op == OP_scan_final && same_attr(o->r.f, v, begin, KEY_scan) && !final_value(o, v))
+      return false;
+  return true;
+}
+
 static bool run_scan(Oracle *o, Val begin, Val end) {
   const Fn *f = o->r.f;
   Dim steps = ir_attr(f, begin, KEY_time)->u.dim;
@@ -170,12 +183,7 @@ static bool run_scan(Oracle *o, Val begin, Val end) {
   }
   o->depth--;
   o->r.env->step = around;
-  return ok;
-}
-
-static bool final_value(Oracle *o, Val v) {
-  put(run_result(&o->r, v, 0), 0, o->carry[carry_of(o->r.f, v).i]);
-  return place(o, v);
+  return ok && final_values(o, begin, end);
 }
 
 // ---- the function

@@ -77,22 +77,22 @@ static bool is_mark(Op op) { return ir_ops[op].cls == CLASS_SCAN && !ir_ops[op].
 static bool keeps_apart(Gen *g, const RowsCall *c, RowsEffect *e) {
   *e = (RowsEffect){0};
   if (is_mark(c->op)) return true;
-  if (c->op == OP_write) return ir_rows_written(&g->rows, e, g->f, c->a[0], c->a[1]);
+  if (c->op == OP_write) return ir_rows_written(g->rows, e, g->f, c->a[0], c->a[1]);
   return ir_rows_meet(e, c) && ir_none(e->mixed);
 }
 
 // What would mix sequences is computed of rows that are said to be just rows.
 static void say_plain(Gen *g, Val *a, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
-    if (!ir_rows_at(&g->rows, a[k]).layout || ir_ins(g->f, a[k])->dtype == DT_LAYOUT) continue;
+    if (!ir_rows_at(g->rows, a[k]).layout || ir_ins(g->f, a[k])->dtype == DT_LAYOUT) continue;
     a[k] = ir_emit(g->f, OP_rows, &a[k], 1, NULL, 0, ir_loc(g->p, "random.c", ++g->serial));
-    ir_set_rows(&g->rows, a[k], (Rows){.is_plain = true});
+    ir_set_rows(g->rows, a[k], (Rows){.is_plain = true});
   }
 }
 
 Val gen_emit(Gen *g, Op op, const Val *args, uint32_t n, const Attr *attrs, uint32_t n_attrs) {
   Val *a = rt_alloc(g->p->mem, (n + 1) * sizeof *a);
-  RowsCall call = {g->f, &g->rows, op, a, n, n_attrs, attrs};
+  RowsCall call = {g->f, g->rows, op, a, n, n_attrs, attrs};
   RowsEffect effect;
   for (uint32_t k = 0; k < n; k++) a[k] = args[k];
   if (!keeps_apart(g, &call, &effect)) {
@@ -101,7 +101,7 @@ Val gen_emit(Gen *g, Op op, const Val *args, uint32_t n, const Attr *attrs, uint
   }
   Val mark = {g->f->n_ins};
   Val v = ir_emit(g->f, op, a, n, attrs, n_attrs, ir_loc(g->p, "random.c", ++g->serial));
-  if (is_mark(op) && g->f->n_ins > mark.i) ir_rows_pass_mark(&g->rows, g->f, mark);
+  if (is_mark(op) && g->f->n_ins > mark.i) ir_rows_pass_mark(g->rows, g->f, mark);
   if (ir_none(v)) rt_diags_clear(&g->p->diags);  // not every pick fits: the step is given up
   else if (ir_ops[op].n_res) ir_rows_follow(&effect, &call, v);
   return v;
@@ -362,10 +362,11 @@ static void add_late_use(Gen *g) {
 // ---- a function
 typedef struct {
   void (*add)(Gen *g);
-  uint32_t weight[3];  // by kind of program
+  uint32_t weight[4];  // by kind of program
   bool in_scan;
 } Step;
-#define STEP(name, weight, in_chains, in_scan) {name, {weight, in_chains, weight}, in_scan},
+#define STEP(name, weight, in_chains, in_scan) {name, {weight, in_chains, weight, weight}, in_scan},
+#define CALLS(name, weight) {name, {0, 0, 0, weight}, true},
 static const Step steps[] = {
 #include "tests/random_steps.def"
 };
@@ -416,7 +417,7 @@ static void add_function(Gen *g, uint32_t number) {
   char name[16];
   snprintf(name, sizeof name, "f%u", number);
   g->f = ir_fn_new(g->p, name, (Loc){0});
-  g->rows = (RowsMap){.mem = g->p->mem};
+  g->own_rows = (RowsMap){.mem = g->p->mem}, g->rows = &g->own_rows;
   g->n = g->n_layouts = g->n_open = g->n_scans = 0;
   g->n_params = g->p->n_params;
   g->param_used = rt_alloc(g->p->mem, g->n_params + 256);
@@ -425,6 +426,7 @@ static void add_function(Gen *g, uint32_t number) {
   uint32_t n = number_of_steps(g);
   for (uint32_t k = 0; k < n && g->p->n_params < g->n_params + 200; k++)
     if (g->kind == RANDOM_NETWORKS && gen_chance(g, 20)) add_late_use(g);
+    else if (g->kind == RANDOM_CALLS && gen_chance(g, 12)) add_grads(g);
     else gen_add_step(g);
   while (g->n_open) close_scope(g);
   add_outputs(g);

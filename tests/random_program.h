@@ -7,13 +7,14 @@
 // gives. They stand in the programs of RANDOM_ALL, too, among all else.
 // RANDOM_NETWORKS: each function has layers one behind another and gradients of a loss at their end: what the forward part makes
 // lives long.
+// RANDOM_CALLS: mostly public calls (tests/random_calls.def), and all else among them.
 #ifndef TN_TESTS_RANDOM_PROGRAM_H
 #define TN_TESTS_RANDOM_PROGRAM_H
 
 #include "ir/ir.h"
 #include "tests/rng.h"
 
-typedef enum { RANDOM_ALL, RANDOM_CHAINS, RANDOM_NETWORKS } RandomKind;
+typedef enum { RANDOM_ALL, RANDOM_CHAINS, RANDOM_NETWORKS, RANDOM_CALLS } RandomKind;
 
 Prog *random_program(RtArena *mem, RandomKind kind, uint64_t seed, uint32_t n_functions);
 

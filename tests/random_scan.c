@@ -90,7 +90,7 @@ static Val next_of(Gen *g, const Scanned *s, uint32_t k) {
 
 // What the body has read of a carry without rows knew of none: rows of a layout that it becomes are just rows.
 static Val with_rows_of(Gen *g, Val carry, Val next) {
-  bool becomes_rows = ir_rows_at(&g->rows, next).layout && !ir_rows_at(&g->rows, carry).layout;
+  bool becomes_rows = ir_rows_at(g->rows, next).layout && !ir_rows_at(g->rows, carry).layout;
   return becomes_rows ? gen_emit(g, OP_rows, &next, 1, NULL, 0) : next;
 }
 

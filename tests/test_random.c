@@ -4,8 +4,8 @@
 // must the plan for bounds that this run's sizes just fit (ir/passes/lowering/specialize.c). One program in three is planned
 // within a limit, one with checkpoints: kernels that run again keep the bits of a plan with neither.
 //
-//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--chains] [--print] [--on TARGET]
-//               [--file X.tir ..]
+//   test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code] [--chains | --calls] [--print]
+//               [--on TARGET] [--file X.tir ..]
 //
 // A count is a number of functions; F of them share a program, and each runs with N_DRAWS draws of sizes and numbers,
 // since code is dear and data are cheap. Everything runs in a child process: a crash is a failure like any other.
@@ -104,9 +104,9 @@ typedef struct {
   char message[2048];
 } Shared;
 static Shared *shared;
-static bool is_hostile;    // TN_CHECK=arena
-static bool no_code;       // --no-code: all but what is compiled, of many more functions in the same time
-static bool wants_chains;  // --chains
+static bool is_hostile;   // TN_CHECK=arena
+static bool no_code;      // --no-code: all but what is compiled, of many more functions in the same time
+static RandomKind drawn;  // RANDOM_ALL: of two of three programs RANDOM_NETWORKS where they are odd
 static Target target;
 static RtTeam *teams[MAX_WORKERS + 1];
 static const char *machine;  // --on; NULL: this one
@@ -294,8 +294,8 @@ static const char *print(RtArena *mem, const Prog *p) {
 
 // Kernels run again where values live long: so it is in every second program within a limit or with checkpoints.
 static const char *program_text(RtArena *mem, uint64_t seed, uint32_t n_functions) {
-  RandomKind kind = wants_chains ? RANDOM_CHAINS : seed % 3 && seed % 2 ? RANDOM_NETWORKS : RANDOM_ALL;
-  return print(mem, random_program(mem, kind, seed, n_functions));
+  RandomKind one = drawn == RANDOM_ALL && seed % 3 && seed % 2 ? RANDOM_NETWORKS : drawn;
+  return print(mem, random_program(mem, one, seed, n_functions));
 }
 
 static Prog *parse(RtArena *mem, const char *text) {
@@ -505,7 +505,7 @@ static bool test_draw(const Function *t, uint32_t draw) {
   ok = ok && check_gradients(t->written, &d, mem);
   ok = ok && (interpret(t->optimised, &d, 0, 0, mem, &r, &why) ||
               fail(INTERPRETER, "after passes: %s", why.text ? why.text : ""));
-  ok = ok && agree(&b, t->plain, &d, &r, 1e-2, OPTIMISED);
+  ok = ok && agree(&b, t->plain, &d, &r, 7e-2, OPTIMISED);  // a rule may round a number to single precision
   ok = ok && (no_code || test_code(t, &b, draw ? NULL : t->variant, &d, mem));
   if (ok) count_open(&b);
   rt_arena_free(mem);
@@ -710,6 +710,7 @@ typedef struct {
   Verdict verdict;
   uint32_t id, tries;
   const char *said;  // the message's kind; NULL: messages of this verdict are numbers
+  double end;        // what takes longer is printed as small as it is
 } Shrink;
 
 // What a message says, without names of values and functions and without numbers: an edit changes those.
@@ -724,10 +725,10 @@ static const char *kind_of_message(RtArena *mem, Verdict v, const char *message)
   return out.text ? out.text : "";
 }
 
-enum { MAX_TRIES = 1500 };
+enum { MAX_TRIES = 1500, MAX_SECONDS = 60 };
 
 static bool try_text(Shrink *s, const char *text) {
-  if (!text || !strcmp(text, s->text) || s->tries++ > MAX_TRIES) return false;
+  if (!text || !strcmp(text, s->text) || s->tries++ > MAX_TRIES || rt_now_s() > s->end) return false;
   if (verdict_on(text, true) != s->verdict || shared->id != s->id) return false;
   const char *said = kind_of_message(s->mem, s->verdict, shared->message);
   if (said && strcmp(said, s->said)) return false;
@@ -936,7 +937,13 @@ static void drop_dims(Shrink *s) {
 
 static void report(uint64_t seed, uint32_t n_functions, const char *text) {
   RtArena *mem = rt_arena_new();
-  Shrink s = {mem, text, shared->verdict, shared->id, 0, kind_of_message(mem, shared->verdict, shared->message)};
+  Shrink s = {mem,
+              text,
+              shared->verdict,
+              shared->id,
+              0,
+              kind_of_message(mem, shared->verdict, shared->message),
+              rt_now_s() + MAX_SECONDS};
   if (!text) s.text = program_text(mem, seed, n_functions);
   printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[s.verdict], shared->message);
   fflush(stdout);
@@ -986,6 +993,41 @@ static int run_file(const char *path, uint64_t seed) {
   printf("seed %llu: %s: %s\n", (unsigned long long)seed, verdict_text[shared->verdict], shared->message);
   rt_arena_free(mem);
   return shared->verdict != FINE;
+}
+
+// ---- options
+static const char *const with_number[] = {"--count", "--seed", "--minutes", "--functions"};
+static const char *const alone[] = {"--go-on", "--no-code", "--chains", "--calls", "--print"};
+
+static bool is_one_of(const char *arg, const char *const *list, size_t n) {
+  for (size_t k = 0; k < n; k++)
+    if (!strcmp(arg, list[k])) return true;
+  return false;
+}
+#define IS_ONE_OF(arg, list) is_one_of(arg, list, sizeof(list) / sizeof *(list))
+
+static bool is_number(const char *text) { return *text && text[strspn(text, "0123456789")] == 0; }
+
+// What the option at hand takes, itself included; 0: nobody knows it, or it has nothing to take.
+static int taken_by(int left, char **argv) {
+  if (IS_ONE_OF(argv[0], alone)) return 1;
+  if (left < 2) return 0;
+  if (!strcmp(argv[0], "--file")) return left;
+  return !strcmp(argv[0], "--on") || (IS_ONE_OF(argv[0], with_number) && is_number(argv[1])) ? 2 : 0;
+}
+
+static bool options_are_known(int argc, char **argv) {
+  for (int k = 1, taken; k < argc; k += taken) {
+    taken = taken_by(argc - k, argv + k);
+    if (taken) continue;
+    fprintf(stderr,
+            "test_random: '%s' is no option, or has no value\n"
+            "usage: test_random [--count N] [--seed S] [--minutes M] [--functions F] [--go-on] [--no-code]\n"
+            "                   [--chains | --calls] [--print] [--on TARGET] [--file X.tir ..]\n",
+            argv[k]);
+    return false;
+  }
+  return true;
 }
 
 static uint64_t option(int argc, char **argv, const char *name, uint64_t absent) {
@@ -1062,6 +1104,7 @@ static void print_counts(uint32_t n_failed, double seconds) {
 }
 
 int main(int argc, char **argv) {
+  if (!options_are_known(argc, argv)) return 2;
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
   is_hostile = getenv("TN_CHECK") && !strcmp(getenv("TN_CHECK"), "arena");
@@ -1070,7 +1113,7 @@ int main(int argc, char **argv) {
     if (status) return status;
   }
   no_code = flag(argc, argv, "--no-code");
-  wants_chains = flag(argc, argv, "--chains");
+  drawn = flag(argc, argv, "--chains") ? RANDOM_CHAINS : flag(argc, argv, "--calls") ? RANDOM_CALLS : RANDOM_ALL;
   for (int k = 1; k + 1 < argc; k++)
     if (!strcmp(argv[k], "--file")) return run_files(argc, argv, k + 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 20), n_failed = 0;

@@ -2,12 +2,15 @@
 // when all passes have run. What cannot be reached so stands in a list with the reason; a reason that no longer holds
 // fails as well. Convolutions, and gradients of their weights, that make what they read count likewise.
 //
+// Programs of public calls reach every call of the headers that compute: N_LEAST times at least. What is not drawn stands in a
+// list with the reason.
+//
 //   test_random_reach [PROGRAMS]     prints the counts
 #include "codegen/kernels.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
 #include "tests/check.h"
-#include "tests/random_program.h"
+#include "tests/random_calls.h"
 
 #include <stdlib.h>
 
@@ -113,6 +116,85 @@ static void check_op(uint32_t op, uint32_t least) {
          why ? why : "", ok ? "" : "  <- fails");
 }
 
+// ---- public calls
+static const char *const headers[] = {"ops",      "linalg", "reduce", "order", "shape",
+                                      "indexing", "image",  "conv",   "loss",  "packed"};
+typedef struct {
+  const char *name, *why;  // name: all that begin so
+} NotDrawn;
+static const NotDrawn not_drawn[] = {
+    {"no_grad_", "a region, no value"},
+    {"requires_grad", "a question, no value"},
+    {"set_requires_grad", "a mark that makes no instruction"},
+    {"packed_n_members", "a question, no value"},
+    {"packed_call", "of modules: test_module_cases, test_conv_packed"},
+    {"packed_ctc", "the scan of ctc over rows: test_packed_along"},
+    {"pack_padded", "random_packed.c packs by lengths of the run"},
+    {"pack_rows", "random_packed.c packs by lengths of the run"},
+    {"packed_move_to", "scopes of the frontend: story_packed.c"},
+    {"packed_detach_from_scope", "scopes of the frontend: story_packed.c"},
+    {"packed_dispose", "scopes of the frontend: story_packed.c"},
+    {"scope_attach_packed", "scopes of the frontend: story_packed.c"},
+    {"scope_detach_packed", "scopes of the frontend: story_packed.c"},
+    {"scoped_end_packed", "scopes of the frontend: story_packed.c"},
+};
+
+static const CallCount *count_of(const char *name) {
+  uint32_t n;
+  const CallCount *c = gen_calls(&n);
+  for (uint32_t k = 0; k < n; k++)
+    if (!strcmp(c[k].name, name)) return &c[k];
+  return NULL;
+}
+
+static const NotDrawn *reason_of(const char *name) {
+  for (size_t k = 0; k < sizeof not_drawn / sizeof *not_drawn; k++)
+    if (!strncmp(name, not_drawn[k].name, strlen(not_drawn[k].name))) return &not_drawn[k];
+  return NULL;
+}
+
+static bool ends_with(const char *name, const char *end) {
+  size_t n = strlen(name), m = strlen(end);
+  return n >= m && !strcmp(name + n - m, end);
+}
+
+static void check_declared(const char *header, const char *name) {
+  bool writes = ends_with(name, "_"), makes_module = ends_with(name, "_module");
+  if (writes || makes_module || count_of(name)) return;
+  if (!CHECK(reason_of(name) != NULL)) printf("tn_%s of %s.h is in no random program\n", name, header);
+}
+
+// Names of a line are behind TN_API and a type.
+static void check_header(const char *header) {
+  char path[64], line[1024], name[64];
+  snprintf(path, sizeof path, "frontend/tenure/%s.h", header);
+  FILE *in = fopen(path, "r");
+  if (!CHECK(in != NULL)) return;
+  uint32_t n = 0;
+  while (fgets(line, sizeof line, in)) {
+    char *open = strncmp(line, "TN_API ", 7) ? NULL : strchr(line, '('), *from = open;
+    while (open && from > line && from[-1] != ' ' && from[-1] != '*') from--;
+    if (!open || sscanf(from, "tn_%63[a-z0-9_]", name) != 1) continue;
+    check_declared(header, name), n++;
+  }
+  fclose(in);
+  CHECK(n > 5);
+}
+
+static void check_calls(uint32_t n_programs) {
+  for (uint64_t seed = 1; seed <= n_programs; seed++) {
+    RtArena *mem = rt_arena_new();
+    random_program(mem, RANDOM_CALLS, seed, N_FUNCTIONS);
+    rt_arena_free(mem);
+  }
+  uint32_t n, least = (n_programs * N_LEAST + N_PROGRAMS - 1) / N_PROGRAMS;
+  const CallCount *c = gen_calls(&n);
+  for (uint32_t k = 0; k < n; k++)
+    if (!CHECK(c[k].n >= least)) printf("tn_%s: %u drawn, %u given up\n", c[k].name, c[k].n, c[k].refused);
+  for (size_t k = 0; k < sizeof headers / sizeof *headers; k++) check_header(headers[k]);
+  for (size_t k = 0; k < sizeof not_drawn / sizeof *not_drawn; k++) CHECK(!count_of(not_drawn[k].name));
+}
+
 int main(int argc, char **argv) {
   uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : N_PROGRAMS;
   for (uint64_t seed = 1; seed <= n; seed++) count_program(seed);
@@ -121,5 +203,6 @@ int main(int argc, char **argv) {
   for (uint32_t m = 0; m < N_MAKERS; m++)
     if (!CHECK(n_made_images[m] >= least))
       printf("%u programs have a %s that makes what it reads\n", n_made_images[m], ir_ops[maker[m]].name);
+  check_calls(n);
   return check_report();
 }
