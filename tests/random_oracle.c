@@ -33,6 +33,13 @@ bool oracle_fits(const Fn *f) {
 
 static bool run_op(Run *r, Val v) { return ir_eval_of[ir_ins(r->f, v)->op](r, v); }
 
+// Element j of `from`, with what a double does not hold of it
+static void move_element(Oracle *o, Tensor *to, int64_t at, const Tensor *from, int64_t j) {
+  to->v[at] = from->v[j];
+  if (from->low && !to->low) to->low = rt_alloc(o->r.env->mem, (size_t)to->n * sizeof(double));
+  if (to->low) to->low[at] = from->low ? from->low[j] : 0;
+}
+
 static bool place(Oracle *o, Val v) {
   Run *r = &o->r;
   o->root[v.i] = v;
@@ -56,7 +63,7 @@ static void refresh(Oracle *o, Val root, uint32_t end) {
   Tensor *val = o->r.val;
   for (uint32_t i = 1; i < end; i++)
     if (o->root[i].i == root.i && i != root.i)
-      for (int64_t k = 0; k < val[i].n; k++) val[i].v[k] = val[root.i].v[(int64_t)o->where[i].v[k]];
+      for (int64_t k = 0; k < val[i].n; k++) move_element(o, &val[i], k, &val[root.i], (int64_t)o->where[i].v[k]);
 }
 
 static void write_value(Oracle *o, Val mark) {
@@ -64,8 +71,8 @@ static void write_value(Oracle *o, Val mark) {
   Tensor *val = o->r.val;
   Val v = ir_arg(f, mark, 0), x = ir_arg(f, mark, 1), root = o->root[v.i];
   Tensor from = {.v = rt_alloc(o->r.env->mem, (size_t)val[x.i].n * sizeof(double)), .n = val[x.i].n};
-  if (from.n) memcpy(from.v, val[x.i].v, (size_t)from.n * sizeof(double));
-  for (int64_t k = 0; k < from.n; k++) val[root.i].v[(int64_t)o->where[v.i].v[k]] = from.v[k];
+  for (int64_t k = 0; k < from.n; k++) move_element(o, &from, k, &val[x.i], k);
+  for (int64_t k = 0; k < from.n; k++) move_element(o, &val[root.i], (int64_t)o->where[v.i].v[k], &from, k);
   refresh(o, root, mark.i);
   if (ir_ins(f, root)->op == OP_param && val[root.i].n)
     memcpy(o->r.env->params[ir_attr_int(f, root, KEY_param, 0)].v, val[root.i].v,
@@ -193,7 +200,7 @@ static bool step(Oracle *o, Val v) {
   if (ins->op == OP_scan_final) return final_value(o, v);
   if (ins->op == OP_write) return write_value(o, v), true;
   if (ins->op == OP_result) return true;
-  if (!run_op(&o->r, v)) return false;
+  if (!run_op(&o->r, v) || !run_low_plane(&o->r, v)) return false;
   for (uint32_t k = 0; k < ins->n_res; k++)
     if (!place(o, (Val){v.i + k})) return false;
   OpClass c = (OpClass)ir_ops[ins->op].cls;

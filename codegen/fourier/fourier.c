@@ -317,19 +317,19 @@ static void move_bins(const Fourier *t, V first, int64_t w) {
   }
 }
 
-// Imaginary parts of bins 0 and n / 2 do not count.
+// Bins 0 and n / 2 have no imaginary part, of points that are not finite either; where one is given it does not count.
 static void clear_ends(const Fourier *t, V first, int64_t w) {
   Cg *c = t->c;
   for (If ends = cg_when(c, cg_eq(c, first, cg_i64(c, 0))); cg_then(&ends);) {
     cg_store(c, cg_zeros(c), at_pair(t, 0, cg_i64(c, 0), 1));
-    cg_store(c, cg_zeros(c), at_pair(t, 1, cg_i64(c, w - 1), 1));
+    if (t->is_paired) cg_store(c, cg_zeros(c), at_pair(t, 1, cg_i64(c, w - 1), 1));
   }
 }
 
 static void block_of_bins(const Fourier *t, V turns, V first, int64_t w) {
   Cg *c = t->c;
   if (t->is_back) move_bins(t, first, w);
-  if (t->is_back && t->is_paired) clear_ends(t, first, w);
+  if (t->is_back) clear_ends(t, first, w);
   for (Loop l = cg_count(c, cg_i64(c, w)); cg_next(&l);) {
     V k = cg_add(c, first, l.i), at = cg_mul(c, k, cg_i64(c, 3));
     Pair p = {.i = l.i, .last = cg_sub(c, cg_i64(c, w - 1), l.i), .point = place(t, k)};
@@ -341,7 +341,9 @@ static void block_of_bins(const Fourier *t, V turns, V first, int64_t w) {
     }
     (t->is_back ? join_pair : split_pair)(t, &p);
   }
-  if (!t->is_back) move_bins(t, first, w);
+  if (t->is_back) return;
+  clear_ends(t, first, w);
+  move_bins(t, first, w);
 }
 
 static void all_bins(const Fourier *t, V turns) {

@@ -12,7 +12,8 @@ static bool is_narrow(const Fn *f, Dim d) {
   return ir_dim_is_const(f->prog, d) && n >= LEAST && n <= MOST;
 }
 
-// What skinny takes with an epilogue it takes without one, too: sums keep their order.
+// What skinny takes with an epilogue it takes without one, too, and sums begin with the bias, as those of strategy tiled do: with
+// an epilogue and without one they have the same order.
 bool cg_gemm_lanes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   bool is_plain = !p->ta && !p->apart && !p->batch.n && !p->b_has_batch && !p->epilogue && !p->prologue;
   return !p->is_conv && is_plain && is_narrow(f, p->k) && is_narrow(f, p->n) && p->m_max >= t->vl &&
@@ -38,12 +39,11 @@ static void some_rows(Gemm *g, const V *weight, const V *bias, V row, bool is_wh
     x[j] = cg_get_masked(c, c->vf, cg_row(c, g->a, row, cg_i64(c, k)), cg_i64(c, j * vl), mask);
   }
   V wide = cg_join_vectors(c, x, k);
-  for (uint32_t i = 0; i < n; i++) y[i] = cg_zeros(c);
+  for (uint32_t i = 0; i < n; i++) y[i] = bias ? bias[i] : cg_zeros(c);
   for (uint32_t j = 0; j < k; j++) {
     V column = cg_every_lane(c, wide, j, k);
     for (uint32_t i = 0; i < n; i++) y[i] = cg_fma(c, column, weight[j * MOST + i], y[i]);
   }
-  for (uint32_t i = 0; i < n && bias; i++) y[i] = cg_fadd(c, y[i], bias[i]);
   V to = cg_row(c, g->out, row, cg_i64(c, n)), zero = cg_i64(c, 0);
   cg_store_wide(c, cg_vectors_by_turns(c, y, n), n, to, zero, zero, is_whole ? NULL : cg_mul(c, left, cg_i64(c, n)));
 }

@@ -23,9 +23,12 @@ static Transform open_transform(Run *r, Val v, Tensor points, const Sizes *s) {
   return (Transform){n, n / 2 + 1, points.n / n, side, ir_attr(r->f, v, KEY_weighted) != NULL, wave};
 }
 
+// It has no imaginary part, whatever the points are, and where one is given it is not read.
+static bool is_real(const Transform *t, int64_t bin) { return bin == 0 || 2 * bin == t->n; }
+
 static double weight(const Transform *t, int64_t bin) {
   if (!t->is_weighted) return 1;
-  return (bin == 0 || 2 * bin == t->n ? 1 : 2) / (double)t->n;
+  return (is_real(t, bin) ? 1 : 2) / (double)t->n;
 }
 
 // The real part of a bin; the imaginary one is behind it.
@@ -45,6 +48,7 @@ bool eval_rfft(Run *r, Val v) {
       int64_t at = i % t.bins * j % t.n;
       re += row[j] * t.wave[at], im -= row[j] * t.wave[t.n + at];
     }
+    if (is_real(&t, i % t.bins)) im = 0;
     double *to = y.v + place(&t, i / t.bins, i % t.bins);
     to[0] = re * weight(&t, i % t.bins), to[1] = im * weight(&t, i % t.bins);
   }
@@ -60,7 +64,8 @@ bool eval_rfft_grad(Run *r, Val v) {
     for (int64_t k = 0; k < t.bins; k++) {
       int64_t at = i % t.n * k % t.n;
       const double *bin = g.v + place(&t, i / t.n, k);
-      y.v[i] += weight(&t, k) * (bin[0] * t.wave[at] - bin[1] * t.wave[t.n + at]);
+      double imaginary = is_real(&t, k) ? 0 : bin[1] * t.wave[t.n + at];
+      y.v[i] += weight(&t, k) * (bin[0] * t.wave[at] - imaginary);
     }
   }
   return true;

@@ -137,6 +137,17 @@ static double conv_terms(const Run *r, Val v) {
   return (double)ir_conv_taps(&c) * (double)(ir_ins(r->f, v)->op == OP_conv ? c.c : c.o) / (double)c.groups;
 }
 
+// Terms that may be added to one element in the order of indices.
+static int64_t added_in_order(const Run *r, Val v) {
+  switch (ir_ins(r->f, v)->op) {
+  case OP_embedding_grad:
+  case OP_embedding_bag_grad:
+  case OP_scatter_add:
+  case OP_index_add: return run_operand(r, v, ARG_index).n;
+  default: return 0;
+  }
+}
+
 static double size_of_terms(const Run *r, Val v) {
   double most = 0;
   const Ins *in = ir_ins(r->f, v);
@@ -153,7 +164,7 @@ static double size_of_terms(const Run *r, Val v) {
     DType t = (DType)ir_ins(r->f, ir_arg(r->f, v, k))->dtype;
     if (t == DT_F32) most = fmax(most, largest(run_arg(r, v, k)));
   }
-  return most;
+  return most * (1 + (double)added_in_order(r, v) / 32);
 }
 
 static void disturb(Run *r, Val v) {

@@ -1,5 +1,6 @@
 // Part of pass fuse: the function in the order of its groups, each of which is a kernel.
 #include "ir/fn.h"
+#include "ir/packed_dims.h"
 #include "ir/passes/fusion/groups.h"
 #include "ir/remarks.h"
 #include <string.h>
@@ -10,6 +11,9 @@ typedef struct {
   uint32_t *filled_in;  // by value that is made where it is read: the last group that makes it
   uint32_t *inner;      // views in the kernel at hand
   uint32_t n_inner, cap_inner;
+  uint32_t *first_maker;  // by value that makes no code: layouts that make some and set its sizes, in `maker`
+  Val *maker;
+  uint32_t n_makers, cap_makers;
 } Emit;
 
 static bool is_view(const Emit *o, uint32_t i) { return ir_ops[o->e.old[i].op].cls == CLASS_VIEW; }
@@ -48,7 +52,21 @@ static void copy(Emit *o, uint32_t i, uint32_t group) {
   ir_rewrite_copy(&o->e, (Val){i});
 }
 
+static void find_makers(Emit *o, Fn *f) {
+  const Val *makers = ir_rows_makers(f);
+  o->first_maker = rt_alloc(f->prog->mem, (f->n_ins + 1) * sizeof *o->first_maker);
+  for (uint32_t i = 1; i < f->n_ins; i++) {
+    Val from[IR_MAX_MAKERS];
+    bool waits = f->ins[i].op != OP_result && !ir_makes_code(f, i);
+    for (uint32_t k = waits ? ir_sizes_from(f, makers, (Val){i}, from) : 0; k-- > 0;)
+      if (ir_makes_code(f, from[k].i)) *RT_PUSH(f->prog->mem, o->maker, o->n_makers, o->cap_makers) = from[k];
+    o->first_maker[i + 1] = o->n_makers;
+  }
+}
+
 static bool is_there(const Emit *o, uint32_t i) {
+  for (uint32_t k = o->first_maker[i]; k < o->first_maker[i + 1]; k++)
+    if (ir_none(o->e.map[o->maker[k].i])) return false;
   for (uint32_t k = 0; k < o->e.old[i].n_args; k++)
     if (ir_none(o->e.map[ir_rewrite_old_arg(&o->e, (Val){i}, k).i])) return false;
   return true;
@@ -63,6 +81,17 @@ static void copy_views(Emit *o, uint32_t i) {
       if (g->of[u] || !ir_none(o->e.map[u]) || !is_there(o, u)) continue;
       ir_rewrite_copy(&o->e, (Val){u});
       copy_views(o, u);
+    }
+}
+
+// What waited for the sizes that a layout of the group sets
+static void copy_sized(Emit *o, const bool *code, uint32_t group) {
+  bool has_layout = false;
+  for (uint32_t i = o->g->list[group].first; i; i = o->g->next[i]) has_layout |= o->e.old[i].op == OP_packed_layout;
+  for (uint32_t i = 1; has_layout && i < o->e.n_old; i++)
+    if (o->e.old[i].op != OP_result && !code[i] && ir_none(o->e.map[i]) && is_there(o, i)) {
+      ir_rewrite_copy(&o->e, (Val){i});
+      copy_views(o, i);
     }
 }
 
@@ -122,6 +151,7 @@ void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
   Kernel *kernels = rt_alloc(mem, (n + 1) * sizeof *kernels);
   const char **why = find_remarks(g, list, n);
   f->n_remarks = 0;
+  find_makers(&o, f);
   ir_rewrite_begin(&o.e, f);
   for (uint32_t i = 1; i < n_old; i++)
     if (o.e.old[i].op != OP_result && !code[i] && is_there(&o, i)) ir_rewrite_copy(&o.e, (Val){i});
@@ -137,6 +167,7 @@ void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n) {
         (Kernel){.first = first, .n = f->n_ins - first, .cls = (uint8_t)cls, .wanted = group->wanted};
     forget_inner_views(&o, list[k]);
     for (uint32_t i = group->first; i; i = g->next[i]) copy_views(&o, i);
+    copy_sized(&o, code, list[k]);
   }
   ir_rewrite_end(&o.e);
   f->kernel_of = rt_alloc(mem, f->n_ins * sizeof *f->kernel_of);

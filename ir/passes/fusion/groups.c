@@ -39,8 +39,10 @@ static void add_makers(Waits *w, uint32_t i, Val v) {
 
 static void add_operand(Waits *w, uint32_t i, Val a) {
   Fn *f = w->g->f;
-  for (; ir_ops[f->ins[a.i].op].cls == CLASS_VIEW; a = ir_arg(f, a, 0))
+  for (; ir_ops[f->ins[a.i].op].cls == CLASS_VIEW; a = ir_arg(f, a, 0)) {
     for (uint32_t k = 1; k < f->ins[a.i].n_args; k++) add_operand(w, i, ir_arg(f, a, k));
+    add_makers(w, i, a);  // of no elements it may have rows that what it shows has not
+  }
   Val head = ir_head(f, a);
   if (ir_makes_code(f, head.i)) add(w, i, head.i);
   else add_makers(w, i, head);  // the number of rows, as an operand
