@@ -95,6 +95,13 @@ static bool is_read_in_parts(const Fn *f, Val inner) {
   return true;
 }
 
+// The same, asked for each part in turn: a part that becomes one of what inner reads leaves the others as they are.
+static bool is_in_parts(Rules *r, Val inner) {
+  if (r->asked == inner.i && r->holds_at == r->n_applied) return r->in_parts;
+  r->asked = inner.i, r->holds_at = r->n_applied;
+  return r->in_parts = is_read_in_parts(r->f, inner);
+}
+
 // What inner reads is written before v.
 static bool is_overwritten(const Fn *f, Val inner, Val v) {
   Val root = ir_storage_root(f, ir_arg(f, inner, 0));
@@ -129,10 +136,11 @@ Val rule_crop_of_crop(Rules *r, Val v) {
   Fn *f = r->f;
   Val inner = ir_arg(f, v, 0);
   Map m;
-  if (!compose_all(f, v, inner, &m) || !is_read_in_parts(f, inner) || is_overwritten(f, inner, v)) return (Val){0};
+  if (!compose_all(f, v, inner, &m) || !is_in_parts(r, inner) || is_overwritten(f, inner, v)) return (Val){0};
   Val x = ir_arg(f, inner, 0);
   if (ir_is_immediate(f, ir_view_base(f, x))) return (Val){0};
   become(f, v, x, &m);
+  r->holds_at = r->n_applied + 1;
   return v;
 }
 

@@ -23,6 +23,9 @@ typedef struct {
   uint32_t root;  // the value that rules are being applied to
   bool *image;    // by value, up to n_image: it is made of images (rules_image.c)
   uint32_t n_image, image_cap;
+  // of compose_maps: the last value that was asked about, whether it is read in parts alone, and n_applied while that holds
+  uint32_t asked, holds_at;
+  bool in_parts;
 } Rules;
 
 #define RULE(pass, n, ...) Val rule_##n(Rules *r, Val v);
