@@ -144,6 +144,7 @@ tenure_program(probe_cost alone SOURCES ${CMAKE_SOURCE_DIR}/tests/probe_cost.c)
 
 tenure_test(test_random_chains ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --chains --count 60 --seed 9010)
 tenure_test(test_random_calls ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --calls --count 60 --seed 9020)
+tenure_test(test_bundle_random_calls ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_bundle_random --calls --count 4 --seed 900)
 tenure_test(test_random_guarded ${CMAKE_COMMAND} -E env TN_CHECK=arena ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test_random --seed 1000)
 
 file(GLOB test_scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/test_*.sh)

@@ -316,6 +316,12 @@ static void note_equal_bounds(const Run *r, Nudge *n, Val v) {
     for (int64_t j = 0; j < hi.n; j++) n->jumped |= lo.v[k] == hi.v[j];
 }
 
+// Nor has copysign at 0, where its operands may move together.
+static void note_zeros(const Run *r, Nudge *n, Val v) {
+  Tensor a = r->val[ir_arg(r->f, v, 0).i];
+  for (int64_t k = 0; k < a.n; k++) n->jumped |= a.v[k] == 0;
+}
+
 static bool chooses(Op op) {
   return op == OP_amax || op == OP_max || op == OP_min || op == OP_clamp_tensor || op == OP_scatter_amax ||
          op == OP_scatter_amin || op == OP_embedding_bag;
@@ -355,6 +361,7 @@ static bool nudged_step(Run *r, Nudge *n, Val v, uint32_t *n_grads) {
   if (!run_op(r, v)) return false;
   note_jumps(r, n, v);
   if (ins->op == OP_clamp_tensor && n->step == 0) note_equal_bounds(r, n, v);
+  if (ins->op == OP_copysign && n->step == 0) note_zeros(r, n, v);
   bool cuts = ins->op == OP_stop_grad || ir_ops[ins->op].cls == CLASS_OPTIMIZER;
   for (uint32_t k = 0; cuts && n->step != 0 && k < ins->n_res; k++) hold(r, n, (Val){v.i + k});
   return true;

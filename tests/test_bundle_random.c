@@ -2,7 +2,7 @@
 // optimizers, buckets. Each program becomes one object, is linked as a shared library, loaded, and every function runs a
 // few times on one state; statuses, outputs, parameters and the random stream must be those of tn_run, bit for bit.
 //
-//   test_bundle_random [--count N] [--seed S] [--functions F]
+//   test_bundle_random [--count N] [--seed S] [--functions F] [--calls]
 //
 // By its number a program takes one of the forms that an object can have: for one CPU or two, for size, with embedded
 // weights, with entries for threads, with buckets, in a smaller arena where kernels run again.
@@ -379,11 +379,13 @@ static void remove_files(const Case *c) {
     unlink(rt_printf(c->mem, "%s/%s%s", folder, c->name, ending[k]));
 }
 
+static RandomKind drawn = RANDOM_ALL;  // --calls: RANDOM_CALLS
+
 // False: the program is not legal.
 static bool test_program(uint64_t seed, uint32_t n_functions) {
   Case c = {.seed = seed, .mem = rt_arena_new()};
   bool is_short = seed % 4 == 2;  // so that no large function hides what a limit does to others
-  c.p = random_program(c.mem, RANDOM_ALL, seed, is_short ? (n_functions + 3) / 4 : n_functions);
+  c.p = random_program(c.mem, drawn, seed, is_short ? (n_functions + 3) / 4 : n_functions);
   c.text = print_program(c.mem, c.p);
   c.name = rt_printf(c.mem, "r%llu", (unsigned long long)seed);
   c.target = seed % 4 ? NULL : "x86-64-v2,x86-64-v3";
@@ -410,6 +412,8 @@ static uint64_t option(int argc, char **argv, const char *name, uint64_t absent)
 int main(int argc, char **argv) {
   uint64_t count = option(argc, argv, "--count", is_sample() ? 4 : 8), first = option(argc, argv, "--seed", 1);
   uint32_t n_functions = (uint32_t)option(argc, argv, "--functions", 8);
+  for (int k = 1; k < argc; k++)
+    if (!strcmp(argv[k], "--calls")) drawn = RANDOM_CALLS;
   setenv("TN_GEMM", "own", 1);  // as in a bundle
   if (!mkdtemp(folder)) return 2;
   for (int which = 0; which < 64; which++)
