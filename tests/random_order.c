@@ -184,6 +184,17 @@ static void keep_put(Gen *g, Val row, Val index, const Attr *attr) {
   gen_keep(g, y, gen_mag(g, row) + gen_mag(g, source));
 }
 
+// Rows of a table, of as many as the row has elements; where the index is -1 there is none
+static void keep_looked_up(Gen *g, Val row, Val index, const Attr *padded) {
+  int64_t n = ir_shape_bound(g->p, gen_shape_at(g, row));
+  Val table = n > 0 ? gen_leaf(g, ir_shape_ints(g->p, (int64_t[]){n, gen_size(g)}, 2)) : (Val){0};
+  if (ir_none(table)) return;
+  Val y = gen_emit(g, OP_embedding, (Val[]){table, index}, 2, padded, 1);
+  gen_keep(g, gen_op2(g, OP_mul, y, gen_number(g, 0.5)), gen_mag(g, table));
+  if (gen_chance(g, 30))
+    gen_keep(g, gen_emit(g, OP_embedding_grad, (Val[]){table, index, y}, 3, padded, 1), 20 * gen_mag(g, table));
+}
+
 // What lies in a row at the places that `find` finds, in a list with room for one more
 static void keep_found(Gen *g, Op find, Val searched, Val row) {
   Attr size = ir_a_int(KEY_size, ir_shape_bound(g->p, gen_shape_at(g, row)) + 1);
@@ -191,6 +202,7 @@ static void keep_found(Gen *g, Op find, Val searched, Val row) {
   Val index = ir_none(searched) ? searched : gen_emit(g, find, &searched, 1, &size, 1);
   if (ir_none(index)) return;
   if (find == OP_nonzero && gen_chance(g, 40)) keep_put(g, row, index, attr);  // no index is there twice
+  if (gen_chance(g, 30)) keep_looked_up(g, row, index, &attr[1]);
   gen_keep(g, gen_emit(g, gen_chance(g, 50) ? OP_gather : OP_index_select, (Val[]){row, index}, 2, attr, 2),
            gen_mag(g, row));
 }

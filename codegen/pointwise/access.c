@@ -18,8 +18,8 @@ static OpClass class_of(const Pointwise *p, Val v) { return (OpClass)ir_ops[op_o
 static bool is_code(const Pointwise *p, Val v) {
   OpClass cls = class_of(p, v);
   if (ir_is_output_alias(fn_of(p), v)) return false;
-  bool by_rows = cls == CLASS_GEMM || cls == CLASS_GATHER || cls == CLASS_PACK_PADDED;
-  return cls == CLASS_POINTWISE || cls == CLASS_INDEX || (p->by_rows && by_rows);
+  bool by_rows = cls == CLASS_GEMM || cls == CLASS_PACK_PADDED;
+  return cls == CLASS_POINTWISE || cls == CLASS_INDEX || cls == CLASS_GATHER || (p->by_rows && by_rows);
 }
 static Val value_at(const Pointwise *p, uint32_t k) { return (Val){p->c->k->first + k}; }
 
@@ -147,7 +147,7 @@ static bool collect_gather(Pointwise *p, uint32_t k) {
   p->use[k][0] = add_access(p, table), p->use[k][1] = -1;
   Access *a = &p->acc[p->use[k][0]];
   for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = j + 1 < p->rank ? -1 : 1;
-  a->index = index;
+  a->index = index, a->look_up = v;
   return true;
 }
 
@@ -404,16 +404,6 @@ void cg_pointwise_merge(Pointwise *p) {
 // ---- one vector
 static LLVMTypeRef vector_type(const Pointwise *p, DType t) { return cg_vector_type(p->c, t, p->lanes); }
 
-// Row of a table; an index out of range is reported, and the row is empty.
-static void enter_table(Pointwise *p, Access *a) {
-  Cg *c = p->c;
-  V i = cg_get(c, c->i64, cg_ptr(c, a->index), p->at_row);
-  a->row_ok = cg_below(c, i, cg_dim(c, operand_dim(p, a, 0)));
-  for (If s = cg_when(c, cg_not(c, a->row_ok)); cg_then(&s);) cg_report(c, TN_KERR_INDEX_RANGE, p->at_row, i);
-  V row = cg_mul(c, cg_select(c, a->row_ok, i, cg_i64(c, 0)), cg_dim(c, operand_dim(p, a, 1)));
-  a->row = cg_at_any(c, c->f32, cg_ptr(c, a->v), row);
-}
-
 // Sets every access to the row with these outer indices.
 void cg_pointwise_enter(Pointwise *p, const V *index) {
   Cg *c = p->c;
@@ -424,7 +414,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
     if (a->empty || a->part) continue;
     a->row_ok = a->splat = NULL;
     if (a->index.i) {
-      enter_table(p, a);
+      cg_pointwise_enter_table(p, a, index);
       continue;
     }
     for (uint32_t g = 0; g + 1 < p->n_loop; g++) {
@@ -550,7 +540,7 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   if (a->splat) return cg_spread(c, a->splat, p->lanes);
   if (a->tile && p->is_unrolled) return a->square[p->square_row];
   if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_vl(c)));
-  if (a->index.i) return load_lanes(p, a, t, i, cg_both(c, mask, cg_splat(c, a->row_ok)));
+  if (a->index.i) return load_lanes(p, a, t, i, a->row_ok ? cg_both(c, mask, cg_splat(c, a->row_ok)) : mask);
   return a->partial ? load_partial(p, a, t, i, mask) : load_lanes(p, a, t, i, mask);
 }
 

@@ -119,7 +119,7 @@ static void emit_segment_rows(Pointwise *p, void *ctx) {
   }
 }
 
-static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
+static void emit_checked(Pointwise *p, V lo, V hi, V from, V to) {
   Cg *c = p->c;
   V index[MAX_RANK] = {NULL};
   Share s = {.lo = lo, .hi = hi, .from = from, .to = to, .index = index};
@@ -147,6 +147,11 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
       emit_row(p, &s, cg_index(c, l.i, last_axis, r.i));
     }
   }
+}
+
+static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
+  V first = p->n_loop == 1 ? cg_i64(p->c, 0) : lo, end = p->n_loop == 1 ? cg_i64(p->c, 1) : hi;
+  for (If good = cg_when(p->c, cg_pointwise_check_rows(p, first, end)); cg_then(&good);) emit_checked(p, lo, hi, from, to);
 }
 
 // ---- transposed accesses
@@ -331,6 +336,7 @@ static bool emit_wanted(Pointwise *p) {
 
 bool cg_emit_pointwise(Cg *c) {
   if (cg_is_run_copy(c)) return cg_emit_concat(c);
+  if (c->k->n == 1 && ir_ins(c->f, (Val){c->k->first})->op == OP_embedding) return cg_emit_gather(c);
   Pointwise p = {.c = c, .to = c->k->n};
   if (!cg_pointwise_collect(&p)) return false;
   if (ir_shape_bound(c->f->prog, p.shape) == 0) return true;

@@ -16,7 +16,8 @@ enum { POINTWISE_OPERANDS = 3 };  // of an instruction; a concat counts as one a
 
 typedef struct {
   Val v;
-  Val index;  // gather: i64, a row of v for each row of the iteration; 0: no gather
+  Val index;    // gather: i64, a row of v for each row of the iteration; 0: no gather
+  Val look_up;  // its instruction
   // before merging, by iteration axis
   int axis[MAX_RANK];            // operand axis; -1: broadcast
   V offset[MAX_RANK];            // added to the index; NULL: 0
@@ -64,6 +65,7 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
+  bool is_checked;                     // indices of look-ups are in range
   V in_range;                          // i1: every start of a slice that the run computes is; NULL: there is none
   int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
   V *val;                              // by instruction: value of the current vector
@@ -109,6 +111,14 @@ V cg_constant_like(Cg *c, Val v, LLVMTypeRef lanes);  // a `const` or `full` in 
 // ---- concat.c: the kernel is a concat alone, of short constant runs
 bool cg_is_run_copy(const Cg *c);
 bool cg_emit_concat(Cg *c);
+
+// ---- look_up.c
+// Does the index, element `at` of the look-up's indices, name a row? One that is out of range is reported.
+LLVMValueRef cg_look_up_row(Cg *c, Val look_up, LLVMValueRef at, LLVMValueRef index);
+// Are all indices of rows [lo, hi) in range? Those that are not are reported. NULL: nothing is looked up. Entering a row checks
+// no more from here on.
+V cg_pointwise_check_rows(Pointwise *p, V lo, V hi);
+void cg_pointwise_enter_table(Pointwise *p, Access *a, const V *index);
 
 // ---- slice_start.c: start + at of slice and slice_assign. *in_range: i1, where only the run can tell
 // whether all elements of the slice exist; what it reports. Else NULL.

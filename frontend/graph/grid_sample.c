@@ -3,7 +3,9 @@
 //
 //   tn_grid_sample(x: f32[N,C,H,W], grid: f32[N,h,w,2])
 //     %r = x as rows [N H W, C]      %t = coordinates less their floors [N h w, 1]
-//     four corners:  %k = ((n H + row) W + column)     embedding %r, %k     times the products of t or 1 - t     summed
+//     four corners:  %k = ((n H + row) W + column), outside -1     embedding %r, %k {padded}     times the products of t or
+//     1 - t     summed
+#include "frontend/graph/promote.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
@@ -91,9 +93,11 @@ static tn_tensor image_numbers(const Grid *g) {
   return fe_reshape(wide, rows, 2, g->o.at);
 }
 
-// The elements of one corner, times its weight: bit k of `corner` says whether it is the one behind the place along axis k.
+// The elements of one corner, times its weight: bit k of `corner` says whether it is the one behind the place along axis k. One
+// that does not exist has row -1, of zeros.
 static tn_tensor corner_of(const Grid *g, tn_tensor rows, tn_tensor index, uint32_t corner) {
   tn_tensor weight = number(g, 1), exists = number(g, 1), zero = number(g, 0);
+  const Attr padded = ir_a_int(KEY_padded, 1);
   for (uint32_t k = 0; k < g->n; k++) {
     tn_tensor first = op1(g, OP_floor, g->place[k]), part = op2(g, OP_sub, g->place[k], first);
     bool is_behind = corner >> k & 1;
@@ -104,8 +108,10 @@ static tn_tensor corner_of(const Grid *g, tn_tensor rows, tn_tensor index, uint3
     weight = op2(g, OP_mul, weight, is_behind ? part : op2(g, OP_sub, number(g, 1), part));
     exists = op2(g, OP_mul, exists, is_in);
   }
-  tn_tensor row = op2(g, OP_embedding, rows, fe_reshape(index, &g->places, 1, g->o.at));
-  return pick(g, exists, g->o.nearest ? row : op2(g, OP_mul, row, weight), zero);
+  index = pick(g, fe_cast(exists, DT_I64, g->o.at), index, fe_number(g->f, -1, DT_I64, g->o.at));
+  tn_tensor in[] = {rows, fe_reshape(index, &g->places, 1, g->o.at)};
+  tn_tensor row = fe_emit(OP_embedding, in, 2, &padded, 1, g->o.at);
+  return g->o.nearest ? row : op2(g, OP_mul, row, weight);
 }
 
 static tn_tensor sampled(const Grid *g, tn_tensor x) {

@@ -393,14 +393,20 @@ void ir_grad_rule_conv_weight_grad(Grad *g, Val v, Val adj) {
   if (g->dep[y.i]) ir_grad_give(g, y, conv_like(g, v, OP_conv, x, adj, y));
 }
 
+// {padded} where v is
+static Val by_rows(Grad *g, Op op, Val v, const Val *in, uint32_t n) {
+  const Attr *padded = ir_attr(g->f, v, KEY_padded);
+  return ir_emit(g->f, op, in, n, padded, padded != NULL, g->loc);
+}
+
 void ir_grad_rule_embedding(Grad *g, Val v, Val adj) {
   Val w = arg(g, v, 0);
-  ir_grad_give(g, w, ir_op3(g->f, OP_embedding_grad, w, arg(g, v, 1), adj, g->loc));
+  ir_grad_give(g, w, by_rows(g, OP_embedding_grad, v, (Val[]){w, arg(g, v, 1), adj}, 3));
 }
 
 // All rows of g with index i read row i of the table that this scatter adds up.
 void ir_grad_rule_embedding_grad(Grad *g, Val v, Val adj) {
-  ir_grad_give(g, arg(g, v, 2), op2(g, OP_embedding, adj, arg(g, v, 1)));
+  ir_grad_give(g, arg(g, v, 2), by_rows(g, OP_embedding, v, (Val[]){adj, arg(g, v, 1)}, 2));
   Val addend = ir_operand(g->f, v, ARG_addend);
   if (g->dep[addend.i]) ir_grad_give(g, addend, adj);
 }

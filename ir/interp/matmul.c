@@ -94,7 +94,8 @@ bool eval_linear(Run *r, Val v) {
 static bool index_at(Run *r, Val v, int64_t i, int64_t *row) {
   Sizes weight = run_arg_sizes(r, v, 0);
   *row = (int64_t)run_arg(r, v, 1).v[i];
-  if (*row >= 0 && *row < weight.dim[0]) return true;
+  bool is_none = *row == -1 && ir_attr(r->f, v, KEY_padded);
+  if ((*row >= 0 && *row < weight.dim[0]) || is_none) return true;
   return run_fail(r, v, "index %lld at element %lld is not in [0, %lld)", (long long)*row, (long long)i,
                   (long long)weight.dim[0]);
 }
@@ -105,7 +106,7 @@ bool eval_embedding(Run *r, Val v) {
   int64_t n = run_cols(&to), row;
   for (int64_t i = 0; i < index.n; i++) {
     if (!index_at(r, v, i, &row)) return false;
-    for (int64_t j = 0; j < n; j++) out.v[i * n + j] = w.v[row * n + j];
+    for (int64_t j = 0; j < n && row >= 0; j++) out.v[i * n + j] = w.v[row * n + j];
   }
   return true;
 }
@@ -118,7 +119,7 @@ bool eval_embedding_grad(Run *r, Val v) {
   if (addend.v && out.n) memcpy(out.v, addend.v, (size_t)out.n * sizeof *out.v);
   for (int64_t i = 0; i < index.n; i++) {
     if (!index_at(r, v, i, &row)) return false;
-    for (int64_t j = 0; j < n; j++) out.v[row * n + j] += g.v[i * n + j];
+    for (int64_t j = 0; j < n && row >= 0; j++) out.v[row * n + j] += g.v[i * n + j];
   }
   return true;
 }

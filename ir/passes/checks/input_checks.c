@@ -138,7 +138,7 @@ static bool range_by_row(const Fn *f, Val v, Val *source, InputCheck *c) {
     if (flags & IN_AXIS) axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
     *source = ir_arg(f, v, k);
     *c = (InputCheck){.hi = ir_dim_at(f->prog, of, axis), .what = flags & IN_LAST ? "label" : "index"};
-    if (flags & IN_AXIS) c->has_other = ir_attr(f, v, KEY_padded) != NULL, c->other = -1;
+    if (flags & (IN_AXIS | IN_ROWS)) c->has_other = ir_attr(f, v, KEY_padded) != NULL, c->other = -1;
     if (flags & IN_LAST) c->has_other = ir_attr(f, v, KEY_ignore) != NULL, c->other = ir_attr_int(f, v, KEY_ignore, 0);
     return true;
   }

@@ -1,7 +1,8 @@
 // What a kernel may hold: may_join(group, v) is NULL, or says why the instruction v is in no kernel with the group's members.
 // One function for each class of kernels.
 //
-// Pointwise kernel: POINTWISE and INDEX instructions of one shape, which read each other's values element by element.
+// Pointwise kernel: POINTWISE and INDEX instructions of one shape, which read each other's values element by element, and rows of
+// tables that are looked up.
 //
 // Product: pointwise instructions of its shape, its epilogue, which may assign; as its last member the update of the parameter
 // whose gradient it makes, the moments of what it makes, or, of a convolution, the permute that puts channels first. Rows that are packed take pointwise instructions likewise.
@@ -25,7 +26,7 @@
 #include "ir/storage.h"
 #include "ir/text/text.h"
 
-enum { MAX_VALUES = 64, MAX_INPUTS = 24, MAX_RECURRENCES = 4, MAX_UPDATES = 64, MAX_ROW_OPS = 6 };
+enum { MAX_VALUES = 96, MAX_INPUTS = 24, MAX_RECURRENCES = 4, MAX_UPDATES = 64, MAX_ROW_OPS = 6 };
 
 static const char too_many[] = "the kernel has as many instructions as one may have";
 
@@ -71,13 +72,15 @@ static const char *element_bar(const Groups *g, const Group *k, Val v) {
 }
 
 // ---- sizes
-// Input streams of instruction i: the parts of a concat are read one at a time, a generator is made where it is read.
+// Input streams of instruction i: the parts of a concat are read one at a time, a generator is made where it is read, and a
+// constant is no memory.
 static uint32_t inputs_of(const Groups *g, uint32_t to, Val v, uint32_t i) {
   const Fn *f = g->f;
   uint32_t n = 0, n_args = f->ins[i].op == OP_concat ? 1 : f->ins[i].n_args;
   for (uint32_t j = 0; j < n_args; j++) {
     uint32_t a = ir_head(f, ir_view_base(f, ir_arg(f, (Val){i}, j))).i;
-    n += !is_inside(g, to, v, a) && (class_of(f, a) != CLASS_POINTWISE || f->ins[a].n_args);
+    bool is_made = class_of(f, a) == CLASS_POINTWISE && !f->ins[a].n_args;
+    n += !is_inside(g, to, v, a) && !is_made && !ir_is_immediate(f, (Val){a});
   }
   return n;
 }
@@ -97,12 +100,19 @@ static bool concats_fit(const Groups *g, const Group *k, Val v) {
 }
 
 // ---- pointwise
+// Looked-up numbers are no rows.
+static bool is_narrow_look_up(const Fn *f, uint32_t i) {
+  Shape s = f->ins[i].shape;
+  return f->ins[i].op == OP_embedding && ir_dim_is_one(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
+}
+
 static const char *point_bar(const Groups *g, uint32_t to, Val v) {
   const Group *k = &g->list[to];
   if (ir_kernel_class(g->f, v.i) != CLASS_POINTWISE) return "";
   if (ir_joins_nest(g, k, v)) return size_bar(g, to, v);
   if (ir_is_nest(g, k)) return "a concat of concats is a kernel of its own";
   if (ir_ins(g->f, v)->shape.i != g->f->ins[k->lead].shape.i) return "its shape is not that of the kernel";
+  if (is_narrow_look_up(g->f, v.i) || is_narrow_look_up(g->f, k->first)) return "numbers are looked up in a kernel of their own";
   const char *bar = size_bar(g, to, v);
   if (!bar) bar = element_bar(g, k, v);
   if (!bar && !concats_fit(g, k, v)) bar = "a concat in it is cut in other places, or its runs are short";

@@ -193,7 +193,7 @@ static bool takes_made(const Look *l) {
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
-    if (!is_pointwise(l, i)) return broken_member(l, i, "it is not pointwise");
+    if (!is_pointwise(l, i) && class_at(l, i) != CLASS_GATHER) return broken_member(l, i, "it is not pointwise");
     if (is_inner_concat(l, i)) return true;
     if (is_inner_concat(l, l->k->first)) return i + 1 == l->end || broken_member(l, i, "it holds concats of a concat");
     return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");

@@ -28,6 +28,7 @@
 //
 // The terms of each sum are the same, added up in another order: h + r1 + r2 where it was h + (r1 + r2).
 #include "ir/build.h"
+#include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/ops.h"
 #include "ir/passes/rewrites/rules.h"
@@ -38,6 +39,7 @@ enum { MOST_WIDTH = 16 * 1024 };  // a row's sum lies on the stack
 static bool takes_rows(const Rules *r, Val g) {
   const Fn *f = r->f;
   if (ir_ins(f, g)->op != OP_embedding_grad || r->uses[g.i] != 1 || ir_has_operand(f, g, ARG_addend)) return false;
+  if (ir_attr(f, g, KEY_padded)) return false;
   return ir_dim_bound(f->prog, ir_dim_at(f->prog, ir_ins(f, g)->shape, 1)) <= MOST_WIDTH;
 }
 
@@ -66,8 +68,10 @@ static Val first_of_chain(const Rules *r, Val g) {
 
 static void set_lookup(Fn *f, Val v, Val like, Val addend) {
   Val in[4] = {ir_arg(f, like, 0), ir_arg(f, like, 1), ir_arg(f, like, 2), addend};
+  const Attr *padded = ir_attr(f, like, KEY_padded);
   ir_set_op(f, v, OP_embedding_grad);
   ir_set_args(f, v, in, 4);
+  padded ? ir_set_attr(f, v, *padded) : ir_unset_attr(f, v, KEY_padded);
 }
 
 // Are the rows of look-up gradient g, an operand of the sum at v, added to `to`? A value made later than the
