@@ -138,16 +138,18 @@ static int32_t broadcast_access(Pointwise *p, Val operand) {
   return k;
 }
 
-// Gather: row i of the result is row index[i] of the table.
+// Gather: row i of the result is row index[i] of the table. Of rows of one number the index is read as the kernel walks over it.
 static bool collect_gather(Pointwise *p, uint32_t k) {
   Val v = value_at(p, k), table = ir_arg(fn_of(p), v, 0), index = ir_arg(fn_of(p), v, 1);
   bool empty = is_empty(p, table);
   if (!cg_stored(p->c, index) || (!empty && !cg_stored(p->c, table)))
     return fail(p, v, "reads a value that is not stored");
-  p->use[k][0] = add_access(p, table), p->use[k][1] = -1;
+  bool of_numbers = !p->by_rows && ir_dim_is_one(fn_of(p)->prog, p->dim[p->rank - 1]);
+  p->use[k][0] = add_access(p, of_numbers ? index : table), p->use[k][1] = -1;
   Access *a = &p->acc[p->use[k][0]];
-  for (uint32_t j = 0; j < p->rank; j++) a->axis[j] = j + 1 < p->rank ? -1 : 1;
-  a->index = index, a->look_up = v;
+  for (uint32_t j = 0; j < p->rank; j++)
+    a->axis[j] = j + 1 == p->rank ? (of_numbers ? -1 : 1) : of_numbers ? (int)j : -1;
+  a->index = index, a->look_up = v, a->of_numbers = of_numbers;
   return true;
 }
 
@@ -180,9 +182,27 @@ static bool collect_concat(Pointwise *p, uint32_t k) {
   return true;
 }
 
+// ---- columns that are stored one between the other: of each the kernel has all elements, in registers or in memory
+static Val column_base(const Pointwise *p, Val v, uint32_t k) { return ir_view_base(fn_of(p), ir_arg(fn_of(p), v, k)); }
+
+static bool is_in_registers(const Pointwise *p, Val base) { return in_group(p, base) && is_code(p, base); }
+
+static bool collect_columns(Pointwise *p, uint32_t k) {
+  Val v = value_at(p, k);
+  for (uint32_t a = 0; a < ir_ins(fn_of(p), v)->n_args; a++) {
+    Val operand = ir_arg(fn_of(p), v, a), base = column_base(p, v, a);
+    p->use[k][a] = -1;
+    if (is_in_registers(p, base)) continue;
+    if (!cg_stored(p->c, operand)) return fail(p, v, "reads a value that is not stored");
+    p->use[k][a] = broadcast_access(p, type_of(p, operand)->shape.i == p->shape.i ? operand : base);
+  }
+  return true;
+}
+
 static bool collect_one(Pointwise *p, uint32_t k) {
   Cg *c = p->c;
   Val v = value_at(p, k);
+  if (ir_is_interleaved(c->f, v)) return collect_columns(p, k);
   if (class_of(p, v) == CLASS_GATHER) return collect_gather(p, k);
   if (op_of(p, v) == OP_concat) return collect_concat(p, k);
   bool index = class_of(p, v) == CLASS_INDEX;
@@ -206,6 +226,17 @@ static bool collect_one(Pointwise *p, uint32_t k) {
   return true;
 }
 
+// Of what is computed; of columns alone, theirs.
+static void find_shape(Pointwise *p) {
+  const Fn *f = fn_of(p);
+  uint32_t k = p->from;
+  while (k < p->to && (!is_code(p, value_at(p, k)) || ir_is_interleaved(f, value_at(p, k)))) k++;
+  if (k < p->to) p->shape = type_of(p, value_at(p, k))->shape;
+  else p->shape = ir_ins(f, ir_arg(f, value_at(p, p->from), 0))->shape;
+  p->rank = ir_rank(f->prog, p->shape);
+  for (uint32_t j = 0; j < p->rank; j++) p->dim[j] = ir_dim_at(f->prog, p->shape, j);
+}
+
 bool cg_pointwise_collect(Pointwise *p) {
   Cg *c = p->c;
   uint32_t n_operands = 0;
@@ -213,17 +244,12 @@ bool cg_pointwise_collect(Pointwise *p) {
   p->acc = rt_alloc(c->mem, (n_operands + 1) * sizeof *p->acc);
   p->use = rt_alloc(c->mem, c->k->n * sizeof *p->use);
   p->val = rt_alloc(c->mem, c->k->n * sizeof *p->val);
-  bool first = true;
+  find_shape(p);
   for (uint32_t k = p->from; k < p->to; k++) {
     Val v = value_at(p, k);
     if (!is_code(p, v)) continue;
-    if (first) {
-      p->shape = type_of(p, v)->shape;
-      p->rank = ir_rank(c->f->prog, p->shape);
-      for (uint32_t j = 0; j < p->rank; j++) p->dim[j] = ir_dim_at(c->f->prog, p->shape, j);
-    }
-    first = false;
-    if (type_of(p, v)->shape.i != p->shape.i) return fail(p, v, "has another shape than its kernel");
+    if (type_of(p, v)->shape.i != p->shape.i && !ir_is_interleaved(c->f, v))
+      return fail(p, v, "has another shape than its kernel");
     bool product = p->is_epilogue && k == p->from;  // its operands are read by the product, not here
     if (!product && !collect_one(p, k)) return false;
   }
@@ -413,7 +439,7 @@ void cg_pointwise_enter(Pointwise *p, const V *index) {
     V at = a->base;
     if (a->empty || a->part) continue;
     a->row_ok = a->splat = NULL;
-    if (a->index.i) {
+    if (a->index.i && !a->of_numbers) {
       cg_pointwise_enter_table(p, a, index);
       continue;
     }
@@ -508,9 +534,36 @@ static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
   return cg_shuffle(c, x, LLVMGetPoison(LLVMTypeOf(x)), from, p->lanes);
 }
 
+// The stride of a column of few: every second element, .. 0: it is none.
+static uint32_t column_stride(const Pointwise *p, const Access *a) {
+  V stride = a->stride[p->n_loop - 1];
+  int64_t n = LLVMIsAConstantInt(stride) ? LLVMConstIntGetSExtValue(stride) : 0;
+  return n > 1 && 2 * n <= (int64_t)p->lanes ? (uint32_t)n : 0;
+}
+
+// Elements of a column by whole vectors, from which they are taken; the last vector ends with the last element, not behind it.
+static V load_column(Pointwise *p, const Access *a, DType t, V i, uint32_t stride) {
+  Cg *c = p->c;
+  uint32_t n = p->lanes, from[MAX_LANES];
+  V first = cg_at_any(c, cg_elem_type(c, t), a->row, cg_mul(c, i, cg_i64(c, stride))), all = NULL;
+  for (uint32_t k = 0; k < stride; k++) {
+    uint32_t at = k + 1 < stride ? k * n : (stride - 1) * (n - 1);
+    V x = cg_load(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), first, cg_i64(c, at)));
+    for (uint32_t lane = 0; lane < n; lane++) {
+      bool is_here = lane * stride >= k * n && lane * stride < (k + 1) * n;
+      from[lane] = is_here ? n + lane * stride - at : lane;
+    }
+    if (k == 0)
+      for (uint32_t lane = 0; lane < n; lane++) from[lane] = lane * stride < n ? lane * stride : 0;
+    all = k ? cg_shuffle(c, all, x, from, n) : cg_shuffle(c, x, LLVMGetPoison(LLVMTypeOf(x)), from, n);
+  }
+  return all;
+}
+
 static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   if (!mask && p->lanes > 1 && cg_is_int(a->stride[p->n_loop - 1], -1)) return load_backward(p, a, t, i);
+  if (!mask && column_stride(p, a)) return load_column(p, a, t, i, column_stride(p, a));
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // No inbounds: the address of lanes that are masked off may be out of range.
   return cg_load_masked(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, i), mask);
@@ -537,6 +590,8 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   Cg *c = p->c;
   DType t = (DType)ir_ins(c->f, a->v)->dtype;
   if (a->empty) return LLVMConstNull(vector_type(p, t));
+  if (a->of_numbers)
+    return cg_look_up_numbers(p, a, a->splat ? cg_spread(c, a->splat, p->lanes) : load_lanes(p, a, t, i, mask), mask);
   if (a->splat) return cg_spread(c, a->splat, p->lanes);
   if (a->tile && p->is_unrolled) return a->square[p->square_row];
   if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_vl(c)));
@@ -576,12 +631,57 @@ static V compute(Pointwise *p, uint32_t k, V i, V element, V mask) {
   return cg_pointwise_of_any(c, v, arg, element);
 }
 
+// ---- columns
+// Lane k of vector number j of `n` columns that are stored one between the other: number j lanes + k of all.
+static void place_lanes(uint32_t lanes, uint32_t n, uint32_t j, uint32_t column, uint32_t *from) {
+  for (uint32_t k = 0; k < lanes; k++) {
+    uint32_t at = j * lanes + k;
+    from[k] = column && at % n == column ? lanes + at / n : column > 1 || at % n ? k : at / n;
+  }
+}
+
+static V interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j) {
+  uint32_t from[MAX_LANES];
+  V all = column[0];
+  for (uint32_t k = 1; k < n; k++) {
+    place_lanes(p->lanes, n, j, k, from);
+    all = cg_shuffle(p->c, all, column[k], from, p->lanes);
+  }
+  return all;
+}
+
+static V interleaved_mask(Pointwise *p, V mask, uint32_t n, uint32_t j) {
+  uint32_t from[MAX_LANES];
+  for (uint32_t k = 0; k < p->lanes; k++) from[k] = (j * p->lanes + k) / n;
+  return cg_shuffle(p->c, mask, mask, from, p->lanes);
+}
+
+// Elements of concat k from `flat` on of each column.
+static void store_columns(Pointwise *p, uint32_t k, V flat, V i, V mask) {
+  Cg *c = p->c;
+  Val v = value_at(p, k);
+  uint32_t n = ir_ins(c->f, v)->n_args;
+  LLVMTypeRef t = cg_elem_type(c, (DType)ir_ins(c->f, v)->dtype);
+  V column[POINTWISE_OPERANDS], to = cg_at(c, t, cg_ptr(c, v), cg_mul(c, flat, cg_i64(c, n)));
+  for (uint32_t a = 0; a < n; a++)
+    column[a] = p->use[k][a] < 0 ? p->val[column_base(p, v, a).i - c->k->first]
+                                 : load_access(p, &p->acc[p->use[k][a]], i, mask);
+  for (uint32_t j = 0; j < n; j++) {
+    V at = cg_at(c, t, to, cg_i64(c, (int64_t)j * p->lanes));
+    V x = p->lanes > 1 ? interleaved(p, column, n, j) : column[j];
+    V lanes = mask ? interleaved_mask(p, mask, n, j) : NULL;
+    for (If some = cg_when(c, mask ? cg_any_lane(c, lanes) : NULL); cg_then(&some);)
+      mask ? cg_store_masked(c, x, at, lanes) : cg_store(c, x, at);
+  }
+}
+
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask) {
   Cg *c = p->c;
   V element = cg_spread(c, cg_add(c, row, i), p->lanes);
   if (p->lanes > 1) element = cg_iadd(c, element, cg_lane_numbers_of(c->i64, p->lanes));
   for (uint32_t k = p->from; k < p->to; k++)
-    if (is_code(p, value_at(p, k))) p->val[k] = compute(p, k, i, element, mask);
+    if (is_code(p, value_at(p, k)) && !ir_is_interleaved(c->f, value_at(p, k)))
+      p->val[k] = compute(p, k, i, element, mask);
 }
 
 void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
@@ -591,6 +691,10 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
   for (uint32_t k = p->from; k < p->to; k++) {
     Val v = value_at(p, k);
     if (!is_code(p, v) || !cg_stored(c, v)) continue;
+    if (ir_is_interleaved(c->f, v)) {
+      store_columns(p, k, flat, i, mask);
+      continue;
+    }
     V at = cg_at(c, cg_elem_type(c, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
     mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
   }

@@ -49,6 +49,7 @@ bool cg_is_run_copy(const Cg *c) {
   Val v = whole_of(c);
   if (ir_ins(c->f, v)->op != OP_concat) return false;
   if (c->k->n > 1) return ir_is_nested_concat(c->f, (Val){c->k->first}, v);
+  if (ir_is_interleaved(c->f, v)) return false;
   int64_t n = ir_concat_moves(c->f, v, c->t->vl);
   return n >= 0 && n <= CONCAT_MOST_MOVES;
 }

@@ -150,8 +150,8 @@ static void emit_checked(Pointwise *p, V lo, V hi, V from, V to) {
 }
 
 static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
-  V first = p->n_loop == 1 ? cg_i64(p->c, 0) : lo, end = p->n_loop == 1 ? cg_i64(p->c, 1) : hi;
-  for (If good = cg_when(p->c, cg_pointwise_check_rows(p, first, end)); cg_then(&good);) emit_checked(p, lo, hi, from, to);
+  V fine = cg_pointwise_check_rows(p, lo, hi, from, to);
+  for (If good = cg_when(p->c, fine); cg_then(&good);) emit_checked(p, lo, hi, from, to);
 }
 
 // ---- transposed accesses
@@ -290,8 +290,10 @@ static void emit_tiles(Pointwise *p) {
   Cg *c = p->c;
   V index[MAX_RANK] = {NULL}, vl = cg_vl(c), height = p->size[p->n_loop - 2], outer = cg_i64(c, 1);
   for (uint32_t g = 0; g + 2 < p->n_loop; g++) outer = cg_mul(c, outer, p->size[g]);
-  V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl);
-  for (Loop l = cg_each_shared(c, cg_mul(c, outer, bands), 1); cg_next(&l);) {
+  V bands = cg_div(c, cg_add(c, height, cg_i64(c, c->t->vl - 1)), vl), zero = cg_i64(c, 0);
+  V fine = cg_pointwise_check_rows(p, zero, cg_mul(c, outer, height), zero, p->size[p->n_loop - 1]);
+  V n = fine ? cg_select(c, fine, cg_mul(c, outer, bands), zero) : cg_mul(c, outer, bands);
+  for (Loop l = cg_each_shared(c, n, 1); cg_next(&l);) {
     V which = LLVMBuildUDiv(c->b, l.i, bands, ""), band = cg_rem(c, l.i, bands);
     V first = cg_mul(c, band, vl), row = cg_index(c, which, height, first);
     cg_pointwise_split(p, row, index);
@@ -336,10 +338,9 @@ static bool emit_wanted(Pointwise *p) {
 
 bool cg_emit_pointwise(Cg *c) {
   if (cg_is_run_copy(c)) return cg_emit_concat(c);
-  if (c->k->n == 1 && ir_ins(c->f, (Val){c->k->first})->op == OP_embedding) return cg_emit_gather(c);
   Pointwise p = {.c = c, .to = c->k->n};
   if (!cg_pointwise_collect(&p)) return false;
-  if (ir_shape_bound(c->f->prog, p.shape) == 0) return true;
+  if (ir_shape_bound(c->f->prog, p.shape) == 0) return cg_pointwise_check_empty(&p);
   cg_pointwise_merge(&p);
   bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;

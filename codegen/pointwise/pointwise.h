@@ -12,12 +12,13 @@
 
 #include "codegen/cg.h"
 
-enum { POINTWISE_OPERANDS = 3 };  // of an instruction; a concat counts as one access
+enum { POINTWISE_OPERANDS = 8 };  // of an instruction; a concat counts as one access, one of columns as one of each
 
 typedef struct {
   Val v;
-  Val index;    // gather: i64, a row of v for each row of the iteration; 0: no gather
-  Val look_up;  // its instruction
+  Val index;        // gather: i64, a row of v for each row of the iteration; 0: no gather
+  Val look_up;      // its instruction
+  bool of_numbers;  // rows of one number: v is the index
   // before merging, by iteration axis
   int axis[MAX_RANK];            // operand axis; -1: broadcast
   V offset[MAX_RANK];            // added to the index; NULL: 0
@@ -65,7 +66,6 @@ typedef struct {
   Access *acc;
   uint32_t n_acc;
   Segments seg;
-  bool is_checked;                     // indices of look-ups are in range
   V in_range;                          // i1: every start of a slice that the run computes is; NULL: there is none
   int32_t (*use)[POINTWISE_OPERANDS];  // by instruction and operand: access; -1: a register or an immediate
   V *val;                              // by instruction: value of the current vector
@@ -113,11 +113,11 @@ bool cg_is_run_copy(const Cg *c);
 bool cg_emit_concat(Cg *c);
 
 // ---- look_up.c
-// Does the index, element `at` of the look-up's indices, name a row? One that is out of range is reported.
-LLVMValueRef cg_look_up_row(Cg *c, Val look_up, LLVMValueRef at, LLVMValueRef index);
-// Are all indices of rows [lo, hi) in range? Those that are not are reported. NULL: nothing is looked up. Entering a row checks
-// no more from here on.
-V cg_pointwise_check_rows(Pointwise *p, V lo, V hi);
+// Are all indices of rows [lo, hi), of rows of one number those of elements [from, to) of these, in range? Those that are not
+// are reported. NULL: nothing is looked up.
+V cg_pointwise_check_rows(Pointwise *p, V lo, V hi, V from, V to);
+bool cg_pointwise_check_empty(Pointwise *p);  // likewise of a kernel of no elements, whose rows have none
+V cg_look_up_numbers(Pointwise *p, const Access *a, V index, V mask);
 void cg_pointwise_enter_table(Pointwise *p, Access *a, const V *index);
 
 // ---- slice_start.c: start + at of slice and slice_assign. *in_range: i1, where only the run can tell

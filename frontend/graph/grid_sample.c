@@ -5,9 +5,9 @@
 //     %r = x as rows [N H W, C]      %t = coordinates less their floors [N h w, 1]
 //     four corners:  %k = ((n H + row) W + column), outside -1     embedding %r, %k {padded}     times the products of t or
 //     1 - t     summed
-#include "frontend/graph/promote.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
+#include "frontend/graph/promote.h"
 #include "frontend/graph/report.h"
 #include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"

@@ -2,7 +2,8 @@
 //
 //   %c = concat %a, %b {axis=1} : f32[n,400]     of f32[n,320] and f32[n,80]: a kernel that works on whole vectors of
 //   %y = tanh %c : f32[n,400]                    each operand, row by row
-//   %d = concat %p, %q {axis=1} : f32[n,2]       of columns: a kernel of its own, which moves numbers
+//   %p = mul %x, %y : f32[n,1]                   columns are stored by the kernel that makes them, one between the other; with
+//   %d = concat %p, %q {axis=1} : f32[n,2]       longer runs than one element it is a kernel of its own, which moves numbers
 //
 //   %u = concat %x, %x {axis=2} : f32[n,8,20]    nested: one kernel makes the lines of %v from %x, and %u is not stored
 //   %v = concat %u, %u, %y {axis=1}
@@ -100,11 +101,28 @@ bool ir_joins_nest(const Groups *g, const Group *k, Val v) {
 }
 
 // ---- concats in a kernel of pointwise instructions
+Shape ir_shape_of_elements(const Groups *g, const Group *k) {
+  for (uint32_t i = k->first; i; i = g->next[i])
+    if (!ir_is_interleaved(g->f, (Val){i})) return g->f->ins[i].shape;
+  return ir_ins(g->f, ir_arg(g->f, (Val){k->first}, 0))->shape;
+}
+
 bool ir_is_narrow_concat(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op != OP_concat) return false;
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0), rank = ir_rank(f->prog, ins->shape);
   return bound_between(f, v, axis, rank) < ins->n_args * f->prog->target.lanes;
+}
+
+enum { MOST_COLUMNS = 8 };  // 56 shuffles for as many vectors
+
+bool ir_is_interleaved(const Fn *f, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ins->op != OP_concat || ir_attr(f, v, KEY_starts) || ins->n_args < 2 || ins->n_args > MOST_COLUMNS) return false;
+  for (uint32_t k = 0; k < ins->n_args; k++)
+    for (uint32_t j = axis_of(f, v); j < ir_rank(f->prog, ins->shape); j++)
+      if (!ir_dim_is_one(f->prog, ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, k))->shape, j))) return false;
+  return ins->n_args <= f->prog->target.lanes;
 }
 
 static bool same_cuts(const Fn *f, Val a, Val b) {
@@ -123,5 +141,8 @@ static bool pair_fits(const Fn *f, Val a, Val b) {
 }
 
 bool ir_concat_pair_fits(const Fn *f, Val a, Val b) {
-  return !ir_is_narrow_concat(f, a) && !ir_is_narrow_concat(f, b) && pair_fits(f, a, b);
+  bool is_store = ir_is_interleaved(f, a) || ir_is_interleaved(f, b);
+  if (ir_is_narrow_concat(f, a) && !ir_is_interleaved(f, a)) return false;
+  if (ir_is_narrow_concat(f, b) && !ir_is_interleaved(f, b)) return false;
+  return is_store || pair_fits(f, a, b);
 }

@@ -183,8 +183,10 @@ static void set_class(Groups *g, uint32_t to) {
   if (!(ir_classes[k->cls].flags & BECOMES_ROWS) || !k->first) return;
   if (g->fused_into[k->first] == k->lead) return;  // a prologue
   bool by_rows = g->next[k->first] != 0, is_point = true;
+  Shape shape = ir_shape_of_elements(g, k);
   for (uint32_t i = k->first; i; i = g->next[i])
-    is_point &= ir_kernel_class(g->f, i) == CLASS_POINTWISE && g->f->ins[i].shape.i == g->f->ins[k->first].shape.i;
+    is_point &= ir_kernel_class(g->f, i) == CLASS_POINTWISE &&
+                (g->f->ins[i].shape.i == shape.i || ir_is_interleaved(g->f, (Val){i}));
   is_point |= ir_is_nest(g, k);
   k->cls = (uint8_t)(is_point ? CLASS_POINTWISE : by_rows ? CLASS_ROW : ir_kernel_class(g->f, k->first));
   k->lead = k->first;

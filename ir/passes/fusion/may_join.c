@@ -100,10 +100,21 @@ static bool concats_fit(const Groups *g, const Group *k, Val v) {
 }
 
 // ---- pointwise
-// Looked-up numbers are no rows.
-static bool is_narrow_look_up(const Fn *f, uint32_t i) {
-  Shape s = f->ins[i].shape;
-  return f->ins[i].op == OP_embedding && ir_dim_is_one(f->prog, ir_dim_at(f->prog, s, ir_rank(f->prog, s) - 1));
+// Each column is in registers, or lies in memory as the kernel walks over it.
+static const char *interleave_bar(const Groups *g, uint32_t to, Val v) {
+  const Fn *f = g->f;
+  Shape shape = ir_shape_of_elements(g, &g->list[to]);
+  bool is_made = false;
+  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+    Val a = ir_arg(f, v, k), base = ir_view_base(f, a);
+    bool is_own = g->of[base.i] == to && !ir_is_interleaved(f, base);
+    if (!is_own && ir_ins(f, a)->shape.i != shape.i && ir_ins(f, base)->shape.i != shape.i)
+      return "its columns are not what the kernel walks over";
+    if (is_own && ir_shape_numel(f->prog, shape).i != ir_shape_numel(f->prog, ir_ins(f, a)->shape).i)
+      return "its columns have other elements than the kernel";
+    is_made |= is_own;
+  }
+  return is_made ? size_bar(g, to, v) : "it reads nothing that the kernel makes";
 }
 
 static const char *point_bar(const Groups *g, uint32_t to, Val v) {
@@ -111,8 +122,8 @@ static const char *point_bar(const Groups *g, uint32_t to, Val v) {
   if (ir_kernel_class(g->f, v.i) != CLASS_POINTWISE) return "";
   if (ir_joins_nest(g, k, v)) return size_bar(g, to, v);
   if (ir_is_nest(g, k)) return "a concat of concats is a kernel of its own";
-  if (ir_ins(g->f, v)->shape.i != g->f->ins[k->lead].shape.i) return "its shape is not that of the kernel";
-  if (is_narrow_look_up(g->f, v.i) || is_narrow_look_up(g->f, k->first)) return "numbers are looked up in a kernel of their own";
+  if (ir_is_interleaved(g->f, v)) return interleave_bar(g, to, v);
+  if (ir_ins(g->f, v)->shape.i != ir_shape_of_elements(g, k).i) return "its shape is not that of the kernel";
   const char *bar = size_bar(g, to, v);
   if (!bar) bar = element_bar(g, k, v);
   if (!bar && !concats_fit(g, k, v)) bar = "a concat in it is cut in other places, or its runs are short";

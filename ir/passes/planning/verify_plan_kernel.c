@@ -142,6 +142,31 @@ static bool is_inner_concat(const Look *l, uint32_t i) {
   return ir_attr_int(l->f, (Val){i}, KEY_axis, 0) > ir_attr_int(l->f, (Val){last}, KEY_axis, 0);
 }
 
+// A concat of columns: behind each element of one column lies that of the next.
+static bool is_interleaved(const Look *l, uint32_t i) {
+  if (op_at(l, i) != OP_concat || ir_attr(l->f, (Val){i}, KEY_starts)) return false;
+  for (uint32_t k = 0; k < l->f->ins[i].n_args; k++) {
+    Shape s = shape_at(l, ir_arg(l->f, (Val){i}, k));
+    for (uint32_t j = (uint32_t)ir_attr_int(l->f, (Val){i}, KEY_axis, 0); j < ir_rank(l->f->prog, s); j++)
+      if (!is_one(l, ir_dim_at(l->f->prog, s, j))) return false;
+  }
+  return true;
+}
+
+// Its columns, which may be reshaped in the kernel, have the elements of the others, one by one.
+static bool has_columns_of(const Look *l, uint32_t i, Shape s) {
+  if (op_at(l, i) != OP_reshape && !is_interleaved(l, i)) return false;
+  Shape column = shape_at(l, op_at(l, i) == OP_reshape ? (Val){i} : ir_arg(l->f, (Val){i}, 0));
+  return ir_shape_numel(l->f->prog, column).i == ir_shape_numel(l->f->prog, s).i;
+}
+
+// The first that is no such concat, which come behind what they read
+static Shape shape_of_elements(const Look *l) {
+  uint32_t i = l->k->first;
+  while (i < l->end && (is_interleaved(l, i) || op_at(l, i) == OP_reshape)) i++;
+  return i < l->end ? shape_at(l, (Val){i}) : shape_at(l, ir_arg(l->f, (Val){l->k->first}, 0));
+}
+
 static bool makes_operand(const Look *l, uint32_t i) {
   return class_at(l, i) == CLASS_POINTWISE || class_at(l, i) == CLASS_GATHER ||
          broken_member(l, i, "it makes no operand element by element");
@@ -193,10 +218,11 @@ static bool takes_made(const Look *l) {
 static bool check_of_class(const Look *l, uint32_t i) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
+    if (has_columns_of(l, i, shape_of_elements(l))) return true;
     if (!is_pointwise(l, i) && class_at(l, i) != CLASS_GATHER) return broken_member(l, i, "it is not pointwise");
     if (is_inner_concat(l, i)) return true;
     if (is_inner_concat(l, l->k->first)) return i + 1 == l->end || broken_member(l, i, "it holds concats of a concat");
-    return shape_at(l, (Val){i}).i == shape_at(l, (Val){l->k->first}).i || broken_member(l, i, "it has another shape");
+    return shape_at(l, (Val){i}).i == shape_of_elements(l).i || broken_member(l, i, "it has another shape");
   case CLASS_ROW:
     if (op_at(l, i) == OP_reshape)
       return has_elements(l, shape_at(l, (Val){i})) || is_number(l, shape_at(l, (Val){i})) ||
@@ -241,6 +267,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   switch ((OpClass)l->k->cls) {
   case CLASS_POINTWISE:
     if (is_inner_concat(l, a.i)) return i + 1 == l->end;
+    if (has_columns_of(l, i, shape_of_elements(l))) return !is_interleaved(l, a.i);
     return reads_direct(l, i, a);
   case CLASS_PACK_PADDED: return reads_direct(l, i, a);
   case CLASS_ROW: return reads_in_row(l, i, k, a);

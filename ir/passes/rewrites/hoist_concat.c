@@ -113,6 +113,7 @@ static bool plan(Joins *j, Val v) {
   Fn *f = j->f;
   const Ins *ins = ir_ins(f, v);
   if (ins->op != OP_concat || ins->n_args < 2 || ir_attr(f, v, KEY_starts)) return false;
+  if (ir_is_interleaved(f, v)) return false;  // columns are made where they are stored
   j->n = ins->n_args, j->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   Val *list = rt_alloc(f->prog->mem, j->n * sizeof *list);
   for (uint32_t k = 0; k < j->n; k++) list[k] = ir_arg(f, v, k);

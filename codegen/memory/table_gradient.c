@@ -1,9 +1,8 @@
-// Rows of a table by index (embedding), and the gradient of that: rows summed by index, from zeros or from an addend.
+// The gradient of a table whose rows were looked up: rows summed by index, from zeros or from an addend.
 //
-// The order of each sum is the order of occurrence, whatever the number of workers: in the gradient every worker walks
-// all indices and owns a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
+// The order of each sum is the order of occurrence, whatever the number of workers: every worker walks all indices and owns
+// a range of feature columns (wide rows) or of table rows (narrow ones). No atomics.
 #include "codegen/emitters.h"
-#include "codegen/pointwise/pointwise.h"
 #include "codegen/span.h"
 
 typedef enum { ROW_ZERO, ROW_COPY, ROW_ADD } RowAct;
@@ -18,24 +17,6 @@ static void each_column(Cg *c, RowAct a, View to, View from, V lo, V hi) {
     V old = a == ROW_ADD ? cg_span_get(&s, to) : NULL, new = a == ROW_ZERO ? zeros : cg_span_get(&s, from);
     cg_span_put(&s, to, old ? cg_fadd(c, old, new) : new);
   }
-}
-
-bool cg_emit_gather(Cg *c) {
-  Val v = {c->k->first}, weight = ir_arg(c->f, v, 0), index = ir_arg(c->f, v, 1);
-  const Prog *p = c->f->prog;
-  Shape table = ir_ins(c->f, weight)->shape;
-  V width = cg_dim(c, ir_dim_at(p, table, 1)), zero = cg_i64(c, 0);
-  DType t = (DType)ir_ins(c->f, v)->dtype;
-  View from = cg_view(cg_ptr(c, weight), t), to = cg_view(cg_ptr(c, v), t);
-  V idx = cg_ptr(c, index);
-  for (Loop n = cg_each_shared(c, cg_numel(c, ir_ins(c->f, index)->shape), 1); cg_next(&n);) {
-    V i = cg_get(c, c->i64, idx, n.i);
-    View out = row_of(c, to, n.i, width);
-    for (If in = cg_either(c, cg_look_up_row(c, v, n.i, i)); cg_then(&in);)
-      if (in.is_true) each_column(c, ROW_COPY, out, row_of(c, from, i, width), zero, width);
-      else each_column(c, ROW_ZERO, out, (View){0}, zero, width);
-  }
-  return true;
 }
 
 // Columns balance the load for any indices; rows narrower than a few cache lines would be shared among
