@@ -81,3 +81,8 @@ ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k) {
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   return (ConcatPart){0, ir_dim_at(p, ir_ins(f, ir_arg(f, v, k))->shape, axis)};
 }
+
+bool ir_names_slices(const Fn *f, Val v) {
+  Op op = (Op)ir_ins(f, v)->op;
+  return op == OP_index_select || op == OP_index_copy || op == OP_index_add || ir_attr(f, v, KEY_by_slices);
+}

@@ -45,6 +45,9 @@ typedef struct {
 } ConcatPart;
 ConcatPart ir_concat_part(const Fn *f, Val v, uint32_t k);
 
+// An op that gathers or scatters along its axis: is its index [n], one for all elements of a place?
+bool ir_names_slices(const Fn *f, Val v);
+
 // A start, or an index, that was checked before (ir/passes/checks/check_starts.c); n: number of places
 bool ir_is_checked_start(const Fn *f, Val start, Dim n);
 

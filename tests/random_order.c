@@ -103,6 +103,16 @@ static Val with_known_axis(Gen *g, Attr *axis) {
   return ir_dim_is_const(g->p, d) && ir_dim_bound(g->p, d) > 0 ? v : (Val){0};
 }
 
+// The same for all elements of a place
+static Val index_of_places(Gen *g, Dims part, int64_t axis) {
+  Attr shape = ir_a_list(KEY_shape, gen_shape(g, &part));
+  for (uint32_t k = 0; k < part.n; k++)
+    if (k != axis) part.d[k] = ir_dim(g->p, 1);
+  if (!gen_may_be_input(g, gen_shape(g, &part))) return (Val){0};
+  Val index = gen_input(g, "index", DT_I64, gen_shape(g, &part));
+  return gen_emit(g, OP_expand, &index, 1, &shape, 1);
+}
+
 // Of v's shape but along the axis; none: no input may be made of it.
 static Val index_for(Gen *g, Val v, int64_t axis, bool by_slice, Dims *part) {
   *part = gen_dims(g, v);
@@ -110,6 +120,7 @@ static Val index_for(Gen *g, Val v, int64_t axis, bool by_slice, Dims *part) {
   Dims slice = {{part->d[axis]}, 1};
   Shape s = gen_shape(g, by_slice ? &slice : part);
   if (!gen_is_small(g, gen_shape(g, part)) || !gen_may_be_input(g, s)) return (Val){0};
+  if (!by_slice && gen_chance(g, 30)) return index_of_places(g, *part, axis);
   return gen_input(g, "index", DT_I64, s);
 }
 

@@ -1,5 +1,5 @@
-// Scatters: elements are stored, added or compared by index along an axis (an index for each element),
-// index_copy and index_add (one for each slice). The result starts as operand 0, and may share its memory.
+// Scatters: elements are stored, added or compared by index along an axis (an index for each element);
+// index_copy, index_add and {by_slices} (one for each slice). The result starts as operand 0, and may share its memory.
 //
 //   y[o][index][i] = f(y[o][index][i], source[o][k][i])     y seen as [outer][n][inner], the source as [..][m][..]
 //
@@ -14,6 +14,7 @@
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
+#include "ir/slice.h"
 
 enum { MANY_SLICES = 8, WIDE = 64, COLUMN_GRAIN = 16, GROUP = 8, AHEAD = 8, LINE = 64 };
 typedef enum { OUTER, INNER, PLACES } Split;
@@ -250,7 +251,7 @@ bool cg_emit_axis_scatter(Cg *c) {
   Val v = {c->k->first}, index = ir_arg(c->f, v, 1), source = ir_arg(c->f, v, 2);
   const Ins *ins = ir_ins(c->f, v);
   Scatter s = {.c = c, .op = (Op)ins->op, .type = (DType)ins->dtype, .whole = ins->shape};
-  s.by_slice = s.op == OP_index_copy || s.op == OP_index_add;
+  s.by_slice = ir_names_slices(c->f, v);
   s.axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
   s.is_number = ir_rank(c->f->prog, ir_ins(c->f, source)->shape) == 0;
   s.part = s.by_slice ? s.whole : ir_ins(c->f, index)->shape;

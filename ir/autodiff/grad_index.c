@@ -81,8 +81,15 @@ void ir_grad_rule_logcumsumexp(Grad *g, Val v, Val adj) {
 void ir_grad_rule_shift(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), shift(g, v, adj, !is_reverse(g, v))); }
 
 // ---- gather and scatter: {padded} where v is, and of rows of a layout (seq_row)
+static Val by_slices(Grad *g, Op op, Val v, const Val *in, uint32_t n_in) {
+  Key key = KEY_by_slices;
+  Op of_slices = op == OP_gather ? OP_index_select : op == OP_scatter_add ? OP_index_add : op;
+  return along(g, of_slices, v, in, n_in, false, of_slices == op ? &key : NULL);
+}
+
 static Val by_index(Grad *g, Op op, Val v, const Val *in, uint32_t n_in) {
   Key key = KEY_padded;
+  if (ir_attr(g->f, v, KEY_by_slices)) return by_slices(g, op, v, in, n_in);
   bool is_padded = ir_attr(g->f, v, key) || ir_has_operand(g->f, v, ARG_layout);
   return along(g, op, v, in, n_in, false, is_padded ? &key : NULL);
 }

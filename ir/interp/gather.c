@@ -2,6 +2,7 @@
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/interp/interp.h"
+#include "ir/slice.h"
 
 #include <string.h>
 
@@ -18,8 +19,7 @@ typedef struct {
 static Places places_of(Run *r, Val v, const Sizes *moved) {
   Places p = {.moved = *moved, .whole = run_arg_sizes(r, v, 0), .index = run_operand(r, v, ARG_index)};
   p.axis = (uint32_t)ir_attr_int(r->f, v, KEY_axis, 0);
-  Op op = (Op)ir_ins(r->f, v)->op;
-  p.by_slice = op == OP_index_select || op == OP_index_copy || op == OP_index_add;
+  p.by_slice = ir_names_slices(r->f, v);
   p.is_padded = ir_attr(r->f, v, KEY_padded) != NULL;
   run_strides(&p.whole, p.stride);
   return p;

@@ -138,6 +138,7 @@ static uint16_t check_scattered(const Infer *c, Shape want) {
 
 uint16_t ir_rule_scatter(const Infer *c) {
   uint32_t axis;
+  if (ir_attr(c->f, c->v, KEY_by_slices)) return ir_rule_index_scatter(c);
   TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
   TRY(ir_infer_axis(c, &axis));
   TRY(check_inside(c, axis));
