@@ -45,6 +45,31 @@ static Val sum_of_pads(Gen *g, const Val *part, uint32_t n, uint32_t axis) {
   return sum;
 }
 
+// Every n-th element from each part, and their sum
+static Val sum_of_steps(Gen *g, const Val *part, uint32_t n, uint32_t axis) {
+  Dims d = gen_dims(g, part[0]);
+  int64_t count = ir_dim_bound(g->p, d.d[axis]);
+  d.d[axis] = ir_dim(g->p, n * count);
+  if (!gen_is_small(g, gen_shape(g, &d))) return (Val){0};
+  Attr zeros[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, gen_shape(g, &d))};
+  Val sum = {0};
+  for (uint32_t k = 0; k < n; k++) {
+    Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(g->p, k)), ir_a_int(KEY_step, n)};
+    Val in[] = {gen_emit(g, OP_full, NULL, 0, zeros, 2), part[k]}, own = gen_emit(g, OP_slice_assign, in, 2, a, 3);
+    sum = k ? gen_op2(g, OP_add, sum, own) : own;
+  }
+  return sum;
+}
+
+// Parts of an axis: every second element, or every third, computed apart.
+static void add_steps(Gen *g, Val v, Dims d) {
+  uint32_t n = (uint32_t)ir_dim_bound(g->p, d.d[d.n - 1]);
+  Val part[MOST];
+  for (uint32_t k = 0; k < n; k++) part[k] = gen_op2(g, OP_mul, v, gen_number(g, 0.25 + k));
+  Val y = sum_of_steps(g, part, n, gen_below(g, d.n - 1));
+  if (!ir_none(y)) gen_keep(g, y, 6 * gen_mag(g, v));
+}
+
 void add_columns(Gen *g) {
   Val v = gen_pick_where(g, has_columns), column[MOST], part[MOST];
   if (ir_none(v)) return;
@@ -52,6 +77,10 @@ void add_columns(Gen *g) {
   uint32_t n = (uint32_t)ir_dim_bound(g->p, d.d[d.n - 1]), m = 2 + gen_below(g, MOST - 1);
   bool bare = d.n > 1 && gen_chance(g, 60);
   unit.d[d.n - 1] = ir_dim(g->p, 1);
+  if (d.n > 1 && gen_chance(g, 15) && ir_shape_is_const(g->p, gen_shape_at(g, v))) {
+    add_steps(g, v, d);
+    return;
+  }
   for (uint32_t k = 0; k < n; k++) column[k] = column_of(g, v, d, k, bare);
   for (uint32_t k = 0; k < m; k++) {
     part[k] = computed(g, column, n, bare);

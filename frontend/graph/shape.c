@@ -491,15 +491,36 @@ tn_tensor tn_repeat_interleave(tn_tensor x, int64_t count, int axis, tn_site at)
   return fe_made(count == 1 ? fe_same(x, at) : repeat_axis(x, k, count, true, at), at);
 }
 
+// All axes at once: an axis of copies stands in front of each that is repeated. With too many axes one after the other.
+static tn_tensor repeat_axes(tn_tensor x, const int64_t *counts, tn_site at) {
+  Prog *p = ir_of(x);
+  Dim whole[MAX_RANK], single[2 * MAX_RANK], wide[2 * MAX_RANK];
+  uint32_t rank = dims_of(x, whole), more = 0;
+  for (uint32_t k = 0; k < rank; k++) {
+    if (counts[k] != 1) single[more] = ir_dim(p, 1), wide[more++] = ir_dim(p, counts[k]);
+    single[more] = wide[more] = whole[k], more++;
+    whole[k] = ir_dim_mul(p, whole[k], ir_dim(p, counts[k]));
+  }
+  if (more > MAX_RANK) {
+    for (uint32_t k = 0; k < rank; k++) x = repeat_axis(x, k, counts[k], false, at);
+    return x;
+  }
+  if (more == rank) return x;
+  tn_tensor y = fe_reshape(x, single, more, at);
+  if (fe_ok(y)) y = expand(y, wide, more, at);
+  return fe_ok(y) ? fe_reshape(y, whole, rank, at) : y;
+}
+
 static tn_tensor repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {
   if (n > MAX_RANK) return fe_refuse(x, E_SHAPE, at, "a value has at most 8 axes");
   for (uint32_t k = 0; k < n; k++)
     if (!counts || !good_count(counts[k])) return fe_refuse(x, E_ARGUMENT, at, "axes are repeated 0 times or more");
   tn_tensor y = x;
   while (fe_ok(y) && fe_rank(y) < n) y = fe_with_axis(y, 0, at);
-  uint32_t rank = fe_ok(y) ? fe_rank(y) : 0;
-  for (uint32_t k = 0; k < n && fe_ok(y); k++) y = repeat_axis(y, rank - n + k, counts[k], false, at);
-  return separate(y, x, at);
+  int64_t all[MAX_RANK];
+  for (uint32_t k = 0, rank = fe_ok(y) ? fe_rank(y) : 0; k < rank; k++)
+    all[k] = k + n < rank ? 1 : counts[k + n - rank];
+  return separate(fe_ok(y) ? repeat_axes(y, all, at) : y, x, at);
 }
 
 tn_tensor tn_repeat(tn_tensor x, const int64_t *counts, uint32_t n, tn_site at) {

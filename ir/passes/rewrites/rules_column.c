@@ -8,6 +8,11 @@
 //
 //   %g = add (pad_axis %u {axis=1, start=0}), (pad_axis %v {axis=1, start=1}) : f32[n,2]
 //     ->  %g = concat (add %u, 0), (add %v, 0) {axis=1}
+//
+// or for every second element, every third ..: those that lie side by side there are a row of columns
+//
+//   %g = add (slice_assign 0, %u {axis=0, start=0, step=2}), (slice_assign 0, %v {axis=0, start=1, step=2}) : f32[2 n]
+//     ->  %g = reshape (concat (reshape (add %u, 0) : f32[n,1]), (reshape (add %v, 0)) {axis=1}) : f32[2 n]
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -99,7 +104,7 @@ enum { MOST_PARTS = 16, MOST_TERMS = 64, FEW = 4 };
 typedef struct {
   const Rules *r;
   uint32_t axis, n, n_terms;
-  bool any;
+  int64_t step;                                  // of every part; 0: there is none yet
   int64_t start[MOST_PARTS], count[MOST_PARTS];  // without double ones, in order
 } PadSum;
 
@@ -122,9 +127,21 @@ static int64_t size_along(const PadSum *s, Val v) {  // -1: no constant
   return ir_dim_is_const(s->r->p, d) ? ir_dim_bound(s->r->p, d) : -1;
 }
 
-// Operands of a concat lie one behind the other; the one of a pad where it says.
+// v assigns to elements that are 0, by steps.
+static bool is_by_steps(const Rules *r, Val v, Slice *s) {
+  double x;
+  if (ir_ins(r->f, v)->op != OP_slice_assign) return false;
+  ir_slice(r->f, v, s);
+  bool is_zero = ir_is_number(r->f, ir_arg(r->f, v, 0), &x) && x == 0 && !signbit(x);
+  bool is_known = ir_none(s->at) && ir_dim_is_const(r->p, s->start) && ir_dim_is_const(r->p, s->step);
+  return is_zero && is_known && !s->reverse && ir_dim_bound(r->p, s->step) > 1;
+}
+
+// Operands of a concat lie one behind the other; the one of a pad where it says. -1: operand k is no part.
 static int64_t start_of(const PadSum *s, Val v, uint32_t k) {
   int64_t at = 0;
+  Slice by;
+  if (is_by_steps(s->r, v, &by)) return k == 1 ? ir_dim_bound(s->r->p, by.start) : -1;
   if (ir_ins(s->r->f, v)->op == OP_pad_axis) return ir_attr_size(s->r->f, v, KEY_start, 0);
   for (uint32_t i = 0; i < k; i++) at += size_along(s, ir_arg(s->r->f, v, i));
   return at;
@@ -135,11 +152,14 @@ static bool collect_parts(PadSum *s, Val v, Shape whole, uint32_t depth) {
   if (ir_ins(f, v)->shape.i != whole.i || depth > MOST_PARTS || ++s->n_terms > MOST_TERMS) return false;
   if (is_term(s, v))
     return collect_parts(s, ir_arg(f, v, 0), whole, depth + 1) && collect_parts(s, ir_arg(f, v, 1), whole, depth + 1);
+  Slice by;
   bool is_concat = ir_ins(f, v)->op == OP_concat && !ir_attr(f, v, KEY_starts);
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
-  if ((ir_ins(f, v)->op != OP_pad_axis && !is_concat) || (s->any && axis != s->axis)) return false;
-  s->any = true, s->axis = axis;
-  for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
+  int64_t step = is_by_steps(s->r, v, &by) ? ir_dim_bound(s->r->p, by.step) : 1;
+  if (ir_ins(f, v)->op != OP_pad_axis && !is_concat && step == 1) return false;
+  if (s->step && (axis != s->axis || step != s->step)) return false;
+  s->step = step, s->axis = axis;
+  for (uint32_t k = step > 1; k < ir_ins(f, v)->n_args; k++) {
     int64_t start = start_of(s, v, k), count = size_along(s, ir_arg(f, v, k));
     if (start < 0 || count < 0 || !add_part(s, start, count)) return false;
   }
@@ -149,8 +169,9 @@ static bool collect_parts(PadSum *s, Val v, Shape whole, uint32_t depth) {
 static bool are_whole(const PadSum *s, Shape whole) {
   int64_t at = 0;
   for (uint32_t k = 0; k < s->n; at += s->count[k++])
-    if (s->start[k] != at) return false;
+    if (s->start[k] != (s->step > 1 ? k : at) || (s->step > 1 && s->count[k] != s->count[0])) return false;
   Dim size = ir_dim_at(s->r->p, whole, s->axis);
+  if (s->step > 1 && (s->n != s->step || ir_rank(s->r->p, whole) == MAX_RANK)) return false;
   return s->n > 1 && ir_dim_is_const(s->r->p, size) && ir_dim_bound(s->r->p, size) == at;
 }
 
@@ -177,6 +198,24 @@ static bool has_zero(const Rules *r, Val v, uint32_t depth) {
   return false;
 }
 
+static Val reshaped(Rules *r, Val v, Shape to, Loc loc) {
+  Attr shape = ir_a_list(KEY_shape, to);
+  return ir_emit(r->f, OP_reshape, &v, 1, &shape, 1, loc);
+}
+
+static Val side_by_side(Rules *r, const PadSum *s, Val *part, Loc loc) {
+  Attr axis = ir_a_int(KEY_axis, s->step > 1 ? s->axis + 1 : s->axis);
+  Dim d[MAX_RANK];
+  Shape column = ir_ins(r->f, part[0])->shape;
+  for (uint32_t k = 0, at = 0; s->step > 1 && k < ir_rank(r->p, column); k++) {
+    d[at++] = ir_dim_at(r->p, column, k);
+    if (k == s->axis) d[at++] = ir_dim(r->p, 1);
+  }
+  for (uint32_t k = 0; s->step > 1 && k < s->n; k++)
+    part[k] = reshaped(r, part[k], ir_shape(r->p, d, ir_rank(r->p, column) + 1), loc);
+  return ir_emit(r->f, OP_concat, part, s->n, &axis, 1, loc);
+}
+
 // 0 + -0 is 0, as where the others add nothing.
 Val rule_parts_of_sum(Rules *r, Val v) {
   Fn *f = r->f;
@@ -190,8 +229,8 @@ Val rule_parts_of_sum(Rules *r, Val v) {
     if (part[k].i == in[0].i) continue;
     ir_copy_origin(ir_ins(f, part[k]), &ins);
   }
-  Attr axis = ir_a_int(KEY_axis, s.axis);
-  Val y = ir_emit(f, OP_concat, part, s.n, &axis, 1, ins.loc);
+  Val y = side_by_side(r, &s, part, ins.loc);
+  if (s.step > 1) y = reshaped(r, y, ins.shape, ins.loc);
   ir_copy_metadata(ir_ins(f, y), &ins);
   return y;
 }
