@@ -105,6 +105,12 @@ static const char *interleave_bar(const Groups *g, uint32_t to, Val v) {
   const Fn *f = g->f;
   Shape shape = ir_shape_of_elements(g, &g->list[to]);
   bool is_made = false;
+  for (uint32_t i = g->list[to].first; i; i = g->next[i]) {
+    if (pair_bar(f, i, v.i)) return "what it makes is read in the kernel";
+    for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++)
+      if (!ir_is_immediate(f, ir_view_base(f, ir_arg(f, v, k))) && overwrites(f, i, ir_arg(f, v, k)))
+        return "it reads a buffer that the kernel overwrites";
+  }
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k), base = ir_view_base(f, a);
     bool is_own = g->of[base.i] == to && !ir_is_interleaved(f, base);
