@@ -157,6 +157,8 @@ static bool collect_parts(PadSum *s, Val v, Shape whole, uint32_t depth) {
   uint32_t axis = (uint32_t)ir_attr_int(f, v, KEY_axis, 0);
   int64_t step = is_by_steps(s->r, v, &by) ? ir_dim_bound(s->r->p, by.step) : 1;
   if (ir_ins(f, v)->op != OP_pad_axis && !is_concat && step == 1) return false;
+  if (step == 1 && ir_ops[ir_ins(f, ir_arg(f, v, 0))->op].cls == CLASS_INDEX)
+    return false;  // pass compose_maps reads it
   if (s->step && (axis != s->axis || step != s->step)) return false;
   s->step = step, s->axis = axis;
   for (uint32_t k = step > 1; k < ir_ins(f, v)->n_args; k++) {
