@@ -142,6 +142,15 @@
 #define TUNED_PLANES(X)                                                                                                   \
   X(BAND_ELEMENTS, 4096, 99, "results of a band of a plane with channels first, about")
 
+#define TUNED_CONV_PLANES(X)                                                                                              \
+  X(PIXELS, 256, 131, "of a unit, at most")                                                                               \
+  X(LEAST_PIXELS, 64, 131, "of a unit, though shares are not even")                                                       \
+  X(L1_PART, 2, 131, "part of L1 that a strip takes of which all channels are copied at once")                            \
+  X(L2_PART, 4, 131, "part of L2 that a strip takes, and sums that wait")                                                 \
+  X(KC, 256, 131, "terms of sums, at most, of which a panel of pixels reads what stays in L1")                            \
+  X(UNROLLED_K, 128, 90, "from which on a turn of several steps pays for its code")                                       \
+  X(UNITS_WANTED, 8, 131, "so that shares are even")
+
 #define TUNED_PLANES_WEIGHTS(X)                                                                                           \
   X(WIDE_SUMS, 25, 99, "of taps in registers, where there are 32 of these")                                               \
   X(FEW_SUMS, 9, 99, "in 16")

@@ -3,7 +3,7 @@
 //   %y  = conv %x, %w {stride=[2,2], pad=[1,1,1,1], dilation=[1,1]}         x [N, H, W, C], w [O, C / groups, kh, kw]
 //   %dx = conv_transpose %dy, %w {.., shape=[H,W]}                          [N, OH, OW, O] -> [N, H, W, C]
 //   %dw = conv_weight_grad %x, %dy {.., shape=[kh,kw]}                      [O, C / groups, kh, kw]
-//   %y  = conv %x, %w {.., groups=C, first}                                 x [N, C, H, W], of groups of one channel
+//   %y  = conv %x, %w {.., first}                                           x [N, C, H, W]; gradients: of groups of one channel
 //
 // All three relate the same elements: y at p has the sum over taps t and channels of w at t times x at
 // p * stride + t * dilation - pad, where that lies inside. Channels of activations come last, those of weights as in

@@ -127,6 +127,12 @@ static void add_first(Gen *g, Val x, double mag) {
   gen_keep_tame(g, with_channels_first(g, x), mag);
 }
 
+static bool has_constant_sizes(const Gen *g, const Dims *d) {
+  bool all = true;
+  for (uint32_t k = 1; k < d->n; k++) all &= ir_dim_is_const(g->p, d->d[k]);
+  return all;
+}
+
 void add_conv(Gen *g) {
   Window w;
   Attr attr[7];
@@ -139,7 +145,8 @@ void add_conv(Gen *g) {
   if (!gen_is_small(g, y)) return;
   uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);
   Val of[2] = {x, (Val){0}};
-  bool first = w.groups == channels && out == channels && gen_chance(g, 60);
+  bool by_one = w.groups == channels && out == channels, mixes = kind == 0 && has_constant_sizes(g, &d);
+  bool first = (by_one && gen_chance(g, 60)) || (mixes && gen_chance(g, 40));
   if (first) n = 4, attr[n++] = ir_a_int(KEY_first, 1);
   if (kind < 2 && gen_chance(g, 40)) of[0] = image_of_its_own(g, x);
   if (!ir_none(of[0]) && kind < 2 && first) of[0] = with_channels_first(g, of[0]);

@@ -96,7 +96,10 @@ void cg_plane_whole_blocks(const PlaneColumns *p, V *lo, V *hi, V *n) {
 // ---- the plan
 bool cg_gemm_planes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   (void)t;
-  return p->is_conv && cg_is_channels_first(f, p->product);
+  Conv c;
+  if (!p->is_conv || !cg_is_channels_first(f, p->product)) return false;
+  ir_conv(f, p->product, &c);
+  return c.groups == c.c && c.groups == c.o;
 }
 
 // Rows of a band.

@@ -59,6 +59,10 @@ V cg_dims_product(Cg *c, const DimList *l);
 V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix);
 V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix);
 
+// ---- prefetch.c
+// The value that the kernel stores for the product's rows: the product, or the last value of its epilogue; none.
+Val cg_gemm_result(const Gemm *g);
+
 // ---- split_k.c
 // The part of k that is summed: [lo, hi) of slice number `k_slice`, or all of it.
 void cg_gemm_k_range(Gemm *g, V slice, V *lo, V *hi);

@@ -20,9 +20,24 @@ static uint32_t unroll_of(const TileSpec *s) {
 }
 
 // ---- the microkernel
-// Parameters: a b c x bias prefetch pre odd_rows result, k n prefetch_row, then what is known at run time of a_row a_k b_k
+// Parameters: a b c x bias prefetch pre odd_rows result b_table, k n prefetch_row, then what is known at run time of a_row a_k b_k
 // c_row result_row and, level by level, segments a_segment b_segment.
-enum { P_A, P_B, P_C, P_X, P_BIAS, P_PREFETCH, P_PRE, P_ODD_ROWS, P_RESULT, P_K, P_N, P_PREFETCH_ROW, P_STRIDES };
+enum {
+  P_A,
+  P_B,
+  P_C,
+  P_X,
+  P_BIAS,
+  P_PREFETCH,
+  P_PRE,
+  P_ODD_ROWS,
+  P_RESULT,
+  P_TABLE,
+  P_K,
+  P_N,
+  P_PREFETCH_ROW,
+  P_STRIDES
+};
 enum {
   OF_OPERANDS = 5,
   N_STRIDES = OF_OPERANDS + 3 * SEGMENT_LEVELS,
@@ -155,6 +170,12 @@ static void prefetch_step(Cg *c, const TileSpec *s, V a, V b) {
     cg_prefetch_l1(c, cg_at(c, c->f32, a, cg_i64(c, AHEAD * s->a_k + at)));
 }
 
+// Where step k + j of B is; b: that of step k, where there is no table
+static V step_of_b(Cg *c, const TileBody *t, const PanelRange *of, V b, V k, V j) {
+  if (!t->s->has_table) return cg_row(c, b, j, t->b_k);
+  return cg_at(c, c->f32, of->b, cg_get(c, c->i64, t->arg[P_TABLE], cg_add(c, k, j)));
+}
+
 // Steps from `begin` on, `unroll` at a time; the accumulator chains take them in turn. Returns the end.
 static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uint32_t unroll, uint32_t chains,
                     bool prefetches, V *acc) {
@@ -168,7 +189,7 @@ static V k_unrolled(Cg *c, const TileBody *t, const PanelRange *of, V begin, uin
     if (many_rows) a = cg_opaque(c, a);  // else LLVM keeps a pointer to each row, more than registers
     for (uint32_t j = 0; j < unroll; j++) {
       V k = cg_i64(c, j);
-      V a_at = cg_row(c, a, k, t->a_k), b_at = cg_row(c, b, k, t->b_k);
+      V a_at = cg_row(c, a, k, t->a_k), b_at = step_of_b(c, t, of, b, l.i, k);
       k_step(c, t, of, a_at, b_at, acc + j % chains * n);
       if (prefetches && unroll_of(t->s) > 1) prefetch_step(c, t->s, a_at, b_at);
     }
@@ -345,7 +366,7 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
   snprintf(
       out, size,
       "tile%s%s%ux%u.a%lld,%lld.b%lld,%lld.c%lld,%lld.x%u,%lld,%lld.s%d,%lld.m%u,%lld,%d%d.p%u,%u,%u,%d.q%lld,%lld."
-      "k%u,%u%s.j%u,%lld",
+      "k%u,%u%s%s.j%u,%lld",
       s->apart ? "-" : "", s->accumulate ? "+" : "", s->mr, s->nv, (long long)s->a_row, (long long)s->a_k,
       (long long)s->b_k, (long long)s->b_vec, (long long)s->c_row, (long long)s->c_vec, s->x_n, (long long)s->x_row,
       (long long)s->x_vec, s->has_bias, (long long)s->bias_vec, s->mask_from, (long long)s->mask_step, s->mask_b,
@@ -354,7 +375,7 @@ static void tile_name(const TileSpec *s, char *out, size_t size) {
       s->segmented == 2 ? ".tt"
       : s->segmented    ? ".t"
                         : "",
-      s->partial_level, (long long)s->partial);
+      s->has_table ? ".i" : "", s->partial_level, (long long)s->partial);
 }
 
 static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, V *arg) {
@@ -368,6 +389,7 @@ static uint32_t tile_arguments(Cg *c, const TileSpec *s, const TileArgs *a, V *a
                         a->pre ? a->pre : null,
                         a->odd_rows ? a->odd_rows : null,
                         s->prefetch_result ? a->result : null,
+                        s->has_table ? a->b_table : null,
                         a->k,
                         a->n ? a->n : zero,
                         s->prefetch_lines ? a->prefetch_row : zero};
@@ -442,6 +464,7 @@ static TileArgs own_arguments(Cg *c, V fn, const TileSpec *s, V *rest) {
   if (s->prefetch_lines) a.prefetch = p[P_PREFETCH];
   if (s->pre_k) a.pre = p[P_PRE];
   if (s->prefetch_result) a.result = p[P_RESULT];
+  if (s->has_table) a.b_table = p[P_TABLE];
   V *strides[N_STRIDES] = {&a.a_row, &a.a_k, &a.b_k, &a.c_row, &a.result_row};
   place_segments(strides + OF_OPERANDS, a.segments, a.a_segment, a.b_segment);
   uint32_t next = read_strides(c, fn, s, strides);

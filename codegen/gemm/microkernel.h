@@ -4,7 +4,7 @@
 //
 // The first k of A may come from rows of another operand, `pre`, as if they stood before those of A. A and B may be
 // segmented: k is a nest of at most two levels of strided segments, such as the rows of an image's window, and their sums
-// follow one another.
+// follow one another. Steps of k may lie anywhere in B, where a table says, such as the taps of a window.
 //
 // Elements of A are broadcast, B is read as whole vectors, and mr x nv accumulators stay in registers. Each
 // element sums in the order of k by fused multiply-adds, or in as many chains as all tiles of the product
@@ -25,6 +25,7 @@ typedef struct {
   uint32_t mr, nv;
   int64_t a_row, a_k;    // strides in elements; may be TILE_DYN
   int64_t b_k, b_vec;    // from k to k + 1 (may be TILE_DYN), from one vector to the next
+  bool has_table;        // step k of B is at b + b_table[k]; b_k is 0
   int64_t c_row, c_vec;  // likewise for C (c_row may be TILE_DYN)
   bool apart;            // (A[m][k] - B[k][j])^2 in place of the product
   bool accumulate;       // C += instead: every vector starts from C, there is no x and no bias
@@ -62,6 +63,7 @@ typedef struct {
   // Of each level: how many segments; elements from one to the next
   V segments[SEGMENT_LEVELS], a_segment[SEGMENT_LEVELS], b_segment[SEGMENT_LEVELS];
   V odd_rows;  // pointer to a_row's odd multiples in bytes; cg_tile_rows makes it
+  V b_table;   // has_table: i64[k], in elements
 } TileArgs;
 
 // Sets partial sums if an element sums `terms` products, in this tile and others, and these are too many for

@@ -16,9 +16,7 @@
 
 static bool prefetches_update(const Gemm *g) { return !ir_none(g->p->update) && g->p->nc; }
 
-// The value that the kernel stores for the product's rows: the product, or the last value of its epilogue;
-// none.
-static Val result_of(const Gemm *g) {
+Val cg_gemm_result(const Gemm *g) {
   Cg *c = g->c;
   if (g->p->epilogue != EPILOGUE_FROM_STACK) return g->p->out;
   const Ins *product = ir_ins(c->f, g->p->product);
@@ -69,7 +67,7 @@ static bool prefetches_rows(const Gemm *g) {
 static bool prefetches_result(const Gemm *g) {
   const GemmPlan *p = g->p;
   bool one_block = p->kc >= p->k_max && !p->nc && !g->slices;
-  return one_block && !ir_none(result_of(g)) && exceeds_l2(g, p->batch_max * p->m_max * p->n_max);
+  return one_block && !ir_none(cg_gemm_result(g)) && exceeds_l2(g, p->batch_max * p->m_max * p->n_max);
 }
 
 // How the tiles of rows share the lines of the next block of B: each prefetches `lines` with `steps` k. The fewer at a time
@@ -224,7 +222,7 @@ static void prefetch_rows(Gemm *g, TileArgs *args) {
 
 static void prefetch_result(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
-  args->result = cg_cell(c, cg_ptr(c, result_of(g)), u->row, g->n, u->n0);
+  args->result = cg_cell(c, cg_ptr(c, cg_gemm_result(g)), u->row, g->n, u->n0);
   args->result_row = g->n;
 }
 

@@ -3,6 +3,7 @@
 // gradients; the exceptions are `missing` in the table.
 #include "ir/autodiff/autodiff.h"
 #include "ir/autodiff/grad.h"
+#include "ir/conv.h"
 #include "ir/expr.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
@@ -362,12 +363,12 @@ void ir_grad_rule_linear(Grad *g, Val v, Val adj) {
 }
 
 // ---- convolutions: each of the three ops has the other two as gradients
-static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) {
+static Val like_conv(Grad *g, Val v, Op op, Val a, Val b, Val sized, bool is_first) {
   static const Key keys[] = {KEY_stride, KEY_pad, KEY_dilation, KEY_groups, KEY_algorithm, KEY_first};
   Attr attr[7];
   uint32_t n = 0, rank = ir_rank(g->p, shape_of(g, v)) - 2, from = 1;
   if (op == OP_conv_weight_grad || ir_attr(g->f, v, KEY_first)) from = 2;
-  for (uint32_t k = 0; k < 6; k++)
+  for (uint32_t k = 0; k < (is_first ? 6 : 5); k++)
     if (ir_attr(g->f, v, keys[k])) attr[n++] = *ir_attr(g->f, v, keys[k]);
   Dim d[MAX_RANK];
   for (uint32_t k = 0; k < rank && op != OP_conv; k++) d[k] = ir_dim_at(g->p, shape_of(g, sized), from + k);
@@ -375,8 +376,36 @@ static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) {
   return ir_emit(g->f, op, (Val[]){a, b}, 2, attr, n, g->loc);
 }
 
+static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) { return like_conv(g, v, op, a, b, sized, true); }
+
+// The channels of an image moved to the last axis, or behind the first one
+static Val with_channels(Grad *g, Val v, bool last) {
+  uint32_t rank = ir_rank(g->p, shape_of(g, v));
+  int64_t list[MAX_RANK] = {0};
+  for (uint32_t k = 1; k < rank; k++) list[k] = last ? (k + 1 == rank ? 1 : k + 1) : (k == 1 ? rank - 1 : k - 1);
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(g->p, list, rank));
+  return ir_emit(g->f, OP_permute, &v, 1, &perm, 1, g->loc);
+}
+
+// {first} of other groups than of one channel: gradients have channels last.
+static bool mixes_first(Grad *g, Val v) {
+  Conv c;
+  ir_conv(g->f, v, &c);
+  return c.channels_first && (c.groups != c.c || c.groups != c.o);
+}
+
+static void give_mixed(Grad *g, Val v, Val adj) {
+  Val x = arg(g, v, 0), w = arg(g, v, 1), y = with_channels(g, adj, true);
+  if (g->dep[x.i]) ir_grad_give(g, x, with_channels(g, like_conv(g, v, OP_conv_transpose, y, w, x, false), false));
+  if (g->dep[w.i]) ir_grad_give(g, w, like_conv(g, v, OP_conv_weight_grad, with_channels(g, x, true), y, w, false));
+}
+
 void ir_grad_rule_conv(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), w = arg(g, v, 1);
+  if (mixes_first(g, v)) {
+    give_mixed(g, v, adj);
+    return;
+  }
   if (g->dep[x.i]) ir_grad_give(g, x, conv_like(g, v, OP_conv_transpose, adj, w, x));
   if (g->dep[w.i]) ir_grad_give(g, w, conv_like(g, v, OP_conv_weight_grad, x, adj, w));
 }

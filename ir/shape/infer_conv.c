@@ -109,16 +109,25 @@ static Shape image_shape(const Infer *c, Dim channels, const Dim *size, uint32_t
   return ir_shape(c->p, d, spatial + 2);
 }
 
-// {first}: channels, of x and of y, are groups of one.
+static bool has_constant_sizes(const Infer *c, uint32_t spatial) {
+  for (uint32_t k = 0; k < spatial; k++)
+    if (!ir_dim_is_const(c->p, dim_of(c, 0, spatial_at(c, k)))) return false;
+  return true;
+}
+
+// {first}: channels, of x and of y, are groups of one; or of a convolution, of images of constant sizes.
 static uint16_t check_first(const Infer *c, const int64_t *kernel, uint32_t spatial, int64_t in, int64_t out) {
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
   if (!ir_attr(c->f, c->v, KEY_first)) return 0;
   bool is_short =
       item(c->f, c->v, KEY_stride, spatial - 1, 1) <= CONV_FIRST_STRIDE && kernel[spatial - 1] <= CONV_FIRST_TAPS;
-  if (in == groups && out == groups && is_short && algorithm_of(c->f, c->v) == CONV_AUTO) return 0;
-  return ir_infer_fault(c, E_ARGUMENT,
-                        "{first} is for groups of one channel, windows of up to 31 elements along the last axis, there "
-                        "a stride of up to 4, and no {algorithm}");
+  bool is_conv = ir_ins(c->f, c->v)->op == OP_conv && has_constant_sizes(c, spatial);
+  bool by_one = in == groups && out == groups;
+  if ((by_one || is_conv) && is_short && algorithm_of(c->f, c->v) == CONV_AUTO) return 0;
+  return ir_infer_fault(
+      c, E_ARGUMENT,
+      "{first} is for groups of one channel and for convolutions of images of constant sizes, windows of up "
+      "to 31 elements along the last axis, there a stride of up to 4, and no {algorithm}");
 }
 
 // kernel: the sizes of the window.

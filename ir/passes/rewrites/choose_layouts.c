@@ -7,7 +7,8 @@
 //
 // Pools and resizes do not mix channels: with channels first they see N * C images of one channel, for which their kernels
 // have vectors along the last axis (ir/pool.h). Convolutions of groups of one channel have kernels for either layout
-// (ir/conv.h). A product with the channels of each pixel, such as a convolution of one tap, has an image as either operand:
+// (ir/conv.h), and so have those of few channels, or of windows further apart. A product with the channels of each pixel, such as a
+// convolution of one tap, has an image as either operand:
 //
 //   %y = linear %x, %w   ->   matmul %w, %x      x [N, C, pixels]       its gradients likewise, over images as rows [N pixels, C]
 //
@@ -24,7 +25,7 @@
 #include "ir/pool.h"
 #include "ir/rewrite.h"
 
-enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128 };  // of a product with channels first
+enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128, FEW_CHANNELS = 16 };  // of a product with channels first; of an image
 
 typedef enum {
   FIXED,
@@ -68,11 +69,36 @@ static void unite(Layouts *l, uint32_t a, uint32_t b) {
   l->has_core[a] |= l->has_core[b];
 }
 
+// Do all who read v, through what is pointwise, put its channels first?
+static bool is_read_first(const Layouts *l, Val v, uint32_t depth) {
+  enum { MOST = 8 };
+  bool any = false;
+  for (uint32_t k = l->uses.first[v.i]; k < l->uses.first[v.i + 1]; k++) {
+    Val user = {l->uses.user[k]};
+    bool passes =
+        ir_ops[ir_ins(l->f, user)->op].is_pointwise && ir_ins(l->f, user)->shape.i == ir_ins(l->f, v)->shape.i;
+    if (!ir_moves_channels(l->f, user, true) && !(passes && depth < MOST && is_read_first(l, user, depth + 1)))
+      return false;
+    any = true;
+  }
+  return any;
+}
+
+// Groups of one channel; or all channels, between two permutations, where vectors of pixels are at least as fast as those of
+// channels: few channels, or windows further apart. Few pixels would read all weights for little.
+static bool has_planes(const Layouts *l, Val v, const Conv *c) {
+  bool pixels = c->out[0] * c->out[1] * c->out[2] >= LEAST_PIXELS, far = c->stride[0] * c->stride[1] * c->stride[2] > 1;
+  if (c->groups == c->c && c->groups == c->o) return true;
+  if (ir_ins(l->f, v)->op != OP_conv || c->groups != 1 || c->run_sized || !pixels || !(far || c->c < FEW_CHANNELS))
+    return false;
+  return ir_moves_channels(l->f, ir_arg(l->f, v, 0), false) && is_read_first(l, v, 0);
+}
+
 static bool takes_channels_first(const Layouts *l, Val v) {
   Conv c;
   ir_conv(l->f, v, &c);
   bool is_wide = c.in[2] >= LEAST_WIDTH && c.out[2] >= LEAST_WIDTH;
-  return !c.channels_first && c.groups == c.c && c.groups == c.o && is_wide && c.algorithm == CONV_AUTO &&
+  return !c.channels_first && is_wide && c.algorithm == CONV_AUTO && has_planes(l, v, &c) &&
          c.stride[2] <= CONV_FIRST_STRIDE && c.kernel[2] <= CONV_FIRST_TAPS;
 }
 
