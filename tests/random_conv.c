@@ -146,7 +146,7 @@ void add_conv(Gen *g) {
   uint32_t n = attributes(g, &w, attr), kind = gen_below(g, 3);
   Val of[2] = {x, (Val){0}};
   bool by_one = w.groups == channels && out == channels, mixes = kind == 0 && has_constant_sizes(g, &d);
-  bool first = (by_one && gen_chance(g, 60)) || (mixes && gen_chance(g, 40));
+  bool first = (by_one && gen_chance(g, 60)) || (mixes && gen_chance(g, 30));
   if (first) n = 4, attr[n++] = ir_a_int(KEY_first, 1);
   if (kind < 2 && gen_chance(g, 40)) of[0] = image_of_its_own(g, x);
   if (!ir_none(of[0]) && kind < 2 && first) of[0] = with_channels_first(g, of[0]);
