@@ -16,6 +16,7 @@
 #include "ir/intern.h"
 #include "ir/ops.h"
 #include "ir/passes/planning/verify_plan.h"
+#include "ir/storage.h"
 #include "ir/text/text.h"
 
 typedef struct {
@@ -153,11 +154,21 @@ static bool is_interleaved(const Look *l, uint32_t i) {
   return true;
 }
 
-// Its columns, which may be reshaped in the kernel, have the elements of the others, one by one.
+static bool has_as_many(const Look *l, Shape a, Shape b) {
+  return ir_shape_numel(l->f->prog, a).i == ir_shape_numel(l->f->prog, b).i;
+}
+
+// Columns that the kernel makes, which it may reshape, have the elements of the others, one by one; those in memory have their shape.
 static bool has_columns_of(const Look *l, uint32_t i, Shape s) {
-  if (op_at(l, i) != OP_reshape && !is_interleaved(l, i)) return false;
-  Shape column = shape_at(l, op_at(l, i) == OP_reshape ? (Val){i} : ir_arg(l->f, (Val){i}, 0));
-  return ir_shape_numel(l->f->prog, column).i == ir_shape_numel(l->f->prog, s).i;
+  if (op_at(l, i) == OP_reshape) return has_as_many(l, shape_at(l, (Val){i}), s);
+  if (!is_interleaved(l, i)) return false;
+  for (uint32_t k = 0; k < l->f->ins[i].n_args; k++) {
+    Val a = ir_arg(l->f, (Val){i}, k), base = ir_view_base(l->f, a);
+    bool is_own = base.i >= l->k->first && base.i < l->end;
+    if (is_own ? !has_as_many(l, shape_at(l, a), s) : shape_at(l, a).i != s.i && shape_at(l, base).i != s.i)
+      return false;
+  }
+  return true;
 }
 
 // The first that is no such concat, which come behind what they read
