@@ -104,7 +104,7 @@
 #define TUNED_PACK_AHEAD(X) \
   X(AHEAD, 2, 87, "blocks from the one that is packed to the one that is prefetched")
 
-#define TUNED_MACROKERNEL(X) \
+#define TUNED_MICROKERNEL(X) \
   X(UNROLLED_K, 128, 90, "from which on a turn of several steps pays for its code")
 
 #define TUNED_MOMENTS(X) \
@@ -148,7 +148,6 @@
   X(L1_PART, 2, 131, "part of L1 that a strip takes of which all channels are copied at once")                            \
   X(L2_PART, 4, 131, "part of L2 that a strip takes, and sums that wait")                                                 \
   X(KC, 256, 131, "terms of sums, at most, of which a panel of pixels reads what stays in L1")                            \
-  X(UNROLLED_K, 128, 90, "from which on a turn of several steps pays for its code")                                       \
   X(UNITS_WANTED, 8, 131, "so that shares are even")
 
 #define TUNED_PLANES_WEIGHTS(X)                                                                                           \

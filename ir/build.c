@@ -153,6 +153,21 @@ Val ir_op1(Fn *f, Op op, Val a, Loc loc) { return ir_emit(f, op, &a, 1, NULL, 0,
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc) { return ir_emit(f, op, (Val[]){a, b}, 2, NULL, 0, loc); }
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc) { return ir_emit(f, op, (Val[]){a, b, c}, 3, NULL, 0, loc); }
 
+Val ir_reshaped(Fn *f, Val v, Shape to, Loc loc) {
+  Attr shape = ir_a_list(KEY_shape, to);
+  return ir_ins(f, v)->shape.i == to.i ? v : ir_emit(f, OP_reshape, &v, 1, &shape, 1, loc);
+}
+
+Val ir_emit_crop(Fn *f, Val v, const Crop *c, Loc loc) {
+  Prog *p = f->prog;
+  uint32_t n = ir_rank(p, ir_ins(f, v)->shape);
+  Attr attrs[] = {ir_a_list(KEY_starts, ir_shape_ints(p, c->start, n)),
+                  ir_a_list(KEY_steps, ir_shape_ints(p, c->step, n)),
+                  ir_a_list(KEY_before, ir_shape_ints(p, c->before, n)),
+                  ir_a_list(KEY_behind, ir_shape_ints(p, c->behind, n)), ir_a_list(KEY_shape, ir_shape(p, c->size, n))};
+  return ir_emit(f, OP_crop, &v, 1, attrs, 5, loc);
+}
+
 Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc) {
   Prog *p = f->prog;
   const char *file = ir_loc_file(p, of);

@@ -31,6 +31,13 @@ Val ir_param(Fn *f, uint32_t param, Loc loc);
 Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
+Val ir_reshaped(Fn *f, Val v, Shape to, Loc loc);  // v itself where that is its shape
+// What a crop reads and puts along each axis of its operand (ir/slice.h)
+typedef struct {
+  int64_t start[MAX_RANK], step[MAX_RANK], before[MAX_RANK], behind[MAX_RANK];
+  Dim size[MAX_RANK];
+} Crop;
+Val ir_emit_crop(Fn *f, Val v, const Crop *c, Loc loc);
 // {reader="READER FILE:LINE"} with the place of `of`: no rule drops it
 Val ir_emit_copy(Fn *f, Val x, const char *reader, Loc of, Loc loc);
 static inline Attr ir_a_int(Key k, int64_t v) { return (Attr){(uint8_t)k, {.i = v}}; }

@@ -46,6 +46,10 @@ static inline int64_t ir_conv_taps(const Conv *c) { return c->kernel[0] * c->ker
 // Positions of a window along an axis of `in` elements; none: the window is longer for every size of the run.
 Dim ir_conv_positions(Prog *p, Dim in, int64_t padding, int64_t kernel, int64_t stride, int64_t dilation);
 
+// The axis of an image that lies at k where its channels are moved behind the first axis, or to the end
+static inline uint32_t ir_axis_in_first(uint32_t rank, uint32_t k) { return k < 2 ? k * (rank - 1) : k - 1; }
+static inline uint32_t ir_axis_in_last(uint32_t rank, uint32_t k) { return k == 0 ? 0 : k + 1 == rank ? 1 : k + 1; }
+bool ir_perm_moves_channels(const Prog *p, Shape perm, bool to_first);
 // v is a permute that moves the last axis behind the first one, as channels of images; not to_first: back
 bool ir_moves_channels(const Fn *f, Val v, bool to_first);
 

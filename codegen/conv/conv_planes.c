@@ -307,7 +307,7 @@ static void sum_vectors(const Unit *u, const Rows *r, const Terms *t, V vector, 
                    .prefetch_result = t->ends && !ir_none(cg_gemm_result(u->g)),
                    .mask_from = nv,
                    .mask_step = vl,
-                   .long_k = by_channels && p->channels >= UNROLLED_K};
+                   .long_k = by_channels && cg_tile_is_long(p->channels)};
   cg_tile_sum_in_parts(&spec, c->t, p->s.rows, by_channels ? p->channels : taps, by_channels ? 1 : p->channels);
   V at = cg_times(c, vector, vl), k0 = cg_times(c, t->first, taps);
   TileArgs args = {.a = cg_cell(c, u->weights, r->channel, cg_i64(c, p->s.rows), k0),

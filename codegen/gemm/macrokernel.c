@@ -13,9 +13,6 @@
 // end to end. With several KC blocks the accumulators are in memory between blocks, or on the stack for an epilogue. The
 // epilogue takes strips of rows of a macro tile, or a micropanel's rows of NC columns, while their sums are in cache.
 #include "codegen/gemm/macro_tile.h"
-#include "codegen/tuning.h"
-
-enum { TUNED_MACROKERNEL(TUNE) };
 
 // Strides that are sizes of the product are arguments of a tile: products of other sizes share it.
 static int64_t stride_or_dyn(V v, int64_t of_blocks) {
@@ -73,7 +70,7 @@ static TileSpec make_spec(const Gemm *g) {
                 .mask_step = vl,
                 .mask_b = p->pack_b == B_IN_PLACE,
                 .mask_c = !in_strip(g),
-                .long_k = p->k_max >= UNROLLED_K,
+                .long_k = cg_tile_is_long(p->k_max),
                 .chains = p->chains};
   cg_tile_sum_in_parts(&s, g->c->t, p->k_max, cg_smaller(p->kc, p->k_max), 1);
   return s;

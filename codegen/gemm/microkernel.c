@@ -1,10 +1,11 @@
 // The microkernel (see microkernel.h), rows cut into tiles, and the transposing pack.
 #include "codegen/gemm/microkernel.h"
+#include "codegen/tuning.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64 };
+enum { MAX_TILE = MAX_CARRY, MAX_NV = 8, MAX_LANES = 64, TUNED_MICROKERNEL(TUNE) };
 
 // ---- small things
 
@@ -12,6 +13,8 @@ uint32_t cg_tile_height(int64_t rows, uint32_t most) {
   if (rows <= 1) return 1;
   return (uint32_t)cg_ceil_div(rows, cg_ceil_div(rows, most));
 }
+
+bool cg_tile_is_long(int64_t k) { return k >= UNROLLED_K; }
 
 // The addresses of a small tile fit the registers.
 static uint32_t unroll_of(const TileSpec *s) {

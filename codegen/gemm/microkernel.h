@@ -48,7 +48,7 @@ typedef struct {
   // rows of the prefetch, a multiple of TILE_UNROLL, before it goes on to the next lines; 0: all rows
   uint32_t prefetch_rows;
   bool prefetch_result;  // prefetch the lines that the tile stores to, before it sums
-  bool long_k;           // TILE_UNROLL steps of k in one turn of the loop
+  bool long_k;           // TILE_UNROLL steps of k in one turn of the loop: cg_tile_is_long(k)
   uint32_t chains;  // accumulator chains that take k in turn, a power of two, to hide the latency of additions; 0: one
 } TileSpec;
 static inline uint32_t cg_tile_chains(const TileSpec *s) { return s->chains ? s->chains : 1; }
@@ -68,6 +68,7 @@ typedef struct {
 
 // Sets partial sums if an element sums `terms` products, in this tile and others, and these are too many for
 // one sum. Bounds: k, and the segments of the first level.
+bool cg_tile_is_long(int64_t k);
 void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t segments);
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
 

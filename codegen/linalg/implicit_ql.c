@@ -4,28 +4,25 @@
 // of its first two rows that is nearer to the first one as its shift. As EISPACK's imtql2.
 #include "codegen/linalg/vectors.h"
 
-static V number(Cg *c, V of, V i) { return cg_get(c, c->f64, of, i); }
-static V constant(Cg *c, double x) { return LLVMConstReal(c->f64, x); }
-
 static V shift(Cg *c, const CgDiagonal *d, V first) {
-  V x = number(c, d->diagonal, first), e = number(c, d->beside, first), one = constant(c, 1);
-  V half = cg_fdiv(c, cg_fsub(c, number(c, d->diagonal, next_to(c, first)), x), cg_fmul(c, constant(c, 2), e));
-  V square = cg_fma(c, half, half, one), root = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &square, 1);
+  V x = f64_get(c, d->diagonal, first), e = f64_get(c, d->beside, first), one = f64_of(c, 1);
+  V half = cg_fdiv(c, cg_fsub(c, f64_get(c, d->diagonal, next_to(c, first)), x), cg_fmul(c, f64_of(c, 2), e));
+  V square = cg_fma(c, half, half, one), root = f64_root(c, square);
   V signs[] = {root, half}, with_sign = cg_call_intrinsic(c, "llvm.copysign", &c->f64, 1, signs, 2);
   return cg_fsub(c, x, cg_fdiv(c, e, cg_fadd(c, half, with_sign)));
 }
 
 static void step(Cg *c, const CgDiagonal *d, V first, V end) {
   enum { NEXT, SINE, COSINE, LOST };
-  V zero = constant(c, 0), one = constant(c, 1), last = cg_sub(c, end, cg_i64(c, 1)), n = cg_sub(c, end, first);
-  V x[] = {cg_fsub(c, number(c, d->diagonal, end), shift(c, d, first)), one, one, zero};
+  V zero = f64_of(c, 0), one = f64_of(c, 1), last = cg_sub(c, end, cg_i64(c, 1)), n = cg_sub(c, end, first);
+  V x[] = {cg_fsub(c, f64_get(c, d->diagonal, end), shift(c, d, first)), one, one, zero};
   for (Loop l = cg_carry(c, cg_i64(c, 0), n, cg_i64(c, 1), x, 4); cg_next(&l);) {
-    V i = cg_sub(c, last, l.i), above = next_to(c, i), e = number(c, d->beside, i);
+    V i = cg_sub(c, last, l.i), above = next_to(c, i), e = f64_get(c, d->beside, i);
     V f = cg_fmul(c, x[SINE], e), b = cg_fmul(c, x[COSINE], e);
     CgTurn t = cg_turn_of(c, x[NEXT], f);
-    V kept = cg_fsub(c, number(c, d->diagonal, above), x[LOST]);
-    V more = cg_fma(c, cg_fsub(c, number(c, d->diagonal, i), kept), t.sine,
-                    cg_fmul(c, cg_fmul(c, constant(c, 2), t.cosine), b));
+    V kept = cg_fsub(c, f64_get(c, d->diagonal, above), x[LOST]);
+    V more = cg_fma(c, cg_fsub(c, f64_get(c, d->diagonal, i), kept), t.sine,
+                    cg_fmul(c, cg_fmul(c, f64_of(c, 2), t.cosine), b));
     x[LOST] = cg_fmul(c, t.sine, more);
     cg_put(c, t.length, d->beside, above);
     cg_put(c, cg_fadd(c, kept, x[LOST]), d->diagonal, above);
@@ -33,7 +30,7 @@ static void step(Cg *c, const CgDiagonal *d, V first, V end) {
     cg_turn_rows(c, t, f32_at(c, row, d->ld), row, d->ld);
     x[NEXT] = cg_fsub(c, cg_fmul(c, t.cosine, more), b), x[SINE] = t.sine, x[COSINE] = t.cosine;
   }
-  cg_put(c, cg_fsub(c, number(c, d->diagonal, first), x[LOST]), d->diagonal, first);
+  cg_put(c, cg_fsub(c, f64_get(c, d->diagonal, first), x[LOST]), d->diagonal, first);
   cg_put(c, x[NEXT], d->beside, first);
   cg_put(c, zero, d->beside, end);
 }

@@ -6,29 +6,25 @@
 // end. As LAPACK's dbdsqr.
 #include "codegen/linalg/vectors.h"
 
-static V number(Cg *c, V of, V i) { return cg_get(c, c->f64, of, i); }
-static V constant(Cg *c, double x) { return LLVMConstReal(c->f64, x); }
-static V size(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.fabs", &c->f64, 1, &x, 1); }
-static V root(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &x, 1); }
 static V larger(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), a, b); }
 static V smaller(Cg *c, V a, V b) { return cg_select(c, cg_fcmp(c, LLVMRealOGT, a, b), b, a); }
 
 // Of [f g; 0 h]
 static V smaller_value(Cg *c, V f, V g, V h) {
-  V a = size(c, f), b = size(c, h), square = cg_fmul(c, g, g), sum = cg_fadd(c, a, b), rest = cg_fsub(c, a, b);
-  V twice = cg_fadd(c, root(c, cg_fma(c, sum, sum, square)), root(c, cg_fma(c, rest, rest, square)));
-  V product = cg_fmul(c, constant(c, 2), cg_fmul(c, a, b));
-  return cg_select(c, cg_fcmp(c, LLVMRealOGT, twice, constant(c, 0)), cg_fdiv(c, product, twice), constant(c, 0));
+  V a = f64_size(c, f), b = f64_size(c, h), square = cg_fmul(c, g, g), sum = cg_fadd(c, a, b), rest = cg_fsub(c, a, b);
+  V twice = cg_fadd(c, f64_root(c, cg_fma(c, sum, sum, square)), f64_root(c, cg_fma(c, rest, rest, square)));
+  V product = cg_fmul(c, f64_of(c, 2), cg_fmul(c, a, b));
+  return cg_select(c, cg_fcmp(c, LLVMRealOGT, twice, f64_of(c, 0)), cg_fdiv(c, product, twice), f64_of(c, 0));
 }
 
 // Whether some number on the diagonal of the part counts as 0
 static V has_zero(Cg *c, const CgDiagonal *d, V first, V end) {
-  V bounds[] = {size(c, number(c, d->diagonal, first)), size(c, number(c, d->diagonal, first))};
+  V bounds[] = {f64_size(c, f64_get(c, d->diagonal, first)), f64_size(c, f64_get(c, d->diagonal, first))};
   for (Loop l = cg_carry(c, first, end, cg_i64(c, 1), bounds, 2); cg_next(&l);) {
-    V x = size(c, number(c, d->diagonal, next_to(c, l.i)));
+    V x = f64_size(c, f64_get(c, d->diagonal, next_to(c, l.i)));
     bounds[0] = smaller(c, x, bounds[0]), bounds[1] = larger(c, x, bounds[1]);
   }
-  return cg_fcmp(c, LLVMRealOLE, bounds[0], cg_fmul(c, bounds[1], constant(c, 0x1p-50)));
+  return cg_fcmp(c, LLVMRealOLE, bounds[0], cg_fmul(c, bounds[1], f64_of(c, 0x1p-50)));
 }
 
 static void turn(Cg *c, CgTurn t, V rows, V ld, V i) {
@@ -38,8 +34,9 @@ static void turn(Cg *c, CgTurn t, V rows, V ld, V i) {
 
 // x - shift^2 / x, x the first number of the diagonal
 static V start(Cg *c, const CgDiagonal *d, V first, V end) {
-  V before = cg_sub(c, end, cg_i64(c, 1)), x = number(c, d->diagonal, first);
-  V shift = smaller_value(c, number(c, d->diagonal, before), number(c, d->beside, before), number(c, d->diagonal, end));
+  V before = cg_sub(c, end, cg_i64(c, 1)), x = f64_get(c, d->diagonal, first);
+  V shift =
+      smaller_value(c, f64_get(c, d->diagonal, before), f64_get(c, d->beside, before), f64_get(c, d->diagonal, end));
   V shifted = cg_fma(c, cg_fneg(c, cg_fdiv(c, shift, x)), shift, x);
   return cg_select(c, has_zero(c, d, first, end), x, shifted);
 }
@@ -47,10 +44,10 @@ static V start(Cg *c, const CgDiagonal *d, V first, V end) {
 static void step(Cg *c, const CgDiagonal *d, V first, V end) {
   enum { F, G, DIAGONAL, BESIDE };
   V one = cg_i64(c, 1), n = cg_sub(c, end, first), before = cg_sub(c, end, one);
-  V e = number(c, d->beside, first), x[] = {start(c, d, first, end), e, number(c, d->diagonal, first), e};
+  V e = f64_get(c, d->beside, first), x[] = {start(c, d, first, end), e, f64_get(c, d->diagonal, first), e};
   for (Loop l = cg_carry(c, cg_i64(c, 0), n, one, x, 4); cg_next(&l);) {
-    V i = cg_add(c, first, l.i), next = next_to(c, i), d1 = number(c, d->diagonal, next),
-      e1 = number(c, d->beside, next);
+    V i = cg_add(c, first, l.i), next = next_to(c, i), d1 = f64_get(c, d->diagonal, next),
+      e1 = f64_get(c, d->beside, next);
     CgTurn right = cg_turn_of(c, x[F], x[G]);
     for (If inside = cg_when(c, cg_lt(c, first, i)); cg_then(&inside);)
       cg_put(c, right.length, d->beside, cg_sub(c, i, one));

@@ -4,8 +4,8 @@
 enum { MOST_STEPS = 30 };  // for each number on a diagonal
 
 CgTurn cg_turn_of(Cg *c, V f, V g) {
-  V zero = LLVMConstNull(c->f64), one = LLVMConstReal(c->f64, 1), sum = cg_fma(c, f, f, cg_fmul(c, g, g));
-  V length = cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &sum, 1);
+  V zero = LLVMConstNull(c->f64), one = f64_of(c, 1), sum = cg_fma(c, f, f, cg_fmul(c, g, g));
+  V length = f64_root(c, sum);
   V is_none = cg_fcmp(c, LLVMRealOEQ, sum, zero), inverse = cg_fdiv(c, one, length);
   return (CgTurn){cg_select(c, is_none, one, cg_fmul(c, f, inverse)),
                   cg_select(c, is_none, zero, cg_fmul(c, g, inverse)), length};
@@ -32,15 +32,13 @@ void cg_turn_rows(Cg *c, CgTurn t, V a, V b, V n_columns) {
 }
 
 // ---- parts
-static V size(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.fabs", &c->f64, 1, &x, 1); }
-
 static V end_of_part(Cg *c, const CgDiagonal *d, V first) {
   V last = cg_sub(c, d->n, cg_i64(c, 1)), end = last;
   for (Loop l = cg_carry(c, first, last, cg_i64(c, 1), &end, 1); cg_next(&l);) {
-    V both = cg_fadd(c, size(c, cg_get(c, c->f64, d->diagonal, l.i)),
-                     size(c, cg_get(c, c->f64, d->diagonal, next_to(c, l.i))));
-    V least = cg_fmul(c, both, LLVMConstReal(c->f64, 0x1p-36));
-    V goes_on = cg_fcmp(c, LLVMRealOGT, size(c, cg_get(c, c->f64, d->beside, l.i)), least);  // NaN ends a part
+    V both =
+        cg_fadd(c, f64_size(c, f64_get(c, d->diagonal, l.i)), f64_size(c, f64_get(c, d->diagonal, next_to(c, l.i))));
+    V least = cg_fmul(c, both, f64_of(c, 0x1p-36));
+    V goes_on = cg_fcmp(c, LLVMRealOGT, f64_size(c, f64_get(c, d->beside, l.i)), least);  // NaN ends a part
     end = cg_select(c, goes_on, last, l.i);
     cg_leave(&l, cg_not(c, goes_on));
   }

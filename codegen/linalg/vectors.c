@@ -29,8 +29,8 @@ typedef struct {
 } Results;
 
 static V value(Cg *c, const Results *r, V k) {
-  V x = cg_get(c, c->f64, r->d->diagonal, k);
-  return r->falls ? cg_call_intrinsic(c, "llvm.fabs", &c->f64, 1, &x, 1) : x;
+  V x = f64_get(c, r->d->diagonal, k);
+  return r->falls ? f64_size(c, x) : x;
 }
 
 // How many values stand before value k: equal ones, and those that are NaN, in the order they have.
@@ -71,7 +71,7 @@ static void store(Cg *c, const Results *r) {
     if (r->values) cg_put(c, scaled, r->values, place);
     if (r->columns) store_column(c, r, f32_at(c, from, cg_mul(c, l.i, from_ld)), place, nothing);
     if (!r->rows) continue;
-    V signs[] = {cg_f32(c, 1), cg_fptrunc(c, cg_get(c, c->f64, d->diagonal, l.i), c->f32)};
+    V signs[] = {cg_f32(c, 1), cg_fptrunc(c, f64_get(c, d->diagonal, l.i), c->f32)};
     Row row = {f32_at(c, r->rows, cg_mul(c, place, r->n_columns)), f32_at(c, d->rows, cg_mul(c, l.i, d->ld)),
                cg_primitive(c, OP_copysign, signs), nothing};
     cg_each_vector(c, cg_i64(c, 0), r->n_columns, store_vectors, &row);
@@ -82,7 +82,16 @@ static V result_of(Cg *c, Val result, V matrix, V each) {
   return cg_stored(c, result) ? f32_at(c, cg_ptr(c, result), cg_mul(c, matrix, each)) : NULL;
 }
 
-// ---- eigh
+// ---- ops
+static void emit_each(Cg *c, Val v, void (*emit)(Cg *c, Val v, V matrix)) {
+  if (cg_values_alone(c->f, v)) {
+    cg_emit_values(c, v);
+    return;
+  }
+  V n = cg_n_matrices(c, ir_ins(c->f, ir_arg(c->f, v, 0))->shape);
+  for (Loop l = cg_each_shared(c, n, 1); cg_next(&l);) emit(c, v, l.i);
+}
+
 static void emit_eigh(Cg *c, Val v, V matrix) {
   Val a = ir_arg(c->f, v, 0);
   V n = cg_matrix_size(c, ir_ins(c->f, a)->shape, 1), square = cg_mul(c, n, n);
@@ -97,14 +106,7 @@ static void emit_eigh(Cg *c, Val v, V matrix) {
   store(c, &r);
 }
 
-void cg_emit_eigh(Cg *c, Val v) {
-  if (cg_values_alone(c->f, v)) {
-    cg_emit_values(c, v);
-    return;
-  }
-  V n_matrices = cg_n_matrices(c, ir_ins(c->f, ir_arg(c->f, v, 0))->shape);
-  for (Loop l = cg_each_shared(c, n_matrices, 1); cg_next(&l);) emit_eigh(c, v, l.i);
-}
+void cg_emit_eigh(Cg *c, Val v) { emit_each(c, v, emit_eigh); }
 
 // ---- svd: m rows of n columns, and behind all spread matrices m rows of as many
 static int64_t left_floats(const Fn *f, Val a, const Target *t) {
@@ -137,14 +139,7 @@ static void emit_svd(Cg *c, Val v, V matrix) {
   store(c, &r);
 }
 
-void cg_emit_svd(Cg *c, Val v) {
-  if (cg_values_alone(c->f, v)) {
-    cg_emit_values(c, v);
-    return;
-  }
-  V n_matrices = cg_n_matrices(c, ir_ins(c->f, ir_arg(c->f, v, 0))->shape);
-  for (Loop l = cg_each_shared(c, n_matrices, 1); cg_next(&l);) emit_svd(c, v, l.i);
-}
+void cg_emit_svd(Cg *c, Val v) { emit_each(c, v, emit_svd); }
 
 int64_t cg_eigh_scratch_bytes(const Fn *f, Val v, const Target *t) {
   return cg_values_alone(f, v) ? cg_values_scratch_bytes(f, v, t) : cg_spread_bytes(f, ir_arg(f, v, 0), t);

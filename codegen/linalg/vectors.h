@@ -13,6 +13,12 @@
 
 #include "codegen/linalg/values.h"
 
+// ---- doubles
+static inline V f64_of(Cg *c, double x) { return LLVMConstReal(c->f64, x); }
+static inline V f64_get(Cg *c, V base, V i) { return cg_get(c, c->f64, base, i); }
+static inline V f64_size(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.fabs", &c->f64, 1, &x, 1); }
+static inline V f64_root(Cg *c, V x) { return cg_call_intrinsic(c, "llvm.sqrt", &c->f64, 1, &x, 1); }
+
 // Rows behind a spread matrix (values.h), once its reflections are expanded: two for each array of doubles
 enum { BEHIND_DOUBLES = 0, BEHIND_BESIDE_DOUBLES = 2 };
 

@@ -340,7 +340,10 @@ bool cg_emit_pointwise(Cg *c) {
   if (cg_is_run_copy(c)) return cg_emit_concat(c);
   Pointwise p = {.c = c, .to = c->k->n};
   if (!cg_pointwise_collect(&p)) return false;
-  if (ir_shape_bound(c->f->prog, p.shape) == 0) return cg_pointwise_check_empty(&p);
+  if (ir_shape_bound(c->f->prog, p.shape) == 0) {
+    cg_pointwise_check_empty(&p);
+    return true;
+  }
   cg_pointwise_merge(&p);
   bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;

@@ -11,8 +11,11 @@
 #define TN_CODEGEN_POINTWISE_POINTWISE_H
 
 #include "codegen/cg.h"
+#include "ir/passes/plan.h"
 
-enum { POINTWISE_OPERANDS = 8 };  // of an instruction; a concat counts as one access, one of columns as one of each
+enum {
+  POINTWISE_OPERANDS = IR_MOST_COLUMNS
+};  // of an instruction; a concat counts as one access, one of columns as one of each
 
 typedef struct {
   Val v;
@@ -116,7 +119,7 @@ bool cg_emit_concat(Cg *c);
 // Are all indices of rows [lo, hi), of rows of one number those of elements [from, to) of these, in range? Those that are not
 // are reported. NULL: nothing is looked up.
 V cg_pointwise_check_rows(Pointwise *p, V lo, V hi, V from, V to);
-bool cg_pointwise_check_empty(Pointwise *p);  // likewise of a kernel of no elements, whose rows have none
+void cg_pointwise_check_empty(Pointwise *p);  // likewise of a kernel of no elements, whose rows have none
 V cg_look_up_numbers(Pointwise *p, const Access *a, V index, V mask);
 void cg_pointwise_enter_table(Pointwise *p, Access *a, const V *index);
 

@@ -150,28 +150,23 @@ void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
 // The part of the gradient goes back where it was read; what is read in steps is spread along one axis after the other.
 void ir_grad_rule_crop(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
-  int64_t starts[MAX_RANK], steps[MAX_RANK], before[MAX_RANK], behind[MAX_RANK];
-  Dim dims[MAX_RANK];
+  Crop back;
   uint32_t rank = ir_rank(g->p, shape_of(g, a));
   if (!g->dep[a.i]) return;
   for (uint32_t k = 0; k < rank; k++) {
     CropAxis c = ir_crop_axis(g->f, v, k);
     bool is_back = c.step == 1 && !ir_crop_keeps(&c, size_along(g, a, k));
-    starts[k] = c.before, steps[k] = 1, before[k] = is_back ? c.start : 0;
-    dims[k] = c.step == 1 ? size_along(g, a, k) : c.count;
-    behind[k] = is_back ? ir_dim_bound(g->p, dims[k]) - c.start - ir_dim_bound(g->p, c.count) : 0;
+    back.start[k] = c.before, back.step[k] = 1, back.before[k] = is_back ? c.start : 0;
+    back.size[k] = c.step == 1 ? size_along(g, a, k) : c.count;
+    back.behind[k] = is_back ? ir_dim_bound(g->p, back.size[k]) - c.start - ir_dim_bound(g->p, c.count) : 0;
   }
-  Attr attrs[] = {
-      ir_a_list(KEY_starts, ir_shape_ints(g->p, starts, rank)), ir_a_list(KEY_steps, ir_shape_ints(g->p, steps, rank)),
-      ir_a_list(KEY_before, ir_shape_ints(g->p, before, rank)),
-      ir_a_list(KEY_behind, ir_shape_ints(g->p, behind, rank)), ir_a_list(KEY_shape, ir_shape(g->p, dims, rank))};
-  Val x = ir_emit(g->f, OP_crop, &adj, 1, attrs, 5, g->loc);
+  Val x = ir_emit_crop(g->f, adj, &back, g->loc);
   for (uint32_t k = 0; k < rank; k++) {
     CropAxis c = ir_crop_axis(g->f, v, k);
     if (c.step == 1) continue;
-    dims[k] = size_along(g, a, k);
+    back.size[k] = size_along(g, a, k);
     Attr at[] = {ir_a_int(KEY_axis, k), ir_a_dim(KEY_start, ir_dim(g->p, c.start)), ir_a_int(KEY_step, c.step)};
-    Val of[] = {zeros(g, ir_shape(g->p, dims, rank)), x};
+    Val of[] = {zeros(g, ir_shape(g->p, back.size, rank)), x};
     x = ir_emit(g->f, OP_slice_assign, of, 2, at, 3, g->loc);
   }
   ir_grad_give(g, a, x);
@@ -381,10 +376,9 @@ static Val conv_like(Grad *g, Val v, Op op, Val a, Val b, Val sized) { return li
 // The channels of an image moved to the last axis, or behind the first one
 static Val with_channels(Grad *g, Val v, bool last) {
   uint32_t rank = ir_rank(g->p, shape_of(g, v));
-  int64_t list[MAX_RANK] = {0};
-  for (uint32_t k = 1; k < rank; k++) list[k] = last ? (k + 1 == rank ? 1 : k + 1) : (k == 1 ? rank - 1 : k - 1);
-  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(g->p, list, rank));
-  return ir_emit(g->f, OP_permute, &v, 1, &perm, 1, g->loc);
+  int64_t list[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) list[k] = last ? ir_axis_in_last(rank, k) : ir_axis_in_first(rank, k);
+  return with_attr(g, OP_permute, v, ir_a_list(KEY_perm, ir_shape_ints(g->p, list, rank)));
 }
 
 // {first} of other groups than of one channel: gradients have channels last.

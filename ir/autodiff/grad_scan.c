@@ -256,10 +256,7 @@ static Val outer(const Back *g, Val v) {
   return (Val){0};
 }
 
-static Val reshaped(Back *g, Val v, Shape s) {
-  Attr a = ir_a_list(KEY_shape, s);
-  return ir_ins(g->f, v)->shape.i == s.i ? v : ir_emit(g->f, OP_reshape, &v, 1, &a, 1, g->loc);
-}
+static Val reshaped(Back *g, Val v, Shape s) { return ir_reshaped(g->f, v, s, g->loc); }
 
 // [steps, rows, n] as [steps * rows, n]
 static Val all_rows(Back *g, Val v) {

@@ -31,6 +31,7 @@ bool ir_takes_packed_readers(const Fn *f, Val v);  // packed rows: pointwise rea
 bool ir_same_attrs(const Fn *f, Val x, Val y);     // in the same order
 bool ir_is_narrow_concat(const Fn *f, Val v);      // its operands' runs are shorter than a vector: a kernel of its own
 // A concat of few columns, which a kernel of what makes them stores between each other: their elements have the order of its own.
+enum { IR_MOST_COLUMNS = 8 };  // 56 shuffles for as many vectors
 bool ir_is_interleaved(const Fn *f, Val v);
 // Loads of vectors, and about as many stores, for one row of a concat; -1: runs of a size that the run says.
 int64_t ir_concat_moves(const Fn *f, Val v, int64_t lanes);

@@ -356,13 +356,13 @@ uint16_t ir_rule_seq_window_lengths(const Infer *c) {
   return 0;
 }
 
-bool ir_moves_channels(const Fn *f, Val v, bool to_first) {
-  if (ir_ins(f, v)->op != OP_permute) return false;
-  Shape perm = ir_attr(f, v, KEY_perm)->u.list;
-  uint32_t n = ir_rank(f->prog, perm);
-  for (uint32_t k = 1; k < n; k++) {
-    uint32_t axis = to_first ? (k == 1 ? n - 1 : k - 1) : (k + 1 == n ? 1 : k + 1);
-    if (ir_list_at(f->prog, perm, k) != axis) return false;
-  }
+bool ir_perm_moves_channels(const Prog *p, Shape perm, bool to_first) {
+  uint32_t n = ir_rank(p, perm);
+  for (uint32_t k = 0; k < n; k++)
+    if (ir_list_at(p, perm, k) != (to_first ? ir_axis_in_first(n, k) : ir_axis_in_last(n, k))) return false;
   return n > 2;
+}
+
+bool ir_moves_channels(const Fn *f, Val v, bool to_first) {
+  return ir_ins(f, v)->op == OP_permute && ir_perm_moves_channels(f->prog, ir_attr(f, v, KEY_perm)->u.list, to_first);
 }

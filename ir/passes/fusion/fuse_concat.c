@@ -114,11 +114,10 @@ bool ir_is_narrow_concat(const Fn *f, Val v) {
   return bound_between(f, v, axis, rank) < ins->n_args * f->prog->target.lanes;
 }
 
-enum { MOST_COLUMNS = 8 };  // 56 shuffles for as many vectors
-
 bool ir_is_interleaved(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  if (ins->op != OP_concat || ir_attr(f, v, KEY_starts) || ins->n_args < 2 || ins->n_args > MOST_COLUMNS) return false;
+  if (ins->op != OP_concat || ir_attr(f, v, KEY_starts) || ins->n_args < 2 || ins->n_args > IR_MOST_COLUMNS)
+    return false;
   for (uint32_t k = 0; k < ins->n_args; k++)
     for (uint32_t j = axis_of(f, v); j < ir_rank(f->prog, ins->shape); j++)
       if (!ir_dim_is_one(f->prog, ir_dim_at(f->prog, ir_ins(f, ir_arg(f, v, k))->shape, j))) return false;

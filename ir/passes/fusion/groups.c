@@ -208,10 +208,10 @@ void ir_leave(Groups *g, Val v) {
 }
 
 bool ir_merge(Groups *g, uint32_t to, uint32_t from) {
-  uint32_t moved[96], n = 0;
+  uint32_t moved[MAX_VALUES], n = 0;
   while (g->list[from].first) {
     Val v = {g->list[from].first};
-    if (n == 96 || ir_may_join(g, to, v)) break;
+    if (n == MAX_VALUES || ir_may_join(g, to, v)) break;
     ir_leave(g, v);
     ir_join(g, to, v);
     moved[n++] = v.i;

@@ -89,6 +89,7 @@ static inline bool ir_next_group(GroupWalk *w) {
   return false;
 }
 
+enum { MAX_VALUES = 96 };  // of a group
 // ---- may_join.c: the one place that says what a kernel may hold. NULL: v may join the group; else why not, a sentence about v.
 const char *ir_may_join(const Groups *g, uint32_t to, Val v);
 OpClass ir_kernel_class(const Fn *f, uint32_t i);

@@ -26,7 +26,7 @@
 #include "ir/storage.h"
 #include "ir/text/text.h"
 
-enum { MAX_VALUES = 96, MAX_INPUTS = 24, MAX_RECURRENCES = 4, MAX_UPDATES = 64, MAX_ROW_OPS = 6 };
+enum { MAX_INPUTS = 24, MAX_RECURRENCES = 4, MAX_UPDATES = 64, MAX_ROW_OPS = 6 };
 
 static const char too_many[] = "the kernel has as many instructions as one may have";
 

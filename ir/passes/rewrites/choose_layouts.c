@@ -54,8 +54,6 @@ static const Ins *ins_at(const Layouts *l, uint32_t v) { return &l->f->ins[v]; }
 static uint32_t rank_of(const Layouts *l, Val v) { return ir_rank(l->p, ir_ins(l->f, v)->shape); }
 
 // ---- permutations of channels: axis k of the result is axis perm[k]
-static uint32_t axis_in_last(uint32_t rank, uint32_t k) { return k < 2 ? k * (rank - 1) : k - 1; }
-static uint32_t axis_in_first(uint32_t rank, uint32_t k) { return k == 0 ? 0 : k + 1 == rank ? 1 : k + 1; }
 
 // ---- groups
 static uint32_t root_of(Layouts *l, uint32_t v) {
@@ -312,11 +310,8 @@ static bool choose(Layouts *l) {
 
 // ---- new instructions
 static Val reshaped(Layouts *l, Val a, Shape to, Loc loc) {
-  const Ins *ins = ir_ins(l->f, a);
-  if (ins->shape.i == to.i) return a;
-  if (ins->op == OP_reshape) return reshaped(l, ir_arg(l->f, a, 0), to, loc);
-  Attr shape = ir_a_list(KEY_shape, to);
-  return ir_emit(l->f, OP_reshape, &a, 1, &shape, 1, loc);
+  while (ir_ins(l->f, a)->shape.i != to.i && ir_ins(l->f, a)->op == OP_reshape) a = ir_arg(l->f, a, 0);
+  return ir_reshaped(l->f, a, to, loc);
 }
 
 static Val permuted(Layouts *l, Val a, uint32_t (*axis)(uint32_t, uint32_t), Loc loc) {
@@ -332,7 +327,7 @@ static const Ins *old_at(const Layouts *l, Val old) { return &l->e.old[old.i]; }
 // The new value of an old image, with channels first.
 static Val first_of(Layouts *l, Val old, Loc loc) {
   Val *first = &l->first[old.i];
-  if (ir_none(*first)) *first = permuted(l, l->e.map[old.i], axis_in_last, loc);
+  if (ir_none(*first)) *first = permuted(l, l->e.map[old.i], ir_axis_in_first, loc);
   return *first;
 }
 
@@ -340,7 +335,7 @@ static Val image_of(Layouts *l, Val old, Loc loc) {
   Shape s = old_at(l, old)->shape;
   uint32_t rank = ir_rank(l->p, s);
   Dim d[MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(l->p, s, axis_in_last(rank, k));
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(l->p, s, ir_axis_in_first(rank, k));
   return reshaped(l, first_of(l, old, loc), ir_shape(l->p, d, rank), loc);
 }
 
@@ -441,7 +436,7 @@ static Shape axes_first(Layouts *l, uint32_t rank, Shape axes) {
   int64_t list[MAX_RANK];
   uint32_t seen = axes_of(l, axes), n = 0;
   for (uint32_t k = 0; k < rank; k++)
-    if (seen >> axis_in_last(rank, k) & 1) list[n++] = k;
+    if (seen >> ir_axis_in_first(rank, k) & 1) list[n++] = k;
   return ir_shape_ints(l->p, list, n);
 }
 
@@ -462,7 +457,7 @@ static Val broadcast_first(Layouts *l, Val a, uint32_t rank, Loc loc) {
   Val full = reshaped(l, a, ir_shape(l->p, d, rank), loc);
   bool keeps_order = ir_dim_is_one(l->p, d[rank - 1]);
   for (uint32_t k = 1; k + 1 < rank && !keeps_order; k++)
-    if (!ir_dim_is_one(l->p, d[k])) return permuted(l, full, axis_in_last, loc);
+    if (!ir_dim_is_one(l->p, d[k])) return permuted(l, full, ir_axis_in_first, loc);
   Dim channels = d[rank - 1];
   for (uint32_t k = rank - 1; k > 1; k--) d[k] = d[k - 1];
   d[1] = channels;
@@ -517,7 +512,7 @@ static void emit_rows(Layouts *l, Val old) {
 static Val last_of(Layouts *l, Val old, Loc loc) {
   Shape s = old_at(l, old)->shape;
   Val first = ir_rank(l->p, s) > 2 ? image_of(l, old, loc) : pixels_of(l, old, loc);
-  return reshaped(l, permuted(l, first, axis_in_first, loc), s, loc);
+  return reshaped(l, permuted(l, first, ir_axis_in_last, loc), s, loc);
 }
 
 static void copy_or_change(Layouts *l, Val old) {

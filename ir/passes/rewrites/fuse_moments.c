@@ -230,9 +230,7 @@ static void take_name(Moments *r, Val now, Val v) {
 // By a value of its elements; its shape may have axes of size 1 before the channels.
 static void replace_by(Moments *r, Val v, Val now) {
   const Ins *old = ir_rewrite_old(&r->e, v);
-  Attr shape = ir_a_list(KEY_shape, old->shape);
-  if (ir_ins(r->f, now)->shape.i != old->shape.i) now = ir_emit(r->f, OP_reshape, &now, 1, &shape, 1, old->loc);
-  ir_rewrite_replace(&r->e, v, now);
+  ir_rewrite_replace(&r->e, v, ir_reshaped(r->f, now, old->shape, old->loc));
 }
 
 static void replace_by_result(Moments *r, Val v) {

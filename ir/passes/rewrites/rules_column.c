@@ -47,8 +47,7 @@ static Val with_unit(Rules *r, Val a, Shape wide, Loc loc) {
   Val base = ir_view_base(f, a);
   if (ir_ops[ir_ins(f, base)->op].cls != CLASS_LEAF || !has_unit_behind(r->p, wide, ir_ins(f, a)->shape))
     return (Val){0};
-  Attr shape = ir_a_list(KEY_shape, wide);
-  return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
+  return ir_reshaped(r->f, a, wide, loc);
 }
 
 // v, or what it is a view of in the same shape
@@ -92,8 +91,7 @@ Val rule_bare_columns(Rules *r, Val v) {
   if (!any) return (Val){0};
   Val y = ir_eliminate_common(r, ir_emit_like(f, &ins, of, NULL));
   ir_copy_metadata(ir_ins(f, y), &ins);
-  Attr shape = ir_a_list(KEY_shape, ins.shape);
-  Val bare = ir_emit(f, OP_reshape, &y, 1, &shape, 1, ins.loc);
+  Val bare = ir_reshaped(f, y, ins.shape, ins.loc);
   ir_copy_origin(ir_ins(f, bare), &ins);
   return bare;
 }
@@ -200,11 +198,6 @@ static bool has_zero(const Rules *r, Val v, uint32_t depth) {
   return false;
 }
 
-static Val reshaped(Rules *r, Val v, Shape to, Loc loc) {
-  Attr shape = ir_a_list(KEY_shape, to);
-  return ir_emit(r->f, OP_reshape, &v, 1, &shape, 1, loc);
-}
-
 static Val side_by_side(Rules *r, const PadSum *s, Val *part, Loc loc) {
   Attr axis = ir_a_int(KEY_axis, s->step > 1 ? s->axis + 1 : s->axis);
   Dim d[MAX_RANK];
@@ -214,7 +207,7 @@ static Val side_by_side(Rules *r, const PadSum *s, Val *part, Loc loc) {
     if (k == s->axis) d[at++] = ir_dim(r->p, 1);
   }
   for (uint32_t k = 0; s->step > 1 && k < s->n; k++)
-    part[k] = reshaped(r, part[k], ir_shape(r->p, d, ir_rank(r->p, column) + 1), loc);
+    part[k] = ir_reshaped(r->f, part[k], ir_shape(r->p, d, ir_rank(r->p, column) + 1), loc);
   return ir_emit(r->f, OP_concat, part, s->n, &axis, 1, loc);
 }
 
@@ -232,7 +225,7 @@ Val rule_parts_of_sum(Rules *r, Val v) {
     ir_copy_origin(ir_ins(f, part[k]), &ins);
   }
   Val y = side_by_side(r, &s, part, ins.loc);
-  if (s.step > 1) y = reshaped(r, y, ins.shape, ins.loc);
+  if (s.step > 1) y = ir_reshaped(f, y, ins.shape, ins.loc);
   ir_copy_metadata(ir_ins(f, y), &ins);
   return y;
 }

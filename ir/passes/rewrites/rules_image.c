@@ -4,18 +4,11 @@
 //   %p = permute (conv %x, %w) {perm=[0,3,1,2]}     %y = relu %p     %q = permute %y {perm=[0,2,3,1]}
 //     ->     %r = relu (conv %x, %w)     %y = permute %r {perm=[0,3,1,2]}     %q is %r
 #include "ir/build.h"
+#include "ir/conv.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/rewrites/rules.h"
 #include "ir/storage.h"
-
-static bool moves_channels(const Rules *r, const Attr *perm) {
-  uint32_t n = ir_rank(r->p, perm->u.list);
-  if (n < 3 || ir_list_at(r->p, perm->u.list, 0) != 0 || ir_list_at(r->p, perm->u.list, 1) != n - 1) return false;
-  for (uint32_t k = 2; k < n; k++)
-    if (ir_list_at(r->p, perm->u.list, k) != k - 1) return false;
-  return true;
-}
 
 // ---- values that are made of the result of a convolution or a pool, element by element
 // A convolution of one element is a product.
@@ -51,13 +44,7 @@ static bool is_image(Rules *r, Val v) {
 // The permutation of v, if it is one that moves the channels of an image to the front.
 static const Attr *image_perm(Rules *r, Val v) {
   const Attr *perm = ir_perm_of(r->f, v);
-  return perm && moves_channels(r, perm) && is_image(r, ir_arg(r->f, v, 0)) ? perm : NULL;
-}
-
-static Val reshaped(Rules *r, Val a, Shape to, Loc loc) {
-  if (ir_ins(r->f, a)->shape.i == to.i) return a;
-  Attr shape = ir_a_list(KEY_shape, to);
-  return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
+  return perm && ir_perm_moves_channels(r->p, perm->u.list, true) && is_image(r, ir_arg(r->f, v, 0)) ? perm : NULL;
 }
 
 // Axis `axis` of v where it is aligned with `rank` axes at the last.
@@ -91,7 +78,7 @@ static Val before_permute(Rules *r, Val v, const Attr *perm, Loc loc) {
     d[ir_list_at(r->p, perm->u.list, k)] = own;
     is_one &= ir_dim_is_one(r->p, own);
   }
-  return reshaped(r, v, is_one ? (Shape){0} : ir_shape(r->p, d, rank), loc);
+  return ir_reshaped(r->f, v, is_one ? (Shape){0} : ir_shape(r->p, d, rank), loc);
 }
 
 static const Attr *perm_of_operands(Rules *r, Val v) {
@@ -208,5 +195,5 @@ Val rule_permute_of_ones(Rules *r, Val v) {
     last = axis;
   }
   Shape to = ir_ins(r->f, v)->shape;
-  return reshaped(r, ir_arg(r->f, v, 0), to, ir_ins(r->f, v)->loc);
+  return ir_reshaped(r->f, ir_arg(r->f, v, 0), to, ir_ins(r->f, v)->loc);
 }

@@ -163,15 +163,15 @@ Val rule_image_of_one(Rules *r, Val v) {
 //            %y = permute (reshape %p : [N, C, H kh, W kw]) {perm=[0,2,3,1]}
 enum { LEAST_PIXELS = 128 };  // columns of the product
 
-// Planes [N, C kernel.., positions] as an image with channels first
-static Val image_of_planes(Rules *r, const Conv *c, Val planes, Loc loc) {
+// Planes [N, C, near.., far..] as an image [N, C, far near..]: elements that are near along an axis stand for each that is far.
+static Val interleaved(Rules *r, const Conv *c, Val planes, const int64_t *near, const int64_t *far, Loc loc) {
   uint32_t n = c->rank, first = CONV_AXES - n;
   Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, image[MAX_RANK] = {c->n, dim(r, c->c)};
   int64_t list[MAX_RANK] = {0, 1};
   for (uint32_t k = 0; k < n; k++) {
-    apart[2 + k] = dim(r, c->kernel[first + k]), apart[2 + n + k] = dim(r, c->out[first + k]);
+    apart[2 + k] = dim(r, near[first + k]), apart[2 + n + k] = dim(r, far[first + k]);
     list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
-    image[2 + k] = dim(r, c->in[first + k]);
+    image[2 + k] = dim(r, near[first + k] * far[first + k]);
   }
   planes = permuted(r, reshaped(r, planes, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
   return reshaped(r, planes, image, n + 2, loc);
@@ -189,7 +189,7 @@ Val rule_image_of_planes(Rules *r, Val v) {
   Val of[] = {weight, reshaped(r, ir_arg(r->f, y, 0), (Dim[]){c.n, dim(r, c.o), positions}, 3, loc)};
   Val planes = ir_emit(r->f, OP_matmul, of, 2, &ta, 1, loc);
   ir_copy_origin(ir_ins(r->f, planes), ir_ins(r->f, v));
-  return named(r, channels_to_end(r, &c, image_of_planes(r, &c, planes, loc), loc), v);
+  return named(r, channels_to_end(r, &c, interleaved(r, &c, planes, c.kernel, c.out, loc), loc), v);
 }
 
 // ---- images of very few channels, which leave most lanes of a vector of channels without work
@@ -229,23 +229,18 @@ static int64_t count_of(const Conv *c, uint32_t k) { return (c->in[k] + c->strid
 
 // Row `tap` of rows [N, C, taps, positions..] as a part of a phase of the image; none: it is of another one, or lies outside.
 static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, int64_t phase, Loc loc) {
-  uint32_t n = c->rank + 3, first = CONV_AXES - c->rank;
-  int64_t start[MAX_RANK] = {0, 0, tap}, step[MAX_RANK] = {1, 1, 1}, before[MAX_RANK] = {0}, behind[MAX_RANK] = {0};
-  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, 1)};
+  uint32_t first = CONV_AXES - c->rank;
+  Crop part = {.start = {0, 0, tap}, .step = {1, 1, 1}, .size = {c->n, dim(r, c->c), dim(r, 1)}};
   for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k], phase /= c->stride[k]) {
     uint32_t axis = 3 + k - first;
     int64_t at = tap % c->kernel[k] * c->dilation[k] - c->before[k] - phase % c->stride[k], count = count_of(c, k);
     if (at % c->stride[k]) return (Val){0};
     int64_t by = at / c->stride[k], end = c->out[k] + by;
-    start[axis] = by < 0 ? -by : 0, before[axis] = by > 0 ? by : 0, step[axis] = 1;
-    behind[axis] = end < count ? count - end : 0, d[axis] = dim(r, count);
-    if (before[axis] + behind[axis] >= count) return (Val){0};
+    part.start[axis] = by < 0 ? -by : 0, part.before[axis] = by > 0 ? by : 0, part.step[axis] = 1;
+    part.behind[axis] = end < count ? count - end : 0, part.size[axis] = dim(r, count);
+    if (part.before[axis] + part.behind[axis] >= count) return (Val){0};
   }
-  Attr attrs[] = {ir_a_list(KEY_starts, ir_shape_ints(r->p, start, n)),
-                  ir_a_list(KEY_steps, ir_shape_ints(r->p, step, n)),
-                  ir_a_list(KEY_before, ir_shape_ints(r->p, before, n)),
-                  ir_a_list(KEY_behind, ir_shape_ints(r->p, behind, n)), ir_a_list(KEY_shape, ir_shape(r->p, d, n))};
-  return ir_emit(r->f, OP_crop, &rows, 1, attrs, 5, loc);
+  return ir_emit_crop(r->f, rows, &part, loc);
 }
 
 // Of one phase, [N, C, 1, count..]; none: no row is of it.
@@ -259,26 +254,17 @@ static Val sum_of_phase(Rules *r, const Conv *c, Val rows, int64_t phase, Loc lo
 }
 
 // Phases [N, C, phases, count..] as an image with channels first
-static Val interleaved(Rules *r, const Conv *c, Val phases, Loc loc) {
-  uint32_t n = c->rank, first = CONV_AXES - n;
-  Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, image[MAX_RANK] = {c->n, dim(r, c->c)}, part[MAX_RANK];
-  int64_t list[MAX_RANK] = {0, 1}, zero[MAX_RANK] = {0}, one[MAX_RANK];
+static Val image_of_phases(Rules *r, const Conv *c, Val phases, Loc loc) {
+  uint32_t first = CONV_AXES - c->rank;
+  int64_t count[CONV_AXES] = {0};
+  Crop part = {.step = {1, 1}, .size = {c->n, dim(r, c->c)}};
   bool is_whole = true;
-  for (uint32_t k = 0; k < n; k++) {
-    int64_t stride = c->stride[first + k], count = count_of(c, first + k);
-    apart[2 + k] = dim(r, stride), apart[2 + n + k] = dim(r, count);
-    list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
-    image[2 + k] = dim(r, count * stride), is_whole &= count * stride == c->in[first + k];
+  for (uint32_t k = first; k < CONV_AXES; k++) {
+    count[k] = count_of(c, k), is_whole &= count[k] * c->stride[k] == c->in[k];
+    part.step[2 + k - first] = 1, part.size[2 + k - first] = dim(r, c->in[k]);
   }
-  Val x = permuted(r, reshaped(r, phases, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
-  x = reshaped(r, x, image, n + 2, loc);
-  if (is_whole) return x;
-  for (uint32_t k = 0; k < n + 2; k++) part[k] = k < 2 ? image[k] : dim(r, c->in[first + k - 2]), one[k] = 1;
-  Attr attrs[] = {
-      ir_a_list(KEY_starts, ir_shape_ints(r->p, zero, n + 2)), ir_a_list(KEY_steps, ir_shape_ints(r->p, one, n + 2)),
-      ir_a_list(KEY_before, ir_shape_ints(r->p, zero, n + 2)), ir_a_list(KEY_behind, ir_shape_ints(r->p, zero, n + 2)),
-      ir_a_list(KEY_shape, ir_shape(r->p, part, n + 2))};
-  return ir_emit(r->f, OP_crop, &x, 1, attrs, 5, loc);
+  Val image = interleaved(r, c, phases, c->stride, count, loc);
+  return is_whole ? image : ir_emit_crop(r->f, image, &part, loc);
 }
 
 // The sum of rows [N, C taps, positions] in the image, with channels first; none: elements that no row reaches
@@ -294,7 +280,7 @@ static Val sum_of_rows(Rules *r, const Conv *c, Val rows, Loc loc) {
   }
   if (n == 1) return reshaped(r, phase[0], image, c->rank + 2, loc);
   Attr axis = ir_a_int(KEY_axis, 2);
-  return interleaved(r, c, ir_emit(r->f, OP_concat, phase, n, &axis, 1, loc), loc);
+  return image_of_phases(r, c, ir_emit(r->f, OP_concat, phase, n, &axis, 1, loc), loc);
 }
 
 Val rule_image_of_few(Rules *r, Val v) {

@@ -40,10 +40,7 @@ enum {
 };
 
 static Val reshaped(Rules *r, Val a, const Dim *dims, uint32_t n, Loc loc) {
-  Shape to = ir_shape(r->p, dims, n);
-  if (ir_ins(r->f, a)->shape.i == to.i) return a;
-  Attr shape = ir_a_list(KEY_shape, to);
-  return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
+  return ir_reshaped(r->f, a, ir_shape(r->p, dims, n), loc);
 }
 
 static uint32_t dims_of(const Rules *r, Val v, Dim *dims) {
