@@ -522,7 +522,9 @@ static void copy_or_change(Layouts *l, Val old) {
     bool is_first = ins.op == OP_permute && l->changes[a.i] && l->makes_first[old.i];
     if (is_first) ir_rewrite_replace(&l->e, old, image_of(l, a, ins.loc));
     else ir_rewrite_copy(&l->e, old);
-    if (l->makes_last[old.i]) l->first[old.i] = l->e.map[a.i];
+    if (!l->makes_last[old.i]) return;
+    bool is_kept = !l->changes[a.i] || l->read_last[a.i];
+    l->first[old.i] = is_kept ? l->e.map[a.i] : last_of(l, a, ins.loc);  // of three axes it may put them first as well
     return;
   }
   if (l->kind[old.i] == CORE && ir_ops[ins.op].cls == CLASS_POOL) emit_pool(l, old);
