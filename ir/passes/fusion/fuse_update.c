@@ -16,15 +16,13 @@ bool ir_is_large_update(const Fn *f, Val grad) {
   return ir_shape_bound(f->prog, ir_ins(f, grad)->shape) >= ir_f32_in(f->prog->target.update_bytes);
 }
 
-// No member of the group reads or writes a buffer that the update overwrites.
-static bool overwrites_nothing(const Groups *g, const Group *k, Val v) {
-  for (uint32_t r = 0; r < ir_ops[ir_ins(g->f, v)->op].n_res; r++) {
-    Val root = ir_storage_root(g->f, ir_arg(g->f, v, r));
-    for (uint32_t i = k->first; i; i = g->next[i])
-      for (uint32_t a = 0; a < g->f->ins[i].n_args; a++)
-        if (ir_storage_root(g->f, ir_arg(g->f, (Val){i}, a)).i == root.i) return false;
+bool ir_update_overwrites(const Fn *f, Val update, uint32_t i) {
+  for (uint32_t r = 0; r < ir_ops[ir_ins(f, update)->op].n_res; r++) {
+    Val root = ir_storage_root(f, ir_arg(f, update, r));
+    for (uint32_t a = 0; a < f->ins[i].n_args; a++)
+      if (ir_storage_root(f, ir_arg(f, (Val){i}, a)).i == root.i) return true;
   }
-  return true;
+  return false;
 }
 
 const char *ir_update_bar(const Groups *g, uint32_t to, Val v) {
@@ -38,5 +36,7 @@ const char *ir_update_bar(const Groups *g, uint32_t to, Val v) {
     if (ir_arg(f, v, a).i != grad.i && g->of[ir_head(f, ir_view_base(f, ir_arg(f, v, a))).i] == to)
       return "it reads something else that the kernel makes";
   if (ir_ins(f, grad)->shape.i != f->ins[k->lead].shape.i) return "its shape is not that of the product";
-  return overwrites_nothing(g, k, v) ? NULL : "the kernel of the product reads what it overwrites";
+  for (uint32_t i = k->first; i; i = g->next[i])
+    if (ir_update_overwrites(f, v, i)) return "the kernel of the product reads what it overwrites";
+  return NULL;
 }

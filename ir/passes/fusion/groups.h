@@ -94,6 +94,7 @@ enum { MAX_VALUES = 96 };  // of a group
 const char *ir_may_join(const Groups *g, uint32_t to, Val v);
 OpClass ir_kernel_class(const Fn *f, uint32_t i);
 const char *ir_update_bar(const Groups *g, uint32_t to, Val v);  // fuse_update.c: v, an update, and a product's kernel
+bool ir_update_overwrites(const Fn *f, Val update, uint32_t i);  // a buffer that instruction i reads or writes
 bool ir_is_large_update(const Fn *f, Val grad);                  // it may run in the kernel of a product
 bool ir_concat_pair_fits(const Fn *f, Val a, Val b);             // fuse_concat.c: both may be in one kernel
 Shape ir_shape_of_elements(const Groups *g, const Group *k);     // of what a pointwise kernel computes

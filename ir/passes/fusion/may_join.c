@@ -213,6 +213,8 @@ static const char *end_bar(const Groups *g, const Group *k, Val v) {
     if (is_first_permute(f, i, k) && is_end) return "the kernel of the product ends with a permute";
     if (class_of(f, i) == CLASS_OPTIMIZER && (is_end || i < v.i))
       return "the kernel of the product ends with an update";
+    if (class_of(f, i) == CLASS_OPTIMIZER && ir_update_overwrites(f, (Val){i}, v.i))
+      return "it reads what the update at the end of the kernel overwrites";
     if (f->ins[i].op == OP_moments && is_end) return "the kernel of the product has moments already";
   }
   return NULL;
