@@ -93,7 +93,7 @@ void cg_emit_solve(Cg *c, Val v);
 void cg_emit_cholesky(Cg *c, Val v);
 void cg_emit_lu(Cg *c, Val v);  // lu.c
 void cg_emit_lu_solve(Cg *c, Val v);
-bool cg_lu_takes_lanes(const Fn *f, Val v);  // lu_by_lanes.c
+bool cg_lu_takes_lanes(const Fn *f, Val v, const Target *t);  // lu_by_lanes.c
 void cg_emit_lu_by_lanes(Cg *c, Val v);
 bool cg_lu_solve_takes_lanes(const Fn *f, Val v);
 void cg_emit_lu_solve_by_lanes(Cg *c, Val v);

@@ -145,7 +145,7 @@ static void make_solve(Cg *c, V fn, void *ctx) {
 
 // ---- a worker has matrices of its own
 void cg_emit_lu(Cg *c, Val v) {
-  if (cg_lu_takes_lanes(c->f, v)) {
+  if (cg_lu_takes_lanes(c->f, v, c->t)) {
     cg_emit_lu_by_lanes(c, v);
     return;
   }

@@ -1,20 +1,25 @@
 // lu and lu_solve of many small matrices: a lane each, the steps of lu.c element by element, so the same bits.
 //
 // Element (i, j) of vl matrices is a vector at (i n + j) vl of the worker's block. Where lanes have their pivots in different rows, rows
-// change places by selects. Lanes without a matrix have zeros.
+// change places by selects, in the pass that subtracts. Matrices come and go by transposes; lanes without one have zeros.
 #include "codegen/linalg/linalg.h"
 
-enum { MOST_N = 8, LEAST_MATRICES = 8, LEAST_LANES = 2 };
+enum { MOST_N = 32, LEAST_MATRICES = 8, GROUP = 4 };  // GROUP: columns that are loaded together
+enum { MOST_N_TO_SOLVE = 8, LEAST_LANES = 2 };
 
 typedef struct {
   V at, perm, n;  // perm: n vectors of i32
 } Lanes;
 
-bool cg_lu_takes_lanes(const Fn *f, Val v) {
+static int64_t block_vectors(const Target *t, int64_t n) { return cg_round_up(n * n, t->vl); }
+
+bool cg_lu_takes_lanes(const Fn *f, Val v, const Target *t) {
   const Prog *p = f->prog;
   Shape s = ir_ins(f, v)->shape;
   uint32_t r = ir_rank(p, s);
-  return ir_dim_bound(p, ir_dim_at(p, s, r - 1)) <= MOST_N && cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
+  int64_t n = ir_dim_bound(p, ir_dim_at(p, s, r - 1));
+  bool fits = n <= MOST_N && block_vectors(t, n) * t->vl * 4 <= t->stack_bytes / 2;
+  return fits && cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
 }
 
 static V vector_at(Cg *c, V block, V i) { return f32_at(c, block, cg_mul(c, i, cg_vl(c))); }
@@ -36,29 +41,48 @@ static V pivot_rows(Cg *c, const Lanes *m, V k) {
   return best[1];
 }
 
-static void swap_where(Cg *c, V is_it, LLVMTypeRef type, V at_a, V at_b) {
-  V a = cg_load(c, type, at_a), b = cg_load(c, type, at_b);
-  cg_store(c, cg_select(c, is_it, b, a), at_a);
-  cg_store(c, cg_select(c, is_it, a, b), at_b);
+// Columns, those of a matrix or the order of rows as bits, whose elements (0, ..) lie at `at`, and `row` vectors apart from row to row
+typedef struct {
+  V at, row;
+} Columns;
+
+static V cell(Cg *c, const Columns *s, V i, uint32_t q) {
+  return vector_at(c, s->at, cg_index(c, i, s->row, cg_i64(c, q)));
 }
 
-static void swap_rows(Cg *c, const Lanes *m, V k, V from) {
-  for (Loop i = cg_each(c, next_to(c, k), m->n); cg_next(&i);) {
+// In `width` columns, row k changes places with the row that its lane has in `from`; if `eliminates`, the rows below lose
+// their factors times it.
+static void exchange(Cg *c, const Lanes *m, V k, V from, const Columns *s, uint32_t width, bool eliminates) {
+  V old[GROUP], best[GROUP];
+  for (uint32_t q = 0; q < width; q++) old[q] = best[q] = cg_load(c, c->vf, cell(c, s, k, q));
+  for (Loop i = cg_carry(c, next_to(c, k), m->n, cg_i64(c, 1), best, width); cg_next(&i);) {
     V is_it = cg_eq(c, from, number(c, i.i));
-    swap_where(c, is_it, c->vi32, vector_at(c, m->perm, k), vector_at(c, m->perm, i.i));
-    for (Loop j = cg_count(c, m->n); cg_next(&j);)
-      swap_where(c, is_it, c->vf, place(c, m, k, j.i), place(c, m, i.i, j.i));
+    for (uint32_t q = 0; q < width; q++) best[q] = cg_select(c, is_it, cg_load(c, c->vf, cell(c, s, i.i, q)), best[q]);
+  }
+  for (uint32_t q = 0; q < width; q++) cg_store(c, best[q], cell(c, s, k, q));
+  for (Loop i = cg_each(c, next_to(c, k), m->n); cg_next(&i);) {
+    V is_it = cg_eq(c, from, number(c, i.i)), minus = eliminates ? cg_fneg(c, element(c, m, i.i, k)) : NULL;
+    for (uint32_t q = 0; q < width; q++) {
+      V at = cell(c, s, i.i, q), x = cg_select(c, is_it, old[q], cg_load(c, c->vf, at));
+      cg_store(c, eliminates ? cg_fma(c, minus, best[q], x) : x, at);
+    }
   }
 }
 
-static void eliminate(Cg *c, const Lanes *m, V k) {
+static void exchange_between(Cg *c, const Lanes *m, V k, V from, V first, V end, bool eliminates) {
+  V whole, zero = cg_i64(c, 0);
+  for (Loop j = cg_each_whole(c, first, end, GROUP, &whole); cg_next(&j);)
+    exchange(c, m, k, from, &(Columns){place(c, m, zero, j.i), m->n}, GROUP, eliminates);
+  for (Loop j = cg_each(c, whole, end); cg_next(&j);)
+    exchange(c, m, k, from, &(Columns){place(c, m, zero, j.i), m->n}, 1, eliminates);
+}
+
+// Column k below the pivot becomes factors.
+static void divide(Cg *c, const Lanes *m, V k) {
   V pivot = element(c, m, k, k), is_zero = cg_fcmp(c, LLVMRealOEQ, pivot, cg_zeros(c));
   for (Loop i = cg_each(c, next_to(c, k), m->n); cg_next(&i);) {
-    V factor = cg_select(c, is_zero, cg_zeros(c), cg_fdiv(c, element(c, m, i.i, k), pivot));
-    V minus = cg_fneg(c, factor);
-    cg_store(c, factor, place(c, m, i.i, k));
-    for (Loop j = cg_each(c, next_to(c, k), m->n); cg_next(&j);)
-      cg_store(c, cg_fma(c, minus, element(c, m, k, j.i), element(c, m, i.i, j.i)), place(c, m, i.i, j.i));
+    V quotient = cg_fdiv(c, element(c, m, i.i, k), pivot);
+    cg_store(c, cg_select(c, is_zero, cg_zeros(c), quotient), place(c, m, i.i, k));
   }
 }
 
@@ -69,20 +93,21 @@ static V factor(Cg *c, const Lanes *m) {
   for (Loop l = cg_carry(c, cg_i64(c, 0), m->n, cg_i64(c, 1), &sign, 1); cg_next(&l);) {
     V from = pivot_rows(c, m, l.i), stays = cg_eq(c, from, number(c, l.i));
     V next = cg_select(c, stays, sign, cg_fneg(c, sign));
-    swap_rows(c, m, l.i, from);
-    eliminate(c, m, l.i);
+    exchange(c, m, l.i, from, &(Columns){m->perm, cg_i64(c, 1)}, 1, false);
+    exchange_between(c, m, l.i, from, cg_i64(c, 0), next_to(c, l.i), false);
+    divide(c, m, l.i);
+    exchange_between(c, m, l.i, from, next_to(c, l.i), m->n, true);
     sign = next;
   }
   return sign;
 }
 
-static void store_results(Cg *c, const Lanes *m, Val v, V first, V mask, V sign) {
-  V square = cg_mul(c, m->n, m->n);
-  if (cg_stored(c, v))
-    for (Loop l = cg_count(c, square); cg_next(&l);) {
-      V at = cg_iadd(c, cg_lane_offsets(c, first, square), cg_splat(c, l.i));
-      cg_scatter(c, cg_load(c, c->vf, vector_at(c, m->at, l.i)), cg_ptr(c, v), at, mask);
-    }
+static void store_results(Cg *c, const Lanes *m, Val v, V first, V n_lanes, V sign) {
+  V square = cg_mul(c, m->n, m->n), mask = cg_mask(c, n_lanes);
+  if (cg_stored(c, v)) {
+    V to = f32_at(c, cg_ptr(c, v), cg_mul(c, first, square));
+    cg_store_transposed(c, m->at, cg_vl(c), square, n_lanes, to, square);
+  }
   if (cg_stored(c, ir_result(v, 1)))
     for (Loop l = cg_count(c, m->n); cg_next(&l);) {
       V at = cg_iadd(c, cg_lane_offsets(c, first, m->n), cg_splat(c, l.i));
@@ -97,15 +122,17 @@ void cg_emit_lu_by_lanes(Cg *c, Val v) {
   V a = cg_ptr(c, ir_arg(c->f, v, 0)), n = cg_matrix_size(c, s, 1), square = cg_mul(c, n, n),
     matrices = cg_n_matrices(c, s);
   int64_t most = cg_larger(1, ir_dim_bound(c->f->prog, ir_dim_at(c->f->prog, s, ir_rank(c->f->prog, s) - 1)));
-  V block = cg_block(c, c->f32, most * most * c->t->vl), perm = cg_block(c, c->i32, most * c->t->vl);
+  V vl = cg_vl(c), block = cg_block(c, c->f32, block_vectors(c->t, most) * c->t->vl),
+    perm = cg_block(c, c->i32, most * c->t->vl);
   Lanes m = {block, perm, n};
   for (Loop l = cg_each_shared(c, cg_ceil_div_value(c, matrices, c->t->vl), 1); cg_next(&l);) {
-    V first = cg_mul(c, l.i, cg_vl(c)), mask = cg_mask(c, cg_sub(c, matrices, first));
-    for (Loop k = cg_count(c, square); cg_next(&k);) {
-      V at = cg_iadd(c, cg_lane_offsets(c, first, square), cg_splat(c, k.i));
-      cg_store(c, cg_gather(c, c->f32, a, at, mask), vector_at(c, m.at, k.i));
+    V first = cg_mul(c, l.i, vl), n_lanes = cg_min(c, cg_sub(c, matrices, first), vl);
+    V from = f32_at(c, a, cg_mul(c, first, square));
+    for (Loop k = cg_count_by(c, square, vl); cg_next(&k);) {
+      V left = cg_min(c, cg_sub(c, square, k.i), vl);
+      cg_transpose_block(c, f32_at(c, from, k.i), square, n_lanes, left, vector_at(c, block, k.i), vl);
     }
-    store_results(c, &m, v, first, mask, factor(c, &m));
+    store_results(c, &m, v, first, n_lanes, factor(c, &m));
   }
 }
 
@@ -121,7 +148,8 @@ bool cg_lu_solve_takes_lanes(const Fn *f, Val v) {
   Shape s = ir_ins(f, v)->shape;
   uint32_t r = ir_rank(p, s);
   int64_t n = ir_dim_bound(p, ir_dim_at(p, s, r - 2)), lanes = ir_dim_bound(p, ir_dim_at(p, s, r - 1));
-  return n <= MOST_N && lanes >= LEAST_LANES && lanes <= MOST_N && cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
+  return n <= MOST_N_TO_SOLVE && lanes >= LEAST_LANES && lanes <= MOST_N_TO_SOLVE &&
+         cg_axis_bound(p, s, 0, r - 2) >= LEAST_MATRICES;
 }
 
 static V side(Cg *c, const Systems *s, V i, V r) { return vector_at(c, s->x, cg_index(c, i, s->lanes, r)); }
