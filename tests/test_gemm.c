@@ -231,8 +231,14 @@ static Val product_of(const Fn *f) {
   return v;
 }
 
+// Of rows of up to 4 elements, or 8 where it is no cheap op, what follows is a kernel of its own.
+static bool is_short(const Case *c) {
+  int64_t m = c->bound ? c->bound : c->m, most = c->tail == BIAS_GELU || c->tail == SCALED_DROPOUT ? 8 : 4;
+  return c->tail != PLAIN && c->n <= most && m * (c->batch ? c->batch : 1) >= 128;
+}
+
 static uint32_t kernels_of(const Case *c) {
-  if (c->tail != GATED) return 1;
+  if (c->tail != GATED) return 1 + is_short(c);
   return is_made(c) ? 2 : 3;  // neg, two products
 }
 
@@ -350,6 +356,13 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {7, 64, 131, 0, false, false, PLAIN, 13, 0},
     // batches, nothing to pack
     {20, 24, 16, 4, false, false, BIAS_GELU, 0, 0}, {33, 65, 129, 2, false, false, RESIDUAL_KEPT, 0, 0},
+    // many short rows: lanes, one matrix and batches, tails, sizes of run time; others
+    {200, 3, 3, 0, false, true, BIAS_GELU, 0, 0},    {131, 4, 2, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {1000, 2, 4, 0, false, true, PLAIN, 1100, 0},    {0, 3, 3, 0, false, false, RESIDUAL_KEPT, 300, 0},
+    {50, 3, 3, 5, false, true, PLAIN, 0, 0},         {130, 4, 3, 3, false, false, SCALED_DROPOUT, 0, 0},
+    {261, 2, 2, 2, false, false, RESIDUAL_KEPT, 0, 0}, {17, 3, 4, 9, false, true, BIAS_GELU, 0, 0},
+    {300, 8, 12, 0, false, true, BIAS_GELU, 0, 0},   {300, 7, 12, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {140, 1, 70, 0, false, true, BIAS_GELU, 0, 0},   {6, 4, 30, 40, true, false, RESIDUAL_KEPT, 0, 0},
 };
 static const Case large[] = {
     // several chunks of rows, with one block of k and several
@@ -404,7 +417,7 @@ static const Case with_head[] = {
     {500, 20, 100, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1300, 32, 448, 0, false, true, BIAS_GELU, 1400, 0},
     {700, 17, 60, 0, false, false, PLAIN, 0, 0},       {40, 150, 103, 0, true, false, BIAS_GELU, 0, 0},
     {200, 64, 110, 0, true, false, PLAIN, 0, 0},       {9, 33, 70, 0, true, false, RESIDUAL_KEPT, 0, 0},
-    {17, 300, 41, 0, true, false, PLAIN, 0, 0},        {20, 3, 4900, 0, true, false, PLAIN, 0, 0},
+    {17, 300, 41, 0, true, false, PLAIN, 0, 0},        {20, 9, 4900, 0, true, false, PLAIN, 0, 0},
 };
 // clang-format on
 

@@ -54,6 +54,8 @@ Val ir_anchor(const Fn *f, const Kernel *k);  // the instruction that says how t
 const uint32_t *
 ir_find_fused_producers(const Fn *f);  // by value: the product in whose kernel its operand v is made; 0: none
 bool ir_is_cheap_op(Op op);            // cheap to rematerialise: takes no longer than a load
+// v, made a row at a time in the kernel of a product of matrices, would leave most lanes idle: its rows are short and many.
+bool ir_idles_lanes(const Fn *f, Val product, Val v);
 Val ir_masked_of(const Fn *f, Val v);  // the value that mask v compares with a number; none: v is no mask
 
 // ---- assign_buffers.c

@@ -30,12 +30,15 @@ enum {
   MANY = UINT32_MAX,
   MAX_MEMBERS = 8,
   MAX_MEMBER_ARGS = 16,
-  SMALL_RATIO = 8,    // an operand of at most an eighth of the elements is small
-  L2_PART = 16,       // of L2: a smaller operand stays in cache
-  NARROW = 32,        // columns of a product that is bound by loading its operand,
-  MAX_K = 448,        // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
-  MAX_WINDOW = 2048,  // elements of a convolution's window: a strip of them has all channels (codegen/conv/conv.c)
-  MAX_SEARCH = 64     // values
+  SMALL_RATIO = 8,     // an operand of at most an eighth of the elements is small
+  L2_PART = 16,        // of L2: a smaller operand stays in cache
+  NARROW = 32,         // columns of a product that is bound by loading its operand,
+  MAX_K = 448,         // whose rows, up to this k, fit the MC block of the packed operand (codegen/gemm/tiled.c)
+  SHORT_ROW = 4,       // elements: what is made of so few at a time leaves most lanes idle,
+  SHORT_DEAR_ROW = 8,  // which is worth a kernel from a few more on where it is no cheap op,
+  MANY_ROWS = 128,     // if there are so many rows
+  MAX_WINDOW = 2048,   // elements of a convolution's window: a strip of them has all channels (codegen/conv/conv.c)
+  MAX_SEARCH = 64      // values
 };
 
 typedef struct {
@@ -110,6 +113,13 @@ bool ir_is_cheap_op(Op op) {
   for (uint32_t i = 0; i < e.n; i++)
     if (e.nodes[i].kind == EX_OP && !ir_is_cheap_op((Op)e.nodes[i].op)) return false;
   return e.n > 0;
+}
+
+bool ir_idles_lanes(const Fn *f, Val product, Val v) {
+  const Ins *ins = ir_ins(f, v);
+  if (ir_is_conv((Op)ir_ins(f, product)->op) || ir_rank(f->prog, ins->shape) < 2) return false;
+  int64_t row = last_bound(f, v), most = ir_is_cheap_op((Op)ins->op) ? SHORT_ROW : SHORT_DEAR_ROW;
+  return row <= most && ir_shape_bound(f->prog, ins->shape) >= row * MANY_ROWS;
 }
 
 Val ir_masked_of(const Fn *f, Val v) {
@@ -251,7 +261,7 @@ static bool fits_prologue(const Search *s, uint32_t p, Val v) {
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
   if (!s->fused_into[v.i]) return;
-  if (p && !fits_prologue(s, p, v)) exclude(s, v);
+  if (p && (!fits_prologue(s, p, v) || (ir_is_product(f, (Val){p}) && ir_idles_lanes(f, (Val){p}, v)))) exclude(s, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     bool stays = p && stays_with_operand(f, p, v, k);

@@ -240,6 +240,8 @@ static const char *epilogue_bar(const Groups *g, uint32_t to, Val v) {
   if ((op->flags & WRITES) && ir_ins(g->f, v)->op != OP_assign)
     return "what follows in such a kernel assigns whole values alone";
   if (ir_ins(g->f, v)->shape.i != g->f->ins[g->list[to].lead].shape.i) return "its shape is not that of the kernel";
+  if (!(op->flags & (EFFECT | WRITES)) && ir_idles_lanes(g->f, (Val){g->list[to].lead}, v))
+    return "the product has many short rows, of which it would take one at a time";
   const char *bar = size_bar(g, to, v);
   if (!bar) bar = assign_bar(g, &g->list[to], v);
   return bar ? bar : element_bar(g, &g->list[to], v);
