@@ -417,7 +417,7 @@ static const Case with_head[] = {
     {500, 20, 100, 0, false, true, RESIDUAL_KEPT, 0, 0}, {1300, 32, 448, 0, false, true, BIAS_GELU, 1400, 0},
     {700, 17, 60, 0, false, false, PLAIN, 0, 0},       {40, 150, 103, 0, true, false, BIAS_GELU, 0, 0},
     {200, 64, 110, 0, true, false, PLAIN, 0, 0},       {9, 33, 70, 0, true, false, RESIDUAL_KEPT, 0, 0},
-    {17, 300, 41, 0, true, false, PLAIN, 0, 0},        {20, 9, 4900, 0, true, false, PLAIN, 0, 0},
+    {17, 300, 41, 0, true, false, PLAIN, 0, 0},        {20, 9, 1500, 0, true, false, PLAIN, 0, 0},
 };
 // clang-format on
 
