@@ -26,6 +26,8 @@ typedef struct {
   double (*rate)(uint32_t n_threads);
 } Bandwidth;
 extern const Bandwidth bench_scaling, bench_updating, bench_reading;
+double bench_sized_gbs(uint32_t n_threads,
+                       double bytes);  // of arrays of so many bytes that are read, or scaled, again and again
 
 // Forms in which a peer may have its data, beside its settings (ways.c): of each case the fastest counts.
 typedef enum { PEER_ONE_FORM, PEER_LAYOUTS, PEER_SEQUENCES } PeerForms;
@@ -114,7 +116,6 @@ int bench_report(const BenchReport *o);
 
 int bench_aot(const char *const *files, int n,
               const char *folder);                   // bundles of .tir files: sizes, speed beside models
-int bench_compile_layers(long most);                 // programs of 1, 10, .. `most` layers
 int bench_lengths(uint32_t n_workers, long rounds);  // sequences of different lengths against a dense batch
 
 // ---- bench/accuracy.c: errors beside the peer's; peer NULL: none. The status says whether one is above the limit.

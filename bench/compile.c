@@ -6,12 +6,11 @@
 // Memory is what the compiler's process had resident at most, and what any of the processes had: a model has its
 // parameters and the states of its optimizer, 4.7 GB of 1,000 layers of sizes up to 1,064.
 //
-// And a constant of 64 MiB, for tn_compile and for tn_bundle, with their goals.
-#include "bench/bench.h"
+// And a constant of 64 MiB, for tn_compile and for tn_bundle, with their goals; before it all the programs of compile_cases.c.
+#include "bench/measure.h"
 #include "runtime/clock.h"
 
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,15 +20,12 @@ typedef struct {
   long layers;
   bool distinct, trains;
 } Shape;
-typedef struct {
-  double cpu_ms, wall_ms;
-  long compiler_kb;  // resident at most in a process of the compiler, pages of the program that it shares among them
-  tn_compile_info info;
-} Cost;
-
 static int64_t width_of(const Shape *s, long layer) { return WIDTH + (s->distinct ? layer : 0); }
 
-static tn_program *program(const Shape *s) {
+static Shape shape;  // of the program of this process
+
+static tn_program *program(void) {
+  const Shape *s = &shape;
   tn_program *p = tn_program_create("layers");
   tn_module *net = tn_root(p);
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH);
@@ -52,43 +48,55 @@ static tn_program *program(const Shape *s) {
 
 static double ms_of(struct timeval t) { return 1e3 * (double)t.tv_sec + 1e-3 * (double)t.tv_usec; }
 
-static double cpu_ms(void) {
+// Of the threads of this process, and of processes that it started; *system: the part of it in the system.
+static double cpu_ms(double *system) {
   double sum = 0;
   const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+  *system = 0;
   for (int k = 0; k < 2; k++) {
     struct rusage u;
     getrusage(who[k], &u);
+    *system += ms_of(u.ru_stime);
     sum += ms_of(u.ru_utime) + ms_of(u.ru_stime);
   }
   return sum;
 }
 
-static bool compile_once(const Shape *s, Cost *cost) {
-  double cpu = cpu_ms(), wall = rt_now_ms();
-  tn_program *p = program(s);
+bool bench_compile_once(tn_program *(*make)(void), CompileCost *cost) {
+  double system, system_before, cpu = cpu_ms(&system_before), wall = rt_now_ms();
+  tn_program *p = make();
+  double build = rt_now_ms() - wall;
   tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
   if (!m) return false;
   struct rusage compilers;
   getrusage(RUSAGE_CHILDREN, &compilers);
-  *cost = (Cost){cpu_ms() - cpu, rt_now_ms() - wall, compilers.ru_maxrss, tn_compile_info_of(m)};
+  cpu = cpu_ms(&system) - cpu;
+  *cost = (CompileCost){.cpu_ms = cpu,
+                        .system_ms = system - system_before,
+                        .build_ms = build,
+                        .wall_ms = rt_now_ms() - wall,
+                        .compiler_kb = compilers.ru_maxrss,
+                        .info = tn_compile_info_of(m)};
   tn_model_free(m);
   tn_program_free(p);
   return true;
 }
 
-// In the child: the answer goes through the pipe.
-static int child(const Shape *s, int to) {
-  Cost cost;
-  bool ok = compile_once(&(Shape){.layers = 1}, &cost) && compile_once(s, &cost);
-  return ok && write(to, &cost, sizeof cost) == (ssize_t)sizeof cost ? 0 : 1;
+static bool compile_shape(const void *of, CompileCost *cost) {
+  shape = *(const Shape *)of;
+  return bench_compile_once(program, cost);
 }
 
-static bool measure(const Shape *s, Cost *cost, struct rusage *used) {
+bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void *of, CompileCost *cost,
+                    struct rusage *used) {
   int end[2], status = 1;
   if (pipe(end)) return false;
   fflush(stdout);
   pid_t pid = fork();
-  if (pid == 0) _exit(child(s, end[1]));
+  if (pid == 0) {
+    bool ok = compile_shape(&(Shape){.layers = 1}, cost) && work(of, cost);
+    _exit(ok && write(end[1], cost, sizeof *cost) == (ssize_t)sizeof *cost ? 0 : 1);
+  }
   close(end[1]);
   bool ok = pid > 0 && read(end[0], cost, sizeof *cost) == (ssize_t)sizeof *cost;
   close(end[0]);
@@ -96,9 +104,9 @@ static bool measure(const Shape *s, Cost *cost, struct rusage *used) {
 }
 
 static bool print_row(const Shape *s) {
-  Cost c;
+  CompileCost c;
   struct rusage used;
-  if (!measure(s, &c, &used)) return false;
+  if (!bench_in_child(compile_shape, s, &c, &used)) return false;
   uint32_t distinct = c.info.n_distinct_kernels;
   printf("| %ld %s | %s | %.0f | %.0f | %ld | %ld | %u | %u | %.1f |\n", s->layers, s->distinct ? "distinct" : "equal",
          s->trains ? "training" : "inference", c.cpu_ms, c.wall_ms, c.compiler_kb >> 10, used.ru_maxrss >> 10,
@@ -109,9 +117,9 @@ static bool print_row(const Shape *s) {
 // ---- a large constant. Goal: below 1 s, and at most twice its size beside what the program's process had before.
 enum { CONSTANT_MB = 64, SIDE = 4096, CONSTANT = SIDE * SIDE };
 typedef struct {
-  double cpu_ms, wall_ms,
-      times;  // times: of its size, most that the compiler's process had in memory beyond the program's
-} ConstantCost;
+  bool is_bundle;
+  const char *folder;
+} Constant;
 
 static bool compile_constant(tn_program *p, bool is_bundle, const char *folder) {
   char path[512];
@@ -122,39 +130,36 @@ static bool compile_constant(tn_program *p, bool is_bundle, const char *folder) 
   return m != NULL;
 }
 
-static int constant_child(bool is_bundle, const char *folder, int to) {
+// compiler_kb: beyond what the program's process has without compiling.
+static bool constant(const void *of, CompileCost *cost) {
+  const Constant *k = of;
   float *v = malloc(sizeof *v * CONSTANT);
   struct rusage before, after;
-  for (long k = 0; v && k < CONSTANT; k++) v[k] = (float)(k % 1021) - 510;
-  if (!v || !compile_once(&(Shape){.layers = 1}, &(Cost){0})) return 1;
-  double cpu = cpu_ms(), wall = rt_now_ms();
+  for (long i = 0; v && i < CONSTANT; i++) v[i] = (float)(i % 1021) - 510;
+  if (!v) return false;
+  double system, cpu = cpu_ms(&system), wall = rt_now_ms();
   tn_program *p = tn_program_create("constant");
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, SIDE));
   tn_output(f, "y", tn_matmul(x, tn_constant(f, v, TN_SHAPE(SIDE, SIDE))));
   tn_function_end(f);
   getrusage(RUSAGE_SELF, &before);
-  bool ok = compile_constant(p, is_bundle, folder);
+  bool ok = compile_constant(p, k->is_bundle, k->folder);
   getrusage(RUSAGE_CHILDREN, &after);
-  ConstantCost c = {cpu_ms() - cpu, rt_now_ms() - wall,
-                    (double)(after.ru_maxrss - before.ru_maxrss) / (CONSTANT_MB << 10)};
+  *cost = (CompileCost){.cpu_ms = cpu_ms(&system) - cpu,
+                        .wall_ms = rt_now_ms() - wall,
+                        .compiler_kb = after.ru_maxrss - before.ru_maxrss};
   tn_program_free(p);
   free(v);
-  return ok && write(to, &c, sizeof c) == (ssize_t)sizeof c ? 0 : 1;
+  return ok;
 }
 
 static bool print_constant(bool is_bundle, const char *folder) {
-  ConstantCost c;
-  int end[2], status = 1;
-  if (pipe(end)) return false;
-  fflush(stdout);
-  pid_t pid = fork();
-  if (pid == 0) _exit(constant_child(is_bundle, folder, end[1]));
-  close(end[1]);
-  bool ok = pid > 0 && read(end[0], &c, sizeof c) == (ssize_t)sizeof c;
-  close(end[0]);
-  if (pid <= 0 || waitpid(pid, &status, 0) != pid || status || !ok) return false;
-  printf("| %s | %.0f | %.0f | %.1f |\n", is_bundle ? "tn_bundle" : "tn_compile", c.cpu_ms, c.wall_ms, c.times);
+  CompileCost c;
+  struct rusage used;
+  if (!bench_in_child(constant, &(Constant){is_bundle, folder}, &c, &used)) return false;
+  printf("| %s | %.0f | %.0f | %.1f |\n", is_bundle ? "tn_bundle" : "tn_compile", c.cpu_ms, c.wall_ms,
+         (double)c.compiler_kb / (CONSTANT_MB << 10));
   return true;
 }
 
@@ -169,9 +174,12 @@ static bool print_constants(void) {
   return !system(command) && ok;
 }
 
-int bench_compile_layers(long most) {
-  printf("FMA rate of one thread: %.0f GFLOP/s\n\n", bench_peak_gflops(1));
-  printf("| layers | | CPU ms | wall ms | MiB, compiler | with the model | kernels | distinct | CPU ms of a distinct "
+int bench_compile_costs(const Options *o) {
+  long most = o->layers ? o->layers : 100;
+  printf("FMA rate of one thread: %.0f GFLOP/s\n", bench_peak_gflops(1));
+  if (!bench_compile_cases(o)) return 1;
+  if (o->variant) return 0;
+  printf("\n| layers | | CPU ms | wall ms | MiB, compiler | with the model | kernels | distinct | CPU ms of a distinct "
          "one |\n");
   printf("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   for (long n = 1; n <= most; n *= 10)

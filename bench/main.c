@@ -495,7 +495,7 @@ int main(int argc, char **argv) {
   Options o = {.self = "/proc/self/exe", .python = "python3", .root = "."};
   if (!parse(&o, argc, argv)) return 2;
   if (!o.workers) o.workers = default_workers(o.workload);
-  if (!strcmp(o.workload, "compile")) return bench_compile_layers(o.layers ? o.layers : 100);
+  if (!strcmp(o.workload, "compile")) return bench_compile_costs(&o);
   if (!strcmp(o.workload, "lengths")) return bench_lengths((uint32_t)o.workers, o.rounds ? o.rounds : 8);
   Page *page = find_page(o.workload);
   const Workload *w = page ? NULL : bench_find(o.workload);

@@ -140,12 +140,15 @@ static bool is_ready(const Options *o, void *state, Contender *peers, Case *c) {
 static double best_gflops, best_gbs;
 
 // False: other programs had a part of the machine, as the arithmetic shows; memory's rate drifts by itself.
-static bool probe(const Workload *w, Outcome *r) {
+static bool probe(Case *c) {
   const double quiet = 0.93;
+  const Workload *w = c->w;
+  Outcome *r = &c->r;
   double gflops = bench_peak_gflops(r->n_workers);
   double gbs = (w->bandwidth ? w->bandwidth : &bench_scaling)->rate(r->n_workers);
   best_gflops = fmax(best_gflops, gflops), best_gbs = fmax(best_gbs, gbs);
   r->gflops = best_gflops, r->gbs = best_gbs;
+  if (c->counted && c->bytes > 0) r->sized_gbs = fmax(r->sized_gbs, bench_sized_gbs(r->n_workers, c->bytes));
   return gflops >= quiet * best_gflops;
 }
 
@@ -199,7 +202,7 @@ bool bench_measure(const Options *o, void *state, Contender *peers, Case *c) {
   for (int turn = 0; turn < 1 + (many ? MORE : 0) && r->ours.n < MAX_ROUNDS; turn++) {
     r->n_disturbed = 0;
     for (long round = 0; round < o->rounds && r->ours.n < MAX_ROUNDS; round++) {
-      bool quiet = probe(c->w, r);
+      bool quiet = probe(c);
       if (!one_round(o, state, peers, c)) return false;
       r->n_disturbed += !quiet;
     }

@@ -3,6 +3,7 @@
 #define TN_BENCH_MEASURE_H
 
 #include "bench/bench.h"
+#include <sys/resource.h>
 
 enum { MAX_ROUNDS = 1000, MAX_STEPS = 100000, MAX_PEERS = 4 };
 
@@ -40,6 +41,7 @@ typedef struct {
   const char *way[MAX_PEERS];                      // with which the peer was fastest
   double ways[MAX_PEERS][MAX_WAYS];                // ms of all its ways; 0: it cannot
   double loss, peer_loss[MAX_PEERS], gflops, gbs;  // gflops, gbs: the machine's
+  double sized_gbs;                                // of arrays of as many bytes as the case has
   tn_plan plan;                                    // of the workload's function; zeros: it names none
   tn_compile_info compiled;
   double peer_rss[MAX_PEERS];     // MB; 0: the peer does not say
@@ -85,7 +87,6 @@ const PeerWay *bench_way(const Workload *w, const char *peer, int k);
 // ---- limit.c: what the machine's two rates allow
 typedef struct {
   double by_flops, by_bytes;  // ms, at least; 0: no such limit
-  bool in_cache;              // its bytes stay in a cache: memory does not limit it
   double share;               // of what the limit that holds allows, reached; 0: no limit is known
   const char *holds;          // "arithmetic", "memory", ""
 } Limit;
@@ -94,9 +95,13 @@ Limit bench_limit(const Case *c);
 // ---- show.c
 enum { MAX_BEHIND = 1024 };
 typedef struct {
-  const char *variant, *peer;
-  double ratio, share;  // share: of the limit; 0: none is known
+  const char *variant, *what;  // what: the peer, or what limits
+  double ratio, share;         // share: of the limit; 0: none is known
 } Behind;
+typedef struct {
+  Behind list[MAX_BEHIND];
+  int n;
+} Listed;
 
 typedef struct {
   double log_min[MAX_PEERS], log_median[MAX_PEERS], worst[MAX_PEERS];  // sums over cases; least ratio
@@ -104,12 +109,25 @@ typedef struct {
   double log_share;             // sum over the cases that have a limit
   double peak_least, peak_sum;  // share of the FMA peak, of cases that arithmetic bounds
   const char *peak_case;
-  int n, n_peak, n_share, n_behind, n_disturbed;
-  Behind behind[MAX_BEHIND];  // cases that are slower than a peer
+  int n, n_peak, n_share, n_disturbed;
+  Listed slower, far;  // than a peer; from the limit
 } Summary;
 
 void bench_show(const Options *o, const Case *c);  // as text or JSON
 void bench_sum(const Options *o, const Case *c, Summary *s);
 void bench_show_summary(const Options *o, const Workload *w, Summary *s);  // the last lines
+
+// ---- bench compile: compile.c, and compile_cases.c
+typedef struct {
+  double cpu_ms, system_ms, build_ms, wall_ms;
+  long compiler_kb;  // resident at most in a process of the compiler, pages of the program that it shares among them
+  tn_compile_info info;
+} CompileCost;
+bool bench_compile_once(tn_program *(*make)(void), CompileCost *cost);
+// In a process of its own, which has compiled something before. *used: what that process took.
+bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void *of, CompileCost *cost,
+                    struct rusage *used);
+bool bench_compile_cases(const Options *o);  // the case o->variant, or all; false: one fails
+int bench_compile_costs(const Options *o);   // these, and programs of 1, 10, .. o->layers layers
 
 #endif

@@ -195,27 +195,73 @@ static void *touch(void *arg) {
   return NULL;
 }
 
-// The arrays lie as parameters do, in huge pages where the system has them; each thread touches its part first.
-static double stream(uint32_t n_threads, void *(*run)(void *), double n_streams) {
+// The arrays lie as parameters do, in huge pages where the system has them; each thread touches its part first. NULL: no memory.
+static Stream *parts_of(uint32_t n) {
   static float *x;
   static Stream part[MAX_THREADS];
-  uint32_t n = n_threads < MAX_THREADS ? n_threads : MAX_THREADS;
-  if (!x) {
-    x = rt_block_new((int64_t)sizeof *x * 4 * STREAM);
-    if (!x) return 0;
-    for (uint32_t k = 0; k < n; k++) {
-      size_t lo = (size_t)STREAM * k / n, hi = (size_t)STREAM * (k + 1) / n;
-      part[k] = (Stream){x + lo, x + STREAM + lo, x + 2 * (size_t)STREAM + lo, x + 3 * (size_t)STREAM + lo, hi - lo};
-    }
-    time_together(n, touch, (char *)part, sizeof *part);
+  if (x) return part;
+  x = rt_block_new((int64_t)sizeof *x * 4 * STREAM);
+  if (!x) return NULL;
+  for (uint32_t k = 0; k < n; k++) {
+    size_t lo = (size_t)STREAM * k / n, hi = (size_t)STREAM * (k + 1) / n;
+    part[k] = (Stream){x + lo, x + STREAM + lo, x + 2 * (size_t)STREAM + lo, x + 3 * (size_t)STREAM + lo, hi - lo};
   }
+  time_together(n, touch, (char *)part, sizeof *part);
+  return part;
+}
+
+static uint32_t at_most(uint32_t n_threads) { return n_threads < MAX_THREADS ? n_threads : MAX_THREADS; }
+
+// Bytes in a second, the best of 5 rounds, in GB.
+static double best_rate(uint32_t n, void *(*work)(void *), void *arg, size_t size, double bytes) {
   double best = 0;
   for (int k = 0; k < 5; k++) {
-    double bytes = n_streams * sizeof(float) * STREAM;
-    double rate = bytes / time_together(n, run, (char *)part, sizeof *part) * 1e-9;
+    double rate = bytes / time_together(n, work, arg, size) * 1e-9;
     if (rate > best) best = rate;
   }
   return best;
+}
+
+static double stream(uint32_t n_threads, void *(*run)(void *), double n_streams) {
+  uint32_t n = at_most(n_threads);
+  Stream *part = parts_of(n);
+  return part ? best_rate(n, run, part, sizeof *part, n_streams * sizeof(float) * STREAM) : 0;
+}
+
+// Arrays of as many bytes together as `bytes`, read again and again.
+typedef struct {
+  Stream part;
+  void *(*run)(void *);
+  long times;
+} Sized;
+
+static void *run_again(void *of) {
+  Sized *c = of;
+  for (long k = 0; k < c->times; k++) c->run(&c->part);
+  return NULL;
+}
+
+static double sized_rate(uint32_t n_threads, void *(*run)(void *), double n_arrays, double n_streams, double bytes) {
+  enum { LEAST = 1 << 12, LONG = 16 << 20 };  // bytes of a thread, and of a round
+  enum { APART = 592 };                       // floats by which arrays begin in other sets of a cache
+  static Sized worker[MAX_THREADS];
+  uint32_t n = at_most(n_threads);
+  const Stream *part = parts_of(n);
+  if (!part) return 0;
+  double each = bytes / n > LEAST ? bytes / n : LEAST;
+  size_t size = (size_t)(each / n_arrays / sizeof(float)), most = (size_t)STREAM / n - 3 * APART;
+  for (uint32_t k = 0; k < n; k++) {
+    Stream p = part[k];
+    p = (Stream){p.x, p.y + APART, p.z + 2 * APART, p.w + 3 * APART, size < most ? size : most};
+    worker[k] = (Sized){p, run, (long)(LONG / each) + 1};
+  }
+  double once = n_streams * sizeof(float) * (double)worker[0].part.n * n;
+  return best_rate(n, run_again, worker, sizeof *worker, once * (double)worker[0].times);
+}
+
+double bench_sized_gbs(uint32_t n_threads, double bytes) {
+  double scaled = sized_rate(n_threads, run_scale, 2, 3, bytes), read = sized_rate(n_threads, run_read, 4, 4, bytes);
+  return scaled > read ? scaled : read;
 }
 
 static double scale_rate(uint32_t n_threads) { return stream(n_threads, run_scale, 3); }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double FAR_FROM_LIMIT = 0.6;  // docs/performance.md says why, of the cases of `sweep`
+
 static double compile_ms(const tn_compile_info *c) { return c->build_ms + c->passes_ms + c->codegen_ms + c->load_ms; }
 
 static double ratio_min(const Outcome *r, int k) { return r->theirs[k].min / r->ours.min; }
@@ -43,12 +45,10 @@ static void print_limits(const Case *c) {
     printf(" at peak, reached %.3g GFLOP/s, %.3g %%\n", c->flops / ms * 1e-6, 100 * l.by_flops / ms);
   }
   if (c->bytes > 0) {
-    printf("memory        "), print_amount(c->bytes, "B");
-    if (l.in_cache) printf(", which stay in the cache\n");
-    else {
-      printf(": "), print_time(l.by_bytes);
-      printf(" at that bandwidth, reached %.1f GB/s, %.3g %%\n", c->bytes / ms * 1e-6, 100 * l.by_bytes / ms);
-    }
+    printf("memory        "), print_amount(c->bytes, "B"), printf(": "), print_time(l.by_bytes);
+    if (c->counted) printf(" at %.1f GB/s, as arrays of so many bytes have", r->sized_gbs);
+    else printf(" at that bandwidth");
+    printf(", reached %.1f GB/s, %.3g %%\n", c->bytes / ms * 1e-6, 100 * l.by_bytes / ms);
   }
   if (l.share > 0)
     printf("limit         %s, %s: %.3g %% of what it allows is reached\n", l.holds,
@@ -122,22 +122,23 @@ void bench_show(const Options *o, const Case *c) {
 }
 
 // ---- all cases
-static void add_behind(Summary *s, const char *variant, const char *peer, double ratio, double share) {
-  if (s->n_behind == MAX_BEHIND) return;
-  s->behind[s->n_behind++] = (Behind){variant, peer, ratio, share};
+static void add_behind(Listed *to, const char *variant, const char *what, double ratio, double share) {
+  if (to->n < MAX_BEHIND) to->list[to->n++] = (Behind){variant, what, ratio, share};
 }
 
 void bench_sum(const Options *o, const Case *c, Summary *s) {
   const Outcome *r = &c->r;
-  double reached = bench_limit(c).share;
+  Limit l = bench_limit(c);
+  double reached = l.share;
   if (reached > 0) s->log_share += log(reached), s->n_share++;
+  if (reached > 0 && reached < FAR_FROM_LIMIT) add_behind(&s->far, c->variant, l.holds, reached, reached);
   s->n_disturbed += r->n_disturbed > 0;
   for (int k = 0; k < o->n_vs; k++) {
     double ratio = ratio_min(r, k);
     s->log_min[k] += log(ratio);
     s->log_median[k] += log(ratio_median(r, k));
     if (!s->n || ratio < s->worst[k]) s->worst[k] = ratio, s->worst_case[k] = c->variant, s->worst_way[k] = r->way[k];
-    if (ratio < 1) add_behind(s, c->variant, o->vs[k], ratio, reached);
+    if (ratio < 1) add_behind(&s->slower, c->variant, o->vs[k], ratio, reached);
   }
   s->n++;
   if (!c->w->is_large || !c->w->is_large(c->variant) || r->gflops <= 0) return;
@@ -152,16 +153,27 @@ static int by_ratio(const void *a, const void *b) {
 }
 
 // What is slower than a peer, the slowest first
-static void show_behind(Summary *s) {
-  if (!s->n_behind || s->n < 2) return;
-  qsort(s->behind, (size_t)s->n_behind, sizeof *s->behind, by_ratio);
-  printf("%d of %d cases are slower than a peer%s:\n", s->n_behind, s->n, s->n_behind == MAX_BEHIND ? " at least" : "");
-  for (int k = 0; k < s->n_behind; k++) {
-    const Behind *b = &s->behind[k];
-    printf("  %.2f of %-14s %s", b->ratio, b->peer, b->variant);
+static void show_slower(Summary *s) {
+  Listed *l = &s->slower;
+  if (!l->n || s->n < 2) return;
+  qsort(l->list, (size_t)l->n, sizeof *l->list, by_ratio);
+  printf("%d of %d cases are slower than a peer%s:\n", l->n, s->n, l->n == MAX_BEHIND ? " at least" : "");
+  for (int k = 0; k < l->n; k++) {
+    const Behind *b = &l->list[k];
+    printf("  %.2f of %-14s %s", b->ratio, b->what, b->variant);
     if (b->share > 0) printf(", at %.3g %% of the limit", 100 * b->share);
     putchar('\n');
   }
+}
+
+// What is far from its limit, the farthest first
+static void show_far(Summary *s) {
+  Listed *l = &s->far;
+  if (!l->n || s->n < 2) return;
+  qsort(l->list, (size_t)l->n, sizeof *l->list, by_ratio);
+  printf("%d of %d cases reach less than %.0f %% of their limit:\n", l->n, s->n, 100 * FAR_FROM_LIMIT);
+  for (int k = 0; k < l->n; k++)
+    printf("  %4.1f %% of %-10s %s\n", 100 * l->list[k].share, l->list[k].what, l->list[k].variant);
 }
 
 void bench_show_summary(const Options *o, const Workload *w, Summary *s) {
@@ -177,7 +189,8 @@ void bench_show_summary(const Options *o, const Workload *w, Summary *s) {
   if (s->n_peak > 1)
     printf("%s, %d cases with %s: at least %.0f %% of the FMA peak (%s), %.0f %% on average\n", w->name, s->n_peak,
            w->large, 100 * s->peak_least, s->peak_case, 100 * s->peak_sum / s->n_peak);
-  show_behind(s);
+  show_far(s);
+  show_slower(s);
   if (s->n_disturbed)
     printf("other programs had a part of the CPUs in %d of %d cases: their times are too long\n", s->n_disturbed, s->n);
   if (!o->n_vs) return;

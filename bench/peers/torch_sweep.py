@@ -46,10 +46,10 @@ def module(text, weights):
     return m
 
 
-def stored(grad, of):
-    """As .grad is: a copy when its strides are not those of its tensor (AccumulateGrad)."""
+def stored(grad, of, g):
+    """As .grad is: a copy when its strides are not those of its tensor, or when it is `g`, which others have (AccumulateGrad)."""
     same = all(n == 1 or a == b for n, a, b in zip(of.shape, grad.stride(), of.stride()))
-    return grad if same else torch.empty_like(of).copy_(grad)
+    return grad if same and grad.data_ptr() != g.data_ptr() else torch.empty_like(of).copy_(grad)
 
 
 def backward(run, ins, m):
@@ -59,7 +59,7 @@ def backward(run, ins, m):
 
     def step():
         y = run()
-        return [y, *map(stored, torch.autograd.grad(y, wanted, g), wanted)]
+        return [y, *(stored(d, x, g) for d, x in zip(torch.autograd.grad(y, wanted, g), wanted))]
 
     return step
 

@@ -1,0 +1,172 @@
+// Programs whose compile time once grew faster than they did, each with a goal: milliseconds until the model can run, or, of `building`,
+// until the program is built; --vs jax: what JAX takes to trace and compile the same. Part of `bench compile`.
+#include "bench/bench.h"
+#include "bench/measure.h"
+#include "examples/resnet/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- programs
+static tn_function *begin(tn_program **p) {
+  *p = tn_program_create("compile");
+  return tn_function_begin(*p, "step");
+}
+
+static tn_program *end(tn_program *p, tn_function *f, tn_tensor y) {
+  tn_output(f, "y", y);
+  tn_function_end(f);
+  return p;
+}
+
+// A step of descent on the sum of squares, and the gradient of x.
+static tn_program *with_gradients(tn_program *p, tn_function *f, tn_tensor x, tn_tensor y) {
+  tn_tensor loss = tn_sum(tn_square(y));
+  tn_output(f, "gradient", tn_grad(loss, x));
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), .lr = 0.01);
+  return end(p, f, loss);
+}
+
+static tn_program *transposed(int64_t kernel, int64_t stride) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 16, 8, 8));
+  tn_module *m = tn_conv_transpose2d_module(tn_root(p), "c", 16, 16, kernel, .stride = stride);
+  return with_gradients(p, f, x, tn_call(m, x));
+}
+
+static tn_program *transposed_32(void) { return transposed(32, 16); }
+static tn_program *transposed_64(void) { return transposed(64, 32); }
+
+static tn_program *patches(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 224, 224));
+  return with_gradients(p, f, x, tn_call(tn_conv2d_module(tn_root(p), "c", 3, 768, 16, .stride = 16), x));
+}
+
+static tn_program *windows(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(8, 16000));
+  return end(p, f, tn_grad(tn_sum(tn_square(tn_unfold(x, 1, 400, 160))), x));
+}
+
+enum { CHAIN = 20000, BLOCKS = 400, LAYERS = 100, WIDTH = 64, BATCHES = 300 };
+
+static tn_program *chain(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1000)), c = tn_input(f, "c", TN_F32, TN_SHAPE(1000));
+  for (long k = 0; k < CHAIN / 2; k++) x = tn_tanh(tn_mul(x, c));
+  return end(p, f, x);
+}
+
+static tn_program *transformer(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 16, WIDTH));
+  tn_module *m = tn_transformer_encoder(tn_root(p), "t", WIDTH, 4, BLOCKS, .feedforward = 2 * WIDTH);
+  tn_tensor loss = tn_sum(tn_square(tn_call(m, x)));
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), .lr = 0.01);
+  return end(p, f, loss);
+}
+
+static tn_program *layers(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(WIDTH, WIDTH));
+  for (long k = 0; k < LAYERS; k++) {
+    char name[32];
+    snprintf(name, sizeof name, "%ld", k);
+    x = tn_relu(tn_call(tn_linear(tn_root(p), name, WIDTH + k, WIDTH + k + 1), x));
+  }
+  tn_tensor loss = tn_mean(tn_square(x));
+  tn_backward(loss);
+  tn_adamw(f, tn_root(p));
+  return end(p, f, loss);
+}
+
+static tn_program *batches(void) {
+  tn_program *p = tn_program_create("compile");
+  tn_module *a = tn_linear(tn_root(p), "a", WIDTH, WIDTH), *b = tn_linear(tn_root(p), "b", WIDTH, 10);
+  for (long k = 1; k <= BATCHES; k++) {
+    char name[32];
+    snprintf(name, sizeof name, "batch_%ld", k);
+    tn_function *f = tn_function_begin(p, name);
+    tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(k, WIDTH));
+    end(p, f, tn_softmax(tn_call(b, tn_gelu(tn_call(a, x))), 1));
+  }
+  return p;
+}
+
+static tn_program *resnet(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  const Resnet *r = resnet_of_depth(152);
+  resnet_make(p, r, 1000);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 3, 224, 224)), y = tn_input(f, "y", TN_I64, TN_SHAPE(2));
+  tn_tensor loss = tn_cross_entropy(resnet_logits(p, r, x), y);
+  tn_backward(loss);
+  tn_sgd(f, tn_root(p), .lr = 0.1, .momentum = 0.9);
+  return end(p, f, loss);
+}
+
+// ---- the table
+typedef enum { ALL, BUILDING, SYSTEM } Part;
+static const char *const part_names[] = {"wall", "building", "system"};
+static const struct {
+  const char *name, *what;
+  tn_program *(*program)(void);
+  Part part;  // that the goal is of
+  double goal_ms;
+} rows[] = {
+    {"transposed_64", "a transposed convolution, K 64 S 32, and its gradients", transposed_64, ALL, 500},
+    {"transposed_32", "the same, K 32 S 16", transposed_32, ALL, 500},
+    {"patches", "patches of 16 x 16 and their gradients", patches, ALL, 500},
+    {"windows", "windows of 400 samples and their gradient", windows, ALL, 200},
+    {"chain", "20,000 pointwise operations in a chain", chain, ALL, 3000},
+    {"transformer", "400 transformer layers, a training step", transformer, BUILDING, 100},
+    {"layers", "100 distinct linear layers, a training step with AdamW", layers, ALL, 2000},
+    {"batches", "300 functions that differ in a constant batch", batches, ALL, 3000},
+    {"resnet", "ResNet-152, a training step", resnet, SYSTEM, 500},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+static bool compile_row(const void *which, CompileCost *cost) {
+  return bench_compile_once(rows[*(const int *)which].program, cost);
+}
+
+// -1: it cannot be had.
+static double ms_of_jax(const Options *o, const char *name) {
+  char command[1024];
+  double ms = -1;
+  snprintf(command, sizeof command, "'%s' '%s/bench/peers/jax_compile.py' %s", o->python, o->root, name);
+  FILE *f = popen(command, "r");
+  if (!f) return -1;
+  if (fscanf(f, "%lf", &ms) != 1) ms = -1;
+  return pclose(f) ? -1 : ms;
+}
+
+bool bench_compile_cases(const Options *o) {
+  bool jax = o->n_vs && !strcmp(o->vs[0], "jax");
+  printf("\n| program | kernels | distinct | building ms | CPU ms | of it system | wall ms | goal ms | |%s\n",
+         jax ? " JAX ms |" : "");
+  printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |%s\n", jax ? " ---: |" : "");
+  for (int k = 0; k < N_ROWS; k++) {
+    CompileCost c;
+    struct rusage used;
+    if (o->variant && !strstr(rows[k].name, o->variant)) continue;
+    if (!bench_in_child(compile_row, &k, &c, &used)) return fprintf(stderr, "bench: %s failed\n", rows[k].name), false;
+    double of_part[] = {c.wall_ms, c.build_ms, c.system_ms}, ms = of_part[rows[k].part];
+    printf("| `%s`: %s | %u | %u | %.0f | %.0f | %.0f | %.0f | %s %.0f | %s |", rows[k].name, rows[k].what,
+           c.info.n_kernels, c.info.n_distinct_kernels, c.build_ms, c.cpu_ms, c.system_ms, c.wall_ms,
+           part_names[rows[k].part], rows[k].goal_ms, ms <= rows[k].goal_ms ? "met" : "missed");
+    if (jax) printf(" %.0f |", ms_of_jax(o, rows[k].name));
+    printf("\n");
+    fflush(stdout);
+  }
+  return true;
+}
