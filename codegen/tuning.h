@@ -145,8 +145,7 @@
 #define TUNED_CONV_PLANES(X)                                                                                              \
   X(PIXELS, 256, 131, "of a unit, at most")                                                                               \
   X(LEAST_PIXELS, 64, 131, "of a unit, though shares are not even")                                                       \
-  X(L1_PART, 2, 131, "part of L1 that a strip takes of which all channels are copied at once")                            \
-  X(L2_PART, 4, 131, "part of L2 that a strip takes, and sums that wait")                                                 \
+  X(L2_PART, 4, 131, "part of L2 that a strip takes of which all channels are copied at once, and sums that wait (135)") \
   X(KC, 256, 131, "terms of sums, at most, of which a panel of pixels reads what stays in L1")                            \
   X(UNITS_WANTED, 8, 131, "so that shares are even")
 

@@ -16,8 +16,9 @@
 
 enum {
   CONV_AXES = 3,
-  CONV_FIRST_STRIDE = 4,  // {first}: largest stride along the last axis
-  CONV_FIRST_TAPS = 31    // and longest window
+  CONV_FIRST_STRIDE = 16,  // {first}: largest stride along the last axis
+  CONV_PLANES_STRIDE = 4,  // of groups of one channel
+  CONV_FIRST_TAPS = 31     // and longest window
 };
 
 // {algorithm}: the code generator's choice; sums of products; Winograd's (codegen/conv/winograd.h).

@@ -42,8 +42,9 @@ static bool window_of(Gen *g, Val x, Window *w) {
   *w = (Window){.spatial = d.n - 2, .groups = 1};
   if (gen_chance(g, 30)) w->groups = channels % 2 ? channels : 2;
   for (uint32_t k = 0; k < w->spatial; k++) {
-    w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, 3), w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
-    w->kernel[k] = 1 + gen_below(g, 3);
+    w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, gen_chance(g, 80) ? 3 : 18);
+    w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
+    w->kernel[k] = 1 + gen_below(g, gen_chance(g, 90) ? 3 : 9);
     w->pad[k] = gen_below(g, 3), w->pad[k + w->spatial] = gen_chance(g, 80) ? w->pad[k] : gen_below(g, 3);
     w->out[k] = ir_conv_positions(g->p, d.d[k + 1], w->pad[k] + w->pad[k + w->spatial], w->kernel[k], w->stride[k],
                                   w->dilation[k]);

@@ -11,18 +11,18 @@
 //
 // Rows of the strip are longer than those of the result by what the taps of a phase reach further, and pixels are summed across
 // them, those between two rows for nothing: vectors are whole. Microkernels read the weight in place, and the taps where a table
-// says. A strip that L1 does not hold is copied some channels at a time, so many that what a panel of pixels reads of them stays there
-// while all rows of the weight pass by; all channels of the result wait on the stack then. Zeros beside a weight that is infinite or
+// says. A strip that is too large for L2 is copied some channels at a time, so many that what a panel of pixels reads of them stays in
+// L1 while all rows of the weight pass by; all channels of the result wait on the stack then. Zeros beside a weight that is infinite or
 // NaN make NaN of a sum: those are recomputed from the taps inside.
 #include "codegen/conv/planes.h"
 #include "codegen/lanes.h"
 #include "codegen/tuning.h"
 
-enum { TUNED_CONV_PLANES(TUNE) };
+enum { MOST_JOINED = 4, MAX_LANES = 64, TUNED_CONV_PLANES(TUNE) };
 
 // ---- phases of the source along an axis: rows, or columns
 typedef struct {
-  int64_t n, phase[CONV_FIRST_STRIDE];  // those that taps read, of the stride's
+  int64_t n, *phase;     // those that taps read, of the stride's
   int64_t first, reach;  // the first element of a phase that the first window reads; how many more the taps read
 } Phases;
 
@@ -39,9 +39,9 @@ static int64_t number_of(const Phases *a, int64_t phase) {
   return a->n;
 }
 
-static Phases phases_of(const Phase *p) {
+static Phases phases_of(const Phase *p, RtArena *mem) {
   int64_t phase, last = INT64_MIN;
-  Phases a = {.first = INT64_MAX};
+  Phases a = {.phase = rt_alloc(mem, (size_t)p->n_taps * sizeof *a.phase), .first = INT64_MAX};
   for (int64_t t = 0; t < p->n_taps; t++) {
     int64_t nth = element_of(p, t, &phase);
     a.first = cg_smaller(a.first, nth), last = cg_larger(last, nth);
@@ -101,13 +101,13 @@ static Strips strips_of(const Fn *f, Val v, const Target *t) {
   int64_t vl = t->vl, room = ir_f32_in(t->facts.l2_bytes / L2_PART);
   cg_conv_shape(f, v, &p.s);
   cg_conv_next(&p.s, &p.w);
-  p.rows = phases_of(&p.w.axis[1]), p.columns = phases_of(&p.w.axis[2]);
+  p.rows = phases_of(&p.w.axis[1], f->prog->mem), p.columns = phases_of(&p.w.axis[2], f->prog->mem);
   p.width = cg_larger(1, p.s.dst[2]);
   if (p.width > PIXELS) p.width = cg_round_up(cg_ceil_div(p.width, cg_ceil_div(p.width, PIXELS)), vl);
   p.parts = cg_ceil_div(cg_larger(1, p.s.dst[2]), p.width), p.pitch = p.width + p.columns.reach;
   set_lines(&p, p.parts > 1 ? 1 : choose_lines(&p, most_lines(f->prog, &p.s, p.width), room, vl), vl);
   int64_t all = cg_larger(1, p.s.src_channels), most = KC / ir_conv_taps(&p.s.c);
-  p.waits = all * p.channel > ir_f32_in(t->facts.l1_bytes / L1_PART);
+  p.waits = all * p.channel > room;
   most = cg_larger(1, cg_smaller(most, room / p.channel));
   p.channels = p.waits ? cg_ceil_div(all, cg_ceil_div(all, most)) : all;
   return p;
@@ -141,6 +141,7 @@ typedef struct {
   Gemm *g;
   const Strips *p;
   V table;               // where taps lie in a channel of the strip
+  V phases;              // of rows
   V image;               // of the source, its group's first element
   V weights;             // of the group
   V channel;             // of the result, the group's first one among those of all images
@@ -170,6 +171,28 @@ static void copy_vectors(const Unit *u, V from, V to, V nth, bool is_masked) {
   }
 }
 
+// Likewise where windows are further apart: what vl windows read of vl phases is transposed.
+static void copy_squares(const Unit *u, V from, V to, V nth, bool is_masked) {
+  Cg *c = u->g->c;
+  const Strips *p = u->p;
+  int64_t stride = p->w.axis[2].src_step, vl = c->t->vl;
+  V piece[MAX_LANES], end = cg_i64(c, p->s.src[2]), first = cg_times(c, nth, vl);
+  V at = cg_times(c, cg_add(c, cg_add(c, u->column, first), cg_i64(c, p->columns.first)), stride);
+  for (int64_t begin = 0; begin < stride; begin += vl) {
+    for (int64_t m = 0; m < vl; m++) {
+      V own = cg_add(c, at, cg_i64(c, m * stride + begin));
+      V mask = is_masked ? cg_numbers_below(c, cg_numbers_from(c, own, 1), end) : NULL;
+      piece[m] = cg_load_masked(c, c->vf, cg_at_any(c, c->f32, from, own), mask);
+    }
+    cg_transpose(c, piece);
+    for (int64_t k = 0; k < p->columns.n; k++) {
+      int64_t lane = p->columns.phase[k] - begin;
+      if (lane < 0 || lane >= vl) continue;
+      cg_store(c, piece[lane], cg_at(c, c->f32, to, cg_add(c, first, cg_i64(c, k * p->block))));
+    }
+  }
+}
+
 // A row of all phases of columns. Vectors [lo, hi) lie inside.
 static void copy_row(const Unit *u, V from, V to) {
   Cg *c = u->g->c;
@@ -177,11 +200,14 @@ static void copy_row(const Unit *u, V from, V to) {
   int64_t step = p->w.axis[2].src_step, vl = c->t->vl;
   V first = cg_times(c, cg_add(c, u->column, cg_i64(c, p->columns.first)), step);
   V n = cg_i64(c, cg_ceil_div(p->pitch, vl));
-  Inside in = cg_inside(c, first, vl * step, vl * step, cg_i64(c, p->s.src[2]), n);
+  bool is_far = step > MOST_JOINED;
+  int64_t reads = is_far ? (vl - 1) * step + cg_round_up(step, vl) : vl * step;
+  void (*copy)(const Unit *u, V from, V to, V nth, bool is_masked) = is_far ? copy_squares : copy_vectors;
+  Inside in = cg_inside(c, first, vl * step, reads, cg_i64(c, p->s.src[2]), n);
   V hi = cg_max(c, in.lo, in.hi);
-  for (Loop l = cg_count(c, in.lo); cg_next(&l);) copy_vectors(u, from, to, l.i, true);
-  for (Loop l = cg_each(c, in.lo, hi); cg_next(&l);) copy_vectors(u, from, to, l.i, false);
-  for (Loop l = cg_each(c, hi, n); cg_next(&l);) copy_vectors(u, from, to, l.i, true);
+  for (Loop l = cg_count(c, in.lo); cg_next(&l);) copy(u, from, to, l.i, true);
+  for (Loop l = cg_each(c, in.lo, hi); cg_next(&l);) copy(u, from, to, l.i, false);
+  for (Loop l = cg_each(c, hi, n); cg_next(&l);) copy(u, from, to, l.i, true);
 }
 
 static void clear_row(const Unit *u, V to) {
@@ -201,7 +227,7 @@ static void prefetch_row(const Unit *u, V row) {
 }
 
 // Rows of one phase of rows, of a plane of the source at `from`; inside: i1, whether there is such a plane; NULL: there is.
-static void copy_rows(const Unit *u, V from, V inside, int64_t phase, V to) {
+static void copy_rows(const Unit *u, V from, V inside, V phase, V to) {
   Cg *c = u->g->c;
   const Strips *p = u->p;
   int64_t step = p->w.axis[1].src_step;
@@ -210,7 +236,7 @@ static void copy_rows(const Unit *u, V from, V inside, int64_t phase, V to) {
   for (int64_t k = 0; k < p->columns.n; k++)
     cg_store(c, cg_zeros(c), cg_at(c, c->f32, to, cg_add(c, cg_times(c, n, p->pitch), cg_i64(c, k * p->block))));
   for (Loop l = cg_count(c, n); cg_next(&l);) {
-    V y = cg_add(c, cg_times(c, cg_add(c, first, l.i), step), cg_i64(c, p->rows.phase[phase]));
+    V y = cg_add(c, cg_times(c, cg_add(c, first, l.i), step), phase);
     V row = cg_at(c, c->f32, from, cg_times(c, y, p->s.src[2]));
     prefetch_row(u, row);
     V own = cg_at(c, c->f32, to, cg_times(c, l.i, p->pitch));
@@ -232,10 +258,10 @@ static void copy_channels(const Unit *u, V first, V n) {
       V from = cg_at_any(c, c->f32, u->image, cg_times(c, at, p->s.src[1] * p->s.src[2]));
       V inside = cg_conv_reaches_out(c->f, &p->s, z, 0) ? cg_below(c, plane, planes) : NULL;
       V of_plane = cg_index(c, l.i, cg_i64(c, z->n_taps), tap.i);
-      for (int64_t k = 0; k < p->rows.n; k++) {
-        V nth = cg_add(c, cg_times(c, of_plane, p->rows.n), cg_i64(c, k));
+      for (Loop k = cg_count(c, cg_i64(c, p->rows.n)); cg_next(&k);) {
+        V nth = cg_add(c, cg_times(c, of_plane, p->rows.n), k.i);
         V to = cg_at(c, c->f32, u->g->b_block, cg_times(c, nth, p->columns.n * p->block));
-        copy_rows(u, from, inside, k, to);
+        copy_rows(u, from, inside, cg_get(c, c->i64, u->phases, k.i), to);
       }
     }
 }
@@ -249,11 +275,12 @@ static int64_t place_of(const Strips *p, int64_t tap) {
   return block * p->block + y * p->pitch + x;
 }
 
-static V make_table(Cg *c, const Strips *p) {
-  int64_t n = ir_conv_taps(&p->s.c);
+static int64_t row_phase(const Strips *p, int64_t k) { return p->rows.phase[k]; }
+
+static V make_table(Cg *c, const Strips *p, int64_t (*of)(const Strips *p, int64_t k), int64_t n, const char *name) {
   V *at = rt_alloc(c->mem, (size_t)n * sizeof *at);
-  for (int64_t k = 0; k < n; k++) at[k] = cg_i64(c, place_of(p, k));
-  V made = LLVMAddGlobal(c->mod, LLVMArrayType2(c->i64, (uint64_t)n), "taps");
+  for (int64_t k = 0; k < n; k++) at[k] = cg_i64(c, of(p, k));
+  V made = LLVMAddGlobal(c->mod, LLVMArrayType2(c->i64, (uint64_t)n), name);
   LLVMSetInitializer(made, LLVMConstArray2(c->i64, at, (uint64_t)n));
   LLVMSetGlobalConstant(made, true);
   LLVMSetLinkage(made, LLVMPrivateLinkage);
@@ -510,7 +537,9 @@ void cg_gemm_conv_planes_emit(Gemm *g) {
   if (g->p->units == 0 || p.s.dst_channels == 0) return;
   int64_t parts = parts_of(g, &p), tiles = cg_ceil_div(p.s.dst_channels, g->p->mr);
   V count = cg_times(c, cg_dim(c, p.s.c.n), g->p->units);
-  Unit u = {.g = g, .p = &p, .table = make_table(c, &p)};
+  Unit u = {.g = g, .p = &p};
+  u.table = make_table(c, &p, place_of, ir_conv_taps(&p.s.c), "taps");
+  u.phases = make_table(c, &p, row_phase, p.rows.n, "phases");
   for (Loop l = cg_each_shared(c, cg_times(c, count, parts), 1); cg_next(&l);) {
     Inside some = {NULL, NULL};
     if (parts > 1) some = cg_part(c, cg_i64(c, tiles), cg_div(c, l.i, count), parts);

@@ -66,7 +66,7 @@ V cg_plane_lanes(const PlaneBlock *b, uint32_t k, V exists) {
 V cg_plane_load(const PlaneBlock *b, V line, uint32_t k, V mask) {
   const PlaneColumns *p = b->of;
   Cg *c = p->c;
-  V piece[CONV_FIRST_STRIDE];
+  V piece[CONV_PLANES_STRIDE];
   for (uint32_t m = 0; m < p->stride; m++) {
     V at = column(b, p->tap[k].at + (int64_t)m * c->t->vl), own = mask;
     if (b->is_masked && p->stride > 1) own = cg_numbers_below(c, cg_numbers_from(c, at, 1), p->from);
@@ -237,7 +237,7 @@ static void one_block(const Sums *s) {
   Cg *c = cg_of(u);
   uint32_t n_phases = u->columns->n_phases, n = (uint32_t)u->columns->rows * n_phases;
   int64_t lo, hi;
-  V sum[MOST_ROWS * CONV_FIRST_STRIDE];
+  V sum[MOST_ROWS * CONV_PLANES_STRIDE];
   for (uint32_t k = 0; k < n; k++) sum[k] = cg_zeros(c);
   bool is_one = cg_const_value(u->planes.lo, &lo) && cg_const_value(u->planes.hi, &hi) && lo == 0 && hi == 1;
   Loop l = is_one ? cg_once(c) : cg_carry(c, u->planes.lo, u->planes.hi, cg_i64(c, 1), sum, n);

@@ -119,15 +119,15 @@ static bool has_constant_sizes(const Infer *c, uint32_t spatial) {
 static uint16_t check_first(const Infer *c, const int64_t *kernel, uint32_t spatial, int64_t in, int64_t out) {
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
   if (!ir_attr(c->f, c->v, KEY_first)) return 0;
-  bool is_short =
-      item(c->f, c->v, KEY_stride, spatial - 1, 1) <= CONV_FIRST_STRIDE && kernel[spatial - 1] <= CONV_FIRST_TAPS;
   bool is_conv = ir_ins(c->f, c->v)->op == OP_conv && has_constant_sizes(c, spatial);
   bool by_one = in == groups && out == groups;
+  int64_t most = by_one ? CONV_PLANES_STRIDE : CONV_FIRST_STRIDE;
+  bool is_short = item(c->f, c->v, KEY_stride, spatial - 1, 1) <= most && kernel[spatial - 1] <= CONV_FIRST_TAPS;
   if ((by_one || is_conv) && is_short && algorithm_of(c->f, c->v) == CONV_AUTO) return 0;
   return ir_infer_fault(
       c, E_ARGUMENT,
       "{first} is for groups of one channel and for convolutions of images of constant sizes, windows of up "
-      "to 31 elements along the last axis, there a stride of up to 4, and no {algorithm}");
+      "to 31 elements along the last axis, there a stride of up to 16, of groups of one channel 4, and no {algorithm}");
 }
 
 // kernel: the sizes of the window.

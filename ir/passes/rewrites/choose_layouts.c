@@ -12,6 +12,8 @@
 //
 //   %y = linear %x, %w   ->   matmul %w, %x      x [N, C, pixels]       its gradients likewise, over images as rows [N pixels, C]
 //
+// Where these rows are the windows that tile an image (rules_patch.c), it becomes the convolution again: that reads planes.
+//
 // What is pointwise takes any layout; so do rows along the channels, where pixels are many. Instructions of these kinds that read each other, or one permutation, are
 // a group; all of it changes its layout if that makes the permutations around it smaller, in bytes. A group has a pool or a product,
 // or something pointwise of a permutation that puts channels last.
@@ -95,9 +97,9 @@ static bool has_planes(const Layouts *l, Val v, const Conv *c) {
 static bool takes_channels_first(const Layouts *l, Val v) {
   Conv c;
   ir_conv(l->f, v, &c);
-  bool is_wide = c.in[2] >= LEAST_WIDTH && c.out[2] >= LEAST_WIDTH;
+  bool is_wide = c.in[2] >= LEAST_WIDTH && c.out[2] >= LEAST_WIDTH, by_one = c.groups == c.c && c.groups == c.o;
   return !c.channels_first && is_wide && c.algorithm == CONV_AUTO && has_planes(l, v, &c) &&
-         c.stride[2] <= CONV_FIRST_STRIDE && c.kernel[2] <= CONV_FIRST_TAPS;
+         c.stride[2] <= (by_one ? CONV_PLANES_STRIDE : CONV_FIRST_STRIDE) && c.kernel[2] <= CONV_FIRST_TAPS;
 }
 
 static uint32_t axes_of(const Layouts *l, Shape axes) {
@@ -148,6 +150,20 @@ static Val image_of_product(const Layouts *l, Val v) {
   if (!ir_attr(l->f, v, KEY_ta)) return image;
   Val other = ir_attr(l->f, v, KEY_tb) ? (Val){0} : image_of_rows(l, b);
   return !ir_none(other) && have_same_pixels(l, image, other) ? image : (Val){0};
+}
+
+// The image with channels first whose windows `rows` has, where a convolution that reads planes takes its place; none
+static Val tiled_image(const Layouts *l, Val rows, Dim *kernel) {
+  Val image = ir_tiled_image(l->f, rows, kernel);
+  if (ir_none(image) || !has_many_pixels(l, rows)) return (Val){0};
+  uint32_t last = rank_of(l, rows) - 2;
+  bool is_wide = ir_dim_bound(l->p, dim_at(l, rows, last)) >= LEAST_WIDTH;
+  return is_wide && ir_dim_bound(l->p, kernel[last - 1]) <= CONV_FIRST_STRIDE ? image : (Val){0};
+}
+
+static bool reads_tiles(const Layouts *l, Val v, Val a) {
+  Dim kernel[CONV_AXES];
+  return ir_ins(l->f, v)->op == OP_linear && ir_arg(l->f, v, 0).i == a.i && !ir_none(tiled_image(l, a, kernel));
 }
 
 // Is it the gradient of the weight of such a product?
@@ -253,7 +269,7 @@ static int64_t saved_by_operand(Layouts *l, Val a, Val reader, uint32_t root) {
     if (!reads_image(l, user, a, root)) is_only = false;
     else if (user.i < reader.i) return 0;
   }
-  if (l->makes_last[a.i]) return is_only ? bytes_of(l, a) : 0;
+  if (l->makes_last[a.i] || reads_tiles(l, reader, a)) return is_only ? bytes_of(l, a) : 0;
   return -bytes_of(l, a);
 }
 
@@ -417,8 +433,25 @@ static void emit_weight_gradient(Layouts *l, Val old, const Ins *ins) {
   l->e.map[old.i] = v;
 }
 
+// A product of windows that tile an image with channels first: the convolution that it stands for.
+static bool emit_tiles(Layouts *l, Val old, const Ins *ins) {
+  Dim kernel[CONV_AXES], weight[MAX_RANK] = {ir_dim_at(l->p, ins->shape, ir_rank(l->p, ins->shape) - 1)};
+  Val x = tiled_image(l, l->e.map[ir_rewrite_old_arg(&l->e, old, 0).i], kernel);
+  if (ins->op != OP_linear || ir_none(x)) return false;
+  uint32_t n = rank_of(l, x) - 2;
+  weight[1] = dim_at(l, x, 1);
+  for (uint32_t k = 0; k < n; k++) weight[2 + k] = kernel[k];
+  Val w = l->e.map[ir_rewrite_old_arg(&l->e, old, 1).i];
+  Attr attr[] = {ir_a_list(KEY_stride, ir_shape(l->p, kernel, n)), ir_a_int(KEY_first, 1)};
+  Val of[] = {x, reshaped(l, w, ir_shape(l->p, weight, n + 2), ins->loc)};
+  l->first[old.i] = ir_emit(l->f, OP_conv, of, 2, attr, 2, ins->loc);
+  ir_copy_metadata(ir_ins(l->f, l->first[old.i]), ins);
+  return true;
+}
+
 static void emit_product(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
+  if (emit_tiles(l, old, &ins)) return;
   bool ta = false, tb = ins.op == OP_linear;
   for (uint32_t k = 0; k < ins.n_attrs; k++)
     ta |= l->f->attrs[ins.attrs + k].key == KEY_ta, tb |= l->f->attrs[ins.attrs + k].key == KEY_tb;

@@ -41,5 +41,8 @@ Val ir_eliminate_common(Rules *r, Val v);                // CSE: an earlier equa
 bool ir_is_number(const Fn *f, Val v, double *x);        // every element of v is the number *x
 bool ir_is_scalar_number(const Fn *f, Val v, float *x);  // v is a `const`, as kernels read it: in f32
 const Attr *ir_perm_of(const Fn *f, Val v);              // NULL: v is no permute
+// The image [N, C, H, W] of which v is rows of windows that tile it, [N, H / kh, W / kw, C kh kw], of any number of spatial axes, and
+// the sizes of a window; none
+Val ir_tiled_image(const Fn *f, Val v, Dim *kernel);
 
 #endif

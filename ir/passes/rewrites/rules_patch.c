@@ -39,8 +39,8 @@ static Val reshaped(Rules *r, Val a, const Dim *d, uint32_t n, Loc loc) {
   return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
 }
 
-static Val permuted(Rules *r, Val a, const int64_t *list, uint32_t n, Loc loc) {
-  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
+static Val permuted(Rules *r, Val a, Shape list, Loc loc) {
+  Attr perm = ir_a_list(KEY_perm, list);
   return ir_emit(r->f, OP_permute, &a, 1, &perm, 1, loc);
 }
 
@@ -49,20 +49,45 @@ static Dim dim(Rules *r, int64_t n) { return ir_dim(r->p, n); }
 // Elements of a window: all channels, and all elements of each
 static Dim width(Rules *r, const Conv *c) { return dim(r, c->c * ir_conv_taps(c)); }
 
+// From [N, C, H, kh, W, kw] to [N, H, W, C, kh, kw]
+static Shape window_axes(Prog *p, uint32_t n) {
+  int64_t list[MAX_RANK] = {0};
+  list[n + 1] = 1;
+  for (uint32_t k = 0; k < n; k++) list[1 + k] = 2 + 2 * k, list[n + 2 + k] = 3 + 2 * k;
+  return ir_shape_ints(p, list, 2 * n + 2);
+}
+
 // x [N, C, spatial..] as rows of windows [N, positions.., C kernel..]
 static Val rows_of(Rules *r, const Conv *c, Val x, Loc loc) {
   uint32_t n = c->rank, first = CONV_AXES - n;
   Dim apart[MAX_RANK] = {c->n, dim(r, c->c)}, row[MAX_RANK] = {c->n};
-  int64_t list[MAX_RANK] = {0};
-  list[n + 1] = 1;
   for (uint32_t k = 0; k < n; k++) {
     apart[2 + 2 * k] = dim(r, c->out[first + k]), apart[3 + 2 * k] = dim(r, c->kernel[first + k]);
-    list[1 + k] = 2 + 2 * k, list[n + 2 + k] = 3 + 2 * k;
     row[1 + k] = dim(r, c->out[first + k]);
   }
   row[n + 1] = width(r, c);
-  x = permuted(r, reshaped(r, x, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  x = permuted(r, reshaped(r, x, apart, 2 * n + 2, loc), window_axes(r->p, n), loc);
   return reshaped(r, x, row, n + 2, loc);
+}
+
+Val ir_tiled_image(const Fn *f, Val rows, Dim *kernel) {
+  Prog *p = f->prog;
+  uint32_t n = ir_rank(p, ir_ins(f, rows)->shape) - 2;
+  Val moved = ir_ins(f, rows)->op == OP_reshape ? ir_arg(f, rows, 0) : (Val){0};
+  Val apart = !ir_none(moved) && ir_ins(f, moved)->op == OP_permute ? ir_arg(f, moved, 0) : (Val){0};
+  if (ir_none(apart) || ir_ins(f, apart)->op != OP_reshape || n - 1 >= CONV_AXES) return (Val){0};
+  Shape s = ir_ins(f, apart)->shape;
+  if (ir_rank(p, s) != 2 * n + 2 || ir_perm_of(f, moved)->u.list.i != window_axes(p, n).i) return (Val){0};
+  Dim image[MAX_RANK] = {ir_dim_at(p, s, 0), ir_dim_at(p, s, 1)}, row[MAX_RANK] = {image[0]}, size = image[1];
+  for (uint32_t k = 0; k < n; k++) {
+    row[1 + k] = ir_dim_at(p, s, 2 + 2 * k), kernel[k] = ir_dim_at(p, s, 3 + 2 * k);
+    image[2 + k] = ir_dim_mul(p, row[1 + k], kernel[k]), size = ir_dim_mul(p, size, kernel[k]);
+  }
+  row[n + 1] = size;
+  bool is = ir_ins(f, rows)->shape.i == ir_shape(p, row, n + 2).i;
+  for (uint32_t k = 1; is && k < 2 * n + 2; k++) is = ir_dim_is_const(p, ir_dim_at(p, s, k));
+  Val from = ir_arg(f, apart, 0);
+  return is && ir_ins(f, from)->shape.i == ir_shape(p, image, n + 2).i ? from : (Val){0};
 }
 
 // The other way
@@ -76,7 +101,7 @@ static Val image_of(Rules *r, const Conv *c, Val rows, Loc loc) {
     list[2 + 2 * k] = 1 + k, list[3 + 2 * k] = n + 2 + k;
     image[2 + k] = dim(r, c->in[first + k]);
   }
-  rows = permuted(r, reshaped(r, rows, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  rows = permuted(r, reshaped(r, rows, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
   return reshaped(r, rows, image, n + 2, loc);
 }
 
@@ -145,7 +170,7 @@ static Val channels_to_end(Rules *r, const Conv *c, Val image, Loc loc) {
   int64_t last[MAX_RANK] = {0};
   for (uint32_t k = 0; k < c->rank; k++) last[1 + k] = 2 + k;
   last[c->rank + 1] = 1;
-  return permuted(r, image, last, c->rank + 2, loc);
+  return permuted(r, image, ir_shape_ints(r->p, last, c->rank + 2), loc);
 }
 
 Val rule_image_of_one(Rules *r, Val v) {
@@ -173,7 +198,7 @@ static Val interleaved(Rules *r, const Conv *c, Val planes, const int64_t *near,
     list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
     image[2 + k] = dim(r, near[first + k] * far[first + k]);
   }
-  planes = permuted(r, reshaped(r, planes, apart, 2 * n + 2, loc), list, 2 * n + 2, loc);
+  planes = permuted(r, reshaped(r, planes, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
   return reshaped(r, planes, image, n + 2, loc);
 }
 
