@@ -1,0 +1,157 @@
+// Rule of transposed convolutions whose windows lie far apart. An image is cells, as large as windows are apart; each window covers
+// whole cells, so that its cells are what one convolution of stride 1 makes, all elements of a cell as channels:
+//
+//   %x = conv_transpose %y, %w {stride=[sh,sw]}      y [N, H, W, O], w [O, C, kh, kw] with kh = mh sh, kw = mw sw
+//     ->     %v = reshape (permute (reshape %w : [O, C, mh, sh, mw, sw])) : [O, C sh sw, mh, mw]
+//            %z = conv_transpose %y, %v {stride=[1,1]} : [N, H + mh - 1, W + mw - 1, C sh sw]
+//            %x = crop (reshape (permute (reshape %z) : [N, H + mh - 1, sh, W + mw - 1, sw, C]))
+//
+// Windows of other sizes are made longer with zeros; those that are smaller than a cell make a part of it.
+#include "ir/build.h"
+#include "ir/conv.h"
+#include "ir/fn.h"
+#include "ir/intern.h"
+#include "ir/passes/rewrites/rules.h"
+
+enum { FEW_PHASES = 16 };  // for each of which the convolution's own kernel has code
+
+// Along one of the spatial axes
+typedef struct {
+  int64_t taps, cells;  // elements of a window, with zeros of its dilation; cells that it covers
+  int64_t apart, made;  // elements of a cell; those that windows make
+  int64_t positions, before;
+  Dim size;  // of the image
+} CellAxis;
+
+typedef struct {
+  Rules *r;
+  Conv c;
+  Loc loc;
+  uint32_t n;  // spatial axes
+  CellAxis axis[CONV_AXES];
+} Cells;
+
+static bool reads_cells(Rules *r, Val v, Cells *s) {
+  *s = (Cells){.r = r, .loc = ir_ins(r->f, v)->loc};
+  ir_conv(r->f, v, &s->c);
+  const Conv *c = &s->c;
+  if (c->channels_first || c->run_sized || c->stride[0] * c->stride[1] * c->stride[2] <= FEW_PHASES) return false;
+  s->n = c->rank;
+  for (uint32_t k = 0; k < s->n; k++) {
+    uint32_t of = CONV_AXES - s->n + k;
+    int64_t taps = (c->kernel[of] - 1) * c->dilation[of] + 1, apart = c->stride[of], cells = (taps + apart - 1) / apart;
+    s->axis[k] = (CellAxis){.taps = taps,
+                            .cells = cells,
+                            .apart = apart,
+                            .made = cells == 1 ? taps : apart,
+                            .positions = c->out[of] + cells - 1,
+                            .before = c->before[of],
+                            .size = c->in_dim[of]};
+  }
+  return true;
+}
+
+static Val reshaped(const Cells *s, Val v, const Dim *d, uint32_t rank) {
+  return ir_reshaped(s->r->f, v, ir_shape(s->r->p, d, rank), s->loc);
+}
+
+static Val permuted(const Cells *s, Val v, const int64_t *list, uint32_t rank) {
+  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(s->r->p, list, rank));
+  return ir_emit(s->r->f, OP_permute, &v, 1, &perm, 1, s->loc);
+}
+
+static Dim dim(const Cells *s, int64_t n) { return ir_dim(s->r->p, n); }
+
+// All of v, but along `axes` of its axes from `first` on as many elements as `to` says: the first ones, or zeros behind them.
+static Val resized(const Cells *s, Val v, uint32_t first, uint32_t axes, uint32_t apart, const int64_t *to) {
+  Fn *f = s->r->f;
+  Shape shape = ir_ins(f, v)->shape;
+  Crop part = {0};
+  bool is_same = true;
+  for (uint32_t k = 0; k < ir_rank(s->r->p, shape); k++) part.step[k] = 1, part.size[k] = ir_dim_at(s->r->p, shape, k);
+  for (uint32_t k = 0; k < axes; k++) {
+    uint32_t axis = first + k * apart;
+    int64_t n = ir_dim_bound(s->r->p, part.size[axis]);
+    part.behind[axis] = to[k] > n ? to[k] - n : 0, part.size[axis] = dim(s, to[k]);
+    is_same &= to[k] == n;
+  }
+  return is_same ? v : ir_emit_crop(f, v, &part, s->loc);
+}
+
+// weight [O, C, taps..], with zeros between taps that lie apart, and behind them: whole cells
+static Val whole_cells(const Cells *s, Val weight) {
+  const Conv *c = &s->c;
+  uint32_t n = s->n, of = CONV_AXES - n;
+  Dim apart[MAX_RANK] = {dim(s, c->o), dim(s, c->c / c->groups)}, wide[MAX_RANK] = {apart[0], apart[1]};
+  int64_t to[CONV_AXES] = {0};
+  for (uint32_t k = 0; k < n; k++) {
+    apart[2 + 2 * k] = dim(s, c->kernel[of + k]), apart[3 + 2 * k] = dim(s, 1);
+    wide[2 + k] = dim(s, c->kernel[of + k] * c->dilation[of + k]);
+    to[k] = c->dilation[of + k];
+  }
+  weight = resized(s, reshaped(s, weight, apart, 2 + 2 * n), 3, n, 2, to);
+  for (uint32_t k = 0; k < n; k++) to[k] = s->axis[k].cells * s->axis[k].made;
+  return resized(s, reshaped(s, weight, wide, 2 + n), 2, n, 1, to);
+}
+
+// As [O, C made.., cells..]
+static Val weight_of_cells(const Cells *s, Val weight) {
+  const Conv *c = &s->c;
+  uint32_t n = s->n;
+  int64_t list[MAX_RANK] = {0, 1}, channels = c->c / c->groups;
+  Dim apart[MAX_RANK] = {dim(s, c->o), dim(s, channels)}, to[MAX_RANK] = {apart[0]};
+  for (uint32_t k = 0; k < n; k++) {
+    apart[2 + 2 * k] = to[2 + k] = dim(s, s->axis[k].cells), apart[3 + 2 * k] = dim(s, s->axis[k].made);
+    list[2 + k] = 3 + 2 * k, list[2 + n + k] = 2 + 2 * k;
+    channels *= s->axis[k].made;
+  }
+  to[1] = dim(s, channels);
+  weight = permuted(s, reshaped(s, whole_cells(s, weight), apart, 2 + 2 * n), list, 2 + 2 * n);
+  return reshaped(s, weight, to, 2 + n);
+}
+
+// y [N, positions.., O] -> [N, cells.., C made..]
+static Val cells_of(const Cells *s, Val y, Val weight, Val was) {
+  Prog *p = s->r->p;
+  int64_t ones[2 * CONV_AXES] = {1, 1, 1}, zeros[2 * CONV_AXES] = {0}, size[CONV_AXES] = {0};
+  for (uint32_t k = 0; k < s->n; k++) size[k] = s->axis[k].positions;
+  Attr attrs[] = {
+      ir_a_list(KEY_stride, ir_shape_ints(p, ones, s->n)),   ir_a_list(KEY_pad, ir_shape_ints(p, zeros, 2 * s->n)),
+      ir_a_list(KEY_dilation, ir_shape_ints(p, ones, s->n)), ir_a_int(KEY_groups, s->c.groups),
+      ir_a_list(KEY_shape, ir_shape_ints(p, size, s->n)),    {0}};
+  const Attr *algorithm = ir_attr(s->r->f, was, KEY_algorithm);
+  if (algorithm) attrs[5] = *algorithm;
+  Val z = ir_emit(s->r->f, OP_conv_transpose, (Val[]){y, weight}, 2, attrs, algorithm ? 6 : 5, s->loc);
+  ir_copy_origin(ir_ins(s->r->f, z), ir_ins(s->r->f, was));
+  return z;
+}
+
+// Cells as an image [N, spatial.., C]
+static Val image_of(const Cells *s, Val cells) {
+  uint32_t n = s->n, rank = 2 + 2 * n;
+  int64_t list[MAX_RANK] = {0}, apart[CONV_AXES] = {0};
+  Dim of[MAX_RANK] = {s->c.n}, to[MAX_RANK] = {s->c.n};
+  bool is_whole = true;
+  Crop part = {.step = {1}, .size = {s->c.n}};
+  of[1 + n] = to[1 + n] = part.size[1 + n] = dim(s, s->c.c), part.step[1 + n] = 1;
+  list[1 + 2 * n] = 1 + n;
+  for (uint32_t k = 0; k < n; k++) {
+    const CellAxis *a = &s->axis[k];
+    int64_t all = a->positions * a->apart, end = a->before + ir_dim_bound(s->r->p, a->size);
+    of[1 + k] = dim(s, a->positions), of[2 + n + k] = dim(s, a->made), to[1 + k] = dim(s, all), apart[k] = a->apart;
+    list[1 + 2 * k] = 1 + k, list[2 + 2 * k] = 2 + n + k;
+    part.start[1 + k] = a->before, part.step[1 + k] = 1, part.size[1 + k] = a->size;
+    part.behind[1 + k] = end > all ? end - all : 0, is_whole &= a->before == 0 && end == all;
+  }
+  cells = resized(s, reshaped(s, cells, of, rank), 2 + n, n, 1, apart);
+  cells = reshaped(s, permuted(s, cells, list, rank), to, 2 + n);
+  return is_whole ? cells : ir_emit_crop(s->r->f, cells, &part, s->loc);
+}
+
+Val rule_cells(Rules *r, Val v) {
+  Cells s;
+  if (!reads_cells(r, v, &s)) return (Val){0};
+  Val z = cells_of(&s, ir_arg(r->f, v, 0), weight_of_cells(&s, ir_arg(r->f, v, 1)), v), x = image_of(&s, z);
+  ir_copy_metadata(ir_ins(r->f, x), ir_ins(r->f, v));
+  return x;
+}
