@@ -84,7 +84,8 @@ tn_tensor draw_parts(Draw *d, int kind) {
 // ---- images
 static tn_conv_options window_options(Draw *d, uint32_t spatial, int64_t channels, bool transposed) {
   tn_conv_options o = {.padding = below(d, 3), .dilation = below(d, 4) ? 1 : 2, .groups = 1, .at = here};
-  for (uint32_t k = 0; k < spatial; k++) o.strides[k] = below(d, 2) ? 1 : 1 + below(d, 3);
+  int64_t far = transposed && !below(d, 4) ? 6 : 3;
+  for (uint32_t k = 0; k < spatial; k++) o.strides[k] = below(d, 2) ? 1 : 1 + below(d, far);
   if (below(d, 3) == 0) o.groups = channels % 2 ? channels : 2;
   if (transposed && below(d, 3) == 0) o.output_padding = 1;
   return o;

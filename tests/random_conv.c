@@ -41,10 +41,12 @@ static bool window_of(Gen *g, Val x, Window *w) {
   int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]);
   *w = (Window){.spatial = d.n - 2, .groups = 1};
   if (gen_chance(g, 30)) w->groups = channels % 2 ? channels : 2;
+  bool are_far = gen_chance(g, 10);  // windows of each other, so that a transposed convolution has many phases
   for (uint32_t k = 0; k < w->spatial; k++) {
-    w->stride[k] = gen_chance(g, 60) ? 1 : 1 + gen_below(g, gen_chance(g, 80) ? 3 : 18);
+    int64_t apart = gen_chance(g, 80) ? 3 : 18;
+    w->stride[k] = are_far ? 3 + gen_below(g, 6) : gen_chance(g, 60) ? 1 : 1 + gen_below(g, apart);
     w->dilation[k] = gen_chance(g, 75) ? 1 : 2;
-    w->kernel[k] = 1 + gen_below(g, gen_chance(g, 90) ? 3 : 9);
+    w->kernel[k] = 1 + gen_below(g, are_far ? 10 : gen_chance(g, 90) ? 3 : 9);
     w->pad[k] = gen_below(g, 3), w->pad[k + w->spatial] = gen_chance(g, 80) ? w->pad[k] : gen_below(g, 3);
     w->out[k] = ir_conv_positions(g->p, d.d[k + 1], w->pad[k] + w->pad[k + w->spatial], w->kernel[k], w->stride[k],
                                   w->dilation[k]);

@@ -17,10 +17,10 @@ enum { FEW_PHASES = 16 };  // for each of which the convolution's own kernel has
 
 // Along one of the spatial axes
 typedef struct {
-  int64_t taps, cells;  // elements of a window, with zeros of its dilation; cells that it covers
-  int64_t apart, made;  // elements of a cell; those that windows make
-  int64_t positions, before;
-  Dim size;  // of the image
+  int64_t cells;           // that a window covers
+  int64_t apart, made;     // elements of a cell; those that windows make
+  Dim positions, size;     // cells of the image; its elements
+  int64_t before, beyond;  // elements of cells in front of the image; of the image behind the cells, may be negative
 } CellAxis;
 
 typedef struct {
@@ -31,23 +31,28 @@ typedef struct {
   CellAxis axis[CONV_AXES];
 } Cells;
 
+// Of an image that the run sizes the difference must be the same for every size.
+static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
+  int64_t taps = (c->kernel[k] - 1) * c->dilation[k] + 1, apart = c->stride[k], cells = (taps + apart - 1) / apart;
+  *a = (CellAxis){.cells = cells,
+                  .apart = apart,
+                  .made = cells == 1 ? taps : apart,
+                  .positions = ir_dim_add(p, c->out_dim[k], ir_dim(p, cells - 1)),
+                  .size = c->in_dim[k],
+                  .before = c->before[k]};
+  Dim all = ir_dim_mul(p, a->positions, ir_dim(p, apart)), end = ir_dim_add(p, a->size, ir_dim(p, a->before));
+  a->beyond = ir_dim_bound(p, end) - ir_dim_bound(p, all);
+  return end.i == ir_dim_add(p, all, ir_dim(p, a->beyond)).i;
+}
+
 static bool reads_cells(Rules *r, Val v, Cells *s) {
   *s = (Cells){.r = r, .loc = ir_ins(r->f, v)->loc};
   ir_conv(r->f, v, &s->c);
   const Conv *c = &s->c;
-  if (c->channels_first || c->run_sized || c->stride[0] * c->stride[1] * c->stride[2] <= FEW_PHASES) return false;
+  if (c->channels_first || c->stride[0] * c->stride[1] * c->stride[2] <= FEW_PHASES) return false;
   s->n = c->rank;
-  for (uint32_t k = 0; k < s->n; k++) {
-    uint32_t of = CONV_AXES - s->n + k;
-    int64_t taps = (c->kernel[of] - 1) * c->dilation[of] + 1, apart = c->stride[of], cells = (taps + apart - 1) / apart;
-    s->axis[k] = (CellAxis){.taps = taps,
-                            .cells = cells,
-                            .apart = apart,
-                            .made = cells == 1 ? taps : apart,
-                            .positions = c->out[of] + cells - 1,
-                            .before = c->before[of],
-                            .size = c->in_dim[of]};
-  }
+  for (uint32_t k = 0; k < s->n; k++)
+    if (!read_axis(r->p, c, CONV_AXES - s->n + k, &s->axis[k])) return false;
   return true;
 }
 
@@ -113,12 +118,13 @@ static Val weight_of_cells(const Cells *s, Val weight) {
 // y [N, positions.., O] -> [N, cells.., C made..]
 static Val cells_of(const Cells *s, Val y, Val weight, Val was) {
   Prog *p = s->r->p;
-  int64_t ones[2 * CONV_AXES] = {1, 1, 1}, zeros[2 * CONV_AXES] = {0}, size[CONV_AXES] = {0};
+  int64_t ones[2 * CONV_AXES] = {1, 1, 1}, zeros[2 * CONV_AXES] = {0};
+  Dim size[CONV_AXES] = {0};
   for (uint32_t k = 0; k < s->n; k++) size[k] = s->axis[k].positions;
   Attr attrs[] = {
       ir_a_list(KEY_stride, ir_shape_ints(p, ones, s->n)),   ir_a_list(KEY_pad, ir_shape_ints(p, zeros, 2 * s->n)),
       ir_a_list(KEY_dilation, ir_shape_ints(p, ones, s->n)), ir_a_int(KEY_groups, s->c.groups),
-      ir_a_list(KEY_shape, ir_shape_ints(p, size, s->n)),    {0}};
+      ir_a_list(KEY_shape, ir_shape(p, size, s->n)),         {0}};
   const Attr *algorithm = ir_attr(s->r->f, was, KEY_algorithm);
   if (algorithm) attrs[5] = *algorithm;
   Val z = ir_emit(s->r->f, OP_conv_transpose, (Val[]){y, weight}, 2, attrs, algorithm ? 6 : 5, s->loc);
@@ -137,11 +143,11 @@ static Val image_of(const Cells *s, Val cells) {
   list[1 + 2 * n] = 1 + n;
   for (uint32_t k = 0; k < n; k++) {
     const CellAxis *a = &s->axis[k];
-    int64_t all = a->positions * a->apart, end = a->before + ir_dim_bound(s->r->p, a->size);
-    of[1 + k] = dim(s, a->positions), of[2 + n + k] = dim(s, a->made), to[1 + k] = dim(s, all), apart[k] = a->apart;
+    of[1 + k] = a->positions, of[2 + n + k] = dim(s, a->made), apart[k] = a->apart;
+    to[1 + k] = ir_dim_mul(s->r->p, a->positions, dim(s, a->apart));
     list[1 + 2 * k] = 1 + k, list[2 + 2 * k] = 2 + n + k;
     part.start[1 + k] = a->before, part.step[1 + k] = 1, part.size[1 + k] = a->size;
-    part.behind[1 + k] = end > all ? end - all : 0, is_whole &= a->before == 0 && end == all;
+    part.behind[1 + k] = a->beyond > 0 ? a->beyond : 0, is_whole &= a->before == 0 && a->beyond == 0;
   }
   cells = resized(s, reshaped(s, cells, of, rank), 2 + n, n, 1, apart);
   cells = reshaped(s, permuted(s, cells, list, rank), to, 2 + n);
