@@ -4,7 +4,7 @@
 //   %x = conv_transpose %y, %w {stride=[sh,sw]}      y [N, H, W, O], w [O, C, kh, kw] with kh = mh sh, kw = mw sw
 //     ->     %v = reshape (permute (reshape %w : [O, C, mh, sh, mw, sw])) : [O, C sh sw, mh, mw]
 //            %z = conv_transpose %y, %v {stride=[1,1]} : [N, H + mh - 1, W + mw - 1, C sh sw]
-//            %x = crop (reshape (permute (reshape %z) : [N, H + mh - 1, sh, W + mw - 1, sw, C]))
+//            %x = slice (reshape (permute (reshape %z) : [N, H + mh - 1, sh, W + mw - 1, sw, C]))
 //
 // Windows of other sizes are made longer with zeros; those that are smaller than a cell make a part of it.
 #include "ir/build.h"
@@ -31,7 +31,7 @@ typedef struct {
   CellAxis axis[CONV_AXES];
 } Cells;
 
-// Of an image that the run sizes the difference must be the same for every size.
+// An image that the run sizes ends with the last cell, or in it, as many elements before its end for every size.
 static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
   int64_t taps = (c->kernel[k] - 1) * c->dilation[k] + 1, apart = c->stride[k], cells = (taps + apart - 1) / apart;
   *a = (CellAxis){.cells = cells,
@@ -42,7 +42,8 @@ static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
                   .before = c->before[k]};
   Dim all = ir_dim_mul(p, a->positions, ir_dim(p, apart)), end = ir_dim_add(p, a->size, ir_dim(p, a->before));
   a->beyond = ir_dim_bound(p, end) - ir_dim_bound(p, all);
-  return end.i == ir_dim_add(p, all, ir_dim(p, a->beyond)).i;
+  bool is_same = end.i == ir_dim_add(p, all, ir_dim(p, a->beyond)).i;
+  return is_same && (a->beyond <= 0 || ir_dim_is_const(p, a->size));
 }
 
 static bool reads_cells(Rules *r, Val v, Cells *s) {
@@ -132,26 +133,38 @@ static Val cells_of(const Cells *s, Val y, Val weight, Val was) {
   return z;
 }
 
+// The image's part of whole cells along spatial axis k, with zeros where no window reaches it
+static Val part_of(const Cells *s, Val image, uint32_t k) {
+  Fn *f = s->r->f;
+  const CellAxis *a = &s->axis[k];
+  int64_t zeros = a->beyond > 0 ? a->beyond : 0;
+  Attr axis = ir_a_int(KEY_axis, 1 + k);
+  if (a->before || a->beyond < 0) {
+    Dim count = ir_dim_sub(s->r->p, a->size, dim(s, zeros));
+    Attr part[] = {axis, ir_a_dim(KEY_start, dim(s, a->before)), ir_a_dim(KEY_count, count)};
+    image = ir_emit(f, OP_slice, &image, 1, part, 3, s->loc);
+  }
+  Attr wide[] = {axis, ir_a_dim(KEY_start, dim(s, 0)), ir_a_int(KEY_size, ir_dim_bound(s->r->p, a->size))};
+  return zeros ? ir_emit(f, OP_pad_axis, &image, 1, wide, 3, s->loc) : image;
+}
+
 // Cells as an image [N, spatial.., C]
 static Val image_of(const Cells *s, Val cells) {
   uint32_t n = s->n, rank = 2 + 2 * n;
   int64_t list[MAX_RANK] = {0}, apart[CONV_AXES] = {0};
   Dim of[MAX_RANK] = {s->c.n}, to[MAX_RANK] = {s->c.n};
-  bool is_whole = true;
-  Crop part = {.step = {1}, .size = {s->c.n}};
-  of[1 + n] = to[1 + n] = part.size[1 + n] = dim(s, s->c.c), part.step[1 + n] = 1;
+  of[1 + n] = to[1 + n] = dim(s, s->c.c);
   list[1 + 2 * n] = 1 + n;
   for (uint32_t k = 0; k < n; k++) {
     const CellAxis *a = &s->axis[k];
     of[1 + k] = a->positions, of[2 + n + k] = dim(s, a->made), apart[k] = a->apart;
     to[1 + k] = ir_dim_mul(s->r->p, a->positions, dim(s, a->apart));
     list[1 + 2 * k] = 1 + k, list[2 + 2 * k] = 2 + n + k;
-    part.start[1 + k] = a->before, part.step[1 + k] = 1, part.size[1 + k] = a->size;
-    part.behind[1 + k] = a->beyond > 0 ? a->beyond : 0, is_whole &= a->before == 0 && a->beyond == 0;
   }
   cells = resized(s, reshaped(s, cells, of, rank), 2 + n, n, 1, apart);
-  cells = reshaped(s, permuted(s, cells, list, rank), to, 2 + n);
-  return is_whole ? cells : ir_emit_crop(s->r->f, cells, &part, s->loc);
+  Val image = reshaped(s, permuted(s, cells, list, rank), to, 2 + n);
+  for (uint32_t k = 0; k < n; k++) image = part_of(s, image, k);
+  return image;
 }
 
 Val rule_cells(Rules *r, Val v) {
