@@ -40,6 +40,7 @@ enum { LABEL_MAY_FAULT = 1, LABEL_IGNORES = 2 };  // an index out of range is re
 typedef struct {
   uint8_t kind;
   bool elem, live, is_buffered;
+  bool in_last;  // elements: the last sweep computes it
   uint16_t op;
   uint8_t n_args;
   Node arg[3];

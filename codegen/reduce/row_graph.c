@@ -123,10 +123,10 @@ uint32_t cg_row_cost(const Row *r, const RowNode *n) {
   }
 }
 
-// Cost to recompute node k in sweep s. Elements of a tall strided row are in a page each: not cheap to reload.
+// Cost to recompute node k in sweep s, without what that computes in any case. Elements of a tall strided row are in a page each: not cheap to reload.
 static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
   const RowNode *n = cg_row_at(r, k);
-  if (!n->elem || n->is_buffered) return 0;
+  if (!n->elem || n->is_buffered || (n->in_last && s == r->last)) return 0;
   if (n->kind == NODE_MEM && r->strided && r->bound > TALL) return CHEAP + 1;
   uint32_t sum = cg_row_cost(r, n);
   for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += recompute_cost(r, n->arg[j], s);
@@ -208,6 +208,7 @@ static void use_in_sweep(Row *r, Node k, uint32_t s) {
     r->n_buffers += room;
     if (n->is_buffered) s = n->level;
   }
+  n->in_last |= s == r->last;
   for (uint32_t j = 0; j < n->n_args; j++) use_in_sweep(r, n->arg[j], s);
 }
 
@@ -227,6 +228,18 @@ static void use_reductions(Row *r, const bool *seen) {
       if (seen[k] && cg_row_is_reduction(cg_row_at(r, k)) && cg_row_at(r, k)->level == s + 1) use_scalar(r, k);
 }
 
+// What only the last sweep can compute comes first: what it is made of costs the others nothing.
+static void use_in_last_sweep(Row *r, Node k, bool at_once) {
+  if ((cg_row_at(r, k)->level == r->last) == at_once) use_in_sweep(r, k, r->last);
+}
+
+static void use_results(Row *r, bool at_once) {
+  const Kernel *k = r->c->k;
+  for (uint32_t i = k->first; i < k->first + k->n; i++)
+    if (cg_row_is_stored(r, (Val){i})) use_in_last_sweep(r, cg_row_node_of(r, (Val){i}), at_once);
+  for (uint32_t j = 0; j < r->columns.n; j++) use_in_last_sweep(r, cg_row_summed(r, j), at_once);
+}
+
 void cg_row_assign_sweeps(Row *r) {
   Kernel k = *r->c->k;
   bool *seen = rt_alloc(r->c->mem, r->g.n);
@@ -244,7 +257,6 @@ void cg_row_assign_sweeps(Row *r) {
   for (uint32_t n = 1; n < r->g.n; n++)  // labels that may fault are live: the report is a side effect
     if (cg_row_at(r, n)->kind == NODE_LABEL && cg_row_at(r, n)->op & LABEL_MAY_FAULT) use_scalar(r, n);
   use_reductions(r, seen);
-  for (uint32_t i = k.first; i < k.first + k.n; i++)
-    if (cg_row_is_stored(r, (Val){i})) use_in_sweep(r, cg_row_node_of(r, (Val){i}), r->last);
-  for (uint32_t j = 0; j < r->columns.n; j++) use_in_sweep(r, cg_row_summed(r, j), r->last);
+  use_results(r, true);
+  use_results(r, false);
 }
