@@ -10,7 +10,8 @@
 //   of windows at -1, taps 0 and 2 read                 phase 1 from -1, and from 1 on; tap 1 reads phase 0
 //
 // Rows of the strip are longer than those of the result by what the taps of a phase reach further, and pixels are summed across
-// them, those between two rows for nothing: vectors are whole. Microkernels read the weight in place, and the taps where a table
+// them, those between two rows for nothing: vectors are whole. Where windows share no rows, the rows of all images are one sequence,
+// and vectors go across images, too. Microkernels read the weight in place, and the taps where a table
 // says. A strip that is too large for L2 is copied some channels at a time, so many that what a panel of pixels reads of them stays in
 // L1 while all rows of the weight pass by; all channels of the result wait on the stack then. Zeros beside a weight that is infinite or
 // NaN make NaN of a sum: those are recomputed from the taps inside.
@@ -56,6 +57,8 @@ typedef struct {
   ConvShape s;
   Windows w;
   Phases rows, columns;
+  bool crosses;            // the rows of all images are one sequence, of which units take some
+  int64_t all_rows;        // of these, a bound; else rows of a plane
   int64_t width, parts;    // pixels of a row in a unit; how many units have parts of one row
   int64_t lines;           // rows in a unit; 1 if it has a part of a row
   int64_t pitch;           // of the strip, from one row to the next
@@ -72,16 +75,16 @@ static void set_lines(Strips *p, int64_t lines, int64_t vl) {
   p->sums = cg_round_up(lines * p->pitch, vl);
 }
 
-// Vectors of a plane, `lines` rows at a time
+// Vectors of all rows, `lines` at a time
 static int64_t vectors_of(const Strips *p, int64_t lines, int64_t vl) {
-  int64_t rows = p->s.dst[1], rest = rows % lines, some = cg_ceil_div((lines - 1) * p->pitch + p->width, vl);
+  int64_t rows = p->all_rows, rest = rows % lines, some = cg_ceil_div((lines - 1) * p->pitch + p->width, vl);
   return rows / lines * some + (rest ? cg_ceil_div((rest - 1) * p->pitch + p->width, vl) : 0);
 }
 
 // Rows that leave the fewest lanes without a pixel, whose sums fit.
 static int64_t choose_lines(Strips *p, int64_t most, int64_t room, int64_t vl) {
   int64_t best = 1;
-  for (int64_t n = 2; n <= cg_smaller(most, p->s.dst[1]); n++) {
+  for (int64_t n = 2; n <= cg_smaller(most, p->all_rows); n++) {
     set_lines(p, n, vl);
     if (p->sums * p->s.dst_channels > room) break;
     if (vectors_of(p, n, vl) <= vectors_of(p, best, vl)) best = n;
@@ -90,10 +93,23 @@ static int64_t choose_lines(Strips *p, int64_t most, int64_t room, int64_t vl) {
 }
 
 // So that all images together have units enough for even shares.
-static int64_t most_lines(const Prog *p, const ConvShape *s, int64_t width) {
-  int64_t planes = cg_larger(1, ir_dim_bound(p, s->c.n) * s->c.groups * s->dst[0]);
-  int64_t shared = s->dst[1] / cg_ceil_div(UNITS_WANTED, planes), least = LEAST_PIXELS / width;
-  return cg_larger(1, cg_smaller(PIXELS / width, cg_larger(shared, least)));
+static int64_t most_lines(const Prog *prog, const Strips *p) {
+  const ConvShape *s = &p->s;
+  int64_t planes = p->crosses ? 1 : cg_larger(1, ir_dim_bound(prog, s->c.n) * s->c.groups * s->dst[0]);
+  int64_t shared = p->all_rows / cg_ceil_div(p->crosses ? UNITS_WANTED / 2 : UNITS_WANTED, planes),
+          least = LEAST_PIXELS / p->width;
+  return cg_larger(1, cg_smaller(PIXELS / p->width, cg_larger(shared, least)));
+}
+
+static bool reaches_out(const Fn *f, const Strips *p) {
+  bool any = false;
+  for (uint32_t k = 0; k < CONV_AXES; k++) any |= cg_conv_reaches_out(f, &p->s, &p->w.axis[k], k);
+  return any;
+}
+
+// Windows that share no rows, and none of the padding: where a row ends the next image may begin.
+static bool crosses_images(const Fn *f, const Strips *p) {
+  return p->parts == 1 && p->rows.reach == 0 && p->s.c.groups == 1 && p->s.dst[0] == 1 && !reaches_out(f, p);
 }
 
 static Strips strips_of(const Fn *f, Val v, const Target *t) {
@@ -105,7 +121,9 @@ static Strips strips_of(const Fn *f, Val v, const Target *t) {
   p.width = cg_larger(1, p.s.dst[2]);
   if (p.width > PIXELS) p.width = cg_round_up(cg_ceil_div(p.width, cg_ceil_div(p.width, PIXELS)), vl);
   p.parts = cg_ceil_div(cg_larger(1, p.s.dst[2]), p.width), p.pitch = p.width + p.columns.reach;
-  set_lines(&p, p.parts > 1 ? 1 : choose_lines(&p, most_lines(f->prog, &p.s, p.width), room, vl), vl);
+  p.crosses = crosses_images(f, &p);
+  p.all_rows = p.s.dst[1] * (p.crosses ? cg_larger(1, ir_dim_bound(f->prog, p.s.c.n)) : 1);
+  set_lines(&p, p.parts > 1 ? 1 : choose_lines(&p, most_lines(f->prog, &p), room, vl), vl);
   int64_t all = cg_larger(1, p.s.src_channels), most = KC / ir_conv_taps(&p.s.c);
   p.waits = all * p.channel > room;
   most = cg_larger(1, cg_smaller(most, room / p.channel));
@@ -113,7 +131,7 @@ static Strips strips_of(const Fn *f, Val v, const Target *t) {
   return p;
 }
 
-static int64_t bands_of(const Strips *p) { return cg_ceil_div(p->s.dst[1], p->lines); }
+static int64_t bands_of(const Strips *p) { return cg_ceil_div(p->all_rows, p->lines); }
 
 bool cg_gemm_conv_planes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
   (void)t;
@@ -140,16 +158,25 @@ void cg_gemm_conv_planes_stack(Gemm *g) {
 typedef struct {
   Gemm *g;
   const Strips *p;
-  V table;               // where taps lie in a channel of the strip
-  V phases;              // of rows
-  V image;               // of the source, its group's first element
-  V weights;             // of the group
-  V channel;             // of the result, the group's first one among those of all images
-  V plane, row, column;  // of the result, the unit's first ones
-  V lines, columns;      // how many
+  V table;    // where taps lie in a channel of the strip
+  V phases;   // of rows
+  V image;    // of the source, its group's first element; of the first one, where rows cross images
+  V weights;  // of the group
+  V channel;  // of the result, the group's first one among those of all images
+  V plane, row,
+      column;        // of the result, the unit's first ones; the row among those of all images, where rows cross them
+  V lines, columns;  // how many
 } Unit;
 
 static V size_of(Cg *c, const int64_t *size) { return cg_i64(c, size[0] * size[1] * size[2]); }
+
+// The row of a plane that line `line` of the unit is, and the number of its image from the unit's first on
+static V row_of(const Unit *u, V line, V *image) {
+  Cg *c = u->g->c;
+  V row = cg_add(c, u->row, line), rows = cg_i64(c, u->p->s.dst[1]);
+  *image = u->p->crosses ? cg_div(c, row, rows) : cg_i64(c, 0);
+  return u->p->crosses ? cg_rem(c, row, rows) : row;
+}
 
 // ---- the strip
 // One vector of each phase of columns, from number `first` of a phase on, in the rows at `to`.
@@ -231,13 +258,15 @@ static void copy_rows(const Unit *u, V from, V inside, V phase, V to) {
   Cg *c = u->g->c;
   const Strips *p = u->p;
   int64_t step = p->w.axis[1].src_step;
-  V n = cg_add(c, u->lines, cg_i64(c, p->rows.reach)), first = cg_add(c, u->row, cg_i64(c, p->rows.first));
+  V n = cg_add(c, u->lines, cg_i64(c, p->rows.reach)), image;
   // lanes behind the last pixel: what lies on the stack may be denormal, which makes products slow
   for (int64_t k = 0; k < p->columns.n; k++)
     cg_store(c, cg_zeros(c), cg_at(c, c->f32, to, cg_add(c, cg_times(c, n, p->pitch), cg_i64(c, k * p->block))));
   for (Loop l = cg_count(c, n); cg_next(&l);) {
-    V y = cg_add(c, cg_times(c, cg_add(c, first, l.i), step), phase);
-    V row = cg_at(c, c->f32, from, cg_times(c, y, p->s.src[2]));
+    V y = cg_add(c, row_of(u, l.i, &image), cg_i64(c, p->rows.first));
+    y = cg_add(c, cg_times(c, y, step), phase);
+    V plane = cg_row(c, from, cg_times(c, image, p->s.src_channels), size_of(c, p->s.src));
+    V row = cg_at(c, c->f32, plane, cg_times(c, y, p->s.src[2]));
     prefetch_row(u, row);
     V own = cg_at(c, c->f32, to, cg_times(c, l.i, p->pitch));
     for (If there = cg_either(c, cg_both(c, inside, cg_below(c, y, cg_i64(c, p->s.src[1])))); cg_then(&there);)
@@ -306,13 +335,20 @@ typedef struct {
   bool adds, ends;
 } Terms;
 
-// Where the result of that vector is stored, about: strips have longer rows.
+// Which row of the result, of all planes, line `line` of a channel is.
+static V row_of_result(const Unit *u, V channel, V line) {
+  Cg *c = u->g->c;
+  const ConvShape *s = &u->p->s;
+  V image, row = row_of(u, line, &image), first = cg_index(c, image, cg_i64(c, s->dst_channels), u->channel);
+  V plane = cg_index(c, cg_add(c, first, channel), cg_i64(c, s->dst[0]), u->plane);
+  return cg_index(c, plane, cg_i64(c, s->dst[1]), row);
+}
+
 static V place_in_result(const Unit *u, V channel, V vector) {
   Cg *c = u->g->c;
-  const int64_t *size = u->p->s.dst;
-  V plane = cg_index(c, cg_add(c, u->channel, channel), cg_i64(c, size[0]), u->plane);
-  V row = cg_index(c, plane, cg_i64(c, size[1]), u->row), to = cg_ptr(c, cg_gemm_result(u->g));
-  return cg_cell(c, to, row, cg_i64(c, size[2]), cg_add(c, u->column, cg_times(c, vector, c->t->vl)));
+  V at = cg_times(c, vector, c->t->vl), pitch = cg_i64(c, u->p->pitch), line = cg_div(c, at, pitch);
+  V column = cg_add(c, u->column, cg_rem(c, at, pitch)), to = cg_ptr(c, cg_gemm_result(u->g));
+  return cg_cell(c, to, row_of_result(u, channel, line), cg_i64(c, u->p->s.dst[2]), column);
 }
 
 static void sum_vectors(const Unit *u, const Rows *r, const Terms *t, V vector, uint32_t nv) {
@@ -397,16 +433,10 @@ static void mend_channel(const Unit *u, V weights, V sums) {
     }
 }
 
-static bool reaches_out(const Unit *u) {
-  bool any = false;
-  for (uint32_t k = 0; k < CONV_AXES; k++) any |= cg_conv_reaches_out(u->g->c->f, &u->p->s, &u->p->w.axis[k], k);
-  return any;
-}
-
 static void mend_border(const Unit *u, V channel, V sums) {
   Cg *c = u->g->c;
   V all = cg_zeros(c);
-  if (!reaches_out(u)) return;
+  if (!reaches_out(c->f, u->p)) return;
   for (Loop k = cg_carry(c, cg_i64(c, 0), n_vectors(u), cg_i64(c, 1), &all, 1); cg_next(&k);)
     all = cg_fadd(c, all, cg_load(c, c->vf, cg_row(c, sums, k.i, cg_vl(c))));
   for (If spoilt = cg_when(c, cg_any_lane(c, cg_nan_lanes(c, all))); cg_then(&spoilt);)
@@ -417,17 +447,12 @@ static void mend_border(const Unit *u, V channel, V sums) {
 static void store_channel(const Unit *u, V channel, V sums) {
   Gemm *g = u->g;
   Cg *c = g->c;
-  const Strips *p = u->p;
-  V plane = cg_index(c, cg_add(c, u->channel, channel), cg_i64(c, p->s.dst[0]), u->plane);
-  V row = cg_index(c, plane, cg_i64(c, p->s.dst[1]), u->row), pitch = cg_i64(c, p->pitch),
-    width = cg_i64(c, p->s.dst[2]);
-  if (g->epilogue) {
-    cg_gemm_epilogue(g, row, u->lines, u->column, u->columns, sums, pitch);
-    return;
+  V pitch = cg_i64(c, u->p->pitch), width = cg_i64(c, u->p->s.dst[2]);
+  for (Loop l = cg_count(c, u->lines); cg_next(&l);) {
+    V row = row_of_result(u, channel, l.i), from = cg_row(c, sums, l.i, pitch);
+    if (g->epilogue) cg_gemm_epilogue(g, row, cg_i64(c, 1), u->column, u->columns, from, pitch);
+    else cg_copy_run(c, DT_F32, cg_cell(c, g->out, row, width, u->column), from, u->columns);
   }
-  for (Loop l = cg_count(c, u->lines); cg_next(&l);)
-    cg_copy_run(c, DT_F32, cg_cell(c, g->out, cg_add(c, row, l.i), width, u->column), cg_row(c, sums, l.i, pitch),
-                u->columns);
 }
 
 static void finish(const Unit *u, const Rows *r) {
@@ -500,15 +525,24 @@ static void several_blocks(const Unit *u, Inside some) {
 
 // Parts of a unit, each with channels of its own: several if all images together have few units.
 static int64_t parts_of(Gemm *g, const Strips *p) {
-  int64_t tiles = cg_ceil_div(p->s.dst_channels, g->p->mr);
-  int64_t units = cg_larger(1, ir_dim_bound(g->c->f->prog, p->s.c.n) * g->p->units);
-  return cg_larger(1, cg_smaller(tiles, cg_ceil_div(UNITS_WANTED, units)));
+  int64_t tiles = cg_ceil_div(p->s.dst_channels, g->p->mr), images = ir_dim_bound(g->c->f->prog, p->s.c.n);
+  int64_t units = cg_larger(1, g->p->units * (p->crosses ? 1 : images));
+  return cg_larger(1, cg_smaller(tiles, UNITS_WANTED / units));
 }
 
 // What part number `nth` of `all`, `size` at a time, has.
 static V part_of(Cg *c, int64_t all, int64_t size, V nth, V *first) {
   *first = cg_times(c, nth, size);
   return all % size ? cg_min(c, cg_i64(c, size), cg_sub(c, cg_i64(c, all), *first)) : cg_i64(c, size);
+}
+
+// Of all rows of all images
+static void set_rows(Unit *u, V number, V all) {
+  Cg *c = u->g->c;
+  V zero = cg_i64(c, 0), lines = cg_i64(c, u->p->lines);
+  u->column = u->plane = u->channel = zero, u->columns = cg_i64(c, u->p->s.dst[2]);
+  u->row = cg_mul(c, number, lines), u->lines = cg_min(c, lines, cg_sub(c, all, u->row));
+  u->image = u->g->a, u->weights = u->g->b;
 }
 
 // Number `number` of all images, groups, planes, bands and parts of rows
@@ -536,14 +570,17 @@ void cg_gemm_conv_planes_emit(Gemm *g) {
   Strips p = strips_of(c->f, g->p->product, c->t);
   if (g->p->units == 0 || p.s.dst_channels == 0) return;
   int64_t parts = parts_of(g, &p), tiles = cg_ceil_div(p.s.dst_channels, g->p->mr);
-  V count = cg_times(c, cg_dim(c, p.s.c.n), g->p->units);
+  V images = cg_dim(c, p.s.c.n), rows = cg_times(c, images, p.s.dst[1]);
+  V count = p.crosses ? cg_ceil_div_value(c, rows, p.lines) : cg_times(c, images, g->p->units);
   Unit u = {.g = g, .p = &p};
   u.table = make_table(c, &p, place_of, ir_conv_taps(&p.s.c), "taps");
   u.phases = make_table(c, &p, row_phase, p.rows.n, "phases");
   for (Loop l = cg_each_shared(c, cg_times(c, count, parts), 1); cg_next(&l);) {
     Inside some = {NULL, NULL};
     if (parts > 1) some = cg_part(c, cg_i64(c, tiles), cg_div(c, l.i, count), parts);
-    set_unit(&u, parts > 1 ? cg_rem(c, l.i, count) : l.i);
+    V number = parts > 1 ? cg_rem(c, l.i, count) : l.i;
+    if (p.crosses) set_rows(&u, number, rows);
+    else set_unit(&u, number);
     if (p.waits) several_blocks(&u, some);
     else one_block(&u, some);
   }
