@@ -78,6 +78,9 @@ V cg_dims_product(Cg *c, const DimList *l) {
 
 V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix) {
   V off = cg_i64(c, 0), stride = matrix;
+  bool has_all = true;
+  for (uint32_t i = 0; i < batch->n; i++) has_all &= own[i].i != 0;
+  if (has_all) return cg_mul(c, index, matrix);
   for (uint32_t i = batch->n; i-- > 0;) {
     V size = cg_dim(c, batch->dim[i]);
     if (own[i].i) {
