@@ -593,6 +593,7 @@ static V load_access(Pointwise *p, const Access *a, V i, V mask) {
   if (a->of_numbers)
     return cg_look_up_numbers(p, a, a->splat ? cg_spread(c, a->splat, p->lanes) : load_lanes(p, a, t, i, mask), mask);
   if (a->splat) return cg_spread(c, a->splat, p->lanes);
+  if (a->turn > TURN_FLAT) return a->square[p->square_row];
   if (a->tile && p->is_unrolled) return a->square[p->square_row];
   if (a->tile) return cg_get(c, c->vf, a->tile, cg_mul(c, p->tile_row, cg_vl(c)));
   if (a->index.i) return load_lanes(p, a, t, i, a->row_ok ? cg_both(c, mask, cg_splat(c, a->row_ok)) : mask);
@@ -640,7 +641,7 @@ static void place_lanes(uint32_t lanes, uint32_t n, uint32_t j, uint32_t column,
   }
 }
 
-static V interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j) {
+V cg_pointwise_interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j) {
   uint32_t from[MAX_LANES];
   V all = column[0];
   for (uint32_t k = 1; k < n; k++) {
@@ -668,7 +669,7 @@ static void store_columns(Pointwise *p, uint32_t k, V flat, V i, V mask) {
                                  : load_access(p, &p->acc[p->use[k][a]], i, mask);
   for (uint32_t j = 0; j < n; j++) {
     V at = cg_at(c, t, to, cg_i64(c, (int64_t)j * p->lanes));
-    V x = p->lanes > 1 ? interleaved(p, column, n, j) : column[j];
+    V x = p->lanes > 1 ? cg_pointwise_interleaved(p, column, n, j) : column[j];
     V lanes = mask ? interleaved_mask(p, mask, n, j) : NULL;
     for (If some = cg_when(c, mask ? cg_any_lane(c, lanes) : NULL); cg_then(&some);)
       mask ? cg_store_masked(c, x, at, lanes) : cg_store(c, x, at);

@@ -351,6 +351,7 @@ bool cg_emit_pointwise(Cg *c) {
   if (!ir_none(c->k->wanted)) return emit_wanted(&p);
   for (If good = cg_when(c, p.in_range); cg_then(&good);)
     if (plan_tiles(&p)) emit_tiles(&p);
+    else if (cg_pointwise_plan_turns(&p)) cg_pointwise_emit_turns(&p);
     else emit_shares(&p);
   return true;
 }

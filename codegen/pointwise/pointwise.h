@@ -17,6 +17,9 @@ enum {
   POINTWISE_OPERANDS = IR_MOST_COLUMNS
 };  // of an instruction; a concat counts as one access, one of columns as one of each
 
+// turns.c: an operand along rows of a few elements
+typedef enum { TURN_NONE, TURN_SAME, TURN_FLAT, TURN_COLUMNS, TURN_NUMBERS, TURN_ROW } TurnKind;
+
 typedef struct {
   Val v;
   Val index;        // gather: i64, a row of v for each row of the iteration; 0: no gather
@@ -38,7 +41,11 @@ typedef struct {
   V row_ok;   // i1: the ranges of outer axes; NULL: true
   V splat;    // stride 0 along the vector axis: the row's value; else NULL
   V tile;     // transposed access: buffer of the current tile, vl x vl; NULL: loaded directly
-  V *square;  // its rows in registers
+  V *square;  // its rows in registers; of a turn: its vectors
+  // of kernels by turns
+  TurnKind turn;
+  V turn_stride;        // from one element of a row to the next
+  bool is_outer_fixed;  // the same for all outer indices
   // of a concat
   Val *part;            // by segment: the operand; NULL: not a concat
   V part_table;         // pointers to what is read of them
@@ -80,6 +87,7 @@ typedef struct {
   V tile_row;        // of the current tile
   bool is_unrolled;  // the current tile is in registers: row `square_row` of it
   uint32_t square_row;
+  uint32_t turn;  // elements of a row, of which vectors run across rows: vector `square_row` of a turn; 0: none
   // strips of a product: columns are an axis of their own, unless `is_flat`; index of the current row
   bool by_rows, is_flat;
   V at_row;
@@ -105,6 +113,13 @@ bool cg_pointwise_stores(const Pointwise *p);  // does any instruction of the gr
 void cg_pointwise_compute(Pointwise *p, V row, V i, V mask);
 // Then what the kernel stores of it.
 void cg_pointwise_vector(Pointwise *p, V row, V i, V mask);
+
+// Vector j of n columns that lie one between the other
+V cg_pointwise_interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j);
+
+// ---- turns.c, after cg_pointwise_merge: rows of a few elements as an axis of their own are so no more; false: they stay
+bool cg_pointwise_plan_turns(Pointwise *p);
+void cg_pointwise_emit_turns(Pointwise *p);
 
 // ---- by_dtype.c
 // Instruction v of these operands, in their dtype; element: its elements' numbers, for random ones
