@@ -271,6 +271,16 @@ V cg_load(Cg *c, LLVMTypeRef t, V p) {
 
 void cg_store(Cg *c, V v, V p) { LLVMSetAlignment(LLVMBuildStore(c->b, v, p), cg_align_of(c, LLVMTypeOf(v))); }
 
+// Whole vectors, at a multiple of their size
+void cg_store_past_caches(Cg *c, V v, V p) {
+  V store = LLVMBuildStore(c->b, v, p), one = LLVMConstInt(c->i32, 1, false);
+  LLVMSetAlignment(store, (uint32_t)(cg_align_of(c, LLVMTypeOf(v)) * c->t->vl));
+  V flag = LLVMMDNodeInContext(c->ctx, &one, 1);
+  LLVMSetMetadata(store, LLVMGetMDKindIDInContext(c->ctx, "nontemporal", 11), flag);
+}
+
+void cg_wait_for_stores(Cg *c) { LLVMBuildFence(c->b, LLVMAtomicOrderingSequentiallyConsistent, false, ""); }
+
 static LLVMTypeRef element(LLVMTypeRef t) {
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
 }

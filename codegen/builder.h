@@ -89,6 +89,8 @@ V cg_cell(Cg *c, V base, V row, V stride, V column);    // &base[row * stride + 
 V cg_at_any(Cg *c, LLVMTypeRef elem, V base, V index);  // which may lie outside of the object that base points into
 V cg_load(Cg *c, LLVMTypeRef t, V p);
 void cg_store(Cg *c, V v, V p);
+void cg_store_past_caches(Cg *c, V v, V p);  // whole vectors, at a multiple of their size; others see them after
+void cg_wait_for_stores(Cg *c);
 unsigned cg_align_of(const Cg *c, LLVMTypeRef t);  // bytes, of an element
 V cg_mask(Cg *c, V n);                             // lanes 0 .. n-1 of vl set; n i64, may exceed vl
 // Where the mask is unset a load gives zero, and nothing is stored. mask NULL: all lanes.

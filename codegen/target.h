@@ -37,6 +37,7 @@ typedef struct {
   bool has_avx512;           // what AVX-512 has and LLVM has no operation for (math/avx512.c)
   bool has_amx;              // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)
   bool slow_masks;           // masked loads and stores take six times as long as whole ones (masked.c)
+  bool stores_past_caches;   // which spares loads of what no cache holds (137)
   bool cheap_shuffle;        // picks from two vectors by index in one instruction: tables of 32 (math/erf_table.c)
   // ---- products (docs/gemm.md), in the terms of BLIS: MR x NR microkernel, MC x KC blocks of A, KC x NR panels of B.
   // Numbers: pages of docs/experiments that found the value

@@ -697,7 +697,8 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask) {
       continue;
     }
     V at = cg_at(c, cg_elem_type(c, (DType)type_of(p, v)->dtype), cg_ptr(c, v), flat);
-    mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
+    if (p->stores_past_caches) cg_store_past_caches(c, p->val[k], at);
+    else mask ? cg_store_masked(c, p->val[k], at, mask) : cg_store(c, p->val[k], at);
   }
   if (ir_none(p->back)) return;
   V at = cg_at(c, c->f32, p->product, cg_sub(c, i, p->from_column)), x = p->val[p->back.i - c->k->first];

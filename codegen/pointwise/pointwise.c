@@ -7,11 +7,13 @@
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/span.h"
+#include "ir/storage.h"
 
 enum { SMALL = 4096, GRAIN = 2048 };
 enum { RANDOM_WORK = 8 };  // cost of an element with a random number, in elements without
 // Operations of a vector (cg_primitive_cost) from which on, and up to which, several are computed at once.
 enum { LONG_CHAIN = 15, TOO_LONG = 100 };
+enum { CACHES = 2, AT_ONCE = 4 };  // a result of so many LLCs is stored past them, so many vectors at once
 
 // ---- loops
 // Upper bound of the elements in a row.
@@ -55,9 +57,54 @@ static V emit_at_once(Pointwise *p, V row, V lo, V hi, uint32_t n) {
   return end;
 }
 
+// ---- results that no cache holds
+// The only value that the kernel stores, in a buffer that it does not read; none.
+static Val stored_alone(const Pointwise *p) {
+  Cg *c = p->c;
+  const Fn *f = c->f;
+  Val v = {0};
+  for (uint32_t k = p->from; k < p->to; k++) {
+    Val own = {c->k->first + k};
+    if (!cg_stored(c, own)) continue;
+    if (!ir_none(v) || (ir_ops[f->ins[own.i].op].flags & WRITES) || f->ins[own.i].dtype != DT_F32) return (Val){0};
+    v = own;
+  }
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (!ir_none(v) && f->buf_of[v.i] && f->buf_of[ir_view_base(f, p->acc[k].v).i] == f->buf_of[v.i]) return (Val){0};
+  return v;
+}
+
+static bool exceeds_caches(const Pointwise *p) {
+  const Cg *c = p->c;
+  int64_t bytes = ir_shape_bound(c->f->prog, p->shape) * 4;
+  if (!c->t->stores_past_caches || bytes < CACHES * c->t->facts.llc_bytes || p->n_loop > 1 || p->seg.n) return false;
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (!is_contiguous(p, &p->acc[k])) return false;
+  return p->lanes == c->t->vl;
+}
+
+// Elements from `lo` on, those before the first multiple of a vector's size as others; the first one that is left.
+static V emit_past_caches(Pointwise *p, Val v, V row, V lo, V hi) {
+  Cg *c = p->c;
+  uint32_t lanes = p->lanes;
+  V at = LLVMBuildPtrToInt(c->b, cg_at(c, c->f32, cg_ptr(c, v), cg_add(c, row, lo)), c->i64, "");
+  V before = cg_and(c, cg_sub(c, cg_i64(c, 0), LLVMBuildLShr(c->b, at, cg_i64(c, 2), "")), cg_i64(c, lanes - 1));
+  V begin = cg_min(c, hi, cg_add(c, lo, before)), turn = cg_i64(c, (int64_t)AT_ONCE * lanes);
+  V end = cg_add(c, begin, cg_multiple(c, cg_sub(c, hi, begin), turn));
+  for (If some = cg_when(c, cg_gt(c, before, cg_i64(c, 0))); cg_then(&some);)
+    cg_pointwise_vector(p, row, lo, cg_mask(c, cg_sub(c, begin, lo)));
+  p->lanes = AT_ONCE * lanes, p->stores_past_caches = true;
+  for (Loop l = cg_each_by(c, begin, end, turn); cg_next(&l);) cg_pointwise_vector(p, row, l.i, NULL);
+  p->lanes = lanes, p->stores_past_caches = false;
+  cg_wait_for_stores(c);
+  return end;
+}
+
 // Elements [lo, hi) of one row.
 static void emit_span(Pointwise *p, V row, V lo, V hi) {
   uint32_t n = vectors_at_once(p);
+  Val v = exceeds_caches(p) ? stored_alone(p) : (Val){0};
+  if (!ir_none(v)) lo = emit_past_caches(p, v, row, lo, hi);
   if (n > 1) lo = emit_at_once(p, row, lo, hi, n);
   for (Span s = cg_span_guarded(p->c, lo, hi, p->lanes); cg_next_vector(&s);) cg_pointwise_vector(p, row, s.i, s.mask);
 }

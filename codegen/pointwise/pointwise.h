@@ -84,8 +84,9 @@ typedef struct {
   uint32_t last_of[MAX_RANK];  // last iteration axis merged into it
   V size[MAX_RANK];
   uint32_t lanes;
-  V tile_row;        // of the current tile
-  bool is_unrolled;  // the current tile is in registers: row `square_row` of it
+  bool stores_past_caches;  // whole vectors, at multiples of their size
+  V tile_row;               // of the current tile
+  bool is_unrolled;         // the current tile is in registers: row `square_row` of it
   uint32_t square_row;
   uint32_t turn;  // elements of a row, of which vectors run across rows: vector `square_row` of a turn; 0: none
   // strips of a product: columns are an axis of their own, unless `is_flat`; index of the current row
