@@ -504,31 +504,38 @@ static bool is_of_channels(const Layouts *l, Val a) {
   return true;
 }
 
-// What is made of products stays [N, C, pixels], so that it can be in their kernels.
-static bool goes_by_pixels(Layouts *l, Val old, uint32_t rank) {
+// The shape in which the image that `first` is was made, [N, C, ..]: of products [N, C, pixels], of permutations their own.
+static Shape shape_made(const Layouts *l, Val first) {
+  Val made = first;
+  while (ir_ins(l->f, made)->op == OP_reshape) made = ir_arg(l->f, made, 0);
+  bool is_other = rank_of(l, made) > 2 && (made.i == first.i || ir_ins(l->f, made)->op == OP_permute);
+  for (uint32_t k = 0; is_other && k < 2; k++) is_other = dim_at(l, made, k).i == dim_at(l, first, k).i;
+  return ir_ins(l->f, is_other ? made : first)->shape;
+}
+
+// What is pointwise has the shape in which an operand was made, so that it can be in its kernel. None: that of the image
+static Shape shape_kept(const Layouts *l, Val old) {
   const Ins *ins = old_at(l, old);
-  bool any = false;
+  Shape kept = {0};
   for (uint32_t k = 0; k < ins->n_args; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
-    if (old_at(l, a)->shape.i != ins->shape.i) {
-      if (!is_of_channels(l, l->e.map[a.i])) return false;
-    } else {
-      any |= rank > 3 && !ir_none(l->first[a.i]) && rank_of(l, l->first[a.i]) == 3;
-    }
+    bool is_same = old_at(l, a)->shape.i == ins->shape.i;
+    if (!is_same && !is_of_channels(l, l->e.map[a.i])) return (Shape){0};
+    if (is_same && !ir_rank(l->p, kept) && !ir_none(l->first[a.i])) kept = shape_made(l, l->first[a.i]);
   }
-  return any;
+  return kept;
 }
 
 static void emit_pointwise(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
-  uint32_t rank = ir_rank(l->p, ins.shape);
-  bool by_pixels = goes_by_pixels(l, old, rank);
+  Shape kept = shape_kept(l, old);
+  uint32_t rank = ir_rank(l->p, ir_rank(l->p, kept) ? kept : ins.shape);
   Val of[3];
   for (uint32_t k = 0; k < ins.n_args; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_same = old_at(l, a)->shape.i == ins.shape.i;
-    if (is_same) of[k] = by_pixels ? pixels_of(l, a, ins.loc) : image_of(l, a, ins.loc);
-    else of[k] = broadcast_first(l, l->e.map[a.i], by_pixels ? 3 : rank, ins.loc);
+    of[k] = is_same ? image_of(l, a, ins.loc) : broadcast_first(l, l->e.map[a.i], rank, ins.loc);
+    if (is_same && ir_rank(l->p, kept)) of[k] = reshaped(l, of[k], kept, ins.loc);
   }
   l->first[old.i] = emit_like(l, &ins, of, NULL);
 }
