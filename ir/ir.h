@@ -161,6 +161,7 @@ typedef struct Prog {
   uint32_t *pack_of_param;  // by parameter: 1 + its newest row; 0: none
   int64_t packed_bytes;
   bool packs_weights;  // products may read packed copies of parameters
+  bool sums_exactly;   // convolutions are sums of their products alone, as if all had {algorithm="exact"}
   uint32_t next_id;    // random streams
   uint64_t n_visits;   // number of search steps so far: tests hold that it grows linearly with the program
   bool watches_nan;    // stored values are searched for NaN; implies guarded_arena

@@ -250,6 +250,7 @@ bool fe_place(tn_program *p, Target *target, const tn_compile_options *o) {
   p->ir->arena_limit = o->arena_limit < INT64_MAX ? (int64_t)o->arena_limit : INT64_MAX;
   p->ir->recomputes = o->recompute == TN_RECOMPUTE_AUTO;
   p->ir->packs_weights = !o->no_packed_weights;
+  p->ir->sums_exactly = target->convolution == CONVOLUTION_EXACT;
   if (!run_passes(p, target, o)) return false;
   cg_place_packed_weights(p->ir, target);
   p->code->code.info.passes_ms = rt_now_ms() - start;

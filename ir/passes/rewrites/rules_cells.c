@@ -46,6 +46,17 @@ static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
   return is_same && (a->beyond <= 0 || ir_dim_is_const(p, a->size));
 }
 
+// Zeros that windows are made longer with make NaN of what is infinite, where no window reaches: not of exact sums.
+static bool adds_zeros(const Cells *s) {
+  bool any = false;
+  for (uint32_t k = 0; k < s->n; k++) {
+    uint32_t axis = CONV_AXES - s->n + k;
+    any |= s->c.dilation[axis] > 1 && s->c.kernel[axis] > 1;
+    any |= s->axis[k].cells > 1 && s->c.kernel[axis] % s->axis[k].apart;
+  }
+  return any;
+}
+
 static bool reads_cells(Rules *r, Val v, Cells *s) {
   *s = (Cells){.r = r, .loc = ir_ins(r->f, v)->loc};
   ir_conv(r->f, v, &s->c);
@@ -54,7 +65,7 @@ static bool reads_cells(Rules *r, Val v, Cells *s) {
   s->n = c->rank;
   for (uint32_t k = 0; k < s->n; k++)
     if (!read_axis(r->p, c, CONV_AXES - s->n + k, &s->axis[k])) return false;
-  return true;
+  return !adds_zeros(s) || !(r->p->sums_exactly || c->algorithm == CONV_EXACT);
 }
 
 static Val reshaped(const Cells *s, Val v, const Dim *d, uint32_t rank) {
