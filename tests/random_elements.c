@@ -25,7 +25,21 @@ typedef struct {
   double limit[3], least[3];
 } Range;
 
-// The largest |value| of a row for such operands, by a grid; infinite where it is not finite for some.
+// The steepest slope of a row at x, without jumps; infinite at the end of its domain, where differences mean nothing.
+static double slope(Op op, const double x[3]) {
+  const double h = 1e-6, jump = 1e5;
+  double most = 0;
+  for (uint32_t k = 0; k < ir_ops[op].n_min; k++) {
+    double near[3] = {x[0], x[1], x[2]}, y;
+    near[k] = x[k] + h, y = pointwise_value(op, near);
+    near[k] = x[k] - h, y = fabs(y - pointwise_value(op, near)) / (2 * h);
+    if (!isfinite(y)) return INFINITY;
+    if (y < jump) most = fmax(most, y);
+  }
+  return most;
+}
+
+// The largest |value| of a row for such operands, and slope, by a grid; infinite where it is not finite for some.
 static double reach(Gen *g, Op op, const Val *v, const Range *r) {
   enum { STEPS = 9 };
   double most = 0, mag[3] = {0};
@@ -37,7 +51,7 @@ static double reach(Gen *g, Op op, const Val *v, const Range *r) {
       double part = (double)(at % STEPS) / (STEPS - 1);
       x[k] = r->least[k] > 0 ? r->least[k] + part * mag[k] : (2 * part - 1) * mag[k];
     }
-    double y = fabs(pointwise_value(op, x));
+    double y = fmax(fabs(pointwise_value(op, x)), slope(op, x));
     most = isfinite(y) ? fmax(most, y) : INFINITY;
     if (!isfinite(y)) break;
   }
