@@ -70,7 +70,7 @@ static tn_program *transformer(void) {
   tn_module *m = tn_transformer_encoder(tn_root(p), "t", WIDTH, 4, BLOCKS, .feedforward = 2 * WIDTH);
   tn_tensor loss = tn_sum(tn_square(tn_call(m, x)));
   tn_backward(loss);
-  tn_sgd(f, tn_root(p), .lr = 0.01);
+  tn_adamw(f, tn_root(p));
   return end(p, f, loss);
 }
 
@@ -128,7 +128,7 @@ static const struct {
     {"patches", "patches of 16 x 16 and their gradients", patches, ALL, 500},
     {"windows", "windows of 400 samples and their gradient", windows, ALL, 200},
     {"chain", "20,000 pointwise operations in a chain", chain, ALL, 3000},
-    {"transformer", "400 transformer layers, a training step", transformer, BUILDING, 100},
+    {"transformer", "400 transformer layers, a training step with AdamW", transformer, BUILDING, 100},
     {"layers", "100 distinct linear layers, a training step with AdamW", layers, ALL, 2000},
     {"batches", "300 functions that differ in a constant batch", batches, ALL, 3000},
     {"resnet", "ResNet-152, a training step", resnet, SYSTEM, 500},

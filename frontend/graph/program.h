@@ -57,6 +57,11 @@ struct tn_program {
   FeParam **params;
   uint32_t n_params, cap_params;
   uint32_t n_flushed;  // entries before it stand in the table of the IR, or never will
+  FeParam **entered;   // by number in that table; NULL: no entry is it
+  uint32_t n_entered, cap_entered;
+  RtNames state_paths;
+  FeParam **states;  // of optimizers and the like, by number of the path
+  uint32_t n_states, cap_states;
   FeGroup *groups;
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;

@@ -107,10 +107,11 @@ void tn_accumulate_flush(tn_function *f, tn_module *m, tn_site at) {
   f->when = fe_keep(fe_emit2(OP_gt, count, zero, at), at);
   tn_tensor some = fe_emit2(OP_max, count, one, at);
   tn_tensor scale = fe_keep(fe_emit2(OP_div, fe_const(f, a->n, at), some, at), at);
+  uint32_t stamp = fe_see_below(m);
   for (uint32_t k = 0, n = f->p->n_params; k < n; k++) {
     FeParam *q = f->p->params[k];
     const char *path = rt_printf(f->p->mem, "optimizer.grad.%s", q->path);
-    if (q->kind != PARAM_WEIGHT || q->index == FE_NO_PARAM || !fe_below(m, q) || !fe_has_state(f->p, path)) continue;
+    if (q->kind != PARAM_WEIGHT || q->index == FE_NO_PARAM || q->stamp != stamp || !fe_has_state(f->p, path)) continue;
     tn_tensor sum = fe_use(f, sum_of(f->p, q, at), at);
     fe_use(f, q, at);
     f->uses[q->index].grad = fe_keep(fe_emit2(OP_mul, sum, scale, at), at);

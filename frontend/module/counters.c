@@ -192,8 +192,9 @@ static void shrink_table(Merge *m) {
     if (q->index == FE_NO_PARAM) continue;
     q->replaced = m->of[q->index] && m->of[q->index]->one != m->of[q->index];
     q->index = q->replaced ? FE_NO_PARAM : m->index[q->index];
+    if (!q->replaced) m->p->entered[q->index] = q;
   }
-  ir->n_params = n;
+  ir->n_params = m->p->n_entered = n;
 }
 
 void fe_merge_counters(tn_program *p) {

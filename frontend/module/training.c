@@ -245,8 +245,9 @@ void tn_clip_group_value(tn_function *f, tn_module *m, uint32_t group, double li
 
 uint32_t *fe_with_gradient(tn_function *f, const tn_module *m, uint32_t *n) {
   uint32_t *index = rt_alloc(f->p->mem, (f->n_uses + 1) * sizeof *index);
+  uint32_t stamp = fe_see_below(m);
   *n = 0;
   for (uint32_t k = 0; k < f->n_uses; k++)
-    if (fe_ok(f->uses[k].grad) && fe_below(m, fe_param_of(f->p, k))) index[(*n)++] = k;
+    if (fe_ok(f->uses[k].grad) && fe_param_of(f->p, k)->stamp == stamp) index[(*n)++] = k;
   return index;
 }

@@ -128,15 +128,15 @@ tn_module *tn_module_new(tn_module *parent, const char *name, tn_site at) {
   return fe_module(parent, name, MOD_PLAIN, at);
 }
 
-static bool holds(const tn_module *m, const FeParam *q) {
-  for (uint32_t k = 0; k < m->n_entries; k++)
-    if (m->entries[k].param == q) return true;
-  for (const tn_module *c = m->first; c; c = c->next)
-    if (holds(c, q)) return true;
-  return false;
+static void see_below(const tn_module *m, uint32_t stamp) {
+  for (uint32_t k = 0; k < m->n_entries; k++) m->entries[k].param->stamp = stamp;
+  for (const tn_module *c = m->first; c; c = c->next) see_below(c, stamp);
 }
 
-bool fe_below(const tn_module *m, const FeParam *q) { return holds(m, q); }
+uint32_t fe_see_below(const tn_module *m) {
+  see_below(m, ++m->p->stamp);
+  return m->p->stamp;
+}
 
 uint32_t fe_froze(tn_module *m, bool frozen, tn_site at) {
   tn_program *p = m->p;
@@ -171,11 +171,7 @@ FeParam *fe_param_add(tn_program *p, const char *path, ParamKind kind, Shape s, 
   return q;
 }
 
-FeParam *fe_param_of(const tn_program *p, uint32_t index) {
-  for (uint32_t k = 0; k < p->n_params; k++)
-    if (p->params[k]->index == index) return p->params[k];
-  return NULL;
-}
+FeParam *fe_param_of(const tn_program *p, uint32_t index) { return index < p->n_entered ? p->entered[index] : NULL; }
 
 static Val converted(tn_program *p, Val v, DType t, Loc loc) {
   Attr type = ir_a_int(KEY_dtype, t);
@@ -212,6 +208,8 @@ Val fe_initial(tn_program *p, FeParam *q) {
 
 static void enter(tn_program *p, FeParam *q) {
   q->index = ir_param_add(p->ir, q->path, q->kind, q->dtype, q->shape, q->kind == PARAM_WEIGHT, q->loc);
+  while (p->n_entered <= q->index) *RT_PUSH(p->mem, p->entered, p->n_entered, p->cap_entered) = NULL;
+  p->entered[q->index] = q;
   Param *row = &p->ir->params[q->index];
   for (uint32_t k = 0; k < q->n_aliases; k++)
     *RT_PUSH(p->mem, row->aliases, row->n_aliases, row->cap_aliases) = ir_str(p->ir, q->aliases[k]);
@@ -226,24 +224,33 @@ void fe_params_flush(tn_program *p) {
   }
 }
 
+// ---- states, by path
+static FeParam *state_at(const tn_program *p, const char *path) {
+  uint32_t k = rt_names_find(&p->state_paths, path, strlen(path));
+  return k == RT_NO_NAME ? NULL : p->states[k];
+}
+
+static FeParam *add_state(tn_program *p, const char *path, Shape s, tn_init init, tn_site at) {
+  FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, s, init, fe_loc(p, at));
+  p->state_paths.mem = p->mem;
+  rt_names_add(&p->state_paths, q->path, strlen(path));
+  *RT_PUSH(p->mem, p->states, p->n_states, p->cap_states) = q;
+  return q;
+}
+
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at) {
-  for (uint32_t k = 0; k < p->n_params; k++)
-    if (p->params[k]->kind == PARAM_STATE && !strcmp(p->params[k]->path, path)) return p->params[k];
-  tn_init value = {TN_INIT_CONSTANT, init, 0};
-  FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, s, value, fe_loc(p, at));
+  FeParam *q = state_at(p, path);
+  if (q) return q;
+  q = add_state(p, path, s, (tn_init){TN_INIT_CONSTANT, init, 0}, at);
   enter(p, q);
   return q;
 }
 
-bool fe_has_state(const tn_program *p, const char *path) {
-  for (uint32_t k = 0; k < p->n_params; k++)
-    if (p->params[k]->kind == PARAM_STATE && !strcmp(p->params[k]->path, path)) return true;
-  return false;
-}
+bool fe_has_state(const tn_program *p, const char *path) { return state_at(p, path); }
 
 FeParam *fe_state_like(tn_program *p, const char *path, FeParam *of, tn_site at) {
   if (fe_has_state(p, path)) return fe_state(p, path, of->shape, 0, at);
-  FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, of->shape, of->init, fe_loc(p, at));
+  FeParam *q = add_state(p, path, of->shape, of->init, at);
   q->value = fe_initial(p, of);
   enter(p, q);
   return q;

@@ -40,7 +40,8 @@ bool fe_free_name(tn_module *m, const char *what, const char *name, tn_site at);
 void fe_add_alias(tn_module *m, const char *name, FeParam *q);
 Val fe_initial(tn_program *p, FeParam *q);  // made when it was not yet
 FeParam *fe_param_of(const tn_program *p, uint32_t index);
-bool fe_below(const tn_module *m, const FeParam *q);  // in the tree below m, by any of its paths
+// Those in the tree below m, by any of their paths, have this FeParam.stamp until the next walk.
+uint32_t fe_see_below(const tn_module *m);
 
 // ---- variables.c: entries below m whose path matches, in the order of tn_variables; *out in the program's arena
 uint32_t fe_variables(tn_module *m, const char *pattern, tn_which which, tn_variable **out);

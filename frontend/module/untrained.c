@@ -144,9 +144,10 @@ void fe_note_cuts(tn_function *f) {
 
 // ---- when all functions are built
 static bool is_trained_nowhere(const tn_function *f, const tn_module *m) {
+  uint32_t stamp = fe_see_below(m);
   for (uint32_t k = 0; k < f->p->n_params; k++) {
     const FeParam *q = f->p->params[k];
-    if (!is_left_out(f, q) && !q->updated.i && fe_below(m, q)) return true;
+    if (!is_left_out(f, q) && !q->updated.i && q->stamp == stamp) return true;
   }
   return false;
 }
