@@ -26,6 +26,7 @@ typedef struct FeParam {
   uint32_t last_first_use;  // tn_program.n_first_uses of the newest function that uses it; 0: no function uses it
   uint32_t group;           // of optimizers; 0 unless tn_group said otherwise
   Loc grouped, updated;     // by tn_group; by the first optimizer; 0: not yet
+  FeCounter *counter;       // it is of steps (module/counters.c); NULL: it is none
   uint32_t stamp;           // of the walk that saw it last
   uint32_t listed;          // of the walk that listed it last
   const char **aliases;

@@ -36,9 +36,8 @@ struct FeCounter {
 
 // ---- building
 static FeCounter *counter_of(tn_program *p, FeParam *q) {
-  for (uint32_t k = 0; k < p->n_counters; k++)
-    if (p->counters[k]->param == q) return p->counters[k];
-  FeCounter *c = rt_alloc(p->mem, sizeof *c);
+  if (q->counter) return q->counter;
+  FeCounter *c = q->counter = rt_alloc(p->mem, sizeof *c);
   *c = (FeCounter){.param = q};
   return *RT_PUSH(p->mem, p->counters, p->n_counters, p->cap_counters) = c;
 }
