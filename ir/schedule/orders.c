@@ -34,3 +34,15 @@ int64_t ir_sched_greedy(Run *r, uint32_t rule) {
   }
   return r->largest;
 }
+
+// Depth first for the most part: one of the two that were ready last, seldom any of them.
+int64_t ir_sched_drawn(Run *r, uint64_t draw) {
+  while (r->n_done) ir_sched_undo(r);
+  r->largest = 0;
+  for (uint64_t state = draw; r->n_ready;) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    uint32_t any = (uint32_t)(state >> 33), near = any % 8 && r->n_ready > 2 ? 2 : r->n_ready;
+    ir_sched_do(r, r->ready[r->n_ready - 1 - any / 8 % near]);
+  }
+  return r->largest;
+}

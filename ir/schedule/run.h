@@ -34,6 +34,7 @@ static inline int64_t sched_need(const Run *r, uint32_t k) {  // bytes above wha
 // orders.c: done kernel by kernel by a rule; the peak
 enum { SCHED_RULES = 4 };
 int64_t ir_sched_greedy(Run *r, uint32_t rule);
+int64_t ir_sched_drawn(Run *r, uint64_t draw);  // number `draw` of many orders that are drawn
 
 // search.c: an order within the cap, which is left in r->done
 typedef enum { SCHED_FOUND, SCHED_NONE, SCHED_GAVE_UP } SchedAnswer;

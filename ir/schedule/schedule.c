@@ -71,6 +71,18 @@ Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   return s;
 }
 
+bool ir_schedule_draw(const SchedProblem *p, uint32_t *order, RtArena *mem) {
+  enum { KERNELS = 500000 };  // in all orders
+  Run r = ir_sched_run(p, mem);
+  Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r).bytes};
+  int64_t first = s.peak;
+  for (uint64_t draw = 0; (draw + 1) * p->n <= KERNELS && s.peak > s.bound; draw++) {
+    int64_t peak = ir_sched_drawn(&r, draw);
+    if (peak < s.peak) keep(&r, &s, peak, order);
+  }
+  return s.peak < first;
+}
+
 SchedBound ir_schedule_bound(const SchedProblem *p, int64_t peak, RtArena *mem) {
   Run r = ir_sched_run(p, mem);
   SchedBound bound = ir_sched_bound_alone(&r);

@@ -32,6 +32,8 @@ typedef struct {
 
 // order: the one with the lowest peak that was found; that of the numbers where none is lower.
 Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem);
+// *order, or one that was drawn, of a few hundred, whose peak is lower; false: there is none.
+bool ir_schedule_draw(const SchedProblem *p, uint32_t *order, RtArena *mem);
 int64_t ir_schedule_peak(const SchedProblem *p, const uint32_t *order, RtArena *mem);
 // A team waits before a kernel that waits for one behind the last time it waited. Kernels further on that need not are moved
 // before it, where the peak stays within the cap. How often the team waits.

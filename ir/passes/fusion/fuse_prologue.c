@@ -117,7 +117,8 @@ bool ir_is_cheap_op(Op op) {
 
 bool ir_idles_lanes(const Fn *f, Val product, Val v) {
   const Ins *ins = ir_ins(f, v);
-  if (ir_is_conv((Op)ir_ins(f, product)->op) || ir_rank(f->prog, ins->shape) < 2) return false;
+  if (!ir_is_product(f, product) || ir_is_conv((Op)ir_ins(f, product)->op) || ir_rank(f->prog, ins->shape) < 2)
+    return false;
   int64_t row = last_bound(f, v), most = ir_is_cheap_op((Op)ins->op) ? SHORT_ROW : SHORT_DEAR_ROW;
   return row <= most && ir_shape_bound(f->prog, ins->shape) >= row * MANY_ROWS;
 }
@@ -261,7 +262,7 @@ static bool fits_prologue(const Search *s, uint32_t p, Val v) {
 static void check_tree(Search *s, uint32_t p, Val v) {
   const Fn *f = s->f;
   if (!s->fused_into[v.i]) return;
-  if (p && (!fits_prologue(s, p, v) || (ir_is_product(f, (Val){p}) && ir_idles_lanes(f, (Val){p}, v)))) exclude(s, v);
+  if (p && (!fits_prologue(s, p, v) || ir_idles_lanes(f, (Val){p}, v))) exclude(s, v);
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Val a = ir_arg(f, v, k);
     bool stays = p && stays_with_operand(f, p, v, k);

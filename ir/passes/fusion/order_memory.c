@@ -173,6 +173,18 @@ static void find_order(Order *o) {
   o->list = list;
 }
 
+// Of groups as they are merged
+static void draw_order(Order *o) {
+  RtArena *mem = o->g->f->prog->mem;
+  Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
+  uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
+  for (uint32_t k = 0; k < o->n; k++) order[k] = k;
+  if (!ir_schedule_draw(&q.p, order, mem)) return;
+  ir_schedule_waits(&q.p, order, ir_schedule_peak(&q.p, order, mem), mem);
+  for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
+  o->list = list;
+}
+
 // ---- both orders
 typedef struct {
   int64_t peak;
@@ -229,7 +241,10 @@ static Order order_for_memory(Fuse *s, const uint32_t *list, uint32_t n, Scratch
     least = o, there = save(&s->g, o.list, o.n);
   }
   go_back(&s->g, &there);
-  if (!limit) merge(s, &least);
+  if (!limit) {
+    merge(s, &least);
+    draw_order(&least);
+  }
   return least;
 }
 
