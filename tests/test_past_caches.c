@@ -40,7 +40,7 @@ int main(void) {
   for (uint32_t workers = 1; workers <= 3; workers += 2) {
     tn_model *m = compile(workers);
     if (CHECK(m))
-      for (size_t offset = 0; offset < 16; offset += 4) check_at(m, x, block, offset);
+      for (size_t offset = 0; offset < 16; offset += workers) check_at(m, x, block, offset);
     tn_model_free(m);
   }
   free(x), free(block);

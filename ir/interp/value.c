@@ -109,7 +109,7 @@ double run_rounded(Run *r, double x, double scale) {
 
 int64_t run_whole(const Tensor *t, int64_t i) {
   double low = t->low ? t->low[i] : 0;
-  if (t->v[i] >= 0x1p63) return INT64_MAX + (int64_t)(low + 1);  // rounded up
+  if (t->v[i] >= 0x1p63) return low < 0 ? INT64_MAX + (int64_t)(low + 1) : INT64_MAX;  // rounded up, or saturated
   return ir_to_i64(t->v[i]) + (int64_t)low;
 }
 
