@@ -26,8 +26,8 @@ typedef struct {
   double (*rate)(uint32_t n_threads);
 } Bandwidth;
 extern const Bandwidth bench_scaling, bench_updating, bench_reading;
-double bench_sized_gbs(uint32_t n_threads,
-                       double bytes);  // of arrays of so many bytes that are read, or scaled, again and again
+// Of arrays of so many bytes that are read, or scaled, again and again
+double bench_sized_gbs(uint32_t n_threads, double bytes);
 
 // Forms in which a peer may have its data, beside its settings (ways.c): of each case the fastest counts.
 typedef enum { PEER_ONE_FORM, PEER_LAYOUTS, PEER_SEQUENCES } PeerForms;

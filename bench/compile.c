@@ -16,16 +16,10 @@
 
 enum { BATCH = 64, WIDTH = 64 };
 
-typedef struct {
-  long layers;
-  bool distinct, trains;
-} Shape;
-static int64_t width_of(const Shape *s, long layer) { return WIDTH + (s->distinct ? layer : 0); }
+static int64_t width_of(const CompileLayers *s, long layer) { return WIDTH + (s->distinct ? layer : 0); }
 
-static Shape shape;  // of the program of this process
-
-static tn_program *program(void) {
-  const Shape *s = &shape;
+tn_program *bench_compile_layers(const void *of) {
+  const CompileLayers *s = of;
   tn_program *p = tn_program_create("layers");
   tn_module *net = tn_root(p);
   tn_dim batch = tn_dim_bounded(p, "batch", BATCH);
@@ -62,9 +56,9 @@ static double cpu_ms(double *system) {
   return sum;
 }
 
-bool bench_compile_once(tn_program *(*make)(void), CompileCost *cost) {
+bool bench_compile_once(tn_program *(*make)(const void *of), const void *of, CompileCost *cost) {
   double system, system_before, cpu = cpu_ms(&system_before), wall = rt_now_ms();
-  tn_program *p = make();
+  tn_program *p = make(of);
   double build = rt_now_ms() - wall;
   tn_model *m = tn_compile(p, .n_workers = 1, .cache_dir = "");
   if (!m) return false;
@@ -82,9 +76,8 @@ bool bench_compile_once(tn_program *(*make)(void), CompileCost *cost) {
   return true;
 }
 
-static bool compile_shape(const void *of, CompileCost *cost) {
-  shape = *(const Shape *)of;
-  return bench_compile_once(program, cost);
+static bool compile_layers(const void *of, CompileCost *cost) {
+  return bench_compile_once(bench_compile_layers, of, cost);
 }
 
 bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void *of, CompileCost *cost,
@@ -94,7 +87,7 @@ bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void 
   fflush(stdout);
   pid_t pid = fork();
   if (pid == 0) {
-    bool ok = compile_shape(&(Shape){.layers = 1}, cost) && work(of, cost);
+    bool ok = compile_layers(&(CompileLayers){.layers = 1}, cost) && work(of, cost);
     _exit(ok && write(end[1], cost, sizeof *cost) == (ssize_t)sizeof *cost ? 0 : 1);
   }
   close(end[1]);
@@ -103,10 +96,10 @@ bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void 
   return pid > 0 && wait4(pid, &status, 0, used) == pid && status == 0 && ok;
 }
 
-static bool print_row(const Shape *s) {
+static bool print_row(const CompileLayers *s) {
   CompileCost c;
   struct rusage used;
-  if (!bench_in_child(compile_shape, s, &c, &used)) return false;
+  if (!bench_in_child(compile_layers, s, &c, &used)) return false;
   uint32_t distinct = c.info.n_distinct_kernels;
   printf("| %ld %s | %s | %.0f | %.0f | %ld | %ld | %u | %u | %.1f |\n", s->layers, s->distinct ? "distinct" : "equal",
          s->trains ? "training" : "inference", c.cpu_ms, c.wall_ms, c.compiler_kb >> 10, used.ru_maxrss >> 10,
@@ -184,6 +177,6 @@ int bench_compile_costs(const Options *o) {
   printf("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   for (long n = 1; n <= most; n *= 10)
     for (int way = 0; way < 4; way++)
-      if (!print_row(&(Shape){n, way / 2, way % 2})) return 1;
+      if (!print_row(&(CompileLayers){n, way / 2, way % 2})) return 1;
   return print_constants() ? 0 : 1;
 }

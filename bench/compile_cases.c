@@ -1,6 +1,5 @@
 // Programs whose compile time once grew faster than they did, each with a goal: milliseconds until the model can run, or, of `building`,
 // until the program is built; --vs jax: what JAX takes to trace and compile the same. Part of `bench compile`.
-#include "bench/bench.h"
 #include "bench/measure.h"
 #include "examples/resnet/model.h"
 
@@ -53,7 +52,7 @@ static tn_program *windows(void) {
   return end(p, f, tn_grad(tn_sum(tn_square(tn_unfold(x, 1, 400, 160))), x));
 }
 
-enum { CHAIN = 20000, BLOCKS = 400, LAYERS = 100, WIDTH = 64, BATCHES = 300 };
+enum { CHAIN = 20000, BLOCKS = 400, WIDTH = 64, BATCHES = 300 };
 
 static tn_program *chain(void) {
   tn_program *p;
@@ -74,20 +73,7 @@ static tn_program *transformer(void) {
   return end(p, f, loss);
 }
 
-static tn_program *layers(void) {
-  tn_program *p;
-  tn_function *f = begin(&p);
-  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(WIDTH, WIDTH));
-  for (long k = 0; k < LAYERS; k++) {
-    char name[32];
-    snprintf(name, sizeof name, "%ld", k);
-    x = tn_relu(tn_call(tn_linear(tn_root(p), name, WIDTH + k, WIDTH + k + 1), x));
-  }
-  tn_tensor loss = tn_mean(tn_square(x));
-  tn_backward(loss);
-  tn_adamw(f, tn_root(p));
-  return end(p, f, loss);
-}
+static tn_program *layers(void) { return bench_compile_layers(&(CompileLayers){100, true, true}); }
 
 static tn_program *batches(void) {
   tn_program *p = tn_program_create("compile");
@@ -135,9 +121,8 @@ static const struct {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static bool compile_row(const void *which, CompileCost *cost) {
-  return bench_compile_once(rows[*(const int *)which].program, cost);
-}
+static tn_program *program_of(const void *row) { return rows[*(const int *)row].program(); }
+static bool compile_row(const void *row, CompileCost *cost) { return bench_compile_once(program_of, row, cost); }
 
 // -1: it cannot be had.
 static double ms_of_jax(const Options *o, const char *name) {

@@ -123,7 +123,12 @@ typedef struct {
   long compiler_kb;  // resident at most in a process of the compiler, pages of the program that it shares among them
   tn_compile_info info;
 } CompileCost;
-bool bench_compile_once(tn_program *(*make)(void), CompileCost *cost);
+bool bench_compile_once(tn_program *(*make)(const void *of), const void *of, CompileCost *cost);
+typedef struct {
+  long layers;
+  bool distinct, trains;
+} CompileLayers;
+tn_program *bench_compile_layers(const void *of);  // CompileLayers: linear layers with relu
 // In a process of its own, which has compiled something before. *used: what that process took.
 bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void *of, CompileCost *cost,
                     struct rusage *used);

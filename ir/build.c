@@ -158,6 +158,11 @@ Val ir_reshaped(Fn *f, Val v, Shape to, Loc loc) {
   return ir_ins(f, v)->shape.i == to.i ? v : ir_emit(f, OP_reshape, &v, 1, &shape, 1, loc);
 }
 
+Val ir_permuted(Fn *f, Val v, Shape perm, Loc loc) {
+  Attr attr = ir_a_list(KEY_perm, perm);
+  return ir_emit(f, OP_permute, &v, 1, &attr, 1, loc);
+}
+
 Val ir_emit_crop(Fn *f, Val v, const Crop *c, Loc loc) {
   Prog *p = f->prog;
   uint32_t n = ir_rank(p, ir_ins(f, v)->shape);

@@ -32,6 +32,7 @@ Val ir_op1(Fn *f, Op op, Val a, Loc loc);
 Val ir_op2(Fn *f, Op op, Val a, Val b, Loc loc);
 Val ir_op3(Fn *f, Op op, Val a, Val b, Val c, Loc loc);
 Val ir_reshaped(Fn *f, Val v, Shape to, Loc loc);  // v itself where that is its shape
+Val ir_permuted(Fn *f, Val v, Shape perm, Loc loc);
 // What a crop reads and puts along each axis of its operand (ir/slice.h)
 typedef struct {
   int64_t start[MAX_RANK], step[MAX_RANK], before[MAX_RANK], behind[MAX_RANK];

@@ -66,9 +66,9 @@ typedef struct {
   V b_table;   // has_table: i64[k], in elements
 } TileArgs;
 
+bool cg_tile_is_long(int64_t k);  // TileSpec.long_k pays
 // Sets partial sums if an element sums `terms` products, in this tile and others, and these are too many for
 // one sum. Bounds: k, and the segments of the first level.
-bool cg_tile_is_long(int64_t k);
 void cg_tile_sum_in_parts(TileSpec *s, const Target *t, int64_t terms, int64_t k, int64_t segments);
 void cg_tile_call(Cg *c, const TileSpec *s, const TileArgs *a);
 

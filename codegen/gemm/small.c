@@ -28,10 +28,6 @@ void cg_gemm_small_plan(const Fn *f, GemmPlan *p, const Target *t) {
 
 void cg_gemm_small_stack(Gemm *g) { (void)g; }
 
-static V load(Cg *c, V base, V from, int64_t n) {
-  return cg_load(c, LLVMVectorType(c->f32, (uint32_t)n), cg_at(c, c->f32, base, from));
-}
-
 // For each element of the result the element k of its row of A, or of its column of B.
 static V spread(Gemm *g, V matrix, bool is_b, int64_t k) {
   const GemmPlan *p = g->p;
@@ -49,8 +45,8 @@ void cg_gemm_small_emit(Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t of_a = p->m_max * p->k_max, of_b = p->k_max * p->n_max, of_c = p->m_max * p->n_max;
   for (Loop l = cg_each_shared(c, g->batch, GRAIN); cg_next(&l);) {
-    V a = load(c, g->a, cg_gemm_batch(g, p->a_batch, l.i, cg_i64(c, of_a)), of_a);
-    V b = load(c, g->b, cg_gemm_batch(g, p->b_batch, l.i, cg_i64(c, of_b)), of_b);
+    V a = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_a), g->a, cg_gemm_batch(g, p->a_batch, l.i, cg_i64(c, of_a)));
+    V b = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_b), g->b, cg_gemm_batch(g, p->b_batch, l.i, cg_i64(c, of_b)));
     V sum = LLVMConstNull(LLVMVectorType(c->f32, (uint32_t)of_c));
     for (int64_t k = 0; k < p->k_max; k++) sum = cg_fma(c, spread(g, a, false, k), spread(g, b, true, k), sum);
     cg_store(c, sum, cg_row(c, g->out, l.i, cg_i64(c, of_c)));

@@ -651,10 +651,10 @@ V cg_pointwise_interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j
   return all;
 }
 
-static V interleaved_mask(Pointwise *p, V mask, uint32_t n, uint32_t j) {
+V cg_pointwise_repeated(Pointwise *p, V x, uint32_t n, uint32_t j) {
   uint32_t from[MAX_LANES];
   for (uint32_t k = 0; k < p->lanes; k++) from[k] = (j * p->lanes + k) / n;
-  return cg_shuffle(p->c, mask, mask, from, p->lanes);
+  return cg_shuffle(p->c, x, x, from, p->lanes);
 }
 
 // Elements of concat k from `flat` on of each column.
@@ -670,7 +670,7 @@ static void store_columns(Pointwise *p, uint32_t k, V flat, V i, V mask) {
   for (uint32_t j = 0; j < n; j++) {
     V at = cg_at(c, t, to, cg_i64(c, (int64_t)j * p->lanes));
     V x = p->lanes > 1 ? cg_pointwise_interleaved(p, column, n, j) : column[j];
-    V lanes = mask ? interleaved_mask(p, mask, n, j) : NULL;
+    V lanes = mask ? cg_pointwise_repeated(p, mask, n, j) : NULL;
     for (If some = cg_when(c, mask ? cg_any_lane(c, lanes) : NULL); cg_then(&some);)
       mask ? cg_store_masked(c, x, at, lanes) : cg_store(c, x, at);
   }

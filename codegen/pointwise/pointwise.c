@@ -16,13 +16,14 @@ enum { LONG_CHAIN = 15, TOO_LONG = 100 };
 enum { CACHES = 2, AT_ONCE = 4 };  // a result of so many LLCs is stored past them, so many vectors at once
 
 // ---- loops
-// Upper bound of the elements in a row.
-static int64_t row_bound(const Pointwise *p) {
+int64_t cg_pointwise_axis_bound(const Pointwise *p, uint32_t g) {
   int64_t n = 1;
-  uint32_t after = p->n_loop > 1 ? p->last_of[p->n_loop - 2] + 1 : 0;
-  for (uint32_t j = after; j < p->rank; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
+  uint32_t end = g + 1 < p->n_loop ? p->last_of[g] + 1 : p->rank;
+  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j < end; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
   return n;
 }
+
+static int64_t row_bound(const Pointwise *p) { return cg_pointwise_axis_bound(p, p->n_loop - 1); }
 
 static bool is_contiguous(const Pointwise *p, const Access *a) {
   V stride = a->stride[p->n_loop - 1];
@@ -86,16 +87,14 @@ static bool exceeds_caches(const Pointwise *p) {
 // Elements from `lo` on, those before the first multiple of a vector's size as others; the first one that is left.
 static V emit_past_caches(Pointwise *p, Val v, V row, V lo, V hi) {
   Cg *c = p->c;
-  uint32_t lanes = p->lanes;
   V at = LLVMBuildPtrToInt(c->b, cg_at(c, c->f32, cg_ptr(c, v), cg_add(c, row, lo)), c->i64, "");
-  V before = cg_and(c, cg_sub(c, cg_i64(c, 0), LLVMBuildLShr(c->b, at, cg_i64(c, 2), "")), cg_i64(c, lanes - 1));
-  V begin = cg_min(c, hi, cg_add(c, lo, before)), turn = cg_i64(c, (int64_t)AT_ONCE * lanes);
-  V end = cg_add(c, begin, cg_multiple(c, cg_sub(c, hi, begin), turn));
+  V before = cg_and(c, cg_sub(c, cg_i64(c, 0), LLVMBuildLShr(c->b, at, cg_i64(c, 2), "")), cg_i64(c, p->lanes - 1));
+  V begin = cg_min(c, hi, cg_add(c, lo, before));
   for (If some = cg_when(c, cg_gt(c, before, cg_i64(c, 0))); cg_then(&some);)
     cg_pointwise_vector(p, row, lo, cg_mask(c, cg_sub(c, begin, lo)));
-  p->lanes = AT_ONCE * lanes, p->stores_past_caches = true;
-  for (Loop l = cg_each_by(c, begin, end, turn); cg_next(&l);) cg_pointwise_vector(p, row, l.i, NULL);
-  p->lanes = lanes, p->stores_past_caches = false;
+  p->stores_past_caches = true;
+  V end = emit_at_once(p, row, begin, hi, AT_ONCE);
+  p->stores_past_caches = false;
   cg_wait_for_stores(c);
   return end;
 }
@@ -214,19 +213,13 @@ static bool is_transposed(const Pointwise *p, const Access *a) {
   return cg_is_int(a->stride[p->n_loop - 2], 1) && !cg_is_int(last, 1) && !cg_is_int(last, 0);
 }
 
-static int64_t axis_bound(const Pointwise *p, uint32_t g) {
-  int64_t n = 1;
-  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
-  return n;
-}
-
 // Allocates the buffer of each transposed access.
 static bool plan_tiles(Pointwise *p) {
   Cg *c = p->c;
   uint32_t n = 0, vl = c->t->vl;
   if (p->n_loop < 2 || p->seg.n || vl < 8 || p->lanes != vl || ir_shape_bound(c->f->prog, p->shape) < SMALL)
     return false;
-  if (axis_bound(p, p->n_loop - 1) < vl / 2 || axis_bound(p, p->n_loop - 2) < vl / 2) return false;
+  if (row_bound(p) < vl / 2 || cg_pointwise_axis_bound(p, p->n_loop - 2) < vl / 2) return false;
   for (uint32_t k = 0; k < p->n_acc && n < MAX_TILES; k++) {
     if (!is_transposed(p, &p->acc[k])) continue;
     p->acc[k].tile = cg_block(c, c->f32, vl * vl);
@@ -236,7 +229,7 @@ static bool plan_tiles(Pointwise *p) {
   return n > 0;
 }
 
-static int64_t tiles_along(const Pointwise *p) { return cg_ceil_div(axis_bound(p, p->n_loop - 1), p->c->t->vl); }
+static int64_t tiles_along(const Pointwise *p) { return cg_ceil_div(row_bound(p), p->c->t->vl); }
 
 // Are the rows of a whole tile unrolled, so that they stay in registers? They are where little is computed of them.
 static bool unrolls(const Pointwise *p) { return p->c->k->n <= UNROLLED; }
@@ -398,7 +391,7 @@ bool cg_emit_pointwise(Cg *c) {
   if (!ir_none(c->k->wanted)) return emit_wanted(&p);
   for (If good = cg_when(c, p.in_range); cg_then(&good);)
     if (plan_tiles(&p)) emit_tiles(&p);
-    else if (cg_pointwise_plan_turns(&p)) cg_pointwise_emit_turns(&p);
+    else if (cg_pointwise_plan_short_rows(&p)) cg_pointwise_emit_short_rows(&p);
     else emit_shares(&p);
   return true;
 }

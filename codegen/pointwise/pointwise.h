@@ -13,11 +13,10 @@
 #include "codegen/cg.h"
 #include "ir/passes/plan.h"
 
-enum {
-  POINTWISE_OPERANDS = IR_MOST_COLUMNS
-};  // of an instruction; a concat counts as one access, one of columns as one of each
+// Of an instruction; a concat counts as one access, one of columns as one of each
+enum { POINTWISE_OPERANDS = IR_MOST_COLUMNS };
 
-// turns.c: an operand along rows of a few elements
+// short_rows.c: an operand along rows of a few elements
 typedef enum { TURN_NONE, TURN_SAME, TURN_FLAT, TURN_COLUMNS, TURN_NUMBERS, TURN_ROW } TurnKind;
 
 typedef struct {
@@ -44,8 +43,7 @@ typedef struct {
   V *square;  // its rows in registers; of a turn: its vectors
   // of kernels by turns
   TurnKind turn;
-  V turn_stride;        // from one element of a row to the next
-  bool is_outer_fixed;  // the same for all outer indices
+  V turn_stride;  // from one element of a row to the next
   // of a concat
   Val *part;            // by segment: the operand; NULL: not a concat
   V part_table;         // pointers to what is read of them
@@ -117,10 +115,12 @@ void cg_pointwise_vector(Pointwise *p, V row, V i, V mask);
 
 // Vector j of n columns that lie one between the other
 V cg_pointwise_interleaved(Pointwise *p, const V *column, uint32_t n, uint32_t j);
+V cg_pointwise_repeated(Pointwise *p, V x, uint32_t n, uint32_t j);  // likewise of n that are x
+int64_t cg_pointwise_axis_bound(const Pointwise *p, uint32_t g);     // elements along loop axis g, at most
 
-// ---- turns.c, after cg_pointwise_merge: rows of a few elements as an axis of their own are so no more; false: they stay
-bool cg_pointwise_plan_turns(Pointwise *p);
-void cg_pointwise_emit_turns(Pointwise *p);
+// ---- short_rows.c, after cg_pointwise_merge: rows of a few elements as an axis of their own are so no more; false: they stay
+bool cg_pointwise_plan_short_rows(Pointwise *p);
+void cg_pointwise_emit_short_rows(Pointwise *p);
 
 // ---- by_dtype.c
 // Instruction v of these operands, in their dtype; element: its elements' numbers, for random ones

@@ -61,7 +61,7 @@ struct tn_program {
   uint32_t n_entered, cap_entered;
   RtNames state_paths;
   FeParam **states;  // of optimizers and the like, by number of the path
-  uint32_t n_states, cap_states;
+  uint32_t cap_states;
   FeGroup *groups;
   uint32_t n_groups, cap_groups;
   FeHyper *hypers;

@@ -232,10 +232,10 @@ static FeParam *state_at(const tn_program *p, const char *path) {
 
 static FeParam *add_state(tn_program *p, const char *path, Shape s, tn_init init, tn_site at) {
   FeParam *q = fe_param_add(p, rt_strdup(p->mem, path), PARAM_STATE, s, init, fe_loc(p, at));
+  uint32_t n = p->state_paths.n;
   p->state_paths.mem = p->mem;
   rt_names_add(&p->state_paths, q->path, strlen(path));
-  *RT_PUSH(p->mem, p->states, p->n_states, p->cap_states) = q;
-  return q;
+  return *RT_PUSH(p->mem, p->states, n, p->cap_states) = q;
 }
 
 FeParam *fe_state(tn_program *p, const char *path, Shape s, double init, tn_site at) {

@@ -157,11 +157,17 @@ static bool split_at_peak(Order *o) {
   return is_split;
 }
 
+static void take_order(Order *o, const uint32_t *order) {
+  uint32_t *list = rt_alloc(o->g->f->prog->mem, (o->n + 1) * sizeof *list);
+  for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
+  o->list = list;
+}
+
 static void find_order(Order *o) {
   enum { SMALL_PART = 256 };
   RtArena *mem = o->g->f->prog->mem;
   Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
-  uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
+  uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order);
   o->peak = ir_schedule(&q.p, order, mem).peak;
   // What checkpoints compute again is best in the order of the program: a backward right behind what it needs
   if (o->limit && o->g->f->prog->n_checkpoints)
@@ -169,20 +175,18 @@ static void find_order(Order *o) {
   // what is made of a small parameter can be made again up to its update
   if (o->limit) ir_schedule_free_early(&q.p, order, o->peak, o->limit / SMALL_PART, mem);
   else ir_schedule_waits(&q.p, order, o->peak, mem);
-  for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
-  o->list = list;
+  take_order(o, order);
 }
 
 // Of groups as they are merged
 static void draw_order(Order *o) {
   RtArena *mem = o->g->f->prog->mem;
   Problem q = ir_memory_problem(o->g, o->list, o->n, o->scratch);
-  uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order), *list = rt_alloc(mem, (o->n + 1) * sizeof *list);
+  uint32_t *order = rt_alloc(mem, (o->n + 1) * sizeof *order);
   for (uint32_t k = 0; k < o->n; k++) order[k] = k;
   if (!ir_schedule_draw(&q.p, order, mem)) return;
   ir_schedule_waits(&q.p, order, ir_schedule_peak(&q.p, order, mem), mem);
-  for (uint32_t k = 0; k < o->n; k++) list[k] = o->list[order[k]];
-  o->list = list;
+  take_order(o, order);
 }
 
 // ---- both orders

@@ -55,8 +55,6 @@ typedef struct {
 static const Ins *ins_at(const Layouts *l, uint32_t v) { return &l->f->ins[v]; }
 static uint32_t rank_of(const Layouts *l, Val v) { return ir_rank(l->p, ir_ins(l->f, v)->shape); }
 
-// ---- permutations of channels: axis k of the result is axis perm[k]
-
 // ---- groups
 static uint32_t root_of(Layouts *l, uint32_t v) {
   while (l->group[v] != v) v = l->group[v] = l->group[l->group[v]];
@@ -334,8 +332,7 @@ static Val permuted(Layouts *l, Val a, uint32_t (*axis)(uint32_t, uint32_t), Loc
   uint32_t rank = rank_of(l, a);
   int64_t list[MAX_RANK];
   for (uint32_t k = 0; k < rank; k++) list[k] = axis(rank, k);
-  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(l->p, list, rank));
-  return ir_emit(l->f, OP_permute, &a, 1, &perm, 1, loc);
+  return ir_permuted(l->f, a, ir_shape_ints(l->p, list, rank), loc);
 }
 
 static const Ins *old_at(const Layouts *l, Val old) { return &l->e.old[old.i]; }

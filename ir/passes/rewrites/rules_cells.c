@@ -72,11 +72,6 @@ static Val reshaped(const Cells *s, Val v, const Dim *d, uint32_t rank) {
   return ir_reshaped(s->r->f, v, ir_shape(s->r->p, d, rank), s->loc);
 }
 
-static Val permuted(const Cells *s, Val v, const int64_t *list, uint32_t rank) {
-  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(s->r->p, list, rank));
-  return ir_emit(s->r->f, OP_permute, &v, 1, &perm, 1, s->loc);
-}
-
 static Dim dim(const Cells *s, int64_t n) { return ir_dim(s->r->p, n); }
 
 // All of v, but along `axes` of its axes from `first` on as many elements as `to` says: the first ones, or zeros behind them.
@@ -123,7 +118,8 @@ static Val weight_of_cells(const Cells *s, Val weight) {
     channels *= s->axis[k].made;
   }
   to[1] = dim(s, channels);
-  weight = permuted(s, reshaped(s, whole_cells(s, weight), apart, 2 + 2 * n), list, 2 + 2 * n);
+  weight = ir_permuted(s->r->f, reshaped(s, whole_cells(s, weight), apart, 2 + 2 * n),
+                       ir_shape_ints(s->r->p, list, 2 + 2 * n), s->loc);
   return reshaped(s, weight, to, 2 + n);
 }
 
@@ -173,7 +169,7 @@ static Val image_of(const Cells *s, Val cells) {
     list[1 + 2 * k] = 1 + k, list[2 + 2 * k] = 2 + n + k;
   }
   cells = resized(s, reshaped(s, cells, of, rank), 2 + n, n, 1, apart);
-  Val image = reshaped(s, permuted(s, cells, list, rank), to, 2 + n);
+  Val image = reshaped(s, ir_permuted(s->r->f, cells, ir_shape_ints(s->r->p, list, rank), s->loc), to, 2 + n);
   for (uint32_t k = 0; k < n; k++) image = part_of(s, image, k);
   return image;
 }

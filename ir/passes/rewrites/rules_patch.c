@@ -39,11 +39,6 @@ static Val reshaped(Rules *r, Val a, const Dim *d, uint32_t n, Loc loc) {
   return ir_emit(r->f, OP_reshape, &a, 1, &shape, 1, loc);
 }
 
-static Val permuted(Rules *r, Val a, Shape list, Loc loc) {
-  Attr perm = ir_a_list(KEY_perm, list);
-  return ir_emit(r->f, OP_permute, &a, 1, &perm, 1, loc);
-}
-
 static Dim dim(Rules *r, int64_t n) { return ir_dim(r->p, n); }
 
 // Elements of a window: all channels, and all elements of each
@@ -66,7 +61,7 @@ static Val rows_of(Rules *r, const Conv *c, Val x, Loc loc) {
     row[1 + k] = dim(r, c->out[first + k]);
   }
   row[n + 1] = width(r, c);
-  x = permuted(r, reshaped(r, x, apart, 2 * n + 2, loc), window_axes(r->p, n), loc);
+  x = ir_permuted(r->f, reshaped(r, x, apart, 2 * n + 2, loc), window_axes(r->p, n), loc);
   return reshaped(r, x, row, n + 2, loc);
 }
 
@@ -101,7 +96,7 @@ static Val image_of(Rules *r, const Conv *c, Val rows, Loc loc) {
     list[2 + 2 * k] = 1 + k, list[3 + 2 * k] = n + 2 + k;
     image[2 + k] = dim(r, c->in[first + k]);
   }
-  rows = permuted(r, reshaped(r, rows, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
+  rows = ir_permuted(r->f, reshaped(r, rows, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
   return reshaped(r, rows, image, n + 2, loc);
 }
 
@@ -170,7 +165,7 @@ static Val channels_to_end(Rules *r, const Conv *c, Val image, Loc loc) {
   int64_t last[MAX_RANK] = {0};
   for (uint32_t k = 0; k < c->rank; k++) last[1 + k] = 2 + k;
   last[c->rank + 1] = 1;
-  return permuted(r, image, ir_shape_ints(r->p, last, c->rank + 2), loc);
+  return ir_permuted(r->f, image, ir_shape_ints(r->p, last, c->rank + 2), loc);
 }
 
 Val rule_image_of_one(Rules *r, Val v) {
@@ -198,7 +193,7 @@ static Val interleaved(Rules *r, const Conv *c, Val planes, const int64_t *near,
     list[2 + 2 * k] = 2 + n + k, list[3 + 2 * k] = 2 + k;
     image[2 + k] = dim(r, near[first + k] * far[first + k]);
   }
-  planes = permuted(r, reshaped(r, planes, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
+  planes = ir_permuted(r->f, reshaped(r, planes, apart, 2 * n + 2, loc), ir_shape_ints(r->p, list, 2 * n + 2), loc);
   return reshaped(r, planes, image, n + 2, loc);
 }
 

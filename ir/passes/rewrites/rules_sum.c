@@ -29,10 +29,10 @@ Val rule_sum_of_reshaped(Rules *r, Val v) {
 
 // ---- sums over rows and their elements: first the rows, which are summed where their elements are made
 enum {
-  SPLIT_WIDTH = 32,
-  MERGED_WIDTH = 1 << 16,
-  MAX_CHAIN = 4
-};  // least row length for which the extra store is worth it
+  SPLIT_WIDTH = 32,        // least row length for which the extra store is worth it
+  MERGED_WIDTH = 1 << 16,  // elements of rows over several axes, at most
+  MAX_CHAIN = 4            // pointwise operations, one behind the other, that are looked at
+};
 
 static Val below_views(const Fn *f, Val v) {
   while (ir_ins(f, v)->op == OP_reshape) v = ir_arg(f, v, 0);

@@ -25,8 +25,7 @@ Val rule_fold_permute(Rules *r, Val v) {
   if (inner) a = ir_arg(r->f, a, 0);
   if (!moves) return a;
   if (!inner) return (Val){0};
-  Attr perm = ir_a_list(KEY_perm, ir_shape_ints(r->p, list, n));
-  return ir_emit(r->f, OP_permute, &a, 1, &perm, 1, ir_ins(r->f, v)->loc);
+  return ir_permuted(r->f, a, ir_shape_ints(r->p, list, n), ir_ins(r->f, v)->loc);
 }
 
 // Rows along another axis lie side by side already; a permutation would interleave them:

@@ -8,7 +8,7 @@
 // A turn is vl rows: as many vectors of the result as a row has elements, which operands of the result's shape share.
 #include "codegen/pointwise/pointwise.h"
 
-enum { LEAST_ROWS = 8, SMALL = 4096, GRAIN = 2048, MAX_LANES = 64 };
+enum { LEAST_ROWS = 8, SMALL = 4096, GRAIN = 2048 };
 
 // How an operand moves along rows, and along the elements of one.
 static TurnKind kind_of(V rows, V elements, int64_t n) {
@@ -25,26 +25,20 @@ static bool are_columns(const Pointwise *p) {
   return false;
 }
 
-static int64_t rows_bound(const Pointwise *p) {
-  uint32_t g = p->n_loop - 2;
-  int64_t n = 1;
-  for (uint32_t j = g ? p->last_of[g - 1] + 1 : 0; j <= p->last_of[g]; j++) n *= ir_dim_bound(p->c->f->prog, p->dim[j]);
-  return n;
-}
-
 static TurnKind kind_at(const Pointwise *p, const Access *a, int64_t n) {
   if (a->partial || a->index.i || a->tile) return TURN_NONE;
   return a->empty ? TURN_SAME : kind_of(a->stride[p->n_loop - 2], a->stride[p->n_loop - 1], n);
 }
 
 static bool fits(const Pointwise *p, int64_t n) {
-  if (n < 2 || n > IR_MOST_COLUMNS || n >= p->c->t->vl || rows_bound(p) < LEAST_ROWS) return false;
+  if (n < 2 || n > IR_MOST_COLUMNS || n >= p->c->t->vl) return false;
+  if (cg_pointwise_axis_bound(p, p->n_loop - 2) < LEAST_ROWS) return false;
   for (uint32_t k = 0; k < p->n_acc; k++)
     if (kind_at(p, &p->acc[k], n) == TURN_NONE) return false;
   return true;
 }
 
-bool cg_pointwise_plan_turns(Pointwise *p) {
+bool cg_pointwise_plan_short_rows(Pointwise *p) {
   Cg *c = p->c;
   int64_t n;
   uint32_t last = p->n_loop - 1;
@@ -52,8 +46,7 @@ bool cg_pointwise_plan_turns(Pointwise *p) {
   if (!cg_const_value(p->size[last], &n) || !fits(p, n)) return false;
   for (uint32_t k = 0; k < p->n_acc; k++) {
     Access *a = &p->acc[k];
-    a->turn = kind_at(p, a, n), a->turn_stride = a->stride[last], a->is_outer_fixed = true;
-    for (uint32_t g = 0; g + 1 < last; g++) a->is_outer_fixed &= a->empty || cg_is_int(a->stride[g], 0);
+    a->turn = kind_at(p, a, n), a->turn_stride = a->stride[last];
     a->stride[last - 1] = cg_i64(c, a->turn == TURN_SAME ? 0 : 1);
     if (a->turn > TURN_FLAT) a->square = rt_alloc(c->mem, (size_t)n * sizeof(V));
   }
@@ -68,11 +61,10 @@ static LLVMTypeRef elem_of(const Pointwise *p, const Access *a) {
   return cg_elem_type(p->c, (DType)ir_ins(p->c->f, a->v)->dtype);
 }
 
-// Lane k of vector j is element (j vl + k) / n of x.
-static V repeated(Pointwise *p, V x, uint32_t j) {
-  uint32_t from[MAX_LANES];
-  for (uint32_t k = 0; k < p->lanes; k++) from[k] = (j * p->lanes + k) / p->turn;
-  return cg_shuffle(p->c, x, x, from, p->lanes);
+static bool is_same_for_all(const Pointwise *p, const Access *a) {
+  bool is = true;
+  for (uint32_t g = 0; g + 1 < p->n_loop; g++) is &= cg_is_int(a->stride[g], 0);
+  return is;
 }
 
 // A row for all, at `from`
@@ -97,7 +89,7 @@ static void load_columns(Pointwise *p, Access *a, V first, V mask) {
     column[s] = cg_load_masked(c, cg_vector_type(c, (DType)ir_ins(c->f, a->v)->dtype, p->lanes), from, mask);
   }
   for (uint32_t j = 0; j < p->turn; j++)
-    a->square[j] = n > 1 ? cg_pointwise_interleaved(p, column, n, j) : repeated(p, column[0], j);
+    a->square[j] = n > 1 ? cg_pointwise_interleaved(p, column, n, j) : cg_pointwise_repeated(p, column[0], p->turn, j);
 }
 
 // Rows [first, first + n) of those that begin at element `row`; n NULL: a whole turn.
@@ -120,7 +112,7 @@ static void emit_row_of_turns(Pointwise *p, V number, V turn, V end, V *index) {
   V row = p->n_loop == 1 ? cg_i64(c, 0) : cg_mul(c, number, p->size[p->n_loop - 1]);
   cg_pointwise_enter(p, index);
   for (uint32_t k = 0; k < p->n_acc; k++)
-    if (p->acc[k].turn == TURN_ROW && !p->acc[k].is_outer_fixed) load_row(p, &p->acc[k], p->acc[k].row);
+    if (p->acc[k].turn == TURN_ROW && !is_same_for_all(p, &p->acc[k])) load_row(p, &p->acc[k], p->acc[k].row);
   for (Loop l = cg_each(c, turn, end); cg_next(&l);) {
     V first = cg_mul(c, l.i, vl), left = cg_sub(c, rows, first);
     for (If whole = cg_either(c, cg_ge(c, left, vl)); cg_then(&whole);)
@@ -142,14 +134,15 @@ static void emit_range(Pointwise *p, V lo, V hi, V turns) {
   }
 }
 
-void cg_pointwise_emit_turns(Pointwise *p) {
+void cg_pointwise_emit_short_rows(Pointwise *p) {
   Cg *c = p->c;
   int64_t of_turn = (int64_t)p->turn * p->lanes;
   V turns = cg_ceil_div_value(c, p->size[p->n_loop - 1], of_turn), n = turns, lo, hi;
   for (uint32_t g = 0; g + 1 < p->n_loop; g++) n = cg_mul(c, n, p->size[g]);
   for (uint32_t k = 0; k < p->n_acc; k++) {
     Access *a = &p->acc[k];
-    if (a->turn == TURN_ROW && a->is_outer_fixed) load_row(p, a, cg_at_any(c, elem_of(p, a), cg_ptr(c, a->v), a->base));
+    if (a->turn == TURN_ROW && is_same_for_all(p, a))
+      load_row(p, a, cg_at_any(c, elem_of(p, a), cg_ptr(c, a->v), a->base));
   }
   if (ir_shape_bound(c->f->prog, p->shape) < SMALL) {
     for (If s = cg_when(c, cg_first_worker(c)); cg_then(&s);) emit_range(p, cg_i64(c, 0), n, turns);
