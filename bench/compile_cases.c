@@ -135,8 +135,23 @@ static double ms_of_jax(const Options *o, const char *name) {
   return pclose(f) ? -1 : ms;
 }
 
+static bool is_known(const Options *o) {
+  bool has_peer = !o->n_vs || (o->n_vs == 1 && !strcmp(o->vs[0], "jax")), any = !o->variant;
+  for (int k = 0; k < N_ROWS; k++) any |= o->variant && strstr(rows[k].name, o->variant);
+  if (!has_peer) fprintf(stderr, "bench: compile has jax as its peer alone\n");
+  if (!any) fprintf(stderr, "bench: compile has no case with '%s' in its name\n", o->variant);
+  return has_peer && any;
+}
+
+static void print_ms_of_jax(const Options *o, const char *name) {
+  double ms = ms_of_jax(o, name);
+  if (ms < 0) printf(" none |");
+  else printf(" %.0f |", ms);
+}
+
 bool bench_compile_cases(const Options *o) {
-  bool jax = o->n_vs && !strcmp(o->vs[0], "jax");
+  bool jax = o->n_vs > 0;
+  if (!is_known(o)) return false;
   printf("\n| program | kernels | distinct | building ms | CPU ms | of it system | wall ms | goal ms | |%s\n",
          jax ? " JAX ms |" : "");
   printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |%s\n", jax ? " ---: |" : "");
@@ -149,7 +164,7 @@ bool bench_compile_cases(const Options *o) {
     printf("| `%s`: %s | %u | %u | %.0f | %.0f | %.0f | %.0f | %s %.0f | %s |", rows[k].name, rows[k].what,
            c.info.n_kernels, c.info.n_distinct_kernels, c.build_ms, c.cpu_ms, c.system_ms, c.wall_ms,
            part_names[rows[k].part], rows[k].goal_ms, ms <= rows[k].goal_ms ? "met" : "missed");
-    if (jax) printf(" %.0f |", ms_of_jax(o, rows[k].name));
+    if (jax) print_ms_of_jax(o, rows[k].name);
     printf("\n");
     fflush(stdout);
   }
