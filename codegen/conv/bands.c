@@ -87,7 +87,7 @@ static void fill_image(const ConvUnit *u, V src, V channel, V strip, V number) {
   V begin[CONV_AXES] = {u->plane, u->row, u->column}, pixels = cg_i64(c, 1);
   StripFill fill = {.strip = strip, .prologue = u->prologue};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    fill.at[k] = cg_add(c, cg_times(c, begin[k], p[k].src_step), cg_i64(c, p[k].offset));
+    fill.at[k] = cg_add(c, cg_times(c, begin[k], p[k].src_step), u->at.offset[k]);
     pixels = cg_mul(c, pixels, cg_dim(c, s->src_dim[k]));
   }
   if (u->z) fill.at[0] = cg_add(c, fill.at[0], cg_times(c, u->z, p[0].gap));
@@ -95,7 +95,7 @@ static void fill_image(const ConvUnit *u, V src, V channel, V strip, V number) {
   fill.channel = cg_add(c, cg_times(c, u->group, s->src_channels), channel);
   V at = cg_times(c, fill.pixel, s->src_channels * s->c.groups);
   fill.image = cg_at(c, c->f32, src, cg_add(c, at, fill.channel));
-  if (s->c.run_sized) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
+  if (s->by_run) fill.used[1] = strip_span(u, 1, u->rows), fill.used[2] = strip_span(u, 2, u->columns);
   cg_conv_fill_strip(c, &u->b->strip, &fill);
 }
 
@@ -123,7 +123,7 @@ V cg_conv_source(const ConvUnit *u, V src, V plane, V row, V channel) {
 V cg_conv_taps_inside(const ConvUnit *u, uint32_t k, V at, Inside *in) {
   Cg *c = u->c;
   const Phase *p = &u->b->w.axis[k];
-  V begin = cg_add(c, cg_times(c, at, p->src_step), cg_i64(c, p->offset));
+  V begin = cg_add(c, cg_times(c, at, p->src_step), u->at.offset[k]);
   *in = cg_inside(c, begin, p->gap, 1, cg_dim(c, u->s->src_dim[k]), cg_i64(c, p->n_taps));
   return begin;
 }
@@ -133,7 +133,7 @@ V cg_conv_pixel(const ConvUnit *u, V i, V j) {
   const Phase *p = u->b->w.axis;
   V at[CONV_AXES] = {u->plane, cg_add(c, u->row, i), cg_add(c, u->column, j)}, pixel = u->image;
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    at[k] = cg_add(c, cg_times(c, at[k], p[k].step), cg_i64(c, p[k].first));
+    at[k] = cg_add(c, cg_times(c, at[k], p[k].step), u->at.first[k]);
     pixel = cg_add(c, cg_mul(c, pixel, cg_dim(c, u->s->dst_dim[k])), at[k]);
   }
   return pixel;
@@ -151,7 +151,7 @@ void cg_conv_epilogue(const ConvUnit *u, V i, V n0, V n, V sums) {
     cg_gemm_epilogue(g, cg_conv_pixel(u, i, l.i), one, n0, n, cg_at(c, c->f32, sums, cg_mul(c, l.i, width)), width);
 }
 
-// Number of elements of the phase.
+// Number of elements of the phase; of several, of the one that has most.
 typedef struct {
   V count[CONV_AXES];
   V bands, columns;
@@ -161,7 +161,7 @@ static Counts counts_of(const ConvUnit *u) {
   Cg *c = u->c;
   const Bands *b = u->b;
   Counts n;
-  for (uint32_t k = 0; k < CONV_AXES; k++) n.count[k] = cg_conv_count(c, u->s, &b->w.axis[k], k);
+  for (uint32_t k = 0; k < CONV_AXES; k++) n.count[k] = cg_conv_count(c, u->s, k, cg_i64(c, b->w.axis[k].first));
   n.bands = cg_ceil_div_value(c, n.count[1], b->band), n.columns = cg_ceil_div_value(c, n.count[2], b->columns);
   return n;
 }
@@ -189,13 +189,15 @@ ConvUnit cg_conv_unit(const ConvUnit *of, V number) {
   u.column = cg_times(c, column, b->columns), u.row = cg_times(c, band, b->band);
   u.plane = take(c, &number, n.count[0]);
   if (!of->group) u.group = take(c, &number, cg_i64(c, u.s->c.groups));
-  u.image = number, u.images = cg_i64(c, 1);
+  V phase = b->w.phases > 1 ? cg_div(c, number, cg_dim(c, u.s->c.n)) : cg_i64(c, 0);
+  u.image = b->w.phases > 1 ? cg_rem(c, number, cg_dim(c, u.s->c.n)) : number, u.images = cg_i64(c, 1);
+  u.at = cg_conv_phase(c, u.s, &b->w, phase);
   if (u.g && u.g->moment_slots) {
     V nth = cg_add(c, cg_mul(c, cg_add(c, cg_mul(c, u.image, n.count[0]), u.plane), n.bands), band);
     u.slot = cg_add(c, u.g->moment_slots, cg_add(c, cg_mul(c, nth, n.columns), column));
   }
-  u.rows = there_are(c, b->band, n.count[1], u.row);
-  u.columns = there_are(c, b->columns, n.count[2], u.column);
+  u.rows = there_are(c, b->band, cg_conv_count(c, u.s, 1, u.at.first[1]), u.row);
+  u.columns = there_are(c, b->columns, cg_conv_count(c, u.s, 2, u.at.first[2]), u.column);
   return u;
 }
 
@@ -203,6 +205,12 @@ V cg_conv_units(const ConvUnit *of) {
   Cg *c = of->c;
   Counts n = counts_of(of);
   return cg_mul(c, cg_mul(c, n.count[0], n.bands), n.columns);
+}
+
+int64_t cg_conv_moment_slots(const Fn *f, const GemmPlan *p, const ConvShape *s) {
+  for (uint32_t k = 0; k < CONV_AXES; k++)
+    if (s->shares[k]) return 0;
+  return cg_gemm_moment_slots(f, p, ir_dim_bound(f->prog, s->c.n) * p->units);
 }
 
 void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_t pixel) {
@@ -219,16 +227,24 @@ void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_
                                             .column = cg_i64(c, pixel)});
 }
 
+// Phases that share code have as many units as the one that has most. NULL: its own has them.
+static V is_there(const ConvUnit *u) {
+  Cg *c = u->c;
+  if (u->b->w.phases == 1) return NULL;
+  V some = cg_and(c, cg_gt(c, u->rows, cg_i64(c, 0)), cg_gt(c, u->columns, cg_i64(c, 0)));
+  return cg_and(c, some, cg_lt(c, u->plane, cg_conv_count(c, u->s, 0, u->at.first[0])));
+}
+
 void cg_conv_each_unit(const ConvUnit *of, void (*emit)(const ConvUnit *u)) {
   Cg *c = of->c;
   if (of->b->units == 0) return;
   V units = cg_conv_units(of);
-  V count = cg_mul(c, cg_dim(c, of->s->c.n), cg_times(c, units, of->s->c.groups));
+  V count = cg_mul(c, cg_dim(c, of->s->c.n), cg_times(c, units, of->s->c.groups * of->b->w.phases));
   bool whole = of->parts <= 1;
   for (Loop l = cg_each_shared(c, whole ? count : cg_times(c, count, of->parts), 1); cg_next(&l);) {
     ConvUnit u = cg_conv_unit(of, whole ? l.i : cg_rem(c, l.i, count));
     u.part = whole ? cg_i64(c, 0) : cg_div(c, l.i, count);
-    emit(&u);
+    for (If there = cg_when(c, is_there(&u)); cg_then(&there);) emit(&u);
   }
   if (of->g && of->g->moment_slots)
     of->g->moment_slots = cg_add(c, of->g->moment_slots, cg_mul(c, cg_dim(c, of->s->c.n), units));

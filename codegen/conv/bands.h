@@ -47,16 +47,20 @@ typedef struct {
   V image, group;        // group: if it is set before, units are of that group only
   V z;                   // one_plane: that of the window
   V images;              // from `image` on
+  PhaseAt at;            // of which it is a part
   V plane, row, column;  // of the phase, in the order of its elements
   V rows, columns;       // of the unit, in this run
   V slot;                // of moments, of all phases: the same for all groups
 } ConvUnit;
 
-// Unit number `number` of a phase: images, groups, planes, bands, blocks of columns. of: c, g, s and b are set.
+// Unit number `number` of a phase: images, groups, planes, bands, blocks of columns; of several phases that share code one after
+// the other, some of which may have no rows or columns. of: c, g, s and b are set.
 ConvUnit cg_conv_unit(const ConvUnit *of, V number);
 V cg_conv_units(const ConvUnit *of);  // of an image and a group
 // All units, part by part, shared by the team.
 void cg_conv_each_unit(const ConvUnit *u, void (*emit)(const ConvUnit *u));
+// Slots of the moments of all units; none where phases share code, of which some have fewer.
+int64_t cg_conv_moment_slots(const Fn *f, const GemmPlan *p, const ConvShape *s);
 // Stored pixels of the band's row i, `columns` of the product from n0 on: first of them at `from`, `pixel` elements apart.
 void cg_conv_add_moments(const ConvUnit *u, V i, V n0, V columns, V from, int64_t pixel);
 // Copies what the unit reads of the strip's channels from `channel` of the group on.

@@ -43,9 +43,9 @@ void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
     Bands b = cg_conv_bands(&s, &w, p->kc, FEW_COLUMNS, t);
     p->strip_rows = cg_larger(p->strip_rows, b.band * b.columns);
     p->mc = cg_larger(p->mc, cg_strip_elements(&b.strip));
-    p->units += b.units;
+    p->units += b.units * w.phases;
   }
-  p->moment_slots = cg_gemm_moment_slots(f, p, ir_dim_bound(f->prog, s.c.n) * p->units);
+  p->moment_slots = cg_conv_moment_slots(f, p, &s);
 }
 
 void cg_gemm_conv_stack(Gemm *g) {
@@ -137,7 +137,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .segments = {k ? inside : cg_i64(c, 0)},
                      .a_segment = {cg_i64(c, x.a)},
                      .b_segment = {cg_i64(c, x.b)}};
-    int64_t left = u->s->c.run_sized || p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
+    int64_t left = u->s->by_run || p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
     TileRows rows = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
     cg_tile_rows(c, &spec, &args, &rows);
   }
@@ -152,7 +152,7 @@ static V channel_of(const ConvUnit *u, const Panel *n) {
 // the source.
 static bool is_one_row(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
-  bool one = u->b->columns == p[2].count && !u->s->c.run_sized;
+  bool one = u->b->columns == p[2].count && !u->s->by_run;
   for (uint32_t k = 0; k < CONV_AXES; k++) one &= p[k].n_taps == 1 && p[k].step == 1 && !cg_unit_reaches_out(u, k);
   return one;
 }
@@ -218,7 +218,7 @@ static void each_panel(const ConvUnit *of) {
   }
   int64_t width = g->p->width, all = u->s->dst_channels, panels = cg_ceil_div(all, width);
   V weights = cg_row(c, g->packed_b, u->group, cg_i64(c, panels * u->s->rows * width));
-  weights = cg_at(c, c->f32, weights, cg_i64(c, u->b->w.k0 * width));
+  weights = cg_at(c, c->f32, weights, cg_times(c, u->at.k0, width));
   if (u->s->src_channels == g->p->kc) fill(u, cg_i64(c, 0));
   Inside some = cg_part(c, cg_i64(c, panels), u->part, u->parts);
   for (Pieces p = cg_some_pieces(c, some, all, width); cg_next_piece(&p);)
@@ -232,7 +232,7 @@ static void each_panel(const ConvUnit *of) {
 // Parts of a unit of these bands: several if all images together have few units.
 static int64_t parts_of(Gemm *g, const ConvShape *s, const Bands *b) {
   int64_t panels = cg_ceil_div(s->dst_channels, g->p->width);
-  int64_t units = cg_larger(1, ir_dim_bound(g->c->f->prog, s->c.n) * s->c.groups * b->units);
+  int64_t units = cg_larger(1, ir_dim_bound(g->c->f->prog, s->c.n) * s->c.groups * b->units * b->w.phases);
   return cg_larger(1, cg_smaller(panels, cg_ceil_div(UNITS_WANTED, units)));
 }
 

@@ -28,9 +28,15 @@ static int64_t rows_of(const ConvShape *s) {
   return cg_larger(1, cg_smaller(most, s->dst[1] / phases));
 }
 
+// The phases of columns, which come last, are made together.
+static void shape_of(const Fn *f, Val v, ConvShape *s) {
+  cg_conv_shape(f, v, s);
+  s->shares[2] = false;
+}
+
 PlaneColumns cg_plane_columns(Cg *c, Val v) {
   PlaneColumns p = {.c = c, .stride = 1, .n_phases = 1};
-  cg_conv_shape(c->f, v, &p.s);
+  shape_of(c->f, v, &p.s);
   if (p.s.transposed) p.n_phases = (uint32_t)p.s.c.stride[2];
   else p.stride = (uint32_t)p.s.c.stride[2];
   Windows w = {0};
@@ -110,12 +116,12 @@ static int64_t band_of(const ConvShape *s, const Phase *p) {
 
 void cg_gemm_planes_plan(const Fn *f, GemmPlan *p, const Target *t) {
   ConvShape s;
-  cg_conv_shape(f, p->product, &s);
+  shape_of(f, p->product, &s);
   int64_t phases = s.transposed ? s.c.stride[2] : 1;
   p->mr = 1, p->nv = 1, p->strip_rows = rows_of(&s);
   p->width = cg_round_up(cg_larger(1, cg_ceil_div(s.dst[2], phases)), t->vl) * phases;
   for (Windows w = {0}; cg_conv_next(&s, &w); w.nth += (uint32_t)phases - 1)
-    p->units += s.c.c * w.axis[0].count * cg_ceil_div(w.axis[1].count, band_of(&s, &w.axis[1]));
+    p->units += s.c.c * w.phases * w.axis[0].count * cg_ceil_div(w.axis[1].count, band_of(&s, &w.axis[1]));
 }
 
 void cg_gemm_planes_stack(Gemm *g) {
@@ -127,6 +133,7 @@ typedef struct {
   Gemm *g;
   const PlaneColumns *columns;
   const Phase *axis;  // of planes and rows
+  PhaseAt at;
   V image;            // of the source, its first element
   V weights;          // of the channel
   V held[HELD];       // splats; NULL: loaded where they are used
@@ -141,7 +148,7 @@ static Cg *cg_of(const Unit *u) { return u->g->c; }
 static V result_row(const Unit *u, V row) {
   Cg *c = cg_of(u);
   const Phase *p = &u->axis[1];
-  return cg_add(c, u->first_row, cg_add(c, cg_times(c, row, p->step), cg_i64(c, p->first)));
+  return cg_add(c, u->first_row, cg_add(c, cg_times(c, row, p->step), u->at.first[1]));
 }
 
 // Plane tap z, row tap y, of ConvShape's phase.
@@ -150,8 +157,8 @@ static V weight(const Unit *u, V z, V y, uint32_t tap) {
   const Phase *p = u->axis;
   const Conv *v = &u->columns->s.c;
   int64_t nth;
-  V at_z = cg_add(c, cg_times(c, z, p[0].tap_step), cg_i64(c, p[0].tap));
-  V at_y = cg_add(c, cg_times(c, y, p[1].tap_step), cg_i64(c, p[1].tap));
+  V at_z = cg_add(c, cg_times(c, z, p[0].tap_step), u->at.tap[0]);
+  V at_y = cg_add(c, cg_times(c, y, p[1].tap_step), u->at.tap[1]);
   V at = cg_add(c, cg_times(c, cg_add(c, cg_times(c, at_z, v->kernel[1]), at_y), v->kernel[2]), cg_i64(c, tap));
   if (u->held[0] && cg_const_value(at, &nth)) return u->held[nth];
   return cg_splat(c, cg_get(c, c->f32, u->weights, at));
@@ -170,15 +177,14 @@ static V line_at(const Unit *u, V z, V line) {
   Cg *c = cg_of(u);
   const ConvShape *s = &u->columns->s;
   const Phase *p = u->axis;
-  V plane =
-      cg_add(c, cg_add(c, cg_times(c, u->plane, p[0].src_step), cg_i64(c, p[0].offset)), cg_times(c, z, p[0].gap));
+  V plane = cg_add(c, cg_add(c, cg_times(c, u->plane, p[0].src_step), u->at.offset[0]), cg_times(c, z, p[0].gap));
   V at = cg_add(c, cg_mul(c, plane, cg_dim(c, s->src_dim[1])), line);
   return cg_at_any(c, c->f32, u->image, cg_mul(c, at, u->columns->from));
 }
 
 static V source_row(const Unit *u, V row) {
   Cg *c = cg_of(u);
-  return cg_add(c, cg_times(c, row, u->axis[1].src_step), cg_i64(c, u->axis[1].offset));
+  return cg_add(c, cg_times(c, row, u->axis[1].src_step), u->at.offset[1]);
 }
 
 // Adds a line to the sums of all rows that read it.
@@ -287,36 +293,46 @@ static void hold_weights(Unit *u) {
     u->held[k] = cg_splat(c, cg_get(c, c->f32, u->weights, cg_i64(c, k)));
 }
 
+// image: of a channel.
+static void one_unit(Unit *u, V image) {
+  Cg *c = cg_of(u);
+  const ConvShape *s = &u->columns->s;
+  const Phase *p = u->axis;
+  V size[CONV_AXES];
+  for (uint32_t a = 0; a < CONV_AXES; a++) size[a] = cg_dim(c, s->src_dim[a]);
+  u->image = cg_at(c, c->f32, u->g->a, cg_mul(c, image, cg_mul(c, cg_mul(c, size[0], size[1]), size[2])));
+  u->weights = cg_row(c, u->g->b, cg_rem(c, image, cg_i64(c, s->c.c)), cg_i64(c, ir_conv_taps(&s->c)));
+  V at = cg_add(c, cg_times(c, u->plane, p[0].step), u->at.first[0]);
+  u->first_row = cg_mul(c, cg_index(c, image, cg_dim(c, s->dst_dim[0]), at), cg_dim(c, s->dst_dim[1]));
+  V begin = cg_add(c, cg_times(c, u->plane, p[0].src_step), u->at.offset[0]);
+  u->planes = (Inside){cg_i64(c, 0), cg_i64(c, p[0].n_taps)};
+  if (cg_conv_reaches_out(c->f, s, &p[0], 0)) u->planes = cg_inside(c, begin, p[0].gap, 1, size[0], u->planes.hi);
+  hold_weights(u);
+  each_row(u);
+}
+
+// Phases that share code have as many units as the one that has most.
 static void each_unit(Gemm *g, const PlaneColumns *k, const Windows *w) {
   Cg *c = g->c;
   const ConvShape *s = &k->s;
   const Phase *p = w->axis;
   int64_t band = band_of(s, &p[1]);
-  V planes = cg_conv_count(c, s, &p[0], 0), rows = cg_conv_count(c, s, &p[1], 1),
-    bands = cg_ceil_div_value(c, rows, band);
-  V of_image = cg_mul(c, planes, bands), n = cg_mul(c, cg_times(c, cg_dim(c, s->c.n), s->c.c), of_image);
-  V size[CONV_AXES];
-  for (uint32_t a = 0; a < CONV_AXES; a++) size[a] = cg_dim(c, s->src_dim[a]);
-  for (Loop l = cg_each_shared(c, n, 1); cg_next(&l);) {
-    V image = cg_div(c, l.i, of_image), nth = cg_rem(c, l.i, of_image), plane = cg_div(c, nth, bands);
-    Unit u = {.g = g, .columns = k, .axis = p, .plane = plane};
+  V planes = cg_conv_count(c, s, 0, cg_i64(c, p[0].first)), rows = cg_conv_count(c, s, 1, cg_i64(c, p[1].first));
+  V bands = cg_ceil_div_value(c, rows, band), of_image = cg_mul(c, planes, bands);
+  V images = cg_times(c, cg_dim(c, s->c.n), s->c.c), n = cg_mul(c, images, of_image);
+  for (Loop l = cg_each_shared(c, cg_times(c, n, w->phases), 1); cg_next(&l);) {
+    V image = cg_div(c, l.i, of_image), nth = cg_rem(c, l.i, of_image), phase = cg_i64(c, 0), there = NULL;
+    if (w->phases > 1) phase = cg_div(c, image, images), image = cg_rem(c, image, images);
+    Unit u = {.g = g, .columns = k, .axis = p, .at = cg_conv_phase(c, s, w, phase), .plane = cg_div(c, nth, bands)};
     u.row = cg_times(c, cg_rem(c, nth, bands), band);
-    u.end = cg_min(c, rows, cg_add(c, u.row, cg_i64(c, band)));
-    u.image = cg_at(c, c->f32, g->a, cg_mul(c, image, cg_mul(c, cg_mul(c, size[0], size[1]), size[2])));
-    u.weights = cg_row(c, g->b, cg_rem(c, image, cg_i64(c, s->c.c)), cg_i64(c, ir_conv_taps(&s->c)));
-    V at = cg_add(c, cg_times(c, plane, p[0].step), cg_i64(c, p[0].first));
-    u.first_row = cg_mul(c, cg_index(c, image, cg_dim(c, s->dst_dim[0]), at), cg_dim(c, s->dst_dim[1]));
-    V begin = cg_add(c, cg_times(c, plane, p[0].src_step), cg_i64(c, p[0].offset));
-    u.planes = (Inside){cg_i64(c, 0), cg_i64(c, p[0].n_taps)};
-    if (cg_conv_reaches_out(c->f, s, &p[0], 0)) u.planes = cg_inside(c, begin, p[0].gap, 1, size[0], u.planes.hi);
-    hold_weights(&u);
-    each_row(&u);
+    u.end = cg_min(c, cg_conv_count(c, s, 1, u.at.first[1]), cg_add(c, u.row, cg_i64(c, band)));
+    if (p[0].n > 1) there = cg_lt(c, u.plane, cg_conv_count(c, s, 0, u.at.first[0]));
+    for (If is = cg_when(c, there); cg_then(&is);) one_unit(&u, image);
   }
 }
 
 void cg_gemm_planes_emit(Gemm *g) {
   PlaneColumns k = cg_plane_columns(g->c, g->p->product);
   if (g->p->units == 0 || cg_plane_steps(&k) == 0) return;
-  // the phases of columns, which come last, are made together
   for (Windows w = {0}; cg_conv_next(&k.s, &w); w.nth += k.n_phases - 1) each_unit(g, &k, &w);
 }

@@ -27,12 +27,12 @@ int64_t cg_conv_packing_elements(const ConvShape *s, const Target *t) {
 }
 
 // Number of the weight's tap that is the windows' tap i.
-static V tap_of(const Packing *p, const Windows *w, V i) {
+static V tap_of(const Packing *p, const Windows *w, const PhaseAt *of, V i) {
   Cg *c = p->c;
   V tap = cg_i64(c, 0), scale = cg_i64(c, 1);
   for (uint32_t k = CONV_AXES; k-- > 0;) {
     const Phase *x = &w->axis[k];
-    V at = cg_add(c, cg_i64(c, x->tap), cg_times(c, cg_rem(c, i, cg_i64(c, x->n_taps)), x->tap_step));
+    V at = cg_add(c, of->tap[k], cg_times(c, cg_rem(c, i, cg_i64(c, x->n_taps)), x->tap_step));
     tap = cg_add(c, tap, cg_mul(c, at, scale));
     scale = cg_times(c, scale, p->s->c.kernel[k]);
     i = cg_div(c, i, cg_i64(c, x->n_taps));
@@ -65,20 +65,29 @@ static void transpose(const Packing *p, const Run *r) {
   }
 }
 
+// Its rows of the windows' phase, of which those of the first one begin at `row`.
+static void place_phase(const Packing *p, const Run *r, const Windows *w, V phase, V from, V row) {
+  Cg *c = p->c;
+  V block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
+  PhaseAt of = cg_conv_phase(c, p->s, w, phase);
+  row = cg_add(c, row, of.k0);
+  for (Loop l = cg_count(c, cg_i64(c, w->taps)); cg_next(&l);) {
+    V at = cg_mul(c, cg_add(c, from, tap_of(p, w, &of, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
+    cg_put(c, cg_get(c, c->vf, p->scratch, at), r->to, cg_times(c, to, p->width));
+  }
+}
+
 // Rows of the run's channel number `nth`: of a panel they are [block of channels][tap][channel].
 static void place(const Packing *p, const Run *r, V nth) {
   Cg *c = p->c;
-  V channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block), vl = cg_i64(c, c->t->vl);
+  V channel = cg_add(c, r->first, nth), block = cg_i64(c, p->block);
   V from = cg_times(c, nth, p->taps), in_block = cg_rem(c, channel, block);
   for (Windows w = {0}; cg_conv_next(p->s, &w);) {
     if (w.taps == 0) continue;
     V row = cg_times(c, cg_div(c, channel, block), w.taps * p->block);
-    row = cg_add(c, cg_add(c, row, in_block), cg_i64(c, w.k0));
-    for (Loop l = cg_count(c, cg_i64(c, w.taps)); cg_next(&l);) {
-      V at = cg_mul(c, cg_add(c, from, tap_of(p, &w, l.i)), vl), to = cg_add(c, row, cg_mul(c, l.i, block));
-      V v = cg_get(c, c->vf, p->scratch, at);
-      cg_put(c, v, r->to, cg_times(c, to, p->width));
-    }
+    row = cg_add(c, row, in_block);
+    Loop l = w.phases > 1 ? cg_count(c, cg_i64(c, w.phases)) : cg_once(c);
+    while (cg_next(&l)) place_phase(p, r, &w, w.phases > 1 ? l.i : cg_i64(c, 0), from, row);
   }
 }
 
@@ -146,6 +155,6 @@ void cg_conv_make_pack(Cg *c, const WeightPack *w, V weights, V to) {
   Conv one = {.rank = 1, .groups = w->groups};
   for (uint32_t k = 0; k < CONV_AXES; k++) one.kernel[k] = one.stride[k] = one.dilation[k] = one.in[k] = one.out[k] = 1;
   one.kernel[CONV_AXES - 1] = w->taps;
-  ConvShape s = {.c = one, .src_channels = w->k, .dst_channels = w->n, .n_windows = 1, .rows = w->taps * w->k};
+  ConvShape s = {.c = one, .src_channels = w->k, .dst_channels = w->n, .rows = w->taps * w->k};
   cg_conv_pack_weights(c, &s, w->width, w->block, weights, to, cg_gemm_on_stack(c, cg_conv_packing_elements(&s, c->t)));
 }

@@ -1,6 +1,7 @@
 // Convolutions as windows over a source (ir/conv.h). Along each axis, element first + j * step of the result reads, for
 // each tap, element j * src_step + offset of the source, where that lies inside. A convolution has one phase per axis;
-// a transposed one has as many as its stride, whose taps are those that meet it.
+// a transposed one has as many as its stride, whose taps are those that meet it. Many phases share their code, where as many taps
+// meet them: those are numbered side by side, and the run asks where each lies.
 #ifndef TN_CODEGEN_CONV_WINDOWS_H
 #define TN_CODEGEN_CONV_WINDOWS_H
 
@@ -13,15 +14,23 @@ typedef struct {
   int64_t src_step;
   int64_t n_taps, tap, tap_step;  // taps of the weight, in the order of their offsets: tap + i * tap_step
   int64_t offset, gap;            // of those: offset + i * gap
+  // phases that share code; the number of the first; how far their offsets differ. Of several `first`, `offset` and `count` are
+  // the bounds of all, and `tap` is of no meaning.
+  int64_t n, number, differ;
 } Phase;
 
-// One phase of each axis.
+// One phase of each axis, or those that share code.
 typedef struct {
   Phase axis[CONV_AXES];
   uint32_t nth;  // from 1
-  int64_t k0;    // its first row of packed weights, of `rows` in a panel
-  int64_t taps;
+  int64_t k0;    // the first row of packed weights, of `rows` in a panel; each phase has taps * src_channels
+  int64_t taps, phases;
 } Windows;
+
+// Where one of them lies
+typedef struct {
+  V first[CONV_AXES], tap[CONV_AXES], offset[CONV_AXES], k0;
+} PhaseAt;
 
 typedef struct {
   Conv c;
@@ -29,16 +38,18 @@ typedef struct {
   int64_t src_channels, dst_channels;      // of a group
   int64_t src[CONV_AXES], dst[CONV_AXES];  // bounds of sizes that the run gives
   Dim src_dim[CONV_AXES], dst_dim[CONV_AXES];
-  uint32_t n_windows;  // the product of the numbers of phases
-  int64_t rows;        // of a panel: taps x src_channels
-  bool tight;          // strips leave out elements between those that windows of one tap read
+  bool shares[CONV_AXES];  // phases of the axis share code
+  bool by_run;             // the run gives sizes, of the image or of a phase
+  int64_t rows;            // of a panel: taps x src_channels
+  bool tight;              // strips leave out elements between those that windows of one tap read
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
 // All phases: for (Windows w = {0}; cg_conv_next(&s, &w);) ..
 bool cg_conv_next(const ConvShape *s, Windows *w);
-// Elements of the phase along axis k.
-V cg_conv_count(Cg *c, const ConvShape *s, const Phase *p, uint32_t k);
+// Phase number `nth` of w's; elements along axis k of a phase that begins at `first`.
+PhaseAt cg_conv_phase(Cg *c, const ConvShape *s, const Windows *w, V nth);
+V cg_conv_count(Cg *c, const ConvShape *s, uint32_t k, V first);
 static inline int64_t cg_conv_reach(const Phase *p) { return p->n_taps ? (p->n_taps - 1) * p->gap + 1 : 1; }
 
 // May taps lie outside along axis k?
