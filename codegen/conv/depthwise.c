@@ -137,8 +137,7 @@ static void each_row(const ConvUnit *u, V channel, int64_t channels) {
   int64_t all = u->s->dst_channels;
   V zero = cg_i64(c, 0), first_tap;
   DepthwiseRow r = row_spec(u, channels, g->epilogue ? g->p->width : u->b->w.axis[2].step * all, &first_tap);
-  DepthwiseArgs a = {
-      .w = cg_at(c, c->f32, g->packed_b, cg_add(c, first_tap, cg_times(c, channel, r.w_vector)))};
+  DepthwiseArgs a = {.w = cg_at(c, c->f32, g->packed_b, cg_add(c, first_tap, cg_times(c, channel, r.w_vector)))};
   if (g->a_block) cg_conv_fill(u, g->a, channel, g->a_block);
   for (Loop l = cg_count(c, u->rows); cg_next(&l);) {
     find_row(u, l.i, channel, &a);

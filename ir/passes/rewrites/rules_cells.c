@@ -6,14 +6,16 @@
 //            %z = conv_transpose %y, %v {stride=[1,1]} : [N, H + mh - 1, W + mw - 1, C sh sw]
 //            %x = slice (reshape (permute (reshape %z) : [N, H + mh - 1, sh, W + mw - 1, sw, C]))
 //
-// Windows of other sizes are made longer with zeros; those that are smaller than a cell make a part of it.
+// Windows of other sizes are made longer with zeros; those that are smaller than a cell make a part of it. So it is where few channels
+// would leave lanes of vectors empty.
 #include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "ir/passes/rewrites/rules.h"
 
-enum { FEW_PHASES = 16 };  // for each of which the convolution's own kernel has code
+// FEW_PHASES are faster one by one. MOVED: products in whose time an element of a cell comes to its place; BEGUN: a sum begins and ends.
+enum { FEW_PHASES = 16, LANES = 16, MOVED = 30, BEGUN = 5 };
 
 // Along one of the spatial axes
 typedef struct {
@@ -57,6 +59,25 @@ static bool adds_zeros(const Cells *s) {
   return any;
 }
 
+// Groups of the same few channels of x and y fill vectors by themselves (codegen/conv/depthwise.h).
+static bool fills_vectors(const Conv *c) {
+  int64_t channels = c->c / c->groups;
+  return c->groups > 1 && c->c == c->o && channels < LANES && LANES % channels == 0;
+}
+
+// By products for an element of the image. The convolution's own kernel sums whole vectors of channels.
+static bool is_faster(const Cells *s) {
+  const Conv *c = &s->c;
+  int64_t channels = c->c / c->groups, lanes = (channels + LANES - 1) / LANES * LANES;
+  double own = (double)(c->o / c->groups), made = own;
+  for (uint32_t k = 0; k < s->n; k++) {
+    double apart = (double)s->axis[k].apart;
+    own *= (double)c->kernel[CONV_AXES - s->n + k] / apart;
+    made *= (double)(s->axis[k].cells * s->axis[k].made) / apart;
+  }
+  return (double)channels * (made + MOVED) < (double)lanes * (own + BEGUN) && !fills_vectors(c);
+}
+
 static bool reads_cells(Rules *r, Val v, Cells *s) {
   *s = (Cells){.r = r, .loc = ir_ins(r->f, v)->loc};
   ir_conv(r->f, v, &s->c);
@@ -65,7 +86,7 @@ static bool reads_cells(Rules *r, Val v, Cells *s) {
   s->n = c->rank;
   for (uint32_t k = 0; k < s->n; k++)
     if (!read_axis(r->p, c, CONV_AXES - s->n + k, &s->axis[k])) return false;
-  return !adds_zeros(s) || !(r->p->sums_exactly || c->algorithm == CONV_EXACT);
+  return is_faster(s) && (!adds_zeros(s) || !(r->p->sums_exactly || c->algorithm == CONV_EXACT));
 }
 
 static Val reshaped(const Cells *s, Val v, const Dim *d, uint32_t rank) {
