@@ -38,6 +38,33 @@ static tn_program *transposed(int64_t kernel, int64_t stride) {
 static tn_program *transposed_32(void) { return transposed(32, 16); }
 static tn_program *transposed_64(void) { return transposed(64, 32); }
 
+// Of images whose sizes the run gives
+static tn_program *of_the_run(tn_module *(*make)(tn_module *, const char *, int64_t, int64_t, int64_t,
+                                                 tn_conv_module_options),
+                              int64_t most, tn_conv_module_options o) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x =
+      tn_input(f, "x", TN_F32, TN_SHAPE(2, 16, tn_dim_bounded(p, "height", most), tn_dim_bounded(p, "width", most)));
+  return with_gradients(p, f, x, tn_call((make)(tn_root(p), "c", 16, 16, 64, o), x));
+}
+
+static tn_program *run_sized(void) {
+  return of_the_run((tn_conv_transpose2d_module), 8, (tn_conv_module_options){.stride = 32, .output_padding = 5});
+}
+static tn_program *run_sized_image(void) {
+  return of_the_run((tn_conv2d_module), 256, (tn_conv_module_options){.stride = 32});
+}
+
+static tn_program *exact(void) {
+  tn_program *p;
+  tn_function *f = begin(&p);
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(2, 16, 8, 8));
+  tn_module *m =
+      tn_conv_transpose2d_module(tn_root(p), "c", 16, 16, 21, .stride = 32, .dilation = 3, .algorithm = TN_CONV_EXACT);
+  return with_gradients(p, f, x, tn_call(m, x));
+}
+
 static tn_program *patches(void) {
   tn_program *p;
   tn_function *f = begin(&p);
@@ -111,6 +138,9 @@ static const struct {
 } rows[] = {
     {"transposed_64", "a transposed convolution, K 64 S 32, and its gradients", transposed_64, ALL, 500},
     {"transposed_32", "the same, K 32 S 16", transposed_32, ALL, 500},
+    {"run_sized", "transposed_64, sizes of the run, padded at one end", run_sized, ALL, 500},
+    {"run_sized_image", "the gradients of a convolution, K 64 S 32, sizes of the run", run_sized_image, ALL, 500},
+    {"exact", "exact sums of windows with holes, K 21 S 32", exact, ALL, 500},
     {"patches", "patches of 16 x 16 and their gradients", patches, ALL, 500},
     {"windows", "windows of 400 samples and their gradient", windows, ALL, 200},
     {"chain", "20,000 pointwise operations in a chain", chain, ALL, 3000},

@@ -5,10 +5,7 @@
 
 #include <string.h>
 
-enum {
-  MOST = 1 << 30,      // largest number in an attribute
-  MOST_PHASES = 4096,  // largest product of strides: a transposed convolution has code for each phase
-};
+enum { MOST = 1 << 30 };  // largest number in an attribute, largest product of strides
 
 // ---- reading
 static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) {
@@ -93,8 +90,8 @@ static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
   TRY(check_list(c, KEY_pad, 2 * spatial, 0));
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
   int64_t phases = 1;
-  for (uint32_t k = 0; k < spatial && phases <= MOST_PHASES; k++) phases *= item(c->f, c->v, KEY_stride, k, 1);
-  if (phases > MOST_PHASES) return ir_infer_fault(c, E_ARGUMENT, "the product of {stride} must be at most 4096");
+  for (uint32_t k = 0; k < spatial && phases <= MOST; k++) phases *= item(c->f, c->v, KEY_stride, k, 1);
+  if (phases > MOST) return ir_infer_fault(c, E_ARGUMENT, "the product of {stride} must be at most 2^30");
   if (groups < 1 || groups > MOST) return ir_infer_fault(c, E_ARGUMENT, "{groups} must be in [1, 2^30]");
   return 0;
 }
