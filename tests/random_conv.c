@@ -23,7 +23,7 @@ static Val image_of(Gen *g) {
   d.d[0] = gen_chance(g, 50) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, 3));
   for (uint32_t k = 1; k < d.n; k++) {
     bool by_run = k + 1 < d.n && gen_chance(g, 20);
-    d.d[k] = by_run ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : gen_chance(g, 90) ? 7 : 30));
+    d.d[k] = by_run ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
   }
   if (gen_chance(g, 5)) d.d[d.n - 1] = ir_dim(g->p, 0);
   Shape s = gen_shape(g, &d);
@@ -41,13 +41,11 @@ static bool window_of(Gen *g, Val x, Window *w) {
   int64_t channels = ir_dim_bound(g->p, d.d[d.n - 1]);
   *w = (Window){.spatial = d.n - 2, .groups = 1};
   if (gen_chance(g, 30)) w->groups = channels % 2 ? channels : 2;
-  bool are_far = gen_chance(g, 15);  // windows of each other, so that a transposed convolution has many phases
+  bool are_far = gen_chance(g, 10);  // windows of each other, so that a transposed convolution has many phases
   for (uint32_t k = 0; k < w->spatial; k++) {
     int64_t apart = gen_chance(g, 80) ? 3 : 18;
-    w->stride[k] = are_far             ? 3 + gen_below(g, gen_chance(g, 80) ? 6 : 30)
-                   : gen_chance(g, 60) ? 1
-                                       : 1 + gen_below(g, apart);
-    w->dilation[k] = gen_chance(g, 75) ? 1 : 2 + are_far * gen_below(g, 3);
+    w->stride[k] = are_far ? 3 + gen_below(g, 12) : gen_chance(g, 60) ? 1 : 1 + gen_below(g, apart);
+    w->dilation[k] = gen_chance(g, 75) ? 1 : are_far ? 2 + gen_below(g, 3) : 2;
     w->kernel[k] = 1 + gen_below(g, are_far ? 10 : gen_chance(g, 90) ? 3 : 9);
     w->pad[k] = gen_below(g, 3), w->pad[k + w->spatial] = gen_chance(g, 80) ? w->pad[k] : gen_below(g, 3);
     w->out[k] = ir_conv_positions(g->p, d.d[k + 1], w->pad[k] + w->pad[k + w->spatial], w->kernel[k], w->stride[k],
