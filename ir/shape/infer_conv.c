@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { MOST = 1 << 30 };  // largest number in an attribute, largest product of strides
+enum {
+  MOST = 1 << 30,         // largest number in an attribute
+  MOST_PHASES = 1 << 20,  // largest product of strides: a transposed convolution looks at each phase
+};
 
 // ---- reading
 static int64_t item(const Fn *f, Val v, Key key, uint32_t k, int64_t otherwise) {
@@ -90,8 +93,8 @@ static uint16_t check_attributes(const Infer *c, uint32_t spatial) {
   TRY(check_list(c, KEY_pad, 2 * spatial, 0));
   int64_t groups = ir_attr_int(c->f, c->v, KEY_groups, 1);
   int64_t phases = 1;
-  for (uint32_t k = 0; k < spatial && phases <= MOST; k++) phases *= item(c->f, c->v, KEY_stride, k, 1);
-  if (phases > MOST) return ir_infer_fault(c, E_ARGUMENT, "the product of {stride} must be at most 2^30");
+  for (uint32_t k = 0; k < spatial && phases <= MOST_PHASES; k++) phases *= item(c->f, c->v, KEY_stride, k, 1);
+  if (phases > MOST_PHASES) return ir_infer_fault(c, E_ARGUMENT, "the product of {stride} must be at most 2^20");
   if (groups < 1 || groups > MOST) return ir_infer_fault(c, E_ARGUMENT, "{groups} must be in [1, 2^30]");
   return 0;
 }
