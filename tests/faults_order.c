@@ -46,9 +46,11 @@ bool fault_fuse_elements(Fn *f, uint32_t site) {
   return false;
 }
 
+// A concat may be one of columns, which stands in a kernel of their shape.
 bool fault_fuse_shapes(Fn *f, uint32_t site) {
   for (uint32_t k = 0; k < f->n_kernels; k++) {
-    if (!are_pointwise(f, k) || have_one_shape(f, k) || !at(&site)) continue;
+    bool is_concat = k + 1 < f->n_kernels && f->ins[f->kernels[k + 1].first].op == OP_concat;
+    if (!are_pointwise(f, k) || have_one_shape(f, k) || is_concat || !at(&site)) continue;
     merge(f, k);
     return true;
   }
