@@ -193,7 +193,7 @@ static void compute(Gemm *g, const GemmMacroTile *u) {
     g->b_exceeds_range = cg_parts_exceed_range(g, g->b_amax, cg_ceil_div_value(c, u->columns, PARTS_SIDE));
   GemmMacroTile rows = *u;
   for (Loop l = cg_count_by(c, u->rows, side); cg_next(&l);) {
-    rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, l.i);
+    rows.m0 = cg_add(c, u->m0, l.i), rows.row = cg_add(c, u->row, cg_gemm_rows(g, l.i));
     rows.rows = cg_min(c, side, cg_sub(c, u->rows, l.i));
     if (keeps_accumulators(g->p)) g->strip = cg_row(c, strip, l.i, cg_gemm_tile_c_row(g));
     for (If wide = cg_either(c, cg_or(c, g->a_exceeds_range, g->b_exceeds_range)); cg_then(&wide);)

@@ -6,20 +6,20 @@
 // ---- before any code
 // Batch axis i of the result in an operand of `rank` axes; none: the operand lacks the axis, or its size is
 // 1.
-static Dim batch_axis(const Fn *f, Shape s, uint32_t n_batch, uint32_t i) {
-  uint32_t r = ir_rank(f->prog, s), own = r - 2;
+static Dim batch_axis(const Fn *f, const Laid *l, uint32_t n_batch, uint32_t i) {
+  uint32_t own = l->rank - 2;
   if (i + own < n_batch) return (Dim){0};
-  Dim d = ir_dim_at(f->prog, s, i + own - n_batch);
+  Dim d = ir_laid_dim(f->prog, l, i + own - n_batch);
   return ir_dim_is_one(f->prog, d) ? (Dim){0} : d;
 }
 
-bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b) {
+bool cg_read_batch(const Fn *f, const Laid s[3], DimList *batch, Dim *of_a, Dim *of_b) {
   bool b_has_batch = false;
-  batch->n = ir_rank(f->prog, s[2]) - 2;
+  batch->n = s[LAID_RESULT].rank - 2;
   for (uint32_t i = 0; i < batch->n; i++) {
-    batch->dim[i] = ir_dim_at(f->prog, s[2], i);
-    of_a[i] = batch_axis(f, s[0], batch->n, i);
-    of_b[i] = batch_axis(f, s[1], batch->n, i);
+    batch->dim[i] = ir_laid_dim(f->prog, &s[LAID_RESULT], i);
+    of_a[i] = batch_axis(f, &s[LAID_A], batch->n, i);
+    of_b[i] = batch_axis(f, &s[LAID_B], batch->n, i);
     b_has_batch |= of_b[i].i != 0;
   }
   return b_has_batch;
@@ -76,7 +76,26 @@ V cg_dims_product(Cg *c, const DimList *l) {
   return n;
 }
 
-V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix) {
+V cg_laid_stride(Cg *c, const Laid *l, uint32_t axis, uint32_t but) {
+  V n = cg_i64(c, 1);
+  for (uint32_t k = l->axis[axis] + 1u; k + but < l->rank; k++)
+    n = cg_mul(c, n, cg_dim(c, ir_dim_at(c->f->prog, l->shape, k)));
+  return n;
+}
+
+// Of axes that lie in another order than the batch has: each coordinate of `index` has a stride of its own.
+static V laid_offset(Cg *c, const DimList *batch, const Dim *own, const Laid *l, V index, uint32_t but) {
+  V off = cg_i64(c, 0);
+  for (uint32_t i = batch->n; i-- > 0;) {
+    V size = cg_dim(c, batch->dim[i]);
+    V stride = own[i].i ? cg_laid_stride(c, l, i + l->rank - 2 - batch->n, but) : NULL;
+    if (stride) off = cg_add(c, off, cg_mul(c, i ? cg_rem(c, index, size) : index, stride));
+    index = cg_div(c, index, size);
+  }
+  return off;
+}
+
+static V dense_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix) {
   V off = cg_i64(c, 0), stride = matrix;
   bool has_all = true;
   for (uint32_t i = 0; i < batch->n; i++) has_all &= own[i].i != 0;
@@ -92,8 +111,20 @@ V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix
   return off;
 }
 
-V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix) {
-  return cg_batch_offset(g->c, &g->p->batch, own, index, matrix);
+V cg_gemm_batch(Gemm *g, uint32_t which, V index) {
+  const GemmPlan *p = g->p;
+  const Dim *own = which == LAID_A ? p->a_batch : p->b_batch;
+  if (p->laid[which].moves) return laid_offset(g->c, &p->batch, own, &p->laid[which], index, 0);
+  return dense_offset(g->c, &p->batch, own, index,
+                      which == LAID_A ? cg_mul(g->c, g->m, g->k) : cg_mul(g->c, g->k, g->n));
 }
+
+V cg_gemm_first_row(Gemm *g, V index) {
+  const GemmPlan *p = g->p;
+  if (!p->laid[LAID_RESULT].moves) return cg_mul(g->c, index, g->m);
+  return laid_offset(g->c, &p->batch, p->batch.dim, &p->laid[LAID_RESULT], index, 1);
+}
+
+V cg_gemm_rows(const Gemm *g, V n) { return cg_mul(g->c, n, g->row_step); }
 
 V cg_gemm_on_stack(Cg *c, int64_t elements) { return cg_block(c, c->f32, elements); }

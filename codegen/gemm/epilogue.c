@@ -61,7 +61,7 @@ void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride) {
     return;
   }
   for (Loop l = cg_count(c, rows); cg_next(&l);) {
-    V at = cg_add(c, row, l.i), sums = cg_row(c, from, l.i, stride);
+    V at = cg_add(c, row, cg_gemm_rows(g, l.i)), sums = cg_row(c, from, l.i, stride);
     if (works) cg_epilogue_row(g->epilogue, at, sums, n0, cg_add(c, n0, n));
     if (updates) update(g, cg_index(c, at, g->n, n0), n, sums);
   }

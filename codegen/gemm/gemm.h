@@ -38,7 +38,9 @@ struct Gemm {
   V own;                       // b_elements in scratch
   V partial;                   // [slice][m][n] in scratch, where k is cut into slices
   V slices;                    // how many; NULL: k is not cut, or is too short after all
+  V a_ld, b_ld;                // elements between rows of A and of B as they are stored
   V a_row, a_k;                // strides of A as it is stored
+  V row_step;                  // rows of what is stored between two of the product
   V a_pad;                     // A_SHARED: k of a packed micropanel
   V window_m0, window_k0;      // the window at hand, where A is packed by windows
   // on the worker's stack, or beside it (cg_worker_block)
@@ -55,9 +57,11 @@ struct Gemm {
 // ---- blocks.c
 V cg_gemm_on_stack(Cg *c, int64_t elements);
 V cg_dims_product(Cg *c, const DimList *l);
-// First element of an operand's matrix for batch number `index`: axes that the operand lacks do not count.
-V cg_batch_offset(Cg *c, const DimList *batch, const Dim *own, V index, V matrix);
-V cg_gemm_batch(Gemm *g, const Dim *own, V index, V matrix);
+// First element of A's or B's matrix (LAID_A, LAID_B) for batch number `index`: axes that the operand lacks do not count.
+V cg_gemm_batch(Gemm *g, uint32_t which, V index);
+V cg_gemm_first_row(Gemm *g, V index);  // likewise the number of the result's row, as it is stored
+V cg_gemm_rows(const Gemm *g, V n);     // rows of what is stored from one row of the product to the n-th behind it
+V cg_laid_stride(Cg *c, const Laid *l, uint32_t axis, uint32_t but);  // of an axis; without the last `but` axes
 
 // ---- prefetch.c
 // The value that the kernel stores for the product's rows: the product, or the last value of its epilogue; none.
@@ -71,7 +75,8 @@ void cg_gemm_emit_split_k(Gemm *g, void (*units)(Gemm *g));
 
 // ---- epilogue.c
 bool cg_gemm_begin_epilogue(Gemm *g);  // call once in the kernel; false: c->why
-// Rows [row, row + rows) of the result, columns [n0, n0 + n): the epilogue over sums that lie `stride` apart at `from`.
+// `rows` rows of the product, the first one row number `row` of the result as it is stored, columns [n0, n0 + n): the epilogue over
+// sums that lie `stride` apart at `from`.
 void cg_gemm_epilogue(Gemm *g, V row, V rows, V n0, V n, V from, V stride);
 
 // ---- moments.c
@@ -84,7 +89,7 @@ bool cg_gemm_pack_shared(Gemm *g);    // but what is packed by windows; false: n
 void cg_gemm_pack_window(Gemm *g);    // of A, by the team
 V cg_gemm_row_stride(const Gemm *g);  // elements between rows of A that are padded or that a prologue stores
 bool cg_gemm_has_own_mc_block(const GemmPlan *p);  // rows of A that its worker computes or copies for each MC block
-void cg_gemm_fill_mc_block(Gemm *g, V m0, V rows);
+void cg_gemm_fill_mc_block(Gemm *g, V batch, V m0, V rows);
 // Rows k0 .. k0 + rows - 1 of B's panel at column n0 to dst as [k][NR];
 void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst);
 // of the panels [p0, p1) as [panel][kc][NR].

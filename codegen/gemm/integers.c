@@ -373,8 +373,8 @@ static void share_units(const Integers *w) {
               .n0 = cg_mul(c, cg_div(c, of_matrix, row_blocks), cg_i64(c, cols))};
     u.m1 = cg_min(c, w->g->m, cg_add(c, u.m0, cg_i64(c, w->p->mc)));
     u.n1 = cg_min(c, w->g->n, cg_add(c, u.n0, cg_i64(c, cols)));
-    u.a = cg_at(c, w->elem, w->g->a, cg_gemm_batch(w->g, w->p->a_batch, batch, cg_mul(c, w->g->m, w->g->k)));
-    u.b = cg_at(c, w->elem, w->g->b, cg_gemm_batch(w->g, w->p->b_batch, batch, cg_mul(c, w->g->k, w->g->n)));
+    u.a = cg_at(c, w->elem, w->g->a, cg_gemm_batch(w->g, LAID_A, batch));
+    u.b = cg_at(c, w->elem, w->g->b, cg_gemm_batch(w->g, LAID_B, batch));
     u.y = cg_at(c, w->elem, w->g->out, cg_mul(c, batch, cg_mul(c, w->g->m, w->g->n)));
     if (w->p->nc == 1) emit_dots(w, &u, emit_dots(w, &u, u.m0, DOT_TILE), 1);
     else emit_unit(w, &u);

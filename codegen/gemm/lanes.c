@@ -16,7 +16,7 @@ static bool is_narrow(const Fn *f, Dim d) {
 // What skinny takes with an epilogue it takes without one, too, and sums begin with the bias, as those of strategy tiled do: with
 // an epilogue and without one they have the same order.
 bool cg_gemm_lanes_fits(const Fn *f, const GemmPlan *p, const Target *t) {
-  bool is_plain = !p->ta && !p->apart && !p->epilogue && !p->prologue;
+  bool is_plain = cg_gemm_is_dense(p) && !p->ta && !p->apart && !p->epilogue && !p->prologue;
   return !p->is_conv && is_plain && is_narrow(f, p->k) && is_narrow(f, p->n) && p->m_max >= t->vl &&
          !cg_gemm_is_skinny(p, t);
 }
@@ -58,8 +58,8 @@ static Matrix matrix_of(Gemm *g, V batch) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   int64_t k = p->k_max, n = p->n_max;
-  V b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, p->b_batch, batch, cg_i64(c, k * n)));
-  Matrix m = {.a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, p->a_batch, batch, cg_mul(c, g->m, cg_i64(c, k)))),
+  V b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, LAID_B, batch));
+  Matrix m = {.a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, LAID_A, batch)),
               .out = cg_row(c, g->out, batch, cg_mul(c, g->m, cg_i64(c, n)))};
   for (int64_t j = 0; j < k; j++)
     for (int64_t i = 0; i < n; i++)

@@ -33,10 +33,10 @@ V cg_gemm_tile_a_k(const Gemm *g) {
   if (cg_gemm_packs_a(g->p)) return cg_i64(g->c, g->p->a_tile);
   return has_own_rows(g) ? cg_i64(g->c, 1) : g->a_k;
 }
-static V tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->n : cg_i64(g->c, g->p->width); }
+static V tile_b_k(const Gemm *g) { return g->p->pack_b == B_IN_PLACE ? g->b_ld : cg_i64(g->c, g->p->width); }
 V cg_gemm_tile_c_row(const Gemm *g) {
   if (g->p->nc && in_strip(g)) return cg_i64(g->c, g->p->nc + GEMM_STRIDE_PAD);
-  return in_strip(g) ? cg_i64(g->c, g->p->width) : g->n;
+  return in_strip(g) ? cg_i64(g->c, g->p->width) : cg_gemm_rows(g, g->n);
 }
 // From one full tile of rows to the next.
 static V tile_a_block(const Gemm *g) {
@@ -117,14 +117,14 @@ V cg_gemm_tile_a(Gemm *g, const GemmMacroTile *u) {
   V row = cg_gemm_has_own_mc_block(p) ? cg_sub(c, u->m0, g->fused_from) : u->m0;
   V off = cg_index(c, row, cg_gemm_tile_a_row(g), cg_mul(c, u->k0, cg_gemm_tile_a_k(g)));
   if (has_own_rows(g)) return cg_at(c, c->f32, g->packed_a, off);
-  if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
+  if (p->batch.n) off = cg_add(c, off, cg_gemm_batch(g, LAID_A, u->batch));
   return cg_at(c, c->f32, g->a, off);
 }
 
 V cg_gemm_b_matrix(Gemm *g, V batch) {
   Cg *c = g->c;
   if (!g->p->b_has_batch) return g->b;
-  return cg_at(c, c->f32, g->b, cg_gemm_batch(g, g->p->b_batch, batch, cg_mul(c, g->k, g->n)));
+  return cg_at(c, c->f32, g->b, cg_gemm_batch(g, LAID_B, batch));
 }
 
 static V tile_b(Gemm *g, const GemmMacroTile *u) {
@@ -134,7 +134,7 @@ static V tile_b(Gemm *g, const GemmMacroTile *u) {
     if (!cg_gemm_has_micropanels(p)) return g->b_block;
     return cg_row(c, g->b_block, cg_sub(c, u->n0, u->nc0), cg_i64(c, p->kc));
   }
-  if (p->pack_b == B_IN_PLACE) return cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->n, u->n0);
+  if (p->pack_b == B_IN_PLACE) return cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->b_ld, u->n0);
   V panel = p->b_has_batch ? cg_index(c, u->batch, g->panels, u->panel) : u->panel;
   V k = cg_index(c, panel, g->k_pad, u->k0);
   return cg_row(c, g->packed_b, k, cg_i64(c, p->width));
@@ -224,7 +224,7 @@ static void tile_strips(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   GemmMacroTile strip = *u;
   for (Loop l = cg_count_by(c, u->rows, cg_i64(c, g->p->strip_rows)); cg_next(&l);) {
-    strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, l.i);
+    strip.m0 = cg_add(c, u->m0, l.i), strip.row = cg_add(c, u->row, cg_gemm_rows(g, l.i));
     strip.rows = cg_min(c, cg_i64(c, g->p->strip_rows), cg_sub(c, u->rows, l.i));
     cg_gemm_tile(g, &strip);
     tile_epilogue(g, &strip);
@@ -252,7 +252,7 @@ static void range_by_panels(Gemm *g, GemmMacroTile *u, V p0, V p1) {
 static void pack_a_block(Gemm *g, const GemmMacroTile *u) {
   Cg *c = g->c;
   V src = g->a;
-  if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, g->p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
+  if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, LAID_A, u->batch));
   cg_gemm_pack_a(g, src, u->m0, u->k0, u->n_k, g->a_block);
 }
 
@@ -283,7 +283,7 @@ static void micropanels_of_block(Gemm *g, const GemmMacroTile *u, V p0, V p1) {
   V mr = cg_i64(c, g->p->mr);
   for (Loop l = cg_count(c, cg_ceil_div_value(c, u->rows, g->p->mr)); cg_next(&l);) {
     V above = cg_mul(c, l.i, mr);
-    part.micropanel = l.i, part.m0 = cg_add(c, u->m0, above), part.row = cg_add(c, u->row, above);
+    part.micropanel = l.i, part.m0 = cg_add(c, u->m0, above), part.row = cg_add(c, u->row, cg_gemm_rows(g, above));
     part.rows = cg_min(c, mr, cg_sub(c, u->rows, above));
     panels_of_block(g, &part, p0, p1);
     if (cg_gemm_by_micropanels(g->p)) panels_finish(g, &part, p0, p1);
@@ -383,9 +383,9 @@ static void share_rows(Gemm *g, V from, V m) {
     if (several) u.batch = cg_div(c, l.i, blocks), u.mc = cg_rem(c, l.i, blocks);
     u.first = p0, u.end = p1;
     u.m0 = cg_add(c, from, cg_mul(c, u.mc, cg_i64(c, p->mc)));
-    u.row = cg_add(c, several ? cg_mul(c, u.batch, g->m) : cg_i64(c, 0), u.m0);
+    u.row = cg_add(c, several ? cg_gemm_first_row(g, u.batch) : cg_i64(c, 0), cg_gemm_rows(g, u.m0));
     u.rows = cg_min(c, cg_i64(c, p->mc), cg_sub(c, g->m, u.m0));
-    if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.m0, u.rows);
+    if (cg_gemm_has_own_mc_block(p)) cg_gemm_fill_mc_block(g, u.batch, u.m0, u.rows);
     bool by_panels = (p->pack_b == B_PRIVATE && !p->nc) || p->pack_b == B_PREPACKED;
     if (p->parts) cg_amx_range(g, &u, p0, p1);
     else if (by_panels && !p->k_outermost) range_by_panels(g, &u, p0, p1);

@@ -7,10 +7,10 @@ static void pack_row(Gemm *g, V src, V k, V n0, V *mask, V to) {
   enum { ROWS_AHEAD = 8 };
   Cg *c = g->c;
   bool made = g->p->prologue == PROLOGUE_B && g->p->pack_b == B_SHARED;
-  V from = made ? NULL : cg_cell(c, src, k, g->n, n0);
+  V from = made ? NULL : cg_cell(c, src, k, g->b_ld, n0);
   if (made) cg_prologue_enter(g->prologue, k);
   for (int64_t at = 0; g->p->pack_b == B_PRIVATE && g->p->nc && at < g->p->width; at += TILE_LINE)
-    cg_prefetch_l1(c, cg_cell(c, from, g->n, cg_i64(c, ROWS_AHEAD), cg_i64(c, at)));
+    cg_prefetch_l1(c, cg_cell(c, from, g->b_ld, cg_i64(c, ROWS_AHEAD), cg_i64(c, at)));
   for (uint32_t j = 0; j < g->p->nv; j++) {
     V at = cg_i64(c, (int64_t)j * c->t->vl);
     V x =
@@ -36,8 +36,8 @@ static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
 static void pack_columns(Gemm *g, V src, V k0, V n0, uint32_t j, V dst) {
   Cg *c = g->c;
   V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
-  V from = cg_cell(c, src, first, g->k, k0);
-  cg_transpose_block(c, from, g->k, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
+  V from = cg_cell(c, src, first, g->b_ld, k0);
+  cg_transpose_block(c, from, g->b_ld, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
                      cg_i64(c, g->p->width));
 }
 
@@ -87,7 +87,7 @@ static void pack_b_shared(Gemm *g) {
     V row = cg_index(c, panel, g->k_pad, k0);
     V dst = cg_row(c, g->packed_b, row, cg_i64(c, p->width));
     if (p->b_has_batch) {
-      V off = cg_gemm_batch(g, p->b_batch, cg_div(c, panel, g->panels), cg_mul(c, g->k, g->n));
+      V off = cg_gemm_batch(g, LAID_B, cg_div(c, panel, g->panels));
       src = cg_at(c, c->f32, src, off);
       panel = cg_rem(c, panel, g->panels);
     }
@@ -110,10 +110,10 @@ void cg_gemm_pack_a(Gemm *g, V src, V m0, V k0, V n_k, V dst) {
     mask[v] = cg_mask(c, cg_min(c, in_tile, cg_sub(c, cg_sub(c, g->m, m0), first)));
   }
   for (Loop l = cg_count(c, n_k); cg_next(&l);) {
-    V from = cg_cell(c, src, cg_add(c, k0, l.i), g->m, m0);
+    V from = cg_cell(c, src, cg_add(c, k0, l.i), g->a_ld, m0);
     V to = cg_row(c, dst, l.i, cg_i64(c, p->a_tile));
     for (int64_t line = 0; line < p->mc; line += TN_ALIGN / 4)
-      cg_prefetch_l2(c, cg_cell(c, from, g->m, cg_i64(c, ROWS_AHEAD), cg_i64(c, line)));
+      cg_prefetch_l2(c, cg_cell(c, from, g->a_ld, cg_i64(c, ROWS_AHEAD), cg_i64(c, line)));
     for (int64_t v = 0; v < n; v++) {
       int64_t tile = v / per_tile, lane = v % per_tile * vl;
       V x = cg_get_masked(c, c->vf, from, cg_i64(c, tile * p->mr + lane), mask[v]);
@@ -124,13 +124,13 @@ void cg_gemm_pack_a(Gemm *g, V src, V m0, V k0, V n_k, V dst) {
 
 // Rows [lo, hi); row `first` lies where packed A begins. Rows a large power of two apart would fall into few cache sets:
 // they are copied with a padded stride.
-static void pad_rows(Gemm *g, V lo, V hi, V first) {
+static void pad_rows(Gemm *g, V batch, V lo, V hi, V first) {
   Cg *c = g->c;
-  V stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD);
+  V stride = cg_i64(c, g->p->k_max + GEMM_STRIDE_PAD), src = g->a;
+  if (g->p->batch.n) src = cg_at(c, c->f32, src, cg_gemm_batch(g, LAID_A, batch));
   for (Loop row = cg_each(c, lo, hi); cg_next(&row);) {
     V to = cg_row(c, g->packed_a, cg_sub(c, row.i, first), stride);
-    V from = cg_row(c, g->a, row.i, g->k);
-    cg_copy_run(c, DT_F32, to, from, g->k);  // no tail: k is a multiple of half a page
+    cg_copy_run(c, DT_F32, to, cg_row(c, src, row.i, g->a_ld), g->k);
   }
 }
 
@@ -176,9 +176,9 @@ bool cg_gemm_has_own_mc_block(const GemmPlan *p) {
   return p->prologue == PROLOGUE_A_PER_MC_BLOCK || p->pack_a == A_PADDED_PER_MC_BLOCK;
 }
 
-void cg_gemm_fill_mc_block(Gemm *g, V m0, V rows) {
+void cg_gemm_fill_mc_block(Gemm *g, V batch, V m0, V rows) {
   V end = cg_add(g->c, m0, rows);
-  if (g->p->pack_a == A_PADDED_PER_MC_BLOCK) pad_rows(g, m0, end, m0);
+  if (g->p->pack_a == A_PADDED_PER_MC_BLOCK) pad_rows(g, batch, m0, end, m0);
   else fill_rows(g, m0, end, g->k, g->packed_a, cg_gemm_row_stride(g), m0);
   g->fused_from = m0;
 }

@@ -17,11 +17,11 @@ void cg_ahead_begin(Gemm *g, V list, const GemmMacroTile *u, V some, V to, V ama
   Cg *c = g->c;
   V panels = cg_ceil_div_value(c, u->columns, PARTS_SIDE);
   V count = cg_mul(c, panels, cg_ceil_div_value(c, u->n_k, PARTS_SIDE));
-  V src = cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->n, u->n0);
+  V src = cg_cell(c, cg_gemm_b_matrix(g, u->batch), u->k0, g->b_ld, u->n0);
   V field[N_L] = {[L_NEXT] = cg_i64(c, 0),
                   [L_COUNT] = cg_select(c, some, count, cg_i64(c, 0)),
                   [L_PANELS] = cg_max(c, panels, cg_i64(c, 1)),
-                  [L_LD] = g->n,
+                  [L_LD] = g->b_ld,
                   [L_PANEL] = cg_i64(c, cg_parts_elements(PARTS_SIDE, g->p->kc)),
                   [L_N_K] = u->n_k,
                   [L_COLUMNS] = u->columns,

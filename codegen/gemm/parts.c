@@ -168,7 +168,7 @@ static Operand operand_a(Gemm *g, V batch) {
 }
 
 static Operand operand_b(Gemm *g, V batch) {
-  return (Operand){g, true, cg_gemm_b_matrix(g, batch), g->p->tb ? g->k : g->n, g->n, g->k};
+  return (Operand){g, true, cg_gemm_b_matrix(g, batch), g->b_ld, g->n, g->k};
 }
 
 static bool along_k(const Operand *o) { return o->is_b ? o->g->p->tb : !o->g->p->ta; }

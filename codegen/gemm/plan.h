@@ -6,6 +6,7 @@
 #include "codegen/target.h"
 #include "ir/fn.h"
 #include "ir/ops.h"
+#include "ir/product.h"
 
 enum { GEMM_STRIDE_PAD = 16 };  // elements between padded rows of A
 
@@ -60,9 +61,11 @@ typedef struct {
   bool apart;   // sums squares of differences in place of products: strategy tiled
   DimList m;    // product of these
   Dim n, k;
-  DimList batch;                             // of the result
+  DimList batch;                             // of the product
   Dim a_batch[MAX_RANK], b_batch[MAX_RANK];  // aligned with batch; 0: none
   bool b_has_batch;
+  Laid laid[3];                            // LAID_A, LAID_B, LAID_RESULT of a matmul, whose axes may lie permuted
+  int64_t a_ld_max, b_ld_max;              // elements between rows of a and b as they lie, bounds
   bool b_streams;                          // B comes from memory in every run: cg_gemm_b_streams
   int64_t m_max, n_max, k_max, batch_max;  // bounds
   // ---- modifiers
@@ -133,12 +136,16 @@ static inline bool cg_gemm_has_micropanels(const GemmPlan *p) {
 }
 // The epilogue takes the sums of one micropanel after the other, which are complete.
 static inline bool cg_gemm_by_micropanels(const GemmPlan *p) { return cg_gemm_has_micropanels(p) && p->kc >= p->k_max; }
+// Operands and the result are matrices one behind the other.
+static inline bool cg_gemm_is_dense(const GemmPlan *p) {
+  return !p->laid[LAID_A].moves && !p->laid[LAID_B].moves && !p->laid[LAID_RESULT].moves;
+}
 // A as [micropanel][k][a_tile]
 static inline bool cg_gemm_packs_a(const GemmPlan *p) { return p->pack_a == A_PACKED || p->pack_a == A_SHARED; }
 
 // ---- sizes that strategies compare (blocks.c)
 // Batch axes of a, b and their product; of operands those that they have, others are 0. Whether b has any
-bool cg_read_batch(const Fn *f, const Shape s[3], DimList *batch, Dim *of_a, Dim *of_b);
+bool cg_read_batch(const Fn *f, const Laid laid[3], DimList *batch, Dim *of_a, Dim *of_b);
 // The parameter behind value b, if f does not write it; false: none.
 bool cg_constant_weight(const Fn *f, Val b, uint32_t *param);
 bool cg_gemm_is_one_row(const Fn *f, const GemmPlan *p);         // constantly

@@ -151,10 +151,10 @@ static void prefetch_a(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   V next = cg_add(c, u->k0, u->n_k), panels = cg_i64(c, p->nc / p->width);
   V tile = cg_index(c, u->micropanel, panels, panel_of_nc(g, u));
   V k = cg_add(c, next, cg_mul(c, tile, cg_i64(c, ROWS))), first = cg_mul(c, u->micropanel, cg_i64(c, p->mr));
-  V at = cg_index(c, k, g->m, cg_sub(c, u->m0, first));
-  if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, p->a_batch, u->batch, cg_mul(c, g->m, g->k)));
+  V at = cg_index(c, k, g->a_ld, cg_sub(c, u->m0, first));
+  if (p->batch.n) at = cg_add(c, at, cg_gemm_batch(g, LAID_A, u->batch));
   V end = cg_min(c, g->k, cg_add(c, next, cg_i64(c, p->kc)));
-  prefetch_if(g, args, cg_lt(c, k, end), cg_at(c, c->f32, g->a, at), g->m);
+  prefetch_if(g, args, cg_lt(c, k, end), cg_at(c, c->f32, g->a, at), g->a_ld);
 }
 
 // The next NC columns of the KC block, or the first ones of the next.
@@ -223,7 +223,7 @@ static void prefetch_rows(Gemm *g, TileArgs *args) {
 static void prefetch_result(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
   Cg *c = g->c;
   args->result = cg_cell(c, cg_ptr(c, cg_gemm_result(g)), u->row, g->n, u->n0);
-  args->result_row = g->n;
+  args->result_row = cg_gemm_rows(g, g->n);
 }
 
 void cg_gemm_prefetch(Gemm *g, const GemmMacroTile *u, TileArgs *args) {

@@ -38,9 +38,9 @@ typedef struct {
   bool ahead;   // B is prefetched
   bool chains;  // one result: several accumulator chains hide the latency of additions
 } DotSpec;
-// there: rows of B that exist, at least 1; the last one stands in. row: elements between rows of A and of B; k: how
+// there: rows of B that exist, at least 1; the last one stands in. a_row, b_row: elements between rows; k: how
 // many to sum; ahead: elements from what is read of B to what will be read about a block later
-enum { D_A, D_B, D_TO, D_ROW, D_K, D_THERE, D_AHEAD, D_PARAMS };
+enum { D_A, D_B, D_TO, D_A_ROW, D_B_ROW, D_K, D_THERE, D_AHEAD, D_PARAMS };
 
 static void step(Cg *c, const DotSpec *s, V *a, V *b, V k, V mask, V *acc) {
   V x[MAX_ACC], y[MAX_ACC];
@@ -86,8 +86,8 @@ static void make_dot(Cg *c, V fn, void *ctx) {
   V arg[D_PARAMS], a[MAX_ACC], b[MAX_ACC], acc[MAX_ACC];
   for (uint32_t i = 0; i < D_PARAMS; i++) arg[i] = LLVMGetParam(fn, i);
   V last = cg_sub(c, arg[D_THERE], cg_i64(c, 1)), vl = cg_vl(c);
-  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_row(c, arg[D_A], cg_i64(c, m), arg[D_ROW]);
-  for (uint32_t j = 0; j < s->nr; j++) b[j] = cg_row(c, arg[D_B], cg_min(c, cg_i64(c, j), last), arg[D_ROW]);
+  for (uint32_t m = 0; m < s->mr; m++) a[m] = cg_row(c, arg[D_A], cg_i64(c, m), arg[D_A_ROW]);
+  for (uint32_t j = 0; j < s->nr; j++) b[j] = cg_row(c, arg[D_B], cg_min(c, cg_i64(c, j), last), arg[D_B_ROW]);
   for (uint32_t e = 0; e < s->mr * s->nr; e++) acc[e] = cg_zeros(c);
   V rest = cg_rem(c, arg[D_K], vl), whole = cg_sub(c, arg[D_K], rest), begin = cg_i64(c, 0);
   if (s->chains) begin = sum_chains(c, s, a, b, whole, acc);
@@ -120,14 +120,15 @@ typedef struct {
 // `count` tiles of mr rows from row m0 on, against the nr rows of B for column `at` of the unit.
 static void tile_rows(Gemm *g, const Unit *u, DotSpec s, V m0, V count, V at) {
   Cg *c = g->c;
-  V b = cg_index(c, cg_add(c, u->n0, at), g->k, u->k0);
+  V b = cg_index(c, cg_add(c, u->n0, at), g->b_ld, u->k0);
   for (Loop l = cg_count(c, count); cg_next(&l);) {
     V m = cg_add(c, m0, cg_mul(c, l.i, cg_i64(c, s.mr)));
-    V a = cg_index(c, m, g->k, u->k0), to = cg_index(c, m, cg_i64(c, g->p->width), at);
+    V a = cg_index(c, m, g->a_ld, u->k0), to = cg_index(c, m, cg_i64(c, g->p->width), at);
     V arg[D_PARAMS] = {cg_at(c, c->f32, g->a, a),
                        cg_at(c, c->f32, g->b, b),
                        cg_at(c, c->f32, g->strip, to),
-                       g->k,
+                       g->a_ld,
+                       g->b_ld,
                        u->n_k,
                        cg_sub(c, u->n, at),
                        u->ahead};
@@ -166,7 +167,7 @@ static void unit_end(Gemm *g, const Unit *u) {
   }
   for (Loop l = cg_count(c, g->m); cg_next(&l);) {
     V sums = cg_get(c, c->vf, g->strip, cg_mul(c, l.i, width));
-    cg_put_masked(c, sums, u->out, cg_index(c, l.i, g->n, u->n0), mask);
+    cg_put_masked(c, sums, u->out, cg_index(c, cg_gemm_rows(g, l.i), g->n, u->n0), mask);
   }
 }
 
@@ -175,8 +176,8 @@ static void enter_matrix(Gemm *g, V which) {
   Cg *c = g->c;
   const GemmPlan *p = g->p;
   if (!p->batch.n) return;
-  g->a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, p->a_batch, which, cg_mul(c, g->m, g->k)));
-  if (p->b_has_batch) g->b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, p->b_batch, which, cg_mul(c, g->k, g->n)));
+  g->a = cg_at(c, c->f32, g->a, cg_gemm_batch(g, LAID_A, which));
+  if (p->b_has_batch) g->b = cg_at(c, c->f32, g->b, cg_gemm_batch(g, LAID_B, which));
 }
 
 void cg_gemm_skinny_emit(Gemm *g) {
@@ -188,7 +189,7 @@ void cg_gemm_skinny_emit(Gemm *g) {
     V which = several ? cg_div(c, unit.i, g->panels) : cg_i64(c, 0), zero = cg_i64(c, 0);
     Unit u = {.n0 = cg_mul(c, several ? cg_rem(c, unit.i, g->panels) : unit.i, width)};
     u.n = cg_min(c, width, cg_sub(c, g->n, u.n0));
-    u.row = several ? cg_mul(c, which, g->m) : zero;
+    u.row = several ? cg_gemm_first_row(g, which) : zero;
     u.out = cg_row(c, g->slices ? g->sums : g->out, u.row, g->n);
     Gemm one = *g;
     enter_matrix(&one, which);
@@ -197,7 +198,7 @@ void cg_gemm_skinny_emit(Gemm *g) {
     for (Loop block = cg_each_by(c, begin, end, step); cg_next(&block);) {
       u.k0 = block.i, u.n_k = cg_min(c, step, cg_sub(c, end, u.k0));
       V last = cg_ge(c, cg_add(c, u.k0, u.n_k), end);
-      u.ahead = cg_select(c, last, cg_sub(c, cg_mul(c, width, g->k), cg_sub(c, u.k0, begin)), u.n_k);
+      u.ahead = cg_select(c, last, cg_sub(c, cg_mul(c, width, g->b_ld), cg_sub(c, u.k0, begin)), u.n_k);
       unit_sums(&one, &u);
     }
     unit_end(g, &u);

@@ -14,7 +14,8 @@ static bool is_constant(const Fn *f, const GemmPlan *p) {
 
 // Sums have the order of strategy tiled's, which takes such products with an epilogue.
 bool cg_gemm_small_fits(const Fn *f, const GemmPlan *p, const Target *t) {
-  bool is_plain = !p->is_conv && !p->apart && !p->epilogue && !p->prologue && p->batch.n && p->b_has_batch;
+  bool is_plain =
+      cg_gemm_is_dense(p) && !p->is_conv && !p->apart && !p->epilogue && !p->prologue && p->batch.n && p->b_has_batch;
   if (!is_plain || !is_constant(f, p) || p->batch_max < LEAST_MATRICES || cg_gemm_is_skinny(p, t)) return false;
   bool any = p->m_max > 0 && p->n_max > 0 && p->k_max > 0;
   return any && p->m_max * p->k_max <= MOST && p->k_max * p->n_max <= MOST && p->m_max * p->n_max <= MOST;
@@ -45,8 +46,8 @@ void cg_gemm_small_emit(Gemm *g) {
   const GemmPlan *p = g->p;
   int64_t of_a = p->m_max * p->k_max, of_b = p->k_max * p->n_max, of_c = p->m_max * p->n_max;
   for (Loop l = cg_each_shared(c, g->batch, GRAIN); cg_next(&l);) {
-    V a = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_a), g->a, cg_gemm_batch(g, p->a_batch, l.i, cg_i64(c, of_a)));
-    V b = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_b), g->b, cg_gemm_batch(g, p->b_batch, l.i, cg_i64(c, of_b)));
+    V a = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_a), g->a, cg_gemm_batch(g, LAID_A, l.i));
+    V b = cg_get(c, LLVMVectorType(c->f32, (uint32_t)of_b), g->b, cg_gemm_batch(g, LAID_B, l.i));
     V sum = LLVMConstNull(LLVMVectorType(c->f32, (uint32_t)of_c));
     for (int64_t k = 0; k < p->k_max; k++) sum = cg_fma(c, spread(g, a, false, k), spread(g, b, true, k), sum);
     cg_store(c, sum, cg_row(c, g->out, l.i, cg_i64(c, of_c)));

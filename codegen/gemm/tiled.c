@@ -26,7 +26,7 @@ static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
 // memory do so once; rows that are pages apart would evict each other's lines from L1, which has ways for most of WAYS.
 static uint32_t tile_height(const GemmPlan *p, const Target *t) {
   int64_t narrow = (int64_t)t->gemm_mr * t->gemm_nv / p->nv, in_l2 = ir_f32_in(t->facts.l2_bytes / ONCE_L2_PART);
-  bool evict = p->k_max % ir_f32_in(t->facts.page_bytes) == 0 && p->m_max > WAYS;
+  bool evict = p->a_ld_max % ir_f32_in(t->facts.page_bytes) == 0 && p->m_max > WAYS;
   bool is_far = (p->m_max + p->n_max) * p->k_max > in_l2;
   bool once = !p->ta && is_far && !evict && p->m_max <= narrow;
   return cg_tile_height(p->m_max, once ? (uint32_t)cg_larger(narrow, t->gemm_mr) : t->gemm_mr);
@@ -65,9 +65,20 @@ static bool stays_in_place(const GemmPlan *p) {
   return p->pack_b != B_PREPACKED && !p->tb && !far;
 }
 
+// Rows of an MC block whose padded copy fits on the stack.
+static int64_t padded_rows(const GemmPlan *p, const Target *t) {
+  return ir_f32_in(t->facts.l2_bytes / PAD_L2_PART) / (p->k_max + GEMM_STRIDE_PAD) / p->mr * p->mr;
+}
+
+// Rows of a matrix of a batch that lie pages apart meet in the same sets of L1: those of an MC block are copied.
+static bool copies_laid_rows(const GemmPlan *p, const Target *t) {
+  bool pages = p->a_ld_max % ir_f32_in(t->facts.page_bytes) == 0;
+  return p->laid[LAID_A].moves && pages && !p->ta && p->m_max > p->mr && padded_rows(p, t) >= PAD_ROWS;
+}
+
 static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
   if (p->pack_b == B_PREPACKED || stays_in_place(p)) return p->pack_b;
-  if (p->pack_a == A_PADDED_PER_MC_BLOCK || is_tall(p, t)) return B_SHARED;
+  if ((p->pack_a == A_PADDED_PER_MC_BLOCK && !copies_laid_rows(p, t)) || is_tall(p, t)) return B_SHARED;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
   return !p->ta && once ? B_PRIVATE : B_SHARED;
 }
@@ -76,11 +87,6 @@ static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
 static bool has_bad_stride(const Fn *f, const GemmPlan *p, const Target *t) {
   int64_t bad = ir_f32_in(t->facts.page_bytes / 2);
   return ir_dim_is_const(f->prog, p->k) && p->k_max >= bad && p->k_max % bad == 0;
-}
-
-// Rows of an MC block whose padded copy fits on the stack.
-static int64_t padded_rows(const GemmPlan *p, const Target *t) {
-  return ir_f32_in(t->facts.l2_bytes / PAD_L2_PART) / (p->k_max + GEMM_STRIDE_PAD) / p->mr * p->mr;
 }
 
 // A tile reads each line of its rows with a whole line's k: they must not evict each other, as rows of a page that are
@@ -93,6 +99,7 @@ static PackA choose_padding(const GemmPlan *p, const Target *t) {
 static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (p->single_threaded) return A_IN_PLACE;
   if (p->ta) return panels_of(p) >= 2 ? A_PACKED : A_IN_PLACE;
+  if (copies_laid_rows(p, t)) return A_PADDED_PER_MC_BLOCK;
   if (p->m_max <= p->mr || p->batch.n || p->k_slice || cg_gemm_fuses_a(p)) return A_IN_PLACE;
   bool bad = has_bad_stride(f, p, t),
        pays = panels_of(p) >= SHARED_PANELS && p->k_max >= SHARED_K && !stays_in_place(p);
@@ -105,7 +112,7 @@ static bool by_panels(const GemmPlan *p) { return p->pack_b == B_PRIVATE || p->p
 
 // Each row of B begins a page: the lines of one panel would evict each other, and each wants a page of its own.
 static bool has_rows_of_pages(const GemmPlan *p, const Target *t) {
-  return t->gemm_b_bytes && !p->tb && p->n_max % ir_f32_in(t->facts.page_bytes) == 0;
+  return t->gemm_b_bytes && !p->tb && p->b_ld_max % ir_f32_in(t->facts.page_bytes) == 0;
 }
 
 // B is packed by several panels.
@@ -131,7 +138,8 @@ static int64_t rows_for_units(const GemmPlan *p, int64_t units, int64_t panels) 
 // Rows that fit, and rows that make units enough for even shares.
 static int64_t fitting_rows(const GemmPlan *p, const Target *t, bool waits) {
   if (p->pack_a == A_PACKED) return PACKED_A_TILES * (int64_t)p->mr;
-  if (by_panels(p)) return waits && !by_nc(p, t) ? SUM_ROWS : PRIVATE_ROWS;
+  int64_t padded = p->pack_a == A_PADDED_PER_MC_BLOCK ? padded_rows(p, t) : PRIVATE_ROWS;
+  if (by_panels(p)) return cg_smaller(padded, waits && !by_nc(p, t) ? SUM_ROWS : PRIVATE_ROWS);
   int64_t bytes = is_tall(p, t) ? t->facts.l1_bytes / TALL_L1_PART : t->gemm_mc_bytes;
   int64_t rows = ir_f32_in(bytes) / cg_larger(1, summed_k(p));
   if (p->pack_a == A_PADDED_PER_MC_BLOCK) rows = padded_rows(p, t);

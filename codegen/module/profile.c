@@ -12,6 +12,7 @@
 // little where a kernel reads a part of a table; flops are those of products only. where: the line and the module of the
 // instruction that the kernel is for; others may be fused with it.
 #include "codegen/module/module.h"
+#include "ir/product.h"
 #include "runtime/clock.h"
 #include "runtime/format.h"
 
@@ -103,8 +104,7 @@ static V flops_of(Cg *c, const KernelCall *call) {
   for (uint32_t i = call->k->first; i < call->k->first + call->k->n; i++) {
     const Ins *ins = &f->ins[i];
     if (ins->op == OP_linear || ins->op == OP_matmul || ins->op == OP_square_distances) {
-      bool ta = ins->op == OP_matmul && ir_attr_int(f, (Val){i}, KEY_ta, 0);
-      V k = last_dim(c, f, ir_arg(f, (Val){i}, 0), ta ? 2 : 1);
+      V k = cg_dim(c, ir_product_terms(f, (Val){i}));
       return cg_mul(c, two, cg_mul(c, cg_numel(c, ins->shape), k));
     }
     if (ins->op == OP_rnn_seq || ins->op == OP_rnn_seq_grad) {

@@ -37,8 +37,12 @@ static Gemm make_values(Cg *c, const GemmPlan *p) {
   g.k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), cg_vl(c));
   g.a_pad = p->window_rows ? cg_i64(c, p->window_k) : g.k_pad;
   find_operands(&g);
-  g.a_row = p->ta ? cg_i64(c, 1) : g.k;
-  g.a_k = p->ta ? g.m : cg_i64(c, 1);
+  const Laid *a = &p->laid[LAID_A], *b = &p->laid[LAID_B], *out = &p->laid[LAID_RESULT];
+  g.a_ld = a->moves ? cg_laid_stride(c, a, a->rank - 2, 0) : p->ta ? g.m : g.k;
+  g.b_ld = b->moves ? cg_laid_stride(c, b, b->rank - 2, 0) : p->tb ? g.k : g.n;
+  g.a_row = p->ta ? cg_i64(c, 1) : g.a_ld;
+  g.a_k = p->ta ? g.a_ld : cg_i64(c, 1);
+  g.row_step = out->moves ? cg_laid_stride(c, out, out->rank - 2, 1) : cg_i64(c, 1);
   return g;
 }
 

@@ -19,19 +19,21 @@ static void read_linear(const Fn *f, Val v, GemmPlan *p) {
 }
 
 static void read_matmul(const Fn *f, Val v, GemmPlan *p) {
-  Shape a = ir_ins(f, p->a)->shape, b = ir_ins(f, p->b)->shape, out = ir_ins(f, v)->shape;
-  uint32_t r = ir_rank(f->prog, out), ra = ir_rank(f->prog, a);
+  for (uint32_t k = 0; k < 3; k++) p->laid[k] = ir_laid(f, v, k);
+  const Laid *a = &p->laid[LAID_A], *out = &p->laid[LAID_RESULT];
+  uint32_t r = out->rank, ra = a->rank;
   p->ta = ir_attr(f, v, KEY_ta) != NULL;
   p->apart = ir_ins(f, v)->op == OP_square_distances;
   p->tb = p->apart || ir_attr(f, v, KEY_tb) != NULL;
-  p->k = ir_dim_at(f->prog, a, p->ta ? ra - 2 : ra - 1);
-  p->n = ir_dim_at(f->prog, out, r - 1);
-  p->b_has_batch = cg_read_batch(f, (Shape[]){a, b, out}, &p->batch, p->a_batch, p->b_batch);
-  if (!p->b_has_batch && !p->ta && ra == r) {  // one matrix for all of the batch: its axes are rows
+  p->k = ir_laid_dim(f->prog, a, p->ta ? ra - 2 : ra - 1);
+  p->n = ir_laid_dim(f->prog, out, r - 1);
+  p->b_has_batch = cg_read_batch(f, p->laid, &p->batch, p->a_batch, p->b_batch);
+  if (!p->b_has_batch && !p->ta && ra == r &&
+      cg_gemm_is_dense(p)) {  // one matrix for all of the batch: its axes are rows
     p->m = p->batch;
     p->batch.n = 0;
   }
-  p->m.dim[p->m.n++] = ir_dim_at(f->prog, out, r - 2);
+  p->m.dim[p->m.n++] = ir_laid_dim(f->prog, out, r - 2);
 }
 
 // Rows are the pixels of all images.
@@ -46,14 +48,26 @@ static void read_conv(const Fn *f, Val v, GemmPlan *p) {
   p->k = ir_dim(f->prog, ir_conv_taps(&c) * (ir_ins(f, v)->op == OP_conv ? c.c : c.o) / c.groups);
 }
 
+static int64_t ld_bound(const Fn *f, const Laid *l, int64_t dense) {
+  int64_t n = 1;
+  for (uint32_t k = l->moves ? l->axis[l->rank - 2] + 1u : l->rank; k < l->rank; k++)
+    n *= ir_dim_bound(f->prog, ir_dim_at(f->prog, l->shape, k));
+  return l->moves ? n : dense;
+}
+
 static GemmPlan read_product(const Fn *f, Val v) {
   GemmPlan p = {.product = v, .a = ir_arg(f, v, 0), .b = ir_arg(f, v, 1)};
   if (ir_ins(f, v)->op == OP_linear) read_linear(f, v, &p);
   else if (ir_ins(f, v)->op == OP_matmul || ir_ins(f, v)->op == OP_square_distances) read_matmul(f, v, &p);
   else read_conv(f, v, &p);
-  if (ir_dim_is_one(f->prog, p.k)) p.ta = p.tb = false;  // a column is stored as a row is
+  if (ir_dim_is_one(f->prog, p.k)) {  // a column is stored as a row is
+    p.ta &= p.laid[LAID_A].moves;
+    p.tb &= p.laid[LAID_B].moves;
+  }
   p.m_max = cg_dims_bound(f->prog, &p.m), p.n_max = ir_dim_bound(f->prog, p.n), p.k_max = ir_dim_bound(f->prog, p.k);
   p.batch_max = cg_dims_bound(f->prog, &p.batch);
+  p.a_ld_max = ld_bound(f, &p.laid[LAID_A], p.ta ? p.m_max : p.k_max);
+  p.b_ld_max = ld_bound(f, &p.laid[LAID_B], p.tb ? p.k_max : p.n_max);
   return p;
 }
 

@@ -285,10 +285,13 @@ static Term multiplied(Einsum *e, const Term *a, const Term *b, const Term *orde
   return emit_term(e, order, fe_emit2(OP_mul, x[0], x[1], e->at));
 }
 
-// One matrix for each element of the batch: [batch, first, second], or without a batch [first, second]
+// One matrix for each element of the batch: [batch .., first, second]. The axes of the batch stay, so that the product reads them
+// where they lie.
 static tn_tensor merged(Einsum *e, const Term *t, uint32_t n_batch, uint32_t n_first) {
-  Dim dims[3], *d = dims;
-  if (n_batch) *d++ = size_of(e, t, 0, n_batch);
+  Dim dims[MAX_RANK + 2], *d = dims;
+  bool fits = n_batch + 2 <= MAX_RANK;
+  for (uint32_t k = 0; k < n_batch && fits; k++) *d++ = fe_axis_dim(t->t, k);
+  if (!fits) *d++ = size_of(e, t, 0, n_batch);
   *d++ = size_of(e, t, n_batch, n_batch + n_first);
   *d++ = size_of(e, t, n_batch + n_first, t->n);
   return fe_reshape(t->t, dims, (uint32_t)(d - dims), e->at);

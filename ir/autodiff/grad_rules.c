@@ -3,6 +3,7 @@
 // gradients; the exceptions are `missing` in the table.
 #include "ir/autodiff/autodiff.h"
 #include "ir/autodiff/grad.h"
+#include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/expr.h"
 #include "ir/fn.h"
@@ -68,12 +69,24 @@ void ir_grad_rule_reshape(Grad *g, Val v, Val adj) {
 }
 void ir_grad_rule_expand(Grad *g, Val v, Val adj) { ir_grad_give(g, arg(g, v, 0), adj); }
 
-void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
-  Shape perm = ir_attr(g->f, v, KEY_perm)->u.list;
+// x with its axes where {key} of v puts them
+static Val permuted(Grad *g, Val v, Key key, Val x) {
+  const Attr *perm = ir_attr(g->f, v, key);
+  return perm ? ir_permuted(g->f, x, perm->u.list, g->loc) : x;
+}
+
+// x with its axes where {key} of v permuted them from; x itself where v has none
+static Val permuted_back(Grad *g, Val v, Key key, Val x) {
+  const Attr *perm = ir_attr(g->f, v, key);
+  if (!perm) return x;
   int64_t inverse[MAX_RANK];
-  uint32_t r = ir_rank(g->p, perm);
-  for (uint32_t k = 0; k < r; k++) inverse[ir_list_at(g->p, perm, k)] = k;
-  ir_grad_give(g, arg(g, v, 0), with_attr(g, OP_permute, adj, ir_a_list(KEY_perm, ir_shape_ints(g->p, inverse, r))));
+  uint32_t r = ir_rank(g->p, perm->u.list);
+  for (uint32_t k = 0; k < r; k++) inverse[ir_list_at(g->p, perm->u.list, k)] = k;
+  return ir_permuted(g->f, x, ir_shape_ints(g->p, inverse, r), g->loc);
+}
+
+void ir_grad_rule_permute(Grad *g, Val v, Val adj) {
+  ir_grad_give(g, arg(g, v, 0), permuted_back(g, v, KEY_perm, adj));
 }
 
 static Dim size_along(Grad *g, Val v, int64_t axis) { return ir_dim_at(g->p, shape_of(g, v), (uint32_t)axis); }
@@ -307,12 +320,18 @@ static Val as_rows(Grad *g, Val a) {
 
 // The gradient of one matrix for a whole batch is one product over all rows, not a sum of products over the batch.
 void ir_grad_rule_matmul(Grad *g, Val v, Val adj) {
-  Val a = arg(g, v, 0), b = arg(g, v, 1);
+  Val of[] = {arg(g, v, 0), arg(g, v, 1)}, a = permuted(g, v, KEY_a_perm, of[0]), b = permuted(g, v, KEY_b_perm, of[1]);
   bool ta = ir_attr(g->f, v, KEY_ta) != NULL, tb = ir_attr(g->f, v, KEY_tb) != NULL;
-  if (g->dep[a.i]) ir_grad_give(g, a, ta ? ir_grad_matmul(g, b, adj, tb, true) : ir_grad_matmul(g, adj, b, false, !tb));
+  adj = permuted_back(g, v, KEY_perm, adj);
+  if (g->dep[of[0].i]) {
+    Val x = ta ? ir_grad_matmul(g, b, adj, tb, true) : ir_grad_matmul(g, adj, b, false, !tb);
+    ir_grad_give(g, of[0], permuted_back(g, v, KEY_a_perm, x));
+  }
+  if (!g->dep[of[1].i]) return;
   bool shared = !ta && ir_rank(g->p, shape_of(g, b)) == 2 && ir_rank(g->p, shape_of(g, a)) > 2;
-  if (g->dep[b.i] && shared) a = as_rows(g, a), adj = as_rows(g, adj);
-  if (g->dep[b.i]) ir_grad_give(g, b, tb ? ir_grad_matmul(g, adj, a, true, ta) : ir_grad_matmul(g, a, adj, !ta, false));
+  if (shared) a = as_rows(g, a), adj = as_rows(g, adj);
+  Val x = tb ? ir_grad_matmul(g, adj, a, true, ta) : ir_grad_matmul(g, a, adj, !ta, false);
+  ir_grad_give(g, of[1], permuted_back(g, v, KEY_b_perm, x));
 }
 
 // A point that differences of rows are taken from: their products then lose no more digits than the rows' spread costs.

@@ -1,12 +1,13 @@
 // Matrix products, gather and scatter.
 #include "ir/fn.h"
 #include "ir/interp/interp.h"
+#include "ir/product.h"
 
 #include <string.h>
 
-// C[m,n] = A B, where A(i,k) lies at a[i * ai + k * ak] and B(k,j) at b[k * bk + j * bj].
+// C[m,n] = A B, where A(i,k) lies at a[i * ai + k * ak], B(k,j) at b[k * bk + j * bj] and C(i,j) at c[i * ci + j].
 typedef struct {
-  int64_t m, n, k, ai, ak, bk, bj;
+  int64_t m, n, k, ai, ak, bk, bj, ci;
 } Product;
 
 static void multiply_whole(Run *r, DType t, const Product *p, const Tensor *a, const Tensor *b, Tensor *y,
@@ -18,7 +19,7 @@ static void multiply_whole(Run *r, DType t, const Product *p, const Tensor *a, c
         int64_t x = run_whole(a, at[0] + i * p->ai + k * p->ak), w = run_whole(b, at[1] + k * p->bk + j * p->bj);
         sum += (uint64_t)x * (uint64_t)w;
       }
-      run_set_whole(r, y, at[2] + i * p->n + j, ir_modulo(t, (int64_t)sum));
+      run_set_whole(r, y, at[2] + i * p->ci + j, ir_modulo(t, (int64_t)sum));
     }
 }
 
@@ -27,7 +28,7 @@ static void multiply(const Product *p, const double *a, const double *b, double 
     for (int64_t j = 0; j < p->n; j++) {
       double sum = 0;
       for (int64_t k = 0; k < p->k; k++) sum += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];
-      c[i * p->n + j] = sum;
+      c[i * p->ci + j] = sum;
     }
 }
 
@@ -39,37 +40,60 @@ static void sum_squares_apart(const Product *p, const double *a, const double *b
         double apart = a[i * p->ai + k * p->ak] - b[k * p->bk + j * p->bj];
         sum += apart * apart;
       }
-      c[i * p->n + j] = sum;
+      c[i * p->ci + j] = sum;
     }
 }
 
-// Strides of an operand's batch axes when read with the result's batch sizes; its matrices are `matrix` elements each.
-static void batch_strides(Sizes s, const Sizes *batch, int64_t matrix, int64_t *stride) {
-  s.rank -= 2;
-  run_broadcast(&s, batch, stride);
-  for (uint32_t k = 0; k < batch->rank; k++) stride[k] *= matrix;
+// An operand or the result with the axes of the product: its sizes, and strides as it lies
+typedef struct {
+  Sizes size;
+  int64_t stride[MAX_RANK];
+} Axes;
+
+static Axes axes_of(Run *r, Val v, uint32_t which) {
+  Laid l = ir_laid(r->f, v, which);
+  Axes to;
+  to.size = which == LAID_RESULT ? run_sizes(r, v) : run_arg_sizes(r, v, which);
+  const Sizes stored = to.size;
+  int64_t own[MAX_RANK];
+  run_strides(&stored, own);
+  for (uint32_t k = 0; k < l.rank; k++) to.size.dim[k] = stored.dim[l.axis[k]], to.stride[k] = own[l.axis[k]];
+  return to;
+}
+
+// Strides of its batch axes when read with the result's batch sizes
+static void batch_strides(const Axes *from, const Sizes *batch, int64_t *stride) {
+  uint32_t own = from->size.rank - 2;
+  for (uint32_t k = 0; k < batch->rank; k++) {
+    uint32_t at = k + own - batch->rank;
+    bool has = k + own >= batch->rank && from->size.dim[at] != 1;
+    stride[k] = has ? from->stride[at] : 0;
+  }
 }
 
 bool eval_matmul(Run *r, Val v) {
   Tensor out = run_result(r, v, 0), a = run_arg(r, v, 0), b = run_arg(r, v, 1);
-  Sizes sa = run_arg_sizes(r, v, 0), sb = run_arg_sizes(r, v, 1), batch = run_sizes(r, v);
+  Axes of_a = axes_of(r, v, LAID_A), of_b = axes_of(r, v, LAID_B), of_out = axes_of(r, v, LAID_RESULT);
+  uint32_t i_a = of_a.size.rank - 2, i_b = of_b.size.rank - 2;
+  Sizes batch = of_out.size;
   bool apart = ir_ins(r->f, v)->op == OP_square_distances;
   bool ta = ir_attr(r->f, v, KEY_ta), tb = ir_attr(r->f, v, KEY_tb) || apart;
-  int64_t a0 = sa.dim[sa.rank - 2], a1 = sa.dim[sa.rank - 1], b0 = sb.dim[sb.rank - 2], b1 = sb.dim[sb.rank - 1];
-  Product p = {.m = ta ? a1 : a0,
-               .k = ta ? a0 : a1,
-               .n = tb ? b0 : b1,
-               .ai = ta ? 1 : a1,
-               .ak = ta ? a1 : 1,
-               .bk = tb ? 1 : b1,
-               .bj = tb ? b1 : 1};
+  Product p = {.m = of_a.size.dim[i_a + ta],
+               .k = of_a.size.dim[i_a + !ta],
+               .n = of_b.size.dim[i_b + !tb],
+               .ai = of_a.stride[i_a + ta],
+               .ak = of_a.stride[i_a + !ta],
+               .bk = of_b.stride[i_b + tb],
+               .bj = of_b.stride[i_b + !tb],
+               .ci = of_out.stride[batch.rank - 2]};
   batch.rank -= 2;
   int64_t stride_a[MAX_RANK], stride_b[MAX_RANK], each = p.m * p.n;
-  batch_strides(sa, &batch, a0 * a1, stride_a);
-  batch_strides(sb, &batch, b0 * b1, stride_b);
+  batch_strides(&of_a, &batch, stride_a);
+  batch_strides(&of_b, &batch, stride_b);
   DType t = (DType)ir_ins(r->f, v)->dtype;
   for (int64_t i = 0; each && i < out.n / each; i++) {
-    int64_t at[] = {run_offset(&batch, stride_a, i), run_offset(&batch, stride_b, i), i * each};
+    int64_t at[] = {run_offset(&batch, stride_a, i), run_offset(&batch, stride_b, i),
+                    run_offset(&batch, of_out.stride, i)};
     if (apart) sum_squares_apart(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
     else if (t == DT_F32) multiply(&p, a.v + at[0], b.v + at[1], out.v + at[2]);
     else multiply_whole(r, t, &p, &a, &b, &out, at);
@@ -85,7 +109,7 @@ bool eval_linear(Run *r, Val v) {
   Sizes sw = run_arg_sizes(r, v, 1);
   int64_t n = sw.dim[0], k = sw.dim[1];
   if (out.n == 0) return true;
-  multiply(&(Product){.m = out.n / n, .n = n, .k = k, .ai = k, .ak = 1, .bk = 1, .bj = k}, x.v, w.v, out.v);
+  multiply(&(Product){.m = out.n / n, .n = n, .k = k, .ai = k, .ak = 1, .bk = 1, .bj = k, .ci = n}, x.v, w.v, out.v);
   Tensor bias = run_operand(r, v, ARG_bias);
   for (int64_t i = 0; bias.v && i < out.n; i++) out.v[i] += bias.v[i % n];
   return true;

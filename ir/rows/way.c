@@ -38,6 +38,7 @@ static RowsWay from_last(const RowsCall *c, uint32_t k, uint32_t axis) {
 static RowsWay product(const RowsCall *c, uint32_t k, uint32_t axis) {
   bool transposed = attr_of(c, k ? KEY_tb : KEY_ta) || (k && c->op == OP_square_distances);
   uint32_t rank = rank_of(c, k), most = most_axes(c), own = k == 0 ? rank - 2 : rank - 1;
+  if (attr_of(c, KEY_a_perm) || attr_of(c, KEY_b_perm) || attr_of(c, KEY_perm)) return mixed();
   if (rank < 2 || axis + 2 < rank) return from_last(c, k, axis);
   if (transposed) own = 2 * rank - 3 - own;
   return axis == own ? kept(k == 0 ? most - 2 : most - 1) : (RowsWay){WAY_SUMMED, 0};

@@ -1,16 +1,49 @@
 // Shape rules of products of matrices and of triangular systems.
+#include "ir/product.h"
 #include "ir/shape/infer.h"
 
 #include <string.h>
+
+// {key} permutes `rank` axes, of f32, and keeps the last one, or is not there.
+static uint16_t check_perm(const Infer *c, Key key, uint32_t rank) {
+  const Attr *perm = ir_attr(c->f, c->v, key);
+  uint32_t seen = 0;
+  for (uint32_t k = 0; perm && k < ir_rank(c->p, perm->u.list) && k < MAX_RANK; k++) {
+    int64_t axis = ir_list_at(c->p, perm->u.list, k);
+    if (axis >= 0 && axis < rank) seen |= 1u << axis;
+  }
+  bool fits = perm && ir_rank(c->p, perm->u.list) == rank && seen == (1u << rank) - 1 &&
+              ir_list_at(c->p, perm->u.list, rank - 1) == rank - 1 && dtype_of(c, 0) == DT_F32;
+  return !perm || fits ? 0 : ir_infer_fault(c, E_ARGUMENT, "of f32 a permutation keeps the last axis");
+}
+
+// Operand k as the product reads it
+static Shape read_shape(const Infer *c, uint32_t k) {
+  Laid l = ir_laid(c->f, c->v, k);
+  Dim d[MAX_RANK];
+  for (uint32_t i = 0; i < l.rank; i++) d[i] = ir_laid_dim(c->p, &l, i);
+  return ir_shape(c->p, d, l.rank);
+}
+
+// d, of r axes, as the result has them
+static Shape stored_shape(const Infer *c, const Dim *d, uint32_t r) {
+  const Attr *perm = ir_attr(c->f, c->v, KEY_perm);
+  Dim to[MAX_RANK + 2];
+  for (uint32_t k = 0; k < r; k++) to[k] = d[perm ? ir_list_at(c->p, perm->u.list, k) : k];
+  return ir_shape(c->p, to, r);
+}
 
 static uint16_t product(const Infer *c, bool ta, bool tb) {
   if (dtype_of(c, 0) != dtype_of(c, 1)) return ir_infer_differ(c, "both operands must have one dtype");
   TRY(ir_infer_rank(c, 0, 2, MAX_RANK));
   TRY(ir_infer_rank(c, 1, 2, MAX_RANK));
+  TRY(check_perm(c, KEY_a_perm, rank_of(c, 0)));
+  TRY(check_perm(c, KEY_b_perm, rank_of(c, 1)));
   if ((ta || tb) && dtype_of(c, 0) != DT_F32) return ir_infer_fault(c, E_ARGUMENT, "{ta} and {tb} are of f32");
   uint32_t ra = rank_of(c, 0), rb = rank_of(c, 1);
-  Dim m = dim_of(c, 0, ta ? ra - 1 : ra - 2), k = dim_of(c, 0, ta ? ra - 2 : ra - 1);
-  Dim k2 = dim_of(c, 1, tb ? rb - 1 : rb - 2), n = dim_of(c, 1, tb ? rb - 2 : rb - 1);
+  Shape a = read_shape(c, 0), b = read_shape(c, 1);
+  Dim m = ir_dim_at(c->p, a, ta ? ra - 1 : ra - 2), k = ir_dim_at(c->p, a, ta ? ra - 2 : ra - 1);
+  Dim k2 = ir_dim_at(c->p, b, tb ? rb - 1 : rb - 2), n = ir_dim_at(c->p, b, tb ? rb - 2 : rb - 1);
   if (k.i != k2.i) {
     ir_infer_would_fit(c, "b", ir_infer_with_dim(c, shape_of(c, 1), tb ? rb - 1 : rb - 2, k));
     ir_infer_would_fit(c, "a", ir_infer_with_dim(c, shape_of(c, 0), ta ? ra - 2 : ra - 1, k2));
@@ -18,8 +51,8 @@ static uint16_t product(const Infer *c, bool ta, bool tb) {
   }
   Shape batch;
   Dim d[MAX_RANK + 2];
-  Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 0)), ra * sizeof(Dim)), ra - 2);
-  Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, shape_of(c, 1)), rb * sizeof(Dim)), rb - 2);
+  Shape ba = ir_shape(c->p, memcpy(d, ir_dims(c->p, a), ra * sizeof(Dim)), ra - 2);
+  Shape bb = ir_shape(c->p, memcpy(d, ir_dims(c->p, b), rb * sizeof(Dim)), rb - 2);
   if (!ir_infer_broadcast(c, ba, bb, &batch)) {
     rt_text_add(c->fits, "before the last two axes, sizes are equal or 1");
     return bad_shape(c, "batch sizes do not broadcast");
@@ -27,7 +60,8 @@ static uint16_t product(const Infer *c, bool ta, bool tb) {
   uint32_t r = ir_rank(c->p, batch);
   for (uint32_t j = 0; j < r; j++) d[j] = ir_dim_at(c->p, batch, j);
   d[r] = m, d[r + 1] = n;
-  set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r + 2));
+  TRY(check_perm(c, KEY_perm, r + 2));
+  set(c, 0, dtype_of(c, 0), stored_shape(c, d, r + 2));
   return 0;
 }
 

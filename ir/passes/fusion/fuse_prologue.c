@@ -22,6 +22,7 @@
 #include "ir/intern.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
+#include "ir/product.h"
 #include "ir/rewrite.h"
 #include "ir/storage.h"
 #include <string.h>
@@ -91,7 +92,7 @@ static bool produces_operand(const Fn *f, Val v, uint32_t k) {
   if (is_reduction(f, v)) return true;
   if (reads_image(f, v)) return k == 0 && makes_image(f, v);
   if (!ir_is_product(f, v) || ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 1))->shape) != 2) return false;
-  if (!is_profitable(f, v, k)) return false;
+  if (!is_profitable(f, v, k) || ir_is_laid(f, v)) return false;
   if (!ir_attr(f, v, KEY_ta)) return k == 0;
   return k == 1 && !ir_attr(f, v, KEY_tb) && ir_rank(f->prog, ir_ins(f, ir_arg(f, v, 0))->shape) == 2;
 }

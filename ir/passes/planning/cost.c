@@ -6,6 +6,7 @@
 #include "ir/intern.h"
 #include "ir/ops.h"
 #include "ir/passes/plan.h"
+#include "ir/product.h"
 #include "ir/scan.h"
 
 // ns of a kernel = KERNEL_NS + by instruction: elements of its largest operand or result / row.elements + work / row.rate,
@@ -41,8 +42,7 @@ static double work_conv(const Fn *f, Val v) {
 
 static double work_gemm(const Fn *f, Val v) {
   if (ir_ins(f, v)->op == OP_conv || ir_ins(f, v)->op == OP_conv_transpose) return work_conv(f, v);
-  bool ta = ir_ins(f, v)->op == OP_matmul && ir_attr(f, v, KEY_ta);
-  return bound_of(f, v) * last_bound(f, ir_arg(f, v, 0), ta ? 2 : 1);
+  return bound_of(f, v) * (double)ir_dim_fit(f->prog, ir_product_terms(f, v));
 }
 
 // Values alone: reflections, then each value by 32 passes over the diagonal. With vectors: about six cycles of pairs of rows.
