@@ -157,6 +157,66 @@ void add_matmul(Gen *g) {
   gen_keep_tame(g, gen_emit(g, OP_matmul, arg, 2, attr, n_attrs), gen_mag(g, a) * 2 * sqrt(terms));
 }
 
+// A batch of products of matrices whose axes lie permuted, as heads do: sizes of rows such that the product reads them there.
+static void draw_perm(Gen *g, int64_t *perm) {
+  uint32_t from = gen_chance(g, 80) ? 3 : 4;
+  for (uint32_t k = 0; k < 4; k++) perm[k] = k;
+  for (uint32_t k = 0; k < from; k++) {
+    uint32_t j = gen_below(g, k + 1);
+    int64_t axis = perm[k];
+    perm[k] = perm[j], perm[j] = axis;
+  }
+  if (gen_chance(g, 25)) {
+    for (uint32_t k = 0; k < 4; k++)
+      if (perm[k] >= 2) perm[k] = 5 - perm[k];
+  }
+}
+
+static Val permuted(Gen *g, Val v) {
+  int64_t perm[4];
+  draw_perm(g, perm);
+  Attr attr = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, 4));
+  return ir_none(v) ? v : gen_emit(g, OP_permute, &v, 1, &attr, 1);
+}
+
+// [batch .., rows, columns] of a permutation of a leaf; what else reads the permutation, sometimes
+static Val some_heads(Gen *g, const Dim *batch, Dim rows, Dim columns) {
+  int64_t perm[4];
+  Dims d = {.n = 4};
+  const Dim to[] = {gen_chance(g, 15) ? ir_dim(g->p, 1) : batch[0], batch[1], rows, columns};
+  draw_perm(g, perm);
+  for (uint32_t k = 0; k < 4; k++) d.d[perm[k]] = to[k];
+  Shape s = gen_shape(g, &d);
+  Val leaf = gen_is_small(g, s) ? gen_leaf(g, s) : (Val){0};
+  Attr attr = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, 4));
+  Val v = ir_none(leaf) ? leaf : gen_emit(g, OP_permute, &leaf, 1, &attr, 1);
+  if (!ir_none(v) && gen_chance(g, 15)) gen_keep(g, v, gen_mag(g, leaf));
+  return v;
+}
+
+static Dim head_size(Gen *g) {
+  if (gen_chance(g, 15)) return gen_dim(g);
+  return ir_dim(g->p, gen_chance(g, 70) ? 15 + (int64_t)gen_below(g, 5) : gen_size(g));
+}
+
+void add_heads(Gen *g) {
+  const Dim batch[] = {gen_chance(g, 30) ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, 2)), ir_dim(g->p, 2)};
+  Dim m = head_size(g), n = head_size(g), k = head_size(g);
+  bool ta = gen_chance(g, 30), tb = gen_chance(g, 30);
+  Val a = some_heads(g, batch, ta ? k : m, ta ? m : k), b = some_heads(g, batch, tb ? n : k, tb ? k : n);
+  const Dims d = {.d = {batch[0], batch[1], m, n}, .n = 4};
+  if (ir_none(a) || ir_none(b) || !gen_is_small(g, gen_shape(g, &d))) return;
+  Attr attr[2];
+  uint32_t n_attrs = 0;
+  if (ta) attr[n_attrs++] = ir_a_int(KEY_ta, 1);
+  if (tb) attr[n_attrs++] = ir_a_int(KEY_tb, 1);
+  Val y = gen_emit(g, OP_matmul, (Val[]){a, b}, 2, attr, n_attrs);
+  double mag = 4 * sqrt(1 + (double)ir_dim_bound(g->p, k));
+  if (!ir_none(y) && gen_chance(g, 70)) y = permuted(g, y);
+  if (!ir_none(y) && gen_chance(g, 30)) y = gen_op1(g, OP_tanh, y), mag = 1;
+  if (!ir_none(y)) gen_keep_tame(g, y, mag);
+}
+
 // What nobody but a product reads.
 static Val before_product(Gen *g, Val x) {
   Attr drop[] = {ir_a_num(KEY_p, 0.25), ir_a_int(KEY_id, g->p->next_id)};

@@ -92,6 +92,7 @@ static void make_panels(Cg *c, V fn, void *ctx) {
   const WeightPack *w = ctx;
   GemmPlan p = {.tb = w->transposed, .width = w->width, .nv = (uint32_t)(w->width / c->t->vl)};
   Gemm g = {.c = c, .p = &p, .n = LLVMGetParam(fn, 2), .k = LLVMGetParam(fn, 3)};
+  g.b_ld = p.tb ? g.k : g.n;
   V from = LLVMGetParam(fn, 0), to = LLVMGetParam(fn, 1);
   V vl = cg_vl(c), step = cg_i64(c, PACK_K), width = cg_i64(c, p.width);
   V k_pad = cg_mul(c, cg_ceil_div_value(c, g.k, c->t->vl), vl), blocks = cg_ceil_div_value(c, g.k, PACK_K);
