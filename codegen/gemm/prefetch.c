@@ -57,6 +57,9 @@ static bool prefetches_nc(const Gemm *g) {
 
 static bool in_rows(const GemmPlan *p) { return p->pack_a == A_IN_PLACE && !p->ta; }
 
+// What a tile reads of its rows is not all that lies from the first one's begin to the last one's end.
+static bool reads_parts_of_rows(const Gemm *g) { return g->p->kc < g->p->k_max || g->p->laid[LAID_A].moves; }
+
 static bool prefetches_rows(const Gemm *g) {
   const GemmPlan *p = g->p;
   bool elsewhere = prefetches_nc(g) || prefetches_b(g) || prefetches_update(g) || p->single_threaded;
@@ -112,7 +115,7 @@ static uint32_t steps_of_rows(const GemmPlan *p) { return cg_smaller(p->kc, p->k
 void cg_gemm_set_prefetch(const Gemm *g, TileSpec *s) {
   s->prefetch_result = prefetches_result(g);
   if (prefetches_rows(g))
-    s->prefetch_lines = 1, s->prefetch_rows = g->p->kc < g->p->k_max ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
+    s->prefetch_lines = 1, s->prefetch_rows = reads_parts_of_rows(g) ? (uint32_t)cg_round_up(g->p->mr, TILE_UNROLL) : 0;
   if (prefetches_update(g) || prefetches_a(g))
     s->prefetch_lines = lines_of_rows(g->p), s->prefetch_rows = ROWS, s->prefetch_steps = steps_of_rows(g->p);
   if (prefetches_nc(g)) {
@@ -217,7 +220,7 @@ static void prefetch_rows(Gemm *g, TileArgs *args) {
   V mr = cg_i64(c, g->p->mr);
   args->prefetch_tile = cg_mul(c, mr, args->a_row);
   args->prefetch = cg_at(c, c->f32, args->a, args->prefetch_tile);
-  args->prefetch_row = g->p->kc < g->p->k_max ? args->a_row : mr;
+  args->prefetch_row = reads_parts_of_rows(g) ? args->a_row : mr;
 }
 
 static void prefetch_result(Gemm *g, const GemmMacroTile *u, TileArgs *args) {
