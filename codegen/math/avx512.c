@@ -39,12 +39,15 @@ V cg_exponent(Cg *c, V x) {
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.getexp.ps.512", NULL, 0, arg, 4), x);
 }
 
-V cg_significand(Cg *c, V x) {
+static V significand_of(Cg *c, V x, uint32_t interval) {
   V wide = widen(c, x), none = LLVMConstNull(LLVMTypeOf(wide));
-  V how = cg_i32(c, 3 | 2 << 2);  // in [3/4, 3/2); NaN for negative numbers
+  V how = cg_i32(c, interval | 2 << 2);  // NaN for negative numbers
   V arg[] = {wide, how, none, all_lanes(c), current_rounding(c)};
   return narrow(c, cg_call_intrinsic(c, "llvm.x86.avx512.mask.getmant.ps.512", NULL, 0, arg, 5), x);
 }
+
+V cg_significand(Cg *c, V x) { return significand_of(c, x, 3); }
+V cg_significand_from_1(Cg *c, V x) { return significand_of(c, x, 0); }
 
 static V estimate(Cg *c, const char *name, V x) {
   V wide = widen(c, x), arg[] = {wide, LLVMConstNull(LLVMTypeOf(wide)), all_lanes(c)};

@@ -74,6 +74,10 @@ enum { EXP_BIAS = 0x4B400000 };
 V cg_reduce_exp(Cg *c, V x, V *n, V *whole);
 V cg_sin_quadrant(Cg *c, V r, V quadrant);  // sin(r + quadrant pi/2) for |r| <= pi/4; quadrant i32
 
+V cg_exp2(Cg *c, V x);
+V cg_log(Cg *c, V x);
+V cg_log2(Cg *c, V x);
+V cg_log10(Cg *c, V x);
 V cg_log1p(Cg *c, V t);  // ln(1 + t), t in [0, 1]
 V cg_floor(Cg *c, V x);
 V cg_round(Cg *c, V x);  // to the nearest integer, of two the even one
@@ -96,7 +100,6 @@ V cg_exp_double(Cg *c, V x);   // |x| <= 700, or NaN; off by 2e-9
 V cg_pow(Cg *c, V a, V b);
 bool cg_is_number(V b, double *value);      // the constant of all lanes of b, if it is known
 V cg_log_scaled(Cg *c, V a, double scale);  // log2 a times `scale`
-V cg_exp2(Cg *c, V a);
 V cg_hypot(Cg *c, V a, V b);
 V cg_erfc(Cg *c, V a);
 V cg_erfinv(Cg *c, V a);

@@ -27,14 +27,31 @@ static V two_to(Cg *c, V n) {
   return cast(c, cg_shl(c, e, bits(c, t, 23)), c->f32);
 }
 
-// Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last rounding:
-// the first, 2^half (1 + p), is exact.
-static V exp_of(Cg *c, V x) {
-  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return cg_scalef(c, cg_fadd(c, p, k(c, x, 1)), whole);
+// 2^n (1 + p). Scaling takes two steps where no instruction does it, so that infinities and denormals come out of one last
+// rounding: the first, 2^half (1 + p), is exact.
+static V scaled_exp(Cg *c, V p, V n, V whole) {
+  if (cg_has_avx512(c, LLVMTypeOf(p))) return cg_scalef(c, cg_fadd(c, p, k(c, p, 1)), whole);
   V half = cg_lshr(c, n, bits(c, LLVMTypeOf(n), 1)), rest = cg_isub(c, n, half);
   V first = two_to(c, half), second = two_to(c, rest);
   return cg_fmul(c, cg_fma(c, p, first, first), second);
+}
+
+static V exp_of(Cg *c, V x) {
+  V n, whole, x1 = at_least(c, at_most(c, x, 89), -104), p = cg_reduce_exp(c, x1, &n, &whole);
+  return scaled_exp(c, p, n, whole);
+}
+
+// x = n + r, |r| <= 1/2, exactly; 2^r - 1 = r ln 2 + r^2 q, of which ln 2 is two floats.
+V cg_exp2(Cg *c, V x) {
+  const double magic = 12582912;  // 1.5 * 2^23
+  V x1 = at_least(c, at_most(c, x, 129), -151), t = cg_fadd(c, x1, k(c, x, magic)),
+    whole = cg_fsub(c, t, k(c, x, magic));
+  V r = cg_fsub(c, x1, whole);
+  V q = POLY(c, r, 0.240226507, 0.055503618, 0.00961802248, 0.00133904372, 0.000154718364);
+  V lost = cg_fmul(c, r, k(c, r, -1.90465421e-09));
+  q = cg_fma(c, cg_fmul(c, r, r), q, lost);
+  V p = cg_fma(c, r, k(c, r, 0.693147182464599609), q);
+  return scaled_exp(c, p, cast(c, t, c->i32), whole);
 }
 
 // tanh |x| = -m / (2 + m) with m = e^(-2|x|) - 1, which keeps its relative accuracy near 0.
@@ -112,102 +129,6 @@ static V erf_of(Cg *c, V x) {
   V far = cg_fsub(c, k(c, x, 1), s), sp = cg_fmul(c, s, p);
   far = with_sign(c, cg_fsub(c, far, sp), x);
   return cg_select(c, cg_fcmp(c, LLVMRealOLT, a, k(c, x, 0.92)), near_0, far);
-}
-
-// Of 2^e (1 + f) with 1 + f in [3/4, 3/2). ln 2 is cut such that both parts of e ln 2 have e's sign.
-static V log_of_parts(Cg *c, V e, V f) {
-  V y = POLY(c, f, -0.5, 0.33333451, -0.250001043, 0.199908197, -0.166469768, 0.144782558, -0.131641641, 0.104701572,
-             -0.0451243483);
-  y = cg_fma(c, cg_fmul(c, f, f), y, cg_fmul(c, e, k(c, e, 3.194618499e-05)));
-  return cg_fma(c, e, k(c, e, 0.693115234375), cg_fadd(c, f, y));
-}
-
-// Zeros, infinities, NaN and negative numbers take their way through the two instructions: e is infinite, or f is NaN.
-static V log_x86(Cg *c, V x) {
-  V m = cg_significand(c, x), e = cg_fsub(c, cg_exponent(c, x), cg_exponent(c, m));
-  return log_of_parts(c, e, cg_fsub(c, m, k(c, x, 1)));
-}
-
-// Where a b + d is rounded twice: of 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
-static V log_of_narrow_parts(Cg *c, V e, V f) {
-  V z = cg_fmul(c, f, f);
-  V y = POLY(c, f, 0.333333135, -0.250000089, 0.20002073, -0.166679963, 0.142203182, -0.12405999, 0.118836559,
-             -0.116719164, 0.0675140992);
-  y = cg_fmul(c, cg_fmul(c, f, z), y);
-  y = cg_fma(c, e, k(c, e, -2.12194440054690583e-4), y);
-  y = cg_fma(c, z, k(c, e, -0.5), y);
-  return cg_fma(c, e, k(c, e, 0.693359375), cg_fadd(c, f, y));
-}
-
-// ln x of what is a normal number above 0; bits: x, or x 2^shift, as an i32. Of others what comes out is not used.
-static V log_of_normal(Cg *c, V x, V bits_of_x, V shift) {
-  LLVMTypeRef it = LLVMTypeOf(bits_of_x);
-  V least = bits(c, it, c->t->has_fma ? 0x3f400000 : 0x3f3504f3);  // 3/4, sqrt 1/2
-  V off = cg_isub(c, bits_of_x, least), e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), LLVMTypeOf(x));
-  if (shift) e = cg_fsub(c, e, shift);
-  V m = cg_iadd(c, cg_and(c, off, bits(c, it, 0x7fffff)), least), f = cg_fsub(c, cast(c, m, c->f32), k(c, x, 1));
-  return (c->t->has_fma ? log_of_parts : log_of_narrow_parts)(c, e, f);
-}
-
-static V log_of_any(Cg *c, V x) {
-  V tiny = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p-126));
-  V b = cast(c, cg_select(c, tiny, cg_fmul(c, x, k(c, x, 0x1p23)), x), c->i32);
-  V y = log_of_normal(c, x, b, cg_select(c, tiny, k(c, x, 23), k(c, x, 0)));
-  V zero = k(c, x, 0), inf = k(c, x, INFINITY);
-  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, inf), inf, y);
-  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, zero), k(c, x, -INFINITY), y);
-  y = cg_select(c, cg_fcmp(c, LLVMRealUNO, x, x), x, y);
-  return cg_select(c, cg_fcmp(c, LLVMRealUGE, x, zero), y, k(c, x, NAN));
-}
-
-static void make_log_rare(Cg *c, V fn, void *ctx) {
-  (void)ctx;
-  LLVMBuildRet(c->b, log_of_any(c, LLVMGetParam(fn, 0)));
-}
-
-// Zeros, denormals, infinity, NaN and negative numbers, the bits of which lie outside those of normal numbers, are rare.
-static V log_of(Cg *c, V x) {
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
-  if (!has_fma(c)) return log_of_any(c, x);
-  V b = cast(c, x, c->i32), y = log_of_normal(c, x, b, NULL);
-  LLVMTypeRef it = LLVMTypeOf(b);
-  V from_least = cg_iadd(c, b, bits(c, it, 0x7f800000));  // the least normal number becomes the least i32
-  V is_rare = cg_icmp(c, LLVMIntSGE, from_least, bits(c, it, 0xff000000));
-  return cg_slow_path(c, "log_rare", is_rare, x, y, y, make_log_rare, NULL);
-}
-
-// ln(1 + x) by u = 1 + x, rounded, and what that loses: u + lost = 2^e (1 + f), where e = 0 gives f = x exactly.
-// Its sign is that of x, also for -0.
-static V log1p_x86(Cg *c, V x) {
-  V u = cg_fadd(c, x, k(c, x, 1)), lost = cg_fsub(c, x, cg_fsub(c, u, k(c, x, 1)));
-  V m = cg_significand(c, u), e = cg_fsub(c, cg_exponent(c, u), cg_exponent(c, m));
-  V rest = cg_scalef(c, lost, cg_fneg(c, e));  // NaN of infinite ones
-  rest = cg_select(c, cg_fcmp(c, LLVMRealORD, rest, rest), rest, k(c, x, 0));
-  return with_sign(c, log_of_parts(c, e, cg_fadd(c, cg_fsub(c, m, k(c, x, 1)), rest)), x);
-}
-
-static void make_log1p_rare(Cg *c, V fn, void *ctx) {
-  (void)ctx;
-  V x = LLVMGetParam(fn, 0), end = k(c, x, -1), y = log_of_any(c, x);
-  y = cg_select(c, cg_fcmp(c, LLVMRealOEQ, x, end), k(c, x, -INFINITY), y);
-  y = cg_select(c, cg_fcmp(c, LLVMRealOLT, x, end), k(c, x, NAN), y);
-  V is_rare = cg_not(c, cg_both(c, cg_fcmp(c, LLVMRealOGT, x, end), cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p126))));
-  LLVMBuildRet(c->b, cg_select(c, is_rare, y, LLVMGetParam(fn, 1)));
-}
-
-// Numbers from 2^126 on, whose 2^-e would be none, infinity, NaN, and what is not above -1 are rare.
-V cg_ln1p(Cg *c, V x) {
-  if (!has_fma(c)) return cg_ln1p_via_double(c, x);
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return log1p_x86(c, x);
-  V u = cg_fadd(c, x, k(c, x, 1)), lost = cg_fsub(c, x, cg_fsub(c, u, k(c, x, 1)));
-  V b = cast(c, u, c->i32);
-  LLVMTypeRef it = LLVMTypeOf(b);
-  V least = bits(c, it, 0x3f400000), off = cg_isub(c, b, least), power = cg_and(c, off, bits(c, it, 0xff800000));
-  V e = cg_sitofp(c, cg_ashr(c, off, bits(c, it, 23)), LLVMTypeOf(x));
-  V m = cast(c, cg_isub(c, b, power), c->f32), scale = cast(c, cg_isub(c, bits(c, it, 0x3f800000), power), c->f32);
-  V y = with_sign(c, log_of_parts(c, e, cg_fma(c, lost, scale, cg_fsub(c, m, k(c, x, 1)))), x);
-  V fits = cg_both(c, cg_fcmp(c, LLVMRealOGT, x, k(c, x, -1)), cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0x1p126)));
-  return cg_slow_path(c, "log1p_rare", cg_not(c, fits), x, y, y, make_log1p_rare, NULL);
 }
 
 // ---- sine and cosine
@@ -364,7 +285,7 @@ V cg_normal_of(Cg *c, V x[4]) {
   V whole = cg_sitofp(c, q, LLVMTypeOf(u2));
   V r = cg_fmul(c, cg_fsub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
   V turn = cg_sin_quadrant(c, r, cg_iadd(c, q, bits(c, it, 1)));
-  V far = cg_fmul(c, log_of(c, u1), k(c, u1, -2));
+  V far = cg_fmul(c, cg_log(c, u1), k(c, u1, -2));
   return cg_fmul(c, cg_primitive(c, OP_sqrt, &far), turn);
 }
 

@@ -22,6 +22,7 @@ bool cg_has_avx512(const Cg *c, LLVMTypeRef t);  // codegen/math/avx512.c: instr
 V cg_scalef(Cg *c, V x, V exponent);             // x 2^exponent, rounded once; exponent is whole
 V cg_exponent(Cg *c, V x);                       // floor log2 |x|; -inf of 0, inf of inf
 V cg_significand(Cg *c, V x);                    // x / 2^k in [3/4, 3/2); 1 of 0 and inf, NaN of negative numbers
+V cg_significand_from_1(Cg *c, V x);             // the same in [1, 2)
 V cg_truncate(Cg *c, V x);                       // a vector to i64: saturated, 0 of NaN
 V cg_approx_reciprocal(Cg *c, V x);              // to 14 bits; which ones, the CPU decides
 V cg_approx_rsqrt(Cg *c, V x);

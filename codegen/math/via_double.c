@@ -3,7 +3,7 @@
 //   pow       everywhere, but for a few constant exponents: the logarithm needs 8 bits more than a float has
 //   gelu      where there is no table in registers (gelu_table.c)
 //   silu, softplus    without fused multiply-adds: the residuals that correct them need the exact product
-//   erfc, log2, log10, exp2, hypot    everywhere; erfinv without fused multiply-adds
+//   erfc, hypot    everywhere; log2, log10, erfinv without fused multiply-adds
 //
 // What the polynomials here miss is below 0.15 units of a float.
 #include "codegen/math/math.h"
@@ -170,8 +170,6 @@ V cg_log_scaled(Cg *c, V a, double scale) {
   V y = cg_log2_double(c, cg_widen(c, a));
   return cg_narrow(c, scale == 1 ? y : cg_fmul(c, y, k(c, y, scale)), a);
 }
-
-V cg_exp2(Cg *c, V a) { return cg_narrow(c, cg_exp2_double(c, cg_widen(c, at_least(c, at_most(c, a, 200), -200))), a); }
 
 // As in C: infinite where one operand is, even if the other is NaN.
 V cg_hypot(Cg *c, V a, V b) {

@@ -140,20 +140,21 @@ static V put_columns(const Scatter *s, V to, V from, V lo, uint32_t lanes) {
   LLVMTypeRef vec = cg_vector_type(c, s->type, lanes);
   V end;
   for (Loop l = cg_each_whole(c, lo, s->inner_hi, lanes, &end); cg_next(&l);) {
-    V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i)), x = cg_at(c, elem(s), s->source, cg_add(c, from, l.i));
-    cg_store(c, combined(s, cg_load(c, vec, at), cg_load(c, vec, x)), at);
+    V at = cg_at(c, elem(s), s->y, cg_add(c, to, l.i)), old = cg_load(c, vec, at);
+    V x = s->is_number ? cg_splat_n(c, cg_load(c, elem(s), s->source), lanes)
+                       : cg_load(c, vec, cg_at(c, elem(s), s->source, cg_add(c, from, l.i)));
+    cg_store(c, combined(s, old, x), at);
   }
   return end;
 }
 
 static void put_slice(const Scatter *s, V o, V k) {
   Cg *c = s->c;
-  bool by_vectors = !s->is_number && !c->t->loses_nan;
   V index = index_at(s, k), from = cg_mul(c, cg_index(c, o, s->m, k), s->part_inner), done = s->inner_lo;
   prefetch_slice(s, o, k);
   for (If own = cg_when(c, is_own(s, index, k)); cg_then(&own);) {
     V to = place_of(s, o, index, cg_i64(c, 0));
-    if (by_vectors) done = put_columns(s, to, from, done, c->t->vl);
+    if (!c->t->loses_nan) done = put_columns(s, to, from, done, c->t->vl);
     for (Loop l = cg_each(c, done, s->inner_hi); cg_next(&l);)
       put(s, source_at(s, cg_add(c, from, l.i)), cg_add(c, to, l.i));
   }

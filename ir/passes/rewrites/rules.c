@@ -17,6 +17,7 @@ typedef struct {
 
 static bool is_pointwise(Op op) { return ir_ops[op].is_pointwise; }
 static bool rows_take_axis(Op op) { return ir_ops[op].flags & ROW_AXIS; }
+static bool puts_by_index(Op op) { return op >= OP_scatter && op <= OP_index_add; }
 static bool takes_index(Op op) { return op == OP_gather || (op >= OP_scatter && op <= OP_scatter_amin); }
 static bool takes_gradient(Op op) {
   return ir_ops[op].cls == CLASS_OPTIMIZER && ir_op_operand(op, ARG_grad) != UINT32_MAX;
