@@ -82,9 +82,10 @@ static void run(const System *s) {
 
 static const System shapes[] = {{1, 1, 1, false},  {3, 5, 7, false},  {2, 17, 33, false}, {1, 64, 1, true},
                                 {5, 31, 16, true}, {7, 4, 4, true},   {20, 3, 2, false},  {9, 8, 5, true},
-                                {33, 1, 1, false}, {16, 2, 3, false}, {19, 17, 1, false}, {9, 31, 2, true}};
+                                {33, 1, 1, false}, {16, 2, 3, false}, {19, 17, 1, false}, {9, 31, 2, true},
+                                {2, 75, 70, true}, {1, 200, 5, false}};
 
-static void some(void) { run(&shapes[2]), run(&shapes[6]), run(&shapes[7]), run(&shapes[10]); }
+static void some(void) { run(&shapes[2]), run(&shapes[6]), run(&shapes[7]), run(&shapes[10]), run(&shapes[12]); }
 
 static void systems(void) {
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) run(&shapes[k]);

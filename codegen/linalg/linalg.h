@@ -26,6 +26,7 @@ typedef struct {
   bool is_turned;    // rows are neighbours in memory: `row` is 1, or -1; else `lane` is 1
   bool is_reversed;  // `row` is negative
   V n_lanes;         // that the matrix has from here on; may be more than the panel's width
+  V order;  // i64, of a strip that is not turned: row r is row order[r], reversed order[-r], of the matrix; NULL: row r
 } CgStrip;
 typedef struct {
   V at;
@@ -86,6 +87,11 @@ typedef struct {
 bool cg_solve_takes_lanes(const Fn *f, const CgSolve *s);
 void cg_emit_solve_by_lanes(Cg *c, Val v, const CgSolve *s);
 
+// Of strips that workers share: a panel, private or in scratch memory, and the strip's matrix and first lane. Read of s: b, n, lanes, right.
+typedef void CgStripFn(Cg *c, const CgPanel *p, V matrix, V first, void *ctx);
+void cg_each_strip(Cg *c, const CgSolve *s, CgStripFn *fn, void *ctx);
+int64_t cg_panel_scratch_bytes(const Fn *f, const CgSolve *s, const Target *t);
+
 int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
 int64_t cg_cholesky_scratch_bytes(const Fn *f, Val v, const Target *t);
@@ -93,6 +99,7 @@ void cg_emit_solve(Cg *c, Val v);
 void cg_emit_cholesky(Cg *c, Val v);
 void cg_emit_lu(Cg *c, Val v);  // lu.c
 void cg_emit_lu_solve(Cg *c, Val v);
+int64_t cg_lu_solve_scratch_bytes(const Fn *f, Val v, const Target *t);
 bool cg_lu_takes_lanes(const Fn *f, Val v, const Target *t);  // lu_by_lanes.c
 void cg_emit_lu_by_lanes(Cg *c, Val v);
 bool cg_lu_solve_takes_lanes(const Fn *f, Val v);

@@ -1,4 +1,4 @@
-// lu and lu_solve of many small matrices: a lane each, the steps of lu.c element by element, so the same bits.
+// lu and lu_solve of many small matrices: a lane each; by the steps of lu.c element by element, so the same bits.
 //
 // Element (i, j) of vl matrices is a vector at (i n + j) vl of the worker's block. Where lanes have their pivots in different rows, rows
 // change places by selects, in the pass that subtracts. Matrices come and go by transposes; lanes without one have zeros.
@@ -167,12 +167,13 @@ static V row_at(Cg *c, const Systems *s, V k, bool is_permuted) {
   return cg_iadd(c, s->of_b, cg_imul(c, row, cg_splat(c, s->lanes)));
 }
 
-// Subtracts the part of row k from rows [from, to); first divides it by the diagonal, unless that is 1.
+// Subtracts the part of row k from rows [from, to); first scales it by the diagonal, unless that is 1.
 static void give_row(Cg *c, const Systems *s, V k, V from, V to, bool is_unit) {
-  V diagonal = is_unit ? NULL : cg_select(c, s->mask, factor_at(c, s, k, k), cg_splat(c, cg_f32(c, 1)));
-  if (diagonal)
+  V one = cg_splat(c, cg_f32(c, 1)), diagonal = is_unit ? NULL : cg_select(c, s->mask, factor_at(c, s, k, k), one);
+  V scale = is_unit ? NULL : cg_fdiv(c, one, diagonal);
+  if (scale)
     for (Loop r = cg_count(c, s->lanes); cg_next(&r);)
-      cg_store(c, cg_fdiv(c, side_of(c, s, k, r.i), diagonal), side(c, s, k, r.i));
+      cg_store(c, cg_fmul(c, side_of(c, s, k, r.i), scale), side(c, s, k, r.i));
   for (Loop i = cg_each(c, from, to); cg_next(&i);) {
     V minus = cg_fneg(c, factor_at(c, s, i.i, k));
     for (Loop r = cg_count(c, s->lanes); cg_next(&r);)

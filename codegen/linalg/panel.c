@@ -18,6 +18,7 @@ static V mask_of(Cg *c, V n) { return cg_mask(c, cg_max(c, n, cg_i64(c, 0))); }
 
 // ---- as it lies
 static V strip_row(Cg *c, const CgStrip *s, V r, uint32_t j) {
+  if (s->order) r = cg_get(c, c->i64, s->order, s->is_reversed ? cg_sub(c, cg_i64(c, 0), r) : r);
   V at = cg_index(c, r, s->row, cg_i64(c, (int64_t)j * c->t->vl));
   return cg_at(c, c->f32, s->at, at);
 }

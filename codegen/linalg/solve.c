@@ -35,12 +35,31 @@ static bool is_private(const Fn *f, const Solve *s, const Target *t) {
 
 static bool is_single(const Fn *f, const Solve *s) { return ir_dim_is_one(f->prog, s->lanes); }
 
+int64_t cg_panel_scratch_bytes(const Fn *f, const CgSolve *s, const Target *t) {
+  if (is_private(f, s, t)) return 0;
+  int64_t n = ir_dim_bound(f->prog, s->n), lanes = ir_dim_bound(f->prog, s->lanes), width = vectors_of(f, s, t) * t->vl;
+  int64_t batch = n && lanes ? ir_shape_bound(f->prog, ir_ins(f, s->b)->shape) / (n * lanes) : 0;
+  return 4 * batch * cg_ceil_div(lanes, width) * panel_elements(f, s, t);
+}
+
 int64_t cg_solve_scratch_bytes(const Fn *f, Val v, const Target *t) {
   Solve s = solve_of(f, v);
-  if (is_single(f, &s) || cg_solve_takes_lanes(f, &s) || is_private(f, &s, t)) return 0;
-  int64_t n = ir_dim_bound(f->prog, s.n), lanes = ir_dim_bound(f->prog, s.lanes), width = vectors_of(f, &s, t) * t->vl;
-  int64_t batch = n && lanes ? ir_shape_bound(f->prog, ir_ins(f, s.b)->shape) / (n * lanes) : 0;
-  return 4 * batch * cg_ceil_div(lanes, width) * panel_elements(f, &s, t);
+  return is_single(f, &s) || cg_solve_takes_lanes(f, &s) ? 0 : cg_panel_scratch_bytes(f, &s, t);
+}
+
+void cg_each_strip(Cg *c, const CgSolve *s, CgStripFn *fn, void *ctx) {
+  uint32_t nv = vectors_of(c->f, s, c->t);
+  int64_t elements = panel_elements(c->f, s, c->t);
+  bool own = is_private(c->f, s, c->t);
+  CgPanel p = {
+      .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s->right ? cg_panel_square(c) : NULL};
+  V width = cg_i64(c, cg_panel_width(c, nv)), batch = cg_n_matrices(c, ir_ins(c->f, s->b)->shape);
+  V strips = cg_ceil_div_value(c, cg_dim(c, s->lanes), cg_panel_width(c, nv));
+  for (Loop l = cg_each_shared(c, cg_mul(c, batch, strips), 1); cg_next(&l);) {
+    V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
+    if (!own) p.at = cg_row(c, c->scratch, l.i, cg_i64(c, elements));
+    fn(c, &p, matrix, first, ctx);
+  }
 }
 
 static CgStrip strip_of(Cg *c, const Solve *s, V matrix, V n, V n_lanes, V first) {
@@ -79,6 +98,23 @@ static void solve_single(Cg *c, Val v, const Solve *s) {
   }
 }
 
+typedef struct {
+  const Solve *s;
+  V a, b, x, n, lanes;
+} System;
+
+static void solve_strip(Cg *c, const CgPanel *p, V matrix, V first, void *ctx) {
+  const System *y = ctx;
+  V at = cg_mul(c, matrix, cg_mul(c, y->n, y->lanes));
+  V own_a = y->s->shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, y->n, y->n));
+  CgStrip from = strip_of(c, y->s, cg_at(c, c->f32, y->b, at), y->n, y->lanes, first);
+  CgStrip to = strip_of(c, y->s, cg_at(c, c->f32, y->x, at), y->n, y->lanes, first);
+  CgTriangle t = triangle_of(c, y->s, cg_at(c, c->f32, y->a, own_a), y->n);
+  cg_panel_fill(c, p, &from, y->n);
+  cg_substitute(c, &t, p, cg_i64(c, 0), y->n);
+  cg_panel_drain(c, p, &to, y->n);
+}
+
 void cg_emit_solve(Cg *c, Val v) {
   Solve s = solve_of(c->f, v);
   if (is_single(c->f, &s)) {
@@ -89,24 +125,7 @@ void cg_emit_solve(Cg *c, Val v) {
     cg_emit_solve_by_lanes(c, v, &s);
     return;
   }
-  uint32_t nv = vectors_of(c->f, &s, c->t);
-  int64_t elements = panel_elements(c->f, &s, c->t);
-  bool own = is_private(c->f, &s, c->t);
-  V a = cg_ptr(c, s.a), b = cg_ptr(c, s.b), x = cg_ptr(c, v);
-  CgPanel p = {
-      .at = own ? cg_block(c, c->f32, elements) : c->scratch, .nv = nv, .square = s.right ? cg_panel_square(c) : NULL};
-  V n = cg_dim(c, s.n), lanes = cg_dim(c, s.lanes), width = cg_i64(c, cg_panel_width(c, nv));
-  V batch = cg_n_matrices(c, ir_ins(c->f, s.b)->shape);
-  V strips = cg_ceil_div_value(c, lanes, cg_panel_width(c, nv)), each = cg_mul(c, n, lanes);
-  for (Loop l = cg_each_shared(c, cg_mul(c, batch, strips), 1); cg_next(&l);) {
-    V matrix = cg_div(c, l.i, strips), first = cg_mul(c, cg_sub(c, l.i, cg_mul(c, matrix, strips)), width);
-    V at = cg_mul(c, matrix, each), own_a = s.shares_a ? cg_i64(c, 0) : cg_mul(c, matrix, cg_mul(c, n, n));
-    if (!own) p.at = cg_row(c, c->scratch, l.i, cg_i64(c, elements));
-    CgStrip from = strip_of(c, &s, cg_at(c, c->f32, b, at), n, lanes, first);
-    CgStrip to = strip_of(c, &s, cg_at(c, c->f32, x, at), n, lanes, first);
-    CgTriangle t = triangle_of(c, &s, cg_at(c, c->f32, a, own_a), n);
-    cg_panel_fill(c, &p, &from, n);
-    cg_substitute(c, &t, &p, cg_i64(c, 0), n);
-    cg_panel_drain(c, &p, &to, n);
-  }
+  System y = {.s = &s, .a = cg_ptr(c, s.a), .b = cg_ptr(c, s.b), .x = cg_ptr(c, v)};
+  y.n = cg_dim(c, s.n), y.lanes = cg_dim(c, s.lanes);
+  cg_each_strip(c, &s, solve_strip, &y);
 }
