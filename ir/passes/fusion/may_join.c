@@ -154,6 +154,15 @@ static bool is_row_member(const Groups *g, uint32_t to, Val v, uint32_t i, RowSp
   return true;
 }
 
+// Rows along an axis before the last one are read a vector at a time, where a reduction by itself reads whole lines of columns.
+static bool reduces_alone(const Groups *g, const Group *k, Val v, RowSpace rows) {
+  const Fn *f = g->f;
+  if (rows.axis + 1 == ir_rank(f->prog, rows.shape) || ir_ins(f, v)->shape.i == rows.shape.i) return false;
+  for (uint32_t i = k->first; i; i = g->next[i])
+    if (f->ins[i].shape.i == rows.shape.i) return false;
+  return true;
+}
+
 static const char *row_bar(const Groups *g, uint32_t to, Val v) {
   const Fn *f = g->f;
   const Group *k = &g->list[to];
@@ -169,6 +178,7 @@ static const char *row_bar(const Groups *g, uint32_t to, Val v) {
     if (!is_row_member(g, to, v, i, rows)) return "the kernel has operations that do not go by these rows";
     n += ir_row_space(f, (Val){i}, &own);
   }
+  if (reduces_alone(g, k, v, rows)) return "a reduction of strided rows gains nothing from what its result becomes";
   if (n + ir_row_space(f, v, &own) > MAX_ROW_OPS) return "the kernel has as many row operations as one may have";
   return ir_none(k->wanted) ? NULL : "rows are computed whole";
 }

@@ -67,8 +67,11 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
     if (ir_ops[ins->op].flags & ROW_AXIS) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
     return true;
   }
-  if (ir_column_sum(f, v, &s)) return true;
-  return is_along(f, v, last);
+  if (ir_column_sum(f, v, &s) || is_along(f, v, last)) return true;
+  if (!is_row_reduction(ins) || (ins->op == OP_sum && last == 1 && !ir_attr(f, v, KEY_keepdim))) return false;
+  for (out->axis = 0; out->axis < last; out->axis++)
+    if (is_along(f, v, out->axis)) return ir_row_is_strided(f->prog, *out);
+  return false;
 }
 
 typedef enum {

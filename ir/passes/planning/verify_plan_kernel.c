@@ -82,12 +82,20 @@ static bool is_sum_of_rows(const Look *l, uint32_t i) {
   return true;
 }
 
-// The row axis is that of a row op, else the last one.
+// A reduction over one axis goes along it, but a sum of the rows of a matrix is a sum over rows.
+static uint32_t axis_of(const Look *l, uint32_t i, uint32_t last) {
+  if (class_at(l, i) == CLASS_ROW) return (uint32_t)ir_attr_int(l->f, (Val){i}, KEY_axis, last);
+  Shape axes = ir_attr(l->f, (Val){i}, KEY_axes)->u.list;
+  bool of_rows = op_at(l, i) == OP_sum && last == 1 && !ir_attr(l->f, (Val){i}, KEY_keepdim);
+  return ir_rank(l->f->prog, axes) != 1 || of_rows ? last : (uint32_t)ir_list_at(l->f->prog, axes, 0);
+}
+
+// The row axis is that of a row op, else of a reduction.
 static void find_rows(Look *l) {
   for (uint32_t i = l->k->first; i < l->end; i++) {
     if (is_result(l, i) || !is_row_op(l, i)) continue;
     l->rows = shape_at(l, ir_arg(l->f, (Val){i}, 0));
-    l->axis = (uint32_t)ir_attr_int(l->f, (Val){i}, KEY_axis, (int64_t)ir_rank(l->f->prog, l->rows) - 1);
+    l->axis = axis_of(l, i, ir_rank(l->f->prog, l->rows) - 1);
     if (class_at(l, i) == CLASS_ROW) return;
   }
 }
