@@ -69,9 +69,10 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
   }
   if (ir_column_sum(f, v, &s) || is_along(f, v, last)) return true;
   if (!is_row_reduction(ins) || (ins->op == OP_sum && last == 1 && !ir_attr(f, v, KEY_keepdim))) return false;
-  for (out->axis = 0; out->axis < last; out->axis++)
-    if (is_along(f, v, out->axis)) return ir_row_is_strided(f->prog, *out);
-  return false;
+  Shape axes = ir_attr(f, v, KEY_axes)->u.list;
+  if (ir_rank(f->prog, axes) != 1) return false;
+  out->axis = (uint32_t)ir_list_at(f->prog, axes, 0);
+  return ir_row_is_strided(f->prog, *out);
 }
 
 typedef enum {
