@@ -119,30 +119,32 @@ static void make_bufs(Liveness *l) {
 }
 
 // ---- output aliases
-// An output of a value that another kernel defines is a copy. Where the value shares its buffer with none, its buffer
-// becomes the caller's output, and the copy is elided.
+// An output of a value that another kernel defines is a copy. Where the value shares its buffer with none, or is the last one
+// that is written there, its buffer becomes the caller's output, and the copy is elided.
 bool ir_is_output_alias(const Fn *f, Val v) {
   return op_at(f, v) == OP_output && f->buf_of[v.i] && f->buf_of[v.i] == f->buf_of[ir_view_base(f, ir_arg(f, v, 0)).i];
 }
 
-static bool can_alias_output(const Fn *f, Val v, const bool *written) {
+// last_write: by buffer, the instruction, or 0
+static bool can_alias_output(const Fn *f, Val v, const uint32_t *last_write) {
   if (op_at(f, v) != OP_output || f->kernels[f->kernel_of[v.i]].cls != CLASS_POINTWISE) return false;
   Val base = ir_view_base(f, ir_arg(f, v, 0));
   uint32_t b = f->buf_of[base.i], by = f->kernel_of[base.i];
-  if (!b || by == UINT32_MAX || by == f->kernel_of[v.i] || written[b]) return false;
+  if (!b || by == UINT32_MAX || by == f->kernel_of[v.i]) return false;
   const Buf *buf = &f->bufs[b];
-  return buf->seg == SEG_ARENA && buf->head.i == base.i && buf->bytes == f->bufs[f->buf_of[v.i]].bytes;
+  uint32_t last = last_write[b] ? last_write[b] : buf->head.i;
+  return buf->seg == SEG_ARENA && last == base.i && buf->bytes == f->bufs[f->buf_of[v.i]].bytes;
 }
 
 static void alias_output(Liveness *l) {
   Fn *f = l->f;
-  bool *written = rt_alloc(f->prog->mem, f->n_bufs);
+  uint32_t *last_write = rt_alloc(f->prog->mem, f->n_bufs * sizeof *last_write);
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (writes(f, (Val){i})) written[f->buf_of[i]] = true;
+    if (writes(f, (Val){i})) last_write[f->buf_of[i]] = i;
   for (uint32_t k = 0; k < f->n_kernels; k++) {
     uint32_t n = 0;
     for (uint32_t i = f->kernels[k].first; i < f->kernels[k].first + f->kernels[k].n; i++) {
-      if (!can_alias_output(f, (Val){i}, written)) continue;
+      if (!can_alias_output(f, (Val){i}, last_write)) continue;
       Buf *buf = &f->bufs[f->buf_of[ir_view_base(f, ir_arg(f, (Val){i}, 0)).i]];
       buf->seg = SEG_OUT;
       buf->offset = f->bufs[f->buf_of[i]].offset;
@@ -358,6 +360,11 @@ static int64_t find_param_bytes(const Fn *f) {
   return bytes;
 }
 
+// What is made here may be written in the caller's output.
+static bool is_callers(const Fn *f, const Buf *b) {
+  return b->seg != SEG_PARAM && b->seg != SEG_ARENA && (b->seg != SEG_OUT || op_at(f, b->head) == OP_output);
+}
+
 static bool check_writes(Liveness *l) {
   Fn *f = l->f;
   bool ok = true;
@@ -368,7 +375,7 @@ static bool check_writes(Liveness *l) {
     Val h = ir_head(f, v), old = ir_arg(f, h, i - h.i);
     Loc at = f->ins[i].loc;
     const char *name = ir_result_text(f, old);
-    if (f->bufs[f->buf_of[i]].seg != SEG_PARAM && f->bufs[f->buf_of[i]].seg != SEG_ARENA) {
+    if (is_callers(f, &f->bufs[f->buf_of[i]])) {
       rt_diag(&l->p->diags, RT_ERROR, E_WRITE_LEAF, ir_loc_file(l->p, at), ir_loc_line(l->p, at),
               "%s is the caller's and cannot be written", name);
       ok = false;

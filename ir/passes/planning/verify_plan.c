@@ -194,7 +194,8 @@ static bool check_alias(Fn *f, Val v) {
   uint8_t seg = buf_at(f, v)->seg;
   if (next && seg == SEG_PARAM && class_at(f, h) == CLASS_SLICE_UPDATE && !ir_attr(f, h, KEY_into_param))
     return ir_plan_broken(f, v, "overwrites a parameter that it does not update");
-  return view || seg == SEG_ARENA || seg == SEG_PARAM ||
+  bool is_made = seg == SEG_OUT && op_at(f, buf_at(f, v)->head) != OP_output;  // here, in the caller's memory
+  return view || seg == SEG_ARENA || seg == SEG_PARAM || is_made ||
          ir_plan_broken(f, v, "overwrites what is not the function's own");
 }
 
