@@ -263,10 +263,10 @@ static void check_program(Net net, uint32_t size, uint64_t seed, bool trains, Ta
   cg_plan_for(p->ir, cg_target_find("avx2"));
   p->ir->target.step_bytes = 0;
   bool good = CHECK(tn_n_errors(p) == 0);
-  if (!good) tn_report(p, stdout);
   for (uint32_t k = 0; good && k < p->ir->n_fns; k++)
     good = CHECK(ir_run_passes(p->ir->fns[k], NULL, NULL, NULL)) && check_orders(p->ir->fns[k], &rng, t);
-  if (!good) printf("%s %u, seed %" PRIu64 "%s\n", nets[net].name, size, seed, trains ? ", training" : "");
+  if (!good)
+    tn_report(p, stdout), printf("%s %u, seed %" PRIu64 "%s\n", nets[net].name, size, seed, trains ? ", training" : "");
   tn_program_free(p);
 }
 

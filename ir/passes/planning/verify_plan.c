@@ -178,6 +178,14 @@ static bool check_segment(Fn *f, Val v) {
   return true;
 }
 
+// It lies in the caller's memory, and an output is what was written there last.
+static bool is_handed_out(const Fn *f, Val v) {
+  if (buf_at(f, v)->seg != SEG_OUT || op_at(f, buf_at(f, v)->head) == OP_output) return false;
+  for (uint32_t i = v.i + 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_output && f->buf_of[i] == f->buf_of[v.i]) return true;
+  return false;
+}
+
 // Views and next versions alias their operand, but views in a kernel, which are no memory; memory that belongs to the caller is
 // not written.
 static bool check_alias(Fn *f, Val v) {
@@ -194,8 +202,7 @@ static bool check_alias(Fn *f, Val v) {
   uint8_t seg = buf_at(f, v)->seg;
   if (next && seg == SEG_PARAM && class_at(f, h) == CLASS_SLICE_UPDATE && !ir_attr(f, h, KEY_into_param))
     return ir_plan_broken(f, v, "overwrites a parameter that it does not update");
-  bool is_made = seg == SEG_OUT && op_at(f, buf_at(f, v)->head) != OP_output;  // here, in the caller's memory
-  return view || seg == SEG_ARENA || seg == SEG_PARAM || is_made ||
+  return view || seg == SEG_ARENA || seg == SEG_PARAM || is_handed_out(f, v) ||
          ir_plan_broken(f, v, "overwrites what is not the function's own");
 }
 

@@ -335,9 +335,6 @@ static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val 
   if (!has_elements(l, shape_at(l, a)) && !is_number(l, shape_at(l, a))) return false;
   if (ir_plan_bytes(l->f, a) != ir_plan_bytes(l->f, w)) return false;
   if (class_at(l, i) == CLASS_POINTWISE) return same_type(l, a, (Val){i});
-  bool strided = !is_last_axis(l);
-  // assign_buffers never reuses the operand of a sum there
-  if (strided && class_at(l, i) == CLASS_REDUCE) return false;
   return is_row_op(l, i) && (row_reads_of(op_at(l, i)).elements >> k & 1) && is_element(l, shape_at(l, a)) &&
          l->f->ins[a.i].dtype == DT_F32;
 }
