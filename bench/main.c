@@ -66,6 +66,9 @@ static const Workload *const workloads[] = {
     &bench_transformer12_long,
     &bench_gpt2_long,
     &bench_resnet50_training,
+    &bench_mobilenet,
+    &bench_efficientnet,
+    &bench_convnext,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};

@@ -11,6 +11,21 @@
 #include "ir/storage.h"
 
 // ---- values that are made of the result of a convolution or a pool, element by element
+// v is what a product makes of the rows that an image's pixels are, with as many pixels: the image; else none
+static Val image_of_rows(const Rules *r, Val v) {
+  const Ins *ins = ir_ins(r->f, v), *product = ins->op == OP_reshape ? ir_ins(r->f, ir_arg(r->f, v, 0)) : ins;
+  if (product->op != OP_matmul || ir_rank(r->p, product->shape) != 2) return (Val){0};
+  Val m = ir_arg(r->f, v, 0), rows = ir_arg(r->f, m, 0);
+  if (ir_ins(r->f, rows)->op != OP_reshape || ir_attr(r->f, m, KEY_ta)) return (Val){0};
+  Val image = ir_arg(r->f, rows, 0);
+  Shape s = ir_ins(r->f, image)->shape;
+  uint32_t rank = ir_rank(r->p, ins->shape);
+  bool same =
+      ir_rank(r->p, s) == rank && ir_dim_at(r->p, s, rank - 1).i == ir_dim_at(r->p, ir_ins(r->f, rows)->shape, 1).i;
+  for (uint32_t k = 0; same && k + 1 < rank; k++) same = ir_dim_at(r->p, s, k).i == ir_dim_at(r->p, ins->shape, k).i;
+  return same ? image : (Val){0};
+}
+
 // A convolution of one element is a product.
 static bool is_made_of_image(const Rules *r, Val v) {
   const Ins *ins = ir_ins(r->f, v);
@@ -18,6 +33,8 @@ static bool is_made_of_image(const Rules *r, Val v) {
   if (ir_ops[ins->op].cls == CLASS_POOL) return true;
   if (ir_rank(r->p, ins->shape) < 3) return false;
   if (ins->op == OP_slice) return r->image[ir_arg(r->f, v, 0).i];
+  Val of = image_of_rows(r, v);
+  if (!ir_none(of)) return r->image[of.i] || ir_perm_of(r->f, of);
   if (ins->op == OP_linear) {
     Val a = ir_arg(r->f, v, 0);
     bool is_patch = ir_rank(r->p, ins->shape) > 3 && ir_perm_of(r->f, ir_view_base(r->f, a));
