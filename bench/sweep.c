@@ -2,6 +2,7 @@
 // bench/sweep.def, forward or backward: `softmax F(4096, 1000) backward`. Backward is the forward with the gradients of
 // sum(y g) with respect to all f32 inputs and all parameters.
 #include "bench/bench.h"
+#include "bench/blocks.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,18 +11,19 @@
 #include "ir/storage.h"
 
 // ---- values that are made of the result of a convolution or a pool, element by element
-// v is what a product makes of the rows that an image's pixels are, with as many pixels: the image; else none
+// v is what a product makes of the rows that an image's pixels are, as an image of as many: the former; else none
 static Val image_of_rows(const Rules *r, Val v) {
-  const Ins *ins = ir_ins(r->f, v), *product = ins->op == OP_reshape ? ir_ins(r->f, ir_arg(r->f, v, 0)) : ins;
-  if (product->op != OP_matmul || ir_rank(r->p, product->shape) != 2) return (Val){0};
-  Val m = ir_arg(r->f, v, 0), rows = ir_arg(r->f, m, 0);
-  if (ir_ins(r->f, rows)->op != OP_reshape || ir_attr(r->f, m, KEY_ta)) return (Val){0};
+  const Ins *ins = ir_ins(r->f, v);
+  Val m = ins->op == OP_reshape ? ir_arg(r->f, v, 0) : v;
+  if (ir_ins(r->f, m)->op != OP_matmul || m.i == v.i || ir_attr(r->f, m, KEY_ta)) return (Val){0};
+  Val rows = ir_arg(r->f, m, 0);
+  if (ir_ins(r->f, rows)->op != OP_reshape || ir_rank(r->p, ir_ins(r->f, rows)->shape) != 2) return (Val){0};
   Val image = ir_arg(r->f, rows, 0);
-  Shape s = ir_ins(r->f, image)->shape;
-  uint32_t rank = ir_rank(r->p, ins->shape);
+  Shape own = ins->shape, s = ir_ins(r->f, image)->shape;
+  uint32_t last = ir_rank(r->p, own) - 1;
   bool same =
-      ir_rank(r->p, s) == rank && ir_dim_at(r->p, s, rank - 1).i == ir_dim_at(r->p, ir_ins(r->f, rows)->shape, 1).i;
-  for (uint32_t k = 0; same && k + 1 < rank; k++) same = ir_dim_at(r->p, s, k).i == ir_dim_at(r->p, ins->shape, k).i;
+      ir_rank(r->p, s) == last + 1 && ir_dim_at(r->p, s, last).i == ir_dim_at(r->p, ir_ins(r->f, rows)->shape, 1).i;
+  for (uint32_t k = 0; same && k < last; k++) same = ir_dim_at(r->p, s, k).i == ir_dim_at(r->p, own, k).i;
   return same ? image : (Val){0};
 }
 
