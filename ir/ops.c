@@ -17,7 +17,7 @@ const char *const ir_arg_name[N_ARG_NAMES] = {
 // As optimizers.def has it for OP, whose operands would fall apart here at the commas of ARG
 #define UPDATE(n, states, numbers, either, ...)                                                                 \
   static const OperandInfo operands_##n[] = {ARG(param, F32) states ARG(grad, F32) numbers OPT(grad_scale, F32) \
-                                                 OPT(when, F32) OPT(owned, I64) either{0, 0}};
+                                                 OPT(when, F32) OPT(owned, I64) either ROWS_BY_INDEX{0, 0}};
 #include "ir/ops.def"
 // Of pointwise rows, by what they take
 #define OPERANDS_OF(dtypes)                             \
@@ -124,6 +124,12 @@ uint32_t ir_operand_at(const Fn *f, Val v, ArgName name) {
     k++;
   }
   return UINT32_MAX;
+}
+
+bool ir_takes(const Ins *ins, ArgName name) {
+  uint32_t slot = ir_op_operand((Op)ins->op, name);
+  uint32_t n = ins->n_args + (uint32_t)__builtin_popcount(ins->absent);  // behind the last present one no bit is set
+  return slot < n && !(ins->absent >> slot & 1);
 }
 
 Val ir_operand(const Fn *f, Val v, ArgName name) {

@@ -52,7 +52,14 @@ bool ir_is_product(const Fn *f, Val v) {
   return ir_ops[f->ins[v.i].op].cls == CLASS_GEMM && f->ins[v.i].dtype == DT_F32;
 }
 
-Val ir_gradient_of(const Fn *f, Val update) { return ir_operand(f, update, ARG_grad); }
+bool ir_updates_rows(const Fn *f, Val v) {
+  const OpInfo *op = &ir_ops[f->ins[v.i].op];
+  return op->cls == CLASS_OPTIMIZER && (op->flags & BY_ROWS || ir_has_operand(f, v, ARG_index));
+}
+
+Val ir_gradient_of(const Fn *f, Val update) {
+  return ir_updates_rows(f, update) ? (Val){0} : ir_operand(f, update, ARG_grad);
+}
 
 // ---- before pass functionalize: a handle names storage
 bool ir_is_alias(Op op) { return ir_ops[op].flags & ALIAS; }

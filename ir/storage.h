@@ -15,6 +15,7 @@ bool ir_writes_param(const Fn *f, Val v);    // v changes state that outlives th
 Val ir_view_base(const Fn *f, Val v);        // follows views to the value whose buffer they share
 bool ir_is_product(const Fn *f, Val v);      // of floats: its kernel may have a prologue and an epilogue
 // ir/passes/fusion/fuse_update.c
+bool ir_updates_rows(const Fn *f, Val v);     // is it an update whose gradient is rows, by index?
 Val ir_gradient_of(const Fn *f, Val update);  // none: v is no update, or one by rows
 const bool *ir_written_params(const Fn *f);   // by parameter
 Val ir_storage_root(const Fn *f, Val v);      // follows views and WRITES results to the first version of their buffer

@@ -178,12 +178,19 @@ static uint32_t update_attributes(Gen *g, Op op, bool beta1, Attr *a) {
   return n;
 }
 
-void add_optimizer(Gen *g) {
-  Val w = gen_pick_where(g, gen_is_param), in[MAX_OPERANDS];
-  if (ir_none(w)) w = gen_param(g, "w", ir_shape_ints(g->p, (int64_t[]){gen_size(g), gen_size(g)}, 2));
-  Val d = gradient_for(g, w);
-  if (d.i == w.i) return;
+// What an update takes beside its parameter: a gradient, or rows of one.
+typedef struct {
+  Val grad, index, factor, best;
+  int64_t padding;  // -1: none
+} Given;
+
+static Val given_operand(const Given *of, ArgName name) {
+  return name == ARG_index ? of->index : name == ARG_factor ? of->factor : name == ARG_best ? of->best : (Val){0};
+}
+
+static void update_by(Gen *g, Val w, const Given *of) {
   Op op = any_update(g);
+  Val in[MAX_OPERANDS];
   uint32_t n = 0, n_kept = ir_ops[op].n_res;
   Shape s = gen_shape_at(g, w);
   bool has_when = gen_chance(g, 30), has_beta1 = ir_op_operand(op, ARG_beta1) != UINT32_MAX && gen_chance(g, 50);
@@ -191,16 +198,58 @@ void add_optimizer(Gen *g) {
     ArgName name = (ArgName)ir_ops[op].operands[k].name;
     bool is_absent = name == ARG_grad_scale || name == ARG_owned || (name == ARG_when && !has_when) ||
                      (name == ARG_beta1 && !has_beta1);
-    if (is_absent) in[n++] = (Val){0};
-    else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? d : number_of(g, name);
+    if (is_absent || (name >= ARG_index && name <= ARG_best)) in[n++] = given_operand(of, name);
+    else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? of->grad : number_of(g, name);
   }
   while (n && ir_none(in[n - 1])) n--;
   Attr a[8];
-  Val new = gen_emit(g, op, in, n, a, update_attributes(g, op, has_beta1, a));
+  uint32_t n_attrs = update_attributes(g, op, has_beta1, a);
+  if (of->padding >= 0) a[n_attrs++] = ir_a_int(KEY_padding, of->padding);
+  Val new = gen_emit(g, op, in, n, a, n_attrs);
   if (ir_none(new)) return;
   for (uint32_t k = 1; k < n_kept; k++)
     if (gen_chance(g, 60)) show(g, in[k], (Val){new.i + k});
   written(g, w, new);
+}
+
+void add_optimizer(Gen *g) {
+  Val w = gen_pick_where(g, gen_is_param);
+  if (ir_none(w)) w = gen_param(g, "w", ir_shape_ints(g->p, (int64_t[]){gen_size(g), gen_size(g)}, 2));
+  Given of = {.grad = gradient_for(g, w), .padding = -1};
+  if (of.grad.i != w.i) update_by(g, w, &of);
+}
+
+// Of bags: where index has two axes. The rows of largest elements are those of the table before it changes.
+static void make_bags(Gen *g, Val w, Given *of) {
+  Dims d = gen_dims(g, of->index);
+  Shape bags = ir_shape(g->p, (Dim[]){d.d[0], gen_dims(g, w).d[1]}, 2);
+  Attr attr[] = {ir_a_int(KEY_max, 1), ir_a_int(KEY_padding, of->padding)};
+  of->grad = gen_leaf(g, bags);
+  if (gen_chance(g, 40)) of->factor = gen_leaf(g, gen_shape_at(g, of->index));
+  else if (gen_chance(g, 50))
+    of->best = gen_emit(g, OP_embedding_bag, (Val[]){w, of->index}, 2, attr, of->padding >= 0 ? 2 : 1);
+  if (!ir_none(of->best)) of->best.i += 2;
+}
+
+// Rows that an index names, and no others
+void add_optimizer_of_rows(Gen *g) {
+  Dims table = {{ir_dim(g->p, 1 + gen_below(g, 20)), ir_dim(g->p, gen_size(g))}, 2};
+  Val w = gen_pick_where(g, gen_any_table);
+  if (ir_none(w) || !gen_is_param(g, w)) w = gen_param(g, "w", gen_shape(g, &table));
+  table = gen_dims(g, w);
+  int64_t n = ir_dim_bound(g->p, table.d[0]);
+  Given of = {.index = n ? gen_index_below(g, n) : (Val){0}, .padding = -1};
+  if (ir_none(of.index)) return;
+  Dims d = gen_dims(g, of.index);
+  if (gen_chance(g, 30)) of.padding = gen_below(g, (uint32_t)n);
+  if (d.n == 2 && gen_chance(g, 60)) {
+    make_bags(g, w, &of);
+  } else {
+    d.d[d.n++] = table.d[1];
+    if (!gen_is_small(g, gen_shape(g, &d))) return;
+    of.grad = gen_leaf(g, gen_shape(g, &d));
+  }
+  if (!ir_none(of.grad)) update_by(g, w, &of);
 }
 
 // As pass sparse_updates makes it of an update whose gradient is that of look-ups.

@@ -9,6 +9,7 @@
 #include "ir/attention.h"
 #include "ir/interp/interp.h"
 #include "ir/slice.h"
+#include "ir/storage.h"
 #include "runtime/exec/numbers.h"
 #include "runtime/exec/plan.h"
 
@@ -98,6 +99,7 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
       if (ir_arg(f, (Val){i}, k).i != v.i) continue;
       Shape s = ir_ins(f, ir_arg(f, (Val){i}, 0))->shape;
       uint32_t rank = ir_rank(p, s);
+      if (ir_updates_rows(f, (Val){i})) w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, 0), slots));
       switch (ins->op) {
       case OP_sdpa:
       case OP_sdpa_grad:
@@ -108,7 +110,6 @@ static void find_wants(const Fn *f, Val v, const int64_t *slots, Wants *w) {
         break;
       case OP_cross_entropy_rows_grad:
       case OP_cross_entropy_rows: w->hi = smaller(w->hi, ir_dim_eval(p, ir_dim_at(p, s, rank - 1), slots)); break;
-      case OP_adamw_sparse:
       case OP_embedding_bag:
       case OP_embedding_bag_grad:
       case OP_embedding_bag_factor:

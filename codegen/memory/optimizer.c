@@ -8,6 +8,7 @@
 #include "codegen/math/primitives.h"
 #include "codegen/span.h"
 #include "ir/interp/interpret.h"
+#include "ir/storage.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static void compute_scalars(Cg *c, UpdateScalars *m) {
   for (uint32_t k = row->n_tensors - 1; k < op->n_operands; k++) {
     ArgName name = (ArgName)op->operands[k].name;
     Val x = ir_operand(c->f, m->v, name);
-    bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_index || name == ARG_owned;
+    bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_owned || (name >= ARG_index && name <= ARG_best);
     if (!is_tensor && !ir_none(x)) u.reg[name] = f64_of(c, scalar_arg(c, x));
   }
   run_lets(&u, row->scalars, row->n_scalars);
@@ -259,8 +260,7 @@ static Part part_of(Cg *c, Shape shape, Val range, int64_t unit) {
 
 static bool is_dense_update(const Fn *f, Val v) {
   const Ins *ins = ir_ins(f, v);
-  return ir_ops[ins->op].cls == CLASS_OPTIMIZER && !(ir_ops[ins->op].flags & BY_ROWS) &&
-         ir_shape_bound(f->prog, ins->shape);
+  return ir_ops[ins->op].cls == CLASS_OPTIMIZER && !ir_updates_rows(f, v) && ir_shape_bound(f->prog, ins->shape);
 }
 
 static Part part_of_update(Cg *c, Val v) {
@@ -297,7 +297,7 @@ bool cg_emit_optimizer(Cg *c) {
     if (ir_ops[ins->op].cls != CLASS_OPTIMIZER) continue;
     int64_t bound = ir_shape_bound(c->f->prog, ins->shape);
     if (bound == 0) continue;
-    if (ir_ops[ins->op].flags & BY_ROWS) {
+    if (ir_updates_rows(c->f, v)) {
       cg_emit_sparse_update(c, &m, v);
       continue;
     }

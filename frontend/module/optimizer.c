@@ -13,6 +13,7 @@
 #include "frontend/graph/report.h"
 #include "frontend/graph/scan.h"
 #include "frontend/graph/scope.h"
+#include "frontend/module/row_gradient.h"
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
 #include "frontend/run/finite.h"
@@ -68,14 +69,15 @@ typedef struct {
   tn_tensor beta1;  // where a schedule cycles it
 } Rates;
 
-typedef void Update(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad);
+// by_rows: all absent but the gradient, where whole parameters change
+typedef void Update(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, const FeRowGradient *by_rows);
 struct Optimizer {
   tn_function *f;
   tn_module *m;
   tn_site at;
   const NumberRow *numbers;
   double value[N_NUMBERS];  // of groups that do not say otherwise
-  bool require_gradients, maximize, decoupled, nesterov, centered, amsgrad;
+  bool require_gradients, maximize, sparse, decoupled, nesterov, centered, amsgrad;
   tn_schedule *schedule;
   Op (*op)(const Optimizer *o, const Rates *r);
   Update *update;
@@ -239,7 +241,18 @@ static uint32_t attributes(const Optimizer *o, const Rates *r, Op op, Attr *a) {
   return n;
 }
 
-static void update_by_row(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
+static tn_tensor row_operand(const FeRowGradient *by_rows, ArgName name) {
+  switch (name) {
+  case ARG_grad: return by_rows->grad;
+  case ARG_index: return by_rows->index;
+  case ARG_offsets: return by_rows->offsets;
+  case ARG_factor: return by_rows->factor;
+  case ARG_best: return by_rows->best;
+  default: return (tn_tensor){0};
+  }
+}
+
+static void update_by_row(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, const FeRowGradient *by_rows) {
   Op op = o->op(o, r);
   const OpInfo *row = &ir_ops[op];
   tn_tensor in[MAX_OPERANDS], step = {0};
@@ -250,11 +263,13 @@ static void update_by_row(Optimizer *o, const Rates *r, const FeParam *q, tn_ten
     ArgName name = (ArgName)row->operands[k].name;
     if (k == 0) in[k] = w;
     else if (k < n_res) in[k] = slot(o, ir_arg_name[name], q, r->value[NUM_initial_accumulator_value], &state[k]);
-    else in[k] = k == n_res ? grad : number_operand(o, r, q, name, step);
+    else in[k] = row_operand(by_rows, name).fn ? row_operand(by_rows, name) : number_operand(o, r, q, name, step);
   }
   while (!in[n - 1].fn) n--;
-  Attr a[IR_UPDATE_KEYS];
-  tn_tensor new = fe_emit(op, in, n, a, attributes(o, r, op, a), o->at);
+  Attr a[IR_UPDATE_KEYS + 1];
+  uint32_t n_attrs = attributes(o, r, op, a);
+  if (by_rows->padding) a[n_attrs++] = *by_rows->padding;
+  tn_tensor new = fe_emit(op, in, n, a, n_attrs, o->at);
   if (!fe_ok(new)) return;
   set_version(o, q, new);
   for (uint32_t k = 1; k < n_res; k++) set_version(o, state[k], (tn_tensor){new.fn, new.v + k});
@@ -272,6 +287,16 @@ static bool is_free(const Optimizer *o, const FeParam *q, FeUse *u) {
   return false;
 }
 
+// Is it a table of which rows are looked up? Others are updated as a whole.
+static bool is_looked_up(const tn_function *f, const FeParam *q) {
+  const Fn *ir = f->ir;
+  Val w = f->uses[q->index].first;
+  for (uint32_t i = 1; i < ir->n_ins; i++)
+    if ((ir->ins[i].op == OP_embedding || ir->ins[i].op == OP_embedding_bag) && ir_arg(ir, (Val){i}, 0).i == w.i)
+      return true;
+  return false;
+}
+
 static bool update_one(Optimizer *o, uint32_t index) {
   tn_function *f = o->f;
   FeParam *q = fe_param_of(f->p, index);
@@ -280,9 +305,10 @@ static bool update_one(Optimizer *o, uint32_t index) {
   if (!q->updated.i) q->updated = fe_loc(f->p, o->at);
   Rates r = rates_of(o, q->group);
   if (r.failed) return false;
-  tn_tensor grad = f->uses[index].grad;
-  if (o->maximize) grad = fe_keep(fe_emit2(OP_mul, grad, fe_const(f, -1, o->at), o->at), o->at);
-  o->update(o, &r, q, fe_read(f, q, o->at), grad);
+  FeRowGradient g = {.grad = f->uses[index].grad};
+  if (o->sparse && is_looked_up(f, q) && !fe_row_gradient(f, q, g.grad, o->at, &g)) return false;
+  if (o->maximize) g.grad = fe_keep(fe_emit2(OP_mul, g.grad, fe_const(f, -1, o->at), o->at), o->at);
+  o->update(o, &r, q, fe_read(f, q, o->at), &g);
   return true;
 }
 
@@ -311,6 +337,7 @@ static bool check_place(const Optimizer *o) {
                  .update = update_by_row,                  \
                  .require_gradients = o.require_gradients, \
                  .maximize = o.maximize,                   \
+                 .sparse = o.sparse,                       \
                  .schedule = o.schedule};                  \
   if (!check_place(&g) || !read_numbers(&g, &o)) return
 
@@ -414,7 +441,8 @@ static tn_tensor trust_ratio(const Optimizer *o, tn_tensor w, tn_tensor change) 
   return fe_emit(OP_select, either, 3, NULL, 0, o->at);
 }
 
-static void update_lamb(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, tn_tensor grad) {
+static void update_lamb(Optimizer *o, const Rates *r, const FeParam *q, tn_tensor w, const FeRowGradient *by_rows) {
+  tn_tensor grad = by_rows->grad;
   FeParam *avg, *avg_sq;
   double beta1 = r->value[NUM_beta1], beta2 = r->value[NUM_beta2];
   bool cycles = r->beta1.fn;
@@ -434,6 +462,10 @@ static void update_lamb(Optimizer *o, const Rates *r, const FeParam *q, tn_tenso
 #define op_of_lamb NULL
 void tn_lamb(tn_function *f, tn_module *m, tn_lamb_options o) {
   OPEN(lamb);
+  if (o.sparse) {
+    fe_error(f->p, E_ARGUMENT, o.at, "tn_lamb takes norms of whole parameters, and updates no rows of them (.sparse)");
+    return;
+  }
   g.update = update_lamb;
   update_all(&g);
 }

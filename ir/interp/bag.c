@@ -1,5 +1,6 @@
 // Bags of rows of a table, and their gradients.
 #include "ir/fn.h"
+#include "ir/intern.h"
 #include "ir/interp/interp.h"
 
 typedef struct {
@@ -84,4 +85,40 @@ static void add_product(const Bags *b, int64_t k, int64_t j, int64_t row, void *
 bool eval_embedding_bag_factor(Run *r, Val v) {
   Bags b = bags_of(r, v);
   return each_index(r, v, &b, add_product, run_result(r, v, 0).v);
+}
+
+// ---- the gradient of an update by rows
+typedef struct {
+  Tensor to, best;
+  bool *named;
+  int64_t *bag;  // by row: the last one that added to it, and 1
+} TableGradient;
+
+static void add_to_table(const Bags *b, int64_t k, int64_t j, int64_t row, void *ctx) {
+  TableGradient *t = ctx;
+  bool again = t->best.v && t->bag[row] == k + 1;  // the row that has the largest element counts once for a bag
+  t->named[row] = true, t->bag[row] = k + 1;
+  for (int64_t i = 0; i < b->width && !again; i++) {
+    bool has_it = !t->best.v || (int64_t)t->best.v[k * b->width + i] == row;
+    if (has_it) t->to.v[row * b->width + i] += b->g.v[k * b->width + i] * (b->factor.v ? b->factor.v[j] : 1);
+  }
+}
+
+bool run_rows_of_update(Run *r, Val v, Tensor *gradient, bool **named) {
+  Tensor table = run_arg(r, v, 0);
+  Sizes size = run_arg_sizes(r, v, 0), own = run_sizes(r, ir_operand(r->f, v, ARG_index));
+  Val grad = ir_operand(r->f, v, ARG_grad);
+  Bags b = {.index = run_operand(r, v, ARG_index), .g = run_operand(r, v, ARG_grad), .length = 1};
+  b.offsets = run_operand(r, v, ARG_offsets), b.factor = run_operand(r, v, ARG_factor);
+  b.rows = size.dim[0], b.width = size.dim[1], b.n_bags = b.index.n;
+  if (own.rank == 2 && ir_rank(r->f->prog, ir_ins(r->f, grad)->shape) == 2)
+    b.n_bags = own.dim[0], b.length = own.dim[1];
+  if (b.offsets.v) b.n_bags = b.offsets.n, b.length = 0;
+  b.padding = ir_attr(r->f, v, KEY_padding);
+  TableGradient t = {.to = {.v = rt_alloc(r->env->mem, (size_t)table.n * sizeof(double)), .n = table.n},
+                     .best = run_operand(r, v, ARG_best),
+                     .named = rt_alloc(r->env->mem, (size_t)b.rows),
+                     .bag = rt_alloc(r->env->mem, (size_t)b.rows * sizeof(int64_t))};
+  *gradient = t.to, *named = t.named;
+  return each_index(r, v, &b, add_to_table, &t);
 }

@@ -71,13 +71,14 @@ bool run_is_owned(const Run *r, Val v, int64_t i) {
 }
 
 // Does the update leave element i as it is?
-static bool is_off(const Run *r, Val v, int64_t i) {
+static bool is_off(const Run *r, Val v, int64_t i, const bool *named) {
+  if (named && !named[i / run_arg_sizes(r, v, 0).dim[1]]) return true;
   if (ir_has_operand(r->f, v, ARG_when) && run_operand(r, v, ARG_when).v[0] == 0) return true;
   return !run_is_owned(r, v, i);
 }
 
-// The gradient g of param, from any combination of operands.
-static bool update(Run *r, Val v, Tensor g) {
+// The gradient g of param, from any combination of operands. named: of the rows that change; NULL: all do
+static bool update(Run *r, Val v, Tensor g, const bool *named) {
   Op op = (Op)ir_ins(r->f, v)->op;
   const IrUpdate *row = ir_update_at(r->f, v);
   uint32_t n_kept = row->n_tensors - 1;
@@ -92,7 +93,7 @@ static bool update(Run *r, Val v, Tensor g) {
   for (int64_t i = 0; i < g.n; i++) {
     for (uint32_t k = 0; k < n_kept; k++) u.reg[operand[k].name] = run_arg(r, v, k).v[i];
     u.reg[ARG_grad] = g.v[i] * factor;
-    if (!is_off(r, v, i)) run_lets(&u, row->elements, row->n_elements);
+    if (!is_off(r, v, i, named)) run_lets(&u, row->elements, row->n_elements);
     for (uint32_t k = 0; k < n_kept; k++) r->val[v.i + k].v[i] = u.reg[operand[k].name];
   }
   return true;
@@ -102,11 +103,15 @@ static void make_results(Run *r, Val v) {
   for (uint32_t k = 0; k < ir_ops[ir_ins(r->f, v)->op].n_res; k++) run_result(r, v, k);
 }
 
-#define UPDATE(n, ...)                                \
-  bool eval_##n(Run *r, Val v) {                      \
-    make_results(r, v);                               \
-    return update(r, v, run_operand(r, v, ARG_grad)); \
-  }
+static bool eval_update(Run *r, Val v) {
+  Tensor g = run_operand(r, v, ARG_grad);
+  bool *named = NULL;
+  make_results(r, v);
+  return (!ir_has_operand(r->f, v, ARG_index) || run_rows_of_update(r, v, &g, &named)) && update(r, v, g, named);
+}
+
+#define UPDATE(n, ...) \
+  bool eval_##n(Run *r, Val v) { return eval_update(r, v); }
 #include "ir/optimizers.def"
 
 bool eval_adamw_sparse(Run *r, Val v) {
@@ -122,5 +127,5 @@ bool eval_adamw_sparse(Run *r, Val v) {
                       (long long)size.dim[0]);
     for (int64_t k = 0; k < width; k++) g.v[(int64_t)row * width + k] += rows.v[i * width + k];
   }
-  return update(r, v, g);
+  return update(r, v, g, NULL);
 }

@@ -402,8 +402,11 @@ uint16_t ir_rule_writes(const Infer *c) {
   if (owned != UINT32_MAX && !is_range(c, owned)) return bad_shape(c, "a range of elements is i64[2]");
   if (ir_has_operand(c->f, c->v, ARG_beta1) && ir_attr(c->f, c->v, KEY_beta1))
     return bad_shape(c, "beta1 is an operand or an attribute, not both");
+  uint16_t rows = ir_infer_rows_of_update(c);
+  if (rows) return rows;
+  bool by_rows = ir_has_operand(c->f, c->v, ARG_index);
   for (uint32_t k = 0; k < n_args(c); k++) {
-    if (k == owned) continue;
+    if (k == owned || (by_rows && (k == n || k >= ir_operand_at(c->f, c->v, ARG_index)))) continue;
     Shape want = k <= n ? shape_of(c, 0) : (Shape){0};
     if (shape_of(c, k).i != want.i)
       return bad_shape(c, "state and gradient must have the parameter's shape, what steers the update be scalars");

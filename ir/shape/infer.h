@@ -58,6 +58,7 @@ static inline uint16_t bad_shape(const Infer *c, const char *text) { return ir_i
 
 // 0, or the fault
 uint16_t ir_infer_dtype(const Infer *c, uint32_t k, DType t);
+uint16_t ir_infer_rows_of_update(const Infer *c);
 uint16_t ir_infer_rank(const Infer *c, uint32_t k, uint32_t least, uint32_t most);
 uint16_t ir_infer_axis(const Infer *c, uint32_t *axis);                        // {axis}, of operand 0
 uint16_t ir_infer_wants_dtypes(const Infer *c, uint32_t k, uint32_t accepts);  // the fault: operand k has none of these

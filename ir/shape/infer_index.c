@@ -191,6 +191,27 @@ uint16_t ir_rule_bag_grad(const Infer *c) {
   return 0;
 }
 
+// An update by rows (ir/optimizers.def): what the index, the bags and the gradient must be.
+uint16_t ir_infer_rows_of_update(const Infer *c) {
+  bool by_rows = ir_has_operand(c->f, c->v, ARG_index), has_best = ir_has_operand(c->f, c->v, ARG_best);
+  bool has_factor = ir_has_operand(c->f, c->v, ARG_factor), has_offsets = ir_has_operand(c->f, c->v, ARG_offsets);
+  if (!by_rows && !has_best && !has_factor && !has_offsets && !ir_attr(c->f, c->v, KEY_padding)) return 0;
+  if (!by_rows) return bad_shape(c, "bags, factors, a largest element and {padding} belong to an index");
+  if (ir_has_operand(c->f, c->v, ARG_owned)) return bad_shape(c, "an update by rows is not shared by processes");
+  uint32_t index = ir_operand_at(c->f, c->v, ARG_index), grad = ir_operand_at(c->f, c->v, ARG_grad);
+  uint32_t rank = ir_rank(c->p, shape_of(c, index));
+  bool has_bags = has_offsets || (rank == 2 && ir_rank(c->p, shape_of(c, grad)) == 2);
+  if (!has_bags && (has_best || has_factor)) return bad_shape(c, "factors and a largest element belong to bags");
+  if (!has_bags) return check_table_rows(c, index, grad);
+  Dim n;
+  TRY(check_bags(c, &n));
+  Shape want = ir_shape(c->p, (Dim[]){n, dim_of(c, 0, 1)}, 2);
+  if (shape_of(c, grad).i != want.i) return bad_shape(c, "the gradient must have a row for each bag");
+  if (has_best && (has_factor || shape_named(c, ARG_best).i != want.i))
+    return bad_shape(c, "a largest element has the gradient's shape, and takes no factors");
+  return 0;
+}
+
 uint16_t ir_rule_writes_rows(const Infer *c) {
   uint32_t index = ir_operand_at(c->f, c->v, ARG_index), rows = ir_operand_at(c->f, c->v, ARG_g);
   TRY(check_table_rows(c, index, rows));

@@ -195,7 +195,7 @@ void ir_find_input_checks(Fn *f) {
 
 // ---- what is left to the run
 // A gradient skips indices out of range: the forward reports them, or the host if the forward is dead.
-static bool passes_over(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].flags & SKIPS; }
+static bool passes_over(const Fn *f, Val v) { return ir_ops[f->ins[v.i].op].flags & SKIPS || ir_updates_rows(f, v); }
 
 static int64_t bound_of(const Fn *f, Val layout, uint32_t axis) {
   return ir_dim_bound(f->prog, ir_dim_at(f->prog, f->ins[layout.i].shape, axis));

@@ -329,7 +329,7 @@ static const char *updates_bar(const Groups *g, uint32_t to, Val v) {
   const Group *k = &g->list[to];
   uint32_t n = 0;
   if (class_of(g->f, v.i) != CLASS_OPTIMIZER) return "";
-  if ((ir_ops[g->f->ins[k->lead].op].flags | ir_ops[ir_ins(g->f, v)->op].flags) & BY_ROWS)
+  if (ir_updates_rows(g->f, (Val){k->lead}) || ir_updates_rows(g->f, v))
     return "a sparse update is a kernel of its own";
   for (uint32_t i = k->first; i; i = g->next[i]) {
     if (++n >= MAX_UPDATES) return too_many;

@@ -15,6 +15,7 @@
 // copy, too: no order would do.
 #include "ir/build.h"
 #include "ir/fn.h"
+#include "ir/ops.h"
 #include "ir/passes/passes.h"
 #include "ir/passes/plan.h"
 #include "ir/rewrite.h"
@@ -155,7 +156,7 @@ static Val target_for(CopyInsertion *s, Val v, uint32_t k) {
 static bool is_by_element(const CopyInsertion *s, Val v, uint32_t k) {
   const Ins *ins = old_ins(s, v);
   if (ir_ops[ins->op].cls == CLASS_SLICE_UPDATE) return false;
-  return ins->op == OP_assign || k == ir_op_operand((Op)ins->op, ARG_grad);
+  return ins->op == OP_assign || (k == ir_op_operand((Op)ins->op, ARG_grad) && !ir_takes(ins, ARG_index));
 }
 
 static bool is_reshaped_base(const CopyInsertion *s, Val v) {

@@ -40,9 +40,7 @@ static uint32_t root_of(Groups *g, Val v) {
 static void link(Groups *g, Val a, Val b) { g->parent[root_of(g, a)] = root_of(g, b); }
 
 // ---- linking
-static bool is_update(const Groups *g, Val v) {
-  return class_of(g, v) == CLASS_OPTIMIZER && !(ir_ops[op_of(g, v)].flags & BY_ROWS);
-}
+static bool is_update(const Groups *g, Val v) { return class_of(g, v) == CLASS_OPTIMIZER && !ir_updates_rows(g->f, v); }
 
 static bool is_by_element(const Groups *g, Val v) {
   return class_of(g, v) == CLASS_POINTWISE && op_of(g, v) != OP_output && !(ir_ops[op_of(g, v)].flags & RANDOM) &&

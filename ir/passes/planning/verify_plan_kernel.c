@@ -295,8 +295,7 @@ static bool reads_own(const Look *l, uint32_t i, uint32_t k, Val a) {
   case CLASS_GEMM:
     if (i == l->lead) return k < 2;
     if (class_at(l, i) == CLASS_MOMENTS || is_first(l, i)) return k == 0;
-    if (class_at(l, i) == CLASS_OPTIMIZER)
-      return k == ir_ops[op_at(l, i)].n_res && !(ir_ops[op_at(l, i)].flags & BY_ROWS);
+    if (class_at(l, i) == CLASS_OPTIMIZER) return k == ir_ops[op_at(l, i)].n_res && !ir_updates_rows(l->f, (Val){i});
     return reads_direct(l, i, a);
   default: return false;
   }
@@ -341,7 +340,7 @@ static bool reads_row_element(const Look *l, uint32_t i, uint32_t k, Val a, Val 
 
 // The gradient may alias the parameter; the other operands of an update are scalars, or gathered.
 static bool reads_by_update(const Look *l, uint32_t i, uint32_t k, Val w) {
-  return !(ir_ops[op_at(l, i)].flags & BY_ROWS) && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
+  return !ir_updates_rows(l->f, (Val){i}) && k == ir_ops[op_at(l, i)].n_res && ir_head(l->f, w).i == i;
 }
 
 // A next version aliases the old one element by element, whatever dtype its reader has; in-place reuse also requires
