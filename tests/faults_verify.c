@@ -1,6 +1,7 @@
 // Faults of the passes that rewrite instructions: ill-formed IR, as a pass with a mistake would leave it.
 #include "ir/intern.h"
 #include "ir/ops.h"
+#include "ir/storage.h"
 #include "tests/faults.h"
 
 static bool is_computed(const Fn *f, uint32_t i) { return op_at(f, i) != OP_result && class_at(f, i) != CLASS_LEAF; }
@@ -150,7 +151,7 @@ bool fault_layout_computed(Fn *f, uint32_t site) {
 // ---- updates: grad, touched, scaled
 static uint32_t update_at(const Fn *f, uint32_t *site) {
   for (uint32_t i = 1; i < f->n_ins; i++)
-    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIMIZER && op_at(f, i) != OP_adamw_sparse && at(site))
+    if (op_at(f, i) != OP_result && class_at(f, i) == CLASS_OPTIMIZER && !ir_updates_rows(f, (Val){i}) && at(site))
       return i;
   return 0;
 }

@@ -161,6 +161,13 @@ static const Sample samples[] = {
      "%w2, %m2, %s2 = adamw_sparse %w1, %m1, %s1, %i, %r, %k, %k, %k, %k {beta1=0.9, beta2=0.99, eps=1e-8}\n"
      "%w3 = sgd %w2, %g, %k, %k, %k\n%w4, %m4 = sgd_momentum %w3, %m2, %g, %k, %k, %k, %k, %k {dampening=0, "
      "nesterov}\n"},
+    {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\n",
+     "%i: i64[4,2], %r: f32[4,2,3], %j: i64[5], %o: i64[4], %f: f32[5], %h: f32[4,2], %g: f32[4,3], %b: i64[4,3], %k: "
+     "f32[]",
+     "%w = param @w\n%m = param @m\n%s = param @s\n"
+     "%w1, %m1, %s1 = adamw %w, %m, %s, %g, %k, %k, %k, %k, index=%i, factor=%h {beta1=0.9, beta2=0.99, eps=1e-8}\n"
+     "%w2, %m2 = sgd_momentum %w1, %m1, %g, %k, %k, %k, %k, index=%j, offsets=%o, factor=%f {padding=2}\n"
+     "%w8 = sgd %w2, %g, %k, %k, index=%i, best=%b\n"},
     {"param @w : f32[6,3] trainable\nstate @m : f32[6,3]\nstate @s : f32[6,3]\nstate @n : f32[6,3]\n",
      "%g: f32[6,3], %k: f32[]",
      "%w = param @w\n%m = param @m\n%s = param @s\n%n = param @n\n"

@@ -131,6 +131,8 @@
     {" concat slice slice_assign layer_norm layer_norm_grad rms_norm rms_norm_grad linear embedding_grad "
      "global_norm seq_scatter ",
      ALL_ARGS, DROPPED, "the last operand is optional", false},
+    {" %w8 ", 0, AXIS(0), "a table of any number of rows", false},
+    {" %w8 ", 4, AXIS(1), "any number of rows in a bag", false},
     {" adamw adamw_sparse amsgrad nadam radam adamax adagrad adadelta rmsprop rmsprop_momentum rmsprop_centered "
      "rmsprop_centered_momentum lion sgd sgd_momentum ",
      ALL_ARGS, DROPPED, "the factor of the gradient and whether there is an update are optional", false},
