@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/op_tables/sparse.txt and .bin: updates of a table by rows of gradient with an index each, as torch.optim.AdamW makes them
-of the dense gradient; gradients of tables that are looked up in and multiplied by.
+of the dense gradient, and as torch.optim makes them of sparse ones, of look-ups and bags; gradients of tables that are looked up in and
+multiplied by.
 
     python3 tests/make_sparse_goldens.py          (PyTorch 2.13, NumPy)
 """
@@ -42,6 +43,58 @@ for name, size, width, indices in (
     update(name, size, width, indices, adamw, "{" + betas + ", decoupled}", 0.01, 0.1)
     update(name + " without decay", size, width, indices, adam, "{" + betas + "}", 0.01, 0)
 update("with a factor", 7, 19, [ints(1, 4, 1, 0, 1), ints(6, 6)], adamw, "{" + betas + ", decoupled}", 0.01, 0.1, 0.375)
+
+
+# ---- only rows that were looked up: torch.optim's updates by sparse gradients
+def sparse(op, make, states, numbers, attrs, bags=(), **options):
+    """Three steps with other rows each. bags: operands of embedding_bag beside the index; without them rows are looked up."""
+    size, width, look_up = 12, 19, not bags
+    table = torch.nn.Parameter(rnd(size, width))
+    start, optimizer = table.detach().clone(), make([table])
+    zero, ins = torch.zeros(size, width), {}
+    body = "%p0 = param @p\n" + "".join(f"%{s}0 = param @{s}\n" for s in states)
+    body += "".join(f"%{n} = const {{value={x}}}\n" for n, x in numbers)
+    for k in range(3):
+        index = ints(*((7 * j + 5 * k) * (j + 1) % 11 for j in range(12))).reshape(4, 3)
+        given, more, text = dict(options), {}, ""
+        if "offsets" in bags:
+            index, given["offsets"] = index.reshape(-1), ints(0, 5, 5, 9)
+        if "factor" in bags:
+            given["per_sample_weights"] = rnd(*index.shape)
+        for name, key in (("offsets", "offsets"), ("factor", "per_sample_weights")):
+            if name in bags:
+                more[f"{name}{k}"] = given[key]
+        y = torch.nn.functional.embedding(index, table, sparse=True) if look_up else torch.nn.functional.embedding_bag(index, table, sparse=True, **given)
+        ins[f"i{k}"], ins[f"g{k}"] = index, rnd(*y.shape)
+        ins.update(more)
+        optimizer.zero_grad()
+        (y * ins[f"g{k}"]).sum().backward()
+        optimizer.step()
+        text = f", index=%i{k}" + "".join(f", {name}=%{name}{k}" for name in bags if name in ("offsets", "factor"))
+        body += f"%t{k} = const {{value={k + 1}}}\n"
+        results = ", ".join(f"%{s}{k + 1}" for s in ["p", *states])
+        operands = ", ".join(f"%{s}{k}" for s in ["p", *states]) + f", %g{k}"
+        operands += (f", %t{k}" if op != "sgd" else "") + "".join(f", %{n}" for n, _ in numbers)
+        body += f"{results} = {op} {operands}{text} {attrs}\n"
+    state = optimizer.state[table]
+    case(f"{op} by rows of {' '.join(bags) or 'look-ups'}", body, ins, {"p3": table.detach()},
+         params=[("p", start, table.detach()), *((s, zero, state[s]) for s in states)])
+
+
+rates = (("lr", 0.125), ("wd", 0))
+by_sgd = lambda p: torch.optim.SGD(p, lr=0.125)
+by_adagrad = lambda p: torch.optim.Adagrad(p, lr=0.125, eps=1e-6, lr_decay=0.25)
+# SparseAdam adds eps before it corrects the bias, Adam behind that: here it is too small to be seen.
+by_adam = lambda p: torch.optim.SparseAdam(p, lr=0.125, betas=(0.9, 0.99), eps=1e-30)
+moments, adam_attrs = ["exp_avg", "exp_avg_sq"], "{beta1=0.9, beta2=0.99, eps=1e-30}"
+sums = {"mode": "sum"}
+sparse("sgd", by_sgd, [], rates, "")
+sparse("adagrad", by_adagrad, ["sum"], rates, "{eps=1e-06, lr_decay=0.25}")
+sparse("adamw", by_adam, moments, rates, adam_attrs)
+sparse("sgd", by_sgd, [], rates, "", ["bags"], **sums)
+sparse("sgd", by_sgd, [], rates, "", ["offsets"], **sums)
+sparse("adagrad", by_adagrad, ["sum"], rates, "{eps=1e-06, lr_decay=0.25}", ["offsets", "factor"], **sums)
+sparse("adamw", by_adam, moments, rates, adam_attrs, ["factor"], **sums)
 
 
 # ---- tied tables: the rows of the look-up's gradient go into that of the product

@@ -165,11 +165,12 @@ TN_API void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn
 // names what cuts them off. require_gradients: it is an error, E122. Options and state have PyTorch's names; a number
 // that is 0 means PyTorch's default (but a weight decay, momentum or dampening of 0 is none; for a true 0, as of beta1, write
 // 1e-30). maximize: against the gradient's sign.
-// sparse: of a table whose rows are looked up (tn_embedding, tn_embedding_bag) only those rows, and theirs of the state, are read
-// and changed, as PyTorch's SparseAdam, and SGD and Adagrad of sparse gradients, do. The step counts for all rows. A row that is not
-// looked up keeps its value: no weight decay, no momentum, and its averages do not decay; of SGD without momentum or decay and of
-// Adagrad without decay that is what a dense update does, too. Other parameters below m are updated whole. A table that something
-// else reads, that a scan looks up, or whose gradient is clipped, averaged or hooked, is E_STATE; tn_lamb takes no sparse (E003).
+// sparse: of a table whose rows are looked up (tn_embedding, tn_embedding_bag, tn_index_select) only those rows, and theirs of the
+// state, are read and changed: nothing of the table's size is made. The step counts for all rows. A row that is not looked up keeps
+// its value: no weight decay, no momentum, and its averages do not decay. Of SGD and Adagrad without decay that is what a dense
+// update does, too, and what PyTorch does with sparse gradients; Adam is SparseAdam but for eps, which is added as Adam has it.
+// Other parameters below m are updated whole. A table that something else reads, that a scan looks up, or whose gradient is
+// clipped, averaged or hooked, is E_STATE; tn_lamb takes no sparse (E003).
 // State of parameter PATH is the entry optimizer.exp_avg.PATH and so on, as in the list of each; optimizer.step.PATH counts.
 #define TN_OPTIMIZER_OPTIONS \
   bool maximize;             \
