@@ -61,7 +61,7 @@ extern const Workload bench_vowels, bench_lstm256, bench_lstm64, bench_gru256, b
     bench_transformer12, bench_concat, bench_cast, bench_gpt2, bench_gpt2_decode, bench_ops, bench_conv, bench_resnet20,
     bench_resnet50, bench_pool, bench_linalg, bench_linear_scan, bench_sweep, bench_packed_attention,
     bench_packed_transformer, bench_decode_ragged, bench_transformer12_long, bench_gpt2_long, bench_resnet50_training,
-    bench_mobilenet, bench_efficientnet, bench_convnext;
+    bench_mobilenet, bench_efficientnet, bench_convnext, bench_sparse;
 
 // ---- bench/probe.c: what this machine can do at this moment, with n threads together
 double bench_peak_gflops(uint32_t n_threads);  // FMA rate from registers; 0: unknown here

@@ -69,6 +69,7 @@ static const Workload *const workloads[] = {
     &bench_mobilenet,
     &bench_efficientnet,
     &bench_convnext,
+    &bench_sparse,
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const char *const peer_names[] = {"torch", "torch-compile", "jax", "openblas"};

@@ -170,7 +170,7 @@ TN_API void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn
 // its value: no weight decay, no momentum, and its averages do not decay. Of SGD and Adagrad without decay that is what a dense
 // update does, too, and what PyTorch does with sparse gradients; Adam is SparseAdam but for eps, which is added as Adam has it.
 // Other parameters below m are updated whole. A table that something else reads, that a scan looks up, or whose gradient is
-// clipped, averaged or hooked, is E_STATE; tn_lamb takes no sparse (E003).
+// clipped, averaged or hooked, is E009; tn_lamb takes no sparse (E003).
 // State of parameter PATH is the entry optimizer.exp_avg.PATH and so on, as in the list of each; optimizer.step.PATH counts.
 #define TN_OPTIMIZER_OPTIONS \
   bool maximize;             \
