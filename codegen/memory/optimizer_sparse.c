@@ -13,7 +13,7 @@
 #include "codegen/span.h"
 #include "ir/storage.h"
 
-enum { COLUMNS = 1024, AHEAD = 6, LINE = 64 };  // of a sum on the stack; slots from a row's prefetch to its use
+enum { COLUMNS = 1024, AHEAD = 8, LINE = 64 };  // of a sum on the stack; slots from a row's prefetch to its use
 
 typedef struct {
   Cg *c;
