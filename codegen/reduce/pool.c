@@ -89,6 +89,7 @@ void cg_pool_begin(const PoolWalk *w, V first, V *state) {
   if (w->out_place) state[1] = first;
 }
 
+// In the order of memory the first of equal maxima wins, and the last NaN; elements of joined lines come in another order.
 void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight, V *state) {
   Cg *c = w->c;
   if (weight) {
@@ -97,6 +98,11 @@ void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight,
   }
   if (w->op == OP_max_pool) {
     V more = cg_fcmp(c, LLVMRealOGT, x, state[0]), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
+    if (w->line_of && w->out_place) {
+      more = cg_or(c, more, cg_and(c, cg_fcmp(c, LLVMRealOEQ, x, state[0]), cg_lt(c, place, state[1])));
+      V is_first = cg_fcmp(c, LLVMRealORD, state[0], state[0]);
+      is_nan = cg_and(c, is_nan, cg_or(c, is_first, cg_lt(c, state[1], place)));
+    }
     V take = cg_or(c, more, is_nan);
     state[0] = cg_select(c, take, x, state[0]);
     if (w->out_place) state[1] = cg_select(c, take, place, state[1]);
@@ -211,14 +217,14 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
   }
 }
 
-// As a pixel whose channels are the columns
-void cg_pool_add_lines(const PoolWalk *w, V to) {
+// As a pixel whose channels are the columns.
+void cg_pool_add_lines(const PoolWalk *w, V to, V to_line) {
   Cg *c = w->c;
   PoolWalk lines = *w;
   lines.channels = w->from[2], lines.from[2] = cg_i64(c, 1);
   lines.table[2] = (Table){0};
   lines.box[2] = (Range){cg_i64(c, 0), cg_i64(c, 1), 1};
-  lines.out = to, lines.pixel = cg_i64(c, 0);
+  lines.divisor = 1, lines.out = to, lines.out_place = to_line, lines.pixel = cg_i64(c, 0);
   all_channels(&lines, false);
 }
 

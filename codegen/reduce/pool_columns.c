@@ -2,8 +2,8 @@
 //
 // A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
 // neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
-// What lies outside of the source is left out by masks; of an image that is resized the lines are added first, into a row with
-// zeros on both sides, so that taps are read without masks and once for all lines.
+// What lies outside of the source is left out by masks; of an image that is resized, and of large windows, the lines are joined
+// first, into a row with zeros, or -inf, on both sides: taps are read without masks and once for all lines.
 #include "codegen/lanes.h"
 #include "codegen/reduce/pool_walk.h"
 
@@ -12,9 +12,10 @@
 typedef struct {
   PoolWalk *w;
   PoolColumns of;
-  V weight;         // [phase, tap, step]; NULL: all are 1
-  int64_t n_steps;  // of a row of `weight`: whole vectors
-  bool has_zeros;   // around the source
+  V weight;               // [phase, tap, step]; NULL: all are 1
+  int64_t n_steps;        // of a row of `weight`: whole vectors
+  bool has_zeros;         // around the source
+  const PoolWalk *lines;  // of a row of joined lines: the walk over them
 } Columns;
 
 typedef struct {
@@ -77,7 +78,7 @@ static V weight_of(const Block *b, V row, V upper) {
 // Phases of a step share taps.
 typedef struct {
   int64_t at;
-  V x, src_place;
+  V x, src_place, line_of;
 } Tap;
 
 static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint32_t *n) {
@@ -86,8 +87,9 @@ static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint3
   for (uint32_t k = 0; k < *n; k++)
     if (known[k].at == at) return &known[k];
   V from = plus(c, times(c, b->first, b->of->of.stride), at);
-  known[*n] =
-      (Tap){at, tap(b, c->vf, w->src, line, from), w->src_place ? tap(b, c->vi32, w->src_place, line, from) : NULL};
+  known[*n] = (Tap){.at = at, .x = tap(b, c->vf, w->src, line, from)};
+  if (w->src_place) known[*n].src_place = tap(b, c->vi32, w->src_place, line, from);
+  if (w->line_of) known[*n].line_of = tap(b, c->vi32, w->line_of, line, from);
   return &known[(*n)++];
 }
 
@@ -105,6 +107,7 @@ static void add_phases(const Block *b, V plane_line, V upper, V *state) {
       const Tap *x = tap_once(b, line, k->of.phase[r].at[t], known, &n_known);
       V place = NULL, at = plus(c, times(c, b->first, k->of.stride), x->at);
       if (w->out_place) place = cg_numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
+      if (x->line_of) place = cg_iadd(c, place, cg_imul(c, x->line_of, cg_splat(c, cg_trunc(c, w->from[2], c->i32))));
       cg_pool_join(w, x->x, place, x->src_place, own, weight_of(b, cg_i64(c, row), upper),
                    state + r * cg_pool_state(w));
     }
@@ -137,7 +140,7 @@ static void add_lines(const Block *b, bool is_whole, V *state) {
 // ---- blocks of vl steps
 // The places of the windows' first elements; -1 where a window lies wholly in the padding.
 static V first_places(const Block *b) {
-  const PoolWalk *w = b->of->w;
+  const PoolWalk *w = b->of->lines ? b->of->lines : b->of->w;
   const Pool *p = &w->p;
   Cg *c = w->c;
   int64_t d = p->dilation[2], reach = (p->kernel[2] - 1) * d + 1;
@@ -201,7 +204,16 @@ static void blocks(const Columns *k, bool has_all_lines) {
     for (If s = cg_either(c, is_inside(k, l.i)); cg_then(&s);) block(&(Block){k, l.i, !s.is_true}, has_all_lines);
 }
 
-// ---- the row with zeros on both sides
+// ---- the row with zeros, or -inf, on both sides
+// By lines first, a vector of results takes `lines * stride` loads of the source and one of the row for each column.
+static bool joins_lines_first(const PoolWalk *w, const PoolColumns *of) {
+  const Pool *p = &w->p;
+  if (w->table[POOL_AXES - 1].lo) return true;
+  if (p->is_grad || p->shares) return false;
+  int64_t lines = p->kernel[0] * p->kernel[1], columns = p->kernel[2];
+  return lines * columns > 2 * (lines * of->stride + columns);
+}
+
 static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
   int64_t lo, hi;
   reach(of, &lo, &hi);
@@ -210,26 +222,34 @@ static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
 
 void cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   Cg *c = w->c;
-  const AxisTaps *t = taps_of(w);
-  int64_t lo, hi, source, vl = c->t->vl, steps = cg_round_up(cg_ceil_div(t->n, of->n_phases), vl);
-  if (!w->table[POOL_AXES - 1].lo || !cg_const_value(w->from[2], &source)) return;
+  int64_t lo, hi, source, results, vl = c->t->vl;
+  bool has_sizes = cg_const_value(w->from[2], &source) && cg_const_value(w->to[2], &results);
+  if (!has_sizes || !joins_lines_first(w, of)) return;
+  int64_t steps = cg_round_up(cg_ceil_div(results, of->n_phases), vl);
+  V beside = cg_splat(c, cg_f32(c, w->op == OP_max_pool ? -INFINITY : 0));
   reach(of, &lo, &hi);
   int64_t before = zeros_before(w, of), n = before + cg_round_up(cg_larger(source, steps * of->stride + hi), vl);
   if (n * 4 > c->t->stack_bytes / 4) return;
   w->padded = cg_block(c, c->f32, n);
-  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, cg_zeros(c), w->padded, l.i);
+  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, beside, w->padded, l.i);
+  if (!w->out_place) return;
+  w->padded_line = cg_block(c, c->i32, n);
+  V behind = cg_splat(c, cg_trunc(c, plus(c, cg_mul(c, w->from[0], w->from[1]), 1), c->i32));
+  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, behind, w->padded_line, l.i);
 }
 
 static void columns_of_padded(const PoolWalk *w, Columns *k) {
   Cg *c = w->c;
   PoolWalk row = *w;
   V zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  row.src = cg_at(c, c->f32, w->padded, cg_i64(c, zeros_before(w, &k->of)));
-  cg_pool_add_lines(w, row.src);
+  V before = cg_i64(c, zeros_before(w, &k->of));
+  row.src = cg_at(c, c->f32, w->padded, before);
+  row.line_of = w->padded_line ? cg_at(c, c->i32, w->padded_line, before) : NULL;
+  cg_pool_add_lines(w, row.src, row.line_of);
   row.image = zero, row.from[0] = row.from[1] = one;
   row.table[0] = row.table[1] = (Table){0};
   row.box[0] = row.box[1] = (Range){zero, one, 1};
-  k->w = &row, k->has_zeros = true;
+  k->w = &row, k->has_zeros = true, k->lines = w;
   blocks(k, false);
 }
 
