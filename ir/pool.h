@@ -42,6 +42,7 @@ typedef struct {
 typedef struct {
   uint32_t stride, n_phases;
   PoolPhase phase[POOL_MOST_STRIDE];
+  uint32_t n_gathered;  // a resized axis without small steps: so many neighbours at most, which are gathered; else 0
 } PoolColumns;
 // false: it has no small steps, such as one whose windows share x out. A pool of one channel that has them is as fast as one
 // of many: its kernel has vectors along this axis.

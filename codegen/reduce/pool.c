@@ -263,7 +263,7 @@ static void each_row(PoolWalk *w) {
   Cg *c = w->c;
   PoolColumns columns;
   bool by_columns = cg_is_int(w->channels, 1) && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
-  if (by_columns) cg_pool_columns_open(w, &columns);
+  if (by_columns) by_columns = cg_pool_columns_open(w, &columns);
   for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);) {
     V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
     V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));

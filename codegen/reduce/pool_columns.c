@@ -13,6 +13,7 @@ typedef struct {
   PoolWalk *w;
   PoolColumns of;
   V weight;               // [phase, tap, step]; NULL: all are 1
+  V index;                // i32 [tap, step]: where neighbours stand that are gathered; NULL: taps are vectors
   int64_t n_steps;        // of a row of `weight`: whole vectors
   bool has_zeros;         // around the source
   const PoolWalk *lines;  // of a row of joined lines: the walk over them
@@ -49,6 +50,24 @@ static void fill_weights(Columns *k) {
         value[row * k->n_steps + step] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + i - t->lo[j]] : 0);
       }
   k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
+}
+
+// Neighbours that a result has not are a zero before the row.
+static void fill_gathered(Columns *k) {
+  Cg *c = k->w->c;
+  const AxisTaps *t = taps_of(k->w);
+  int64_t n = k->of.n_gathered;
+  k->n_steps = cg_round_up(t->n, c->t->vl);
+  V *value = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *value),
+    *index = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *index);
+  for (int64_t tap = 0; tap < n; tap++)
+    for (int64_t j = 0; j < k->n_steps; j++) {
+      bool is_tap = j < t->n && tap < t->hi[j] - t->lo[j];
+      value[tap * k->n_steps + j] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + tap] : 0);
+      index[tap * k->n_steps + j] = cg_i32(c, is_tap ? (int32_t)(t->lo[j] + tap) : -1);
+    }
+  k->index = cg_pool_constants(c, c->i32, index, n * k->n_steps);
+  if (has_weights(t)) k->weight = cg_pool_constants(c, c->f32, value, n * k->n_steps);
 }
 
 // ---- taps of a line of the source, whose first element is `line`
@@ -114,6 +133,15 @@ static void add_phases(const Block *b, V plane_line, V upper, V *state) {
   }
 }
 
+static void add_gathered(const Block *b, V *state) {
+  const Columns *k = b->of;
+  Cg *c = k->w->c;
+  for (int64_t tap = 0; tap < k->of.n_gathered; tap++) {
+    V row = cg_i64(c, tap), at = cg_get(c, c->vi32, k->index, plus(c, b->first, tap * k->n_steps));
+    cg_pool_join(k->w, cg_gather(c, c->f32, k->w->src, at, NULL), NULL, NULL, NULL, weight_of(b, row, NULL), state);
+  }
+}
+
 // ---- lines of the window
 static void add_line(const Block *b, V a0, V a1, V *state) {
   const PoolWalk *w = b->of->w;
@@ -172,7 +200,8 @@ static void block(const Block *b, bool has_all_lines) {
   V state[POOL_MOST_STRIDE * MOST_STATE], y[POOL_MOST_STRIDE], first = w->out_place ? first_places(b) : NULL;
   uint32_t n = cg_pool_state(w);
   for (uint32_t r = 0; r < k->of.n_phases; r++) cg_pool_begin(w, first, state + r * n);
-  add_lines(b, has_all_lines, state);
+  if (k->index) add_gathered(b, state);
+  else add_lines(b, has_all_lines, state);
   for (uint32_t r = 0; r < k->of.n_phases; r++) y[r] = cg_pool_divided(w, state[r * n]);
   if (w->out) store(b, w->out, y);
   if (w->out_place) store(b, w->out_place, state + 1);
@@ -216,26 +245,28 @@ static bool joins_lines_first(const PoolWalk *w, const PoolColumns *of) {
 
 static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
   int64_t lo, hi;
+  if (of->n_gathered) return w->c->t->vl;
   reach(of, &lo, &hi);
   return cg_round_up(-lo, w->c->t->vl);
 }
 
-void cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
+bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   Cg *c = w->c;
   int64_t lo, hi, source, results, vl = c->t->vl;
   bool has_sizes = cg_const_value(w->from[2], &source) && cg_const_value(w->to[2], &results);
-  if (!has_sizes || !joins_lines_first(w, of)) return;
+  if (!has_sizes || !joins_lines_first(w, of)) return !of->n_gathered;
   int64_t steps = cg_round_up(cg_ceil_div(results, of->n_phases), vl);
   V beside = cg_splat(c, cg_f32(c, w->op == OP_max_pool ? -INFINITY : 0));
   reach(of, &lo, &hi);
   int64_t before = zeros_before(w, of), n = before + cg_round_up(cg_larger(source, steps * of->stride + hi), vl);
-  if (n * 4 > c->t->stack_bytes / 4) return;
+  if (n * 4 > c->t->stack_bytes / 4) return !of->n_gathered;
   w->padded = cg_block(c, c->f32, n);
   for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, beside, w->padded, l.i);
-  if (!w->out_place) return;
+  if (!w->out_place) return true;
   w->padded_line = cg_block(c, c->i32, n);
   V behind = cg_splat(c, cg_trunc(c, plus(c, cg_mul(c, w->from[0], w->from[1]), 1), c->i32));
   for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, behind, w->padded_line, l.i);
+  return true;
 }
 
 static void columns_of_padded(const PoolWalk *w, Columns *k) {
@@ -257,7 +288,8 @@ void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
   Columns k = {.w = w, .of = *of};
   const Pool *p = &w->p;
   bool is_resize = w->table[POOL_AXES - 1].lo;
-  if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
+  if (of->n_gathered) fill_gathered(&k);
+  else if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
   if (w->padded) {
     columns_of_padded(w, &k);
   } else if (is_resize || p->is_grad || p->kernel[0] * p->kernel[1] * p->kernel[2] > MOST_TAPS) {

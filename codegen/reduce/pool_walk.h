@@ -61,7 +61,7 @@ void cg_pool_add_lines(const PoolWalk *w, V to,
                        V to_line);  // to_line: which line a maximum comes from; NULL: nobody asks
 
 // ---- pool_columns.c: of one channel, vectors along the last axis
-void cg_pool_columns_open(PoolWalk *w, const PoolColumns *of);  // before the first row
+bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of);  // before the first row; false: it cannot
 void cg_pool_columns(PoolWalk *w, const PoolColumns *of);       // the current row
 
 #endif

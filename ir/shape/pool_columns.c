@@ -60,11 +60,19 @@ static bool of_neighbours(const AxisTaps *t, int64_t source, PoolColumns *out) {
   return false;
 }
 
+// Any others, of constant sizes, if they are few
+static bool of_gathered(const AxisTaps *t, PoolColumns *out) {
+  *out = (PoolColumns){.stride = 1, .n_phases = 1};
+  for (int64_t j = 0; j < t->n; j++) out->n_gathered = (uint32_t)larger(out->n_gathered, t->hi[j] - t->lo[j]);
+  return out->n_gathered && out->n_gathered <= POOL_MOST_TAPS;
+}
+
 bool ir_pool_columns(const Fn *f, Val v, RtArena *mem, PoolColumns *out) {
   Pool p;
   ir_pool(f, v, &p);
   *out = (PoolColumns){.stride = 1};
   if (!ir_attr(f, v, KEY_filter)) return of_windows(&p, out);
   AxisTaps t = ir_axis_taps(f, v, p.rank - 1, mem);
-  return of_neighbours(&t, ir_dim_bound(f->prog, p.is_grad ? p.out[LAST] : p.in[LAST]), out);
+  if (of_neighbours(&t, ir_dim_bound(f->prog, p.is_grad ? p.out[LAST] : p.in[LAST]), out)) return true;
+  return ir_dim_is_const(f->prog, p.in[LAST]) && ir_dim_is_const(f->prog, p.out[LAST]) && of_gathered(&t, out);
 }
