@@ -1,11 +1,13 @@
 // Logarithms to the bases e, 2 and 10, and ln(1 + x), in floats.
 //
-// On AVX-512 by a table that lies in registers, of 16 intervals by the upper bits of m, where x = 2^e m, m in [1, 2), c near 1 / m:
+// The natural logarithm is one polynomial in m - 1, where x = 2^e m, whose bits are the same on all targets with fused
+// multiply-adds. log2 and log10 are made in doubles, and on AVX-512 by a table that lies in registers, of 16 intervals by the upper
+// bits of m, m in [1, 2), c near 1 / m:
 //
 //   log x = (e two + high[c]) + (r unit + r^2 q(r) + e two_lost + low[c]),   r = m c - 1, high + low = -log c
 //
 // `two` is the logarithm of 2 to few bits, and the first sum is exact, so that one rounding counts. Near 1 c is 1 or 1/2: there
-// r is exact and the first sum 0. Elsewhere the natural logarithm is one polynomial in m - 1, log2 and log10 are made in doubles.
+// r is exact and the first sum 0.
 #include "codegen/math/math.h"
 #include "codegen/math/primitives.h"
 
@@ -14,7 +16,7 @@
 enum { LANES = 16, N_INTERVALS = 16, N_COEFS = 4 };
 
 typedef struct {
-  double unit, unit_lost, two, two_lost;  // logarithms of e and 2, each as a sum
+  double unit, unit_lost, two, two_lost;  // logarithms of e and 2 to the base, each as a sum
   double q[N_COEFS];
   float high[N_INTERVALS], low[N_INTERVALS];
 } Base;
@@ -22,17 +24,6 @@ typedef struct {
 static const float near_inverse[N_INTERVALS] = {
     1.0,        0.9140625,   0.865234375, 0.8203125,  0.78125,     0.744140625, 0.7109375,   0.681640625,
     0.65234375, 0.626953125, 0.603515625, 0.58203125, 0.560546875, 0.54296875,  0.525390625, 0.5};
-static const Base base_e = {1,
-                            0,
-                            0.693115234375,
-                            3.194618499e-05,
-                            {-0.5, 0.33334446, -0.250066698, 0.188552305},
-                            {0, 0.08984375, 0.144744873, 0.198059082, 0.246856689, 0.295532227, 0.341156006,
-                             0.383239746, 0.427185059, 0.466888428, 0.504974365, 0.541229248, 0.578857422, 0.610717773,
-                             0.643615723, 0.693115234},
-                            {0, 1.25791221e-05, 9.98194719e-06, 1.08317308e-05, 3.38847849e-06, -6.97664973e-06,
-                             1.47515429e-05, 1.29567434e-05, -1.42653096e-06, -4.92582467e-06, 8.98290727e-06,
-                             1.89048728e-06, -1.50125952e-05, -1.42620884e-05, -2.47721869e-06, 3.19461833e-05}};
 static const Base base_2 = {1.44269502162933,
                             1.92596303e-08,
                             1,
@@ -71,8 +62,7 @@ static V log_16(Cg *c, const Base *b, V x) {
   V high = cg_fma(c, e, k(c, e, b->two), pick(c, b->high, index));
   if (b->two_lost) low = cg_fma(c, e, k(c, e, b->two_lost), low);
   V y = poly(c, r, b->q, N_COEFS);
-  y = b->unit_lost ? cg_fma(c, r, y, k(c, r, b->unit_lost)) : cg_fmul(c, r, y);
-  y = cg_fma(c, r, y, low);
+  y = cg_fma(c, r, cg_fma(c, r, y, k(c, r, b->unit_lost)), low);
   return cg_fadd(c, high, cg_fma(c, r, k(c, r, b->unit), y));
 }
 
@@ -88,6 +78,12 @@ static V log_of_parts(Cg *c, V e, V f) {
              -0.0451243483);
   y = cg_fma(c, cg_fmul(c, f, f), y, cg_fmul(c, e, k(c, e, 3.194618499e-05)));
   return cg_fma(c, e, k(c, e, 0.693115234375), cg_fadd(c, f, y));
+}
+
+// Zeros, infinities, NaN and negative numbers take their way through the two instructions: e is infinite, or f is NaN.
+static V log_x86(Cg *c, V x) {
+  V m = cg_significand(c, x), e = cg_fsub(c, cg_exponent(c, x), cg_exponent(c, m));
+  return log_of_parts(c, e, cg_fsub(c, m, k(c, x, 1)));
 }
 
 // Where a b + d is rounded twice: of 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2).
@@ -129,7 +125,7 @@ static void make_log_rare(Cg *c, V fn, void *ctx) {
 
 // Zeros, denormals, infinity, NaN and negative numbers, the bits of which lie outside those of normal numbers, are rare.
 V cg_log(Cg *c, V x) {
-  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_by_table(c, &base_e, x);
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return log_x86(c, x);
   if (!has_fma(c)) return log_of_any(c, x);
   V b = cast(c, x, c->i32), y = log_of_normal(c, x, b, NULL);
   LLVMTypeRef it = LLVMTypeOf(b);
