@@ -67,12 +67,31 @@ static tn_tensor largest_padded(tn_tensor t, tn_tensor x, tn_tensor flat, tn_ten
   (void)x, (void)w;
   return tn_embedding_bag(t, flat, .mode = TN_BAG_MAX, .offsets = offsets, .has_padding = true, .padding_idx = PADDING);
 }
-static LookUp *const lookups[] = {once, twice, sums, weighted, means, largest, largest_padded};
+// Rows that are read without gradients are not named by this: those are of the table's other end.
+static tn_tensor beside(tn_tensor t, tn_tensor x, tn_tensor flat, tn_tensor offsets, tn_tensor w) {
+  (void)offsets, (void)w;
+  tn_no_grad_begin(t.fn);
+  tn_tensor scale = tn_add(tn_mean(tn_detach(t)), tn_index_select(t, 0, tn_add(flat, tn_full_like(flat, ROWS - N))));
+  tn_no_grad_end(t.fn);
+  return tn_mul(looked_up(t, x), tn_unflatten(scale, 0, TN_SHAPE(BAGS, LENGTH)));
+}
+// Weights that the same optimizer changes first
+static tn_module *first;
+static tn_tensor weighted_by_head(tn_tensor t, tn_tensor x, tn_tensor flat, tn_tensor offsets, tn_tensor w) {
+  (void)flat, (void)offsets, (void)w;
+  tn_tensor all = tn_flatten(tn_param_value(t.fn, first, "weight"), 0, 1);
+  return tn_embedding_bag(t, x, .mode = TN_BAG_SUM,
+                          .per_sample_weights = tn_reshape(tn_slice(all, 0, 0, N), TN_SHAPE(BAGS, LENGTH)));
+}
+static LookUp *const lookups[] = {once,    twice,          sums,   weighted,        means,
+                                  largest, largest_padded, beside, weighted_by_head};
 enum { N_LOOKUPS = sizeof lookups / sizeof *lookups };
 
 static tn_program *build(uint32_t way, uint32_t lookup, bool sparse) {
   tn_program *p = tn_program_create("rows");
-  tn_module *net = tn_root(p), *words = tn_embedding(net, "words", ROWS, WIDE), *head = tn_linear(net, "head", WIDE, 3);
+  tn_module *net = tn_root(p), *words, *head;
+  first = lookups[lookup] == weighted_by_head ? tn_linear(net, "first", WIDE, 2, .no_bias = true) : NULL;
+  words = tn_embedding(net, "words", ROWS, WIDE), head = tn_linear(net, "head", WIDE, 3);
   tn_function *f = tn_function_begin(p, "f");
   tn_tensor x = tn_input(f, "x", TN_I64, TN_SHAPE(BAGS, LENGTH)), flat = tn_input(f, "flat", TN_I64, TN_SHAPE(N)),
             offsets = tn_input(f, "offsets", TN_I64, TN_SHAPE(BAGS)),
@@ -172,6 +191,32 @@ static void two_bags(tn_function *f, tn_module *net, tn_tensor x) {
   tn_adam(f, net, .sparse = true);
 }
 
+// What is read again must be as it was: in place nothing writes rows, what names and weighs them, losses or gradients.
+static tn_tensor rows_of(tn_module *net, tn_tensor index) { return tn_call(tn_child(net, "words"), index); }
+static void rows_written(tn_function *f, tn_module *net, tn_tensor x) {
+  tn_tensor y = rows_of(net, x);
+  tn_relu_(tn_slice(y, 1, 0, 2));
+  finish(f, tn_mean(y));
+  tn_adam(f, net, .sparse = true);
+}
+static void index_written(tn_function *f, tn_module *net, tn_tensor x) {
+  tn_tensor index = tn_clone(x);
+  finish(f, tn_mean(rows_of(net, index)));
+  tn_copy_(index, tn_mul(x, x));
+  tn_adam(f, net, .sparse = true);
+}
+static void loss_written(tn_function *f, tn_module *net, tn_tensor x) {
+  tn_tensor loss = tn_mean(rows_of(net, x));
+  tn_backward(loss);
+  tn_add_(loss, tn_mean(tn_square(rows_of(net, x))));
+  tn_adam(f, net, .sparse = true);
+}
+static void gradient_written(tn_function *f, tn_module *net, tn_tensor x) {
+  finish(f, tn_mean(rows_of(net, x)));
+  tn_clamp_(tn_param_grad(f, tn_child(net, "words"), "weight"), -1, 1);
+  tn_adam(f, net, .sparse = true);
+}
+
 static void check_refused(Build *make, const char *text) {
   tn_program *p = tn_program_create("refused");
   tn_module *net = tn_root(p);
@@ -213,6 +258,10 @@ int main(void) {
   check_refused(read_whole, "reads all of it");
   check_refused(by_lamb, "tn_lamb");
   check_refused(two_bags, "a bag is not its only reader");
+  check_refused(rows_written, "what was looked up is written in place");
+  check_refused(index_written, "what it was looked up by is written in place");
+  check_refused(loss_written, "the loss is written in place");
+  check_refused(gradient_written, "something changes its whole gradient");
   CHECK(peak_of(100) == peak_of(20000));
   return check_report();
 }

@@ -297,7 +297,15 @@ static bool is_looked_up(const tn_function *f, const FeParam *q) {
   return false;
 }
 
-static bool update_one(Optimizer *o, uint32_t index) {
+// The gradient of a parameter, before any update: rows may be weighted by what the optimizer changes.
+static bool gradient_of(const Optimizer *o, uint32_t index, FeRowGradient *g) {
+  tn_function *f = o->f;
+  FeParam *q = fe_param_of(f->p, index);
+  *g = (FeRowGradient){.grad = f->uses[index].grad};
+  return !o->sparse || !is_looked_up(f, q) || fe_row_gradient(f, q, g->grad, o->at, g);
+}
+
+static bool update_one(Optimizer *o, uint32_t index, FeRowGradient *g) {
   tn_function *f = o->f;
   FeParam *q = fe_param_of(f->p, index);
   if (!is_free(o, q, &f->uses[index])) return false;
@@ -305,17 +313,18 @@ static bool update_one(Optimizer *o, uint32_t index) {
   if (!q->updated.i) q->updated = fe_loc(f->p, o->at);
   Rates r = rates_of(o, q->group);
   if (r.failed) return false;
-  FeRowGradient g = {.grad = f->uses[index].grad};
-  if (o->sparse && is_looked_up(f, q) && !fe_row_gradient(f, q, g.grad, o->at, &g)) return false;
-  if (o->maximize) g.grad = fe_keep(fe_emit2(OP_mul, g.grad, fe_const(f, -1, o->at), o->at), o->at);
-  o->update(o, &r, q, fe_read(f, q, o->at), &g);
+  if (o->maximize) g->grad = fe_keep(fe_emit2(OP_mul, g->grad, fe_const(f, -1, o->at), o->at), o->at);
+  o->update(o, &r, q, fe_read(f, q, o->at), g);
   return true;
 }
 
 static void update_all(Optimizer *o) {
   uint32_t n, *index = fe_with_gradient(o->f, o->m, &n);
   if (fe_check_gradients(o->f, o->m, n, o->at)) fe_all_trained(o->f, o->m, o->require_gradients, o->at);
-  for (uint32_t k = 0; k < n && update_one(o, index[k]); k++) continue;
+  FeRowGradient *g = rt_alloc(o->f->p->mem, n * sizeof *g);
+  bool good = true;
+  for (uint32_t k = 0; k < n && good; k++) good = gradient_of(o, index[k], &g[k]);
+  for (uint32_t k = 0; k < n && good; k++) good = update_one(o, index[k], &g[k]);
   if (!o->m->trained.i) o->m->trained = fe_loc(o->f->p, o->at);
 }
 

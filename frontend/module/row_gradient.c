@@ -5,12 +5,14 @@
 //   %w1, .. = adamw %w, .., %r, .., index=%i    several look-ups: their rows, and indices, one behind the other
 //
 // A bag stands alone: its offsets, factors and largest elements are operands of the update too.
+// A handle shows what was written to it last: what is read again here must be as the look-up, or tn_backward, had it.
 #include "frontend/module/row_gradient.h"
 #include "frontend/graph/ops.h"
 #include "frontend/graph/report.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/fn.h"
 #include "ir/ops.h"
+#include "ir/storage.h"
 
 typedef struct {
   tn_function *f;
@@ -30,13 +32,35 @@ static bool refuse(const Search *s, Val reader, const char *why) {
   return false;
 }
 
+// Is v as it was behind instruction `since`?
+static bool is_kept(const Search *s, Val v, Val since, const char *why) {
+  const Fn *f = s->f->ir;
+  Val own = ir_written_storage(f, v);
+  for (uint32_t i = since.i + 1; i < f->n_ins; i++)
+    if (f->ins[i].op == OP_write && ir_written_storage(f, ir_arg(f, (Val){i}, 0)).i == own.i)
+      return refuse(s, (Val){i}, why);
+  return true;
+}
+
 // What tn_backward left: the gradient of one loss, which nothing has changed since.
 static bool find_loss(Search *s, tn_tensor grad) {
+  static const char *const changed = "something changes its whole gradient";
   const Ins *ins = fe_ins(grad);
   if (s->f->uses[s->q->index].when.fn) return refuse(s, (Val){0}, "its gradient is averaged over runs");
-  if (ins->op != OP_grad_of) return refuse(s, fe_val(grad), "something changes its whole gradient");
+  if (ins->op != OP_grad_of) return refuse(s, fe_val(grad), changed);
   s->loss = (tn_tensor){s->f, ir_arg(s->f->ir, fe_val(grad), 0).i};
-  return true;
+  return is_kept(s, fe_val(grad), fe_val(grad), changed) &&
+         is_kept(s, fe_val(s->loss), fe_val(grad), "the loss is written in place");
+}
+
+static bool is_kept_since(const Search *s, Val lookup) {
+  static const ArgName names[] = {ARG_index, ARG_offsets, ARG_factor};
+  bool good = is_kept(s, lookup, lookup, "what was looked up is written in place");
+  for (uint32_t k = 0; k < sizeof names / sizeof *names && good; k++) {
+    Val a = ir_operand(s->f->ir, lookup, names[k]);
+    good = ir_none(a) || is_kept(s, a, lookup, "what it was looked up by is written in place");
+  }
+  return good;
 }
 
 static bool is_lookup(const Fn *f, Val v, uint32_t k) {
@@ -51,10 +75,11 @@ static bool note_reader(Search *s, Val v, uint32_t k, bool in_scan, bool *is_tab
   if (is_version(f, v, k)) is_table[v.i] = true;
   bool counts = false;
   for (uint32_t r = 0; r < ir_ins(f, v)->n_res; r++) counts |= s->reached[v.i + r];
-  if (!counts || is_version(f, v, k)) return true;
+  if (!counts || !ir_grad_flows(f, v, k) || is_version(f, v, k)) return true;
   if (!is_lookup(f, v, k))
     return refuse(s, v, rt_printf(s->f->p->mem, "'%s' reads all of it", ir_ops[ir_ins(f, v)->op].name));
   if (in_scan) return refuse(s, v, "a scan looks them up");
+  if (!is_kept_since(s, v)) return false;
   *RT_PUSH(s->f->p->mem, s->lookups, s->n, s->cap) = v;
   return true;
 }
@@ -126,6 +151,7 @@ bool fe_row_gradient(tn_function *f, const FeParam *q, tn_tensor grad, tn_site a
   *out = (FeRowGradient){.index = operand(&s, v, ARG_index), .padding = padding};
   if (ir_ins(f->ir, v)->op == OP_embedding_bag) {
     out->offsets = operand(&s, v, ARG_offsets), out->factor = operand(&s, v, ARG_factor);
+    if (out->factor.fn) out->factor = fe_emit1(OP_clone, out->factor, at);
     if (ir_attr(f->ir, v, KEY_max)) out->best = (tn_tensor){f, v.i + 2};
   }
   out->grad = gradient_of(&s, v);
