@@ -165,6 +165,12 @@ static void add_lines(const Block *b, bool is_whole, V *state) {
       add_line(b, l0.i, l1.i, state);
 }
 
+// Of joined lines: a column that no line of the window has an element of has no line either, number -1, and its place is below -1.
+static V without_lines(Cg *c, V place) {
+  V none = cg_splat(c, cg_i32(c, -1));
+  return cg_select(c, cg_lt(c, place, none), none, place);
+}
+
 // ---- blocks of vl steps
 // The places of the windows' first elements; -1 where a window lies wholly in the padding.
 static V first_places(const Block *b) {
@@ -204,6 +210,7 @@ static void block(const Block *b, bool has_all_lines) {
   else add_lines(b, has_all_lines, state);
   for (uint32_t r = 0; r < k->of.n_phases; r++) y[r] = cg_pool_divided(w, state[r * n]);
   if (w->out) store(b, w->out, y);
+  if (w->out_place && k->lines) state[1] = without_lines(w->c, state[1]);
   if (w->out_place) store(b, w->out_place, state + 1);
 }
 

@@ -37,7 +37,7 @@ typedef struct {
 // x [N, C, spatial..], weight [O, C / groups, kernel..], bias [O] or TN_NONE -> [N, O, positions..], where along each axis
 // positions = (size + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down. Channels have constant sizes, N and spatial
 // axes may have those of the run, which is refused where it has less than 0 positions. The product of the strides is at most
-// 4096. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that are no such
+// 2^20. Another rank, channels that do not fit or a window longer than the padded axis are E004, options that are no such
 // numbers E003.
 TN_API tn_tensor tn_conv1d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
 TN_API tn_tensor tn_conv2d(tn_tensor x, tn_tensor weight, tn_tensor bias, tn_conv_options o);
