@@ -82,20 +82,27 @@ static bool is_sum_of_rows(const Look *l, uint32_t i) {
   return true;
 }
 
-// A reduction over one axis goes along it, but a sum of the rows of a matrix is a sum over rows.
+// A sum of the rows of a matrix is a sum over rows, where no other op says which way they go.
+static bool sums_rows(const Look *l, uint32_t i, uint32_t last) {
+  return op_at(l, i) == OP_sum && last == 1 && !ir_attr(l->f, (Val){i}, KEY_keepdim);
+}
+
+// A reduction over one axis goes along it.
 static uint32_t axis_of(const Look *l, uint32_t i, uint32_t last) {
   if (class_at(l, i) == CLASS_ROW) return (uint32_t)ir_attr_int(l->f, (Val){i}, KEY_axis, last);
   Shape axes = ir_attr(l->f, (Val){i}, KEY_axes)->u.list;
-  bool of_rows = op_at(l, i) == OP_sum && last == 1 && !ir_attr(l->f, (Val){i}, KEY_keepdim);
-  return ir_rank(l->f->prog, axes) != 1 || of_rows ? last : (uint32_t)ir_list_at(l->f->prog, axes, 0);
+  bool is_last = ir_rank(l->f->prog, axes) != 1 || sums_rows(l, i, last);
+  return is_last ? last : (uint32_t)ir_list_at(l->f->prog, axes, 0);
 }
 
 // The row axis is that of a row op, else of a reduction.
 static void find_rows(Look *l) {
   for (uint32_t i = l->k->first; i < l->end; i++) {
     if (is_result(l, i) || !is_row_op(l, i)) continue;
-    l->rows = shape_at(l, ir_arg(l->f, (Val){i}, 0));
-    l->axis = axis_of(l, i, ir_rank(l->f->prog, l->rows) - 1);
+    Shape rows = shape_at(l, ir_arg(l->f, (Val){i}, 0));
+    uint32_t last = ir_rank(l->f->prog, rows) - 1;
+    if (l->rows.i && class_at(l, i) != CLASS_ROW && sums_rows(l, i, last)) continue;
+    l->rows = rows, l->axis = axis_of(l, i, last);
     if (class_at(l, i) == CLASS_ROW) return;
   }
 }
