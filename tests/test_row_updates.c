@@ -83,8 +83,15 @@ static tn_tensor weighted_by_head(tn_tensor t, tn_tensor x, tn_tensor flat, tn_t
   return tn_embedding_bag(t, x, .mode = TN_BAG_SUM,
                           .per_sample_weights = tn_reshape(tn_slice(all, 0, 0, N), TN_SHAPE(BAGS, LENGTH)));
 }
-static LookUp *const lookups[] = {once,    twice,          sums,   weighted,        means,
-                                  largest, largest_padded, beside, weighted_by_head};
+static tn_tensor packed_twice(tn_tensor t, tn_tensor x, tn_tensor flat, tn_tensor offsets, tn_tensor w) {
+  static const int64_t lengths[BAGS] = {LENGTH, LENGTH, LENGTH, LENGTH, LENGTH};
+  (void)flat, (void)offsets, (void)w;
+  tn_packed s = tn_pack_constant(x, lengths, BAGS);
+  s.data = tn_mul(tn_index_select(t, 0, s.data), tn_tanh(tn_index_select(t, 0, s.data)));
+  return tn_rows(s);
+}
+static LookUp *const lookups[] = {once,    twice,          sums,   weighted,         means,
+                                  largest, largest_padded, beside, weighted_by_head, packed_twice};
 enum { N_LOOKUPS = sizeof lookups / sizeof *lookups };
 
 static tn_program *build(uint32_t way, uint32_t lookup, bool sparse) {

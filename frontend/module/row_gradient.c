@@ -8,6 +8,7 @@
 // A handle shows what was written to it last: what is read again here must be as the look-up, or tn_backward, had it.
 #include "frontend/module/row_gradient.h"
 #include "frontend/graph/ops.h"
+#include "frontend/graph/packed_rows.h"
 #include "frontend/graph/report.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/fn.h"
@@ -110,9 +111,10 @@ static tn_tensor gradient_of(const Search *s, Val lookup) {
   return fe_emit2(OP_grad_of, s->loss, (tn_tensor){s->f, lookup.i}, s->at);
 }
 
-// [..] -> [n]; [.., E] -> [n, E]
+// [..] -> [n]; [.., E] -> [n, E]; of packed sequences, too
 static tn_tensor flat(const Search *s, tn_tensor x, uint32_t features) {
   Prog *p = s->f->p->ir;
+  if (fe_rows(x).layout) x = fe_say_rows(x, (Rows){0}, s->at);
   uint32_t rank = fe_rank(x);
   Dim d[2] = {ir_dim(p, 1)};
   for (uint32_t k = 0; k + features < rank; k++) d[0] = ir_dim_mul(p, d[0], fe_axis_dim(x, k));
