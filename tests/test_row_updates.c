@@ -224,10 +224,17 @@ static void gradient_written(tn_function *f, tn_module *net, tn_tensor x) {
   tn_adam(f, net, .sparse = true);
 }
 
+static void of_16_bits(tn_function *f, tn_module *net, tn_tensor x) {
+  finish(f, tn_mean(tn_call(tn_child(net, "narrow"), x)));
+  tn_adam(f, net, .sparse = true);
+}
+
 static void check_refused(Build *make, const char *text) {
   tn_program *p = tn_program_create("refused");
   tn_module *net = tn_root(p);
   tn_embedding(net, "words", ROWS, WIDE);
+  tn_embedding(net, "narrow", ROWS, WIDE);
+  tn_store_as(net, "narrow", TN_BF16);
   tn_function *f = tn_function_begin(p, "f");
   make(f, net, tn_input(f, "x", TN_I64, TN_SHAPE(BAGS, LENGTH)));
   tn_function_end(f);
@@ -268,6 +275,7 @@ int main(void) {
   check_refused(rows_written, "what was looked up is written in place");
   check_refused(index_written, "what it was looked up by is written in place");
   check_refused(loss_written, "the loss is written in place");
+  check_refused(of_16_bits, "it is stored in 16 bits");
   check_refused(gradient_written, "something changes its whole gradient");
   CHECK(peak_of(100) == peak_of(20000));
   return check_report();

@@ -17,6 +17,7 @@
 #include "frontend/module/training.h"
 #include "frontend/module/tree.h"
 #include "frontend/run/finite.h"
+#include "ir/fn.h"
 #include "ir/optimizers.h"
 
 #include <math.h>
@@ -291,9 +292,11 @@ static bool is_free(const Optimizer *o, const FeParam *q, FeUse *u) {
 static bool is_looked_up(const tn_function *f, const FeParam *q) {
   const Fn *ir = f->ir;
   Val w = f->uses[q->index].first;
-  for (uint32_t i = 1; i < ir->n_ins; i++)
-    if ((ir->ins[i].op == OP_embedding || ir->ins[i].op == OP_embedding_bag) && ir_arg(ir, (Val){i}, 0).i == w.i)
-      return true;
+  for (uint32_t i = 1; i < ir->n_ins; i++) {
+    Op op = ir->ins[i].op;
+    bool takes_rows = op == OP_index_select && q->dtype != DT_F32 && ir_attr_int(ir, (Val){i}, KEY_axis, 0) == 0;
+    if ((op == OP_embedding || op == OP_embedding_bag || takes_rows) && ir_arg(ir, (Val){i}, 0).i == w.i) return true;
+  }
   return false;
 }
 

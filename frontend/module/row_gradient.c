@@ -142,6 +142,7 @@ static bool join_lookups(const Search *s, FeRowGradient *out) {
 
 bool fe_row_gradient(tn_function *f, const FeParam *q, tn_tensor grad, tn_site at, FeRowGradient *out) {
   Search s = {.f = f, .q = q, .at = at};
+  if (q->dtype != DT_F32) return refuse(&s, (Val){0}, "it is stored in 16 bits");
   if (!find_loss(&s, grad)) return false;
   f->reach.least = 0;
   ir_grad_reach(f->ir, fe_val(s.loss), &f->reach);

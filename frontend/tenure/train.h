@@ -169,8 +169,9 @@ TN_API void tn_plateau_step(tn_function *f, tn_schedule *s, tn_tensor metric, tn
 // state, are read and changed: nothing of the table's size is made. The step counts for all rows. A row that is not looked up keeps
 // its value: no weight decay, no momentum, and its averages do not decay. Of SGD and Adagrad without decay that is what a dense
 // update does, too, and what PyTorch does with sparse gradients; Adam is SparseAdam but for eps, which is added as Adam has it.
-// Other parameters below m are updated whole. A table that something else reads, that a scan looks up, or whose gradient is
-// clipped, averaged or hooked, is E009; tn_lamb takes no sparse (E003).
+// Other parameters below m are updated whole. A table that something else reads, that a scan looks up, that has 16 bits, or whose
+// gradient is clipped, averaged, hooked or written is E009, and so is it where rows, their index or weights are written in place
+// before the optimizer; tn_lamb takes no sparse (E003).
 // State of parameter PATH is the entry optimizer.exp_avg.PATH and so on, as in the list of each; optimizer.step.PATH counts.
 #define TN_OPTIMIZER_OPTIONS \
   bool maximize;             \
