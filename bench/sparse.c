@@ -51,7 +51,7 @@ static tn_tensor words_loss(const tn_tensor *table, const tn_tensor *index, tn_m
   tn_tensor near = tn_sum_axes(tn_mul(word, others), false, TN_INTS(2));
   tn_tensor good = tn_logsigmoid(tn_slice(near, 1, 0, 1)),
             bad = tn_logsigmoid(tn_neg(tn_slice(near, 1, 1, OTHERS - 1)));
-  return tn_neg(tn_add(tn_mean(good), tn_mean(bad)));
+  return tn_neg(tn_add(tn_sum(good), tn_sum(bad)));
 }
 
 static void train(tn_function *f, tn_module *net, const Case *c) {

@@ -28,7 +28,7 @@ def bags_loss(mode):
 def words_loss(tables, index):
     word, others = (F.embedding(i, t, sparse=True) for t, i in zip(tables, index))
     near = (word * others).sum(2)
-    return -(F.logsigmoid(near[:, :1]).mean() + F.logsigmoid(-near[:, 1:]).mean())
+    return -(F.logsigmoid(near[:, :1]).sum() + F.logsigmoid(-near[:, 1:]).sum())
 
 
 def main():
