@@ -288,24 +288,27 @@ static bool is_free(const Optimizer *o, const FeParam *q, FeUse *u) {
   return false;
 }
 
-// Is it a table of which rows are looked up? Others are updated as a whole.
-static bool is_looked_up(const tn_function *f, const FeParam *q) {
+// By value: is it a table of which rows are looked up? Others are updated as a whole.
+static const bool *find_tables(const tn_function *f) {
   const Fn *ir = f->ir;
-  Val w = f->uses[q->index].first;
+  bool *is_table = rt_alloc(f->p->mem, ir->n_ins);
   for (uint32_t i = 1; i < ir->n_ins; i++) {
-    Op op = ir->ins[i].op;
-    bool takes_rows = op == OP_index_select && q->dtype != DT_F32 && ir_attr_int(ir, (Val){i}, KEY_axis, 0) == 0;
-    if ((op == OP_embedding || op == OP_embedding_bag || takes_rows) && ir_arg(ir, (Val){i}, 0).i == w.i) return true;
+    Op op = (Op)ir->ins[i].op;
+    if (op != OP_embedding && op != OP_embedding_bag && op != OP_index_select) continue;
+    Val table = ir_arg(ir, (Val){i}, 0);
+    bool is_narrow = ir_ins(ir, table)->dtype != DT_F32;  // its rows are selected before they become f32
+    bool by_rows = is_narrow && ir_attr_int(ir, (Val){i}, KEY_axis, 0) == 0;
+    if (op != OP_index_select || by_rows) is_table[table.i] = true;
   }
-  return false;
+  return is_table;
 }
 
-// The gradient of a parameter, before any update: rows may be weighted by what the optimizer changes.
-static bool gradient_of(const Optimizer *o, uint32_t index, FeRowGradient *g) {
+// The gradient of a parameter, before any update: rows may be weighted by what the optimizer changes. is_table NULL: as a whole
+static bool gradient_of(const Optimizer *o, uint32_t index, const bool *is_table, FeRowGradient *g) {
   tn_function *f = o->f;
-  FeParam *q = fe_param_of(f->p, index);
-  *g = (FeRowGradient){.grad = f->uses[index].grad};
-  return !o->sparse || !is_looked_up(f, q) || fe_row_gradient(f, q, g->grad, o->at, g);
+  const FeUse *u = &f->uses[index];
+  *g = (FeRowGradient){.grad = u->grad};
+  return !is_table || !is_table[u->first.i] || fe_row_gradient(f, fe_param_of(f->p, index), g->grad, o->at, g);
 }
 
 static bool update_one(Optimizer *o, uint32_t index, FeRowGradient *g) {
@@ -325,8 +328,9 @@ static void update_all(Optimizer *o) {
   uint32_t n, *index = fe_with_gradient(o->f, o->m, &n);
   if (fe_check_gradients(o->f, o->m, n, o->at)) fe_all_trained(o->f, o->m, o->require_gradients, o->at);
   FeRowGradient *g = rt_alloc(o->f->p->mem, n * sizeof *g);
+  const bool *is_table = o->sparse ? find_tables(o->f) : NULL;
   bool good = true;
-  for (uint32_t k = 0; k < n && good; k++) good = gradient_of(o, index[k], &g[k]);
+  for (uint32_t k = 0; k < n && good; k++) good = gradient_of(o, index[k], is_table, &g[k]);
   for (uint32_t k = 0; k < n && good; k++) good = update_one(o, index[k], &g[k]);
   if (!o->m->trained.i) o->m->trained = fe_loc(o->f->p, o->at);
 }

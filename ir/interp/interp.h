@@ -25,9 +25,9 @@ typedef struct {
 static inline Tensor run_arg(const Run *r, Val v, uint32_t k) { return r->val[ir_arg(r->f, v, k).i]; }
 // By name; absent: an empty one, whose v is NULL.
 static inline Tensor run_operand(const Run *r, Val v, ArgName name) { return r->val[ir_operand(r->f, v, name).i]; }
-// Does this process change element i of the result that v writes?
 // Of an update by rows: the gradient of the whole table, and which rows change
 bool run_rows_of_update(Run *r, Val v, Tensor *gradient, bool **named);
+// Does this process change element i of the result that v writes?
 bool run_is_owned(const Run *r, Val v, int64_t i);
 Tensor run_result(Run *r, Val v, uint32_t k);  // allocates result k, zeroed, with its shape's run-time size
 Sizes run_sizes(const Run *r, Val v);          // of a value, at run time
