@@ -47,6 +47,32 @@ void cg_transpose(Cg *c, V *r) {
   }
 }
 
+// ---- sums over the lanes of vl vectors
+// The sum of the lower and the upper half of every item of x, then of y: items of `lanes` lanes, in order within `block` lanes.
+static V add_halves(Cg *c, V x, V y, uint32_t lanes, uint32_t block) {
+  uint32_t vl = c->t->vl, half = lanes / 2, items = block / lanes, lower[MAX_LANES], upper[MAX_LANES];
+  for (uint32_t i = 0; i < vl; i++) {
+    uint32_t item = i % block / half;
+    lower[i] = i / block * block + item % items * lanes + i % half + (item < items ? 0 : vl);
+    upper[i] = lower[i] + half;
+  }
+  return cg_fadd(c, cg_shuffle(c, x, y, lower, vl), cg_shuffle(c, x, y, upper, vl));
+}
+
+// Each round halves the vectors and the lanes of each sum. The last two rounds stay within groups of four lanes: so does u of
+// sum 4 t + u, while rounds before order t.
+V cg_sum_each(Cg *c, V *r) {
+  uint32_t vl = c->t->vl, n = vl / 2, lanes = vl;
+  for (; lanes > 4; lanes /= 2, n /= 2)
+    for (uint32_t k = 0; k < n; k++) {
+      uint32_t x = k / 4 * 8 + k % 4;
+      r[k] = add_halves(c, r[x], r[x + 4], lanes, vl);
+    }
+  for (; lanes > 1; lanes /= 2, n /= 2)
+    for (uint32_t k = 0; k < n; k++) r[k] = add_halves(c, r[2 * k], r[2 * k + 1], lanes, 4);
+  return r[0];
+}
+
 // ---- blocks in memory
 enum { T_SRC, T_DST, T_LD, T_ROWS, T_COLS, T_DST_LD };  // parameters
 
