@@ -96,7 +96,7 @@ V cg_reduce_lanes(Cg *c, Op join, V v);  // by a primitive of two operands
 // Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
 void cg_transpose_block(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld);
 void cg_transpose(Cg *c, V *row);  // vl vectors, in place
-V cg_sum_each(Cg *c, V *r);       // of vl vectors, which are lost: lane k is the sum of r[k]'s, halves first
+V cg_sum_each(Cg *c, V *r);        // of vl vectors, which are lost: lane k is the sum of r[k]'s, halves first
 // The transpose of rows x cols floats of whole vectors, ld apart: column j to dst + j dst_ld, and nothing beside it.
 void cg_store_transposed(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld);
 // ---- codegen/frame.c: fields of TnFrame and functions of TnServices, named by their offsetof in this process
