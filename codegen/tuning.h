@@ -38,6 +38,8 @@
   X(WAYS, 16, 128, "at most, rows of such a tile that are pages apart")                                                   \
   X(FAR_COLUMNS, 128, 23, "from which on rows of B are too far apart to be read in place")                                \
   X(FAR_K, 16, 23, "by at least so many of them")                                                                         \
+  X(TWICE_K, 512, 143, "at most, of a B that two tiles of rows read in place")                                            \
+  X(TWICE_LLC_PART, 2, 143, "part of the LLC that such a B takes at most")                                                \
   X(LONG_K, 4096, 23, "from which on k is cut even where nothing is packed")                                              \
   X(SHARED_PANELS, 12, 22, "of B; with fewer a packed A costs more than it wins (091 too)")                               \
   X(SHARED_K, 64, 91, "a shorter sum does not pay for the barrier")                                                       \

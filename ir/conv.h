@@ -26,7 +26,7 @@ typedef enum { CONV_AUTO, CONV_EXACT, CONV_WINOGRAD, N_CONV_ALGORITHMS } ConvAlg
 // Its name in text; NULL: there is no attribute.
 const char *ir_conv_algorithm_name(ConvAlgorithm a);
 
-typedef struct {
+typedef struct Conv {
   uint32_t rank;                          // spatial axes; those of size 1 in front make them three
   Val x, y, weight;                       // the operands that it reads, or the results that it makes
   Dim n;                                  // images

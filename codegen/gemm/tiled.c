@@ -60,8 +60,15 @@ static bool is_tall(const GemmPlan *p, const Target *t) {
   return p->k_max <= t->gemm_kc && b <= in_l2 && p->m_max * cg_larger(p->k_max, p->n_max) > in_l2;
 }
 
-static bool stays_in_place(const GemmPlan *p) {
-  bool far = cg_ceil_div(p->m_max, p->mr) >= 2 && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
+// Tiles of rows that read a panel of B again, whose rows are several lines, cost less than a copy of it, unless it comes from memory.
+static int64_t reads_in_place(const GemmPlan *p, const Target *t) {
+  int64_t in_llc = ir_f32_in(t->facts.llc_bytes / TWICE_LLC_PART);
+  return p->width > TILE_LINE && p->k_max <= TWICE_K && p->n_max * p->k_max <= in_llc ? 2 : 1;
+}
+
+static bool stays_in_place(const GemmPlan *p, const Target *t) {
+  bool again = cg_ceil_div(p->m_max, p->mr) > reads_in_place(p, t);
+  bool far = again && p->k_max >= FAR_K && p->n_max > FAR_COLUMNS;
   return p->pack_b != B_PREPACKED && !p->tb && !far;
 }
 
@@ -77,7 +84,7 @@ static bool copies_laid_rows(const GemmPlan *p, const Target *t) {
 }
 
 static PackB choose_pack_b(const GemmPlan *p, const Target *t) {
-  if (p->pack_b == B_PREPACKED || stays_in_place(p)) return p->pack_b;
+  if (p->pack_b == B_PREPACKED || stays_in_place(p, t)) return p->pack_b;
   if ((p->pack_a == A_PADDED_PER_MC_BLOCK && !copies_laid_rows(p, t)) || is_tall(p, t)) return B_SHARED;
   bool once = p->batch.n == 0 || p->b_has_batch;  // no other matrix has the same panel
   return !p->ta && once ? B_PRIVATE : B_SHARED;
@@ -102,7 +109,7 @@ static PackA choose_pack_a(const Fn *f, const GemmPlan *p, const Target *t) {
   if (copies_laid_rows(p, t)) return A_PADDED_PER_MC_BLOCK;
   if (p->m_max <= p->mr || p->batch.n || p->k_slice || cg_gemm_fuses_a(p)) return A_IN_PLACE;
   bool bad = has_bad_stride(f, p, t),
-       pays = panels_of(p) >= SHARED_PANELS && p->k_max >= SHARED_K && !stays_in_place(p);
+       pays = panels_of(p) >= SHARED_PANELS && p->k_max >= SHARED_K && !stays_in_place(p, t);
   if (pays && (bad || (has_many_tiles(p, t) && !is_tall(p, t)))) return A_SHARED;
   return bad ? choose_padding(p, t) : A_IN_PLACE;
 }

@@ -47,6 +47,7 @@ typedef struct {
   bool *changes;    // by old value: it has channels first from here on
   bool *read_last;  // by old value: somebody who does not change reads it
   bool *makes_first, *makes_last;  // by old value: it is a permutation of channels
+  Conv **mirrored;                 // by old value: the convolution that a transposed one becomes; NULL
   // by old value: the new one with channels first, [N, C, S..] or, of products and what is pointwise of them, [N, C, pixels];
   // 0: not made
   Val *first;
@@ -84,11 +85,16 @@ static bool is_read_first(const Layouts *l, Val v, uint32_t depth) {
 
 // Groups of one channel; or all channels, between two permutations, where vectors of pixels are at least as fast as those of
 // channels: few channels, or windows further apart. Few pixels would read all weights for little.
-static bool has_planes(const Layouts *l, Val v, const Conv *c) {
-  bool pixels = c->out[0] * c->out[1] * c->out[2] >= LEAST_PIXELS, far = c->stride[0] * c->stride[1] * c->stride[2] > 1;
-  if (c->groups == c->c && c->groups == c->o) return true;
-  if (ir_ins(l->f, v)->op != OP_conv || c->groups != 1 || c->run_sized || !pixels || !(far || c->c < FEW_CHANNELS))
+static bool has_planes(const Layouts *l, Val v, Conv c) {
+  if (c.groups == c.c && c.groups == c.o) return true;
+  if (ir_ins(l->f, v)->op == OP_conv_transpose && ir_mirror_conv(l->p, &c)) {
+    l->mirrored[v.i] = rt_alloc(l->p->mem, sizeof c);
+    *l->mirrored[v.i] = c;
+  } else if (ir_ins(l->f, v)->op != OP_conv) {
     return false;
+  }
+  bool pixels = c.out[0] * c.out[1] * c.out[2] >= LEAST_PIXELS, far = c.stride[0] * c.stride[1] * c.stride[2] > 1;
+  if (c.groups != 1 || c.run_sized || !pixels || !(far || c.c < FEW_CHANNELS)) return false;
   return ir_moves_channels(l->f, ir_arg(l->f, v, 0), false) && is_read_first(l, v, 0);
 }
 
@@ -96,7 +102,7 @@ static bool takes_channels_first(const Layouts *l, Val v) {
   Conv c;
   ir_conv(l->f, v, &c);
   bool is_wide = c.in[2] >= LEAST_WIDTH && c.out[2] >= LEAST_WIDTH, by_one = c.groups == c.c && c.groups == c.o;
-  return !c.channels_first && is_wide && c.algorithm == CONV_AUTO && has_planes(l, v, &c) &&
+  return !c.channels_first && is_wide && c.algorithm == CONV_AUTO && has_planes(l, v, c) &&
          c.stride[2] <= (by_one ? CONV_PLANES_STRIDE : CONV_FIRST_STRIDE) && c.kernel[2] <= CONV_FIRST_TAPS;
 }
 
@@ -399,6 +405,16 @@ static void emit_pool(Layouts *l, Val old) {
   }
 }
 
+static void emit_mirrored(Layouts *l, Val old, Val image, Val weight) {
+  const Ins ins = *old_at(l, old);
+  Attr attrs[8];
+  uint32_t n = ir_conv_attrs(l->p, l->mirrored[old.i], attrs);
+  attrs[n++] = ir_a_int(KEY_first, 1);
+  Val of[] = {image, ir_mirrored_weight(l->f, weight, ins.loc)};
+  l->first[old.i] = ir_emit(l->f, OP_conv, of, 2, attrs, n, ins.loc);
+  ir_copy_metadata(ir_ins(l->f, l->first[old.i]), &ins);
+}
+
 static void emit_conv(Layouts *l, Val old) {
   const Ins ins = *old_at(l, old);
   Attr first = ir_a_int(KEY_first, 1);
@@ -407,6 +423,10 @@ static void emit_conv(Layouts *l, Val old) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_weight = k == 1 && ins.op != OP_conv_weight_grad;
     of[k] = is_weight ? l->e.map[a.i] : image_of(l, a, ins.loc);
+  }
+  if (l->mirrored[old.i]) {
+    emit_mirrored(l, old, of[0], of[1]);
+    return;
   }
   l->first[old.i] = l->e.map[old.i] =
       emit_like(l, &ins, of, &first);  // as the latter it is read if it is the gradient of a weight
@@ -585,7 +605,7 @@ bool ir_pass_choose_layouts(Fn *f) {
                .group = rt_alloc(mem, n * sizeof *l.group)};
   l.saved = rt_alloc(mem, n * sizeof *l.saved), l.first = rt_alloc(mem, n * sizeof *l.first);
   l.has_core = rt_alloc(mem, n), l.changes = rt_alloc(mem, n), l.read_last = rt_alloc(mem, n);
-  l.makes_first = rt_alloc(mem, n), l.makes_last = rt_alloc(mem, n);
+  l.makes_first = rt_alloc(mem, n), l.makes_last = rt_alloc(mem, n), l.mirrored = rt_alloc(mem, n * sizeof *l.mirrored);
   find_groups(&l);
   add_savings(&l);
   if (!choose(&l)) return true;

@@ -45,4 +45,13 @@ const Attr *ir_perm_of(const Fn *f, Val v);              // NULL: v is no permut
 // the sizes of a window; none
 Val ir_tiled_image(const Fn *f, Val v, Dim *kernel);
 
+// ---- rules_mirror.c
+struct Conv;
+// Turns a convolution of stride 1 and one group around, whose image becomes its result; false: it is none, or cannot be
+bool ir_mirror_conv(Prog *p, struct Conv *c);
+// Its weight [C, O, kernel..] of [O, C, kernel..]
+Val ir_mirrored_weight(Fn *f, Val weight, Loc loc);
+// The attributes that the three ops share; room for 5
+uint32_t ir_conv_attrs(Prog *p, const struct Conv *c, Attr *to);
+
 #endif

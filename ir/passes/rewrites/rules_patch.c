@@ -215,13 +215,15 @@ Val rule_image_of_planes(Rules *r, Val v) {
 // ---- images of very few channels, which leave most lanes of a vector of channels without work
 //
 //   %y = conv_transpose %g, %w      g [N, H, W, O], w [O, C, kh, kw]
-//     ->     %r = matmul (reshape %w : [O, C kh kw]) {ta}, (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
+//     ->     %r = matmul (permute (reshape %w) : [C kh kw, O]), (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
 //            %y = the sum of the rows of %r, each moved to where its element of the window lies
 //
 // Windows further apart: such a sum for each phase, elements of the image as far apart as windows. Phases are interleaved then:
 //
 //            %c = concat of the phases : [N, C, sh sw, H / sh, W / sw]
 //            %y = permute (reshape %c : [N, C, sh, sw, ..]) {perm=[0,1,4,2,5,3]}
+//
+// A convolution of stride 1 that makes few channels is one, too (rules_mirror.c).
 enum { VERY_FEW_CHANNELS = 3, LEAST_SUMMED = 8, MOST_ROWS = 64, MOST_PHASES = 16 };
 
 static int64_t phases_of(const Conv *c) { return c->stride[0] * c->stride[1] * c->stride[2]; }
@@ -229,6 +231,7 @@ static int64_t phases_of(const Conv *c) { return c->stride[0] * c->stride[1] * c
 // Rows take at most twice the room of pixels and of the image.
 static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
+  if (ir_ins(r->f, v)->op == OP_conv && !ir_mirror_conv(r->p, c)) return false;
   int64_t taps = ir_conv_taps(c), phases = phases_of(c), room = c->o + (phases > 1 ? phases * c->c : 0);
   if (c->c > VERY_FEW_CHANNELS || c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD)
     return false;
@@ -244,13 +247,23 @@ static Val by_channels(Rules *r, const Conv *c, Val y, Attr *tb, uint32_t *n_att
   return reshaped(r, y, (Dim[]){c->n, is_last ? positions : channels, is_last ? channels : positions}, 3, loc);
 }
 
+// The weight as [C taps, O], of [O, C, kernel..], or mirrored of [C, O, kernel..]
+static Val rows_of_weight(Rules *r, const Conv *c, Val weight, bool is_mirrored, Loc loc) {
+  Dim channels = dim(r, c->c), summed = dim(r, c->o), taps = dim(r, ir_conv_taps(c));
+  int64_t order[] = {!is_mirrored, 2, is_mirrored};
+  Dim d[] = {is_mirrored ? channels : summed, is_mirrored ? summed : channels, taps};
+  weight = ir_permuted(r->f, reshaped(r, weight, d, 3, loc), ir_shape_ints(r->p, order, 3), loc);
+  return reshaped(r, weight, (Dim[]){ir_dim_mul(r->p, channels, taps), summed}, 2, loc);
+}
+
 // Elements of the image in a phase along an axis, of which the last phases may have one less.
 static int64_t count_of(const Conv *c, uint32_t k) { return (c->in[k] + c->stride[k] - 1) / c->stride[k]; }
 
-// Row `tap` of rows [N, C, taps, positions..] as a part of a phase of the image; none: it is of another one, or lies outside.
-static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, int64_t phase, Loc loc) {
+// Row number `row` of rows [N, C, taps, positions..], that of `tap`, as a part of a phase of the image; none: it is of another one,
+// or lies outside.
+static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t row, int64_t tap, int64_t phase, Loc loc) {
   uint32_t first = CONV_AXES - c->rank;
-  Crop part = {.start = {0, 0, tap}, .step = {1, 1, 1}, .size = {c->n, dim(r, c->c), dim(r, 1)}};
+  Crop part = {.start = {0, 0, row}, .step = {1, 1, 1}, .size = {c->n, dim(r, c->c), dim(r, 1)}};
   for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k], phase /= c->stride[k]) {
     uint32_t axis = 3 + k - first;
     int64_t at = tap % c->kernel[k] * c->dilation[k] - c->before[k] - phase % c->stride[k], count = count_of(c, k);
@@ -264,10 +277,11 @@ static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t tap, int64_t 
 }
 
 // Of one phase, [N, C, 1, count..]; none: no row is of it.
-static Val sum_of_phase(Rules *r, const Conv *c, Val rows, int64_t phase, Loc loc) {
+static Val sum_of_phase(Rules *r, const Conv *c, Val rows, bool is_mirrored, int64_t phase, Loc loc) {
   Val sum = {0};
-  for (int64_t tap = 0; tap < ir_conv_taps(c); tap++) {
-    Val own = row_in_image(r, c, rows, tap, phase, loc);
+  int64_t taps = ir_conv_taps(c);
+  for (int64_t tap = 0; tap < taps; tap++) {
+    Val own = row_in_image(r, c, rows, is_mirrored ? taps - 1 - tap : tap, tap, phase, loc);
     if (!ir_none(own)) sum = ir_none(sum) ? own : ir_op2(r->f, OP_add, sum, own, loc);
   }
   return sum;
@@ -288,14 +302,14 @@ static Val image_of_phases(Rules *r, const Conv *c, Val phases, Loc loc) {
 }
 
 // The sum of rows [N, C taps, positions] in the image, with channels first; none: elements that no row reaches
-static Val sum_of_rows(Rules *r, const Conv *c, Val rows, Loc loc) {
+static Val sum_of_rows(Rules *r, const Conv *c, Val rows, bool is_mirrored, Loc loc) {
   uint32_t first = CONV_AXES - c->rank, n = (uint32_t)phases_of(c);
   Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, ir_conv_taps(c))}, image[MAX_RANK] = {c->n, dim(r, c->c)};
   Val phase[MOST_PHASES];
   for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]), image[2 + k] = dim(r, c->in[first + k]);
   rows = reshaped(r, rows, d, c->rank + 3, loc);
   for (uint32_t k = 0; k < n; k++) {
-    phase[k] = sum_of_phase(r, c, rows, k, loc);
+    phase[k] = sum_of_phase(r, c, rows, is_mirrored, k, loc);
     if (ir_none(phase[k])) return phase[k];
   }
   if (n == 1) return reshaped(r, phase[0], image, c->rank + 2, loc);
@@ -307,13 +321,14 @@ Val rule_image_of_few(Rules *r, Val v) {
   Conv c;
   if (!is_sum_of_rows(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
-  Attr attrs[2] = {ir_a_int(KEY_ta, 1)};
+  bool is_mirrored = ir_ins(r->f, v)->op == OP_conv;
+  Attr attr;
   uint32_t n_attrs;
-  Val weight = matrix_of(r, &c, ir_arg(r->f, v, 1), loc);
-  Val of[] = {weight, by_channels(r, &c, ir_arg(r->f, v, 0), &attrs[1], &n_attrs, loc)};
-  Val rows = ir_emit(r->f, OP_matmul, of, 2, attrs, 1 + n_attrs, loc);
+  Val of[] = {rows_of_weight(r, &c, ir_arg(r->f, v, 1), is_mirrored, loc),
+              by_channels(r, &c, ir_arg(r->f, v, 0), &attr, &n_attrs, loc)};
+  Val rows = ir_emit(r->f, OP_matmul, of, 2, &attr, n_attrs, loc);
   ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, v));
-  Val image = sum_of_rows(r, &c, rows, loc);
+  Val image = sum_of_rows(r, &c, rows, is_mirrored, loc);
   if (ir_none(image)) return image;
   return named(r, channels_to_end(r, &c, image, loc), v);
 }
