@@ -141,10 +141,10 @@ static V row_of_a(Cg *c, const TileBody *t, const PanelRange *of, V a, uint32_t 
   return cg_at(c, c->i8, a, cg_mul(c, t->odd_rows[m / scale / 2], cg_i64(c, scale)));
 }
 
-// Rows of a partial sum one after the other: else LLVM loads those of all steps of a turn at once, where their strides are known at
-// run time, and keeps sums in memory.
+// Rows one after the other: else LLVM loads those of all steps of a turn at once, where their strides are known at run time, and
+// keeps sums in memory.
 static bool orders_rows(const Cg *c, const TileSpec *s) {
-  return c->t->vector_register && s->partial && unroll_of(s) > 1 && s->a_row == TILE_DYN;
+  return c->t->vector_register && unroll_of(s) > 1 && s->a_row == TILE_DYN;
 }
 
 static void k_step(Cg *c, const TileBody *t, const PanelRange *of, V a, V b, V *acc) {
