@@ -41,7 +41,12 @@ static V i32_of_float(Cg *c, V x) { return saturated(c, "llvm.fptosi.sat", x, c-
 
 static LLVMTypeRef elem_byte(Cg *c) { return c->i8; }
 static V float_of_u8(Cg *c, V x, LLVMTypeRef real) { return LLVMBuildUIToFP(c->b, x, cg_lanes_of(x, real), ""); }
-static V u8_of_float(Cg *c, V x) { return saturated(c, "llvm.fptoui.sat", x, elem_byte(c)); }
+static V u8_of_float(Cg *c, V x) {  // by i32: LLVM takes vectors to saturated bytes lane by lane
+  V least = LLVMConstNull(LLVMTypeOf(x)), most = cg_number(c, DT_F32, LLVMTypeOf(x), 255);
+  x = cg_select(c, cg_fcmp(c, LLVMRealOGT, x, least), x, least);  // NaN: 0
+  x = cg_select(c, cg_fcmp(c, LLVMRealOLT, x, most), x, most);
+  return cg_trunc(c, LLVMBuildFPToSI(c->b, x, cg_lanes_of(x, c->i32), ""), cg_lanes_of(x, elem_byte(c)));
+}
 
 // ---- bool: a byte. Of floats by their bits, which a flush of denormals does not see: a denormal and NaN are true.
 static V has_bits(Cg *c, V x) { return cg_ne(c, x, LLVMConstNull(LLVMTypeOf(x))); }

@@ -83,8 +83,43 @@ static Logistic logistic(Cg *c, V x) {
   return t;
 }
 
+// Where an instruction scales by 2^n: e^-x = 2^n (1 + p) for x of either sign, and 1 / (1 + e^-x) = 2^up / (bottom + lost), up
+// being -n. From -LOWEST on 2^up times any float is 0, and 1 + p is above 1; from HIGHEST on bottom is 2^up.
+#define LOWEST 350.2
+#define HIGHEST (-64)
+typedef struct {
+  V up, bottom, lost;
+} Scaled;
+
+static Scaled scaled_logistic(Cg *c, V x) {
+  V n, whole, p = cg_reduce_exp(c, at_least(c, at_most(c, cg_fneg(c, x), LOWEST), HIGHEST), &n, &whole);
+  Scaled t = {.up = cg_fneg(c, whole)};
+  V one = k(c, x, 1), rest = cg_fadd(c, cg_scalef(c, one, t.up), p);
+  t.bottom = cg_fadd(c, rest, one);
+  t.lost = cg_fsub(c, rest, cg_fsub(c, t.bottom, one));
+  return t;
+}
+
+static V scaled_sigmoid(Cg *c, V x) {
+  Scaled t = scaled_logistic(c, x);
+  V inverse = cg_fdiv(c, k(c, x, 1), t.bottom), off = cg_fmul(c, inverse, t.lost);
+  return cg_scalef(c, cg_fma(c, cg_fneg(c, off), inverse, inverse), t.up);
+}
+
+// What the quotient misses is added to it. -infinity gives NaN.
+static V scaled_silu(Cg *c, V x) {
+  Scaled t = scaled_logistic(c, x);
+  V inverse = cg_fdiv(c, k(c, x, 1), t.bottom), y = cg_fmul(c, x, inverse);
+  V off = cg_fma(c, cg_fneg(c, y), t.bottom, x);
+  off = cg_fma(c, cg_fneg(c, y), t.lost, off);
+  y = cg_scalef(c, cg_fma(c, off, inverse, y), t.up);
+  y = cg_select(c, cg_fcmp(c, LLVMRealOGT, x, k(c, x, 128)), x, y);
+  return with_sign(c, y, x);  // of -0
+}
+
 // 1 / (1 + t), or t / (1 + t) for negative x.
 static V sigmoid_of(Cg *c, V x) {
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return scaled_sigmoid(c, x);
   Logistic t = logistic(c, x);
   V inverse = cg_fdiv(c, k(c, x, 1), t.bottom), off = cg_fmul(c, inverse, t.lost);
   inverse = cg_fma(c, cg_fneg(c, off), inverse, inverse);
@@ -94,6 +129,7 @@ static V sigmoid_of(Cg *c, V x) {
 
 // x / (1 + t), or x t / (1 + t): what the quotient misses is added to it.
 static V silu_of(Cg *c, V x) {
+  if (cg_has_avx512(c, LLVMTypeOf(x))) return scaled_silu(c, x);
   Logistic t = logistic(c, x);
   V is_below = cg_fcmp(c, LLVMRealOLT, x, k(c, x, 0)), low = at_least(c, x, FARTHEST);
   V top = cg_select(c, is_below, cg_fma(c, low, t.p, low), x), inverse = cg_fdiv(c, k(c, x, 1), t.bottom);
