@@ -14,6 +14,7 @@
 #include "frontend/graph/promote.h"
 #include "frontend/graph/reduce.h"
 #include "frontend/graph/report.h"
+#include "frontend/graph/shape.h"
 #include "frontend/tenure/linalg.h"
 #include "runtime/format.h"
 
@@ -188,47 +189,21 @@ static Term permuted(Einsum *e, const Term *t, const uint8_t *to) {
   return moves ? emit_term(e, &out, fe_permute(t->t, perm, e->at)) : out;
 }
 
-// Elements at i, i of the last two axes [.., n, n]: rows of n + 1 of the flat axis begin with one each, but for the last.
-static Term last_diagonal(Einsum *e, const Term *t) {
-  Prog *p = e->f->p->ir;
-  uint32_t r = t->n;
-  Dim d = fe_axis_dim(t->t, r - 1), dims[MAX_RANK];
-  int64_t n = ir_dim_bound(p, d);
-  if (!ir_dim_is_const(p, d)) {
-    refuse(e, "a repeated label wants axes of a constant size");
-    return *t;
-  }
-  Term out = *t;
-  out.n--;
-  for (uint32_t k = 0; k + 2 < r; k++) dims[k] = fe_axis_dim(t->t, k);
-  dims[r - 2] = ir_dim(p, n * n);
-  tn_tensor flat = fe_reshape(t->t, dims, r - 1, e->at);
-  if (n < 2) return emit_term(e, &out, flat);
-  tn_tensor rows = fe_slice(flat, r - 2, 0, n * n - 1, e->at), last = fe_slice(flat, r - 2, n * n - 1, 1, e->at);
-  dims[r - 2] = ir_dim(p, n - 1), dims[r - 1] = ir_dim(p, n + 1);
-  rows = fe_slice(fe_reshape(rows, dims, r, e->at), r - 1, 0, 1, e->at);
-  rows = fe_reshape(rows, dims, r - 1, e->at);
-  return emit_term(e, &out, fe_concat((const tn_tensor[]){rows, last}, 2, r - 2, e->at));
-}
-
 static Term diagonals(Einsum *e, const Term *from) {
   Term t = *from;
   for (uint32_t i = 0; i < t.n; i++)
     for (uint32_t j = i + 1; j < t.n && !e->fails; j++) {
       if (t.label[i] != t.label[j]) continue;
-      uint32_t perm[MAX_RANK], n = 0;
+      Term out = {.n = 0};
       if (fe_axis_dim(t.t, i).i != fe_axis_dim(t.t, j).i) {
         refuse(e,
                rt_printf(e->f->p->mem, "%s stands for axes of different sizes of one operand", name_of(e, t.label[i])));
         return t;
       }
-      uint8_t label[MAX_RANK];
       for (uint32_t k = 0; k < t.n; k++)
-        if (k != i && k != j) label[n] = t.label[k], perm[n++] = k;
-      label[n] = label[n + 1] = t.label[i], perm[n] = i, perm[n + 1] = j;
-      t = emit_term(e, &t, fe_permute(t.t, perm, e->at));
-      memcpy(t.label, label, t.n);
-      if (!e->fails) t = last_diagonal(e, &t);
+        if (k != i && k != j) out.label[out.n++] = t.label[k];
+      out.label[out.n++] = t.label[i];
+      t = emit_term(e, &out, fe_diagonal(t.t, 0, i, j, e->at));
       i = (uint32_t)-1;  // from the beginning
       break;
     }
