@@ -5,15 +5,20 @@
 // What lies outside of the source is left out by masks; of an image that is resized, and of large windows, the lines are joined
 // first, into a row with zeros, or -inf, on both sides: taps are read without masks and once for all lines.
 #include "codegen/lanes.h"
+#include "codegen/math/primitives.h"
 #include "codegen/reduce/pool_walk.h"
 
 #include <math.h>
 
+enum { NEAR_MOST = 4 };  // vectors that hold the neighbours of a block
+
 typedef struct {
   PoolWalk *w;
   PoolColumns of;
-  V weight;               // [phase, tap, step]; NULL: all are 1
-  V index;                // i32 [tap, step]: where neighbours stand that are gathered; NULL: taps are vectors
+  V weight;  // [phase, tap, step]; NULL: all are 1
+  V index;   // i32 [tap, step]: where neighbours stand that are gathered; NULL: taps are vectors
+  V begin;   // i32 [tap, block]: what `index` counts from: n_near vectors hold a block's; NULL: 0
+  uint32_t n_near;
   int64_t n_steps;        // of a row of `weight`: whole vectors
   bool has_zeros;         // around the source
   const PoolWalk *lines;  // of a row of joined lines: the walk over them
@@ -52,21 +57,55 @@ static void fill_weights(Columns *k) {
   k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
 }
 
-// Neighbours that a result has not are a zero before the row.
+// A neighbour that a result has not is a zero beside the row, on the nearer side.
+static int64_t place_of(const Columns *k, const AxisTaps *t, int64_t tap, int64_t j) {
+  int64_t source = 0;
+  cg_const_value(k->w->from[2], &source);
+  if (j >= t->n) j = t->n - 1;
+  return tap < t->hi[j] - t->lo[j] ? t->lo[j] + tap : 2 * j < t->n ? -1 : source;
+}
+
+// From where on a block's neighbours stand; *last: the last of them.
+static int64_t first_place(const Columns *k, const AxisTaps *t, int64_t tap, int64_t block, int64_t *last) {
+  int64_t vl = k->w->c->t->vl, first = *last = place_of(k, t, tap, block * vl);
+  for (int64_t j = block * vl; j < (block + 1) * vl; j++) {
+    int64_t at = place_of(k, t, tap, j);
+    first = cg_smaller(first, at), *last = cg_larger(*last, at);
+  }
+  return first;
+}
+
+// 2 or 4 vectors where they hold the neighbours of every block, and instructions take lanes from two; else 0
+static uint32_t near_vectors(const Columns *k, const AxisTaps *t) {
+  int64_t vl = k->w->c->t->vl, most = 0, last;
+  if (!cg_has_avx512(k->w->c, k->w->c->vf)) return 0;
+  for (int64_t tap = 0; tap < k->of.n_gathered; tap++)
+    for (int64_t block = 0; block < k->n_steps / vl; block++) {
+      int64_t first = first_place(k, t, tap, block, &last);
+      most = cg_larger(most, last - first + 1);
+    }
+  return most <= 2 * vl ? 2 : most <= NEAR_MOST * vl ? NEAR_MOST : 0;
+}
+
 static void fill_gathered(Columns *k) {
   Cg *c = k->w->c;
   const AxisTaps *t = taps_of(k->w);
-  int64_t n = k->of.n_gathered;
-  k->n_steps = cg_round_up(t->n, c->t->vl);
+  int64_t n = k->of.n_gathered, vl = c->t->vl, last;
+  k->n_steps = cg_round_up(t->n, vl);
+  k->n_near = near_vectors(k, t);
   V *value = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *value),
-    *index = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *index);
+    *index = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *index),
+    *begin = rt_alloc(c->mem, (size_t)(n * k->n_steps / vl) * sizeof *begin);
   for (int64_t tap = 0; tap < n; tap++)
     for (int64_t j = 0; j < k->n_steps; j++) {
       bool is_tap = j < t->n && tap < t->hi[j] - t->lo[j];
+      int64_t block = j / vl, from = k->n_near ? first_place(k, t, tap, block, &last) : 0;
+      begin[tap * (k->n_steps / vl) + block] = cg_i32(c, (int32_t)from);
       value[tap * k->n_steps + j] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + tap] : 0);
-      index[tap * k->n_steps + j] = cg_i32(c, is_tap ? (int32_t)(t->lo[j] + tap) : -1);
+      index[tap * k->n_steps + j] = cg_i32(c, (int32_t)(place_of(k, t, tap, j) - from));
     }
   k->index = cg_pool_constants(c, c->i32, index, n * k->n_steps);
+  if (k->n_near) k->begin = cg_pool_constants(c, c->i32, begin, n * k->n_steps / vl);
   if (has_weights(t)) k->weight = cg_pool_constants(c, c->f32, value, n * k->n_steps);
 }
 
@@ -133,12 +172,35 @@ static void add_phases(const Block *b, V plane_line, V upper, V *state) {
   }
 }
 
+// Lanes `at` of n_near vectors from `base` on
+static V lanes_of_near(const Columns *k, V base, V at) {
+  Cg *c = k->w->c;
+  V pair[NEAR_MOST / 2];
+  for (uint32_t h = 0; h < k->n_near / 2; h++) {
+    V lo = cg_get(c, c->vf, base, cg_i64(c, 2 * h * c->t->vl)),
+      hi = cg_get(c, c->vf, base, cg_i64(c, (2 * h + 1) * c->t->vl));
+    pair[h] = cg_call_intrinsic(c, "llvm.x86.avx512.vpermi2var.ps.512", NULL, 0, (V[]){lo, at, hi}, 3);
+  }
+  if (k->n_near == 2) return pair[0];
+  return cg_select(c, cg_lt(c, at, cg_splat(c, cg_i32(c, 2 * (int32_t)c->t->vl))), pair[0], pair[1]);
+}
+
+static V neighbours(const Block *b, int64_t tap) {
+  const Columns *k = b->of;
+  Cg *c = k->w->c;
+  V at = cg_get(c, c->vi32, k->index, plus(c, b->first, tap * k->n_steps));
+  if (!k->begin) return cg_gather(c, c->f32, k->w->src, at, NULL);
+  V block = cg_div(c, b->first, cg_vl(c)), begin = plus(c, block, tap * (k->n_steps / c->t->vl));
+  begin = cg_sext(c, cg_get(c, c->i32, k->begin, begin), c->i64);
+  return lanes_of_near(k, cg_at(c, c->f32, k->w->src, begin), at);
+}
+
 static void add_gathered(const Block *b, V *state) {
   const Columns *k = b->of;
   Cg *c = k->w->c;
   for (int64_t tap = 0; tap < k->of.n_gathered; tap++) {
-    V row = cg_i64(c, tap), at = cg_get(c, c->vi32, k->index, plus(c, b->first, tap * k->n_steps));
-    cg_pool_join(k->w, cg_gather(c, c->f32, k->w->src, at, NULL), NULL, NULL, NULL, weight_of(b, row, NULL), state);
+    V weight = weight_of(b, cg_i64(c, tap), NULL);
+    cg_pool_join(k->w, neighbours(b, tap), NULL, NULL, NULL, weight, state);
   }
 }
 
@@ -266,6 +328,7 @@ bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   V beside = cg_splat(c, cg_f32(c, w->op == OP_max_pool ? -INFINITY : 0));
   reach(of, &lo, &hi);
   int64_t before = zeros_before(w, of), n = before + cg_round_up(cg_larger(source, steps * of->stride + hi), vl);
+  if (of->n_gathered) n += NEAR_MOST * vl;
   if (n * 4 > c->t->stack_bytes / 4) return !of->n_gathered;
   w->padded = cg_block(c, c->f32, n);
   for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, beside, w->padded, l.i);
