@@ -306,14 +306,15 @@ void cg_scatter(Cg *c, V v, V base, V index, V mask) {
   cg_call_intrinsic(c, "llvm.masked.scatter", over, 2, (V[]){v, at, align, mask ? mask : all_lanes(c, index)}, 4);
 }
 
-static void prefetch(Cg *c, V at, int32_t locality) {
+static void prefetch(Cg *c, V at, bool writes, int32_t locality) {
   LLVMTypeRef over[] = {c->ptr};
-  V arg[] = {at, cg_i32(c, 0), cg_i32(c, locality), cg_i32(c, 1)};  // read, .., data
+  V arg[] = {at, cg_i32(c, writes), cg_i32(c, locality), cg_i32(c, 1)};  // .., data
   cg_call_intrinsic(c, "llvm.prefetch", over, 1, arg, 4);
 }
 
-void cg_prefetch_l2(Cg *c, V at) { prefetch(c, at, 2); }
-void cg_prefetch_l1(Cg *c, V at) { prefetch(c, at, 3); }
+void cg_prefetch_l2(Cg *c, V at) { prefetch(c, at, false, 2); }
+void cg_prefetch_l1(Cg *c, V at) { prefetch(c, at, false, 3); }
+void cg_prefetch_write(Cg *c, V at) { prefetch(c, at, true, 3); }
 
 // By an empty piece of assembly, which needs no assembler.
 V cg_opaque(Cg *c, V x) {

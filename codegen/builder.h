@@ -107,6 +107,7 @@ V cg_gather(Cg *c, LLVMTypeRef elem, V base, V index, V mask);
 void cg_scatter(Cg *c, V v, V base, V index, V mask);
 void cg_prefetch_l2(Cg *c, V at);
 void cg_prefetch_l1(Cg *c, V at);
+void cg_prefetch_write(Cg *c, V at);  // what is written next, into L1
 
 // ---- what LLVM shall not know
 // What computes these n vectors, at least one, comes before loads and stores that follow; no instruction. Where LLVM has a name

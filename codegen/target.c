@@ -139,8 +139,7 @@ void cg_target_key(const Target *t, RtText *out) {
       t->gemm_mc_bytes,  t->gemm_kc,        t->gemm_kc_packed_a, t->gemm_b_bytes, t->gemm_kc_in_place,
       t->gemm_acc_bytes, t->prefers_blas,   t->rnn_mr,           t->rnn_kc_bytes, t->stack_bytes,
       t->partial_sum,    t->memory_streams, t->worker_bytes,     f->lanes,        f->l1_bytes,
-      f->l2_bytes,       f->llc_bytes,      f->page_bytes,       f->dtlb_entries, f->update_bytes,
-      f->step_bytes};
+      f->l2_bytes,       f->llc_bytes,      f->page_bytes,       f->update_bytes, f->step_bytes};
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) rt_text_add(out, "%s%lld", k ? " " : "", (long long)size[k]);
   rt_text_add(out, "%s convolution %d\n", t->fast_math ? " fast" : "", t->convolution);
 }

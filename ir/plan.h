@@ -107,7 +107,7 @@ typedef struct {
   // sums, are the same on all targets
   int64_t lanes;
   int64_t l1_bytes, l2_bytes, llc_bytes;  // of one worker; llc: its share of the last-level cache
-  int64_t page_bytes, dtlb_entries;       // dtlb: pages that L1's translation buffer holds
+  int64_t page_bytes;
   // a gradient of at least this size is not stored if the epilogue of its product can hold its update (089)
   int64_t update_bytes;
   int64_t step_bytes;  // what another order must save for each kernel, or wait of the team, that it has more (096)
@@ -119,7 +119,6 @@ typedef struct {
    .l2_bytes = 1 << 20,                          \
    .llc_bytes = 16 << 20,                        \
    .page_bytes = 4096,                           \
-   .dtlb_entries = 64,                           \
    .update_bytes = least_update_bytes,           \
    .step_bytes = 16384}
 // A buffer of so many bytes in the arena takes these.

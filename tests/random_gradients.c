@@ -93,14 +93,19 @@ static void add_label_gradient(Gen *g, Val v) {
 
 static void add_norm_gradient(Gen *g, Val v) {
   if (gen_last_size(g, v) < 2) return;
-  bool layer = gen_chance(g, 50), weighs = gen_chance(g, 60);
+  bool layer = gen_chance(g, 50), weighs = gen_chance(g, 60), along = !weighs && gen_chance(g, 50);
   Dim width = ir_dim(g->p, gen_last_size(g, v));
   Val x = gen_tame(g, v, 3), in[5] = {x};
   uint32_t n = 1;
-  if (layer) in[n++] = row_scalars(g, x);
-  in[n++] = row_scalars(g, x), in[n++] = like(g, x);
+  Dims numbers = gen_dims(g, x);
+  uint32_t axis = along ? (uint32_t)gen_below(g, numbers.n) : numbers.n - 1;
+  numbers.n--;
+  for (uint32_t k = axis; k < numbers.n; k++) numbers.d[k] = numbers.d[k + 1];
+  if (layer) in[n++] = gen_leaf(g, gen_shape(g, &numbers));
+  in[n++] = gen_leaf(g, gen_shape(g, &numbers)), in[n++] = like(g, x);
+  Attr attr = ir_a_int(KEY_axis, axis);
   if (weighs) in[n++] = gen_leaf(g, ir_shape(g->p, &width, 1));
-  gen_keep_tame(g, gen_emit(g, layer ? OP_layer_norm_grad : OP_rms_norm_grad, in, n, NULL, 0), 500);
+  gen_keep_tame(g, gen_emit(g, layer ? OP_layer_norm_grad : OP_rms_norm_grad, in, n, &attr, along), 500);
 }
 
 void add_row_gradient(Gen *g) {

@@ -1,5 +1,6 @@
 // Steps of the random generator: reductions, ops that work on rows, products, look-ups.
 #include "ir/build.h"
+#include "ir/conv.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
 #include "tests/random_gen.h"
@@ -52,8 +53,20 @@ void add_softmax(Gen *g) {
   else gen_keep(g, gen_emit(g, op, &v, 1, &attr, axis + 1 < rank), mag);
 }
 
+// Without weights, along any axis.
+static void add_norm_along(Gen *g, Val v) {
+  uint32_t axis = (uint32_t)gen_below(g, gen_dims(g, v).n);
+  if (size_of_axis(g, v, axis) < 2) return;
+  Attr attr[] = {ir_a_num(KEY_eps, 0.1), ir_a_int(KEY_axis, axis)};
+  gen_keep(g, gen_emit(g, gen_chance(g, 60) ? OP_layer_norm : OP_rms_norm, &v, 1, attr, 2), 8);
+}
+
 void add_row_norm(Gen *g) {
   Val v = gen_pick_where(g, gen_any_row), in[3];
+  if (!ir_none(v) && gen_chance(g, 30)) {
+    add_norm_along(g, v);
+    return;
+  }
   if (ir_none(v) || gen_last_size(g, v) < 2) return;
   Dim width = ir_dim(g->p, gen_last_size(g, v));
   bool layer = gen_chance(g, 60);
@@ -78,6 +91,34 @@ static Val scaled_under(Gen *g, Val v, Dims d) {
   Val in[2] = {gen_emit(g, OP_reshape, &v, 1, &shape, 1)};
   if (ir_none(in[0]) || ir_none(in[1] = leaf_beside(g, d))) return (Val){0};
   return gen_emit(g, gen_chance(g, 60) ? OP_mul : OP_add, in, 2, NULL, 0);
+}
+
+static Val moved_axis(Gen *g, Val v, bool to_last) {
+  uint32_t rank = gen_dims(g, v).n;
+  int64_t perm[MAX_RANK];
+  for (uint32_t k = 0; k < rank; k++) perm[k] = to_last ? ir_axis_in_last(rank, k) : ir_axis_in_first(rank, k);
+  Attr attr = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, rank));
+  return gen_emit(g, OP_permute, &v, 1, &attr, 1);
+}
+
+// Rows of the channels of an image that has them first, and numbers for each channel beside elements of the image.
+void add_rows_of_channels(Gen *g) {
+  Val v = gen_pick_where(g, gen_any_row), in[3];
+  if (ir_none(v) || gen_dims(g, v).n < 3) return;
+  Dims d = gen_dims(g, v), one = {.n = d.n - 1};
+  Dim channels = d.d[1];
+  if (!ir_dim_is_const(g->p, channels) || ir_dim_bound(g->p, channels) < 2) return;
+  for (uint32_t k = 0; k < one.n; k++) one.d[k] = k ? ir_dim(g->p, 1) : channels;
+  if (ir_none(in[0] = moved_axis(g, v, true))) return;
+  Op op = (Op[]){OP_layer_norm, OP_layer_norm, OP_rms_norm, OP_softmax}[gen_below(g, 4)];
+  uint32_t n = op == OP_softmax ? 1 : 1 + (uint32_t)gen_below(g, op == OP_layer_norm ? 3 : 2);
+  for (uint32_t k = 1; k < n; k++) in[k] = gen_leaf(g, ir_shape(g->p, &channels, 1));
+  Attr eps = ir_a_num(KEY_eps, 0.1);
+  Val y = gen_emit(g, op, in, n, &eps, op != OP_softmax);
+  if (ir_none(y) || ir_none(v = moved_axis(g, y, false))) return;
+  if (gen_chance(g, 30)) gen_keep_tame(g, y, 8);
+  if (gen_chance(g, 40)) v = gen_op2(g, gen_chance(g, 60) ? OP_mul : OP_add, v, gen_leaf(g, gen_shape(g, &one)));
+  if (!ir_none(v)) gen_keep_tame(g, v, 16);
 }
 
 // Axes of v as one, rows along it, and elements under the old axes before and after: as a norm of groups.

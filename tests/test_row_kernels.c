@@ -248,8 +248,9 @@ static void check_all_upright(void) {
   static const Upright shapes[] = {{1, 3, 1000}, {5, 7, 30}, {3, 2, 8}, {7, 63, 17}, {2, 300, 100}, {9, 1100, 16}};
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_upright(shapes[k], 1);
   check_upright((Upright){3, 1, 33}, 1);
-  check_upright((Upright){2, 130, 1024}, 5);  // a page apart: turned, in rows, turned back, and a sum
-  check_upright((Upright){40, 9, 5}, 5);      // too few side by side
+  check_upright((Upright){2, 130, 1024}, 1);   // a page apart
+  check_upright((Upright){1, 1030, 1024}, 5);  // too tall for a buffer: turned, in rows, turned back, and a sum
+  check_upright((Upright){40, 9, 5}, 5);       // too few side by side
 }
 
 // ---- plans

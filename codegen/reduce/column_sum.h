@@ -3,13 +3,16 @@
 #define TN_CODEGEN_REDUCE_COLUMN_SUM_H
 
 #include "codegen/cg.h"
+#include "ir/passes/plan.h"
 
-// Rows of a partial sum, how many there are of these, and a row in whole vectors: by bounds alone.
-int64_t cg_column_chunk(const Prog *p, Shape rows);
-int64_t cg_column_chunks(const Prog *p, Shape rows);
-int64_t cg_column_width(const Prog *p, Shape rows);
+// Rows of a partial sum, how many there are of these, and a row in whole vectors: by bounds alone. Strided rows count by groups
+// of COLUMN_LANES.
+int64_t cg_column_chunk(const Prog *p, RowSpace rows);
+int64_t cg_column_chunks(const Prog *p, RowSpace rows);
+int64_t cg_column_width(const Prog *p, RowSpace rows);
 
-enum { MAX_COLUMNS = 8, COLUMN_STEP = 32 };  // sums in a kernel; rows of a strip, before it is added to the partial sum
+// Sums in a kernel; rows, or groups of strided ones, of a strip, before it is added to the partial sum
+enum { MAX_COLUMNS = 8, COLUMN_STEP = 32, COLUMN_LANES = 16 };
 
 typedef struct {
   Cg *c;
@@ -21,18 +24,20 @@ typedef struct {
   uint32_t n;
   struct {
     Val v;
-    V strip;     // sum of up to COLUMN_STEP rows, on the stack
+    V strip;     // sum of up to COLUMN_STEP rows, on the stack; of strided rows [bound, COLUMN_LANES]
     V partials;  // scratch [n_chunks, bound in whole vectors]
   } sum[MAX_COLUMNS];
   V at;  // offset of the current chunk in the partials
+  bool strided;
+  V lane;  // strided: place in their group of the rows of which vectors are added
 } ColumnSums;
 
-void cg_column_sum_find(ColumnSums *s, Cg *c, Shape rows);  // the sums of the kernel; n == 0: there are none
-void cg_column_sum_open(ColumnSums *s, Cg *c, Shape rows);  // the same, with their memory
+void cg_column_sum_find(ColumnSums *s, Cg *c, RowSpace rows);  // the sums of the kernel; n == 0: there are none
+void cg_column_sum_open(ColumnSums *s, Cg *c, RowSpace rows);  // the same, with their memory
 void cg_column_sum_begin(ColumnSums *s, V chunk);
-// Mask NULL: all lanes
+// x: elements from i on of a row, or elements i of strided rows. Mask NULL: all lanes
 void cg_column_sum_add(ColumnSums *s, uint32_t k, V i, V x, V mask);
-void cg_column_sum_fold(ColumnSums *s);                // after a step of rows
+void cg_column_sum_fold(ColumnSums *s);                // after a step of rows, or of groups of them
 void cg_column_sum_finish(ColumnSums *s, bool alone);  // after all chunks; alone: only worker 0 gets here
 int64_t cg_column_sum_scratch(const Fn *f, Val v);
 #endif

@@ -11,18 +11,22 @@ enum { CHAINS = 4 };
 enum { PIVOT, SUM, SQUARES, COUNT, N_SUMS };  // of a slot: its pivot; sums of x - pivot; sums of their squares; rows
 
 // ---- the plan: by bounds alone
-static Shape shape_of_x(const Fn *f, Val v) { return ir_ins(f, ir_arg(f, v, 0))->shape; }
+static RowSpace rows_of_x(const Fn *f, Val v) {
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  return (RowSpace){s, ir_rank(f->prog, s) - 1};
+}
 
-int64_t cg_moments_chunks(const Fn *f, Val v) { return cg_column_chunks(f->prog, shape_of_x(f, v)); }
+int64_t cg_moments_chunks(const Fn *f, Val v) { return cg_column_chunks(f->prog, rows_of_x(f, v)); }
 
 int64_t cg_moments_slot_bytes(const Fn *f, Val v, int64_t n) {
-  return 4 * N_SUMS * cg_column_width(f->prog, shape_of_x(f, v)) * cg_larger(1, n);
+  return 4 * N_SUMS * cg_column_width(f->prog, rows_of_x(f, v)) * cg_larger(1, n);
 }
 
 void cg_moments_open(Moments *m, Cg *c, Val v, V scratch) {
-  Shape s = shape_of_x(c->f, v);
-  uint32_t rank = ir_rank(c->f->prog, s);
-  *m = (Moments){.c = c, .v = v, .slots = scratch, .width = cg_column_width(c->f->prog, s), .rows = cg_i64(c, 1)};
+  RowSpace x = rows_of_x(c->f, v);
+  Shape s = x.shape;
+  uint32_t rank = x.axis + 1;
+  *m = (Moments){.c = c, .v = v, .slots = scratch, .width = cg_column_width(c->f->prog, x), .rows = cg_i64(c, 1)};
   m->channels = cg_dim(c, ir_dim_at(c->f->prog, s, rank - 1));
   for (uint32_t k = 0; k + 1 < rank; k++) m->rows = cg_mul(c, m->rows, cg_dim(c, ir_dim_at(c->f->prog, s, k)));
 }
@@ -146,12 +150,12 @@ void cg_moments_add(Moments *m, const MomentPixels *p) {
 
 // ---- all rows, by chunks
 V cg_moments_chunks_there(Moments *m) {
-  return cg_ceil_div_value(m->c, m->rows, cg_column_chunk(m->c->f->prog, shape_of_x(m->c->f, m->v)));
+  return cg_ceil_div_value(m->c, m->rows, cg_column_chunk(m->c->f->prog, rows_of_x(m->c->f, m->v)));
 }
 
 void cg_moments_add_chunks(Moments *m, V x) {
   Cg *c = m->c;
-  V chunk = cg_i64(c, cg_column_chunk(c->f->prog, shape_of_x(c->f, m->v)));
+  V chunk = cg_i64(c, cg_column_chunk(c->f->prog, rows_of_x(m->c->f, m->v)));
   for (Loop l = cg_each_shared(c, cg_moments_chunks_there(m), 1); cg_next(&l);) {
     V row = cg_mul(c, l.i, chunk);
     cg_moments_add(m, &(MomentPixels){.slot = l.i,

@@ -64,7 +64,7 @@ static ReducePlan plan_reduce(const Fn *f, Val v) {
 
 // In a row kernel a sum over the rows adds up partial sums of its own.
 int64_t cg_reduce_scratch_bytes(const Fn *f, Val v, const Target *t) {
-  Shape rows;
+  RowSpace rows;
   if (ir_reduces_exactly(f, v)) return cg_exact_scratch_bytes(f, v, t);
   if (f->kernels[f->kernel_of[v.i]].cls == CLASS_ROW && ir_column_sum(f, v, &rows)) return cg_column_sum_scratch(f, v);
   ReducePlan p = plan_reduce(f, v);

@@ -61,13 +61,22 @@ static void emit_row_per_lane(Row *r, V index, V n) {
       cg_deinterleave(c, width, r->interleaved[j], n, cg_at(c, c->f32, cg_ptr(c, (Val){c->k->first + j}), r->element));
 }
 
+// Vectors of strided rows of one outer index; with column sums they are whole groups of lanes.
+static V units_side_by_side(Row *r) {
+  Cg *c = r->c;
+  int64_t vl = c->t->vl;
+  if (!r->columns.n) return cg_ceil_div_value(c, r->stride, vl);
+  return cg_mul(c, cg_ceil_div_value(c, r->stride, COLUMN_LANES), cg_i64(c, COLUMN_LANES / vl));
+}
+
 // Vector number `unit` of strided rows: vl adjacent rows, of one outer index.
 static void emit_strided_rows(Row *r, V unit) {
   Cg *c = r->c;
-  V vl = cg_i64(c, c->t->vl), units = cg_ceil_div_value(c, r->stride, c->t->vl);
+  V vl = cg_i64(c, c->t->vl), units = units_side_by_side(r);
   V outer = cg_div(c, unit, units), first = cg_mul(c, cg_sub(c, unit, cg_mul(c, outer, units)), vl);
   V index = cg_add(c, cg_mul(c, outer, r->stride), first);
   r->n_rows = cg_min(c, vl, cg_sub(c, r->stride, first)), r->active = cg_mask(c, r->n_rows);
+  r->columns.lane = cg_and(c, first, cg_i64(c, COLUMN_LANES - 1));
   enter(r, index, cg_add(c, cg_mul(c, cg_mul(c, outer, r->size), r->stride), first));
   cg_row_sweeps(r);
 }
@@ -178,13 +187,14 @@ static void emit_rows(Row *r, V n, bool alone) {
 // With column sums, the unit of work is a chunk of rows.
 static void emit_chunks(Row *r, V n, bool alone) {
   Cg *c = r->c;
-  V lo = cg_i64(c, 0), hi = cg_i64(c, r->columns.n_chunks), size = cg_i64(c, r->columns.chunk);
+  int64_t each = r->strided ? COLUMN_LANES / c->t->vl : 1;  // units of a row, or of a group of strided ones
+  V lo = cg_i64(c, 0), hi = cg_i64(c, r->columns.n_chunks), size = cg_i64(c, r->columns.chunk * each);
   if (!alone) cg_share(c, hi, 1, &lo, &hi);
   for (Loop chunk = cg_each(c, lo, hi); cg_next(&chunk);) {
     cg_column_sum_begin(&r->columns, chunk.i);
     V first = cg_min(c, n, cg_mul(c, chunk.i, size)), end = cg_min(c, n, cg_add(c, first, size));
-    for (Loop step = cg_each_by(c, first, end, cg_i64(c, COLUMN_STEP)); cg_next(&step);) {
-      emit_loop(r, step.i, cg_min(c, end, cg_add(c, step.i, cg_i64(c, COLUMN_STEP))));
+    for (Loop step = cg_each_by(c, first, end, cg_i64(c, COLUMN_STEP * each)); cg_next(&step);) {
+      emit_loop(r, step.i, cg_min(c, end, cg_add(c, step.i, cg_i64(c, COLUMN_STEP * each))));
       cg_column_sum_fold(&r->columns);
     }
   }
@@ -201,7 +211,7 @@ static V units_of(Row *r) {
     else if (k > r->g.axis) stride = cg_mul(c, stride, size);
   }
   r->stride = stride;
-  return r->strided ? cg_mul(c, before, cg_ceil_div_value(c, stride, c->t->vl)) : before;
+  return r->strided ? cg_mul(c, before, units_side_by_side(r)) : before;
 }
 
 static Dim width_of(const Row *r) { return ir_dim_at(r->c->f->prog, r->g.shape, r->g.axis); }
@@ -213,6 +223,7 @@ static Row open_rows(Cg *c) {
   Row r = {.c = c, .g = {.c = c, .shape = space.shape, .axis = space.axis, .rank = rank}};
   r.bound = ir_dim_bound(p, width_of(&r));
   r.strided = space.axis + 1 < rank;
+  r.prefetches = r.strided && ir_shape_bound(p, space.shape) * (int64_t)sizeof(float) > p->target.l2_bytes;
   return r;
 }
 
@@ -224,7 +235,7 @@ static void choose_lanes(Row *r) {
 static bool open_whole(Row *w, Cg *c) {
   c->f = c->whole.f, c->k = c->whole.k, c->kernel_args = c->whole.args, c->n_kernel_args = c->whole.n_args;
   *w = open_rows(c);
-  cg_column_sum_find(&w->columns, c, w->g.shape);
+  cg_column_sum_find(&w->columns, c, (RowSpace){w->g.shape, w->g.axis});
   if (!make_graph(w)) return false;
   choose_lanes(w);
   return true;
@@ -237,7 +248,7 @@ bool cg_emit_row(Cg *c) {
   if (c->whole.f && !open_whole(&whole, &of)) return false;
   r.whole = c->whole.f ? &whole : NULL;
   r.size = cg_dim(c, width_of(&r));
-  cg_column_sum_open(&r.columns, c, shape);
+  cg_column_sum_open(&r.columns, c, (RowSpace){shape, r.g.axis});
   if (!make_graph(&r)) return false;
   V lo = cg_i64(c, 0), hi = units_of(&r);
   choose_lanes(&r);

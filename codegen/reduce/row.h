@@ -91,6 +91,7 @@ typedef struct Row {
   ColumnSums columns;
   bool row_per_lane, strided;
   V stride;          // strided: stride between elements of a row = number of adjacent rows
+  bool prefetches;   // strided: each element lies in a page of its own, of which a cache holds none
   V n_rows, active;  // row_per_lane: number of valid rows, and mask of their lanes
   V sums;            // block of partial sums in memory; NULL: not needed
   V *interleaved;    // row_per_lane: by instruction, the buffer of a result
@@ -123,6 +124,7 @@ Node cg_row_node_of(Row *r, Val v);                   // v: an instruction of th
 Node cg_row_summed(Row *r, uint32_t j);               // the operand of column sum j
 bool cg_row_in_kernel(const RowGraph *g, Val v);
 bool cg_row_has_elements(const RowGraph *g, Shape s);  // of the rows, in their order
+bool cg_row_is_weight(const RowGraph *g, Val v);       // of strided rows: a number for each place in a row
 bool cg_row_is_reduction(const RowNode *n);
 bool cg_row_is_shaped(Row *r, Val v);                  // is v elements of the rows?
 bool cg_row_is_stored(Row *r, Val v);                  // a result of the kernel; column sums excepted

@@ -66,6 +66,10 @@ static Node memory(RowGraph *g, Val v, NodeKind kind, uint32_t shown) {
   return cg_row_node(g, (RowNode){.kind = (uint8_t)kind, .v = v, .broadcast_rank = shown});
 }
 
+bool cg_row_is_weight(const RowGraph *g, Val v) {
+  return ir_row_weight(g->c->f, ir_ins(g->c->f, v)->shape, (RowSpace){g->shape, g->axis});
+}
+
 bool cg_row_has_elements(const RowGraph *g, Shape s) {
   return ir_row_elements(g->c->f, s, (RowSpace){g->shape, g->axis});
 }
@@ -94,7 +98,8 @@ Node cg_row_operand(RowGraph *g, Val v, uint32_t k) {
   if (to->shape.i != g->shape.i && cg_row_has_elements(g, to->shape)) return operand_of_runs(g, a, to->shape);
   uint32_t rank = ir_rank(f->prog, ins->shape), shown = ir_rank(f->prog, to->shape);
   if (to->shape.i != g->shape.i) return memory(g, a, NODE_SCALAR, shown);
-  bool invariant = rank == 0 || g->axis + 1 < g->rank || ir_dim_is_one(g->c->f->prog, dim_at(g, a, rank - 1));
+  bool is_strided = g->axis + 1 < g->rank;
+  bool invariant = rank == 0 || (is_strided ? !cg_row_is_weight(g, a) : ir_dim_is_one(f->prog, dim_at(g, a, rank - 1)));
   return memory(g, a, invariant ? NODE_SCALAR : NODE_MEM, shown);
 }
 
@@ -127,7 +132,8 @@ uint32_t cg_row_cost(const Row *r, const RowNode *n) {
 static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
   const RowNode *n = cg_row_at(r, k);
   if (!n->elem || n->is_buffered || (n->in_last && s == r->last)) return 0;
-  if (n->kind == NODE_MEM && r->strided && r->bound > TALL) return CHEAP + 1;
+  bool is_strided = n->kind == NODE_MEM && r->strided && !cg_row_is_weight(&r->g, n->v);
+  if (is_strided && r->bound > TALL) return CHEAP + 1;
   uint32_t sum = cg_row_cost(r, n);
   for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += recompute_cost(r, n->arg[j], s);
   return sum;
@@ -137,7 +143,7 @@ Node cg_row_node_of(Row *r, Val v) { return r->g.of[v.i - r->c->k->first]; }
 bool cg_row_is_shaped(Row *r, Val v) { return cg_row_has_elements(&r->g, ir_ins(r->c->f, v)->shape); }
 
 bool cg_row_is_stored(Row *r, Val v) {
-  Shape rows;
+  RowSpace rows;
   if (ir_ins(r->c->f, v)->op == OP_reshape) return false;
   if (ir_ins(r->c->f, v)->op == OP_sum && ir_column_sum(r->c->f, v, &rows)) return false;
   return cg_row_in_kernel(&r->g, v) && cg_stored(r->c, v) && !cg_is_empty(r->c->f, v);

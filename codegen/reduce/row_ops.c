@@ -174,7 +174,7 @@ static bool is_product(const RowGraph *g, Node a) {
 // A sum of squares is contracted to FMAs, too.
 static void sum(RowGraph *g, Val v) {
   Node a = arg(g, v, 0);
-  Shape rows;
+  RowSpace rows;
   if (ir_column_sum(g->c->f, v, &rows)) {  // the node of its operand
     set(g, v, 0, a);
     return;

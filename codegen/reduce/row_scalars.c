@@ -31,8 +31,7 @@ bool cg_row_is_dense(const RowGraph *g, const RowNode *n) {
   if (n->run.length) return false;
   if (n->kind == NODE_MEM && cg_row_has_elements(g, ir_ins(g->c->f, n->v)->shape)) return true;
   if (g->axis + 1 < g->rank)
-    return n->kind == NODE_MEM ||
-           !cg_row_is_invariant(g, n);  // operands are elements, row scalars or single numbers here
+    return n->kind != NODE_MEM && !cg_row_is_invariant(g, n);  // of rows: a scalar, not a weight or a single number
   for (uint32_t j = 0; j + 1 < g->rank; j++) {
     int axis = (int)(j + rank) - (int)n->broadcast_rank;
     if (axis < 0 || dim_at(g, n->v, (uint32_t)axis).i != ir_dim_at(g->c->f->prog, g->shape, j).i) return false;
@@ -62,6 +61,7 @@ static V first_of(Row *r, const RowNode *n) {
   Cg *c = r->c;
   uint32_t rank = rank_of(&r->g, n->v);
   if (n->run.length) return first_run(r, n->run);
+  if (n->kind == NODE_MEM && cg_row_is_weight(&r->g, n->v)) return cg_i64(c, 0);
   if (cg_row_is_dense(&r->g, n)) return n->kind == NODE_MEM ? r->element : r->index;
   V offset = cg_i64(c, 0), stride = cg_i64(c, 1);
   for (uint32_t axis = rank; axis-- > 0;) {

@@ -21,7 +21,8 @@ enum {
   MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
   LIGHT = 6,
   HEAVY = 24,
-  REGISTERS = 16  // vectors of partial sums that stay in registers
+  REGISTERS = 16,  // vectors of partial sums that stay in registers
+  AHEAD = 64       // elements from a vector of strided rows to what is prefetched beside it (146)
 };
 
 // ---- one vector
@@ -51,7 +52,12 @@ static void store_buffered(Row *r, const RowNode *n, V x) {
 
 static V load(Row *r, const RowNode *n) {
   Cg *c = r->c;
-  if (r->strided) return cg_load_masked(c, c->vf, strided_at(r, n->row), r->active);
+  if (r->strided && cg_row_is_weight(&r->g, n->v)) return cg_splat(c, cg_get(c, c->f32, n->row, r->i));
+  if (r->strided) {
+    V at = strided_at(r, n->row);
+    if (r->prefetches) cg_prefetch_l2(c, f32_at(r, at, cg_i64(c, AHEAD)));
+    return cg_load_masked(c, c->vf, at, r->active);
+  }
   if (r->row_per_lane && cg_row_is_dense(&r->g, n)) return cg_load(c, c->vf, buffer_at(r, n->row));
   V p = f32_at(r, n->row, r->i);
   if (r->row_per_lane) return cg_splat(c, cg_load(c, c->f32, p));
@@ -191,12 +197,13 @@ static void store_all(Row *r, uint32_t s) {
     if (cg_row_is_stored(r, v) && cg_row_is_shaped(r, v)) value[j] = vector(r, cg_row_node_of(r, v), s);
   }
   for (uint32_t j = 0; j < r->columns.n; j++)
-    cg_column_sum_add(&r->columns, j, r->i, vector(r, cg_row_summed(r, j), s), r->mask);
+    cg_column_sum_add(&r->columns, j, r->i, vector(r, cg_row_summed(r, j), s), r->strided ? r->active : r->mask);
   for (uint32_t j = 0; j < k.n; j++) {
     if (!value[j]) continue;
     V row = cg_row_is_interleaving(r) ? NULL : f32_at(r, cg_ptr(c, (Val){k.first + j}), r->element);
     V p = r->strided ? strided_at(r, row) : r->row_per_lane ? buffer_at(r, r->interleaved[j]) : f32_at(r, row, r->i);
     V mask = r->strided ? r->active : r->mask;
+    if (r->prefetches) cg_prefetch_write(c, f32_at(r, p, cg_i64(c, AHEAD)));
     mask ? cg_store_masked(c, value[j], p, mask) : cg_store(c, value[j], p);
   }
 }

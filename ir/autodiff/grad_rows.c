@@ -29,18 +29,23 @@ static void give_transform(Grad *g, Val v, Op op, Val adj) {
 void ir_grad_rule_rfft(Grad *g, Val v, Val adj) { give_transform(g, v, OP_rfft_grad, adj); }
 void ir_grad_rule_rfft_grad(Grad *g, Val v, Val adj) { give_transform(g, v, OP_rfft, adj); }
 
-// Per-row numbers [..] as a column [.., 1] beside x.
-static Val column_of(Grad *g, Val rows, Val x) {
+// Rows of x that v reads run along its {axis}, or along the last.
+static uint32_t axis_of(const Grad *g, Val v, Val x) {
+  return (uint32_t)ir_attr_int(g->f, v, KEY_axis, (int64_t)ir_rank(g->p, shape_of(g, x)) - 1);
+}
+
+// Per-row numbers, which lack the axis of the rows of v, with it, of size 1, beside x.
+static Val column_of(Grad *g, Val v, Val rows, Val x) {
   Shape s = shape_of(g, x);
   Dim d[MAX_RANK];
-  uint32_t r = ir_rank(g->p, s);
-  for (uint32_t k = 0; k < r; k++) d[k] = k + 1 < r ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
+  uint32_t r = ir_rank(g->p, s), axis = axis_of(g, v, x);
+  for (uint32_t k = 0; k < r; k++) d[k] = k != axis ? ir_dim_at(g->p, s, k) : ir_dim(g->p, 1);
   return reshape(g, rows, ir_shape(g->p, d, r));
 }
 
 // d lse / d logits = softmax(logits), a row at a time.
-static Val lse_grad(Grad *g, Val logits, Val adj) {
-  Val column = column_of(g, adj, logits);
+static Val lse_grad(Grad *g, Val v, Val logits, Val adj) {
+  Val column = column_of(g, v, adj, logits);
   return op2(g, OP_mul, ir_op1(g->f, OP_softmax, logits, g->loc), column);
 }
 
@@ -49,12 +54,12 @@ void ir_grad_rule_cross_entropy(Grad *g, Val v, Val adj) {
   const Attr *ignore = ir_attr(g->f, v, KEY_ignore), own = ignore ? *ignore : (Attr){0};
   if (!ir_none(adj))
     ir_grad_give(g, a[0], ir_emit(g->f, OP_cross_entropy_rows_grad, a, 4, &own, ignore != NULL, g->loc));
-  if (!ir_none(of_lse)) ir_grad_give(g, a[0], lse_grad(g, a[0], of_lse));
+  if (!ir_none(of_lse)) ir_grad_give(g, a[0], lse_grad(g, v, a[0], of_lse));
 }
 
-// A sum over C elements, C the last axis of x, divided by C.
-static Val by_width(Grad *g, Val a, Val x) {
-  Dim width = ir_dim_at(g->p, shape_of(g, x), ir_rank(g->p, shape_of(g, x)) - 1);
+// A sum over the C elements of a row of x, which v reads, divided by C.
+static Val by_width(Grad *g, Val v, Val a, Val x) {
+  Dim width = ir_dim_at(g->p, shape_of(g, x), axis_of(g, v, x));
   Attr dim = ir_a_dim(KEY_dim, width);
   bool known = ir_dim_is_const(g->p, width);
   Val n = known ? number(g, (double)ir_dim_bound(g->p, width)) : ir_emit(g->f, OP_dim_size, NULL, 0, &dim, 1, g->loc);
@@ -62,10 +67,10 @@ static Val by_width(Grad *g, Val a, Val x) {
 }
 
 // Of rstd = (v + eps)^-1/2, v the mean of the squares of d: d rstd / d x = -rstd^3 d / C.
-static void grad_rstd(Grad *g, Val x, Val d, Val rstd, Val adj) {
+static void grad_rstd(Grad *g, Val v, Val x, Val d, Val rstd, Val adj) {
   if (ir_none(adj)) return;
   Val cube = op2(g, OP_mul, op2(g, OP_mul, rstd, rstd), rstd), scale = op2(g, OP_mul, cube, adj);
-  Val each = op2(g, OP_mul, column_of(g, by_width(g, scale, x), x), d);
+  Val each = op2(g, OP_mul, column_of(g, v, by_width(g, v, scale, x), x), d);
   ir_grad_give(g, x, ir_op1(g->f, OP_neg, each, g->loc));
 }
 
@@ -76,9 +81,10 @@ static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_ro
   uint32_t at = 1;
   for (uint32_t k = 1; k <= n_rows; k++) in[at++] = ir_result(v, k);
   in[at++] = adj, in[at++] = weight;
-  if (g->dep[x.i]) ir_grad_give(g, x, ir_emit(g->f, op, in, at, NULL, 0, g->loc));
+  const Attr *axis = ir_attr(g->f, v, KEY_axis), own = axis ? *axis : (Attr){0};
+  if (g->dep[x.i]) ir_grad_give(g, x, ir_emit(g->f, op, in, at, &own, axis != NULL, g->loc));
   if (g->dep[weight.i]) {
-    Val unit = op2(g, OP_mul, centred, column_of(g, ir_result(v, n_rows), x));
+    Val unit = op2(g, OP_mul, centred, column_of(g, v, ir_result(v, n_rows), x));
     ir_grad_give(g, weight, op2(g, OP_mul, adj, unit));
   }
   ir_grad_give(g, bias, adj);
@@ -86,16 +92,16 @@ static void grad_norm(Grad *g, Val v, Val adj, Op op, Val centred, uint32_t n_ro
 
 void ir_grad_rule_layer_norm(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0), of_mean = g->adj[v.i + 1], of_rstd = g->adj[v.i + 2];
-  Val d = op2(g, OP_sub, x, column_of(g, ir_result(v, 1), x));
+  Val d = op2(g, OP_sub, x, column_of(g, v, ir_result(v, 1), x));
   if (!ir_none(adj)) grad_norm(g, v, adj, OP_layer_norm_grad, d, 2);
-  if (!ir_none(of_mean)) ir_grad_give(g, x, expand(g, column_of(g, by_width(g, of_mean, x), x), shape_of(g, x)));
-  grad_rstd(g, x, d, ir_result(v, 2), of_rstd);
+  if (!ir_none(of_mean)) ir_grad_give(g, x, expand(g, column_of(g, v, by_width(g, v, of_mean, x), x), shape_of(g, x)));
+  grad_rstd(g, v, x, d, ir_result(v, 2), of_rstd);
 }
 
 void ir_grad_rule_rms_norm(Grad *g, Val v, Val adj) {
   Val x = arg(g, v, 0);
   if (!ir_none(adj)) grad_norm(g, v, adj, OP_rms_norm_grad, x, 1);
-  grad_rstd(g, x, x, ir_result(v, 1), g->adj[v.i + 1]);
+  grad_rstd(g, v, x, x, ir_result(v, 1), g->adj[v.i + 1]);
 }
 
 // ---- gradients of gradients
@@ -106,7 +112,7 @@ static Val row_sum(Grad *g, Val v, Val a) {
   return ir_emit(g->f, OP_sum, &a, 1, attr, 2, g->loc);
 }
 
-static Val row_mean(Grad *g, Val v, Val a) { return by_width(g, row_sum(g, v, a), a); }
+static Val row_mean(Grad *g, Val v, Val a) { return by_width(g, v, row_sum(g, v, a), a); }
 
 // The op of v with other operands.
 static Val same_op(Grad *g, Val v, const Val *in, uint32_t n) {
@@ -145,7 +151,7 @@ static Val where_counted(Grad *g, Val v, Val a) {
   if (!ignore) return a;
   double label = (double)ignore->u.i;
   Val x = arg(g, v, 0), labels = with_attr(g, OP_cast, arg(g, v, 1), ir_a_int(KEY_dtype, DT_F32));
-  Val counts = op2(g, OP_ne, column_of(g, labels, x), number(g, label));
+  Val counts = op2(g, OP_ne, column_of(g, v, labels, x), number(g, label));
   return ir_op3(g->f, OP_select, counts, a, number(g, 0), g->loc);
 }
 
@@ -170,8 +176,8 @@ void ir_grad_rule_cross_entropy_rows_grad(Grad *g, Val v, Val u) {
     ir_grad_give(g, d, reshape(g, row_sum(g, v, mul(g, unit, u)), rows));
   }
   if (!wants(g, v, 0) && !wants(g, v, 2)) return;
-  Val p = ir_op1(g->f, OP_exp, op2(g, OP_sub, x, column_of(g, lse, x)), g->loc);
-  Val each = where_counted(g, v, mul(g, mul(g, u, p), one ? d : column_of(g, d, x)));
+  Val p = ir_op1(g->f, OP_exp, op2(g, OP_sub, x, column_of(g, v, lse, x)), g->loc);
+  Val each = where_counted(g, v, mul(g, mul(g, u, p), one ? d : column_of(g, v, d, x)));
   ir_grad_give(g, x, each);
   ir_grad_give(g, lse, ir_op1(g->f, OP_neg, reshape(g, row_sum(g, v, each), rows), g->loc));
 }
@@ -209,8 +215,9 @@ static void of_incoming(Grad *g, const NormGrad *n, Val q) {
 //   of z: -rstd (q M(h z) + h M(q z)), which x gets rstd times and mean -S(..) of
 //   of rstd, z included: S(q h) - S(q) M(h) - 3 S(q z) M(h z)
 static void of_row(Grad *g, const NormGrad *n, Val q) {
-  Val v = n->v, rstd = column_of(g, n->rstd, n->x);
-  Val centred = ir_none(n->mean) ? n->x : op2(g, OP_sub, n->x, column_of(g, n->mean, n->x)), z = mul(g, centred, rstd);
+  Val v = n->v, rstd = column_of(g, v, n->rstd, n->x);
+  Val centred = ir_none(n->mean) ? n->x : op2(g, OP_sub, n->x, column_of(g, v, n->mean, n->x)),
+      z = mul(g, centred, rstd);
   Val h = ir_none(n->weight) ? n->d : mul(g, n->d, n->weight);
   Val hz = row_mean(g, v, mul(g, h, z)), qz = row_mean(g, v, mul(g, q, z));
   Val of_hz = mul(g, h, qz), of_z = op2(g, OP_add, mul(g, q, hz), of_hz);

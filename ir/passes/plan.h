@@ -79,8 +79,10 @@ typedef struct {
   int64_t length, period;
 } RowRun;
 bool ir_row_run(const Fn *f, Shape from, Shape to, RowSpace rows, RowRun *out);
-bool ir_row_passes(const Fn *f, Val view, RowSpace rows);          // a reshape of elements of the rows
-bool ir_column_sum(const Fn *f, Val v, Shape *out);                // v sums all rows; *out: shape of operand 0
+bool ir_row_passes(const Fn *f, Val view, RowSpace rows);  // a reshape of elements of the rows
+bool ir_column_sum(const Fn *f, Val v, RowSpace *out);     // v sums all rows
+// Rows along an axis before the last: an operand with a number for each place in a row, the same for all rows
+bool ir_row_weight(const Fn *f, Shape from, RowSpace rows);
 bool ir_row_member(const Fn *f, Val v, RowSpace rows);             // v makes elements or row scalars of these rows
 bool ir_row_element(const Fn *f, Val v, uint32_t k);               // v, which works on rows, reads operand k by element
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows);  // v reads operand k row by row

@@ -252,7 +252,8 @@ RowsWay ir_way_of_rows(const RowsCall *c, uint32_t k, uint32_t axis) {
   case ROWS_SECOND: return k == 1 ? kept(axis) : gone();
   case ROWS_PRODUCT: return product(c, k, axis);
   case ROWS_LINEAR: return linear(c, k, axis);
-  case ROWS_NORM: return k == 0 && !is_last(c, k, axis) && !moves_to_bins(c, k, axis) ? kept(axis) : mixed();
+  case ROWS_NORM:
+    return k == 0 && !attr_of(c, KEY_axis) && !is_last(c, k, axis) && !moves_to_bins(c, k, axis) ? kept(axis) : mixed();
   case ROWS_NOT_LAST: return k == 1 || !is_last(c, k, axis) ? kept(axis) : mixed();
   case ROWS_MATRICES: return matrices(c, k, axis);
   case ROWS_BATCH: return k == 0 && axis == 0 ? kept(0) : mixed();

@@ -239,9 +239,19 @@ uint16_t ir_rule_cross_entropy_grad(const Infer *c) {
   return 0;
 }
 
+// Rows run along {axis}, of numbers without weights, or along the last.
+static uint16_t row_axis(const Infer *c, bool weighs, uint32_t *axis) {
+  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  *axis = rank_of(c, 0) - 1;
+  if (!ir_attr(c->f, c->v, KEY_axis)) return 0;
+  if (weighs) return ir_infer_fault(c, E_ARGUMENT, "a weight is along the last axis: none with {axis}");
+  return ir_infer_axis(c, axis);
+}
+
 // x [.., C], weight and bias [C] -> y, then numbers of each row.
 uint16_t ir_rule_norm(const Infer *c) {
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
+  uint32_t axis;
+  TRY(row_axis(c, n_args(c) > 1, &axis));
   Shape s = shape_of(c, 0);
   Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
   for (uint32_t k = 1; k < n_args(c); k++)
@@ -251,17 +261,18 @@ uint16_t ir_rule_norm(const Infer *c) {
     }
   if (!(ir_attr_num(c->f, c->v, KEY_eps, -1) >= 0)) return ir_infer_fault(c, E_ARGUMENT, "needs {eps}, 0 or more");
   set(c, 0, DT_F32, s);
-  for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_last(c, s));
+  for (uint32_t k = 1; k < ir_ops[ir_ins(c->f, c->v)->op].n_res; k++) set(c, k, DT_F32, without_axis(c, s, axis));
   return 0;
 }
 
 uint16_t ir_rule_norm_grad(const Infer *c) {
-  TRY(ir_infer_rank(c, 0, 1, MAX_RANK));
-  Shape s = shape_of(c, 0);
-  Dim width = dim_of(c, 0, rank_of(c, 0) - 1);
+  uint32_t axis;
+  TRY(row_axis(c, ir_has_operand(c->f, c->v, ARG_weight), &axis));
+  Shape s = shape_of(c, 0), numbers = without_axis(c, s, axis);
+  Dim width = dim_of(c, 0, axis);
   for (uint32_t k = 1; k < n_args(c); k++) {
     uint32_t flags = ir_operand_flags(c->f, c->v, k);
-    Shape want = flags & ROW_SCALAR ? without_last(c, s) : flags & ELEMENT ? s : ir_shape(c->p, &width, 1);
+    Shape want = flags & ROW_SCALAR ? numbers : flags & ELEMENT ? s : ir_shape(c->p, &width, 1);
     if (shape_of(c, k).i != want.i)
       return bad_shape(c, "operands must be x, numbers of its rows, a gradient like x and a weight like its last axis");
   }

@@ -176,10 +176,11 @@ static const char *row_bar(const Groups *g, uint32_t to, Val v) {
     return "it makes or reads something else than elements and scalars of the kernel's rows";
   for (uint32_t i = k->first; i; i = g->next[i]) {
     if (!is_row_member(g, to, v, i, rows)) return "the kernel has operations that do not go by these rows";
-    n += ir_row_space(f, (Val){i}, &own);
+    n += ir_row_space(f, (Val){i}, &own) || ir_column_sum(f, (Val){i}, &own);
   }
   if (reduces_alone(g, k, v, rows)) return "a reduction of strided rows gains nothing from what its result becomes";
-  if (n + ir_row_space(f, v, &own) > MAX_ROW_OPS) return "the kernel has as many row operations as one may have";
+  if (n + (ir_row_space(f, v, &own) || ir_column_sum(f, v, &own)) > MAX_ROW_OPS)
+    return "the kernel has as many row operations as one may have";
   return ir_none(k->wanted) ? NULL : "rows are computed whole";
 }
 

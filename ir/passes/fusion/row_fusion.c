@@ -11,6 +11,12 @@
 // Rows along the last axis are contiguous, and a reshape keeps the order of their elements. So elements may have another
 // shape of the same size. What they broadcast is the same number for runs of elements, of a part of a row or of whole rows:
 //
+// Rows along another axis lie side by side; beside numbers of each row, their elements read numbers for each place in a row:
+//
+//   %s = mean %x {axes=[1], keepdim} : f32[n,1,h,w]    rows of c
+//   %y = mul %d, %w : f32[n,c,h,w]                     %w: f32[c,1,1]
+//   %g = sum %y {axes=[0,2,3]} : f32[c]                column sum
+//
 //   %y, .. = layer_norm %x : f32[n,4,18]         rows of 18
 //   %z = reshape %y : f32[n,8,3,3]
 //   %a = mul %z, %w : f32[n,8,3,3]               %w: f32[8,1,1], runs of 9, two in a row, anew after 8
@@ -28,20 +34,28 @@ enum {
   MANY = 1 << 16,  // elements, from which on short rows, and few strided ones, are not worth a kernel
   NARROW = 16,     // .. WIDE: sizes of a row for which column sums are fused (035, 061)
   WIDE = 4096,
-  TALL = 4096  // elements of strided rows that do not map to the same cache sets (040)
+  STRIDED_WIDE = 512,  // .. of strided rows, whose column sums take lanes times the memory
+  TALL = 4096,         // elements of strided rows (040)
+  TALL_PAGES = 1024    // .. of rows that map to the same cache sets: such a row is buffered (146)
 };
 
-bool ir_column_sum(const Fn *f, Val v, Shape *out) {
+bool ir_column_sum(const Fn *f, Val v, RowSpace *out) {
   const Ins *ins = ir_ins(f, v);
   if (ins->op != OP_sum || ins->dtype != DT_F32 || ir_attr(f, v, KEY_keepdim)) return false;
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape, axes = ir_attr(f, v, KEY_axes)->u.list;
-  uint32_t rank = ir_rank(f->prog, s);
+  uint32_t rank = ir_rank(f->prog, s), axis = 0;
   if (rank < 2 || ir_rank(f->prog, axes) + 1 != rank) return false;
-  for (uint32_t k = 0; k + 1 < rank; k++)
-    if (ir_list_at(f->prog, axes, k) != k) return false;
-  int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, s, rank - 1));
-  *out = s;
-  return width >= NARROW && width <= WIDE && ir_shape_bound(f->prog, s) > 0;
+  while (axis + 1 < rank && ir_list_at(f->prog, axes, axis) == axis) axis++;
+  *out = (RowSpace){s, axis};
+  bool is_last = axis + 1 == rank;
+  int64_t width = ir_dim_bound(f->prog, ir_dim_at(f->prog, s, axis));
+  if (!is_last && (rank < 3 || !ir_row_is_strided(f->prog, *out))) return false;
+  return width >= NARROW && width <= (is_last ? WIDE : STRIDED_WIDE) && ir_shape_bound(f->prog, s) > 0;
+}
+
+static bool sums_last(const Fn *f, Val v) {
+  RowSpace own;
+  return ir_column_sum(f, v, &own) && own.axis + 1 == ir_rank(f->prog, own.shape);
 }
 
 static bool is_row_reduction(const Ins *ins) {
@@ -67,7 +81,7 @@ bool ir_row_space(const Fn *f, Val v, RowSpace *out) {
     if (ir_ops[ins->op].flags & ROW_AXIS) out->axis = (uint32_t)ir_attr_int(f, v, KEY_axis, last);
     return true;
   }
-  if (ir_column_sum(f, v, &s) || is_along(f, v, last)) return true;
+  if (sums_last(f, v) || is_along(f, v, last)) return true;
   if (!is_row_reduction(ins) || (ins->op == OP_sum && last == 1 && !ir_attr(f, v, KEY_keepdim))) return false;
   Shape axes = ir_attr(f, v, KEY_axes)->u.list;
   if (ir_rank(f->prog, axes) != 1) return false;
@@ -91,6 +105,17 @@ static ScalarKind scalar_kind(const Fn *f, Shape cell, RowSpace rows) {
   }
   if (have + 1 == rank) return SCALAR_DROPPED;
   return ir_dim_is_one(p, ir_dim_at(p, cell, rows.axis)) ? SCALAR_KEPT : NO_SCALAR;
+}
+
+bool ir_row_weight(const Fn *f, Shape from, RowSpace rows) {
+  const Prog *p = f->prog;
+  uint32_t rank = ir_rank(p, rows.shape), lacks = rank - ir_rank(p, from);
+  if (rows.axis + 1 == rank || lacks > rows.axis) return false;
+  for (uint32_t k = lacks; k < rank; k++) {
+    Dim d = ir_dim_at(p, from, k - lacks);
+    if (k == rows.axis ? d.i != ir_dim_at(p, rows.shape, k).i : !ir_dim_is_one(p, d)) return false;
+  }
+  return true;
 }
 
 // A row scalar that broadcasting aligns with the rows, as operand of an element.
@@ -120,7 +145,8 @@ bool ir_row_passes(const Fn *f, Val view, RowSpace rows) {
   bool is_scalar = scalar_kind(f, ir_ins(f, view)->shape, rows);
   for (; ir_ins(f, view)->op == OP_reshape; view = ir_arg(f, view, 0))
     if (!is_row_shape(f, ir_ins(f, view)->shape, rows)) return false;
-  Shape base = ir_ins(f, view)->shape, own;
+  Shape base = ir_ins(f, view)->shape;
+  RowSpace own;
   if (ir_ops[ir_ins(f, view)->op].cls == CLASS_VIEW || ir_column_sum(f, view, &own)) return false;
   return ir_row_elements(f, base, rows) || (is_scalar && scalar_kind(f, base, rows));
 }
@@ -180,13 +206,13 @@ static bool operands_run(const Fn *f, Val v, RowSpace rows) {
   return true;
 }
 
-// Rows along the last axis take any broadcast operand; other rows take elements, row scalars and single numbers only.
+// Rows along the last axis take any broadcast operand; other rows take elements, row scalars, weights and single numbers only.
 static bool operands_fit(const Fn *f, Val v, RowSpace rows) {
   Shape to = ir_ins(f, v)->shape;
   if (rows.axis + 1 == ir_rank(f->prog, rows.shape)) return true;
   for (uint32_t k = 0; k < ir_ins(f, v)->n_args; k++) {
     Shape from = ir_ins(f, ir_arg(f, v, k))->shape;
-    bool cell = to.i == rows.shape.i && is_broadcast_scalar(f, from, rows);
+    bool cell = to.i == rows.shape.i && (is_broadcast_scalar(f, from, rows) || ir_row_weight(f, from, rows));
     if (from.i != to.i && !cell && !is_number(f->prog, from)) return false;
   }
   return true;
@@ -198,6 +224,7 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
   RowSpace own;
   if (ir_row_space(f, v, &own)) return ir_same_rows(own, rows);
   if (ins->dtype != DT_F32 || (op->flags & WRITES)) return false;
+  if (ir_column_sum(f, v, &own)) return ir_same_rows(own, rows);
   if (is_along(f, v, rows.axis)) return ir_ins(f, ir_arg(f, v, 0))->shape.i == rows.shape.i;
   for (uint32_t k = 0; k < ins->n_args; k++)
     if (ir_ins(f, ir_arg(f, v, k))->dtype != DT_F32) return false;
@@ -209,10 +236,10 @@ bool ir_row_member(const Fn *f, Val v, RowSpace rows) {
 bool ir_row_element(const Fn *f, Val v, uint32_t k) { return ir_operand_flags(f, v, k) & ELEMENT; }
 
 bool ir_row_reads(const Fn *f, Val v, uint32_t k, RowSpace rows) {
-  Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape, own;
-  RowSpace of;
+  Shape from = ir_ins(f, ir_arg(f, v, k))->shape, to = ir_ins(f, v)->shape;
+  RowSpace of, own;
   if (ir_column_sum(f, ir_arg(f, v, k), &own)) return false;  // complete after the last row only
-  if (ir_row_space(f, v, &of) || is_along(f, v, rows.axis)) {
+  if (ir_row_space(f, v, &of) || ir_column_sum(f, v, &of) || is_along(f, v, rows.axis)) {
     if (ir_row_element(f, v, k)) return from.i == rows.shape.i;
     return (ir_operand_flags(f, v, k) & ROW_SCALAR) && scalar_kind(f, from, rows) == SCALAR_DROPPED;
   }
@@ -230,13 +257,13 @@ bool ir_row_fits(const Prog *p, RowSpace rows) {
 }
 
 // Each element of a tall strided row is in a page of its own (TLB misses); with a stride of a multiple of the page they
-// map to the same few cache sets, too (conflict misses).
+// map to the same few cache sets, too (conflict misses), and only a row that fits in a buffer is read once.
 bool ir_row_is_strided(const Prog *p, RowSpace rows) {
   int64_t side = ir_row_side_by_side(p, rows), height = ir_dim_bound(p, ir_dim_at(p, rows.shape, rows.axis));
   if (rows.axis + 1 == ir_rank(p, rows.shape) || side < p->target.lanes / 2) return false;
   int64_t all = ir_shape_bound(p, rows.shape);
   if (height && all / height < 2 * FEW_VECTORS * p->target.lanes && all >= MANY) return false;
-  return height <= (side % ir_f32_in(p->target.page_bytes) ? TALL : p->target.dtlb_entries);
+  return height <= (side % ir_f32_in(p->target.page_bytes) ? TALL : TALL_PAGES);
 }
 
 int64_t ir_row_side_by_side(const Prog *p, RowSpace rows) {

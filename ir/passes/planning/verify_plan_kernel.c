@@ -87,12 +87,20 @@ static bool sums_rows(const Look *l, uint32_t i, uint32_t last) {
   return op_at(l, i) == OP_sum && last == 1 && !ir_attr(l->f, (Val){i}, KEY_keepdim);
 }
 
-// A reduction over one axis goes along it.
+// The axis that a sum over all others leaves; `last`: it is none
+static uint32_t axis_left(const Look *l, Shape axes, uint32_t last) {
+  uint32_t k = 0;
+  if (ir_rank(l->f->prog, axes) != last) return last;
+  while (k < last && ir_list_at(l->f->prog, axes, k) == k) k++;
+  return k;
+}
+
+// A reduction over one axis goes along it; a sum over all other axes has rows along the one that it leaves.
 static uint32_t axis_of(const Look *l, uint32_t i, uint32_t last) {
   if (class_at(l, i) == CLASS_ROW) return (uint32_t)ir_attr_int(l->f, (Val){i}, KEY_axis, last);
   Shape axes = ir_attr(l->f, (Val){i}, KEY_axes)->u.list;
-  bool is_last = ir_rank(l->f->prog, axes) != 1 || sums_rows(l, i, last);
-  return is_last ? last : (uint32_t)ir_list_at(l->f->prog, axes, 0);
+  if (ir_rank(l->f->prog, axes) != 1) return axis_left(l, axes, last);
+  return sums_rows(l, i, last) ? last : (uint32_t)ir_list_at(l->f->prog, axes, 0);
 }
 
 // The row axis is that of a row op, else of a reduction.

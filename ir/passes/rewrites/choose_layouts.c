@@ -14,9 +14,13 @@
 //
 // Where these rows are the windows that tile an image (rules_patch.c), it becomes the convolution again: that reads planes.
 //
-// What is pointwise takes any layout; so do rows along the channels, where pixels are many. Instructions of these kinds that read each other, or one permutation, are
+// What is pointwise takes any layout; so do rows along the channels, where pixels are many, whose weights become pointwise:
+//
+//   %y, %m, %r = layer_norm %x, %w   ->   %u, %m, %r = layer_norm %x {axis=1}     %y = mul %u, (reshape %w : f32[c,1,1])
+//
+// Instructions of these kinds that read each other, or one permutation, are
 // a group; all of it changes its layout if that makes the permutations around it smaller, in bytes. A group has a pool or a product,
-// or something pointwise of a permutation that puts channels last.
+// or something pointwise or of rows of a permutation that puts channels last.
 #include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/fn.h"
@@ -213,9 +217,9 @@ static Kind kind_of(const Layouts *l, Val v) {
 
 static uint32_t head_of(const Layouts *l, Val v) { return ir_head(l->f, v).i; }
 
-// The gradient of a weight is none, nor a sum over pixels.
+// The gradient of a weight is none, nor a sum over pixels, nor are numbers of rows.
 static bool makes_image(const Layouts *l, Val v) {
-  if (sums_products(l, v)) return false;
+  if (ir_ins(l->f, v)->shape.i != ir_ins(l->f, ir_head(l->f, v))->shape.i || sums_products(l, v)) return false;
   return ir_ins(l->f, v)->op != OP_conv_weight_grad && ir_ops[ir_ins(l->f, v)->op].cls != CLASS_REDUCE;
 }
 
@@ -227,11 +231,12 @@ static bool is_image(const Layouts *l, Val v, Val a) {
   return l->kind[v.i] == CORE || ir_ins(l->f, a)->shape.i == ir_ins(l->f, v)->shape.i;
 }
 
-// Something pointwise that reads a permutation which puts channels last: rule pointwise_of_image leaves it to this pass.
+// Something pointwise, or of rows, that reads a permutation which puts channels last: rule pointwise_of_image leaves it to this pass.
 static bool puts_last(const Layouts *l, Val v) {
-  bool found = false;
-  for (uint32_t k = 0; l->kind[v.i] == ALONG && k < ir_ins(l->f, v)->n_args; k++)
-    found |= ir_ops[ir_ins(l->f, v)->op].is_pointwise && ir_moves_channels(l->f, ir_arg(l->f, v, k), false);
+  const OpInfo *op = &ir_ops[ir_ins(l->f, v)->op];
+  bool found = false, reads = op->is_pointwise || op->cls == CLASS_ROW;
+  for (uint32_t k = 0; reads && l->kind[v.i] == ALONG && k < ir_ins(l->f, v)->n_args; k++)
+    found |= ir_moves_channels(l->f, ir_arg(l->f, v, k), false);
   return found;
 }
 
@@ -304,8 +309,8 @@ static void add_savings(Layouts *l) {
       Val a = ir_arg(l->f, (Val){i}, k);
       if (is_image(l, (Val){i}, a) && !is_made_in(l, a, root)) l->saved[root] += saved_by_operand(l, a, (Val){i}, root);
     }
-    for (uint32_t k = 0; k < ins_at(l, i)->n_res && makes_image(l, (Val){i}); k++)
-      l->saved[root] += saved_by_result(l, (Val){i + k}, root);
+    for (uint32_t k = 0; k < ins_at(l, i)->n_res; k++)
+      if (makes_image(l, (Val){i + k})) l->saved[root] += saved_by_result(l, (Val){i + k}, root);
   }
 }
 
@@ -318,7 +323,7 @@ static bool choose(Layouts *l) {
     any = true;
     for (uint32_t k = 0; k < ins_at(l, i)->n_res; k++) {
       Val v = {i + k};
-      l->changes[v.i] = true;
+      l->changes[v.i] = k == 0 || makes_image(l, v);
       for (uint32_t u = l->uses.first[v.i]; u < l->uses.first[v.i + 1]; u++) {
         Val user = {l->uses.user[u]};
         l->read_last[v.i] |= makes_image(l, v) && !l->makes_first[user.i] && !reads_image(l, user, v, root);
@@ -481,22 +486,6 @@ static void emit_product(Layouts *l, Val old) {
   ir_copy_metadata(ir_ins(l->f, l->first[old.i]), &ins);
 }
 
-// These axes of an image with channels last, ascending.
-static Shape axes_first(Layouts *l, uint32_t rank, Shape axes) {
-  int64_t list[MAX_RANK];
-  uint32_t seen = axes_of(l, axes), n = 0;
-  for (uint32_t k = 0; k < rank; k++)
-    if (seen >> ir_axis_in_first(rank, k) & 1) list[n++] = k;
-  return ir_shape_ints(l->p, list, n);
-}
-
-static void emit_sum(Layouts *l, Val old) {
-  const Ins ins = *old_at(l, old);
-  Val a = image_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc);
-  Attr axes = ir_a_list(KEY_axes, axes_first(l, rank_of(l, a), ir_rewrite_old_attr(&l->e, old, KEY_axes)->u.list));
-  l->e.map[old.i] = emit_like(l, &ins, &a, &axes);
-}
-
 // An operand that is broadcast, whose axes are aligned at the last one.
 static Val broadcast_first(Layouts *l, Val a, uint32_t rank, Loc loc) {
   Shape s = ir_ins(l->f, a)->shape;
@@ -530,6 +519,40 @@ static Shape shape_made(const Layouts *l, Val first) {
   return ir_ins(l->f, is_other ? made : first)->shape;
 }
 
+// A sum over all pixels.
+static void emit_sum(Layouts *l, Val old) {
+  const Ins ins = *old_at(l, old);
+  Val image = ir_rewrite_old_arg(&l->e, old, 0), first = first_of(l, image, ins.loc);
+  Val a = reshaped(l, first, shape_made(l, first), ins.loc);
+  int64_t list[MAX_RANK];
+  uint32_t seen = axes_of(l, ir_rewrite_old_attr(&l->e, old, KEY_axes)->u.list), n = 0;
+  if (seen & 1) list[n++] = 0;
+  if (seen >> (ir_rank(l->p, old_at(l, image)->shape) - 1) & 1) list[n++] = 1;
+  for (uint32_t k = 2; k < rank_of(l, a); k++) list[n++] = k;
+  Attr axes = ir_a_list(KEY_axes, ir_shape_ints(l->p, list, n));
+  l->e.map[old.i] = emit_like(l, &ins, &a, &axes);
+}
+
+// Has it, which is broadcast to an image of shape `to`, one number for all channels?
+static bool is_of_pixels(const Layouts *l, Val a, Shape to) {
+  uint32_t rank = ir_rank(l->p, to);
+  if (rank_of(l, a) != rank || !ir_dim_is_one(l->p, dim_at(l, a, rank - 1))) return false;
+  for (uint32_t k = 0; k + 1 < rank; k++)
+    if (dim_at(l, a, k).i != ir_dim_at(l->p, to, k).i) return false;
+  return true;
+}
+
+// The shape of numbers of pixels, beside images of shape `kept`
+static Shape of_pixels(Layouts *l, Shape kept, bool keeps_axis) {
+  Dim d[MAX_RANK];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < ir_rank(l->p, kept); k++) {
+    if (k != 1) d[n++] = ir_dim_at(l->p, kept, k);
+    else if (keeps_axis) d[n++] = ir_dim(l->p, 1);
+  }
+  return ir_shape(l->p, d, n);
+}
+
 // What is pointwise has the shape in which an operand was made, so that it can be in its kernel. None: that of the image
 static Shape shape_kept(const Layouts *l, Val old) {
   const Ins *ins = old_at(l, old);
@@ -537,7 +560,8 @@ static Shape shape_kept(const Layouts *l, Val old) {
   for (uint32_t k = 0; k < ins->n_args; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_same = old_at(l, a)->shape.i == ins->shape.i;
-    if (!is_same && !is_of_channels(l, l->e.map[a.i])) return (Shape){0};
+    Val now = l->e.map[a.i];
+    if (!is_same && !is_of_channels(l, now) && !is_of_pixels(l, now, ins->shape)) return (Shape){0};
     if (is_same && !ir_rank(l->p, kept) && !ir_none(l->first[a.i])) kept = shape_made(l, l->first[a.i]);
   }
   return kept;
@@ -551,18 +575,46 @@ static void emit_pointwise(Layouts *l, Val old) {
   for (uint32_t k = 0; k < ins.n_args; k++) {
     Val a = ir_rewrite_old_arg(&l->e, old, k);
     bool is_same = old_at(l, a)->shape.i == ins.shape.i;
-    of[k] = is_same ? image_of(l, a, ins.loc) : broadcast_first(l, l->e.map[a.i], rank, ins.loc);
+    Val now = l->e.map[a.i];
+    bool is_number = !is_same && ir_rank(l->p, kept) && is_of_pixels(l, now, ins.shape);
+    if (is_number) of[k] = reshaped(l, now, of_pixels(l, kept, true), ins.loc);
+    else of[k] = is_same ? image_of(l, a, ins.loc) : broadcast_first(l, now, rank, ins.loc);
     if (is_same && ir_rank(l->p, kept)) of[k] = reshaped(l, of[k], kept, ins.loc);
   }
   l->first[old.i] = emit_like(l, &ins, of, NULL);
 }
 
+static Val emit_two(Layouts *l, Op op, Val a, Val b, const Ins *like) {
+  Val v = ir_op2(l->f, op, a, b, like->loc);
+  ir_copy_origin(ir_ins(l->f, v), like);
+  return v;
+}
+
+// Operands: images, numbers of rows, weights behind them. Of a norm's gradient the last image is the one that the weight scales.
 static void emit_rows(Layouts *l, Val old) {
-  const Ins ins = *old_at(l, old);
+  Ins ins = *old_at(l, old);
+  Val first = first_of(l, ir_rewrite_old_arg(&l->e, old, 0), ins.loc), of[4], weight[2];
+  Shape kept = shape_made(l, first);
+  uint32_t n = 0, n_weights = 0;
+  for (uint32_t k = 0; k < ins.n_args; k++) {
+    Val a = ir_rewrite_old_arg(&l->e, old, k);
+    uint32_t rank = ir_rank(l->p, old_at(l, a)->shape);
+    if (rank == 1) weight[n_weights++] = broadcast_first(l, l->e.map[a.i], ir_rank(l->p, kept), ins.loc);
+    else if (old_at(l, a)->shape.i == ins.shape.i) of[n++] = reshaped(l, image_of(l, a, ins.loc), kept, ins.loc);
+    else of[n++] = reshaped(l, l->e.map[a.i], of_pixels(l, kept, false), ins.loc);
+  }
+  bool is_gradient = ins.n_res == 1;
+  if (is_gradient && n_weights) of[n - 1] = emit_two(l, OP_mul, of[n - 1], weight[0], &ins);
   Attr axis = ir_a_int(KEY_axis, 1);
-  Val of[2];
-  for (uint32_t k = 0; k < ins.n_args; k++) of[k] = pixels_of(l, ir_rewrite_old_arg(&l->e, old, k), ins.loc);
-  l->first[old.i] = emit_like(l, &ins, of, &axis);
+  ins.n_args = (uint16_t)n;
+  Val v = emit_like(l, &ins, of, &axis), y = v;
+  if (!is_gradient && n_weights) y = emit_two(l, OP_mul, y, weight[0], &ins);
+  if (n_weights > 1) y = emit_two(l, OP_add, y, weight[1], &ins);
+  l->first[old.i] = y;
+  for (uint32_t k = 1; k < ins.n_res; k++) {
+    Val number = {old.i + k};
+    l->e.map[number.i] = reshaped(l, ir_result(v, k), old_at(l, number)->shape, ins.loc);
+  }
 }
 
 // The old value, with channels last, of which first[] is made.

@@ -11,13 +11,15 @@
 Val rule_sum_of_reshaped(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
-  Shape rows;
+  RowSpace rows;
   if (!ir_column_sum(f, v, &rows) || ir_ins(f, ir_arg(f, v, 0))->op != OP_reshape) return (Val){0};
+  uint32_t last = ir_rank(r->p, rows.shape) - 1;
+  if (rows.axis != last) return (Val){0};
   Val a = ir_arg(f, ir_arg(f, v, 0), 0);
   Shape of = ir_ins(f, a)->shape;
   uint32_t n = ir_rank(r->p, of);
   OpClass cls = ir_ops[ir_ins(f, a)->op].cls;
-  bool same = n >= 2 && ir_dim_at(r->p, of, n - 1).i == ir_dim_at(r->p, rows, ir_rank(r->p, rows) - 1).i;
+  bool same = n >= 2 && ir_dim_at(r->p, of, n - 1).i == ir_dim_at(r->p, rows.shape, last).i;
   if (!same || (cls != CLASS_POINTWISE && cls != CLASS_ROW)) return (Val){0};
   int64_t list[MAX_RANK];
   for (uint32_t k = 0; k + 1 < n; k++) list[k] = k;
@@ -84,6 +86,7 @@ static Val recomputed_norm(Rules *r, Val y, RowSpace rows) {
   Val head = below_views(f, y), x = head;
   bool is_layer = norm.op == OP_layer_norm;
   if ((!is_layer && norm.op != OP_rms_norm) || ir_has_operand(f, head, ARG_weight)) return (Val){0};
+  if (ir_attr(f, head, KEY_axis)) return (Val){0};
   uint32_t last = ir_rank(r->p, norm.shape) - 1;
   if (norm.shape.i == rows.shape.i || norm.dtype != DT_F32) return (Val){0};
   Dim dim[MAX_RANK];
