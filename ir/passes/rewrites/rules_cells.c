@@ -23,6 +23,7 @@ typedef struct {
   int64_t apart, made;     // elements of a cell; those that windows make
   Dim positions, size;     // cells of the image; its elements
   int64_t before, beyond;  // elements of cells in front of the image; of the image behind the cells, may be negative
+  int64_t most;            // where that depends on the run: at most so many behind; else 0
 } CellAxis;
 
 typedef struct {
@@ -33,8 +34,8 @@ typedef struct {
   CellAxis axis[CONV_AXES];
 } Cells;
 
-// An image that the run sizes ends with the last cell, or in it, as many elements before its end for every size.
-static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
+// Behind the last window there is less than windows are apart.
+static void read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
   int64_t taps = (c->kernel[k] - 1) * c->dilation[k] + 1, apart = c->stride[k], cells = (taps + apart - 1) / apart;
   *a = (CellAxis){.cells = cells,
                   .apart = apart,
@@ -45,7 +46,7 @@ static bool read_axis(Prog *p, const Conv *c, uint32_t k, CellAxis *a) {
   Dim all = ir_dim_mul(p, a->positions, ir_dim(p, apart)), end = ir_dim_add(p, a->size, ir_dim(p, a->before));
   a->beyond = ir_dim_bound(p, end) - ir_dim_bound(p, all);
   bool is_same = end.i == ir_dim_add(p, all, ir_dim(p, a->beyond)).i;
-  return is_same && (a->beyond <= 0 || ir_dim_is_const(p, a->size));
+  if (!is_same || (a->beyond > 0 && !ir_dim_is_const(p, a->size))) a->most = apart - 1;
 }
 
 // Zeros that windows are made longer with make NaN of what is infinite, where no window reaches: not of exact sums.
@@ -84,8 +85,7 @@ static bool reads_cells(Rules *r, Val v, Cells *s) {
   const Conv *c = &s->c;
   if (c->channels_first || c->stride[0] * c->stride[1] * c->stride[2] <= FEW_PHASES) return false;
   s->n = c->rank;
-  for (uint32_t k = 0; k < s->n; k++)
-    if (!read_axis(r->p, c, CONV_AXES - s->n + k, &s->axis[k])) return false;
+  for (uint32_t k = 0; k < s->n; k++) read_axis(r->p, c, CONV_AXES - s->n + k, &s->axis[k]);
   return is_faster(s) && (!adds_zeros(s) || !(r->p->sums_exactly || c->algorithm == CONV_EXACT));
 }
 
@@ -161,13 +161,27 @@ static Val cells_of(const Cells *s, Val y, Val weight, Val was) {
   return z;
 }
 
+// With so many zeros behind it along an axis, of a size of the run
+static Val longer(const Cells *s, Val image, uint32_t axis, int64_t zeros) {
+  Fn *f = s->r->f;
+  Dim d[MAX_RANK];
+  uint32_t rank = ir_rank(s->r->p, ir_ins(f, image)->shape);
+  for (uint32_t k = 0; k < rank; k++) d[k] = ir_dim_at(s->r->p, ir_ins(f, image)->shape, k);
+  d[axis] = dim(s, zeros);
+  Attr full[] = {ir_a_num(KEY_value, 0), ir_a_list(KEY_shape, ir_shape(s->r->p, d, rank))},
+       along = ir_a_int(KEY_axis, axis);
+  Val of[] = {image, ir_emit(f, OP_full, NULL, 0, full, 2, s->loc)};
+  return ir_emit(f, OP_concat, of, 2, &along, 1, s->loc);
+}
+
 // The image's part of whole cells along spatial axis k, with zeros where no window reaches it
 static Val part_of(const Cells *s, Val image, uint32_t k) {
   Fn *f = s->r->f;
   const CellAxis *a = &s->axis[k];
-  int64_t zeros = a->beyond > 0 ? a->beyond : 0;
+  int64_t zeros = a->most || a->beyond < 0 ? 0 : a->beyond;
   Attr axis = ir_a_int(KEY_axis, 1 + k);
-  if (a->before || a->beyond < 0) {
+  if (a->most) image = longer(s, image, 1 + k, a->most);
+  if (a->before || a->beyond < 0 || a->most) {
     Dim count = ir_dim_sub(s->r->p, a->size, dim(s, zeros));
     Attr part[] = {axis, ir_a_dim(KEY_start, dim(s, a->before)), ir_a_dim(KEY_count, count)};
     image = ir_emit(f, OP_slice, &image, 1, part, 3, s->loc);
