@@ -25,6 +25,7 @@ static Val image_of(Gen *g) {
     bool by_run = k + 1 < d.n && gen_chance(g, 20);
     d.d[k] = by_run ? gen_dim(g) : ir_dim(g->p, 1 + gen_below(g, d.n > 4 ? 4 : 7));
   }
+  if (gen_chance(g, 20)) d.d[d.n - 1] = ir_dim(g->p, 8 + gen_below(g, 24));  // of which few are made: rule image_of_few
   if (gen_chance(g, 5)) d.d[d.n - 1] = ir_dim(g->p, 0);
   Shape s = gen_shape(g, &d);
   return gen_is_small(g, s) ? gen_leaf(g, s) : (Val){0};

@@ -212,7 +212,7 @@ Val rule_image_of_planes(Rules *r, Val v) {
   return named(r, channels_to_end(r, &c, interleaved(r, &c, planes, c.kernel, c.out, loc), loc), v);
 }
 
-// ---- images of very few channels, which leave most lanes of a vector of channels without work
+// ---- images of few channels, which leave lanes of a vector of channels without work
 //
 //   %y = conv_transpose %g, %w      g [N, H, W, O], w [O, C, kh, kw]
 //     ->     %r = matmul (permute (reshape %w) : [C kh kw, O]), (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
@@ -224,18 +224,33 @@ Val rule_image_of_planes(Rules *r, Val v) {
 //            %y = permute (reshape %c : [N, C, sh, sw, ..]) {perm=[0,1,4,2,5,3]}
 //
 // A convolution of stride 1 that makes few channels is one, too (rules_mirror.c).
-enum { VERY_FEW_CHANNELS = 3, LEAST_SUMMED = 8, MOST_ROWS = 64, MOST_PHASES = 16 };
+//
+// Vectors of channels would keep half of their lanes without work, or where Winograd's algorithm makes up for some of them, three quarters.
+enum {
+  LANES = 16,
+  HALF_OF_LANES = LANES / 2,
+  QUARTER_OF_LANES = LANES / 4,
+  LEAST_SUMMED = 8,
+  MOST_ROWS = 64,
+  MOST_PHASES = 16
+};
 
 static int64_t phases_of(const Conv *c) { return c->stride[0] * c->stride[1] * c->stride[2]; }
 
-// Rows take at most twice the room of pixels and of the image.
+static bool may_be_winograd(const Rules *r, const Conv *c) {
+  bool exact = r->p->sums_exactly || c->algorithm == CONV_EXACT;
+  return !exact && c->rank == 2 && c->kernel[1] == 3 && c->kernel[2] == 3 && phases_of(c) == 1;
+}
+
+// Rows take at most twice the room of pixels and of the image, and sum enough to pay for being stored and added.
 static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
   if (ir_ins(r->f, v)->op == OP_conv && !ir_mirror_conv(r->p, c)) return false;
   int64_t taps = ir_conv_taps(c), phases = phases_of(c), room = c->o + (phases > 1 ? phases * c->c : 0);
-  if (c->c > VERY_FEW_CHANNELS || c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD)
-    return false;
-  return c->o >= LEAST_SUMMED && taps > 1 && taps <= MOST_ROWS && phases <= MOST_PHASES && taps * c->c <= 2 * room;
+  int64_t most = may_be_winograd(r, c) ? QUARTER_OF_LANES : HALF_OF_LANES;
+  if (c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD) return false;
+  if (c->c > most || c->o < LEAST_SUMMED || c->o < 2 * c->c || c->out[0] * c->out[1] * c->out[2] < LANES) return false;
+  return taps > 1 && taps <= MOST_ROWS && phases <= MOST_PHASES && taps * c->c <= 2 * room;
 }
 
 // y as [N, O, positions], of which it may be a permutation; with the attribute of a product that reads it so
