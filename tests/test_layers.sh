@@ -15,7 +15,7 @@ folders=(runtime ir codegen frontend) # bottom first
 declare -A rooms=(
   [runtime]="abi api clock thread base+format names near progress rng exec bundle store data"
   [ir]="tables plan ir ops intern expr optimizers fn product conv pool attention slice resize remarks scan packed_dims storage shape build table text rows verify rewrite keep_functions interp autodiff placement schedule passes/passes+passes/plan passes/cost passes/checks passes/facts passes/fusion passes/planning passes/rewrites passes/pipeline+passes/lowering passes"
-  [codegen]="tuning cg+target+builder+loop+frame+blocks+masked emitters cpu_features+host transpose lanes math dtype span pointwise memory packed order reduce gemm conv product linalg fourier attention rnn kernels module c99 bundle"
+  [codegen]="tuning cg+target+builder+loop+frame+blocks+masked emitters cpu_features+host transpose interleave lanes math dtype span pointwise memory packed order reduce gemm conv product linalg fourier attention rnn kernels module c99 bundle"
   [frontend]="tenure run data graph packed module compile bundle"
 )
 largest_circle=6

@@ -4,7 +4,7 @@
 // are taken in order, so that nothing depends on how many workers there are.
 //
 //   inner 1    a row at a time; extremes, and sums and products of f32, a vector at a time, whose prefixes are made in the
-//              register
+//              register. Rows of f32 shorter than a vector, where they are many: a lane each (interleave.h)
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
 // With a layout lanes are those of its rows, and steps its steps (codegen/packed/reduce_time.c draws them): blocks of lanes
@@ -12,6 +12,7 @@
 //
 // Sums, those of logcumsumexp too, and products of f32 are kept in doubles and rounded once for each element.
 #include "codegen/emitters.h"
+#include "codegen/interleave.h"
 #include "codegen/math/primitives.h"
 #include "codegen/order/axis.h"
 #include "codegen/packed/layout.h"
@@ -235,6 +236,29 @@ static void each_row(Cumulative *s) {
   }
 }
 
+// ---- short rows, a lane each
+static bool takes_row_per_lane(const Cumulative *s, int64_t rows) {
+  int64_t n, vl = s->c->t->vl;
+  return s->type == DT_F32 && s->out && !s->index && cg_const_value(s->n, &n) && n > 1 && n < vl && rows >= vl;
+}
+
+static void each_vector_of_rows(Cumulative *s) {
+  Cg *c = s->c;
+  int64_t vl = c->t->vl, n = 0;
+  cg_const_value(s->n, &n);
+  Cumulative block = *s;
+  block.lanes = c->t->vl, block.inner = cg_i64(c, vl);
+  block.x = cg_block(c, c->f32, n * vl), block.out = cg_block(c, c->f32, n * vl);
+  for (Loop l = cg_each_shared(c, cg_ceil_div_value(c, s->outer, vl), 1); cg_next(&l);) {
+    V first = cg_mul(c, l.i, cg_i64(c, vl)), n_rows = cg_min(c, cg_i64(c, vl), cg_sub(c, s->outer, first));
+    V at = cg_mul(c, first, s->n), carry[MOST_CARRIES], zero = cg_i64(c, 0), mask = NULL;
+    cg_interleave(c, (uint32_t)n, cg_at(c, c->f32, s->x, at), n_rows, block.x);
+    start(&block, carry);
+    walk(&block, zero, zero, &mask, 1, carry);
+    cg_deinterleave(c, (uint32_t)n, block.out, n_rows, cg_at(c, c->f32, s->out, at));
+  }
+}
+
 // ---- neighbouring lanes together
 static void each_block(Cumulative *s, uint32_t n_vectors) {
   Cg *c = s->c;
@@ -329,7 +353,8 @@ bool cg_emit_cumulative(Cg *c) {
   Shape shape = ir_ins(c->f, x)->shape;
   Cumulative s = {.c = c, .v = v, .op = (Op)ir_ins(c->f, v)->op, .type = (DType)ir_ins(c->f, x)->dtype, .lanes = 1};
   s.reverse = ir_attr(c->f, v, KEY_reverse), s.exclusive = ir_attr(c->f, v, KEY_exclusive);
-  CgAxis a = cg_axis_of(c, shape, (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0));
+  uint32_t axis = (uint32_t)ir_attr_int(c->f, v, KEY_axis, 0);
+  CgAxis a = cg_axis_of(c, shape, axis);
   s.n = a.n, s.inner = a.inner, s.outer = a.outer;
   s.x = cg_ptr(c, x), s.out = cg_ptr_or_null(c, v);
   Val layout = ir_operand(c->f, v, ARG_layout);
@@ -341,7 +366,11 @@ bool cg_emit_cumulative(Cg *c) {
   }
   int64_t inner = 0;
   bool is_known = cg_const_value(s.inner, &inner);
-  if (is_known && inner == 1) return each_row(&s), true;
+  if (is_known && inner == 1) {
+    if (takes_row_per_lane(&s, cg_axis_bound(c->f->prog, shape, 0, axis))) each_vector_of_rows(&s);
+    else each_row(&s);
+    return true;
+  }
   s.lanes = c->t->vl;
   bool is_narrow = is_known && inner <= 2 * (int64_t)s.lanes;
   each_block(&s, is_narrow ? 1 : UNROLL);

@@ -15,7 +15,7 @@
 // The work is split by whole rows, so that no result depends on the number of workers.
 #include "codegen/reduce/row.h"
 #include "codegen/emitters.h"
-#include "codegen/reduce/interleave.h"
+#include "codegen/interleave.h"
 #include "ir/passes/plan.h"
 
 #include <string.h>

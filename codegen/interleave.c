@@ -2,9 +2,10 @@
 //
 //   rows of 3:  a0 a1 a2 b0 b1 b2 c0 c1 | c2 d0 ..       a0 b0 c0 d0 .. | a1 b1 c1 d1 .. | a2 b2 c2 d2 ..
 //
-// Up to FEW elements: loads of whole vectors, then shuffles, each result from all of them. Longer rows: blocks of vl x vl,
+// Up to FEW elements: loads of whole vectors, then shuffles. Even elements and odd ones part as long as their number is even, then each
+// result is picked from all vectors. Longer rows: blocks of vl x vl,
 // transposed in registers. Rows beyond n_rows are neither read nor written.
-#include "codegen/reduce/interleave.h"
+#include "codegen/interleave.h"
 
 enum { FEW = 8, MAX_LANES = 64 };
 
@@ -30,9 +31,42 @@ static V shuffle(Cg *c, const V *x, uint32_t n, const uint32_t *from) {
   return all;
 }
 
+// y[j]: element j of each row, of rows of w elements in w vectors.
+static void part_elements(Cg *c, const V *x, uint32_t w, V *y) {
+  uint32_t vl = c->t->vl, lane[MAX_LANES];
+  V half[FEW / 2] = {NULL}, part[FEW / 2] = {NULL};
+  for (uint32_t odd = 0; w % 2 == 0 && odd < 2; odd++) {
+    for (uint32_t k = 0; k < vl; k++) lane[k] = 2 * k + odd;
+    for (uint32_t k = 0; k < w / 2; k++) half[k] = cg_shuffle(c, x[2 * k], x[2 * k + 1], lane, vl);
+    part_elements(c, half, w / 2, part);
+    for (uint32_t j = 0; j < w / 2; j++) y[2 * j + odd] = part[j];
+  }
+  for (uint32_t j = 0; w % 2 && j < w; j++) {
+    for (uint32_t k = 0; k < vl; k++) lane[k] = k * w + j;
+    y[j] = shuffle(c, x, w, lane);
+  }
+}
+
+// And back.
+static void join_elements(Cg *c, const V *x, uint32_t w, V *y) {
+  uint32_t vl = c->t->vl, lane[MAX_LANES];
+  V half[2][FEW / 2] = {{NULL}}, part[FEW / 2] = {NULL};
+  for (uint32_t odd = 0; w % 2 == 0 && odd < 2; odd++) {
+    for (uint32_t j = 0; j < w / 2; j++) part[j] = x[2 * j + odd];
+    join_elements(c, part, w / 2, half[odd]);
+  }
+  for (uint32_t j = 0; j < w; j++) {
+    for (uint32_t k = 0; k < vl; k++) {
+      uint32_t e = j * vl + k;
+      lane[k] = w % 2 ? e % w * vl + e / w : e % (2 * vl) / 2 + e % 2 * vl;
+    }
+    y[j] = w % 2 ? shuffle(c, x, w, lane) : cg_shuffle(c, half[0][j / 2], half[1][j / 2], lane, vl);
+  }
+}
+
 // The rows are `width` contiguous vectors; element e of row k is element k width + e of them.
 static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to) {
-  uint32_t vl = c->t->vl, w = t->width, lane[MAX_LANES];
+  uint32_t vl = c->t->vl, w = t->width;
   V x[FEW], y[FEW], mask[FEW], n = cg_mul(c, n_rows, cg_i64(c, w));
   for (uint32_t j = 0; j < w; j++) {
     V left = cg_sub(c, n, cg_i64(c, j * vl)), none = cg_i64(c, 0);
@@ -41,13 +75,8 @@ static void interleave_stream(Cg *c, const Interleave *t, V from, V n_rows, V to
     V at = f32_at(c, from, cg_i64(c, (int64_t)j * vl));
     x[j] = t->out ? cg_load(c, c->vf, at) : cg_load_masked(c, c->vf, at, mask[j]);
   }
-  for (uint32_t j = 0; j < w; j++) {
-    for (uint32_t k = 0; k < vl; k++) {
-      uint32_t e = j * vl + k;
-      lane[k] = t->out ? e % w * vl + e / w : k * w + j;
-    }
-    y[j] = shuffle(c, x, w, lane);
-  }
+  if (t->out) join_elements(c, x, w, y);
+  else part_elements(c, x, w, y);
   for (uint32_t j = 0; j < w; j++) {
     V at = f32_at(c, to, cg_i64(c, (int64_t)j * vl));
     if (t->out) cg_store_masked(c, y[j], at, mask[j]);

@@ -1,6 +1,6 @@
 // vl short rows as vectors of one element per row, interleaved[width][vl], aligned; and back.
-#ifndef TN_CODEGEN_REDUCE_INTERLEAVE_H
-#define TN_CODEGEN_REDUCE_INTERLEAVE_H
+#ifndef TN_CODEGEN_INTERLEAVE_H
+#define TN_CODEGEN_INTERLEAVE_H
 
 #include "codegen/cg.h"
 
