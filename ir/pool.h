@@ -34,7 +34,7 @@ void ir_pool(const Fn *f, Val v, Pool *p);
 //   max_pool {kernel=[3], stride=[2], pad=[1]}      stride 2, one phase, taps at -1, 0, 1
 //   its gradient                                    stride 1, two phases: taps at 0; at 0, 1
 //   resize {filter="linear"} to twice the size      stride 1, two phases: taps at -1, 0; at 0, 1
-enum { POOL_MOST_STRIDE = 4, POOL_MOST_TAPS = 16 };
+enum { POOL_MOST_STRIDE = 4, POOL_MOST_TAPS = 16, POOL_MOST_GATHERED = 64 };
 typedef struct {
   uint32_t n;
   int64_t at[POOL_MOST_TAPS];  // from the element at stride * step, ascending

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TAPS = 4 };
+enum { NEIGHBOURS = 4 };  // at most, of a filter that does not widen
 
 typedef struct {
   int64_t in, out;
@@ -54,17 +54,62 @@ static uint32_t cubic(const Axis *a, int64_t j, int64_t *first, double *weight) 
   double at = place(a, j), t = at - floor(at);
   *first = (int64_t)floor(at) - 1;
   weight[0] = far_part(t + 1), weight[1] = near_part(t), weight[2] = near_part(1 - t), weight[3] = far_part(2 - t);
-  return MOST_TAPS;
+  return NEIGHBOURS;
 }
 
-static Filter *filter_of(const char *name) {
-  static const struct {
-    const char *name;
-    Filter *filter;
-  } filters[] = {{"nearest", nearest}, {"nearest_exact", nearest_exact}, {"linear", linear}, {"cubic", cubic}};
+// ---- filters as wide as what an element of the result covers, as Pillow has them
+static double step_of(const Axis *a) {
+  if (a->align) return a->out > 1 ? (double)(a->in - 1) / (double)(a->out - 1) : 0;
+  return a->scale > 0 ? 1 / a->scale : (double)a->in / (double)a->out;
+}
+
+static double widening(const Axis *a) { return fmax(step_of(a), 1); }
+
+typedef double Curve(double t);  // of a filter, at a distance t >= 0
+static double tent(double t) { return t < 1 ? 1 - t : 0; }
+static double keys(double t) {  // with -1/2
+  if (t < 1) return ((1.5 * t - 2.5) * t * t) + 1;
+  return t < 2 ? (((t - 5) * t + 8) * t - 4) * -0.5 : 0;
+}
+
+static uint32_t widened(const Axis *a, Curve *shape, double reach, int64_t j, int64_t *first, double *weight) {
+  double wide = widening(a), support = reach * wide, sum = 0, centre = step_of(a) * ((double)j + 0.5);
+  *first = j, weight[0] = 1;
+  if (a->in == a->out) return 1;
+  int64_t lo = (int64_t)(centre - support + 0.5), hi = (int64_t)(centre + support + 0.5);
+  if (lo < 0) lo = 0;
+  if (hi > a->in) hi = a->in;
+  for (int64_t k = lo; k < hi; k++) sum += weight[k - lo] = shape(fabs(((double)k - centre + 0.5) / wide));
+  for (int64_t k = lo; k < hi; k++) weight[k - lo] = sum != 0 ? weight[k - lo] / sum : 0;
+  *first = lo;
+  return (uint32_t)(hi - lo);
+}
+
+static uint32_t wide_linear(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  return widened(a, tent, 1, j, first, weight);
+}
+static uint32_t wide_cubic(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  return widened(a, keys, 2, j, first, weight);
+}
+
+// ---- by name
+typedef struct {
+  const char *name;
+  Filter *filter;
+  int64_t reach;  // of one that widens, on each side; else 0
+} NamedFilter;
+
+static const NamedFilter *filter_of(const char *name) {
+  static const NamedFilter filters[] = {{"nearest", nearest, 0},         {"nearest_exact", nearest_exact, 0},
+                                        {"linear", linear, 0},           {"cubic", cubic, 0},
+                                        {"wide_linear", wide_linear, 1}, {"wide_cubic", wide_cubic, 2}};
   for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
-    if (!strcmp(filters[k].name, name)) return filters[k].filter;
+    if (!strcmp(filters[k].name, name)) return &filters[k];
   return NULL;
+}
+
+static int64_t most_taps(const NamedFilter *f, const Axis *a) {
+  return f->reach ? (int64_t)ceil(2 * (double)f->reach * widening(a)) + 1 : NEIGHBOURS;
 }
 
 bool ir_filter_known(const char *filter) { return filter_of(filter) != NULL; }
@@ -81,12 +126,12 @@ static AxisTaps new_taps(RtArena *mem, int64_t n, int64_t width) {
 static int64_t inside(const Axis *a, int64_t k) { return k < 0 ? 0 : k >= a->in ? a->in - 1 : k; }
 
 // Places outside are clamped to the edge.
-static AxisTaps forward(RtArena *mem, Filter *filter, const Axis *a) {
-  AxisTaps t = new_taps(mem, a->out, MOST_TAPS);
+static AxisTaps forward(RtArena *mem, const NamedFilter *f, const Axis *a) {
+  AxisTaps t = new_taps(mem, a->out, most_taps(f, a));
+  double *weight = rt_alloc(mem, sizeof *weight * (size_t)t.width);
   for (int64_t j = 0; j < a->out; j++) {
-    double weight[MOST_TAPS];
     int64_t first;
-    uint32_t n = filter(a, j, &first, weight);
+    uint32_t n = f->filter(a, j, &first, weight);
     int64_t lo = inside(a, first);
     t.lo[j] = (int32_t)lo, t.hi[j] = (int32_t)inside(a, first + n - 1) + 1;
     for (uint32_t k = 0; k < n; k++) t.weight[j * t.width + inside(a, first + k) - lo] += (float)weight[k];

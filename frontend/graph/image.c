@@ -89,9 +89,10 @@ static bool check_resize(tn_tensor x, const FeResize *r) {
 static tn_tensor resized(tn_tensor x, const FeResize *r) {
   static const char *const filters[] = {
       [TN_NEAREST] = "nearest", [TN_LINEAR] = "linear", [TN_CUBIC] = "cubic", [TN_NEAREST_EXACT] = "nearest_exact"};
+  static const char *const wide[] = {[TN_LINEAR] = "wide_linear", [TN_CUBIC] = "wide_cubic"};
   Prog *p = x.fn->p->ir;
   Attr attr[3 + SPATIAL_AXES] = {ir_a_list(KEY_shape, ir_shape(p, r->sizes, fe_rank(x) - 2)),
-                                 ir_a_str(KEY_filter, ir_str(p, filters[r->mode]))};
+                                 ir_a_str(KEY_filter, ir_str(p, (r->antialias ? wide : filters)[r->mode]))};
   uint32_t n = 2;
   if (r->align) attr[n++] = ir_a_int(KEY_align, 1);
   for (uint32_t k = 0; k < SPATIAL_AXES; k++)
@@ -112,7 +113,7 @@ static tn_tensor averaged(tn_tensor x, const FeResize *r) {
 
 static tn_tensor by_mode(tn_tensor x, const FeResize *r) {
   if (r->mode == TN_AREA) return averaged(x, r);
-  if (r->antialias || (r->of_bytes && is_filter(r))) return fe_resize_by_matrix(x, r);
+  if (r->of_bytes && is_filter(r)) return fe_resize_by_matrix(x, r);
   return is_sized_by_run(x, r) ? fe_resize_by_index(x, r) : resized(x, r);
 }
 

@@ -1,5 +1,5 @@
 // Images resized by a matrix for each axis, a constant of the program, whose row k has the weights of element k of the result:
-// where a filter spans more than neighbours (antialias), and of bytes, which are rounded behind each axis.
+// of bytes, which are rounded behind each axis.
 //
 //   x [N, C, H, W]   ->   x W^T for the last axis, then the same for the one before
 //

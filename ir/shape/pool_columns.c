@@ -64,7 +64,7 @@ static bool of_neighbours(const AxisTaps *t, int64_t source, PoolColumns *out) {
 static bool of_gathered(const AxisTaps *t, PoolColumns *out) {
   *out = (PoolColumns){.stride = 1, .n_phases = 1};
   for (int64_t j = 0; j < t->n; j++) out->n_gathered = (uint32_t)larger(out->n_gathered, t->hi[j] - t->lo[j]);
-  return out->n_gathered && out->n_gathered <= POOL_MOST_TAPS;
+  return out->n_gathered && out->n_gathered <= POOL_MOST_GATHERED;
 }
 
 bool ir_pool_columns(const Fn *f, Val v, RtArena *mem, PoolColumns *out) {
