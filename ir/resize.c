@@ -97,12 +97,20 @@ typedef struct {
   const char *name;
   Filter *filter;
   int64_t reach;  // of one that widens, on each side; else 0
+  bool of_bytes;
 } NamedFilter;
 
 static const NamedFilter *filter_of(const char *name) {
-  static const NamedFilter filters[] = {{"nearest", nearest, 0},         {"nearest_exact", nearest_exact, 0},
-                                        {"linear", linear, 0},           {"cubic", cubic, 0},
-                                        {"wide_linear", wide_linear, 1}, {"wide_cubic", wide_cubic, 2}};
+  static const NamedFilter filters[] = {{"nearest", nearest, 0, false},
+                                        {"nearest_exact", nearest_exact, 0, false},
+                                        {"linear", linear, 0, false},
+                                        {"cubic", cubic, 0, false},
+                                        {"wide_linear", wide_linear, 1, false},
+                                        {"wide_cubic", wide_cubic, 2, false},
+                                        {"byte_linear", linear, 0, true},
+                                        {"byte_cubic", cubic, 0, true},
+                                        {"byte_wide_linear", wide_linear, 1, true},
+                                        {"byte_wide_cubic", wide_cubic, 2, true}};
   for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
     if (!strcmp(filters[k].name, name)) return &filters[k];
   return NULL;
@@ -125,17 +133,31 @@ static AxisTaps new_taps(RtArena *mem, int64_t n, int64_t width) {
 
 static int64_t inside(const Axis *a, int64_t k) { return k < 0 ? 0 : k >= a->in ? a->in - 1 : k; }
 
+// As many bits behind the point as keep the largest weight below 2^15: sums of bytes are exact in f32.
+static void quantise(double *w, int64_t n) {
+  double most = 0;
+  int bits = 0;
+  for (int64_t k = 0; k < n; k++) most = fmax(most, w[k]);
+  while (bits < 22 && floor(0.5 + ldexp(most, bits + 1)) < 1 << 15) bits++;
+  for (int64_t k = 0; k < n; k++) w[k] = ldexp(trunc(ldexp(w[k], bits) + (w[k] < 0 ? -0.5 : 0.5)), -bits);
+}
+
 // Places outside are clamped to the edge.
 static AxisTaps forward(RtArena *mem, const NamedFilter *f, const Axis *a) {
   AxisTaps t = new_taps(mem, a->out, most_taps(f, a));
-  double *weight = rt_alloc(mem, sizeof *weight * (size_t)t.width);
+  int64_t all = t.n * t.width;
+  double *weight = rt_alloc(mem, sizeof *weight * (size_t)t.width), *sum = rt_alloc(mem, sizeof *sum * (size_t)all);
+  for (int64_t k = 0; k < all; k++) sum[k] = 0;
   for (int64_t j = 0; j < a->out; j++) {
     int64_t first;
     uint32_t n = f->filter(a, j, &first, weight);
     int64_t lo = inside(a, first);
     t.lo[j] = (int32_t)lo, t.hi[j] = (int32_t)inside(a, first + n - 1) + 1;
-    for (uint32_t k = 0; k < n; k++) t.weight[j * t.width + inside(a, first + k) - lo] += (float)weight[k];
+    for (uint32_t k = 0; k < n; k++)
+      sum[j * t.width + inside(a, first + k) - lo] += f->of_bytes ? weight[k] : (double)(float)weight[k];
   }
+  if (f->of_bytes) quantise(sum, all);
+  for (int64_t k = 0; k < all; k++) t.weight[k] = (float)sum[k];
   return t;
 }
 

@@ -110,7 +110,8 @@ void add_pool(Gen *g) {
 }
 
 void add_resize(Gen *g) {
-  static const char *const filters[] = {"nearest", "linear", "cubic", "nearest_exact", "wide_linear", "wide_cubic"};
+  static const char *const filters[] = {"nearest",     "linear",     "cubic",       "nearest_exact",
+                                        "wide_linear", "wide_cubic", "byte_linear", "byte_wide_cubic"};
   bool was_first;
   Val x = image_of(g, &was_first);
   if (ir_none(x)) return;
@@ -124,7 +125,7 @@ void add_resize(Gen *g) {
   if (!gen_is_small(g, shape)) return;
   bool backward = gen_chance(g, 50);
   Attr attr[3] = {ir_a_list(KEY_shape, ir_shape(g->p, (backward ? d : y).d + 1, d.n - 2)),
-                  ir_a_str(KEY_filter, ir_str(g->p, filters[gen_below(g, 6)])), ir_a_int(KEY_align, 1)};
+                  ir_a_str(KEY_filter, ir_str(g->p, filters[gen_below(g, 8)])), ir_a_int(KEY_align, 1)};
   Val of = backward ? gen_leaf(g, shape) : x;
   Val made = gen_emit(g, backward ? OP_resize_grad : OP_resize, &of, 1, attr, gen_chance(g, 30) ? 3 : 2);
   keep(g, made, backward ? 200 : 4 * gen_mag(g, x), was_first);

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { NEAR_MOST = 4 };  // vectors that hold the neighbours of a block
+enum { NEAR_MOST = 4, ABSENT = 1 << 16 };  // vectors that hold the neighbours of a block; the lane of none
 
 typedef struct {
   PoolWalk *w;
@@ -19,6 +19,7 @@ typedef struct {
   V index;   // i32 [tap, step]: where neighbours stand that are gathered; NULL: taps are vectors
   V begin;   // i32 [tap, block]: what `index` counts from: n_near vectors hold a block's; NULL: 0
   uint32_t n_near;
+  bool shares;            // `begin` is [block], of all taps
   int64_t n_steps;        // of a row of `weight`: whole vectors
   bool has_zeros;         // around the source
   const PoolWalk *lines;  // of a row of joined lines: the walk over them
@@ -57,34 +58,42 @@ static void fill_weights(Columns *k) {
   k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
 }
 
-// A neighbour that a result has not is a zero beside the row, on the nearer side.
-static int64_t place_of(const Columns *k, const AxisTaps *t, int64_t tap, int64_t j) {
-  int64_t source = 0;
-  cg_const_value(k->w->from[2], &source);
+static bool is_absent(const AxisTaps *t, int64_t tap, int64_t j) { return j >= t->n || tap >= t->hi[j] - t->lo[j]; }
+
+// A neighbour that a result has not stands where its last one does.
+static int64_t place_of(const AxisTaps *t, int64_t tap, int64_t j) {
   if (j >= t->n) j = t->n - 1;
-  return tap < t->hi[j] - t->lo[j] ? t->lo[j] + tap : 2 * j < t->n ? -1 : source;
+  return t->lo[j] + cg_larger(0, cg_smaller(tap, t->hi[j] - t->lo[j] - 1));
 }
 
-// From where on a block's neighbours stand; *last: the last of them.
-static int64_t first_place(const Columns *k, const AxisTaps *t, int64_t tap, int64_t block, int64_t *last) {
-  int64_t vl = k->w->c->t->vl, first = *last = place_of(k, t, tap, block * vl);
-  for (int64_t j = block * vl; j < (block + 1) * vl; j++) {
-    int64_t at = place_of(k, t, tap, j);
-    first = cg_smaller(first, at), *last = cg_larger(*last, at);
-  }
+// From where on a block's neighbours of taps [from, to) stand; *last: the last of them.
+static int64_t first_place(const Columns *k, const AxisTaps *t, int64_t from, int64_t to, int64_t block,
+                           int64_t *last) {
+  int64_t vl = k->w->c->t->vl, first = *last = place_of(t, from, block * vl);
+  for (int64_t tap = from; tap < to; tap++)
+    for (int64_t j = block * vl; j < (block + 1) * vl; j++) {
+      int64_t at = place_of(t, tap, j);
+      first = cg_smaller(first, at), *last = cg_larger(*last, at);
+    }
   return first;
 }
 
-// 2 or 4 vectors where they hold the neighbours of every block, and instructions take lanes from two; else 0
-static uint32_t near_vectors(const Columns *k, const AxisTaps *t) {
+// 2 or 4 vectors where they hold the neighbours of `n` taps of every block, and instructions take lanes from two; else 0
+static uint32_t near_vectors(const Columns *k, const AxisTaps *t, int64_t n) {
   int64_t vl = k->w->c->t->vl, most = 0, last;
   if (!cg_has_avx512(k->w->c, k->w->c->vf)) return 0;
-  for (int64_t tap = 0; tap < k->of.n_gathered; tap++)
+  for (int64_t tap = 0; tap < k->of.n_gathered; tap += n)
     for (int64_t block = 0; block < k->n_steps / vl; block++) {
-      int64_t first = first_place(k, t, tap, block, &last);
+      int64_t first = first_place(k, t, tap, tap + n, block, &last);
       most = cg_larger(most, last - first + 1);
     }
   return most <= 2 * vl ? 2 : most <= NEAR_MOST * vl ? NEAR_MOST : 0;
+}
+
+// Vectors that hold the neighbours of all taps are loaded once.
+static void choose_vectors(Columns *k, const AxisTaps *t) {
+  k->n_near = near_vectors(k, t, k->of.n_gathered), k->shares = k->n_near;
+  if (!k->shares) k->n_near = near_vectors(k, t, 1);
 }
 
 static void fill_gathered(Columns *k) {
@@ -92,18 +101,22 @@ static void fill_gathered(Columns *k) {
   const AxisTaps *t = taps_of(k->w);
   int64_t n = k->of.n_gathered, vl = c->t->vl, last;
   k->n_steps = cg_round_up(t->n, vl);
-  k->n_near = near_vectors(k, t);
+  choose_vectors(k, t);
   V *value = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *value),
     *index = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *index),
     *begin = rt_alloc(c->mem, (size_t)(n * k->n_steps / vl) * sizeof *begin);
-  for (int64_t tap = 0; tap < n; tap++)
-    for (int64_t j = 0; j < k->n_steps; j++) {
-      bool is_tap = j < t->n && tap < t->hi[j] - t->lo[j];
-      int64_t block = j / vl, from = k->n_near ? first_place(k, t, tap, block, &last) : 0;
-      begin[tap * (k->n_steps / vl) + block] = cg_i32(c, (int32_t)from);
-      value[tap * k->n_steps + j] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + tap] : 0);
-      index[tap * k->n_steps + j] = cg_i32(c, (int32_t)(place_of(k, t, tap, j) - from));
+  int64_t absent = k->n_near ? ABSENT : -1;  // of a gather a zero before the row
+  for (int64_t at = 0; at < n * k->n_steps; at += vl) {
+    int64_t tap = at / k->n_steps, first = at % k->n_steps, one = k->shares ? 0 : tap, end = k->shares ? n : tap + 1;
+    int64_t from = k->n_near ? first_place(k, t, one, end, first / vl, &last) : 0;
+    begin[at / vl] = cg_i32(c, (int32_t)from);
+    for (int64_t lane = 0; lane < vl; lane++) {
+      int64_t j = first + lane;
+      bool is_tap = !is_absent(t, tap, j);
+      value[at + lane] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + tap] : 0);
+      index[at + lane] = cg_i32(c, (int32_t)(is_tap ? place_of(t, tap, j) - from : absent));
     }
+  }
   k->index = cg_pool_constants(c, c->i32, index, n * k->n_steps);
   if (k->n_near) k->begin = cg_pool_constants(c, c->i32, begin, n * k->n_steps / vl);
   if (has_weights(t)) k->weight = cg_pool_constants(c, c->f32, value, n * k->n_steps);
@@ -185,14 +198,22 @@ static V lanes_of_near(const Columns *k, V base, V at) {
   return cg_select(c, cg_lt(c, at, cg_splat(c, cg_i32(c, 2 * (int32_t)c->t->vl))), pair[0], pair[1]);
 }
 
+static bool has_absent(const AxisTaps *t, int64_t tap) {
+  for (int64_t j = 0; j < t->n; j++)
+    if (is_absent(t, tap, j)) return true;
+  return false;
+}
+
 static V neighbours(const Block *b, int64_t tap) {
   const Columns *k = b->of;
   Cg *c = k->w->c;
   V at = cg_get(c, c->vi32, k->index, plus(c, b->first, tap * k->n_steps));
   if (!k->begin) return cg_gather(c, c->f32, k->w->src, at, NULL);
-  V block = cg_div(c, b->first, cg_vl(c)), begin = plus(c, block, tap * (k->n_steps / c->t->vl));
+  V block = cg_div(c, b->first, cg_vl(c)), begin = plus(c, block, k->shares ? 0 : tap * (k->n_steps / c->t->vl));
   begin = cg_sext(c, cg_get(c, c->i32, k->begin, begin), c->i64);
-  return lanes_of_near(k, cg_at(c, c->f32, k->w->src, begin), at);
+  V x = lanes_of_near(k, cg_at(c, c->f32, k->w->src, begin), at);
+  return has_absent(taps_of(k->w), tap) ? cg_select(c, cg_lt(c, at, cg_splat(c, cg_i32(c, ABSENT))), x, cg_zeros(c))
+                                        : x;
 }
 
 static void add_gathered(const Block *b, V *state) {

@@ -86,19 +86,42 @@ static bool check_resize(tn_tensor x, const FeResize *r) {
 }
 
 // ---- the op
+static const char *filter_of(const FeResize *r) {
+  bool is_cubic = r->mode == TN_CUBIC;
+  if (!is_filter(r)) return r->mode == TN_NEAREST ? "nearest" : "nearest_exact";
+  if (r->of_bytes && r->antialias) return is_cubic ? "byte_wide_cubic" : "byte_wide_linear";
+  if (r->of_bytes) return is_cubic ? "byte_cubic" : "byte_linear";
+  if (r->antialias) return is_cubic ? "wide_cubic" : "wide_linear";
+  return is_cubic ? "cubic" : "linear";
+}
+
 static tn_tensor resized(tn_tensor x, const FeResize *r) {
-  static const char *const filters[] = {
-      [TN_NEAREST] = "nearest", [TN_LINEAR] = "linear", [TN_CUBIC] = "cubic", [TN_NEAREST_EXACT] = "nearest_exact"};
-  static const char *const wide[] = {[TN_LINEAR] = "wide_linear", [TN_CUBIC] = "wide_cubic"};
   Prog *p = x.fn->p->ir;
   Attr attr[3 + SPATIAL_AXES] = {ir_a_list(KEY_shape, ir_shape(p, r->sizes, fe_rank(x) - 2)),
-                                 ir_a_str(KEY_filter, ir_str(p, (r->antialias ? wide : filters)[r->mode]))};
+                                 ir_a_str(KEY_filter, ir_str(p, filter_of(r)))};
   uint32_t n = 2;
   if (r->align) attr[n++] = ir_a_int(KEY_align, 1);
   for (uint32_t k = 0; k < SPATIAL_AXES; k++)
     if (r->scales[k] != 0) attr[n++] = ir_a_num((Key)(KEY_scale0 + k), r->scales[k]);
   tn_tensor last = fe_channels_last(x, r->at);
   return fe_ok(last) ? fe_channels_first(fe_emit(OP_resize, &last, 1, attr, n, r->at), r->at) : last;
+}
+
+static tn_tensor rounded_bytes(tn_tensor y, tn_site at) {
+  y = fe_with_number(OP_add, y, 0.5, at);
+  if (fe_ok(y)) y = fe_emit1(OP_floor, y, at);
+  return fe_with_number(OP_min, fe_with_number(OP_max, y, 0, at), 255, at);
+}
+
+// Bytes are rounded behind each axis, the last one first.
+static tn_tensor resized_bytes(tn_tensor x, const FeResize *r) {
+  for (uint32_t k = fe_rank(x) - 2; k-- > 0 && fe_ok(x);) {
+    FeResize one = *r;
+    for (uint32_t j = 0; j + 2 < fe_rank(x); j++)
+      if (j != k) one.sizes[j] = fe_axis_dim(x, j + 2), one.scales[j] = 0;
+    if (fe_axis_dim(x, k + 2).i != r->sizes[k].i) x = rounded_bytes(resized(x, &one), r->at);
+  }
+  return x;
 }
 
 static tn_tensor averaged(tn_tensor x, const FeResize *r) {
@@ -113,7 +136,7 @@ static tn_tensor averaged(tn_tensor x, const FeResize *r) {
 
 static tn_tensor by_mode(tn_tensor x, const FeResize *r) {
   if (r->mode == TN_AREA) return averaged(x, r);
-  if (r->of_bytes && is_filter(r)) return fe_resize_by_matrix(x, r);
+  if (r->of_bytes && is_filter(r)) return resized_bytes(x, r);
   return is_sized_by_run(x, r) ? fe_resize_by_index(x, r) : resized(x, r);
 }
 

@@ -30,8 +30,6 @@ typedef struct {
   tn_site at;
 } FeResize;
 tn_tensor fe_resize_by_index(tn_tensor x, const FeResize *r);  // sizes of the run, and not by area
-// [N, C, H, W] of constant sizes, by lines or cubic curves
-tn_tensor fe_resize_by_matrix(tn_tensor x, const FeResize *r);
 
 // Windows along one axis, as the options of a convolution with weight [O, C / groups, taps] say; false: reported
 typedef struct {
