@@ -99,7 +99,7 @@ static bool has_planes(const Layouts *l, Val v, Conv c) {
   }
   bool pixels = c.out[0] * c.out[1] * c.out[2] >= LEAST_PIXELS, far = c.stride[0] * c.stride[1] * c.stride[2] > 1;
   if (c.groups != 1 || c.run_sized || !pixels || !(far || c.c < FEW_CHANNELS)) return false;
-  return ir_moves_channels(l->f, ir_arg(l->f, v, 0), false) && is_read_first(l, v, 0);
+  return (c.c == 1 || ir_moves_channels(l->f, ir_arg(l->f, v, 0), false)) && is_read_first(l, v, 0);
 }
 
 static bool takes_channels_first(const Layouts *l, Val v) {
@@ -342,7 +342,10 @@ static Val reshaped(Layouts *l, Val a, Shape to, Loc loc) {
 static Val permuted(Layouts *l, Val a, uint32_t (*axis)(uint32_t, uint32_t), Loc loc) {
   uint32_t rank = rank_of(l, a);
   int64_t list[MAX_RANK];
-  for (uint32_t k = 0; k < rank; k++) list[k] = axis(rank, k);
+  Dim d[MAX_RANK];
+  bool is_one = ir_dim_is_one(l->p, dim_at(l, a, axis(rank, 1)));  // channel, which lies first and last
+  for (uint32_t k = 0; k < rank; k++) list[k] = axis(rank, k), d[k] = dim_at(l, a, axis(rank, k));
+  if (is_one && axis == ir_axis_in_first) return reshaped(l, a, ir_shape(l->p, d, rank), loc);
   return ir_permuted(l->f, a, ir_shape_ints(l->p, list, rank), loc);
 }
 
