@@ -131,7 +131,7 @@ int64_t cg_linalg_scratch_bytes(const Fn *f, Val v, const Target *t) {
   case OP_solve_triangular: return cg_solve_scratch_bytes(f, v, t);
   case OP_lu: return cg_lu_takes_lanes(f, v, t) ? 0 : cg_unread_bytes(f, v);
   case OP_lu_solve: return cg_lu_solve_scratch_bytes(f, v, t);
-  case OP_qr: return cg_qr_scratch_bytes(f, v);
+  case OP_qr: return cg_qr_scratch_bytes(f, v, t);
   case OP_eigh: return cg_eigh_scratch_bytes(f, v, t);
   case OP_svd: return cg_svd_scratch_bytes(f, v, t);
   default: return 0;

@@ -105,7 +105,9 @@ void cg_emit_lu_by_lanes(Cg *c, Val v);
 bool cg_lu_solve_takes_lanes(const Fn *f, Val v);
 void cg_emit_lu_solve_by_lanes(Cg *c, Val v);
 void cg_emit_qr(Cg *c, Val v);  // qr.c
-int64_t cg_qr_scratch_bytes(const Fn *f, Val v);
+int64_t cg_qr_scratch_bytes(const Fn *f, Val v, const Target *t);
+bool cg_qr_takes_lanes(const Fn *f, Val v, const Target *t);  // qr_by_lanes.c
+void cg_emit_qr_by_lanes(Cg *c, Val v);
 void cg_emit_eigh(Cg *c, Val v);  // vectors.c
 int64_t cg_eigh_scratch_bytes(const Fn *f, Val v, const Target *t);
 void cg_emit_svd(Cg *c, Val v);

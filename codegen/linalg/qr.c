@@ -120,9 +120,16 @@ static void make_qr(Cg *c, V fn, void *ctx) {
   LLVMBuildRetVoid(c->b);
 }
 
-int64_t cg_qr_scratch_bytes(const Fn *f, Val v) { return cg_unread_bytes(f, v) + cg_unread_bytes(f, ir_result(v, 1)); }
+int64_t cg_qr_scratch_bytes(const Fn *f, Val v, const Target *t) {
+  if (cg_qr_takes_lanes(f, v, t)) return 0;
+  return cg_unread_bytes(f, v) + cg_unread_bytes(f, ir_result(v, 1));
+}
 
 void cg_emit_qr(Cg *c, Val v) {
+  if (cg_qr_takes_lanes(c->f, v, c->t)) {
+    cg_emit_qr_by_lanes(c, v);
+    return;
+  }
   Shape s = ir_ins(c->f, v)->shape;
   V a = cg_ptr(c, ir_arg(c->f, v, 0)), m = cg_matrix_size(c, s, 2), n = cg_matrix_size(c, s, 1);
   bool has_q = cg_stored(c, v), has_r = cg_stored(c, ir_result(v, 1));
