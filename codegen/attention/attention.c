@@ -67,6 +67,7 @@ bool cg_attention_open(Cg *c, const AttnStack *x, AttnCode *s) {
   if (s->a.size == 0 || s->a.heads == 0 || ir_dim_bound(p, s->a.batch) == 0) return false;
   uint32_t mr = power_below(cg_smaller(t->gemm_mr, 8));
   s->row_heads = ir_ins(c->f, s->v)->op == OP_sdpa_bias_grad ? 1 : s->a.group;
+  s->step_rows = cg_i64(c, s->row_heads);
   s->mr_q = mr_of(mr, tq * s->row_heads), s->mr_k = mr_of(mr, tk);
   uint32_t nv = t->gemm_nv;
   choose_tiles(s, x, nv);
@@ -107,7 +108,7 @@ AttnRows cg_attention_rows(AttnCode *s, V base, const AttnPlace *p, bool is_quer
   Cg *c = s->c;
   bool is_several = is_query && s->row_heads > 1;
   V in_row = cg_add(c, cg_mul(c, h, cg_i64(c, p->head)), cg_i64(c, p->offset)), inside = cg_i64(c, p->head);
-  V next = s->ahead && p->head ? cg_mul(c, s->ahead, cg_i64(c, (is_query ? s->row_heads : 1) * p->head)) : NULL;
+  V next = s->ahead && p->head ? cg_mul(c, is_query ? cg_mul(c, s->ahead, s->step_rows) : s->ahead, inside) : NULL;
   if (ir_attention_is_packed(&s->a)) {
     const CgLayout *l = is_query ? &s->of_q : &s->of_k;
     V at = cg_at(c, c->f32, base, in_row);
@@ -129,9 +130,9 @@ V cg_attention_row(AttnCode *s, AttnRows x, V t) {
   return cg_row(s->c, x.at, t, cg_i64(s->c, x.row));
 }
 
-V cg_attention_step(AttnCode *s, V lo, V i) { return cg_add(s->c, lo, cg_div(s->c, i, cg_i64(s->c, s->row_heads))); }
+V cg_attention_step(AttnCode *s, V lo, V i) { return cg_add(s->c, lo, cg_div(s->c, i, s->step_rows)); }
 
-static V head_in_row(AttnCode *s, V i) { return cg_rem(s->c, i, cg_i64(s->c, s->row_heads)); }
+static V head_in_row(AttnCode *s, V i) { return cg_rem(s->c, i, s->step_rows); }
 
 V cg_attention_head(AttnCode *s, V first, V i) {
   return s->row_heads == 1 ? first : cg_add(s->c, first, head_in_row(s, i));
@@ -297,9 +298,9 @@ bool cg_attention_next_sequence(AttnDeal *d) {
   return true;
 }
 
-void cg_attention_deal_units(AttnDeal *d, V parts, int64_t n_heads) {
+void cg_attention_deal_units(AttnDeal *d, V parts, V n_heads) {
   Cg *c = d->s->c;
-  d->n_units = cg_mul(c, parts, cg_i64(c, n_heads));
+  d->n_units = cg_mul(c, parts, n_heads);
   d->units = cg_count(c, d->n_units);
   d->n_heads = n_heads;
 }
@@ -310,7 +311,7 @@ bool cg_attention_next_unit(AttnDeal *d) {
     cg_then(&d->is_own);
     return cg_next(&d->units);
   }
-  V heads = cg_i64(c, d->n_heads), ahead;
+  V heads = d->n_heads, ahead;
   cg_next(&d->units);
   d->is_own = cg_when(c, is_own(c, cg_add(c, d->dealt, d->units.i), &ahead));
   cg_then(&d->is_own);
@@ -337,13 +338,13 @@ int64_t cg_attention_more_rows(const AttnCode *s) { return s->a.causal ? 4 : ATT
 
 V cg_attention_first_row(AttnCode *s, V lo, V t) {
   Cg *c = s->c;
-  V row = cg_mul(c, cg_sub(c, t, lo), cg_i64(c, s->row_heads));
+  V row = cg_mul(c, cg_sub(c, t, lo), s->step_rows);
   return cg_multiple(c, row, cg_i64(c, s->mr_q));
 }
 
 V cg_attention_end_row(AttnCode *s, V lo, V t, V n) {
   Cg *c = s->c;
-  V row = cg_mul(c, cg_max(c, cg_i64(c, 0), cg_sub(c, t, lo)), cg_i64(c, s->row_heads));
+  V row = cg_mul(c, cg_max(c, cg_i64(c, 0), cg_sub(c, t, lo)), s->step_rows);
   return cg_min(c, n, cg_mul(c, cg_ceil_div_value(c, row, s->mr_q), cg_i64(c, s->mr_q)));
 }
 

@@ -9,7 +9,7 @@
 // Rows of a block; most rows of a chunk's last block, which also takes a short rest; most rows of a chunk
 enum { ATTN_ROWS = 32, ATTN_MOST_ROWS = 48, ATTN_CHUNK = 256 };
 
-// Queries are rows of blocks: query t of the h-th of row_heads heads, which share their keys, is row (t - lo) row_heads + h of
+// Queries are rows of blocks: query t of the h-th of step_rows heads of a unit is row (t - lo) step_rows + h of
 // a chunk that begins at query lo.
 typedef struct {
   Cg *c;
@@ -20,7 +20,8 @@ typedef struct {
   int64_t keys;             // of a block: a multiple of width
   int64_t size_up;          // head size rounded up to whole vectors
   int64_t size_pad;         // to whole tiles
-  int64_t row_heads;
+  int64_t row_heads;        // that a step has rows for, at most
+  V step_rows;              // those it has in the open unit
   V tq, tk, batch, heads;
   CgLayout of_q, of_k;  // of packed rows
   V offset;             // i64, of the open sequence: query t has the position of key t + offset
@@ -94,12 +95,12 @@ typedef struct {
   Loop sequences, units;
   If is_own;
   V dealt, n_units;
-  int64_t n_heads;
+  V n_heads;
   V b, part, head;
 } AttnDeal;
 void cg_attention_deal(AttnDeal *d, AttnCode *s);
 bool cg_attention_next_sequence(AttnDeal *d);
-void cg_attention_deal_units(AttnDeal *d, V parts, int64_t n_heads);
+void cg_attention_deal_units(AttnDeal *d, V parts, V n_heads);
 bool cg_attention_next_unit(AttnDeal *d);
 // n steps are cut into parts of about equal size, at most `most`: the number of parts; steps [*lo, *hi) of one, none after the last
 V cg_attention_parts(AttnCode *s, V n, int64_t most);

@@ -251,7 +251,7 @@ static void walk_keys(Backward *w, const Range *r, V n_rows, V begin, V end) {
 static void walk(Backward *w, const Range *r) {
   AttnCode *s = w->s;
   Cg *c = s->c;
-  V n_rows = cg_mul(c, cg_sub(c, r->q_hi, r->q_lo), cg_i64(c, s->row_heads)), one = cg_i64(c, 1);
+  V n_rows = cg_mul(c, cg_sub(c, r->q_hi, r->q_lo), s->step_rows), one = cg_i64(c, 1);
   V begin = cg_attention_key_begin(s, r->q_lo, r->k_lo), end = cg_attention_length(s, w->b);
   end = cg_attention_key_end(s, cg_sub(c, r->q_hi, one), cg_min(c, r->k_hi, end));
   V meet = cg_and(c, cg_lt(c, begin, end), cg_lt(c, r->q_lo, r->q_hi));
@@ -285,13 +285,13 @@ static void round_of_sequence(Backward *w, const Chunks *most, AttnDeal *d, V ro
   V n = cg_max(c, of_q, of_k), units = cg_select(c, w->is_first, n, of_k);
   if (is_triangle(s)) units = cg_sub(c, n, round);
   units = cg_select(c, cg_lt(c, round, n), units, zero);
-  for (cg_attention_deal_units(d, units, s->a.heads / s->row_heads); cg_attention_next_unit(d);) {
+  for (cg_attention_deal_units(d, units, cg_i64(c, s->a.heads / s->row_heads)); cg_attention_next_unit(d);) {
     V of = cg_add(c, d->part, round), behind = cg_sub(c, of, n);
     of = cg_select(c, cg_lt(c, of, n), of, behind);
     Range r;
     cg_attention_part(s, n_q, of_q, most->queries, of, &r.q_lo, &r.q_hi);
     cg_attention_part(s, n_k, of_k, most->keys, d->part, &r.k_lo, &r.k_hi);
-    open_heads(w, d->b, cg_mul(c, d->head, cg_i64(c, s->row_heads)));
+    open_heads(w, d->b, cg_mul(c, d->head, s->step_rows));
     walk(w, &r);
   }
 }
