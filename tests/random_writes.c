@@ -166,7 +166,7 @@ static uint32_t update_attributes(Gen *g, Op op, bool beta1, Attr *a) {
   static const struct {
     Key key;
     double value;
-  } numbers[] = {{KEY_beta1, 0.9}, {KEY_beta2, 0.95},   {KEY_eps, 1e-3},           {KEY_alpha, 0.75},
+  } numbers[] = {{KEY_beta1, 0.875}, {KEY_beta2, 0.95},   {KEY_eps, 1e-3},           {KEY_alpha, 0.75},
                  {KEY_rho, 0.75},  {KEY_lr_decay, 0.5}, {KEY_momentum_decay, 0.25}};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
