@@ -167,7 +167,7 @@ static uint32_t update_attributes(Gen *g, Op op, bool beta1, Attr *a) {
     Key key;
     double value;
   } numbers[] = {{KEY_beta1, 0.875}, {KEY_beta2, 0.95},   {KEY_eps, 1e-3},           {KEY_alpha, 0.75},
-                 {KEY_rho, 0.75},  {KEY_lr_decay, 0.5}, {KEY_momentum_decay, 0.25}};
+                 {KEY_rho, 0.75},    {KEY_lr_decay, 0.5}, {KEY_momentum_decay, 0.25}};
   uint32_t n = 0;
   for (uint32_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
     if (takes(op, beta1, numbers[k].key)) a[n++] = ir_a_num(numbers[k].key, numbers[k].value);
