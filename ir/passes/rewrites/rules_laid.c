@@ -144,6 +144,23 @@ static void turn(Rules *r, Val v) {
   set_perm(r, v, LAID_A, of_b, b.rank), set_perm(r, v, LAID_B, of_a, a.rank);
 }
 
+// Of a single product, such as the gradient of a weight that is read transposed.
+Val rule_turned_result(Rules *r, Val v) {
+  Fn *f = r->f;
+  Val product = ir_arg(f, v, 0);
+  const Ins *ins = ir_ins(f, product);
+  Axes a = axes_of(r, v);
+  if (a.n != 2 || a.list[0] != 1 || ins->op != OP_matmul || ins->dtype != DT_F32 || ins->n_args != 2) return (Val){0};
+  if (r->uses[product.i] != 1 || ir_attr(f, product, KEY_perm)) return (Val){0};
+  if (is_overwritten(f, product, 0, v.i) || is_overwritten(f, product, 1, v.i)) return (Val){0};
+  bool ta = ir_attr(f, product, KEY_ta), tb = ir_attr(f, product, KEY_tb);
+  ir_set_op(f, v, OP_matmul);
+  ir_unset_attr(f, v, KEY_perm);
+  ir_set_args(f, v, (Val[]){ir_arg(f, product, 1), ir_arg(f, product, 0)}, 2);
+  set_flag(f, v, KEY_ta, !tb), set_flag(f, v, KEY_tb, !ta);
+  return v;
+}
+
 Val rule_laid_result(Rules *r, Val v) {
   static const Key kept[] = {KEY_ta, KEY_tb, KEY_a_perm, KEY_b_perm};
   Fn *f = r->f;
