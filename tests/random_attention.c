@@ -7,7 +7,7 @@
 typedef struct {
   Dim batch, heads, kv_heads, tq, tk, size;
   uint32_t n;  // tensor operands
-  bool inside;
+  bool inside, is_led;
   Dim rows, kv_rows;      // packed
   Val layout, kv_layout;  // of packed rows, of those of the keys where it is another one; else none
 } Form;
@@ -79,6 +79,21 @@ static Val tensor(Gen *g, Shape s) {
   return x;
 }
 
+// Heads led outside or back by a permutation, as models written for PyTorch have it.
+static Val led(Gen *g, Val v) {
+  static const int64_t swap[] = {0, 2, 1, 3};
+  Attr a = ir_a_list(KEY_perm, ir_shape_ints(g->p, swap, 4));
+  return gen_emit(g, OP_permute, &v, 1, &a, 1);
+}
+
+static Val operand(Gen *g, const Form *s, uint32_t k) {
+  if (!s->is_led) return tensor(g, shape_of(g, s, k));
+  Form inside = *s;
+  inside.inside = true;
+  Val x = tensor(g, shape_of(g, &inside, k));
+  return ir_none(x) ? x : led(g, x);
+}
+
 // Any axis may be broadcast.
 static Val bias(Gen *g, const Form *s) {
   Dims d = {{s->batch, s->heads, s->tq, s->tk}, 4};
@@ -101,8 +116,9 @@ static void operands(Gen *g, Val in[8], Form *s) {
   Val q = gen_pick_where(g, has_four_axes);
   bool given = !ir_none(q) && find_form(g, q, s) && gen_chance(g, 50);
   if (!given) *s = random_form(g);
-  in[0] = given ? gen_tame(g, q, 3) : tensor(g, shape_of(g, s, 0));
-  for (uint32_t k = 1; k < s->n; k++) in[k] = tensor(g, shape_of(g, s, k));
+  s->is_led = s->n == 3 && !s->inside && gen_chance(g, 40);
+  in[0] = given ? gen_tame(g, q, 3) : operand(g, s, 0);
+  for (uint32_t k = 1; k < s->n; k++) in[k] = operand(g, s, k);
   Shape lengths = ir_shape(g->p, &s->batch, 1);
   if (gen_chance(g, 30) && gen_may_be_input(g, lengths)) in[3] = gen_input(g, "keys", DT_I64, lengths);
   if (gen_chance(g, 30)) in[4] = bias(g, s);
@@ -131,12 +147,15 @@ void add_attention(Gen *g) {
   uint32_t n = attributes(g, &s, a, &in[5]);
   Val y = gen_emit(g, OP_sdpa, in, 8, a, n);
   if (ir_none(y)) return;
-  gen_keep(g, y, 3);
+  gen_keep(g, s.is_led && gen_chance(g, 70) ? led(g, y) : y, 3);
   if (gen_chance(g, 10)) gen_keep(g, ir_result(y, 1), 30);
   if (!gen_chance(g, 25)) return;
   in[9] = in[6], in[10] = in[7];  // the layouts are last
-  in[6] = y, in[7] = ir_result(y, 1), in[8] = gen_leaf(g, gen_shape_at(g, y));
+  in[6] = y, in[7] = ir_result(y, 1), in[8] = s.is_led ? operand(g, &s, 0) : gen_leaf(g, gen_shape_at(g, y));
   if (!ir_none(in[4])) gen_keep_tame(g, gen_emit(g, OP_sdpa_bias_grad, in, 11, a, n), 50);
   Val d = gen_emit(g, OP_sdpa_grad, in, 11, a, n);
-  for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) gen_keep_tame(g, ir_result(d, k), 50);
+  for (uint32_t k = 0; !ir_none(d) && k < s.n; k++) {
+    Val own = ir_result(d, k);
+    gen_keep_tame(g, s.is_led && gen_chance(g, 70) ? led(g, own) : own, 50);
+  }
 }

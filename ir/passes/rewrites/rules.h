@@ -21,6 +21,7 @@ typedef struct {
   uint32_t *table;        // CSE, of pass simplify: hash -> value; 0: free; else NULL
   uint32_t cap;
   uint32_t root;  // the value that rules are being applied to
+  Val result[4];  // what its results become, where a rule sets the first; else those of what it returns
   bool *image;    // by value, up to n_image: it is made of images (rules_image.c)
   uint32_t n_image, image_cap;
   // of compose_maps: the last value that was asked about, whether it is read in parts alone, and n_applied while that holds

@@ -85,7 +85,12 @@ static void simplify_at(Simplify *s, Val old) {
   Fn *f = s->e.f;
   Val v = copy_stored(s, old);
   if (!(ir_ops[ir_rewrite_old(&s->e, old)->op].flags & PURE)) return;
+  s->r.result[0] = (Val){0};
   Val now = ir_apply_rules(&s->r, v);
+  if (!ir_none(s->r.result[0])) {
+    for (uint32_t k = 0; k < s->e.old[old.i].n_res; k++) s->e.map[old.i + k] = s->r.result[k];
+    return;
+  }
   if (now.i >= v.i && ir_ops[ir_ins(f, now)->op].n_res >= 1) now = ir_eliminate_common(&s->r, now);
   if (now.i < v.i) pop_last(f, v);
   ir_rewrite_replace(&s->e, old, now);
