@@ -7,9 +7,8 @@
 #include "codegen/attention/few.h"
 
 enum { FEW_QUERIES = 4, MAX_LANES = 64 };
-enum {
-  TERMS = 64
-};  // of a sum over values before it is added to the result; keys that all rows meet before the next ones
+// Terms of a sum over values before it is added to the result; so many keys all rows meet before the next ones.
+enum { TERMS = 64 };
 
 // In order of addresses memory comes twice as fast as by a vector of each key in turn (docs/experiments/152): so many of a key are
 // read before those of the next. Of several streams a vector of each is read in turn.
@@ -27,24 +26,28 @@ static bool reads_streams(const AttnCode *s) {
   return s->c->t->memory_streams > 1 && k->row == s->a.size && v->row == s->a.size;
 }
 
+// Rows of queries, results and sums of a unit: together they stay in L2.
+static int64_t fitting_rows(const AttnCode *s) { return ir_f32_in(s->c->t->stack_bytes) / 8 / s->size_pad; }
+
 // Heads that one vector has lanes for: fewer than a fourth of them in use cost more than reading in order wins.
 static int64_t heads_of_vector(const AttnCode *s) {
   enum { MOST_VECTORS = 256 };  // of rows: their code is not a loop
   int64_t all = s->a.heads / s->a.group, vl = s->c->t->vl, vectors = cg_smaller(RUN, cg_ceil_div(s->a.size, vl));
-  int64_t n = cg_smaller(all, cg_smaller(vl, MOST_VECTORS / vectors) / s->a.group);
+  int64_t rows = cg_smaller(cg_smaller(vl, MOST_VECTORS / vectors), fitting_rows(s));
+  int64_t n = cg_smaller(all, rows / s->a.group);
   while (n > 1 && all % n) n--;
   return n > 1 && 4 * n * s->a.group >= vl ? n : 0;
 }
 
 void cg_attention_few_choose(AttnFew *f, AttnCode *s) {
-  enum { MOST_ROWS = 128, MOST_ELEMENTS = 8192 };  // of a step: queries and results of a unit stay in L1 or L2
+  enum { MOST_ROWS = 128 };
   int64_t size = s->a.size;
   *f = (AttnFew){.s = s};
   if (!cg_attention_is_few(s) || s->a.place[ATTN_K].head != size || s->a.place[ATTN_V].head != size) return;
   f->dots = heads_of_vector(s);
   if (!f->dots) return;
-  int64_t rows = f->dots * s->a.group, fit = cg_smaller(MOST_ROWS / rows, MOST_ELEMENTS / (rows * s->size_pad));
-  f->most = cg_larger(1, cg_smaller(s->a.heads / rows, fit));
+  int64_t rows = f->dots * s->a.group;
+  f->most = cg_smaller(s->a.heads, cg_smaller(MOST_ROWS, fitting_rows(s))) / rows;
   s->row_heads = f->most * rows, s->mr_q = 1;
 }
 
