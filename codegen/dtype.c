@@ -97,12 +97,18 @@ static bool has_f16(const Cg *c) {
 }
 static LLVMTypeRef halves_like(Cg *c, V x) { return cg_lanes_of(x, LLVMHalfTypeInContext(c->ctx)); }
 
+// What is computed of x in floats stays so: else LLVM makes extremes in halves where it can, of which x86 has none, by calls of fminf.
+static V kept_wide(Cg *c, V x) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return cg_call_intrinsic(c, "llvm.arithmetic.fence", &type, 1, &x, 1);
+}
+
 // Denormal halves: their fraction stands behind a 1 that is taken off as a number.
 static V float_of_f16(Cg *c, V x, LLVMTypeRef real) {
   (void)real;
   if (has_f16(c)) {
     V h = cg_bitcast(c, x, halves_like(c, x));
-    return cg_fpext(c, h, cg_lanes_of(x, c->f32));
+    return kept_wide(c, cg_fpext(c, h, cg_lanes_of(x, c->f32)));
   }
   V w = widened(c, x), a = masked(c, w, 0x7fff), sign = shl(c, masked(c, w, 0x8000), 16);
   V up = plus(c, shl(c, a, 13), UINT32_C(112) << 23);

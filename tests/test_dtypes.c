@@ -7,6 +7,7 @@
 #include "ir/fn.h"
 #include "ir/interp/interp.h"
 #include "ir/passes/planning/verify_plan.h"
+#include "runtime/half.h"
 #include "tests/check.h"
 #include "tests/models.h"
 
@@ -288,6 +289,29 @@ static void gradients_go_through_scans(DType t) {
   tn_program_free(c.p);
 }
 
+// ---- single elements
+// An extreme of one of 16 bits and a number calls no function.
+static void one_beside_a_number(DType t, const char *target) {
+  char *keep = getenv("TN_TARGET") ? strdup(getenv("TN_TARGET")) : NULL;
+  setenv("TN_TARGET", target, 1);
+  Case c = begin(t, t, true);
+  tn_tensor x = tn_input(c.f, "x", (tn_dtype)t, TN_SCALAR), half = tn_scalar(c.f, 0.5), of = tn_cast(x, TN_F32);
+  tn_output(c.f, "angle", tn_atan2(half, of));
+  tn_output(c.f, "within", tn_hardtanh(tn_abs(of), 0.25, 0.5));
+  tn_function_end(c.f);
+  tn_model *m = tn_compile(c.p, .n_workers = 1);
+  uint16_t in = t == DT_F16 ? rt_f16_of_f32(-0.5f) : rt_bf16_of_f32(-0.5f);
+  float angle = 0, within = 0;
+  bool ran = m && tn_run(m, "run", TN_IN(tn_array_of(&in, (tn_dtype)t, NULL, 0)),
+                         TN_OUT(tn_f32_scalar(&angle), tn_f32_scalar(&within))) == TN_OK;
+  if (!CHECK(ran && angle == 2.35619449f && within == 0.5f)) printf("  %s, %s\n", ir_dtype_name[t], target);
+  tn_model_free(m);
+  tn_program_free(c.p);
+  if (keep) setenv("TN_TARGET", keep, 1);
+  else unsetenv("TN_TARGET");
+  free(keep);
+}
+
 // The bits of dtypes and those of other flags are apart, and the sizes of all tables agree.
 static void the_tables_agree(void) {
   CHECK((ANY & (OPTIONAL | REPEATED | WITH_PREVIOUS | SHAPE_ONLY | REPLACED | ELEMENT | ROW_SCALAR)) == 0);
@@ -314,5 +338,9 @@ int main(void) {
   gradients_go_through_scans(DT_F32);
   gradients_go_through_scans(DT_F16);
   gradients_go_through_scans(DT_BF16);
+  for (DType t = DT_F16; t <= DT_BF16; t++) {
+    one_beside_a_number(t, "avx2");
+    one_beside_a_number(t, "generic");
+  }
   return check_report();
 }
