@@ -101,10 +101,16 @@ static Val moved_axis(Gen *g, Val v, bool to_last) {
   return gen_emit(g, OP_permute, &v, 1, &attr, 1);
 }
 
+static Val image_of_some(Gen *g) {
+  Dims d = {.n = 3 + (uint32_t)gen_below(g, 2)};
+  for (uint32_t k = 0; k < d.n; k++) d.d[k] = ir_dim(g->p, 1 + gen_below(g, k ? 6 : 3));
+  return gen_leaf(g, gen_shape(g, &d));
+}
+
 // Rows of the channels of an image that has them first, and numbers for each channel beside elements of the image.
 void add_rows_of_channels(Gen *g) {
   Val v = gen_pick_where(g, gen_any_row), in[3];
-  if (ir_none(v) || gen_dims(g, v).n < 3) return;
+  if (ir_none(v) || gen_dims(g, v).n < 3) v = image_of_some(g);
   Dims d = gen_dims(g, v), one = {.n = d.n - 1};
   Dim channels = d.d[1];
   if (!ir_dim_is_const(g->p, channels) || ir_dim_bound(g->p, channels) < 2) return;

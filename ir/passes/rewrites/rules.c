@@ -16,7 +16,7 @@ typedef struct {
 } RuleInfo;
 
 static bool is_pointwise(Op op) { return ir_ops[op].is_pointwise; }
-static bool rows_take_axis(Op op) { return ir_ops[op].flags & ROW_AXIS; }
+static bool rows_take_axis(Op op) { return ir_ops[op].flags & ROW_AXIS && ir_ops[op].n_res == 1; }
 static bool puts_by_index(Op op) { return op >= OP_scatter && op <= OP_index_add; }
 static bool takes_index(Op op) { return op == OP_gather || (op >= OP_scatter && op <= OP_scatter_amin); }
 static bool takes_gradient(Op op) {

@@ -28,7 +28,8 @@ Val rule_fold_permute(Rules *r, Val v) {
   return ir_permuted(r->f, a, ir_shape_ints(r->p, list, n), ir_ins(r->f, v)->loc);
 }
 
-// Rows along another axis lie side by side already; a permutation would interleave them:
+// Rows along another axis lie side by side already; a permutation would interleave them. Norms, which have numbers of rows as well,
+// are left to choose_layouts:
 Val rule_rows_of_permuted(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
@@ -44,7 +45,7 @@ Val rule_rows_of_permuted(Rules *r, Val v) {
   int64_t axis = ir_list_at(r->p, back.u.list, ir_rank(r->p, back.u.list) - 1);
   if (!ir_row_is_strided(r->p, (RowSpace){ir_ins(f, of[0])->shape, (uint32_t)axis})) return (Val){0};
   Attr to = ir_a_int(KEY_axis, axis);
-  Val rows = ir_emit(f, (Op)ins.op, of, ins.n_args, &to, 1, ins.loc);
+  Val rows = ir_emit_like(f, &ins, of, &to);
   rows = ir_eliminate_common(r, rows);
   ir_copy_metadata(ir_ins(f, rows), &ins);
   Val y = ir_emit(f, OP_permute, &rows, 1, &back, 1, ins.loc);
