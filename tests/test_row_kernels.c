@@ -413,7 +413,29 @@ static void check_rounding(void) {
   tn_program_free(p);
 }
 
+// ---- a sum over short rows and an axis of one element is a sum of columns, too
+static void check_rows_beside_one(int64_t channels, int64_t steps) {
+  tn_program *p = tn_program_create("beside_one");
+  tn_function *f = tn_function_begin(p, "run");
+  tn_tensor x = tn_input(f, "x", TN_F32, TN_SHAPE(1, channels, steps));
+  tn_output(f, "y", tn_sum_axes(x, false, TN_INTS(0, 2)));
+  tn_function_end(f);
+  tn_model *m = model_of(p, .n_workers = 2);
+  float *in = numbers((size_t)(channels * steps), 7), *out = numbers((size_t)channels, 8);
+  bool ran = m && tn_run(m, "run", TN_IN(tn_f32(in, 1, channels, steps)), TN_OUT(tn_f32(out, channels))) == TN_OK;
+  for (int64_t k = 0; k < channels && ran; k++) {
+    double sum = 0;
+    for (int64_t t = 0; t < steps; t++) sum += (double)in[k * steps + t];
+    ran = fabs(sum - (double)out[k]) < 1e-4;
+  }
+  if (!CHECK(ran)) printf("  [1,%d,%d]\n", (int)channels, (int)steps);
+  tn_model_free(m);
+  tn_program_free(p);
+  free(in), free(out);
+}
+
 int main(void) {
+  for (int64_t steps = 7; steps < 40; steps += 4) check_rows_beside_one(32, steps);
   static const int64_t widths[] = {2, 3, 15, 16, 17, 31, 64, 100, 255, 1024, 1040, 5000, 16384, 20011};
   for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) check_chain(9, widths[k], 1);
   check_chain(1, 64, 1);

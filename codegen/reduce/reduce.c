@@ -670,8 +670,10 @@ static Val through_views(const Fn *f, Val v) {
   return v;
 }
 
-// Sums and maxima of short rows are emitted row per lane (row.c).
+// Sums and maxima of short rows are emitted row per lane (row.c); there [1, C, T] to [C] is a column sum.
 static bool has_narrow_rows(const Fn *f, Val v, const ReducePlan *p, int64_t lanes) {
+  RowSpace columns;
+  if (ir_column_sum(f, v, &columns)) return false;
   AxisGroup last = p->axes.group[p->axes.n - 1];
   Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
   bool row = p->axes.runs && p->axes.n == 2 && last.first == last.last && last.last + 1 == ir_rank(f->prog, s);
