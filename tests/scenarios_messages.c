@@ -504,7 +504,7 @@ SCENARIO(M_huge) {
   start();
   b = tn_dim_bounded(p, "batch", 1 << 20);
   big = (tn_input)(f, "big", TN_F32, TN_SHAPE(b, 1), at(2)), wide = tn_input(f, "wide", TN_F32, TN_SHAPE(1, 2 << 20));
-  tn_output(f, "y", (tn_sum)((tn_softmax)((tn_matmul)(big, wide, at(4)), 0, at(5)), at(6)));
+  tn_output(f, "y", (tn_sum)((tn_softmax)((tn_matmul)(big, wide, at(4)), 1, at(5)), at(6)));
   tn_function_end(f);
   CHECK(!tn_compile(p, .cache_dir = ""));
   CHECK_HAS(report_of(p), "error[E006]: f32[");
