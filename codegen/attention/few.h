@@ -13,10 +13,10 @@
 
 typedef struct {
   AttnCode *s;
-  // Heads of keys whose scores are the lanes of a vector: their rows lie side by side, and a unit is several heads; 0: it is one
+  // Heads of keys whose rows lie side by side and whose scores are the lanes of one vector; 0: rows are read head by head
   int64_t dots;
-  int64_t most;     // times so many heads a unit has, at most
-  V size, n;        // usually; in the open unit
+  int64_t most;     // vectors of heads that a unit has, at most
+  V size, n;        // those of a whole unit, of the open one
   AttnRows k, v;    // of the first of them
   AttnTile q, out;  // of the chunk
   V scores;         // [rows][keys] of a block of keys
