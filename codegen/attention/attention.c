@@ -202,7 +202,7 @@ AttnTile cg_attention_tile(AttnCode *s, AttnRows x, V lo, V memory) {
 
 V cg_attention_tile_row(AttnCode *s, AttnTile tile, V i) { return cg_row(s->c, tile.at, i, cg_i64(s->c, tile.row)); }
 
-void cg_attention_fetch(AttnCode *s, V row) {
+static void fetch(AttnCode *s, V row) {
   enum { LINE = 16, MOST = 128 };  // elements
   for (int64_t d = 0; d < cg_smaller(s->a.size, MOST); d += LINE)
     cg_prefetch_l2(s->c, cg_at(s->c, s->c->f32, row, cg_i64(s->c, d)));
@@ -210,7 +210,7 @@ void cg_attention_fetch(AttnCode *s, V row) {
 
 // A head has a few cache lines in each row of the operand, too few for the hardware prefetcher to find the next head's.
 void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row) {
-  if (x.next) cg_attention_fetch(s, cg_at(s->c, s->c->f32, row, x.next));
+  if (x.next) fetch(s, cg_at(s->c, s->c->f32, row, x.next));
 }
 
 static void clear_from(AttnCode *s, V row, int64_t from) {

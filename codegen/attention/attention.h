@@ -56,8 +56,7 @@ V cg_attention_row(AttnCode *s, AttnRows x, V t);
 V cg_attention_step(AttnCode *s, V lo, V i);
 V cg_attention_head(AttnCode *s, V first, V i);
 V cg_attention_row_of(AttnCode *s, AttnRows x, V lo, V i);
-void cg_attention_fetch(AttnCode *s, V row);                   // into L2, its first elements
-void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row);  // that row of the next head
+void cg_attention_fetch_next(AttnCode *s, AttnRows x, V row);  // that row of the next head, its first elements, into L2
 
 // Rows as products want them, at a constant distance: rows of size_pad in memory of the worker, or x itself where it has such
 // rows. `memory` is NULL there.

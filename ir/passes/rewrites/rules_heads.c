@@ -11,10 +11,10 @@
 #include "ir/passes/rewrites/rules.h"
 
 enum { RANK = 4 };
+static const int64_t swap[RANK] = {0, 2, 1, 3};
 
 // Is v [B,H,T,D] a permutation of [B,T,H,D]?
 static bool is_led(const Rules *r, Val v) {
-  static const int64_t swap[RANK] = {0, 2, 1, 3};
   const Attr *perm = ir_perm_of(r->f, v);
   if (!perm || ir_rank(r->p, perm->u.list) != RANK) return false;
   for (uint32_t k = 0; k < RANK; k++)
@@ -29,7 +29,6 @@ static bool is_free(const Rules *r, Val v) {
 }
 
 static Val swapped(Rules *r, Val v, Loc loc) {
-  static const int64_t swap[RANK] = {0, 2, 1, 3};
   Shape s = ir_ins(r->f, v)->shape;
   if (!is_free(r, v)) return ir_permuted(r->f, v, ir_shape_ints(r->p, swap, RANK), loc);
   Dim d[RANK];
