@@ -3,7 +3,8 @@
 // A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
 // neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
 // What lies outside of the source is left out by masks; of an image that is resized, and of large windows, the lines are joined
-// first, into a row with zeros, or -inf, on both sides: taps are read without masks and once for all lines.
+// first, into a row with zeros, or -inf, on both sides: taps are read without masks and once for all lines. A row of nearest
+// neighbours has one line, or none, which is read where it lies.
 #include "codegen/lanes.h"
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/pool_walk.h"
@@ -91,24 +92,33 @@ static uint32_t near_vectors(const Columns *k, const AxisTaps *t, int64_t n) {
 }
 
 // Vectors that hold the neighbours of all taps are loaded once.
-static void choose_vectors(Columns *k, const AxisTaps *t) {
-  k->n_near = near_vectors(k, t, k->of.n_gathered), k->shares = k->n_near;
-  if (!k->shares) k->n_near = near_vectors(k, t, 1);
+static Columns columns(PoolWalk *w, const PoolColumns *of) {
+  Columns k = {.w = w, .of = *of};
+  const AxisTaps *t = taps_of(w);
+  if (!of->n_gathered) return k;
+  k.n_steps = cg_round_up(t->n, w->c->t->vl);
+  k.n_near = near_vectors(&k, t, of->n_gathered), k.shares = k.n_near;
+  if (!k.shares) k.n_near = near_vectors(&k, t, 1);
+  return k;
+}
+
+// Vectors of the last blocks end where the line does, if it has as many elements.
+static int64_t begin_of_near(const Columns *k, int64_t first, int64_t line) {
+  return cg_smaller(first, cg_larger(0, line - k->n_near * (int64_t)k->w->c->t->vl));
 }
 
 static void fill_gathered(Columns *k) {
   Cg *c = k->w->c;
   const AxisTaps *t = taps_of(k->w);
-  int64_t n = k->of.n_gathered, vl = c->t->vl, last;
-  k->n_steps = cg_round_up(t->n, vl);
-  choose_vectors(k, t);
+  int64_t n = k->of.n_gathered, vl = c->t->vl, last, source = 0;
+  cg_const_value(k->w->from[2], &source);
   V *value = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *value),
     *index = rt_alloc(c->mem, (size_t)(n * k->n_steps) * sizeof *index),
     *begin = rt_alloc(c->mem, (size_t)(n * k->n_steps / vl) * sizeof *begin);
   int64_t absent = k->n_near ? ABSENT : -1;  // of a gather a zero before the row
   for (int64_t at = 0; at < n * k->n_steps; at += vl) {
     int64_t tap = at / k->n_steps, first = at % k->n_steps, one = k->shares ? 0 : tap, end = k->shares ? n : tap + 1;
-    int64_t from = k->n_near ? first_place(k, t, one, end, first / vl, &last) : 0;
+    int64_t from = k->n_near ? begin_of_near(k, first_place(k, t, one, end, first / vl, &last), source) : 0;
     begin[at / vl] = cg_i32(c, (int32_t)from);
     for (int64_t lane = 0; lane < vl; lane++) {
       int64_t j = first + lane;
@@ -208,10 +218,11 @@ static V neighbours(const Block *b, int64_t tap) {
   const Columns *k = b->of;
   Cg *c = k->w->c;
   V at = cg_get(c, c->vi32, k->index, plus(c, b->first, tap * k->n_steps));
-  if (!k->begin) return cg_gather(c, c->f32, k->w->src, at, NULL);
+  V line = cg_at(c, c->f32, k->w->src, k->w->image);
+  if (!k->begin) return cg_gather(c, c->f32, line, at, NULL);
   V block = cg_div(c, b->first, cg_vl(c)), begin = plus(c, block, k->shares ? 0 : tap * (k->n_steps / c->t->vl));
   begin = cg_sext(c, cg_get(c, c->i32, k->begin, begin), c->i64);
-  V x = lanes_of_near(k, cg_at(c, c->f32, k->w->src, begin), at);
+  V x = lanes_of_near(k, cg_at(c, c->f32, line, begin), at);
   return has_absent(taps_of(k->w), tap) ? cg_select(c, cg_lt(c, at, cg_splat(c, cg_i32(c, ABSENT))), x, cg_zeros(c))
                                         : x;
 }
@@ -340,10 +351,37 @@ static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
   return cg_round_up(-lo, w->c->t->vl);
 }
 
+static bool has_one_tap(const AxisTaps *t) {
+  for (int64_t j = 0; j < t->n; j++)
+    if (t->hi[j] - t->lo[j] > 1) return false;
+  return !has_weights(t);
+}
+
+// One line at most, whose elements are taken as they are.
+static bool has_one_line(const PoolWalk *w) {
+  for (uint32_t k = 0; k < POOL_AXES - 1; k++)
+    if (w->table[k].lo && !has_one_tap(&w->table[k].taps)) return false;
+  return w->table[POOL_AXES - 1].lo;
+}
+
+// Is nothing read that the line has not?
+static bool is_in_place(const Columns *k) {
+  const AxisTaps *t = taps_of(k->w);
+  int64_t source = 0;
+  if (!has_one_line(k->w)) return false;
+  cg_const_value(k->w->from[2], &source);
+  if (k->n_near) return source >= k->n_near * (int64_t)k->w->c->t->vl;
+  for (int64_t tap = 0; tap < k->of.n_gathered; tap++)
+    if (has_absent(t, tap)) return false;
+  return true;
+}
+
 bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   Cg *c = w->c;
   int64_t lo, hi, source, results, vl = c->t->vl;
   bool has_sizes = cg_const_value(w->from[2], &source) && cg_const_value(w->to[2], &results);
+  Columns k = columns(w, of);
+  if (has_sizes && is_in_place(&k)) return true;
   if (!has_sizes || !joins_lines_first(w, of)) return !of->n_gathered;
   int64_t steps = cg_round_up(cg_ceil_div(results, of->n_phases), vl);
   V beside = cg_splat(c, cg_f32(c, w->op == OP_max_pool ? -INFINITY : 0));
@@ -360,29 +398,54 @@ bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   return true;
 }
 
-static void columns_of_padded(const PoolWalk *w, Columns *k) {
-  Cg *c = w->c;
-  PoolWalk row = *w;
-  V zero = cg_i64(c, 0), one = cg_i64(c, 1);
-  V before = cg_i64(c, zeros_before(w, &k->of));
-  row.src = cg_at(c, c->f32, w->padded, before);
-  row.line_of = w->padded_line ? cg_at(c, c->i32, w->padded_line, before) : NULL;
-  cg_pool_add_lines(w, row.src, row.line_of);
-  row.image = zero, row.from[0] = row.from[1] = one;
-  row.table[0] = row.table[1] = (Table){0};
-  row.box[0] = row.box[1] = (Range){zero, one, 1};
-  k->w = &row, k->has_zeros = true, k->lines = w;
+// As a source of one line, which begins at row->image.
+static void of_line(Columns *k, PoolWalk *row) {
+  V zero = cg_i64(row->c, 0), one = cg_i64(row->c, 1);
+  row->from[0] = row->from[1] = one;
+  row->table[0] = row->table[1] = (Table){0};
+  row->box[0] = row->box[1] = (Range){zero, one, 1};
+  k->w = row;
   blocks(k, false);
 }
 
+static void columns_of_padded(const PoolWalk *w, Columns *k) {
+  Cg *c = w->c;
+  PoolWalk row = *w;
+  V before = cg_i64(c, zeros_before(w, &k->of));
+  row.src = cg_at(c, c->f32, w->padded, before), row.image = cg_i64(c, 0);
+  row.line_of = w->padded_line ? cg_at(c, c->i32, w->padded_line, before) : NULL;
+  cg_pool_add_lines(w, row.src, row.line_of);
+  k->has_zeros = true, k->lines = w;
+  of_line(k, &row);
+}
+
+static void without_line(const PoolWalk *w) {
+  Cg *c = w->c;
+  V row = cg_at(c, c->f32, w->out, cg_mul(c, w->row, w->to[2]));
+  for (Loop l = cg_count_by(c, w->to[2], cg_vl(c)); cg_next(&l);)
+    cg_store_masked(c, cg_zeros(c), cg_at(c, c->f32, row, l.i), cg_mask(c, cg_sub(c, w->to[2], l.i)));
+}
+
+static void columns_in_place(const PoolWalk *w, Columns *k) {
+  Cg *c = w->c;
+  PoolWalk row = *w;
+  V has_line = cg_and(c, cg_lt(c, w->box[0].lo, w->box[0].hi), cg_lt(c, w->box[1].lo, w->box[1].hi));
+  row.image = cg_add(c, w->image, cg_mul(c, cg_index(c, w->box[0].lo, w->from[1], w->box[1].lo), w->from[2]));
+  for (If s = cg_either(c, has_line); cg_then(&s);)
+    if (s.is_true) of_line(k, &row);
+    else without_line(w);
+}
+
 void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
-  Columns k = {.w = w, .of = *of};
+  Columns k = columns(w, of);
   const Pool *p = &w->p;
   bool is_resize = w->table[POOL_AXES - 1].lo;
   if (of->n_gathered) fill_gathered(&k);
   else if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
   if (w->padded) {
     columns_of_padded(w, &k);
+  } else if (is_in_place(&k)) {
+    columns_in_place(w, &k);
   } else if (is_resize || p->is_grad || p->kernel[0] * p->kernel[1] * p->kernel[2] > MOST_TAPS) {
     blocks(&k, false);
   } else {
