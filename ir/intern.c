@@ -620,15 +620,18 @@ Dim ir_shape_numel(Prog *p, Shape s) {
   return n;
 }
 
-int64_t ir_type_bytes(const Prog *p, DType t, Shape s) {
+static int64_t type_bytes(const Prog *p, DType t, Shape s, int64_t (*size)(const Prog *, Dim)) {
   if (t != DT_LAYOUT) {
     int64_t n = ir_dtype_bytes[t];
-    for (uint32_t k = 0; k < ir_rank(p, s); k++) n = mul_sat(n, ir_dim_fit(p, ir_dim_at(p, s, k)));
+    for (uint32_t k = 0; k < ir_rank(p, s); k++) n = mul_sat(n, size(p, ir_dim_at(p, s, k)));
     return n;
   }
   int64_t batch = ir_dim_bound(p, ir_dim_at(p, s, 0)), time = ir_dim_bound(p, ir_dim_at(p, s, 1));
   return mul_sat(TN_LAYOUT_WORDS(time, batch), 4);
 }
+
+int64_t ir_type_bytes(const Prog *p, DType t, Shape s) { return type_bytes(p, t, s, ir_dim_fit); }
+int64_t ir_type_bound(const Prog *p, DType t, Shape s) { return type_bytes(p, t, s, ir_dim_bound); }
 
 void ir_shape_bounds_text(const Prog *p, Shape s, RtText *out) {
   for (uint32_t k = 0; k < ir_rank(p, s); k++) {

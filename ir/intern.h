@@ -67,6 +67,7 @@ int64_t ir_dim_fit(const Prog *p, Dim d);
 // Bytes by the largest value in this plan. Layouts: TN_LAYOUT_WORDS by bounds, since code finds the tables by
 // them
 int64_t ir_type_bytes(const Prog *p, DType t, Shape s);
+int64_t ir_type_bound(const Prog *p, DType t, Shape s);  // by the full bounds
 // The largest size of each axis: "32 x 1024", with the names of dims "batch <= 32 x 1024"
 void ir_shape_bounds_text(const Prog *p, Shape s, RtText *out);
 void ir_shape_text(const Prog *p, Shape s, RtText *out);  // [batch,12]

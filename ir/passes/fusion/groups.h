@@ -104,7 +104,8 @@ bool ir_joins_nest(const Groups *g, const Group *k, Val v);      // it is one wi
 // ---- order.c. list: groups, at first in the order of their places
 void ir_order_groups(const Groups *g, uint32_t *list, uint32_t n);
 // ---- memory.c
-int64_t ir_arena_bytes(const Groups *g, uint32_t v);
+// Bytes in the arena at the full bounds: plans for smaller ones have one order, and neighbours in it are merged.
+int64_t ir_arena_bound(const Groups *g, uint32_t v);
 // ---- emit.c
 void ir_emit_groups(Groups *g, const uint32_t *list, uint32_t n);  // the function in this order, and its kernels
 

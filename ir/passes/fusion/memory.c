@@ -20,11 +20,14 @@ static bool is_result(const Groups *g, uint32_t v) {
   return false;
 }
 
-// Bytes in the arena: what overwrites a buffer has no other, and a result of the function is in the caller's.
-int64_t ir_arena_bytes(const Groups *g, uint32_t v) {
-  const Fn *f = g->f;
-  if ((ir_ops[f->ins[ir_head(f, (Val){v}).i].op].flags & WRITES) || is_result(g, v)) return 0;
-  return ir_aligned(bytes_of(f, v));
+// What overwrites a buffer has no other, and a result of the function is in the caller's.
+static bool is_in_arena(const Groups *g, uint32_t v) {
+  return !(ir_ops[g->f->ins[ir_head(g->f, (Val){v}).i].op].flags & WRITES) && !is_result(g, v);
+}
+
+int64_t ir_arena_bound(const Groups *g, uint32_t v) {
+  const Ins *ins = &g->f->ins[v];
+  return is_in_arena(g, v) ? ir_aligned(ir_type_bound(g->f->prog, (DType)ins->dtype, ins->shape)) : 0;
 }
 
 typedef struct {
@@ -46,7 +49,7 @@ static void add_buffer(Building *b, uint32_t base, uint32_t maker) {
   uint32_t n = b->n_buffers++;
   *RT_PUSH(b->mem, b->maker, n, b->cap_makers) = maker, n--;
   *RT_PUSH(b->mem, b->base, n, b->cap_bases) = base, n--;
-  *RT_PUSH(b->mem, b->size, n, b->cap_sizes) = ir_arena_bytes(b->g, base);
+  *RT_PUSH(b->mem, b->size, n, b->cap_sizes) = is_in_arena(b->g, base) ? ir_aligned(bytes_of(b->g->f, base)) : 0;
   b->buffer[base] = b->n_buffers;
 }
 

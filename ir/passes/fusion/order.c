@@ -48,7 +48,7 @@ static int64_t bytes_made(const Order *l, uint32_t group, Made which) {
   for (uint32_t i = l->g->list[group].first; i && i < f->n_ins; i = l->g->next[i]) {
     if (which == MADE_IN_PLACE && !ir_class_has((Op)f->ins[i].op, IN_PLACE)) continue;
     for (uint32_t r = 0; r < f->ins[i].n_res; r++)
-      if (l->n_left[i + r]) sum += ir_arena_bytes(l->g, i + r);
+      if (l->n_left[i + r]) sum += ir_arena_bound(l->g, i + r);
   }
   return sum;
 }
@@ -57,7 +57,7 @@ static int64_t bytes_made(const Order *l, uint32_t group, Made which) {
 static int64_t bytes_freed(Order *l, uint32_t group) {
   int64_t sum = 0;
   for (uint32_t k = values_read(l, group); k-- > 0;)
-    if (l->n_left[l->read[k]] == 1) sum += ir_arena_bytes(l->g, l->read[k]);
+    if (l->n_left[l->read[k]] == 1) sum += ir_arena_bound(l->g, l->read[k]);
   return sum;
 }
 
@@ -224,7 +224,7 @@ static void order_by_steps(Order *l, const uint32_t *list, uint32_t n, uint32_t 
   for (uint32_t k = 0; k < n; k++) note_reads(l, list[k], false), l->at[list[k]] = k;
   for (uint32_t k = 0; k < n; k++) {
     l->made[list[k]] = bytes_made(l, list[k], ALL_MADE);
-    for (uint32_t r = values_read(l, list[k]); r-- > 0;) l->read_bytes[list[k]] += ir_arena_bytes(l->g, l->read[r]);
+    for (uint32_t r = values_read(l, list[k]); r-- > 0;) l->read_bytes[list[k]] += ir_arena_bound(l->g, l->read[r]);
   }
   for (uint32_t step = 0; step <= end; step++) {
     n_wait = begin_to_wait(l, wait, n_wait, by + first[step], first[step + 1] - first[step]);
