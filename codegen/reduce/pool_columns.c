@@ -133,19 +133,35 @@ static void fill_gathered(Columns *k) {
 }
 
 // ---- taps of a line of the source, whose first element is `line`
-static V tap(const Block *b, LLVMTypeRef type, V base, V line, V at) {
+// Elements from `at` on, behind `first`, of a row with zeros. It has just been stored in whole vectors: a load of parts of two
+// would wait until both have left the store buffer.
+static V piece_of_row(Cg *c, LLVMTypeRef type, V base, V first, int64_t at) {
+  int64_t vl = c->t->vl, lane = (at % vl + vl) % vl;
+  V x[2] = {cg_get(c, type, base, plus(c, first, at - lane)), NULL};
+  if (!lane) return x[0];
+  x[1] = cg_get(c, type, base, plus(c, first, at - lane + vl));
+  return cg_every_lane(c, cg_join_vectors(c, x, 2), (uint32_t)lane, 1);
+}
+
+static V piece_inside(const Block *b, LLVMTypeRef type, V base, V line, V at) {
   const PoolWalk *w = b->of->w;
   Cg *c = w->c;
-  V piece[POOL_MOST_STRIDE];
-  for (uint32_t m = 0; m < b->of->of.stride; m++) {
-    V own = plus(c, at, (int64_t)m * c->t->vl);
-    V p = cg_at_any(c, LLVMGetElementType(type), base, cg_add(c, line, own));
-    V inside = b->is_masked && !b->of->has_zeros ? cg_numbers_below(c, cg_numbers_from(c, own, 1), w->from[2]) : NULL;
-    piece[m] = cg_load_masked(c, type, p, inside);
-    if (inside && w->op == OP_max_pool) piece[m] = cg_select(c, inside, piece[m], cg_splat(c, cg_f32(c, -INFINITY)));
+  V p = cg_at_any(c, LLVMGetElementType(type), base, cg_add(c, line, at));
+  V inside = b->is_masked ? cg_numbers_below(c, cg_numbers_from(c, at, 1), w->from[2]) : NULL;
+  V x = cg_load_masked(c, type, p, inside);
+  return inside && w->op == OP_max_pool ? cg_select(c, inside, x, cg_splat(c, cg_f32(c, -INFINITY))) : x;
+}
+
+static V tap(const Block *b, LLVMTypeRef type, V base, V line, int64_t at) {
+  const Columns *k = b->of;
+  Cg *c = k->w->c;
+  V piece[POOL_MOST_STRIDE], first = times(c, b->first, k->of.stride);
+  for (uint32_t m = 0; m < k->of.stride; m++) {
+    int64_t own = at + (int64_t)m * c->t->vl;
+    piece[m] =
+        k->has_zeros ? piece_of_row(c, type, base, first, own) : piece_inside(b, type, base, line, plus(c, first, own));
   }
-  return b->of->of.stride == 1 ? piece[0]
-                               : cg_every_lane(c, cg_join_vectors(c, piece, b->of->of.stride), 0, b->of->of.stride);
+  return k->of.stride == 1 ? piece[0] : cg_every_lane(c, cg_join_vectors(c, piece, k->of.stride), 0, k->of.stride);
 }
 
 static V weight_of(const Block *b, V row, V upper) {
@@ -167,10 +183,9 @@ static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint3
   Cg *c = w->c;
   for (uint32_t k = 0; k < *n; k++)
     if (known[k].at == at) return &known[k];
-  V from = plus(c, times(c, b->first, b->of->of.stride), at);
-  known[*n] = (Tap){.at = at, .x = tap(b, c->vf, w->src, line, from)};
-  if (w->src_place) known[*n].src_place = tap(b, c->vi32, w->src_place, line, from);
-  if (w->line_of) known[*n].line_of = tap(b, c->vi32, w->line_of, line, from);
+  known[*n] = (Tap){.at = at, .x = tap(b, c->vf, w->src, line, at)};
+  if (w->src_place) known[*n].src_place = tap(b, c->vi32, w->src_place, line, at);
+  if (w->line_of) known[*n].line_of = tap(b, c->vi32, w->line_of, line, at);
   return &known[(*n)++];
 }
 
