@@ -61,7 +61,9 @@ bool ir_windows_are_all(const Fn *f, Val v) {
 
 CropAxis ir_crop_axis(const Fn *f, Val v, uint32_t axis) {
   Prog *p = f->prog;
-  CropAxis c = {.start = ir_list_at(p, ir_attr(f, v, KEY_starts)->u.list, axis),
+  const Attr *perm = ir_attr(f, v, KEY_perm);
+  CropAxis c = {.from = perm ? (uint32_t)ir_list_at(p, perm->u.list, axis) : axis,
+                .start = ir_list_at(p, ir_attr(f, v, KEY_starts)->u.list, axis),
                 .step = ir_list_at(p, ir_attr(f, v, KEY_steps)->u.list, axis),
                 .before = ir_list_at(p, ir_attr(f, v, KEY_before)->u.list, axis),
                 .size = ir_dim_at(p, ir_attr(f, v, KEY_shape)->u.list, axis)};

@@ -29,9 +29,10 @@ Dim ir_windows_span(const Fn *f, Val v);
 bool ir_windows_are_all(const Fn *f, Val v);
 
 // Op `crop` along one axis: element i of the result is element  start + (i - before) step  of the operand for
-// before <= i < before + count, else 0.
+// before <= i < before + count, else 0. A step below 0 goes backwards.
 typedef struct {
   int64_t start, step, before;
+  uint32_t from;    // the operand's axis: {perm}
   Dim count, size;  // size: of the result
 } CropAxis;
 CropAxis ir_crop_axis(const Fn *f, Val v, uint32_t axis);

@@ -100,6 +100,7 @@ static const char *const op_lines[] = {
     "%sw = slice_assign %seq, %seq {axis=1, reverse}",
     "%pa = pad_axis %x {axis=1, start=2, size=7}",
     "%cr = crop %x {starts=[0,1], steps=[1,2], before=[0,3], behind=[0,1], shape=[4,5]}",
+    "%cs = crop %x {starts=[1,3], steps=[-1,2], before=[0,3], behind=[0,1], shape=[2,5], perm=[1,0]}",
     "%wi = windows %x {axis=1, size=2, step=1, count=2}",
     "%co = concat %x, %x {axis=0}",
     "%cl = clone %x",

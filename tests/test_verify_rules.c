@@ -32,6 +32,8 @@ static const Sample samples[] = {
     {"", "%x: f32[4,3,5]", "%m, %r, %q = moments %x\n"},
     {"", "%x: f32[4,3,5]",
      "%c = crop %x {starts=[1,0,2], steps=[2,1,1], before=[1,0,0], behind=[0,0,2], shape=[3,3,5]}\n"},
+    {"", "%x: f32[4,3,5]",
+     "%c = crop %x {starts=[2,4,0], steps=[-1,-2,1], before=[1,0,0], behind=[0,0,2], shape=[4,3,6], perm=[1,2,0]}\n"},
     {"", "%i: i64[4,3], %j: i64[3]",
      "%0 = const {value=2, dtype=i64}\n%a = bitwise_and %i, %j\n%o = bitwise_or %i, %j\n%x = bitwise_xor %i, %j\n"
      "%n = bitwise_not %i\n%l = bitwise_left_shift %i, %j\n%r = bitwise_right_shift %i, %j\n"

@@ -525,12 +525,13 @@ static V gather(Pointwise *p, const Access *a, DType t, V i, V mask) {
 }
 
 // Lane k is element i + k of a reversed row.
-static V load_backward(Pointwise *p, const Access *a, DType t, V i) {
+static V load_backward(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
   uint32_t from[MAX_LANES];
   V first = cg_sub(c, cg_i64(c, 1 - (int64_t)p->lanes), i);
   for (uint32_t k = 0; k < p->lanes; k++) from[k] = p->lanes - 1 - k;
-  V x = cg_load(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, first));
+  if (mask) mask = cg_shuffle(c, mask, LLVMGetPoison(LLVMTypeOf(mask)), from, p->lanes);
+  V x = cg_load_masked(c, vector_type(p, t), cg_at_any(c, cg_elem_type(c, t), a->row, first), mask);
   return cg_shuffle(c, x, LLVMGetPoison(LLVMTypeOf(x)), from, p->lanes);
 }
 
@@ -562,7 +563,7 @@ static V load_column(Pointwise *p, const Access *a, DType t, V i, uint32_t strid
 
 static V load_lanes(Pointwise *p, const Access *a, DType t, V i, V mask) {
   Cg *c = p->c;
-  if (!mask && p->lanes > 1 && cg_is_int(a->stride[p->n_loop - 1], -1)) return load_backward(p, a, t, i);
+  if (p->lanes > 1 && cg_is_int(a->stride[p->n_loop - 1], -1)) return load_backward(p, a, t, i, mask);
   if (!mask && column_stride(p, a)) return load_column(p, a, t, i, column_stride(p, a));
   if (!cg_is_int(a->stride[p->n_loop - 1], 1)) return gather(p, a, t, i, mask);
   // No inbounds: the address of lanes that are masked off may be out of range.

@@ -201,16 +201,19 @@ static void emit_rows(Pointwise *p, V lo, V hi, V from, V to) {
 }
 
 // ---- transposed accesses
-// An access with stride one along the last axis but one, and more along the vector axis, would need gathers:
+// An access with stride one or minus one along the last axis but one, and more along the vector axis, would need gathers:
 //
 //   %p = permute %q {perm=[1,0]}       q is loaded in tiles of vl x vl and transposed in registers; its rows stay
 //                                      there, or are stored to a buffer and loaded one by one
 enum { MAX_TILES = 4, TILES_AHEAD = 4, UNROLLED = 3 };  // UNROLLED: instructions of a kernel
 
+static bool is_backward(const Pointwise *p, const Access *a) { return cg_is_int(a->stride[p->n_loop - 2], -1); }
+
 static bool is_transposed(const Pointwise *p, const Access *a) {
   if (a->empty || a->partial || ir_ins(p->c->f, a->v)->dtype != DT_F32) return false;
   V last = a->stride[p->n_loop - 1];
-  return cg_is_int(a->stride[p->n_loop - 2], 1) && !cg_is_int(last, 1) && !cg_is_int(last, 0);
+  if (cg_is_int(last, 1) || cg_is_int(last, 0)) return false;
+  return cg_is_int(a->stride[p->n_loop - 2], 1) || is_backward(p, a);
 }
 
 // Allocates the buffer of each transposed access.
@@ -243,19 +246,30 @@ static V ahead_of(const Pointwise *p, const Access *a) {
   return cg_i64(c, cg_ceil_div(TILES_AHEAD, tiles) * vl);
 }
 
-// n_rows x n columns of the tile whose first element is `at`; each of its columns is contiguous in memory.
+// n_rows x n columns of the tile whose first element is `at`; each of its columns is contiguous in memory, and ends there if
+// it is backward: the rows are then made in the opposite order.
 static void load_square(Pointwise *p, const Access *a, V at, V n_rows, V n, bool whole) {
   Cg *c = p->c;
-  V ahead = ahead_of(p, a);
-  for (uint32_t q = 0; q < c->t->vl; q++) {
+  uint32_t vl = c->t->vl;
+  V ahead = ahead_of(p, a), skipped = NULL;
+  if (is_backward(p, a)) {
+    at = cg_sub(c, at, cg_i64(c, vl - 1));
+    skipped = cg_mask(c, cg_sub(c, cg_vl(c), n_rows));
+  }
+  for (uint32_t q = 0; q < vl; q++) {
     V from = cg_add(c, at, cg_mul(c, cg_i64(c, q), a->stride[p->n_loop - 1]));
     V ptr = cg_at_any(c, c->f32, cg_ptr(c, a->v), from);
     V some = cg_lt(c, cg_i64(c, q), n);
-    V lanes = whole ? NULL : cg_mask(c, cg_select(c, some, n_rows, cg_i64(c, 0)));
+    V lanes = whole ? NULL : cg_mask(c, cg_select(c, some, skipped ? cg_vl(c) : n_rows, cg_i64(c, 0)));
+    if (lanes && skipped) lanes = cg_and(c, lanes, cg_not(c, skipped));
     if (whole) cg_prefetch_l2(c, cg_at_any(c, c->f32, cg_ptr(c, a->v), cg_add(c, from, ahead)));
     a->square[q] = whole ? cg_load(c, c->vf, ptr) : cg_load_masked(c, c->vf, ptr, lanes);
   }
   cg_transpose(c, a->square);
+  for (uint32_t q = 0; skipped && q < vl / 2; q++) {
+    V row = a->square[q];
+    a->square[q] = a->square[vl - 1 - q], a->square[vl - 1 - q] = row;
+  }
 }
 
 // A tile of a band, at `column` of its rows.

@@ -160,25 +160,39 @@ void ir_grad_rule_slice(Grad *g, Val v, Val adj) {
 
 // ---- parts of several axes
 //
-// The part of the gradient goes back where it was read; what is read in steps is spread along one axis after the other.
+// The part of the gradient goes back where it was read, forwards; what is read in steps is spread along one axis after the
+// other.
+static void crop_back(Grad *g, Val a, uint32_t k, const CropAxis *c, Crop *back) {
+  int64_t count = ir_dim_bound(g->p, c->count), last = count ? (count - 1) * -c->step : 0;
+  bool is_turned = c->step < 0 && count, is_dense = c->step == 1 || c->step == -1;
+  bool is_back = is_dense && !ir_crop_keeps(c, size_along(g, a, k));
+  back->start[k] = is_turned ? c->before + count - 1 : c->before, back->step[k] = is_turned ? -1 : 1;
+  back->before[k] = !is_back ? 0 : is_turned ? c->start - last : c->start;
+  back->size[k] = is_dense ? size_along(g, a, k) : c->count;
+  back->behind[k] = is_back ? ir_dim_bound(g->p, back->size[k]) - back->before[k] - count : 0;
+}
+
 void ir_grad_rule_crop(Grad *g, Val v, Val adj) {
   Val a = arg(g, v, 0);
   Crop back;
+  CropAxis axis[MAX_RANK];
+  int64_t inverse[MAX_RANK];
   uint32_t rank = ir_rank(g->p, shape_of(g, a));
   if (!g->dep[a.i]) return;
   for (uint32_t k = 0; k < rank; k++) {
     CropAxis c = ir_crop_axis(g->f, v, k);
-    bool is_back = c.step == 1 && !ir_crop_keeps(&c, size_along(g, a, k));
-    back.start[k] = c.before, back.step[k] = 1, back.before[k] = is_back ? c.start : 0;
-    back.size[k] = c.step == 1 ? size_along(g, a, k) : c.count;
-    back.behind[k] = is_back ? ir_dim_bound(g->p, back.size[k]) - c.start - ir_dim_bound(g->p, c.count) : 0;
+    axis[c.from] = c, inverse[c.from] = k;
   }
+  if (ir_attr(g->f, v, KEY_perm)) adj = ir_permuted(g->f, adj, ir_shape_ints(g->p, inverse, rank), g->loc);
+  for (uint32_t k = 0; k < rank; k++) crop_back(g, a, k, &axis[k], &back);
   Val x = ir_emit_crop(g->f, adj, &back, g->loc);
   for (uint32_t k = 0; k < rank; k++) {
-    CropAxis c = ir_crop_axis(g->f, v, k);
-    if (c.step == 1) continue;
+    int64_t step = axis[k].step, apart = step < 0 ? -step : step;
+    if (apart == 1) continue;
+    int64_t start = step < 0 ? axis[k].start + (ir_dim_bound(g->p, axis[k].count) - 1) * step : axis[k].start;
     back.size[k] = size_along(g, a, k);
-    Attr at[] = {ir_a_int(KEY_axis, k), ir_a_dim(KEY_start, ir_dim(g->p, c.start)), ir_a_int(KEY_step, c.step)};
+    Attr at[] = {ir_a_int(KEY_axis, k), ir_a_dim(KEY_start, ir_dim(g->p, start > 0 ? start : 0)),
+                 ir_a_int(KEY_step, apart)};
     Val of[] = {zeros(g, ir_shape(g->p, back.size, rank)), x};
     x = ir_emit(g->f, OP_slice_assign, of, 2, at, 3, g->loc);
   }

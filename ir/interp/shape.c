@@ -100,7 +100,7 @@ bool eval_crop(Run *r, Val v) {
       CropAxis axis = ir_crop_axis(r->f, v, k);
       int64_t j = i / own[k] % to.dim[k] - axis.before, n = ir_dim_eval(r->f->prog, axis.count, r->env->slots);
       is_part &= j >= 0 && j < n;
-      at += (axis.start + j * axis.step) * stride[k];
+      at += (axis.start + j * axis.step) * stride[axis.from];
     }
     out.v[i] = is_part ? a.v[at] : 0;
   }

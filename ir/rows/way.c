@@ -162,13 +162,15 @@ static RowsWay scattered(const RowsCall *c, uint32_t k, uint32_t axis) {
   return k && (ir_ops[c->op].flags & COMBINES) ? gone() : mixed();
 }
 
-static bool is_cropped(const RowsCall *c, uint32_t axis) {
+static RowsWay cropped(const RowsCall *c, uint32_t axis) {
   Prog *p = c->f->prog;
+  RowsWay to = attr_of(c, KEY_perm) ? permuted(c, axis) : kept(axis);
   Dim size = ir_dim_at(p, shape_of(c, 0), axis);
+  axis = to.axis;
   bool is_moved =
       ir_list_at(p, attr_of(c, KEY_starts)->u.list, axis) || ir_list_at(p, attr_of(c, KEY_before)->u.list, axis) ||
       ir_list_at(p, attr_of(c, KEY_behind)->u.list, axis) || ir_list_at(p, attr_of(c, KEY_steps)->u.list, axis) != 1;
-  return is_moved || ir_dim_at(p, attr_of(c, KEY_shape)->u.list, axis).i != size.i;
+  return is_moved || ir_dim_at(p, attr_of(c, KEY_shape)->u.list, axis).i != size.i ? mixed() : to;
 }
 
 static RowsWay by_axis(const RowsCall *c, uint32_t k, uint32_t axis, Dim rows) {
@@ -181,7 +183,7 @@ static RowsWay by_axis(const RowsCall *c, uint32_t k, uint32_t axis, Dim rows) {
   case OP_reshape: return ir_reshaped_rows(c->f->prog, shape_of(c, 0), attr_of(c, KEY_shape)->u.list, axis, rows);
   case OP_expand: return kept(axis + ir_rank(c->f->prog, attr_of(c, KEY_shape)->u.list) - rank_of(c, k));
   case OP_permute: return permuted(c, axis);
-  case OP_crop: return is_cropped(c, axis) ? mixed() : kept(axis);
+  case OP_crop: return cropped(c, axis);
   case OP_argmax: return axis == along ? mixed() : kept(axis - (axis > along));
   default: return axis == along ? mixed() : kept(axis);
   }

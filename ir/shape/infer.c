@@ -176,19 +176,26 @@ uint16_t ir_rule_shape(const Infer *c) {
   return 0;
 }
 
-uint16_t ir_rule_permute(const Infer *c) {
+static uint16_t check_perm(const Infer *c) {
   const Attr *a = ir_attr(c->f, c->v, KEY_perm);
   uint32_t r = rank_of(c, 0), seen = 0;
   if (!a || ir_rank(c->p, a->u.list) != r)
     return ir_infer_fault(c, E_ARGUMENT, "needs {perm} with one entry for each axis");
-  Dim d[MAX_RANK];
   for (uint32_t k = 0; k < r; k++) {
     int64_t from = ir_list_at(c->p, a->u.list, k);
     if (from < 0 || from >= r || (seen >> from & 1))
       return ir_infer_fault(c, E_ARGUMENT, "{perm} is not a permutation");
     seen |= 1u << from;
-    d[k] = dim_of(c, 0, (uint32_t)from);
   }
+  return 0;
+}
+
+uint16_t ir_rule_permute(const Infer *c) {
+  Dim d[MAX_RANK];
+  uint32_t r = rank_of(c, 0);
+  TRY(check_perm(c));
+  Shape perm = ir_attr(c->f, c->v, KEY_perm)->u.list;
+  for (uint32_t k = 0; k < r; k++) d[k] = dim_of(c, 0, (uint32_t)ir_list_at(c->p, perm, k));
   set(c, 0, dtype_of(c, 0), ir_shape(c->p, d, r));
   return 0;
 }
@@ -283,9 +290,11 @@ static bool crop_fits(const Infer *c, const CropAxis *a, Dim of) {
   if (!ir_dim_is_const(c->p, of) || !ir_dim_is_const(c->p, a->count) || !ir_dim_is_const(c->p, a->size)) return false;
   int64_t n = ir_dim_bound(c->p, of), count = ir_dim_info(c->p, a->count)->value,
           size = ir_dim_info(c->p, a->size)->value;
-  if (a->start < 0 || a->start > MOST || a->step < 1 || a->step > MOST || a->before < 0 || a->before > MOST)
+  if (a->start < 0 || a->start > MOST || !a->step || a->step < -MOST || a->step > MOST || a->before < 0 ||
+      a->before > MOST || count < 0 || count > MOST || size - a->before < count)
     return false;
-  return count >= 0 && count <= MOST && size - a->before >= count && (!count || a->start + (count - 1) * a->step < n);
+  int64_t last = a->start + (count - 1) * a->step;
+  return !count || (a->start < n && last >= 0 && last < n);
 }
 
 uint16_t ir_rule_crop(const Infer *c) {
@@ -293,9 +302,10 @@ uint16_t ir_rule_crop(const Infer *c) {
   bool good = has_list(c, KEY_starts, r, true) && has_list(c, KEY_steps, r, true) && has_list(c, KEY_before, r, true) &&
               has_list(c, KEY_behind, r, true) && has_list(c, KEY_shape, r, false);
   if (!good) return ir_infer_fault(c, E_ARGUMENT, "{starts, steps, before, behind, shape} have a number for each axis");
+  if (ir_attr(c->f, c->v, KEY_perm)) TRY(check_perm(c));
   for (uint32_t k = 0; k < r; k++) {
     CropAxis a = ir_crop_axis(c->f, c->v, k);
-    if (!crop_fits(c, &a, dim_of(c, 0, k)))
+    if (!crop_fits(c, &a, dim_of(c, 0, a.from)))
       return bad_shape(
           c, "the part does not lie in the operand, or not in the result, or is one of an axis that the run sizes");
   }

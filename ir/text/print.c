@@ -141,8 +141,10 @@ static void put_name(const Printer *pr, Val v) {
 static void put_list(const Prog *p, RtText *out, Shape list) {
   put(out, "[");
   for (uint32_t k = 0; k < ir_rank(p, list); k++) {
+    Dim d = ir_dim_at(p, list, k);
     if (k) put(out, ",");
-    ir_dim_text(p, ir_dim_at(p, list, k), out);
+    if (ir_dim_is_const(p, d)) rt_text_add(out, "%lld", (long long)ir_dim_info(p, d)->value);
+    else ir_dim_text(p, d, out);
   }
   put(out, "]");
 }

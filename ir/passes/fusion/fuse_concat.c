@@ -132,11 +132,15 @@ static bool same_cuts(const Fn *f, Val a, Val b) {
   return true;
 }
 
+static bool permutes(const Fn *f, Val v) {
+  return ir_ins(f, v)->op == OP_permute || (ir_ins(f, v)->op == OP_crop && ir_attr(f, v, KEY_perm));
+}
+
 // A permutation is read in squares, which do not end where segments do.
 static bool pair_fits(const Fn *f, Val a, Val b) {
   Op x = (Op)ir_ins(f, a)->op, y = (Op)ir_ins(f, b)->op;
   if (x == OP_concat && y == OP_concat) return same_cuts(f, a, b);
-  return !(x == OP_concat && y == OP_permute) && !(x == OP_permute && y == OP_concat);
+  return !(x == OP_concat && permutes(f, b)) && !(y == OP_concat && permutes(f, a));
 }
 
 bool ir_concat_pair_fits(const Fn *f, Val a, Val b) {
