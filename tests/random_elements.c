@@ -386,6 +386,33 @@ static bool has_run_axis(Gen *g, Val v) {
   return false;
 }
 
+// All phases of an axis, or of two, side by side: patch merging; at times in another order, or with one of them read again.
+void add_phases(Gen *g) {
+  Val v = gen_pick_any(g), part[9];
+  Dims d = gen_dims(g, v);
+  uint32_t n = 1;
+  part[0] = v;
+  for (uint32_t axis = 0; axis < d.n && n < 4; axis++) {
+    int64_t size = ir_dim_is_const(g->p, d.d[axis]) ? ir_dim_bound(g->p, d.d[axis]) : 1;
+    int64_t step = size % 2 == 0 ? 2 : size % 3 == 0 ? 3 : 1;
+    if (size < 2 || step < 2 || gen_chance(g, 30)) continue;
+    for (uint32_t k = n * (uint32_t)step; k-- > 0;) {
+      uint32_t of = gen_chance(g, 5) ? 0 : k % n;
+      Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(g->p, k / n)),
+                  ir_a_dim(KEY_count, ir_dim(g->p, size / step)), ir_a_int(KEY_step, step)};
+      Val own = gen_emit(g, OP_slice, &part[of], 1, a, 4);
+      if (ir_none(own)) return;
+      part[k] = own;
+    }
+    n *= (uint32_t)step;
+  }
+  if (n == 1) return;
+  if (gen_chance(g, 15)) gen_keep(g, part[gen_below(g, n)], gen_mag(g, v));
+  if (gen_chance(g, 15)) part[0] = part[n - 1];
+  Attr along = ir_a_int(KEY_axis, gen_below(g, d.n));
+  gen_keep(g, gen_emit(g, OP_concat, part, n, &along, 1), gen_mag(g, v));
+}
+
 void add_slice_at(Gen *g) {
   Val v = gen_chance(g, 40) ? gen_pick_where(g, has_run_axis) : gen_pick_any(g);
   if (ir_none(v)) return;
