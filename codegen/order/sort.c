@@ -4,6 +4,8 @@
 //   RANK       short rows: how many keys are before each one, counted a vector of keys at a time
 //   PICK       few of a short row: the first of all records, which stand in registers, and again without it
 //   THRESHOLD  few of many: the best so far stand sorted, and a vector of keys is passed over unless one beats the last
+//   SAMPLE     few of very many: a sample of the row says which key the last wanted one hardly exceeds; what does is passed over, a
+//              vector of keys at a time, the rest is sorted. If that were too few after all: SELECT
 //   SELECT     the counts of the highest digit say in which of its values the last wanted element lies; what has a
 //              higher one is passed over, the rest is sorted
 //   RADIX      all of the row is sorted by digits (radix.c)
@@ -17,12 +19,13 @@ enum {
   RECORDS = 8,     // of 64 bits in a vector of PICK
   FEW = 64,
   FEW_SHARE = 64,  // THRESHOLD: at most FEW elements, and one of FEW_SHARE
+  MANY_SHARE = 4,  // SAMPLE: at most one of MANY_SHARE
   LONG = 16384,    // digits of 12 bits in SELECT from here, else of 8
   MOST_SLOTS = 16  // workers that have blocks for their rows
 };
 static const int64_t slot_memory = 64 << 20;  // bytes of all blocks together, unless one takes more
 
-typedef enum { RANK, PICK, THRESHOLD, SELECT, RADIX } Way;
+typedef enum { RANK, PICK, THRESHOLD, SAMPLE, SELECT, RADIX } Way;
 
 typedef struct {
   Cg *c;
@@ -49,11 +52,21 @@ static int64_t n_bound(const Fn *f, Val v) {
 
 static int64_t key_bits(const Fn *f, Val v) { return cg_key_bits((DType)ir_ins(f, ir_arg(f, v, 0))->dtype); }
 
+// Do the elements of a row lie side by side?
+static bool has_neighbours(const Fn *f, Val v) {
+  Shape s = ir_ins(f, ir_arg(f, v, 0))->shape;
+  uint32_t rank = ir_rank(f->prog, s);
+  for (uint32_t k = (uint32_t)ir_attr_int(f, v, KEY_axis, 0) + 1; k < rank; k++)
+    if (!ir_dim_is_one(f->prog, ir_dim_at(f->prog, s, k))) return false;
+  return true;
+}
+
 static Way way_of(const Fn *f, Val v) {
   int64_t n = n_bound(f, v), m = axis_bound(f, v);
   bool is_short_key = key_bits(f, v) == 32;
   if (n <= SHORT) return ir_ins(f, v)->op == OP_topk && is_short_key && m * PICK_SHARE <= n ? PICK : RANK;
   if (ir_ins(f, v)->op == OP_topk && m <= FEW && m * FEW_SHARE <= n) return THRESHOLD;
+  if (ir_ins(f, v)->op == OP_topk && m * MANY_SHARE <= n && has_neighbours(f, v)) return SAMPLE;
   return ir_ins(f, v)->op == OP_sort ? RADIX : SELECT;
 }
 
@@ -79,7 +92,7 @@ int64_t cg_order_scratch_bytes(const Fn *f, Val v, const Target *t) {
   (void)t;
   Op op = (Op)ir_ins(f, v)->op;
   bool sorts = op == OP_sort || op == OP_topk || op == OP_kth_value || op == OP_median;
-  if (!sorts || way_of(f, v) < SELECT) return 0;
+  if (!sorts || way_of(f, v) < SAMPLE) return 0;
   return n_slots(f, v) * slot_bytes(f, v);
 }
 
@@ -333,6 +346,71 @@ static void by_selection(const Sort *s) {
   give_records(s, sorted, has_one ? cg_sub(c, s->skip, below) : zero);
 }
 
+// ---- SAMPLE
+// Every apart-th element: about twice the root of their number, so that sorting them takes as long as sorting what the guess
+// takes too many.
+static int64_t apart_of(const Sort *s) { return (int64_t)sqrt((double)s->bound) / 2 | 1; }
+
+// The key of the sample behind which the m-th of the row hardly lies: of the sample, m / apart are expected before that one, and
+// four deviations more seldom are.
+static V guess_limit(const Sort *s) {
+  Cg *c = s->c;
+  int64_t apart = apart_of(s), most = s->bound / MANY_SHARE,
+          slack = 4 + (int64_t)(4 * sqrt((double)most / (double)apart));
+  V n = cg_ceil_div_value(c, s->from.n, (uint32_t)apart), zero = cg_i64(c, 0);
+  for (Loop l = cg_count(c, n); cg_next(&l);) {
+    V at = cg_mul(c, l.i, cg_i64(c, apart));
+    cg_store_record(&s->keys, record_of(s, cg_key(&s->keys, x_at(s, at)), at), s->a, l.i);
+  }
+  V sorted = cg_radix_sort(&s->keys, s->a, s->b, s->counts, n);
+  V rank = cg_add(c, cg_div(c, s->m, cg_i64(c, apart)), cg_i64(c, slack));
+  V last = cg_max(c, cg_min(c, rank, cg_sub(c, n, cg_i64(c, 1))), zero);
+  return cg_record_key(&s->keys, cg_load_record(&s->keys, sorted, last));
+}
+
+// The records of the elements that `fits` has bits for, of those from `first` on; n: how many there are before; returns how many
+// there are then.
+static V append_fitting(const Sort *s, V fits, V first, V n) {
+  Cg *c = s->c;
+  LLVMTypeRef over[] = {c->i64};
+  V left = cg_zext(c, fits, c->i64), more = cg_call_intrinsic(c, "llvm.ctpop", over, 1, &left, 1);
+  for (Loop l = cg_carry(c, cg_i64(c, 0), more, cg_i64(c, 1), &left, 1); cg_next(&l);) {
+    V lane = cg_call_intrinsic(c, "llvm.cttz", over, 1, (V[]){left, LLVMConstInt(c->i1, 1, false)}, 2);
+    V j = cg_add(c, first, lane);
+    cg_store_record(&s->keys, record_of(s, cg_key(&s->keys, x_at(s, j)), j), s->a, cg_add(c, n, l.i));
+    left = cg_and(c, left, cg_sub(c, left, cg_i64(c, 1)));
+  }
+  return cg_add(c, n, more);
+}
+
+// Records of the elements whose keys are not behind the limit; returns how many.
+static V collect_upto(const Sort *s, V limit) {
+  Cg *c = s->c;
+  uint32_t vl = c->t->vl;
+  LLVMTypeRef vec = cg_vector_type(c, s->keys.type, vl);
+  V zero = cg_i64(c, 0), unit = cg_vl(c), whole = cg_mul(c, cg_div(c, s->from.n, unit), unit), n = zero;
+  for (Loop l = cg_carry(c, zero, whole, unit, &n, 1); cg_next(&l);) {
+    V key = cg_key(&s->keys, cg_get(c, vec, s->x, cg_add(c, s->first, l.i)));
+    V fits = cg_bitcast(c, cg_icmp(c, LLVMIntULE, key, cg_splat(c, limit)), LLVMIntTypeInContext(c->ctx, vl));
+    V any = cg_ne(c, fits, LLVMConstNull(LLVMTypeOf(fits)));
+    for (If some = cg_when_carry(c, any, &n, 1); cg_then(&some);) n = append_fitting(s, fits, l.i, n);
+  }
+  for (Loop l = cg_carry(c, whole, s->from.n, cg_i64(c, 1), &n, 1); cg_next(&l);) {
+    V key = cg_key(&s->keys, x_at(s, l.i));
+    cg_store_record(&s->keys, record_of(s, key, l.i), s->a, n);
+    n = cg_add(c, n, cg_zext(c, cg_icmp(c, LLVMIntULE, key, limit), c->i64));
+  }
+  return n;
+}
+
+static void by_sample(const Sort *s) {
+  Cg *c = s->c;
+  V n = collect_upto(s, guess_limit(s)), is_enough = cg_ge(c, n, s->m);
+  for (If enough = cg_branch(c, is_enough, true); cg_then(&enough);)
+    if (enough.is_true) give_records(s, cg_radix_sort(&s->keys, s->a, s->b, s->counts, n), cg_i64(c, 0));
+    else by_selection(s);
+}
+
 // ---- THRESHOLD
 static V last_best(const Sort *s, V best) {
   return cg_load_record(&s->keys, best, cg_sub(s->c, s->m, cg_i64(s->c, 1)));
@@ -393,6 +471,7 @@ static void sort_row(Sort *s, Way way, V buffer, V ranks) {
   case RANK: by_rank(s, buffer, ranks); break;
   case PICK: by_picking(s, buffer); break;
   case THRESHOLD: by_threshold(s, buffer); break;
+  case SAMPLE: by_sample(s); break;
   case SELECT: by_selection(s); break;
   case RADIX: by_radix(s); break;
   }
@@ -428,7 +507,7 @@ bool cg_emit_sort(Cg *c, Val v) {
   if (way == RANK || way == PICK) buffer = cg_block(c, block, cg_round_up(s.bound, cg_larger(c->t->vl, RECORDS)));
   if (way == RANK) ranks = cg_block(c, block, cg_round_up(s.bound, c->t->vl));
   if (way == THRESHOLD) buffer = cg_block(c, c->i64, axis_bound(c->f, v) * s.keys.bits / 32);
-  if (way >= SELECT) {
+  if (way >= SAMPLE) {
     find_blocks(&s, v);
     c->n_workers = cg_min(c, c->n_workers, cg_i64(c, n_slots(c->f, v)));
   }

@@ -147,8 +147,7 @@ static bool is_overwritten(const Fn *f, Val inner, Val v) {
 }
 
 static void become(Fn *f, Val v, Val x, const Map *m) {
-  static const Key dropped[] = {KEY_axis,  KEY_start,   KEY_size, KEY_count,
-                                KEY_step,  KEY_pitch,   KEY_perm, KEY_reverse};
+  static const Key dropped[] = {KEY_axis, KEY_start, KEY_size, KEY_count, KEY_step, KEY_pitch, KEY_perm, KEY_reverse};
   Prog *p = f->prog;
   int64_t starts[MAX_RANK], steps[MAX_RANK], before[MAX_RANK], behind[MAX_RANK], perm[MAX_RANK];
   bool permutes = false;

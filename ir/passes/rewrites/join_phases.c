@@ -106,7 +106,8 @@ static bool are_all(const Fn *f, Val y, Phases *p) {
   int64_t all = 1;
   p->x = phase_of(f, ir_arg(f, y, 0), &of[0]);
   for (uint32_t k = 1; k < n; k++)
-    if (phase_of(f, ir_arg(f, y, k), &of[k]).i != p->x.i || memcmp(of[k].step, of[0].step, sizeof of[k].step)) return false;
+    if (phase_of(f, ir_arg(f, y, k), &of[k]).i != p->x.i || memcmp(of[k].step, of[0].step, sizeof of[k].step))
+      return false;
   for (uint32_t j = 0; j < rank; j++) {
     if (!of[0].step[j]) continue;
     add_cut(p, (Cut){j, of[0].step[j], apart_of(of, n, rank, j)});
