@@ -46,3 +46,20 @@ int64_t ir_sched_drawn(Run *r, uint64_t draw) {
   }
   return r->largest;
 }
+
+// The order with kernel `k` at place `to`, and others earlier or later where it waits for them or they for it
+int64_t ir_sched_moved(Run *r, const uint32_t *place, uint32_t k, uint32_t to) {
+  while (r->n_done) ir_sched_undo(r);
+  r->largest = 0;
+  while (r->n_ready) {
+    uint32_t best = r->ready[0];
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < r->n_ready; i++) {
+      uint32_t j = r->ready[i];
+      uint64_t key = j == k ? 2 * (uint64_t)to + (to > place[k]) : 2 * (uint64_t)place[j] + (to <= place[k]);
+      if (key < least) least = key, best = j;
+    }
+    ir_sched_do(r, best);
+  }
+  return r->largest;
+}

@@ -35,6 +35,7 @@ static inline int64_t sched_need(const Run *r, uint32_t k) {  // bytes above wha
 enum { SCHED_RULES = 4 };
 int64_t ir_sched_greedy(Run *r, uint32_t rule);
 int64_t ir_sched_drawn(Run *r, uint64_t draw);  // number `draw` of many orders that are drawn
+int64_t ir_sched_moved(Run *r, const uint32_t *place, uint32_t k, uint32_t to);  // an order with one kernel elsewhere
 
 // search.c: an order within the cap, which is left in r->done
 typedef enum { SCHED_FOUND, SCHED_NONE, SCHED_GAVE_UP } SchedAnswer;

@@ -71,15 +71,32 @@ Schedule ir_schedule(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   return s;
 }
 
+// One kernel after another goes elsewhere, as long as no more lives at once.
+static void improve(Run *r, Schedule *s, uint32_t *order, uint64_t n, RtArena *mem) {
+  uint32_t *place = rt_alloc(mem, (r->p->n + 1) * sizeof *place);
+  uint64_t state = n;
+  for (uint32_t k = 0; k < r->p->n; k++) place[order[k]] = k;
+  for (; n && s->peak > s->bound; n--) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    uint32_t k = (uint32_t)(state >> 33) % r->p->n, to = (uint32_t)(state >> 13) % r->p->n;
+    int64_t peak = ir_sched_moved(r, place, k, to);
+    if (peak > s->peak) continue;
+    keep(r, s, peak, order);
+    for (uint32_t i = 0; i < r->p->n; i++) place[order[i]] = i;
+  }
+}
+
 bool ir_schedule_draw(const SchedProblem *p, uint32_t *order, RtArena *mem) {
   enum { KERNELS = 500000 };  // in all orders
   Run r = ir_sched_run(p, mem);
   Schedule s = {.peak = peak_of(&r, order), .bound = ir_sched_bound_alone(&r).bytes};
   int64_t first = s.peak;
-  for (uint64_t draw = 0; (draw + 1) * p->n <= KERNELS && s.peak > s.bound; draw++) {
+  uint64_t n = p->n ? KERNELS / 2 / p->n : 0;
+  for (uint64_t draw = 0; draw < n && s.peak > s.bound; draw++) {
     int64_t peak = ir_sched_drawn(&r, draw);
     if (peak < s.peak) keep(&r, &s, peak, order);
   }
+  improve(&r, &s, order, n, mem);
   return s.peak < first;
 }
 
