@@ -3,6 +3,7 @@
 // sum(y g) with respect to all f32 inputs and all parameters.
 #include "bench/bench.h"
 #include "bench/blocks.h"
+#include "bench/heads.h"
 #include <stdlib.h>
 #include <string.h>
 

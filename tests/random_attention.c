@@ -94,6 +94,41 @@ static Val operand(Gen *g, const Form *s, uint32_t k) {
   return ir_none(x) ? x : led(g, x);
 }
 
+// ---- heads that are parts of one array, of n from operand `first` on
+static Val reshaped(Gen *g, Val v, Dims d) {
+  Attr shape = ir_a_list(KEY_shape, gen_shape(g, &d));
+  return gen_emit(g, OP_reshape, &v, 1, &shape, 1);
+}
+
+static Val part_of(Gen *g, Val v, int64_t axis, int64_t start, int64_t count) {
+  Attr a[] = {ir_a_int(KEY_axis, axis), ir_a_dim(KEY_start, ir_dim(g->p, start)),
+              ir_a_dim(KEY_count, ir_dim(g->p, count))};
+  return gen_emit(g, OP_slice, &v, 1, a, 3);
+}
+
+static void parts(Gen *g, const Form *s, Val in[], uint32_t first) {
+  uint32_t n = 3 - first, how = gen_below(g, 4);
+  Dim of = ir_dim(g->p, n);
+  Dims joint = {{s->batch, s->tk, of, s->kv_heads, s->size}, 5},
+       led_shape = {{s->batch, s->kv_heads, s->tk, s->size}, 4};
+  Dims inside = {{s->batch, s->tk, s->kv_heads, s->size}, 4};
+  int64_t wide = ir_dim_bound(g->p, s->kv_heads) * ir_dim_bound(g->p, s->size);
+  Dims rows = {{s->batch, s->tk, ir_dim(g->p, n * wide)}, 3};
+  Val x = tensor(g, gen_shape(g, how == 2 ? &rows : &joint));
+  if (ir_none(x)) return;
+  static const int64_t outer[] = {2, 0, 3, 1, 4}, middle[] = {0, 3, 2, 1, 4};
+  if (how < 2) {
+    Attr a = ir_a_list(KEY_perm, ir_shape_ints(g->p, how ? middle : outer, 5));
+    x = gen_emit(g, OP_permute, &x, 1, &a, 1);
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t at = gen_chance(g, 95) ? k : gen_below(g, n);
+    if (how < 2) in[first + k] = reshaped(g, part_of(g, x, how ? 2 : 0, at, 1), led_shape);
+    else if (how == 2) in[first + k] = led(g, reshaped(g, part_of(g, x, 2, at * wide, wide), inside));
+    else in[first + k] = led(g, reshaped(g, part_of(g, x, 2, at, 1), inside));
+  }
+}
+
 // Any axis may be broadcast.
 static Val bias(Gen *g, const Form *s) {
   Dims d = {{s->batch, s->heads, s->tq, s->tk}, 4};
@@ -116,9 +151,13 @@ static void operands(Gen *g, Val in[8], Form *s) {
   Val q = gen_pick_where(g, has_four_axes);
   bool given = !ir_none(q) && find_form(g, q, s) && gen_chance(g, 50);
   if (!given) *s = random_form(g);
-  s->is_led = s->n == 3 && !s->inside && gen_chance(g, 40);
+  s->is_led = s->n == 3 && !s->inside && gen_chance(g, 60);
   in[0] = given ? gen_tame(g, q, 3) : operand(g, s, 0);
-  for (uint32_t k = 1; k < s->n; k++) in[k] = operand(g, s, k);
+  bool is_joint = s->is_led && gen_chance(g, 60) && ir_dim_bound(g->p, s->kv_heads) && ir_dim_bound(g->p, s->size);
+  bool is_same = !given && s->tq.i == s->tk.i && s->heads.i == s->kv_heads.i && gen_chance(g, 60);
+  if (is_joint) parts(g, s, in, is_same ? 0 : 1);
+  for (uint32_t k = 1; k < s->n; k++)
+    if (ir_none(in[k])) in[k] = operand(g, s, k);
   Shape lengths = ir_shape(g->p, &s->batch, 1);
   if (gen_chance(g, 30) && gen_may_be_input(g, lengths)) in[3] = gen_input(g, "keys", DT_I64, lengths);
   if (gen_chance(g, 30)) in[4] = bias(g, s);

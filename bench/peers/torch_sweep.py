@@ -9,6 +9,7 @@ import torch.nn.functional as F  # used by rows
 from torch import nn  # used by rows
 
 import torch_blocks as blocks  # used by rows
+import torch_heads as heads  # used by rows
 from peer import checksum, floats, integers, number, read_weights, serve
 from torch_peer import in_layout, maybe_compiled
 

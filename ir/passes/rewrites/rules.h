@@ -46,6 +46,11 @@ const Attr *ir_perm_of(const Fn *f, Val v);              // NULL: v is no permut
 // the sizes of a window; none
 Val ir_tiled_image(const Fn *f, Val v, Dim *kernel);
 
+// ---- rules_heads.c
+// The parts side by side along the axis, if they are all parts of one gradient that attention makes; else none. Such a gradient
+// is summed from +0 on: it is no -0, unless all of its products underflow.
+Val ir_joint_gradient(Rules *r, const Val *part, uint32_t n, uint32_t axis, Shape shape, Loc loc);
+
 // ---- rules_mirror.c
 struct Conv;
 // Turns a convolution of stride 1 and one group around, whose image becomes its result; false: it is none, or cannot be

@@ -218,8 +218,11 @@ Val rule_parts_of_sum(Rules *r, Val v) {
   PadSum s = {.r = r};
   Val part[MOST_PARTS];
   if (!is_term(&s, v) || !collect_parts(&s, v, ins.shape, 0) || !are_whole(&s, ins.shape)) return (Val){0};
+  for (uint32_t k = 0; k < s.n; k++) part[k] = sum_of_part(&s, v, s.start[k], ins.loc);
+  Val joint = s.step == 1 ? ir_joint_gradient(r, part, s.n, s.axis, ins.shape, ins.loc) : (Val){0};
+  if (!ir_none(joint)) return joint;
   for (uint32_t k = 0; k < s.n; k++) {
-    Val in[] = {sum_of_part(&s, v, s.start[k], ins.loc), ir_const(f, 0, ins.loc)};
+    Val in[] = {part[k], ir_const(f, 0, ins.loc)};
     part[k] = has_zero(r, in[0], 0) ? in[0] : ir_emit(f, OP_add, in, 2, NULL, 0, ins.loc);
     if (part[k].i == in[0].i) continue;
     ir_copy_origin(ir_ins(f, part[k]), &ins);
