@@ -3,7 +3,7 @@
 // Seen as [outer][n][inner], n the axis. Lanes (outer, inner) are independent: each belongs to one worker, and its elements
 // are taken in order, so that nothing depends on how many workers there are.
 //
-//   inner 1    a row at a time; extremes, and sums and products of f32, a vector at a time, whose prefixes are made in the
+//   inner 1    a row at a time; extremes, sums, and products of f32 a vector at a time, whose prefixes are made in the
 //              register. Rows of f32 shorter than a vector, where they are many: a lane each (interleave.h)
 //   else       UNROLL vectors of neighbouring lanes walk the axis together
 //
@@ -174,25 +174,33 @@ static V earlier(const Cumulative *s, V x, V none, uint32_t by, uint32_t n) {
 
 // x_0, x_0 + x_1, ..: in log2 n steps.
 static V prefixes(const Cumulative *s, V x, uint32_t n) {
-  V neutral = cg_splat_n(s->c, LLVMConstReal(s->c->f64, s->op == OP_cumprod), n);
+  V neutral = cg_splat_n(s->c, number(s, sum_type(s), s->op == OP_cumprod), n);
   for (uint32_t by = 1; by < n; by *= 2) x = combine(s, x, earlier(s, x, neutral, by, n));
   return x;
 }
 
-// Both scan the `whole` first elements, a multiple of vl.
+// Elements of a vector of sums: half as many integers, whose sums take no wider lanes.
+static uint32_t sum_lanes(const Cumulative *s) { return is_float(s) ? s->c->t->vl : s->c->t->vl / 2; }
+
+// Both scan the `whole` first elements, a multiple of vl. All lanes have the sum of what is before.
 static void row_of_sums(const Cumulative *s, V whole, V first, V *carry) {
   Cg *c = s->c;
-  uint32_t vl = c->t->vl;
-  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, vl), carry, 1); cg_next(&l);) {
-    V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, vl)), l.i) : l.i;
-    V place = cg_add(c, first, at), x = cg_get(c, c->vf, s->x, place);
-    if (s->reverse) x = reversed(s, x, vl);
-    x = prefixes(s, cg_fpext(c, x, LLVMVectorType(c->f64, vl)), vl);
-    V last = LLVMBuildExtractElement(c->b, x, cg_i32(c, (int32_t)vl - 1), "");
-    V y = cg_fptrunc(c, combine(s, x, cg_splat_n(c, *carry, vl)), c->vf);
-    cg_put(c, s->reverse ? reversed(s, y, vl) : y, s->out, place);
-    *carry = combine(s, *carry, last);
+  uint32_t n = sum_lanes(s), last[64];
+  LLVMTypeRef many = LLVMVectorType(elem(s), n);
+  V before = cg_splat_n(c, *carry, n);
+  for (uint32_t k = 0; k < n; k++) last[k] = n - 1;
+  for (Loop l = cg_carry(c, cg_i64(c, 0), whole, cg_i64(c, n), &before, 1); cg_next(&l);) {
+    V at = s->reverse ? cg_sub(c, cg_sub(c, s->n, cg_i64(c, n)), l.i) : l.i;
+    V place = cg_add(c, first, at), x = cg_get(c, many, s->x, place);
+    if (s->reverse) x = reversed(s, x, n);
+    if (is_float(s)) x = cg_fpext(c, x, LLVMVectorType(c->f64, n));
+    x = prefixes(s, x, n);
+    V y = combine(s, x, before);
+    if (is_float(s)) y = cg_fptrunc(c, y, many);
+    cg_put(c, s->reverse ? reversed(s, y, n) : y, s->out, place);
+    before = combine(s, before, cg_shuffle(c, x, x, last, n));
   }
+  *carry = LLVMBuildExtractElement(c->b, before, cg_i32(c, 0), "");
 }
 
 // The lane that an extreme comes from goes with it.
@@ -224,7 +232,8 @@ static bool is_extreme(const Cumulative *s) { return s->op == OP_cummax || s->op
 
 static void each_row(Cumulative *s) {
   Cg *c = s->c;
-  bool by_sums = is_float(s) && s->out && (s->op == OP_cumsum || (s->op == OP_cumprod && !s->exclusive));
+  bool adds = s->op == OP_cumsum && sum_lanes(s) > 2;
+  bool by_sums = s->out && (adds || (s->op == OP_cumprod && is_float(s) && !s->exclusive));
   V mask = NULL, vl = cg_i64(c, c->t->vl), whole = cg_multiple(c, s->n, vl);
   for (Loop row = cg_each_shared(c, s->outer, 1); cg_next(&row);) {
     V first = cg_mul(c, row.i, s->n), carry[MOST_CARRIES], from = cg_i64(c, 0);
