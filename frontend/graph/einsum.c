@@ -295,6 +295,35 @@ static bool is_result(const Einsum *e, const Term *a, const Term *b, Roles r) {
   return own.n == wanted.n && !memcmp(own.label, wanted.label, own.n * sizeof *own.label);
 }
 
+// Where the axis of `group` merged lies among those of `wanted`: its labels stand there side by side, in their order; -1: they do not.
+static int place_of(const Term *wanted, const Term *group) {
+  for (uint32_t k = 0; group->n && k + group->n <= wanted->n; k++)
+    if (!memcmp(wanted->label + k, group->label, group->n)) return (int)k;
+  return -1;
+}
+
+// The product [batch .., rows, columns] in the order of the result, before rows and columns are several axes again: a permutation
+// that the product can store by. out: the labels of its axes by then.
+static tn_tensor in_result_order(Einsum *e, tn_tensor z, const Term *batch, const Term *rows, const Term *columns,
+                                 Term *out) {
+  Term wanted = {.n = 0};
+  take(&e->result, labels_of(out), &wanted);
+  int of_rows = place_of(&wanted, rows), of_columns = place_of(&wanted, columns);
+  uint32_t perm[MAX_RANK], n = 0;
+  if (wanted.n != out->n || !memcmp(wanted.label, out->label, out->n)) return z;
+  if (batch->n + 2 > MAX_RANK || of_rows < 0 || of_columns < 0) return z;
+  for (uint32_t k = 0; k < wanted.n; k++) {
+    bool in_rows = k >= (uint32_t)of_rows && k < (uint32_t)of_rows + rows->n;
+    bool in_columns = k >= (uint32_t)of_columns && k < (uint32_t)of_columns + columns->n;
+    if (k == (uint32_t)of_rows) perm[n++] = batch->n;
+    if (k == (uint32_t)of_columns) perm[n++] = batch->n + 1;
+    for (uint32_t j = 0; j < batch->n && !in_rows && !in_columns; j++)
+      if (batch->label[j] == wanted.label[k]) perm[n++] = j;
+  }
+  *out = wanted;
+  return fe_permute(z, perm, e->at);
+}
+
 static Term by_matmul(Einsum *e, const Term *a, const Term *b, Roles r) {
   Term batch = {.n = 0}, rows = {.n = 0}, columns = {.n = 0}, sum = {.n = 0}, out;
   take(a, r.batch, &batch), take(a, r.rows, &rows), take(b, r.columns, &columns), take(a, r.sum, &sum);
@@ -306,6 +335,7 @@ static Term by_matmul(Einsum *e, const Term *a, const Term *b, Roles r) {
   Dim dims[MAX_RANK];
   out = batch;
   take(&rows, ~UINT64_C(0), &out), take(&columns, ~UINT64_C(0), &out);
+  if (fe_ok(z)) z = in_result_order(e, z, &batch, &rows, &columns, &out);
   for (uint32_t k = 0; k < out.n; k++) dims[n++] = e->size[out.label[k]];
   return emit_term(e, &out, fe_ok(z) ? fe_reshape(z, dims, n, e->at) : z);
 }

@@ -122,14 +122,6 @@ static Axes axes_of_result(const Rules *r, Val v) {
   return a;
 }
 
-// Rows of the result that lie pages apart meet in the same sets of L1, where a tile writes many of them at once.
-static bool are_pages_apart(const Rules *r, Val v, const Axes *a) {
-  int64_t apart = 1;
-  uint32_t k = a->n;
-  while (a->list[--k] != a->n - 2) apart *= ir_dim_bound(r->p, ir_dim_at(r->p, ir_ins(r->f, v)->shape, k));
-  return apart % ir_f32_in(r->p->target.page_bytes) == 0;
-}
-
 // The product of the transposed matrices: operands change places.
 static void turn(Rules *r, Val v) {
   Fn *f = r->f;
@@ -167,7 +159,7 @@ Val rule_laid_result(Rules *r, Val v) {
   Val product = ir_arg(f, v, 0);
   Axes a = axes_of_result(r, v);
   if (r->uses[product.i] != 1 || ir_attr(f, product, KEY_perm) || last_bound(r, v) < LEAST_ROW) return (Val){0};
-  if (!is_batch(r, product) || !keeps_rows(&a) || are_pages_apart(r, v, &a)) return (Val){0};
+  if (!is_batch(r, product) || !keeps_rows(&a)) return (Val){0};
   if (a.turns && !has_batch(r, product, LAID_A)) return (Val){0};
   if (is_overwritten(f, product, 0, v.i) || is_overwritten(f, product, 1, v.i)) return (Val){0};
   ir_set_op(f, v, OP_matmul);
