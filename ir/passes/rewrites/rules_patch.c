@@ -215,8 +215,10 @@ Val rule_image_of_planes(Rules *r, Val v) {
 // ---- images of few channels, which leave lanes of a vector of channels without work
 //
 //   %y = conv_transpose %g, %w      g [N, H, W, O], w [O, C, kh, kw]
-//     ->     %r = matmul (permute (reshape %w) : [C kh kw, O]), (reshape %g : [N, O, H W])     : [N, C, kh kw, H W]
+//     ->     %r = matmul (permute (reshape %w) : [kh kw C, O]), (reshape %g : [N, O, H W])     : [N, kh kw, C, H W]
 //            %y = the sum of the rows of %r, each moved to where its element of the window lies
+//
+// Where rows would take more than twice the room of pixels and of the image, they are made in parts, of some elements of the window each.
 //
 // Windows further apart: such a sum for each phase, elements of the image as far apart as windows. Phases are interleaved then:
 //
@@ -231,7 +233,7 @@ enum {
   HALF_OF_LANES = LANES / 2,
   QUARTER_OF_LANES = LANES / 4,
   LEAST_SUMMED = 8,
-  MOST_ROWS = 64,
+  MOST_TAPS = 256,
   MOST_PHASES = 16
 };
 
@@ -242,15 +244,21 @@ static bool may_be_winograd(const Rules *r, const Conv *c) {
   return !exact && c->rank == 2 && c->kernel[1] == 3 && c->kernel[2] == 3 && phases_of(c) == 1;
 }
 
-// Rows take at most twice the room of pixels and of the image, and sum enough to pay for being stored and added.
+// Rows sum enough to pay for being stored and added.
 static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
   ir_conv(r->f, v, c);
   if (ir_ins(r->f, v)->op == OP_conv && !ir_mirror_conv(r->p, c)) return false;
-  int64_t taps = ir_conv_taps(c), phases = phases_of(c), room = c->o + (phases > 1 ? phases * c->c : 0);
-  int64_t most = may_be_winograd(r, c) ? QUARTER_OF_LANES : HALF_OF_LANES;
+  int64_t taps = ir_conv_taps(c), most = may_be_winograd(r, c) ? QUARTER_OF_LANES : HALF_OF_LANES;
   if (c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD) return false;
   if (c->c > most || c->o < LEAST_SUMMED || c->o < 2 * c->c || c->out[0] * c->out[1] * c->out[2] < LANES) return false;
-  return taps > 1 && taps <= MOST_ROWS && phases <= MOST_PHASES && taps * c->c <= 2 * room;
+  return taps > 1 && taps <= MOST_TAPS && phases_of(c) <= MOST_PHASES;
+}
+
+// Elements of the window in a part
+static int64_t taps_of_part(const Conv *c) {
+  int64_t taps = ir_conv_taps(c), phases = phases_of(c), room = 2 * (c->o + (phases > 1 ? phases * c->c : 0));
+  int64_t parts = (taps * c->c + room - 1) / room;
+  return (taps + parts - 1) / parts;
 }
 
 // y as [N, O, positions], of which it may be a permutation; with the attribute of a product that reads it so
@@ -262,23 +270,31 @@ static Val by_channels(Rules *r, const Conv *c, Val y, Attr *tb, uint32_t *n_att
   return reshaped(r, y, (Dim[]){c->n, is_last ? positions : channels, is_last ? channels : positions}, 3, loc);
 }
 
-// The weight as [C taps, O], of [O, C, kernel..], or mirrored of [C, O, kernel..]
+// The weight as [taps C, O], of [O, C, kernel..], or mirrored of [C, O, kernel..]
 static Val rows_of_weight(Rules *r, const Conv *c, Val weight, bool is_mirrored, Loc loc) {
   Dim channels = dim(r, c->c), summed = dim(r, c->o), taps = dim(r, ir_conv_taps(c));
-  int64_t order[] = {!is_mirrored, 2, is_mirrored};
+  int64_t order[] = {2, !is_mirrored, is_mirrored};
   Dim d[] = {is_mirrored ? channels : summed, is_mirrored ? summed : channels, taps};
   weight = ir_permuted(r->f, reshaped(r, weight, d, 3, loc), ir_shape_ints(r->p, order, 3), loc);
-  return reshaped(r, weight, (Dim[]){ir_dim_mul(r->p, channels, taps), summed}, 2, loc);
+  return reshaped(r, weight, (Dim[]){ir_dim_mul(r->p, taps, channels), summed}, 2, loc);
+}
+
+// n of its rows, or all
+static Val part_of_weight(Rules *r, const Conv *c, Val weight, int64_t from, int64_t n, Loc loc) {
+  if (n == ir_conv_taps(c)) return weight;
+  Attr part[] = {ir_a_int(KEY_axis, 0), ir_a_dim(KEY_start, dim(r, from * c->c)),
+                 ir_a_dim(KEY_count, dim(r, n * c->c))};
+  return ir_emit(r->f, OP_slice, &weight, 1, part, 3, loc);
 }
 
 // Elements of the image in a phase along an axis, of which the last phases may have one less.
 static int64_t count_of(const Conv *c, uint32_t k) { return (c->in[k] + c->stride[k] - 1) / c->stride[k]; }
 
-// Row number `row` of rows [N, C, taps, positions..], that of `tap`, as a part of a phase of the image; none: it is of another one,
-// or lies outside.
+// Row number `row` of rows [N, taps, C, positions..], that of `tap`, as a part of a phase of the image, [N, 1, C, count..]; none: it is
+// of another one, or lies outside.
 static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t row, int64_t tap, int64_t phase, Loc loc) {
   uint32_t first = CONV_AXES - c->rank;
-  Crop part = {.start = {0, 0, row}, .step = {1, 1, 1}, .size = {c->n, dim(r, c->c), dim(r, 1)}};
+  Crop part = {.start = {0, row}, .step = {1, 1, 1}, .size = {c->n, dim(r, 1), dim(r, c->c)}};
   for (uint32_t k = CONV_AXES; k-- > first; tap /= c->kernel[k], phase /= c->stride[k]) {
     uint32_t axis = 3 + k - first;
     int64_t at = tap % c->kernel[k] * c->dilation[k] - c->before[k] - phase % c->stride[k], count = count_of(c, k);
@@ -291,15 +307,19 @@ static Val row_in_image(Rules *r, const Conv *c, Val rows, int64_t row, int64_t 
   return ir_emit_crop(r->f, rows, &part, loc);
 }
 
-// Of one phase, [N, C, 1, count..]; none: no row is of it.
-static Val sum_of_phase(Rules *r, const Conv *c, Val rows, bool is_mirrored, int64_t phase, Loc loc) {
-  Val sum = {0};
-  int64_t taps = ir_conv_taps(c);
-  for (int64_t tap = 0; tap < taps; tap++) {
-    Val own = row_in_image(r, c, rows, is_mirrored ? taps - 1 - tap : tap, tap, phase, loc);
-    if (!ir_none(own)) sum = ir_none(sum) ? own : ir_op2(r->f, OP_add, sum, own, loc);
+static Val added(Rules *r, Val sum, Val x, Loc loc) { return ir_none(sum) ? x : ir_op2(r->f, OP_add, sum, x, loc); }
+
+// The sum of rows of taps [from, end) is added to each phase; rows of a mirrored window come from its last tap on.
+static void add_to_phases(Rules *r, const Conv *c, Val rows, int64_t from, int64_t end, bool is_mirrored, Val *phase,
+                          Loc loc) {
+  for (int64_t k = 0; k < phases_of(c); k++) {
+    Val sum = {0};
+    for (int64_t tap = from; tap < end; tap++) {
+      Val own = row_in_image(r, c, rows, is_mirrored ? end - 1 - tap : tap - from, tap, k, loc);
+      if (!ir_none(own)) sum = added(r, sum, own, loc);
+    }
+    if (!ir_none(sum)) phase[k] = added(r, phase[k], sum, loc);
   }
-  return sum;
 }
 
 // Phases [N, C, phases, count..] as an image with channels first
@@ -316,20 +336,35 @@ static Val image_of_phases(Rules *r, const Conv *c, Val phases, Loc loc) {
   return is_whole ? image : ir_emit_crop(r->f, image, &part, loc);
 }
 
-// The sum of rows [N, C taps, positions] in the image, with channels first; none: elements that no row reaches
-static Val sum_of_rows(Rules *r, const Conv *c, Val rows, bool is_mirrored, Loc loc) {
+// [N, 1, C, count..] with another second axis
+static Val of_phase(Rules *r, const Conv *c, Val phase, Loc loc) {
+  uint32_t first = CONV_AXES - c->rank;
+  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, 1)};
+  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, count_of(c, first + k));
+  return reshaped(r, phase, d, c->rank + 3, loc);
+}
+
+// The image that phases are, with channels first
+static Val image_of_all(Rules *r, const Conv *c, Val *phase, Loc loc) {
   uint32_t first = CONV_AXES - c->rank, n = (uint32_t)phases_of(c);
-  Dim d[MAX_RANK] = {c->n, dim(r, c->c), dim(r, ir_conv_taps(c))}, image[MAX_RANK] = {c->n, dim(r, c->c)};
-  Val phase[MOST_PHASES];
-  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]), image[2 + k] = dim(r, c->in[first + k]);
-  rows = reshaped(r, rows, d, c->rank + 3, loc);
-  for (uint32_t k = 0; k < n; k++) {
-    phase[k] = sum_of_phase(r, c, rows, is_mirrored, k, loc);
-    if (ir_none(phase[k])) return phase[k];
-  }
+  Dim image[MAX_RANK] = {c->n, dim(r, c->c)};
+  for (uint32_t k = 0; k < c->rank; k++) image[2 + k] = dim(r, c->in[first + k]);
   if (n == 1) return reshaped(r, phase[0], image, c->rank + 2, loc);
+  for (uint32_t k = 0; k < n; k++) phase[k] = of_phase(r, c, phase[k], loc);
   Attr axis = ir_a_int(KEY_axis, 2);
   return image_of_phases(r, c, ir_emit(r->f, OP_concat, phase, n, &axis, 1, loc), loc);
+}
+
+// The product of y with the rows of the weight, [N, taps, C, positions..]
+static Val rows_of_image(Rules *r, const Conv *c, Val weight, Val y, const Attr *attrs, uint32_t n_attrs, Val was) {
+  Loc loc = ir_ins(r->f, was)->loc;
+  uint32_t first = CONV_AXES - c->rank;
+  Dim rows_in = ir_dim_at(r->p, ir_ins(r->f, weight)->shape, 0);
+  Dim d[MAX_RANK] = {c->n, dim(r, ir_dim_bound(r->p, rows_in) / c->c), dim(r, c->c)};
+  for (uint32_t k = 0; k < c->rank; k++) d[3 + k] = dim(r, c->out[first + k]);
+  Val rows = ir_emit(r->f, OP_matmul, (Val[]){weight, y}, 2, attrs, n_attrs, loc);
+  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, was));
+  return reshaped(r, rows, d, c->rank + 3, loc);
 }
 
 Val rule_image_of_few(Rules *r, Val v) {
@@ -337,13 +372,17 @@ Val rule_image_of_few(Rules *r, Val v) {
   if (!is_sum_of_rows(r, v, &c)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   bool is_mirrored = ir_ins(r->f, v)->op == OP_conv;
+  int64_t taps = ir_conv_taps(&c), each = taps_of_part(&c);
   Attr attr;
   uint32_t n_attrs;
-  Val of[] = {rows_of_weight(r, &c, ir_arg(r->f, v, 1), is_mirrored, loc),
-              by_channels(r, &c, ir_arg(r->f, v, 0), &attr, &n_attrs, loc)};
-  Val rows = ir_emit(r->f, OP_matmul, of, 2, &attr, n_attrs, loc);
-  ir_copy_origin(ir_ins(r->f, rows), ir_ins(r->f, v));
-  Val image = sum_of_rows(r, &c, rows, is_mirrored, loc);
-  if (ir_none(image)) return image;
-  return named(r, channels_to_end(r, &c, image, loc), v);
+  Val weight = rows_of_weight(r, &c, ir_arg(r->f, v, 1), is_mirrored, loc);
+  Val y = by_channels(r, &c, ir_arg(r->f, v, 0), &attr, &n_attrs, loc), phase[MOST_PHASES] = {0};
+  for (int64_t from = 0; from < taps; from += each) {
+    int64_t end = from + each < taps ? from + each : taps;
+    Val part = part_of_weight(r, &c, weight, is_mirrored ? taps - end : from, end - from, loc);
+    add_to_phases(r, &c, rows_of_image(r, &c, part, y, &attr, n_attrs, v), from, end, is_mirrored, phase, loc);
+  }
+  for (int64_t k = 0; k < phases_of(&c); k++)
+    if (ir_none(phase[k])) return phase[k];
+  return named(r, channels_to_end(r, &c, image_of_all(r, &c, phase, loc), loc), v);
 }
