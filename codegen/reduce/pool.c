@@ -321,6 +321,7 @@ bool cg_emit_pool(Cg *c) {
   if (w.op == OP_max_pool_grad) w.src_place = cg_ptr(c, ir_arg(c->f, v, 1));
   if (w.op == OP_max_pool) w.out_place = cg_ptr_or_null(c, ir_result(v, 1));
   if (w.op == OP_resize || w.op == OP_resize_grad) make_tables(&w, v);
-  each_row(&w);
+  if (cg_pool_scatters(&w)) cg_pool_scatter(&w);
+  else each_row(&w);
   return true;
 }

@@ -60,6 +60,10 @@ V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
 void cg_pool_add_lines(const PoolWalk *w, V to,
                        V to_line);  // to_line: which line a maximum comes from; NULL: nobody asks
 
+// ---- pool_scatter.c
+bool cg_pool_scatters(const PoolWalk *w);  // is it a gradient of maxima that is made by places?
+void cg_pool_scatter(const PoolWalk *w);
+
 // ---- pool_columns.c: of one channel, vectors along the last axis
 bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of);  // before the first row; false: it cannot
 void cg_pool_columns(PoolWalk *w, const PoolColumns *of);       // the current row
