@@ -89,7 +89,7 @@ void cg_pool_begin(const PoolWalk *w, V first, V *state) {
   if (w->out_place) state[1] = first;
 }
 
-// In the order of memory the first of equal maxima wins, and the last NaN; elements of joined lines come in another order.
+// The first of equal maxima wins, and the last NaN.
 void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight, V *state) {
   Cg *c = w->c;
   if (weight) {
@@ -98,11 +98,6 @@ void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight,
   }
   if (w->op == OP_max_pool) {
     V more = cg_fcmp(c, LLVMRealOGT, x, state[0]), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
-    if (w->line_of && w->out_place) {
-      more = cg_or(c, more, cg_and(c, cg_fcmp(c, LLVMRealOEQ, x, state[0]), cg_lt(c, place, state[1])));
-      V is_first = cg_fcmp(c, LLVMRealORD, state[0], state[0]);
-      is_nan = cg_and(c, is_nan, cg_or(c, is_first, cg_lt(c, state[1], place)));
-    }
     V take = cg_or(c, more, is_nan);
     state[0] = cg_select(c, take, x, state[0]);
     if (w->out_place) state[1] = cg_select(c, take, place, state[1]);
@@ -218,13 +213,13 @@ static void all_channels(const PoolWalk *w, bool is_whole) {
 }
 
 // As a pixel whose channels are the columns.
-void cg_pool_add_lines(const PoolWalk *w, V to, V to_line) {
+void cg_pool_add_lines(const PoolWalk *w, V to) {
   Cg *c = w->c;
   PoolWalk lines = *w;
   lines.channels = w->from[2], lines.from[2] = cg_i64(c, 1);
   lines.table[2] = (Table){0};
   lines.box[2] = (Range){cg_i64(c, 0), cg_i64(c, 1), 1};
-  lines.divisor = 1, lines.out = to, lines.out_place = to_line, lines.pixel = cg_i64(c, 0);
+  lines.divisor = 1, lines.out = to, lines.out_place = NULL, lines.pixel = cg_i64(c, 0);
   all_channels(&lines, false);
 }
 
@@ -259,21 +254,26 @@ static void each_pixel(PoolWalk *w) {
   }
 }
 
+void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns) {
+  Cg *c = w->c;
+  V upper = cg_div(c, row, w->to[1]), b = cg_sub(c, row, cg_mul(c, upper, w->to[1]));
+  V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
+  V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
+  w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
+  w->row = row, w->line = cg_add(c, cg_mul(c, a, w->to[1]), b);
+  enter(w, 0, a), enter(w, 1, b);
+  if (columns) cg_pool_columns(w, columns);
+  else each_pixel(w);
+}
+
 static void each_row(PoolWalk *w) {
   Cg *c = w->c;
   PoolColumns columns;
   bool by_columns = cg_is_int(w->channels, 1) && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
+  if (by_columns && cg_pool_maxima(w, &columns)) return;
   if (by_columns) by_columns = cg_pool_columns_open(w, &columns);
-  for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);) {
-    V upper = cg_div(c, row.i, w->to[1]), b = cg_sub(c, row.i, cg_mul(c, upper, w->to[1]));
-    V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
-    V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
-    w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
-    w->row = row.i, w->line = cg_add(c, cg_mul(c, a, w->to[1]), b);
-    enter(w, 0, a), enter(w, 1, b);
-    if (by_columns) cg_pool_columns(w, &columns);
-    else each_pixel(w);
-  }
+  for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);)
+    cg_pool_row(w, row.i, by_columns ? &columns : NULL);
 }
 
 // ---- tables

@@ -2,9 +2,9 @@
 //
 // A lane is a step (ir/pool.h): for each phase its taps lie at the same offsets in all lanes, so that they are vectors of
 // neighbours, or of every stride-th element, and the phases of a step are interleaved when they are stored.
-// What lies outside of the source is left out by masks; of an image that is resized, and of large windows, the lines are joined
-// first, into a row with zeros, or -inf, on both sides: taps are read without masks and once for all lines. A row of nearest
-// neighbours has one line, or none, which is read where it lies.
+// What lies outside of the source is left out by masks; of an image that is resized, and of large sums, the lines are added
+// first, into a row with zeros on both sides: taps are read without masks and once for all lines. A row of nearest
+// neighbours has one line, or none, which is read where it lies. Maxima of windows that overlap: pool_maxima.c.
 #include "codegen/lanes.h"
 #include "codegen/math/primitives.h"
 #include "codegen/reduce/pool_walk.h"
@@ -20,10 +20,9 @@ typedef struct {
   V index;   // i32 [tap, step]: where neighbours stand that are gathered; NULL: taps are vectors
   V begin;   // i32 [tap, block]: what `index` counts from: n_near vectors hold a block's; NULL: 0
   uint32_t n_near;
-  bool shares;            // `begin` is [block], of all taps
-  int64_t n_steps;        // of a row of `weight`: whole vectors
-  bool has_zeros;         // around the source
-  const PoolWalk *lines;  // of a row of joined lines: the walk over them
+  bool shares;      // `begin` is [block], of all taps
+  int64_t n_steps;  // of a row of `weight`: whole vectors
+  bool has_zeros;   // around the source
 } Columns;
 
 typedef struct {
@@ -175,7 +174,7 @@ static V weight_of(const Block *b, V row, V upper) {
 // Phases of a step share taps.
 typedef struct {
   int64_t at;
-  V x, src_place, line_of;
+  V x, src_place;
 } Tap;
 
 static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint32_t *n) {
@@ -185,7 +184,6 @@ static const Tap *tap_once(const Block *b, V line, int64_t at, Tap *known, uint3
     if (known[k].at == at) return &known[k];
   known[*n] = (Tap){.at = at, .x = tap(b, c->vf, w->src, line, at)};
   if (w->src_place) known[*n].src_place = tap(b, c->vi32, w->src_place, line, at);
-  if (w->line_of) known[*n].line_of = tap(b, c->vi32, w->line_of, line, at);
   return &known[(*n)++];
 }
 
@@ -203,7 +201,6 @@ static void add_phases(const Block *b, V plane_line, V upper, V *state) {
       const Tap *x = tap_once(b, line, k->of.phase[r].at[t], known, &n_known);
       V place = NULL, at = plus(c, times(c, b->first, k->of.stride), x->at);
       if (w->out_place) place = cg_numbers_from(c, cg_add(c, plane_line, at), k->of.stride);
-      if (x->line_of) place = cg_iadd(c, place, cg_imul(c, x->line_of, cg_splat(c, cg_trunc(c, w->from[2], c->i32))));
       cg_pool_join(w, x->x, place, x->src_place, own, weight_of(b, cg_i64(c, row), upper),
                    state + r * cg_pool_state(w));
     }
@@ -274,16 +271,10 @@ static void add_lines(const Block *b, bool is_whole, V *state) {
       add_line(b, l0.i, l1.i, state);
 }
 
-// Of joined lines: a column that no line of the window has an element of has no line either, number -1, and its place is below -1.
-static V without_lines(Cg *c, V place) {
-  V none = cg_splat(c, cg_i32(c, -1));
-  return cg_select(c, cg_lt(c, place, none), none, place);
-}
-
 // ---- blocks of vl steps
 // The places of the windows' first elements; -1 where a window lies wholly in the padding.
 static V first_places(const Block *b) {
-  const PoolWalk *w = b->of->lines ? b->of->lines : b->of->w;
+  const PoolWalk *w = b->of->w;
   const Pool *p = &w->p;
   Cg *c = w->c;
   int64_t d = p->dilation[2], reach = (p->kernel[2] - 1) * d + 1;
@@ -319,7 +310,6 @@ static void block(const Block *b, bool has_all_lines) {
   else add_lines(b, has_all_lines, state);
   for (uint32_t r = 0; r < k->of.n_phases; r++) y[r] = cg_pool_divided(w, state[r * n]);
   if (w->out) store(b, w->out, y);
-  if (w->out_place && k->lines) state[1] = without_lines(w->c, state[1]);
   if (w->out_place) store(b, w->out_place, state + 1);
 }
 
@@ -349,12 +339,12 @@ static void blocks(const Columns *k, bool has_all_lines) {
     for (If s = cg_either(c, is_inside(k, l.i)); cg_then(&s);) block(&(Block){k, l.i, !s.is_true}, has_all_lines);
 }
 
-// ---- the row with zeros, or -inf, on both sides
+// ---- the row with zeros on both sides
 // By lines first, a vector of results takes `lines * stride` loads of the source and one of the row for each column.
 static bool joins_lines_first(const PoolWalk *w, const PoolColumns *of) {
   const Pool *p = &w->p;
   if (w->table[POOL_AXES - 1].lo) return true;
-  if (p->is_grad || p->shares) return false;
+  if (p->is_grad || p->shares || w->op == OP_max_pool) return false;
   int64_t lines = p->kernel[0] * p->kernel[1], columns = p->kernel[2];
   return lines * columns > 2 * (lines * of->stride + columns);
 }
@@ -399,17 +389,12 @@ bool cg_pool_columns_open(PoolWalk *w, const PoolColumns *of) {
   if (has_sizes && is_in_place(&k)) return true;
   if (!has_sizes || !joins_lines_first(w, of)) return !of->n_gathered;
   int64_t steps = cg_round_up(cg_ceil_div(results, of->n_phases), vl);
-  V beside = cg_splat(c, cg_f32(c, w->op == OP_max_pool ? -INFINITY : 0));
   reach(of, &lo, &hi);
   int64_t before = zeros_before(w, of), n = before + cg_round_up(cg_larger(source, steps * of->stride + hi), vl);
   if (of->n_gathered) n += NEAR_MOST * vl;
   if (n * 4 > c->t->stack_bytes / 4) return !of->n_gathered;
   w->padded = cg_block(c, c->f32, n);
-  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, beside, w->padded, l.i);
-  if (!w->out_place) return true;
-  w->padded_line = cg_block(c, c->i32, n);
-  V behind = cg_splat(c, cg_trunc(c, plus(c, cg_mul(c, w->from[0], w->from[1]), 1), c->i32));
-  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, behind, w->padded_line, l.i);
+  for (Loop l = cg_count_by(c, cg_i64(c, n), cg_vl(c)); cg_next(&l);) cg_put(c, cg_zeros(c), w->padded, l.i);
   return true;
 }
 
@@ -428,9 +413,8 @@ static void columns_of_padded(const PoolWalk *w, Columns *k) {
   PoolWalk row = *w;
   V before = cg_i64(c, zeros_before(w, &k->of));
   row.src = cg_at(c, c->f32, w->padded, before), row.image = cg_i64(c, 0);
-  row.line_of = w->padded_line ? cg_at(c, c->i32, w->padded_line, before) : NULL;
-  cg_pool_add_lines(w, row.src, row.line_of);
-  k->has_zeros = true, k->lines = w;
+  cg_pool_add_lines(w, row.src);
+  k->has_zeros = true;
   of_line(k, &row);
 }
 

@@ -27,9 +27,7 @@ typedef struct {
   V from[POOL_AXES], to[POOL_AXES], channels;  // sizes of the source and of the result
   V src, src_place, out, out_place;  // src_place, out_place: places of maxima; out_place NULL: they are not read
   double divisor;
-  // pool_columns.c: a row of joined lines with zeros, or -inf, on both sides, and the lines that maxima come from; NULL: none
-  V padded, padded_line;
-  V line_of;  // of a row of joined lines: the line of each element, with which it has its place; NULL: it is no such row
+  V padded;  // pool_columns.c: a row of joined lines with zeros on both sides; NULL: none
   // of the current row
   V image;  // the source's first element of the image
   V row;    // number of the row in the result, and in its image
@@ -57,8 +55,13 @@ V cg_pool_is_whole(const PoolWalk *w, uint32_t n_axes);
 V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
 
 // The lines of the current row's box, each by its weight, joined into one at `to`.
-void cg_pool_add_lines(const PoolWalk *w, V to,
-                       V to_line);  // to_line: which line a maximum comes from; NULL: nobody asks
+void cg_pool_add_lines(const PoolWalk *w, V to);
+
+// One row of windows, in the general way; columns NULL: pixel by pixel
+void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns);
+
+// ---- pool_maxima.c: all of a pool of one channel; false: it does not pay, or the windows are too large
+bool cg_pool_maxima(PoolWalk *w, const PoolColumns *of);
 
 // ---- pool_scatter.c
 bool cg_pool_scatters(const PoolWalk *w);  // is it a gradient of maxima that is made by places?

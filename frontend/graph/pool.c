@@ -283,9 +283,8 @@ static bool is_one_position(const PoolCall *p) {
 }
 
 static tn_tensor to_size(const PoolCall *p, tn_tensor x) {
-  static const int axes[SPATIAL_AXES] = {1, 2, 3};
-  if (is_one_position(p) && !p->is_max)
-    return fe_channels_first(fe_mean(fe_channels_last(x, p->at), axes, p->n_spatial, true, p->at), p->at);
+  static const int axes[SPATIAL_AXES] = {2, 3, 4};
+  if (is_one_position(p) && !p->is_max) return fe_mean(x, axes, p->n_spatial, true, p->at);
   return average_or_maximum(p, x, &(tn_pool_options){0});
 }
 
