@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20, LINE = 64 };
+enum { HUGE_PAGE = 2 << 20, LARGE = HUGE_PAGE, LINE = 64 };  // the tuned PyTorch asks for large pages from there, too
 
 // Large blocks are mapped anew and unmapped: what glibc would give again has small pages already, and takes up to 1.7 times as
 // long to read.

@@ -47,7 +47,7 @@ static const Target targets[] = {
      .has_amx = true, .worker_bytes = 2 << 20, .stream_ahead = 4096, .follows_streams = true, AVX512_ROW,
      .facts = IR_TARGET_FACTS_WITH(NO_UPDATE_IN_EPILOGUE)},
     {"x86-64-v4", "avx512", X86_LINUX, "x86-64-v4", X86_V4, AVX512_ROW, .stores_past_caches = true,
-     .facts = IR_TARGET_FACTS},
+     .halves_vectors = true, .facts = IR_TARGET_FACTS},
     {"x86-64-v3", "avx2", X86_LINUX, "x86-64-v3", X86_V3, .pointer_bits = 64, .has_image = true,
      .vl = 8, .vectors_at_once = 4, .vector_register = "v", .has_fma = true, .has_rounding = true,
      .slow_masks = true, .memory_streams = 4, .stores_past_caches = true,
@@ -128,11 +128,11 @@ void cg_target_unknown(const char *name, RtText *why) {
 void cg_target_key(const Target *t, RtText *out) {
   rt_text_add(out,
               "%s %s %s %s %s\npointer %u%s%s%s vl %u at once %u fma %d rounding %d avx512 %d amx %d masks %d shuffle "
-              "%d past %d\n",
+              "%d past %d halves %d\n",
               t->name, t->triple ? t->triple : "host", t->cpu, t->features, t->abi ? t->abi : "", t->pointer_bits,
               t->fixed_place ? " fixed" : "", t->bounded_stack ? " bounded" : "", t->without_blas ? " no blas" : "",
               t->vl, t->vectors_at_once, t->has_fma, t->has_rounding, t->has_avx512, t->has_amx, !t->slow_masks,
-              t->cheap_shuffle, t->stores_past_caches);
+              t->cheap_shuffle, t->stores_past_caches, t->halves_vectors);
   const TargetFacts *f = &t->facts;
   const int64_t size[] = {
       t->gemm_mr,        t->gemm_nv,        t->dot_accumulators, t->stream_ahead, t->follows_streams,

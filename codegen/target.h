@@ -34,6 +34,7 @@ typedef struct {
   bool has_rounding;            // floor in one instruction
   bool loses_nan;  // LLVM's comparisons of vectors take NaN for a number: max, argmax and the like may lose it
   uint32_t vectors_at_once;  // of a pointwise loop of long chains (pointwise/pointwise.c); 0: one
+  bool halves_vectors;       // of pointwise loops that wait for memory (161)
   bool has_avx512;           // what AVX-512 has and LLVM has no operation for (math/avx512.c)
   bool has_amx;              // tiles of bf16 products (gemm/amx.c); the system is asked for their registers (host.c)
   bool slow_masks;           // masked loads and stores take six times as long as whole ones (masked.c)

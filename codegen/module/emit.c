@@ -112,15 +112,34 @@ static void guard_comparisons(Cg *c, V fn) {
   if (compares_size_with_zero(fn)) add_attribute(c, fn, "denormal-fp-math", "dynamic,dynamic");
 }
 
+static const char halved[] = "halved";  // an attribute that LLVM does not know
+
+void cg_halve_vectors(Cg *c) { add_attribute(c, LLVMGetBasicBlockParent(LLVMGetInsertBlock(c->b)), halved, ""); }
+
+// Not where vectors are passed whole: to another function, or to an instruction of the CPU by its name.
+static bool is_halved(V fn) {
+  static const char own[] = "llvm.x86.";
+  if (!LLVMGetStringAttributeAtIndex(fn, LLVMAttributeFunctionIndex, halved, sizeof halved - 1)) return false;
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+    for (V i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+      size_t n = 0;
+      V callee = LLVMGetInstructionOpcode(i) == LLVMCall ? LLVMGetCalledValue(i) : NULL;
+      if (callee && (!LLVMIsAFunction(callee) || !LLVMGetIntrinsicID(callee))) return false;
+      if (callee && !strncmp(LLVMGetValueName2(callee, &n), own, sizeof own - 1)) return false;
+    }
+  return true;
+}
+
 // Without these LLVM splits 512-bit vectors in two. Functions of other modules have them too: what LLVM does around a call
 // does not depend on where the function stands.
 static void set_attributes(Cg *c) {
-  const char *bits = c->t->vl == 16 ? "512" : c->t->vl == 8 ? "256" : "128";
+  const char *bits = c->t->vl == 16 ? "512" : c->t->vl == 8 ? "256" : "128", *half = c->t->vl == 16 ? "256" : "128";
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
   for (V fn = LLVMGetFirstFunction(c->mod); fn; fn = LLVMGetNextFunction(fn)) {
     if (LLVMGetIntrinsicID(fn)) continue;
-    add_attribute(c, fn, "prefer-vector-width", bits);
-    add_attribute(c, fn, "min-legal-vector-width", bits);
+    const char *own = is_halved(fn) ? half : bits;
+    add_attribute(c, fn, "prefer-vector-width", own);
+    add_attribute(c, fn, "min-legal-vector-width", own);
     guard_comparisons(c, fn);
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(c->ctx, nounwind, 0));
   }

@@ -30,20 +30,30 @@ static bool is_contiguous(const Pointwise *p, const Access *a) {
   return a->empty || (!a->partial && !a->index.i && (cg_is_int(stride, 0) || cg_is_int(stride, 1)));
 }
 
-// Where a vector is a long chain of instructions and the CPU looks ahead by few vectors, several are computed at once: as
-// one of more lanes, whose instructions LLVM splits one by one, so that chains interleave and constants are loaded once for all
-// of them. Random numbers fill the registers as they are.
-static uint32_t vectors_at_once(const Pointwise *p) {
-  const Cg *c = p->c;
-  uint32_t n = c->t->vectors_at_once, cost = 0;
-  if (n < 2 || p->lanes != c->t->vl || row_bound(p) < (int64_t)n * p->lanes) return 1;
+static bool are_contiguous(const Pointwise *p) {
+  for (uint32_t k = 0; k < p->n_acc; k++)
+    if (!is_contiguous(p, &p->acc[k])) return false;
+  return true;
+}
+
+// Of a vector, in instructions; random numbers, which fill the registers as they are, cost too much.
+static uint32_t cost_of(const Pointwise *p) {
+  uint32_t cost = 0;
   for (uint32_t k = p->from; k < p->to; k++) {
-    Op op = (Op)c->f->ins[c->k->first + k].op;
-    if (ir_ops[op].flags & RANDOM) return 1;
+    Op op = (Op)p->c->f->ins[p->c->k->first + k].op;
+    if (ir_ops[op].flags & RANDOM) return UINT32_MAX;
     cost += cg_primitive_cost(op);
   }
-  for (uint32_t k = 0; k < p->n_acc; k++)
-    if (!is_contiguous(p, &p->acc[k])) return 1;
+  return cost;
+}
+
+// Where a vector is a long chain of instructions and the CPU looks ahead by few vectors, several are computed at once: as
+// one of more lanes, whose instructions LLVM splits one by one, so that chains interleave and constants are loaded once for all
+// of them.
+static uint32_t vectors_at_once(const Pointwise *p) {
+  const Cg *c = p->c;
+  uint32_t n = c->t->vectors_at_once, cost = cost_of(p);
+  if (n < 2 || p->lanes != c->t->vl || row_bound(p) < (int64_t)n * p->lanes || !are_contiguous(p)) return 1;
   return cost >= LONG_CHAIN && cost <= TOO_LONG ? n : 1;
 }
 
@@ -79,9 +89,15 @@ static bool exceeds_caches(const Pointwise *p) {
   const Cg *c = p->c;
   int64_t bytes = ir_shape_bound(c->f->prog, p->shape) * 4;
   if (!c->t->stores_past_caches || bytes < CACHES * c->t->facts.llc_bytes || p->n_loop > 1 || p->seg.n) return false;
-  for (uint32_t k = 0; k < p->n_acc; k++)
-    if (!is_contiguous(p, &p->acc[k])) return false;
-  return p->lanes == c->t->vl;
+  return are_contiguous(p) && p->lanes == c->t->vl;
+}
+
+// A load of 512 bits waits for an earlier store at the same place of another page, as where the result begins a line or two behind an
+// operand; two of 256 bits do not, and are never slower where the loop waits for memory.
+static void halve_vectors(const Pointwise *p) {
+  Cg *c = p->c;
+  if (!c->t->halves_vectors || p->lanes != c->t->vl || p->seg.n || !are_contiguous(p) || exceeds_caches(p)) return;
+  if (cost_of(p) < LONG_CHAIN) cg_halve_vectors(c);
 }
 
 // Elements from `lo` on, those before the first multiple of a vector's size as others; the first one that is left.
@@ -402,6 +418,7 @@ bool cg_emit_pointwise(Cg *c) {
   bool partial = p.seg.n > 0;
   for (uint32_t k = 0; k < p.n_acc; k++) partial |= p.acc[k].partial;
   p.lanes = cg_is_int(cg_numel(c, p.shape), 1) && !partial ? 1 : c->t->vl;
+  halve_vectors(&p);
   if (!ir_none(c->k->wanted)) return emit_wanted(&p);
   for (If good = cg_when(c, p.in_range); cg_then(&good);)
     if (plan_tiles(&p)) emit_tiles(&p);
