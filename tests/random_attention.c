@@ -44,7 +44,8 @@ static Form random_form(Gen *g) {
     if (gen_chance(g, 25))
       s.heads = ir_dim(g->p, 4 + gen_below(g, 30)), s.tq = ir_dim(g->p, 1 + gen_below(g, 3));  // decoding
     s.kv_heads = s.heads;
-    if (s.n > 1 && gen_chance(g, 30)) s.heads = ir_dim(g->p, ir_dim_bound(g->p, s.kv_heads) * (1 + gen_below(g, 3)));
+    if (s.n > 1 && gen_chance(g, 30))
+      s.heads = ir_dim(g->p, ir_dim_bound(g->p, s.kv_heads) * (1 + gen_below(g, 3) * (1 + gen_below(g, 4))));
     s.tk = s.n == 1 || gen_chance(g, 50) ? s.tq : steps(g);
     if (gen_is_small(g, shape_of(g, &s, 0)) && gen_is_small(g, shape_of(g, &s, 1))) return s;
   }

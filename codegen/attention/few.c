@@ -6,7 +6,7 @@
 //   k1 ->                              a1 b1 ->
 #include "codegen/attention/few.h"
 
-enum { FEW_QUERIES = 4, MAX_LANES = 64 };
+enum { FEW_QUERIES = 8, FEW_APART = 4, MAX_LANES = 64 };
 // Terms of a sum over values before it is added to the result; so many keys all rows meet before the next ones.
 enum { TERMS = 64 };
 
@@ -16,28 +16,39 @@ enum { RUN = 16 };
 
 static int64_t most_rows(const AttnCode *s) { return ir_dim_bound(s->c->f->prog, s->a.tq) * s->a.group; }
 
-bool cg_attention_is_few(const AttnCode *s) { return !ir_attention_is_packed(&s->a) && most_rows(s) <= FEW_QUERIES; }
+// Are rows of a head of keys and values neighbours?
+static bool lie_together(const AttnCode *s) {
+  return s->a.place[ATTN_K].row == s->a.size && s->a.place[ATTN_V].row == s->a.size;
+}
+
+// Several queries of heads whose rows lie apart meet the keys one after the other: as few as the group of one.
+bool cg_attention_is_few(const AttnCode *s) {
+  bool is_one = ir_dim_bound(s->c->f->prog, s->a.tq) == 1;
+  return !ir_attention_is_packed(&s->a) && most_rows(s) <= (is_one || lie_together(s) ? FEW_QUERIES : FEW_APART);
+}
 
 // Where rows of a head lie one after another, they are one stream of memory. Targets with `memory_streams` read several parts
 // of a block at once instead (docs/experiments/114). The parts should be pages: a block has more keys.
 enum { STREAM_KEYS = 512 };
-static bool reads_streams(const AttnCode *s) {
-  const AttnPlace *k = &s->a.place[ATTN_K], *v = &s->a.place[ATTN_V];
-  return s->c->t->memory_streams > 1 && k->row == s->a.size && v->row == s->a.size;
-}
+static bool reads_streams(const AttnCode *s) { return s->c->t->memory_streams > 1 && lie_together(s); }
 
 // Rows of queries, results and sums of a unit: together they stay in L2.
 static int64_t fitting_rows(const AttnCode *s) { return ir_f32_in(s->c->t->stack_bytes) / 8 / s->size_pad; }
 
-// Heads that one vector has lanes for: fewer than a fourth of them in use cost more than reading in order wins.
+// Heads that one vector has lanes for, the last one maybe fewer; 0: one at a time
 static int64_t heads_of_vector(const AttnCode *s) {
   enum { MOST_VECTORS = 256 };  // of rows: their code is not a loop
   int64_t all = s->a.heads / s->a.group, vl = s->c->t->vl, vectors = cg_smaller(RUN, cg_ceil_div(s->a.size, vl));
   int64_t rows = cg_smaller(cg_smaller(vl, MOST_VECTORS / vectors), fitting_rows(s));
-  int64_t n = cg_smaller(all, rows / s->a.group);
-  while (n > 1 && all % n) n--;
-  return n > 1 && 4 * n * s->a.group >= vl ? n : 0;
+  int64_t most = cg_smaller(all, rows / s->a.group);
+  return most > 1 ? cg_ceil_div(all, cg_ceil_div(all, most)) : 0;
 }
+
+// Vectors of the heads of a step
+static int64_t n_vectors(const AttnFew *f) { return cg_ceil_div(f->s->a.heads / f->s->a.group, f->dots); }
+
+// Have all vectors as many?
+static bool is_whole(const AttnFew *f) { return f->s->a.heads / f->s->a.group % f->dots == 0; }
 
 void cg_attention_few_choose(AttnFew *f, AttnCode *s) {
   enum { MOST_ROWS = 128 };
@@ -47,7 +58,7 @@ void cg_attention_few_choose(AttnFew *f, AttnCode *s) {
   f->dots = heads_of_vector(s);
   if (!f->dots) return;
   int64_t rows = f->dots * s->a.group;
-  f->most = cg_smaller(s->a.heads, cg_smaller(MOST_ROWS, fitting_rows(s))) / rows;
+  f->most = cg_smaller(n_vectors(f), cg_smaller(MOST_ROWS, fitting_rows(s)) / rows);
   s->row_heads = f->most * rows, s->mr_q = 1;
 }
 
@@ -60,7 +71,7 @@ void cg_attention_few_open(AttnFew *f) {
     f->squares = cg_attention_stack(s, f->most * s->keys * c->t->vl);
     f->sums = cg_attention_stack(s, s->row_heads * s->size_up);
     // Where there are fewer sequences than workers, units are parts of a step's heads.
-    V all = cg_mul(c, s->batch, cg_i64(c, s->a.heads / (f->dots * s->a.group)));
+    V all = cg_mul(c, s->batch, cg_i64(c, n_vectors(f)));
     V even = cg_div(c, cg_sub(c, cg_add(c, all, c->n_workers), cg_i64(c, 1)), c->n_workers);
     f->size = cg_min(c, cg_i64(c, f->most), cg_max(c, even, cg_i64(c, 1)));
   } else if (reads_streams(s)) {
@@ -70,19 +81,20 @@ void cg_attention_few_open(AttnFew *f) {
   f->scores = cg_attention_stack(s, rows * s->keys);
 }
 
-static V all_dots(const AttnFew *f) { return cg_i64(f->s->c, f->s->a.heads / (f->dots * f->s->a.group)); }
-
 V cg_attention_few_units(AttnFew *f) {
   Cg *c = f->s->c;
-  return cg_div(c, cg_sub(c, cg_add(c, all_dots(f), f->size), cg_i64(c, 1)), f->size);
+  return cg_div(c, cg_sub(c, cg_add(c, cg_i64(c, n_vectors(f)), f->size), cg_i64(c, 1)), f->size);
 }
 
 V cg_attention_few_unit(AttnFew *f, V unit) {
   Cg *c = f->s->c;
   V first = cg_mul(c, unit, f->size);
-  f->n = cg_min(c, f->size, cg_sub(c, all_dots(f), first));
-  f->s->step_rows = cg_mul(c, f->n, cg_i64(c, f->dots * f->s->a.group));
-  return cg_mul(c, first, cg_i64(c, f->dots));
+  f->n = cg_min(c, f->size, cg_sub(c, cg_i64(c, n_vectors(f)), first));
+  V head = cg_mul(c, first, cg_i64(c, f->dots)), all = cg_i64(c, f->s->a.heads / f->s->a.group);
+  V heads = cg_mul(c, f->n, cg_i64(c, f->dots));
+  f->step_heads = is_whole(f) ? heads : cg_min(c, cg_sub(c, all, head), heads);
+  f->s->step_rows = cg_mul(c, f->step_heads, cg_i64(c, f->s->a.group));
+  return head;
 }
 
 // ---- scores: dot products of rows, as many at a time as a vector has lanes, all of which are added in one go
@@ -187,27 +199,27 @@ static void scores_of_rows(AttnFew *f, uint32_t rows, V i, V row, V k0, V lo, V 
   }
 }
 
-// Loops over rows of the m of a block: first by as many as can be processed at once, then one by one.
+// Loops over rows of the m of a block: by 4, or as many as can be processed at once, then by half as many, down to one.
 //
 //   for (FewRows r = few_rows(s, m, most); next_rows(&r);) for (; cg_next(&r.loop);) ..  r.n rows from row r.loop.i on
 typedef struct {
   Cg *c;
-  V m, end;
-  uint32_t n, most;  // n: 0 before the first loop
+  V m, end;    // end: of the loops so far
+  uint32_t n;  // before the first loop: twice as many
   Loop loop;
 } FewRows;
 
 static FewRows few_rows(const AttnCode *s, V m, int64_t most) {
   int64_t rows = cg_smaller(most_rows(s), most);
-  uint32_t n = rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
-  return (FewRows){.c = s->c, .m = m, .most = n, .end = cg_multiple(s->c, m, cg_i64(s->c, n))};
+  return (FewRows){.c = s->c, .m = m, .n = rows >= 4 ? 8 : rows >= 2 ? 4 : 2, .end = cg_i64(s->c, 0)};
 }
 
 static bool next_rows(FewRows *r) {
   if (r->n == 1) return false;
-  V first = r->n ? r->end : cg_i64(r->c, 0);
-  r->n = r->n ? 1 : r->most;
-  r->loop = cg_each_by(r->c, first, r->n == r->most ? r->end : r->m, cg_i64(r->c, r->n));
+  V first = r->end;
+  r->n /= 2;
+  r->end = r->n == 1 ? r->m : cg_multiple(r->c, r->m, cg_i64(r->c, r->n));
+  r->loop = cg_each_by(r->c, first, r->end, cg_i64(r->c, r->n));
   return true;
 }
 
@@ -218,13 +230,19 @@ static void scores_of_heads(AttnFew *f, V i, V k0, V n) {
   Cg *c = s->c;
   uint32_t group = (uint32_t)s->a.group, rows = group * (uint32_t)f->dots;
   Dots t = {.rows = group, .keys = (uint32_t)f->dots, .run = RUN, .row_lane = 1, .key_lane = group};
-  V keys = cg_i64(c, s->keys), vl = cg_vl(c);
+  V keys = cg_i64(c, s->keys), vl = cg_vl(c), one = cg_i64(c, 1);
+  bool whole = is_whole(f);  // else the last head is read in place of missing ones
   for (Loop l = cg_count(c, n); cg_next(&l);)
     for (Loop h = cg_count(c, f->n); cg_next(&h);) {
-      V row = cg_attention_row(s, f->k, cg_add(c, k0, l.i)), query = cg_add(c, i, cg_mul(c, h.i, cg_i64(c, rows)));
-      row = cg_row(c, row, h.i, cg_i64(c, f->dots * s->a.size));
-      for (uint32_t k = 0; k < t.keys; k++) t.key[k] = cg_at(c, c->f32, row, cg_i64(c, k * s->a.size));
-      for (uint32_t r = 0; r < rows; r++) t.query[r] = cg_attention_tile_row(s, f->q, cg_add(c, query, cg_i64(c, r)));
+      V head = cg_mul(c, h.i, cg_i64(c, f->dots)), left = cg_sub(c, cg_sub(c, f->step_heads, head), one);
+      V row = cg_row(c, cg_attention_row(s, f->k, cg_add(c, k0, l.i)), head, cg_i64(c, s->a.size));
+      V query = cg_add(c, i, cg_mul(c, h.i, cg_i64(c, rows)));
+      for (uint32_t k = 0; k < t.keys; k++) {
+        V at = whole ? cg_i64(c, k) : cg_min(c, left, cg_i64(c, k)), of = cg_mul(c, at, cg_i64(c, group));
+        t.key[k] = cg_row(c, row, at, cg_i64(c, s->a.size));
+        for (uint32_t r = 0; r < group; r++)
+          t.query[k * group + r] = cg_attention_tile_row(s, f->q, cg_add(c, query, cg_add(c, of, cg_i64(c, r))));
+      }
       cg_store(c, dots(f, &t), cg_row(c, f->squares, cg_index(c, h.i, keys, l.i), vl));
     }
   for (Loop h = cg_count(c, f->n); cg_next(&h);)
@@ -310,41 +328,53 @@ static void add_parts(AttnFew *f, const Parts *p, V i, V m) {
 }
 
 // ---- values of several heads: row by row to sums in L1
-// Adds a head of a row of values, times the scores of the key, to the sums of its rows, the first of which is `first`.
-static void add_value(AttnFew *f, V value, V first, V key) {
+enum { KEYS_AT_ONCE = 4 };
+// Adds n heads of rows of values, from row `value` on, times the scores of the keys from `key` on, to the sums of its rows, the first of
+// which is `first`.
+static void add_values_of_head(AttnFew *f, V value, V first, V key, uint32_t n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
   int64_t vl = c->t->vl, group = s->a.group;
-  V score[FEW_QUERIES], sums = cg_row(c, f->sums, first, cg_i64(c, s->size_up));
+  V score[FEW_QUERIES * KEYS_AT_ONCE], sums = cg_row(c, f->sums, first, cg_i64(c, s->size_up));
   for (int64_t r = 0; r < group; r++)
-    score[r] =
-        cg_splat(c, cg_load(c, c->f32, cg_cell(c, f->scores, cg_add(c, first, cg_i64(c, r)), cg_i64(c, s->keys), key)));
-  for (int64_t d = 0; d < s->a.size; d += vl) {
-    V mask = s->a.size - d < vl ? cg_mask(c, cg_i64(c, s->a.size - d)) : NULL;
-    V x = cg_get_masked(c, c->vf, value, cg_i64(c, d), mask);
-    for (int64_t r = 0; r < group; r++) {
-      V at = cg_at(c, c->f32, sums, cg_i64(c, r * s->size_up + d));
-      cg_store(c, in_order(c, cg_fma(c, x, score[r], cg_load(c, c->vf, at))), at);
+    for (uint32_t k = 0; k < n; k++) {
+      V row = cg_add(c, first, cg_i64(c, r)), at = cg_add(c, key, cg_i64(c, k));
+      score[r * n + k] = cg_splat(c, cg_load(c, c->f32, cg_cell(c, f->scores, row, cg_i64(c, s->keys), at)));
     }
+  for (int64_t d = 0; d < s->a.size; d += vl) {
+    V mask = s->a.size - d < vl ? cg_mask(c, cg_i64(c, s->a.size - d)) : NULL, x[KEYS_AT_ONCE];
+    for (uint32_t k = 0; k < n; k++) x[k] = cg_get_masked(c, c->vf, value, cg_i64(c, k * f->v.row + d), mask);
+    for (int64_t r = 0; r < group; r++) {
+      V at = cg_at(c, c->f32, sums, cg_i64(c, r * s->size_up + d)), sum = cg_load(c, c->vf, at);
+      for (uint32_t k = 0; k < n; k++) sum = cg_fma(c, x[k], score[r * n + k], sum);
+      cg_store(c, in_order(c, sum), at);
+    }
+  }
+}
+
+static void values_of_keys(AttnFew *f, V k0, V key, uint32_t n) {
+  AttnCode *s = f->s;
+  Cg *c = s->c;
+  for (Loop h = cg_count(c, f->step_heads); cg_next(&h);) {
+    V row = cg_row(c, cg_attention_row(s, f->v, cg_add(c, k0, key)), h.i, cg_i64(c, s->a.size));
+    add_values_of_head(f, row, cg_mul(c, h.i, cg_i64(c, s->a.group)), key, n);
   }
 }
 
 static void values_of_heads(AttnFew *f, V i, V k0, V n) {
   AttnCode *s = f->s;
   Cg *c = s->c;
-  int64_t vl = c->t->vl, group = s->a.group;
-  V size_up = cg_i64(c, s->size_up), dots = cg_i64(c, f->dots);
+  int64_t vl = c->t->vl;
+  uint32_t at_once = s->a.group > 1 ? KEYS_AT_ONCE : 1;
+  V size_up = cg_i64(c, s->size_up);
   for (Loop l = cg_count_by(c, n, cg_i64(c, TERMS)); cg_next(&l);) {
     for (Loop z = cg_count_by(c, cg_mul(c, s->step_rows, size_up), cg_vl(c)); cg_next(&z);)
       cg_put(c, cg_zeros(c), f->sums, z.i);
-    for (Loop k = cg_each(c, l.i, cg_min(c, n, cg_add(c, l.i, cg_i64(c, TERMS)))); cg_next(&k);)
-      for (Loop h = cg_count(c, f->n); cg_next(&h);) {
-        V row = cg_attention_row(s, f->v, cg_add(c, k0, k.i)), head = cg_mul(c, h.i, dots);
-        for (int64_t d = 0; d < f->dots; d++) {
-          V at = cg_add(c, head, cg_i64(c, d));
-          add_value(f, cg_row(c, row, at, cg_i64(c, s->a.size)), cg_mul(c, at, cg_i64(c, group)), k.i);
-        }
-      }
+    V until = cg_min(c, n, cg_add(c, l.i, cg_i64(c, TERMS)));
+    V whole = cg_add(c, l.i, cg_multiple(c, cg_sub(c, until, l.i), cg_i64(c, at_once)));
+    for (Loop k = cg_each_by(c, l.i, whole, cg_i64(c, at_once)); cg_next(&k);) values_of_keys(f, k0, k.i, at_once);
+    if (at_once > 1)
+      for (Loop k = cg_each(c, whole, until); cg_next(&k);) values_of_keys(f, k0, k.i, 1);
     for (Loop r = cg_count(c, s->step_rows); cg_next(&r);) {
       V out = cg_attention_tile_row(s, f->out, cg_add(c, i, r.i)), sums = cg_row(c, f->sums, r.i, size_up);
       for (int64_t d = 0; d < s->a.size; d += vl) {

@@ -17,6 +17,7 @@ typedef struct {
   int64_t dots;
   int64_t most;     // vectors of heads that a unit has, at most
   V size, n;        // those of a whole unit, of the open one
+  V step_heads;     // heads of keys of the open one
   AttnRows k, v;    // of the first of them
   AttnTile q, out;  // of the chunk
   V scores;         // [rows][keys] of a block of keys
