@@ -189,6 +189,7 @@
   X(WEIGHT_COST, 500, 60, "of a vector of U, whose weights are not neighbours")                                           \
   X(LOAD_COST, 3, 60, "of reading a vector from the LLC")                                                                 \
   X(MEMORY_COST, 6, 60, "of reading one from memory, or writing it there")                                                \
+  X(COPY_COST, 4, 165, "of copying a vector of a strip, for direct sums")                                                     \
   X(MATRIX_GAP, 16, 60, "elements between matrices, so that points of a tile map to different cache sets")                \
   X(GAIN, 125, 93, "per cent: a smaller one is no reason to round more")
 

@@ -31,6 +31,8 @@ Bands cg_conv_cut(const ConvShape *s, const Windows *w, const ConvCut *wanted, c
 static inline Bands cg_conv_bands(const ConvShape *s, const Windows *w, int64_t block, int64_t few, const Target *t) {
   return cg_conv_cut(s, w, &(ConvCut){.block = block, .few = few}, t);
 }
+// conv.c: elements that its strips copy of an image and a group, where panels have `width` columns.
+double cg_conv_copied(const ConvShape *s, int64_t width, const Target *t);
 // Rows of equal bands of at most `most` rows.
 static inline int64_t cg_even_bands(int64_t rows, int64_t most) {
   return rows ? cg_ceil_div(rows, cg_ceil_div(rows, most)) : most;
@@ -84,8 +86,7 @@ typedef struct {
   uint32_t nv;
   int64_t masked;  // columns of the last vector; 0: all
 } ConvSums;
-// Recomputes sums of row i that zeros of the padding made NaN. rows_left_out: rows of windows outside were
-// not summed.
-void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i, bool rows_left_out);
+// Recomputes sums of row i that zeros of the padding made NaN. Rows of windows that lie outside were not summed.
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct {
   V at[CONV_AXES];  // where the windows of the row's first pixel meet the source
 } Border;
 
-static Border border_of(const ConvUnit *u, V i, bool rows_left_out) {
+static Border border_of(const ConvUnit *u, V i) {
   Cg *c = u->c;
   const Phase *p = u->b->w.axis;
   Border b;
@@ -23,10 +23,9 @@ static Border border_of(const ConvUnit *u, V i, bool rows_left_out) {
   b.at[0] = cg_conv_taps_inside(u, 0, u->plane, &b.taps[0]);
   b.at[1] = cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &b.taps[1]);
   b.at[2] = cg_conv_taps_inside(u, 2, u->column, &in);
-  for (uint32_t k = 0; k < (rows_left_out ? 1 : 2); k++) {
-    if (!cg_unit_reaches_out(u, k)) continue;
-    V inside = cg_sub(c, b.taps[k].hi, b.taps[k].lo);
-    all = cg_or(c, all, cg_lt(c, inside, cg_i64(c, p[k].n_taps)));
+  if (cg_unit_reaches_out(u, 0)) {
+    V inside = cg_sub(c, b.taps[0].hi, b.taps[0].lo);
+    all = cg_lt(c, inside, cg_i64(c, p[0].n_taps));
   }
   in = cg_inside(c, b.at[2], p[2].src_step, cg_conv_reach(&p[2]), cg_dim(c, u->s->src_dim[2]), u->columns);
   b.lo = in.lo;
@@ -122,12 +121,10 @@ static void sum_pixel(const ConvUnit *u, const ConvSums *s, const Border *b, V j
   }
 }
 
-void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i, bool rows_left_out) {
+void cg_conv_mend_border(const ConvUnit *u, const ConvSums *s, V i) {
   Cg *c = u->c;
-  if (!u->b->w.taps ||
-      !(cg_unit_reaches_out(u, 0) || cg_unit_reaches_out(u, 2) || (!rows_left_out && cg_unit_reaches_out(u, 1))))
-    return;
-  Border b = border_of(u, i, rows_left_out);
+  if (!u->b->w.taps || !(cg_unit_reaches_out(u, 0) || cg_unit_reaches_out(u, 2))) return;
+  Border b = border_of(u, i);
   for (If spoilt = cg_when(c, some_nan(c, &b, s)); cg_then(&spoilt);) {
     for (Loop l = cg_count(c, b.n); cg_next(&l);) sum_pixel(u, s, &b, pixel_of(c, &b, l.i));
   }

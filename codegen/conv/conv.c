@@ -29,6 +29,18 @@ static ConvShape shape_of(const Fn *f, const GemmPlan *p) {
   return s;
 }
 
+double cg_conv_copied(const ConvShape *of, int64_t width, const Target *t) {
+  ConvShape s = *of;
+  s.tight = true;
+  int64_t block = cg_conv_block(&s, 1, FEW_COLUMNS, 1, t), blocks = s.src_channels / block;
+  double passes = blocks > 1 ? (double)(blocks * cg_ceil_div(s.dst_channels, width)) : 1, sum = 0;
+  for (Windows w = {0}; cg_conv_next(&s, &w);) {
+    Bands b = cg_conv_bands(&s, &w, block, FEW_COLUMNS, t);
+    sum += passes * (double)(b.units * w.phases) * (double)cg_strip_elements(&b.strip);
+  }
+  return sum;
+}
+
 void cg_gemm_conv_plan(const Fn *f, GemmPlan *p, const Target *t) {
   ConvShape s = shape_of(f, p);
   p->nv = (uint32_t)cg_larger(1, cg_smaller(t->gemm_nv, cg_ceil_div(s.dst_channels, t->vl)));
@@ -82,12 +94,21 @@ static Segments segments_of(const ConvUnit *u) {
   return (Segments){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
 }
 
-// Segments of the band's row i that lie inside the source.
-static Inside segments_inside(const ConvUnit *u, const Segments *x, V i) {
+// Rows of the windows that lie inside the source, of the band's row i.
+static Inside rows_inside(const ConvUnit *u, V i) {
   Cg *c = u->c;
-  Inside in = {cg_i64(c, 0), cg_i64(c, x->n)};
-  if (x->by_rows && cg_unit_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
+  Inside in = {cg_i64(c, 0), cg_i64(c, u->b->w.axis[1].n_taps)};
+  if (cg_unit_reaches_out(u, 1)) cg_conv_taps_inside(u, 1, cg_add(c, u->row, i), &in);
   return in;
+}
+
+// Of call `nth` of the microkernel; the others are left out.
+static Inside segments_inside(const ConvUnit *u, const Segments *x, const Inside *rows, int64_t nth) {
+  Cg *c = u->c;
+  if (x->by_rows) return *rows;
+  V row = cg_i64(c, nth % cg_larger(1, u->b->w.axis[1].n_taps)), none = cg_i64(c, 0);
+  V is_inside = cg_and(c, cg_le(c, rows->lo, row), cg_lt(c, row, rows->hi));
+  return (Inside){none, cg_select(c, is_inside, cg_i64(c, x->n), none)};
 }
 
 // Where the windows' row number `nth` of `outer` begins in the strip.
@@ -108,9 +129,10 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
   Segments x = segments_of(u);
   int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
-  Inside in = segments_inside(u, &x, i);
-  V first = in.lo, inside = cg_sub(c, in.hi, in.lo);
+  Inside rows = rows_inside(u, i);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
+    Inside in = segments_inside(u, &x, &rows, nth);
+    V first = in.lo, inside = cg_sub(c, in.hi, in.lo);
     TileSpec spec = {.mr = mr,
                      .nv = n->nv,
                      .a_row = a_row,
@@ -138,8 +160,8 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .a_segment = {cg_i64(c, x.a)},
                      .b_segment = {cg_i64(c, x.b)}};
     int64_t left = u->s->by_run || p[2].count % u->b->columns ? TILE_DYN : u->b->columns % mr;
-    TileRows rows = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
-    cg_tile_rows(c, &spec, &args, &rows);
+    TileRows tiles = {.rows = u->columns, .left = left, .a_block = cg_i64(c, a_row * mr)};
+    cg_tile_rows(c, &spec, &args, &tiles);
   }
 }
 
@@ -170,7 +192,7 @@ static void each_row(const ConvUnit *u, const Panel *n, bool adds, bool ends) {
       s.sums = cg_at(c, c->f32, g->out, cg_add(c, at, channel_of(u, n))), s.pixel = u->b->w.axis[2].step * channels;
     }
     row_of_pixels(u, n, l.i, s.sums, s.pixel, adds);
-    if (ends) cg_conv_mend_border(u, &s, l.i, segments_of(u).by_rows);
+    if (ends) cg_conv_mend_border(u, &s, l.i);
     if (ends && g->epilogue) cg_conv_epilogue(u, l.i, channel_of(u, n), n->columns, s.sums);
     if (ends) cg_conv_add_moments(u, l.i, channel_of(u, n), n->columns, s.sums, s.pixel);
   }

@@ -1,5 +1,6 @@
 // Which convolutions are done by Winograd's algorithm, in how many tiles at once (winograd.h), and where a tile lies.
 #include "codegen/conv/winograd.h"
+#include "codegen/conv/bands.h"
 #include "codegen/tuning.h"
 
 // Estimated times are counted in multiply-adds of a vector by the microkernel.
@@ -72,7 +73,8 @@ static void estimate(WinogradPlan *p, int64_t all, const Target *t) {
   double c = (double)p->s.src_channels, c_vectors = (double)cg_ceil_div(p->s.src_channels, t->vl);
   double o_vectors = (double)cg_ceil_div(p->s.dst_channels, t->vl);
   double pixels = (double)(p->images * p->s.dst[1] * p->s.dst[2]), tiles = (double)all;
-  p->direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors;
+  double copied = (double)(p->images / p->s.dst[0]) * cg_conv_copied(&p->s, t->gemm_nv * t->vl, t) / t->vl;
+  p->direct = pixels * WINOGRAD_TAPS * WINOGRAD_TAPS * c * o_vectors + COPY_COST * copied;
   p->winograd = tiles * (WINOGRAD_POINTS * c * o_vectors + SOURCE_COST * c_vectors + RESULT_COST * o_vectors) +
                 weight_cost(p, all, t);
 }
