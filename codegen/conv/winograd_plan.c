@@ -1,6 +1,6 @@
 // Which convolutions are done by Winograd's algorithm, in how many tiles at once (winograd.h), and where a tile lies.
-#include "codegen/conv/winograd.h"
 #include "codegen/conv/bands.h"
+#include "codegen/conv/winograd.h"
 #include "codegen/tuning.h"
 
 // Estimated times are counted in multiply-adds of a vector by the microkernel.
