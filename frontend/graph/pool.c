@@ -163,7 +163,17 @@ static bool open_windows(PoolCall *p, tn_tensor *x, int64_t kernel, const tn_poo
   return fe_ok(*x) && read_sizes(p, *x) && read_options(p, kernel, o);
 }
 
+// Is there one window, of all elements?
+static bool has_all(const PoolCall *p) {
+  bool all = true;
+  for (uint32_t k = 0; k < p->n_spatial; k++)
+    all &= ir_dim_is_one(ir_of(p), p->out[k]) && (p->shares || (!p->padding[k] && p->kernel[k] == const_in(p, k)));
+  return all;
+}
+
 static tn_tensor average_or_maximum(const PoolCall *p, tn_tensor x, const tn_pool_options *o) {
+  static const int axes[SPATIAL_AXES] = {2, 3, 4};
+  if (has_all(p) && !p->is_max && !o->divisor) return fe_mean(x, axes, p->n_spatial, true, p->at);
   tn_tensor last = fe_channels_last(x, p->at);
   return fe_channels_first(p->is_max ? pooled(p, last, 1) : averaged(p, last, o->exclude_padding, o->divisor), p->at);
 }
@@ -276,18 +286,6 @@ static void find_windows(PoolCall *p, const int64_t *out) {
   }
 }
 
-static bool is_one_position(const PoolCall *p) {
-  bool one = true;
-  for (uint32_t k = 0; k < p->n_spatial; k++) one &= ir_dim_is_one(ir_of(p), p->out[k]);
-  return one;
-}
-
-static tn_tensor to_size(const PoolCall *p, tn_tensor x) {
-  static const int axes[SPATIAL_AXES] = {2, 3, 4};
-  if (is_one_position(p) && !p->is_max) return fe_mean(x, axes, p->n_spatial, true, p->at);
-  return average_or_maximum(p, x, &(tn_pool_options){0});
-}
-
 static bool open_sizes(PoolCall *p, tn_tensor *x, const int64_t *out) {
   *x = fe_batch_of(*x, p->n_spatial, p->at);
   if (!fe_ok(*x) || !read_sizes(p, *x) || !check_positions(p, out)) return false;
@@ -299,7 +297,7 @@ tn_tensor fe_adaptive_pool(uint32_t n_spatial, bool is_max, tn_tensor x, const i
   PoolCall p = {.f = x.fn, .n_spatial = n_spatial, .is_max = is_max, .at = at};
   tn_tensor batch = x;
   if (!open_sizes(&p, &batch, out)) return fe_poison(p.f);
-  return fe_like_batch_of(to_size(&p, batch), x, n_spatial, at);
+  return fe_like_batch_of(average_or_maximum(&p, batch, &(tn_pool_options){0}), x, n_spatial, at);
 }
 
 static tn_tensor adaptive(const char *call, bool is_max, tn_tensor x, const int64_t *out, uint32_t n_spatial,
