@@ -92,11 +92,19 @@ static uint32_t wide_cubic(const Axis *a, int64_t j, int64_t *first, double *wei
   return widened(a, keys, 2, j, first, weight);
 }
 
+// Its share of the axis, all elements of which it has any part: sums, as adaptive averages divide.
+static uint32_t box(const Axis *a, int64_t j, int64_t *first, double *weight) {
+  int64_t end = ((j + 1) * a->in + a->out - 1) / a->out;
+  *first = j * a->in / a->out;
+  for (int64_t k = *first; k < end; k++) weight[k - *first] = 1;
+  return (uint32_t)(end - *first);
+}
+
 // ---- by name
 typedef struct {
   const char *name;
   Filter *filter;
-  int64_t reach;  // of one that widens, on each side; else 0
+  double reach;  // of one that widens, on each side; else 0
   bool of_bytes;
 } NamedFilter;
 
@@ -107,6 +115,7 @@ static const NamedFilter *filter_of(const char *name) {
                                         {"cubic", cubic, 0, false},
                                         {"wide_linear", wide_linear, 1, false},
                                         {"wide_cubic", wide_cubic, 2, false},
+                                        {"box", box, 0.5, false},
                                         {"byte_linear", linear, 0, true},
                                         {"byte_cubic", cubic, 0, true},
                                         {"byte_wide_linear", wide_linear, 1, true},
@@ -117,7 +126,7 @@ static const NamedFilter *filter_of(const char *name) {
 }
 
 static int64_t most_taps(const NamedFilter *f, const Axis *a) {
-  return f->reach ? (int64_t)ceil(2 * (double)f->reach * widening(a)) + 1 : NEIGHBOURS;
+  return f->reach > 0 ? (int64_t)ceil(2 * f->reach * widening(a)) + 1 : NEIGHBOURS;
 }
 
 bool ir_filter_known(const char *filter) { return filter_of(filter) != NULL; }

@@ -4,8 +4,8 @@
 //   %dx = resize_grad %dy {filter="linear", shape=[H,W]}
 //
 // An element of the result is made of neighbours: nearest of one, linear of two, cubic of four, if the axis
-// has that many; wide_linear and wide_cubic, where there are fewer results than elements, of all that a result covers. byte_linear and so on,
-// of all but nearest ones: weights of 15 bits by a power of 2, so that sums of bytes, and their rounding, are exact in f32. Results are in / out apart in x, or 1 / {scale0}, .. if that axis has one: out = floor(in
+// has that many; wide_linear and wide_cubic, where there are fewer results than elements, of all that a result covers; box sums all of which a result has any
+// part, whatever {scale0} and {align} say. byte_linear and so on, of all but nearest ones and box: weights of 15 bits by a power of 2, so that sums of bytes, and their rounding, are exact in f32. Results are in / out apart in x, or 1 / {scale0}, .. if that axis has one: out = floor(in
 // scale).
 #ifndef TN_IR_RESIZE_H
 #define TN_IR_RESIZE_H

@@ -2,9 +2,10 @@
 #include "ir/build.h"
 #include "ir/fn.h"
 #include "ir/intern.h"
+#include "ir/pool.h"
 #include "tests/random_gen.h"
 
-#include "ir/pool.h"
+#include <string.h>
 
 enum { MOST_SIZE = 12, MOST_WIDTH = 70 };  // of a spatial axis; of the last one of images of one channel
 
@@ -110,8 +111,9 @@ void add_pool(Gen *g) {
 }
 
 void add_resize(Gen *g) {
-  static const char *const filters[] = {"nearest",     "linear",     "cubic",       "nearest_exact",
-                                        "wide_linear", "wide_cubic", "byte_linear", "byte_wide_cubic"};
+  static const char *const filters[] = {"nearest",       "linear",          "cubic",
+                                        "nearest_exact", "wide_linear",     "wide_cubic",
+                                        "byte_linear",   "byte_wide_cubic", "box"};
   bool was_first;
   Val x = image_of(g, &was_first);
   if (ir_none(x)) return;
@@ -125,9 +127,11 @@ void add_resize(Gen *g) {
   Shape shape = gen_shape(g, &y);
   if (!gen_is_small(g, shape)) return;
   bool backward = gen_chance(g, 50);
+  const char *filter = filters[gen_below(g, sizeof filters / sizeof *filters)];
+  double sums = strcmp(filter, "box") ? 4 : (double)ir_shape_bound(g->p, gen_shape(g, &d));
   Attr attr[3] = {ir_a_list(KEY_shape, ir_shape(g->p, (backward ? d : y).d + 1, d.n - 2)),
-                  ir_a_str(KEY_filter, ir_str(g->p, filters[gen_below(g, 8)])), ir_a_int(KEY_align, 1)};
+                  ir_a_str(KEY_filter, ir_str(g->p, filter)), ir_a_int(KEY_align, 1)};
   Val of = backward ? gen_leaf(g, shape) : x;
   Val made = gen_emit(g, backward ? OP_resize_grad : OP_resize, &of, 1, attr, gen_chance(g, 30) ? 3 : 2);
-  keep(g, made, backward ? 200 : 4 * gen_mag(g, x), was_first);
+  keep(g, made, backward ? 200 : sums * gen_mag(g, x), was_first);
 }

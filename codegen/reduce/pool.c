@@ -142,7 +142,7 @@ static void visit(const PoolWalk *w, const Channels *of, const V *index, V *stat
 static void store(const PoolWalk *w, const Channels *of, V x, LLVMTypeRef elem, V base, V at) {
   if (!base) return;
   V p = cg_at(w->c, elem, base, at);
-  if (of->mask) cg_store_masked(w->c, x, p, of->mask);
+  if (of->mask && !w->has_room) cg_store_masked(w->c, x, p, of->mask);
   else cg_store(w->c, x, p);
 }
 
@@ -219,7 +219,7 @@ void cg_pool_add_lines(const PoolWalk *w, V to) {
   lines.channels = w->from[2], lines.from[2] = cg_i64(c, 1);
   lines.table[2] = (Table){0};
   lines.box[2] = (Range){cg_i64(c, 0), cg_i64(c, 1), 1};
-  lines.divisor = 1, lines.out = to, lines.out_place = NULL, lines.pixel = cg_i64(c, 0);
+  lines.divisor = 1, lines.has_room = true, lines.out = to, lines.out_place = NULL, lines.pixel = cg_i64(c, 0);
   all_channels(&lines, false);
 }
 
@@ -297,12 +297,19 @@ static V numbers(Cg *c, const float *x, int64_t n) {
   return cg_pool_constants(c, c->f32, value, n);
 }
 
+static bool has_weights(const AxisTaps *t) {
+  for (int64_t j = 0; j < t->n; j++)
+    for (int64_t i = 0; i < t->hi[j] - t->lo[j]; i++)
+      if (t->weight[j * t->width + i] != 1) return true;
+  return false;
+}
+
 static void make_tables(PoolWalk *w, Val v) {
   Cg *c = w->c;
   for (uint32_t k = 0; k < w->p.rank; k++) {
     AxisTaps t = ir_axis_taps(c->f, v, k, c->mem);
-    w->table[POOL_AXES - w->p.rank + k] =
-        (Table){whole_numbers(c, t.lo, t.n), whole_numbers(c, t.hi, t.n), numbers(c, t.weight, t.n * t.width), t};
+    V weight = has_weights(&t) ? numbers(c, t.weight, t.n * t.width) : NULL;
+    w->table[POOL_AXES - w->p.rank + k] = (Table){whole_numbers(c, t.lo, t.n), whole_numbers(c, t.hi, t.n), weight, t};
   }
 }
 

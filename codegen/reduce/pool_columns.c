@@ -34,13 +34,6 @@ typedef struct {
 static const AxisTaps *taps_of(const PoolWalk *w) { return &w->table[POOL_AXES - 1].taps; }
 
 // ---- weights
-static bool has_weights(const AxisTaps *t) {
-  for (int64_t j = 0; j < t->n; j++)
-    for (int64_t i = 0; i < t->hi[j] - t->lo[j]; i++)
-      if (t->weight[j * t->width + i] != 1) return true;
-  return false;
-}
-
 static void fill_weights(Columns *k) {
   Cg *c = k->w->c;
   const AxisTaps *t = taps_of(k->w);
@@ -128,7 +121,7 @@ static void fill_gathered(Columns *k) {
   }
   k->index = cg_pool_constants(c, c->i32, index, n * k->n_steps);
   if (k->n_near) k->begin = cg_pool_constants(c, c->i32, begin, n * k->n_steps / vl);
-  if (has_weights(t)) k->weight = cg_pool_constants(c, c->f32, value, n * k->n_steps);
+  if (k->w->table[POOL_AXES - 1].weight) k->weight = cg_pool_constants(c, c->f32, value, n * k->n_steps);
 }
 
 // ---- taps of a line of the source, whose first element is `line`
@@ -356,16 +349,17 @@ static int64_t zeros_before(const PoolWalk *w, const PoolColumns *of) {
   return cg_round_up(-lo, w->c->t->vl);
 }
 
-static bool has_one_tap(const AxisTaps *t) {
+static bool has_one_tap(const Table *of) {
+  const AxisTaps *t = &of->taps;
   for (int64_t j = 0; j < t->n; j++)
     if (t->hi[j] - t->lo[j] > 1) return false;
-  return !has_weights(t);
+  return !of->weight;
 }
 
 // One line at most, whose elements are taken as they are.
 static bool has_one_line(const PoolWalk *w) {
   for (uint32_t k = 0; k < POOL_AXES - 1; k++)
-    if (w->table[k].lo && !has_one_tap(&w->table[k].taps)) return false;
+    if (w->table[k].lo && !has_one_tap(&w->table[k])) return false;
   return w->table[POOL_AXES - 1].lo;
 }
 
@@ -440,7 +434,7 @@ void cg_pool_columns(PoolWalk *w, const PoolColumns *of) {
   const Pool *p = &w->p;
   bool is_resize = w->table[POOL_AXES - 1].lo;
   if (of->n_gathered) fill_gathered(&k);
-  else if (is_resize && has_weights(taps_of(w))) fill_weights(&k);
+  else if (w->table[POOL_AXES - 1].weight) fill_weights(&k);
   if (w->padded) {
     columns_of_padded(w, &k);
   } else if (is_in_place(&k)) {

@@ -15,7 +15,7 @@ typedef struct {
 } Range;
 
 typedef struct {
-  V lo, hi, weight;  // constants in memory; NULL: none
+  V lo, hi, weight;  // constants in memory; NULL: none, or weights of 1
   AxisTaps taps;     // the same, of a resized axis
 } Table;
 
@@ -28,6 +28,8 @@ typedef struct {
   V src, src_place, out, out_place;  // src_place, out_place: places of maxima; out_place NULL: they are not read
   double divisor;
   V padded;  // pool_columns.c: a row of joined lines with zeros on both sides; NULL: none
+  // the result is stored in whole vectors, zeros behind its end: a load of a vector waits for a store of some of its lanes
+  bool has_room;
   // of the current row
   V image;  // the source's first element of the image
   V row;    // number of the row in the result, and in its image

@@ -1,5 +1,6 @@
 // Pooling: PyTorch's calls with channels first, on ops whose channels come last (ir/pool.h). An average is a sum of windows
 // over their number of elements: a number where all windows have as many, else a value of [positions.., 1].
+#include "ir/pool.h"
 #include "frontend/graph/image.h"
 #include "frontend/graph/ledger.h"
 #include "frontend/graph/ops.h"
@@ -7,6 +8,7 @@
 #include "frontend/graph/report.h"
 #include "frontend/graph/shape.h"
 #include "frontend/graph/spatial.h"
+#include "ir/resize.h"
 
 #include <math.h>
 
@@ -90,8 +92,29 @@ static bool read_options(PoolCall *p, int64_t kernel, const tn_pool_options *o) 
 }
 
 // ---- the op: of x with its channels last
+// Do sums share the image out, an element to one position or at most two along an axis? Where windows touch and lie near each other
+// they are those of a pool.
+static bool are_boxes(const PoolCall *p) {
+  bool all = !p->is_max, far = p->shares;
+  for (uint32_t k = 0; k < p->n_spatial; k++) {
+    int64_t in = const_in(p, k), out = ir_dim_is_const(ir_of(p), p->out[k]) ? ir_dim_bound(ir_of(p), p->out[k]) : 0;
+    all &= in > 0 && out > 0 && in <= RESIZE_MOST && out <= RESIZE_MOST;
+    if (!p->shares) all &= p->kernel[k] == p->stride[k] && !p->padding[k] && in == out * p->kernel[k];
+    far |= k + 1 == p->n_spatial && p->stride[k] > POOL_MOST_STRIDE;
+  }
+  return all && far;
+}
+
+static tn_tensor boxes(const PoolCall *p, tn_tensor x, double divisor) {
+  Attr attr[] = {ir_a_list(KEY_shape, ir_shape(ir_of(p), p->out, p->n_spatial)),
+                 ir_a_str(KEY_filter, ir_str(ir_of(p), "box"))};
+  tn_tensor y = fe_emit(OP_resize, &x, 1, attr, 2, p->at);
+  return divisor == 1 ? y : fe_with_number(OP_div, y, divisor, p->at);
+}
+
 static tn_tensor pooled(const PoolCall *p, tn_tensor x, double divisor) {
   if (!fe_ok(x)) return x;
+  if (are_boxes(p)) return boxes(p, x, divisor);
   Prog *prog = ir_of(p);
   Attr attr[6] = {ir_a_list(KEY_shape, ir_shape(prog, p->out, p->n_spatial))};
   uint32_t n = 1;

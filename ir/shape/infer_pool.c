@@ -123,8 +123,8 @@ uint16_t ir_rule_resize(const Infer *c) {
   TRY(check_shape(c, rank_of(c, 0) - 2));
   if (!ir_filter_known(ir_text(c->p, ir_attr(c->f, c->v, KEY_filter)->u.s)))
     return ir_infer_fault(c, E_ARGUMENT,
-                          "{filter} must be nearest, nearest_exact, or linear, cubic, wide_linear or wide_cubic, these "
-                          "also with byte_ in front");
+                          "{filter} must be nearest, nearest_exact, box, or linear, cubic, wide_linear or wide_cubic, "
+                          "these also with byte_ in front");
   for (uint32_t k = 0; k < POOL_AXES; k++) {
     const Attr *scale = ir_attr(c->f, c->v, (Key)(KEY_scale0 + k));
     if (scale && (k + 2 >= rank_of(c, 0) || !(scale->u.f > 0 && isfinite(scale->u.f))))
