@@ -465,3 +465,15 @@ V cg_any_lane(Cg *c, V mask) {
   LLVMTypeRef bits = LLVMIntTypeInContext(c->ctx, LLVMGetVectorSize(LLVMTypeOf(mask)));
   return cg_ne(c, cg_bitcast(c, mask, bits), LLVMConstNull(bits));
 }
+
+// ---- halves
+static const char halved[] = "halved";  // an attribute that LLVM does not know
+
+void cg_halve_vectors(Cg *c) {
+  LLVMAttributeRef a = LLVMCreateStringAttribute(c->ctx, halved, sizeof halved - 1, "", 0);
+  LLVMAddAttributeAtIndex(LLVMGetBasicBlockParent(LLVMGetInsertBlock(c->b)), LLVMAttributeFunctionIndex, a);
+}
+
+bool cg_may_halve_vectors(V fn) {
+  return LLVMGetStringAttributeAtIndex(fn, LLVMAttributeFunctionIndex, halved, sizeof halved - 1);
+}

@@ -117,5 +117,8 @@ V cg_opaque(Cg *c, V x);  // x in a register, opaque to LLVM; no instruction
 
 V cg_call_intrinsic(Cg *c, const char *name, LLVMTypeRef *over, uint32_t n_over, V *args, uint32_t n);
 V cg_phi(Cg *c, V a, V b, LLVMBasicBlockRef from[2]);  // a where control comes from block from[0], b from block from[1]
+// Of the function at hand: its vectors may be computed in two halves (Target.halves_vectors); was that said of it?
+void cg_halve_vectors(Cg *c);
+bool cg_may_halve_vectors(V fn);
 
 #endif

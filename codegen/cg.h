@@ -92,9 +92,6 @@ uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements g
 // *mask NULL where all are.
 bool cg_lanes_left(Cg *c, V left, int64_t first, V *mask);
 V cg_reduce_lanes(Cg *c, Op join, V v);  // by a primitive of two operands
-// ---- codegen/module/emit.c
-// Of the function at hand: its vectors may be computed in two halves (Target.halves_vectors).
-void cg_halve_vectors(Cg *c);
 // ---- codegen/transpose.c
 // Transposes one vl x vl block: dst[i * dst_ld + j] = src[j * ld + i] for j < rows, i < cols; 0 elsewhere in the block.
 void cg_transpose_block(Cg *c, V src, V ld, V rows, V cols, V dst, V dst_ld);

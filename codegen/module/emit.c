@@ -112,14 +112,10 @@ static void guard_comparisons(Cg *c, V fn) {
   if (compares_size_with_zero(fn)) add_attribute(c, fn, "denormal-fp-math", "dynamic,dynamic");
 }
 
-static const char halved[] = "halved";  // an attribute that LLVM does not know
-
-void cg_halve_vectors(Cg *c) { add_attribute(c, LLVMGetBasicBlockParent(LLVMGetInsertBlock(c->b)), halved, ""); }
-
 // Not where vectors are passed whole: to another function, or to an instruction of the CPU by its name.
 static bool is_halved(V fn) {
   static const char own[] = "llvm.x86.";
-  if (!LLVMGetStringAttributeAtIndex(fn, LLVMAttributeFunctionIndex, halved, sizeof halved - 1)) return false;
+  if (!cg_may_halve_vectors(fn)) return false;
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
     for (V i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
       size_t n = 0;
