@@ -250,7 +250,8 @@ static bool is_sum_of_rows(const Rules *r, Val v, Conv *c) {
   if (ir_ins(r->f, v)->op == OP_conv && !ir_mirror_conv(r->p, c)) return false;
   int64_t taps = ir_conv_taps(c), most = may_be_winograd(r, c) ? QUARTER_OF_LANES : HALF_OF_LANES;
   if (c->groups != 1 || c->channels_first || c->run_sized || c->algorithm == CONV_WINOGRAD) return false;
-  if (c->c > most || c->o < LEAST_SUMMED || c->o < 2 * c->c || c->out[0] * c->out[1] * c->out[2] < LANES) return false;
+  if (!c->c || c->c > most || c->o < LEAST_SUMMED || c->o < 2 * c->c || c->out[0] * c->out[1] * c->out[2] < LANES)
+    return false;
   return taps > 1 && taps <= MOST_TAPS && phases_of(c) <= MOST_PHASES;
 }
 
