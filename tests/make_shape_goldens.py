@@ -27,7 +27,7 @@ for what, shape, axis, start, count, step, reverse, run in (
         ("of columns at a start", (4, 41), 1, 0, 33, 1, False, 8), ("in steps at a start", (2, 30), 1, 0, 9, 3, False, 5),
         ("backward at a start", (40, 3), 0, 1, 20, 1, True, 19), ("of one", (1,), 0, 0, 1, 1, True, 0),
         ("of nothing", (3, 4), 1, 4, 0, 3, True, 0)):
-    attrs = f"axis={axis}, from={start}" + (f", step={step}" if step > 1 else "") + (", reverse" if reverse else "")
+    attrs = f"axis={axis}, start={start}" + (f", step={step}" if step > 1 else "") + (", reverse" if reverse else "")
     at = places(shape[axis], start + (run or 0), count, step, reverse)
     x, p = rnd(*shape), rnd(*(count if k == axis else n for k, n in enumerate(shape)))
     given = {} if run is None else {"at": torch.tensor(run)}
@@ -50,6 +50,11 @@ case("slice_assign of many rows", "%y = slice_assign %x, %p {axis=0, step=2}", {
 whole = torch.arange(35).reshape(5, 7) - 3
 case("slice of integers", "%y = slice %x {axis=1, start=1, count=3, step=2, reverse}", {"x": whole},
      {"y": whole.index_select(1, ints(5, 3, 1))})
+
+# lanes behind the last result of a row that is read where it lies
+row = rnd(3, 33, 1)
+both("resize of rows", '%y = resize %x {shape=[34], filter="nearest_exact"}', {"x": row},
+     lambda x: torch.nn.functional.interpolate(x.mT, size=34, mode="nearest-exact").mT * 1, ["x"])
 
 if __name__ == "__main__":
     m.main("shape", "tests/make_shape_goldens.py")

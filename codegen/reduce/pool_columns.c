@@ -51,21 +51,22 @@ static void fill_weights(Columns *k) {
   k->weight = cg_pool_constants(c, c->f32, value, rows * k->n_steps);
 }
 
-static bool is_absent(const AxisTaps *t, int64_t tap, int64_t j) { return j >= t->n || tap >= t->hi[j] - t->lo[j]; }
+static bool is_absent(const AxisTaps *t, int64_t tap, int64_t j) { return tap >= t->hi[j] - t->lo[j]; }
+// Lanes behind the last result have its neighbours: of a row that is read where it lies nothing else is.
+static int64_t result_of(const AxisTaps *t, int64_t lane) { return cg_smaller(lane, t->n - 1); }
 
 // A neighbour that a result has not stands where its last one does.
 static int64_t place_of(const AxisTaps *t, int64_t tap, int64_t j) {
-  if (j >= t->n) j = t->n - 1;
   return t->lo[j] + cg_larger(0, cg_smaller(tap, t->hi[j] - t->lo[j] - 1));
 }
 
 // From where on a block's neighbours of taps [from, to) stand; *last: the last of them.
 static int64_t first_place(const Columns *k, const AxisTaps *t, int64_t from, int64_t to, int64_t block,
                            int64_t *last) {
-  int64_t vl = k->w->c->t->vl, first = *last = place_of(t, from, block * vl);
+  int64_t vl = k->w->c->t->vl, first = *last = place_of(t, from, result_of(t, block * vl));
   for (int64_t tap = from; tap < to; tap++)
     for (int64_t j = block * vl; j < (block + 1) * vl; j++) {
-      int64_t at = place_of(t, tap, j);
+      int64_t at = place_of(t, tap, result_of(t, j));
       first = cg_smaller(first, at), *last = cg_larger(*last, at);
     }
   return first;
@@ -113,7 +114,7 @@ static void fill_gathered(Columns *k) {
     int64_t from = k->n_near ? begin_of_near(k, first_place(k, t, one, end, first / vl, &last), source) : 0;
     begin[at / vl] = cg_i32(c, (int32_t)from);
     for (int64_t lane = 0; lane < vl; lane++) {
-      int64_t j = first + lane;
+      int64_t j = result_of(t, first + lane);
       bool is_tap = !is_absent(t, tap, j);
       value[at + lane] = cg_f32(c, is_tap ? (double)t->weight[j * t->width + tap] : 0);
       index[at + lane] = cg_i32(c, (int32_t)(is_tap ? place_of(t, tap, j) - from : absent));
