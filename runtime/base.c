@@ -77,7 +77,9 @@ jmp_buf *rt_arena_on_oom(RtArena *a, jmp_buf *handler) {
   return before;
 }
 
-size_t rt_arena_bytes(const RtArena *a) { return a->total; }
+size_t rt_arena_bytes(const RtArena *a) {
+  return a->newest ? a->total - (a->newest->size - a->newest->used) : a->total;
+}
 
 _Noreturn static void out_of_memory(RtArena *a) {
   if (a->handler) longjmp(*a->handler, 1);

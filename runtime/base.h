@@ -31,7 +31,7 @@ RT_API void *rt_grow(RtArena *a, void *old, size_t old_bytes, size_t new_bytes);
 RT_API char *rt_strdup(RtArena *a, const char *s);
 RT_API char *rt_strndup(RtArena *a, const char *s, size_t n);
 RT_API char *rt_printf(RtArena *a, const char *fmt, ...) RT_PRINTF(2, 3);
-size_t rt_arena_bytes(const RtArena *a);
+size_t rt_arena_bytes(const RtArena *a);  // held from the system, but for what is left of the newest block
 
 // Appends one element to a {pointer, count, capacity} triple that lives in an arena; yields the new element's address.
 #define RT_PUSH(arena, ptr, n, cap)                                                                              \

@@ -172,7 +172,7 @@ int main(void) {
   check_growth("parameters", parameters, 200);
   check_growth("separate losses", separate_losses, 200);
   check_growth("chained losses", chained_losses, 200);
-  check_growth("losses, writes", losses_and_writes, 200);
+  check_growth("losses, writes", losses_and_writes, 400);  // with fewer no order for memory is looked for
   CHECK(n_distinct(6) == 2 && n_distinct(24) == 2);
   check_loop("products of slices", PRODUCTS);
   check_loop("pointwise values of an input", SCALED_INPUTS);
