@@ -44,19 +44,18 @@ static bool is_amd(void) {
 #endif
 }
 
-// The library beside this program that the build makes of peers/mkl_as_intel.c.
+// The library beside this program that the build makes of peers/mkl_as_intel.c. Without it the peer would not be at its best.
 static const char *preload(void) {
   static char path[4200];
   char self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n <= 0) return NULL;
-  self[n] = 0;
-  snprintf(path, sizeof path, "%.*s/mkl_as_intel.so", (int)(strrchr(self, '/') - self), self);
-  return access(path, R_OK) ? NULL : path;
+  if (n > 0) self[n] = 0, snprintf(path, sizeof path, "%.*s/mkl_as_intel.so", (int)(strrchr(self, '/') - self), self);
+  if (n > 0 && !access(path, R_OK)) return path;
+  fprintf(stderr, "bench: %s is missing, which the peer preloads: build all of the tree\n", path);
+  _exit(1);
 }
 
 void bench_set_way(const PeerWay *way) {
   for (int k = 0; way->env[k]; k++) putenv((char *)way->env[k]);
-  const char *library = !strncmp(way->name, "tuned", 5) && is_amd() ? preload() : NULL;
-  if (library) setenv("LD_PRELOAD", library, 1);
+  if (!strncmp(way->name, "tuned", 5) && is_amd()) setenv("LD_PRELOAD", preload(), 1);
 }
