@@ -14,13 +14,22 @@ static tn_tensor merge(tn_tensor x) {
   return tn_reshape(tn_transpose(x, 1, 2), TN_SHAPE(b, t, -1));
 }
 
+// A block's two norms, the joint projection and the one behind attention, both layers of its feed-forward part
+typedef struct {
+  const char *norm1, *joint, *out, *norm2, *up, *down;
+} BlockNames;
+
+static tn_module *block(tn_module *net, HeadSizes s, BlockNames name) {
+  tn_module *m = tn_module_new(net, "m");
+  tn_layer_norm(m, name.norm1, TN_SHAPE(s.wide)), tn_linear(m, name.joint, s.wide, 3 * s.wide);
+  tn_linear(m, name.out, s.wide, s.wide), tn_layer_norm(m, name.norm2, TN_SHAPE(s.wide));
+  tn_linear(m, name.up, s.wide, s.inner), tn_linear(m, name.down, s.inner, s.wide);
+  return m;
+}
+
 // ---- GPT-2: thirds of one projection
 tn_module *heads_make_gpt(tn_module *net, HeadSizes s) {
-  tn_module *m = tn_module_new(net, "m");
-  tn_layer_norm(m, "ln_1", TN_SHAPE(s.wide)), tn_linear(m, "c_attn", s.wide, 3 * s.wide);
-  tn_linear(m, "c_proj", s.wide, s.wide), tn_layer_norm(m, "ln_2", TN_SHAPE(s.wide));
-  tn_linear(m, "c_fc", s.wide, s.inner), tn_linear(m, "c_out", s.inner, s.wide);
-  return m;
+  return block(net, s, (BlockNames){"ln_1", "c_attn", "c_proj", "ln_2", "c_fc", "c_out"});
 }
 
 tn_tensor heads_gpt(tn_module *m, tn_tensor x, HeadSizes s) {
@@ -55,11 +64,7 @@ tn_tensor heads_llama(tn_module *m, tn_tensor x, HeadSizes s) {
 
 // ---- ViT as timm has it: one projection, whose parts are the slowest axis of a permutation
 tn_module *heads_make_vit(tn_module *net, HeadSizes s) {
-  tn_module *m = tn_module_new(net, "m");
-  tn_layer_norm(m, "norm1", TN_SHAPE(s.wide)), tn_linear(m, "qkv", s.wide, 3 * s.wide);
-  tn_linear(m, "proj", s.wide, s.wide), tn_layer_norm(m, "norm2", TN_SHAPE(s.wide));
-  tn_linear(m, "fc1", s.wide, s.inner), tn_linear(m, "fc2", s.inner, s.wide);
-  return m;
+  return block(net, s, (BlockNames){"norm1", "qkv", "proj", "norm2", "fc1", "fc2"});
 }
 
 static void parts_of(tn_module *m, tn_tensor x, HeadSizes s, tn_tensor part[3]) {
