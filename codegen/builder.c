@@ -330,7 +330,8 @@ void cg_keep_order(Cg *c, V *v, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) rt_text_add(&operands, "=%s,", c->t->vector_register);
   for (uint32_t k = 0; k < n; k++) rt_text_add(&operands, "%u,", k);
   rt_text_add(&operands, "~{memory}");
-  LLVMTypeRef all = n > 1 ? LLVMStructTypeInContext(c->ctx, types, n, false) : types[0];
+  LLVMTypeRef some = n ? types[0] : LLVMVoidTypeInContext(c->ctx);
+  LLVMTypeRef all = n > 1 ? LLVMStructTypeInContext(c->ctx, types, n, false) : some;
   LLVMTypeRef fn = LLVMFunctionType(all, types, n, false);
   V nothing = LLVMGetInlineAsm(fn, "", 0, operands.text, operands.len, true, false, LLVMInlineAsmDialectATT, false);
   V out = LLVMBuildCall2(c->b, fn, nothing, v, n, "");

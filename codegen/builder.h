@@ -110,8 +110,8 @@ void cg_prefetch_l1(Cg *c, V at);
 void cg_prefetch_write(Cg *c, V at);  // what is written next, into L1
 
 // ---- what LLVM shall not know
-// What computes these n vectors, at least one, comes before loads and stores that follow; no instruction. Where LLVM has a name
-// for vector registers (Target.vector_register).
+// What computes these n vectors, and loads and stores before, comes before loads and stores that follow; no instruction. Of vectors
+// where LLVM has a name for their registers (Target.vector_register).
 void cg_keep_order(Cg *c, V *v, uint32_t n);
 V cg_opaque(Cg *c, V x);  // x in a register, opaque to LLVM; no instruction
 

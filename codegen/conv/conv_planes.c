@@ -166,7 +166,23 @@ typedef struct {
   V plane, row,
       column;        // of the result, the unit's first ones; the row among those of all images, where rows cross them
   V lines, columns;  // how many
+  Inside planes;     // taps of windows that lie in planes of the source: others are neither copied nor summed
 } Unit;
+
+// The plane of the source that the first tap reads
+static V first_plane(const Unit *u) {
+  Cg *c = u->g->c;
+  const Phase *z = &u->p->w.axis[0];
+  return cg_add(c, cg_times(c, u->plane, z->src_step), cg_i64(c, z->offset));
+}
+
+static Inside planes_inside(const Unit *u) {
+  Cg *c = u->g->c;
+  const Phase *z = &u->p->w.axis[0];
+  V n = cg_i64(c, z->n_taps);
+  if (!cg_conv_reaches_out(c->f, &u->p->s, z, 0)) return (Inside){cg_i64(c, 0), n};
+  return cg_inside(c, first_plane(u), z->gap, 1, cg_i64(c, u->p->s.src[0]), n);
+}
 
 static V size_of(Cg *c, const int64_t *size) { return cg_i64(c, size[0] * size[1] * size[2]); }
 
@@ -253,8 +269,8 @@ static void prefetch_row(const Unit *u, V row) {
     cg_prefetch_l2(c, cg_at_any(c, c->f32, from, cg_i64(c, at)));
 }
 
-// Rows of one phase of rows, of a plane of the source at `from`; inside: i1, whether there is such a plane; NULL: there is.
-static void copy_rows(const Unit *u, V from, V inside, V phase, V to) {
+// Rows of one phase of rows, of a plane of the source at `from`
+static void copy_rows(const Unit *u, V from, V phase, V to) {
   Cg *c = u->g->c;
   const Strips *p = u->p;
   int64_t step = p->w.axis[1].src_step;
@@ -269,7 +285,7 @@ static void copy_rows(const Unit *u, V from, V inside, V phase, V to) {
     V row = cg_at(c, c->f32, plane, cg_times(c, y, p->s.src[2]));
     prefetch_row(u, row);
     V own = cg_at(c, c->f32, to, cg_times(c, l.i, p->pitch));
-    for (If there = cg_either(c, cg_both(c, inside, cg_below(c, y, cg_i64(c, p->s.src[1])))); cg_then(&there);)
+    for (If there = cg_either(c, cg_below(c, y, cg_i64(c, p->s.src[1]))); cg_then(&there);)
       if (there.is_true) copy_row(u, row, own);
       else clear_row(u, own);
   }
@@ -280,17 +296,16 @@ static void copy_channels(const Unit *u, V first, V n) {
   Cg *c = u->g->c;
   const Strips *p = u->p;
   const Phase *z = &p->w.axis[0];
-  V begin = cg_add(c, cg_times(c, u->plane, z->src_step), cg_i64(c, z->offset)), planes = cg_i64(c, p->s.src[0]);
+  V begin = first_plane(u), planes = cg_i64(c, p->s.src[0]);
   for (Loop l = cg_count(c, n); cg_next(&l);)
-    for (Loop tap = cg_count(c, cg_i64(c, z->n_taps)); cg_next(&tap);) {
+    for (Loop tap = cg_each(c, u->planes.lo, u->planes.hi); cg_next(&tap);) {
       V plane = cg_add(c, begin, cg_times(c, tap.i, z->gap)), at = cg_index(c, cg_add(c, first, l.i), planes, plane);
       V from = cg_at_any(c, c->f32, u->image, cg_times(c, at, p->s.src[1] * p->s.src[2]));
-      V inside = cg_conv_reaches_out(c->f, &p->s, z, 0) ? cg_below(c, plane, planes) : NULL;
       V of_plane = cg_index(c, l.i, cg_i64(c, z->n_taps), tap.i);
       for (Loop k = cg_count(c, cg_i64(c, p->rows.n)); cg_next(&k);) {
         V nth = cg_add(c, cg_times(c, of_plane, p->rows.n), k.i);
         V to = cg_at(c, c->f32, u->g->b_block, cg_times(c, nth, p->columns.n * p->block));
-        copy_rows(u, from, inside, cg_get(c, c->i64, u->phases, k.i), to);
+        copy_rows(u, from, cg_get(c, c->i64, u->phases, k.i), to);
       }
     }
 }
@@ -372,15 +387,18 @@ static void sum_vectors(const Unit *u, const Rows *r, const Terms *t, V vector, 
                    .mask_step = vl,
                    .long_k = by_channels && cg_tile_is_long(p->channels)};
   cg_tile_sum_in_parts(&spec, c->t, p->s.rows, by_channels ? p->channels : taps, by_channels ? 1 : p->channels);
-  V at = cg_times(c, vector, vl), k0 = cg_times(c, t->first, taps);
+  int64_t of_plane = taps / p->s.c.kernel[0];
+  V at = cg_times(c, vector, vl), before = cg_times(c, u->planes.lo, of_plane);
+  V k0 = cg_add(c, cg_times(c, t->first, taps), before);
+  V inside = cg_times(c, cg_sub(c, u->planes.hi, u->planes.lo), of_plane);
   TileArgs args = {.a = cg_cell(c, u->weights, r->channel, cg_i64(c, p->s.rows), k0),
                    .b = cg_at(c, c->f32, u->g->b_block, at),
                    .c = cg_at(c, c->f32, r->sums, at),
-                   .k = by_channels ? t->n : cg_i64(c, taps),
+                   .k = by_channels ? cg_mul(c, t->n, inside) : inside,
                    .segments = {t->n},
                    .a_segment = {cg_i64(c, taps)},
                    .b_segment = {cg_i64(c, p->channel)},
-                   .b_table = u->table};
+                   .b_table = cg_at(c, c->i64, u->table, before)};
   if (spec.prefetch_result)
     args.result = place_in_result(u, r->channel, vector), args.result_row = size_of(c, p->s.dst);
   cg_tile_call(c, &spec, &args);
@@ -543,6 +561,7 @@ static void set_rows(Unit *u, V number, V all) {
   u->column = u->plane = u->channel = zero, u->columns = cg_i64(c, u->p->s.dst[2]);
   u->row = cg_mul(c, number, lines), u->lines = cg_min(c, lines, cg_sub(c, all, u->row));
   u->image = u->g->a, u->weights = u->g->b;
+  u->planes = planes_inside(u);
 }
 
 // Number `number` of all images, groups, planes, bands and parts of rows
@@ -563,6 +582,7 @@ static void set_unit(Unit *u, V number) {
   u->channel = cg_times(c, number, s->dst_channels);
   V group = cg_rem(c, number, cg_i64(c, s->c.groups));
   u->weights = cg_row(c, u->g->b, cg_times(c, group, s->dst_channels), cg_i64(c, s->rows));
+  u->planes = planes_inside(u);
 }
 
 void cg_gemm_conv_planes_emit(Gemm *g) {

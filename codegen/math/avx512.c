@@ -57,6 +57,11 @@ static V estimate(Cg *c, const char *name, V x) {
 V cg_approx_reciprocal(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rcp14.ps.512", x); }
 V cg_approx_rsqrt(Cg *c, V x) { return estimate(c, "llvm.x86.avx512.rsqrt14.ps.512", x); }
 
+V cg_approx_rsqrt_half(Cg *c, V x) {
+  V arg[] = {x, LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(c->i8, 0xff, false)};
+  return cg_call_intrinsic(c, "llvm.x86.avx512.rsqrt14.ps.256", NULL, 0, arg, 3);
+}
+
 // The instruction gives the least i64 for everything out of range, and for NaN.
 V cg_truncate(Cg *c, V x) {
   V half[2], zero = LLVMConstNull(c->vi64), top = cg_splat(c, LLVMConstInt(c->i64, INT64_MAX, false));

@@ -111,6 +111,9 @@ V cg_softplus_via_double(Cg *c, V a);
 static inline bool cg_is_quotient(Op op) { return op == OP_trunc_divide || op == OP_floor_divide; }
 V cg_integer_op(Cg *c, DType t, Op op, V *arg);
 
+// ---- sqrt.c
+V cg_sqrt(Cg *c, V x);
+
 // ---- gelu_table.c
 V cg_gelu(Cg *c, V a);
 
