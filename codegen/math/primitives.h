@@ -26,7 +26,7 @@ V cg_significand_from_1(Cg *c, V x);             // the same in [1, 2)
 V cg_truncate(Cg *c, V x);                       // a vector to i64: saturated, 0 of NaN
 V cg_approx_reciprocal(Cg *c, V x);              // to 14 bits; which ones, the CPU decides
 V cg_approx_rsqrt(Cg *c, V x);
-V cg_approx_rsqrt_half(Cg *c, V x);  // of 8 lanes
+V cg_approx_rsqrt_half(Cg *c, V x);             // of 8 lanes
 V cg_clamp_magnitude(Cg *c, V x, double most);  // min(|x|, most); for NaN most
 // A whole pointwise op in the dtype of its operands: primitives expanded, attributes from v.
 // element: vi64 flat index, for random primitives (may be NULL).
