@@ -31,7 +31,8 @@
 #include "ir/pool.h"
 #include "ir/rewrite.h"
 
-enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128, FEW_CHANNELS = 16 };  // of a product with channels first; of an image
+enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128 };      // of a product with channels first
+enum { FEW_CHANNELS = 16, LANES = FEW_CHANNELS };  // of an image; of vectors: the target is not known here
 
 typedef enum {
   FIXED,
@@ -87,8 +88,9 @@ static bool is_read_first(const Layouts *l, Val v, uint32_t depth) {
   return any;
 }
 
-// Groups of one channel; or all channels, between two permutations, where vectors of pixels are at least as fast as those of
-// channels: few channels, or windows further apart. Few pixels would read all weights for little.
+// Groups of one channel; or of more, between two permutations, where vectors of pixels are at least as fast as those of
+// channels: few channels, groups whose channels do not fill vectors, or windows further apart. Few pixels would read all
+// weights for little.
 static bool has_planes(const Layouts *l, Val v, Conv c) {
   if (c.groups == c.c && c.groups == c.o) return true;
   if (ir_ins(l->f, v)->op == OP_conv_transpose && ir_mirror_conv(l->p, &c)) {
@@ -98,7 +100,8 @@ static bool has_planes(const Layouts *l, Val v, Conv c) {
     return false;
   }
   bool pixels = c.out[0] * c.out[1] * c.out[2] >= LEAST_PIXELS, far = c.stride[0] * c.stride[1] * c.stride[2] > 1;
-  if (c.groups != 1 || c.run_sized || !pixels || !(far || c.c < FEW_CHANNELS)) return false;
+  bool few = c.c < FEW_CHANNELS || (c.groups > 1 && c.o / c.groups % LANES);
+  if (c.run_sized || !pixels || !(far || few)) return false;
   return (c.c == 1 || ir_moves_channels(l->f, ir_arg(l->f, v, 0), false)) && is_read_first(l, v, 0);
 }
 
@@ -418,7 +421,7 @@ static void emit_mirrored(Layouts *l, Val old, Val image, Val weight) {
   Attr attrs[8];
   uint32_t n = ir_conv_attrs(l->p, l->mirrored[old.i], attrs);
   attrs[n++] = ir_a_int(KEY_first, 1);
-  Val of[] = {image, ir_mirrored_weight(l->f, weight, ins.loc)};
+  Val of[] = {image, ir_mirrored_weight(l->f, weight, l->mirrored[old.i]->groups, ins.loc)};
   l->first[old.i] = ir_emit(l->f, OP_conv, of, 2, attrs, n, ins.loc);
   ir_copy_metadata(ir_ins(l->f, l->first[old.i]), &ins);
 }

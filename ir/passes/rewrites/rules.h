@@ -53,10 +53,10 @@ Val ir_joint_gradient(Rules *r, const Val *part, uint32_t n, uint32_t axis, Shap
 
 // ---- rules_mirror.c
 struct Conv;
-// Turns a convolution of stride 1 and one group around, whose image becomes its result; false: it is none, or cannot be
+// Turns a convolution of stride 1 around, whose image becomes its result; false: it is none, or cannot be
 bool ir_mirror_conv(Prog *p, struct Conv *c);
-// Its weight [C, O, kernel..] of [O, C, kernel..]
-Val ir_mirrored_weight(Fn *f, Val weight, Loc loc);
+// Its weight [C, O, kernel..] of [O, C, kernel..], likewise in each group
+Val ir_mirrored_weight(Fn *f, Val weight, int64_t groups, Loc loc);
 // The attributes that the three ops share; room for 5
 uint32_t ir_conv_attrs(Prog *p, const struct Conv *c, Attr *to);
 

@@ -4,7 +4,7 @@
 //   conv_transpose %g, %w {pad=[p,..]}       conv %g, (mirrored %w) {pad=[dilation (kernel - 1) - p,..]}
 //   conv_weight_grad %x, %g                  mirrored (conv_weight_grad %g, %x)        likewise
 //
-// mirrored: [C, O, kernel..] of [O, C, kernel..], elements of the window from the last one on
+// mirrored: [C, O, kernel..] of [O, C, kernel..], likewise in each group, elements of the window from the last one on
 #include "ir/build.h"
 #include "ir/conv.h"
 #include "ir/fn.h"
@@ -24,7 +24,7 @@ bool ir_mirror_conv(Prog *p, Conv *c) {
     Dim n = ir_conv_positions(p, c->in_dim[k], pads[0] + pads[1], of.kernel[k], 1, of.dilation[k]);
     if (n.i != c->out_dim[k].i) return false;
   }
-  return of.groups == 1;
+  return true;
 }
 
 uint32_t ir_conv_attrs(Prog *p, const Conv *c, Attr *to) {
@@ -40,17 +40,20 @@ uint32_t ir_conv_attrs(Prog *p, const Conv *c, Attr *to) {
   return n;
 }
 
-Val ir_mirrored_weight(Fn *f, Val weight, Loc loc) {
+Val ir_mirrored_weight(Fn *f, Val weight, int64_t groups, Loc loc) {
   Prog *p = f->prog;
   Shape s = ir_ins(f, weight)->shape;
-  uint32_t rank = ir_rank(p, s);
-  Dim to[MAX_RANK] = {ir_dim_at(p, s, 1), ir_dim_at(p, s, 0)}, taps = ir_dim(p, 1);
+  uint32_t rank = ir_rank(p, s), several = groups > 1;
+  Dim n = ir_dim(p, groups), taps = ir_dim(p, 1), o = ir_dim(p, ir_dim_bound(p, ir_dim_at(p, s, 0)) / groups);
+  Dim to[MAX_RANK] = {ir_dim_mul(p, n, ir_dim_at(p, s, 1)), o};
   for (uint32_t k = 2; k < rank; k++) to[k] = ir_dim_at(p, s, k), taps = ir_dim_mul(p, taps, to[k]);
-  Val flat = ir_reshaped(f, weight, ir_shape(p, (Dim[]){to[1], to[0], taps}, 3), loc);
-  Attr back[] = {ir_a_int(KEY_axis, 2), ir_a_dim(KEY_start, ir_dim(p, 0)), ir_a_dim(KEY_count, taps),
+  Dim of[] = {n, o, ir_dim_at(p, s, 1), taps};  // one group needs no axis of its own
+  Val flat = ir_reshaped(f, weight, ir_shape(p, of + !several, 3 + several), loc);
+  Attr back[] = {ir_a_int(KEY_axis, 2 + several), ir_a_dim(KEY_start, ir_dim(p, 0)), ir_a_dim(KEY_count, taps),
                  ir_a_int(KEY_reverse, 1)};
   flat = ir_emit(f, OP_slice, &flat, 1, back, 4, loc);
-  flat = ir_permuted(f, flat, ir_shape_ints(p, (int64_t[]){1, 0, 2}, 3), loc);
+  const int64_t *swaps = several ? (const int64_t[]){0, 2, 1, 3} : (const int64_t[]){1, 0, 2};
+  flat = ir_permuted(f, flat, ir_shape_ints(p, swaps, 3 + several), loc);
   return ir_reshaped(f, flat, ir_shape(p, to, rank), loc);
 }
 
@@ -60,7 +63,7 @@ static int64_t lanes(int64_t first, int64_t second) { return first * ((second + 
 Val rule_weight_of_few(Rules *r, Val v) {
   Conv c;
   ir_conv(r->f, v, &c);
-  if (c.channels_first || c.algorithm == CONV_WINOGRAD || !ir_mirror_conv(r->p, &c)) return (Val){0};
+  if (c.channels_first || c.groups != 1 || c.algorithm == CONV_WINOGRAD || !ir_mirror_conv(r->p, &c)) return (Val){0};
   if (lanes(c.o, c.c) < LEAST_GAIN * lanes(c.c, c.o)) return (Val){0};
   Loc loc = ir_ins(r->f, v)->loc;
   Attr attrs[8];
@@ -69,7 +72,7 @@ Val rule_weight_of_few(Rules *r, Val v) {
   Val of[] = {ir_arg(r->f, v, 1), ir_arg(r->f, v, 0)},
       weight = ir_emit(r->f, OP_conv_weight_grad, of, 2, attrs, n, loc);
   ir_copy_origin(ir_ins(r->f, weight), ir_ins(r->f, v));
-  weight = ir_mirrored_weight(r->f, weight, loc);
+  weight = ir_mirrored_weight(r->f, weight, 1, loc);
   ir_copy_metadata(ir_ins(r->f, weight), ir_ins(r->f, v));
   return weight;
 }
