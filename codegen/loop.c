@@ -3,6 +3,7 @@
 //   pre:   if lo < hi -> body, else -> exit
 //   body:  i = phi(lo, i'), carries .. ; i' = i + step; if i' < hi -> body, else -> exit
 //   exit:  out = phi(init, next)
+// A body that is known to run once stands in no loop, and no test stands before what is known to run.
 #include "codegen/cg.h"
 
 static LLVMBasicBlockRef here(Cg *c) { return LLVMGetInsertBlock(c->b); }
@@ -10,14 +11,27 @@ static LLVMBasicBlockRef new_block(Cg *c, const char *name) {
   return LLVMAppendBasicBlockInContext(c->ctx, LLVMGetBasicBlockParent(here(c)), name);
 }
 
+// How often a body is known to run.
+typedef enum { PERHAPS, ONCE, OFTEN } Turns;
+static Turns turns_of(V lo, V hi, V step) {
+  int64_t from, to, by;
+  if (!cg_const_value(lo, &from) || !cg_const_value(hi, &to) || from >= to) return PERHAPS;
+  return cg_const_value(step, &by) && by >= to - from ? ONCE : OFTEN;
+}
+
 static void begin_loop(Cg *c, Loop *l, V lo, V hi, V step, V *init, uint32_t n) {
+  Turns turns = turns_of(lo, hi, step);
+  l->i = lo;
   l->hi = hi;
   l->step = step;
+  if (turns == ONCE) return;
   l->n = n;
+  l->enters = turns == OFTEN;
   l->head = here(c);
   l->body = new_block(c, "loop");
   l->exit = new_block(c, "done");
-  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, lo, hi, ""), l->body, l->exit);
+  if (l->enters) LLVMBuildBr(c->b, l->body);
+  else LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, lo, hi, ""), l->body, l->exit);
   LLVMPositionBuilderAtEnd(c->b, l->body);
   l->i = LLVMBuildPhi(c->b, c->i64, "i");
   LLVMAddIncoming(l->i, &lo, &l->head, 1);
@@ -38,7 +52,8 @@ static void end_loop(Cg *c, Loop *l, V *next) {
     V init = LLVMGetIncomingValue(l->carry[k], 0);
     LLVMAddIncoming(l->carry[k], &next[k], &latch, 1);
     l->out[k] = LLVMBuildPhi(c->b, LLVMTypeOf(next[k]), "");
-    LLVMAddIncoming(l->out[k], (V[]){init, next[k]}, (LLVMBasicBlockRef[]){l->head, latch}, 2);
+    LLVMAddIncoming(l->out[k], &next[k], &latch, 1);
+    if (!l->enters) LLVMAddIncoming(l->out[k], &init, &l->head, 1);
   }
 }
 
@@ -64,13 +79,14 @@ static void end_if(Cg *c, If *s) {
 }
 
 void cg_leave(Loop *l, V cond) {
+  if (!l->body) return;
   l->hi = LLVMBuildSelect(l->c->b, cond, LLVMConstInt(LLVMTypeOf(l->i), 1ull << 63, false), l->hi, "");
 }
 
 Loop cg_carry(Cg *c, V lo, V hi, V step, V *carried, uint32_t n) {
   Loop l = {.c = c, .carried = carried};
   begin_loop(c, &l, lo, hi, step, carried, n);
-  for (uint32_t k = 0; k < n; k++) carried[k] = l.carry[k];
+  for (uint32_t k = 0; k < l.n; k++) carried[k] = l.carry[k];
   return l;
 }
 
@@ -111,11 +127,7 @@ bool cg_next(Loop *l) {
   return false;
 }
 
-If cg_when(Cg *c, V cond) {
-  If s = {.c = c, .is_true = true};
-  if (cond) begin_if(c, &s, cond);
-  return s;
-}
+If cg_when(Cg *c, V cond) { return cg_branch(c, cond, false); }
 
 If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n) {
   V *before = rt_alloc(c->mem, sizeof *before * (n + 1));
@@ -127,8 +139,8 @@ If cg_when_carry(Cg *c, V cond, V *carried, uint32_t n) {
 }
 
 If cg_branch(Cg *c, V cond, bool has_else) {
-  If s = cg_when(c, cond);
-  s.has_else = has_else && cond;
+  If s = {.c = c, .is_true = true, .has_else = has_else && cond};
+  if (cond) begin_if(c, &s, cond);
   return s;
 }
 

@@ -24,6 +24,7 @@ typedef struct {
   LLVMBasicBlockRef head, body, exit;
   V i, hi, step, carry[MAX_CARRY], out[MAX_CARRY], *carried;
   uint32_t n, turn;  // carried values; runs of the body so far
+  bool enters;       // at least once
 } Loop;
 // Runs while i < hi; never enters when lo >= hi. The n carried values lie where the caller has them.
 Loop cg_each(Cg *c, V lo, V hi);  // by 1

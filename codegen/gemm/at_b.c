@@ -128,36 +128,52 @@ static void clear(AtB *u, const Panel *of) {
 }
 
 // ---- C from the sums
-// The square of C at row m, column n.
-static void store_square(AtB *u, V m, V from, V n) {
-  Cg *c = u->g->c;
-  int64_t vl = c->t->vl;
-  V width = cg_i64(c, u->width), rows = cg_sub(c, cg_i64(c, u->m), m), some = cg_i64(c, vl);
-  V columns = cg_sub(c, cg_i64(c, u->n), n), row_of = cg_i64(c, u->n);
-  V to = cg_cell(c, u->out, cg_sub(c, m, u->out_row), row_of, n);
-  V src = cg_row(c, from, n, width);
-  if (u->m % vl == 0 && u->n % vl == 0) {
-    cg_transpose_block(c, src, width, some, some, to, row_of);
+typedef struct {
+  uint32_t nv;    // vectors of a row of sums
+  bool is_whole;  // C has whole squares alone
+} Squares;
+enum { OF_SUMS, OF_WIDTH, OF_C, OF_ROW, OF_COLUMNS, OF_ROWS, OF_SQUARE, N_OF_SQUARES };
+
+// A square of C, at most, of so many columns and rows that are left.
+static void store_square(Cg *c, const V *arg, V from, V to, V columns, V rows, bool is_whole) {
+  V some = cg_vl(c), row = arg[OF_ROW], square = arg[OF_SQUARE];
+  if (is_whole) {
+    cg_transpose_block(c, from, arg[OF_WIDTH], some, some, to, row);
     return;
   }
-  cg_transpose_block(c, src, width, columns, rows, u->square, some);
+  cg_transpose_block(c, from, arg[OF_WIDTH], columns, rows, square, some);
   for (Loop l = cg_count(c, cg_min(c, rows, some)); cg_next(&l);) {
-    V row = cg_get(c, c->vf, u->square, cg_mul(c, l.i, some));
-    cg_put_masked(c, row, to, cg_mul(c, l.i, row_of), cg_mask(c, columns));
+    V x = cg_get(c, c->vf, square, cg_mul(c, l.i, some));
+    cg_put_masked(c, x, to, cg_mul(c, l.i, row), cg_mask(c, columns));
   }
+}
+
+// void squares(sums, width, C, from one of its rows to the next, columns, rows, room for a square)
+static void make_squares(Cg *c, V fn, void *ctx) {
+  const Squares *s = ctx;
+  int64_t vl = c->t->vl;
+  V arg[N_OF_SQUARES];
+  for (uint32_t k = 0; k < N_OF_SQUARES; k++) arg[k] = LLVMGetParam(fn, k);
+  for (Loop l = cg_count_by(c, arg[OF_COLUMNS], cg_i64(c, vl)); cg_next(&l);)
+    for (uint32_t j = 0; j < s->nv; j++) {
+      V lane = cg_i64(c, j * vl), from = cg_cell(c, arg[OF_SUMS], l.i, arg[OF_WIDTH], lane);
+      V to = cg_cell(c, arg[OF_C], lane, arg[OF_ROW], l.i), columns = cg_sub(c, arg[OF_COLUMNS], l.i);
+      store_square(c, arg, from, to, columns, cg_sub(c, arg[OF_ROWS], lane), s->is_whole);
+    }
+  LLVMBuildRetVoid(c->b);
 }
 
 // An epilogue gets the rows from the stack.
 static void store_transposed(AtB *u, const Panel *of) {
   Cg *c = u->g->c;
   int64_t vl = c->t->vl;
+  Squares some = {of->nv, u->m % vl == 0 && u->n % vl == 0};
+  V columns = cg_i64(c, u->n), arg[N_OF_SQUARES] = {of->sums, cg_i64(c, u->width), NULL, columns, columns};
   if (u->g->epilogue) u->out = u->g->a_block, u->out_row = of->m0;
-  for (Loop l = cg_count_by(c, cg_i64(c, u->n), cg_i64(c, vl)); cg_next(&l);) {
-    for (uint32_t j = 0; j < of->nv; j++) {
-      V lane = cg_i64(c, j * vl);
-      store_square(u, cg_add(c, of->m0, lane), cg_at(c, c->f32, of->sums, lane), l.i);
-    }
-  }
+  arg[OF_C] = cg_row(c, u->out, cg_sub(c, of->m0, u->out_row), columns);
+  arg[OF_ROWS] = cg_sub(c, cg_i64(c, u->m), of->m0), arg[OF_SQUARE] = u->square;
+  const char *name = rt_printf(c->mem, "squares.%u%s", some.nv, some.is_whole ? ".whole" : "");
+  cg_call_helper(c, name, arg, N_OF_SQUARES, make_squares, &some);
   if (!u->g->epilogue) return;
   V n = cg_i64(c, u->n), rows = cg_min(c, cg_i64(c, of->nv * vl), cg_sub(c, cg_i64(c, u->m), of->m0));
   cg_gemm_epilogue(u->g, of->m0, rows, cg_i64(c, 0), n, u->out, n);

@@ -32,31 +32,44 @@ static void pack_rows(Gemm *g, V src, V k0, V n0, V dst) {
   }
 }
 
-// B stored [N, K]: vector j of the panel.
-static void pack_columns(Gemm *g, V src, V k0, V n0, uint32_t j, V dst) {
+enum { OF_B, OF_LD, OF_LEFT, OF_K, OF_ROWS, OF_PANEL, OF_WIDTH, N_OF_COLUMNS };
+
+// void columns(B stored [N, K], from a row to the next, rows of it and values of k that are left, values that are packed, panel,
+// its width): few rows are read in parallel, one vector of the panel after another.
+static void make_columns(Cg *c, V fn, void *ctx) {
+  V arg[N_OF_COLUMNS];
+  for (uint32_t k = 0; k < N_OF_COLUMNS; k++) arg[k] = LLVMGetParam(fn, k);
+  for (uint32_t j = 0; j < *(const uint32_t *)ctx; j++) {
+    V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_row(c, arg[OF_B], lane, arg[OF_LD]);
+    V left = cg_sub(c, arg[OF_LEFT], lane), panel = cg_at(c, c->f32, arg[OF_PANEL], lane);
+    for (Loop l = cg_count_by(c, arg[OF_ROWS], cg_vl(c)); cg_next(&l);)
+      cg_transpose_block(c, cg_at(c, c->f32, first, l.i), arg[OF_LD], left, cg_sub(c, arg[OF_K], l.i),
+                         cg_row(c, panel, l.i, arg[OF_WIDTH]), arg[OF_WIDTH]);
+  }
+  LLVMBuildRetVoid(c->b);
+}
+
+static void pack_columns(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   Cg *c = g->c;
-  V lane = cg_i64(c, (int64_t)j * c->t->vl), first = cg_add(c, n0, lane);
-  V from = cg_cell(c, src, first, g->b_ld, k0);
-  cg_transpose_block(c, from, g->b_ld, cg_sub(c, g->n, first), cg_sub(c, g->k, k0), cg_at(c, c->f32, dst, lane),
-                     cg_i64(c, g->p->width));
+  uint32_t nv = g->p->nv;
+  V arg[] = {[OF_B] = cg_cell(c, src, n0, g->b_ld, k0),
+             [OF_LD] = g->b_ld,
+             [OF_LEFT] = cg_sub(c, g->n, n0),
+             [OF_K] = cg_sub(c, g->k, k0),
+             [OF_ROWS] = rows,
+             [OF_PANEL] = dst,
+             [OF_WIDTH] = cg_i64(c, g->p->width)};
+  cg_call_helper(c, rt_printf(c->mem, "columns.%u", nv), arg, N_OF_COLUMNS, make_columns, &nv);
 }
 
-// vl values of k.
-static void pack_step(Gemm *g, V src, V k0, V n0, V dst) {
-  if (!g->p->tb) pack_rows(g, src, k0, n0, dst);
-  for (uint32_t j = 0; g->p->tb && j < g->p->nv; j++) pack_columns(g, src, k0, n0, j, dst);
-}
-
-// B stored [N, K]: few rows are read in parallel, one vector of the panel after another.
 void cg_gemm_pack_b(Gemm *g, V src, V k0, V rows, V n0, V dst) {
   Cg *c = g->c;
-  for (uint32_t j = 0; j < (g->p->tb ? g->p->nv : 1); j++) {
-    for (Loop l = cg_count_by(c, rows, cg_vl(c)); cg_next(&l);) {
-      V k = cg_add(c, k0, l.i), to = cg_row(c, dst, l.i, cg_i64(c, g->p->width));
-      if (g->p->tb) pack_columns(g, src, k, n0, j, to);
-      else pack_rows(g, src, k, n0, to);
-    }
+  if (g->p->tb) {
+    pack_columns(g, src, k0, rows, n0, dst);
+    return;
   }
+  for (Loop l = cg_count_by(c, rows, cg_vl(c)); cg_next(&l);)
+    pack_rows(g, src, cg_add(c, k0, l.i), n0, cg_row(c, dst, l.i, cg_i64(c, g->p->width)));
 }
 
 // B stored [K, N]: rows are read from end to end, a few at a time.
@@ -91,7 +104,7 @@ static void pack_b_shared(Gemm *g) {
       src = cg_at(c, c->f32, src, off);
       panel = cg_rem(c, panel, g->panels);
     }
-    pack_step(g, src, k0, cg_mul(c, panel, cg_i64(c, p->width)), dst);
+    cg_gemm_pack_b(g, src, k0, vl, cg_mul(c, panel, cg_i64(c, p->width)), dst);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "codegen/emitters.h"
 #include "codegen/math/primitives.h"
 #include "codegen/span.h"
+#include "ir/build.h"
 #include "ir/interp/interpret.h"
 #include "ir/storage.h"
 
@@ -171,21 +172,61 @@ static void make_update(Cg *c, V fn, void *ctx) {
 }
 
 // ---- calls
+// A helper is found again by its name, which states the rule.
+static const char *rule_name(Cg *c, const UpdateRule *r) {
+  RtText t = {.mem = c->mem};
+  rt_text_add(&t, "%s%s", ir_ops[r->op].name, r->row == ir_update_of(r->op, false) ? "" : ".beta1");
+  for (uint32_t k = 0; k < r->row->n_keys; k++)
+    if (r->has_key[k]) rt_text_add(&t, ".%s.%a", ir_key_name[r->row->keys[k]], r->key[k]);
+  rt_text_add(&t, ".%d%d", r->scales_gradient, r->zero_gradient);
+  return t.text;
+}
+
 // Numbers of the run are operands by name; the row's scalars are computed from them.
-static void compute_scalars(Cg *c, UpdateScalars *m) {
-  const IrUpdate *row = m->rule.row;
-  const OpInfo *op = &ir_ops[ir_ins(c->f, m->v)->op];
-  Statements u = {.c = c, .r = &m->rule, .is_scalar = true};
-  for (uint32_t k = row->n_tensors - 1; k < op->n_operands; k++) {
+typedef struct {
+  const UpdateRule *rule;
+  ArgName name[MAX_OPERANDS];
+  uint32_t n;
+} Numbers;
+
+static Numbers numbers_of(const Fn *f, const UpdateScalars *m) {
+  const OpInfo *op = &ir_ops[ir_ins(f, m->v)->op];
+  Numbers in = {.rule = &m->rule};
+  for (uint32_t k = m->rule.row->n_tensors - 1; k < op->n_operands; k++) {
     ArgName name = (ArgName)op->operands[k].name;
-    Val x = ir_operand(c->f, m->v, name);
     bool is_tensor = name == ARG_grad || name == ARG_g || name == ARG_owned || (name >= ARG_index && name <= ARG_best);
-    if (!is_tensor && !ir_none(x)) u.reg[name] = f64_of(c, scalar_arg(c, x));
+    if (!is_tensor && !ir_none(ir_operand(f, m->v, name))) in.name[in.n++] = name;
   }
+  return in;
+}
+
+// void scalars(ptr s, f32 numbers..)
+static void make_scalars(Cg *c, V fn, void *ctx) {
+  const Numbers *in = ctx;
+  const IrUpdate *row = in->rule->row;
+  V to = LLVMGetParam(fn, 0);
+  Statements u = {.c = c, .r = in->rule, .is_scalar = true};
+  for (uint32_t k = 0; k < in->n; k++) u.reg[in->name[k]] = f64_of(c, LLVMGetParam(fn, 1 + k));
   run_lets(&u, row->scalars, row->n_scalars);
-  for (uint32_t k = 0; k < row->n_inputs; k++) m->s[k] = f32_of(c, u.reg[row->inputs[k]]);
-  if (m->rule.scales_gradient) m->s[row->n_inputs] = f32_of(c, u.reg[ARG_grad_scale]);
-  if (u.reg[ARG_when]) m->when = LLVMBuildFCmp(c->b, LLVMRealUNE, u.reg[ARG_when], k64(c, 0), "when");
+  for (uint32_t k = 0; k < row->n_inputs; k++) cg_put(c, f32_of(c, u.reg[row->inputs[k]]), to, cg_i64(c, k));
+  LLVMBuildRetVoid(c->b);
+}
+
+static void compute_scalars(Cg *c, UpdateScalars *m) {
+  Numbers in = numbers_of(c->f, m);
+  V arg[1 + MAX_OPERANDS];
+  RtText name = {.mem = c->mem};
+  if (!m->room) m->room = cg_stack_block(c, c->f32, MAX_SCALARS);
+  arg[0] = m->room;
+  rt_text_add(&name, "%s.scalars", rule_name(c, &m->rule));
+  for (uint32_t k = 0; k < in.n; k++) {
+    arg[1 + k] = scalar_arg(c, ir_operand(c->f, m->v, in.name[k]));
+    rt_text_add(&name, ".%s", ir_arg_name[in.name[k]]);
+    if (in.name[k] == ARG_grad_scale) m->s[m->rule.row->n_inputs] = arg[1 + k];
+    if (in.name[k] == ARG_when) m->when = LLVMBuildFCmp(c->b, LLVMRealUNE, arg[1 + k], cg_f32(c, 0), "when");
+  }
+  cg_call_helper(c, name.text, arg, 1 + in.n, make_scalars, &in);
+  for (uint32_t k = 0; k < m->rule.row->n_inputs; k++) m->s[k] = cg_get(c, c->f32, m->room, cg_i64(c, k));
 }
 
 static bool same_rule(const UpdateRule *a, const UpdateRule *b) {
@@ -204,20 +245,10 @@ static bool same_scalars(const Fn *f, const UpdateRule *r, Val a, Val b) {
 
 // Scalars of the update at v, computed once for a run of updates that share them.
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v) {
-  UpdateScalars next = {.rule = rule_of(c, v), .v = v};
+  UpdateScalars next = {.rule = rule_of(c, v), .v = v, .room = m->room};
   if (m->rule.row && same_rule(&m->rule, &next.rule) && same_scalars(c->f, &m->rule, m->v, v)) return;
   *m = next;
   compute_scalars(c, m);
-}
-
-// A helper is found again by its name, which states the rule.
-static const char *rule_name(Cg *c, const UpdateRule *r) {
-  RtText t = {.mem = c->mem};
-  rt_text_add(&t, "%s%s", ir_ops[r->op].name, r->row == ir_update_of(r->op, false) ? "" : ".beta1");
-  for (uint32_t k = 0; k < r->row->n_keys; k++)
-    if (r->has_key[k]) rt_text_add(&t, ".%s.%a", ir_key_name[r->row->keys[k]], r->key[k]);
-  rt_text_add(&t, ".%d%d", r->scales_gradient, r->zero_gradient);
-  return t.text;
 }
 
 void cg_update_call(Cg *c, UpdateScalars *m, V *x, V lo, V hi) {

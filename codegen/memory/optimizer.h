@@ -21,6 +21,7 @@ typedef struct {
   Val v;  // the update that they are of
   V s[MAX_SCALARS];
   V when;  // i1: there is something to do; NULL: always
+  V room;  // on the stack, where they are computed
 } UpdateScalars;
 
 void cg_update_scalars(Cg *c, UpdateScalars *m, Val v);
