@@ -40,7 +40,7 @@ tn_program *bench_compile_layers(const void *of) {
   return p;
 }
 
-static double ms_of(struct timeval t) { return 1e3 * (double)t.tv_sec + 1e-3 * (double)t.tv_usec; }
+double bench_ms_of(struct timeval t) { return 1e3 * (double)t.tv_sec + 1e-3 * (double)t.tv_usec; }
 
 // Of the threads of this process, and of processes that it started; *system: the part of it in the system.
 static double cpu_ms(double *system) {
@@ -50,8 +50,8 @@ static double cpu_ms(double *system) {
   for (int k = 0; k < 2; k++) {
     struct rusage u;
     getrusage(who[k], &u);
-    *system += ms_of(u.ru_stime);
-    sum += ms_of(u.ru_utime) + ms_of(u.ru_stime);
+    *system += bench_ms_of(u.ru_stime);
+    sum += bench_ms_of(u.ru_utime) + bench_ms_of(u.ru_stime);
   }
   return sum;
 }

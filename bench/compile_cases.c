@@ -2,6 +2,7 @@
 // until the program is built; --vs jax: what JAX takes to trace and compile the same. Part of `bench compile`.
 #include "bench/measure.h"
 #include "examples/resnet/model.h"
+#include "runtime/exec/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,8 +152,33 @@ static const struct {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
+static double ms_of_part(const CompileCost *c, Part part) {
+  double of[] = {c->wall_ms, c->build_ms, c->system_ms};
+  return of[part];
+}
+
 static tn_program *program_of(const void *row) { return rows[*(const int *)row].program(); }
 static bool compile_row(const void *row, CompileCost *cost) { return bench_compile_once(program_of, row, cost); }
+
+// The probe beside the row of system time: a block is written first, of as many bytes as ResNet-152's weights and momentum.
+enum { MIB = 1 << 20, FIRST_MIB = 480 };
+static bool write_first(const void *of, CompileCost *cost) {
+  (void)of;
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  char *block = rt_block_new((int64_t)FIRST_MIB * MIB);
+  for (int64_t at = 0; block && at < (int64_t)FIRST_MIB * MIB; at += 4096) block[at] = 1;
+  getrusage(RUSAGE_SELF, &after);
+  cost->system_ms = bench_ms_of(after.ru_stime) - bench_ms_of(before.ru_stime);
+  return block != NULL;
+}
+
+static void print_first_writes(void) {
+  CompileCost c;
+  struct rusage used;
+  if (bench_in_child(write_first, NULL, &c, &used))
+    printf("\nFirst writes of %d MiB take %.0f ms of system time here.\n", FIRST_MIB, c.system_ms);
+}
 
 // -1: it cannot be had.
 static double ms_of_jax(const Options *o, const char *name) {
@@ -186,11 +212,15 @@ bool bench_compile_cases(const Options *o) {
          jax ? " JAX ms |" : "");
   printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |%s\n", jax ? " ---: |" : "");
   for (int k = 0; k < N_ROWS; k++) {
-    CompileCost c;
-    struct rusage used;
+    CompileCost c = {0}, next;
     if (o->variant && !strstr(rows[k].name, o->variant)) continue;
-    if (!bench_in_child(compile_row, &k, &c, &used)) return fprintf(stderr, "bench: %s failed\n", rows[k].name), false;
-    double of_part[] = {c.wall_ms, c.build_ms, c.system_ms}, ms = of_part[rows[k].part];
+    for (long round = 0; round == 0 || round < o->rounds; round++) {
+      struct rusage used;
+      if (!bench_in_child(compile_row, &k, &next, &used))
+        return fprintf(stderr, "bench: %s failed\n", rows[k].name), false;
+      if (round == 0 || ms_of_part(&next, rows[k].part) < ms_of_part(&c, rows[k].part)) c = next;
+    }
+    double ms = ms_of_part(&c, rows[k].part);
     printf("| `%s`: %s | %u | %u | %.0f | %.0f | %.0f | %.0f | %s %.0f | %s |", rows[k].name, rows[k].what,
            c.info.n_kernels, c.info.n_distinct_kernels, c.build_ms, c.cpu_ms, c.system_ms, c.wall_ms,
            part_names[rows[k].part], rows[k].goal_ms, ms <= rows[k].goal_ms ? "met" : "missed");
@@ -198,5 +228,6 @@ bool bench_compile_cases(const Options *o) {
     printf("\n");
     fflush(stdout);
   }
+  print_first_writes();
   return true;
 }

@@ -3,7 +3,7 @@
 //              a peer runs in several ways, of which the fastest counts (bench/ways.c); --stock: as installed alone
 // tenure_bench WORKLOAD --compile [--rounds N] [--vs PEER ..]   cold compile times alone, with the CPU time that they took;
 //              of a peer what its first call takes longer than its second, in a process whose caches are off
-// tenure_bench compile [--layers N]              what compiling costs as programs grow: bench/compile.c; N: 100
+// tenure_bench compile [--layers N] [--rounds N] what compiling costs as programs grow: bench/compile.c; N: 100
 // tenure_bench accuracy [--vs torch] [--case PART] [--bars]   errors of results beside doubles: bench/accuracy.c; PART: of a row's
 //              text; --bars: only the rows that have bars, as test_accuracy
 // tenure_bench memory [--vs torch,jax] [--case WORKLOAD]   bytes of a training step: bench/peak.c
@@ -80,7 +80,7 @@ static int usage(FILE *out) {
   fputs("usage: bench WORKLOAD [--vs PEER[,PEER ..]] [--python PATH] [--case TEXT] [--rounds N] [--steps N]\n"
         "             [--workers N] [--stock] [--json | --compile]\n"
         "       bench --report PAGE.html|PAGE.md [--vs PEER[,PEER ..]] [--python PATH] [--rounds N] [WORKLOAD ..]\n"
-        "       bench compile [--layers N]\n"
+        "       bench compile [--layers N] [--case TEXT] [--rounds N]\n"
         "       bench accuracy [--vs torch] [--python PATH] [--case PART] [--bars] [--workers N]\n"
         "       bench memory [--vs PEER[,PEER ..]] [--python PATH] [--case WORKLOAD]\n"
         "       bench curve [--vs PEER[,PEER ..]] [--python PATH] [--case WORKLOAD] [--steps N]\n"

@@ -129,6 +129,7 @@ typedef struct {
   bool distinct, trains;
 } CompileLayers;
 tn_program *bench_compile_layers(const void *of);  // CompileLayers: linear layers with relu
+double bench_ms_of(struct timeval t);
 // In a process of its own, which has compiled something before. *used: what that process took.
 bool bench_in_child(bool (*work)(const void *of, CompileCost *cost), const void *of, CompileCost *cost,
                     struct rusage *used);
