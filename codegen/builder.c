@@ -451,7 +451,7 @@ void cg_team_barrier(Cg *c, V which, V count) {
 void cg_wait_for_team(Cg *c) { cg_team_barrier(c, cg_i32(c, 0), c->n_workers); }
 
 V cg_shuffle(Cg *c, V a, V b, const uint32_t *from, uint32_t n) {
-  V lane[64];
+  V lane[256];
   for (uint32_t k = 0; k < n; k++) lane[k] = cg_i32(c, (int32_t)from[k]);
   return LLVMBuildShuffleVector(c->b, a, b, LLVMConstVector(lane, n), "");
 }

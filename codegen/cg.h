@@ -85,8 +85,9 @@ V cg_reduce_add(Cg *c, V v);              // fixed tree: halves, then halves of 
 V cg_reduce_max(Cg *c, V v);
 V cg_any_lane(Cg *c, V mask);  // i1: is one set?
 V cg_nan_lanes(Cg *c, V v);
-V cg_shuffle(Cg *c, V a, V b, const uint32_t *from, uint32_t n);  // lanes from[0 .. n) of a and, behind those, of b
-V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n);           // lanes [from, from + n)
+// Lanes from[0 .. n) of a and, behind those, of b; n <= 256
+V cg_shuffle(Cg *c, V a, V b, const uint32_t *from, uint32_t n);
+V cg_some_lanes(Cg *c, V v, uint32_t from, uint32_t n);  // lanes [from, from + n)
 uint32_t cg_sum_lanes(const Target *t);  // partial sums that a row's elements go to in turn: as many on all targets
 // The lanes of the vector that begins at element `first` of `left` elements: false where it is known that there are none,
 // *mask NULL where all are.

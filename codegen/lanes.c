@@ -1,7 +1,7 @@
 // Lanes of several vectors (lanes.h).
 #include "codegen/lanes.h"
 
-enum { MAX_LANES = 64 };
+enum { MAX_LANES = 256 };
 
 static V first_lanes(Cg *c, V x, V y, uint32_t n) {
   uint32_t from[MAX_LANES];
@@ -10,12 +10,12 @@ static V first_lanes(Cg *c, V x, V y, uint32_t n) {
 }
 
 V cg_join_vectors(Cg *c, V *x, uint32_t n) {
-  uint32_t vl = c->t->vl;
+  uint32_t vl = c->t->vl, half = 1;
   if (n == 1) return x[0];
-  V half = first_lanes(c, x[0], x[1], 2 * vl);
-  if (n == 2) return half;
-  V rest = n == 4 ? first_lanes(c, x[2], x[3], 2 * vl) : first_lanes(c, x[2], x[2], 2 * vl);
-  return first_lanes(c, half, rest, n * vl);
+  while (2 * half < n) half *= 2;
+  V front = cg_join_vectors(c, x, half), rest = cg_join_vectors(c, x + half, n - half);
+  if (2 * half > n) rest = first_lanes(c, rest, rest, half * vl);  // a shuffle is of two vectors of one length
+  return first_lanes(c, front, rest, n * vl);
 }
 
 V cg_every_lane(Cg *c, V wide, uint32_t first, uint32_t step) {

@@ -4,7 +4,7 @@
 
 #include "codegen/cg.h"
 
-// n <= 4 vectors as one, in the order of memory.
+// n <= 16 vectors as one, in the order of memory.
 V cg_join_vectors(Cg *c, V *x, uint32_t n);
 // vl lanes of it: first, first + step ..
 V cg_every_lane(Cg *c, V wide, uint32_t first, uint32_t step);

@@ -362,6 +362,8 @@ static const Case cases[] = {  // m n k batch ta tb tail bound, of k
     {50, 3, 3, 5, false, true, PLAIN, 0, 0},         {130, 4, 3, 3, false, false, SCALED_DROPOUT, 0, 0},
     {261, 2, 2, 2, false, false, RESIDUAL_KEPT, 0, 0}, {17, 3, 4, 9, false, true, BIAS_GELU, 0, 0},
     {300, 8, 12, 0, false, true, BIAS_GELU, 0, 0},   {300, 7, 12, 0, false, false, RESIDUAL_KEPT, 0, 0},
+    {333, 1, 3, 0, false, false, PLAIN, 0, 0},       {261, 1, 12, 0, false, true, PLAIN, 0, 0},
+    {0, 4, 7, 0, false, false, PLAIN, 300, 0},       {45, 2, 5, 3, false, true, PLAIN, 0, 0},
     // batches of small matrices: each in a vector, both ways of storing them
     {3, 3, 3, 70, false, true, PLAIN, 0, 0},         {2, 2, 2, 9, false, false, RESIDUAL_KEPT, 0, 0},
     {4, 4, 4, 33, true, false, SCALED_DROPOUT, 0, 0}, {3, 2, 5, 50, true, true, PLAIN, 0, 0},

@@ -245,7 +245,8 @@ static void check_upright(Upright u, uint32_t n_kernels) {
 }
 
 static void check_all_upright(void) {
-  static const Upright shapes[] = {{1, 3, 1000}, {5, 7, 30}, {3, 2, 8}, {7, 63, 17}, {2, 300, 100}, {9, 1100, 16}};
+  static const Upright shapes[] = {{1, 3, 1000},  {5, 7, 30},    {3, 2, 8},     {7, 63, 17},
+                                   {2, 300, 100}, {9, 1100, 16}, {3, 20, 1024}, {2, 13, 512}};
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_upright(shapes[k], 1);
   check_upright((Upright){3, 1, 33}, 1);
   check_upright((Upright){2, 130, 1024}, 1);   // a page apart

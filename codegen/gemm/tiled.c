@@ -15,9 +15,11 @@ bool cg_gemm_tiled_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 }
 
 // ---- the microkernel
-// Tiles of few rows leave registers for wider panels. A prepacked weight has one layout for products of any number of rows.
+// Tiles of few rows leave registers for wider panels: of accumulators, of a row of B and of an element of A. A prepacked weight has one
+// layout for products of any number of rows.
 static uint32_t panel_vectors(const GemmPlan *p, const Target *t) {
-  int64_t most = t->gemm_nv, few = t->gemm_mr * t->gemm_nv / cg_larger(1, cg_tile_height(p->m_max, t->gemm_mr));
+  int64_t registers = t->gemm_mr * t->gemm_nv + t->gemm_nv + 1, height = cg_tile_height(p->m_max, t->gemm_mr);
+  int64_t most = t->gemm_nv, few = registers / (height + 1);
   if (!p->ta && !p->tb && p->pack_b != B_PREPACKED) most = cg_larger(most, cg_smaller(MAX_NV, few));
   return (uint32_t)cg_larger(1, cg_smaller(most, cg_ceil_div(p->n_max, t->vl)));
 }

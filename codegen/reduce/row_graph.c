@@ -11,7 +11,8 @@
 enum {
   BUFFER_BYTES = 1 << 16,  // total size of row buffers
   CHEAP = 2,               // operations: a value of at most these is recomputed rather than buffered
-  TALL = 64                // elements: operands of longer strided rows are buffered
+  TALL = 64,               // elements: operands of longer strided rows are buffered
+  LINE_BYTES = 64
 };
 
 static bool is_element(const RowGraph *g, const RowNode *n) {
@@ -128,12 +129,23 @@ uint32_t cg_row_cost(const Row *r, const RowNode *n) {
   }
 }
 
+// Elements of a strided row that L1 still has in a later sweep, beside as many lines of results. A page fills one way of L1: elements a
+// page apart share one set, those half a page apart two ..
+static int64_t elements_in_l1(const Row *r) {
+  const Prog *p = r->c->f->prog;
+  int64_t page = p->target.page_bytes, bytes = 4 * ir_row_side_by_side(p, (RowSpace){r->g.shape, r->g.axis}),
+          part = LINE_BYTES;
+  while (part < page && bytes % (2 * part) == 0) part *= 2;
+  int64_t n = p->target.l1_bytes / page / 2 * (page / part);
+  return n < TALL ? n : TALL;
+}
+
 // Cost to recompute node k in sweep s, without what that computes in any case. Elements of a tall strided row are in a page each: not cheap to reload.
 static uint32_t recompute_cost(Row *r, Node k, uint32_t s) {
   const RowNode *n = cg_row_at(r, k);
   if (!n->elem || n->is_buffered || (n->in_last && s == r->last)) return 0;
   bool is_strided = n->kind == NODE_MEM && r->strided && !cg_row_is_weight(&r->g, n->v);
-  if (is_strided && r->bound > TALL) return CHEAP + 1;
+  if (is_strided && r->bound > elements_in_l1(r)) return CHEAP + 1;
   uint32_t sum = cg_row_cost(r, n);
   for (uint32_t j = 0; j < n->n_args && sum <= CHEAP; j++) sum += recompute_cost(r, n->arg[j], s);
   return sum;

@@ -59,6 +59,23 @@ static Val as_rows(Rules *r, Val a, Loc loc) {
   return reshaped(r, a, two, 2, loc);
 }
 
+// Is it a permutation whose rows are adjacent elements of what it permutes? A product reads it where it lies, along rows.
+static bool leads_rows_last(const Fn *f, Val a) {
+  const Attr *perm = ir_ins(f, a)->op == OP_permute ? ir_attr(f, a, KEY_perm) : NULL;
+  uint32_t n = ir_rank(f->prog, ir_ins(f, a)->shape);
+  return perm && n > 2 && ir_list_at(f->prog, perm->u.list, n - 2) == n - 1;
+}
+
+// The same permutation with rows and columns swapped.
+static Val swapped(Rules *r, Val a) {
+  const Ins ins = *ir_ins(r->f, a);
+  Shape perm = ir_attr(r->f, a, KEY_perm)->u.list;
+  uint32_t n = ir_rank(r->p, ins.shape);
+  int64_t order[MAX_RANK];
+  for (uint32_t k = 0; k < n; k++) order[k] = ir_list_at(r->p, perm, k + 2 < n ? k : 2 * n - 3 - k);
+  return ir_permuted(r->f, ir_arg(r->f, a, 0), ir_shape_ints(r->p, order, n), ins.loc);
+}
+
 static bool wants_row(const Rules *r, Val v, bool ta, bool stored_as_row) {
   Dim d[MAX_RANK], e[MAX_RANK];
   uint32_t n = dims_of(r, v, d), n_a = dims_of(r, ir_arg(r->f, v, 0), e);
@@ -72,12 +89,14 @@ Val rule_column_as_row(Rules *r, Val v) {
   Fn *f = r->f;
   const Ins ins = *ir_ins(f, v);
   bool ta = ir_attr(f, v, KEY_ta) != NULL, stored_as_row = ins.op == OP_linear || ir_attr(f, v, KEY_tb) != NULL;
-  if (!ir_is_product(f, v) || !wants_row(r, v, ta, stored_as_row)) return (Val){0};
+  bool is_led = ir_is_product(f, v) && !ta && leads_rows_last(f, ir_arg(f, v, 0));
+  if (!ir_is_product(f, v) || !wants_row(r, v, ta || is_led, stored_as_row)) return (Val){0};
   Val a = ir_arg(f, v, 0), b = ir_arg(f, v, 1), bias = ir_operand(f, v, ARG_bias);
   Dim d[MAX_RANK], out[MAX_RANK];
   uint32_t n = dims_of(r, b, d), n_out = dims_of(r, v, out), n_a = ir_rank(r->p, ir_ins(f, a)->shape);
   if (!stored_as_row) d[n - 1] = d[n - 2], d[n - 2] = out[n_out - 1];
   Val row = reshaped(r, b, d, n, ins.loc);
+  if (is_led) a = swapped(r, a), ta = true;
   if (n == 2 && n_a > 2 && !ta) a = as_rows(r, a, ins.loc);
   if (ta && ir_dim_is_one(r->p, out[n_out - 2])) {  // a number: both as rows
     n = dims_of(r, a, d);
