@@ -36,7 +36,7 @@ Val rule_fold_transposes(Rules *r, Val v) {
 //                                            %p = matmul %r, %a {tb=1} : f32[1,m]     %y = reshape %p : f32[m,1]
 enum {
   COLUMN_ELEMENTS = 16384,  // least elements of a for which an extra kernel behind the product costs less
-  COLUMN_K = 16             // least k, if lanes run along k
+  COLUMN_K = 13             // least k, if lanes run along k; a shorter one is for strategy lanes of products (172)
 };
 
 static Val reshaped(Rules *r, Val a, const Dim *dims, uint32_t n, Loc loc) {
