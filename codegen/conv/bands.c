@@ -32,8 +32,13 @@ StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels,
   StripShape strip = {.channels = channels, .pixel = s->src_channels * s->c.groups};
   int64_t count[CONV_AXES] = {1, rows, columns}, *span[CONV_AXES] = {&strip.planes, &strip.rows, &strip.columns};
   for (uint32_t k = 0; k < CONV_AXES; k++) {
-    *span[k] = cg_conv_strip_span(s, &w->axis[k], count[k]);
-    strip.step[k] = cg_conv_strip_step(s, &w->axis[k]), strip.size[k] = s->src_dim[k];
+    const Phase *p = &w->axis[k];
+    *span[k] = cg_conv_strip_span(s, p, count[k]);
+    strip.step[k] = cg_conv_strip_step(s, p), strip.size[k] = s->src_dim[k];
+    bool is_segment = k == 2 && p->gap == 1;  // of neighbours, which microkernels read as one
+    if (!s->sparse || s->by_run || is_segment || p->n_taps * count[k] >= *span[k]) continue;
+    *span[k] = p->n_taps * count[k], strip.step[k] = p->src_step;
+    strip.of_tap[k] = count[k], strip.gap[k] = p->gap;
   }
   return strip;
 }

@@ -25,13 +25,13 @@ bool cg_gemm_conv_fits(const Fn *f, const GemmPlan *p, const Target *t) {
 static ConvShape shape_of(const Fn *f, const GemmPlan *p) {
   ConvShape s;
   cg_conv_shape(f, p->product, &s);
-  s.tight = true;
+  s.tight = s.sparse = true;
   return s;
 }
 
 double cg_conv_copied(const ConvShape *of, int64_t width, const Target *t) {
   ConvShape s = *of;
-  s.tight = true;
+  s.tight = s.sparse = true;
   int64_t block = cg_conv_block(&s, 1, FEW_COLUMNS, 1, t), blocks = s.src_channels / block;
   double passes = blocks > 1 ? (double)(blocks * cg_ceil_div(s.dst_channels, width)) : 1, sum = 0;
   for (Windows w = {0}; cg_conv_next(&s, &w);) {
@@ -83,15 +83,23 @@ typedef struct {
   bool by_rows;
 } Segments;
 
+// Elements of the strip along axis k from one tap to the next, and from one window to the next
+static int64_t gap_of(const ConvUnit *u, uint32_t k) {
+  return u->b->strip.of_tap[k] ? u->b->strip.of_tap[k] : u->b->w.axis[k].gap;
+}
+static int64_t step_of(const ConvUnit *u, uint32_t k) {
+  return u->b->strip.of_tap[k] ? 1 : cg_conv_window_step(u->s, &u->b->w.axis[k]);
+}
+
 static Segments segments_of(const ConvUnit *u) {
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   int64_t channels = s->channels, width = u->g->p->width, row = s->columns * channels;
   bool near = p[2].n_taps <= 1 || p[2].gap == 1;
   if (near)
-    return (Segments){p[2].n_taps * channels,         p[1].n_taps, p[1].gap * row,
+    return (Segments){p[2].n_taps * channels,         p[1].n_taps, gap_of(u, 1) * row,
                       p[2].n_taps * channels * width, p[0].n_taps, true};
-  return (Segments){channels, p[2].n_taps, p[2].gap * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
+  return (Segments){channels, p[2].n_taps, gap_of(u, 2) * channels, channels * width, p[0].n_taps * p[1].n_taps, false};
 }
 
 // Rows of the windows that lie inside the source, of the band's row i.
@@ -118,7 +126,7 @@ static int64_t outer_offset(const ConvUnit *u, const Segments *x, int64_t nth) {
   int64_t row = s->columns * s->channels, inner = x->outer == p[0].n_taps ? 1 : p[1].n_taps;
   bool by_planes = inner == 1;
   if (!inner) return 0;  // no tap reaches this phase: its sums are 0
-  return nth / inner * p[0].gap * s->rows * row + (by_planes ? 0 : nth % inner * p[1].gap * row);
+  return nth / inner * gap_of(u, 0) * s->rows * row + (by_planes ? 0 : nth % inner * gap_of(u, 1) * row);
 }
 
 static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t c_row, bool adds) {
@@ -127,7 +135,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
   const Phase *p = u->b->w.axis;
   const StripShape *s = &u->b->strip;
   Segments x = segments_of(u);
-  int64_t a_row = cg_conv_window_step(u->s, &p[2]) * s->channels;
+  int64_t a_row = step_of(u, 2) * s->channels;
   uint32_t mr = cg_tile_height(u->b->columns, g->p->mr);
   Inside rows = rows_inside(u, i);
   for (int64_t nth = 0; nth < cg_larger(1, x.outer); nth++) {
@@ -148,7 +156,7 @@ static void row_of_pixels(const ConvUnit *u, const Panel *n, V i, V to, int64_t 
                      .mask_c = true};
     cg_tile_sum_in_parts(&spec, c->t, u->b->w.taps * u->s->src_channels, x.k, x.n);
     int64_t k = x.outer && u->s->src_channels ? x.k : 0;
-    V row = cg_times(c, i, cg_conv_window_step(u->s, &p[1]) * s->columns * s->channels);
+    V row = cg_times(c, i, step_of(u, 1) * s->columns * s->channels);
     row = cg_add(c, row, cg_times(c, first, x.a));
     V b = cg_add(c, cg_i64(c, nth * x.n * x.k * g->p->width), cg_times(c, first, x.b));
     TileArgs args = {.a = cg_at(c, c->f32, g->a_block, cg_add(c, row, cg_i64(c, outer_offset(u, &x, nth)))),

@@ -30,6 +30,24 @@ static void fill_row(Cg *c, const StripShape *s, const StripFill *f, V from, V c
   }
 }
 
+// The place in the source, from `first` on, of the strip's element number `nth` along axis k
+static V place_of(Cg *c, const StripShape *s, V first, V nth, uint32_t k) {
+  int64_t step = cg_larger(1, s->step[k]), n = s->of_tap[k];
+  if (!n) return cg_add(c, first, cg_times(c, nth, step));
+  V tap = cg_div(c, nth, cg_i64(c, n)), own = cg_rem(c, nth, cg_i64(c, n));
+  return cg_add(c, first, cg_add(c, cg_times(c, tap, s->gap[k]), cg_times(c, own, step)));
+}
+
+// A row of the strip, tap by tap where it leaves out what lies between.
+static void fill_taps(Cg *c, const StripShape *s, const StripFill *f, V from, V to, V columns) {
+  int64_t n = s->of_tap[2];
+  if (!n) fill_row(c, s, f, from, f->at[2], to, columns);
+  for (Loop l = cg_count(c, cg_i64(c, n ? s->columns / n : 0)); cg_next(&l);) {
+    V column = cg_add(c, f->at[2], cg_times(c, l.i, s->gap[2]));
+    fill_row(c, s, f, from, column, cg_at(c, c->f32, to, cg_times(c, l.i, n * s->channels)), cg_i64(c, n));
+  }
+}
+
 static V is_inside(Cg *c, V at, Dim size) { return cg_below(c, at, cg_dim(c, size)); }
 
 // Where row y of plane z of the source begins: its first pixel's number, for a prologue, or its address.
@@ -47,11 +65,10 @@ void cg_conv_fill_strip(Cg *c, const StripShape *s, const StripFill *f) {
     for (Loop row = cg_count(c, rows); cg_next(&row);) {
       V to = cg_add(c, cg_times(c, plane.i, s->rows), row.i);
       to = cg_at(c, c->f32, f->strip, cg_mul(c, to, width));
-      V z = cg_add(c, f->at[0], cg_times(c, plane.i, cg_larger(1, s->step[0])));
-      V y = cg_add(c, f->at[1], cg_times(c, row.i, cg_larger(1, s->step[1])));
+      V z = place_of(c, s, f->at[0], plane.i, 0), y = place_of(c, s, f->at[1], row.i, 1);
       V inside = cg_and(c, is_inside(c, z, s->size[0]), is_inside(c, y, s->size[1]));
       for (If row_is = cg_either(c, inside); cg_then(&row_is);) {
-        if (row_is.is_true) fill_row(c, s, f, source_row(c, s, f, z, y), f->at[2], to, columns);
+        if (row_is.is_true) fill_taps(c, s, f, source_row(c, s, f, z, y), to, columns);
         else cg_conv_clear(c, to, cg_times(c, columns, s->channels));
       }
     }

@@ -42,6 +42,7 @@ typedef struct {
   bool by_run;             // the run gives sizes, of the image or of a phase
   int64_t rows;            // of a panel: taps x src_channels
   bool tight;              // strips leave out elements between those that windows of one tap read
+  bool sparse;             // and those between taps that are further apart than what each of them reads
 } ConvShape;
 
 void cg_conv_shape(const Fn *f, Val v, ConvShape *s);
@@ -80,6 +81,8 @@ typedef struct {
   Dim size[CONV_AXES];      // of the source
   int64_t pixel;            // elements of the source from one pixel to the next
   int64_t step[CONV_AXES];  // of the source, from one of the strip to the next; 0: 1
+  // of each tap, if strips leave out what lies between taps; 0: they do not. Elements of the source from one tap to the next
+  int64_t of_tap[CONV_AXES], gap[CONV_AXES];
 } StripShape;
 // The strip that `rows` rows and `columns` columns of the result read.
 StripShape cg_conv_strip(const ConvShape *s, const Windows *w, int64_t channels, int64_t rows, int64_t columns);
