@@ -99,7 +99,8 @@ static bool has_planes(const Layouts *l, Val v, Conv c) {
   } else if (ir_ins(l->f, v)->op != OP_conv) {
     return false;
   }
-  bool pixels = c.out[0] * c.out[1] * c.out[2] >= LEAST_PIXELS, far = c.stride[0] * c.stride[1] * c.stride[2] > 1;
+  bool pixels = c.out[0] * c.out[1] * c.out[2] >= LEAST_PIXELS;
+  bool far = c.stride[0] * c.stride[1] * c.stride[2] > 1 && c.dilation[2] == 1;  // holes are lanes between rows
   bool few = c.c < FEW_CHANNELS || (c.groups > 1 && c.o / c.groups % LANES);
   if (c.run_sized || !pixels || !(far || few)) return false;
   return (c.c == 1 || ir_moves_channels(l->f, ir_arg(l->f, v, 0), false)) && is_read_first(l, v, 0);
