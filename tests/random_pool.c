@@ -62,13 +62,14 @@ static uint32_t attributes(Gen *g, Val x, bool is_max, Attr *attr, Dims *y) {
   Dims d = gen_dims(g, x);
   uint32_t spatial = d.n - 2, n = 1;
   int64_t kernel[POOL_AXES], stride[POOL_AXES], pad[POOL_AXES], dilation[POOL_AXES];
-  bool is_large = gen_chance(g, 20), shares = gen_chance(g, 25);  // or where a window may be longer than its axis
+  // shares: or where a window may be longer than its axis
+  bool is_large = gen_chance(g, 20), shares = gen_chance(g, 25), is_one = gen_chance(g, 20);
   *y = d;
   for (uint32_t k = 0; k < spatial; k++) {
-    kernel[k] = 1 + gen_below(g, is_large ? 8 : 4), stride[k] = 1 + gen_below(g, 3),
+    kernel[k] = 1 + gen_below(g, is_large ? 8 : 4), stride[k] = 1 + gen_below(g, is_large ? 8 : 3),
     pad[k] = gen_below(g, (uint32_t)kernel[k] / 2 + 1);
     dilation[k] = is_max && gen_chance(g, 20) ? 2 : 1;
-    y->d[k + 1] = ir_dim(g->p, 1 + gen_below(g, 5));
+    y->d[k + 1] = ir_dim(g->p, is_one ? 1 : 1 + gen_below(g, 5));
     Dim room = ir_dim_add(g->p, d.d[k + 1], ir_dim(g->p, 2 * pad[k] - dilation[k] * (kernel[k] - 1) - 1 + stride[k]));
     Dim whole = ir_dim_div(g->p, room, ir_dim(g->p, stride[k]));
     shares |= ir_dim_least(g->p, whole) < 1;

@@ -52,9 +52,14 @@ static Range box_along(const PoolWalk *w, uint32_t k, V j) {
   return w->p.shares ? share(w, k, j) : w->p.is_grad ? positions(w, k, j) : window(w, k, j);
 }
 
-static void enter(PoolWalk *w, uint32_t k, V j) {
+void cg_pool_enter(PoolWalk *w, uint32_t k, V j) {
   w->at[k] = j;
   w->box[k] = box_along(w, k, j);
+}
+
+V cg_pool_first(const PoolWalk *w, uint32_t k, V j) {
+  Cg *c = w->c;
+  return w->p.shares ? share(w, k, j).lo : positive(c, plus(c, times(c, j, w->p.stride[k]), -w->p.pad[k]));
 }
 
 // ---- a block of neighbouring channels
@@ -98,9 +103,9 @@ void cg_pool_join(const PoolWalk *w, V x, V place, V src_place, V own, V weight,
   }
   if (w->op == OP_max_pool) {
     V more = cg_fcmp(c, LLVMRealOGT, x, state[0]), is_nan = cg_fcmp(c, LLVMRealUNO, x, x);
-    V take = cg_or(c, more, is_nan);
-    state[0] = cg_select(c, take, x, state[0]);
-    if (w->out_place) state[1] = cg_select(c, take, place, state[1]);
+    V largest = cg_select(c, more, x, state[0]);  // by itself: there is an instruction for it
+    state[0] = cg_select(c, is_nan, x, largest);
+    if (w->out_place) state[1] = cg_select(c, cg_or(c, more, is_nan), place, state[1]);
     return;
   }
   V sum = cg_fadd(c, state[0], x);
@@ -248,20 +253,24 @@ static void pixel(const PoolWalk *w) {
 static void each_pixel(PoolWalk *w) {
   Cg *c = w->c;
   for (Loop column = cg_count(c, w->to[2]); cg_next(&column);) {
-    enter(w, 2, column.i);
+    cg_pool_enter(w, 2, column.i);
     w->pixel = cg_add(c, cg_mul(c, w->row, w->to[2]), column.i);
     pixel(w);
   }
 }
 
-void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns) {
+void cg_pool_enter_row(PoolWalk *w, V row) {
   Cg *c = w->c;
   V upper = cg_div(c, row, w->to[1]), b = cg_sub(c, row, cg_mul(c, upper, w->to[1]));
   V image = cg_div(c, upper, w->to[0]), a = cg_sub(c, upper, cg_mul(c, image, w->to[0]));
   V plane = cg_mul(c, cg_mul(c, w->from[0], w->from[1]), w->from[2]);
   w->image = cg_mul(c, cg_mul(c, image, plane), w->channels);
   w->row = row, w->line = cg_add(c, cg_mul(c, a, w->to[1]), b);
-  enter(w, 0, a), enter(w, 1, b);
+  cg_pool_enter(w, 0, a), cg_pool_enter(w, 1, b);
+}
+
+void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns) {
+  cg_pool_enter_row(w, row);
   if (columns) cg_pool_columns(w, columns);
   else each_pixel(w);
 }
@@ -269,8 +278,10 @@ void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns) {
 static void each_row(PoolWalk *w) {
   Cg *c = w->c;
   PoolColumns columns;
-  bool by_columns = cg_is_int(w->channels, 1) && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
+  bool is_plane = cg_is_int(w->channels, 1),
+       by_columns = is_plane && ir_pool_columns(c->f, (Val){c->k->first}, c->mem, &columns);
   if (by_columns && cg_pool_maxima(w, &columns)) return;
+  if (is_plane && !by_columns && cg_pool_rows(w)) return;
   if (by_columns) by_columns = cg_pool_columns_open(w, &columns);
   for (Loop row = cg_each_shared(c, cg_mul(c, cg_dim(c, w->p.n), cg_mul(c, w->to[0], w->to[1])), 1); cg_next(&row);)
     cg_pool_row(w, row.i, by_columns ? &columns : NULL);

@@ -19,7 +19,8 @@ static double bound(const PoolWalk *w, Dim d) { return (double)ir_dim_bound(w->c
 static double cycles_of_asking(const PoolWalk *w) {
   const Pool *p = &w->p;
   double windows = 1, vectors = 1, vl = w->c->t->vl, beside = p->rank < POOL_AXES ? 5 : 12;
-  bool is_plane = cg_is_int(w->channels, 1) && !p->shares;
+  PoolColumns columns;
+  bool is_plane = cg_is_int(w->channels, 1) && ir_pool_columns(w->c->f, (Val){w->c->k->first}, w->c->mem, &columns);
   for (uint32_t k = 0; k < POOL_AXES; k++) {
     double in = bound(w, p->in[k]), stride = (double)p->stride[k];
     bool has_steps = is_plane && k == POOL_AXES - 1;  // a vector of steps: `stride` elements ask together

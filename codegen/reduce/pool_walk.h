@@ -59,11 +59,20 @@ V cg_pool_constants(Cg *c, LLVMTypeRef type, V *value, int64_t n);
 // The lines of the current row's box, each by its weight, joined into one at `to`.
 void cg_pool_add_lines(const PoolWalk *w, V to);
 
+// Enters position j of axis k; the row of windows of this number in the result
+void cg_pool_enter(PoolWalk *w, uint32_t k, V j);
+void cg_pool_enter_row(PoolWalk *w, V row);
+// Where the elements of window j begin along axis k, those between its own among them: it grows with j.
+V cg_pool_first(const PoolWalk *w, uint32_t k, V j);
+
 // One row of windows, in the general way; columns NULL: pixel by pixel
 void cg_pool_row(PoolWalk *w, V row, const PoolColumns *columns);
 
 // ---- pool_maxima.c: all of a pool of one channel; false: it does not pay, or the windows are too large
 bool cg_pool_maxima(PoolWalk *w, const PoolColumns *of);
+
+// ---- pool_rows.c: all of a pool of one channel without small steps; false: it is none of maxima or sums, or too long windows have holes
+bool cg_pool_rows(PoolWalk *w);
 
 // ---- pool_scatter.c
 bool cg_pool_scatters(const PoolWalk *w);  // is it a gradient of maxima that is made by places?

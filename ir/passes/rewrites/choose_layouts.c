@@ -33,6 +33,7 @@
 
 enum { LEAST_WIDTH = 4, LEAST_PIXELS = 128 };      // of a product with channels first
 enum { FEW_CHANNELS = 16, LANES = FEW_CHANNELS };  // of an image; of vectors: the target is not known here
+enum { LEAST_ROW = 48 };                           // elements of a row of windows
 
 typedef enum {
   FIXED,
@@ -202,18 +203,35 @@ static bool goes_along_channels(const Layouts *l, Val v) {
   return ir_row_is_strided(l->p, (RowSpace){ir_shape(l->p, d, 3), 1});
 }
 
-static Kind kind_of(const Layouts *l, Val v) {
+// Elements that a row of windows is made of
+static int64_t elements_of_row(const Layouts *l, Val v) {
+  Pool p;
+  int64_t elements = 1, rows = 1;
+  ir_pool(l->f, v, &p);
+  for (uint32_t k = 0; k < POOL_AXES; k++) elements *= ir_dim_bound(l->p, p.in[k]);
+  for (uint32_t k = 0; k + 1 < POOL_AXES; k++) rows *= ir_dim_bound(l->p, p.out[k]);
+  return elements / (rows > 1 ? rows : 1);
+}
+
+// Pools of small steps have lanes along the last axis; of others a row of windows is a lane, which short ones do not pay for, and
+// gradients of maxima go to places, one by one.
+static bool is_fast_by_planes(const Layouts *l, Val v) {
   const Ins *ins = ir_ins(l->f, v);
   PoolColumns columns;
+  if (ir_pool_columns(l->f, v, l->p->mem, &columns))
+    return ir_dim_bound(l->p, ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2)) >= LEAST_WIDTH;
+  return (ins->op == OP_max_pool || ins->op == OP_sum_pool || ins->op == OP_max_pool_grad) &&
+         elements_of_row(l, v) >= LEAST_ROW;
+}
+
+static Kind kind_of(const Layouts *l, Val v) {
+  const Ins *ins = ir_ins(l->f, v);
   if (ins->op == OP_result) return FIXED;
   if (!ir_none(image_of_product(l, v))) return CORE;
   if (reshapes_rows(l, v)) return ALONG;
   if (ir_is_conv((Op)ins->op)) return takes_channels_first(l, v) ? CORE : FIXED;
   if (sums_pixels(l, v) || goes_along_channels(l, v)) return ALONG;
-  if (ir_ops[ins->op].cls == CLASS_POOL) {
-    Dim width = ir_dim_at(l->p, ins->shape, rank_of(l, v) - 2);
-    return ir_dim_bound(l->p, width) >= LEAST_WIDTH && ir_pool_columns(l->f, v, l->p->mem, &columns) ? CORE : FIXED;
-  }
+  if (ir_ops[ins->op].cls == CLASS_POOL) return is_fast_by_planes(l, v) ? CORE : FIXED;
   // `full` has its shape as an attribute, and no image that could be changed.
   bool moves = ir_ops[ins->op].is_pointwise && !(ir_ops[ins->op].flags & (RANDOM | WRITES | EFFECT));
   return moves && ins->n_args && ins->n_res == 1 && rank_of(l, v) > 2 ? ALONG : FIXED;
