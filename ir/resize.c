@@ -196,6 +196,8 @@ AxisTaps ir_axis_taps(const Fn *f, Val v, uint32_t axis, RtArena *mem) {
             .out = ir_dim_bound(f->prog, ir_dim_at(f->prog, is_grad ? from : to, axis + 1)),
             .scale = ir_attr_num(f, v, (Key)(KEY_scale0 + axis), 0),
             .align = ir_attr(f, v, KEY_align) != NULL};
-  AxisTaps t = forward(mem, filter_of(ir_text(f->prog, ir_attr(f, v, KEY_filter)->u.s)), &a);
+  const NamedFilter *of = filter_of(ir_text(f->prog, ir_attr(f, v, KEY_filter)->u.s));
+  if (of->filter == box) a.scale = 0, a.align = false;  // shares are by sizes alone
+  AxisTaps t = forward(mem, of, &a);
   return is_grad ? transposed(mem, &t, a.in) : t;
 }

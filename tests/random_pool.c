@@ -119,11 +119,13 @@ void add_resize(Gen *g) {
   Val x = image_of(g, &was_first);
   if (ir_none(x)) return;
   Dims d = gen_dims(g, x), y = d;
+  bool is_one = gen_chance(g, 15);
   for (uint32_t k = 1; k + 1 < d.n; k++) {
     if (!ir_dim_is_const(g->p, d.d[k])) return;
     uint32_t in = (uint32_t)ir_dim_bound(g->p, d.d[k]);
     uint32_t few = d.n > 4 ? 5 : 9, most = gen_chance(g, 40) && 2 * in > few ? 2 * in : few;
-    y.d[k] = ir_dim(g->p, gen_chance(g, 30) ? in * (1 + gen_below(g, 4)) : 1 + gen_below(g, most));
+    uint32_t out = gen_chance(g, 30) ? in * (1 + gen_below(g, 4)) : 1 + gen_below(g, most);
+    y.d[k] = ir_dim(g->p, is_one ? 1 : out);
   }
   Shape shape = gen_shape(g, &y);
   if (!gen_is_small(g, shape)) return;
