@@ -16,7 +16,22 @@ static bool is_image(Gen *g, Val v) {
   return fits;
 }
 
+// Of so many pixels that it keeps channels first
+static Val image_of_pixels(Gen *g) {
+  Dims d = {.n = 3 + gen_below(g, 2)};
+  d.d[0] = gen_chance(g, 30) ? gen_dim(g) : ir_dim(g->p, 1);
+  d.d[1] = ir_dim(g->p, 1 + gen_below(g, 8));
+  for (uint32_t k = 2; k < d.n; k++) d.d[k] = ir_dim(g->p, d.n == 3 ? 128 + gen_below(g, 40) : 10 + gen_below(g, 5));
+  Shape s = gen_shape(g, &d);
+  if (!gen_is_small(g, s)) return (Val){0};
+  Val x = gen_leaf(g, s);
+  int64_t perm[] = {0, 2, d.n == 3 ? 1 : 3, 1};
+  Attr attr = ir_a_list(KEY_perm, ir_shape_ints(g->p, perm, d.n));
+  return gen_emit(g, OP_permute, &x, 1, &attr, 1);
+}
+
 static Val image_of(Gen *g) {
+  if (gen_chance(g, 10)) return image_of_pixels(g);
   Val x = gen_pick_where(g, is_image);
   if (!ir_none(x)) return x;
   Dims d = {.n = 3 + gen_below(g, CONV_AXES)};

@@ -193,10 +193,11 @@ static void update_by(Gen *g, Val w, const Given *of) {
   Val in[MAX_OPERANDS];
   uint32_t n = 0, n_kept = ir_ops[op].n_res;
   Shape s = gen_shape_at(g, w);
-  bool has_when = gen_chance(g, 30), has_beta1 = ir_op_operand(op, ARG_beta1) != UINT32_MAX && gen_chance(g, 50);
+  bool has_when = gen_chance(g, 30), has_scale = gen_chance(g, 20);
+  bool has_beta1 = ir_op_operand(op, ARG_beta1) != UINT32_MAX && gen_chance(g, 50);
   for (uint32_t k = 0; k < ir_ops[op].n_operands; k++) {
     ArgName name = (ArgName)ir_ops[op].operands[k].name;
-    bool is_absent = name == ARG_grad_scale || name == ARG_owned || (name == ARG_when && !has_when) ||
+    bool is_absent = (name == ARG_grad_scale && !has_scale) || name == ARG_owned || (name == ARG_when && !has_when) ||
                      (name == ARG_beta1 && !has_beta1);
     if (is_absent || (name >= ARG_index && name <= ARG_best)) in[n++] = given_operand(of, name);
     else in[n++] = k == 0 ? w : k < n_kept ? state_of(g, name, s) : k == n_kept ? of->grad : number_of(g, name);
