@@ -2,6 +2,8 @@
 #include "codegen/cg.h"
 #include "codegen/math/primitives.h"
 
+#include <math.h>
+
 V cg_reduce_lanes(Cg *c, Op join, V v) {
   for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
     V lo = cg_some_lanes(c, v, 0, n), hi = cg_some_lanes(c, v, n, n);
@@ -11,9 +13,18 @@ V cg_reduce_lanes(Cg *c, Op join, V v) {
 }
 
 V cg_reduce_add(Cg *c, V v) { return cg_reduce_lanes(c, OP_add, v); }
-V cg_reduce_max(Cg *c, V v) { return cg_reduce_lanes(c, OP_max, v); }
-
 V cg_nan_lanes(Cg *c, V v) { return cg_fcmp(c, LLVMRealUNO, v, v); }
+
+// A maximum of two is three instructions where NaN wins, and one where it does not: there NaN is looked for once.
+V cg_reduce_max(Cg *c, V v) {
+  if (!c->t->has_avx512) return cg_reduce_lanes(c, OP_max, v);
+  V none = cg_any_lane(c, cg_nan_lanes(c, v));
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
+    V lo = cg_some_lanes(c, v, 0, n), hi = cg_some_lanes(c, v, n, n);
+    v = cg_select(c, cg_fcmp(c, LLVMRealOGT, lo, hi), lo, hi);
+  }
+  return cg_select(c, none, cg_f32(c, NAN), LLVMBuildExtractElement(c->b, v, cg_i32(c, 0), "max"));
+}
 
 // Targets without FMA have other bits anyway: they use the fastest order.
 uint32_t cg_sum_lanes(const Target *t) {

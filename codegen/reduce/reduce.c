@@ -190,12 +190,20 @@ static V terms_at(Reduce *r, V p, V i, V mask) {
   return term(r, cg_load_masked(c, r->vec, elem_at(r, p, i), mask));
 }
 
-// Joins whole spans of n_acc vectors in [lo, hi) of p with the accumulators.
+// Joins whole spans of n_acc vectors in [lo, hi) of p with the accumulators. Fewer than N_ACC stand in no loop.
 static void add_span(Reduce *r, V *acc, uint32_t n_acc, V p, V lo, V hi) {
   Cg *c = r->c;
   int64_t vl = c->t->vl;
+  int64_t first, end, span = n_acc * vl;
   if (cg_is_int(hi, 0)) return;
-  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n_acc * vl), acc, n_acc); cg_next(&l);)
+  if (cg_const_value(lo, &first) && cg_const_value(hi, &end) && end - first < N_ACC * span) {
+    for (; first < end; first += vl) {
+      V *to = &acc[first / vl % n_acc];
+      *to = join(r, *to, terms_at(r, p, cg_i64(c, first), NULL));
+    }
+    return;
+  }
+  for (Loop l = cg_carry(c, lo, hi, cg_i64(c, span), acc, n_acc); cg_next(&l);)
     for (uint32_t k = 0; k < n_acc; k++)
       acc[k] = join(r, acc[k], terms_at(r, p, cg_add(c, l.i, cg_i64(c, k * vl)), NULL));
 }
@@ -244,7 +252,7 @@ static void add_run(Reduce *r, V *acc, V p, V n) {
 static V finish(Reduce *r, V *acc) {
   for (uint32_t n = all_parts(r->c) / 2; n; n /= 2)
     for (uint32_t k = 0; k < n; k++) acc[k] = join(r, acc[k], acc[k + n]);
-  return cg_reduce_lanes(r->c, joining(r->op), acc[0]);
+  return joining(r->op) == OP_max ? cg_reduce_max(r->c, acc[0]) : cg_reduce_lanes(r->c, joining(r->op), acc[0]);
 }
 
 // Terms of the longest chain of a run: blocks, then groups, then the rest.

@@ -81,6 +81,17 @@ static void emit_strided_rows(Row *r, V unit) {
   cg_row_sweeps(r);
 }
 
+// Rows of at least a vector of which maxima alone are taken: their order is open, and across lanes they are cheaper than a transpose.
+static bool has_maxima_alone(Row *r) {
+  bool any = false;
+  for (uint32_t k = 1; k < r->g.n; k++) {
+    const RowNode *n = cg_row_at(r, k);
+    if (n->kind == NODE_MAX) any = true;
+    else if (n->kind != NODE_NONE && (n->elem || cg_row_is_reduction(n)) && n->kind != NODE_MEM) return false;
+  }
+  return any && r->bound >= r->c->t->vl;
+}
+
 // Short rows, enough of them for all lanes, and each operand is dense over the rows or invariant: those that this plan leaves out, too,
 // as the order of sums depends on it.
 static bool is_row_per_lane(Row *r, Dim width) {
@@ -88,7 +99,7 @@ static bool is_row_per_lane(Row *r, Dim width) {
   int64_t rows = r->bound ? ir_shape_bound(c->f->prog, r->g.shape) / r->bound : 0;
   int64_t lanes = cg_sum_lanes(c->t);
   if (!ir_dim_is_const(c->f->prog, width) || r->columns.n || rows < lanes) return false;
-  if (r->bound < 1 || r->bound >= PER_LANE_ROWS * lanes) return false;
+  if (r->bound < 1 || r->bound >= PER_LANE_ROWS * lanes || has_maxima_alone(r)) return false;
   for (uint32_t k = 1; k < r->g.n; k++) {
     const RowNode *n = cg_row_at(r, k);
     bool memory = n->kind == NODE_MEM || n->kind == NODE_SCALAR;

@@ -21,8 +21,10 @@ enum {
   MAX_SUMS = MAX_PARTS * MAX_CARRY,  // vectors of partial sums
   LIGHT = 6,
   HEAVY = 24,
-  REGISTERS = 16,  // vectors of partial sums that stay in registers
-  AHEAD = 64       // elements from a vector of strided rows to what is prefetched beside it (146)
+  WIDEST = 4,       // vectors that light work sums apart
+  FEW_VECTORS = 4,  // of light work, which stand in no loop
+  REGISTERS = 16,   // vectors of partial sums that stay in registers
+  AHEAD = 64        // elements from a vector of strided rows to what is prefetched beside it (146)
 };
 
 // ---- one vector
@@ -225,11 +227,18 @@ static void emit_vector(Row *r, const Sweep *s, V i, V mask, V *acc) {
 // Elements of a row per vector.
 static int64_t step_of(const Row *r) { return r->row_per_lane ? 1 : r->c->t->vl; }
 
-// Vectors [lo, hi), n of them at once; acc: n groups of n_red.
+// Vectors [lo, hi), n of them at once; acc: n groups of n_red. Few of them stand in no loop.
 static void emit_span(Row *r, const Sweep *s, V lo, V hi, uint32_t n, V *acc) {
   Cg *c = r->c;
   int64_t step = step_of(r);
   if (cg_is_int(hi, 0) || lo == hi) return;
+  int64_t first, end;
+  if (cg_const_value(lo, &first) && cg_const_value(hi, &end) && s->wide == WIDEST &&
+      end - first <= FEW_VECTORS * step) {
+    for (uint32_t k = 0; first < end; first += step, k = (k + 1) % n)
+      emit_vector(r, s, cg_i64(c, first), NULL, acc + k * s->n_red);
+    return;
+  }
   for (Loop l = cg_carry(c, lo, hi, cg_i64(c, n * step), acc, n * s->n_red); cg_next(&l);)
     for (uint32_t k = 0; k < n; k++) emit_vector(r, s, cg_add(c, l.i, cg_i64(c, k * step)), NULL, acc + k * s->n_red);
 }
@@ -325,7 +334,7 @@ static uint32_t width_of_sums(Row *r, uint32_t number) {
     for (uint32_t j = 0; j < n->n_args; j++) work += work_behind(r, n->arg[j], seen);
   }
   if (!n_red) work = work_of_last(r);
-  return work > HEAVY || n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : 4;
+  return work > HEAVY || n_red > MAX_CARRY / 4 ? 1 : work > LIGHT ? 2 : WIDEST;
 }
 
 static Sweep plan_sweep(Row *r, uint32_t number) {
