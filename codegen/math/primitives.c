@@ -322,7 +322,7 @@ V cg_normal_of(Cg *c, V x[4]) {
   V r = cg_fmul(c, cg_fsub(c, u2, scaled(c, whole, 0.25)), k(c, u2, 6.283185307179586));
   V turn = cg_sin_quadrant(c, r, cg_iadd(c, q, bits(c, it, 1)));
   V far = cg_fmul(c, cg_log(c, u1), k(c, u1, -2));
-  return cg_fmul(c, cg_primitive(c, OP_sqrt, &far), turn);
+  return cg_fmul(c, sqrt_of(c, far), turn);
 }
 
 V cg_uniform_of(Cg *c, V x[4]) { return scaled(c, as_count(c, x[0]), 0x1p-24); }
