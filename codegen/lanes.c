@@ -9,12 +9,19 @@ static V first_lanes(Cg *c, V x, V y, uint32_t n) {
   return cg_shuffle(c, x, y, from, n);
 }
 
+// x with more lanes, which are any of its own
+static V widened(Cg *c, V x, uint32_t n) {
+  uint32_t from[MAX_LANES], own = LLVMGetVectorSize(LLVMTypeOf(x));
+  for (uint32_t i = 0; i < n; i++) from[i] = i % own;
+  return cg_shuffle(c, x, x, from, n);
+}
+
 V cg_join_vectors(Cg *c, V *x, uint32_t n) {
   uint32_t vl = c->t->vl, half = 1;
   if (n == 1) return x[0];
   while (2 * half < n) half *= 2;
   V front = cg_join_vectors(c, x, half), rest = cg_join_vectors(c, x + half, n - half);
-  if (2 * half > n) rest = first_lanes(c, rest, rest, half * vl);  // a shuffle is of two vectors of one length
+  if (2 * half > n) rest = widened(c, rest, half * vl);  // a shuffle is of two vectors of one length
   return first_lanes(c, front, rest, n * vl);
 }
 
