@@ -12,19 +12,21 @@ static void make_rare(Cg *c, V fn, void *ctx) {
   LLVMBuildRet(c->b, sqrt_of(c, LLVMGetParam(fn, 0)));
 }
 
-// Positive x whose residual x - s^2 is exact. Bits of others, infinity and NaN are further from those of LEAST.
+// The steps are for 0, which moments of what was never updated are, and for x from LEAST on, whose residual x - s^2 is exact. Bits of
+// others, infinity and NaN are further from those of LEAST.
 #define LEAST 0x1p-100
 static V is_rare(Cg *c, V x) {
   const uint32_t least = 0x0d800000, above = 0x7f800000;
   V b = cast(c, x, c->i32);
   LLVMTypeRef t = LLVMTypeOf(b);
-  return LLVMBuildICmp(c->b, LLVMIntUGE, cg_isub(c, b, bits(c, t, least)), bits(c, t, above - least), "");
+  V is_far = LLVMBuildICmp(c->b, LLVMIntUGE, cg_isub(c, b, bits(c, t, least)), bits(c, t, above - least), "");
+  return cg_and(c, is_far, cg_fcmp(c, LLVMRealUNE, x, k(c, x, 0)));
 }
 
 // s goes to sqrt x and h to half its inverse, from 14 bits. The last step adds the residual: of two binades, for which all
 // estimates within 2^-14 were tried, every root comes out rounded.
 static V by_steps(Cg *c, V x) {
-  V r = cg_approx_rsqrt_half(c, x), s = cg_fmul(c, x, r), h = cg_fmul(c, r, k(c, x, 0.5));
+  V r = cg_approx_rsqrt_half(c, at_least(c, x, LEAST)), s = cg_fmul(c, x, r), h = cg_fmul(c, r, k(c, x, 0.5));
   V off = cg_fma(c, cg_fneg(c, s), h, k(c, x, 0.5));
   s = cg_fma(c, s, off, s);
   h = cg_fma(c, h, off, h);

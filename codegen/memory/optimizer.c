@@ -98,6 +98,9 @@ static Operand apply(const Statements *u, Op op, const Operand *x) {
   if (n_const == n) return (Operand){NULL, ir_primitive(op, x[0].num, x[1].num, x[2].num)};
   V arg[3];
   for (uint32_t k = 0; k < n; k++) arg[k] = computed(u, x[k]);
+  LLVMTypeRef t = LLVMTypeOf(arg[0]);
+  // The instruction alone: beside a quotient and so many other operations multiply-adds have no time left (167).
+  if (op == OP_sqrt) return (Operand){cg_call_intrinsic(u->c, "llvm.sqrt", &t, 1, arg, 1), 0};
   return (Operand){cg_primitive(u->c, op, arg), 0};
 }
 
